@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * common.cl - put before every other kernel file: the multiply-add that keeps
+ * the same bits everywhere, and names for vectors of the device's width.
+ *
+ * A product that is added is written YKI_FMA(a, b, c). Everything else must not
+ * be contracted, or replicas on two vendors would drift apart.
+ *
+ * program.c defines, for the device at hand; the defaults are for a file compiled alone:
+ *   YKI_WIDTH           native float lanes: 1, 2, 4, 8, 16
+ *   YKI_HAVE_FMA        1: fma() is one fast instruction
+ *   YKI_ROUNDED_DIVIDE  1: division and sqrt of floats are correctly rounded
+ *
+ * A trap: on Mesa's llvmpipe (22.3) a work-item ends, without a word, after 65535
+ * turns of loops, counted over all its loops, inner and outer. So a work-item
+ * must not loop longer than that: launch more work-groups, or unroll.
+ */
+#pragma OPENCL FP_CONTRACT OFF
+
+#ifndef YKI_WIDTH
+#define YKI_WIDTH 4
+#endif
+#ifndef YKI_HAVE_FMA
+#define YKI_HAVE_FMA 1
+#endif
+#ifndef YKI_ROUNDED_DIVIDE
+#define YKI_ROUNDED_DIVIDE 0
+#endif
+
+/* One rounding where the device has fma, else two: fast, and the same bits on all devices of
+ * one kind. On scalars and vectors of float. */
+#if YKI_HAVE_FMA
+#define YKI_FMA(a, b, c) fma(a, b, c)
+#else
+#define YKI_FMA(a, b, c) ((a) * (b) + (c))
+#endif
+
+/* One rounding everywhere, in software where it must be: for what has to give the same bits on
+ * every device (updates, sums of gradients), and is bound by memory anyway. */
+#define YKI_EXACT_FMA(a, b, c) fma(a, b, c)
+
+/* YKI_FLOATS: a vector of YKI_WIDTH floats, and how to load and store one: YKI_LOAD(i, p) and
+ * YKI_STORE(x, i, p) at p + i * YKI_WIDTH, any alignment of a float. */
+#define YKI_PASTE_(a, b) a##b
+#define YKI_PASTE(a, b)  YKI_PASTE_(a, b)
+#if YKI_WIDTH == 1
+#define YKI_FLOATS         float
+#define YKI_LOAD(i, p)     ((p)[i])
+#define YKI_STORE(x, i, p) ((p)[i] = (x))
+#else
+#define YKI_FLOATS YKI_PASTE(float, YKI_WIDTH)
+#define YKI_LOAD   YKI_PASTE(vload, YKI_WIDTH)
+#define YKI_STORE  YKI_PASTE(vstore, YKI_WIDTH)
+#endif
+
+/* YKI_STREAM(x, p): stores 16 floats at p, aligned like a float16, past the caches where the
+ * compiler knows how. For results too large for any cache: a line that is written whole need not
+ * be read before. */
+#ifdef __has_builtin
+#if __has_builtin(__builtin_nontemporal_store)
+#define YKI_STREAM(x, p) __builtin_nontemporal_store(x, (__global float16 *)(p))
+#endif
+#endif
+#ifndef YKI_STREAM
+#define YKI_STREAM(x, p) vstore16(x, 0, p)
+#endif
+
+/* Philox 4x32-10, as lib/base/random.c has it: the counter c0..c3, variables of type T (uint or a
+ * vector of them, a counter a lane; W: as wide, of ulong), becomes four random words. The keys are
+ * uints. Products of 64 bits and not mul_hi(), which PoCL does lane by lane. */
+#define YKI_PHILOX(T, W, c0, c1, c2, c3, key0, key1)                                          \
+    do {                                                                                      \
+        uint yki_k0 = (key0), yki_k1 = (key1);                                                \
+                                                                                              \
+        for (int yki_round = 0; yki_round < 10; yki_round++) {                                \
+            W yki_p0 = YKI_PASTE(convert_, W)(c0) * (W)(0xD2511F53u);                         \
+            W yki_p1 = YKI_PASTE(convert_, W)(c2) * (W)(0xCD9E8D57u);                         \
+                                                                                              \
+            c0 = YKI_PASTE(convert_, T)(yki_p1 >> 32) ^ c1 ^ yki_k0;                          \
+            c1 = YKI_PASTE(convert_, T)(yki_p1);                                              \
+            c2 = YKI_PASTE(convert_, T)(yki_p0 >> 32) ^ c3 ^ yki_k1;                          \
+            c3 = YKI_PASTE(convert_, T)(yki_p0);                                              \
+            yki_k0 += 0x9E3779B9u;                                                            \
+            yki_k1 += 0xBB67AE85u;                                                            \
+        }                                                                                     \
+    } while (0)

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * conv_gather.cl - convolutions element by element, in plain layout, with any
+ * kernel, stride, pad, dilation and groups.
+ *
+ * An item computes one element of the result from what reaches it. That suits
+ * what has few products per element (depthwise, few channels), where a matrix
+ * product would have tiles of nothing, and it is the plainest form to compare
+ * with. Letters as in conv_gemm.cl.
+ */
+#ifndef WG
+#define WG 64
+#endif
+
+float
+activated(float value, int act)
+{
+    return act == 1 && value <= 0.f ? 0.f : value;
+}
+
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+yki_conv_gather_forward(__global const float *x, __global const float *weight,
+                        __global const float *bias, __global float *y, int samples, int groups,
+                        int cg, int og, int h, int w, int oh, int ow, int kh, int kw, int sh,
+                        int sw, int ph, int pw, int dh, int dw, int has_bias, int act)
+{
+    long area = (long)oh * ow, count = (long)samples * groups * og * area;
+
+    for (long i = get_global_id(0); i < count; i += get_global_size(0)) {
+        long plane = i / area, n = plane / (groups * og);
+        int q = (int)(i - plane * area), o = (int)(plane - n * groups * og), g = o / og;
+        int oy = q / ow, y0 = oy * sh - ph, x0 = (q - oy * ow) * sw - pw;
+        float sum = 0.f;
+
+        for (int c = 0; c < cg; c++) {
+            __global const float *image = x + ((n * groups + g) * cg + c) * h * w;
+            __global const float *tap = weight + ((long)o * cg + c) * kh * kw;
+
+            for (int r = 0; r < kh; r++) {
+                int iy = y0 + r * dh;
+
+                if (iy < 0 || iy >= h)
+                    continue;
+                for (int s = 0; s < kw; s++) {
+                    int ix = x0 + s * dw;
+
+                    if (ix >= 0 && ix < w)
+                        sum = YKI_FMA(image[(long)iy * w + ix], tap[r * kw + s], sum);
+                }
+            }
+        }
+        y[i] = activated(sum + (has_bias ? bias[o] : 0.f), act);
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+yki_conv_gather_grad_input(__global const float *dy, __global const float *weight,
+                           __global const float *bias, __global float *dx, int samples, int groups,
+                           int cg, int og, int h, int w, int oh, int ow, int kh, int kw, int sh,
+                           int sw, int ph, int pw, int dh, int dw, int has_bias, int act)
+{
+    long area = (long)h * w, count = (long)samples * groups * cg * area;
+
+    for (long i = get_global_id(0); i < count; i += get_global_size(0)) {
+        long plane = i / area, n = plane / (groups * cg);
+        int q = (int)(i - plane * area), c = (int)(plane - n * groups * cg), g = c / cg;
+        int iy = q / w, ix = q - iy * w;
+        float sum = 0.f;
+
+        for (int o = 0; o < og; o++) {
+            __global const float *image = dy + ((n * groups + g) * og + o) * oh * ow;
+            __global const float *tap = weight + ((long)(g * og + o) * cg + (c - g * cg)) * kh * kw;
+
+            for (int r = 0; r < kh; r++) {
+                int ty = iy + ph - r * dh, oy = ty / sh;
+
+                if (ty < 0 || oy * sh != ty || oy >= oh)
+                    continue;
+                for (int s = 0; s < kw; s++) {
+                    int tx = ix + pw - s * dw, ox = tx / sw;
+
+                    if (tx >= 0 && ox * sw == tx && ox < ow)
+                        sum = YKI_FMA(image[(long)oy * ow + ox], tap[r * kw + s], sum);
+                }
+            }
+        }
+        dx[i] = activated(sum + (has_bias ? bias[c] : 0.f), act);
+    }
+}
+
+/* A work-group adds up one element of the weight over its split's samples: items take positions
+ * in turn, then a tree in local memory, both in an order that only WG and the sizes fix. */
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+yki_conv_gather_grad_weight(__global const float *x, __global const float *dy, __global float *part,
+                            int samples, int groups, int cg, int og, int h, int w, int oh, int ow,
+                            int kh, int kw, int sh, int sw, int ph, int pw, int dh, int dw,
+                            int splits)
+{
+    __local float sums[WG];
+    int item = get_local_id(0), elements = groups * og * cg * kh * kw;
+    long area = (long)oh * ow;
+
+    for (int split = get_group_id(1); split < splits; split += get_num_groups(1)) {
+        long first = (long)samples * split / splits * area;
+        long end = (long)samples * (split + 1) / splits * area;
+
+        for (int e = get_group_id(0); e < elements; e += get_num_groups(0)) {
+            int er = e / kw, ec = er / kh, o = ec / cg;
+            int s = e - er * kw, r = er - ec * kh, c = ec - o * cg;
+            int channel = o / og * cg + c;
+            float sum = 0.f;
+
+            for (long k = first + item; k < end; k += WG) {
+                long n = k / area;
+                int q = (int)(k - n * area), oy = q / ow;
+                int iy = oy * sh - ph + r * dh, ix = (q - oy * ow) * sw - pw + s * dw;
+
+                if (iy >= 0 && iy < h && ix >= 0 && ix < w)
+                    sum = YKI_FMA(x[(n * groups * cg + channel) * h * w + (long)iy * w + ix],
+                                  dy[(n * groups * og + o) * area + q], sum);
+            }
+            sums[item] = sum;
+            barrier(CLK_LOCAL_MEM_FENCE);
+            for (int step = WG / 2; step > 0; step /= 2) {
+                if (item < step)
+                    sums[item] += sums[item + step];
+                barrier(CLK_LOCAL_MEM_FENCE);
+            }
+            if (item == 0)
+                part[(long)split * elements + e] = sums[0];
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * flat.cl - plain elementwise work: sums, products, copies, constants, with and
+ * without broadcasting, and the change of layout.
+ *
+ * The kernels without broadcasting see flat memory (see unary.cl for the idea);
+ * those with it take sizes and strides of up to nine axes, outermost first. No % beside
+ * a / of the same numbers: see shape.cl.
+ */
+#ifndef VEC
+#define VEC 16
+#endif
+#ifndef WG
+#define WG 1
+#endif
+
+#define floatv YKI_PASTE(float, VEC)
+#define loadv YKI_PASTE(vload, VEC)
+#define storev YKI_PASTE(vstore, VEC)
+
+/* Whole vectors of this work-group's piece, then what is left over, one by one: these operations
+ * are correctly rounded, so vector and scalar agree. */
+#define FOR_EACH(VECTOR_BODY, SCALAR_BODY)                                                    \
+    int vectors = count / VEC, groups = (int)get_num_groups(0), group = (int)get_group_id(0); \
+    int begin = (int)((long)vectors * group / groups);                                        \
+    int end = (int)((long)vectors * (group + 1) / groups);                                    \
+    for (int i = begin + (int)get_local_id(0); i < end; i += WG) {                            \
+        VECTOR_BODY;                                                                          \
+    }                                                                                         \
+    if (group == groups - 1)                                                                  \
+        for (int i = vectors * VEC + (int)get_local_id(0); i < count; i += WG) {              \
+            SCALAR_BODY;                                                                      \
+        }
+
+#define BINARY(name, OP)                                                                      \
+    __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void yki_##name(                 \
+        __global const float *a, __global const float *b, __global float *out, int count)     \
+    {                                                                                         \
+        FOR_EACH(storev(loadv(i, a) OP loadv(i, b), i, out), out[i] = a[i] OP b[i])           \
+    }
+BINARY(add, +)
+BINARY(sub, -)
+BINARY(mul, *)
+
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+yki_ones(__global float *out, int count)
+{
+    FOR_EACH(storev((floatv)(1.f), i, out), out[i] = 1.f)
+}
+
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+yki_copy_flat(__global const float *in, __global float *out, int count)
+{
+    FOR_EACH(storev(loadv(i, in), i, out), out[i] = in[i])
+}
+
+/* A scalar per sample and the 1 it counts. */
+__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+yki_counted(__global const float *in, __global float *out, int samples)
+{
+    for (int i = (int)get_global_id(0); i < samples; i += (int)get_global_size(0)) {
+        out[2 * i] = in[i];
+        out[2 * i + 1] = 1.f;
+    }
+}
+
+/* Sizes d1..d8 of the axes behind the first, strides of both operands; 0: broadcast. Neighbouring
+ * axes that both operands walk alike are one, and the last has strides of 0 or 1. */
+#define AXES(p) int p##0, int p##1, int p##2, int p##3, int p##4, int p##5, int p##6, int p##7, int p##8
+
+#define STEP(axis, size)                                                                      \
+    if (size > 1) {                                                                           \
+        int outside = rest / size, c = rest - outside * size;                                 \
+        rest = outside;                                                                       \
+        ia += (long)c * sa##axis;                                                             \
+        ib += (long)c * sb##axis;                                                             \
+    }
+
+/* Elements i.. of the result are `run` in a row: one for items side by side, else what is left of
+ * the last axis. */
+#if WG == 1
+#define RUN(OP)                                                                               \
+    int c = i - i / d8 * d8, k = 0;                                                           \
+    run = min(d8 - c, end - i);                                                               \
+    for (; k + VEC <= run; k += VEC) {                                                        \
+        floatv va = sa8 ? loadv(0, a + ia + k) : (floatv)(a[ia]);                             \
+        floatv vb = sb8 ? loadv(0, b + ib + k) : (floatv)(b[ib]);                             \
+        storev(va OP vb, 0, out + i + k);                                                     \
+    }                                                                                         \
+    for (; k < run; k++)                                                                      \
+        out[i + k] = a[ia + k * sa8] OP b[ib + k * sb8];
+#else
+#define RUN(OP) out[i] = a[ia] OP b[ib];
+#endif
+
+#define BINARY_BROADCAST(name, OP)                                                            \
+    __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void yki_##name##_broadcast(     \
+        __global const float *a, __global const float *b, __global float *out, int count,     \
+        int d1, int d2, int d3, int d4, int d5, int d6, int d7, int d8, AXES(sa), AXES(sb))   \
+    {                                                                                         \
+        int groups = (int)get_num_groups(0), group = (int)get_group_id(0);                    \
+        int begin = (int)((long)count * group / groups);                                      \
+        int end = (int)((long)count * (group + 1) / groups), run = WG;                        \
+        for (int i = begin + (int)get_local_id(0); i < end; i += run) {                       \
+            int rest = i;                                                                     \
+            long ia = 0, ib = 0;                                                              \
+            STEP(8, d8) STEP(7, d7) STEP(6, d6) STEP(5, d5)                                   \
+            STEP(4, d4) STEP(3, d3) STEP(2, d2) STEP(1, d1)                                   \
+            ia += (long)rest * sa0;                                                           \
+            ib += (long)rest * sb0;                                                           \
+            RUN(OP)                                                                           \
+        }                                                                                     \
+    }
+BINARY_BROADCAST(add, +)
+BINARY_BROADCAST(sub, -)
+BINARY_BROADCAST(mul, *)
+
+/* From layout (C / from, R, from) to (C / to, R, to), per sample; 1 is plain. Padding lanes of
+ * the result are 0. One item a (sample, block of the result); loops over the rest. */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_reorder(__global const float *in, __global float *out, int samples, int channels, int rest,
+            int from, int to)
+{
+    int from_blocks = (channels + from - 1) / from, to_blocks = (channels + to - 1) / to;
+    long tasks = (long)samples * to_blocks, groups = get_num_groups(0), group = get_group_id(0);
+
+    for (long task = tasks * group / groups; task < tasks * (group + 1) / groups; task++) {
+        long n = task / to_blocks, block = task - n * to_blocks;
+        __global float *o = out + task * rest * to;
+
+        if (to == 1) {
+            long b = block / from, lane = block - b * from;
+            __global const float *p = in + (n * from_blocks + b) * rest * from + lane;
+            for (int r = 0; r < rest; r++)
+                o[r] = p[(long)r * from];
+            continue;
+        }
+        /* Piece by piece, so that the strided writes of one lane hit lines that are still near. */
+        for (int r0 = 0; r0 < rest; r0 += 64) {
+            int r1 = min(r0 + 64, rest);
+
+            for (int lane = 0; lane < to; lane++) {
+                long c = block * to + lane, b = c / from;
+                __global const float *p =
+                    in + ((n * from_blocks + b) * rest) * from + (c - b * from);
+
+                for (int r = r0; r < r1; r++)
+                    o[(long)r * to + lane] = c < channels ? p[(long)r * from] : 0.f;
+            }
+        }
+    }
+}
+
+/* out[s] = sum over n of in[n * count + s], n in order. A group takes a piece of the elements. */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_batch_sum(__global const float *in, __global float *out, int count, int samples)
+{
+    int groups = (int)get_num_groups(0), group = (int)get_group_id(0);
+    int begin = (int)((long)count * group / groups);
+    int end = (int)((long)count * (group + 1) / groups);
+
+    for (int s = begin; s < end; s++)
+        out[s] = 0.f;
+    for (long n = 0; n < samples; n++)
+        for (int s = begin; s < end; s++)
+            out[s] += in[n * count + s];
+}
+
+#define REDUCE_STEP(size, stride)                                                             \
+    outside = rest / size;                                                                    \
+    at += (long)(rest - outside * size) * stride;                                             \
+    rest = outside;
+
+/* Sums over some axes. Kept axes k0..k3 with their strides and reduced axes r0..r3 with theirs,
+ * innermost last; `factor` turns a sum into a mean. The order of a sum is that of the memory. */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_reduce(__global const float *in, __global float *out, int count, int k1, int k2, int k3, int k4,
+           int ks0, int ks1, int ks2, int ks3, int ks4, int r0, int r1, int r2, int r3, int rs0,
+           int rs1, int rs2, int rs3, float factor)
+{
+    int groups = (int)get_num_groups(0), group = (int)get_group_id(0);
+    int begin = (int)((long)count * group / groups);
+    int end = (int)((long)count * (group + 1) / groups);
+
+    for (int i = begin; i < end; i++) {
+        int rest = i, outside;
+        long at = 0;
+        float sum = 0.f;
+
+        REDUCE_STEP(k4, ks4)
+        REDUCE_STEP(k3, ks3)
+        REDUCE_STEP(k2, ks2)
+        REDUCE_STEP(k1, ks1)
+        at += (long)rest * ks0;
+        for (int a = 0; a < r0; a++)
+            for (int b = 0; b < r1; b++)
+                for (int c = 0; c < r2; c++)
+                    for (int d = 0; d < r3; d++)
+                        sum += in[at + (long)a * rs0 + (long)b * rs1 + (long)c * rs2 +
+                                  (long)d * rs3];
+        out[i] = sum * factor;
+    }
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * layer_norm.cl - normalisation of rows (the last axes of a sample taken together), and its
+ * gradients.
+ *
+ * A work-group does whole rows; its items take vectors of a row in turn: one item with a wide
+ * vector on CPUs, many with a short one elsewhere. A row is read again for each pass, from the
+ * cache it then is in: first the mean, then the deviations from it, so nothing cancels.
+ */
+#ifndef VEC
+#define VEC 4
+#endif
+#ifndef WG
+#define WG 1
+#endif
+
+#define floatv      YKI_PASTE(float, VEC)
+#define loadv       YKI_PASTE(vload, VEC)
+#define storev      YKI_PASTE(vstore, VEC)
+
+#define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+
+/* The rows of this work-group. */
+#define FOR_EACH_ROW(row)                                                                      \
+    long groups_ = (long)get_num_groups(0), group_ = (long)get_group_id(0);                    \
+    for (long row = (long)rows * group_ / groups_; row < (long)rows * (group_ + 1) / groups_;  \
+         row++)
+
+/* This item's part of a row: whole vectors at i, then what is left over. */
+#define FOR_ITEM(i, VECTOR_BODY, SCALAR_BODY)                                                  \
+    for (int i = (int)get_local_id(0) * VEC; i + VEC <= width; i += WG * VEC) {                \
+        VECTOR_BODY;                                                                           \
+    }                                                                                          \
+    for (int i = width / VEC * VEC + (int)get_local_id(0); i < width; i += WG) {               \
+        SCALAR_BODY;                                                                           \
+    }
+
+/* The sum of all lanes and `rest` of all items, for all of them. */
+float
+yki_sum_row(floatv v, float rest, __local float *sums)
+{
+    float lanes[VEC], sum = rest;
+
+    storev(v, 0, lanes);
+    for (int l = 0; l < VEC; l++)
+        sum += lanes[l];
+#if WG > 1
+    int item = (int)get_local_id(0);
+
+    sums[item] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int step = WG / 2; step > 0; step /= 2) {
+        if (item < step)
+            sums[item] += sums[item + step];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    sum = sums[0];
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+    return sum;
+}
+
+float
+yki_row_mean(__global const float *p, int width, __local float *sums)
+{
+    floatv v = 0.f;
+    float rest = 0.f;
+
+    FOR_ITEM(i, v += loadv(0, p + i), rest += p[i])
+    return yki_sum_row(v, rest, sums) / (float)width;
+}
+
+/* 1 / deviation. */
+float
+yki_row_inverse(__global const float *p, int width, float mean, float epsilon,
+                __local float *sums)
+{
+    floatv v = 0.f;
+    float rest = 0.f;
+
+    FOR_ITEM(i, floatv d = loadv(0, p + i) - mean; v = YKI_FMA(d, d, v),
+             float d = p[i] - mean; rest = YKI_FMA(d, d, rest))
+    return 1.f / sqrt(yki_sum_row(v, rest, sums) / (float)width + epsilon);
+}
+
+KERNEL
+yki_ln(__global const float *x, __global const float *gamma, __global const float *beta,
+       __global float *y, int rows, int width, int affine, float epsilon)
+{
+    __local float sums[WG];
+
+    FOR_EACH_ROW(row)
+    {
+        __global const float *p = x + row * width;
+        __global float *out = y + row * width;
+        float mean = yki_row_mean(p, width, sums);
+        float inverse = yki_row_inverse(p, width, mean, epsilon, sums);
+
+        if (affine) {
+            FOR_ITEM(i,
+                     storev(YKI_FMA((loadv(0, p + i) - mean) * inverse, loadv(0, gamma + i),
+                                    loadv(0, beta + i)),
+                            0, out + i),
+                     out[i] = YKI_FMA((p[i] - mean) * inverse, gamma[i], beta[i]))
+        } else {
+            FOR_ITEM(i, storev((loadv(0, p + i) - mean) * inverse, 0, out + i),
+                     out[i] = (p[i] - mean) * inverse)
+        }
+    }
+}
+
+/* dx = (g - mean of g - normalised x * mean of their product) / deviation, g = dy gamma. */
+KERNEL
+yki_ln_grad(__global const float *x, __global const float *dy, __global const float *gamma,
+            __global float *dx, int rows, int width, int affine, float epsilon)
+{
+    __local float sums[WG];
+
+    FOR_EACH_ROW(row)
+    {
+        __global const float *p = x + row * width, *g = dy + row * width;
+        __global float *out = dx + row * width;
+        float mean = yki_row_mean(p, width, sums);
+        float inverse = yki_row_inverse(p, width, mean, epsilon, sums);
+        floatv v = 0.f, dots = 0.f;
+        float rest = 0.f, dot = 0.f;
+
+        FOR_ITEM(
+            i, floatv t = loadv(0, g + i); if (affine) t *= loadv(0, gamma + i); v += t;
+            dots = YKI_FMA(t, loadv(0, p + i) - mean, dots), float t = g[i];
+            if (affine) t *= gamma[i]; rest += t; dot = YKI_FMA(t, p[i] - mean, dot))
+        rest = yki_sum_row(v, rest, sums) / (float)width;
+        dot = -yki_sum_row(dots, dot, sums) * inverse * inverse / (float)width;
+        FOR_ITEM(i, floatv t = loadv(0, g + i); if (affine) t *= loadv(0, gamma + i);
+                 storev(YKI_FMA(loadv(0, p + i) - mean, (floatv)(dot), t - rest) * inverse, 0,
+                        out + i),
+                 float t = g[i]; if (affine) t *= gamma[i];
+                 out[i] = YKI_FMA(p[i] - mean, dot, t - rest) * inverse)
+    }
+}
+
+/* part is (splits, 2, width): sums over a split's rows of dy, and of dy times the normalised x.
+ * A split is a work-group, whose items keep to their columns. */
+KERNEL
+yki_ln_grad_params(__global const float *x, __global const float *dy, __global float *part,
+                   int rows, int width, float epsilon)
+{
+    __local float sums[WG];
+    __global float *sum = part + (long)get_group_id(0) * 2 * width, *dot = sum + width;
+
+    FOR_ITEM(i, storev((floatv)(0.f), 0, sum + i); storev((floatv)(0.f), 0, dot + i),
+             sum[i] = 0.f;
+             dot[i] = 0.f)
+    FOR_EACH_ROW(row)
+    {
+        __global const float *p = x + row * width, *g = dy + row * width;
+        float mean = yki_row_mean(p, width, sums);
+        float inverse = yki_row_inverse(p, width, mean, epsilon, sums);
+
+        FOR_ITEM(i, floatv t = loadv(0, g + i); storev(loadv(0, sum + i) + t, 0, sum + i);
+                 storev(YKI_FMA(t, (loadv(0, p + i) - mean) * inverse, loadv(0, dot + i)), 0,
+                        dot + i),
+                 sum[i] += g[i];
+                 dot[i] = YKI_FMA(g[i], (p[i] - mean) * inverse, dot[i]))
+    }
+}

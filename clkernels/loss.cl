@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * loss.cl - losses, metrics and gradients, sample by sample; and all of them in one
+ * go, summed over the batch.
+ *
+ * x is (classes, positions) per sample; labels are (positions), other targets are
+ * like x. A function makes the pair (sum, count) of one sample, and the gradient of
+ * the sum, not divided by anything, where it is given room for it. A label that is
+ * no class makes the result NaN and reads nothing.
+ */
+#ifndef WG
+#define WG 1
+#endif
+#ifndef LABEL
+#define LABEL int
+#endif
+
+/* Of one sample; `grad` NULL: not wanted. */
+#define SAMPLE_ARGS(TARGET)                                                                   \
+    __global const float *x, __global const TARGET *target, __global float *grad,             \
+        int classes, int positions, int has_ignore, int ignore, float smoothing, float delta, \
+        int k
+#define ARGS(TARGET)                                                                          \
+    __global const float *x, __global const TARGET *target, __global float *out, int samples, \
+        int classes, int positions, int has_ignore, int ignore, float smoothing, float delta, \
+        int k
+#define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+
+#define FOR_EACH_SAMPLE(n)                                                                    \
+    for (long n = get_global_id(0); n < samples; n += get_global_size(0))
+
+/* The largest of a column: exp of the difference cannot overflow. */
+float largest(__global const float *column, int classes, int stride)
+{
+    float m = column[0];
+
+    for (int c = 1; c < classes; c++)
+        m = fmax(m, column[(long)c * stride]);
+    return m;
+}
+
+float sum_of_exp(__global const float *column, int classes, int stride, float m)
+{
+    float sum = 0.f;
+
+    for (int c = 0; c < classes; c++)
+        sum += exp(column[(long)c * stride] - m);
+    return sum;
+}
+
+/* All elements of a column of a gradient. */
+void fill_column(__global float *column, int classes, int stride, float value)
+{
+    for (int c = 0; c < classes; c++)
+        column[(long)c * stride] = value;
+}
+
+/* Counts a label in `result`. False: its column takes no part, for it is ignored, or it is of no
+ * class and made the result NaN; the column's slope, NULL if it is not wanted, is then written. */
+int count_label(int label, float2 *result, __global float *slope, int classes, int positions,
+                int has_ignore, int ignore)
+{
+    int ignored = has_ignore && label == ignore;
+
+    if (!ignored)
+        (*result).y += 1.f;
+    if (!ignored && label >= 0 && label < classes)
+        return 1;
+    if (!ignored)
+        (*result).x = NAN;
+    if (slope)
+        fill_column(slope, classes, positions, ignored ? 0.f : NAN);
+    return 0;
+}
+
+/* -log softmax[label], smoothed: (1 - s) of that plus s of the mean over classes. */
+float2 softmax_ce(SAMPLE_ARGS(LABEL))
+{
+    float2 result = (float2)(0.f, 0.f);
+
+    for (int p = 0; p < positions; p++) {
+        __global const float *column = x + p;
+        __global float *slope = grad + p;
+        int label = (int)target[p];
+        float m, sum = 0.f, log_sum, loss, scale;
+
+        if (!count_label(label, &result, grad ? slope : 0, classes, positions, has_ignore, ignore))
+            continue;
+        m = largest(column, classes, positions);
+        if (!grad)
+            sum = sum_of_exp(column, classes, positions, m);
+        else
+            for (int c = 0; c < classes; c++) {
+                float e = exp(column[(long)c * positions] - m);
+
+                slope[(long)c * positions] = e;
+                sum += e;
+            }
+        log_sum = m + log(sum);
+        loss = log_sum - column[(long)label * positions];
+        if (smoothing > 0.f) {
+            float mean = 0.f;
+
+            for (int c = 0; c < classes; c++)
+                mean += log_sum - column[(long)c * positions];
+            loss = YKI_FMA(1.f - smoothing, loss, smoothing * (mean / classes));
+        }
+        result.x += loss;
+        if (!grad)
+            continue;
+        scale = 1.f / sum;
+        for (int c = 0; c < classes; c++) {
+            float wanted = (c == label ? 1.f - smoothing : 0.f) + smoothing / classes;
+
+            slope[(long)c * positions] = slope[(long)c * positions] * scale - wanted;
+        }
+    }
+    return result;
+}
+
+/* The same on probabilities: -log x[label]. PyTorch's clamp of the logarithm at -100 keeps a
+ * probability of 0 finite; where it is clamped the slope is bounded, not infinite. */
+float2 ce(SAMPLE_ARGS(LABEL))
+{
+    float2 result = (float2)(0.f, 0.f);
+
+    for (int p = 0; p < positions; p++) {
+        __global const float *column = x + p;
+        __global float *slope = grad + p;
+        int label = (int)target[p];
+        float loss;
+
+        if (!count_label(label, &result, grad ? slope : 0, classes, positions, has_ignore, ignore))
+            continue;
+        loss = -fmax(log(column[(long)label * positions]), -100.f);
+        if (smoothing > 0.f) {
+            float mean = 0.f;
+
+            for (int c = 0; c < classes; c++)
+                mean -= fmax(log(column[(long)c * positions]), -100.f);
+            loss = YKI_FMA(1.f - smoothing, loss, smoothing * (mean / classes));
+        }
+        result.x += isnan(column[(long)label * positions]) ? NAN : loss;
+        for (int c = 0; grad && c < classes; c++) {
+            float wanted = (c == label ? 1.f - smoothing : 0.f) + smoothing / classes;
+
+            slope[(long)c * positions] =
+                wanted == 0.f ? 0.f : -wanted / fmax(column[(long)c * positions], 1e-38f);
+        }
+    }
+    return result;
+}
+
+/* Losses of single elements: EXPR of a (x) and b (target); GRAD of the same. */
+#define ELEMENTWISE(name, EXPR, GRAD)                                                         \
+    float2 name(SAMPLE_ARGS(float))                                                           \
+    {                                                                                         \
+        long count = (long)classes * positions;                                               \
+        float total = 0.f;                                                                    \
+                                                                                              \
+        for (long i = 0; i < count; i++) {                                                    \
+            float a = x[i], b = target[i], d = a - b;                                         \
+                                                                                              \
+            total += EXPR;                                                                    \
+            if (grad)                                                                         \
+                grad[i] = GRAD;                                                               \
+        }                                                                                     \
+        return (float2)(total, (float)count);                                                 \
+    }
+
+/* On logits, without overflow: max(a, 0) - a b + log(1 + e^-|a|). d is not used. */
+#define SIGMOID(a) ((a) >= 0.f ? 1.f / (1.f + exp(-(a))) : exp(a) / (1.f + exp(a)))
+ELEMENTWISE(bce, (d - d) + (a > 0.f ? a : 0.f) - a *b + log1p(exp(-fabs(a))), SIGMOID(a) - b)
+ELEMENTWISE(mse, d *d, 2.f * d)
+ELEMENTWISE(l1, fabs(d), d > 0.f ? 1.f : d < 0.f ? -1.f : d * 0.f)
+ELEMENTWISE(huber, fabs(d) <= delta ? 0.5f * d *d : delta *(fabs(d) - 0.5f * delta),
+            fabs(d) <= delta ? d : d > 0.f ? delta : d < 0.f ? -delta : d)
+
+/* 1 for each label among the k largest; of equals the first counts. */
+float2 top_k(SAMPLE_ARGS(LABEL))
+{
+    float hits = 0.f;
+
+    for (int p = 0; p < positions; p++) {
+        __global const float *column = x + p;
+        int label = (int)target[p], before = 0;
+
+        if (label < 0 || label >= classes)
+            continue;
+        for (int c = 0; c < classes; c++) {
+            float other = column[(long)c * positions];
+            float own = column[(long)label * positions];
+
+            before += other > own || (other == own && c < label) || isnan(own);
+        }
+        hits += before < k ? 1.f : 0.f;
+    }
+    return (float2)(hits, (float)positions);
+}
+
+#define NOWHERE ((__global float *)0)
+#define OF_SAMPLE(name, n, per_target, grad, k)                                               \
+    name(x + (n) * classes * positions, target + (n) * (per_target), grad, classes,           \
+         positions, has_ignore, ignore, smoothing, delta, k)
+
+/* Of all samples: pairs to out, or the gradient. */
+#define PAIRS(name, TARGET, per_target)                                                       \
+    KERNEL                                                                                    \
+    yki_##name(ARGS(TARGET))                                                                  \
+    {                                                                                         \
+        FOR_EACH_SAMPLE(n)                                                                    \
+        {                                                                                     \
+            vstore2(OF_SAMPLE(name, n, per_target, NOWHERE, k), n, out);                      \
+        }                                                                                     \
+    }
+#define GRADIENT(name, TARGET, per_target)                                                    \
+    KERNEL                                                                                    \
+    yki_##name##_grad(ARGS(TARGET))                                                           \
+    {                                                                                         \
+        FOR_EACH_SAMPLE(n)                                                                    \
+        {                                                                                     \
+            (void)OF_SAMPLE(name, n, per_target, out + n * classes * positions, k);           \
+        }                                                                                     \
+    }
+
+/* Pairs of one result, in the order of the samples. */
+void sum_pairs(__global const float *pairs, __global float *out, int samples)
+{
+    float2 sum = (float2)(0.f, 0.f);
+
+    for (int n = 0; n < samples; n++)
+        sum += vload2(n, pairs);
+    vstore2(sum, 0, out);
+}
+
+/* All results: the loss, and up to two metrics whose pairs are `stride` further on each. */
+void sum_all(__global const float *pairs, int stride, __global float *loss,
+             __global float *metric0, __global float *metric1, int metrics, int samples)
+{
+    sum_pairs(pairs, loss, samples);
+    if (metrics > 0)
+        sum_pairs(pairs + 2 * (long)stride, metric0, samples);
+    if (metrics > 1)
+        sum_pairs(pairs + 4 * (long)stride, metric1, samples);
+}
+
+/* The loss, its gradient (with_grad) and metrics of the same operands. alone: there is one group,
+ * which also does the sums; else yki_loss_sums follows. */
+#define STEP(name, TARGET, per_target, metric)                                                \
+    KERNEL                                                                                    \
+    yki_##name##_step(__global const float *x, __global const TARGET *target,                 \
+                      __global float *grad, __global float *pairs, __global float *loss,      \
+                      __global float *metric0, __global float *metric1, int samples,          \
+                      int stride, int classes, int positions, int has_ignore, int ignore,     \
+                      float smoothing, float delta, int metrics, int k0, int k1,              \
+                      int with_grad, int alone)                                               \
+    {                                                                                         \
+        FOR_EACH_SAMPLE(n)                                                                    \
+        {                                                                                     \
+            __global float *slope = with_grad ? grad + n * classes * positions : NOWHERE;     \
+                                                                                              \
+            vstore2(OF_SAMPLE(name, n, per_target, slope, 0), n, pairs);                      \
+            if (metrics > 0)                                                                  \
+                vstore2(OF_SAMPLE(metric, n, per_target, NOWHERE, k0), stride + n, pairs);    \
+            if (metrics > 1)                                                                  \
+                vstore2(OF_SAMPLE(metric, n, per_target, NOWHERE, k1), 2 * (long)stride + n,  \
+                        pairs);                                                               \
+        }                                                                                     \
+        if (!alone)                                                                           \
+            return;                                                                           \
+        barrier(CLK_GLOBAL_MEM_FENCE);                                                        \
+        if (get_local_id(0) == 0)                                                             \
+            sum_all(pairs, stride, loss, metric0, metric1, metrics, samples);                 \
+    }
+
+#define ALL(name, TARGET, per_target, metric)                                                 \
+    PAIRS(name, TARGET, per_target)                                                           \
+    GRADIENT(name, TARGET, per_target)                                                        \
+    STEP(name, TARGET, per_target, metric)
+
+ALL(softmax_ce, LABEL, positions, top_k)
+ALL(ce, LABEL, positions, top_k)
+ALL(bce, float, classes *positions, l1)
+ALL(mse, float, classes *positions, l1)
+ALL(l1, float, classes *positions, l1)
+ALL(huber, float, classes *positions, l1)
+PAIRS(top_k, LABEL, positions)
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_loss_sums(__global const float *pairs, __global float *loss, __global float *metric0,
+              __global float *metric1, int samples, int stride, int metrics)
+{
+    sum_all(pairs, stride, loss, metric0, metric1, metrics, samples);
+}

@@ -1,0 +1,702 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * norm.cl - batch normalisation: statistics of channels, their use, and both for the gradient.
+ *
+ * x is (N, C, area). Kernels named _blocked take it in blocks of VEC channels,
+ * (N, C / VEC, area, VEC); with area 1 and a number of channels that VEC divides the plain
+ * layout is such a one. _rows: plain, one item per group, vectors along the area. _plain:
+ * plain, many items.
+ *
+ * Statistics are (3, C): count, mean, M2 (the sum of squared deviations from the mean). A tile
+ * that fits the first-level cache is read twice, for its mean and for the deviations from it,
+ * and merged exactly (Chan) with what came before; so memory is read once and nothing cancels.
+ * Means are kept as differences from a channel's first element, the pivot, until the end: so a
+ * mean far from 0 does not take the digits of the deviations.
+ * Work is split by tiles; parts are merged in their order by yki_bn_merge.
+ */
+#ifndef VEC
+#define VEC 4
+#endif
+#ifndef WG
+#define WG 1
+#endif
+
+#define floatv      YKI_PASTE(float, VEC)
+#define loadv       YKI_PASTE(vload, VEC)
+#define storev      YKI_PASTE(vstore, VEC)
+
+#define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+
+/* The piece of `count` tasks that this group does. */
+#define FOR_EACH_TASK(task, count)                                                             \
+    long count_ = (count), groups_ = (long)get_num_groups(0), group_ = (long)get_group_id(0);  \
+    for (long task = count_ * group_ / groups_ + (long)get_local_id(0);                        \
+         task < count_ * (group_ + 1) / groups_; task += WG)
+
+/* The parts of the grid: pieces of the channels by dimension 0, splits of the tiles by 1. */
+#define FOR_EACH_PART(split, piece, pieces)                                                    \
+    for (int split = (int)get_group_id(1); split < splits; split += (int)get_num_groups(1))    \
+        for (int piece = (int)get_group_id(0); piece < (pieces);                               \
+             piece += (int)get_num_groups(0))
+
+/* Tiles of a split: tile_samples by tile_area, [n0, n1) by [a0, a1). */
+#define FOR_EACH_TILE(split)                                                                   \
+    int across_ = (area + tile_area - 1) / tile_area;                                          \
+    long tiles_ = (long)((samples + tile_samples - 1) / tile_samples) * across_;               \
+    for (long tile = tiles_ * (split) / splits; tile < tiles_ * ((split) + 1) / splits; tile++)
+#define TILE                                                                                   \
+    long down_ = tile / across_;                                                               \
+    int n0 = (int)down_ * tile_samples, n1 = min(n0 + tile_samples, samples);                  \
+    int a0 = (int)(tile - down_ * across_) * tile_area, a1 = min(a0 + tile_area, area);
+
+/* (count, mean, m2) becomes that of both; the other one is not empty. */
+#define MERGE(count, mean, m2, other_count, other_mean, other_m2)                              \
+    {                                                                                          \
+        float total_ = (count) + (other_count), share_ = (other_count) / total_;               \
+        mean##_type delta_ = (other_mean) - (mean);                                            \
+        (m2) += (other_m2) + delta_ * delta_ * ((count)*share_);                               \
+        (mean) += delta_ * share_;                                                             \
+        (count) = total_;                                                                      \
+    }
+#define mean_type  float
+#define meanv_type floatv
+
+/* VEC values p[c...] of the channels, `otherwise` beyond the last channel. */
+#define LOAD_LANES(v, p, c, otherwise)                                                         \
+    floatv v;                                                                                  \
+    if ((c) + VEC <= channels)                                                                 \
+        v = loadv(0, (p) + (c));                                                               \
+    else {                                                                                     \
+        float lanes_[VEC];                                                                     \
+        for (int l_ = 0; l_ < VEC; l_++)                                                       \
+            lanes_[l_] = (c) + l_ < channels ? (p)[(c) + l_] : (otherwise);                    \
+        v = loadv(0, lanes_);                                                                  \
+    }
+#define STORE_LANES(v, p, c)                                                                   \
+    if ((c) + VEC <= channels)                                                                 \
+        storev(v, 0, (p) + (c));                                                               \
+    else {                                                                                     \
+        float lanes_[VEC];                                                                     \
+        storev(v, 0, lanes_);                                                                  \
+        for (int l_ = 0; l_ < VEC && (c) + l_ < channels; l_++)                                \
+            (p)[(c) + l_] = lanes_[l_];                                                        \
+    }
+
+/* Steps i by `step`, four chains of sums at a time: one would wait for its last addition. What is
+ * left over goes to the first. */
+#define FOR_EACH_4(i, begin, end, step, CHAIN0, CHAIN1, CHAIN2, CHAIN3)                        \
+    int i = (begin);                                                                           \
+    for (; i + 4 * (step) <= (end); i += 4 * (step)) {                                         \
+        CHAIN0;                                                                                \
+        CHAIN1;                                                                                \
+        CHAIN2;                                                                                \
+        CHAIN3;                                                                                \
+    }                                                                                          \
+    for (; i + (step) <= (end); i += (step)) {                                                 \
+        CHAIN0;                                                                                \
+    }
+#define ADD_SQUARE(sum, difference)                                                            \
+    {                                                                                          \
+        floatv d = difference;                                                                 \
+        sum = YKI_FMA(d, d, sum);                                                              \
+    }
+
+/* 1 / deviation, from the statistics. Without a count nothing is normalised with it. */
+#define INVERSE(count, m2) (1.f / sqrt((m2) / max((count), 1.f) + epsilon))
+
+float
+yki_sum_lanes(floatv v)
+{
+    float lanes[VEC], sum = 0.f;
+
+    storev(v, 0, lanes);
+    for (int l = 0; l < VEC; l++)
+        sum += lanes[l];
+    return sum;
+}
+
+/* ---- statistics: part is (splits, 3, C); with one split it is the result ---- */
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_bn_stats_blocked(__global const float *x, __global float *part, int samples, int channels,
+                     int area, int splits, int tile_samples, int tile_area)
+{
+    int blocks = (channels + VEC - 1) / VEC;
+
+    FOR_EACH_PART(split, b, blocks)
+    {
+        float count = 0.f;
+        floatv meanv = 0.f, m2 = 0.f, pivot = 0.f;
+        __global float *out = part + (long)split * 3 * channels;
+
+        if (samples > 0)
+            pivot = loadv(0, x + (long)b * area * VEC);
+
+        FOR_EACH_TILE(split)
+        {
+            TILE
+            float tile_count = (float)(n1 - n0) * (float)(a1 - a0);
+            floatv s0 = 0.f, s1 = 0.f, s2 = 0.f, s3 = 0.f, tile_mean, tile_m2;
+
+            for (int n = n0; n < n1; n++) {
+                __global const float *p = x + ((long)n * blocks + b) * area * VEC;
+
+                FOR_EACH_4(i, a0, a1, 1, s0 += loadv(i, p) - pivot, s1 += loadv(i + 1, p) - pivot,
+                           s2 += loadv(i + 2, p) - pivot, s3 += loadv(i + 3, p) - pivot)
+            }
+            tile_mean = ((s0 + s1) + (s2 + s3)) / tile_count;
+            s0 = s1 = s2 = s3 = 0.f;
+            for (int n = n0; n < n1; n++) {
+                __global const float *p = x + ((long)n * blocks + b) * area * VEC;
+
+                FOR_EACH_4(i, a0, a1, 1, ADD_SQUARE(s0, loadv(i, p) - pivot - tile_mean),
+                           ADD_SQUARE(s1, loadv(i + 1, p) - pivot - tile_mean),
+                           ADD_SQUARE(s2, loadv(i + 2, p) - pivot - tile_mean),
+                           ADD_SQUARE(s3, loadv(i + 3, p) - pivot - tile_mean))
+            }
+            tile_m2 = (s0 + s1) + (s2 + s3);
+            MERGE(count, meanv, m2, tile_count, tile_mean, tile_m2)
+        }
+        if (splits == 1)
+            meanv += pivot;
+        STORE_LANES((floatv)(count), out, b * VEC)
+        STORE_LANES(meanv, out + channels, b * VEC)
+        STORE_LANES(m2, out + 2 * channels, b * VEC)
+    }
+}
+
+/* A piece is up to `rows` channels, neighbours in memory: one channel's short rows lie too far apart
+ * for memory to be read at its speed. Sums stay vectors until the end of a tile. */
+#define MOST_ROWS 16
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_bn_stats_rows(__global const float *x, __global float *part, int samples, int channels,
+                  int area, int splits, int tile_samples, int tile_area, int rows)
+{
+    FOR_EACH_PART(split, piece, (channels + rows - 1) / rows)
+    {
+        int c = piece * rows, some = min(rows, channels - c);
+        float count = 0.f, means[MOST_ROWS], m2[MOST_ROWS], pivots[MOST_ROWS], rests[MOST_ROWS];
+        float tile_means[MOST_ROWS];
+        floatv sums[MOST_ROWS];
+        __global float *out = part + (long)split * 3 * channels + c;
+
+        for (int k = 0; k < some; k++) {
+            means[k] = m2[k] = 0.f;
+            pivots[k] = samples > 0 ? x[(long)(c + k) * area] : 0.f;
+        }
+        FOR_EACH_TILE(split)
+        {
+            TILE
+            float tile_count = (float)(n1 - n0) * (float)(a1 - a0);
+
+            for (int k = 0; k < some; k++)
+                sums[k] = rests[k] = 0.f;
+            for (int n = n0; n < n1; n++)
+                for (int k = 0; k < some; k++) {
+                    __global const float *p = x + ((long)n * channels + c + k) * area;
+                    float pivot = pivots[k], rest = rests[k];
+                    floatv s0 = sums[k], s1 = 0.f, s2 = 0.f, s3 = 0.f;
+
+                    FOR_EACH_4(i, a0, a1, VEC, s0 += loadv(0, p + i) - pivot,
+                               s1 += loadv(1, p + i) - pivot, s2 += loadv(2, p + i) - pivot,
+                               s3 += loadv(3, p + i) - pivot)
+                    for (; i < a1; i++)
+                        rest += p[i] - pivot;
+                    sums[k] = (s0 + s1) + (s2 + s3);
+                    rests[k] = rest;
+                }
+            for (int k = 0; k < some; k++) {
+                tile_means[k] = (yki_sum_lanes(sums[k]) + rests[k]) / tile_count;
+                sums[k] = rests[k] = 0.f;
+            }
+            for (int n = n0; n < n1; n++)
+                for (int k = 0; k < some; k++) {
+                    __global const float *p = x + ((long)n * channels + c + k) * area;
+                    float pivot = pivots[k], tile_mean = tile_means[k], rest = rests[k];
+                    floatv s0 = sums[k], s1 = 0.f, s2 = 0.f, s3 = 0.f;
+
+                    FOR_EACH_4(i, a0, a1, VEC, ADD_SQUARE(s0, loadv(0, p + i) - pivot - tile_mean),
+                               ADD_SQUARE(s1, loadv(1, p + i) - pivot - tile_mean),
+                               ADD_SQUARE(s2, loadv(2, p + i) - pivot - tile_mean),
+                               ADD_SQUARE(s3, loadv(3, p + i) - pivot - tile_mean))
+                    for (; i < a1; i++) {
+                        float d = p[i] - pivot - tile_mean;
+
+                        rest = YKI_FMA(d, d, rest);
+                    }
+                    sums[k] = (s0 + s1) + (s2 + s3);
+                    rests[k] = rest;
+                }
+            for (int k = 0; k < some; k++) {
+                float so_far = count, mean = means[k];
+                float tile_m2 = yki_sum_lanes(sums[k]) + rests[k];
+
+                MERGE(so_far, mean, m2[k], tile_count, tile_means[k], tile_m2)
+                means[k] = mean;
+            }
+            count += tile_count;
+        }
+        for (int k = 0; k < some; k++) {
+            out[k] = count;
+            out[channels + k] = splits == 1 ? means[k] + pivots[k] : means[k];
+            out[2 * channels + k] = m2[k];
+        }
+    }
+}
+
+/* The sum of all items' values, for all of them. */
+float
+yki_sum_group(float value, __local float *sums)
+{
+    int item = (int)get_local_id(0);
+    float sum;
+
+    sums[item] = value;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int step = WG / 2; step > 0; step /= 2) {
+        if (item < step)
+            sums[item] += sums[item + step];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    sum = sums[0];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return sum;
+}
+
+/* Element k of a tile. (No remainder beside a division: Oclgrind lacks what becomes of it.) */
+#define AT(k)                                                                                  \
+    ((long)(n0 + (k) / wide) * channels + c) * area + a0 + ((k) - (k) / wide * wide)
+
+KERNEL
+yki_bn_stats_plain(__global const float *x, __global float *part, int samples, int channels,
+                   int area, int splits, int tile_samples, int tile_area)
+{
+    __local float sums[WG];
+    int item = (int)get_local_id(0);
+
+    FOR_EACH_PART(split, c, channels)
+    {
+        float count = 0.f, mean = 0.f, m2 = 0.f, pivot = samples > 0 ? x[(long)c * area] : 0.f;
+        __global float *out = part + (long)split * 3 * channels;
+
+        FOR_EACH_TILE(split)
+        {
+            TILE
+            int wide = a1 - a0, elements = (n1 - n0) * wide;
+            float tile_count = (float)elements, tile_mean, tile_m2 = 0.f, sum = 0.f;
+
+            for (int k = item; k < elements; k += WG)
+                sum += x[AT(k)] - pivot;
+            tile_mean = yki_sum_group(sum, sums) / tile_count;
+            for (int k = item; k < elements; k += WG) {
+                float d = x[AT(k)] -
+                          pivot - tile_mean;
+
+                tile_m2 = YKI_FMA(d, d, tile_m2);
+            }
+            tile_m2 = yki_sum_group(tile_m2, sums);
+            MERGE(count, mean, m2, tile_count, tile_mean, tile_m2)
+        }
+        if (item == 0) {
+            out[c] = count;
+            out[channels + c] = splits == 1 ? mean + pivot : mean;
+            out[2 * channels + c] = m2;
+        }
+    }
+}
+
+KERNEL
+yki_bn_merge(__global const float *x, __global const float *part, __global float *stats,
+             int channels, int area, int block, int splits)
+{
+    FOR_EACH_TASK(c, channels)
+    {
+        float count = 0.f, mean = 0.f, m2 = 0.f;
+
+        for (int k = 0; k < splits; k++) {
+            __global const float *p = part + (long)k * 3 * channels + c;
+
+            if (p[0] > 0.f)
+                MERGE(count, mean, m2, p[0], p[channels], p[2 * channels])
+        }
+        if (count > 0.f)
+            mean += x[c / block * block * (area - 1) + c];
+        stats[c] = count;
+        stats[channels + c] = mean;
+        stats[2 * channels + c] = m2;
+    }
+}
+
+/* ---- y = (x - mean) / deviation * gamma + beta (+ residual), perhaps not below 0 ---- */
+
+#define AFFINE   1
+#define RESIDUAL 2
+#define RELU     4
+
+#define APPLY_ARGS                                                                             \
+    __global const float *x, __global const float *stats, __global const float *gamma,         \
+        __global const float *beta, __global const float *residual, __global float *y,         \
+        int samples, int channels, int area, int flags, float epsilon
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_bn_apply_blocked(APPLY_ARGS)
+{
+    int blocks = (channels + VEC - 1) / VEC, block = -1;
+    floatv mean = 0.f, scale = 0.f, shift = 0.f;
+
+    /* Samples inside blocks: the numbers of a block serve all its samples. */
+    FOR_EACH_TASK(task, (long)samples * blocks)
+    {
+        int b = (int)(task / samples), c = b * VEC;
+        long at = ((task - (long)b * samples) * blocks + b) * area * VEC;
+        __global const float *in = x + at, *more = residual + at;
+        __global float *out = y + at;
+
+        if (b != block) {
+            LOAD_LANES(count, stats, c, 1.f)
+            LOAD_LANES(m, stats + channels, c, 0.f)
+            LOAD_LANES(m2, stats + 2 * channels, c, 0.f)
+
+            block = b;
+            mean = m;
+            scale = INVERSE(count, m2);
+            shift = 0.f;
+            if (flags & AFFINE) {
+                LOAD_LANES(weight, gamma, c, 0.f)
+                LOAD_LANES(bias, beta, c, 0.f)
+
+                scale *= weight;
+                shift = bias;
+            }
+        }
+        for (int i = 0; i < area; i++) {
+            floatv v = YKI_FMA(loadv(i, in) - mean, scale, shift);
+
+            if (flags & RESIDUAL)
+                v += loadv(i, more);
+            if (flags & RELU)
+                v = select(v, (floatv)(0.f), v <= 0.f);
+            storev(v, i, out);
+        }
+    }
+}
+
+/* What one element becomes, vector or not. A comparison that NaN fails keeps it. */
+#define APPLY_ONE(type, v, r)                                                                  \
+    v = YKI_FMA(v - mean, (type)(scale), (type)(shift));                                       \
+    if (flags & RESIDUAL)                                                                      \
+        v += r;                                                                                \
+    if (flags & RELU)                                                                          \
+        v = select(v, (type)(0.f), v <= 0.f);
+
+#define CHANNEL_SCALE(c)                                                                       \
+    float mean = stats[channels + (c)];                                                        \
+    float scale = INVERSE(stats[c], stats[2 * channels + (c)]) *                               \
+                  (flags & AFFINE ? gamma[c] : 1.f);                                           \
+    float shift = flags & AFFINE ? beta[c] : 0.f;
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_bn_apply_rows(APPLY_ARGS)
+{
+    FOR_EACH_TASK(task, (long)samples * channels)
+    {
+        int c = (int)(task % channels), i = 0;
+        __global const float *in = x + task * area, *more = residual + task * area;
+        __global float *out = y + task * area;
+        CHANNEL_SCALE(c)
+
+        for (; i + VEC <= area; i += VEC) {
+            floatv v = loadv(0, in + i);
+
+            APPLY_ONE(floatv, v, loadv(0, more + i))
+            storev(v, 0, out + i);
+        }
+        for (; i < area; i++) {
+            float v = in[i];
+
+            APPLY_ONE(float, v, more[i])
+            out[i] = v;
+        }
+    }
+}
+
+KERNEL
+yki_bn_apply_plain(APPLY_ARGS)
+{
+    FOR_EACH_TASK(i, (long)samples * channels * area)
+    {
+        int c = (int)(i / area % channels);
+        float v = x[i];
+        CHANNEL_SCALE(c)
+
+        APPLY_ONE(float, v, residual[i])
+        y[i] = v;
+    }
+}
+
+/* ---- sums for the gradient: part is (splits, 2, C): dy, and dy times the normalised x ---- */
+
+#define ADD_GRAD(sum, dot, g, difference)                                                      \
+    {                                                                                          \
+        floatv d = g;                                                                          \
+        sum += d;                                                                              \
+        dot = YKI_FMA(d, difference, dot);                                                     \
+    }
+
+#define GRAD_STATS_ARGS                                                                        \
+    __global const float *x, __global const float *dy, __global const float *stats,            \
+        __global float *part, int samples, int channels, int area, int splits,                 \
+        int tile_samples, int tile_area, float epsilon
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_bn_grad_stats_blocked(GRAD_STATS_ARGS)
+{
+    int blocks = (channels + VEC - 1) / VEC;
+
+    FOR_EACH_PART(split, b, blocks)
+    {
+        __global float *out = part + (long)split * 2 * channels;
+        int c = b * VEC;
+        floatv sum = 0.f, dot = 0.f;
+        LOAD_LANES(count, stats, c, 1.f)
+        LOAD_LANES(mean, stats + channels, c, 0.f)
+        LOAD_LANES(m2, stats + 2 * channels, c, 0.f)
+
+        FOR_EACH_TILE(split)
+        {
+            TILE
+            floatv s0 = 0.f, s1 = 0.f, s2 = 0.f, s3 = 0.f;
+            floatv d0 = 0.f, d1 = 0.f, d2 = 0.f, d3 = 0.f;
+
+            for (int n = n0; n < n1; n++) {
+                long at = ((long)n * blocks + b) * area * VEC;
+                __global const float *p = x + at, *g = dy + at;
+
+                FOR_EACH_4(i, a0, a1, 1, ADD_GRAD(s0, d0, loadv(i, g), loadv(i, p) - mean),
+                           ADD_GRAD(s1, d1, loadv(i + 1, g), loadv(i + 1, p) - mean),
+                           ADD_GRAD(s2, d2, loadv(i + 2, g), loadv(i + 2, p) - mean),
+                           ADD_GRAD(s3, d3, loadv(i + 3, g), loadv(i + 3, p) - mean))
+            }
+            sum += (s0 + s1) + (s2 + s3);
+            dot += (d0 + d1) + (d2 + d3);
+        }
+        dot *= INVERSE(count, m2);
+        STORE_LANES(sum, out, c)
+        STORE_LANES(dot, out + channels, c)
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_bn_grad_stats_rows(GRAD_STATS_ARGS, int rows)
+{
+    FOR_EACH_PART(split, piece, (channels + rows - 1) / rows)
+    {
+        int c = piece * rows, some = min(rows, channels - c);
+        float means[MOST_ROWS], rests[MOST_ROWS], rest_dots[MOST_ROWS];
+        float sum[MOST_ROWS], dot[MOST_ROWS];
+        floatv sums[MOST_ROWS], dots[MOST_ROWS];
+        __global float *out = part + (long)split * 2 * channels + c;
+
+        for (int k = 0; k < some; k++) {
+            means[k] = stats[channels + c + k];
+            sum[k] = dot[k] = 0.f;
+        }
+        FOR_EACH_TILE(split)
+        {
+            TILE
+            for (int k = 0; k < some; k++) {
+                sums[k] = dots[k] = 0.f;
+                rests[k] = rest_dots[k] = 0.f;
+            }
+            for (int n = n0; n < n1; n++)
+                for (int k = 0; k < some; k++) {
+                    long at = ((long)n * channels + c + k) * area;
+                    __global const float *p = x + at, *g = dy + at;
+                    float mean = means[k], rest = rests[k], rest_dot = rest_dots[k];
+                    floatv s0 = sums[k], s1 = 0.f, s2 = 0.f, s3 = 0.f;
+                    floatv d0 = dots[k], d1 = 0.f, d2 = 0.f, d3 = 0.f;
+
+                    FOR_EACH_4(i, a0, a1, VEC,
+                               ADD_GRAD(s0, d0, loadv(0, g + i), loadv(0, p + i) - mean),
+                               ADD_GRAD(s1, d1, loadv(1, g + i), loadv(1, p + i) - mean),
+                               ADD_GRAD(s2, d2, loadv(2, g + i), loadv(2, p + i) - mean),
+                               ADD_GRAD(s3, d3, loadv(3, g + i), loadv(3, p + i) - mean))
+                    for (; i < a1; i++) {
+                        rest += g[i];
+                        rest_dot = YKI_FMA(g[i], p[i] - mean, rest_dot);
+                    }
+                    sums[k] = (s0 + s1) + (s2 + s3);
+                    dots[k] = (d0 + d1) + (d2 + d3);
+                    rests[k] = rest;
+                    rest_dots[k] = rest_dot;
+                }
+            for (int k = 0; k < some; k++) {
+                sum[k] += yki_sum_lanes(sums[k]) + rests[k];
+                dot[k] += yki_sum_lanes(dots[k]) + rest_dots[k];
+            }
+        }
+        for (int k = 0; k < some; k++) {
+            out[k] = sum[k];
+            out[channels + k] = dot[k] * INVERSE(stats[c + k], stats[2 * channels + c + k]);
+        }
+    }
+}
+
+KERNEL
+yki_bn_grad_stats_plain(GRAD_STATS_ARGS)
+{
+    __local float sums[WG];
+    int item = (int)get_local_id(0);
+
+    FOR_EACH_PART(split, c, channels)
+    {
+        __global float *out = part + (long)split * 2 * channels;
+        float mean = stats[channels + c], sum = 0.f, dot = 0.f;
+
+        FOR_EACH_TILE(split)
+        {
+            TILE
+            int wide = a1 - a0, elements = (n1 - n0) * wide;
+            float tile_sum = 0.f, tile_dot = 0.f;
+
+            for (int k = item; k < elements; k += WG) {
+                long at = AT(k);
+
+                tile_sum += dy[at];
+                tile_dot = YKI_FMA(dy[at], x[at] - mean, tile_dot);
+            }
+            sum += tile_sum;
+            dot += tile_dot;
+        }
+        sum = yki_sum_group(sum, sums);
+        dot = yki_sum_group(dot, sums);
+        if (item == 0) {
+            out[c] = sum;
+            out[channels + c] = dot * INVERSE(stats[c], stats[2 * channels + c]);
+        }
+    }
+}
+
+/* ---- dx = gamma / deviation * (dy - mean of dy - normalised x * mean of their product) ---- */
+
+#define GRAD_ARGS                                                                              \
+    __global const float *x, __global const float *dy, __global const float *stats,            \
+        __global const float *sums, __global const float *gamma, __global float *dx,           \
+        int samples, int channels, int area, int flags, float epsilon
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_bn_grad_blocked(GRAD_ARGS)
+{
+    int blocks = (channels + VEC - 1) / VEC, block = -1;
+    floatv mean = 0.f, scale = 0.f, offset = 0.f, slope = 0.f;
+
+    FOR_EACH_TASK(task, (long)samples * blocks)
+    {
+        int b = (int)(task / samples), c = b * VEC;
+        long at = ((task - (long)b * samples) * blocks + b) * area * VEC;
+        __global const float *p = x + at, *g = dy + at;
+        __global float *out = dx + at;
+
+        if (b != block) {
+            LOAD_LANES(count, stats, c, 1.f)
+            LOAD_LANES(m, stats + channels, c, 0.f)
+            LOAD_LANES(m2, stats + 2 * channels, c, 0.f)
+            LOAD_LANES(sum, sums, c, 0.f)
+            LOAD_LANES(dot, sums + channels, c, 0.f)
+            floatv inverse = INVERSE(count, m2);
+
+            block = b;
+            mean = m;
+            offset = sum / max(count, 1.f);
+            slope = -dot * inverse / max(count, 1.f);
+            scale = inverse;
+            if (flags & AFFINE) {
+                LOAD_LANES(weight, gamma, c, 0.f)
+
+                scale *= weight;
+            }
+        }
+        for (int i = 0; i < area; i++)
+            storev(YKI_FMA(loadv(i, p) - mean, slope, loadv(i, g) - offset) * scale, i, out);
+    }
+}
+
+#define CHANNEL_SLOPE(c)                                                                       \
+    float count = max(stats[c], 1.f), mean = stats[channels + (c)];                            \
+    float inverse = INVERSE(stats[c], stats[2 * channels + (c)]);                              \
+    float offset = sums[c] / count, slope = -sums[channels + (c)] * inverse / count;           \
+    float scale = inverse * (flags & AFFINE ? gamma[c] : 1.f);
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_bn_grad_rows(GRAD_ARGS)
+{
+    FOR_EACH_TASK(task, (long)samples * channels)
+    {
+        int c = (int)(task % channels), i = 0;
+        __global const float *p = x + task * area, *g = dy + task * area;
+        __global float *out = dx + task * area;
+        CHANNEL_SLOPE(c)
+
+        for (; i + VEC <= area; i += VEC)
+            storev(YKI_FMA(loadv(0, p + i) - mean, (floatv)(slope), loadv(0, g + i) - offset) *
+                       scale,
+                   0, out + i);
+        for (; i < area; i++)
+            out[i] = YKI_FMA(p[i] - mean, slope, g[i] - offset) * scale;
+    }
+}
+
+KERNEL
+yki_bn_grad_plain(GRAD_ARGS)
+{
+    FOR_EACH_TASK(i, (long)samples * channels * area)
+    {
+        int c = (int)(i / area % channels);
+        CHANNEL_SLOPE(c)
+
+        dx[i] = YKI_FMA(x[i] - mean, slope, dy[i] - offset) * scale;
+    }
+}
+
+/* ---- a few numbers per channel ---- */
+
+/* (1 - momentum) old + momentum new, the mean (0) or the unbiased variance (1); what has no
+ * estimate in this batch stays. */
+KERNEL
+yki_bn_running(__global const float *old, __global const float *stats, __global float *out,
+               int channels, int variance, float momentum)
+{
+    FOR_EACH_TASK(c, channels)
+    {
+        float count = stats[c], now = old[c], value;
+
+        value = variance ? stats[2 * channels + c] / max(count - 1.f, 1.f) : stats[channels + c];
+        out[c] = count > (variance ? 1.f : 0.f)
+                     ? YKI_EXACT_FMA(momentum, value, (1.f - momentum) * now)
+                     : now;
+    }
+}
+
+/* Statistics as they would be of one value with this mean and variance. */
+KERNEL
+yki_bn_known(__global const float *mean, __global const float *variance, __global float *stats,
+             int channels)
+{
+    FOR_EACH_TASK(c, channels)
+    {
+        stats[c] = 1.f;
+        stats[channels + c] = mean[c];
+        stats[2 * channels + c] = variance[c];
+    }
+}
+
+/* Row `first / count` of a matrix. */
+KERNEL
+yki_row(__global const float *x, __global float *y, int first, int count)
+{
+    FOR_EACH_TASK(i, count)
+    {
+        y[i] = x[first + i];
+    }
+}

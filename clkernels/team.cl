@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * team.cl - what the devices of a team make of each other's results: sums of
+ * gradients and of losses, merged statistics.
+ *
+ * Every kernel takes up to eight inputs, `used` of them, and goes through them in
+ * their order, so the order of a sum is the order of the devices. More than eight
+ * are taken in turns, with the result so far as the first input: `out` may be one
+ * of the inputs, element by element. Only correctly rounded operations.
+ */
+#ifndef VEC
+#define VEC 16
+#endif
+#ifndef WG
+#define WG 1
+#endif
+
+#define floatv YKI_PASTE(float, VEC)
+#define loadv YKI_PASTE(vload, VEC)
+#define storev YKI_PASTE(vstore, VEC)
+
+#define INPUTS                                                                                \
+    __global const float *a0, __global const float *a1, __global const float *a2,             \
+        __global const float *a3, __global const float *a4, __global const float *a5,         \
+        __global const float *a6, __global const float *a7, int used
+
+#define ITEM __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+#define GROUP __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
+
+/* Buckets: `count` vectors, no tail. */
+GROUP void
+yki_team_sum(INPUTS, __global float *out, int count)
+{
+    for (int i = (int)get_global_id(0); i < count; i += (int)get_global_size(0)) {
+        floatv sum = loadv(i, a0);
+
+        if (used > 1)
+            sum += loadv(i, a1);
+        if (used > 2)
+            sum += loadv(i, a2);
+        if (used > 3)
+            sum += loadv(i, a3);
+        if (used > 4)
+            sum += loadv(i, a4);
+        if (used > 5)
+            sum += loadv(i, a5);
+        if (used > 6)
+            sum += loadv(i, a6);
+        if (used > 7)
+            sum += loadv(i, a7);
+        storev(sum, i, out);
+    }
+}
+
+/* Of device i, as a value; a pointer chosen by a condition would hide it from compilers. */
+#define PICK(i, at)                                                                           \
+    ((i) == 0   ? a0[at]                                                                      \
+     : (i) == 1 ? a1[at]                                                                      \
+     : (i) == 2 ? a2[at]                                                                      \
+     : (i) == 3 ? a3[at]                                                                      \
+     : (i) == 4 ? a4[at]                                                                      \
+     : (i) == 5 ? a5[at]                                                                      \
+     : (i) == 6 ? a6[at]                                                                      \
+                : a7[at])
+
+/* Few floats. */
+ITEM void
+yki_team_sum_few(INPUTS, __global float *out, int count)
+{
+    for (int k = 0; k < count; k++) {
+        float sum = a0[k];
+
+        for (int i = 1; i < used; i++)
+            sum += PICK(i, k);
+        out[k] = sum;
+    }
+}
+
+/* Statistics (3, C): count, mean, sum of squared deviations. With d = mean2 - mean1 and
+ * n = n1 + n2: mean = mean1 + d n2 / n, M = M1 + M2 + d^2 n1 n2 / n. */
+ITEM void
+yki_team_moments(INPUTS, __global float *out, int count)
+{
+    int channels = count / 3;
+
+    for (int c = 0; c < channels; c++) {
+        float n = a0[c], mean = a0[channels + c], m2 = a0[2 * channels + c];
+
+        for (int i = 1; i < used; i++) {
+            float more = PICK(i, c), total = n + more;
+
+            if (more > 0.f) {
+                float d = PICK(i, channels + c) - mean, part = more / total;
+
+                m2 += PICK(i, 2 * channels + c);
+                m2 += d * d * (n * part);
+                mean += d * part;
+                n = total;
+            }
+        }
+        out[c] = n;
+        out[channels + c] = mean;
+        out[2 * channels + c] = m2;
+    }
+}
+
+/* A device's sums and counts, of the loss and the metrics, side by side from pair `first` on;
+ * `more`: added to what is there, for steps in several parts. */
+ITEM void
+yki_team_results(INPUTS, __global float *out, int first, int more)
+{
+    out += 2 * first;
+    for (int i = 0; i < used; i++) {
+        float sum = PICK(i, 0), count = PICK(i, 1);
+
+        out[2 * i] = more ? out[2 * i] + sum : sum;
+        out[2 * i + 1] = more ? out[2 * i + 1] + count : count;
+    }
+}

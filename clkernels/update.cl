@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * update.cl - what happens between backward and the next forward: the count, the
+ * norm of all gradients, and the optimizers.
+ *
+ * Only correctly rounded operations (fma, product, quotient, root), so replicas
+ * updated on different vendors' devices keep the same bits. Segments of a bucket
+ * start and end at multiples of 128 floats (padding is 0 and stays 0), so there
+ * are no tails.
+ *
+ * Step values, as words: 0 step, 1-2 seed, 3-4 first sample, 5 learning rate,
+ * 6-7 bias corrections, 8 inverse count, 9 clip scale, 10 good.
+ */
+#ifndef VEC
+#define VEC 16
+#endif
+#ifndef WG
+#define WG 1
+#endif
+
+#define floatv YKI_PASTE(float, VEC)
+#define loadv YKI_PASTE(vload, VEC)
+#define storev YKI_PASTE(vstore, VEC)
+
+#define ITEM __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+#define GROUP __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
+
+float inverse_count(__global const float *loss)
+{
+    return loss[1] > 0.f ? 1.f / loss[1] : 0.f;
+}
+
+/* The batch's count is known: gradients will be divided by it. Nothing is clipped yet. */
+void count_step(__global const float *loss, __global float *step)
+{
+    step[8] = inverse_count(loss);
+    step[9] = 1.f;
+    ((__global uint *)step)[10] = isfinite(loss[0]) ? 1u : 0u;
+}
+
+ITEM void
+yki_step_count(__global const float *loss, __global float *step)
+{
+    count_step(loss, step);
+}
+
+/* Sum of squares of a bucket in get_num_groups pieces, each in order. `count` is in vectors of
+ * 16, whatever the device's width: the order of a sum is part of its bits. */
+ITEM void
+yki_norm_part(__global const float *gradient, __global float *parts, int count, int first_part)
+{
+    int groups = (int)get_num_groups(0), group = (int)get_group_id(0);
+    int begin = (int)((long)count * group / groups);
+    int end = (int)((long)count * (group + 1) / groups);
+    float16 sum = 0.f;
+    float lanes[16], total = 0.f;
+
+    for (int i = begin; i < end; i++) {
+        float16 g = vload16(i, gradient);
+        sum = YKI_EXACT_FMA(g, g, sum);
+    }
+    vstore16(sum, 0, lanes);
+    for (int k = 0; k < 16; k++)
+        total += lanes[k];
+    parts[first_part + group] = total;
+}
+
+ITEM void
+yki_norm_finish(__global const float *parts, int count, __global float *step, float clip_norm)
+{
+    float sum = 0.f, norm;
+
+    for (int i = 0; i < count; i++)
+        sum += parts[i];
+    norm = sqrt(sum) * step[8];
+    if (!isfinite(norm))
+        ((__global uint *)step)[10] = 0u;
+    if (clip_norm > 0.f && norm > clip_norm)
+        step[9] = clip_norm / (norm + 1e-6f);
+}
+
+/* A state (running statistics) takes its next value, unless the step is skipped. */
+ITEM void
+yki_commit_state(__global const uint *next, __global uint *state, __global const float *step,
+                 int count)
+{
+    int groups = (int)get_num_groups(0), group = (int)get_group_id(0);
+    int begin = (int)((long)count * group / groups);
+    int end = (int)((long)count * (group + 1) / groups);
+
+    if (((__global const uint *)step)[10] == 0u)
+        return;
+    for (int i = begin; i < end; i++)
+        state[i] = next[i];
+}
+
+/* Running statistics take up those of the batch, unless the step is skipped. A row of the table:
+ * where (count, mean, M2) and the state begin, channels, the first and the end of them, and the
+ * momentum, negative for a variance. The operations are those of bn_running in norm.cl. */
+ITEM void
+yki_commit_running(__global const float *stats, __global float *states,
+                   __global const float *step, __global const int *table, int rows)
+{
+    if (((__global const uint *)step)[10] == 0u)
+        return;
+    for (int r = (int)get_group_id(0); r < rows; r += (int)get_num_groups(0)) {
+        __global const int *row = table + 6 * r;
+        __global const float *from = stats + row[0];
+        __global float *state = states + row[1];
+        float momentum = fabs(as_float(row[5]));
+        bool variance = signbit(as_float(row[5])) != 0;
+        int channels = row[2];
+
+        for (int c = row[3]; c < row[4]; c++) {
+            float count = from[c], now = state[c], value;
+
+            value = variance ? from[2 * channels + c] / max(count - 1.f, 1.f) : from[channels + c];
+            state[c] = count > (variance ? 1.f : 0.f)
+                           ? YKI_EXACT_FMA(momentum, value, (1.f - momentum) * now)
+                           : now;
+        }
+    }
+}
+
+/* The range of this work-group and the gradient of vector i as the optimizer sees it. counts: 0
+ * where yki_step_count ran before; else this is the first launch that needs its values, and finds
+ * them itself, and with 2 leaves them for later ones. */
+#define FOR_EACH_VECTOR(i)                                                                    \
+    float scale = counts ? inverse_count(loss) : step[8] * step[9];                           \
+    float rate = step[5] * rate_scale;                                                        \
+    int groups = (int)get_num_groups(0), group = (int)get_group_id(0);                        \
+    int begin = first + (int)((long)count * group / groups);                                  \
+    int end = first + (int)((long)count * (group + 1) / groups);                              \
+    bool good = counts ? isfinite(loss[0]) : ((__global const uint *)step)[10] != 0u;         \
+    if (counts == 2 && get_global_id(0) == 0)                                                 \
+        count_step(loss, step);                                                               \
+    if (!good)                                                                                \
+        return;                                                                               \
+    for (int i = begin + (int)get_local_id(0); i < end; i += WG)
+
+/* Divided by the count, clipped; clip_value 0: not by value. */
+#define GRADIENT(i)                                                                           \
+    floatv p = loadv(i, value), g = loadv(i, gradient) * scale;                               \
+    if (clip_value > 0.f)                                                                     \
+        g = clamp(g, (floatv)(-clip_value), (floatv)(clip_value));
+
+#define ARGS                                                                                  \
+    __global float *value, __global const float *gradient, __global float *m,                 \
+        __global float *v, __global float *step, __global const float *loss, int counts,      \
+        int first, int count, float rate_scale, float decay, float clip_value
+
+/* m: momentum's buffer, as PyTorch keeps it. */
+GROUP void
+yki_sgd(ARGS, float momentum, int nesterov)
+{
+    FOR_EACH_VECTOR(i)
+    {
+        GRADIENT(i)
+        g = YKI_EXACT_FMA((floatv)(decay), p, g);
+        if (momentum != 0.f) {
+            floatv b = YKI_EXACT_FMA((floatv)(momentum), loadv(i, m), g);
+            storev(b, i, m);
+            g = nesterov ? YKI_EXACT_FMA((floatv)(momentum), b, g) : b;
+        }
+        storev(YKI_EXACT_FMA((floatv)(-rate), g, p), i, value);
+    }
+}
+
+GROUP void
+yki_adam(ARGS, float beta1, float beta2, float epsilon, int decoupled)
+{
+    float size = 0.f;
+
+    FOR_EACH_VECTOR(i)
+    {
+        GRADIENT(i)
+        floatv a, b, root;
+
+        size = rate / step[6];
+        if (decoupled)
+            p = YKI_EXACT_FMA((floatv)(-(rate * decay)), p, p);
+        else
+            g = YKI_EXACT_FMA((floatv)(decay), p, g);
+        a = YKI_EXACT_FMA((floatv)(1.f - beta1), g, beta1 * loadv(i, m));
+        b = YKI_EXACT_FMA((1.f - beta2) * g, g, beta2 * loadv(i, v));
+        storev(a, i, m);
+        storev(b, i, v);
+        root = sqrt(b) / step[7] + epsilon;
+        storev(YKI_EXACT_FMA((floatv)(-size), a / root, p), i, value);
+    }
+}
+
+/* v: mean square; m: momentum's buffer. */
+GROUP void
+yki_rmsprop(ARGS, float alpha, float epsilon, float momentum)
+{
+    FOR_EACH_VECTOR(i)
+    {
+        GRADIENT(i)
+        floatv b, change;
+
+        g = YKI_EXACT_FMA((floatv)(decay), p, g);
+        b = YKI_EXACT_FMA((1.f - alpha) * g, g, alpha * loadv(i, v));
+        storev(b, i, v);
+        change = g / (sqrt(b) + epsilon);
+        if (momentum != 0.f) {
+            change = YKI_EXACT_FMA((floatv)(momentum), loadv(i, m), change);
+            storev(change, i, m);
+        }
+        storev(YKI_EXACT_FMA((floatv)(-rate), change, p), i, value);
+    }
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * simplecnn.c - one convolution and a dense layer, trained on every device.
+ *
+ *   ./simplecnn [DIR [FILE]]
+ *
+ * DIR has images and labels under their usual names (examples/data, say); the model is written to
+ * FILE, for infer.c. Without DIR the images are made up: a bright quarter, which is to be found.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <yoke.h>
+
+enum { COUNT = 512, SIDE = 8 };
+
+/* Some noise, and one quarter of the image brighter than the others. */
+static yoke_status
+make_up(yoke_dataset **data)
+{
+    static unsigned char images[COUNT][SIDE][SIDE];
+    static int labels[COUNT];
+    yoke_field fields[2];
+
+    for (int i = 0; i < COUNT; i++) {
+        labels[i] = rand() % 4;
+        for (int y = 0; y < SIDE; y++)
+            for (int x = 0; x < SIDE; x++)
+                images[i][y][x] = (unsigned char)(rand() % 100 +
+                                                  (y / 4 * 2 + x / 4 == labels[i] ? 80 : 0));
+    }
+    memset(fields, 0, sizeof fields);
+    fields[0].name = "image";
+    fields[0].type = YOKE_U8;
+    fields[0].shape = yoke_shape(3, 1, SIDE, SIDE);
+    fields[0].data = images;
+    fields[1].name = "label";
+    fields[1].type = YOKE_I32;
+    fields[1].data = labels;
+    return yoke_dataset_create(COUNT, fields, 2, NULL, data);
+}
+
+static yoke_graph *
+build(yoke_shape image)
+{
+    yoke_conv2d_options conv = {.filters = 16, .kernel = {3, 3}, .pad = {1, 1}, .name = "conv1"};
+    yoke_pool2d_options pool = {.kernel = {2, 2}};
+    yoke_dense_options dense = {.units = 10, .name = "fc1"};
+    yoke_graph *g = NULL;
+    yoke_node *x, *y, *label;
+
+    if (yoke_graph_create(&g))
+        return NULL;
+    x = yoke_input(g, "image", YOKE_F32, image);
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    x = yoke_maxpool2d(g, yoke_relu(g, yoke_conv2d(g, x, &conv)), &pool);
+    y = yoke_dense(g, yoke_flatten(g, x), &dense);
+    yoke_graph_set_output(g, "logits", y);
+    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, NULL));
+    yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, y, label));
+    return g; /* an error of any line is returned by what compiles the graph */
+}
+
+static bool
+report(void *user, const yoke_epoch *e)
+{
+    (void)user;
+    printf("epoch %d: loss %.4f, test loss %.4f, test accuracy %.1f %%\n", (int)e->epoch + 1,
+           e->train.loss, e->test.loss, 100 * e->test.metrics[0]);
+    return false; /* go on */
+}
+
+int
+main(int argc, char **argv)
+{
+    yoke_trainer_options options = {.optimizer = yoke_adam(1e-2f), .batch = 64};
+    yoke_fit_options fit = {.epochs = 5, .on_epoch = report};
+    yoke_dataset *all = NULL, *train = NULL, *test = NULL;
+    yoke_context *context = NULL;
+    yoke_team *team = NULL;
+    yoke_trainer *trainer = NULL;
+    yoke_graph *graph = NULL;
+    yoke_status status = argc > 1 ? yoke_dataset_open(argv[1], NULL, &all) : make_up(&all);
+
+    if (!status)
+        status = yoke_dataset_split(all, 0.2, 1, &train, &test);
+    if (!status)
+        graph = build(yoke_dataset_get_field(all, 0)->shape);
+    if (!status)
+        status = yoke_context_create(NULL, &context);
+    if (!status)
+        status = yoke_team_create(context, NULL, NULL, &team);
+    if (!status)
+        status = yoke_trainer_create(team, graph, &options, &trainer);
+    if (!status)
+        status = yoke_trainer_fit(trainer, train, test, &fit);
+    if (!status && argc > 2)
+        status = yoke_trainer_save(trainer, argv[2]);
+    if (status)
+        fprintf(stderr, "%s\n", yoke_last_error());
+    yoke_trainer_destroy(trainer);
+    yoke_team_destroy(team);
+    yoke_context_destroy(context);
+    yoke_graph_destroy(graph);
+    yoke_dataset_destroy(test);
+    yoke_dataset_destroy(train);
+    yoke_dataset_destroy(all);
+    return status != YOKE_OK;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * status.c - the status table and the line of detail each thread keeps.
+ *
+ * The detail lives in a fixed thread-local array: reporting "out of memory"
+ * must not need memory.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#include "config.h"
+
+/* Long enough for the end of a compiler's log, which is where the error is. */
+enum { DETAIL_SIZE = 8192 };
+
+static _Thread_local char detail[DETAIL_SIZE];
+
+const char *
+yoke_status_name(yoke_status status)
+{
+    switch (status) {
+#define CASE(code, name, message)                                                             \
+    case code:                                                                                \
+        return "YOKE_" #name;
+        YOKE_STATUS_MAP(CASE)
+#undef CASE
+    case YOKE_STATUS_RESERVED:
+        break;
+    }
+    return "YOKE_ERROR_UNKNOWN";
+}
+
+const char *
+yoke_status_string(yoke_status status)
+{
+    switch (status) {
+#define CASE(code, name, message)                                                             \
+    case code:                                                                                \
+        return message;
+        YOKE_STATUS_MAP(CASE)
+#undef CASE
+    case YOKE_STATUS_RESERVED:
+        break;
+    }
+    return "unknown status";
+}
+
+const char *
+yoke_last_error(void)
+{
+    return detail;
+}
+
+const char *
+yoke_version(void)
+{
+    return PACKAGE_VERSION;
+}
+
+yoke_status
+yki_fail(yoke_status status, const char *format, ...)
+{
+    /* Through a second buffer: an argument may be the current detail. */
+    char line[DETAIL_SIZE];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    memcpy(detail, line, sizeof detail);
+    return status;
+}
+
+yoke_status
+yki_fail_in(yoke_status status, const char *prefix)
+{
+    return yki_fail(status, "%s: %s", prefix, detail);
+}
+
+void
+yki_set_detail(const char *line)
+{
+    snprintf(detail, sizeof detail, "%s", line);
+}
+
+yoke_status
+yoke_fail(yoke_status status, const char *sentence)
+{
+    if (status == YOKE_OK)
+        return YOKE_OK;
+    return yki_fail(status, "%s", sentence ? sentence : "");
+}

@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * csv.c - tables as text: numbers in columns, one of them perhaps a label or some
+ * of them targets.
+ *
+ * Cells are split by commas, or by semicolons or tabs where the first line has more
+ * of those; they may be quoted as RFC 4180 says. The first row is a header if no
+ * cell of it is a number. The file is walked twice, so that memory is what the
+ * numbers need and no more: first to count and to see what the labels are, then to
+ * keep. What cannot be used is named by line and column.
+ *
+ * Numbers are read the same in every locale (number.c). There is no missing value.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "data/files.h"
+#include "data/text.h"
+
+enum {
+    PIECE = 1 << 16,
+    MOST_CLASSES = 1 << 15,
+    GUESSED_CLASSES = 1000, /* whole numbers up to here are taken for classes, if nobody says */
+};
+
+typedef enum role { ROLE_DATA, ROLE_LABEL, ROLE_TARGET } role;
+
+/* The file, cell by cell. */
+typedef struct scan {
+    yki_bytes *bytes;
+    char *piece;
+    uint64_t next; /* byte of the file */
+    size_t at, filled;
+    char separator;
+    uint64_t line; /* from 1, of what is read next */
+    char *cell;
+    size_t length, capacity;
+    uint64_t cell_line;
+    size_t column; /* of the cell, from 0 */
+    bool last;     /* of its row */
+} scan;
+
+typedef struct csv {
+    const yki_csv_options *options;
+    scan s;
+    bool header;
+    char *names; /* of the columns, one behind the other, each with a 0: a wide table has many */
+    size_t names_length, names_capacity;
+    uint8_t *roles;
+    uint32_t *places; /* of columns among those of their role */
+    size_t columns, data, targets;
+    size_t label; /* column; SIZE_MAX: none */
+    bool guessed; /* nobody said which column is the label, or what it is */
+    bool text;    /* labels that are not all whole numbers from 0 */
+    bool whole;   /* and those that are */
+    int64_t largest;
+    int64_t rows;
+    char **classes; /* sorted, unless given */
+    size_t class_count, class_capacity;
+    float *x, *y;
+    int32_t *labels;
+} csv;
+
+/* ---- cells ---- */
+
+/* -1 at the end. */
+static yoke_status
+next_byte(scan *s, int *byte)
+{
+    if (s->at == s->filled) {
+        uint64_t left = yki_bytes_stored_size(s->bytes) - s->next;
+
+        *byte = -1;
+        if (left == 0)
+            return YOKE_OK;
+        s->at = 0;
+        s->filled = 0;
+        YKI_TRY(yki_bytes_read(s->bytes, s->next, YKI_MIN(left, (uint64_t)PIECE), s->piece));
+        s->filled = (size_t)YKI_MIN(left, (uint64_t)PIECE);
+        s->next += s->filled;
+    }
+    *byte = (unsigned char)s->piece[s->at++];
+    if (*byte == '\n')
+        s->line++;
+    return YOKE_OK;
+}
+
+static void
+unread(scan *s, int byte)
+{
+    if (byte < 0)
+        return;
+    s->at--;
+    if (byte == '\n')
+        s->line--;
+}
+
+static yoke_status
+rewind_scan(scan *s)
+{
+    int byte;
+
+    s->next = 0;
+    s->at = s->filled = 0;
+    s->line = 1;
+    s->column = 0;
+    s->last = true;
+    /* A mark that some programs put before UTF-8. */
+    YKI_TRY(next_byte(s, &byte));
+    if (byte == 0xEF && s->filled >= 3 && memcmp(s->piece, "\xEF\xBB\xBF", 3) == 0)
+        s->at = 3;
+    else
+        unread(s, byte);
+    return YOKE_OK;
+}
+
+static yoke_status
+cell_fail(const scan *s, const char *what)
+{
+    return yki_fail(YOKE_ERROR_FORMAT, "%s: line %llu, column %zu: %s", yki_bytes_name(s->bytes),
+                    (unsigned long long)s->cell_line, s->column + 1, what);
+}
+
+static yoke_status
+append(scan *s, int byte)
+{
+    YKI_TRY(yki_grow((void **)&s->cell, &s->capacity, s->length + 2, 1, "a cell"));
+    s->cell[s->length++] = (char)byte;
+    s->cell[s->length] = '\0';
+    return YOKE_OK;
+}
+
+/* Between quotes; two are one. Leaves the byte after the last in *byte. */
+static yoke_status
+quoted_cell(scan *s, int *byte)
+{
+    for (;;) {
+        YKI_TRY(next_byte(s, byte));
+        if (*byte < 0)
+            return cell_fail(s, "a quote is not closed");
+        if (*byte == '"') {
+            YKI_TRY(next_byte(s, byte));
+            if (*byte != '"')
+                return YOKE_OK;
+        }
+        YKI_TRY(append(s, *byte));
+    }
+}
+
+/* The next cell; *found false: the file has ended. */
+static yoke_status
+next_cell(scan *s, bool *found)
+{
+    bool quoted = false;
+    int byte;
+
+    s->column = s->last ? 0 : s->column + 1;
+    YKI_TRY(next_byte(s, &byte));
+    if (s->last)
+        while (byte == '\n' || byte == '\r') /* empty lines */
+            YKI_TRY(next_byte(s, &byte));
+    s->cell_line = s->line - (byte == '\n');
+    *found = byte >= 0 || !s->last;
+    s->length = 0;
+    YKI_TRY(yki_grow((void **)&s->cell, &s->capacity, 1, 1, "a cell"));
+    s->cell[0] = '\0';
+    if (byte == '"') {
+        YKI_TRY(quoted_cell(s, &byte));
+        quoted = true;
+    }
+    while (byte >= 0 && byte != '\n' && byte != s->separator) {
+        if (byte == 0)
+            return cell_fail(s, "a zero byte: this is no text");
+        if (quoted && byte != '\r' && byte != ' ')
+            return cell_fail(s, "more text after a quote");
+        if (!quoted)
+            YKI_TRY(append(s, byte));
+        YKI_TRY(next_byte(s, &byte));
+    }
+    s->last = byte != s->separator;
+    if (!quoted)
+        s->length = yki_trim(s->cell, s->length);
+    return YOKE_OK;
+}
+
+/* By the first line. */
+static yoke_status
+find_separator(scan *s)
+{
+    size_t commas = 0, semicolons = 0, tabs = 0;
+    bool quoted = false;
+    int byte;
+
+    YKI_TRY(rewind_scan(s));
+    do {
+        YKI_TRY(next_byte(s, &byte));
+        if (byte == '"')
+            quoted = !quoted;
+        commas += !quoted && byte == ',';
+        semicolons += !quoted && byte == ';';
+        tabs += !quoted && byte == '\t';
+    } while (byte >= 0 && byte != '\n');
+    s->separator = ',';
+    if (semicolons > commas)
+        s->separator = ';';
+    if (tabs > YKI_MAX(commas, semicolons))
+        s->separator = '\t';
+    return rewind_scan(s);
+}
+
+/* ---- columns ---- */
+
+static yoke_status
+read_first_row(csv *c)
+{
+    bool found, numbers = false;
+    double value;
+
+    do {
+        YKI_TRY(next_cell(&c->s, &found));
+        if (!found)
+            return yki_fail(YOKE_ERROR_FORMAT, "%s: is empty", yki_bytes_name(c->s.bytes));
+        numbers = numbers || yki_parse_number(c->s.cell, c->s.length, &value);
+        YKI_TRY(yki_grow((void **)&c->names, &c->names_capacity, c->names_length + c->s.length + 1,
+                         1, "names of columns"));
+        memcpy(c->names + c->names_length, c->s.cell, c->s.length + 1);
+        c->names_length += c->s.length + 1;
+        c->columns++;
+    } while (!c->s.last && c->columns < INT32_MAX);
+    c->header = !numbers;
+    c->roles = yki_alloc(c->columns, sizeof *c->roles, "columns");
+    return c->roles ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+}
+
+/* The column of this name; false: there is none. */
+static bool
+find_name(const csv *c, const char *name, size_t length, size_t *column)
+{
+    const char *p = c->names;
+
+    for (size_t i = 0; c->header && i < c->columns; i++, p += strlen(p) + 1)
+        if (strncasecmp(p, name, length) == 0 && p[length] == '\0') {
+            *column = i;
+            return true;
+        }
+    return false;
+}
+
+/* By name, else by number from 1. */
+static yoke_status
+find_column(const csv *c, const char *name, size_t length, size_t *column)
+{
+    size_t number = 0;
+
+    if (find_name(c, name, length, column))
+        return YOKE_OK;
+    for (size_t i = 0; i < length; i++) {
+        if (name[i] < '0' || name[i] > '9' || number > c->columns)
+            number = SIZE_MAX / 20;
+        number = number * 10 + (size_t)(name[i] - '0') % 10;
+    }
+    if (number < 1 || number > c->columns)
+        return yki_fail(YOKE_ERROR_NOT_FOUND, "%s: has no column \"%.*s\"%s",
+                        yki_bytes_name(c->s.bytes), (int)length, name,
+                        c->header ? "" : "; there is no header with names");
+    *column = number - 1;
+    return YOKE_OK;
+}
+
+static yoke_status
+set_targets(csv *c)
+{
+    for (const char *p = c->options->targets; *p;) {
+        size_t length = strcspn(p, ","), column;
+
+        YKI_TRY(find_column(c, p, length, &column));
+        if (c->roles[column] != ROLE_DATA)
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: column \"%.*s\" is named twice",
+                            yki_bytes_name(c->s.bytes), (int)length, p);
+        c->roles[column] = ROLE_TARGET;
+        c->targets++;
+        p += length + (p[length] == ',');
+    }
+    return YOKE_OK;
+}
+
+static size_t
+guess_label(const csv *c)
+{
+    static const char *const usual[] = {"label", "class", "target", "y"};
+
+    size_t column;
+
+    for (size_t n = 0; n < YKI_COUNT(usual); n++)
+        if (find_name(c, usual[n], strlen(usual[n]), &column))
+            return column;
+    return c->columns - 1;
+}
+
+static yoke_status
+set_roles(csv *c)
+{
+    c->label = SIZE_MAX;
+    if (c->options->targets)
+        YKI_TRY(set_targets(c));
+    if (c->options->label) {
+        YKI_TRY(find_column(c, c->options->label, strlen(c->options->label), &c->label));
+        if (c->roles[c->label] != ROLE_DATA)
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: column \"%s\" is named twice",
+                            yki_bytes_name(c->s.bytes), c->options->label);
+    } else if (!c->targets && !c->options->no_label && c->columns > 1) {
+        c->label = guess_label(c);
+        c->guessed = true;
+    }
+    if (c->label != SIZE_MAX)
+        c->roles[c->label] = ROLE_LABEL;
+    c->data = c->columns - c->targets - (c->label != SIZE_MAX);
+    if (c->data == 0)
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: has no column of data beside labels and targets",
+                        yki_bytes_name(c->s.bytes));
+    return YOKE_OK;
+}
+
+/* ---- classes ---- */
+
+static int
+compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static yoke_status
+add_class(csv *c, const char *name)
+{
+    size_t low = 0, high = c->class_count;
+    char *copy;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        int order = strcmp(c->classes[middle], name);
+
+        if (order == 0)
+            return YOKE_OK;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (c->class_count == MOST_CLASSES)
+        return cell_fail(&c->s, "more than 32768 different labels: is this the column of labels?");
+    YKI_TRY(yki_grow((void **)&c->classes, &c->class_capacity, c->class_count + 1,
+                     sizeof *c->classes, "names of classes"));
+    if (!(copy = yki_strdup(name, "the name of a class")))
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    memmove(c->classes + low + 1, c->classes + low, (c->class_count - low) * sizeof *c->classes);
+    c->classes[low] = copy;
+    c->class_count++;
+    return YOKE_OK;
+}
+
+/* The number of a class; those that were given may have any order. */
+static yoke_status
+class_number(const csv *c, int32_t *number)
+{
+    const char *name = c->s.cell;
+    char **found;
+
+    for (size_t i = 0; i < c->options->known_count; i++)
+        if (strcmp(c->options->known[i], name) == 0) {
+            *number = (int32_t)i;
+            return YOKE_OK;
+        }
+    if (c->options->known_count)
+        return cell_fail(&c->s, "a class that the training data does not have");
+    found = bsearch(&name, c->classes, c->class_count, sizeof *c->classes, compare_names);
+    if (!found)
+        return cell_fail(&c->s, "the file has changed while it was read");
+    *number = (int32_t)(found - c->classes);
+    return YOKE_OK;
+}
+
+/* ---- rows ---- */
+
+/* Walks the rows after the header, with `each` for every cell. */
+static yoke_status
+walk(csv *c, yoke_status (*each)(csv *, int64_t row))
+{
+    char what[128];
+    bool found, skip = c->header;
+
+    YKI_TRY(rewind_scan(&c->s));
+    for (int64_t row = 0;; row++) {
+        do {
+            YKI_TRY(next_cell(&c->s, &found));
+            if (!found) {
+                c->rows = row;
+                return YOKE_OK;
+            }
+            if (c->s.column >= c->columns || (c->s.last && c->s.column + 1 < c->columns)) {
+                snprintf(what, sizeof what, "%s columns than the %zu of the first row",
+                         c->s.column >= c->columns ? "more" : "the row ends, with fewer",
+                         c->columns);
+                return cell_fail(&c->s, what);
+            }
+            if (!skip)
+                YKI_TRY(each(c, row));
+        } while (!c->s.last);
+        if (skip) {
+            skip = false;
+            row--;
+        }
+    }
+}
+
+static yoke_status
+take_number(csv *c, float *value)
+{
+    char what[96];
+    double number;
+
+    if (c->s.length == 0)
+        return cell_fail(&c->s, "is empty, a number is expected");
+    if (!yki_parse_number(c->s.cell, c->s.length, &number)) {
+        snprintf(what, sizeof what, "\"%.40s\" is not a number", c->s.cell);
+        return cell_fail(&c->s, what);
+    }
+    if (!(number >= -3.4028235677973366e38 && number <= 3.4028235677973366e38)) {
+        snprintf(what, sizeof what, "\"%.40s\" is not a finite number of 32 bits", c->s.cell);
+        return cell_fail(&c->s, what);
+    }
+    *value = (float)number;
+    return YOKE_OK;
+}
+
+/* First walk: what are the labels? Numbers are read as well, so that what cannot be used is found
+ * before memory is taken. */
+static yoke_status
+look_at_cell(csv *c, int64_t row)
+{
+    float ignored;
+    double value;
+    bool number;
+
+    if (c->roles[c->s.column] != ROLE_LABEL)
+        return take_number(c, &ignored);
+    if (c->s.length == 0)
+        return cell_fail(&c->s, "is empty, a label is expected");
+    number = yki_parse_number(c->s.cell, c->s.length, &value);
+    /* Text among numbers is a class only where somebody said that there are classes. */
+    if (c->guessed && row > 0 && number == c->text)
+        return number ? cell_fail(&c->s, "a number among labels that are text")
+                      : take_number(c, &ignored);
+    if (!number) {
+        c->text = true;
+    } else if (value >= 0 && value <= INT32_MAX && value == (double)(int64_t)value) {
+        c->largest = YKI_MAX(c->largest, (int64_t)value);
+    } else {
+        c->whole = false;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+note_class(csv *c, int64_t row)
+{
+    (void)row;
+    return c->roles[c->s.column] == ROLE_LABEL ? add_class(c, c->s.cell) : YOKE_OK;
+}
+
+static yoke_status
+keep_cell(csv *c, int64_t row)
+{
+    const role r = c->roles[c->s.column];
+    const size_t place = c->places[c->s.column];
+    double value;
+
+    if (row >= c->rows)
+        return cell_fail(&c->s, "the file has changed while it was read");
+    if (r == ROLE_DATA)
+        return take_number(c, &c->x[(size_t)row * c->data + place]);
+    if (r == ROLE_TARGET)
+        return take_number(c, &c->y[(size_t)row * c->targets + place]);
+    if (c->text)
+        return class_number(c, &c->labels[row]);
+    if (!yki_parse_number(c->s.cell, c->s.length, &value) || !(value >= 0) || value > INT32_MAX ||
+        value != (double)(int64_t)value)
+        return cell_fail(&c->s, "a label has to be a whole number from 0");
+    c->labels[row] = (int32_t)value;
+    return YOKE_OK;
+}
+
+/* ---- the dataset ---- */
+
+static void
+csv_free(void *self)
+{
+    csv *c = self;
+
+    for (size_t i = 0; i < c->class_count; i++)
+        yki_free(c->classes[i]);
+    yki_free(c->names);
+    yki_free(c->classes);
+    yki_free(c->roles);
+    yki_free(c->places);
+    yki_free(c->x);
+    yki_free(c->y);
+    yki_free(c->labels);
+    yki_free(c->s.piece);
+    yki_free(c->s.cell);
+    yki_bytes_release(c->s.bytes);
+    yki_free(c);
+}
+
+/* After the first walk: a column that nobody called a label and that holds other numbers is a
+ * target; columns get their places among their kind. */
+static yoke_status
+settle(csv *c)
+{
+    uint32_t counts[3] = {0};
+
+    if (c->label != SIZE_MAX && c->options->known_count)
+        c->text = true;
+    if (c->label != SIZE_MAX && c->guessed && !c->text &&
+        (!c->whole || c->largest >= GUESSED_CLASSES)) {
+        c->roles[c->label] = ROLE_TARGET;
+        c->label = SIZE_MAX;
+        c->targets = 1;
+    }
+    c->places = yki_alloc(c->columns, sizeof *c->places, "columns");
+    if (!c->places)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < c->columns; i++)
+        c->places[i] = counts[c->roles[i]]++;
+    if (c->text && !c->options->known_count)
+        YKI_TRY(walk(c, note_class));
+    return YOKE_OK;
+}
+
+static yoke_status
+read_all(csv *c)
+{
+    size_t rows;
+
+    YKI_TRY(find_separator(&c->s));
+    YKI_TRY(read_first_row(c));
+    YKI_TRY(set_roles(c));
+    YKI_TRY(walk(c, look_at_cell));
+    YKI_TRY(settle(c));
+    rows = (size_t)c->rows;
+    c->x = yki_alloc(rows * c->data, sizeof *c->x, "a table");
+    c->y = yki_alloc(rows * c->targets, sizeof *c->y, "a table");
+    c->labels = yki_alloc(c->label == SIZE_MAX ? 0 : rows, sizeof *c->labels, "a table");
+    if (!c->x || !c->y || !c->labels)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    YKI_TRY(walk(c, keep_cell));
+    return (size_t)c->rows == rows ? YOKE_OK
+                                   : yki_fail(YOKE_ERROR_IO, "%s: has changed while it was read",
+                                              yki_bytes_name(c->s.bytes));
+}
+
+static yoke_status
+make_dataset(csv *c, yoke_dataset **out)
+{
+    const yki_csv_options *o = c->options;
+    yoke_field fields[3] = {{0}};
+    size_t count = 1;
+
+    fields[0] = (yoke_field){o->data_name ? o->data_name : "x", YOKE_F32,
+                             yoke_shape(1, (int64_t)c->data), c->x, 0};
+    if (c->label != SIZE_MAX)
+        fields[count++] = (yoke_field){o->target_name ? o->target_name : "label", YOKE_I32,
+                                       yoke_shape(0), c->labels, 0};
+    if (c->targets)
+        fields[count++] =
+            (yoke_field){o->target_name && c->label == SIZE_MAX ? o->target_name : "target",
+                         YOKE_F32, yoke_shape(1, (int64_t)c->targets), c->y, 0};
+    YKI_TRY(yoke_dataset_create(c->rows, fields, count,
+                                &(yoke_dataset_options){.release = csv_free, .user = c}, out));
+    return YOKE_OK;
+}
+
+yoke_status
+yki_csv_read(yki_bytes *bytes, const yki_csv_options *options, yoke_dataset **dataset)
+{
+    yoke_dataset *made = NULL;
+    csv *c;
+    yoke_status status;
+
+    if (yki_bytes_compressed(bytes))
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "%s: is compressed; tables are read as they are "
+                        "unpacked",
+                        yki_bytes_name(bytes));
+    if (!(c = yki_alloc(1, sizeof *c, "a table")))
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    c->options = options;
+    c->whole = true;
+    c->s.bytes = yki_bytes_retain(bytes);
+    c->s.piece = yki_alloc(1, PIECE, "a piece of a table");
+    status = c->s.piece ? read_all(c) : YOKE_ERROR_OUT_OF_MEMORY;
+    if (status == YOKE_OK)
+        status = make_dataset(c, &made);
+    if (status != YOKE_OK) {
+        csv_free(c);
+        return status;
+    }
+    /* From here on `c` is the dataset's. */
+    if (options->known_count)
+        status = yoke_dataset_set_class_names(made, options->known, options->known_count);
+    else if (c->class_count)
+        status =
+            yoke_dataset_set_class_names(made, (const char *const *)c->classes, c->class_count);
+    if (status != YOKE_OK) {
+        yoke_dataset_destroy(made);
+        return status;
+    }
+    *dataset = made;
+    return YOKE_OK;
+}

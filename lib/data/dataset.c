@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dataset.c - what a dataset is: fields, a source behind them, and what is to be
+ * done to samples on their way to a device; with the two sources that a program
+ * gives itself, arrays in memory and a function.
+ *
+ * Reads nothing from files and computes nothing on samples.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "data/dataset.h"
+
+/* ---- making and keeping ---- */
+
+size_t
+yki_field_size(const yoke_field *field)
+{
+    return (size_t)yki_shape_count(field->shape) * yki_type_size(field->type);
+}
+
+static yoke_status
+check_field(const yoke_field *field, const yoke_field *others, size_t count)
+{
+    int64_t elements = 1;
+
+    if (!field->name || !field->name[0])
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "field %zu of a dataset has no name", count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(others[i].name, field->name) == 0)
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "two fields of a dataset are called %s",
+                            field->name);
+    if (field->type != YOKE_F32 && field->type != YOKE_I32 && field->type != YOKE_U8)
+        return yki_fail(YOKE_ERROR_TYPE, "field %s: %d is no type", field->name, (int)field->type);
+    if (field->shape.rank < 0 || field->shape.rank > YOKE_MAX_RANK)
+        return yki_fail(YOKE_ERROR_SHAPE, "field %s: rank %d, 0 to %d are possible", field->name,
+                        (int)field->shape.rank, YOKE_MAX_RANK);
+    for (int32_t i = 0; i < field->shape.rank; i++) {
+        if (field->shape.dim[i] < 1 || field->shape.dim[i] > INT32_MAX / elements)
+            return yki_fail(YOKE_ERROR_SHAPE, "field %s: axis %d has size %lld", field->name,
+                            (int)i, (long long)field->shape.dim[i]);
+        elements *= field->shape.dim[i];
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+set_fields(yoke_dataset *dataset, const yoke_field *fields, size_t field_count)
+{
+    for (size_t i = 0; i < field_count; i++) {
+        YKI_TRY(check_field(&fields[i], dataset->fields, i));
+        dataset->fields[i] = fields[i];
+        dataset->fields[i].name = yki_strdup(fields[i].name, "a field's name");
+        if (!dataset->fields[i].name)
+            return YOKE_ERROR_OUT_OF_MEMORY;
+        dataset->field_count++;
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_dataset_make(int64_t count, const yoke_field *fields, size_t field_count,
+                 const yki_source *source, void *self, yoke_dataset **out)
+{
+    yoke_dataset *dataset = NULL;
+    yoke_status status = YOKE_OK;
+
+    if (count < 0)
+        status =
+            yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a dataset of %lld samples", (long long)count);
+    else if (!fields || field_count < 1 || field_count > YKI_MAX_FIELDS)
+        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                          "a dataset of %zu fields, 1 to %d are "
+                          "possible",
+                          field_count, YKI_MAX_FIELDS);
+    if (status == YOKE_OK && !(dataset = yki_alloc(1, sizeof *dataset, "a dataset")))
+        status = YOKE_ERROR_OUT_OF_MEMORY;
+    if (!dataset) {
+        source->destroy(self);
+        return status;
+    }
+    atomic_init(&dataset->references, 1);
+    dataset->count = count;
+    dataset->source = source;
+    dataset->self = self;
+    status = set_fields(dataset, fields, field_count);
+    if (status != YOKE_OK) {
+        yoke_dataset_destroy(dataset);
+        return status;
+    }
+    *out = dataset;
+    return YOKE_OK;
+}
+
+yoke_dataset *
+yki_dataset_retain(yoke_dataset *dataset)
+{
+    atomic_fetch_add(&dataset->references, 1);
+    return dataset;
+}
+
+static void
+free_names(char **names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        yki_free(names[i]);
+    yki_free(names);
+}
+
+void
+yoke_dataset_destroy(yoke_dataset *dataset)
+{
+    if (!dataset || atomic_fetch_sub(&dataset->references, 1) > 1)
+        return;
+    dataset->source->destroy(dataset->self);
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        yki_free((char *)dataset->fields[i].name);
+        yki_free(dataset->scaling[i].mean);
+        yki_free(dataset->scaling[i].scale);
+    }
+    free_names(dataset->class_names, dataset->class_count);
+    yki_free(dataset);
+}
+
+int64_t
+yoke_dataset_count(const yoke_dataset *dataset)
+{
+    return dataset ? dataset->count : 0;
+}
+
+size_t
+yoke_dataset_field_count(const yoke_dataset *dataset)
+{
+    return dataset ? dataset->field_count : 0;
+}
+
+const yoke_field *
+yoke_dataset_get_field(const yoke_dataset *dataset, size_t index)
+{
+    return dataset && index < dataset->field_count ? &dataset->fields[index] : NULL;
+}
+
+int
+yki_dataset_find(const yoke_dataset *dataset, const char *name)
+{
+    for (size_t i = 0; i < dataset->field_count; i++)
+        if (strcmp(dataset->fields[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* ---- reading ---- */
+
+yoke_status
+yki_dataset_read(const yoke_dataset *dataset, size_t field, const int64_t *indices, size_t count,
+                 void *out)
+{
+    for (size_t i = 0; i < count; i++)
+        if (indices[i] < 0 || indices[i] >= dataset->count)
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "sample %lld of a dataset of %lld",
+                            (long long)indices[i], (long long)dataset->count);
+    return count ? dataset->source->read(dataset->self, field, indices, count, out) : YOKE_OK;
+}
+
+/* The field of this name, or an error that says which there are. */
+static yoke_status
+find_field(const yoke_dataset *dataset, const char *name, size_t *field)
+{
+    int found;
+
+    if (!dataset || !name)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a dataset and a field's name are needed");
+    found = yki_dataset_find(dataset, name);
+    if (found < 0)
+        return yki_fail(YOKE_ERROR_NOT_FOUND,
+                        "the dataset has no field \"%s\", its first is \"%s\"", name,
+                        dataset->fields[0].name);
+    *field = (size_t)found;
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_dataset_read(const yoke_dataset *dataset, const char *name, const int64_t *indices,
+                  size_t count, void *out)
+{
+    size_t field;
+
+    YKI_TRY(find_field(dataset, name, &field));
+    if (count && (!indices || !out))
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "reading %s: %s is NULL", name,
+                        indices ? "out" : "indices");
+    return yki_dataset_read(dataset, field, indices, count, out);
+}
+
+/* ---- samples that the program has in memory, or makes when asked ---- */
+
+typedef struct given {
+    yoke_dataset_options options;
+    struct {
+        const unsigned char *data;
+        int64_t stride;
+        size_t size;
+    } fields[YKI_MAX_FIELDS];
+    pthread_mutex_t lock; /* of fill */
+} given;
+
+static yoke_status
+memory_read(void *self, size_t field, const int64_t *indices, size_t count, void *out)
+{
+    const given *g = self;
+    size_t size = g->fields[field].size;
+
+    for (size_t i = 0; i < count; i++)
+        memcpy((unsigned char *)out + i * size,
+               g->fields[field].data + indices[i] * g->fields[field].stride, size);
+    return YOKE_OK;
+}
+
+static yoke_status
+fill_read(void *self, size_t field, const int64_t *indices, size_t count, void *out)
+{
+    given *g = self;
+    yoke_status status = YOKE_OK;
+
+    for (size_t i = 0; i < count && status == YOKE_OK; i++) {
+        pthread_mutex_lock(&g->lock);
+        status = g->options.fill(g->options.user, indices[i], field,
+                                 (unsigned char *)out + i * g->fields[field].size);
+        pthread_mutex_unlock(&g->lock);
+        if (status != YOKE_OK)
+            yki_fail(status, "the dataset's fill function: sample %lld, field %zu: %s",
+                     (long long)indices[i], field, yoke_status_string(status));
+    }
+    return status;
+}
+
+static void
+given_destroy(void *self)
+{
+    given *g = self;
+
+    if (g->options.release)
+        g->options.release(g->options.user);
+    pthread_mutex_destroy(&g->lock);
+    yki_free(g);
+}
+
+static const yki_source memory_source = {memory_read, given_destroy};
+static const yki_source fill_source = {fill_read, given_destroy};
+
+/* Arrays are there, and their samples do not overlap the next. */
+static yoke_status
+check_memory(const yoke_dataset *dataset, const given *g)
+{
+    for (size_t i = 0; i < dataset->field_count; i++) {
+        const yoke_field *field = &dataset->fields[i];
+
+        if (!field->data && dataset->count > 0)
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "field %s has no data, and there is no fill function", field->name);
+        if (field->stride < 0 || (size_t)g->fields[i].stride < g->fields[i].size)
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "field %s: samples of %zu bytes every %lld", field->name,
+                            g->fields[i].size, (long long)field->stride);
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_dataset_create_sized(int64_t count, const yoke_field *fields, size_t field_count,
+                          const yoke_dataset_options *options, size_t size, yoke_dataset **out)
+{
+    yoke_dataset *dataset = NULL;
+    yoke_dataset_options o = {0};
+    yoke_status status;
+    given *g;
+
+    if (!out)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "dataset is NULL");
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    if (!(g = yki_alloc(1, sizeof *g, "a dataset")))
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    pthread_mutex_init(&g->lock, NULL);
+    YKI_TRY(yki_dataset_make(count, fields, field_count, o.fill ? &fill_source : &memory_source, g,
+                             &dataset));
+    for (size_t i = 0; i < field_count; i++) {
+        yoke_field *field = &dataset->fields[i];
+
+        g->fields[i].size = yki_field_size(field);
+        g->fields[i].data = field->data;
+        g->fields[i].stride = field->stride ? field->stride : (int64_t)g->fields[i].size;
+        field->stride = o.fill ? 0 : g->fields[i].stride;
+        if (o.fill)
+            field->data = NULL;
+    }
+    g->options = o;
+    g->options.release = NULL; /* the memory is the caller's until this has succeeded */
+    status = o.fill ? YOKE_OK : check_memory(dataset, g);
+    if (status != YOKE_OK) {
+        yoke_dataset_destroy(dataset);
+        return status;
+    }
+    g->options.release = o.release;
+    *out = dataset;
+    return YOKE_OK;
+}
+
+/* ---- names of classes ---- */
+
+yoke_status
+yoke_dataset_set_class_names(yoke_dataset *dataset, const char *const *names, size_t count)
+{
+    char **copies;
+
+    if (!dataset || (count && !names))
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a dataset and names of classes are needed");
+    if (!(copies = yki_alloc(count, sizeof *copies, "names of classes")))
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        copies[i] = yki_strdup(names[i] ? names[i] : "", "the name of a class");
+        if (!copies[i]) {
+            free_names(copies, i);
+            return YOKE_ERROR_OUT_OF_MEMORY;
+        }
+    }
+    free_names(dataset->class_names, dataset->class_count);
+    dataset->class_names = copies;
+    dataset->class_count = count;
+    return YOKE_OK;
+}
+
+size_t
+yoke_dataset_class_count(const yoke_dataset *dataset)
+{
+    return dataset ? dataset->class_count : 0;
+}
+
+const char *
+yoke_dataset_get_class_name(const yoke_dataset *dataset, size_t index)
+{
+    return dataset && index < dataset->class_count ? dataset->class_names[index] : NULL;
+}
+
+/* ---- scaling and augmentation ---- */
+
+/* Values of a field that share a mean: all, or those of a channel. */
+static size_t
+channels_of(const yoke_field *field)
+{
+    return field->shape.rank >= 2 ? (size_t)field->shape.dim[0] : 1;
+}
+
+static yoke_status
+set_scaling(yoke_dataset *dataset, size_t field, const float *mean, const float *scale,
+            size_t count)
+{
+    struct yki_scaling made = {.count = count};
+
+    made.mean = yki_alloc(count, sizeof *made.mean, "means");
+    made.scale = yki_alloc(count, sizeof *made.scale, "scales");
+    if (!made.mean || !made.scale) {
+        yki_free(made.mean);
+        yki_free(made.scale);
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    if (count) {
+        memcpy(made.mean, mean, count * sizeof *mean);
+        memcpy(made.scale, scale, count * sizeof *scale);
+    }
+    yki_free(dataset->scaling[field].mean);
+    yki_free(dataset->scaling[field].scale);
+    dataset->scaling[field] = made;
+    dataset->version++;
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_dataset_set_scaling(yoke_dataset *dataset, const char *name, const float *mean,
+                         const float *scale, size_t count)
+{
+    size_t field;
+
+    YKI_TRY(find_field(dataset, name, &field));
+    if (count && (!mean || !scale))
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "field %s: %s is NULL", name,
+                        mean ? "scale" : "mean");
+    if (dataset->fields[field].type == YOKE_I32)
+        return yki_fail(YOKE_ERROR_TYPE, "field %s: integers are not scaled", name);
+    if (count > 1 && count != channels_of(&dataset->fields[field]))
+        return yki_fail(YOKE_ERROR_SHAPE, "field %s: %zu means for %zu channels", name, count,
+                        channels_of(&dataset->fields[field]));
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(mean[i]) || !isfinite(scale[i]))
+            return yki_fail(YOKE_ERROR_VALUE, "field %s: mean %g and scale %g of channel %zu", name,
+                            (double)mean[i], (double)scale[i], i);
+    return set_scaling(dataset, field, mean, scale, count);
+}
+
+size_t
+yoke_dataset_get_scaling(const yoke_dataset *dataset, const char *name, const float **mean,
+                         const float **scale)
+{
+    int field = dataset && name ? yki_dataset_find(dataset, name) : -1;
+
+    if (field < 0)
+        return 0;
+    if (mean)
+        *mean = dataset->scaling[field].mean;
+    if (scale)
+        *scale = dataset->scaling[field].scale;
+    return dataset->scaling[field].count;
+}
+
+static bool
+holds_images(const yoke_field *field)
+{
+    return field->shape.rank == 3 && field->type != YOKE_I32;
+}
+
+/* The named field, or the only one of images. */
+static yoke_status
+find_images(const yoke_dataset *dataset, const char *name, size_t *field)
+{
+    size_t images = 0;
+
+    if (name) {
+        YKI_TRY(find_field(dataset, name, field));
+        if (!holds_images(&dataset->fields[*field]))
+            return yki_fail(YOKE_ERROR_SHAPE, "field %s does not hold images (C, H, W)", name);
+        return YOKE_OK;
+    }
+    for (size_t i = 0; i < dataset->field_count; i++)
+        if (holds_images(&dataset->fields[i])) {
+            *field = i;
+            images++;
+        }
+    if (images != 1)
+        return yki_fail(YOKE_ERROR_SHAPE, "%zu fields hold images (C, H, W): %s", images,
+                        images ? "say which" : "there is nothing to augment");
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_dataset_set_augmentation_sized(yoke_dataset *dataset, const yoke_augmentation *augmentation,
+                                    size_t size)
+{
+    yoke_augmentation a = {0};
+    struct yki_augmentation made = {0};
+
+    if (!dataset)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "dataset is NULL");
+    if (augmentation)
+        memcpy(&a, augmentation, YKI_MIN(size, sizeof a));
+    if (a.flip || a.shift || a.crop || a.noise != 0) {
+        YKI_TRY(find_images(dataset, a.field, &made.field));
+        if (a.shift < 0 || a.shift > 4096)
+            return yki_fail(YOKE_ERROR_VALUE, "a shift of %d pixels", (int)a.shift);
+        if (!isfinite(a.noise) || a.noise < 0)
+            return yki_fail(YOKE_ERROR_VALUE, "noise of deviation %g", (double)a.noise);
+        made.flip = a.flip;
+        made.shift = a.shift;
+        made.crop = a.crop;
+        made.noise = a.noise;
+    }
+    dataset->augmentation = made;
+    dataset->version++;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_dataset_copy_settings(yoke_dataset *dataset, const yoke_dataset *from)
+{
+    for (size_t i = 0; i < from->field_count; i++)
+        if (from->scaling[i].count)
+            YKI_TRY(set_scaling(dataset, i, from->scaling[i].mean, from->scaling[i].scale,
+                                from->scaling[i].count));
+    dataset->augmentation = from->augmentation;
+    return yoke_dataset_set_class_names(dataset, (const char *const *)from->class_names,
+                                        from->class_count);
+}
+
+/* ---- measuring ---- */
+
+enum { CHUNK_BYTES = 1 << 20 };
+
+typedef struct moments {
+    double count, mean, m2;
+} moments;
+
+/* Adds a plane of values: exact for u8, whose sums are integers; else Welford's merge. */
+static void
+add_values(moments *m, const yoke_field *field, const void *values, size_t count)
+{
+    double sum = 0, mean, m2 = 0, delta, total;
+
+#define AT(i)                                                                                      \
+    (field->type == YOKE_U8 ? (double)((const uint8_t *)values)[i]                                 \
+                            : (double)((const float *)values)[i])
+    for (size_t i = 0; i < count; i++)
+        sum += AT(i);
+    mean = sum / (double)count;
+    for (size_t i = 0; i < count; i++)
+        m2 += (AT(i) - mean) * (AT(i) - mean);
+#undef AT
+    delta = mean - m->mean;
+    total = m->count + (double)count;
+    m->m2 += m2 + delta * delta * m->count * (double)count / total;
+    m->mean += delta * (double)count / total;
+    m->count = total;
+}
+
+static yoke_status
+measure(const yoke_dataset *dataset, size_t f, moments *m, size_t channels)
+{
+    const yoke_field *field = &dataset->fields[f];
+    size_t size = yki_field_size(field), plane = (size_t)yki_shape_count(field->shape) / channels;
+    size_t step = YKI_MAX(CHUNK_BYTES / size, 1u), bytes = plane * yki_type_size(field->type);
+    unsigned char *samples = yki_alloc(step, size, "samples to be measured");
+    int64_t *indices = yki_alloc(step, sizeof *indices, "numbers of samples");
+    yoke_status status = samples && indices ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+
+    for (int64_t first = 0; first < dataset->count && status == YOKE_OK; first += (int64_t)step) {
+        size_t count = (size_t)YKI_MIN((int64_t)step, dataset->count - first);
+
+        for (size_t i = 0; i < count; i++)
+            indices[i] = first + (int64_t)i;
+        status = yki_dataset_read(dataset, f, indices, count, samples);
+        for (size_t i = 0; i < count * channels && status == YOKE_OK; i++)
+            add_values(&m[i % channels], field, samples + i * bytes, plane);
+    }
+    yki_free(samples);
+    yki_free(indices);
+    return status;
+}
+
+yoke_status
+yoke_dataset_measure_scaling(yoke_dataset *dataset, const char *name)
+{
+    size_t field, channels;
+    moments *m;
+    float *values;
+    yoke_status status;
+
+    YKI_TRY(find_field(dataset, name, &field));
+    if (dataset->fields[field].type == YOKE_I32)
+        return yki_fail(YOKE_ERROR_TYPE, "field %s: integers are not scaled", name);
+    if (dataset->count == 0)
+        return yki_fail(YOKE_ERROR_STATE, "field %s: there is no sample to measure", name);
+    channels = channels_of(&dataset->fields[field]);
+    m = yki_alloc(channels, sizeof *m, "means");
+    values = yki_alloc(2 * channels, sizeof *values, "means");
+    status = m && values ? measure(dataset, field, m, channels) : YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t c = 0; c < channels && status == YOKE_OK; c++) {
+        double deviation = sqrt(m[c].m2 / m[c].count);
+
+        values[c] = (float)m[c].mean;
+        values[channels + c] = deviation > 0 ? (float)(1 / deviation) : 1;
+    }
+    if (status == YOKE_OK)
+        status = yoke_dataset_set_scaling(dataset, name, values, values + channels, channels);
+    yki_free(m);
+    yki_free(values);
+    return status;
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * folder.c - which files of a folder belong together, by their names.
+ *
+ * A name is cut into words ("train-images-idx3-ubyte.gz": train, images, idx3,
+ * ubyte). Words say the part (train; test, t10k, validation) and the role (images, x;
+ * labels, y); the ending says the format. Data and labels of a pair are of the same
+ * part. Names of CIFAR's files are known as they are. A folder without such files
+ * may have one folder for each part.
+ *
+ * Where two files would do, neither is taken: the error names both.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "data/files.h"
+
+enum { MOST_NAMES = 100000 };
+
+typedef enum role { ROLE_NONE, ROLE_DATA, ROLE_TARGET } role;
+typedef enum format { FORMAT_NONE, FORMAT_IDX, FORMAT_NPY, FORMAT_CSV } format;
+
+typedef struct listing {
+    const char *path;
+    char **names;
+    size_t count, capacity;
+} listing;
+
+/* ---- names ---- */
+
+static bool
+ends_with(const char *name, const char *end)
+{
+    size_t a = strlen(name), b = strlen(end);
+
+    return a >= b && strcasecmp(name + a - b, end) == 0;
+}
+
+/* Is it one of the words of a name? */
+static bool
+has_word(const char *name, const char *word)
+{
+    size_t length = strlen(word);
+
+    for (const char *p = name; *p;) {
+        size_t here = strcspn(p, "-_. ");
+
+        if (here == length && strncasecmp(p, word, length) == 0)
+            return true;
+        p += here + (p[here] != '\0');
+    }
+    return false;
+}
+
+static bool
+has_any_word(const char *name, const char *const *words)
+{
+    for (; *words; words++)
+        if (has_word(name, *words))
+            return true;
+    return false;
+}
+
+static yoke_data_part
+part_of(const char *name)
+{
+    static const char *const train[] = {"train", "training", NULL};
+    static const char *const test[] = {"test",       "t10k", "testing", "valid",
+                                       "validation", "val",  "eval",    NULL};
+
+    return has_any_word(name, train)  ? YOKE_PART_TRAIN
+           : has_any_word(name, test) ? YOKE_PART_TEST
+                                      : YOKE_PART_ANY;
+}
+
+static role
+role_of(const char *name)
+{
+    static const char *const data[] = {"images", "image", "x",        "data",
+                                       "inputs", "input", "features", NULL};
+    static const char *const target[] = {"labels", "label",   "y", "targets",
+                                         "target", "classes", NULL};
+
+    return has_any_word(name, target) ? ROLE_TARGET
+           : has_any_word(name, data) ? ROLE_DATA
+                                      : ROLE_NONE;
+}
+
+static format
+format_of(const char *name)
+{
+    if (ends_with(name, ".npy"))
+        return FORMAT_NPY;
+    if (ends_with(name, ".csv") || ends_with(name, ".tsv"))
+        return FORMAT_CSV;
+    if (ends_with(name, "ubyte") || ends_with(name, "ubyte.gz") || ends_with(name, ".idx") ||
+        ends_with(name, ".idx.gz"))
+        return FORMAT_IDX;
+    return FORMAT_NONE;
+}
+
+/* ---- listing ---- */
+
+static void
+listing_clear(listing *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        yki_free(l->names[i]);
+    yki_free(l->names);
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static yoke_status
+add_name(listing *l, const char *name)
+{
+    if (name[0] == '.')
+        return YOKE_OK;
+    if (l->count == MOST_NAMES)
+        return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s: has more than %d files", l->path, MOST_NAMES);
+    YKI_TRY(yki_grow((void **)&l->names, &l->capacity, l->count + 1, sizeof *l->names,
+                     "names of files"));
+    l->names[l->count] = yki_strdup(name, "a file's name");
+    if (!l->names[l->count])
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    l->count++;
+    return YOKE_OK;
+}
+
+static yoke_status
+list(const char *path, listing *l)
+{
+    struct dirent *entry;
+    DIR *dir = opendir(path);
+    yoke_status status = YOKE_OK;
+
+    *l = (listing){.path = path};
+    if (!dir)
+        return yki_fail(YOKE_ERROR_IO, "%s: cannot be listed: %s", path, strerror(errno));
+    while (status == YOKE_OK && (entry = readdir(dir)))
+        status = add_name(l, entry->d_name);
+    closedir(dir);
+    if (status != YOKE_OK) {
+        listing_clear(l);
+        return status;
+    }
+    if (l->count)
+        qsort(l->names, l->count, sizeof *l->names, by_name);
+    return YOKE_OK;
+}
+
+static const char *
+find_name(const listing *l, const char *name)
+{
+    for (size_t i = 0; i < l->count; i++)
+        if (strcmp(l->names[i], name) == 0)
+            return l->names[i];
+    return NULL;
+}
+
+static yoke_status
+join(const listing *l, const char *name, char **path)
+{
+    *path = yki_format("%s/%s", l->path, name);
+    return *path ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+}
+
+/* ---- what is there ---- */
+
+void
+yki_found_clear(yki_found *found)
+{
+    for (size_t i = 0; i < found->data_count; i++)
+        yki_free(found->data[i]);
+    yki_free(found->target);
+    yki_free(found->train);
+    yki_free(found->classes);
+    *found = (yki_found){0};
+}
+
+static yoke_status
+find_classes(const listing *l, yki_found *found)
+{
+    static const char *const usual[] = {"classes.txt", "class_names.txt", "batches.meta.txt",
+                                        "fine_label_names.txt"};
+
+    for (size_t i = 0; i < YKI_COUNT(usual); i++)
+        if (find_name(l, usual[i]))
+            return join(l, usual[i], &found->classes);
+    return YOKE_OK;
+}
+
+/* data_batch_1.bin ... and test_batch.bin, or train.bin and test.bin. */
+static yoke_status
+find_cifar(const listing *l, yoke_data_part part, yki_found *found)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        const char *name = l->names[i];
+        const bool train = strcmp(name, "train.bin") == 0 ||
+                           (strncmp(name, "data_batch_", 11) == 0 && ends_with(name, ".bin"));
+        const bool test = strcmp(name, "test_batch.bin") == 0 || strcmp(name, "test.bin") == 0;
+
+        if (part == YOKE_PART_TEST ? !test : !train)
+            continue;
+        if (found->data_count == YKI_COUNT(found->data))
+            return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s: has more than %zu files of CIFAR", l->path,
+                            YKI_COUNT(found->data));
+        YKI_TRY(join(l, name, &found->data[found->data_count]));
+        found->data_count++;
+        found->kind = YKI_KIND_CIFAR;
+    }
+    return YOKE_OK;
+}
+
+/* The one file of a format with this part and role; NULL: none. */
+static yoke_status
+find_one(const listing *l, format f, yoke_data_part part, role r, const char **found)
+{
+    *found = NULL;
+    for (size_t i = 0; i < l->count; i++) {
+        const char *name = l->names[i];
+        size_t length = *found ? strlen(*found) : 0;
+
+        if (format_of(name) != f || part_of(name) != part || (r && role_of(name) != r))
+            continue;
+        if (*found && strncmp(name, *found, length) == 0 && strcmp(name + length, ".gz") == 0)
+            continue; /* the same, compressed */
+        if (*found)
+            return yki_fail(YOKE_ERROR_FORMAT, "%s: %s or %s? Give the file itself", l->path,
+                            *found, name);
+        *found = name;
+    }
+    return YOKE_OK;
+}
+
+/* Files of one format; nothing found leaves kind as it is. */
+static yoke_status
+find_format(const listing *l, format f, yoke_data_part part, yki_found *found)
+{
+    const char *data, *target = NULL, *train = NULL;
+
+    YKI_TRY(find_one(l, f, part, f == FORMAT_CSV ? ROLE_NONE : ROLE_DATA, &data));
+    if (!data)
+        return YOKE_OK;
+    if (f == FORMAT_CSV) {
+        YKI_TRY(find_one(l, f, YOKE_PART_TRAIN, ROLE_NONE, &train));
+    } else {
+        YKI_TRY(find_one(l, f, part, ROLE_TARGET, &target));
+        if (!target)
+            return yki_fail(YOKE_ERROR_NOT_FOUND, "%s: there is %s, but no file with its labels",
+                            l->path, data);
+    }
+    found->kind = f == FORMAT_CSV ? YKI_KIND_CSV : YKI_KIND_PAIR;
+    YKI_TRY(join(l, data, &found->data[0]));
+    found->data_count = 1;
+    if (target)
+        YKI_TRY(join(l, target, &found->target));
+    if (train && part == YOKE_PART_TEST)
+        YKI_TRY(join(l, train, &found->train));
+    return YOKE_OK;
+}
+
+static yoke_status
+search_files(const listing *l, yoke_data_part part, yki_found *found)
+{
+    static const format formats[] = {FORMAT_IDX, FORMAT_NPY, FORMAT_CSV};
+    /* Files without a part are everything, so for training. */
+    const yoke_data_part parts[] = {part == YOKE_PART_ANY ? YOKE_PART_TRAIN : part, YOKE_PART_ANY};
+
+    YKI_TRY(find_cifar(l, part, found));
+    for (size_t p = 0; p < YKI_COUNT(parts); p++) {
+        if (p == 1 && part != YOKE_PART_ANY)
+            break;
+        for (size_t f = 0; f < YKI_COUNT(formats) && found->kind == YKI_KIND_NONE; f++)
+            YKI_TRY(find_format(l, formats[f], parts[p], found));
+    }
+    return YOKE_OK;
+}
+
+/* A folder of this part, or NULL. */
+static const char *
+find_subfolder(const listing *l, yoke_data_part part)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        const char *name = l->names[i];
+        struct stat about;
+        char *path;
+        bool folder;
+
+        if (part_of(name) != (part == YOKE_PART_ANY ? YOKE_PART_TRAIN : part) || strchr(name, '.'))
+            continue;
+        if (join(l, name, &path) != YOKE_OK)
+            return NULL;
+        folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+        yki_free(path);
+        if (folder)
+            return name;
+    }
+    return NULL;
+}
+
+static yoke_status
+search(const char *path, yoke_data_part part, yki_found *found)
+{
+    listing l;
+    const char *folder;
+    char *below = NULL;
+    yoke_status status;
+
+    YKI_TRY(list(path, &l));
+    status = search_files(&l, part, found);
+    if (status == YOKE_OK)
+        status = find_classes(&l, found);
+    if (status == YOKE_OK && found->kind == YKI_KIND_NONE && (folder = find_subfolder(&l, part)))
+        status = join(&l, folder, &below);
+    listing_clear(&l);
+    if (status != YOKE_OK || !below)
+        return status;
+    /* What it holds has its part by where it is. */
+    status = list(below, &l);
+    if (status == YOKE_OK) {
+        status = search_files(&l, YOKE_PART_ANY, found);
+        if (status == YOKE_OK && found->kind == YKI_KIND_NONE && part == YOKE_PART_TEST)
+            status = search_files(&l, part, found);
+        listing_clear(&l);
+    }
+    yki_free(below);
+    return status;
+}
+
+yoke_status
+yki_folder_search(const char *path, yoke_data_part part, yki_found *out)
+{
+    yki_found found = {0};
+    yoke_status status = search(path, part, &found);
+
+    if (status == YOKE_OK && found.kind == YKI_KIND_NONE)
+        status =
+            yki_fail(YOKE_ERROR_NOT_FOUND,
+                     "%s: no %s here; yoke-data(7) has the names of files that are found", path,
+                     part == YOKE_PART_TEST    ? "test data"
+                     : part == YOKE_PART_TRAIN ? "training data"
+                                               : "data");
+    if (status != YOKE_OK) {
+        yki_found_clear(&found);
+        return status;
+    }
+    *out = found;
+    return YOKE_OK;
+}

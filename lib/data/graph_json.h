@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * graph_json.h - the table that both directions of a graph's JSON work by: one row
+ * for each function of <yoke.h> that makes nodes, with its options under the names
+ * that they have there.
+ */
+#ifndef YKI_GRAPH_JSON_H
+#define YKI_GRAPH_JSON_H
+
+#include "data/json.h"
+#include "op/ops.h"
+
+enum { YKI_GRAPH_JSON_VERSION = 1, YKI_GRAPH_JSON_INPUTS = 256 };
+
+/* The options of any row. */
+typedef union yki_json_options {
+    yoke_dense_options dense;
+    yoke_conv2d_options conv2d;
+    yoke_conv_transpose2d_options conv_transpose2d;
+    yoke_pool2d_options pool;
+    yoke_batch_norm_options batch_norm;
+    yoke_layer_norm_options layer_norm;
+    yoke_embedding_options embedding;
+    yoke_matmul_options matmul;
+    yoke_loss_options loss;
+    struct {
+        yoke_type type;
+        yoke_shape shape;
+        yoke_initializer init;
+    } given;
+    struct {
+        float slope, factor, offset, probability;
+        int32_t axis, k;
+        int64_t begin, end;
+        yoke_shape shape;
+        struct yki_json_axes {
+            int32_t count;
+            int32_t list[YOKE_MAX_RANK];
+        } axes;
+    } plain;
+    struct {
+        const char *function, *source; /* lent */
+        yoke_shape shape;
+        bool no_backward;
+    } custom;
+} yki_json_options;
+
+typedef enum yki_json_kind {
+    YKI_JSON_INT64,
+    YKI_JSON_INT32,
+    YKI_JSON_PAIR, /* int64_t[2]; one number stands for both */
+    YKI_JSON_FLOAT,
+    YKI_JSON_BOOL,
+    YKI_JSON_TEXT,
+    YKI_JSON_TYPE,
+    YKI_JSON_SHAPE,
+    YKI_JSON_AXES,
+    YKI_JSON_INIT
+} yki_json_kind;
+
+/* Zero is not written, unless it has to be there. */
+typedef struct yki_json_field {
+    const char *key;
+    yki_json_kind kind;
+    size_t offset;
+    bool needed;
+} yki_json_field;
+
+typedef struct yki_json_op {
+    const char *name;
+    uint32_t least, most; /* inputs */
+    bool takes_name;      /* else it is wished for */
+    const yki_json_field *fields;
+    yoke_node *(*build)(yoke_graph *graph, const char *name, yoke_node *const *inputs, size_t count,
+                        const yki_json_options *options);
+} yki_json_op;
+
+/* NULL: there is none. */
+const yki_json_op *yki_json_find_op(const char *name);
+/* All of them, by number. */
+const yki_json_op *yki_json_op_at(size_t index);
+/* Names of types and initialisers, by number; NULL: no such. */
+const char *yki_json_type_name(yoke_type type);
+const char *yki_json_init_name(yoke_init_kind kind);
+
+/* What a node was made by, and its inputs, which are those of the call; NULL: it is part of the
+ * node of a layer and not written by itself. (graph_json_node.c) */
+yoke_status yki_json_of_node(const yoke_node *node, const yki_json_op **op,
+                             yki_json_options *options, uint32_t *inputs);
+
+#endif

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * graph_json_read.c - builds a graph from JSON, by the functions of <yoke.h>: what
+ * they refuse is refused here with the same words, and the node's name.
+ *
+ * A person may leave out what is clear: names (the builders number their nodes),
+ * and inputs where they are the node before. What is not known is an error, so that
+ * a slip of the pen is not a default.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/graph_json.h"
+
+enum { MAX_TEXT = 64 << 20 };
+
+typedef struct reader {
+    yoke_graph *graph;
+    json_t *names;       /* name in the file -> number of a node */
+    yoke_node *previous; /* what a node without "inputs" reads */
+    char place[160];     /* "node 3 (conv1)": where we are, for errors */
+} reader;
+
+static yoke_status
+bad(const reader *r, const char *key, const char *what)
+{
+    return yki_fail(YOKE_ERROR_FORMAT, "%s: \"%s\" %s", r->place, key, what);
+}
+
+/* ---- options ---- */
+
+static bool
+get_int(const json_t *json, int64_t low, int64_t high, int64_t *value)
+{
+    if (!json_is_integer(json) || json_integer_value(json) < low || json_integer_value(json) > high)
+        return false;
+    *value = json_integer_value(json);
+    return true;
+}
+
+static yoke_status
+get_pair(const reader *r, const char *key, const json_t *json, int64_t pair[2])
+{
+    if (get_int(json, INT64_MIN, INT64_MAX, &pair[0])) {
+        pair[1] = pair[0];
+        return YOKE_OK;
+    }
+    if (json_array_size(json) != 2 ||
+        !get_int(json_array_get(json, 0), INT64_MIN, INT64_MAX, &pair[0]) ||
+        !get_int(json_array_get(json, 1), INT64_MIN, INT64_MAX, &pair[1]))
+        return bad(r, key, "has to be a whole number, or two in brackets");
+    return YOKE_OK;
+}
+
+static yoke_status
+get_shape(const reader *r, const char *key, const json_t *json, yoke_shape *shape)
+{
+    memset(shape, 0, sizeof *shape);
+    if (!json_is_array(json) || json_array_size(json) >= YOKE_MAX_RANK)
+        return bad(r, key, "has to be a list of at most 7 sizes");
+    shape->rank = (int32_t)json_array_size(json);
+    for (int32_t i = 0; i < shape->rank; i++)
+        if (!get_int(json_array_get(json, (size_t)i), INT64_MIN, INT64_MAX, &shape->dim[i]))
+            return bad(r, key, "has to be a list of whole numbers");
+    return YOKE_OK;
+}
+
+static yoke_status
+get_axes(const reader *r, const char *key, const json_t *json, struct yki_json_axes *axes)
+{
+    if (!json_is_array(json) || json_array_size(json) > YOKE_MAX_RANK)
+        return bad(r, key, "has to be a list of axes");
+    axes->count = (int32_t)json_array_size(json);
+    for (int32_t i = 0; i < axes->count; i++) {
+        int64_t axis;
+
+        if (!get_int(json_array_get(json, (size_t)i), INT32_MIN, INT32_MAX, &axis))
+            return bad(r, key, "has to be a list of axes");
+        axes->list[i] = (int32_t)axis;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+get_init(const reader *r, const char *key, json_t *json, yoke_initializer *init)
+{
+    json_t *kind = json_is_object(json) ? json_object_get(json, "kind") : json;
+    const char *name = json_string_value(kind), *member;
+    json_t *value;
+
+    memset(init, 0, sizeof *init);
+    for (int i = 0; name && yki_json_init_name((yoke_init_kind)i); i++)
+        if (strcmp(yki_json_init_name((yoke_init_kind)i), name) == 0) {
+            init->kind = (yoke_init_kind)i;
+            name = NULL;
+        }
+    if (name || !kind || !json_is_string(kind))
+        return bad(r, key,
+                   "has to be an initialiser: default, zeros, constant, uniform, normal, "
+                   "xavier_uniform, xavier_normal, kaiming_uniform or kaiming_normal, or an object "
+                   "with \"kind\", \"a\" and \"b\"");
+    if (!json_is_object(json))
+        return YOKE_OK;
+    json_object_foreach(json, member, value)
+    {
+        bool is_a = strcmp(member, "a") == 0;
+
+        if (strcmp(member, "kind") == 0)
+            continue;
+        if (!is_a && strcmp(member, "b") != 0)
+            return bad(r, member, "is no part of an initialiser: kind, a and b are");
+        if (!yki_json_get_float(value, is_a ? &init->a : &init->b))
+            return bad(r, member, "has to be a number");
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+get_type(const reader *r, const char *key, const json_t *json, yoke_type *type)
+{
+    const char *name = json_string_value(json);
+
+    for (int i = 0; name && yki_json_type_name((yoke_type)i); i++)
+        if (strcmp(yki_json_type_name((yoke_type)i), name) == 0) {
+            *type = (yoke_type)i;
+            return YOKE_OK;
+        }
+    return bad(r, key, "has to be a type: f32, i32 or u8");
+}
+
+static yoke_status
+get_field(const reader *r, const yki_json_field *field, json_t *json, void *at)
+{
+    int64_t number;
+
+    switch (field->kind) {
+    case YKI_JSON_INT64:
+        if (!get_int(json, INT64_MIN, INT64_MAX, at))
+            return bad(r, field->key, "has to be a whole number");
+        return YOKE_OK;
+    case YKI_JSON_INT32:
+        if (!get_int(json, INT32_MIN, INT32_MAX, &number))
+            return bad(r, field->key, "has to be a whole number");
+        *(int32_t *)at = (int32_t)number;
+        return YOKE_OK;
+    case YKI_JSON_FLOAT:
+        return yki_json_get_float(json, at) ? YOKE_OK : bad(r, field->key, "has to be a number");
+    case YKI_JSON_BOOL:
+        if (!json_is_boolean(json))
+            return bad(r, field->key, "has to be true or false");
+        *(bool *)at = json_is_true(json);
+        return YOKE_OK;
+    case YKI_JSON_TEXT:
+        if (!json_is_string(json))
+            return bad(r, field->key, "has to be a text");
+        *(const char **)at = json_string_value(json);
+        return YOKE_OK;
+    case YKI_JSON_PAIR:
+        return get_pair(r, field->key, json, at);
+    case YKI_JSON_TYPE:
+        return get_type(r, field->key, json, at);
+    case YKI_JSON_SHAPE:
+        return get_shape(r, field->key, json, at);
+    case YKI_JSON_AXES:
+        return get_axes(r, field->key, json, at);
+    case YKI_JSON_INIT:
+        return get_init(r, field->key, json, at);
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+unknown_key(const reader *r, const char *key, const yki_json_op *op)
+{
+    char known[400];
+    size_t used =
+        (size_t)snprintf(known, sizeof known, "op, name, place%s", op->most ? ", inputs" : "");
+
+    for (const yki_json_field *field = op->fields; field->key && used < sizeof known; field++)
+        used += (size_t)snprintf(known + used, sizeof known - used, ", %s", field->key);
+    return yki_fail(YOKE_ERROR_FORMAT, "%s: \"%.80s\" is no option of %s, which has %s", r->place,
+                    key, op->name, known);
+}
+
+static yoke_status
+get_options(const reader *r, json_t *node, const yki_json_op *op, yki_json_options *options)
+{
+    const char *key;
+    json_t *value;
+
+    memset(options, 0, sizeof *options);
+    json_object_foreach(node, key, value)
+    {
+        const yki_json_field *field = op->fields;
+
+        if (strcmp(key, "op") == 0 || strcmp(key, "name") == 0 || strcmp(key, "place") == 0 ||
+            (op->most && strcmp(key, "inputs") == 0))
+            continue;
+        while (field->key && strcmp(field->key, key) != 0)
+            field++;
+        if (!field->key)
+            return unknown_key(r, key, op);
+        YKI_TRY(get_field(r, field, value, (char *)options + field->offset));
+    }
+    for (const yki_json_field *field = op->fields; field->key; field++)
+        if (field->needed && !json_object_get(node, field->key))
+            return yki_fail(YOKE_ERROR_FORMAT, "%s: %s needs \"%s\"", r->place, op->name,
+                            field->key);
+    return YOKE_OK;
+}
+
+/* ---- nodes ---- */
+
+static yoke_node *
+find_node(const reader *r, const char *name)
+{
+    const json_t *number = json_object_get(r->names, name);
+
+    if (number)
+        return r->graph->nodes[json_integer_value(number)];
+    return yoke_graph_get_node(r->graph, name);
+}
+
+static yoke_status
+get_input(const reader *r, const json_t *json, yoke_node **input)
+{
+    const char *name = json_string_value(json);
+
+    if (!name)
+        return bad(r, "inputs", "has to be a list of names");
+    *input = find_node(r, name);
+    if (!*input)
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: its input \"%.80s\" is no node before it", r->place,
+                        name);
+    return YOKE_OK;
+}
+
+static yoke_status
+get_inputs(const reader *r, const json_t *node, const yki_json_op *op, yoke_node **inputs,
+           size_t *count)
+{
+    const json_t *list = json_object_get(node, "inputs");
+
+    *count = 0;
+    if (!list && op->least == 1 && r->previous) {
+        inputs[(*count)++] = r->previous;
+    } else if (json_is_string(list)) {
+        YKI_TRY(get_input(r, list, &inputs[(*count)++]));
+    } else if (list && !json_is_array(list)) {
+        return bad(r, "inputs", "has to be a list of names");
+    } else if (json_array_size(list) <= YKI_GRAPH_JSON_INPUTS) {
+        for (size_t i = 0; i < json_array_size(list); i++)
+            YKI_TRY(get_input(r, json_array_get(list, i), &inputs[(*count)++]));
+    }
+    if (*count < op->least || *count > op->most)
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: %s has %zu inputs, not %" PRIu32 "%s", r->place,
+                        op->name, *count, op->least, op->most > op->least ? " or more" : "");
+    return YOKE_OK;
+}
+
+/* Says where we are, and finds the operator. */
+static yoke_status
+begin_node(reader *r, size_t index, const json_t *node, const yki_json_op **op, const char **name)
+{
+    const json_t *json = json_object_get(node, "name");
+    const char *kind = json_string_value(json_object_get(node, "op"));
+
+    *name = json_string_value(json);
+    snprintf(r->place, sizeof r->place, "node %zu%s%.80s%s", index, *name || kind ? " (" : "",
+             *name  ? *name
+             : kind ? kind
+                    : "",
+             *name || kind ? ")" : "");
+    if (!json_is_object(node) || !kind)
+        return yki_fail(YOKE_ERROR_FORMAT, "%s is no object with an \"op\"", r->place);
+    if (json && (!*name || !**name))
+        return bad(r, "name", "has to be a text");
+    json = json_object_get(node, "place");
+    if (json && !json_is_string(json))
+        return bad(r, "place", "has to be a text");
+    *op = yki_json_find_op(kind);
+    if (!*op)
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: there is no operator \"%.80s\"", r->place, kind);
+    if (*name && find_node(r, *name))
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: two nodes of this name", r->place);
+    if (!*name && (*op)->most == 0)
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: %s needs a \"name\"", r->place, kind);
+    return YOKE_OK;
+}
+
+static yoke_status
+add_node(reader *r, size_t index, json_t *node)
+{
+    yoke_node *inputs[YKI_GRAPH_JSON_INPUTS], *made;
+    const yki_json_op *op = NULL;
+    const char *name = NULL;
+    yki_json_options options;
+    size_t count;
+
+    YKI_TRY(begin_node(r, index, node, &op, &name));
+    YKI_TRY(get_options(r, node, op, &options));
+    YKI_TRY(get_inputs(r, node, op, inputs, &count));
+    yoke_graph_set_place(r->graph, json_string_value(json_object_get(node, "place")));
+    /* A concat of many makes nodes of its own first. */
+    if (!op->takes_name && count <= YKI_MAX_INPUTS)
+        yki_names_wish(r->graph, name);
+    made = op->build(r->graph, name, inputs, count, &options);
+    yki_names_wish(r->graph, NULL);
+    if (!made)
+        return yoke_graph_status(r->graph)
+                   ? yoke_graph_status(r->graph)
+                   : yki_fail(YOKE_ERROR_FORMAT, "%s cannot be made", r->place);
+    if (name && strcmp(made->name, name) != 0 &&
+        json_object_set_new(r->names, name, json_integer((json_int_t)made->id)) != 0)
+        return yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no host memory for a name");
+    if (strcmp(op->name, "target") != 0 && strcmp(op->name, "parameter") != 0)
+        r->previous = made;
+    return YOKE_OK;
+}
+
+/* ---- the whole ---- */
+
+/* The node that a member of the file names. */
+static yoke_status
+get_named(reader *r, const char *what, const json_t *json, yoke_node **node)
+{
+    const char *name = json_string_value(json);
+
+    if (!name)
+        return yki_fail(YOKE_ERROR_FORMAT, "%s has to be the name of a node", what);
+    *node = find_node(r, name);
+    if (!*node)
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: there is no node \"%.80s\"", what, name);
+    return YOKE_OK;
+}
+
+static yoke_status
+add_results(reader *r, const char *what, json_t *object,
+            void (*add)(yoke_graph *, const char *, yoke_node *))
+{
+    const char *name;
+    json_t *value;
+
+    if (object && !json_is_object(object))
+        return yki_fail(YOKE_ERROR_FORMAT, "%s has to be an object of names and nodes", what);
+    json_object_foreach(object, name, value)
+    {
+        yoke_node *node;
+
+        YKI_TRY(get_named(r, what, value, &node));
+        add(r->graph, name, node);
+    }
+    return yoke_graph_status(r->graph);
+}
+
+static yoke_status
+add_purposes(reader *r, const json_t *root)
+{
+    const json_t *loss = json_object_get(root, "loss"), *frozen = json_object_get(root, "frozen");
+    yoke_node *node;
+
+    YKI_TRY(add_results(r, "outputs", json_object_get(root, "outputs"), yoke_graph_set_output));
+    YKI_TRY(add_results(r, "metrics", json_object_get(root, "metrics"), yoke_graph_add_metric));
+    if (loss) {
+        YKI_TRY(get_named(r, "loss", loss, &node));
+        yoke_graph_set_loss(r->graph, node);
+        YKI_TRY(yoke_graph_status(r->graph));
+    }
+    if (frozen && !json_is_array(frozen))
+        return yki_fail(YOKE_ERROR_FORMAT, "frozen has to be a list of patterns");
+    for (size_t i = 0; i < json_array_size(frozen); i++) {
+        const char *pattern = json_string_value(json_array_get(frozen, i));
+
+        if (!pattern)
+            return yki_fail(YOKE_ERROR_FORMAT, "frozen has to be a list of patterns");
+        YKI_TRY(yoke_graph_freeze(r->graph, pattern));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+check_root(json_t *root)
+{
+    static const char *const known[] = {"yoke", "nodes", "outputs", "loss", "metrics", "frozen"};
+    const json_t *version = json_object_get(root, "yoke");
+    const char *key;
+    json_t *value;
+
+    if (!json_is_object(root) || !json_is_array(json_object_get(root, "nodes")))
+        return yki_fail(YOKE_ERROR_FORMAT, "no model: an object with a list \"nodes\" is expected");
+    json_object_foreach(root, key, value)
+    {
+        size_t i = 0;
+
+        while (i < YKI_COUNT(known) && strcmp(known[i], key) != 0)
+            i++;
+        if (i == YKI_COUNT(known))
+            return yki_fail(YOKE_ERROR_FORMAT,
+                            "a model has no \"%.80s\"; it has yoke, nodes, outputs, loss, metrics "
+                            "and frozen",
+                            key);
+    }
+    if (version && json_integer_value(version) != YKI_GRAPH_JSON_VERSION)
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "the model is of another version than this yoke reads, %d",
+                        YKI_GRAPH_JSON_VERSION);
+    return YOKE_OK;
+}
+
+static yoke_status
+build(reader *r, json_t *root)
+{
+    json_t *nodes = json_object_get(root, "nodes");
+
+    YKI_TRY(check_root(root));
+    for (size_t i = 0; i < json_array_size(nodes); i++)
+        YKI_TRY(add_node(r, i, json_array_get(nodes, i)));
+    yoke_graph_set_place(r->graph, NULL);
+    return add_purposes(r, root);
+}
+
+yoke_status
+yoke_graph_from_json(const char *text, size_t length, yoke_graph **out)
+{
+    reader r = {0};
+    json_error_t error;
+    yoke_status status;
+    json_t *root;
+
+    if (!text || !out)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_graph_from_json: a text and a graph are needed");
+    if (length > MAX_TEXT)
+        return yki_fail(YOKE_ERROR_FORMAT, "a model of %zu bytes, at most %d are read", length,
+                        MAX_TEXT);
+    root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    if (!root)
+        return yki_fail(YOKE_ERROR_FORMAT, "line %d, column %d: %s", error.line, error.column,
+                        error.text);
+    r.names = json_object();
+    status = r.names ? yoke_graph_create(&r.graph)
+                     : yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no host memory for a graph");
+    if (status == YOKE_OK)
+        status = build(&r, root);
+    json_decref(r.names);
+    json_decref(root);
+    if (status != YOKE_OK) {
+        yoke_graph_destroy(r.graph);
+        return status;
+    }
+    *out = r.graph;
+    return YOKE_OK;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * model_info.c - what a file of weights says of the data: type and shape of a
+ * sample, scaling, names of classes.
+ */
+#include <string.h>
+
+#include "data/graph_json.h"
+#include "data/weights_file.h"
+
+void
+yki_model_info_clear(yki_model_info *info)
+{
+    yki_free((char *)info->field.name);
+    yki_free(info->scaling.mean);
+    yki_free(info->scaling.scale);
+    for (size_t i = 0; info->class_names && i < info->class_count; i++)
+        yki_free(info->class_names[i]);
+    yki_free(info->class_names);
+    memset(info, 0, sizeof *info);
+}
+
+static yoke_status
+set_scaling(yki_model_info *info, const float *mean, const float *scale, size_t count)
+{
+    if (!count)
+        return YOKE_OK;
+    info->scaling.mean = yki_alloc(count, sizeof *mean, "scaling");
+    info->scaling.scale = yki_alloc(count, sizeof *scale, "scaling");
+    if (!info->scaling.mean || !info->scaling.scale)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    info->scaling.count = count;
+    memcpy(info->scaling.mean, mean, count * sizeof *mean);
+    memcpy(info->scaling.scale, scale, count * sizeof *scale);
+    return YOKE_OK;
+}
+
+static yoke_status
+set_classes(yki_model_info *info, const char *const *names, size_t count)
+{
+    if (!count)
+        return YOKE_OK;
+    info->class_names = yki_alloc(count, sizeof *info->class_names, "names of classes");
+    if (!info->class_names)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    info->class_count = count;
+    for (size_t i = 0; i < count; i++) {
+        info->class_names[i] = yki_strdup(names[i] ? names[i] : "", "the name of a class");
+        if (!info->class_names[i])
+            return YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+set_all(yki_model_info *info, const yoke_field *field, const float *mean, const float *scale,
+        size_t scaling_count, const char *const *names, size_t count)
+{
+    info->field.name = yki_strdup(field->name, "the name of an input");
+    if (!info->field.name)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    info->field.type = field->type;
+    info->field.shape = field->shape;
+    YKI_TRY(set_scaling(info, mean, scale, scaling_count));
+    return set_classes(info, names, count);
+}
+
+yoke_status
+yki_model_info_set(yki_model_info *out, const yoke_field *field, const float *mean,
+                   const float *scale, size_t scaling_count, const char *const *class_names,
+                   size_t class_count)
+{
+    yki_model_info info = {0};
+    yoke_status status =
+        set_all(&info, field, mean, scale, scaling_count, class_names, class_count);
+
+    if (status != YOKE_OK) {
+        yki_model_info_clear(&info);
+        return status;
+    }
+    yki_model_info_clear(out);
+    *out = info;
+    return YOKE_OK;
+}
+
+/* ---- texts ---- */
+
+static void
+add_floats(yki_json_text *text, const char *key, const float *values, size_t count)
+{
+    yki_json_add(text, key);
+    for (size_t i = 0; i < count; i++) {
+        yki_json_add(text, i ? ", " : "[");
+        yki_json_add_value(text, yki_json_float(values[i]), 0);
+    }
+    yki_json_add(text, "]");
+}
+
+static yoke_status
+input_text(const yki_model_info *info, char **out)
+{
+    yki_json_text text = {0};
+
+    yki_json_add(&text, "{\"name\": ");
+    yki_json_add_value(&text, json_string(info->field.name), 0);
+    yki_json_add(&text, ", \"type\": ");
+    yki_json_add_value(&text, json_string(yki_json_type_name(info->field.type)), 0);
+    yki_json_add(&text, ", \"shape\": [");
+    for (int32_t i = 0; i < info->field.shape.rank; i++) {
+        yki_json_add(&text, i ? ", " : "");
+        yki_json_add_value(&text, json_integer(info->field.shape.dim[i]), 0);
+    }
+    yki_json_add(&text, "]");
+    if (info->scaling.count) {
+        add_floats(&text, ", \"mean\": ", info->scaling.mean, info->scaling.count);
+        add_floats(&text, ", \"scale\": ", info->scaling.scale, info->scaling.count);
+    }
+    yki_json_add(&text, "}");
+    return yki_json_take(&text, out);
+}
+
+static yoke_status
+classes_text(const yki_model_info *info, char **out)
+{
+    yki_json_text text = {0};
+
+    for (size_t i = 0; i < info->class_count; i++) {
+        yki_json_add(&text, i ? ", " : "[");
+        yki_json_add_value(&text, json_string(info->class_names[i]), 0);
+    }
+    yki_json_add(&text, "]");
+    return yki_json_take(&text, out);
+}
+
+yoke_status
+yki_model_info_write(const yki_model_info *info, yki_text texts[2], size_t *count)
+{
+    *count = 0;
+    if (info->field.name) {
+        YKI_TRY(input_text(info, &texts[*count].value));
+        texts[(*count)++].key = (char *)YKI_INPUT_KEY;
+    }
+    if (info->class_count) {
+        yoke_status status = classes_text(info, &texts[*count].value);
+
+        if (status != YOKE_OK) {
+            if (*count)
+                yki_free(texts[0].value);
+            *count = 0;
+            return status;
+        }
+        texts[(*count)++].key = (char *)YKI_CLASSES_KEY;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+bad(const yki_safetensors *file, const char *key, const char *what)
+{
+    return yki_fail(YOKE_ERROR_FORMAT, "%s: %s in the metadata %s", file->path, key, what);
+}
+
+/* NULL, with *count 0, where there are none; free() them. */
+static yoke_status
+read_floats(const yki_safetensors *file, const json_t *list, float **values, size_t *count)
+{
+    *count = json_array_size(list);
+    *values = NULL;
+    if (!*count)
+        return YOKE_OK;
+    *values = yki_alloc(*count, sizeof **values, "scaling");
+    if (!*values)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < *count; i++)
+        if (!yki_json_get_float(json_array_get(list, i), &(*values)[i]))
+            return bad(file, YKI_INPUT_KEY, "has means and scales that are no numbers");
+    return YOKE_OK;
+}
+
+static yoke_status
+read_field(const yki_safetensors *file, const json_t *json, yoke_field *field)
+{
+    const char *type = json_string_value(json_object_get(json, "type"));
+    const json_t *shape = json_object_get(json, "shape");
+    int i = 0;
+
+    field->name = json_string_value(json_object_get(json, "name"));
+    while (type && yki_json_type_name((yoke_type)i) &&
+           strcmp(yki_json_type_name((yoke_type)i), type) != 0)
+        i++;
+    if (!field->name || !type || !yki_json_type_name((yoke_type)i) || !json_is_array(shape) ||
+        json_array_size(shape) >= YOKE_MAX_RANK)
+        return bad(file, YKI_INPUT_KEY, "has no name, type and shape");
+    field->type = (yoke_type)i;
+    field->shape.rank = (int32_t)json_array_size(shape);
+    for (i = 0; i < field->shape.rank; i++) {
+        field->shape.dim[i] = json_integer_value(json_array_get(shape, (size_t)i));
+        if (field->shape.dim[i] < 1 || field->shape.dim[i] > INT32_MAX)
+            return bad(file, YKI_INPUT_KEY, "has a shape that is none");
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+read_input(const yki_safetensors *file, const json_t *json, const char *const *names, size_t count,
+           yki_model_info *info)
+{
+    float *mean = NULL, *scale = NULL;
+    size_t means, scales = 0;
+    yoke_field field = {0};
+    yoke_status status = read_field(file, json, &field);
+
+    if (status == YOKE_OK)
+        status = read_floats(file, json_object_get(json, "mean"), &mean, &means);
+    if (status == YOKE_OK)
+        status = read_floats(file, json_object_get(json, "scale"), &scale, &scales);
+    if (status == YOKE_OK && means != scales)
+        status = bad(file, YKI_INPUT_KEY, "has not as many means as scales");
+    if (status == YOKE_OK)
+        status = yki_model_info_set(info, &field, mean, scale, scales, names, count);
+    yki_free(mean);
+    yki_free(scale);
+    return status;
+}
+
+/* The names are lent by `json`. */
+static yoke_status
+read_classes(const yki_safetensors *file, const json_t *json, const char ***names, size_t *count)
+{
+    *count = json_array_size(json);
+    *names = yki_alloc(*count, sizeof **names, "names of classes");
+    if (!*names)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < *count; i++) {
+        (*names)[i] = json_string_value(json_array_get(json, i));
+        if (!(*names)[i])
+            return bad(file, YKI_CLASSES_KEY, "is no list of names");
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_model_info_read(const yki_safetensors *file, yki_model_info *info)
+{
+    const char *input = yki_safetensors_text(file, YKI_INPUT_KEY);
+    const char *classes = yki_safetensors_text(file, YKI_CLASSES_KEY);
+    json_t *input_json = input ? json_loads(input, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *classes_json = classes ? json_loads(classes, 0, NULL) : NULL;
+    const char **names = NULL;
+    size_t count = 0;
+    yoke_status status = YOKE_OK;
+
+    if (input && !json_is_object(input_json))
+        status = bad(file, YKI_INPUT_KEY, "is no JSON object");
+    else if (classes && !json_is_array(classes_json))
+        status = bad(file, YKI_CLASSES_KEY, "is no list of names");
+    if (status == YOKE_OK)
+        status = read_classes(file, classes_json, &names, &count);
+    if (status == YOKE_OK && input)
+        status = read_input(file, input_json, names, count, info);
+    else if (status == YOKE_OK)
+        status = set_classes(info, names, count);
+    yki_free(names);
+    json_decref(input_json);
+    json_decref(classes_json);
+    return status;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * open.c - yoke_dataset_open: what kind of file it is, and a dataset of it.
+ *
+ * IDX and npy tell by their first bytes, CIFAR's files and tables by their names.
+ * A folder is asked for the files of a part (folder.c).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "data/files.h"
+#include "data/text.h"
+
+enum { HEAD = 16, MOST_CLASS_BYTES = 1 << 20, MOST_CLASSES = 1 << 15 };
+
+static bool
+ends_with(const char *path, const char *end)
+{
+    size_t a = strlen(path), b = strlen(end);
+
+    return a >= b && strcasecmp(path + a - b, end) == 0;
+}
+
+/* ---- columns: IDX and npy ---- */
+
+static yoke_status
+parse_column(yki_bytes *bytes, const yoke_dataset_open_options *o, yki_column *column)
+{
+    unsigned char head[HEAD];
+    size_t got;
+
+    YKI_TRY(yki_bytes_peek(bytes, head, sizeof head, &got));
+    if (yki_is_npy(head, got))
+        return yki_npy_parse(bytes, o->channels_last, column);
+    if (yki_is_idx(head, got))
+        return yki_idx_parse(bytes, column);
+    if (got >= 4 && memcmp(head, "PK\3\4", 4) == 0)
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "%s: is a zip archive, as .npz is; unpack it, its "
+                        "parts are read",
+                        yki_bytes_name(bytes));
+    return yki_fail(YOKE_ERROR_FORMAT,
+                    "%s: is neither IDX nor .npy by its first bytes, and its "
+                    "name does not end in .csv or .bin",
+                    yki_bytes_name(bytes));
+}
+
+static yoke_status
+open_column(const char *path, const yoke_dataset_open_options *o, yki_column *column)
+{
+    yki_bytes *bytes;
+    yoke_status status;
+
+    YKI_TRY(yki_bytes_open(path, &bytes));
+    status = parse_column(bytes, o, column);
+    yki_bytes_release(bytes);
+    return status;
+}
+
+/* Bytes in a plane are an image of one channel. */
+static void
+make_image(yki_column *column)
+{
+    if (column->shape.rank == 2 && column->number == YKI_NUMBER_U8)
+        column->shape = yoke_shape(3, 1, column->shape.dim[0], column->shape.dim[1]);
+}
+
+/* Labels of shape (1) are scalars. */
+static void
+make_scalar(yki_column *column)
+{
+    if (column->shape.rank == 1 && column->shape.dim[0] == 1)
+        column->shape.rank = 0;
+}
+
+static const char *
+data_name(const yoke_dataset_open_options *o, const yki_column *column)
+{
+    return o->data_name ? o->data_name : column->shape.rank == 3 ? "image" : "x";
+}
+
+static const char *
+target_name(const yoke_dataset_open_options *o, const yki_column *column)
+{
+    return o->target_name                                ? o->target_name
+           : yki_number_type(column->number) == YOKE_F32 ? "target"
+                                                         : "label";
+}
+
+static yoke_status
+open_pair(const char *data, const char *target, const yoke_dataset_open_options *o,
+          yoke_dataset **dataset)
+{
+    yki_column columns[2] = {{0}};
+    const char *names[2];
+    yoke_status status;
+
+    YKI_TRY(open_column(data, o, &columns[0]));
+    make_image(&columns[0]);
+    names[0] = data_name(o, &columns[0]);
+    if (!target)
+        return yki_columns_make(columns, names, 1, dataset);
+    status = open_column(target, o, &columns[1]);
+    if (status != YOKE_OK) {
+        yki_column_clear(&columns[0]);
+        return status;
+    }
+    make_scalar(&columns[1]);
+    names[1] = target_name(o, &columns[1]);
+    return yki_columns_make(columns, names, 2, dataset);
+}
+
+/* ---- CIFAR ---- */
+
+static yoke_status
+open_cifar(char *const *paths, size_t count, const yoke_dataset_open_options *o,
+           yoke_dataset **dataset)
+{
+    const char *names[] = {o->data_name ? o->data_name : "image",
+                           o->target_name ? o->target_name : "label"};
+    yki_bytes *files[YKI_MAX_PARTS_OF_COLUMN] = {NULL};
+    yki_column columns[2];
+    yoke_status status = YOKE_OK;
+    size_t opened = 0;
+    int classes;
+
+    while (opened < count && status == YOKE_OK) {
+        status = yki_bytes_open(paths[opened], &files[opened]);
+        opened += status == YOKE_OK;
+    }
+    if (status == YOKE_OK)
+        status = yki_cifar_parse(files, count, &columns[0], &columns[1], &classes);
+    for (size_t i = 0; i < opened; i++)
+        yki_bytes_release(files[i]);
+    YKI_TRY(status);
+    return yki_columns_make(columns, names, 2, dataset);
+}
+
+/* ---- tables ---- */
+
+static yoke_status
+read_table(const char *path, const yki_csv_options *options, yoke_dataset **dataset)
+{
+    yki_bytes *bytes;
+    yoke_status status;
+
+    YKI_TRY(yki_bytes_open(path, &bytes));
+    status = yki_csv_read(bytes, options, dataset);
+    yki_bytes_release(bytes);
+    return status;
+}
+
+/* The classes of a test table are numbered as those of the training table. */
+static yoke_status
+open_table(const char *path, const char *train, const yoke_dataset_open_options *o,
+           yoke_dataset **dataset)
+{
+    yki_csv_options options = {.label = o->csv_label,
+                               .targets = o->csv_targets,
+                               .no_label = o->csv_no_label,
+                               .data_name = o->data_name,
+                               .target_name = o->target_name};
+    yoke_dataset *first = NULL;
+    yoke_status status;
+
+    if (train) {
+        YKI_TRY(read_table(train, &options, &first));
+        options.known = (const char *const *)first->class_names;
+        options.known_count = first->class_count;
+    }
+    status = read_table(path, &options, dataset);
+    yoke_dataset_destroy(first);
+    return status;
+}
+
+/* ---- names of classes ---- */
+
+/* Lines of `text` that hold something, cut at their ends; `names` NULL: counted only. */
+static size_t
+split_lines(char *text, const char **names)
+{
+    size_t count = 0;
+
+    while (*text) {
+        size_t length = strcspn(text, "\n"), kept;
+        char *next = text + length + (text[length] == '\n');
+
+        text[length] = names ? '\0' : text[length];
+        kept = names ? yki_trim(text, length) : length;
+        if (kept && names)
+            names[count] = text;
+        count += kept > 0;
+        text = next;
+    }
+    return count;
+}
+
+static yoke_status
+read_classes(const char *path, yoke_dataset *dataset)
+{
+    const char **names = NULL;
+    char *text = NULL;
+    yki_bytes *bytes;
+    uint64_t size;
+    size_t count;
+    yoke_status status;
+
+    YKI_TRY(yki_bytes_open(path, &bytes));
+    size = yki_bytes_stored_size(bytes);
+    if (size > MOST_CLASS_BYTES)
+        status = yki_fail(YOKE_ERROR_FORMAT, "%s: is too large for names of classes", path);
+    else if (!(text = yki_alloc(1, (size_t)size + 1, "names of classes")))
+        status = YOKE_ERROR_OUT_OF_MEMORY;
+    else
+        status = yki_bytes_read(bytes, 0, size, text);
+    yki_bytes_release(bytes);
+    count = status == YOKE_OK ? split_lines(text, NULL) : 0;
+    if (status == YOKE_OK && !(names = yki_alloc(count, sizeof *names, "names of classes")))
+        status = YOKE_ERROR_OUT_OF_MEMORY;
+    if (status == YOKE_OK) {
+        count = split_lines(text, names);
+        status = yoke_dataset_set_class_names(dataset, names, count);
+    }
+    yki_free(names);
+    yki_free(text);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+static yoke_status
+open_folder(const char *path, const yoke_dataset_open_options *o, yoke_dataset **out)
+{
+    yoke_dataset *dataset = NULL;
+    yki_found found;
+    yoke_status status;
+
+    YKI_TRY(yki_folder_search(path, o->part, &found));
+    if (found.kind == YKI_KIND_CIFAR)
+        status = open_cifar(found.data, found.data_count, o, &dataset);
+    else if (found.kind == YKI_KIND_CSV)
+        status = open_table(found.data[0], found.train, o, &dataset);
+    else
+        status = open_pair(found.data[0], found.target, o, &dataset);
+    if (status == YOKE_OK && found.classes && !dataset->class_count)
+        status = read_classes(found.classes, dataset);
+    yki_found_clear(&found);
+    if (status != YOKE_OK) {
+        yoke_dataset_destroy(dataset);
+        return status;
+    }
+    *out = dataset;
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_dataset_open_sized(const char *path, const yoke_dataset_open_options *options, size_t size,
+                        yoke_dataset **dataset)
+{
+    yoke_dataset_open_options o = {0};
+    struct stat about;
+    char *copy;
+    yoke_status status;
+
+    if (!path || !dataset)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a path and a place for the dataset are "
+                                                     "needed");
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    if (stat(path, &about) != 0)
+        return yki_fail(errno == ENOENT ? YOKE_ERROR_NOT_FOUND : YOKE_ERROR_IO, "%s: %s", path,
+                        errno == ENOENT ? "there is no such file or folder" : strerror(errno));
+    if (S_ISDIR(about.st_mode))
+        return open_folder(path, &o, dataset);
+    if (ends_with(path, ".csv") || ends_with(path, ".tsv"))
+        return open_table(path, NULL, &o, dataset);
+    if (!ends_with(path, ".bin"))
+        return open_pair(path, o.target_file, &o, dataset);
+    if (!(copy = yki_strdup(path, "a file's name")))
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = open_cifar(&copy, 1, &o, dataset);
+    yki_free(copy);
+    return status;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kernel.c - kernels: one cl_kernel per launch, whose arguments stay set.
+ *
+ * Idea: what a driver answers with a bare number (an argument forgotten, a group
+ * of the wrong size) is asked for when the kernel is made, so that queue.c can
+ * say it in words before the driver sees it.
+ *
+ * It does not build anything (program.c) nor launch (queue.c).
+ */
+#include <string.h>
+
+#include "device/runtime.h"
+
+/* Reads what launches are checked against. */
+static yoke_status
+inspect(yki_kernel *kernel)
+{
+    yoke_device *device = &kernel->program->space->devices[0];
+    cl_int error = clGetKernelInfo(kernel->cl, CL_KERNEL_NUM_ARGS, sizeof kernel->argument_count,
+                                   &kernel->argument_count, NULL);
+
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clGetKernelInfo", device, kernel->name);
+    error = clGetKernelWorkGroupInfo(kernel->cl, device->cl, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
+                                     sizeof kernel->required, kernel->required, NULL);
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clGetKernelWorkGroupInfo", device, kernel->name);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_kernel_create(yki_program *program, const char *name, yki_kernel **kernel)
+{
+    yki_kernel *made = yki_alloc(1, sizeof *made, "a kernel");
+    yoke_status status;
+    cl_int error;
+
+    if (!made)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    yki_name_set(made->name, name);
+    made->cl = clCreateKernel(program->cl, name, &error);
+    if (error == CL_INVALID_KERNEL_NAME) {
+        status = yki_fail(YOKE_ERROR_NOT_FOUND, "%s has no kernel \"%s\"", program->name, name);
+        goto free_made;
+    }
+    if (error != CL_SUCCESS) {
+        status = yki_cl_fail(error, "clCreateKernel", &program->space->devices[0], name);
+        goto free_made;
+    }
+    made->program = yki_program_retain(program);
+    status = inspect(made);
+    if (status != YOKE_OK)
+        goto release_program;
+    *kernel = made;
+    return YOKE_OK;
+
+release_program:
+    clReleaseKernel(made->cl);
+    yki_program_release(made->program);
+free_made:
+    yki_free(made);
+    return status;
+}
+
+void
+yki_kernel_destroy(yki_kernel *kernel)
+{
+    if (!kernel)
+        return;
+    clReleaseKernel(kernel->cl);
+    yki_program_release(kernel->program);
+    yki_free(kernel);
+}
+
+/* All arguments end here; `what` names the value in an error. */
+static yoke_status
+set_argument(yki_kernel *kernel, unsigned index, size_t size, const void *value, const char *what)
+{
+    cl_int error;
+
+    if (index >= kernel->argument_count)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "kernel %s has %u arguments, there is no number %u", kernel->name,
+                        kernel->argument_count, index);
+    error = clSetKernelArg(kernel->cl, index, size, value);
+    if (error == CL_INVALID_ARG_SIZE)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "kernel %s: argument %u is not %zu bytes wide (%s)", kernel->name, index,
+                        size, what);
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clSetKernelArg", &kernel->program->space->devices[0],
+                           kernel->name);
+    if (index < 64)
+        kernel->set |= (uint64_t)1 << index;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_kernel_set(yki_kernel *kernel, unsigned index, size_t size, const void *value)
+{
+    return set_argument(kernel, index, size, value, "a value");
+}
+
+yoke_status
+yki_kernel_set_buffer(yki_kernel *kernel, unsigned index, yki_buffer *buffer)
+{
+    if (!buffer)
+        return set_argument(kernel, index, sizeof(cl_mem), NULL, "no buffer");
+    if (buffer->owner->space != kernel->program->space)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "kernel %s: buffer %s is on %s, which shares no memory with the kernel's "
+                        "device",
+                        kernel->name, buffer->name, buffer->owner->id);
+    if (buffer->pinned)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "kernel %s: buffer %s is pinned host memory, which kernels cannot use",
+                        kernel->name, buffer->name);
+    return set_argument(kernel, index, sizeof buffer->cl, &buffer->cl, buffer->name);
+}
+
+yoke_status
+yki_kernel_set_local(yki_kernel *kernel, unsigned index, size_t size)
+{
+    return set_argument(kernel, index, size, NULL, "local memory");
+}

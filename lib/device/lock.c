@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lock.c - one builder at a time on a host: an advisory lock on a file in the
+ * cache directory, named for the host because that directory may be shared by
+ * many hosts through NFS.
+ *
+ * Idea: flock() where it works, else a lock of the open file description. Both
+ * belong to the open file, so they hold between the threads of a process as well as
+ * between processes, and the kernel drops them when the holder dies: no stale lock
+ * can be left behind and no pid need be judged alive or dead. Waiting is polling,
+ * because a library may use neither signals nor a thread to bound a blocking wait.
+ *
+ * A holder stamps the file when it takes the lock. A waiter loses patience only
+ * when the stamp stands still, so a long queue of busy builders is no reason to.
+ *
+ * What it does not do: order the waiters, or keep hosts apart from each other.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "device/cache.h"
+
+enum {
+    FIRST_PAUSE_NS = 1000000, /* between two looks, nanoseconds */
+    LAST_PAUSE_NS = 16000000,
+    HOST_SIZE = 65 /* of a host's name, as POSIX has it at least */
+};
+
+/* "build-HOST.lock", of characters that are safe in a file name. */
+static void
+lock_name(char *name, size_t size)
+{
+    char host[HOST_SIZE];
+
+    if (gethostname(host, sizeof host))
+        strcpy(host, "localhost");
+    host[sizeof host - 1] = '\0'; /* a truncated name need not end */
+    for (char *c = host; *c; c++)
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+              *c == '-' || *c == '.'))
+            *c = '_';
+    snprintf(name, size, "build-%s.lock", host);
+}
+
+/* 1: taken; 0: somebody has it; -1: this file system has no locks. */
+static int
+try_lock(int fd)
+{
+    int result;
+
+    do
+        result = flock(fd, LOCK_EX | LOCK_NB);
+    while (result && errno == EINTR);
+    if (!result)
+        return 1;
+    if (errno == EWOULDBLOCK)
+        return 0;
+#ifdef F_OFD_SETLK
+    {
+        struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+        do
+            result = fcntl(fd, F_OFD_SETLK, &whole);
+        while (result && errno == EINTR);
+        if (!result)
+            return 1;
+        if (errno == EAGAIN || errno == EACCES)
+            return 0;
+    }
+#endif
+    return -1;
+}
+
+static bool
+same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+static yki_lock_state
+wait_for(int fd, double patience)
+{
+    struct timespec pause = {0, FIRST_PAUSE_NS}, stamp = {0, 0};
+    double since = yki_now();
+
+    for (;;) {
+        struct stat now;
+        int got = try_lock(fd);
+
+        if (got < 0)
+            return YKI_LOCK_BROKEN;
+        if (got) {
+            futimens(fd, NULL); /* a stamp that fails only makes others wait less */
+            return YKI_LOCK_TAKEN;
+        }
+        if (!fstat(fd, &now) && !same_time(&now.st_mtim, &stamp)) {
+            stamp = now.st_mtim;
+            since = yki_now();
+        }
+        if (yki_now() - since > patience)
+            return YKI_LOCK_STUCK;
+        nanosleep(&pause, NULL);
+        pause.tv_nsec = YKI_MIN(pause.tv_nsec * 2, LAST_PAUSE_NS);
+    }
+}
+
+yki_lock_state
+yki_lock_take(int dirfd, double patience, yki_lock *lock)
+{
+    char name[HOST_SIZE + 16];
+    yki_lock_state state;
+    int fd, error;
+
+    lock->fd = -1;
+    lock_name(name, sizeof name);
+    fd = openat(dirfd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return YKI_LOCK_BROKEN;
+    state = wait_for(fd, patience);
+    if (state == YKI_LOCK_TAKEN) {
+        lock->fd = fd;
+        return state;
+    }
+    error = errno;
+    close(fd);
+    errno = error;
+    return state;
+}
+
+void
+yki_lock_release(yki_lock *lock)
+{
+    if (lock->fd < 0)
+        return;
+    /* By word and not only by close(): a child forked meanwhile still has the file open. */
+    flock(lock->fd, LOCK_UN);
+#ifdef F_OFD_SETLK
+    fcntl(lock->fd, F_OFD_SETLK, &(struct flock){.l_type = F_UNLCK, .l_whence = SEEK_SET});
+#endif
+    close(lock->fd);
+    lock->fd = -1;
+}

@@ -1,0 +1,706 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * program.c - kernel source to built program: from the space's table, else the
+ * cache on disk (cache.c), else the compiler, one process of a host at a time (lock.c).
+ *
+ * Idea: a program is named by a hash of everything the compiler gets to see: source,
+ * options, device, driver, platform and our version. The same key serves the table and
+ * the disk. A program stays in its space's table until the space ends, so planning
+ * again compiles nothing.
+ *
+ * The binary of one device is kept and given to all devices of a space: they are parts
+ * of one chip. (PoCL's serve whole devices and sub-devices of any size alike.) A
+ * binary the driver does not take, or takes without its kernels, is built anew and replaced.
+ *
+ * Kernels are built without fast-math. Where the device can, division and square root
+ * are asked to be correctly rounded.
+ *
+ * What it does not do: kernels and their arguments (kernel.c), reading the user's
+ * disk, except for $YOKE_CL_DIR, which is for those who work on the kernels.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "device/cache.h"
+#include "device/internal.h"
+#include "device/sources.h"
+
+#include "config.h"
+
+/* Of a compiler's log in an error's detail, which is kept in 8192 bytes. */
+enum { LOG_SIZE = 6000 };
+/* Above this a kernel in $YOKE_CL_DIR is a mistake, bytes. */
+enum { MAX_OVERRIDE = 16 << 20 };
+
+static const char COMMON[] = "common.cl";
+
+static atomic_uint_fast64_t builds;
+
+/* What is being built, and for whom. */
+typedef struct request {
+    yoke_device *device;
+    yki_space *space;
+    const char *name;
+    char *source;  /* the whole text, common.cl first */
+    char *options; /* with the standard ones */
+    char *key;
+    cl_device_id *ids; /* of the space's cl_context */
+    cl_uint id_count;
+} request;
+
+uint64_t
+yki_program_builds(void)
+{
+    return atomic_load(&builds);
+}
+
+/* ---- source text ---- */
+
+static const yki_source *
+find_source(const char *file)
+{
+    for (size_t i = 0; i < yki_source_count; i++)
+        if (!strcmp(yki_sources[i].file, file))
+            return &yki_sources[i];
+    return NULL;
+}
+
+static char *
+embedded_text(const yki_source *source)
+{
+    size_t length = 0;
+    char *text, *to;
+
+    for (size_t i = 0; i < source->line_count; i++)
+        length += strlen(source->lines[i]);
+    text = to = yki_alloc(1, length + 1, "a kernel's source");
+    if (!text)
+        return NULL;
+    for (size_t i = 0; i < source->line_count; i++) {
+        size_t size = strlen(source->lines[i]);
+
+        memcpy(to, source->lines[i], size);
+        to += size;
+    }
+    return text;
+}
+
+/* `text` after a #line that makes the compiler call it `name`. */
+static char *
+named_text(const char *name, const char *text)
+{
+    char *whole = yki_format("#line 1 \"%s\"\n%s", name, text);
+
+    /* The name may come from a user: what would end the directive does not. */
+    for (char *c = whole ? whole + strlen("#line 1 \"") : NULL; c && *name; c++, name++)
+        if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
+            *c = '_';
+    return whole;
+}
+
+static yoke_status
+io_failure(const char *path, const char *reason)
+{
+    return yki_fail(YOKE_ERROR_IO, "kernel source %s (YOKE_CL_DIR): %s", path, reason);
+}
+
+/* The whole of an open file as text. */
+static yoke_status
+read_open_file(int fd, const char *path, char **text)
+{
+    struct stat about;
+    size_t size, have = 0;
+    char *data;
+
+    if (fstat(fd, &about))
+        return io_failure(path, strerror(errno));
+    if (!S_ISREG(about.st_mode) || about.st_size > MAX_OVERRIDE)
+        return io_failure(path, "not a plain file of at most 16 MiB");
+    size = (size_t)about.st_size;
+    data = yki_alloc(1, size + 1, "a kernel's source");
+    if (!data)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    while (have < size) {
+        ssize_t got = read(fd, data + have, size - have);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            yoke_status status = io_failure(path, strerror(errno));
+
+            yki_free(data);
+            return status;
+        }
+        if (!got)
+            break; /* it got shorter meanwhile: what there is ends with a 0 */
+        have += (size_t)got;
+    }
+    *text = data;
+    return YOKE_OK;
+}
+
+/* The file of that name in $YOKE_CL_DIR, in place of the embedded one; *text stays NULL when
+ * there is none. `file` is one of ours, so it leads nowhere else. */
+static yoke_status
+override_text(const char *file, char **text)
+{
+    const char *dir = yki_secure_env("YOKE_CL_DIR");
+    yoke_status status;
+    char *path, *data = NULL;
+    int fd;
+
+    if (!dir)
+        return YOKE_OK;
+    if (dir[0] != '/') {
+        yki_log(YOKE_LOG_WARNING, "YOKE_CL_DIR=%s ignored: not an absolute path", dir);
+        return YOKE_OK;
+    }
+    path = yki_format("%s/%s", dir, file);
+    if (!path)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        status = errno == ENOENT ? YOKE_OK : io_failure(path, strerror(errno));
+    } else {
+        status = read_open_file(fd, path, &data);
+        close(fd);
+    }
+    if (data) {
+        yki_log(YOKE_LOG_INFO, "kernel source %s taken from %s (YOKE_CL_DIR)", file, path);
+        *text = named_text(file, data);
+        if (!*text)
+            status = YOKE_ERROR_OUT_OF_MEMORY;
+        yki_free(data);
+    }
+    yki_free(path);
+    return status;
+}
+
+static yoke_status
+file_text(const char *file, char **text)
+{
+    const yki_source *source = find_source(file);
+    char *found = NULL;
+
+    if (!source)
+        return yki_fail(YOKE_ERROR_NOT_FOUND, "no kernel file \"%s\" in this library", file);
+    YKI_TRY(override_text(file, &found));
+    if (!found)
+        found = embedded_text(source);
+    if (!found)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    *text = found;
+    return YOKE_OK;
+}
+
+/* common.cl and then `text`. A last line without its end must not swallow the #line. */
+static yoke_status
+whole_text(const char *text, char **whole)
+{
+    char *common = NULL, *joined;
+
+    YKI_TRY(file_text(COMMON, &common));
+    joined = yki_format("%s\n%s", common, text);
+    yki_free(common);
+    if (!joined)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    *whole = joined;
+    return YOKE_OK;
+}
+
+/* ---- the request ---- */
+
+static void
+request_clear(request *want)
+{
+    yki_free(want->ids);
+    yki_free(want->key);
+    yki_free(want->options);
+    yki_free(want->source);
+}
+
+/* The options of every kernel, then the caller's. */
+static yoke_status
+make_options(request *want, const char *options)
+{
+    const yki_root *root = want->space->root;
+    cl_device_fp_config config = 0;
+    bool rounded;
+    cl_int error;
+
+    error = clGetDeviceInfo(root->id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clGetDeviceInfo", want->device, want->name);
+    rounded = config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+    want->options =
+        yki_format("-cl-std=CL1.2%s -DYKI_WIDTH=%u -DYKI_HAVE_FMA=%d -DYKI_ROUNDED_DIVIDE=%d%s%s",
+                   rounded ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
+                   YKI_MAX(root->traits.vector_width, 1u), root->traits.fma, rounded,
+                   options && *options ? " " : "", options ? options : "");
+    return want->options ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+}
+
+/* Whatever may change what the driver makes of the source, and who can load that. */
+static yoke_status
+make_key(request *want)
+{
+    const yki_root *root = want->space->root;
+    const char *const parts[] = {
+        PACKAGE_VERSION,     want->source,       want->options,
+        root->info.name,     root->info.vendor,  root->info.driver,
+        root->info.platform, root->info.version, sizeof(void *) == 8 ? "64" : "32",
+    };
+    char version[256] = "";
+    yki_hash hash;
+    cl_int error;
+
+    error =
+        clGetPlatformInfo(root->platform, CL_PLATFORM_VERSION, sizeof version - 1, version, NULL);
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clGetPlatformInfo", want->device, want->name);
+    want->key = yki_alloc(1, 33, "a program's key");
+    if (!want->key)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    yki_hash_start(&hash);
+    for (size_t i = 0; i < YKI_COUNT(parts); i++)
+        yki_hash_string(&hash, parts[i]);
+    yki_hash_string(&hash, version);
+    yki_hash_hex(&hash, want->key);
+    return YOKE_OK;
+}
+
+static yoke_status
+list_devices(request *want)
+{
+    size_t size = 0;
+    cl_int error;
+
+    if (!want->space->cl)
+        return yki_fail(YOKE_ERROR_STATE, "%s: %s is only listed, select it first", want->name,
+                        yki_device_id(want->device));
+    error = clGetContextInfo(want->space->cl, CL_CONTEXT_DEVICES, 0, NULL, &size);
+    if (error == CL_SUCCESS) {
+        want->ids = yki_alloc(1, size, "a list of devices");
+        if (!want->ids)
+            return YOKE_ERROR_OUT_OF_MEMORY;
+        error = clGetContextInfo(want->space->cl, CL_CONTEXT_DEVICES, size, want->ids, NULL);
+    }
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clGetContextInfo", want->device, want->name);
+    want->id_count = (cl_uint)(size / sizeof *want->ids);
+    return YOKE_OK;
+}
+
+/* ---- building ---- */
+
+/* The first line of `log` that says "error", from its start; else `log`. */
+static const char *
+first_error(const char *log)
+{
+    for (const char *line = log; line && *line; line = strchr(line, '\n')) {
+        size_t length;
+
+        line += *line == '\n';
+        length = strcspn(line, "\n");
+        for (size_t i = 0; i + 5 <= length; i++)
+            if (!strncmp(line + i, "error", 5) || !strncmp(line + i, "Error", 5) ||
+                !strncmp(line + i, "ERROR", 5))
+                return line;
+    }
+    return log;
+}
+
+/* Cuts a log to what an error's detail can hold, beginning with the first error if all of it
+ * is too much, and ending with a whole line. In place. */
+static void
+trim_log(char *log)
+{
+    static const char more[] = "\n[...]";
+    size_t length;
+
+    while (*log && isspace((unsigned char)log[strlen(log) - 1]))
+        log[strlen(log) - 1] = '\0';
+    length = strlen(log);
+    if (length <= LOG_SIZE)
+        return;
+    memmove(log, first_error(log), strlen(first_error(log)) + 1);
+    if (strlen(log) <= LOG_SIZE)
+        return;
+    length = LOG_SIZE - sizeof more;
+    for (size_t end = length; end > length / 2; end--)
+        if (log[end] == '\n') {
+            length = end;
+            break;
+        }
+    strcpy(log + length, more);
+}
+
+/* What the compiler had to say, for the first device where it said something; NULL if nowhere,
+ * or when that cannot be had. */
+static char *
+build_log(const request *want, cl_program program)
+{
+    for (cl_uint i = 0; i < want->id_count; i++) {
+        size_t size = 0;
+        char *log;
+
+        if (clGetProgramBuildInfo(program, want->ids[i], CL_PROGRAM_BUILD_LOG, 0, NULL, &size) !=
+                CL_SUCCESS ||
+            size < 2)
+            continue;
+        log = yki_alloc(1, size + 1, "a compiler's log");
+        if (!log)
+            return NULL;
+        if (clGetProgramBuildInfo(program, want->ids[i], CL_PROGRAM_BUILD_LOG, size, log, NULL) ==
+            CL_SUCCESS) {
+            trim_log(log);
+            if (*log)
+                return log;
+        }
+        yki_free(log);
+    }
+    return NULL;
+}
+
+static yoke_status
+build_failure(const request *want, cl_program program, cl_int error)
+{
+    bool ours = error == CL_BUILD_PROGRAM_FAILURE || error == CL_COMPILE_PROGRAM_FAILURE ||
+                error == CL_LINK_PROGRAM_FAILURE || error == CL_INVALID_BUILD_OPTIONS ||
+                error == CL_INVALID_COMPILER_OPTIONS;
+    yoke_status status;
+    char *log;
+
+    if (!ours)
+        return yki_cl_fail(error, "clBuildProgram", want->device, want->name);
+    log = build_log(want, program);
+    status = yki_fail(YOKE_ERROR_BUILD, "%s does not compile for %s with \"%.1500s\" (%s): %s",
+                      want->name, yki_device_id(want->device), want->options,
+                      yki_cl_error_name(error), log ? log : "the compiler gave no log");
+    yki_free(log);
+    return status;
+}
+
+static yoke_status
+build_source(const request *want, cl_program *program)
+{
+    const char *source = want->source;
+    yoke_status status;
+    cl_program made;
+    double start;
+    cl_int error;
+
+    made = clCreateProgramWithSource(want->space->cl, 1, &source, NULL, &error);
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clCreateProgramWithSource", want->device, want->name);
+    atomic_fetch_add(&builds, 1);
+    start = yki_now();
+    error = clBuildProgram(made, want->id_count, want->ids, want->options, NULL, NULL);
+    if (error != CL_SUCCESS) {
+        status = build_failure(want, made, error);
+        clReleaseProgram(made);
+        return status;
+    }
+    yki_log(YOKE_LOG_DEBUG, "%s compiled for %s in %.3f s (%s)", want->name, want->space->layout,
+            yki_now() - start, want->options);
+    *program = made;
+    return YOKE_OK;
+}
+
+/* ---- binaries ---- */
+
+static bool
+has_kernels(cl_program program)
+{
+    size_t count = 0;
+
+    return clGetProgramInfo(program, CL_PROGRAM_NUM_KERNELS, sizeof count, &count, NULL) ==
+               CL_SUCCESS &&
+           count > 0;
+}
+
+/* A program from a binary that an earlier one of ours gave; NULL in *program when the driver
+ * does not take it. Fails only for want of memory. */
+static yoke_status
+build_binary(const request *want, const void *binary, size_t size, yoke_log_level level,
+             cl_program *program)
+{
+    const unsigned char **binaries =
+        yki_alloc(want->id_count, sizeof *binaries, "the binaries of a program");
+    size_t *sizes = yki_alloc(want->id_count, sizeof *sizes, "the binaries of a program");
+    cl_program made = NULL;
+    cl_int error;
+
+    *program = NULL;
+    if (!binaries || !sizes) {
+        yki_free(sizes);
+        yki_free(binaries);
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    for (cl_uint i = 0; i < want->id_count; i++) {
+        binaries[i] = binary;
+        sizes[i] = size;
+    }
+    made = clCreateProgramWithBinary(want->space->cl, want->id_count, want->ids, sizes, binaries,
+                                     NULL, &error);
+    if (error == CL_SUCCESS)
+        error = clBuildProgram(made, want->id_count, want->ids, want->options, NULL, NULL);
+    else
+        made = NULL;
+    if (error == CL_SUCCESS && has_kernels(made)) {
+        yki_log(YOKE_LOG_DEBUG, "%s for %s from the cache", want->name, want->space->layout);
+        *program = made;
+    } else {
+        yki_log(level, "compiled kernel %s/%s.bin ignored: the driver of %s does not take it (%s)",
+                want->space->root->context->cache_dir, want->key, want->space->layout,
+                error == CL_SUCCESS ? "no kernels" : yki_cl_error_name(error));
+        if (made)
+            clReleaseProgram(made);
+    }
+    yki_free(sizes);
+    yki_free(binaries);
+    return YOKE_OK;
+}
+
+/* Copies out all binaries (drivers check that there is room for each) and keeps the first. The
+ * number of them is the driver's: PoCL has one for any number of sub-devices. */
+static cl_int
+copy_binaries(cl_program program, const size_t *sizes, size_t count, unsigned char **to,
+              unsigned char **binaries)
+{
+    for (size_t i = 0; i < count; i++) {
+        binaries[i] = to[0];
+        to[0] += sizes[i];
+    }
+    return clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof *binaries, binaries, NULL);
+}
+
+/* Keeps the program on disk, best effort; fails only for want of memory. */
+static yoke_status
+store_program(const request *want, cl_program program)
+{
+    unsigned char *data = NULL, **binaries = NULL, *end;
+    size_t *sizes = NULL, bytes = 0, total = 0, count;
+    yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
+    cl_int error;
+
+    error = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, 0, NULL, &bytes);
+    count = bytes / sizeof *sizes;
+    if (error != CL_SUCCESS || !count || !has_kernels(program))
+        goto unsupported;
+    sizes = yki_alloc(count, sizeof *sizes, "the binaries of a program");
+    binaries = yki_alloc(count, sizeof *binaries, "the binaries of a program");
+    if (!sizes || !binaries)
+        goto done;
+    error = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, bytes, sizes, NULL);
+    for (size_t i = 0; i < count && error == CL_SUCCESS; i++)
+        total += sizes[i];
+    if (error != CL_SUCCESS || !total)
+        goto unsupported;
+    end = data = yki_alloc(1, total, "a compiled kernel");
+    if (!data)
+        goto done;
+    error = copy_binaries(program, sizes, count, &end, binaries);
+    if (error != CL_SUCCESS)
+        goto unsupported;
+    for (size_t i = 0; i < count; i++)
+        if (sizes[i]) {
+            yki_cache_store(want->space->root->context, want->key, binaries[i], sizes[i]);
+            break;
+        }
+    status = YOKE_OK;
+    goto done;
+unsupported:
+    yki_log(YOKE_LOG_DEBUG, "%s: the driver of %s gives no binary to keep (%s)", want->name,
+            want->space->layout, yki_cl_error_name(error));
+    status = YOKE_OK;
+done:
+    yki_free(data);
+    yki_free(binaries);
+    yki_free(sizes);
+    return status;
+}
+
+/* From the disk; NULL in *program if there is none. `level`: of the line about one that is unfit;
+ * the second look at it is no news. */
+static yoke_status
+load_program(const request *want, yoke_log_level level, cl_program *program)
+{
+    yoke_status status;
+    size_t size = 0;
+    void *binary = NULL;
+
+    *program = NULL;
+    YKI_TRY(yki_cache_load(want->space->root->context, want->key, level, &binary, &size));
+    if (!binary)
+        return YOKE_OK;
+    status = build_binary(want, binary, size, level, program);
+    yki_free(binary);
+    return status;
+}
+
+/* From the disk or the compiler. Without a cache there is nothing to gain by waiting for other
+ * processes, so no lock is taken. */
+static yoke_status
+build_program(const request *want, cl_program *program)
+{
+    yoke_context *context = want->space->root->context;
+    cl_program made = NULL;
+    yoke_status status;
+    yki_lock lock;
+
+    if (!context->cache_dir)
+        return build_source(want, program);
+    YKI_TRY(load_program(want, YOKE_LOG_WARNING, &made));
+    if (!made) {
+        yki_cache_lock(context, &lock);
+        /* Who had the lock may have built it. */
+        status = load_program(want, YOKE_LOG_DEBUG, &made);
+        if (status == YOKE_OK && !made) {
+            status = build_source(want, &made);
+            if (status == YOKE_OK)
+                status = store_program(want, made);
+        }
+        yki_lock_release(&lock);
+        if (status != YOKE_OK) {
+            if (made)
+                clReleaseProgram(made);
+            return status;
+        }
+    }
+    *program = made;
+    return YOKE_OK;
+}
+
+/* ---- the table ---- */
+
+/* Under space->programs_lock. */
+static yki_program *
+find_program(yki_space *space, const char *key)
+{
+    for (yki_program *program = space->programs; program; program = program->next)
+        if (!strcmp(program->key, key))
+            return program;
+    return NULL;
+}
+
+/* Builds what is wanted and puts it in the table, with no reference yet. Under the lock. */
+static yoke_status
+add_program(request *want, yki_program **added)
+{
+    yki_program *program = yki_alloc(1, sizeof *program, "a program");
+    yoke_status status;
+
+    if (!program)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    program->name = yki_strdup(want->name, "a program's name");
+    status = program->name ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    if (status == YOKE_OK)
+        status = list_devices(want);
+    if (status == YOKE_OK)
+        status = build_program(want, &program->cl);
+    if (status != YOKE_OK) {
+        yki_free(program->name);
+        yki_free(program);
+        return status;
+    }
+    program->space = want->space;
+    program->key = want->key;
+    want->key = NULL;
+    program->next = want->space->programs;
+    want->space->programs = program;
+    *added = program;
+    return YOKE_OK;
+}
+
+/* `text` is the source after common.cl. */
+static yoke_status
+get(yoke_device *device, const char *name, const char *text, const char *options,
+    yki_program **program)
+{
+    request want = {.device = device, .space = yki_device_space(device), .name = name};
+    yki_program *found = NULL;
+    yoke_status status;
+
+    status = whole_text(text, &want.source);
+    if (status == YOKE_OK)
+        status = make_options(&want, options);
+    if (status == YOKE_OK)
+        status = make_key(&want);
+    if (status == YOKE_OK) {
+        pthread_mutex_lock(&want.space->programs_lock);
+        found = find_program(want.space, want.key);
+        if (!found)
+            status = add_program(&want, &found);
+        if (found)
+            yki_program_retain(found);
+        pthread_mutex_unlock(&want.space->programs_lock);
+    }
+    request_clear(&want);
+    if (status == YOKE_OK)
+        *program = found;
+    return status;
+}
+
+yoke_status
+yki_program_get(yoke_device *device, const char *file, const char *options, yki_program **program)
+{
+    char *text = NULL;
+    yoke_status status;
+
+    YKI_TRY(file_text(file, &text));
+    status = get(device, file, text, options, program);
+    yki_free(text);
+    return status;
+}
+
+yoke_status
+yki_program_get_source(yoke_device *device, const char *name, const char *source,
+                       const char *options, yki_program **program)
+{
+    char *text = named_text(name, source);
+    yoke_status status;
+
+    if (!text)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = get(device, name, text, options, program);
+    yki_free(text);
+    return status;
+}
+
+yki_program *
+yki_program_retain(yki_program *program)
+{
+    atomic_fetch_add(&program->references, 1);
+    yki_space_retain(program->space);
+    return program;
+}
+
+void
+yki_program_release(yki_program *program)
+{
+    if (!program)
+        return;
+    atomic_fetch_sub(&program->references, 1);
+    yki_space_release(program->space); /* the last one frees the program with the space */
+}
+
+void
+yki_programs_free(yki_space *space)
+{
+    while (space->programs) {
+        yki_program *program = space->programs;
+
+        space->programs = program->next;
+        if (program->cl)
+            clReleaseProgram(program->cl);
+        yki_free(program->key);
+        yki_free(program->name);
+        yki_free(program);
+    }
+}

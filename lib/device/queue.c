@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * queue.c - in-order queues, events, and kernel launches.
+ *
+ * Idea: an event carries its queue and its place in it. So the library knows
+ * which waits cost nothing (same queue), which need the other queue flushed
+ * first (same context; without it some drivers hang), and which only the host
+ * can do (another context). User events are never used.
+ *
+ * The outcome of a command is known late. Its event is kept until the command
+ * is seen complete; the first error found is kept with the queue and returned
+ * once, by the next call that waits. A wait for an event that itself failed
+ * always fails, since what it stands for is not there.
+ *
+ * Locks: queue->lock guards what a waiting thread touches. It is never held
+ * while the host waits, nor while another queue's lock is taken.
+ *
+ * It does not reorder, batch or time anything by itself.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "device/runtime.h"
+
+enum {
+    FIRST_PENDING = 64, /* commands remembered before any is looked at again */
+    MAX_GROUPS = 65535  /* in a grid dimension; what every driver takes */
+};
+
+void
+yki_name_set(char name[YKI_NAME_LENGTH], const char *text)
+{
+    size_t length = strlen(text);
+
+    if (length >= YKI_NAME_LENGTH)
+        length = YKI_NAME_LENGTH - 1;
+    memcpy(name, text, length);
+    name[length] = '\0';
+}
+
+/* ---------------------------------------------------------------- life */
+
+yoke_status
+yki_queue_create(yoke_device *device, yki_queue_role role, bool timed, yki_queue **queue)
+{
+    yki_queue *made = yki_alloc(1, sizeof *made, "a queue");
+    cl_command_queue_properties properties = timed ? CL_QUEUE_PROFILING_ENABLE : 0;
+    yoke_status status;
+    cl_int error;
+
+    (void)role; /* OpenCL has no such distinction; drivers with copy engines take any queue */
+    if (!made)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    if (!device->space->cl) {
+        status = yki_fail(YOKE_ERROR_STATE, "%s is only listed: select it to work on it",
+                          yki_device_id(device));
+        goto free_made;
+    }
+    if (pthread_mutex_init(&made->lock, NULL)) {
+        status =
+            yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no mutex for a queue on %s", yki_device_id(device));
+        goto free_made;
+    }
+    made->cl = clCreateCommandQueue(device->space->cl, device->cl, properties, &error);
+    if (error != CL_SUCCESS) {
+        status = yki_cl_fail(error, "clCreateCommandQueue", device, "making a queue");
+        goto destroy_lock;
+    }
+    made->device = yki_device_retain(device);
+    made->timed = timed;
+    pthread_mutex_lock(&device->setup_lock);
+    made->next = device->queues;
+    device->queues = made;
+    pthread_mutex_unlock(&device->setup_lock);
+    *queue = made;
+    return YOKE_OK;
+
+destroy_lock:
+    pthread_mutex_destroy(&made->lock);
+free_made:
+    yki_free(made);
+    return status;
+}
+
+static void
+unlist(yki_queue *queue)
+{
+    yki_queue **place = &queue->device->queues;
+
+    pthread_mutex_lock(&queue->device->setup_lock);
+    while (*place != queue)
+        place = &(*place)->next;
+    *place = queue->next;
+    pthread_mutex_unlock(&queue->device->setup_lock);
+}
+
+void
+yki_queue_destroy(yki_queue *queue)
+{
+    if (!queue)
+        return;
+    unlist(queue);
+    if (yki_queue_finish(queue) != YOKE_OK)
+        yki_log(YOKE_LOG_WARNING, "a queue is destroyed with an error nobody asked for: %s",
+                yoke_last_error());
+    for (size_t i = 0; i < queue->pending_count; i++)
+        clReleaseEvent(queue->pending[queue->pending_first + i].event);
+    yki_kernel_destroy(queue->fill);
+    yki_kernel_destroy(queue->copy);
+    clReleaseCommandQueue(queue->cl);
+    pthread_mutex_destroy(&queue->lock);
+    yki_free(queue->pending);
+    yki_free(queue->waits);
+    yki_device_release(queue->device);
+    yki_free(queue);
+}
+
+yoke_device *
+yki_queue_device(const yki_queue *queue)
+{
+    return queue->device;
+}
+
+void *
+yki_queue_raw(const yki_queue *queue)
+{
+    return queue->cl;
+}
+
+/* ---------------------------------------------------- pending commands */
+
+/* CL_COMPLETE, an error (negative), or positive while it is under way. */
+static yoke_status
+event_state(yki_queue *queue, cl_event event, cl_int *state)
+{
+    cl_int error =
+        clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof *state, state, NULL);
+
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clGetEventInfo", queue->device, "asking whether work is done");
+    return YOKE_OK;
+}
+
+/* Forgets finished commands, oldest first, and keeps the first error. Under the lock. */
+static yoke_status
+settle(yki_queue *queue)
+{
+    while (queue->pending_count) {
+        yki_pending *oldest = &queue->pending[queue->pending_first];
+        cl_int state;
+
+        YKI_TRY(event_state(queue, oldest->event, &state));
+        if (state > CL_COMPLETE)
+            break;
+        if (state < CL_COMPLETE && queue->error == CL_SUCCESS) {
+            queue->error = state;
+            queue->error_verb = oldest->verb;
+            memcpy(queue->error_name, oldest->name, sizeof oldest->name);
+        }
+        clReleaseEvent(oldest->event);
+        queue->pending_first++;
+        queue->pending_count--;
+    }
+    return YOKE_OK;
+}
+
+/* Room for one more command. Looking at events costs little because it happens only when the
+ * array is full, and leaves it at most half full. */
+static yoke_status
+make_room(yki_queue *queue)
+{
+    size_t wanted;
+    void *array = queue->pending;
+    yoke_status status;
+
+    if (queue->pending_first + queue->pending_count < queue->pending_capacity)
+        return YOKE_OK;
+    YKI_TRY(settle(queue));
+    if (queue->pending_first && queue->pending_count)
+        memmove(queue->pending, queue->pending + queue->pending_first,
+                queue->pending_count * sizeof *queue->pending);
+    queue->pending_first = 0;
+    wanted = YKI_MAX(FIRST_PENDING, 2 * queue->pending_count);
+    status = yki_grow(&array, &queue->pending_capacity, wanted, sizeof *queue->pending,
+                      "commands under way");
+    queue->pending = array;
+    return status;
+}
+
+/* Returns the error that is kept, once. Under the lock. */
+static yoke_status
+report(yki_queue *queue)
+{
+    cl_int error = queue->error;
+    char what[YKI_NAME_LENGTH + 32];
+
+    if (error == CL_SUCCESS)
+        return YOKE_OK;
+    queue->error = CL_SUCCESS;
+    snprintf(what, sizeof what, "%s %s", queue->error_verb, queue->error_name);
+    return yki_cl_fail(error, "an enqueued command", queue->device, what);
+}
+
+/* After the host waited: what is complete is forgotten, and an error comes out. */
+static yoke_status
+settle_and_report(yki_queue *queue)
+{
+    yoke_status status;
+
+    pthread_mutex_lock(&queue->lock);
+    status = settle(queue);
+    if (status == YOKE_OK)
+        status = report(queue);
+    pthread_mutex_unlock(&queue->lock);
+    return status;
+}
+
+yoke_status
+yki_queue_newest(yki_queue *queue, yki_event *event)
+{
+    yki_event newest = {NULL, queue, 0};
+    cl_int error = CL_SUCCESS;
+
+    pthread_mutex_lock(&queue->lock);
+    if (queue->pending_count) {
+        yki_pending *last = &queue->pending[queue->pending_first + queue->pending_count - 1];
+
+        newest.cl = last->event;
+        newest.serial = last->serial;
+        error = clRetainEvent(last->event);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clRetainEvent", queue->device, "keeping an event");
+    *event = newest;
+    return YOKE_OK;
+}
+
+/* ------------------------------------------------------ flush and wait */
+
+/* Makes sure that the command `serial` will run without anybody doing more for it. */
+static yoke_status
+flush_to(yki_queue *queue, uint64_t serial)
+{
+    uint64_t newest;
+    bool needed;
+    cl_int error;
+
+    pthread_mutex_lock(&queue->lock);
+    needed = serial > queue->flushed;
+    newest = queue->serial;
+    pthread_mutex_unlock(&queue->lock);
+    if (!needed)
+        return YOKE_OK;
+    error = clFlush(queue->cl);
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clFlush", queue->device, "handing work to the device");
+    pthread_mutex_lock(&queue->lock);
+    queue->flushed = YKI_MAX(queue->flushed, newest);
+    pthread_mutex_unlock(&queue->lock);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_queue_flush(yki_queue *queue)
+{
+    return flush_to(queue, queue->serial);
+}
+
+/* Waits for everything, and returns the first OpenCL error of doing so. Rusticl's clFinish does
+ * not wait for what was flushed before, hence the event. */
+static cl_int
+wait_for_all(yki_queue *queue, const char **call)
+{
+    cl_event last = NULL;
+    cl_int error = CL_SUCCESS, finish_error;
+
+    pthread_mutex_lock(&queue->lock);
+    if (queue->pending_count) {
+        last = queue->pending[queue->pending_first + queue->pending_count - 1].event;
+        error = clRetainEvent(last);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    *call = "clRetainEvent";
+    if (last && error == CL_SUCCESS) {
+        *call = "clFlush";
+        error = clFlush(queue->cl);
+        if (error == CL_SUCCESS) {
+            *call = "clWaitForEvents";
+            error = clWaitForEvents(1, &last);
+        }
+        clReleaseEvent(last);
+    }
+    finish_error = clFinish(queue->cl);
+    if (error == CL_SUCCESS) {
+        *call = "clFinish";
+        error = finish_error;
+    }
+    return error;
+}
+
+yoke_status
+yki_queue_finish(yki_queue *queue)
+{
+    const char *call;
+    uint64_t newest = queue->serial;
+    cl_int error = wait_for_all(queue, &call);
+
+    YKI_TRY(settle_and_report(queue));
+    /* A command that failed was just reported, or by somebody before. */
+    if (error != CL_SUCCESS && error != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+        return yki_cl_fail(error, call, queue->device, "waiting for enqueued work");
+    pthread_mutex_lock(&queue->lock);
+    queue->flushed = YKI_MAX(queue->flushed, newest);
+    pthread_mutex_unlock(&queue->lock);
+    return YOKE_OK;
+}
+
+void
+yki_space_finish(yki_space *space)
+{
+    const char *call;
+
+    for (size_t i = 0; i < space->device_count; i++) {
+        yoke_device *device = &space->devices[i];
+
+        pthread_mutex_lock(&device->setup_lock);
+        for (yki_queue *queue = device->queues; queue; queue = queue->next)
+            (void)wait_for_all(queue, &call);
+        pthread_mutex_unlock(&device->setup_lock);
+    }
+}
+
+yki_event
+yki_event_retain(yki_event event)
+{
+    /* A driver that cannot count up has lost the event; who holds the copy waits for nothing. */
+    if (event.cl && clRetainEvent(event.cl) != CL_SUCCESS)
+        event.cl = NULL;
+    return event;
+}
+
+void
+yki_event_release(yki_event *event)
+{
+    if (event->cl)
+        clReleaseEvent(event->cl);
+    memset(event, 0, sizeof *event);
+}
+
+yoke_status
+yki_event_wait(const yki_event *event)
+{
+    cl_event cl = event->cl;
+    cl_int error, state = CL_COMPLETE;
+
+    if (!cl)
+        return YOKE_OK;
+    YKI_TRY(flush_to(event->queue, event->serial));
+    error = clWaitForEvents(1, &cl);
+    YKI_TRY(settle_and_report(event->queue));
+    if (error == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) {
+        YKI_TRY(event_state(event->queue, cl, &state));
+        error = state < CL_COMPLETE ? state : error;
+    }
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clWaitForEvents", event->queue->device, "waiting for a command");
+    return YOKE_OK;
+}
+
+yoke_status
+yki_event_times(const yki_event *event, uint64_t *start, uint64_t *end)
+{
+    cl_ulong from = 0, to = 0;
+    cl_int error;
+
+    if (!event->cl || !event->queue->timed)
+        return yki_fail(YOKE_ERROR_STATE, "no times: %s",
+                        event->cl ? "the event's queue was not made to be timed"
+                                  : "the event stands for no command");
+    error =
+        clGetEventProfilingInfo(event->cl, CL_PROFILING_COMMAND_START, sizeof from, &from, NULL);
+    if (error == CL_SUCCESS)
+        error = clGetEventProfilingInfo(event->cl, CL_PROFILING_COMMAND_END, sizeof to, &to, NULL);
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clGetEventProfilingInfo", event->queue->device,
+                           "reading a command's times");
+    *start = from;
+    *end = to;
+    return YOKE_OK;
+}
+
+/* ------------------------------------------------------------- enqueue */
+
+yoke_status
+yki_queue_begin(yki_queue *queue, yki_wait wait, cl_uint *count)
+{
+    void *waits = queue->waits;
+    cl_uint listed = 0;
+    yoke_status status;
+
+    status = yki_grow(&waits, &queue->wait_capacity, wait.count, sizeof *queue->waits,
+                      "events to wait for");
+    queue->waits = waits;
+    if (status != YOKE_OK)
+        return status;
+    pthread_mutex_lock(&queue->lock);
+    status = make_room(queue);
+    pthread_mutex_unlock(&queue->lock);
+    if (status != YOKE_OK)
+        return status;
+    /* All are set going before the host waits for any, or they would run one after another. */
+    for (size_t i = 0; i < wait.count; i++) {
+        const yki_event *event = &wait.events[i];
+
+        if (event->cl && event->queue != queue)
+            YKI_TRY(flush_to(event->queue, event->serial));
+    }
+    for (size_t i = 0; i < wait.count; i++) {
+        const yki_event *event = &wait.events[i];
+
+        if (!event->cl || event->queue == queue)
+            continue;
+        if (event->queue->device->space == queue->device->space)
+            queue->waits[listed++] = event->cl;
+        else
+            YKI_TRY(yki_event_wait(event));
+    }
+    *count = listed;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_queue_end(yki_queue *queue, cl_int error, cl_event event, const char *call, const char *verb,
+              const char *name, yki_event *done)
+{
+    yki_pending *pending;
+    yki_event made = {event, queue, 0};
+
+    if (error != CL_SUCCESS) {
+        char what[YKI_NAME_LENGTH + 32];
+
+        snprintf(what, sizeof what, "%s %s", verb, name);
+        return yki_cl_fail(error, call, queue->device, what);
+    }
+    pthread_mutex_lock(&queue->lock);
+    made.serial = ++queue->serial;
+    pending = &queue->pending[queue->pending_first + queue->pending_count++];
+    pending->event = event;
+    pending->serial = made.serial;
+    pending->verb = verb;
+    yki_name_set(pending->name, name);
+    if (done)
+        error = clRetainEvent(event);
+    pthread_mutex_unlock(&queue->lock);
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clRetainEvent", queue->device, "keeping an event");
+    if (done)
+        *done = made;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_queue_marker(yki_queue *queue, yki_wait wait, yki_event *done)
+{
+    cl_event event = NULL;
+    cl_uint count;
+    cl_int error;
+
+    YKI_TRY(yki_queue_begin(queue, wait, &count));
+    error = clEnqueueMarkerWithWaitList(queue->cl, count, count ? queue->waits : NULL, &event);
+    return yki_queue_end(queue, error, event, "clEnqueueMarkerWithWaitList", "passing", "a marker",
+                         done);
+}
+
+yoke_status
+yki_queue_adopt(yki_queue *queue, void *event, const char *what, yki_event *done)
+{
+    yoke_status status;
+
+    pthread_mutex_lock(&queue->lock);
+    status = make_room(queue);
+    pthread_mutex_unlock(&queue->lock);
+    if (status != YOKE_OK) {
+        clReleaseEvent(event);
+        return status;
+    }
+    return yki_queue_end(queue, CL_SUCCESS, event, "", "running", what, done);
+}
+
+/* -------------------------------------------------------------- launch */
+
+/* What a driver would refuse with a number, or not refuse at all, in words. */
+static yoke_status
+check_launch(const yki_queue *queue, const yki_kernel *kernel, const size_t groups[3],
+             const size_t local[3])
+{
+    uint32_t most = queue->device->traits.max_group;
+    const size_t *required = kernel->required;
+    size_t items = 1;
+
+    if (kernel->program->space != queue->device->space)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "kernel %s was not built for %s: it belongs to another device",
+                        kernel->name, queue->device->id);
+    for (int i = 0; i < 3; i++) {
+        if (groups[i] > MAX_GROUPS)
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "kernel %s: %zu work-groups in dimension %d, at most %d are launched",
+                            kernel->name, groups[i], i, MAX_GROUPS);
+        if (required[i] && local[i] != required[i])
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "kernel %s wants work-groups of %zux%zux%zu, not %zux%zux%zu",
+                            kernel->name, required[0], required[1], required[2], local[0], local[1],
+                            local[2]);
+        /* Bounded in each factor, so the product cannot overflow. */
+        items = local[i] > most ? (size_t)most + 1 : items * local[i];
+        if (items > most)
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "kernel %s: a work-group of %zux%zux%zu is more than the %u work-items "
+                            "that %s takes",
+                            kernel->name, local[0], local[1], local[2], most, queue->device->id);
+    }
+    for (cl_uint i = 0; i < kernel->argument_count && i < 64; i++)
+        if (!(kernel->set >> i & 1))
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "kernel %s: argument %u of %u has not been set", kernel->name, i,
+                            kernel->argument_count);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_queue_launch(yki_queue *queue, yki_kernel *kernel, const yki_grid *grid, yki_wait wait,
+                 yki_event *done)
+{
+    size_t groups[3], local[3], global[3];
+    cl_event event = NULL;
+    cl_uint count, dims = 3;
+    cl_int error;
+
+    for (int i = 0; i < 3; i++) {
+        groups[i] = grid->groups[i] ? grid->groups[i] : 1;
+        local[i] = grid->local[i] ? grid->local[i] : 1;
+    }
+    YKI_TRY(check_launch(queue, kernel, groups, local));
+    for (int i = 0; i < 3; i++)
+        global[i] = groups[i] * local[i];
+    while (dims > 1 && global[dims - 1] == 1)
+        dims--;
+    YKI_TRY(yki_queue_begin(queue, wait, &count));
+    error = clEnqueueNDRangeKernel(queue->cl, kernel->cl, dims, NULL, global, local, count,
+                                   count ? queue->waits : NULL, &event);
+    return yki_queue_end(queue, error, event, "clEnqueueNDRangeKernel", "running kernel",
+                         kernel->name, done);
+}

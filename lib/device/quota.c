@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * quota.c - accounts for the memory of logical devices.
+ *
+ * Every buffer is charged to one logical device before it is made and returned
+ * after it is gone. Two limits: the quota of the logical device, where it has one,
+ * and the memory of the hardware, which all logical devices of a root share. The
+ * second catches what drivers that allocate lazily would let pass until a kernel
+ * touches it.
+ *
+ * Not here: what other processes use. The driver's own error tells of that.
+ */
+#include "device/internal.h"
+
+/* Adds `size` to *used unless that would exceed `limit`; *before is what was used. */
+static bool
+charge(atomic_uint_fast64_t *used, uint64_t size, uint64_t limit, uint64_t *before)
+{
+    uint_fast64_t now = atomic_load(used);
+
+    do {
+        *before = now;
+        if (size > limit || now > limit - size)
+            return false;
+    } while (!atomic_compare_exchange_weak(used, &now, now + size));
+    return true;
+}
+
+static void
+raise_peak(atomic_uint_fast64_t *peak, uint64_t used)
+{
+    uint_fast64_t now = atomic_load(peak);
+
+    while (now < used && !atomic_compare_exchange_weak(peak, &now, used))
+        ;
+}
+
+yoke_status
+yki_quota_charge(yoke_device *device, uint64_t size, const char *what)
+{
+    yki_root *root = device->root;
+    uint64_t limit = device->quota ? device->quota : UINT64_MAX;
+    uint64_t own, all;
+    char asked[24], used[24], total[24];
+
+    if (!charge(&device->used, size, limit, &own))
+        return yki_fail(YOKE_ERROR_QUOTA,
+                        "%s on %s: asked for %s, used %s, quota %s (%llu, %llu, "
+                        "%llu bytes)",
+                        what, device->id, yki_size_text(size, asked), yki_size_text(own, used),
+                        yki_size_text(limit, total), (unsigned long long)size,
+                        (unsigned long long)own, (unsigned long long)limit);
+    if (!charge(&root->used, size, root->info.memory, &all)) {
+        atomic_fetch_sub(&device->used, size);
+        return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
+                        "%s on %s: asked for %s, used %s on all "
+                        "of %s, memory %s (%llu, %llu, %llu bytes)",
+                        what, device->id, yki_size_text(size, asked), yki_size_text(all, used),
+                        root->info.id, yki_size_text(root->info.memory, total),
+                        (unsigned long long)size, (unsigned long long)all,
+                        (unsigned long long)root->info.memory);
+    }
+    raise_peak(&device->peak, own + size);
+    raise_peak(&root->peak, all + size);
+    return YOKE_OK;
+}
+
+void
+yki_quota_return(yoke_device *device, uint64_t size)
+{
+    atomic_fetch_sub(&device->used, size);
+    atomic_fetch_sub(&device->root->used, size);
+}

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * selection.c - turns a selector into logical devices and holds them.
+ *
+ * In three steps: the parts are matched with the roots, which needs no lock;
+ * under the context's lock each root gets the split that is asked for, or the call
+ * fails because somebody holds it in another one; then the devices are taken one by
+ * one. A root in the split that is asked for is shared.
+ *
+ * A quota belongs to a logical device and is set by the first who takes it. Who
+ * names none shares what is there; who names another has to wait.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "device/internal.h"
+
+struct yoke_selection {
+    yoke_context *context;
+    yoke_device **devices;
+    size_t count, capacity;
+};
+
+/* What a selector wants of one root. */
+typedef struct want {
+    const yki_part *part; /* the first that names it; NULL: none does */
+    yki_space *space;     /* pinned */
+} want;
+
+/* One part and one root that it matches. */
+typedef struct pick {
+    const yki_part *part;
+    yki_root *root;
+} pick;
+
+typedef struct plan {
+    yoke_context *context;
+    const char *text;
+    const char *holder;
+    want *wants; /* one for each root */
+    pick *picks;
+    size_t pick_count, pick_capacity;
+} plan;
+
+/* ---- matching parts with roots ---- */
+
+static bool
+name_matches(const yki_part *part, const char *name)
+{
+    for (; strlen(name) >= part->name_length; name++)
+        if (strncasecmp(name, part->name, part->name_length) == 0)
+            return true;
+    return false;
+}
+
+static bool
+has_real_driver(const yoke_context *context)
+{
+    for (size_t i = 0; i < context->root_count; i++)
+        if (context->roots[i].rank != YKI_DRIVER_SIMULATOR)
+            return true;
+    return false;
+}
+
+static bool
+base_matches(const yoke_context *context, const yki_part *part, const yki_root *root)
+{
+    char id[64];
+
+    switch (part->base) {
+    case YKI_BASE_ALL: /* a simulator beside a real driver would only slow it down */
+        return root->rank != YKI_DRIVER_SIMULATOR || !has_real_driver(context);
+    case YKI_BASE_NAME:
+        return name_matches(part, root->info.name);
+    case YKI_BASE_TYPE:
+        if (!part->has_index)
+            return root->info.type == part->type;
+        snprintf(id, sizeof id, "%s:%u", yki_type_name(part->type), part->index);
+        return strcmp(id, root->info.id) == 0;
+    }
+    return false;
+}
+
+/* `all` and bare types take one driver for each piece of hardware. */
+static bool
+part_takes(const yoke_context *context, const yki_part *part, const yki_root *root)
+{
+    if (!base_matches(context, part, root))
+        return false;
+    if (part->base == YKI_BASE_NAME || part->has_index)
+        return true;
+    for (size_t i = 0; i < context->root_count; i++) {
+        const yki_root *other = &context->roots[i];
+
+        if (other != root && strcmp(other->info.hardware, root->info.hardware) == 0 &&
+            yki_root_better(other, root) && base_matches(context, part, other))
+            return false;
+    }
+    return true;
+}
+
+static yoke_status
+fail_part(const plan *p, const yki_part *part, const char *reason)
+{
+    return yki_selector_fail(p->text, part->start, part->length, "%s", reason);
+}
+
+static yoke_status
+fail_no_match(const plan *p, const yki_part *part)
+{
+    size_t count = 0;
+
+    if (part->base == YKI_BASE_NAME)
+        return fail_part(p, part, "no device has this in its name");
+    for (size_t i = 0; i < p->context->root_count; i++)
+        count += part->base == YKI_BASE_TYPE && p->context->roots[i].info.type == part->type;
+    if (!count)
+        return yki_selector_fail(p->text, part->start, part->length,
+                                 "there is no device of type %s", yki_type_name(part->type));
+    return yki_selector_fail(p->text, part->start, part->length, "there %s %zu %s, counted from 0",
+                             count == 1 ? "is" : "are", count, yki_type_name(part->type));
+}
+
+/* Sub-devices cannot have more compute units than there are; slices are not bound by them. */
+static yoke_status
+check_units(const plan *p, const yki_part *part, const yki_root *root)
+{
+    const yki_split *split = &part->split;
+    uint32_t offered = root->info.partition;
+    uint64_t units = 0;
+
+    if (split->kind == YKI_SPLIT_EQUAL &&
+        (offered & (YOKE_PARTITION_EQUALLY | YOKE_PARTITION_BY_COUNTS)))
+        units = split->count;
+    else if (split->kind == YKI_SPLIT_COUNTS && (offered & YOKE_PARTITION_BY_COUNTS))
+        for (uint32_t i = 0; i < split->count; i++)
+            units += split->units[i];
+    if (units <= root->info.compute_units)
+        return YOKE_OK;
+    return yki_selector_fail(p->text, part->start, part->length,
+                             "%s has %u compute units, this split needs %llu", root->info.id,
+                             root->info.compute_units, (unsigned long long)units);
+}
+
+static yoke_status
+check_part(const plan *p, const yki_part *part, const yki_root *root)
+{
+    const yki_part *first = p->wants[root - p->context->roots].part;
+    char size[24];
+
+    if (part->split.kind == YKI_SPLIT_NUMA && !(root->info.partition & YOKE_PARTITION_NUMA))
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "%s (%s, %s) cannot be split by NUMA domain: its "
+                        "driver does not offer it",
+                        root->info.id, root->info.name, root->info.platform);
+    YKI_TRY(check_units(p, part, root));
+    if (part->has_piece && part->split.count && part->piece >= part->split.count)
+        return yki_selector_fail(p->text, part->start, part->length,
+                                 "this split has %u parts, counted from 0", part->split.count);
+    if (part->quota > root->info.memory)
+        return yki_selector_fail(p->text, part->quota_start, part->quota_length,
+                                 "this quota is larger than the memory of %s, %s", root->info.id,
+                                 yki_size_text(root->info.memory, size));
+    if (first && strcmp(first->split.text, part->split.text) != 0)
+        return yki_selector_fail(p->text, part->start, part->length,
+                                 "%s is split in another way before, by \"%.*s\"; one selector "
+                                 "can split a device once",
+                                 root->info.id, (int)first->length, p->text + first->start);
+    return YOKE_OK;
+}
+
+static yoke_status
+add_pick(plan *p, const yki_part *part, yki_root *root)
+{
+    want *w = &p->wants[root - p->context->roots];
+    void *picks = p->picks;
+
+    YKI_TRY(check_part(p, part, root));
+    YKI_TRY(
+        yki_grow(&picks, &p->pick_capacity, p->pick_count + 1, sizeof *p->picks, "a selection"));
+    p->picks = picks;
+    p->picks[p->pick_count++] = (pick){part, root};
+    if (!w->part)
+        w->part = part;
+    return YOKE_OK;
+}
+
+static yoke_status
+match_parts(plan *p, const yki_selector *selector)
+{
+    for (size_t i = 0; i < selector->count; i++) {
+        const yki_part *part = &selector->parts[i];
+        size_t before = p->pick_count;
+
+        for (size_t r = 0; r < p->context->root_count; r++)
+            if (part_takes(p->context, part, &p->context->roots[r]))
+                YKI_TRY(add_pick(p, part, &p->context->roots[r]));
+        if (p->pick_count == before)
+            return fail_no_match(p, part);
+    }
+    return YOKE_OK;
+}
+
+/* ---- holding ---- */
+
+/* "\"team 1\", \"predictor\"", or what is left of the last. */
+static const char *
+holders_text(const yki_space *space, char *text, size_t size)
+{
+    size_t length = 0;
+
+    if (!space->holders) {
+        snprintf(text, size, "what \"%s\" left behind and still uses it",
+                 space->last_holder ? space->last_holder : "a selection");
+        return text;
+    }
+    for (const yki_holder *h = space->holders; h && length < size; h = h->next)
+        length += (size_t)snprintf(text + length, size - length, "%s\"%s\"",
+                                   h == space->holders ? "" : ", ", h->name);
+    return text;
+}
+
+static yoke_status
+fail_busy(const yki_space *space, const char *asked)
+{
+    char holders[512];
+
+    return yki_fail(YOKE_ERROR_BUSY,
+                    "%s is held as \"%s\" by %s; \"%s\" is possible once it is "
+                    "destroyed",
+                    space->root->info.id, space->layout,
+                    holders_text(space, holders, sizeof holders), asked);
+}
+
+static yoke_status
+fail_other_quota(const yoke_device *device, uint64_t asked)
+{
+    char holders[512], size[24], own[24];
+
+    return yki_fail(YOKE_ERROR_BUSY,
+                    "%s is held with %s%s by %s; a quota of %s is possible once "
+                    "it is destroyed",
+                    device->id, device->quota ? "a quota of " : "no quota",
+                    device->quota ? yki_size_text(device->quota, own) : "",
+                    holders_text(device->space, holders, sizeof holders),
+                    yki_size_text(asked, size));
+}
+
+static yoke_status
+pin_space(const plan *p, yki_root *root, want *w)
+{
+    const yki_split *split = &w->part->split;
+    yki_space *space = root->space;
+    char asked[64];
+
+    if (!space)
+        YKI_TRY(yki_space_create(root, split, &space));
+    if (strcmp(space->split.text, split->text) != 0) {
+        snprintf(asked, sizeof asked, "%.*s", (int)YKI_MIN(w->part->length, sizeof asked - 1),
+                 p->text + w->part->start);
+        return fail_busy(space, asked);
+    }
+    space->references++;
+    w->space = space;
+    return YOKE_OK;
+}
+
+static yoke_status
+take_device(yoke_selection *selection, const plan *p, const yki_part *part, yoke_device *device)
+{
+    void *devices = selection->devices;
+
+    for (size_t i = 0; i < selection->count; i++)
+        if (selection->devices[i] == device)
+            return yki_selector_fail(p->text, part->start, part->length, "%s is there twice",
+                                     device->id);
+    if (device->references && part->quota && part->quota != device->quota)
+        return fail_other_quota(device, part->quota);
+    YKI_TRY(yki_grow(&devices, &selection->capacity, selection->count + 1,
+                     sizeof *selection->devices, "a selection"));
+    selection->devices = devices;
+    if (!device->references) {
+        device->quota = part->quota;
+        atomic_store(&device->peak, atomic_load(&device->used));
+    }
+    yki_device_retain_locked(device);
+    selection->devices[selection->count++] = device;
+    return YOKE_OK;
+}
+
+static yoke_status
+take_pick(yoke_selection *selection, const plan *p, const pick *k)
+{
+    yki_space *space = k->root->space;
+    const yki_part *part = k->part;
+
+    if (part->has_piece && part->piece >= space->device_count)
+        return yki_selector_fail(p->text, part->start, part->length,
+                                 "this split has %zu parts, counted from 0", space->device_count);
+    if (part->has_piece)
+        return take_device(selection, p, part, &space->devices[part->piece]);
+    for (size_t i = 0; i < space->device_count; i++)
+        YKI_TRY(take_device(selection, p, part, &space->devices[i]));
+    return YOKE_OK;
+}
+
+static yoke_status
+add_holder(yki_space *space, const yoke_selection *selection, const char *name)
+{
+    yki_holder *holder = yki_alloc(1, sizeof *holder, "a holder");
+
+    if (!holder)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    holder->selection = selection;
+    holder->name = yki_strdup(name, "a holder's name");
+    if (!holder->name) {
+        yki_free(holder);
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    holder->next = space->holders;
+    space->holders = holder;
+    return YOKE_OK;
+}
+
+static void
+remove_holder(yki_space *space, const yoke_selection *selection)
+{
+    for (yki_holder **at = &space->holders; *at; at = &(*at)->next) {
+        yki_holder *holder = *at;
+
+        if (holder->selection == selection) {
+            *at = holder->next;
+            yki_free(space->last_holder);
+            space->last_holder = holder->name;
+            yki_free(holder);
+            return;
+        }
+    }
+}
+
+/* Under context->lock. */
+static yoke_status
+hold(yoke_selection *selection, plan *p)
+{
+    for (size_t i = 0; i < p->context->root_count; i++)
+        if (p->wants[i].part)
+            YKI_TRY(pin_space(p, &p->context->roots[i], &p->wants[i]));
+    for (size_t i = 0; i < p->pick_count; i++)
+        YKI_TRY(take_pick(selection, p, &p->picks[i]));
+    for (size_t i = 0; i < p->context->root_count; i++)
+        if (p->wants[i].space)
+            YKI_TRY(add_holder(p->wants[i].space, selection, p->holder));
+    return YOKE_OK;
+}
+
+/* ---- the public face ---- */
+
+/* "; have: cpu:0 (name), gpu:0 (name)" behind the detail. */
+static yoke_status
+add_what_exists(const yoke_context *context, yoke_status status)
+{
+    char list[4096];
+    size_t length = 0;
+
+    for (size_t i = 0; i < context->root_count && length < sizeof list; i++)
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s%s (%s)", i ? ", " : "",
+                                   context->roots[i].info.id, context->roots[i].info.name);
+    return yki_fail(status, "%s; have: %s", yoke_last_error(), list);
+}
+
+static yoke_status
+take_all(plan *p, const yki_selector *selector, yoke_selection *selection)
+{
+    yoke_context *context = p->context;
+    yoke_status status = match_parts(p, selector);
+
+    for (size_t i = 0; status == YOKE_OK && i < context->root_count; i++)
+        if (p->wants[i].part)
+            yki_root_probe_direct(&context->roots[i]);
+    if (status != YOKE_OK)
+        return status;
+    pthread_mutex_lock(&context->lock);
+    status = hold(selection, p);
+    pthread_mutex_unlock(&context->lock);
+    for (size_t i = 0; i < context->root_count; i++)
+        if (p->wants[i].space)
+            yki_space_release(p->wants[i].space);
+    return status;
+}
+
+static yoke_status
+create_from_text(yoke_context *context, const char *text, const char *holder,
+                 yoke_selection *selection)
+{
+    plan p = {.context = context, .text = text, .holder = holder};
+    yki_selector selector = {0};
+    yoke_status status = yki_selector_parse(text, &selector);
+
+    if (status == YOKE_OK) {
+        p.wants = yki_alloc(context->root_count, sizeof *p.wants, "a selection");
+        status = p.wants ? take_all(&p, &selector, selection) : YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    yki_free(p.picks);
+    yki_free(p.wants);
+    yki_selector_free(&selector);
+    return status == YOKE_ERROR_SELECTOR ? add_what_exists(context, status) : status;
+}
+
+yoke_status
+yoke_selection_create_sized(yoke_context *context, const char *selector,
+                            const yoke_selection_options *given, size_t size,
+                            yoke_selection **selection)
+{
+    yoke_selection_options options = {0};
+    const char *environment = selector ? NULL : getenv("YOKE_DEVICES");
+    yoke_selection *result;
+    yoke_status status;
+
+    if (!context || !selection)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_selection_create: %s is NULL",
+                        context ? "selection" : "context");
+    if (given)
+        memcpy(&options, given, YKI_MIN(size, sizeof options));
+    if (environment && !*environment)
+        environment = NULL;
+    if (!selector)
+        selector = environment ? environment : "all";
+    result = yki_alloc(1, sizeof *result, "a selection");
+    if (!result)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    yki_context_retain(context);
+    result->context = context;
+    status = create_from_text(context, selector, options.holder ? options.holder : "a selection",
+                              result);
+    if (status != YOKE_OK) {
+        yoke_selection_destroy(result);
+        return environment ? yki_fail_in(status, "YOKE_DEVICES") : status;
+    }
+    *selection = result;
+    return YOKE_OK;
+}
+
+void
+yoke_selection_destroy(yoke_selection *selection)
+{
+    yoke_context *context;
+
+    if (!selection)
+        return;
+    context = selection->context;
+    pthread_mutex_lock(&context->lock);
+    for (size_t i = 0; i < selection->count; i++)
+        remove_holder(selection->devices[i]->space, selection);
+    pthread_mutex_unlock(&context->lock);
+    for (size_t i = 0; i < selection->count; i++)
+        yki_device_release(selection->devices[i]);
+    yki_free(selection->devices);
+    yki_free(selection);
+    yki_context_release(context);
+}
+
+size_t
+yoke_selection_count(const yoke_selection *selection)
+{
+    return selection ? selection->count : 0;
+}
+
+yoke_device *
+yoke_selection_get(const yoke_selection *selection, size_t index)
+{
+    return selection && index < selection->count ? selection->devices[index] : NULL;
+}

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * space.c - one root under one split: its sub-devices or slices, and their life.
+ *
+ * Where the driver offers the partition, the parts are sub-devices with compute
+ * units of their own. Elsewhere they are slices: the same cl_device_id, with
+ * queues and a quota of their own, on hardware they share; the counts of an N+M
+ * split are then only weights. clCreateSubDevices is called for nothing the driver
+ * does not offer: it may be a null entry there.
+ *
+ * A space lives while any of its devices is retained. The last release detaches it
+ * from its root under the context's lock, so that another split can begin, and
+ * ends it outside: drivers take their time.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "device/internal.h"
+
+/* ---- making ---- */
+
+/* Each device of a space starts as a copy of its root. */
+static void
+set_up_device(yki_space *space, uint32_t index, cl_device_id cl, yoke_virtual_kind kind)
+{
+    yoke_device *device = &space->devices[index];
+    yki_root *root = space->root;
+
+    device->space = space;
+    device->root = root;
+    device->cl = cl;
+    device->kind = kind;
+    device->traits = root->traits;
+    atomic_init(&device->used, 0);
+    atomic_init(&device->peak, 0);
+    pthread_mutex_init(&device->setup_lock, NULL);
+    if (kind == YOKE_VIRTUAL_NONE)
+        memcpy(device->id, root->info.id, sizeof device->id);
+    else /* an id that does not fit was refused with its split */
+        snprintf(device->id, sizeof device->id, "%.14s/%s.%u", root->info.id, space->split.text,
+                 index);
+    if (kind == YOKE_VIRTUAL_SUBDEVICE) {
+        cl_uint units = 0;
+
+        if (clGetDeviceInfo(cl, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL) ==
+                CL_SUCCESS &&
+            units)
+            device->traits.compute_units = units;
+    }
+    space->device_count = index + 1;
+}
+
+static yoke_status
+allocate_devices(yki_space *space, uint32_t count)
+{
+    space->devices = yki_alloc(count, sizeof *space->devices, "logical devices");
+    return space->devices ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+}
+
+static yki_space *
+allocate_space(yki_root *root, const yki_split *split)
+{
+    yki_space *space = yki_alloc(1, sizeof *space, "a space");
+
+    if (!space)
+        return NULL;
+    space->root = root;
+    space->split = *split;
+    space->layout = split->kind == YKI_SPLIT_NONE ? yki_strdup(root->info.id, "a space")
+                                                  : yki_format("%s/%s", root->info.id, split->text);
+    if (!space->layout) {
+        yki_free(space);
+        return NULL;
+    }
+    pthread_mutex_init(&space->programs_lock, NULL);
+    return space;
+}
+
+/* What clCreateSubDevices is asked for; false where the driver does not offer this split. Asked
+ * for equal parts it may make more of them, of the units that are left over. */
+static bool
+partition_properties(const yki_root *root, const yki_split *split,
+                     cl_device_partition_property properties[YKI_MAX_PARTS + 3])
+{
+    uint32_t offered = root->info.partition, units = root->info.compute_units, i;
+
+    if (split->kind == YKI_SPLIT_NUMA && (offered & YOKE_PARTITION_NUMA)) {
+        properties[0] = CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN;
+        properties[1] = CL_DEVICE_AFFINITY_DOMAIN_NUMA;
+        properties[2] = 0;
+        return true;
+    }
+    if (split->kind == YKI_SPLIT_EQUAL && (offered & YOKE_PARTITION_EQUALLY)) {
+        properties[0] = CL_DEVICE_PARTITION_EQUALLY;
+        properties[1] = (cl_device_partition_property)(units / split->count);
+        properties[2] = 0;
+        return true;
+    }
+    if ((split->kind == YKI_SPLIT_EQUAL || split->kind == YKI_SPLIT_COUNTS) &&
+        (offered & YOKE_PARTITION_BY_COUNTS)) {
+        properties[0] = CL_DEVICE_PARTITION_BY_COUNTS;
+        for (i = 0; i < split->count; i++)
+            properties[i + 1] =
+                (cl_device_partition_property)(split->kind == YKI_SPLIT_EQUAL ? units / split->count
+                                                                              : split->units[i]);
+        properties[i + 1] = CL_DEVICE_PARTITION_BY_COUNTS_LIST_END;
+        properties[i + 2] = 0;
+        return true;
+    }
+    return false;
+}
+
+/* Makes the sub-devices and keeps the first `wanted` of them (0: all). */
+static yoke_status
+create_subdevices(yki_space *space, const cl_device_partition_property *properties, uint32_t wanted)
+{
+    cl_device_id *ids, root = space->root->id;
+    cl_uint count = 0, made = 0;
+    cl_int error = clCreateSubDevices(root, properties, 0, NULL, &count);
+    yoke_status status;
+
+    if (error == CL_SUCCESS && (!count || count < wanted || count > YKI_MAX_PARTS))
+        return yki_fail(YOKE_ERROR_DEVICE, "splitting %s: the driver offers %u parts, wanted %u",
+                        space->layout, count, wanted);
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clCreateSubDevices", space->root->whole, "splitting");
+    ids = yki_alloc(count, sizeof *ids, "sub-devices");
+    if (!ids)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    error = clCreateSubDevices(root, properties, count, ids, NULL);
+    status = error == CL_SUCCESS
+                 ? allocate_devices(space, count)
+                 : yki_cl_fail(error, "clCreateSubDevices", space->root->whole, "splitting");
+    if (status == YOKE_OK)
+        for (; made < (wanted ? wanted : count); made++)
+            set_up_device(space, made, ids[made], YOKE_VIRTUAL_SUBDEVICE);
+    for (; error == CL_SUCCESS && made < count; made++)
+        clReleaseDevice(ids[made]);
+    yki_free(ids);
+    return status;
+}
+
+static yoke_status
+create_devices(yki_space *space)
+{
+    const yki_split *split = &space->split;
+    yki_root *root = space->root;
+    cl_device_partition_property properties[YKI_MAX_PARTS + 3];
+    bool whole = split->kind == YKI_SPLIT_NONE;
+    uint32_t count = whole ? 1 : split->count;
+
+    if (!whole && partition_properties(root, split, properties))
+        return create_subdevices(space, properties, split->count);
+    if (split->kind == YKI_SPLIT_NUMA)
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "%s (%s, %s) cannot be split by NUMA domain: its "
+                        "driver does not offer it",
+                        root->info.id, root->info.name, root->info.platform);
+    YKI_TRY(allocate_devices(space, count));
+    for (uint32_t i = 0; i < count; i++)
+        set_up_device(space, i, root->id, whole ? YOKE_VIRTUAL_NONE : YOKE_VIRTUAL_SLICE);
+    return YOKE_OK;
+}
+
+static yoke_status
+create_cl_context(yki_space *space)
+{
+    cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                          (cl_context_properties)space->root->platform, 0};
+    bool parts = space->devices[0].kind == YOKE_VIRTUAL_SUBDEVICE;
+    cl_uint count = parts ? (cl_uint)space->device_count : 1;
+    cl_device_id *ids = yki_alloc(count, sizeof *ids, "a space");
+    cl_context cl;
+    cl_int error;
+
+    if (!ids)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (cl_uint i = 0; i < count; i++)
+        ids[i] = space->devices[i].cl;
+    cl = clCreateContext(properties, count, ids, NULL, NULL, &error);
+    yki_free(ids);
+    if (error != CL_SUCCESS)
+        return yki_cl_fail(error, "clCreateContext", space->root->whole, "opening the device");
+    space->cl = cl;
+    return YOKE_OK;
+}
+
+/* ---- ending ---- */
+
+/* PoCL's threads (3.1) look at a command's device once more after a wait for that command has
+ * returned, and it frees a sub-device at its release all the same: one run in some hundreds
+ * crashed. So sub-devices that were given up are released only when as many others have been
+ * given up after them. They are small. */
+enum { KEPT_PARTS = 256 };
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+static cl_device_id kept[KEPT_PARTS];
+static size_t next_kept;
+
+/* NULL only pushes the oldest out. */
+static void
+give_up_part(cl_device_id part)
+{
+    cl_device_id oldest;
+
+    pthread_mutex_lock(&kept_lock);
+    oldest = kept[next_kept];
+    kept[next_kept] = part;
+    next_kept = (next_kept + 1) % KEPT_PARTS;
+    pthread_mutex_unlock(&kept_lock);
+    if (oldest)
+        clReleaseDevice(oldest);
+}
+
+void
+yki_release_kept_parts(void)
+{
+    for (int i = 0; i < KEPT_PARTS; i++)
+        give_up_part(NULL);
+}
+
+/* Frees what it has of everything. */
+static void
+free_space(yki_space *space)
+{
+    for (size_t i = 0; i < space->device_count; i++) {
+        yoke_device *device = &space->devices[i];
+
+        if (device->setup_queue)
+            clReleaseCommandQueue(device->setup_queue);
+        pthread_mutex_destroy(&device->setup_lock);
+    }
+    yki_programs_free(space);
+    if (space->cl)
+        clReleaseContext(space->cl);
+    for (size_t i = 0; i < space->device_count; i++)
+        if (space->devices[i].kind == YOKE_VIRTUAL_SUBDEVICE)
+            give_up_part(space->devices[i].cl);
+    pthread_mutex_destroy(&space->programs_lock);
+    yki_free(space->devices);
+    yki_free(space->layout);
+    yki_free(space->last_holder);
+    yki_free(space);
+}
+
+yoke_status
+yki_space_create(yki_root *root, const yki_split *split, yki_space **space)
+{
+    yki_space *result = allocate_space(root, split);
+    yoke_status status;
+
+    if (!result)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = create_devices(result);
+    if (status == YOKE_OK)
+        status = create_cl_context(result);
+    if (status != YOKE_OK) {
+        free_space(result);
+        return status;
+    }
+    yki_context_retain(root->context);
+    root->space = result;
+    *space = result;
+    return YOKE_OK;
+}
+
+static void
+end_space(yki_space *space)
+{
+    yoke_context *context = space->root->context;
+
+    free_space(space);
+    yki_context_release(context);
+}
+
+yoke_status
+yki_space_create_lent(yki_root *root)
+{
+    static const yki_split whole = {.kind = YKI_SPLIT_NONE};
+    yki_space *space = allocate_space(root, &whole);
+
+    if (!space)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    if (allocate_devices(space, 1) != YOKE_OK) {
+        free_space(space);
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    set_up_device(space, 0, root->id, YOKE_VIRTUAL_NONE);
+    root->lent = space;
+    root->whole = &space->devices[0];
+    return YOKE_OK;
+}
+
+void
+yki_space_destroy_lent(yki_root *root)
+{
+    if (root->lent)
+        free_space(root->lent);
+}
+
+/* ---- references ---- */
+
+/* Takes a space that nobody needs from its root; true when the caller must end it, outside the
+ * lock. */
+static bool
+detach_unused(yki_space *space)
+{
+    if (space->references)
+        return false;
+    space->root->space = NULL;
+    return true;
+}
+
+yki_space *
+yki_space_retain(yki_space *space)
+{
+    yoke_context *context = space->root->context;
+
+    if (space == space->root->lent) {
+        yki_context_retain(context);
+        return space;
+    }
+    pthread_mutex_lock(&context->lock);
+    space->references++;
+    pthread_mutex_unlock(&context->lock);
+    return space;
+}
+
+void
+yki_space_release(yki_space *space)
+{
+    yoke_context *context = space->root->context;
+    bool over;
+
+    if (space == space->root->lent) {
+        yki_context_release(context);
+        return;
+    }
+    pthread_mutex_lock(&context->lock);
+    space->references--;
+    over = detach_unused(space);
+    pthread_mutex_unlock(&context->lock);
+    if (over)
+        end_space(space);
+}
+
+void
+yki_device_retain_locked(yoke_device *device)
+{
+    device->references++;
+    device->space->references++;
+}
+
+yoke_device *
+yki_device_retain(yoke_device *device)
+{
+    yoke_context *context = device->root->context;
+
+    pthread_mutex_lock(&context->lock);
+    device->references++;
+    pthread_mutex_unlock(&context->lock);
+    yki_space_retain(device->space);
+    return device;
+}
+
+void
+yki_device_release(yoke_device *device)
+{
+    yoke_context *context;
+
+    if (!device)
+        return;
+    context = device->root->context;
+    pthread_mutex_lock(&context->lock);
+    device->references--;
+    pthread_mutex_unlock(&context->lock);
+    yki_space_release(device->space);
+}
+
+/* ---- asking ---- */
+
+yki_space *
+yki_device_space(const yoke_device *device)
+{
+    return device->space;
+}
+
+const char *
+yki_device_id(const yoke_device *device)
+{
+    return device->id;
+}
+
+yoke_context *
+yki_device_context(const yoke_device *device)
+{
+    return device->root->context;
+}
+
+yoke_status
+yoke_device_get_memory_sized(yoke_device *device, yoke_memory_usage *usage, size_t size)
+{
+    yoke_memory_usage result = {0};
+
+    if (!device || !usage)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_device_get_memory: %s is NULL",
+                        device ? "usage" : "device");
+    if (device->space == device->root->lent) { /* all that is used on this hardware */
+        result.used = atomic_load(&device->root->used);
+        result.peak = atomic_load(&device->root->peak);
+    } else {
+        result.quota = device->quota;
+        result.used = atomic_load(&device->used);
+        result.peak = atomic_load(&device->peak);
+    }
+    memcpy(usage, &result, YKI_MIN(size, sizeof result));
+    return YOKE_OK;
+}

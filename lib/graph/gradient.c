@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gradient.c - reverse-mode differentiation, as nodes appended to the graph.
+ *
+ * Walks the nodes backward from the loss. Each operator's `gradient` turns the
+ * gradient by its result into nodes for the gradients by its inputs; a node used
+ * several times gets their sum, added in the order of the walk, which the graph
+ * alone fixes. Everything is a sum over samples: dividing by the count comes
+ * after the reduction over devices.
+ *
+ * Gradients are made in the place of the node they belong to; a sum of two where
+ * both are, else where the node is.
+ */
+#include <string.h>
+
+#include "graph/graph.h"
+
+/* Marks what leads to a trainable parameter (or to a node asked for). */
+static void
+mark_wanted(const yoke_graph *graph, size_t count, yoke_node *const *also, size_t also_count,
+            bool *wanted)
+{
+    for (size_t i = 0; i < count; i++) {
+        const yoke_node *node = graph->nodes[i];
+
+        if (node->role == YKI_ROLE_PARAMETER)
+            wanted[i] = !node->frozen;
+        for (size_t k = 0; k < also_count; k++)
+            wanted[i] |= also[k] == node;
+        for (uint32_t k = 0; k < node->input_count; k++)
+            wanted[i] |= wanted[node->inputs[k]->id];
+    }
+}
+
+/* Adds `part` to what is already known of a node's gradient. */
+static yoke_status
+accumulate(yoke_graph *graph, const yki_op *add, const yoke_node *node, yoke_node **gradient,
+           yoke_node *part)
+{
+    if (!part)
+        return yoke_graph_status(graph); /* NULL without an error: no gradient that way */
+    graph->place = *gradient && (*gradient)->place == part->place ? part->place : node->place;
+    *gradient = *gradient ? yki_node2(graph, add, *gradient, part) : part;
+    return yoke_graph_status(graph);
+}
+
+static yoke_status
+walk(yoke_graph *graph, const yki_op *add, const yoke_node *start, size_t count,
+     const bool *wanted, yoke_node **gradients)
+{
+    yoke_status status;
+
+    for (size_t i = count; i-- > 0;) {
+        yoke_node *node = graph->nodes[i], *dx[YKI_MAX_INPUTS] = {0};
+        bool want[YKI_MAX_INPUTS] = {0};
+        /* A loss operator starts the chain: its gradient takes no dy. */
+        bool starts = node == start && node->op && node->op->is_loss;
+
+        if (!node->op || !node->op->gradient || !wanted[i] || (!starts && !gradients[i]))
+            continue;
+        for (uint32_t k = 0; k < node->input_count; k++)
+            want[k] = wanted[node->inputs[k]->id];
+        graph->place = node->place;
+        status = node->op->gradient(node, gradients[i], want, dx);
+        if (status != YOKE_OK) {
+            yki_graph_fail(graph, node->name, status);
+            return yoke_graph_status(graph);
+        }
+        for (uint32_t k = 0; k < node->input_count; k++)
+            if (want[k])
+                YKI_TRY(accumulate(graph, add, node->inputs[k], &gradients[node->inputs[k]->id],
+                                   dx[k]));
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_graph_differentiate_from(yoke_graph *graph, const yki_op *add, yoke_node *start,
+                             yoke_node *seed, yoke_node *const *also, size_t also_count)
+{
+    size_t count = graph->node_count;
+    bool *wanted = NULL;
+    yoke_node **gradients = NULL;
+    uint32_t place = graph->place;
+    yoke_status status;
+
+    wanted = yki_alloc(count, sizeof *wanted, "gradient marks");
+    gradients = yki_alloc(count, sizeof *gradients, "gradients");
+    if (!wanted || !gradients) {
+        status = YOKE_ERROR_OUT_OF_MEMORY;
+        goto done;
+    }
+    mark_wanted(graph, count, also, also_count, wanted);
+    if (!wanted[start->id]) {
+        status = yki_fail(YOKE_ERROR_STATE, "%s depends on no parameter that is trained",
+                          start->name);
+        goto done;
+    }
+    gradients[start->id] = seed;
+    status = walk(graph, add, start, count, wanted, gradients);
+    if (status != YOKE_OK)
+        goto done;
+    for (size_t i = 0; i < count; i++)
+        graph->nodes[i]->gradient = gradients[i];
+done:
+    graph->place = place;
+    yki_free(wanted);
+    yki_free(gradients);
+    return status;
+}
+
+yoke_status
+yki_graph_differentiate(yoke_graph *graph, const yki_op *add, const yki_op *ones,
+                        yoke_node *const *also, size_t also_count)
+{
+    yoke_node *seed = NULL;
+    yoke_status status;
+
+    YKI_TRY(yoke_graph_status(graph));
+    if (graph->differentiated)
+        return YOKE_OK;
+    if (!graph->loss)
+        return yki_fail(YOKE_ERROR_STATE, "the graph has no loss: yoke_graph_set_loss comes first");
+    yki_graph_fix_own_count(graph);
+    graph->differentiated = true; /* what is appended from here on belongs to backward */
+    /* A scalar that is no loss operator counts as 1 per sample: its gradient by itself. */
+    if (!graph->loss->op || !graph->loss->op->is_loss) {
+        uint32_t place = graph->place;
+
+        graph->place = graph->loss->place;
+        seed = yki_node1(graph, ones, graph->loss);
+        graph->place = place;
+        YKI_TRY(yoke_graph_status(graph));
+    }
+    status = yki_graph_differentiate_from(graph, add, graph->loss, seed, also, also_count);
+    /* With a parameter unfrozen, say, it may be tried again. */
+    graph->differentiated = status == YOKE_OK;
+    return status;
+}

@@ -1,0 +1,636 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * graph.c - building a graph: nodes, names, the first error.
+ *
+ * A graph keeps its first error, with the node's name in front, and every call
+ * after it is a no-op that returns NULL: a program that builds a network checks
+ * once, where it compiles it (cairo does the same).
+ */
+#include <ctype.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/graph.h"
+
+#define MAX_ELEMENTS (INT64_C(1) << 40)
+
+yoke_status
+yoke_graph_create(yoke_graph **out)
+{
+    yoke_graph *graph;
+
+    if (!out)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_graph_create: graph is NULL");
+    graph = yki_alloc(1, sizeof *graph, "a graph");
+    if (!graph)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    atomic_store(&graph->references, 1);
+    *out = graph;
+    return YOKE_OK;
+}
+
+static void
+node_free(yoke_node *node)
+{
+    if (!node)
+        return;
+    yki_free(node->name);
+    yki_free(node->data);
+    yki_free(node);
+}
+
+yoke_graph *
+yki_graph_retain(yoke_graph *graph)
+{
+    atomic_fetch_add(&graph->references, 1);
+    return graph;
+}
+
+void
+yoke_graph_destroy(yoke_graph *graph)
+{
+    if (!graph || atomic_fetch_sub(&graph->references, 1) != 1)
+        return;
+    for (size_t i = 0; i < graph->node_count; i++)
+        node_free(graph->nodes[i]);
+    for (size_t i = 0; i < graph->output_count; i++)
+        yki_free(graph->outputs[i].name);
+    for (size_t i = 0; i < graph->metric_count; i++)
+        yki_free(graph->metrics[i].name);
+    for (size_t i = 0; i < graph->place_count; i++)
+        yki_free(graph->places[i]);
+    yki_free(graph->places);
+    yki_names_clear(graph);
+    yki_free(graph->nodes);
+    yki_free(graph->outputs);
+    yki_free(graph->metrics);
+    yki_free(graph->detail);
+    yki_free(graph);
+}
+
+void
+yki_graph_fail(yoke_graph *graph, const char *name, yoke_status status)
+{
+    if (graph->status != YOKE_OK)
+        return;
+    graph->status = status;
+    if (name)
+        yki_fail_in(status, name);
+    /* If even this copy fails, the status stays and the detail is this thread's. */
+    graph->detail = yki_strdup(yoke_last_error(), "the graph's error");
+}
+
+/* Integers are only ever moved (reshape, slice, concat), so what limits a node limits its inputs.
+ * Of several limits the smallest holds, and only an exception that all of them make. */
+void
+yki_limit_values(yoke_node *node, int64_t limit, const int32_t *exception)
+{
+    bool is_first = node->limit == 0;
+    bool excepted = exception && (is_first || (node->has_exception &&
+                                               node->exception == *exception));
+
+    if (!is_first && node->limit <= limit && node->has_exception == excepted)
+        return;
+    node->limit = is_first ? limit : YKI_MIN(node->limit, limit);
+    node->has_exception = excepted;
+    node->exception = excepted ? *exception : 0;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (node->inputs[i]->type != YOKE_F32)
+            yki_limit_values(node->inputs[i], limit, exception);
+}
+
+yoke_status
+yoke_graph_status(const yoke_graph *graph)
+{
+    if (!graph)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_graph_status: graph is NULL");
+    if (graph->status != YOKE_OK && graph->detail)
+        yki_set_detail(graph->detail);
+    return graph->status;
+}
+
+size_t
+yki_graph_own_count(const yoke_graph *graph)
+{
+    return graph->own_count ? graph->own_count : graph->node_count;
+}
+
+void
+yki_graph_fix_own_count(yoke_graph *graph)
+{
+    graph->own_count = yki_graph_own_count(graph);
+}
+
+/* Appends a node; takes `name`, also when it fails. */
+static yoke_node *
+append(yoke_graph *graph, char *name)
+{
+    yoke_node *node = NULL;
+    yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
+
+    if (!name)
+        goto fail;
+    if (yoke_graph_get_node(graph, name)) {
+        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "two nodes of this name");
+        goto fail;
+    }
+    node = yki_alloc(1, sizeof *node, "a node");
+    if (!node)
+        goto fail;
+    status = yki_grow((void **)&graph->nodes, &graph->node_capacity, graph->node_count + 1,
+                      sizeof *graph->nodes, "the graph's nodes");
+    if (status == YOKE_OK)
+        status = yki_names_reserve(graph);
+    if (status != YOKE_OK)
+        goto fail;
+    node->graph = graph;
+    node->id = (uint32_t)graph->node_count;
+    node->name = name;
+    node->place = graph->place;
+    graph->nodes[graph->node_count++] = node;
+    yki_names_add(graph, node);
+    return node;
+
+fail:
+    yki_graph_fail(graph, name, status);
+    yki_free(name);
+    node_free(node);
+    return NULL;
+}
+
+/* Elements are counted in 64 bits, with room for a batch: no product of sizes may overflow. */
+static yoke_status
+check_size(yoke_shape shape)
+{
+    char text[160];
+    int64_t left = MAX_ELEMENTS;
+
+    for (int32_t i = 0; i < shape.rank; i++) {
+        if (shape.dim[i] > left)
+            return yki_fail(YOKE_ERROR_SHAPE, "the shape %s has more than 2^40 elements",
+                            yki_shape_text(shape, text, sizeof text));
+        left /= YKI_MAX(shape.dim[i], 1);
+    }
+    return YOKE_OK;
+}
+
+static bool
+usable(yoke_graph *graph)
+{
+    return graph && graph->status == YOKE_OK;
+}
+
+static bool
+is_loss(const yoke_node *node)
+{
+    return node->op && node->op->is_loss;
+}
+
+static yoke_status
+check_input(const yoke_graph *graph, const yki_op *op, const yoke_node *input, uint32_t index)
+{
+    if (!input || input->graph != graph)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "input %u is %s", index,
+                        input ? "a node of another graph" : "NULL");
+    if (is_loss(input) && !op->takes_losses)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "input %u, %s, is a loss or a metric, which nothing is computed from",
+                        index, input->name);
+    return YOKE_OK;
+}
+
+yoke_node *
+yki_node(yoke_graph *graph, const yki_op *op, const char *name, yoke_node *const *inputs,
+         uint32_t input_count, const void *attrs, size_t attr_size)
+{
+    yoke_node *node;
+    yoke_status status;
+
+    if (!usable(graph))
+        return NULL;
+    if (input_count > YKI_MAX_INPUTS) {
+        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%u inputs, at most %d are possible", input_count,
+                 YKI_MAX_INPUTS);
+        yki_graph_fail(graph, name ? name : op->name, YOKE_ERROR_INVALID_ARGUMENT);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < input_count; i++) {
+        if (check_input(graph, op, inputs[i], i) != YOKE_OK) {
+            yki_graph_fail(graph, name ? name : op->name, YOKE_ERROR_INVALID_ARGUMENT);
+            return NULL;
+        }
+    }
+    node = append(graph, name ? yki_strdup(name, "a node's name") : yki_names_number(graph, op->name));
+    if (!node)
+        return NULL;
+    node->op = op;
+    node->backward = graph->differentiated;
+    node->input_count = input_count;
+    memcpy(node->inputs, inputs, input_count * sizeof *inputs);
+    /* A parameter that was made outside of any place lives with the first node that uses it. */
+    for (uint32_t i = 0; i < input_count; i++)
+        if (inputs[i]->role == YKI_ROLE_PARAMETER && !inputs[i]->place)
+            inputs[i]->place = node->place;
+    if (attr_size)
+        memcpy(node->attrs.bytes, attrs, attr_size);
+    status = op->infer(node);
+    if (status == YOKE_OK)
+        status = check_size(node->shape);
+    if (status != YOKE_OK) {
+        yki_graph_fail(graph, node->name, status);
+        graph->node_count--;
+        node_free(node);
+        return NULL;
+    }
+    return node;
+}
+
+yoke_node *
+yki_node1(yoke_graph *graph, const yki_op *op, yoke_node *a)
+{
+    return yki_node(graph, op, NULL, &a, 1, NULL, 0);
+}
+
+yoke_node *
+yki_node2(yoke_graph *graph, const yki_op *op, yoke_node *a, yoke_node *b)
+{
+    yoke_node *inputs[] = {a, b};
+
+    return yki_node(graph, op, NULL, inputs, 2, NULL, 0);
+}
+
+/* A node that is given, not computed. The batched ones are checked for a sensible shape. */
+static yoke_node *
+given(yoke_graph *graph, char *name, yki_node_role role, yoke_type type, yoke_shape shape)
+{
+    yoke_node *node;
+
+    if (!usable(graph)) {
+        yki_free(name);
+        return NULL;
+    }
+    if (shape.rank < 0 || shape.rank >= YOKE_MAX_RANK) {
+        yki_fail(YOKE_ERROR_SHAPE, "rank %d, between 0 and %d are possible", shape.rank,
+                 YOKE_MAX_RANK - 1);
+        yki_graph_fail(graph, name, YOKE_ERROR_SHAPE);
+        yki_free(name);
+        return NULL;
+    }
+    for (int32_t i = 0; i < shape.rank; i++) {
+        if (shape.dim[i] <= 0 || shape.dim[i] > INT32_MAX) {
+            yki_fail(YOKE_ERROR_SHAPE, "size %lld of axis %d, at least 1 is needed",
+                     (long long)shape.dim[i], i);
+            yki_graph_fail(graph, name, YOKE_ERROR_SHAPE);
+            yki_free(name);
+            return NULL;
+        }
+    }
+    if (check_size(shape) != YOKE_OK) {
+        yki_graph_fail(graph, name, YOKE_ERROR_SHAPE);
+        yki_free(name);
+        return NULL;
+    }
+    node = append(graph, name);
+    if (!node)
+        return NULL;
+    node->role = role;
+    node->type = type;
+    node->shape = shape;
+    node->batched = role == YKI_ROLE_INPUT;
+    return node;
+}
+
+static yoke_node *
+batch_input(yoke_graph *graph, const char *name, yoke_type type, yoke_shape shape)
+{
+    if (!usable(graph))
+        return NULL;
+    if (!name || !*name || (unsigned)type > YOKE_U8) {
+        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "an input needs a name and a type");
+        yki_graph_fail(graph, name, YOKE_ERROR_INVALID_ARGUMENT);
+        return NULL;
+    }
+    return given(graph, yki_strdup(name, "an input's name"), YKI_ROLE_INPUT, type, shape);
+}
+
+yoke_node *
+yoke_input(yoke_graph *graph, const char *name, yoke_type type, yoke_shape shape)
+{
+    return batch_input(graph, name, type, shape);
+}
+
+yoke_node *
+yoke_target(yoke_graph *graph, const char *name, yoke_type type, yoke_shape shape)
+{
+    yoke_node *node = batch_input(graph, name, type, shape);
+
+    if (node)
+        node->target = true;
+    return node;
+}
+
+char *
+yki_layer_name(yoke_graph *graph, const char *given, const char *kind)
+{
+    char *name;
+
+    if (!usable(graph))
+        return NULL;
+    /* The layer's node carries the layer's name, so counting nodes numbers the layers. */
+    name = given ? yki_strdup(given, "a layer's name") : yki_names_number(graph, kind);
+    if (!name)
+        yki_graph_fail(graph, kind, YOKE_ERROR_OUT_OF_MEMORY);
+    return name;
+}
+
+yoke_node *
+yki_parameter(yoke_graph *graph, const char *layer, const char *part, yoke_shape shape,
+              yoke_initializer initializer, int64_t fan_in, int64_t fan_out)
+{
+    yoke_node *node;
+
+    if (!usable(graph) || !layer)
+        return NULL;
+    node = given(graph, yki_format("%s%s%s", layer, part ? "." : "", part ? part : ""),
+                 YKI_ROLE_PARAMETER, YOKE_F32, shape);
+    if (!node)
+        return NULL;
+    node->initializer = initializer;
+    node->fan_in = fan_in;
+    node->fan_out = fan_out;
+    return node;
+}
+
+yoke_node *
+yoke_parameter(yoke_graph *graph, const char *name, yoke_shape shape, yoke_initializer initializer)
+{
+    int64_t rest = shape.rank > 0 && shape.dim[0] > 0 ? yki_shape_count(shape) / shape.dim[0] : 1;
+
+    if (!usable(graph))
+        return NULL;
+    if (!name || !*name) {
+        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a parameter needs a name");
+        yki_graph_fail(graph, NULL, YOKE_ERROR_INVALID_ARGUMENT);
+        return NULL;
+    }
+    return yki_parameter(graph, name, NULL, shape, initializer, rest,
+                         shape.rank > 0 ? shape.dim[0] : 1);
+}
+
+yoke_node *
+yki_state(yoke_graph *graph, const char *layer, const char *part, yoke_shape shape, float initial)
+{
+    yoke_node *node;
+
+    if (!usable(graph) || !layer)
+        return NULL;
+    node = given(graph, yki_format("%s.%s", layer, part), YKI_ROLE_STATE, YOKE_F32, shape);
+    if (!node)
+        return NULL;
+    node->initializer = (yoke_initializer){YOKE_INIT_CONSTANT, initial, 0, 0};
+    return node;
+}
+
+yoke_node *
+yki_constant_scalar(yoke_graph *graph, float value)
+{
+    yoke_node *node;
+    float *data;
+
+    if (!usable(graph))
+        return NULL;
+    data = yki_alloc(1, sizeof *data, "a constant");
+    if (!data) {
+        yki_graph_fail(graph, "constant", YOKE_ERROR_OUT_OF_MEMORY);
+        return NULL;
+    }
+    *data = value;
+    node = given(graph, yki_names_number(graph, "constant"), YKI_ROLE_CONSTANT, YOKE_F32,
+                 yoke_shape(0));
+    if (!node) {
+        yki_free(data);
+        return NULL;
+    }
+    node->data = data;
+    return node;
+}
+
+void
+yoke_graph_set_output(yoke_graph *graph, const char *name, yoke_node *node)
+{
+    char *copy;
+
+    if (!usable(graph))
+        return;
+    if (!name || !*name || !node || node->graph != graph) {
+        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "an output needs a name and a node of this graph");
+        yki_graph_fail(graph, name, YOKE_ERROR_INVALID_ARGUMENT);
+        return;
+    }
+    for (size_t i = 0; i < graph->output_count; i++)
+        if (strcmp(graph->outputs[i].name, name) == 0) {
+            yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "two outputs of this name");
+            yki_graph_fail(graph, name, YOKE_ERROR_INVALID_ARGUMENT);
+            return;
+        }
+    copy = yki_strdup(name, "an output's name");
+    if (!copy || yki_grow((void **)&graph->outputs, &graph->output_capacity,
+                          graph->output_count + 1, sizeof *graph->outputs, "outputs")) {
+        yki_free(copy);
+        yki_graph_fail(graph, name, YOKE_ERROR_OUT_OF_MEMORY);
+        return;
+    }
+    graph->outputs[graph->output_count++] = (struct yki_output){copy, node};
+}
+
+/* Whether it can be summed over a batch with a count: a loss operator gives (2), its sum and its
+ * count; others must be scalars, counted as 1. */
+static bool
+counts(const yoke_node *node)
+{
+    return node->batched && (is_loss(node) || yki_shape_count(node->shape) == 1);
+}
+
+void
+yoke_graph_add_metric(yoke_graph *graph, const char *name, yoke_node *node)
+{
+    char *copy;
+
+    if (!usable(graph))
+        return;
+    if (!name || !*name || !node || node->graph != graph) {
+        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a metric needs a name and a node of this graph");
+        yki_graph_fail(graph, name, YOKE_ERROR_INVALID_ARGUMENT);
+        return;
+    }
+    for (size_t i = 0; i < graph->metric_count; i++)
+        if (strcmp(graph->metrics[i].name, name) == 0) {
+            yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "two metrics of this name");
+            yki_graph_fail(graph, name, YOKE_ERROR_INVALID_ARGUMENT);
+            return;
+        }
+    if (!counts(node)) {
+        char text[128];
+
+        yki_fail(YOKE_ERROR_SHAPE,
+                 "the metric \"%s\" must be a metric, a loss or a scalar per sample; its shape "
+                 "is %s%s", name, yki_shape_text(node->shape, text, sizeof text),
+                 node->batched ? "" : " for all samples");
+        yki_graph_fail(graph, node->name, YOKE_ERROR_SHAPE);
+        return;
+    }
+    copy = yki_strdup(name, "a metric's name");
+    if (!copy || yki_grow((void **)&graph->metrics, &graph->metric_capacity,
+                          graph->metric_count + 1, sizeof *graph->metrics, "metrics")) {
+        yki_free(copy);
+        yki_graph_fail(graph, name, YOKE_ERROR_OUT_OF_MEMORY);
+        return;
+    }
+    graph->metrics[graph->metric_count++] = (struct yki_metric){copy, node, NULL};
+}
+
+size_t
+yoke_graph_metric_count(const yoke_graph *graph)
+{
+    return graph ? graph->metric_count : 0;
+}
+
+const char *
+yoke_graph_get_metric_name(const yoke_graph *graph, size_t index)
+{
+    return graph && index < graph->metric_count ? graph->metrics[index].name : NULL;
+}
+
+void
+yoke_graph_set_loss(yoke_graph *graph, yoke_node *loss)
+{
+    char text[128];
+
+    if (!usable(graph))
+        return;
+    if (!loss || loss->graph != graph) {
+        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the loss is not a node of this graph");
+        yki_graph_fail(graph, "loss", YOKE_ERROR_INVALID_ARGUMENT);
+        return;
+    }
+    if (is_loss(loss) && loss->op->is_metric && loss->op->is_metric(&loss->attrs)) {
+        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a metric is no loss, it has no gradient");
+        yki_graph_fail(graph, loss->name, YOKE_ERROR_INVALID_ARGUMENT);
+        return;
+    }
+    if (!counts(loss)) {
+        yki_fail(YOKE_ERROR_SHAPE,
+                 "the loss must be a loss or a scalar per sample; its shape is %s",
+                 yki_shape_text(loss->shape, text, sizeof text));
+        yki_graph_fail(graph, loss->name, YOKE_ERROR_SHAPE);
+        return;
+    }
+    graph->loss = loss;
+}
+
+void
+yoke_graph_set_place(yoke_graph *graph, const char *place)
+{
+    char *copy;
+
+    if (!usable(graph))
+        return;
+    graph->place = 0;
+    if (!place || !*place)
+        return;
+    for (size_t i = 0; i < graph->place_count && !graph->place; i++)
+        if (strcmp(graph->places[i], place) == 0)
+            graph->place = (uint32_t)i + 1;
+    if (graph->place)
+        return;
+    copy = yki_strdup(place, "a place's name");
+    if (!copy || yki_grow((void **)&graph->places, &graph->place_capacity, graph->place_count + 1,
+                          sizeof *graph->places, "places")) {
+        yki_free(copy);
+        yki_graph_fail(graph, place, YOKE_ERROR_OUT_OF_MEMORY);
+        return;
+    }
+    graph->places[graph->place_count++] = copy;
+    graph->place = (uint32_t)graph->place_count;
+}
+
+static yoke_status
+set_frozen(yoke_graph *graph, const char *pattern, bool frozen)
+{
+    bool found = false;
+
+    if (!graph || !pattern)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a graph and a pattern are needed");
+    YKI_TRY(yoke_graph_status(graph));
+    for (size_t i = 0; !frozen && i < graph->node_count; i++) {
+        const yoke_node *node = graph->nodes[i];
+
+        /* Nobody would compute its gradient. */
+        if (node->frozen && graph->differentiated && !node->gradient &&
+            fnmatch(pattern, node->name, 0) == 0)
+            return yki_fail(YOKE_ERROR_STATE,
+                            "%s was frozen when the graph was compiled for training: it cannot be "
+                            "trained any more", node->name);
+    }
+    for (size_t i = 0; i < graph->node_count; i++) {
+        yoke_node *node = graph->nodes[i];
+
+        if (node->role == YKI_ROLE_PARAMETER && fnmatch(pattern, node->name, 0) == 0) {
+            node->frozen = frozen;
+            found = true;
+        }
+    }
+    if (!found)
+        return yki_fail(YOKE_ERROR_NOT_FOUND, "no parameter matches \"%s\"", pattern);
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_graph_freeze(yoke_graph *graph, const char *pattern)
+{
+    return set_frozen(graph, pattern, true);
+}
+
+yoke_status
+yoke_graph_unfreeze(yoke_graph *graph, const char *pattern)
+{
+    return set_frozen(graph, pattern, false);
+}
+
+const char *
+yoke_node_name(const yoke_node *node)
+{
+    return node ? node->name : "";
+}
+
+yoke_shape
+yoke_node_shape(const yoke_node *node)
+{
+    return node ? node->shape : yoke_shape(0);
+}
+
+yoke_type
+yoke_node_type(const yoke_node *node)
+{
+    return node ? node->type : YOKE_F32;
+}
+
+size_t
+yoke_graph_parameter_count(const yoke_graph *graph)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; graph && i < graph->node_count; i++)
+        count += graph->nodes[i]->role == YKI_ROLE_PARAMETER;
+    return count;
+}
+
+yoke_node *
+yoke_graph_get_parameter(const yoke_graph *graph, size_t index)
+{
+    for (size_t i = 0; graph && i < graph->node_count; i++)
+        if (graph->nodes[i]->role == YKI_ROLE_PARAMETER && index-- == 0)
+            return graph->nodes[i];
+    return NULL;
+}

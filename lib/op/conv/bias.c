@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bias.c - the gradient of a bias: (C, rest...) summed over the batch and over
+ * all axes but the first. How it is computed is in bias_solver.c.
+ */
+#include "op/conv/conv.h"
+
+static yoke_status
+infer(yoke_node *node)
+{
+    const yoke_node *dy = node->inputs[0];
+
+    if (dy->type != YOKE_F32)
+        return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", dy->name);
+    if (dy->shape.rank < 1)
+        return yki_fail(YOKE_ERROR_SHAPE, "the input %s is a scalar, at least one axis is needed",
+                        dy->name);
+    node->type = YOKE_F32;
+    node->shape = yoke_shape(1, dy->shape.dim[0]);
+    node->batched = false;
+    return YOKE_OK;
+}
+
+/* Of one sample: the sum's length is the batch. */
+static double
+flops(const yoke_node *node)
+{
+    return (double)yki_shape_count(node->inputs[0]->shape);
+}
+
+const yki_op yki_op_reduce_bias = {
+    .name = "reduce_bias",
+    .infer = infer,
+    .flops = flops,
+};

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bias_solver.c - the gradient of a bias: partial sums over splits of the
+ * samples, then one pass that adds them. Also that pass, for weight gradients.
+ *
+ * CPUs add vectors of channels in blocked layouts and vectors of positions in
+ * the plain one; other devices one element per item.
+ */
+#include "op/conv/conv.h"
+
+enum { MAX_GROUPS = 16384, ELEMENTS_PER_GROUP = 16384 };
+
+static uint32_t
+group_items(const yki_device_traits *traits)
+{
+    uint32_t items = yki_conv_is_cpu(traits) ? 1 : 64;
+
+    while (items > traits->max_group)
+        items /= 2;
+    return items;
+}
+
+void
+yki_conv_sum_parts(yki_recipe *recipe, const yki_device_traits *traits, uint32_t part, uint32_t out,
+                   int64_t count, int64_t parts)
+{
+    uint32_t items = group_items(traits);
+    yki_launch *launch =
+        yki_recipe_launch(recipe, "reduce_bias.cl", "yki_sum_parts", "-DWG=%u -DVEC=4", items);
+    int64_t per_group = yki_conv_is_cpu(traits) ? 4096 : items;
+
+    yki_arg_slot(recipe, part);
+    yki_arg_slot(recipe, out);
+    yki_arg_int(recipe, count);
+    yki_arg_int(recipe, parts);
+    yki_launch_grid(launch, YKI_CONST(YKI_MIN((count + per_group - 1) / per_group, MAX_GROUPS)),
+                    YKI_CONST(1), YKI_CONST(1), items, 1, 1);
+    if (launch) {
+        launch->flops = YKI_CONST(count * parts);
+        launch->bytes = YKI_CONST(4 * count * (parts + 1));
+    }
+}
+
+static bool
+applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    uint32_t block = problem->in[0].layout.block;
+
+    (void)traits;
+    return problem->out.layout.block <= 1 &&
+           (block <= 1 || block == 4 || block == 8 || block == 16);
+}
+
+static bool
+layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
+{
+    static const uint32_t blocks[] = {1, 16, 8, 4};
+
+    (void)traits;
+    if (variant >= YKI_COUNT(blocks))
+        return false;
+    problem->in[0].layout.block = blocks[variant];
+    return true;
+}
+
+typedef struct bias_form {
+    const char *kernel;
+    uint32_t vector, items;
+    int64_t groups; /* independent pieces per split */
+} bias_form;
+
+static bias_form
+choose(const yki_problem *problem, const yki_device_traits *traits, int64_t channels, int64_t area)
+{
+    uint32_t block = problem->in[0].layout.block;
+    uint32_t width = traits->vector_width >= 16 ? 16 : traits->vector_width >= 8 ? 8 : 4;
+    uint32_t items = 64;
+
+    while (items > traits->max_group)
+        items /= 2;
+    if (block > 1)
+        return (bias_form){"yki_bias_blocked", block, 1, (channels + block - 1) / block};
+    if (!yki_conv_is_cpu(traits))
+        return (bias_form){"yki_bias_plain", 4, items, channels};
+    /* Rows of one element: neighbouring channels are neighbours in memory. */
+    for (; area == 1 && width >= 4; width /= 2)
+        if (channels % width == 0)
+            return (bias_form){"yki_bias_blocked", width, 1, channels / width};
+    return (bias_form){"yki_bias_rows", width < 4 ? 4 : width, 1, channels};
+}
+
+static yoke_status
+emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+     yki_recipe *recipe)
+{
+    const yki_operand *dy = &problem->in[0];
+    int64_t channels = dy->shape.dim[0], area = yki_shape_count(dy->shape) / channels;
+    int64_t most = dy->batched ? problem->max_batch : 1, splits;
+    bias_form form = choose(problem, traits, channels, area);
+    uint32_t part;
+    yki_launch *launch;
+
+    (void)tuning;
+    splits = ((int64_t)traits->compute_units * 4 + form.groups - 1) / form.groups;
+    splits = YKI_MIN(YKI_MIN(splits, most), most * area * channels / ELEMENTS_PER_GROUP);
+    splits = YKI_MAX(YKI_MIN(splits, 256), 1);
+    yki_recipe_start(recipe, problem);
+    part = splits > 1 ? yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * splits * channels))
+                      : 1;
+    launch = yki_recipe_launch(recipe, "reduce_bias.cl", form.kernel, "-DWG=%u -DVEC=%u",
+                               form.items, form.vector);
+    yki_arg_slot(recipe, 0);
+    yki_arg_slot(recipe, part);
+    yki_arg_expr(recipe, dy->batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
+    yki_arg_int(recipe, channels);
+    yki_arg_int(recipe, area);
+    yki_arg_int(recipe, splits);
+    yki_launch_grid(launch, YKI_CONST(YKI_MIN(form.groups, MAX_GROUPS)), YKI_CONST(splits),
+                    YKI_CONST(1), form.items, 1, 1);
+    if (launch) {
+        launch->flops = yki_operand_elements(dy);
+        launch->bytes = yki_problem_bytes(problem);
+    }
+    if (splits > 1)
+        yki_conv_sum_parts(recipe, traits, part, 1, channels, splits);
+    return recipe->status;
+}
+
+static const yki_op *const bias_op = &yki_op_reduce_bias;
+
+const yki_solver yki_solver_reduce_bias = {
+    .name = "reduce-bias",
+    .op = &bias_op,
+    .applies = applies,
+    .layouts = layouts,
+    .emit = emit,
+};

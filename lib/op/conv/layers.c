@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * layers.c - the layers a user builds: conv2d and conv_transpose2d with their
+ * parameters, in PyTorch's axis order and with its initial values.
+ *
+ * Only checks what the operators cannot know: the options themselves.
+ */
+#include <string.h>
+
+#include "op/conv/conv.h"
+
+/* One field of two numbers; 0 stands for `zero`. Fails the graph with the field's name. */
+static bool
+take_pair(yoke_graph *graph, const char *layer, const char *field, const int64_t given[2],
+          int64_t zero, int64_t least, int32_t out[2])
+{
+    for (int i = 0; i < 2; i++) {
+        int64_t value = given[i] ? given[i] : zero;
+
+        if (value < least || value > 1 << 20) {
+            yki_graph_fail(graph, layer,
+                           yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                                    "%s[%d] is %lld, between %lld and %d are possible", field, i,
+                                    (long long)given[i], (long long)least, 1 << 20));
+            return false;
+        }
+        out[i] = (int32_t)value;
+    }
+    return true;
+}
+
+static bool
+take_count(yoke_graph *graph, const char *layer, const char *field, int64_t value, int64_t least)
+{
+    if (value >= least && value <= INT32_MAX)
+        return true;
+    yki_graph_fail(graph, layer,
+                   yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s is %lld, at least %lld is needed",
+                            field, (long long)value, (long long)least));
+    return false;
+}
+
+/* What both layers have in common; false with the graph failed. Both option structs begin
+ * alike, but they may grow apart: so field by field. */
+static bool
+take_options(yoke_graph *graph, const char *layer, const yoke_node *x, int64_t filters,
+             const int64_t *kernel, const int64_t *stride, const int64_t *pad,
+             const int64_t *dilation, int64_t groups, yki_conv_attrs *a)
+{
+    char text[128];
+
+    if (!take_count(graph, layer, "filters", filters, 1) ||
+        !take_pair(graph, layer, "kernel", kernel, 0, 1, a->kernel) ||
+        !take_pair(graph, layer, "stride", stride, 1, 1, a->stride) ||
+        !take_pair(graph, layer, "pad", pad, 0, 0, a->pad) ||
+        !take_pair(graph, layer, "dilation", dilation, 1, 1, a->dilation) ||
+        !take_count(graph, layer, "groups", groups ? groups : 1, 1))
+        return false;
+    a->groups = groups ? (int32_t)groups : 1;
+    if (x->shape.rank != 3 || x->shape.dim[0] % a->groups || filters % a->groups) {
+        yki_graph_fail(graph, layer,
+                       yki_fail(YOKE_ERROR_SHAPE,
+                                "the input %s has shape %s: (channels, height, width) is needed, "
+                                "and channels and %lld filters divisible by %d groups",
+                                x->name, yki_shape_text(x->shape, text, sizeof text),
+                                (long long)filters, a->groups));
+        return false;
+    }
+    return true;
+}
+
+static bool
+same_graph(yoke_graph *graph, const char *layer, const yoke_node *x)
+{
+    if (x && x->graph == graph)
+        return true;
+    yki_graph_fail(graph, layer,
+                   yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the input is %s",
+                            x ? "a node of another graph" : "NULL"));
+    return false;
+}
+
+/* Parameters and the node; `channels` is the result's, for the bias. */
+static yoke_node *
+layer_node(yoke_graph *graph, const char *layer, const yki_op *op, yoke_node *x, yoke_shape weight,
+           int64_t channels, bool no_bias, yoke_initializer weight_init, yoke_initializer bias_init,
+           const yki_conv_attrs *a)
+{
+    int64_t area = weight.dim[2] * weight.dim[3];
+    int64_t fan_in = weight.dim[1] * area, fan_out = weight.dim[0] * area;
+    yoke_node *inputs[3] = {x, NULL, NULL};
+
+    inputs[1] = yki_parameter(graph, layer, "weight", weight, weight_init, fan_in, fan_out);
+    if (!no_bias)
+        inputs[2] = yki_parameter(graph, layer, "bias", yoke_shape(1, channels), bias_init, fan_in,
+                                  fan_out);
+    return yki_node(graph, op, layer, inputs, no_bias ? 2 : 3, a, sizeof *a);
+}
+
+yoke_node *
+yoke_conv2d_sized(yoke_graph *graph, yoke_node *x, const yoke_conv2d_options *options, size_t size)
+{
+    yoke_conv2d_options o = {0};
+    yki_conv_attrs a = {0};
+    yoke_node *node = NULL;
+    char *layer;
+
+    if (!graph || graph->status != YOKE_OK)
+        return NULL;
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    layer = yki_layer_name(graph, o.name, "conv");
+    if (!layer) {
+        yki_graph_fail(graph, "conv2d", YOKE_ERROR_OUT_OF_MEMORY);
+        return NULL;
+    }
+    if (same_graph(graph, layer, x) && take_options(graph, layer, x, o.filters, o.kernel, o.stride,
+                                                    o.pad, o.dilation, o.groups, &a))
+        node = layer_node(
+            graph, layer, &yki_op_conv2d, x,
+            yoke_shape(4, o.filters, x->shape.dim[0] / a.groups, a.kernel[0], a.kernel[1]),
+            o.filters, o.no_bias, o.weight_init, o.bias_init, &a);
+    yki_free(layer);
+    return node;
+}
+
+/* The result's size along axis i, the smallest whose convolution has the input's, plus
+ * output_pad; false with the graph failed. */
+static bool
+transposed_size(yoke_graph *graph, const char *layer, const yoke_node *x, const int64_t *output_pad,
+                yki_conv_attrs *a)
+{
+    for (int i = 0; i < 2; i++) {
+        int64_t size = (x->shape.dim[i + 1] - 1) * a->stride[i] - 2 * (int64_t)a->pad[i] +
+                       (int64_t)a->dilation[i] * (a->kernel[i] - 1) + 1 + output_pad[i];
+        char text[128];
+
+        if (output_pad[i] < 0 || output_pad[i] >= a->stride[i]) {
+            yki_graph_fail(graph, layer,
+                           yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                                    "output_pad[%d] is %lld, between 0 and the stride less 1, %d, "
+                                    "are possible",
+                                    i, (long long)output_pad[i], a->stride[i] - 1));
+            return false;
+        }
+        if (size < 1 || size > INT32_MAX) {
+            yki_graph_fail(graph, layer,
+                           yki_fail(YOKE_ERROR_SHAPE,
+                                    "the input %s %s with a kernel of (%d, %d) gives a result of "
+                                    "size %lld along axis %d",
+                                    x->name, yki_shape_text(x->shape, text, sizeof text),
+                                    a->kernel[0], a->kernel[1], (long long)size, i + 1));
+            return false;
+        }
+        a->size[i] = (int32_t)size;
+    }
+    return true;
+}
+
+yoke_node *
+yoke_conv_transpose2d_sized(yoke_graph *graph, yoke_node *x,
+                            const yoke_conv_transpose2d_options *options, size_t size)
+{
+    yoke_conv_transpose2d_options o = {0};
+    yki_conv_attrs a = {0};
+    yoke_node *node = NULL;
+    char *layer;
+
+    if (!graph || graph->status != YOKE_OK)
+        return NULL;
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    layer = yki_layer_name(graph, o.name, "convt");
+    if (!layer) {
+        yki_graph_fail(graph, "conv_transpose2d", YOKE_ERROR_OUT_OF_MEMORY);
+        return NULL;
+    }
+    if (same_graph(graph, layer, x) &&
+        take_options(graph, layer, x, o.filters, o.kernel, o.stride, o.pad, o.dilation, o.groups,
+                     &a) &&
+        transposed_size(graph, layer, x, o.output_pad, &a))
+        node = layer_node(
+            graph, layer, &yki_op_conv2d_grad_input, x,
+            yoke_shape(4, x->shape.dim[0], o.filters / a.groups, a.kernel[0], a.kernel[1]),
+            o.filters, o.no_bias, o.weight_init, o.bias_init, &a);
+    yki_free(layer);
+    return node;
+}

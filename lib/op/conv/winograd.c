@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * winograd.c - 3x3 convolutions with stride 1, and gradients of their input, by
+ * Winograd's F(4x4, 3x3) on CPUs (clkernels/winograd.cl has the arithmetic).
+ *
+ * The gradient of the input is the same convolution of dy with weights turned
+ * round, channels exchanged, and the pad 2 - pad. Weights are transformed when
+ * they change; they become four times as large.
+ *
+ * Here the shape of a work-group's block is chosen: how many tiles are
+ * transformed together, and over how many groups the output channels of a block
+ * are split. Transformed weights are read once for each block, so a block grows
+ * with them; and what a group keeps must fit a cache of its own.
+ *
+ * Layers with few channels, and images that tiles of 4 x 4 cover badly, are left
+ * to the direct solvers.
+ */
+#include "op/conv/winograd.h"
+
+enum { MIN_CHANNELS = 16, PACK_GROUPS = 256, UNITS_EACH = 8 };
+/* Alternatives to measure: blocks of another height, and weights stored the other way. */
+enum { AS_GUESSED, OTHER_BLOCKS, OTHER_STORES, TUNINGS };
+
+int64_t
+yki_winograd_tiles(int64_t h, int64_t w)
+{
+    return (h + 3) / 4 * ((w + 3) / 4);
+}
+
+bool
+yki_winograd_fits(const yki_problem *problem, const yki_device_traits *traits)
+{
+    yki_conv conv = yki_conv_of(problem);
+    const yki_conv_attrs *a = &conv.a;
+    int64_t limit = INT32_MAX / 2, n = conv.batched ? problem->max_batch : 1;
+    bool to_x = problem->op == &yki_op_conv2d_grad_input;
+    int64_t h = to_x ? conv.h : conv.oh, w = to_x ? conv.w : conv.ow;
+    uint32_t v = yki_conv_width(traits);
+
+    /* A driver without vectors of its own makes them of the items of a group; here is one. */
+    if (traits->type != YOKE_DEVICE_CPU || traits->vector_width < 4 || a->groups != 1)
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (a->kernel[i] != 3 || a->stride[i] != 1 || a->dilation[i] != 1 || a->pad[i] < 0 ||
+            a->pad[i] > 2)
+            return false;
+    /* A tile of 16 results costs 36 products and the transforms, against 9 each. */
+    if (conv.c < MIN_CHANNELS || conv.o < MIN_CHANNELS ||
+        2 * 16 * yki_winograd_tiles(h, w) > 5 * h * w)
+        return false;
+    return (conv.c + v) * conv.h * conv.w < limit && (conv.o + v) * conv.oh * conv.ow < limit &&
+           n * yki_winograd_tiles(h, w) < limit && conv.c < limit / 9 / conv.o;
+}
+
+static bool
+layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
+{
+    if (variant || !yki_winograd_fits(problem, traits))
+        return false;
+    problem->in[0].layout.block = yki_conv_width(traits);
+    problem->out.layout.block = yki_conv_width(traits);
+    return true;
+}
+
+static bool
+applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    uint32_t v = yki_conv_width(traits);
+
+    return yki_winograd_fits(problem, traits) && problem->in[0].layout.block == v &&
+           problem->out.layout.block == v && problem->in[1].layout.block <= 1;
+}
+
+/* What is read and what is written, channels in whole blocks. */
+typedef struct side {
+    int64_t c, h, w, o, oh, ow, pad[2];
+    int64_t v, in_blocks, pairs; /* pairs of blocks of output channels */
+    bool transposed;
+} side;
+
+static side
+side_of(const yki_problem *problem, const yki_conv *conv, const yki_device_traits *traits)
+{
+    side s = {.c = conv->c,
+              .h = conv->h,
+              .w = conv->w,
+              .o = conv->o,
+              .oh = conv->oh,
+              .ow = conv->ow,
+              .pad = {conv->a.pad[0], conv->a.pad[1]},
+              .v = yki_conv_width(traits)};
+
+    if (problem->op == &yki_op_conv2d_grad_input)
+        s = (side){.c = conv->o,
+                   .h = conv->oh,
+                   .w = conv->ow,
+                   .o = conv->c,
+                   .oh = conv->h,
+                   .ow = conv->w,
+                   .pad = {2 - conv->a.pad[0], 2 - conv->a.pad[1]},
+                   .v = s.v,
+                   .transposed = true};
+    s.in_blocks = (s.c + s.v - 1) / s.v;
+    s.pairs = (s.o + 2 * s.v - 1) / (2 * s.v);
+    return s;
+}
+
+typedef struct shape {
+    int64_t most;   /* tiles of a block, a multiple of the register tile */
+    int64_t splits; /* of the output channels */
+    int64_t step;   /* floats of a group's scratch */
+    bool stream;    /* packed weights are written past the caches */
+} shape;
+
+/* Tuning 0 is what was best on a CPU of two cores with 1 MB of second-level cache each. Weights
+ * that do not fit the last cache come from memory for each block: then a block is large. Units
+ * are cut fine enough that every group has the same amount of work; those of one block that fall
+ * to one group share its transformed tiles. */
+static shape
+shape_for(const yki_problem *problem, const yki_device_traits *traits, const yki_conv *conv,
+          const side *s, unsigned tuning)
+{
+    int64_t p = s->v == 16 ? 12 : 6, blocks;
+    int64_t weights = 4 * 36 * s->c * s->o;
+    int64_t cache = traits->cache > 0 ? (int64_t)(traits->cache / 2) : 16 << 20;
+    int64_t tiles = (conv->batched ? problem->max_batch : 1) * yki_winograd_tiles(s->oh, s->ow);
+    shape b;
+
+    b.stream = weights > YKI_MIN(cache, 16 << 20);
+    b.most = b.stream ? 3 * p : p;
+    b.stream = s->v == 16 && b.stream != (tuning == OTHER_STORES); /* one vector is one line */
+    if (tuning == OTHER_BLOCKS)
+        b.most = b.most == p ? 2 * p : p;
+    blocks = YKI_MAX((tiles + b.most - 1) / b.most, 1);
+    b.splits = ((int64_t)traits->compute_units * UNITS_EACH + blocks - 1) / blocks;
+    b.splits = YKI_MIN(b.splits, s->pairs);
+    b.step = 36 * (b.most * s->in_blocks * s->v + YKI_WINOGRAD_SKEW) +
+             36 * (b.most * 2 * s->v + YKI_WINOGRAD_SKEW);
+    return b;
+}
+
+static unsigned
+tunings(const yki_problem *problem, const yki_device_traits *traits)
+{
+    (void)problem;
+    return yki_conv_width(traits) == 16 ? TUNINGS : OTHER_STORES;
+}
+
+static void
+emit_pack(yki_recipe *recipe, const yki_conv *conv, const side *s, bool stream, uint32_t packed)
+{
+    yki_launch *launch = yki_recipe_launch(recipe, "winograd.cl", "yki_winograd_pack", "-DV=%u%s",
+                                           (unsigned)s->v, stream ? " -DSTREAM" : "");
+
+    yki_arg_slot(recipe, 1);
+    yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
+    yki_arg_slot(recipe, packed);
+    yki_arg_int(recipe, s->c);
+    yki_arg_int(recipe, s->o);
+    yki_arg_int(recipe, s->transposed);
+    yki_arg_int(recipe, conv->has_bias);
+    yki_launch_grid(launch, YKI_CONST(YKI_MIN(s->pairs * s->c, PACK_GROUPS)), YKI_CONST(1),
+                    YKI_CONST(1), 1, 1, 1);
+    if (launch) {
+        launch->phase = YKI_PHASE_PREPARE;
+        launch->bytes = YKI_CONST(4 * s->c * s->o * (9 + 36));
+        launch->flops = YKI_CONST(s->c * s->o * 117);
+    }
+}
+
+static yoke_status
+emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+     yki_recipe *recipe)
+{
+    yki_conv conv = yki_conv_of(problem);
+    side s = side_of(problem, &conv, traits);
+    shape b = shape_for(problem, traits, &conv, &s, tuning);
+    int64_t tiles = yki_winograd_tiles(s.oh, s.ow);
+    int64_t values[] = {b.most, b.splits, s.c,      s.h,      s.w,    s.o,
+                        s.oh,   s.ow,     s.pad[0], s.pad[1], b.step, conv.a.act};
+    yki_expr groups = yki_conv_times(&conv, tiles * s.pairs);
+    uint32_t packed, scratch;
+    yki_launch *launch;
+
+    yki_recipe_start(recipe, problem);
+    packed = yki_recipe_slot(
+        recipe, YKI_SLOT_PREPARED,
+        YKI_CONST(4 * s.pairs * (36 * (s.c * 2 * s.v + YKI_WINOGRAD_SKEW) + 2 * s.v)));
+    scratch =
+        yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * b.step * traits->compute_units));
+    emit_pack(recipe, &conv, &s, b.stream, packed);
+    launch = yki_recipe_launch(recipe, "winograd.cl", "yki_winograd", "-DV=%u", (unsigned)s.v);
+    yki_arg_slot(recipe, 0);
+    yki_arg_slot(recipe, packed);
+    yki_arg_slot(recipe, problem->input_count);
+    yki_arg_slot(recipe, scratch);
+    yki_arg_expr(recipe, conv.n);
+    for (size_t i = 0; i < YKI_COUNT(values); i++)
+        yki_arg_int(recipe, values[i]);
+    if (!launch)
+        return recipe->status;
+    groups.max = traits->compute_units; /* and none for no samples */
+    yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
+    launch->flops = yki_conv_times(&conv, tiles * (72 * s.c * s.o + 192 * s.c + 120 * s.o));
+    launch->bytes = yki_problem_bytes(problem);
+    return recipe->status;
+}
+
+static const yki_op *const forward_op = &yki_op_conv2d;
+static const yki_op *const grad_input_op = &yki_op_conv2d_grad_input;
+
+const yki_solver yki_solver_winograd = {
+    .name = "conv2d-winograd4",
+    .op = &forward_op,
+    .numerical_class = YKI_CLASS_WINOGRAD4,
+    .applies = applies,
+    .layouts = layouts,
+    .tunings = tunings,
+    .emit = emit,
+};
+
+const yki_solver yki_solver_winograd_grad_input = {
+    .name = "conv2d-grad-input-winograd4",
+    .op = &grad_input_op,
+    .numerical_class = YKI_CLASS_WINOGRAD4,
+    .applies = applies,
+    .layouts = layouts,
+    .tunings = tunings,
+    .emit = emit,
+};

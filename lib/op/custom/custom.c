@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * custom.c - operators of a user's own: OpenCL C for forward and backward, and a
+ * rule for the shape. <yoke.h> says which arguments the kernels get.
+ *
+ * The gradient by each input is a node of its own, per sample, from its own kernel;
+ * where the input is not batched (a parameter) the samples are summed by us, so a
+ * kernel never has to.
+ *
+ * The rule is asked once, when the node is made, and the source is copied into the
+ * node: nothing of the user's is kept.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "op/custom/custom.h"
+
+/* y and dy come after the inputs in the gradient's node. */
+enum { MAX_INPUTS = YKI_MAX_INPUTS - 2, MAX_NAME = 63 };
+
+static const yki_custom_attrs *
+attrs_of(const yki_attrs *attrs)
+{
+    return (const yki_custom_attrs *)attrs->bytes;
+}
+
+static void
+describe(const yki_attrs *attrs, char *text, size_t size)
+{
+    const yki_custom_attrs *a = attrs_of(attrs);
+
+    snprintf(text, size, "%s %016" PRIx64, a->name, a->hash);
+}
+
+static void
+describe_grad(const yki_attrs *attrs, char *text, size_t size)
+{
+    const yki_custom_attrs *a = attrs_of(attrs);
+
+    snprintf(text, size, "%s %016" PRIx64 " by %d", a->name, a->hash, a->input);
+}
+
+static yoke_status
+infer(yoke_node *node)
+{
+    const yki_custom_attrs *a = attrs_of(&node->attrs);
+    char text[128];
+
+    if (a->shape.rank < 0 || a->shape.rank >= YOKE_MAX_RANK)
+        return yki_fail(YOKE_ERROR_SHAPE, "its shape has rank %d, between 0 and %d are possible",
+                        a->shape.rank, YOKE_MAX_RANK - 1);
+    for (int32_t i = 0; i < a->shape.rank; i++)
+        if (a->shape.dim[i] < 1 || a->shape.dim[i] > INT32_MAX)
+            return yki_fail(YOKE_ERROR_SHAPE, "its shape is %s, sizes are at least 1",
+                            yki_shape_text(a->shape, text, sizeof text));
+    for (uint32_t i = 0; i < node->input_count; i++)
+        node->batched |= node->inputs[i]->batched;
+    node->type = YOKE_F32;
+    node->shape = a->shape;
+    return YOKE_OK;
+}
+
+/* A gradient by one input, for every sample: also where the input serves all. */
+static yoke_status
+infer_grad(yoke_node *node)
+{
+    node->type = YOKE_F32;
+    node->shape = node->inputs[attrs_of(&node->attrs)->input]->shape;
+    node->batched = node->inputs[node->input_count - 1]->batched;
+    return YOKE_OK;
+}
+
+/* Gives `node` its copy of the text. */
+static bool
+attach(yoke_node *node, const char *name, const char *source, const char *suffix)
+{
+    size_t length = strlen(source) + 1;
+    yki_custom_text *text = yki_alloc(1, sizeof *text + length, "a custom operator's source");
+
+    if (!text) {
+        yki_graph_fail(node->graph, node->name, YOKE_ERROR_OUT_OF_MEMORY);
+        return false;
+    }
+    snprintf(text->name, sizeof text->name, "%s", name);
+    snprintf(text->kernel, sizeof text->kernel, "%s_%s", name, suffix);
+    memcpy(text->source, source, length);
+    node->data = text;
+    return true;
+}
+
+static yoke_node *
+gradient_by(yoke_node *node, yoke_node *dy, uint32_t input)
+{
+    const yki_custom_text *text = node->data;
+    yki_custom_attrs attrs = *attrs_of(&node->attrs);
+    yoke_node *inputs[YKI_MAX_INPUTS], *dx;
+    char suffix[24];
+
+    memcpy(inputs, node->inputs, node->input_count * sizeof *inputs);
+    inputs[node->input_count] = node;
+    inputs[node->input_count + 1] = dy;
+    attrs.input = (int32_t)input;
+    dx = yki_node(node->graph, &yki_op_custom_grad, NULL, inputs, node->input_count + 2, &attrs,
+                  sizeof attrs);
+    snprintf(suffix, sizeof suffix, "backward%u", input);
+    if (!dx || !attach(dx, text->name, text->source, suffix))
+        return NULL;
+    if (dx->batched && !node->inputs[input]->batched)
+        dx = yki_node1(node->graph, &yki_op_batch_sum, dx);
+    return dx;
+}
+
+static yoke_status
+gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
+{
+    if (attrs_of(&node->attrs)->no_backward)
+        return YOKE_OK;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (wanted[i])
+            dx[i] = gradient_by(node, dy, i);
+    return yoke_graph_status(node->graph);
+}
+
+const yki_op yki_op_custom = {
+    .name = "custom",
+    .infer = infer,
+    .gradient = gradient,
+    .describe = describe,
+};
+
+const yki_op yki_op_custom_grad = {
+    .name = "custom_grad",
+    .infer = infer_grad,
+    .describe = describe_grad,
+};
+
+/* ---- the builder ---- */
+
+/* Names become those of kernels. */
+static bool
+is_identifier(const char *name)
+{
+    size_t length = name ? strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                        "0123456789_")
+                         : 0;
+
+    return length > 0 && length <= MAX_NAME && !name[length] && !(*name >= '0' && *name <= '9');
+}
+
+static yoke_status
+check(yoke_graph *graph, yoke_node *const *inputs, size_t count, const yoke_custom_options *o)
+{
+    if (!is_identifier(o->name))
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "a custom operator's name is an identifier of C of up to %d letters, not "
+                        "\"%.80s\"",
+                        MAX_NAME, o->name ? o->name : "");
+    if (!o->source)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "source is NULL");
+    if (!inputs || count < 1 || count > MAX_INPUTS)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%zu inputs, between 1 and %d are possible",
+                        inputs ? count : 0, MAX_INPUTS);
+    for (size_t i = 0; i < count; i++)
+        if (!inputs[i] || inputs[i]->graph != graph)
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "input %zu is %s", i,
+                            inputs[i] ? "a node of another graph" : "NULL");
+    return YOKE_OK;
+}
+
+static yoke_status
+find_shape(yoke_node *const *inputs, size_t count, const yoke_custom_options *o, yoke_shape *shape)
+{
+    yoke_shape in[MAX_INPUTS], out;
+    char text[128];
+
+    for (size_t i = 0; i < count; i++)
+        in[i] = inputs[i]->shape;
+    out = in[0];
+    if (o->shape && !o->shape(o->user, in, count, &out))
+        return yki_fail(YOKE_ERROR_SHAPE, "its rule for the shape refuses %s of %s",
+                        inputs[0]->name, yki_shape_text(in[0], text, sizeof text));
+    /* What the rule left beyond the rank is no part of the shape. */
+    for (int32_t i = YKI_MAX(out.rank, 0); i < YOKE_MAX_RANK; i++)
+        out.dim[i] = 0;
+    out.reserved = 0;
+    *shape = out;
+    return YOKE_OK;
+}
+
+static yoke_node *
+build(yoke_graph *graph, yoke_node *const *inputs, size_t count, const yoke_custom_options *o,
+      const char *name)
+{
+    yki_custom_attrs attrs = {.no_backward = o->no_backward};
+    yoke_status status = check(graph, inputs, count, o);
+    yoke_node *node;
+    yki_hash hash;
+
+    if (status == YOKE_OK)
+        status = find_shape(inputs, count, o, &attrs.shape);
+    if (status != YOKE_OK) {
+        yki_graph_fail(graph, name, status);
+        return NULL;
+    }
+    yki_hash_start(&hash);
+    yki_hash_string(&hash, o->source);
+    attrs.hash = hash.h[0] ^ hash.h[1];
+    snprintf(attrs.name, sizeof attrs.name, "%s", o->name);
+    node = yki_node(graph, &yki_op_custom, name, inputs, (uint32_t)count, &attrs, sizeof attrs);
+    return node && attach(node, o->name, o->source, "forward") ? node : NULL;
+}
+
+yoke_node *
+yoke_custom_sized(yoke_graph *graph, yoke_node *const *inputs, size_t count,
+                  const yoke_custom_options *options, size_t size)
+{
+    yoke_custom_options o = {0};
+    yoke_node *node;
+    char *name;
+
+    if (!graph || graph->status != YOKE_OK)
+        return NULL;
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    name = yki_layer_name(graph, NULL, o.name && *o.name ? o.name : "custom");
+    if (!name)
+        return NULL;
+    node = build(graph, inputs, count, &o, name);
+    yki_free(name);
+    return node;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dropout.c - elements set to zero with a probability, the others scaled so that
+ * the expectation stays; nothing in evaluation.
+ *
+ * Whether an element stays is a function of seed, layer, step, the sample's global
+ * index and the element's index in the sample, so any split of a batch draws the
+ * same mask, and the gradient draws it again instead of keeping it: it is the same
+ * operator on dy. The layer's part of the key comes from its name.
+ */
+#include <stdio.h>
+
+#include "op/ops.h"
+
+static const yki_dropout_attrs *
+attrs_of(const yki_attrs *attrs)
+{
+    return (const yki_dropout_attrs *)attrs->bytes;
+}
+
+/* The key is left out: wisdom is the same for all layers. */
+static void
+describe(const yki_attrs *attrs, char *text, size_t size)
+{
+    snprintf(text, size, "p %.9g", (double)attrs_of(attrs)->probability);
+}
+
+static yoke_status
+infer(yoke_node *node)
+{
+    const yoke_node *x = node->inputs[0];
+
+    if (x->type != YOKE_F32)
+        return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", x->name);
+    node->type = YOKE_F32;
+    node->shape = x->shape;
+    node->batched = x->batched;
+    return YOKE_OK;
+}
+
+static yoke_status
+gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
+{
+    if (wanted[0]) {
+        dx[0] = yki_node(node->graph, &yki_op_dropout, NULL, &dy, 1, node->attrs.bytes,
+                         sizeof(yki_dropout_attrs));
+        if (dx[0])
+            dx[0]->random_key = node->random_key;
+    }
+    return yoke_graph_status(node->graph);
+}
+
+static double
+flops(const yoke_node *node)
+{
+    return (double)yki_shape_count(node->shape);
+}
+
+static uint32_t
+evaluation(const yoke_node *node, const yki_op **op, yoke_node **inputs)
+{
+    *op = NULL;
+    inputs[0] = node->inputs[0];
+    return 1;
+}
+
+const yki_op yki_op_dropout = {
+    .name = "dropout",
+    .infer = infer,
+    .gradient = gradient,
+    .flops = flops,
+    .describe = describe,
+    .in_place = 1,
+    .evaluation = evaluation,
+    .cheap = true,
+};
+
+/* 64 bits of the layer's name, the same on every host. */
+static uint64_t
+key_of(const char *name)
+{
+    yki_hash hash;
+    char hex[33];
+    uint64_t key = 0;
+
+    yki_hash_start(&hash);
+    yki_hash_string(&hash, "dropout");
+    yki_hash_string(&hash, name);
+    yki_hash_hex(&hash, hex);
+    for (int i = 0; i < 16; i++)
+        key = key << 4 | (uint64_t)(hex[i] <= '9' ? hex[i] - '0' : hex[i] - 'a' + 10);
+    return key;
+}
+
+yoke_node *
+yoke_dropout(yoke_graph *graph, yoke_node *x, float probability)
+{
+    yki_dropout_attrs attrs = {.probability = probability};
+    yoke_node *node;
+    uint64_t key;
+    char *name = yki_layer_name(graph, NULL, "dropout");
+
+    if (!name)
+        return NULL;
+    if (!(probability >= 0 && probability < 1)) {
+        yki_fail(YOKE_ERROR_VALUE, "probability %g, at least 0 and less than 1 is possible",
+                 (double)probability);
+        yki_graph_fail(graph, name, YOKE_ERROR_VALUE);
+        yki_free(name);
+        return NULL;
+    }
+    key = key_of(name);
+    attrs.threshold = (uint32_t)((double)probability * 4294967296.0);
+    attrs.scale = 1 / (1 - probability);
+    attrs.key[0] = (uint32_t)key;
+    attrs.key[1] = (uint32_t)(key >> 32);
+    node = yki_node(graph, &yki_op_dropout, name, &x, 1, &attrs, sizeof attrs);
+    if (node)
+        node->random_key = key;
+    yki_free(name);
+    return node;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dropout_solver.c - one pass over memory: plain, or in blocks where those lie in
+ * the order of the elements. Random numbers depend on an element's place in its
+ * sample, so other layouts would draw another mask.
+ */
+#include "op/elementwise/flat.h"
+#include "op/ops.h"
+
+/* See dropout.cl: elements that share a run of counters. */
+enum { CHUNK = 64, CHUNKS_PER_GROUP = 16 };
+
+static bool
+applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    if (!yki_flat_applies(problem, traits))
+        return false;
+    return problem->out.layout.block == 1 ||
+           (problem->out.shape.rank > 0 &&
+            yki_shape_count(problem->out.shape) == problem->out.shape.dim[0]);
+}
+
+static yoke_status
+emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+     yki_recipe *recipe)
+{
+    const yki_dropout_attrs *attrs = (const yki_dropout_attrs *)problem->attrs.bytes;
+    int64_t count = yki_operand_count(&problem->out, 1), chunks = (count + CHUNK - 1) / CHUNK;
+    bool batched = problem->out.batched;
+    yki_flat flat = yki_flat_for(traits);
+    yki_expr groups = batched ? YKI_PER_SAMPLE(chunks) : YKI_CONST(chunks);
+    yki_launch *launch;
+
+    (void)tuning;
+    groups.divisor = CHUNKS_PER_GROUP;
+    groups.max = flat.groups;
+    yki_recipe_start(recipe, problem);
+    launch = yki_recipe_launch(recipe, "dropout.cl", "yki_dropout", "-DVEC=%u -DWG=%u", flat.vector,
+                               flat.group);
+    yki_arg_slot(recipe, 0);
+    yki_arg_slot(recipe, 1);
+    yki_arg_step(recipe);
+    yki_arg_expr(recipe, batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
+    yki_arg_int(recipe, count);
+    yki_arg_int(recipe, batched);
+    /* As the bits of an int. */
+    yki_arg_int(recipe, (int32_t)attrs->key[0]);
+    yki_arg_int(recipe, (int32_t)attrs->key[1]);
+    yki_arg_int(recipe, (int32_t)attrs->threshold);
+    yki_arg_float(recipe, attrs->scale);
+    yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, flat.group, 1, 1);
+    yki_flat_cost(launch, problem, 1);
+    return recipe->status;
+}
+
+static const yki_op *const dropout_op = &yki_op_dropout;
+
+const yki_solver yki_solver_dropout = {
+    .name = "dropout-flat",
+    .op = &dropout_op,
+    .applies = applies,
+    .layouts = yki_flat_layouts,
+    .emit = emit,
+};

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * binary_solver.c - binary operators: over flat memory when the operands are
+ * alike, and by strides over up to nine axes when one is broadcast.
+ */
+#include "op/elementwise/flat.h"
+#include "op/ops.h"
+
+enum { AXES = YOKE_MAX_RANK + 1 }; /* batch and shape */
+
+static const char *const alike[YKI_BINARY_KINDS] = {"yki_add", "yki_sub", "yki_mul"};
+static const char *const broadcast[YKI_BINARY_KINDS] = {
+    "yki_add_broadcast", "yki_sub_broadcast", "yki_mul_broadcast"};
+
+static yoke_status
+emit_flat(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+          yki_recipe *recipe)
+{
+    const yki_binary_attrs *attrs = (const yki_binary_attrs *)problem->attrs.bytes;
+    yki_flat flat = yki_flat_for(traits);
+    yki_launch *launch;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    launch = yki_recipe_launch(recipe, "flat.cl", alike[attrs->kind], "-DVEC=%u -DWG=%u",
+                               flat.vector, flat.group);
+    for (uint32_t i = 0; i <= 2; i++)
+        yki_arg_slot(recipe, i);
+    yki_arg_expr(recipe, yki_operand_elements(&problem->out));
+    yki_flat_grid(launch, &flat, problem);
+    yki_flat_cost(launch, problem, 1);
+    return recipe->status;
+}
+
+static bool
+plain_applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    (void)traits;
+    for (uint32_t i = 0; i < problem->input_count; i++)
+        if (problem->in[i].layout.block != 1)
+            return false;
+    return problem->out.layout.block == 1;
+}
+
+/* Strides of an operand along the result's axes, batch first; 0 where it is broadcast. */
+static void
+strides_of(const yki_operand *operand, const yki_operand *out, int64_t *strides)
+{
+    int64_t stride = 1;
+    int32_t extra = out->shape.rank - operand->shape.rank;
+
+    for (int i = 0; i < AXES; i++)
+        strides[i] = 0;
+    for (int32_t i = out->shape.rank - 1; i >= extra; i--) {
+        int64_t dim = operand->shape.dim[i - extra];
+
+        /* Axes stand at the end of the nine; the batch is the first. */
+        strides[AXES - out->shape.rank + i] = dim == 1 ? 0 : stride;
+        stride *= dim;
+    }
+    /* The batch is what is left when all other axes are divided out. */
+    if (operand->batched)
+        strides[0] = stride;
+}
+
+typedef struct walk {
+    int64_t size[AXES];      /* of the result's axes; that of the batch, the first, is not needed */
+    int64_t stride[2][AXES]; /* of the operands */
+} walk;
+
+/* Axes of size 1 left out, and neighbours joined that both operands walk as if they were one: the
+ * last axis, along which a work-item runs, becomes as long as can be. */
+static walk
+walk_of(const yki_problem *problem)
+{
+    const yoke_shape *shape = &problem->out.shape;
+    int64_t strides[2][AXES];
+    walk w = {.stride = {{0}}};
+    int at = AXES;
+
+    for (int k = 0; k < 2; k++) {
+        strides_of(&problem->in[k], &problem->out, strides[k]);
+        w.stride[k][0] = strides[k][0];
+    }
+    for (int i = 0; i < AXES; i++)
+        w.size[i] = 1;
+    for (int32_t axis = shape->rank - 1; axis >= 0; axis--) {
+        int i = AXES - shape->rank + axis;
+
+        if (shape->dim[axis] == 1)
+            continue;
+        if (at == AXES || strides[0][i] != w.stride[0][at] * w.size[at] ||
+            strides[1][i] != w.stride[1][at] * w.size[at]) {
+            at--;
+            w.stride[0][at] = strides[0][i];
+            w.stride[1][at] = strides[1][i];
+        }
+        w.size[at] *= shape->dim[axis];
+    }
+    return w;
+}
+
+static yoke_status
+emit_broadcast(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+               yki_recipe *recipe)
+{
+    const yki_binary_attrs *attrs = (const yki_binary_attrs *)problem->attrs.bytes;
+    yki_flat flat = yki_flat_for(traits);
+    walk w = walk_of(problem);
+    yki_launch *launch;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    launch = yki_recipe_launch(recipe, "flat.cl", broadcast[attrs->kind], "-DVEC=%u -DWG=%u",
+                               flat.vector, flat.group);
+    for (uint32_t i = 0; i <= 2; i++)
+        yki_arg_slot(recipe, i);
+    yki_arg_expr(recipe, yki_operand_elements(&problem->out));
+    for (int i = 1; i < AXES; i++)
+        yki_arg_int(recipe, w.size[i]);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < AXES; i++)
+            yki_arg_int(recipe, w.stride[k][i]);
+    yki_flat_grid(launch, &flat, problem);
+    yki_flat_cost(launch, problem, 1);
+    return recipe->status;
+}
+
+static yoke_status
+emit_ones(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+          yki_recipe *recipe)
+{
+    yki_flat flat = yki_flat_for(traits);
+    yki_launch *launch;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    launch = yki_recipe_launch(recipe, "flat.cl", "yki_ones", "-DVEC=%u -DWG=%u", flat.vector,
+                               flat.group);
+    yki_arg_slot(recipe, 1);
+    yki_arg_expr(recipe, yki_operand_elements(&problem->out));
+    yki_flat_grid(launch, &flat, problem);
+    yki_flat_cost(launch, problem, 0);
+    return recipe->status;
+}
+
+static const yki_op *const binary_op = &yki_op_binary;
+static const yki_op *const ones_op = &yki_op_ones;
+
+const yki_solver yki_solver_binary = {
+    .name = "binary-flat",
+    .op = &binary_op,
+    .applies = yki_flat_applies,
+    .layouts = yki_flat_layouts,
+    .emit = emit_flat,
+};
+
+const yki_solver yki_solver_binary_broadcast = {
+    .name = "binary-broadcast",
+    .op = &binary_op,
+    .applies = plain_applies,
+    .emit = emit_broadcast,
+};
+
+const yki_solver yki_solver_ones = {
+    .name = "ones-flat",
+    .op = &ones_op,
+    .applies = yki_flat_applies,
+    .layouts = yki_flat_layouts,
+    .emit = emit_ones,
+};

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * unary_solver.c - unary operators and their gradients over flat memory, one
+ * pass. Works in any layout, as long as all operands have the same one.
+ */
+#include "op/ops.h"
+#include "op/elementwise/flat.h"
+
+static const char *const forward[YKI_UNARY_KINDS] = {
+    "yki_relu", "yki_leaky_relu", "yki_sigmoid", "yki_tanh", "yki_gelu", "yki_silu", "yki_scale",
+};
+static const char *const backward[YKI_UNARY_KINDS] = {
+    "yki_relu_grad", "yki_leaky_relu_grad", "yki_sigmoid_grad", "yki_tanh_grad",
+    "yki_gelu_grad", "yki_silu_grad",       "yki_scale_grad",
+};
+
+static yoke_status
+emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+     yki_recipe *recipe)
+{
+    const yki_unary_attrs *attrs = (const yki_unary_attrs *)problem->attrs.bytes;
+    bool is_grad = problem->op == &yki_op_unary_grad;
+    yki_flat flat = yki_flat_for(traits);
+    yki_launch *launch;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    launch = yki_recipe_launch(recipe, "unary.cl", (is_grad ? backward : forward)[attrs->kind],
+                               "-DVEC=%u -DWG=%u", flat.vector, flat.group);
+    for (uint32_t i = 0; i <= problem->input_count; i++)
+        yki_arg_slot(recipe, i);
+    yki_arg_expr(recipe, yki_operand_elements(&problem->out));
+    yki_arg_float(recipe, attrs->a);
+    yki_arg_float(recipe, attrs->b);
+    yki_flat_grid(launch, &flat, problem);
+    yki_flat_cost(launch, problem, 1);
+    return recipe->status;
+}
+
+static const yki_op *const unary_op = &yki_op_unary;
+static const yki_op *const unary_grad_op = &yki_op_unary_grad;
+
+const yki_solver yki_solver_unary = {
+    .name = "unary-flat",
+    .op = &unary_op,
+    .applies = yki_flat_applies,
+    .layouts = yki_flat_layouts,
+    .emit = emit,
+};
+
+const yki_solver yki_solver_unary_grad = {
+    .name = "unary-grad-flat",
+    .op = &unary_grad_op,
+    .applies = yki_flat_applies,
+    .layouts = yki_flat_layouts,
+    .emit = emit,
+};

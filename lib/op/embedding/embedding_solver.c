@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * embedding_solver.c - rows gathered and, for the gradient, added up. Each group
+ * owns a range of the table's rows and walks all indices in order: no two groups
+ * write the same place, nothing is atomic, and the order of a sum is that of the
+ * batch.
+ */
+#include "op/elementwise/flat.h"
+#include "op/ops.h"
+
+enum { ELEMENTS_PER_GROUP = 4096 };
+
+static bool
+plain(const yki_problem *problem, const yki_device_traits *traits)
+{
+    (void)traits;
+    return problem->in[0].layout.block == 1 && problem->in[1].layout.block == 1 &&
+           problem->out.layout.block == 1;
+}
+
+static yki_launch *
+start(yki_recipe *recipe, const yki_problem *problem, const char *kernel, const yki_flat *flat)
+{
+    yki_launch *launch = yki_recipe_launch(
+        recipe, "embedding.cl", kernel, "-DINDEX=%s -DVEC=%u -DWG=%u",
+        problem->in[0].type == YOKE_U8 ? "uchar" : "int", flat->vector, flat->group);
+
+    for (uint32_t i = 0; i <= 2; i++)
+        yki_arg_slot(recipe, i);
+    yki_arg_expr(recipe, yki_operand_elements(&problem->in[0]));
+    return launch;
+}
+
+static yoke_status
+emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+     yki_recipe *recipe)
+{
+    yki_flat flat = yki_flat_for(traits);
+    yki_expr groups = yki_operand_elements(&problem->out);
+    yki_launch *launch;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    launch = start(recipe, problem, "yki_embedding", &flat);
+    yki_arg_int(recipe, problem->in[1].shape.dim[0]);
+    yki_arg_int(recipe, problem->in[1].shape.dim[1]);
+    if (launch) {
+        launch->bytes = groups;
+        launch->bytes.per_sample *= 8;
+        launch->bytes.constant *= 8;
+    }
+    groups.divisor = ELEMENTS_PER_GROUP;
+    groups.max = flat.groups;
+    yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, flat.group, 1, 1);
+    return recipe->status;
+}
+
+static yoke_status
+emit_grad(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+          yki_recipe *recipe)
+{
+    int64_t rows = problem->out.shape.dim[0], width = problem->out.shape.dim[1];
+    yki_flat flat = yki_flat_for(traits);
+    yki_launch *launch;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    launch = start(recipe, problem, "yki_embedding_grad", &flat);
+    yki_arg_int(recipe, rows);
+    yki_arg_int(recipe, width);
+    /* With no sample the table of sums is still zero: the grid does not depend on the batch. */
+    yki_launch_grid(launch, YKI_CONST(YKI_MIN(rows, (int64_t)flat.groups)), (yki_expr){0},
+                    (yki_expr){0}, flat.group, 1, 1);
+    if (launch) {
+        launch->flops = yki_operand_elements(&problem->in[1]);
+        launch->bytes = yki_operand_bytes(&problem->in[1]);
+        launch->bytes.constant += 4 * rows * width;
+    }
+    return recipe->status;
+}
+
+static const yki_op *const embedding_op = &yki_op_embedding;
+static const yki_op *const embedding_grad_op = &yki_op_embedding_grad;
+
+const yki_solver yki_solver_embedding = {
+    .name = "embedding-gather",
+    .op = &embedding_op,
+    .applies = plain,
+    .emit = emit,
+};
+
+const yki_solver yki_solver_embedding_grad = {
+    .name = "embedding-grad-owned",
+    .op = &embedding_grad_op,
+    .applies = plain,
+    .emit = emit_grad,
+};

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * loss.c - losses and metrics: for each sample a sum and what it counts.
+ *
+ * The division by the count comes once, after every reduction, so a loss knows
+ * nothing of the batch; an ignored label adds 0 and counts 0. What counts is
+ * PyTorch's: labels for cross-entropies, elements for the others.
+ *
+ * Labels are checked where they come in from the host (yoke_node.limit), so an
+ * error can name the sample; the kernels only make sure that nothing is read out
+ * of bounds: a label beyond the classes makes the loss NaN, which stops the step.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "op/ops.h"
+
+static const struct {
+    const char *name;
+    bool labels; /* integer targets; else targets like x */
+    bool metric;
+} kinds[YKI_LOSS_KINDS] = {
+    [YKI_LOSS_SOFTMAX_CE] = {"softmax_cross_entropy", true, false},
+    [YKI_LOSS_CE] = {"cross_entropy", true, false},
+    [YKI_LOSS_BCE] = {"binary_cross_entropy", false, false},
+    [YKI_LOSS_MSE] = {"mean_squared_error", false, false},
+    [YKI_LOSS_L1] = {"l1_loss", false, false},
+    [YKI_LOSS_HUBER] = {"huber_loss", false, false},
+    [YKI_METRIC_ACCURACY] = {"accuracy", true, true},
+    [YKI_METRIC_TOP_K] = {"top_k", true, true},
+    [YKI_METRIC_MAE] = {"mean_absolute_error", false, true},
+};
+
+static const yki_loss_attrs *
+attrs_of(const yki_attrs *attrs)
+{
+    return (const yki_loss_attrs *)attrs->bytes;
+}
+
+static void
+describe(const yki_attrs *attrs, char *text, size_t size)
+{
+    const yki_loss_attrs *a = attrs_of(attrs);
+
+    snprintf(text, size, "%s i%d:%d s%.9g d%.9g k%d", kinds[a->kind].name, a->has_ignore_index,
+             a->ignore_index, (double)a->label_smoothing, (double)a->delta, a->k);
+}
+
+/* x (C) with a scalar label, or x (C, rest...) with labels (rest...). */
+static yoke_status
+check_labels(const yoke_node *x, const yoke_node *target)
+{
+    yoke_shape rest = {0};
+    char left[128], right[128];
+
+    if (target->type == YOKE_F32)
+        return yki_fail(YOKE_ERROR_TYPE, "the target %s is float32, labels are integers",
+                        target->name);
+    if (x->shape.rank < 1)
+        return yki_fail(YOKE_ERROR_SHAPE, "%s is a scalar, an axis of classes is needed", x->name);
+    rest.rank = x->shape.rank - 1;
+    memcpy(rest.dim, x->shape.dim + 1, (size_t)rest.rank * sizeof rest.dim[0]);
+    if (!yki_shape_equal(rest, target->shape))
+        return yki_fail(YOKE_ERROR_SHAPE, "%s of %s wants labels of %s, %s has %s", x->name,
+                        yki_shape_text(x->shape, left, sizeof left),
+                        yki_shape_text(rest, right, sizeof right), target->name,
+                        yki_shape_text(target->shape, left, sizeof left));
+    return YOKE_OK;
+}
+
+static yoke_status
+check_operands(const yoke_node *node)
+{
+    const yki_loss_attrs *a = attrs_of(&node->attrs);
+    const yoke_node *x = node->inputs[0], *target = node->inputs[1];
+    char left[128], right[128];
+
+    if (x->type != YOKE_F32)
+        return yki_fail(YOKE_ERROR_TYPE, "%s is not float32", x->name);
+    if (!x->batched || !target->batched)
+        return yki_fail(YOKE_ERROR_SHAPE, "%s does not depend on the sample",
+                        x->batched ? target->name : x->name);
+    if (kinds[a->kind].labels)
+        return check_labels(x, target);
+    if (target->type != YOKE_F32)
+        return yki_fail(YOKE_ERROR_TYPE, "the target %s is not float32", target->name);
+    if (!yki_shape_equal(x->shape, target->shape))
+        return yki_fail(YOKE_ERROR_SHAPE, "%s of %s and the target %s of %s differ", x->name,
+                        yki_shape_text(x->shape, left, sizeof left), target->name,
+                        yki_shape_text(target->shape, right, sizeof right));
+    return YOKE_OK;
+}
+
+static yoke_status
+infer(yoke_node *node)
+{
+    YKI_TRY(check_operands(node));
+    node->type = YOKE_F32;
+    node->shape = yoke_shape(1, 2);
+    node->batched = true;
+    return YOKE_OK;
+}
+
+static yoke_status
+infer_grad(yoke_node *node)
+{
+    YKI_TRY(check_operands(node));
+    node->type = YOKE_F32;
+    node->shape = node->inputs[0]->shape;
+    node->batched = true;
+    return YOKE_OK;
+}
+
+static yoke_status
+gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
+{
+    (void)dy; /* a loss is where differentiation starts */
+    if (wanted[1])
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "the target %s depends on a parameter that is trained",
+                        node->inputs[1]->name);
+    if (wanted[0])
+        dx[0] = yki_node(node->graph, &yki_op_loss_grad, NULL, node->inputs, 2, node->attrs.bytes,
+                         sizeof(yki_loss_attrs));
+    return yoke_graph_status(node->graph);
+}
+
+static double
+flops(const yoke_node *node)
+{
+    return 6.0 * (double)yki_shape_count(node->inputs[0]->shape);
+}
+
+static bool
+is_metric(const yki_attrs *attrs)
+{
+    return kinds[attrs_of(attrs)->kind].metric;
+}
+
+const yki_op yki_op_loss = {
+    .name = "loss",
+    .infer = infer,
+    .gradient = gradient,
+    .flops = flops,
+    .describe = describe,
+    .is_loss = true,
+    .is_metric = is_metric,
+};
+
+const yki_op yki_op_loss_grad = {
+    .name = "loss_grad",
+    .infer = infer_grad,
+    .flops = flops,
+    .describe = describe,
+};
+
+static yoke_node *
+make(yoke_graph *graph, yki_loss_kind kind, yoke_node *x, yoke_node *target,
+     const yki_loss_attrs *attrs)
+{
+    yoke_node *inputs[2] = {x, target}, *node;
+    char *name;
+
+    name = yki_layer_name(graph, NULL, kinds[kind].name);
+    node = yki_node(graph, &yki_op_loss, name, inputs, 2, attrs, sizeof *attrs);
+    yki_free(name);
+    /* To a metric a label beyond the classes is a miss, whatever it is. */
+    if (node && kinds[kind].labels && !kinds[kind].metric)
+        yki_limit_values(target, x->shape.dim[0],
+                         attrs->has_ignore_index ? &attrs->ignore_index : NULL);
+    return node;
+}
+
+static yoke_node *
+with_options(yoke_graph *graph, yki_loss_kind kind, yoke_node *x, yoke_node *target,
+             const yoke_loss_options *options, size_t size)
+{
+    yoke_loss_options o = {0};
+    yki_loss_attrs attrs = {.kind = (int32_t)kind};
+
+    if (!graph || graph->status != YOKE_OK)
+        return NULL;
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    if (!(o.label_smoothing >= 0 && o.label_smoothing < 1) || !(o.delta >= 0)) {
+        yki_fail(YOKE_ERROR_VALUE, "label_smoothing %g is in [0, 1) and delta %g is not negative",
+                 (double)o.label_smoothing, (double)o.delta);
+        yki_graph_fail(graph, kinds[kind].name, YOKE_ERROR_VALUE);
+        return NULL;
+    }
+    attrs.has_ignore_index = o.has_ignore_index;
+    attrs.ignore_index = o.has_ignore_index ? o.ignore_index : 0;
+    attrs.label_smoothing = o.label_smoothing;
+    attrs.delta = o.delta > 0 ? o.delta : 1;
+    return make(graph, kind, x, target, &attrs);
+}
+
+yoke_node *
+yoke_softmax_cross_entropy_sized(yoke_graph *graph, yoke_node *x, yoke_node *target,
+                                 const yoke_loss_options *options, size_t size)
+{
+    return with_options(graph, YKI_LOSS_SOFTMAX_CE, x, target, options, size);
+}
+
+yoke_node *
+yoke_cross_entropy_sized(yoke_graph *graph, yoke_node *x, yoke_node *target,
+                         const yoke_loss_options *options, size_t size)
+{
+    return with_options(graph, YKI_LOSS_CE, x, target, options, size);
+}
+
+yoke_node *
+yoke_binary_cross_entropy_sized(yoke_graph *graph, yoke_node *x, yoke_node *target,
+                                const yoke_loss_options *options, size_t size)
+{
+    return with_options(graph, YKI_LOSS_BCE, x, target, options, size);
+}
+
+yoke_node *
+yoke_mean_squared_error_sized(yoke_graph *graph, yoke_node *x, yoke_node *target,
+                              const yoke_loss_options *options, size_t size)
+{
+    return with_options(graph, YKI_LOSS_MSE, x, target, options, size);
+}
+
+yoke_node *
+yoke_l1_loss_sized(yoke_graph *graph, yoke_node *x, yoke_node *target,
+                   const yoke_loss_options *options, size_t size)
+{
+    return with_options(graph, YKI_LOSS_L1, x, target, options, size);
+}
+
+yoke_node *
+yoke_huber_loss_sized(yoke_graph *graph, yoke_node *x, yoke_node *target,
+                      const yoke_loss_options *options, size_t size)
+{
+    return with_options(graph, YKI_LOSS_HUBER, x, target, options, size);
+}
+
+yoke_node *
+yoke_accuracy(yoke_graph *graph, yoke_node *x, yoke_node *target)
+{
+    yki_loss_attrs attrs = {.kind = YKI_METRIC_ACCURACY, .k = 1};
+
+    return make(graph, YKI_METRIC_ACCURACY, x, target, &attrs);
+}
+
+yoke_node *
+yoke_top_k(yoke_graph *graph, yoke_node *x, yoke_node *target, int32_t k)
+{
+    yki_loss_attrs attrs = {.kind = YKI_METRIC_TOP_K, .k = k};
+
+    if (graph && graph->status == YOKE_OK && k < 1) {
+        yki_fail(YOKE_ERROR_VALUE, "top %d: at least 1", k);
+        yki_graph_fail(graph, "top_k", YOKE_ERROR_VALUE);
+    }
+    return make(graph, YKI_METRIC_TOP_K, x, target, &attrs);
+}
+
+yoke_node *
+yoke_mean_absolute_error(yoke_graph *graph, yoke_node *x, yoke_node *target)
+{
+    yki_loss_attrs attrs = {.kind = YKI_METRIC_MAE};
+
+    return make(graph, YKI_METRIC_MAE, x, target, &attrs);
+}

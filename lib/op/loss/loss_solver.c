@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * loss_solver.c - losses, metrics and their gradients in plain layout: a work-item
+ * takes whole samples. Losses are a sliver of a step; their latency matters, not
+ * their rate.
+ */
+#include "op/elementwise/flat.h"
+#include "op/ops.h"
+
+static const char *const kernels[YKI_LOSS_KINDS] = {
+    "yki_softmax_ce", "yki_ce",    "yki_bce",   "yki_mse", "yki_l1",
+    "yki_huber",      "yki_top_k", "yki_top_k", "yki_l1",
+};
+static const char *const gradients[YKI_LOSS_KINDS] = {
+    "yki_softmax_ce_grad", "yki_ce_grad", "yki_bce_grad", "yki_mse_grad", "yki_l1_grad",
+    "yki_huber_grad",
+};
+
+static bool
+applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    const yki_loss_attrs *attrs = (const yki_loss_attrs *)problem->attrs.bytes;
+
+    (void)traits;
+    if (problem->op == &yki_op_loss_grad && !gradients[attrs->kind])
+        return false;
+    return problem->in[0].layout.block == 1 && problem->in[1].layout.block == 1 &&
+           problem->out.layout.block == 1;
+}
+
+static yoke_status
+emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+     yki_recipe *recipe)
+{
+    const yki_loss_attrs *attrs = (const yki_loss_attrs *)problem->attrs.bytes;
+    bool is_grad = problem->op == &yki_op_loss_grad;
+    int64_t count = yki_shape_count(problem->in[0].shape);
+    int64_t classes = problem->in[0].shape.rank ? problem->in[0].shape.dim[0] : 1;
+    uint32_t group = traits->type == YOKE_DEVICE_CPU ? 1 : YKI_MIN(traits->max_group, 64u);
+    /* At least some thousand elements a group: small batches are one group. */
+    int64_t samples_per_group = YKI_MAX(1, 2048 / YKI_MAX(count, 1)) * group;
+    yki_expr groups = {1, 0, samples_per_group, traits->compute_units * 4};
+    yki_launch *launch;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    launch = yki_recipe_launch(recipe, "loss.cl", (is_grad ? gradients : kernels)[attrs->kind],
+                               "-DWG=%u -DLABEL=%s", group,
+                               problem->in[1].type == YOKE_U8 ? "uchar" : "int");
+    for (uint32_t i = 0; i <= 2; i++)
+        yki_arg_slot(recipe, i);
+    yki_arg_expr(recipe, YKI_PER_SAMPLE(1));
+    yki_arg_int(recipe, classes);
+    yki_arg_int(recipe, count / classes);
+    yki_arg_int(recipe, attrs->has_ignore_index);
+    yki_arg_int(recipe, attrs->ignore_index);
+    yki_arg_float(recipe, attrs->label_smoothing);
+    yki_arg_float(recipe, attrs->delta);
+    yki_arg_int(recipe, attrs->k);
+    yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, group, 1, 1);
+    if (launch) {
+        launch->flops = YKI_PER_SAMPLE(6 * count);
+        launch->bytes = YKI_PER_SAMPLE(is_grad ? 12 * count : 8 * count);
+    }
+    return recipe->status;
+}
+
+static const yki_op *const loss_op = &yki_op_loss;
+static const yki_op *const loss_grad_op = &yki_op_loss_grad;
+
+const yki_solver yki_solver_loss = {
+    .name = "loss-plain",
+    .op = &loss_op,
+    .applies = applies,
+    .emit = emit,
+};
+
+const yki_solver yki_solver_loss_grad = {
+    .name = "loss-grad-plain",
+    .op = &loss_grad_op,
+    .applies = applies,
+    .emit = emit,
+};

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * dense.c - the fully connected layer: a matrix product with the layer's weight,
+ * and its bias, over the last axis. PyTorch's axis order and starting values.
+ */
+#include <string.h>
+
+#include "op/matmul/matmul.h"
+
+static yoke_status
+check(const yoke_node *x, const yoke_dense_options *options)
+{
+    char text[128];
+
+    if (!x)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the input is NULL");
+    if (options->units <= 0 || options->units > INT32_MAX)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "units is %lld, at least 1 is needed",
+                        (long long)options->units);
+    if (x->shape.rank < 1)
+        return yki_fail(YOKE_ERROR_SHAPE, "the input %s is %s: a dense layer needs an axis",
+                        x->name, yki_shape_text(x->shape, text, sizeof text));
+    return YOKE_OK;
+}
+
+yoke_node *
+yoke_dense_sized(yoke_graph *graph, yoke_node *x, const yoke_dense_options *options, size_t size)
+{
+    yoke_dense_options o = {0};
+    yki_matmul_attrs attrs = {.transpose_b = 1};
+    yoke_node *inputs[3] = {x}, *node;
+    char *name;
+    int64_t in;
+    yoke_status status;
+
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    name = yki_layer_name(graph, o.name, "dense");
+    if (!name)
+        return NULL;
+    status = check(x, &o);
+    if (status != YOKE_OK) {
+        yki_graph_fail(graph, name, status);
+        yki_free(name);
+        return NULL;
+    }
+    in = x->shape.dim[x->shape.rank - 1];
+    inputs[1] = yki_parameter(graph, name, "weight", yoke_shape(2, o.units, in), o.weight_init, in,
+                              o.units);
+    if (!o.no_bias) {
+        attrs.bias = 1;
+        inputs[2] =
+            yki_parameter(graph, name, "bias", yoke_shape(1, o.units), o.bias_init, in, o.units);
+    }
+    node = yki_node(graph, &yki_op_matmul, name, inputs, o.no_bias ? 2 : 3, &attrs, sizeof attrs);
+    yki_free(name);
+    return node;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sum_rows.c - the sum over samples and all axes but the last: the gradient of a
+ * bias that was added to every row.
+ *
+ * Not a general reduction, and not differentiable: only gradients are made of it.
+ */
+#include "op/matmul/matmul.h"
+
+static yoke_status
+infer(yoke_node *node)
+{
+    const yoke_node *x = node->inputs[0];
+
+    if (x->type != YOKE_F32 || x->shape.rank < 1)
+        return yki_fail(YOKE_ERROR_SHAPE, "the rows of %s cannot be added", x->name);
+    node->type = YOKE_F32;
+    node->shape = yoke_shape(1, x->shape.dim[x->shape.rank - 1]);
+    node->batched = false;
+    return YOKE_OK;
+}
+
+static double
+flops(const yoke_node *node)
+{
+    return (double)yki_shape_count(node->inputs[0]->shape);
+}
+
+const yki_op yki_op_sum_rows = {
+    .name = "sum_rows",
+    .infer = infer,
+    .flops = flops,
+};

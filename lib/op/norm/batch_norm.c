@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * batch_norm.c - batch normalisation as a chain of operators, and the layer made
+ * of them. See ops.h for what each computes, and how the statistics of several
+ * devices are merged: that is why they are nodes of their own.
+ *
+ * Evaluation needs no second operator for the normalisation: the statistics are
+ * replaced by those kept while training.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "op/ops.h"
+
+static const yki_bn_attrs *
+attrs_of(const yki_attrs *attrs)
+{
+    return (const yki_bn_attrs *)attrs->bytes;
+}
+
+static void
+describe(const yki_attrs *attrs, char *text, size_t size)
+{
+    const yki_bn_attrs *a = attrs_of(attrs);
+
+    snprintf(text, size, "e%.9g%s%s%s%s", (double)a->epsilon, a->affine ? " affine" : "",
+             a->residual ? " residual" : "", a->act == YKI_BN_RELU ? " relu" : "",
+             a->local ? " local" : "");
+}
+
+static yoke_status
+check_operand(const yoke_node *node, const char *what, yoke_shape shape)
+{
+    char a[128], b[128];
+
+    if (node->type != YOKE_F32)
+        return yki_fail(YOKE_ERROR_TYPE, "%s %s is not float32", what, node->name);
+    if (!yki_shape_equal(node->shape, shape))
+        return yki_fail(YOKE_ERROR_SHAPE, "%s %s has shape %s, %s is needed", what, node->name,
+                        yki_shape_text(node->shape, a, sizeof a),
+                        yki_shape_text(shape, b, sizeof b));
+    return YOKE_OK;
+}
+
+static yoke_status
+check_input(const yoke_node *x)
+{
+    if (x->type != YOKE_F32)
+        return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", x->name);
+    if (x->shape.rank < 1)
+        return yki_fail(YOKE_ERROR_SHAPE, "the input %s is a scalar, (channels, ...) is needed",
+                        x->name);
+    return YOKE_OK;
+}
+
+static double
+flops(const yoke_node *node)
+{
+    return 4 * (double)yki_shape_count(node->inputs[0]->shape);
+}
+
+/* ---- statistics ---- */
+
+static yoke_status
+infer_stats(yoke_node *node)
+{
+    YKI_TRY(check_input(node->inputs[0]));
+    node->type = YOKE_F32;
+    node->shape = yoke_shape(2, 3, node->inputs[0]->shape.dim[0]);
+    node->batched = false;
+    return YOKE_OK;
+}
+
+/* The states are found by the nodes that renew them from these statistics. */
+static uint32_t
+stats_evaluation(const yoke_node *node, const yki_op **op, yoke_node **inputs)
+{
+    const yoke_graph *graph = node->graph;
+    uint32_t found = 0;
+
+    for (size_t i = node->id + 1; i < graph->node_count && found < 2; i++) {
+        const yoke_node *running = graph->nodes[i];
+
+        if (running->op == &yki_op_bn_running && running->inputs[1] == node)
+            inputs[found++] = running->inputs[0];
+    }
+    if (found == 2) {
+        *op = &yki_op_bn_known;
+        return 2;
+    }
+    inputs[0] = node->inputs[0];
+    return 1;
+}
+
+static yki_merge
+merge_stats(const yki_attrs *attrs)
+{
+    return attrs_of(attrs)->local ? YKI_MERGE_NONE : YKI_MERGE_MOMENTS;
+}
+
+static yki_merge
+merge_sums(const yki_attrs *attrs)
+{
+    return attrs_of(attrs)->local ? YKI_MERGE_NONE : YKI_MERGE_SUM;
+}
+
+const yki_op yki_op_bn_stats = {
+    .name = "bn_stats",
+    .infer = infer_stats,
+    .flops = flops,
+    .describe = describe,
+    .merge = merge_stats,
+    .evaluation = stats_evaluation,
+};
+
+static yoke_status
+infer_known(yoke_node *node)
+{
+    YKI_TRY(check_input(node->inputs[0]));
+    YKI_TRY(check_operand(node->inputs[1], "the variance", node->inputs[0]->shape));
+    node->type = YOKE_F32;
+    node->shape = yoke_shape(2, 3, node->inputs[0]->shape.dim[0]);
+    node->batched = false;
+    return YOKE_OK;
+}
+
+const yki_op yki_op_bn_known = {
+    .name = "bn_known",
+    .infer = infer_known,
+    .describe = describe,
+};
+
+static yoke_status
+infer_running(yoke_node *node)
+{
+    const yoke_node *old = node->inputs[0];
+
+    YKI_TRY(check_input(old));
+    YKI_TRY(check_operand(node->inputs[1], "the statistics", yoke_shape(2, 3, old->shape.dim[0])));
+    node->type = YOKE_F32;
+    node->shape = old->shape;
+    node->batched = false;
+    return YOKE_OK;
+}
+
+static void
+describe_running(const yki_attrs *attrs, char *text, size_t size)
+{
+    snprintf(text, size, "%s m%.9g", attrs_of(attrs)->variance ? "variance" : "mean",
+             (double)attrs_of(attrs)->momentum);
+}
+
+const yki_op yki_op_bn_running = {
+    .name = "bn_running",
+    .infer = infer_running,
+    .describe = describe_running,
+};
+
+/* ---- normalisation ---- */
+
+static yoke_status
+infer_apply(yoke_node *node)
+{
+    const yki_bn_attrs *a = attrs_of(&node->attrs);
+    const yoke_node *x = node->inputs[0];
+    uint32_t expected = 2 + 2 * (a->affine != 0) + (a->residual != 0);
+
+    YKI_TRY(check_input(x));
+    if (node->input_count != expected)
+        return yki_fail(YOKE_ERROR_INTERNAL, "%u operands, not %u", node->input_count, expected);
+    YKI_TRY(check_operand(node->inputs[1], "the statistics", yoke_shape(2, 3, x->shape.dim[0])));
+    for (uint32_t i = 2; a->affine && i < 4; i++)
+        YKI_TRY(check_operand(node->inputs[i], "the parameter", yoke_shape(1, x->shape.dim[0])));
+    if (a->residual)
+        YKI_TRY(check_operand(node->inputs[expected - 1], "the residual", x->shape));
+    node->type = YOKE_F32;
+    node->shape = x->shape;
+    node->batched = x->batched;
+    return YOKE_OK;
+}
+
+/* dy behind the activation becomes dy before it, which is the residual's gradient too. */
+static yoke_node *
+before_activation(yoke_node *node, yoke_node *dy)
+{
+    yki_unary_attrs relu = {.kind = YKI_UNARY_RELU};
+    yoke_node *inputs[2] = {node, dy};
+
+    if (attrs_of(&node->attrs)->act != YKI_BN_RELU)
+        return dy;
+    return yki_node(node->graph, &yki_op_unary_grad, NULL, inputs, 2, &relu, sizeof relu);
+}
+
+/* All ways from x to the result, through the statistics as well, are in bn_grad; so there is no
+ * gradient by the statistics. */
+static yoke_status
+apply_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
+{
+    yki_bn_attrs a = *attrs_of(&node->attrs);
+    yoke_graph *graph = node->graph;
+    yoke_node *x = node->inputs[0], *stats = node->inputs[1], *sums;
+    bool affine = a.affine != 0;
+
+    dy = before_activation(node, dy);
+    if (a.residual && wanted[node->input_count - 1])
+        dx[node->input_count - 1] = dy;
+    a.act = a.residual = 0;
+    if (dy && (wanted[0] || (affine && (wanted[2] || wanted[3])))) {
+        yoke_node *seen[3] = {x, dy, stats};
+
+        sums = yki_node(graph, &yki_op_bn_grad_stats, NULL, seen, 3, &a, sizeof a);
+        if (sums && wanted[0]) {
+            yoke_node *inputs[5] = {x, dy, stats, sums, affine ? node->inputs[2] : NULL};
+
+            dx[0] = yki_node(graph, &yki_op_bn_grad, NULL, inputs, affine ? 5 : 4, &a, sizeof a);
+        }
+        for (int32_t i = 0; sums && affine && i < 2; i++)
+            if (wanted[2 + i]) /* gamma's is the second row */
+                dx[2 + i] = yki_row(graph, sums, 1 - i);
+    }
+    return yoke_graph_status(graph);
+}
+
+const yki_op yki_op_bn_apply = {
+    .name = "bn_apply",
+    .infer = infer_apply,
+    .gradient = apply_gradient,
+    .flops = flops,
+    .describe = describe,
+    .in_place = 1,
+    .cheap = true,
+};
+
+/* ---- gradients ---- */
+
+static yoke_status
+infer_grad_stats(yoke_node *node)
+{
+    const yoke_node *x = node->inputs[0];
+
+    YKI_TRY(check_input(x));
+    YKI_TRY(check_operand(node->inputs[1], "the gradient", x->shape));
+    YKI_TRY(check_operand(node->inputs[2], "the statistics", yoke_shape(2, 3, x->shape.dim[0])));
+    node->type = YOKE_F32;
+    node->shape = yoke_shape(2, 2, x->shape.dim[0]);
+    node->batched = false;
+    return YOKE_OK;
+}
+
+static yoke_status
+infer_grad(yoke_node *node)
+{
+    const yoke_node *x = node->inputs[0];
+
+    YKI_TRY(check_input(x));
+    YKI_TRY(check_operand(node->inputs[1], "the gradient", x->shape));
+    YKI_TRY(check_operand(node->inputs[2], "the statistics", yoke_shape(2, 3, x->shape.dim[0])));
+    YKI_TRY(check_operand(node->inputs[3], "the sums", yoke_shape(2, 2, x->shape.dim[0])));
+    if (attrs_of(&node->attrs)->affine)
+        YKI_TRY(check_operand(node->inputs[4], "the parameter", yoke_shape(1, x->shape.dim[0])));
+    node->type = YOKE_F32;
+    node->shape = x->shape;
+    node->batched = x->batched;
+    return YOKE_OK;
+}
+
+const yki_op yki_op_bn_grad_stats = {
+    .name = "bn_grad_stats",
+    .infer = infer_grad_stats,
+    .flops = flops,
+    .describe = describe,
+    .merge = merge_sums,
+};
+
+const yki_op yki_op_bn_grad = {
+    .name = "bn_grad",
+    .infer = infer_grad,
+    .flops = flops,
+    .describe = describe,
+    .in_place = 3,
+};
+
+/* ---- a row ---- */
+
+static yoke_status
+infer_row(yoke_node *node)
+{
+    const yki_row_attrs *a = (const yki_row_attrs *)node->attrs.bytes;
+    const yoke_node *x = node->inputs[0];
+
+    YKI_TRY(check_input(x));
+    if (x->batched || a->row < 0 || a->row >= x->shape.dim[0])
+        return yki_fail(YOKE_ERROR_INTERNAL, "row %d of %s", a->row, x->name);
+    node->type = YOKE_F32;
+    node->shape.rank = x->shape.rank - 1;
+    for (int32_t i = 0; i < node->shape.rank; i++)
+        node->shape.dim[i] = x->shape.dim[i + 1];
+    node->batched = false;
+    return YOKE_OK;
+}
+
+static void
+describe_row(const yki_attrs *attrs, char *text, size_t size)
+{
+    snprintf(text, size, "%d", ((const yki_row_attrs *)attrs->bytes)->row);
+}
+
+const yki_op yki_op_row = {
+    .name = "row",
+    .infer = infer_row,
+    .describe = describe_row,
+    .reads_unmerged = true,
+};
+
+yoke_node *
+yki_row(yoke_graph *graph, yoke_node *x, int32_t row)
+{
+    yki_row_attrs a = {row};
+
+    return yki_node(graph, &yki_op_row, NULL, &x, 1, &a, sizeof a);
+}
+
+/* ---- the layer ---- */
+
+static bool
+check_options(yoke_graph *graph, const char *layer, const yoke_node *x,
+              const yoke_batch_norm_options *o)
+{
+    yoke_status status = YOKE_OK;
+
+    if (!x || x->graph != graph)
+        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the input is %s",
+                          x ? "a node of another graph" : "NULL");
+    else if (!(o->epsilon >= 0 && isfinite(o->epsilon)))
+        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "epsilon is %g, at least 0 is needed",
+                          (double)o->epsilon);
+    else if (!(o->momentum >= 0 && o->momentum <= 1))
+        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                          "momentum is %g, between 0 and 1 are possible", (double)o->momentum);
+    else
+        status = check_input(x);
+    if (status != YOKE_OK)
+        yki_graph_fail(graph, layer, status);
+    return status == YOKE_OK;
+}
+
+static yoke_node *
+layer_nodes(yoke_graph *graph, const char *layer, yoke_node *x, yki_bn_attrs a)
+{
+    const yoke_initializer one = {YOKE_INIT_CONSTANT, 1, 0, 0}, zero = {YOKE_INIT_ZEROS, 0, 0, 0};
+    yoke_shape shape = yoke_shape(1, x->shape.dim[0]);
+    yoke_node *inputs[4] = {x}, *states[2], *y;
+
+    if (a.affine) {
+        inputs[2] = yki_parameter(graph, layer, "weight", shape, one, shape.dim[0], shape.dim[0]);
+        inputs[3] = yki_parameter(graph, layer, "bias", shape, zero, shape.dim[0], shape.dim[0]);
+    }
+    states[0] = yki_state(graph, layer, "running_mean", shape, 0);
+    states[1] = yki_state(graph, layer, "running_var", shape, 1);
+    inputs[1] = yki_node(graph, &yki_op_bn_stats, NULL, &x, 1, &a, sizeof a);
+    y = yki_node(graph, &yki_op_bn_apply, layer, inputs, a.affine ? 4 : 2, &a, sizeof a);
+    for (int32_t i = 0; y && i < 2; i++) {
+        yki_bn_attrs running = {.momentum = a.momentum, .variance = i};
+        yoke_node *renewed[2] = {states[i], inputs[1]};
+
+        states[i]->next =
+            yki_node(graph, &yki_op_bn_running, NULL, renewed, 2, &running, sizeof running);
+        if (!states[i]->next)
+            return NULL;
+    }
+    return y;
+}
+
+yoke_node *
+yoke_batch_norm_sized(yoke_graph *graph, yoke_node *x, const yoke_batch_norm_options *options,
+                      size_t size)
+{
+    yoke_batch_norm_options o = {0};
+    yki_bn_attrs a = {0};
+    yoke_node *node = NULL;
+    char *layer;
+
+    if (!graph || graph->status != YOKE_OK)
+        return NULL;
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    layer = yki_layer_name(graph, o.name, "bn");
+    if (!layer) {
+        yki_graph_fail(graph, "batch_norm", YOKE_ERROR_OUT_OF_MEMORY);
+        return NULL;
+    }
+    if (check_options(graph, layer, x, &o)) {
+        a.epsilon = o.epsilon > 0 ? o.epsilon : 1e-5f;
+        a.momentum = o.momentum > 0 ? o.momentum : 0.1f;
+        a.local = o.local;
+        a.affine = !o.no_affine;
+        node = layer_nodes(graph, layer, x, a);
+    }
+    yki_free(layer);
+    return node;
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * batch_norm_solver.c - batch normalisation: statistics over (piece of the
+ * channels, split of the samples) with the parts merged in their order, and one
+ * pass to use them. See norm.cl for the three forms of each kernel.
+ */
+#include "op/conv/conv.h"
+#include "op/ops.h"
+
+enum {
+    MAX_GROUPS = 16384,
+    ELEMENTS_PER_GROUP = 4096,
+    ELEMENTS_PER_SPLIT = 16384,
+    TILE_BYTES = 16384, /* half of a first-level cache, of each operand */
+    TILE_PER_ITEM = 16,
+    ROWS_BYTES = 131072, /* of a tile of whole rows: a second-level cache holds it */
+    MOST_ROWS = 16       /* channels of a piece; the kernel's limit */
+};
+
+/* Bits of the kernels' flags. */
+enum { AFFINE = 1, RESIDUAL = 2, RELU = 4 };
+
+typedef struct form {
+    const char *kernels[4]; /* stats, apply, grad_stats, grad */
+    uint32_t vector, items;
+    int64_t pieces;                /* of the channels */
+    int64_t channels, area, width; /* width: channels of a piece */
+    bool cpu, in_rows;             /* in_rows: the kernels of statistics are told the width */
+} form;
+
+static const char *const blocked[] = {"yki_bn_stats_blocked", "yki_bn_apply_blocked",
+                                      "yki_bn_grad_stats_blocked", "yki_bn_grad_blocked"};
+static const char *const rows[] = {"yki_bn_stats_rows", "yki_bn_apply_rows",
+                                   "yki_bn_grad_stats_rows", "yki_bn_grad_rows"};
+static const char *const plain[] = {"yki_bn_stats_plain", "yki_bn_apply_plain",
+                                    "yki_bn_grad_stats_plain", "yki_bn_grad_plain"};
+
+enum { STATS, APPLY, GRAD_STATS, GRAD };
+
+static void
+set_form(form *f, const char *const *kernels, uint32_t vector, uint32_t items, int64_t width)
+{
+    for (int i = 0; i < 4; i++)
+        f->kernels[i] = kernels[i];
+    f->vector = vector;
+    f->items = items;
+    f->width = width;
+    f->pieces = (f->channels + width - 1) / width;
+}
+
+static form
+form_of(const yki_problem *problem, const yki_device_traits *traits)
+{
+    const yki_operand *x = &problem->in[0];
+    uint32_t width = traits->vector_width >= 16 ? 16 : traits->vector_width >= 8 ? 8 : 4;
+    uint32_t items = 64;
+    form f = {.channels = x->shape.dim[0], .cpu = yki_conv_is_cpu(traits)};
+
+    f.area = yki_shape_count(x->shape) / f.channels;
+    while (items > traits->max_group)
+        items /= 2;
+    if (x->layout.block > 1) {
+        f.cpu = true;
+        set_form(&f, blocked, x->layout.block, 1, x->layout.block);
+        return f;
+    }
+    if (!f.cpu) {
+        set_form(&f, plain, 4, items, 1);
+        return f;
+    }
+    /* Without an area, neighbouring channels are neighbours in memory. */
+    for (uint32_t v = width; f.area == 1 && v >= 4; v /= 2)
+        if (f.channels % v == 0) {
+            set_form(&f, blocked, v, 1, v);
+            return f;
+        }
+    while (width > 4 && (int64_t)width > f.area)
+        width /= 2;
+    f.in_rows = true;
+    set_form(&f, rows, width, 1,
+             YKI_MAX(YKI_MIN(YKI_MIN(ROWS_BYTES / 4 / f.area, f.channels), MOST_ROWS), 1));
+    return f;
+}
+
+static yki_expr
+samples_of(const yki_operand *x)
+{
+    return x->batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1);
+}
+
+static void
+cost(yki_launch *launch, const yki_problem *problem, int64_t flops_per_element)
+{
+    if (!launch)
+        return;
+    launch->flops = yki_operand_elements(&problem->in[0]);
+    launch->flops.per_sample *= flops_per_element;
+    launch->flops.constant *= flops_per_element;
+    launch->bytes = yki_problem_bytes(problem);
+}
+
+/* ---- layouts ---- */
+
+static bool
+is_image(const yki_problem *problem, const yki_operand *operand)
+{
+    return operand->batched == problem->in[0].batched &&
+           yki_shape_equal(operand->shape, problem->in[0].shape);
+}
+
+/* x, and what else is like it in this operator. */
+static bool
+image_at(const yki_problem *problem, uint32_t i)
+{
+    const yki_bn_attrs *a = (const yki_bn_attrs *)problem->attrs.bytes;
+
+    if (i == 0)
+        return true;
+    if (i == problem->input_count)
+        return problem->op == &yki_op_bn_apply || problem->op == &yki_op_bn_grad;
+    if (problem->op == &yki_op_bn_apply)
+        return a->residual && i + 1 == problem->input_count;
+    return i == 1 && problem->op != &yki_op_bn_stats;
+}
+
+static bool
+layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
+{
+    static const uint32_t blocks[] = {1, 16, 8, 4};
+
+    (void)traits;
+    if (variant >= YKI_COUNT(blocks))
+        return false;
+    for (uint32_t i = 0; i < problem->input_count; i++)
+        if (image_at(problem, i))
+            problem->in[i].layout.block = blocks[variant];
+    if (image_at(problem, problem->input_count))
+        problem->out.layout.block = blocks[variant];
+    return true;
+}
+
+static bool
+applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    uint32_t block = problem->in[0].layout.block;
+
+    if (block > 1 && !yki_conv_is_cpu(traits))
+        return false;
+    for (uint32_t i = 0; i <= problem->input_count; i++) {
+        const yki_operand *operand = i == problem->input_count ? &problem->out : &problem->in[i];
+
+        if (image_at(problem, i) ? !is_image(problem, operand) || operand->layout.block != block
+                                 : operand->layout.block > 1 || operand->batched)
+            return false;
+    }
+    return block <= 1 || block == 4 || block == 8 || block == 16;
+}
+
+/* ---- statistics ---- */
+
+typedef struct split_plan {
+    int64_t splits, tile_samples, tile_area;
+} split_plan;
+
+static split_plan
+plan_splits(const form *f, const yki_operand *x, const yki_device_traits *traits, int64_t max_batch)
+{
+    int64_t most = x->batched ? max_batch : 1, tile, tiles;
+    split_plan s;
+
+    tile = f->in_rows ? ROWS_BYTES / 4 / f->width
+           : f->cpu   ? TILE_BYTES / 4 / f->width
+                      : (int64_t)f->items * TILE_PER_ITEM;
+    s.tile_area = YKI_MIN(f->area, tile);
+    /* Several rows a tile, if they are short; never more than there are. */
+    s.tile_samples = YKI_MAX(YKI_MIN(tile / s.tile_area, most), 1);
+    tiles =
+        (most + s.tile_samples - 1) / s.tile_samples * ((f->area + s.tile_area - 1) / s.tile_area);
+    s.splits = ((int64_t)traits->compute_units * (f->cpu ? 4 : 16) + f->pieces - 1) / f->pieces;
+    s.splits = YKI_MIN(s.splits, most * f->area * f->channels / ELEMENTS_PER_SPLIT);
+    s.splits = YKI_MAX(YKI_MIN(YKI_MIN(s.splits, tiles), 256), 1);
+    return s;
+}
+
+/* The first pass: the kernel's parts go to slot `part`. */
+static void
+emit_parts(yki_recipe *recipe, const yki_problem *problem, const form *f, int kernel,
+           const split_plan *s, uint32_t part)
+{
+    const yki_bn_attrs *a = (const yki_bn_attrs *)problem->attrs.bytes;
+    yki_launch *launch = yki_recipe_launch(recipe, "norm.cl", f->kernels[kernel],
+                                           "-DVEC=%u -DWG=%u", f->vector, f->items);
+
+    for (uint32_t i = 0; i < problem->input_count; i++)
+        yki_arg_slot(recipe, i);
+    yki_arg_slot(recipe, part);
+    yki_arg_expr(recipe, samples_of(&problem->in[0]));
+    yki_arg_int(recipe, f->channels);
+    yki_arg_int(recipe, f->area);
+    yki_arg_int(recipe, s->splits);
+    yki_arg_int(recipe, s->tile_samples);
+    yki_arg_int(recipe, s->tile_area);
+    if (kernel == GRAD_STATS)
+        yki_arg_float(recipe, a->epsilon);
+    if (f->in_rows)
+        yki_arg_int(recipe, f->width);
+    yki_launch_grid(launch, YKI_CONST(YKI_MIN(f->pieces, MAX_GROUPS)), YKI_CONST(s->splits),
+                    YKI_CONST(1), f->items, 1, 1);
+    cost(launch, problem, 4);
+}
+
+static yoke_status
+emit_stats(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+           yki_recipe *recipe)
+{
+    form f = form_of(problem, traits);
+    split_plan s = plan_splits(&f, &problem->in[0], traits, problem->max_batch);
+    uint32_t part = 1;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    if (s.splits > 1)
+        part = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * 3 * f.channels * s.splits));
+    emit_parts(recipe, problem, &f, STATS, &s, part);
+    if (s.splits > 1) {
+        yki_launch *launch = yki_recipe_launch(recipe, "norm.cl", "yki_bn_merge",
+                                               "-DVEC=%u -DWG=%u", f.vector, f.items);
+
+        yki_arg_slot(recipe, 0);
+        yki_arg_slot(recipe, part);
+        yki_arg_slot(recipe, 1);
+        yki_arg_int(recipe, f.channels);
+        yki_arg_int(recipe, f.area);
+        yki_arg_int(recipe, YKI_MAX(problem->in[0].layout.block, 1));
+        yki_arg_int(recipe, s.splits);
+        yki_launch_grid(launch, YKI_CONST(YKI_MIN((f.channels + 255) / 256, MAX_GROUPS)),
+                        YKI_CONST(1), YKI_CONST(1), f.items, 1, 1);
+    }
+    return recipe->status;
+}
+
+static yoke_status
+emit_grad_stats(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+                yki_recipe *recipe)
+{
+    form f = form_of(problem, traits);
+    split_plan s = plan_splits(&f, &problem->in[0], traits, problem->max_batch);
+    uint32_t out = problem->input_count, part = out;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    if (s.splits > 1)
+        part = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * 2 * f.channels * s.splits));
+    emit_parts(recipe, problem, &f, GRAD_STATS, &s, part);
+    if (s.splits > 1)
+        yki_conv_sum_parts(recipe, traits, part, out, 2 * f.channels, s.splits);
+    return recipe->status;
+}
+
+/* ---- one pass over the elements ---- */
+
+static yki_expr
+element_groups(const form *f, const yki_operand *x, const yki_device_traits *traits)
+{
+    yki_expr groups = yki_operand_elements(x);
+
+    groups.divisor = f->cpu ? ELEMENTS_PER_GROUP : f->items;
+    groups.max = f->cpu ? YKI_MIN((int64_t)traits->compute_units * 8, MAX_GROUPS) : MAX_GROUPS;
+    return groups;
+}
+
+/* apply: x, stats, gamma, beta, residual, y; grad: x, dy, stats, sums, gamma, dx. A kernel's
+ * argument that a problem has not got is x, which the flags keep it from reading. */
+static void
+element_slots(yki_recipe *recipe, const yki_problem *problem, const yki_bn_attrs *a)
+{
+    uint32_t at = problem->op == &yki_op_bn_apply ? 2 : 4;
+    uint32_t parameters = problem->op == &yki_op_bn_apply ? 2 : 1;
+
+    for (uint32_t i = 0; i < at; i++)
+        yki_arg_slot(recipe, i);
+    for (uint32_t i = 0; i < parameters; i++)
+        yki_arg_slot(recipe, a->affine ? at + i : 0);
+    if (problem->op == &yki_op_bn_apply)
+        yki_arg_slot(recipe, a->residual ? problem->input_count - 1 : 0);
+    yki_arg_slot(recipe, problem->input_count);
+}
+
+static yoke_status
+emit_elements(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+              yki_recipe *recipe)
+{
+    const yki_bn_attrs *a = (const yki_bn_attrs *)problem->attrs.bytes;
+    form f = form_of(problem, traits);
+    yki_launch *launch;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    launch = yki_recipe_launch(recipe, "norm.cl",
+                               f.kernels[problem->op == &yki_op_bn_apply ? APPLY : GRAD],
+                               "-DVEC=%u -DWG=%u", f.vector, f.items);
+    element_slots(recipe, problem, a);
+    yki_arg_expr(recipe, samples_of(&problem->in[0]));
+    yki_arg_int(recipe, f.channels);
+    yki_arg_int(recipe, f.area);
+    yki_arg_int(recipe, (a->affine ? AFFINE : 0) | (a->residual ? RESIDUAL : 0) |
+                            (a->act == YKI_BN_RELU ? RELU : 0));
+    yki_arg_float(recipe, a->epsilon);
+    yki_launch_grid(launch, element_groups(&f, &problem->in[0], traits), YKI_CONST(1), YKI_CONST(1),
+                    f.items, 1, 1);
+    cost(launch, problem, 4);
+    return recipe->status;
+}
+
+/* ---- a few numbers per channel ---- */
+
+static bool
+plain_applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    (void)traits;
+    for (uint32_t i = 0; i < problem->input_count; i++)
+        if (problem->in[i].layout.block > 1)
+            return false;
+    return problem->out.layout.block <= 1;
+}
+
+static yoke_status
+emit_small(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+           yki_recipe *recipe)
+{
+    const yki_bn_attrs *a = (const yki_bn_attrs *)problem->attrs.bytes;
+    int64_t count =
+        yki_shape_count(problem->op == &yki_op_row ? problem->out.shape : problem->in[0].shape);
+    uint32_t items = yki_conv_is_cpu(traits) ? 1 : 64;
+    const char *kernel = problem->op == &yki_op_bn_running ? "yki_bn_running"
+                         : problem->op == &yki_op_bn_known ? "yki_bn_known"
+                                                           : "yki_row";
+    yki_launch *launch;
+
+    (void)tuning;
+    while (items > traits->max_group)
+        items /= 2;
+    yki_recipe_start(recipe, problem);
+    launch = yki_recipe_launch(recipe, "norm.cl", kernel, "-DVEC=4 -DWG=%u", items);
+    for (uint32_t i = 0; i <= problem->input_count; i++)
+        yki_arg_slot(recipe, i);
+    if (problem->op == &yki_op_row)
+        yki_arg_int(recipe, ((const yki_row_attrs *)a)->row * count);
+    yki_arg_int(recipe, count);
+    if (problem->op == &yki_op_bn_running) {
+        yki_arg_int(recipe, a->variance);
+        yki_arg_float(recipe, a->momentum);
+    }
+    yki_launch_grid(launch, YKI_CONST(YKI_MIN((count + 1023) / 1024, MAX_GROUPS)), YKI_CONST(1),
+                    YKI_CONST(1), items, 1, 1);
+    if (launch)
+        launch->bytes = yki_problem_bytes(problem);
+    return recipe->status;
+}
+
+#define SOLVER(op_name, text, applies_to, lay_out, write)                                          \
+    static const yki_op *const op_name##_op = &yki_op_##op_name;                                   \
+    const yki_solver yki_solver_##op_name = {                                                      \
+        .name = text,                                                                              \
+        .op = &op_name##_op,                                                                       \
+        .applies = applies_to,                                                                     \
+        .layouts = lay_out,                                                                        \
+        .emit = write,                                                                             \
+    }
+SOLVER(bn_stats, "bn-stats", applies, layouts, emit_stats);
+SOLVER(bn_apply, "bn-apply", applies, layouts, emit_elements);
+SOLVER(bn_grad_stats, "bn-grad-stats", applies, layouts, emit_grad_stats);
+SOLVER(bn_grad, "bn-grad", applies, layouts, emit_elements);
+SOLVER(bn_running, "bn-running", plain_applies, NULL, emit_small);
+SOLVER(bn_known, "bn-known", plain_applies, NULL, emit_small);
+SOLVER(row, "row", plain_applies, NULL, emit_small);

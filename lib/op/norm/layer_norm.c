@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * layer_norm.c - normalisation over the last axes of a sample, its gradients, and
+ * the layer.
+ *
+ * The gradients compute a row's mean and deviation again: it costs a pass over
+ * what is being read anyway, and saves a result that would have to be kept.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "op/ops.h"
+
+static const yki_ln_attrs *
+attrs_of(const yki_attrs *attrs)
+{
+    return (const yki_ln_attrs *)attrs->bytes;
+}
+
+static void
+describe(const yki_attrs *attrs, char *text, size_t size)
+{
+    const yki_ln_attrs *a = attrs_of(attrs);
+
+    snprintf(text, size, "axes %d e%.9g%s", a->axes, (double)a->epsilon,
+             a->affine ? " affine" : "");
+}
+
+/* The last `axes` axes. */
+static yoke_shape
+inner_shape(const yoke_node *x, int32_t axes)
+{
+    yoke_shape shape = {.rank = axes};
+
+    for (int32_t i = 0; i < axes; i++)
+        shape.dim[i] = x->shape.dim[x->shape.rank - axes + i];
+    return shape;
+}
+
+/* All float32; `like_x` operands have x's shape, then come parameters of the inner one. */
+static yoke_status
+check(const yoke_node *node, uint32_t like_x, uint32_t count)
+{
+    const yki_ln_attrs *a = attrs_of(&node->attrs);
+    const yoke_node *x = node->inputs[0];
+    char sa[128], sb[128];
+
+    if (a->axes < 1 || a->axes > x->shape.rank)
+        return yki_fail(YOKE_ERROR_SHAPE, "%d axes of the input %s, whose shape is %s", a->axes,
+                        x->name, yki_shape_text(x->shape, sa, sizeof sa));
+    if (node->input_count != count)
+        return yki_fail(YOKE_ERROR_INTERNAL, "%u operands, not %u", node->input_count, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const yoke_node *operand = node->inputs[i];
+        yoke_shape shape = i < like_x ? x->shape : inner_shape(x, a->axes);
+
+        if (operand->type != YOKE_F32)
+            return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", operand->name);
+        if (!yki_shape_equal(operand->shape, shape))
+            return yki_fail(YOKE_ERROR_SHAPE, "the input %s has shape %s, %s is needed",
+                            operand->name, yki_shape_text(operand->shape, sa, sizeof sa),
+                            yki_shape_text(shape, sb, sizeof sb));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+infer(yoke_node *node)
+{
+    YKI_TRY(check(node, 1, attrs_of(&node->attrs)->affine ? 3 : 1));
+    node->type = YOKE_F32;
+    node->shape = node->inputs[0]->shape;
+    node->batched = node->inputs[0]->batched;
+    return YOKE_OK;
+}
+
+static yoke_status
+infer_grad(yoke_node *node)
+{
+    YKI_TRY(check(node, 2, attrs_of(&node->attrs)->affine ? 3 : 2));
+    node->type = YOKE_F32;
+    node->shape = node->inputs[0]->shape;
+    node->batched = node->inputs[0]->batched;
+    return YOKE_OK;
+}
+
+static yoke_status
+infer_grad_params(yoke_node *node)
+{
+    yoke_shape inner;
+
+    YKI_TRY(check(node, 2, 2));
+    inner = inner_shape(node->inputs[0], attrs_of(&node->attrs)->axes);
+    node->type = YOKE_F32;
+    node->shape = (yoke_shape){.rank = inner.rank + 1, .dim = {2}};
+    memcpy(node->shape.dim + 1, inner.dim, (size_t)inner.rank * sizeof inner.dim[0]);
+    node->batched = false;
+    return YOKE_OK;
+}
+
+static yoke_status
+gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
+{
+    yki_ln_attrs a = *attrs_of(&node->attrs);
+    yoke_graph *graph = node->graph;
+    yoke_node *inputs[3] = {node->inputs[0], dy, a.affine ? node->inputs[1] : NULL};
+
+    if (wanted[0])
+        dx[0] =
+            yki_node(graph, &yki_op_layer_norm_grad, NULL, inputs, a.affine ? 3 : 2, &a, sizeof a);
+    if (a.affine && (wanted[1] || wanted[2])) {
+        yoke_node *sums =
+            yki_node(graph, &yki_op_layer_norm_grad_params, NULL, inputs, 2, &a, sizeof a);
+
+        for (int32_t i = 0; sums && i < 2; i++)
+            if (wanted[1 + i]) /* gamma's is the second row */
+                dx[1 + i] = yki_row(graph, sums, 1 - i);
+    }
+    return yoke_graph_status(graph);
+}
+
+static double
+flops(const yoke_node *node)
+{
+    return 8 * (double)yki_shape_count(node->inputs[0]->shape);
+}
+
+const yki_op yki_op_layer_norm = {
+    .name = "layer_norm",
+    .infer = infer,
+    .gradient = gradient,
+    .flops = flops,
+    .describe = describe,
+};
+
+const yki_op yki_op_layer_norm_grad = {
+    .name = "layer_norm_grad",
+    .infer = infer_grad,
+    .flops = flops,
+    .describe = describe,
+};
+
+const yki_op yki_op_layer_norm_grad_params = {
+    .name = "layer_norm_grad_params",
+    .infer = infer_grad_params,
+    .flops = flops,
+    .describe = describe,
+};
+
+static bool
+check_options(yoke_graph *graph, const char *layer, const yoke_node *x,
+              const yoke_layer_norm_options *o)
+{
+    yoke_status status = YOKE_OK;
+    char text[128];
+
+    if (!x || x->graph != graph)
+        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the input is %s",
+                          x ? "a node of another graph" : "NULL");
+    else if (!(o->epsilon >= 0 && isfinite(o->epsilon)))
+        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "epsilon is %g, at least 0 is needed",
+                          (double)o->epsilon);
+    else if (o->axes < 0 || o->axes > x->shape.rank || x->shape.rank == 0)
+        status = yki_fail(YOKE_ERROR_SHAPE, "axes is %d, the shape of the input %s is %s", o->axes,
+                          x->name, yki_shape_text(x->shape, text, sizeof text));
+    if (status != YOKE_OK)
+        yki_graph_fail(graph, layer, status);
+    return status == YOKE_OK;
+}
+
+yoke_node *
+yoke_layer_norm_sized(yoke_graph *graph, yoke_node *x, const yoke_layer_norm_options *options,
+                      size_t size)
+{
+    const yoke_initializer one = {YOKE_INIT_CONSTANT, 1, 0, 0}, zero = {YOKE_INIT_ZEROS, 0, 0, 0};
+    yoke_layer_norm_options o = {0};
+    yoke_node *node = NULL, *inputs[3] = {x};
+    char *layer;
+
+    if (!graph || graph->status != YOKE_OK)
+        return NULL;
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    layer = yki_layer_name(graph, o.name, "ln");
+    if (!layer) {
+        yki_graph_fail(graph, "layer_norm", YOKE_ERROR_OUT_OF_MEMORY);
+        return NULL;
+    }
+    if (check_options(graph, layer, x, &o)) {
+        yki_ln_attrs a = {.epsilon = o.epsilon > 0 ? o.epsilon : 1e-5f,
+                          .axes = o.axes ? o.axes : x->shape.rank,
+                          .affine = !o.no_affine};
+        yoke_shape inner = inner_shape(x, a.axes);
+        int64_t width = yki_shape_count(inner);
+
+        if (a.affine) {
+            inputs[1] = yki_parameter(graph, layer, "weight", inner, one, width, width);
+            inputs[2] = yki_parameter(graph, layer, "bias", inner, zero, width, width);
+        }
+        node = yki_node(graph, &yki_op_layer_norm, layer, inputs, a.affine ? 3 : 1, &a, sizeof a);
+    }
+    yki_free(layer);
+    return node;
+}

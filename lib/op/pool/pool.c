@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pool.c - pooling: shapes, gradients, and the functions that build it. Maxima and
+ * means over windows of (C, H, W), and the mean over whole planes.
+ *
+ * Sizes, divisors and the order of ties are PyTorch's. The gradient of a maximum
+ * looks at x and y again instead of keeping where it was: less memory than an index
+ * per element, and no second result.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "op/ops.h"
+
+static const yki_pool_attrs *
+attrs_of(const yki_attrs *attrs)
+{
+    return (const yki_pool_attrs *)attrs->bytes;
+}
+
+static void
+describe(const yki_attrs *attrs, char *text, size_t size)
+{
+    const yki_pool_attrs *a = attrs_of(attrs);
+
+    snprintf(text, size, "%dx%d s%dx%d p%dx%d%s%s", a->kernel[0], a->kernel[1], a->stride[0],
+             a->stride[1], a->pad[0], a->pad[1], a->ceil_mode ? " ceil" : "",
+             a->exclude_pad ? " exclude_pad" : "");
+}
+
+/* PyTorch's rule: with ceil_mode a last window may reach beyond the padding, but not begin
+ * there. 0: not one window fits. */
+static int64_t
+out_size(const yki_pool_attrs *a, int i, int64_t in)
+{
+    int64_t span = in + 2 * (int64_t)a->pad[i] - a->kernel[i], stride = a->stride[i], out;
+
+    if (span < 0 && !a->ceil_mode)
+        return 0;
+    out = span < 0 ? 1 : (span + (a->ceil_mode ? stride - 1 : 0)) / stride + 1;
+    if (a->ceil_mode && (out - 1) * stride >= in + a->pad[i])
+        out--;
+    return out;
+}
+
+static yoke_status
+check_input(const yoke_node *x)
+{
+    char text[128];
+
+    if (x->type != YOKE_F32)
+        return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", x->name);
+    if (x->shape.rank != 3)
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "the input %s has shape %s, (channels, height, width) is needed", x->name,
+                        yki_shape_text(x->shape, text, sizeof text));
+    return YOKE_OK;
+}
+
+static yoke_status
+infer(yoke_node *node)
+{
+    const yki_pool_attrs *a = attrs_of(&node->attrs);
+    const yoke_node *x = node->inputs[0];
+    char text[128];
+
+    YKI_TRY(check_input(x));
+    node->type = YOKE_F32;
+    node->batched = x->batched;
+    node->shape = x->shape;
+    for (int i = 0; i < 2; i++) {
+        node->shape.dim[i + 1] = out_size(a, i, x->shape.dim[i + 1]);
+        if (node->shape.dim[i + 1] < 1)
+            return yki_fail(YOKE_ERROR_SHAPE,
+                            "the input %s of %s is smaller than a window of (%d, %d) with padding "
+                            "(%d, %d)",
+                            x->name, yki_shape_text(x->shape, text, sizeof text), a->kernel[0],
+                            a->kernel[1], a->pad[0], a->pad[1]);
+    }
+    return YOKE_OK;
+}
+
+/* x, y, dy or dy alone -> x's shape, which the attributes keep as well. */
+static yoke_status
+infer_grad(yoke_node *node)
+{
+    const yki_pool_attrs *a = attrs_of(&node->attrs);
+    const yoke_node *dy = node->inputs[node->input_count - 1];
+
+    YKI_TRY(check_input(dy));
+    node->type = YOKE_F32;
+    node->batched = dy->batched;
+    node->shape = yoke_shape(3, dy->shape.dim[0], a->size[0], a->size[1]);
+    return YOKE_OK;
+}
+
+static yki_pool_attrs
+grad_attrs(const yoke_node *node)
+{
+    yki_pool_attrs a = *attrs_of(&node->attrs);
+
+    a.size[0] = (int32_t)node->inputs[0]->shape.dim[1];
+    a.size[1] = (int32_t)node->inputs[0]->shape.dim[2];
+    return a;
+}
+
+static yoke_status
+max_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
+{
+    yoke_node *inputs[3] = {node->inputs[0], node, dy};
+    yki_pool_attrs a = grad_attrs(node);
+
+    if (wanted[0])
+        dx[0] = yki_node(node->graph, &yki_op_maxpool2d_grad, NULL, inputs, 3, &a, sizeof a);
+    return yoke_graph_status(node->graph);
+}
+
+static yoke_status
+avg_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
+{
+    yki_pool_attrs a = grad_attrs(node);
+
+    if (wanted[0])
+        dx[0] = yki_node(node->graph, &yki_op_avgpool2d_grad, NULL, &dy, 1, &a, sizeof a);
+    return yoke_graph_status(node->graph);
+}
+
+static double
+flops(const yoke_node *node)
+{
+    const yki_pool_attrs *a = attrs_of(&node->attrs);
+
+    return (double)yki_shape_count(node->shape) * a->kernel[0] * a->kernel[1];
+}
+
+/* Every window is seen once, whichever side counts them. */
+static double
+grad_flops(const yoke_node *node)
+{
+    const yki_pool_attrs *a = attrs_of(&node->attrs);
+    const yoke_node *dy = node->inputs[node->input_count - 1];
+
+    return (double)yki_shape_count(dy->shape) * a->kernel[0] * a->kernel[1];
+}
+
+const yki_op yki_op_maxpool2d = {
+    .name = "maxpool2d",
+    .infer = infer,
+    .gradient = max_gradient,
+    .flops = flops,
+    .describe = describe,
+    .cheap = true,
+};
+
+const yki_op yki_op_avgpool2d = {
+    .name = "avgpool2d",
+    .infer = infer,
+    .gradient = avg_gradient,
+    .flops = flops,
+    .describe = describe,
+    .cheap = true,
+};
+
+const yki_op yki_op_maxpool2d_grad = {
+    .name = "maxpool2d_grad",
+    .infer = infer_grad,
+    .flops = grad_flops,
+    .describe = describe,
+};
+
+const yki_op yki_op_avgpool2d_grad = {
+    .name = "avgpool2d_grad",
+    .infer = infer_grad,
+    .flops = grad_flops,
+    .describe = describe,
+};
+
+/* ---- the mean over planes ---- */
+
+static yoke_status
+infer_global(yoke_node *node)
+{
+    const yoke_node *x = node->inputs[0];
+
+    YKI_TRY(check_input(x));
+    node->type = YOKE_F32;
+    node->batched = x->batched;
+    node->shape = yoke_shape(1, x->shape.dim[0]);
+    return YOKE_OK;
+}
+
+static yoke_status
+infer_global_grad(yoke_node *node)
+{
+    const yki_pool_attrs *a = attrs_of(&node->attrs);
+
+    node->type = YOKE_F32;
+    node->batched = node->inputs[0]->batched;
+    node->shape = yoke_shape(3, node->inputs[0]->shape.dim[0], a->size[0], a->size[1]);
+    return YOKE_OK;
+}
+
+static yoke_status
+global_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
+{
+    yki_pool_attrs a = grad_attrs(node);
+
+    if (wanted[0])
+        dx[0] = yki_node(node->graph, &yki_op_global_avgpool_grad, NULL, &dy, 1, &a, sizeof a);
+    return yoke_graph_status(node->graph);
+}
+
+static double
+global_flops(const yoke_node *node)
+{
+    return (double)YKI_MAX(yki_shape_count(node->inputs[0]->shape), yki_shape_count(node->shape));
+}
+
+static void
+describe_global(const yki_attrs *attrs, char *text, size_t size)
+{
+    snprintf(text, size, "to %dx%d", attrs_of(attrs)->size[0], attrs_of(attrs)->size[1]);
+}
+
+const yki_op yki_op_global_avgpool = {
+    .name = "global_avgpool",
+    .infer = infer_global,
+    .gradient = global_gradient,
+    .flops = global_flops,
+};
+
+const yki_op yki_op_global_avgpool_grad = {
+    .name = "global_avgpool_grad",
+    .infer = infer_global_grad,
+    .flops = global_flops,
+    .describe = describe_global,
+};
+
+/* ---- building ---- */
+
+static bool
+take_pair(yoke_graph *graph, const char *kind, const char *field, const int64_t given[2],
+          const int32_t *zero, int64_t least, int32_t out[2])
+{
+    for (int i = 0; i < 2; i++) {
+        int64_t value = given[i] == 0 && zero ? zero[i] : given[i];
+
+        if (value < least || value > 1 << 20) {
+            yki_graph_fail(graph, kind,
+                           yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                                    "%s[%d] is %lld, between %lld and %d are possible", field, i,
+                                    (long long)given[i], (long long)least, 1 << 20));
+            return false;
+        }
+        out[i] = (int32_t)value;
+    }
+    return true;
+}
+
+static yoke_node *
+pool(yoke_graph *graph, yoke_node *x, const yki_op *op, const yoke_pool2d_options *options,
+     size_t size)
+{
+    yoke_pool2d_options o = {0};
+    yki_pool_attrs a = {0};
+
+    if (!graph || graph->status != YOKE_OK)
+        return NULL;
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    if (!take_pair(graph, op->name, "kernel", o.kernel, NULL, 1, a.kernel) ||
+        !take_pair(graph, op->name, "stride", o.stride, a.kernel, 1, a.stride) ||
+        !take_pair(graph, op->name, "pad", o.pad, NULL, 0, a.pad))
+        return NULL;
+    for (int i = 0; i < 2; i++)
+        /* Else a window could lie in the padding altogether, and have no maximum. */
+        if (2 * a.pad[i] > a.kernel[i]) {
+            yki_graph_fail(graph, op->name,
+                           yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                                    "pad[%d] is %d, at most half the kernel's %d is possible", i,
+                                    a.pad[i], a.kernel[i]));
+            return NULL;
+        }
+    a.ceil_mode = o.ceil_mode;
+    a.exclude_pad = op == &yki_op_avgpool2d && o.exclude_pad;
+    return yki_node(graph, op, NULL, &x, 1, &a, sizeof a);
+}
+
+yoke_node *
+yoke_maxpool2d_sized(yoke_graph *graph, yoke_node *x, const yoke_pool2d_options *options,
+                     size_t size)
+{
+    return pool(graph, x, &yki_op_maxpool2d, options, size);
+}
+
+yoke_node *
+yoke_avgpool2d_sized(yoke_graph *graph, yoke_node *x, const yoke_pool2d_options *options,
+                     size_t size)
+{
+    return pool(graph, x, &yki_op_avgpool2d, options, size);
+}
+
+yoke_node *
+yoke_global_avgpool(yoke_graph *graph, yoke_node *x)
+{
+    if (!graph || graph->status != YOKE_OK)
+        return NULL;
+    return yki_node1(graph, &yki_op_global_avgpool, x);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * recipe.c - building recipes, and the text of a problem.
+ *
+ * The builder keeps no status: a launch that cannot be made is NULL, the setters
+ * take NULL, and yki_recipe_status() tells at the end. Solvers stay short.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "op/recipe.h"
+
+int64_t
+yki_expr_value(yki_expr expr, int64_t n)
+{
+    int64_t divisor = expr.divisor ? expr.divisor : 1;
+    int64_t value = (expr.per_sample * n + expr.constant + divisor - 1) / divisor;
+
+    return expr.max ? YKI_MIN(value, expr.max) : value;
+}
+
+int64_t
+yki_operand_count(const yki_operand *operand, int64_t n)
+{
+    int64_t count = operand->batched ? n : 1, block = YKI_MAX(operand->layout.block, 1u);
+
+    for (int32_t i = 0; i < operand->shape.rank; i++) {
+        int64_t dim = operand->shape.dim[i];
+
+        count *= i == 0 ? (dim + block - 1) / block * block : dim;
+    }
+    return count;
+}
+
+yki_expr
+yki_operand_elements(const yki_operand *operand)
+{
+    int64_t count = yki_operand_count(operand, 1);
+
+    return operand->batched ? YKI_PER_SAMPLE(count) : YKI_CONST(count);
+}
+
+yki_expr
+yki_operand_bytes(const yki_operand *operand)
+{
+    yki_expr bytes = yki_operand_elements(operand);
+
+    bytes.per_sample *= (int64_t)yki_type_size(operand->type);
+    bytes.constant *= (int64_t)yki_type_size(operand->type);
+    return bytes;
+}
+
+static size_t
+operand_text(const yki_operand *operand, char *text, size_t size)
+{
+    static const char *const types[] = {"f32", "i32", "u8"};
+    size_t used = (size_t)snprintf(text, size, "%s%s", types[operand->type],
+                                   operand->batched ? " N" : "");
+
+    for (int32_t i = 0; i < operand->shape.rank && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%c%lld", i ? ',' : ' ',
+                                 (long long)operand->shape.dim[i]);
+    if (operand->layout.block > 1 && used < size)
+        used += (size_t)snprintf(text + used, size - used, " /%u", operand->layout.block);
+    return YKI_MIN(used, size);
+}
+
+const yki_operand *
+yki_problem_operand(const yki_problem *problem, uint32_t slot)
+{
+    if (slot < problem->input_count)
+        return &problem->in[slot];
+    slot -= problem->input_count;
+    return slot == 0 ? &problem->out : &problem->extra[slot - 1];
+}
+
+void
+yki_problem_text(const yki_problem *problem, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "%s", problem->op->name);
+
+    if (problem->op->describe && used < size) {
+        char attrs[256] = "";
+
+        problem->op->describe(&problem->attrs, attrs, sizeof attrs);
+        used += (size_t)snprintf(text + used, size - used, " %s", attrs);
+    }
+    for (uint32_t i = 0; i < yki_problem_operands(problem) && used < size; i++) {
+        const char *before = i < problem->input_count    ? " | "
+                             : i == problem->input_count ? " -> "
+                                                         : " + ";
+
+        used += (size_t)snprintf(text + used, size - used, "%s", before);
+        if (used < size)
+            used += operand_text(yki_problem_operand(problem, i), text + used, size - used);
+    }
+    if (used < size)
+        snprintf(text + used, size - used, " @%lld", (long long)problem->max_batch);
+}
+
+static yki_operand
+operand_of_node(const yoke_node *node)
+{
+    return (yki_operand){node->type, node->shape, node->batched, YKI_PLAIN};
+}
+
+void
+yki_problem_of_node(const yoke_node *node, int64_t max_batch, yki_problem *problem)
+{
+    memset(problem, 0, sizeof *problem);
+    problem->op = node->op;
+    problem->attrs = node->attrs;
+    problem->input_count = node->input_count;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        problem->in[i] = operand_of_node(node->inputs[i]);
+    problem->out = operand_of_node(node);
+    problem->max_batch = max_batch;
+    problem->data = node->data;
+}
+
+void
+yki_recipe_start(yki_recipe *recipe, const yki_problem *problem)
+{
+    memset(recipe, 0, sizeof *recipe);
+    for (uint32_t i = 0; i < problem->input_count; i++)
+        yki_recipe_slot(recipe, YKI_SLOT_INPUT, yki_operand_bytes(&problem->in[i]));
+    yki_recipe_slot(recipe, YKI_SLOT_OUTPUT, yki_operand_bytes(&problem->out));
+    for (uint32_t i = 0; i < problem->extra_count; i++)
+        yki_recipe_slot(recipe, YKI_SLOT_OUTPUT, yki_operand_bytes(&problem->extra[i]));
+}
+
+void
+yki_recipe_clear(yki_recipe *recipe)
+{
+    yki_free(recipe->launches);
+    memset(recipe, 0, sizeof *recipe);
+}
+
+static void
+keep(yki_recipe *recipe, yoke_status status)
+{
+    if (recipe->status == YOKE_OK)
+        recipe->status = status;
+}
+
+uint32_t
+yki_recipe_slot(yki_recipe *recipe, yki_slot_kind kind, yki_expr bytes)
+{
+    if (recipe->slot_count == YKI_MAX_SLOTS) {
+        keep(recipe, yki_fail(YOKE_ERROR_INTERNAL, "a recipe with more than %d slots",
+                              YKI_MAX_SLOTS));
+        return 0;
+    }
+    recipe->slots[recipe->slot_count] = (yki_slot){kind, bytes};
+    return recipe->slot_count++;
+}
+
+yki_launch *
+yki_recipe_launch(yki_recipe *recipe, const char *file, const char *kernel, const char *options,
+                  ...)
+{
+    yki_launch *launch;
+    yoke_status status;
+    va_list args;
+
+    status = yki_grow((void **)&recipe->launches, &recipe->launch_capacity,
+                      recipe->launch_count + 1, sizeof *recipe->launches, "a recipe");
+    if (status != YOKE_OK) {
+        keep(recipe, status);
+        return NULL;
+    }
+    launch = &recipe->launches[recipe->launch_count++];
+    memset(launch, 0, sizeof *launch);
+    launch->phase = YKI_PHASE_RUN;
+    launch->file = file;
+    launch->kernel = kernel;
+    va_start(args, options);
+    if (vsnprintf(launch->options, sizeof launch->options, options, args) >=
+        (int)sizeof launch->options)
+        keep(recipe, yki_fail(YOKE_ERROR_INTERNAL, "%s: build options too long", kernel));
+    va_end(args);
+    return launch;
+}
+
+static yki_arg *
+next_arg(yki_recipe *recipe, yki_arg_kind kind)
+{
+    yki_launch *launch = recipe->launch_count ? &recipe->launches[recipe->launch_count - 1] : NULL;
+    yki_arg *arg;
+
+    if (!launch || recipe->status != YOKE_OK)
+        return NULL;
+    if (launch->arg_count == YKI_MAX_ARGS) {
+        keep(recipe, yki_fail(YOKE_ERROR_INTERNAL, "%s: too many arguments", launch->kernel));
+        return NULL;
+    }
+    arg = &launch->args[launch->arg_count++];
+    arg->kind = kind;
+    return arg;
+}
+
+void
+yki_arg_slot(yki_recipe *recipe, uint32_t slot)
+{
+    yki_arg *arg = next_arg(recipe, YKI_ARG_SLOT);
+
+    if (arg)
+        arg->slot = slot;
+}
+
+void
+yki_arg_expr(yki_recipe *recipe, yki_expr expr)
+{
+    yki_arg *arg = next_arg(recipe, YKI_ARG_INT);
+
+    if (arg)
+        arg->expr = expr;
+}
+
+void
+yki_arg_int(yki_recipe *recipe, int64_t value)
+{
+    if (value > INT32_MAX || value < INT32_MIN)
+        keep(recipe, yki_fail(YOKE_ERROR_UNSUPPORTED, "%lld does not fit an int of a kernel",
+                              (long long)value));
+    yki_arg_expr(recipe, YKI_CONST(value));
+}
+
+void
+yki_arg_float(yki_recipe *recipe, float value)
+{
+    yki_arg *arg = next_arg(recipe, YKI_ARG_FLOAT);
+
+    if (arg)
+        arg->value = value;
+}
+
+void
+yki_arg_local(yki_recipe *recipe, uint32_t bytes)
+{
+    yki_arg *arg = next_arg(recipe, YKI_ARG_LOCAL);
+
+    if (arg)
+        arg->expr = YKI_CONST(bytes);
+}
+
+void
+yki_arg_step(yki_recipe *recipe)
+{
+    next_arg(recipe, YKI_ARG_STEP);
+}
+
+void
+yki_launch_grid(yki_launch *launch, yki_expr g0, yki_expr g1, yki_expr g2, uint32_t l0, uint32_t l1,
+                uint32_t l2)
+{
+    if (!launch)
+        return;
+    launch->groups[0] = g0;
+    launch->groups[1] = g1;
+    launch->groups[2] = g2;
+    launch->local[0] = l0;
+    launch->local[1] = l1;
+    launch->local[2] = l2;
+}
+
+bool
+yki_launch_grid_at(const yki_launch *launch, int64_t n, yki_grid *grid)
+{
+    memset(grid, 0, sizeof *grid);
+    for (int d = 0; d < 3; d++) {
+        int64_t groups = yki_expr_value(launch->groups[d], n);
+
+        /* A dimension that was not given is 1; one that came out as 0 means no work. */
+        if (groups == 0 && (launch->groups[d].per_sample || launch->groups[d].constant))
+            return false;
+        grid->groups[d] = (size_t)YKI_MAX(groups, 1);
+        grid->local[d] = YKI_MAX(launch->local[d], 1u);
+    }
+    return true;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reduce_solver.c - sums over any axes, one result at a time, in memory's order.
+ */
+#include "op/elementwise/flat.h"
+#include "op/ops.h"
+
+enum { KEPT = 5, REDUCED = 4 };
+
+typedef struct axes {
+    int64_t size[YOKE_MAX_RANK + 1], stride[YOKE_MAX_RANK + 1];
+    int count;
+} axes;
+
+/* Adds an axis outside the ones there are, joined with the last if they are one in memory. */
+static void
+add_axis(axes *list, int64_t size, int64_t stride)
+{
+    if (size == 1)
+        return;
+    if (list->count > 0 &&
+        stride == list->stride[list->count - 1] * list->size[list->count - 1]) {
+        list->size[list->count - 1] *= size;
+        return;
+    }
+    list->size[list->count] = size;
+    list->stride[list->count++] = stride;
+}
+
+/* Innermost first. The batch is the outermost kept axis, joined with nothing: its size varies. */
+static void
+split_axes(const yki_problem *problem, axes *kept, axes *reduced)
+{
+    const yki_reduce_attrs *attrs = (const yki_reduce_attrs *)problem->attrs.bytes;
+    const yoke_shape *shape = &problem->in[0].shape;
+    int64_t stride = 1;
+
+    kept->count = reduced->count = 0;
+    for (int32_t i = shape->rank - 1; i >= 0; i--) {
+        add_axis(attrs->axes >> i & 1 ? reduced : kept, shape->dim[i], stride);
+        stride *= shape->dim[i];
+    }
+}
+
+static bool
+applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    axes kept, reduced;
+
+    (void)traits;
+    split_axes(problem, &kept, &reduced);
+    return problem->in[0].layout.block == 1 && problem->out.layout.block == 1 &&
+           kept.count < KEPT && reduced.count <= REDUCED;
+}
+
+static yoke_status
+emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+     yki_recipe *recipe)
+{
+    const yki_reduce_attrs *attrs = (const yki_reduce_attrs *)problem->attrs.bytes;
+    int64_t in_count = yki_shape_count(problem->in[0].shape);
+    int64_t out_count = yki_shape_count(problem->out.shape);
+    yki_flat flat = yki_flat_for(traits);
+    yki_expr groups = yki_operand_elements(&problem->out);
+    axes kept, reduced;
+    yki_launch *launch;
+
+    (void)tuning;
+    split_axes(problem, &kept, &reduced);
+    yki_recipe_start(recipe, problem);
+    launch = yki_recipe_launch(recipe, "flat.cl", "yki_reduce", "-DVEC=%u -DWG=%u", flat.vector,
+                               flat.group);
+    yki_arg_slot(recipe, 0);
+    yki_arg_slot(recipe, 1);
+    yki_arg_expr(recipe, yki_operand_elements(&problem->out));
+    for (int i = KEPT - 1; i > 0; i--)
+        yki_arg_int(recipe, i - 1 < kept.count ? kept.size[i - 1] : 1);
+    yki_arg_int(recipe, in_count); /* from sample to sample */
+    for (int i = KEPT - 1; i > 0; i--)
+        yki_arg_int(recipe, i - 1 < kept.count ? kept.stride[i - 1] : 0);
+    for (int i = REDUCED - 1; i >= 0; i--)
+        yki_arg_int(recipe, i < reduced.count ? reduced.size[i] : 1);
+    for (int i = REDUCED - 1; i >= 0; i--)
+        yki_arg_int(recipe, i < reduced.count ? reduced.stride[i] : 0);
+    yki_arg_float(recipe, attrs->mean ? (float)out_count / (float)in_count : 1);
+    groups.max = flat.groups;
+    yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, 1, 1, 1);
+    if (launch) {
+        launch->flops = yki_operand_elements(&problem->in[0]);
+        launch->bytes = yki_operand_bytes(&problem->in[0]);
+    }
+    return recipe->status;
+}
+
+static const yki_op *const reduce_op = &yki_op_reduce;
+
+const yki_solver yki_solver_reduce = {
+    .name = "reduce-plain",
+    .op = &reduce_op,
+    .applies = applies,
+    .emit = emit,
+};

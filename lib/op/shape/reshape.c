@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reshape.c - the same bytes under another shape: a view, nothing is computed.
+ */
+#include "op/ops.h"
+
+typedef struct reshape_attrs {
+    yoke_shape shape;
+} reshape_attrs;
+
+static yoke_status
+infer(yoke_node *node)
+{
+    const reshape_attrs *attrs = (const reshape_attrs *)node->attrs.bytes;
+    const yoke_node *x = node->inputs[0];
+    char from[128], to[128];
+
+    for (int32_t i = 0; i < attrs->shape.rank; i++)
+        if (attrs->shape.dim[i] <= 0)
+            return yki_fail(YOKE_ERROR_SHAPE, "size %lld of axis %d",
+                            (long long)attrs->shape.dim[i], i);
+    if (yki_shape_count(x->shape) != yki_shape_count(attrs->shape))
+        return yki_fail(YOKE_ERROR_SHAPE, "%s of %s does not fill %s", x->name,
+                        yki_shape_text(x->shape, from, sizeof from),
+                        yki_shape_text(attrs->shape, to, sizeof to));
+    node->type = x->type;
+    node->batched = x->batched;
+    node->shape = attrs->shape;
+    return YOKE_OK;
+}
+
+static yoke_status
+gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
+{
+    if (wanted[0])
+        dx[0] = yoke_reshape(node->graph, dy, node->inputs[0]->shape);
+    return yoke_graph_status(node->graph);
+}
+
+const yki_op yki_op_reshape = {
+    .name = "reshape",
+    .infer = infer,
+    .gradient = gradient,
+    .is_view = true,
+};
+
+yoke_node *
+yoke_reshape(yoke_graph *graph, yoke_node *x, yoke_shape shape)
+{
+    reshape_attrs attrs = {shape};
+
+    if (!graph || !x)
+        return NULL;
+    if (shape.rank < 0 || shape.rank >= YOKE_MAX_RANK) {
+        yki_fail(YOKE_ERROR_SHAPE, "rank %d, between 0 and %d are possible", shape.rank,
+                 YOKE_MAX_RANK - 1);
+        yki_graph_fail(graph, "reshape", YOKE_ERROR_SHAPE);
+        return NULL;
+    }
+    if (yki_shape_equal(shape, x->shape))
+        return x;
+    return yki_node(graph, &yki_op_reshape, NULL, &x, 1, &attrs, sizeof attrs);
+}
+
+yoke_node *
+yoke_flatten(yoke_graph *graph, yoke_node *x)
+{
+    return x ? yoke_reshape(graph, x, yoke_shape(1, yki_shape_count(x->shape))) : NULL;
+}

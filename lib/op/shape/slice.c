@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * slice.c - a range of an axis of the sample; and unslice, its gradient: the range
+ * put back among zeros. Each is the other's gradient.
+ */
+#include <stdio.h>
+
+#include "op/ops.h"
+
+static const yki_slice_attrs *
+attrs_of(const yki_attrs *attrs)
+{
+    return (const yki_slice_attrs *)attrs->bytes;
+}
+
+static void
+describe(const yki_attrs *attrs, char *text, size_t size)
+{
+    const yki_slice_attrs *a = attrs_of(attrs);
+
+    snprintf(text, size, "axis %d %lld:%lld of %lld", a->axis, (long long)a->begin,
+             (long long)a->end, (long long)a->size);
+}
+
+static yoke_status
+infer(yoke_node *node)
+{
+    const yki_slice_attrs *a = attrs_of(&node->attrs);
+    const yoke_node *x = node->inputs[0];
+    char text[128];
+
+    if (a->axis < 0 || a->axis >= x->shape.rank)
+        return yki_fail(YOKE_ERROR_SHAPE, "axis %d of %s, whose shape is %s", a->axis, x->name,
+                        yki_shape_text(x->shape, text, sizeof text));
+    if (a->begin < 0 || a->begin >= a->end || a->end > a->size)
+        return yki_fail(YOKE_ERROR_SHAPE, "from %lld to %lld of axis %d of %s, whose shape is %s",
+                        (long long)a->begin, (long long)a->end, a->axis, x->name,
+                        yki_shape_text(x->shape, text, sizeof text));
+    node->type = x->type;
+    node->batched = x->batched;
+    node->shape = x->shape;
+    node->shape.dim[a->axis] = node->op == &yki_op_slice ? a->end - a->begin : a->size;
+    return YOKE_OK;
+}
+
+static yoke_status
+gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
+{
+    const yki_op *other = node->op == &yki_op_slice ? &yki_op_unslice : &yki_op_slice;
+
+    if (wanted[0])
+        dx[0] = yki_node(node->graph, other, NULL, &dy, 1, attrs_of(&node->attrs),
+                         sizeof(yki_slice_attrs));
+    return yoke_graph_status(node->graph);
+}
+
+const yki_op yki_op_slice = {
+    .name = "slice",
+    .infer = infer,
+    .gradient = gradient,
+    .describe = describe,
+};
+
+const yki_op yki_op_unslice = {
+    .name = "unslice",
+    .infer = infer,
+    .gradient = gradient,
+    .describe = describe,
+};
+
+yoke_node *
+yoke_slice(yoke_graph *graph, yoke_node *x, int32_t axis, int64_t begin, int64_t end)
+{
+    yki_slice_attrs attrs = {axis, 0, begin, end, 0};
+
+    if (x && axis >= 0 && axis < x->shape.rank)
+        attrs.size = x->shape.dim[axis];
+    return yki_node(graph, &yki_op_slice, NULL, &x, 1, &attrs, sizeof attrs);
+}

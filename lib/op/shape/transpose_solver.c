@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * transpose_solver.c - transpositions in plain layout: row by row of the result for
+ * any device, and in square tiles where a cache has to be kept warm.
+ *
+ * Axes of size 1 are dropped and axes that stay neighbours are joined first, so
+ * that a permutation of seven axes is mostly one of two or three.
+ */
+#include "op/elementwise/flat.h"
+#include "op/ops.h"
+
+/* A row has up to 6 axes outside, a tile up to 5; and the samples. */
+enum { ROW_AXES = 6, TILE_AXES = 5, TILE = 16, ELEMENTS_PER_GROUP = 4096 };
+
+/* The result's axes, outermost first; strides in elements. */
+typedef struct axes {
+    int count;
+    int64_t size[YOKE_MAX_RANK], in[YOKE_MAX_RANK], out[YOKE_MAX_RANK];
+} axes;
+
+static axes
+axes_of(const yki_problem *problem)
+{
+    const yki_transpose_attrs *attrs = (const yki_transpose_attrs *)problem->attrs.bytes;
+    const yoke_shape *from = &problem->in[0].shape;
+    int64_t strides[YOKE_MAX_RANK], stride = 1;
+    axes a = {0};
+
+    for (int32_t i = from->rank - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= from->dim[i];
+    }
+    for (int32_t i = 0; i < attrs->rank; i++) {
+        int64_t size = problem->out.shape.dim[i], in = strides[attrs->axes[i]];
+
+        if (size == 1)
+            continue;
+        if (a.count > 0 && a.in[a.count - 1] == in * size) {
+            a.size[a.count - 1] *= size;
+            a.in[a.count - 1] = in;
+            continue;
+        }
+        a.size[a.count] = size;
+        a.in[a.count++] = in;
+    }
+    if (a.count == 0) {
+        a.size[0] = a.in[0] = 1;
+        a.count = 1;
+    }
+    stride = 1;
+    for (int i = a.count - 1; i >= 0; i--) {
+        a.out[i] = stride;
+        stride *= a.size[i];
+    }
+    return a;
+}
+
+/* Which of the result's axes is the innermost of the input. */
+static int
+input_innermost(const axes *a)
+{
+    for (int i = 0; i < a->count; i++)
+        if (a->in[i] == 1)
+            return i;
+    return a->count - 1;
+}
+
+static bool
+plain(const yki_problem *problem)
+{
+    return problem->in[0].layout.block == 1 && problem->out.layout.block == 1;
+}
+
+static bool
+rows_apply(const yki_problem *problem, const yki_device_traits *traits)
+{
+    (void)traits;
+    return plain(problem);
+}
+
+static bool
+tiles_apply(const yki_problem *problem, const yki_device_traits *traits)
+{
+    axes a = axes_of(problem);
+    int other = input_innermost(&a);
+
+    /* Thin matrices gain nothing. */
+    return plain(problem) && traits->type != YOKE_DEVICE_GPU && other != a.count - 1 &&
+           a.size[other] >= 4 && a.size[a.count - 1] >= 4;
+}
+
+static void
+start(yki_recipe *recipe, const yki_problem *problem, const yki_flat *flat, const char *kernel,
+      int64_t tasks, int64_t per_group)
+{
+    yki_expr elements = yki_operand_elements(&problem->out), groups;
+    int64_t size = (int64_t)yki_type_size(problem->out.type);
+    yki_launch *launch = yki_recipe_launch(recipe, "shape.cl", kernel, "-DELEM=%s -DVEC=%u -DWG=%u",
+                                           problem->out.type == YOKE_U8 ? "uchar" : "uint",
+                                           flat->vector, flat->group);
+
+    groups = problem->out.batched ? YKI_PER_SAMPLE(tasks) : YKI_CONST(tasks);
+    groups.divisor = per_group;
+    groups.max = flat->groups;
+    yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, flat->group, 1, 1);
+    if (launch) {
+        launch->bytes = elements;
+        launch->bytes.per_sample *= 2 * size;
+        launch->bytes.constant *= 2 * size;
+    }
+    yki_arg_slot(recipe, 0);
+    yki_arg_slot(recipe, 1);
+    yki_arg_expr(recipe, problem->out.batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
+    yki_arg_int(recipe, yki_shape_count(problem->out.shape));
+}
+
+/* Appends one value of each of `room` axes, the last of `list` last, `fill` before them. */
+static void
+axis_args(yki_recipe *recipe, const int64_t *list, int count, int room, int64_t fill)
+{
+    for (int i = 0; i < room; i++)
+        yki_arg_int(recipe, i < room - count ? fill : list[i - (room - count)]);
+}
+
+static yoke_status
+emit_rows(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+          yki_recipe *recipe)
+{
+    yki_flat flat = yki_flat_for(traits);
+    axes a = axes_of(problem);
+    int last = a.count - 1;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    start(recipe, problem, &flat, "yki_transpose_rows", yki_shape_count(problem->out.shape),
+          ELEMENTS_PER_GROUP);
+    axis_args(recipe, a.size, last, ROW_AXES, 1);
+    axis_args(recipe, a.in, last, ROW_AXES, 0);
+    yki_arg_int(recipe, a.size[last]);
+    yki_arg_int(recipe, a.in[last]);
+    return recipe->status;
+}
+
+static yoke_status
+emit_tiles(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+           yki_recipe *recipe)
+{
+    yki_flat flat = yki_flat_for(traits);
+    axes a = axes_of(problem);
+    int last = a.count - 1, other = input_innermost(&a);
+    int64_t rows = a.size[other], columns = a.size[last], out_stride = a.out[other], matrices;
+
+    (void)tuning;
+    for (int i = other; i + 1 < last; i++) {
+        a.size[i] = a.size[i + 1];
+        a.in[i] = a.in[i + 1];
+        a.out[i] = a.out[i + 1];
+    }
+    matrices = yki_shape_count(problem->out.shape) / rows / columns;
+    flat.group = 1;
+    yki_recipe_start(recipe, problem);
+    start(recipe, problem, &flat, "yki_transpose_tiles",
+          matrices * ((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE),
+          ELEMENTS_PER_GROUP / TILE / TILE);
+    axis_args(recipe, a.size, last - 1, TILE_AXES, 1);
+    axis_args(recipe, a.in, last - 1, TILE_AXES, 0);
+    axis_args(recipe, a.out, last - 1, TILE_AXES, 0);
+    yki_arg_int(recipe, rows);
+    yki_arg_int(recipe, columns);
+    yki_arg_int(recipe, a.in[last]);
+    yki_arg_int(recipe, out_stride);
+    return recipe->status;
+}
+
+static const yki_op *const transpose_op = &yki_op_transpose;
+
+const yki_solver yki_solver_transpose_tiles = {
+    .name = "transpose-tiles",
+    .op = &transpose_op,
+    .applies = tiles_apply,
+    .emit = emit_tiles,
+};
+
+const yki_solver yki_solver_transpose_rows = {
+    .name = "transpose-rows",
+    .op = &transpose_op,
+    .applies = rows_apply,
+    .emit = emit_rows,
+};

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * softmax.c - exp(x) over its sum along an axis of the sample, and the gradient
+ * from the result: y (dy - sum(dy y)).
+ */
+#include <stdio.h>
+
+#include "op/ops.h"
+
+static int32_t
+axis_of(const yki_attrs *attrs)
+{
+    return ((const yki_softmax_attrs *)attrs->bytes)->axis;
+}
+
+static void
+describe(const yki_attrs *attrs, char *text, size_t size)
+{
+    snprintf(text, size, "axis %d", axis_of(attrs));
+}
+
+static yoke_status
+infer(yoke_node *node)
+{
+    const yoke_node *x = node->inputs[0];
+    int32_t axis = axis_of(&node->attrs);
+    char text[128];
+
+    if (x->type != YOKE_F32)
+        return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", x->name);
+    if (axis < 0 || axis >= x->shape.rank)
+        return yki_fail(YOKE_ERROR_SHAPE, "axis %d of %s, whose shape is %s", axis, x->name,
+                        yki_shape_text(x->shape, text, sizeof text));
+    node->type = YOKE_F32;
+    node->shape = x->shape;
+    node->batched = x->batched;
+    return YOKE_OK;
+}
+
+static yoke_status
+gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
+{
+    yoke_node *inputs[2] = {node, dy};
+
+    if (wanted[0])
+        dx[0] = yki_node(node->graph, &yki_op_softmax_grad, NULL, inputs, 2, node->attrs.bytes,
+                         sizeof(yki_softmax_attrs));
+    return yoke_graph_status(node->graph);
+}
+
+static double
+flops(const yoke_node *node)
+{
+    return 5.0 * (double)yki_shape_count(node->shape);
+}
+
+static double
+flops_grad(const yoke_node *node)
+{
+    return 4.0 * (double)yki_shape_count(node->shape);
+}
+
+const yki_op yki_op_softmax = {
+    .name = "softmax",
+    .infer = infer,
+    .gradient = gradient,
+    .flops = flops,
+    .describe = describe,
+};
+
+const yki_op yki_op_softmax_grad = {
+    .name = "softmax_grad",
+    .infer = infer,
+    .flops = flops_grad,
+    .describe = describe,
+};
+
+yoke_node *
+yoke_softmax(yoke_graph *graph, yoke_node *x, int32_t axis)
+{
+    yki_softmax_attrs attrs = {axis};
+
+    return yki_node(graph, &yki_op_softmax, NULL, &x, 1, &attrs, sizeof attrs);
+}

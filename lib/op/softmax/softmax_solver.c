@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * softmax_solver.c - softmax and its gradient in plain layout: along the innermost
+ * axis a group takes a row, along another an item takes adjacent columns.
+ */
+#include "op/elementwise/flat.h"
+#include "op/ops.h"
+
+enum { ELEMENTS_PER_GROUP = 2048 };
+
+typedef struct view {
+    int64_t outer, length, inner;
+} view;
+
+static view
+view_of(const yki_problem *problem)
+{
+    int32_t axis = ((const yki_softmax_attrs *)problem->attrs.bytes)->axis;
+    view v = {1, problem->out.shape.dim[axis], 1};
+
+    for (int32_t i = 0; i < problem->out.shape.rank; i++) {
+        if (i < axis)
+            v.outer *= problem->out.shape.dim[i];
+        else if (i > axis)
+            v.inner *= problem->out.shape.dim[i];
+    }
+    return v;
+}
+
+static bool
+plain(const yki_problem *problem)
+{
+    for (uint32_t i = 0; i < problem->input_count; i++)
+        if (problem->in[i].layout.block != 1)
+            return false;
+    return problem->out.layout.block == 1;
+}
+
+static bool
+rows_apply(const yki_problem *problem, const yki_device_traits *traits)
+{
+    (void)traits;
+    return plain(problem) && view_of(problem).inner == 1;
+}
+
+static bool
+columns_apply(const yki_problem *problem, const yki_device_traits *traits)
+{
+    (void)traits;
+    return plain(problem);
+}
+
+static yoke_status
+emit(const yki_problem *problem, const char *kernel, uint32_t vector, uint32_t group, int64_t tasks,
+     int64_t per_group, int64_t max_groups, yki_recipe *recipe)
+{
+    view v = view_of(problem);
+    yki_expr elements = yki_operand_elements(&problem->out);
+    yki_expr rows = problem->out.batched ? YKI_PER_SAMPLE(v.outer) : YKI_CONST(v.outer), groups;
+    yki_launch *launch;
+
+    yki_recipe_start(recipe, problem);
+    launch = yki_recipe_launch(recipe, "softmax.cl", kernel, "-DVEC=%u -DWG=%u", vector, group);
+    for (uint32_t i = 0; i <= problem->input_count; i++)
+        yki_arg_slot(recipe, i);
+    yki_arg_expr(recipe, rows);
+    yki_arg_int(recipe, v.length);
+    yki_arg_int(recipe, v.inner);
+    groups = problem->out.batched ? YKI_PER_SAMPLE(tasks) : YKI_CONST(tasks);
+    groups.divisor = per_group;
+    groups.max = max_groups;
+    yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, group, 1, 1);
+    if (launch) {
+        launch->flops = elements;
+        launch->flops.per_sample *= 5;
+        launch->flops.constant *= 5;
+        launch->bytes = elements;
+        launch->bytes.per_sample *= 4 * (problem->input_count + 1);
+        launch->bytes.constant *= 4 * (problem->input_count + 1);
+    }
+    return recipe->status;
+}
+
+static yoke_status
+emit_rows(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+          yki_recipe *recipe)
+{
+    bool is_grad = problem->op == &yki_op_softmax_grad, is_cpu = traits->type == YOKE_DEVICE_CPU;
+    yki_flat flat = yki_flat_for(traits);
+    view v = view_of(problem);
+    uint32_t group = is_cpu ? 1 : 1u << 6;
+    /* One row a group, or as many short ones as are worth a group. */
+    int64_t rows_per_group = is_cpu ? YKI_MAX(1, ELEMENTS_PER_GROUP / v.length) : 1;
+
+    (void)tuning;
+    while (group > traits->max_group)
+        group /= 2;
+    return emit(problem, is_grad ? "yki_softmax_grad_rows" : "yki_softmax_rows", flat.vector, group,
+                v.outer, rows_per_group, is_cpu ? flat.groups : 32768, recipe);
+}
+
+static yoke_status
+emit_columns(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+             yki_recipe *recipe)
+{
+    bool is_grad = problem->op == &yki_op_softmax_grad, is_cpu = traits->type == YOKE_DEVICE_CPU;
+    yki_flat flat = yki_flat_for(traits);
+    view v = view_of(problem);
+    uint32_t vector = is_cpu && v.inner >= flat.vector ? flat.vector : 1;
+    /* The last columns of a row of vectors are done one by one, by one item. */
+    int64_t tasks = v.outer * ((v.inner + vector - 1) / vector);
+
+    (void)tuning;
+    return emit(problem, is_grad ? "yki_softmax_grad_columns" : "yki_softmax_columns", vector,
+                flat.group, tasks,
+                is_cpu ? YKI_MAX(1, ELEMENTS_PER_GROUP / (v.length * vector)) : flat.group,
+                is_cpu ? flat.groups : 32768, recipe);
+}
+
+static const yki_op *const softmax_op = &yki_op_softmax;
+static const yki_op *const softmax_grad_op = &yki_op_softmax_grad;
+
+const yki_solver yki_solver_softmax_rows = {
+    .name = "softmax-rows",
+    .op = &softmax_op,
+    .applies = rows_apply,
+    .emit = emit_rows,
+};
+
+const yki_solver yki_solver_softmax_columns = {
+    .name = "softmax-columns",
+    .op = &softmax_op,
+    .applies = columns_apply,
+    .emit = emit_columns,
+};
+
+const yki_solver yki_solver_softmax_grad_rows = {
+    .name = "softmax-grad-rows",
+    .op = &softmax_grad_op,
+    .applies = rows_apply,
+    .emit = emit_rows,
+};
+
+const yki_solver yki_solver_softmax_grad_columns = {
+    .name = "softmax-grad-columns",
+    .op = &softmax_grad_op,
+    .applies = columns_apply,
+    .emit = emit_columns,
+};

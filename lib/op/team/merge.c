@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * merge.c - the place in a plan where a value of each device becomes one of the
+ * whole team. The planner puts it there; the trainer does it (train/exchange.c),
+ * so the recipe has no launch.
+ */
+#include <stdio.h>
+
+#include "op/ops.h"
+
+static yoke_status
+infer(yoke_node *node)
+{
+    return yki_fail(YOKE_ERROR_INTERNAL, "%s: merges are made by the planner", node->name);
+}
+
+static void
+describe(const yki_attrs *attrs, char *text, size_t size)
+{
+    snprintf(text, size, "%s", attrs->bytes[0] == YKI_MERGE_SUM ? "sum" : "moments");
+}
+
+const yki_op yki_op_merge = {
+    .name = "merge",
+    .infer = infer,
+    .describe = describe,
+};
+
+static bool
+applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    (void)traits;
+    return problem->in[0].layout.block == 1 && problem->out.layout.block == 1;
+}
+
+static yoke_status
+emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+     yki_recipe *recipe)
+{
+    (void)traits;
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    return recipe->status;
+}
+
+static const yki_op *const merge_op = &yki_op_merge;
+
+const yki_solver yki_solver_merge = {
+    .name = "team",
+    .op = &merge_op,
+    .applies = applies,
+    .emit = emit,
+};

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bind.c - buffers for the values, programs and kernels for the tasks: after it a
+ * plan runs without allocating or building.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "op/elementwise/flat.h"
+#include "plan/plan.h"
+
+static yoke_status
+make_chunks(yki_plan *plan)
+{
+    plan->chunks = yki_alloc(plan->chunk_count, sizeof *plan->chunks, "a plan's chunks");
+    if (!plan->chunks)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < plan->chunk_count; i++) {
+        YKI_TRY(yki_buffer_create(yki_queue_device(plan->queue), plan->chunk_sizes[i], 0,
+                                  "the values of a plan", &plan->chunks[i]));
+        YKI_TRY(yki_buffer_touch(plan->queue, plan->chunks[i]));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+make_buffer(yki_plan *plan, yki_value *value)
+{
+    yoke_device *device = yki_queue_device(plan->queue);
+
+    if (value->alias >= 0 || value->storage == YKI_STORE_LENT)
+        return YOKE_OK;
+    if (value->storage == YKI_STORE_POOLED) {
+        YKI_TRY(yki_buffer_view(plan->pool, value->offset, value->size, &value->buffer));
+    } else if (value->storage == YKI_STORE_ARENA) {
+        if (value->last < 0)
+            return YOKE_OK;
+        YKI_TRY(yki_buffer_view(plan->chunks[value->chunk], value->offset, value->size,
+                                &value->buffer));
+    } else {
+        YKI_TRY(yki_buffer_create(device, value->size, 0,
+                                  value->node ? value->node->name : "a prepared operand",
+                                  &value->buffer));
+    }
+    value->owned = true;
+    if (value->node && value->node->role == YKI_ROLE_CONSTANT)
+        return yki_buffer_put(value->buffer, 0, value->size, value->node->data);
+    return YOKE_OK;
+}
+
+static yki_buffer *
+buffer_of(const yki_plan *plan, int32_t value)
+{
+    return plan->values[yki_value_root(plan, value)].buffer;
+}
+
+static yoke_status
+set_args(yki_plan *plan, const yki_task *task, size_t index)
+{
+    const yki_launch *launch = &task->recipe.launches[index];
+    yki_kernel *kernel = task->kernels[index];
+
+    for (uint32_t i = 0; i < launch->arg_count; i++) {
+        const yki_arg *arg = &launch->args[i];
+
+        switch (arg->kind) {
+        case YKI_ARG_SLOT:
+            YKI_TRY(yki_kernel_set_buffer(kernel, i, buffer_of(plan, task->slots[arg->slot])));
+            break;
+        case YKI_ARG_FLOAT:
+            YKI_TRY(yki_kernel_set(kernel, i, sizeof arg->value, &arg->value));
+            break;
+        case YKI_ARG_LOCAL:
+            YKI_TRY(yki_kernel_set_local(kernel, i, (size_t)arg->expr.constant));
+            break;
+        case YKI_ARG_STEP:
+            YKI_TRY(yki_kernel_set_buffer(kernel, i, plan->step_values));
+            break;
+        case YKI_ARG_INT: /* with the batch */
+            break;
+        }
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+make_kernels(yki_plan *plan, yki_task *task)
+{
+    yoke_device *device = yki_queue_device(plan->queue);
+
+    if (!task->solver)
+        return YOKE_OK;
+    task->kernels = yki_alloc(task->recipe.launch_count, sizeof *task->kernels, "kernels");
+    if (!task->kernels)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < task->recipe.launch_count; i++) {
+        const yki_launch *launch = &task->recipe.launches[i];
+        yki_program *program;
+        yoke_status status;
+
+        YKI_TRY(yki_launch_program(device, launch, &program));
+        status = yki_kernel_create(program, launch->kernel, &task->kernels[i]);
+        yki_program_release(program);
+        YKI_TRY(status);
+        YKI_TRY(set_args(plan, task, i));
+    }
+    return YOKE_OK;
+}
+
+void
+yki_plan_slots(const yki_plan *plan, const yki_task *task, yki_buffer *slots[YKI_MAX_SLOTS])
+{
+    for (uint32_t s = 0; s < task->recipe.slot_count; s++)
+        slots[s] = buffer_of(plan, task->slots[s]);
+}
+
+static yoke_status
+prepare_call(const yki_plan *plan, const yki_task *task)
+{
+    yki_buffer *slots[YKI_MAX_SLOTS] = {0};
+
+    if (!task->recipe.call)
+        return YOKE_OK;
+    yki_plan_slots(plan, task, slots);
+    return task->recipe.call->prepare(plan->queue, slots, plan->options.max_batch,
+                                      task->recipe.call_data);
+}
+
+/* Built with the optimizer's options: one build for both. */
+static yoke_status
+make_commit(yki_plan *plan, const yki_weight *state, yki_buffer *next, yki_kernel **kernel)
+{
+    yoke_device *device = yki_queue_device(plan->queue);
+    yki_flat flat = yki_flat_for(yki_device_get_traits(device));
+    int32_t count = (int32_t)(state->size / 4);
+    char options[128];
+    yki_program *program;
+    yoke_status status;
+
+    snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", flat.vector, flat.group);
+    YKI_TRY(yki_program_get(device, "update.cl", options, &program));
+    status = yki_kernel_create(program, "yki_commit_state", kernel);
+    yki_program_release(program);
+    YKI_TRY(status);
+    YKI_TRY(yki_kernel_set_buffer(*kernel, 0, next));
+    YKI_TRY(yki_kernel_set_buffer(*kernel, 1, state->value));
+    YKI_TRY(yki_kernel_set_buffer(*kernel, 2, plan->step_values));
+    return yki_kernel_set(*kernel, 3, sizeof count, &count);
+}
+
+static yoke_status
+make_commits(yki_plan *plan)
+{
+    const yki_weights *w = plan->weights;
+
+    if (!plan->options.training || w->state_count == 0)
+        return YOKE_OK;
+    plan->commits = yki_alloc(w->state_count, sizeof *plan->commits, "a plan's kernels");
+    if (!plan->commits)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < w->state_count; i++) {
+        yki_buffer *next = yki_plan_buffer(plan, w->states[i].node->next);
+
+        if (next && w->states[i].value)
+            YKI_TRY(make_commit(plan, &w->states[i], next, &plan->commits[i]));
+    }
+    return YOKE_OK;
+}
+
+/* Where the trainer has to step in: merges, and gradients that are complete. */
+static yoke_status
+make_stops(yki_plan *plan)
+{
+    size_t count = 0;
+
+    for (size_t t = 0; t < plan->task_count; t++)
+        count += plan->tasks[t].problem.op == &yki_op_merge;
+    plan->stops = yki_alloc(count, sizeof *plan->stops, "a plan's stops");
+    if (!plan->stops)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t t = 0; t < plan->task_count; t++) {
+        const yki_task *task = &plan->tasks[t];
+        yki_stop *stop = &plan->stops[plan->stop_count];
+
+        if (task->problem.op != &yki_op_merge)
+            continue;
+        *stop = (yki_stop){.task = t,
+                           .section = task->section,
+                           .in = plan->values[yki_value_root(plan, task->slots[0])].buffer,
+                           .out = plan->values[yki_value_root(plan, task->slots[1])].buffer,
+                           .count = (size_t)yki_operand_count(&task->problem.out, 1)};
+        memcpy(&stop->merge, task->problem.attrs.bytes, sizeof stop->merge);
+        plan->stop_count++;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+find_bucket_tasks(yki_plan *plan)
+{
+    const yki_weights *w = plan->weights;
+
+    plan->bucket_task = yki_alloc(w->bucket_count, sizeof *plan->bucket_task, "a plan's buckets");
+    if (!plan->bucket_task)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    if (!plan->options.training)
+        return YOKE_OK;
+    for (size_t t = 0; t < plan->task_count; t++) {
+        const yki_task *task = &plan->tasks[t];
+
+        for (uint32_t s = task->problem.input_count; s < yki_problem_operands(&task->problem); s++) {
+            uint32_t bucket = plan->values[task->slots[s]].bucket;
+
+            if (bucket && task->section == YKI_BACKWARD)
+                plan->bucket_task[bucket - 1] = t;
+        }
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_plan_bind(yki_plan *plan)
+{
+    yoke_device *device = yki_queue_device(plan->queue);
+
+    YKI_TRY(make_chunks(plan));
+    YKI_TRY(yki_buffer_create(device, sizeof(yki_step_values), 0, "step values",
+                              &plan->step_values));
+    YKI_TRY(yki_buffer_touch(plan->queue, plan->step_values));
+    if (plan->pool_size) {
+        YKI_TRY(yki_buffer_create(device, plan->pool_size, 0, "statistics", &plan->pool));
+        YKI_TRY(yki_buffer_touch(plan->queue, plan->pool));
+    }
+    for (size_t v = 0; v < plan->value_count; v++)
+        YKI_TRY(make_buffer(plan, &plan->values[v]));
+    for (size_t t = 0; t < plan->task_count; t++) {
+        yki_plan_tick(plan);
+        YKI_TRY(make_kernels(plan, &plan->tasks[t]));
+    }
+    for (size_t t = 0; t < plan->task_count; t++)
+        YKI_TRY(prepare_call(plan, &plan->tasks[t]));
+    YKI_TRY(make_stops(plan));
+    YKI_TRY(find_bucket_tasks(plan));
+    YKI_TRY(make_commits(plan));
+    return yki_plan_bind_running(plan);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * print.c - a plan explained: each command, its solver, layout, work and time, and
+ * the memory map.
+ */
+#include <stdio.h>
+
+#include "plan/plan.h"
+
+typedef struct output {
+    void (*line)(void *user, const char *text);
+    void *user;
+} output;
+
+static void say(const output *out, const char *format, ...) YKI_PRINTF(2, 3);
+
+static void
+say(const output *out, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    out->line(out->user, text);
+}
+
+static void
+print_task(const yki_plan *plan, const output *out, size_t index)
+{
+    const yki_task *task = &plan->tasks[index];
+    double flops = 0, bytes = 0;
+    size_t launches = 0;
+    char rate[64] = "";
+
+    if (!task->solver)
+        return;
+    if (task->recipe.call) {
+        flops += (double)yki_expr_value(task->recipe.call_flops, plan->options.max_batch);
+        bytes += (double)yki_expr_value(task->recipe.call_bytes, plan->options.max_batch);
+        launches++;
+    }
+    for (size_t k = 0; k < task->recipe.launch_count; k++) {
+        flops += (double)yki_expr_value(task->recipe.launches[k].flops, plan->options.max_batch);
+        bytes += (double)yki_expr_value(task->recipe.launches[k].bytes, plan->options.max_batch);
+        launches += task->recipe.launches[k].phase == YKI_PHASE_RUN;
+    }
+    if (task->seconds > 0)
+        snprintf(rate, sizeof rate, "%9.1f %8.1f %7.1f", task->seconds * 1e6,
+                 flops / task->seconds / 1e9, bytes / task->seconds / 1e9);
+    say(out, "%4zu %-8s %-24s %-28s %-6s /%-3u %2zu %10.3f %10.3f %s", index,
+        task->section == YKI_FORWARD ? "forward" : "backward",
+        task->node ? task->node->name : "reorder", task->solver->name,
+        yki_class_name(task->solver->numerical_class), task->problem.out.layout.block, launches, flops / 1e6, bytes / 1e6, rate);
+}
+
+static void
+print_memory(const yki_plan *plan, const output *out)
+{
+    uint64_t packed = 0, unpacked = 0;
+
+    for (size_t i = 0; i < plan->chunk_count; i++)
+        packed += plan->chunk_sizes[i];
+    say(out, "memory: %6s %12s %12s  lives", "chunk", "offset", "bytes");
+    for (size_t v = 0; v < plan->value_count; v++) {
+        const yki_value *value = &plan->values[v];
+
+        if (value->storage != YKI_STORE_ARENA || value->alias >= 0 || value->last < 0)
+            continue;
+        unpacked += value->size;
+        say(out, "        %6u %12llu %12llu  %d-%d %s", value->chunk,
+            (unsigned long long)value->offset, (unsigned long long)value->size, value->first,
+            value->last, value->node ? value->node->name : "");
+    }
+    say(out, "packed %.1f MB of %.1f MB; whole plan %.1f MB", (double)packed / 1e6,
+        (double)unpacked / 1e6, (double)yki_plan_memory(plan) / 1e6);
+}
+
+yoke_status
+yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *user)
+{
+    output out = {line, user};
+
+    if (!line)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_plan_print: line is NULL");
+    say(&out, "%4s %-8s %-24s %-28s %-6s %-4s %2s %10s %10s %9s %8s %7s", "#", "section", "node",
+        "solver", "class", "lay", "n", "MFLOP", "MB", "us", "GFLOP/s", "GB/s");
+    for (size_t i = 0; i < plan->task_count; i++)
+        print_task(plan, &out, i);
+    print_memory(plan, &out);
+    return YOKE_OK;
+}

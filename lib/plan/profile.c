@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * profile.c - what each command of a plan takes, by the device's own clock, while
+ * whole steps run in their order.
+ */
+#include "plan/plan.h"
+
+typedef struct profile {
+    yki_plan *plan;
+    yki_queue *queue; /* timed */
+    double *seconds;  /* by task: the least of the repeats */
+} profile;
+
+/* A library's call gives no event of its own: it is waited for. */
+static yoke_status
+run_call(profile *p, const yki_task *task, int64_t n, double *seconds)
+{
+    yki_buffer *slots[YKI_MAX_SLOTS] = {0};
+    double start;
+
+    yki_plan_slots(p->plan, task, slots);
+    start = yki_now();
+    YKI_TRY(task->recipe.call->run(p->queue, slots, n, task->recipe.call_data));
+    YKI_TRY(yki_queue_finish(p->queue));
+    *seconds = yki_now() - start;
+    return YOKE_OK;
+}
+
+static yoke_status
+run_task(profile *p, size_t index, int64_t n, double *seconds)
+{
+    const yki_task *task = &p->plan->tasks[index];
+
+    *seconds = 0;
+    if (task->recipe.call)
+        YKI_TRY(run_call(p, task, n, seconds));
+    for (size_t k = 0; k < task->recipe.launch_count; k++) {
+        yki_event done = {0};
+        double wall = yki_now();
+        uint64_t start, end;
+        yki_grid grid;
+        yoke_status status;
+
+        if (!yki_launch_grid_at(&task->recipe.launches[k], n, &grid))
+            continue;
+        YKI_TRY(yki_queue_launch(p->queue, task->kernels[k], &grid, YKI_NO_WAIT, &done));
+        status = yki_event_wait(&done);
+        wall = yki_now() - wall;
+        /* Not every driver has a clock; then launching and waiting are in the time. */
+        if (status == YOKE_OK && yki_event_times(&done, &start, &end) == YOKE_OK && end > start)
+            wall = 1e-9 * (double)(end - start);
+        yki_event_release(&done);
+        YKI_TRY(status);
+        *seconds += wall;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+run_all(profile *p, int64_t n, unsigned repeats)
+{
+    /* The first round compiles what was not run yet, and is not counted. */
+    for (unsigned r = 0; r <= repeats; r++)
+        for (size_t t = 0; t < p->plan->task_count; t++) {
+            double seconds;
+
+            YKI_TRY(run_task(p, t, n, &seconds));
+            if (r == 1 || (r > 1 && seconds < p->seconds[t]))
+                p->seconds[t] = seconds;
+        }
+    return YOKE_OK;
+}
+
+static void
+report(const profile *p, int64_t n, void (*each)(void *, const yoke_command_info *), void *user)
+{
+    for (size_t t = 0; t < p->plan->task_count; t++) {
+        const yki_task *task = &p->plan->tasks[t];
+        yoke_command_info info = {.seconds = p->seconds[t]};
+
+        if (!task->solver)
+            continue;
+        info.name = task->node ? task->node->name : "reorder";
+        info.op = task->problem.op->name;
+        info.solver = task->solver->name;
+        info.backward = task->section == YKI_BACKWARD;
+        info.launches = (uint32_t)task->recipe.launch_count;
+        if (task->recipe.call) {
+            info.launches++;
+            info.flops += (double)yki_expr_value(task->recipe.call_flops, n);
+            info.bytes += (double)yki_expr_value(task->recipe.call_bytes, n);
+        }
+        for (size_t k = 0; k < task->recipe.launch_count; k++) {
+            info.flops += (double)yki_expr_value(task->recipe.launches[k].flops, n);
+            info.bytes += (double)yki_expr_value(task->recipe.launches[k].bytes, n);
+        }
+        each(user, &info);
+    }
+}
+
+yoke_status
+yki_plan_profile(yki_plan *plan, int64_t n, unsigned repeats,
+                 void (*each)(void *, const yoke_command_info *), void *user)
+{
+    profile p = {.plan = plan};
+    yoke_status status;
+
+    YKI_TRY(yki_plan_enqueue(plan, YKI_FORWARD, n, NULL)); /* sets arguments, packs weights */
+    YKI_TRY(yki_queue_finish(plan->queue));
+    p.seconds = yki_alloc(plan->task_count, sizeof *p.seconds, "times");
+    if (!p.seconds)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = yki_queue_create(yki_queue_device(plan->queue), YKI_QUEUE_COMPUTE, true, &p.queue);
+    if (status == YOKE_OK)
+        status = run_all(&p, n, repeats);
+    yki_queue_destroy(p.queue);
+    if (status == YOKE_OK)
+        report(&p, n, each, user);
+    yki_free(p.seconds);
+    return status;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * running.c - all running statistics of a plan in one launch, at the end of a step.
+ *
+ * A batch norm's running mean and variance follow from the statistics of the batch by
+ * a few operations a channel; as tasks they are two launches a layer, and their taking
+ * effect two more. So the batch's statistics are kept in one buffer until the step's
+ * end, and one launch, told by a table what belongs to what, moves every state on.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "op/elementwise/flat.h"
+#include "plan/fuse.h"
+
+/* Channels for one work-item: its loop has to stay short on some drivers. */
+enum { MOST_CHANNELS = 4096, ROW = 6 };
+
+/* Gives statistics their place in the common buffer; false: they have to be elsewhere. */
+static bool
+pool(yki_plan *plan, int32_t index)
+{
+    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
+    uint64_t align = YKI_MAX((uint64_t)traits->base_align, 256u);
+    yki_value *value = &plan->values[index];
+
+    if (value->storage == YKI_STORE_POOLED)
+        return true;
+    if (value->storage != YKI_STORE_ARENA || value->operand.batched)
+        return false;
+    value->storage = YKI_STORE_POOLED;
+    value->offset = plan->pool_size;
+    plan->pool_size += (value->size + align - 1) / align * align;
+    return true;
+}
+
+static yoke_status
+defer(yki_fusion *f, size_t index, const uint32_t *state_of)
+{
+    yki_plan *plan = f->plan;
+    const yki_task *task = &plan->tasks[index];
+    const yoke_node *state = plan->values[task->slots[0]].node;
+    yki_running made = {.statistics = task->slots[1]};
+    yki_bn_attrs attrs;
+
+    memcpy(&attrs, task->problem.attrs.bytes, sizeof attrs);
+    if (!state || state->role != YKI_ROLE_STATE || state->next != task->node ||
+        !state_of[state->id] || !pool(plan, task->slots[1]))
+        return YOKE_OK;
+    made.state = state_of[state->id] - 1;
+    made.variance = attrs.variance;
+    made.momentum = attrs.momentum;
+    YKI_TRY(yki_grow((void **)&plan->runnings, &plan->running_capacity, plan->running_count + 1,
+                     sizeof *plan->runnings, "a plan's running statistics"));
+    plan->runnings[plan->running_count++] = made;
+    plan->node_value[task->node->id] = -1;
+    yki_fusion_drop(f, index);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_fuse_running(yki_fusion *f)
+{
+    yki_plan *plan = f->plan;
+    uint32_t *state_of; /* by node: its number among the states + 1 */
+    yoke_status status = YOKE_OK;
+
+    if (!plan->options.training || plan->weights->state_count == 0)
+        return YOKE_OK;
+    state_of = yki_alloc(plan->node_count, sizeof *state_of, "a plan's states");
+    if (!state_of)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < plan->weights->state_count; i++)
+        state_of[plan->weights->states[i].node->id] = (uint32_t)i + 1;
+    for (size_t t = 0; t < plan->task_count && status == YOKE_OK; t++) {
+        plan->work++;
+        if (!plan->tasks[t].dropped && plan->tasks[t].problem.op == &yki_op_bn_running)
+            status = defer(f, t, state_of);
+    }
+    yki_free(state_of);
+    return status;
+}
+
+/* ---- the launch ---- */
+
+/* Rows: where the statistics begin, the state, channels of the layer, first and end of those for
+ * this row, and the momentum's bits, its sign saying that it is the variance. */
+static size_t
+fill_table(const yki_plan *plan, int32_t *table)
+{
+    size_t rows = 0;
+
+    for (size_t i = 0; i < plan->running_count; i++) {
+        const yki_running *r = &plan->runnings[i];
+        const yki_weight *state = &plan->weights->states[r->state];
+        int32_t channels = (int32_t)(state->size / 4);
+
+        for (int32_t first = 0; first < channels; first += MOST_CHANNELS, rows++) {
+            float momentum = r->variance ? -r->momentum : r->momentum;
+            int32_t *row = table + ROW * rows;
+
+            if (!table)
+                continue;
+            row[0] = (int32_t)(plan->values[r->statistics].offset / 4);
+            row[1] = (int32_t)(state->offset / 4);
+            row[2] = channels;
+            row[3] = first;
+            row[4] = YKI_MIN(first + MOST_CHANNELS, channels);
+            memcpy(&row[5], &momentum, sizeof momentum);
+        }
+    }
+    return rows;
+}
+
+static yoke_status
+make_table(yki_plan *plan)
+{
+    int32_t *table = yki_alloc(plan->running_rows * ROW, sizeof *table, "running statistics");
+    uint64_t size = plan->running_rows * ROW * sizeof *table;
+    yoke_status status;
+
+    if (!table)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    fill_table(plan, table);
+    status = yki_buffer_create(yki_queue_device(plan->queue), size, 0, "running statistics",
+                               &plan->running_table);
+    if (status == YOKE_OK)
+        status = yki_buffer_put(plan->running_table, 0, size, table);
+    yki_free(table);
+    return status;
+}
+
+yoke_status
+yki_plan_bind_running(yki_plan *plan)
+{
+    yoke_device *device = yki_queue_device(plan->queue);
+    yki_flat flat = yki_flat_for(yki_device_get_traits(device));
+    char options[128];
+    yki_program *program;
+    yoke_status status;
+
+    if (plan->running_count == 0)
+        return YOKE_OK;
+    plan->running_rows = fill_table(plan, NULL);
+    YKI_TRY(make_table(plan));
+    /* Built with the optimizer's options: one build for both. */
+    snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", flat.vector, flat.group);
+    YKI_TRY(yki_program_get(device, "update.cl", options, &program));
+    status = yki_kernel_create(program, "yki_commit_running", &plan->commit_running);
+    yki_program_release(program);
+    YKI_TRY(status);
+    YKI_TRY(yki_kernel_set_buffer(plan->commit_running, 0, plan->pool));
+    YKI_TRY(yki_kernel_set_buffer(plan->commit_running, 1,
+                                  plan->weights->state_bucket.values));
+    YKI_TRY(yki_kernel_set_buffer(plan->commit_running, 2, plan->step_values));
+    return yki_kernel_set_buffer(plan->commit_running, 3, plan->running_table);
+}
+
+yoke_status
+yki_plan_commit_running(yki_plan *plan, yki_queue *queue)
+{
+    const size_t most = 32768; /* groups of one launch: rows are shared among them */
+    const yki_grid grid = {{YKI_MIN(plan->running_rows, most), 1, 1}, {1, 1, 1}};
+    int32_t rows = (int32_t)plan->running_rows;
+
+    if (!plan->commit_running)
+        return YOKE_OK;
+    YKI_TRY(yki_kernel_set(plan->commit_running, 4, sizeof rows, &rows));
+    return yki_queue_launch(queue, plan->commit_running, &grid, YKI_NO_WAIT, NULL);
+}
+
+void
+yki_plan_free_running(yki_plan *plan)
+{
+    yki_kernel_destroy(plan->commit_running);
+    yki_buffer_destroy(plan->running_table);
+    yki_free(plan->runnings);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * weights.c - parameters, gradients and states of a graph on one device.
+ *
+ * Order and offsets follow from the graph alone, so gradients of any two devices
+ * can be added word by word. Buckets are filled from the last parameter to the
+ * first: that is the order in which backward makes gradients, so the first bucket
+ * is complete early and can be reduced while the rest is still computed.
+ */
+#include <string.h>
+
+#include "plan/plan.h"
+
+static const uint64_t BUCKET_SIZE = 4u << 20;
+
+static uint64_t
+aligned(uint64_t size)
+{
+    return (size + YKI_WEIGHT_ALIGN - 1) / YKI_WEIGHT_ALIGN * YKI_WEIGHT_ALIGN;
+}
+
+static bool
+is_elsewhere(const yki_weights *w, const yoke_node *node)
+{
+    return w->placed && yki_home_of(w->placed, node) != w->home;
+}
+
+bool
+yki_weights_has(const yki_weights *w, size_t bucket)
+{
+    return w->buckets[bucket].home == w->home;
+}
+
+/* Offsets and buckets, no memory yet. */
+static yoke_status
+lay_out(yki_weights *w, uint64_t bucket_size)
+{
+    size_t capacity = 0, parameters = 0, states = 0;
+
+    for (size_t i = 0; i < w->graph->node_count; i++) {
+        parameters += w->graph->nodes[i]->role == YKI_ROLE_PARAMETER;
+        states += w->graph->nodes[i]->role == YKI_ROLE_STATE;
+    }
+    w->weights = yki_alloc(parameters, sizeof *w->weights, "weights");
+    w->states = yki_alloc(states, sizeof *w->states, "states");
+    if (!w->weights || !w->states)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < w->graph->node_count; i++) {
+        yoke_node *node = w->graph->nodes[i];
+        uint64_t size = (uint64_t)yki_shape_count(node->shape) * 4;
+
+        if (node->role == YKI_ROLE_PARAMETER)
+            w->weights[w->weight_count++] = (yki_weight){.node = node, .size = size};
+        if (node->role == YKI_ROLE_STATE && is_elsewhere(w, node))
+            w->states[w->state_count++] = (yki_weight){.node = node, .size = size};
+        else if (node->role == YKI_ROLE_STATE) {
+            w->states[w->state_count++] =
+                (yki_weight){.node = node, .size = size, .offset = w->state_bucket.size};
+            w->state_bucket.size += aligned(size);
+        }
+    }
+    for (size_t i = w->weight_count; i-- > 0;) {
+        yki_weight *weight = &w->weights[i];
+
+        uint32_t home = w->placed ? yki_home_of(w->placed, weight->node) : w->home;
+
+        if (w->bucket_count == 0 || w->buckets[w->bucket_count - 1].home != home ||
+            w->buckets[w->bucket_count - 1].size + weight->size > bucket_size) {
+            YKI_TRY(yki_grow((void **)&w->buckets, &capacity, w->bucket_count + 1,
+                             sizeof *w->buckets, "buckets"));
+            w->buckets[w->bucket_count++] = (yki_bucket){.home = home};
+        }
+        weight->bucket = (uint32_t)w->bucket_count - 1;
+        weight->offset = w->buckets[weight->bucket].size;
+        w->buckets[weight->bucket].size += aligned(weight->size);
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+zeroed(yki_weights *w, yki_queue *queue, uint64_t size, const char *what, yki_buffer **buffer)
+{
+    YKI_TRY(yki_buffer_create(w->device, size, 0, what, buffer));
+    return yki_buffer_touch(queue, *buffer);
+}
+
+static yoke_status
+allocate(yki_weights *w, yki_queue *queue)
+{
+    for (size_t b = 0; b < w->bucket_count; b++) {
+        yki_bucket *bucket = &w->buckets[b];
+
+        if (!yki_weights_has(w, b))
+            continue;
+        if (w->lender)
+            bucket->values = w->lender->buckets[b].values;
+        else
+            YKI_TRY(zeroed(w, queue, bucket->size, "parameters", &bucket->values));
+        if (w->training)
+            YKI_TRY(zeroed(w, queue, bucket->size, "gradients", &bucket->gradients));
+    }
+    if (w->lender)
+        w->state_bucket.values = w->lender->state_bucket.values;
+    else if (w->state_bucket.size)
+        YKI_TRY(zeroed(w, queue, w->state_bucket.size, "states", &w->state_bucket.values));
+    for (size_t i = 0; i < w->weight_count; i++) {
+        yki_weight *weight = &w->weights[i];
+        yki_bucket *bucket = &w->buckets[weight->bucket];
+
+        if (!bucket->values)
+            continue;
+        YKI_TRY(yki_buffer_view(bucket->values, weight->offset, weight->size, &weight->value));
+        if (w->training)
+            YKI_TRY(yki_buffer_view(bucket->gradients, weight->offset, weight->size,
+                                    &weight->gradient));
+    }
+    for (size_t i = 0; i < w->state_count; i++)
+        if (!is_elsewhere(w, w->states[i].node))
+            YKI_TRY(yki_buffer_view(w->state_bucket.values, w->states[i].offset, w->states[i].size,
+                                    &w->states[i].value));
+    return yki_queue_finish(queue);
+}
+
+static yoke_status
+create(yoke_device *device, yoke_graph *graph, bool training, uint64_t bucket_size,
+       yki_weights *lender, const yki_placed *placed, uint32_t home, yki_weights **out)
+{
+    yki_weights *w = NULL;
+    yki_queue *queue = NULL;
+    yoke_status status;
+
+    YKI_TRY(yki_graph_complete(graph, training));
+    w = yki_alloc(1, sizeof *w, "weights");
+    if (!w)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    atomic_store(&w->references, 1);
+    w->device = yki_device_retain(device);
+    w->graph = yki_graph_retain(graph);
+    w->training = training;
+    w->version = 1;
+    w->lender = lender ? yki_weights_retain(lender) : NULL;
+    w->placed = placed;
+    w->home = home;
+    status = lay_out(w, bucket_size ? bucket_size : BUCKET_SIZE);
+    if (status == YOKE_OK)
+        status = yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &queue);
+    if (status == YOKE_OK)
+        status = allocate(w, queue);
+    yki_queue_destroy(queue);
+    if (status != YOKE_OK) {
+        yki_weights_release(w);
+        return status;
+    }
+    *out = w;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_weights_create(yoke_device *device, yoke_graph *graph, bool training, uint64_t bucket_size,
+                   yki_weights *lender, yki_weights **out)
+{
+    return create(device, graph, training, bucket_size, lender, NULL, 0, out);
+}
+
+yoke_status
+yki_weights_create_placed(yoke_device *device, yoke_graph *graph, bool training,
+                          uint64_t bucket_size, const yki_placed *placed, uint32_t home,
+                          yki_weights **out)
+{
+    return create(device, graph, training, bucket_size, NULL, placed, home, out);
+}
+
+yki_weights *
+yki_weights_retain(yki_weights *weights)
+{
+    atomic_fetch_add(&weights->references, 1);
+    return weights;
+}
+
+void
+yki_weights_release(yki_weights *w)
+{
+    if (!w || atomic_fetch_sub(&w->references, 1) != 1)
+        return;
+    for (size_t i = 0; i < w->weight_count; i++) {
+        yki_buffer_destroy(w->weights[i].value);
+        yki_buffer_destroy(w->weights[i].gradient);
+    }
+    for (size_t i = 0; i < w->state_count; i++)
+        yki_buffer_destroy(w->states[i].value);
+    for (size_t b = 0; b < w->bucket_count; b++) {
+        if (!w->lender)
+            yki_buffer_destroy(w->buckets[b].values);
+        yki_buffer_destroy(w->buckets[b].gradients);
+    }
+    if (!w->lender)
+        yki_buffer_destroy(w->state_bucket.values);
+    yki_weights_release(w->lender);
+    yki_free(w->weights);
+    yki_free(w->states);
+    yki_free(w->buckets);
+    yoke_graph_destroy(w->graph);
+    yki_device_release(w->device);
+    yki_free(w);
+}
+
+yki_weight *
+yki_weights_find(yki_weights *w, const char *name)
+{
+    for (size_t i = 0; i < w->weight_count; i++)
+        if (strcmp(w->weights[i].node->name, name) == 0)
+            return &w->weights[i];
+    for (size_t i = 0; i < w->state_count; i++)
+        if (strcmp(w->states[i].node->name, name) == 0)
+            return &w->states[i];
+    yki_fail(YOKE_ERROR_NOT_FOUND, "no parameter or state \"%s\"", name);
+    return NULL;
+}
+
+static yoke_status
+initialize_one(const yki_weight *weight, uint32_t seed, uint32_t index)
+{
+    float *values;
+    yoke_status status;
+
+    if (!weight->value)
+        return YOKE_OK;
+    values = yki_alloc(weight->size, 1, "initial values");
+    if (!values)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    yki_initialize(weight->node, seed, index, values);
+    status = yki_buffer_put(weight->value, 0, weight->size, values);
+    yki_free(values);
+    return status;
+}
+
+yoke_status
+yki_weights_initialize(yki_weights *w, uint32_t seed)
+{
+    for (size_t i = 0; i < w->weight_count; i++)
+        YKI_TRY(initialize_one(&w->weights[i], seed, (uint32_t)i));
+    for (size_t i = 0; i < w->state_count; i++)
+        YKI_TRY(initialize_one(&w->states[i], seed, (uint32_t)(w->weight_count + i)));
+    w->version++;
+    return YOKE_OK;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * calibrate.c - how fast each device is, before the first step: shares that follow
+ * the speed begin with it.
+ *
+ * Forward and backward run for two sizes on all devices at once, as they will in
+ * a step, on whatever the inputs hold; nothing is updated. What was measured is
+ * kept in wisdom. A device whose driver has no clock is timed alone, by the host.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "train/trainer.h"
+
+enum { SIZES = 2, RUNS = 3 }; /* the first run of a size compiles and warms up */
+
+/* Below this a driver's clock has told nothing. */
+static const double NO_CLOCK = 1e-7;
+
+/* ---- wisdom ---- */
+
+static const char SOLVER[] = "team-share";
+
+static void
+problem_text(const yoke_trainer *t, int64_t n, char *text, size_t size)
+{
+    yki_hash hash;
+    char hex[33];
+
+    yki_hash_start(&hash);
+    yki_graph_hash(t->graph, &hash);
+    yki_hash_hex(&hash, hex);
+    snprintf(text, size, "step %s%s of %zu -> %lld samples", hex, t->options.strict ? " strict" : "",
+             t->crew.team->total, (long long)n);
+}
+
+static double
+remembered(const yoke_trainer *t, size_t member, int64_t n)
+{
+    yoke_replica *r = t->crew.members[member].replica;
+    char text[160];
+    double seconds;
+
+    problem_text(t, n, text, sizeof text);
+    return yki_wisdom_get(r->wisdom, r->weights->device, text, SOLVER, 0, &seconds) ? seconds : 0;
+}
+
+static void
+remember(const yoke_trainer *t, size_t member, int64_t n, double seconds)
+{
+    yoke_replica *r = t->crew.members[member].replica;
+    char text[160];
+
+    problem_text(t, n, text, sizeof text);
+    if (!(seconds > 0) ||
+        yki_wisdom_put(r->wisdom, r->weights->device, text, SOLVER, 0, seconds) != YOKE_OK ||
+        yki_wisdom_save(r->wisdom) != YOKE_OK)
+        yki_log(YOKE_LOG_DEBUG, "the speed of %s is not kept", yki_device_id(r->weights->device));
+}
+
+/* ---- measuring ---- */
+
+/* A member's forward and backward alone, on the host's clock. */
+static yoke_status
+time_alone(yki_member *m, double *seconds)
+{
+    yki_plan *plan = m->replica->training;
+    double start;
+
+    *seconds = INFINITY;
+    for (int run = 0; run < RUNS; run++) {
+        start = yki_now();
+        YKI_TRY(yki_plan_begin(plan, YKI_FORWARD, m->n));
+        YKI_TRY(yki_plan_enqueue_tasks(plan, YKI_FORWARD, 0, plan->task_count));
+        YKI_TRY(yki_plan_enqueue_tasks(plan, YKI_BACKWARD, 0, plan->task_count));
+        YKI_TRY(yki_queue_finish(m->replica->queue));
+        *seconds = YKI_MIN(*seconds, yki_now() - start);
+    }
+    return YOKE_OK;
+}
+
+/* One pass of everybody: the least of a few, by device of the whole team in t->seconds. */
+static yoke_status
+time_together(yoke_trainer *t)
+{
+    const yoke_team *team = t->crew.team;
+    uint32_t last = t->options.accumulate - 1;
+
+    for (size_t k = 0; k < team->count; k++)
+        t->seconds[team->first + k] = INFINITY;
+    for (int run = 0; run < RUNS; run++) {
+        t->crew.flight = 0;
+        yki_crew_drop_times(&t->crew, 0);
+        /* As the last part of a step: no running statistics are kept. */
+        YKI_TRY(yki_crew_part(&t->crew, last, last + 1, 0));
+        YKI_TRY(yki_crew_settle(&t->crew));
+        for (size_t k = 0; k < team->count; k++)
+            t->seconds[team->first + k] =
+                YKI_MIN(t->seconds[team->first + k], yki_member_seconds(&t->crew.members[k], 0));
+    }
+    for (size_t k = 0; k < team->count; k++)
+        if (t->seconds[team->first + k] < NO_CLOCK && t->crew.members[k].n > 0)
+            YKI_TRY(time_alone(&t->crew.members[k], &t->seconds[team->first + k]));
+    return YOKE_OK;
+}
+
+/* Everybody learns everybody's times: each has those of its own devices, and zeros. */
+static yoke_status
+tell_all(yoke_trainer *t, double *seconds)
+{
+    const yoke_team *team = t->crew.team;
+    yoke_comm *comm = t->crew.comm;
+    double *all;
+    yoke_status status;
+
+    if (!comm)
+        return YOKE_OK;
+    all = yki_alloc(team->total * (size_t)comm->ranks, sizeof *all, "times");
+    if (!all)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t k = 0; k < team->total; k++)
+        if (k < team->first || k >= team->first + team->count)
+            seconds[k] = 0;
+    status = comm->gather(comm, seconds, team->total * sizeof *seconds, all);
+    for (size_t k = 0; k < team->total && status == YOKE_OK; k++) {
+        seconds[k] = 0;
+        for (int32_t r = 0; r < comm->ranks; r++)
+            seconds[k] += all[(size_t)r * team->total + k];
+    }
+    yki_free(all);
+    return status;
+}
+
+/* One size: from wisdom if everybody knows it, else measured. */
+static yoke_status
+calibrate_size(yoke_trainer *t, int64_t total)
+{
+    const yoke_team *team = t->crew.team;
+    bool known = true;
+
+    YKI_TRY(yki_shares_split("even", team->total, total, t->counts));
+    memset(t->seconds, 0, team->total * sizeof *t->seconds);
+    for (size_t k = 0; k < team->count; k++) {
+        size_t at = team->first + k;
+
+        t->crew.members[k].n = YKI_MIN(t->counts[at], t->crew.members[k].replica->options.batch);
+        t->crew.members[k].first = 0;
+        t->counts[at] = t->crew.members[k].n;
+        t->seconds[at] = remembered(t, k, t->counts[at]);
+    }
+    YKI_TRY(tell_all(t, t->seconds));
+    for (size_t k = 0; k < team->total; k++)
+        known &= t->seconds[k] > 0 || t->counts[k] == 0;
+    if (!known) {
+        YKI_TRY(time_together(t));
+        for (size_t k = 0; k < team->count; k++)
+            remember(t, k, t->counts[team->first + k], t->seconds[team->first + k]);
+        YKI_TRY(tell_all(t, t->seconds));
+    }
+    for (size_t k = 0; k < team->total; k++)
+        yki_shares_calibrate(t->shares, k, t->counts[k], t->seconds[k]);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_trainer_calibrate(yoke_trainer *t)
+{
+    int64_t part = (t->options.batch + t->options.accumulate - 1) / t->options.accumulate;
+    int64_t devices = (int64_t)t->crew.team->total;
+
+    if (!t->crew.timing)
+        return YOKE_OK;
+    for (int64_t s = 0; s < SIZES; s++) {
+        int64_t total = s == 0 ? part : part / 4;
+
+        if (total >= devices)
+            YKI_TRY(calibrate_size(t, total));
+    }
+    yki_crew_drop_times(&t->crew, 0);
+    return YOKE_OK;
+}

@@ -1,0 +1,693 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * checkpoint.c - saves all that training goes on from, and goes on from it.
+ *
+ * A checkpoint is a file of weights (data/weights_file.c), so that it can be used as
+ * one, with the optimizer's state beside each parameter ("NAME#m", "NAME#v") and a
+ * text "yoke.state" with the rest: step, epoch, position, seed, shares, and what the
+ * plans were. Nothing in it depends on how many devices or processes there are, but
+ * for the shares, which are taken where they fit.
+ *
+ * The first process reads and writes; what it reads goes to all. Everything is read
+ * and its checksums compared before anything changes.
+ *
+ * Random numbers need no state but seed, step and epoch: they are counted.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/graph_json.h"
+#include "train/checkpoint.h"
+#include "train/history.h"
+#include "train/save.h"
+
+enum { VERSION = 1, KEEP = 3, VALUE = -1, DEVICE_NAME = 256 };
+
+/* One tensor: a weight's value, or one of its optimizer states. */
+typedef struct part {
+    size_t index; /* of the weight, or of the state */
+    bool is_state;
+    int which; /* VALUE, or as yki_updater_state has it */
+    char *name;
+    const yoke_node *node;
+    uint64_t count; /* floats */
+} part;
+
+typedef struct parts {
+    yoke_trainer *trainer;
+    part *list;
+    size_t count, capacity;
+    uint64_t floats; /* of all */
+} parts;
+
+/* What the same bits depend on, beside the shares. */
+typedef struct identity {
+    char plans[33];
+    json_t *devices; /* their names */
+} identity;
+
+/* What a file says, on its way to all processes. */
+typedef struct found {
+    uint64_t length; /* of the state and the 0 behind it; 0: no checkpoint */
+    char *state;
+} found;
+
+/* ---- what there is ---- */
+
+static bool
+is_first(const yoke_trainer *t)
+{
+    return !t->crew.comm || t->crew.comm->rank == 0;
+}
+
+static yki_weights *
+weights_of(const yoke_trainer *t, size_t group)
+{
+    return yki_crew_in_group(&t->crew, group, 0)->replica->weights;
+}
+
+static yki_buffer *
+optimizer_state(const yoke_trainer *t, size_t group, size_t bucket, int which)
+{
+    for (size_t k = 0; k < t->crew.groups[group].count; k++) {
+        const yki_member *m = yki_crew_in_group(&t->crew, group, k);
+
+        if (yki_member_owns(&t->crew, m, bucket))
+            return yki_updater_state(m->replica->updater, bucket, (unsigned)which);
+    }
+    return NULL;
+}
+
+/* The buffer of a part in a group, and where it begins there; NULL: this group has not got it. */
+static yki_buffer *
+locate(const yoke_trainer *t, size_t group, const part *p, uint64_t *offset)
+{
+    const yki_weights *w = weights_of(t, group);
+
+    *offset = 0;
+    /* The device of another place has it. */
+    if (!p->is_state && !w->weights[p->index].value)
+        return NULL;
+    if (p->is_state)
+        return w->states[p->index].value;
+    if (p->which == VALUE)
+        return w->weights[p->index].value;
+    *offset = w->weights[p->index].offset;
+    return optimizer_state(t, group, w->weights[p->index].bucket, p->which);
+}
+
+static yoke_status
+add_part(parts *all, size_t index, bool is_state, int which)
+{
+    const yki_weights *w = weights_of(all->trainer, 0);
+    const yki_weight *weight = is_state ? &w->states[index] : &w->weights[index];
+    part p = {index, is_state, which, NULL, weight->node, weight->size / 4};
+
+    YKI_TRY(yki_grow((void **)&all->list, &all->capacity, all->count + 1, sizeof *all->list,
+                     "a checkpoint"));
+    p.name = which == VALUE ? yki_strdup(weight->node->name, "a name")
+                            : yki_format("%s#%c", weight->node->name, "mv"[which]);
+    if (!p.name)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    all->list[all->count++] = p;
+    all->floats += p.count;
+    return YOKE_OK;
+}
+
+static void
+parts_clear(parts *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        yki_free(all->list[i].name);
+    yki_free(all->list);
+}
+
+static yoke_status
+list_parts(yoke_trainer *t, parts *all)
+{
+    const yki_weights *w = weights_of(t, 0);
+
+    all->trainer = t;
+    for (size_t i = 0; i < w->weight_count; i++)
+        YKI_TRY(add_part(all, i, false, VALUE));
+    for (size_t i = 0; i < w->state_count; i++)
+        YKI_TRY(add_part(all, i, true, VALUE));
+    for (int which = 0; which < 2 && w->bucket_count; which++)
+        for (size_t i = 0; i < w->weight_count && optimizer_state(t, 0, 0, which); i++)
+            YKI_TRY(add_part(all, i, false, which));
+    return YOKE_OK;
+}
+
+/* Which solvers compute: the same on all processes when they ask together. */
+static yoke_status
+plan_identity(yoke_trainer *t, char hex[33])
+{
+    yoke_comm *comm = t->crew.comm;
+    yoke_status status = YOKE_OK;
+    yki_hash hash;
+    char *all;
+
+    yki_hash_start(&hash);
+    for (size_t k = 0; k < t->crew.count; k++) {
+        const yki_plan *plan = t->crew.members[k].replica->training;
+
+        for (size_t i = 0; i < plan->task_count; i++) {
+            uint32_t tuning = plan->tasks[i].tuning;
+
+            yki_hash_string(&hash, plan->tasks[i].solver ? plan->tasks[i].solver->name : "");
+            yki_hash_add(&hash, &tuning, sizeof tuning);
+        }
+    }
+    yki_hash_hex(&hash, hex);
+    if (!comm)
+        return YOKE_OK;
+    all = yki_alloc((size_t)comm->ranks, 33, "what plans are");
+    if (!all)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = comm->gather(comm, hex, 33, all);
+    if (status == YOKE_OK) {
+        yki_hash_start(&hash);
+        yki_hash_add(&hash, all, 33 * (size_t)comm->ranks);
+        yki_hash_hex(&hash, hex);
+    }
+    yki_free(all);
+    return status;
+}
+
+/* What computes: "cpu:0 (name, driver)" for each device of the whole team. */
+static yoke_status
+device_names(const yoke_trainer *t, json_t **out)
+{
+    const yoke_team *team = t->crew.team;
+    char *rows = yki_alloc(team->total, DEVICE_NAME, "names of devices");
+    yoke_device_info info;
+    yoke_status status = rows ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+
+    for (size_t k = 0; k < team->count && status == YOKE_OK; k++) {
+        status = yoke_device_get_info(yoke_team_get_device((yoke_team *)team, k), &info);
+        if (status == YOKE_OK)
+            snprintf(rows + (team->first + k) * DEVICE_NAME, DEVICE_NAME, "%s (%.80s, %.80s)",
+                     info.id, info.name, info.driver);
+    }
+    for (size_t k = 0; k < team->total; k++)
+        t->counts[k] = 1;
+    if (status == YOKE_OK)
+        status = yki_team_share_rows(team, t->counts, DEVICE_NAME, rows);
+    *out = status == YOKE_OK ? json_array() : NULL;
+    for (size_t k = 0; k < team->total && status == YOKE_OK; k++)
+        json_array_append_new(*out, json_string(rows + k * DEVICE_NAME));
+    yki_free(rows);
+    return status;
+}
+
+static void
+graph_identity(const yoke_trainer *t, char hex[33])
+{
+    yki_hash hash;
+
+    yki_graph_hash(t->graph, &hash);
+    yki_hash_hex(&hash, hex);
+}
+
+/* Every process calls it. identity_clear in any case. */
+static yoke_status
+identify(yoke_trainer *t, identity *own)
+{
+    memset(own, 0, sizeof *own);
+    YKI_TRY(plan_identity(t, own->plans));
+    return device_names(t, &own->devices);
+}
+
+static void
+identity_clear(identity *own)
+{
+    json_decref(own->devices);
+    own->devices = NULL;
+}
+
+/* ---- the text ---- */
+
+static json_t *
+lists_json(const yoke_trainer *t, const yki_progress *progress)
+{
+    json_t *shares = json_array();
+
+    yki_shares_divide(t->shares, t->options.batch, t->counts);
+    for (size_t k = 0; k < t->crew.team->total; k++)
+        json_array_append_new(shares, json_integer(t->counts[k]));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "sums",
+                     yki_history_numbers(progress->sums, 2 * t->crew.pairs), "device_sums",
+                     yki_history_numbers(progress->device_sums, 2 * t->crew.team->total), "seconds",
+                     yki_history_numbers(&progress->seconds, 1), "shares", shares, "history",
+                     yki_history_json(t));
+}
+
+static json_t *
+schedule_json(const yoke_schedule *s)
+{
+    return json_pack("{s:i, s:o, s:o, s:o, s:I, s:I, s:I}", "kind", (int)s->kind, "factor",
+                     yki_json_float(s->factor), "initial", yki_json_float(s->initial),
+                     "final_factor", yki_json_float(s->final_factor), "warmup",
+                     (json_int_t)s->warmup, "period", (json_int_t)s->period, "steps",
+                     (json_int_t)s->steps);
+}
+
+static yoke_status
+state_text(const yoke_trainer *t, const yki_progress *progress, const identity *own, char **out)
+{
+    char graph[33];
+    json_t *json, *lists = lists_json(t, progress);
+    yki_json_text text = {0};
+
+    graph_identity(t, graph);
+    json = json_pack("{s:i, s:s, s:s, s:O, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:i, s:o, s:o}",
+                     "version", VERSION, "graph", graph, "plans", own->plans, "devices",
+                     own->devices, "step", (json_int_t)t->step, "epoch", (json_int_t)t->epoch, "position",
+                     (json_int_t)progress->position, "count", (json_int_t)progress->count,
+                     "sequential", (int)progress->sequential, "samples",
+                     (json_int_t)progress->samples, "seed", (json_int_t)t->options.seed, "batch",
+                     (json_int_t)t->options.batch, "optimizer", (int)t->options.optimizer.kind,
+                     "learning_rate", yki_json_float(t->options.optimizer.learning_rate),
+                     "schedule", t->has_schedule ? schedule_json(&t->schedule) : json_null());
+    if (json && lists)
+        json_object_update(json, lists);
+    else
+        text.failed = true;
+    json_decref(lists);
+    yki_json_add_value(&text, json, JSON_COMPACT);
+    return yki_json_take(&text, out);
+}
+
+/* ---- saving ---- */
+
+static yoke_status
+read_part(void *user, size_t index, void *out)
+{
+    const parts *all = user;
+    const part *p = &all->list[index];
+    uint64_t offset = 0;
+    yki_buffer *buffer = NULL;
+
+    for (size_t g = 0; g < all->trainer->crew.group_count && !buffer; g++)
+        buffer = locate(all->trainer, g, p, &offset);
+    if (!buffer)
+        return yki_fail(YOKE_ERROR_INTERNAL, "no device has %s", p->name);
+    return yki_buffer_get(buffer, offset, p->count * 4, out);
+}
+
+static yoke_status
+write_parts(parts *all, const char *path, const yki_text *texts, size_t text_count)
+{
+    yki_tensor_source *sources = yki_alloc(all->count, sizeof *sources, "a checkpoint");
+    yoke_status status;
+
+    if (!sources)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < all->count; i++)
+        sources[i] = (yki_tensor_source){all->list[i].name, YKI_DTYPE_F32,
+                                         (uint32_t)all->list[i].node->shape.rank,
+                                         all->list[i].node->shape.dim};
+    status = yki_safetensors_write(path, texts, text_count, sources, all->count, read_part, all);
+    yki_free(sources);
+    return status;
+}
+
+static yoke_status
+save_parts(yoke_trainer *t, parts *all, const yki_progress *progress, const identity *own,
+           const char *path)
+{
+    yki_text texts[5] = {
+        {(char *)"format", (char *)"pt"}, {(char *)YKI_GRAPH_KEY, NULL}, {(char *)YKI_STATE_KEY, NULL}};
+    yki_model_info info = {0};
+    size_t infos = 0;
+    yoke_status status = list_parts(t, all);
+
+    if (status == YOKE_OK)
+        status = yoke_graph_to_json(t->graph, &texts[1].value);
+    if (status == YOKE_OK)
+        status = state_text(t, progress, own, &texts[2].value);
+    if (status == YOKE_OK)
+        status = yki_trainer_info(t, &info);
+    if (status == YOKE_OK)
+        status = yki_model_info_write(&info, texts + 3, &infos);
+    if (status == YOKE_OK)
+        status = write_parts(all, path, texts, 3 + infos);
+    for (size_t i = 1; i < 3 + infos; i++)
+        yki_free(texts[i].value);
+    yki_model_info_clear(&info);
+    return status;
+}
+
+yoke_status
+yki_checkpoint_begin(yoke_trainer *t, const char *dir)
+{
+    int64_t *steps = NULL;
+    size_t count = 0;
+    yoke_status status = YOKE_OK;
+
+    if (is_first(t)) {
+        status = yki_checkpoint_make_folder(dir);
+        if (status == YOKE_OK)
+            status = yki_checkpoint_list(dir, &steps, &count);
+        if (status == YOKE_OK && count && steps[0] > t->step)
+            status = yki_fail(YOKE_ERROR_STATE,
+                              "%s has a checkpoint of step %lld, this training is at step %lld: "
+                              "resume it, or take another folder",
+                              dir, (long long)steps[0], (long long)t->step);
+        yki_free(steps);
+    }
+    return yki_trainer_agree(t, status);
+}
+
+yoke_status
+yki_checkpoint_save(yoke_trainer *t, const yki_progress *progress, const char *dir, uint32_t keep)
+{
+    yoke_status status;
+    parts all = {0};
+    identity own;
+    char *path;
+
+    YKI_TRY(yoke_trainer_wait(t));
+    /* What one process writes holds for all. */
+    YKI_TRY(yki_trainer_compare_weights(t));
+    status = identify(t, &own);
+    if (status == YOKE_OK && is_first(t)) {
+        path = yki_checkpoint_path(dir, t->step);
+        status = path ? save_parts(t, &all, progress, &own, path) : YOKE_ERROR_OUT_OF_MEMORY;
+        yki_free(path);
+        parts_clear(&all);
+        if (status == YOKE_OK)
+            yki_checkpoint_prune(dir, t->step, keep ? keep : KEEP);
+    }
+    identity_clear(&own);
+    return yki_trainer_agree(t, status);
+}
+
+/* ---- reading ---- */
+
+static yoke_status
+read_values(const yki_safetensors *file, const parts *all, float *values)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        const part *p = &all->list[i];
+        const yki_tensor *tensor = yki_safetensors_find(file, p->name);
+
+        if (!tensor || tensor->count != p->count || tensor->dtype != YKI_DTYPE_F32)
+            return yki_fail(YOKE_ERROR_STATE, "%s: \"%.200s\" is not there as this training has it",
+                            file->path, p->name);
+        YKI_TRY(yki_safetensors_read_f32(file, tensor, values));
+        values += p->count;
+    }
+    return YOKE_OK;
+}
+
+/* Whether it is a checkpoint of this training at all; only then is something missing damage. */
+static yoke_status
+check_state(const yoke_trainer *t, const yki_safetensors *file, const char *text)
+{
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    const char *graph = json_string_value(json_object_get(json, "graph"));
+    json_int_t optimizer = json_integer_value(json_object_get(json, "optimizer"));
+    json_int_t version = json_integer_value(json_object_get(json, "version"));
+    char own[33];
+    yoke_status status = YOKE_OK;
+
+    graph_identity(t, own);
+    if (!graph)
+        status = yki_fail(YOKE_ERROR_FORMAT, "%s: its state is none", file->path);
+    else if (version != VERSION)
+        status = yki_fail(YOKE_ERROR_UNSUPPORTED,
+                          "%s is a checkpoint of version %lld, this yoke reads %d", file->path,
+                          (long long)version, VERSION);
+    else if (strcmp(graph, own) != 0)
+        status = yki_fail(YOKE_ERROR_STATE, "%s is a checkpoint of another graph", file->path);
+    else if (optimizer != (json_int_t)t->options.optimizer.kind)
+        status = yki_fail(YOKE_ERROR_STATE, "%s is a checkpoint of another optimizer", file->path);
+    json_decref(json);
+    return status;
+}
+
+static yoke_status
+read_file(const yoke_trainer *t, const char *path, const parts *all, found *result, float *values)
+{
+    yki_safetensors *file;
+    const char *text;
+    yoke_status status;
+
+    YKI_TRY(yki_safetensors_open(path, &file));
+    text = yki_safetensors_text(file, YKI_STATE_KEY);
+    if (!file->has_header_sum || !text)
+        status = yki_fail(YOKE_ERROR_FORMAT, "%s is damaged: it is no checkpoint", path);
+    else
+        status = check_state(t, file, text);
+    for (size_t i = 0; i < file->count && status == YOKE_OK; i++)
+        if (!file->tensors[i].has_sum)
+            status = yki_fail(YOKE_ERROR_FORMAT, "%s is damaged: it has no checksums", path);
+    if (status == YOKE_OK)
+        status = read_values(file, all, values);
+    if (status == YOKE_OK && !(result->state = yki_strdup(text, "a checkpoint's state")))
+        status = YOKE_ERROR_OUT_OF_MEMORY;
+    if (status == YOKE_OK)
+        result->length = strlen(text) + 1;
+    yki_safetensors_close(file);
+    return status;
+}
+
+/* Out of the way, but still there to be looked at. */
+static void
+set_aside(const char *path)
+{
+    char *name = yki_format("%s.damaged", path);
+
+    yki_log(YOKE_LOG_WARNING, "%s; the checkpoint before it is used", yoke_last_error());
+    if (name && rename(path, name) != 0)
+        yki_log(YOKE_LOG_WARNING, "%s: cannot rename it: %s", path, strerror(errno));
+    yki_free(name);
+}
+
+/* From the newest back, past what is damaged. */
+static yoke_status
+read_newest(const yoke_trainer *t, const char *dir, const parts *all, found *result, float *values)
+{
+    int64_t *steps = NULL;
+    size_t count = 0;
+    yoke_status status;
+
+    YKI_TRY(yki_checkpoint_list(dir, &steps, &count));
+    status = YOKE_OK;
+    for (size_t i = 0; i < count; i++) {
+        char *path = yki_checkpoint_path(dir, steps[i]);
+
+        status = path ? read_file(t, path, all, result, values) : YOKE_ERROR_OUT_OF_MEMORY;
+        if (status == YOKE_ERROR_FORMAT)
+            set_aside(path);
+        yki_free(path);
+        if (status != YOKE_ERROR_FORMAT)
+            break;
+    }
+    yki_free(steps);
+    return status;
+}
+
+/* ---- going on ---- */
+
+static yoke_status
+put_parts(const yoke_trainer *t, const parts *all, const float *values)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        const part *p = &all->list[i];
+
+        for (size_t g = 0; g < t->crew.group_count; g++) {
+            uint64_t offset;
+            yki_buffer *buffer = locate(t, g, p, &offset);
+
+            if (buffer)
+                YKI_TRY(yki_buffer_put(buffer, offset, p->count * 4, values));
+        }
+        values += p->count;
+    }
+    return YOKE_OK;
+}
+
+static int64_t
+number(const json_t *json, const char *key)
+{
+    return (int64_t)json_integer_value(json_object_get(json, key));
+}
+
+/* The shares of the same devices go on; others find theirs anew. */
+static yoke_status
+take_shares(yoke_trainer *t, const json_t *json)
+{
+    const json_t *list = json_object_get(json, "shares");
+    yki_shares_state state;
+
+    yki_shares_get_state(t->shares, &state);
+    if (state.kind != YKI_SHARES_AUTO || json_array_size(list) != t->crew.team->total ||
+        number(json, "batch") != t->options.batch)
+        return YOKE_OK;
+    for (size_t k = 0; k < t->crew.team->total; k++)
+        t->counts[k] = (int64_t)json_integer_value(json_array_get(list, k));
+    /* What does not fit these devices' memory is not taken. */
+    if (yki_shares_set_counts(t->shares, t->counts) != YOKE_OK)
+        yki_log(YOKE_LOG_INFO, "shares of the checkpoint are not taken: %s", yoke_last_error());
+    return YOKE_OK;
+}
+
+/* Of the epoch so far; those by device are the first process's, for all, where they fit. */
+static void
+take_sums(const yoke_trainer *t, const json_t *json, yki_progress *progress)
+{
+    const json_t *devices = json_object_get(json, "device_sums");
+    size_t count = 2 * t->crew.team->total;
+
+    progress->samples = number(json, "samples");
+    (void)yki_history_take_numbers(json_object_get(json, "sums"), progress->sums,
+                                   2 * t->crew.pairs);
+    (void)yki_history_take_numbers(json_object_get(json, "seconds"), &progress->seconds, 1);
+    if (is_first(t) && json_array_size(devices) == count)
+        (void)yki_history_take_numbers(devices, progress->device_sums, count);
+}
+
+static yoke_status
+take_state(yoke_trainer *t, const json_t *json, yki_progress *progress)
+{
+    float rate = t->options.optimizer.learning_rate;
+
+    if (number(json, "position") > 0 &&
+        (number(json, "count") != progress->count ||
+         json_is_true(json_object_get(json, "sequential")) != progress->sequential))
+        return yki_fail(YOKE_ERROR_STATE,
+                        "the checkpoint is in the middle of an epoch of %lld samples in %s order, "
+                        "the data has %lld: it cannot go on in it",
+                        (long long)number(json, "count"),
+                        json_is_true(json_object_get(json, "sequential")) ? "their" : "random",
+                        (long long)progress->count);
+    if ((int64_t)t->options.seed != number(json, "seed")) {
+        /* They draw by the seed. */
+        yki_feeds_clear(&t->train_feeds, t->crew.count);
+        yki_feeds_clear(&t->test_feeds, t->crew.count);
+    }
+    t->options.seed = (uint32_t)number(json, "seed");
+    t->step = t->completed = number(json, "step");
+    t->epoch = (uint32_t)number(json, "epoch");
+    for (size_t k = 0; k < t->crew.count; k++) {
+        yoke_replica *r = t->crew.members[k].replica;
+
+        r->seed = t->options.seed;
+        r->step = (uint32_t)t->step + 1;
+        r->weights->version++;
+    }
+    progress->position = number(json, "position");
+    take_sums(t, json, progress);
+    YKI_TRY(yki_history_take(t, json_object_get(json, "history")));
+    (void)yki_json_get_float(json_object_get(json, "learning_rate"), &rate);
+    YKI_TRY(yoke_trainer_set_learning_rate(t, rate));
+    return take_shares(t, json);
+}
+
+/* With the same bits in mind it matters that the same solvers compute: what was frozen on these
+ * devices goes on as it was or not at all. On others the bits are others in any case. */
+static yoke_status
+compare_plans(yoke_trainer *t, const json_t *json)
+{
+    const char *plans = json_string_value(json_object_get(json, "plans"));
+    identity own;
+    yoke_status status = identify(t, &own);
+    bool same = status == YOKE_OK && plans && strcmp(plans, own.plans) == 0;
+    bool at_home =
+        status == YOKE_OK && json_equal(own.devices, json_object_get(json, "devices")) == 1;
+
+    identity_clear(&own);
+    if (status != YOKE_OK || (same && at_home))
+        return status;
+    if (at_home && t->options.freeze)
+        return yki_fail(YOKE_ERROR_STATE,
+                        "the checkpoint was made with other plans on these devices, so results "
+                        "would not have the same bits, which freeze asks for: give it the wisdom "
+                        "that it was made with, or go on without freeze");
+    yki_log(t->options.freeze ? YOKE_LOG_WARNING : YOKE_LOG_INFO,
+            "the %s are not those of the checkpoint: results will not have the same bits",
+            at_home ? "plans" : "devices");
+    return YOKE_OK;
+}
+
+static yoke_status
+apply(yoke_trainer *t, const parts *all, const found *result, const float *values,
+      yki_progress *progress)
+{
+    json_t *json = json_loads(result->state, 0, NULL);
+    yoke_status status;
+
+    if (!json)
+        return yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no host memory for a checkpoint's state");
+    status = compare_plans(t, json);
+    if (status == YOKE_OK)
+        status = take_state(t, json, progress);
+    if (status == YOKE_OK)
+        status = put_parts(t, all, values);
+    json_decref(json);
+    return status;
+}
+
+/* To the processes that did not read. */
+static yoke_status
+hand_out(yoke_trainer *t, const parts *all, found *result, float *values)
+{
+    yoke_comm *comm = t->crew.comm;
+    uint64_t left = all->floats;
+
+    if (!comm)
+        return YOKE_OK;
+    YKI_TRY(comm->broadcast(comm, &result->length, sizeof result->length, 0));
+    if (result->length && !is_first(t) &&
+        !(result->state = yki_alloc((size_t)result->length, 1, "a checkpoint's state")))
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    if (result->length)
+        YKI_TRY(comm->broadcast(comm, result->state, (size_t)result->length, 0));
+    while (result->length && left > 0) {
+        size_t some = (size_t)YKI_MIN(left, (uint64_t)1 << 24);
+
+        YKI_TRY(comm->broadcast(comm, values, some * sizeof *values, 0));
+        values += some;
+        left -= some;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+resume(yoke_trainer *t, const char *dir, parts *all, found *result, float *values,
+       yki_progress *progress)
+{
+    yoke_status status = YOKE_OK;
+
+    if (is_first(t))
+        status = read_newest(t, dir, all, result, values);
+    YKI_TRY(yki_trainer_agree(t, status));
+    YKI_TRY(hand_out(t, all, result, values));
+    return result->length ? apply(t, all, result, values, progress) : YOKE_OK;
+}
+
+yoke_status
+yki_checkpoint_resume(yoke_trainer *t, const char *dir, yki_progress *progress, bool *found_one)
+{
+    parts all = {0};
+    found result = {0};
+    float *values = NULL;
+    yoke_status status = list_parts(t, &all);
+
+    if (status == YOKE_OK) {
+        values = yki_alloc((size_t)all.floats, sizeof *values, "a checkpoint");
+        status = values ? yoke_trainer_wait(t) : YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    if (status == YOKE_OK)
+        status = resume(t, dir, &all, &result, values, progress);
+    if (status == YOKE_OK)
+        *found_one = result.length != 0;
+    yki_free(values);
+    yki_free(result.state);
+    parts_clear(&all);
+    return status;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * checkpoint_info.c - what a checkpoint says, for those who look at it.
+ *
+ * It needs neither the graph nor a device, so it says what is there and not whether a
+ * training can go on from it.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <jansson.h>
+
+#include "data/json.h"
+#include "data/safetensors.h"
+#include "train/checkpoint.h"
+
+struct yoke_checkpoint {
+    yoke_checkpoint_info info;
+    char *path;
+    json_t *state; /* texts of the info are its */
+    yki_safetensors *file;
+    const char **names;
+    int64_t *shares;
+    yoke_checkpoint_part *parts;
+};
+
+void
+yoke_checkpoint_destroy(yoke_checkpoint *c)
+{
+    if (!c)
+        return;
+    yki_free(c->parts);
+    yki_free(c->shares);
+    yki_free(c->names);
+    yki_safetensors_close(c->file);
+    json_decref(c->state);
+    yki_free(c->path);
+    yki_free(c);
+}
+
+const yoke_checkpoint_info *
+yoke_checkpoint_get_info(const yoke_checkpoint *c)
+{
+    return c ? &c->info : NULL;
+}
+
+/* The file that is meant. */
+static yoke_status
+find_file(yoke_checkpoint *c, const char *path)
+{
+    struct stat about;
+    int64_t *steps = NULL;
+    size_t count = 0;
+
+    if (stat(path, &about) != 0)
+        return yki_fail(YOKE_ERROR_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(about.st_mode)) {
+        c->path = yki_strdup(path, "a path");
+        return c->path ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    YKI_TRY(yki_checkpoint_list(path, &steps, &count));
+    if (count)
+        c->path = yki_checkpoint_path(path, steps[0]);
+    c->info.others = count ? count - 1 : 0;
+    yki_free(steps);
+    if (!count)
+        return yki_fail(YOKE_ERROR_NOT_FOUND,
+                        "%s is a folder without a checkpoint (checkpoint-STEP.safetensors)", path);
+    return c->path ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+}
+
+static int64_t
+number(const yoke_checkpoint *c, const char *key)
+{
+    return (int64_t)json_integer_value(json_object_get(c->state, key));
+}
+
+static const char *
+text(const yoke_checkpoint *c, const char *key)
+{
+    const char *value = json_string_value(json_object_get(c->state, key));
+
+    return value ? value : "";
+}
+
+static yoke_status
+take_devices(yoke_checkpoint *c)
+{
+    const json_t *names = json_object_get(c->state, "devices");
+    const json_t *shares = json_object_get(c->state, "shares");
+    size_t count = json_array_size(shares);
+
+    c->names = yki_alloc(count + 1, sizeof *c->names, "names of devices");
+    c->shares = yki_alloc(count + 1, sizeof *c->shares, "shares");
+    if (!c->names || !c->shares)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t k = 0; k < count; k++) {
+        const char *name = json_string_value(json_array_get(names, k));
+
+        c->names[k] = name ? name : "";
+        c->shares[k] = (int64_t)json_integer_value(json_array_get(shares, k));
+    }
+    c->info.devices = count;
+    c->info.device_names = c->names;
+    c->info.shares = c->shares;
+    return YOKE_OK;
+}
+
+static yoke_status
+take_state(yoke_checkpoint *c)
+{
+    const char *state = yki_safetensors_text(c->file, YKI_STATE_KEY);
+
+    if (!state)
+        return yki_fail(YOKE_ERROR_NOT_FOUND, "%s has weights, but is no checkpoint", c->path);
+    c->state = json_loads(state, JSON_REJECT_DUPLICATES, NULL);
+    if (!json_is_object(c->state) || !c->file->has_header_sum)
+        return yki_fail(YOKE_ERROR_FORMAT, "%s is damaged: its state is none", c->path);
+    c->info.path = c->path;
+    c->info.step = number(c, "step");
+    c->info.epoch = number(c, "epoch");
+    c->info.position = number(c, "position");
+    c->info.samples = number(c, "count");
+    c->info.batch = number(c, "batch");
+    c->info.seed = (uint32_t)number(c, "seed");
+    c->info.optimizer = (yoke_optimizer_kind)number(c, "optimizer");
+    (void)yki_json_get_float(json_object_get(c->state, "learning_rate"), &c->info.learning_rate);
+    c->info.history = json_array_size(json_object_get(c->state, "history"));
+    c->info.graph = text(c, "graph");
+    c->info.plans = text(c, "plans");
+    return take_devices(c);
+}
+
+/* Reads every tensor: that compares its checksum. */
+static yoke_status
+check_parts(yoke_checkpoint *c)
+{
+    c->parts = yki_alloc(c->file->count + 1, sizeof *c->parts, "parts of a checkpoint");
+    if (!c->parts)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < c->file->count; i++) {
+        const yki_tensor *tensor = &c->file->tensors[i];
+        void *values = yki_alloc((size_t)tensor->size + 1, 1, "a part of a checkpoint");
+        yoke_status status;
+
+        if (!values)
+            return YOKE_ERROR_OUT_OF_MEMORY;
+        status = yki_safetensors_read(c->file, tensor, values);
+        yki_free(values);
+        if (status != YOKE_OK && status != YOKE_ERROR_FORMAT && status != YOKE_ERROR_IO)
+            return status;
+        c->parts[i] = (yoke_checkpoint_part){tensor->name, tensor->size,
+                                             status == YOKE_OK && tensor->has_sum};
+        c->info.damaged += !c->parts[i].good;
+    }
+    c->info.parts = c->file->count;
+    c->info.part = c->parts;
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_checkpoint_open(const char *path, yoke_checkpoint **out)
+{
+    yoke_checkpoint *c;
+    yoke_status status;
+
+    if (!path || !out)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_checkpoint_open: a path and a place for the result are needed");
+    c = yki_alloc(1, sizeof *c, "a checkpoint");
+    if (!c)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = find_file(c, path);
+    if (status == YOKE_OK)
+        status = yki_safetensors_open(c->path, &c->file);
+    if (status == YOKE_OK)
+        status = take_state(c);
+    if (status == YOKE_OK)
+        status = check_parts(c);
+    if (status != YOKE_OK) {
+        yoke_checkpoint_destroy(c);
+        return status;
+    }
+    *out = c;
+    return YOKE_OK;
+}

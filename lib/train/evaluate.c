@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * evaluate.c - a graph as evaluation sees it, over any number of samples: each is
+ * computed once, by one device; nothing is padded and no remainder is dropped.
+ *
+ * Samples go in chunks of a training batch, split by the shares in force. Sums of
+ * a chunk are read behind it and added up in double while the next one runs.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "train/stages.h"
+#include "train/trainer.h"
+
+enum { CHUNKS = 2 }; /* under way */
+
+typedef struct chunk {
+    float *pairs;     /* of each member */
+    yki_event *read;  /* by member */
+    int64_t *counts;  /* by device of the whole team */
+    bool busy;
+} chunk;
+
+typedef struct evaluation {
+    yoke_trainer *trainer;
+    yki_loader load;
+    void *user;
+    double *sums; /* NULL: only outputs are wanted */
+    chunk chunks[CHUNKS];
+} evaluation;
+
+/* ---- running statistics that differ ---- */
+
+/* Statistics per device: those of the first are taken for all. */
+static yoke_status
+share_states(yoke_trainer *t)
+{
+    yki_crew *crew = &t->crew;
+    const yki_weights *first = crew->members[0].replica->weights;
+    uint64_t size = first->state_bucket.size;
+    void *values;
+    yoke_status status = YOKE_OK;
+
+    if (!t->states_differ || size == 0 || !crew->through_host)
+        return YOKE_OK;
+    values = yki_alloc(size, 1, "statistics");
+    if (!values)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = yki_buffer_get(first->state_bucket.values, 0, size, values);
+    if (status == YOKE_OK && crew->comm)
+        status = crew->comm->broadcast(crew->comm, values, size, 0);
+    for (size_t g = 0; g < crew->group_count && status == YOKE_OK; g++) {
+        const yki_weights *w = yki_crew_in_group(crew, g, 0)->replica->weights;
+
+        status = yki_buffer_put(w->state_bucket.values, 0, size, values);
+    }
+    yki_free(values);
+    t->states_differ = status != YOKE_OK;
+    return status;
+}
+
+/* ---- chunks ---- */
+
+static yoke_status
+make_chunks(evaluation *e)
+{
+    const yki_crew *crew = &e->trainer->crew;
+
+    for (size_t i = 0; i < CHUNKS; i++) {
+        chunk *c = &e->chunks[i];
+
+        c->pairs = yki_alloc(crew->count * crew->pairs * 2, sizeof *c->pairs, "results");
+        c->read = yki_alloc(crew->count, sizeof *c->read, "results");
+        c->counts = yki_alloc(crew->team->total, sizeof *c->counts, "shares");
+        if (!c->pairs || !c->read || !c->counts)
+            return YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+finish_chunk(evaluation *e, chunk *c)
+{
+    const yki_crew *crew = &e->trainer->crew;
+
+    if (!c->busy)
+        return YOKE_OK;
+    c->busy = false;
+    for (size_t k = 0; k < crew->count; k++) {
+        yoke_status status = yki_event_wait(&c->read[k]);
+
+        yki_event_release(&c->read[k]);
+        YKI_TRY(status);
+        for (size_t i = 0; e->sums && i < crew->pairs * 2; i++)
+            e->sums[i] += (double)c->pairs[k * crew->pairs * 2 + i];
+    }
+    return YOKE_OK;
+}
+
+static void
+free_chunks(evaluation *e)
+{
+    const yki_crew *crew = &e->trainer->crew;
+
+    for (size_t i = 0; i < CHUNKS; i++) {
+        chunk *c = &e->chunks[i];
+
+        for (size_t k = 0; c->read && k < crew->count; k++) {
+            (void)yki_event_wait(&c->read[k]);
+            yki_event_release(&c->read[k]);
+        }
+        yki_free(c->pairs);
+        yki_free(c->read);
+        yki_free(c->counts);
+    }
+}
+
+static yoke_status
+begin_member(evaluation *e, size_t k, int64_t first, int64_t n)
+{
+    yoke_trainer *t = e->trainer;
+    yoke_replica *r = t->crew.members[k].replica;
+
+    t->crew.at = k;
+    YKI_TRY(e->load(e->user, t, k, r->evaluation, first, n));
+    r->newest = r->evaluation;
+    r->batch = n;
+    r->stage = YKI_STAGE_NONE;
+    return yki_plan_begin(r->evaluation, YKI_FORWARD, n);
+}
+
+static yoke_status
+read_member(evaluation *e, chunk *c, size_t k)
+{
+    yoke_trainer *t = e->trainer;
+    yoke_replica *r = t->crew.members[k].replica;
+    float *pairs = c->pairs + k * t->crew.pairs * 2;
+
+    for (size_t i = 0; e->sums && i < t->crew.pairs; i++) {
+        yki_event_release(&c->read[k]);
+        YKI_TRY(yki_queue_read(r->queue,
+                               yki_plan_buffer(r->evaluation, yki_pair_node(t->graph, i)), 0, 8,
+                               pairs + 2 * i, YKI_NO_WAIT, &c->read[k]));
+    }
+    return yki_queue_flush(r->queue);
+}
+
+static yoke_status
+run_member(evaluation *e, chunk *c, size_t k, int64_t first, int64_t n)
+{
+    yki_plan *plan = e->trainer->crew.members[k].replica->evaluation;
+
+    if (n == 0)
+        return YOKE_OK;
+    YKI_TRY(begin_member(e, k, first, n));
+    YKI_TRY(yki_plan_enqueue_tasks(plan, YKI_FORWARD, 0, plan->task_count));
+    return read_member(e, c, k);
+}
+
+/* Each member has a part of the graph, and all samples. */
+static yoke_status
+run_stages(evaluation *e, chunk *c, int64_t first, int64_t n)
+{
+    yki_crew *crew = &e->trainer->crew;
+
+    YKI_TRY(yki_stages_meet(crew));
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(begin_member(e, k, first, n));
+    YKI_TRY(yki_stages_run(crew, false, YKI_FORWARD));
+    return read_member(e, c, crew->home);
+}
+
+/* Samples [first, first + n). */
+static yoke_status
+run_chunk(evaluation *e, chunk *c, int64_t first, int64_t n)
+{
+    yoke_trainer *t = e->trainer;
+    const yoke_team *team = t->crew.team;
+
+    yki_shares_divide(t->shares, n, c->counts);
+    memset(c->pairs, 0, team->count * t->crew.pairs * 2 * sizeof *c->pairs);
+    c->busy = true;
+    if (t->crew.stages)
+        return run_stages(e, c, first, n);
+    for (size_t k = 0; k < team->first; k++)
+        first += c->counts[k];
+    for (size_t k = 0; k < team->count; k++) {
+        int64_t count = c->counts[team->first + k];
+
+        YKI_TRY(run_member(e, c, k, first, count));
+        first += count;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+add_processes(yoke_trainer *t, double *sums)
+{
+    yoke_comm *comm = t->crew.comm;
+    size_t count = t->crew.pairs * 2;
+    double *all;
+    yoke_status status;
+
+    if (!comm)
+        return YOKE_OK;
+    all = yki_alloc(count * (size_t)comm->ranks, sizeof *all, "results of other processes");
+    if (!all)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = comm->gather(comm, sums, count * sizeof *sums, all);
+    for (size_t i = 0; i < count && status == YOKE_OK; i++) {
+        sums[i] = 0;
+        for (int32_t r = 0; r < comm->ranks; r++)
+            sums[i] += all[(size_t)r * count + i];
+    }
+    yki_free(all);
+    return status;
+}
+
+static yoke_status
+run_chunks(evaluation *e, int64_t n, yki_each_chunk each)
+{
+    yoke_trainer *t = e->trainer;
+    /* A part of a step: no device is given more than it was made for. */
+    int64_t size = (t->options.batch + t->options.accumulate - 1) / t->options.accumulate;
+
+    YKI_TRY(make_chunks(e));
+    for (int64_t first = 0, i = 0; first < n; first += size, i++) {
+        chunk *c = &e->chunks[i % CHUNKS];
+        int64_t count = YKI_MIN(size, n - first);
+
+        YKI_TRY(finish_chunk(e, c));
+        YKI_TRY(run_chunk(e, c, first, count));
+        if (each)
+            YKI_TRY(each(e->user, t, first, c->counts));
+        if (t->crew.comm && t->crew.comm->beat)
+            t->crew.comm->beat(t->crew.comm, t->step, "an evaluation");
+    }
+    for (size_t i = 0; i < CHUNKS; i++)
+        YKI_TRY(finish_chunk(e, &e->chunks[i]));
+    return YOKE_OK;
+}
+
+yoke_status
+yki_trainer_evaluate(yoke_trainer *t, int64_t n, yki_loader load, void *user, double *sums,
+                     yki_each_chunk each)
+{
+    evaluation e = {.trainer = t, .load = load, .user = user, .sums = sums};
+    yoke_status status;
+
+    YKI_TRY(yoke_trainer_wait(t));
+    YKI_TRY(share_states(t));
+    YKI_TRY(yki_crew_make_evaluation(&t->crew));
+    if (sums)
+        memset(sums, 0, t->crew.pairs * 2 * sizeof *sums);
+    status = run_chunks(&e, n, each);
+    free_chunks(&e);
+    if (status == YOKE_OK && sums)
+        status = add_processes(t, sums);
+    if (status != YOKE_OK)
+        return yki_trainer_failed(t, status);
+    return YOKE_OK;
+}
+
+void
+yki_trainer_result(const yoke_trainer *t, const double *pairs, yoke_result *result)
+{
+    result->loss = pairs[1] > 0 ? pairs[0] / pairs[1] : pairs[0] == pairs[0] ? 0 : pairs[0];
+    result->count = pairs[1];
+    result->metric_count = t->crew.pairs - 1;
+    for (size_t i = 1; i < t->crew.pairs; i++)
+        result->metrics[i - 1] = pairs[2 * i + 1] > 0 ? pairs[2 * i] / pairs[2 * i + 1] : 0;
+}
+
+/* ---- of a dataset ---- */
+
+typedef struct dataset_source {
+    yki_feeds *feeds;
+} dataset_source;
+
+static yoke_status
+load_dataset(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t first, int64_t n)
+{
+    const dataset_source *from = user;
+    int64_t *indices = yki_alloc((size_t)n, sizeof *indices, "sample numbers");
+    yoke_status status;
+
+    if (!indices)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (int64_t i = 0; i < n; i++)
+        indices[i] = first + i;
+    status = yki_trainer_feed(t, from->feeds, member, plan, indices, n, 0);
+    yki_free(indices);
+    return status;
+}
+
+yoke_status
+yoke_trainer_evaluate(yoke_trainer *t, yoke_dataset *dataset, yoke_result *result)
+{
+    double sums[2 * YKI_PAIRS], begun = yki_now();
+    dataset_source from;
+
+    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_evaluate"));
+    from.feeds = &t->test_feeds;
+    if (!dataset || !result)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_trainer_evaluate: a dataset and a result are needed");
+    YKI_TRY(yki_trainer_feeds(t, from.feeds, dataset, false));
+    YKI_TRY(yki_trainer_evaluate(t, dataset->count, load_dataset, &from, sums, NULL));
+    memset(result, 0, sizeof *result);
+    yki_trainer_result(t, sums, result);
+    result->samples = dataset->count;
+    result->step = t->step;
+    result->seconds = yki_now() - begun;
+    return YOKE_OK;
+}
+
+/* ---- outputs ---- */
+
+typedef struct prediction {
+    yki_loader load;
+    void *user;
+    const yoke_node *node;
+    size_t row; /* values a sample */
+    float *values;
+} prediction;
+
+static yoke_status
+load_prediction(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t first,
+                int64_t n)
+{
+    const prediction *p = user;
+
+    return p->load(p->user, t, member, plan, first, n);
+}
+
+/* The rows of the one device that computes the output. */
+static yoke_status
+take_rows_of_stage(const prediction *p, yoke_trainer *t, float *rows, size_t n)
+{
+    size_t home = yki_home_of(&t->crew.stages->placed, p->node);
+    yoke_replica *r = t->crew.members[home].replica;
+
+    t->crew.at = home;
+    YKI_TRY(yki_queue_finish(r->queue));
+    return yki_buffer_get(yki_plan_buffer(r->evaluation, p->node), 0, n * p->row * 4, rows);
+}
+
+/* The rows of this process's devices, then those of others. */
+static yoke_status
+take_rows(void *user, yoke_trainer *t, int64_t first, const int64_t *counts)
+{
+    const prediction *p = user;
+    const yoke_team *team = t->crew.team;
+    float *chunk_rows = p->values + (size_t)first * p->row;
+    size_t at = 0;
+
+    if (t->crew.stages)
+        return take_rows_of_stage(p, t, chunk_rows, (size_t)counts[t->crew.home]);
+    for (size_t k = 0; k < team->first; k++)
+        at += (size_t)counts[k];
+    for (size_t k = 0; k < team->count; k++) {
+        yoke_replica *r = t->crew.members[k].replica;
+        size_t n = (size_t)counts[team->first + k];
+
+        if (n) {
+            YKI_TRY(yki_queue_finish(r->queue));
+            YKI_TRY(yki_buffer_get(yki_plan_buffer(r->evaluation, p->node), 0, n * p->row * 4,
+                                   chunk_rows + at * p->row));
+        }
+        at += n;
+    }
+    return yki_team_share_rows(team, counts, p->row * 4, chunk_rows);
+}
+
+yoke_status
+yki_trainer_predict(yoke_trainer *t, const char *output, int64_t n, yki_loader load, void *user,
+                    float *values, size_t count)
+{
+    prediction p = {.load = load, .user = user, .values = values};
+
+    if (!output || n < 0 || (!values && count))
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_trainer_predict: an output, samples and values are needed");
+    for (size_t i = 0; i < t->graph->output_count; i++)
+        if (strcmp(t->graph->outputs[i].name, output) == 0)
+            p.node = t->graph->outputs[i].node;
+    if (!p.node)
+        return yki_fail(YOKE_ERROR_NOT_FOUND, "no output \"%s\"", output);
+    if (p.node->type != YOKE_F32 || !p.node->batched)
+        return yki_fail(YOKE_ERROR_TYPE, "output %s is not of floats for each sample", output);
+    p.row = (size_t)yki_shape_count(p.node->shape);
+    if (count != p.row * (size_t)n)
+        return yki_fail(YOKE_ERROR_SHAPE, "output %s has %zu values for %lld samples, %zu were "
+                        "asked for", output, p.row * (size_t)n, (long long)n, count);
+    return yki_trainer_evaluate(t, n, load_prediction, &p, NULL, take_rows);
+}

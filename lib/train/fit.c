@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fit.c - epochs over a dataset, with a history.
+ *
+ * The order of an epoch follows from seed and epoch alone; each process feeds its
+ * devices their part of it. The last batch of an epoch is what is left.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "train/checkpoint.h"
+#include "train/history.h"
+
+typedef struct fitting {
+    yoke_trainer *trainer;
+    yoke_fit_options options;
+    yoke_dataset *train; /* lent */
+    yki_order order;
+    int64_t position; /* of the batch in the epoch */
+    int64_t *indices;
+    double sums[2 * YKI_PAIRS]; /* of the epoch */
+    double *device_sums;        /* (sum, count) of the loss, by device of the whole team */
+    double begun;
+    int64_t samples;
+    double seconds; /* that the epoch took before it was resumed */
+    int64_t saved; /* step of the newest checkpoint; -1: none */
+    bool stop;
+    bool resumed; /* in the middle of an epoch: its sums are there */
+} fitting;
+
+/* ---- feeds ---- */
+
+void
+yki_feeds_clear(yki_feeds *feeds, size_t count)
+{
+    for (size_t k = 0; feeds->feeds && k < count; k++)
+        yki_feed_destroy(feeds->feeds[k]);
+    yki_free(feeds->feeds);
+    yoke_dataset_destroy(feeds->dataset);
+    memset(feeds, 0, sizeof *feeds);
+}
+
+/* Evaluation reads no more than training does. */
+static bool
+is_read(void *user, const yoke_node *input)
+{
+    const yoke_replica *r = user;
+
+    return yki_plan_buffer(r->training, input) != NULL;
+}
+
+yoke_status
+yki_trainer_feeds(yoke_trainer *t, yki_feeds *feeds, yoke_dataset *dataset, bool training)
+{
+    yki_feed_options options = {
+        .seed = t->options.seed, .training = training, .allow_missing = false};
+
+    if (feeds->dataset == dataset && feeds->version == dataset->version)
+        return YOKE_OK;
+    yki_feeds_clear(feeds, t->crew.count);
+    feeds->feeds = yki_alloc(t->crew.count, sizeof *feeds->feeds, "feeds");
+    if (!feeds->feeds)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t k = 0; k < t->crew.count; k++) {
+        yoke_replica *r = t->crew.members[k].replica;
+        yoke_status status;
+
+        if (t->crew.stages) {
+            options.reads = is_read;
+            options.user = r;
+        }
+        status = yki_feed_create(r->weights->device, dataset, t->graph, r->options.batch, &options,
+                                 &feeds->feeds[k]);
+        if (status != YOKE_OK) {
+            yki_feeds_clear(feeds, t->crew.count);
+            return status;
+        }
+        /* With places each checks what it reads alone. */
+        options.twin = t->crew.stages ? NULL : feeds->feeds[k];
+    }
+    feeds->dataset = yki_dataset_retain(dataset);
+    feeds->version = dataset->version;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_trainer_feed(yoke_trainer *t, yki_feeds *feeds, size_t member, yki_plan *plan,
+                 const int64_t *indices, int64_t n, uint32_t epoch)
+{
+    yki_queue *queue = t->crew.members[member].replica->queue;
+    size_t count = 0;
+
+    for (size_t i = 0; i < t->graph->node_count; i++)
+        if (t->graph->nodes[i]->role == YKI_ROLE_INPUT)
+            t->inputs[count++] = yki_plan_buffer(plan, t->graph->nodes[i]);
+    return yki_feed_batch(feeds->feeds[member], queue, indices, n, epoch, t->inputs);
+}
+
+/* ---- steps ---- */
+
+static yoke_status
+load_epoch(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t first, int64_t n)
+{
+    fitting *f = user;
+
+    for (int64_t i = 0; i < n; i++)
+        f->indices[i] = yki_order_at(&f->order, f->position + first + i);
+    return yki_trainer_feed(t, &t->train_feeds, member, plan, f->indices, n, f->order.epoch);
+}
+
+static void
+step_done(void *user, const yki_flight *flight)
+{
+    fitting *f = user;
+    yoke_trainer *t = f->trainer;
+    yoke_result result = {.samples = flight->samples, .step = flight->step};
+    double pairs[2 * YKI_PAIRS];
+
+    for (size_t i = 0; i < 2 * t->crew.pairs; i++) {
+        pairs[i] = (double)flight->pairs[i];
+        f->sums[i] += pairs[i];
+    }
+    for (size_t k = 0; k < t->crew.count; k++) {
+        const float *of = flight->devices ? flight->devices + 2 * k : flight->pairs;
+
+        f->device_sums[2 * (t->crew.team->first + k)] += (double)of[0];
+        f->device_sums[2 * (t->crew.team->first + k) + 1] += (double)of[1];
+    }
+    f->samples += flight->samples;
+    yki_trainer_result(t, pairs, &result);
+    result.seconds = yki_now() - flight->begun;
+    if (f->options.on_step && f->options.on_step(f->options.user, &result))
+        f->stop = true;
+}
+
+/* Whether anybody asked, at any process: all decide alike. */
+static yoke_status
+agree(fitting *f, bool *stop, bool *save)
+{
+    yoke_trainer *t = f->trainer;
+    yoke_comm *comm = t->crew.comm;
+    unsigned char own[2], *all;
+    yoke_status status;
+
+    own[0] = f->stop || atomic_load(&t->stop);
+    own[1] = (unsigned char)(atomic_exchange(&t->save, 0) != 0);
+    *stop = own[0];
+    *save = own[1];
+    if (!comm)
+        return YOKE_OK;
+    all = yki_alloc((size_t)comm->ranks, sizeof own, "requests");
+    if (!all)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = comm->gather(comm, own, sizeof own, all);
+    for (int32_t r = 0; r < comm->ranks && status == YOKE_OK; r++) {
+        *stop |= all[2 * r] != 0;
+        *save |= all[2 * r + 1] != 0;
+    }
+    yki_free(all);
+    return status;
+}
+
+/* ---- checkpoints ---- */
+
+/* Of all processes, in `all`: each has those of its own devices. */
+static yoke_status
+gather_devices(const fitting *f, double *all)
+{
+    yoke_comm *comm = f->trainer->crew.comm;
+    size_t count = 2 * f->trainer->crew.team->total;
+    double *each;
+    yoke_status status;
+
+    memcpy(all, f->device_sums, count * sizeof *all);
+    if (!comm)
+        return YOKE_OK;
+    each = yki_alloc(count * (size_t)comm->ranks, sizeof *each, "losses of other processes");
+    if (!each)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = comm->gather(comm, f->device_sums, count * sizeof *each, each);
+    for (size_t i = 0; i < count && status == YOKE_OK; i++) {
+        all[i] = 0;
+        for (int32_t r = 0; r < comm->ranks; r++)
+            all[i] += each[(size_t)r * count + i];
+    }
+    yki_free(each);
+    return status;
+}
+
+/* Where fit is goes into the file, so it waits for all steps first. */
+static yoke_status
+save_now(fitting *f)
+{
+    yoke_trainer *t = f->trainer;
+    yki_progress progress = {.position = f->position,
+                             .count = (int64_t)f->order.count,
+                             .sequential = f->order.sequential};
+    yoke_status status;
+
+    if (!f->options.checkpoint_dir || f->saved == t->step)
+        return YOKE_OK;
+    YKI_TRY(yoke_trainer_wait(t));
+    progress.samples = f->samples;
+    progress.seconds = yki_now() - f->begun;
+    memcpy(progress.sums, f->sums, sizeof f->sums);
+    progress.device_sums =
+        yki_alloc(2 * t->crew.team->total, sizeof *progress.device_sums, "losses");
+    if (!progress.device_sums)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = gather_devices(f, progress.device_sums);
+    if (status == YOKE_OK)
+        status = yki_checkpoint_save(t, &progress, f->options.checkpoint_dir,
+                                     f->options.checkpoint_keep);
+    yki_free(progress.device_sums);
+    if (status == YOKE_OK)
+        f->saved = t->step;
+    return status;
+}
+
+/* One that fails (a full disk) ends no training: the older ones are there, and the next is tried.
+ * The last one does fail. */
+static yoke_status
+save_between(fitting *f)
+{
+    yoke_status status = save_now(f);
+
+    if (status != YOKE_ERROR_IO || f->trainer->status != YOKE_OK)
+        return status;
+    yki_log(YOKE_LOG_WARNING, "no checkpoint of step %lld: %s", (long long)f->trainer->step,
+            yoke_last_error());
+    return YOKE_OK;
+}
+
+static bool
+is_due(const fitting *f)
+{
+    int64_t every = f->options.checkpoint_every;
+
+    return every > 0 && f->trainer->step % every == 0;
+}
+
+/* Takes up the training where the newest good checkpoint left it. */
+static yoke_status
+begin_checkpoints(fitting *f)
+{
+    yoke_trainer *t = f->trainer;
+    yki_progress progress = {.count = (int64_t)f->order.count,
+                             .sequential = f->order.sequential,
+                             .device_sums = f->device_sums};
+    const char *dir = f->options.checkpoint_dir;
+    bool found = false;
+
+    f->saved = -1;
+    if (!dir)
+        return f->options.resume
+                   ? yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                              "yoke_trainer_fit: resume needs a folder: checkpoint_dir")
+                   : YOKE_OK;
+    if (f->options.resume)
+        YKI_TRY(yki_checkpoint_resume(t, dir, &progress, &found));
+    YKI_TRY(yki_checkpoint_begin(t, dir));
+    if (!found)
+        return YOKE_OK;
+    f->saved = t->step;
+    f->position = progress.position;
+    f->resumed = f->position > 0;
+    f->samples = progress.samples;
+    f->seconds = progress.seconds;
+    memcpy(f->sums, progress.sums, sizeof f->sums);
+    f->order.seed = t->options.seed;
+    yki_log(YOKE_LOG_INFO, "%s: training goes on behind step %lld, in epoch %u", dir,
+            (long long)t->step, t->epoch);
+    return YOKE_OK;
+}
+
+static yoke_status
+run_epoch(fitting *f, bool *stop)
+{
+    yoke_trainer *t = f->trainer;
+    int64_t count = (int64_t)f->order.count;
+
+    *stop = false;
+    while (f->position < count && !*stop) {
+        int64_t n = YKI_MIN(t->options.batch, count - f->position);
+        bool save;
+
+        YKI_TRY(yki_trainer_run(t, n, load_epoch, f));
+        f->position += n;
+        YKI_TRY(agree(f, stop, &save));
+        if (save || is_due(f))
+            YKI_TRY(save_between(f));
+    }
+    return yoke_trainer_wait(t);
+}
+
+/* ---- epochs ---- */
+
+static yoke_status
+add_history(fitting *f, const yoke_result *test, const yoke_epoch **added)
+{
+    yoke_trainer *t = f->trainer;
+    size_t devices = t->crew.team->total;
+    double *numbers = yki_alloc(4 * devices, sizeof *numbers, "a history");
+    double *sums = numbers, *shares = numbers + 2 * devices, *losses = numbers + 3 * devices;
+    yoke_epoch epoch = {.epoch = f->order.epoch, .step = t->step, .test = *test};
+    yoke_status status = numbers ? gather_devices(f, sums) : YOKE_ERROR_OUT_OF_MEMORY;
+
+    yki_shares_divide(t->shares, t->options.batch, t->counts);
+    for (size_t k = 0; k < devices && status == YOKE_OK; k++) {
+        shares[k] = (double)t->counts[k];
+        losses[k] = sums[2 * k + 1] > 0 ? sums[2 * k] / sums[2 * k + 1] : (double)NAN;
+    }
+    yki_trainer_result(t, f->sums, &epoch.train);
+    epoch.train.samples = f->samples;
+    epoch.train.step = t->step;
+    epoch.train.seconds = yki_now() - f->begun;
+    epoch.samples_per_second =
+        epoch.train.seconds > 0 ? (double)f->samples / epoch.train.seconds : 0;
+    epoch.devices = devices;
+    epoch.shares = shares;
+    epoch.device_losses = losses;
+    if (status == YOKE_OK)
+        status = yki_history_add(t, &epoch, added);
+    yki_free(numbers);
+    return status;
+}
+
+static yoke_status
+one_epoch(fitting *f, yoke_dataset *test, bool *stop)
+{
+    yoke_trainer *t = f->trainer;
+    yoke_result result = {0};
+    const yoke_epoch *epoch;
+
+    /* A callback may have changed the augmentation. */
+    YKI_TRY(yki_trainer_feeds(t, &t->train_feeds, f->train, true));
+    if (!f->resumed) {
+        memset(f->device_sums, 0, 2 * t->crew.team->total * sizeof *f->device_sums);
+        memset(f->sums, 0, sizeof f->sums);
+        f->samples = 0;
+        f->seconds = 0;
+    }
+    f->resumed = false;
+    f->order.epoch = t->epoch;
+    f->begun = yki_now() - f->seconds;
+    YKI_TRY(run_epoch(f, stop));
+    if (*stop && f->position < (int64_t)f->order.count)
+        return YOKE_OK;
+    YKI_TRY(yki_trainer_compare_weights(t));
+    if (test)
+        YKI_TRY(yoke_trainer_evaluate(t, test, &result));
+    f->position = 0;
+    YKI_TRY(add_history(f, &result, &epoch));
+    t->epoch++;
+    if (f->options.on_epoch && f->options.on_epoch(f->options.user, epoch))
+        f->stop = true;
+    return f->options.checkpoint_every ? YOKE_OK : save_between(f);
+}
+
+static yoke_status
+run_fit(fitting *f, yoke_dataset *test)
+{
+    yoke_trainer *t = f->trainer;
+    /* With those that a training had which is resumed. */
+    int64_t end = t->epoch + (f->options.epochs ? f->options.epochs : 1);
+    bool stop = false, save;
+
+    f->indices = yki_alloc((size_t)t->options.batch, sizeof *f->indices, "sample numbers");
+    f->device_sums = yki_alloc(2 * t->crew.team->total, sizeof *f->device_sums, "losses");
+    if (!f->indices || !f->device_sums)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    YKI_TRY(begin_checkpoints(f));
+    YKI_TRY(yki_trainer_feeds(t, &t->train_feeds, f->train, true));
+    while (t->epoch < end && !stop) {
+        YKI_TRY(one_epoch(f, test, &stop));
+        if (!stop)
+            YKI_TRY(agree(f, &stop, &save));
+    }
+    YKI_TRY(save_now(f));
+    if (stop) {
+        atomic_store(&t->stop, 0);
+        return yki_fail(YOKE_ERROR_STOPPED, "training was stopped after step %lld",
+                        (long long)t->step);
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_trainer_fit_sized(yoke_trainer *t, yoke_dataset *train, yoke_dataset *test,
+                       const yoke_fit_options *options, size_t size)
+{
+    fitting f = {.trainer = t};
+    yoke_status status;
+
+    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_fit"));
+    if (!train)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_fit: a dataset is needed");
+    if (options)
+        memcpy(&f.options, options, YKI_MIN(size, sizeof f.options));
+    if (f.options.epochs < 0)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_fit: %lld epochs",
+                        (long long)f.options.epochs);
+    f.train = train;
+    f.order = (yki_order){.count = (uint64_t)train->count,
+                          .seed = t->options.seed,
+                          .sequential = f.options.no_shuffle};
+    t->on_result = step_done;
+    t->on_result_user = &f;
+    status = run_fit(&f, test);
+    t->on_result = NULL;
+    yki_free(f.indices);
+    yki_free(f.device_sums);
+    return status;
+}
+
+size_t
+yoke_trainer_get_history(const yoke_trainer *t, const yoke_epoch **epochs)
+{
+    if (epochs)
+        *epochs = t ? t->history : NULL;
+    return t ? t->history_count : 0;
+}
+
+void
+yoke_trainer_request_stop(yoke_trainer *t)
+{
+    if (t)
+        atomic_store(&t->stop, 1);
+}
+
+void
+yoke_trainer_request_save(yoke_trainer *t)
+{
+    if (t)
+        atomic_store(&t->save, 1);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * save.c - weights of replicas and trainers, to files and from them.
+ */
+#include <string.h>
+
+#include "data/weights_file.h"
+#include "train/model.h"
+#include "train/save.h"
+
+/* ---- one device ---- */
+
+yoke_status
+yki_get_from_device(void *user, const yoke_node *node, float *values)
+{
+    yki_weight *weight = yki_weights_find(user, node->name);
+
+    return weight ? yki_buffer_get(weight->value, 0, weight->size, values) : YOKE_ERROR_NOT_FOUND;
+}
+
+static yoke_status
+put_to_replica(void *user, const yoke_node *node, const float *values)
+{
+    return yoke_replica_write(user, node->name, values, (size_t)yki_shape_count(node->shape));
+}
+
+yoke_status
+yoke_replica_save(yoke_replica *r, const char *path)
+{
+    yki_model_info info = {0};
+    yoke_status status;
+
+    if (!r || !path)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_replica_save: a replica and a path are needed");
+    YKI_TRY(yki_queue_finish(r->queue));
+    YKI_TRY(yki_model_default_info(r->weights->graph, &info));
+    status = yki_weights_file_save(path, r->weights->graph, &info, yki_get_from_device, r->weights);
+    yki_model_info_clear(&info);
+    return status;
+}
+
+/* Opens the file and gives what it has to `put`. */
+static yoke_status
+load(const char *path, const yoke_graph *graph, const yoke_load_options *options, size_t size,
+     yoke_status (*put)(void *, const yoke_node *, const float *), void *user)
+{
+    yoke_load_options o = {0};
+    yki_safetensors *file;
+    yoke_status status;
+
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    YKI_TRY(yki_safetensors_open(path, &file));
+    status = yki_weights_file_load(file, graph, &o, put, user);
+    yki_safetensors_close(file);
+    return status;
+}
+
+yoke_status
+yoke_replica_load_weights_sized(yoke_replica *r, const char *path, const yoke_load_options *options,
+                                size_t size)
+{
+    if (!r || !path)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_replica_load_weights: a replica and a path are needed");
+    return load(path, r->weights->graph, options, size, put_to_replica, r);
+}
+
+/* ---- a team ---- */
+
+/* What the data was that the trainer was fitted to. */
+yoke_status
+yki_trainer_info(const yoke_trainer *t, yki_model_info *info)
+{
+    const yoke_dataset *data = t->train_feeds.dataset;
+    size_t count = yki_feed_input_count(t->graph), index = 0;
+    const struct yki_scaling *scaling;
+    int *fields;
+    yoke_status status;
+
+    YKI_TRY(yki_model_default_info(t->graph, info));
+    if (!data)
+        return YOKE_OK;
+    fields = yki_alloc(count, sizeof *fields, "fields of a dataset");
+    if (!fields)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = yki_feed_match(data, t->graph, true, fields, count);
+    while (index < count &&
+           strcmp(yki_feed_get_input(t->graph, index)->name, info->field.name) != 0)
+        index++;
+    if (status == YOKE_OK && index < count && fields[index] >= 0) {
+        yoke_field field = data->fields[fields[index]];
+
+        field.name = yki_feed_get_input(t->graph, index)->name;
+        scaling = &data->scaling[fields[index]];
+        status = yki_model_info_set(info, &field, scaling->mean, scaling->scale, scaling->count,
+                                    (const char *const *)data->class_names, data->class_count);
+    }
+    yki_free(fields);
+    return status;
+}
+
+/* All processes return what the first one found. */
+yoke_status
+yki_trainer_agree(yoke_trainer *t, yoke_status status)
+{
+    yoke_comm *comm = t->crew.comm;
+    struct told {
+        int32_t status;
+        char detail[1000];
+    } told = {.status = (int32_t)status};
+
+    if (!comm)
+        return status;
+    if (status != YOKE_OK)
+        strncpy(told.detail, yoke_last_error(), sizeof told.detail - 1);
+    YKI_TRY(comm->broadcast(comm, &told, sizeof told, 0));
+    if (told.status != YOKE_OK && comm->rank != 0)
+        yki_set_detail(told.detail);
+    return (yoke_status)told.status;
+}
+
+/* From the first device that has it; after a failure too. */
+static yoke_status
+get_from_crew(void *user, const yoke_node *node, float *values)
+{
+    yki_weight *weight;
+    size_t member;
+
+    YKI_TRY(yki_crew_find(user, node->name, &member, &weight));
+    return yki_buffer_get(weight->value, 0, weight->size, values);
+}
+
+static yoke_status
+save(yoke_trainer *t, const char *path)
+{
+    yki_model_info info = {0};
+    yoke_status status = yki_trainer_info(t, &info);
+
+    if (status == YOKE_OK)
+        status = yki_weights_file_save(path, t->graph, &info, get_from_crew, &t->crew);
+    yki_model_info_clear(&info);
+    return status;
+}
+
+yoke_status
+yoke_trainer_save(yoke_trainer *t, const char *path)
+{
+    yoke_status status = YOKE_OK;
+
+    if (!t || !path)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_trainer_save: a trainer and a path are needed");
+    /* After a failure too: weights are those of one completed step. */
+    if (t->status != YOKE_OK)
+        return save(t, path);
+    YKI_TRY(yoke_trainer_wait(t));
+    if (!t->crew.comm || t->crew.comm->rank == 0)
+        status = save(t, path);
+    return yki_trainer_agree(t, status);
+}
+
+static yoke_status
+put_to_trainer(void *user, const yoke_node *node, const float *values)
+{
+    return yoke_trainer_write(user, node->name, values, (size_t)yki_shape_count(node->shape));
+}
+
+yoke_status
+yoke_trainer_load_weights_sized(yoke_trainer *t, const char *path, const yoke_load_options *options,
+                                size_t size)
+{
+    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_load_weights"));
+    if (!path)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_load_weights: path is NULL");
+    return load(path, t->graph, options, size, put_to_trainer, t);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * trainer.h - inside a trainer.
+ */
+#ifndef YKI_TRAINER_H
+#define YKI_TRAINER_H
+
+#include "train/crew.h"
+#include "train/feed.h"
+#include "train/shares.h"
+
+/* A step that is enqueued: where its results arrive. */
+typedef struct yki_flight {
+    bool busy;
+    float pairs[2 * YKI_PAIRS];
+    float *devices; /* sum and count of the loss at each member; NULL in a team of one */
+    yki_event *device_reads;
+    yki_event read;
+    int64_t step, samples;
+    double begun;
+    int64_t *counts; /* by device of the whole team */
+} yki_flight;
+
+/* Datasets that feed the members' plans, kept from one call to the next. */
+typedef struct yki_feeds {
+    yoke_dataset *dataset; /* retained; NULL: none yet */
+    uint64_t version;      /* of its scaling and augmentation */
+    yki_feed **feeds;      /* by member */
+} yki_feeds;
+
+struct yoke_trainer {
+    yoke_trainer_options options; /* pointers are not kept */
+    yoke_graph *graph;            /* retained */
+    yki_crew crew;
+    yki_shares *shares;
+    yoke_schedule schedule;
+    bool has_schedule;
+    yki_flight flights[YKI_FLIGHT];
+    int64_t step;      /* enqueued */
+    int64_t completed;
+    int64_t *counts;   /* of the part being enqueued, by device of the whole team */
+    double *seconds;   /* of a completed step, by device of the whole team */
+    float *told;       /* times of every process */
+    yoke_status status; /* of the failure that ended it */
+    char *detail;
+    uint32_t epoch;     /* of the next one that fit trains */
+    yki_feeds train_feeds, test_feeds;
+    yki_buffer **inputs; /* of a plan, for feeds */
+    yoke_epoch *history;
+    size_t history_count, history_capacity;
+    atomic_int stop, save;
+    bool states_differ; /* local batch norm: groups have to be told */
+    /* told of each completed step */
+    void (*on_result)(void *user, const yki_flight *flight);
+    void *on_result_user;
+};
+
+/* Where the samples of a step come from: gives `n` of them, from number `first` of the batch, to
+ * the member's plan. */
+typedef yoke_status (*yki_loader)(void *user, yoke_trainer *trainer, size_t member, yki_plan *plan,
+                                  int64_t first, int64_t n);
+
+/* Checks that the trainer still works; on a failure it is remembered. */
+yoke_status yki_trainer_ready(yoke_trainer *trainer, const char *function);
+yoke_status yki_trainer_failed(yoke_trainer *trainer, yoke_status status);
+/* From now on only reading, saving and destroying is possible; the detail is the newest one. Returns
+ * the status. */
+yoke_status yki_trainer_stand_still(yoke_trainer *trainer, yoke_status status);
+/* Do all replicas have the same weights, bit by bit? An error names where they do not; on all
+ * processes, which all call it (same.c). Waits for all steps. */
+yoke_status yki_trainer_compare_weights(yoke_trainer *trainer);
+/* One step of n samples. */
+yoke_status yki_trainer_run(yoke_trainer *trainer, int64_t n, yki_loader load, void *user);
+/* Waits until at most `left` steps are under way. */
+yoke_status yki_trainer_settle(yoke_trainer *trainer, size_t left);
+/* Sums over n samples as evaluation sees them; pairs of (sum, count). */
+typedef yoke_status (*yki_each_chunk)(void *user, yoke_trainer *trainer, int64_t first,
+                                      const int64_t *counts);
+/* An output for n samples. */
+yoke_status yki_trainer_predict(yoke_trainer *trainer, const char *output, int64_t n,
+                                yki_loader load, void *user, float *values, size_t count);
+yoke_status yki_trainer_evaluate(yoke_trainer *trainer, int64_t n, yki_loader load, void *user,
+                                 double *pairs, yki_each_chunk each);
+void yki_trainer_result(const yoke_trainer *trainer, const double *pairs, yoke_result *result);
+/* Several processes: they mean the same, and have rank 0's seed (compare.c). */
+yoke_status yki_trainer_compare(yoke_comm *comm, const yoke_graph *graph,
+                              yoke_trainer_options *options);
+/* The speed of each device, before the first step (calibrate.c). */
+yoke_status yki_trainer_calibrate(yoke_trainer *trainer);
+/* Feeds of a dataset for every member; `training`: augmented. */
+yoke_status yki_trainer_feeds(yoke_trainer *trainer, yki_feeds *feeds, yoke_dataset *dataset,
+                              bool training);
+void yki_feeds_clear(yki_feeds *feeds, size_t count);
+/* Samples of a dataset to a member's plan. */
+yoke_status yki_trainer_feed(yoke_trainer *trainer, yki_feeds *feeds, size_t member, yki_plan *plan,
+                             const int64_t *indices, int64_t n, uint32_t epoch);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ways.c - the ways to reduce: which there are here, and which of them may be taken.
+ *
+ * A way is taken only if it gives all ranks the same bits: replicas must not part. MPI
+ * recommends that of MPI_Allreduce and does not promise it, so each way is tried at the
+ * start. Which of those that are left is fastest is for the trainers to measure: it depends
+ * on the network and on what else the processors do.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+const char *
+yki_mpi_way(yoke_comm *comm, size_t index)
+{
+    static const char *const names[YKI_MPI_MODES] = {"auto", "blocking", "nonblocking",
+                                                     "reduce-broadcast", "shared"};
+    const yki_mpi *self = comm->self;
+
+    return index < self->way_count ? names[self->ways[index]] : NULL;
+}
+
+yoke_status
+yki_mpi_set_way(yoke_comm *comm, size_t index)
+{
+    yki_mpi *self = comm->self;
+
+    if (index >= self->way_count)
+        return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT, "there is no such way to reduce");
+    self->way = index;
+    return YOKE_OK;
+}
+
+/* Reduces what differs between ranks in every bit; sizes have algorithms of their own. */
+static yoke_status
+hash_sums(yki_mpi *self, float *in, float *out, uint64_t *hash)
+{
+    static const size_t counts[] = {1, 257, 4099, 70001};
+    uint32_t state = 2463534242u + (uint32_t)self->table.rank;
+    yoke_status status = YOKE_OK;
+
+    for (size_t i = 0; i < 70001; i++) {
+        state = state * 1664525u + 1013904223u;
+        in[i] = (float)(state >> 8) / 8388608.0f - 1.0f;
+    }
+    *hash = 14695981039346656037u;
+    for (size_t c = 0; status == YOKE_OK && c < sizeof counts / sizeof counts[0]; c++) {
+        status = yki_mpi_run(self, (yki_mpi_operation){.kind = YKI_MPI_ALLREDUCE,
+                                                       .in = in,
+                                                       .out = out,
+                                                       .count = counts[c],
+                                                       .mode = self->ways[self->way]});
+        for (size_t i = 0; status == YOKE_OK && i < counts[c]; i++) {
+            uint32_t bits;
+
+            memcpy(&bits, out + i, sizeof bits);
+            *hash = (*hash ^ bits) * 1099511628211u;
+        }
+    }
+    return status;
+}
+
+/* Does the way that is set give all the same bits? */
+static yoke_status
+try_bits(yki_mpi *self, bool *same)
+{
+    yoke_comm *table = &self->table;
+    float *in = table->alloc(table, 70001 * sizeof *in), *out = NULL;
+    uint64_t hash, *hashes = malloc((size_t)table->ranks * sizeof hash);
+    yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
+
+    if (in)
+        out = table->alloc(table, 70001 * sizeof *out);
+    if (in && out && hashes)
+        status = hash_sums(self, in, out, &hash);
+    if (status == YOKE_OK)
+        status = table->gather(table, &hash, sizeof hash, hashes);
+    *same = true;
+    for (int r = 0; status == YOKE_OK && r < table->ranks; r++)
+        *same = *same && hashes[r] == hashes[0];
+    table->release(table, in);
+    table->release(table, out);
+    free(hashes);
+    return status;
+}
+
+/* Those that the settings, the thread level and the hosts allow. */
+static void
+list_ways(yki_mpi *self, yoke_mpi_mode mode)
+{
+    /* A blocking reduction without a thread of its own would hold up backward. */
+    if (mode == YOKE_MPI_BLOCKING || (mode == YOKE_MPI_AUTO && self->settings.threaded))
+        self->ways[self->way_count++] = YOKE_MPI_BLOCKING;
+    if (mode == YOKE_MPI_NONBLOCKING || mode == YOKE_MPI_AUTO)
+        self->ways[self->way_count++] = YOKE_MPI_NONBLOCKING;
+    if (mode == YOKE_MPI_REDUCE_BROADCAST)
+        self->ways[self->way_count++] = YOKE_MPI_REDUCE_BROADCAST;
+    if (self->shared)
+        self->ways[self->way_count++] = YOKE_MPI_SHARED;
+}
+
+/* Keeps those that give all the same bits. */
+static yoke_status
+keep_good_ways(yki_mpi *self)
+{
+    yoke_status status = YOKE_OK;
+    size_t good = 0;
+
+    for (self->way = 0; self->way < self->way_count && status == YOKE_OK; self->way++) {
+        bool same = true;
+
+        if (self->ways[self->way] != YOKE_MPI_REDUCE_BROADCAST)
+            status = try_bits(self, &same);
+        if (same)
+            self->ways[good++] = self->ways[self->way];
+    }
+    self->way = 0;
+    self->way_count = good;
+    return status;
+}
+
+yoke_status
+yki_mpi_find_ways(yki_mpi *self)
+{
+    yoke_mpi_mode mode = (yoke_mpi_mode)self->settings.mode;
+    bool says = self->table.rank == 0 && self->table.ranks > 1;
+    yoke_status status = YOKE_OK;
+
+    if (self->table.ranks > 1 && (mode == YOKE_MPI_SHARED || mode == YOKE_MPI_AUTO))
+        status = yki_mpi_shared_create(self);
+    if (status != YOKE_OK)
+        return status;
+    if (mode == YOKE_MPI_SHARED && !self->shared) {
+        mode = YOKE_MPI_AUTO;
+        if (says)
+            yoke_log_write(YOKE_LOG_WARNING, "YOKE_MPI_SHARED: no two ranks can share memory");
+    }
+    list_ways(self, mode);
+    if (self->table.ranks > 1)
+        status = keep_good_ways(self);
+    if (status != YOKE_OK || self->way_count > 0)
+        return status;
+    self->ways[self->way_count++] = YOKE_MPI_REDUCE_BROADCAST;
+    if (says)
+        yoke_log_write(YOKE_LOG_WARNING, "this MPI's all-reduce gives ranks different bits: reduce "
+                                         "and broadcast are used in its place");
+    return YOKE_OK;
+}

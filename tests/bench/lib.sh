@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# lib.sh - for the scripts of tests/bench: one figure of `yoke bench`, and a part of
+# BENCHMARKS.md that is rewritten. Sourced.
+
+set -eu
+export LC_ALL=C
+
+srcdir=${YOKE_SRCDIR:?}
+yoke=${YOKE:-${YOKE_BUILDDIR:?}/tools/yoke}
+document=${BENCHMARKS:-$srcdir/BENCHMARKS.md}
+pictures=${PICTURES:-$srcdir/tests/bench}
+awk=${AWK:-awk}
+
+# bench MODEL BATCH KEY...: the values of these members, on one line
+bench() {
+    model=$1 batch=$2
+    shift 2
+    # shellcheck disable=SC2086 # no devices, no argument
+    "$yoke" bench "$model" --batch "$batch" ${DEVICES:+--devices "$DEVICES"} --json >"$raw"
+    "$awk" -v keys="$*" '
+        { gsub(/[",: ]+/, " "); value[$1] = $2 }
+        END {
+            n = split(keys, key, " ")
+            for (i = 1; i <= n; i++) {
+                if (!(key[i] in value)) exit 1
+                printf "%s%s", value[key[i]], i < n ? " " : "\n"
+            }
+        }' "$raw"
+}
+
+# What was measured where, in one line.
+conditions() {
+    cpu=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo 2>/dev/null | head -n 1)
+    echo "${cpu:-$(uname -m)}, $(getconf _NPROCESSORS_ONLN) cores; $(date +%Y-%m-%d); medians of ${1:?} runs."
+}
+
+# rewrite NAME FILE: what stands in the document between NAME's two markers is now FILE
+rewrite() {
+    grep -q "^<!-- $1: begin" "$document" && grep -q "^<!-- $1: end" "$document" || {
+        echo "$document has no markers of $1" >&2
+        return 1
+    }
+    "$awk" -v begin="<!-- $1: begin" -v end="<!-- $1: end" -v text="$2" '
+        index($0, end) == 1 { skipping = 0 }
+        !skipping { print }
+        index($0, begin) == 1 {
+            while ((getline line <text) > 0) print line
+            skipping = 1
+        }' "$document" >"$work/document"
+    cat "$work/document" >"$document"
+}
+
+# In awk: the median of the numbers in a list of words; the least and greatest in low, high.
+statistics='
+    function median(words,    v, n, i, j, t) {
+        n = split(words, v, " ")
+        for (i = 2; i <= n; i++) {
+            t = v[i] + 0
+            for (j = i - 1; j >= 1 && v[j] + 0 > t; j--) v[j + 1] = v[j]
+            v[j + 1] = t
+        }
+        low = v[1]; high = v[n]
+        return n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2
+    }
+    function digits(x) { return sprintf(x < 1 ? "%.3f" : x < 10 ? "%.2f" : x < 100 ? "%.1f" : "%.0f", x) }
+'

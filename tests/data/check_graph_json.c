@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_graph_json.c - graphs as JSON and back: every operator and every built-in
+ * model comes out the same, a person's file is understood, and what is wrong in one
+ * is said with its line or its node.
+ */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../tools/models.h"
+#include "data/fuzz_graph_json.h"
+#include "data/graph_json.h"
+#include "plan/plan.h"
+#include "support/support.h"
+
+static void
+same_parameters(const yoke_graph *a, const yoke_graph *b)
+{
+    for (size_t i = 0; i < a->node_count; i++) {
+        const yoke_node *x = a->nodes[i], *y = b->nodes[i];
+
+        ck_assert_str_eq(x->name, y->name);
+        ck_assert(!x->place == !y->place);
+        if (x->place)
+            ck_assert_str_eq(a->places[x->place - 1], b->places[y->place - 1]);
+        ck_assert(memcmp(&x->initializer, &y->initializer, sizeof x->initializer) == 0);
+        ck_assert(x->fan_in == y->fan_in && x->fan_out == y->fan_out && x->frozen == y->frozen);
+        ck_assert(x->limit == y->limit && x->has_exception == y->has_exception &&
+                  x->exception == y->exception && x->random_key == y->random_key);
+    }
+}
+
+/* To JSON and back: the same; the text is the caller's. Destroys the graph. */
+static char *
+round_trip(yoke_graph *graph)
+{
+    yki_hash before, after;
+    yoke_graph *again;
+    char *text, *second;
+
+    ASSERT_OK(yoke_graph_to_json(graph, &text));
+    ck_assert_msg(yoke_graph_from_json(text, strlen(text), &again) == YOKE_OK, "%s\n%s",
+                  yoke_last_error(), text);
+    yki_graph_hash(graph, &before);
+    yki_graph_hash(again, &after);
+    ck_assert_msg(memcmp(&before, &after, sizeof before) == 0, "another graph:\n%s", text);
+    ck_assert_uint_eq(graph->node_count, again->node_count);
+    same_parameters(graph, again);
+    ASSERT_OK(yoke_graph_to_json(again, &second));
+    ck_assert_str_eq(text, second);
+    yoke_free(second);
+    yoke_graph_destroy(again);
+    yoke_graph_destroy(graph);
+    return text;
+}
+
+START_TEST(built_in_models)
+{
+    static const yoke_shape shapes[] = {{0, 0, {0}}, {3, 0, {3, 12, 12}}};
+
+    for (const yki_tool_model *model = yki_tool_models; model->name; model++)
+        for (size_t i = 0; i < YKI_COUNT(shapes); i++) {
+            yoke_graph *graph;
+
+            ASSERT_OK(yki_tool_build_model(model, shapes[i], -1, &graph));
+            yoke_free(round_trip(graph));
+        }
+}
+END_TEST
+
+/* ---- every operator, with options that are not the defaults ---- */
+
+static yoke_graph *
+new_graph(void)
+{
+    yoke_graph *graph;
+
+    ASSERT_OK(yoke_graph_create(&graph));
+    return graph;
+}
+
+static bool
+halved(void *user, const yoke_shape *in, size_t count, yoke_shape *out)
+{
+    (void)user, (void)count;
+    *out = in[0];
+    out->dim[0] /= 2;
+    return true;
+}
+
+static const yoke_initializer uniform = {YOKE_INIT_UNIFORM, -0.1f, 1.f / 3, 0};
+static const yoke_initializer zeros = {YOKE_INIT_ZEROS, 0, 0, 0};
+
+static yoke_node *
+images(yoke_graph *g)
+{
+    yoke_node *x = yoke_input(g, "image", YOKE_F32, yoke_shape(3, 4, 9, 10)), *y;
+
+    y = yoke_conv2d(g, x,
+                    &(yoke_conv2d_options){.filters = 6,
+                                           .kernel = {3, 2},
+                                           .stride = {2, 1},
+                                           .pad = {1, 0},
+                                           .dilation = {1, 2},
+                                           .groups = 2,
+                                           .name = "first",
+                                           .no_bias = true,
+                                           .weight_init = uniform});
+    y = yoke_relu(g, yoke_batch_norm(g, y, NULL));
+    y = yoke_batch_norm(g, y,
+                        &(yoke_batch_norm_options){.epsilon = 1e-3f,
+                                                   .momentum = 0.3f,
+                                                   .local = true,
+                                                   .no_affine = true,
+                                                   .name = "odd name/*[a]"});
+    y = yoke_conv2d(g, y, &(yoke_conv2d_options){.filters = 4, .kernel = {1, 1}});
+    y = yoke_conv_transpose2d(g, y,
+                              &(yoke_conv_transpose2d_options){.filters = 4,
+                                                               .kernel = {3, 3},
+                                                               .stride = {2, 2},
+                                                               .pad = {1, 1},
+                                                               .output_pad = {1, 0},
+                                                               .groups = 2,
+                                                               .bias_init = zeros});
+    y = yoke_maxpool2d(g, y, &(yoke_pool2d_options){.kernel = {2, 2}, .ceil_mode = true});
+    y = yoke_avgpool2d(g, y,
+                       &(yoke_pool2d_options){
+                           .kernel = {2, 2}, .stride = {1, 2}, .pad = {1, 1}, .exclude_pad = true});
+    y = yoke_layer_norm(g, yoke_leaky_relu(g, y, 0.2f),
+                        &(yoke_layer_norm_options){.axes = 1, .epsilon = 1e-4f});
+    y = yoke_layer_norm(g, y, &(yoke_layer_norm_options){.no_affine = true, .name = "whole"});
+    return yoke_global_avgpool(g, yoke_dropout(g, yoke_dropout(g, y, 0.1f), 0.5f));
+}
+
+static yoke_node *
+vectors(yoke_graph *g, yoke_node *x)
+{
+    static const int32_t axes[2] = {1, 0};
+    static const char source[] = "/* \"quoted\"\n\ttabs \\ and \xc3\xa9 */\n"
+                                 "__kernel void half_forward(...) {}";
+    yoke_node *words = yoke_input(g, "words", YOKE_I32, yoke_shape(1, 5)), *y, *own, *parts[3];
+
+    y = yoke_embedding(g, words, &(yoke_embedding_options){.rows = 11, .width = 4});
+    y = yoke_add(
+        g, y,
+        yoke_embedding(g, words,
+                       &(yoke_embedding_options){
+                           .rows = 7, .width = 4, .name = "second", .weight_init = uniform}));
+    yoke_graph_set_place(g, "second \"half\"");
+    y = yoke_matmul(g, y, yoke_transpose(g, y, NULL), NULL); /* (5, 5) */
+    y = yoke_matmul(g, y, y, &(yoke_matmul_options){.transpose_a = true, .transpose_b = true});
+    /* The table of the first embedding serves a second time. */
+    y = yoke_matmul(g, yoke_slice(g, y, 1, 1, 5), yoke_graph_get_node(g, "embedding1.weight"),
+                    &(yoke_matmul_options){.transpose_b = true}); /* (5, 11) */
+    own = yoke_parameter(g, "own.weight", yoke_shape(2, 5, 11),
+                         (yoke_initializer){YOKE_INIT_NORMAL, 0, INFINITY, 0});
+    y = yoke_mul(g, yoke_sub(g, y, own), yoke_parameter(g, "scale", yoke_shape(0), zeros));
+    y = yoke_tanh(g, yoke_sigmoid(g, yoke_silu(g, yoke_gelu(g, y))));
+    y = yoke_scale(g, yoke_scale(g, y, 0.1f, -0.7f), 0, 1e20f);
+    y = yoke_softmax(g, yoke_transpose(g, y, axes), 1); /* (11, 5) */
+    y = yoke_mean(g, yoke_sum(g, yoke_reshape(g, y, yoke_shape(3, 1, 11, 5)), axes, 1), axes, 0);
+    yoke_graph_set_place(g, NULL);
+    parts[0] = yoke_reshape(g, y, yoke_shape(1, 1));
+    parts[1] = x;
+    parts[2] =
+        yoke_custom(g, &x, 1,
+                    &(yoke_custom_options){
+                        .name = "half", .source = source, .shape = halved, .no_backward = true});
+    y = yoke_concat(g, parts, 3, 0); /* 1 + 4 + 2 */
+    y = yoke_dense(g, y, &(yoke_dense_options){.units = 6, .bias_init = zeros});
+    return yoke_dense(g, y,
+                      &(yoke_dense_options){.units = 3,
+                                            .no_bias = true,
+                                            .name = "last",
+                                            .weight_init = {YOKE_INIT_XAVIER_NORMAL, 0.5f, 0, 0}});
+}
+
+static yoke_graph *
+everything(void)
+{
+    yoke_graph *g = new_graph();
+    yoke_node *y = vectors(g, images(g)), *label, *value, *loss;
+
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    value = yoke_target(g, "value", YOKE_F32, yoke_shape(1, 3));
+    loss = yoke_softmax_cross_entropy(g, y, label,
+                                      &(yoke_loss_options){.has_ignore_index = true,
+                                                           .ignore_index = -100,
+                                                           .label_smoothing = 0.1f});
+    yoke_graph_set_loss(g, loss);
+    yoke_graph_add_metric(g, "z", yoke_accuracy(g, y, label));
+    yoke_graph_add_metric(g, "a", yoke_top_k(g, y, label, 2));
+    yoke_graph_add_metric(g, "ce", yoke_cross_entropy(g, yoke_softmax(g, y, 0), label, NULL));
+    yoke_graph_add_metric(g, "bce", yoke_binary_cross_entropy(g, y, value, NULL));
+    yoke_graph_add_metric(g, "mse", yoke_mean_squared_error(g, y, value, NULL));
+    yoke_graph_add_metric(g, "l1", yoke_l1_loss(g, y, value, NULL));
+    yoke_graph_add_metric(g, "h",
+                          yoke_huber_loss(g, y, value, &(yoke_loss_options){.delta = 0.3f}));
+    yoke_graph_add_metric(g, "mae", yoke_mean_absolute_error(g, y, value));
+    yoke_graph_set_output(g, "z", y);
+    yoke_graph_set_output(g, "a \"quoted\" one", yoke_relu(g, y));
+    ASSERT_OK(yoke_graph_freeze(g, "first.*"));
+    ASSERT_OK(yoke_graph_freeze(g, "last.weight"));
+    ASSERT_OK(yoke_graph_status(g));
+    return g;
+}
+
+/* Functions that are there for others: written as what they make. */
+static bool
+is_shorthand(const char *name)
+{
+    return strcmp(name, "flatten") == 0;
+}
+
+START_TEST(every_operator)
+{
+    char *text = round_trip(everything()), member[80];
+
+    for (size_t i = 0; yki_json_op_at(i); i++) {
+        snprintf(member, sizeof member, "\"op\": \"%s\"", yki_json_op_at(i)->name);
+        ck_assert_msg(is_shorthand(yki_json_op_at(i)->name) || strstr(text, member), "no %s in\n%s",
+                      member, text);
+    }
+    yoke_free(text);
+}
+END_TEST
+
+/* What compiling adds is not the graph. */
+START_TEST(compiled_graphs)
+{
+    yoke_graph *g = new_graph();
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4)), *y;
+    char *before, *after;
+
+    y = yoke_dense(g, x, &(yoke_dense_options){.units = 2});
+    yoke_graph_set_loss(
+        g, yoke_mean_squared_error(g, y, yoke_target(g, "t", YOKE_F32, yoke_shape(1, 2)), NULL));
+    ASSERT_OK(yoke_graph_to_json(g, &before));
+    ASSERT_OK(yki_graph_complete(g, true));
+    ASSERT_OK(yoke_graph_to_json(g, &after));
+    ck_assert_str_eq(before, after);
+    yoke_free(before);
+    yoke_free(after);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
+/* ---- a person's file ---- */
+
+START_TEST(written_by_hand)
+{
+    static const char text[] =
+        "{\"nodes\": [\n"
+        " {\"op\": \"input\", \"name\": \"image\", \"type\": \"f32\", \"shape\": [1, 8, 8]},\n"
+        " {\"op\": \"conv2d\", \"filters\": 4, \"kernel\": 3, \"pad\": 1},\n"
+        " {\"op\": \"relu\", \"name\": \"stem\"},\n"
+        " {\"op\": \"dropout\", \"name\": \"drop\", \"probability\": 0.5},\n"
+        " {\"op\": \"dropout\", \"probability\": 0.5},\n"
+        " {\"op\": \"conv2d\", \"name\": \"c2\", \"filters\": 4, \"kernel\": [3, 3], \"pad\": 1},\n"
+        " {\"op\": \"target\", \"name\": \"label\", \"type\": \"i32\", \"shape\": []},\n"
+        " {\"op\": \"add\", \"inputs\": [\"c2\", \"stem\"]},\n"
+        " {\"op\": \"flatten\", \"name\": \"flat\"},\n"
+        " {\"op\": \"flatten\", \"name\": \"flatter\"},\n"
+        " {\"op\": \"concat\", \"name\": \"all\", \"axis\": 0, \"inputs\": [\"flat\", \"flatter\","
+        "   \"flat\", \"flat\", \"flat\", \"flat\", \"flat\", \"flat\", \"flat\"]},\n"
+        " {\"op\": \"dense\", \"units\": 10, \"inputs\": \"all\", \"bias_init\": \"zeros\","
+        "  \"weight_init\": {\"kind\": \"normal\", \"b\": 0.01}}],\n"
+        " \"outputs\": {\"logits\": \"dense1\"},\n"
+        " \"frozen\": [\"c2.*\"]}";
+    yoke_graph *g;
+    const yoke_node *a, *b, *dense;
+
+    ASSERT_OK(yoke_graph_from_json(text, sizeof text - 1, &g));
+    ck_assert_ptr_nonnull(yoke_graph_get_node(g, "conv1.weight"));
+    ck_assert_ptr_nonnull(yoke_graph_get_node(g, "stem"));
+    a = yoke_graph_get_node(g, "drop");
+    b = yoke_graph_get_node(g, "dropout1");
+    ck_assert(a && b && a->random_key != b->random_key);
+    ck_assert(yoke_graph_get_node(g, "c2.weight")->frozen);
+    ck_assert(!yoke_graph_get_node(g, "conv1.weight")->frozen);
+    dense = yoke_graph_get_node(g, "dense1.weight");
+    ck_assert_int_eq(dense->shape.dim[1], 9 * 256);
+    ck_assert(dense->initializer.kind == YOKE_INIT_NORMAL && dense->initializer.b == 0.01f);
+    yoke_free(round_trip(g));
+}
+END_TEST
+
+START_TEST(mistakes_are_named)
+{
+    static const struct {
+        const char *text;
+        const char *detail;
+    } files[] = {
+        {"{\"nodes\": [\n{\"op\": \"relu\",}]}", "line 2, column 15: "},
+        {"", "line 1"},
+        {"{}", "a list \"nodes\" is expected"},
+        {"[]", "a list \"nodes\" is expected"},
+        {"{\"nodes\": [], \"nodes\": []}", "duplicate"},
+        {"{\"nodes\": [], \"output\": {}}", "a model has no \"output\""},
+        {"{\"nodes\": [1]}", "node 0 is no object with an \"op\""},
+        {"{\"nodes\": [{\"op\": \"rleu\", \"name\": \"r\"}]}",
+         "node 0 (r): there is no operator \"rleu\""},
+        {"{\"nodes\": [{\"op\": \"relu\"}]}", "node 0 (relu): relu has 0 inputs, not 1"},
+        {"{\"nodes\": [X, {\"op\": \"add\"}]}", "node 1 (add): add has 0 inputs, not 2"},
+        {"{\"nodes\": [X, {\"op\": \"relu\", \"inputs\": [\"y\"]}]}",
+         "its input \"y\" is no node before it"},
+        {"{\"nodes\": [X, {\"op\": \"relu\", \"inputs\": [1]}]}",
+         "\"inputs\" has to be a list of names"},
+        {"{\"nodes\": [X, {\"op\": \"relu\", \"name\": \"x\"}]}", "two nodes of this name"},
+        {"{\"nodes\": [X, {\"op\": \"relu\", \"name\": 3}]}", "\"name\" has to be a text"},
+        {"{\"nodes\": [{\"op\": \"input\", \"type\": \"f32\", \"shape\": [1]}]}",
+         "input needs a \"name\""},
+        {"{\"nodes\": [X, {\"op\": \"dense\", \"name\": \"d\", \"unit\": 3}]}",
+         "node 1 (d): \"unit\" is no option of dense, which has op, name, place, inputs, units, "
+         "no_bias"},
+        {"{\"nodes\": [X, {\"op\": \"dense\", \"name\": \"d\"}]}", "dense needs \"units\""},
+        {"{\"nodes\": [X, {\"op\": \"dense\", \"units\": 1.5}]}", "\"units\" has to be a whole"},
+        {"{\"nodes\": [X, {\"op\": \"dense\", \"units\": -1}]}", "dense1: units is -1"},
+        {"{\"nodes\": [X, {\"op\": \"dense\", \"units\": 3, \"no_bias\": 1}]}",
+         "\"no_bias\" has to be true or false"},
+        {"{\"nodes\": [X, {\"op\": \"dense\", \"units\": 3, \"bias_init\": \"ones\"}]}",
+         "\"bias_init\" has to be an initialiser"},
+        {"{\"nodes\": [X, {\"op\": \"scale\", \"factor\": 1e300}]}",
+         "\"factor\" has to be a number"},
+        {"{\"nodes\": [X, {\"op\": \"maxpool2d\", \"kernel\": [2, 2]}]}", "maxpool2d1: "},
+        {"{\"nodes\": [X, {\"op\": \"maxpool2d\", \"kernel\": [2, 2, 2]}]}",
+         "\"kernel\" has to be a whole number, or two"},
+        {"{\"nodes\": [X, {\"op\": \"reshape\", \"name\": \"r\", \"shape\": [5]}]}",
+         "r: x of (4) does not fill (5)"},
+        {"{\"nodes\": [X, {\"op\": \"transpose\", \"axes\": [0, 1]}]}", "2 axes"},
+        {"{\"nodes\": [{\"op\": \"input\", \"name\": \"x\", \"type\": \"f64\", \"shape\": []}]}",
+         "\"type\" has to be a type: f32, i32 or u8"},
+        {"{\"nodes\": [X], \"outputs\": {\"y\": \"z\"}}", "outputs: there is no node \"z\""},
+        {"{\"nodes\": [X], \"loss\": \"x\"}", "x: the loss must be"},
+        {"{\"nodes\": [X], \"frozen\": [\"z\"]}", "no parameter matches \"z\""},
+        {"{\"yoke\": 2, \"nodes\": []}", "of another version"},
+    };
+    static const char x[] =
+        "{\"op\": \"input\", \"name\": \"x\", \"type\": \"f32\", \"shape\": [4]}";
+    char text[400];
+
+    for (size_t i = 0; i < YKI_COUNT(files); i++) {
+        const char *mark = strstr(files[i].text, "[X");
+        yoke_graph *g = NULL;
+
+        if (mark)
+            snprintf(text, sizeof text, "%.*s[%s%s", (int)(mark - files[i].text), files[i].text, x,
+                     mark + 2);
+        else
+            snprintf(text, sizeof text, "%s", files[i].text);
+        ck_assert_int_ne(yoke_graph_from_json(text, strlen(text), &g), YOKE_OK);
+        ASSERT_DETAIL(files[i].detail);
+        ck_assert_ptr_null(g);
+    }
+}
+END_TEST
+
+START_TEST(what_cannot_be_written)
+{
+    yoke_graph *g = new_graph();
+    char *text = NULL;
+
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_graph_to_json(NULL, &text));
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_graph_from_json(NULL, 0, &g));
+    (void)yoke_input(g, "\xff\xfe", YOKE_F32, yoke_shape(0));
+    ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_graph_to_json(g, &text));
+    ASSERT_DETAIL("is no UTF-8");
+    (void)yoke_input(g, "\xff\xfe", YOKE_F32, yoke_shape(0));
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_graph_to_json(g, &text));
+    ck_assert_ptr_null(text);
+    yoke_graph_destroy(g);
+    g = new_graph();
+    (void)yki_constant_scalar(g, 1);
+    ASSERT_STATUS(YOKE_ERROR_UNSUPPORTED, yoke_graph_to_json(g, &text));
+    ASSERT_DETAIL("constant nodes cannot be written");
+    yoke_graph_destroy(g);
+}
+END_TEST
+
+/* Shortest texts, and the same floats again. */
+START_TEST(floats)
+{
+    static const float values[] = {0.1f,    1.f / 3,   1e-5f, -0.f,     3,         16777217.f,
+                                   FLT_MAX, 0x1p-149f, 1e20f, INFINITY, -INFINITY, 123456.7f};
+
+    for (size_t i = 0; i < YKI_COUNT(values); i++) {
+        yki_json_text text = {0};
+        char *written;
+        json_t *json;
+        float again;
+
+        yki_json_add_value(&text, yki_json_float(values[i]), 0);
+        ASSERT_OK(yki_json_take(&text, &written));
+        json = json_loads(written, JSON_DECODE_ANY, NULL);
+        ck_assert(yki_json_get_float(json, &again));
+        ck_assert_msg(memcmp(&again, &values[i], 4) == 0, "%g is %s", (double)values[i], written);
+        if (i == 0)
+            ck_assert_str_eq(written, "0.1");
+        json_decref(json);
+        yki_free(written);
+    }
+}
+END_TEST
+
+/* Texts with random changes: what the fuzzer does for longer. */
+START_TEST(mutations)
+{
+    static const char *const pieces[] = {
+        "\"op\"",  "null",           "[]",   "-1",       "1e9", "{", "}",
+        "9999999", "\"inputs\": []", "true", "\"relu\"", "0"};
+    const char *rounds = getenv("YOKE_TEST_QUICK") ? "300" : "3000";
+    yoke_graph *g = everything();
+    char *text, *changed;
+    size_t size;
+
+    ASSERT_OK(yoke_graph_to_json(g, &text));
+    yoke_graph_destroy(g);
+    size = strlen(text);
+    changed = malloc(size + 64);
+    for (uint32_t round = 0; round < (uint32_t)atoi(rounds); round++) {
+        uint32_t key[2] = {round, 6}, counter[4] = {0}, random[4];
+        size_t at, length;
+
+        yki_philox(key, counter, random);
+        memcpy(changed, text, size);
+        at = random[0] % size;
+        if (random[1] % 2) { /* a digit or a letter becomes another */
+            changed[at] = (char)random[2];
+            changed[random[3] % size] = "0123456789abc,[]{}:\" "[random[2] % 21];
+        } else {
+            const char *piece = pieces[random[2] % YKI_COUNT(pieces)];
+
+            length = YKI_MIN(strlen(piece), size - at);
+            memcpy(changed + at, piece, length);
+        }
+        (void)fuzz_graph_json((const uint8_t *)changed, random[3] % 8 ? size : at);
+    }
+    free(changed);
+    yoke_free(text);
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("graph_json");
+    TCase *both = test_case(suite, "both ways"), *reading = test_case(suite, "reading");
+
+    tcase_add_test(both, built_in_models);
+    tcase_add_test(both, every_operator);
+    tcase_add_test(both, compiled_graphs);
+    tcase_add_test(both, what_cannot_be_written);
+    tcase_add_test(both, floats);
+    tcase_add_test(reading, written_by_hand);
+    tcase_add_test(reading, mistakes_are_named);
+    tcase_add_test(reading, mutations);
+    return suite;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_team_faults.c - a device of a team fails in step k: at each command that the
+ * step enqueues on it, in turn.
+ *
+ * Every time there is an error that names the device and the step, the others come to
+ * rest, the weights can be read and are those of one completed step to the last bit, no
+ * further step is possible, and what is destroyed is gone.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/fault.h"
+#include "train/runs.h"
+
+enum {
+    FAILING = 3, /* steps before it are completed */
+    MOST = 600,  /* commands tried */
+    QUIET = 12   /* so many without a failure: the step has no more */
+};
+
+static test_devices devices;
+static char device_id[64], layer_name[FAULT_NAME_SIZE];
+static const fault_layer *faults;
+
+static void
+open_devices(void)
+{
+    faults = fault_open();
+}
+
+static void
+close_devices(void)
+{
+    test_devices_close(&devices);
+}
+
+/* The second device of the team, by yoke's name and by the layer's. */
+static void
+name_device(const char *selector)
+{
+    yoke_selection *selection;
+    yoke_device *device;
+    yoke_device_info info;
+
+    ASSERT_OK(yoke_selection_create(devices.context, selector, NULL, &selection));
+    device = yoke_selection_get(selection, 1);
+    ASSERT_OK(yoke_device_get_info(device, &info));
+    snprintf(device_id, sizeof device_id, "%s", info.id);
+    /* Two roots of one driver have one name; with no other driver both count them alike. */
+    if (info.virtual_kind == YOKE_VIRTUAL_NONE)
+        snprintf(layer_name, sizeof layer_name, "%s", info.id);
+    else
+        ck_assert(fault_device_name(device, layer_name, sizeof layer_name));
+    yoke_selection_destroy(selection);
+}
+
+/* Weights after each of the first steps, of a run without failure. */
+static void
+completed_steps(const team_run *run, team_outcome outcomes[FAILING + 2])
+{
+    yoke_trainer *t = team_trainer(devices.context, run);
+
+    for (int i = 0; i <= FAILING + 1; i++) {
+        ASSERT_OK(team_read(t, &outcomes[i]));
+        ASSERT_OK(team_step(run, t, i, NULL));
+    }
+    ASSERT_OK(yoke_trainer_wait(t));
+    yoke_trainer_destroy(t);
+}
+
+/* The trainer that failed with `status`: what it says, what it still gives, what it refuses. */
+static void
+assert_stands_still(yoke_trainer *t, const team_run *run, yoke_status status, uint64_t n,
+                    const team_outcome outcomes[FAILING + 2])
+{
+    char detail[512], place[128];
+    team_outcome now;
+    bool found = false;
+
+    ck_assert_int_ne(status, YOKE_OK);
+    snprintf(detail, sizeof detail, "%s", yoke_last_error());
+    snprintf(place, sizeof place, "step %d, device %s:", FAILING + 1, device_id);
+    ck_assert_msg(strstr(detail, place) != NULL, "command %llu: no \"%s\" in: %s",
+                  (unsigned long long)n, place, detail);
+    ASSERT_OK(team_read(t, &now));
+    for (int i = FAILING; i <= FAILING + 1; i++)
+        found = found || team_same_bits(&now, &outcomes[i]);
+    team_free(&now);
+    ck_assert_msg(found, "command %llu: the weights are of no completed step (%s)",
+                  (unsigned long long)n, detail);
+    ASSERT_STATUS(YOKE_ERROR_STATE, team_step(run, t, FAILING + 1, NULL));
+    ASSERT_DETAIL(device_id);
+    ASSERT_STATUS(YOKE_ERROR_STATE, yoke_trainer_wait(t));
+}
+
+/* One trainer whose command n of step FAILING fails; false: nothing failed. */
+static bool
+fail_at(const team_run *run, uint64_t n, const team_outcome outcomes[FAILING + 2])
+{
+    yoke_trainer *t = team_trainer(devices.context, run);
+    yoke_status status;
+
+    for (int i = 0; i < FAILING; i++)
+        ASSERT_OK(team_step(run, t, i, NULL));
+    ASSERT_OK(yoke_trainer_wait(t));
+    ck_assert(faults->fail_enqueue(layer_name, 2 * n + 1, n, FAULT_CL_OUT_OF_RESOURCES));
+    faults->step(2 * n + 1); /* a number that no other rule has */
+    status = team_step(run, t, FAILING, NULL);
+    if (status == YOKE_OK)
+        status = yoke_trainer_wait(t);
+    faults->step(2 * n + 2);
+    if (status != YOKE_OK) {
+        assert_stands_still(t, run, status, n, outcomes);
+    } else { /* there is no such command, or it is one of the update, which is tried again */
+        team_outcome now;
+
+        ASSERT_OK(team_read(t, &now));
+        ck_assert_msg(team_same_bits(&now, &outcomes[FAILING + 1]),
+                      "command %llu: not the weights of the step", (unsigned long long)n);
+        team_free(&now);
+    }
+    yoke_trainer_destroy(t);
+    return status != YOKE_OK;
+}
+
+static void
+fail_everywhere(const char *selector, team_run run)
+{
+    team_outcome outcomes[FAILING + 2];
+    uint64_t failed = 0, n = 1, last = 0;
+
+    run.selector = selector;
+    name_device(selector);
+    completed_steps(&run, outcomes);
+    for (; n < MOST && n < last + QUIET; n++)
+        if (fail_at(&run, n, outcomes)) {
+            failed++;
+            last = n;
+        }
+    printf("# %llu commands of a step failed on %s, net %d\n", (unsigned long long)failed,
+           device_id, (int)run.net);
+    ck_assert_uint_gt(failed, 10);
+    ck_assert_uint_lt(n, MOST);
+    for (int i = 0; i <= FAILING + 1; i++)
+        team_free(&outcomes[i]);
+}
+
+static bool
+open_setup(test_setup setup)
+{
+    return test_devices_find(setup, &devices);
+}
+
+#define SETUP(name, setup, ...)                                                                    \
+    TEAM_SETUP(name, setup, open_setup, fail_everywhere(devices.selector, (team_run){__VA_ARGS__}))
+
+SETUP(halves, TEST_POCL_HALVES, .shares = "even", .net = TEAM_MLP)
+SETUP(halves_in_parts, TEST_POCL_HALVES, .shares = "even", .net = TEAM_MLP, .accumulate = 2,
+      .bucket_bytes = 256)
+SETUP(halves_with_batch_norm, TEST_POCL_HALVES, .shares = "80,20", .net = TEAM_CONV)
+SETUP(roots, TEST_POCL_ROOTS, .shares = "even", .net = TEAM_MLP)
+
+/* A label out of range is found before the step: nothing has happened, and training goes on. */
+START_TEST(target_out_of_range)
+{
+    team_run run = {.shares = "even"};
+    yoke_feed feeds[2];
+    team_outcome before, after;
+    int32_t labels[24];
+    yoke_trainer *t;
+    size_t count;
+
+    if (!test_devices_find(TEST_POCL_HALVES, &devices))
+        TEST_SKIP("%s", devices.missing);
+    run.selector = devices.selector;
+    t = team_trainer(devices.context, &run);
+    ASSERT_OK(team_step(&run, t, 0, NULL));
+    ASSERT_OK(team_read(t, &before));
+    count = team_feeds(&run, 0, 24, feeds);
+    memcpy(labels, feeds[1].data, sizeof labels);
+    labels[17] = TEAM_CLASSES;
+    feeds[1].data = labels;
+    ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_trainer_step(t, 24, feeds, count, NULL));
+    ASSERT_DETAIL("target");
+    ASSERT_DETAIL("17");
+    ASSERT_OK(team_read(t, &after));
+    ck_assert(team_same_bits(&after, &before));
+    ck_assert_int_eq(yoke_trainer_get_step(t), 1);
+    ASSERT_OK(team_step(&run, t, 1, NULL));
+    ASSERT_OK(yoke_trainer_wait(t));
+    team_free(&before);
+    team_free(&after);
+    yoke_trainer_destroy(t);
+    close_devices();
+}
+END_TEST
+
+/* A case for each, for those who want one of them (CK_RUN_CASE). */
+static void
+add(Suite *suite, const char *name, const TTest *test)
+{
+    TCase *tc = test_case(suite, name);
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_checked_fixture(tc, open_devices, NULL);
+    tcase_add_test(tc, test);
+}
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("faults of a team");
+
+    fault_require();
+    add(suite, "halves", halves);
+    add(suite, "parts", halves_in_parts);
+    add(suite, "batch norm", halves_with_batch_norm);
+    add(suite, "roots", roots);
+    add(suite, "target", target_out_of_range);
+    return suite;
+}

@@ -1,0 +1,130 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# installcheck.sh - the installed library as a user meets it.
+#
+# Compiles every installed example, and a C++ caller where there is a C++ compiler,
+# against the installed header and library, found through pkg-config alone; once
+# with the shared library and once with libyoke.a (the rest stays shared: Debian
+# has no static OpenCL loader). Runs them where a driver is installed.
+#
+# From make: DESTDIR, LIBDIR, BINDIR, PKGCONFIGDIR, EXAMPLESDIR, PKG_CONFIG, CC, VERSION, MPI_CFLAGS,
+# MPI_LIBS.
+
+set -eu
+
+work=$YOKE_BUILDDIR/tests/install/work
+rm -rf "$work"
+mkdir -p "$work"
+PKG_CONFIG_PATH=$DESTDIR$PKGCONFIGDIR${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
+export PKG_CONFIG_PATH
+# Under DESTDIR the paths in yoke.pc are not yet true.
+if [ -n "$DESTDIR" ]; then
+    PKG_CONFIG_SYSROOT_DIR=$DESTDIR
+    export PKG_CONFIG_SYSROOT_DIR
+fi
+warnings="-pedantic -Wall -Wextra -Werror"
+# Programs of MPI are run as one rank, as root too where that is what we are.
+OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+programs=0
+runs=0
+
+die() {
+    echo "installcheck: $*" >&2
+    exit 1
+}
+
+# build COMPILER STANDARD SOURCE NAME: NAME.shared and NAME.static
+build() {
+    module=yoke
+    if grep -q '<yoke-mpi.h>' "$3"; then
+        module=yoke-mpi
+        [ -e "$DESTDIR$PKGCONFIGDIR/yoke-mpi.pc" ] || return 0
+    fi
+    cflags=$($PKG_CONFIG --cflags $module)
+    libs=$($PKG_CONFIG --libs $module)
+    # What is not ours does not lie under DESTDIR, where pkg-config has it now.
+    mpi_libs=
+    if [ $module = yoke-mpi ] && [ -n "$DESTDIR" ]; then
+        cflags="$cflags $MPI_CFLAGS"
+        mpi_libs=$MPI_LIBS
+    fi
+    # shellcheck disable=SC2086 # words
+    if [ -e "$DESTDIR$LIBDIR/libyoke.so" ]; then
+        $1 -std="$2" $warnings $cflags "$3" -o "$work/$4.shared" $libs $mpi_libs ||
+            die "$3 does not build against the shared library"
+        programs=$((programs + 1))
+    fi
+    if [ -e "$DESTDIR$LIBDIR/libyoke.a" ]; then
+        libs=$($PKG_CONFIG --static --libs $module |
+            sed -e 's/-lyoke-mpi\>/-l:libyoke-mpi.a/g' -e 's/-lyoke\>/-l:libyoke.a/g')
+        # shellcheck disable=SC2086 # words
+        $1 -std="$2" $warnings $cflags "$3" -o "$work/$4.static" $libs $mpi_libs ||
+            die "$3 does not build against libyoke.a with $libs"
+        programs=$((programs + 1))
+    fi
+}
+
+# What needs libyoke.so is only what was built so.
+check_linkage() {
+    command -v readelf >/dev/null || return 0
+    for program in "$work"/*.shared; do
+        [ -e "$program" ] || continue
+        readelf -d "$program" | grep -q 'NEEDED.*libyoke\.so\.' ||
+            die "$program is not linked to the installed shared library"
+    done
+    for program in "$work"/*.static; do
+        [ -e "$program" ] || continue
+        if readelf -d "$program" | grep -q 'NEEDED.*libyoke'; then
+            die "$program needs the shared library, though linked to libyoke.a"
+        fi
+    done
+}
+
+# Only where something can run: not for another machine, not without a driver.
+run_programs() {
+    LD_LIBRARY_PATH=$DESTDIR$LIBDIR${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LD_LIBRARY_PATH
+    for program in "$work"/*.shared "$work"/*.static; do
+        [ -e "$program" ] || continue
+        # Where the examples' data lies.
+        if ! (cd "$DESTDIR$EXAMPLESDIR" && "$program") >"$work/output" 2>&1; then
+            if grep -q 'no OpenCL driver is installed' "$work/output"; then
+                echo "installcheck: no OpenCL driver, so nothing is run"
+                return 0
+            fi
+            cat "$work/output"
+            die "${program##*/} failed"
+        fi
+        runs=$((runs + 1))
+    done
+    if [ -x "$DESTDIR$BINDIR/yoke" ]; then
+        "$DESTDIR$BINDIR/yoke" devices >"$work/output" 2>&1 || {
+            cat "$work/output"
+            die "the installed yoke command fails"
+        }
+        runs=$((runs + 1))
+    fi
+}
+
+[ "$($PKG_CONFIG --modversion yoke)" = "$VERSION" ] || die "yoke.pc is not of version $VERSION"
+for file in README train-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz; do
+    [ -s "$DESTDIR$EXAMPLESDIR/data/$file" ] || die "the examples' data is not installed: $file"
+done
+for source in "$DESTDIR$EXAMPLESDIR"/*.c; do
+    [ -e "$source" ] || die "no example is installed"
+    name=${source##*/}
+    build "$CC" c11 "$source" "${name%.c}"
+done
+cxx=${CXX:-c++}
+if command -v "${cxx%% *}" >/dev/null; then
+    build "$cxx" c++11 "$YOKE_SRCDIR/tests/install/caller.cpp" caller
+else
+    echo "installcheck: no C++ compiler, so no C++ caller"
+fi
+[ $programs -gt 0 ] || die "no library is installed"
+check_linkage
+run_programs
+rm -rf "$work"
+echo "installcheck: $programs programs built, $runs run"

@@ -1,0 +1,210 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# matrix.sh - the unit tests on every OpenCL implementation we hold ourselves to.
+#
+# `make check-matrix` runs it in the build folder; MATRIX="NAME..." picks some of the
+# table below. Each implementation is isolated with
+# OCL_ICD_VENDORS, and YOKE_TEST_DEVICES tells the tests which devices to use.
+#
+# For each program and implementation it leaves a log and a .trs file, as automake
+# does, under tests/matrix/, and prints one line an implementation. One that is not
+# installed is a skip; with YOKE_REQUIRE_ALL=1 (CI) it is a failure.
+#
+# From make: UNIT_TESTS (programs). YOKE_MATRIX_TIMEOUT: seconds for one
+# program, default 300. YOKE_MATRIX_JOBS: programs at a time, default one a core: most of
+# them wait for a compiler, or for an interpreter, of one thread.
+
+set -u
+
+# name         drivers        devices         settings
+table() {
+    cat <<'END'
+pocl           pocl           cpu:0           -
+pocl-half      pocl           cpu:0/2         -
+pocl-uneven    pocl           cpu:0/1+3       POCL_MAX_PTHREAD_COUNT=4
+rusticl        rusticl        all             RUSTICL_ENABLE=llvmpipe
+two-platforms  pocl,rusticl   cpu:0,cpu:1     RUSTICL_ENABLE=llvmpipe
+oclgrind       oclgrind       all             OCLGRIND_DATA_RACES=1 OCLGRIND_UNINITIALIZED=1 OCLGRIND_CHECK_API=1 OCLGRIND_BUILD_OPTIONS=-DYKI_LANES_APART
+END
+}
+
+out=tests/matrix
+limit=${YOKE_MATRIX_TIMEOUT:-300}
+jobs=${YOKE_MATRIX_JOBS:-$(nproc 2>/dev/null || echo 1)}
+vendors=${OCL_ICD_VENDORS:-/etc/OpenCL/vendors}
+[ -d "$vendors" ] || vendors=/etc/OpenCL/vendors
+unset YOKE_DEVICES YOKE_CL_DIR OCL_ICD_VENDORS OCL_ICD_FILENAMES POCL_DEVICES RUSTICL_ENABLE
+total_failed=0
+layer=$PWD/tests/faults/.libs/faultlayer.so # none in a build without shared libraries
+
+# What Oclgrind writes when a kernel does wrong; its exit status tells nothing. Calls that it
+# finds wrong are in the log, but do not count: tests provoke errors, and see their status.
+oclgrind_complaint='^(Invalid (read|write|memory|barrier)|Uninitialized|.*data race|Work-group divergence|Index .* out of range)'
+
+# setup NAME DRIVERS: a folder with these drivers alone, in $icd. 1 if one is missing.
+setup() {
+    icd=$PWD/$out/$1/vendors
+    rm -rf "${out:?}/$1"
+    mkdir -p "$icd"
+    for driver in $(echo "$2" | tr , ' '); do
+        found=
+        case $driver in
+        oclgrind) # installs no .icd file: it is a tool, whose library lies beside it
+            prefix=$(command -v oclgrind) || return 1
+            for file in "${prefix%/bin/*}"/lib*/oclgrind/liboclgrind-rt-icd.so \
+                "${prefix%/bin/*}"/lib*/liboclgrind-rt-icd.so; do
+                [ -f "$file" ] && found=$file && echo "$file" >"$icd/oclgrind.icd"
+            done
+            ;;
+        *)
+            for file in "$vendors/$driver"*.icd; do
+                [ -f "$file" ] && found=$file && cp "$file" "$icd"
+            done
+            ;;
+        esac
+        [ -n "$found" ] || return 1
+    done
+}
+
+# run DEVICES SETTINGS PROGRAM LOG
+run() {
+    settings="OCL_ICD_VENDORS=$icd YOKE_TEST_DEVICES=$1"
+    [ "$2" = - ] || settings="$settings $2"
+    case $icd:$3 in
+    # Small cases: an interpreter. The fault layer notes the kernels that are launched. (Oclgrind
+    # could, with --inst-counts, but writes beyond its own memory then.)
+    */oclgrind/*:tests/op/* | */oclgrind/*:tests/device/check_kernels)
+        settings="$settings YOKE_TEST_QUICK=1 YOKE_FAULT_KERNELS=$PWD/$out/oclgrind/$(basename "$3").launches"
+        [ ! -f "$layer" ] || settings="$settings OPENCL_LAYERS=$layer"
+        ;;
+    # The compiler of llvmpipe is slow; some cases of a test take a minute on a busy machine.
+    */rusticl/*:tests/op/*) settings="$settings YOKE_TEST_QUICK=1" ;;
+    esac
+    # shellcheck disable=SC2086 # words
+    timeout -k 5 "$limit" env CK_TIMEOUT_MULTIPLIER=4 $settings "./$3" >"$4" 2>&1
+}
+
+# judge STATUS LOG TRS: TAP lines to results. A program that died, was cut short, ran fewer
+# tests than its plan, or displeased Oclgrind adds one failure.
+judge() {
+    awk -v status="$1" -v complaint="$oclgrind_complaint" '
+        /^1\.\.[0-9]+/ { plan = substr($1, 4) + 0; planned = 1 }
+        /^(not )?ok/ {
+            seen++
+            if (/# *[Ss][Kk][Ii][Pp]/) result = "SKIP"
+            else if (/^not ok/) { result = "FAIL"; failed++ }
+            else result = "PASS"
+            print ":test-result: " result " " $0
+        }
+        $0 ~ complaint { complaints++; if (complaints == 1) first = $0 }
+        END {
+            if (status == 77 && !seen) print ":test-result: SKIP whole program"
+            else if (status == 124 || status == 137) print ":test-result: FAIL cut short"
+            else if (!planned || seen != plan)
+                print ":test-result: FAIL " seen + 0 " results of " plan + 0 " planned, exit " status
+            else if (status != 0 && !failed) print ":test-result: FAIL exit status " status
+            if (complaints) print ":test-result: FAIL Oclgrind complains " complaints " times: " first
+        }' "$2" >"$3"
+}
+
+# What only whole plans launch, as commands with several results; Oclgrind cannot follow plans
+# (HACKING.md). To be run alone like the rest: until then each is named here, and none other.
+plan_only='yki_bce_step yki_ce_step yki_huber_step yki_l1_step yki_mse_step yki_softmax_ce_step
+yki_loss_sums yki_gemm_cpu_pair'
+
+# The kernels that Oclgrind ran are all of the embedded table, and no other of yoke's.
+compare_kernels() {
+    dir=$out/oclgrind
+    [ -f "$layer" ] || return
+    OCL_ICD_VENDORS=$icd ./tests/device/list_kernels 2>&1 | sort -u >"$dir/kernels"
+    # shellcheck disable=SC2086 # words
+    { cat "$dir"/*.launches | grep '^yki_' | sort -u && printf '%s\n' $plan_only; } |
+        sort >"$dir/kernels.all"
+    uniq -d "$dir/kernels.all" >"$dir/kernels.twice"
+    sort -u "$dir/kernels.all" >"$dir/kernels.run"
+    {
+        comm -23 "$dir/kernels" "$dir/kernels.run" | sed 's/.*/FAIL kernel &: never run/'
+        comm -13 "$dir/kernels" "$dir/kernels.run" | sed 's/.*/FAIL kernel &: not in the table/'
+        sed 's/.*/FAIL kernel &: run after all, no longer an exception/' "$dir/kernels.twice"
+        [ -s "$dir/kernels" ] || echo "FAIL no kernel in the table"
+    } | sed 's/^/:test-result: /' >"$dir/kernels.trs"
+    [ -s "$dir/kernels.trs" ] || echo ":test-result: PASS all kernels were run" >"$dir/kernels.trs"
+    sed -n 's|^:test-result: FAIL|  oclgrind:|p' "$dir/kernels.trs"
+}
+
+count() {
+    cat "$2"/*.trs 2>/dev/null | grep -c "^:test-result: $1"
+}
+
+# Whether this implementation runs this program.
+wanted() {
+    name=$1
+    program=$2
+    case $name:$program in
+    *:tests/base/* | *:tests/graph/* | *:tests/data/* | *:tests/fuzz/* | *:tests/tools/*) return 1 ;; # touch no device
+    # Operators, plans and replicas compute on one device: the whole CPU is make check's;
+    # plans and replicas are run on its halves too, operators on the other implementations.
+    pocl:tests/op/* | pocl-*:tests/op/* | two-platforms:tests/op/*) return 1 ;;
+    pocl:tests/plan/* | pocl-uneven:tests/plan/* | two-platforms:tests/plan/*) return 1 ;;
+    pocl:tests/train/* | pocl-uneven:tests/train/* | two-platforms:tests/train/*) return 1 ;;
+    pocl:tests/golden/* | pocl-uneven:tests/golden/* | two-platforms:tests/golden/*) return 1 ;;
+    # It compiles every kernel anew, which takes a minute: once on parts of PoCL is enough.
+    pocl:tests/device/check_program | pocl-uneven:tests/device/check_program) return 1 ;;
+    two-platforms:tests/device/check_program) return 1 ;;
+    # An interpreter: whole networks take hours, but not bringing data to their inputs.
+    oclgrind:tests/train/check_feed) ;;
+    oclgrind:tests/plan/* | oclgrind:tests/train/* | oclgrind:tests/golden/*) return 1 ;;
+    oclgrind:tests/files/*) return 1 ;;
+    # The fault loops, run by make check on PoCL, need one more driver, not all set-ups;
+    # and the layer's own test needs a clock of events, which Rusticl has not.
+    rusticl:tests/faults/check_faults) ;;
+    *:tests/faults/*) return 1 ;;
+    esac
+}
+
+# one NAME DEVICES SETTINGS PROGRAM: runs and judges it; a line for each failure
+one() {
+    icd=$PWD/$out/$1/vendors
+    base=$out/$1/$(basename "$4")
+    run "$2" "$3" "$4" "$base.log" </dev/null
+    judge $? "$base.log" "$base.trs"
+    if grep ':test-result: FAIL' "$base.trs" | sed "s|^:test-result: FAIL|  $1/$(basename "$4"):|"; then
+        grep -E "$oclgrind_complaint" "$base.log" | sort | uniq -c | sort -rn | head -n 5
+    fi
+}
+
+if [ "${1:-}" = --one ]; then # called by itself, below
+    shift
+    one "$@"
+    exit 0
+fi
+
+while read -r name drivers devices settings; do
+    if [ $# -gt 0 ]; then
+        case " $* " in *" $name "*) ;; *) continue ;; esac
+    fi
+    if ! setup "$name" "$drivers"; then
+        if [ "${YOKE_REQUIRE_ALL:-0}" = 1 ]; then
+            echo ":test-result: FAIL $drivers is not installed" >"$out/$name/missing.trs"
+            echo "matrix: $name: FAILED, not installed"
+            total_failed=$((total_failed + 1))
+        else
+            echo ":test-result: SKIP $drivers is not installed" >"$out/$name/missing.trs"
+            echo "matrix: $name: skipped, not installed"
+        fi
+        continue
+    fi
+    start=$(date +%s)
+    for program in ${UNIT_TESTS:-}; do
+        wanted "$name" "$program" && echo "$program"
+    done | xargs -P "$jobs" -I PROGRAM sh "$0" --one "$name" "$devices" "$settings" PROGRAM
+    [ "$name" != oclgrind ] || compare_kernels
+    failed=$(count FAIL "$out/$name")
+    total_failed=$((total_failed + failed))
+    echo "matrix: $name ($devices): $(count PASS "$out/$name") passed, $failed failed," \
+        "$(count SKIP "$out/$name") skipped, $(($(date +%s) - start)) s"
+done <<END
+$(table)
+END
+[ "$total_failed" -eq 0 ]

@@ -1,0 +1,160 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# command.sh - the yoke command under mpirun: who speaks, what signals do to all ranks and to one,
+# devices by rank, tasks that do not know of each other.
+
+set -u
+. "$YOKE_SRCDIR/tests/mpi/lib.sh"
+program=$YOKE_BUILDDIR/tools/yoke
+[ -x "$program" ] || skip "the yoke command was not built"
+[ -f "$YOKE_BUILDDIR/tools/.libs/yoke-mpi.so" ] || skip "the yoke command was built without MPI"
+only_pocl
+rm -rf "$work"/saved "$work"/logs "$work"/steps
+pick=$YOKE_BUILDDIR/tests/tools/jsonpick
+train="train --model=lenet --data=$YOKE_SRCDIR/examples/data --batch=64 --normalize --shares=even"
+LAUNCH_LIMIT=200
+
+# count PATTERN: lines of the output that fit
+count() {
+    grep -cE "$1" "$work/output"
+}
+
+says() {
+    grep -qE "$1" "$work/output" || fail "$what: does not say \"$1\""
+}
+
+# ---- who speaks ----
+
+what="two ranks"
+# shellcheck disable=SC2086 # words
+launch 2 $train --epochs=2 --lr=0.1 || fail "$what: exit $launch_status"
+[ "$(count '^test accuracy [0-9.]+ %, ')" = 1 ] || fail "$what: the result is not said once"
+[ "$(count '^epoch 2/2 ')" = 1 ] || fail "$what: an epoch is not said once"
+[ "$(count 'rank 1')" = 0 ] || fail "$what: rank 1 speaks"
+
+what="an error that all ranks have"
+! launch 2 train --model=lenet --data="$work/none" || fail "$what: exit 0"
+[ "$(count 'there is no such')" = 1 ] || fail "$what: not said once"
+
+what="a file for each rank"
+# shellcheck disable=SC2086
+launch 2 $train --epochs=1 --log-dir="$work/logs" --checkpoint="$work/saved" ||
+    fail "$what: exit $launch_status"
+[ "$(count .)" = 1 ] || fail "$what: more than the result is on the terminal"
+for rank in 0 1; do
+    [ -f "$work/logs/rank-$rank.log" ] || fail "$what: none of rank $rank"
+    ! grep -qE "rank $((1 - rank)) on " "$work/logs/rank-$rank.log" || fail "$what: the other's words"
+done
+rm -rf "$work/saved"
+
+# ---- devices by rank ----
+
+what="selectors by rank"
+cat >"$work/ranked" <<END
+#!/bin/sh
+rank=\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK}
+[ "\$rank" = 0 ] && export YOKE_DEVICES=cpu:0/2 || export YOKE_DEVICES=cpu:0/2.1
+exec "$program" "\$@"
+END
+chmod +x "$work/ranked"
+command=$program
+program=$work/ranked
+# shellcheck disable=SC2086
+launch 2 $train --epochs=1 --log="$work/steps" || fail "$what: exit $launch_status"
+[ "$(sed -n 2p "$work/steps" | "$pick" shares.2)" -gt 0 ] || fail "$what: there are no three devices"
+program=$command
+
+# ---- tasks that do not know of each other ----
+
+what="a world of one of three tasks"
+# shellcheck disable=SC2086
+if env SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=3 "$program" $train --epochs=1 \
+    --checkpoint="$work/saved" >"$work/output" 2>&1; then
+    fail "$what: is taken"
+fi
+says '3 tasks were launched \(SLURM_STEP_NUM_TASKS\), but MPI knows of this one alone'
+[ ! -e "$work/saved" ] || fail "$what: writes checkpoints"
+
+# ---- signals ----
+
+# The process that is rank $1.
+process_of() {
+    for pid in $(pgrep -f "/tools/.libs/yoke train .*--checkpoint=$work/saved"); do
+        ! tr '\0' '\n' <"/proc/$pid/environ" | grep -qE "^(OMPI_COMM_WORLD_RANK|PMI_RANK)=$1\$" ||
+            echo "$pid"
+    done
+}
+
+newest() {
+    find "$work/saved" -name 'checkpoint-*.safetensors' 2>/dev/null | sort | tail -n 1
+}
+
+# until_is NAME COMMAND...: at most 60 s
+until_is() {
+    name=$1
+    shift
+    tries=0
+    until "$@"; do
+        tries=$((tries + 1))
+        if [ $tries -gt 600 ] || ! kill -0 $mpirun 2>/dev/null; then
+            fail "$what: $name"
+            return 1
+        fi
+        sleep 0.1
+    done
+}
+
+# Epochs without end; it trains when this returns.
+start() {
+    rm -f "$work/steps"
+    # shellcheck disable=SC2086
+    "$MPIRUN" -n 2 "$program" $train --epochs=1000000 --every=100000000 --log="$work/steps" \
+        --checkpoint="$work/saved" "$@" >"$work/output" 2>&1 </dev/null &
+    mpirun=$!
+    until_is "does not begin" grep -qs '"kind": "step"' "$work/steps"
+}
+
+# another_than FILE: there is a checkpoint, and not this one
+another_than() {
+    [ -n "$(newest)" ] && [ "$(newest)" != "$1" ]
+}
+
+grows_from() {
+    [ "$(wc -l <"$work/steps")" -gt "$1" ]
+}
+
+# saved_by SIGNAL PROCESS: a checkpoint is written, and training goes on
+saved_by() {
+    before=$(newest)
+    kill "-$1" "$2"
+    until_is "no checkpoint" another_than "$before" || return
+    until_is "does not go on" grows_from "$(wc -l <"$work/steps")"
+}
+
+# ended_by SIGNAL PROCESS: a checkpoint is written, and all end, as stopped
+ended_by() {
+    before=$(newest)
+    kill "-$1" "$2"
+    wait $mpirun
+    status=$?
+    [ $status != 0 ] || fail "$what: exit 0"
+    another_than "$before" || fail "$what: no checkpoint"
+    [ -z "$(process_of '[0-9]')" ] || fail "$what: processes are left"
+}
+
+what="SIGUSR2 to rank 1"
+start
+saved_by USR2 "$(process_of 1)"
+what="SIGUSR2 to mpirun"
+saved_by USR2 $mpirun
+what="SIGTERM to rank 1"
+ended_by TERM "$(process_of 1)"
+[ "$status" = 3 ] || fail "$what: exit $status, not 3"
+[ "$(count 'stopped after step [0-9]+; to go on: yoke train .*--resume')" = 1 ] ||
+    fail "$what: how to go on is not said once"
+what="SIGTERM to mpirun, resumed"
+start --resume
+ended_by TERM $mpirun
+
+finish

@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# disasters.sh - a rank that is killed, stopped, hangs, fails or leaves without a word.
+#
+# The program ends, soon, with a failure and a message that names that rank and no other, and
+# no process is left. Where nothing goes wrong there is no alarm.
+
+set -u
+. "$YOKE_SRCDIR/tests/mpi/lib.sh"
+
+says() {
+    grep -q "$1" "$work/output" || fail "does not say \"$1\""
+}
+
+# What the watchdog has to find: its time and 10 %. They wait most of the time, so all at once.
+limit=10
+within=$(awk -v l=$limit 'BEGIN { print l * 1.1 }')
+export YOKE_MPI_TIMEOUT=$limit YOKE_MPI_WARN=3
+
+hangs() {
+    lost 1 noticed "$within" 3 multiple disaster 1 hang step
+    says 'rank 1 (.*has not come to all-reduce (call [0-9]*, 1024 values) for .*step 3, forward'
+    says 'log 1: waiting: rank 1 ('
+}
+
+aside lost 2 noticed "$within" 3 multiple disaster 2 stop step
+aside lost 2 noticed "$within" 3 multiple disaster 2 stop collective
+aside lost 0 noticed "$within" 3 multiple disaster 0 stop step
+aside lost 1 noticed "$within" 3 serialized disaster 1 stop step
+aside lost 1 noticed "$within" 2 funneled disaster 1 hang step
+aside lost 1 noticed "$within" 3 multiple start 1 stop
+aside lost 0 noticed "$within" 2 funneled start 0 stop
+aside hangs
+together
+
+for where in step collective; do
+    lost 1 soon - 3 multiple disaster 1 kill $where
+    lost 1 $exit_ends - 3 multiple disaster 1 exit $where
+done
+lost 0 soon - 2 multiple disaster 0 kill step
+lost 1 soon - 3 multiple disaster 1 fail step
+says 'rank 1 (.*): cpu:0: the device caught fire'
+lost 0 soon - 3 multiple disaster 0 fail step
+says 'rank 0 (.*): cpu:0: the device caught fire'
+lost 1 soon - 3 serialized disaster 1 fail step
+lost 1 soon - 3 multiple start 1 kill
+lost 1 $exit_ends - 2 multiple start 1 exit
+
+# Calls that do not match are an error: MPI's own, where it sees it, or the watchdog's.
+export YOKE_MPI_TIMEOUT=2 YOKE_MPI_WARN=1
+if launch 3 multiple mismatch; then
+    fail "calls that do not match go through"
+fi
+
+# No false alarm: who works for longer than the limit and says so, and many steps.
+expect 2 multiple slow 3
+! grep -q 'ranks:' "$work/output" || fail "an alarm for one who works"
+unset YOKE_MPI_WARN
+export YOKE_MPI_TIMEOUT=10
+steps=10000
+[ "${YOKE_TEST_QUICK:-0}" != 1 ] || steps=1000
+expect 2 multiple steps $steps
+! grep -q 'log\|ranks:' "$work/output" || fail "a false alarm in $steps steps"
+
+finish

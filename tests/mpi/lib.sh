@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# lib.sh - for the scripts of tests/mpi: starting ranks with any MPI's launcher.
+
+work=$YOKE_BUILDDIR/tests/mpi/${0##*/}.tmp
+failures=0
+mkdir -p "$work"
+
+# use_program FILE: by a name of this script's own, so that `orphans` sees none of those that
+# another script has started from the same file at the same time.
+use_program() {
+    program=$work/${1##*/}
+    ln -sf "$1" "$program"
+}
+use_program "$YOKE_BUILDDIR/tests/mpi/ranks"
+
+# Ranks, never more processors than there are; as root too, in containers.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export OMPI_MCA_btl_base_warn_component_unused=0 OMPI_MCA_mpi_yield_when_idle=1
+# Sockets of Open MPI stand in TMPDIR, where the path may not be long.
+export OMPI_MCA_orte_tmpdir_base="${TMPDIR:-/tmp}"
+# The limits of a test are its own.
+unset YOKE_MPI_WARN YOKE_MPI_TIMEOUT YOKE_MPI_MODE YOKE_MPI_CHUNK YOKE_MPI_SINGLE
+unset OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_NTASKS SLURM_STEP_NUM_TASKS
+
+skip() {
+    echo "$1"
+    [ "${YOKE_REQUIRE_ALL:-0}" != 1 ] || exit 1
+    exit 77
+}
+
+if [ -z "${MPIRUN:-}" ] || ! command -v "$MPIRUN" >/dev/null; then
+    skip "there is no mpirun"
+fi
+flavour=mpich
+if "$MPIRUN" --version 2>/dev/null | grep -q 'Open MPI\|OpenRTE'; then
+    flavour=openmpi
+fi
+
+fail() {
+    echo "FAIL: $*"
+    failures=$((failures + 1))
+    [ ! -f "$work/output" ] || sed 's/^/    /' "$work/output" | head -n 40
+}
+
+# launch N ARGUMENT...: output in $work/output; returns mpirun's status. In seconds: $took in all,
+# $late from the strike to the end, $noticed from the strike until a rank knew (- if not so)
+launch() {
+    launch_ranks=$1
+    shift
+    rm -f "$work/struck" "$work/struck.noticed"
+    launch_start=$(date +%s.%N)
+    STRIKE_FILE="$work/struck" timeout -k 5 "${LAUNCH_LIMIT:-60}" "$MPIRUN" -n "$launch_ranks" \
+        "$program" "$@" >"$work/output" 2>&1 </dev/null
+    launch_status=$?
+    launch_end=$(date +%s.%N)
+    took=$(seconds "$launch_start" "$launch_end")
+    struck=$(cat "$work/struck" 2>/dev/null)
+    late=$(seconds "$struck" "$launch_end")
+    noticed=$(seconds "$struck" "$(cat "$work/struck.noticed" 2>/dev/null)")
+    return $launch_status
+}
+
+# seconds FROM TO: with two digits; - where one of them is not known
+seconds() {
+    awk -v a="$1" -v b="$2" 'BEGIN { if (a == "" || b == "") print "-"; else printf "%.2f", b - a }'
+}
+
+# is_within NUMBER LIMIT: it is a number, and no larger
+is_within() {
+    awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 == a && a <= b) }'
+}
+
+# expect N ARGUMENT...: all ranks say that they are well
+expect() {
+    if ! launch "$@"; then
+        fail "-n $*: exit $launch_status after $took s"
+    elif [ "$(grep -c '^rank [0-9]*: .* ok$' "$work/output")" != "$1" ]; then
+        fail "-n $*: not all ranks came through"
+    fi
+}
+
+# Processes of $program that are left; the launcher may still be ending them.
+orphans() {
+    tries=0
+    while pgrep -f "^$program " >/dev/null && [ $tries -lt 30 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
+    pgrep -f "^$program " || true
+}
+
+# Only what is under test: each rank may make drivers and threads of its own.
+only_pocl() {
+    pocl=
+    for file in "${OCL_ICD_VENDORS:-/etc/OpenCL/vendors}"/pocl*.icd /etc/OpenCL/vendors/pocl*.icd; do
+        [ ! -f "$file" ] || pocl=$file
+    done
+    [ -n "$pocl" ] || skip "there is no PoCL"
+    vendors=$work/vendors
+    mkdir -p "$vendors"
+    cp "$pocl" "$vendors"
+    export OCL_ICD_VENDORS="$vendors"
+    unset YOKE_DEVICES
+}
+
+# And Rusticl beside it; false: there is none.
+add_rusticl() {
+    rusticl=
+    for file in /etc/OpenCL/vendors/rusticl*.icd; do
+        [ ! -f "$file" ] || rusticl=$file
+    done
+    if [ -z "$rusticl" ]; then
+        [ "${YOKE_REQUIRE_ALL:-0}" != 1 ] || fail "Rusticl is not installed"
+        return 1
+    fi
+    cp "$rusticl" "$vendors"
+    export RUSTICL_ENABLE=llvmpipe
+}
+
+remove_rusticl() {
+    rm "$vendors/${rusticl##*/}"
+    unset RUSTICL_ENABLE
+}
+
+# difference FILE FILE: max|a-b| / max|a|
+difference() {
+    paste "$1" "$2" | awk '
+        NF != 2 || $1 !~ /^-?[0-9]/ || $2 !~ /^-?[0-9]/ { bad = 1; next }
+        { d = $1 - $2; d = d < 0 ? -d : d; a = $1 < 0 ? -$1 : $1 }
+        d > most { most = d }
+        a > largest { largest = a }
+        END { if (bad || NR < 100 || largest == 0) print "nan"; else print most / largest }'
+}
+
+# lost WHO ENDS NOTICED N ARGUMENT...: rank WHO is struck. mpirun ends with a failure within 5 s of
+# the strike (ENDS = soon), or of the moment when the watchdog has noticed it, NOTICED seconds
+# behind the strike at most (ENDS = noticed). Nobody names another rank (a line that begins with the
+# program's name), and no process is left. With ENDS = unsaid the launcher may take it for a success.
+lost() {
+    who=$1
+    ends=$2
+    allowed=$3
+    shift 3
+    if launch "$@" && [ "$ends" != unsaid ]; then
+        fail "-n $*: rank $who is lost, and mpirun says that all is well"
+    fi
+    echo "-n $*: noticed after $noticed s, over after $late s"
+    if [ "$ends" = noticed ]; then
+        is_within "$noticed" "$allowed" ||
+            fail "-n $*: noticed after $noticed s of $allowed s"
+        late=$(awk -v a="$late" -v b="$noticed" 'BEGIN { print a - b }')
+    fi
+    is_within "$late" 5 || fail "-n $*: over after $late s, 5 s are allowed"
+    left=$(orphans)
+    [ -z "$left" ] || fail "-n $*: left processes: $left"
+    own=${program##*/}
+    # Ours, then mpirun's own of a process that died; hydra knows no ranks.
+    [ "$ends" = unsaid ] ||
+        grep -qE "^$own: .*rank $who (\\(|of)|process rank $who with PID|BAD TERMINATION" "$work/output" ||
+        fail "-n $*: nobody names rank $who"
+    others=$(grep "^$own: " "$work/output" | grep -oE '\<ranks? [0-9]+' | grep -vE " $who\$")
+    [ -z "$others" ] || fail "-n $*: names $others"
+}
+
+# Hydra takes a rank that leaves for a success, now and then, and ends the others at once.
+exit_ends=soon
+[ $flavour = openmpi ] || exit_ends=unsaid
+
+# aside COMMAND...: beside the others, in a folder of its own and by a name of its own
+asides=0
+aside() {
+    asides=$((asides + 1))
+    (
+        work=$work/aside-$asides
+        rm -rf "$work"
+        mkdir -p "$work"
+        ln -s "$program" "$work/${program##*/}"
+        program=$work/${program##*/}
+        failures=0
+        "$@" >"$work/log" 2>&1
+        echo $failures >"$work/failures"
+    ) &
+    # mpirun's start is what takes the processors
+    sleep 0.4
+}
+
+# Waits for all of them.
+together() {
+    wait
+    while [ $asides -gt 0 ]; do
+        cat "$work/aside-$asides/log"
+        failures=$((failures + $(cat "$work/aside-$asides/failures" 2>/dev/null || echo 1)))
+        asides=$((asides - 1))
+    done
+}
+
+finish() {
+    [ $failures -gt 0 ] || rm -rf "$work"
+    [ $failures -eq 0 ]
+    exit
+}

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * train.c - one rank of a training, for the scripts of tests/mpi.
+ *
+ *   train FILE STEPS BATCH SHARES [WHO WHAT WHERE]
+ *
+ * Trains a small network on made-up samples, the same in every process. After each ten steps the
+ * weights of all ranks are compared, bit by bit. At the end rank 0 writes them to FILE, as text;
+ * compare.awk compares two such files. $RANK_DEVICES holds a selector for each rank, with blanks
+ * between; the last is for all that follow.
+ *
+ * WHO WHAT WHERE: rank WHO is struck by WHAT (kill, stop, exit) in step 5: before it, or in its
+ * reduction; or, with WHERE "save", while rank 0 writes a checkpoint to the folder FILE-save. Other
+ * values of WHERE are other programs:
+ *
+ *   fit    trains by epochs without end, and rank WHO gets SIGTERM, whose handler asks to stop: all
+ *          stop after the same step
+ *   resume trains WHO epochs, or goes on with them, with checkpoints in the folder WHAT; stops
+ * after step $STOP_AT; with $FREEZE for the same bits flips  WHO bits of weights are turned, one by
+ * one, each on one rank, and have to be found
+ */
+#include <dirent.h>
+#include <pthread.h>
+
+#include <yoke-mpi.h>
+
+#include "strike.h"
+#include "train/checkpoint.h"
+
+enum { SIDE = 8, CLASSES = 4, MOST = 256, STRUCK = 5, DEVICES = 64 };
+
+static yoke_comm *comm;
+
+static void
+check(yoke_status status)
+{
+    if (status != YOKE_OK) {
+        note_time(".noticed");
+        fprintf(stderr, "train: %s: %s\n", yoke_status_string(status), yoke_last_error());
+        fflush(stderr);
+        rest(0.1); /* launchers lose what was written just before */
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+}
+
+static void
+print_line(void *user, yoke_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    fprintf(stderr, "log: %s\n", line);
+}
+
+/* Smooth all over (where an argument of relu is 0 within rounding, two orders of sums part), and no
+ * bias before a normalisation: its gradient is 0 but for rounding, which Adam makes large. */
+static void
+build(yoke_graph *g)
+{
+    yoke_conv2d_options conv = {
+        .filters = 6, .kernel = {3, 3}, .pad = {1, 1}, .no_bias = true, .name = "conv"};
+    yoke_dense_options dense = {.units = CLASSES, .name = "dense"};
+    yoke_batch_norm_options norm = {.name = "norm"};
+    yoke_pool2d_options pool = {.kernel = {2, 2}};
+    yoke_node *x = yoke_input(g, "image", YOKE_F32, yoke_shape(3, 1, SIDE, SIDE));
+    yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape(0)), *y;
+
+    y = yoke_tanh(g, yoke_batch_norm(g, yoke_conv2d(g, x, &conv), &norm));
+    y = yoke_dense(g, yoke_flatten(g, yoke_avgpool2d(g, y, &pool)), &dense);
+    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, NULL));
+}
+
+/* image (n, 1, SIDE, SIDE), label (n) */
+static void
+make_batch(uint32_t step, int n, float *image, int32_t *label)
+{
+    uint32_t state = 1234567u + 7919u * step;
+
+    for (int i = 0; i < n; i++) {
+        label[i] = (int32_t)((unsigned)i * 5u + step) % CLASSES;
+        for (int p = 0; p < SIDE * SIDE; p++) {
+            state = state * 1664525u + 1013904223u;
+            image[i * SIDE * SIDE + p] =
+                (float)(state >> 8) / 16777216.0f + (p / SIDE / 2 == label[i] ? 0.6f : 0.0f);
+        }
+    }
+}
+
+/* Everything that training has made, one after the other. */
+static float *
+read_all(yoke_trainer *t, yoke_graph *g, size_t *total)
+{
+    float *values = NULL;
+
+    *total = 0;
+    for (size_t i = 0; i < yoke_graph_parameter_count(g); i++) {
+        yoke_node *parameter = yoke_graph_get_parameter(g, i);
+        yoke_shape shape = yoke_node_shape(parameter);
+        size_t count = 1;
+
+        for (int d = 0; d < (int)shape.rank; d++)
+            count *= (size_t)shape.dim[d];
+        values = realloc(values, (*total + count) * sizeof *values);
+        check(yoke_trainer_read(t, yoke_node_name(parameter), values + *total, count));
+        *total += count;
+    }
+    return values;
+}
+
+static void
+compare_replicas(yoke_trainer *t, yoke_graph *g, int64_t step)
+{
+    size_t count;
+    float *values = read_all(t, g, &count);
+    uint64_t hash = 14695981039346656037u, *all = malloc(sizeof hash * (size_t)comm->ranks);
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, values + i, sizeof bits);
+        hash = (hash ^ bits) * 1099511628211u;
+    }
+    check(comm->gather(comm, &hash, sizeof hash, all));
+    for (int r = 0; r < comm->ranks; r++) {
+        if (all[r] == all[0])
+            continue;
+        fprintf(stderr, "train: after step %lld rank %d has other weights than rank 0\n",
+                (long long)step, r);
+        MPI_Abort(MPI_COMM_WORLD, 4);
+    }
+    free(all);
+    free(values);
+}
+
+static void
+write_weights(yoke_trainer *t, yoke_graph *g, const char *name)
+{
+    size_t count;
+    float *values = read_all(t, g, &count);
+    FILE *file = comm->rank == 0 ? fopen(name, "w") : NULL;
+
+    for (size_t i = 0; file && i < count; i++)
+        fprintf(file, "%.9g\n", (double)values[i]);
+    if (file)
+        fclose(file);
+    free(values);
+}
+
+/* The selector of this rank in $RANK_DEVICES; NULL: none there. */
+static const char *
+selector(void)
+{
+    static char list[1024];
+    const char *all = getenv("RANK_DEVICES");
+    char *found = NULL, *save = NULL, *item;
+
+    if (!all || !*all)
+        return NULL;
+    snprintf(list, sizeof list, "%s", all);
+    item = strtok_r(list, " ", &save);
+    for (int r = 0; item && r <= comm->rank; item = strtok_r(NULL, " ", &save), r++)
+        found = item;
+    return found;
+}
+
+static void *
+strike_soon(void *what)
+{
+    rest(0.001);
+    strike(what);
+    return NULL;
+}
+
+static void
+train(yoke_trainer *t, yoke_graph *g, int64_t steps, int n, char **disaster)
+{
+    static float image[MOST * SIDE * SIDE];
+    static int32_t label[MOST];
+    const yoke_feed feeds[] = {{"image", image}, {"label", label}};
+    bool mine = disaster && atoi(disaster[0]) == comm->rank;
+    yoke_result result = {0};
+    pthread_t thread;
+
+    for (int64_t s = 0; s < steps; s++) {
+        /* Batches of three sizes: parts of a batch at the end of an epoch, and of none. */
+        int size = s % 10 == 7 ? n / 3 : s % 10 == 8 ? 1 : n;
+
+        make_batch((uint32_t)s, size, image, label);
+        if (mine && s == STRUCK && strcmp(disaster[2], "before") == 0)
+            strike(disaster[1]);
+        if (mine && s == STRUCK && strcmp(disaster[2], "in") == 0)
+            pthread_create(&thread, NULL, strike_soon, disaster[1]);
+        check(yoke_trainer_step(t, size, feeds, 2, s % 4 == 0 ? &result : NULL));
+        if (s % 10 == 9)
+            compare_replicas(t, g, s + 1);
+    }
+    check(yoke_trainer_wait(t));
+}
+
+/* ---- by epochs, until a signal comes ---- */
+
+static yoke_trainer *asked;
+
+static void
+ask_to_stop(int number)
+{
+    (void)number;
+    yoke_trainer_request_stop(asked);
+}
+
+static void *
+signal_soon(void *unused)
+{
+    (void)unused;
+    rest(0.5);
+    kill(getpid(), SIGTERM);
+    return NULL;
+}
+
+static yoke_dataset *
+make_dataset(int n)
+{
+    static float image[MOST * SIDE * SIDE];
+    static int32_t label[MOST];
+    const yoke_field fields[] = {
+        {"image", YOKE_F32, yoke_shape(3, 1, SIDE, SIDE), image, 0},
+        {"label", YOKE_I32, yoke_shape(0), label, 0},
+    };
+    yoke_dataset *dataset = NULL;
+
+    make_batch(1, n, image, label);
+    check(yoke_dataset_create(n, fields, 2, NULL, &dataset));
+    return dataset;
+}
+
+static void
+fit(yoke_trainer *t, yoke_graph *g, int n, char **disaster)
+{
+    yoke_fit_options options = {.epochs = 1000000};
+    int64_t step, *steps = malloc(sizeof *steps * (size_t)comm->ranks);
+    yoke_dataset *dataset = make_dataset(n);
+    pthread_t thread;
+    yoke_status status;
+
+    asked = t;
+    signal(SIGTERM, ask_to_stop);
+    if (atoi(disaster[0]) == comm->rank)
+        pthread_create(&thread, NULL, signal_soon, NULL);
+    status = yoke_trainer_fit(t, dataset, NULL, &options);
+    if (status != YOKE_ERROR_STOPPED) {
+        fprintf(stderr, "train: fit was not stopped: %s\n", yoke_last_error());
+        MPI_Abort(MPI_COMM_WORLD, 5);
+    }
+    step = yoke_trainer_get_step(t);
+    check(comm->gather(comm, &step, sizeof step, steps));
+    for (int r = 0; r < comm->ranks; r++)
+        if (steps[r] != step)
+            MPI_Abort(MPI_COMM_WORLD, 6);
+    compare_replicas(t, g, step);
+    printf("rank %d: stopped together\n", (int)comm->rank);
+    free(steps);
+    yoke_dataset_destroy(dataset);
+}
+
+/* ---- with checkpoints ---- */
+
+static bool
+stop_at(void *user, const yoke_result *result)
+{
+    return result->step == *(const int64_t *)user;
+}
+
+/* Epochs of two batches and a rest. */
+static void
+resume(yoke_trainer *t, int n, int epochs, const char *dir)
+{
+    const char *at = getenv("STOP_AT");
+    int64_t last = at ? atoi(at) : -1;
+    yoke_fit_options options = {
+        .epochs = epochs, .on_step = stop_at, .user = &last, .checkpoint_dir = dir, .resume = true};
+    yoke_dataset *dataset = make_dataset(2 * n + n / 3);
+    yoke_status status = yoke_trainer_fit(t, dataset, NULL, &options);
+
+    if (status != YOKE_ERROR_STOPPED || last < 0)
+        check(status);
+    yoke_dataset_destroy(dataset);
+}
+
+typedef struct save_strike {
+    const char *what, *dir;
+} save_strike;
+
+/* Beside a whole checkpoint another one is being written: its name is another until then. */
+static bool
+is_saving(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    bool whole = false, part = false;
+
+    while (dir && (entry = readdir(dir)) != NULL) {
+        part = part || strstr(entry->d_name, ".tmp");
+        whole = whole || strstr(entry->d_name, ".safetensors");
+    }
+    if (dir)
+        closedir(dir);
+    return whole && part;
+}
+
+static void *
+strike_in_save(void *argument)
+{
+    const save_strike *s = argument;
+
+    while (!is_saving(s->dir))
+        ;
+    strike(s->what);
+    return NULL;
+}
+
+static void
+save_for_ever(yoke_trainer *t, int n, const char *file, char **disaster)
+{
+    char dir[4096];
+    yoke_fit_options options = {.epochs = 1000000, .checkpoint_dir = dir, .checkpoint_every = 1};
+    save_strike s = {.what = disaster[1], .dir = dir};
+    yoke_dataset *dataset = make_dataset(2 * n + n / 3);
+    pthread_t thread;
+
+    snprintf(dir, sizeof dir, "%s-save", file);
+    if (atoi(disaster[0]) == comm->rank)
+        pthread_create(&thread, NULL, strike_in_save, &s);
+    check(yoke_trainer_fit(t, dataset, NULL, &options));
+}
+
+/* ---- bits that turn by themselves ---- */
+
+static uint32_t
+draw(uint32_t below)
+{
+    static uint32_t state = 99;
+
+    state = state * 1664525u + 1013904223u;
+    return (uint32_t)((uint64_t)(state >> 8) * below >> 24);
+}
+
+typedef struct flip {
+    int rank;
+    uint32_t group, parameter, bit; /* the bit counts from the parameter's first */
+} flip;
+
+/* The same on all ranks; `low`: a bit that leaves numbers finite. */
+static flip
+draw_flip(const yoke_graph *g, bool low)
+{
+    flip f = {.rank = (int)draw((uint32_t)comm->ranks), .group = draw(1000)};
+    yoke_shape shape;
+
+    f.parameter = draw((uint32_t)yoke_graph_parameter_count(g));
+    shape = yoke_node_shape(yoke_graph_get_parameter(g, f.parameter));
+    f.bit = 32 * draw((uint32_t)yki_shape_count(shape)) + draw(low ? 20 : 32);
+    return f;
+}
+
+/* As a particle would do it: behind the library's back. */
+static void
+turn(yoke_trainer *t, const flip *f)
+{
+    size_t group = f->group % t->crew.group_count;
+    yki_weights *w = yki_crew_in_group(&t->crew, group, 0)->replica->weights;
+    yki_buffer *value = w->weights[f->parameter].value;
+    uint32_t word;
+
+    if (comm->rank != f->rank)
+        return;
+    check(yki_buffer_get(value, f->bit / 32 * 4, 4, &word));
+    word ^= 1u << f->bit % 32;
+    check(yki_buffer_put(value, f->bit / 32 * 4, 4, &word));
+}
+
+/* That replicas differ is what `status` says, and at whom; of two nobody knows which is right. */
+static void
+check_found(yoke_status status, const flip *f)
+{
+    const char *said = yoke_last_error(), *at = said;
+    char name[32];
+    int named = 0;
+
+    snprintf(name, sizeof name, "rank %d (", f->rank);
+    while ((at = strstr(at, "rank ")) != NULL) {
+        named++;
+        at++;
+    }
+    if (status == YOKE_ERROR_DEVICE && strstr(said, "replicas are not the same") &&
+        strstr(said, name) && named == (comm->ranks == 2 && !strstr(said, " has another ") ? 2 : 1))
+        return;
+    fprintf(stderr, "train: bit %u of parameter %u turned on rank %d: %d, \"%s\"\n", f->bit,
+            f->parameter, f->rank, (int)status, status == YOKE_OK ? "" : said);
+    MPI_Abort(MPI_COMM_WORLD, 7);
+}
+
+static flip pending;
+
+static bool
+turn_now(void *user, const yoke_epoch *epoch)
+{
+    if (epoch->epoch == 1)
+        turn(user, &pending);
+    return false;
+}
+
+/* By fit: one epoch later, or at the checkpoint that follows. */
+static void
+flip_in_fit(yoke_trainer *t, yoke_graph *g, yoke_dataset *data, const char *dir)
+{
+    yoke_fit_options options = {
+        .epochs = 4, .on_epoch = turn_now, .user = t, .checkpoint_dir = dir, .checkpoint_keep = 1};
+    int64_t step = yoke_trainer_get_step(t);
+    yoke_status status;
+
+    pending = draw_flip(g, true);
+    check(yoke_trainer_initialize(t, 7));
+    status = yoke_trainer_fit(t, data, NULL, &options);
+    check_found(status, &pending);
+    step = yoke_trainer_get_step(t);
+    if (step != (dir ? 2 : 3)) {
+        fprintf(stderr, "train: a turned bit was found after step %lld\n", (long long)step);
+        MPI_Abort(MPI_COMM_WORLD, 8);
+    }
+    /* The trainer stands still, as after any failure. */
+    if (yoke_trainer_step(t, 0, NULL, 0, NULL) != YOKE_ERROR_STATE)
+        MPI_Abort(MPI_COMM_WORLD, 9);
+    t->status = YOKE_OK;
+}
+
+static void
+flips(yoke_trainer *t, yoke_graph *g, int n, int count, const char *dir)
+{
+    static float image[MOST * SIDE * SIDE];
+    static int32_t label[MOST];
+    const yoke_feed feeds[] = {{"image", image}, {"label", label}};
+    double losses[2 * DEVICES] = {0};
+    yki_progress progress = {.device_sums = losses};
+    yoke_dataset *dataset;
+    char other[4096]; /* a training's own */
+
+    if (t->crew.team->total > DEVICES)
+        MPI_Abort(MPI_COMM_WORLD, 8);
+    snprintf(other, sizeof other, "%s-fit", dir);
+    check(yki_checkpoint_begin(t, dir));
+    for (int i = 0; i < count; i++) {
+        flip f = draw_flip(g, false);
+
+        make_batch((uint32_t)i, n, image, label);
+        check(yoke_trainer_step(t, n, feeds, 2, NULL));
+        check(yoke_trainer_wait(t));
+        turn(t, &f);
+        check_found(
+            i % 2 ? yki_checkpoint_save(t, &progress, dir, 1) : yki_trainer_compare_weights(t), &f);
+        t->status = YOKE_OK;
+        turn(t, &f);
+        check(i % 10 ? yki_trainer_compare_weights(t) : yki_checkpoint_save(t, &progress, dir, 1));
+    }
+    dataset = make_dataset(n);
+    flip_in_fit(t, g, dataset, NULL);
+    flip_in_fit(t, g, dataset, other);
+    check(yoke_trainer_initialize(t, 7));
+    yoke_dataset_destroy(dataset);
+    printf("rank %d: %d of %d turned bits were found\n", (int)comm->rank, count + 2, count + 2);
+}
+
+static void
+run(yoke_trainer *t, yoke_graph *g, int argc, char **argv)
+{
+    char **disaster = argc == 8 ? argv + 5 : NULL;
+    const char *where = disaster ? disaster[2] : "";
+    int n = atoi(argv[3]);
+
+    if (strcmp(where, "fit") == 0)
+        fit(t, g, n, disaster);
+    else if (strcmp(where, "resume") == 0)
+        resume(t, n, atoi(disaster[0]), disaster[1]);
+    else if (strcmp(where, "save") == 0)
+        save_for_ever(t, n, argv[1], disaster);
+    else if (strcmp(where, "flips") == 0)
+        flips(t, g, n, atoi(disaster[0]), disaster[1]);
+    else
+        train(t, g, atoi(argv[2]), n, disaster);
+}
+
+int
+main(int argc, char **argv)
+{
+    yoke_trainer_options options = {.seed = 7};
+    yoke_context *context = NULL;
+    yoke_team *team = NULL;
+    yoke_graph *g = NULL;
+    yoke_trainer *t = NULL;
+    int level;
+
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    if (argc < 5 || atoi(argv[3]) > MOST)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    yoke_log_set(print_line, NULL, YOKE_LOG_WARNING);
+    check(yoke_mpi_comm_create(MPI_COMM_WORLD, &comm));
+    check(yoke_context_create(NULL, &context));
+    check(yoke_team_create(context, selector(), comm, &team));
+    printf("rank %d: %zu of %zu devices, the first is %d\n", (int)comm->rank, yoke_team_size(team),
+           yoke_team_total(team), (int)yoke_team_size(team) > 0);
+    check(yoke_graph_create(&g));
+    build(g);
+    options.batch = atoi(argv[3]);
+    options.shares = argv[4];
+    options.freeze = getenv("FREEZE") != NULL;
+    options.optimizer = yoke_adam(0.01f);
+    check(yoke_trainer_create(team, g, &options, &t));
+    run(t, g, argc, argv);
+    compare_replicas(t, g, atoi(argv[2]));
+    write_weights(t, g, argv[1]);
+    yoke_trainer_destroy(t);
+    yoke_graph_destroy(g);
+    yoke_team_destroy(team);
+    yoke_context_destroy(context);
+    yoke_comm_destroy(comm);
+    MPI_Finalize();
+    printf("trained\n");
+    return 0;
+}

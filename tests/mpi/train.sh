@@ -1,0 +1,96 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# train.sh - the same training on one device and on many ranks gives the same weights.
+#
+# 1 to 4 ranks, devices of unequal number and drivers, shares with zeros. The program itself
+# compares the replicas of all ranks bit by bit. Ranks that are lost in a step are named.
+
+set -u
+. "$YOKE_SRCDIR/tests/mpi/lib.sh"
+use_program "$YOKE_BUILDDIR/tests/mpi/train"
+steps=40
+limit=1e-5
+if [ "${YOKE_TEST_QUICK:-0}" = 1 ]; then
+    steps=20
+fi
+
+only_pocl
+
+# same NAME N DEVICES SHARES: as one device would have it
+same() {
+    export RANK_DEVICES="$3"
+    rm -f "$work/$1"
+    if ! launch "$2" "$work/$1" $steps 48 "$4"; then
+        fail "$1: -n $2 on \"$3\": exit $launch_status after $took s"
+        return
+    fi
+    far=$(difference "$work/one" "$work/$1")
+    echo "$1: $far of the largest weight, $took s"
+    is_within "$far" $limit ||
+        fail "$1: -n $2 on \"$3\" differs by $far"
+}
+
+# Kernels are compiled on the way, where others may want the processors too.
+LAUNCH_LIMIT=300
+same one 1 cpu:0 even
+same two 2 "" even
+grep -q 'rank 1: 1 of 2 devices' "$work/output" || fail "two ranks of one host do not divide it"
+same three 3 "" even
+same four 4 "" even
+same auto 2 "" auto
+same unequal 2 "cpu:0/2 cpu:0/2.0" 3,1,2
+same zero 3 "cpu:0/2.0" 1,0,2
+same alone 2 "cpu:0/2.0" 0,1
+YOKE_MPI_MODE=nonblocking
+export YOKE_MPI_MODE
+same nonblocking 3 "" 1,2,1
+unset YOKE_MPI_MODE
+
+if add_rusticl; then
+    same platforms 2 "cpu:0 cpu:1" 2,1
+    remove_rusticl
+fi
+
+LAUNCH_LIMIT=60
+
+# A signal to one rank: all stop after the same step.
+export RANK_DEVICES=""
+for who in 0 2; do
+    launch 3 "$work/stopped" 0 48 even $who term fit || fail "SIGTERM to rank $who: exit $launch_status"
+    [ "$(grep -c 'stopped together' "$work/output")" = 3 ] || fail "SIGTERM to rank $who: not all stop"
+done
+
+# A rank that is lost in a step.
+export YOKE_MPI_TIMEOUT=5 YOKE_MPI_WARN=2
+for where in before in; do
+    aside lost 1 noticed 5.5 3 "$work/lost" 100000 48 even 1 stop $where
+done
+together
+for where in before in; do
+    lost 1 soon - 3 "$work/lost" 100000 48 even 1 kill $where
+    lost 1 $exit_ends - 3 "$work/lost" 100000 48 even 1 exit $where
+done
+
+# Gradients in shared memory, and in buckets so small that there are several.
+unset YOKE_MPI_TIMEOUT YOKE_MPI_WARN
+LAUNCH_LIMIT=300
+export YOKE_MPI_MODE=shared YOKE_BUCKET_BYTES=2048
+same shared 3 "" 1,2,1
+unset YOKE_MPI_MODE YOKE_BUCKET_BYTES
+
+# How they travel is measured once, and known from then on.
+export YOKE_WISDOM="$work/wisdom"
+rm -f "$YOKE_WISDOM"
+same measured 2 "" even
+[ "$(grep -c ' travel-[a-z]* 0 all-reduce [0-9]* bytes | .* -> 2 ranks$' "$YOKE_WISDOM")" -ge 2 ] ||
+    fail "what reductions take is not kept"
+sed -n '/ travel-/s/^[0-9.]* //p' "$YOKE_WISDOM" >"$work/ways"
+sed -i '/ travel-/s/^[0-9.]*/0.5/' "$YOKE_WISDOM"
+same known 2 "" even
+[ "$(grep -c '^0.5[0]* travel-' "$YOKE_WISDOM")" = "$(wc -l <"$work/ways")" ] ||
+    fail "what is known is measured again"
+! grep -q 'makes no sense' "$work/output" || fail "what is kept cannot be read"
+unset YOKE_WISDOM
+
+finish

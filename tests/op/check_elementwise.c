@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_elementwise.c - binary operators with and without broadcasting, and sums
+ * over axes.
+ */
+#include "harness.h"
+
+typedef yoke_node *(*binary_function)(yoke_graph *, yoke_node *, yoke_node *);
+
+static const binary_function functions[] = {yoke_add, yoke_sub, yoke_mul};
+
+START_TEST(binary_alike_matches_oracle)
+{
+    const yoke_shape shapes[] = {yoke_shape(0), yoke_shape(1, 17), yoke_shape(3, 5, 3, 7),
+                                 yoke_shape(2, 33, 129)};
+
+    for (size_t i = 0; i < YKI_COUNT(shapes); i++) {
+        yoke_graph *g;
+        yoke_node *a, *b;
+
+        ASSERT_OK(yoke_graph_create(&g));
+        a = yoke_input(g, "a", YOKE_F32, shapes[i]);
+        b = yoke_input(g, "b", YOKE_F32, shapes[i]);
+        op_check_graph(g, functions[_i](g, a, b), NULL);
+    }
+}
+END_TEST
+
+START_TEST(binary_broadcast_matches_oracle)
+{
+    const yoke_shape pairs[][2] = {
+        {yoke_shape(3, 5, 3, 7), yoke_shape(3, 5, 1, 1)},
+        {yoke_shape(3, 5, 3, 7), yoke_shape(1, 7)},
+        {yoke_shape(2, 1, 6), yoke_shape(2, 4, 1)},
+        {yoke_shape(0), yoke_shape(2, 3, 2)},
+        {yoke_shape(7, 2, 1, 3, 1, 2, 1, 2), yoke_shape(7, 1, 2, 3, 2, 1, 2, 2)},
+    };
+
+    for (size_t i = 0; i < YKI_COUNT(pairs); i++) {
+        /* The second operand varies with the sample, or is a parameter that serves all. */
+        for (int with_parameter = 0; with_parameter < 2; with_parameter++) {
+            yoke_initializer init = {YOKE_INIT_DEFAULT, 0, 0, 0};
+            yoke_graph *g;
+            yoke_node *a, *b;
+
+            ASSERT_OK(yoke_graph_create(&g));
+            a = yoke_input(g, "a", YOKE_F32, pairs[i][0]);
+            b = with_parameter ? yoke_parameter(g, "b", pairs[i][1], init)
+                               : yoke_input(g, "b", YOKE_F32, pairs[i][1]);
+            op_check_graph(g, functions[_i](g, a, b), NULL);
+        }
+    }
+}
+END_TEST
+
+START_TEST(reduce_matches_oracle)
+{
+    const int32_t axes[][3] = {{0}, {1}, {2}, {0, 2}, {1, 2}, {0, 1, 2}};
+    const int32_t counts[] = {1, 1, 1, 2, 2, 3};
+
+    for (size_t i = 0; i < YKI_COUNT(counts); i++) {
+        yoke_graph *g;
+        yoke_node *x;
+
+        ASSERT_OK(yoke_graph_create(&g));
+        x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 5, 3, 7));
+        op_check_graph(g, (_i ? yoke_mean : yoke_sum)(g, x, axes[i], counts[i]), NULL);
+    }
+}
+END_TEST
+
+/* What the planner adds by itself: other layouts, and the 1 that a sample's loss counts. */
+START_TEST(moves_match_oracle)
+{
+    const yoke_shape shapes[] = {{1, 0, {21}}, {3, 0, {19, 3, 5}}, {1, 0, {1}}, {2, 0, {4, 70}}};
+    yoke_graph *g;
+
+    for (size_t i = 0; i < YKI_COUNT(shapes); i++) {
+        ASSERT_OK(yoke_graph_create(&g));
+        op_check_graph(
+            g, yki_node1(g, &yki_op_reorder, yoke_input(g, "x", YOKE_F32, shapes[i])),
+            &(op_check_options){.no_gradient = true});
+    }
+}
+END_TEST
+
+START_TEST(counts_match_oracle)
+{
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    op_check_graph(g, yki_node1(g, &yki_op_counted, yoke_input(g, "x", YOKE_F32, yoke_shape(0))),
+                   &(op_check_options){.no_gradient = true, .batch = 70});
+}
+END_TEST
+
+/* The gradient of a scale is a scale; the kernel of its own has the table's form. */
+START_TEST(scale_gradient_matches_oracle)
+{
+    const yki_unary_attrs attrs = {YKI_UNARY_SCALE, 0.5f, 3};
+    yoke_node *inputs[2];
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    inputs[0] = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 5, 7));
+    inputs[1] = yoke_input(g, "dy", YOKE_F32, yoke_shape(2, 5, 7));
+    op_check_graph(g, yki_node(g, &yki_op_unary_grad, NULL, inputs, 2, &attrs, sizeof attrs),
+                   &(op_check_options){.no_gradient = true});
+}
+END_TEST
+
+START_TEST(binary_shapes_that_do_not_fit_are_named)
+{
+    yoke_graph *g;
+    yoke_node *sum;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    sum = yoke_add(g, yoke_input(g, "a", YOKE_F32, yoke_shape(2, 3, 4)),
+                   yoke_input(g, "b", YOKE_F32, yoke_shape(2, 3, 5)));
+    ck_assert_ptr_null(sum);
+    ck_assert_ptr_null(yoke_relu(g, sum));
+    ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_graph_status(g));
+    ck_assert_str_eq(yoke_last_error(), "add1: a of (3, 4) and b of (3, 5) do not fit together");
+    yoke_graph_destroy(g);
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("elementwise");
+    TCase *tcase = test_case(suite, "elementwise");
+
+    tcase_add_loop_test(tcase, binary_alike_matches_oracle, 0, 3);
+    tcase_add_loop_test(tcase, binary_broadcast_matches_oracle, 0, 3);
+    tcase_add_loop_test(tcase, reduce_matches_oracle, 0, 2);
+    tcase_add_test(tcase, moves_match_oracle);
+    tcase_add_test(tcase, counts_match_oracle);
+    tcase_add_test(tcase, scale_gradient_matches_oracle);
+    tcase_add_test(tcase, binary_shapes_that_do_not_fit_are_named);
+    return suite;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_embedding.c - rows by index and their gradient, and what becomes of indices
+ * that are none.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "harness.h"
+
+typedef struct embedding_case {
+    yoke_shape shape;
+    int64_t rows, width;
+    yoke_type type;
+} embedding_case;
+
+START_TEST(embedding_matches_oracle)
+{
+    const embedding_case cases[] = {
+        {yoke_shape(0), 1, 1, YOKE_I32},
+        {yoke_shape(1, 7), 10, 16, YOKE_I32},
+        {yoke_shape(1, 60), 5, 33, YOKE_I32}, /* rows picked many times */
+        {yoke_shape(2, 3, 5), 100, 7, YOKE_U8},
+        {yoke_shape(1, 11), 1000, 130, YOKE_I32},
+        {yoke_shape(6, 1, 2, 1, 2, 1, 3), 17, 3, YOKE_I32},
+    };
+    const embedding_case *c = &cases[_i];
+    yoke_graph *g;
+    yoke_node *x, *y;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", c->type, c->shape);
+    y = yoke_embedding(g, x, &(yoke_embedding_options){.rows = c->rows, .width = c->width});
+    ck_assert_int_eq(x->limit, c->rows);
+    ck_assert_int_eq(yoke_node_shape(y).dim[c->shape.rank], c->width);
+    op_check_graph(g, y, &(op_check_options){.labels = (int32_t)c->rows});
+}
+END_TEST
+
+/* Runs the one solver of a node on the first device under test. */
+static void
+run_node(const yoke_node *node, int64_t n, const void *const *in, void *out)
+{
+    yki_buffer *buffers[YKI_MAX_INPUTS + 1] = {0};
+    yoke_context *context;
+    yoke_selection *selection;
+    yoke_device *device;
+    yki_problem problem;
+    yki_runner *runner;
+    yki_recipe recipe;
+    yki_queue *queue;
+    uint64_t size = 0;
+
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    device = yoke_selection_get(selection, 0);
+    ASSERT_OK(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &queue));
+    yki_problem_of_node(node, n, &problem);
+    for (uint32_t i = 0; i <= problem.input_count; i++) {
+        const yki_operand *operand = i < problem.input_count ? &problem.in[i] : &problem.out;
+
+        size = (uint64_t)yki_expr_value(yki_operand_bytes(operand), n);
+        ASSERT_OK(yki_buffer_create(device, size, 0, "an operand", &buffers[i]));
+        ASSERT_OK(yki_buffer_put(buffers[i], 0, size, i < problem.input_count ? in[i] : out));
+    }
+    for (const yki_solver *const *s = yki_solvers; *s; s++)
+        if (*(*s)->op == node->op) {
+            ASSERT_OK((*s)->emit(&problem, yki_device_get_traits(device), 0, &recipe));
+            break;
+        }
+    ASSERT_OK(yki_runner_create(queue, &problem, &recipe, buffers, NULL, &runner));
+    ASSERT_OK(yki_runner_enqueue(runner, YKI_PHASE_RUN, n, NULL));
+    ASSERT_OK(yki_queue_finish(queue));
+    ASSERT_OK(yki_buffer_get(buffers[problem.input_count], 0, size, out));
+    yki_runner_destroy(runner);
+    yki_recipe_clear(&recipe);
+    for (uint32_t i = 0; i <= problem.input_count; i++)
+        yki_buffer_destroy(buffers[i]);
+    yki_queue_destroy(queue);
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+}
+
+START_TEST(indices_beyond_the_table_read_nothing)
+{
+    const int32_t x[4] = {-1, 1, 2, INT32_MAX};
+    const float table[2][3] = {{1, 2, 3}, {4, 5, 6}}, dy[4][3] = {{1, 1, 1}, {2, 3, 4}, {1, 1, 1}};
+    float y[4][3] = {{0}}, sums[2][3] = {{7, 7, 7}, {7, 7, 7}};
+    yki_embedding_attrs attrs = {2};
+    yoke_node *nodes[2], *node;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    node = yoke_embedding(g, yoke_input(g, "x", YOKE_I32, yoke_shape(1, 4)),
+                          &(yoke_embedding_options){.rows = 2, .width = 3});
+    ASSERT_OK(yoke_graph_status(g));
+    run_node(node, 1, (const void *const[]){x, table}, y);
+    for (int w = 0; w < 3; w++) {
+        ck_assert(isnan(y[0][w]) && isnan(y[2][w]) && isnan(y[3][w]));
+        ck_assert_float_eq(y[1][w], table[1][w]);
+    }
+    nodes[0] = node->inputs[0];
+    nodes[1] = yoke_input(g, "dy", YOKE_F32, yoke_shape(2, 4, 3));
+    node = yki_node(g, &yki_op_embedding_grad, NULL, nodes, 2, &attrs, sizeof attrs);
+    run_node(node, 1, (const void *const[]){x, dy}, sums);
+    for (int w = 0; w < 3; w++) {
+        ck_assert_float_eq(sums[0][w], 0);
+        ck_assert_float_eq(sums[1][w], dy[1][w]);
+    }
+    yoke_graph_destroy(g);
+}
+END_TEST
+
+/* What limits a slice of the tokens limits the tokens; of two limits the smaller holds. */
+START_TEST(limits_reach_the_input)
+{
+    yoke_graph *g;
+    yoke_node *tokens, *labels, *x;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    tokens = yoke_input(g, "tokens", YOKE_I32, yoke_shape(1, 9));
+    yoke_embedding(g, yoke_slice(g, tokens, 0, 0, 8),
+                   &(yoke_embedding_options){.rows = 100, .width = 4, .name = "e"});
+    ck_assert_int_eq(tokens->limit, 100);
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 50, 8));
+    yoke_softmax_cross_entropy(
+        g, x, yoke_slice(g, tokens, 0, 1, 9),
+        &(yoke_loss_options){.has_ignore_index = true, .ignore_index = -100});
+    ck_assert_int_eq(tokens->limit, 50);
+    ck_assert(!tokens->has_exception); /* the table has no row -100 */
+    labels = yoke_target(g, "labels", YOKE_I32, yoke_shape(1, 8));
+    yoke_accuracy(g, x, labels);
+    yoke_softmax_cross_entropy(
+        g, x, labels, &(yoke_loss_options){.has_ignore_index = true, .ignore_index = -100});
+    ck_assert_int_eq(labels->limit, 50);
+    ck_assert(labels->has_exception && labels->exception == -100);
+    ASSERT_OK(yoke_graph_status(g));
+    yoke_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(embedding_parameters_are_named_and_normal)
+{
+    yoke_graph *g;
+    yoke_node *weight;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    yoke_embedding(g, yoke_input(g, "x", YOKE_I32, yoke_shape(0)),
+                   &(yoke_embedding_options){.rows = 5, .width = 3});
+    ck_assert_uint_eq(yoke_graph_parameter_count(g), 1);
+    weight = yoke_graph_get_parameter(g, 0);
+    ck_assert_str_eq(yoke_node_name(weight), "embedding1.weight");
+    ck_assert(yki_shape_equal(yoke_node_shape(weight), yoke_shape(2, 5, 3)));
+    ck_assert_int_eq(weight->initializer.kind, YOKE_INIT_NORMAL);
+    ck_assert_float_eq(weight->initializer.a, 0);
+    ck_assert_float_eq(weight->initializer.b, 1);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(embedding_names_what_does_not_fit)
+{
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    yoke_embedding(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, 3)),
+                   &(yoke_embedding_options){.rows = 5, .width = 3, .name = "e"});
+    ASSERT_STATUS(YOKE_ERROR_TYPE, yoke_graph_status(g));
+    ck_assert_str_eq(yoke_last_error(), "e: x is float32, indices are integers");
+    yoke_graph_destroy(g);
+    ASSERT_OK(yoke_graph_create(&g));
+    yoke_embedding(g, yoke_input(g, "x", YOKE_I32, yoke_shape(1, 3)),
+                   &(yoke_embedding_options){.rows = -5, .width = 3});
+    ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_graph_status(g));
+    ck_assert_str_eq(yoke_last_error(), "embedding1: rows -5 and width 3: at least 1 of each");
+    yoke_graph_destroy(g);
+    ASSERT_OK(yoke_graph_create(&g));
+    yoke_embedding(g, yoke_input(g, "x", YOKE_I32, yoke_shape(7, 1, 1, 1, 1, 1, 1, 1)),
+                   &(yoke_embedding_options){.rows = 5, .width = 3});
+    ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_graph_status(g));
+    ASSERT_DETAIL("embedding1: x has rank 7, at most 6 is possible");
+    yoke_graph_destroy(g);
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("embedding");
+    TCase *tcase = test_case(suite, "embedding");
+
+    tcase_add_loop_test(tcase, embedding_matches_oracle, 0, 6);
+    tcase_add_test(tcase, indices_beyond_the_table_read_nothing);
+    tcase_add_test(tcase, limits_reach_the_input);
+    tcase_add_test(tcase, embedding_parameters_are_named_and_normal);
+    tcase_add_test(tcase, embedding_names_what_does_not_fit);
+    return suite;
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_matmul.c - matrix products and dense layers, and their gradients: every
+ * solver on awkward sizes, all transposes, broadcast axes and samples.
+ */
+#include "harness.h"
+#include "op/matmul/clblast.h"
+
+typedef struct product {
+    yoke_shape a, b;
+    bool a_parameter, b_parameter; /* not batched */
+    bool ta, tb;
+    int64_t batch;
+} product;
+
+#define SHAPES(...)                                                                                \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+static const product products[] = {
+    /* plain matrices of a sample, all transposes */
+    SHAPES({2, 0, {3, 5}}, {2, 0, {5, 7}}, false, false, false, false, 0),
+    SHAPES({2, 0, {5, 3}}, {2, 0, {5, 7}}, false, false, true, false, 0),
+    SHAPES({2, 0, {3, 5}}, {2, 0, {7, 5}}, false, false, false, true, 0),
+    SHAPES({2, 0, {5, 3}}, {2, 0, {7, 5}}, false, false, true, true, 0),
+    /* one side not batched */
+    SHAPES({2, 0, {6, 5}}, {2, 0, {5, 9}}, false, true, false, false, 0),
+    SHAPES({2, 0, {5, 6}}, {2, 0, {9, 5}}, false, true, true, true, 0),
+    SHAPES({2, 0, {6, 5}}, {2, 0, {5, 9}}, true, false, false, false, 0),
+    SHAPES({2, 0, {5, 6}}, {2, 0, {9, 5}}, true, false, true, true, 0),
+    /* a vector for each sample: rows of one product */
+    SHAPES({1, 0, {13}}, {2, 0, {13, 11}}, false, true, false, false, 7),
+    SHAPES({1, 0, {13}}, {2, 0, {11, 13}}, false, true, false, true, 7),
+    /* a sum long enough to be cut into parts */
+    SHAPES({1, 0, {150}}, {2, 0, {150, 3}}, false, true, false, false, 3),
+    /* size 1 everywhere, and single axes of size 1 */
+    SHAPES({2, 0, {1, 1}}, {2, 0, {1, 1}}, false, false, false, false, 0),
+    SHAPES({2, 0, {1, 17}}, {2, 0, {17, 1}}, false, true, false, false, 0),
+    SHAPES({2, 0, {19, 1}}, {2, 0, {3, 1}}, false, true, false, true, 0),
+    /* leading axes, broadcast in both directions */
+    SHAPES({3, 0, {2, 3, 4}}, {3, 0, {2, 4, 5}}, false, false, false, false, 3),
+    SHAPES({4, 0, {2, 1, 3, 4}}, {3, 0, {3, 4, 5}}, false, true, false, false, 3),
+    SHAPES({4, 0, {2, 3, 4, 3}}, {3, 0, {1, 5, 4}}, false, true, true, true, 3),
+    SHAPES({3, 0, {3, 4, 6}}, {5, 0, {2, 1, 3, 6, 2}}, true, false, false, false, 2),
+    SHAPES({5, 0, {2, 1, 2, 3, 4}}, {5, 0, {1, 3, 1, 4, 5}}, false, false, false, false, 2),
+};
+
+static void
+check_product(const product *p)
+{
+    yoke_matmul_options options = {p->ta, p->tb};
+    yoke_initializer init = {0};
+    yoke_node *a, *b;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    a = p->a_parameter ? yoke_parameter(g, "a", p->a, init) : yoke_input(g, "a", YOKE_F32, p->a);
+    b = p->b_parameter ? yoke_parameter(g, "b", p->b, init) : yoke_input(g, "b", YOKE_F32, p->b);
+    op_check_graph(g, yoke_matmul(g, a, b, &options), &(op_check_options){.batch = p->batch});
+}
+
+START_TEST(products_match_oracle)
+{
+    check_product(&products[_i]);
+}
+END_TEST
+
+/* Sizes around every tile, and beyond one step of the inner sum. */
+static const int64_t sizes[][3] = {
+    {64, 64, 16}, {65, 63, 17}, {12, 32, 256}, {13, 33, 257}, {25, 47, 300}, {97, 31, 61},
+};
+
+START_TEST(sizes_match_oracle)
+{
+    const int64_t *size = sizes[_i / 4];
+    bool ta = _i % 4 & 1, tb = _i % 4 & 2;
+    product p = {.b_parameter = true, .ta = ta, .tb = tb, .batch = 2};
+
+    p.a = ta ? yoke_shape(2, size[2], size[0]) : yoke_shape(2, size[0], size[2]);
+    p.b = tb ? yoke_shape(2, size[1], size[2]) : yoke_shape(2, size[2], size[1]);
+    check_product(&p);
+}
+END_TEST
+
+typedef struct layer {
+    yoke_shape in;
+    int64_t units, batch;
+    bool no_bias;
+} layer;
+
+static const layer layers[] = {
+    {{1, 0, {1}}, 1, 1, false},      {{1, 0, {784}}, 128, 6, false},
+    {{1, 0, {10}}, 32, 33, false},   {{2, 0, {3, 37}}, 41, 5, true},
+    {{2, 0, {7, 29}}, 10, 9, false}, {{3, 0, {2, 5, 8}}, 3, 4, false},
+};
+
+START_TEST(dense_matches_oracle)
+{
+    const layer *l = &layers[_i];
+    yoke_graph *g;
+    yoke_node *x;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, l->in);
+    /* Differences of a layer of real size take the oracle too long. */
+    op_check_graph(
+        g, yoke_dense(g, x, &(yoke_dense_options){.units = l->units, .no_bias = l->no_bias}),
+        &(op_check_options){.batch = l->batch, .no_differences = l->in.dim[0] > 500});
+}
+END_TEST
+
+/* What a fusion makes of dense and relu: the problem has an epilogue. */
+START_TEST(epilogue_matches_oracle)
+{
+    yki_matmul_attrs attrs = {.transpose_b = 1, .bias = 1, .act = YKI_MATMUL_RELU};
+    yoke_initializer init = {0};
+    yoke_node *inputs[3];
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    inputs[0] = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 70));
+    inputs[1] = yoke_parameter(g, "w", yoke_shape(2, 45, 70), init);
+    inputs[2] = yoke_parameter(g, "b", yoke_shape(1, 45), init);
+    op_check_graph(g, yki_node(g, &yki_op_matmul, "fused", inputs, 3, &attrs, sizeof attrs),
+                   &(op_check_options){.batch = 21});
+}
+END_TEST
+
+/* Enough rows for sums that are cut into parts. */
+START_TEST(long_sums_match_oracle)
+{
+    yoke_graph *g;
+    yoke_node *x;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 50, 9));
+    op_check_graph(g, yoke_dense(g, x, &(yoke_dense_options){.units = 40}),
+                   &(op_check_options){.batch = 40, .no_differences = true});
+}
+END_TEST
+
+/* CLBlast with one set of parameters: what it does for one sample must not depend on others, in
+ * either of its paths; sums over the batch, also an empty one; the epilogue that follows it. */
+START_TEST(clblast_matches_oracle)
+{
+    yoke_graph *g;
+    yoke_node *x;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 70));
+    op_check_graph(g, yoke_dense(g, x, &(yoke_dense_options){.units = 37}),
+                   &(op_check_options){.batch = 45, .no_differences = true, .only = "clblast"});
+}
+END_TEST
+
+/* Every seed that a device takes is a number that decodes to itself; on CPUs one is measured,
+ * and a number that is no set is refused. */
+START_TEST(clblast_sets_are_numbers)
+{
+    const unsigned *seeds;
+    size_t count = yki_clblast_seeds(&seeds);
+    yki_device_traits traits = {.max_group = 1024, .local_memory = 1 << 16};
+    yki_clblast_set set;
+    char text[256];
+
+    ck_assert_uint_ge(count, 3);
+    for (size_t i = 0; i < count; i++) {
+        ck_assert(yki_clblast_decode(seeds[i], &set));
+        yki_clblast_text(&set, text, sizeof text);
+        ck_assert_msg(yki_clblast_encode(&set) == seeds[i], "seed %zu: %s", i, text);
+        ck_assert_msg(yki_clblast_valid(&set, &traits), "seed %zu: %s", i, text);
+        for (int p = 0; p < YKI_CLBLAST_PARAMETERS; p++)
+            ck_assert_uint_lt(set.choice[p], yki_clblast_choices((yki_clblast_parameter)p));
+    }
+    ck_assert(yki_clblast_decode(seeds[0], &set));
+    yki_clblast_text(&set, text, sizeof text);
+    ck_assert_str_eq(text, "MWG=32 NWG=32 KWG=16 MDIMC=8 NDIMC=8 MDIMA=8 NDIMB=8 KWI=2 VWM=1 "
+                           "VWN=1 STRM=0 STRN=0 SA=1 SB=1");
+    traits.max_group = 32;
+    ck_assert(!yki_clblast_valid(&set, &traits));
+    ck_assert(!yki_clblast_decode(1u << 30, &set));
+    set.choice[YKI_CLBLAST_VWM] = 7;
+    ck_assert(!yki_clblast_decode(yki_clblast_encode(&set), &set));
+}
+END_TEST
+
+START_TEST(clblast_set_is_measured)
+{
+    const unsigned *seeds;
+    yki_problem problem = {.op = &yki_op_matmul, .input_count = 2, .max_batch = 64};
+    double seconds = -1;
+    yoke_selection *selection;
+    yoke_context *context;
+    yoke_device *device;
+    yki_queue *queue;
+
+    yki_clblast_seeds(&seeds);
+    problem.in[0] = (yki_operand){YOKE_F32, yoke_shape(1, 48), true, YKI_PLAIN};
+    problem.in[1] = (yki_operand){YOKE_F32, yoke_shape(2, 48, 40), false, YKI_PLAIN};
+    problem.out = (yki_operand){YOKE_F32, yoke_shape(1, 40), true, YKI_PLAIN};
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    device = yoke_selection_get(selection, 0);
+    if (yki_device_get_traits(device)->type != YOKE_DEVICE_ACCELERATOR) {
+        ASSERT_OK(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &queue));
+        ASSERT_OK(yki_clblast_measure(queue, &problem, seeds[0], &seconds));
+        ck_assert_double_gt(seconds, 0);
+        ck_assert_int_eq(yki_clblast_measure(queue, &problem, 1u << 30, &seconds),
+                         YOKE_ERROR_VALUE);
+        yki_queue_destroy(queue);
+    }
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+}
+END_TEST
+
+START_TEST(dense_names_its_parameters)
+{
+    yoke_graph *g;
+    yoke_node *x;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 6));
+    yoke_dense(g, yoke_dense(g, x, &(yoke_dense_options){.units = 4, .name = "fc"}),
+               &(yoke_dense_options){.units = 3, .no_bias = true});
+    ASSERT_OK(yoke_graph_status(g));
+    ck_assert_uint_eq(yoke_graph_parameter_count(g), 3);
+    ck_assert(
+        yki_shape_equal(yoke_node_shape(yoke_graph_get_node(g, "fc.weight")), yoke_shape(2, 4, 6)));
+    ck_assert(
+        yki_shape_equal(yoke_node_shape(yoke_graph_get_node(g, "fc.bias")), yoke_shape(1, 4)));
+    ck_assert(yki_shape_equal(yoke_node_shape(yoke_graph_get_node(g, "dense1.weight")),
+                              yoke_shape(2, 3, 4)));
+    yoke_graph_destroy(g);
+}
+END_TEST
+
+/* Builds something wrong; the graph's error must be `status` and its detail hold both texts. */
+static void
+expect_error(int what, yoke_status status, const char *first, const char *second)
+{
+    yoke_graph *g;
+    yoke_node *x, *i, *m, *d;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 3, 4));
+    i = yoke_input(g, "i", YOKE_I32, yoke_shape(2, 4, 4));
+    m = yoke_input(g, "m", YOKE_F32, yoke_shape(2, 5, 6));
+    d = yoke_input(g, "d", YOKE_F32, yoke_shape(4, 2, 3, 4, 6));
+    switch (what) {
+    case 0:
+        yoke_matmul(g, x, m, NULL);
+        break;
+    case 1:
+        yoke_matmul(g, x, i, NULL);
+        break;
+    case 2:
+        yoke_matmul(g, yoke_input(g, "s", YOKE_F32, yoke_shape(0)), m, NULL);
+        break;
+    case 3:
+        yoke_matmul(g, yoke_input(g, "t", YOKE_F32, yoke_shape(3, 3, 3, 4)), d, NULL);
+        yoke_matmul(g, yoke_input(g, "u", YOKE_F32, yoke_shape(3, 5, 3, 4)), d, NULL);
+        break;
+    case 4:
+        yoke_dense(g, x, NULL);
+        break;
+    case 5:
+        yoke_dense(g, x, &(yoke_dense_options){.units = -3, .name = "fc"});
+        break;
+    default:
+        yoke_dense(g, yoke_input(g, "v", YOKE_F32, yoke_shape(0)),
+                   &(yoke_dense_options){.units = 2});
+    }
+    ck_assert_int_eq(yoke_graph_status(g), status);
+    ck_assert_msg(strstr(yoke_last_error(), first) && strstr(yoke_last_error(), second),
+                  "error %d says: %s", what, yoke_last_error());
+    yoke_graph_destroy(g);
+}
+
+START_TEST(errors_name_node_and_shapes)
+{
+    expect_error(0, YOKE_ERROR_SHAPE, "matmul1", "(3, 4) and (5, 6)");
+    expect_error(1, YOKE_ERROR_TYPE, "matmul1", "i is not float32");
+    expect_error(2, YOKE_ERROR_SHAPE, "matmul1", "() and (5, 6)");
+    expect_error(3, YOKE_ERROR_SHAPE, "matmul", "(5, 3, 4) and (2, 3, 4, 6)");
+    expect_error(4, YOKE_ERROR_INVALID_ARGUMENT, "dense1", "units is 0");
+    expect_error(5, YOKE_ERROR_INVALID_ARGUMENT, "fc", "units is -3");
+    expect_error(6, YOKE_ERROR_SHAPE, "dense1", "()");
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("matmul");
+    TCase *tcase = test_case(suite, "matmul");
+
+    tcase_add_loop_test(tcase, products_match_oracle, 0, (int)YKI_COUNT(products));
+    tcase_add_loop_test(tcase, sizes_match_oracle, 0, 4 * (int)YKI_COUNT(sizes));
+    tcase_add_loop_test(tcase, dense_matches_oracle, 0, (int)YKI_COUNT(layers));
+    tcase_add_test(tcase, epilogue_matches_oracle);
+    tcase_add_test(tcase, long_sums_match_oracle);
+    tcase_add_test(tcase, clblast_sets_are_numbers);
+    tcase_add_test(tcase, dense_names_its_parameters);
+    tcase_add_test(tcase, errors_name_node_and_shapes);
+    /* A cold CLBlast takes many seconds to compile where there are few cores. */
+    tcase = test_case(suite, "clblast");
+    tcase_set_timeout(tcase, 240);
+    tcase_add_test(tcase, clblast_matches_oracle);
+    tcase_add_test(tcase, clblast_set_is_measured);
+    return suite;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * evaluate.c - a graph computed in double on the host, by the oracles.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "harness.h"
+
+double
+op_uniform(uint32_t seed, uint32_t stream, uint64_t index)
+{
+    uint32_t key[2] = {seed, stream};
+    uint32_t counter[4] = {(uint32_t)index, (uint32_t)(index >> 32), 0, 0};
+    uint32_t out[4];
+
+    yki_philox(key, counter, out);
+    return out[0] / 4294967296.0;
+}
+
+double
+op_normal(uint32_t seed, uint32_t stream, uint64_t index)
+{
+    double u = op_uniform(seed, stream, 2 * index), v = op_uniform(seed, stream, 2 * index + 1);
+
+    return sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v);
+}
+
+int64_t
+op_value_count(const yoke_node *node, int64_t n)
+{
+    return yki_shape_count(node->shape) * (node->batched ? n : 1);
+}
+
+static op_oracle
+find_oracle(const yki_op *op)
+{
+    for (const op_oracle_row *row = op_oracles; row->op; row++)
+        if (row->op == op)
+            return row->oracle;
+    ck_abort_msg("operator %s has no oracle (tests/op/oracles.c)", op->name);
+    return NULL;
+}
+
+void
+op_evaluate(const yoke_graph *graph, int64_t n, const yki_step_values *step, double **values)
+{
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const yoke_node *node = graph->nodes[i];
+        const double *in[YKI_MAX_INPUTS];
+        yki_problem problem;
+        op_run run = {&problem, n, in, step};
+
+        if (!node->op)
+            continue;
+        free(values[i]);
+        values[i] = calloc((size_t)op_value_count(node, n) + 1, sizeof **values);
+        for (uint32_t k = 0; k < node->input_count; k++)
+            in[k] = values[node->inputs[k]->id];
+        yki_problem_of_node(node, n, &problem);
+        find_oracle(node->op)(&run, values[i]);
+    }
+}

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * harness.c - see harness.h.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+/* Simulators take minutes for what a device does in milliseconds. */
+enum { SIMULATOR_ELEMENTS = 6000, SIMULATOR_FLOPS = 100000, DIFFERENCES = 12 };
+enum { QUICK_ELEMENTS = 1500, QUICK_FLOPS = 10000, TINY_FLOPS = 100 }; /* there, with YOKE_TEST_QUICK=1 */
+
+typedef struct setup {
+    yoke_graph *graph;
+    op_check_options options;
+    int64_t n;
+    double **values; /* by node id */
+    yki_step_values step;
+} setup;
+
+/* YOKE_TEST_QUICK=1: a second and third look (sanitizers, distcheck) at the same code
+ * needs neither every vector width and tuning nor every shape. */
+static bool
+quick(void)
+{
+    const char *wanted = getenv("YOKE_TEST_QUICK");
+
+    return wanted && strcmp(wanted, "1") == 0;
+}
+
+static bool
+is_simulator(yki_queue *queue)
+{
+    return yki_device_get_traits(yki_queue_device(queue))->type == YOKE_DEVICE_ACCELERATOR;
+}
+
+/* ---- data ---- */
+
+static void
+fill_given(setup *s)
+{
+    for (size_t i = 0; i < s->graph->node_count; i++) {
+        const yoke_node *node = s->graph->nodes[i];
+        int64_t count = op_value_count(node, s->n);
+
+        if (node->op)
+            continue;
+        s->values[i] = calloc((size_t)count + 1, sizeof **s->values);
+        for (int64_t k = 0; k < count; k++) {
+            double value;
+
+            if (node->role == YKI_ROLE_CONSTANT)
+                value = (double)((const float *)node->data)[k];
+            else if (node->type != YOKE_F32)
+                value = floor(op_uniform(s->options.seed, (uint32_t)i, (uint64_t)k) *
+                              (s->options.labels ? s->options.labels : 10));
+            else if (s->options.positive)
+                value = 0.02 + 0.96 * op_uniform(s->options.seed, (uint32_t)i, (uint64_t)k);
+            else
+                value = op_normal(s->options.seed, (uint32_t)i, (uint64_t)k) *
+                            (s->options.scale > 0 ? (double)s->options.scale : 1) +
+                        (strcmp(node->name, "dy") == 0 ? 0 : (double)s->options.offset);
+            /* What the device gets, so that rounding the input is no part of the error. */
+            s->values[i][k] = (double)(float)value;
+        }
+    }
+}
+
+/* ---- finite differences ---- */
+
+static double
+objective(setup *s, const yoke_node *result, const yoke_node *seed)
+{
+    double sum = 0;
+
+    op_evaluate(s->graph, s->n, &s->step, s->values);
+    for (int64_t i = 0; i < op_value_count(result, s->n); i++)
+        sum += s->values[result->id][i] * (seed ? s->values[seed->id][i] : i % 2 == 0);
+    return sum;
+}
+
+static void
+check_differences(setup *s, const yoke_node *result, const yoke_node *seed)
+{
+    for (size_t i = 0; i < s->graph->node_count; i++) {
+        const yoke_node *node = s->graph->nodes[i];
+        int64_t count = op_value_count(node, s->n);
+        double *analytic, largest = 0;
+
+        if (node->op || !node->gradient || count == 0)
+            continue;
+        objective(s, result, seed);
+        analytic = malloc((size_t)count * sizeof *analytic);
+        memcpy(analytic, s->values[node->gradient->id], (size_t)count * sizeof *analytic);
+        for (int64_t k = 0; k < count; k++)
+            largest = fmax(largest, fabs(analytic[k]));
+        for (int d = 0; d < DIFFERENCES; d++) {
+            int64_t k = (int64_t)(op_uniform(s->options.seed, 777, (uint64_t)d) * (double)count);
+            double kept = s->values[node->id][k], h = 1e-5, plus, minus, middle, slope, kink;
+
+            middle = objective(s, result, seed);
+            s->values[node->id][k] = kept + h;
+            plus = objective(s, result, seed);
+            s->values[node->id][k] = kept - h;
+            minus = objective(s, result, seed);
+            s->values[node->id][k] = kept;
+            slope = (plus - minus) / (2 * h);
+            /* At a kink (relu at 0, a maximum that changes) the sides differ: no slope there. */
+            kink = fabs((plus - middle) - (middle - minus)) / h;
+            if (kink > 1e-3 * fmax(1, largest))
+                continue;
+            ck_assert_msg(fabs(slope - analytic[k]) <= 1e-5 * fmax(1, largest) + 1e-6,
+                          "gradient of %s at %lld: %g by the rule, %g by differences", node->name,
+                          (long long)k, analytic[k], slope);
+        }
+        free(analytic);
+    }
+    objective(s, result, seed);
+}
+
+/* ---- layouts ---- */
+
+/* Where element (n, index in the sample) lies. */
+static int64_t
+position(const yki_operand *operand, int64_t n, int64_t index)
+{
+    int64_t block = YKI_MAX(operand->layout.block, 1u), first = 1, rest, c;
+
+    if (operand->shape.rank > 0)
+        first = operand->shape.dim[0];
+    rest = yki_shape_count(operand->shape) / first;
+    c = index / rest;
+    return ((n * ((first + block - 1) / block) + c / block) * rest + index % rest) * block +
+           c % block;
+}
+
+/* The bytes of an operand for a device; what no element owns is `poison`. */
+static void *
+to_device(const yki_operand *operand, int64_t n, const double *values, float poison, size_t *size)
+{
+    int64_t per_sample = yki_shape_count(operand->shape), samples = operand->batched ? n : 1;
+    int64_t count = yki_operand_count(operand, n);
+    size_t element = yki_type_size(operand->type);
+    unsigned char *bytes = malloc((size_t)count * element + 1);
+
+    *size = (size_t)count * element;
+    for (int64_t i = 0; operand->type == YOKE_F32 && i < count; i++)
+        memcpy(bytes + 4 * i, &poison, 4);
+    for (int64_t b = 0; b < samples; b++)
+        for (int64_t i = 0; i < per_sample; i++) {
+            double value = values[b * per_sample + i];
+            int64_t at = position(operand, b, i);
+            float f = (float)value;
+            int32_t integer = (int32_t)value;
+
+            if (operand->type == YOKE_U8)
+                bytes[at] = (unsigned char)integer;
+            else
+                memcpy(bytes + 4 * at, operand->type == YOKE_F32 ? (void *)&f : (void *)&integer,
+                       4);
+        }
+    return bytes;
+}
+
+/* ---- one solver ---- */
+
+typedef struct trial {
+    const setup *s;
+    const yoke_node *node;
+    const yki_solver *solver;
+    yki_problem problem;
+    yki_queue *queue;
+    yki_buffer *buffers[YKI_MAX_INPUTS + 1];
+    yki_runner *runner;
+    char text[YKI_PROBLEM_TEXT + 200];
+} trial;
+
+/* What an element of a tensor in memory says; a float's NaN stays one. */
+static double
+value_at(yoke_type type, const unsigned char *bytes, int64_t index)
+{
+    float f;
+    int32_t integer;
+
+    if (type == YOKE_U8)
+        return bytes[index];
+    memcpy(&f, bytes + 4 * index, 4);
+    memcpy(&integer, bytes + 4 * index, 4);
+    return type == YOKE_F32 ? (double)f : integer;
+}
+
+static unsigned char *
+run_once(trial *t, int64_t n)
+{
+    const yki_operand *out = &t->problem.out;
+    size_t element = yki_type_size(out->type);
+    int64_t whole = yki_operand_count(out, t->problem.max_batch), used = yki_operand_count(out, n);
+    size_t size = (size_t)whole * element;
+    unsigned char *result = malloc(size + 1), *blank = malloc(size + 4);
+    const float poison = nanf("7");
+
+    for (size_t i = 0; i < size; i += 4)
+        memcpy(blank + i, &poison, 4);
+    ASSERT_OK(yki_buffer_put(t->buffers[t->problem.input_count], 0, size, blank));
+    ASSERT_OK(yki_runner_enqueue(t->runner, YKI_PHASE_RUN, n, NULL));
+    ASSERT_OK(yki_queue_finish(t->queue));
+    ASSERT_OK(yki_buffer_get(t->buffers[t->problem.input_count], 0, size, result));
+    for (int64_t i = 0; i < whole; i++) {
+        if (i < used)
+            ck_assert_msg(!isnan(value_at(out->type, result, i)),
+                          "%s: batch %lld: element %lld of %lld is not a number", t->text,
+                          (long long)n, (long long)i, (long long)used);
+        else
+            ck_assert_msg(memcmp(result + (size_t)i * element, blank + (size_t)i * element,
+                                 element) == 0,
+                          "%s: batch %lld: wrote beyond the batch, element %lld", t->text,
+                          (long long)n, (long long)i);
+    }
+    free(blank);
+    return result;
+}
+
+/* Elements [first, end) of every sample. */
+static void
+compare_range(trial *t, int64_t n, const unsigned char *result, const double *expected,
+              int64_t first, int64_t end)
+{
+    const yki_operand *out = &t->problem.out;
+    int64_t per_sample = yki_shape_count(out->shape), samples = out->batched ? n : 1, at = 0;
+    double worst = 0, largest = 0;
+
+    for (int64_t b = 0; b < samples; b++)
+        for (int64_t i = first; i < end; i++) {
+            double e = expected[b * per_sample + i];
+            double got = value_at(out->type, result, position(out, b, i));
+
+            largest = fmax(largest, fabs(e));
+            if (!(fabs(got - e) <= worst)) {
+                worst = fabs(got - e);
+                at = b * per_sample + i;
+            }
+        }
+    ck_assert_msg(worst <= op_tolerance(t->node->op, t->solver->numerical_class) * largest + 1e-30,
+                  "%s: batch %lld: off by %g of %g at %lld", t->text, (long long)n, worst, largest,
+                  (long long)at);
+}
+
+static void
+compare(trial *t, int64_t n, const unsigned char *result, const double *expected)
+{
+    int64_t count = yki_shape_count(t->problem.out.shape), rows = 1;
+
+    if (op_rows_differ(t->node->op))
+        rows = t->problem.out.shape.dim[0];
+    for (int64_t r = 0; r < rows; r++)
+        compare_range(t, n, result, expected, count / rows * r, count / rows * (r + 1));
+}
+
+static void
+check_runs(trial *t)
+{
+    int64_t max = t->problem.max_batch, batches[] = {1, 0, max / 2};
+    bool brief = quick() && is_simulator(t->queue);
+    size_t batch_count = brief ? 1 : YKI_COUNT(batches);
+    const double *expected = t->s->values[t->node->id];
+    unsigned char *full = run_once(t, max), *again;
+    size_t element = yki_type_size(t->problem.out.type);
+    int64_t count = yki_operand_count(&t->problem.out, max);
+
+    compare(t, max, full, expected);
+    again = brief ? NULL : run_once(t, max);
+    ck_assert_msg(!again || memcmp(full, again, (size_t)count * element) == 0,
+                  "%s: two runs differ", t->text);
+    free(again);
+    for (size_t i = 0; i < batch_count; i++) {
+        unsigned char *part = run_once(t, batches[i]);
+
+        if (t->problem.out.batched)
+            ck_assert_msg(memcmp(part, full,
+                                 (size_t)yki_operand_count(&t->problem.out, batches[i]) * element) == 0,
+                          "%s: the first %lld samples depend on the rest of the batch", t->text,
+                          (long long)batches[i]);
+        else if (batches[i] == 0) {
+            bool from_batch = false;
+
+            for (uint32_t k = 0; k < t->problem.input_count; k++)
+                from_batch |= t->problem.in[k].batched;
+            for (int64_t k = 0; from_batch && k < count; k++)
+                ck_assert_msg(value_at(t->problem.out.type, part, k) == 0,
+                              "%s: the sum over no samples is %g", t->text,
+                              value_at(t->problem.out.type, part, k));
+        }
+        free(part);
+    }
+    free(full);
+}
+
+/* Oclgrind 21 gives the number of a released buffer to the next one but keeps its shadow, of the
+ * old size, so that what lies behind counts as uninitialised: on simulators everything is kept
+ * until the end. */
+typedef struct leftover {
+    yki_runner *runner;
+    yki_buffer *buffers[YKI_MAX_INPUTS + 2];
+} leftover;
+
+static leftover *leftovers;
+static size_t leftover_count;
+
+static void
+release_leftovers(void)
+{
+    for (size_t i = 0; i < leftover_count; i++) {
+        yki_runner_destroy(leftovers[i].runner);
+        for (size_t k = 0; k < YKI_COUNT(leftovers[i].buffers); k++)
+            yki_buffer_destroy(leftovers[i].buffers[k]);
+    }
+    free(leftovers);
+    leftovers = NULL;
+    leftover_count = 0;
+}
+
+/* Takes what a trial used; `keep`: until release_leftovers(). */
+static void
+finish_trial(const trial *t, yki_buffer *step, bool keep)
+{
+    leftover *last;
+
+    leftovers = realloc(leftovers, (leftover_count + 1) * sizeof *leftovers);
+    ck_assert_ptr_nonnull(leftovers);
+    last = &leftovers[leftover_count++];
+    memset(last, 0, sizeof *last);
+    last->runner = t->runner;
+    memcpy(last->buffers, t->buffers, sizeof t->buffers);
+    last->buffers[YKI_MAX_INPUTS + 1] = step;
+    if (!keep)
+        release_leftovers();
+}
+
+static void
+run_trial(trial *t, const yki_device_traits *traits, unsigned tuning)
+{
+    yki_recipe recipe;
+    yki_buffer *step;
+
+    ASSERT_OK(t->solver->emit(&t->problem, traits, tuning, &recipe));
+    for (uint32_t i = 0; i <= t->problem.input_count; i++) {
+        bool is_out = i == t->problem.input_count;
+        const yki_operand *operand = is_out ? &t->problem.out : &t->problem.in[i];
+        const yoke_node *node = is_out ? t->node : t->node->inputs[i];
+        size_t size;
+        void *bytes = to_device(operand, t->problem.max_batch, t->s->values[node->id], 7.5f, &size);
+
+        ASSERT_OK(yki_buffer_create(yki_queue_device(t->queue), size, 0, "an operand",
+                                    &t->buffers[i]));
+        ASSERT_OK(yki_buffer_put(t->buffers[i], 0, size, bytes));
+        free(bytes);
+    }
+    ASSERT_OK(yki_buffer_create(yki_queue_device(t->queue), sizeof t->s->step, 0, "step", &step));
+    ASSERT_OK(yki_buffer_put(step, 0, sizeof t->s->step, &t->s->step));
+    ASSERT_OK(yki_runner_create(t->queue, &t->problem, &recipe, t->buffers, step, &t->runner));
+    ASSERT_OK(yki_runner_enqueue(t->runner, YKI_PHASE_PREPARE, t->problem.max_batch, NULL));
+    check_runs(t);
+    yki_recipe_clear(&recipe);
+    finish_trial(t, step, is_simulator(t->queue));
+}
+
+static bool
+is_tiny(const setup *s, const yoke_node *node)
+{
+    return node->op->flops && node->op->flops(node) * (double)s->n <= TINY_FLOPS;
+}
+
+/* All layouts, widths and tunings of a solver. Returns how many were run. */
+static unsigned
+check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yki_queue *queue)
+{
+    const yki_device_traits *own = yki_device_get_traits(yki_queue_device(queue));
+    static const uint32_t widths[] = {0, 8, 4};
+    size_t width_count = !quick() ? YKI_COUNT(widths) : is_simulator(queue) ? 2 : 1;
+    unsigned runs = 0;
+
+    for (size_t w = 0; w < width_count; w++) {
+        yki_device_traits traits = *own;
+
+        if (widths[w] && own->type == YOKE_DEVICE_ACCELERATOR) {
+            /* A simulator, which also looks at the kernels for CPUs: 16 and 4 lanes, two units. */
+            traits.type = YOKE_DEVICE_CPU;
+            traits.vector_width = widths[w] == 8 ? 16 : widths[w];
+            traits.compute_units = YKI_MAX(traits.compute_units, 2);
+        } else if (widths[w]) {
+            /* A CPU that has no vectors takes the kernels of other devices. */
+            if (own->type != YOKE_DEVICE_CPU || own->vector_width < 4 ||
+                widths[w] == own->vector_width)
+                continue;
+            traits.vector_width = widths[w];
+        }
+        for (unsigned variant = 0;; variant++) {
+            trial t = {.s = s, .node = node, .solver = solver, .queue = queue};
+            unsigned tunings;
+
+            yki_problem_of_node(node, s->n, &t.problem);
+            if (solver->layouts ? !solver->layouts(&t.problem, &traits, variant) : variant > 0)
+                break;
+            if (!solver->applies(&t.problem, &traits))
+                continue;
+            tunings = solver->tunings ? solver->tunings(&t.problem, &traits) : 1;
+            /* On simulators two for tiny problems: kernels that only a tuning launches. */
+            if (quick())
+                tunings = YKI_MIN(tunings, is_simulator(queue) && is_tiny(s, node) ? 2u : 1u);
+            for (unsigned tuning = 0; tuning < tunings; tuning++) {
+                size_t used = (size_t)snprintf(t.text, sizeof t.text, "%s on %s, width %u, tuning %u: ",
+                                               solver->name, yki_device_id(yki_queue_device(queue)),
+                                               traits.vector_width, tuning);
+
+                yki_problem_text(&t.problem, t.text + used, sizeof t.text - used);
+                run_trial(&t, &traits, tuning);
+                runs++;
+            }
+        }
+    }
+    return runs;
+}
+
+static bool
+too_large_for_simulator(const setup *s, const yoke_node *node)
+{
+    int64_t n = s->n, count = op_value_count(node, n);
+    double flops = node->op->flops ? node->op->flops(node) * (double)n : 0;
+
+    if (s->options.simulator_flops)
+        return flops > (double)s->options.simulator_flops;
+
+    for (uint32_t i = 0; i < node->input_count; i++)
+        count += op_value_count(node->inputs[i], n);
+    /* What is small but has many products per element takes as long. */
+    return count > (quick() ? QUICK_ELEMENTS : SIMULATOR_ELEMENTS) ||
+           flops > (quick() ? QUICK_FLOPS : SIMULATOR_FLOPS);
+}
+
+static void
+check_on_device(const setup *s, yoke_device *device)
+{
+    bool simulator;
+    yki_queue *queue;
+
+    ASSERT_OK(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &queue));
+    simulator = is_simulator(queue);
+    for (size_t i = 0; i < s->graph->node_count; i++) {
+        const yoke_node *node = s->graph->nodes[i];
+        unsigned runs = 0;
+
+        if (!node->op || node->op->is_view || (simulator && too_large_for_simulator(s, node)))
+            continue;
+        for (const yki_solver *const *solver = yki_solvers; *solver; solver++)
+            if (*(*solver)->op == node->op &&
+                (!(*solver)->searched || (s->options.only && !simulator)) &&
+                (!s->options.only || strstr((*solver)->name, s->options.only)))
+                runs += check_solver(s, node, *solver, queue);
+        ck_assert_msg(runs > 0 || s->options.only, "no solver for %s (%s)", node->name,
+                      node->op->name);
+    }
+    release_leftovers();
+    yki_queue_destroy(queue);
+}
+
+bool
+op_on_simulator(void)
+{
+    yoke_context *context;
+    yoke_selection *selection;
+    bool simulator;
+
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    simulator = yki_device_get_traits(yoke_selection_get(selection, 0))->type ==
+                YOKE_DEVICE_ACCELERATOR;
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+    return simulator;
+}
+
+void
+op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *options)
+{
+    setup s = {.graph = graph};
+    yoke_context *context;
+    yoke_selection *selection;
+    yoke_node *seed = NULL, *also[64];
+    size_t also_count = 0;
+    static int graphs; /* of this test: Check forks */
+
+    if (quick() && graphs++ >= 2) {
+        yoke_graph_destroy(graph);
+        return;
+    }
+    if (options)
+        s.options = *options;
+    if (!s.options.seed)
+        s.options.seed = getenv("YOKE_TEST_SEED") ? (uint32_t)atoi(getenv("YOKE_TEST_SEED")) : 1;
+    s.n = s.options.batch ? s.options.batch : 5;
+    s.step = (yki_step_values){.step = 3, .seed = {11, 12}, .learning_rate = 0.1f,
+                               .inverse_count = 0.25f, .clip_scale = 1, .good = 1};
+    ASSERT_OK(yoke_graph_status(graph));
+    ck_assert_ptr_nonnull(result);
+    if (!s.options.no_gradient) {
+        for (size_t i = 0; i < graph->node_count; i++)
+            if (!graph->nodes[i]->op && graph->nodes[i]->type == YOKE_F32 &&
+                graph->nodes[i]->role == YKI_ROLE_INPUT &&
+                !(s.options.targets && strcmp(graph->nodes[i]->name, s.options.targets) == 0) &&
+                also_count < YKI_COUNT(also))
+                also[also_count++] = graph->nodes[i];
+        if (!result->op->is_loss) {
+            seed = yoke_input(graph, "dy", YOKE_F32, result->shape);
+            ck_assert_ptr_nonnull(seed);
+            seed->batched = result->batched;
+        }
+        ASSERT_OK(yki_graph_differentiate_from(graph, op_sum_of_two, result, seed, also, also_count));
+    }
+    s.values = calloc(graph->node_count, sizeof *s.values);
+    fill_given(&s);
+    op_evaluate(graph, s.n, &s.step, s.values);
+    if (!s.options.no_gradient && !s.options.no_differences)
+        check_differences(&s, result, seed);
+
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    for (size_t i = 0; i < yoke_selection_count(selection); i++)
+        check_on_device(&s, yoke_selection_get(selection, i));
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+    for (size_t i = 0; i < graph->node_count; i++)
+        free(s.values[i]);
+    free(s.values);
+    yoke_graph_destroy(graph);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * harness.h - holds operators to their oracles.
+ *
+ * A test builds a small graph through the public API and calls op_check_graph().
+ * That differentiates it (from `result`, with a random dy), computes every node in
+ * double with the oracles, compares analytic gradients with finite differences of
+ * the oracles, and then, for every computed node, forward and gradient, runs every
+ * solver that applies, in every layout, tuning and vector width, on every device
+ * under test, and compares. It also holds each solver to:
+ *   - the same bits when run twice;
+ *   - the first k samples of a batch get the same bits as a batch of those k;
+ *   - nothing written beyond a batch, padding lanes finite, poison in padding lanes
+ *     of inputs and in unwritten memory does no harm;
+ *   - an empty batch.
+ */
+#ifndef YOKE_TESTS_HARNESS_H
+#define YOKE_TESTS_HARNESS_H
+
+#include "op/ops.h"
+#include "support/support.h"
+
+/* What an oracle sees: operands as doubles, plain layout, batch first. */
+typedef struct op_run {
+    const yki_problem *problem;
+    int64_t n;
+    const double *const *in;
+    const yki_step_values *step;
+} op_run;
+typedef void (*op_oracle)(const op_run *run, double *out);
+
+/* oracles.c: one row per operator. */
+typedef struct op_oracle_row {
+    const yki_op *op;
+    op_oracle oracle;
+} op_oracle_row;
+extern const op_oracle_row op_oracles[];
+
+/* The operator that joins gradients; in oracles.c. */
+extern const yki_op *const op_sum_of_two;
+
+/* tolerance.c: the rows of the result are different quantities, each compared by itself. */
+bool op_rows_differ(const yki_op *op);
+/* tolerance.c: max|a-b| / max|b| allowed for an operator and class, with the reason. */
+double op_tolerance(const yki_op *op, yki_class numerical_class);
+
+typedef struct op_check_options {
+    int64_t batch;       /* the largest; 0: 5 */
+    uint32_t seed;       /* 0: from the environment or fixed */
+    bool no_gradient;    /* forward only */
+    bool no_differences; /* gradients against the oracle but not against differences */
+    int32_t labels;      /* integer inputs are drawn from 0 .. labels-1; 0: 10 */
+    float scale;         /* deviation of float inputs; 0: 1 */
+    float offset;        /* added to float inputs, but for dy */
+    bool positive;       /* float inputs drawn from (0, 1) */
+    const char *targets; /* this input is a target: no gradient by it */
+    const char *only;    /* only solvers whose name contains this; else none that is `searched` */
+    int64_t simulator_flops; /* the largest problem for simulators; 0: the usual limits */
+} op_check_options;
+
+/* Destroys the graph. `result` is the node whose gradients are checked. */
+void op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *options);
+
+/* A test that runs a whole plan leaves with SKIP_ON_SIMULATOR: Oclgrind takes what plans write in
+ * parts for uninitialised (HACKING.md). Directly in the body of a START_TEST. */
+bool op_on_simulator(void);
+#define SKIP_ON_SIMULATOR                                                                          \
+    if (op_on_simulator())                                                                         \
+    TEST_NOT_HERE("Oclgrind loses track of memory that is written in parts")
+
+/* evaluate.c: all nodes in double. values[id] has yki_shape_count (times n if batched)
+ * elements; given nodes are filled already. Caller frees each with free(). */
+void op_evaluate(const yoke_graph *graph, int64_t n, const yki_step_values *step, double **values);
+int64_t op_value_count(const yoke_node *node, int64_t n);
+
+/* A small generator for test data: uniform in [0, 1), by position. */
+double op_uniform(uint32_t seed, uint32_t stream, uint64_t index);
+double op_normal(uint32_t seed, uint32_t stream, uint64_t index);
+
+#endif

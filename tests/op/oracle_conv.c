@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * oracle_conv.c - what a convolution and its gradients mean, in double: one loop
+ * over all (output, tap) pairs, which each of the three reads in its own way.
+ */
+#include <string.h>
+
+#include "oracles.h"
+
+typedef struct geometry {
+    yki_conv_attrs a;
+    int64_t n, c, h, w, o, oh, ow;
+} geometry;
+
+static geometry
+geometry_of(const op_run *run, const yki_operand *x, const yki_operand *y)
+{
+    geometry g;
+
+    memcpy(&g.a, run->problem->attrs.bytes, sizeof g.a);
+    g.n = x->batched ? run->n : 1;
+    g.c = x->shape.dim[0];
+    g.h = x->shape.dim[1];
+    g.w = x->shape.dim[2];
+    g.o = y->shape.dim[0];
+    g.oh = y->shape.dim[1];
+    g.ow = y->shape.dim[2];
+    return g;
+}
+
+/* Calls each triple of elements that meet: index in x, in the weight, in y. */
+typedef struct triple {
+    int64_t x, weight, y;
+} triple;
+typedef void (*meet)(void *user, triple t);
+
+static void
+for_each_triple(const geometry *g, meet visit, void *user)
+{
+    int64_t cg = g->c / g->a.groups, og = g->o / g->a.groups;
+    int64_t kh = g->a.kernel[0], kw = g->a.kernel[1];
+
+    for (int64_t n = 0; n < g->n; n++)
+        for (int64_t o = 0; o < g->o; o++)
+            for (int64_t oy = 0; oy < g->oh; oy++)
+                for (int64_t ox = 0; ox < g->ow; ox++)
+                    for (int64_t c = 0; c < cg; c++)
+                        for (int64_t r = 0; r < kh; r++)
+                            for (int64_t s = 0; s < kw; s++) {
+                                int64_t iy =
+                                    oy * g->a.stride[0] - g->a.pad[0] + r * g->a.dilation[0];
+                                int64_t ix =
+                                    ox * g->a.stride[1] - g->a.pad[1] + s * g->a.dilation[1];
+                                triple t;
+
+                                if (iy < 0 || iy >= g->h || ix < 0 || ix >= g->w)
+                                    continue;
+                                t.x = ((n * g->c + o / og * cg + c) * g->h + iy) * g->w + ix;
+                                t.weight = ((o * cg + c) * kh + r) * kw + s;
+                                t.y = ((n * g->o + o) * g->oh + oy) * g->ow + ox;
+                                visit(user, t);
+                            }
+}
+
+typedef struct sums {
+    const double *a, *b;
+    double *out;
+} sums;
+
+static void
+add_forward(void *user, triple t)
+{
+    sums *s = user;
+
+    s->out[t.y] += s->a[t.x] * s->b[t.weight];
+}
+
+static void
+add_input(void *user, triple t)
+{
+    sums *s = user;
+
+    s->out[t.x] += s->a[t.y] * s->b[t.weight];
+}
+
+static void
+add_weight(void *user, triple t)
+{
+    sums *s = user;
+
+    s->out[t.weight] += s->a[t.x] * s->b[t.y];
+}
+
+/* The bias to start from, and the activation to end with. */
+static void
+start(const op_run *run, double *out)
+{
+    int64_t channels = run->problem->out.shape.dim[0];
+    int64_t area = yki_shape_count(run->problem->out.shape) / channels;
+    int64_t n = run->problem->out.batched ? run->n : 1;
+
+    for (int64_t i = 0; i < n * channels * area; i++)
+        out[i] = run->problem->input_count > 2 ? run->in[2][i / area % channels] : 0;
+}
+
+static void
+finish(const op_run *run, double *out)
+{
+    const yki_conv_attrs *a = (const yki_conv_attrs *)run->problem->attrs.bytes;
+
+    for (int64_t i = 0; i < yki_operand_count(&run->problem->out, run->n); i++)
+        if (a->act == YKI_CONV_ACT_RELU && out[i] <= 0)
+            out[i] = 0;
+}
+
+void
+oracle_conv2d(const op_run *run, double *out)
+{
+    geometry g = geometry_of(run, &run->problem->in[0], &run->problem->out);
+    sums s = {run->in[0], run->in[1], out};
+
+    start(run, out);
+    for_each_triple(&g, add_forward, &s);
+    finish(run, out);
+}
+
+void
+oracle_conv2d_grad_input(const op_run *run, double *out)
+{
+    geometry g = geometry_of(run, &run->problem->out, &run->problem->in[0]);
+    sums s = {run->in[0], run->in[1], out};
+
+    start(run, out);
+    for_each_triple(&g, add_input, &s);
+    finish(run, out);
+}
+
+void
+oracle_conv2d_grad_weight(const op_run *run, double *out)
+{
+    geometry g = geometry_of(run, &run->problem->in[0], &run->problem->in[1]);
+    sums s = {run->in[0], run->in[1], out};
+
+    memset(out, 0, (size_t)yki_shape_count(run->problem->out.shape) * sizeof *out);
+    for_each_triple(&g, add_weight, &s);
+}
+
+void
+oracle_reduce_bias(const op_run *run, double *out)
+{
+    const yki_operand *dy = &run->problem->in[0];
+    int64_t channels = dy->shape.dim[0], area = yki_shape_count(dy->shape) / channels;
+    int64_t count = (dy->batched ? run->n : 1) * channels * area;
+
+    memset(out, 0, (size_t)channels * sizeof *out);
+    for (int64_t i = 0; i < count; i++)
+        out[i / area % channels] += run->in[0][i];
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * oracle_elementwise.c - what elementwise operators mean, in double.
+ */
+#include <math.h>
+
+#include "oracles.h"
+
+static int64_t
+elements(const op_run *run)
+{
+    return yki_operand_count(&run->problem->out, run->n);
+}
+
+static double
+sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double
+gelu_cdf(double x)
+{
+    return 0.5 * (1 + erf(x / sqrt(2.0)));
+}
+
+void
+oracle_unary(const op_run *run, double *out)
+{
+    const yki_unary_attrs *a = (const yki_unary_attrs *)run->problem->attrs.bytes;
+
+    for (int64_t i = 0; i < elements(run); i++) {
+        double x = run->in[0][i];
+
+        switch ((yki_unary_kind)a->kind) {
+        case YKI_UNARY_RELU: out[i] = x <= 0 ? 0 : x; break;
+        case YKI_UNARY_LEAKY_RELU: out[i] = x <= 0 ? (double)a->a * x : x; break;
+        case YKI_UNARY_SIGMOID: out[i] = sigmoid(x); break;
+        case YKI_UNARY_TANH: out[i] = tanh(x); break;
+        case YKI_UNARY_GELU: out[i] = x * gelu_cdf(x); break;
+        case YKI_UNARY_SILU: out[i] = x * sigmoid(x); break;
+        case YKI_UNARY_SCALE: out[i] = (double)a->a * x + (double)a->b; break;
+        case YKI_UNARY_KINDS: break;
+        }
+    }
+}
+
+void
+oracle_unary_grad(const op_run *run, double *out)
+{
+    const yki_unary_attrs *a = (const yki_unary_attrs *)run->problem->attrs.bytes;
+
+    for (int64_t i = 0; i < elements(run); i++) {
+        double v = run->in[0][i], dy = run->in[1][i], s;
+
+        switch ((yki_unary_kind)a->kind) {
+        case YKI_UNARY_RELU: out[i] = v <= 0 ? 0 : dy; break;
+        case YKI_UNARY_LEAKY_RELU: out[i] = v <= 0 ? (double)a->a * dy : dy; break;
+        case YKI_UNARY_SIGMOID: out[i] = dy * v * (1 - v); break;
+        case YKI_UNARY_TANH: out[i] = dy * (1 - v * v); break;
+        case YKI_UNARY_GELU:
+            out[i] = dy * (gelu_cdf(v) + v * exp(-v * v / 2) / sqrt(2 * acos(-1.0)));
+            break;
+        case YKI_UNARY_SILU:
+            s = sigmoid(v);
+            out[i] = dy * s * (1 + v * (1 - s));
+            break;
+        case YKI_UNARY_SCALE: out[i] = dy * (double)a->a; break;
+        case YKI_UNARY_KINDS: break;
+        }
+    }
+}
+
+void
+oracle_binary(const op_run *run, double *out)
+{
+    const yki_problem *p = run->problem;
+    const yki_binary_attrs *a = (const yki_binary_attrs *)p->attrs.bytes;
+    int64_t per_sample = yki_shape_count(p->out.shape);
+
+    for (int64_t i = 0; i < elements(run); i++) {
+        int64_t n = p->out.batched ? i / per_sample : 0, at[2] = {0, 0};
+        double x, y;
+
+        for (int k = 0; k < 2; k++) {
+            const yoke_shape *shape = &p->in[k].shape;
+            int64_t rest = i % per_sample, stride = 1;
+
+            for (int32_t d = p->out.shape.rank - 1; d >= 0; d--) {
+                int32_t own = d - (p->out.shape.rank - shape->rank);
+                int64_t c = rest % p->out.shape.dim[d];
+
+                rest /= p->out.shape.dim[d];
+                if (own < 0)
+                    continue;
+                at[k] += shape->dim[own] == 1 ? 0 : c * stride;
+                stride *= shape->dim[own];
+            }
+            if (p->in[k].batched)
+                at[k] += n * yki_shape_count(*shape);
+        }
+        x = run->in[0][at[0]];
+        y = run->in[1][at[1]];
+        out[i] = a->kind == YKI_BINARY_ADD ? x + y : a->kind == YKI_BINARY_SUB ? x - y : x * y;
+    }
+}
+
+void
+oracle_ones(const op_run *run, double *out)
+{
+    for (int64_t i = 0; i < elements(run); i++)
+        out[i] = 1;
+}
+
+void
+oracle_view(const op_run *run, double *out)
+{
+    for (int64_t i = 0; i < elements(run); i++)
+        out[i] = run->in[0][i];
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * oracle_embedding.c - rows picked, and added up by where they were picked.
+ */
+#include "oracles.h"
+
+void
+oracle_embedding(const op_run *run, double *out)
+{
+    int64_t width = run->problem->in[1].shape.dim[1];
+    int64_t places = yki_operand_count(&run->problem->in[0], run->n);
+
+    for (int64_t i = 0; i < places; i++)
+        for (int64_t w = 0; w < width; w++)
+            out[i * width + w] = run->in[1][(int64_t)run->in[0][i] * width + w];
+}
+
+void
+oracle_embedding_grad(const op_run *run, double *out)
+{
+    int64_t width = run->problem->out.shape.dim[1];
+    int64_t places = yki_operand_count(&run->problem->in[0], run->n);
+
+    for (int64_t i = 0; i < yki_shape_count(run->problem->out.shape); i++)
+        out[i] = 0;
+    for (int64_t i = 0; i < places; i++)
+        for (int64_t w = 0; w < width; w++)
+            out[(int64_t)run->in[0][i] * width + w] += run->in[1][i * width + w];
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * oracle_softmax.c - softmax in double, from its definition, and its gradient.
+ */
+#include <math.h>
+
+#include "oracles.h"
+
+typedef struct column {
+    int64_t count, length, inner;
+} column;
+
+static column
+column_of(const op_run *run)
+{
+    int32_t axis = ((const yki_softmax_attrs *)run->problem->attrs.bytes)->axis;
+    yoke_shape shape = run->problem->out.shape;
+    column c = {yki_shape_count(shape), shape.dim[axis], 1};
+
+    if (run->problem->out.batched)
+        c.count *= run->n;
+    for (int32_t i = axis + 1; i < shape.rank; i++)
+        c.inner *= shape.dim[i];
+    return c;
+}
+
+/* The first element of the column of element i. */
+static int64_t
+first_of(const column *c, int64_t i)
+{
+    return i / (c->length * c->inner) * (c->length * c->inner) + i % c->inner;
+}
+
+void
+oracle_softmax(const op_run *run, double *out)
+{
+    column c = column_of(run);
+
+    for (int64_t i = 0; i < c.count; i++) {
+        const double *x = run->in[0] + first_of(&c, i);
+        double sum = 0, top = x[0];
+
+        for (int64_t j = 0; j < c.length; j++)
+            top = fmax(top, x[j * c.inner]);
+        for (int64_t j = 0; j < c.length; j++)
+            sum += exp(x[j * c.inner] - top);
+        out[i] = exp(run->in[0][i] - top) / sum;
+    }
+}
+
+/* dx_i = sum over j of dy_j dy_j/dx_i, with dy_j/dx_i = y_j (i == j) - y_j y_i. */
+void
+oracle_softmax_grad(const op_run *run, double *out)
+{
+    column c = column_of(run);
+
+    for (int64_t i = 0; i < c.count; i++) {
+        int64_t first = first_of(&c, i);
+        const double *y = run->in[0] + first, *dy = run->in[1] + first;
+        double sum = 0;
+
+        for (int64_t j = 0; j < c.length; j++)
+            sum += dy[j * c.inner] * y[j * c.inner] *
+                   ((first + j * c.inner == i ? 1 : 0) - run->in[0][i]);
+        out[i] = sum;
+    }
+}

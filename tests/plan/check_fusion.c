@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_fusion.c - each fusion is taken where it should be, and gives what the
+ * separate tasks give: the same network is planned with and without fusions and run
+ * on the same numbers, for several batches.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "op/harness.h"
+#include "plan/plan.h"
+
+enum { MAX_RESULTS = 64 };
+
+/* What a run left: outputs, sums, gradients, next states. */
+typedef struct results {
+    size_t count;
+    const char *names[MAX_RESULTS];
+    float *values[MAX_RESULTS];
+    int64_t sizes[MAX_RESULTS];
+} results;
+
+typedef struct side {
+    yki_weights *weights;
+    yki_queue *queue;
+    yki_plan *plan;
+} side;
+
+static void
+create(side *s, yoke_device *device, yoke_graph *graph, int64_t batch, bool training,
+       bool no_fusion)
+{
+    const yki_plan_options options = {.max_batch = batch,
+                                      .training = training,
+                                      .no_fusion = no_fusion,
+                                      .strict = true,
+                                      .level = YKI_LEVEL_ESTIMATE};
+
+    ASSERT_OK(yki_weights_create(device, graph, training, 0, NULL, &s->weights));
+    ASSERT_OK(yki_weights_initialize(s->weights, 3));
+    ASSERT_OK(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &s->queue));
+    ASSERT_OK(yki_plan_create(s->weights, s->queue, &options, &s->plan));
+}
+
+static void
+destroy(side *s)
+{
+    yki_plan_destroy(s->plan);
+    yki_queue_destroy(s->queue);
+    yki_weights_release(s->weights);
+}
+
+static void
+keep(results *r, const char *name, yki_buffer *buffer, int64_t count)
+{
+    float *values = calloc((size_t)count + 1, sizeof *values);
+
+    if (!buffer || r->count == MAX_RESULTS) {
+        free(values);
+        return;
+    }
+    ASSERT_OK(yki_buffer_get(buffer, 0, (uint64_t)count * 4, values));
+    r->names[r->count] = name;
+    r->values[r->count] = values;
+    r->sizes[r->count++] = count;
+}
+
+static void
+give_inputs(side *s, int64_t n)
+{
+    const yoke_graph *g = s->weights->graph;
+
+    for (size_t i = 0; i < g->node_count; i++) {
+        const yoke_node *node = g->nodes[i];
+        yki_buffer *buffer =
+            node->role == YKI_ROLE_INPUT ? yki_plan_buffer(s->plan, node) : NULL;
+        int64_t count = op_value_count(node, n);
+        uint32_t *words;
+
+        if (!buffer)
+            continue;
+        words = calloc((size_t)count + 1, sizeof *words);
+        for (int64_t k = 0; k < count; k++) {
+            float value = (float)op_normal(5, (uint32_t)i, (uint64_t)k);
+            int32_t label = (int32_t)(op_uniform(6, (uint32_t)i, (uint64_t)k) * 4);
+
+            memcpy(&words[k], node->type == YOKE_F32 ? (void *)&value : (void *)&label, 4);
+        }
+        ASSERT_OK(yki_buffer_put(buffer, 0, (uint64_t)count * 4, words));
+        free(words);
+    }
+}
+
+static void
+run(side *s, int64_t n, results *r)
+{
+    const yoke_graph *g = s->weights->graph;
+    yki_step_values step = {.step = 1, .inverse_count = 1, .clip_scale = 1, .good = 1};
+
+    memset(r, 0, sizeof *r);
+    give_inputs(s, n);
+    ASSERT_OK(yki_buffer_put(s->plan->step_values, 0, sizeof step, &step));
+    ASSERT_OK(yki_plan_enqueue(s->plan, YKI_FORWARD, n, NULL));
+    if (s->weights->training) {
+        ASSERT_OK(yki_plan_enqueue(s->plan, YKI_BACKWARD, n, NULL));
+        ASSERT_OK(yki_plan_commit_states(s->plan));
+    }
+    ASSERT_OK(yki_queue_finish(s->queue));
+    for (size_t i = 0; i < g->output_count; i++)
+        keep(r, g->outputs[i].name, yki_plan_buffer(s->plan, g->outputs[i].node),
+             op_value_count(g->outputs[i].node, n));
+    if (g->loss_sum)
+        keep(r, "loss", yki_plan_buffer(s->plan, g->loss_sum), 2);
+    for (size_t i = 0; i < g->metric_count; i++)
+        keep(r, g->metrics[i].name, yki_plan_buffer(s->plan, g->metrics[i].sum), 2);
+    for (size_t i = 0; i < s->weights->weight_count && s->weights->training; i++)
+        keep(r, s->weights->weights[i].node->name, s->weights->weights[i].gradient,
+             op_value_count(s->weights->weights[i].node, 1));
+    for (size_t i = 0; i < s->weights->state_count; i++)
+        keep(r, s->weights->states[i].node->name, s->weights->states[i].value,
+             op_value_count(s->weights->states[i].node, 1));
+}
+
+/* tolerance 0: the same bits. */
+static void
+compare(const results *a, const results *b, int64_t n, double tolerance)
+{
+    ck_assert_uint_eq(a->count, b->count);
+    for (size_t i = 0; i < a->count; i++) {
+        double worst = 0, largest = 0;
+
+        ck_assert_int_eq(a->sizes[i], b->sizes[i]);
+        for (int64_t k = 0; k < a->sizes[i]; k++) {
+            ck_assert_msg(isfinite(a->values[i][k]), "%s at %lld is %g, batch %lld", a->names[i],
+                          (long long)k, (double)a->values[i][k], (long long)n);
+            largest = fmax(largest, fabs((double)b->values[i][k]));
+            worst = fmax(worst, fabs((double)a->values[i][k] - (double)b->values[i][k]));
+        }
+        ck_assert_msg(worst <= tolerance * largest, "%s is off by %g of %g, batch %lld",
+                      a->names[i], worst, largest, (long long)n);
+        free(a->values[i]);
+        free(b->values[i]);
+    }
+}
+
+static unsigned
+tasks_with(const yki_plan *plan, const char *solver)
+{
+    unsigned count = 0;
+
+    for (size_t t = 0; t < plan->task_count; t++)
+        count += plan->tasks[t].solver && strcmp(plan->tasks[t].solver->name, solver) == 0;
+    return count;
+}
+
+typedef struct expected {
+    const char *solver; /* of the fused task; NULL: none */
+    unsigned tasks;     /* how many of them */
+    unsigned removed;   /* tasks fewer than without fusions, at least */
+    double tolerance;
+    int64_t batch;      /* the largest */
+    bool cpu;           /* only CPUs have it */
+} expected;
+
+static void
+check_on(yoke_device *device, yoke_graph *graph, bool training, const expected *e)
+{
+    int64_t batches[] = {e->batch, 1, 0, (e->batch + 1) / 2};
+    bool is_cpu = yki_device_get_traits(device)->type == YOKE_DEVICE_CPU;
+    side fused, plain;
+    results a, b;
+
+    create(&fused, device, graph, e->batch, training, false);
+    create(&plain, device, graph, e->batch, training, true);
+    if (is_cpu || !e->cpu) {
+        if (e->solver)
+            ck_assert_uint_eq(tasks_with(fused.plan, e->solver), e->tasks);
+        ck_assert_uint_le(fused.plan->task_count + e->removed, plain.plan->task_count);
+    }
+    for (size_t i = 0; i < YKI_COUNT(batches); i++) {
+        run(&fused, batches[i], &a);
+        run(&plain, batches[i], &b);
+        compare(&a, &b, batches[i], e->tolerance);
+    }
+    destroy(&fused);
+    destroy(&plain);
+}
+
+static void
+check_everywhere(yoke_graph *graph, bool training, const expected *e)
+{
+    yoke_context *context;
+    yoke_selection *selection;
+
+    ASSERT_OK(yoke_graph_status(graph));
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    for (size_t i = 0; i < yoke_selection_count(selection); i++)
+        check_on(yoke_selection_get(selection, i), graph, training, e);
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+    yoke_graph_destroy(graph);
+}
+
+static yoke_node *
+dense(yoke_graph *g, yoke_node *x, int64_t units)
+{
+    return yoke_dense(g, x, &(yoke_dense_options){.units = units});
+}
+
+/* ---- the loss ---- */
+
+static yoke_graph *
+label_graph(bool reported)
+{
+    yoke_loss_options options = {.label_smoothing = 0.1f, .has_ignore_index = 1, .ignore_index = 3};
+    yoke_node *y, *label;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    y = dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, 7)), 5);
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, &options));
+    if (reported) {
+        yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, y, label));
+        yoke_graph_add_metric(g, "top2", yoke_top_k(g, y, label, 2));
+        yoke_graph_add_metric(g, "top3", yoke_top_k(g, y, label, 3));
+    }
+    return g;
+}
+
+/* Two metrics go with the loss, the third stays by itself. */
+START_TEST(loss_goes_with_its_gradient_and_metrics)
+{
+    check_everywhere(label_graph(true), true,
+                     &(expected){"loss-step", 1, 6, 0, _i ? 900 : 6, false});
+}
+END_TEST
+
+START_TEST(loss_goes_with_its_sum_in_evaluation)
+{
+    check_everywhere(label_graph(_i), false, &(expected){"loss-step", 1, 1, 0, 6, false});
+}
+END_TEST
+
+static yoke_node *
+loss_of(yoke_graph *g, int kind, yoke_node *y, yoke_node *target)
+{
+    switch (kind) {
+    case 0: return yoke_mean_squared_error(g, y, target, NULL);
+    case 1: return yoke_l1_loss(g, y, target, NULL);
+    case 2: return yoke_huber_loss(g, y, target, &(yoke_loss_options){.delta = 0.5f});
+    default: return yoke_binary_cross_entropy(g, y, target, NULL);
+    }
+}
+
+START_TEST(losses_of_elements_are_joined_too)
+{
+    yoke_node *y, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    y = dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(2, 3, 7)), 5);
+    target = yoke_target(g, "target", YOKE_F32, yoke_shape(2, 3, 5));
+    yoke_graph_set_loss(g, loss_of(g, _i, y, target));
+    yoke_graph_add_metric(g, "error", yoke_mean_absolute_error(g, y, target));
+    check_everywhere(g, true, &(expected){"loss-step", 1, 4, 0, 6, false});
+}
+END_TEST
+
+/* Someone looks at the samples' own losses: they stay. */
+START_TEST(a_loss_that_is_a_result_stays)
+{
+    yoke_node *y, *target, *loss;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    y = dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, 7)), 5);
+    target = yoke_target(g, "target", YOKE_F32, yoke_shape(1, 5));
+    loss = yoke_mean_squared_error(g, y, target, NULL);
+    yoke_graph_set_loss(g, loss);
+    yoke_graph_set_output(g, "losses", loss);
+    check_everywhere(g, true, &(expected){"loss-step", 0, 0, 0, 6, false});
+}
+END_TEST
+
+/* ---- dense layers ---- */
+
+/* Layers of these widths with relu between them, on (rows, width) of each sample, or (width). */
+static yoke_graph *
+dense_graph(const int64_t *widths, size_t count, int64_t rows, bool bias)
+{
+    yoke_shape shape = rows ? yoke_shape(2, rows, widths[0]) : yoke_shape(1, widths[0]);
+    yoke_node *y, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    y = yoke_input(g, "x", YOKE_F32, shape);
+    for (size_t i = 1; i < count; i++) {
+        y = yoke_dense(g, i > 1 ? yoke_relu(g, y) : y,
+                       &(yoke_dense_options){.units = widths[i], .no_bias = !bias});
+    }
+    target = yoke_target(g, "target", YOKE_F32, yoke_node_shape(y));
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
+    return g;
+}
+
+/* Sums of a bias' gradient are in another order: 1e-5 of the largest. On a CPU a layer's backward
+ * is one task, but for the first layer's, which has only one product. */
+START_TEST(backward_of_dense_layers_is_a_task_each)
+{
+    static const int64_t widths[][4] = {{10, 32, 7, 1}, {33, 17, 64, 5}, {1, 2, 3, 4}};
+    const expected e = {"gemm-cpu-pair", 2, 9, 1e-5, 37, true};
+    const expected no_bias = {"gemm-cpu-pair", 2, 6, 1e-5, 37, true};
+
+    check_everywhere(dense_graph(widths[_i % 3], 4, 0, _i / 3), true, _i / 3 ? &e : &no_bias);
+}
+END_TEST
+
+START_TEST(rows_of_a_sample_are_summed_too)
+{
+    static const int64_t widths[] = {6, 9, 3};
+
+    check_everywhere(dense_graph(widths, 3, 5, true), true,
+                     &(expected){"gemm-cpu-pair", 1, 6, 1e-5, 7, true});
+}
+END_TEST
+
+/* Too much work for one launch with another: two tasks, each with what belongs to it. */
+START_TEST(large_layers_keep_their_products_apart)
+{
+    static const int64_t widths[] = {300, 310, 320};
+
+    check_everywhere(dense_graph(widths, 3, 0, true), true,
+                     &(expected){"gemm-cpu-pair", 0, 6, 1e-5, 64, true});
+}
+END_TEST
+
+/* relu's result has two readers, so its gradient is a sum: nothing to gate in the product. */
+START_TEST(a_sum_of_gradients_is_not_gated)
+{
+    yoke_node *x, *y, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_relu(g, dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, 9)), 8));
+    y = yoke_add(g, dense(g, x, 8), x);
+    target = yoke_target(g, "target", YOKE_F32, yoke_shape(1, 8));
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
+    check_everywhere(g, true, &(expected){NULL, 0, 2, 1e-5, 7, true});
+}
+END_TEST
+
+/* ---- running statistics ---- */
+
+/* Two batch norms of different widths and momenta: their states move on without tasks, to the same
+ * bits. */
+START_TEST(running_statistics_take_no_tasks)
+{
+    yoke_node *y, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    y = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 5, 3, 4));
+    y = yoke_batch_norm(g, y, &(yoke_batch_norm_options){.momentum = 0.3f});
+    y = yoke_relu(g, y);
+    y = yoke_batch_norm(g, dense(g, yoke_flatten(g, y), 9), NULL);
+    target = yoke_target(g, "target", YOKE_F32, yoke_shape(1, 9));
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
+    check_everywhere(g, true, &(expected){"bn-running", 0, 4 + 2, 1e-5, 6, false});
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("fusion");
+    TCase *tcase = test_case(suite, "loss");
+
+    tcase_add_loop_test(tcase, loss_goes_with_its_gradient_and_metrics, 0, 2);
+    tcase_add_loop_test(tcase, loss_goes_with_its_sum_in_evaluation, 0, 2);
+    tcase_add_loop_test(tcase, losses_of_elements_are_joined_too, 0, 4);
+    tcase_add_test(tcase, a_loss_that_is_a_result_stays);
+    tcase = test_case(suite, "dense");
+    tcase_add_loop_test(tcase, backward_of_dense_layers_is_a_task_each, 0, 6);
+    tcase_add_test(tcase, rows_of_a_sample_are_summed_too);
+    tcase_add_test(tcase, large_layers_keep_their_products_apart);
+    tcase_add_test(tcase, a_sum_of_gradients_is_not_gated);
+    tcase_add_test(tcase, running_statistics_take_no_tasks);
+    return suite;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * support.h - what every test program shares: a main, a context, a selection.
+ *
+ * Check forks each test; OpenCL must be touched first inside a test (a checked
+ * fixture), never in main, or drivers hang. The implementation under test is
+ * whatever the environment offers; YOKE_TEST_DEVICES (default "all") picks the
+ * devices that tests run on.
+ */
+#ifndef YOKE_TESTS_SUPPORT_H
+#define YOKE_TESTS_SUPPORT_H
+
+#include <check.h>
+
+#include "yoke.h"
+
+/* Each test program defines it: its suite. */
+Suite *test_suite(void);
+
+/* A test case whose tests have 60 seconds (kernels compile), added to the suite. */
+TCase *test_case(Suite *suite, const char *name);
+
+/* Fails the test with the detail of the error. */
+#define ASSERT_OK(call)                                                                       \
+    do {                                                                                      \
+        yoke_status assert_status = (call);                                                   \
+        ck_assert_msg(assert_status == YOKE_OK, "%s: %s: %s", #call,                          \
+                      yoke_status_name(assert_status), yoke_last_error());                    \
+    } while (0)
+#define ASSERT_STATUS(expected, call)                                                         \
+    do {                                                                                      \
+        yoke_status assert_status = (call);                                                   \
+        ck_assert_msg(assert_status == (expected), "%s: %s instead of %s: %s", #call,         \
+                      yoke_status_name(assert_status), yoke_status_name(expected),            \
+                      yoke_last_error());                                                     \
+    } while (0)
+/* The detail of the last error contains this. */
+#define ASSERT_DETAIL(part)                                                                   \
+    ck_assert_msg(strstr(yoke_last_error(), (part)) != NULL, "\"%s\" is not in \"%s\"",       \
+                  (part), yoke_last_error())
+
+/* Leaves the test, which is reported as "ok ... # SKIP reason" (printf style); with
+ * YOKE_REQUIRE_ALL=1 it fails instead. Directly in the body of a START_TEST only. */
+#define TEST_SKIP(...)                                                                        \
+    do {                                                                                      \
+        if (test_note_skip(__func__, __VA_ARGS__))                                            \
+            return;                                                                           \
+    } while (0)
+/* The same for what this implementation cannot do at all: a skip, whatever is asked for. */
+#define TEST_NOT_HERE(...)                                                                    \
+    do {                                                                                      \
+        if (test_note_unfit(__func__, __VA_ARGS__))                                           \
+            return;                                                                           \
+    } while (0)
+bool test_note_skip(const char *function, const char *format, ...);
+bool test_note_unfit(const char *function, const char *format, ...);
+
+/* What YOKE_TEST_DEVICES says, else "all". */
+const char *test_selector(void);
+
+#endif

@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# bench.sh - what `yoke bench` writes. How fast anything is, is not judged here:
+# other tests run beside this one.
+
+. "$YOKE_SRCDIR/tests/tools/lib.sh"
+
+pocl=OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
+unset OCL_ICD_VENDORS OCL_ICD_FILENAMES POCL_DEVICES
+
+mkdir "$work/none"
+expect 1 OCL_ICD_VENDORS="$work/none" -- bench devices
+empty "$out"
+says "$err" '^yoke: bench devices: .*install'
+
+check_pocl() {
+    threads=POCL_MAX_PTHREAD_COUNT=$(($(nproc) > 1 ? $(nproc) : 2))
+
+    # The default is two halves of the CPU.
+    expect 0 "$pocl" "$threads" -- bench devices --json --repeats 1
+    json 'devices.#' 2
+    json devices.0 cpu:0/2.0
+    json devices.1 cpu:0/2.1
+    json repeats 1
+    for member in alone_seconds together_seconds ratio; do
+        json $member "$("$pick" $member <"$out")"
+        checks=$((checks + 1))
+        awk "BEGIN { exit !($value > 0) }" || fail "$member is $value"
+    done
+    checks=$((checks + 1))
+    awk -v a="$("$pick" alone_seconds <"$out")" -v b="$("$pick" together_seconds <"$out")" \
+        -v r="$value" 'BEGIN { d = b / a - r; exit !(d < 1e-9 && d > -1e-9) }' ||
+        fail "the ratio is not that of the times"
+
+    expect 0 "$pocl" "$threads" YOKE_DEVICES=cpu:0 -- bench devices --json -n1
+    json 'devices.#' 1
+    json devices.0 cpu:0
+    expect 0 "$pocl" "$threads" YOKE_DEVICES=cpu:0 -- bench devices -n 1 cpu:0/1+1
+    says "$out" '^devices +cpu:0/1\+1\.0 cpu:0/1\+1\.1$'
+    says "$out" '^ratio +[0-9]+\.[0-9][0-9];'
+    # A model: every figure is there, and they agree with one another.
+    expect 0 "$pocl" YOKE_DEVICES=cpu:0 -- bench tiny --json --batch 16 --level estimate
+    json model tiny
+    json batch 16
+    json 'devices.#' 1
+    json devices.0 cpu:0
+    json 'shares.#' 1
+    json shares.0 16
+    json steps 200
+    for member in step_ms step_ms_waited samples_per_second gflops peak_fraction memory_bytes \
+        first_step_ms; do
+        json $member "$("$pick" $member <"$out")"
+        checks=$((checks + 1))
+        awk "BEGIN { exit !($value > 0) }" || fail "$member is $value"
+    done
+    checks=$((checks + 1))
+    awk -v ms="$("$pick" step_ms <"$out")" -v rate="$("$pick" samples_per_second <"$out")" \
+        'BEGIN { d = rate * ms / 16e3 - 1; exit !(d < 1e-9 && d > -1e-9) }' ||
+        fail "the rate is not that of the time"
+
+    expect 2 "$pocl" -- bench devices nonsense
+    says "$err" '^yoke: bench devices: .*nonsense'
+}
+
+if usable "$pocl"; then
+    check_pocl
+else
+    skip "no PoCL"
+fi
+finish

@@ -1,0 +1,207 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# models.sh - a model that was trained, written, tested, asked, shown, and its
+# training drawn; and files that are no models.
+
+. "$YOKE_SRCDIR/tests/tools/lib.sh"
+
+pocl=OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
+unset OCL_ICD_VENDORS OCL_ICD_FILENAMES POCL_DEVICES
+digits=$YOKE_SRCDIR/examples/data
+model=$work/digits.safetensors
+
+# ---- calls that are wrong, files that are no good ----
+
+for command in eval predict; do
+    expect 2 -- $command
+    says "$err" 'which model'
+    expect 2 -- $command file
+    says "$err" 'which data'
+    expect 2 -- $command --data=x file more
+    says "$err" "'more'"
+done
+expect 2 -- eval --data=x --batch=0 file
+for bad in count=0 first=-1 top=x; do
+    expect 2 -- predict --data=x --$bad file
+    says "$err" "^yoke: predict: --${bad%%=*} takes"
+done
+expect 2 -- info
+expect 2 -- info a b
+expect 2 -- plot
+expect 2 -- plot a b
+
+: >"$work/empty"
+head -c 100 /dev/zero >"$work/zeros"
+printf '\377\377\377\377\377\377\377\377{}' >"$work/huge"
+echo '{"nodes": [' >"$work/open.json"
+for file in none empty zeros huge open.json; do
+    expect 1 -- info "$work/$file"
+    says "$err" "^yoke: info: $work/$file: "
+    empty "$out"
+done
+expect 1 -- info "$work"
+says "$err" "^yoke: info: $work is a folder without a checkpoint"
+for command in eval predict; do
+    expect 1 -- $command --data="$digits" "$work/zeros"
+    says "$err" "^yoke: $command: $work/zeros: "
+done
+
+echo 'no log' >"$work/bad.log"
+echo '{"kind": "epoch"}' >>"$work/bad.log"
+expect 1 -- plot "$work/bad.log"
+says "$err" "^yoke: plot: $work/bad.log: line 1 is no object of JSON"
+printf '{"step": 1}\n{}\n' >"$work/bad.log"
+expect 1 -- plot "$work/bad.log"
+says "$err" "line 1 is not a line of a log"
+expect 1 -- plot "$work/empty"
+says "$err" "^yoke: plot: $work/empty: has no step"
+expect 1 -- plot "$work/none"
+says "$err" "^yoke: plot: $work/none: No such file"
+
+# A graph alone has no weights.
+cat >"$work/graph.json" <<'END'
+{"nodes": [
+  {"op": "input", "name": "image", "type": "f32", "shape": [1, 8, 8]},
+  {"op": "flatten"},
+  {"op": "dense", "name": "fc", "units": 10},
+  {"op": "target", "name": "label", "type": "i32", "shape": []},
+  {"op": "softmax_cross_entropy", "name": "ce", "inputs": ["fc", "label"]},
+  {"op": "accuracy", "name": "acc", "inputs": ["fc", "label"]}],
+ "outputs": {"logits": "fc"}, "loss": "ce", "metrics": {"accuracy": "acc"}}
+END
+expect 0 -- info "$work/graph.json"
+says "$out" '^parameters 650$'
+says "$out" '^fc '
+expect 0 -- info --json "$work/graph.json"
+json kind graph
+json parameters 650
+json metrics.0 accuracy
+
+# ---- a training ----
+
+check_model() {
+    expect 0 "$pocl" -- train --model="$work/graph.json" --data="$digits" --epochs=3 --batch=32 \
+        --normalize --devices=cpu:0 --json --out="$model" --log="$work/log"
+    trained=$(tail -n 1 "$out" | "$pick" test_accuracy)
+    expect 0 "$pocl" -- eval --data="$digits" --devices=cpu:0 --json "$model"
+    json samples 360
+    json metrics.accuracy "$trained"
+    expect 0 "$pocl" -- eval --data="$digits" --batch=7 "$model"
+    says "$out" '^accuracy [0-9.]+ %$'
+
+    # What it predicts is what was tested, and adds up to one.
+    expect 0 "$pocl" -- predict --data="$digits" --devices=cpu:0 "$model"
+    checks=$((checks + 1))
+    right=$(awk -F '\t' '$4 == "(" $2 ")"' "$out" | wc -l)
+    awk "BEGIN { d = $right / 360 - $trained; exit !(d < 1e-6 && d > -1e-6) }" ||
+        fail "$right of 360 are right, but the accuracy was $trained"
+    expect 0 "$pocl" -- predict --data="$digits" -n 2 -f 358 -t 10 --json "$model"
+    checks=$((checks + 1))
+    [ "$(wc -l <"$out")" = 2 ] || fail "lines"
+    tail -n 1 "$out" >"$work/line" && mv "$work/line" "$out"
+    json sample 359
+    json 'classes.#' 10
+    expect 1 "$pocl" -- predict --data="$digits" --first=360 "$model"
+
+    expect 0 -- info "$model"
+    says "$out" '^samples    image, u8 \(1, 8, 8\)$'
+    expect 0 -- info --json "$model"
+    json kind model
+    json input.type u8
+    json input.mean.# 1
+
+    # A start from these weights is no worse after one more epoch.
+    expect 0 "$pocl" -- train --model="$work/graph.json" --data="$digits" --epochs=1 --batch=32 \
+        --normalize --devices=cpu:0 --json --init="$model"
+    tail -n 1 "$out" >"$work/line" && mv "$work/line" "$out"
+    checks=$((checks + 1))
+    awk "BEGIN { exit !($("$pick" test_accuracy <"$out") > 0.7) }" || fail "it began anew"
+
+    printf '1,2,3\n4,5,6\n' >"$work/short.csv"
+    expect 1 "$pocl" -- predict --data="$work/short.csv" "$model"
+    says "$err" "^yoke: predict: $work/short.csv: a sample has 3 values of type f32"
+    head -c 1000 "$model" >"$work/cut"
+    expect 1 "$pocl" -- predict --data="$digits" "$work/cut"
+    says "$err" "^yoke: predict: $work/cut: "
+
+    # the whole of it or nothing
+    expect 1 "$pocl" -- train --model="$work/graph.json" --data="$digits" --epochs=1 \
+        --devices=cpu:0 --out="$work/no/model"
+    says "$err" "^yoke: train: .*$work/no"
+}
+
+check_plot() {
+    expect 0 -- plot "$work/log"
+    says "$out" '^<svg '
+    says "$out" 'loss \(line'
+    says "$out" 'accuracy \(line'
+    says "$out" '>cpu:0<'
+    expect 0 -- plot --out="$work/picture.svg" "$work/log"
+    empty "$out"
+    checks=$((checks + 1))
+    if command -v xmllint >/dev/null; then
+        xmllint --noout "$work/picture.svg" 2>"$err" || fail "the picture is no XML"
+    fi
+    expect 1 -- plot --out="$work/no/picture.svg" "$work/log"
+    says "$err" "^yoke: plot: $work/no/picture.svg: cannot be written"
+    [ ! -w /dev/full ] || {
+        expect 1 -- plot --out=/dev/full "$work/log"
+        says "$err" '^yoke: plot: /dev/full: cannot be written'
+    }
+    # cut off in the last line, as while it is written
+    head -c 900 "$work/log" >"$work/cut.log"
+    expect 0 -- plot "$work/cut.log"
+}
+
+# A folder of checkpoints, one of them, and one that is damaged.
+check_checkpoint() {
+    expect 0 "$pocl" -- train --model="$work/graph.json" --data="$digits" --epochs=2 --batch=32 \
+        --devices=cpu:0 --checkpoint="$work/saved" --every=40 --optimizer=adam --seed=9
+    expect 0 -- info "$work/saved"
+    says "$out" '/checkpoint-000000000090.safetensors: a checkpoint, the newest of 3$'
+    says "$out" '^step +90$'
+    says "$out" '^epoch +3$'
+    says "$out" '^history +2 epochs$'
+    says "$out" '^optimizer +adam, learning rate 0.001$'
+    says "$out" '^devices +cpu:0 \(.*\), share 32$'
+    says "$out" '^parts +6, .*, all checksums hold$'
+    says "$out" '^plans +[0-9a-f]{32}$'
+    says "$out" '^fc '
+    newest=$work/saved/checkpoint-000000000080.safetensors
+    expect 0 -- info --json "$newest"
+    json kind checkpoint
+    json checkpoint.step 80
+    json checkpoint.epoch 1
+    json checkpoint.position 1120
+    json checkpoint.samples 1437
+    json checkpoint.history 1
+    json checkpoint.optimizer adam
+    json checkpoint.seed 9
+    json checkpoint.batch 32
+    json checkpoint.shares.0 32
+    json 'checkpoint.parts.#' 6
+    json checkpoint.parts.0.good true
+    json checkpoint.damaged 0
+    json parameters 650
+    # one bit of the last part
+    size=$(wc -c <"$newest")
+    { head -c $((size - 1)) "$newest" && printf '\200'; } >"$work/damaged"
+    expect 1 -- info --json "$work/damaged"
+    says "$err" "^yoke: info: $work/damaged is damaged"
+    json checkpoint.damaged 1
+    expect 1 -- info "$work/damaged"
+    says "$out" 'of which these are damaged:$'
+    head -c 200 "$newest" >"$work/damaged"
+    expect 1 -- info "$work/damaged"
+    says "$err" "^yoke: info: $work/damaged"
+}
+
+if usable "$pocl"; then
+    check_model
+    check_checkpoint
+    check_plot
+else
+    skip "no PoCL"
+fi
+finish

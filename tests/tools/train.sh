@@ -1,0 +1,160 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# train.sh - `yoke train` on the digits: what it learns, what it writes, and what
+# it says of settings and files that are not good.
+
+. "$YOKE_SRCDIR/tests/tools/lib.sh"
+
+pocl=OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
+unset OCL_ICD_VENDORS OCL_ICD_FILENAMES POCL_DEVICES NO_COLOR
+digits=$YOKE_SRCDIR/examples/data
+
+# ---- settings ----
+
+expect 2 -- train
+says "$err" 'which model'
+expect 2 -- train --model=lenet
+says "$err" 'which data'
+expect 2 -- train --model=lenet --data="$digits" more
+says "$err" "'more'"
+expect 2 -- train --model=lenat --data="$digits"
+says "$err" "no model 'lenat'"
+for bad in epochs=0 epochs=x batch=-1 batch=2000000 lr=0 lr=nan lr=0x1 seed=-1 seed=4294967296 \
+    accumulate=0 validation=1 validation=0 bn=both schedule=slow schedule=cosine,x=1 \
+    schedule=step,period=-1 optimizer=lion optimizer=sgd,nesterov=1 augment=turn augment=shift=0.5; do
+    expect 2 -- train --model=lenet --data="$digits" --"$bad"
+    says "$err" "^yoke: train: --${bad%%=*}"
+done
+empty "$out"
+for alone in --resume --every=3 --keep=2; do
+    expect 2 -- train --model=lenet --data="$digits" $alone
+    says "$err" 'go with --checkpoint'
+done
+
+# ---- files ----
+
+expect 1 -- train --model=lenet --data="$work/none"
+says "$err" "^yoke: train: $work/none: there is no such"
+mkdir "$work/empty"
+expect 1 -- train --model=lenet --data="$work/empty"
+says "$err" "^yoke: train: $work/empty: "
+expect 1 -- train --model="$work/none.json" --data="$digits"
+says "$err" "^yoke: train: $work/none.json: No such file"
+echo '{"nodes": 7}' >"$work/bad.json"
+expect 1 -- train --model="$work/bad.json" --data="$digits"
+says "$err" "^yoke: train: $work/bad.json: "
+expect 1 -- train --model="$work" --data="$digits"
+says "$err" "^yoke: train: $work: is a folder"
+printf 'a,b,c\n1,2,0\n3,4,1\n5,6\n' >"$work/ragged.csv"
+expect 1 -- train --model=mlp --data="$work/ragged.csv"
+says "$err" "^yoke: train: $work/ragged.csv: "
+printf 'a,b,label\n1,2,0\n3,4,1\n5,6,0\n2,2,1\n1,1,1\n0,0,0\n9,9,0\n8,8,1\n7,7,1\n6,6,0\n' >"$work/small.csv"
+expect 1 -- train --model=lenet --data="$work/small.csv"
+says "$err" '^yoke: train: lenet is for images'
+expect 1 -- train --model=lenet --data="$digits" --log="$work/no/log"
+says "$err" "^yoke: train: $work/no/log: the log cannot be written"
+
+# ---- training ----
+
+quick="--model=lenet --data=$digits --batch=32 --devices=cpu:0"
+
+check_training() {
+    # shellcheck disable=SC2086 # words
+    expect 0 "$pocl" -- train $quick --epochs=3 --lr=0.1 --normalize --log="$work/log"
+    says "$out" '^test accuracy [0-9.]+ %, test loss [0-9.]+, [0-9]+ samples/s, 3 epochs$'
+    says "$err" '^epoch 3/3  loss [0-9.]+  accuracy +[0-9.]+ %  test loss'
+    lacks "$err" "$(printf '\033')"
+    checks=$((checks + 1))
+    awk '$3 + 0 < 70 { exit 1 }' "$out" || fail "it learns nothing"
+    checks=$((checks + 1))
+    [ "$(grep -c '"kind": "step"' "$work/log")" = $((3 * 45)) ] || fail "steps in the log"
+    [ "$(grep -c '"kind": "epoch"' "$work/log")" = 3 ] || fail "epochs in the log"
+    [ "$(head -n 1 "$work/log" | "$pick" devices.0)" = cpu:0 ] || fail "devices in the log"
+    [ "$(sed -n 7p "$work/log" | "$pick" step epoch shares.0 samples)" = "$(printf '6\n0\n32\n32')" ] ||
+        fail "a step in the log"
+    for key in loss metrics.accuracy rate memory.0 seconds; do
+        sed -n 7p "$work/log" | "$pick" $key >/dev/null || fail "no $key in the log"
+    done
+
+    # shellcheck disable=SC2086 # words
+    expect 0 "$pocl" -- train $quick --epochs=2 --json --optimizer=adam --schedule=one-cycle \
+        --augment=shift=1,noise=0.1 --validation=0.2 --accumulate=2
+    checks=$((checks + 1))
+    [ "$(wc -l <"$out")" = 3 ] || fail "lines of --json"
+    tail -n 1 "$out" >"$work/last" && mv "$work/last" "$out"
+    json epochs 2
+    json steps 72
+    json stopped false
+    for key in test_accuracy test_loss samples_per_second; do
+        json $key "$("$pick" $key <"$out")"
+        checks=$((checks + 1))
+        awk "BEGIN { exit !($value > 0) }" || fail "$key is $value"
+    done
+
+    # values, not classes
+    awk 'BEGIN { print "a,b,target"; for (i = 0; i < 100; i++) print i / 100 "," i % 7 "," i / 50 + 0.5 }' \
+        >"$work/values.csv"
+    expect 0 "$pocl" -- train --model=tiny --data="$work/values.csv" --devices=cpu:0 --json
+    tail -n 1 "$out" >"$work/last" && mv "$work/last" "$out"
+    json test_accuracy null
+    json epochs 10
+
+    # a log that does not fit
+    if [ -w /dev/full ]; then
+        # shellcheck disable=SC2086 # words
+        expect 1 "$pocl" -- train $quick --epochs=1 --log=/dev/full
+        says "$err" '^yoke: train: /dev/full: the log cannot be written: No space'
+    fi
+}
+
+# Stopped by a signal, it goes on to the same bits as if it had not been.
+check_stop() {
+    steady="$quick --epochs=25 --freeze --seed=3"
+    # shellcheck disable=SC2086 # words
+    expect 0 "$pocl" -- train $steady --out="$work/whole"
+    what="yoke train, stopped"
+    # shellcheck disable=SC2086
+    env "$pocl" "$yoke" train $steady --checkpoint="$work/saved" --log="$work/stopped" \
+        >"$out" 2>"$err" </dev/null &
+    process=$!
+    tries=0
+    while ! grep -q '"kind": "epoch"' "$work/stopped" 2>/dev/null && [ $tries -lt 300 ]; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    kill -TERM $process
+    wait $process
+    status=$?
+    checks=$((checks + 1))
+    if [ $status = 0 ]; then
+        echo "it had ended before the signal came: nothing to go on from"
+        return
+    fi
+    [ $status = 3 ] || fail "exit status $status instead of 3"
+    says "$err" "stopped after step [0-9]+; to go on: yoke train .*--checkpoint=.* --resume"
+    # shellcheck disable=SC2086
+    expect 0 "$pocl" -- train $steady --checkpoint="$work/saved" --resume --out="$work/parts"
+    says "$out" ' 25 epochs$'
+    checks=$((checks + 1))
+    cmp "$work/whole" "$work/parts" >"$out" 2>&1 || fail "other bits after going on"
+}
+
+check_parts() {
+    # shellcheck disable=SC2086 # words
+    expect 0 "$pocl" POCL_MAX_PTHREAD_COUNT=4 -- train --model=lenet --data="$digits" --epochs=1 \
+        --devices=cpu:0/1+3 --shares=1,3 --freeze
+    says "$err" 'cpu:0/1\+3\.0  25 %  cpu:0/1\+3\.1  75 %'
+    expect 1 "$pocl" -- train --model=lenet --data="$digits" --devices=cpu:0 --shares=1,3
+    says "$err" '^yoke: train: .*shares'
+    expect 2 "$pocl" -- train --model=lenet --data="$digits" --devices=nonsense
+}
+
+if usable "$pocl"; then
+    check_training
+    check_stop
+    check_parts
+else
+    skip "no PoCL"
+fi
+finish

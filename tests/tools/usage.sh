@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# usage.sh - how the yoke command answers to being called rightly and wrongly.
+# Needs no device.
+
+. "$YOKE_SRCDIR/tests/tools/lib.sh"
+
+expect 0 -- --version
+says "$out" '^yoke [0-9]+\.[0-9]+\.[0-9]+$'
+empty "$err"
+
+for command in '' devices bench 'bench devices' tune verify train eval predict info plot; do
+    # shellcheck disable=SC2086 # words
+    expect 0 -- $command --help
+    says "$out" "^Usage: yoke $command"
+    says "$out" '^  -h, --help +[a-z]'
+    empty "$err"
+    # shellcheck disable=SC2086
+    expect 0 -- $command -h
+    says "$out" "^Usage: yoke $command"
+    # shellcheck disable=SC2086
+    expect 2 -- $command --no-such-option
+    says "$err" "^yoke: .*'--no-such-option'"
+    says "$err" "^Try 'yoke( $command)? --help'"
+    empty "$out"
+    # shellcheck disable=SC2086
+    expect 2 -- $command -Q
+    says "$err" "'-Q'"
+done
+
+# Those that train have an example.
+for command in train eval predict info plot; do
+    expect 0 -- $command --help
+    says "$out" "^  yoke $command "
+done
+
+# Options of a command are its own: what stands behind its name is not yoke's.
+expect 2 -- devices --version
+
+expect 2 --
+says "$err" 'which command'
+expect 2 -- bench
+says "$err" '^yoke: bench: which command'
+expect 2 -- nonsense
+says "$err" "'nonsense'"
+expect 2 -- bench nonsense
+says "$err" "'nonsense'"
+
+expect 2 -- devices cpu gpu
+says "$err" 'one selector'
+expect 2 -- devices --all cpu
+expect 2 -- devices --json=yes
+says "$err" "'--json=yes'"
+
+for repeats in 0 -1 x 3x '' 99999999999999999999 10001; do
+    expect 2 -- bench devices --repeats="$repeats"
+    says "$err" "'$repeats'"
+done
+expect 2 -- bench devices --repeats
+says "$err" "'--repeats' needs"
+expect 2 -- bench devices -n
+says "$err" "'-n' needs"
+expect 2 -- bench devices cpu gpu
+
+expect 2 -- tune
+says "$err" 'which model'
+expect 2 -- tune nonsense
+says "$err" "no model 'nonsense'"
+expect 2 -- tune mlp lenet
+says "$err" "one model"
+for batch in 0 -1 x 2000000; do
+    expect 2 -- tune --batch="$batch" mlp
+    says "$err" "'$batch'"
+done
+for level in estimate fast ''; do
+    expect 2 -- tune --level="$level" mlp
+    says "$err" "'$level'"
+done
+
+finish

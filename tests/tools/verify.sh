@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# verify.sh - `yoke verify` tells equal from different, and says what it will not do.
+
+. "$YOKE_SRCDIR/tests/tools/lib.sh"
+
+pocl=OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
+unset OCL_ICD_VENDORS OCL_ICD_FILENAMES POCL_DEVICES
+
+expect 2 -- verify
+says "$err" '^yoke: verify: which model'
+expect 2 -- verify mlp tiny
+says "$err" '^yoke: verify: one model'
+expect 2 -- verify nonsense
+says "$err" "'nonsense'"
+expect 2 -- verify --batch-norm=local resnet18
+says "$err" '^yoke: verify: with local batch norm .* another network'
+for wrong in --steps=0 --batch=x --accumulate=-1 --rate=0 --tolerance=x --batch-norm=x; do
+    expect 2 -- verify $wrong mlp
+    says "$err" "^yoke: verify: ${wrong%=*} .*'${wrong#*=}'"
+    empty "$out"
+done
+
+check_pocl() {
+    threads=POCL_MAX_PTHREAD_COUNT=4
+
+    expect 0 "$pocl" "$threads" -- verify mlp -d cpu:0/2 -S 80,20 -n 5 -b 30 -k 2
+    says "$out" '^mlp, 5 steps of 30 samples: cpu:0/2\.0,cpu:0/2\.1 against cpu:0$'
+    says "$out" '^weights worst difference [0-9.]+(e-[0-9]+)? of the largest, in fc[12]\.'
+    says "$out" '^the same'
+    empty "$err"
+    # Rounding differs, and is seen where no difference is allowed.
+    expect 1 "$pocl" "$threads" -- verify mlp -d cpu:0/2 -S 80,20 -n 5 -b 30 -t 1e-12
+    says "$out" '^DIFFERENT'
+    expect 1 "$pocl" "$threads" -- verify tiny -d cpu:0/2 -S 1,2,3
+    says "$err" '^yoke: verify: .*3 weights, and the team has 2 devices'
+    expect 0 "$pocl" "$threads" -- verify tiny -d cpu:0/2 -n 3 --alone=cpu:0/2.1
+    says "$out" 'against cpu:0/2\.1$'
+    expect 2 "$pocl" -- verify tiny -d nonsense
+    says "$err" '^yoke: verify: .*nonsense'
+}
+
+if usable "$pocl"; then
+    check_pocl
+else
+    skip "no PoCL"
+fi
+finish

@@ -1,0 +1,622 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_checkpoint.c - training that is stopped and goes on: with the same bits on
+ * the same devices, in the same order on others; checkpoints that are damaged, disks
+ * that are full.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/safetensors.h"
+#include "support/devices.h"
+#include "support/scratch.h"
+#include "train/checkpoint.h"
+
+enum { SIDE = 5, PIXELS = SIDE * SIDE, CLASSES = 3, SAMPLES = 22, BATCH = 6 };
+
+/* What a test works with. */
+typedef struct bench {
+    test_devices devices;
+    yoke_graph *graph;
+    yoke_dataset *data;
+    yoke_team *team;
+    yoke_trainer *trainer;
+    uint8_t image[SAMPLES][PIXELS];
+    int32_t label[SAMPLES];
+    /* of training */
+    int64_t stop_at; /* steps; 0: never */
+    double losses[100];
+    int64_t seen;
+} bench;
+
+static yoke_graph *
+network(void)
+{
+    yoke_graph *g;
+    yoke_node *x, *y, *t;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "image", YOKE_F32, yoke_shape(3, 1, SIDE, SIDE));
+    t = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    /* No bias: before a batch norm its gradient is rounding, of which Adam makes whole steps. */
+    y = yoke_conv2d(
+        g, x, &(yoke_conv2d_options){.filters = 3, .kernel = {3, 3}, .no_bias = true});
+    y = yoke_dropout(g, yoke_relu(g, yoke_batch_norm(g, y, NULL)), 0.3f);
+    y = yoke_dense(g, yoke_flatten(g, y), &(yoke_dense_options){.units = CLASSES});
+    yoke_graph_set_output(g, "logits", y);
+    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, t, NULL));
+    yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, y, t));
+    ASSERT_OK(yoke_graph_status(g));
+    return g;
+}
+
+static void
+make_data(bench *b)
+{
+    const yoke_field fields[2] = {
+        {.name = "image", .type = YOKE_U8, .shape = yoke_shape(3, 1, SIDE, SIDE), .data = b->image},
+        {.name = "label", .type = YOKE_I32, .shape = yoke_shape(0), .data = b->label},
+    };
+    const yoke_augmentation augmentation = {.flip = true, .shift = 1, .noise = 0.01f};
+
+    for (int i = 0; i < SAMPLES; i++) {
+        b->label[i] = i % CLASSES;
+        for (int k = 0; k < PIXELS; k++)
+            b->image[i][k] = (uint8_t)(i * 57 + k * (11 + 7 * (i % CLASSES)));
+    }
+    ASSERT_OK(yoke_dataset_create(SAMPLES, fields, 2, NULL, &b->data));
+    ASSERT_OK(yoke_dataset_set_augmentation(b->data, &augmentation));
+}
+
+static void
+make_trainer(bench *b, const char *selector, uint32_t seed)
+{
+    const yoke_schedule schedule = {
+        .kind = YOKE_SCHEDULE_COSINE, .final_factor = 0.1f, .steps = 20, .warmup = 3};
+
+    ASSERT_OK(yoke_team_create(b->devices.context, selector, NULL, &b->team));
+    ASSERT_OK(yoke_trainer_create(b->team, b->graph,
+                                  &(yoke_trainer_options){.optimizer = yoke_adam(1e-2f),
+                                                          .batch = BATCH,
+                                                          .seed = seed,
+                                                          .shares = "even",
+                                                          .freeze = true,
+                                                          .schedule = &schedule,
+                                                          .strict = true,
+                                                          .clip_norm = 1,
+                                                          .level = YOKE_PLAN_ESTIMATE},
+                                  &b->trainer));
+}
+
+static bench *
+set_up(void)
+{
+    bench *b = calloc(1, sizeof *b);
+
+    ck_assert(test_devices_open(TEST_AS_IS, &b->devices));
+    b->graph = network();
+    make_data(b);
+    make_trainer(b, test_selector(), 5);
+    return b;
+}
+
+static void
+drop_trainer(bench *b)
+{
+    yoke_trainer_destroy(b->trainer);
+    yoke_team_destroy(b->team);
+    b->trainer = NULL;
+    b->team = NULL;
+}
+
+static void
+tear_down(bench *b)
+{
+    drop_trainer(b);
+    yoke_dataset_destroy(b->data);
+    yoke_graph_destroy(b->graph);
+    test_devices_close(&b->devices);
+    free(b);
+}
+
+/* A process that begins again: nothing of the old trainer is left. */
+static void
+begin_again(bench *b, const char *selector, uint32_t seed)
+{
+    drop_trainer(b);
+    yoke_graph_destroy(b->graph);
+    b->graph = network();
+    make_trainer(b, selector, seed);
+}
+
+static bool
+on_step(void *user, const yoke_result *result)
+{
+    bench *b = user;
+
+    ck_assert_int_lt(result->step, 100);
+    b->losses[result->step] = result->loss;
+    b->seen++;
+    return b->stop_at && result->step >= b->stop_at;
+}
+
+static yoke_status
+fit(bench *b, const char *dir, int64_t every, bool resume, int64_t epochs)
+{
+    return yoke_trainer_fit(b->trainer, b->data, b->data,
+                            &(yoke_fit_options){.epochs = epochs,
+                                                .on_step = on_step,
+                                                .user = b,
+                                                .checkpoint_dir = dir,
+                                                .checkpoint_every = every,
+                                                .resume = resume});
+}
+
+/* All weights and states, one after the other; free() them. */
+static float *
+weights(bench *b, size_t *count)
+{
+    float *values = malloc(10000 * sizeof *values);
+
+    *count = 0;
+    for (size_t i = 0; i < b->graph->node_count; i++) {
+        const yoke_node *node = b->graph->nodes[i];
+        size_t size = (size_t)yki_shape_count(node->shape);
+
+        if (node->role != YKI_ROLE_PARAMETER && node->role != YKI_ROLE_STATE)
+            continue;
+        ck_assert_uint_le(*count + size, 10000);
+        ASSERT_OK(yoke_trainer_read(b->trainer, node->name, values + *count, size));
+        *count += size;
+    }
+    return values;
+}
+
+static void
+check_weights(bench *b, const float *expected, double tolerance)
+{
+    size_t count;
+    float *got = weights(b, &count);
+    double worst = 0, largest = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        worst = fmax(worst, fabs((double)got[i] - (double)expected[i]));
+        largest = fmax(largest, fabs((double)expected[i]));
+    }
+    if (tolerance == 0)
+        ck_assert_msg(memcmp(got, expected, count * sizeof *got) == 0, "not the same bits");
+    else
+        ck_assert_msg(worst <= tolerance * largest, "error %g", worst / largest);
+    free(got);
+}
+
+/* free() its lists. */
+static void
+copy_history(const bench *b, yoke_epoch epochs[4])
+{
+    const yoke_epoch *history;
+
+    ck_assert_uint_eq(yoke_trainer_get_history(b->trainer, &history), 4);
+    for (size_t i = 0; i < 4; i++) {
+        size_t size = history[i].devices * sizeof(double);
+
+        epochs[i] = history[i];
+        epochs[i].shares = memcpy(malloc(size), history[i].shares, size);
+        epochs[i].device_losses = memcpy(malloc(size), history[i].device_losses, size);
+    }
+}
+
+/* All but times are as they were. */
+static void
+check_history(const bench *b, const yoke_epoch expected[4])
+{
+    const yoke_epoch *got;
+
+    ck_assert_uint_eq(yoke_trainer_get_history(b->trainer, &got), 4);
+    for (size_t i = 0; i < 4; i++) {
+        const yoke_epoch *e = &expected[i], *g = &got[i];
+
+        ck_assert(g->epoch == e->epoch && g->step == e->step && g->train.step == e->train.step &&
+                  g->train.samples == e->train.samples && g->train.count == e->train.count &&
+                  g->train.loss == e->train.loss &&
+                  g->train.metric_count == e->train.metric_count &&
+                  g->train.metrics[0] == e->train.metrics[0]);
+        ck_assert(g->test.samples == e->test.samples && g->test.loss == e->test.loss &&
+                  g->test.metrics[0] == e->test.metrics[0]);
+        ck_assert(g->train.seconds > 0 && g->samples_per_second > 0);
+        ck_assert_uint_eq(g->devices, e->devices);
+        /* One device alone has no loss of its own: NaN. */
+        for (size_t k = 0; k < e->devices; k++)
+            ck_assert(g->shares[k] == e->shares[k] &&
+                      (g->device_losses[k] == e->device_losses[k] ||
+                       (isnan(g->device_losses[k]) && isnan(e->device_losses[k]))));
+    }
+}
+
+static size_t
+checkpoints(const char *dir, int64_t *newest)
+{
+    int64_t *steps = NULL;
+    size_t count = 0;
+
+    ASSERT_OK(yki_checkpoint_list(dir, &steps, &count));
+    *newest = count ? steps[0] : -1;
+    yki_free(steps);
+    return count;
+}
+
+/* ---- going on ---- */
+
+/* Stopped within an epoch, or between two; 4 steps are an epoch. The seed is the checkpoint's. */
+START_TEST(the_same_bits)
+{
+    static const int64_t stops[] = {5, 8}; /* told up to two steps late */
+    const char *dir = scratch_path("run");
+    bench *b = set_up();
+    const yoke_epoch *history;
+    double losses[100];
+    yoke_epoch whole[4];
+    size_t count;
+    float *expected;
+    int64_t newest;
+
+    ASSERT_OK(fit(b, NULL, 0, false, 4));
+    expected = weights(b, &count);
+    memcpy(losses, b->losses, sizeof losses);
+    ck_assert_uint_eq(yoke_trainer_get_history(b->trainer, &history), 4);
+    copy_history(b, whole);
+    begin_again(b, test_selector(), 5);
+    b->stop_at = stops[_i];
+    ASSERT_STATUS(YOKE_ERROR_STOPPED, fit(b, dir, 5, false, 4));
+    b->stop_at = b->seen = 0;
+    memset(b->losses, 0, sizeof b->losses);
+    (void)checkpoints(dir, &newest);
+    ck_assert_int_ge(newest, stops[_i]);
+    begin_again(b, test_selector(), 77);
+    ASSERT_OK(fit(b, dir, 5, true, 4));
+    ck_assert_int_eq(b->seen, 16 - newest);
+    for (int64_t s = newest + 1; s <= 16; s++)
+        ck_assert_msg(losses[s] == b->losses[s], "step %lld", (long long)s);
+    ck_assert(_i == 1 || newest < 8);
+    check_history(b, whole);
+    check_weights(b, expected, 0);
+    /* Nothing is left to do. */
+    begin_again(b, test_selector(), 5);
+    b->seen = 0;
+    ASSERT_OK(fit(b, dir, 5, true, 4));
+    ck_assert_int_eq(b->seen, 0);
+    check_weights(b, expected, 0);
+    check_history(b, whole);
+    for (size_t i = 0; i < 4; i++) {
+        free((void *)whole[i].shares);
+        free((void *)whole[i].device_losses);
+    }
+    free(expected);
+    tear_down(b);
+}
+END_TEST
+
+/* Frozen plans that are others than the checkpoint's are refused, and nothing has changed. */
+START_TEST(other_plans)
+{
+    const char *dir = scratch_path("run");
+    bench *b = set_up();
+    yki_task *task = &b->trainer->crew.members[0].replica->training->tasks[0];
+    float *before;
+    size_t count;
+
+    task->tuning ^= 1; /* it has been measured and kept: only its identity is another */
+    ASSERT_OK(fit(b, dir, 0, false, 1));
+    task->tuning ^= 1;
+    begin_again(b, test_selector(), 5);
+    before = weights(b, &count);
+    ASSERT_STATUS(YOKE_ERROR_STATE, fit(b, dir, 0, true, 2));
+    ASSERT_DETAIL("other plans on these devices");
+    ck_assert_int_eq(yoke_trainer_get_step(b->trainer), 0);
+    check_weights(b, before, 0);
+    /* Not frozen, it goes on. */
+    b->trainer->options.freeze = false;
+    scratch_log_clear();
+    ASSERT_OK(fit(b, dir, 0, true, 2));
+    ck_assert_int_eq(yoke_trainer_get_step(b->trainer), 8);
+    ck_assert_uint_eq(scratch_log_count(YOKE_LOG_INFO, "the plans are not those"), 1);
+    free(before);
+    tear_down(b);
+}
+END_TEST
+
+/* On one device what was begun on two, and the other way: the same samples, sums in another order.
+ */
+START_TEST(other_devices)
+{
+    const char *dir = scratch_path("run");
+    const char *few = "cpu:0", *many = "cpu:0/2";
+    bench *b = set_up();
+    yoke_selection *selection;
+    size_t count;
+    float *expected;
+
+    if (yoke_selection_create(b->devices.context, many, NULL, &selection) != YOKE_OK)
+        many = few;
+    else
+        yoke_selection_destroy(selection);
+    if (strncmp(yki_device_id(b->devices.device[0]), "cpu", 3) != 0) {
+        tear_down(b);
+        TEST_NOT_HERE("no CPU to be split");
+    }
+    tear_down(b);
+    b = calloc(1, sizeof *b);
+    ASSERT_OK(yoke_context_create(NULL, &b->devices.context));
+    b->graph = network();
+    make_data(b);
+    make_trainer(b, _i ? many : few, 5);
+    ASSERT_OK(fit(b, NULL, 0, false, 3));
+    expected = weights(b, &count);
+    begin_again(b, _i ? many : few, 5);
+    b->stop_at = 5;
+    ASSERT_STATUS(YOKE_ERROR_STOPPED, fit(b, dir, 0, false, 3));
+    b->stop_at = 0;
+    begin_again(b, _i ? few : many, 5);
+    ASSERT_OK(fit(b, dir, 0, true, 3));
+    check_weights(b, expected, 1e-4);
+    free(expected);
+    drop_trainer(b);
+    yoke_dataset_destroy(b->data);
+    yoke_graph_destroy(b->graph);
+    yoke_context_destroy(b->devices.context);
+    free(b);
+}
+END_TEST
+
+/* A checkpoint is a model, too. */
+START_TEST(as_a_model)
+{
+    const char *dir = scratch_path("run");
+    bench *b = set_up();
+    yoke_model *m;
+    float values[3], expected[3];
+    int64_t newest;
+    char *path;
+
+    ASSERT_OK(fit(b, dir, 0, false, 1));
+    ck_assert_uint_eq(checkpoints(dir, &newest), 1);
+    path = yki_checkpoint_path(dir, newest);
+    ASSERT_OK(yoke_model_load(path, &m));
+    ASSERT_OK(yoke_model_read(m, "dense1.bias", values, 3));
+    ASSERT_OK(yoke_trainer_read(b->trainer, "dense1.bias", expected, 3));
+    ck_assert_int_eq(memcmp(values, expected, sizeof values), 0);
+    yoke_model_destroy(m);
+    yki_free(path);
+    tear_down(b);
+}
+END_TEST
+
+/* ---- the set of files ---- */
+
+START_TEST(the_newest_are_kept)
+{
+    const char *dir = scratch_path("run");
+    bench *b = set_up();
+    int64_t newest;
+    char path[400];
+
+    ASSERT_OK(yoke_trainer_fit(
+        b->trainer, b->data, NULL,
+        &(yoke_fit_options){
+            .epochs = 3, .checkpoint_dir = dir, .checkpoint_every = 1, .checkpoint_keep = 2}));
+    ck_assert_uint_eq(checkpoints(dir, &newest), 2);
+    ck_assert_int_eq(newest, 12);
+    /* Leftovers of a process that is no more go, other files stay. */
+    snprintf(path, sizeof path, "%s/.yoke-999999999-0.tmp", dir);
+    scratch_write(path, "x", 1);
+    ASSERT_OK(yoke_trainer_fit(b->trainer, b->data, NULL,
+                               &(yoke_fit_options){.epochs = 1, .checkpoint_dir = dir}));
+    ck_assert_int_ne(access(path, F_OK), 0);
+    ck_assert_uint_eq(checkpoints(dir, &newest), 3);
+    ck_assert_int_eq(newest, 16);
+    tear_down(b);
+}
+END_TEST
+
+START_TEST(refusals)
+{
+    const char *dir = scratch_path("run"), *file = scratch_path("file");
+    bench *b = set_up();
+    yoke_dataset *fewer;
+    int64_t few[7] = {0, 1, 2, 3, 4, 5, 6};
+
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, fit(b, NULL, 0, true, 1));
+    scratch_write(file, "", 0);
+    ASSERT_STATUS(YOKE_ERROR_IO, fit(b, file, 0, false, 1));
+    ASSERT_STATUS(YOKE_ERROR_IO, fit(b, scratch_path("no/such"), 0, false, 1));
+    /* An empty folder is a training from the start. */
+    b->stop_at = 5;
+    ASSERT_STATUS(YOKE_ERROR_STOPPED, fit(b, dir, 0, true, 4));
+    b->stop_at = 0;
+    /* Another training does not take its place. */
+    begin_again(b, test_selector(), 5);
+    ASSERT_STATUS(YOKE_ERROR_STATE, fit(b, dir, 0, false, 4));
+    ASSERT_DETAIL("has a checkpoint of step");
+    ASSERT_DETAIL("resume it, or take another folder");
+    /* The order of other data is another. */
+    ASSERT_OK(yoke_dataset_subset(b->data, few, 7, &fewer));
+    ASSERT_STATUS(YOKE_ERROR_STATE,
+                  yoke_trainer_fit(b->trainer, fewer, NULL,
+                                   &(yoke_fit_options){.checkpoint_dir = dir, .resume = true}));
+    ASSERT_DETAIL("in the middle of an epoch of 22 samples");
+    yoke_dataset_destroy(fewer);
+    /* Another graph. */
+    drop_trainer(b);
+    (void)yoke_relu(b->graph, yoke_graph_get_node(b->graph, "dense1"));
+    yoke_graph_destroy(b->graph);
+    b->graph = network();
+    yoke_graph_set_output(b->graph, "more", yoke_graph_get_node(b->graph, "conv1"));
+    make_trainer(b, test_selector(), 5);
+    ASSERT_STATUS(YOKE_ERROR_STATE, fit(b, dir, 0, true, 4));
+    ASSERT_DETAIL("is a checkpoint of another graph");
+    tear_down(b);
+}
+END_TEST
+
+/* ---- damage ---- */
+
+/* What a resume would make of this file. */
+static bool
+noticed(const unsigned char *bytes, size_t size)
+{
+    static unsigned char out[100000];
+    yki_safetensors *file = NULL;
+    yoke_status status = yki_safetensors_open_memory(bytes, size, "damaged", &file);
+
+    if (status == YOKE_OK && !(file->has_header_sum && yki_safetensors_text(file, "yoke.state")))
+        status = YOKE_ERROR_FORMAT;
+    for (size_t i = 0; status == YOKE_OK && i < file->count; i++)
+        status = yki_safetensors_read(file, &file->tensors[i], out);
+    yki_safetensors_close(file);
+    return status == YOKE_ERROR_FORMAT;
+}
+
+/* Every bit of the header, bits of the data all over it, every length. */
+START_TEST(every_damage_is_found)
+{
+    const char *dir = scratch_path("run");
+    bool quick = getenv("YOKE_TEST_QUICK") != NULL;
+    bench *b = set_up();
+    int64_t newest;
+    size_t size, header, bits, step;
+    unsigned char *bytes;
+    char *path;
+
+    ASSERT_OK(fit(b, dir, 0, false, 1));
+    ck_assert_uint_eq(checkpoints(dir, &newest), 1);
+    path = yki_checkpoint_path(dir, newest);
+    bytes = (unsigned char *)scratch_read(path, &size);
+    header = 8 + (bytes[0] | (size_t)bytes[1] << 8);
+    ck_assert(!noticed(bytes, size));
+    for (size_t bit = 0; bit < 8 * header; bit += quick ? 7 : 1) {
+        bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        ck_assert_msg(noticed(bytes, size), "bit %zu of the header", bit);
+        bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    }
+    bits = 8 * (size - header);
+    step = quick ? bits / 1000 + 1 : bits / 10000 + 1;
+    for (size_t bit = 0; bit < bits; bit += step) {
+        bytes[header + bit / 8] ^= (unsigned char)(1u << bit % 8);
+        ck_assert_msg(noticed(bytes, size), "bit %zu of the data", bit);
+        bytes[header + bit / 8] ^= (unsigned char)(1u << bit % 8);
+    }
+    for (size_t length = 0; length < size; length += quick ? 11 : 1)
+        ck_assert_msg(noticed(bytes, length), "%zu of %zu bytes", length, size);
+    free(bytes);
+    yki_free(path);
+    tear_down(b);
+}
+END_TEST
+
+/* Some of them through everything: the one before is used, and training ends as it would have. */
+START_TEST(the_one_before_is_used)
+{
+    enum { DAMAGES = 6 };
+    const char *dir = scratch_path("run");
+    bench *b = set_up();
+    size_t count, size;
+    float *expected;
+    unsigned char *bytes;
+    int64_t newest;
+    char *path, *aside;
+
+    ASSERT_OK(fit(b, dir, 2, false, 2));
+    expected = weights(b, &count);
+    path = yki_checkpoint_path(dir, 8);
+    aside = yki_format("%s.damaged", path);
+    for (int d = 0; d < DAMAGES; d++) {
+        bytes = (unsigned char *)scratch_read(path, &size);
+        if (d % 2)
+            bytes[size * (size_t)d / DAMAGES] ^= 0x10;
+        scratch_write(path, bytes, d % 2 ? size : size * (size_t)d / DAMAGES);
+        free(bytes);
+        scratch_log_clear();
+        b->seen = 0;
+        begin_again(b, test_selector(), 5);
+        ASSERT_OK(fit(b, dir, 2, true, 2));
+        ck_assert_int_eq(b->seen, 2);
+        ck_assert_uint_eq(scratch_log_count(YOKE_LOG_WARNING, "the checkpoint before it is used"),
+                          1);
+        ck_assert_int_eq(access(aside, F_OK), 0);
+        check_weights(b, expected, 0);
+        (void)checkpoints(dir, &newest);
+        ck_assert_int_eq(newest, 8);
+    }
+    yki_free(path);
+    yki_free(aside);
+    free(expected);
+    tear_down(b);
+}
+END_TEST
+
+/* A full disk, a broken disk, at each call: training goes on, the set stays as good as it was, and
+ * the end tells of it. */
+START_TEST(disks_that_fail)
+{
+    const char *dir = scratch_path("run");
+    double device_sums[2 * 64] = {0};
+    const yki_progress progress = {.count = SAMPLES, .device_sums = device_sums};
+    bench *b = set_up();
+    uint64_t calls;
+    int64_t newest;
+    size_t size;
+    char *path, *bytes;
+
+    ASSERT_OK(fit(b, dir, 0, false, 1));
+    (void)yki_replace_fail_at(0, 0);
+    ASSERT_OK(yki_checkpoint_save(b->trainer, &progress, dir, 2));
+    calls = yki_replace_fail_at(0, 0);
+    ck_assert_uint_gt(calls, 20);
+    path = yki_checkpoint_path(dir, 4);
+    for (uint64_t n = 1; n <= calls; n++) {
+        (void)yki_replace_fail_at(n, n % 2 ? ENOSPC : EIO);
+        ASSERT_STATUS(YOKE_ERROR_IO, yki_checkpoint_save(b->trainer, &progress, dir, 2));
+        (void)yki_replace_fail_at(0, 0);
+        ck_assert_uint_eq(checkpoints(dir, &newest), 1);
+        bytes = scratch_read(path, &size);
+        ck_assert(!noticed((unsigned char *)bytes, size));
+        free(bytes);
+    }
+    /* Within fit: one save of several. */
+    scratch_log_clear();
+    (void)yki_replace_fail_at(3, ENOSPC);
+    ASSERT_OK(fit(b, dir, 1, false, 1));
+    (void)yki_replace_fail_at(0, 0);
+    ck_assert_uint_eq(scratch_log_count(YOKE_LOG_WARNING, "no checkpoint of step 5"), 1);
+    (void)checkpoints(dir, &newest);
+    ck_assert_int_eq(newest, 8);
+    yki_free(path);
+    tear_down(b);
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("checkpoint");
+    TCase *resume = test_case(suite, "resume"), *files = test_case(suite, "files");
+    TCase *damage = test_case(suite, "damage");
+
+    tcase_add_checked_fixture(resume, scratch_set_up_warm, scratch_tear_down);
+    tcase_add_checked_fixture(files, scratch_set_up_warm, scratch_tear_down);
+    tcase_add_checked_fixture(damage, scratch_set_up_warm, scratch_tear_down);
+    tcase_add_loop_test(resume, the_same_bits, 0, 2);
+    tcase_add_test(resume, other_plans);
+    tcase_add_loop_test(resume, other_devices, 0, 2);
+    tcase_add_test(resume, as_a_model);
+    tcase_add_test(files, the_newest_are_kept);
+    tcase_add_test(files, refusals);
+    tcase_add_test(damage, every_damage_is_found);
+    tcase_add_test(damage, the_one_before_is_used);
+    tcase_add_test(damage, disks_that_fail);
+    return suite;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_fit.c - epochs over a dataset: who is told of steps and when, how training is
+ * stopped, what the history holds, and that scaling and augmentation which change
+ * between two calls are what the second one uses.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "train/runs.h"
+
+enum { WIDTH = 12, BATCH = 24, SAMPLES = 61, STEPS = 3 /* of an epoch */ };
+
+static test_devices devices;
+
+static void
+open_devices(void)
+{
+    ck_assert(team_find(TEST_AS_IS, &devices, NULL));
+}
+
+static void
+close_devices(void)
+{
+    test_devices_close(&devices);
+}
+
+static yoke_dataset *
+make_dataset(const team_run *run)
+{
+    yoke_feed feeds[2];
+    yoke_dataset *dataset;
+
+    team_feeds(run, 0, SAMPLES, feeds);
+    ASSERT_OK(yoke_dataset_create(
+        SAMPLES,
+        (yoke_field[]){
+            {.name = "x", .type = YOKE_F32, .shape = yoke_shape(1, WIDTH), .data = feeds[0].data},
+            {.name = "target", .type = YOKE_I32, .shape = yoke_shape(0), .data = feeds[1].data}},
+        2, NULL, &dataset));
+    return dataset;
+}
+
+typedef struct listener {
+    yoke_trainer *trainer;
+    int64_t steps, epochs;      /* told of */
+    int64_t stop_step, stop_epoch; /* where it says stop; 0: never */
+    int64_t latest;             /* most steps that one was told late */
+    double losses[2 * STEPS + 1];
+} listener;
+
+static bool
+on_step(void *user, const yoke_result *result)
+{
+    listener *l = user;
+    int64_t late = yoke_trainer_get_step(l->trainer) - result->step;
+
+    ck_assert_int_eq(result->step, ++l->steps);
+    ck_assert_int_ge(late, 0);
+    if (late > l->latest)
+        l->latest = late;
+    ck_assert_int_eq(result->samples, (result->step - 1) % STEPS == STEPS - 1 ? SAMPLES % BATCH
+                                                                              : BATCH);
+    if ((size_t)result->step < YKI_COUNT(l->losses))
+        l->losses[result->step] = result->loss * result->count;
+    return l->stop_step && result->step >= l->stop_step;
+}
+
+static bool
+on_epoch(void *user, const yoke_epoch *epoch)
+{
+    listener *l = user;
+
+    ck_assert_int_eq(epoch->epoch, l->epochs++);
+    ck_assert_int_eq(l->steps, STEPS * l->epochs); /* every step was told before */
+    ck_assert_int_eq(epoch->step, l->steps);
+    return l->stop_epoch && l->epochs >= l->stop_epoch;
+}
+
+static yoke_status
+fit(listener *l, yoke_dataset *train, yoke_dataset *test, int64_t epochs)
+{
+    const yoke_fit_options o = {
+        .epochs = epochs, .on_step = on_step, .on_epoch = on_epoch, .user = l};
+
+    return yoke_trainer_fit(l->trainer, train, test, &o);
+}
+
+/* Each step is told once, in order, at most two late; the history adds up. */
+START_TEST(callbacks_and_history)
+{
+    static const char *const selectors[2] = {NULL, "one"};
+    char one[256];
+
+    for (int i = 0; i < 2; i++) { /* a team of two, and of one */
+        team_run run = {.selector = devices.selector, .shares = "80,20"};
+        yoke_dataset *data = make_dataset(&run);
+        const yoke_epoch *history;
+        listener l = {0};
+
+        if (selectors[i]) {
+            yoke_selection *selection;
+            yoke_device_info info;
+
+            ASSERT_OK(yoke_selection_create(devices.context, devices.selector, NULL, &selection));
+            ASSERT_OK(yoke_device_get_info(yoke_selection_get(selection, 0), &info));
+            snprintf(one, sizeof one, "%s", info.parent);
+            yoke_selection_destroy(selection);
+            run.selector = one;
+            run.shares = NULL;
+        }
+        l.trainer = team_trainer(devices.context, &run);
+        ASSERT_OK(fit(&l, data, data, 2));
+        ck_assert_int_eq(l.epochs, 2);
+        ck_assert_int_ge(l.latest, 1); /* the next one was enqueued before */
+        ck_assert_int_le(l.latest, 2);
+        ck_assert_uint_eq(yoke_trainer_get_history(l.trainer, &history), 2);
+        for (int e = 0; e < 2; e++) {
+            const yoke_epoch *h = &history[e];
+            double sum = 0, of_devices = 0, shares = 0;
+
+            for (int s = 1; s <= STEPS; s++)
+                sum += l.losses[STEPS * e + s];
+            ck_assert_double_eq_tol(h->train.loss, sum / SAMPLES, 1e-6 * h->train.loss);
+            ck_assert_int_eq(h->train.samples, SAMPLES);
+            ck_assert_double_eq(h->train.count, SAMPLES);
+            ck_assert_int_eq(h->test.samples, SAMPLES);
+            ck_assert_double_gt(h->samples_per_second, 0);
+            ck_assert_uint_eq(h->devices, i ? 1 : 2);
+            for (size_t k = 0; k < h->devices; k++) {
+                /* of 61 samples in batches of 24, 24 and 13, four fifths are 19, 19 and 10 */
+                double n = i ? SAMPLES : k ? 13 : 48;
+
+                shares += h->shares[k];
+                of_devices += n * h->device_losses[k];
+            }
+            ck_assert_double_eq(shares, BATCH);
+            ck_assert_double_eq(h->shares[0], i ? BATCH : 19);
+            ck_assert_double_eq_tol(of_devices / SAMPLES, h->train.loss, 1e-5 * h->train.loss);
+        }
+        ck_assert_double_lt(history[1].test.loss, history[0].train.loss);
+        yoke_trainer_destroy(l.trainer);
+        yoke_dataset_destroy(data);
+    }
+}
+END_TEST
+
+/* A device without samples has no loss. */
+START_TEST(device_without_samples)
+{
+    team_run run = {.selector = devices.selector, .shares = "1,0"};
+    yoke_dataset *data = make_dataset(&run);
+    const yoke_epoch *history;
+    listener l = {.trainer = team_trainer(devices.context, &run)};
+
+    ASSERT_OK(fit(&l, data, NULL, 1));
+    ck_assert_uint_eq(yoke_trainer_get_history(l.trainer, &history), 1);
+    ck_assert_double_eq_tol(history[0].device_losses[0], history[0].train.loss, 1e-9);
+    ck_assert(isnan(history[0].device_losses[1]));
+    ck_assert_int_eq(history[0].test.samples, 0);
+    yoke_trainer_destroy(l.trainer);
+    yoke_dataset_destroy(data);
+}
+END_TEST
+
+/* By a callback of a step, of an epoch, and from outside; then it goes on where it was. */
+START_TEST(stopping)
+{
+    team_run run = {.selector = devices.selector, .shares = "even"};
+    yoke_dataset *data = make_dataset(&run);
+    listener l = {.trainer = team_trainer(devices.context, &run), .stop_step = 1};
+
+    ASSERT_STATUS(YOKE_ERROR_STOPPED, fit(&l, data, NULL, 50));
+    ASSERT_DETAIL("after step");
+    ck_assert_int_le(l.steps, 1 + 2); /* two more were under way */
+    ck_assert_int_eq(yoke_trainer_get_step(l.trainer), l.steps);
+    ASSERT_OK(yoke_trainer_initialize(l.trainer, 1));
+    l = (listener){.trainer = l.trainer, .stop_epoch = 1};
+    ASSERT_STATUS(YOKE_ERROR_STOPPED, fit(&l, data, NULL, 50));
+    ck_assert_int_eq(l.steps, STEPS);
+    ck_assert_uint_eq(yoke_trainer_get_history(l.trainer, NULL), 1);
+    yoke_trainer_request_stop(l.trainer);
+    ASSERT_STATUS(YOKE_ERROR_STOPPED, fit(&l, data, NULL, 50));
+    ck_assert_int_eq(yoke_trainer_get_step(l.trainer), STEPS + 1);
+    yoke_trainer_destroy(l.trainer);
+    yoke_dataset_destroy(data);
+}
+END_TEST
+
+/* ---- what changes between calls ---- */
+
+static double
+loss_of(yoke_trainer *t, yoke_dataset *data)
+{
+    yoke_result result;
+
+    ASSERT_OK(yoke_trainer_evaluate(t, data, &result));
+    return result.loss;
+}
+
+static void
+scale_by(yoke_dataset *data, float scale)
+{
+    const float mean = 0;
+
+    ASSERT_OK(yoke_dataset_set_scaling(data, "x", &mean, &scale, 1));
+}
+
+/* Trained with one scaling, then with another over the same dataset: as two trainers with a
+ * dataset each. The same for evaluation. */
+START_TEST(scaling_that_changes)
+{
+    team_run run = {.selector = devices.selector, .shares = "80,20"};
+    yoke_dataset *changing = make_dataset(&run), *fixed = make_dataset(&run);
+    yoke_trainer *t = team_trainer(devices.context, &run), *u;
+    team_outcome a, b;
+    double plain, scaled;
+
+    plain = loss_of(t, changing);
+    scale_by(changing, 3);
+    scale_by(fixed, 3);
+    scaled = loss_of(t, changing);
+    ck_assert_double_ne(scaled, plain);
+    ck_assert_double_eq(loss_of(t, fixed), scaled);
+    scale_by(changing, 1);
+    ck_assert_double_eq(loss_of(t, changing), plain);
+
+    ASSERT_OK(yoke_trainer_fit(t, changing, NULL, NULL));
+    scale_by(changing, 3);
+    ASSERT_OK(yoke_trainer_fit(t, changing, NULL, NULL));
+    ASSERT_OK(team_read(t, &a));
+    u = team_trainer(devices.context, &run);
+    scale_by(changing, 1);
+    ASSERT_OK(yoke_trainer_fit(u, changing, NULL, NULL));
+    ASSERT_OK(yoke_trainer_fit(u, fixed, NULL, NULL));
+    ASSERT_OK(team_read(u, &b));
+    ck_assert(team_same_bits(&a, &b));
+    team_free(&a);
+    team_free(&b);
+    yoke_trainer_destroy(t);
+    yoke_trainer_destroy(u);
+    yoke_dataset_destroy(changing);
+    yoke_dataset_destroy(fixed);
+}
+END_TEST
+
+enum { SIDE = 8, IMAGES = 30 };
+
+static yoke_dataset *
+make_images(const team_run *run)
+{
+    yoke_feed feeds[2];
+    yoke_dataset *dataset;
+
+    team_feeds(run, 0, IMAGES, feeds);
+    ASSERT_OK(yoke_dataset_create(
+        IMAGES,
+        (yoke_field[]){
+            {.name = "x", .type = YOKE_F32, .shape = yoke_shape(3, 3, SIDE, SIDE),
+             .data = feeds[0].data},
+            {.name = "target", .type = YOKE_I32, .shape = yoke_shape(0), .data = feeds[1].data}},
+        2, NULL, &dataset));
+    return dataset;
+}
+
+static void
+augment(yoke_dataset *data, bool flip)
+{
+    ASSERT_OK(yoke_dataset_set_augmentation(data, &(yoke_augmentation){.flip = flip}));
+}
+
+/* Flips from the second epoch on. */
+static bool
+begin_to_flip(void *user, const yoke_epoch *epoch)
+{
+    (void)epoch;
+    augment(user, true);
+    return false;
+}
+
+/* Also in the middle of a fit, by its callback; evaluation never augments. */
+START_TEST(augmentation_that_changes)
+{
+    team_run run = {.selector = devices.selector, .shares = "even", .net = TEAM_CONV};
+    yoke_dataset *data = make_images(&run);
+    team_outcome outcome[3];
+
+    for (int i = 0; i < 3; i++) {
+        yoke_trainer *t = team_trainer(devices.context, &run);
+        yoke_fit_options o = {.epochs = 1};
+
+        augment(data, false);
+        if (i == 0) { /* never */
+            o.epochs = 2;
+            ASSERT_OK(yoke_trainer_fit(t, data, NULL, &o));
+        } else if (i == 1) { /* between two calls */
+            ASSERT_OK(yoke_trainer_fit(t, data, NULL, &o));
+            augment(data, true);
+            ASSERT_OK(yoke_trainer_fit(t, data, NULL, &o));
+        } else { /* between two epochs */
+            o.epochs = 2;
+            o.on_epoch = begin_to_flip;
+            o.user = data;
+            ASSERT_OK(yoke_trainer_fit(t, data, NULL, &o));
+        }
+        ASSERT_OK(team_read(t, &outcome[i]));
+        yoke_trainer_destroy(t);
+    }
+    ck_assert(!team_same_bits(&outcome[1], &outcome[0]));
+    ck_assert(team_same_bits(&outcome[2], &outcome[1]));
+    for (int i = 0; i < 3; i++)
+        team_free(&outcome[i]);
+    yoke_dataset_destroy(data);
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("fit");
+    TCase *tc = test_case(suite, "fit");
+
+    tcase_add_checked_fixture(tc, open_devices, close_devices);
+    tcase_add_test(tc, callbacks_and_history);
+    tcase_add_test(tc, device_without_samples);
+    tcase_add_test(tc, stopping);
+    tcase_add_test(tc, scaling_that_changes);
+    tcase_add_test(tc, augmentation_that_changes);
+    return suite;
+}

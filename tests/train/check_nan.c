@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_nan.c - a NaN is seen: it passes every operator on its way to the loss, and
+ * a step whose loss is not finite changes nothing. On devices that have NaN
+ * (CL_FP_INF_NAN).
+ *
+ * Known exceptions, where PyTorch has none either: a NaN among the samples that
+ * an ignored label leaves out, and accuracy and top-k, which compare.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "support/devices.h"
+#include "support/support.h"
+
+enum { N = 2, PLANE = 16, CHANNELS = 2, SIZE = CHANNELS * PLANE };
+
+static test_devices devices;
+
+static void
+open_devices(void)
+{
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+}
+
+static void
+close_devices(void)
+{
+    test_devices_close(&devices);
+}
+
+static bool
+has_nan(size_t index)
+{
+    return yki_device_get_traits(devices.device[index])->inf_nan;
+}
+
+/* ---- operators ---- */
+
+static const yoke_pool2d_options pool = {.kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1}};
+
+static yoke_node *
+other(yoke_graph *g)
+{
+    yoke_initializer init = {YOKE_INIT_CONSTANT, 0, 0, 0};
+
+    return yoke_parameter(g, "other", yoke_shape(3, CHANNELS, 4, 4), init);
+}
+
+#define OP(identifier, expression)                                                                 \
+    static yoke_node *identifier(yoke_graph *g, yoke_node *x)                                      \
+    {                                                                                              \
+        return expression;                                                                         \
+    }
+OP(relu, yoke_relu(g, x))
+OP(leaky_relu, yoke_leaky_relu(g, x, 0.1f))
+OP(gelu, yoke_gelu(g, x))
+OP(silu, yoke_silu(g, x))
+OP(sigmoid, yoke_sigmoid(g, x))
+OP(hyperbolic, yoke_tanh(g, x))
+OP(scale, yoke_scale(g, x, 0, 1))
+OP(add, yoke_add(g, x, other(g)))
+OP(sub, yoke_sub(g, other(g), x))
+OP(mul, yoke_mul(g, x, other(g))) /* by 0 */
+OP(maxpool, yoke_maxpool2d(g, x, &pool))
+OP(avgpool, yoke_avgpool2d(g, x, &pool))
+OP(global, yoke_global_avgpool(g, x))
+OP(softmax, yoke_softmax(g, x, 0))
+OP(layer_norm, yoke_layer_norm(g, x, NULL))
+OP(batch_norm, yoke_batch_norm(g, x, NULL))
+OP(dense, yoke_dense(g, yoke_flatten(g, x), &(yoke_dense_options){.units = 3}))
+OP(dense_relu, yoke_relu(g, dense(g, x)))
+OP(conv, yoke_conv2d(g, x, &(yoke_conv2d_options){.filters = 3, .kernel = {3, 3}, .pad = {1, 1}}))
+OP(conv_relu, yoke_relu(g, conv(g, x)))
+OP(matmul, yoke_matmul(g, x, x, NULL))
+OP(sum, yoke_sum(g, x, NULL, 0))
+OP(mean, yoke_mean(g, x, NULL, 0))
+OP(concat, yoke_concat(g, (yoke_node *[]){other(g), x}, 2, 0))
+OP(transpose, yoke_transpose(g, x, NULL))
+
+typedef struct row {
+    const char *name;
+    yoke_node *(*make)(yoke_graph *g, yoke_node *x);
+} row;
+
+static const row ops[] = {
+    {"relu", relu},
+    {"leaky_relu", leaky_relu},
+    {"gelu", gelu},
+    {"silu", silu},
+    {"sigmoid", sigmoid},
+    {"tanh", hyperbolic},
+    {"scale", scale},
+    {"add", add},
+    {"sub", sub},
+    {"mul", mul},
+    {"maxpool", maxpool},
+    {"avgpool", avgpool},
+    {"global_avgpool", global},
+    {"softmax", softmax},
+    {"layer_norm", layer_norm},
+    {"batch_norm", batch_norm},
+    {"dense", dense},
+    {"dense and relu", dense_relu},
+    {"conv2d", conv},
+    {"conv2d and relu", conv_relu},
+    {"matmul", matmul},
+    {"sum", sum},
+    {"mean", mean},
+    {"concat", concat},
+    {"transpose", transpose},
+};
+
+/* A NaN in sample 1: some of its results are NaN, and none of sample 0's. */
+static void
+check_op(const row *op, yoke_device *device, int position)
+{
+    const yoke_replica_options o = {
+        .batch = N, .level = YOKE_PLAN_ESTIMATE, .evaluation_only = true};
+    float x[N * SIZE], y[N * 4 * SIZE];
+    yoke_replica *r;
+    yoke_graph *g;
+    yoke_node *result;
+    size_t count = 1, found[N] = {0};
+
+    ASSERT_OK(yoke_graph_create(&g));
+    result = op->make(g, yoke_input(g, "x", YOKE_F32, yoke_shape(3, CHANNELS, 4, 4)));
+    yoke_graph_set_output(g, "y", result);
+    ASSERT_OK(yoke_graph_status(g));
+    for (int32_t i = 0; i < yoke_node_shape(result).rank; i++)
+        count *= (size_t)yoke_node_shape(result).dim[i];
+    for (int i = 0; i < N * SIZE; i++)
+        x[i] = 0.25f * (float)(i % 7) - 0.5f;
+    x[SIZE + position] = NAN;
+    ASSERT_OK(yoke_replica_create(device, g, &o, &r));
+    ASSERT_OK(yoke_replica_set_input(r, "x", N, x));
+    ASSERT_OK(yoke_replica_evaluate(r, N));
+    ASSERT_OK(yoke_replica_read_output(r, "y", y, N * count));
+    for (size_t i = 0; i < N * count; i++)
+        found[i / count] += isnan(y[i]) != 0;
+    ck_assert_msg(found[0] == 0, "%s: a NaN came to the other sample", op->name);
+    ck_assert_msg(found[1] > 0, "%s: the NaN at %d is gone", op->name, position);
+    yoke_replica_destroy(r);
+    yoke_graph_destroy(g);
+}
+
+START_TEST(operator_passes_nan_on)
+{
+    for (size_t d = 0; d < devices.count; d++)
+        for (int k = 0; has_nan(d) && k < (devices.slow ? 1 : 3); k++)
+            check_op(&ops[_i], devices.device[d], (int[]){21, 0, SIZE - 1}[k]);
+}
+END_TEST
+
+/* ---- losses ---- */
+
+static yoke_node *
+value(yoke_graph *g)
+{
+    return yoke_target(g, "target", YOKE_F32, yoke_shape(1, 5));
+}
+
+static yoke_node *
+label(yoke_graph *g)
+{
+    return yoke_target(g, "target", YOKE_I32, yoke_shape(0));
+}
+
+OP(squared, yoke_mean_squared_error(g, x, value(g), NULL))
+OP(absolute, yoke_l1_loss(g, x, value(g), NULL))
+OP(huber, yoke_huber_loss(g, x, value(g), NULL))
+OP(binary, yoke_binary_cross_entropy(g, x, value(g), NULL))
+OP(logits, yoke_softmax_cross_entropy(g, x, label(g), NULL))
+OP(smooth,
+   yoke_softmax_cross_entropy(g, x, label(g), &(yoke_loss_options){.label_smoothing = 0.1f}))
+OP(probabilities, yoke_cross_entropy(g, x, label(g), NULL))
+OP(plain, yoke_mean(g, x, NULL, 0))
+
+static const row losses[] = {
+    {"mean_squared_error", squared},
+    {"l1_loss", absolute},
+    {"huber_loss", huber},
+    {"binary_cross_entropy", binary},
+    {"softmax_cross_entropy", logits},
+    {"softmax_cross_entropy with smoothing", smooth},
+    {"cross_entropy", probabilities},
+    {"a mean as the loss", plain},
+};
+
+/* dense -> relu -> batch norm -> dense -> sigmoid -> loss: has states, too. */
+static yoke_graph *
+network(const row *loss)
+{
+    yoke_graph *g;
+    yoke_node *h;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    h = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 5));
+    h = yoke_relu(g, yoke_dense(g, h, &(yoke_dense_options){.units = 6}));
+    h = yoke_flatten(g, yoke_batch_norm(g, yoke_reshape(g, h, yoke_shape(3, 6, 1, 1)), NULL));
+    h = yoke_sigmoid(g, yoke_dense(g, h, &(yoke_dense_options){.units = 5}));
+    yoke_graph_set_loss(g, loss->make(g, h));
+    ASSERT_OK(yoke_graph_status(g));
+    return g;
+}
+
+static const struct {
+    const char *name;
+    size_t count;
+} kept[] = {
+    {"dense1.weight", 30}, {"dense1.bias", 6},      {"dense2.weight", 30},  {"dense2.bias", 5},
+    {"bn1.weight", 6},     {"bn1.running_mean", 6}, {"bn1.running_var", 6},
+};
+enum { KEPT = 7, KEPT_FLOATS = 89 };
+
+static void
+read_kept(yoke_replica *r, float values[KEPT_FLOATS])
+{
+    for (int i = 0; i < KEPT; i++) {
+        ASSERT_OK(yoke_replica_read(r, kept[i].name, values, kept[i].count));
+        values += kept[i].count;
+    }
+}
+
+static double
+train(yoke_replica *r, const row *loss)
+{
+    static const float x[4 * 5] = {1,  0.5f, -1,   2, 0, 3, -2, 1, 1,  0.5f,
+                                   -1, 2,    0.5f, 1, 1, 0, 1,  2, -3, 0.25f};
+    static const float values[4 * 5] = {0, 1, 1, 0, 1, 1, 0, 0, 1, 1};
+    static const int32_t labels[4] = {0, 4, 2, 1};
+    bool is_float = loss->make == squared || loss->make == absolute || loss->make == huber ||
+                    loss->make == binary;
+    double sum, count;
+
+    ASSERT_OK(yoke_replica_set_input(r, "x", 4, x));
+    if (loss->make != plain)
+        ASSERT_OK(yoke_replica_set_input(r, "target", 4, is_float ? (const void *)values : labels));
+    ASSERT_OK(yoke_replica_forward(r, 4));
+    ASSERT_OK(yoke_replica_backward(r));
+    ASSERT_OK(yoke_replica_update(r, 1));
+    ASSERT_OK(yoke_replica_read_loss(r, &sum, &count));
+    return sum;
+}
+
+static void
+check_loss(const row *loss, yoke_device *device, float clip_norm)
+{
+    const yoke_replica_options o = {.batch = 4,
+                                    .level = YOKE_PLAN_ESTIMATE,
+                                    .optimizer = yoke_adam(0.01f),
+                                    .clip_norm = clip_norm};
+    float good[KEPT_FLOATS], before[KEPT_FLOATS], after[KEPT_FLOATS], weight[30];
+    yoke_graph *g = network(loss);
+    yoke_replica *r;
+
+    ASSERT_OK(yoke_replica_create(device, g, &o, &r));
+    ck_assert(isfinite(train(r, loss)));
+    read_kept(r, good);
+    memcpy(weight, good, sizeof weight);
+    weight[7] = NAN;
+    ASSERT_OK(yoke_replica_write(r, "dense1.weight", weight, 30));
+    read_kept(r, before);
+    ck_assert_msg(isnan(train(r, loss)), "%s: the loss does not tell of a NaN", loss->name);
+    read_kept(r, after);
+    ck_assert_msg(memcmp(before, after, sizeof before) == 0,
+                  "%s: a step with a NaN changed a weight or a state", loss->name);
+    /* Mended, it goes on from where it was. */
+    ASSERT_OK(yoke_replica_write(r, "dense1.weight", good, 30));
+    ck_assert(isfinite(train(r, loss)));
+    read_kept(r, after);
+    ck_assert(memcmp(good, after, sizeof good) != 0);
+    for (int i = 0; i < KEPT_FLOATS; i++)
+        ck_assert(isfinite(after[i]));
+    yoke_replica_destroy(r);
+    yoke_graph_destroy(g);
+}
+
+START_TEST(loss_tells_of_nan_and_the_step_is_skipped)
+{
+    for (size_t d = 0; d < devices.count; d++)
+        if (has_nan(d)) {
+            check_loss(&losses[_i], devices.device[d], 0);
+            check_loss(&losses[_i], devices.device[d], 1);
+        }
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("nan");
+    TCase *tcase = test_case(suite, "nan");
+
+    tcase_add_checked_fixture(tcase, open_devices, close_devices);
+    tcase_add_loop_test(tcase, operator_passes_nan_on, 0, (int)YKI_COUNT(ops));
+    tcase_add_loop_test(tcase, loss_tells_of_nan_and_the_step_is_skipped, 0,
+                        (int)YKI_COUNT(losses));
+    return suite;
+}

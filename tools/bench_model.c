@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bench_model.c - `yoke bench MODEL`: whole training steps of a built-in model on
+ * any devices, and its plan explained.
+ *
+ * Two figures: steps queued back to back with one wait at the end (what training
+ * does), and steps waited for one by one. Data is random; labels are in range.
+ * Started by mpirun all processes are one team, and rank 0 reports; what of the
+ * communication backward hides is told by a second trainer without overlap.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "job.h"
+#include "json.h"
+#include "models.h"
+#include "options.h"
+#include "tool.h"
+
+enum { MIN_STEPS = 5, MAX_STEPS = 200, WAITED = 20, MAX_BATCH = 1 << 20 };
+static const double SECONDS = 3;
+
+enum {
+    OPTION_BATCH,
+    OPTION_DEVICES,
+    OPTION_SHARES,
+    OPTION_JSON,
+    OPTION_PLAN,
+    OPTION_LEVEL,
+    OPTION_STRICT,
+    OPTION_MEMORY,
+    OPTION_OVERLAP,
+    OPTION_LOCAL
+};
+
+static const yki_tool_option options[] = {
+    {"batch", 'b', "N", "samples per step (default: the model's)"},
+    {"devices", 'd', "SELECTOR", "what to train on (default: all)"},
+    {"shares", 'S', "SHARES", "of each device: auto (default), even, or as 80,20"},
+    {"json", 'j', NULL, "an object, for programs"},
+    {"plan", 'p', NULL, "print the plan's commands and memory map instead"},
+    {"level", 'l', "LEVEL", "estimate, measure (default) or patient"},
+    {"strict", 's', NULL, "no Winograd"},
+    {"memory", 'm', "CHOICE", "fast (default), or small: compute again what is cheap"},
+    {"overlap", 'o', NULL, "also without overlap: how much communication backward hides"},
+    {"local-norm", 'N', NULL, "batch normalisation by device, as others have it"},
+    {0},
+};
+
+typedef struct request {
+    const yki_tool_model *model;
+    const char *selector, *shares;
+    unsigned batch;
+    yoke_plan_level level;
+    yoke_memory_choice memory;
+    bool json, plan, strict, overlap, local;
+    yki_tool_job job;
+} request;
+
+typedef struct figures {
+    unsigned steps;
+    double step_ms, step_ms_waited, first_step_ms, gflops, peak_fraction;
+    uint64_t memory;
+    double exposed_ms; /* of the waited steps, the median */
+    /* Without overlap, if that was asked for; medians too. */
+    double apart_ms, communication_ms, backward_ms, hidden;
+} figures;
+
+/* What is measured, and the data that is fed to it. */
+typedef struct bench_state {
+    const request *wanted;
+    yoke_team *team;
+    yoke_trainer *trainer;
+    yoke_feed feeds[2];
+    bool feed_each; /* shares may change: the data has to be given anew */
+} bench_state;
+
+/* Since the process started, as far as it can tell: its processor time is the least of it. */
+static double process_start;
+
+static bool
+parse_memory(const char *text, yoke_memory_choice *memory)
+{
+    if (strcmp(text, "fast") != 0 && strcmp(text, "small") != 0)
+        return false;
+    *memory = strcmp(text, "small") == 0 ? YOKE_MEMORY_SMALL : YOKE_MEMORY_FAST;
+    return true;
+}
+
+static bool
+read_arguments(const yki_tool_command *self, int argc, char **argv, request *wanted, int *status)
+{
+    int option;
+
+    while ((option = yki_tool_next(self, argc, argv, status)) != TOOL_END) {
+        if (option == TOOL_EXIT)
+            return false;
+        if (option == OPTION_BATCH && !yki_tool_parse_count(optarg, MAX_BATCH, &wanted->batch)) {
+            *status = yki_tool_usage(self, "--batch takes a number from 1 to %d, not '%s'",
+                                     MAX_BATCH, optarg);
+            return false;
+        }
+        if (option == OPTION_LEVEL && !yki_tool_parse_level(optarg, &wanted->level)) {
+            *status = yki_tool_usage(self, "--level is estimate, measure or patient, not '%s'",
+                                     optarg);
+            return false;
+        }
+        if (option == OPTION_MEMORY && !parse_memory(optarg, &wanted->memory)) {
+            *status = yki_tool_usage(self, "--memory is fast or small, not '%s'", optarg);
+            return false;
+        }
+        if (option == OPTION_DEVICES)
+            wanted->selector = optarg;
+        if (option == OPTION_SHARES)
+            wanted->shares = optarg;
+        wanted->json |= option == OPTION_JSON;
+        wanted->plan |= option == OPTION_PLAN;
+        wanted->strict |= option == OPTION_STRICT;
+        wanted->overlap |= option == OPTION_OVERLAP;
+        wanted->local |= option == OPTION_LOCAL;
+    }
+    if (optind < argc) {
+        *status = yki_tool_usage(self, "one model at a time: '%s'", argv[optind]);
+        return false;
+    }
+    return true;
+}
+
+/* ---- data ---- */
+
+static yoke_status
+make_data(const yki_tool_model *model, int64_t n, yoke_feed feeds[2])
+{
+    float *image = malloc(yki_tool_model_values(model) * (size_t)n * sizeof *image);
+    void *target = malloc((size_t)n * 4);
+
+    feeds[0] = (yoke_feed){"image", image};
+    feeds[1] = (yoke_feed){model->classes ? "label" : "value", target};
+    if (!image || !target)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    yki_tool_random_batch(model, n, 1, image, target);
+    return YOKE_OK;
+}
+
+/* ---- measuring ---- */
+
+static yoke_status
+step(bench_state *b, bool feed)
+{
+    return yoke_trainer_step(b->trainer, b->wanted->batch, b->feeds, feed || b->feed_each ? 2 : 0,
+                             NULL);
+}
+
+static int
+compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double
+median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare);
+    return values[count / 2];
+}
+
+/* Whether there is to be another waited step, the same in all processes: WAITED of them, or fewer,
+ * but MIN_STEPS, if they take more than SECONDS. */
+static yoke_status
+goes_on(const bench_state *b, int count, double begin, bool *yes)
+{
+    yoke_comm *comm = b->wanted->job.comm;
+
+    *yes = count < MIN_STEPS || (count < WAITED && yki_tool_now() - begin < SECONDS);
+    return comm ? comm->broadcast(comm, yes, sizeof *yes, 0) : YOKE_OK;
+}
+
+/* Medians, in seconds, of steps waited for one by one and of what the trainer says of them. */
+static yoke_status
+measure_waited(bench_state *b, double *seconds, yoke_step_times *parts)
+{
+    double times[WAITED], exposed[WAITED], forward[WAITED], backward[WAITED];
+    double begin = yki_tool_now();
+    int count = 0;
+    bool more = true;
+    yoke_status status = goes_on(b, count, begin, &more);
+
+    while (!status && more) {
+        double start = yki_tool_now();
+        yoke_step_times one;
+
+        status = step(b, false);
+        if (!status)
+            status = yoke_trainer_wait(b->trainer);
+        times[count] = yki_tool_now() - start;
+        if (!status)
+            status = yoke_trainer_get_times(b->trainer, &one);
+        if (status)
+            return status;
+        exposed[count] = one.exposed;
+        forward[count] = one.forward;
+        backward[count++] = one.backward;
+        status = goes_on(b, count, begin, &more);
+    }
+    if (status)
+        return status;
+    *seconds = median(times, count);
+    parts->exposed = median(exposed, count);
+    parts->forward = median(forward, count);
+    parts->backward = median(backward, count);
+    return YOKE_OK;
+}
+
+/* At least MAX_STEPS steps or SECONDS, whichever is sooner, waiting only at the end. All processes
+ * make as many. */
+static yoke_status
+measure_queued(bench_state *b, double guess, unsigned *steps, double *seconds)
+{
+    double wanted = SECONDS / (guess > 1e-6 ? guess : 1e-6), start;
+    yoke_comm *comm = b->wanted->job.comm;
+    yoke_status status = YOKE_OK;
+
+    *steps = wanted > MAX_STEPS ? MAX_STEPS : wanted < MIN_STEPS ? MIN_STEPS : (unsigned)wanted;
+    if (comm)
+        status = comm->broadcast(comm, steps, sizeof *steps, 0);
+    start = yki_tool_now();
+    for (unsigned i = 0; !status && i < *steps; i++)
+        status = step(b, false);
+    if (!status)
+        status = yoke_trainer_wait(b->trainer);
+    *seconds = (yki_tool_now() - start) / *steps;
+    return status;
+}
+
+/* Memory of all devices, and the peak of all together. */
+static yoke_status
+measure_devices(const bench_state *b, figures *f)
+{
+    double peak = 0;
+
+    f->memory = 0;
+    for (size_t k = 0; k < yoke_team_size(b->team); k++) {
+        yoke_device *device = yoke_team_get_device(b->team, k);
+        yoke_memory_usage usage;
+        yoke_peak limits;
+        yoke_status status = yoke_device_get_memory(device, &usage);
+
+        if (!status)
+            status = yoke_device_measure_peak(device, &limits);
+        if (status)
+            return status;
+        f->memory += usage.peak;
+        peak += limits.gflops;
+    }
+    f->peak_fraction = peak > 0 ? f->gflops / peak : 0;
+    return YOKE_OK;
+}
+
+/* The first step, then the others. */
+static yoke_status
+measure_steps(bench_state *b, figures *f, double *waited, double *queued, yoke_step_times *parts)
+{
+    yoke_status status = step(b, true);
+
+    if (!status)
+        status = yoke_trainer_wait(b->trainer);
+    f->first_step_ms = 1e3 * (yki_tool_now() - process_start);
+    if (!status)
+        status = measure_waited(b, waited, parts);
+    return status ? status : measure_queued(b, *waited, &f->steps, queued);
+}
+
+static yoke_status
+measure(bench_state *b, figures *f)
+{
+    double seconds = 0, waited = 0;
+    yoke_step_times parts;
+    yoke_status status = measure_steps(b, f, &waited, &seconds, &parts);
+
+    if (status)
+        return status;
+    f->step_ms = 1e3 * seconds;
+    f->step_ms_waited = 1e3 * waited;
+    f->exposed_ms = 1e3 * parts.exposed;
+    f->gflops = yoke_trainer_flops(b->trainer, b->wanted->batch) / seconds / 1e9;
+    return measure_devices(b, f);
+}
+
+/* What overlap saves, over the most that it could save. */
+static yoke_status
+measure_apart(bench_state *b, figures *f)
+{
+    figures apart;
+    double seconds = 0, waited = 0, most;
+    yoke_step_times parts;
+    yoke_status status = measure_steps(b, &apart, &waited, &seconds, &parts);
+
+    if (status)
+        return status;
+    f->apart_ms = 1e3 * seconds;
+    f->communication_ms = 1e3 * parts.exposed;
+    f->backward_ms = 1e3 * parts.backward;
+    most = f->communication_ms < f->backward_ms ? f->communication_ms : f->backward_ms;
+    f->hidden = most > 0 ? (f->apart_ms - f->step_ms) / most : 0;
+    return YOKE_OK;
+}
+
+static void
+print_line(void *user, const char *line)
+{
+    (void)user;
+    puts(line);
+}
+
+static const char *
+device_id(const bench_state *b, size_t index, yoke_device_info *info)
+{
+    return yoke_device_get_info(yoke_team_get_device(b->team, index), info) ? "?" : info->id;
+}
+
+static void
+print_text(const bench_state *b, const figures *f, const int64_t *counts)
+{
+    yoke_device_info info;
+
+    printf("%s, batch %u on", b->wanted->model->name, b->wanted->batch);
+    for (size_t k = 0; k < yoke_team_size(b->team); k++)
+        printf(" %s (%lld)", device_id(b, k, &info), (long long)counts[k]);
+    printf("\nstep       %.3f ms queued (%u steps), %.3f ms waited for\n", f->step_ms, f->steps,
+           f->step_ms_waited);
+    printf("rate       %.0f samples/s, %.1f GFLOP/s, %.2f of the peak\n",
+           1e3 * b->wanted->batch / f->step_ms, f->gflops, f->peak_fraction);
+    printf("first step %.0f ms after the start, memory %.1f MB\n", f->first_step_ms,
+           (double)f->memory / 1e6);
+    if (b->wanted->job.ranks > 1)
+        printf("processes  %d; %.3f ms of a step wait for gradients\n", b->wanted->job.ranks,
+               f->exposed_ms);
+    if (f->apart_ms > 0)
+        printf("overlap    %.3f ms a step without it: %.3f backward, then %.3f communication; "
+               "%.2f of it is hidden\n",
+               f->apart_ms, f->backward_ms, f->communication_ms, f->hidden);
+}
+
+static void
+print_figures(const bench_state *b, const figures *f, const int64_t *counts)
+{
+    yki_tool_json json;
+    yoke_device_info info;
+
+    if (!b->wanted->json) {
+        print_text(b, f, counts);
+        return;
+    }
+    yki_tool_json_start(&json, stdout);
+    yki_tool_json_open_object(&json, NULL);
+    yki_tool_json_string(&json, "model", b->wanted->model->name);
+    yki_tool_json_integer(&json, "batch", b->wanted->batch);
+    yki_tool_json_open_array(&json, "devices");
+    for (size_t k = 0; k < yoke_team_size(b->team); k++)
+        yki_tool_json_string(&json, NULL, device_id(b, k, &info));
+    yki_tool_json_close_array(&json);
+    yki_tool_json_open_array(&json, "shares");
+    for (size_t k = 0; k < yoke_team_size(b->team); k++)
+        yki_tool_json_integer(&json, NULL, (uint64_t)counts[k]);
+    yki_tool_json_close_array(&json);
+    yki_tool_json_integer(&json, "steps", f->steps);
+    yki_tool_json_real(&json, "step_ms", f->step_ms);
+    yki_tool_json_real(&json, "step_ms_waited", f->step_ms_waited);
+    yki_tool_json_real(&json, "samples_per_second", 1e3 * b->wanted->batch / f->step_ms);
+    yki_tool_json_real(&json, "gflops", f->gflops);
+    yki_tool_json_real(&json, "peak_fraction", f->peak_fraction);
+    yki_tool_json_integer(&json, "memory_bytes", f->memory);
+    yki_tool_json_real(&json, "first_step_ms", f->first_step_ms);
+    yki_tool_json_integer(&json, "processes", (uint64_t)b->wanted->job.ranks);
+    yki_tool_json_real(&json, "exposed_ms", f->exposed_ms);
+    if (f->apart_ms > 0) {
+        yki_tool_json_real(&json, "apart_step_ms", f->apart_ms);
+        yki_tool_json_real(&json, "backward_ms", f->backward_ms);
+        yki_tool_json_real(&json, "communication_ms", f->communication_ms);
+        yki_tool_json_real(&json, "hidden", f->hidden);
+    }
+    yki_tool_json_close_object(&json);
+    yki_tool_json_end(&json);
+}
+
+/* The plan of the first device for the whole batch. */
+static yoke_status
+print_plan(const bench_state *b, yoke_graph *graph)
+{
+    yoke_replica_options o;
+    yoke_replica *replica = NULL;
+    yoke_status status;
+
+    memset(&o, 0, sizeof o);
+    o.batch = b->wanted->batch;
+    o.level = b->wanted->level;
+    o.memory = b->wanted->memory;
+    o.strict = b->wanted->strict;
+    o.optimizer = b->wanted->model->optimizer();
+    status = yoke_replica_create(yoke_team_get_device(b->team, 0), graph, &o, &replica);
+    if (!status)
+        status = yoke_plan_print(replica, print_line, NULL);
+    yoke_replica_destroy(replica);
+    return status;
+}
+
+static yoke_status
+make_trainer(bench_state *b, yoke_graph *graph, bool apart)
+{
+    yoke_trainer_options o;
+
+    memset(&o, 0, sizeof o);
+    o.batch = b->wanted->batch;
+    o.level = b->wanted->level;
+    o.memory = b->wanted->memory;
+    o.strict = b->wanted->strict;
+    o.shares = b->wanted->shares;
+    o.local_batch_norm = b->wanted->local;
+    o.no_overlap = apart;
+    o.optimizer = b->wanted->model->optimizer();
+    b->feed_each = yoke_team_total(b->team) > 1 && (!o.shares || strcmp(o.shares, "auto") == 0);
+    return yoke_trainer_create(b->team, graph, &o, &b->trainer);
+}
+
+static yoke_status
+train(bench_state *b, yoke_graph *graph)
+{
+    int64_t counts[64] = {0};
+    figures f = {0};
+    yoke_status status;
+
+    if (yoke_team_total(b->team) > sizeof counts / sizeof *counts)
+        return YOKE_ERROR_UNSUPPORTED;
+    status = make_data(b->wanted->model, b->wanted->batch, b->feeds);
+    if (!status)
+        status = make_trainer(b, graph, false);
+    if (!status)
+        status = measure(b, &f);
+    if (!status)
+        status = yoke_trainer_get_shares(b->trainer, counts, yoke_team_total(b->team));
+    if (!status && b->wanted->overlap && b->wanted->job.ranks > 1) {
+        yoke_trainer_destroy(b->trainer);
+        b->trainer = NULL;
+        status = make_trainer(b, graph, true);
+        if (!status)
+            status = measure_apart(b, &f);
+    }
+    if (!status)
+        print_figures(b, &f, counts);
+    yoke_trainer_destroy(b->trainer);
+    free((void *)b->feeds[0].data);
+    free((void *)b->feeds[1].data);
+    return status;
+}
+
+static yoke_status
+bench(const request *wanted, yoke_context *context)
+{
+    bench_state b = {.wanted = wanted};
+    yoke_graph *graph = NULL;
+    yoke_status status =
+        yoke_team_create(context, wanted->selector, wanted->job.comm, &b.team);
+
+    if (!status)
+        status = yki_tool_build_model(wanted->model, yoke_shape(0), -1, &graph);
+    if (!status)
+        status = wanted->plan ? print_plan(&b, graph) : train(&b, graph);
+    yoke_graph_destroy(graph);
+    yoke_team_destroy(b.team);
+    return status;
+}
+
+static int
+run(const yki_tool_command *self, int argc, char **argv)
+{
+    request wanted = {.level = YOKE_PLAN_MEASURE};
+    yoke_context *context = NULL;
+    int status = TOOL_USAGE;
+    yoke_status failed;
+
+    process_start = yki_tool_now();
+    wanted.model = yki_tool_find_model(strrchr(self->name, ' ') + 1);
+    wanted.batch = (unsigned)wanted.model->batch;
+    if (!read_arguments(self, argc, argv, &wanted, &status))
+        return status;
+    status = yki_tool_job_start(self, NULL, &wanted.job);
+    if (status != TOOL_OK)
+        return status;
+    yki_tool_log(self, YOKE_LOG_WARNING);
+    failed = yoke_context_create(NULL, &context);
+    if (!failed)
+        failed = bench(&wanted, context);
+    status = failed ? yki_tool_fail(self, failed) : TOOL_OK;
+    yoke_context_destroy(context);
+    return yki_tool_job_end(&wanted.job, status);
+}
+
+#define MODEL(identifier, model_name)                                                         \
+    const yki_tool_command yki_tool_bench_##identifier = {                                    \
+        .name = "yoke bench " model_name,                                                     \
+        .synopsis = "[OPTION]...",                                                            \
+        .summary = "training steps of the built-in model " model_name,                        \
+        .description = "Train the built-in model " model_name " on random data and report what a\n" \
+                       "step takes, or explain its plan.",                                    \
+        .options = options,                                                                   \
+        .run = run,                                                                           \
+    };
+MODEL(tiny, "tiny")
+MODEL(mlp, "mlp")
+MODEL(simplecnn, "simplecnn")
+MODEL(lenet, "lenet")
+MODEL(resnet18, "resnet18")
+MODEL(resnet34, "resnet34")
+MODEL(resnet50, "resnet50")

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bench_ops.c - `yoke bench peak|gemm|conv|eltwise`: single operators beside the
+ * limits of the device, measured in the same run.
+ *
+ * Each case is a small graph, compiled like any other; what is timed are its
+ * commands. Matrix products are row-major in and out, with all packing.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "json.h"
+#include "tool.h"
+
+enum { OPTION_DEVICES, OPTION_JSON, OPTION_REPEATS, OPTION_STRICT, OPTION_LEVEL };
+enum { MAX_REPEATS = 1000, REPEATS = 9 };
+
+static const yki_tool_option options[] = {
+    {"devices", 'd', "SELECTOR", "the device; the first one is used (default: all)"},
+    {"json", 'j', NULL, "objects, for programs"},
+    {"repeats", 'n', "N", "the best of N runs (default 9)"},
+    {"strict", 's', NULL, "no Winograd"},
+    {"level", 'l', "LEVEL", "estimate, measure (default) or patient"},
+    {0},
+};
+
+typedef struct session {
+    const yki_tool_command *self;
+    const char *selector;
+    unsigned repeats;
+    bool json, strict;
+    yoke_plan_level level;
+    yoke_context *context;
+    yoke_selection *selection;
+    yoke_device *device;
+    yoke_peak peak;
+    yki_tool_json out;
+    const char *label; /* of the case being measured */
+    const char *wanted; /* operators whose name contains this are reported; NULL: all */
+    bool by_bandwidth;
+    double fixed_flops; /* of a case whose solver may do fewer; 0: the plan's */
+} session;
+
+static bool
+read_arguments(session *s, int argc, char **argv, int *status)
+{
+    int option;
+
+    while ((option = yki_tool_next(s->self, argc, argv, status)) != TOOL_END) {
+        if (option == TOOL_EXIT)
+            return false;
+        if (option == OPTION_REPEATS &&
+            !yki_tool_parse_count(optarg, MAX_REPEATS, &s->repeats)) {
+            *status = yki_tool_usage(s->self, "--repeats takes a number from 1 to %d, not '%s'",
+                                     MAX_REPEATS, optarg);
+            return false;
+        }
+        if (option == OPTION_LEVEL && !yki_tool_parse_level(optarg, &s->level)) {
+            *status = yki_tool_usage(s->self, "--level is estimate, measure or patient, not '%s'",
+                                     optarg);
+            return false;
+        }
+        if (option == OPTION_DEVICES)
+            s->selector = optarg;
+        s->json |= option == OPTION_JSON;
+        s->strict |= option == OPTION_STRICT;
+    }
+    if (optind < argc) {
+        *status = yki_tool_usage(s->self, "no argument is taken: '%s'", argv[optind]);
+        return false;
+    }
+    return true;
+}
+
+/* ---- reports ---- */
+
+static void
+report_peak(session *s)
+{
+    const yoke_peak *p = &s->peak;
+
+    if (!s->json) {
+        printf("peak: %.1f GFLOP/s, copy %.1f GB/s, triad %.1f GB/s, launch %.2f us queued, %.1f us "
+               "waited for\n",
+               p->gflops, p->copy_gbytes, p->triad_gbytes, 1e6 * p->launch_seconds,
+               1e6 * p->waited_launch_seconds);
+        return;
+    }
+    yki_tool_json_open_object(&s->out, NULL);
+    yki_tool_json_string(&s->out, "case", "peak");
+    yki_tool_json_real(&s->out, "gflops", p->gflops);
+    yki_tool_json_real(&s->out, "copy_gbytes", p->copy_gbytes);
+    yki_tool_json_real(&s->out, "triad_gbytes", p->triad_gbytes);
+    yki_tool_json_real(&s->out, "launch_us", 1e6 * p->launch_seconds);
+    yki_tool_json_real(&s->out, "waited_launch_us", 1e6 * p->waited_launch_seconds);
+    yki_tool_json_close_object(&s->out);
+}
+
+static void
+report_command(void *user, const yoke_command_info *c)
+{
+    session *s = user;
+    double flops = s->fixed_flops > 0 ? s->fixed_flops : c->flops;
+    double gflops = flops / c->seconds / 1e9, gbytes = c->bytes / c->seconds / 1e9;
+    double fraction =
+        s->by_bandwidth ? gbytes / s->peak.copy_gbytes : gflops / s->peak.gflops;
+
+    if (s->wanted && !strstr(c->op, s->wanted))
+        return;
+    if (!s->json) {
+        printf("%-26s %-20s %-26s %10.1f us %8.1f GFLOP/s %7.1f GB/s  %5.2f of %s\n", s->label,
+               c->op, c->solver, 1e6 * c->seconds, gflops, gbytes, fraction,
+               s->by_bandwidth ? "bandwidth" : "peak");
+        return;
+    }
+    yki_tool_json_open_object(&s->out, NULL);
+    yki_tool_json_string(&s->out, "case", s->label);
+    yki_tool_json_string(&s->out, "op", c->op);
+    yki_tool_json_string(&s->out, "solver", c->solver);
+    yki_tool_json_real(&s->out, "us", 1e6 * c->seconds);
+    yki_tool_json_real(&s->out, "gflops", gflops);
+    yki_tool_json_real(&s->out, "gbytes", gbytes);
+    yki_tool_json_string(&s->out, "limit", s->by_bandwidth ? "copy bandwidth" : "peak");
+    yki_tool_json_real(&s->out, "fraction", fraction);
+    yki_tool_json_close_object(&s->out);
+}
+
+/* Compiles the graph, measures the limits anew, then its commands. Takes the graph. */
+static yoke_status
+run_case(session *s, yoke_graph *graph, int64_t batch, bool training)
+{
+    yoke_replica *replica = NULL;
+    yoke_replica_options o;
+    yoke_status status;
+
+    memset(&o, 0, sizeof o);
+    o.batch = batch;
+    o.evaluation_only = !training;
+    o.strict = s->strict;
+    o.level = s->level;
+    status = yoke_replica_create(s->device, graph, &o, &replica);
+    if (!status)
+        status = yoke_device_measure_peak(s->device, &s->peak);
+    if (!status)
+        status = yoke_plan_measure(replica, batch, s->repeats, report_command, s);
+    yoke_replica_destroy(replica);
+    yoke_graph_destroy(graph);
+    return status;
+}
+
+/* ---- gemm ---- */
+
+static yoke_status
+gemm_case(session *s, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
+{
+    yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
+    yoke_matmul_options o;
+    char label[64];
+    yoke_graph *g;
+    yoke_node *a, *b;
+    yoke_status status = yoke_graph_create(&g);
+
+    if (status)
+        return status;
+    memset(&o, 0, sizeof o);
+    o.transpose_a = ta;
+    o.transpose_b = tb;
+    a = yoke_parameter(g, "a", ta ? yoke_shape(2, k, m) : yoke_shape(2, m, k), init);
+    b = yoke_parameter(g, "b", tb ? yoke_shape(2, n, k) : yoke_shape(2, k, n), init);
+    yoke_graph_set_output(g, "c", yoke_matmul(g, a, b, &o));
+    snprintf(label, sizeof label, "%lldx%lldx%lld %c%c", (long long)m, (long long)n, (long long)k,
+             ta ? 't' : 'n', tb ? 't' : 'n');
+    s->label = label;
+    s->fixed_flops = 2.0 * (double)m * (double)n * (double)k;
+    return run_case(s, g, 1, false);
+}
+
+static yoke_status
+bench_gemm(session *s)
+{
+    static const struct {
+        int64_t m, n, k;
+        bool ta, tb;
+    } cases[] = {
+        {1024, 1024, 1024, false, false}, {1024, 1024, 1024, false, true},
+        {1024, 1024, 1024, true, false},  {1024, 1024, 1024, true, true},
+        {2048, 2048, 2048, false, false}, {256, 128, 784, false, true},
+        {128, 784, 256, true, false},     {256, 784, 128, false, false},
+        {1000, 777, 333, false, false},   {64, 10, 128, false, true},
+    };
+    yoke_status status = YOKE_OK;
+
+    for (size_t i = 0; !status && i < sizeof cases / sizeof *cases; i++)
+        status = gemm_case(s, cases[i].m, cases[i].n, cases[i].k, cases[i].ta, cases[i].tb);
+    return status;
+}
+
+/* ---- conv ---- */
+
+typedef struct conv_case {
+    int64_t batch, channels, height, width, filters, kernel, stride, groups;
+} conv_case;
+
+static yoke_status
+one_conv(session *s, const conv_case *c)
+{
+    yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
+    int64_t out_h = (c->height + 2 * (c->kernel / 2) - c->kernel) / c->stride + 1;
+    int64_t out_w = (c->width + 2 * (c->kernel / 2) - c->kernel) / c->stride + 1;
+    yoke_shape shape = yoke_shape(3, c->channels, c->height, c->width);
+    yoke_conv2d_options o;
+    char label[64];
+    yoke_graph *g;
+    yoke_node *x, *y;
+    yoke_status status = yoke_graph_create(&g);
+
+    if (status)
+        return status;
+    memset(&o, 0, sizeof o);
+    o.filters = c->filters;
+    o.kernel[0] = o.kernel[1] = c->kernel;
+    o.stride[0] = o.stride[1] = c->stride;
+    o.pad[0] = o.pad[1] = c->kernel / 2;
+    o.groups = c->groups;
+    o.no_bias = true;
+    /* A parameter before the convolution, so that the gradient by its input is computed. */
+    x = yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape),
+                 yoke_parameter(g, "p", yoke_shape(3, c->channels, 1, 1), init));
+    y = yoke_conv2d(g, x, &o);
+    yoke_graph_set_loss(g, yoke_mean(g, yoke_mul(g, y, y), NULL, 0));
+    snprintf(label, sizeof label, "%lldx%lldx%lld-%lld %lldx%lld s%lld g%lld",
+             (long long)c->channels, (long long)c->height, (long long)c->width,
+             (long long)c->filters, (long long)c->kernel, (long long)c->kernel,
+             (long long)c->stride, (long long)c->groups);
+    s->label = label;
+    s->fixed_flops = 2.0 * (double)(c->batch * out_h * out_w * c->filters * c->channels /
+                                    c->groups * c->kernel * c->kernel);
+    s->by_bandwidth = c->groups == c->channels || c->channels < 4;
+    return run_case(s, g, c->batch, true);
+}
+
+static yoke_status
+bench_conv(session *s)
+{
+    static const conv_case cases[] = {
+        {32, 64, 32, 32, 64, 3, 1, 1},   {32, 128, 16, 16, 128, 3, 1, 1},
+        {32, 256, 8, 8, 256, 3, 1, 1},   {32, 512, 4, 4, 512, 3, 1, 1},
+        {32, 64, 32, 32, 128, 3, 2, 1},  {32, 64, 32, 32, 128, 1, 2, 1},
+        {32, 128, 16, 16, 128, 1, 1, 1}, {32, 3, 32, 32, 64, 3, 1, 1},
+        {32, 64, 32, 32, 64, 3, 1, 64},  {64, 20, 13, 13, 50, 5, 1, 1},
+    };
+    yoke_status status = YOKE_OK;
+
+    s->wanted = "conv2d";
+    for (size_t i = 0; !status && i < sizeof cases / sizeof *cases; i++)
+        status = one_conv(s, &cases[i]);
+    return status;
+}
+
+/* ---- eltwise ---- */
+
+static yoke_status
+bench_eltwise(session *s)
+{
+    yoke_shape shape = yoke_shape(3, 64, 64, 64);
+    yoke_pool2d_options pool;
+    yoke_graph *g;
+    yoke_node *x, *y;
+    yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
+    yoke_status status = yoke_graph_create(&g);
+
+    if (status)
+        return status;
+    memset(&pool, 0, sizeof pool);
+    pool.kernel[0] = pool.kernel[1] = 2;
+    x = yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape), yoke_parameter(g, "p", shape, init));
+    y = yoke_batch_norm(g, x, NULL);
+    y = yoke_add(g, yoke_relu(g, y), x);
+    y = yoke_maxpool2d(g, yoke_tanh(g, y), &pool);
+    yoke_graph_set_loss(g, yoke_mean(g, yoke_mul(g, y, y), NULL, 0));
+    s->label = "64x64x64, batch 64";
+    s->by_bandwidth = true;
+    return run_case(s, g, 64, true);
+}
+
+static yoke_status
+bench_peak(session *s)
+{
+    yoke_status status = yoke_device_measure_peak(s->device, &s->peak);
+
+    if (!status)
+        report_peak(s);
+    return status;
+}
+
+static int
+run(const yki_tool_command *self, int argc, char **argv, yoke_status (*bench)(session *))
+{
+    session s;
+    yoke_status failed;
+    int status = TOOL_USAGE;
+
+    memset(&s, 0, sizeof s);
+    s.self = self;
+    s.repeats = REPEATS;
+    if (!read_arguments(&s, argc, argv, &status))
+        return status;
+    yki_tool_log(self, YOKE_LOG_WARNING);
+    failed = yoke_context_create(NULL, &s.context);
+    if (!failed)
+        failed = yoke_selection_create(s.context, s.selector, NULL, &s.selection);
+    if (!failed) {
+        s.device = yoke_selection_get(s.selection, 0);
+        if (s.json) {
+            yki_tool_json_start(&s.out, stdout);
+            yki_tool_json_open_array(&s.out, NULL);
+        }
+        failed = bench(&s);
+        if (s.json) {
+            yki_tool_json_close_array(&s.out);
+            yki_tool_json_end(&s.out);
+        }
+    }
+    status = failed ? yki_tool_fail(self, failed) : TOOL_OK;
+    yoke_selection_destroy(s.selection);
+    yoke_context_destroy(s.context);
+    return status;
+}
+
+#define COMMAND(identifier, command_name, what)                                               \
+    static int run_##identifier(const yki_tool_command *self, int argc, char **argv)          \
+    {                                                                                         \
+        return run(self, argc, argv, bench_##identifier);                                     \
+    }                                                                                         \
+    const yki_tool_command yki_tool_bench_##identifier = {                                    \
+        .name = "yoke bench " command_name,                                                   \
+        .synopsis = "[OPTION]...",                                                            \
+        .summary = what,                                                                      \
+        .description = "Measure " what ", as fractions of what the\n"                         \
+                       "device can do, measured in the same run.",                            \
+        .options = options,                                                                   \
+        .run = run_##identifier,                                                              \
+    };
+COMMAND(peak, "peak", "the limits of a device")
+COMMAND(gemm, "gemm", "matrix products")
+COMMAND(conv, "conv", "convolutions and their gradients")
+COMMAND(eltwise, "eltwise", "elementwise operators, normalisation and pooling")

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * command.c - options, --help and messages of every command, from its table.
+ *
+ * Idea: the table in tool.h is the only description of a command line; the
+ * parser and the help text are both read off it, and a test holds the manual
+ * pages to the help text.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tool.h"
+
+enum {
+    MAX_OPTIONS = 32,
+    HELP = 1000, /* the value getopt_long returns for --help; --name number i is NAMED + i */
+    NAMED = 1001,
+    HELP_COLUMN = 26 /* where the text of an option begins */
+};
+
+/* "devices" of "yoke devices"; "" of "yoke" itself. */
+static const char *
+short_name(const yki_tool_command *command)
+{
+    const char *space = strchr(command->name, ' ');
+
+    return space ? space + 1 : "";
+}
+
+/* Which of the processes of a job this is, and whether anybody would hear the same twice. */
+static struct {
+    int rank, ranks;
+    char host[64];
+    bool quiet;
+} speaker = {.ranks = 1};
+
+void
+yki_tool_speak_as(int rank, int ranks, const char *host, bool own_file)
+{
+    speaker.rank = rank;
+    speaker.ranks = ranks;
+    speaker.quiet = rank > 0 && !own_file;
+    snprintf(speaker.host, sizeof speaker.host, "%s", host);
+}
+
+/* What shows progress on a terminal takes its line back before a message is written. */
+static void (*clear_line)(void);
+
+void
+yki_tool_on_message(void (*clear)(void))
+{
+    clear_line = clear;
+}
+
+static void
+message(const yki_tool_command *command, const char *kind, const char *format, va_list args)
+{
+    const char *name = short_name(command);
+    char who[96] = "";
+
+    if (*kind && speaker.quiet)
+        return;
+    if (speaker.ranks > 1)
+        snprintf(who, sizeof who, "rank %d on %s: ", speaker.rank, speaker.host);
+    if (clear_line)
+        clear_line();
+    /* Results that were printed before come first where both go to one place. */
+    fflush(stdout);
+    fprintf(stderr, "yoke: %s%s%s%s", name, *name ? ": " : "", who, kind);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+void
+yki_tool_error(const yki_tool_command *command, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    message(command, "", format, args);
+    va_end(args);
+}
+
+void
+yki_tool_warn(const yki_tool_command *command, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    message(command, "warning: ", format, args);
+    va_end(args);
+}
+
+void
+yki_tool_note(const yki_tool_command *command, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    message(command, "note: ", format, args);
+    va_end(args);
+}
+
+int
+yki_tool_usage(const yki_tool_command *command, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    message(command, "", format, args);
+    va_end(args);
+    fprintf(stderr, "Try '%s --help'.\n", command->name);
+    return TOOL_USAGE;
+}
+
+int
+yki_tool_fail(const yki_tool_command *command, yoke_status status)
+{
+    const char *detail = yoke_last_error();
+
+    /* What is wrong everywhere is said by rank 0, which then ends all others. */
+    if (speaker.quiet)
+        nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    if (speaker.quiet && status == YOKE_ERROR_COMM)
+        return TOOL_FAILURE;
+    yki_tool_error(command, "%s", *detail ? detail : yoke_status_string(status));
+    return status == YOKE_ERROR_SELECTOR ? TOOL_USAGE : TOOL_FAILURE;
+}
+
+static void
+print_log(void *user, yoke_log_level level, const char *line)
+{
+    const yki_tool_command *command = (const yki_tool_command *)user;
+
+    if (level <= YOKE_LOG_WARNING)
+        yki_tool_warn(command, "%s", line);
+    else
+        yki_tool_note(command, "%s", line);
+}
+
+void
+yki_tool_log(const yki_tool_command *command, yoke_log_level level)
+{
+    /* The callback only reads it. */
+    yoke_log_set(print_log, (void *)(uintptr_t)command, level);
+}
+
+static void
+print_option(int letter, const char *name, const char *argument, const char *help)
+{
+    char left[64];
+    int width = letter ? snprintf(left, sizeof left, "  -%c, --%s", letter, name)
+                       : snprintf(left, sizeof left, "      --%s", name);
+
+    if (argument && width > 0 && (size_t)width < sizeof left)
+        snprintf(left + width, sizeof left - (size_t)width, "=%s", argument);
+    printf("%-*s%s\n", HELP_COLUMN, left, help);
+}
+
+static void
+print_help(const yki_tool_command *command)
+{
+    printf("Usage: %s %s\n\n%s\n", command->name, command->synopsis, command->description);
+    if (command->subcommands) {
+        printf("\nCommands:\n");
+        for (const yki_tool_command *const *sub = command->subcommands; *sub; sub++)
+            printf("  %-*s%s\n", HELP_COLUMN - 2, strrchr((*sub)->name, ' ') + 1, (*sub)->summary);
+    }
+    printf("\nOptions:\n");
+    for (const yki_tool_option *option = command->options; option && option->name; option++)
+        print_option(option->letter, option->name, option->argument, option->help);
+    print_option('h', "help", NULL, "show this text and exit");
+    if (command->example)
+        printf("\nExample:\n  %s\n", command->example);
+}
+
+/* What getopt stumbled over: it leaves a letter, or the whole word, in different places. */
+static int
+bad_option(const yki_tool_command *command, int argc, char **argv, bool lacks_argument)
+{
+    const char *what = lacks_argument ? "needs an argument" : "is unknown or takes no argument";
+
+    if (optopt > 0 && optopt < HELP)
+        return yki_tool_usage(command, "option '-%c' %s", optopt, what);
+    return yki_tool_usage(command, "option '%s' %s",
+                          optind >= 1 && optind <= argc ? argv[optind - 1] : "", what);
+}
+
+int
+yki_tool_next(const yki_tool_command *command, int argc, char **argv, int *status)
+{
+    struct option names[MAX_OPTIONS + 2] = {{"help", no_argument, NULL, HELP}};
+    char letters[2 * MAX_OPTIONS + 4];
+    size_t count = 0;
+    char *letter = letters;
+    int code;
+
+    /* A command with subcommands takes its options before the first of them. */
+    *letter++ = command->subcommands ? '+' : ':';
+    if (command->subcommands)
+        *letter++ = ':';
+    *letter++ = 'h';
+    for (const yki_tool_option *option = command->options; option && option->name; option++) {
+        assert(count < MAX_OPTIONS);
+        names[count + 1] =
+            (struct option){option->name, option->argument ? required_argument : no_argument, NULL,
+                            NAMED + (int)count};
+        count++;
+        if (!option->letter)
+            continue;
+        *letter++ = (char)option->letter;
+        if (option->argument)
+            *letter++ = ':';
+    }
+    names[count + 1] = (struct option){NULL, 0, NULL, 0};
+    *letter = '\0';
+
+    opterr = 0;
+    code = getopt_long(argc, argv, letters, names, NULL);
+    if (code == -1)
+        return TOOL_END;
+    if (code == 'h' || code == HELP) {
+        print_help(command);
+        *status = TOOL_OK;
+        return TOOL_EXIT;
+    }
+    if (code == '?' || code == ':') {
+        *status = bad_option(command, argc, argv, code == ':');
+        return TOOL_EXIT;
+    }
+    if (code >= NAMED)
+        return code - NAMED;
+    for (size_t i = 0; i < count; i++)
+        if (command->options[i].letter == code)
+            return (int)i;
+    *status = TOOL_USAGE;
+    return TOOL_EXIT;
+}
+
+int
+yki_tool_read_options(const yki_tool_command *command, int argc, char **argv,
+                      int (*take)(const yki_tool_command *command, int option, void *user),
+                      void *user)
+{
+    int option, status = TOOL_OK;
+
+    while ((option = yki_tool_next(command, argc, argv, &status)) != TOOL_END) {
+        if (option == TOOL_EXIT)
+            return status == TOOL_OK ? TOOL_EXIT : status;
+        status = take(command, option, user);
+        if (status != TOOL_OK)
+            return status;
+    }
+    return TOOL_OK;
+}
+
+int
+yki_tool_read_model_file(const yki_tool_command *command, int argc, char **argv, const char **file)
+{
+    if (optind >= argc)
+        return yki_tool_usage(command, "which model? A file that yoke train wrote");
+    if (optind + 1 < argc)
+        return yki_tool_usage(command, "one file at a time: '%s'", argv[optind + 1]);
+    *file = argv[optind];
+    return TOOL_OK;
+}
+
+int
+yki_tool_run_group(const yki_tool_command *self, int argc, char **argv)
+{
+    int status = TOOL_USAGE;
+
+    while (true) {
+        int option = yki_tool_next(self, argc, argv, &status);
+
+        if (option == TOOL_EXIT)
+            return status;
+        if (option == TOOL_END)
+            break;
+        /* The one option that a group has beside --help. */
+        if (strcmp(self->options[option].name, "version") == 0) {
+            printf("yoke %s\n", yoke_version());
+            return TOOL_OK;
+        }
+    }
+    if (optind >= argc)
+        return yki_tool_usage(self, "which command?");
+    for (const yki_tool_command *const *sub = self->subcommands; *sub; sub++) {
+        if (strcmp(argv[optind], strrchr((*sub)->name, ' ') + 1) == 0) {
+            int first = optind;
+
+            optind = 0; /* starts getopt anew */
+            return (*sub)->run(*sub, argc - first, argv + first);
+        }
+    }
+    return yki_tool_usage(self, "there is no command '%s'", argv[optind]);
+}
+
+bool
+yki_tool_parse_count(const char *text, unsigned maximum, unsigned *count)
+{
+    char *end;
+    unsigned long value;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    value = strtoul(text, &end, 10);
+    if (errno || *end || value < 1 || value > maximum)
+        return false;
+    *count = (unsigned)value;
+    return true;
+}
+
+bool
+yki_tool_parse_level(const char *text, yoke_plan_level *level)
+{
+    static const char *const names[] = {"measure", "estimate", "patient"};
+
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *level = (yoke_plan_level)i;
+            return true;
+        }
+    return false;
+}

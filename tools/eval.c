@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * eval.c - `yoke eval FILE --data DIR`: loss and metrics of a trained model.
+ *
+ * The file has graph, weights and the scaling of the data, so nothing else is
+ * needed. It is a trainer of the library that evaluates, over all devices.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "job.h"
+#include "json.h"
+#include "options.h"
+#include "source.h"
+
+enum { BATCH = 256 };
+
+enum { OPTION_DATA, OPTION_BATCH, OPTION_DEVICES, OPTION_JSON };
+
+static const yki_tool_option options[] = {
+    TOOL_ROW_DATA,
+    TOOL_ROW_BATCH("256"),
+    TOOL_ROW_DEVICES,
+    TOOL_ROW_JSON,
+    {0},
+};
+
+typedef struct request {
+    const char *file, *data, *selector;
+    unsigned batch;
+    bool json;
+} request;
+
+typedef struct session {
+    yki_tool_job job;
+    yki_tool_source source;
+    yoke_model *model;
+    yoke_context *context;
+    yoke_team *team;
+    yoke_trainer *trainer;
+    yoke_result result;
+    double seconds;
+} session;
+
+static int
+take_option(const yki_tool_command *self, int option, void *user)
+{
+    request *w = user;
+
+    if (option == OPTION_BATCH && !yki_tool_parse_count(optarg, TOOL_MAX_BATCH, &w->batch))
+        return yki_tool_usage(self, "--batch takes a number from 1 to 1048576, not '%s'", optarg);
+    if (option == OPTION_DATA)
+        w->data = optarg;
+    if (option == OPTION_DEVICES)
+        w->selector = optarg;
+    w->json |= option == OPTION_JSON;
+    return TOOL_OK;
+}
+
+static int
+read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
+{
+    int status = yki_tool_read_options(self, argc, argv, take_option, w);
+
+    if (status == TOOL_OK)
+        status = yki_tool_read_model_file(self, argc, argv, &w->file);
+    if (status == TOOL_OK && !w->data)
+        return yki_tool_usage(self, "which data? --data=DIR");
+    return status;
+}
+
+static yoke_status
+open_data(session *s, const request *w)
+{
+    const float *mean, *scale;
+    size_t count = yoke_model_get_scaling(s->model, &mean, &scale);
+    yoke_status status = yki_tool_source_open_test(w->data, &s->source);
+
+    if (!status && count)
+        status = yoke_dataset_set_scaling(s->source.train, s->source.data->name, mean, scale,
+                                          count);
+    return status;
+}
+
+static yoke_status
+evaluate(session *s, const request *w)
+{
+    yoke_trainer_options o;
+    yoke_status status = yoke_model_load(w->file, &s->model);
+    double begun;
+
+    memset(&o, 0, sizeof o);
+    o.batch = w->batch ? w->batch : BATCH;
+    o.level = YOKE_PLAN_ESTIMATE;
+    if (!status)
+        status = open_data(s, w);
+    if (!status)
+        status = yoke_context_create(NULL, &s->context);
+    if (!status)
+        status = yoke_team_create(s->context, w->selector, s->job.comm, &s->team);
+    if (!status)
+        status = yoke_trainer_create(s->team, yoke_model_get_graph(s->model), &o, &s->trainer);
+    if (!status)
+        status = yoke_trainer_load_weights(s->trainer, w->file, NULL);
+    begun = yki_tool_now();
+    if (!status)
+        status = yki_tool_source_blame(
+            w->data, yoke_trainer_evaluate(s->trainer, s->source.train, &s->result));
+    s->seconds = yki_tool_now() - begun;
+    return status;
+}
+
+static void
+print_text(const session *s, const yoke_graph *graph)
+{
+    printf("samples %lld\nloss %.6g\n", (long long)s->result.samples, s->result.loss);
+    for (size_t i = 0; i < s->result.metric_count; i++) {
+        const char *name = yoke_graph_get_metric_name(graph, i);
+
+        if (strcmp(name, "accuracy") == 0)
+            printf("%s %.2f %%\n", name, 100 * s->result.metrics[i]);
+        else
+            printf("%s %.6g\n", name, s->result.metrics[i]);
+    }
+}
+
+static void
+print_json(const session *s, const yoke_graph *graph)
+{
+    yki_tool_json j;
+
+    yki_tool_json_start_line(&j, stdout);
+    yki_tool_json_open_object(&j, NULL);
+    yki_tool_json_integer(&j, "samples", (uint64_t)s->result.samples);
+    yki_tool_json_real(&j, "loss", s->result.loss);
+    yki_tool_json_open_object(&j, "metrics");
+    for (size_t i = 0; i < s->result.metric_count; i++)
+        yki_tool_json_real(&j, yoke_graph_get_metric_name(graph, i), s->result.metrics[i]);
+    yki_tool_json_close_object(&j);
+    yki_tool_json_real(&j, "samples_per_second",
+                       s->seconds > 0 ? (double)s->result.samples / s->seconds : 0);
+    yki_tool_json_close_object(&j);
+    yki_tool_json_end(&j);
+}
+
+static void
+clear(session *s)
+{
+    yoke_trainer_destroy(s->trainer);
+    yoke_team_destroy(s->team);
+    yoke_context_destroy(s->context);
+    yoke_model_destroy(s->model);
+    yki_tool_source_close(&s->source);
+}
+
+static int
+run(const yki_tool_command *self, int argc, char **argv)
+{
+    request wanted = {0};
+    session s = {0};
+    int status = read_arguments(self, argc, argv, &wanted);
+    yoke_status failed;
+
+    if (status != TOOL_OK)
+        return status == TOOL_EXIT ? TOOL_OK : status;
+    yki_tool_log(self, YOKE_LOG_WARNING);
+    status = yki_tool_job_start(self, NULL, &s.job);
+    if (status == TOOL_OK) {
+        failed = evaluate(&s, &wanted);
+        if (failed)
+            status = yki_tool_fail(self, failed);
+        else if (wanted.json)
+            print_json(&s, yoke_model_get_graph(s.model));
+        else
+            print_text(&s, yoke_model_get_graph(s.model));
+    }
+    clear(&s);
+    return yki_tool_job_end(&s.job, status);
+}
+
+const yki_tool_command yki_tool_eval = {
+    .name = "yoke eval",
+    .synopsis = "--data=DIR [OPTION]... FILE",
+    .summary = "test a trained model",
+    .description = "Compute loss and metrics of a model over the test part of a folder, or all of a\n"
+                   "file of samples. FILE is what 'yoke train --out' wrote.",
+    .options = options,
+    .run = run,
+    .example = "yoke eval --data=examples/data digits.safetensors",
+};

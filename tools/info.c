@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * info.c - `yoke info FILE`: what a file of a model or a checkpoint holds.
+ *
+ * A file that begins with a brace is a graph as JSON, all others are weights with
+ * their graph, a folder is one of checkpoints. A checkpoint is a model, too, and is
+ * shown as both; one that is damaged as a checkpoint alone.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "json.h"
+#include "source.h"
+#include "table.h"
+
+enum { OPTION_JSON };
+
+static const yki_tool_option options[] = {
+    {"json", 'j', NULL, "an object, for programs"},
+    {0},
+};
+
+typedef struct subject {
+    const char *path;
+    yoke_checkpoint *checkpoint; /* NULL: it is none */
+    const yoke_checkpoint_info *state; /* its */
+    yoke_model *model; /* NULL: a graph alone, or a damaged checkpoint */
+    yoke_graph *graph; /* owned where there is no model */
+} subject;
+
+static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop"};
+
+static const char *const types[] = {"f32", "i32", "u8"};
+
+static bool
+begins_with_brace(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    int c = 0;
+
+    if (!file)
+        return false;
+    do
+        c = getc(file);
+    while (c == ' ' || c == '\t' || c == '\r' || c == '\n');
+    fclose(file);
+    return c == '{';
+}
+
+static bool
+is_folder(const char *path)
+{
+    struct stat about;
+
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static yoke_status
+open_subject(subject *s)
+{
+    char *text, sentence[1024];
+    size_t length;
+    yoke_status status;
+
+    if (!begins_with_brace(s->path)) {
+        status = yoke_checkpoint_open(s->path, &s->checkpoint);
+        s->state = yoke_checkpoint_get_info(s->checkpoint);
+        if (status && status != YOKE_ERROR_NOT_FOUND)
+            return status;
+        if (status && is_folder(s->path))
+            return status;
+        if (s->state && s->state->damaged)
+            return YOKE_OK;
+        status = yoke_model_load(s->state ? s->state->path : s->path, &s->model);
+        s->graph = yoke_model_get_graph(s->model);
+        return status;
+    }
+    status = yki_tool_read_text(s->path, &text, &length);
+    if (status)
+        return status;
+    status = yoke_graph_from_json(text, length, &s->graph);
+    free(text);
+    if (!status)
+        return YOKE_OK;
+    snprintf(sentence, sizeof sentence, "%s: %s", s->path, yoke_last_error());
+    return yoke_fail(status, sentence);
+}
+
+static uint64_t
+count_parameters(const yoke_graph *graph)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < yoke_graph_parameter_count(graph); i++) {
+        yoke_shape shape = yoke_node_shape(yoke_graph_get_parameter(graph, i));
+        uint64_t each = 1;
+
+        for (int32_t k = 0; k < shape.rank; k++)
+            each *= (uint64_t)shape.dim[k];
+        count += each;
+    }
+    return count;
+}
+
+static void
+print_line(void *user, const char *text)
+{
+    (void)user;
+    yki_tool_print_clean(text, stdout);
+    putchar('\n');
+}
+
+static void
+print_numbers(const char *name, const float *values, size_t count)
+{
+    printf("%s", name);
+    for (size_t i = 0; i < count; i++)
+        printf(" %.6g", (double)values[i]);
+    putchar('\n');
+}
+
+static const char *
+optimizer_name(const yoke_checkpoint_info *c)
+{
+    return (size_t)c->optimizer < sizeof optimizers / sizeof optimizers[0]
+               ? optimizers[c->optimizer]
+               : "unknown";
+}
+
+static uint64_t
+part_bytes(const yoke_checkpoint_info *c)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < c->parts; i++)
+        bytes += c->part[i].bytes;
+    return bytes;
+}
+
+static void
+print_checkpoint(const yoke_checkpoint_info *c)
+{
+    char bytes[32];
+
+    printf("%s: a checkpoint", c->path);
+    if (c->others)
+        printf(", the newest of %zu", c->others + 1);
+    printf("\nstep       %" PRId64 "\n", c->step);
+    printf("epoch      %" PRId64, c->epoch + 1);
+    if (c->position)
+        printf(", behind %" PRId64 " of its %" PRId64 " samples", c->position, c->samples);
+    printf("\nhistory    %zu epochs\n", c->history);
+    printf("optimizer  %s, learning rate %.6g\n", optimizer_name(c), (double)c->learning_rate);
+    printf("batch      %" PRId64 "\nseed       %" PRIu32 "\n", c->batch, c->seed);
+    printf("graph      ");
+    yki_tool_print_clean(c->graph, stdout);
+    printf("\nplans      ");
+    yki_tool_print_clean(c->plans, stdout);
+    for (size_t k = 0; k < c->devices; k++) {
+        printf("\n%s", k ? "           " : "devices    ");
+        yki_tool_print_clean(c->device_names[k], stdout);
+        printf(", share %" PRId64, c->shares[k]);
+    }
+    printf("\nparts      %zu, %s, %s\n", c->parts, yki_tool_bytes(part_bytes(c), bytes),
+           c->damaged ? "of which these are damaged:" : "all checksums hold");
+    for (size_t i = 0; i < c->parts; i++)
+        if (!c->part[i].good) {
+            printf("           ");
+            yki_tool_print_clean(c->part[i].name, stdout);
+            putchar('\n');
+        }
+}
+
+static yoke_status
+print_text(const subject *s)
+{
+    const yoke_field *input = s->model ? yoke_model_get_input(s->model) : NULL;
+    const float *mean, *scale;
+    size_t scaling = yoke_model_get_scaling(s->model, &mean, &scale);
+
+    if (s->state)
+        print_checkpoint(s->state);
+    if (!s->graph)
+        return YOKE_OK;
+    if (!s->state)
+        printf("%s: %s\n", s->path, s->model ? "a model with its weights" : "a graph");
+    printf("parameters %llu\n", (unsigned long long)count_parameters(s->graph));
+    if (input && input->name) {
+        printf("samples    %s, %s (", input->name, types[input->type]);
+        for (int32_t i = 0; i < input->shape.rank; i++)
+            printf("%s%lld", i ? ", " : "", (long long)input->shape.dim[i]);
+        printf(")\n");
+    }
+    if (scaling) {
+        print_numbers("mean      ", mean, scaling);
+        print_numbers("scale     ", scale, scaling);
+    }
+    if (yoke_model_class_count(s->model)) {
+        printf("classes   ");
+        for (size_t i = 0; i < yoke_model_class_count(s->model); i++) {
+            putchar(i ? ',' : ' ');
+            yki_tool_print_clean(yoke_model_get_class_name(s->model, i), stdout);
+        }
+        putchar('\n');
+    }
+    putchar('\n');
+    return yoke_graph_print(s->graph, print_line, NULL);
+}
+
+static void
+add_input(yki_tool_json *j, const subject *s)
+{
+    const yoke_field *input = yoke_model_get_input(s->model);
+    const float *mean, *scale;
+    size_t scaling = yoke_model_get_scaling(s->model, &mean, &scale);
+
+    yki_tool_json_open_object(j, "input");
+    yki_tool_json_string(j, "name", input->name);
+    yki_tool_json_string(j, "type", types[input->type]);
+    yki_tool_json_open_array(j, "shape");
+    for (int32_t i = 0; i < input->shape.rank; i++)
+        yki_tool_json_integer(j, NULL, (uint64_t)input->shape.dim[i]);
+    yki_tool_json_close_array(j);
+    yki_tool_json_open_array(j, "mean");
+    for (size_t i = 0; i < scaling; i++)
+        yki_tool_json_real(j, NULL, (double)mean[i]);
+    yki_tool_json_close_array(j);
+    yki_tool_json_open_array(j, "scale");
+    for (size_t i = 0; i < scaling; i++)
+        yki_tool_json_real(j, NULL, (double)scale[i]);
+    yki_tool_json_close_array(j);
+    yki_tool_json_close_object(j);
+}
+
+static void
+add_checkpoint(yki_tool_json *j, const yoke_checkpoint_info *c)
+{
+    yki_tool_json_open_object(j, "checkpoint");
+    yki_tool_json_string(j, "path", c->path);
+    yki_tool_json_integer(j, "step", (uint64_t)c->step);
+    yki_tool_json_integer(j, "epoch", (uint64_t)c->epoch);
+    yki_tool_json_integer(j, "position", (uint64_t)c->position);
+    yki_tool_json_integer(j, "samples", (uint64_t)c->samples);
+    yki_tool_json_integer(j, "history", c->history);
+    yki_tool_json_string(j, "optimizer", optimizer_name(c));
+    yki_tool_json_real(j, "learning_rate", (double)c->learning_rate);
+    yki_tool_json_integer(j, "batch", (uint64_t)c->batch);
+    yki_tool_json_integer(j, "seed", c->seed);
+    yki_tool_json_string(j, "graph", c->graph);
+    yki_tool_json_string(j, "plans", c->plans);
+    yki_tool_json_open_array(j, "devices");
+    for (size_t k = 0; k < c->devices; k++)
+        yki_tool_json_string(j, NULL, c->device_names[k]);
+    yki_tool_json_close_array(j);
+    yki_tool_json_open_array(j, "shares");
+    for (size_t k = 0; k < c->devices; k++)
+        yki_tool_json_integer(j, NULL, (uint64_t)c->shares[k]);
+    yki_tool_json_close_array(j);
+    yki_tool_json_open_array(j, "parts");
+    for (size_t i = 0; i < c->parts; i++) {
+        yki_tool_json_open_object(j, NULL);
+        yki_tool_json_string(j, "name", c->part[i].name);
+        yki_tool_json_integer(j, "bytes", c->part[i].bytes);
+        yki_tool_json_bool(j, "good", c->part[i].good);
+        yki_tool_json_close_object(j);
+    }
+    yki_tool_json_close_array(j);
+    yki_tool_json_integer(j, "damaged", c->damaged);
+    yki_tool_json_integer(j, "others", c->others);
+    yki_tool_json_close_object(j);
+}
+
+static void
+add_model(yki_tool_json *j, const subject *s)
+{
+    yki_tool_json_integer(j, "parameters", count_parameters(s->graph));
+    yki_tool_json_integer(j, "arrays", yoke_graph_parameter_count(s->graph));
+    if (s->model)
+        add_input(j, s);
+    yki_tool_json_open_array(j, "classes");
+    for (size_t i = 0; i < yoke_model_class_count(s->model); i++)
+        yki_tool_json_string(j, NULL, yoke_model_get_class_name(s->model, i));
+    yki_tool_json_close_array(j);
+    yki_tool_json_open_array(j, "metrics");
+    for (size_t i = 0; i < yoke_graph_metric_count(s->graph); i++)
+        yki_tool_json_string(j, NULL, yoke_graph_get_metric_name(s->graph, i));
+    yki_tool_json_close_array(j);
+}
+
+static void
+print_json(const subject *s)
+{
+    yki_tool_json j;
+
+    yki_tool_json_start(&j, stdout);
+    yki_tool_json_open_object(&j, NULL);
+    yki_tool_json_string(&j, "kind", s->state ? "checkpoint" : s->model ? "model" : "graph");
+    if (s->state)
+        add_checkpoint(&j, s->state);
+    if (s->graph)
+        add_model(&j, s);
+    yki_tool_json_close_object(&j);
+    yki_tool_json_end(&j);
+}
+
+static int
+run(const yki_tool_command *self, int argc, char **argv)
+{
+    subject s = {0};
+    bool json = false;
+    int option, status = TOOL_OK;
+    yoke_status failed;
+
+    while ((option = yki_tool_next(self, argc, argv, &status)) != TOOL_END) {
+        if (option == TOOL_EXIT)
+            return status;
+        json |= option == OPTION_JSON;
+    }
+    if (optind >= argc)
+        return yki_tool_usage(self, "which file?");
+    if (optind + 1 < argc)
+        return yki_tool_usage(self, "one file at a time: '%s'", argv[optind + 1]);
+    s.path = argv[optind];
+    yki_tool_log(self, YOKE_LOG_WARNING);
+    failed = open_subject(&s);
+    if (!failed && json)
+        print_json(&s);
+    else if (!failed)
+        failed = print_text(&s);
+    if (failed) {
+        status = yki_tool_fail(self, failed);
+    } else if (s.state && s.state->damaged) {
+        yki_tool_error(self, "%s is damaged: --resume takes the one before it", s.state->path);
+        status = TOOL_FAILURE;
+    }
+    yoke_checkpoint_destroy(s.checkpoint);
+    if (s.model)
+        yoke_model_destroy(s.model);
+    else
+        yoke_graph_destroy(s.graph);
+    return status;
+}
+
+const yki_tool_command yki_tool_info = {
+    .name = "yoke info",
+    .synopsis = "[OPTION]... FILE",
+    .summary = "what a file of a model or a checkpoint holds",
+    .description = "Show what a file holds: the samples that a model takes, its classes, its layers\n"
+                   "with their shapes and parameters. FILE is of 'yoke train --out', or a graph as\n"
+                   "JSON, or a checkpoint or a folder of them: then also where training is, with\n"
+                   "what, and whether the checksums hold.",
+    .options = options,
+    .run = run,
+    .example = "yoke info digits.safetensors",
+};

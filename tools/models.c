@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * models.c - the built-in models: tiny, mlp, simplecnn, lenet, resnet18, and its deeper
+ * sisters resnet34 and resnet50. They fit themselves to the data's shape and number of classes.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "models.h"
+
+enum { LARGE_IMAGE = 112 };
+
+static yoke_node *
+dense(yoke_graph *g, yoke_node *x, int64_t units, const char *name)
+{
+    yoke_dense_options o;
+
+    memset(&o, 0, sizeof o);
+    o.units = units;
+    o.name = name;
+    return yoke_dense(g, x, &o);
+}
+
+static yoke_node *
+conv(yoke_graph *g, yoke_node *x, int64_t filters, int64_t size, int64_t stride, int64_t pad,
+     bool bias, const char *name)
+{
+    yoke_conv2d_options o;
+
+    memset(&o, 0, sizeof o);
+    o.filters = filters;
+    o.kernel[0] = o.kernel[1] = size;
+    o.stride[0] = o.stride[1] = stride;
+    o.pad[0] = o.pad[1] = pad;
+    o.no_bias = !bias;
+    o.name = name;
+    return yoke_conv2d(g, x, &o);
+}
+
+static yoke_node *
+norm(yoke_graph *g, yoke_node *x, const char *name)
+{
+    yoke_batch_norm_options o;
+
+    memset(&o, 0, sizeof o);
+    o.name = name;
+    return yoke_batch_norm(g, x, &o);
+}
+
+static yoke_pool2d_options
+window(int64_t size)
+{
+    yoke_pool2d_options o;
+
+    memset(&o, 0, sizeof o);
+    o.kernel[0] = o.kernel[1] = size;
+    return o;
+}
+
+static yoke_node *
+build_tiny(yoke_graph *g, yoke_node *x, int64_t outputs)
+{
+    x = yoke_relu(g, dense(g, yoke_flatten(g, x), 32, "fc1"));
+    return dense(g, x, outputs, "fc2");
+}
+
+static yoke_node *
+build_mlp(yoke_graph *g, yoke_node *x, int64_t outputs)
+{
+    x = yoke_relu(g, dense(g, yoke_flatten(g, x), 128, "fc1"));
+    return dense(g, x, outputs, "fc2");
+}
+
+static yoke_node *
+build_simplecnn(yoke_graph *g, yoke_node *x, int64_t outputs)
+{
+    yoke_pool2d_options pool = window(2);
+
+    x = yoke_maxpool2d(g, yoke_relu(g, conv(g, x, 32, 3, 1, 1, true, "conv1")), &pool);
+    return dense(g, yoke_flatten(g, x), outputs, "fc1");
+}
+
+/* Images too small for the second, 5x5 convolution get 3x3 ones with padding. */
+static yoke_node *
+build_lenet(yoke_graph *g, yoke_node *x, int64_t outputs)
+{
+    yoke_shape shape = yoke_node_shape(x);
+    bool small = shape.dim[1] < 16 || shape.dim[2] < 16;
+    yoke_pool2d_options pool = window(2);
+
+    x = yoke_relu(g, conv(g, x, 20, 3, 1, small ? 1 : 0, true, "conv1"));
+    x = yoke_avgpool2d(g, x, &pool);
+    x = yoke_relu(g, conv(g, x, 50, small ? 3 : 5, 1, small ? 1 : 0, true, "conv2"));
+    x = yoke_avgpool2d(g, x, &pool);
+    x = yoke_relu(g, dense(g, yoke_flatten(g, x), 128, "fc1"));
+    return dense(g, x, outputs, "fc2");
+}
+
+/* Where a residual block stands: its layer, from 1, and its number there, from 0. */
+typedef struct place {
+    int layer, block;
+} place;
+
+/* A convolution with its batch norm; names are torchvision's, as layer1.0.conv2 and layer1.0.bn2. */
+static yoke_node *
+conv_norm(yoke_graph *g, yoke_node *x, int64_t filters, int64_t size, int64_t stride, place at,
+          int number)
+{
+    char name[2][40];
+
+    snprintf(name[0], sizeof name[0], "layer%d.%d.conv%d", at.layer, at.block, number);
+    snprintf(name[1], sizeof name[1], "layer%d.%d.bn%d", at.layer, at.block, number);
+    return norm(g, conv(g, x, filters, size, stride, size / 2, false, name[0]), name[1]);
+}
+
+/* What a block adds to its result: its input, projected where the shapes differ. */
+static yoke_node *
+shortcut(yoke_graph *g, yoke_node *x, int64_t filters, int64_t stride, place at)
+{
+    char name[2][40];
+
+    if (stride == 1 && yoke_node_shape(x).dim[0] == filters)
+        return x;
+    snprintf(name[0], sizeof name[0], "layer%d.%d.downsample.0", at.layer, at.block);
+    snprintf(name[1], sizeof name[1], "layer%d.%d.downsample.1", at.layer, at.block);
+    return norm(g, conv(g, x, filters, 1, stride, 0, false, name[0]), name[1]);
+}
+
+/* Two 3x3 convolutions. */
+static yoke_node *
+basic_block(yoke_graph *g, yoke_node *x, int64_t filters, int64_t stride, place at)
+{
+    yoke_node *y = yoke_relu(g, conv_norm(g, x, filters, 3, stride, at, 1));
+
+    y = conv_norm(g, y, filters, 3, 1, at, 2);
+    return yoke_relu(g, yoke_add(g, y, shortcut(g, x, filters, stride, at)));
+}
+
+/* 1x1, 3x3 on a quarter of the channels, 1x1. */
+static yoke_node *
+bottleneck(yoke_graph *g, yoke_node *x, int64_t filters, int64_t stride, place at)
+{
+    yoke_node *y = yoke_relu(g, conv_norm(g, x, filters, 1, 1, at, 1));
+
+    y = yoke_relu(g, conv_norm(g, y, filters, 3, stride, at, 2));
+    y = conv_norm(g, y, 4 * filters, 1, 1, at, 3);
+    return yoke_relu(g, yoke_add(g, y, shortcut(g, x, 4 * filters, stride, at)));
+}
+
+typedef yoke_node *(*residual_block)(yoke_graph *, yoke_node *, int64_t filters, int64_t stride,
+                                     place at);
+
+/* Small images have a stem of 3x3, stride 1 and no pooling; large ones torchvision's. */
+static yoke_node *
+stem(yoke_graph *g, yoke_node *x)
+{
+    yoke_shape shape = yoke_node_shape(x);
+    yoke_pool2d_options pool = window(3);
+
+    if (shape.dim[1] < LARGE_IMAGE || shape.dim[2] < LARGE_IMAGE)
+        return yoke_relu(g, norm(g, conv(g, x, 64, 3, 1, 1, false, "conv1"), "bn1"));
+    pool.stride[0] = pool.stride[1] = 2;
+    pool.pad[0] = pool.pad[1] = 1;
+    x = yoke_relu(g, norm(g, conv(g, x, 64, 7, 2, 3, false, "conv1"), "bn1"));
+    return yoke_maxpool2d(g, x, &pool);
+}
+
+static yoke_node *
+build_resnet(yoke_graph *g, yoke_node *x, int64_t outputs, residual_block add_block,
+             const int *blocks)
+{
+    x = stem(g, x);
+    for (place at = {.layer = 1}; at.layer <= 4; at.layer++)
+        for (at.block = 0; at.block < blocks[at.layer - 1]; at.block++)
+            x = add_block(g, x, (int64_t)32 << at.layer, at.layer > 1 && at.block == 0 ? 2 : 1, at);
+    return dense(g, yoke_global_avgpool(g, x), outputs, "fc");
+}
+
+static yoke_node *
+build_resnet18(yoke_graph *g, yoke_node *x, int64_t outputs)
+{
+    static const int blocks[4] = {2, 2, 2, 2};
+
+    return build_resnet(g, x, outputs, basic_block, blocks);
+}
+
+static const int deep_blocks[4] = {3, 4, 6, 3};
+
+static yoke_node *
+build_resnet34(yoke_graph *g, yoke_node *x, int64_t outputs)
+{
+    return build_resnet(g, x, outputs, basic_block, deep_blocks);
+}
+
+static yoke_node *
+build_resnet50(yoke_graph *g, yoke_node *x, int64_t outputs)
+{
+    return build_resnet(g, x, outputs, bottleneck, deep_blocks);
+}
+
+static yoke_optimizer
+adam(void)
+{
+    return yoke_adam(1e-3f);
+}
+
+static yoke_optimizer
+sgd(void)
+{
+    return yoke_sgd(0.05f, 0.9f);
+}
+
+#define SHAPE1(a) {1, 0, {a, 0, 0, 0, 0, 0, 0, 0}}
+#define SHAPE3(a, b, c) {3, 0, {a, b, c, 0, 0, 0, 0, 0}}
+
+const yki_tool_model yki_tool_models[] = {
+    {"tiny", "10-32-1, regression", SHAPE1(10), 0, adam, 32, false, build_tiny},
+    {"mlp", "784-128-10", SHAPE1(784), 10, adam, 64, false, build_mlp},
+    {"simplecnn", "one convolution and a dense layer", SHAPE3(1, 28, 28), 10, adam, 64, true,
+     build_simplecnn},
+    {"lenet", "two convolutions, two dense layers", SHAPE3(1, 28, 28), 10, sgd, 256, true,
+     build_lenet},
+    {"resnet18", "ResNet-18", SHAPE3(3, 32, 32), 10, sgd, 64, true, build_resnet18},
+    {"resnet34", "ResNet-34", SHAPE3(3, 32, 32), 10, sgd, 64, true, build_resnet34},
+    {"resnet50", "ResNet-50", SHAPE3(3, 32, 32), 10, sgd, 32, true, build_resnet50},
+    {NULL, NULL, SHAPE1(1), 0, NULL, 0, false, NULL},
+};
+
+const yki_tool_model *
+yki_tool_find_model(const char *name)
+{
+    for (const yki_tool_model *model = yki_tool_models; model->name; model++)
+        if (strcmp(model->name, name) == 0)
+            return model;
+    return NULL;
+}
+
+/* Images of one channel may come without saying so. */
+static bool
+fit_input(const yki_tool_model *model, yoke_shape *input)
+{
+    if (!model->image || input->rank == 3)
+        return true;
+    if (input->rank != 2)
+        return false;
+    *input = yoke_shape(3, 1, input->dim[0], input->dim[1]);
+    return true;
+}
+
+static yoke_status
+no_image(const yki_tool_model *model, yoke_shape shape)
+{
+    char sentence[200];
+
+    snprintf(sentence, sizeof sentence,
+             "%s is for images, (channels, height, width); these samples have %d ax%s: "
+             "take tiny or mlp",
+             model->name, (int)shape.rank, shape.rank == 1 ? "is" : "es");
+    return yoke_fail(YOKE_ERROR_SHAPE, sentence);
+}
+
+/* From the last layer on: what is asked of it. */
+static void
+add_loss(yoke_graph *g, yoke_node *y, const yki_tool_fit *fit)
+{
+    yoke_node *target;
+
+    if (fit->classes > 0) {
+        target = yoke_target(g, fit->target_name, YOKE_I32, yoke_shape(0));
+        yoke_graph_set_output(g, "logits", y);
+        yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, target, NULL));
+        yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, y, target));
+        return;
+    }
+    target = yoke_target(g, fit->target_name, YOKE_F32, fit->target);
+    if (fit->target.rank != 1)
+        y = yoke_reshape(g, y, fit->target);
+    yoke_graph_set_output(g, "prediction", y);
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
+    yoke_graph_add_metric(g, "absolute_error", yoke_mean_absolute_error(g, y, target));
+}
+
+yoke_status
+yki_tool_fit_model(const yki_tool_model *model, const yki_tool_fit *fit, yoke_graph **out)
+{
+    yoke_shape input = fit->input;
+    int64_t outputs = fit->classes;
+    yoke_status status;
+    yoke_graph *g;
+    yoke_node *x;
+
+    if (!fit_input(model, &input))
+        return no_image(model, input);
+    if (outputs == 0) {
+        outputs = 1;
+        for (int32_t i = 0; i < fit->target.rank; i++)
+            outputs *= fit->target.dim[i];
+    }
+    status = yoke_graph_create(&g);
+    if (status)
+        return status;
+    x = yoke_input(g, fit->input_name, YOKE_F32, input);
+    add_loss(g, model->build(g, x, outputs), fit);
+    status = yoke_graph_status(g);
+    if (status) {
+        yoke_graph_destroy(g);
+        return status;
+    }
+    *out = g;
+    return YOKE_OK;
+}
+
+/* ---- data ---- */
+
+size_t
+yki_tool_model_values(const yki_tool_model *model)
+{
+    size_t count = 1;
+
+    for (int32_t i = 0; i < model->input.rank; i++)
+        count *= (size_t)model->input.dim[i];
+    return count;
+}
+
+static uint32_t
+next_random(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+void
+yki_tool_random_batch(const yki_tool_model *model, int64_t n, uint32_t state, float *image,
+                      void *target)
+{
+    size_t count = yki_tool_model_values(model) * (size_t)n;
+
+    for (size_t i = 0; i < count; i++)
+        image[i] = (float)next_random(&state) / 16777216.f - 0.5f;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t label = model->classes ? (int32_t)(next_random(&state) % model->classes) : 0;
+        float value = (float)next_random(&state) / 16777216.f;
+
+        memcpy((char *)target + 4 * i, model->classes ? (void *)&label : (void *)&value, 4);
+    }
+}
+
+yoke_status
+yki_tool_build_model(const yki_tool_model *model, yoke_shape input, int64_t classes,
+                     yoke_graph **out)
+{
+    yki_tool_fit fit = {.input_name = "image", .target = {1, 0, {1}}};
+
+    fit.input = input.rank == 0 ? model->input : input;
+    fit.classes = classes < 0 ? model->classes : classes;
+    fit.target_name = fit.classes > 0 ? "label" : "value";
+    return yki_tool_fit_model(model, &fit, out);
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * options.c - what arguments say that several commands take: schedules,
+ * optimizers, augmentations, numbers.
+ *
+ * The first three are a name and settings after commas, "cosine,warmup=1": one
+ * reader walks over them, and a table says what may stand there.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "options.h"
+
+enum { WHY = 160, WORD = 40 };
+
+double
+yki_tool_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bool
+yki_tool_parse_real(const char *text, double least, double *value)
+{
+    char *end;
+    double v = strtod(text, &end);
+
+    /* strtod takes blanks, "inf", "nan" and hexadecimal numbers. */
+    if (end == text || *end || !isfinite(v) || v < least || strspn(text, "+-.0123456789eE") <
+                                                                strlen(text))
+        return false;
+    *value = v;
+    return true;
+}
+
+bool
+yki_tool_parse_seed(const char *text, uint32_t *seed)
+{
+    char *end;
+    unsigned long long value;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (errno || *end || value > UINT32_MAX)
+        return false;
+    *seed = (uint32_t)value;
+    return true;
+}
+
+/* ---- a name and settings ---- */
+
+/* A setting: where its number goes, or the flag that it raises. */
+typedef struct setting {
+    const char *name;
+    double *value;
+    double least;
+    bool *flag;
+} setting;
+
+/* The word before a comma, without its "=value", which *value points to if there is one. */
+static const char *
+next_word(const char *text, char word[WORD], char value[WORD])
+{
+    size_t length = strcspn(text, ","), name = strcspn(text, "=,");
+
+    word[0] = value[0] = '\0';
+    if (name < WORD)
+        snprintf(word, WORD, "%.*s", (int)name, text);
+    if (name < length && length - name - 1 < WORD)
+        snprintf(value, WORD, "%.*s", (int)(length - name - 1), text + name + 1);
+    return text[length] ? text + length + 1 : text + length;
+}
+
+static bool
+take_setting(const setting *settings, const char *word, const char *value, char why[WHY])
+{
+    for (const setting *s = settings; s->name; s++) {
+        if (strcmp(s->name, word) != 0)
+            continue;
+        if (s->flag ? *value == '\0' : yki_tool_parse_real(value, s->least, s->value)) {
+            if (s->flag)
+                *s->flag = true;
+            return true;
+        }
+        if (s->flag)
+            snprintf(why, WHY, "'%s' takes no value", word);
+        else
+            snprintf(why, WHY, "'%s' is a number of %g or more, not '%s'", word, s->least, value);
+        return false;
+    }
+    snprintf(why, WHY, "there is no setting '%s'", word);
+    return false;
+}
+
+static bool
+take_settings(const char *text, const setting *settings, char why[WHY])
+{
+    char word[WORD], value[WORD];
+
+    while (*text) {
+        text = next_word(text, word, value);
+        if (!take_setting(settings, word, value, why))
+            return false;
+    }
+    return true;
+}
+
+/* The place of the first word in `names`, which ends with NULL. */
+static int
+find_name(const char *word, const char *const *names, char why[WHY])
+{
+    size_t used;
+
+    for (int i = 0; names[i]; i++)
+        if (strcmp(word, names[i]) == 0)
+            return i;
+    used = (size_t)snprintf(why, WHY, "'%s' is none of", word);
+    for (int i = 0; names[i] && used < WHY; i++)
+        used += (size_t)snprintf(why + used, WHY - used, "%s %s", i ? "," : "", names[i]);
+    return -1;
+}
+
+bool
+yki_tool_parse_schedule(const char *text, yki_tool_schedule *out, char why[WHY])
+{
+    static const char *const names[] = {"constant", "step", "cosine", "linear", "one-cycle", NULL};
+    static const yoke_schedule_kind kinds[] = {YOKE_SCHEDULE_CONSTANT, YOKE_SCHEDULE_STEP,
+                                               YOKE_SCHEDULE_COSINE, YOKE_SCHEDULE_LINEAR,
+                                               YOKE_SCHEDULE_ONE_CYCLE};
+    yki_tool_schedule s = {.period = 30, .factor = 0.1, .initial = 0.04};
+    const setting settings[] = {{"warmup", &s.warmup, 0, NULL},   {"period", &s.period, 0, NULL},
+                                {"factor", &s.factor, 0, NULL},   {"initial", &s.initial, 0, NULL},
+                                {"final", &s.final_factor, 0, NULL}, {0}};
+    char word[WORD], value[WORD];
+    const char *rest = next_word(text, word, value);
+    int kind = find_name(word, names, why);
+
+    if (kind < 0 || !take_settings(rest, settings, why))
+        return false;
+    s.kind = kinds[kind];
+    *out = s;
+    return true;
+}
+
+/* In steps; whole numbers come out whole, and no time that was asked for becomes none. */
+static int64_t
+steps_of(double epochs, int64_t steps_per_epoch)
+{
+    double steps = epochs * (double)steps_per_epoch;
+
+    return epochs > 0 && steps < 1 ? 1 : steps < 9e15 ? (int64_t)llround(steps) : INT64_MAX;
+}
+
+yoke_schedule
+yki_tool_make_schedule(const yki_tool_schedule *s, int64_t steps_per_epoch, int64_t epochs)
+{
+    yoke_schedule schedule;
+
+    memset(&schedule, 0, sizeof schedule);
+    schedule.kind = s->kind;
+    schedule.factor = (float)s->factor;
+    schedule.initial = (float)s->initial;
+    schedule.final_factor = (float)s->final_factor;
+    schedule.warmup = steps_of(s->warmup, steps_per_epoch);
+    schedule.period = steps_of(s->period, steps_per_epoch);
+    schedule.steps = steps_of((double)epochs, steps_per_epoch);
+    /* A third of the time is what one-cycle is for. */
+    if (s->kind == YOKE_SCHEDULE_ONE_CYCLE && schedule.warmup == 0)
+        schedule.warmup = schedule.steps * 3 / 10;
+    return schedule;
+}
+
+bool
+yki_tool_parse_optimizer(const char *text, double rate, yoke_optimizer *out, char why[WHY])
+{
+    static const char *const names[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
+    double momentum = -1, decay = -1, epsilon = -1, beta1 = -1, beta2 = -1;
+    bool nesterov = false;
+    const setting settings[] = {{"momentum", &momentum, 0, NULL}, {"decay", &decay, 0, NULL},
+                                {"epsilon", &epsilon, 0, NULL},   {"beta1", &beta1, 0, NULL},
+                                {"beta2", &beta2, 0, NULL},       {"nesterov", NULL, 0, &nesterov},
+                                {0}};
+    char word[WORD], value[WORD];
+    const char *rest = next_word(text, word, value);
+    int kind = find_name(word, names, why);
+    yoke_optimizer o;
+
+    if (kind < 0 || !take_settings(rest, settings, why))
+        return false;
+    o = kind == 0   ? yoke_sgd(rate > 0 ? (float)rate : 0.01f, 0.9f)
+        : kind == 1 ? yoke_adam(rate > 0 ? (float)rate : 1e-3f)
+        : kind == 2 ? yoke_adamw(rate > 0 ? (float)rate : 1e-3f, 0.01f)
+                    : yoke_rmsprop(rate > 0 ? (float)rate : 1e-3f);
+    if (momentum >= 0)
+        o.momentum = (float)momentum;
+    if (decay >= 0)
+        o.weight_decay = (float)decay;
+    if (epsilon >= 0)
+        o.epsilon = (float)epsilon;
+    if (beta1 >= 0)
+        o.beta1 = (float)beta1;
+    if (beta2 >= 0)
+        o.beta2 = (float)beta2;
+    o.nesterov = nesterov;
+    *out = o;
+    return true;
+}
+
+bool
+yki_tool_parse_augmentation(const char *text, yoke_augmentation *out, char why[WHY])
+{
+    double shift = 0, noise = 0;
+    bool flip = false, crop = false;
+    const setting settings[] = {{"flip", NULL, 0, &flip},
+                                {"shift", &shift, 0, NULL},
+                                {"noise", &noise, 0, NULL},
+                                {"crop", NULL, 0, &crop},
+                                {0}};
+
+    if (!take_settings(text, settings, why))
+        return false;
+    if (shift > 1000 || shift != floor(shift)) {
+        snprintf(why, WHY, "'shift' is a whole number of pixels up to 1000, not %g", shift);
+        return false;
+    }
+    memset(out, 0, sizeof *out);
+    out->flip = flip;
+    out->crop = crop;
+    out->shift = (int32_t)shift;
+    out->noise = (float)noise;
+    return true;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * options.h - options that several commands have: their rows of --help, and what
+ * their arguments say.
+ *
+ * A row is the same wherever it stands, so that a name means one thing.
+ */
+#ifndef YOKE_TOOLS_OPTIONS_H
+#define YOKE_TOOLS_OPTIONS_H
+
+#include "tool.h"
+
+#define TOOL_ROW_DATA {"data", 0, "DIR", "folder or file of samples; see yoke-data(7)"}
+#define TOOL_ROW_BATCH(default_is) {"batch", 'b', "N", "samples per step (default: " default_is ")"}
+#define TOOL_ROW_DEVICES {"devices", 'd', "SELECTOR", "the devices (default: all)"}
+#define TOOL_ROW_SHARES {"shares", 0, "SHARES", "auto (default), even, or weights such as 80,20"}
+#define TOOL_ROW_SEED {"seed", 0, "N", "of initial values and orders (default: 0)"}
+#define TOOL_ROW_JSON {"json", 'j', NULL, "for programs; a line is an object"}
+#define TOOL_ROW_LOG_DIR {"log-dir", 0, "DIR", "under mpirun: a file for what each process has to say"}
+
+enum { TOOL_MAX_BATCH = 1 << 20, TOOL_MAX_EPOCHS = 1 << 24 };
+
+/* What a schedule is made of once it is known how many steps an epoch has. Times in epochs. */
+typedef struct yki_tool_schedule {
+    yoke_schedule_kind kind;
+    double warmup, period;
+    double factor, initial, final_factor;
+} yki_tool_schedule;
+
+/* "cosine,warmup=1,final=0.01"; on failure a sentence is in `why`. */
+bool yki_tool_parse_schedule(const char *text, yki_tool_schedule *schedule, char why[160]);
+yoke_schedule yki_tool_make_schedule(const yki_tool_schedule *schedule, int64_t steps_per_epoch,
+                                     int64_t epochs);
+/* "sgd,momentum=0.9,nesterov,decay=1e-4", with the learning rate of `rate` or, at 0, its own. */
+bool yki_tool_parse_optimizer(const char *text, double rate, yoke_optimizer *optimizer,
+                              char why[160]);
+/* "flip,shift=2,noise=0.1,crop" */
+bool yki_tool_parse_augmentation(const char *text, yoke_augmentation *augmentation, char why[160]);
+/* A finite number above `least`. */
+bool yki_tool_parse_real(const char *text, double least, double *value);
+/* 0 to 2^32 - 1, all of the text. */
+bool yki_tool_parse_seed(const char *text, uint32_t *seed);
+/* YOKE_ERROR_NOT_FOUND and so on of files are failures, never usage. */
+
+/* Seconds of a clock that only goes forward. */
+double yki_tool_now(void);
+
+#endif

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * predict.c - `yoke predict FILE --data DIR`: what a trained model says of samples.
+ *
+ * A line for each sample: its number, the likeliest class and how likely it is, or
+ * the values. The file has everything that is needed; labels, where the data has
+ * them, are shown beside it and not used.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "options.h"
+#include "source.h"
+
+enum { AT_ONCE = 256, MOST = 1 << 30 };
+
+enum { OPTION_DATA, OPTION_COUNT, OPTION_FIRST, OPTION_TOP, OPTION_DEVICES, OPTION_JSON };
+
+static const yki_tool_option options[] = {
+    TOOL_ROW_DATA,
+    {"count", 'n', "N", "how many samples (default: all)"},
+    {"first", 'f', "N", "the number of the first, from 0"},
+    {"top", 't', "N", "classes to show for each (default: 1)"},
+    {"devices", 'd', "SELECTOR", "the device; the first one is used (default: all)"},
+    TOOL_ROW_JSON,
+    {0},
+};
+
+typedef struct request {
+    const char *file, *data, *selector;
+    unsigned count, top;
+    uint32_t first;
+    bool json;
+} request;
+
+typedef struct session {
+    const request *wanted;
+    yki_tool_source source;
+    yoke_model *model;
+    yoke_context *context;
+    yoke_predictor *predictor;
+    size_t values;    /* of a result */
+    size_t size;      /* bytes of a sample */
+    bool classes;     /* results are probabilities */
+    void *samples;
+    float *results;
+    int32_t *labels;  /* of these samples; NULL: the data has none */
+    int64_t indices[AT_ONCE];
+} session;
+
+static int
+take_option(const yki_tool_command *self, int option, void *user)
+{
+    request *w = user;
+
+    switch (option) {
+    case OPTION_DATA:
+        w->data = optarg;
+        break;
+    case OPTION_DEVICES:
+        w->selector = optarg;
+        break;
+    case OPTION_JSON:
+        w->json = true;
+        break;
+    case OPTION_COUNT:
+        if (!yki_tool_parse_count(optarg, MOST, &w->count))
+            return yki_tool_usage(self, "--count takes a number from 1 on, not '%s'", optarg);
+        break;
+    case OPTION_FIRST:
+        if (!yki_tool_parse_seed(optarg, &w->first))
+            return yki_tool_usage(self, "--first takes a number from 0 on, not '%s'", optarg);
+        break;
+    case OPTION_TOP:
+        if (!yki_tool_parse_count(optarg, MOST, &w->top))
+            return yki_tool_usage(self, "--top takes a number from 1 on, not '%s'", optarg);
+        break;
+    }
+    return TOOL_OK;
+}
+
+static int
+read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
+{
+    int status = yki_tool_read_options(self, argc, argv, take_option, w);
+
+    if (status == TOOL_OK)
+        status = yki_tool_read_model_file(self, argc, argv, &w->file);
+    if (status == TOOL_OK && !w->data)
+        return yki_tool_usage(self, "which data? --data=DIR");
+    return status;
+}
+
+/* ---- data that the model takes ---- */
+
+static size_t
+values_of(yoke_shape shape)
+{
+    size_t count = 1;
+
+    for (int32_t i = 0; i < shape.rank; i++)
+        count *= (size_t)shape.dim[i];
+    return count;
+}
+
+static bool
+fits(const yoke_field *data, const yoke_field *input)
+{
+    return data->type == input->type && values_of(data->shape) == values_of(input->shape);
+}
+
+/* Of a table whose last column is data as well, as it is where nothing is known yet. */
+static yoke_status
+open_without_label(const char *path, yki_tool_source *source)
+{
+    yoke_dataset_open_options o;
+    yoke_dataset *dataset;
+    yoke_status status;
+
+    memset(&o, 0, sizeof o);
+    o.csv_no_label = true;
+    status = yoke_dataset_open(path, &o, &dataset);
+    if (status)
+        return status;
+    yki_tool_source_close(source);
+    source->train = dataset;
+    source->data = yoke_dataset_get_field(dataset, 0);
+    return YOKE_OK;
+}
+
+static yoke_status
+open_data(session *s)
+{
+    static const char *const types[] = {"f32", "i32", "u8"};
+    const request *w = s->wanted;
+    const yoke_field *input = yoke_model_get_input(s->model), *data;
+    yoke_status status = yki_tool_source_open_test(w->data, &s->source);
+    char sentence[512];
+
+    if (!status && !fits(s->source.data, input))
+        status = open_without_label(w->data, &s->source);
+    if (status)
+        return status;
+    data = s->source.data;
+    if (fits(data, input))
+        return YOKE_OK;
+    snprintf(sentence, sizeof sentence,
+             "%s: a sample has %zu values of type %s, the model takes %zu of type %s", w->data,
+             values_of(data->shape), types[data->type], values_of(input->shape),
+             types[input->type]);
+    return yoke_fail(YOKE_ERROR_SHAPE, sentence);
+}
+
+static yoke_status
+make_room(session *s)
+{
+    const yoke_field *target = s->source.target;
+
+    s->size = values_of(s->source.data->shape) * (s->source.data->type == YOKE_U8 ? 1 : 4);
+    s->values = values_of(yoke_predictor_get_shape(s->predictor));
+    s->samples = malloc(AT_ONCE * s->size);
+    s->results = malloc(AT_ONCE * s->values * sizeof *s->results);
+    if (target && target->type != YOKE_F32 && target->shape.rank == 0)
+        s->labels = malloc(AT_ONCE * sizeof *s->labels);
+    return s->samples && s->results
+               ? YOKE_OK
+               : yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for samples");
+}
+
+/* ---- what is written ---- */
+
+static const char *
+class_name(const session *s, size_t index, char number[24])
+{
+    const char *name = yoke_model_get_class_name(s->model, index);
+
+    snprintf(number, 24, "%zu", index);
+    return name ? name : number;
+}
+
+/* The place of the largest value below `bound` (ties: of the first after `last`). */
+static size_t
+next_largest(const float *values, size_t count, const bool *taken)
+{
+    size_t best = count;
+
+    for (size_t i = 0; i < count; i++)
+        if (!taken[i] && (best == count || values[i] > values[best]))
+            best = i;
+    return best;
+}
+
+static void
+write_classes(const session *s, const float *values, yki_tool_json *j)
+{
+    bool *taken = calloc(s->values, sizeof *taken);
+    char number[24];
+
+    for (unsigned k = 0; taken && k < s->wanted->top && k < s->values; k++) {
+        size_t i = next_largest(values, s->values, taken);
+
+        taken[i] = true;
+        if (!j) {
+            printf("\t%s\t%.4f", class_name(s, i, number), (double)values[i]);
+            continue;
+        }
+        yki_tool_json_open_object(j, NULL);
+        yki_tool_json_string(j, "class", class_name(s, i, number));
+        yki_tool_json_real(j, "probability", (double)values[i]);
+        yki_tool_json_close_object(j);
+    }
+    free(taken);
+}
+
+static void
+write_text(const session *s, int64_t index, const float *values, const int32_t *label)
+{
+    char number[24];
+
+    printf("%lld", (long long)index);
+    if (s->classes)
+        write_classes(s, values, NULL);
+    for (size_t i = 0; !s->classes && i < s->values; i++)
+        printf("\t%.7g", (double)values[i]);
+    if (label)
+        printf("\t(%s)", class_name(s, (size_t)(*label < 0 ? 0 : *label), number));
+    putchar('\n');
+}
+
+static void
+write_json(const session *s, int64_t index, const float *values, const int32_t *label)
+{
+    yki_tool_json j;
+    char number[24];
+
+    yki_tool_json_start_line(&j, stdout);
+    yki_tool_json_open_object(&j, NULL);
+    yki_tool_json_integer(&j, "sample", (uint64_t)index);
+    yki_tool_json_open_array(&j, s->classes ? "classes" : "values");
+    if (s->classes)
+        write_classes(s, values, &j);
+    for (size_t i = 0; !s->classes && i < s->values; i++)
+        yki_tool_json_real(&j, NULL, (double)values[i]);
+    yki_tool_json_close_array(&j);
+    if (label)
+        yki_tool_json_string(&j, "label",
+                             class_name(s, (size_t)(*label < 0 ? 0 : *label), number));
+    yki_tool_json_close_object(&j);
+    yki_tool_json_end(&j);
+}
+
+/* Labels of one byte are widened in place, from behind. */
+static yoke_status
+read_labels(session *s, size_t n)
+{
+    const yoke_field *target = s->source.target;
+    yoke_status status;
+
+    status = yoke_dataset_read(s->source.train, target->name, s->indices, n, s->labels);
+    for (size_t i = n; !status && target->type == YOKE_U8 && i-- > 0;)
+        s->labels[i] = ((const uint8_t *)s->labels)[i];
+    return status;
+}
+
+static yoke_status
+predict_some(session *s, int64_t first, size_t n)
+{
+    yoke_status status;
+
+    for (size_t i = 0; i < n; i++)
+        s->indices[i] = first + (int64_t)i;
+    status = yoke_dataset_read(s->source.train, s->source.data->name, s->indices, n, s->samples);
+    if (!status)
+        status = yoke_predict(s->predictor, (int64_t)n, s->samples, s->results);
+    if (!status && s->labels)
+        status = read_labels(s, n);
+    for (size_t i = 0; !status && i < n; i++)
+        (s->wanted->json ? write_json : write_text)(s, s->indices[i], s->results + i * s->values,
+                                                    s->labels ? &s->labels[i] : NULL);
+    return status;
+}
+
+/* Probabilities: what the library turned into them adds up to 1 and lies within. */
+static bool
+are_probabilities(const session *s, const float *values)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < s->values; i++) {
+        if (!(values[i] >= 0 && values[i] <= 1))
+            return false;
+        sum += (double)values[i];
+    }
+    return s->values > 1 && sum > 0.999 && sum < 1.001;
+}
+
+static yoke_status
+predict(session *s)
+{
+    const request *w = s->wanted;
+    yoke_status status = yoke_model_load(w->file, &s->model);
+    int64_t count, end;
+
+    if (!status)
+        status = open_data(s);
+    if (!status)
+        status = yoke_context_create(NULL, &s->context);
+    if (!status)
+        status = yoke_predictor_create(s->context, w->selector, s->model, NULL, &s->predictor);
+    if (!status)
+        status = make_room(s);
+    if (status)
+        return status;
+    count = yoke_dataset_count(s->source.train);
+    if ((int64_t)w->first >= count)
+        return yoke_fail(YOKE_ERROR_VALUE, "--first: the data has not so many samples");
+    end = w->count && w->count < count - w->first ? (int64_t)w->first + w->count : count;
+    /* One sample shows what the results are. */
+    s->indices[0] = w->first;
+    status = yoke_dataset_read(s->source.train, s->source.data->name, s->indices, 1, s->samples);
+    if (!status)
+        status = yoke_predict(s->predictor, 1, s->samples, s->results);
+    s->classes = yoke_model_class_count(s->model) == s->values || are_probabilities(s, s->results);
+    for (int64_t first = w->first; !status && first < end; first += AT_ONCE)
+        status = predict_some(s, first, (size_t)(end - first < AT_ONCE ? end - first : AT_ONCE));
+    return status;
+}
+
+static int
+run(const yki_tool_command *self, int argc, char **argv)
+{
+    request wanted = {.top = 1};
+    session s = {.wanted = &wanted};
+    int status = read_arguments(self, argc, argv, &wanted);
+    yoke_status failed;
+
+    if (status != TOOL_OK)
+        return status == TOOL_EXIT ? TOOL_OK : status;
+    yki_tool_log(self, YOKE_LOG_WARNING);
+    failed = predict(&s);
+    if (failed)
+        status = yki_tool_fail(self, failed);
+    free(s.samples);
+    free(s.results);
+    free(s.labels);
+    yoke_predictor_destroy(s.predictor);
+    yoke_context_destroy(s.context);
+    yoke_model_destroy(s.model);
+    yki_tool_source_close(&s.source);
+    return status;
+}
+
+const yki_tool_command yki_tool_predict = {
+    .name = "yoke predict",
+    .synopsis = "--data=DIR [OPTION]... FILE",
+    .summary = "ask a trained model",
+    .description =
+        "Say of each sample which class it is, and how likely that is; or its values. Samples\n"
+        "are those of the test part of a folder, or of a file. FILE is what\n"
+        "'yoke train --out' wrote. With labels in the data, they stand in parentheses.",
+    .options = options,
+    .run = run,
+    .example = "yoke predict --data=examples/data --count=10 digits.safetensors",
+};

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * progress.c - how training goes, a line an epoch.
+ *
+ * A line is made of parts in the order of their worth, each of which is added only
+ * if it still fits the terminal: a line that wraps cannot be taken back. Widths are
+ * counted as the parts are made: colours take none, a block of a bar takes one.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "options.h"
+#include "progress.h"
+
+enum { BAR = 20, SHARE_BAR = 8, PART = 512 };
+static const double TENTH_OF_SECOND = 0.1;
+
+#define BOLD "\033[1m"
+#define GREEN "\033[32m"
+#define CYAN "\033[36m"
+#define DIM "\033[2m"
+#define PLAIN "\033[0m"
+
+/* A text under construction and the columns it takes. */
+typedef struct part {
+    char text[PART];
+    size_t used, columns;
+} part;
+
+static void add(part *p, const char *format, ...) TOOL_PRINTF(2, 3);
+
+static void
+add(part *p, const char *format, ...)
+{
+    va_list args;
+    int length;
+
+    va_start(args, format);
+    length = vsnprintf(p->text + p->used, sizeof p->text - p->used, format, args);
+    va_end(args);
+    if (length < 0)
+        return;
+    if ((size_t)length >= sizeof p->text - p->used)
+        length = (int)(sizeof p->text - p->used - 1);
+    p->used += (size_t)length;
+    p->columns += (size_t)length;
+}
+
+/* What takes no columns (an escape), or fewer than bytes (a block). */
+static void
+add_wide(part *p, const char *text, size_t columns)
+{
+    size_t before = p->columns;
+
+    add(p, "%s", text);
+    p->columns = before + columns;
+}
+
+static void
+color(part *p, const yki_tool_style *style, const char *escape)
+{
+    if (style->color)
+        add_wide(p, escape, 0);
+}
+
+/* ---- bars ---- */
+
+static void
+add_bar(part *p, const yki_tool_style *style, double filled)
+{
+    int full = (int)(filled * BAR + 0.5);
+
+    if (!style->utf8)
+        add(p, "[");
+    color(p, style, GREEN);
+    for (int i = 0; i < BAR; i++) {
+        if (i == full)
+            color(p, style, DIM);
+        if (style->utf8)
+            add_wide(p, i < full ? "\u2501" : "\u2500", 1);
+        else
+            add(p, i < full ? "=" : "-");
+    }
+    color(p, style, PLAIN);
+    if (!style->utf8)
+        add(p, "]");
+}
+
+/* In eighths of a block where there are such characters. */
+static void
+add_share(part *p, const yki_tool_style *style, double share)
+{
+    static const char *const eighths[] = {"\u258f", "\u258e", "\u258d", "\u258c",
+                                          "\u258b", "\u258a", "\u2589"};
+    int units = (int)(share * SHARE_BAR * 8 + 0.5);
+
+    color(p, style, CYAN);
+    for (int i = 0; i < SHARE_BAR; i++, units -= 8) {
+        if (!style->utf8)
+            add(p, units >= 4 ? "#" : ".");
+        else
+            add_wide(p, units >= 8 ? "\u2588" : units > 0 ? eighths[units - 1] : " ", 1);
+    }
+    color(p, style, PLAIN);
+}
+
+/* ---- parts ---- */
+
+static int
+digits(int64_t value)
+{
+    int count = 1;
+
+    while (value >= 10) {
+        value /= 10;
+        count++;
+    }
+    return count;
+}
+
+static void
+add_number(part *p, const char *label, const char *name, double value)
+{
+    if (isnan(value))
+        return;
+    if (name && strcmp(name, "accuracy") == 0)
+        add(p, "  %s%s %6.2f %%", label, name, 100 * value);
+    else
+        add(p, "  %s%s %.4g", label, name ? name : "loss", value);
+}
+
+static void
+add_time(part *p, double seconds)
+{
+    long s = (long)(seconds + 0.5);
+
+    if (s >= 3600)
+        add(p, "  %ld:%02ld:%02ld left", s / 3600, s / 60 % 60, s % 60);
+    else
+        add(p, "  %ld:%02ld left", s / 60, s % 60);
+}
+
+static void
+join(char *line, size_t *columns, const part *p, const yki_tool_style *style)
+{
+    size_t used = strlen(line);
+
+    if (p->used == 0 || used + p->used >= TOOL_LINE ||
+        (style->width && *columns + p->columns > style->width))
+        return;
+    memcpy(line + used, p->text, p->used + 1);
+    *columns += p->columns;
+}
+
+static void
+join_shares(char *line, size_t *columns, const yki_tool_view *v, const yki_tool_style *style)
+{
+    int64_t all = 0;
+
+    for (size_t k = 0; k < v->devices; k++)
+        all += v->shares[k];
+    for (size_t k = 0; k < v->devices && all > 0; k++) {
+        double share = (double)v->shares[k] / (double)all;
+        part p = {0};
+
+        add(&p, "  %s ", v->names[k]);
+        if (style->width)
+            add_share(&p, style, share);
+        add(&p, "%3.0f %%", 100 * share);
+        join(line, columns, &p, style);
+    }
+}
+
+void
+yki_tool_progress_line(char line[TOOL_LINE], const yki_tool_view *v, const yki_tool_style *style)
+{
+    part p = {0};
+    size_t columns = 0;
+
+    line[0] = '\0';
+    color(&p, style, BOLD);
+    add(&p, "epoch %*lld/%lld", digits(v->epochs), (long long)v->epoch + 1, (long long)v->epochs);
+    color(&p, style, PLAIN);
+    join(line, &columns, &p, style);
+    p = (part){0};
+    if (style->width && v->samples > 0) {
+        add(&p, " ");
+        add_bar(&p, style, (double)v->done / (double)v->samples);
+        add(&p, " %3d %%", (int)(100 * v->done / v->samples));
+    }
+    join(line, &columns, &p, style);
+    p = (part){0};
+    add_number(&p, "", NULL, v->loss);
+    if (v->metric_name)
+        add_number(&p, "", v->metric_name, v->metric);
+    join(line, &columns, &p, style);
+    p = (part){0};
+    add_number(&p, "test ", NULL, v->test_loss);
+    if (v->metric_name)
+        add_number(&p, "test ", v->metric_name, v->test_metric);
+    join(line, &columns, &p, style);
+    p = (part){0};
+    if (v->rate > 0)
+        add(&p, "  %.0f/s", v->rate);
+    if (v->left >= 0)
+        add_time(&p, v->left);
+    join(line, &columns, &p, style);
+    join_shares(line, &columns, v, style);
+}
+
+/* ---- the terminal ---- */
+
+static bool
+set(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && *value;
+}
+
+/* As setlocale would decide it, which the command does not call. */
+static bool
+is_utf8(void)
+{
+    const char *value = set("LC_ALL")     ? getenv("LC_ALL")
+                        : set("LC_CTYPE") ? getenv("LC_CTYPE")
+                        : set("LANG")     ? getenv("LANG")
+                                          : "";
+
+    return strstr(value, "UTF-8") || strstr(value, "utf8") || strstr(value, "UTF8") ||
+           strstr(value, "utf-8");
+}
+
+static size_t
+columns_of(FILE *stream)
+{
+    struct winsize size;
+
+    if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+        return (size_t)size.ws_col - 1; /* the last column may wrap */
+    return 79;
+}
+
+void
+yki_tool_progress_start(yki_tool_progress *p, FILE *stream)
+{
+    const char *term = getenv("TERM");
+    bool dumb = !term || !*term || strcmp(term, "dumb") == 0;
+
+    *p = (yki_tool_progress){.stream = stream, .live = isatty(fileno(stream)) && !dumb};
+    p->style.utf8 = is_utf8();
+    p->style.color = p->live && !set("NO_COLOR");
+}
+
+void
+yki_tool_progress_clear(yki_tool_progress *p)
+{
+    if (!p->standing)
+        return;
+    fputs("\r\033[K", p->stream);
+    fflush(p->stream);
+    p->standing = false;
+}
+
+void
+yki_tool_progress_update(yki_tool_progress *p, const yki_tool_view *view)
+{
+    double now = yki_tool_now();
+    char line[TOOL_LINE];
+
+    if (!p->live || now - p->drawn < TENTH_OF_SECOND)
+        return;
+    p->drawn = now;
+    p->style.width = columns_of(p->stream);
+    yki_tool_progress_line(line, view, &p->style);
+    fprintf(p->stream, "\r%s\033[K", line);
+    fflush(p->stream);
+    p->standing = true;
+}
+
+void
+yki_tool_progress_epoch(yki_tool_progress *p, const yki_tool_view *view)
+{
+    char line[TOOL_LINE];
+
+    p->style.width = p->live ? columns_of(p->stream) : 0;
+    yki_tool_progress_line(line, view, &p->style);
+    fprintf(p->stream, "%s%s%s\n", p->live ? "\r" : "", line, p->live ? "\033[K" : "");
+    fflush(p->stream);
+    p->standing = false;
+}

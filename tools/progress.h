@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * progress.h - one line for each epoch of training: a bar that fills on a terminal,
+ * a plain line elsewhere.
+ */
+#ifndef YOKE_TOOLS_PROGRESS_H
+#define YOKE_TOOLS_PROGRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* What is known of an epoch so far. */
+typedef struct yki_tool_view {
+    int64_t epoch, epochs;     /* from 0; in all */
+    int64_t done, samples;     /* of this epoch */
+    double loss, metric;       /* means so far; NaN: none */
+    const char *metric_name;   /* NULL: none; "accuracy" is shown in per cent */
+    double test_loss, test_metric; /* NaN: not tested */
+    double rate;               /* samples a second; 0: not known */
+    double left;               /* seconds; negative: not known */
+    size_t devices;            /* 0: no bars */
+    const int64_t *shares;     /* of a batch */
+    const char *const *names;  /* of the devices */
+} yki_tool_view;
+
+enum { TOOL_LINE = 2048 };
+
+typedef struct yki_tool_style {
+    size_t width; /* columns; 0: as many as it takes, and no bars */
+    bool utf8, color;
+} yki_tool_style;
+
+/* The line, without a newline; parts that do not fit the width are left out from the right. */
+void yki_tool_progress_line(char line[TOOL_LINE], const yki_tool_view *view,
+                            const yki_tool_style *style);
+
+typedef struct yki_tool_progress {
+    FILE *stream;
+    yki_tool_style style;
+    bool live;     /* a terminal */
+    double drawn;  /* when the line was last written */
+    bool standing; /* a line without its end is on the terminal */
+} yki_tool_progress;
+
+/* Looks at the stream, NO_COLOR, TERM and the locale. */
+void yki_tool_progress_start(yki_tool_progress *progress, FILE *stream);
+/* On a terminal, at most ten times a second. */
+void yki_tool_progress_update(yki_tool_progress *progress, const yki_tool_view *view);
+/* The epoch's line as it stays. */
+void yki_tool_progress_epoch(yki_tool_progress *progress, const yki_tool_view *view);
+/* Takes an unfinished line back, for something else to be written. */
+void yki_tool_progress_clear(yki_tool_progress *progress);
+
+#endif

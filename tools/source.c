@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * source.c - opens the data of a command line, and finds out what it is: which
+ * field is the target, and how many classes it has.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "source.h"
+
+enum { CHUNK = 4096, MAX_TEXT = 64 << 20 };
+static const double TENTH = 0.1;
+
+static bool
+is_folder(const char *path)
+{
+    struct stat about;
+
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static yoke_status
+fail_about(yoke_status status, const char *path, const char *what)
+{
+    char sentence[512];
+
+    snprintf(sentence, sizeof sentence, "%s: %s", path, what);
+    return yoke_fail(status, sentence);
+}
+
+/* ---- classes ---- */
+
+static int64_t
+largest(const yoke_field *field, const void *values, size_t count, int64_t so_far)
+{
+    for (size_t i = 0; i < count; i++) {
+        int64_t value = field->type == YOKE_U8 ? ((const uint8_t *)values)[i]
+                                               : ((const int32_t *)values)[i];
+
+        if (value > so_far)
+            so_far = value;
+    }
+    return so_far;
+}
+
+/* One more than the largest label. */
+static yoke_status
+count_labels(const yoke_dataset *dataset, const yoke_field *field, int64_t *classes)
+{
+    int64_t count = yoke_dataset_count(dataset), most = *classes - 1, indices[CHUNK];
+    int32_t values[CHUNK];
+
+    for (int64_t first = 0; first < count; first += CHUNK) {
+        size_t n = (size_t)(count - first < CHUNK ? count - first : CHUNK);
+        yoke_status status;
+
+        for (size_t i = 0; i < n; i++)
+            indices[i] = first + (int64_t)i;
+        status = yoke_dataset_read(dataset, field->name, indices, n, values);
+        if (status)
+            return status;
+        most = largest(field, values, n, most);
+    }
+    *classes = most + 1;
+    return YOKE_OK;
+}
+
+/* The first field is data, the second, if there is one, the target. */
+static yoke_status
+look(const char *path, yki_tool_source *s)
+{
+    const yoke_dataset *d = s->train;
+    yoke_status status = YOKE_OK;
+
+    s->data = yoke_dataset_get_field(d, 0);
+    s->target = yoke_dataset_field_count(d) > 1 ? yoke_dataset_get_field(d, 1) : NULL;
+    s->classes = 0;
+    if (yoke_dataset_count(d) == 0)
+        return fail_about(YOKE_ERROR_VALUE, path, "has no samples");
+    if (!s->target || s->target->type == YOKE_F32)
+        return YOKE_OK;
+    if (s->target->shape.rank != 0)
+        return fail_about(YOKE_ERROR_SHAPE, path, "a label of each sample is one number");
+    s->classes = (int64_t)yoke_dataset_class_count(d);
+    if (s->classes == 0)
+        status = count_labels(d, s->target, &s->classes);
+    if (!status && s->test && yoke_dataset_class_count(d) == 0)
+        status = count_labels(s->test, s->target, &s->classes);
+    if (!status && s->classes < 2)
+        return fail_about(YOKE_ERROR_VALUE, path, "has one class only: there is nothing to learn");
+    return status;
+}
+
+/* ---- opening ---- */
+
+static yoke_status
+open_part(const char *path, yoke_data_part part, yoke_dataset **dataset)
+{
+    yoke_dataset_open_options options;
+
+    memset(&options, 0, sizeof options);
+    options.part = part;
+    return yoke_dataset_open(path, &options, dataset);
+}
+
+static yoke_status
+split(yki_tool_source *s, double fraction, uint32_t seed)
+{
+    yoke_dataset *all = s->train;
+    yoke_status status;
+
+    s->train = NULL;
+    s->split = true;
+    status = yoke_dataset_split(all, fraction > 0 ? fraction : TENTH, seed, &s->train, &s->test);
+    yoke_dataset_destroy(all);
+    return status;
+}
+
+yoke_status
+yki_tool_source_open(const char *path, double validation, uint32_t seed, yki_tool_source *out)
+{
+    yki_tool_source s = {0};
+    yoke_status status = open_part(path, YOKE_PART_ANY, &s.train);
+
+    if (!status && validation == 0 && is_folder(path)) {
+        status = open_part(path, YOKE_PART_TEST, &s.test);
+        if (status == YOKE_ERROR_NOT_FOUND)
+            status = YOKE_OK;
+    }
+    if (!status && !s.test)
+        status = split(&s, validation, seed);
+    if (!status)
+        status = look(path, &s);
+    if (!status && !s.target)
+        status = fail_about(YOKE_ERROR_NOT_FOUND, path,
+                            "has samples but neither labels nor targets; see yoke-data(7)");
+    if (status)
+        yki_tool_source_close(&s);
+    else
+        *out = s;
+    return status;
+}
+
+yoke_status
+yki_tool_source_open_test(const char *path, yki_tool_source *out)
+{
+    yki_tool_source s = {0};
+    yoke_status status = YOKE_ERROR_NOT_FOUND;
+
+    if (is_folder(path))
+        status = open_part(path, YOKE_PART_TEST, &s.train);
+    if (status == YOKE_ERROR_NOT_FOUND)
+        status = open_part(path, YOKE_PART_ANY, &s.train);
+    if (!status) {
+        s.data = yoke_dataset_get_field(s.train, 0);
+        s.target = yoke_dataset_field_count(s.train) > 1 ? yoke_dataset_get_field(s.train, 1)
+                                                         : NULL;
+        *out = s;
+    }
+    return status;
+}
+
+yoke_status
+yki_tool_source_blame(const char *path, yoke_status status)
+{
+    char sentence[1024];
+
+    if (status != YOKE_ERROR_VALUE && status != YOKE_ERROR_SHAPE && status != YOKE_ERROR_TYPE)
+        return status;
+    snprintf(sentence, sizeof sentence, "%s: %s", path, yoke_last_error());
+    return yoke_fail(status, sentence);
+}
+
+void
+yki_tool_source_close(yki_tool_source *source)
+{
+    yoke_dataset_destroy(source->train);
+    yoke_dataset_destroy(source->test);
+    memset(source, 0, sizeof *source);
+}
+
+yoke_status
+yki_tool_source_fit(const yki_tool_source *source, const yki_tool_model *model, yoke_graph **graph)
+{
+    yki_tool_fit fit = {.input_name = source->data->name,
+                        .target_name = source->target->name,
+                        .input = source->data->shape,
+                        .target = source->target->shape,
+                        .classes = source->classes};
+
+    if (fit.target.rank == 0)
+        fit.target = yoke_shape(1, 1);
+    return yki_tool_fit_model(model, &fit, graph);
+}
+
+/* ---- text ---- */
+
+static yoke_status
+read_stream(FILE *file, const char *path, char **text, size_t *length)
+{
+    size_t capacity = 1 << 16, used = 0, got;
+    char *memory = malloc(capacity + 1), *more;
+
+    while (memory && (got = fread(memory + used, 1, capacity - used, file)) > 0) {
+        used += got;
+        if (used < capacity)
+            continue;
+        if (capacity >= MAX_TEXT) {
+            free(memory);
+            return fail_about(YOKE_ERROR_FORMAT, path, "is larger than 64 MiB of text");
+        }
+        capacity *= 2;
+        more = realloc(memory, capacity + 1);
+        if (!more)
+            free(memory);
+        memory = more;
+    }
+    if (!memory)
+        return yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for a file's text");
+    if (ferror(file)) {
+        free(memory);
+        return fail_about(YOKE_ERROR_IO, path, strerror(errno));
+    }
+    memory[used] = '\0';
+    *text = memory;
+    *length = used;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_tool_read_text(const char *path, char **text, size_t *length)
+{
+    FILE *file = is_folder(path) ? NULL : fopen(path, "rb");
+    yoke_status status;
+
+    if (!file)
+        return is_folder(path) ? fail_about(YOKE_ERROR_IO, path, "is a folder, not a file")
+                               : fail_about(YOKE_ERROR_IO, path, strerror(errno));
+    status = read_stream(file, path, text, length);
+    fclose(file);
+    return status;
+}

@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * train.c - `yoke train`: trains a model on data, on every device, alone or under
+ * mpirun.
+ *
+ * All of the work is the library's; here are the command line, the order in which
+ * things are made, and what is said when it ends or is ended.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "job.h"
+#include "json.h"
+#include "models.h"
+#include "options.h"
+#include "source.h"
+#include "watch.h"
+
+enum { EPOCHS = 10, WHY = 160, MAX_ACCUMULATE = 65536, MAX_EVERY = 1 << 30 };
+
+enum {
+    OPTION_MODEL,
+    OPTION_DATA,
+    OPTION_EPOCHS,
+    OPTION_BATCH,
+    OPTION_OPTIMIZER,
+    OPTION_LR,
+    OPTION_SCHEDULE,
+    OPTION_DEVICES,
+    OPTION_SHARES,
+    OPTION_SEED,
+    OPTION_ACCUMULATE,
+    OPTION_BN,
+    OPTION_FREEZE,
+    OPTION_INIT,
+    OPTION_AUGMENT,
+    OPTION_NORMALIZE,
+    OPTION_VALIDATION,
+    OPTION_CHECKPOINT,
+    OPTION_EVERY,
+    OPTION_KEEP,
+    OPTION_RESUME,
+    OPTION_OUT,
+    OPTION_LOG,
+    OPTION_LOG_DIR,
+    OPTION_JSON
+};
+
+static const yki_tool_option options[] = {
+    {"model", 'm', "MODEL", "tiny, mlp, simplecnn, lenet, resnet18, or a file of JSON"},
+    TOOL_ROW_DATA,
+    {"epochs", 'e', "N", "times through the data (default: 10)"},
+    TOOL_ROW_BATCH("the model's"),
+    {"optimizer", 0, "NAME", "sgd, adam, adamw or rmsprop, as in sgd,momentum=0.9"},
+    {"lr", 0, "RATE", "learning rate (default: the optimizer's)"},
+    {"schedule", 0, "NAME", "constant, step, cosine, linear or one-cycle"},
+    TOOL_ROW_DEVICES,
+    TOOL_ROW_SHARES,
+    TOOL_ROW_SEED,
+    {"accumulate", 0, "N", "parts that a step is computed in (default: 1)"},
+    {"bn", 0, "KIND", "statistics of batch norm: sync (default) or local"},
+    {"freeze", 0, NULL, "keep shares and plans: the same bits every time"},
+    {"init", 0, "FILE", "start from the weights of a safetensors file"},
+    {"augment", 0, "LIST", "flip, shift=N, crop, noise=X, with commas"},
+    {"normalize", 0, NULL, "bring each channel to mean 0 and deviation 1"},
+    {"validation", 0, "X", "part of the data kept for tests, such as 0.1"},
+    {"checkpoint", 'c', "DIR", "write checkpoints there"},
+    {"every", 0, "N", "steps from one to the next (default: an epoch's)"},
+    {"keep", 0, "N", "checkpoints to keep (default: 3)"},
+    {"resume", 'r', NULL, "go on from the newest checkpoint, if there is one"},
+    {"out", 'o', "FILE", "write the model there, as safetensors"},
+    {"log", 'l', "FILE", "write a line of JSON for each step"},
+    TOOL_ROW_LOG_DIR,
+    TOOL_ROW_JSON,
+    {0},
+};
+
+typedef struct request {
+    const char *model, *data, *selector, *shares, *init, *out, *checkpoint, *log, *log_dir;
+    const char *optimizer;
+    const yki_tool_model *built_in; /* NULL: a file */
+    unsigned epochs, batch, accumulate, every, keep;
+    uint32_t seed;
+    double rate, validation;
+    yki_tool_schedule schedule;
+    yoke_augmentation augmentation;
+    bool augment, normalize, local, freeze, resume, json;
+} request;
+
+/* What lives while it trains. */
+typedef struct session {
+    const yki_tool_command *self;
+    const request *wanted;
+    yki_tool_job job;
+    yki_tool_source source;
+    yoke_graph *graph;
+    yoke_context *context;
+    yoke_team *team;
+    yoke_trainer *trainer;
+    yki_tool_watch watch;
+    int signal; /* that stopped it */
+    bool stopped;
+} session;
+
+/* ---- the command line ---- */
+
+static int
+bad(const yki_tool_command *self, const char *name, const char *takes)
+{
+    return yki_tool_usage(self, "--%s takes %s, not '%s'", name, takes, optarg);
+}
+
+/* Options whose argument is a number. */
+static int
+take_number(const yki_tool_command *self, int option, request *w)
+{
+    switch (option) {
+    case OPTION_EPOCHS:
+        return yki_tool_parse_count(optarg, TOOL_MAX_EPOCHS, &w->epochs)
+                   ? TOOL_OK
+                   : bad(self, "epochs", "a number from 1 to 16777216");
+    case OPTION_BATCH:
+        return yki_tool_parse_count(optarg, TOOL_MAX_BATCH, &w->batch)
+                   ? TOOL_OK
+                   : bad(self, "batch", "a number from 1 to 1048576");
+    case OPTION_ACCUMULATE:
+        return yki_tool_parse_count(optarg, MAX_ACCUMULATE, &w->accumulate)
+                   ? TOOL_OK
+                   : bad(self, "accumulate", "a number from 1 to 65536");
+    case OPTION_EVERY:
+        return yki_tool_parse_count(optarg, MAX_EVERY, &w->every)
+                   ? TOOL_OK
+                   : bad(self, "every", "a number from 1 to 1073741824");
+    case OPTION_KEEP:
+        return yki_tool_parse_count(optarg, 1000, &w->keep)
+                   ? TOOL_OK
+                   : bad(self, "keep", "a number from 1 to 1000");
+    case OPTION_SEED:
+        return yki_tool_parse_seed(optarg, &w->seed) ? TOOL_OK
+                                                     : bad(self, "seed", "a number up to 2^32 - 1");
+    case OPTION_LR:
+        return yki_tool_parse_real(optarg, 1e-30, &w->rate) ? TOOL_OK
+                                                            : bad(self, "lr", "a number above 0");
+    case OPTION_VALIDATION:
+        return yki_tool_parse_real(optarg, 1e-9, &w->validation) && w->validation < 1
+                   ? TOOL_OK
+                   : bad(self, "validation", "a number between 0 and 1");
+    }
+    return TOOL_OK;
+}
+
+/* Options whose argument is a list of settings. */
+static int
+take_list(const yki_tool_command *self, int option, request *w)
+{
+    yoke_optimizer optimizer;
+    char why[WHY];
+
+    switch (option) {
+    case OPTION_OPTIMIZER:
+        w->optimizer = optarg;
+        if (!yki_tool_parse_optimizer(optarg, 0, &optimizer, why))
+            return yki_tool_usage(self, "--optimizer=%s: %s", optarg, why);
+        break;
+    case OPTION_SCHEDULE:
+        if (!yki_tool_parse_schedule(optarg, &w->schedule, why))
+            return yki_tool_usage(self, "--schedule=%s: %s", optarg, why);
+        break;
+    case OPTION_AUGMENT:
+        if (!yki_tool_parse_augmentation(optarg, &w->augmentation, why))
+            return yki_tool_usage(self, "--augment=%s: %s", optarg, why);
+        w->augment = true;
+        break;
+    case OPTION_BN:
+        w->local = strcmp(optarg, "local") == 0;
+        if (!w->local && strcmp(optarg, "sync") != 0)
+            return bad(self, "bn", "sync or local");
+        break;
+    }
+    return TOOL_OK;
+}
+
+static int
+take_option(const yki_tool_command *self, int option, void *user)
+{
+    request *w = user;
+    const char **texts[] = {[OPTION_MODEL] = &w->model,     [OPTION_DATA] = &w->data,
+                            [OPTION_DEVICES] = &w->selector, [OPTION_SHARES] = &w->shares,
+                            [OPTION_INIT] = &w->init,       [OPTION_OUT] = &w->out,
+                            [OPTION_CHECKPOINT] = &w->checkpoint,
+                            [OPTION_LOG] = &w->log,
+                            [OPTION_LOG_DIR] = &w->log_dir};
+    bool *flags[] = {[OPTION_FREEZE] = &w->freeze,
+                     [OPTION_NORMALIZE] = &w->normalize,
+                     [OPTION_RESUME] = &w->resume,
+                     [OPTION_JSON] = &w->json};
+    int status = take_number(self, option, w);
+
+    if (status == TOOL_OK)
+        status = take_list(self, option, w);
+    if ((size_t)option < sizeof texts / sizeof texts[0] && texts[option])
+        *texts[option] = optarg;
+    if ((size_t)option < sizeof flags / sizeof flags[0] && flags[option])
+        *flags[option] = true;
+    return status;
+}
+
+static int
+check_request(const yki_tool_command *self, request *w)
+{
+    if (!w->model)
+        return yki_tool_usage(self, "which model? --model=lenet, say");
+    if (!w->data)
+        return yki_tool_usage(self, "which data? --data=DIR");
+    w->built_in = yki_tool_find_model(w->model);
+    if (!w->built_in && !strchr(w->model, '.') && !strchr(w->model, '/'))
+        return yki_tool_usage(self, "there is no model '%s', and it is no file of JSON by its name",
+                              w->model);
+    if ((w->resume || w->every || w->keep) && !w->checkpoint)
+        return yki_tool_usage(self, "--resume, --every and --keep go with --checkpoint=DIR");
+    return TOOL_OK;
+}
+
+static int
+read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
+{
+    int status = yki_tool_read_options(self, argc, argv, take_option, w);
+
+    if (status != TOOL_OK)
+        return status;
+    if (optind < argc)
+        return yki_tool_usage(self, "what is '%s'? Everything is an option here", argv[optind]);
+    return check_request(self, w);
+}
+
+/* ---- model and data ---- */
+
+static yoke_status
+read_graph(const char *path, yoke_graph **graph)
+{
+    yoke_status status;
+    size_t length;
+    char *text, sentence[1024];
+
+    status = yki_tool_read_text(path, &text, &length);
+    if (status)
+        return status;
+    status = yoke_graph_from_json(text, length, graph);
+    free(text);
+    if (!status)
+        return YOKE_OK;
+    snprintf(sentence, sizeof sentence, "%s: %s", path, yoke_last_error());
+    return yoke_fail(status, sentence);
+}
+
+static yoke_status
+open_data(session *s)
+{
+    const request *w = s->wanted;
+    yki_tool_source *source = &s->source;
+    const float *mean, *scale;
+    yoke_status status = yki_tool_source_open(w->data, w->validation, w->seed, source);
+    size_t count;
+
+    if (!status && source->split)
+        yki_tool_note(s->self, "%s has no test part: %lld of its samples are kept for it", w->data,
+                      (long long)yoke_dataset_count(source->test));
+    if (!status && w->normalize)
+        status = yoke_dataset_measure_scaling(source->train, source->data->name);
+    count = status ? 0 : yoke_dataset_get_scaling(source->train, source->data->name, &mean, &scale);
+    if (!status && w->normalize && count)
+        status = yoke_dataset_set_scaling(source->test, source->data->name, mean, scale, count);
+    if (!status && w->augment)
+        status = yoke_dataset_set_augmentation(source->train, &w->augmentation);
+    return status;
+}
+
+static yoke_status
+make_graph(session *s)
+{
+    return s->wanted->built_in
+               ? yki_tool_source_fit(&s->source, s->wanted->built_in, &s->graph)
+               : read_graph(s->wanted->model, &s->graph);
+}
+
+/* ---- the trainer ---- */
+
+static yoke_optimizer
+choose_optimizer(const request *w)
+{
+    yoke_optimizer optimizer = w->built_in ? w->built_in->optimizer() : yoke_adam(1e-3f);
+    char why[WHY];
+
+    if (w->optimizer)
+        yki_tool_parse_optimizer(w->optimizer, 0, &optimizer, why); /* was seen to be good */
+    if (w->rate > 0)
+        optimizer.learning_rate = (float)w->rate;
+    return optimizer;
+}
+
+static yoke_status
+make_trainer(session *s)
+{
+    const request *w = s->wanted;
+    yki_tool_watch *watch = &s->watch;
+    yoke_trainer_options o;
+    yoke_status status = yoke_team_create(s->context, w->selector, s->job.comm, &s->team);
+
+    watch->batch = w->batch ? w->batch : w->built_in ? w->built_in->batch : 64;
+    watch->samples = yoke_dataset_count(s->source.train);
+    watch->epochs = w->epochs;
+    watch->optimizer = choose_optimizer(w);
+    watch->schedule = yki_tool_make_schedule(
+        &w->schedule, (watch->samples + watch->batch - 1) / watch->batch, watch->epochs);
+    memset(&o, 0, sizeof o);
+    o.optimizer = watch->optimizer;
+    o.batch = watch->batch;
+    o.seed = w->seed;
+    o.accumulate = w->accumulate;
+    o.shares = w->shares;
+    o.freeze = w->freeze;
+    o.local_batch_norm = w->local;
+    o.schedule = &watch->schedule;
+    if (!status)
+        status = yoke_trainer_create(s->team, s->graph, &o, &s->trainer);
+    if (!status && w->init)
+        status = yoke_trainer_load_weights(s->trainer, w->init, NULL);
+    return status;
+}
+
+static yoke_status
+open_log(session *s)
+{
+    yki_tool_watch *watch = &s->watch;
+    char sentence[512];
+
+    watch->log_path = s->wanted->log;
+    if (!watch->log_path || s->job.rank > 0)
+        return YOKE_OK;
+    watch->log_appends = s->wanted->resume;
+    watch->log = fopen(watch->log_path, watch->log_appends ? "a" : "w");
+    if (watch->log)
+        return YOKE_OK;
+    snprintf(sentence, sizeof sentence, "%s: the log cannot be written: %s", watch->log_path,
+             strerror(errno));
+    return yoke_fail(YOKE_ERROR_IO, sentence);
+}
+
+static yoke_status
+fit(session *s)
+{
+    const request *w = s->wanted;
+    yki_tool_watch *watch = &s->watch;
+    yoke_fit_options o;
+    yoke_status status;
+
+    watch->team = s->team;
+    watch->trainer = s->trainer;
+    watch->speaks = s->job.rank == 0;
+    watch->json = w->json;
+    yki_tool_watch_start(watch);
+    memset(&o, 0, sizeof o);
+    o.epochs = w->epochs;
+    o.on_step = yki_tool_watch_step;
+    o.on_epoch = yki_tool_watch_epoch;
+    o.user = watch;
+    o.checkpoint_dir = w->checkpoint;
+    o.checkpoint_every = w->every;
+    o.checkpoint_keep = w->keep;
+    o.resume = w->resume;
+    yki_tool_signals_start(s->trainer);
+    status = yoke_trainer_fit(s->trainer, s->source.train, s->source.test, &o);
+    s->signal = yki_tool_signals_end();
+    s->stopped = status == YOKE_ERROR_STOPPED;
+    return s->stopped ? YOKE_OK : yki_tool_source_blame(w->data, status);
+}
+
+/* ---- the end ---- */
+
+/* Over all epochs but the first, which warms up, if there are others. */
+static double
+mean_rate(const yoke_epoch *epochs, size_t count)
+{
+    double samples = 0, seconds = 0;
+
+    for (size_t i = count > 1; i < count; i++) {
+        samples += (double)epochs[i].train.samples;
+        seconds += epochs[i].train.seconds;
+    }
+    return seconds > 0 ? samples / seconds : 0;
+}
+
+static double
+accuracy_of(const session *s, const yoke_epoch *last)
+{
+    for (size_t i = 0; last && i < last->test.metric_count; i++)
+        if (s->watch.metrics[i] && strcmp(s->watch.metrics[i], "accuracy") == 0)
+            return last->test.metrics[i];
+    return (double)NAN;
+}
+
+static void
+print_result(const session *s)
+{
+    const yoke_epoch *epochs, *last;
+    size_t count = yoke_trainer_get_history(s->trainer, &epochs);
+    double accuracy, loss, rate = mean_rate(epochs, count);
+    yki_tool_json j;
+
+    last = count ? &epochs[count - 1] : NULL;
+    accuracy = accuracy_of(s, last);
+    loss = last ? last->test.loss : (double)NAN;
+    if (!s->wanted->json) {
+        if (!isnan(accuracy))
+            printf("test accuracy %.2f %%, ", 100 * accuracy);
+        if (last)
+            printf("test loss %.4g, %.0f samples/s, ", loss, rate);
+        printf("%lld epochs\n", last ? (long long)last->epoch + 1 : 0);
+        return;
+    }
+    yki_tool_json_start_line(&j, stdout);
+    yki_tool_json_open_object(&j, NULL);
+    yki_tool_json_real(&j, "test_accuracy", accuracy);
+    yki_tool_json_real(&j, "test_loss", loss);
+    yki_tool_json_real(&j, "samples_per_second", rate);
+    yki_tool_json_integer(&j, "epochs", last ? (uint64_t)last->epoch + 1 : 0);
+    yki_tool_json_integer(&j, "steps", (uint64_t)yoke_trainer_get_step(s->trainer));
+    yki_tool_json_bool(&j, "stopped", s->stopped);
+    yki_tool_json_close_object(&j);
+    yki_tool_json_end(&j);
+}
+
+/* The command that was typed, and what makes it go on. */
+static void
+say_how_to_resume(const session *s, int argc, char **argv)
+{
+    char line[2048] = "";
+    size_t used = 0;
+
+    if (!s->wanted->checkpoint) {
+        yki_tool_note(s->self, "stopped after step %lld; with --checkpoint=DIR it could go on later",
+                      (long long)yoke_trainer_get_step(s->trainer));
+        return;
+    }
+    for (int i = 1; i < argc && used < sizeof line; i++)
+        used += (size_t)snprintf(line + used, sizeof line - used,
+                                 strpbrk(argv[i], " \t'\"$&;|<>()*?\\") ? " '%s'" : " %s", argv[i]);
+    yki_tool_note(s->self, "stopped after step %lld; to go on: %s%s%s",
+                  (long long)yoke_trainer_get_step(s->trainer), s->self->name, line,
+                  s->wanted->resume ? "" : " --resume");
+}
+
+/* What is written at the end has to have a place now: training may take days. */
+static yoke_status
+check_out(const session *s)
+{
+    const char *path = s->wanted->out, *slash = path ? strrchr(path, '/') : NULL;
+    char folder[PATH_MAX], sentence[PATH_MAX + 128];
+    struct stat about;
+
+    if (!path || s->job.rank > 0)
+        return YOKE_OK;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+        snprintf(sentence, sizeof sentence, "%s is a folder: --out takes the name of a file", path);
+    else if (access(folder, W_OK | X_OK) != 0 ||
+             (access(path, F_OK) == 0 && access(path, W_OK) != 0))
+        snprintf(sentence, sizeof sentence, "%s: the model cannot be written: %s", path,
+                 strerror(errno));
+    else
+        return YOKE_OK;
+    return yoke_fail(YOKE_ERROR_IO, sentence);
+}
+
+static yoke_status
+train(session *s)
+{
+    yoke_status status = check_out(s);
+
+    if (!status)
+        status = open_data(s);
+    if (!status)
+        status = make_graph(s);
+    if (!status)
+        status = open_log(s);
+    if (!status)
+        status = yoke_context_create(NULL, &s->context);
+    if (!status)
+        status = make_trainer(s);
+    if (!status)
+        status = fit(s);
+    if (!status && s->wanted->out)
+        status = yoke_trainer_save(s->trainer, s->wanted->out);
+    /* Last: a log that cannot be written costs nothing else. */
+    return yki_tool_watch_end(&s->watch, status);
+}
+
+static void
+clear(session *s)
+{
+    if (s->watch.log)
+        fclose(s->watch.log);
+    yoke_trainer_destroy(s->trainer);
+    yoke_team_destroy(s->team);
+    yoke_context_destroy(s->context);
+    yoke_graph_destroy(s->graph);
+    yki_tool_source_close(&s->source);
+}
+
+static int
+run(const yki_tool_command *self, int argc, char **argv)
+{
+    request wanted = {.epochs = EPOCHS};
+    static session s; /* large: names of devices */
+    int status = read_arguments(self, argc, argv, &wanted);
+    yoke_status failed;
+
+    if (status != TOOL_OK)
+        return status == TOOL_EXIT ? TOOL_OK : status;
+    s.self = self;
+    s.wanted = &wanted;
+    yki_tool_log(self, wanted.log_dir ? YOKE_LOG_INFO : YOKE_LOG_WARNING);
+    status = yki_tool_job_start(self, wanted.log_dir, &s.job);
+    if (status == TOOL_OK) {
+        failed = train(&s);
+        if (!failed && s.job.rank == 0)
+            print_result(&s);
+        if (failed)
+            status = yki_tool_fail(self, failed);
+        else if (s.stopped)
+            say_how_to_resume(&s, argc, argv);
+        if (status == TOOL_OK && s.stopped)
+            status = TOOL_STOPPED;
+    }
+    clear(&s);
+    return yki_tool_job_end(&s.job, status);
+}
+
+const yki_tool_command yki_tool_train = {
+    .name = "yoke train",
+    .synopsis = "--model=MODEL --data=DIR [OPTION]...",
+    .summary = "train a model on data",
+    .description =
+        "Train a model on the samples of a folder or file, on all devices together; under\n"
+        "mpirun on those of all processes. Built-in models fit themselves to the data. Each\n"
+        "epoch ends with a test. Ctrl-C stops at the end of a step, a second one at once.",
+    .options = options,
+    .run = run,
+    .example = "yoke train --model=lenet --data=examples/data --epochs=20 --out=digits.safetensors",
+};

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * verify.c - `yoke verify MODEL`: trains a built-in model on a team and on one device
+ * from the same start, and holds the team to what the one device computes.
+ *
+ * Idea: the split never changes the answer but by rounding. Plain SGD in the direct
+ * numerical class keeps rounding small; the worst difference of a loss and of a weight
+ * (max|a-b| / max|b| of its tensor) is printed and judged. Statistics of each device
+ * alone (local batch norm) make another network, so there is nothing to compare.
+ *
+ * Not here: speed (yoke bench).
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models.h"
+#include "tool.h"
+
+enum { MAX_BATCH = 1 << 20, MAX_STEPS = 1000000, MAX_PARTS = 65536 };
+
+enum {
+    OPTION_DEVICES,
+    OPTION_ALONE,
+    OPTION_SHARES,
+    OPTION_STEPS,
+    OPTION_BATCH,
+    OPTION_PARTS,
+    OPTION_RATE,
+    OPTION_TOLERANCE,
+    OPTION_NORM
+};
+
+static const yki_tool_option options[] = {
+    {"devices", 'd', "SELECTOR", "the team (default: all)"},
+    {"alone", 'a', "SELECTOR", "the device it is compared with (default: the team's first, whole)"},
+    {"shares", 'S', "SHARES", "of each device: auto (default), even, or as 80,20"},
+    {"steps", 'n', "N", "how long to train (default: 20)"},
+    {"batch", 'b', "N", "samples per step (default: the model's)"},
+    {"accumulate", 'k', "N", "parts of a step (default: 1)"},
+    {"rate", 'r', "RATE", "learning rate of plain SGD (default: 0.01)"},
+    {"tolerance", 't', "X", "largest difference allowed (default: 1e-5 for each 20 steps)"},
+    {"batch-norm", 'B', "KIND", "sync (default); local is refused"},
+    {0},
+};
+
+typedef struct request {
+    const yki_tool_model *model;
+    const char *selector, *alone, *shares;
+    unsigned steps, batch, parts;
+    double rate, tolerance;
+} request;
+
+/* What a training leaves. */
+typedef struct trained {
+    char devices[512];
+    double *losses;  /* by step */
+    float **weights; /* by parameter of the graph */
+} trained;
+
+/* ---- training ---- */
+
+static size_t
+weight_count(const yoke_graph *graph, size_t index)
+{
+    yoke_shape shape = yoke_node_shape(yoke_graph_get_parameter(graph, index));
+    size_t count = 1;
+
+    for (int32_t i = 0; i < shape.rank; i++)
+        count *= (size_t)shape.dim[i];
+    return count;
+}
+
+static yoke_status
+read_weights(yoke_trainer *trainer, const yoke_graph *graph, trained *out)
+{
+    size_t count = yoke_graph_parameter_count(graph);
+
+    out->weights = calloc(count ? count : 1, sizeof *out->weights);
+    if (!out->weights)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        size_t values = weight_count(graph, i);
+        yoke_status status;
+
+        out->weights[i] = malloc(values * sizeof **out->weights);
+        if (!out->weights[i])
+            return YOKE_ERROR_OUT_OF_MEMORY;
+        status = yoke_trainer_read(trainer, yoke_node_name(yoke_graph_get_parameter(graph, i)),
+                                   out->weights[i], values);
+        if (status)
+            return status;
+    }
+    return YOKE_OK;
+}
+
+/* Every step has samples of its own; both trainings draw the same. */
+static yoke_status
+run_steps(const request *wanted, yoke_trainer *trainer, trained *out)
+{
+    int64_t n = wanted->batch;
+    float *image = malloc(yki_tool_model_values(wanted->model) * (size_t)n * sizeof *image);
+    void *target = malloc((size_t)n * 4);
+    yoke_feed feeds[2] = {{"image", image}, {wanted->model->classes ? "label" : "value", target}};
+    yoke_status status = image && target ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+
+    for (unsigned i = 0; !status && i < wanted->steps; i++) {
+        yoke_result result;
+
+        yki_tool_random_batch(wanted->model, n, i + 1, image, target);
+        status = yoke_trainer_step(trainer, n, feeds, 2, &result);
+        out->losses[i] = status ? 0 : result.loss;
+    }
+    free(image);
+    free(target);
+    return status;
+}
+
+static void
+name_devices(const yoke_team *team, trained *out)
+{
+    size_t used = 0;
+
+    for (size_t k = 0; k < yoke_team_size(team) && used < sizeof out->devices; k++) {
+        yoke_device_info info;
+        const char *id = yoke_device_get_info(yoke_team_get_device(team, k), &info) ? "?" : info.id;
+
+        used += (size_t)snprintf(out->devices + used, sizeof out->devices - used, "%s%s",
+                                 k ? "," : "", id);
+    }
+}
+
+/* `first` gets the whole device that the team's first one is of. */
+static yoke_status
+train(const request *wanted, yoke_context *context, yoke_graph *graph, bool alone, trained *out,
+      char first[64])
+{
+    yoke_trainer_options o;
+    yoke_trainer *trainer = NULL;
+    yoke_team *team = NULL;
+    yoke_device_info info;
+    yoke_status status;
+
+    memset(&o, 0, sizeof o);
+    o.optimizer = yoke_sgd((float)wanted->rate, 0);
+    o.batch = wanted->batch;
+    o.seed = 1;
+    o.accumulate = wanted->parts;
+    o.shares = alone ? NULL : wanted->shares;
+    o.strict = true;
+    out->losses = calloc(wanted->steps, sizeof *out->losses);
+    if (!out->losses)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = yoke_team_create(context, alone ? first : wanted->selector, NULL, &team);
+    if (!status)
+        status = yoke_device_get_info(yoke_team_get_device(team, 0), &info);
+    if (!status) {
+        name_devices(team, out);
+        if (!alone)
+            memcpy(first, info.parent, sizeof info.parent);
+        status = yoke_trainer_create(team, graph, &o, &trainer);
+    }
+    if (!status)
+        status = run_steps(wanted, trainer, out);
+    if (!status)
+        status = read_weights(trainer, graph, out);
+    yoke_trainer_destroy(trainer);
+    yoke_team_destroy(team);
+    return status;
+}
+
+static void
+clear(trained *t, const yoke_graph *graph)
+{
+    for (size_t i = 0; t->weights && i < yoke_graph_parameter_count(graph); i++)
+        free(t->weights[i]);
+    free(t->weights);
+    free(t->losses);
+}
+
+/* ---- judging ---- */
+
+/* The worst parameter, and max|a-b| / max|b| there. Not a number is worse than all. */
+static double
+worst_weight(const trained *a, const trained *b, const yoke_graph *graph, size_t *at)
+{
+    double worst = 0;
+
+    *at = 0;
+    for (size_t i = 0; i < yoke_graph_parameter_count(graph); i++) {
+        double apart = 0, largest = 0, part;
+
+        for (size_t j = 0; j < weight_count(graph, i); j++) {
+            double d = fabs((double)a->weights[i][j] - (double)b->weights[i][j]);
+
+            apart = d <= apart ? apart : d;
+            largest = fmax(largest, fabs((double)b->weights[i][j]));
+        }
+        part = apart <= 0 ? 0 : largest > 0 ? apart / largest : INFINITY;
+        if (!(part <= worst)) {
+            worst = part;
+            *at = i;
+        }
+    }
+    return worst;
+}
+
+static double
+worst_loss(const trained *a, const trained *b, unsigned steps, unsigned *at)
+{
+    double worst = 0;
+
+    *at = 0;
+    for (unsigned i = 0; i < steps; i++) {
+        double part = fabs(a->losses[i] - b->losses[i]) / fmax(fabs(b->losses[i]), 1e-30);
+
+        if (!(part <= worst)) {
+            worst = part;
+            *at = i;
+        }
+    }
+    return worst;
+}
+
+static int
+judge(const request *wanted, const yoke_graph *graph, const trained *team, const trained *alone)
+{
+    unsigned step, last = wanted->steps - 1;
+    size_t parameter;
+    double loss = worst_loss(team, alone, wanted->steps, &step);
+    double weight = worst_weight(team, alone, graph, &parameter);
+    bool good = loss <= wanted->tolerance && weight <= wanted->tolerance;
+
+    printf("%s, %u steps of %u samples: %s against %s\n", wanted->model->name, wanted->steps,
+           wanted->batch, team->devices, alone->devices);
+    printf("loss    from %.6g to %.6g; worst difference %.3g, in step %u\n", alone->losses[0],
+           alone->losses[last], loss, step + 1);
+    printf("weights worst difference %.3g of the largest, in %s\n", weight,
+           yoke_node_name(yoke_graph_get_parameter(graph, parameter)));
+    printf("%s: at most %.3g is allowed\n", good ? "the same" : "DIFFERENT", wanted->tolerance);
+    return good ? TOOL_OK : TOOL_FAILURE;
+}
+
+static yoke_status
+verify(const request *wanted, yoke_context *context, int *result)
+{
+    trained team, alone;
+    yoke_graph *graph = NULL;
+    char first[64] = "";
+    yoke_status status = yki_tool_build_model(wanted->model, yoke_shape(0), -1, &graph);
+
+    memset(&team, 0, sizeof team);
+    memset(&alone, 0, sizeof alone);
+    if (!status)
+        status = train(wanted, context, graph, false, &team, first);
+    if (!status && wanted->alone)
+        snprintf(first, sizeof first, "%s", wanted->alone);
+    if (!status)
+        status = train(wanted, context, graph, true, &alone, first);
+    if (!status)
+        *result = judge(wanted, graph, &team, &alone);
+    if (graph) {
+        clear(&team, graph);
+        clear(&alone, graph);
+    }
+    yoke_graph_destroy(graph);
+    return status;
+}
+
+/* ---- the command line ---- */
+
+static bool
+parse_positive(const char *text, double *value)
+{
+    char *end;
+
+    *value = strtod(text, &end);
+    return end != text && *end == '\0' && *value > 0 && *value < 1e30;
+}
+
+static int
+take_option(const yki_tool_command *self, int option, void *user)
+{
+    request *wanted = user;
+    static const struct {
+        int option;
+        unsigned maximum;
+        const char *name;
+        size_t at;
+    } counts[] = {{OPTION_STEPS, MAX_STEPS, "steps", offsetof(request, steps)},
+                  {OPTION_BATCH, MAX_BATCH, "batch", offsetof(request, batch)},
+                  {OPTION_PARTS, MAX_PARTS, "accumulate", offsetof(request, parts)}};
+
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        if (option == counts[i].option &&
+            !yki_tool_parse_count(optarg, counts[i].maximum,
+                                  (unsigned *)(void *)((char *)wanted + counts[i].at)))
+            return yki_tool_usage(self, "--%s takes a number from 1 to %u, not '%s'",
+                                  counts[i].name, counts[i].maximum, optarg);
+    if (option == OPTION_RATE && !parse_positive(optarg, &wanted->rate))
+        return yki_tool_usage(self, "--rate takes a number above 0, not '%s'", optarg);
+    if (option == OPTION_TOLERANCE && !parse_positive(optarg, &wanted->tolerance))
+        return yki_tool_usage(self, "--tolerance takes a number above 0, not '%s'", optarg);
+    if (option == OPTION_NORM && strcmp(optarg, "local") == 0)
+        return yki_tool_usage(self, "with local batch norm each device normalises by its own "
+                                    "samples: that is another network, and nothing to compare");
+    if (option == OPTION_NORM && strcmp(optarg, "sync") != 0)
+        return yki_tool_usage(self, "--batch-norm is sync, not '%s'", optarg);
+    if (option == OPTION_DEVICES)
+        wanted->selector = optarg;
+    if (option == OPTION_ALONE)
+        wanted->alone = optarg;
+    if (option == OPTION_SHARES)
+        wanted->shares = optarg;
+    return TOOL_OK;
+}
+
+/* The model's name stands before, between or behind the options. */
+static int
+read_arguments(const yki_tool_command *self, int argc, char **argv, request *wanted)
+{
+    int status = yki_tool_read_options(self, argc, argv, take_option, wanted);
+
+    if (status != TOOL_OK)
+        return status;
+    if (optind + 1 != argc)
+        return yki_tool_usage(self, optind < argc ? "one model at a time" : "which model?");
+    wanted->model = yki_tool_find_model(argv[optind]);
+    if (!wanted->model)
+        return yki_tool_usage(self, "there is no model '%s'", argv[optind]);
+    if (!wanted->batch)
+        wanted->batch = (unsigned)wanted->model->batch;
+    if (!(wanted->tolerance > 0))
+        wanted->tolerance = 1e-5 * (wanted->steps > 20 ? wanted->steps / 20.0 : 1);
+    return TOOL_OK;
+}
+
+static int
+run(const yki_tool_command *self, int argc, char **argv)
+{
+    request wanted = {.steps = 20, .parts = 1, .rate = 0.01};
+    yoke_context *context = NULL;
+    int result = read_arguments(self, argc, argv, &wanted);
+    yoke_status status;
+
+    if (result)
+        return result == TOOL_EXIT ? TOOL_OK : result;
+    yki_tool_log(self, YOKE_LOG_WARNING);
+    status = yoke_context_create(NULL, &context);
+    if (!status)
+        status = verify(&wanted, context, &result);
+    if (status)
+        result = yki_tool_fail(self, status);
+    yoke_context_destroy(context);
+    return result;
+}
+
+const yki_tool_command yki_tool_verify = {
+    .name = "yoke verify",
+    .synopsis = "[OPTION]... MODEL",
+    .summary = "hold a team of devices to what one of them computes",
+    .description =
+        "Train the built-in model MODEL on a team of devices and on one device, from the\n"
+        "same start and with the same random samples, and compare losses and weights.\n"
+        "The exit status is 1 if they differ by more than rounding does.",
+    .options = options,
+    .run = run,
+};

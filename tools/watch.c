@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * watch.c - what is seen of a training while it runs.
+ *
+ * The library calls after each step and each epoch. A line of the log is written
+ * for every one; the terminal is drawn ten times a second at most.
+ */
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "json.h"
+#include "log.h"
+#include "options.h"
+#include "watch.h"
+
+/* ---- what is known from the start ---- */
+
+static yki_tool_watch *on_terminal;
+
+static void
+clear_terminal(void)
+{
+    if (on_terminal)
+        yki_tool_progress_clear(&on_terminal->progress);
+}
+
+/* Devices of other processes have no names here. */
+static void
+name_devices(yki_tool_watch *w)
+{
+    size_t own = yoke_team_size(w->team);
+    yoke_device_info info;
+
+    w->devices = yoke_team_total(w->team);
+    if (w->devices > TOOL_MAX_DEVICES)
+        w->devices = 0;
+    for (size_t k = 0; k < w->devices; k++) {
+        snprintf(w->names[k], sizeof w->names[k], "device %zu", k);
+        if (own == w->devices && !yoke_device_get_info(yoke_team_get_device(w->team, k), &info))
+            snprintf(w->names[k], sizeof w->names[k], "%s", info.id);
+        w->name_list[k] = w->names[k];
+    }
+}
+
+static void
+begin_epoch(yki_tool_watch *w, int64_t epoch)
+{
+    w->epoch = epoch;
+    w->epoch_begun = yki_tool_now();
+    w->done = 0;
+    w->loss_sum = w->metric_sum = w->count = 0;
+}
+
+/* Training goes on behind a step and an epoch that ended at one: what a log that is appended to has of
+ * later ones was lost with the process that wrote it, and comes again. */
+static void
+log_start(yki_tool_watch *w, int64_t steps, int64_t epochs)
+{
+    yki_tool_json j;
+
+    if (!w->log || w->log_begun)
+        return;
+    w->log_begun = true;
+    if (w->log_appends && !w->log_error)
+        w->log_error = yki_tool_log_cut(w->log, w->log_path, steps, epochs);
+    yki_tool_json_start_line(&j, w->log);
+    yki_tool_json_open_object(&j, NULL);
+    yki_tool_json_string(&j, "kind", "start");
+    yki_tool_json_integer(&j, "batch", (uint64_t)w->batch);
+    yki_tool_json_integer(&j, "samples", (uint64_t)w->samples);
+    yki_tool_json_open_array(&j, "devices");
+    for (size_t k = 0; k < w->devices; k++)
+        yki_tool_json_string(&j, NULL, w->names[k]);
+    yki_tool_json_close_array(&j);
+    yki_tool_json_close_object(&j);
+    yki_tool_json_end(&j);
+}
+
+void
+yki_tool_watch_start(yki_tool_watch *w)
+{
+    const yoke_graph *graph = yoke_trainer_get_graph(w->trainer);
+
+    for (size_t i = 0; i < YOKE_MAX_METRICS; i++)
+        w->metrics[i] = yoke_graph_get_metric_name(graph, i);
+    name_devices(w);
+    yki_tool_progress_start(&w->progress, stderr);
+    w->begun = yki_tool_now();
+    begin_epoch(w, -1);
+    on_terminal = w;
+    yki_tool_on_message(clear_terminal);
+    if (w->log)
+        setvbuf(w->log, NULL, _IOLBF, BUFSIZ); /* whole lines, whenever the process ends */
+    if (!w->log_appends)
+        log_start(w, 0, 0);
+}
+
+/* ---- the log ---- */
+
+static void
+add_metrics(yki_tool_json *j, const yki_tool_watch *w, const char *key, const yoke_result *result)
+{
+    yki_tool_json_open_object(j, key);
+    for (size_t i = 0; i < result->metric_count && i < YOKE_MAX_METRICS; i++)
+        yki_tool_json_real(j, w->metrics[i], result->metrics[i]);
+    yki_tool_json_close_object(j);
+}
+
+static void
+add_shares(yki_tool_json *j, const yki_tool_watch *w)
+{
+    yki_tool_json_open_array(j, "shares");
+    for (size_t k = 0; k < w->devices; k++)
+        yki_tool_json_integer(j, NULL, (uint64_t)w->shares[k]);
+    yki_tool_json_close_array(j);
+}
+
+static void
+log_step(const yki_tool_watch *w, const yoke_result *result)
+{
+    float rate = w->optimizer.learning_rate * yoke_schedule_factor(&w->schedule, result->step - 1);
+    yoke_memory_usage usage;
+    yki_tool_json j;
+
+    yki_tool_json_start_line(&j, w->log);
+    yki_tool_json_open_object(&j, NULL);
+    yki_tool_json_string(&j, "kind", "step");
+    yki_tool_json_integer(&j, "step", (uint64_t)result->step);
+    yki_tool_json_integer(&j, "epoch", (uint64_t)w->epoch);
+    yki_tool_json_real(&j, "loss", result->loss);
+    add_metrics(&j, w, "metrics", result);
+    yki_tool_json_real(&j, "rate", (double)rate);
+    add_shares(&j, w);
+    yki_tool_json_open_array(&j, "memory");
+    for (size_t k = 0; k < yoke_team_size(w->team); k++)
+        if (!yoke_device_get_memory(yoke_team_get_device(w->team, k), &usage))
+            yki_tool_json_integer(&j, NULL, usage.used);
+    yki_tool_json_close_array(&j);
+    yki_tool_json_integer(&j, "samples", (uint64_t)result->samples);
+    yki_tool_json_real(&j, "seconds", yki_tool_now() - w->begun);
+    yki_tool_json_close_object(&j);
+    yki_tool_json_end(&j);
+}
+
+/* The first error is the one that says why. */
+static void
+check_log(yki_tool_watch *w)
+{
+    if ((fflush(w->log) != 0 || ferror(w->log)) && !w->log_error)
+        w->log_error = errno;
+}
+
+/* For the log and for --json. */
+static void
+write_epoch(const yki_tool_watch *w, FILE *stream, const yoke_epoch *e)
+{
+    yki_tool_json j;
+
+    yki_tool_json_start_line(&j, stream);
+    yki_tool_json_open_object(&j, NULL);
+    yki_tool_json_string(&j, "kind", "epoch");
+    yki_tool_json_integer(&j, "step", (uint64_t)e->step);
+    yki_tool_json_integer(&j, "epoch", (uint64_t)e->epoch);
+    yki_tool_json_real(&j, "loss", e->train.loss);
+    add_metrics(&j, w, "metrics", &e->train);
+    yki_tool_json_real(&j, "test_loss", e->test.samples ? e->test.loss : (double)NAN);
+    add_metrics(&j, w, "test_metrics", &e->test);
+    yki_tool_json_real(&j, "samples_per_second", e->samples_per_second);
+    add_shares(&j, w);
+    yki_tool_json_open_array(&j, "device_losses");
+    for (size_t k = 0; k < e->devices; k++)
+        yki_tool_json_real(&j, NULL, e->device_losses[k]);
+    yki_tool_json_close_array(&j);
+    yki_tool_json_close_object(&j);
+    yki_tool_json_end(&j);
+}
+
+/* ---- the terminal ---- */
+
+/* At the speed of the epoch so far: time for the rest of all epochs. */
+static void
+show_step(yki_tool_watch *w, int64_t in_epoch)
+{
+    double seconds = yki_tool_now() - w->epoch_begun;
+    yki_tool_view view = {.epoch = w->epoch,
+                          .epochs = w->epochs,
+                          .done = in_epoch,
+                          .samples = w->samples,
+                          .loss = w->count > 0 ? w->loss_sum / w->count : (double)NAN,
+                          .metric = w->count > 0 ? w->metric_sum / w->count : (double)NAN,
+                          .metric_name = w->metrics[0],
+                          .test_loss = (double)NAN,
+                          .test_metric = (double)NAN,
+                          .left = -1,
+                          .devices = w->devices > 1 ? w->devices : 0,
+                          .shares = w->shares,
+                          .names = w->name_list};
+
+    if (w->done > 0 && seconds > 0.5) {
+        view.rate = (double)w->done / seconds;
+        view.left = ((double)(w->epochs - w->epoch) * (double)w->samples - (double)in_epoch) /
+                    view.rate;
+    }
+    yki_tool_progress_update(&w->progress, &view);
+}
+
+static void
+show_epoch(yki_tool_watch *w, const yoke_epoch *e)
+{
+    bool tested = e->test.samples > 0;
+    yki_tool_view view = {.epoch = e->epoch,
+                          .epochs = w->epochs,
+                          .done = w->samples,
+                          .samples = w->samples,
+                          .loss = e->train.loss,
+                          .metric = e->train.metric_count ? e->train.metrics[0] : (double)NAN,
+                          .metric_name = w->metrics[0],
+                          .test_loss = tested ? e->test.loss : (double)NAN,
+                          .test_metric = tested && e->test.metric_count ? e->test.metrics[0]
+                                                                        : (double)NAN,
+                          .rate = e->samples_per_second,
+                          .left = -1,
+                          .devices = w->devices > 1 ? w->devices : 0,
+                          .shares = w->shares,
+                          .names = w->name_list};
+
+    yki_tool_progress_epoch(&w->progress, &view);
+}
+
+/* ---- called by the library ---- */
+
+bool
+yki_tool_watch_step(void *user, const yoke_result *result)
+{
+    yki_tool_watch *w = (yki_tool_watch *)user;
+    int64_t steps = (w->samples + w->batch - 1) / w->batch;
+    int64_t epoch = (result->step - 1) / steps, place = (result->step - 1) % steps;
+
+    if (epoch != w->epoch)
+        begin_epoch(w, epoch);
+    if (w->devices && yoke_trainer_get_shares(w->trainer, w->shares, w->devices))
+        w->devices = 0;
+    log_start(w, result->step - 1, result->step - 1);
+    w->done += result->samples;
+    if (isfinite(result->loss)) {
+        w->loss_sum += result->loss * result->count;
+        w->metric_sum += (result->metric_count ? result->metrics[0] : 0) * result->count;
+        w->count += result->count;
+    }
+    if (w->speaks && w->log) {
+        log_step(w, result);
+        check_log(w);
+    }
+    if (w->speaks)
+        show_step(w, place * w->batch + result->samples);
+    return false;
+}
+
+bool
+yki_tool_watch_epoch(void *user, const yoke_epoch *e)
+{
+    yki_tool_watch *w = (yki_tool_watch *)user;
+
+    if (!w->speaks)
+        return false;
+    for (size_t k = 0; k < w->devices && k < e->devices; k++)
+        w->shares[k] = (int64_t)e->shares[k];
+    show_epoch(w, e);
+    if (w->log) {
+        log_start(w, e->step, e->step - 1);
+        write_epoch(w, w->log, e);
+        check_log(w);
+    }
+    if (w->json) {
+        write_epoch(w, stdout, e);
+        fflush(stdout);
+    }
+    return false;
+}
+
+yoke_status
+yki_tool_watch_end(yki_tool_watch *w, yoke_status status)
+{
+    char sentence[512];
+
+    yki_tool_on_message(NULL);
+    on_terminal = NULL;
+    yki_tool_progress_clear(&w->progress);
+    if (!w->log)
+        return status;
+    check_log(w);
+    if (fclose(w->log) != 0 && !w->log_error)
+        w->log_error = errno;
+    w->log = NULL;
+    if (status || !w->log_error)
+        return status;
+    snprintf(sentence, sizeof sentence, "%s: the log cannot be written: %s", w->log_path,
+             strerror(w->log_error));
+    return yoke_fail(YOKE_ERROR_IO, sentence);
+}
+
+/* ---- signals ---- */
+
+static _Atomic(yoke_trainer *) signalled;
+static volatile sig_atomic_t came;
+static struct sigaction before[3];
+static const int numbers[3] = {SIGINT, SIGTERM, SIGUSR2};
+
+static void
+on_signal(int number)
+{
+    static const char text[] = "\nyoke: stopping after this step; once more ends it at once\n";
+    yoke_trainer *trainer = atomic_load(&signalled);
+    int saved = errno;
+
+    if (number == SIGUSR2) {
+        if (trainer)
+            yoke_trainer_request_save(trainer);
+    } else {
+        came = number;
+        if (trainer) {
+            yoke_trainer_request_save(trainer);
+            yoke_trainer_request_stop(trainer);
+        }
+        if (number == SIGINT && write(STDERR_FILENO, text, sizeof text - 1) < 0)
+            came = number; /* nobody to tell */
+    }
+    errno = saved;
+}
+
+void
+yki_tool_signals_start(yoke_trainer *trainer)
+{
+    came = 0;
+    atomic_store(&signalled, trainer);
+    for (size_t i = 0; i < 3; i++) {
+        struct sigaction action;
+
+        memset(&action, 0, sizeof action);
+        action.sa_handler = on_signal;
+        sigemptyset(&action.sa_mask);
+        /* The second one finds what is usual: the end. */
+        action.sa_flags = numbers[i] == SIGUSR2 ? SA_RESTART : SA_RESTART | (int)SA_RESETHAND;
+        sigaction(numbers[i], &action, &before[i]);
+    }
+}
+
+int
+yki_tool_signals_end(void)
+{
+    for (size_t i = 0; i < 3; i++)
+        sigaction(numbers[i], &before[i], NULL);
+    atomic_store(&signalled, NULL);
+    return came;
+}

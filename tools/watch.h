@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * watch.h - what is seen of a training while it runs: the progress line, the log
+ * file, the objects of --json; and the signals that end it or have it saved.
+ */
+#ifndef YOKE_TOOLS_WATCH_H
+#define YOKE_TOOLS_WATCH_H
+
+#include "progress.h"
+#include "tool.h"
+
+enum { TOOL_MAX_DEVICES = 256 };
+
+typedef struct yki_tool_watch {
+    yoke_team *team;
+    yoke_trainer *trainer;
+    yoke_optimizer optimizer;
+    yoke_schedule schedule;
+    int64_t batch, samples, epochs; /* samples of an epoch */
+    bool speaks, json;              /* rank 0; objects on standard output */
+    FILE *log;                      /* NULL: none */
+    const char *log_path;
+    bool log_appends, log_begun;
+    int log_error; /* errno of the first failure */
+
+    yki_tool_progress progress;
+    size_t devices;
+    int64_t shares[TOOL_MAX_DEVICES];
+    char names[TOOL_MAX_DEVICES][64];
+    const char *name_list[TOOL_MAX_DEVICES];
+    const char *metrics[YOKE_MAX_METRICS];
+    int64_t epoch;                  /* that is running */
+    double epoch_begun, begun;
+    int64_t done;                   /* samples of it that this run has trained */
+    double loss_sum, metric_sum, count;
+} yki_tool_watch;
+
+/* Fills in what follows from team and trainer. */
+void yki_tool_watch_start(yki_tool_watch *watch);
+/* For yoke_fit_options; user is the watch. */
+bool yki_tool_watch_step(void *user, const yoke_result *result);
+bool yki_tool_watch_epoch(void *user, const yoke_epoch *epoch);
+/* Closes the log; returns `status`, or an error if the log could not be written. */
+yoke_status yki_tool_watch_end(yki_tool_watch *watch, yoke_status status);
+
+/* SIGINT and SIGTERM stop at the end of the step (a second one ends the process), SIGUSR2 has a
+ * checkpoint written. */
+void yki_tool_signals_start(yoke_trainer *trainer);
+/* As before; returns the signal that came, or 0. */
+int yki_tool_signals_end(void);
+
+#endif
