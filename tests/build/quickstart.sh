@@ -134,6 +134,10 @@ called 'apt-get .*update' || fail "apt: does not fetch the lists"
 called '^apt-get .*install.* check' || fail "apt: does not install what tests need"
 ! called '^apt-get .*install.* oclgrind' || fail "apt: installs what the system does not have"
 grep -q 'no package oclgrind' "$work/output" || fail "apt: does not say which tests are skipped"
+# What scripts of the tests call, and a minimal system has not.
+for package in procps iproute2 python3; do
+    grep -q "no package $package" "$work/output" || fail "apt: does not look for $package"
+done
 called '^make -C build check' || fail "check: does not run the tests"
 
 # The other two.

@@ -33,6 +33,8 @@ skip() {
 if [ -z "${MPIRUN:-}" ] || ! command -v "$MPIRUN" >/dev/null; then
     skip "there is no mpirun"
 fi
+# Without it no process that is left over would be seen.
+command -v pgrep >/dev/null || skip "there is no pgrep"
 flavour=mpich
 if "$MPIRUN" --version 2>/dev/null | grep -q 'Open MPI\|OpenRTE'; then
     flavour=openmpi
