@@ -2,7 +2,7 @@
  *
  * step.c - all that a training step wants of its loss in one go: the sum over the
  * batch, its gradient, and metrics of the same operands. Only fusing makes it
- * (plan/fuse_results.c), of the operators in loss.c, and its results have their bits.
+ * (plan/fuse_loss.c), of the operators in loss.c, and its results have their bits.
  *
  * Small batches are one group and one launch, which is what it is for: with few
  * samples a launch costs more than its work. Larger ones are spread over the device
