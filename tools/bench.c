@@ -191,6 +191,7 @@ static const yki_tool_command bench_devices = {
         "be partitioned, else all devices.",
     .options = options,
     .run = run_devices,
+    .example = "yoke bench devices --repeats=11 cpu:0/2",
 };
 
 static const yki_tool_command *const subcommands[] = {
@@ -216,4 +217,5 @@ const yki_tool_command yki_tool_bench = {
     .description = "Measure what devices can do, and how fast the built-in models train.",
     .subcommands = subcommands,
     .run = yki_tool_run_group,
+    .example = "yoke bench mlp --batch=256 --devices=cpu:0/2",
 };

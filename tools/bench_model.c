@@ -507,6 +507,7 @@ run(const yki_tool_command *self, int argc, char **argv)
                        "step takes, or explain its plan.",                                    \
         .options = options,                                                                   \
         .run = run,                                                                           \
+        .example = "yoke bench " model_name " --devices=cpu:0/2 --shares=even",               \
     };
 MODEL(tiny, "tiny")
 MODEL(mlp, "mlp")

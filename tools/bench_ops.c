@@ -341,6 +341,7 @@ run(const yki_tool_command *self, int argc, char **argv, yoke_status (*bench)(se
                        "device can do, measured in the same run.",                            \
         .options = options,                                                                   \
         .run = run_##identifier,                                                              \
+        .example = "yoke bench " command_name " --devices=cpu:0 --json",                      \
     };
 COMMAND(peak, "peak", "the limits of a device")
 COMMAND(gemm, "gemm", "matrix products")

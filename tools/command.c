@@ -174,8 +174,7 @@ print_help(const yki_tool_command *command)
     for (const yki_tool_option *option = command->options; option && option->name; option++)
         print_option(option->letter, option->name, option->argument, option->help);
     print_option('h', "help", NULL, "show this text and exit");
-    if (command->example)
-        printf("\nExample:\n  %s\n", command->example);
+    printf("\nExample:\n  %s\n", command->example);
 }
 
 /* What getopt stumbled over: it leaves a letter, or the whole word, in different places. */

@@ -405,4 +405,5 @@ const yki_tool_command yki_tool_devices = {
         "or a list of these with commas. YOKE_DEVICES is a selector for when there is none.",
     .options = options,
     .run = run,
+    .example = "yoke devices cpu:0/2@256MiB",
 };

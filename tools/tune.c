@@ -189,4 +189,5 @@ const yki_tool_command yki_tool_tune = {
         "later runs plan by them without measuring. Takes up to ten minutes a device.",
     .options = options,
     .run = run,
+    .example = "yoke tune --batch=32 --devices=gpu resnet18",
 };

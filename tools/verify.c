@@ -365,4 +365,5 @@ const yki_tool_command yki_tool_verify = {
         "The exit status is 1 if they differ by more than rounding does.",
     .options = options,
     .run = run,
+    .example = "yoke verify --devices=cpu:0/2 --shares=80,20 lenet",
 };

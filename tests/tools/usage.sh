@@ -29,10 +29,19 @@ for command in '' devices bench 'bench devices' tune verify train eval predict i
     says "$err" "'-Q'"
 done
 
-# Those that train have an example.
-for command in train eval predict info plot; do
+# Each has an example, with options that it takes.
+expect 0 -- bench --help
+measures=$(sed -n '/^Commands:/,/^$/s/^  \([a-z0-9]*\) .*/bench_\1/p' "$out")
+checks=$((checks + 1))
+[ -n "$measures" ] || fail "lists no command"
+for command in train eval predict info plot devices bench tune verify $measures; do
+    command=$(echo "$command" | tr _ ' ')
+    # shellcheck disable=SC2086 # words
     expect 0 -- $command --help
     says "$out" "^  yoke $command "
+    example=$(sed -n '/^Example:/,$s/^  yoke //p' "$out")
+    # shellcheck disable=SC2086
+    expect 0 -- $example --help
 done
 
 # Options of a command are its own: what stands behind its name is not yoke's.
