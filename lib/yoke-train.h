@@ -78,9 +78,12 @@ typedef struct yoke_field {
 typedef struct yoke_dataset_options {
     /* Called once, when nobody needs the fields' memory any more. */
     void (*release)(void *user);
-    /* Instead of memory: writes field `field` of sample `index`; called from one thread at a time. */
+    /* Instead of memory: writes field `field` of sample `index`. Called from one thread at a time,
+     * which may be one of yoke's: while a fit or an evaluation runs, samples that do not stay on
+     * the devices are read ahead. */
     yoke_status (*fill)(void *user, int64_t index, size_t field, void *out);
     void *user;
+    bool no_ahead; /* fill is called when samples are wanted, from the thread that calls yoke */
 } yoke_dataset_options;
 
 /* `count` samples in arrays that are borrowed, or asked for one by one. */

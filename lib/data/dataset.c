@@ -82,6 +82,7 @@ yki_dataset_make(int64_t count, const yoke_field *fields, size_t field_count,
     atomic_init(&dataset->references, 1);
     dataset->count = count;
     dataset->source = source;
+    dataset->ahead = source->slow;
     dataset->self = self;
     status = set_fields(dataset, fields, field_count);
     if (status != YOKE_OK) {
@@ -245,8 +246,8 @@ given_destroy(void *self)
     yki_free(g);
 }
 
-static const yki_source memory_source = {memory_read, given_destroy};
-static const yki_source fill_source = {fill_read, given_destroy};
+static const yki_source memory_source = {memory_read, given_destroy, false};
+static const yki_source fill_source = {fill_read, given_destroy, true};
 
 /* Arrays are there, and their samples do not overlap the next. */
 static yoke_status
@@ -294,6 +295,7 @@ yoke_dataset_create_sized(int64_t count, const yoke_field *fields, size_t field_
         if (o.fill)
             field->data = NULL;
     }
+    dataset->ahead = o.fill && !o.no_ahead;
     g->options = o;
     g->options.release = NULL; /* the memory is the caller's until this has succeeded */
     status = o.fill ? YOKE_OK : check_memory(dataset, g);

@@ -20,6 +20,7 @@ typedef struct yki_source {
     /* Field `field` of these samples, one after another. Any thread, several at once. */
     yoke_status (*read)(void *self, size_t field, const int64_t *indices, size_t count, void *out);
     void (*destroy)(void *self);
+    bool slow; /* reading is more than a copy of memory */
 } yki_source;
 
 struct yoke_dataset {
@@ -45,6 +46,7 @@ struct yoke_dataset {
     } augmentation;
     /* Goes up with each change of scaling or augmentation: what was made with older ones is stale. */
     uint64_t version;
+    bool ahead;         /* a thread may read samples before they are wanted, and is worth it */
     char **class_names; /* owned; NULL: unknown */
     size_t class_count;
 };
@@ -72,5 +74,22 @@ typedef struct yki_order {
     bool sequential;
 } yki_order;
 int64_t yki_order_at(const yki_order *order, int64_t position);
+
+/* ---- ahead.c: a thread that reads samples of an epoch before they are wanted ---- */
+
+typedef struct yki_ahead yki_ahead;
+
+/* For those of the YKI_MAX_FIELDS `fields` that are true. Keeps the dataset. */
+yoke_status yki_ahead_create(yoke_dataset *dataset, const yki_order *order, const bool *fields,
+                             yki_ahead **ahead);
+/* When a sample that is being read was read, nothing is any more. NULL is fine. */
+void yki_ahead_destroy(yki_ahead *ahead);
+/* Positions [first, first + count) of the order will be wanted, behind all that were asked for.
+ * Never waits. */
+yoke_status yki_ahead_ask(yki_ahead *ahead, int64_t first, int64_t count);
+/* A field of the samples at `position` and behind, which are `indices`: as yki_dataset_read gives
+ * it, its errors too. What was asked for and lies before `position` is forgotten. */
+yoke_status yki_ahead_read(yki_ahead *ahead, int64_t position, size_t field, const int64_t *indices,
+                           size_t count, void *out);
 
 #endif

@@ -49,7 +49,7 @@ view_destroy(void *self)
     yki_free(v);
 }
 
-static const yki_source view_source = {view_read, view_destroy};
+static const yki_source view_source = {view_read, view_destroy, false};
 
 /* Takes the list, also on failure. */
 static yoke_status
@@ -75,6 +75,7 @@ make_view(yoke_dataset *base, int64_t *indices, const yki_order *order, int64_t 
         fields[i].stride = 0;
     }
     YKI_TRY(yki_dataset_make(count, fields, base->field_count, &view_source, v, &dataset));
+    dataset->ahead = base->ahead;
     status = yki_dataset_copy_settings(dataset, base);
     if (status != YOKE_OK) {
         yoke_dataset_destroy(dataset);

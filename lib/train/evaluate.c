@@ -216,12 +216,18 @@ add_processes(yoke_trainer *t, double *sums)
     return status;
 }
 
+/* A part of a step: no device is given more than it was made for. */
+static int64_t
+chunk_size(const yoke_trainer *t)
+{
+    return yki_part_of(t->options.batch, t->options.accumulate, 0);
+}
+
 static yoke_status
 run_chunks(evaluation *e, int64_t n, yki_each_chunk each)
 {
     yoke_trainer *t = e->trainer;
-    /* A part of a step: no device is given more than it was made for. */
-    int64_t size = (t->options.batch + t->options.accumulate - 1) / t->options.accumulate;
+    const int64_t size = chunk_size(t);
 
     YKI_TRY(make_chunks(e));
     for (int64_t first = 0, i = 0; first < n; first += size, i++) {
@@ -281,6 +287,7 @@ static yoke_status
 load_dataset(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t first, int64_t n)
 {
     const dataset_source *from = user;
+    const int64_t size = chunk_size(t);
     int64_t *indices = yki_alloc((size_t)n, sizeof *indices, "sample numbers");
     yoke_status status;
 
@@ -288,7 +295,10 @@ load_dataset(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (int64_t i = 0; i < n; i++)
         indices[i] = first + i;
-    status = yki_trainer_feed(t, from->feeds, member, plan, indices, n, 0);
+    status = yki_trainer_look_ahead(t, from->feeds, first / size * size, size, 1);
+    if (status == YOKE_OK)
+        status = yki_trainer_feed(t, from->feeds, member, plan,
+                                  &(yki_samples){.indices = indices, .n = n, .position = first});
     yki_free(indices);
     return status;
 }
@@ -297,7 +307,9 @@ yoke_status
 yoke_trainer_evaluate(yoke_trainer *t, yoke_dataset *dataset, yoke_result *result)
 {
     double sums[2 * YKI_PAIRS], begun = yki_now();
+    yki_order order = {.sequential = true};
     dataset_source from;
+    yoke_status status;
 
     YKI_TRY(yki_trainer_ready(t, "yoke_trainer_evaluate"));
     from.feeds = &t->test_feeds;
@@ -305,7 +317,11 @@ yoke_trainer_evaluate(yoke_trainer *t, yoke_dataset *dataset, yoke_result *resul
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "yoke_trainer_evaluate: a dataset and a result are needed");
     YKI_TRY(yki_trainer_feeds(t, from.feeds, dataset, false));
-    YKI_TRY(yki_trainer_evaluate(t, dataset->count, load_dataset, &from, sums, NULL));
+    order.count = (uint64_t)dataset->count;
+    YKI_TRY(yki_trainer_begin_ahead(t, from.feeds, &order, 0));
+    status = yki_trainer_evaluate(t, dataset->count, load_dataset, &from, sums, NULL);
+    yki_trainer_end_ahead(from.feeds);
+    YKI_TRY(status);
     memset(result, 0, sizeof *result);
     yki_trainer_result(t, sums, result);
     result->samples = dataset->count;

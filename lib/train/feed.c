@@ -4,11 +4,11 @@
  *
  * Fields that fit stay on the device as they are (u8 stays u8), and a batch is the
  * numbers of its samples: a kernel gathers, augments and scales (clkernels/feed.cl).
- * Rows of other fields are read into a slot of a ring together with the numbers,
- * and the same kernel takes them from there. A slot is in host memory where the
- * device reads that, else pinned memory and a copy of it on the device, written
- * by a queue of its own while the device computes the step before. So nothing is
- * allocated and nothing is waited for in a step, unless all slots are under way.
+ * Rows of other fields are read (ahead, by a thread: data/ahead.c) into a slot of a
+ * ring together with the numbers, and the same kernel takes them from there. A slot is in host
+ * memory where the device reads that, else pinned memory and a copy of it on the device, written by
+ * a queue of its own while the device computes the step before. So nothing is allocated and nothing
+ * is waited for in a step, unless all slots are under way.
  *
  * Does not choose samples (data/order.c) and does not know plans.
  */
@@ -188,6 +188,12 @@ make_all_resident(yki_feed *feed)
         if (feed->resident[best])
             left -= count * row_bytes(feed, (size_t)best);
     }
+}
+
+bool
+yki_feed_streams(const yki_feed *feed, size_t field)
+{
+    return feed->wanted[field] && !feed->resident[field];
 }
 
 void
@@ -539,22 +545,31 @@ feeds(const yki_feed *feed, size_t field, yki_buffer *const *inputs)
     return false;
 }
 
+static yoke_status
+read_rows(const yki_feed *feed, const yki_samples *s, size_t field, void *out)
+{
+    if (s->ahead)
+        return yki_ahead_read(s->ahead, s->position, field, s->indices, (size_t)s->n, out);
+    return yki_dataset_read(feed->dataset, field, s->indices, (size_t)s->n, out);
+}
+
 /* The numbers, then rows of the fields that are not on the device; offsets[field] is where. */
 static yoke_status
-fill_slot(yki_feed *feed, slot *s, const int64_t *indices, int64_t n, yki_buffer *const *inputs,
+fill_slot(yki_feed *feed, slot *s, const yki_samples *samples, yki_buffer *const *inputs,
           uint64_t offsets[YKI_MAX_FIELDS])
 {
     unsigned char *memory = yki_buffer_host(s->pinned ? s->pinned : s->device);
-    uint64_t size = align((uint64_t)n * sizeof *indices);
+    const uint64_t n = (uint64_t)samples->n;
+    uint64_t size = align(n * sizeof *samples->indices);
 
-    memcpy(memory, indices, (size_t)n * sizeof *indices);
+    memcpy(memory, samples->indices, (size_t)n * sizeof *samples->indices);
     for (size_t f = 0; f < feed->dataset->field_count; f++) {
         offsets[f] = 0;
         if (feed->resident[f] || !feeds(feed, f, inputs))
             continue;
-        YKI_TRY(yki_dataset_read(feed->dataset, f, indices, (size_t)n, memory + size));
+        YKI_TRY(read_rows(feed, samples, f, memory + size));
         offsets[f] = size;
-        size = align(size + (uint64_t)n * row_bytes(feed, f));
+        size = align(size + n * row_bytes(feed, f));
     }
     if (!s->pinned)
         return YOKE_OK;
@@ -564,8 +579,10 @@ fill_slot(yki_feed *feed, slot *s, const int64_t *indices, int64_t n, yki_buffer
 }
 
 static yoke_status
-check_batch(const yki_feed *feed, const int64_t *indices, int64_t n, yki_buffer *const *inputs)
+check_batch(const yki_feed *feed, const yki_samples *samples, yki_buffer *const *inputs)
 {
+    const int64_t n = samples->n, *indices = samples->indices;
+
     if (n < 0 || n > feed->max_batch)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "a batch of %lld samples, between 0 and %lld are possible", (long long)n,
@@ -583,24 +600,24 @@ check_batch(const yki_feed *feed, const int64_t *indices, int64_t n, yki_buffer 
 }
 
 yoke_status
-yki_feed_batch(yki_feed *feed, yki_queue *queue, const int64_t *indices, int64_t n, uint32_t epoch,
+yki_feed_batch(yki_feed *feed, yki_queue *queue, const yki_samples *samples,
                yki_buffer *const *inputs)
 {
     slot *s = &feed->slots[feed->next];
     uint64_t offsets[YKI_MAX_FIELDS];
 
-    YKI_TRY(check_batch(feed, indices, n, inputs));
-    if (n == 0)
+    YKI_TRY(check_batch(feed, samples, inputs));
+    if (samples->n == 0)
         return YOKE_OK;
     /* A slot of a batch that failed may have been sent and not used. */
     if (s->used.cl || s->sent.cl)
         YKI_TRY(yki_event_wait(s->used.cl ? &s->used : &s->sent));
     yki_event_release(&s->used);
-    YKI_TRY(fill_slot(feed, s, indices, n, inputs, offsets));
+    YKI_TRY(fill_slot(feed, s, samples, inputs, offsets));
     feed->next = (feed->next + 1) % SLOTS;
     for (size_t i = 0; i < feed->channel_count; i++)
         if (inputs[i])
-            YKI_TRY(launch(feed, queue, &feed->channels[i], s, offsets[feed->channels[i].field], n,
-                           epoch, inputs[i]));
+            YKI_TRY(launch(feed, queue, &feed->channels[i], s, offsets[feed->channels[i].field],
+                           samples->n, samples->epoch, inputs[i]));
     return YOKE_OK;
 }

@@ -35,13 +35,24 @@ yoke_status yki_feed_create(yoke_device *device, yoke_dataset *dataset, const yo
                             int64_t max_batch, const yki_feed_options *options, yki_feed **feed);
 /* Waits for the batches that were enqueued, so before their queue is destroyed. NULL is fine. */
 void yki_feed_destroy(yki_feed *feed);
-/* Enqueues on `queue`, of the same space: samples indices[0 .. n - 1] into inputs[i], the buffer of
- * the graph's i-th node of role input (NULL: not wanted). Waits only when more than a few batches
- * are under way. The indices may be reused on return. */
-yoke_status yki_feed_batch(yki_feed *feed, yki_queue *queue, const int64_t *indices, int64_t n,
-                           uint32_t epoch, yki_buffer *const *inputs);
+
+typedef struct yki_samples {
+    const int64_t *indices; /* n; may be reused when the call returns */
+    int64_t n;
+    uint32_t epoch;
+    yki_ahead *ahead; /* has read some of them; NULL: nobody has */
+    int64_t position; /* of the first one, in its order */
+} yki_samples;
+
+/* Enqueues on `queue`, of the same space: samples into inputs[i], the buffer of the graph's i-th
+ * node of role input (NULL: not wanted). Waits for what is read ahead, and when more than a few
+ * batches are under way. */
+yoke_status yki_feed_batch(yki_feed *feed, yki_queue *queue, const yki_samples *samples,
+                           yki_buffer *const *inputs);
 /* Bytes of the dataset that are on the device, of those that the graph wants. */
 void yki_feed_resident(const yki_feed *feed, uint64_t *resident, uint64_t *all);
+/* Rows of the field come to the device batch by batch. */
+bool yki_feed_streams(const yki_feed *feed, size_t field);
 
 /* ---- match.c ---- */
 

@@ -28,74 +28,6 @@ typedef struct fitting {
     bool resumed; /* in the middle of an epoch: its sums are there */
 } fitting;
 
-/* ---- feeds ---- */
-
-void
-yki_feeds_clear(yki_feeds *feeds, size_t count)
-{
-    for (size_t k = 0; feeds->feeds && k < count; k++)
-        yki_feed_destroy(feeds->feeds[k]);
-    yki_free(feeds->feeds);
-    yoke_dataset_destroy(feeds->dataset);
-    memset(feeds, 0, sizeof *feeds);
-}
-
-/* Evaluation reads no more than training does. */
-static bool
-is_read(void *user, const yoke_node *input)
-{
-    const yoke_replica *r = user;
-
-    return yki_plan_buffer(r->training, input) != NULL;
-}
-
-yoke_status
-yki_trainer_feeds(yoke_trainer *t, yki_feeds *feeds, yoke_dataset *dataset, bool training)
-{
-    yki_feed_options options = {
-        .seed = t->options.seed, .training = training, .allow_missing = false};
-
-    if (feeds->dataset == dataset && feeds->version == dataset->version)
-        return YOKE_OK;
-    yki_feeds_clear(feeds, t->crew.count);
-    feeds->feeds = yki_alloc(t->crew.count, sizeof *feeds->feeds, "feeds");
-    if (!feeds->feeds)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    for (size_t k = 0; k < t->crew.count; k++) {
-        yoke_replica *r = t->crew.members[k].replica;
-        yoke_status status;
-
-        if (t->crew.stages) {
-            options.reads = is_read;
-            options.user = r;
-        }
-        status = yki_feed_create(r->weights->device, dataset, t->graph, r->options.batch, &options,
-                                 &feeds->feeds[k]);
-        if (status != YOKE_OK) {
-            yki_feeds_clear(feeds, t->crew.count);
-            return status;
-        }
-        /* With places each checks what it reads alone. */
-        options.twin = t->crew.stages ? NULL : feeds->feeds[k];
-    }
-    feeds->dataset = yki_dataset_retain(dataset);
-    feeds->version = dataset->version;
-    return YOKE_OK;
-}
-
-yoke_status
-yki_trainer_feed(yoke_trainer *t, yki_feeds *feeds, size_t member, yki_plan *plan,
-                 const int64_t *indices, int64_t n, uint32_t epoch)
-{
-    yki_queue *queue = t->crew.members[member].replica->queue;
-    size_t count = 0;
-
-    for (size_t i = 0; i < t->graph->node_count; i++)
-        if (t->graph->nodes[i]->role == YKI_ROLE_INPUT)
-            t->inputs[count++] = yki_plan_buffer(plan, t->graph->nodes[i]);
-    return yki_feed_batch(feeds->feeds[member], queue, indices, n, epoch, t->inputs);
-}
-
 /* ---- steps ---- */
 
 static yoke_status
@@ -103,9 +35,12 @@ load_epoch(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t f
 {
     fitting *f = user;
 
+    const yki_samples samples = {
+        .indices = f->indices, .n = n, .epoch = f->order.epoch, .position = f->position + first};
+
     for (int64_t i = 0; i < n; i++)
-        f->indices[i] = yki_order_at(&f->order, f->position + first + i);
-    return yki_trainer_feed(t, &t->train_feeds, member, plan, f->indices, n, f->order.epoch);
+        f->indices[i] = yki_order_at(&f->order, samples.position + i);
+    return yki_trainer_feed(t, &t->train_feeds, member, plan, &samples);
 }
 
 static void
@@ -274,7 +209,7 @@ begin_checkpoints(fitting *f)
 }
 
 static yoke_status
-run_epoch(fitting *f, bool *stop)
+run_steps(fitting *f, bool *stop)
 {
     yoke_trainer *t = f->trainer;
     int64_t count = (int64_t)f->order.count;
@@ -284,6 +219,8 @@ run_epoch(fitting *f, bool *stop)
         int64_t n = YKI_MIN(t->options.batch, count - f->position);
         bool save;
 
+        YKI_TRY(yki_trainer_look_ahead(t, &t->train_feeds, f->position, t->options.batch,
+                                       t->options.accumulate));
         YKI_TRY(yki_trainer_run(t, n, load_epoch, f));
         f->position += n;
         YKI_TRY(agree(f, stop, &save));
@@ -291,6 +228,19 @@ run_epoch(fitting *f, bool *stop)
             YKI_TRY(save_between(f));
     }
     return yoke_trainer_wait(t);
+}
+
+/* The rest of it. */
+static yoke_status
+run_epoch(fitting *f, bool *stop)
+{
+    yki_feeds *feeds = &f->trainer->train_feeds;
+    yoke_status status;
+
+    YKI_TRY(yki_trainer_begin_ahead(f->trainer, feeds, &f->order, f->position));
+    status = run_steps(f, stop);
+    yki_trainer_end_ahead(feeds);
+    return status;
 }
 
 /* ---- epochs ---- */

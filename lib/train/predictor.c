@@ -203,7 +203,8 @@ predict_chunk(yoke_predictor *p, int64_t n, float *output)
     yki_plan *plan = p->replica->evaluation;
     uint64_t size = (uint64_t)(n * yki_shape_count(p->output->shape)) * sizeof *output;
 
-    YKI_TRY(yki_feed_batch(p->feed, p->replica->queue, p->indices, n, 0, p->inputs));
+    YKI_TRY(yki_feed_batch(p->feed, p->replica->queue,
+                           &(yki_samples){.indices = p->indices, .n = n}, p->inputs));
     YKI_TRY(yki_plan_enqueue(plan, YKI_FORWARD, n, NULL));
     return yki_queue_read(p->replica->queue, yki_plan_buffer(plan, p->output), 0, size, output,
                           YKI_NO_WAIT, NULL);

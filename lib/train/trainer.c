@@ -429,7 +429,7 @@ run_step(yoke_trainer *t, yki_flight *flight, int64_t n, yki_loader load, void *
     t->crew.flight = (size_t)(flight - t->flights);
     yki_crew_drop_times(&t->crew, t->crew.flight);
     for (int64_t p = 0; p < parts; p++) {
-        int64_t size = n / parts + (p < n % parts);
+        int64_t size = yki_part_of(n, parts, p);
 
         YKI_TRY(run_part(t, flight, (uint32_t)p, first, size, load, user));
         first += size;

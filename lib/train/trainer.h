@@ -26,6 +26,8 @@ typedef struct yki_feeds {
     yoke_dataset *dataset; /* retained; NULL: none yet */
     uint64_t version;      /* of its scaling and augmentation */
     yki_feed **feeds;      /* by member */
+    yki_ahead *ahead;      /* for an epoch or an evaluation; NULL: nothing is read ahead */
+    int64_t asked, count;  /* samples of it: asked of `ahead`, and all */
 } yki_feeds;
 
 struct yoke_trainer {
@@ -87,12 +89,30 @@ yoke_status yki_trainer_compare(yoke_comm *comm, const yoke_graph *graph,
                               yoke_trainer_options *options);
 /* The speed of each device, before the first step (calibrate.c). */
 yoke_status yki_trainer_calibrate(yoke_trainer *trainer);
+/* The samples of part `part` of a step of n samples in so many parts. */
+static inline int64_t
+yki_part_of(int64_t n, int64_t parts, int64_t part)
+{
+    return n / parts + (part < n % parts);
+}
+
+/* ---- feeds.c ---- */
+
 /* Feeds of a dataset for every member; `training`: augmented. */
 yoke_status yki_trainer_feeds(yoke_trainer *trainer, yki_feeds *feeds, yoke_dataset *dataset,
                               bool training);
 void yki_feeds_clear(yki_feeds *feeds, size_t count);
-/* Samples of a dataset to a member's plan. */
+/* Samples of a dataset to a member's plan; their position is that in the order of `begin_ahead`. */
 yoke_status yki_trainer_feed(yoke_trainer *trainer, yki_feeds *feeds, size_t member, yki_plan *plan,
-                             const int64_t *indices, int64_t n, uint32_t epoch);
+                             const yki_samples *samples);
+/* From here on samples are read ahead, in this order, from `position` on, if that is worth a thread
+ * and their function allows it. When `end_ahead` returns nobody reads any more. */
+yoke_status yki_trainer_begin_ahead(yoke_trainer *trainer, yki_feeds *feeds, const yki_order *order,
+                                    int64_t position);
+void yki_trainer_end_ahead(yki_feeds *feeds);
+/* The step at `position` comes next; it and those behind it have up to `step` samples, in so many
+ * parts. Never waits. */
+yoke_status yki_trainer_look_ahead(yoke_trainer *trainer, yki_feeds *feeds, int64_t position,
+                                   int64_t step, int64_t parts);
 
 #endif

@@ -140,6 +140,14 @@ open_feed(yoke_device *device, yoke_dataset *dataset, int h, int w, const yki_fe
     return f;
 }
 
+static yoke_status
+batch(fed *f, const int64_t *indices, int64_t n, uint32_t epoch)
+{
+    const yki_samples samples = {.indices = indices, .n = n, .epoch = epoch};
+
+    return yki_feed_batch(f->feed, f->queue, &samples, f->inputs);
+}
+
 static void
 close_feed(fed *f)
 {
@@ -187,7 +195,7 @@ feed_all(yoke_device *device, yoke_dataset *dataset, int h, int w, const yki_fee
 
             for (int i = 0; i < sizes[k]; i++)
                 indices[i] = yki_order_at(&order, (int64_t)(k * 3) + i);
-            ASSERT_OK(yki_feed_batch(f.feed, f.queue, indices, sizes[k], epoch, f.inputs));
+            ASSERT_OK(batch(&f, indices, sizes[k], epoch));
             if (k % 2)
                 check_batch(&f, dataset, indices, sizes[k], epoch, options->training);
         }
@@ -318,7 +326,7 @@ START_TEST(twins)
     yki_feed_resident(second.feed, &resident, &all);
     ck_assert_uint_eq(resident, all);
     close_feed(&first);
-    ASSERT_OK(yki_feed_batch(second.feed, second.queue, indices, 3, 0, second.inputs));
+    ASSERT_OK(batch(&second, indices, 3, 0));
     check_batch(&second, dataset, indices, 3, 0, false);
     close_feed(&second);
     yoke_dataset_destroy(dataset);
@@ -338,15 +346,13 @@ START_TEST(not_wanted)
     int32_t label[2];
 
     ASSERT_OK(yki_buffer_put(f.inputs[1], 0, sizeof before, before));
-    ASSERT_OK(
-        yki_feed_batch(f.feed, f.queue, indices, 2, 0, (yki_buffer *[]){f.inputs[0], NULL, NULL}));
+    ASSERT_OK(yki_feed_batch(f.feed, f.queue, &(yki_samples){.indices = indices, .n = 2},
+                             (yki_buffer *[]){f.inputs[0], NULL, NULL}));
     ASSERT_OK(yki_queue_finish(f.queue));
     ASSERT_OK(yki_buffer_get(f.inputs[1], 0, sizeof label, label));
     ck_assert(label[0] == -7 && label[1] == -8);
-    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT,
-                  yki_feed_batch(f.feed, f.queue, indices, BATCH + 1, 0, f.inputs));
-    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT,
-                  yki_feed_batch(f.feed, f.queue, (int64_t[]){COUNT}, 1, 0, f.inputs));
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, batch(&f, indices, BATCH + 1, 0));
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, batch(&f, (int64_t[]){COUNT}, 1, 0));
     ASSERT_DETAIL("sample 23 of a dataset of 23");
     close_feed(&f);
     yoke_dataset_destroy(dataset);

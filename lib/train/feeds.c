@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * feeds.c - the feeds of all members of a trainer, for one dataset, and the thread
+ * that reads ahead for them.
+ *
+ * They are kept from one call to the next, as long as it is the same dataset with
+ * the same scaling and augmentation. The thread lives as long as an epoch or an
+ * evaluation: between them nothing is read. It is told the ranges that the shares
+ * in force give this process; where they have moved until the step comes, the
+ * difference is read then.
+ */
+#include <string.h>
+
+#include "train/trainer.h"
+
+enum { STEPS_AHEAD = 2 }; /* behind the one that comes next */
+
+void
+yki_feeds_clear(yki_feeds *feeds, size_t count)
+{
+    yki_trainer_end_ahead(feeds);
+    for (size_t k = 0; feeds->feeds && k < count; k++)
+        yki_feed_destroy(feeds->feeds[k]);
+    yki_free(feeds->feeds);
+    yoke_dataset_destroy(feeds->dataset);
+    memset(feeds, 0, sizeof *feeds);
+}
+
+/* Evaluation reads no more than training does. */
+static bool
+is_read(void *user, const yoke_node *input)
+{
+    const yoke_replica *r = user;
+
+    return yki_plan_buffer(r->training, input) != NULL;
+}
+
+yoke_status
+yki_trainer_feeds(yoke_trainer *t, yki_feeds *feeds, yoke_dataset *dataset, bool training)
+{
+    yki_feed_options options = {
+        .seed = t->options.seed, .training = training, .allow_missing = false};
+
+    if (feeds->dataset == dataset && feeds->version == dataset->version)
+        return YOKE_OK;
+    yki_feeds_clear(feeds, t->crew.count);
+    feeds->feeds = yki_alloc(t->crew.count, sizeof *feeds->feeds, "feeds");
+    if (!feeds->feeds)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t k = 0; k < t->crew.count; k++) {
+        yoke_replica *r = t->crew.members[k].replica;
+        yoke_status status;
+
+        if (t->crew.stages) {
+            options.reads = is_read;
+            options.user = r;
+        }
+        status = yki_feed_create(r->weights->device, dataset, t->graph, r->options.batch, &options,
+                                 &feeds->feeds[k]);
+        if (status != YOKE_OK) {
+            yki_feeds_clear(feeds, t->crew.count);
+            return status;
+        }
+        /* With places each checks what it reads alone. */
+        options.twin = t->crew.stages ? NULL : feeds->feeds[k];
+    }
+    feeds->dataset = yki_dataset_retain(dataset);
+    feeds->version = dataset->version;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_trainer_feed(yoke_trainer *t, yki_feeds *feeds, size_t member, yki_plan *plan,
+                 const yki_samples *samples)
+{
+    yki_queue *queue = t->crew.members[member].replica->queue;
+    yki_samples ahead = *samples;
+    size_t count = 0;
+
+    ahead.ahead = feeds->ahead;
+    for (size_t i = 0; i < t->graph->node_count; i++)
+        if (t->graph->nodes[i]->role == YKI_ROLE_INPUT)
+            t->inputs[count++] = yki_plan_buffer(plan, t->graph->nodes[i]);
+    return yki_feed_batch(feeds->feeds[member], queue, &ahead, t->inputs);
+}
+
+/* ---- reading ahead ---- */
+
+yoke_status
+yki_trainer_begin_ahead(yoke_trainer *t, yki_feeds *feeds, const yki_order *order, int64_t position)
+{
+    bool fields[YKI_MAX_FIELDS] = {false}, any = false;
+
+    for (size_t f = 0; f < feeds->dataset->field_count && feeds->dataset->ahead; f++)
+        for (size_t k = 0; k < t->crew.count; k++)
+            any |= fields[f] |= yki_feed_streams(feeds->feeds[k], f);
+    feeds->asked = position;
+    feeds->count = (int64_t)order->count;
+    return any ? yki_ahead_create(feeds->dataset, order, fields, &feeds->ahead) : YOKE_OK;
+}
+
+void
+yki_trainer_end_ahead(yki_feeds *feeds)
+{
+    yki_ahead_destroy(feeds->ahead);
+    feeds->ahead = NULL;
+}
+
+/* What this process will want of the n samples from `position` on. */
+static yoke_status
+ask(yoke_trainer *t, yki_feeds *feeds, int64_t position, int64_t n, int64_t parts)
+{
+    const yoke_team *team = t->crew.team;
+
+    for (int64_t p = 0; p < parts; p++) {
+        int64_t size = yki_part_of(n, parts, p), first = position, own = 0;
+
+        yki_shares_divide(t->shares, size, t->counts);
+        for (size_t k = 0; k < team->first; k++)
+            first += t->counts[k];
+        for (size_t k = 0; k < team->count; k++)
+            own += t->counts[team->first + k];
+        YKI_TRY(t->crew.stages ? yki_ahead_ask(feeds->ahead, position, size)
+                               : yki_ahead_ask(feeds->ahead, first, own));
+        position += size;
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_trainer_look_ahead(yoke_trainer *t, yki_feeds *feeds, int64_t position, int64_t step,
+                       int64_t parts)
+{
+    int64_t end = YKI_MIN(position + (1 + STEPS_AHEAD) * step, feeds->count);
+
+    while (feeds->ahead && feeds->asked < end) {
+        int64_t n = YKI_MIN(step, feeds->count - feeds->asked);
+
+        YKI_TRY(ask(t, feeds, feeds->asked, n, parts));
+        feeds->asked += n;
+    }
+    return YOKE_OK;
+}
