@@ -673,7 +673,8 @@ YOKE_API yoke_status yoke_replica_read_output(yoke_replica *replica, const char 
                                               float *values, size_t count);
 YOKE_API yoke_status yoke_replica_wait(yoke_replica *replica);
 /* Lines of a table of the training plan's commands (evaluation's, if there is no other): solver,
- * layout, FLOPs, bytes, measured time, and the memory map. */
+ * layout, FLOPs, bytes, measured time, its part of the device's limit, and the memory map. Measures
+ * that limit where there are times. Waits. */
 YOKE_API yoke_status yoke_plan_print(yoke_replica *replica,
                                      void (*line)(void *user, const char *text), void *user);
 /* One command of a plan, and what it takes by the device's clock. */

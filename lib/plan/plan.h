@@ -251,7 +251,8 @@ yoke_status yki_plan_commit_states(yki_plan *plan);
 /* The same on another queue of the same space. */
 yoke_status yki_plan_commit_states_on(yki_plan *plan, yki_queue *queue);
 uint64_t yki_plan_memory(const yki_plan *plan);
-/* Lines of a table: each command, its solver, layout, FLOPs, bytes, time; the memory map. */
+/* Lines of a table: each command, its solver, layout, FLOPs, bytes, time, part of the limit, which
+ * is measured for it; the memory map. */
 yoke_status yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *user);
 
 /* See yoke_plan_measure. */

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * print.c - a plan explained: each command, its solver, layout, work and time, and
- * the memory map.
+ * print.c - a plan explained: each command, its solver, layout, work and time, what part
+ * that is of the device's limit, and the memory map.
+ *
+ * A command can be no faster than the multiply-adds and no faster than the memory: the
+ * limit it is nearer to is the one shown. Both are measured for the table, as on a shared
+ * machine yesterday's say little.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "plan/plan.h"
 
 typedef struct output {
     void (*line)(void *user, const char *text);
     void *user;
+    yoke_peak peak; /* zeros: not known */
 } output;
 
 static void say(const output *out, const char *format, ...) YKI_PRINTF(2, 3);
@@ -26,13 +32,29 @@ say(const output *out, const char *format, ...)
     out->line(out->user, text);
 }
 
+/* "0.83 peak", the part of the nearer limit; "" where that is not known. */
+static void
+limit_text(const output *out, double gflops, double gbytes, char *text, size_t size)
+{
+    double of_peak = 0, of_copy = 0;
+
+    if (out->peak.gflops > 0)
+        of_peak = gflops / out->peak.gflops;
+    if (out->peak.copy_gbytes > 0)
+        of_copy = gbytes / out->peak.copy_gbytes;
+    text[0] = '\0';
+    if (of_peak > 0 || of_copy > 0)
+        snprintf(text, size, " %5.2f %s", YKI_MAX(of_peak, of_copy),
+                 of_peak >= of_copy ? "peak" : "copy");
+}
+
 static void
 print_task(const yki_plan *plan, const output *out, size_t index)
 {
     const yki_task *task = &plan->tasks[index];
     double flops = 0, bytes = 0;
     size_t launches = 0;
-    char rate[64] = "";
+    char rate[96] = "", limit[32];
 
     if (!task->solver)
         return;
@@ -46,9 +68,13 @@ print_task(const yki_plan *plan, const output *out, size_t index)
         bytes += (double)yki_expr_value(task->recipe.launches[k].bytes, plan->options.max_batch);
         launches += task->recipe.launches[k].phase == YKI_PHASE_RUN;
     }
-    if (task->seconds > 0)
-        snprintf(rate, sizeof rate, "%9.1f %8.1f %7.1f", task->seconds * 1e6,
-                 flops / task->seconds / 1e9, bytes / task->seconds / 1e9);
+    if (task->seconds > 0) {
+        double gflops = flops / task->seconds / 1e9, gbytes = bytes / task->seconds / 1e9;
+
+        limit_text(out, gflops, gbytes, limit, sizeof limit);
+        snprintf(rate, sizeof rate, "%9.1f %8.1f %7.1f%s", task->seconds * 1e6, gflops, gbytes,
+                 limit);
+    }
     say(out, "%4zu %-8s %-24s %-28s %-6s /%-3u %2zu %10.3f %10.3f %s", index,
         task->section == YKI_FORWARD ? "forward" : "backward",
         task->node ? task->node->name : "reorder", task->solver->name,
@@ -77,15 +103,38 @@ print_memory(const yki_plan *plan, const output *out)
         (double)unpacked / 1e6, (double)yki_plan_memory(plan) / 1e6);
 }
 
+/* Only where there are times to compare with. A quota may leave no room for it: then the table
+ * does without. */
+static yoke_status
+measure_limits(const yki_plan *plan, output *out)
+{
+    bool timed = false;
+
+    for (size_t i = 0; i < plan->task_count; i++)
+        timed |= plan->tasks[i].solver && plan->tasks[i].seconds > 0;
+    if (!timed)
+        return YOKE_OK;
+    YKI_TRY(yki_queue_finish(plan->queue)); /* else it would measure beside what is under way */
+    if (yoke_device_measure_peak(yki_queue_device(plan->queue), &out->peak) == YOKE_OK) {
+        say(out, "limits: peak %.1f GFLOP/s, copy %.1f GB/s", out->peak.gflops,
+            out->peak.copy_gbytes);
+        return YOKE_OK;
+    }
+    memset(&out->peak, 0, sizeof out->peak);
+    say(out, "limits: not measured: %s", yoke_last_error());
+    return YOKE_OK;
+}
+
 yoke_status
 yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *user)
 {
-    output out = {line, user};
+    output out = {.line = line, .user = user};
 
     if (!line)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_plan_print: line is NULL");
-    say(&out, "%4s %-8s %-24s %-28s %-6s %-4s %2s %10s %10s %9s %8s %7s", "#", "section", "node",
-        "solver", "class", "lay", "n", "MFLOP", "MB", "us", "GFLOP/s", "GB/s");
+    YKI_TRY(measure_limits(plan, &out));
+    say(&out, "%4s %-8s %-24s %-28s %-6s %-4s %2s %10s %10s %9s %8s %7s %8s", "#", "section",
+        "node", "solver", "class", "lay", "n", "MFLOP", "MB", "us", "GFLOP/s", "GB/s", "of limit");
     for (size_t i = 0; i < plan->task_count; i++)
         print_task(plan, &out, i);
     print_memory(plan, &out);
