@@ -4,13 +4,15 @@
  * limits of the device, measured in the same run.
  *
  * Each case is a small graph, compiled like any other; what is timed are its
- * commands. Matrix products are row-major in and out, with all packing.
+ * commands. Matrix products are row-major in and out, with all packing. An optimizer's
+ * update is no command of the plan: it is what it adds to a step.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
 #include "json.h"
+#include "options.h"
 #include "tool.h"
 
 enum { OPTION_DEVICES, OPTION_JSON, OPTION_REPEATS, OPTION_STRICT, OPTION_LEVEL };
@@ -261,7 +263,7 @@ bench_conv(session *s)
 /* ---- eltwise ---- */
 
 static yoke_status
-bench_eltwise(session *s)
+eltwise_case(session *s)
 {
     yoke_shape shape = yoke_shape(3, 64, 64, 64);
     yoke_pool2d_options pool;
@@ -280,8 +282,130 @@ bench_eltwise(session *s)
     y = yoke_maxpool2d(g, yoke_tanh(g, y), &pool);
     yoke_graph_set_loss(g, yoke_mean(g, yoke_mul(g, y, y), NULL, 0));
     s->label = "64x64x64, batch 64";
-    s->by_bandwidth = true;
     return run_case(s, g, 64, true);
+}
+
+/* As in transformers: over the last axis. */
+static yoke_status
+layer_norm_case(session *s)
+{
+    yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
+    yoke_layer_norm_options o;
+    yoke_graph *g;
+    yoke_node *x, *y;
+    yoke_status status = yoke_graph_create(&g);
+
+    if (status)
+        return status;
+    memset(&o, 0, sizeof o);
+    o.axes = 1;
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 196, 768));
+    x = yoke_mul(g, x, yoke_parameter(g, "p", yoke_shape(1, 768), init));
+    y = yoke_layer_norm(g, x, &o);
+    yoke_graph_set_loss(g, yoke_mean(g, yoke_mul(g, y, y), NULL, 0));
+    s->label = "196x768, batch 64";
+    s->wanted = "layer_norm";
+    status = run_case(s, g, 64, true);
+    s->wanted = NULL;
+    return status;
+}
+
+/* One step on one sample, waited for. */
+static yoke_status
+time_step(yoke_replica *replica, bool update, double *seconds)
+{
+    double start = yki_tool_now(), took;
+    yoke_status status = yoke_replica_forward(replica, 1);
+
+    if (!status)
+        status = yoke_replica_backward(replica);
+    if (!status && update)
+        status = yoke_replica_update(replica, 1);
+    if (!status)
+        status = yoke_replica_wait(replica);
+    took = yki_tool_now() - start;
+    *seconds = took < *seconds ? took : *seconds;
+    return status;
+}
+
+/* Steps with and without it in turns, the least of each: the difference is the update. */
+static yoke_status
+measure_update(session *s, yoke_replica *replica, double *seconds)
+{
+    double with = 1e30, without = 1e30, warm_up = 1e30;
+    yoke_status status = time_step(replica, true, &warm_up);
+
+    for (unsigned i = 0; !status && i < s->repeats; i++) {
+        status = time_step(replica, false, &without);
+        if (!status)
+            status = time_step(replica, true, &with);
+    }
+    *seconds = with > without ? with - without : 1e-9;
+    return status;
+}
+
+enum { UPDATED = 8 << 20 }; /* parameters: more than caches hold */
+
+/* An optimizer reads and writes each parameter and its state, and reads the gradient. */
+static yoke_status
+update_case(session *s, const char *name, yoke_optimizer optimizer, int flops, int floats)
+{
+    yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
+    yoke_shape shape = yoke_shape(1, UPDATED);
+    yoke_command_info info;
+    yoke_replica_options o;
+    yoke_replica *replica = NULL;
+    yoke_graph *g;
+    float *x = calloc(UPDATED, sizeof *x);
+    yoke_status status = x ? yoke_graph_create(&g) : YOKE_ERROR_OUT_OF_MEMORY;
+
+    if (status) {
+        free(x);
+        return status;
+    }
+    yoke_graph_set_loss(g, yoke_mean(g,
+                                     yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape),
+                                              yoke_parameter(g, "p", shape, init)),
+                                     NULL, 0));
+    memset(&o, 0, sizeof o);
+    o.batch = 1;
+    o.level = s->level;
+    o.optimizer = optimizer;
+    memset(&info, 0, sizeof info);
+    info.name = info.op = "update";
+    info.solver = name;
+    info.flops = (double)flops * UPDATED;
+    info.bytes = 4.0 * floats * UPDATED;
+    status = yoke_replica_create(s->device, g, &o, &replica);
+    if (!status)
+        status = yoke_replica_set_input(replica, "x", 1, x);
+    if (!status)
+        status = yoke_device_measure_peak(s->device, &s->peak);
+    if (!status)
+        status = measure_update(s, replica, &info.seconds);
+    s->label = "8388608 parameters";
+    if (!status)
+        report_command(s, &info);
+    yoke_replica_destroy(replica);
+    yoke_graph_destroy(g);
+    free(x);
+    return status;
+}
+
+static yoke_status
+bench_eltwise(session *s)
+{
+    yoke_status status;
+
+    s->by_bandwidth = true;
+    status = eltwise_case(s);
+    if (!status)
+        status = layer_norm_case(s);
+    if (!status)
+        status = update_case(s, "sgd with momentum", yoke_sgd(1e-3f, 0.9f), 4, 5);
+    if (!status)
+        status = update_case(s, "adam", yoke_adam(1e-3f), 12, 7);
+    return status;
 }
 
 static yoke_status
@@ -346,4 +470,4 @@ run(const yki_tool_command *self, int argc, char **argv, yoke_status (*bench)(se
 COMMAND(peak, "peak", "the limits of a device")
 COMMAND(gemm, "gemm", "matrix products")
 COMMAND(conv, "conv", "convolutions and their gradients")
-COMMAND(eltwise, "eltwise", "elementwise operators, normalisation and pooling")
+COMMAND(eltwise, "eltwise", "elementwise operators, normalisation, pooling, optimizers")

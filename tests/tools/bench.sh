@@ -14,6 +14,13 @@ expect 1 OCL_ICD_VENDORS="$work/none" -- bench devices
 empty "$out"
 says "$err" '^yoke: bench devices: .*install'
 
+# positive MEMBER
+positive() {
+    json "$1" "$("$pick" "$1" <"$out")"
+    checks=$((checks + 1))
+    awk "BEGIN { exit !($value > 0) }" || fail "$1 is $value"
+}
+
 check_pocl() {
     threads=POCL_MAX_PTHREAD_COUNT=$(($(nproc) > 1 ? $(nproc) : 2))
 
@@ -24,9 +31,7 @@ check_pocl() {
     json devices.1 cpu:0/2.1
     json repeats 1
     for member in alone_seconds together_seconds ratio; do
-        json $member "$("$pick" $member <"$out")"
-        checks=$((checks + 1))
-        awk "BEGIN { exit !($value > 0) }" || fail "$member is $value"
+        positive $member
     done
     checks=$((checks + 1))
     awk -v a="$("$pick" alone_seconds <"$out")" -v b="$("$pick" together_seconds <"$out")" \
@@ -50,14 +55,28 @@ check_pocl() {
     json steps 200
     for member in step_ms step_ms_waited samples_per_second gflops peak_fraction memory_bytes \
         first_step_ms; do
-        json $member "$("$pick" $member <"$out")"
-        checks=$((checks + 1))
-        awk "BEGIN { exit !($value > 0) }" || fail "$member is $value"
+        positive $member
     done
     checks=$((checks + 1))
     awk -v ms="$("$pick" step_ms <"$out")" -v rate="$("$pick" samples_per_second <"$out")" \
         'BEGIN { d = rate * ms / 16e3 - 1; exit !(d < 1e-9 && d > -1e-9) }' ||
         fail "the rate is not that of the time"
+
+    # Single operators, beside limits of the same run.
+    expect 0 "$pocl" -- bench peak --json --devices=cpu:0
+    json 0.case peak
+    for member in gflops copy_gbytes triad_gbytes launch_us waited_launch_us; do
+        positive 0.$member
+    done
+    expect 0 "$pocl" -- bench eltwise --json --devices=cpu:0 --repeats=1 --level=estimate
+    json 0.op binary
+    json 0.limit "copy bandwidth"
+    for member in us gbytes fraction; do
+        positive 0.$member
+    done
+    for op in bn_stats maxpool2d_grad layer_norm_grad update; do
+        says "$out" "\"op\": \"$op\""
+    done
 
     expect 2 "$pocl" -- bench devices nonsense
     says "$err" '^yoke: bench devices: .*nonsense'
