@@ -17,6 +17,14 @@
  */
 #pragma OPENCL FP_CONTRACT OFF
 
+/* Vectors wider than the registers are handed to the driver's own functions alone, which were
+ * compiled for the same processor: clang's warning of another ABI (AVX2 and float16) is none to us. */
+#ifdef __has_warning
+#if __has_warning("-Wpsabi")
+#pragma clang diagnostic ignored "-Wpsabi"
+#endif
+#endif
+
 #ifndef YKI_WIDTH
 #define YKI_WIDTH 4
 #endif
