@@ -489,9 +489,10 @@ yki_gemm_cpu_pair(PRODUCT_PARAMS(0), PRODUCT_PARAMS(1), __global float *scratch,
     int group = (int)get_group_id(0);
     bool second = group >= nx0 * ny0;
     int at = second ? group - nx0 * ny0 : group, nx = EITHER(nx);
+    int row = at / nx; /* not at % nx beside it: LLVM makes that a freeze, which Oclgrind has not */
 
     product(EITHER(A), EITHER(B), EITHER(C), EITHER(A), EITHER(gate), EITHER(sums),
             scratch + (long)group * scratch_size, EITHER(kc), EITHER(mc), EITHER(nc), EITHER(m),
             EITHER(n), EITHER(k), EITHER(a_m), EITHER(a_k), EITHER(b_k), EITHER(b_n),
-            EITHER(flags), at % nx, at / nx, nx, EITHER(ny));
+            EITHER(flags), at - row * nx, row, nx, EITHER(ny));
 }

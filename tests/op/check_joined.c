@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_joined.c - operators with several results, which only fusions make: the loss with
+ * its sum, gradient and metrics, and the two products of a dense layer's backward. Each is
+ * run alone over buffers of its own, small, so that Oclgrind looks at its kernels too
+ * (within plans it loses track of memory, HACKING.md).
+ *
+ * What the loss gives has the bits of the operators that it joins, which the oracles hold
+ * (check_loss.c); products are held to sums in double. That fusions make them rightly is
+ * shown in tests/plan/check_fusion.c.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "op/harness.h"
+
+enum { CLASSES = 5, POSITIONS = 3, COUNT = CLASSES * POSITIONS };
+enum { SAMPLES = 5, SPREAD = 5000 /* a largest batch for which one group is too few */ };
+enum { MOST_BUFFERS = 64, MOST_RUNNERS = 16 };
+
+static yoke_context *context;
+static yoke_selection *selection;
+static yki_queue *queue;
+static yki_device_traits traits;
+/* Kept until the end: Oclgrind takes what follows a released buffer for that one. */
+static yki_buffer *buffers[MOST_BUFFERS];
+static yki_runner *runners[MOST_RUNNERS];
+static size_t buffer_count, runner_count;
+
+static void
+open_device(void)
+{
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    ASSERT_OK(yki_queue_create(yoke_selection_get(selection, 0), YKI_QUEUE_COMPUTE, false, &queue));
+    traits = *yki_device_get_traits(yki_queue_device(queue));
+}
+
+static void
+close_device(void)
+{
+    while (runner_count > 0)
+        yki_runner_destroy(runners[--runner_count]);
+    while (buffer_count > 0)
+        yki_buffer_destroy(buffers[--buffer_count]);
+    yki_queue_destroy(queue);
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+}
+
+static const yki_solver *
+solver_of(const yki_problem *problem)
+{
+    for (const yki_solver *const *s = yki_solvers; *s; s++)
+        if (*(*s)->op == problem->op && (*s)->applies(problem, &traits))
+            return *s;
+    ck_abort_msg("nothing solves %s", problem->op->name);
+    return NULL;
+}
+
+/* values[slot] are inputs, then results, of n samples; results are NaN before. */
+static void
+run_alone(const yki_problem *problem, unsigned tuning, int64_t n, void *const *values)
+{
+    uint32_t operands = yki_problem_operands(problem);
+    yki_buffer **slots = buffers + buffer_count;
+    yki_recipe recipe;
+
+    ck_assert_uint_le(buffer_count + operands, MOST_BUFFERS);
+    ck_assert_uint_lt(runner_count, MOST_RUNNERS);
+    for (uint32_t i = 0; i < operands; i++) {
+        uint64_t bytes = 4 * (uint64_t)yki_operand_count(yki_problem_operand(problem, i), n);
+
+        for (uint64_t k = 0; i >= problem->input_count && k < bytes / 4; k++)
+            ((float *)values[i])[k] = NAN;
+        ASSERT_OK(yki_buffer_create(yki_queue_device(queue), bytes, 0, "an operand",
+                                    &buffers[buffer_count++]));
+        ASSERT_OK(yki_buffer_put(slots[i], 0, bytes, values[i]));
+    }
+    ASSERT_OK(solver_of(problem)->emit(problem, &traits, tuning, &recipe));
+    ASSERT_OK(yki_runner_create(queue, problem, &recipe, slots, NULL, &runners[runner_count]));
+    ASSERT_OK(yki_runner_enqueue(runners[runner_count++], YKI_PHASE_RUN, n, NULL));
+    ASSERT_OK(yki_queue_finish(queue));
+    yki_recipe_clear(&recipe);
+    for (uint32_t i = problem->input_count; i < operands; i++)
+        ASSERT_OK(yki_buffer_get(
+            slots[i], 0, 4 * (uint64_t)yki_operand_count(yki_problem_operand(problem, i), n),
+            values[i]));
+}
+
+static yki_operand
+tensor(yoke_type type, bool batched, yoke_shape shape)
+{
+    return (yki_operand){.type = type, .shape = shape, .batched = batched, .layout = YKI_PLAIN};
+}
+
+/* ---- losses ---- */
+
+static const yki_loss_kind kinds[] = {YKI_LOSS_SOFTMAX_CE, YKI_LOSS_CE, YKI_LOSS_BCE,
+                                      YKI_LOSS_MSE,        YKI_LOSS_L1, YKI_LOSS_HUBER};
+
+typedef struct loss_data {
+    float x[SAMPLES * COUNT], values[SAMPLES * COUNT];
+    int32_t labels[SAMPLES * POSITIONS];
+} loss_data;
+
+/* One kind of loss, and the metrics that go with it. */
+static yki_loss_attrs
+attrs_of(yki_loss_kind kind, int32_t k)
+{
+    return (yki_loss_attrs){.kind = (int32_t)kind,
+                            .has_ignore_index = 1,
+                            .ignore_index = -1,
+                            .label_smoothing = 0.1f,
+                            .delta = 0.5f,
+                            .k = k};
+}
+
+static bool
+has_labels(yki_loss_kind kind)
+{
+    return kind == YKI_LOSS_SOFTMAX_CE || kind == YKI_LOSS_CE || kind == YKI_METRIC_TOP_K;
+}
+
+static yki_problem
+loss_problem(const yki_op *op, yki_loss_kind kind, const void *attrs, size_t size)
+{
+    yki_problem p = {.op = op, .input_count = 2, .max_batch = SAMPLES};
+
+    memcpy(p.attrs.bytes, attrs, size);
+    p.in[0] = tensor(YOKE_F32, true, yoke_shape(2, CLASSES, POSITIONS));
+    p.in[1] = has_labels(kind) ? tensor(YOKE_I32, true, yoke_shape(1, POSITIONS)) : p.in[0];
+    p.out = op == &yki_op_loss_grad ? p.in[0] : tensor(YOKE_F32, true, yoke_shape(1, 2));
+    return p;
+}
+
+static void *
+target_of(loss_data *d, yki_loss_kind kind)
+{
+    return has_labels(kind) ? (void *)d->labels : d->values;
+}
+
+/* By the operator of its own, and the sum in the order of the samples. */
+static void
+separate_sum(loss_data *d, yki_loss_kind kind, int32_t k, float sum[2])
+{
+    const yki_loss_attrs attrs = attrs_of(kind, k);
+    const yki_problem p = loss_problem(&yki_op_loss, kind, &attrs, sizeof attrs);
+    float pairs[SAMPLES * 2];
+
+    run_alone(&p, 0, SAMPLES, (void *[]){d->x, target_of(d, kind), pairs});
+    sum[0] = sum[1] = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        sum[0] += pairs[2 * i];
+        sum[1] += pairs[2 * i + 1];
+    }
+}
+
+static void
+same(const float *a, const float *b, size_t count, const char *what, yki_loss_kind kind)
+{
+    for (size_t i = 0; i < count; i++)
+        ck_assert_msg(memcmp(&a[i], &b[i], sizeof a[i]) == 0,
+                      "loss %d: %s %d is %.9g, by itself %.9g", (int)kind, what, (int)i,
+                      (double)a[i], (double)b[i]);
+}
+
+/* All in one, with so many metrics and with a gradient or not. */
+static void
+check_step(loss_data *d, yki_loss_kind kind, int32_t metrics, bool gradient, int64_t max_batch)
+{
+    const yki_loss_step_attrs attrs = {
+        .loss = attrs_of(kind, 0), .metrics = metrics, .k = {1, 2}, .gradient = gradient};
+    const yki_loss_kind metric = has_labels(kind) ? YKI_METRIC_TOP_K : YKI_METRIC_MAE;
+    yki_problem p = loss_problem(&yki_op_loss_step, kind, &attrs, sizeof attrs);
+    float sum[2], counted[2][2], slope[SAMPLES * COUNT], wanted[SAMPLES * COUNT];
+    void *values[YKI_MAX_OPERANDS] = {d->x, target_of(d, kind), sum};
+
+    p.max_batch = max_batch;
+    p.out.batched = false;
+    for (int32_t i = 0; i < metrics; i++) {
+        values[yki_problem_operands(&p)] = counted[i];
+        p.extra[p.extra_count++] = p.out;
+    }
+    if (gradient) {
+        values[yki_problem_operands(&p)] = slope;
+        p.extra[p.extra_count++] = p.in[0];
+    }
+    run_alone(&p, 0, SAMPLES, values);
+
+    separate_sum(d, kind, 0, wanted);
+    same(sum, wanted, 2, "sum", kind);
+    for (int32_t i = 0; i < metrics; i++) {
+        separate_sum(d, metric, attrs.k[i], wanted);
+        same(counted[i], wanted, 2, "metric", kind);
+    }
+    if (gradient) {
+        p = loss_problem(&yki_op_loss_grad, kind, &attrs.loss, sizeof attrs.loss);
+        run_alone(&p, 0, SAMPLES, (void *[]){d->x, target_of(d, kind), wanted});
+        same(slope, wanted, YKI_COUNT(wanted), "slope", kind);
+    }
+}
+
+START_TEST(losses_join_what_belongs_to_them)
+{
+    yki_loss_kind kind = kinds[_i];
+    loss_data d;
+
+    for (int i = 0; i < SAMPLES * COUNT; i++) {
+        d.x[i] = (float)op_uniform(3, 0, (uint64_t)i) * 0.9f + 0.05f; /* probabilities too */
+        d.values[i] = (float)op_uniform(3, 1, (uint64_t)i) * 1.6f - 0.3f;
+    }
+    for (int i = 0; i < SAMPLES * POSITIONS; i++)
+        d.labels[i] = i % 4 == 2 ? -1 : i % CLASSES;
+    check_step(&d, kind, has_labels(kind) ? 2 : 1, true, SAMPLES);
+    check_step(&d, kind, 0, false, SPREAD); /* several groups, and a launch for the sums */
+    check_step(&d, kind, has_labels(kind) ? 2 : 1, true, SPREAD);
+}
+END_TEST
+
+/* ---- products ---- */
+
+typedef struct layer {
+    int inputs, units;
+    bool gate, sums;
+} layer;
+
+enum { MOST_INPUTS = 21, MOST_UNITS = 19 };
+
+static const layer layers[] = {
+    {10, 6, true, true}, {10, 6, false, true}, {10, 6, false, false}, {21, 19, true, true}};
+
+/* dx = dy @ w, where the gate is open, and dw = dy^T @ x, db = dy summed. */
+static yki_problem
+pair_problem(const layer *l)
+{
+    const yki_matmul_pair_attrs attrs = {{{.act = l->gate ? YKI_MATMUL_GATE : YKI_MATMUL_NONE},
+                                          {.transpose_a = 1, .sum_batch = 1, .sums = l->sums}}};
+    const yki_operand rows = tensor(YOKE_F32, true, yoke_shape(1, l->inputs));
+    const yki_operand weight = tensor(YOKE_F32, false, yoke_shape(2, l->units, l->inputs));
+    const yki_operand dy = tensor(YOKE_F32, true, yoke_shape(1, l->units));
+    yki_problem p = {.op = &yki_op_matmul_pair, .max_batch = SAMPLES + 2};
+
+    memcpy(p.attrs.bytes, &attrs, sizeof attrs);
+    p.in[p.input_count++] = dy;
+    p.in[p.input_count++] = weight;
+    if (l->gate)
+        p.in[p.input_count++] = rows;
+    p.in[p.input_count++] = dy;
+    p.in[p.input_count++] = rows;
+    p.out = rows;
+    p.extra[p.extra_count++] = weight;
+    if (l->sums)
+        p.extra[p.extra_count++] = tensor(YOKE_F32, false, yoke_shape(1, l->units));
+    return p;
+}
+
+typedef struct pair_data {
+    float dy[SAMPLES * MOST_UNITS], w[MOST_UNITS * MOST_INPUTS], x[SAMPLES * MOST_INPUTS];
+    float dx[SAMPLES * MOST_INPUTS], dw[MOST_UNITS * MOST_INPUTS], db[MOST_UNITS];
+} pair_data;
+
+static void
+near(float got, double wanted, double largest, const char *what)
+{
+    ck_assert_msg(fabs((double)got - wanted) <=
+                      op_tolerance(&yki_op_matmul, YKI_CLASS_DIRECT) * largest,
+                  "%s is %.9g instead of %.9g", what, (double)got, wanted);
+}
+
+static void
+check_pair_results(const layer *l, const pair_data *d)
+{
+    for (int n = 0; n < SAMPLES; n++)
+        for (int i = 0; i < l->inputs; i++) {
+            double sum = 0;
+
+            for (int u = 0; u < l->units; u++)
+                sum += (double)d->dy[n * l->units + u] * (double)d->w[u * l->inputs + i];
+            if (l->gate && d->x[n * l->inputs + i] <= 0)
+                sum = 0;
+            near(d->dx[n * l->inputs + i], sum, l->units, "dx");
+        }
+    for (int u = 0; u < l->units; u++) {
+        double bias = 0;
+
+        for (int n = 0; n < SAMPLES; n++)
+            bias += (double)d->dy[n * l->units + u];
+        if (l->sums)
+            near(d->db[u], bias, SAMPLES, "db");
+        for (int i = 0; i < l->inputs; i++) {
+            double sum = 0;
+
+            for (int n = 0; n < SAMPLES; n++)
+                sum += (double)d->dy[n * l->units + u] * (double)d->x[n * l->inputs + i];
+            near(d->dw[u * l->inputs + i], sum, SAMPLES, "dw");
+        }
+    }
+}
+
+static void
+fill(float *values, size_t count, uint32_t stream)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] = (float)op_uniform(5, stream, i) - 0.5f;
+}
+
+START_TEST(products_of_a_layer_join)
+{
+    const layer *l = &layers[_i];
+    yki_problem p = pair_problem(l);
+    pair_data d;
+
+    if (op_on_simulator()) { /* which looks at the kernels for CPUs as well */
+        traits.type = YOKE_DEVICE_CPU;
+        traits.vector_width = l->units > 16 ? 16 : 4;
+        traits.compute_units = YKI_MAX(traits.compute_units, 2u);
+    }
+    if (traits.type != YOKE_DEVICE_CPU || traits.vector_width < 4)
+        TEST_NOT_HERE("a kernel for CPUs with vectors");
+    fill(d.dy, YKI_COUNT(d.dy), 0);
+    fill(d.w, YKI_COUNT(d.w), 1);
+    fill(d.x, YKI_COUNT(d.x), 2);
+    for (unsigned tuning = 0; tuning < 2; tuning++) {
+        void *with_gate[] = {d.dy, d.w, d.x, d.dy, d.x, d.dx, d.dw, d.db};
+        void *without[] = {d.dy, d.w, d.dy, d.x, d.dx, d.dw, d.db};
+
+        run_alone(&p, tuning, SAMPLES, l->gate ? with_gate : without);
+        check_pair_results(l, &d);
+    }
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("joined");
+    TCase *tcase = test_case(suite, "joined");
+
+    tcase_add_checked_fixture(tcase, open_device, close_device);
+    tcase_add_loop_test(tcase, losses_join_what_belongs_to_them, 0, (int)YKI_COUNT(kinds));
+    tcase_add_loop_test(tcase, products_of_a_layer_join, 0, (int)YKI_COUNT(layers));
+    return suite;
+}
