@@ -105,29 +105,58 @@ void store_some(floatw x, __global float *to, int count)
     LANES(LANE_STORE)
 }
 
-/* Bias and max(x, 0); NaN stays NaN. */
-floatw finish(floatw x, __global const float *bias, __global const float *gate, int count,
-              int flags)
+/* Bias, max(x, 0), or 0 where the gate is not positive, for all lanes; NaN stays NaN. */
+floatw finish(floatw x, __global const float *bias, __global const float *gate, int flags)
 {
     if (flags & FLAG_BIAS)
-        x += load_some(bias, count);
+        x += loadw(0, bias);
     if (flags & FLAG_RELU)
         x = select(x, (floatw)(0.f), x <= 0.f);
     if (flags & FLAG_GATE)
-        x = select(x, (floatw)(0.f), load_some(gate, count) <= 0.f);
+        x = select(x, (floatw)(0.f), loadw(0, gate) <= 0.f);
     return x;
 }
 
-#define ACC_ZERO(i, j) floatw c##i##_##j = (floatw)(0.f);
-#define ACC_LOAD(i, j) c##i##_##j = load_some(c + (long)i * ldc + j * W, columns - j * W);
-#define ACC_DONE(i, j)                                                                        \
-    c##i##_##j = finish(c##i##_##j, bias + j * W, gate + (long)i * ldc + j * W,               \
-                        columns - j * W, flags);
-#define ACC_STORE(i, j)                                                                       \
-    store_some(c##i##_##j, c + (long)i * ldc + j * W, columns - j * W);
-#define ACC_FMA(i, j) c##i##_##j = YKI_FMA((floatw)(x), b##j, c##i##_##j);
+/* A narrow tile, of fewer columns than NR, comes and goes through memory of the work-item: written
+ * out lane by lane for every vector of every tile it would be most of what there is to compile. */
+void load_narrow(float *tile, int height, __global const float *c, int ldc, int rows, int columns)
+{
+    for (int i = 0; i < height; i++)
+        for (int j = 0; j < NR; j++)
+            tile[i * NR + j] = i < rows && j < columns ? c[(long)i * ldc + j] : 0.f;
+}
 
-#define DECLARE(i) ON_VECTORS(ACC_ZERO, i)
+void store_narrow(const float *tile, __global float *c, int ldc, int rows, int columns,
+                  __global const float *bias, __global const float *gate, int flags)
+{
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++) {
+            long at = (long)i * ldc + j;
+            float x = tile[i * NR + j];
+
+            if ((flags & FLAG_LAST) && (flags & FLAG_BIAS))
+                x += bias[j];
+            if ((flags & FLAG_LAST) && (flags & FLAG_RELU))
+                x = x <= 0.f ? 0.f : x;
+            if ((flags & FLAG_LAST) && (flags & FLAG_GATE))
+                x = gate[at] <= 0.f ? 0.f : x;
+            c[at] = x;
+        }
+}
+
+#define ACC_ZERO(i, j) floatw c##i##_##j = (floatw)(0.f);
+#define ACC_LOAD(i, j) c##i##_##j = loadw(j, c + (long)i * ldc);
+#define ACC_DONE(i, j)                                                                        \
+    c##i##_##j = finish(c##i##_##j, bias + j * W, gate + (long)i * ldc + j * W, flags);
+#define ACC_STORE(i, j) storew(c##i##_##j, j, c + (long)i * ldc);
+#define ACC_FMA(i, j)   c##i##_##j = YKI_FMA((floatw)(x), b##j, c##i##_##j);
+
+#define ACC_LOAD_NARROW(i, j)  c##i##_##j = loadw(i * NV + j, tile);
+#define ACC_STORE_NARROW(i, j) storew(c##i##_##j, i * NV + j, tile);
+
+#define DECLARE(i)      ON_VECTORS(ACC_ZERO, i)
+#define LOAD_NARROW(i)  ON_VECTORS(ACC_LOAD_NARROW, i)
+#define STORE_NARROW(i) ON_VECTORS(ACC_STORE_NARROW, i)
 #define LOAD_C(i)                                                                             \
     if (i < rows) {                                                                           \
         ON_VECTORS(ACC_LOAD, i)                                                               \
@@ -138,6 +167,24 @@ floatw finish(floatw x, __global const float *bias, __global const float *gate, 
             ON_VECTORS(ACC_DONE, i)                                                           \
         }                                                                                     \
         ON_VECTORS(ACC_STORE, i)                                                              \
+    }
+/* Of a tile of R rows, around its sums. */
+#define BEGIN(R)                                                                              \
+    REP(R)(DECLARE)                                                                           \
+    if (!(flags & FLAG_FIRST)) {                                                              \
+        if (columns == NR) {                                                                  \
+            REP(R)(LOAD_C)                                                                    \
+        } else {                                                                              \
+            load_narrow(tile, R, c, ldc, rows, columns);                                      \
+            REP(R)(LOAD_NARROW)                                                               \
+        }                                                                                     \
+    }
+#define END(R)                                                                                \
+    if (columns == NR) {                                                                      \
+        REP(R)(STORE_C)                                                                       \
+    } else {                                                                                  \
+        REP(R)(STORE_NARROW)                                                                  \
+        store_narrow(tile, c, ldc, rows, columns, bias, gate, flags);                         \
     }
 #define STEP_COLUMN(i)                                                                        \
     {                                                                                         \
@@ -164,33 +211,31 @@ floatw finish(floatw x, __global const float *bias, __global const float *gate, 
                          int columns, __global const float *bias,                             \
                          __global const float *gate, int flags)                               \
     {                                                                                         \
-        REP(R)(DECLARE)                                                                       \
-        if (!(flags & FLAG_FIRST)) {                                                          \
-            REP(R)(LOAD_C)                                                                    \
-        }                                                                                     \
+        float tile[R * NR];                                                                   \
+                                                                                              \
+        BEGIN(R)                                                                              \
         for (int q = 0; q < ks; q++) {                                                        \
             LOAD_B                                                                            \
             REP(R)(STEP_COLUMN)                                                               \
             a += a_step;                                                                      \
             b += b_step;                                                                      \
         }                                                                                     \
-        REP(R)(STORE_C)                                                                       \
+        END(R)                                                                                \
     }
 #define TILE_ROW(R)                                                                           \
     void tile_row_##R(__global const float *a, long a_step, __global const float *b,          \
                       long b_step, int ks, __global float *c, int ldc, int rows, int columns, \
                       __global const float *bias, __global const float *gate, int flags)      \
     {                                                                                         \
-        REP(R)(DECLARE)                                                                       \
-        if (!(flags & FLAG_FIRST)) {                                                          \
-            REP(R)(LOAD_C)                                                                    \
-        }                                                                                     \
+        float tile[R * NR];                                                                   \
+                                                                                              \
+        BEGIN(R)                                                                              \
         for (int q = 0; q < ks; q++) {                                                        \
             LOAD_B                                                                            \
             REP(R)(STEP_ROW)                                                                  \
             b += b_step;                                                                      \
         }                                                                                     \
-        REP(R)(STORE_C)                                                                       \
+        END(R)                                                                                \
     }
 /* Through macros, so that MR is expanded. */
 #define MAKE_TILE(R)     TILE(R)
@@ -423,19 +468,18 @@ void product(__global const float *A, __global const float *B, __global float *C
                         long at = (long)i * n + j;
                         __global const float *own = a_k0 + (long)i * a_m;
                         __global const float *a = packed_a + (all_a ? (i - mb) * kc : 0);
+                        bool in_place = rows == MR && !all_a;
+                        long a_step = in_place ? a_k : MR;
 
-                        if (rows == MR && !all_a && a_m == 1)
-                            YKI_PASTE(tile_column_, MR)
-                            (own, a_k, b, b_step, ks, C + at, n, MR, columns, bias + j, gate + at,
-                             now);
-                        else if (rows == MR && !all_a)
+                        /* One call of each, as all are inlined. */
+                        if (in_place && a_m != 1)
                             YKI_PASTE(tile_row_, MR)
                             (own, a_m, b, b_step, ks, C + at, n, MR, columns, bias + j, gate + at,
                              now);
                         else if (rows > MR_MIDDLE)
                             YKI_PASTE(tile_column_, MR)
-                            (a, MR, b, b_step, ks, C + at, n, rows, columns, bias + j, gate + at,
-                             now);
+                            (in_place ? own : a, a_step, b, b_step, ks, C + at, n, rows, columns,
+                             bias + j, gate + at, now);
                         else if (rows > MR_LOW)
                             YKI_PASTE(tile_column_, MR_MIDDLE)
                             (a, MR, b, b_step, ks, C + at, n, rows, columns, bias + j, gate + at,

@@ -60,4 +60,20 @@ void yki_cache_lock(yoke_context *context, yki_lock *lock);
 /* How often this process gave source to a compiler; tests count with it. */
 uint64_t yki_program_builds(void);
 
+/* What a driver's binaries cost: seconds to build programs of one kernel, and to get their
+ * binaries, all told. An entry of the cache. */
+typedef struct yki_asking {
+    double built, asked;
+} yki_asking;
+
+/* For tests: as if that had been measured on the device. */
+yoke_status yki_program_set_asking(yoke_device *device, const yki_asking *known);
+
+/* The entry of a program whose binary was not asked for. */
+typedef struct yki_unasked {
+    char text[24];
+    double built; /* seconds */
+} yki_unasked;
+#define YKI_UNASKED "yoke: built from source"
+
 #endif

@@ -11,6 +11,7 @@
  * The binary of one device is kept and given to all devices of a space: they are parts
  * of one chip. (PoCL's serve whole devices and sub-devices of any size alike.) A
  * binary the driver does not take, or takes without its kernels, is built anew and replaced.
+ * Where asking for a binary takes long and building again does not, none is kept.
  *
  * Kernels are built without fast-math. Where the device can, division and square root
  * are asked to be correctly rounded.
@@ -387,7 +388,7 @@ build_failure(const request *want, cl_program program, cl_int error)
 }
 
 static yoke_status
-build_source(const request *want, cl_program *program)
+build_source(const request *want, cl_program *program, double *seconds)
 {
     const char *source = want->source;
     yoke_status status;
@@ -406,22 +407,24 @@ build_source(const request *want, cl_program *program)
         clReleaseProgram(made);
         return status;
     }
+    *seconds = yki_now() - start;
     yki_log(YOKE_LOG_DEBUG, "%s compiled for %s in %.3f s (%s)", want->name, want->space->layout,
-            yki_now() - start, want->options);
+            *seconds, want->options);
     *program = made;
     return YOKE_OK;
 }
 
 /* ---- binaries ---- */
 
-static bool
-has_kernels(cl_program program)
+/* 0 also when the driver does not say. */
+static size_t
+kernel_count(cl_program program)
 {
     size_t count = 0;
 
-    return clGetProgramInfo(program, CL_PROGRAM_NUM_KERNELS, sizeof count, &count, NULL) ==
-               CL_SUCCESS &&
-           count > 0;
+    if (clGetProgramInfo(program, CL_PROGRAM_NUM_KERNELS, sizeof count, &count, NULL) != CL_SUCCESS)
+        return 0;
+    return count;
 }
 
 /* A program from a binary that an earlier one of ours gave; NULL in *program when the driver
@@ -452,7 +455,7 @@ build_binary(const request *want, const void *binary, size_t size, yoke_log_leve
         error = clBuildProgram(made, want->id_count, want->ids, want->options, NULL, NULL);
     else
         made = NULL;
-    if (error == CL_SUCCESS && has_kernels(made)) {
+    if (error == CL_SUCCESS && kernel_count(made)) {
         yki_log(YOKE_LOG_DEBUG, "%s for %s from the cache", want->name, want->space->layout);
         *program = made;
     } else {
@@ -491,7 +494,7 @@ store_program(const request *want, cl_program program)
 
     error = clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, 0, NULL, &bytes);
     count = bytes / sizeof *sizes;
-    if (error != CL_SUCCESS || !count || !has_kernels(program))
+    if (error != CL_SUCCESS || !count || !kernel_count(program))
         goto unsupported;
     sizes = yki_alloc(count, sizeof *sizes, "the binaries of a program");
     binaries = yki_alloc(count, sizeof *binaries, "the binaries of a program");
@@ -526,20 +529,118 @@ done:
     return status;
 }
 
-/* From the disk; NULL in *program if there is none. `level`: of the line about one that is unfit;
- * the second look at it is no news. */
+/* ---- whether to ask for a binary ---- */
+
+/* Some drivers copy a binary out; others first translate every kernel of the program for any
+ * launch, for seconds a program, and then once more those that are launched (PoCL). Such drivers
+ * tend to keep what they compile themselves, so the next process gets its programs from source in
+ * no time. Both is measured:
+ *
+ * - what asking costs, on programs of one kernel: those are always asked for, and the sums are
+ *   kept beside them under a key of the driver;
+ * - where asking is dear, a program of several kernels leaves a note instead. Who finds the note
+ *   and takes as long to build again knows that the driver keeps nothing, and does ask.
+ */
+
+/* Asking is dear above this part of the time to build. */
+#define DEAR 0.25
+/* A build is as good as a binary when it takes less than this part of the first one, ... */
+#define SOONER 0.5
+/* ... which counts as this many seconds at least. */
+#define LEAST_BUILT 0.5
+
+/* The key of what is known of the driver, not of a program. */
 static yoke_status
-load_program(const request *want, yoke_log_level level, cl_program *program)
+asking_key(const request *want, char key[33])
 {
+    request driver = *want;
     yoke_status status;
+
+    driver.source = driver.options = "";
+    driver.key = NULL;
+    status = make_key(&driver);
+    if (status == YOKE_OK)
+        memcpy(key, driver.key, 33);
+    yki_free(driver.key);
+    return status;
+}
+
+/* {0, 0} if nothing is known. Fails only for want of memory. */
+static yoke_status
+asking_load(const request *want, const char *key, yki_asking *known)
+{
+    size_t size;
+    void *data;
+
+    *known = (yki_asking){0, 0};
+    YKI_TRY(yki_cache_load(want->space->root->context, key, YOKE_LOG_DEBUG, &data, &size));
+    if (data && size == sizeof *known)
+        memcpy(known, data, sizeof *known);
+    yki_free(data);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_program_set_asking(yoke_device *device, const yki_asking *known)
+{
+    request want = {.device = device, .space = yki_device_space(device), .name = "asking"};
+    char key[33];
+
+    YKI_TRY(asking_key(&want, key));
+    yki_cache_store(want.space->root->context, key, known, sizeof *known);
+    return YOKE_OK;
+}
+
+/* Keeps a program that took `seconds` to build and `before` when it was built first (0: that was
+ * now), or leaves a note. */
+static yoke_status
+keep_program(const request *want, cl_program program, double seconds, double before)
+{
+    yoke_context *context = want->space->root->context;
+    bool single = kernel_count(program) == 1;
+    char key[33];
+    yki_asking known;
+    double start;
+
+    YKI_TRY(asking_key(want, key));
+    YKI_TRY(asking_load(want, key, &known));
+    if (!single && before > 0 && seconds < SOONER * before)
+        return YOKE_OK;
+    if (!single && before <= 0 && known.asked > DEAR * known.built) {
+        yki_unasked note = {YKI_UNASKED, YKI_MAX(seconds, LEAST_BUILT)};
+
+        yki_cache_store(context, want->key, &note, sizeof note);
+        return YOKE_OK;
+    }
+    start = yki_now();
+    YKI_TRY(store_program(want, program));
+    if (single) {
+        known.built += seconds;
+        known.asked += yki_now() - start;
+        yki_cache_store(context, key, &known, sizeof known);
+    }
+    return YOKE_OK;
+}
+
+/* From the disk; NULL in *program if there is none, and in *before the seconds of a note in its
+ * place, else 0. `level`: of the line about one that is unfit; the second look at it is no news. */
+static yoke_status
+load_program(const request *want, yoke_log_level level, cl_program *program, double *before)
+{
+    yki_unasked note = {.built = 0};
+    yoke_status status = YOKE_OK;
     size_t size = 0;
     void *binary = NULL;
 
     *program = NULL;
+    *before = 0;
     YKI_TRY(yki_cache_load(want->space->root->context, want->key, level, &binary, &size));
-    if (!binary)
-        return YOKE_OK;
-    status = build_binary(want, binary, size, level, program);
+    if (binary && size == sizeof note)
+        memcpy(&note, binary, size);
+    if (!strcmp(note.text, YKI_UNASKED))
+        *before = note.built;
+    else if (binary)
+        status = build_binary(want, binary, size, level, program);
     yki_free(binary);
     return status;
 }
@@ -552,19 +653,20 @@ build_program(const request *want, cl_program *program)
     yoke_context *context = want->space->root->context;
     cl_program made = NULL;
     yoke_status status;
+    double seconds, before;
     yki_lock lock;
 
     if (!context->cache_dir)
-        return build_source(want, program);
-    YKI_TRY(load_program(want, YOKE_LOG_WARNING, &made));
+        return build_source(want, program, &seconds);
+    YKI_TRY(load_program(want, YOKE_LOG_WARNING, &made, &before));
     if (!made) {
         yki_cache_lock(context, &lock);
         /* Who had the lock may have built it. */
-        status = load_program(want, YOKE_LOG_DEBUG, &made);
+        status = load_program(want, YOKE_LOG_DEBUG, &made, &before);
         if (status == YOKE_OK && !made) {
-            status = build_source(want, &made);
+            status = build_source(want, &made, &seconds);
             if (status == YOKE_OK)
-                status = store_program(want, made);
+                status = keep_program(want, made, seconds, before);
         }
         yki_lock_release(&lock);
         if (status != YOKE_OK) {

@@ -385,7 +385,8 @@ overwrite_entries(const void *data, size_t size)
 START_TEST(damaged_entry)
 {
     number_builds(0, 6);
-    ck_assert_uint_eq(overwrite_entries("YOKECLB, but not for long", 25), 1);
+    /* The program, and what its binary cost. */
+    ck_assert_uint_eq(overwrite_entries("YOKECLB, but not for long", 25), 2);
     reopen(test_selector());
     scratch_log_clear();
     ck_assert_uint_eq(number_builds(0, 6), 1);
@@ -413,6 +414,55 @@ START_TEST(rejected_binary)
                   scratch_log());
     reopen(test_selector());
     ck_assert_uint_eq(number_builds(0, 7), 0);
+}
+END_TEST
+
+/* Two kernels: asked for only where that is cheap. */
+static uint64_t
+pair_builds(int number)
+{
+    static const char source[] = "__kernel void one(__global int *out) { out[0] = NUMBER; }\n"
+                                 "__kernel void two(__global int *out) { out[0] = 2 * NUMBER; }\n";
+    uint64_t before = yki_program_builds();
+    yki_program *program;
+    char options[32];
+
+    snprintf(options, sizeof options, "-DNUMBER=%d", number);
+    ASSERT_OK(yki_program_get_source(first_device(), "pair.cl", source, options, &program));
+    ck_assert_int_eq(run_program(0, program, "two"), 2 * number);
+    yki_program_release(program);
+    return yki_program_builds() - before;
+}
+
+START_TEST(cheap_binaries)
+{
+    ASSERT_OK(yki_program_set_asking(first_device(), &(yki_asking){1, 0.1}));
+    ck_assert_uint_eq(pair_builds(20), 1);
+    reopen(test_selector());
+    ck_assert_msg(pair_builds(20) == 0, "%s", scratch_log());
+}
+END_TEST
+
+/* Not asked for, and built again; but not for ever where that takes as long as the first time. */
+START_TEST(dear_binaries)
+{
+    yki_unasked note = {YKI_UNASKED, 1e-9};
+    char key[33];
+
+    ASSERT_OK(yki_program_set_asking(first_device(), &(yki_asking){1, 0.9}));
+    ck_assert_uint_eq(number_builds(0, 21), 1);
+    ck_assert_uint_eq(pair_builds(21), 1);
+    snprintf(key, sizeof key, "%s", first_device()->space->programs->key);
+    reopen(test_selector());
+    ck_assert_msg(number_builds(0, 21) == 0, "%s", scratch_log()); /* one kernel always is */
+    ck_assert_uint_eq(pair_builds(21), 1);
+
+    yki_cache_store(context, key, &note, sizeof note);
+    reopen(test_selector());
+    ck_assert_uint_eq(pair_builds(21), 1);
+    reopen(test_selector());
+    ck_assert_msg(pair_builds(21) == 0, "%s", scratch_log());
+    ck_assert_uint_eq(scratch_log_count(YOKE_LOG_WARNING, ""), 0);
 }
 END_TEST
 
@@ -675,6 +725,8 @@ test_suite(void)
     tcase_add_test(programs, no_cache);
     tcase_add_test(programs, damaged_entry);
     tcase_add_test(programs, rejected_binary);
+    tcase_add_test(programs, cheap_binaries);
+    tcase_add_test(programs, dear_binaries);
     tcase_add_test(programs, parts_share);
     tcase_add_test(programs, unusable_cache);
     tcase_add_test(programs, many_threads);
