@@ -60,14 +60,8 @@ void yki_cache_lock(yoke_context *context, yki_lock *lock);
 /* How often this process gave source to a compiler; tests count with it. */
 uint64_t yki_program_builds(void);
 
-/* What a driver's binaries cost: seconds to build programs of one kernel, and to get their
- * binaries, all told. An entry of the cache. */
-typedef struct yki_asking {
-    double built, asked;
-} yki_asking;
-
-/* For tests: as if that had been measured on the device. */
-yoke_status yki_program_set_asking(yoke_device *device, const yki_asking *known);
+/* For tests: as if getting a binary of the device's driver took so long for each kernel. */
+yoke_status yki_program_set_asking(yoke_device *device, double seconds);
 
 /* The entry of a program whose binary was not asked for. */
 typedef struct yki_unasked {

@@ -483,10 +483,12 @@ copy_binaries(cl_program program, const size_t *sizes, size_t count, unsigned ch
     return clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof *binaries, binaries, NULL);
 }
 
-/* Keeps the program on disk, best effort; fails only for want of memory. */
+/* Keeps the program on disk, best effort; fails only for want of memory. *asked: the seconds that
+ * the driver took. */
 static yoke_status
-store_program(const request *want, cl_program program)
+store_program(const request *want, cl_program program, double *asked)
 {
+    double start = yki_now();
     unsigned char *data = NULL, **binaries = NULL, *end;
     size_t *sizes = NULL, bytes = 0, total = 0, count;
     yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
@@ -509,6 +511,7 @@ store_program(const request *want, cl_program program)
     if (!data)
         goto done;
     error = copy_binaries(program, sizes, count, &end, binaries);
+    *asked = yki_now() - start;
     if (error != CL_SUCCESS)
         goto unsupported;
     for (size_t i = 0; i < count; i++)
@@ -536,14 +539,16 @@ done:
  * tend to keep what they compile themselves, so the next process gets its programs from source in
  * no time. Both is measured:
  *
- * - what asking costs, on programs of one kernel: those are always asked for, and the sums are
- *   kept beside them under a key of the driver;
+ * - what asking costs for each kernel, mostly on programs of one, which are always asked for: the
+ *   least is kept beside them under a key of the driver;
  * - where asking is dear, a program of several kernels leaves a note instead. Who finds the note
  *   and takes as long to build again knows that the driver keeps nothing, and does ask.
  */
 
-/* Asking is dear above this part of the time to build. */
-#define DEAR 0.25
+/* Asking is dear above this, in seconds a kernel: no copy takes that long, and no translation less. */
+#define DEAR 0.02
+/* What took less to build may have been translated before, and tells nothing. */
+#define TELLING 0.1
 /* A build is as good as a binary when it takes less than this part of the first one, ... */
 #define SOONER 0.5
 /* ... which counts as this many seconds at least. */
@@ -565,29 +570,29 @@ asking_key(const request *want, char key[33])
     return status;
 }
 
-/* {0, 0} if nothing is known. Fails only for want of memory. */
+/* Seconds a kernel; negative if nothing is known. Fails only for want of memory. */
 static yoke_status
-asking_load(const request *want, const char *key, yki_asking *known)
+asking_load(const request *want, const char *key, double *asking)
 {
     size_t size;
     void *data;
 
-    *known = (yki_asking){0, 0};
+    *asking = -1;
     YKI_TRY(yki_cache_load(want->space->root->context, key, YOKE_LOG_DEBUG, &data, &size));
-    if (data && size == sizeof *known)
-        memcpy(known, data, sizeof *known);
+    if (data && size == sizeof *asking)
+        memcpy(asking, data, sizeof *asking);
     yki_free(data);
     return YOKE_OK;
 }
 
 yoke_status
-yki_program_set_asking(yoke_device *device, const yki_asking *known)
+yki_program_set_asking(yoke_device *device, double seconds)
 {
     request want = {.device = device, .space = yki_device_space(device), .name = "asking"};
     char key[33];
 
     YKI_TRY(asking_key(&want, key));
-    yki_cache_store(want.space->root->context, key, known, sizeof *known);
+    yki_cache_store(want.space->root->context, key, &seconds, sizeof seconds);
     return YOKE_OK;
 }
 
@@ -597,28 +602,24 @@ static yoke_status
 keep_program(const request *want, cl_program program, double seconds, double before)
 {
     yoke_context *context = want->space->root->context;
-    bool single = kernel_count(program) == 1;
+    size_t kernels = YKI_MAX(kernel_count(program), (size_t)1);
+    double asking, asked = 0;
     char key[33];
-    yki_asking known;
-    double start;
 
-    YKI_TRY(asking_key(want, key));
-    YKI_TRY(asking_load(want, key, &known));
-    if (!single && before > 0 && seconds < SOONER * before)
+    if (kernels > 1 && before > 0 && seconds < SOONER * before)
         return YOKE_OK;
-    if (!single && before <= 0 && known.asked > DEAR * known.built) {
+    YKI_TRY(asking_key(want, key));
+    YKI_TRY(asking_load(want, key, &asking));
+    if (kernels > 1 && before <= 0 && asking > DEAR) {
         yki_unasked note = {YKI_UNASKED, YKI_MAX(seconds, LEAST_BUILT)};
 
         yki_cache_store(context, want->key, &note, sizeof note);
         return YOKE_OK;
     }
-    start = yki_now();
-    YKI_TRY(store_program(want, program));
-    if (single) {
-        known.built += seconds;
-        known.asked += yki_now() - start;
-        yki_cache_store(context, key, &known, sizeof known);
-    }
+    YKI_TRY(store_program(want, program, &asked));
+    asked /= (double)kernels;
+    if (seconds > TELLING && (asking < 0 || asked < asking))
+        yki_cache_store(context, key, &asked, sizeof asked);
     return YOKE_OK;
 }
 

@@ -384,9 +384,12 @@ overwrite_entries(const void *data, size_t size)
 
 START_TEST(damaged_entry)
 {
+    unsigned entries;
+
     number_builds(0, 6);
-    /* The program, and what its binary cost. */
-    ck_assert_uint_eq(overwrite_entries("YOKECLB, but not for long", 25), 2);
+    /* The program, and what its binary cost, if that took long enough to tell. */
+    entries = overwrite_entries("YOKECLB, but not for long", 25);
+    ck_assert_msg(entries == 1 || entries == 2, "%u entries", entries);
     reopen(test_selector());
     scratch_log_clear();
     ck_assert_uint_eq(number_builds(0, 6), 1);
@@ -436,7 +439,7 @@ pair_builds(int number)
 
 START_TEST(cheap_binaries)
 {
-    ASSERT_OK(yki_program_set_asking(first_device(), &(yki_asking){1, 0.1}));
+    ASSERT_OK(yki_program_set_asking(first_device(), 1e-4));
     ck_assert_uint_eq(pair_builds(20), 1);
     reopen(test_selector());
     ck_assert_msg(pair_builds(20) == 0, "%s", scratch_log());
@@ -449,13 +452,13 @@ START_TEST(dear_binaries)
     yki_unasked note = {YKI_UNASKED, 1e-9};
     char key[33];
 
-    ASSERT_OK(yki_program_set_asking(first_device(), &(yki_asking){1, 0.9}));
-    ck_assert_uint_eq(number_builds(0, 21), 1);
+    ASSERT_OK(yki_program_set_asking(first_device(), 1));
     ck_assert_uint_eq(pair_builds(21), 1);
     snprintf(key, sizeof key, "%s", first_device()->space->programs->key);
+    ck_assert_uint_eq(number_builds(0, 21), 1);
     reopen(test_selector());
-    ck_assert_msg(number_builds(0, 21) == 0, "%s", scratch_log()); /* one kernel always is */
     ck_assert_uint_eq(pair_builds(21), 1);
+    ck_assert_msg(number_builds(0, 21) == 0, "%s", scratch_log()); /* one kernel always is */
 
     yki_cache_store(context, key, &note, sizeof note);
     reopen(test_selector());
