@@ -355,5 +355,15 @@ yoke_status yki_wisdom_put(yki_wisdom *wisdom, yoke_device *device, const char *
                            const char *solver, unsigned tuning, double seconds);
 /* Merges with what others wrote meanwhile; atomic. */
 yoke_status yki_wisdom_save(yki_wisdom *wisdom);
+/* What others wrote meanwhile. */
+yoke_status yki_wisdom_refresh(yki_wisdom *wisdom);
+/* For another process: what all of these know, the first of two times for the same. free() it. */
+yoke_status yki_wisdom_tell(yki_wisdom *const *parts, size_t count, char **text);
+/* From now on what another process told is what is known of the problems that it knows, on devices
+ * of these kinds; of others what was known before. It replaces what was followed before, and never
+ * comes into the file. */
+yoke_status yki_wisdom_follow(yki_wisdom *wisdom, const char *text);
+/* A solver whose times are a device's own: nobody else is told of them. */
+#define YKI_WISDOM_OWN "team-share"
 
 #endif

@@ -16,6 +16,8 @@
  * device's, since it may have been that of a device. A file that does not begin
  * like one of ours is never replaced: it may be somebody's. Numbers are read and
  * written without the C library, whose decimal point is the locale's.
+ *
+ * Processes that train together follow the first one's: its text, in memory, is asked before.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,10 +57,17 @@ struct yki_wisdom {
     size_t slot_count;
     char **devices;
     size_t device_count, device_capacity;
+    struct yki_wisdom *told; /* by another process, whom we follow; or NULL */
     bool changed;
     bool foreign; /* the file is not one of ours */
     bool full;    /* was reported */
 };
+
+static const char *
+name_of(const yki_wisdom *w)
+{
+    return w->path ? w->path : "in memory";
+}
 
 /* ---- entries ---- */
 
@@ -176,7 +185,7 @@ put(yki_wisdom *w, const char *device, const char *key, double seconds, bool rep
 full:
     if (!w->full)
         yki_log(YOKE_LOG_WARNING, "wisdom %s: only %d measurements on %d devices are kept",
-                w->path ? w->path : "in memory", MAX_ENTRIES, MAX_DEVICES);
+                name_of(w), MAX_ENTRIES, MAX_DEVICES);
     w->full = true;
     return YOKE_OK;
 }
@@ -268,7 +277,7 @@ read_lines(yki_wisdom *w, FILE *file)
         /* Cut off within the header it is still ours; so is an empty one. */
         w->foreign = strncmp(line, HEADER, strlen(line)) != 0;
         if (more)
-            yki_log(YOKE_LOG_WARNING, "wisdom %s does not begin with \"%s\"; ignored", w->path,
+            yki_log(YOKE_LOG_WARNING, "wisdom %s does not begin with \"%s\"; ignored", name_of(w),
                     HEADER);
         return YOKE_OK;
     }
@@ -287,7 +296,7 @@ read_lines(yki_wisdom *w, FILE *file)
         yki_log(
             YOKE_LOG_WARNING,
             "wisdom %s: line %u makes no sense (%u such lines); ignored up to the next device's",
-            w->path, first, damaged);
+            name_of(w), first, damaged);
     return status;
 }
 
@@ -368,11 +377,15 @@ yki_wisdom_close(yki_wisdom *w)
     yki_free(w->slots);
     yki_free(w->devices);
     yki_free(w->path);
+    yki_wisdom_close(w->told);
     pthread_mutex_destroy(&w->lock);
     yki_free(w);
 }
 
 /* ---- asking ---- */
+
+/* Of a solver of this name, which there is not: the problem is known. Only in what was told. */
+static const char KNOWN[] = "known";
 
 static void
 make_key(char key[LINE], const char *problem, const char *solver, unsigned tuning)
@@ -380,19 +393,36 @@ make_key(char key[LINE], const char *problem, const char *solver, unsigned tunin
     snprintf(key, LINE, "%s %u %s", solver, tuning, problem);
 }
 
+/* Who is to be asked about a problem on a device of this kind; NULL problem: about any. */
+static const yki_wisdom *
+authority(const yki_wisdom *w, const char *device, const char *problem)
+{
+    char key[LINE];
+    uint32_t index;
+
+    if (!w->told || !find_device(w->told, device, &index))
+        return w;
+    if (!problem)
+        return w->told;
+    make_key(key, problem, KNOWN, 0);
+    return find(w->told, index, key) ? w->told : w;
+}
+
 bool
 yki_wisdom_get(yki_wisdom *w, yoke_device *device, const char *problem, const char *solver,
                unsigned tuning, double *seconds)
 {
     char key[LINE], name[LINE / 2];
+    const yki_wisdom *from;
     const entry *known = NULL;
     uint32_t index;
 
     yki_device_describe(device, name, sizeof name);
     make_key(key, problem, solver, tuning);
     pthread_mutex_lock(&w->lock);
-    if (find_device(w, name, &index))
-        known = find(w, index, key);
+    from = authority(w, name, problem);
+    if (find_device(from, name, &index))
+        known = find(from, index, key);
     if (known)
         *seconds = known->seconds;
     pthread_mutex_unlock(&w->lock);
@@ -405,14 +435,16 @@ yki_wisdom_each(yki_wisdom *w, yoke_device *device, const char *solver,
                 void *user)
 {
     size_t length = strlen(solver);
+    const yki_wisdom *from;
     char name[LINE / 2];
     uint32_t index;
 
     yki_device_describe(device, name, sizeof name);
     pthread_mutex_lock(&w->lock);
-    if (find_device(w, name, &index))
-        for (size_t i = 0; i < w->count; i++) {
-            const entry *e = &w->entries[i];
+    from = authority(w, name, NULL);
+    if (find_device(from, name, &index))
+        for (size_t i = 0; i < from->count; i++) {
+            const entry *e = &from->entries[i];
             unsigned long tuning;
             char *end;
 
@@ -438,6 +470,8 @@ yki_wisdom_put(yki_wisdom *w, yoke_device *device, const char *problem, const ch
     make_key(key, problem, solver, tuning);
     pthread_mutex_lock(&w->lock);
     status = put(w, name, key, seconds, true);
+    if (status == YOKE_OK && authority(w, name, NULL) == w->told)
+        status = put(w->told, name, key, seconds, true);
     w->changed = true;
     pthread_mutex_unlock(&w->lock);
     return status;
@@ -445,7 +479,7 @@ yki_wisdom_put(yki_wisdom *w, yoke_device *device, const char *problem, const ch
 
 /* ---- writing ---- */
 
-static bool
+static void
 write_entries(const yki_wisdom *w, FILE *file)
 {
     fprintf(file, "%s\n", HEADER);
@@ -460,7 +494,6 @@ write_entries(const yki_wisdom *w, FILE *file)
                         (unsigned long long)(ns % 1000000000u), w->entries[i].key);
         }
     }
-    return fflush(file) == 0 && !ferror(file) && fsync(fileno(file)) == 0;
 }
 
 /* Under the lock of the file: reads what is there, writes both aside, renames. */
@@ -484,8 +517,10 @@ replace_file(yki_wisdom *w)
     if (!file) {
         status = yki_fail(YOKE_ERROR_IO, "wisdom %s cannot be written: %s", aside, strerror(errno));
     } else {
-        bool written = write_entries(w, file);
+        bool written;
 
+        write_entries(w, file);
+        written = fflush(file) == 0 && !ferror(file) && fsync(fileno(file)) == 0;
         written = fclose(file) == 0 && written;
         if (!written || rename(aside, w->path) != 0) {
             status = yki_fail(YOKE_ERROR_IO, "wisdom %s cannot be written: %s", w->path,
@@ -523,4 +558,104 @@ yki_wisdom_save(yki_wisdom *w)
         close(lock);
     yki_free(lock_path);
     return status;
+}
+
+yoke_status
+yki_wisdom_refresh(yki_wisdom *w)
+{
+    yoke_status status = YOKE_OK;
+
+    pthread_mutex_lock(&w->lock);
+    if (w->path)
+        status = read_file(w);
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+/* ---- between processes ---- */
+
+static yoke_status
+add(yki_wisdom *to, yki_wisdom *from)
+{
+    const size_t length = strlen(YKI_WISDOM_OWN);
+    yoke_status status = YOKE_OK;
+
+    pthread_mutex_lock(&from->lock);
+    for (size_t i = 0; i < from->count && status == YOKE_OK; i++) {
+        const entry *e = &from->entries[i];
+
+        if (strncmp(e->key, YKI_WISDOM_OWN, length) != 0 || e->key[length] != ' ')
+            status = put(to, from->devices[e->device], e->key, e->seconds, false);
+    }
+    pthread_mutex_unlock(&from->lock);
+    return status;
+}
+
+yoke_status
+yki_wisdom_tell(yki_wisdom *const *parts, size_t count, char **text)
+{
+    yki_wisdom *all;
+    size_t size;
+    FILE *file;
+    bool written;
+    yoke_status status = yki_wisdom_open(NULL, &all);
+
+    YKI_TRY(status);
+    for (size_t i = 0; i < count && status == YOKE_OK; i++)
+        status = add(all, parts[i]);
+    file = status == YOKE_OK ? open_memstream(text, &size) : NULL;
+    if (file) {
+        write_entries(all, file);
+        written = !ferror(file);
+        if (fclose(file) != 0 || !written) {
+            free(*text);
+            file = NULL;
+        }
+    }
+    yki_wisdom_close(all);
+    if (status == YOKE_OK && !file)
+        status = yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no memory to tell others what was measured");
+    return status;
+}
+
+/* What problems it is about, beside the times. */
+static yoke_status
+note_problems(yki_wisdom *told)
+{
+    size_t count = told->count;
+    yoke_status status = YOKE_OK;
+
+    for (size_t i = 0; i < count && status == YOKE_OK; i++) {
+        const char *problem = strchr(strchr(told->entries[i].key, ' ') + 1, ' ') + 1;
+        char key[LINE];
+
+        make_key(key, problem, KNOWN, 0);
+        status = put(told, told->devices[told->entries[i].device], key, 1, false);
+    }
+    return status;
+}
+
+yoke_status
+yki_wisdom_follow(yki_wisdom *w, const char *text)
+{
+    FILE *file = fmemopen((char *)text, strlen(text), "r");
+    yki_wisdom *told = NULL;
+    yoke_status status = file ? yki_wisdom_open(NULL, &told)
+                              : yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no memory to read wisdom");
+
+    if (status == YOKE_OK)
+        status = read_lines(told, file);
+    if (status == YOKE_OK)
+        status = note_problems(told);
+    if (file)
+        fclose(file);
+    if (status != YOKE_OK) {
+        yki_wisdom_close(told);
+        return status;
+    }
+    pthread_mutex_lock(&w->lock);
+    yki_wisdom_close(w->told);
+    w->told = told;
+    pthread_mutex_unlock(&w->lock);
+    return YOKE_OK;
 }

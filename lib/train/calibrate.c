@@ -20,7 +20,7 @@ static const double NO_CLOCK = 1e-7;
 
 /* ---- wisdom ---- */
 
-static const char SOLVER[] = "team-share";
+static const char SOLVER[] = YKI_WISDOM_OWN;
 
 static void
 problem_text(const yoke_trainer *t, int64_t n, char *text, size_t size)

@@ -199,17 +199,28 @@ make_norm_parts(yki_crew *crew, const yki_crew_options *options)
     return YOKE_OK;
 }
 
-/* One process of a host compiles and measures; the others find its kernels and its wisdom. */
+typedef struct deed {
+    const yki_crew_options *options;
+    with_replica act;
+    yki_costs *costs; /* by member; or NULL */
+} deed;
+
+static yoke_status
+do_all(yki_crew *crew, void *user)
+{
+    const deed *d = user;
+
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(shrink_until_it_fits(crew, k, d->options, d->act, d->costs ? &d->costs[k] : NULL));
+    return YOKE_OK;
+}
+
 static yoke_status
 with_each(yki_crew *crew, const yki_crew_options *options, with_replica act, yki_costs *costs)
 {
-    bool first = !crew->comm || crew->comm->local_rank == 0;
+    deed d = {options, act, costs};
 
-    if (!first)
-        YKI_TRY(crew->comm->barrier(crew->comm));
-    for (size_t k = 0; k < crew->count; k++)
-        YKI_TRY(shrink_until_it_fits(crew, k, options, act, costs ? &costs[k] : NULL));
-    return crew->comm && first ? crew->comm->barrier(crew->comm) : YOKE_OK;
+    return yki_crew_in_turn(crew, do_all, &d);
 }
 
 static yoke_status

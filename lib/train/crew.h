@@ -136,6 +136,13 @@ yoke_status yki_crew_find(const yki_crew *crew, const char *name, size_t *member
 yki_member *yki_crew_in_group(const yki_crew *crew, size_t group, size_t place);
 bool yki_member_owns(const yki_crew *crew, const yki_member *member, size_t bucket);
 
+/* ---- teach.c ---- */
+
+/* Plans: here at once; with several processes rank 0 first, whose wisdom the others are given, then
+ * the first of each host, then the rest. All call it. */
+yoke_status yki_crew_in_turn(yki_crew *crew, yoke_status (*act)(yki_crew *crew, void *user),
+                             void *user);
+
 /* ---- agree.c ---- */
 
 /* Whether there is anything to be agreed upon. */

@@ -328,16 +328,26 @@ yki_stages_create(yki_crew *crew, const yki_crew_options *options)
     return make_links(crew, options->replica.clip_norm > 0); /* behind those of larger copies */
 }
 
+static yoke_status
+make_evaluations(yki_crew *crew, void *unused)
+{
+    (void)unused;
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(yki_replica_make_evaluation(crew->members[k].replica));
+    return YOKE_OK;
+}
+
 yoke_status
 yki_crew_make_evaluation(yki_crew *crew)
 {
     bool first = !crew->members[0].replica->evaluation;
 
-    if (crew->stages && first)
+    if (!first)
+        return YOKE_OK;
+    if (crew->stages)
         YKI_TRY(make_crossings(crew, false, crew->members[0].replica->options.batch));
-    for (size_t k = 0; k < crew->count; k++)
-        YKI_TRY(yki_replica_make_evaluation(crew->members[k].replica));
-    return crew->stages && first ? yki_stages_connect(crew, false) : YOKE_OK;
+    YKI_TRY(yki_crew_in_turn(crew, make_evaluations, NULL));
+    return crew->stages ? yki_stages_connect(crew, false) : YOKE_OK;
 }
 
 void

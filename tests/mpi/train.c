@@ -7,7 +7,8 @@
  * Trains a small network on made-up samples, the same in every process. After each ten steps the
  * weights of all ranks are compared, bit by bit. At the end rank 0 writes them to FILE, as text;
  * compare.awk compares two such files. $RANK_DEVICES holds a selector for each rank, with blanks
- * between; the last is for all that follow.
+ * between; the last is for all that follow. $RANK_WISDOM likewise has files of wisdom; then how
+ * each rank computes is printed.
  *
  * WHO WHAT WHERE: rank WHO is struck by WHAT (kill, stop, exit) in step 5: before it, or in its
  * reduction; or, with WHERE "save", while rank 0 writes a checkpoint to the folder FILE-save. Other
@@ -145,21 +146,47 @@ write_weights(yoke_trainer *t, yoke_graph *g, const char *name)
     free(values);
 }
 
-/* The selector of this rank in $RANK_DEVICES; NULL: none there. */
+/* This rank's word of a variable that has one for each, the last for all that follow; NULL: none. */
 static const char *
-selector(void)
+word_of(const char *variable)
 {
-    static char list[1024];
-    const char *all = getenv("RANK_DEVICES");
-    char *found = NULL, *save = NULL, *item;
+    static char lists[2][4096];
+    static int used;
+    char *list = lists[used++ % 2], *found = NULL, *save = NULL, *item;
+    const char *all = getenv(variable);
 
     if (!all || !*all)
         return NULL;
-    snprintf(list, sizeof list, "%s", all);
+    snprintf(list, sizeof lists[0], "%s", all);
     item = strtok_r(list, " ", &save);
     for (int r = 0; item && r <= comm->rank; item = strtok_r(NULL, " ", &save), r++)
         found = item;
     return found;
+}
+
+/* Checksums of how this rank's first device computes: training, and evaluation. */
+static void
+print_plans(yoke_trainer *t)
+{
+    const yki_plan *plans[2] = {t->crew.members[0].replica->training};
+
+    check(yki_crew_make_evaluation(&t->crew));
+    plans[1] = t->crew.members[0].replica->evaluation;
+    for (int i = 0; i < 2; i++) {
+        yki_hash hash;
+        char hex[33];
+
+        yki_hash_start(&hash);
+        for (size_t k = 0; k < plans[i]->task_count; k++) {
+            const yki_task *task = &plans[i]->tasks[k];
+
+            if (task->solver)
+                yki_hash_string(&hash, task->solver->name);
+            yki_hash_add(&hash, &task->tuning, sizeof task->tuning);
+        }
+        yki_hash_hex(&hash, hex);
+        printf("%s by rank %d: %s\n", i ? "evaluated" : "trained", (int)comm->rank, hex);
+    }
 }
 
 static void *
@@ -503,7 +530,7 @@ main(int argc, char **argv)
     yoke_log_set(print_line, NULL, YOKE_LOG_WARNING);
     check(yoke_mpi_comm_create(MPI_COMM_WORLD, &comm));
     check(yoke_context_create(NULL, &context));
-    check(yoke_team_create(context, selector(), comm, &team));
+    check(yoke_team_create(context, word_of("RANK_DEVICES"), comm, &team));
     printf("rank %d: %zu of %zu devices, the first is %d\n", (int)comm->rank, yoke_team_size(team),
            yoke_team_total(team), (int)yoke_team_size(team) > 0);
     check(yoke_graph_create(&g));
@@ -511,8 +538,11 @@ main(int argc, char **argv)
     options.batch = atoi(argv[3]);
     options.shares = argv[4];
     options.freeze = getenv("FREEZE") != NULL;
+    options.wisdom = word_of("RANK_WISDOM");
     options.optimizer = yoke_adam(0.01f);
     check(yoke_trainer_create(team, g, &options, &t));
+    if (options.wisdom)
+        print_plans(t);
     run(t, g, argc, argv);
     compare_replicas(t, g, atoi(argv[2]));
     write_weights(t, g, argv[1]);

@@ -93,4 +93,34 @@ same known 2 "" even
 ! grep -q 'makes no sense' "$work/output" || fail "what is kept cannot be read"
 unset YOKE_WISDOM
 
+# Rank 0's wisdom is everybody's. plans FILE...: of the ranks; prints how rank 0 and how rank 1
+# computes. One file has the times of the other turned round, so by it the slowest is chosen; with
+# one that is not there all would be measured.
+plans() {
+    RANK_WISDOM="$*" launch 2 "$work/wise" 1 48 even || fail "wisdom of $*: exit $launch_status"
+    for rank in 0 1; do
+        sed -n "s/^[a-z]* by rank $rank: //p" "$work/output" | tr '\n' ' '
+        echo
+    done
+}
+rm -f "$work"/wise-*
+export RANK_DEVICES=""
+plans "$work/wise-a" >/dev/null
+awk '/^[0-9]/ { $1 = sprintf("%.9f", 1e-7 / $1) } { print }' "$work/wise-a" >"$work/wise-b"
+plans "$work/wise-a" >"$work/wise-aa"
+plans "$work/wise-b" >"$work/wise-bb"
+plans "$work/wise-a" "$work/wise-b" >"$work/wise-ab"
+plans "$work/wise-a" "$work/wise-none" >"$work/wise-an"
+for who in aa bb ab an; do
+    [ "$(sed -n 1p "$work/wise-$who" | wc -w)" = 2 ] || fail "what ranks compute is not told"
+    [ "$(uniq "$work/wise-$who" | wc -l)" = 1 ] ||
+        fail "rank 1 computes by another wisdom than rank 0's: $who"
+done
+for who in aa ab; do
+    ! cmp -s "$work/wise-$who" "$work/wise-bb" || fail "$who: rank 0's wisdom makes no difference"
+done
+if [ -e "$work/wise-none" ]; then # where time was short, rank 0 has left a little
+    [ "$(grep -c '^[0-9]' "$work/wise-none")" -lt 5 ] || fail "rank 1 measures what rank 0 knows"
+fi
+
 finish

@@ -549,6 +549,109 @@ START_TEST(wisdom_has_a_limit)
 }
 END_TEST
 
+/* ---- between processes ---- */
+
+static void
+put_seconds(yki_wisdom *w, const char *problem, const char *solver, double seconds)
+{
+    ASSERT_OK(yki_wisdom_put(w, device, problem, solver, 0, seconds));
+}
+
+/* 0: not known */
+static double
+seconds_for(yki_wisdom *w, const char *problem, const char *solver)
+{
+    double seconds = 0;
+
+    return yki_wisdom_get(w, device, problem, solver, 0, &seconds) ? seconds : 0;
+}
+
+static const char BOTH[] = "both -> f32", OURS[] = "ours -> f32", THEIRS[] = "theirs -> f32";
+
+/* Of a problem that the other knows its times alone count, of others our own. Our file stays ours,
+ * and gets what we measure. Speeds of a device are not told. */
+START_TEST(wisdom_of_another_process_is_followed)
+{
+    const char *path = scratch_path("w");
+    yki_wisdom *leader[2], *w;
+    char *text;
+
+    open_device();
+    leader[0] = opened(NULL);
+    leader[1] = opened(NULL);
+    w = opened(path);
+    put_seconds(leader[0], BOTH, "gemm", 0.25);
+    put_seconds(leader[1], BOTH, "gemm", 0.75); /* the first one counts */
+    put_seconds(leader[1], THEIRS, "gemm", 0.5);
+    put_seconds(leader[1], BOTH, YKI_WISDOM_OWN, 7);
+    put_seconds(w, BOTH, "gemm", 2);
+    put_seconds(w, BOTH, "other", 3); /* which the leader has not measured */
+    put_seconds(w, OURS, "gemm", 4);
+    put_seconds(w, OURS, YKI_WISDOM_OWN, 5);
+    ASSERT_OK(yki_wisdom_tell(leader, 2, &text));
+    for (int i = 0; i < 2; i++) { /* told again it is the same */
+        ASSERT_OK(yki_wisdom_follow(w, text));
+        ck_assert_double_eq_tol(seconds_for(w, BOTH, "gemm"), 0.25, 1e-9);
+        ck_assert_double_eq(seconds_for(w, BOTH, "other"), 0);
+        ck_assert_double_eq(seconds_for(w, BOTH, YKI_WISDOM_OWN), 0);
+        ck_assert_double_eq_tol(seconds_for(w, THEIRS, "gemm"), 0.5, 1e-9);
+        ck_assert_double_eq(seconds_for(w, OURS, "gemm"), 4);
+        ck_assert_double_eq(seconds_for(w, OURS, YKI_WISDOM_OWN), 5);
+    }
+    put_seconds(w, BOTH, "third", 6);
+    ck_assert_double_eq(seconds_for(w, BOTH, "third"), 6);
+    ASSERT_OK(yki_wisdom_save(w));
+    yki_wisdom_close(w);
+    w = opened(path);
+    ck_assert_double_eq(seconds_for(w, BOTH, "gemm"), 2);
+    ck_assert_double_eq(seconds_for(w, BOTH, "other"), 3);
+    ck_assert_double_eq(seconds_for(w, BOTH, "third"), 6);
+    ck_assert_double_eq(seconds_for(w, THEIRS, "gemm"), 0);
+    yki_wisdom_close(w);
+    for (int i = 0; i < 2; i++)
+        yki_wisdom_close(leader[i]);
+    free(text);
+    close_device();
+}
+END_TEST
+
+/* Of other kinds of devices nothing changes. */
+START_TEST(wisdom_of_other_devices_is_not_for_us)
+{
+    static const char text[] = "yoke wisdom 1\ndevice a pocket calculator\n"
+                               "0.500000000 gemm 0 both -> f32\n";
+    yki_wisdom *w = opened(NULL);
+
+    open_device();
+    put_seconds(w, BOTH, "gemm", 2);
+    ASSERT_OK(yki_wisdom_follow(w, text));
+    ck_assert_double_eq(seconds_for(w, BOTH, "gemm"), 2);
+    yki_wisdom_close(w);
+    close_device();
+}
+END_TEST
+
+/* What another process has written since the file was opened. */
+START_TEST(wisdom_is_read_again)
+{
+    const char *path = scratch_path("w");
+    yki_wisdom *w = opened(path), *other;
+
+    open_device();
+    put_seconds(w, OURS, "gemm", 2);
+    other = opened(path);
+    put_seconds(other, OURS, "gemm", 3);
+    put_seconds(other, THEIRS, "gemm", 4);
+    ASSERT_OK(yki_wisdom_save(other));
+    ASSERT_OK(yki_wisdom_refresh(w));
+    ck_assert_double_eq(seconds_for(w, OURS, "gemm"), 2); /* ours is as good */
+    ck_assert_double_eq(seconds_for(w, THEIRS, "gemm"), 4);
+    yki_wisdom_close(w);
+    yki_wisdom_close(other);
+    close_device();
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -568,5 +671,8 @@ test_suite(void)
     tcase_add_test(tcase, wisdom_paths_that_cannot_be_used);
     tcase_add_test(tcase, wisdom_is_replaced_not_overwritten);
     tcase_add_test(tcase, wisdom_has_a_limit);
+    tcase_add_test(tcase, wisdom_of_another_process_is_followed);
+    tcase_add_test(tcase, wisdom_of_other_devices_is_not_for_us);
+    tcase_add_test(tcase, wisdom_is_read_again);
     return suite;
 }
