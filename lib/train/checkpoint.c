@@ -21,26 +21,10 @@
 #include "data/graph_json.h"
 #include "train/checkpoint.h"
 #include "train/history.h"
+#include "train/parts.h"
 #include "train/save.h"
 
-enum { VERSION = 1, KEEP = 3, VALUE = -1, DEVICE_NAME = 256 };
-
-/* One tensor: a weight's value, or one of its optimizer states. */
-typedef struct part {
-    size_t index; /* of the weight, or of the state */
-    bool is_state;
-    int which; /* VALUE, or as yki_updater_state has it */
-    char *name;
-    const yoke_node *node;
-    uint64_t count; /* floats */
-} part;
-
-typedef struct parts {
-    yoke_trainer *trainer;
-    part *list;
-    size_t count, capacity;
-    uint64_t floats; /* of all */
-} parts;
+enum { VERSION = 1, KEEP = 3, DEVICE_NAME = 256 };
 
 /* What the same bits depend on, beside the shares. */
 typedef struct identity {
@@ -60,84 +44,6 @@ static bool
 is_first(const yoke_trainer *t)
 {
     return !t->crew.comm || t->crew.comm->rank == 0;
-}
-
-static yki_weights *
-weights_of(const yoke_trainer *t, size_t group)
-{
-    return yki_crew_in_group(&t->crew, group, 0)->replica->weights;
-}
-
-static yki_buffer *
-optimizer_state(const yoke_trainer *t, size_t group, size_t bucket, int which)
-{
-    for (size_t k = 0; k < t->crew.groups[group].count; k++) {
-        const yki_member *m = yki_crew_in_group(&t->crew, group, k);
-
-        if (yki_member_owns(&t->crew, m, bucket))
-            return yki_updater_state(m->replica->updater, bucket, (unsigned)which);
-    }
-    return NULL;
-}
-
-/* The buffer of a part in a group, and where it begins there; NULL: this group has not got it. */
-static yki_buffer *
-locate(const yoke_trainer *t, size_t group, const part *p, uint64_t *offset)
-{
-    const yki_weights *w = weights_of(t, group);
-
-    *offset = 0;
-    /* The device of another place has it. */
-    if (!p->is_state && !w->weights[p->index].value)
-        return NULL;
-    if (p->is_state)
-        return w->states[p->index].value;
-    if (p->which == VALUE)
-        return w->weights[p->index].value;
-    *offset = w->weights[p->index].offset;
-    return optimizer_state(t, group, w->weights[p->index].bucket, p->which);
-}
-
-static yoke_status
-add_part(parts *all, size_t index, bool is_state, int which)
-{
-    const yki_weights *w = weights_of(all->trainer, 0);
-    const yki_weight *weight = is_state ? &w->states[index] : &w->weights[index];
-    part p = {index, is_state, which, NULL, weight->node, weight->size / 4};
-
-    YKI_TRY(yki_grow((void **)&all->list, &all->capacity, all->count + 1, sizeof *all->list,
-                     "a checkpoint"));
-    p.name = which == VALUE ? yki_strdup(weight->node->name, "a name")
-                            : yki_format("%s#%c", weight->node->name, "mv"[which]);
-    if (!p.name)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    all->list[all->count++] = p;
-    all->floats += p.count;
-    return YOKE_OK;
-}
-
-static void
-parts_clear(parts *all)
-{
-    for (size_t i = 0; i < all->count; i++)
-        yki_free(all->list[i].name);
-    yki_free(all->list);
-}
-
-static yoke_status
-list_parts(yoke_trainer *t, parts *all)
-{
-    const yki_weights *w = weights_of(t, 0);
-
-    all->trainer = t;
-    for (size_t i = 0; i < w->weight_count; i++)
-        YKI_TRY(add_part(all, i, false, VALUE));
-    for (size_t i = 0; i < w->state_count; i++)
-        YKI_TRY(add_part(all, i, true, VALUE));
-    for (int which = 0; which < 2 && w->bucket_count; which++)
-        for (size_t i = 0; i < w->weight_count && optimizer_state(t, 0, 0, which); i++)
-            YKI_TRY(add_part(all, i, false, which));
-    return YOKE_OK;
 }
 
 /* Which solvers compute: the same on all processes when they ask together. */
@@ -285,20 +191,20 @@ state_text(const yoke_trainer *t, const yki_progress *progress, const identity *
 static yoke_status
 read_part(void *user, size_t index, void *out)
 {
-    const parts *all = user;
-    const part *p = &all->list[index];
+    const yki_parts *all = user;
+    const yki_part *p = &all->list[index];
     uint64_t offset = 0;
     yki_buffer *buffer = NULL;
 
     for (size_t g = 0; g < all->trainer->crew.group_count && !buffer; g++)
-        buffer = locate(all->trainer, g, p, &offset);
+        buffer = yki_part_find(all->trainer, g, p, &offset);
     if (!buffer)
         return yki_fail(YOKE_ERROR_INTERNAL, "no device has %s", p->name);
     return yki_buffer_get(buffer, offset, p->count * 4, out);
 }
 
 static yoke_status
-write_parts(parts *all, const char *path, const yki_text *texts, size_t text_count)
+write_parts(yki_parts *all, const char *path, const yki_text *texts, size_t text_count)
 {
     yki_tensor_source *sources = yki_alloc(all->count, sizeof *sources, "a checkpoint");
     yoke_status status;
@@ -315,14 +221,14 @@ write_parts(parts *all, const char *path, const yki_text *texts, size_t text_cou
 }
 
 static yoke_status
-save_parts(yoke_trainer *t, parts *all, const yki_progress *progress, const identity *own,
+save_parts(yoke_trainer *t, yki_parts *all, const yki_progress *progress, const identity *own,
            const char *path)
 {
     yki_text texts[5] = {
         {(char *)"format", (char *)"pt"}, {(char *)YKI_GRAPH_KEY, NULL}, {(char *)YKI_STATE_KEY, NULL}};
     yki_model_info info = {0};
     size_t infos = 0;
-    yoke_status status = list_parts(t, all);
+    yoke_status status = yki_parts_list(t, all);
 
     if (status == YOKE_OK)
         status = yoke_graph_to_json(t->graph, &texts[1].value);
@@ -365,7 +271,7 @@ yoke_status
 yki_checkpoint_save(yoke_trainer *t, const yki_progress *progress, const char *dir, uint32_t keep)
 {
     yoke_status status;
-    parts all = {0};
+    yki_parts all = {0};
     identity own;
     char *path;
 
@@ -377,7 +283,7 @@ yki_checkpoint_save(yoke_trainer *t, const yki_progress *progress, const char *d
         path = yki_checkpoint_path(dir, t->step);
         status = path ? save_parts(t, &all, progress, &own, path) : YOKE_ERROR_OUT_OF_MEMORY;
         yki_free(path);
-        parts_clear(&all);
+        yki_parts_clear(&all);
         if (status == YOKE_OK)
             yki_checkpoint_prune(dir, t->step, keep ? keep : KEEP);
     }
@@ -388,10 +294,10 @@ yki_checkpoint_save(yoke_trainer *t, const yki_progress *progress, const char *d
 /* ---- reading ---- */
 
 static yoke_status
-read_values(const yki_safetensors *file, const parts *all, float *values)
+read_values(const yki_safetensors *file, const yki_parts *all, float *values)
 {
     for (size_t i = 0; i < all->count; i++) {
-        const part *p = &all->list[i];
+        const yki_part *p = &all->list[i];
         const yki_tensor *tensor = yki_safetensors_find(file, p->name);
 
         if (!tensor || tensor->count != p->count || tensor->dtype != YKI_DTYPE_F32)
@@ -430,7 +336,8 @@ check_state(const yoke_trainer *t, const yki_safetensors *file, const char *text
 }
 
 static yoke_status
-read_file(const yoke_trainer *t, const char *path, const parts *all, found *result, float *values)
+read_file(const yoke_trainer *t, const char *path, const yki_parts *all, found *result,
+          float *values)
 {
     yki_safetensors *file;
     const char *text;
@@ -469,7 +376,8 @@ set_aside(const char *path)
 
 /* From the newest back, past what is damaged. */
 static yoke_status
-read_newest(const yoke_trainer *t, const char *dir, const parts *all, found *result, float *values)
+read_newest(const yoke_trainer *t, const char *dir, const yki_parts *all, found *result,
+            float *values)
 {
     int64_t *steps = NULL;
     size_t count = 0;
@@ -494,14 +402,14 @@ read_newest(const yoke_trainer *t, const char *dir, const parts *all, found *res
 /* ---- going on ---- */
 
 static yoke_status
-put_parts(const yoke_trainer *t, const parts *all, const float *values)
+put_parts(const yoke_trainer *t, const yki_parts *all, const float *values)
 {
     for (size_t i = 0; i < all->count; i++) {
-        const part *p = &all->list[i];
+        const yki_part *p = &all->list[i];
 
         for (size_t g = 0; g < t->crew.group_count; g++) {
             uint64_t offset;
-            yki_buffer *buffer = locate(t, g, p, &offset);
+            yki_buffer *buffer = yki_part_find(t, g, p, &offset);
 
             if (buffer)
                 YKI_TRY(yki_buffer_put(buffer, offset, p->count * 4, values));
@@ -615,7 +523,7 @@ compare_plans(yoke_trainer *t, const json_t *json)
 }
 
 static yoke_status
-apply(yoke_trainer *t, const parts *all, const found *result, const float *values,
+apply(yoke_trainer *t, const yki_parts *all, const found *result, const float *values,
       yki_progress *progress)
 {
     json_t *json = json_loads(result->state, 0, NULL);
@@ -634,7 +542,7 @@ apply(yoke_trainer *t, const parts *all, const found *result, const float *value
 
 /* To the processes that did not read. */
 static yoke_status
-hand_out(yoke_trainer *t, const parts *all, found *result, float *values)
+hand_out(yoke_trainer *t, const yki_parts *all, found *result, float *values)
 {
     yoke_comm *comm = t->crew.comm;
     uint64_t left = all->floats;
@@ -658,7 +566,7 @@ hand_out(yoke_trainer *t, const parts *all, found *result, float *values)
 }
 
 static yoke_status
-resume(yoke_trainer *t, const char *dir, parts *all, found *result, float *values,
+resume(yoke_trainer *t, const char *dir, yki_parts *all, found *result, float *values,
        yki_progress *progress)
 {
     yoke_status status = YOKE_OK;
@@ -673,10 +581,10 @@ resume(yoke_trainer *t, const char *dir, parts *all, found *result, float *value
 yoke_status
 yki_checkpoint_resume(yoke_trainer *t, const char *dir, yki_progress *progress, bool *found_one)
 {
-    parts all = {0};
+    yki_parts all = {0};
     found result = {0};
     float *values = NULL;
-    yoke_status status = list_parts(t, &all);
+    yoke_status status = yki_parts_list(t, &all);
 
     if (status == YOKE_OK) {
         values = yki_alloc((size_t)all.floats, sizeof *values, "a checkpoint");
@@ -688,6 +596,6 @@ yki_checkpoint_resume(yoke_trainer *t, const char *dir, yki_progress *progress, 
         *found_one = result.length != 0;
     yki_free(values);
     yki_free(result.state);
-    parts_clear(&all);
+    yki_parts_clear(&all);
     return status;
 }

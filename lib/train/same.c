@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * same.c - do all replicas still have the same weights, bit by bit?
+ * same.c - do all replicas still have the same weights, optimizer state and running statistics, bit
+ * by bit?
  *
  * They were given the same gradients and made the same updates, so they must. Where they do not, a
  * device or its memory has made a mistake, and training would go on with a mixture of two models.
- * Each process has a checksum for each parameter; what is compared is the checksum of these. Whom
- * most others contradict is to blame; where there is no majority (two processes) all are named.
+ * Each process has a checksum for each tensor; what is compared is the checksum of these. Whom most
+ * others contradict is to blame; where there is no majority (two processes) all are named. Devices
+ * that share memory have one copy of everything, of optimizer state at its owner, so there is
+ * nothing to compare among them.
  *
- * Optimizer state is not compared: what is wrong there is in the weights one step later.
+ * Statistics that devices take alone, for local batch normalisation, differ as they should: they
+ * are compared only from an evaluation, which takes the first one's for all, to the next step.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "train/trainer.h"
+#include "train/parts.h"
 
 /* What a process says of itself. */
 typedef struct record {
-    uint64_t sum;     /* of the checksums of all parameters */
+    uint64_t sum;     /* of the checksums of all parts */
     char where[160];  /* host and first device */
     char inside[224]; /* its own devices differ: how; "": they do not */
 } record;
@@ -27,25 +31,36 @@ device_of(const yoke_trainer *t, size_t group)
     return yki_device_id(yki_crew_in_group(&t->crew, group, 0)->replica->weights->device);
 }
 
-/* sums (parameters), of one group */
-static yoke_status
-sum_group(const yoke_trainer *t, size_t group, uint64_t *sums)
+/* Statistics of each device's own samples differ, until an evaluation takes the first one's. */
+static bool
+is_compared(const yoke_trainer *t, const yki_part *p)
 {
-    const yki_weights *w = yki_crew_in_group(&t->crew, group, 0)->replica->weights;
+    return !p->is_state || !t->states_differ;
+}
+
+/* sums (parts), of one group */
+static yoke_status
+sum_group(const yki_parts *all, size_t group, uint64_t *sums)
+{
     uint64_t most = 0;
     void *values;
     yoke_status status = YOKE_OK;
 
-    for (size_t i = 0; i < w->weight_count; i++)
-        most = YKI_MAX(most, w->weights[i].size);
+    for (size_t i = 0; i < all->count; i++)
+        most = YKI_MAX(most, all->list[i].count * 4);
     values = yki_alloc((size_t)most + 1, 1, "weights to be compared");
     if (!values)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    for (size_t i = 0; i < w->weight_count && status == YOKE_OK; i++) {
-        const yki_weight *weight = &w->weights[i];
+    for (size_t i = 0; i < all->count && status == YOKE_OK; i++) {
+        const yki_part *p = &all->list[i];
+        uint64_t offset;
+        yki_buffer *buffer = yki_part_find(all->trainer, group, p, &offset);
 
-        status = yki_buffer_get(weight->value, 0, weight->size, values);
-        sums[i] = yki_checksum_of(values, (size_t)weight->size);
+        sums[i] = 0;
+        if (!buffer || !is_compared(all->trainer, p))
+            continue;
+        status = yki_buffer_get(buffer, offset, p->count * 4, values);
+        sums[i] = yki_checksum_of(values, (size_t)p->count * 4);
     }
     yki_free(values);
     return status;
@@ -61,22 +76,23 @@ first_difference(const uint64_t *a, const uint64_t *b, size_t count)
     return i;
 }
 
-/* The groups of this process: sums (parameters) of the first, and whether the others agree. */
+/* The groups of this process: sums (parts) of the first, and whether the others agree. */
 static yoke_status
-sum_process(const yoke_trainer *t, size_t count, uint64_t *sums, record *own)
+sum_process(const yki_parts *parts, uint64_t *sums, record *own)
 {
+    const yoke_trainer *t = parts->trainer;
+    const size_t count = parts->count;
     uint64_t *other = yki_alloc(count + 1, sizeof *other, "checksums of weights");
-    yoke_status status = other ? sum_group(t, 0, sums) : YOKE_ERROR_OUT_OF_MEMORY;
+    yoke_status status = other ? sum_group(parts, 0, sums) : YOKE_ERROR_OUT_OF_MEMORY;
 
     for (size_t g = 1; g < t->crew.group_count && status == YOKE_OK; g++) {
         size_t at;
 
-        status = sum_group(t, g, other);
+        status = sum_group(parts, g, other);
         at = status == YOKE_OK ? first_difference(sums, other, count) : count;
         if (at < count && !own->inside[0])
             snprintf(own->inside, sizeof own->inside, "%.64s has another %.64s than %.64s",
-                     device_of(t, g), yoke_graph_get_parameter(t->graph, at)->name,
-                     device_of(t, 0));
+                     device_of(t, g), parts->list[at].name, device_of(t, 0));
     }
     yki_free(other);
     own->sum = yki_checksum_of(sums, count * sizeof *sums);
@@ -124,11 +140,12 @@ name_guilty(const record *all, int32_t ranks, char *text, size_t size)
     }
 }
 
-/* The parameter in which they differ; all processes are here. */
+/* The part in which they differ; all processes are here. */
 static yoke_status
-find_parameter(const yoke_trainer *t, size_t count, const uint64_t *sums, const char **name)
+find_part(const yki_parts *parts, const uint64_t *sums, const char **name)
 {
-    yoke_comm *comm = t->crew.comm;
+    yoke_comm *comm = parts->trainer->crew.comm;
+    const size_t count = parts->count;
     uint64_t *all = yki_alloc(count * (size_t)comm->ranks + 1, sizeof *all, "checksums of weights");
     size_t first = count;
     yoke_status status = all ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
@@ -137,16 +154,17 @@ find_parameter(const yoke_trainer *t, size_t count, const uint64_t *sums, const 
         status = comm->gather(comm, sums, count * sizeof *sums, all);
     for (int32_t r = 1; r < comm->ranks && status == YOKE_OK; r++)
         first = YKI_MIN(first, first_difference(all, all + (size_t)r * count, count));
-    *name = first < count ? yoke_graph_get_parameter(t->graph, first)->name : "a parameter";
+    *name = first < count ? parts->list[first].name : "a parameter";
     yki_free(all);
     return status;
 }
 
 /* `all` has what every process says: the same verdict everywhere. */
 static yoke_status
-judge(const yoke_trainer *t, const record *all, int32_t ranks, size_t count, const uint64_t *sums)
+judge(const yki_parts *parts, const record *all, int32_t ranks, const uint64_t *sums)
 {
-    const char *parameter = "";
+    const yoke_trainer *t = parts->trainer;
+    const char *part = "";
     char names[512] = "";
     bool same = true;
 
@@ -159,28 +177,28 @@ judge(const yoke_trainer *t, const record *all, int32_t ranks, size_t count, con
     }
     if (same)
         return YOKE_OK;
-    YKI_TRY(find_parameter(t, count, sums, &parameter));
+    YKI_TRY(find_part(parts, sums, &part));
     name_guilty(all, ranks, names, sizeof names);
     return yki_fail(YOKE_ERROR_DEVICE,
                     "after step %lld replicas are not the same any more: %.64s is another at %s; a "
                     "device or its memory has made a mistake",
-                    (long long)t->step, parameter, names);
+                    (long long)t->step, part, names);
 }
 
 static yoke_status
-compare(yoke_trainer *t)
+compare(const yki_parts *parts)
 {
+    const yoke_trainer *t = parts->trainer;
     yoke_comm *comm = t->crew.comm;
     int32_t ranks = comm ? comm->ranks : 1;
-    size_t count = yoke_graph_parameter_count(t->graph);
-    uint64_t *sums = yki_alloc(count + 1, sizeof *sums, "checksums of weights");
+    uint64_t *sums = yki_alloc(parts->count + 1, sizeof *sums, "checksums of weights");
     record own = {0}, *all = yki_alloc((size_t)ranks, sizeof *all, "checksums of weights");
     yoke_status status = sums && all ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 
     snprintf(own.where, sizeof own.where, "%.90s%s%.64s", comm ? comm->host : "", comm ? ", " : "",
              device_of(t, 0));
     if (status == YOKE_OK)
-        status = sum_process(t, count, sums, &own);
+        status = sum_process(parts, sums, &own);
     if (status != YOKE_OK && comm && comm->fail)
         comm->fail(comm, yoke_last_error()); /* the others come to the gather */
     if (status == YOKE_OK && comm)
@@ -188,7 +206,7 @@ compare(yoke_trainer *t)
     else if (status == YOKE_OK)
         *all = own;
     if (status == YOKE_OK)
-        status = judge(t, all, ranks, count, sums);
+        status = judge(parts, all, ranks, sums);
     yki_free(all);
     yki_free(sums);
     return status;
@@ -197,12 +215,16 @@ compare(yoke_trainer *t)
 yoke_status
 yki_trainer_compare_weights(yoke_trainer *t)
 {
+    yki_parts parts = {0};
     yoke_status status;
 
     /* Members with a part of the graph each have nothing twice. */
     if (t->crew.stages || (!t->crew.comm && t->crew.group_count == 1))
         return YOKE_OK;
     YKI_TRY(yoke_trainer_wait(t));
-    status = compare(t);
+    status = yki_parts_list(t, &parts);
+    if (status == YOKE_OK)
+        status = compare(&parts);
+    yki_parts_clear(&parts);
     return status == YOKE_OK ? YOKE_OK : yki_trainer_stand_still(t, status);
 }

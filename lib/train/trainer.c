@@ -160,9 +160,23 @@ set_limits(yoke_trainer *t)
     return status == YOKE_OK ? yki_shares_set_limits(t->shares, limits) : status;
 }
 
+static bool
+takes_local_statistics(const yoke_graph *graph, const yoke_trainer_options *o)
+{
+    bool local = o->local_batch_norm;
+
+    for (size_t i = 0; i < graph->node_count && !local; i++) {
+        const yoke_node *node = graph->nodes[i];
+
+        local = node->op && node->op->merge && node->op->merge(&node->attrs) == YKI_MERGE_NONE;
+    }
+    return local;
+}
+
 static yoke_status
 build(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
 {
+    t->local_statistics = takes_local_statistics(t->graph, o);
     YKI_TRY(make_arrays(t, team));
     YKI_TRY(make_shares(t, team));
     YKI_TRY(make_crew(t, team, o));
@@ -461,7 +475,7 @@ yki_trainer_run(yoke_trainer *t, int64_t n, yki_loader load, void *user)
         return yki_trainer_failed(t, status);
     flight->busy = true;
     t->step++;
-    t->states_differ = t->options.local_batch_norm;
+    t->states_differ = t->local_statistics;
     return YOKE_OK;
 }
 

@@ -51,7 +51,8 @@ struct yoke_trainer {
     yoke_epoch *history;
     size_t history_count, history_capacity;
     atomic_int stop, save;
-    bool states_differ; /* local batch norm: groups have to be told */
+    bool local_statistics; /* a batch norm takes those of each device alone */
+    bool states_differ;    /* so groups have to be told */
     /* told of each completed step */
     void (*on_result)(void *user, const yki_flight *flight);
     void *on_result_user;

@@ -17,8 +17,9 @@
  *   fit    trains by epochs without end, and rank WHO gets SIGTERM, whose handler asks to stop: all
  *          stop after the same step
  *   resume trains WHO epochs, or goes on with them, with checkpoints in the folder WHAT; stops
- * after step $STOP_AT; with $FREEZE for the same bits flips  WHO bits of weights are turned, one by
- * one, each on one rank, and have to be found
+ *          after step $STOP_AT; with $FREEZE for the same bits
+ *   flips  WHO bits of weights, running statistics and optimizer state are turned, one by one, each
+ *          on one rank, and have to be found
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -27,6 +28,7 @@
 
 #include "strike.h"
 #include "train/checkpoint.h"
+#include "train/parts.h"
 
 enum { SIDE = 8, CLASSES = 4, MOST = 256, STRUCK = 5, DEVICES = 64 };
 
@@ -128,6 +130,7 @@ compare_replicas(yoke_trainer *t, yoke_graph *g, int64_t step)
                 (long long)step, r);
         MPI_Abort(MPI_COMM_WORLD, 4);
     }
+    check(yki_trainer_compare_weights(t)); /* and the rest of it */
     free(all);
     free(values);
 }
@@ -372,19 +375,25 @@ draw(uint32_t below)
 
 typedef struct flip {
     int rank;
-    uint32_t group, parameter, bit; /* the bit counts from the parameter's first */
+    uint32_t group, part, bit; /* the bit counts from the part's first */
 } flip;
 
-/* The same on all ranks; `low`: a bit that leaves numbers finite. */
+/* The same on all ranks. Bits of weights, running statistics and optimizer state; `low`: one of a
+ * weight, that leaves it finite, for what is trained on before it is found. (In others the next
+ * step may round it away.) */
 static flip
-draw_flip(const yoke_graph *g, bool low)
+draw_flip(const yoke_trainer *t, bool low)
 {
     flip f = {.rank = (int)draw((uint32_t)comm->ranks), .group = draw(1000)};
-    yoke_shape shape;
+    size_t weights = yoke_graph_parameter_count(t->graph);
+    yki_parts parts = {0};
 
-    f.parameter = draw((uint32_t)yoke_graph_parameter_count(g));
-    shape = yoke_node_shape(yoke_graph_get_parameter(g, f.parameter));
-    f.bit = 32 * draw((uint32_t)yki_shape_count(shape)) + draw(low ? 20 : 32);
+    check(yki_parts_list(t, &parts));
+    if (parts.count != 3 * weights + 2) /* Adam's, and two statistics */
+        MPI_Abort(MPI_COMM_WORLD, 10);
+    f.part = draw((uint32_t)(low ? weights : parts.count));
+    f.bit = 32 * draw((uint32_t)parts.list[f.part].count) + draw(low ? 20 : 32);
+    yki_parts_clear(&parts);
     return f;
 }
 
@@ -392,16 +401,20 @@ draw_flip(const yoke_graph *g, bool low)
 static void
 turn(yoke_trainer *t, const flip *f)
 {
-    size_t group = f->group % t->crew.group_count;
-    yki_weights *w = yki_crew_in_group(&t->crew, group, 0)->replica->weights;
-    yki_buffer *value = w->weights[f->parameter].value;
+    yki_parts parts = {0};
+    yki_buffer *buffer;
+    uint64_t offset;
     uint32_t word;
 
     if (comm->rank != f->rank)
         return;
-    check(yki_buffer_get(value, f->bit / 32 * 4, 4, &word));
+    check(yki_parts_list(t, &parts));
+    buffer = yki_part_find(t, f->group % t->crew.group_count, &parts.list[f->part], &offset);
+    offset += f->bit / 32 * 4;
+    check(yki_buffer_get(buffer, offset, 4, &word));
     word ^= 1u << f->bit % 32;
-    check(yki_buffer_put(value, f->bit / 32 * 4, 4, &word));
+    check(yki_buffer_put(buffer, offset, 4, &word));
+    yki_parts_clear(&parts);
 }
 
 /* That replicas differ is what `status` says, and at whom; of two nobody knows which is right. */
@@ -420,8 +433,8 @@ check_found(yoke_status status, const flip *f)
     if (status == YOKE_ERROR_DEVICE && strstr(said, "replicas are not the same") &&
         strstr(said, name) && named == (comm->ranks == 2 && !strstr(said, " has another ") ? 2 : 1))
         return;
-    fprintf(stderr, "train: bit %u of parameter %u turned on rank %d: %d, \"%s\"\n", f->bit,
-            f->parameter, f->rank, (int)status, status == YOKE_OK ? "" : said);
+    fprintf(stderr, "train: bit %u of part %u turned on rank %d: %d, \"%s\"\n", f->bit, f->part,
+            f->rank, (int)status, status == YOKE_OK ? "" : said);
     MPI_Abort(MPI_COMM_WORLD, 7);
 }
 
@@ -437,14 +450,14 @@ turn_now(void *user, const yoke_epoch *epoch)
 
 /* By fit: one epoch later, or at the checkpoint that follows. */
 static void
-flip_in_fit(yoke_trainer *t, yoke_graph *g, yoke_dataset *data, const char *dir)
+flip_in_fit(yoke_trainer *t, yoke_dataset *data, const char *dir)
 {
     yoke_fit_options options = {
         .epochs = 4, .on_epoch = turn_now, .user = t, .checkpoint_dir = dir, .checkpoint_keep = 1};
     int64_t step = yoke_trainer_get_step(t);
     yoke_status status;
 
-    pending = draw_flip(g, true);
+    pending = draw_flip(t, true);
     check(yoke_trainer_initialize(t, 7));
     status = yoke_trainer_fit(t, data, NULL, &options);
     check_found(status, &pending);
@@ -460,7 +473,7 @@ flip_in_fit(yoke_trainer *t, yoke_graph *g, yoke_dataset *data, const char *dir)
 }
 
 static void
-flips(yoke_trainer *t, yoke_graph *g, int n, int count, const char *dir)
+flips(yoke_trainer *t, int n, int count, const char *dir)
 {
     static float image[MOST * SIDE * SIDE];
     static int32_t label[MOST];
@@ -475,7 +488,7 @@ flips(yoke_trainer *t, yoke_graph *g, int n, int count, const char *dir)
     snprintf(other, sizeof other, "%s-fit", dir);
     check(yki_checkpoint_begin(t, dir));
     for (int i = 0; i < count; i++) {
-        flip f = draw_flip(g, false);
+        flip f = draw_flip(t, false);
 
         make_batch((uint32_t)i, n, image, label);
         check(yoke_trainer_step(t, n, feeds, 2, NULL));
@@ -488,8 +501,8 @@ flips(yoke_trainer *t, yoke_graph *g, int n, int count, const char *dir)
         check(i % 10 ? yki_trainer_compare_weights(t) : yki_checkpoint_save(t, &progress, dir, 1));
     }
     dataset = make_dataset(n);
-    flip_in_fit(t, g, dataset, NULL);
-    flip_in_fit(t, g, dataset, other);
+    flip_in_fit(t, dataset, NULL);
+    flip_in_fit(t, dataset, other);
     check(yoke_trainer_initialize(t, 7));
     yoke_dataset_destroy(dataset);
     printf("rank %d: %d of %d turned bits were found\n", (int)comm->rank, count + 2, count + 2);
@@ -509,7 +522,7 @@ run(yoke_trainer *t, yoke_graph *g, int argc, char **argv)
     else if (strcmp(where, "save") == 0)
         save_for_ever(t, n, argv[1], disaster);
     else if (strcmp(where, "flips") == 0)
-        flips(t, g, n, atoi(disaster[0]), disaster[1]);
+        flips(t, n, atoi(disaster[0]), disaster[1]);
     else
         train(t, g, atoi(argv[2]), n, disaster);
 }

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * parts.c - all that training changes, tensor by tensor, and where it lies in each group: what a
+ * checkpoint holds, and what is the same in all groups and processes.
+ */
+#include "train/parts.h"
+
+static yki_weights *
+weights_of(const yoke_trainer *t, size_t group)
+{
+    return yki_crew_in_group(&t->crew, group, 0)->replica->weights;
+}
+
+static yki_buffer *
+optimizer_state(const yoke_trainer *t, size_t group, size_t bucket, int which)
+{
+    for (size_t k = 0; k < t->crew.groups[group].count; k++) {
+        const yki_member *m = yki_crew_in_group(&t->crew, group, k);
+
+        if (yki_member_owns(&t->crew, m, bucket))
+            return yki_updater_state(m->replica->updater, bucket, (unsigned)which);
+    }
+    return NULL;
+}
+
+yki_buffer *
+yki_part_find(const yoke_trainer *t, size_t group, const yki_part *p, uint64_t *offset)
+{
+    const yki_weights *w = weights_of(t, group);
+
+    *offset = 0;
+    /* The device of another place has it. */
+    if (!p->is_state && !w->weights[p->index].value)
+        return NULL;
+    if (p->is_state)
+        return w->states[p->index].value;
+    if (p->which == YKI_PART_VALUE)
+        return w->weights[p->index].value;
+    *offset = w->weights[p->index].offset;
+    return optimizer_state(t, group, w->weights[p->index].bucket, p->which);
+}
+
+static yoke_status
+add_part(yki_parts *all, size_t index, bool is_state, int which)
+{
+    const yki_weights *w = weights_of(all->trainer, 0);
+    const yki_weight *weight = is_state ? &w->states[index] : &w->weights[index];
+    yki_part p = {index, is_state, which, NULL, weight->node, weight->size / 4};
+
+    YKI_TRY(yki_grow((void **)&all->list, &all->capacity, all->count + 1, sizeof *all->list,
+                     "parts of a model"));
+    p.name = which == YKI_PART_VALUE ? yki_strdup(weight->node->name, "a name")
+                                     : yki_format("%s#%c", weight->node->name, "mv"[which]);
+    if (!p.name)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    all->list[all->count++] = p;
+    all->floats += p.count;
+    return YOKE_OK;
+}
+
+void
+yki_parts_clear(yki_parts *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        yki_free(all->list[i].name);
+    yki_free(all->list);
+}
+
+yoke_status
+yki_parts_list(const yoke_trainer *t, yki_parts *all)
+{
+    const yki_weights *w = weights_of(t, 0);
+
+    all->trainer = t;
+    for (size_t i = 0; i < w->weight_count; i++)
+        YKI_TRY(add_part(all, i, false, YKI_PART_VALUE));
+    for (size_t i = 0; i < w->state_count; i++)
+        YKI_TRY(add_part(all, i, true, YKI_PART_VALUE));
+    for (int which = 0; which < 2 && w->bucket_count; which++)
+        for (size_t i = 0; i < w->weight_count && optimizer_state(t, 0, 0, which); i++)
+            YKI_TRY(add_part(all, i, false, which));
+    return YOKE_OK;
+}
