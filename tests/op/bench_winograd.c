@@ -15,26 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "op/ops.h"
+#include "op/timing.h"
 
-enum { MAX_CASES = 256 };
-
-static const char peak_source[] =
-    "#define STEP(i) c##i = fma(a, b, c##i);\n"
-    "__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void peak(__global float *out,\n"
-    "                                                                  int steps)\n"
-    "{\n"
-    "    floatw a = out[0], b = out[1], c0 = 1, c1 = 2, c2 = 3, c3 = 4, c4 = 5, c5 = 6, c6 = 7,\n"
-    "           c7 = 8, c8 = 9, c9 = 10, c10 = 11, c11 = 12;\n"
-    "    for (int i = 0; i < steps; i++) {\n"
-    "        STEP(0) STEP(1) STEP(2) STEP(3) STEP(4) STEP(5)\n"
-    "        STEP(6) STEP(7) STEP(8) STEP(9) STEP(10) STEP(11)\n"
-    "    }\n"
-    "    storew(c0 + c1 + c2 + c3 + c4 + c5 + c6 + c7 + c8 + c9 + c10 + c11, get_group_id(0),\n"
-    "           out);\n"
-    "}\n";
+enum { MAX_CASES = 256, BATCH = 32 };
 
 typedef struct layer {
     int64_t channels, size;
@@ -48,7 +32,8 @@ typedef struct bench_case {
     const layer *layer;
     const yki_solver *solver;
     unsigned tuning;
-    double flops, seconds, cpu, prepare; /* the least of all runs */
+    double flops;
+    bench_time run, prepare; /* the least of all runs */
     yki_problem problem;
     yki_recipe recipe;
     yki_runner *runner;
@@ -57,47 +42,6 @@ typedef struct bench_case {
 
 static bench_case cases[MAX_CASES];
 static size_t case_count;
-
-static void
-must(yoke_status status)
-{
-    if (status == YOKE_OK)
-        return;
-    fprintf(stderr, "bench_winograd: %s\n", yoke_last_error());
-    exit(1);
-}
-
-/* Of all threads of the process. */
-static double
-cpu_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static yki_kernel *
-peak_kernel(yki_queue *queue, int32_t steps, yki_buffer **buffer, double *flops)
-{
-    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(queue));
-    uint32_t lanes = traits->vector_width >= 16 ? 16 : traits->vector_width >= 8 ? 8 : 4;
-    yki_program *program;
-    yki_kernel *kernel;
-    char options[96];
-
-    snprintf(options, sizeof options, "-Dfloatw=float%u -Dstorew=vstore%u", lanes, lanes);
-    must(yki_program_get_source(yki_queue_device(queue), "peak", peak_source, options, &program));
-    must(yki_kernel_create(program, "peak", &kernel));
-    yki_program_release(program);
-    must(yki_buffer_create(yki_queue_device(queue), 64ull * (traits->compute_units + 1), 0, "peak",
-                           buffer));
-    must(yki_buffer_touch(queue, *buffer));
-    must(yki_kernel_set_buffer(kernel, 0, *buffer));
-    must(yki_kernel_set(kernel, 1, sizeof steps, &steps));
-    *flops = 2.0 * 12 * lanes * steps * traits->compute_units;
-    return kernel;
-}
 
 static yki_problem
 problem_of(const layer *l, const yki_op *op, int64_t batch)
@@ -124,36 +68,17 @@ problem_of(const layer *l, const yki_op *op, int64_t batch)
     return p;
 }
 
-static yki_buffer *
-operand(yki_queue *queue, const yki_operand *operand, int64_t n, uint32_t stream)
-{
-    int64_t count = yki_operand_count(operand, n);
-    float *values = yki_alloc((size_t)count, sizeof *values, "an operand");
-    yki_buffer *buffer;
-
-    must(values ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY);
-    for (int64_t i = 0; i < count; i++)
-        values[i] = (float)((i * 2654435761u + stream) % 1000) / 1000.0f - 0.5f;
-    must(yki_buffer_create(yki_queue_device(queue), (uint64_t)count * 4, 0, "an operand", &buffer));
-    must(yki_buffer_touch(queue, buffer));
-    must(yki_buffer_put(buffer, 0, (uint64_t)count * 4, values));
-    yki_free(values);
-    return buffer;
-}
-
 static void
-add_cases(yki_queue *queue, const layer *l, const yki_op *op, const char *only)
+add_cases(const bench_device *d, const layer *l, const yki_op *op, const char *only)
 {
-    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(queue));
-
     for (const yki_solver *const *s = yki_solvers; *s; s++) {
-        yki_problem p = problem_of(l, op, 32);
+        yki_problem p = problem_of(l, op, BATCH);
         unsigned tunings;
 
         if (*(*s)->op != op || !strstr((*s)->name, only) ||
-            ((*s)->layouts && !(*s)->layouts(&p, traits, 0)) || !(*s)->applies(&p, traits))
+            ((*s)->layouts && !(*s)->layouts(&p, d->traits, 0)) || !(*s)->applies(&p, d->traits))
             continue;
-        tunings = (*s)->tunings ? (*s)->tunings(&p, traits) : 1;
+        tunings = (*s)->tunings ? (*s)->tunings(&p, d->traits) : 1;
         for (unsigned t = 0; t < tunings && case_count < MAX_CASES; t++) {
             bench_case *c = &cases[case_count++];
 
@@ -161,33 +86,35 @@ add_cases(yki_queue *queue, const layer *l, const yki_op *op, const char *only)
             c->solver = *s;
             c->tuning = t;
             c->problem = p;
-            c->seconds = c->cpu = c->prepare = 1e9;
-            c->flops = 2.0 * 9 * 32 * (double)(l->channels * l->channels * l->size * l->size);
-            must((*s)->emit(&c->problem, traits, t, &c->recipe));
+            c->run = c->prepare = BENCH_NEVER;
+            c->flops = 2.0 * 9 * BATCH * (double)(l->channels * l->channels * l->size * l->size);
+            bench_must((*s)->emit(&c->problem, d->traits, t, &c->recipe));
             for (uint32_t i = 0; i < 3; i++)
-                c->buffers[i] = operand(queue, i < 2 ? &p.in[i] : &p.out, 32, i);
-            must(yki_runner_create(queue, &c->problem, &c->recipe, c->buffers, NULL, &c->runner));
+                c->buffers[i] = bench_operand(d->queue, i < 2 ? &p.in[i] : &p.out, BATCH, i, NULL);
+            bench_must(
+                yki_runner_create(d->queue, &c->problem, &c->recipe, c->buffers, NULL, &c->runner));
         }
     }
 }
 
 static void
-run_case(yki_queue *queue, bench_case *c)
+run_phase(yki_queue *queue, bench_case *c, yki_phase phase, bench_time *least)
 {
-    double start = yki_now();
+    bench_time start = bench_now();
 
-    must(yki_runner_enqueue(c->runner, YKI_PHASE_PREPARE, 32, NULL));
-    must(yki_queue_finish(queue));
-    c->prepare = YKI_MIN(c->prepare, yki_now() - start);
-    for (int i = 0; i < 2; i++) {
-        double cpu = cpu_now();
+    bench_must(yki_runner_enqueue(c->runner, phase, BATCH, NULL));
+    bench_must(yki_queue_finish(queue));
+    bench_keep_least(least, bench_since(start));
+}
 
-        start = yki_now();
-        must(yki_runner_enqueue(c->runner, YKI_PHASE_RUN, 32, NULL));
-        must(yki_queue_finish(queue));
-        c->seconds = YKI_MIN(c->seconds, yki_now() - start);
-        c->cpu = YKI_MIN(c->cpu, cpu_now() - cpu);
-    }
+static void
+report(const bench_case *c, bench_time peak)
+{
+    printf("%4d ch %2dx%-2d  %-30s %2u  %7.1f GFLOP/s  %.2f of peak  cpu %.2f  "
+           "%8.1f us  prepare %8.1f us\n",
+           (int)c->layer->channels, (int)c->layer->size, (int)c->layer->size, c->solver->name,
+           c->tuning, c->flops / c->run.wall / 1e9, c->flops / c->run.wall / peak.wall,
+           c->flops / c->run.cpu / peak.cpu, c->run.wall * 1e6, c->prepare.wall * 1e6);
 }
 
 int
@@ -195,53 +122,31 @@ main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : "winograd";
     int rounds = argc > 2 ? atoi(argv[2]) : 20, one = argc > 3 ? atoi(argv[3]) : -1;
-    yki_grid grid = {{1, 1, 1}, {1, 1, 1}};
-    yoke_selection *selection;
-    yoke_context *context;
-    yki_queue *queue;
-    yki_kernel *peak;
-    yki_buffer *buffer;
-    double flops, best = 0, best_cpu = 0;
-    int units;
+    bench_device d = bench_open(NULL);
+    bench_limit peak;
 
-    must(yoke_context_create(NULL, &context));
-    must(yoke_selection_create(context, NULL, NULL, &selection));
-    must(yki_queue_create(yoke_selection_get(selection, 0), YKI_QUEUE_COMPUTE, false, &queue));
-    units = (int)yki_device_get_traits(yki_queue_device(queue))->compute_units;
-    grid.groups[0] = (size_t)units;
-    peak = peak_kernel(queue, 1 << 18, &buffer, &flops);
+    bench_peak_open(&d, &peak);
     for (size_t o = 0; o < YKI_COUNT(ops); o++)
         for (size_t l = 0; l < YKI_COUNT(layers); l++)
             if (one < 0 || (size_t)one == l)
-                add_cases(queue, &layers[l], ops[o], only);
+                add_cases(&d, &layers[l], ops[o], only);
     for (int r = 0; r <= rounds; r++)
         for (size_t i = 0; i < case_count; i++) {
-            double start = yki_now(), cpu = cpu_now();
-
-            must(yki_queue_launch(queue, peak, &grid, YKI_NO_WAIT, NULL));
-            must(yki_queue_finish(queue));
-            best = YKI_MAX(best, flops / (yki_now() - start));
-            best_cpu = YKI_MAX(best_cpu, flops / (cpu_now() - cpu) * units);
-            run_case(queue, &cases[i]);
+            bench_limit_run(&peak, 1);
+            run_phase(d.queue, &cases[i], YKI_PHASE_PREPARE, &cases[i].prepare);
+            for (int k = 0; k < 2; k++)
+                run_phase(d.queue, &cases[i], YKI_PHASE_RUN, &cases[i].run);
         }
-    printf("multiply-add peak: %.1f GFLOP/s, %.1f by processor time\n", best / 1e9, best_cpu / 1e9);
+    printf("multiply-add peak: %.1f GFLOP/s, %.1f a unit by processor time\n", peak.most.wall / 1e9,
+           peak.most.cpu / 1e9);
     for (size_t i = 0; i < case_count; i++) {
-        const bench_case *c = &cases[i];
-
-        printf("%4d ch %2dx%-2d  %-30s %2u  %7.1f GFLOP/s  %.2f of peak  cpu %.2f  "
-               "%8.1f us  prepare %8.1f us\n",
-               (int)c->layer->channels, (int)c->layer->size, (int)c->layer->size, c->solver->name,
-               c->tuning, c->flops / c->seconds / 1e9, c->flops / c->seconds / best,
-               c->flops / c->cpu * units / best_cpu, c->seconds * 1e6, c->prepare * 1e6);
-        yki_runner_destroy(c->runner);
+        report(&cases[i], peak.most);
+        yki_runner_destroy(cases[i].runner);
         yki_recipe_clear(&cases[i].recipe);
         for (int k = 0; k < 3; k++)
-            yki_buffer_destroy(c->buffers[k]);
+            yki_buffer_destroy(cases[i].buffers[k]);
     }
-    yki_kernel_destroy(peak);
-    yki_buffer_destroy(buffer);
-    yki_queue_destroy(queue);
-    yoke_selection_destroy(selection);
-    yoke_context_destroy(context);
+    bench_limit_close(&peak);
+    bench_close(&d);
     return 0;
 }
