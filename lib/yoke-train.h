@@ -234,6 +234,13 @@ YOKE_API yoke_status yoke_team_allreduce(yoke_team *team, yoke_array *const *arr
 /* Trains a graph on a team. */
 typedef struct yoke_trainer yoke_trainer;
 
+/* Whether a team of one whole CPU is run as a team of its units, which remains one device to see. */
+typedef enum yoke_lanes_choice {
+    YOKE_LANES_MEASURE = 0, /* where a step is short and lanes are faster by more than 5 % */
+    YOKE_LANES_NEVER,
+    YOKE_LANES_ALWAYS /* an error where there can be none */
+} yoke_lanes_choice;
+
 typedef struct yoke_trainer_options {
     yoke_optimizer optimizer; /* zero: SGD with rate 0.01 */
     int64_t batch;            /* of a step, over the whole team; 0: 32 */
@@ -252,6 +259,7 @@ typedef struct yoke_trainer_options {
     uint64_t bucket_bytes;       /* of gradients reduced at once; 0: chosen */
     yoke_memory_choice memory;
     bool no_overlap; /* between processes gradients travel after backward, not during it */
+    yoke_lanes_choice lanes;
 } yoke_trainer_options;
 
 /* Takes hold of team and graph; compiles, measures and initialises. Waits. */

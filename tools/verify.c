@@ -148,6 +148,7 @@ train(const request *wanted, yoke_context *context, yoke_graph *graph, bool alon
     o.accumulate = wanted->parts;
     o.shares = alone ? NULL : wanted->shares;
     o.strict = true;
+    o.lanes = alone ? YOKE_LANES_NEVER : YOKE_LANES_MEASURE; /* what the others are compared with */
     out->losses = calloc(wanted->steps, sizeof *out->losses);
     if (!out->losses)
         return YOKE_ERROR_OUT_OF_MEMORY;

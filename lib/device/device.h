@@ -61,6 +61,14 @@ void yki_device_release(yoke_device *device);
  * releases them. To be called when no work of theirs can still be ending. */
 void yki_release_kept_parts(void);
 
+/* ---- lanes (lanes.c): a whole CPU as a few devices that share its memory, each with units of its
+ * own; their memory is charged to the whole device, which can be used beside them, and they have
+ * its id ---- */
+
+/* How many lanes the device can have, at most `most`, all of the same size; below 2: none. */
+uint32_t yki_lanes_count(const yoke_device *device, uint32_t most);
+yoke_status yki_lanes_create(yoke_device *whole, uint32_t count, yoke_selection **lanes);
+
 /* Accounts for `size` bytes; over the quota it fails with asked, used, quota and device. */
 yoke_status yki_quota_charge(yoke_device *device, uint64_t size, const char *what);
 void yki_quota_return(yoke_device *device, uint64_t size);

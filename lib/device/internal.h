@@ -123,6 +123,13 @@ typedef struct yki_holder {
     char *name;
 } yki_holder;
 
+/* Devices that somebody took: each is retained. */
+struct yoke_selection {
+    yoke_context *context;
+    yoke_device **devices;
+    size_t count, capacity;
+};
+
 /* One root under one split. Its devices share a cl_context, so buffers of one may be used by
  * all. `layout` is the selector that makes it: "cpu:0", "cpu:0/2", "gpu:0/1+3"; quotas are its
  * devices' own. */
@@ -134,6 +141,7 @@ struct yki_space {
     cl_context cl; /* NULL in a root's lent space */
     yoke_device *devices;
     size_t device_count;
+    yoke_device *lanes_of; /* retained: its devices are lanes of this whole one; NULL */
     yki_holder *holders; /* live selections; under context->lock */
     char *last_holder;   /* ... and the last one that left, for what it left behind; or NULL */
     pthread_mutex_t programs_lock;
@@ -218,6 +226,9 @@ void yki_space_destroy_lent(yki_root *root);
 /* Makes the root's space under this split; the root has none. The caller pins it, under the
  * same context->lock. */
 yoke_status yki_space_create(yki_root *root, const yki_split *split, yki_space **space);
+/* A whole device's lanes: beside the split in force, which stays that of the whole device; takes
+ * the caller's reference to it. */
+yoke_status yki_space_create_lanes(yoke_device *whole, uint32_t count, yki_space **space);
 /* A space lives as long as a device, program or selection of it is held. */
 yki_space *yki_space_retain(yki_space *space);
 void yki_space_release(yki_space *space);

@@ -8,6 +8,8 @@
  * second catches what drivers that allocate lazily would let pass until a kernel
  * touches it.
  *
+ * What a lane of a device uses is the device's.
+ *
  * Not here: what other processes use. The driver's own error tells of that.
  */
 #include "device/internal.h"
@@ -26,6 +28,13 @@ charge(atomic_uint_fast64_t *used, uint64_t size, uint64_t limit, uint64_t *befo
     return true;
 }
 
+/* Whose memory it is. */
+static yoke_device *
+account(yoke_device *device)
+{
+    return device->space->lanes_of ? device->space->lanes_of : device;
+}
+
 static void
 raise_peak(atomic_uint_fast64_t *peak, uint64_t used)
 {
@@ -36,8 +45,9 @@ raise_peak(atomic_uint_fast64_t *peak, uint64_t used)
 }
 
 yoke_status
-yki_quota_charge(yoke_device *device, uint64_t size, const char *what)
+yki_quota_charge(yoke_device *user, uint64_t size, const char *what)
 {
+    yoke_device *device = account(user);
     yki_root *root = device->root;
     uint64_t limit = device->quota ? device->quota : UINT64_MAX;
     uint64_t own, all;
@@ -68,6 +78,6 @@ yki_quota_charge(yoke_device *device, uint64_t size, const char *what)
 void
 yki_quota_return(yoke_device *device, uint64_t size)
 {
-    atomic_fetch_sub(&device->used, size);
+    atomic_fetch_sub(&account(device)->used, size);
     atomic_fetch_sub(&device->root->used, size);
 }

@@ -17,12 +17,6 @@
 
 #include "device/internal.h"
 
-struct yoke_selection {
-    yoke_context *context;
-    yoke_device **devices;
-    size_t count, capacity;
-};
-
 /* What a selector wants of one root. */
 typedef struct want {
     const yki_part *part; /* the first that names it; NULL: none does */

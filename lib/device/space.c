@@ -36,6 +36,8 @@ set_up_device(yki_space *space, uint32_t index, cl_device_id cl, yoke_virtual_ki
     pthread_mutex_init(&device->setup_lock, NULL);
     if (kind == YOKE_VIRTUAL_NONE)
         memcpy(device->id, root->info.id, sizeof device->id);
+    else if (space->lanes_of) /* for everybody above it is the whole device */
+        memcpy(device->id, space->lanes_of->id, sizeof device->id);
     else /* an id that does not fit was refused with its split */
         snprintf(device->id, sizeof device->id, "%.14s/%s.%u", root->info.id, space->split.text,
                  index);
@@ -242,23 +244,46 @@ free_space(yki_space *space)
     yki_free(space);
 }
 
+/* Its devices and their cl_context; on failure it is gone. */
+static yoke_status
+fill_space(yki_space *space)
+{
+    yoke_status status = create_devices(space);
+
+    if (status == YOKE_OK)
+        status = create_cl_context(space);
+    if (status != YOKE_OK)
+        free_space(space);
+    else
+        yki_context_retain(space->root->context);
+    return status;
+}
+
 yoke_status
 yki_space_create(yki_root *root, const yki_split *split, yki_space **space)
 {
     yki_space *result = allocate_space(root, split);
-    yoke_status status;
 
     if (!result)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = create_devices(result);
-    if (status == YOKE_OK)
-        status = create_cl_context(result);
-    if (status != YOKE_OK) {
-        free_space(result);
-        return status;
-    }
-    yki_context_retain(root->context);
+    YKI_TRY(fill_space(result));
     root->space = result;
+    *space = result;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_space_create_lanes(yoke_device *whole, uint32_t count, yki_space **space)
+{
+    yki_split split = {.kind = YKI_SPLIT_EQUAL, .count = count};
+    yki_space *result;
+
+    snprintf(split.text, sizeof split.text, "%u", count);
+    result = allocate_space(whole->root, &split);
+    if (!result)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    result->lanes_of = whole;
+    YKI_TRY(fill_space(result));
     *space = result;
     return YOKE_OK;
 }
@@ -267,8 +292,10 @@ static void
 end_space(yki_space *space)
 {
     yoke_context *context = space->root->context;
+    yoke_device *whole = space->lanes_of;
 
     free_space(space);
+    yki_device_release(whole);
     yki_context_release(context);
 }
 
@@ -306,7 +333,8 @@ detach_unused(yki_space *space)
 {
     if (space->references)
         return false;
-    space->root->space = NULL;
+    if (space->root->space == space) /* lanes are beside it */
+        space->root->space = NULL;
     return true;
 }
 

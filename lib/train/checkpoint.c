@@ -86,7 +86,7 @@ plan_identity(yoke_trainer *t, char hex[33])
 static yoke_status
 device_names(const yoke_trainer *t, json_t **out)
 {
-    const yoke_team *team = t->crew.team;
+    const yoke_team *team = t->team;
     char *rows = yki_alloc(team->total, DEVICE_NAME, "names of devices");
     yoke_device_info info;
     yoke_status status = rows ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
@@ -141,11 +141,11 @@ lists_json(const yoke_trainer *t, const yki_progress *progress)
     json_t *shares = json_array();
 
     yki_shares_divide(t->shares, t->options.batch, t->counts);
-    for (size_t k = 0; k < t->crew.team->total; k++)
+    for (size_t k = 0; k < t->team->total; k++)
         json_array_append_new(shares, json_integer(t->counts[k]));
     return json_pack("{s:o, s:o, s:o, s:o, s:o}", "sums",
                      yki_history_numbers(progress->sums, 2 * t->crew.pairs), "device_sums",
-                     yki_history_numbers(progress->device_sums, 2 * t->crew.team->total), "seconds",
+                     yki_history_numbers(progress->device_sums, 2 * t->team->total), "seconds",
                      yki_history_numbers(&progress->seconds, 1), "shares", shares, "history",
                      yki_history_json(t));
 }
@@ -433,10 +433,10 @@ take_shares(yoke_trainer *t, const json_t *json)
     yki_shares_state state;
 
     yki_shares_get_state(t->shares, &state);
-    if (state.kind != YKI_SHARES_AUTO || json_array_size(list) != t->crew.team->total ||
+    if (state.kind != YKI_SHARES_AUTO || json_array_size(list) != t->team->total ||
         number(json, "batch") != t->options.batch)
         return YOKE_OK;
-    for (size_t k = 0; k < t->crew.team->total; k++)
+    for (size_t k = 0; k < t->team->total; k++)
         t->counts[k] = (int64_t)json_integer_value(json_array_get(list, k));
     /* What does not fit these devices' memory is not taken. */
     if (yki_shares_set_counts(t->shares, t->counts) != YOKE_OK)
@@ -449,7 +449,7 @@ static void
 take_sums(const yoke_trainer *t, const json_t *json, yki_progress *progress)
 {
     const json_t *devices = json_object_get(json, "device_sums");
-    size_t count = 2 * t->crew.team->total;
+    size_t count = 2 * t->team->total;
 
     progress->samples = number(json, "samples");
     (void)yki_history_take_numbers(json_object_get(json, "sums"), progress->sums,

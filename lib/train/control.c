@@ -29,7 +29,7 @@ yoke_trainer_flops(const yoke_trainer *t, int64_t n)
 
     if (!t || n < 0)
         return 0;
-    yki_shares_divide(t->shares, n, t->counts);
+    yki_trainer_divide(t, n, t->counts);
     for (size_t k = 0; k < t->crew.count; k++)
         flops += yoke_replica_flops(t->crew.members[k].replica, t->counts[t->crew.team->first + k]);
     return flops;
@@ -41,9 +41,9 @@ yoke_trainer_get_shares(const yoke_trainer *t, int64_t *counts, size_t count)
     if (!t || !counts)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "yoke_trainer_get_shares: a trainer and counts are needed");
-    if (count != t->crew.team->total)
+    if (count != t->team->total)
         return yki_fail(YOKE_ERROR_SHAPE, "the team has %zu devices, %zu counts were asked for",
-                        t->crew.team->total, count);
+                        t->team->total, count);
     yki_shares_divide(t->shares, t->options.batch, counts);
     return YOKE_OK;
 }
@@ -170,21 +170,21 @@ yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
                         "shares \"%s\" split a batch, but every device has the whole batch of a "
                         "graph with places", shares);
     /* Plans were made for what each device could get: more is refused before anything changes. */
-    counts = yki_alloc(t->crew.team->total, sizeof *counts, "shares");
+    counts = yki_alloc(t->team->total, sizeof *counts, "shares");
     if (!counts)
         return YOKE_ERROR_OUT_OF_MEMORY;
     if (strcmp(shares, "auto") != 0) {
         int64_t part = (t->options.batch + t->options.accumulate - 1) / t->options.accumulate;
 
-        status = yki_shares_split(shares, t->crew.team->total, part, counts);
-        for (size_t k = 0; k < t->crew.count && status == YOKE_OK; k++) {
+        status = yki_shares_split(shares, t->team->total, part, counts);
+        for (size_t k = 0; k < t->team->count && status == YOKE_OK && !t->lanes.taken; k++) {
             limit = t->crew.members[k].replica->options.batch;
-            if (counts[t->crew.team->first + k] > limit)
+            if (counts[t->team->first + k] > limit)
                 status = yki_fail(YOKE_ERROR_STATE,
                                   "device %zu was made for %lld samples at once, not %lld: create "
                                   "the trainer with shares \"auto\", or with these",
-                                  t->crew.team->first + k, (long long)limit,
-                                  (long long)counts[t->crew.team->first + k]);
+                                  t->team->first + k, (long long)limit,
+                                  (long long)counts[t->team->first + k]);
         }
     }
     yki_free(counts);
@@ -241,6 +241,7 @@ yoke_team_explain(yoke_trainer *t, void (*line)(void *user, const char *text), v
         yki_stages_explain(&t->crew, line, user);
     else
         yki_shares_explain(t->shares, line, user);
+    yki_lanes_explain(&t->lanes, line, user);
     yki_crew_explain_classes(&t->crew, line, user);
     if (t->crew.travel[0]) {
         snprintf(text, sizeof text, "gradients between %d processes (%s): %zu %s",

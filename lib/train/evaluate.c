@@ -177,7 +177,7 @@ run_chunk(evaluation *e, chunk *c, int64_t first, int64_t n)
     yoke_trainer *t = e->trainer;
     const yoke_team *team = t->crew.team;
 
-    yki_shares_divide(t->shares, n, c->counts);
+    yki_trainer_divide(t, n, c->counts);
     memset(c->pairs, 0, team->count * t->crew.pairs * 2 * sizeof *c->pairs);
     c->busy = true;
     if (t->crew.stages)

@@ -55,11 +55,11 @@ step_done(void *user, const yki_flight *flight)
         pairs[i] = (double)flight->pairs[i];
         f->sums[i] += pairs[i];
     }
-    for (size_t k = 0; k < t->crew.count; k++) {
+    for (size_t k = 0; k < t->team->count; k++) {
         const float *of = flight->devices ? flight->devices + 2 * k : flight->pairs;
 
-        f->device_sums[2 * (t->crew.team->first + k)] += (double)of[0];
-        f->device_sums[2 * (t->crew.team->first + k) + 1] += (double)of[1];
+        f->device_sums[2 * (t->team->first + k)] += (double)of[0];
+        f->device_sums[2 * (t->team->first + k) + 1] += (double)of[1];
     }
     f->samples += flight->samples;
     yki_trainer_result(t, pairs, &result);
@@ -102,7 +102,7 @@ static yoke_status
 gather_devices(const fitting *f, double *all)
 {
     yoke_comm *comm = f->trainer->crew.comm;
-    size_t count = 2 * f->trainer->crew.team->total;
+    size_t count = 2 * f->trainer->team->total;
     double *each;
     yoke_status status;
 
@@ -139,7 +139,7 @@ save_now(fitting *f)
     progress.seconds = yki_now() - f->begun;
     memcpy(progress.sums, f->sums, sizeof f->sums);
     progress.device_sums =
-        yki_alloc(2 * t->crew.team->total, sizeof *progress.device_sums, "losses");
+        yki_alloc(2 * t->team->total, sizeof *progress.device_sums, "losses");
     if (!progress.device_sums)
         return YOKE_ERROR_OUT_OF_MEMORY;
     status = gather_devices(f, progress.device_sums);
@@ -249,7 +249,7 @@ static yoke_status
 add_history(fitting *f, const yoke_result *test, const yoke_epoch **added)
 {
     yoke_trainer *t = f->trainer;
-    size_t devices = t->crew.team->total;
+    size_t devices = t->team->total;
     double *numbers = yki_alloc(4 * devices, sizeof *numbers, "a history");
     double *sums = numbers, *shares = numbers + 2 * devices, *losses = numbers + 3 * devices;
     yoke_epoch epoch = {.epoch = f->order.epoch, .step = t->step, .test = *test};
@@ -285,7 +285,7 @@ one_epoch(fitting *f, yoke_dataset *test, bool *stop)
     /* A callback may have changed the augmentation. */
     YKI_TRY(yki_trainer_feeds(t, &t->train_feeds, f->train, true));
     if (!f->resumed) {
-        memset(f->device_sums, 0, 2 * t->crew.team->total * sizeof *f->device_sums);
+        memset(f->device_sums, 0, 2 * t->team->total * sizeof *f->device_sums);
         memset(f->sums, 0, sizeof f->sums);
         f->samples = 0;
         f->seconds = 0;
@@ -316,7 +316,7 @@ run_fit(fitting *f, yoke_dataset *test)
     bool stop = false, save;
 
     f->indices = yki_alloc((size_t)t->options.batch, sizeof *f->indices, "sample numbers");
-    f->device_sums = yki_alloc(2 * t->crew.team->total, sizeof *f->device_sums, "losses");
+    f->device_sums = yki_alloc(2 * t->team->total, sizeof *f->device_sums, "losses");
     if (!f->indices || !f->device_sums)
         return YOKE_ERROR_OUT_OF_MEMORY;
     YKI_TRY(begin_checkpoints(f));

@@ -36,6 +36,7 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
 static yoke_status
 make_arrays(yoke_trainer *t, const yoke_team *team)
 {
+    const bool several = t->team->total > 1; /* of lanes nobody asks for the losses of each */
     size_t ranks = team->comm ? (size_t)team->comm->ranks : 1;
 
     t->counts = yki_alloc(team->total, sizeof *t->counts, "shares");
@@ -48,11 +49,11 @@ make_arrays(yoke_trainer *t, const yoke_team *team)
         t->flights[i].counts = yki_alloc(team->total, sizeof *t->counts, "shares");
         t->flights[i].device_reads =
             yki_alloc(team->count, sizeof *t->flights[i].device_reads, "losses of devices");
-        if (team->total > 1)
+        if (several)
             t->flights[i].devices =
                 yki_alloc(2 * team->count, sizeof *t->flights[i].devices, "losses of devices");
         if (!t->flights[i].counts || !t->flights[i].device_reads ||
-            (team->total > 1 && !t->flights[i].devices))
+            (several && !t->flights[i].devices))
             return YOKE_ERROR_OUT_OF_MEMORY;
     }
     return YOKE_OK;
@@ -66,8 +67,9 @@ part_size(const yoke_trainer *t)
 }
 
 static yoke_status
-make_shares(yoke_trainer *t, const yoke_team *team)
+make_shares(yoke_trainer *t)
 {
+    const yoke_team *team = t->team;
     const char **names = yki_alloc(team->total, sizeof *names, "names of devices");
     yki_shares_options options = {.shares = t->options.shares,
                                   .batch = part_size(t),
@@ -103,6 +105,7 @@ is_auto(const yoke_trainer *t)
 static yoke_status
 make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
 {
+    const bool balances = t->team->total > 1 && is_auto(t);
     yki_crew_options options = {
         .replica = {.seed = o->seed,
                     .strict = o->strict,
@@ -114,19 +117,17 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
                     .clip_norm = o->clip_norm,
                     .clip_value = o->clip_value,
                     .wisdom = o->wisdom},
-        .local_batch_norm = o->local_batch_norm,
+        .local_batch_norm = o->local_batch_norm && !t->lanes.taken,
         .parts = t->options.accumulate > 1,
-        .timed = team->total > 1 && is_auto(t) && !o->freeze,
-        .may_shrink = is_auto(t) && team->total > 1,
+        .timed = balances && !o->freeze,
+        .may_shrink = balances,
         .bucket_bytes = o->bucket_bytes,
         .apart = o->no_overlap,
     };
-    yki_shares_state state;
 
-    yki_shares_get_state(t->shares, &state);
-    yki_shares_divide(t->shares, part_size(t), t->counts);
+    yki_trainer_divide(t, part_size(t), t->counts);
     for (size_t k = 0; k < team->total; k++)
-        t->counts[k] = (state.kind == YKI_SHARES_AUTO && !o->freeze) || t->graph->place_count
+        t->counts[k] = (balances && !o->freeze) || t->graph->place_count
                            ? part_size(t)
                            : YKI_MIN(t->counts[k] + 1, part_size(t));
     options.most = t->counts + team->first;
@@ -137,10 +138,12 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
 static yoke_status
 set_limits(yoke_trainer *t)
 {
-    const yoke_team *team = t->crew.team;
+    const yoke_team *team = t->team;
     int64_t *limits = t->counts;
     yoke_status status = YOKE_OK;
 
+    if (t->lanes.taken)
+        return YOKE_OK;
     memset(limits, 0, team->total * sizeof *limits);
     for (size_t k = 0; k < team->count; k++)
         limits[team->first + k] = t->crew.members[k].replica->options.batch;
@@ -160,10 +163,10 @@ set_limits(yoke_trainer *t)
     return status == YOKE_OK ? yki_shares_set_limits(t->shares, limits) : status;
 }
 
-static bool
-takes_local_statistics(const yoke_graph *graph, const yoke_trainer_options *o)
+bool
+yki_graph_is_local(const yoke_graph *graph)
 {
-    bool local = o->local_batch_norm;
+    bool local = false;
 
     for (size_t i = 0; i < graph->node_count && !local; i++) {
         const yoke_node *node = graph->nodes[i];
@@ -173,16 +176,57 @@ takes_local_statistics(const yoke_graph *graph, const yoke_trainer_options *o)
     return local;
 }
 
+/* `team`: the user's, or the lanes of its one device. */
 static yoke_status
 build(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
 {
-    t->local_statistics = takes_local_statistics(t->graph, o);
+    t->local_statistics = o->local_batch_norm || yki_graph_is_local(t->graph);
     YKI_TRY(make_arrays(t, team));
-    YKI_TRY(make_shares(t, team));
+    YKI_TRY(make_shares(t));
     YKI_TRY(make_crew(t, team, o));
-    t->crew.timing = team->total > 1 && is_auto(t) && !o->freeze;
+    t->crew.timing = t->team->total > 1 && is_auto(t) && !o->freeze;
     YKI_TRY(set_limits(t));
     return yki_trainer_calibrate(t);
+}
+
+static yoke_status
+build_lanes(yoke_trainer *t, const yoke_trainer_options *o)
+{
+    yoke_team *lanes;
+    yoke_status status;
+
+    YKI_TRY(yki_lanes_team(t->team, t->lanes.taken, &lanes));
+    status = build(t, lanes, o);
+    yoke_team_destroy(lanes); /* the crew holds it */
+    return status;
+}
+
+yoke_status
+yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options *o,
+                 const yki_lanes_choice *lanes, yoke_trainer **out)
+{
+    yoke_trainer *t = yki_alloc(1, sizeof *t, "a trainer");
+    yoke_status status;
+
+    if (!t)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    t->options = *o;
+    t->lanes = *lanes;
+    t->graph = yki_graph_retain(graph);
+    t->team = yki_team_retain(team);
+    if (o->schedule) {
+        t->schedule = *o->schedule;
+        t->has_schedule = true;
+    }
+    status = lanes->taken ? build_lanes(t, o) : build(t, team, o);
+    t->options.shares = t->options.wisdom = NULL;
+    t->options.schedule = NULL;
+    t->options.groups = NULL;
+    if (status != YOKE_OK)
+        yoke_trainer_destroy(t);
+    else
+        *out = t;
+    return status;
 }
 
 yoke_status
@@ -190,7 +234,8 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
                           size_t size, yoke_trainer **out)
 {
     yoke_trainer_options o = {0};
-    yoke_trainer *t;
+    yki_lanes_choice lanes;
+    yoke_trainer *t = NULL;
     yoke_status status;
 
     if (!team || !graph || !out)
@@ -204,19 +249,11 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
     o.batch = o.batch ? o.batch : 32;
     o.accumulate = o.accumulate ? o.accumulate : 1;
     YKI_TRY(yki_trainer_compare(yki_team_comm(team), graph, &o));
-    t = yki_alloc(1, sizeof *t, "a trainer");
-    if (!t)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    t->options = o;
-    t->graph = yki_graph_retain(graph);
-    if (o.schedule) {
-        t->schedule = *o.schedule;
-        t->has_schedule = true;
-    }
-    status = build(t, team, &o);
-    t->options.shares = t->options.wisdom = NULL;
-    t->options.schedule = NULL;
-    t->options.groups = NULL;
+    status = yki_lanes_decide(team, graph, &o, &lanes);
+    if (status == YOKE_OK)
+        status = yki_trainer_make(team, graph, &o, &lanes, &t);
+    if (status == YOKE_OK)
+        status = yki_lanes_measure(team, &o, &t);
     if (status != YOKE_OK) {
         yoke_comm *comm = yki_team_comm(team);
 
@@ -249,6 +286,7 @@ yoke_trainer_destroy(yoke_trainer *t)
     yki_history_clear(t);
     yki_free(t->history);
     yki_crew_destroy(&t->crew);
+    yoke_team_destroy(t->team);
     yki_shares_destroy(t->shares);
     yki_free(t->inputs);
     yki_free(t->counts);
@@ -403,6 +441,18 @@ read_results(yoke_trainer *t, yki_flight *flight)
     return YOKE_OK;
 }
 
+/* Lanes have parts of equal size, and are the one device of the team. */
+void
+yki_trainer_divide(const yoke_trainer *t, int64_t n, int64_t *counts)
+{
+    int64_t lanes = t->lanes.taken;
+
+    if (lanes == 0)
+        yki_shares_divide(t->shares, n, counts);
+    for (int64_t k = 0; k < lanes; k++)
+        counts[k] = n / lanes + (k < n % lanes);
+}
+
 /* One part: samples [first, first + n) of the batch, split over all devices, or all of them on
  * every device where each has a part of the graph. */
 static yoke_status
@@ -413,8 +463,8 @@ run_part(yoke_trainer *t, yki_flight *flight, uint32_t part, int64_t first, int6
 
     if (part == 0)
         YKI_TRY(yki_shares_next(t->shares, n, t->counts));
-    else
-        yki_shares_divide(t->shares, n, t->counts);
+    if (part > 0 || t->lanes.taken)
+        yki_trainer_divide(t, n, t->counts);
     if (!load && memcmp(t->counts, t->flights[t->step % YKI_FLIGHT].counts,
                         crew->team->total * sizeof *t->counts) != 0)
         return yki_fail(YOKE_ERROR_STATE, "the data of the step before is split in other shares");

@@ -18,7 +18,7 @@ typedef struct yki_flight {
     yki_event read;
     int64_t step, samples;
     double begun;
-    int64_t *counts; /* by device of the whole team */
+    int64_t *counts; /* by device of the whole crew */
 } yki_flight;
 
 /* Datasets that feed the members' plans, kept from one call to the next. */
@@ -30,17 +30,28 @@ typedef struct yki_feeds {
     int64_t asked, count;  /* samples of it: asked of `ahead`, and all */
 } yki_feeds;
 
+/* Whether the team's one device is run as several (lanes.c). */
+typedef struct yki_lanes_choice {
+    uint32_t possible;  /* lanes that there can be; below 2: none */
+    uint32_t taken;     /* 0: the device is used whole */
+    bool measures;      /* it is to be found out */
+    bool known;
+    double seconds[2];  /* of a step, whole and in lanes, where that is known */
+} yki_lanes_choice;
+
 struct yoke_trainer {
     yoke_trainer_options options; /* pointers are not kept */
     yoke_graph *graph;            /* retained */
-    yki_crew crew;
+    yoke_team *team;              /* retained: what the user knows, and shares are for */
+    yki_lanes_choice lanes;
+    yki_crew crew;                /* of that team, or of the lanes of its one device */
     yki_shares *shares;
     yoke_schedule schedule;
     bool has_schedule;
     yki_flight flights[YKI_FLIGHT];
     int64_t step;      /* enqueued */
     int64_t completed;
-    int64_t *counts;   /* of the part being enqueued, by device of the whole team */
+    int64_t *counts;   /* of the part being enqueued, by device of the whole crew */
     double *seconds;   /* of a completed step, by device of the whole team */
     float *told;       /* times of every process */
     yoke_status status; /* of the failure that ended it */
@@ -62,6 +73,27 @@ struct yoke_trainer {
  * the member's plan. */
 typedef yoke_status (*yki_loader)(void *user, yoke_trainer *trainer, size_t member, yki_plan *plan,
                                   int64_t first, int64_t n);
+
+/* yoke_trainer_create, of options that were checked. */
+yoke_status yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options *options,
+                             const yki_lanes_choice *lanes, yoke_trainer **trainer);
+/* n samples over the devices of the whole crew, as shares are now. */
+void yki_trainer_divide(const yoke_trainer *trainer, int64_t n, int64_t *counts);
+
+/* Some batch normalisation takes the statistics of each device's samples. */
+bool yki_graph_is_local(const yoke_graph *graph);
+
+/* ---- lanes.c ---- */
+
+/* What is known without trying; what was asked for and cannot be is an error. */
+yoke_status yki_lanes_decide(const yoke_team *team, const yoke_graph *graph,
+                             const yoke_trainer_options *options, yki_lanes_choice *choice);
+/* Where lanes are to be measured, and are worth it, they take the place of the new trainer. */
+yoke_status yki_lanes_measure(yoke_team *team, const yoke_trainer_options *options,
+                              yoke_trainer **trainer);
+yoke_status yki_lanes_team(const yoke_team *team, uint32_t count, yoke_team **lanes);
+void yki_lanes_explain(const yki_lanes_choice *choice, void (*line)(void *user, const char *text),
+                       void *user);
 
 /* Checks that the trainer still works; on a failure it is remembered. */
 yoke_status yki_trainer_ready(yoke_trainer *trainer, const char *function);

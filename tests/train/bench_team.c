@@ -67,7 +67,10 @@ static yoke_trainer *
 make_trainer(const bench *b, const char *shares)
 {
     yoke_trainer_options o = {
-        .batch = b->batch, .optimizer = b->model->optimizer(), .shares = shares};
+        .batch = b->batch,
+        .optimizer = b->model->optimizer(),
+        .shares = shares,
+        .lanes = YOKE_LANES_NEVER}; /* the whole device is what teams are measured by */
     yoke_graph *graph;
     yoke_trainer *trainer;
 

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lanes.c - a whole CPU as a team of its units.
+ *
+ * A launch on a whole CPU is shared out among its threads and waited for by all of them; where
+ * launches take microseconds, that is most of the time. Lanes are sub-devices that run their part
+ * of a batch by themselves instead and meet once a step.
+ *
+ * They lie beside the device, not in its place: it stays held whole, and nobody else sees them.
+ *
+ * Not here: whether they are faster (lib/train/lanes.c).
+ */
+#include "device/internal.h"
+
+uint32_t
+yki_lanes_count(const yoke_device *device, uint32_t most)
+{
+    const yki_device_traits *traits = &device->traits;
+    uint32_t offered = device->root->info.partition, count;
+
+    if (device->kind != YOKE_VIRTUAL_NONE || traits->type != YOKE_DEVICE_CPU ||
+        !(offered & (YOKE_PARTITION_EQUALLY | YOKE_PARTITION_BY_COUNTS)))
+        return 0;
+    count = YKI_MIN(traits->compute_units, most);
+    while (count > 1 && traits->compute_units % count != 0)
+        count--;
+    return count;
+}
+
+yoke_status
+yki_lanes_create(yoke_device *whole, uint32_t count, yoke_selection **lanes)
+{
+    yoke_context *context = whole->root->context;
+    yoke_selection *made = yki_alloc(1, sizeof *made, "lanes");
+    yki_space *space;
+    yoke_status status;
+
+    if (!made)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    made->devices = yki_alloc(count, sizeof *made->devices, "lanes");
+    made->capacity = count;
+    yki_device_retain(whole); /* for the space */
+    status = made->devices ? yki_space_create_lanes(whole, count, &space)
+                           : YOKE_ERROR_OUT_OF_MEMORY;
+    if (status != YOKE_OK) {
+        yki_device_release(whole);
+        yki_free(made->devices);
+        yki_free(made);
+        return status;
+    }
+    yki_context_retain(context);
+    made->context = context;
+    pthread_mutex_lock(&context->lock);
+    for (; made->count < count; made->count++) {
+        made->devices[made->count] = &space->devices[made->count];
+        yki_device_retain_locked(made->devices[made->count]);
+    }
+    pthread_mutex_unlock(&context->lock);
+    *lanes = made;
+    return YOKE_OK;
+}

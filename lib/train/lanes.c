@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lanes.c - a team of one whole CPU, trained on as a team of its units.
+ *
+ * Where a step takes a millisecond or less, most of it may be threads that wait for one another
+ * after each launch. Lanes (lib/device/lanes.c) meet once a step instead. Which of the two is
+ * faster is measured: both trainers are made, take turns, and the loser goes. What was measured is
+ * kept in wisdom, so that the next run decides the same without measuring.
+ *
+ * For the user it stays one device, whose samples lanes divide evenly; batch normalisation has the
+ * statistics of all of them, as the one device would.
+ *
+ * Nothing is measured where bits are promised: given shares, freeze (which takes the choice that
+ * wisdom has), plans that are estimated.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "train/trainer.h"
+
+/* Longer steps gain too little from it to be measured; seconds. */
+static const double LONG_STEP = 2e-3;
+/* What lanes have to be faster by: less is noise, and the fewer choices the better. */
+static const double WORTH = 1.05;
+
+enum {
+    MOST = YKI_TEAM_INPUTS, /* lanes: what one launch sums, and so many own buckets */
+    WARM = 4,               /* steps before the clock counts */
+    TURNS = 5,              /* of each of the two */
+    STEPS = 12              /* of a turn */
+};
+
+static const char WHOLE[] = "device-whole", LANES[] = "device-lanes";
+
+/* ---- whether it can be ---- */
+
+/* How many lanes there can be; below 2: none, and why not. */
+static uint32_t
+possible(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o,
+         const char **why)
+{
+    int64_t part = (o->batch + o->accumulate - 1) / o->accumulate;
+    uint32_t count;
+
+    *why = NULL;
+    if (team->total != 1)
+        *why = "the team has several devices";
+    else if (graph->place_count)
+        *why = "the graph has places";
+    else if (yki_graph_is_local(graph)) /* lanes would have theirs */
+        *why = "the graph has a batch normalisation with statistics of each device";
+    if (*why)
+        return 0;
+    count = yki_lanes_count(yoke_selection_get(team->selection, 0),
+                            (uint32_t)YKI_MIN(part, (int64_t)MOST));
+    if (count < 2)
+        *why = part < 2 ? "one sample at a time cannot be split"
+                        : "the device is no whole CPU that can be split into equal parts";
+    return count;
+}
+
+yoke_status
+yki_lanes_team(const yoke_team *team, uint32_t count, yoke_team **out)
+{
+    yoke_team *lanes = yki_alloc(1, sizeof *lanes, "a team of lanes");
+    yoke_status status;
+
+    if (!lanes)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    atomic_store(&lanes->references, 1);
+    status = yki_lanes_create(yoke_selection_get(team->selection, 0), count, &lanes->selection);
+    if (status != YOKE_OK) {
+        yoke_team_destroy(lanes);
+        return status;
+    }
+    lanes->count = lanes->total = count;
+    *out = lanes;
+    return YOKE_OK;
+}
+
+/* ---- which is faster ---- */
+
+/* What the two times depend on. */
+static void
+problem_text(const yoke_graph *graph, const yoke_trainer_options *o, uint32_t count, char *text,
+             size_t size)
+{
+    yki_hash hash;
+    char hex[33];
+
+    yki_hash_start(&hash);
+    yki_graph_hash(graph, &hash);
+    yki_hash_hex(&hash, hex);
+    snprintf(text, size, "step %s%s of %lld in %u, optimizer %d%s -> %u lanes", hex,
+             o->strict ? " strict" : "", (long long)o->batch, o->accumulate,
+             (int)o->optimizer.kind, o->clip_norm > 0 ? " clipped" : "", count);
+}
+
+static yoke_status
+load_nothing(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t first, int64_t n)
+{
+    (void)user, (void)t, (void)member, (void)plan, (void)first, (void)n;
+    return YOKE_OK;
+}
+
+/* Seconds of a step, one after the other as training has them, on whatever the inputs hold. */
+static yoke_status
+time_steps(yoke_trainer *t, int steps, double *seconds)
+{
+    double start = yki_now();
+
+    for (int i = 0; i < steps; i++)
+        YKI_TRY(yki_trainer_run(t, t->options.batch, load_nothing, NULL));
+    YKI_TRY(yoke_trainer_wait(t));
+    *seconds = (yki_now() - start) / steps;
+    return YOKE_OK;
+}
+
+/* By what the planner measured, and then by the clock. */
+static yoke_status
+is_short(yoke_trainer *t, bool *is)
+{
+    const yki_plan *plan = t->crew.members[0].replica->training;
+    double seconds = 0;
+
+    *is = false;
+    for (size_t i = 0; i < plan->task_count; i++)
+        seconds += plan->tasks[i].seconds;
+    if (seconds * t->options.accumulate > LONG_STEP)
+        return YOKE_OK;
+    YKI_TRY(time_steps(t, 1, &seconds)); /* warms up; of a long step one is enough */
+    if (seconds > 20 * LONG_STEP)
+        return YOKE_OK;
+    YKI_TRY(time_steps(t, WARM, &seconds));
+    *is = seconds < LONG_STEP;
+    return YOKE_OK;
+}
+
+/* In turns, so that what else the machine does meets both. */
+static yoke_status
+race(yoke_trainer *const rivals[2], double seconds[2])
+{
+    double once;
+
+    seconds[0] = seconds[1] = INFINITY;
+    for (int i = 0; i < 2; i++)
+        YKI_TRY(time_steps(rivals[i], WARM, &once));
+    for (int turn = 0; turn < TURNS; turn++)
+        for (int i = 0; i < 2; i++) {
+            YKI_TRY(time_steps(rivals[i], STEPS, &once));
+            seconds[i] = YKI_MIN(seconds[i], once);
+        }
+    return YOKE_OK;
+}
+
+static bool
+is_worth_it(const yki_lanes_choice *c)
+{
+    return c->known && c->seconds[0] > WORTH * c->seconds[1];
+}
+
+/* Both times from wisdom, or none. */
+static yoke_status
+recall(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o,
+       yki_lanes_choice *c)
+{
+    yoke_device *device = yoke_selection_get(team->selection, 0);
+    yki_wisdom *wisdom;
+    char problem[160];
+
+    problem_text(graph, o, c->possible, problem, sizeof problem);
+    YKI_TRY(yki_open_wisdom(device, o->wisdom, &wisdom));
+    c->known = yki_wisdom_get(wisdom, device, problem, WHOLE, 0, &c->seconds[0]) &&
+               yki_wisdom_get(wisdom, device, problem, LANES, 0, &c->seconds[1]);
+    yki_wisdom_close(wisdom);
+    return YOKE_OK;
+}
+
+static void
+remember(const yoke_trainer *t, const yki_lanes_choice *c)
+{
+    yoke_replica *r = t->crew.members[0].replica;
+    yoke_device *device = r->weights->device;
+    char problem[160];
+
+    problem_text(t->graph, &t->options, c->possible, problem, sizeof problem);
+    if (yki_wisdom_put(r->wisdom, device, problem, WHOLE, 0, c->seconds[0]) != YOKE_OK ||
+        yki_wisdom_put(r->wisdom, device, problem, LANES, 0, c->seconds[1]) != YOKE_OK ||
+        yki_wisdom_save(r->wisdom) != YOKE_OK)
+        yki_log(YOKE_LOG_DEBUG, "the speed of lanes is not kept");
+}
+
+yoke_status
+yki_lanes_decide(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o,
+                 yki_lanes_choice *c)
+{
+    const char *why;
+
+    memset(c, 0, sizeof *c);
+    if ((unsigned)o->lanes > YOKE_LANES_ALWAYS)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_create: lanes is %d",
+                        (int)o->lanes);
+    if (o->lanes == YOKE_LANES_NEVER)
+        return YOKE_OK;
+    c->possible = possible(team, graph, o, &why);
+    if (o->lanes == YOKE_LANES_ALWAYS) {
+        c->taken = c->possible;
+        return c->possible > 1 ? YOKE_OK
+                               : yki_fail(YOKE_ERROR_UNSUPPORTED, "there can be no lanes: %s", why);
+    }
+    if (c->possible < 2 || o->level == YOKE_PLAN_ESTIMATE ||
+        (o->shares && strcmp(o->shares, "auto") != 0))
+        return YOKE_OK;
+    YKI_TRY(recall(team, graph, o, c));
+    c->taken = is_worth_it(c) ? c->possible : 0;
+    c->measures = !c->known && !o->freeze;
+    return YOKE_OK;
+}
+
+/* Both trainers take turns; the better one, as new, is *t, and the other is gone. */
+static yoke_status
+compete(yoke_trainer **t, yoke_trainer *rival, const yki_lanes_choice *choice)
+{
+    yoke_trainer *rivals[2] = {*t, rival}, *loser;
+    yki_lanes_choice c = *choice;
+    yoke_status status = race(rivals, c.seconds);
+
+    if (status != YOKE_OK) {
+        yoke_trainer_destroy(rival);
+        return status;
+    }
+    c.known = true;
+    remember(*t, &c);
+    c.taken = is_worth_it(&c) ? c.possible : 0;
+    loser = rivals[!c.taken];
+    *t = rivals[c.taken > 0];
+    (*t)->lanes = c;
+    yki_log(YOKE_LOG_INFO, "lanes: %.4g ms a step whole, %.4g ms as %u lanes", 1e3 * c.seconds[0],
+            1e3 * c.seconds[1], c.possible);
+    yoke_trainer_destroy(loser);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_lanes_measure(yoke_team *team, const yoke_trainer_options *o, yoke_trainer **t)
+{
+    yki_lanes_choice c = (*t)->lanes;
+    yoke_trainer *rival;
+    bool is = false;
+
+    if (!c.measures)
+        return YOKE_OK;
+    YKI_TRY(is_short(*t, &is));
+    c.taken = c.possible;
+    if (!is)
+        ;
+    else if (yki_trainer_make(team, (*t)->graph, o, &c, &rival) == YOKE_OK)
+        YKI_TRY(compete(t, rival, &c));
+    else /* too little memory for both, say */
+        yki_log(YOKE_LOG_DEBUG, "lanes are not tried: %s", yoke_last_error());
+    return (*t)->step > 0 ? yoke_trainer_initialize(*t, o->seed) : YOKE_OK;
+}
+
+/* ---- telling ---- */
+
+void
+yki_lanes_explain(const yki_lanes_choice *c, void (*line)(void *user, const char *text),
+                  void *user)
+{
+    char text[160], times[80] = "";
+
+    if (c->known)
+        snprintf(times, sizeof times, ": %.4g ms a step, whole %.4g ms", 1e3 * c->seconds[1],
+                 1e3 * c->seconds[0]);
+    if (c->taken)
+        snprintf(text, sizeof text, "lanes: the device runs as %u, each with its part of a batch%s",
+                 c->taken, times);
+    else if (c->known)
+        snprintf(text, sizeof text, "lanes: none; %u would not be worth it%s", c->possible, times);
+    else
+        return;
+    line(user, text);
+}
