@@ -72,6 +72,8 @@ yoke_status yki_lanes_create(yoke_device *whole, uint32_t count, yoke_selection 
 /* Accounts for `size` bytes; over the quota it fails with asked, used, quota and device. */
 yoke_status yki_quota_charge(yoke_device *device, uint64_t size, const char *what);
 void yki_quota_return(yoke_device *device, uint64_t size);
+/* Bytes that could still be charged. */
+uint64_t yki_quota_left(const yoke_device *device);
 
 /* ---- queues (queue.c): in order; a device has any number, usually one of each role ---- */
 

@@ -81,3 +81,15 @@ yki_quota_return(yoke_device *device, uint64_t size)
     atomic_fetch_sub(&account(device)->used, size);
     atomic_fetch_sub(&device->root->used, size);
 }
+
+uint64_t
+yki_quota_left(const yoke_device *device)
+{
+    const yki_root *root = device->root;
+    uint64_t all = atomic_load(&root->used), own = atomic_load(&device->used);
+    uint64_t left = root->info.memory > all ? root->info.memory - all : 0;
+
+    if (device->quota)
+        left = YKI_MIN(left, device->quota > own ? device->quota - own : 0);
+    return left;
+}

@@ -337,18 +337,15 @@ pack_by_time(packing *p)
     return status;
 }
 
-yoke_status
-yki_plan_pack(yki_plan *plan)
+/* Values that have sizes and lifetimes get their places. */
+static yoke_status
+pack_values(yki_plan *plan)
 {
     const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
     uint64_t align = YKI_MAX((uint64_t)traits->base_align, 256u);
     packing p = {.plan = plan, .limit = traits->max_allocation};
     yoke_status status;
 
-    for (size_t t = 0; t < plan->task_count; t++)
-        YKI_TRY(add_slots(plan, &plan->tasks[t]));
-    find_lifetimes(plan);
-    share_in_place(plan);
     p.values = yki_alloc(plan->value_count, sizeof *p.values, "a plan's memory map");
     if (!p.values)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -363,5 +360,53 @@ yki_plan_pack(yki_plan *plan)
     }
     status = p.count <= FEW ? pack_by_size(&p) : pack_by_time(&p);
     yki_free(p.values);
+    return status;
+}
+
+yoke_status
+yki_plan_pack(yki_plan *plan)
+{
+    for (size_t t = 0; t < plan->task_count; t++)
+        YKI_TRY(add_slots(plan, &plan->tasks[t]));
+    find_lifetimes(plan);
+    share_in_place(plan);
+    return pack_values(plan);
+}
+
+/* ---- another batch ---- */
+
+static void
+size_values(yki_plan *plan, int64_t batch)
+{
+    for (size_t v = 0; v < plan->value_count; v++)
+        plan->values[v].size =
+            (uint64_t)yki_expr_value(yki_operand_bytes(&plan->values[v].operand), batch);
+    for (size_t t = 0; t < plan->task_count; t++) {
+        const yki_task *task = &plan->tasks[t];
+
+        for (uint32_t s = yki_problem_operands(&task->problem); s < task->recipe.slot_count; s++)
+            plan->values[task->slots[s]].size =
+                (uint64_t)yki_expr_value(task->recipe.slots[s].bytes, batch);
+    }
+}
+
+/* A copy of the plan is packed, of which nothing but the values is its own. */
+yoke_status
+yki_plan_repacked(const yki_plan *plan, int64_t batch, uint64_t *bytes)
+{
+    yki_plan copy = *plan;
+    yoke_status status;
+
+    copy.chunk_sizes = NULL;
+    copy.chunk_count = copy.chunk_capacity = 0;
+    copy.values = yki_alloc(plan->value_count, sizeof *copy.values, "a plan's memory map");
+    if (!copy.values)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    memcpy(copy.values, plan->values, plan->value_count * sizeof *copy.values);
+    size_values(&copy, batch);
+    status = pack_values(&copy);
+    *bytes = yki_plan_memory(&copy);
+    yki_free(copy.chunk_sizes);
+    yki_free(copy.values);
     return status;
 }

@@ -277,15 +277,49 @@ yki_plan_commit_states_on(yki_plan *plan, yki_queue *queue)
     return yki_plan_commit_running(plan, queue);
 }
 
+/* Also of a plan that is packed, but not bound. */
 uint64_t
 yki_plan_memory(const yki_plan *plan)
 {
-    uint64_t bytes = 0;
+    uint64_t limit = yki_device_get_traits(yki_queue_device(plan->queue))->max_allocation;
+    uint64_t bytes = 0, largest = 0;
 
-    for (size_t i = 0; i < plan->chunk_count; i++)
+    for (size_t i = 0; i < plan->chunk_count; i++) {
         bytes += plan->chunk_sizes[i];
-    for (size_t v = 0; v < plan->value_count; v++)
-        if (plan->values[v].owned && plan->values[v].storage != YKI_STORE_ARENA)
-            bytes += plan->values[v].size;
-    return bytes;
+        largest = YKI_MAX(largest, plan->chunk_sizes[i]);
+    }
+    for (size_t v = 0; v < plan->value_count; v++) {
+        const yki_value *value = &plan->values[v];
+
+        if (value->alias >= 0 || value->storage == YKI_STORE_LENT ||
+            value->storage == YKI_STORE_ARENA)
+            continue;
+        bytes += value->size;
+        largest = YKI_MAX(largest, value->size);
+    }
+    return largest <= limit ? bytes : UINT64_MAX;
+}
+
+yoke_status
+yki_plan_memory_at(const yki_plan *plan, int64_t batch, uint64_t *bytes)
+{
+    yki_plan_options options = plan->options;
+    uint64_t repacked = 0;
+    yki_plan *other;
+    yoke_status status;
+
+    if (options.level != YKI_LEVEL_ESTIMATE)
+        YKI_TRY(yki_plan_repacked(plan, batch, &repacked));
+    options.max_batch = batch;
+    options.level = YKI_LEVEL_ESTIMATE;
+    YKI_TRY(begin(plan->weights, plan->queue, &options, &other));
+    status = decide(other);
+    if (status == YOKE_OK)
+        status = yki_plan_recompute(other);
+    if (status == YOKE_OK)
+        status = yki_plan_pack(other);
+    if (status == YOKE_OK)
+        *bytes = YKI_MAX(yki_plan_memory(other), repacked);
+    yki_plan_destroy(other);
+    return status;
 }

@@ -251,6 +251,12 @@ yoke_status yki_plan_commit_states(yki_plan *plan);
 /* The same on another queue of the same space. */
 yoke_status yki_plan_commit_states_on(yki_plan *plan, yki_queue *queue);
 uint64_t yki_plan_memory(const yki_plan *plan);
+/* What a plan made like this one for another largest batch would take: exact where solvers are
+ * estimated, else the larger of that and of what these solvers would take. UINT64_MAX: an allocation
+ * would be larger than the device allows. Makes nothing. */
+yoke_status yki_plan_memory_at(const yki_plan *plan, int64_t batch, uint64_t *bytes);
+/* Its part in pack.c: these solvers. */
+yoke_status yki_plan_repacked(const yki_plan *plan, int64_t batch, uint64_t *bytes);
 /* Lines of a table: each command, its solver, layout, FLOPs, bytes, time, part of the limit, which
  * is measured for it; the memory map. */
 yoke_status yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *user);

@@ -710,14 +710,14 @@ yki_shares_set_limits(yki_shares *s, const int64_t *limits)
 }
 
 int64_t
-yki_shares_largest_batch(const yki_shares *s)
+yki_shares_largest_batch(const yki_shares *s, const int64_t *limits)
 {
     double sum = 0, most = 9e15; /* doubles hold every integer up to there */
     int64_t n = 0;
 
     if (s->kind == YKI_SHARES_AUTO) {
         for (size_t k = 0; k < s->devices; k++) {
-            int64_t limit = YKI_MAX(s->member[k].limit, 0);
+            int64_t limit = YKI_MAX(limits[k], 0);
 
             if (limit > INT64_MAX - n)
                 return INT64_MAX;
@@ -729,7 +729,7 @@ yki_shares_largest_batch(const yki_shares *s)
         sum += s->given[k];
     for (size_t k = 0; k < s->devices; k++)
         if (s->given[k] > 0)
-            most = fmin(most, (double)s->member[k].limit * (sum / s->given[k]));
+            most = fmin(most, (double)limits[k] * (sum / s->given[k]));
     return most >= 9e15 ? INT64_MAX : (int64_t)most;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "train/capacity.h"
 #include "train/history.h"
 #include "train/stages.h"
 #include "train/trainer.h"
@@ -249,19 +250,5 @@ yoke_team_explain(yoke_trainer *t, void (*line)(void *user, const char *text), v
                  t->crew.bucket_count, t->crew.travel);
         line(user, text);
     }
-    for (size_t k = 0; k < t->crew.count; k++) {
-        yoke_device *device = yoke_team_get_device(t->crew.team, k);
-        yoke_memory_usage usage;
-        char limit[64] = "no quota";
-
-        YKI_TRY(yoke_device_get_memory(device, &usage));
-        if (usage.quota)
-            snprintf(limit, sizeof limit, "of a quota of %.1f MB", (double)usage.quota / 1e6);
-        snprintf(text, sizeof text, "memory of %s: %.1f MB used, %.1f MB at most, %s, for up to %lld "
-                 "samples at once", yki_device_id(device), (double)usage.used / 1e6,
-                 (double)usage.peak / 1e6, limit,
-                 (long long)t->crew.members[k].replica->options.batch);
-        line(user, text);
-    }
-    return YOKE_OK;
+    return yki_trainer_explain_memory(t, line, user);
 }

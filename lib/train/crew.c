@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "train/capacity.h"
 #include "train/stages.h"
 
 /* ---- groups ---- */
@@ -132,9 +133,31 @@ open_replica(yki_crew *crew, size_t k, const yki_crew_options *options)
 }
 
 /* What is done with each replica. A device whose memory does not hold the largest batch is made
- * for half of it, and so on: it will be given less. */
+ * for half of it, and so on: it will be given less. Of the plan that fits follows how much more
+ * would. */
 typedef yoke_status (*with_replica)(yoke_replica *replica, const yoke_replica_options *options,
                                     const yki_replica_part *part, yki_costs *costs);
+
+/* A plan for less than `wanted`: made again for all that fits, or left as it is. */
+static yoke_status
+grow_again(yoke_replica *r, const yoke_replica_options *o, const yki_replica_part *part,
+           int64_t wanted)
+{
+    int64_t made = r->options.batch, most;
+    yoke_status status;
+
+    YKI_TRY(yki_plan_capacity(r->training, &most));
+    most = YKI_MIN(most, wanted);
+    if (most <= made)
+        return YOKE_OK;
+    yki_replica_unplan(r);
+    r->options.batch = most;
+    status = yki_replica_plan(r, o, part);
+    if (status != YOKE_ERROR_QUOTA && status != YOKE_ERROR_OUT_OF_DEVICE_MEMORY)
+        return status;
+    r->options.batch = made;
+    return yki_replica_plan(r, o, part);
+}
 
 static yoke_status
 shrink_until_it_fits(yki_crew *crew, size_t k, const yki_crew_options *options, with_replica act,
@@ -154,6 +177,8 @@ shrink_until_it_fits(yki_crew *crew, size_t k, const yki_crew_options *options, 
             break;
         r->options.batch = (r->options.batch + 1) / 2;
     }
+    if (status == YOKE_OK && r->training && r->options.batch < wanted)
+        status = grow_again(r, &o, &part, wanted);
     if (status == YOKE_OK && r->options.batch < wanted)
         yki_log(YOKE_LOG_INFO, "%s: its memory holds %lld samples, not %lld",
                 yki_device_id(r->weights->device), (long long)r->options.batch, (long long)wanted);

@@ -115,7 +115,7 @@ ask(yoke_trainer *t, yki_feeds *feeds, int64_t position, int64_t n, int64_t part
     for (int64_t p = 0; p < parts; p++) {
         int64_t size = yki_part_of(n, parts, p), first = position, own = 0;
 
-        yki_shares_divide(t->shares, size, t->counts);
+        yki_trainer_divide(t, size, t->counts);
         for (size_t k = 0; k < team->first; k++)
             first += t->counts[k];
         for (size_t k = 0; k < team->count; k++)

@@ -252,6 +252,15 @@ make_training(yoke_replica *r, const yoke_replica_options *o, const yki_replica_
                               &r->updater);
 }
 
+void
+yki_replica_unplan(yoke_replica *r)
+{
+    yki_updater_destroy(r->updater);
+    yki_plan_destroy(r->training);
+    r->updater = NULL;
+    r->training = NULL;
+}
+
 yoke_status
 yki_replica_plan(yoke_replica *r, const yoke_replica_options *o, const yki_replica_part *part)
 {
@@ -260,10 +269,8 @@ yki_replica_plan(yoke_replica *r, const yoke_replica_options *o, const yki_repli
     if (o->evaluation_only)
         return make_plan(r, false, false, &r->evaluation);
     status = make_training(r, o, part);
-    if (status != YOKE_OK) {
-        yki_plan_destroy(r->training);
-        r->training = NULL;
-    }
+    if (status != YOKE_OK)
+        yki_replica_unplan(r);
     return status;
 }
 

@@ -88,6 +88,8 @@ yoke_status yki_replica_open(yoke_device *device, yoke_graph *graph,
  * (`replica->options.batch`). */
 yoke_status yki_replica_plan(yoke_replica *replica, const yoke_replica_options *options,
                              const yki_replica_part *part);
+/* Undoes it. */
+void yki_replica_unplan(yoke_replica *replica);
 /* Between the two: what each numerical class would cost. */
 yoke_status yki_replica_survey(yoke_replica *replica, const yki_replica_part *part,
                                yki_costs *costs);

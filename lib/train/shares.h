@@ -91,8 +91,8 @@ void yki_shares_freeze(yki_shares *shares, bool freeze);
 /* Bounds from memory, once known; INT64_MAX: none. */
 yoke_status yki_shares_set_limits(yki_shares *shares, const int64_t *limits);
 
-/* The largest batch that the limits hold, with these shares; INT64_MAX: no bound. */
-int64_t yki_shares_largest_batch(const yki_shares *shares);
+/* The largest batch that such limits hold, with these shares; INT64_MAX: no bound. */
+int64_t yki_shares_largest_batch(const yki_shares *shares, const int64_t *limits);
 
 typedef struct yki_share_info {
     const char *name;

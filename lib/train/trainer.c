@@ -129,7 +129,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
     for (size_t k = 0; k < team->total; k++)
         t->counts[k] = (balances && !o->freeze) || t->graph->place_count
                            ? part_size(t)
-                           : YKI_MIN(t->counts[k] + 1, part_size(t));
+                           : YKI_MIN(t->counts[k] + !t->lanes.taken, part_size(t));
     options.most = t->counts + team->first;
     return yki_crew_create(team, t->graph, &options, &t->crew);
 }

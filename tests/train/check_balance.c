@@ -442,7 +442,7 @@ START_TEST(memory_bounds)
 
     begin(&s, 3, 64, none, (double[]){1, 4, 4});
     ASSERT_OK(yki_shares_create(3, &o, &s.shares));
-    ck_assert_int_eq(yki_shares_largest_batch(s.shares), 210);
+    ck_assert_int_eq(yki_shares_largest_batch(s.shares, limits), 210);
     calibrate(&s);
     run(&s, 30);
     ck_assert_int_eq(newest(&s)[0], 10);
@@ -466,7 +466,7 @@ START_TEST(memory_bounds)
     o.shares = "10,20,70";
     o.batch = 50;
     ASSERT_OK(yki_shares_create(3, &o, &s.shares));
-    ck_assert_int_eq(yki_shares_largest_batch(s.shares), 50);
+    ck_assert_int_eq(yki_shares_largest_batch(s.shares, limits), 50);
     ASSERT_STATUS(YOKE_ERROR_OUT_OF_DEVICE_MEMORY, yki_shares_set(s.shares, "80,10,10"));
     yki_shares_divide(s.shares, 50, counts);
     ck_assert(counts[0] == 5 && counts[1] == 10 && counts[2] == 35);

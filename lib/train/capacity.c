@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * capacity.c - what a trainer's devices have in memory, and the largest batch that they would hold.
+ *
+ * Of what a device uses, its plans grow with the batch. They are planned and packed for other
+ * batches, without being made, until the largest is found for which the quota, or the device's
+ * memory, has room. Evaluation counts once it was asked for.
+ *
+ * Not here: buffers of datasets, which grow too, but are small beside plans; graphs with places,
+ * where devices have parts of one plan. A planner that measures may choose other solvers for another
+ * batch than it is thought to.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "train/capacity.h"
+
+/* Members whose memory is the device's: itself, or all its lanes. */
+static void
+members_of(const yoke_trainer *t, size_t device, size_t *first, size_t *end)
+{
+    *first = t->lanes.taken ? 0 : device;
+    *end = t->lanes.taken ? t->crew.count : device + 1;
+}
+
+/* Samples at once that it takes now. */
+static int64_t
+made_for(const yoke_trainer *t, size_t device)
+{
+    int64_t samples = 0;
+    size_t first, end;
+
+    members_of(t, device, &first, &end);
+    for (size_t k = first; k < end; k++)
+        samples += t->crew.members[k].replica->options.batch;
+    return samples;
+}
+
+/* Bytes of the device's plans: as they are (samples 0), or for so many samples. */
+static yoke_status
+plan_bytes(const yoke_trainer *t, size_t device, int64_t samples, uint64_t *bytes)
+{
+    size_t first, end;
+    int64_t count;
+
+    *bytes = 0;
+    members_of(t, device, &first, &end);
+    count = (int64_t)(end - first);
+    for (size_t k = first; k < end; k++) {
+        const yoke_replica *r = t->crew.members[k].replica;
+        const yki_plan *plans[2] = {r->training, r->evaluation};
+
+        for (int i = 0; i < 2; i++) {
+            uint64_t one;
+
+            if (!plans[i])
+                continue;
+            if (samples == 0)
+                one = yki_plan_memory(plans[i]);
+            else /* the first of several lanes has the most */
+                YKI_TRY(yki_plan_memory_at(plans[i], (samples + count - 1) / count, &one));
+            *bytes = one < UINT64_MAX - *bytes ? *bytes + one : UINT64_MAX;
+        }
+    }
+    return YOKE_OK;
+}
+
+/* ---- the largest ---- */
+
+/* Memory is affine in the batch but for rounding and other choices, so two sizes tell where to look;
+ * within a hundredth it is not looked for more closely. */
+typedef struct search {
+    yoke_status (*bytes_of)(const void *user, int64_t samples, uint64_t *bytes);
+    const void *user;
+    uint64_t room;
+    int64_t good, bad; /* fits, does not */
+} search;
+
+static int64_t
+grain(int64_t samples)
+{
+    return samples / 128 + 1;
+}
+
+/* Where the line through two points meets the room; a bit beyond, once that fits. */
+static int64_t
+next_guess(const search *s, int64_t n, uint64_t bytes, int64_t before, uint64_t bytes_before)
+{
+    double rise = ((double)bytes - (double)bytes_before) / (double)(n - before);
+    double guess = (double)n + ((double)s->room - (double)bytes) / rise;
+
+    if (bytes == UINT64_MAX || bytes_before == UINT64_MAX || !(rise > 0))
+        guess = 0.5 * (double)(s->good + s->bad);
+    else if (bytes <= s->room)
+        guess = fmax(guess, (double)(n + grain(n)));
+    else
+        guess = fmin(guess, (double)(n - 1));
+    guess = fmin(fmax(guess, (double)(s->good + 1)), (double)(s->bad - 1));
+    return (int64_t)guess;
+}
+
+/* From `start` on, a batch that fits. */
+static yoke_status
+find_largest(search *s, int64_t start)
+{
+    int64_t before = 0, n = start;
+    uint64_t bytes_before = UINT64_MAX, bytes;
+
+    s->good = 0;
+    s->bad = (int64_t)INT32_MAX + 1;
+    for (int turn = 0; turn < 64 && s->bad - s->good > grain(s->good); turn++) {
+        YKI_TRY(s->bytes_of(s->user, n, &bytes));
+        *(bytes <= s->room ? &s->good : &s->bad) = n;
+        if (turn == 0) {
+            before = n;
+            bytes_before = bytes;
+            n = bytes <= s->room ? YKI_MIN(2 * n, s->bad - 1) : YKI_MAX(n / 2, (int64_t)1);
+        } else {
+            int64_t guess = next_guess(s, n, bytes, before, bytes_before);
+
+            before = n;
+            bytes_before = bytes;
+            n = guess;
+        }
+    }
+    return YOKE_OK;
+}
+
+typedef struct question {
+    const yoke_trainer *trainer;
+    size_t device;
+} question;
+
+static yoke_status
+bytes_of_device(const void *user, int64_t samples, uint64_t *bytes)
+{
+    const question *q = user;
+
+    return plan_bytes(q->trainer, q->device, samples, bytes);
+}
+
+static yoke_status
+bytes_of_plan(const void *user, int64_t samples, uint64_t *bytes)
+{
+    return yki_plan_memory_at(user, samples, bytes);
+}
+
+yoke_status
+yki_plan_capacity(const yki_plan *plan, int64_t *samples)
+{
+    search s = {.bytes_of = bytes_of_plan, .user = plan};
+
+    s.room = yki_plan_memory(plan) + yki_quota_left(yki_queue_device(plan->queue));
+    YKI_TRY(find_largest(&s, plan->options.max_batch));
+    *samples = s.good;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_trainer_capacity(const yoke_trainer *t, size_t device, int64_t *samples)
+{
+    const question q = {t, device};
+    search s = {.bytes_of = bytes_of_device, .user = &q};
+    uint64_t now;
+
+    YKI_TRY(plan_bytes(t, device, 0, &now));
+    s.room = now + yki_quota_left(yoke_team_get_device(t->team, device));
+    YKI_TRY(find_largest(&s, made_for(t, device)));
+    *samples = s.good;
+    return YOKE_OK;
+}
+
+/* ---- of a team ---- */
+
+/* Where shares are held, a device is made for a sample more than its share, as rounding may give it
+ * that. */
+static int64_t
+share_of(const yoke_trainer *t, int64_t samples)
+{
+    yki_shares_state state;
+
+    yki_shares_get_state(t->shares, &state);
+    if (state.devices == 1 || (state.kind == YKI_SHARES_AUTO && !t->options.freeze))
+        return samples;
+    return samples - 1;
+}
+
+yoke_status
+yki_trainer_largest_batch(const yoke_trainer *t, int64_t *batch)
+{
+    int64_t *limits = yki_alloc(t->team->total, sizeof *limits, "what devices hold");
+    yoke_status status = limits ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+
+    for (size_t k = 0; k < t->team->count && status == YOKE_OK; k++) {
+        status = yki_trainer_capacity(t, k, &limits[k]);
+        limits[k] = share_of(t, limits[k]);
+    }
+    if (status == YOKE_OK)
+        *batch = YKI_MIN(yki_shares_largest_batch(t->shares, limits), (int64_t)INT32_MAX) *
+                 t->options.accumulate;
+    yki_free(limits);
+    return status;
+}
+
+/* ---- telling ---- */
+
+static yoke_status
+explain_device(const yoke_trainer *t, size_t k, void (*line)(void *user, const char *text),
+               void *user)
+{
+    yoke_device *device = yoke_team_get_device(t->team, k);
+    yoke_memory_usage usage;
+    char limit[64] = "no quota", most[80] = "", text[320];
+    int64_t samples;
+
+    YKI_TRY(yoke_device_get_memory(device, &usage));
+    if (usage.quota)
+        snprintf(limit, sizeof limit, "of a quota of %.1f MB", (double)usage.quota / 1e6);
+    if (!t->crew.stages) {
+        YKI_TRY(yki_trainer_capacity(t, k, &samples));
+        snprintf(most, sizeof most, "; the most that fit are %lld", (long long)samples);
+    }
+    snprintf(text, sizeof text,
+             "memory of %s: %.1f MB used, %.1f MB at most, %s, for up to %lld samples at once%s",
+             yki_device_id(device), (double)usage.used / 1e6, (double)usage.peak / 1e6, limit,
+             (long long)made_for(t, k), most);
+    line(user, text);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_trainer_explain_memory(const yoke_trainer *t, void (*line)(void *user, const char *text),
+                           void *user)
+{
+    char text[160];
+    int64_t batch;
+
+    for (size_t k = 0; k < t->team->count; k++)
+        YKI_TRY(explain_device(t, k, line, user));
+    /* What devices of other processes hold is theirs to tell. */
+    if (t->crew.stages || t->team->total != t->team->count)
+        return YOKE_OK;
+    YKI_TRY(yki_trainer_largest_batch(t, &batch));
+    snprintf(text, sizeof text, "the largest batch that fits: %lld samples%s", (long long)batch,
+             t->options.accumulate > 1 ? ", in as many parts as now" : "");
+    line(user, text);
+    return YOKE_OK;
+}
