@@ -5,19 +5,18 @@
  * between two calls are what the second one uses.
  */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "train/runs.h"
 
-enum { WIDTH = 12, BATCH = 24, SAMPLES = 61, STEPS = 3 /* of an epoch */ };
+enum { BATCH = 24, SAMPLES = 61, IMAGES = 30, STEPS = 3 /* of an epoch */ };
 
 static test_devices devices;
+static yoke_device_info info[2];
 
 static void
 open_devices(void)
 {
-    ck_assert(team_find(TEST_AS_IS, &devices, NULL));
+    ck_assert(team_find(TEST_AS_IS, &devices, info));
 }
 
 static void
@@ -26,27 +25,11 @@ close_devices(void)
     test_devices_close(&devices);
 }
 
-static yoke_dataset *
-make_dataset(const team_run *run)
-{
-    yoke_feed feeds[2];
-    yoke_dataset *dataset;
-
-    team_feeds(run, 0, SAMPLES, feeds);
-    ASSERT_OK(yoke_dataset_create(
-        SAMPLES,
-        (yoke_field[]){
-            {.name = "x", .type = YOKE_F32, .shape = yoke_shape(1, WIDTH), .data = feeds[0].data},
-            {.name = "target", .type = YOKE_I32, .shape = yoke_shape(0), .data = feeds[1].data}},
-        2, NULL, &dataset));
-    return dataset;
-}
-
 typedef struct listener {
     yoke_trainer *trainer;
-    int64_t steps, epochs;      /* told of */
+    int64_t steps, epochs;         /* told of */
     int64_t stop_step, stop_epoch; /* where it says stop; 0: never */
-    int64_t latest;             /* most steps that one was told late */
+    int64_t latest;                /* most steps that one was told late */
     double losses[2 * STEPS + 1];
 } listener;
 
@@ -60,8 +43,8 @@ on_step(void *user, const yoke_result *result)
     ck_assert_int_ge(late, 0);
     if (late > l->latest)
         l->latest = late;
-    ck_assert_int_eq(result->samples, (result->step - 1) % STEPS == STEPS - 1 ? SAMPLES % BATCH
-                                                                              : BATCH);
+    ck_assert_int_eq(result->samples,
+                     (result->step - 1) % STEPS == STEPS - 1 ? SAMPLES % BATCH : BATCH);
     if ((size_t)result->step < YKI_COUNT(l->losses))
         l->losses[result->step] = result->loss * result->count;
     return l->stop_step && result->step >= l->stop_step;
@@ -90,26 +73,13 @@ fit(listener *l, yoke_dataset *train, yoke_dataset *test, int64_t epochs)
 /* Each step is told once, in order, at most two late; the history adds up. */
 START_TEST(callbacks_and_history)
 {
-    static const char *const selectors[2] = {NULL, "one"};
-    char one[256];
-
     for (int i = 0; i < 2; i++) { /* a team of two, and of one */
-        team_run run = {.selector = devices.selector, .shares = "80,20"};
-        yoke_dataset *data = make_dataset(&run);
+        team_run run = {.selector = i ? info[0].parent : devices.selector,
+                        .shares = i ? NULL : "80,20"};
+        yoke_dataset *data = team_dataset(&run, 0, SAMPLES);
         const yoke_epoch *history;
         listener l = {0};
 
-        if (selectors[i]) {
-            yoke_selection *selection;
-            yoke_device_info info;
-
-            ASSERT_OK(yoke_selection_create(devices.context, devices.selector, NULL, &selection));
-            ASSERT_OK(yoke_device_get_info(yoke_selection_get(selection, 0), &info));
-            snprintf(one, sizeof one, "%s", info.parent);
-            yoke_selection_destroy(selection);
-            run.selector = one;
-            run.shares = NULL;
-        }
         l.trainer = team_trainer(devices.context, &run);
         ASSERT_OK(fit(&l, data, data, 2));
         ck_assert_int_eq(l.epochs, 2);
@@ -150,7 +120,7 @@ END_TEST
 START_TEST(device_without_samples)
 {
     team_run run = {.selector = devices.selector, .shares = "1,0"};
-    yoke_dataset *data = make_dataset(&run);
+    yoke_dataset *data = team_dataset(&run, 0, SAMPLES);
     const yoke_epoch *history;
     listener l = {.trainer = team_trainer(devices.context, &run)};
 
@@ -168,7 +138,7 @@ END_TEST
 START_TEST(stopping)
 {
     team_run run = {.selector = devices.selector, .shares = "even"};
-    yoke_dataset *data = make_dataset(&run);
+    yoke_dataset *data = team_dataset(&run, 0, SAMPLES);
     listener l = {.trainer = team_trainer(devices.context, &run), .stop_step = 1};
 
     ASSERT_STATUS(YOKE_ERROR_STOPPED, fit(&l, data, NULL, 50));
@@ -212,7 +182,8 @@ scale_by(yoke_dataset *data, float scale)
 START_TEST(scaling_that_changes)
 {
     team_run run = {.selector = devices.selector, .shares = "80,20"};
-    yoke_dataset *changing = make_dataset(&run), *fixed = make_dataset(&run);
+    yoke_dataset *changing = team_dataset(&run, 0, SAMPLES),
+                 *fixed = team_dataset(&run, 0, SAMPLES);
     yoke_trainer *t = team_trainer(devices.context, &run), *u;
     team_outcome a, b;
     double plain, scaled;
@@ -245,25 +216,6 @@ START_TEST(scaling_that_changes)
 }
 END_TEST
 
-enum { SIDE = 8, IMAGES = 30 };
-
-static yoke_dataset *
-make_images(const team_run *run)
-{
-    yoke_feed feeds[2];
-    yoke_dataset *dataset;
-
-    team_feeds(run, 0, IMAGES, feeds);
-    ASSERT_OK(yoke_dataset_create(
-        IMAGES,
-        (yoke_field[]){
-            {.name = "x", .type = YOKE_F32, .shape = yoke_shape(3, 3, SIDE, SIDE),
-             .data = feeds[0].data},
-            {.name = "target", .type = YOKE_I32, .shape = yoke_shape(0), .data = feeds[1].data}},
-        2, NULL, &dataset));
-    return dataset;
-}
-
 static void
 augment(yoke_dataset *data, bool flip)
 {
@@ -283,7 +235,7 @@ begin_to_flip(void *user, const yoke_epoch *epoch)
 START_TEST(augmentation_that_changes)
 {
     team_run run = {.selector = devices.selector, .shares = "even", .net = TEAM_CONV};
-    yoke_dataset *data = make_images(&run);
+    yoke_dataset *data = team_dataset(&run, 0, IMAGES);
     team_outcome outcome[3];
 
     for (int i = 0; i < 3; i++) {

@@ -26,22 +26,6 @@ close_devices(void)
 
 enum { WIDTH = 12, EVALUATED = 61 };
 
-static yoke_dataset *
-dataset_of(const team_run *run, int64_t count)
-{
-    yoke_feed feeds[2];
-    yoke_dataset *dataset;
-
-    team_feeds(run, 100, count, feeds);
-    ASSERT_OK(yoke_dataset_create(
-        count,
-        (yoke_field[]){
-            {.name = "x", .type = YOKE_F32, .shape = yoke_shape(1, WIDTH), .data = feeds[0].data},
-            {.name = "target", .type = YOKE_I32, .shape = yoke_shape(0), .data = feeds[1].data}},
-        2, NULL, &dataset));
-    return dataset;
-}
-
 /* Loss and accuracy over samples, in double from the network's outputs; the metric counts every
  * sample, and hits none with a label that the loss ignores. */
 static void
@@ -79,7 +63,7 @@ START_TEST(evaluation_counts_every_sample_once)
                             .shares = shares[i],
                             .ignored = i % 2 ? TEAM_FIRST_IGNORED : TEAM_NONE_IGNORED};
             yoke_trainer *t = team_trainer(devices.context, &run);
-            yoke_dataset *dataset = dataset_of(&run, n);
+            yoke_dataset *dataset = team_dataset(&run, 100, n);
             yoke_feed feeds[2];
             yoke_result result, wanted;
 

@@ -170,6 +170,27 @@ team_feeds(const team_run *run, int64_t first, int64_t n, yoke_feed feeds[2])
     return 2;
 }
 
+yoke_dataset *
+team_dataset(const team_run *run, int64_t first, int64_t n)
+{
+    const bool values = run->net == TEAM_REGRESSION;
+    yoke_field fields[2] = {
+        {.name = "x",
+         .type = YOKE_F32,
+         .shape = has_images(run->net) ? yoke_shape(3, CHANNELS, SIZE, SIZE) : yoke_shape(1, WIDTH)},
+        {.name = "target",
+         .type = values ? YOKE_F32 : YOKE_I32,
+         .shape = values ? yoke_shape(1, VALUES) : yoke_shape(0)}};
+    yoke_feed feeds[2];
+    yoke_dataset *dataset;
+
+    team_feeds(run, first, n, feeds);
+    for (int i = 0; i < 2; i++)
+        fields[i].data = feeds[i].data;
+    ASSERT_OK(yoke_dataset_create(n, fields, 2, NULL, &dataset));
+    return dataset;
+}
+
 /* ---- runs ---- */
 
 yoke_trainer_options
