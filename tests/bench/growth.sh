@@ -17,11 +17,6 @@
 rounds=${ROUNDS:-3}
 depth=${DEPTH:-32}
 cases=${CASES:-}
-work=${YOKE_BUILDDIR:?}/tests/bench/growth.tmp
-samples=${SAMPLES:-$work/samples}
-raw=$work/raw
-
-mkdir -p "$work"
 if [ -z "$cases" ]; then
     for batch in 8 16 32 64 128 256 512; do
         for model in mlp simplecnn lenet resnet18; do
@@ -56,7 +51,7 @@ summarize() {
                 split(order[c], name, SUBSEP)
                 print name[1], name[2], median(times[order[c]]), work[order[c]], runs[order[c]]
             }
-        }' "$samples" | sort -k1,1 -k2,2n >"$work/summary"
+        }' "$samples" | sort -k1,1 -k2,2n
 }
 
 # The line of least relative squares through (batch, ms): weights 1 / ms^2.
@@ -163,37 +158,19 @@ plot() {
                 label(450, 208, "ms over GFLOP of a step", "middle")
             }
             print "</svg>"
-        }' "$work/summary" >"$pictures/growth.svg"
+        }' "$work/summary"
 }
 
-report() {
-    summarize
-    {
-        echo
-        conditions "$("$awk" 'NR == 1 { print $5 }' "$work/summary")"
-        echo
-        batch_table
-        echo
-        depth_table
-        echo
-        echo '![growth](tests/bench/growth.svg)'
-        echo
-    } >"$work/table"
-    rewrite bench-growth "$work/table"
-    plot
-    cat "$work/table"
+table() {
+    echo
+    conditions "$("$awk" 'NR == 1 { print $5 }' "$work/summary")"
+    echo
+    batch_table
+    echo
+    depth_table
+    echo
+    echo '![growth](tests/bench/growth.svg)'
+    echo
 }
 
-case ${1:-all} in
-measure) measure ;;
-report) report ;;
-all)
-    : >"$samples"
-    measure
-    report
-    ;;
-*)
-    echo "growth.sh: measure or report, not '$1'" >&2
-    exit 2
-    ;;
-esac
+main "$@"

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# lib.sh - for the scripts of tests/bench: one figure of `yoke bench`, and a part of
-# BENCHMARKS.md that is rewritten. Sourced.
+# lib.sh - for the scripts of tests/bench: one figure of `yoke bench`, a part of
+# BENCHMARKS.md that is rewritten, and the order of it all. Sourced; a script NAME.sh has
+# the functions `measure`, which adds lines to $samples, and `summarize`, `table` and `plot`,
+# which print: what of the samples counts (into $work/summary), and what is made of that.
+# It ends with `main "$@"`.
 
 set -eu
 export LC_ALL=C
@@ -11,6 +14,11 @@ yoke=${YOKE:-${YOKE_BUILDDIR:?}/tools/yoke}
 document=${BENCHMARKS:-$srcdir/BENCHMARKS.md}
 pictures=${PICTURES:-$srcdir/tests/bench}
 awk=${AWK:-awk}
+name=$(basename "$0" .sh)
+work=${YOKE_BUILDDIR:?}/tests/bench/$name.tmp
+samples=${SAMPLES:-$work/samples}
+raw=$work/raw
+mkdir -p "$work"
 
 # bench MODEL BATCH KEY...: the values of these members, on one line
 bench() {
@@ -65,3 +73,27 @@ statistics='
     }
     function digits(x) { return sprintf(x < 1 ? "%.3f" : x < 10 ? "%.2f" : x < 100 ? "%.1f" : "%.0f", x) }
 '
+
+report() {
+    summarize >"$work/summary"
+    table >"$work/table"
+    rewrite "bench-$name" "$work/table"
+    plot >"$pictures/$name.svg"
+    cat "$work/table"
+}
+
+main() {
+    case ${1:-all} in
+    measure) measure ;;
+    report) report ;;
+    all)
+        : >"$samples"
+        measure
+        report
+        ;;
+    *)
+        echo "$name.sh: measure or report, not '$1'" >&2
+        exit 2
+        ;;
+    esac
+}

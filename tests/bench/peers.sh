@@ -22,11 +22,6 @@ python=${PYTHON:-/usr/bin/python3}
 rounds=${ROUNDS:-5}
 seconds=${SECONDS_EACH:-1}
 cases=${CASES:-tiny:32 mlp:64 mlp:256 simplecnn:64 simplecnn:256 lenet:256 resnet18:32 resnet18:64}
-work=${YOKE_BUILDDIR:?}/tests/bench/peers.tmp
-samples=${SAMPLES:-$work/samples}
-raw=$work/raw
-
-mkdir -p "$work"
 
 # settings_of MODEL: those of PyTorch that make a difference to it; layouts are of images
 settings_of() {
@@ -158,27 +153,7 @@ plot() {
             }
             print "<title>times as fast as PyTorch: medians, range over rounds, and the goal in red</title>"
             print "</svg>"
-        }' "$work/summary" >"$pictures/peers.svg"
+        }' "$work/summary"
 }
 
-report() {
-    summarize >"$work/summary"
-    table >"$work/table"
-    rewrite bench-peers "$work/table"
-    plot
-    cat "$work/table"
-}
-
-case ${1:-all} in
-measure) measure ;;
-report) report ;;
-all)
-    : >"$samples"
-    measure
-    report
-    ;;
-*)
-    echo "peers.sh: measure or report, not '$1'" >&2
-    exit 2
-    ;;
-esac
+main "$@"
