@@ -68,7 +68,7 @@ mutant 'remainder dropped' lib/train/evaluate.c \
 mutant 'evaluated twice' lib/train/evaluate.c \
     'first += count;' 'first += count - (count > 1);' tests/train/check_team_results
 
-mutant 'stale scaling' lib/train/fit.c \
+mutant 'stale scaling' lib/train/feeds.c \
     '&& feeds->version == dataset->version' '' tests/train/check_fit
 
 # ---- numerical classes ----
@@ -93,6 +93,30 @@ mutant 'outliers believed' lib/train/balance.c \
     'return values[0];' tests/train/check_balance
 mutant 'no probes' lib/train/balance.c \
     's->step >= s->member[k].probe_at' 's->step > UINT64_MAX - 1' tests/train/check_balance
+
+# ---- updates of two drivers ----
+
+mutant 'multiply-add as the driver likes' clkernels/update.cl \
+    'storev(YKI_EXACT_FMA((floatv)(-size), a / root, p), i, value);' \
+    'storev(mad((floatv)(-size), a / root, p), i, value);' tests/train/check_replicas
+
+# ---- lanes of one device, and memory ----
+
+mutant 'own statistics of lanes' lib/train/trainer.c \
+    'o->local_batch_norm && !t->lanes.taken,' 'o->local_batch_norm,' tests/train/check_lanes
+mutant 'lanes for noise' lib/train/lanes.c 'WORTH = 1.05;' 'WORTH = 1;' tests/train/check_lanes
+mutant 'lanes raced when frozen' lib/train/lanes.c \
+    'c->measures = !c->known && !o->freeze;' 'c->measures = !c->known;' tests/train/check_lanes
+mutant 'lanes without a quota' lib/device/quota.c \
+    'return device->space->lanes_of ? device->space->lanes_of : device;' 'return device;' \
+    tests/train/check_lanes
+mutant 'what is there does not count' lib/train/capacity.c \
+    's.room = now + yki_quota_left(' 's.room = yki_quota_left(' tests/train/check_capacity
+mutant 'room for the sample of rounding' lib/train/capacity.c \
+    'return samples - 1;' 'return samples + samples / 50;' tests/train/check_capacity
+mutant 'left at a half' lib/train/crew.c \
+    'if (status == YOKE_OK && r->training && r->options.batch < wanted)' 'if (false)' \
+    tests/train/check_capacity
 
 # ---- failures ----
 

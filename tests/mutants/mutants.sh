@@ -55,7 +55,9 @@ sound() {
 build() {
     objects=$2.o
     case $2 in
-    *check_team* | *check_classes | *check_fit) objects="$objects tests/train/runs.o" ;;
+    *check_team* | *check_classes | *check_fit | *check_lanes | *check_capacity)
+        objects="$objects tests/train/runs.o"
+        ;;
     esac
     # A fault may leave something unused: that is no way to be caught.
     # shellcheck disable=SC2086 # words
