@@ -181,7 +181,8 @@ static void
 stop_threads(yki_mpi *self)
 {
     unsigned naps = 0;
-    double end = yki_mpi_now() + 0.5;
+    /* Who aborts while the launcher ends all makes it begin once more. */
+    double end = yki_mpi_now() + (atomic_load(&self->launcher_acts) ? 0.5 : 0.1);
 
     pthread_mutex_lock(&self->lock);
     self->stop = true;

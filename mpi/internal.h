@@ -142,6 +142,7 @@ struct yki_mpi {
     char failure[YKI_MPI_REASON + 128];
     char report[YKI_MPI_REASON + 128]; /* for the watchdog to tell all others; "" for none */
     atomic_bool failed;                /* set once, after `failure` is written */
+    atomic_bool launcher_acts; /* it failed since a process died: the launcher ends the rest */
     atomic_bool reported;              /* a verdict of ours has reached those whom it was sent to */
 
     pthread_t worker, watchdog_thread;

@@ -28,7 +28,7 @@ enum { BEAT = 1, VERDICT = 2, LEAVE = 3, TAG = 1 };
 
 typedef struct message {
     int32_t type;
-    int32_t unused;
+    int32_t launcher_acts; /* of a verdict: it ends the ranks already */
     yki_mpi_beat beat;
     char reason[YKI_MPI_REASON + 128];
 } message;
@@ -58,6 +58,8 @@ typedef struct yki_mpi_watchdog {
     int neighbours[2]; /* ranks on this host whose processes are looked at; -1: none */
     double next_look;
     double ended[2]; /* when it was first seen that they are no more; 0: not */
+    double absence;  /* seconds that this process did not run, if the others have waited in vain */
+    double back;     /* since then it runs again */
 } yki_mpi_watchdog;
 
 static bool
@@ -119,13 +121,25 @@ drain(yki_mpi *self, int c)
     return false;
 }
 
+/* Nothing was heard of the rank behind channel `c` for so long that it takes no message either: it
+ * is stopped, or its host went away. */
+static bool
+is_deaf(const yki_mpi *self, int c)
+{
+    double error = self->settings.error, limit = error > 0 ? error : 60;
+
+    return yki_mpi_now() - self->watchdog->witnesses[is_hub(self) ? c : 0].heard > limit / 2;
+}
+
+/* True: nothing is left to send but to those who take nothing. A verdict is mostly about one of
+ * these, and everybody would wait for it before the program can end. */
 static bool
 drain_all(yki_mpi *self)
 {
     bool empty = true;
 
     for (int c = is_hub(self) ? 1 : 0; c < self->watchdog->channel_count; c++)
-        if (!drain(self, c))
+        if (!drain(self, c) && !is_deaf(self, c))
             empty = false;
     return empty;
 }
@@ -139,6 +153,7 @@ spread(yki_mpi *self, const char *sentence)
     if (w->verdict.type == VERDICT)
         return;
     w->verdict.type = VERDICT;
+    w->verdict.launcher_acts = atomic_load(&self->launcher_acts);
     snprintf(w->verdict.reason, sizeof w->verdict.reason, "%s", sentence);
     yki_mpi_set_failure(self, sentence);
     for (int c = is_hub(self) ? 1 : 0; c < w->channel_count; c++)
@@ -163,6 +178,8 @@ take(yki_mpi *self, int from)
 
     switch (m->type) {
     case VERDICT:
+        if (m->launcher_acts)
+            atomic_store(&self->launcher_acts, true);
         if (is_hub(self))
             spread(self, m->reason);
         else
@@ -215,12 +232,21 @@ has_ended(const yki_mpi_identity *peer)
     return end && end[1] == ' ' && (end[2] == 'Z' || end[2] == 'X');
 }
 
+/* After so long a stop a process that finds others gone was given up by them. Launchers continue
+ * who is stopped, to end him: he goes at once, or they wait for him, and blames nobody else. */
+static bool
+was_given_up(const yki_mpi_watchdog *w, double now)
+{
+    return w->absence > 0 && now - w->back < 5;
+}
+
 /* Not believed at once: what the hub has to say of it may be on its way, and where all are being
  * ended by the launcher nothing is to be said any more. */
 static void
 look_at_neighbours(yki_mpi *self, double now)
 {
     yki_mpi_watchdog *w = self->watchdog;
+    const yki_mpi_identity *me = &self->peers[self->table.rank];
     char sentence[YKI_MPI_REASON];
 
     for (int i = 0; i < 2; i++) {
@@ -228,6 +254,13 @@ look_at_neighbours(yki_mpi *self, double now)
 
         if (rank < 0 || !has_ended(&self->peers[rank]))
             continue;
+        if (was_given_up(w, now)) {
+            snprintf(sentence, sizeof sentence,
+                     "rank %d (%s, process %lld) did not run for %.1f s, and the others have ended",
+                     self->table.rank, me->host, (long long)me->pid, w->absence);
+            spread(self, sentence);
+            return;
+        }
         if (w->ended[i] == 0)
             w->ended[i] = now;
         if (now - w->ended[i] < LOOK_TWICE)
@@ -235,6 +268,7 @@ look_at_neighbours(yki_mpi *self, double now)
         snprintf(sentence, sizeof sentence, "rank %d (%s, process %lld) has ended without a word",
                  rank, self->peers[rank].host, (long long)self->peers[rank].pid);
         w->neighbours[i] = -1;
+        atomic_store(&self->launcher_acts, true);
         spread(self, sentence);
     }
 }
@@ -282,6 +316,10 @@ forgive_absence(yki_mpi *self, double now)
     double absence = w->last_turn > 0 ? now - w->last_turn : 0;
 
     w->last_turn = now;
+    if (error > 0 && absence > error / 2) {
+        w->absence = absence;
+        w->back = now;
+    }
     if (absence > limit / 4)
         yki_mpi_forgive(w->witnesses, is_hub(self) ? self->table.ranks : 2, now, absence);
 }
@@ -299,7 +337,7 @@ turn(yki_mpi *self, double now)
             w->channels[c].beat_owed = !w->leaving;
     }
     if (now >= w->next_look && !w->leaving && !atomic_load(&self->failed)) {
-        w->next_look = now + LOOK_EVERY;
+        w->next_look = now + (was_given_up(w, now) ? LOOK_EVERY / 4 : LOOK_EVERY);
         look_at_neighbours(self, now);
     }
     if (drain_all(self) && w->verdict.type == VERDICT && !atomic_exchange(&self->reported, true)) {
