@@ -510,7 +510,7 @@ run(const yki_tool_command *self, int argc, char **argv)
     status = yki_tool_job_start(self, NULL, &wanted.job);
     if (status != TOOL_OK)
         return status;
-    yki_tool_log(self, YOKE_LOG_WARNING);
+    yki_tool_log(self, yki_tool_notes(false));
     failed = yoke_context_create(NULL, &context);
     if (!failed)
         failed = bench(&wanted, context);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tool.h"
 
@@ -140,6 +141,12 @@ print_log(void *user, yoke_log_level level, const char *line)
         yki_tool_warn(command, "%s", line);
     else
         yki_tool_note(command, "%s", line);
+}
+
+yoke_log_level
+yki_tool_notes(bool wanted)
+{
+    return wanted || isatty(STDERR_FILENO) ? YOKE_LOG_INFO : YOKE_LOG_WARNING;
 }
 
 void

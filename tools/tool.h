@@ -97,6 +97,9 @@ void yki_tool_on_message(void (*clear)(void));
 void yki_tool_note(const yki_tool_command *command, const char *format, ...) TOOL_PRINTF(2, 3);
 /* Lines of the library's log, up to `level`, become warnings and notes of this command. */
 void yki_tool_log(const yki_tool_command *command, yoke_log_level level);
+/* The level with the library's notes, such as on what takes long before the first step: if they
+ * are wanted, and on a terminal; else the one without. */
+yoke_log_level yki_tool_notes(bool wanted);
 
 /* ---- cores.c ---- */
 

@@ -524,7 +524,7 @@ run(const yki_tool_command *self, int argc, char **argv)
         return status == TOOL_EXIT ? TOOL_OK : status;
     s.self = self;
     s.wanted = &wanted;
-    yki_tool_log(self, wanted.log_dir ? YOKE_LOG_INFO : YOKE_LOG_WARNING);
+    yki_tool_log(self, yki_tool_notes(wanted.log_dir));
     status = yki_tool_job_start(self, wanted.log_dir, &s.job);
     if (status == TOOL_OK) {
         failed = train(&s);

@@ -146,6 +146,10 @@ struct yki_space {
     char *last_holder;   /* ... and the last one that left, for what it left behind; or NULL */
     pthread_mutex_t programs_lock;
     struct yki_program *programs; /* list; freed with the space (yki_programs_free) */
+    struct {
+        unsigned count;
+        double seconds, reported; /* ... in all when the log was last told */
+    } compiled;                   /* from source; under programs_lock */
 };
 
 struct yoke_device {

@@ -37,6 +37,8 @@
 enum { LOG_SIZE = 6000 };
 /* Above this a kernel in $YOKE_CL_DIR is a mistake, bytes. */
 enum { MAX_OVERRIDE = 16 << 20 };
+/* Seconds of compiling between two lines of the log. */
+#define REPORT_EVERY 2.0
 
 static const char COMMON[] = "common.cl";
 
@@ -387,6 +389,20 @@ build_failure(const request *want, cl_program program, cl_int error)
     return status;
 }
 
+/* Tells the log when compiling takes long, before the next one. */
+static void
+report(const request *want)
+{
+    yki_space *space = want->space;
+
+    if (space->compiled.seconds - space->compiled.reported < REPORT_EVERY)
+        return;
+    space->compiled.reported = space->compiled.seconds;
+    yki_log(YOKE_LOG_INFO, "%s: compiled %u kernel files in %.0f s, now %s; %s", space->layout,
+            space->compiled.count, space->compiled.seconds, want->name,
+            space->root->context->cache_dir ? "later runs find them" : "there is no cache");
+}
+
 static yoke_status
 build_source(const request *want, cl_program *program, double *seconds)
 {
@@ -400,6 +416,7 @@ build_source(const request *want, cl_program *program, double *seconds)
     if (error != CL_SUCCESS)
         return yki_cl_fail(error, "clCreateProgramWithSource", want->device, want->name);
     atomic_fetch_add(&builds, 1);
+    report(want);
     start = yki_now();
     error = clBuildProgram(made, want->id_count, want->ids, want->options, NULL, NULL);
     if (error != CL_SUCCESS) {
@@ -408,6 +425,8 @@ build_source(const request *want, cl_program *program, double *seconds)
         return status;
     }
     *seconds = yki_now() - start;
+    want->space->compiled.count++;
+    want->space->compiled.seconds += *seconds;
     yki_log(YOKE_LOG_DEBUG, "%s compiled for %s in %.3f s (%s)", want->name, want->space->layout,
             *seconds, want->options);
     *program = made;

@@ -199,6 +199,10 @@ typedef struct yki_solver {
     /* Its tunings are numbers of its own that a search finds (`yoke tune`): the planner takes
      * it only with one that wisdom has a time for. */
     bool searched;
+    /* Made for work-items of a group that run side by side. A processor runs them in turn: there
+     * it is measured only where no other of its class does the problem, or by level patient, as
+     * translating it takes longer than a small model trains. */
+    bool side_by_side;
     /* Whether it can do the problem, with the layouts as they stand, on such a device. */
     bool (*applies)(const yki_problem *problem, const yki_device_traits *traits);
     /* The layouts it wants, for a problem whose layouts are all plain; sets the layout of

@@ -299,6 +299,16 @@ try_solver(const choice *choosing, const yki_task *task, const yki_solver *solve
     }
 }
 
+/* Not worth the time to translate it, as long as another does the problem. */
+static bool
+is_hopeless(const yki_plan *plan, const yki_solver *solver)
+{
+    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
+
+    return solver->side_by_side && traits->type == YOKE_DEVICE_CPU &&
+           traits->vector_width >= 4 && plan->options.level == YKI_LEVEL_MEASURE;
+}
+
 /* The best of the classes that `wanted` has a bit for; a survey notes the best of each. */
 static yoke_status
 best_of_classes(const choice *choosing, const yki_task *task, unsigned wanted, candidate *best)
@@ -313,6 +323,8 @@ best_of_classes(const choice *choosing, const yki_task *task, unsigned wanted, c
         const yki_solver *solver = *s;
 
         if (*solver->op != task->problem.op || !(wanted >> solver->numerical_class & 1))
+            continue;
+        if (by_class[solver->numerical_class].solver && is_hopeless(plan, solver))
             continue;
         rank++;
         plan->work++;

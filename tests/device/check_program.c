@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "device/cache.h"
@@ -358,6 +359,24 @@ START_TEST(no_cache)
     }
     ck_assert_int_eq(stat(scratch_path("cache"), &about), -1);
     reopen(test_selector());
+}
+END_TEST
+
+/* Who waits is told why, every two seconds of compiling. */
+START_TEST(long_compiling)
+{
+    int64_t start = time(NULL);
+    int number = 1000;
+
+    scratch_log_clear();
+    number_builds(0, number);
+    ck_assert_uint_eq(scratch_log_count(YOKE_LOG_INFO, "compiled"), 0);
+    while (!scratch_log_count(YOKE_LOG_INFO, "compiled") && time(NULL) - start < 60)
+        number_builds(0, ++number);
+    if (time(NULL) - start >= 60)
+        return; /* a driver that compiles in no time */
+    ck_assert_uint_eq(scratch_log_count(YOKE_LOG_INFO, "now number.cl; later runs find them"), 1);
+    ck_assert_uint_eq(scratch_log_count(YOKE_LOG_INFO, ": compiled "), 1);
 }
 END_TEST
 
@@ -726,6 +745,7 @@ test_suite(void)
     tcase_add_test(programs, device_only_listed);
     tcase_add_test(programs, second_context);
     tcase_add_test(programs, no_cache);
+    tcase_add_test(programs, long_compiling);
     tcase_add_test(programs, damaged_entry);
     tcase_add_test(programs, rejected_binary);
     tcase_add_test(programs, cheap_binaries);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "op/matmul/clblast.h"
 #include "plan/plan.h"
@@ -100,6 +101,30 @@ START_TEST(search_takes_the_set_that_wisdom_knows)
 }
 END_TEST
 
+/* A solver for groups side by side is not even translated on a processor that another one suits. */
+START_TEST(what_cannot_win_is_not_measured)
+{
+    test_devices devices;
+
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+    for (size_t d = 0; d < devices.count; d++) {
+        const yki_device_traits *traits = yki_device_get_traits(devices.device[d]);
+        bool processor = traits->type == YOKE_DEVICE_CPU && traits->vector_width >= 4;
+        const char *path = scratch_path(d ? "other" : "w");
+        size_t size;
+        char *text;
+
+        unlink(path);
+        yoke_replica_destroy(made(devices.device[d], path));
+        text = scratch_read(path, &size);
+        ck_assert_ptr_nonnull(strstr(text, " gemm-"));
+        ck_assert_msg(!strstr(text, " gemm-tiled ") == processor, "%s", text);
+        free(text);
+    }
+    test_devices_close(&devices);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -108,5 +133,6 @@ test_suite(void)
 
     tcase_add_checked_fixture(tcase, scratch_set_up, scratch_tear_down);
     tcase_add_test(tcase, search_takes_the_set_that_wisdom_knows);
+    tcase_add_test(tcase, what_cannot_win_is_not_measured);
     return suite;
 }

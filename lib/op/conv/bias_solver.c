@@ -26,7 +26,8 @@ yki_conv_sum_parts(yki_recipe *recipe, const yki_device_traits *traits, uint32_t
 {
     uint32_t items = group_items(traits);
     yki_launch *launch =
-        yki_recipe_launch(recipe, "reduce_bias.cl", "yki_sum_parts", "-DWG=%u -DVEC=4", items);
+        yki_recipe_launch(recipe, "reduce_bias.cl", "yki_sum_parts", "-DWG=%u -DVEC=%u", items,
+                          yki_conv_is_cpu(traits) ? yki_conv_width(traits) : 4);
     int64_t per_group = yki_conv_is_cpu(traits) ? 4096 : items;
 
     yki_arg_slot(recipe, part);

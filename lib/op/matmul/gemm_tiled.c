@@ -153,6 +153,7 @@ static const yki_op *const op = &yki_op_matmul;
 const yki_solver yki_solver_gemm_tiled = {
     .name = "gemm-tiled",
     .op = &op,
+    .side_by_side = true,
     .applies = applies,
     .emit = emit,
 };

@@ -341,7 +341,9 @@ emit_small(const yki_problem *problem, const yki_device_traits *traits, unsigned
     while (items > traits->max_group)
         items /= 2;
     yki_recipe_start(recipe, problem);
-    launch = yki_recipe_launch(recipe, "norm.cl", kernel, "-DVEC=4 -DWG=%u", items);
+    /* No vectors in there: the program that the others are in, on a processor. */
+    launch = yki_recipe_launch(recipe, "norm.cl", kernel, "-DVEC=%u -DWG=%u",
+                               yki_conv_is_cpu(traits) ? yki_conv_width(traits) : 4, items);
     for (uint32_t i = 0; i <= problem->input_count; i++)
         yki_arg_slot(recipe, i);
     if (problem->op == &yki_op_row)
