@@ -24,6 +24,31 @@ test_case(Suite *suite, const char *name)
     return tcase;
 }
 
+char test_lines[8192];
+
+void
+test_forget_lines(void)
+{
+    test_lines[0] = '\0';
+}
+
+void
+test_keep_line(void *user, const char *line)
+{
+    size_t used = strlen(test_lines);
+
+    (void)user;
+    ck_assert_msg(used + strlen(line) + 2 <= sizeof test_lines, "more lines than can be kept");
+    snprintf(test_lines + used, sizeof test_lines - used, "%s\n", line);
+}
+
+void
+test_drop_line(void *user, const char *line)
+{
+    (void)user;
+    (void)line;
+}
+
 const char *
 test_selector(void)
 {

@@ -39,6 +39,22 @@ TCase *test_case(Suite *suite, const char *name);
     ck_assert_msg(strstr(yoke_last_error(), (part)) != NULL, "\"%s\" is not in \"%s\"",       \
                   (part), yoke_last_error())
 
+/* A call that is refused with this status, and a sentence that contains this. */
+#define ASSERT_REFUSED(status, detail, call)                                                       \
+    do {                                                                                           \
+        ASSERT_STATUS(status, call);                                                               \
+        ck_assert_str_ne(yoke_last_error(), "");                                                   \
+        ASSERT_DETAIL(detail);                                                                     \
+    } while (0)
+/* ... as it makes no sense, whatever the words. */
+#define ASSERT_INVALID(call) ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "", call)
+
+/* For functions that tell lines: they are kept one below the other, or dropped. */
+extern char test_lines[8192];
+void test_forget_lines(void);
+void test_keep_line(void *user, const char *line);
+void test_drop_line(void *user, const char *line);
+
 /* Leaves the test, which is reported as "ok ... # SKIP reason" (printf style); with
  * YOKE_REQUIRE_ALL=1 it fails instead. Directly in the body of a START_TEST only. */
 #define TEST_SKIP(...)                                                                        \

@@ -345,22 +345,12 @@ START_TEST(teams_of_all_sizes)
 }
 END_TEST
 
-static char lines_told[4096];
-
-static void
-keep_line(void *user, const char *text)
-{
-    (void)user;
-    strncat(lines_told, text, sizeof lines_told - strlen(lines_told) - 2);
-    strcat(lines_told, "\n");
-}
-
 static const char *
 explained(const yki_shares *shares)
 {
-    lines_told[0] = '\0';
-    yki_shares_explain(shares, keep_line, NULL);
-    return lines_told;
+    test_forget_lines();
+    yki_shares_explain(shares, test_keep_line, NULL);
+    return test_lines;
 }
 
 /* A device whose overhead alone is more than the step of the others is left out, with the reason;

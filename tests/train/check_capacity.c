@@ -11,7 +11,6 @@
 #include "train/runs.h"
 
 static test_devices devices;
-static char lines[8192];
 
 static void
 open_devices(void)
@@ -44,18 +43,10 @@ try_trainer(const char *selector, const team_run *run, int64_t batch, yoke_lanes
 }
 
 static void
-keep_line(void *user, const char *text)
-{
-    (void)user;
-    strncat(lines, text, sizeof lines - strlen(lines) - 2);
-    strcat(lines, "\n");
-}
-
-static void
 explain(yoke_trainer *t)
 {
-    lines[0] = '\0';
-    ASSERT_OK(yoke_team_explain(t, keep_line, NULL));
+    test_forget_lines();
+    ASSERT_OK(yoke_team_explain(t, test_keep_line, NULL));
 }
 
 /* The first device with two units that can be split. */
@@ -108,7 +99,8 @@ START_TEST(the_largest_batch_fits)
     ASSERT_OK(yki_trainer_largest_batch(t, &batch));
     explain(t);
     snprintf(told, sizeof told, "the largest batch that fits: %lld samples", (long long)batch);
-    ck_assert_msg(strstr(lines, told) && strstr(lines, "; the most that fit are "), "%s", lines);
+    ck_assert_msg(strstr(test_lines, told) && strstr(test_lines, "; the most that fit are "), "%s",
+                  test_lines);
     yoke_trainer_destroy(t);
     ck_assert_int_gt(batch, 50);
     ck_assert_int_lt(batch, 100000);

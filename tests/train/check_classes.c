@@ -18,7 +18,6 @@ enum { BATCH = 24, NODES = 3 /* forward and two gradients of the wide convolutio
 
 static test_devices devices;
 static yoke_device_info info[2];
-static char lines[8192];
 
 static bool
 open_setup(test_setup setup)
@@ -103,14 +102,6 @@ write_wisdom(const char *path, const char *selector, const double seconds[][2])
 
 /* ---- what a trainer does ---- */
 
-static void
-keep_line(void *user, const char *text)
-{
-    (void)user;
-    strncat(lines, text, sizeof lines - strlen(lines) - 2);
-    strcat(lines, "\n");
-}
-
 /* How many convolutions of a plan are done by Winograd. */
 static size_t
 winograds(const yki_plan *plan)
@@ -137,9 +128,9 @@ assert_class(yoke_trainer *t, bool winograd)
 
         ck_assert_uint_eq(winograds(r->training), winograd ? NODES : 0);
         ck_assert_uint_eq(winograds(r->evaluation), winograd ? 1 : 0);
-        lines[0] = '\0';
-        ASSERT_OK(yoke_plan_print(r, keep_line, NULL));
-        ck_assert_msg((strstr(lines, " F(4) ") != NULL) == winograd, "%s", lines);
+        test_forget_lines();
+        ASSERT_OK(yoke_plan_print(r, test_keep_line, NULL));
+        ck_assert_msg((strstr(test_lines, " F(4) ") != NULL) == winograd, "%s", test_lines);
     }
 }
 
@@ -148,12 +139,12 @@ assert_told(yoke_trainer *t, const char *id, const char *otherwise)
 {
     char wanted[160];
 
-    lines[0] = '\0';
-    ASSERT_OK(yoke_team_explain(t, keep_line, NULL));
-    ck_assert_msg(strstr(lines, "the same on every device") != NULL, "%s", lines);
+    test_forget_lines();
+    ASSERT_OK(yoke_team_explain(t, test_keep_line, NULL));
+    ck_assert_msg(strstr(test_lines, "the same on every device") != NULL, "%s", test_lines);
     snprintf(wanted, sizeof wanted, "%s alone would compute %d otherwise:", id, NODES);
-    ck_assert_msg(strstr(lines, wanted) != NULL, "no \"%s\" in\n%s", wanted, lines);
-    ck_assert_msg(strstr(lines, otherwise) != NULL, "no \"%s\" in\n%s", otherwise, lines);
+    ck_assert_msg(strstr(test_lines, wanted) != NULL, "no \"%s\" in\n%s", wanted, test_lines);
+    ck_assert_msg(strstr(test_lines, otherwise) != NULL, "no \"%s\" in\n%s", otherwise, test_lines);
 }
 
 static void

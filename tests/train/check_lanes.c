@@ -12,7 +12,6 @@
 #include "train/trainer.h"
 
 static test_devices devices;
-static char lines[8192];
 
 static void
 open_devices(void)
@@ -95,18 +94,10 @@ train(const team_run *run, yoke_lanes_choice lanes, bool local, team_outcome *ou
 }
 
 static void
-keep_line(void *user, const char *text)
-{
-    (void)user;
-    strncat(lines, text, sizeof lines - strlen(lines) - 2);
-    strcat(lines, "\n");
-}
-
-static void
 explain(yoke_trainer *t)
 {
-    lines[0] = '\0';
-    ASSERT_OK(yoke_team_explain(t, keep_line, NULL));
+    test_forget_lines();
+    ASSERT_OK(yoke_team_explain(t, test_keep_line, NULL));
 }
 
 static const team_run runs[] = {
@@ -170,8 +161,8 @@ START_TEST(lanes_are_one_device_to_see)
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_trainer_set_shares(t, "1,1"));
     ASSERT_OK(team_step(&run, t, 1, NULL));
     explain(t);
-    ck_assert_msg(strstr(lines, "lanes: the device runs as 2") != NULL, "%s", lines);
-    ck_assert_msg(strstr(lines, "/2.") == NULL, "the lanes are devices in\n%s", lines);
+    ck_assert_msg(strstr(test_lines, "lanes: the device runs as 2") != NULL, "%s", test_lines);
+    ck_assert_msg(strstr(test_lines, "/2.") == NULL, "the lanes are devices in\n%s", test_lines);
     yoke_trainer_destroy(t);
 }
 END_TEST
@@ -301,7 +292,7 @@ START_TEST(the_choice_is_kept_in_wisdom)
     o.freeze = true;
     t = trainer_of(&run, &o);
     explain(t);
-    ck_assert_msg(strstr(lines, "lanes") == NULL, "%s", lines);
+    ck_assert_msg(strstr(test_lines, "lanes") == NULL, "%s", test_lines);
     yoke_trainer_destroy(t);
 
     o.freeze = false;
@@ -309,7 +300,8 @@ START_TEST(the_choice_is_kept_in_wisdom)
     ck_assert_int_eq(yoke_trainer_get_step(t), 0);
     ck_assert(t->lanes.known && t->lanes.seconds[0] > 0 && t->lanes.seconds[1] > 0);
     explain(t);
-    ck_assert_msg(strstr(lines, "lanes: ") && strstr(lines, "ms a step, whole "), "%s", lines);
+    ck_assert_msg(strstr(test_lines, "lanes: ") && strstr(test_lines, "ms a step, whole "), "%s",
+                  test_lines);
     ASSERT_OK(team_read(t, &measured));
     yoke_trainer_destroy(t);
     o.lanes = YOKE_LANES_NEVER;

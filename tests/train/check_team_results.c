@@ -259,16 +259,6 @@ START_TEST(written_weights_reach_every_device)
 }
 END_TEST
 
-static char lines[8192];
-
-static void
-keep_line(void *user, const char *text)
-{
-    (void)user;
-    strncat(lines, text, sizeof lines - strlen(lines) - 2);
-    strcat(lines, "\n");
-}
-
 /* Each device is there, with its share. */
 START_TEST(explain_names_every_device)
 {
@@ -279,16 +269,16 @@ START_TEST(explain_names_every_device)
     for (int i = 0; i < 5; i++)
         ASSERT_OK(team_step(&run, t, i, NULL));
     ASSERT_OK(yoke_trainer_wait(t));
-    lines[0] = '\0';
-    ASSERT_OK(yoke_team_explain(t, keep_line, NULL));
+    test_forget_lines();
+    ASSERT_OK(yoke_team_explain(t, test_keep_line, NULL));
     ASSERT_OK(yoke_team_create(devices.context, run.selector, NULL, &team));
     for (size_t k = 0; k < yoke_team_size(team); k++) {
         yoke_device_info info;
 
         ASSERT_OK(yoke_device_get_info(yoke_team_get_device(team, k), &info));
-        ck_assert_msg(strstr(lines, info.id) != NULL, "no %s in\n%s", info.id, lines);
+        ck_assert_msg(strstr(test_lines, info.id) != NULL, "no %s in\n%s", info.id, test_lines);
     }
-    ck_assert_msg(strstr(lines, "19") && strstr(lines, "memory of"), "%s", lines);
+    ck_assert_msg(strstr(test_lines, "19") && strstr(test_lines, "memory of"), "%s", test_lines);
     yoke_team_destroy(team);
     yoke_trainer_destroy(t);
 }
