@@ -10,6 +10,7 @@
 #   unequal    two parts of a core, one three times as slow (fault layer): even, auto, each alone
 #   follow     steps until shares have followed a slow-down in mid-run, and the recovery
 #   balance    what following the speed costs when nothing changes
+#   data       what a step waits for samples that a function gives, in half of the step's time
 #   reduce     the sums of gradients: of the memory's speed, and what of it a step shows
 #
 # What is compared is run in turns, ROUNDS (3) of each, and the median told: machines differ from
@@ -81,7 +82,7 @@ unequal() {
                m, b, e, a, f, s, a / e, a / (f + s) }'
 }
 
-for figure in ${*:-resnet18 mlp unequal follow balance reduce}; do
+for figure in ${*:-resnet18 mlp unequal follow balance data reduce}; do
     case $figure in
     resnet18) halves resnet18 64 ;;
     mlp | lenet) halves "$figure" 256 ;;
@@ -90,6 +91,14 @@ for figure in ${*:-resnet18 mlp unequal follow balance reduce}; do
     unequal) unequal "${MODEL:-simplecnn}" "${BATCH:-256}" ;;
     follow) OPENCL_LAYERS=$layer "$team" follow "${MODEL:-simplecnn}" "${BATCH:-256}" cpu:0/2 ;;
     balance) "$team" balance "${MODEL:-simplecnn}" "${BATCH:-256}" cpu:0/2 ;;
+    data)
+        for devices in cpu:0 cpu:0/2; do
+            for work in sleep compute; do
+                "$YOKE_BUILDDIR/tests/train/bench_data" "${MODEL:-simplecnn}" "${BATCH:-256}" \
+                    $devices 0.5 $work
+            done
+        done
+        ;;
     reduce) "$team" reduce resnet18 64 cpu:0/2 ;;
     *)
         echo "bench.sh: no figure '$figure'" >&2
