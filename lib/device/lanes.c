@@ -40,8 +40,8 @@ yki_lanes_create(yoke_device *whole, uint32_t count, yoke_selection **lanes)
     made->devices = yki_alloc(count, sizeof *made->devices, "lanes");
     made->capacity = count;
     yki_device_retain(whole); /* for the space */
-    status = made->devices ? yki_space_create_lanes(whole, count, &space)
-                           : YOKE_ERROR_OUT_OF_MEMORY;
+    status =
+        made->devices ? yki_space_create_lanes(whole, count, &space) : YOKE_ERROR_OUT_OF_MEMORY;
     if (status != YOKE_OK) {
         yki_device_release(whole);
         yki_free(made->devices);

@@ -7,8 +7,8 @@
  * memory, has room. Evaluation counts once it was asked for.
  *
  * Not here: buffers of datasets, which grow too, but are small beside plans; graphs with places,
- * where devices have parts of one plan. A planner that measures may choose other solvers for another
- * batch than it is thought to.
+ * where devices have parts of one plan. A planner that measures may choose other solvers for
+ * another batch than it is thought to.
  */
 #include <math.h>
 #include <stdio.h>
@@ -67,8 +67,8 @@ plan_bytes(const yoke_trainer *t, size_t device, int64_t samples, uint64_t *byte
 
 /* ---- the largest ---- */
 
-/* Memory is affine in the batch but for rounding and other choices, so two sizes tell where to look;
- * within a hundredth it is not looked for more closely. */
+/* Memory is affine in the batch but for rounding and other choices, so two sizes tell where to
+ * look; within a hundredth it is not looked for more closely. */
 typedef struct search {
     yoke_status (*bytes_of)(const void *user, int64_t samples, uint64_t *bytes);
     const void *user;

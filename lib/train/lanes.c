@@ -93,8 +93,8 @@ problem_text(const yoke_graph *graph, const yoke_trainer_options *o, uint32_t co
     yki_graph_hash(graph, &hash);
     yki_hash_hex(&hash, hex);
     snprintf(text, size, "step %s%s of %lld in %u, optimizer %d%s -> %u lanes", hex,
-             o->strict ? " strict" : "", (long long)o->batch, o->accumulate,
-             (int)o->optimizer.kind, o->clip_norm > 0 ? " clipped" : "", count);
+             o->strict ? " strict" : "", (long long)o->batch, o->accumulate, (int)o->optimizer.kind,
+             o->clip_norm > 0 ? " clipped" : "", count);
 }
 
 static yoke_status
@@ -265,8 +265,7 @@ yki_lanes_measure(yoke_team *team, const yoke_trainer_options *o, yoke_trainer *
 /* ---- telling ---- */
 
 void
-yki_lanes_explain(const yki_lanes_choice *c, void (*line)(void *user, const char *text),
-                  void *user)
+yki_lanes_explain(const yki_lanes_choice *c, void (*line)(void *user, const char *text), void *user)
 {
     char text[160], times[80] = "";
 

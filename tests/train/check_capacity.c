@@ -137,8 +137,7 @@ START_TEST(memory_of_another_batch)
     for (size_t i = 0; i < YKI_COUNT(batches); i++) {
         uint64_t made = yki_plan_memory(t[i]->crew.members[0].replica->training), told;
 
-        ASSERT_OK(
-            yki_plan_memory_at(t[0]->crew.members[0].replica->training, batches[i], &told));
+        ASSERT_OK(yki_plan_memory_at(t[0]->crew.members[0].replica->training, batches[i], &told));
         ck_assert_msg(told == made, "net %d, batch %d: %llu bytes, %llu told", (int)run.net,
                       (int)batches[i], (unsigned long long)made, (unsigned long long)told);
     }

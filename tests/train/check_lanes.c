@@ -252,8 +252,9 @@ START_TEST(lanes_that_cannot_be_are_refused)
         o.lanes = i < YKI_COUNT(rows) ? YOKE_LANES_ALWAYS : (yoke_lanes_choice)3;
         ASSERT_STATUS(i < YKI_COUNT(rows) ? YOKE_ERROR_UNSUPPORTED : YOKE_ERROR_INVALID_ARGUMENT,
                       try_trainer(&run, &o, &t));
-        ck_assert_msg(strstr(yoke_last_error(), i < YKI_COUNT(rows) ? rows[row].says : "lanes is 3"),
-                      "%s", yoke_last_error());
+        ck_assert_msg(
+            strstr(yoke_last_error(), i < YKI_COUNT(rows) ? rows[row].says : "lanes is 3"), "%s",
+            yoke_last_error());
     }
     ck_assert_ptr_null(t);
 }

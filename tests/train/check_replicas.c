@@ -145,7 +145,8 @@ train_and_compare(const optimizer_case *c)
 static optimizer_case
 sgd(const char *what, float momentum, bool nesterov, float decay)
 {
-    optimizer_case c = {.what = what, .optimizer = yoke_sgd(0.1f, momentum), .states = momentum > 0};
+    optimizer_case c = {
+        .what = what, .optimizer = yoke_sgd(0.1f, momentum), .states = momentum > 0};
 
     c.optimizer.nesterov = nesterov;
     c.optimizer.weight_decay = decay;
