@@ -374,6 +374,8 @@ fit(session *s)
     o.checkpoint_keep = w->keep;
     o.resume = w->resume;
     yki_tool_signals_start(s->trainer);
+    if (!s->wanted->log_dir) /* notes were of what comes before; epochs have lines of their own */
+        yki_tool_log(s->self, YOKE_LOG_WARNING);
     status = yoke_trainer_fit(s->trainer, s->source.train, s->source.test, &o);
     s->signal = yki_tool_signals_end();
     s->stopped = status == YOKE_ERROR_STOPPED;

@@ -386,9 +386,11 @@ adopt(yki_shares *s, const int64_t *counts)
     bool first = !s->decided;
     char text[200];
 
-    counts_text(s, counts, text, sizeof text);
-    yki_log(YOKE_LOG_INFO, "shares: %s, %.4g ms a step by the model instead of %.4g", text,
-            1e3 * slowest(s, counts), 1e3 * slowest(s, s->counts));
+    if (s->devices > 1) {
+        counts_text(s, counts, text, sizeof text);
+        yki_log(YOKE_LOG_INFO, "shares: %s, %.4g ms a step by the model instead of %.4g", text,
+                1e3 * slowest(s, counts), 1e3 * slowest(s, s->counts));
+    }
     for (size_t k = 0; k < s->devices; k++) {
         member *m = &s->member[k];
 
