@@ -155,9 +155,15 @@ START_TEST(embedded_bytes)
 }
 END_TEST
 
-/* Each by itself, with nothing before it but common.cl, and without a warning. */
+/* Each by itself, with nothing before it but common.cl, and without a warning. Without a cache, for
+ * which some drivers would translate kernels too, in minutes. */
 START_TEST(embedded_compile)
 {
+    yoke_context_options options = {.no_cache = true};
+
+    close_devices();
+    ASSERT_OK(yoke_context_create(&options, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
     for (size_t d = 0; d < yoke_selection_count(selection); d++)
         for (size_t i = 0; i < yki_source_count; i++) {
             yki_program *program;
