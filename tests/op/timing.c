@@ -175,24 +175,25 @@ bench_limit_close(bench_limit *limit)
         yki_buffer_destroy(limit->buffers[i]);
 }
 
-bench_time
-bench_peak(const bench_device *device)
+static bench_time
+most_of(const bench_device *device, void (*open)(const bench_device *, bench_limit *))
 {
     bench_limit limit;
 
-    bench_peak_open(device, &limit);
+    open(device, &limit);
     bench_limit_run(&limit, RUNS);
     bench_limit_close(&limit);
     return limit.most;
 }
 
 bench_time
+bench_peak(const bench_device *device)
+{
+    return most_of(device, bench_peak_open);
+}
+
+bench_time
 bench_copy(const bench_device *device)
 {
-    bench_limit limit;
-
-    bench_copy_open(device, &limit);
-    bench_limit_run(&limit, RUNS);
-    bench_limit_close(&limit);
-    return limit.most;
+    return most_of(device, bench_copy_open);
 }

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "../tools/models.h"
+#include "train/bench.h"
 #include "train/trainer.h"
 
 enum { WAYS = 3, ROUNDS = 7, STEPS = 24, FIRST = 4 /* that fill the pipeline */, SAMPLES = 64 };
@@ -39,30 +40,6 @@ typedef struct side {
     int steps;
     double seconds[ROUNDS];
 } side;
-
-static void
-must(yoke_status status)
-{
-    if (status == YOKE_OK)
-        return;
-    fprintf(stderr, "bench_data: %s\n", yoke_last_error());
-    exit(1);
-}
-
-static int
-compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double
-median(double *values, size_t count)
-{
-    qsort(values, count, sizeof *values, compare);
-    return values[count / 2];
-}
 
 static void
 spend(source *s)
@@ -104,9 +81,9 @@ make_dataset(const yoke_graph *graph, source *s, int64_t count, bool ahead)
     for (size_t i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->role == YKI_ROLE_INPUT && strcmp(graph->nodes[i]->name, "image") == 0)
             fields[0].shape = graph->nodes[i]->shape;
-    must(yoke_dataset_create(count, fields, 2,
-                             &(yoke_dataset_options){.fill = fill, .user = s, .no_ahead = !ahead},
-                             &data));
+    bench_must(yoke_dataset_create(
+        count, fields, 2, &(yoke_dataset_options){.fill = fill, .user = s, .no_ahead = !ahead},
+        &data));
     return data;
 }
 
@@ -133,10 +110,10 @@ run(side *s)
     s->source.owed = 0;
     status = yoke_trainer_fit(s->trainer, s->data, NULL, &o);
     if (status != YOKE_ERROR_STOPPED)
-        must(status);
+        bench_must(status);
     for (int i = FIRST; i < STEPS; i++)
         steps[i] = s->begun[i] - s->begun[i - 1];
-    return median(steps + FIRST, STEPS - FIRST);
+    return bench_median(steps + FIRST, STEPS - FIRST);
 }
 
 int
@@ -162,9 +139,9 @@ main(int argc, char **argv)
     if (!(image = yki_alloc(SAMPLES * values, sizeof *image, "samples")))
         return 1;
     yki_tool_random_batch(model, SAMPLES, 1, image, label);
-    must(yoke_context_create(NULL, &context));
-    must(yoke_team_create(context, argv[3], NULL, &team));
-    must(yki_tool_build_model(model, yoke_shape(0), -1, &graph));
+    bench_must(yoke_context_create(NULL, &context));
+    bench_must(yoke_team_create(context, argv[3], NULL, &team));
+    bench_must(yki_tool_build_model(model, yoke_shape(0), -1, &graph));
     for (int w = 0; w < WAYS; w++) {
         uint64_t memory = yki_device_get_traits(yoke_team_get_device(team, 0))->memory;
         int64_t many = (int64_t)(memory / 4 / (values * sizeof *image)) + 1;
@@ -173,7 +150,7 @@ main(int argc, char **argv)
                                    .label = label,
                                    .size = values * sizeof *image,
                                    .computes = strcmp(argv[5], "compute") == 0};
-        must(yoke_trainer_create(team, graph, &o, &sides[w].trainer));
+        bench_must(yoke_trainer_create(team, graph, &o, &sides[w].trainer));
         sides[w].data =
             make_dataset(graph, &sides[w].source, w ? many : (STEPS + 4) * o.batch, w == 1);
         (void)run(&sides[w]);
@@ -188,7 +165,7 @@ main(int argc, char **argv)
            "\"reading_ms\": %.3f",
            model->name, (long long)o.batch, argv[3], argv[5], pause * (double)o.batch * 1e3);
     for (int w = 0; w < WAYS; w++)
-        printf(", \"%s_ms\": %.3f", names[w], median(sides[w].seconds, ROUNDS) * 1e3);
+        printf(", \"%s_ms\": %.3f", names[w], bench_median(sides[w].seconds, ROUNDS) * 1e3);
     printf("}\n");
     for (int w = 0; w < WAYS; w++) {
         yoke_trainer_destroy(sides[w].trainer);

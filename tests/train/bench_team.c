@@ -21,6 +21,7 @@
 
 #include "../tools/models.h"
 #include "faults/layer.h"
+#include "train/bench.h"
 #include "train/trainer.h"
 
 enum { REPEATS = 15, MOST_ROUNDS = 400, MAX_DEVICES = 16, FOLLOW_STEPS = 40 };
@@ -39,30 +40,6 @@ typedef struct bench {
     yoke_feed feeds[2];
 } bench;
 
-static void
-must(yoke_status status)
-{
-    if (status == YOKE_OK)
-        return;
-    fprintf(stderr, "bench_team: %s\n", yoke_last_error());
-    exit(1);
-}
-
-static int
-compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double
-median(double *values, size_t count)
-{
-    qsort(values, count, sizeof *values, compare);
-    return values[count / 2];
-}
-
 static yoke_trainer *
 make_trainer(const bench *b, const char *shares)
 {
@@ -74,8 +51,8 @@ make_trainer(const bench *b, const char *shares)
     yoke_graph *graph;
     yoke_trainer *trainer;
 
-    must(yki_tool_build_model(b->model, yoke_shape(0), -1, &graph));
-    must(yoke_trainer_create(b->team, graph, &o, &trainer));
+    bench_must(yki_tool_build_model(b->model, yoke_shape(0), -1, &graph));
+    bench_must(yoke_trainer_create(b->team, graph, &o, &trainer));
     yoke_graph_destroy(graph);
     return trainer;
 }
@@ -87,8 +64,8 @@ run_steps(const bench *b, yoke_trainer *trainer, int steps)
     double begin = yki_now();
 
     for (int i = 0; i < steps; i++)
-        must(yoke_trainer_step(trainer, b->batch, b->feeds, 2, NULL));
-    must(yoke_trainer_wait(trainer));
+        bench_must(yoke_trainer_step(trainer, b->batch, b->feeds, 2, NULL));
+    bench_must(yoke_trainer_wait(trainer));
     return (yki_now() - begin) / steps;
 }
 
@@ -107,24 +84,24 @@ copy_rate(const bench *b, uint64_t size)
     for (size_t k = 0; k < count; k++) {
         yoke_device *device = yoke_team_get_device(b->team, k);
 
-        must(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &queues[k]));
-        must(yki_buffer_create(device, size, 0, "a copy's source", &from[k]));
-        must(yki_buffer_create(device, size, 0, "a copy", &to[k]));
-        must(yki_buffer_touch(queues[k], from[k]));
-        must(yki_buffer_touch(queues[k], to[k]));
+        bench_must(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &queues[k]));
+        bench_must(yki_buffer_create(device, size, 0, "a copy's source", &from[k]));
+        bench_must(yki_buffer_create(device, size, 0, "a copy", &to[k]));
+        bench_must(yki_buffer_touch(queues[k], from[k]));
+        bench_must(yki_buffer_touch(queues[k], to[k]));
     }
     for (int i = 0; i < REPEATS; i++) {
         double begin;
 
         for (size_t k = 0; k < count; k++)
-            must(yki_queue_finish(queues[k]));
+            bench_must(yki_queue_finish(queues[k]));
         begin = yki_now();
         for (size_t k = 0; k < count; k++) {
-            must(yki_queue_copy(queues[k], from[k], 0, to[k], 0, size, YKI_NO_WAIT, NULL));
-            must(yki_queue_flush(queues[k]));
+            bench_must(yki_queue_copy(queues[k], from[k], 0, to[k], 0, size, YKI_NO_WAIT, NULL));
+            bench_must(yki_queue_flush(queues[k]));
         }
         for (size_t k = 0; k < count; k++)
-            must(yki_queue_finish(queues[k]));
+            bench_must(yki_queue_finish(queues[k]));
         seconds[i] = yki_now() - begin;
     }
     for (size_t k = 0; k < count; k++) {
@@ -132,7 +109,7 @@ copy_rate(const bench *b, uint64_t size)
         yki_buffer_destroy(to[k]);
         yki_queue_destroy(queues[k]);
     }
-    return 2 * (double)size * (double)count / median(seconds, REPEATS);
+    return 2 * (double)size * (double)count / bench_median(seconds, REPEATS);
 }
 
 /* All buckets once more, with nothing else to do. */
@@ -144,14 +121,14 @@ sum_seconds(yki_crew *crew)
     for (int i = 0; i < REPEATS; i++) {
         double begin;
 
-        must(yki_crew_finish(crew));
+        bench_must(yki_crew_finish(crew));
         begin = yki_now();
         crew->next_bucket = 0;
-        must(yki_crew_reduce(crew, SIZE_MAX));
-        must(yki_crew_finish(crew));
+        bench_must(yki_crew_reduce(crew, SIZE_MAX));
+        bench_must(yki_crew_finish(crew));
         seconds[i] = yki_now() - begin;
     }
-    return median(seconds, REPEATS);
+    return bench_median(seconds, REPEATS);
 }
 
 /* Takes the sums out of the step, or puts them back. */
@@ -192,8 +169,8 @@ measure_reduce(const bench *b)
         without.seconds[rounds] = run_steps(b, with.trainer, steps);
         skip_sums(crew, false, kept);
     }
-    step = median(with.seconds, rounds);
-    lone = median(without.seconds, rounds);
+    step = bench_median(with.seconds, rounds);
+    lone = bench_median(without.seconds, rounds);
     summing = sum_seconds(crew);
     copying = copy_rate(b, bytes);
     printf("{\"model\": \"%s\", \"batch\": %lld, \"gradient_bytes\": %llu, \"sum_ms\": %.4f, "
@@ -221,7 +198,7 @@ measure_balance(const bench *b)
 
     following.trainer = make_trainer(b, "auto");
     run_steps(b, following.trainer, 20);
-    must(yoke_trainer_get_shares(following.trainer, counts, devices));
+    bench_must(yoke_trainer_get_shares(following.trainer, counts, devices));
     for (size_t k = 0; k < devices; k++)
         snprintf(shares + strlen(shares), 32, "%s%lld", k ? "," : "", (long long)counts[k]);
     given.trainer = make_trainer(b, shares);
@@ -238,8 +215,8 @@ measure_balance(const bench *b)
     printf("{\"model\": \"%s\", \"batch\": %lld, \"shares\": \"%s\", \"rounds\": %zu, "
            "\"step_ms\": %.4f, \"step_ms_given\": %.4f, \"cost\": %.4f}\n",
            b->model->name, (long long)b->batch, shares, rounds,
-           1e3 * median(following.seconds, rounds), 1e3 * median(given.seconds, rounds),
-           median(ratios, rounds) - 1);
+           1e3 * bench_median(following.seconds, rounds), 1e3 * bench_median(given.seconds, rounds),
+           bench_median(ratios, rounds) - 1);
     yoke_trainer_destroy(following.trainer);
     yoke_trainer_destroy(given.trainer);
 }
@@ -273,7 +250,7 @@ steps_until(const bench *b, yoke_trainer *trainer, double low, double high)
         double part;
 
         run_steps(b, trainer, 1);
-        must(yoke_trainer_get_shares(trainer, counts, yoke_team_total(b->team)));
+        bench_must(yoke_trainer_get_shares(trainer, counts, yoke_team_total(b->team)));
         part = (double)counts[1] / (double)b->batch;
         if (part >= low && part <= high)
             return i;
@@ -339,8 +316,8 @@ main(int argc, char **argv)
         return 2;
     }
     make_data(&b);
-    must(yoke_context_create(NULL, &b.context));
-    must(yoke_team_create(b.context, argv[4], NULL, &b.team));
+    bench_must(yoke_context_create(NULL, &b.context));
+    bench_must(yoke_team_create(b.context, argv[4], NULL, &b.team));
     if (strcmp(argv[1], "reduce") == 0)
         measure_reduce(&b);
     else if (strcmp(argv[1], "follow") == 0)

@@ -14,6 +14,7 @@
 
 #include "op/harness.h"
 #include "support/devices.h"
+#include "train/graphs.h"
 #include "train/trainer.h"
 
 enum { UPDATES = 100, KINDS = 3, WIDTH = 150, BATCH = 5 };
@@ -85,24 +86,6 @@ compare_replicas(yoke_trainer *t, size_t states, const char *what)
     ck_assert_uint_eq(compared, (crew->group_count - 1) * tensors * (1 + states));
 }
 
-/* mean of (tanh(x p) + q)^2: few kernels, as llvmpipe compiles them one by one, and tensors of
- * sizes that leave gaps. */
-static yoke_graph *
-build(void)
-{
-    yoke_initializer init = {YOKE_INIT_NORMAL, 0, 1, 0};
-    yoke_graph *g;
-    yoke_node *x, *h;
-
-    ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, WIDTH));
-    h = yoke_tanh(g, yoke_mul(g, x, yoke_parameter(g, "p.weight", yoke_shape(1, WIDTH), init)));
-    h = yoke_add(g, h, yoke_parameter(g, "q.bias", yoke_shape(1, 1), init));
-    yoke_graph_set_loss(g, yoke_mean(g, yoke_mul(g, h, h), NULL, 0));
-    ASSERT_OK(yoke_graph_status(g));
-    return g;
-}
-
 typedef struct optimizer_case {
     const char *what;
     yoke_optimizer optimizer;
@@ -123,7 +106,7 @@ train_and_compare(const optimizer_case *c)
                               .clip_value = c->clip_value};
     float x[BATCH * WIDTH];
     yoke_trainer *trainer;
-    yoke_graph *g = build();
+    yoke_graph *g = graph_two_parameters(WIDTH);
     yoke_team *team;
     yoke_result result;
 

@@ -10,26 +10,9 @@
 #include "op/harness.h"
 #include "plan/plan.h"
 #include "support/devices.h"
+#include "train/graphs.h"
 
 enum { N = 4, WIDTH = 150, STEPS = 6 };
-
-/* loss = mean over elements of (tanh(x p) + q)^2: two parameters of different sizes. */
-static yoke_graph *
-build(void)
-{
-    yoke_initializer init = {YOKE_INIT_NORMAL, 0, 1, 0};
-    yoke_graph *g;
-    yoke_node *x, *h;
-
-    ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, WIDTH));
-    h = yoke_tanh(g, yoke_mul(g, x, yoke_parameter(g, "p.weight", yoke_shape(1, WIDTH), init)));
-    h = yoke_add(g, h, yoke_parameter(g, "q.bias", yoke_shape(1, 1), init));
-    yoke_graph_set_output(g, "y", h);
-    yoke_graph_set_loss(g, yoke_mean(g, yoke_mul(g, h, h), NULL, 0));
-    ASSERT_OK(yoke_graph_status(g));
-    return g;
-}
 
 typedef struct reference {
     double p[WIDTH], q;
@@ -107,7 +90,7 @@ static void
 train_on(yoke_device *device, const yoke_replica_options *options)
 {
     yoke_schedule schedule = {.kind = YOKE_SCHEDULE_COSINE, .warmup = 2, .steps = STEPS};
-    yoke_graph *graph = build();
+    yoke_graph *graph = graph_two_parameters(WIDTH);
     yoke_replica *replica;
     reference r = {.q = 0};
     float x[N * WIDTH], p[WIDTH], q;
@@ -221,7 +204,7 @@ START_TEST(update_nan_changes_no_parameter)
     yoke_replica_options o = base(yoke_adam(0.01f));
     yoke_context *context;
     yoke_selection *selection;
-    yoke_graph *graph = build();
+    yoke_graph *graph = graph_two_parameters(WIDTH);
     float x[N * WIDTH] = {NAN}, before[WIDTH], after[WIDTH];
 
     ASSERT_OK(yoke_context_create(&(yoke_context_options){.no_cache = true}, &context));
@@ -357,7 +340,7 @@ check_initialize(yoke_device *device)
 {
     yoke_replica_options o = base(yoke_adam(0.05f));
     float start[WIDTH + 1], first[WIDTH + 1], again[WIDTH + 1];
-    yoke_graph *graph = build();
+    yoke_graph *graph = graph_two_parameters(WIDTH);
     yoke_replica *replica;
 
     ASSERT_OK(yoke_replica_create(device, graph, &o, &replica));
@@ -395,7 +378,7 @@ check_groups_and_frozen(yoke_device *device)
     };
     yoke_replica_options o = base(yoke_sgd(0.1f, 0.9f));
     float start[WIDTH + 1], plain[WIDTH + 1], grouped[WIDTH + 1], frozen[WIDTH + 1];
-    yoke_graph *graph = build(), *half = build();
+    yoke_graph *graph = graph_two_parameters(WIDTH), *half = graph_two_parameters(WIDTH);
     yoke_replica *replica;
 
     o.optimizer.weight_decay = 0.1f;
