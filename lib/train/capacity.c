@@ -109,19 +109,17 @@ find_largest(search *s, int64_t start)
     s->good = 0;
     s->bad = (int64_t)INT32_MAX + 1;
     for (int turn = 0; turn < 64 && s->bad - s->good > grain(s->good); turn++) {
+        int64_t guess;
+
         YKI_TRY(s->bytes_of(s->user, n, &bytes));
         *(bytes <= s->room ? &s->good : &s->bad) = n;
-        if (turn == 0) {
-            before = n;
-            bytes_before = bytes;
-            n = bytes <= s->room ? YKI_MIN(2 * n, s->bad - 1) : YKI_MAX(n / 2, (int64_t)1);
-        } else {
-            int64_t guess = next_guess(s, n, bytes, before, bytes_before);
-
-            before = n;
-            bytes_before = bytes;
-            n = guess;
-        }
+        if (turn > 0)
+            guess = next_guess(s, n, bytes, before, bytes_before);
+        else
+            guess = bytes <= s->room ? YKI_MIN(2 * n, s->bad - 1) : YKI_MAX(n / 2, (int64_t)1);
+        before = n;
+        bytes_before = bytes;
+        n = guess;
     }
     return YOKE_OK;
 }
@@ -185,40 +183,47 @@ share_of(const yoke_trainer *t, int64_t samples)
     return samples - 1;
 }
 
+/* Of what each device of the team holds. */
+static int64_t
+batch_of(const yoke_trainer *t, int64_t *held)
+{
+    for (size_t k = 0; k < t->team->count; k++)
+        held[k] = share_of(t, held[k]);
+    return YKI_MIN(yki_shares_largest_batch(t->shares, held), (int64_t)INT32_MAX) *
+           t->options.accumulate;
+}
+
 yoke_status
 yki_trainer_largest_batch(const yoke_trainer *t, int64_t *batch)
 {
-    int64_t *limits = yki_alloc(t->team->total, sizeof *limits, "what devices hold");
-    yoke_status status = limits ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    int64_t *held = yki_alloc(t->team->total, sizeof *held, "what devices hold");
+    yoke_status status = held ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 
-    for (size_t k = 0; k < t->team->count && status == YOKE_OK; k++) {
-        status = yki_trainer_capacity(t, k, &limits[k]);
-        limits[k] = share_of(t, limits[k]);
-    }
+    for (size_t k = 0; k < t->team->count && status == YOKE_OK; k++)
+        status = yki_trainer_capacity(t, k, &held[k]);
     if (status == YOKE_OK)
-        *batch = YKI_MIN(yki_shares_largest_batch(t->shares, limits), (int64_t)INT32_MAX) *
-                 t->options.accumulate;
-    yki_free(limits);
+        *batch = batch_of(t, held);
+    yki_free(held);
     return status;
 }
 
 /* ---- telling ---- */
 
+/* `held`: samples at once, which it is told as well. */
 static yoke_status
 explain_device(const yoke_trainer *t, size_t k, void (*line)(void *user, const char *text),
-               void *user)
+               void *user, int64_t *held)
 {
     yoke_device *device = yoke_team_get_device(t->team, k);
     yoke_memory_usage usage;
     char limit[64] = "no quota", most[80] = "", text[320];
-    int64_t samples;
 
     YKI_TRY(yoke_device_get_memory(device, &usage));
     if (usage.quota)
         snprintf(limit, sizeof limit, "of a quota of %.1f MB", (double)usage.quota / 1e6);
     if (!t->crew.stages) {
-        YKI_TRY(yki_trainer_capacity(t, k, &samples));
-        snprintf(most, sizeof most, "; the most that fit are %lld", (long long)samples);
+        YKI_TRY(yki_trainer_capacity(t, k, held));
+        snprintf(most, sizeof most, "; the most that fit are %lld", (long long)*held);
     }
     snprintf(text, sizeof text,
              "memory of %s: %.1f MB used, %.1f MB at most, %s, for up to %lld samples at once%s",
@@ -232,17 +237,19 @@ yoke_status
 yki_trainer_explain_memory(const yoke_trainer *t, void (*line)(void *user, const char *text),
                            void *user)
 {
+    int64_t *held = yki_alloc(t->team->total, sizeof *held, "what devices hold");
+    yoke_status status = held ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
     char text[160];
-    int64_t batch;
 
-    for (size_t k = 0; k < t->team->count; k++)
-        YKI_TRY(explain_device(t, k, line, user));
+    for (size_t k = 0; k < t->team->count && status == YOKE_OK; k++)
+        status = explain_device(t, k, line, user, &held[k]);
     /* What devices of other processes hold is theirs to tell. */
-    if (t->crew.stages || t->team->total != t->team->count)
-        return YOKE_OK;
-    YKI_TRY(yki_trainer_largest_batch(t, &batch));
-    snprintf(text, sizeof text, "the largest batch that fits: %lld samples%s", (long long)batch,
-             t->options.accumulate > 1 ? ", in as many parts as now" : "");
-    line(user, text);
-    return YOKE_OK;
+    if (status == YOKE_OK && !t->crew.stages && t->team->total == t->team->count) {
+        snprintf(text, sizeof text, "the largest batch that fits: %lld samples%s",
+                 (long long)batch_of(t, held),
+                 t->options.accumulate > 1 ? ", in as many parts as now" : "");
+        line(user, text);
+    }
+    yki_free(held);
+    return status;
 }
