@@ -323,8 +323,11 @@ run_fit(fitting *f, yoke_dataset *test)
     YKI_TRY(yki_trainer_feeds(t, &t->train_feeds, f->train, true));
     while (t->epoch < end && !stop) {
         YKI_TRY(one_epoch(f, test, &stop));
-        if (!stop)
-            YKI_TRY(agree(f, &stop, &save));
+        if (stop)
+            break;
+        YKI_TRY(agree(f, &stop, &save));
+        if (save)
+            YKI_TRY(save_between(f));
     }
     YKI_TRY(save_now(f));
     if (stop) {

@@ -40,10 +40,11 @@ if "$MPIRUN" --version 2>/dev/null | grep -q 'Open MPI\|OpenRTE'; then
     flavour=openmpi
 fi
 
+# What failed stands behind the output: of a long log the end is shown.
 fail() {
-    echo "FAIL: $*"
     failures=$((failures + 1))
-    [ ! -f "$work/output" ] || sed 's/^/    /' "$work/output" | head -n 40
+    [ ! -f "$work/output" ] || sed 's/^/    /' "$work/output" | head -n 30
+    echo "FAIL: $*"
 }
 
 # launch N ARGUMENT...: output in $work/output; returns mpirun's status. In seconds: $took in all,

@@ -422,6 +422,35 @@ START_TEST(the_newest_are_kept)
 }
 END_TEST
 
+static bool
+ask_for_one(void *user, const yoke_epoch *epoch)
+{
+    const bench *b = user;
+
+    if (epoch->epoch == 0)
+        yoke_trainer_request_save(b->trainer);
+    return false;
+}
+
+/* Asked for while no step runs: after the last step of an epoch, or in its evaluation. */
+START_TEST(asked_for_between_epochs)
+{
+    const char *dir = scratch_path("run");
+    bench *b = set_up();
+    int64_t newest;
+
+    ASSERT_OK(yoke_trainer_fit(b->trainer, b->data, b->data,
+                               &(yoke_fit_options){.epochs = 2,
+                                                   .on_epoch = ask_for_one,
+                                                   .user = b,
+                                                   .checkpoint_dir = dir,
+                                                   .checkpoint_every = 1000}));
+    ck_assert_uint_eq(checkpoints(dir, &newest), 2); /* that one, and the last */
+    ck_assert_int_eq(newest, 8);
+    tear_down(b);
+}
+END_TEST
+
 START_TEST(refusals)
 {
     const char *dir = scratch_path("run"), *file = scratch_path("file");
@@ -614,6 +643,7 @@ test_suite(void)
     tcase_add_loop_test(resume, other_devices, 0, 2);
     tcase_add_test(resume, as_a_model);
     tcase_add_test(files, the_newest_are_kept);
+    tcase_add_test(files, asked_for_between_epochs);
     tcase_add_test(files, refusals);
     tcase_add_test(damage, every_damage_is_found);
     tcase_add_test(damage, the_one_before_is_used);
