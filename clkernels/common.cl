@@ -47,6 +47,32 @@
  * every device (updates, sums of gradients), and is bound by memory anyway. */
 #define YKI_EXACT_FMA(a, b, c) fma(a, b, c)
 
+/* yki_storeN(x, i, p): vstoreN of floats, in one piece. What drivers make of vstore16 may be three stores
+ * and two shuffles (PoCL 3.1 for AVX-512), where a vector with the alignment of a float is one. */
+#ifndef YKI_STORE_IN
+#if defined(__clang__) && !defined(__SPIR__) && !defined(__SPIRV__)
+#define YKI_STORE_IN(N, SPACE)                                                                \
+    __attribute__((overloadable, always_inline)) void yki_store##N(float##N x, long i,        \
+                                                                   SPACE float *p)            \
+    {                                                                                         \
+        *(SPACE yki_float##N##_at *)(p + i * N) = x;                                          \
+    }
+#define YKI_DEFINE_STORE(N)                                                                   \
+    typedef float##N yki_float##N##_at __attribute__((aligned(4)));                           \
+    YKI_STORE_IN(N, __global) YKI_STORE_IN(N, __local) YKI_STORE_IN(N, __private)
+YKI_DEFINE_STORE(2)
+YKI_DEFINE_STORE(4)
+YKI_DEFINE_STORE(8)
+YKI_DEFINE_STORE(16)
+#else
+#define YKI_STORE_IN(N, SPACE)
+#define yki_store2  vstore2
+#define yki_store4  vstore4
+#define yki_store8  vstore8
+#define yki_store16 vstore16
+#endif
+#endif
+
 /* YKI_FLOATS: a vector of YKI_WIDTH floats, and how to load and store one: YKI_LOAD(i, p) and
  * YKI_STORE(x, i, p) at p + i * YKI_WIDTH, any alignment of a float. */
 #define YKI_PASTE_(a, b) a##b
@@ -58,7 +84,7 @@
 #else
 #define YKI_FLOATS YKI_PASTE(float, YKI_WIDTH)
 #define YKI_LOAD   YKI_PASTE(vload, YKI_WIDTH)
-#define YKI_STORE  YKI_PASTE(vstore, YKI_WIDTH)
+#define YKI_STORE  YKI_PASTE(yki_store, YKI_WIDTH)
 #endif
 
 /* YKI_STREAM(x, p): stores 16 floats at p, aligned like a float16, past the caches where the
@@ -71,6 +97,13 @@
 #endif
 #ifndef YKI_STREAM
 #define YKI_STREAM(x, p) vstore16(x, 0, p)
+#endif
+
+/* YKI_PREFETCH(p): asks for the line at p, which may lie behind the end of a buffer. */
+#if defined(__clang__) && !defined(__SPIR__) && !defined(__SPIRV__)
+#define YKI_PREFETCH(p) __builtin_prefetch((const void *)(size_t)(p))
+#else
+#define YKI_PREFETCH(p) ((void)0)
 #endif
 
 /* Philox 4x32-10, as lib/base/random.c has it: the counter c0..c3, variables of type T (uint or a

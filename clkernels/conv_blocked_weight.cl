@@ -24,7 +24,7 @@
 
 #define floatv YKI_PASTE(float, V)
 #define loadv YKI_PASTE(vload, V)
-#define storev YKI_PASTE(vstore, V)
+#define storev YKI_PASTE(yki_store, V)
 
 #if P == 4
 #define EACH_CHANNEL(F) F(0) F(1) F(2) F(3)

@@ -19,7 +19,7 @@
 
 #define floatv YKI_PASTE(float, V)
 #define loadv YKI_PASTE(vload, V)
-#define storev YKI_PASTE(vstore, V)
+#define storev YKI_PASTE(yki_store, V)
 
 /* STREAM: for results that no cache holds. */
 #if defined STREAM && V == 16

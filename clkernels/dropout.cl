@@ -21,7 +21,7 @@
 #define AS_FLOATS YKI_PASTE(as_float, VEC)
 #define AS_UINTS YKI_PASTE(as_uint, VEC)
 #define LOADV YKI_PASTE(vload, VEC)
-#define STOREV YKI_PASTE(vstore, VEC)
+#define STOREV YKI_PASTE(yki_store, VEC)
 
 enum { CHUNK = 64, LANES = 16 };
 

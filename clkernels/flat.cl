@@ -16,7 +16,7 @@
 
 #define floatv YKI_PASTE(float, VEC)
 #define loadv YKI_PASTE(vload, VEC)
-#define storev YKI_PASTE(vstore, VEC)
+#define storev YKI_PASTE(yki_store, VEC)
 
 /* Whole vectors of this work-group's piece, then what is left over, one by one: these operations
  * are correctly rounded, so vector and scalar agree. */

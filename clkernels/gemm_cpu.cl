@@ -46,7 +46,7 @@
 #define floatw YKI_PASTE(float, W)
 #define intw   YKI_PASTE(int, W)
 #define loadw  YKI_PASTE(vload, W)
-#define storew YKI_PASTE(vstore, W)
+#define storew YKI_PASTE(yki_store, W)
 
 /* Heights for the last rows of C. */
 #if MR == 12
@@ -196,10 +196,16 @@ void store_narrow(const float *tile, __global float *c, int ldc, int rows, int c
         float x = a[(long)i * a_step + q];                                                    \
         ON_VECTORS(ACC_FMA, i)                                                                \
     }
+/* Steps after which operands are needed that are asked for now. */
+#define AHEAD 16
 #if NV == 2
 #define LOAD_B floatw b0 = loadw(0, b), b1 = loadw(1, b);
+#define PREFETCH_B                                                                            \
+    YKI_PREFETCH(b + AHEAD * b_step);                                                         \
+    YKI_PREFETCH(b + AHEAD * b_step + W);
 #else
-#define LOAD_B floatw b0 = loadw(0, b);
+#define LOAD_B     floatw b0 = loadw(0, b);
+#define PREFETCH_B YKI_PREFETCH(b + AHEAD * b_step);
 #endif
 
 /* A tile of R rows: C (rows x columns of it) = or += A B over `ks` terms.
@@ -216,6 +222,8 @@ void store_narrow(const float *tile, __global float *c, int ldc, int rows, int c
         BEGIN(R)                                                                              \
         for (int q = 0; q < ks; q++) {                                                        \
             LOAD_B                                                                            \
+            PREFETCH_B                                                                        \
+            YKI_PREFETCH(a + AHEAD * a_step);                                                 \
             REP(R)(STEP_COLUMN)                                                               \
             a += a_step;                                                                      \
             b += b_step;                                                                      \
@@ -232,6 +240,7 @@ void store_narrow(const float *tile, __global float *c, int ldc, int rows, int c
         BEGIN(R)                                                                              \
         for (int q = 0; q < ks; q++) {                                                        \
             LOAD_B                                                                            \
+            PREFETCH_B                                                                        \
             REP(R)(STEP_ROW)                                                                  \
             b += b_step;                                                                      \
         }                                                                                     \

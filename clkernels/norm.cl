@@ -23,7 +23,7 @@
 
 #define floatv      YKI_PASTE(float, VEC)
 #define loadv       YKI_PASTE(vload, VEC)
-#define storev      YKI_PASTE(vstore, VEC)
+#define storev      YKI_PASTE(yki_store, VEC)
 
 #define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
 

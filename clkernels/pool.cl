@@ -25,7 +25,7 @@
 #define floatv YKI_PASTE(float, VEC)
 #define intv   YKI_PASTE(int, VEC)
 #define loadv  YKI_PASTE(vload, VEC)
-#define storev YKI_PASTE(vstore, VEC)
+#define storev YKI_PASTE(yki_store, VEC)
 #endif
 
 #define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
@@ -493,11 +493,11 @@ yki_avgpool_grad_plain(__global const float *dy, __global float *dx, GEOMETRY, i
 #if VEC == 4
 #define float2v float8
 #define load2v  vload8
-#define store2v vstore8
+#define store2v yki_store8
 #else
 #define float2v float16
 #define load2v  vload16
-#define store2v vstore16
+#define store2v yki_store16
 #endif
 
 #ifdef YKI_LANES_APART

@@ -21,7 +21,7 @@
 #else
 #define FLOATS YKI_PASTE(float, VEC)
 #define LOADV YKI_PASTE(vload, VEC)
-#define STOREV YKI_PASTE(vstore, VEC)
+#define STOREV YKI_PASTE(yki_store, VEC)
 #endif
 #define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
 

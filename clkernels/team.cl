@@ -17,7 +17,7 @@
 
 #define floatv YKI_PASTE(float, VEC)
 #define loadv YKI_PASTE(vload, VEC)
-#define storev YKI_PASTE(vstore, VEC)
+#define storev YKI_PASTE(yki_store, VEC)
 
 #define INPUTS                                                                                \
     __global const float *a0, __global const float *a1, __global const float *a2,             \

@@ -21,7 +21,7 @@
 #define floatv YKI_PASTE(float, VEC)
 #define intv YKI_PASTE(int, VEC)
 #define loadv YKI_PASTE(vload, VEC)
-#define storev YKI_PASTE(vstore, VEC)
+#define storev YKI_PASTE(yki_store, VEC)
 #define as_intv YKI_PASTE(as_int, VEC)
 
 /* The range of this work-group, in whole vectors of the tensor. */

@@ -20,7 +20,7 @@
 
 #define floatv YKI_PASTE(float, VEC)
 #define loadv YKI_PASTE(vload, VEC)
-#define storev YKI_PASTE(vstore, VEC)
+#define storev YKI_PASTE(yki_store, VEC)
 
 #define ITEM __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 #define GROUP __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
@@ -59,7 +59,7 @@ yki_norm_part(__global const float *gradient, __global float *parts, int count, 
         float16 g = vload16(i, gradient);
         sum = YKI_EXACT_FMA(g, g, sum);
     }
-    vstore16(sum, 0, lanes);
+    yki_store16(sum, 0, lanes);
     for (int k = 0; k < 16; k++)
         total += lanes[k];
     parts[first_part + group] = total;

@@ -49,7 +49,7 @@
 #define as_floatv YKI_PASTE(as_float, V)
 #define as_intv YKI_PASTE(as_int, V)
 #define loadv YKI_PASTE(vload, V)
-#define storev YKI_PASTE(vstore, V)
+#define storev YKI_PASTE(yki_store, V)
 
 /* Tiles at a time, for 32 registers or 16; R: rows of the product in weight gradients. What is
  * left over is done by thirds of P. */
@@ -73,6 +73,9 @@
 /* What the matrices e = 0..35 in scratch are apart from a power of two, which would put all of
  * them into the same few lines of a cache. */
 #define SKEW 16
+
+/* Channels after which weights are needed that are asked for now: they come from a cache far away. */
+#define AHEAD 16
 
 /* BT times a column or row. */
 #define TRANSFORM_6(d0, d1, d2, d3, d4, d5, o0, o1, o2, o3, o4, o5)                           \
@@ -213,6 +216,8 @@ transform_window(__global const float *x, int h, int w, int y0, int x0, __global
             for (int l = 0; l < lanes; l++) {                                                 \
                 floatv w0 = loadv(0, u), w1 = loadv(1, u);                                    \
                                                                                               \
+                YKI_PREFETCH(u + AHEAD * 2 * V);                                              \
+                YKI_PREFETCH(u + (AHEAD * 2 + 1) * V);                                        \
                 EACH(STEP)                                                                    \
                 u += 2 * V;                                                                   \
             }                                                                                 \
