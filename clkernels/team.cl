@@ -27,11 +27,14 @@
 #define ITEM __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 #define GROUP __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
 
-/* Buckets: `count` vectors, no tail. */
+/* Buckets: `count` vectors, no tail. Each group has a part in one piece: what a CPU reads as streams. */
 GROUP void
 yki_team_sum(INPUTS, __global float *out, int count)
 {
-    for (int i = (int)get_global_id(0); i < count; i += (int)get_global_size(0)) {
+    int groups = (int)get_num_groups(0), part = (count + groups - 1) / groups;
+    int begin = (int)get_group_id(0) * part, end = min(begin + part, count);
+
+    for (int i = begin + (int)get_local_id(0); i < end; i += WG) {
         floatv sum = loadv(i, a0);
 
         if (used > 1)
