@@ -47,10 +47,18 @@
  * every device (updates, sums of gradients), and is bound by memory anyway. */
 #define YKI_EXACT_FMA(a, b, c) fma(a, b, c)
 
+/* Compiled by clang for the processor itself, and not to a form in which some things cannot be said. */
+#if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__) || defined(__powerpc64__) ||   \
+                           defined(__riscv))
+#define YKI_NATIVE 1
+#else
+#define YKI_NATIVE 0
+#endif
+
 /* yki_storeN(x, i, p): vstoreN of floats, in one piece. What drivers make of vstore16 may be three stores
  * and two shuffles (PoCL 3.1 for AVX-512), where a vector with the alignment of a float is one. */
 #ifndef YKI_STORE_IN
-#if defined(__clang__) && !defined(__SPIR__) && !defined(__SPIRV__)
+#if YKI_NATIVE
 #define YKI_STORE_IN(N, SPACE)                                                                \
     __attribute__((overloadable, always_inline)) void yki_store##N(float##N x, long i,        \
                                                                    SPACE float *p)            \
@@ -100,7 +108,7 @@ YKI_DEFINE_STORE(16)
 #endif
 
 /* YKI_PREFETCH(p): asks for the line at p, which may lie behind the end of a buffer. */
-#if defined(__clang__) && !defined(__SPIR__) && !defined(__SPIRV__)
+#if YKI_NATIVE
 #define YKI_PREFETCH(p) __builtin_prefetch((const void *)(size_t)(p))
 #else
 #define YKI_PREFETCH(p) ((void)0)

@@ -70,6 +70,15 @@ yki_fusion_solvable(const yki_fusion *f, const yki_problem *problem)
     return false;
 }
 
+bool
+yki_is_relu_gradient(const yki_task *task)
+{
+    yki_unary_attrs attrs;
+
+    memcpy(&attrs, task->problem.attrs.bytes, sizeof attrs);
+    return task->problem.op == &yki_op_unary_grad && attrs.kind == YKI_UNARY_RELU;
+}
+
 /* ---- rules ---- */
 
 static bool
@@ -161,6 +170,7 @@ static const rule rules[] = {
     fuse_activation,
     fuse_residual,
     yki_fuse_loss,
+    yki_fuse_pooled_gate,
     yki_fuse_gate,
     yki_fuse_sums,
 };

@@ -26,15 +26,6 @@ matmul_attrs(const yki_task *task)
     return attrs;
 }
 
-static bool
-is_relu_gradient(const yki_task *task)
-{
-    yki_unary_attrs attrs;
-
-    memcpy(&attrs, task->problem.attrs.bytes, sizeof attrs);
-    return task->problem.op == &yki_op_unary_grad && attrs.kind == YKI_UNARY_RELU;
-}
-
 /* There before backward begins. */
 static bool
 is_of_forward(const yki_plan *plan, int32_t value)
@@ -59,7 +50,7 @@ yki_fuse_gate(yki_fusion *f, size_t index)
     if (reader < 0)
         return false;
     gate = &f->plan->tasks[reader];
-    if (!is_relu_gradient(gate) || gate->section != task->section ||
+    if (!yki_is_relu_gradient(gate) || gate->section != task->section ||
         gate->slots[1] != yki_task_result(task) || !is_of_forward(f->plan, gate->slots[0]) ||
         gate->problem.out.type != task->problem.out.type)
         return false;

@@ -353,6 +353,77 @@ START_TEST(a_sum_of_gradients_is_not_gated)
 }
 END_TEST
 
+/* ---- pooling ---- */
+
+/* Elements of the largest relu's gradient of a plan. */
+static int64_t
+largest_gate(const yki_plan *plan)
+{
+    int64_t largest = 0;
+
+    for (size_t t = 0; t < plan->task_count; t++)
+        if (plan->tasks[t].problem.op == &yki_op_unary_grad)
+            largest = YKI_MAX(largest, yki_shape_count(plan->tasks[t].problem.out.shape));
+    return largest;
+}
+
+static yoke_graph *
+pooled_graph(const yoke_pool2d_options *options, bool read_twice)
+{
+    yoke_shape shape = yoke_shape(3, 5, 12, 10);
+    yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
+    yoke_node *x, *y, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_relu(g, yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape),
+                              yoke_parameter(g, "p", shape, init)));
+    y = yoke_maxpool2d(g, x, options);
+    if (read_twice)
+        y = yoke_add(g, y, yoke_maxpool2d(g, x, options));
+    target = yoke_target(g, "target", YOKE_F32, yoke_node_shape(y));
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
+    return g;
+}
+
+static void
+check_gates(yoke_device *device, yoke_graph *graph, bool small)
+{
+    int64_t whole = 5 * 12 * 10;
+    side s;
+
+    create(&s, device, graph, 6, true, false);
+    ck_assert_int_gt(largest_gate(s.plan), 0);
+    ck_assert(small == (largest_gate(s.plan) < whole));
+    destroy(&s);
+}
+
+/* relu's gradient comes before that of the maximum, on its small side, with the same bits: windows
+ * that do not overlap, that do, and that leave elements out. Not where a sum is between them. */
+START_TEST(a_maximum_is_gated_on_its_small_side)
+{
+    static const yoke_pool2d_options windows[] = {
+        {.kernel = {2, 2}},
+        {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}},
+        {.kernel = {2, 3}, .stride = {3, 4}},
+        {.kernel = {2, 2}},
+    };
+    bool twice = _i == 3;
+    yoke_context *context;
+    yoke_selection *selection;
+    yoke_graph *g = pooled_graph(&windows[_i], twice);
+
+    ASSERT_OK(yoke_graph_status(g));
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    for (size_t i = 0; i < yoke_selection_count(selection); i++)
+        check_gates(yoke_selection_get(selection, i), g, !twice);
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+    check_everywhere(g, true, &(expected){NULL, 0, 0, 0, 6, false});
+}
+END_TEST
+
 /* ---- running statistics ---- */
 
 /* Two batch norms of different widths and momenta: their states move on without tasks, to the same
@@ -389,5 +460,6 @@ test_suite(void)
     tcase_add_test(tcase, large_layers_keep_their_products_apart);
     tcase_add_test(tcase, a_sum_of_gradients_is_not_gated);
     tcase_add_test(tcase, running_statistics_take_no_tasks);
+    tcase_add_loop_test(tcase, a_maximum_is_gated_on_its_small_side, 0, 4);
     return suite;
 }

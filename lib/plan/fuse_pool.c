@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fuse_pool.c - relu's gradient on the small side of a maximum.
+ *
+ * Of max-pooling after relu, dx = gate(x, spread(x, y, dy)), where `spread` hands each dy to the
+ * element of x that was the maximum y of its window. That element is y, so the gate may come
+ * first: dx = spread(x, y, gate(y, dy)), with the same bits, and a pass over x and two over dx are
+ * gone.
+ */
+#include <string.h>
+
+#include "plan/fuse.h"
+
+bool
+yki_fuse_pooled_gate(yki_fusion *f, size_t index)
+{
+    yki_task spread = f->plan->tasks[index], gate;
+    int32_t between = yki_task_result(&spread), reader;
+    yki_value *value;
+
+    if (spread.problem.op != &yki_op_maxpool2d_grad)
+        return false;
+    reader = yki_fusion_only_reader(f, between);
+    if (reader < 0)
+        return false;
+    gate = f->plan->tasks[reader];
+    if (!yki_is_relu_gradient(&gate) || gate.section != spread.section ||
+        gate.slots[0] != spread.slots[0] || gate.slots[1] != between)
+        return false;
+    value = &f->plan->values[between];
+    if (value->alias >= 0)
+        return false;
+    if (spread.node)
+        f->plan->node_value[spread.node->id] = -1;
+    /* What was as large as x is as large as dy from now on. */
+    spread.slots[3] = yki_task_result(&gate);
+    spread.slots[2] = between;
+    spread.problem.out = gate.problem.out;
+    gate.slots[0] = f->plan->tasks[index].slots[1];
+    gate.slots[1] = f->plan->tasks[index].slots[2];
+    gate.slots[2] = between;
+    gate.problem.in[0] = spread.problem.in[1];
+    gate.problem.in[1] = gate.problem.out = spread.problem.in[2];
+    value->node = NULL;
+    value->operand = gate.problem.out;
+    value->size = f->plan->values[gate.slots[1]].size;
+    yki_fusion_replace(f, index, &gate);
+    yki_fusion_replace(f, (size_t)reader, &spread);
+    return true;
+}
