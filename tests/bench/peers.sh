@@ -56,7 +56,19 @@ measure_case() {
     done <"$raw" >>"$samples"
 }
 
+# Where libopenblas0 is not installed PyTorch multiplies matrices ten times as slowly as it can.
+warn_of_blas() {
+    for blas in /usr/lib/*/libblas.so.3 /usr/lib64/libblas.so.3; do
+        case $(readlink -f "$blas" 2>/dev/null) in
+        */blas/libblas.so*)
+            echo "PyTorch has the reference BLAS here ($blas): install libopenblas0 and measure again" >&2
+            ;;
+        esac
+    done
+}
+
 measure() {
+    warn_of_blas
     [ -r "$peer" ] || {
         echo "no $peer: PEER=... names the measurement in PyTorch" >&2
         exit 1
