@@ -107,7 +107,9 @@ YKI_DEFINE_STORE(16)
 #define YKI_STREAM(x, p) vstore16(x, 0, p)
 #endif
 
-/* YKI_PREFETCH(p): asks for the line at p, which may lie behind the end of a buffer. */
+/* YKI_PREFETCH(p): asks for the line at p, which may lie behind the end of a buffer. YKI_AHEAD: so many steps of
+ * an inner loop before it is needed; of 8, 16 and 32 the best (BENCHMARKS.md). */
+#define YKI_AHEAD 16
 #if YKI_NATIVE
 #define YKI_PREFETCH(p) __builtin_prefetch((const void *)(size_t)(p))
 #else

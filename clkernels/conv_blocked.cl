@@ -57,9 +57,6 @@
     F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13)
 #endif
 
-/* Steps after which weights are needed that are asked for now. */
-#define AHEAD 16
-
 #if Q == 1
 #define WEIGHTS floatv w0 = loadv(0, wp);
 #define START(i) floatv a##i##_0 = b0;
@@ -147,7 +144,7 @@ tile(__global const float *xp, __global const int *in_at, __global const float *
                 for (long k = begin; k < end; k++) {
                     WEIGHTS
                     for (int q = 0; q < Q; q++)
-                        YKI_PREFETCH(wp + (AHEAD * Q + q) * V);
+                        YKI_PREFETCH(wp + (YKI_AHEAD * Q + q) * V);
                     EACH_PIXEL(STEP)
                     wp += Q * V;
                 }

@@ -196,16 +196,14 @@ void store_narrow(const float *tile, __global float *c, int ldc, int rows, int c
         float x = a[(long)i * a_step + q];                                                    \
         ON_VECTORS(ACC_FMA, i)                                                                \
     }
-/* Steps after which operands are needed that are asked for now. */
-#define AHEAD 16
 #if NV == 2
 #define LOAD_B floatw b0 = loadw(0, b), b1 = loadw(1, b);
 #define PREFETCH_B                                                                            \
-    YKI_PREFETCH(b + AHEAD * b_step);                                                         \
-    YKI_PREFETCH(b + AHEAD * b_step + W);
+    YKI_PREFETCH(b + YKI_AHEAD * b_step);                                                         \
+    YKI_PREFETCH(b + YKI_AHEAD * b_step + W);
 #else
 #define LOAD_B     floatw b0 = loadw(0, b);
-#define PREFETCH_B YKI_PREFETCH(b + AHEAD * b_step);
+#define PREFETCH_B YKI_PREFETCH(b + YKI_AHEAD * b_step);
 #endif
 
 /* A tile of R rows: C (rows x columns of it) = or += A B over `ks` terms.
@@ -223,7 +221,7 @@ void store_narrow(const float *tile, __global float *c, int ldc, int rows, int c
         for (int q = 0; q < ks; q++) {                                                        \
             LOAD_B                                                                            \
             PREFETCH_B                                                                        \
-            YKI_PREFETCH(a + AHEAD * a_step);                                                 \
+            YKI_PREFETCH(a + YKI_AHEAD * a_step);                                                 \
             REP(R)(STEP_COLUMN)                                                               \
             a += a_step;                                                                      \
             b += b_step;                                                                      \

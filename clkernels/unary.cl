@@ -87,20 +87,6 @@ floatv sigmoidv(floatv x)
     return select(e, (floatv)(1.f), x >= 0.f) / (1.f + e);
 }
 
-/* Near 0 a polynomial (Moshier's, of Cephes), as 1 - small would lose digits there; else by e^2|x|,
- * which may overflow: 2 / inf is 0. Drivers take one lane after the other for their own tanh. */
-floatv tanhv(floatv x)
-{
-    floatv a = fabs(x), z = x * x;
-    floatv p = YKI_FMA((floatv)(-5.70498872745e-3f), z, (floatv)(2.06390887954e-2f));
-    floatv far = 1.f - 2.f / (exp(a + a) + 1.f);
-
-    p = YKI_FMA(p, z, (floatv)(-5.37397155531e-2f));
-    p = YKI_FMA(p, z, (floatv)(1.33314422036e-1f));
-    p = YKI_FMA(p, z, (floatv)(-3.33332819422e-1f));
-    return select(copysign(far, x), YKI_FMA(p * z, x, x), a < 0.625f);
-}
-
 /* The normal distribution: gelu(x) = x * cdf(x). */
 floatv cdf(floatv x)
 {
@@ -115,7 +101,7 @@ floatv pdf(floatv x)
 UNARY(relu, select(x, (floatv)(0.f), x <= 0.f), select(dy, (floatv)(0.f), v <= 0.f))
 UNARY(leaky_relu, select(x, a *x, x <= 0.f), select(dy, a *dy, v <= 0.f))
 UNARY(sigmoid, sigmoidv(x), dy *v *(1.f - v))
-UNARY(tanh, tanhv(x), dy *(1.f - v * v))
+UNARY(tanh, tanh(x), dy *(1.f - v * v))
 UNARY(gelu, x *cdf(x), dy *YKI_FMA(v, pdf(v), cdf(v)))
 UNARY(silu, x *sigmoidv(x), dy *sigmoidv(v) * YKI_FMA(v, 1.f - sigmoidv(v), (floatv)(1.f)))
 UNARY(scale, YKI_FMA(x, (floatv)(a), (floatv)(b)), dy *a)

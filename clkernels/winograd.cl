@@ -74,9 +74,6 @@
  * them into the same few lines of a cache. */
 #define SKEW 16
 
-/* Channels after which weights are needed that are asked for now: they come from a cache far away. */
-#define AHEAD 16
-
 /* BT times a column or row. */
 #define TRANSFORM_6(d0, d1, d2, d3, d4, d5, o0, o1, o2, o3, o4, o5)                           \
     {                                                                                         \
@@ -216,8 +213,8 @@ transform_window(__global const float *x, int h, int w, int y0, int x0, __global
             for (int l = 0; l < lanes; l++) {                                                 \
                 floatv w0 = loadv(0, u), w1 = loadv(1, u);                                    \
                                                                                               \
-                YKI_PREFETCH(u + AHEAD * 2 * V);                                              \
-                YKI_PREFETCH(u + (AHEAD * 2 + 1) * V);                                        \
+                YKI_PREFETCH(u + YKI_AHEAD * 2 * V);                                              \
+                YKI_PREFETCH(u + (YKI_AHEAD * 2 + 1) * V);                                        \
                 EACH(STEP)                                                                    \
                 u += 2 * V;                                                                   \
             }                                                                                 \
