@@ -264,7 +264,14 @@ roll_listen(roll_state *roll)
     }
 }
 
-/* Everybody who waits answers; the others are missing. */
+/* Everybody who waits listens all the time, and answers within this time: seconds. */
+static double
+roll_grace(double limit)
+{
+    return limit < 4 ? 0.2 : limit > 20 ? 1 : limit / 20;
+}
+
+/* Who does not answer is missing. */
 static void
 roll_call(roll_state *roll, double grace)
 {
@@ -328,7 +335,7 @@ roll_wait(roll_state *roll, const yki_mpi_settings *settings, MPI_Request *reque
                                              "yoke_mpi_comm_create");
         }
         if (!roll->told && settings->error >= 0 && waited > settings->error)
-            roll_call(roll, settings->error / 20 < 0.2 ? 0.2 : settings->error / 20);
+            roll_call(roll, roll_grace(settings->error));
         if (roll->told || roll->verdict.type == VERDICT) {
             snprintf(sentence, sizeof sentence, "%s within %.1f s", roll->verdict.reason,
                      settings->error);

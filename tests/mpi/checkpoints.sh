@@ -70,17 +70,17 @@ goes_on() {
 }
 
 LAUNCH_LIMIT=60
-export YOKE_MPI_TIMEOUT=5 YOKE_MPI_WARN=2
+watchful
 for who in 0 1; do
-    aside lost $who noticed 5.5 3 "$work/kept-stop$who" 0 48 even $who stop save
+    aside lost $who noticed 3 "$work/kept-stop$who" 0 48 even $who stop save
 done
 together
 for who in 0 1; do
     goes_on "$work/kept-stop$who-save"
-    lost $who soon - 3 "$work/kept-kill$who" 0 48 even $who kill save
+    lost $who soon 3 "$work/kept-kill$who" 0 48 even $who kill save
     goes_on "$work/kept-kill$who-save"
 done
-lost 0 $exit_ends - 3 "$work/kept-exit" 0 48 even 0 exit save
+lost 0 $exit_ends 3 "$work/kept-exit" 0 48 even 0 exit save
 goes_on "$work/kept-exit-save"
 
 finish

@@ -62,15 +62,15 @@ for who in 0 2; do
 done
 
 # A rank that is lost in a step.
-export YOKE_MPI_TIMEOUT=5 YOKE_MPI_WARN=2
+watchful
 for where in before in; do
-    aside lost 1 noticed 5.5 3 "$work/lost" 100000 48 even 1 stop $where
+    aside lost 1 noticed 3 "$work/lost" 100000 48 even 1 stop $where
+done
+for where in before in; do
+    lost 1 soon 3 "$work/lost" 100000 48 even 1 kill $where
+    lost 1 $exit_ends 3 "$work/lost" 100000 48 even 1 exit $where
 done
 together
-for where in before in; do
-    lost 1 soon - 3 "$work/lost" 100000 48 even 1 kill $where
-    lost 1 $exit_ends - 3 "$work/lost" 100000 48 even 1 exit $where
-done
 
 # Gradients in shared memory, and in buckets so small that there are several.
 unset YOKE_MPI_TIMEOUT YOKE_MPI_WARN
