@@ -49,6 +49,7 @@ typedef struct yki_device_traits {
     bool fma;                 /* fma() is one fast instruction */
     bool fp64;
     bool inf_nan;             /* CL_FP_INF_NAN */
+    uint32_t turns;           /* of loops, all in all, after which a work-item ends; 0: no limit */
     yoke_device_type type;
 } yki_device_traits;
 const yki_device_traits *yki_device_get_traits(const yoke_device *device);

@@ -429,13 +429,20 @@ probe_fp16(const yki_root *root)
     return error == CL_SUCCESS;
 }
 
-enum { PROBE_WORDS = 4096 };
+/* A processor makes so many turns in a millisecond or two. */
+enum { PROBE_WORDS = 4096, PROBE_TURNS = 1 << 19 };
 
-/* Adds one to every word and writes to the second half what it read. */
-static const char direct_source[] =
+/* The first adds one to every word and writes to the second half what it read. The second counts
+ * the turns of a loop whose end no compiler can know. */
+static const char probe_source[] =
     "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void\n"
     "yki_probe_direct(__global uint *x, uint n)\n"
-    "{ uint i = (uint)get_global_id(0); x[n + i] = x[i]; x[i] += 1u; }\n";
+    "{ uint i = (uint)get_global_id(0); x[n + i] = x[i]; x[i] += 1u; }\n"
+    "__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void\n"
+    "yki_probe_turns(__global uint *x, uint n)\n"
+    "{ uint k = 0, v = x[0] | 1u;\n"
+    "  while (k < n && v != 0u) { v ^= v << 13; v ^= v >> 17; v ^= v << 5; k++; }\n"
+    "  x[0] = k; x[1] = v; }\n";
 
 static bool
 run_direct(cl_command_queue queue, cl_kernel kernel)
@@ -502,53 +509,95 @@ direct_buffer(cl_context cl, cl_uint **words)
 }
 
 static bool
-try_direct(cl_context cl, cl_device_id id)
+try_direct(cl_context cl, cl_command_queue queue, cl_program program)
 {
     const cl_uint count = PROBE_WORDS;
-    cl_int error, kernel_error = CL_INVALID_VALUE;
-    cl_command_queue queue = clCreateCommandQueue(cl, id, 0, &error);
-    cl_program program = error == CL_SUCCESS ? probe_program(cl, id, direct_source) : NULL;
-    cl_kernel kernel = NULL;
-    cl_mem buffer = NULL;
+    cl_int kernel_error;
+    cl_kernel kernel = clCreateKernel(program, "yki_probe_direct", &kernel_error);
     cl_uint *words = NULL;
-    bool direct = false;
+    cl_mem buffer = direct_buffer(cl, &words);
+    bool direct = kernel_error == CL_SUCCESS && buffer &&
+                  clSetKernelArg(kernel, 0, sizeof buffer, &buffer) == CL_SUCCESS &&
+                  clSetKernelArg(kernel, 1, sizeof count, &count) == CL_SUCCESS &&
+                  exchange_direct(queue, kernel, words);
 
-    if (program) {
-        kernel = clCreateKernel(program, "yki_probe_direct", &kernel_error);
-        buffer = direct_buffer(cl, &words);
-    }
-    if (kernel_error == CL_SUCCESS && buffer &&
-        clSetKernelArg(kernel, 0, sizeof buffer, &buffer) == CL_SUCCESS &&
-        clSetKernelArg(kernel, 1, sizeof count, &count) == CL_SUCCESS)
-        direct = exchange_direct(queue, kernel, words);
     if (buffer)
         clReleaseMemObject(buffer);
     if (kernel_error == CL_SUCCESS)
         clReleaseKernel(kernel);
-    if (program)
+    return direct;
+}
+
+static bool
+count_turns(cl_command_queue queue, cl_kernel kernel, cl_mem buffer, cl_uint *counted)
+{
+    const size_t one = 1;
+    const cl_uint wanted = PROBE_TURNS, zero = 0;
+
+    return clSetKernelArg(kernel, 0, sizeof buffer, &buffer) == CL_SUCCESS &&
+           clSetKernelArg(kernel, 1, sizeof wanted, &wanted) == CL_SUCCESS &&
+           clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, sizeof zero, &zero, 0, NULL, NULL) ==
+               CL_SUCCESS &&
+           clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL) ==
+               CL_SUCCESS &&
+           clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, sizeof *counted, counted, 0, NULL,
+                               NULL) == CL_SUCCESS;
+}
+
+/* Drivers that end a loop for being long (llvmpipe's, after 65535 turns) do not say so. */
+static uint32_t
+try_turns(cl_context cl, cl_command_queue queue, cl_program program)
+{
+    cl_int kernel_error, error;
+    cl_kernel kernel = clCreateKernel(program, "yki_probe_turns", &kernel_error);
+    cl_mem buffer = clCreateBuffer(cl, CL_MEM_READ_WRITE, 2 * sizeof(cl_uint), NULL, &error);
+    cl_uint counted = PROBE_TURNS;
+
+    if (kernel_error == CL_SUCCESS && error == CL_SUCCESS &&
+        !count_turns(queue, kernel, buffer, &counted))
+        counted = PROBE_TURNS;
+    if (error == CL_SUCCESS)
+        clReleaseMemObject(buffer);
+    if (kernel_error == CL_SUCCESS)
+        clReleaseKernel(kernel);
+    return counted < PROBE_TURNS ? counted : 0;
+}
+
+static void
+probe(yki_root *root, cl_context cl)
+{
+    cl_int error;
+    cl_command_queue queue = clCreateCommandQueue(cl, root->id, 0, &error);
+    cl_program program = error == CL_SUCCESS ? probe_program(cl, root->id, probe_source) : NULL;
+
+    if (program) {
+        root->traits.direct_host = root->traits.host_memory && try_direct(cl, queue, program);
+        root->traits.turns = try_turns(cl, queue, program);
         clReleaseProgram(program);
+    }
     if (error == CL_SUCCESS) {
         clFinish(queue);
         clReleaseCommandQueue(queue);
     }
-    return direct;
 }
 
 void
-yki_root_probe_direct(yki_root *root)
+yki_root_probe(yki_root *root)
 {
     yoke_context *context = root->context;
     cl_context cl;
 
     pthread_mutex_lock(&context->probe_lock);
-    /* A simulator is there to watch every access, and does not see the host's own. */
-    if (!root->direct_known && root->traits.host_memory && root->rank != YKI_DRIVER_SIMULATOR) {
+    /* A simulator is there to watch every access, does not see the host's own, and takes its time
+     * for every turn. */
+    if (!root->probed && root->rank != YKI_DRIVER_SIMULATOR) {
         cl = probe_context(root);
-        root->traits.direct_host = cl && try_direct(cl, root->id);
-        if (cl)
+        if (cl) {
+            probe(root, cl);
             clReleaseContext(cl);
+        }
     }
-    root->direct_known = true;
+    root->probed = true;
     pthread_mutex_unlock(&context->probe_lock);
 }
 

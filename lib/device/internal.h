@@ -94,7 +94,7 @@ typedef struct yki_root {
     size_t found;  /* position in the drivers' own enumeration: the last tie-break */
     char pci[24];  /* "0000:01:00.0" or "" */
     char uuid[40]; /* 32 hexadecimal digits or "" */
-    bool fp16_known, direct_known; /* under context->probe_lock */
+    bool fp16_known, probed; /* under context->probe_lock */
     /* The split in force, shared by all who ask for the same; another one is busy while it
      * lives. Under context->lock. */
     yki_space *space;
@@ -206,9 +206,9 @@ const char *yki_cl_error_name(cl_int error);
 /* Asks a device everything. A device that cannot be used is refused with the reason as detail. */
 yoke_status yki_root_query(cl_platform_id platform, const char *platform_name, cl_device_id id,
                            yki_root *root);
-/* traits.direct_host by trying it; false when it cannot be tried. May compile. Takes
- * probe_lock. */
-void yki_root_probe_direct(yki_root *root);
+/* traits.direct_host and traits.turns by trying; false and 0 when they cannot be tried. May
+ * compile. Takes probe_lock. */
+void yki_root_probe(yki_root *root);
 
 /* ---- order.c ---- */
 

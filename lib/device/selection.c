@@ -372,7 +372,7 @@ take_all(plan *p, const yki_selector *selector, yoke_selection *selection)
 
     for (size_t i = 0; status == YOKE_OK && i < context->root_count; i++)
         if (p->wants[i].part)
-            yki_root_probe_direct(&context->roots[i]);
+            yki_root_probe(&context->roots[i]);
     if (status != YOKE_OK)
         return status;
     pthread_mutex_lock(&context->lock);

@@ -54,8 +54,8 @@ static size_t
 operand_text(const yki_operand *operand, char *text, size_t size)
 {
     static const char *const types[] = {"f32", "i32", "u8"};
-    size_t used = (size_t)snprintf(text, size, "%s%s", types[operand->type],
-                                   operand->batched ? " N" : "");
+    size_t used =
+        (size_t)snprintf(text, size, "%s%s", types[operand->type], operand->batched ? " N" : "");
 
     for (int32_t i = 0; i < operand->shape.rank && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%c%lld", i ? ',' : ' ',
@@ -147,8 +147,8 @@ uint32_t
 yki_recipe_slot(yki_recipe *recipe, yki_slot_kind kind, yki_expr bytes)
 {
     if (recipe->slot_count == YKI_MAX_SLOTS) {
-        keep(recipe, yki_fail(YOKE_ERROR_INTERNAL, "a recipe with more than %d slots",
-                              YKI_MAX_SLOTS));
+        keep(recipe,
+             yki_fail(YOKE_ERROR_INTERNAL, "a recipe with more than %d slots", YKI_MAX_SLOTS));
         return 0;
     }
     recipe->slots[recipe->slot_count] = (yki_slot){kind, bytes};
@@ -278,4 +278,64 @@ yki_launch_grid_at(const yki_launch *launch, int64_t n, yki_grid *grid)
         grid->local[d] = YKI_MAX(launch->local[d], 1u);
     }
     return true;
+}
+
+/* ---- devices that end what takes long ---- */
+
+void
+yki_launch_turns(yki_launch *launch, const yki_problem *problem, double turns, int64_t each)
+{
+    double items = 1;
+
+    if (!launch)
+        return;
+    for (int i = 0; i < 3; i++)
+        items *= (double)(YKI_MAX(yki_expr_value(launch->groups[i], problem->max_batch), 1) *
+                          YKI_MAX(launch->local[i], 1));
+    launch->turns = (int64_t)YKI_MIN(turns / items, 1e15) + each;
+}
+
+static int64_t
+most_turns(const yki_recipe *recipe)
+{
+    int64_t most = 0;
+
+    for (size_t i = 0; i < recipe->launch_count; i++)
+        most = YKI_MAX(most, recipe->launches[i].turns);
+    return most;
+}
+
+yoke_status
+yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
+                const yki_device_traits *traits, unsigned tuning, yki_recipe *recipe)
+{
+    enum { MOST_UNITS = 1 << 12 };
+    yki_device_traits finer = *traits;
+
+    for (;; finer.compute_units *= 2) {
+        yoke_status status = solver->emit(problem, &finer, tuning, recipe);
+
+        if (status != YOKE_OK || !traits->turns || most_turns(recipe) <= traits->turns)
+            return status;
+        yki_recipe_clear(recipe);
+        if (finer.compute_units > MOST_UNITS)
+            return YOKE_ERROR_UNSUPPORTED;
+    }
+}
+
+bool
+yki_solver_suits(const yki_solver *solver, const yki_problem *problem,
+                 const yki_device_traits *traits, unsigned tuning)
+{
+    yki_recipe recipe;
+    bool suits;
+
+    if (!solver->applies(problem, traits))
+        return false;
+    if (!traits->turns)
+        return true;
+    suits = yki_solver_emit(solver, problem, traits, tuning, &recipe) == YOKE_OK;
+    if (suits)
+        yki_recipe_clear(&recipe);
+    return suits;
 }

@@ -131,6 +131,7 @@ typedef struct yki_launch {
     yki_expr groups[3];
     uint32_t local[3];
     yki_expr flops, bytes; /* for explaining; 0: unknown */
+    int64_t turns;         /* of its loops, that a work-item makes at most; 0: few */
 } yki_launch;
 
 typedef enum yki_slot_kind {
@@ -184,6 +185,9 @@ void yki_arg_step(yki_recipe *recipe);
 void yki_launch_grid(yki_launch *launch, yki_expr g0, yki_expr g1, yki_expr g2, uint32_t l0,
                      uint32_t l1, uint32_t l2);
 
+/* Notes that its work-items make `turns` of their loops all together, for the largest batch, and
+ * each of them some more: traits->turns. */
+void yki_launch_turns(yki_launch *launch, const yki_problem *problem, double turns, int64_t each);
 /* The grid for a batch of n; false: there is nothing to do. */
 bool yki_launch_grid_at(const yki_launch *launch, int64_t n, yki_grid *grid);
 /* Its program, built if need be (run.c). */
@@ -215,6 +219,16 @@ typedef struct yki_solver {
     yoke_status (*emit)(const yki_problem *problem, const yki_device_traits *traits,
                         unsigned tuning, yki_recipe *recipe);
 } yki_solver;
+
+/* emit(), on a device that ends a work-item after so many turns of its loops (traits->turns): as if
+ * it had more compute units, so that solvers cut finer, until no launch says that it makes more; a
+ * plain failure where that does not help. Everybody emits through this. */
+yoke_status yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
+                            const yki_device_traits *traits, unsigned tuning,
+                            yki_recipe *recipe);
+/* It applies, and what it emits comes to its end there. */
+bool yki_solver_suits(const yki_solver *solver, const yki_problem *problem,
+                      const yki_device_traits *traits, unsigned tuning);
 
 /* All solvers, NULL at the end (solvers.c), and all operators (table.c). */
 extern const yki_solver *const yki_solvers[];

@@ -78,7 +78,8 @@ yki_measure(yki_queue *queue, const yki_problem *problem, const yki_solver *solv
     double least = 0;
     yoke_status status;
 
-    status = solver->emit(problem, yki_device_get_traits(yki_queue_device(queue)), tuning, &recipe);
+    status = yki_solver_emit(solver, problem, yki_device_get_traits(yki_queue_device(queue)),
+                             tuning, &recipe);
     if (status == YOKE_OK)
         status = make_operands(&b, problem);
     if (status == YOKE_OK)

@@ -32,7 +32,7 @@ typedef struct uses {
 
 typedef struct recompute {
     yki_plan *plan;
-    uses *uses;     /* by value */
+    uses *uses;      /* by value */
     int32_t *before; /* by task: the task of forward that is done again right before it, */
     int32_t *next;   /* and the next such one; NOWHERE */
     size_t count;    /* of what is done again */
@@ -137,8 +137,9 @@ add_again(const recompute *r, const yki_task *first)
     task->section = YKI_BACKWARD;
     memset(&task->recipe, 0, sizeof task->recipe);
     plan->task_count++;
-    return task->solver->emit(&task->problem, yki_device_get_traits(yki_queue_device(plan->queue)),
-                              task->tuning, &task->recipe);
+    return yki_solver_emit(task->solver, &task->problem,
+                           yki_device_get_traits(yki_queue_device(plan->queue)), task->tuning,
+                           &task->recipe);
 }
 
 /* The list anew, with what is done again in its place. */

@@ -36,6 +36,18 @@ made_for(const yoke_trainer *t, size_t device)
     return samples;
 }
 
+/* What no solver does for so many samples does not fit either. */
+static yoke_status
+memory_at(const yki_plan *plan, int64_t samples, uint64_t *bytes)
+{
+    yoke_status status = yki_plan_memory_at(plan, samples, bytes);
+
+    if (status != YOKE_ERROR_UNSUPPORTED)
+        return status;
+    *bytes = UINT64_MAX;
+    return YOKE_OK;
+}
+
 /* Bytes of the device's plans: as they are (samples 0), or for so many samples. */
 static yoke_status
 plan_bytes(const yoke_trainer *t, size_t device, int64_t samples, uint64_t *bytes)
@@ -58,7 +70,7 @@ plan_bytes(const yoke_trainer *t, size_t device, int64_t samples, uint64_t *byte
             if (samples == 0)
                 one = yki_plan_memory(plans[i]);
             else /* the first of several lanes has the most */
-                YKI_TRY(yki_plan_memory_at(plans[i], (samples + count - 1) / count, &one));
+                YKI_TRY(memory_at(plans[i], (samples + count - 1) / count, &one));
             *bytes = one < UINT64_MAX - *bytes ? *bytes + one : UINT64_MAX;
         }
     }
@@ -140,7 +152,7 @@ bytes_of_device(const void *user, int64_t samples, uint64_t *bytes)
 static yoke_status
 bytes_of_plan(const void *user, int64_t samples, uint64_t *bytes)
 {
-    return yki_plan_memory_at(user, samples, bytes);
+    return memory_at(user, samples, bytes);
 }
 
 yoke_status

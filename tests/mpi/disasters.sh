@@ -29,6 +29,7 @@ aside lost 1 noticed 2 funneled disaster 1 hang step
 aside lost 1 noticed 3 multiple start 1 stop
 aside lost 0 noticed 2 funneled start 0 stop
 aside hangs
+together
 
 for where in step collective; do
     lost 1 soon 3 multiple disaster 1 kill $where
@@ -59,5 +60,4 @@ steps=10000
 expect 2 multiple steps $steps
 ! grep -q 'log\|ranks:' "$work/output" || fail "a false alarm in $steps steps"
 
-together
 finish

@@ -137,8 +137,8 @@ difference() {
         END { if (bad || NR < 100 || largest == 0) print "nan"; else print most / largest }'
 }
 
-# The watchdog's time in tests of a rank that stops; it waits most of the time, so they run beside
-# others. What it has to find is found within a twentieth of it, and the program has ended within a
+# The watchdog's time in tests of a rank that stops; it waits most of the time, so such tests run
+# side by side. What it has to find is found within a twentieth of it, and the program has ended within a
 # tenth. (No less than this: ending the others takes Open MPI's mpirun up to 2 s of its own, of
 # whatever time the watchdog has; its default is ten times as long.)
 watchful() {

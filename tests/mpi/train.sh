@@ -66,11 +66,11 @@ watchful
 for where in before in; do
     aside lost 1 noticed 3 "$work/lost" 100000 48 even 1 stop $where
 done
+together
 for where in before in; do
     lost 1 soon 3 "$work/lost" 100000 48 even 1 kill $where
     lost 1 $exit_ends 3 "$work/lost" 100000 48 even 1 exit $where
 done
-together
 
 # Gradients in shared memory, and in buckets so small that there are several.
 unset YOKE_MPI_TIMEOUT YOKE_MPI_WARN

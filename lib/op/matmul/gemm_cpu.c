@@ -113,10 +113,28 @@ yki_gemm_cpu_choose(int64_t max, const yki_gemm *g, const yki_device_traits *tra
     b.mc = YKI_MIN(b.row_tiles, MC_MAX / b.tile.rows) * b.tile.rows;
     b.nc = YKI_MIN(b.col_panels, NC_MAX / columns) * columns;
     /* What the kernel keeps for a group; rows of A may be overwritten by a vector behind. */
-    b.scratch = ((b.pack_a ? b.mc : b.tile.rows) + (b.pack_b ? b.nc : columns)) * b.kc +
-                2 * b.tile.lanes;
+    b.scratch =
+        ((b.pack_a ? b.mc : b.tile.rows) + (b.pack_b ? b.nc : columns)) * b.kc + 2 * b.tile.lanes;
     b.scratch = divide_up(b.scratch, 16) * 16;
     return b;
+}
+
+/* Of its loops, by one group, in no case less: tiles, then packing, which goes number by number at
+ * worst, and the sums over rows. */
+int64_t
+yki_gemm_cpu_turns(const blocking *b, const yki_gemm *g, int64_t max)
+{
+    int64_t k = YKI_MAX(yki_expr_value(g->k, max), 1), z = yki_expr_value(g->z, max);
+    int64_t rows = b->tile.rows, columns = b->tile.lanes * b->tile.vectors;
+    int64_t pieces = divide_up(k, b->kc), blocks = divide_up(b->col_panels * columns, b->nc);
+    int64_t per_tile = k + 4 * pieces, narrow = b->row_tiles * pieces * 2 * rows * columns;
+    int64_t copy_a = (b->pack_a ? b->row_tiles : 1) * blocks * k * (rows + 1);
+    int64_t copy_b =
+        (b->pack_b ? b->col_panels : 1) * k * (g->b_n == 1 ? b->tile.vectors + 1 : columns + 1);
+    int64_t sums = g->sums ? b->row_tiles * rows * k : 0;
+
+    return divide_up(z, b->nz) *
+           (b->row_tiles * b->col_panels * per_tile + narrow + copy_a + copy_b + sums);
 }
 
 static bool
@@ -154,7 +172,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     g.pack_a = b.pack_a;
     g.pack_b = b.pack_b;
     yki_recipe_start(recipe, problem);
-    scratch = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * b.scratch * b.nx * b.ny * b.nz));
+    scratch =
+        yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * b.scratch * b.nx * b.ny * b.nz));
     launch = yki_recipe_launch(recipe, "gemm_cpu.cl", "yki_gemm_cpu", "-DW=%d -DNV=%d -DMR=%d",
                                (int)b.tile.lanes, (int)b.tile.vectors, (int)b.tile.rows);
     yki_arg_slot(recipe, 0);
@@ -175,8 +194,10 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     outer = g.z;
     outer.max = b.nz;
     yki_launch_grid(launch, YKI_CONST(b.nx), rows, outer, 1, 1, 1);
-    if (launch)
+    if (launch) {
         yki_gemm_cost(&launch->flops, &launch->bytes, problem, &g);
+        launch->turns = yki_gemm_cpu_turns(&b, &g, problem->max_batch);
+    }
     return recipe->status;
 }
 

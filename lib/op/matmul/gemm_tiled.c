@@ -108,6 +108,19 @@ yki_gemm_emit_finish(yki_recipe *recipe, const yki_problem *problem, const yki_g
     }
 }
 
+/* Of all work-items: a step of the sum and, before it, what an item loads, for each tile. */
+static double
+turns_of(const yki_problem *problem, const yki_gemm *g, uint32_t edge, int64_t tile)
+{
+    int64_t max = problem->max_batch, m = yki_expr_value(g->m, max), n = yki_expr_value(g->n, max);
+    double length = (double)yki_expr_value(g->k, max), items = (double)edge * edge;
+
+    for (uint32_t i = 0; i < g->sum; i++)
+        length *= (double)yki_expr_value(g->axes[g->outer + i].extent, max);
+    return (double)(((m + tile - 1) / tile) * ((n + tile - 1) / tile) * yki_expr_value(g->z, max)) *
+           items * length * (2 + 2 * (double)tile / items);
+}
+
 static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
@@ -143,6 +156,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
                     groups_of(yki_gemm_times(g.z, YKI_CONST(parts)), 1), edge, edge, 1);
     if (launch)
         yki_gemm_cost(&launch->flops, &launch->bytes, problem, &g);
+    yki_launch_turns(launch, problem, turns_of(problem, &g, edge, tile), 0);
     if (parts > 1)
         yki_gemm_emit_finish(recipe, problem, &g, traits, to, parts);
     return recipe->status;

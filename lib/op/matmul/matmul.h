@@ -74,6 +74,9 @@ yki_gemm_cpu_tile yki_gemm_cpu_tile_for(const yki_device_traits *traits, int64_t
 yki_gemm_cpu_blocking yki_gemm_cpu_choose(int64_t max_batch, const yki_gemm *gemm,
                                           const yki_device_traits *traits, yki_gemm_cpu_tile tile,
                                           unsigned tuning);
+/* Turns of loops, of the group that makes most. */
+int64_t yki_gemm_cpu_turns(const yki_gemm_cpu_blocking *blocking, const yki_gemm *gemm,
+                           int64_t max_batch);
 /* Work-items in a group of yki_gemm_finish and yki_sum_rows. */
 uint32_t yki_gemm_sum_group(const yki_device_traits *traits);
 /* Work-items along each edge of a group that makes a tile of such a product. */

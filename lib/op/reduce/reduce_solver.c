@@ -85,6 +85,10 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_float(recipe, attrs->mean ? (float)out_count / (float)in_count : 1);
     groups.max = flat.groups;
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, 1, 1, 1);
+    /* A result is one work-item's. */
+    yki_launch_turns(launch, problem,
+                     (double)yki_operand_count(&problem->in[0], problem->max_batch),
+                     in_count / YKI_MAX(out_count, 1));
     if (launch) {
         launch->flops = yki_operand_elements(&problem->in[0]);
         launch->bytes = yki_operand_bytes(&problem->in[0]);
