@@ -63,6 +63,8 @@ extern const yki_solver yki_solver_avgpool2d_grad_plain;
 extern const yki_solver yki_solver_global_avgpool;
 extern const yki_solver yki_solver_global_avgpool_grad;
 extern const yki_solver yki_solver_conv_stacked, yki_solver_conv_stacked_grad_input;
+extern const yki_solver yki_solver_conv_lanes, yki_solver_conv_lanes_grad_input;
+extern const yki_solver yki_solver_conv_lanes_grad_weight;
 extern const yki_solver yki_solver_conv_blocked, yki_solver_conv_blocked_grad_input,
     yki_solver_conv_blocked_grad_weight, yki_solver_conv_depthwise,
     yki_solver_conv_depthwise_grad_input, yki_solver_conv_depthwise_grad_weight;
@@ -109,6 +111,9 @@ const yki_solver *const yki_solvers[] = {
     &yki_solver_conv_blocked,
     &yki_solver_conv_blocked_grad_input,
     &yki_solver_conv_blocked_grad_weight,
+    &yki_solver_conv_lanes,
+    &yki_solver_conv_lanes_grad_input,
+    &yki_solver_conv_lanes_grad_weight,
     &yki_solver_concat,
     &yki_solver_slice,
     &yki_solver_unslice,

@@ -119,6 +119,35 @@ START_TEST(the_largest_batch_fits)
 }
 END_TEST
 
+/* A batch that one of two devices cannot hold alone, while half of it is less than it can: each is
+ * made for all that fits, not for the half. */
+START_TEST(a_device_takes_what_it_holds)
+{
+    const team_run run = {.net = TEAM_CONV};
+    char id[64], selector[128];
+    yoke_trainer *t;
+    int64_t batch;
+
+    if (test_in_matrix())
+        TEST_NOT_HERE("the matrix has its own devices");
+    if (!find_device(id))
+        TEST_SKIP("no device that can be split");
+    snprintf(selector, sizeof selector, "%s/2@2MiB", id);
+    ASSERT_OK(try_trainer(selector, &run, 24, YOKE_LANES_NEVER, &t));
+    ASSERT_OK(yki_trainer_largest_batch(t, &batch));
+    yoke_trainer_destroy(t);
+    ASSERT_OK(try_trainer(selector, &run, batch * 3 / 4, YOKE_LANES_NEVER, &t));
+    for (size_t k = 0; k < 2; k++) {
+        int64_t held = t->crew.members[k].replica->options.batch;
+
+        ck_assert_msg(held >= batch * 45 / 100 && held <= batch * 55 / 100,
+                      "device %zu is made for %lld samples, both hold %lld", k, (long long)held,
+                      (long long)batch);
+    }
+    yoke_trainer_destroy(t);
+}
+END_TEST
+
 /* For the batch that it has, and for others: those of a plan made for them. */
 START_TEST(memory_of_another_batch)
 {
@@ -160,6 +189,7 @@ test_suite(void)
 
     tcase_add_checked_fixture(tc, open_devices, close_devices);
     tcase_add_loop_test(tc, the_largest_batch_fits, 0, YKI_COUNT(cases));
+    tcase_add_test(tc, a_device_takes_what_it_holds);
     tcase_add_loop_test(tc, memory_of_another_batch, 0, 3);
     return suite;
 }

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * conv_lanes.cl - convolutions for CPUs with a sample in each lane: forward, the gradient of the
+ * input by other numbers, and the gradient of the weights. Tensors are plain or blocked.
+ *
+ * Where channels are the lanes (conv_blocked.cl), 20 of them cost as much as 32. Here no channel is
+ * made up: a unit is V samples, turned so that lanes are samples, in a strip of the group's own:
+ * [C][H][columns][V], with columns of zeros left and right. A tile is R channels by X positions of a
+ * row, each a vector; a step multiplies X vectors of x by R single weights. Taps above and below x
+ * are left out, and beside it those that no position of the tile needs.
+ *
+ * What is computed is, for the positions (i, j) of GH x GW, as in conv_blocked.cl:
+ *
+ *   y[i][j] = bias + sum over channels and taps (r, s) of
+ *       x[i * ISH + r * TSH + BH][j * ISW + s * TSW + BW] * weight
+ *
+ * Packed weights: [O / R][C][taps h][taps w][R], then the bias.
+ *
+ * V: lanes; R, X: the tile; ISW. For the weights' gradient X is taps of a row instead.
+ */
+#ifndef V
+#define V 16
+#endif
+#ifndef R
+#define R 4
+#endif
+#ifndef X
+#define X 6
+#endif
+#ifndef ISW
+#define ISW 1
+#endif
+
+#define floatv YKI_PASTE(float, V)
+#define loadv YKI_PASTE(vload, V)
+#define storev YKI_PASTE(yki_store, V)
+
+#define UP_TO_1(F) F(0)
+#define UP_TO_2(F) UP_TO_1(F) F(1)
+#define UP_TO_3(F) UP_TO_2(F) F(2)
+#define UP_TO_4(F) UP_TO_3(F) F(3)
+#define UP_TO_5(F) UP_TO_4(F) F(4)
+#define UP_TO_6(F) UP_TO_5(F) F(5)
+#define UP_TO_7(F) UP_TO_6(F) F(6)
+#define UP_TO_8(F) UP_TO_7(F) F(7)
+/* The same again: a macro is not expanded inside itself. */
+#define BY_1(F, i) F(i, 0)
+#define BY_2(F, i) BY_1(F, i) F(i, 1)
+#define BY_3(F, i) BY_2(F, i) F(i, 2)
+#define BY_4(F, i) BY_3(F, i) F(i, 3)
+#define BY_5(F, i) BY_4(F, i) F(i, 4)
+#define BY_6(F, i) BY_5(F, i) F(i, 5)
+#define BY_7(F, i) BY_6(F, i) F(i, 6)
+#define BY_8(F, i) BY_7(F, i) F(i, 7)
+#define EACH_ROW    YKI_PASTE(UP_TO_, R)
+#define EACH_COLUMN YKI_PASTE(UP_TO_, X)
+#define BY_COLUMN   YKI_PASTE(BY_, X)
+
+/* Lane by lane: its name and its number. */
+#define LANES4(F)  F(0, 0) F(1, 1) F(2, 2) F(3, 3)
+#define LANES8(F)  LANES4(F) F(4, 4) F(5, 5) F(6, 6) F(7, 7)
+#define LANES16(F) LANES8(F) F(8, 8) F(9, 9) F(a, 10) F(b, 11) F(c, 12) F(d, 13) F(e, 14) F(f, 15)
+#define LANES      YKI_PASTE(LANES, V)
+
+/* Taps first..end of an axis that lie inside: 0 <= at + tap * step < size. */
+#define FIRST_TAP(at, step)           ((at) < 0 ? (-(at) + (step)-1) / (step) : 0)
+#define END_TAP(at, step, size, taps) ((at) < (size) ? min(((size) - (at) + (step)-1) / (step), taps) : 0)
+
+/* An element of V samples; where there are fewer, of the last again, or 0. */
+#define GATHER(name, l)      x.s##name = from[(l)*sample];
+#define GATHER_SOME(name, l) x.s##name = l <= last ? from[(l)*sample] : zero ? 0.f : from[last * sample];
+
+/* Where channel c of a sample begins, whose planes have `area` positions, in blocks of `block`. */
+long channel_at(int c, long area, int block)
+{
+    int whole = c / block;
+
+    return whole * area * block + c - whole * block;
+}
+
+/* Floats of a sample. */
+long sample_of(int c, long area, int block)
+{
+    return (c + block - 1) / block * block * area;
+}
+
+/* strip[c][h][columns][V], from column `left` on, of `last` + 1 samples. */
+void turn(__global const float *x, int last, int zero, int c, int h, int w, int block,
+          __global float *strip, int left, int columns)
+{
+    long sample = sample_of(c, (long)h * w, block);
+
+    for (int c0 = 0; c0 < c; c0 += block)
+        for (int line = 0; line < h; line++)
+            for (int j = 0; j < w; j++) {
+                __global const float *from = x + (long)c0 * h * w + ((long)line * w + j) * block;
+                __global float *to = strip + (((long)c0 * h + line) * columns + left + j) * V;
+                floatv x;
+
+                for (int k = 0; k < min(block, c - c0); k++, from++, to += (long)h * columns * V) {
+                    if (last == V - 1) {
+                        LANES(GATHER)
+                    } else {
+                        LANES(GATHER_SOME)
+                    }
+                    storev(x, 0, to);
+                }
+            }
+}
+
+/* The columns beside x stay zero from the first unit on. */
+void clear_sides(__global float *strip, int lines, int columns, int left, int w)
+{
+    for (int line = 0; line < lines; line++)
+        for (int j = 0; j < columns; j++)
+            if (j < left || j >= left + w)
+                storev((floatv)(0.f), (long)line * columns + j, strip);
+}
+
+/* Channels that only a block has. */
+void clear_padding(__global float *y, int last, int o, long plane, int block, long sample)
+{
+    for (int l = 0; l <= last; l++)
+        for (int c = o; c % block; c++)
+            for (long at = 0; at < plane; at++)
+                y[l * sample + channel_at(c, plane, block) + at * block] = 0.f;
+}
+
+#define START(i, j)   floatv a##i##_##j = (floatv)(bias[i]);
+#define START_ROW(i)  BY_COLUMN(START, i)
+#define LOAD_X(j)     floatv x##j = loadv(j * ISW, x);
+#define STEP(i, j)    a##i##_##j = YKI_FMA((floatv)(w[i]), x##j, a##i##_##j);
+#define STEP_ROW(i)   BY_COLUMN(STEP, i)
+#define ACT(i, j)     a##i##_##j = select(a##i##_##j, (floatv)(0.f), a##i##_##j <= 0.f);
+#define ACT_ROW(i)    BY_COLUMN(ACT, i)
+#define SCATTER(name, l) to[(l)*sample] = value.s##name;
+#define SCATTER_SOME(name, l) if (l <= last) to[(l)*sample] = value.s##name;
+#define STORE(i, j)                                                                           \
+    if (i < rows && j < count)                                                                \
+        scatter(a##i##_##j, y + channel_at(o0 + i, plane, block) + j * block, sample, last);
+#define STORE_ROW(i)  BY_COLUMN(STORE, i)
+
+void scatter(floatv value, __global float *to, long sample, int last)
+{
+    if (last == V - 1) {
+        LANES(SCATTER)
+    } else {
+        LANES(SCATTER_SOME)
+    }
+}
+
+/* R channels by X positions. x: the first tap of the first position; channels of x are `channel`
+ * apart, rows of taps `line`, taps `tap`, all in vectors; of the weights `channel_w` and `line_w`. */
+void tile(__global const float *xp, __global const float *wp, __global const float *bias, int c,
+          int taps_h, int taps_w, int channel, int line, int tap, int channel_w, int line_w,
+          int o0, int rows, int count, __global float *y, long plane, int block, long sample,
+          int last, int act)
+{
+    EACH_ROW(START_ROW)
+
+    for (int ci = 0; ci < c; ci++)
+        for (int r = 0; r < taps_h; r++) {
+            __global const float *x = xp + ((long)ci * channel + (long)r * line) * V;
+            __global const float *w = wp + ((long)ci * channel_w + r * line_w) * R;
+
+            for (int s = 0; s < taps_w; s++, x += tap * V, w += R) {
+                EACH_COLUMN(LOAD_X)
+                EACH_ROW(STEP_ROW)
+            }
+        }
+    if (act == 1) {
+        EACH_ROW(ACT_ROW)
+    }
+    EACH_ROW(STORE_ROW)
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_conv_lanes(__global const float *x, __global const float *packed, __global float *y,
+               __global float *strips, int samples, int c, int h, int w, int o, int gh, int gw,
+               int ish, int taps_h, int taps_w, int tsh, int tsw, int bh, int bw, int left,
+               int columns, int strip_size, int pieces, int x_block, int y_block, int act)
+{
+    int group = get_group_id(0), groups = get_num_groups(0), have = -1;
+    int blocks = (o + R - 1) / R, units = (samples + V - 1) / V * pieces;
+    int line_w = taps_w, channel_w = taps_h * taps_w, channel = h * columns;
+    __global float *strip = strips + (long)group * strip_size;
+    __global const float *bias = packed + (long)blocks * c * channel_w * R;
+    long plane = (long)gh * gw, sample = sample_of(o, plane, y_block);
+
+    clear_sides(strip, c * h, columns, left, w);
+    for (int unit = (int)((long)units * group / groups);
+         unit < (int)((long)units * (group + 1) / groups); unit++) {
+        int some = unit / pieces, piece = unit - some * pieces, n0 = some * V;
+        int last = min(V, samples - n0) - 1;
+
+        if (some != have)
+            turn(x + n0 * sample_of(c, (long)h * w, x_block), last, 0, c, h, w, x_block, strip,
+                 left, columns);
+        have = some;
+        if (piece == 0)
+            clear_padding(y + n0 * sample, last, o, plane, y_block, sample);
+        for (int b = (int)((long)blocks * piece / pieces);
+             b < (int)((long)blocks * (piece + 1) / pieces); b++)
+            for (int i = 0; i < gh; i++) {
+                int top = i * ish + bh;
+                int r0 = FIRST_TAP(top, tsh), r1 = END_TAP(top, tsh, h, taps_h);
+
+                for (int j = 0; j < gw; j += X) {
+                    int count = min(X, gw - j), first = j * ISW + bw;
+                    int s0 = FIRST_TAP(first + (count - 1) * ISW, tsw);
+                    int s1 = END_TAP(first, tsw, w, taps_w);
+
+                    tile(strip + ((long)(top + r0 * tsh) * columns + first + s0 * tsw + left) * V,
+                         packed + ((long)b * c * channel_w + r0 * line_w + s0) * R, bias + b * R,
+                         c, max(r1 - r0, 0), max(s1 - s0, 0), channel, tsh * columns, tsw,
+                         channel_w, line_w, b * R, o - b * R, count,
+                         y + n0 * sample + ((long)i * gw + j) * y_block, plane, y_block, sample,
+                         last, act);
+                }
+            }
+    }
+}
+
+/* Outputs are rows of the weight (o, c, kh, kw), or, if transposed, its channels (c, o, kh, kw). A
+ * tap t of the grid is kernel_at + t * kernel_step of the weight. */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_conv_lanes_pack(__global const float *weight, __global const float *bias,
+                    __global float *packed, int c, int o, int transposed, int kh, int kw,
+                    int taps_h, int taps_w, int kh0, int khs, int kw0, int kws, int has_bias)
+{
+    int group = get_group_id(0), groups = get_num_groups(0);
+    int blocks = (o + R - 1) / R, area = kh * kw;
+    long jobs = (long)blocks * c;
+
+    for (long job = jobs * group / groups; job < jobs * (group + 1) / groups; job++) {
+        int b = (int)(job / c), ci = (int)(job - (long)b * c);
+        __global float *to = packed + job * taps_h * taps_w * R;
+
+        for (int r = 0; r < taps_h; r++)
+            for (int s = 0; s < taps_w; s++)
+                for (int i = 0; i < R; i++, to++) {
+                    int oi = b * R + i, tap = (kh0 + r * khs) * kw + kw0 + s * kws;
+                    long at = transposed ? (long)ci * o + oi : (long)oi * c + ci;
+
+                    *to = oi < o ? weight[at * area + tap] : 0.f;
+                }
+    }
+    if (group == 0)
+        for (int i = 0; i < blocks * R; i++)
+            packed[jobs * taps_h * taps_w * R + i] = has_bias && i < o ? bias[i] : 0.f;
+}
+
+/* ---- the gradient of the weights ---- */
+
+#define SUM_START(i, j)  floatv a##i##_##j = 0.f;
+#define SUM_START_ROW(i) BY_COLUMN(SUM_START, i)
+#define SUM_LOAD_X(j)    floatv x##j = loadv(j * tap, xr);
+#define SUM_STEP(i, j)   a##i##_##j = YKI_FMA(d##i, x##j, a##i##_##j);
+#define SUM_STEP_ROW(i)                                                                       \
+    floatv d##i = loadv(0, dr + (i < rows ? i : rows - 1) * plane);                           \
+    BY_COLUMN(SUM_STEP, i)
+#define SUM_STORE(i, j)                                                                       \
+    if (i < rows)                                                                             \
+        storev(first ? a##i##_##j : a##i##_##j + loadv(j, sums + i * sums_row), j,            \
+               sums + i * sums_row);
+#define SUM_STORE_ROW(i) BY_COLUMN(SUM_STORE, i)
+
+/* R channels of dy by X taps of a row, over lines of `width` positions. */
+void sum_tile(__global const float *xp, __global const float *dp, int lines, int width, long line,
+              int step, int tap, long plane, int rows, __global float *sums, long sums_row,
+              int first)
+{
+    EACH_ROW(SUM_START_ROW)
+
+    for (int i = 0; i < lines; i++) {
+        __global const float *xr = xp + i * line, *dr = dp + (long)i * width * V;
+
+        for (int j = 0; j < width; j++, xr += step * V, dr += V) {
+            EACH_COLUMN(SUM_LOAD_X)
+            EACH_ROW(SUM_STEP_ROW)
+        }
+    }
+    EACH_ROW(SUM_STORE_ROW)
+}
+
+/* The lanes of a vector, halves by halves. */
+float sum_lanes(floatv v)
+{
+#if V == 16
+    float8 e = v.lo + v.hi;
+    float4 f = e.lo + e.hi;
+#elif V == 8
+    float4 f = v.lo + v.hi;
+#else
+    float4 f = v;
+#endif
+    float2 g = f.lo + f.hi;
+
+    return g.lo + g.hi;
+}
+
+/* part[split] (o, c, kh, kw) of the split's units; scratch of a group: a strip of x, one of dy, and
+ * sums [o][c][kh][taps, a multiple of X][V]. */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_conv_lanes_grad_weight(__global const float *x, __global const float *dy,
+                           __global float *part, __global float *scratch, int samples, int c, int h,
+                           int w, int o, int oh, int ow, int kh, int kw, int sh, int sw, int ph,
+                           int pw, int dh, int dw, int columns, int x_size, int dy_size,
+                           int scratch_size, int x_block, int dy_block)
+{
+    int split = get_group_id(0), splits = get_num_groups(0);
+    int units = (samples + V - 1) / V, taps_w = (kw + X - 1) / X * X;
+    int begin = (int)((long)units * split / splits), end = (int)((long)units * (split + 1) / splits);
+    __global float *xs = scratch + (long)split * scratch_size, *ds = xs + x_size;
+    __global float *sums = ds + dy_size, *to = part + (long)split * o * c * kh * kw;
+    long plane = (long)oh * ow * V, sums_row = (long)c * kh * taps_w * V;
+
+    clear_sides(xs, c * h, columns, pw, w);
+    for (int unit = begin; unit < end; unit++) {
+        int n0 = unit * V, last = min(V, samples - n0) - 1;
+
+        turn(x + n0 * sample_of(c, (long)h * w, x_block), last, 0, c, h, w, x_block, xs, pw,
+             columns);
+        turn(dy + n0 * sample_of(o, (long)oh * ow, dy_block), last, 1, o, oh, ow, dy_block, ds, 0,
+             ow);
+        for (int b = 0; b < o; b += R)
+            for (int ci = 0; ci < c; ci++)
+                for (int r = 0; r < kh; r++) {
+                    /* Lines of dy for which the row of taps lies inside x. */
+                    int i0 = FIRST_TAP(r * dh - ph, sh), i1 = END_TAP(r * dh - ph, sh, h, oh);
+
+                    for (int s = 0; s < taps_w; s += X)
+                        sum_tile(xs + (((long)ci * h + i0 * sh + r * dh - ph) * columns + s * dw) * V,
+                                 ds + b * plane + (long)i0 * ow * V, max(i1 - i0, 0), ow,
+                                 (long)sh * columns * V, sw, dw, plane, min(R, o - b),
+                                 sums + b * sums_row + (((long)ci * kh + r) * taps_w + s) * V,
+                                 sums_row, unit == begin);
+                }
+    }
+    for (int row = 0; row < o * c * kh; row++)
+        for (int s = 0; s < kw; s++)
+            *to++ = begin < end ? sum_lanes(loadv((long)row * taps_w + s, sums)) : 0.f;
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lanes.c - convolutions and their gradients on CPUs with a sample in each lane
+ * (clkernels/conv_lanes.cl): for batches of small images with channels that do not
+ * fill vectors.
+ *
+ * Here the tile is chosen, and which problems are small enough: a unit's samples,
+ * turned, should stay in the second cache.
+ */
+#include "op/conv/conv.h"
+
+enum { STRIP_BYTES = 1 << 20, PACK_GROUPS = 64, MOST_TILE = 8, UNITS_EACH = 4 };
+
+typedef struct tile {
+    int64_t v, rows, columns;
+} tile;
+
+/* What is read and what is written. */
+typedef struct side {
+    int64_t c, h, w, o;
+    yki_conv_axis vertical, horizontal;
+    bool transposed;
+} side;
+
+static side
+side_of(const yki_problem *problem, const yki_conv *conv)
+{
+    if (problem->op == &yki_op_conv2d_grad_input)
+        return (side){conv->o,
+                      conv->oh,
+                      conv->ow,
+                      conv->c,
+                      yki_conv_gradient_axis(conv, 0, 0),
+                      yki_conv_gradient_axis(conv, 1, 0),
+                      true};
+    return (side){conv->c,
+                  conv->h,
+                  conv->w,
+                  conv->o,
+                  yki_conv_forward_axis(conv, 0),
+                  yki_conv_forward_axis(conv, 1),
+                  false};
+}
+
+static int64_t
+round_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b * b;
+}
+
+/* Taps of a row that the tile of `columns` positions from `first` on takes: some of it is inside. */
+static int64_t
+taps_of_tile(const yki_conv_axis *a, int64_t size, int64_t first, int64_t columns)
+{
+    int64_t last = YKI_MIN(first + columns, a->count) - 1, taps = 0;
+
+    for (int64_t t = 0; t < a->taps; t++)
+        taps += last * a->in_step + a->in_at + t * a->tap_step >= 0 &&
+                first * a->in_step + a->in_at + t * a->tap_step < size;
+    return taps;
+}
+
+/* Rows by columns that take least: a step of the sum costs its multiply-adds, and about 4.5 more
+ * (measured). Sums, all columns and one row's number must fit the registers. Without an axis each
+ * column is there once. */
+static tile
+tile_for(int64_t v, int64_t rows, int64_t columns, const yki_conv_axis *axis, int64_t size)
+{
+    int64_t registers = v >= 16 ? 32 : 16;
+    tile best = {v, 1, 1};
+    double least = 0;
+
+    for (int64_t c = 1; c <= YKI_MIN(columns, MOST_TILE); c++) {
+        int64_t steps = axis ? 0 : round_up(columns, c) / c;
+
+        for (int64_t first = 0; axis && first < columns; first += c)
+            steps += taps_of_tile(axis, size, first, c);
+        for (int64_t r = 1; r <= MOST_TILE && r * c + c + 1 <= registers; r++) {
+            double cost =
+                (double)(round_up(rows, r) / r) * (double)steps * ((double)(r * c) + 4.5);
+
+            if (least == 0 || cost < least) {
+                least = cost;
+                best = (tile){v, r, c};
+            }
+        }
+    }
+    return best;
+}
+
+/* Columns of zeros left of x, and of all that a line of tiles reads. */
+static int64_t
+columns_left(const yki_conv_axis *a)
+{
+    return YKI_MAX(-a->in_at, 0);
+}
+
+static int64_t
+columns_of(const yki_conv_axis *a, int64_t w, int64_t tile_columns)
+{
+    int64_t reach = (round_up(a->count, tile_columns) - 1) * a->in_step +
+                    (a->taps - 1) * a->tap_step + 1 + a->in_at;
+
+    return columns_left(a) + YKI_MAX(reach, w);
+}
+
+/* Two operands may each lie in blocks as well as plain: variants 0 .. 3. */
+static bool
+set_blocks(yki_operand *one, yki_operand *other, const yki_device_traits *traits, unsigned variant)
+{
+    uint32_t v = yki_conv_width(traits);
+
+    if (variant > 3 || !yki_conv_is_cpu(traits))
+        return false;
+    one->layout.block = variant & 1 ? v : 1;
+    other->layout.block = variant & 2 ? v : 1;
+    return true;
+}
+
+static bool
+layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
+{
+    return set_blocks(&problem->in[0], &problem->out, traits, variant);
+}
+
+static bool
+weight_layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
+{
+    return set_blocks(&problem->in[0], &problem->in[1], traits, variant);
+}
+
+static int64_t
+block_of(const yki_operand *operand)
+{
+    return YKI_MAX(operand->layout.block, 1u);
+}
+
+static bool
+lies_well(const yki_operand *operand, const yki_device_traits *traits)
+{
+    return block_of(operand) == 1 || block_of(operand) == yki_conv_width(traits);
+}
+
+static bool
+is_for_lanes(const yki_problem *problem, const yki_device_traits *traits, const yki_conv *conv)
+{
+    return yki_conv_is_cpu(traits) && conv->a.groups == 1 && conv->batched &&
+           problem->max_batch >= 2;
+}
+
+static bool
+applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    yki_conv conv = yki_conv_of(problem);
+    int64_t v = yki_conv_width(traits);
+    side s = side_of(problem, &conv);
+    bool whole = !s.transposed || (conv.a.stride[0] == 1 && conv.a.stride[1] == 1);
+
+    return is_for_lanes(problem, traits, &conv) && whole && s.horizontal.taps > 0 &&
+           lies_well(&problem->in[0], traits) && lies_well(&problem->out, traits) &&
+           block_of(&problem->in[1]) == 1 &&
+           4 * v * s.c * s.h * columns_of(&s.horizontal, s.w, MOST_TILE) <= STRIP_BYTES;
+}
+
+static void
+emit_pack(yki_recipe *recipe, const yki_conv *conv, const side *s, const tile *t, uint32_t packed)
+{
+    int64_t blocks = round_up(s->o, t->rows) / t->rows;
+    yki_launch *launch =
+        yki_recipe_launch(recipe, "conv_lanes.cl", "yki_conv_lanes_pack", "-DV=%d -DR=%d -DX=%d",
+                          (int)t->v, (int)t->rows, (int)t->columns);
+    const yki_conv_axis *v = &s->vertical, *h = &s->horizontal;
+    const int64_t values[] = {s->c,         s->o,           s->transposed, conv->a.kernel[0],
+                              conv->a.kernel[1], v->taps,   h->taps,       v->kernel_at,
+                              v->kernel_step, h->kernel_at, h->kernel_step, conv->has_bias};
+
+    yki_arg_slot(recipe, 1);
+    yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
+    yki_arg_slot(recipe, packed);
+    for (size_t i = 0; i < YKI_COUNT(values); i++)
+        yki_arg_int(recipe, values[i]);
+    yki_launch_grid(launch, YKI_CONST(YKI_MIN(blocks * s->c, PACK_GROUPS)), YKI_CONST(1),
+                    YKI_CONST(1), 1, 1, 1);
+    if (!launch)
+        return;
+    launch->phase = YKI_PHASE_PREPARE;
+    launch->bytes = YKI_CONST(8 * blocks * t->rows * s->c * v->taps * h->taps);
+}
+
+static yoke_status
+emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+     yki_recipe *recipe)
+{
+    yki_conv conv = yki_conv_of(problem);
+    side s = side_of(problem, &conv);
+    const yki_conv_axis *v = &s.vertical, *h = &s.horizontal;
+    tile t = tile_for(yki_conv_width(traits), s.o, h->count, h, s.w);
+    int64_t columns = columns_of(h, s.w, t.columns), strip = s.c * s.h * columns * t.v;
+    int64_t blocks = round_up(s.o, t.rows) / t.rows, units = traits->compute_units;
+    int64_t somes = (problem->max_batch + t.v - 1) / t.v;
+    /* Few samples: the channels are shared, too. */
+    int64_t pieces = YKI_MIN((units * UNITS_EACH + somes - 1) / somes, blocks);
+    const int64_t values[] = {s.c,        s.h,     s.w,     s.o,         v->count,     h->count,
+                              v->in_step, v->taps, h->taps, v->tap_step, h->tap_step,  v->in_at,
+                              h->in_at,   columns_left(h), columns, strip, pieces, block_of(&problem->in[0]),
+                              block_of(&problem->out), conv.a.act};
+    yki_expr groups = yki_conv_times(&conv, pieces);
+    uint32_t packed, strips;
+    yki_launch *launch;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    packed = yki_recipe_slot(
+        recipe, YKI_SLOT_PREPARED,
+        YKI_CONST(4 * blocks * t.rows * (s.c * v->taps * h->taps + 1)));
+    strips = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * strip * units));
+    emit_pack(recipe, &conv, &s, &t, packed);
+    launch = yki_recipe_launch(recipe, "conv_lanes.cl", "yki_conv_lanes",
+                               "-DV=%d -DR=%d -DX=%d -DISW=%d", (int)t.v, (int)t.rows,
+                               (int)t.columns, (int)h->in_step);
+    yki_arg_slot(recipe, 0);
+    yki_arg_slot(recipe, packed);
+    yki_arg_slot(recipe, problem->input_count);
+    yki_arg_slot(recipe, strips);
+    yki_arg_expr(recipe, conv.n);
+    for (size_t i = 0; i < YKI_COUNT(values); i++)
+        yki_arg_int(recipe, values[i]);
+    groups.max = units; /* and none for no samples */
+    yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
+    if (launch) {
+        launch->flops = yki_conv_flops(&conv);
+        launch->bytes = yki_problem_bytes(problem);
+    }
+    return recipe->status;
+}
+
+/* ---- the gradient of the weights ---- */
+
+typedef struct weight_shape {
+    tile t;
+    int64_t columns, x, dy, sums, splits; /* floats of a group's scratch, in parts */
+} weight_shape;
+
+static weight_shape
+shape_of_weight(const yki_problem *problem, const yki_device_traits *traits, const yki_conv *conv)
+{
+    int64_t v = yki_conv_width(traits), kw = conv->a.kernel[1];
+    tile t = tile_for(v, conv->o, kw, NULL, 0);
+    int64_t taps = round_up(kw, t.columns);
+    int64_t reach = (conv->ow - 1) * conv->a.stride[1] + (taps - 1) * conv->a.dilation[1] + 1;
+    int64_t columns = YKI_MAX(reach, conv->w + conv->a.pad[1]);
+
+    return (weight_shape){.t = t,
+                          .columns = columns,
+                          .x = conv->c * conv->h * columns * v,
+                          .dy = conv->o * conv->oh * conv->ow * v,
+                          .sums = conv->o * conv->c * conv->a.kernel[0] * taps * v,
+                          .splits = YKI_MIN(traits->compute_units,
+                                            (problem->max_batch + v - 1) / v)};
+}
+
+static bool
+weight_applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    yki_conv conv = yki_conv_of(problem);
+    weight_shape s = shape_of_weight(problem, traits, &conv);
+
+    return is_for_lanes(problem, traits, &conv) && lies_well(&problem->in[0], traits) &&
+           lies_well(&problem->in[1], traits) && block_of(&problem->out) == 1 &&
+           4 * s.x <= STRIP_BYTES &&
+           4 * s.dy <= STRIP_BYTES && s.sums <= STRIP_BYTES;
+}
+
+static yoke_status
+emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+            yki_recipe *recipe)
+{
+    yki_conv conv = yki_conv_of(problem);
+    const yki_conv_attrs *a = &conv.a;
+    weight_shape s = shape_of_weight(problem, traits, &conv);
+    int64_t scratch = s.x + s.dy + s.sums, elements = conv.o * conv.c * conv.taps;
+    const int64_t values[] = {conv.c,       conv.h,         conv.w,         conv.o,
+                              conv.oh,      conv.ow,        a->kernel[0],   a->kernel[1],
+                              a->stride[0], a->stride[1],   a->pad[0],      a->pad[1],
+                              a->dilation[0], a->dilation[1], s.columns,    s.x,
+                              s.dy,         scratch,        block_of(&problem->in[0]),
+                              block_of(&problem->in[1])};
+    uint32_t own, part = problem->input_count;
+    yki_launch *launch;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    own = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * scratch * s.splits));
+    if (s.splits > 1)
+        part = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * s.splits * elements));
+    launch = yki_recipe_launch(recipe, "conv_lanes.cl", "yki_conv_lanes_grad_weight",
+                               "-DV=%d -DR=%d -DX=%d", (int)s.t.v, (int)s.t.rows,
+                               (int)s.t.columns);
+    yki_arg_slot(recipe, 0);
+    yki_arg_slot(recipe, 1);
+    yki_arg_slot(recipe, part);
+    yki_arg_slot(recipe, own);
+    yki_arg_expr(recipe, conv.n);
+    for (size_t i = 0; i < YKI_COUNT(values); i++)
+        yki_arg_int(recipe, values[i]);
+    yki_launch_grid(launch, YKI_CONST(s.splits), YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
+    if (launch) {
+        launch->flops = yki_conv_flops(&conv);
+        launch->bytes = yki_problem_bytes(problem);
+    }
+    if (s.splits > 1)
+        yki_conv_sum_parts(recipe, traits, part, problem->input_count, elements, s.splits);
+    return recipe->status;
+}
+
+static const yki_op *const forward_op = &yki_op_conv2d;
+static const yki_op *const grad_input_op = &yki_op_conv2d_grad_input;
+static const yki_op *const grad_weight_op = &yki_op_conv2d_grad_weight;
+
+const yki_solver yki_solver_conv_lanes = {
+    .name = "conv2d-lanes",
+    .op = &forward_op,
+    .applies = applies,
+    .layouts = layouts,
+    .emit = emit,
+};
+
+const yki_solver yki_solver_conv_lanes_grad_input = {
+    .name = "conv2d-grad-input-lanes",
+    .op = &grad_input_op,
+    .applies = applies,
+    .layouts = layouts,
+    .emit = emit,
+};
+
+const yki_solver yki_solver_conv_lanes_grad_weight = {
+    .name = "conv2d-grad-weight-lanes",
+    .op = &grad_weight_op,
+    .applies = weight_applies,
+    .layouts = weight_layouts,
+    .emit = emit_weight,
+};
