@@ -364,7 +364,8 @@ yki_maxpool_grad_blocked(__global const float *x, __global const float *y,
 
 /* A task is a row of dx. */
 KERNEL
-yki_avgpool_grad_blocked(__global const float *dy, __global float *dx, GEOMETRY, int exclude_pad)
+yki_avgpool_grad_blocked(__global const float *gate, __global const float *dy, __global float *dx,
+                         GEOMETRY, int exclude_pad, int gated)
 {
     FOR_EACH_TASK(row, (long)planes * h)
     {
@@ -383,6 +384,8 @@ yki_avgpool_grad_blocked(__global const float *dy, __global float *dx, GEOMETRY,
                                   (floatv)(yki_window_weight(oy, ox, h, w, kh, kw, sh, sw, ph, pw,
                                                              exclude_pad)),
                                   sum);
+            if (gated)
+                sum = select(sum, (floatv)(0.f), loadv(ix, gate + row * w * VEC) <= 0.f);
             storev(sum, ix, out);
         }
     }
@@ -467,7 +470,8 @@ yki_maxpool_grad_plain(__global const float *x, __global const float *y, __globa
 }
 
 KERNEL
-yki_avgpool_grad_plain(__global const float *dy, __global float *dx, GEOMETRY, int exclude_pad)
+yki_avgpool_grad_plain(__global const float *gate, __global const float *dy, __global float *dx,
+                       GEOMETRY, int exclude_pad, int gated)
 {
     FOR_EACH_TASK(i, (long)planes * h * w)
     {
@@ -482,7 +486,7 @@ yki_avgpool_grad_plain(__global const float *dy, __global float *dx, GEOMETRY, i
                 sum = YKI_FMA(grad[oy * ow + ox],
                               yki_window_weight(oy, ox, h, w, kh, kw, sh, sw, ph, pw, exclude_pad),
                               sum);
-        dx[i] = sum;
+        dx[i] = gated && gate[i] <= 0.f ? 0.f : sum;
     }
 }
 

@@ -208,7 +208,7 @@ typedef struct yki_matmul_pair_attrs {
 
 /* pool/pool.c: x (C, H, W) -> (C, OH, OW), the maximum or the mean of each window. Gradients:
  * maxpool2d_grad: x, y, dy -> dx, a window's dy at its first maximum in row-major order;
- * avgpool2d_grad: dy -> dx. global_avgpool: (C, H, W) -> (C), so that a dense layer can follow;
+ * avgpool2d_grad: [gate,] dy -> dx, 0 where the gate is not positive. global_avgpool: (C, H, W) -> (C), so that a dense layer can follow;
  * global_avgpool_grad: dy (C) -> (C, size[0], size[1]). */
 extern const yki_op yki_op_maxpool2d, yki_op_maxpool2d_grad;
 extern const yki_op yki_op_avgpool2d, yki_op_avgpool2d_grad;

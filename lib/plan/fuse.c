@@ -171,6 +171,7 @@ static const rule rules[] = {
     fuse_residual,
     yki_fuse_loss,
     yki_fuse_pooled_gate,
+    yki_fuse_averaged_gate,
     yki_fuse_gate,
     yki_fuse_sums,
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuse_pool.c - relu's gradient on the small side of a maximum.
+ * fuse_pool.c - relu's gradient with that of pooling.
+ *
+ * Of average-pooling, dx is gated as it is written.
  *
  * Of max-pooling after relu, dx = gate(x, spread(x, y, dy)), where `spread` hands each dy to the
  * element of x that was the maximum y of its window. That element is y, so the gate may come
@@ -45,6 +47,37 @@ yki_fuse_pooled_gate(yki_fusion *f, size_t index)
     value->operand = gate.problem.out;
     value->size = f->plan->values[gate.slots[1]].size;
     yki_fusion_replace(f, index, &gate);
+    yki_fusion_replace(f, (size_t)reader, &spread);
+    return true;
+}
+
+bool
+yki_fuse_averaged_gate(yki_fusion *f, size_t index)
+{
+    yki_task spread = f->plan->tasks[index], gate;
+    int32_t between = yki_task_result(&spread), reader;
+
+    if (spread.problem.op != &yki_op_avgpool2d_grad || spread.problem.input_count != 1)
+        return false;
+    reader = yki_fusion_only_reader(f, between);
+    if (reader < 0)
+        return false;
+    gate = f->plan->tasks[reader];
+    if (!yki_is_relu_gradient(&gate) || gate.section != spread.section ||
+        gate.slots[0] == between || gate.slots[1] != between)
+        return false;
+    spread.problem.input_count = 2;
+    spread.problem.in[1] = spread.problem.in[0];
+    spread.problem.in[0] = gate.problem.in[0];
+    spread.problem.out = gate.problem.out;
+    if (!yki_fusion_solvable(f, &spread.problem))
+        return false;
+    spread.slots[1] = spread.slots[0];
+    spread.slots[0] = gate.slots[0];
+    spread.slots[2] = yki_task_result(&gate);
+    if (spread.node)
+        f->plan->node_value[spread.node->id] = -1;
+    yki_fusion_drop(f, index);
     yki_fusion_replace(f, (size_t)reader, &spread);
     return true;
 }

@@ -52,6 +52,27 @@ check(pool_function function, const geometry *g, bool exclude_pad, bool ties)
     op_check_graph(graph, function(graph, x, &o), &(op_check_options){.batch = 3});
 }
 
+/* The gradient of an average with a gate, which only fusions make. */
+START_TEST(gated_gradients_match_oracle)
+{
+    const geometry *geo = &geometries[_i];
+    yoke_node *inputs[2], *y;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    inputs[0] = yoke_input(g, "gate", YOKE_F32, geo->x);
+    y = yoke_avgpool2d(g, inputs[0], &geo->o);
+    ASSERT_OK(yoke_graph_status(g));
+    inputs[1] = yoke_input(g, "given", YOKE_F32, yoke_node_shape(y));
+    yki_pool_attrs a = *(const yki_pool_attrs *)y->attrs.bytes;
+
+    a.size[0] = (int32_t)geo->x.dim[1];
+    a.size[1] = (int32_t)geo->x.dim[2];
+    op_check_graph(g, yki_node(g, &yki_op_avgpool2d_grad, NULL, inputs, 2, &a, sizeof a),
+                   &(op_check_options){.batch = 3, .no_gradient = true});
+}
+END_TEST
+
 START_TEST(pool_matches_oracle)
 {
     check(functions[_i % 2], &geometries[_i / 2], false, false);
@@ -131,6 +152,7 @@ test_suite(void)
     Suite *suite = suite_create("pool");
     TCase *tcase = test_case(suite, "pool");
 
+    tcase_add_loop_test(tcase, gated_gradients_match_oracle, 0, YKI_COUNT(geometries));
     tcase_add_loop_test(tcase, pool_matches_oracle, 0, 2 * (int)YKI_COUNT(geometries));
     tcase_add_loop_test(tcase, average_without_padding_matches_oracle, 0,
                         (int)YKI_COUNT(geometries));

@@ -368,7 +368,7 @@ largest_gate(const yki_plan *plan)
 }
 
 static yoke_graph *
-pooled_graph(const yoke_pool2d_options *options, bool read_twice)
+pooled_graph(const yoke_pool2d_options *options, bool average, bool read_twice)
 {
     yoke_shape shape = yoke_shape(3, 5, 12, 10);
     yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
@@ -378,7 +378,7 @@ pooled_graph(const yoke_pool2d_options *options, bool read_twice)
     ASSERT_OK(yoke_graph_create(&g));
     x = yoke_relu(g, yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape),
                               yoke_parameter(g, "p", shape, init)));
-    y = yoke_maxpool2d(g, x, options);
+    y = average ? yoke_avgpool2d(g, x, options) : yoke_maxpool2d(g, x, options);
     if (read_twice)
         y = yoke_add(g, y, yoke_maxpool2d(g, x, options));
     target = yoke_target(g, "target", YOKE_F32, yoke_node_shape(y));
@@ -411,13 +411,42 @@ START_TEST(a_maximum_is_gated_on_its_small_side)
     bool twice = _i == 3;
     yoke_context *context;
     yoke_selection *selection;
-    yoke_graph *g = pooled_graph(&windows[_i], twice);
+    yoke_graph *g = pooled_graph(&windows[_i], false, twice);
 
     ASSERT_OK(yoke_graph_status(g));
     ASSERT_OK(yoke_context_create(NULL, &context));
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
     for (size_t i = 0; i < yoke_selection_count(selection); i++)
         check_gates(yoke_selection_get(selection, i), g, !twice);
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+    check_everywhere(g, true, &(expected){NULL, 0, 0, 0, 6, false});
+}
+END_TEST
+
+/* Of an average no gate is left: dx is gated as it is written, with the same bits. */
+START_TEST(an_average_is_gated_as_it_is_written)
+{
+    static const yoke_pool2d_options windows[] = {
+        {.kernel = {2, 2}},
+        {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}, .exclude_pad = true},
+        {.kernel = {2, 2}},
+    };
+    bool twice = _i == 2;
+    yoke_context *context;
+    yoke_selection *selection;
+    yoke_graph *g = pooled_graph(&windows[_i], true, twice);
+
+    ASSERT_OK(yoke_graph_status(g));
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    for (size_t i = 0; i < yoke_selection_count(selection); i++) {
+        side s;
+
+        create(&s, yoke_selection_get(selection, i), g, 6, true, false);
+        ck_assert((largest_gate(s.plan) > 0) == twice);
+        destroy(&s);
+    }
     yoke_selection_destroy(selection);
     yoke_context_destroy(context);
     check_everywhere(g, true, &(expected){NULL, 0, 0, 0, 6, false});
@@ -461,5 +490,6 @@ test_suite(void)
     tcase_add_test(tcase, a_sum_of_gradients_is_not_gated);
     tcase_add_test(tcase, running_statistics_take_no_tasks);
     tcase_add_loop_test(tcase, a_maximum_is_gated_on_its_small_side, 0, 4);
+    tcase_add_loop_test(tcase, an_average_is_gated_as_it_is_written, 0, 3);
     return suite;
 }

@@ -80,7 +80,7 @@ infer(yoke_node *node)
     return YOKE_OK;
 }
 
-/* x, y, dy or dy alone -> x's shape, which the attributes keep as well. */
+/* x, y, dy or [gate,] dy -> x's shape, which the attributes keep as well. */
 static yoke_status
 infer_grad(yoke_node *node)
 {

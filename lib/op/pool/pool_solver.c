@@ -110,6 +110,8 @@ is_exact(const pool *p)
 static void
 window_args(yki_recipe *recipe, const yki_problem *problem, const pool *p)
 {
+    if (problem->op == &yki_op_avgpool2d_grad && problem->input_count == 1)
+        yki_arg_slot(recipe, 0); /* for the gate: a kernel has no optional arguments */
     for (uint32_t i = 0; i <= problem->input_count; i++)
         yki_arg_slot(recipe, i);
     yki_arg_expr(recipe, times(p->x, p->planes));
@@ -127,6 +129,8 @@ window_args(yki_recipe *recipe, const yki_problem *problem, const pool *p)
         yki_arg_int(recipe, is_exact(p));
     else if (!p->is_max)
         yki_arg_int(recipe, p->a->exclude_pad);
+    if (problem->op == &yki_op_avgpool2d_grad)
+        yki_arg_int(recipe, problem->input_count == 2);
 }
 
 static const char *
