@@ -268,7 +268,7 @@ weight_applies(const yki_problem *problem, const yki_device_traits *traits)
     return is_for_lanes(problem, traits, &conv) && lies_well(&problem->in[0], traits) &&
            lies_well(&problem->in[1], traits) && block_of(&problem->out) == 1 &&
            4 * s.x <= STRIP_BYTES &&
-           4 * s.dy <= STRIP_BYTES && s.sums <= STRIP_BYTES;
+           4 * s.dy <= STRIP_BYTES && 4 * s.sums <= 2 * STRIP_BYTES;
 }
 
 static yoke_status
