@@ -286,17 +286,15 @@ void sum_tile(__global const float *xp, __global const float *dp, int lines, int
 /* The lanes of a vector, halves by halves. */
 float sum_lanes(floatv v)
 {
-#if V == 16
-    float8 e = v.lo + v.hi;
-    float4 f = e.lo + e.hi;
-#elif V == 8
-    float4 f = v.lo + v.hi;
-#else
-    float4 f = v;
-#endif
-    float2 g = f.lo + f.hi;
+    float lanes[V];
 
-    return g.lo + g.hi;
+    storev(v, 0, lanes);
+#pragma unroll
+    for (int step = V / 2; step > 0; step /= 2)
+#pragma unroll
+        for (int l = 0; l < step; l++)
+            lanes[l] += lanes[l + step];
+    return lanes[0];
 }
 
 /* part[split] (o, c, kh, kw) of the split's units; scratch of a group: a strip of x, one of dy, and
