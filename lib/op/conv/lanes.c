@@ -48,7 +48,7 @@ round_up(int64_t a, int64_t b)
     return (a + b - 1) / b * b;
 }
 
-/* Taps of a row that the tile of `columns` positions from `first` on takes: some of it is inside. */
+/* Taps of a row of which the tile of `columns` positions from `first` on finds some inside. */
 static int64_t
 taps_of_tile(const yki_conv_axis *a, int64_t size, int64_t first, int64_t columns)
 {
@@ -76,8 +76,7 @@ tile_for(int64_t v, int64_t rows, int64_t columns, const yki_conv_axis *axis, in
         for (int64_t first = 0; axis && first < columns; first += c)
             steps += taps_of_tile(axis, size, first, c);
         for (int64_t r = 1; r <= MOST_TILE && r * c + c + 1 <= registers; r++) {
-            double cost =
-                (double)(round_up(rows, r) / r) * (double)steps * ((double)(r * c) + 4.5);
+            double cost = (double)(round_up(rows, r) / r) * (double)steps * ((double)(r * c) + 4.5);
 
             if (least == 0 || cost < least) {
                 least = cost;
@@ -170,9 +169,10 @@ emit_pack(yki_recipe *recipe, const yki_conv *conv, const side *s, const tile *t
         yki_recipe_launch(recipe, "conv_lanes.cl", "yki_conv_lanes_pack", "-DV=%d -DR=%d -DX=%d",
                           (int)t->v, (int)t->rows, (int)t->columns);
     const yki_conv_axis *v = &s->vertical, *h = &s->horizontal;
-    const int64_t values[] = {s->c,         s->o,           s->transposed, conv->a.kernel[0],
-                              conv->a.kernel[1], v->taps,   h->taps,       v->kernel_at,
-                              v->kernel_step, h->kernel_at, h->kernel_step, conv->has_bias};
+    const int64_t values[] = {
+        s->c,           s->o,          s->transposed, conv->a.kernel[0], conv->a.kernel[1],
+        v->taps,        h->taps,       v->kernel_at,  v->kernel_step,    h->kernel_at,
+        h->kernel_step, conv->has_bias};
 
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
@@ -200,19 +200,19 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     int64_t somes = (problem->max_batch + t.v - 1) / t.v;
     /* Few samples: the channels are shared, too. */
     int64_t pieces = YKI_MIN((units * UNITS_EACH + somes - 1) / somes, blocks);
-    const int64_t values[] = {s.c,        s.h,     s.w,     s.o,         v->count,     h->count,
-                              v->in_step, v->taps, h->taps, v->tap_step, h->tap_step,  v->in_at,
-                              h->in_at,   columns_left(h), columns, strip, pieces, block_of(&problem->in[0]),
-                              block_of(&problem->out), conv.a.act};
+    int64_t left = columns_left(h), from = block_of(&problem->in[0]), to = block_of(&problem->out);
+    const int64_t values[] = {s.c,         s.h,        s.w,      s.o,     v->count,
+                              h->count,    v->in_step, v->taps,  h->taps, v->tap_step,
+                              h->tap_step, v->in_at,   h->in_at, left,    columns,
+                              strip,       pieces,     from,     to,      conv.a.act};
     yki_expr groups = yki_conv_times(&conv, pieces);
     uint32_t packed, strips;
     yki_launch *launch;
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
-    packed = yki_recipe_slot(
-        recipe, YKI_SLOT_PREPARED,
-        YKI_CONST(4 * blocks * t.rows * (s.c * v->taps * h->taps + 1)));
+    packed = yki_recipe_slot(recipe, YKI_SLOT_PREPARED,
+                             YKI_CONST(4 * blocks * t.rows * (s.c * v->taps * h->taps + 1)));
     strips = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * strip * units));
     emit_pack(recipe, &conv, &s, &t, packed);
     launch = yki_recipe_launch(recipe, "conv_lanes.cl", "yki_conv_lanes",
@@ -255,8 +255,8 @@ shape_of_weight(const yki_problem *problem, const yki_device_traits *traits, con
                           .x = conv->c * conv->h * columns * v,
                           .dy = conv->o * conv->oh * conv->ow * v,
                           .sums = conv->o * conv->c * conv->a.kernel[0] * taps * v,
-                          .splits = YKI_MIN(traits->compute_units,
-                                            (problem->max_batch + v - 1) / v)};
+                          .splits =
+                              YKI_MIN(traits->compute_units, (problem->max_batch + v - 1) / v)};
 }
 
 static bool
@@ -267,8 +267,7 @@ weight_applies(const yki_problem *problem, const yki_device_traits *traits)
 
     return is_for_lanes(problem, traits, &conv) && lies_well(&problem->in[0], traits) &&
            lies_well(&problem->in[1], traits) && block_of(&problem->out) == 1 &&
-           4 * s.x <= STRIP_BYTES &&
-           4 * s.dy <= STRIP_BYTES && 4 * s.sums <= 2 * STRIP_BYTES;
+           4 * s.x <= STRIP_BYTES && 4 * s.dy <= STRIP_BYTES && 4 * s.sums <= 2 * STRIP_BYTES;
 }
 
 static yoke_status
@@ -279,11 +278,25 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
     const yki_conv_attrs *a = &conv.a;
     weight_shape s = shape_of_weight(problem, traits, &conv);
     int64_t scratch = s.x + s.dy + s.sums, elements = conv.o * conv.c * conv.taps;
-    const int64_t values[] = {conv.c,       conv.h,         conv.w,         conv.o,
-                              conv.oh,      conv.ow,        a->kernel[0],   a->kernel[1],
-                              a->stride[0], a->stride[1],   a->pad[0],      a->pad[1],
-                              a->dilation[0], a->dilation[1], s.columns,    s.x,
-                              s.dy,         scratch,        block_of(&problem->in[0]),
+    const int64_t values[] = {conv.c,
+                              conv.h,
+                              conv.w,
+                              conv.o,
+                              conv.oh,
+                              conv.ow,
+                              a->kernel[0],
+                              a->kernel[1],
+                              a->stride[0],
+                              a->stride[1],
+                              a->pad[0],
+                              a->pad[1],
+                              a->dilation[0],
+                              a->dilation[1],
+                              s.columns,
+                              s.x,
+                              s.dy,
+                              scratch,
+                              block_of(&problem->in[0]),
                               block_of(&problem->in[1])};
     uint32_t own, part = problem->input_count;
     yki_launch *launch;
@@ -294,8 +307,7 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
     if (s.splits > 1)
         part = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * s.splits * elements));
     launch = yki_recipe_launch(recipe, "conv_lanes.cl", "yki_conv_lanes_grad_weight",
-                               "-DV=%d -DR=%d -DX=%d", (int)s.t.v, (int)s.t.rows,
-                               (int)s.t.columns);
+                               "-DV=%d -DR=%d -DX=%d", (int)s.t.v, (int)s.t.rows, (int)s.t.columns);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, part);
