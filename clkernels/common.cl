@@ -95,6 +95,17 @@ YKI_DEFINE_STORE(16)
 #define YKI_STORE  YKI_PASTE(yki_store, YKI_WIDTH)
 #endif
 
+/* YKI_LANESn(F): F(name, number) for each lane of a vector of n, as in x.s<name>. */
+#define YKI_LANES4(F)  F(0, 0) F(1, 1) F(2, 2) F(3, 3)
+#define YKI_LANES8(F)  YKI_LANES4(F) F(4, 4) F(5, 5) F(6, 6) F(7, 7)
+#define YKI_LANES16(F)                                                                        \
+    YKI_LANES8(F) F(8, 8) F(9, 9) F(a, 10) F(b, 11) F(c, 12) F(d, 13) F(e, 14) F(f, 15)
+
+/* Taps first..end of an axis that lie inside: 0 <= at + tap * step < size. */
+#define YKI_FIRST_TAP(at, step) ((at) < 0 ? (-(at) + (step)-1) / (step) : 0)
+#define YKI_END_TAP(at, step, size, taps)                                                     \
+    ((at) < (size) ? min(((size) - (at) + (step)-1) / (step), taps) : 0)
+
 /* YKI_STREAM(x, p): stores 16 floats at p, aligned like a float16, past the caches where the
  * compiler knows how. For results too large for any cache: a line that is written whole need not
  * be read before. */

@@ -265,10 +265,6 @@ yki_conv_blocked(__global const float *x, __global const float *weight, __global
     }
 }
 
-/* Taps first..end of an axis that lie inside: 0 <= at + tap * step < size. */
-#define FIRST_TAP(at, step)           ((at) < 0 ? (-(at) + (step)-1) / (step) : 0)
-#define END_TAP(at, step, size, taps) ((at) < (size) ? min(((size) - (at) + (step)-1) / (step), taps) : 0)
-
 /* A unit is some samples and a piece of the blocks of outputs. Samples lie `sample_step` apart in
  * the strip: not a multiple of a page, or a tile's P lines would share a set of the cache. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
@@ -322,8 +318,8 @@ yki_conv_stacked(__global const float *x, __global const float *weight, __global
             for (int i = 0; i < gh; i++)
                 for (int j = 0; j < gw; j++) {
                     int top = i * ish + bh, left = j * isw + bw;
-                    int r0 = FIRST_TAP(top, tsh), r1 = END_TAP(top, tsh, h, taps_h);
-                    int s0 = FIRST_TAP(left, tsw), s1 = END_TAP(left, tsw, w, taps_w);
+                    int r0 = YKI_FIRST_TAP(top, tsh), r1 = YKI_END_TAP(top, tsh, h, taps_h);
+                    int s0 = YKI_FIRST_TAP(left, tsw), s1 = YKI_END_TAP(left, tsw, w, taps_w);
                     int rn = s1 > s0 ? max(r1 - r0, 0) : 0, sn = max(s1 - s0, 0);
                     left_out out = {r0 * taps_w + s0, taps_w - sn,
                                     (taps_h - rn) * taps_w - r0 * taps_w - s0, merged ? cp : 0};

@@ -56,15 +56,7 @@
 #define EACH_COLUMN YKI_PASTE(UP_TO_, X)
 #define BY_COLUMN   YKI_PASTE(BY_, X)
 
-/* Lane by lane: its name and its number. */
-#define LANES4(F)  F(0, 0) F(1, 1) F(2, 2) F(3, 3)
-#define LANES8(F)  LANES4(F) F(4, 4) F(5, 5) F(6, 6) F(7, 7)
-#define LANES16(F) LANES8(F) F(8, 8) F(9, 9) F(a, 10) F(b, 11) F(c, 12) F(d, 13) F(e, 14) F(f, 15)
-#define LANES      YKI_PASTE(LANES, V)
-
-/* Taps first..end of an axis that lie inside: 0 <= at + tap * step < size. */
-#define FIRST_TAP(at, step)           ((at) < 0 ? (-(at) + (step)-1) / (step) : 0)
-#define END_TAP(at, step, size, taps) ((at) < (size) ? min(((size) - (at) + (step)-1) / (step), taps) : 0)
+#define LANES      YKI_PASTE(YKI_LANES, V)
 
 /* An element of V samples; where there are fewer, of the last again, or 0. */
 #define GATHER(name, l)      x.s##name = from[(l)*sample];
@@ -203,12 +195,12 @@ yki_conv_lanes(__global const float *x, __global const float *packed, __global f
              b < (int)((long)blocks * (piece + 1) / pieces); b++)
             for (int i = 0; i < gh; i++) {
                 int top = i * ish + bh;
-                int r0 = FIRST_TAP(top, tsh), r1 = END_TAP(top, tsh, h, taps_h);
+                int r0 = YKI_FIRST_TAP(top, tsh), r1 = YKI_END_TAP(top, tsh, h, taps_h);
 
                 for (int j = 0; j < gw; j += X) {
                     int count = min(X, gw - j), first = j * ISW + bw;
-                    int s0 = FIRST_TAP(first + (count - 1) * ISW, tsw);
-                    int s1 = END_TAP(first, tsw, w, taps_w);
+                    int s0 = YKI_FIRST_TAP(first + (count - 1) * ISW, tsw);
+                    int s1 = YKI_END_TAP(first, tsw, w, taps_w);
 
                     tile(strip + ((long)(top + r0 * tsh) * columns + first + s0 * tsw + left) * V,
                          packed + ((long)b * c * channel_w + r0 * line_w + s0) * R, bias + b * R,
@@ -325,7 +317,7 @@ yki_conv_lanes_grad_weight(__global const float *x, __global const float *dy,
             for (int ci = 0; ci < c; ci++)
                 for (int r = 0; r < kh; r++) {
                     /* Lines of dy for which the row of taps lies inside x. */
-                    int i0 = FIRST_TAP(r * dh - ph, sh), i1 = END_TAP(r * dh - ph, sh, h, oh);
+                    int i0 = YKI_FIRST_TAP(r * dh - ph, sh), i1 = YKI_END_TAP(r * dh - ph, sh, h, oh);
 
                     for (int s = 0; s < taps_w; s += X)
                         sum_tile(xs + (((long)ci * h + i0 * sh + r * dh - ph) * columns + s * dw) * V,

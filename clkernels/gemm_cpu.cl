@@ -73,11 +73,7 @@
 #define ON_VECTORS(F, i) F(i, 0)
 #endif
 
-/* Lane by lane: its name and its number. */
-#define LANES4(F)  F(0, 0) F(1, 1) F(2, 2) F(3, 3)
-#define LANES8(F)  LANES4(F) F(4, 4) F(5, 5) F(6, 6) F(7, 7)
-#define LANES16(F) LANES8(F) F(8, 8) F(9, 9) F(a, 10) F(b, 11) F(c, 12) F(d, 13) F(e, 14) F(f, 15)
-#define LANES      YKI_PASTE(LANES, W)
+#define LANES      YKI_PASTE(YKI_LANES, W)
 #define LANE_LOAD(name, i)                                                                    \
     if (i < count)                                                                            \
         x.s##name = from[i];

@@ -29,6 +29,13 @@
 #define YKI_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define YKI_MAX(a, b) ((a) > (b) ? (a) : (b))
 
+/* The least multiple of `to` that is not less. */
+static inline int64_t
+yki_round_up(int64_t value, int64_t to)
+{
+    return (value + to - 1) / to * to;
+}
+
 /* Pass a failure on. */
 #define YKI_TRY(call)                                                                         \
     do {                                                                                      \

@@ -324,18 +324,22 @@ yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
 }
 
 bool
-yki_solver_suits(const yki_solver *solver, const yki_problem *problem,
-                 const yki_device_traits *traits, unsigned tuning)
+yki_solver_ends(const yki_solver *solver, const yki_problem *problem,
+                const yki_device_traits *traits, unsigned tuning)
 {
     yki_recipe recipe;
-    bool suits;
 
-    if (!solver->applies(problem, traits))
-        return false;
     if (!traits->turns)
         return true;
-    suits = yki_solver_emit(solver, problem, traits, tuning, &recipe) == YOKE_OK;
-    if (suits)
-        yki_recipe_clear(&recipe);
-    return suits;
+    if (yki_solver_emit(solver, problem, traits, tuning, &recipe) != YOKE_OK)
+        return false;
+    yki_recipe_clear(&recipe);
+    return true;
+}
+
+bool
+yki_solver_suits(const yki_solver *solver, const yki_problem *problem,
+                 const yki_device_traits *traits)
+{
+    return solver->applies(problem, traits) && yki_solver_ends(solver, problem, traits, 0);
 }

@@ -226,9 +226,12 @@ typedef struct yki_solver {
 yoke_status yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
                             const yki_device_traits *traits, unsigned tuning,
                             yki_recipe *recipe);
-/* It applies, and what it emits comes to its end there. */
+/* Whether what it emits for a problem that it applies to comes to its end there. */
+bool yki_solver_ends(const yki_solver *solver, const yki_problem *problem,
+                     const yki_device_traits *traits, unsigned tuning);
+/* It applies, and its guess ends. */
 bool yki_solver_suits(const yki_solver *solver, const yki_problem *problem,
-                      const yki_device_traits *traits, unsigned tuning);
+                      const yki_device_traits *traits);
 
 /* All solvers, NULL at the end (solvers.c), and all operators (table.c). */
 extern const yki_solver *const yki_solvers[];

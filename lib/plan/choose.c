@@ -139,7 +139,7 @@ reorder_solver(const yki_plan *plan, const yki_problem *problem)
     const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
 
     for (const yki_solver *const *s = yki_solvers; *s; s++)
-        if (*(*s)->op == &yki_op_reorder && yki_solver_suits(*s, problem, traits, 0))
+        if (*(*s)->op == &yki_op_reorder && yki_solver_suits(*s, problem, traits))
             return *s;
     return NULL;
 }
@@ -286,7 +286,7 @@ try_solver(const choice *choosing, const yki_task *task, const yki_solver *solve
             tunings = first + 1;
         }
         for (c.tuning = first; c.tuning < tunings; c.tuning++) {
-            if (!yki_solver_suits(solver, &c.problem, traits, c.tuning))
+            if (!yki_solver_ends(solver, &c.problem, traits, c.tuning))
                 continue;
             YKI_TRY(seconds_of(choosing, task, &c));
             if (solver->searched && c.seconds == 0)

@@ -65,7 +65,7 @@ yki_fusion_solvable(const yki_fusion *f, const yki_problem *problem)
     const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(f->plan->queue));
 
     for (const yki_solver *const *s = yki_solvers; *s; s++)
-        if (*(*s)->op == problem->op && yki_solver_suits(*s, problem, traits, 0))
+        if (*(*s)->op == problem->op && yki_solver_suits(*s, problem, traits))
             return true;
     return false;
 }

@@ -13,21 +13,35 @@
 
 #include "plan/fuse.h"
 
+/* The task that gates, by relu's gradient, what the gradient of pooling at `index` makes, and who
+ * alone reads it; -1: there is none. */
+static int32_t
+gate_after(const yki_fusion *f, size_t index, const yki_op *pooling, yki_task *gate)
+{
+    const yki_task *spread = &f->plan->tasks[index];
+    int32_t between = yki_task_result(spread), reader;
+
+    if (spread->problem.op != pooling)
+        return -1;
+    reader = yki_fusion_only_reader(f, between);
+    if (reader < 0)
+        return -1;
+    *gate = f->plan->tasks[reader];
+    return yki_is_relu_gradient(gate) && gate->section == spread->section &&
+                   gate->slots[0] != between && gate->slots[1] == between
+               ? reader
+               : -1;
+}
+
 bool
 yki_fuse_pooled_gate(yki_fusion *f, size_t index)
 {
     yki_task spread = f->plan->tasks[index], gate;
-    int32_t between = yki_task_result(&spread), reader;
+    int32_t between = yki_task_result(&spread);
+    int32_t reader = gate_after(f, index, &yki_op_maxpool2d_grad, &gate);
     yki_value *value;
 
-    if (spread.problem.op != &yki_op_maxpool2d_grad)
-        return false;
-    reader = yki_fusion_only_reader(f, between);
-    if (reader < 0)
-        return false;
-    gate = f->plan->tasks[reader];
-    if (!yki_is_relu_gradient(&gate) || gate.section != spread.section ||
-        gate.slots[0] != spread.slots[0] || gate.slots[1] != between)
+    if (reader < 0 || gate.slots[0] != spread.slots[0])
         return false;
     value = &f->plan->values[between];
     if (value->alias >= 0)
@@ -55,16 +69,9 @@ bool
 yki_fuse_averaged_gate(yki_fusion *f, size_t index)
 {
     yki_task spread = f->plan->tasks[index], gate;
-    int32_t between = yki_task_result(&spread), reader;
+    int32_t reader = gate_after(f, index, &yki_op_avgpool2d_grad, &gate);
 
-    if (spread.problem.op != &yki_op_avgpool2d_grad || spread.problem.input_count != 1)
-        return false;
-    reader = yki_fusion_only_reader(f, between);
-    if (reader < 0)
-        return false;
-    gate = f->plan->tasks[reader];
-    if (!yki_is_relu_gradient(&gate) || gate.section != spread.section ||
-        gate.slots[0] == between || gate.slots[1] != between)
+    if (reader < 0 || spread.problem.input_count != 1)
         return false;
     spread.problem.input_count = 2;
     spread.problem.in[1] = spread.problem.in[0];

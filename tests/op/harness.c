@@ -411,7 +411,7 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
             if (quick())
                 tunings = YKI_MIN(tunings, is_simulator(queue) && is_tiny(s, node) ? 2u : 1u);
             for (unsigned tuning = 0; tuning < tunings; tuning++) {
-                if (!yki_solver_suits(solver, &t.problem, &traits, tuning))
+                if (!yki_solver_ends(solver, &t.problem, &traits, tuning))
                     continue;
                 size_t used = (size_t)snprintf(t.text, sizeof t.text, "%s on %s, width %u, tuning %u: ",
                                                solver->name, yki_device_id(yki_queue_device(queue)),

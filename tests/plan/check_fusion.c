@@ -386,16 +386,35 @@ pooled_graph(const yoke_pool2d_options *options, bool average, bool read_twice)
     return g;
 }
 
-static void
-check_gates(yoke_device *device, yoke_graph *graph, bool small)
+typedef enum gate_size { NO_GATE, SMALL_GATE, WHOLE_GATE } gate_size;
+
+static gate_size
+gate_of(yoke_device *device, yoke_graph *graph)
 {
-    int64_t whole = 5 * 12 * 10;
+    int64_t whole = 5 * 12 * 10, largest;
     side s;
 
     create(&s, device, graph, 6, true, false);
-    ck_assert_int_gt(largest_gate(s.plan), 0);
-    ck_assert(small == (largest_gate(s.plan) < whole));
+    largest = largest_gate(s.plan);
     destroy(&s);
+    return largest == 0 ? NO_GATE : largest < whole ? SMALL_GATE : WHOLE_GATE;
+}
+
+/* Destroys the graph. */
+static void
+check_gates(yoke_graph *g, gate_size wanted)
+{
+    yoke_context *context;
+    yoke_selection *selection;
+
+    ASSERT_OK(yoke_graph_status(g));
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    for (size_t i = 0; i < yoke_selection_count(selection); i++)
+        ck_assert_int_eq(gate_of(yoke_selection_get(selection, i), g), wanted);
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+    check_everywhere(g, true, &(expected){NULL, 0, 0, 0, 6, false});
 }
 
 /* relu's gradient comes before that of the maximum, on its small side, with the same bits: windows
@@ -409,18 +428,8 @@ START_TEST(a_maximum_is_gated_on_its_small_side)
         {.kernel = {2, 2}},
     };
     bool twice = _i == 3;
-    yoke_context *context;
-    yoke_selection *selection;
-    yoke_graph *g = pooled_graph(&windows[_i], false, twice);
 
-    ASSERT_OK(yoke_graph_status(g));
-    ASSERT_OK(yoke_context_create(NULL, &context));
-    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
-    for (size_t i = 0; i < yoke_selection_count(selection); i++)
-        check_gates(yoke_selection_get(selection, i), g, !twice);
-    yoke_selection_destroy(selection);
-    yoke_context_destroy(context);
-    check_everywhere(g, true, &(expected){NULL, 0, 0, 0, 6, false});
+    check_gates(pooled_graph(&windows[_i], false, twice), twice ? WHOLE_GATE : SMALL_GATE);
 }
 END_TEST
 
@@ -433,23 +442,8 @@ START_TEST(an_average_is_gated_as_it_is_written)
         {.kernel = {2, 2}},
     };
     bool twice = _i == 2;
-    yoke_context *context;
-    yoke_selection *selection;
-    yoke_graph *g = pooled_graph(&windows[_i], true, twice);
 
-    ASSERT_OK(yoke_graph_status(g));
-    ASSERT_OK(yoke_context_create(NULL, &context));
-    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
-    for (size_t i = 0; i < yoke_selection_count(selection); i++) {
-        side s;
-
-        create(&s, yoke_selection_get(selection, i), g, 6, true, false);
-        ck_assert((largest_gate(s.plan) > 0) == twice);
-        destroy(&s);
-    }
-    yoke_selection_destroy(selection);
-    yoke_context_destroy(context);
-    check_everywhere(g, true, &(expected){NULL, 0, 0, 0, 6, false});
+    check_gates(pooled_graph(&windows[_i], true, twice), twice ? WHOLE_GATE : NO_GATE);
 }
 END_TEST
 

@@ -42,12 +42,6 @@ side_of(const yki_problem *problem, const yki_conv *conv)
                   false};
 }
 
-static int64_t
-round_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b * b;
-}
-
 /* Taps of a row of which the tile of `columns` positions from `first` on finds some inside. */
 static int64_t
 taps_of_tile(const yki_conv_axis *a, int64_t size, int64_t first, int64_t columns)
@@ -71,12 +65,13 @@ tile_for(int64_t v, int64_t rows, int64_t columns, const yki_conv_axis *axis, in
     double least = 0;
 
     for (int64_t c = 1; c <= YKI_MIN(columns, MOST_TILE); c++) {
-        int64_t steps = axis ? 0 : round_up(columns, c) / c;
+        int64_t steps = axis ? 0 : yki_round_up(columns, c) / c;
 
         for (int64_t first = 0; axis && first < columns; first += c)
             steps += taps_of_tile(axis, size, first, c);
         for (int64_t r = 1; r <= MOST_TILE && r * c + c + 1 <= registers; r++) {
-            double cost = (double)(round_up(rows, r) / r) * (double)steps * ((double)(r * c) + 4.5);
+            double cost =
+                (double)(yki_round_up(rows, r) / r) * (double)steps * ((double)(r * c) + 4.5);
 
             if (least == 0 || cost < least) {
                 least = cost;
@@ -97,7 +92,7 @@ columns_left(const yki_conv_axis *a)
 static int64_t
 columns_of(const yki_conv_axis *a, int64_t w, int64_t tile_columns)
 {
-    int64_t reach = (round_up(a->count, tile_columns) - 1) * a->in_step +
+    int64_t reach = (yki_round_up(a->count, tile_columns) - 1) * a->in_step +
                     (a->taps - 1) * a->tap_step + 1 + a->in_at;
 
     return columns_left(a) + YKI_MAX(reach, w);
@@ -164,7 +159,7 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
 static void
 emit_pack(yki_recipe *recipe, const yki_conv *conv, const side *s, const tile *t, uint32_t packed)
 {
-    int64_t blocks = round_up(s->o, t->rows) / t->rows;
+    int64_t blocks = yki_round_up(s->o, t->rows) / t->rows;
     yki_launch *launch =
         yki_recipe_launch(recipe, "conv_lanes.cl", "yki_conv_lanes_pack", "-DV=%d -DR=%d -DX=%d",
                           (int)t->v, (int)t->rows, (int)t->columns);
@@ -196,7 +191,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     const yki_conv_axis *v = &s.vertical, *h = &s.horizontal;
     tile t = tile_for(yki_conv_width(traits), s.o, h->count, h, s.w);
     int64_t columns = columns_of(h, s.w, t.columns), strip = s.c * s.h * columns * t.v;
-    int64_t blocks = round_up(s.o, t.rows) / t.rows, units = traits->compute_units;
+    int64_t blocks = yki_round_up(s.o, t.rows) / t.rows, units = traits->compute_units;
     int64_t somes = (problem->max_batch + t.v - 1) / t.v;
     /* Few samples: the channels are shared, too. */
     int64_t pieces = YKI_MIN((units * UNITS_EACH + somes - 1) / somes, blocks);
@@ -246,7 +241,7 @@ shape_of_weight(const yki_problem *problem, const yki_device_traits *traits, con
 {
     int64_t v = yki_conv_width(traits), kw = conv->a.kernel[1];
     tile t = tile_for(v, conv->o, kw, NULL, 0);
-    int64_t taps = round_up(kw, t.columns);
+    int64_t taps = yki_round_up(kw, t.columns);
     int64_t reach = (conv->ow - 1) * conv->a.stride[1] + (taps - 1) * conv->a.dilation[1] + 1;
     int64_t columns = YKI_MAX(reach, conv->w + conv->a.pad[1]);
 

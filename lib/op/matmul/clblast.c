@@ -385,12 +385,6 @@ yki_clblast_sizes(const yki_problem *problem, int64_t sizes[3])
     return sizes[0] > 0 && sizes[1] > 0 && sizes[2] > 0;
 }
 
-static int64_t
-round_up(int64_t value, int64_t to)
-{
-    return (value + to - 1) / to * to;
-}
-
 static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
@@ -402,9 +396,9 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     if (!find_call(problem, &g, &d))
         return yki_fail(YOKE_ERROR_INTERNAL, "not a problem for this solver");
     /* All three operands padded to the largest tile, and each placed at a vector's boundary. */
-    m = round_up(yki_expr_value(d.m, max), MAX_TILE);
-    n = round_up(d.n, MAX_TILE);
-    k = round_up(yki_expr_value(d.k, max), MAX_KWG);
+    m = yki_round_up(yki_expr_value(d.m, max), MAX_TILE);
+    n = yki_round_up(d.n, MAX_TILE);
+    k = yki_round_up(yki_expr_value(d.k, max), MAX_KWG);
     elements = m * n + m * k + n * k + 4 * MAX_VECTOR;
     yki_recipe_start(recipe, problem);
     d.scratch = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * elements));

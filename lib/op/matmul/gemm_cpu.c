@@ -119,8 +119,8 @@ yki_gemm_cpu_choose(int64_t max, const yki_gemm *g, const yki_device_traits *tra
     return b;
 }
 
-/* Of its loops, by one group, in no case less: tiles, then packing, which goes number by number at
- * worst, and the sums over rows. */
+/* Of its loops, by one group, at most: tiles, then packing, which goes number by number at worst,
+ * and the sums over rows. */
 int64_t
 yki_gemm_cpu_turns(const blocking *b, const yki_gemm *g, int64_t max)
 {
