@@ -22,10 +22,12 @@
 #define loadv(i, p)     ((p)[i])
 #define storev(v, i, p) ((p)[i] = (v))
 #else
-#define floatv YKI_PASTE(float, VEC)
-#define intv   YKI_PASTE(int, VEC)
-#define loadv  YKI_PASTE(vload, VEC)
-#define storev YKI_PASTE(yki_store, VEC)
+#define floatv    YKI_PASTE(float, VEC)
+#define intv      YKI_PASTE(int, VEC)
+#define as_floatv YKI_PASTE(as_float, VEC)
+#define as_intv   YKI_PASTE(as_int, VEC)
+#define loadv     YKI_PASTE(vload, VEC)
+#define storev    YKI_PASTE(yki_store, VEC)
 #endif
 
 #define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
@@ -75,18 +77,20 @@ yki_window_weight(int oy, int ox, int h, int w, int kh, int kw, int sh, int sw, 
 /* The same where b is no NaN: one instruction. A NaN that is there already stays. */
 #define NUMBER_LARGER(a, b) ((b) > (a) ? (b) : (a))
 #define IS_NAN(v)           ((v) != (v))
-/* The maximum of three and of four; what is a NaN beside the first is looked for by itself. (LLVM 15
- * fails on that with single floats.) */
+/* The maximum of three and of four; what is a NaN beside the first is looked for by itself, and
+ * sets all bits, which is one. (As a constant it would be loaded from memory under a mask that is
+ * almost always empty: while the constant's page is not there, that is a fault suppressed each
+ * time, and takes 20 times as long. LLVM 15 fails on all this with single floats.) */
 #if VEC == 1
 #define MAXIMUM_3(a, b, c)    LARGER(LARGER(a, b), c)
 #define MAXIMUM_4(a, b, c, d) LARGER(LARGER(a, b), LARGER(c, d))
 #else
+#define NAN_WHERE(mask, v) as_floatv(as_intv(v) | (mask))
 #define MAXIMUM_3(a, b, c)                                                                     \
-    ((IS_NAN(b) | IS_NAN(c)) ? (floatv)(NAN) : NUMBER_LARGER(NUMBER_LARGER(a, b), c))
+    NAN_WHERE(IS_NAN(b) | IS_NAN(c), NUMBER_LARGER(NUMBER_LARGER(a, b), c))
 #define MAXIMUM_4(a, b, c, d)                                                                  \
-    ((IS_NAN(b) | IS_NAN(c) | IS_NAN(d))                                                       \
-         ? (floatv)(NAN)                                                                       \
-         : NUMBER_LARGER(NUMBER_LARGER(a, b), NUMBER_LARGER(c, d)))
+    NAN_WHERE(IS_NAN(b) | IS_NAN(c) | IS_NAN(d),                                               \
+              NUMBER_LARGER(NUMBER_LARGER(a, b), NUMBER_LARGER(c, d)))
 #endif
 
 /* `count` windows of 2 by 2 or 3 by 3, `step` apart, that lie inside: most of the time in pooling
