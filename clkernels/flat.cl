@@ -171,8 +171,31 @@ yki_batch_sum(__global const float *in, __global float *out, int count, int samp
     at += (long)(rest - outside * size) * stride;                                             \
     rest = outside;
 
+/* The sum of a row: one addition after the other takes three times what reading it does. */
+float
+sum_row(__global const float *row, int count)
+{
+    floatv s0 = 0.f, s1 = 0.f, s2 = 0.f, s3 = 0.f;
+    float lanes[VEC], sum = 0.f;
+    int i = 0;
+
+    for (; i + 4 * VEC <= count; i += 4 * VEC) {
+        s0 += loadv(0, row + i);
+        s1 += loadv(1, row + i);
+        s2 += loadv(2, row + i);
+        s3 += loadv(3, row + i);
+    }
+    storev((s0 + s1) + (s2 + s3), 0, lanes);
+    for (int l = 0; l < VEC; l++)
+        sum += lanes[l];
+    for (; i < count; i++)
+        sum += row[i];
+    return sum;
+}
+
 /* Sums over some axes. Kept axes k0..k3 with their strides and reduced axes r0..r3 with theirs,
- * innermost last; `factor` turns a sum into a mean. The order of a sum is that of the memory. */
+ * innermost last; `factor` turns a sum into a mean. The order of a sum is that of the memory, but
+ * for rows that are long and in one piece. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 yki_reduce(__global const float *in, __global float *out, int count, int k1, int k2, int k3, int k4,
            int ks0, int ks1, int ks2, int ks3, int ks4, int r0, int r1, int r2, int r3, int rs0,
@@ -194,10 +217,16 @@ yki_reduce(__global const float *in, __global float *out, int count, int k1, int
         at += (long)rest * ks0;
         for (int a = 0; a < r0; a++)
             for (int b = 0; b < r1; b++)
-                for (int c = 0; c < r2; c++)
-                    for (int d = 0; d < r3; d++)
-                        sum += in[at + (long)a * rs0 + (long)b * rs1 + (long)c * rs2 +
-                                  (long)d * rs3];
+                for (int c = 0; c < r2; c++) {
+                    __global const float *row =
+                        in + at + (long)a * rs0 + (long)b * rs1 + (long)c * rs2;
+
+                    if (rs3 == 1 && r3 >= 4 * VEC)
+                        sum += sum_row(row, r3);
+                    else
+                        for (int d = 0; d < r3; d++)
+                            sum += row[(long)d * rs3];
+                }
         out[i] = sum * factor;
     }
 }

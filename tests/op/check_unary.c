@@ -37,6 +37,50 @@ START_TEST(unary_matches_oracle)
 }
 END_TEST
 
+/* tanh, and gelu's error function, are ours and not the driver's: from 0 to where they are 1, at the
+ * borders of their two forms, and beyond. */
+START_TEST(ours_are_right_everywhere)
+{
+    enum { SWEEP = 4000, COUNT = SWEEP + 12 };
+    const float odd[] = {0,   -0.f,  1e-30f,   -1e-10f, 0.625f, 0.62499994f, 1.3010765f, 1.301077f,
+                         -20, 1e30f, INFINITY, NAN};
+    static float x[COUNT], y[COUNT];
+    yoke_context *context;
+    yoke_team *team;
+    yoke_replica *replica;
+    yoke_graph *g;
+
+    SKIP_ON_SIMULATOR;
+    for (int i = 0; i < SWEEP; i++)
+        x[i] = (float)(i - SWEEP / 2) * 0.0051f;
+    memcpy(x + SWEEP, odd, sizeof odd);
+    ASSERT_OK(yoke_graph_create(&g));
+    yoke_graph_set_output(g, "y", build(g, yoke_input(g, "x", YOKE_F32, yoke_shape(0)), _i));
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_team_create(context, test_selector(), NULL, &team));
+    ASSERT_OK(yoke_replica_create(yoke_team_get_device(team, 0), g,
+                                  &(yoke_replica_options){.batch = COUNT, .evaluation_only = true},
+                                  &replica));
+    ASSERT_OK(yoke_replica_set_input(replica, "x", COUNT, x));
+    ASSERT_OK(yoke_replica_evaluate(replica, COUNT));
+    ASSERT_OK(yoke_replica_read_output(replica, "y", y, COUNT));
+    for (int i = 0; i < COUNT; i++) {
+        double v = (double)x[i];
+        double right = _i == YKI_UNARY_TANH ? tanh(v) : v * 0.5 * (1 + erf(v * sqrt(0.5)));
+        /* gelu has 1 + erf as a factor, which is as exact as 1. */
+        double scale = _i == YKI_UNARY_TANH ? fabs(right) : fabs(v);
+
+        if (isnan(v) ? !isnan(y[i])
+                     : (double)y[i] != right && !(fabs((double)y[i] - right) <= 2.4e-7 * scale))
+            ck_abort_msg("of %.9g: %.9g, not %.9g", v, (double)y[i], right);
+    }
+    yoke_replica_destroy(replica);
+    yoke_team_destroy(team);
+    yoke_context_destroy(context);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(unary_refuses_a_negative_slope)
 {
     const float slopes[] = {-0.5f, NAN};
@@ -60,6 +104,7 @@ test_suite(void)
     TCase *tcase = test_case(suite, "unary");
 
     tcase_add_loop_test(tcase, unary_matches_oracle, 0, YKI_UNARY_KINDS);
+    tcase_add_loop_test(tcase, ours_are_right_everywhere, YKI_UNARY_TANH, YKI_UNARY_GELU + 1);
     tcase_add_test(tcase, unary_refuses_a_negative_slope);
     return suite;
 }
