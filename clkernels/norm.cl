@@ -339,6 +339,16 @@ yki_bn_merge(__global const float *x, __global const float *part, __global float
         __global const float *beta, __global const float *residual, __global float *y,         \
         int samples, int channels, int area, int flags, float epsilon
 
+/* Those of a block of channels, to what normalises it. */
+#define ADD_PARAMETERS(c)                                                                      \
+    if (flags & AFFINE) {                                                                      \
+        LOAD_LANES(weight_, gamma, c, 0.f)                                                     \
+        LOAD_LANES(bias_, beta, c, 0.f)                                                        \
+                                                                                               \
+        scale *= weight_;                                                                      \
+        shift = bias_;                                                                         \
+    }
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 yki_bn_apply_blocked(APPLY_ARGS)
 {
@@ -362,13 +372,7 @@ yki_bn_apply_blocked(APPLY_ARGS)
             mean = m;
             scale = INVERSE(count, m2);
             shift = 0.f;
-            if (flags & AFFINE) {
-                LOAD_LANES(weight, gamma, c, 0.f)
-                LOAD_LANES(bias, beta, c, 0.f)
-
-                scale *= weight;
-                shift = bias;
-            }
+            ADD_PARAMETERS(c)
         }
         for (int i = 0; i < area; i++) {
             floatv v = YKI_FMA(loadv(i, in) - mean, scale, shift);
@@ -437,17 +441,24 @@ yki_bn_apply_plain(APPLY_ARGS)
 
 /* ---- sums for the gradient: part is (splits, 2, C): dy, and dy times the normalised x ---- */
 
+/* With RELU dy is that behind the activation: what the normalisation, the same arithmetic as
+ * above, did not leave above 0 got nothing. `difference` is from the mean. */
+#define GATE(type, g, difference)                                                              \
+    (flags & RELU ? select(g, (type)(0.f),                                                     \
+                           YKI_FMA(difference, (type)(scale), (type)(shift)) <= 0.f)           \
+                  : (g))
 #define ADD_GRAD(sum, dot, g, difference)                                                      \
     {                                                                                          \
-        floatv d = g;                                                                          \
+        floatv e = difference, d = GATE(floatv, g, e);                                         \
         sum += d;                                                                              \
-        dot = YKI_FMA(d, difference, dot);                                                     \
+        dot = YKI_FMA(d, e, dot);                                                              \
     }
 
 #define GRAD_STATS_ARGS                                                                        \
     __global const float *x, __global const float *dy, __global const float *stats,            \
-        __global float *part, int samples, int channels, int area, int splits,                 \
-        int tile_samples, int tile_area, float epsilon
+        __global const float *gamma, __global const float *beta, __global float *part,         \
+        int samples, int channels, int area, int splits, int tile_samples, int tile_area,      \
+        int flags, float epsilon
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 yki_bn_grad_stats_blocked(GRAD_STATS_ARGS)
@@ -462,6 +473,8 @@ yki_bn_grad_stats_blocked(GRAD_STATS_ARGS)
         LOAD_LANES(count, stats, c, 1.f)
         LOAD_LANES(mean, stats + channels, c, 0.f)
         LOAD_LANES(m2, stats + 2 * channels, c, 0.f)
+        floatv inverse = INVERSE(count, m2), scale = inverse, shift = 0.f;
+        ADD_PARAMETERS(c)
 
         FOR_EACH_TILE(split)
         {
@@ -481,7 +494,7 @@ yki_bn_grad_stats_blocked(GRAD_STATS_ARGS)
             sum += (s0 + s1) + (s2 + s3);
             dot += (d0 + d1) + (d2 + d3);
         }
-        dot *= INVERSE(count, m2);
+        dot *= inverse;
         STORE_LANES(sum, out, c)
         STORE_LANES(dot, out + channels, c)
     }
@@ -494,12 +507,15 @@ yki_bn_grad_stats_rows(GRAD_STATS_ARGS, int rows)
     {
         int c = piece * rows, some = min(rows, channels - c);
         float means[MOST_ROWS], rests[MOST_ROWS], rest_dots[MOST_ROWS];
-        float sum[MOST_ROWS], dot[MOST_ROWS];
+        float sum[MOST_ROWS], dot[MOST_ROWS], scales[MOST_ROWS], shifts[MOST_ROWS];
         floatv sums[MOST_ROWS], dots[MOST_ROWS];
         __global float *out = part + (long)split * 2 * channels + c;
 
         for (int k = 0; k < some; k++) {
-            means[k] = stats[channels + c + k];
+            CHANNEL_SCALE(c + k)
+            means[k] = mean;
+            scales[k] = scale;
+            shifts[k] = shift;
             sum[k] = dot[k] = 0.f;
         }
         FOR_EACH_TILE(split)
@@ -514,6 +530,7 @@ yki_bn_grad_stats_rows(GRAD_STATS_ARGS, int rows)
                     long at = ((long)n * channels + c + k) * area;
                     __global const float *p = x + at, *g = dy + at;
                     float mean = means[k], rest = rests[k], rest_dot = rest_dots[k];
+                    float scale = scales[k], shift = shifts[k];
                     floatv s0 = sums[k], s1 = 0.f, s2 = 0.f, s3 = 0.f;
                     floatv d0 = dots[k], d1 = 0.f, d2 = 0.f, d3 = 0.f;
 
@@ -523,8 +540,10 @@ yki_bn_grad_stats_rows(GRAD_STATS_ARGS, int rows)
                                ADD_GRAD(s2, d2, loadv(2, g + i), loadv(2, p + i) - mean),
                                ADD_GRAD(s3, d3, loadv(3, g + i), loadv(3, p + i) - mean))
                     for (; i < a1; i++) {
-                        rest += g[i];
-                        rest_dot = YKI_FMA(g[i], p[i] - mean, rest_dot);
+                        float e = p[i] - mean, d = GATE(float, g[i], e);
+
+                        rest += d;
+                        rest_dot = YKI_FMA(d, e, rest_dot);
                     }
                     sums[k] = (s0 + s1) + (s2 + s3);
                     dots[k] = (d0 + d1) + (d2 + d3);
@@ -552,7 +571,8 @@ yki_bn_grad_stats_plain(GRAD_STATS_ARGS)
     FOR_EACH_PART(split, c, channels)
     {
         __global float *out = part + (long)split * 2 * channels;
-        float mean = stats[channels + c], sum = 0.f, dot = 0.f;
+        float sum = 0.f, dot = 0.f;
+        CHANNEL_SCALE(c)
 
         FOR_EACH_TILE(split)
         {
@@ -562,9 +582,10 @@ yki_bn_grad_stats_plain(GRAD_STATS_ARGS)
 
             for (int k = item; k < elements; k += WG) {
                 long at = AT(k);
+                float e = x[at] - mean, d = GATE(float, dy[at], e);
 
-                tile_sum += dy[at];
-                tile_dot = YKI_FMA(dy[at], x[at] - mean, tile_dot);
+                tile_sum += d;
+                tile_dot = YKI_FMA(d, e, tile_dot);
             }
             sum += tile_sum;
             dot += tile_dot;
@@ -582,14 +603,14 @@ yki_bn_grad_stats_plain(GRAD_STATS_ARGS)
 
 #define GRAD_ARGS                                                                              \
     __global const float *x, __global const float *dy, __global const float *stats,            \
-        __global const float *sums, __global const float *gamma, __global float *dx,           \
-        int samples, int channels, int area, int flags, float epsilon
+        __global const float *sums, __global const float *gamma, __global const float *beta,   \
+        __global float *dx, int samples, int channels, int area, int flags, float epsilon
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 yki_bn_grad_blocked(GRAD_ARGS)
 {
     int blocks = (channels + VEC - 1) / VEC, block = -1;
-    floatv mean = 0.f, scale = 0.f, offset = 0.f, slope = 0.f;
+    floatv mean = 0.f, scale = 0.f, offset = 0.f, slope = 0.f, shift = 0.f;
 
     FOR_EACH_TASK(task, (long)samples * blocks)
     {
@@ -616,9 +637,17 @@ yki_bn_grad_blocked(GRAD_ARGS)
 
                 scale *= weight;
             }
+            if ((flags & RELU) && (flags & AFFINE)) {
+                LOAD_LANES(bias, beta, c, 0.f)
+
+                shift = bias;
+            }
         }
-        for (int i = 0; i < area; i++)
-            storev(YKI_FMA(loadv(i, p) - mean, slope, loadv(i, g) - offset) * scale, i, out);
+        for (int i = 0; i < area; i++) {
+            floatv e = loadv(i, p) - mean, d = GATE(floatv, loadv(i, g), e);
+
+            storev(YKI_FMA(e, slope, d - offset) * scale, i, out);
+        }
     }
 }
 
@@ -626,7 +655,8 @@ yki_bn_grad_blocked(GRAD_ARGS)
     float count = max(stats[c], 1.f), mean = stats[channels + (c)];                            \
     float inverse = INVERSE(stats[c], stats[2 * channels + (c)]);                              \
     float offset = sums[c] / count, slope = -sums[channels + (c)] * inverse / count;           \
-    float scale = inverse * (flags & AFFINE ? gamma[c] : 1.f);
+    float scale = inverse * (flags & AFFINE ? gamma[c] : 1.f);                                 \
+    float shift = (flags & RELU) && (flags & AFFINE) ? beta[c] : 0.f;
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 yki_bn_grad_rows(GRAD_ARGS)
@@ -638,12 +668,16 @@ yki_bn_grad_rows(GRAD_ARGS)
         __global float *out = dx + task * area;
         CHANNEL_SLOPE(c)
 
-        for (; i + VEC <= area; i += VEC)
-            storev(YKI_FMA(loadv(0, p + i) - mean, (floatv)(slope), loadv(0, g + i) - offset) *
-                       scale,
-                   0, out + i);
-        for (; i < area; i++)
-            out[i] = YKI_FMA(p[i] - mean, slope, g[i] - offset) * scale;
+        for (; i + VEC <= area; i += VEC) {
+            floatv e = loadv(0, p + i) - mean, d = GATE(floatv, loadv(0, g + i), e);
+
+            storev(YKI_FMA(e, (floatv)(slope), d - offset) * scale, 0, out + i);
+        }
+        for (; i < area; i++) {
+            float e = p[i] - mean, d = GATE(float, g[i], e);
+
+            out[i] = YKI_FMA(e, slope, d - offset) * scale;
+        }
     }
 }
 
@@ -654,8 +688,9 @@ yki_bn_grad_plain(GRAD_ARGS)
     {
         int c = (int)(i / area % channels);
         CHANNEL_SLOPE(c)
+        float e = x[i] - mean, d = GATE(float, dy[i], e);
 
-        dx[i] = YKI_FMA(x[i] - mean, slope, dy[i] - offset) * scale;
+        dx[i] = YKI_FMA(e, slope, d - offset) * scale;
     }
 }
 

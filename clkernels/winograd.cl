@@ -136,6 +136,38 @@
 __constant float scales[36] = {SCALES(15), SCALES(5), SCALES(-5), SCALES(-16), SCALES(1),
                                SCALES(15)};
 
+/* Rows for columns: log2 V times, the even elements of neighbours become a row of the first half,
+ * the odd ones one of the second. Simulators that cannot follow a shuffle (HACKING.md) go through
+ * memory. */
+void
+transpose_rows(floatv *r)
+{
+#ifdef YKI_LANES_APART
+    float from[V * V], to[V * V];
+
+    for (int i = 0; i < V; i++)
+        storev(r[i], i, from);
+    for (int i = 0; i < V * V; i++)
+        to[i] = from[i % V * V + i / V];
+    for (int i = 0; i < V; i++)
+        r[i] = loadv(i, to);
+#else
+    floatv t[V];
+
+#pragma unroll
+    for (int step = 1; step < V; step *= 2) {
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            t[i] = r[i];
+#pragma unroll
+        for (int i = 0; i < V / 2; i++) {
+            r[i] = (floatv)(t[2 * i].even, t[2 * i + 1].even);
+            r[V / 2 + i] = (floatv)(t[2 * i].odd, t[2 * i + 1].odd);
+        }
+    }
+#endif
+}
+
 /* Transforms the 6 x 6 window at (y0, x0) of a plane of one channel block; matrix e goes to
  * to + e * e_step. Outside the image are zeros: rows are clamped and their bits masked, so what
  * lies there does not matter. */
@@ -193,9 +225,12 @@ transform_window(__global const float *x, int h, int w, int y0, int x0, __global
     }
 }
 
-/* One matrix e of some tiles: v [block][P][V] by u [channel][2 V] gives m [tile][2 V]. The last
- * block has `last` channels. */
+/* One matrix e of some tiles: v [block][P][V] by u [channel][2 V] gives m [tile][2 V], or is added
+ * to what is there. The last block has `last` channels. */
 #define START(i) floatv a##i##_0 = 0.f, a##i##_1 = 0.f;
+#define GO_ON(i)                                                                              \
+    a##i##_0 = loadv(2 * i, m);                                                               \
+    a##i##_1 = loadv(2 * i + 1, m);
 #define STEP(i)                                                                               \
     a##i##_0 = YKI_FMA((floatv)(v[i * V + l]), w0, a##i##_0);                                 \
     a##i##_1 = YKI_FMA((floatv)(v[i * V + l]), w1, a##i##_1);
@@ -204,9 +239,12 @@ transform_window(__global const float *x, int h, int w, int y0, int x0, __global
     storev(a##i##_1, 2 * i + 1, m);
 #define MULTIPLY(name, EACH)                                                                  \
     void name(__global const float *v, __global const float *u, __global float *m,            \
-              int blocks, int last)                                                           \
+              int blocks, int last, int add)                                                  \
     {                                                                                         \
         EACH(START)                                                                           \
+        if (add) {                                                                            \
+            EACH(GO_ON)                                                                       \
+        }                                                                                     \
         for (int b = 0; b < blocks; b++) {                                                    \
             int lanes = b + 1 < blocks ? V : last;                                            \
                                                                                               \
@@ -215,6 +253,7 @@ transform_window(__global const float *x, int h, int w, int y0, int x0, __global
                                                                                               \
                 YKI_PREFETCH(u + YKI_AHEAD * 2 * V);                                              \
                 YKI_PREFETCH(u + (YKI_AHEAD * 2 + 1) * V);                                        \
+                YKI_PREFETCH(v + (2 * P + l) * V);                                            \
                 EACH(STEP)                                                                    \
                 u += 2 * V;                                                                   \
             }                                                                                 \
@@ -267,10 +306,91 @@ results_tile(__global const float *m, long m_step, floatv bias, __global float *
     }
 }
 
-/* Remainders are written as differences: what the compiler makes of a / b and a % b together is
- * unknown to Oclgrind.
- *
- * x (N, c/V, h, w, V), packed weights (see below) -> y (N, o/V, oh, ow, V).
+/* Where a convolution's tiles lie. Remainders are written as differences: what the compiler makes
+ * of a / b and a % b together is unknown to Oclgrind. */
+typedef struct plane {
+    int h, w, oh, ow, pad_h, pad_w, in_blocks, out_blocks;
+} plane;
+
+/* A unit of work: a block of tiles, [t0, t1), with the last third filled up `count`, by a range of
+ * pairs of output blocks. */
+typedef struct piece {
+    int block, t0, t1, count, first, end;
+} piece;
+
+piece
+piece_of(int unit, int splits, int blocks, int tiles, int pairs)
+{
+    int thirds = (tiles + THIRD - 1) / THIRD, split;
+    piece q;
+
+    q.block = unit / splits;
+    split = unit - q.block * splits;
+    q.t0 = (int)((long)thirds * q.block / blocks) * THIRD;
+    q.t1 = min((int)((long)thirds * (q.block + 1) / blocks) * THIRD, tiles);
+    q.count = (q.t1 - q.t0 + THIRD - 1) / THIRD * THIRD;
+    q.first = (int)((long)pairs * split / splits);
+    q.end = (int)((long)pairs * (split + 1) / splits);
+    return q;
+}
+
+/* Tiles t0 and the `count` from there of x (N, c/V, h, w, V) to `chunk` blocks of channels after
+ * the other, c_step apart, as [36][count / P][chunk][P][V]; neighbouring tiles one after the other,
+ * so that rows of x are read as streams. Past the last tile of all any will do. */
+void
+transform_tiles(__global const float *x, plane p, int t0, int count, int tiles, __global float *v,
+                long v_step, int chunk, long c_step)
+{
+    int th = (p.oh + 3) / 4, tw = (p.ow + 3) / 4;
+
+    for (int b = 0; b < p.in_blocks; b++) {
+        __global float *to = v + b / chunk * c_step + (b - b / chunk * chunk) * P * V;
+
+        for (int t = 0; t < count; t++) {
+            int tile = min(t0 + t, tiles - 1), row = tile / tw, n = row / th, part = t / P;
+
+            transform_window(x + ((long)n * p.in_blocks + b) * p.h * p.w * V, p.h, p.w,
+                             (row - n * th) * 4 - p.pad_h, (tile - row * tw) * 4 - p.pad_w,
+                             to + ((long)part * chunk * P + t - part * P) * V, v_step);
+        }
+    }
+}
+
+/* One matrix e of a block of `count` tiles, a multiple of THIRD. v_part: what P tiles take. */
+void
+multiply_tiles(__global const float *v, long v_part, __global const float *u, __global float *m,
+               int count, int blocks, int last, int add)
+{
+    int t = 0;
+
+    for (; t + P <= count; t += P, v += v_part)
+        multiply_3(v, u, m + t * 2 * V, blocks, last, add);
+    if (t + 2 * THIRD == count)
+        multiply_2(v, u, m + t * 2 * V, blocks, last, add);
+    else if (t < count)
+        multiply_1(v, u, m + t * 2 * V, blocks, last, add);
+}
+
+/* The products of tiles t0 to t1 and a pair of output blocks go back to y (N, o/V, oh, ow, V). */
+void
+results_tiles(__global const float *m, long m_step, plane p, int t0, int t1, int pair,
+              __global const float *bias, __global float *y, int act)
+{
+    int th = (p.oh + 3) / 4, tw = (p.ow + 3) / 4;
+
+    for (int q = 0; q < 2 && pair * 2 + q < p.out_blocks; q++)
+        for (int t = t0; t < t1; t++) {
+            int row = t / tw, n = row / th;
+            int y0 = (row - n * th) * 4, x0 = (t - row * tw) * 4;
+
+            results_tile(m + (long)(t - t0) * 2 * V + q * V, m_step, loadv(q, bias),
+                         y + (((long)n * p.out_blocks + pair * 2 + q) * p.oh * p.ow +
+                              (long)y0 * p.ow + x0) * V,
+                         p.ow, p.oh - y0, p.ow - x0, act);
+        }
+}
+
+/* x (N, c/V, h, w, V), packed weights (see below) -> y (N, o/V, oh, ow, V).
  *
  * Work is cut into blocks of at most `most` tiles, and each into `splits` ranges of output
  * channels where the weights are what must be read least often. Scratch of a group: the
@@ -281,12 +401,12 @@ yki_winograd(__global const float *x, __global const float *packed, __global flo
              int oh, int ow, int pad_h, int pad_w, int scratch_step, int act)
 {
     int group = get_group_id(0), groups = get_num_groups(0);
-    int th = (oh + 3) / 4, tw = (ow + 3) / 4, tiles = samples * th * tw;
-    int in_blocks = (c + V - 1) / V, out_blocks = (o + V - 1) / V, pairs = (out_blocks + 1) / 2;
+    plane p = {h, w, oh, ow, pad_h, pad_w, (c + V - 1) / V, (o + V - 1) / V};
+    int tiles = samples * ((oh + 3) / 4) * ((ow + 3) / 4), pairs = (p.out_blocks + 1) / 2;
     int thirds = (tiles + THIRD - 1) / THIRD, blocks = (tiles + most - 1) / most, have = -1;
-    long v_step = (long)((most + P - 1) / P) * in_blocks * P * V + SKEW;
+    int last = c - (p.in_blocks - 1) * V;
+    long v_part = (long)p.in_blocks * P * V, v_step = (most + P - 1) / P * v_part + SKEW;
     long m_step = (long)most * 2 * V + SKEW, u_step = (long)c * 2 * V + SKEW;
-    long plane = (long)oh * ow * V;
     __global float *v = scratch + (long)group * scratch_step, *m = v + 36 * v_step;
     __global const float *bias = packed + pairs * 36 * u_step;
 
@@ -294,49 +414,16 @@ yki_winograd(__global const float *x, __global const float *packed, __global flo
         blocks = min((blocks + groups - 1) / groups * groups, thirds);
     for (int unit = (int)((long)blocks * splits * group / groups);
          unit < (int)((long)blocks * splits * (group + 1) / groups); unit++) {
-        int block = unit / splits, split = unit - block * splits;
-        int t0 = (int)((long)thirds * block / blocks) * THIRD;
-        int t1 = min((int)((long)thirds * (block + 1) / blocks) * THIRD, tiles);
-        int count = (t1 - t0 + THIRD - 1) / THIRD * THIRD;
+        piece q = piece_of(unit, splits, blocks, tiles, pairs);
 
-        /* Neighbouring tiles one after the other: rows of x are read as streams. */
-        for (int b = 0; block != have && b < in_blocks; b++)
-            for (int t = 0; t < count; t++) {
-                /* Past the last tile of all: any tile will do. */
-                int tile = min(t0 + t, tiles - 1), row = tile / tw, n = row / th, part = t / P;
-
-                transform_window(x + ((long)n * in_blocks + b) * h * w * V, h, w,
-                                 (row - n * th) * 4 - pad_h, (tile - row * tw) * 4 - pad_w,
-                                 v + (((long)part * in_blocks + b) * P + t - part * P) * V,
-                                 v_step);
-            }
-        have = block;
-        for (int pair = (int)((long)pairs * split / splits);
-             pair < (int)((long)pairs * (split + 1) / splits); pair++) {
-            for (int e = 0; e < 36; e++) {
-                __global const float *u = packed + ((long)pair * 36 + e) * u_step;
-                __global const float *ve = v + e * v_step;
-                __global float *me = m + e * m_step;
-                int last = c - (in_blocks - 1) * V, t = 0;
-
-                for (; t + P <= count; t += P)
-                    multiply_3(ve + (long)t * in_blocks * V, u, me + t * 2 * V, in_blocks, last);
-                if (t + 2 * THIRD == count)
-                    multiply_2(ve + (long)t * in_blocks * V, u, me + t * 2 * V, in_blocks, last);
-                else if (t < count)
-                    multiply_1(ve + (long)t * in_blocks * V, u, me + t * 2 * V, in_blocks, last);
-            }
-            for (int q = 0; q < 2 && pair * 2 + q < out_blocks; q++)
-                for (int t = t0; t < t1; t++) {
-                    int row = t / tw, n = row / th;
-                    int y0 = (row - n * th) * 4, x0 = (t - row * tw) * 4;
-
-                    results_tile(m + (long)(t - t0) * 2 * V + q * V, m_step,
-                                 loadv(pair * 2 + q, bias),
-                                 y + ((long)n * out_blocks + pair * 2 + q) * plane +
-                                     ((long)y0 * ow + x0) * V,
-                                 ow, oh - y0, ow - x0, act);
-                }
+        if (q.block != have)
+            transform_tiles(x, p, q.t0, q.count, tiles, v, v_step, p.in_blocks, 0);
+        have = q.block;
+        for (int pair = q.first; pair < q.end; pair++) {
+            for (int e = 0; e < 36; e++)
+                multiply_tiles(v + e * v_step, v_part, packed + ((long)pair * 36 + e) * u_step,
+                               m + e * m_step, q.count, p.in_blocks, last, 0);
+            results_tiles(m, m_step, p, q.t0, q.t1, pair, bias + pair * 2 * V, y, act);
         }
     }
 }
@@ -348,9 +435,82 @@ yki_winograd(__global const float *x, __global const float *packed, __global flo
 #define STORE_PACKED(x, p) storev(x, 0, p)
 #endif
 
-/* Transforms a weight (o, c, 3, 3), or (c, o, 3, 3) turned round if `transposed`, into
- * [o / 2 V][36][c][2 V], zero where there is no output; behind it the bias, by 2 V. Matrices
- * are SKEW floats further apart. */
+/* The 9 weights of V output channels, `apart` floats from one to the next, as 9 vectors. `lanes`
+ * of the channels exist; `room`: floats from the first to the end of all weights. */
+void
+load_taps(__global const float *weight, long apart, int lanes, long room, floatv *g)
+{
+    if (lanes >= V && (V - 1) * apart + (V < 9 ? 9 : V) <= room) {
+        floatv r[V];
+
+#pragma unroll
+        for (int k = 0; k < 9; k += V) {
+#pragma unroll
+            for (int l = 0; l < V; l++)
+                r[l] = k == 0 || k + V <= 9 ? loadv(0, weight + l * apart + k)
+                                            : (floatv)(weight[l * apart + k]);
+            transpose_rows(r);
+#pragma unroll
+            for (int i = 0; i < V && k + i < 9; i++)
+                g[k + i] = r[i];
+        }
+    } else {
+        float taps[9 * V];
+
+        for (int l = 0; l < V; l++)
+            for (int k = 0; k < 9; k++)
+                taps[k * V + l] = l < lanes ? weight[l * apart + k] : 0.f;
+#pragma unroll
+        for (int k = 0; k < 9; k++)
+            g[k] = loadv(k, taps);
+    }
+}
+
+/* Transforms the weights of output channels o0 to o0 + V by one input channel, at weight
+ * (o, c, 3, 3), or (c, o, 3, 3) turned round if `transposed`; matrix e goes to to + e * e_step,
+ * zero where there is no output. */
+void
+transform_weight(__global const float *weight, int c, int o, int transposed, int o0, int channel,
+                 __global float *to, long e_step)
+{
+    long of_o = transposed ? 9 : (long)c * 9, of_c = transposed ? (long)o * 9 : 9;
+    long at = o0 * of_o + channel * of_c;
+    floatv g[9], d[18];
+
+    weight += at;
+    /* V streams are more than processors follow by themselves; turned round it is one. */
+    for (int l = 0; l < V && !transposed; l++)
+        YKI_PREFETCH(weight + l * of_o + 32);
+    load_taps(weight, of_o, o - o0, (long)c * o * 9 - at, g);
+    if (transposed) {
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            floatv t = g[k];
+
+            g[k] = g[8 - k];
+            g[8 - k] = t;
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < 3; j++)
+        TRANSFORM_3(g[j], g[3 + j], g[6 + j], d[j], d[3 + j], d[6 + j], d[9 + j], d[12 + j],
+                    d[15 + j])
+#pragma unroll
+    for (int i = 0; i < 6; i++) {
+        floatv u0, u1, u2, u3, u4, u5;
+
+        TRANSFORM_3(d[i * 3], d[i * 3 + 1], d[i * 3 + 2], u0, u1, u2, u3, u4, u5)
+        STORE_PACKED(u0 * scales[i * 6], to + (i * 6) * e_step);
+        STORE_PACKED(u1 * scales[i * 6 + 1], to + (i * 6 + 1) * e_step);
+        STORE_PACKED(u2 * scales[i * 6 + 2], to + (i * 6 + 2) * e_step);
+        STORE_PACKED(u3 * scales[i * 6 + 3], to + (i * 6 + 3) * e_step);
+        STORE_PACKED(u4 * scales[i * 6 + 4], to + (i * 6 + 4) * e_step);
+        STORE_PACKED(u5 * scales[i * 6 + 5], to + (i * 6 + 5) * e_step);
+    }
+}
+
+/* Transforms a weight into [o / 2 V][36][c][2 V]; behind it the bias, by 2 V. Matrices are SKEW
+ * floats further apart. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 yki_winograd_pack(__global const float *weight, __global const float *bias, __global float *packed,
                   int c, int o, int transposed, int has_bias)
@@ -358,46 +518,68 @@ yki_winograd_pack(__global const float *weight, __global const float *bias, __gl
     int group = get_group_id(0), groups = get_num_groups(0);
     int pairs = (o + 2 * V - 1) / (2 * V);
     long jobs = (long)pairs * c, u_step = (long)c * 2 * V + SKEW;
-    long of_o = transposed ? 9 : (long)c * 9, of_c = transposed ? (long)o * 9 : 9;
 
     for (long job = jobs * group / groups; job < jobs * (group + 1) / groups; job++) {
         int pair = (int)(job / c), channel = (int)(job - (long)pair * c);
         __global float *to = packed + (long)pair * 36 * u_step + (long)channel * 2 * V;
 
-        for (int q = 0; q < 2; q++, to += V) {
-            int o0 = (pair * 2 + q) * V;
-            float taps[9 * V];
-            floatv g[9], d[18];
-
-            for (int l = 0; l < V; l++)
-                for (int k = 0; k < 9; k++)
-                    taps[k * V + l] = o0 + l < o ? weight[(o0 + l) * of_o + channel * of_c +
-                                                          (transposed ? 8 - k : k)]
-                                                 : 0.f;
-#pragma unroll
-            for (int k = 0; k < 9; k++)
-                g[k] = loadv(k, taps);
-#pragma unroll
-            for (int j = 0; j < 3; j++)
-                TRANSFORM_3(g[j], g[3 + j], g[6 + j], d[j], d[3 + j], d[6 + j], d[9 + j],
-                            d[12 + j], d[15 + j])
-#pragma unroll
-            for (int i = 0; i < 6; i++) {
-                floatv u0, u1, u2, u3, u4, u5;
-
-                TRANSFORM_3(d[i * 3], d[i * 3 + 1], d[i * 3 + 2], u0, u1, u2, u3, u4, u5)
-                STORE_PACKED(u0 * scales[i * 6], to + (i * 6) * u_step);
-                STORE_PACKED(u1 * scales[i * 6 + 1], to + (i * 6 + 1) * u_step);
-                STORE_PACKED(u2 * scales[i * 6 + 2], to + (i * 6 + 2) * u_step);
-                STORE_PACKED(u3 * scales[i * 6 + 3], to + (i * 6 + 3) * u_step);
-                STORE_PACKED(u4 * scales[i * 6 + 4], to + (i * 6 + 4) * u_step);
-                STORE_PACKED(u5 * scales[i * 6 + 5], to + (i * 6 + 5) * u_step);
-            }
-        }
+        for (int q = 0; q < 2; q++)
+            transform_weight(weight, c, o, transposed, (pair * 2 + q) * V, channel, to + q * V,
+                             u_step);
     }
     for (int i = 0; group == 0 && i < pairs * 2 * V; i++)
         packed[pairs * 36 * u_step + i] = has_bias && i < o ? bias[i] : 0.f;
 }
+
+#ifndef STREAM
+/* yki_winograd with weights as they are: a group transforms those of a pair of output blocks and
+ * `chunk` blocks of input channels where they are needed, [36][chunk V][2 V] in its scratch, for
+ * layers whose transformed weights would pass through memory twice for a few tiles. Behind them
+ * 2 V of bias. */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+yki_winograd_unpacked(__global const float *x, __global const float *weight,
+                      __global const float *bias, __global float *y, __global float *scratch,
+                      int samples, int most, int splits, int chunk, int c, int h, int w, int o,
+                      int oh, int ow, int pad_h, int pad_w, int scratch_step, int act,
+                      int transposed, int has_bias)
+{
+    int group = get_group_id(0), groups = get_num_groups(0);
+    plane p = {h, w, oh, ow, pad_h, pad_w, (c + V - 1) / V, (o + V - 1) / V};
+    int tiles = samples * ((oh + 3) / 4) * ((ow + 3) / 4), pairs = (p.out_blocks + 1) / 2;
+    int blocks = (tiles + most - 1) / most, have = -1;
+    long v_part = (long)chunk * P * V, v_step = (most + P - 1) / P * v_part + SKEW;
+    long c_step = 36 * v_step;
+    long m_step = (long)most * 2 * V + SKEW, u_step = (long)chunk * V * 2 * V + SKEW;
+    __global float *v = scratch + (long)group * scratch_step;
+    __global float *m = v + (p.in_blocks + chunk - 1) / chunk * c_step;
+    __global float *u = m + 36 * m_step, *biases = u + 36 * u_step;
+
+    for (int unit = (int)((long)blocks * splits * group / groups);
+         unit < (int)((long)blocks * splits * (group + 1) / groups); unit++) {
+        piece q = piece_of(unit, splits, blocks, tiles, pairs);
+
+        if (q.block != have)
+            transform_tiles(x, p, q.t0, q.count, tiles, v, v_step, chunk, c_step);
+        have = q.block;
+        for (int pair = q.first; pair < q.end; pair++) {
+            for (int b = 0; b < p.in_blocks; b += chunk) {
+                int here = min(chunk, p.in_blocks - b), channels = min(here * V, c - b * V);
+
+                for (int side = 0; side < 2; side++)
+                    for (int l = 0; l < channels; l++)
+                        transform_weight(weight, c, o, transposed, (pair * 2 + side) * V,
+                                         b * V + l, u + (l * 2 + side) * V, u_step);
+                for (int e = 0; e < 36; e++)
+                    multiply_tiles(v + b / chunk * c_step + e * v_step, v_part, u + e * u_step,
+                                   m + e * m_step, q.count, here, channels - (here - 1) * V, b > 0);
+            }
+            for (int i = 0; i < 2 * V; i++)
+                biases[i] = has_bias && pair * 2 * V + i < o ? bias[pair * 2 * V + i] : 0.f;
+            results_tiles(m, m_step, p, q.t0, q.t1, pair, biases, y, act);
+        }
+    }
+}
+#endif
 
 /* Transforms the 4 x 4 window at (y0, x0) of a gradient, as above. It begins inside. */
 void
@@ -465,12 +647,49 @@ add_products(__global const float *v, int v_row, __global const float *d, int d_
     EACH_R(STORE_R)
 }
 
+/* 9 weights of V channels, of which `lanes` exist, go to where each channel's follow the last
+ * one's. */
+void
+store_taps(floatv *g, int lanes, __global float *to)
+{
+    floatv r[V];
+
+    if (lanes < V) {
+        float taps[9 * V];
+
+        for (int k = 0; k < 9; k++)
+            storev(g[k], k, taps);
+        for (int l = 0; l < lanes; l++)
+            for (int k = 0; k < 9; k++)
+                to[l * 9 + k] = taps[k * V + l];
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < 9; k += V) {
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            r[i] = k + i < 9 ? g[k + i] : (floatv)(0.f);
+        transpose_rows(r);
+        /* What goes beyond a channel's 9 is the next one's, which is written later. */
+#pragma unroll
+        for (int l = 0; l < V; l++)
+            if (V < 9 ? k + V <= 9 : l + 1 < V) {
+                storev(r[l], 0, to + l * 9 + k);
+            } else {
+                float rest[V];
+
+                storev(r[l], 0, rest);
+                for (int i = 0; i < 9 - k; i++)
+                    to[l * 9 + k + i] = rest[i];
+            }
+    }
+}
+
 /* The 36 sums for one output channel and V input channels give 9 weights of `lanes` channels. */
 void
 results_weight(__global const float *sum, long e_step, __global float *to, int lanes)
 {
-    floatv d[18];
-    float taps[9 * V];
+    floatv d[18], g[9];
 
 #pragma unroll
     for (int j = 0; j < 6; j++) {
@@ -484,18 +703,10 @@ results_weight(__global const float *sum, long e_step, __global float *to, int l
         RESULTS_3(m0, m1, m2, m3, m4, m5, d[j], d[6 + j], d[12 + j])
     }
 #pragma unroll
-    for (int i = 0; i < 3; i++) {
-        floatv y0, y1, y2;
-
+    for (int i = 0; i < 3; i++)
         RESULTS_3(d[i * 6], d[i * 6 + 1], d[i * 6 + 2], d[i * 6 + 3], d[i * 6 + 4], d[i * 6 + 5],
-                  y0, y1, y2)
-        storev(y0, i * 3, taps);
-        storev(y1, i * 3 + 1, taps);
-        storev(y2, i * 3 + 2, taps);
-    }
-    for (int l = 0; l < lanes; l++)
-        for (int k = 0; k < 9; k++)
-            to[l * 9 + k] = taps[k * V + l];
+                  g[i * 3], g[i * 3 + 1], g[i * 3 + 2])
+    store_taps(g, lanes, to);
 }
 
 /* x (N, c/V, h, w, V), dy (N, o/V, oh, ow, V) -> part[split] (o, c, 3, 3).

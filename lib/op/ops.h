@@ -227,9 +227,10 @@ typedef struct yki_pool_attrs {
  *                  the batch and the rest; all 0 for no samples
  *   bn_apply       x, stats[, gamma, beta][, residual] -> y = act((x - mean) / sqrt(M2 / count +
  *                  epsilon) * gamma + beta + residual)
- *   bn_grad_stats  x, dy, stats -> (2, C): sum of dy, sum of dy * normalised x; its rows are the
- *                  gradients of beta and gamma
- *   bn_grad        x, dy, stats, sums[, gamma] -> dx, where `sums` are bn_grad_stats
+ *   bn_grad_stats  x, dy, stats[, gamma, beta] -> (2, C): sum of dy, sum of dy * normalised x; its
+ *                  rows are the gradients of beta and gamma
+ *   bn_grad        x, dy, stats, sums[, gamma[, beta]] -> dx, where `sums` are bn_grad_stats
+ *                  With attrs.act, dy is that of act(y), and x, gamma and beta say what passed.
  *   bn_running     state, stats -> the state's next value; unchanged where the count is 0 (1 for
  *                  the variance, which is the unbiased one)
  *   bn_known       mean, variance -> stats of count 1: what stands for bn_stats in evaluation
@@ -246,7 +247,7 @@ typedef struct yki_bn_attrs {
     float epsilon, momentum;
     int32_t local;    /* statistics of each device alone */
     int32_t affine;   /* gamma and beta are given */
-    int32_t act;      /* yki_bn_act; set by fusion */
+    int32_t act;      /* yki_bn_act; set by fusion, also in gradients */
     int32_t residual; /* the last input is added before the activation; set by fusion */
     int32_t variance; /* bn_running: which of the two */
 } yki_bn_attrs;

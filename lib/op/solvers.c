@@ -75,12 +75,12 @@ extern const yki_solver yki_solver_bn_grad;
 extern const yki_solver yki_solver_bn_running;
 extern const yki_solver yki_solver_bn_known;
 extern const yki_solver yki_solver_row;
-extern const yki_solver yki_solver_winograd, yki_solver_winograd_grad_input;
 extern const yki_solver yki_solver_layer_norm;
 extern const yki_solver yki_solver_layer_norm_grad;
 extern const yki_solver yki_solver_layer_norm_grad_params;
 extern const yki_solver yki_solver_winograd, yki_solver_winograd_grad_input,
-    yki_solver_winograd_grad_weight;
+    yki_solver_winograd_grad_weight, yki_solver_winograd_unpacked,
+    yki_solver_winograd_unpacked_grad_input;
 
 extern const yki_solver yki_solver_loss_step;
 extern const yki_solver yki_solver_gemm_cpu_pair;
@@ -103,6 +103,8 @@ const yki_solver *const yki_solvers[] = {
     &yki_solver_conv_depthwise,
     &yki_solver_conv_depthwise_grad_input,
     &yki_solver_conv_depthwise_grad_weight,
+    &yki_solver_winograd_unpacked,
+    &yki_solver_winograd_unpacked_grad_input,
     &yki_solver_winograd,
     &yki_solver_winograd_grad_input,
     &yki_solver_winograd_grad_weight,

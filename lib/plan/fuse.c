@@ -172,6 +172,7 @@ static const rule rules[] = {
     yki_fuse_loss,
     yki_fuse_pooled_gate,
     yki_fuse_averaged_gate,
+    yki_fuse_normalised_gate,
     yki_fuse_gate,
     yki_fuse_sums,
 };

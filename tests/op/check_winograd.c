@@ -151,6 +151,9 @@ static const shape_case cases[] = {
     {.c = 33, .h = 14, .w = 14, .filters = 17, .pad = {2, 1}, .batch = 7, .relu = true},
     {.c = 48, .h = 7, .w = 7, .filters = 48, .pad = {1, 1}, .batch = 13, .no_bias = true},
     {.c = 16, .h = 17, .w = 31, .filters = 16, .pad = {0, 1}, .batch = 2},
+    /* more tiles than are transformed together, input channels in several chunks */
+    {.c = 16, .h = 28, .w = 27, .filters = 20, .pad = {1, 1}, .batch = 3, .relu = true},
+    {.c = 70, .h = 6, .w = 5, .filters = 81, .pad = {1, 1}, .batch = 40},
     /* layers of a ResNet */
     {.c = 64, .h = 12, .w = 16, .filters = 64, .pad = {1, 1}, .batch = 2, .no_bias = true},
     {.c = 128, .h = 8, .w = 8, .filters = 96, .pad = {1, 1}, .batch = 5},

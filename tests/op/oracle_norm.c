@@ -110,6 +110,20 @@ oracle_bn_apply(const op_run *run, double *out)
     }
 }
 
+/* dy before the activation, if that is part of the operator; parameters from input `at` on. */
+static double
+gated(const op_run *run, const image *m, int64_t i, const double *stats, uint32_t at)
+{
+    const yki_bn_attrs *a = attrs_of(run);
+    int64_t c = i / m->area % m->channels;
+    double y = (run->in[0][i] - stats[m->channels + c]) *
+               inverse_deviation(stats, m, c, (double)a->epsilon);
+
+    if (a->affine && a->act == YKI_BN_RELU)
+        y = y * run->in[at][c] + run->in[at + 1][c];
+    return a->act == YKI_BN_RELU && y <= 0 ? 0 : run->in[1][i];
+}
+
 void
 oracle_bn_grad_stats(const op_run *run, double *out)
 {
@@ -123,9 +137,11 @@ oracle_bn_grad_stats(const op_run *run, double *out)
             for (int64_t k = 0; k < m.area; k++) {
                 int64_t i = index_of(&m, n, c, k);
 
-                out[c] += run->in[1][i];
+                double dy = gated(run, &m, i, run->in[2], 3);
+
+                out[c] += dy;
                 out[m.channels + c] +=
-                    run->in[1][i] * (run->in[0][i] - run->in[2][m.channels + c]) * inverse;
+                    dy * (run->in[0][i] - run->in[2][m.channels + c]) * inverse;
             }
     }
 }
@@ -142,7 +158,7 @@ oracle_bn_grad(const op_run *run, double *out)
         double normalised = (run->in[0][i] - run->in[2][m.channels + c]) * inverse;
         double count = fmax(run->in[2][c], 1);
 
-        out[i] = (run->in[1][i] - run->in[3][c] / count -
+        out[i] = (gated(run, &m, i, run->in[2], 4) - run->in[3][c] / count -
                   normalised * run->in[3][m.channels + c] / count) *
                  inverse * (a->affine ? run->in[4][c] : 1);
     }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "op/harness.h"
-#include "plan/plan.h"
+#include "plan/fuse.h"
 
 enum { MAX_RESULTS = 64 };
 
@@ -362,7 +362,7 @@ largest_gate(const yki_plan *plan)
     int64_t largest = 0;
 
     for (size_t t = 0; t < plan->task_count; t++)
-        if (plan->tasks[t].problem.op == &yki_op_unary_grad)
+        if (yki_is_relu_gradient(&plan->tasks[t]))
             largest = YKI_MAX(largest, yki_shape_count(plan->tasks[t].problem.out.shape));
     return largest;
 }
@@ -447,6 +447,46 @@ START_TEST(an_average_is_gated_as_it_is_written)
 }
 END_TEST
 
+/* ---- batch norm ---- */
+
+typedef enum norm_case {
+    NORM,
+    NORM_WITHOUT_PARAMETERS,
+    NORM_AND_SHORTCUT,
+    NORM_READ_TWICE
+} norm_case;
+
+/* A parameter before the norm has a gradient that goes through it. */
+static yoke_graph *
+normed_graph(norm_case which)
+{
+    yoke_batch_norm_options o = {.no_affine = which == NORM_WITHOUT_PARAMETERS};
+    yoke_shape shape = yoke_shape(3, 5, 12, 10);
+    yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
+    yoke_node *x, *y, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape), yoke_parameter(g, "p", shape, init));
+    y = yoke_batch_norm(g, x, &o);
+    if (which == NORM_AND_SHORTCUT)
+        y = yoke_add(g, y, yoke_batch_norm(g, x, &o));
+    y = yoke_relu(g, y);
+    if (which == NORM_READ_TWICE)
+        y = yoke_add(g, yoke_sigmoid(g, y), yoke_tanh(g, y));
+    target = yoke_target(g, "target", YOKE_F32, yoke_node_shape(y));
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
+    return g;
+}
+
+/* x tells what relu let pass, with the same bits, also where several read relu's result; not with a
+ * shortcut between the two. */
+START_TEST(a_norm_finds_the_gate_again)
+{
+    check_gates(normed_graph((norm_case)_i), _i == NORM_AND_SHORTCUT ? WHOLE_GATE : NO_GATE);
+}
+END_TEST
+
 /* ---- running statistics ---- */
 
 /* Two batch norms of different widths and momenta: their states move on without tasks, to the same
@@ -482,6 +522,7 @@ test_suite(void)
     tcase_add_test(tcase, rows_of_a_sample_are_summed_too);
     tcase_add_test(tcase, large_layers_keep_their_products_apart);
     tcase_add_test(tcase, a_sum_of_gradients_is_not_gated);
+    tcase_add_loop_test(tcase, a_norm_finds_the_gate_again, 0, NORM_READ_TWICE + 1);
     tcase_add_test(tcase, running_statistics_take_no_tasks);
     tcase_add_loop_test(tcase, a_maximum_is_gated_on_its_small_side, 0, 4);
     tcase_add_loop_test(tcase, an_average_is_gated_as_it_is_written, 0, 3);

@@ -52,8 +52,8 @@ yki_winograd_fits(const yki_problem *problem, const yki_device_traits *traits)
            n * yki_winograd_tiles(h, w) < limit && conv.c < limit / 9 / conv.o;
 }
 
-static bool
-layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
+bool
+yki_winograd_layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
 {
     if (variant || !yki_winograd_fits(problem, traits))
         return false;
@@ -62,8 +62,8 @@ layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
     return true;
 }
 
-static bool
-applies(const yki_problem *problem, const yki_device_traits *traits)
+bool
+yki_winograd_applies(const yki_problem *problem, const yki_device_traits *traits)
 {
     uint32_t v = yki_conv_width(traits);
 
@@ -71,37 +71,34 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
            problem->out.layout.block == v && problem->in[1].layout.block <= 1;
 }
 
-/* What is read and what is written, channels in whole blocks. */
-typedef struct side {
-    int64_t c, h, w, o, oh, ow, pad[2];
-    int64_t v, in_blocks, pairs; /* pairs of blocks of output channels */
-    bool transposed;
-} side;
-
-static side
-side_of(const yki_problem *problem, const yki_conv *conv, const yki_device_traits *traits)
+yki_winograd_side
+yki_winograd_side_of(const yki_problem *problem, const yki_device_traits *traits)
 {
-    side s = {.c = conv->c,
-              .h = conv->h,
-              .w = conv->w,
-              .o = conv->o,
-              .oh = conv->oh,
-              .ow = conv->ow,
-              .pad = {conv->a.pad[0], conv->a.pad[1]},
-              .v = yki_conv_width(traits)};
+    yki_conv conv = yki_conv_of(problem);
+    yki_winograd_side s = {.c = conv.c,
+                           .h = conv.h,
+                           .w = conv.w,
+                           .o = conv.o,
+                           .oh = conv.oh,
+                           .ow = conv.ow,
+                           .pad = {conv.a.pad[0], conv.a.pad[1]},
+                           .v = yki_conv_width(traits)};
 
     if (problem->op == &yki_op_conv2d_grad_input)
-        s = (side){.c = conv->o,
-                   .h = conv->oh,
-                   .w = conv->ow,
-                   .o = conv->c,
-                   .oh = conv->h,
-                   .ow = conv->w,
-                   .pad = {2 - conv->a.pad[0], 2 - conv->a.pad[1]},
-                   .v = s.v,
-                   .transposed = true};
+        s = (yki_winograd_side){.c = conv.o,
+                                .h = conv.oh,
+                                .w = conv.ow,
+                                .o = conv.c,
+                                .oh = conv.h,
+                                .ow = conv.w,
+                                .pad = {2 - conv.a.pad[0], 2 - conv.a.pad[1]},
+                                .v = s.v,
+                                .transposed = true};
     s.in_blocks = (s.c + s.v - 1) / s.v;
     s.pairs = (s.o + 2 * s.v - 1) / (2 * s.v);
+    s.tiles = yki_winograd_tiles(s.oh, s.ow);
+    s.most_tiles = (conv.batched ? problem->max_batch : 1) * s.tiles;
+    s.step = s.v == 16 ? 12 : 6;
     return s;
 }
 
@@ -117,13 +114,11 @@ typedef struct shape {
  * are cut fine enough that every group has the same amount of work; those of one block that fall
  * to one group share its transformed tiles. */
 static shape
-shape_for(const yki_problem *problem, const yki_device_traits *traits, const yki_conv *conv,
-          const side *s, unsigned tuning)
+shape_for(const yki_device_traits *traits, const yki_winograd_side *s, unsigned tuning)
 {
-    int64_t p = s->v == 16 ? 12 : 6, blocks;
+    int64_t p = s->step, blocks;
     int64_t weights = 4 * 36 * s->c * s->o;
     int64_t cache = traits->cache > 0 ? (int64_t)(traits->cache / 2) : 16 << 20;
-    int64_t tiles = (conv->batched ? problem->max_batch : 1) * yki_winograd_tiles(s->oh, s->ow);
     shape b;
 
     b.stream = weights > YKI_MIN(cache, 16 << 20);
@@ -131,7 +126,7 @@ shape_for(const yki_problem *problem, const yki_device_traits *traits, const yki
     b.stream = s->v == 16 && b.stream != (tuning == OTHER_STORES); /* one vector is one line */
     if (tuning == OTHER_BLOCKS)
         b.most = b.most == p ? 2 * p : p;
-    blocks = YKI_MAX((tiles + b.most - 1) / b.most, 1);
+    blocks = YKI_MAX((s->most_tiles + b.most - 1) / b.most, 1);
     b.splits = ((int64_t)traits->compute_units * UNITS_EACH + blocks - 1) / blocks;
     b.splits = YKI_MIN(b.splits, s->pairs);
     b.step = 36 * (b.most * s->in_blocks * s->v + YKI_WINOGRAD_SKEW) +
@@ -147,7 +142,8 @@ tunings(const yki_problem *problem, const yki_device_traits *traits)
 }
 
 static void
-emit_pack(yki_recipe *recipe, const yki_conv *conv, const side *s, bool stream, uint32_t packed)
+emit_pack(yki_recipe *recipe, const yki_conv *conv, const yki_winograd_side *s, bool stream,
+          uint32_t packed)
 {
     yki_launch *launch = yki_recipe_launch(recipe, "winograd.cl", "yki_winograd_pack", "-DV=%u%s",
                                            (unsigned)s->v, stream ? " -DSTREAM" : "");
@@ -168,17 +164,35 @@ emit_pack(yki_recipe *recipe, const yki_conv *conv, const side *s, bool stream, 
     }
 }
 
+yoke_status
+yki_winograd_finish(yki_recipe *recipe, yki_launch *launch, const yki_problem *problem,
+                    const yki_device_traits *traits, const int64_t *values, size_t count)
+{
+    yki_conv conv = yki_conv_of(problem);
+    yki_winograd_side s = yki_winograd_side_of(problem, traits);
+    yki_expr groups = yki_conv_times(&conv, s.tiles * s.pairs);
+
+    yki_arg_expr(recipe, conv.n);
+    for (size_t i = 0; i < count; i++)
+        yki_arg_int(recipe, values[i]);
+    if (!launch)
+        return recipe->status;
+    groups.max = traits->compute_units; /* and none for no samples */
+    yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
+    launch->flops = yki_conv_times(&conv, s.tiles * (72 * s.c * s.o + 192 * s.c + 120 * s.o));
+    launch->bytes = yki_problem_bytes(problem);
+    return recipe->status;
+}
+
 static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
 {
     yki_conv conv = yki_conv_of(problem);
-    side s = side_of(problem, &conv, traits);
-    shape b = shape_for(problem, traits, &conv, &s, tuning);
-    int64_t tiles = yki_winograd_tiles(s.oh, s.ow);
+    yki_winograd_side s = yki_winograd_side_of(problem, traits);
+    shape b = shape_for(traits, &s, tuning);
     int64_t values[] = {b.most, b.splits, s.c,      s.h,      s.w,    s.o,
                         s.oh,   s.ow,     s.pad[0], s.pad[1], b.step, conv.a.act};
-    yki_expr groups = yki_conv_times(&conv, tiles * s.pairs);
     uint32_t packed, scratch;
     yki_launch *launch;
 
@@ -194,16 +208,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_slot(recipe, packed);
     yki_arg_slot(recipe, problem->input_count);
     yki_arg_slot(recipe, scratch);
-    yki_arg_expr(recipe, conv.n);
-    for (size_t i = 0; i < YKI_COUNT(values); i++)
-        yki_arg_int(recipe, values[i]);
-    if (!launch)
-        return recipe->status;
-    groups.max = traits->compute_units; /* and none for no samples */
-    yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
-    launch->flops = yki_conv_times(&conv, tiles * (72 * s.c * s.o + 192 * s.c + 120 * s.o));
-    launch->bytes = yki_problem_bytes(problem);
-    return recipe->status;
+    return yki_winograd_finish(recipe, launch, problem, traits, values, YKI_COUNT(values));
 }
 
 static const yki_op *const forward_op = &yki_op_conv2d;
@@ -213,8 +218,8 @@ const yki_solver yki_solver_winograd = {
     .name = "conv2d-winograd4",
     .op = &forward_op,
     .numerical_class = YKI_CLASS_WINOGRAD4,
-    .applies = applies,
-    .layouts = layouts,
+    .applies = yki_winograd_applies,
+    .layouts = yki_winograd_layouts,
     .tunings = tunings,
     .emit = emit,
 };
@@ -223,8 +228,8 @@ const yki_solver yki_solver_winograd_grad_input = {
     .name = "conv2d-grad-input-winograd4",
     .op = &grad_input_op,
     .numerical_class = YKI_CLASS_WINOGRAD4,
-    .applies = applies,
-    .layouts = layouts,
+    .applies = yki_winograd_applies,
+    .layouts = yki_winograd_layouts,
     .tunings = tunings,
     .emit = emit,
 };

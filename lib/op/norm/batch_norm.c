@@ -180,14 +180,15 @@ infer_apply(yoke_node *node)
     return YOKE_OK;
 }
 
-/* dy behind the activation becomes dy before it, which is the residual's gradient too. */
+/* dy behind the activation becomes dy before it, which is the residual's gradient too. Without a
+ * residual, x says what the activation let pass. */
 static yoke_node *
 before_activation(yoke_node *node, yoke_node *dy)
 {
     yki_unary_attrs relu = {.kind = YKI_UNARY_RELU};
     yoke_node *inputs[2] = {node, dy};
 
-    if (attrs_of(&node->attrs)->act != YKI_BN_RELU)
+    if (attrs_of(&node->attrs)->act != YKI_BN_RELU || !attrs_of(&node->attrs)->residual)
         return dy;
     return yki_node(node->graph, &yki_op_unary_grad, NULL, inputs, 2, &relu, sizeof relu);
 }
@@ -205,15 +206,19 @@ apply_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **d
     dy = before_activation(node, dy);
     if (a.residual && wanted[node->input_count - 1])
         dx[node->input_count - 1] = dy;
-    a.act = a.residual = 0;
+    if (a.residual)
+        a.act = a.residual = 0;
     if (dy && (wanted[0] || (affine && (wanted[2] || wanted[3])))) {
-        yoke_node *seen[3] = {x, dy, stats};
+        yoke_node *gamma = affine ? node->inputs[2] : NULL, *beta = affine ? node->inputs[3] : NULL;
+        yoke_node *seen[5] = {x, dy, stats, gamma, beta};
+        uint32_t gates = affine && a.act == YKI_BN_RELU;
 
-        sums = yki_node(graph, &yki_op_bn_grad_stats, NULL, seen, 3, &a, sizeof a);
+        sums = yki_node(graph, &yki_op_bn_grad_stats, NULL, seen, 3 + 2 * gates, &a, sizeof a);
         if (sums && wanted[0]) {
-            yoke_node *inputs[5] = {x, dy, stats, sums, affine ? node->inputs[2] : NULL};
+            yoke_node *inputs[6] = {x, dy, stats, sums, gamma, beta};
 
-            dx[0] = yki_node(graph, &yki_op_bn_grad, NULL, inputs, affine ? 5 : 4, &a, sizeof a);
+            dx[0] = yki_node(graph, &yki_op_bn_grad, NULL, inputs, 4 + affine + gates, &a,
+                             sizeof a);
         }
         for (int32_t i = 0; sums && affine && i < 2; i++)
             if (wanted[2 + i]) /* gamma's is the second row */
@@ -234,14 +239,28 @@ const yki_op yki_op_bn_apply = {
 
 /* ---- gradients ---- */
 
+/* gamma and beta, from input `at` on. */
+static yoke_status
+check_parameters(const yoke_node *node, uint32_t at, uint32_t count)
+{
+    if (node->input_count != at + count)
+        return yki_fail(YOKE_ERROR_INTERNAL, "%u operands, not %u", node->input_count, at + count);
+    for (uint32_t i = at; i < at + count; i++)
+        YKI_TRY(check_operand(node->inputs[i], "the parameter",
+                              yoke_shape(1, node->inputs[0]->shape.dim[0])));
+    return YOKE_OK;
+}
+
 static yoke_status
 infer_grad_stats(yoke_node *node)
 {
+    const yki_bn_attrs *a = attrs_of(&node->attrs);
     const yoke_node *x = node->inputs[0];
 
     YKI_TRY(check_input(x));
     YKI_TRY(check_operand(node->inputs[1], "the gradient", x->shape));
     YKI_TRY(check_operand(node->inputs[2], "the statistics", yoke_shape(2, 3, x->shape.dim[0])));
+    YKI_TRY(check_parameters(node, 3, a->act == YKI_BN_RELU && a->affine ? 2 : 0));
     node->type = YOKE_F32;
     node->shape = yoke_shape(2, 2, x->shape.dim[0]);
     node->batched = false;
@@ -251,14 +270,14 @@ infer_grad_stats(yoke_node *node)
 static yoke_status
 infer_grad(yoke_node *node)
 {
+    const yki_bn_attrs *a = attrs_of(&node->attrs);
     const yoke_node *x = node->inputs[0];
 
     YKI_TRY(check_input(x));
     YKI_TRY(check_operand(node->inputs[1], "the gradient", x->shape));
     YKI_TRY(check_operand(node->inputs[2], "the statistics", yoke_shape(2, 3, x->shape.dim[0])));
     YKI_TRY(check_operand(node->inputs[3], "the sums", yoke_shape(2, 2, x->shape.dim[0])));
-    if (attrs_of(&node->attrs)->affine)
-        YKI_TRY(check_operand(node->inputs[4], "the parameter", yoke_shape(1, x->shape.dim[0])));
+    YKI_TRY(check_parameters(node, 4, !a->affine ? 0 : a->act == YKI_BN_RELU ? 2 : 1));
     node->type = YOKE_F32;
     node->shape = x->shape;
     node->batched = x->batched;

@@ -182,6 +182,20 @@ plan_splits(const form *f, const yki_operand *x, const yki_device_traits *traits
     return s;
 }
 
+/* A kernel's argument that a problem has not got is x, which the flags keep it from reading. */
+static void
+parameter_slot(yki_recipe *recipe, const yki_problem *problem, uint32_t i)
+{
+    yki_arg_slot(recipe, i < problem->input_count ? i : 0);
+}
+
+static int
+flags_of(const yki_bn_attrs *a)
+{
+    return (a->affine ? AFFINE : 0) | (a->residual ? RESIDUAL : 0) |
+           (a->act == YKI_BN_RELU ? RELU : 0);
+}
+
 /* The first pass: the kernel's parts go to slot `part`. */
 static void
 emit_parts(yki_recipe *recipe, const yki_problem *problem, const form *f, int kernel,
@@ -191,8 +205,10 @@ emit_parts(yki_recipe *recipe, const yki_problem *problem, const form *f, int ke
     yki_launch *launch = yki_recipe_launch(recipe, "norm.cl", f->kernels[kernel],
                                            "-DVEC=%u -DWG=%u", f->vector, f->items);
 
-    for (uint32_t i = 0; i < problem->input_count; i++)
+    for (uint32_t i = 0; i < (kernel == STATS ? 1 : 3); i++)
         yki_arg_slot(recipe, i);
+    for (uint32_t i = 3; kernel == GRAD_STATS && i < 5; i++)
+        parameter_slot(recipe, problem, i);
     yki_arg_slot(recipe, part);
     yki_arg_expr(recipe, samples_of(&problem->in[0]));
     yki_arg_int(recipe, f->channels);
@@ -200,8 +216,10 @@ emit_parts(yki_recipe *recipe, const yki_problem *problem, const form *f, int ke
     yki_arg_int(recipe, s->splits);
     yki_arg_int(recipe, s->tile_samples);
     yki_arg_int(recipe, s->tile_area);
-    if (kernel == GRAD_STATS)
+    if (kernel == GRAD_STATS) {
+        yki_arg_int(recipe, flags_of(a) & (problem->input_count > 3 ? ~0 : ~AFFINE));
         yki_arg_float(recipe, a->epsilon);
+    }
     if (f->in_rows)
         yki_arg_int(recipe, f->width);
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(f->pieces, MAX_GROUPS)), YKI_CONST(s->splits),
@@ -269,18 +287,19 @@ element_groups(const form *f, const yki_operand *x, const yki_device_traits *tra
     return groups;
 }
 
-/* apply: x, stats, gamma, beta, residual, y; grad: x, dy, stats, sums, gamma, dx. A kernel's
- * argument that a problem has not got is x, which the flags keep it from reading. */
+/* apply: x, stats, gamma, beta, residual, y; grad: x, dy, stats, sums, gamma, beta, dx. */
 static void
 element_slots(yki_recipe *recipe, const yki_problem *problem, const yki_bn_attrs *a)
 {
     uint32_t at = problem->op == &yki_op_bn_apply ? 2 : 4;
-    uint32_t parameters = problem->op == &yki_op_bn_apply ? 2 : 1;
 
     for (uint32_t i = 0; i < at; i++)
         yki_arg_slot(recipe, i);
-    for (uint32_t i = 0; i < parameters; i++)
-        yki_arg_slot(recipe, a->affine ? at + i : 0);
+    for (uint32_t i = at; i < at + 2; i++)
+        if (a->affine)
+            parameter_slot(recipe, problem, i);
+        else
+            yki_arg_slot(recipe, 0);
     if (problem->op == &yki_op_bn_apply)
         yki_arg_slot(recipe, a->residual ? problem->input_count - 1 : 0);
     yki_arg_slot(recipe, problem->input_count);
@@ -303,8 +322,7 @@ emit_elements(const yki_problem *problem, const yki_device_traits *traits, unsig
     yki_arg_expr(recipe, samples_of(&problem->in[0]));
     yki_arg_int(recipe, f.channels);
     yki_arg_int(recipe, f.area);
-    yki_arg_int(recipe, (a->affine ? AFFINE : 0) | (a->residual ? RESIDUAL : 0) |
-                            (a->act == YKI_BN_RELU ? RELU : 0));
+    yki_arg_int(recipe, flags_of(a));
     yki_arg_float(recipe, a->epsilon);
     yki_launch_grid(launch, element_groups(&f, &problem->in[0], traits), YKI_CONST(1), YKI_CONST(1),
                     f.items, 1, 1);

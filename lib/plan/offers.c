@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * offers.c - what each task could be done by, and how long that takes.
+ *
+ * Times come from wisdom, else from measuring while the budget lasts, else from
+ * the order of preference in solvers.c. All tasks are asked in their order, before
+ * any is decided: what is measured does not follow from what is taken, and of two
+ * offers in the same layouts nobody needs the slower one.
+ */
+#include <string.h>
+
+#include "plan/choose.h"
+
+/* Bytes per second assumed for a reorder where nothing was measured: only ever compared with
+ * measured times of kernels, so the order of magnitude is enough. */
+#define REORDER_BYTES_PER_SECOND 2e10
+/* Preference in place of seconds: a solver further down the table is this much worse. */
+#define RANK_COST 1e3
+/* A tuning or solver that is not measured within the budget counts as this much slower than
+ * the first: it is taken only if nothing else applies. */
+#define UNMEASURED 1e6
+/* A reorder that the device has no solver for: not a number without end, as costs are subtracted.
+ */
+#define IMPOSSIBLE 1e9
+/* Seconds between two lines of the log. */
+#define REPORT_EVERY 2.0
+
+double
+yki_plan_budget(const yki_plan *plan)
+{
+    if (plan->options.budget > 0)
+        return plan->options.budget;
+    return plan->options.level == YKI_LEVEL_PATIENT ? 600 : 20;
+}
+
+static bool
+reads_parameters(const yki_task *task)
+{
+    for (uint32_t k = 0; k < task->problem.input_count; k++)
+        if (!task->problem.in[k].batched)
+            return true;
+    return false;
+}
+
+/* Tells the log where measuring stands, when it takes long. */
+static void
+report(const yki_choice *choice, const yki_task *task)
+{
+    yki_plan *plan = choice->plan;
+    double now = yki_now();
+
+    if (plan->measured_count == 1)
+        plan->reported = now;
+    if (plan->measured_seconds > yki_plan_budget(plan))
+        yki_log(YOKE_LOG_INFO,
+                "%s: the %.0f s for measuring are used up after %u candidates; the rest is taken "
+                "by preference",
+                yki_device_id(yki_queue_device(plan->queue)), yki_plan_budget(plan),
+                plan->measured_count);
+    else if (now - plan->reported >= REPORT_EVERY)
+        yki_log(YOKE_LOG_INFO,
+                "%s: measured %u candidates in %.0f s, now for %s (command %zu of %zu)",
+                yki_device_id(yki_queue_device(plan->queue)), plan->measured_count,
+                plan->measured_seconds, task && task->node ? task->node->name : "a reorder",
+                choice->index + 1, choice->count);
+    else
+        return;
+    plan->reported = now;
+}
+
+/* Seconds of a problem from wisdom or by measuring; 0 if neither is to be had. `task` NULL: a
+ * reorder. */
+static yoke_status
+seconds_of(const yki_choice *choice, const yki_task *task, const yki_problem *problem,
+           const yki_solver *solver, unsigned tuning, double *seconds)
+{
+    yki_plan *plan = choice->plan;
+    yoke_device *device = yki_queue_device(plan->queue);
+    char text[YKI_PROBLEM_TEXT];
+    double start;
+
+    *seconds = 0;
+    yki_problem_text(problem, text, sizeof text);
+    if (plan->options.wisdom &&
+        yki_wisdom_get(plan->options.wisdom, device, text, solver->name, tuning, seconds))
+        return YOKE_OK;
+    if (plan->options.level == YKI_LEVEL_ESTIMATE || plan->measured_seconds > yki_plan_budget(plan))
+        return YOKE_OK;
+    start = yki_now();
+    YKI_TRY(yki_measure(plan->queue, problem, solver, tuning,
+                        task && plan->options.training && reads_parameters(task), seconds));
+    plan->measured_seconds += yki_now() - start;
+    plan->measured_count++;
+    report(choice, task);
+    if (plan->options.wisdom)
+        return yki_wisdom_put(plan->options.wisdom, device, text, solver->name, tuning, *seconds);
+    return YOKE_OK;
+}
+
+/* ---- reorders ---- */
+
+static const yki_solver *
+reorder_solver(const yki_plan *plan, const yki_problem *problem)
+{
+    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
+
+    for (const yki_solver *const *s = yki_solvers; *s; s++)
+        if (*(*s)->op == &yki_op_reorder && yki_solver_suits(*s, problem, traits))
+            return *s;
+    return NULL;
+}
+
+static void
+reorder_problem(const yki_plan *plan, const yki_operand *from, yki_layout to, yki_problem *problem)
+{
+    *problem = (yki_problem){
+        .op = &yki_op_reorder, .input_count = 1, .max_batch = plan->options.max_batch};
+    problem->in[0] = *from;
+    problem->out = *from;
+    problem->out.layout = to;
+}
+
+yoke_status
+yki_choice_make_reorder(const yki_choice *choice, const yki_operand *from, yki_layout to,
+                        yki_task *task)
+{
+    reorder_problem(choice->plan, from, to, &task->problem);
+    task->solver = reorder_solver(choice->plan, &task->problem);
+    if (!task->solver)
+        return yki_fail(YOKE_ERROR_INTERNAL, "no solver for a reorder");
+    return seconds_of(choice, NULL, &task->problem, task->solver, 0, &task->seconds);
+}
+
+/* Measured, else by the bytes. */
+static yoke_status
+time_reorder(const yki_choice *choice, const yki_operand *from, yki_layout to, double *seconds)
+{
+    const yki_plan *plan = choice->plan;
+    const yki_solver *solver;
+    yki_problem problem;
+    int64_t bytes = yki_expr_value(yki_operand_bytes(from), plan->options.max_batch);
+
+    reorder_problem(plan, from, to, &problem);
+    solver = reorder_solver(plan, &problem);
+    if (!solver) {
+        *seconds = IMPOSSIBLE;
+        return YOKE_OK;
+    }
+    YKI_TRY(seconds_of(choice, NULL, &problem, solver, 0, seconds));
+    if (*seconds == 0)
+        *seconds = 2.0 * (double)bytes / REORDER_BYTES_PER_SECOND;
+    return YOKE_OK;
+}
+
+/* Asked for again and again: each is looked up once. */
+yoke_status
+yki_choice_reorder(yki_choice *choice, int32_t value, uint8_t from, uint8_t to, double *seconds)
+{
+    double *known = &choice->reorders[value][from][to];
+    yki_operand operand = choice->plan->values[value].operand;
+
+    operand.layout.block = 1u << from;
+    if (from != to && *known == 0)
+        YKI_TRY(time_reorder(choice, &operand, (yki_layout){1u << to}, known));
+    *seconds = *known;
+    return YOKE_OK;
+}
+
+/* ---- offers ---- */
+
+/* Lays the problem out as the solver wants it, variant by variant; false after the last. */
+static bool
+lay_out(const yki_plan *plan, const yki_task *task, const yki_solver *solver, unsigned variant,
+        yki_problem *problem)
+{
+    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
+
+    *problem = task->problem;
+    if (solver->layouts)
+        return solver->layouts(problem, traits, variant);
+    return variant == 0;
+}
+
+void
+yki_offer_problem(const yki_plan *plan, const yki_task *task, const yki_offer *offer,
+                  yki_problem *problem)
+{
+    (void)lay_out(plan, task, offer->solver, offer->variant, problem);
+}
+
+/* Where values lie that others see: plain. */
+static bool
+permitted(const yki_plan *plan, const yki_task *task, const yki_problem *problem)
+{
+    for (uint32_t s = problem->input_count; s < yki_problem_operands(problem); s++)
+        if (yki_problem_operand(problem, s)->layout.block != 1 &&
+            plan->values[task->slots[s]].storage != YKI_STORE_ARENA)
+            return false;
+    return true;
+}
+
+static unsigned
+tunings_of(const yki_solver *solver, const yki_problem *problem, const yki_device_traits *traits)
+{
+    return solver->tunings ? solver->tunings(problem, traits) : 1;
+}
+
+/* Keeps an offer, unless one of the task's is as good in the same layouts and class. */
+static yoke_status
+keep(yki_choice *choice, const yki_problem *problem, yki_offer *offer)
+{
+    uint32_t operands = yki_problem_operands(problem);
+
+    for (uint32_t s = 0; s < operands; s++)
+        offer->lies[s] = yki_lie(yki_problem_operand(problem, s)->layout);
+    for (size_t i = choice->menu[choice->index]; i < choice->offer_count; i++) {
+        yki_offer *other = &choice->offers[i];
+
+        choice->plan->work++;
+        if (other->solver->numerical_class != offer->solver->numerical_class ||
+            memcmp(other->lies, offer->lies, operands) != 0)
+            continue;
+        if (offer->cost < other->cost)
+            *other = *offer;
+        return YOKE_OK;
+    }
+    YKI_TRY(yki_grow((void **)&choice->offers, &choice->offer_capacity, choice->offer_count + 1,
+                     sizeof *choice->offers, "what solvers offer"));
+    choice->offers[choice->offer_count++] = *offer;
+    return YOKE_OK;
+}
+
+/* A solver's variants and tunings. */
+static yoke_status
+ask_solver(yki_choice *choice, const yki_task *task, const yki_solver *solver, unsigned rank)
+{
+    yki_plan *plan = choice->plan;
+    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
+    yki_problem problem;
+
+    if (solver->searched && !plan->has_set)
+        return YOKE_OK;
+    for (unsigned variant = 0; lay_out(plan, task, solver, variant, &problem); variant++) {
+        unsigned first = solver->searched ? plan->set : 0, end;
+
+        if (!permitted(plan, task, &problem) || !solver->applies(&problem, traits))
+            continue;
+        end = solver->searched ? first + 1 : tunings_of(solver, &problem, traits);
+        for (unsigned tuning = first; tuning < end; tuning++) {
+            yki_offer offer = {.solver = solver, .tuning = tuning, .variant = variant};
+
+            if (!yki_solver_ends(solver, &problem, traits, tuning))
+                continue;
+            YKI_TRY(seconds_of(choice, task, &problem, solver, tuning, &offer.seconds));
+            if (solver->searched && offer.seconds == 0)
+                continue; /* only on a measured time */
+            offer.cost = offer.seconds > 0
+                             ? offer.seconds
+                             : UNMEASURED + RANK_COST * (rank + 0.01 * (tuning - first));
+            YKI_TRY(keep(choice, &problem, &offer));
+        }
+    }
+    return YOKE_OK;
+}
+
+/* Not worth the time to translate it, as long as another does the problem. */
+static bool
+is_hopeless(const yki_plan *plan, const yki_solver *solver)
+{
+    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
+
+    return solver->side_by_side && traits->type == YOKE_DEVICE_CPU && traits->vector_width >= 4 &&
+           plan->options.level == YKI_LEVEL_MEASURE;
+}
+
+/* All solvers of the classes that `wanted` has a bit for. */
+static yoke_status
+ask_classes(yki_choice *choice, const yki_task *task, unsigned wanted)
+{
+    unsigned rank = 0, found = 0;
+
+    for (const yki_solver *const *s = yki_solvers; *s; s++) {
+        const yki_solver *solver = *s;
+        size_t before = choice->offer_count;
+
+        if (*solver->op != task->problem.op || !(wanted >> solver->numerical_class & 1))
+            continue;
+        if (found >> solver->numerical_class & 1 && is_hopeless(choice->plan, solver))
+            continue;
+        rank++;
+        choice->plan->work++;
+        YKI_TRY(ask_solver(choice, task, solver, rank));
+        if (choice->offer_count > before)
+            found |= 1u << solver->numerical_class;
+    }
+    return YOKE_OK;
+}
+
+/* Of the task at hand. */
+static yoke_status
+ask(yki_choice *choice)
+{
+    enum { DIRECT = 1u << YKI_CLASS_DIRECT };
+    yki_plan *plan = choice->plan;
+    const yki_task *task = &choice->tasks[choice->index];
+    uint8_t agreed = yki_agreed_class(&plan->options, task->node);
+    unsigned wanted = plan->options.strict      ? DIRECT
+                      : agreed == YKI_ANY_CLASS ? (1u << YKI_CLASSES) - 1
+                                                : 1u << (agreed - 1);
+    char text[YKI_PROBLEM_TEXT];
+
+    if (task->problem.op == &yki_op_reorder || task->problem.op->is_view)
+        return YOKE_OK; /* nothing to choose */
+    YKI_TRY(ask_classes(choice, task, wanted));
+    if (choice->offer_count == choice->menu[choice->index] && wanted != DIRECT)
+        YKI_TRY(ask_classes(choice, task, DIRECT));
+    if (choice->offer_count > choice->menu[choice->index])
+        return YOKE_OK;
+    yki_problem_text(&task->problem, text, sizeof text);
+    return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s: no solver on %s for %s",
+                    task->node ? task->node->name : "a copy",
+                    yki_device_id(yki_queue_device(plan->queue)), text);
+}
+
+yoke_status
+yki_choice_list_offers(yki_choice *choice)
+{
+    for (choice->index = 0; choice->index < choice->count; choice->index++) {
+        yki_plan_tick(choice->plan);
+        choice->menu[choice->index] = choice->offer_count;
+        YKI_TRY(ask(choice));
+    }
+    choice->menu[choice->count] = choice->offer_count;
+    return YOKE_OK;
+}
