@@ -26,6 +26,7 @@
 #endif
 
 #define YKI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+/* One of the two is evaluated twice: no calls that do something. */
 #define YKI_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define YKI_MAX(a, b) ((a) > (b) ? (a) : (b))
 

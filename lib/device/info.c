@@ -278,14 +278,20 @@ query_traits(yki_root *root)
     yki_device_traits *traits = &root->traits;
     cl_device_fp_config single = 0, twice = 0;
     cl_device_local_mem_type local = 0;
+    /* Each is asked once: YKI_MAX would ask twice, and the second answer may be a failure. */
+    cl_uint units = query_uint(id, CL_DEVICE_MAX_COMPUTE_UNITS);
+    cl_uint width = query_uint(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
+    cl_uint align = query_uint(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
+    cl_ulong allocation = query_ulong(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    size_t group = query_size(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
 
     query(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof single, &single);
     query(id, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof twice, &twice);
     query(id, CL_DEVICE_LOCAL_MEM_TYPE, sizeof local, &local);
-    info->compute_units = YKI_MAX(query_uint(id, CL_DEVICE_MAX_COMPUTE_UNITS), 1u);
-    info->vector_width = YKI_MAX(query_uint(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT), 1u);
+    info->compute_units = YKI_MAX(units, 1u);
+    info->vector_width = YKI_MAX(width, 1u);
     info->memory = query_ulong(id, CL_DEVICE_GLOBAL_MEM_SIZE);
-    info->max_allocation = YKI_MIN(query_ulong(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE), info->memory);
+    info->max_allocation = YKI_MIN(allocation, info->memory);
     info->host_memory = query_bool(id, CL_DEVICE_HOST_UNIFIED_MEMORY);
     info->fp64 = twice != 0;
     info->partition = query_partition(id);
@@ -299,9 +305,9 @@ query_traits(yki_root *root)
     traits->fp64 = info->fp64;
     traits->local_memory = query_ulong(id, CL_DEVICE_LOCAL_MEM_SIZE);
     traits->local_is_real = local == CL_LOCAL;
-    traits->max_group = (uint32_t)YKI_MAX(query_size(id, CL_DEVICE_MAX_WORK_GROUP_SIZE), 1u);
+    traits->max_group = (uint32_t)YKI_MAX(group, 1u);
     traits->cache = query_ulong(id, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
-    traits->base_align = YKI_MAX(query_uint(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, 4u);
+    traits->base_align = YKI_MAX(align, 4u);
     traits->fma = (single & CL_FP_FMA) != 0;
     traits->inf_nan = (single & CL_FP_INF_NAN) != 0;
 }
