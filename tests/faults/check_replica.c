@@ -141,7 +141,8 @@ static const fault_scenario scenario = {.name = "a step of a network",
                                         .run = run_all,
                                         .may_absorb = may_go_on,
                                         .seconds = 60,
-                                        .retry_once = true};
+                                        .retry_once = true,
+                                        .quick_step = 3};
 
 static void
 report(const char *what, fault_counts counts)

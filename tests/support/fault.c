@@ -187,6 +187,7 @@ typedef struct loop {
     bool sticky;
     const fault_layer *layer;
     report *report; /* shared with the worker */
+    uint64_t step; /* from one point to the next */
 } loop;
 
 static void problem(const loop *l, const char *format, ...) YKI_PRINTF(2, 3);
@@ -302,7 +303,7 @@ work(const loop *l)
 
     signal(SIGALRM, SIG_DFL);
     do {
-        r->n++;
+        r->n += l->step;
         alarm(2 * seconds);
     } while (try_point(l, r->n) && r->problems < MAX_PROBLEMS);
     r->done = true;
@@ -335,7 +336,7 @@ run_worker(const loop *l)
         /* LeakSanitizer's tracer now and then dies while it holds a driver's threads, and ends the
          * process. That tells nothing of the point, which is tried again. */
         printf("LeakSanitizer died at point %llu\n", (unsigned long long)l->report->n);
-        l->report->n--;
+        l->report->n -= l->step;
     } else if (WEXITSTATUS(status) != EXIT_SUCCESS) {
         problem(l, "the process ended with %d", WEXITSTATUS(status));
     }
@@ -350,6 +351,7 @@ run_loop(loop *l)
     size_t used = 0;
 
     l->layer = fault_open();
+    l->step = getenv("YOKE_TEST_QUICK") ? YKI_MAX(l->scenario->quick_step, 1u) : 1;
     l->report =
         mmap(NULL, sizeof *l->report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(l->report != MAP_FAILED);

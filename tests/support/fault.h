@@ -61,6 +61,7 @@ typedef struct fault_scenario {
     bool (*may_absorb)(const char *call);
     unsigned seconds; /* limit of one run; 0: 20 */
     bool retry_once;  /* try again only after the last point, not after each: half the time */
+    unsigned quick_step; /* with YOKE_TEST_QUICK=1 only each so many-th point; 0: all */
 } fault_scenario;
 
 typedef struct fault_counts {
