@@ -177,13 +177,15 @@ measure_ratio(const bench *b, int rounds)
     return slowed / plain;
 }
 
-/* Other processes may disturb one measurement, not five. */
+/* Other processes may disturb one measurement, not five over a quarter of a minute. */
 static void
 assert_ratio(const bench *b, int rounds, double wanted, const char *what)
 {
     double ratio = 0;
 
-    for (int attempt = 0; attempt < 5; attempt++) {
+    for (unsigned attempt = 0; attempt < 5; attempt++) {
+        if (attempt > 0)
+            sleep(1U << (attempt - 1));
         ratio = measure_ratio(b, rounds);
         if (fabs(ratio - wanted) <= 0.1 * wanted)
             break;
