@@ -101,6 +101,40 @@ YKI_DEFINE_STORE(16)
 #define YKI_LANES16(F)                                                                        \
     YKI_LANES8(F) F(8, 8) F(9, 9) F(a, 10) F(b, 11) F(c, 12) F(d, 13) F(e, 14) F(f, 15)
 
+/* YKI_DEFINE_TRANSPOSE(name, n) makes name(r), which turns n vectors of n floats: rows for columns.
+ * log2 n times, the even elements of neighbours become a row of the first half, the odd ones one of
+ * the second. Simulators that cannot follow a shuffle (HACKING.md) go through memory. */
+#ifdef YKI_LANES_APART
+#define YKI_DEFINE_TRANSPOSE(name, n)                                                         \
+    void name(YKI_PASTE(float, n) * r)                                                        \
+    {                                                                                         \
+        float from[n * n], to[n * n];                                                         \
+                                                                                              \
+        for (int i = 0; i < n; i++)                                                           \
+            YKI_PASTE(vstore, n)(r[i], i, from);                                              \
+        for (int i = 0; i < n * n; i++)                                                       \
+            to[i] = from[i % n * n + i / n];                                                  \
+        for (int i = 0; i < n; i++)                                                           \
+            r[i] = YKI_PASTE(vload, n)(i, to);                                                \
+    }
+#else
+#define YKI_DEFINE_TRANSPOSE(name, n)                                                         \
+    void name(YKI_PASTE(float, n) * r)                                                        \
+    {                                                                                         \
+        YKI_PASTE(float, n) t[n];                                                             \
+                                                                                              \
+        _Pragma("unroll") for (int step = 1; step < n; step *= 2)                             \
+        {                                                                                     \
+            _Pragma("unroll") for (int i = 0; i < n; i++) t[i] = r[i];                        \
+            _Pragma("unroll") for (int i = 0; i < n / 2; i++)                                 \
+            {                                                                                 \
+                r[i] = (YKI_PASTE(float, n))(t[2 * i].even, t[2 * i + 1].even);               \
+                r[n / 2 + i] = (YKI_PASTE(float, n))(t[2 * i].odd, t[2 * i + 1].odd);         \
+            }                                                                                 \
+        }                                                                                     \
+    }
+#endif
+
 /* Taps first..end of an axis that lie inside: 0 <= at + tap * step < size. */
 #define YKI_FIRST_TAP(at, step) ((at) < 0 ? (-(at) + (step)-1) / (step) : 0)
 #define YKI_END_TAP(at, step, size, taps)                                                     \

@@ -115,8 +115,43 @@ BINARY_BROADCAST(add, +)
 BINARY_BROADCAST(sub, -)
 BINARY_BROADCAST(mul, *)
 
+#if VEC == 4 || VEC == 8 || VEC == 16
+#define TURNS 1
+YKI_DEFINE_TRANSPOSE(turn, VEC)
+
+/* One block of `lanes` channels that exist, at `blocked` (R, VEC), from or to rows at `plain`: VEC
+ * positions at a time, the last ones perhaps twice. At least VEC positions. */
+void
+reorder_block(__global const float *from, __global float *to, int rest, int lanes, int into_block)
+{
+    floatv r[VEC];
+
+    for (int next = 0; next < rest; next += VEC) {
+        int at = min(next, rest - VEC);
+
+        if (into_block) {
+            for (int i = 0; i < VEC; i++)
+                r[i] = i < lanes ? loadv(0, from + (long)i * rest + at) : (floatv)(0.f);
+            turn(r);
+            for (int i = 0; i < VEC; i++)
+                storev(r[i], at + i, to);
+        } else {
+            for (int i = 0; i < VEC; i++)
+                r[i] = loadv(at + i, from);
+            turn(r);
+            for (int i = 0; i < VEC; i++)
+                if (i < lanes)
+                    storev(r[i], 0, to + (long)i * rest + at);
+        }
+    }
+}
+#else
+#define TURNS 0
+#endif
+
 /* From layout (C / from, R, from) to (C / to, R, to), per sample; 1 is plain. Padding lanes of
- * the result are 0. One item a (sample, block of the result); loops over the rest. */
+ * the result are 0. One item a (sample, block of the result); loops over the rest. Between plain
+ * and whole vectors these are turned in registers. */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 yki_reorder(__global const float *in, __global float *out, int samples, int channels, int rest,
             int from, int to)
@@ -124,6 +159,21 @@ yki_reorder(__global const float *in, __global float *out, int samples, int chan
     int from_blocks = (channels + from - 1) / from, to_blocks = (channels + to - 1) / to;
     long tasks = (long)samples * to_blocks, groups = get_num_groups(0), group = get_group_id(0);
 
+#if TURNS
+    if (rest >= VEC && ((from == 1 && to == VEC) || (from == VEC && to == 1))) {
+        int blocks = min(from_blocks, to_blocks);
+
+        tasks = (long)samples * blocks;
+        for (long task = tasks * group / groups; task < tasks * (group + 1) / groups; task++) {
+            long n = task / blocks, c = (task - n * blocks) * VEC;
+            long plain = (n * channels + c) * rest, blocked = task * rest * VEC;
+
+            reorder_block(in + (from == 1 ? plain : blocked), out + (to == 1 ? plain : blocked), rest,
+                          (int)min(channels - c, (long)VEC), to == VEC);
+        }
+        return;
+    }
+#endif
     for (long task = tasks * group / groups; task < tasks * (group + 1) / groups; task++) {
         long n = task / to_blocks, block = task - n * to_blocks;
         __global float *o = out + task * rest * to;

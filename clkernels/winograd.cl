@@ -136,37 +136,7 @@
 __constant float scales[36] = {SCALES(15), SCALES(5), SCALES(-5), SCALES(-16), SCALES(1),
                                SCALES(15)};
 
-/* Rows for columns: log2 V times, the even elements of neighbours become a row of the first half,
- * the odd ones one of the second. Simulators that cannot follow a shuffle (HACKING.md) go through
- * memory. */
-void
-transpose_rows(floatv *r)
-{
-#ifdef YKI_LANES_APART
-    float from[V * V], to[V * V];
-
-    for (int i = 0; i < V; i++)
-        storev(r[i], i, from);
-    for (int i = 0; i < V * V; i++)
-        to[i] = from[i % V * V + i / V];
-    for (int i = 0; i < V; i++)
-        r[i] = loadv(i, to);
-#else
-    floatv t[V];
-
-#pragma unroll
-    for (int step = 1; step < V; step *= 2) {
-#pragma unroll
-        for (int i = 0; i < V; i++)
-            t[i] = r[i];
-#pragma unroll
-        for (int i = 0; i < V / 2; i++) {
-            r[i] = (floatv)(t[2 * i].even, t[2 * i + 1].even);
-            r[V / 2 + i] = (floatv)(t[2 * i].odd, t[2 * i + 1].odd);
-        }
-    }
-#endif
-}
+YKI_DEFINE_TRANSPOSE(transpose_rows, V)
 
 /* Transforms the 6 x 6 window at (y0, x0) of a plane of one channel block; matrix e goes to
  * to + e * e_step. Outside the image are zeros: rows are clamped and their bits masked, so what
