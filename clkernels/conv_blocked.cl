@@ -41,6 +41,12 @@
 #define floatv YKI_PASTE(float, V)
 #define loadv YKI_PASTE(vload, V)
 #define storev YKI_PASTE(yki_store, V)
+/* STREAM: results that no cache holds. */
+#if defined STREAM && V == 16
+#define STORE_RESULT(x, p) YKI_STREAM(x, p)
+#else
+#define STORE_RESULT(x, p) storev(x, 0, p)
+#endif
 
 #if P == 4
 #define EACH_PIXEL(F) F(0) F(1) F(2) F(3)
@@ -65,7 +71,7 @@
 #define STORE(i)                                                                              \
     if (i < count) {                                                                          \
         __global float *o_ = yp + out_at[i];                                                  \
-        storev(a##i##_0, 0, o_);                                                              \
+        STORE_RESULT(a##i##_0, o_);                                                              \
     }
 #elif Q == 2
 #define WEIGHTS floatv w0 = loadv(0, wp), w1 = loadv(1, wp);
@@ -79,9 +85,9 @@
 #define STORE(i)                                                                              \
     if (i < count) {                                                                          \
         __global float *o_ = yp + out_at[i];                                                  \
-        storev(a##i##_0, 0, o_);                                                              \
+        STORE_RESULT(a##i##_0, o_);                                                              \
         if (blocks > 1)                                                                       \
-            storev(a##i##_1, 0, o_ + plane);                                                  \
+            STORE_RESULT(a##i##_1, o_ + plane);                                                  \
     }
 #elif Q == 3
 #define WEIGHTS floatv w0 = loadv(0, wp), w1 = loadv(1, wp), w2 = loadv(2, wp);
@@ -97,11 +103,11 @@
 #define STORE(i)                                                                              \
     if (i < count) {                                                                          \
         __global float *o_ = yp + out_at[i];                                                  \
-        storev(a##i##_0, 0, o_);                                                              \
+        STORE_RESULT(a##i##_0, o_);                                                              \
         if (blocks > 1)                                                                       \
-            storev(a##i##_1, 0, o_ + plane);                                                  \
+            STORE_RESULT(a##i##_1, o_ + plane);                                                  \
         if (blocks > 2)                                                                       \
-            storev(a##i##_2, 0, o_ + 2 * plane);                                              \
+            STORE_RESULT(a##i##_2, o_ + 2 * plane);                                              \
     }
 #endif
 

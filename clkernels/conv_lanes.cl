@@ -76,17 +76,70 @@ long sample_of(int c, long area, int block)
     return (c + block - 1) / block * block * area;
 }
 
-/* strip[c][h][columns][V], from column `left` on, of `last` + 1 samples. */
+YKI_DEFINE_TRANSPOSE(turn_vectors, V)
+
+/* V samples of a plain channel: V positions at a time, the last ones perhaps twice. */
+void turn_plane(__global const float *x, long sample, int h, int w, __global float *strip, int columns)
+{
+    int area = h * w;
+    floatv r[V];
+
+    for (int next = 0; next < area; next += V) {
+        int at = min(next, area - V), line = at / w, j = at - line * w;
+
+        for (int l = 0; l < V; l++)
+            r[l] = loadv(0, x + l * sample + at);
+        turn_vectors(r);
+        for (int i = 0; i < V; i++, j++) {
+            if (j == w) {
+                j = 0;
+                line++;
+            }
+            storev(r[i], line * columns + j, strip);
+        }
+    }
+}
+
+/* V samples of the first `count` channels of a block of V. */
+void turn_block(__global const float *x, long sample, int count, int h, int w, __global float *strip,
+                int columns)
+{
+    floatv r[V];
+
+    for (int line = 0; line < h; line++)
+        for (int j = 0; j < w; j++, x += V) {
+            for (int l = 0; l < V; l++)
+                r[l] = loadv(0, x + l * sample);
+            turn_vectors(r);
+            for (int i = 0; i < V; i++)
+                if (i < count)
+                    storev(r[i], (i * h + line) * columns + j, strip);
+        }
+}
+
+/* strip[c][h][columns][V], from column `left` on, of `last` + 1 samples. Element by element where
+ * they are not V by V. */
 void turn(__global const float *x, int last, int zero, int c, int h, int w, int block,
           __global float *strip, int left, int columns)
 {
     long sample = sample_of(c, (long)h * w, block);
 
-    for (int c0 = 0; c0 < c; c0 += block)
+    for (int c0 = 0; c0 < c; c0 += block) {
+        __global const float *whole = x + (long)c0 * h * w;
+        __global float *begin = strip + ((long)c0 * h * columns + left) * V;
+
+        if (last == V - 1 && block == V) {
+            turn_block(whole, sample, min(V, c - c0), h, w, begin, columns);
+            continue;
+        }
+        if (last == V - 1 && block == 1 && h * w >= V) {
+            turn_plane(whole, sample, h, w, begin, columns);
+            continue;
+        }
         for (int line = 0; line < h; line++)
             for (int j = 0; j < w; j++) {
-                __global const float *from = x + (long)c0 * h * w + ((long)line * w + j) * block;
-                __global float *to = strip + (((long)c0 * h + line) * columns + left + j) * V;
+                __global const float *from = whole + ((long)line * w + j) * block;
+                __global float *to = begin + ((long)line * columns + j) * V;
                 floatv x;
 
                 for (int k = 0; k < min(block, c - c0); k++, from++, to += (long)h * columns * V) {
@@ -98,6 +151,7 @@ void turn(__global const float *x, int last, int zero, int c, int h, int w, int 
                     storev(x, 0, to);
                 }
             }
+    }
 }
 
 /* The columns beside x stay zero from the first unit on. */

@@ -24,6 +24,9 @@ enum {
     MAX_GRIDS = 16
 };
 
+/* Alternatives to measure: how results are written. */
+enum { THROUGH_CACHES, PAST_CACHES, TUNINGS };
+
 typedef struct tile {
     uint32_t v, p, q;
 } tile;
@@ -250,13 +253,14 @@ shape_of_stack(const yki_problem *problem, const yki_device_traits *traits, cons
 static void
 emit_grid(const yki_problem *problem, const yki_device_traits *traits, yki_recipe *recipe,
           const yki_conv *conv, const side *s, const grid *g, const tile *t, const slots *slot,
-          bool stacked)
+          bool stacked, bool stream)
 {
     const yki_conv_axis *v = &g->vertical, *h = &g->horizontal;
     const unit_shape *u = &g->unit;
     yki_launch *launch = yki_recipe_launch(recipe, "conv_blocked.cl",
                                            stacked ? "yki_conv_stacked" : "yki_conv_blocked",
-                                           "-DV=%u -DP=%u -DQ=%u", t->v, t->p, t->q);
+                                           "-DV=%u -DP=%u -DQ=%u%s", t->v, t->p, t->q,
+                                           stream ? " -DSTREAM" : "");
     const uint32_t buffers[] = {0, slot->weights, problem->input_count, slot->strips, slot->tables};
     const int64_t second = stacked ? u->pieces : u->rows, source = stacked ? u->sample : u->direct;
     const int64_t values[] = {g->weight_at, u->samples,  second,     s->c,           s->h,
@@ -341,7 +345,7 @@ grids_of(const yki_conv *conv, const side *s, grid *grids)
 
 static yoke_status
 emit_either(const yki_problem *problem, const yki_device_traits *traits, bool stacked,
-            yki_recipe *recipe)
+            bool stream, yki_recipe *recipe)
 {
     yki_conv conv = yki_conv_of(problem);
     side s = side_of(problem, &conv);
@@ -379,7 +383,7 @@ emit_either(const yki_problem *problem, const yki_device_traits *traits, bool st
 
         if (is_reached(g)) {
             emit_pack(recipe, &conv, &s, g, &t, slot.weights);
-            emit_grid(problem, traits, recipe, &conv, &s, g, &t, &slot, stacked);
+            emit_grid(problem, traits, recipe, &conv, &s, g, &t, &slot, stacked, stream);
         } else if (!rest) {
             rest = true;
             emit_pack(recipe, &conv, &s, g, &t, slot.weights);
@@ -389,12 +393,22 @@ emit_either(const yki_problem *problem, const yki_device_traits *traits, bool st
     return recipe->status;
 }
 
+/* Of few channels much is made, and little calculated: what writing takes is measured. A vector is
+ * a line of the cache where it has 16 lanes. */
+static unsigned
+tunings(const yki_problem *problem, const yki_device_traits *traits)
+{
+    yki_conv conv = yki_conv_of(problem);
+
+    return yki_conv_width(traits) == 16 && side_of(problem, &conv).from_plain ? TUNINGS
+                                                                              : THROUGH_CACHES + 1;
+}
+
 static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
 {
-    (void)tuning;
-    return emit_either(problem, traits, false, recipe);
+    return emit_either(problem, traits, false, tuning == PAST_CACHES, recipe);
 }
 
 static yoke_status
@@ -402,7 +416,7 @@ stack(const yki_problem *problem, const yki_device_traits *traits, unsigned tuni
       yki_recipe *recipe)
 {
     (void)tuning;
-    return emit_either(problem, traits, true, recipe);
+    return emit_either(problem, traits, true, false, recipe);
 }
 
 /* Samples to stack, and a fifth of the work at least to be saved. */
@@ -435,6 +449,7 @@ const yki_solver yki_solver_conv_blocked = {
     .op = &forward_op,
     .applies = applies,
     .layouts = layouts,
+    .tunings = tunings,
     .emit = emit,
 };
 
@@ -443,6 +458,7 @@ const yki_solver yki_solver_conv_blocked_grad_input = {
     .op = &grad_input_op,
     .applies = applies,
     .layouts = layouts,
+    .tunings = tunings,
     .emit = emit,
 };
 
