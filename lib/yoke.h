@@ -111,8 +111,9 @@ typedef struct yoke_context_options {
     bool no_cache;         /* keep nothing on disk */
 } yoke_context_options;
 
-/* Lists the devices of every platform. A broken platform is a warning (log) and a problem
- * (below); none at all is YOKE_ERROR_NO_OPENCL with the package to install. */
+/* Lists the devices of every platform, less those that $YOKE_VISIBLE_DEVICES hides. A broken
+ * platform is a warning (log) and a problem (below); none at all is YOKE_ERROR_NO_OPENCL with the
+ * package to install. */
 YOKE_API yoke_status yoke_context_create_sized(const yoke_context_options *options, size_t size,
                                                yoke_context **context);
 static inline yoke_status

@@ -34,7 +34,7 @@ limit=${YOKE_MATRIX_TIMEOUT:-300}
 jobs=${YOKE_MATRIX_JOBS:-$(nproc 2>/dev/null || echo 1)}
 vendors=${OCL_ICD_VENDORS:-/etc/OpenCL/vendors}
 [ -d "$vendors" ] || vendors=/etc/OpenCL/vendors
-unset YOKE_DEVICES YOKE_CL_DIR OCL_ICD_VENDORS OCL_ICD_FILENAMES POCL_DEVICES RUSTICL_ENABLE
+unset YOKE_DEVICES YOKE_VISIBLE_DEVICES YOKE_CL_DIR OCL_ICD_VENDORS OCL_ICD_FILENAMES POCL_DEVICES RUSTICL_ENABLE
 total_failed=0
 layer=$PWD/tests/faults/.libs/faultlayer.so # none in a build without shared libraries
 

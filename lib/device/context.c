@@ -212,6 +212,7 @@ find_devices(yoke_context *context)
     if (!context->root_count)
         return no_device(context);
     yki_roots_order(context->roots, context->root_count);
+    YKI_TRY(yki_context_hide(context));
     for (size_t i = 0; i < context->root_count; i++)
         YKI_TRY(yki_space_create_lent(&context->roots[i]));
     return YOKE_OK;

@@ -109,6 +109,7 @@ struct yoke_context {
     atomic_int references; /* the application's one, one per space, one per retained lent device */
     yki_root *roots;       /* in the order of their ids */
     size_t root_count, root_capacity;
+    size_t hidden_count; /* that YOKE_VISIBLE_DEVICES took off the list */
     char **problems;
     size_t problem_count, problem_capacity;
     char *cache_dir;            /* absolute; NULL: no disk cache (yki_cache_choose) */
@@ -221,6 +222,22 @@ bool yki_root_better(const yki_root *a, const yki_root *b);
 
 void yki_context_retain(yoke_context *context);
 void yki_context_release(yoke_context *context);
+
+/* ---- selection.c ---- */
+
+/* Whether the base of a selector's item names this device. */
+bool yki_part_names(const yoke_context *context, const yki_part *part, const yki_root *root);
+/* The error for an item of `text` that names no device. */
+yoke_status yki_part_fail_unmatched(const yoke_context *context, const char *text,
+                                    const yki_part *part);
+/* Adds "; have: cpu:0 (name), gpu:0 (name)" to the detail; returns `status`. */
+yoke_status yki_context_add_devices(const yoke_context *context, yoke_status status);
+
+/* ---- visible.c ---- */
+
+/* Takes the devices that YOKE_VISIBLE_DEVICES does not name off the ordered list, and numbers the
+ * others anew. */
+yoke_status yki_context_hide(yoke_context *context);
 
 /* ---- space.c ---- */
 

@@ -58,8 +58,8 @@ has_real_driver(const yoke_context *context)
     return false;
 }
 
-static bool
-base_matches(const yoke_context *context, const yki_part *part, const yki_root *root)
+bool
+yki_part_names(const yoke_context *context, const yki_part *part, const yki_root *root)
 {
     char id[64];
 
@@ -81,7 +81,7 @@ base_matches(const yoke_context *context, const yki_part *part, const yki_root *
 static bool
 part_takes(const yoke_context *context, const yki_part *part, const yki_root *root)
 {
-    if (!base_matches(context, part, root))
+    if (!yki_part_names(context, part, root))
         return false;
     if (part->base == YKI_BASE_NAME || part->has_index)
         return true;
@@ -89,31 +89,25 @@ part_takes(const yoke_context *context, const yki_part *part, const yki_root *ro
         const yki_root *other = &context->roots[i];
 
         if (other != root && strcmp(other->info.hardware, root->info.hardware) == 0 &&
-            yki_root_better(other, root) && base_matches(context, part, other))
+            yki_root_better(other, root) && yki_part_names(context, part, other))
             return false;
     }
     return true;
 }
 
-static yoke_status
-fail_part(const plan *p, const yki_part *part, const char *reason)
-{
-    return yki_selector_fail(p->text, part->start, part->length, "%s", reason);
-}
-
-static yoke_status
-fail_no_match(const plan *p, const yki_part *part)
+yoke_status
+yki_part_fail_unmatched(const yoke_context *context, const char *text, const yki_part *part)
 {
     size_t count = 0;
 
     if (part->base == YKI_BASE_NAME)
-        return fail_part(p, part, "no device has this in its name");
-    for (size_t i = 0; i < p->context->root_count; i++)
-        count += part->base == YKI_BASE_TYPE && p->context->roots[i].info.type == part->type;
+        return yki_selector_fail(text, part->start, part->length, "no device has this in its name");
+    for (size_t i = 0; i < context->root_count; i++)
+        count += part->base == YKI_BASE_TYPE && context->roots[i].info.type == part->type;
     if (!count)
-        return yki_selector_fail(p->text, part->start, part->length,
-                                 "there is no device of type %s", yki_type_name(part->type));
-    return yki_selector_fail(p->text, part->start, part->length, "there %s %zu %s, counted from 0",
+        return yki_selector_fail(text, part->start, part->length, "there is no device of type %s",
+                                 yki_type_name(part->type));
+    return yki_selector_fail(text, part->start, part->length, "there %s %zu %s, counted from 0",
                              count == 1 ? "is" : "are", count, yki_type_name(part->type));
 }
 
@@ -192,7 +186,7 @@ match_parts(plan *p, const yki_selector *selector)
             if (part_takes(p->context, part, &p->context->roots[r]))
                 YKI_TRY(add_pick(p, part, &p->context->roots[r]));
         if (p->pick_count == before)
-            return fail_no_match(p, part);
+            return yki_part_fail_unmatched(p->context, p->text, part);
     }
     return YOKE_OK;
 }
@@ -351,17 +345,19 @@ hold(yoke_selection *selection, plan *p)
 
 /* ---- the public face ---- */
 
-/* "; have: cpu:0 (name), gpu:0 (name)" behind the detail. */
-static yoke_status
-add_what_exists(const yoke_context *context, yoke_status status)
+yoke_status
+yki_context_add_devices(const yoke_context *context, yoke_status status)
 {
-    char list[4096];
+    char list[4096], hidden[64] = "";
     size_t length = 0;
 
     for (size_t i = 0; i < context->root_count && length < sizeof list; i++)
         length += (size_t)snprintf(list + length, sizeof list - length, "%s%s (%s)", i ? ", " : "",
                                    context->roots[i].info.id, context->roots[i].info.name);
-    return yki_fail(status, "%s; have: %s", yoke_last_error(), list);
+    if (context->hidden_count)
+        snprintf(hidden, sizeof hidden, "; YOKE_VISIBLE_DEVICES hides %zu more",
+                 context->hidden_count);
+    return yki_fail(status, "%s; have: %s%s", yoke_last_error(), list, hidden);
 }
 
 static yoke_status
@@ -399,7 +395,7 @@ create_from_text(yoke_context *context, const char *text, const char *holder,
     yki_free(p.picks);
     yki_free(p.wants);
     yki_selector_free(&selector);
-    return status == YOKE_ERROR_SELECTOR ? add_what_exists(context, status) : status;
+    return status == YOKE_ERROR_SELECTOR ? yki_context_add_devices(context, status) : status;
 }
 
 yoke_status

@@ -75,6 +75,72 @@ START_TEST(gpus_are_known_by_their_address)
 }
 END_TEST
 
+/* As in gpus_are_known_by_their_address, less what is hidden. */
+START_TEST(hidden_devices_are_not_there)
+{
+    yoke_context *context;
+    yoke_selection *selection;
+
+    setenv("YOKE_VISIBLE_DEVICES", "gpu:4, name~gfx", 1);
+    ASSERT_OK(fake("gpus", &context));
+    ck_assert_uint_eq(yoke_context_device_count(context), 3);
+    /* the others are numbered anew, in their order */
+    ck_assert_str_eq(list_info_named(context, "gpu:0").platform,
+                     "AMD Accelerated Parallel Processing");
+    ck_assert_str_eq(list_info_named(context, "gpu:1").platform, "clvk");
+    ck_assert_str_eq(list_info_named(context, "gpu:2").name, "Fake RTX by another");
+    /* what is hidden is not preferred */
+    ck_assert_str_eq(list_info_named(context, "gpu:2").preferred, "gpu:2");
+    ck_assert_str_eq(list_info_named(context, "gpu:1").preferred, "gpu:0");
+    ck_assert_str_eq(list_selected(context, "all"), "gpu:0 gpu:2");
+    ck_assert_str_eq(list_selected(context, "name~RTX"), "gpu:2");
+    ASSERT_STATUS(YOKE_ERROR_SELECTOR, yoke_selection_create(context, "gpu:3", NULL, &selection));
+    ASSERT_DETAIL("there are 3 gpu, counted from 0");
+    ASSERT_DETAIL("YOKE_VISIBLE_DEVICES hides 3 more");
+    end(context);
+}
+END_TEST
+
+START_TEST(all_hides_nothing)
+{
+    yoke_context *context;
+
+    setenv("YOKE_VISIBLE_DEVICES", "all", 1);
+    ASSERT_OK(fake("simulator", &context));
+    ck_assert_str_eq(list_selected(context, "all"), "gpu:0");
+    ck_assert_uint_eq(yoke_context_device_count(context), 2);
+    end(context);
+}
+END_TEST
+
+START_TEST(a_bad_list_of_visible_devices_names_the_variable)
+{
+    static const struct {
+        const char *value;
+        yoke_status status;
+        const char *says[2];
+    } rows[] = {
+        {"", YOKE_ERROR_NO_DEVICE, {"YOKE_VISIBLE_DEVICES is empty", "unset it"}},
+        {" ", YOKE_ERROR_NO_DEVICE, {"YOKE_VISIBLE_DEVICES is empty", "unset it"}},
+        {"tpu", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: selector \"tpu\"", "have: gpu:0"}},
+        {"gpu:0,gpu:6", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: ", "there are 6 gpu"}},
+        {"cpu", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: ", "no device of type cpu"}},
+        {"gpu:0/2", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: ", "as a whole"}},
+        {"gpu:0@1GiB", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: ", "as a whole"}},
+    };
+
+    for (size_t i = 0; i < YKI_COUNT(rows); i++) {
+        yoke_context *context = NULL;
+
+        setenv("YOKE_VISIBLE_DEVICES", rows[i].value, 1);
+        ASSERT_STATUS(rows[i].status, fake("gpus", &context));
+        ck_assert_ptr_null(context);
+        ASSERT_DETAIL(rows[i].says[0]);
+        ASSERT_DETAIL(rows[i].says[1]);
+    }
+}
+END_TEST
+
 /* A maximum of sub-devices is reported, no type is offered, and the call would crash. */
 START_TEST(what_is_not_offered_is_not_called)
 {
@@ -238,6 +304,9 @@ test_suite(void)
         return suite;
     fakes = test_case(suite, "fakes");
     tcase_add_test(fakes, gpus_are_known_by_their_address);
+    tcase_add_test(fakes, hidden_devices_are_not_there);
+    tcase_add_test(fakes, all_hides_nothing);
+    tcase_add_test(fakes, a_bad_list_of_visible_devices_names_the_variable);
     tcase_add_test(fakes, what_is_not_offered_is_not_called);
     tcase_add_test(fakes, numa_domains_are_sub_devices);
     tcase_add_test(fakes, equal_parts_where_counts_are_not_offered);

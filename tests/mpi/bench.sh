@@ -27,7 +27,7 @@ vendors=$work/vendors
 mkdir -p "$vendors"
 cp /etc/OpenCL/vendors/pocl*.icd "$vendors" 2>/dev/null || skip "there is no PoCL"
 export OCL_ICD_VENDORS="$vendors"
-unset YOKE_DEVICES
+unset YOKE_DEVICES YOKE_VISIBLE_DEVICES
 
 # figures FILE: what of the object is to be seen
 figures() {

@@ -65,6 +65,19 @@ launch 2 $train --epochs=1 --log="$work/steps" || fail "$what: exit $launch_stat
 [ "$(sed -n 2p "$work/steps" | "$pick" shares.2)" -gt 0 ] || fail "$what: there are no three devices"
 program=$command
 
+what="visible devices by rank"
+cat >"$work/ranked" <<END
+#!/bin/sh
+rank=\${OMPI_COMM_WORLD_RANK:-\$PMI_RANK}
+[ "\$rank" = 0 ] || export YOKE_VISIBLE_DEVICES=gpu:7
+exec "$program" "\$@"
+END
+program=$work/ranked
+# shellcheck disable=SC2086
+! launch 2 $train --epochs=1 || fail "$what: exit 0"
+says 'rank 1 .*YOKE_VISIBLE_DEVICES: '
+program=$command
+
 # ---- tasks that do not know of each other ----
 
 what="a world of one of three tasks"

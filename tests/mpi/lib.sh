@@ -105,7 +105,7 @@ only_pocl() {
     mkdir -p "$vendors"
     cp "$pocl" "$vendors"
     export OCL_ICD_VENDORS="$vendors"
-    unset YOKE_DEVICES
+    unset YOKE_DEVICES YOKE_VISIBLE_DEVICES
 }
 
 # And Rusticl beside it; false: there is none.

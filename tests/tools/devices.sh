@@ -95,6 +95,14 @@ check_environment() {
     expect 2 "$pocl" YOKE_DEVICES=nonsense -- devices
     says "$err" 'nonsense'
 
+    # Only one device is visible, and nothing can be taken that is not.
+    expect 0 "$pocl" YOKE_VISIBLE_DEVICES=cpu:0 -- devices --json
+    objects 1
+    expect 2 "$pocl" YOKE_VISIBLE_DEVICES=gpu:7 -- devices
+    says "$err" '^yoke: devices: YOKE_VISIBLE_DEVICES: .*have: cpu:0 '
+    expect 1 "$pocl" YOKE_VISIBLE_DEVICES= -- devices
+    says "$err" '^yoke: devices: YOKE_VISIBLE_DEVICES is empty, which hides every device'
+
     # Nothing but a path to find programs by.
     what="yoke devices in an empty environment"
     checks=$((checks + 1))
@@ -171,6 +179,17 @@ check_both() {
     json 0.preferred "$("$pick" 1.preferred <"$out")"
     expect 0 "$both" RUSTICL_ENABLE=llvmpipe -- devices --json all
     objects 1
+
+    # The variable hides a device from every selector, and the others are numbered anew.
+    expect 0 "$both" RUSTICL_ENABLE=llvmpipe YOKE_VISIBLE_DEVICES=cpu:1 -- devices --json
+    objects 1
+    json 0.id cpu:0
+    json 0.platform rusticl
+    json 0.preferred cpu:0
+    expect 2 "$both" RUSTICL_ENABLE=llvmpipe YOKE_VISIBLE_DEVICES=cpu:1 -- devices cpu:1
+    says "$err" 'YOKE_VISIBLE_DEVICES hides 1 more'
+    expect 0 "$both" RUSTICL_ENABLE=llvmpipe YOKE_VISIBLE_DEVICES=cpu:1 -- devices --verbose
+    says "$err" '^yoke: devices: note: YOKE_VISIBLE_DEVICES hides cpu:0 '
 
     # A platform without a device is worth a word only to those who ask.
     expect 0 "$both" -- devices
