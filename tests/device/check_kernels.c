@@ -2,7 +2,7 @@
  *
  * check_kernels.c - the kernels that no solver launches, each by itself over buffers
  * of its own: update.cl, team.cl, feed.cl, fill.cl, copy.cl, peak.cl, load.cl. Small, so that
- * Oclgrind looks at them too: within plans it loses track of memory (HACKING.md).
+ * Oclgrind looks at them too: within plans it loses track of memory (docs/drivers.md).
  */
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * check_joined.c - operators with several results, which only fusions make: the loss with
  * its sum, gradient and metrics, and the two products of a dense layer's backward. Each is
  * run alone over buffers of its own, small, so that Oclgrind looks at its kernels too
- * (within plans it loses track of memory, HACKING.md).
+ * (within plans it loses track of memory, docs/drivers.md).
  *
  * What the loss gives has the bits of the operators that it joins, which the oracles hold
  * (check_loss.c); products are held to sums in double. That fusions make them rightly is

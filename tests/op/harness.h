@@ -64,7 +64,7 @@ typedef struct op_check_options {
 void op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *options);
 
 /* A test that runs a whole plan leaves with SKIP_ON_SIMULATOR: Oclgrind takes what plans write in
- * parts for uninitialised (HACKING.md). Directly in the body of a START_TEST. */
+ * parts for uninitialised (docs/drivers.md). Directly in the body of a START_TEST. */
 bool op_on_simulator(void);
 #define SKIP_ON_SIMULATOR                                                                          \
     if (op_on_simulator())                                                                         \

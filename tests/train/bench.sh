@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # bench.sh - what a team of parts of one CPU reaches, beside what it could: `make bench-team`,
-# on a machine that does nothing else (PoCL, 2 cores or more). Figures go to BENCHMARKS.md.
+# on a machine that does nothing else (PoCL, 2 cores or more). Figures go to docs/benchmarks/.
 #
 #   bench.sh [FIGURE]...    default: all
 #
