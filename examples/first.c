@@ -57,10 +57,10 @@ make_batch(unsigned *state, float *point, int *label)
 static yoke_status
 step(yoke_replica *r, const float *point, const int *label)
 {
-    yoke_status status = yoke_replica_set_input(r, "point", BATCH, point);
+    yoke_status status = yoke_replica_set_input(r, BATCH, yoke_feed_f32("point", point, 2 * BATCH));
 
     if (status == YOKE_OK)
-        status = yoke_replica_set_input(r, "label", BATCH, label);
+        status = yoke_replica_set_input(r, BATCH, yoke_feed_i32("label", label, BATCH));
     if (status == YOKE_OK)
         status = yoke_replica_forward(r, BATCH);
     if (status == YOKE_OK)

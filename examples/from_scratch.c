@@ -126,8 +126,10 @@ train(yoke_team *team, yoke_replica *const *replicas)
 
         make_batch(x, y);
         for (size_t k = 0; k < devices; first += counts[k++]) {
-            need(yoke_replica_set_input(replicas[k], "x", counts[k], x[first]));
-            need(yoke_replica_set_input(replicas[k], "y", counts[k], y + first));
+            need(yoke_replica_set_input(replicas[k], counts[k],
+                                        yoke_feed_f32("x", x[first], counts[k] * WIDTH)));
+            need(yoke_replica_set_input(replicas[k], counts[k],
+                                        yoke_feed_f32("y", y + first, counts[k])));
             need(yoke_replica_forward(replicas[k], counts[k]));
             need(yoke_replica_backward(replicas[k]));
         }

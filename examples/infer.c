@@ -29,7 +29,8 @@ learn(yoke_trainer *trainer)
 {
     static float pair[2 * BATCH];
     static int label[BATCH];
-    yoke_feed feeds[2] = {{"pair", pair}, {"label", label}};
+    yoke_feed feeds[2] = {yoke_feed_f32("pair", pair, 2 * BATCH),
+                          yoke_feed_i32("label", label, BATCH)};
     yoke_status status = YOKE_OK;
     unsigned state = 1;
 
@@ -84,7 +85,8 @@ ask(void *argument)
 {
     asker *a = argument;
 
-    a->status = yoke_predict(a->predictor, ASKED, a->pair, a->answer);
+    a->status = yoke_predict(a->predictor, ASKED, yoke_feed_f32("pair", a->pair, 2 * ASKED),
+                             a->answer, 2 * ASKED);
     if (a->status != YOKE_OK) /* the sentence belongs to the thread */
         fprintf(stderr, "infer: %s\n", yoke_last_error());
     return NULL;

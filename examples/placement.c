@@ -44,7 +44,8 @@ product(yoke_team *team)
     const float a[SIZE * SIZE] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     const float b[SIZE * SIZE] = {1, 0, 2, 0, 1, 0, 0, 0, 1};
     const float one[SIZE * SIZE] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
-    const yoke_feed feeds[] = {{"x", one}, {"target", one}};
+    const yoke_feed feeds[] = {yoke_feed_f32("x", one, SIZE * SIZE),
+                               yoke_feed_f32("target", one, SIZE * SIZE)};
     const yoke_initializer zeros = {.kind = YOKE_INIT_ZEROS};
     float c[SIZE * SIZE];
     yoke_trainer *t = NULL;
@@ -116,7 +117,8 @@ train(yoke_team *team)
 {
     static float point[2 * BATCH];
     static int32_t label[BATCH];
-    const yoke_feed feeds[] = {{"point", point}, {"label", label}};
+    const yoke_feed feeds[] = {yoke_feed_f32("point", point, 2 * BATCH),
+                               yoke_feed_i32("label", label, BATCH)};
     const yoke_trainer_options options = {.optimizer = yoke_adam(0.01f), .batch = BATCH};
     yoke_trainer *t = NULL;
     yoke_graph *g;

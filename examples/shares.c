@@ -53,7 +53,8 @@ train(yoke_trainer *trainer)
 {
     static float x[BATCH * WIDTH];
     static int label[BATCH];
-    yoke_feed feeds[2] = {{"x", x}, {"label", label}};
+    yoke_feed feeds[2] = {yoke_feed_f32("x", x, BATCH * WIDTH),
+                          yoke_feed_i32("label", label, BATCH)};
     unsigned state = 1;
 
     for (int i = 0; i < STEPS; i++) {

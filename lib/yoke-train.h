@@ -102,9 +102,11 @@ YOKE_API void yoke_dataset_destroy(yoke_dataset *dataset);
 YOKE_API int64_t yoke_dataset_count(const yoke_dataset *dataset);
 YOKE_API size_t yoke_dataset_field_count(const yoke_dataset *dataset);
 YOKE_API const yoke_field *yoke_dataset_get_field(const yoke_dataset *dataset, size_t index);
-/* Field `name` of `count` samples by their numbers, one after the other. */
+/* Field `name` of `count` samples by their numbers, one after the other, in the field's type. `out`
+ * has exactly the `bytes` that they take. */
 YOKE_API yoke_status yoke_dataset_read(const yoke_dataset *dataset, const char *name,
-                                       const int64_t *indices, size_t count, void *out);
+                                       const int64_t *indices, size_t count, void *out,
+                                       size_t bytes);
 
 typedef enum yoke_data_part {
     YOKE_PART_ANY = 0, /* the training part of a folder that has parts, else everything */
@@ -287,12 +289,6 @@ typedef struct yoke_result {
     double seconds;
 } yoke_result;
 
-/* Data of a batch that is in host memory, for the input or target of this name. */
-typedef struct yoke_feed {
-    const char *name;
-    const void *data; /* n samples; may be reused on return */
-} yoke_feed;
-
 /* One step over n samples (up to the batch; 0 too). Enqueues; with a result it waits for it. With a
  * comm each process gives all n samples and uses its part. No feeds: those of the step before
  * again, if n and shares are the same and steps have one part. */
@@ -301,7 +297,8 @@ YOKE_API yoke_status yoke_trainer_step(yoke_trainer *trainer, int64_t n, const y
 /* Evaluation of any number of samples, every one once. Waits. */
 YOKE_API yoke_status yoke_trainer_evaluate(yoke_trainer *trainer, yoke_dataset *dataset,
                                            yoke_result *result);
-/* An output of the graph for n samples, in their order, at every process. Waits. */
+/* An output of the graph for n samples, in their order, at every process. `count` is the number of
+ * values that `values` holds. Waits. */
 YOKE_API yoke_status yoke_trainer_predict(yoke_trainer *trainer, const char *output, int64_t n,
                                           const yoke_feed *feeds, size_t feed_count, float *values,
                                           size_t count);
@@ -524,9 +521,10 @@ YOKE_API void yoke_predictor_destroy(yoke_predictor *predictor);
 /* Of the result for one sample. */
 YOKE_API yoke_shape yoke_predictor_get_shape(const yoke_predictor *predictor);
 /* The output for n samples as yoke_model_get_input says; where it is what a cross-entropy is of,
- * after that one's softmax or sigmoid: probabilities. Any n. Waits. */
-YOKE_API yoke_status yoke_predict(yoke_predictor *predictor, int64_t n, const void *input,
-                                  float *output);
+ * after that one's softmax or sigmoid: probabilities. `count` is the number of values that `output`
+ * holds: n results of yoke_predictor_get_shape. Any n. Waits. */
+YOKE_API yoke_status yoke_predict(yoke_predictor *predictor, int64_t n, yoke_feed input,
+                                  float *output, size_t count);
 
 #ifdef __cplusplus
 }

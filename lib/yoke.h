@@ -652,9 +652,46 @@ YOKE_API yoke_status yoke_replica_save(yoke_replica *replica, const char *path);
 /* New initial values; optimizer state and step number start again. Waits. */
 YOKE_API yoke_status yoke_replica_initialize(yoke_replica *replica, uint32_t seed);
 
-/* Gives an input or target of the graph for n samples; the data may be reused on return. */
-YOKE_API yoke_status yoke_replica_set_input(yoke_replica *replica, const char *name, int64_t n,
-                                            const void *data);
+/* Values in host memory for the input or target of this name: those of all samples, one after the
+ * other. Type and count are checked before any is read. */
+typedef struct yoke_feed {
+    const char *name;
+    yoke_type type;    /* of the input, and of what `data` points to */
+    const void *data;  /* may be reused when the call returns */
+    int64_t count;     /* values: samples times the values of one */
+    uint64_t reserved; /* 0 */
+} yoke_feed;
+
+static inline yoke_feed
+yoke_feed_make(const char *name, yoke_type type, const void *data, int64_t count)
+{
+    yoke_feed feed;
+
+    feed.name = name;
+    feed.type = type;
+    feed.data = data;
+    feed.count = count;
+    feed.reserved = 0;
+    return feed;
+}
+static inline yoke_feed
+yoke_feed_f32(const char *name, const float *values, int64_t count)
+{
+    return yoke_feed_make(name, YOKE_F32, values, count);
+}
+static inline yoke_feed
+yoke_feed_i32(const char *name, const int32_t *values, int64_t count)
+{
+    return yoke_feed_make(name, YOKE_I32, values, count);
+}
+static inline yoke_feed
+yoke_feed_u8(const char *name, const uint8_t *values, int64_t count)
+{
+    return yoke_feed_make(name, YOKE_U8, values, count);
+}
+
+/* Gives an input or target of the graph for n samples. */
+YOKE_API yoke_status yoke_replica_set_input(yoke_replica *replica, int64_t n, yoke_feed feed);
 /* Forward and backward for training, then update: in this order, once each. Every input that the
  * loss needs must have been given for at least n samples. */
 YOKE_API yoke_status yoke_replica_forward(yoke_replica *replica, int64_t n);

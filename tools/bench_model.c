@@ -155,8 +155,7 @@ make_data(const yki_tool_model *model, int64_t n, yoke_feed feeds[2])
     float *image = malloc(yki_tool_model_values(model) * (size_t)n * sizeof *image);
     void *target = malloc((size_t)n * 4);
 
-    feeds[0] = (yoke_feed){"image", image};
-    feeds[1] = (yoke_feed){model->classes ? "label" : "value", target};
+    yki_tool_batch_feeds(model, n, image, target, feeds);
     if (!image || !target)
         return YOKE_ERROR_OUT_OF_MEMORY;
     yki_tool_random_batch(model, n, 1, image, target);

@@ -378,7 +378,7 @@ update_case(session *s, const char *name, yoke_optimizer optimizer, int flops, i
     info.bytes = 4.0 * floats * UPDATED;
     status = yoke_replica_create(s->device, g, &o, &replica);
     if (!status)
-        status = yoke_replica_set_input(replica, "x", 1, x);
+        status = yoke_replica_set_input(replica, 1, yoke_feed_f32("x", x, UPDATED));
     if (!status)
         status = yoke_device_measure_peak(s->device, &s->peak);
     if (!status)

@@ -345,6 +345,15 @@ yki_tool_random_batch(const yki_tool_model *model, int64_t n, uint32_t state, fl
     }
 }
 
+void
+yki_tool_batch_feeds(const yki_tool_model *model, int64_t n, const float *image, const void *target,
+                     yoke_feed feeds[2])
+{
+    feeds[0] = yoke_feed_f32("image", image, (int64_t)yki_tool_model_values(model) * n);
+    feeds[1] =
+        model->classes ? yoke_feed_i32("label", target, n) : yoke_feed_f32("value", target, n);
+}
+
 yoke_status
 yki_tool_build_model(const yki_tool_model *model, yoke_shape input, int64_t classes,
                      yoke_graph **out)

@@ -33,6 +33,9 @@ size_t yki_tool_model_values(const yki_tool_model *model);
 /* n samples drawn by `state`: values in -0.5 .. 0.5, and labels (int32_t) or values (float). */
 void yki_tool_random_batch(const yki_tool_model *model, int64_t n, uint32_t state, float *image,
                            void *target);
+/* Such a batch as what a trainer of the model is fed. */
+void yki_tool_batch_feeds(const yki_tool_model *model, int64_t n, const float *image,
+                          const void *target, yoke_feed feeds[2]);
 
 /* What a model is to be fitted to: names, shapes, and classes (0: values of the shape `target`). */
 typedef struct yki_tool_fit {

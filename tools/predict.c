@@ -258,22 +258,36 @@ read_labels(session *s, size_t n)
     const yoke_field *target = s->source.target;
     yoke_status status;
 
-    status = yoke_dataset_read(s->source.train, target->name, s->indices, n, s->labels);
+    status = yoke_dataset_read(s->source.train, target->name, s->indices, n, s->labels,
+                               n * (target->type == YOKE_U8 ? 1 : sizeof *s->labels));
     for (size_t i = n; !status && target->type == YOKE_U8 && i-- > 0;)
         s->labels[i] = ((const uint8_t *)s->labels)[i];
     return status;
 }
 
+/* The results for n samples from `first` on. */
 static yoke_status
-predict_some(session *s, int64_t first, size_t n)
+compute(session *s, int64_t first, size_t n)
 {
+    const yoke_field *data = s->source.data;
     yoke_status status;
 
     for (size_t i = 0; i < n; i++)
         s->indices[i] = first + (int64_t)i;
-    status = yoke_dataset_read(s->source.train, s->source.data->name, s->indices, n, s->samples);
-    if (!status)
-        status = yoke_predict(s->predictor, (int64_t)n, s->samples, s->results);
+    status = yoke_dataset_read(s->source.train, data->name, s->indices, n, s->samples, n * s->size);
+    if (status)
+        return status;
+    return yoke_predict(s->predictor, (int64_t)n,
+                        yoke_feed_make(yoke_model_get_input(s->model)->name, data->type, s->samples,
+                                       (int64_t)(n * values_of(data->shape))),
+                        s->results, n * s->values);
+}
+
+static yoke_status
+predict_some(session *s, int64_t first, size_t n)
+{
+    yoke_status status = compute(s, first, n);
+
     if (!status && s->labels)
         status = read_labels(s, n);
     for (size_t i = 0; !status && i < n; i++)
@@ -318,10 +332,7 @@ predict(session *s)
         return yoke_fail(YOKE_ERROR_VALUE, "--first: the data has not so many samples");
     end = w->count && w->count < count - w->first ? (int64_t)w->first + w->count : count;
     /* One sample shows what the results are. */
-    s->indices[0] = w->first;
-    status = yoke_dataset_read(s->source.train, s->source.data->name, s->indices, 1, s->samples);
-    if (!status)
-        status = yoke_predict(s->predictor, 1, s->samples, s->results);
+    status = compute(s, w->first, 1);
     s->classes = yoke_model_class_count(s->model) == s->values || are_probabilities(s, s->results);
     for (int64_t first = w->first; !status && first < end; first += AT_ONCE)
         status = predict_some(s, first, (size_t)(end - first < AT_ONCE ? end - first : AT_ONCE));

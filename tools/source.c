@@ -59,7 +59,8 @@ count_labels(const yoke_dataset *dataset, const yoke_field *field, int64_t *clas
 
         for (size_t i = 0; i < n; i++)
             indices[i] = first + (int64_t)i;
-        status = yoke_dataset_read(dataset, field->name, indices, n, values);
+        status = yoke_dataset_read(dataset, field->name, indices, n, values,
+                                   n * (field->type == YOKE_U8 ? 1 : sizeof *values));
         if (status)
             return status;
         most = largest(field, values, n, most);

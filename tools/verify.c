@@ -101,9 +101,10 @@ run_steps(const request *wanted, yoke_trainer *trainer, trained *out)
     int64_t n = wanted->batch;
     float *image = malloc(yki_tool_model_values(wanted->model) * (size_t)n * sizeof *image);
     void *target = malloc((size_t)n * 4);
-    yoke_feed feeds[2] = {{"image", image}, {wanted->model->classes ? "label" : "value", target}};
+    yoke_feed feeds[2];
     yoke_status status = image && target ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 
+    yki_tool_batch_feeds(wanted->model, n, image, target, feeds);
     for (unsigned i = 0; !status && i < wanted->steps; i++) {
         yoke_result result;
 

@@ -182,14 +182,22 @@ find_field(const yoke_dataset *dataset, const char *name, size_t *field)
 
 yoke_status
 yoke_dataset_read(const yoke_dataset *dataset, const char *name, const int64_t *indices,
-                  size_t count, void *out)
+                  size_t count, void *out, size_t bytes)
 {
-    size_t field;
+    size_t field, size;
 
     YKI_TRY(find_field(dataset, name, &field));
     if (count && (!indices || !out))
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "reading %s: %s is NULL", name,
                         indices ? "out" : "indices");
+    size = yki_field_size(&dataset->fields[field]);
+    if (bytes / size != count || bytes % size != 0)
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "yoke_dataset_read: out has %zu bytes; %zu sample%s "
+                        "of \"%s\", which is %s, need%s %.0f",
+                        bytes, count, count == 1 ? "" : "s", name,
+                        yki_value_type_name(dataset->fields[field].type), count == 1 ? "s" : "",
+                        (double)count * (double)size);
     return yki_dataset_read(dataset, field, indices, count, out);
 }
 

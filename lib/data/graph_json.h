@@ -79,8 +79,7 @@ typedef struct yki_json_op {
 const yki_json_op *yki_json_find_op(const char *name);
 /* All of them, by number. */
 const yki_json_op *yki_json_op_at(size_t index);
-/* Names of types and initialisers, by number; NULL: no such. */
-const char *yki_json_type_name(yoke_type type);
+/* Names of initialisers, by number; NULL: no such. */
 const char *yki_json_init_name(yoke_init_kind kind);
 
 /* What a node was made by, and its inputs, which are those of the call; NULL: it is part of the

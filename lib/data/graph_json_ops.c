@@ -320,14 +320,6 @@ yki_json_op_at(size_t index)
 }
 
 const char *
-yki_json_type_name(yoke_type type)
-{
-    static const char *const names[] = {"f32", "i32", "u8"};
-
-    return (unsigned)type < YKI_COUNT(names) ? names[type] : NULL;
-}
-
-const char *
 yki_json_init_name(yoke_init_kind kind)
 {
     static const char *const names[] = {

@@ -121,8 +121,8 @@ get_type(const reader *r, const char *key, const json_t *json, yoke_type *type)
 {
     const char *name = json_string_value(json);
 
-    for (int i = 0; name && yki_json_type_name((yoke_type)i); i++)
-        if (strcmp(yki_json_type_name((yoke_type)i), name) == 0) {
+    for (int i = 0; name && yki_value_type_name((yoke_type)i); i++)
+        if (strcmp(yki_value_type_name((yoke_type)i), name) == 0) {
             *type = (yoke_type)i;
             return YOKE_OK;
         }

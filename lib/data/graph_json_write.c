@@ -91,7 +91,7 @@ field_json(const yki_json_field *field, const void *at)
     case YKI_JSON_TEXT:
         return json_string(*(const char *const *)at);
     case YKI_JSON_TYPE:
-        return json_string(yki_json_type_name(*(const yoke_type *)at));
+        return json_string(yki_value_type_name(*(const yoke_type *)at));
     case YKI_JSON_SHAPE:
         return list_json(shape->dim, (size_t)shape->rank);
     case YKI_JSON_AXES:

@@ -104,7 +104,7 @@ input_text(const yki_model_info *info, char **out)
     yki_json_add(&text, "{\"name\": ");
     yki_json_add_value(&text, json_string(info->field.name), 0);
     yki_json_add(&text, ", \"type\": ");
-    yki_json_add_value(&text, json_string(yki_json_type_name(info->field.type)), 0);
+    yki_json_add_value(&text, json_string(yki_value_type_name(info->field.type)), 0);
     yki_json_add(&text, ", \"shape\": [");
     for (int32_t i = 0; i < info->field.shape.rank; i++) {
         yki_json_add(&text, i ? ", " : "");
@@ -185,10 +185,10 @@ read_field(const yki_safetensors *file, const json_t *json, yoke_field *field)
     int i = 0;
 
     field->name = json_string_value(json_object_get(json, "name"));
-    while (type && yki_json_type_name((yoke_type)i) &&
-           strcmp(yki_json_type_name((yoke_type)i), type) != 0)
+    while (type && yki_value_type_name((yoke_type)i) &&
+           strcmp(yki_value_type_name((yoke_type)i), type) != 0)
         i++;
-    if (!field->name || !type || !yki_json_type_name((yoke_type)i) || !json_is_array(shape) ||
+    if (!field->name || !type || !yki_value_type_name((yoke_type)i) || !json_is_array(shape) ||
         json_array_size(shape) >= YOKE_MAX_RANK)
         return bad(file, YKI_INPUT_KEY, "has no name, type and shape");
     field->type = (yoke_type)i;

@@ -60,3 +60,11 @@ yki_type_size(yoke_type type)
 {
     return type == YOKE_U8 ? 1 : 4;
 }
+
+const char *
+yki_value_type_name(yoke_type type)
+{
+    static const char *const names[] = {[YOKE_F32] = "f32", [YOKE_I32] = "i32", [YOKE_U8] = "u8"};
+
+    return (unsigned)type < YKI_COUNT(names) ? names[type] : NULL;
+}

@@ -53,9 +53,8 @@ yki_operand_bytes(const yki_operand *operand)
 static size_t
 operand_text(const yki_operand *operand, char *text, size_t size)
 {
-    static const char *const types[] = {"f32", "i32", "u8"};
-    size_t used =
-        (size_t)snprintf(text, size, "%s%s", types[operand->type], operand->batched ? " N" : "");
+    size_t used = (size_t)snprintf(text, size, "%s%s", yki_value_type_name(operand->type),
+                                   operand->batched ? " N" : "");
 
     for (int32_t i = 0; i < operand->shape.rank && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%c%lld", i ? ',' : ' ',

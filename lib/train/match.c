@@ -13,8 +13,6 @@
 
 #include "train/feed.h"
 
-static const char *const type_names[] = {[YOKE_F32] = "f32", [YOKE_I32] = "i32", [YOKE_U8] = "u8"};
-
 const yoke_node *
 yki_feed_get_input(const yoke_graph *graph, size_t index)
 {
@@ -84,8 +82,9 @@ does_not_fit(const yoke_field *field, const yoke_node *node)
 
     return yki_fail(type_fits(field->type, node->type) ? YOKE_ERROR_SHAPE : YOKE_ERROR_TYPE,
                     "the dataset's field %s is %s %s, the graph's input %s is %s %s", field->name,
-                    type_names[field->type], yki_shape_text(field->shape, a, sizeof a), node->name,
-                    type_names[node->type], yki_shape_text(node->shape, b, sizeof b));
+                    yki_value_type_name(field->type), yki_shape_text(field->shape, a, sizeof a),
+                    node->name, yki_value_type_name(node->type),
+                    yki_shape_text(node->shape, b, sizeof b));
 }
 
 static yoke_status
@@ -99,7 +98,7 @@ is_missing(const yoke_dataset *dataset, const yoke_node *node)
                                  dataset->fields[i].name);
     return yki_fail(YOKE_ERROR_NOT_FOUND,
                     "the dataset has no field for the graph's input %s, %s %s; it has %s",
-                    node->name, type_names[node->type],
+                    node->name, yki_value_type_name(node->type),
                     yki_shape_text(node->shape, shape, sizeof shape), names);
 }
 

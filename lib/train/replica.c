@@ -458,25 +458,6 @@ yki_replica_make_evaluation(yoke_replica *r)
     return r->evaluation ? YOKE_OK : make_plan(r, false, false, &r->evaluation);
 }
 
-/* The first label that is no class is named; it never reaches a device. */
-yoke_status
-yki_check_labels(const yoke_node *node, int64_t n, const void *data)
-{
-    int64_t per_sample = yki_shape_count(node->shape);
-
-    for (int64_t i = 0; node->limit && i < n * per_sample; i++) {
-        int64_t label = node->type == YOKE_U8 ? ((const uint8_t *)data)[i]
-                                              : ((const int32_t *)data)[i];
-
-        if ((label < 0 || label >= node->limit) &&
-            !(node->has_exception && label == node->exception))
-            return yki_fail(YOKE_ERROR_VALUE, "%s: sample %lld has the label %lld, there are %lld "
-                            "classes", node->name, (long long)(i / per_sample), (long long)label,
-                            (long long)node->limit);
-    }
-    return YOKE_OK;
-}
-
 /* Copies the data into the input's buffer of a plan, if it reads it. */
 static yoke_status
 upload(yoke_replica *r, yki_replica_input *in, yki_plan *plan, const void *data, uint64_t size)
@@ -508,27 +489,27 @@ yki_replica_give(yoke_replica *r, yki_plan *plan, const char *name, int64_t firs
 }
 
 yoke_status
-yoke_replica_set_input(yoke_replica *r, const char *name, int64_t n, const void *data)
+yoke_replica_set_input(yoke_replica *r, int64_t n, yoke_feed feed)
 {
-    NEED(r && name && (data || n <= 0), "a replica, a name and data are needed");
+    NEED(r && feed.name, "a replica and a feed with a name are needed");
     if (n < 0 || n > r->options.batch)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "input %s: %lld samples, between 0 and %lld are possible", name,
+                        "input %s: %lld samples, between 0 and %lld are possible", feed.name,
                         (long long)n, (long long)r->options.batch);
     for (size_t i = 0; i < r->input_count; i++) {
         yki_replica_input *in = &r->inputs[i];
-        uint64_t size = (uint64_t)(yki_shape_count(in->node->shape) * n) *
-                        yki_type_size(in->node->type);
+        uint64_t size = (uint64_t)feed.count * yki_type_size(in->node->type);
 
-        if (strcmp(in->node->name, name) != 0)
+        if (strcmp(in->node->name, feed.name) != 0)
             continue;
-        YKI_TRY(yki_check_labels(in->node, n, data));
-        YKI_TRY(upload(r, in, r->training, data, size));
-        YKI_TRY(upload(r, in, r->evaluation, data, size));
+        YKI_TRY(yki_check_feed(__func__, &feed, in->node->type, in->node->shape, n));
+        YKI_TRY(yki_check_labels(in->node, n, feed.data));
+        YKI_TRY(upload(r, in, r->training, feed.data, size));
+        YKI_TRY(upload(r, in, r->evaluation, feed.data, size));
         in->given = n;
         return YOKE_OK;
     }
-    return yki_fail(YOKE_ERROR_NOT_FOUND, "no input \"%s\"", name);
+    return yki_fail(YOKE_ERROR_NOT_FOUND, "no input \"%s\"", feed.name);
 }
 
 yoke_status

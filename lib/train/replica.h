@@ -102,6 +102,13 @@ yoke_status yki_replica_give(yoke_replica *replica, yki_plan *plan, const char *
                              int64_t n, const void *data);
 /* The plan for evaluation, made when first asked for. */
 yoke_status yki_replica_make_evaluation(yoke_replica *replica);
+
+/* ---- given.c ---- */
+
+/* Whether a feed is n samples of this type and shape; `function` is the one that it was given to.
+ */
+yoke_status yki_check_feed(const char *function, const yoke_feed *feed, yoke_type type,
+                           yoke_shape shape, int64_t n);
 /* Labels that a loss cannot have are refused before they reach a kernel. `data` has n samples of
  * the input `node`. */
 yoke_status yki_check_labels(const yoke_node *node, int64_t n, const void *data);

@@ -509,10 +509,6 @@ yki_trainer_run(yoke_trainer *t, int64_t n, yki_loader load, void *user)
     yki_flight *flight = &t->flights[(t->step + 1) % YKI_FLIGHT];
     yoke_status status;
 
-    if (n < 0 || n > t->options.batch)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "a step of %lld samples, between 0 and %lld are possible", (long long)n,
-                        (long long)t->options.batch);
     if (t->crew.comm && t->crew.comm->beat)
         t->crew.comm->beat(t->crew.comm, t->step + 1, "a step");
     status = land(t, flight);
@@ -556,33 +552,76 @@ find_input(const yoke_graph *graph, const char *name)
     return NULL;
 }
 
+static bool
+is_given(const char *name, const yoke_feed *given, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(given[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 /* Everything that is wrong with the data is found before anything is enqueued. */
 static yoke_status
-check_feeds(const yoke_trainer *t, const yki_plan *plan, int64_t n, const yoke_feed *given,
+check_feeds(const yoke_trainer *t, const char *function, int64_t n, const yoke_feed *given,
             size_t count)
 {
     if (count && !given)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the feeds are NULL");
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: the feeds are NULL; their number is %zu",
+                        function, count);
     for (size_t i = 0; i < count; i++) {
         const yoke_node *node;
 
-        if (!given[i].name || (!given[i].data && n > 0))
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "feed %zu: a name and data are needed", i);
+        if (!given[i].name)
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: feed %zu has no name", function, i);
         node = find_input(t->graph, given[i].name);
         if (!node)
             return yki_fail(YOKE_ERROR_NOT_FOUND, "no input \"%s\"", given[i].name);
+        if (is_given(given[i].name, given, i))
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "%s: feed \"%s\" is given twice; each "
+                            "input takes one",
+                            function, given[i].name);
+        YKI_TRY(yki_check_feed(function, &given[i], node->type, node->shape, n));
         YKI_TRY(yki_check_labels(node, n, given[i].data));
     }
+    return YOKE_OK;
+}
+
+/* Every input that a plan reads has its feed. */
+static yoke_status
+check_fed(const yoke_trainer *t, const yki_plan *plan, const yoke_feed *given, size_t count)
+{
     for (size_t i = 0; i < t->graph->node_count; i++) {
         const yoke_node *node = t->graph->nodes[i];
-        bool fed = node->role != YKI_ROLE_INPUT || !plan || !yki_plan_buffer(plan, node);
 
-        for (size_t k = 0; k < count && !fed; k++)
-            fed = strcmp(given[k].name, node->name) == 0;
-        if (!fed)
+        if (node->role == YKI_ROLE_INPUT && yki_plan_buffer(plan, node) &&
+            !is_given(node->name, given, count))
             return yki_fail(YOKE_ERROR_NOT_FOUND, "nothing is given for the input \"%s\"",
                             node->name);
     }
+    return YOKE_OK;
+}
+
+static yoke_status
+check_step(const yoke_trainer *t, int64_t n, const yoke_feed *given, size_t count)
+{
+    const char *function = "yoke_trainer_step";
+
+    if (n < 0 || n > t->options.batch)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "%s: a step of %lld samples; must be between 0 and %lld, the batch",
+                        function, (long long)n, (long long)t->options.batch);
+    if (count == 0 && n > 0) {
+        if (t->step == 0 || t->options.accumulate > 1 ||
+            t->flights[t->step % YKI_FLIGHT].samples != n)
+            return yki_fail(YOKE_ERROR_STATE, "%s: nothing is given for %lld samples", function,
+                            (long long)n);
+        return YOKE_OK;
+    }
+    YKI_TRY(check_feeds(t, function, n, given, count));
+    for (size_t k = 0; k < (t->crew.stages ? t->crew.count : 1); k++)
+        YKI_TRY(check_fed(t, t->crew.members[k].replica->training, given, count));
     return YOKE_OK;
 }
 
@@ -607,14 +646,7 @@ yoke_trainer_step(yoke_trainer *t, int64_t n, const yoke_feed *given, size_t cou
     feeds from = {given, count};
 
     YKI_TRY(yki_trainer_ready(t, "yoke_trainer_step"));
-    if (count || n == 0) {
-        for (size_t k = 0; k < (t->crew.stages ? t->crew.count : 1); k++)
-            YKI_TRY(check_feeds(t, t->crew.members[k].replica->training, n, given, count));
-    } else if (t->step == 0 || t->options.accumulate > 1 ||
-               t->flights[t->step % YKI_FLIGHT].samples != n) {
-        return yki_fail(YOKE_ERROR_STATE, "yoke_trainer_step: nothing is given for %lld samples",
-                        (long long)n);
-    }
+    YKI_TRY(check_step(t, n, given, count));
     YKI_TRY(yki_trainer_run(t, n, count ? load_arrays : NULL, &from));
     if (!result)
         return YOKE_OK;
@@ -639,13 +671,11 @@ check_read(const yoke_trainer *t, const char *output, const yoke_feed *given, si
     /* A node comes behind its inputs. */
     for (size_t i = g->node_count; i-- > 0;) {
         const yoke_node *node = g->nodes[i];
-        bool fed = node->role != YKI_ROLE_INPUT || !read[i];
 
         for (uint32_t k = 0; read[i] && k < node->input_count; k++)
             read[node->inputs[k]->id] = true;
-        for (size_t k = 0; k < count && !fed; k++)
-            fed = strcmp(given[k].name, node->name) == 0;
-        missing = fed ? missing : node;
+        if (read[i] && node->role == YKI_ROLE_INPUT && !is_given(node->name, given, count))
+            missing = node;
     }
     yki_free(read);
     if (missing)
@@ -661,7 +691,10 @@ yoke_trainer_predict(yoke_trainer *t, const char *output, int64_t n, const yoke_
     feeds from = {given, count};
 
     YKI_TRY(yki_trainer_ready(t, "yoke_trainer_predict"));
-    YKI_TRY(check_feeds(t, NULL, n, given, count));
+    if (n < 0)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_trainer_predict: %lld samples; must be 0 or more", (long long)n);
+    YKI_TRY(check_feeds(t, "yoke_trainer_predict", n, given, count));
     YKI_TRY(check_read(t, output, given, count));
     return yki_trainer_predict(t, output, n, load_arrays, &from, values, value_count);
 }

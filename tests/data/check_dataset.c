@@ -72,9 +72,9 @@ START_TEST(memory_with_strides)
     ck_assert_uint_eq(yoke_dataset_field_count(dataset), 3);
     ck_assert_str_eq(yoke_dataset_get_field(dataset, 1)->name, "label");
     ck_assert_ptr_null(yoke_dataset_get_field(dataset, 3));
-    ASSERT_OK(yoke_dataset_read(dataset, "x", indices, 4, x));
-    ASSERT_OK(yoke_dataset_read(dataset, "label", indices, 4, label));
-    ASSERT_OK(yoke_dataset_read(dataset, "target", indices, 4, target));
+    ASSERT_OK(yoke_dataset_read(dataset, "x", indices, 4, x, sizeof x));
+    ASSERT_OK(yoke_dataset_read(dataset, "label", indices, 4, label, sizeof label));
+    ASSERT_OK(yoke_dataset_read(dataset, "target", indices, 4, target, sizeof target));
     for (int i = 0; i < 4; i++) {
         const record *r = &records[indices[i]];
 
@@ -82,7 +82,7 @@ START_TEST(memory_with_strides)
         ck_assert_int_eq(label[i], r->label);
         ck_assert_mem_eq(target[i], r->target, sizeof target[i]);
     }
-    ASSERT_OK(yoke_dataset_read(dataset, "x", NULL, 0, NULL));
+    ASSERT_OK(yoke_dataset_read(dataset, "x", NULL, 0, NULL, 0));
     yoke_dataset_destroy(dataset);
     ck_assert_int_eq(released, 1);
 }
@@ -96,7 +96,7 @@ START_TEST(kept_as_long_as_used)
 
     yoke_dataset_destroy(dataset);
     ck_assert_int_eq(released, 0);
-    ASSERT_OK(yoke_dataset_read(kept, "label", &last, 1, &label));
+    ASSERT_OK(yoke_dataset_read(kept, "label", &last, 1, &label, sizeof label));
     yoke_dataset_destroy(kept);
     ck_assert_int_eq(released, 1);
     yoke_dataset_destroy(NULL);
@@ -125,9 +125,9 @@ START_TEST(a_function_fills)
         100, fields, 2,
         &(yoke_dataset_options){.fill = squares, .release = count_release, .user = records},
         &dataset));
-    ASSERT_OK(yoke_dataset_read(dataset, "y", indices, 2, y));
+    ASSERT_OK(yoke_dataset_read(dataset, "y", indices, 2, y, sizeof y));
     ck_assert(y[0] == 17 && y[1] == 82);
-    ASSERT_STATUS(YOKE_ERROR_IO, yoke_dataset_read(dataset, "x", bad, 2, y));
+    ASSERT_STATUS(YOKE_ERROR_IO, yoke_dataset_read(dataset, "x", bad, 2, y, sizeof y));
     ASSERT_DETAIL("sample 13");
     yoke_dataset_destroy(dataset);
     ck_assert_int_eq(released, 1);
@@ -179,10 +179,10 @@ START_TEST(refusals)
     REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "no name",
             yoke_dataset_create(2, &field, 1, NULL, &dataset));
     REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "sample 7 of a dataset of 7",
-            yoke_dataset_read(right, "x", &beyond, 1, out));
+            yoke_dataset_read(right, "x", &beyond, 1, out, WIDTH));
     REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "sample -1",
-            yoke_dataset_read(right, "x", &below, 1, out));
-    REFUSED(YOKE_ERROR_NOT_FOUND, "\"z\"", yoke_dataset_read(right, "z", &below, 1, out));
+            yoke_dataset_read(right, "x", &below, 1, out, WIDTH));
+    REFUSED(YOKE_ERROR_NOT_FOUND, "\"z\"", yoke_dataset_read(right, "z", &below, 1, out, WIDTH));
     REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "sample 7",
             yoke_dataset_subset(right, &beyond, 1, &dataset));
     REFUSED(YOKE_ERROR_VALUE, "1.5", yoke_dataset_split(right, 1.5, 1, &dataset, &dataset));
@@ -326,10 +326,10 @@ START_TEST(subsets)
     yoke_dataset_destroy(dataset);
     ck_assert_int_eq(yoke_dataset_count(odd), 3);
     ck_assert_str_eq(yoke_dataset_get_class_name(one, 2), "c");
-    ASSERT_OK(yoke_dataset_read(odd, "target", all, 3, target));
+    ASSERT_OK(yoke_dataset_read(odd, "target", all, 3, target, sizeof target));
     ck_assert(target[0][1] == -5 && target[1][1] == -3 && target[2][1] == -1);
     yoke_dataset_destroy(odd);
-    ASSERT_OK(yoke_dataset_read(one, "x", (int64_t[]){0}, 1, x));
+    ASSERT_OK(yoke_dataset_read(one, "x", (int64_t[]){0}, 1, x, sizeof x));
     ck_assert_int_eq(x[0], 30);
     ck_assert_int_eq(released, 0);
     yoke_dataset_destroy(one);
@@ -357,7 +357,7 @@ START_TEST(a_split_loses_nothing)
                 for (int64_t i = 0; i < yoke_dataset_count(parts[p]); i++) {
                     float value;
 
-                    ASSERT_OK(yoke_dataset_read(parts[p], "x", &i, 1, &value));
+                    ASSERT_OK(yoke_dataset_read(parts[p], "x", &i, 1, &value, sizeof value));
                     seen[(int)value]++;
                 }
                 yoke_dataset_destroy(parts[p]);

@@ -110,7 +110,11 @@ refused(const char *path, const yoke_dataset_open_options *options, yoke_status 
 static void
 read_one(const yoke_dataset *dataset, const char *field, int64_t index, void *out)
 {
-    ASSERT_OK(yoke_dataset_read(dataset, field, &index, 1, out));
+    int found = yki_dataset_find(dataset, field);
+
+    ck_assert_int_ge(found, 0);
+    ASSERT_OK(yoke_dataset_read(dataset, field, &index, 1, out,
+                                yki_field_size(yoke_dataset_get_field(dataset, (size_t)found))));
 }
 
 /* ---- IDX ---- */
@@ -141,9 +145,9 @@ START_TEST(idx)
                   field->shape.dim[1] == 2 && field->shape.dim[2] == 3);
         read_one(dataset, "image", 1, image);
         ck_assert_mem_eq(image, bytes + 16 + 6, 6);
-        ASSERT_OK(yoke_dataset_read(dataset, "image", (int64_t[]){0, 1}, 2, both));
+        ASSERT_OK(yoke_dataset_read(dataset, "image", (int64_t[]){0, 1}, 2, both, sizeof both));
         ck_assert_mem_eq(both, bytes + 16, 12);
-        ASSERT_OK(yoke_dataset_read(dataset, "image", (int64_t[]){1, 0}, 2, both));
+        ASSERT_OK(yoke_dataset_read(dataset, "image", (int64_t[]){1, 0}, 2, both, sizeof both));
         ck_assert_mem_eq(both + 6, bytes + 16, 6);
         yoke_dataset_destroy(dataset);
     }
@@ -262,7 +266,7 @@ START_TEST(damage)
         if (yoke_dataset_open(scratch_path("d.idx.gz"), NULL, &dataset) == YOKE_OK) {
             uint8_t both[12]; /* some bits mean nothing: what is read is what was written */
 
-            ASSERT_OK(yoke_dataset_read(dataset, "image", (int64_t[]){0, 1}, 2, both));
+            ASSERT_OK(yoke_dataset_read(dataset, "image", (int64_t[]){0, 1}, 2, both, sizeof both));
             ck_assert_mem_eq(both, bytes + 16, 12);
             yoke_dataset_destroy(dataset);
             good++;
@@ -291,7 +295,8 @@ START_TEST(shrinks)
     dataset = opened(written("s.idx", false), NULL);
     ck_assert_int_eq(truncate(scratch_path("s.idx"), 22), 0);
     read_one(dataset, "image", 0, image);
-    ASSERT_STATUS(YOKE_ERROR_FORMAT, yoke_dataset_read(dataset, "image", &second, 1, image));
+    ASSERT_STATUS(YOKE_ERROR_FORMAT,
+                  yoke_dataset_read(dataset, "image", &second, 1, image, sizeof image));
     ASSERT_DETAIL("s.idx: has become shorter");
     yoke_dataset_destroy(dataset);
 }
@@ -444,7 +449,8 @@ START_TEST(npy_refusals)
         const int64_t first = 0;
         int32_t value;
 
-        ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_dataset_read(dataset, "x", &first, 1, &value));
+        ASSERT_STATUS(YOKE_ERROR_VALUE,
+                      yoke_dataset_read(dataset, "x", &first, 1, &value, sizeof value));
         ASSERT_DETAIL("x.npy: a number of sample 0 is beyond 32 bits");
         yoke_dataset_destroy(dataset);
     }

@@ -75,8 +75,8 @@ train(work *w)
     float y[N * CLASSES];
     double before, after, count;
 
-    YKI_TRY(yoke_replica_set_input(w->replica, "x", N, x));
-    YKI_TRY(yoke_replica_set_input(w->replica, "label", N, labels));
+    YKI_TRY(yoke_replica_set_input(w->replica, N, yoke_feed_f32("x", x, N * IN)));
+    YKI_TRY(yoke_replica_set_input(w->replica, N, yoke_feed_i32("label", labels, N)));
     YKI_TRY(yoke_replica_forward(w->replica, N));
     YKI_TRY(yoke_replica_backward(w->replica));
     YKI_TRY(yoke_replica_update(w->replica, 1));

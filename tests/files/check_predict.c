@@ -109,7 +109,7 @@ START_TEST(pytorch_resnet18)
     ASSERT_OK(yoke_predictor_create(
         devices.context, test_selector(), m,
         &(yoke_predictor_options){.strict = true, .batch = 2, .level = YOKE_PLAN_ESTIMATE}, &p));
-    ASSERT_OK(yoke_predict(p, 2, input, got));
+    ASSERT_OK(yoke_predict(p, 2, yoke_feed_f32("image", input, 2 * 3 * 40 * 36), got, 20));
     ck_assert_msg(error_of(got, expected, 20) < 2e-6, "error %g", error_of(got, expected, 20));
     yoke_predictor_destroy(p);
     test_devices_close(&devices);
@@ -187,6 +187,12 @@ free_samples(samples *s)
     free(s);
 }
 
+static yoke_feed
+bytes_of(const samples *s)
+{
+    return yoke_feed_u8("image", s->image[0], SAMPLES * PIXELS);
+}
+
 /* The data as the network sees it. */
 static float *
 as_floats(const samples *s, bool scaled)
@@ -228,6 +234,7 @@ START_TEST(predicts_as_trained)
     yoke_trainer *t;
     yoke_model *m;
     yoke_predictor *p, *p_raw;
+    yoke_feed floats;
 
     ck_assert(test_devices_open(TEST_AS_IS, &devices));
     ASSERT_OK(yoke_team_create(devices.context, test_selector(), NULL, &team));
@@ -241,8 +248,8 @@ START_TEST(predicts_as_trained)
     ASSERT_OK(yoke_trainer_fit(t, s->dataset, NULL, &(yoke_fit_options){.epochs = 3}));
     ASSERT_OK(yoke_trainer_save(t, path));
     x = as_floats(s, scaled);
-    ASSERT_OK(yoke_trainer_predict(t, "logits", SAMPLES, &(yoke_feed){.name = "image", .data = x},
-                                   1, expected, SAMPLES * CLASSES));
+    floats = yoke_feed_f32("image", x, SAMPLES * PIXELS);
+    ASSERT_OK(yoke_trainer_predict(t, "logits", SAMPLES, &floats, 1, expected, SAMPLES * CLASSES));
     ASSERT_OK(yoke_model_load(path, &m));
     ck_assert_int_eq(yoke_model_get_input(m)->type, YOKE_U8);
     ck_assert_uint_eq(yoke_model_class_count(m), CLASSES);
@@ -256,18 +263,17 @@ START_TEST(predicts_as_trained)
         &p_raw));
     ck_assert(yoke_predictor_get_shape(p).rank == 1 &&
               yoke_predictor_get_shape(p).dim[0] == CLASSES);
-    ASSERT_OK(yoke_predict(p_raw, SAMPLES, s->image, raw));
+    ASSERT_OK(yoke_predict(p_raw, SAMPLES, bytes_of(s), raw, SAMPLES * CLASSES));
     ck_assert_msg(error_of(raw, expected, SAMPLES * CLASSES) < 2e-6, "error %g",
                   error_of(raw, expected, SAMPLES * CLASSES));
-    ASSERT_OK(yoke_predict(p, SAMPLES, s->image, got));
+    ASSERT_OK(yoke_predict(p, SAMPLES, bytes_of(s), got, SAMPLES * CLASSES));
     softmax(expected);
     ck_assert_msg(error_of(got, expected, SAMPLES * CLASSES) < 2e-6, "error %g",
                   error_of(got, expected, SAMPLES * CLASSES));
     /* Loaded into the trainer it is what it was. */
     ASSERT_OK(yoke_trainer_initialize(t, 99));
     ASSERT_OK(yoke_trainer_load_weights(t, path, NULL));
-    ASSERT_OK(yoke_trainer_predict(t, "logits", SAMPLES, &(yoke_feed){.name = "image", .data = x},
-                                   1, raw, SAMPLES * CLASSES));
+    ASSERT_OK(yoke_trainer_predict(t, "logits", SAMPLES, &floats, 1, raw, SAMPLES * CLASSES));
     softmax(raw);
     ck_assert(error_of(raw, expected, SAMPLES * CLASSES) < 1e-6);
     yoke_predictor_destroy(p);
@@ -290,6 +296,7 @@ START_TEST(replicas_and_outputs)
     yoke_graph *g = classifier(true);
     samples *s = make_samples(false);
     float *x = as_floats(s, false), logits[SAMPLES * CLASSES], got[SAMPLES * CLASSES];
+    const yoke_feed image = yoke_feed_f32("image", x, SAMPLES * PIXELS);
     yoke_replica *r, *other;
     yoke_model *m;
     yoke_predictor *p = NULL;
@@ -311,8 +318,8 @@ START_TEST(replicas_and_outputs)
                                                           .level = YOKE_PLAN_ESTIMATE},
                                   &other));
     ASSERT_OK(yoke_replica_load_weights(other, path, NULL));
-    ASSERT_OK(yoke_replica_set_input(r, "image", SAMPLES, x));
-    ASSERT_OK(yoke_replica_set_input(other, "image", SAMPLES, x));
+    ASSERT_OK(yoke_replica_set_input(r, SAMPLES, image));
+    ASSERT_OK(yoke_replica_set_input(other, SAMPLES, image));
     ASSERT_OK(yoke_replica_evaluate(r, SAMPLES));
     ASSERT_OK(yoke_replica_evaluate(other, SAMPLES));
     ASSERT_OK(yoke_replica_read_output(r, "logits", logits, SAMPLES * CLASSES));
@@ -326,7 +333,7 @@ START_TEST(replicas_and_outputs)
                                                                   .strict = true,
                                                                   .level = YOKE_PLAN_ESTIMATE},
                                         &p));
-        ASSERT_OK(yoke_predict(p, SAMPLES, x, got));
+        ASSERT_OK(yoke_predict(p, SAMPLES, image, got, SAMPLES * CLASSES));
         yoke_predictor_destroy(p);
         for (int i = 0; i < SAMPLES * CLASSES; i++) {
             double y = (double)logits[i], expected = k ? 2 * y + 1 : 1 / (1 + exp(-y));
@@ -374,7 +381,7 @@ work(void *user)
         &(yoke_predictor_options){.batch = 4, .level = YOKE_PLAN_ESTIMATE}, &p);
     if (w->status == YOKE_OK) {
         for (int i = 0; i < 10 && w->status == YOKE_OK; i++)
-            w->status = yoke_predict(p, SAMPLES, w->samples->image, w->got);
+            w->status = yoke_predict(p, SAMPLES, bytes_of(w->samples), w->got, SAMPLES * CLASSES);
         yoke_predictor_destroy(p);
     }
     snprintf(w->detail, sizeof w->detail, "%s", yoke_last_error());
@@ -446,7 +453,7 @@ START_TEST(weights_are_shared)
                           (unsigned long long)(two.used - one.used));
     }
     for (int i = 0; i < 3; i++)
-        ASSERT_OK(yoke_predict(p[i], 1, x, y[i]));
+        ASSERT_OK(yoke_predict(p[i], 1, yoke_feed_f32("x", x, WIDTH), y[i], WIDTH));
     ck_assert_int_eq(memcmp(y[0], y[1], sizeof y[0]), 0);
     ck_assert(y[0][0] != 0 && y[2][0] == 0);
     for (int i = 0; i < 3; i++)
@@ -469,6 +476,7 @@ START_TEST(refusals)
     yoke_predictor *p = NULL;
     float y[4];
     int32_t words[2] = {3, 11};
+    const yoke_feed one = yoke_feed_i32("words", words, 1);
 
     ck_assert(test_devices_open(TEST_AS_IS, &devices));
     ASSERT_OK(yoke_graph_create(&g));
@@ -495,11 +503,11 @@ START_TEST(refusals)
     yoke_graph_set_output(g, "y", a);
     ASSERT_OK(yoke_model_create(g, NULL, &m));
     ASSERT_OK(yoke_predictor_create(devices.context, test_selector(), m, NULL, &p));
-    ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_predict(p, 2, words, y));
-    ASSERT_OK(yoke_predict(p, 1, words, y));
-    ASSERT_OK(yoke_predict(p, 0, NULL, NULL));
-    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_predict(p, -1, words, y));
-    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_predict(NULL, 1, words, y));
+    ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_predict(p, 2, yoke_feed_i32("words", words, 2), y, 4));
+    ASSERT_OK(yoke_predict(p, 1, one, y, 2));
+    ASSERT_OK(yoke_predict(p, 0, yoke_feed_i32("words", NULL, 0), NULL, 0));
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_predict(p, -1, one, y, 2));
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_predict(NULL, 1, one, y, 2));
     yoke_predictor_destroy(p);
     yoke_predictor_destroy(NULL);
     yoke_model_destroy(m);

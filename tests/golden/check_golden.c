@@ -25,6 +25,7 @@ enum { STEPS = 10, BATCH = 8, MAX_ENTRIES = 256 };
 typedef struct entry {
     char name[96];
     size_t count;
+    yoke_type type;
     float *values; /* or int32 of the same size */
 } entry;
 
@@ -55,6 +56,7 @@ load(const char *name, golden *file)
             e.count *= size;
         }
         ck_assert_int_eq(fgetc(stream), '\n');
+        e.type = strcmp(type, "f32") == 0 ? YOKE_F32 : YOKE_I32;
         e.values = malloc(e.count * 4);
         ck_assert_uint_eq(fread(e.values, 4, e.count, stream), e.count);
         ck_assert_uint_lt(file->count, MAX_ENTRIES);
@@ -222,16 +224,25 @@ compare(const char *what, const float *got, const entry *expected, double tolera
 }
 
 static void
+give(const golden *file, yoke_replica *replica, const char *input, int step)
+{
+    char name[16];
+    const entry *e;
+
+    snprintf(name, sizeof name, "%s:%d", input, step);
+    e = find(file, name);
+    ASSERT_OK(yoke_replica_set_input(replica, BATCH,
+                                     yoke_feed_make(input, e->type, e->values, (int64_t)e->count)));
+}
+
+static void
 train(const golden *file, yoke_replica *replica, float *losses)
 {
     for (int step = 0; step < STEPS; step++) {
-        char name[16];
         double sum, count;
 
-        snprintf(name, sizeof name, "x:%d", step);
-        ASSERT_OK(yoke_replica_set_input(replica, "x", BATCH, find(file, name)->values));
-        name[0] = 't';
-        ASSERT_OK(yoke_replica_set_input(replica, "t", BATCH, find(file, name)->values));
+        give(file, replica, "x", step);
+        give(file, replica, "t", step);
         ASSERT_OK(yoke_replica_forward(replica, BATCH));
         ASSERT_OK(yoke_replica_backward(replica));
         ASSERT_OK(yoke_replica_read_loss(replica, &sum, &count));

@@ -200,12 +200,20 @@ strike_soon(void *what)
     return NULL;
 }
 
+static yoke_status
+step(yoke_trainer *t, int64_t n, const float *image, const int32_t *label, yoke_result *result)
+{
+    const yoke_feed feeds[] = {yoke_feed_f32("image", image, n * SIDE * SIDE),
+                               yoke_feed_i32("label", label, n)};
+
+    return yoke_trainer_step(t, n, feeds, 2, result);
+}
+
 static void
 train(yoke_trainer *t, yoke_graph *g, int64_t steps, int n, char **disaster)
 {
     static float image[MOST * SIDE * SIDE];
     static int32_t label[MOST];
-    const yoke_feed feeds[] = {{"image", image}, {"label", label}};
     bool mine = disaster && atoi(disaster[0]) == comm->rank;
     yoke_result result = {0};
     pthread_t thread;
@@ -219,7 +227,7 @@ train(yoke_trainer *t, yoke_graph *g, int64_t steps, int n, char **disaster)
             strike(disaster[1]);
         if (mine && s == STRUCK && strcmp(disaster[2], "in") == 0)
             pthread_create(&thread, NULL, strike_soon, disaster[1]);
-        check(yoke_trainer_step(t, size, feeds, 2, s % 4 == 0 ? &result : NULL));
+        check(step(t, size, image, label, s % 4 == 0 ? &result : NULL));
         if (s % 10 == 9)
             compare_replicas(t, g, s + 1);
     }
@@ -477,7 +485,6 @@ flips(yoke_trainer *t, int n, int count, const char *dir)
 {
     static float image[MOST * SIDE * SIDE];
     static int32_t label[MOST];
-    const yoke_feed feeds[] = {{"image", image}, {"label", label}};
     double losses[2 * DEVICES] = {0};
     yki_progress progress = {.device_sums = losses};
     yoke_dataset *dataset;
@@ -491,7 +498,7 @@ flips(yoke_trainer *t, int n, int count, const char *dir)
         flip f = draw_flip(t, false);
 
         make_batch((uint32_t)i, n, image, label);
-        check(yoke_trainer_step(t, n, feeds, 2, NULL));
+        check(step(t, n, image, label, NULL));
         check(yoke_trainer_wait(t));
         turn(t, &f);
         check_found(

@@ -185,8 +185,8 @@ START_TEST(custom_trains_in_a_replica)
         expected += k[i] & 1 ? (double)x[i] : 0.5 * (double)(x[i] * x[i]);
     }
     ASSERT_OK(compile(gate_source, &context, &replica));
-    ASSERT_OK(yoke_replica_set_input(replica, "x", 2, x));
-    ASSERT_OK(yoke_replica_set_input(replica, "k", 2, k));
+    ASSERT_OK(yoke_replica_set_input(replica, 2, yoke_feed_f32("x", x, 2 * COUNT)));
+    ASSERT_OK(yoke_replica_set_input(replica, 2, yoke_feed_i32("k", k, 2 * COUNT)));
     ASSERT_OK(yoke_replica_forward(replica, 2));
     ASSERT_OK(yoke_replica_backward(replica));
     ASSERT_OK(yoke_replica_read_loss(replica, &sum, &count));

@@ -213,7 +213,7 @@ START_TEST(dropout_trains_in_a_replica)
         yoke_selection_get(selection, 0), g,
         &(yoke_replica_options){.batch = N, .seed = 7, .level = YOKE_PLAN_ESTIMATE}, &replica));
     for (int step = 0; step < 2; step++) {
-        ASSERT_OK(yoke_replica_set_input(replica, "x", N, x));
+        ASSERT_OK(yoke_replica_set_input(replica, N, yoke_feed_f32("x", x, N * SIZE)));
         ASSERT_OK(yoke_replica_forward(replica, N));
         ASSERT_OK(yoke_replica_backward(replica));
         ASSERT_OK(yoke_replica_read_output(replica, "y", y[step], N * SIZE));
@@ -232,7 +232,7 @@ START_TEST(dropout_trains_in_a_replica)
         ASSERT_OK(yoke_replica_update(replica, 0));
     }
     ck_assert_mem_ne(y[0], y[1], sizeof y[0]);
-    ASSERT_OK(yoke_replica_set_input(replica, "x", N, x));
+    ASSERT_OK(yoke_replica_set_input(replica, N, yoke_feed_f32("x", x, N * SIZE)));
     ASSERT_OK(yoke_replica_evaluate(replica, N));
     ASSERT_OK(yoke_replica_read_output(replica, "y", y[0], N * SIZE));
     ck_assert_mem_eq(y[0], x, sizeof x);

@@ -61,7 +61,7 @@ START_TEST(ours_are_right_everywhere)
     ASSERT_OK(yoke_replica_create(yoke_team_get_device(team, 0), g,
                                   &(yoke_replica_options){.batch = COUNT, .evaluation_only = true},
                                   &replica));
-    ASSERT_OK(yoke_replica_set_input(replica, "x", COUNT, x));
+    ASSERT_OK(yoke_replica_set_input(replica, COUNT, yoke_feed_f32("x", x, COUNT)));
     ASSERT_OK(yoke_replica_evaluate(replica, COUNT));
     ASSERT_OK(yoke_replica_read_output(replica, "y", y, COUNT));
     for (int i = 0; i < COUNT; i++) {

@@ -293,8 +293,7 @@ make_data(bench *b)
     if (!image || !target)
         exit(1);
     yki_tool_random_batch(b->model, b->batch, 1, image, target);
-    b->feeds[0] = (yoke_feed){"image", image};
-    b->feeds[1] = (yoke_feed){b->model->classes ? "label" : "value", target};
+    yki_tool_batch_feeds(b->model, b->batch, image, target, b->feeds);
 }
 
 static const char *

@@ -134,7 +134,7 @@ START_TEST(replicas_lend_what_is_summed)
         ASSERT_OK(yoke_replica_get_gradient(replicas[k], "w", &lists[devices + k]));
         ASSERT_OK(yoke_replica_get_gradient(replicas[k], "w", &again));
         ck_assert_ptr_eq(again, lists[devices + k]);
-        ASSERT_OK(yoke_replica_set_input(replicas[k], "x", 1, &x));
+        ASSERT_OK(yoke_replica_set_input(replicas[k], 1, yoke_feed_f32("x", &x, 1)));
         ASSERT_OK(yoke_replica_forward(replicas[k], 1));
         ASSERT_OK(yoke_replica_backward(replicas[k]));
     }

@@ -92,8 +92,8 @@ train(yoke_device *device, const yki_replica_part *part, yoke_memory_choice memo
         labels[i] = i % CLASSES;
     ASSERT_OK(yki_replica_create(device, g, &o, part, &r));
     for (int step = 0; step < 2; step++) {
-        ASSERT_OK(yoke_replica_set_input(r, "x", N, x));
-        ASSERT_OK(yoke_replica_set_input(r, "label", N, labels));
+        ASSERT_OK(yoke_replica_set_input(r, N, yoke_feed_f32("x", x, YKI_COUNT(x))));
+        ASSERT_OK(yoke_replica_set_input(r, N, yoke_feed_i32("label", labels, N)));
         ASSERT_OK(yoke_replica_forward(r, N));
         ASSERT_OK(yoke_replica_backward(r));
         ASSERT_OK(yoke_replica_update(r, 1));

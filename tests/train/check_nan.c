@@ -149,7 +149,7 @@ check_op(const row *op, yoke_device *device, int position)
         x[i] = 0.25f * (float)(i % 7) - 0.5f;
     x[SIZE + position] = NAN;
     ASSERT_OK(yoke_replica_create(device, g, &o, &r));
-    ASSERT_OK(yoke_replica_set_input(r, "x", N, x));
+    ASSERT_OK(yoke_replica_set_input(r, N, yoke_feed_f32("x", x, N * SIZE)));
     ASSERT_OK(yoke_replica_evaluate(r, N));
     ASSERT_OK(yoke_replica_read_output(r, "y", y, N * count));
     for (size_t i = 0; i < N * count; i++)
@@ -249,9 +249,11 @@ train(yoke_replica *r, const row *loss)
                     loss->make == binary;
     double sum, count;
 
-    ASSERT_OK(yoke_replica_set_input(r, "x", 4, x));
+    ASSERT_OK(yoke_replica_set_input(r, 4, yoke_feed_f32("x", x, YKI_COUNT(x))));
     if (loss->make != plain)
-        ASSERT_OK(yoke_replica_set_input(r, "target", 4, is_float ? (const void *)values : labels));
+        ASSERT_OK(yoke_replica_set_input(r, 4,
+                                         is_float ? yoke_feed_f32("target", values, 4 * 5)
+                                                  : yoke_feed_i32("target", labels, 4)));
     ASSERT_OK(yoke_replica_forward(r, 4));
     ASSERT_OK(yoke_replica_backward(r));
     ASSERT_OK(yoke_replica_update(r, 1));
@@ -329,8 +331,8 @@ evaluate_rows(yoke_device *device, bool is_logits, int32_t label, int at, double
                                      : yoke_cross_entropy(g, y, target, &ignore));
     yoke_graph_add_metric(g, "right", yoke_accuracy(g, y, target));
     ASSERT_OK(yoke_replica_create(device, g, &o, &r));
-    ASSERT_OK(yoke_replica_set_input(r, "x", 3, x));
-    ASSERT_OK(yoke_replica_set_input(r, "target", 3, labels));
+    ASSERT_OK(yoke_replica_set_input(r, 3, yoke_feed_f32("x", x[0], 3 * 4)));
+    ASSERT_OK(yoke_replica_set_input(r, 3, yoke_feed_i32("target", labels, 3)));
     ASSERT_OK(yoke_replica_evaluate(r, 3));
     ASSERT_OK(yoke_replica_read_loss(r, &loss[0], &loss[1]));
     ASSERT_OK(yoke_replica_read_metric(r, "right", &right[0], &right[1]));

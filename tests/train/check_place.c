@@ -165,10 +165,10 @@ fill_data(void)
 }
 
 static size_t
-feeds_from(int64_t first, yoke_feed feeds[2])
+feeds_from(int64_t first, int64_t n, yoke_feed feeds[2])
 {
-    feeds[0] = (yoke_feed){"x", images + first * WIDTH};
-    feeds[1] = (yoke_feed){"target", labels + first};
+    feeds[0] = yoke_feed_f32("x", images + first * WIDTH, n * WIDTH);
+    feeds[1] = yoke_feed_i32("target", labels + first, n);
     return 2;
 }
 
@@ -249,13 +249,13 @@ train(yoke_trainer *t, const how *h, yoke_dataset *dataset, outcome *out)
         /* The last batch of a few is short; all but the last are enqueued without waiting. */
         int64_t first = i * 3, n = i % 4 == 3 ? 5 : BATCH;
 
-        ASSERT_OK(yoke_trainer_step(t, n, feeds, feeds_from(first, feeds),
+        ASSERT_OK(yoke_trainer_step(t, n, feeds, feeds_from(first, n, feeds),
                                     i == STEPS - 1 ? &result : NULL));
     }
     ASSERT_OK(team_read(t, &out->weights));
     out->weights.loss = result.loss;
     ASSERT_OK(yoke_trainer_evaluate(t, dataset, &out->evaluated));
-    ASSERT_OK(yoke_trainer_predict(t, "y", SAMPLES, feeds, feeds_from(0, feeds), out->y,
+    ASSERT_OK(yoke_trainer_predict(t, "y", SAMPLES, feeds, feeds_from(0, SAMPLES, feeds), out->y,
                                    YKI_COUNT(out->y)));
 }
 
@@ -520,10 +520,11 @@ check_shared_device(void)
     ASSERT_OK(yoke_trainer_get_shares(t, counts, 2));
     ck_assert_int_eq(counts[0], 0);
     ck_assert_int_eq(counts[1], BATCH);
-    ASSERT_OK(yoke_trainer_step(t, BATCH, feeds, feeds_from(0, feeds), &result));
+    ASSERT_OK(yoke_trainer_step(t, BATCH, feeds, feeds_from(0, BATCH, feeds), &result));
     ck_assert_double_eq(result.count, BATCH);
-    ASSERT_OK(yoke_trainer_step(t, 0, feeds, feeds_from(0, feeds), &result));
+    ASSERT_OK(yoke_trainer_step(t, 0, feeds, feeds_from(0, 0, feeds), &result));
     ck_assert_double_eq(result.count, 0);
+    feeds_from(0, 1, feeds);
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_trainer_step(t, 1, feeds, 1, &result));
     ASSERT_DETAIL("target");
     yoke_trainer_destroy(t);

@@ -74,8 +74,8 @@ give(yoke_replica *r, int64_t n)
     static const float x[BATCH * 5] = {1, -1, 0.5f, 2, 3};
     static const int32_t labels[BATCH] = {0, 2, 1, 1};
 
-    ASSERT_OK(yoke_replica_set_input(r, "x", n, x));
-    ASSERT_OK(yoke_replica_set_input(r, "label", n, labels));
+    ASSERT_OK(yoke_replica_set_input(r, n, yoke_feed_f32("x", x, n * 5)));
+    ASSERT_OK(yoke_replica_set_input(r, n, yoke_feed_i32("label", labels, n)));
 }
 
 static void
@@ -435,10 +435,10 @@ START_TEST(nothing_takes_null)
     ASSERT_INVALID(yoke_replica_read_gradient(r, NULL, f, 6));
     ASSERT_INVALID(yoke_replica_read_gradient(r, "dense1.bias", NULL, 6));
     ASSERT_INVALID(yoke_replica_initialize(NULL, 1));
-    ASSERT_INVALID(yoke_replica_set_input(NULL, "x", 1, f));
-    ASSERT_INVALID(yoke_replica_set_input(r, NULL, 1, f));
-    ASSERT_INVALID(yoke_replica_set_input(r, "x", 1, NULL));
-    ASSERT_OK(yoke_replica_set_input(r, "x", 0, NULL));
+    ASSERT_INVALID(yoke_replica_set_input(NULL, 1, yoke_feed_f32("x", f, 5)));
+    ASSERT_INVALID(yoke_replica_set_input(r, 1, yoke_feed_f32(NULL, f, 5)));
+    ASSERT_INVALID(yoke_replica_set_input(r, 1, yoke_feed_f32("x", NULL, 5)));
+    ASSERT_OK(yoke_replica_set_input(r, 0, yoke_feed_f32("x", NULL, 0)));
     ASSERT_INVALID(yoke_replica_forward(NULL, 1));
     ASSERT_INVALID(yoke_replica_backward(NULL));
     ASSERT_INVALID(yoke_replica_update(NULL, 1));
@@ -474,7 +474,7 @@ START_TEST(names_and_counts_are_checked)
     float f[64] = {0};
     double sum, count;
 
-    ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_replica_set_input(r, "image", 1, f));
+    ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_replica_set_input(r, 1, yoke_feed_f32("image", f, 5)));
     ASSERT_DETAIL("image");
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_replica_read(r, "dense9.bias", f, 6));
     ASSERT_DETAIL("dense9.bias");
@@ -508,7 +508,7 @@ START_TEST(batches_are_checked)
     for (int i = 0; i < 2; i++) {
         int64_t n = (int64_t[]){-1, BATCH + 1}[i];
 
-        ASSERT_INVALID(yoke_replica_set_input(r, "x", n, x));
+        ASSERT_INVALID(yoke_replica_set_input(r, n, yoke_feed_f32("x", x, n * 5)));
         ASSERT_DETAIL("0 and 4");
         ASSERT_INVALID(yoke_replica_forward(r, n));
         ASSERT_DETAIL("0 and 4");
@@ -538,7 +538,8 @@ START_TEST(labels_out_of_range_are_named)
 
     give(r, BATCH);
     for (int i = 0; i < 3; i++) {
-        ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_replica_set_input(r, "label", BATCH, bad[i]));
+        ASSERT_STATUS(YOKE_ERROR_VALUE,
+                      yoke_replica_set_input(r, BATCH, yoke_feed_i32("label", bad[i], BATCH)));
         ASSERT_DETAIL(parts[i][0]);
         ASSERT_DETAIL(parts[i][1]);
         ASSERT_DETAIL("3 classes");

@@ -105,6 +105,7 @@ train_and_compare(const optimizer_case *c)
                               .clip_norm = c->clip_norm,
                               .clip_value = c->clip_value};
     float x[BATCH * WIDTH];
+    const yoke_feed feed = yoke_feed_f32("x", x, BATCH * WIDTH);
     yoke_trainer *trainer;
     yoke_graph *g = graph_two_parameters(WIDTH);
     yoke_team *team;
@@ -115,8 +116,7 @@ train_and_compare(const optimizer_case *c)
     for (int i = 0; i < UPDATES; i++) {
         for (size_t k = 0; k < YKI_COUNT(x); k++)
             x[k] = (float)op_normal(3, (uint32_t)i, (uint64_t)k);
-        ASSERT_OK(yoke_trainer_step(trainer, BATCH, &(yoke_feed){"x", x}, 1,
-                                    i == UPDATES - 1 ? &result : NULL));
+        ASSERT_OK(yoke_trainer_step(trainer, BATCH, &feed, 1, i == UPDATES - 1 ? &result : NULL));
     }
     ck_assert(result.loss >= 0 && result.loss < 10);
     compare_replicas(trainer, c->states, c->what);

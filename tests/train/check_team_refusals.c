@@ -314,9 +314,12 @@ START_TEST(data)
 {
     static float x[(BATCH + 1) * WIDTH], y[BATCH * TEAM_CLASSES];
     static int32_t labels[BATCH + 1], wrong[BATCH + 1] = {[3] = TEAM_CLASSES};
-    const yoke_feed good[2] = {{"x", x}, {"target", labels}};
-    const yoke_feed unknown[2] = {{"z", x}, {"target", labels}}, empty[2] = {{"x", NULL}, good[1]};
-    const yoke_feed beyond[2] = {{"x", x}, {"target", wrong}}, nameless[2] = {{NULL, x}, good[1]};
+    const yoke_feed good[2] = {yoke_feed_f32("x", x, 4 * WIDTH),
+                               yoke_feed_i32("target", labels, 4)};
+    const yoke_feed unknown[2] = {yoke_feed_f32("z", x, 4 * WIDTH), good[1]};
+    const yoke_feed empty[2] = {yoke_feed_f32("x", NULL, 4 * WIDTH), good[1]};
+    const yoke_feed beyond[2] = {good[0], yoke_feed_i32("target", wrong, 4)};
+    const yoke_feed nameless[2] = {yoke_feed_f32(NULL, x, 4 * WIDTH), good[1]};
     const struct {
         yoke_status status;
         const char *detail;
@@ -328,7 +331,7 @@ START_TEST(data)
         {YOKE_ERROR_INVALID_ARGUMENT, "-1 samples", -1, good, 2},
         {YOKE_ERROR_NOT_FOUND, "\"target\"", 4, good, 1},
         {YOKE_ERROR_NOT_FOUND, "\"z\"", 4, unknown, 2},
-        {YOKE_ERROR_INVALID_ARGUMENT, "feed 0", 4, empty, 2},
+        {YOKE_ERROR_INVALID_ARGUMENT, "feed \"x\" has no data", 4, empty, 2},
         {YOKE_ERROR_INVALID_ARGUMENT, "feed 0", 4, nameless, 2},
         {YOKE_ERROR_VALUE, "sample 3", 4, beyond, 2},
         {YOKE_ERROR_STATE, "nothing is given", 4, NULL, 0},
@@ -345,7 +348,7 @@ START_TEST(data)
                    yoke_trainer_predict(t, "y", 4, unknown, 1, y, 4 * TEAM_CLASSES));
     ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "\"x\"",
                    yoke_trainer_predict(t, "y", 4, good + 1, 1, y, 4 * TEAM_CLASSES));
-    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "feed 0",
+    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "feed \"x\" has no data",
                    yoke_trainer_predict(t, "y", 4, empty, 1, y, 4 * TEAM_CLASSES));
     ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "\"w\"",
                    yoke_trainer_predict(t, "w", 4, good, 1, y, 4 * TEAM_CLASSES));
@@ -357,7 +360,10 @@ START_TEST(data)
     ck_assert_int_eq(yoke_trainer_get_step(t), 0);
     /* Fewer samples than devices, and none, are no mistake. */
     for (int64_t n = 2; n-- > 0;) {
-        ASSERT_OK(yoke_trainer_step(t, n, good, 2, &result));
+        const yoke_feed few[2] = {yoke_feed_f32("x", x, n * WIDTH),
+                                  yoke_feed_i32("target", labels, n)};
+
+        ASSERT_OK(yoke_trainer_step(t, n, few, 2, &result));
         ck_assert_double_eq(result.count, (double)n);
     }
     ASSERT_OK(yoke_trainer_predict(t, "y", 4, good, 1, y, 4 * TEAM_CLASSES));

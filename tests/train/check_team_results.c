@@ -98,7 +98,7 @@ START_TEST(predictions_keep_the_order)
     team_feeds(&run, 7, N, feeds);
     ASSERT_OK(yoke_trainer_predict(t, "y", N, feeds, 1, team, N * TEAM_CLASSES));
     for (int64_t i = 0; i < N; i++) {
-        yoke_feed row = {.name = "x", .data = (const float *)feeds[0].data + i * WIDTH};
+        yoke_feed row = yoke_feed_f32("x", (const float *)feeds[0].data + i * WIDTH, WIDTH);
 
         ASSERT_OK(yoke_trainer_predict(t, "y", 1, &row, 1, one + i * TEAM_CLASSES, TEAM_CLASSES));
     }

@@ -106,7 +106,7 @@ train_on(yoke_device *device, const yoke_replica_options *options)
 
         for (int i = 0; i < N * WIDTH; i++)
             x[i] = (float)op_normal(3, (uint32_t)step, (uint64_t)i);
-        ASSERT_OK(yoke_replica_set_input(replica, "x", N, x));
+        ASSERT_OK(yoke_replica_set_input(replica, N, yoke_feed_f32("x", x, N * WIDTH)));
         ASSERT_OK(yoke_replica_forward(replica, N));
         ASSERT_OK(yoke_replica_backward(replica));
         ASSERT_OK(yoke_replica_update(replica, factor));
@@ -218,7 +218,7 @@ START_TEST(update_nan_changes_no_parameter)
             bool good = step == 1;
 
             x[0] = good ? 1 : NAN;
-            ASSERT_OK(yoke_replica_set_input(r, "x", N, x));
+            ASSERT_OK(yoke_replica_set_input(r, N, yoke_feed_f32("x", x, N * WIDTH)));
             ASSERT_OK(yoke_replica_forward(r, N));
             ASSERT_OK(yoke_replica_backward(r));
             ASSERT_OK(yoke_replica_update(r, 1));
@@ -306,7 +306,7 @@ take_steps(yoke_replica *replica, int steps)
     for (int step = 1; step <= steps; step++) {
         for (int i = 0; i < N * WIDTH; i++)
             x[i] = (float)op_normal(3, (uint32_t)step, (uint64_t)i);
-        ASSERT_OK(yoke_replica_set_input(replica, "x", N, x));
+        ASSERT_OK(yoke_replica_set_input(replica, N, yoke_feed_f32("x", x, N * WIDTH)));
         ASSERT_OK(yoke_replica_forward(replica, N));
         ASSERT_OK(yoke_replica_backward(replica));
         ASSERT_OK(yoke_replica_update(replica, 1));
@@ -448,7 +448,7 @@ update_often(yoke_device *device, const yoke_replica_options *options, float *w)
     for (int step = 0; step < UPDATES; step++) {
         for (int i = 0; i < 2 * SIZE; i++)
             x[i] = (float)op_normal(5, (uint32_t)step, (uint64_t)i);
-        ASSERT_OK(yoke_replica_set_input(replica, "x", 2, x));
+        ASSERT_OK(yoke_replica_set_input(replica, 2, yoke_feed_f32("x", x, 2 * SIZE)));
         ASSERT_OK(yoke_replica_forward(replica, 2));
         ASSERT_OK(yoke_replica_backward(replica));
         if (step == 0) {

@@ -163,10 +163,9 @@ team_feeds(const team_run *run, int64_t first, int64_t n, yoke_feed feeds[2])
         if (ignored(run, i))
             labels[i] = TEAM_IGNORED;
     }
-    feeds[0] = (yoke_feed){.name = "x", .data = x};
-    feeds[1] = (yoke_feed){.name = "target", .data = labels};
-    if (run->net == TEAM_REGRESSION)
-        feeds[1].data = values;
+    feeds[0] = yoke_feed_f32("x", x, n * size);
+    feeds[1] = run->net == TEAM_REGRESSION ? yoke_feed_f32("target", values, n * VALUES)
+                                           : yoke_feed_i32("target", labels, n);
     return 2;
 }
 
