@@ -326,6 +326,8 @@ typedef struct yoke_fit_options {
     int64_t checkpoint_every;   /* steps; 0: each epoch */
     uint32_t checkpoint_keep;   /* 0: 3 */
     bool resume;                /* from the newest good one, if there is any */
+    bool keep_learning_rate;    /* resume with the trainer's, not with the checkpoint's */
+    bool same_seed;             /* refuse a checkpoint whose seed is not the trainer's */
 } yoke_fit_options;
 
 /* Trains. Stopping by a callback or yoke_trainer_request_stop is YOKE_ERROR_STOPPED. */
@@ -352,6 +354,8 @@ YOKE_API yoke_status yoke_trainer_wait(yoke_trainer *trainer);
 YOKE_API yoke_status yoke_trainer_initialize(yoke_trainer *trainer, uint32_t seed);
 /* From the next step on. */
 YOKE_API yoke_status yoke_trainer_set_learning_rate(yoke_trainer *trainer, float rate);
+/* Without the factor of a schedule. */
+YOKE_API float yoke_trainer_get_learning_rate(const yoke_trainer *trainer);
 YOKE_API yoke_status yoke_trainer_set_shares(yoke_trainer *trainer, const char *shares);
 YOKE_API yoke_status yoke_trainer_freeze(yoke_trainer *trainer, const char *pattern);
 YOKE_API yoke_status yoke_trainer_unfreeze(yoke_trainer *trainer, const char *pattern);
@@ -403,8 +407,8 @@ typedef struct yoke_checkpoint_part {
 typedef struct yoke_checkpoint_info {
     const char *path;       /* of the file */
     int64_t step;           /* that were completed */
-    int64_t epoch;          /* it goes on in, from 0 */
-    int64_t position;       /* samples of that epoch that were trained, */
+    int64_t epochs;         /* that were completed */
+    int64_t position;       /* samples of the next epoch that were trained, */
     int64_t samples;        /* and how many there are */
     int64_t batch;
     uint32_t seed;

@@ -149,9 +149,9 @@ print_checkpoint(const yoke_checkpoint_info *c)
     if (c->others)
         printf(", the newest of %zu", c->others + 1);
     printf("\nstep       %" PRId64 "\n", c->step);
-    printf("epoch      %" PRId64, c->epoch + 1);
+    printf("epochs     %" PRId64, c->epochs);
     if (c->position)
-        printf(", behind %" PRId64 " of its %" PRId64 " samples", c->position, c->samples);
+        printf(", and %" PRId64 " of the %" PRId64 " samples of the next", c->position, c->samples);
     printf("\nhistory    %zu epochs\n", c->history);
     printf("optimizer  %s, learning rate %.6g\n", optimizer_name(c), (double)c->learning_rate);
     printf("batch      %" PRId64 "\nseed       %" PRIu32 "\n", c->batch, c->seed);
@@ -241,7 +241,7 @@ add_checkpoint(yki_tool_json *j, const yoke_checkpoint_info *c)
     yki_tool_json_open_object(j, "checkpoint");
     yki_tool_json_string(j, "path", c->path);
     yki_tool_json_integer(j, "step", (uint64_t)c->step);
-    yki_tool_json_integer(j, "epoch", (uint64_t)c->epoch);
+    yki_tool_json_integer(j, "epochs", (uint64_t)c->epochs);
     yki_tool_json_integer(j, "position", (uint64_t)c->position);
     yki_tool_json_integer(j, "samples", (uint64_t)c->samples);
     yki_tool_json_integer(j, "history", c->history);

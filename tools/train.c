@@ -314,11 +314,10 @@ make_trainer(session *s)
     watch->batch = w->batch ? w->batch : w->built_in ? w->built_in->batch : 64;
     watch->samples = yoke_dataset_count(s->source.train);
     watch->epochs = w->epochs;
-    watch->optimizer = choose_optimizer(w);
     watch->schedule = yki_tool_make_schedule(
         &w->schedule, (watch->samples + watch->batch - 1) / watch->batch, watch->epochs);
     memset(&o, 0, sizeof o);
-    o.optimizer = watch->optimizer;
+    o.optimizer = choose_optimizer(w);
     o.batch = watch->batch;
     o.seed = w->seed;
     o.accumulate = w->accumulate;
@@ -373,6 +372,8 @@ fit(session *s)
     o.checkpoint_every = w->every;
     o.checkpoint_keep = w->keep;
     o.resume = w->resume;
+    o.keep_learning_rate = w->rate > 0;
+    o.same_seed = true; /* else samples that were trained with would be in the test part */
     yki_tool_signals_start(s->trainer);
     if (!s->wanted->log_dir) /* notes were of what comes before; epochs have lines of their own */
         yki_tool_log(s->self, YOKE_LOG_WARNING);
@@ -435,6 +436,21 @@ print_result(const session *s)
     yki_tool_json_bool(&j, "stopped", s->stopped);
     yki_tool_json_close_object(&j);
     yki_tool_json_end(&j);
+}
+
+/* A resumed training may have all its epochs. */
+static void
+say_if_nothing_was_left(const session *s)
+{
+    const yoke_epoch *epochs;
+    size_t count = yoke_trainer_get_history(s->trainer, &epochs);
+
+    if (s->wanted->resume && s->watch.steps == 0 && count)
+        yki_tool_note(s->self,
+                      "%s: the training has %lld epochs already, --epochs=%u asks for no more: "
+                      "nothing was left to do",
+                      s->wanted->checkpoint, (long long)epochs[count - 1].epoch + 1,
+                      s->wanted->epochs);
 }
 
 /* The command that was typed, and what makes it go on. */
@@ -536,6 +552,8 @@ run(const yki_tool_command *self, int argc, char **argv)
             status = yki_tool_fail(self, failed);
         else if (s.stopped)
             say_how_to_resume(&s, argc, argv);
+        else
+            say_if_nothing_was_left(&s);
         if (status == TOOL_OK && s.stopped)
             status = TOOL_STOPPED;
     }

@@ -46,10 +46,15 @@ name_devices(yki_tool_watch *w)
     }
 }
 
+/* The one behind the last that the history has: of this run, or of the checkpoint. */
 static void
-begin_epoch(yki_tool_watch *w, int64_t epoch)
+begin_epoch(yki_tool_watch *w)
 {
-    w->epoch = epoch;
+    const yoke_epoch *epochs;
+    size_t count = yoke_trainer_get_history(w->trainer, &epochs);
+
+    w->epoch = count ? epochs[count - 1].epoch + 1 : 0;
+    w->epoch_step = count ? epochs[count - 1].step : 0;
     w->epoch_begun = yki_tool_now();
     w->done = 0;
     w->loss_sum = w->metric_sum = w->count = 0;
@@ -90,7 +95,7 @@ yki_tool_watch_start(yki_tool_watch *w)
     name_devices(w);
     yki_tool_progress_start(&w->progress, stderr);
     w->begun = yki_tool_now();
-    begin_epoch(w, -1);
+    begin_epoch(w);
     on_terminal = w;
     yki_tool_on_message(clear_terminal);
     if (w->log)
@@ -122,7 +127,8 @@ add_shares(yki_tool_json *j, const yki_tool_watch *w)
 static void
 log_step(const yki_tool_watch *w, const yoke_result *result)
 {
-    float rate = w->optimizer.learning_rate * yoke_schedule_factor(&w->schedule, result->step - 1);
+    float rate = yoke_trainer_get_learning_rate(w->trainer) *
+                 yoke_schedule_factor(&w->schedule, result->step - 1);
     yoke_memory_usage usage;
     yki_tool_json j;
 
@@ -130,7 +136,7 @@ log_step(const yki_tool_watch *w, const yoke_result *result)
     yki_tool_json_open_object(&j, NULL);
     yki_tool_json_string(&j, "kind", "step");
     yki_tool_json_integer(&j, "step", (uint64_t)result->step);
-    yki_tool_json_integer(&j, "epoch", (uint64_t)w->epoch);
+    yki_tool_json_integer(&j, "epoch", (uint64_t)w->epoch + 1);
     yki_tool_json_real(&j, "loss", result->loss);
     add_metrics(&j, w, "metrics", result);
     yki_tool_json_real(&j, "rate", (double)rate);
@@ -164,7 +170,7 @@ write_epoch(const yki_tool_watch *w, FILE *stream, const yoke_epoch *e)
     yki_tool_json_open_object(&j, NULL);
     yki_tool_json_string(&j, "kind", "epoch");
     yki_tool_json_integer(&j, "step", (uint64_t)e->step);
-    yki_tool_json_integer(&j, "epoch", (uint64_t)e->epoch);
+    yki_tool_json_integer(&j, "epoch", (uint64_t)e->epoch + 1);
     yki_tool_json_real(&j, "loss", e->train.loss);
     add_metrics(&j, w, "metrics", &e->train);
     yki_tool_json_real(&j, "test_loss", e->test.samples ? e->test.loss : (double)NAN);
@@ -237,11 +243,11 @@ bool
 yki_tool_watch_step(void *user, const yoke_result *result)
 {
     yki_tool_watch *w = (yki_tool_watch *)user;
-    int64_t steps = (w->samples + w->batch - 1) / w->batch;
-    int64_t epoch = (result->step - 1) / steps, place = (result->step - 1) % steps;
+    int64_t in_epoch;
 
-    if (epoch != w->epoch)
-        begin_epoch(w, epoch);
+    /* What was resumed is in the history by now. */
+    if (w->steps++ == 0)
+        begin_epoch(w);
     if (w->devices && yoke_trainer_get_shares(w->trainer, w->shares, w->devices))
         w->devices = 0;
     log_start(w, result->step - 1, result->step - 1);
@@ -255,8 +261,9 @@ yki_tool_watch_step(void *user, const yoke_result *result)
         log_step(w, result);
         check_log(w);
     }
+    in_epoch = (result->step - 1 - w->epoch_step) * w->batch + result->samples;
     if (w->speaks)
-        show_step(w, place * w->batch + result->samples);
+        show_step(w, in_epoch < w->samples ? in_epoch : w->samples);
     return false;
 }
 
@@ -265,6 +272,7 @@ yki_tool_watch_epoch(void *user, const yoke_epoch *e)
 {
     yki_tool_watch *w = (yki_tool_watch *)user;
 
+    begin_epoch(w);
     if (!w->speaks)
         return false;
     for (size_t k = 0; k < w->devices && k < e->devices; k++)

@@ -14,7 +14,6 @@ enum { TOOL_MAX_DEVICES = 256 };
 typedef struct yki_tool_watch {
     yoke_team *team;
     yoke_trainer *trainer;
-    yoke_optimizer optimizer;
     yoke_schedule schedule;
     int64_t batch, samples, epochs; /* samples of an epoch */
     bool speaks, json;              /* rank 0; objects on standard output */
@@ -29,9 +28,10 @@ typedef struct yki_tool_watch {
     char names[TOOL_MAX_DEVICES][64];
     const char *name_list[TOOL_MAX_DEVICES];
     const char *metrics[YOKE_MAX_METRICS];
-    int64_t epoch;                  /* that is running */
+    int64_t epoch, epoch_step;      /* that is running, from 0, and the step before its first */
     double epoch_begun, begun;
-    int64_t done;                   /* samples of it that this run has trained */
+    int64_t steps;                  /* that this run has trained */
+    int64_t done;                   /* samples of the epoch that this run has trained */
     double loss_sum, metric_sum, count;
 } yki_tool_watch;
 

@@ -309,14 +309,27 @@ read_values(const yki_safetensors *file, const yki_parts *all, float *values)
     return YOKE_OK;
 }
 
+static const char *
+optimizer_name(json_int_t kind)
+{
+    static const char *const names[] = {[YOKE_SGD] = "sgd",
+                                        [YOKE_ADAM] = "adam",
+                                        [YOKE_ADAMW] = "adamw",
+                                        [YOKE_RMSPROP] = "rmsprop"};
+
+    return kind >= 0 && kind < (json_int_t)YKI_COUNT(names) ? names[kind] : "unknown";
+}
+
 /* Whether it is a checkpoint of this training at all; only then is something missing damage. */
 static yoke_status
-check_state(const yoke_trainer *t, const yki_safetensors *file, const char *text)
+check_state(const yoke_trainer *t, const yki_progress *asked, const yki_safetensors *file,
+            const char *text)
 {
     json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     const char *graph = json_string_value(json_object_get(json, "graph"));
     json_int_t optimizer = json_integer_value(json_object_get(json, "optimizer"));
     json_int_t version = json_integer_value(json_object_get(json, "version"));
+    json_int_t seed = json_integer_value(json_object_get(json, "seed"));
     char own[33];
     yoke_status status = YOKE_OK;
 
@@ -330,14 +343,24 @@ check_state(const yoke_trainer *t, const yki_safetensors *file, const char *text
     else if (strcmp(graph, own) != 0)
         status = yki_fail(YOKE_ERROR_STATE, "%s is a checkpoint of another graph", file->path);
     else if (optimizer != (json_int_t)t->options.optimizer.kind)
-        status = yki_fail(YOKE_ERROR_STATE, "%s is a checkpoint of another optimizer", file->path);
+        status = yki_fail(YOKE_ERROR_STATE,
+                          "%s is a checkpoint of the optimizer %s, whose state does not fit %s: go "
+                          "on with %s, or train anew in another folder",
+                          file->path, optimizer_name(optimizer),
+                          optimizer_name(t->options.optimizer.kind), optimizer_name(optimizer));
+    else if (asked->same_seed && seed != (json_int_t)t->options.seed)
+        status = yki_fail(YOKE_ERROR_STATE,
+                          "%s is a checkpoint of a training with the seed %lld, this one has %u, "
+                          "which would split and order the samples in another way: go on with the "
+                          "seed %lld, or train anew in another folder",
+                          file->path, (long long)seed, t->options.seed, (long long)seed);
     json_decref(json);
     return status;
 }
 
 static yoke_status
-read_file(const yoke_trainer *t, const char *path, const yki_parts *all, found *result,
-          float *values)
+read_file(const yoke_trainer *t, const yki_progress *asked, const char *path, const yki_parts *all,
+          found *result, float *values)
 {
     yki_safetensors *file;
     const char *text;
@@ -348,7 +371,7 @@ read_file(const yoke_trainer *t, const char *path, const yki_parts *all, found *
     if (!file->has_header_sum || !text)
         status = yki_fail(YOKE_ERROR_FORMAT, "%s is damaged: it is no checkpoint", path);
     else
-        status = check_state(t, file, text);
+        status = check_state(t, asked, file, text);
     for (size_t i = 0; i < file->count && status == YOKE_OK; i++)
         if (!file->tensors[i].has_sum)
             status = yki_fail(YOKE_ERROR_FORMAT, "%s is damaged: it has no checksums", path);
@@ -376,8 +399,8 @@ set_aside(const char *path)
 
 /* From the newest back, past what is damaged. */
 static yoke_status
-read_newest(const yoke_trainer *t, const char *dir, const yki_parts *all, found *result,
-            float *values)
+read_newest(const yoke_trainer *t, const yki_progress *asked, const char *dir,
+            const yki_parts *all, found *result, float *values)
 {
     int64_t *steps = NULL;
     size_t count = 0;
@@ -388,7 +411,7 @@ read_newest(const yoke_trainer *t, const char *dir, const yki_parts *all, found 
     for (size_t i = 0; i < count; i++) {
         char *path = yki_checkpoint_path(dir, steps[i]);
 
-        status = path ? read_file(t, path, all, result, values) : YOKE_ERROR_OUT_OF_MEMORY;
+        status = path ? read_file(t, asked, path, all, result, values) : YOKE_ERROR_OUT_OF_MEMORY;
         if (status == YOKE_ERROR_FORMAT)
             set_aside(path);
         yki_free(path);
@@ -491,8 +514,14 @@ take_state(yoke_trainer *t, const json_t *json, yki_progress *progress)
     progress->position = number(json, "position");
     take_sums(t, json, progress);
     YKI_TRY(yki_history_take(t, json_object_get(json, "history")));
-    (void)yki_json_get_float(json_object_get(json, "learning_rate"), &rate);
+    if (!progress->keep_rate)
+        (void)yki_json_get_float(json_object_get(json, "learning_rate"), &rate);
     YKI_TRY(yoke_trainer_set_learning_rate(t, rate));
+    if (number(json, "batch") != t->options.batch)
+        yki_log(YOKE_LOG_WARNING,
+                "the checkpoint was trained with batches of %lld samples, training goes on with "
+                "batches of %lld",
+                (long long)number(json, "batch"), (long long)t->options.batch);
     return take_shares(t, json);
 }
 
@@ -572,7 +601,7 @@ resume(yoke_trainer *t, const char *dir, yki_parts *all, found *result, float *v
     yoke_status status = YOKE_OK;
 
     if (is_first(t))
-        status = read_newest(t, dir, all, result, values);
+        status = read_newest(t, progress, dir, all, result, values);
     YKI_TRY(yki_trainer_agree(t, status));
     YKI_TRY(hand_out(t, all, result, values));
     return result->length ? apply(t, all, result, values, progress) : YOKE_OK;

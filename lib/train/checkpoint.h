@@ -15,6 +15,7 @@ typedef struct yki_progress {
     int64_t position; /* samples of the epoch that were trained */
     int64_t count;    /* of the dataset: the order of an epoch depends on it */
     bool sequential;
+    bool keep_rate, same_seed; /* yoke_fit_options, for yki_checkpoint_resume */
     int64_t samples; /* and sums of the epoch so far, for its history */
     double sums[2 * YKI_PAIRS];
     double seconds;      /* that it took so far */
@@ -28,7 +29,7 @@ yoke_status yki_checkpoint_begin(yoke_trainer *trainer, const char *dir);
 yoke_status yki_checkpoint_save(yoke_trainer *trainer, const yki_progress *progress,
                                 const char *dir, uint32_t keep);
 /* The newest good one, if there is any: `found`. Damaged ones get another name and are told of in
- * the log. `progress` has count and order of the data when it is called. */
+ * the log. `progress` has count and order of the data, and what is asked for, when it is called. */
 yoke_status yki_checkpoint_resume(yoke_trainer *trainer, const char *dir, yki_progress *progress,
                                   bool *found);
 

@@ -119,7 +119,7 @@ take_state(yoke_checkpoint *c)
         return yki_fail(YOKE_ERROR_FORMAT, "%s is damaged: its state is none", c->path);
     c->info.path = c->path;
     c->info.step = number(c, "step");
-    c->info.epoch = number(c, "epoch");
+    c->info.epochs = number(c, "epoch");
     c->info.position = number(c, "position");
     c->info.samples = number(c, "count");
     c->info.batch = number(c, "batch");

@@ -157,6 +157,12 @@ yoke_trainer_set_learning_rate(yoke_trainer *t, float rate)
     return YOKE_OK;
 }
 
+float
+yoke_trainer_get_learning_rate(const yoke_trainer *t)
+{
+    return t ? t->options.optimizer.learning_rate : 0;
+}
+
 yoke_status
 yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
 {

@@ -181,6 +181,8 @@ begin_checkpoints(fitting *f)
     yoke_trainer *t = f->trainer;
     yki_progress progress = {.count = (int64_t)f->order.count,
                              .sequential = f->order.sequential,
+                             .keep_rate = f->options.keep_learning_rate,
+                             .same_seed = f->options.same_seed,
                              .device_sums = f->device_sums};
     const char *dir = f->options.checkpoint_dir;
     bool found = false;
@@ -203,7 +205,7 @@ begin_checkpoints(fitting *f)
     f->seconds = progress.seconds;
     memcpy(f->sums, progress.sums, sizeof f->sums);
     f->order.seed = t->options.seed;
-    yki_log(YOKE_LOG_INFO, "%s: training goes on behind step %lld, in epoch %u", dir,
+    yki_log(YOKE_LOG_INFO, "%s: training goes on after %lld steps and %u whole epochs", dir,
             (long long)t->step, t->epoch);
     return YOKE_OK;
 }

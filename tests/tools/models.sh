@@ -161,7 +161,7 @@ check_checkpoint() {
     expect 0 -- info "$work/saved"
     says "$out" '/checkpoint-000000000090.safetensors: a checkpoint, the newest of 3$'
     says "$out" '^step +90$'
-    says "$out" '^epoch +3$'
+    says "$out" '^epochs +2$'
     says "$out" '^history +2 epochs$'
     says "$out" '^optimizer +adam, learning rate 0.001$'
     says "$out" '^devices +cpu:0 \(.*\), share 32$'
@@ -169,10 +169,12 @@ check_checkpoint() {
     says "$out" '^plans +[0-9a-f]{32}$'
     says "$out" '^fc '
     newest=$work/saved/checkpoint-000000000080.safetensors
+    expect 0 -- info "$newest"
+    says "$out" '^epochs +1, and 1120 of the 1437 samples of the next$'
     expect 0 -- info --json "$newest"
     json kind checkpoint
     json checkpoint.step 80
-    json checkpoint.epoch 1
+    json checkpoint.epochs 1
     json checkpoint.position 1120
     json checkpoint.samples 1437
     json checkpoint.history 1

@@ -71,7 +71,7 @@ check_training() {
     [ "$(grep -c '"kind": "step"' "$work/log")" = $((3 * 45)) ] || fail "steps in the log"
     [ "$(grep -c '"kind": "epoch"' "$work/log")" = 3 ] || fail "epochs in the log"
     [ "$(head -n 1 "$work/log" | "$pick" devices.0)" = cpu:0 ] || fail "devices in the log"
-    [ "$(sed -n 7p "$work/log" | "$pick" step epoch shares.0 samples)" = "$(printf '6\n0\n32\n32')" ] ||
+    [ "$(sed -n 7p "$work/log" | "$pick" step epoch shares.0 samples)" = "$(printf '6\n1\n32\n32')" ] ||
         fail "a step in the log"
     for key in loss metrics.accuracy rate memory.0 seconds; do
         sed -n 7p "$work/log" | "$pick" $key >/dev/null || fail "no $key in the log"
@@ -106,6 +106,46 @@ check_training() {
         expect 1 "$pocl" -- train $quick --epochs=1 --log=/dev/full
         says "$err" '^yoke: train: /dev/full: the log cannot be written: No space'
     fi
+}
+
+# What a command that resumes asks for is used or refused, and never ignored.
+check_resume() {
+    kept="--model=mlp --data=$digits --devices=cpu:0 --checkpoint=$work/kept --log=$work/kept.log"
+    # shellcheck disable=SC2086 # words
+    expect 0 "$pocl" -- train $kept --optimizer=sgd --lr=0.5 --batch=64 --seed=2 --epochs=2
+    # shellcheck disable=SC2086
+    expect 0 "$pocl" -- train $kept --optimizer=sgd --batch=64 --seed=2 --epochs=2 --resume
+    says "$out" ' 2 epochs$'
+    says "$err" '^yoke: train: note: .*kept: the training has 2 epochs already, --epochs=2 asks for no more: nothing was left to do$'
+    # shellcheck disable=SC2086
+    expect 0 "$pocl" -- train $kept --optimizer=sgd --batch=64 --seed=2 --epochs=3 --resume
+    says "$out" ' 3 epochs$'
+    says "$err" '^epoch 3/3 '
+    lacks "$err" 'nothing was left|batches of'
+    tail -n 1 "$work/kept.log" >"$out"
+    json kind epoch
+    json epoch 3
+    tail -n 2 "$work/kept.log" | head -n 1 >"$out"
+    json epoch 3
+    json rate 0.5
+    expect 0 -- info "$work/kept"
+    says "$out" '^epochs +3$'
+    # shellcheck disable=SC2086
+    expect 0 "$pocl" -- train $kept --optimizer=sgd --batch=128 --seed=2 --lr=0.25 \
+        --schedule=step,period=1 --epochs=4 --resume
+    says "$err" 'warning: the checkpoint was trained with batches of 64 samples, training goes on with batches of 128'
+    says "$err" '^epoch 4/4 '
+    tail -n 2 "$work/kept.log" | head -n 1 >"$out"
+    json epoch 4
+    rate=$("$pick" rate <"$out")
+    checks=$((checks + 1))
+    awk "BEGIN { exit !($rate < 0.25 && $rate > 0) }" || fail "rate is $rate: --lr or --schedule is not used"
+    # shellcheck disable=SC2086
+    expect 1 "$pocl" -- train $kept --optimizer=adam --batch=64 --seed=2 --epochs=5 --resume
+    says "$err" 'is a checkpoint of the optimizer sgd, whose state does not fit adam: go on with sgd'
+    # shellcheck disable=SC2086
+    expect 1 "$pocl" -- train $kept --optimizer=sgd --batch=64 --epochs=5 --resume
+    says "$err" 'a training with the seed 2, this one has 0, .*: go on with the seed 2'
 }
 
 # Stopped by a signal, it goes on to the same bits as if it had not been.
@@ -152,6 +192,7 @@ check_parts() {
 
 if usable "$pocl"; then
     check_training
+    check_resume
     check_stop
     check_parts
 else

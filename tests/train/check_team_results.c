@@ -212,6 +212,7 @@ START_TEST(rate_and_freezing_in_mid_run)
     ck_assert(team_same_bits(&after, &before));
     team_free(&after);
     ASSERT_OK(yoke_trainer_set_learning_rate(t, 0.1f));
+    ck_assert(yoke_trainer_get_learning_rate(t) == 0.1f);
     ASSERT_OK(yoke_trainer_freeze(t, before.name[0]));
     ASSERT_OK(team_step(&run, t, 2, NULL));
     ASSERT_OK(team_read(t, &after));
