@@ -13,6 +13,8 @@ work=$YOKE_BUILDDIR/tests/man/examples.tmp
 rm -rf "$work"
 mkdir -p "$work"
 cd "$YOKE_BUILDDIR" || exit
+# Programs of Open MPI 5 do not start without a home, where they write nothing.
+export HOME="$work"
 failures=0
 built=0
 ran=0

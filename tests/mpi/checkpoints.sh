@@ -9,7 +9,6 @@ set -u
 use_program "$YOKE_BUILDDIR/tests/mpi/train"
 only_pocl
 rm -rf "$work"/part* "$work"/whole* "$work"/flips* "$work"/kept*
-LAUNCH_LIMIT=300
 export RANK_DEVICES=""
 
 # ---- bits that turn by themselves: each is found, and its rank named ----
@@ -69,7 +68,6 @@ goes_on() {
     rm -rf "$1"
 }
 
-LAUNCH_LIMIT=60
 watchful
 for who in 0 1; do
     aside lost $who noticed 3 "$work/kept-stop$who" 0 48 even $who stop save

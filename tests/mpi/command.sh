@@ -13,7 +13,6 @@ only_pocl
 rm -rf "$work"/saved "$work"/logs "$work"/steps
 pick=$YOKE_BUILDDIR/tests/tools/jsonpick
 train="train --model=lenet --data=$YOKE_SRCDIR/examples/data --batch=64 --normalize --shares=even"
-LAUNCH_LIMIT=200
 
 # count PATTERN: lines of the output that fit
 count() {
@@ -103,14 +102,14 @@ newest() {
     find "$work/saved" -name 'checkpoint-*.safetensors' 2>/dev/null | sort | tail -n 1
 }
 
-# until_is NAME COMMAND...: at most 60 s
+# until_is NAME COMMAND...: the limit ends what hangs
 until_is() {
     name=$1
     shift
     tries=0
     until "$@"; do
         tries=$((tries + 1))
-        if [ $tries -gt 600 ] || ! kill -0 $mpirun 2>/dev/null; then
+        if [ $tries -gt $((10 * launch_limit)) ] || ! kill -0 $mpirun 2>/dev/null; then
             fail "$what: $name"
             return 1
         fi

@@ -18,10 +18,16 @@ fi
 tag=yk$$
 a=${tag}a
 b=${tag}b
-clean() {
+# end_all SIGNAL: to all that runs on the two hosts
+end_all() {
     for space in $a $b; do
         # shellcheck disable=SC2046 # words
-        kill -9 $(ip netns pids $space 2>/dev/null) 2>/dev/null
+        kill "-$1" $(ip netns pids $space 2>/dev/null) 2>/dev/null
+    done
+}
+clean() {
+    end_all KILL
+    for space in $a $b; do
         ip netns del $space 2>/dev/null
     done
 }
@@ -55,16 +61,14 @@ only_pocl
 
 # across FILE ARGUMENT...: rank 0 here, rank 1 there
 across() {
-    timeout -k 5 "$limit" ip netns exec $a "$MPIRUN" --host 10.199.7.1:1,10.199.7.2:1 -n 2 \
+    timeout -k 5 $launch_limit ip netns exec $a "$MPIRUN" --host 10.199.7.1:1,10.199.7.2:1 -n 2 \
         --mca plm_rsh_agent "$work/agent" --mca plm rsh --mca btl tcp,self --mca pml ob1 \
         --mca btl_tcp_if_include 10.199.7.0/24 --mca oob_tcp_if_include 10.199.7.0/24 \
         -x OCL_ICD_VENDORS -x XDG_CACHE_HOME -x YOKE_MPI_TIMEOUT -x YOKE_MPI_WARN -x RANK_DEVICES \
         "$program" "$@" >"$work/output" 2>&1 </dev/null
 }
 
-limit=300
 export RANK_DEVICES="" YOKE_MPI_TIMEOUT=20 YOKE_MPI_WARN=10
-LAUNCH_LIMIT=300
 launch 1 "$work/one" 30 48 even || fail "one process: exit $?"
 if across "$work/two" 30 48 2,1; then
     far=$(difference "$work/one" "$work/two")
@@ -73,24 +77,44 @@ if across "$work/two" 30 48 2,1; then
 else
     fail "two hosts: exit $?"
 fi
-received=$(ip netns exec $b cat /sys/class/net/${tag}w/statistics/rx_bytes 2>/dev/null || echo 0)
-[ "${received:-0}" -gt 100000 ] || fail "only $received bytes went over the cable"
+# Bytes that went over the cable.
+received() {
+    ip netns exec $b cat /sys/class/net/${tag}w/statistics/rx_bytes 2>/dev/null || echo 0
+}
 
-# The cable is cut. Whether mpirun itself ends without its daemon is its own affair.
-limit=20
-export YOKE_MPI_TIMEOUT=3 YOKE_MPI_WARN=2
-(
-    for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        sleep 0.5
-        ! grep -q 'rank 1:' "$work/output" || break
+[ "$(received)" -gt 100000 ] || fail "only $(received) bytes went over the cable"
+
+# wait_until COMMAND...: while mpirun runs; the limit ends what hangs
+wait_until() {
+    tries=0
+    until "$@" || [ $tries -gt $((10 * launch_limit)) ] || ! kill -0 $launcher 2>/dev/null; do
+        tries=$((tries + 1))
+        sleep 0.1
     done
-    sleep 1.5
-    ip -n $b link set ${tag}w down
-) &
-cutter=$!
-across "$work/lost" 1000000 48 even && fail "a cut cable is taken for a success"
-wait $cutter
-grep -q 'train: .*rank 1 (' "$work/output" || fail "a cut cable: nobody names rank 1"
+}
+
+trains() {
+    grep -q 'rank 1:' "$work/output" && [ "$(received)" -gt "$enough" ]
+}
+
+named() {
+    grep -q 'train: .*rank 1 (' "$work/output"
+}
+
+# The cable is cut while they train. Whether mpirun itself ends without its daemon is its own affair.
+export YOKE_MPI_TIMEOUT=3 YOKE_MPI_WARN=2
+enough=$(($(received) + 200000))
+: >"$work/output"
+across "$work/lost" 1000000 48 even &
+launcher=$!
+wait_until trains
+ip -n $b link set ${tag}w down
+wait_until named
+named || fail "a cut cable: nobody names rank 1"
+end_all TERM
+sleep 2
+end_all KILL
+wait $launcher && fail "a cut cable is taken for a success"
 
 clean
 finish

@@ -37,9 +37,7 @@ static void
 check(yoke_status status)
 {
     if (status != YOKE_OK) {
-        note_time(".noticed");
-        fprintf(stderr, "ranks: %s: %s\n", yoke_status_string(status), yoke_last_error());
-        fflush(stderr);
+        notice("ranks", yoke_status_string(status), yoke_last_error());
         yoke_comm_destroy(comm);
         rest(0.1); /* launchers lose what was written just before */
         MPI_Abort(MPI_COMM_WORLD, 2);
@@ -294,6 +292,7 @@ suffer(const char *what)
         /* what the trainer does next */
         yoke_comm_destroy(comm);
         comm = NULL;
+        await_notice();
         rest(1);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }

@@ -38,9 +38,7 @@ static void
 check(yoke_status status)
 {
     if (status != YOKE_OK) {
-        note_time(".noticed");
-        fprintf(stderr, "train: %s: %s\n", yoke_status_string(status), yoke_last_error());
-        fflush(stderr);
+        notice("train", yoke_status_string(status), yoke_last_error());
         rest(0.1); /* launchers lose what was written just before */
         MPI_Abort(MPI_COMM_WORLD, 2);
     }

@@ -31,8 +31,6 @@ same() {
         fail "$1: -n $2 on \"$3\" differs by $far"
 }
 
-# Kernels are compiled on the way, where others may want the processors too.
-LAUNCH_LIMIT=300
 same one 1 cpu:0 even
 same two 2 "" even
 grep -q 'rank 1: 1 of 2 devices' "$work/output" || fail "two ranks of one host do not divide it"
@@ -52,7 +50,6 @@ if add_rusticl; then
     remove_rusticl
 fi
 
-LAUNCH_LIMIT=60
 
 # A signal to one rank: all stop after the same step.
 export RANK_DEVICES=""
@@ -74,7 +71,6 @@ done
 
 # Gradients in shared memory, and in buckets so small that there are several.
 unset YOKE_MPI_TIMEOUT YOKE_MPI_WARN
-LAUNCH_LIMIT=300
 export YOKE_MPI_MODE=shared YOKE_BUCKET_BYTES=2048
 same shared 3 "" 1,2,1
 unset YOKE_MPI_MODE YOKE_BUCKET_BYTES
