@@ -140,6 +140,23 @@ for package in procps iproute2 python3; do
 done
 called '^make -C build check' || fail "check: does not run the tests"
 
+# Some folders of tests alone: those of the Makefile's list.
+fresh
+"$work/provide"
+{
+    echo '#!/bin/sh'
+    echo "echo make \"\$@\" >>'$work/calls'"
+    echo "case \$* in *all-tests*) echo tests/device/check_a tests/man/b.sh tests/deviceless/c.sh ;; esac"
+} >"$work/bin/make"
+mkdir -p "$work/tree/tests/device" "$work/tree/tests/man" "$work/tree/tests/op"
+touch "$work/tree/tests/device/Makemodule.am" "$work/tree/tests/man/Makemodule.am"
+quickstart check device || fail "check device"
+called '^make -C build check TESTS=tests/device/check_a $' || fail "check device: runs $(cat "$work/calls")"
+quickstart check device man || fail "check device man"
+called '^make -C build check TESTS=tests/device/check_a tests/man/b.sh $' || fail "check device man"
+! quickstart check nothing || fail "check takes a folder that is not there"
+grep -q 'no folder tests/nothing' "$work/output" || fail "check nothing: does not say what is missing"
+
 # The other two.
 fresh
 stub dnf "case \$* in *install*) '$work/provide' ;; esac"
@@ -155,7 +172,7 @@ called '^pacman -Sy .* gcc .*ocl-icd' || fail "pacman: does not install"
 fresh
 quickstart --help || fail "--help fails"
 grep -q "usage: ./quickstart" "$work/output" || fail "--help shows no usage"
-if quickstart wrong; then
+if quickstart wrong || quickstart build device; then
     fail "takes a wrong argument"
 fi
 
