@@ -2,21 +2,18 @@
  *
  * balance.c - shares that follow the measured speed of devices.
  *
- * Idea: a device takes b (o + n) seconds for n samples. o, the overhead counted in
- * samples, comes from calibration at two sizes: in training n hardly varies, so steps
- * could not tell it. b, seconds a sample, comes from every step:
+ * Idea: what one device needs for n samples is a line that its steps keep true (pace.c); the
+ * fastest split for these lines is what is wanted. Shares go there when
  *
- *   - the median of the newest WINDOW steps is deaf to outliers;
- *   - as long as it stays within JUMP of b, b follows it slowly: noise is averaged;
- *   - beyond, the device's speed has changed, and b becomes the median at once. A change is
- *     thus acted on after three steps of it have been seen.
+ *   - it promises a step shorter by the hysteresis and by what the lines may be wrong, which the
+ *     scatter of the steps tells: on a busy machine only what is certain is done,
+ *   - steps at the present counts have been seen,
  *
- * When shares change, the two sizes show how wrong o was (learn_overhead).
- *
- * Shares change when the fastest split for these lines promises a step shorter by the
- * hysteresis, and steps at the present counts have been seen. A device that would shorten
- * the step by next to nothing is dropped: its part in each reduction costs more. A device
- * without samples cannot be seen to recover, so at growing intervals it gets one sample.
+ * and no further than half of the batch at once, or a quarter where times scatter. Every device
+ * keeps a sample, so that it is measured, until many evaluations in a row have found that the team
+ * is as fast without it: a device that would shorten the step by next to nothing is dropped, as its
+ * part in each reduction costs more. A device without samples cannot be seen to recover, so at
+ * growing intervals it gets one sample for a few steps.
  *
  * Not here: measuring, gathering over processes, memory, telling (explain.c).
  */
@@ -24,41 +21,30 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "train/shares.h"
+#include "train/pace.h"
 
 enum {
-    WINDOW = 5,       /* steps in a median */
-    SETTLED = 3,      /* steps seen at the present counts before they may change again */
-    PATIENCE = 16,    /* or this many handed out: a device may tell no times */
-    POINTS = 16,      /* calibrations kept for each device */
-    DROP_AFTER = 10,  /* steps in a row that a device has to be of no use */
-    PROBE_STEPS = 2,  /* a probe: the first of two may be slow for having been idle */
+    PATIENCE = 16,    /* steps handed out before a change, where a device tells no times */
+    PIECES_SURE = 2,  /* a change moves one of so many pieces of the batch at most */
+    PIECES = 4,       /* where times scatter */
+    ROOM = 8,         /* batches of so many samples a device give each at least one */
+    DROP_AFTER = 20,  /* evaluations in a row that find a device of no use */
+    PROBE_STEPS = 3,  /* a probe: the first of them may be slow for having been idle */
     PROBE_FIRST = 64, /* steps to the first probe; the interval doubles with each in vain */
     PROBE_LAST = 16384
 };
 
-static const double JUMP = 0.1;         /* of b: beyond it is a change, not noise */
-static const double FOLLOW = 0.2;       /* part of the way that b goes to the median each step */
 static const double USELESS = 0.02;     /* divided by the devices: gain not worth a reduction */
+static const double HOPELESS = 3;       /* one sample takes so many steps of the others */
+static const double DOUBTS = 1;         /* standard errors that a gain has to exceed */
 static const double PROBE_COST = 0.005; /* part of all time that probes of all may take */
-
-typedef struct point {
-    int64_t n;
-    double seconds;
-} point;
 
 typedef struct member {
     char *name;
     int64_t limit;
-    point calibration[POINTS];
-    size_t calibrations;
-    bool known;           /* o and b mean something */
-    double o, b;          /* seconds = b (o + n) */
-    point window[WINDOW]; /* the newest steps, a ring */
-    uint64_t seen;        /* steps in the window, and before */
-    uint64_t settled;     /* steps seen at the present count */
-    point anchor;         /* another count and its time by the model when it was left; n 0: none */
-    uint32_t useless;     /* evaluations in a row that found it so */
+    yki_pace pace;
+    uint32_t useless; /* evaluations in a row that found it so */
+    double wasted;    /* seconds of its steps meanwhile */
     uint64_t probe_at;
     uint64_t probe_interval; /* steps */
     char reason[160];
@@ -86,97 +72,21 @@ struct yki_shares {
     member *member;
 };
 
-/* ---- estimates ---- */
-
-static double
-median(double *values, size_t count)
-{
-    for (size_t i = 1; i < count; i++)
-        for (size_t j = i; j > 0 && values[j] < values[j - 1]; j--) {
-            double swap = values[j];
-
-            values[j] = values[j - 1];
-            values[j - 1] = swap;
-        }
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
-
-/* b within what arithmetic can handle: 1 fs a sample at least, and not lost beside the overhead. */
-static void
-set_model(member *m, double o, double b)
-{
-    m->o = o;
-    m->b = fmax(b, 1e-15);
-    m->known = true;
-}
-
-static yki_line
-line_of(const member *m)
-{
-    return (yki_line){.a = m->b * m->o, .b = m->b};
-}
-
-/* Median time of the calibrations of size n. */
-static double
-calibrated(const member *m, int64_t n)
-{
-    double values[POINTS];
-    size_t count = 0;
-
-    for (size_t i = 0; i < m->calibrations; i++)
-        if (m->calibration[i].n == n)
-            values[count++] = m->calibration[i].seconds;
-    return median(values, count);
-}
-
-/* The line through the medians at the smallest and at the largest size. */
-static void
-fit(member *m)
-{
-    int64_t low = m->calibration[0].n, high = low;
-    double at_low, at_high, a, b;
-
-    for (size_t i = 1; i < m->calibrations; i++) {
-        low = YKI_MIN(low, m->calibration[i].n);
-        high = YKI_MAX(high, m->calibration[i].n);
-    }
-    at_high = calibrated(m, high);
-    at_low = calibrated(m, low);
-    if (low == high) {
-        set_model(m, 0, at_high / (double)high);
-        return;
-    }
-    b = (at_high - at_low) / (double)(high - low);
-    /* Less than a hundredth is noise: more samples always take longer. */
-    b = fmax(b, 0.01 * at_high / (double)high);
-    a = fmax(at_high - b * (double)high, 0);
-    b = (at_high - a) / (double)high;
-    set_model(m, a / b, b);
-}
+/* ---- times ---- */
 
 void
 yki_shares_calibrate(yki_shares *s, size_t device, int64_t n, double seconds)
 {
-    member *m = &s->member[device];
-
-    if (n <= 0 || !isfinite(seconds) || !(seconds > 0))
-        return;
-    m->calibration[m->calibrations % POINTS] = (point){n, seconds};
-    m->calibrations++;
-    if (m->calibrations > POINTS) { /* the oldest goes */
-        memmove(m->calibration, m->calibration + 1, (POINTS - 1) * sizeof m->calibration[0]);
-        m->calibration[POINTS - 1] = (point){n, seconds};
-        m->calibrations = POINTS;
-    }
-    fit(m);
+    if (n > 0 && isfinite(seconds) && seconds > 0)
+        yki_pace_calibrate(&s->member[device].pace, n, seconds);
 }
 
 bool
 yki_shares_get_line(const yki_shares *s, size_t device, yki_line *line)
 {
-    if (!s->member[device].known)
+    if (!s->member[device].pace.known)
         return false;
-    *line = line_of(&s->member[device]);
+    *line = yki_pace_line(&s->member[device].pace);
     return true;
 }
 
@@ -184,68 +94,8 @@ void
 yki_shares_set_line(yki_shares *s, size_t device, yki_line line)
 {
     if (isfinite(line.a) && isfinite(line.b) && line.b > 0 && line.a >= 0)
-        set_model(&s->member[device], YKI_MIN(line.a / line.b, 1e6 * (double)s->batch), line.b);
-}
-
-/* b by the newest `most` steps of the window, each of its own count, with the present o. */
-static double
-newest_b(const member *m, uint64_t most)
-{
-    size_t count = (size_t)YKI_MIN(m->seen, most);
-    double values[WINDOW];
-
-    for (size_t i = 0; i < count; i++) {
-        const point *at = &m->window[(m->seen - 1 - i) % WINDOW];
-
-        values[i] = at->seconds / (m->o + (double)at->n);
-    }
-    /* Of two the faster: what disturbs a step makes it slower. */
-    return count == 2 ? fmin(values[0], values[1]) : median(values, count);
-}
-
-/* Shares have changed, and the newest steps are at the new count n: their time and that at the
- * count before give the slope. Half of the correction (the geometric mean of both slopes) is taken.
- * A slope far from the model's is a change of speed that came in between. */
-static void
-learn_overhead(member *m, int64_t n)
-{
-    double at_anchor = m->anchor.seconds, now, slope;
-    int64_t apart = n - m->anchor.n;
-
-    m->anchor.n = 0;
-    if (fabs((double)apart) < 0.1 * (double)YKI_MAX(n, 1))
-        return;
-    now = newest_b(m, SETTLED) * (m->o + (double)n);
-    slope = (now - at_anchor) / (double)apart;
-    if (slope < m->b / 2.5 || slope > m->b * 2.5)
-        return;
-    slope = sqrt(slope * m->b);
-    set_model(m, fmin(fmax(now / slope - (double)n, -0.5 * (double)n), 1e6 * (double)n), slope);
-}
-
-/* `present`: the step was split as steps are split now. */
-static void
-observe_one(member *m, int64_t n, double seconds, bool present)
-{
-    double now;
-
-    /* A model with a < 0 was learnt at larger counts. */
-    if (m->known && m->o + (double)n < 0.5 * (double)n)
-        m->o = -0.5 * (double)n;
-    m->window[m->seen % WINDOW] = (point){n, seconds};
-    m->seen++;
-    m->settled += present;
-    if (!m->known) {
-        set_model(m, 0, seconds / (double)n);
-        return;
-    }
-    if (m->anchor.n > 0 && m->settled == SETTLED)
-        learn_overhead(m, n);
-    now = newest_b(m, WINDOW);
-    if (fabs(now - m->b) > JUMP * m->b || m->seen < WINDOW)
-        set_model(m, m->o, now);
-    else
-        set_model(m, m->o, m->b + FOLLOW * (now - m->b));
+        yki_pace_set(&s->member[device].pace, YKI_MIN(line.a / line.b, 1e6 * (double)s->batch),
+                     line.b);
 }
 
 void
@@ -260,7 +110,7 @@ yki_shares_observe(yki_shares *s, const int64_t *counts, const double *seconds)
     present = memcmp(s->other, counts, s->devices * sizeof *counts) == 0;
     for (size_t k = 0; k < s->devices; k++)
         if (counts[k] > 0 && isfinite(seconds[k]) && seconds[k] > 0)
-            observe_one(&s->member[k], counts[k], seconds[k], present);
+            yki_pace_observe(&s->member[k].pace, counts[k], seconds[k], present);
 }
 
 /* ---- decisions ---- */
@@ -283,23 +133,24 @@ take_lines(yki_shares *s)
     size_t known = 0, seen = 0;
 
     for (size_t k = 0; k < s->devices; k++)
-        known += s->member[k].known;
+        known += s->member[k].pace.known;
     for (size_t k = 0; k < s->devices && typical == NULL; k++) {
         size_t faster = 0;
 
         /* Of equal ones the first counts as the faster, so each rank is there once. */
-        for (size_t j = 0; j < s->devices && s->member[k].known; j++)
-            faster += s->member[j].known && (s->member[j].b < s->member[k].b ||
-                                             (s->member[j].b == s->member[k].b && j < k));
-        if (s->member[k].known && faster == known / 2)
+        for (size_t j = 0; j < s->devices && s->member[k].pace.known; j++)
+            faster +=
+                s->member[j].pace.known && (s->member[j].pace.b < s->member[k].pace.b ||
+                                            (s->member[j].pace.b == s->member[k].pace.b && j < k));
+        if (s->member[k].pace.known && faster == known / 2)
             typical = &s->member[k];
     }
     for (size_t k = 0; k < s->devices; k++) {
-        const member *m = s->member[k].known ? &s->member[k] : typical;
+        const member *m = s->member[k].pace.known ? &s->member[k] : typical;
 
         s->limits[k] = s->member[k].limit;
-        s->lines[k] = m != NULL ? line_of(m) : (yki_line){.a = 0, .b = 1};
-        seen += s->member[k].known;
+        s->lines[k] = m != NULL ? yki_pace_line(&m->pace) : (yki_line){.a = 0, .b = 1};
+        seen += s->member[k].pace.known;
     }
     return seen > 0;
 }
@@ -320,8 +171,73 @@ say_dropped(yki_shares *s, size_t k, double with, double without)
             100 * (without - with) / without);
 }
 
-/* Into `best` the fastest split, without devices that would not be worth it; its time. Devices that
- * are in use now are dropped only when they have been of no use for long. */
+/* The largest relative error of a line in use. */
+static double
+doubt(const yki_shares *s)
+{
+    double most = 0;
+
+    for (size_t k = 0; k < s->devices; k++)
+        if (s->counts[k] > 0)
+            most = fmax(most, yki_pace_doubt(&s->member[k].pace));
+    return most;
+}
+
+static bool
+is_dropped(const member *m)
+{
+    return m->useless >= DROP_AFTER && m->wasted >= YKI_PACE_MOMENT;
+}
+
+/* Device k is found to be of no use, once more: does it go? One that has samples goes after long;
+ * before the first step only what is certain even if calibration was disturbed. */
+static bool
+goes(yki_shares *s, size_t k, double seconds)
+{
+    member *m = &s->member[k];
+
+    if (!s->decided)
+        return s->batch < ROOM * (int64_t)s->devices ||
+               yki_line_seconds(&s->lines[k], 1) > HOPELESS * seconds;
+    if (s->counts[k] == 0)
+        return true;
+    m->useless++;
+    m->wasted += yki_line_seconds(&s->lines[k], s->counts[k]);
+    return is_dropped(m);
+}
+
+/* The device in use with the fewest samples of `best`, at least one. */
+static size_t
+fewest(const yki_shares *s)
+{
+    size_t least = s->devices;
+
+    for (size_t k = 0; k < s->devices; k++)
+        if (s->used[k] && s->best[k] > 0 && (least == s->devices || s->best[k] < s->best[least]))
+            least = k;
+    return least;
+}
+
+/* Who shall go on being measured keeps a sample, which the slowest can spare. Seconds of a step. */
+static double
+keep_measured(yki_shares *s, double seconds)
+{
+    for (size_t k = 0; k < s->devices && s->batch >= ROOM * (int64_t)s->devices; k++) {
+        size_t from = k;
+
+        if (s->best[k] > 0 || !s->used[k] || s->limits[k] < 1 || goes(s, k, seconds))
+            continue;
+        for (size_t j = 0; j < s->devices; j++)
+            if (s->best[j] > 1 && yki_line_seconds(&s->lines[j], s->best[j]) >
+                                      yki_line_seconds(&s->lines[from], s->best[from]))
+                from = j;
+        s->best[from]--;
+        s->best[k]++;
+    }
+    return slowest(s, s->best);
+}
+
+/* Into `best` the fastest split, without devices that would not be worth it; its time. */
 static double
 best_split(yki_shares *s)
 {
@@ -331,24 +247,19 @@ best_split(yki_shares *s)
         s->used[k] = true;
     seconds = yki_shares_fastest(s->lines, s->limits, s->used, s->devices, s->batch, s->best);
     while (seconds >= 0) {
-        size_t least = s->devices;
+        size_t least = fewest(s);
         double without;
 
-        for (size_t k = 0; k < s->devices; k++)
-            if (s->used[k] && s->best[k] > 0 &&
-                (least == s->devices || s->best[k] < s->best[least]))
-                least = k;
         s->used[least] = false;
         without = yki_shares_fastest(s->lines, s->limits, s->used, s->devices, s->batch, s->other);
-        if (without < 0 || without > seconds * (1 + worth)) {
-            s->used[least] = true;
-            s->member[least].useless = 0;
-            return seconds;
-        }
-        if (s->decided && s->counts[least] > 0 && ++s->member[least].useless < DROP_AFTER) {
-            s->used[least] = true;
-            return seconds;
-        }
+        s->used[least] = without < 0 || without > seconds * (1 + worth);
+        for (size_t k = 0; k < s->devices && s->used[least]; k++)
+            if (s->best[k] > 0) {
+                s->member[k].useless = 0;
+                s->member[k].wasted = 0;
+            }
+        if (s->used[least] || (s->used[least] = !goes(s, least, seconds)))
+            return keep_measured(s, seconds);
         say_dropped(s, least, seconds, without);
         seconds = without;
         memcpy(s->best, s->other, s->devices * sizeof *s->best);
@@ -356,14 +267,36 @@ best_split(yki_shares *s)
     return seconds;
 }
 
-/* The next probe of a device: after its interval, or later where it would cost too much. */
+/* `best` comes no nearer than what may be moved at once. */
+static void
+limit_change(yki_shares *s)
+{
+    int64_t pieces = doubt(s) > s->hysteresis ? PIECES : PIECES_SURE;
+    int64_t moves = 0, most = YKI_MAX(s->batch / pieces, 1);
+
+    for (size_t k = 0; k < s->devices; k++)
+        moves += YKI_MAX(s->best[k] - s->counts[k], 0);
+    if (moves <= most)
+        return;
+    for (size_t k = 0; k < s->devices; k++)
+        s->weights[k] = (double)s->counts[k] +
+                        (double)(s->best[k] - s->counts[k]) * (double)most / (double)moves;
+    yki_shares_round(s->weights, s->devices, s->batch, s->best);
+}
+
+/* The next probe of a device: after its interval, or later where it would cost too much. What
+ * calibration alone says of it may be wrong, so the first is not put off. */
 static void
 plan_probe(yki_shares *s, size_t k)
 {
     double step = slowest(s, s->counts);
-    double wait = fmax(yki_line_seconds(&s->lines[k], 1) - step, 0);
-    double rare = step > 0 ? PROBE_STEPS * (double)s->devices * wait / step / PROBE_COST : 0;
+    double wait = fmax(yki_pace_least(&s->member[k].pace, PROBE_STEPS) - step, 0);
+    double idle = 0, rare = 0;
 
+    for (size_t j = 0; j < s->devices; j++)
+        idle += s->counts[j] == 0;
+    if (step > 0 && (s->member[k].pace.seen || s->batch < ROOM * (int64_t)s->devices))
+        rare = PROBE_STEPS * idle * wait / step / PROBE_COST;
     s->member[k].probe_at =
         s->step + YKI_MAX(s->member[k].probe_interval, (uint64_t)fmin(rare, 1e9));
 }
@@ -403,15 +336,14 @@ adopt(yki_shares *s, const int64_t *counts)
             m->reason[0] = '\0';
         if (!first && counts[k] == s->counts[k])
             continue;
-        m->anchor = (point){0, 0};
-        if (!first && m->known && s->counts[k] > 0 && counts[k] > 0) {
-            m->anchor = (point){s->counts[k], yki_line_seconds(&s->lines[k], s->counts[k])};
-        }
+        m->pace.anchor.n = 0;
+        if (!first && m->pace.known && s->counts[k] > 0 && counts[k] > 0)
+            yki_pace_leave(&m->pace, s->counts[k]);
         m->probe_interval = PROBE_FIRST;
         s->counts[k] = counts[k];
     }
     for (size_t k = 0; k < s->devices; k++) {
-        s->member[k].settled = 0;
+        s->member[k].pace.settled = 0;
         plan_probe(s, k);
     }
     s->since = 0;
@@ -423,7 +355,7 @@ static bool
 settled(const yki_shares *s)
 {
     for (size_t k = 0; k < s->devices; k++)
-        if (s->counts[k] > 0 && s->member[k].settled < SETTLED)
+        if (s->counts[k] > 0 && s->member[k].pace.settled < YKI_PACE_SETTLED)
             return s->since >= PATIENCE;
     return true;
 }
@@ -446,7 +378,7 @@ static yoke_status
 decide(yki_shares *s)
 {
     bool known = take_lines(s), idle_now = false;
-    double seconds, present;
+    double seconds;
 
     if (!s->decided && !known) { /* all alike, until steps tell */
         seconds = yki_shares_fastest(s->lines, s->limits, NULL, s->devices, s->batch, s->best);
@@ -460,11 +392,14 @@ decide(yki_shares *s)
     seconds = best_split(s);
     if (seconds < 0)
         return too_large(s);
-    present = s->decided ? slowest(s, s->counts) : 0;
     for (size_t k = 0; k < s->devices && s->decided; k++)
-        idle_now |= s->best[k] == 0 && s->counts[k] > 0 && s->member[k].useless >= DROP_AFTER;
-    if (!s->decided || idle_now || seconds < present * (1 - s->hysteresis))
-        adopt(s, s->best);
+        idle_now |= s->best[k] == 0 && s->counts[k] > 0 && is_dropped(&s->member[k]);
+    if (s->decided && !idle_now &&
+        seconds >= slowest(s, s->counts) * (1 - s->hysteresis - DOUBTS * doubt(s)))
+        return YOKE_OK;
+    if (s->decided)
+        limit_change(s);
+    adopt(s, s->best);
     return YOKE_OK;
 }
 
@@ -478,7 +413,7 @@ probe(yki_shares *s, int64_t *counts)
         if (s->counts[k] == 0 && s->member[k].limit > 0 && s->step >= s->member[k].probe_at) {
             s->probed = k;
             s->probe_left = PROBE_STEPS;
-            s->member[k].seen = 0;
+            yki_pace_forget(&s->member[k].pace);
         }
     if (s->probed == s->devices)
         return;
@@ -569,9 +504,9 @@ establish(yki_shares *s, yki_shares_kind kind, const double *weights)
     s->probed = s->devices;
     s->since = 0;
     for (size_t k = 0; k < s->devices; k++) {
-        s->member[k].settled = 0;
+        s->member[k].pace.settled = 0;
         s->member[k].useless = 0;
-        s->member[k].anchor.n = 0;
+        s->member[k].pace.anchor.n = 0;
         s->member[k].reason[0] = '\0';
     }
     return YOKE_OK;
@@ -741,21 +676,17 @@ void
 yki_shares_get(const yki_shares *s, size_t device, yki_share_info *info)
 {
     const member *m = &s->member[device];
-    double values[WINDOW], step = yki_shares_step_seconds(s);
-    yki_line line = line_of(m);
-    size_t count = 0;
+    double step = yki_shares_step_seconds(s);
+    yki_line line = yki_pace_line(&m->pace);
 
-    for (uint64_t i = 0; i < YKI_MIN(m->seen, (uint64_t)WINDOW); i++)
-        if (m->window[i].n == s->counts[device])
-            values[count++] = m->window[i].seconds;
     *info = (yki_share_info){
         .name = m->name,
         .count = s->counts[device],
         .limit = m->limit,
-        .measured = count ? median(values, count) : 0,
+        .measured = yki_pace_measured(&m->pace, s->counts[device]),
         .reason = s->counts[device] == 0 ? m->reason : "",
     };
-    if (!m->known)
+    if (!m->pace.known)
         return;
     info->predicted = yki_line_seconds(&line, info->count);
     info->overhead = fmax(line.a, 0);
@@ -769,9 +700,9 @@ yki_shares_step_seconds(const yki_shares *s)
     double seconds = 0;
 
     for (size_t k = 0; k < s->devices; k++) {
-        yki_line line = line_of(&s->member[k]);
+        yki_line line = yki_pace_line(&s->member[k].pace);
 
-        if (s->member[k].known)
+        if (s->member[k].pace.known)
             seconds = fmax(seconds, yki_line_seconds(&line, s->counts[k]));
     }
     return seconds;
@@ -783,9 +714,9 @@ yki_shares_ceiling(const yki_shares *s)
     double sum = 0;
 
     for (size_t k = 0; k < s->devices; k++) {
-        yki_line line = line_of(&s->member[k]);
+        yki_line line = yki_pace_line(&s->member[k].pace);
 
-        if (s->member[k].known)
+        if (s->member[k].pace.known)
             sum += (double)s->batch / fmax(yki_line_seconds(&line, s->batch), 1e-15);
     }
     return sum;

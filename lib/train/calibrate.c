@@ -13,7 +13,14 @@
 
 #include "train/trainer.h"
 
-enum { SIZES = 2, RUNS = 3 }; /* the first run of a size compiles and warms up */
+enum {
+    SIZES = 2,
+    RUNS = 3, /* the first run of a size compiles and warms up */
+    MORE = 24 /* where runs are short: on a busy machine one of so many is not disturbed */
+};
+
+/* A run that takes less than this is short. */
+static const double SHORT = 2e-3;
 
 /* Below this a driver's clock has told nothing. */
 static const double NO_CLOCK = 1e-7;
@@ -80,31 +87,6 @@ time_alone(yki_member *m, double *seconds)
     return YOKE_OK;
 }
 
-/* One pass of everybody: the least of a few, by device of the whole team in t->seconds. */
-static yoke_status
-time_together(yoke_trainer *t)
-{
-    const yoke_team *team = t->crew.team;
-    uint32_t last = t->options.accumulate - 1;
-
-    for (size_t k = 0; k < team->count; k++)
-        t->seconds[team->first + k] = INFINITY;
-    for (int run = 0; run < RUNS; run++) {
-        t->crew.flight = 0;
-        yki_crew_drop_times(&t->crew, 0);
-        /* As the last part of a step: no running statistics are kept. */
-        YKI_TRY(yki_crew_part(&t->crew, last, last + 1, 0));
-        YKI_TRY(yki_crew_settle(&t->crew));
-        for (size_t k = 0; k < team->count; k++)
-            t->seconds[team->first + k] =
-                YKI_MIN(t->seconds[team->first + k], yki_member_seconds(&t->crew.members[k], 0));
-    }
-    for (size_t k = 0; k < team->count; k++)
-        if (t->seconds[team->first + k] < NO_CLOCK && t->crew.members[k].n > 0)
-            YKI_TRY(time_alone(&t->crew.members[k], &t->seconds[team->first + k]));
-    return YOKE_OK;
-}
-
 /* Everybody learns everybody's times: each has those of its own devices, and zeros. */
 static yoke_status
 tell_all(yoke_trainer *t, double *seconds)
@@ -130,6 +112,48 @@ tell_all(yoke_trainer *t, double *seconds)
     }
     yki_free(all);
     return status;
+}
+
+/* Passes of everybody; the least time of each goes to t->seconds. */
+static yoke_status
+run_together(yoke_trainer *t, int runs)
+{
+    const yoke_team *team = t->crew.team;
+    uint32_t last = t->options.accumulate - 1;
+
+    for (int run = 0; run < runs; run++) {
+        t->crew.flight = 0;
+        yki_crew_drop_times(&t->crew, 0);
+        /* As the last part of a step: no running statistics are kept. */
+        YKI_TRY(yki_crew_part(&t->crew, last, last + 1, 0));
+        YKI_TRY(yki_crew_settle(&t->crew));
+        for (size_t k = 0; k < team->count; k++)
+            t->seconds[team->first + k] =
+                YKI_MIN(t->seconds[team->first + k], yki_member_seconds(&t->crew.members[k], 0));
+    }
+    return YOKE_OK;
+}
+
+/* The least of a few passes, by device of the whole team in t->seconds. All processes make as
+ * many. */
+static yoke_status
+time_together(yoke_trainer *t)
+{
+    const yoke_team *team = t->crew.team;
+    double slowest = 0;
+
+    for (size_t k = 0; k < team->count; k++)
+        t->seconds[team->first + k] = INFINITY;
+    YKI_TRY(run_together(t, RUNS));
+    YKI_TRY(tell_all(t, t->seconds));
+    for (size_t k = 0; k < team->total; k++)
+        slowest = fmax(slowest, t->seconds[k]);
+    if (slowest >= NO_CLOCK && slowest < SHORT)
+        YKI_TRY(run_together(t, MORE));
+    for (size_t k = 0; k < team->count; k++)
+        if (t->seconds[team->first + k] < NO_CLOCK && t->crew.members[k].n > 0)
+            YKI_TRY(time_alone(&t->crew.members[k], &t->seconds[team->first + k]));
+    return YOKE_OK;
 }
 
 /* One size: from wisdom if everybody knows it, else measured. */

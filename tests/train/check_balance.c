@@ -18,10 +18,12 @@ typedef struct simulation {
     size_t devices;
     int64_t batch;
     double a[MOST], b[MOST];
-    double square[MOST]; /* seconds * n^2: slower with size than a line */
-    double factor[MOST]; /* of all its times, now */
-    double noise;        /* part of a time, uniform to both sides */
-    uint32_t outliers;   /* one time in so many is ten times as long; 0: none */
+    double square[MOST];  /* seconds * n^2: slower with size than a line */
+    double factor[MOST];  /* of all its times, now */
+    double noise;         /* part of a time, uniform to both sides */
+    uint32_t outliers;    /* one time in so many is ten times as long; 0: none */
+    uint32_t bursts;      /* one in so many begins four that are; 0: none */
+    uint32_t burst[MOST]; /* times left of one */
     uint32_t drawn;
     int64_t counts[LATE + 1][MOST];
     double seconds[LATE + 1][MOST];
@@ -51,6 +53,12 @@ noisy(simulation *s, size_t k, int64_t n)
 {
     double t = exact(s, k, n) * (1 + s->noise * (2 * uniform(s) - 1));
 
+    if (s->bursts && uniform(s) * s->bursts < 1)
+        s->burst[k] = 4;
+    if (s->burst[k] > 0) {
+        s->burst[k]--;
+        return 10 * t;
+    }
     return s->outliers && uniform(s) * s->outliers < 1 ? 10 * t : t;
 }
 
@@ -196,6 +204,127 @@ START_TEST(unequal_pair)
     ck_assert_double_ge(makespan(&s, even) * 200 / s.total, 1.9);
     ck_assert_double_ge(64 * 200 / s.total, 0.95 * (64 / exact(&s, 0, 64) + 64 / exact(&s, 1, 64)));
     yki_shares_destroy(s.shares);
+}
+END_TEST
+
+/* ---- a busy machine ---- */
+
+/* As a trainer does it: the least of many short passes. */
+static void
+calibrate_busy(simulation *s)
+{
+    const int64_t even = s->batch / (int64_t)s->devices, sizes[] = {even, even / 4};
+
+    for (size_t i = 0; i < YKI_COUNT(sizes); i++)
+        for (size_t k = 0; k < s->devices; k++) {
+            double least = INFINITY;
+
+            for (int run = 0; run < 27; run++)
+                least = fmin(least, noisy(s, k, sizes[i]));
+            yki_shares_calibrate(s->shares, k, sizes[i], least);
+        }
+}
+
+/* How shares of the first of two devices went. */
+typedef struct path {
+    int64_t least, most, moved, largest; /* samples: of all steps, and of one step to the next */
+    int astray;    /* steps in which it had less than a quarter or more than three */
+    double regret; /* part of the time that the best splits would have saved */
+} path;
+
+/* `steps` steps; `slow`: now and then one device, at random, is slow for a random while. */
+static path
+walk(simulation *s, int steps, double slow)
+{
+    path p = {.least = INT64_MAX};
+    double ideal = 0, before = s->total;
+    int left = 0;
+
+    for (int i = 0; i < steps; i++) {
+        int64_t last = i ? newest(s)[0] : -1;
+
+        if (slow > 1 && --left < 0) {
+            left = 100 + (int)(300 * uniform(s));
+            s->factor[0] = s->factor[1] = 1;
+            if (uniform(s) < 0.67)
+                s->factor[uniform(s) < 0.5] = slow;
+        }
+        step(s, s->batch);
+        ideal += best(s);
+        p.least = YKI_MIN(p.least, newest(s)[0]);
+        p.most = YKI_MAX(p.most, newest(s)[0]);
+        p.astray += 4 * newest(s)[0] < s->batch || 4 * newest(s)[0] > 3 * s->batch;
+        last = last < 0 ? 0 : newest(s)[0] > last ? newest(s)[0] - last : last - newest(s)[0];
+        p.moved += last;
+        p.largest = YKI_MAX(p.largest, last);
+    }
+    p.regret = 1 - ideal / (s->total - before);
+    return p;
+}
+
+enum { SEEDS = 60, STEPS = 2000 };
+
+#define ASSERT_PATH(holds, p, seed, batch)                                                         \
+    ck_assert_msg((holds) && (p).least > 0 && (p).most < (batch),                                  \
+                  "seed %u, batch %lld: %lld to %lld, %lld moved, %lld at once, %d steps astray, " \
+                  "regret %.3f",                                                                   \
+                  seed, (long long)(batch), (long long)(p).least, (long long)(p).most,             \
+                  (long long)(p).moved, (long long)(p).largest, (p).astray, (p).regret)
+
+/* Two equal devices that need as long for the overhead as for all samples, steps of a fifth of a
+ * millisecond: times scatter by a quarter, one in eight is ten times as long, and so are four in a
+ * row now and then. Shares stay near one half, and nobody is ever left out. */
+START_TEST(busy_equals_do_not_flip)
+{
+    static const int64_t batches[] = {16, 32, 128};
+
+    for (uint32_t i = 0; i < SEEDS; i++) {
+        int64_t batch = batches[i % YKI_COUNT(batches)];
+        double b = 0.1 / (double)batch;
+        simulation s;
+        path p;
+
+        begin(&s, 2, batch, (double[]){0.1, 0.1}, (double[]){b, b});
+        s.drawn = 10000000 * i;
+        s.noise = 0.25;
+        s.outliers = 8;
+        s.bursts = 200;
+        create(&s, NULL);
+        calibrate_busy(&s);
+        p = walk(&s, STEPS, 1);
+        ASSERT_PATH(p.moved <= 6 * batch && p.largest <= batch / 4 && p.astray <= STEPS / 20 &&
+                        p.regret <= 0.06,
+                    p, i, batch);
+        yki_shares_destroy(s.shares);
+    }
+}
+END_TEST
+
+/* One device is three times as fast as the other, and now and then one of them, at random, is three
+ * times as slow for a while. Steps of two milliseconds, some of them ten times as long. */
+START_TEST(busy_unequals_are_followed)
+{
+    double regret = 0;
+
+    for (uint32_t i = 0; i < SEEDS; i++) {
+        int64_t batch = i % 2 ? 16 : 96;
+        double b = 3.2 / (double)batch;
+        simulation s;
+        path p;
+
+        begin(&s, 2, batch, (double[]){0.1, 0.3}, (double[]){b, 3 * b});
+        s.drawn = 10000000 * i;
+        s.noise = 0.15;
+        s.outliers = 8;
+        create(&s, NULL);
+        calibrate_busy(&s);
+        p = walk(&s, STEPS, 3);
+        ASSERT_PATH(p.moved <= 6 * batch && p.largest <= batch / 4 && p.regret <= 0.15, p, i,
+                    batch);
+        regret += p.regret / SEEDS;
+        yki_shares_destroy(s.shares);
+    }
+    ck_assert_double_le(regret, 0.06);
 }
 END_TEST
 
@@ -374,7 +503,7 @@ START_TEST(what_holds_back_is_left_out)
     for (left = 0; left < 20000 && newest(&s)[1] < 10; left++)
         run(&s, 1);
     ck_assert_uint_lt(left, 20000);
-    run(&s, 20);
+    run(&s, 40); /* the two others become useless, and go after 20 evaluations */
     ASSERT_REACHED(&s, 0.97);
     yki_shares_get(s.shares, 1, &info);
     ck_assert_str_eq(info.reason, "");
@@ -657,6 +786,9 @@ test_suite(void)
     tcase_add_test(tc, noise_is_not_followed);
     tcase_add_test(tc, wrong_overheads_are_learnt);
     tcase_add_test(tc, teams_of_all_sizes);
+    tc = test_case(suite, "busy");
+    tcase_add_test(tc, busy_equals_do_not_flip);
+    tcase_add_test(tc, busy_unequals_are_followed);
     tc = test_case(suite, "left out");
     tcase_add_test(tc, what_holds_back_is_left_out);
     tcase_add_test(tc, probes_are_cheap);

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_slow_shares.c - shares of a real team, one device of which is made slow by the
+ * fault layer.
+ *
+ * Single steps that are slow, at random, move next to nothing and leave nobody out; a
+ * device that stays slow gets less. Only shares are looked at, no times: the machine
+ * may be busy with something else.
+ */
+#include <stdio.h>
+
+#include "base/base.h"
+#include "support/fault.h"
+#include "train/runs.h"
+
+enum { BATCH = 16, STEPS = 300, FOLLOWED = 150, WARM = 3 };
+
+static test_devices devices;
+static char slow_name[FAULT_NAME_SIZE]; /* the second device's */
+static const fault_layer *faults;
+
+static bool
+open_setup(test_setup setup)
+{
+    yoke_selection *selection;
+
+    faults = fault_open();
+    if (!test_devices_find(setup, &devices))
+        return false;
+    ASSERT_OK(yoke_selection_create(devices.context, devices.selector, NULL, &selection));
+    ck_assert(fault_device_name(yoke_selection_get(selection, 1), slow_name, sizeof slow_name));
+    yoke_selection_destroy(selection);
+    return true;
+}
+
+/* One step, and what the second device has of it. */
+static int64_t
+step(const team_run *run, yoke_trainer *t, int i)
+{
+    int64_t counts[2];
+
+    faults->step((uint64_t)i);
+    ASSERT_OK(team_step(run, t, i % 8, NULL));
+    ASSERT_OK(yoke_trainer_wait(t));
+    ASSERT_OK(yoke_trainer_get_shares(t, counts, 2));
+    ck_assert_int_eq(counts[0] + counts[1], BATCH);
+    return counts[1];
+}
+
+/* One step in eight is slow. */
+static void
+check_random(void)
+{
+    team_run run = {.selector = devices.selector, .net = TEAM_CONV, .batch = BATCH};
+    yoke_trainer *t = team_trainer(devices.context, &run);
+    int64_t least = BATCH, moved = 0, last = step(&run, t, 0);
+    uint32_t x = 7;
+
+    for (int i = 1; i < STEPS; i++) {
+        bool slow = false;
+        int64_t now;
+
+        x = x * 1664525u + 1013904223u;
+        slow = i % 4 == 0 && (x >> 24) < 128;
+        ck_assert(faults->slow(slow_name, slow ? 10 : 1, (uint64_t)i, (uint64_t)i));
+        now = step(&run, t, i);
+        least = YKI_MIN(least, now);
+        ck_assert_int_le(now > last ? now - last : last - now, BATCH / 2);
+        moved += now > last ? now - last : last - now;
+        last = now;
+    }
+    printf("# slow at random: at least %lld of %d samples, %lld moved in %d steps\n",
+           (long long)least, BATCH, (long long)moved, STEPS);
+    ck_assert_int_ge(least, 1);
+    ck_assert_int_le(moved, 2 * BATCH);
+    ck_assert(faults->slow(slow_name, 1, 0, 0));
+    yoke_trainer_destroy(t);
+}
+
+/* From one step on the device is eight times as slow. */
+static void
+check_lasting(void)
+{
+    team_run run = {.selector = devices.selector, .net = TEAM_CONV, .batch = BATCH};
+    yoke_trainer *t = team_trainer(devices.context, &run);
+    int64_t count = 0;
+
+    for (int i = 0; i < WARM; i++)
+        step(&run, t, i);
+    ck_assert(faults->slow(slow_name, 8, 0, UINT64_MAX));
+    for (int i = WARM; i < WARM + FOLLOWED; i++)
+        count = step(&run, t, i);
+    printf("# slow from now on: %lld of %d samples after %d steps\n", (long long)count, BATCH,
+           FOLLOWED);
+    ck_assert_int_le(count, BATCH / 4);
+    ck_assert(faults->slow(slow_name, 1, 0, 0));
+    yoke_trainer_destroy(t);
+}
+
+TEAM_SETUP(slow_at_random, TEST_POCL_HALVES, open_setup, check_random())
+TEAM_SETUP(slow_from_now_on, TEST_POCL_HALVES, open_setup, check_lasting())
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("shares of a slow device");
+    TCase *tc = test_case(suite, "slow");
+
+    fault_require();
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, slow_at_random);
+    tcase_add_test(tc, slow_from_now_on);
+    return suite;
+}
