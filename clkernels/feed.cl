@@ -70,6 +70,37 @@ FEED(yki_feed_u8_i32, uchar, int, INTEGER, INTEGERS)
 FEED(yki_feed_i32_i32, int, int, INTEGER, INTEGERS)
 FEED(yki_feed_u8_u8, uchar, uchar, BYTE, BYTE)
 
+/* The same with a mean and a scale for each of the `width` columns of a table; rows is 1. */
+#define FEED_COLUMNS(NAME, FROM)                                                              \
+    GROUP void NAME(__global const FROM *from, ulong first, __global const long *indices,     \
+                    __global float *out, __global const float *scaling, int means, int n,     \
+                    int identity, int rows, int width)                                        \
+    {                                                                                         \
+        long chunks = (width + CHUNK - 1) / CHUNK, tasks = (long)n * chunks;                  \
+        long groups = get_num_groups(0), group = get_group_id(0);                             \
+        long begin = tasks * group / groups, end = tasks * (group + 1) / groups;              \
+                                                                                              \
+        for (long task = begin; task < end; task++) {                                         \
+            long sample = task / chunks;                                                      \
+            int at = (int)(task - sample * chunks) * CHUNK;                                   \
+            int length = min((int)CHUNK, width - at), i = (int)get_local_id(0);               \
+            long number = identity ? sample : indices[sample];                                \
+            __global const FROM *in = from + first + number * width + at;                     \
+            __global const float *mean = scaling + at, *scale = scaling + means + at;         \
+            __global float *to = out + sample * width + at;                                   \
+                                                                                              \
+            for (; WG == 1 && i + 16 <= length; i += 16)                                      \
+                vstore16((convert_float16(vload16(0, in + i)) - vload16(0, mean + i)) *       \
+                             vload16(0, scale + i),                                           \
+                         0, to + i);                                                          \
+            for (; i < length; i += WG)                                                       \
+                to[i] = (convert_float(in[i]) - mean[i]) * scale[i];                          \
+        }                                                                                     \
+    }
+
+FEED_COLUMNS(yki_feed_columns_u8_f32, uchar)
+FEED_COLUMNS(yki_feed_columns_f32_f32, float)
+
 /* ---- images that are moved ---- */
 
 /* Where pixel (0, 0) of the result lies in the image, and whether it is mirrored: x, y, flip. Not

@@ -148,10 +148,11 @@ YOKE_API yoke_status yoke_dataset_split(yoke_dataset *dataset, double fraction, 
                                         yoke_dataset **train, yoke_dataset **validation);
 
 /* Devices compute (x - mean) * scale of a field's values; one mean and scale, or one for each channel
- * (the first axis). Without it u8 for a float input is x / 255, and floats stay as they are. */
+ * of an image or column of a table (the first axis). Without it u8 for a float input is x / 255, and floats stay as they are. */
 YOKE_API yoke_status yoke_dataset_set_scaling(yoke_dataset *dataset, const char *field,
                                               const float *mean, const float *scale, size_t count);
-/* The same with what the samples have: mean 0 and deviation 1 for each channel. Reads them all. */
+/* The same with what the samples have: mean 0 and deviation 1 for each channel or column; a constant
+ * one keeps its deviation of 0. Reads them all. */
 YOKE_API yoke_status yoke_dataset_measure_scaling(yoke_dataset *dataset, const char *field);
 /* What is in force: the number of means and scales, lent; 0: none was set. */
 YOKE_API size_t yoke_dataset_get_scaling(const yoke_dataset *dataset, const char *field,
@@ -441,7 +442,7 @@ typedef struct yoke_model_options {
     uint32_t seed;           /* of initial values */
     yoke_type input_type;    /* of the data that is given: YOKE_U8 for a float input too */
     const float *mean, *scale; /* (x - mean) * scale is computed of it; copied */
-    size_t scaling_count;    /* 1, or the input's channels; 0: u8 becomes x / 255, floats stay */
+    size_t scaling_count;    /* 1, or the size of the input's first axis; 0: u8 becomes x / 255, floats stay */
     const char *const *class_names; /* copied */
     size_t class_count;
 } yoke_model_options;

@@ -354,11 +354,11 @@ yoke_dataset_get_class_name(const yoke_dataset *dataset, size_t index)
 
 /* ---- scaling and augmentation ---- */
 
-/* Values of a field that share a mean: all, or those of a channel. */
+/* How many means a field has: one for each channel of an image or column of a table, its first axis. */
 static size_t
 channels_of(const yoke_field *field)
 {
-    return field->shape.rank >= 2 ? (size_t)field->shape.dim[0] : 1;
+    return field->shape.rank >= 1 ? (size_t)field->shape.dim[0] : 1;
 }
 
 static yoke_status
@@ -398,8 +398,9 @@ yoke_dataset_set_scaling(yoke_dataset *dataset, const char *name, const float *m
     if (dataset->fields[field].type == YOKE_I32)
         return yki_fail(YOKE_ERROR_TYPE, "field %s: integers are not scaled", name);
     if (count > 1 && count != channels_of(&dataset->fields[field]))
-        return yki_fail(YOKE_ERROR_SHAPE, "field %s: %zu means for %zu channels", name, count,
-                        channels_of(&dataset->fields[field]));
+        return yki_fail(YOKE_ERROR_SHAPE, "field %s: %zu means for %zu %s; must be 1, or one for each",
+                        name, count, channels_of(&dataset->fields[field]),
+                        dataset->fields[field].shape.rank == 1 ? "columns" : "channels");
     for (size_t i = 0; i < count; i++)
         if (!isfinite(mean[i]) || !isfinite(scale[i]))
             return yki_fail(YOKE_ERROR_VALUE, "field %s: mean %g and scale %g of channel %zu", name,

@@ -30,7 +30,7 @@ struct yoke_dataset {
     size_t field_count;
     const yki_source *source;
     void *self;
-    /* Per channel (first axis; or one): what a device computes from u8 or f32, (x - mean) * scale;
+    /* Per channel or column (first axis; or one): what a device computes from u8 or f32, (x - mean) * scale;
      * by field; counts 0: u8 becomes x / 255, floats stay. */
     struct yki_scaling {
         size_t count;

@@ -239,10 +239,12 @@ make_ring(yki_feed *feed)
 /* ---- kernels ---- */
 
 static const char *
-kernel_name(yoke_type from, yoke_type to, bool moved)
+kernel_name(yoke_type from, yoke_type to, bool moved, bool columns)
 {
     if (moved)
         return from == YOKE_U8 ? "yki_feed_moved_u8_f32" : "yki_feed_moved_f32_f32";
+    if (columns)
+        return from == YOKE_U8 ? "yki_feed_columns_u8_f32" : "yki_feed_columns_f32_f32";
     if (to == YOKE_F32)
         return from == YOKE_U8    ? "yki_feed_u8_f32"
                : from == YOKE_I32 ? "yki_feed_i32_f32"
@@ -336,17 +338,20 @@ make_channel(yki_feed *feed, channel *c)
     yki_program *program;
     char options[32];
     yoke_status status;
+    bool columns;
 
     c->moved = image && (yki_feed_is_cut(field, c->node) ||
                          (feed->options.training && (a->flip || a->shift || a->noise > 0)));
     c->elements = (uint64_t)yki_shape_count(c->node->shape);
     YKI_TRY(make_scaling(feed, c, field));
-    c->rows = c->means > 1 ? c->means : 1;
+    columns = c->means > 1 && field->shape.rank == 1 && c->node->type == YOKE_F32;
+    c->rows = c->means > 1 && !columns ? c->means : 1;
     c->width = (int32_t)(yki_shape_count(field->shape) / c->rows);
     snprintf(options, sizeof options, "-DWG=%u", feed->group);
     YKI_TRY(yki_program_get(feed->device, "feed.cl", options, &program));
     status =
-        yki_kernel_create(program, kernel_name(field->type, c->node->type, c->moved), &c->kernel);
+        yki_kernel_create(program, kernel_name(field->type, c->node->type, c->moved, columns),
+                          &c->kernel);
     yki_program_release(program);
     YKI_TRY(status);
     return set_fixed(feed, c, field);

@@ -114,11 +114,14 @@ check_info(const yoke_model *m)
                         "the input \"%s\" takes whole numbers as they are: there is nothing to "
                         "scale",
                         input->name);
-    if (count > 1 && (input->shape.rank == 0 || input->shape.dim[0] != (int64_t)count))
+    /* The data may have another shape than the input: (8, 8) for (1, 8, 8). */
+    if (count > 1 &&
+        (m->info.field.shape.rank == 0 || m->info.field.shape.dim[0] != (int64_t)count))
         return yki_fail(YOKE_ERROR_SHAPE,
-                        "%zu means for the input \"%s\", which has not so many "
-                        "channels",
-                        count, input->name);
+                        "%zu means for the input \"%s\", whose data have %lld channels or columns; "
+                        "must be 1, or one for each",
+                        count, input->name,
+                        (long long)(m->info.field.shape.rank ? m->info.field.shape.dim[0] : 1));
     return YOKE_OK;
 }
 

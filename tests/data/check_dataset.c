@@ -386,8 +386,9 @@ START_TEST(scaling)
     ck_assert(mean[0] == 4 && scale[0] == (float)(1 / sqrt(5.0)));
     ck_assert(mean[1] == 10 && scale[1] == 1); /* a constant channel */
     ASSERT_OK(yoke_dataset_measure_scaling(dataset, "x"));
-    ck_assert_uint_eq(yoke_dataset_get_scaling(dataset, "x", &mean, &scale), 1);
-    ck_assert(mean[0] == 3 && fabs(scale[0] - 1 / sqrt(3.5)) < 1e-7);
+    ck_assert_uint_eq(yoke_dataset_get_scaling(dataset, "x", &mean, &scale), 2);
+    ck_assert(mean[0] == 2 && scale[0] == 1); /* column by column: 1 and 3, 2 and 6 */
+    ck_assert(mean[1] == 4 && scale[1] == 0.5f);
     ASSERT_OK(yoke_dataset_split(dataset, 0.5, 1, &half, &other));
     ck_assert_uint_eq(yoke_dataset_get_scaling(half, "image", &mean, &scale), 2);
     ck_assert(mean[0] == 4);
@@ -397,6 +398,8 @@ START_TEST(scaling)
     ck_assert_uint_eq(yoke_dataset_get_scaling(dataset, "image", &mean, &scale), 0);
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_dataset_set_scaling(dataset, "image", floats, floats, 3));
     ASSERT_DETAIL("3 means for 2 channels");
+    ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_dataset_set_scaling(dataset, "x", floats, floats, 3));
+    ASSERT_DETAIL("3 means for 2 columns");
     ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_dataset_set_scaling(dataset, "x", &nan, &one, 1));
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_dataset_set_scaling(dataset, "y", &one, &one, 1));
     yoke_dataset_destroy(half);

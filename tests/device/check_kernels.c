@@ -490,18 +490,20 @@ enum { SAMPLES = 3, ROWS = 2, WIDTH = 21, ROW_ELEMENTS = SAMPLES * ROWS * WIDTH 
 typedef struct feed_case {
     const char *kernel;
     size_t from, to; /* bytes of an element */
-    bool from_float, to_float, moved;
+    bool from_float, to_float, moved, columns;
 } feed_case;
 
 static const feed_case feeds[] = {
-    {"yki_feed_u8_f32", 1, 4, false, true, false},
-    {"yki_feed_f32_f32", 4, 4, true, true, false},
-    {"yki_feed_i32_f32", 4, 4, false, true, false},
-    {"yki_feed_u8_i32", 1, 4, false, false, false},
-    {"yki_feed_i32_i32", 4, 4, false, false, false},
-    {"yki_feed_u8_u8", 1, 1, false, false, false},
-    {"yki_feed_moved_u8_f32", 1, 4, false, true, true},
-    {"yki_feed_moved_f32_f32", 4, 4, true, true, true},
+    {"yki_feed_u8_f32", 1, 4, false, true, false, false},
+    {"yki_feed_f32_f32", 4, 4, true, true, false, false},
+    {"yki_feed_i32_f32", 4, 4, false, true, false, false},
+    {"yki_feed_u8_i32", 1, 4, false, false, false, false},
+    {"yki_feed_i32_i32", 4, 4, false, false, false, false},
+    {"yki_feed_u8_u8", 1, 1, false, false, false, false},
+    {"yki_feed_moved_u8_f32", 1, 4, false, true, true, false},
+    {"yki_feed_moved_f32_f32", 4, 4, true, true, true, false},
+    {"yki_feed_columns_u8_f32", 1, 4, false, true, false, true},
+    {"yki_feed_columns_f32_f32", 4, 4, true, true, false, true},
 };
 
 static void
@@ -520,19 +522,24 @@ static void
 feed(const feed_case *c, const char *options, size_t local)
 {
     static const int64_t indices[] = {2, 0};
-    static const float scaling[] = {3.f, 0.5f};
+    const int columns = ROWS * WIDTH, means = c->columns ? columns : 1;
+    float scaling[2 * ROWS * WIDTH];
     unsigned char from[4 * ROW_ELEMENTS], out[4 * ROW_ELEMENTS], wanted[4 * ROW_ELEMENTS];
     size_t used = 2 * ROWS * WIDTH * c->to;
     call run = begin("feed.cl", options, c->kernel, local);
     yki_buffer *result;
 
     memset(out, 0xee, sizeof out);
+    for (int i = 0; i < means; i++) {
+        scaling[i] = 3.f + (float)i;
+        scaling[means + i] = 0.5f * (float)(i + 1);
+    }
     for (int i = 0; i < ROW_ELEMENTS; i++)
         put_number(from + (size_t)i * c->from, c->from, c->from_float, i);
     for (int i = 0; i < 2 * ROWS * WIDTH; i++) {
-        int sample = (int)indices[i / (ROWS * WIDTH)];
-        int value = sample * ROWS * WIDTH + i % (ROWS * WIDTH);
-        float scaled = ((float)value - scaling[0]) * scaling[1];
+        int sample = (int)indices[i / columns], column = c->columns ? i % columns : 0;
+        int value = sample * columns + i % columns;
+        float scaled = ((float)value - scaling[column]) * scaling[means + column];
 
         put_number(wanted + (size_t)i * c->to, c->to, false, value);
         if (c->to_float)
@@ -542,8 +549,8 @@ feed(const feed_case *c, const char *options, size_t local)
     pass_long(&run, 0);
     pass_buffer(&run, buffer(sizeof indices, indices));
     pass_buffer(&run, result = buffer(used, out));
-    pass_buffer(&run, floats(2, scaling));
-    pass_int(&run, 1);
+    pass_buffer(&run, floats((size_t)(2 * means), scaling));
+    pass_int(&run, means);
     pass_int(&run, 2);
     pass_int(&run, 0);
     if (c->moved) { /* a channel of ROWS by WIDTH pixels that stays where it is */
@@ -553,8 +560,8 @@ feed(const feed_case *c, const char *options, size_t local)
             pass_int(&run, numbers[i]);
         pass_float(&run, 0.f);
     }
-    pass_int(&run, c->moved ? 5 : ROWS);
-    pass_int(&run, c->moved ? 6 : WIDTH);
+    pass_int(&run, c->moved ? 5 : c->columns ? 1 : ROWS);
+    pass_int(&run, c->moved ? 6 : c->columns ? columns : WIDTH);
     launch(&run, 2);
     ASSERT_OK(yki_buffer_get(result, 0, used, out));
     ck_assert_mem_eq(out, wanted, used);

@@ -249,7 +249,7 @@ START_TEST(metadata_of_others)
          "no numbers"},
         {YKI_INPUT_KEY,
          "{\"name\":\"x\",\"type\":\"u8\",\"shape\":[1],\"mean\":[1,2],\"scale\":[1,2]}",
-         "has not so many channels"},
+         "whose data have 1 channels or columns"},
         {YKI_CLASSES_KEY, "{}", "is no list of names"},
         {YKI_CLASSES_KEY, "[1]", "is no list of names"},
         {"a", "b", NULL},

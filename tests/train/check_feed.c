@@ -163,6 +163,7 @@ check_batch(fed *f, const yoke_dataset *dataset, const int64_t *indices, int n, 
 {
     static float image[BATCH * PIXELS], right[PIXELS], target[BATCH][4];
     static int32_t label[BATCH];
+    const struct yki_scaling *columns = &dataset->scaling[2];
     const int size = C * f->h * f->w;
 
     ASSERT_OK(yki_queue_finish(f->queue));
@@ -176,7 +177,15 @@ check_batch(fed *f, const yoke_dataset *dataset, const int64_t *indices, int n, 
                           "sample %d, element %d: %.9g instead of %.9g", (int)indices[i], j,
                           (double)image[i * size + j], (double)right[j]);
         ck_assert_int_eq(label[i], labels[indices[i]]);
-        ck_assert_mem_eq(target[i], targets[indices[i]], sizeof target[i]);
+        for (int j = 0; j < 4; j++) {
+            float column = columns->count ? (targets[indices[i]][j] - columns->mean[j]) *
+                                                columns->scale[j]
+                                          : targets[indices[i]][j];
+
+            ck_assert_msg(memcmp(&target[i][j], &column, 4) == 0,
+                          "sample %d, column %d: %.9g instead of %.9g", (int)indices[i], j,
+                          (double)target[i][j], (double)column);
+        }
     }
 }
 
@@ -239,6 +248,18 @@ START_TEST(scaled)
     ASSERT_OK(yoke_dataset_set_scaling(dataset, "image", mean, scale, 1));
     feed_every_way(dataset, H, W, false);
     ASSERT_OK(yoke_dataset_set_scaling(dataset, "image", mean, scale, C));
+    feed_every_way(dataset, H, W, true);
+    yoke_dataset_destroy(dataset);
+}
+END_TEST
+
+/* Each column of a table by itself. */
+START_TEST(scaled_columns)
+{
+    static const float mean[4] = {1e5f, -2, 0, 0.25f}, scale[4] = {1e-5f, 3, 1, -7};
+    yoke_dataset *dataset = data();
+
+    ASSERT_OK(yoke_dataset_set_scaling(dataset, "target", mean, scale, 4));
     feed_every_way(dataset, H, W, true);
     yoke_dataset_destroy(dataset);
 }
@@ -449,6 +470,7 @@ test_suite(void)
     tcase_add_checked_fixture(c, open_devices, close_devices);
     tcase_add_test(c, plain);
     tcase_add_test(c, scaled);
+    tcase_add_test(c, scaled_columns);
     tcase_add_test(c, moved);
     tcase_add_test(c, cut);
     tcase_add_test(c, through_pinned_memory);
