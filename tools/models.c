@@ -259,6 +259,63 @@ no_image(const yki_tool_model *model, yoke_shape shape)
     return yoke_fail(YOKE_ERROR_SHAPE, sentence);
 }
 
+/* x * factor + offset, with one of each or, along the first axis, with each its own. */
+static yoke_node *
+rescale(yoke_graph *g, yoke_node *x, int64_t count, const float *factor, const float *offset)
+{
+    yoke_node *parts[TOOL_MAX_PARTS];
+
+    if (count == 1)
+        return yoke_scale(g, x, factor[0], offset[0]);
+    for (int64_t i = 0; i < count; i++)
+        parts[i] = yoke_scale(g, yoke_slice(g, x, 0, i, i + 1), factor[i], offset[i]);
+    return yoke_concat(g, parts, (size_t)count, 0);
+}
+
+/* The target with mean 0 and deviation 1. */
+static yoke_node *
+standardise(yoke_graph *g, yoke_node *target, const yki_tool_spread *s)
+{
+    float factor[TOOL_MAX_PARTS], offset[TOOL_MAX_PARTS];
+
+    for (int64_t i = 0; i < s->count; i++) {
+        factor[i] = 1 / s->deviation[i];
+        offset[i] = -s->mean[i] / s->deviation[i];
+    }
+    return rescale(g, target, s->count, factor, offset);
+}
+
+/* 1 less the squared error in units of the variance: 0 for who always says the mean, 1 at best. */
+static yoke_node *
+r2(yoke_graph *g, yoke_node *y, yoke_node *target)
+{
+    yoke_node *error = yoke_sub(g, y, target);
+
+    error = yoke_flatten(g, yoke_mul(g, error, error));
+    return yoke_scale(g, yoke_mean(g, error, NULL, 0), -1, 1);
+}
+
+static void
+add_values_loss(yoke_graph *g, yoke_node *y, const yki_tool_fit *fit)
+{
+    const yki_tool_spread *s = &fit->spread;
+    yoke_node *target = yoke_target(g, fit->target_name, YOKE_F32, fit->target), *wanted = target;
+    yoke_node *prediction;
+
+    if (fit->target.rank != 1)
+        y = yoke_reshape(g, y, fit->target);
+    prediction = y;
+    if (s->count > 0) {
+        wanted = standardise(g, target, s);
+        prediction = rescale(g, y, s->count, s->deviation, s->mean);
+    }
+    yoke_graph_set_output(g, "prediction", prediction);
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, wanted, NULL));
+    if (s->count > 0)
+        yoke_graph_add_metric(g, "r2", r2(g, y, wanted));
+    yoke_graph_add_metric(g, "absolute_error", yoke_mean_absolute_error(g, prediction, target));
+}
+
 /* From the last layer on: what is asked of it. */
 static void
 add_loss(yoke_graph *g, yoke_node *y, const yki_tool_fit *fit)
@@ -272,12 +329,7 @@ add_loss(yoke_graph *g, yoke_node *y, const yki_tool_fit *fit)
         yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, y, target));
         return;
     }
-    target = yoke_target(g, fit->target_name, YOKE_F32, fit->target);
-    if (fit->target.rank != 1)
-        y = yoke_reshape(g, y, fit->target);
-    yoke_graph_set_output(g, "prediction", y);
-    yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
-    yoke_graph_add_metric(g, "absolute_error", yoke_mean_absolute_error(g, y, target));
+    add_values_loss(g, y, fit);
 }
 
 yoke_status

@@ -37,11 +37,21 @@ void yki_tool_random_batch(const yki_tool_model *model, int64_t n, uint32_t stat
 void yki_tool_batch_feeds(const yki_tool_model *model, int64_t n, const float *image,
                           const void *target, yoke_feed feeds[2]);
 
-/* What a model is to be fitted to: names, shapes, and classes (0: values of the shape `target`). */
+enum { TOOL_MAX_PARTS = 16 };
+
+/* The spread of values: one, or one for each part along their first axis; count 0: not known. */
+typedef struct yki_tool_spread {
+    int64_t count;
+    float mean[TOOL_MAX_PARTS], deviation[TOOL_MAX_PARTS];
+} yki_tool_spread;
+
+/* What a model is to be fitted to: names, shapes, and classes (0: values of the shape `target`). Where
+ * their spread is known, it learns values of mean 0 and deviation 1, and predicts in their units. */
 typedef struct yki_tool_fit {
     const char *input_name, *target_name;
     yoke_shape input, target;
     int64_t classes;
+    yki_tool_spread spread;
 } yki_tool_fit;
 yoke_status yki_tool_fit_model(const yki_tool_model *model, const yki_tool_fit *fit,
                                yoke_graph **graph);

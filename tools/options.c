@@ -226,7 +226,7 @@ yki_tool_parse_augmentation(const char *text, yoke_augmentation *out, char why[W
                                 {"crop", NULL, 0, &crop},
                                 {0}};
 
-    if (!take_settings(text, settings, why))
+    if (strcmp(text, "none") != 0 && !take_settings(text, settings, why))
         return false;
     if (shift > 1000 || shift != floor(shift)) {
         snprintf(why, WHY, "'shift' is a whole number of pixels up to 1000, not %g", shift);

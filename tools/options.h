@@ -34,7 +34,7 @@ yoke_schedule yki_tool_make_schedule(const yki_tool_schedule *schedule, int64_t 
 /* "sgd,momentum=0.9,nesterov,decay=1e-4", with the learning rate of `rate` or, at 0, its own. */
 bool yki_tool_parse_optimizer(const char *text, double rate, yoke_optimizer *optimizer,
                               char why[160]);
-/* "flip,shift=2,noise=0.1,crop" */
+/* "flip,shift=2,noise=0.1,crop", or "none" */
 bool yki_tool_parse_augmentation(const char *text, yoke_augmentation *augmentation, char why[160]);
 /* A finite number above `least`. */
 bool yki_tool_parse_real(const char *text, double least, double *value);

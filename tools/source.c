@@ -4,6 +4,7 @@
  * field is the target, and how many classes it has.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,18 +184,86 @@ yki_tool_source_close(yki_tool_source *source)
     memset(source, 0, sizeof *source);
 }
 
+/* ---- scaling ---- */
+
+/* Mean and deviation of everything, from those of equal parts, of which constant ones have scale 1. */
+static void
+join_parts(const float *mean, const float *scale, size_t count, float *all_mean, float *all_scale)
+{
+    double sum = 0, variance = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += (double)mean[i];
+    sum /= (double)count;
+    for (size_t i = 0; i < count; i++) {
+        double away = (double)mean[i] - sum, deviation = scale[i] == 1 ? 0 : 1 / (double)scale[i];
+
+        variance += (deviation * deviation + away * away) / (double)count;
+    }
+    *all_mean = (float)sum;
+    *all_scale = variance > 0 ? (float)(1 / sqrt(variance)) : 1;
+}
+
+static yoke_status
+measure(yoke_dataset *data, const char *field, bool whole)
+{
+    yoke_status status = yoke_dataset_measure_scaling(data, field);
+    const float *mean, *scale;
+    size_t count = yoke_dataset_get_scaling(data, field, &mean, &scale);
+    float one[2];
+
+    if (status || count < 2 || !whole)
+        return status;
+    join_parts(mean, scale, count, &one[0], &one[1]);
+    return yoke_dataset_set_scaling(data, field, &one[0], &one[1], 1);
+}
+
 yoke_status
-yki_tool_source_fit(const yki_tool_source *source, const yki_tool_model *model, yoke_graph **graph)
+yki_tool_source_normalize(yki_tool_source *source, bool whole)
+{
+    const char *field = source->data->name;
+    yoke_status status = measure(source->train, field, whole);
+    const float *mean, *scale;
+    size_t count = yoke_dataset_get_scaling(source->train, field, &mean, &scale);
+
+    return status ? status : yoke_dataset_set_scaling(source->test, field, mean, scale, count);
+}
+
+/* Of the targets, whose own scaling stays as it was: none. */
+static yoke_status
+measure_spread(yki_tool_source *source, yki_tool_spread *spread)
+{
+    const yoke_field *target = source->target;
+    bool whole = target->shape.rank > 0 && target->shape.dim[0] > TOOL_MAX_PARTS;
+    yoke_status status = measure(source->train, target->name, whole);
+    const float *mean, *scale;
+
+    if (status)
+        return status;
+    spread->count = (int64_t)yoke_dataset_get_scaling(source->train, target->name, &mean, &scale);
+    for (int64_t i = 0; i < spread->count; i++) {
+        spread->mean[i] = mean[i];
+        spread->deviation[i] = 1 / scale[i];
+    }
+    return yoke_dataset_set_scaling(source->train, target->name, NULL, NULL, 0);
+}
+
+yoke_status
+yki_tool_source_fit(yki_tool_source *source, const yki_tool_model *model, bool scaled,
+                    yoke_graph **graph)
 {
     yki_tool_fit fit = {.input_name = source->data->name,
                         .target_name = source->target->name,
                         .input = source->data->shape,
                         .target = source->target->shape,
                         .classes = source->classes};
+    yoke_status status = YOKE_OK;
 
     if (fit.target.rank == 0)
         fit.target = yoke_shape(1, 1);
-    return yki_tool_fit_model(model, &fit, graph);
+    if (scaled && fit.classes == 0)
+        status = measure_spread(source, &fit.spread);
+    return status ? status : yki_tool_fit_model(model, &fit, graph);
 }
 
 /* ---- text ---- */

@@ -26,9 +26,12 @@ yoke_status yki_tool_source_open_test(const char *path, yki_tool_source *source)
 yoke_status yki_tool_source_blame(const char *path, yoke_status status);
 void yki_tool_source_close(yki_tool_source *source);
 
-/* A built-in model fitted to the data. */
-yoke_status yki_tool_source_fit(const yki_tool_source *source, const yki_tool_model *model,
+/* A built-in model fitted to the data; `scaled`: with values of mean 0 and deviation 1 as targets. */
+yoke_status yki_tool_source_fit(yki_tool_source *source, const yki_tool_model *model, bool scaled,
                                 yoke_graph **graph);
+/* Measures the data that is trained with, and has both parts scaled to mean 0 and deviation 1: each
+ * channel or column by itself, or (`whole`) with what all have together. */
+yoke_status yki_tool_source_normalize(yki_tool_source *source, bool whole);
 
 /* A whole file as text that ends with a 0, for free(). At most 64 MiB. */
 yoke_status yki_tool_read_text(const char *path, char **text, size_t *length);

@@ -14,14 +14,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hint.h"
 #include "job.h"
 #include "json.h"
 #include "models.h"
 #include "options.h"
+#include "recipe.h"
 #include "source.h"
 #include "watch.h"
 
-enum { EPOCHS = 10, WHY = 160, MAX_ACCUMULATE = 65536, MAX_EVERY = 1 << 30 };
+enum { WHY = 160, MAX_ACCUMULATE = 65536, MAX_EVERY = 1 << 30 };
 
 enum {
     OPTION_MODEL,
@@ -40,6 +42,7 @@ enum {
     OPTION_INIT,
     OPTION_AUGMENT,
     OPTION_NORMALIZE,
+    OPTION_NO_NORMALIZE,
     OPTION_VALIDATION,
     OPTION_CHECKPOINT,
     OPTION_EVERY,
@@ -54,10 +57,10 @@ enum {
 static const yki_tool_option options[] = {
     {"model", 'm', "MODEL", "tiny, mlp, simplecnn, lenet, resnet18, or a file of JSON"},
     TOOL_ROW_DATA,
-    {"epochs", 'e', "N", "times through the data (default: 10)"},
-    TOOL_ROW_BATCH("the model's"),
+    {"epochs", 'e', "N", "times through the data (default: the recipe's)"},
+    TOOL_ROW_BATCH("the recipe's"),
     {"optimizer", 0, "NAME", "sgd, adam, adamw or rmsprop, as in sgd,momentum=0.9"},
-    {"lr", 0, "RATE", "learning rate (default: the optimizer's)"},
+    {"lr", 0, "RATE", "learning rate (default: the recipe's, or the optimizer's)"},
     {"schedule", 0, "NAME", "constant, step, cosine, linear or one-cycle"},
     TOOL_ROW_DEVICES,
     TOOL_ROW_SHARES,
@@ -66,8 +69,9 @@ static const yki_tool_option options[] = {
     {"bn", 0, "KIND", "statistics of batch norm: sync (default) or local"},
     {"freeze", 0, NULL, "keep shares and plans: the same bits every time"},
     {"init", 0, "FILE", "start from the weights of a safetensors file"},
-    {"augment", 0, "LIST", "flip, shift=N, crop, noise=X, with commas"},
-    {"normalize", 0, NULL, "bring each channel to mean 0 and deviation 1"},
+    {"augment", 0, "LIST", "flip, shift=N, crop, noise=X, with commas; or none"},
+    {"normalize", 0, NULL, "bring each channel or column to mean 0, deviation 1"},
+    {"no-normalize", 0, NULL, "leave numbers as they are; bytes are divided by 255"},
     {"validation", 0, "X", "part of the data kept for tests, such as 0.1"},
     {"checkpoint", 'c', "DIR", "write checkpoints there"},
     {"every", 0, "N", "steps from one to the next (default: an epoch's)"},
@@ -82,20 +86,19 @@ static const yki_tool_option options[] = {
 
 typedef struct request {
     const char *model, *data, *selector, *shares, *init, *out, *checkpoint, *log, *log_dir;
-    const char *optimizer;
     const yki_tool_model *built_in; /* NULL: a file */
-    unsigned epochs, batch, accumulate, every, keep;
+    yki_tool_settings settings;     /* that are given; a recipe chooses others */
+    unsigned accumulate, every, keep;
     uint32_t seed;
-    double rate, validation;
-    yki_tool_schedule schedule;
-    yoke_augmentation augmentation;
-    bool augment, normalize, local, freeze, resume, json;
+    double validation;
+    bool local, freeze, resume, json;
 } request;
 
 /* What lives while it trains. */
 typedef struct session {
     const yki_tool_command *self;
     const request *wanted;
+    yki_tool_settings settings; /* all of them */
     yki_tool_job job;
     yki_tool_source source;
     yoke_graph *graph;
@@ -121,11 +124,11 @@ take_number(const yki_tool_command *self, int option, request *w)
 {
     switch (option) {
     case OPTION_EPOCHS:
-        return yki_tool_parse_count(optarg, TOOL_MAX_EPOCHS, &w->epochs)
+        return yki_tool_parse_count(optarg, TOOL_MAX_EPOCHS, &w->settings.epochs)
                    ? TOOL_OK
                    : bad(self, "epochs", "a number from 1 to 16777216");
     case OPTION_BATCH:
-        return yki_tool_parse_count(optarg, TOOL_MAX_BATCH, &w->batch)
+        return yki_tool_parse_count(optarg, TOOL_MAX_BATCH, &w->settings.batch)
                    ? TOOL_OK
                    : bad(self, "batch", "a number from 1 to 1048576");
     case OPTION_ACCUMULATE:
@@ -144,7 +147,7 @@ take_number(const yki_tool_command *self, int option, request *w)
         return yki_tool_parse_seed(optarg, &w->seed) ? TOOL_OK
                                                      : bad(self, "seed", "a number up to 2^32 - 1");
     case OPTION_LR:
-        return yki_tool_parse_real(optarg, 1e-30, &w->rate) ? TOOL_OK
+        return yki_tool_parse_real(optarg, 1e-30, &w->settings.rate) ? TOOL_OK
                                                             : bad(self, "lr", "a number above 0");
     case OPTION_VALIDATION:
         return yki_tool_parse_real(optarg, 1e-9, &w->validation) && w->validation < 1
@@ -159,22 +162,25 @@ static int
 take_list(const yki_tool_command *self, int option, request *w)
 {
     yoke_optimizer optimizer;
+    yki_tool_schedule schedule;
+    yoke_augmentation augmentation;
     char why[WHY];
 
     switch (option) {
     case OPTION_OPTIMIZER:
-        w->optimizer = optarg;
+        w->settings.optimizer = optarg;
         if (!yki_tool_parse_optimizer(optarg, 0, &optimizer, why))
             return yki_tool_usage(self, "--optimizer=%s: %s", optarg, why);
         break;
     case OPTION_SCHEDULE:
-        if (!yki_tool_parse_schedule(optarg, &w->schedule, why))
+        w->settings.schedule = optarg;
+        if (!yki_tool_parse_schedule(optarg, &schedule, why))
             return yki_tool_usage(self, "--schedule=%s: %s", optarg, why);
         break;
     case OPTION_AUGMENT:
-        if (!yki_tool_parse_augmentation(optarg, &w->augmentation, why))
+        w->settings.augment = optarg;
+        if (!yki_tool_parse_augmentation(optarg, &augmentation, why))
             return yki_tool_usage(self, "--augment=%s: %s", optarg, why);
-        w->augment = true;
         break;
     case OPTION_BN:
         w->local = strcmp(optarg, "local") == 0;
@@ -196,7 +202,8 @@ take_option(const yki_tool_command *self, int option, void *user)
                             [OPTION_LOG] = &w->log,
                             [OPTION_LOG_DIR] = &w->log_dir};
     bool *flags[] = {[OPTION_FREEZE] = &w->freeze,
-                     [OPTION_NORMALIZE] = &w->normalize,
+                     [OPTION_NORMALIZE] = &w->settings.normalize,
+                     [OPTION_NO_NORMALIZE] = &w->settings.no_normalize,
                      [OPTION_RESUME] = &w->resume,
                      [OPTION_JSON] = &w->json};
     int status = take_number(self, option, w);
@@ -221,6 +228,8 @@ check_request(const yki_tool_command *self, request *w)
     if (!w->built_in && !strchr(w->model, '.') && !strchr(w->model, '/'))
         return yki_tool_usage(self, "there is no model '%s', and it is no file of JSON by its name",
                               w->model);
+    if (w->settings.normalize && w->settings.no_normalize)
+        return yki_tool_usage(self, "--normalize and --no-normalize contradict each other: give one");
     if ((w->resume || w->every || w->keep) && !w->checkpoint)
         return yki_tool_usage(self, "--resume, --every and --keep go with --checkpoint=DIR");
     return TOOL_OK;
@@ -263,44 +272,86 @@ open_data(session *s)
 {
     const request *w = s->wanted;
     yki_tool_source *source = &s->source;
-    const float *mean, *scale;
     yoke_status status = yki_tool_source_open(w->data, w->validation, w->seed, source);
-    size_t count;
 
     if (!status && source->split)
         yki_tool_note(s->self, "%s has no test part: %lld of its samples are kept for it", w->data,
                       (long long)yoke_dataset_count(source->test));
-    if (!status && w->normalize)
-        status = yoke_dataset_measure_scaling(source->train, source->data->name);
-    count = status ? 0 : yoke_dataset_get_scaling(source->train, source->data->name, &mean, &scale);
-    if (!status && w->normalize && count)
-        status = yoke_dataset_set_scaling(source->test, source->data->name, mean, scale, count);
-    if (!status && w->augment)
-        status = yoke_dataset_set_augmentation(source->train, &w->augmentation);
     return status;
+}
+
+/* Whether the data are numbers, and the graph of a file takes them as such. */
+static bool
+can_scale(const session *s)
+{
+    const yoke_node *input = s->graph ? yoke_graph_get_node(s->graph, s->source.data->name) : NULL;
+
+    return s->source.data->type != YOKE_I32 && (!input || yoke_node_type(input) == YOKE_F32);
+}
+
+/* What the command line leaves open. */
+static void
+choose_settings(session *s)
+{
+    const yki_tool_recipe *recipe = yki_tool_find_recipe(s->wanted->built_in, &s->source);
+    char line[256];
+
+    s->settings = s->wanted->settings;
+    yki_tool_take_recipe(recipe, &s->source, can_scale(s), &s->settings, line);
+    if (line[0])
+        yki_tool_note(s->self, "the recipe for %s: %s", s->wanted->built_in ? recipe->model : "a model of a file", line);
+}
+
+/* What happens to samples on their way to the model. */
+static yoke_status
+prepare_data(session *s)
+{
+    const yki_tool_model *model = s->wanted->built_in;
+    yki_tool_source *source = &s->source;
+    yoke_augmentation augmentation;
+    yoke_status status = YOKE_OK;
+    char why[WHY];
+
+    /* Images without an axis of channels have one. */
+    if (s->settings.normalize)
+        status = yki_tool_source_normalize(source,
+                                           model && model->image && source->data->shape.rank == 2);
+    if (status || !s->settings.augment)
+        return status;
+    yki_tool_parse_augmentation(s->settings.augment, &augmentation, why); /* was seen to be good */
+    return yoke_dataset_set_augmentation(source->train, &augmentation);
 }
 
 static yoke_status
 make_graph(session *s)
 {
-    return s->wanted->built_in
-               ? yki_tool_source_fit(&s->source, s->wanted->built_in, &s->graph)
-               : read_graph(s->wanted->model, &s->graph);
+    const request *w = s->wanted;
+    yoke_status status = w->built_in ? YOKE_OK : read_graph(w->model, &s->graph);
+
+    if (status)
+        return status;
+    choose_settings(s);
+    if (w->built_in)
+        status = yki_tool_source_fit(&s->source, w->built_in, s->settings.normalize, &s->graph);
+    return status ? status : prepare_data(s);
 }
 
 /* ---- the trainer ---- */
 
-static yoke_optimizer
-choose_optimizer(const request *w)
+static void
+plan_steps(session *s)
 {
-    yoke_optimizer optimizer = w->built_in ? w->built_in->optimizer() : yoke_adam(1e-3f);
+    const yki_tool_settings *set = &s->settings;
+    yki_tool_watch *watch = &s->watch;
+    yki_tool_schedule schedule;
     char why[WHY];
 
-    if (w->optimizer)
-        yki_tool_parse_optimizer(w->optimizer, 0, &optimizer, why); /* was seen to be good */
-    if (w->rate > 0)
-        optimizer.learning_rate = (float)w->rate;
-    return optimizer;
+    watch->batch = set->batch;
+    watch->samples = yoke_dataset_count(s->source.train);
+    watch->epochs = set->epochs;
+    yki_tool_parse_schedule(set->schedule, &schedule, why); /* was seen to be good */
+    watch->schedule = yki_tool_make_schedule(
+        &schedule, (watch->samples + watch->batch - 1) / watch->batch, watch->epochs);
 }
 
 static yoke_status
@@ -309,15 +360,12 @@ make_trainer(session *s)
     const request *w = s->wanted;
     yki_tool_watch *watch = &s->watch;
     yoke_trainer_options o;
+    char why[WHY];
     yoke_status status = yoke_team_create(s->context, w->selector, s->job.comm, &s->team);
 
-    watch->batch = w->batch ? w->batch : w->built_in ? w->built_in->batch : 64;
-    watch->samples = yoke_dataset_count(s->source.train);
-    watch->epochs = w->epochs;
-    watch->schedule = yki_tool_make_schedule(
-        &w->schedule, (watch->samples + watch->batch - 1) / watch->batch, watch->epochs);
+    plan_steps(s);
     memset(&o, 0, sizeof o);
-    o.optimizer = choose_optimizer(w);
+    yki_tool_parse_optimizer(s->settings.optimizer, s->settings.rate, &o.optimizer, why);
     o.batch = watch->batch;
     o.seed = w->seed;
     o.accumulate = w->accumulate;
@@ -364,7 +412,7 @@ fit(session *s)
     watch->json = w->json;
     yki_tool_watch_start(watch);
     memset(&o, 0, sizeof o);
-    o.epochs = w->epochs;
+    o.epochs = s->settings.epochs;
     o.on_step = yki_tool_watch_step;
     o.on_epoch = yki_tool_watch_epoch;
     o.user = watch;
@@ -372,7 +420,7 @@ fit(session *s)
     o.checkpoint_every = w->every;
     o.checkpoint_keep = w->keep;
     o.resume = w->resume;
-    o.keep_learning_rate = w->rate > 0;
+    o.keep_learning_rate = w->settings.rate > 0;
     o.same_seed = true; /* else samples that were trained with would be in the test part */
     yki_tool_signals_start(s->trainer);
     if (!s->wanted->log_dir) /* notes were of what comes before; epochs have lines of their own */
@@ -398,11 +446,12 @@ mean_rate(const yoke_epoch *epochs, size_t count)
     return seconds > 0 ? samples / seconds : 0;
 }
 
+/* Of the last test; NaN: the model has none of that name. */
 static double
-accuracy_of(const session *s, const yoke_epoch *last)
+metric_of(const session *s, const yoke_epoch *last, const char *name)
 {
     for (size_t i = 0; last && i < last->test.metric_count; i++)
-        if (s->watch.metrics[i] && strcmp(s->watch.metrics[i], "accuracy") == 0)
+        if (s->watch.metrics[i] && strcmp(s->watch.metrics[i], name) == 0)
             return last->test.metrics[i];
     return (double)NAN;
 }
@@ -412,15 +461,18 @@ print_result(const session *s)
 {
     const yoke_epoch *epochs, *last;
     size_t count = yoke_trainer_get_history(s->trainer, &epochs);
-    double accuracy, loss, rate = mean_rate(epochs, count);
+    double accuracy, r2, loss, rate = mean_rate(epochs, count);
     yki_tool_json j;
 
     last = count ? &epochs[count - 1] : NULL;
-    accuracy = accuracy_of(s, last);
+    accuracy = metric_of(s, last, "accuracy");
+    r2 = metric_of(s, last, "r2");
     loss = last ? last->test.loss : (double)NAN;
     if (!s->wanted->json) {
         if (!isnan(accuracy))
             printf("test accuracy %.2f %%, ", 100 * accuracy);
+        if (!isnan(r2))
+            printf("test R2 %.4g, ", r2);
         if (last)
             printf("test loss %.4g, %.0f samples/s, ", loss, rate);
         printf("%lld epochs\n", last ? (long long)last->epoch + 1 : 0);
@@ -429,6 +481,7 @@ print_result(const session *s)
     yki_tool_json_start_line(&j, stdout);
     yki_tool_json_open_object(&j, NULL);
     yki_tool_json_real(&j, "test_accuracy", accuracy);
+    yki_tool_json_real(&j, "test_r2", r2);
     yki_tool_json_real(&j, "test_loss", loss);
     yki_tool_json_real(&j, "samples_per_second", rate);
     yki_tool_json_integer(&j, "epochs", last ? (uint64_t)last->epoch + 1 : 0);
@@ -450,7 +503,29 @@ say_if_nothing_was_left(const session *s)
                       "%s: the training has %lld epochs already, --epochs=%u asks for no more: "
                       "nothing was left to do",
                       s->wanted->checkpoint, (long long)epochs[count - 1].epoch + 1,
-                      s->wanted->epochs);
+                      s->settings.epochs);
+}
+
+/* At most one, where this run came to nothing; objects of JSON are for programs, which see that. */
+static void
+give_hint(const session *s)
+{
+    const yoke_epoch *epochs, *last;
+    size_t count = yoke_trainer_get_history(s->trainer, &epochs);
+    yki_tool_course course = {.first = s->watch.first_loss,
+                              .rate = (double)yoke_trainer_get_learning_rate(s->trainer),
+                              .normalized = s->settings.normalize,
+                              .raw_targets = s->source.classes == 0 && !s->wanted->built_in};
+    char text[TOOL_HINT];
+
+    if (count == 0 || s->wanted->json || s->wanted->resume)
+        return;
+    last = &epochs[count - 1];
+    course.last = last->train.loss;
+    if (last->test.samples > 0 && last->test.loss < course.last)
+        course.last = last->test.loss; /* while the loss falls, an epoch's mean is behind */
+    if (yki_tool_hint(&course, text))
+        yki_tool_note(s->self, "hint: %s", text);
 }
 
 /* The command that was typed, and what makes it go on. */
@@ -533,7 +608,7 @@ clear(session *s)
 static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
-    request wanted = {.epochs = EPOCHS};
+    request wanted = {0};
     static session s; /* large: names of devices */
     int status = read_arguments(self, argc, argv, &wanted);
     yoke_status failed;
@@ -546,8 +621,10 @@ run(const yki_tool_command *self, int argc, char **argv)
     status = yki_tool_job_start(self, wanted.log_dir, &s.job);
     if (status == TOOL_OK) {
         failed = train(&s);
-        if (!failed && s.job.rank == 0)
+        if (!failed && s.job.rank == 0) {
             print_result(&s);
+            give_hint(&s);
+        }
         if (failed)
             status = yki_tool_fail(self, failed);
         else if (s.stopped)

@@ -95,6 +95,7 @@ yki_tool_watch_start(yki_tool_watch *w)
     name_devices(w);
     yki_tool_progress_start(&w->progress, stderr);
     w->begun = yki_tool_now();
+    w->first_loss = (double)NAN;
     begin_epoch(w);
     on_terminal = w;
     yki_tool_on_message(clear_terminal);
@@ -252,6 +253,8 @@ yki_tool_watch_step(void *user, const yoke_result *result)
         w->devices = 0;
     log_start(w, result->step - 1, result->step - 1);
     w->done += result->samples;
+    if (isnan(w->first_loss))
+        w->first_loss = result->loss;
     if (isfinite(result->loss)) {
         w->loss_sum += result->loss * result->count;
         w->metric_sum += (result->metric_count ? result->metrics[0] : 0) * result->count;

@@ -33,6 +33,7 @@ typedef struct yki_tool_watch {
     int64_t steps;                  /* that this run has trained */
     int64_t done;                   /* samples of the epoch that this run has trained */
     double loss_sum, metric_sum, count;
+    double first_loss;              /* of the first step of this run; NaN: there was none */
 } yki_tool_watch;
 
 /* Fills in what follows from team and trainer. */

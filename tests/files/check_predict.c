@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../tools/models.h"
 #include "data/safetensors.h"
 #include "support/devices.h"
 #include "support/scratch.h"
@@ -288,6 +289,38 @@ START_TEST(predicts_as_trained)
 }
 END_TEST
 
+/* A built-in model that learnt values of mean 0 and deviation 1 predicts in their units: each its
+ * own, where there are several. */
+START_TEST(values_in_their_units)
+{
+    const yki_tool_fit fit = {.input_name = "x",
+                              .target_name = "y",
+                              .input = yoke_shape(1, 3),
+                              .target = yoke_shape(1, 2),
+                              .spread = {.count = 2, .mean = {3e5f, -2}, .deviation = {1e5f, 0.5f}}};
+    const float bias[2] = {0, 3}, weights[2 * 32] = {0}, x[3] = {1, 2, 3};
+    float y[2];
+    test_devices devices;
+    yoke_graph *g;
+    yoke_model *m;
+    yoke_predictor *p;
+
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+    ASSERT_OK(yki_tool_fit_model(yki_tool_find_model("tiny"), &fit, &g));
+    ck_assert_str_eq(yoke_graph_get_metric_name(g, 0), "r2");
+    ASSERT_OK(yoke_model_create(g, NULL, &m));
+    ASSERT_OK(yoke_model_write(m, "fc2.weight", weights, 2 * 32));
+    ASSERT_OK(yoke_model_write(m, "fc2.bias", bias, 2));
+    ASSERT_OK(yoke_predictor_create(devices.context, test_selector(), m, NULL, &p));
+    ASSERT_OK(yoke_predict(p, 1, x, y));
+    ck_assert_msg(y[0] == 3e5f && y[1] == -0.5f, "%g and %g", (double)y[0], (double)y[1]);
+    yoke_predictor_destroy(p);
+    yoke_model_destroy(m);
+    yoke_graph_destroy(g);
+    test_devices_close(&devices);
+}
+END_TEST
+
 /* A replica's file, floats as they are, the sigmoid of a binary cross-entropy, other outputs. */
 START_TEST(replicas_and_outputs)
 {
@@ -525,6 +558,7 @@ test_suite(void)
     tcase_add_checked_fixture(predict, scratch_set_up_warm, scratch_tear_down);
     tcase_add_test(predict, pytorch_resnet18);
     tcase_add_loop_test(predict, predicts_as_trained, 0, 2);
+    tcase_add_test(predict, values_in_their_units);
     tcase_add_test(predict, replicas_and_outputs);
     tcase_add_test(predict, several_threads);
     tcase_add_test(predict, weights_are_shared);

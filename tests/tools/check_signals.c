@@ -41,8 +41,9 @@ static pid_t
 start(const char *more, ...)
 {
     const char *arguments[COMMAND_ARGUMENTS] = {"train",    "--model=tiny", command_data(),
-                                                "--seed=3", "--freeze",     "--devices=cpu:0"};
-    size_t count = 6;
+                                                "--seed=3", "--freeze",     "--devices=cpu:0",
+                                                "--schedule=constant"};
+    size_t count = 7;
     va_list list;
 
     va_start(list, more);

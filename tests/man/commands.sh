@@ -1,0 +1,201 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# commands.sh - the command lines of the manual and of README.md work, and those
+# that train reach the figure that stands for them below.
+#
+# What is run: in the EXAMPLES of pages of sections 1 and 7 the lines of .Dl and of
+# .Bd -literal, and in README.md the lines of ```sh, that begin with yoke or mpirun.
+# Each needs a line in the table below, and each line there a command.
+
+set -u
+
+work=$YOKE_BUILDDIR/tests/man/commands.tmp
+rm -rf "$work"
+mkdir -p "$work/bin" "$work/examples"
+failures=0
+ran=0
+skips=0
+tab=$(printf '\t')
+
+fail() {
+    echo "FAIL: $*"
+    failures=$((failures + 1))
+    sed 's/^/    /' "$work/out" "$work/err" 2>/dev/null | tail -n 20
+}
+
+[ -x "$YOKE_BUILDDIR/tools/yoke" ] || {
+    echo "built without the yoke command"
+    exit 77
+}
+
+# ---- what is expected ----
+
+# COMMAND, a tab, and what it has to do: "accuracy" or "r2", of a test, of at least so much; "says" a
+# line like this; "writes" a file with one. With "gpu" before it, where there is no GPU, it fails and
+# says so; with "jq" or "mpirun" that program has to be there.
+cat >"$work/expected" <<'END'
+yoke train --model=lenet --data=examples/data --epochs=30 --batch=16 --lr=0.05 --optimizer=sgd,momentum=0.9,decay=1e-3 --schedule=cosine --normalize --augment=shift=1,noise=0.2 --out=digits.safetensors --log=digits.jsonl	accuracy 96
+yoke eval --data=examples/data digits.safetensors	says ^accuracy 9[6-9]
+yoke predict --data=examples/data --count=5 digits.safetensors	says ^4	[0-9]
+yoke info digits.safetensors	says ^parameters
+yoke plot --out=digits.svg digits.jsonl	writes digits.svg ^<svg
+yoke train --model=mlp --data=measurements.csv --out=measurements.safetensors	r2 0.7
+yoke train --model=lenet --data=examples/data	accuracy 95
+yoke train --model=lenet --data=examples/data --epochs=10	accuracy 95
+yoke train --model=lenet --data=examples/data --devices=cpu:0/1+1 --shares=3,1	accuracy 95
+yoke train --model=mlp --data=prices.csv	r2 0.7
+mpirun -n 2 yoke train --model=lenet --data=examples/data	mpirun accuracy 95
+yoke train --model=lenet --data=examples/data --log=training.jsonl	accuracy 95
+yoke plot --out=training.svg training.jsonl	writes training.svg ^<svg
+yoke predict --data=examples/data --count=10 --top=3 digits.safetensors	says ^9	[0-9]
+yoke info --json checkpoints	says "kind": "checkpoint"
+yoke devices	says cpu:0
+yoke devices --json | jq -r '.[].name'	jq says .
+yoke devices 'cpu:0/2@256MiB'	says cpu:0/2
+yoke bench devices cpu:0/2	says .
+yoke bench devices --repeats=11 cpu:0/2	says .
+yoke bench resnet18 --devices=gpu:0	gpu says images/s
+yoke bench resnet18 --devices=gpu:0 --plan	gpu says images/s
+yoke tune --batch=32 --devices=gpu resnet18	gpu says .
+yoke verify --devices=cpu:0/2 --shares=80,20 lenet	says .
+END
+
+# ---- what is there ----
+
+# Command lines of the files of the manual in mdoc, or of README.md, one a line.
+of_page() {
+    awk '
+        $1 == ".Sh" { examples = $2 == "EXAMPLES" }
+        !examples { next }
+        $1 == ".Ed" { literal = 0 }
+        literal { print }
+        $1 == ".Dl" { sub(/^\.Dl /, ""); print }
+        $1 == ".Bd" && $2 == "-literal" { literal = 1 }
+    ' "$1"
+}
+
+of_readme() {
+    awk '/^```/ { inside = $0 == "```sh"; next } inside' "$1" |
+        sed -e ':again' -e '/\\$/{N;s/ *\\\n */ /;b again' -e '}' -e 's/ *#.*//'
+}
+
+{
+    of_readme "$YOKE_SRCDIR/README.md"
+    for page in "$YOKE_SRCDIR"/man/*.[17]; do
+        of_page "$page"
+    done
+} | grep -E '^(mpirun .*)?yoke ' | awk '!seen[$0]++' >"$work/commands"
+[ "$(wc -l <"$work/commands")" -ge 20 ] || fail "the command lines of the manual could not be read"
+
+# expectation COMMAND: what the table says of it
+expectation() {
+    awk -F "$tab" -v command="$1" '
+        substr($0, 1, length(command) + 1) == command "\t" {
+            print substr($0, length(command) + 2)
+        }' "$work/expected"
+}
+
+cut -f 1 "$work/expected" | while read -r command; do
+    grep -q -F -x -e "$command" "$work/commands" || echo "$command"
+done >"$work/stale"
+[ ! -s "$work/stale" ] || fail "in the table above, but in no page: $(cat "$work/stale")"
+
+# ---- where they run ----
+
+case ${LD_PRELOAD:-}${OCL_ICD_VENDORS:-} in
+*oclgrind*)
+    echo "Oclgrind interprets: training would take hours"
+    [ $failures -eq 0 ] && exit 77
+    exit 1
+    ;;
+esac
+unset OCL_ICD_FILENAMES POCL_DEVICES NO_COLOR
+OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
+OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+OMPI_MCA_mpi_yield_when_idle=1
+export OCL_ICD_VENDORS OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+export OMPI_MCA_rmaps_base_oversubscribe OMPI_MCA_hwloc_base_binding_policy
+export OMPI_MCA_mpi_yield_when_idle
+for program in yoke mpirun; do
+    case $program in
+    yoke) path=$YOKE_BUILDDIR/tools/yoke ;;
+    mpirun) path=$(command -v "${MPIRUN:-none}") ;;
+    esac
+    [ -n "$path" ] || continue
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$path" >"$work/bin/$program"
+    chmod +x "$work/bin/$program"
+done
+PATH=$work/bin:$PATH
+export PATH
+cd "$work" || exit
+yoke devices cpu:0 >out 2>err || {
+    echo "no PoCL"
+    [ $failures -eq 0 ] && exit 77
+    exit 1
+}
+gpu=no
+! yoke devices gpu >out 2>err || gpu=yes
+cp "$YOKE_SRCDIR"/examples/data/*.gz examples/ && mkdir examples/data && mv examples/*.gz examples/data/
+awk -v count=1000 -f "$YOKE_SRCDIR/tests/tools/prices.awk" >prices.csv
+cp prices.csv measurements.csv
+yoke train --model=tiny --data=examples/data --epochs=1 --checkpoint=checkpoints >out 2>err ||
+    fail "no checkpoint to look at"
+
+# ---- running ----
+
+# at_least WHAT NUMBER: the training's result says so
+at_least() {
+    figure=$(sed -n "s/^test $1 \([0-9.eE+-]*\).*/\1/p" out | tail -n 1)
+    [ -n "$figure" ] && awk "BEGIN { exit !($figure >= $2) }" ||
+        fail "$command: its test ends with $1 ${figure:-of nothing}, but must reach $2"
+    echo "$1 ${figure:-none} (at least $2): $command"
+}
+
+check() {
+    case $1 in
+    accuracy) at_least accuracy "$2" ;;
+    r2) at_least R2 "$2" ;;
+    says) grep -q -E -e "$2" out || fail "$command: no line with $2" ;;
+    writes) grep -q -E -e "${2#* }" "${2%% *}" || fail "$command: ${2%% *} has no line with ${2#* }" ;;
+    *) fail "$command: the table expects '$1', which is nothing" ;;
+    esac
+}
+
+# run COMMAND EXPECTATION
+run() {
+    command=$1
+    wanted=$2
+    case $wanted in
+    gpu\ *) wanted=${wanted#gpu } needs=gpu ;;
+    jq\ * | mpirun\ *) needs=${wanted%% *} wanted=${wanted#* } ;;
+    *) needs= ;;
+    esac
+    if [ -n "$needs" ] && [ "$needs" != gpu ] && ! command -v "$needs" >/dev/null; then
+        echo "SKIP: there is no $needs for: $command"
+        skips=$((skips + 1))
+        return
+    fi
+    if eval "$command" >out 2>err </dev/null; then
+        ran=$((ran + 1))
+        check "${wanted%% *}" "${wanted#* }"
+    elif [ "$needs" = gpu ] && [ $gpu = no ] && grep -q -i gpu err; then
+        ran=$((ran + 1))
+    else
+        fail "$command"
+    fi
+}
+
+while read -r line; do
+    wanted=$(expectation "$line")
+    if [ -n "$wanted" ]; then
+        run "$line" "$wanted"
+    else
+        fail "a new example, say above what is expected of it: $line"
+    fi
+done <commands
+echo "$ran command lines run, $skips skipped, $failures failures"
+[ $failures -gt 0 ] || rm -rf "$work"
+[ $failures -eq 0 ] || exit 1
+[ $skips -eq 0 ] || [ "${YOKE_REQUIRE_ALL:-0}" != 1 ]

@@ -1,0 +1,150 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# recipes.sh - models learn without any option: digits of several seeds, raw prices,
+# on a team and under mpirun by the same recipe; and the hint after what did not.
+
+. "$YOKE_SRCDIR/tests/tools/lib.sh"
+
+pocl=OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
+unset OCL_ICD_VENDORS OCL_ICD_FILENAMES POCL_DEVICES
+digits=$YOKE_SRCDIR/examples/data
+prices=$work/prices.csv
+: >"$out"
+: >"$err"
+what='the table of recipes'
+
+# ---- the table of the manual is that of the program ----
+
+sed -n 's/^    {"\([a-z0-9]*\)", "\([^"]*\)", \([0-9.e-]*\), "one-cycle", \([0-9]*\), \([0-9]*\), \([0-9]*\), 10, \([a-z]*\), \([0-9.]*\)},/\1 \2 \3 \4 \5 \6 \7 \8/p' \
+    "$YOKE_SRCDIR/tools/recipe.c" |
+    awk '{ print $1, $2, $3 + 0, "1/" $4, $5, $6, ($7 == "true" ? "shift" : $8 == 0 ? "" : "noise=" $8) }' >"$work/code"
+sed -n '/^\.Sh RECIPES/,/^\.El/{/^\.It Em/d;s/^\.It \(Cm \)\{0,1\}//p;}' "$YOKE_SRCDIR/man/yoke-train.1" |
+    awk -F ' *Ta *' '{ print $1, $2, $3 + 0, $4, $5, $6, $7 }' >"$work/page"
+checks=$((checks + 1))
+[ "$(wc -l <"$work/code")" = 9 ] && diff "$work/code" "$work/page" >"$out" ||
+    fail "tools/recipe.c (<) and yoke-train(1) (>) differ"
+
+# ---- figures ----
+
+# reaches WHAT LEAST ARGUMENT...: the test of a training ends with at least so much
+reaches() {
+    figure=$1
+    least=$2
+    shift 2
+    expect 0 "$pocl" -- train "$@"
+    checks=$((checks + 1))
+    got=$(sed -n "s/^test $figure \([0-9.]*\).*/\1/p" "$out")
+    [ -n "$got" ] && awk "BEGIN { exit !($got >= $least) }" ||
+        fail "ends with $figure ${got:-of nothing}, must reach $least"
+    echo "$figure ${got:-none}: yoke train $*"
+}
+
+check_digits() {
+    for seed in 0 1 2 3 4; do
+        reaches accuracy 95 --model=mlp --data="$digits" --devices=cpu:0 --seed=$seed
+        reaches accuracy 95 --model=simplecnn --data="$digits" --devices=cpu:0 --seed=$seed --epochs=10
+        reaches accuracy 95 --model=lenet --data="$digits" --devices=cpu:0 --seed=$seed --epochs=10
+        says "$err" '^yoke: train: note: the recipe for lenet: --batch=8 --optimizer=sgd,decay=1e-3 --lr=0.05 --schedule=one-cycle --normalize --augment=shift=1$'
+        lacks "$err" hint
+    done
+    [ "${YOKE_TEST_QUICK:-0}" = 1 ] ||
+        reaches accuracy 95 --model=resnet18 --data="$digits" --devices=cpu:0 --epochs=5
+}
+
+# Columns and prices each in units of their own, also in what comes of the file.
+check_prices() {
+    awk -v count=1000 -f "$YOKE_SRCDIR/tests/tools/prices.awk" >"$prices"
+    for seed in 0 1 2 3 4; do
+        reaches R2 0.9 --model=mlp --data="$prices" --devices=cpu:0 --seed=$seed --out="$work/model"
+    done
+    reaches R2 0.7 --model=tiny --data="$prices" --devices=cpu:0
+    expect 0 "$pocl" -- eval --data="$prices" --devices=cpu:0 "$work/model"
+    checks=$((checks + 1))
+    awk '$1 == "r2" && $2 >= 0.9 { good = 1 } END { exit !good }' "$out" || fail "r2 of the file"
+    expect 0 -- info --json "$work/model"
+    json 'input.mean.#' 5
+    expect 0 "$pocl" -- predict --data="$prices" --devices=cpu:0 "$work/model"
+    checks=$((checks + 1))
+    sed 1d "$prices" | tr , '\t' | paste "$out" - | awk '
+        { n++; away = $2 - $8; error += away * away; sum += $8; squares += $8 * $8 }
+        END { exit !(n == 1000 && error < 0.1 * (squares - sum * sum / n)) }' ||
+        fail "predictions are not in the units of the prices"
+}
+
+# ---- who decides ----
+
+note() {
+    sed -n 's/^yoke: train: .*note: the recipe for //p' "$err"
+}
+
+check_choices() {
+    given='--epochs=1 --batch=64 --optimizer=adam --lr=0.002 --schedule=constant --no-normalize --augment=none'
+    # shellcheck disable=SC2086 # words
+    expect 0 "$pocl" -- train --model=lenet --data="$digits" $given --devices=cpu:0 --log="$work/log"
+    lacks "$err" recipe
+    head -n 1 "$work/log" >"$out"
+    json batch 64
+    checks=$((checks + 1))
+    grep -q '"rate": 0\.0020000' "$work/log" || fail "another rate"
+    expect 0 "$pocl" -- train --model=lenet --data="$digits" --devices=cpu:0 --epochs=1
+    alone=$(note)
+    expect 0 "$pocl" POCL_MAX_PTHREAD_COUNT=2 -- train --model=lenet --data="$digits" --epochs=1 \
+        --devices=cpu:0/1+1
+    checks=$((checks + 1))
+    [ -n "$alone" ] && [ "$(note)" = "$alone" ] || fail "a team has another recipe: $(note)"
+    cat >"$work/graph.json" <<'END'
+{"nodes": [
+  {"op": "input", "name": "image", "type": "f32", "shape": [1, 8, 8]},
+  {"op": "flatten"},
+  {"op": "dense", "name": "hidden", "units": 64},
+  {"op": "relu"},
+  {"op": "dense", "name": "fc", "units": 10},
+  {"op": "target", "name": "label", "type": "i32", "shape": []},
+  {"op": "softmax_cross_entropy", "name": "ce", "inputs": ["fc", "label"]},
+  {"op": "accuracy", "name": "acc", "inputs": ["fc", "label"]}],
+ "outputs": {"logits": "fc"}, "loss": "ce", "metrics": {"accuracy": "acc"}}
+END
+    reaches accuracy 88 --model="$work/graph.json" --data="$digits" --devices=cpu:0
+    says "$err" 'the recipe for a model of a file: --epochs=23 --batch=16 --optimizer=adam --lr=0.001 '
+    [ -n "${MPIRUN:-}" ] && command -v "$MPIRUN" >/dev/null || return 0
+    what='mpirun -n 2 yoke train'
+    env "$pocl" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+        OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none \
+        "$MPIRUN" -n 2 "$yoke" train --model=lenet --data="$digits" --epochs=1 >"$out" 2>"$err" </dev/null
+    checks=$((checks + 1))
+    [ "$(note)" = "$alone" ] || fail "two processes have another recipe"
+}
+
+# ---- hints ----
+
+hints() {
+    sed -n 's/^yoke: train: note: hint: //p' "$err"
+}
+
+check_hints() {
+    few="--data=$prices --devices=cpu:0 --epochs=3 --batch=16 --optimizer=sgd --schedule=constant"
+    # shellcheck disable=SC2086 # words
+    {
+        expect 0 "$pocl" -- train --model=mlp $few --no-normalize --lr=0.1
+        says "$err" '^yoke: train: note: hint: the loss is no longer a number; try --lr=0.01 or --normalize$'
+        expect 0 "$pocl" -- train --model=mlp $few --lr=0.6
+        checks=$((checks + 1))
+        [ "$(hints | wc -l)" = 1 ] || fail "not one hint"
+        says "$err" 'hint: the loss (grew from [0-9.]+ to [0-9.e+]+|is no longer a number); try --lr=0.06$'
+        expect 0 "$pocl" -- train --model=mlp $few --lr=1e-7
+        says "$err" 'hint: the loss hardly fell, from [0-9.]+ to [0-9.]+; try --lr=1e-06$'
+        expect 0 "$pocl" -- train --model=mlp $few --lr=1e-7 --json
+        lacks "$err" hint
+    }
+}
+
+if usable "$pocl"; then
+    check_digits
+    check_prices
+    check_choices
+    check_hints
+else
+    skip "no PoCL"
+fi
+finish

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * recipe.c - for each built-in model the settings with which it learns: one table,
+ * and what follows from the size of the data.
+ *
+ * A recipe writes options as a person types them, and gives way to each that was
+ * typed. The table also stands in yoke-train(1).
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "recipe.h"
+
+enum { LEAST_BATCH = 8, MOST_EPOCHS = 200, SHIFT_PART = 8, LINE = 256, AUGMENT = 64 };
+
+const yki_tool_recipe yki_tool_recipes[] = {
+    {"tiny", "sgd,decay=1e-4", 0.03, "one-cycle", 64, 256, 7200, 10, false, 0.7},
+    {"mlp", "sgd,decay=1e-4", 0.03, "one-cycle", 64, 256, 7200, 10, false, 0.7},
+    {"simplecnn", "sgd,decay=3e-3", 0.05, "one-cycle", 64, 256, 1800, 10, true, 0},
+    {"lenet", "sgd,decay=1e-3", 0.05, "one-cycle", 128, 256, 3600, 10, true, 0},
+    {"resnet18", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0},
+    {"resnet34", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0},
+    {"resnet50", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0},
+    {"table", "adam", 3e-3, "one-cycle", 64, 256, 2000, 10, false, 0},
+    {"file", "adam", 1e-3, "one-cycle", 64, 128, 2000, 10, false, 0},
+    {NULL, NULL, 0, NULL, 0, 0, 0, 0, false, 0},
+};
+
+/* What is moved a little keeps its label, not its value. */
+static bool
+can_be_moved(const yki_tool_source *source)
+{
+    return source->data->shape.rank == 3 && source->data->type != YOKE_I32 && source->classes > 0;
+}
+
+const yki_tool_recipe *
+yki_tool_find_recipe(const yki_tool_model *model, const yki_tool_source *source)
+{
+    bool images = source->data->shape.rank > 1 && source->classes > 0;
+    const char *name = !model ? "file" : images ? model->name : "table";
+    const yki_tool_recipe *recipe = yki_tool_recipes;
+
+    while (recipe[1].model && strcmp(recipe->model, name) != 0)
+        recipe++;
+    return recipe;
+}
+
+static int64_t
+choose_batch(const yki_tool_recipe *r, int64_t samples)
+{
+    int64_t batch = LEAST_BATCH;
+
+    while (2 * batch <= r->batch && 2 * batch * r->part <= samples)
+        batch *= 2;
+    return batch;
+}
+
+/* A small set of samples is gone through more often. */
+static int64_t
+choose_epochs(const yki_tool_recipe *r, int64_t samples, int64_t batch)
+{
+    int64_t of_epoch = (samples + batch - 1) / batch, epochs = (r->steps + of_epoch - 1) / of_epoch;
+
+    epochs = epochs > MOST_EPOCHS ? MOST_EPOCHS : epochs;
+    return epochs < r->epochs ? r->epochs : epochs;
+}
+
+/* Puts a word behind those that are there, with `between` before it. */
+static void TOOL_PRINTF(4, 5)
+add(char *line, size_t size, char between, const char *format, ...)
+{
+    size_t used = strlen(line);
+    va_list args;
+
+    va_start(args, format);
+    if (used > 0 && used + 1 < size)
+        line[used++] = between;
+    vsnprintf(line + used, size - used, format, args);
+    va_end(args);
+}
+
+static void
+write_augmentation(const yki_tool_recipe *r, const yki_tool_source *source, char text[AUGMENT])
+{
+    const int64_t *size = source->data->shape.dim;
+    int shift = (int)((size[1] < size[2] ? size[1] : size[2]) / SHIFT_PART);
+
+    text[0] = '\0';
+    if (r->shift && shift > 0)
+        add(text, AUGMENT, ',', "shift=%d", shift);
+    if (r->noise > 0)
+        add(text, AUGMENT, ',', "noise=%g", r->noise);
+}
+
+/* How long, and in which steps. */
+static void
+take_sizes(const yki_tool_recipe *r, int64_t samples, yki_tool_settings *s, char line[LINE])
+{
+    unsigned batch = s->batch ? s->batch : (unsigned)choose_batch(r, samples);
+
+    if (!s->epochs)
+        add(line, LINE, ' ', "--epochs=%u", s->epochs = (unsigned)choose_epochs(r, samples, batch));
+    if (!s->batch)
+        add(line, LINE, ' ', "--batch=%u", s->batch = batch);
+}
+
+void
+yki_tool_take_recipe(const yki_tool_recipe *r, const yki_tool_source *source, bool floats,
+                     yki_tool_settings *s, char line[LINE])
+{
+    line[0] = '\0';
+    take_sizes(r, yoke_dataset_count(source->train), s, line);
+    if (!s->optimizer) {
+        add(line, LINE, ' ', "--optimizer=%s", s->optimizer = r->optimizer);
+        if (!(s->rate > 0))
+            add(line, LINE, ' ', "--lr=%g", s->rate = r->rate);
+    }
+    if (!s->schedule)
+        add(line, LINE, ' ', "--schedule=%s", s->schedule = r->schedule);
+    if (!s->normalize && !s->no_normalize && floats) {
+        s->normalize = true;
+        add(line, LINE, ' ', "--normalize");
+    }
+    if (s->augment || !can_be_moved(source))
+        return;
+    write_augmentation(r, source, s->own_augment);
+    if (s->own_augment[0])
+        add(line, LINE, ' ', "--augment=%s", s->augment = s->own_augment);
+}
