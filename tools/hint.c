@@ -8,9 +8,21 @@
 
 #include "hint.h"
 
-/* A mean over an epoch differs from the loss of one step by more than that only if something
- * happened. */
-static const double GROWN = 1.05, HARDLY_FALLEN = 0.9, LESS = 0.1, MORE = 10;
+static const double LESS = 0.1, MORE = 10;
+
+/* The loss of one step is that of few samples: it may be off by much. */
+static bool
+has_grown(const yki_tool_course *c)
+{
+    return c->last > 3 * c->step || (c->last > 1.05 * c->early && c->last > c->step);
+}
+
+/* One epoch says little: its mean is behind what it reached. */
+static bool
+has_hardly_fallen(const yki_tool_course *c)
+{
+    return c->epochs > 1 && c->last > 0.9 * c->early;
+}
 
 /* What to try with this learning rate. */
 static void
@@ -30,14 +42,14 @@ yki_tool_hint(const yki_tool_course *c, char text[TOOL_HINT])
         advise(c, LESS, text, snprintf(text, TOOL_HINT, "the loss is no longer a number"));
         return true;
     }
-    if (!(c->first > 0) || c->last <= HARDLY_FALLEN * c->first)
-        return false;
-    if (c->last > GROWN * c->first)
+    if (has_grown(c))
         advise(c, LESS, text,
-               snprintf(text, TOOL_HINT, "the loss grew from %.4g to %.4g", c->first, c->last));
-    else
+               snprintf(text, TOOL_HINT, "the loss grew from %.4g to %.4g", c->step, c->last));
+    else if (has_hardly_fallen(c))
         advise(c, MORE, text,
-               snprintf(text, TOOL_HINT, "the loss hardly fell, from %.4g to %.4g", c->first,
+               snprintf(text, TOOL_HINT, "the loss hardly fell, from %.4g to %.4g", c->early,
                         c->last));
+    else
+        return false;
     return true;
 }

@@ -45,8 +45,9 @@ typedef struct yki_tool_spread {
     float mean[TOOL_MAX_PARTS], deviation[TOOL_MAX_PARTS];
 } yki_tool_spread;
 
-/* What a model is to be fitted to: names, shapes, and classes (0: values of the shape `target`). Where
- * their spread is known, it learns values of mean 0 and deviation 1, and predicts in their units. */
+/* What a model is to be fitted to: names, shapes, and classes (0: values of the shape `target`).
+ * Where their spread is known, it learns values of mean 0 and deviation 1, and predicts in their
+ * units. */
 typedef struct yki_tool_fit {
     const char *input_name, *target_name;
     yoke_shape input, target;

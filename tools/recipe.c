@@ -67,8 +67,7 @@ choose_epochs(const yki_tool_recipe *r, int64_t samples, int64_t batch)
 }
 
 /* Puts a word behind those that are there, with `between` before it. */
-static void TOOL_PRINTF(4, 5)
-add(char *line, size_t size, char between, const char *format, ...)
+static void TOOL_PRINTF(4, 5) add(char *line, size_t size, char between, const char *format, ...)
 {
     size_t used = strlen(line);
     va_list args;

@@ -34,8 +34,8 @@ typedef struct yki_tool_settings {
 /* The recipe of a model (NULL: of a file) for these data. */
 const yki_tool_recipe *yki_tool_find_recipe(const yki_tool_model *model,
                                             const yki_tool_source *source);
-/* Chooses what is not given. `floats`: the model's input takes numbers that can be scaled. `line` gets
- * the options that it chose, as they are typed; empty: none. */
+/* Chooses what is not given. `floats`: the model's input takes numbers that can be scaled. `line`
+ * gets the options that it chose, as they are typed; empty: none. */
 void yki_tool_take_recipe(const yki_tool_recipe *recipe, const yki_tool_source *source, bool floats,
                           yki_tool_settings *settings, char line[256]);
 

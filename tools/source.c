@@ -186,7 +186,7 @@ yki_tool_source_close(yki_tool_source *source)
 
 /* ---- scaling ---- */
 
-/* Mean and deviation of everything, from those of equal parts, of which constant ones have scale 1. */
+/* Mean and deviation of everything, from those of equal parts. Constant parts have scale 1. */
 static void
 join_parts(const float *mean, const float *scale, size_t count, float *all_mean, float *all_scale)
 {

@@ -26,7 +26,7 @@ yoke_status yki_tool_source_open_test(const char *path, yki_tool_source *source)
 yoke_status yki_tool_source_blame(const char *path, yoke_status status);
 void yki_tool_source_close(yki_tool_source *source);
 
-/* A built-in model fitted to the data; `scaled`: with values of mean 0 and deviation 1 as targets. */
+/* A built-in model fitted to the data; `scaled`: its targets are values of mean 0, deviation 1. */
 yoke_status yki_tool_source_fit(yki_tool_source *source, const yki_tool_model *model, bool scaled,
                                 yoke_graph **graph);
 /* Measures the data that is trained with, and has both parts scaled to mean 0 and deviation 1: each

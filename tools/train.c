@@ -229,7 +229,7 @@ check_request(const yki_tool_command *self, request *w)
         return yki_tool_usage(self, "there is no model '%s', and it is no file of JSON by its name",
                               w->model);
     if (w->settings.normalize && w->settings.no_normalize)
-        return yki_tool_usage(self, "--normalize and --no-normalize contradict each other: give one");
+        return yki_tool_usage(self, "--normalize and --no-normalize contradict: give one of them");
     if ((w->resume || w->every || w->keep) && !w->checkpoint)
         return yki_tool_usage(self, "--resume, --every and --keep go with --checkpoint=DIR");
     return TOOL_OK;
@@ -299,7 +299,7 @@ choose_settings(session *s)
     s->settings = s->wanted->settings;
     yki_tool_take_recipe(recipe, &s->source, can_scale(s), &s->settings, line);
     if (line[0])
-        yki_tool_note(s->self, "the recipe for %s: %s", s->wanted->built_in ? recipe->model : "a model of a file", line);
+        yki_tool_note(s->self, "the recipe \"%s\" chooses %s", recipe->model, line);
 }
 
 /* What happens to samples on their way to the model. */
@@ -510,20 +510,19 @@ say_if_nothing_was_left(const session *s)
 static void
 give_hint(const session *s)
 {
-    const yoke_epoch *epochs, *last;
+    const yoke_epoch *epochs;
     size_t count = yoke_trainer_get_history(s->trainer, &epochs);
-    yki_tool_course course = {.first = s->watch.first_loss,
+    yki_tool_course course = {.step = s->watch.first_loss,
+                              .early = s->watch.early_sum / s->watch.early,
+                              .epochs = count,
                               .rate = (double)yoke_trainer_get_learning_rate(s->trainer),
                               .normalized = s->settings.normalize,
                               .raw_targets = s->source.classes == 0 && !s->wanted->built_in};
     char text[TOOL_HINT];
 
-    if (count == 0 || s->wanted->json || s->wanted->resume)
+    if (count == 0 || s->wanted->json || s->wanted->resume || s->wanted->init)
         return;
-    last = &epochs[count - 1];
-    course.last = last->train.loss;
-    if (last->test.samples > 0 && last->test.loss < course.last)
-        course.last = last->test.loss; /* while the loss falls, an epoch's mean is behind */
+    course.last = epochs[count - 1].train.loss;
     if (yki_tool_hint(&course, text))
         yki_tool_note(s->self, "hint: %s", text);
 }

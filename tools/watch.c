@@ -240,6 +240,17 @@ show_epoch(yki_tool_watch *w, const yoke_epoch *e)
 
 /* ---- called by the library ---- */
 
+static void
+note_early(yki_tool_watch *w, double loss)
+{
+    if (isnan(w->first_loss))
+        w->first_loss = loss;
+    if (w->early == TOOL_EARLY || !isfinite(loss))
+        return;
+    w->early_sum += loss;
+    w->early++;
+}
+
 bool
 yki_tool_watch_step(void *user, const yoke_result *result)
 {
@@ -253,8 +264,7 @@ yki_tool_watch_step(void *user, const yoke_result *result)
         w->devices = 0;
     log_start(w, result->step - 1, result->step - 1);
     w->done += result->samples;
-    if (isnan(w->first_loss))
-        w->first_loss = result->loss;
+    note_early(w, result->loss);
     if (isfinite(result->loss)) {
         w->loss_sum += result->loss * result->count;
         w->metric_sum += (result->metric_count ? result->metrics[0] : 0) * result->count;

@@ -6,6 +6,7 @@
 #ifndef YOKE_TOOLS_WATCH_H
 #define YOKE_TOOLS_WATCH_H
 
+#include "hint.h"
 #include "progress.h"
 #include "tool.h"
 
@@ -34,6 +35,8 @@ typedef struct yki_tool_watch {
     int64_t done;                   /* samples of the epoch that this run has trained */
     double loss_sum, metric_sum, count;
     double first_loss;              /* of the first step of this run; NaN: there was none */
+    double early_sum;               /* of the losses of its first TOOL_EARLY steps, */
+    int early;                      /* of which there were so many */
 } yki_tool_watch;
 
 /* Fills in what follows from team and trainer. */

@@ -354,7 +354,8 @@ yoke_dataset_get_class_name(const yoke_dataset *dataset, size_t index)
 
 /* ---- scaling and augmentation ---- */
 
-/* How many means a field has: one for each channel of an image or column of a table, its first axis. */
+/* How many means a field has: one for each channel of an image or column of a table, its first
+ * axis. */
 static size_t
 channels_of(const yoke_field *field)
 {
@@ -398,8 +399,9 @@ yoke_dataset_set_scaling(yoke_dataset *dataset, const char *name, const float *m
     if (dataset->fields[field].type == YOKE_I32)
         return yki_fail(YOKE_ERROR_TYPE, "field %s: integers are not scaled", name);
     if (count > 1 && count != channels_of(&dataset->fields[field]))
-        return yki_fail(YOKE_ERROR_SHAPE, "field %s: %zu means for %zu %s; must be 1, or one for each",
-                        name, count, channels_of(&dataset->fields[field]),
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "field %s: %zu means for %zu %s; must be 1, or one for each", name, count,
+                        channels_of(&dataset->fields[field]),
                         dataset->fields[field].shape.rank == 1 ? "columns" : "channels");
     for (size_t i = 0; i < count; i++)
         if (!isfinite(mean[i]) || !isfinite(scale[i]))

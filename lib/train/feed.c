@@ -349,9 +349,8 @@ make_channel(yki_feed *feed, channel *c)
     c->width = (int32_t)(yki_shape_count(field->shape) / c->rows);
     snprintf(options, sizeof options, "-DWG=%u", feed->group);
     YKI_TRY(yki_program_get(feed->device, "feed.cl", options, &program));
-    status =
-        yki_kernel_create(program, kernel_name(field->type, c->node->type, c->moved, columns),
-                          &c->kernel);
+    status = yki_kernel_create(program, kernel_name(field->type, c->node->type, c->moved, columns),
+                               &c->kernel);
     yki_program_release(program);
     YKI_TRY(status);
     return set_fixed(feed, c, field);

@@ -293,11 +293,12 @@ END_TEST
  * own, where there are several. */
 START_TEST(values_in_their_units)
 {
-    const yki_tool_fit fit = {.input_name = "x",
-                              .target_name = "y",
-                              .input = yoke_shape(1, 3),
-                              .target = yoke_shape(1, 2),
-                              .spread = {.count = 2, .mean = {3e5f, -2}, .deviation = {1e5f, 0.5f}}};
+    const yki_tool_fit fit = {
+        .input_name = "x",
+        .target_name = "y",
+        .input = yoke_shape(1, 3),
+        .target = yoke_shape(1, 2),
+        .spread = {.count = 2, .mean = {3e5f, -2}, .deviation = {1e5f, 0.5f}}};
     const float bias[2] = {0, 3}, weights[2 * 32] = {0}, x[3] = {1, 2, 3};
     float y[2];
     test_devices devices;
@@ -312,7 +313,7 @@ START_TEST(values_in_their_units)
     ASSERT_OK(yoke_model_write(m, "fc2.weight", weights, 2 * 32));
     ASSERT_OK(yoke_model_write(m, "fc2.bias", bias, 2));
     ASSERT_OK(yoke_predictor_create(devices.context, test_selector(), m, NULL, &p));
-    ASSERT_OK(yoke_predict(p, 1, x, y));
+    ASSERT_OK(yoke_predict(p, 1, yoke_feed_f32("x", x, 3), y, 2));
     ck_assert_msg(y[0] == 3e5f && y[1] == -0.5f, "%g and %g", (double)y[0], (double)y[1]);
     yoke_predictor_destroy(p);
     yoke_model_destroy(m);

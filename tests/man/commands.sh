@@ -55,8 +55,8 @@ yoke devices --json | jq -r '.[].name'	jq says .
 yoke devices 'cpu:0/2@256MiB'	says cpu:0/2
 yoke bench devices cpu:0/2	says .
 yoke bench devices --repeats=11 cpu:0/2	says .
-yoke bench resnet18 --devices=gpu:0	gpu says images/s
-yoke bench resnet18 --devices=gpu:0 --plan	gpu says images/s
+yoke bench resnet18 --devices=gpu:0	gpu says ^rate .* samples/s
+yoke bench resnet18 --devices=gpu:0 --plan	gpu says ^rate .* samples/s
 yoke tune --batch=32 --devices=gpu resnet18	gpu says .
 yoke verify --devices=cpu:0/2 --shares=80,20 lenet	says .
 END

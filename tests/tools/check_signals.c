@@ -40,9 +40,9 @@ option(const char *name, const char *file)
 static pid_t
 start(const char *more, ...)
 {
-    const char *arguments[COMMAND_ARGUMENTS] = {"train",    "--model=tiny", command_data(),
-                                                "--seed=3", "--freeze",     "--devices=cpu:0",
-                                                "--schedule=constant"};
+    const char *arguments[COMMAND_ARGUMENTS] = {
+        "train",    "--model=tiny",    command_data(),       "--seed=3",
+        "--freeze", "--devices=cpu:0", "--schedule=constant"};
     size_t count = 7;
     va_list list;
 

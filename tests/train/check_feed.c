@@ -178,9 +178,9 @@ check_batch(fed *f, const yoke_dataset *dataset, const int64_t *indices, int n, 
                           (double)image[i * size + j], (double)right[j]);
         ck_assert_int_eq(label[i], labels[indices[i]]);
         for (int j = 0; j < 4; j++) {
-            float column = columns->count ? (targets[indices[i]][j] - columns->mean[j]) *
-                                                columns->scale[j]
-                                          : targets[indices[i]][j];
+            float column = columns->count
+                               ? (targets[indices[i]][j] - columns->mean[j]) * columns->scale[j]
+                               : targets[indices[i]][j];
 
             ck_assert_msg(memcmp(&target[i][j], &column, 4) == 0,
                           "sample %d, column %d: %.9g instead of %.9g", (int)indices[i], j,
