@@ -125,6 +125,7 @@ typedef struct yoke_dataset_open_options {
     const char *csv_label;
     const char *csv_targets; /* "price", or several: "x,y" */
     bool csv_no_label;       /* all columns are data */
+    bool csv_integers;       /* columns of data are whole numbers: i32, for integer inputs */
 } yoke_dataset_open_options;
 
 /* A file (IDX, IDX.gz, CIFAR-10 or -100 binary, .npy, CSV), or a folder of those with their usual names;

@@ -15,12 +15,13 @@
 
 enum { BATCH = 256 };
 
-enum { OPTION_DATA, OPTION_BATCH, OPTION_DEVICES, OPTION_JSON };
+enum { OPTION_DATA, OPTION_BATCH, OPTION_DEVICES, OPTION_CHANNELS_LAST, OPTION_JSON };
 
 static const yki_tool_option options[] = {
     TOOL_ROW_DATA,
     TOOL_ROW_BATCH("256"),
     TOOL_ROW_DEVICES,
+    TOOL_ROW_CHANNELS_LAST,
     TOOL_ROW_JSON,
     {0},
 };
@@ -28,7 +29,7 @@ static const yki_tool_option options[] = {
 typedef struct request {
     const char *file, *data, *selector;
     unsigned batch;
-    bool json;
+    bool json, channels_last;
 } request;
 
 typedef struct session {
@@ -53,6 +54,7 @@ take_option(const yki_tool_command *self, int option, void *user)
         w->data = optarg;
     if (option == OPTION_DEVICES)
         w->selector = optarg;
+    w->channels_last |= option == OPTION_CHANNELS_LAST;
     w->json |= option == OPTION_JSON;
     return TOOL_OK;
 }
@@ -74,7 +76,9 @@ open_data(session *s, const request *w)
 {
     const float *mean, *scale;
     size_t count = yoke_model_get_scaling(s->model, &mean, &scale);
-    yoke_status status = yki_tool_source_open_test(w->data, &s->source);
+    const yki_tool_reading how = {.channels_last = w->channels_last,
+                                  .integers = yoke_model_get_input(s->model)->type == YOKE_I32};
+    yoke_status status = yki_tool_source_open_test(w->data, &how, &s->source);
 
     if (!status && count)
         status = yoke_dataset_set_scaling(s->source.train, s->source.data->name, mean, scale,

@@ -11,6 +11,8 @@
 #include "tool.h"
 
 #define TOOL_ROW_DATA {"data", 0, "DIR", "folder or file of samples; see yoke-data(7)"}
+#define TOOL_ROW_CHANNELS_LAST                                                                     \
+    {"channels-last", 0, NULL, ".npy images are (height, width, channels)"}
 #define TOOL_ROW_BATCH(default_is) {"batch", 'b', "N", "samples per step (default: " default_is ")"}
 #define TOOL_ROW_DEVICES {"devices", 'd', "SELECTOR", "the devices (default: all)"}
 #define TOOL_ROW_SHARES {"shares", 0, "SHARES", "auto (default), even, or weights such as 80,20"}

@@ -16,7 +16,7 @@
 
 enum { AT_ONCE = 256, MOST = 1 << 30 };
 
-enum { OPTION_DATA, OPTION_COUNT, OPTION_FIRST, OPTION_TOP, OPTION_DEVICES, OPTION_JSON };
+enum { OPTION_DATA, OPTION_COUNT, OPTION_FIRST, OPTION_TOP, OPTION_DEVICES, OPTION_CHANNELS_LAST, OPTION_JSON };
 
 static const yki_tool_option options[] = {
     TOOL_ROW_DATA,
@@ -24,6 +24,7 @@ static const yki_tool_option options[] = {
     {"first", 'f', "N", "the number of the first, from 0"},
     {"top", 't', "N", "classes to show for each (default: 1)"},
     {"devices", 'd', "SELECTOR", "the device; the first one is used (default: all)"},
+    TOOL_ROW_CHANNELS_LAST,
     TOOL_ROW_JSON,
     {0},
 };
@@ -32,7 +33,7 @@ typedef struct request {
     const char *file, *data, *selector;
     unsigned count, top;
     uint32_t first;
-    bool json;
+    bool json, channels_last;
 } request;
 
 typedef struct session {
@@ -61,6 +62,9 @@ take_option(const yki_tool_command *self, int option, void *user)
         break;
     case OPTION_DEVICES:
         w->selector = optarg;
+        break;
+    case OPTION_CHANNELS_LAST:
+        w->channels_last = true;
         break;
     case OPTION_JSON:
         w->json = true;
@@ -113,7 +117,7 @@ fits(const yoke_field *data, const yoke_field *input)
 
 /* Of a table whose last column is data as well, as it is where nothing is known yet. */
 static yoke_status
-open_without_label(const char *path, yki_tool_source *source)
+open_without_label(const char *path, const yki_tool_reading *how, yki_tool_source *source)
 {
     yoke_dataset_open_options o;
     yoke_dataset *dataset;
@@ -121,6 +125,8 @@ open_without_label(const char *path, yki_tool_source *source)
 
     memset(&o, 0, sizeof o);
     o.csv_no_label = true;
+    o.csv_integers = how->integers;
+    o.channels_last = how->channels_last;
     status = yoke_dataset_open(path, &o, &dataset);
     if (status)
         return status;
@@ -136,11 +142,13 @@ open_data(session *s)
     static const char *const types[] = {"f32", "i32", "u8"};
     const request *w = s->wanted;
     const yoke_field *input = yoke_model_get_input(s->model), *data;
-    yoke_status status = yki_tool_source_open_test(w->data, &s->source);
+    const yki_tool_reading how = {.channels_last = w->channels_last,
+                                  .integers = input->type == YOKE_I32};
+    yoke_status status = yki_tool_source_open_test(w->data, &how, &s->source);
     char sentence[512];
 
     if (!status && !fits(s->source.data, input))
-        status = open_without_label(w->data, &s->source);
+        status = open_without_label(w->data, &how, &s->source);
     if (status)
         return status;
     data = s->source.data;

@@ -99,12 +99,15 @@ look(const char *path, yki_tool_source *s)
 /* ---- opening ---- */
 
 static yoke_status
-open_part(const char *path, yoke_data_part part, yoke_dataset **dataset)
+open_part(const char *path, const yki_tool_reading *how, yoke_data_part part,
+          yoke_dataset **dataset)
 {
     yoke_dataset_open_options options;
 
     memset(&options, 0, sizeof options);
     options.part = part;
+    options.channels_last = how->channels_last;
+    options.csv_integers = how->integers;
     return yoke_dataset_open(path, &options, dataset);
 }
 
@@ -122,18 +125,18 @@ split(yki_tool_source *s, double fraction, uint32_t seed)
 }
 
 yoke_status
-yki_tool_source_open(const char *path, double validation, uint32_t seed, yki_tool_source *out)
+yki_tool_source_open(const char *path, const yki_tool_reading *how, yki_tool_source *out)
 {
     yki_tool_source s = {0};
-    yoke_status status = open_part(path, YOKE_PART_ANY, &s.train);
+    yoke_status status = open_part(path, how, YOKE_PART_ANY, &s.train);
 
-    if (!status && validation == 0 && is_folder(path)) {
-        status = open_part(path, YOKE_PART_TEST, &s.test);
+    if (!status && how->validation == 0 && is_folder(path)) {
+        status = open_part(path, how, YOKE_PART_TEST, &s.test);
         if (status == YOKE_ERROR_NOT_FOUND)
             status = YOKE_OK;
     }
     if (!status && !s.test)
-        status = split(&s, validation, seed);
+        status = split(&s, how->validation, how->seed);
     if (!status)
         status = look(path, &s);
     if (!status && !s.target)
@@ -147,15 +150,15 @@ yki_tool_source_open(const char *path, double validation, uint32_t seed, yki_too
 }
 
 yoke_status
-yki_tool_source_open_test(const char *path, yki_tool_source *out)
+yki_tool_source_open_test(const char *path, const yki_tool_reading *how, yki_tool_source *out)
 {
     yki_tool_source s = {0};
     yoke_status status = YOKE_ERROR_NOT_FOUND;
 
     if (is_folder(path))
-        status = open_part(path, YOKE_PART_TEST, &s.train);
+        status = open_part(path, how, YOKE_PART_TEST, &s.train);
     if (status == YOKE_ERROR_NOT_FOUND)
-        status = open_part(path, YOKE_PART_ANY, &s.train);
+        status = open_part(path, how, YOKE_PART_ANY, &s.train);
     if (!status) {
         s.data = yoke_dataset_get_field(s.train, 0);
         s.target = yoke_dataset_field_count(s.train) > 1 ? yoke_dataset_get_field(s.train, 1)

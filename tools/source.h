@@ -16,12 +16,21 @@ typedef struct yki_tool_source {
     bool split;                 /* test was split off */
 } yki_tool_source;
 
-/* Opens `path`. Where there is no test part, `validation` of the training samples becomes it
- * (0: a tenth), drawn by the seed. */
-yoke_status yki_tool_source_open(const char *path, double validation, uint32_t seed,
+/* How samples are read; zeros are the default. */
+typedef struct yki_tool_reading {
+    bool channels_last; /* images of .npy files */
+    bool integers;      /* data of tables */
+    double validation;  /* part of the samples that is kept for tests where there is no test part;
+                           0: a tenth, where there is none */
+    uint32_t seed;      /* which ones */
+} yki_tool_reading;
+
+/* Opens `path`. Where there is no test part, some of the training samples become it. */
+yoke_status yki_tool_source_open(const char *path, const yki_tool_reading *how,
                                  yki_tool_source *source);
 /* The test part of a folder, or all of a file; as `train`. No target is fine. */
-yoke_status yki_tool_source_open_test(const char *path, yki_tool_source *source);
+yoke_status yki_tool_source_open_test(const char *path, const yki_tool_reading *how,
+                                      yki_tool_source *source);
 /* The status, which `path` is named with if it says that samples are not what a model takes. */
 yoke_status yki_tool_source_blame(const char *path, yoke_status status);
 void yki_tool_source_close(yki_tool_source *source);

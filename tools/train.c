@@ -7,6 +7,7 @@
  * things are made, and what is said when it ends or is ended.
  */
 #include <errno.h>
+#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -43,6 +44,7 @@ enum {
     OPTION_AUGMENT,
     OPTION_NORMALIZE,
     OPTION_NO_NORMALIZE,
+    OPTION_CHANNELS_LAST,
     OPTION_VALIDATION,
     OPTION_CHECKPOINT,
     OPTION_EVERY,
@@ -72,6 +74,7 @@ static const yki_tool_option options[] = {
     {"augment", 0, "LIST", "flip, shift=N, crop, noise=X, with commas; or none"},
     {"normalize", 0, NULL, "bring each channel or column to mean 0, deviation 1"},
     {"no-normalize", 0, NULL, "leave numbers as they are; bytes are divided by 255"},
+    TOOL_ROW_CHANNELS_LAST,
     {"validation", 0, "X", "part of the data kept for tests, such as 0.1"},
     {"checkpoint", 'c', "DIR", "write checkpoints there"},
     {"every", 0, "N", "steps from one to the next (default: an epoch's)"},
@@ -91,7 +94,7 @@ typedef struct request {
     unsigned accumulate, every, keep;
     uint32_t seed;
     double validation;
-    bool local, freeze, resume, json;
+    bool channels_last, local, freeze, resume, json;
 } request;
 
 /* What lives while it trains. */
@@ -102,6 +105,7 @@ typedef struct session {
     yki_tool_job job;
     yki_tool_source source;
     yoke_graph *graph;
+    bool integers; /* the graph has integer inputs only */
     yoke_context *context;
     yoke_team *team;
     yoke_trainer *trainer;
@@ -204,6 +208,7 @@ take_option(const yki_tool_command *self, int option, void *user)
     bool *flags[] = {[OPTION_FREEZE] = &w->freeze,
                      [OPTION_NORMALIZE] = &w->settings.normalize,
                      [OPTION_NO_NORMALIZE] = &w->settings.no_normalize,
+                     [OPTION_CHANNELS_LAST] = &w->channels_last,
                      [OPTION_RESUME] = &w->resume,
                      [OPTION_JSON] = &w->json};
     int status = take_number(self, option, w);
@@ -249,8 +254,30 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
 
 /* ---- model and data ---- */
 
+/* Whether all inputs of a graph as JSON, which was read well, are integers. */
+static bool
+takes_integers(const char *text, size_t length)
+{
+    json_t *json = json_loadb(text, length, 0, NULL), *node;
+    size_t i, integers = 0, others = 0;
+
+    json_array_foreach(json_object_get(json, "nodes"), i, node)
+    {
+        const char *op = json_string_value(json_object_get(node, "op"));
+        const char *type = json_string_value(json_object_get(node, "type"));
+        const bool is_integer = type && strcmp(type, "i32") == 0;
+
+        if (op && strcmp(op, "input") == 0) {
+            integers += is_integer;
+            others += !is_integer;
+        }
+    }
+    json_decref(json);
+    return integers > 0 && others == 0;
+}
+
 static yoke_status
-read_graph(const char *path, yoke_graph **graph)
+read_graph(const char *path, yoke_graph **graph, bool *integers)
 {
     yoke_status status;
     size_t length;
@@ -260,6 +287,8 @@ read_graph(const char *path, yoke_graph **graph)
     if (status)
         return status;
     status = yoke_graph_from_json(text, length, graph);
+    if (!status)
+        *integers = takes_integers(text, length);
     free(text);
     if (!status)
         return YOKE_OK;
@@ -272,7 +301,11 @@ open_data(session *s)
 {
     const request *w = s->wanted;
     yki_tool_source *source = &s->source;
-    yoke_status status = yki_tool_source_open(w->data, w->validation, w->seed, source);
+    const yki_tool_reading how = {.channels_last = w->channels_last,
+                                  .integers = s->integers,
+                                  .validation = w->validation,
+                                  .seed = w->seed};
+    yoke_status status = yki_tool_source_open(w->data, &how, source);
 
     if (!status && source->split)
         yki_tool_note(s->self, "%s has no test part: %lld of its samples are kept for it", w->data,
@@ -322,12 +355,16 @@ prepare_data(session *s)
     return yoke_dataset_set_augmentation(source->train, &augmentation);
 }
 
+/* A graph of a file says how data is read; a built-in model is made to fit the data. */
 static yoke_status
-make_graph(session *s)
+open_both(session *s)
 {
     const request *w = s->wanted;
-    yoke_status status = w->built_in ? YOKE_OK : read_graph(w->model, &s->graph);
+    yoke_status status =
+        w->built_in ? YOKE_OK : read_graph(w->model, &s->graph, &s->integers);
 
+    if (!status)
+        status = open_data(s);
     if (status)
         return status;
     choose_settings(s);
@@ -575,9 +612,7 @@ train(session *s)
     yoke_status status = check_out(s);
 
     if (!status)
-        status = open_data(s);
-    if (!status)
-        status = make_graph(s);
+        status = open_both(s);
     if (!status)
         status = open_log(s);
     if (!status)

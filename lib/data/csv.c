@@ -60,6 +60,7 @@ typedef struct csv {
     char **classes; /* sorted, unless given */
     size_t class_count, class_capacity;
     float *x, *y;
+    int32_t *whole_x; /* in place of x, where data is integers */
     int32_t *labels;
 } csv;
 
@@ -434,15 +435,35 @@ take_number(csv *c, float *value)
     return YOKE_OK;
 }
 
+static yoke_status
+take_integer(csv *c, int32_t *value)
+{
+    char what[112];
+    float number;
+    double exact;
+
+    YKI_TRY(take_number(c, &number));
+    yki_parse_number(c->s.cell, c->s.length, &exact);
+    if (exact < INT32_MIN || exact > INT32_MAX || exact != (double)(int64_t)exact) {
+        snprintf(what, sizeof what, "\"%.40s\" is not a whole number of 32 bits", c->s.cell);
+        return cell_fail(&c->s, what);
+    }
+    *value = (int32_t)exact;
+    return YOKE_OK;
+}
+
 /* First walk: what are the labels? Numbers are read as well, so that what cannot be used is found
  * before memory is taken. */
 static yoke_status
 look_at_cell(csv *c, int64_t row)
 {
+    int32_t ignored_integer;
     float ignored;
     double value;
     bool number;
 
+    if (c->roles[c->s.column] == ROLE_DATA && c->options->integers)
+        return take_integer(c, &ignored_integer);
     if (c->roles[c->s.column] != ROLE_LABEL)
         return take_number(c, &ignored);
     if (c->s.length == 0)
@@ -478,6 +499,8 @@ keep_cell(csv *c, int64_t row)
 
     if (row >= c->rows)
         return cell_fail(&c->s, "the file has changed while it was read");
+    if (r == ROLE_DATA && c->options->integers)
+        return take_integer(c, &c->whole_x[(size_t)row * c->data + place]);
     if (r == ROLE_DATA)
         return take_number(c, &c->x[(size_t)row * c->data + place]);
     if (r == ROLE_TARGET)
@@ -505,6 +528,7 @@ csv_free(void *self)
     yki_free(c->roles);
     yki_free(c->places);
     yki_free(c->x);
+    yki_free(c->whole_x);
     yki_free(c->y);
     yki_free(c->labels);
     yki_free(c->s.piece);
@@ -549,10 +573,12 @@ read_all(csv *c)
     YKI_TRY(walk(c, look_at_cell));
     YKI_TRY(settle(c));
     rows = (size_t)c->rows;
-    c->x = yki_alloc(rows * c->data, sizeof *c->x, "a table");
+    c->x = yki_alloc(c->options->integers ? 0 : rows * c->data, sizeof *c->x, "a table");
+    c->whole_x =
+        yki_alloc(c->options->integers ? rows * c->data : 0, sizeof *c->whole_x, "a table");
     c->y = yki_alloc(rows * c->targets, sizeof *c->y, "a table");
     c->labels = yki_alloc(c->label == SIZE_MAX ? 0 : rows, sizeof *c->labels, "a table");
-    if (!c->x || !c->y || !c->labels)
+    if (!c->x || !c->whole_x || !c->y || !c->labels)
         return YOKE_ERROR_OUT_OF_MEMORY;
     YKI_TRY(walk(c, keep_cell));
     return (size_t)c->rows == rows ? YOKE_OK
@@ -569,6 +595,10 @@ make_dataset(csv *c, yoke_dataset **out)
 
     fields[0] = (yoke_field){o->data_name ? o->data_name : "x", YOKE_F32,
                              yoke_shape(1, (int64_t)c->data), c->x, 0};
+    if (o->integers) {
+        fields[0].type = YOKE_I32;
+        fields[0].data = c->whole_x;
+    }
     if (c->label != SIZE_MAX)
         fields[count++] = (yoke_field){o->target_name ? o->target_name : "label", YOKE_I32,
                                        yoke_shape(0), c->labels, 0};

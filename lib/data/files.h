@@ -98,6 +98,7 @@ typedef struct yki_csv_options {
     const char *label;   /* column, by name or number from 1; NULL: see csv.c */
     const char *targets; /* columns, with commas in between */
     bool no_label;
+    bool integers; /* data is i32 */
     const char *const *known;
     size_t known_count;
     const char *data_name, *target_name; /* NULL: "x"; "label" or "target" */

@@ -195,6 +195,21 @@ take_header(reader *r, header *h)
     return seen == 7 ? YOKE_OK : bad_header(r, "descr, fortran_order and shape, once each");
 }
 
+/* Images are (C, H, W); NumPy's are often (H, W, C), which nothing in the file says. */
+static void
+warn_of_channels(const char *name, const yoke_shape *s)
+{
+    const int64_t *dim = s->dim;
+    const bool last = dim[2] == 1 || dim[2] == 3 || dim[2] == 4;
+
+    if (s->rank == 3 && last && dim[0] > 4 && dim[1] > 4)
+        yki_log(YOKE_LOG_WARNING,
+                "%s: its samples of (%lld, %lld, %lld) are taken for images of %lld channels; if "
+                "they are (height, width, channels), open them with channels_last (yoke: "
+                "--channels-last)",
+                name, (long long)dim[0], (long long)dim[1], (long long)dim[2], (long long)dim[0]);
+}
+
 /* The shape of a sample, and the size of all. */
 static yoke_status
 measure(const char *name, const header *h, bool channels_last, yki_column *made, uint64_t *total)
@@ -222,6 +237,8 @@ measure(const char *name, const header *h, bool channels_last, yki_column *made,
     }
     if (h->sizes[0] && bytes > (UINT64_MAX >> 1) / h->sizes[0])
         return yki_fail(YOKE_ERROR_FORMAT, "%s: its sizes make more than any file holds", name);
+    if (!channels_last)
+        warn_of_channels(name, &made->shape);
     if (channels_last && made->shape.rank == 3) {
         made->shape = yoke_shape(3, made->shape.dim[2], made->shape.dim[0], made->shape.dim[1]);
         made->channels_last = made->shape.dim[0] > 1;

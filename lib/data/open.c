@@ -161,6 +161,7 @@ open_table(const char *path, const char *train, const yoke_dataset_open_options 
     yki_csv_options options = {.label = o->csv_label,
                                .targets = o->csv_targets,
                                .no_label = o->csv_no_label,
+                               .integers = o->csv_integers,
                                .data_name = o->data_name,
                                .target_name = o->target_name};
     yoke_dataset *first = NULL;

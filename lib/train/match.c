@@ -75,24 +75,41 @@ fits(const yoke_dataset *dataset, size_t f, const yoke_node *node)
     return type_fits(field->type, node->type) && (cut || same_layout(field->shape, node->shape));
 }
 
-static yoke_status
-does_not_fit(const yoke_field *field, const yoke_node *node)
+/* Of types that are not converted. */
+static const char *
+how_to_fit(yoke_type from, yoke_type to)
 {
-    char a[128], b[128];
-
-    return yki_fail(type_fits(field->type, node->type) ? YOKE_ERROR_SHAPE : YOKE_ERROR_TYPE,
-                    "the dataset's field %s is %s %s, the graph's input %s is %s %s", field->name,
-                    yki_value_type_name(field->type), yki_shape_text(field->shape, a, sizeof a),
-                    node->name, yki_value_type_name(node->type),
-                    yki_shape_text(node->shape, b, sizeof b));
+    return to == YOKE_U8   ? ": save the samples as bytes (uint8), or make the input f32 or i32"
+           : from == YOKE_F32 ? ": save the samples as whole numbers (numpy.int32), read a table "
+                                "with csv_integers, or make the input f32"
+                              : "";
 }
 
 static yoke_status
-is_missing(const yoke_dataset *dataset, const yoke_node *node)
+does_not_fit(const yoke_field *field, const yoke_node *node)
+{
+    const bool converts = type_fits(field->type, node->type);
+    char a[128], b[128];
+
+    return yki_fail(converts ? YOKE_ERROR_SHAPE : YOKE_ERROR_TYPE,
+                    "the dataset's field %s is %s %s, the graph's input %s is %s %s%s", field->name,
+                    yki_value_type_name(field->type), yki_shape_text(field->shape, a, sizeof a),
+                    node->name, yki_value_type_name(node->type),
+                    yki_shape_text(node->shape, b, sizeof b),
+                    converts ? "" : how_to_fit(field->type, node->type));
+}
+
+/* A free field of the right shape is what was meant: its type is the reason. */
+static yoke_status
+is_missing(const yoke_dataset *dataset, const yoke_node *node, const bool *taken)
 {
     char names[256] = "", shape[128];
     size_t used = 0;
 
+    for (size_t i = 0; i < dataset->field_count; i++)
+        if (!taken[i] && same_layout(dataset->fields[i].shape, node->shape) &&
+            !type_fits(dataset->fields[i].type, node->type))
+            return does_not_fit(&dataset->fields[i], node);
     for (size_t i = 0; i < dataset->field_count && used < sizeof names; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
                                  dataset->fields[i].name);
@@ -154,7 +171,7 @@ yki_feed_match(const yoke_dataset *dataset, const yoke_graph *graph, bool allow_
             fields[i] = (int)field;
             taken[field] = true;
         } else if (!allow_missing) {
-            return is_missing(dataset, node);
+            return is_missing(dataset, node, taken);
         }
     }
     return YOKE_OK;

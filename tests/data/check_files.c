@@ -397,6 +397,56 @@ START_TEST(npy_images)
 }
 END_TEST
 
+static char warned[512];
+
+static void
+keep_warning(void *user, yoke_log_level level, const char *line)
+{
+    (void)user;
+    if (level == YOKE_LOG_WARNING)
+        snprintf(warned, sizeof warned, "%s", line);
+}
+
+/* Nothing in the file says where the channels are: what looks like the other way is warned of. */
+START_TEST(channels_that_look_last_are_warned_of)
+{
+    static const struct {
+        const char *shape;
+        bool last, warns;
+    } rows[] = {
+        {"(1, 16, 16, 3)", false, true},  {"(1, 16, 16, 1)", false, true},
+        {"(1, 16, 16, 4)", false, true},  {"(1, 16, 16, 3)", true, false},
+        {"(1, 3, 16, 16)", false, false}, {"(1, 16, 16, 16)", false, false},
+        {"(1, 16, 4, 4)", false, false},  {"(1, 1, 16, 3)", false, false},
+        {"(1, 16, 3)", false, false},
+    };
+    static const unsigned char zeros[4096];
+
+    yoke_log_set(keep_warning, NULL, YOKE_LOG_WARNING);
+    for (size_t i = 0; i < YKI_COUNT(rows); i++) {
+        const yoke_dataset_open_options how = {.channels_last = rows[i].last};
+        char dictionary[128];
+        int sizes[4] = {1, 1, 1, 1};
+
+        sscanf(rows[i].shape, "(%d, %d, %d, %d", &sizes[0], &sizes[1], &sizes[2], &sizes[3]);
+        snprintf(dictionary, sizeof dictionary,
+                 "{'descr': '|u1', 'fortran_order': False, 'shape': %s}", rows[i].shape);
+        start_npy(dictionary);
+        put(zeros, (size_t)(sizes[0] * sizes[1] * sizes[2] * sizes[3]));
+        warned[0] = '\0';
+        yoke_dataset_destroy(opened(written("x.npy", false), &how));
+        ck_assert_msg((warned[0] != '\0') == rows[i].warns, "%s: \"%s\"", rows[i].shape, warned);
+    }
+    start_npy("{'descr': '|u1', 'fortran_order': False, 'shape': (1, 16, 16, 3)}");
+    put(zeros, 16 * 16 * 3);
+    yoke_dataset_destroy(opened(written("x.npy", false), NULL));
+    ck_assert_ptr_nonnull(strstr(warned, "x.npy: its samples of (16, 16, 3) are taken for images of "
+                                         "16 channels"));
+    ck_assert_ptr_nonnull(strstr(warned, "--channels-last"));
+    yoke_log_set(NULL, NULL, YOKE_LOG_WARNING);
+}
+END_TEST
+
 START_TEST(npy_refusals)
 {
     static const struct {
@@ -717,6 +767,29 @@ START_TEST(csv)
 }
 END_TEST
 
+START_TEST(csv_integers)
+{
+    yoke_dataset *dataset;
+    int32_t whole[2];
+
+    dataset = opened(text_file("t.csv", "a,b,label\n3,-2147483648,1\n16777217,5,0\n"),
+                     &(yoke_dataset_open_options){.csv_integers = true});
+    ck_assert_int_eq(yoke_dataset_get_field(dataset, 0)->type, YOKE_I32);
+    ck_assert_str_eq(yoke_dataset_get_field(dataset, 1)->name, "label");
+    read_one(dataset, "x", 0, whole);
+    ck_assert(whole[0] == 3 && whole[1] == INT32_MIN);
+    read_one(dataset, "x", 1, whole);
+    ck_assert(whole[0] == 16777217 && whole[1] == 5); /* exact where floats are not */
+    yoke_dataset_destroy(dataset);
+    refused(text_file("t.csv", "a,b,label\n3,2.5,1\n"),
+            &(yoke_dataset_open_options){.csv_integers = true}, YOKE_ERROR_FORMAT,
+            "line 2, column 2: \"2.5\" is not a whole number of 32 bits");
+    refused(text_file("t.csv", "a,b,label\n3,2147483648,1\n"),
+            &(yoke_dataset_open_options){.csv_integers = true}, YOKE_ERROR_FORMAT,
+            "\"2147483648\" is not a whole number");
+}
+END_TEST
+
 START_TEST(csv_columns)
 {
     static const char text[] = "price;y;size;kind\n1.5;7;2;b\n2.5;8;3;a\n3.5;9;4;b\n";
@@ -840,6 +913,7 @@ test_suite(void)
     tcase_add_test(c, no_file);
     tcase_add_test(c, npy);
     tcase_add_test(c, npy_images);
+    tcase_add_test(c, channels_that_look_last_are_warned_of);
     tcase_add_test(c, npy_refusals);
     tcase_add_test(c, cifar);
     tcase_add_test(c, folders);
@@ -850,6 +924,7 @@ test_suite(void)
     tcase_add_checked_fixture(c, scratch_set_up, scratch_tear_down);
     tcase_add_test(c, csv);
     tcase_add_test(c, csv_columns);
+    tcase_add_test(c, csv_integers);
     tcase_add_test(c, csv_refusals);
     tcase_add_test(c, numbers);
     return suite;
