@@ -106,6 +106,7 @@ parse_lanes(const char *text, yoke_lanes_choice *lanes)
 static bool
 read_arguments(const yki_tool_command *self, int argc, char **argv, request *wanted, int *status)
 {
+    yki_near near;
     int option;
 
     while ((option = yki_tool_next(self, argc, argv, status)) != TOOL_END) {
@@ -117,8 +118,8 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *wan
             return false;
         }
         if (option == OPTION_LEVEL && !yki_tool_parse_level(optarg, &wanted->level)) {
-            *status = yki_tool_usage(self, "--level is estimate, measure or patient, not '%s'",
-                                     optarg);
+            *status = yki_tool_usage(self, "--level is estimate, measure or patient, not '%s'%s",
+                                     optarg, yki_tool_near_level(optarg, &near));
             return false;
         }
         if (option == OPTION_MEMORY && !parse_memory(optarg, &wanted->memory)) {

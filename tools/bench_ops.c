@@ -47,6 +47,7 @@ typedef struct session {
 static bool
 read_arguments(session *s, int argc, char **argv, int *status)
 {
+    yki_near near;
     int option;
 
     while ((option = yki_tool_next(s->self, argc, argv, status)) != TOOL_END) {
@@ -59,8 +60,8 @@ read_arguments(session *s, int argc, char **argv, int *status)
             return false;
         }
         if (option == OPTION_LEVEL && !yki_tool_parse_level(optarg, &s->level)) {
-            *status = yki_tool_usage(s->self, "--level is estimate, measure or patient, not '%s'",
-                                     optarg);
+            *status = yki_tool_usage(s->self, "--level is estimate, measure or patient, not '%s'%s",
+                                     optarg, yki_tool_near_level(optarg, &near));
             return false;
         }
         if (option == OPTION_DEVICES)

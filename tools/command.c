@@ -184,16 +184,47 @@ print_help(const yki_tool_command *command)
     printf("\nExample:\n  %s\n", command->example);
 }
 
+/* "--optimiser=adam" is compared without its dashes and its argument. */
+static const char *
+near_option(const yki_tool_command *command, const char *word, yki_near *near)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    yki_near_start(near, name + strspn(name, "-"));
+    yki_near_offer(near, "help");
+    for (const yki_tool_option *option = command->options; option && option->name; option++)
+        yki_near_offer(near, option->name);
+    if (near->best)
+        snprintf(near->hint, sizeof near->hint, "; did you mean \"--%s\"?", near->best);
+    return near->hint;
+}
+
+/* Whether the word is an option of the command, whatever follows it. */
+static bool
+is_option(const yki_tool_command *command, const char *word)
+{
+    size_t length = strcspn(word + 2, "=");
+
+    for (const yki_tool_option *option = command->options; option && option->name; option++)
+        if (strlen(option->name) == length && strncmp(option->name, word + 2, length) == 0)
+            return true;
+    return false;
+}
+
 /* What getopt stumbled over: it leaves a letter, or the whole word, in different places. */
 static int
 bad_option(const yki_tool_command *command, int argc, char **argv, bool lacks_argument)
 {
+    const char *word = optind >= 1 && optind <= argc ? argv[optind - 1] : "";
     const char *what = lacks_argument ? "needs an argument" : "is unknown or takes no argument";
+    yki_near near = {.hint = ""};
 
+    if (!lacks_argument && strncmp(word, "--", 2) == 0 && !is_option(command, word))
+        near_option(command, word, &near);
     if (optopt > 0 && optopt < HELP)
         return yki_tool_usage(command, "option '-%c' %s", optopt, what);
-    return yki_tool_usage(command, "option '%s' %s",
-                          optind >= 1 && optind <= argc ? argv[optind - 1] : "", what);
+    return yki_tool_usage(command, "option '%s' %s%s", word, what, near.hint);
 }
 
 int
@@ -279,6 +310,7 @@ int
 yki_tool_run_group(const yki_tool_command *self, int argc, char **argv)
 {
     int status = TOOL_USAGE;
+    yki_near near;
 
     while (true) {
         int option = yki_tool_next(self, argc, argv, &status);
@@ -303,7 +335,10 @@ yki_tool_run_group(const yki_tool_command *self, int argc, char **argv)
             return (*sub)->run(*sub, argc - first, argv + first);
         }
     }
-    return yki_tool_usage(self, "there is no command '%s'", argv[optind]);
+    yki_near_start(&near, argv[optind]);
+    for (const yki_tool_command *const *sub = self->subcommands; *sub; sub++)
+        yki_near_offer(&near, strrchr((*sub)->name, ' ') + 1);
+    return yki_tool_usage(self, "there is no command '%s'%s", argv[optind], yki_near_hint(&near));
 }
 
 bool
@@ -322,13 +357,19 @@ yki_tool_parse_count(const char *text, unsigned maximum, unsigned *count)
     return true;
 }
 
+static const char *const levels[] = {"measure", "estimate", "patient"};
+
+const char *
+yki_tool_near_level(const char *text, yki_near *near)
+{
+    return yki_near_among(near, text, levels, 3);
+}
+
 bool
 yki_tool_parse_level(const char *text, yoke_plan_level *level)
 {
-    static const char *const names[] = {"measure", "estimate", "patient"};
-
     for (int i = 0; i < 3; i++)
-        if (strcmp(text, names[i]) == 0) {
+        if (strcmp(text, levels[i]) == 0) {
             *level = (yoke_plan_level)i;
             return true;
         }

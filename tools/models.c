@@ -235,6 +235,15 @@ yki_tool_find_model(const char *name)
     return NULL;
 }
 
+const char *
+yki_tool_near_model(const char *name, yki_near *near)
+{
+    yki_near_start(near, name);
+    for (const yki_tool_model *model = yki_tool_models; model->name; model++)
+        yki_near_offer(near, model->name);
+    return yki_near_hint(near);
+}
+
 /* Images of one channel may come without saying so. */
 static bool
 fit_input(const yki_tool_model *model, yoke_shape *input)

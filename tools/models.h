@@ -7,6 +7,8 @@
 
 #include <yoke.h>
 
+#include "base/near.h"
+
 typedef struct yki_tool_model {
     const char *name;
     const char *summary;
@@ -22,6 +24,8 @@ typedef struct yki_tool_model {
 extern const yki_tool_model yki_tool_models[];
 
 const yki_tool_model *yki_tool_find_model(const char *name);
+/* The hint for a name that is none of them. */
+const char *yki_tool_near_model(const char *name, yki_near *near);
 
 /* Input "image", target "label" (or "value"), output "logits" (or "prediction"), loss, accuracy.
  * `input` of rank 0 and `classes` of -1: the model's own. */

@@ -83,6 +83,8 @@ next_word(const char *text, char word[WORD], char value[WORD])
 static bool
 take_setting(const setting *settings, const char *word, const char *value, char why[WHY])
 {
+    yki_near near;
+
     for (const setting *s = settings; s->name; s++) {
         if (strcmp(s->name, word) != 0)
             continue;
@@ -97,7 +99,10 @@ take_setting(const setting *settings, const char *word, const char *value, char 
             snprintf(why, WHY, "'%s' is a number of %g or more, not '%s'", word, s->least, value);
         return false;
     }
-    snprintf(why, WHY, "there is no setting '%s'", word);
+    yki_near_start(&near, word);
+    for (const setting *s = settings; s->name; s++)
+        yki_near_offer(&near, s->name);
+    snprintf(why, WHY, "there is no setting '%s'%s", word, yki_near_hint(&near));
     return false;
 }
 
@@ -118,14 +123,20 @@ take_settings(const char *text, const setting *settings, char why[WHY])
 static int
 find_name(const char *word, const char *const *names, char why[WHY])
 {
+    yki_near near;
     size_t used;
 
-    for (int i = 0; names[i]; i++)
+    yki_near_start(&near, word);
+    for (int i = 0; names[i]; i++) {
         if (strcmp(word, names[i]) == 0)
             return i;
+        yki_near_offer(&near, names[i]);
+    }
     used = (size_t)snprintf(why, WHY, "'%s' is none of", word);
     for (int i = 0; names[i] && used < WHY; i++)
         used += (size_t)snprintf(why + used, WHY - used, "%s %s", i ? "," : "", names[i]);
+    if (used < WHY)
+        snprintf(why + used, WHY - used, "%s", yki_near_hint(&near));
     return -1;
 }
 

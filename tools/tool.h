@@ -18,6 +18,8 @@
 
 #include <yoke.h>
 
+#include "base/near.h"
+
 #if defined(__GNUC__) || defined(__clang__)
 #define TOOL_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
@@ -79,6 +81,8 @@ bool yki_tool_parse_count(const char *text, unsigned maximum, unsigned *count);
 
 /* The name of a planning level. */
 bool yki_tool_parse_level(const char *text, yoke_plan_level *level);
+/* The hint for what is none. */
+const char *yki_tool_near_level(const char *text, yki_near *near);
 
 /* "yoke: devices: ..." on standard error. */
 void yki_tool_error(const yki_tool_command *command, const char *format, ...) TOOL_PRINTF(2, 3);

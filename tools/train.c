@@ -165,9 +165,11 @@ take_number(const yki_tool_command *self, int option, request *w)
 static int
 take_list(const yki_tool_command *self, int option, request *w)
 {
+    static const char *const kinds[] = {"sync", "local"};
     yoke_optimizer optimizer;
     yki_tool_schedule schedule;
     yoke_augmentation augmentation;
+    yki_near near;
     char why[WHY];
 
     switch (option) {
@@ -189,7 +191,8 @@ take_list(const yki_tool_command *self, int option, request *w)
     case OPTION_BN:
         w->local = strcmp(optarg, "local") == 0;
         if (!w->local && strcmp(optarg, "sync") != 0)
-            return bad(self, "bn", "sync or local");
+            return yki_tool_usage(self, "--bn takes sync or local, not '%s'%s", optarg,
+                                  yki_near_among(&near, optarg, kinds, 2));
         break;
     }
     return TOOL_OK;
@@ -225,14 +228,16 @@ take_option(const yki_tool_command *self, int option, void *user)
 static int
 check_request(const yki_tool_command *self, request *w)
 {
+    yki_near near;
+
     if (!w->model)
         return yki_tool_usage(self, "which model? --model=lenet, say");
     if (!w->data)
         return yki_tool_usage(self, "which data? --data=DIR");
     w->built_in = yki_tool_find_model(w->model);
     if (!w->built_in && !strchr(w->model, '.') && !strchr(w->model, '/'))
-        return yki_tool_usage(self, "there is no model '%s', and it is no file of JSON by its name",
-                              w->model);
+        return yki_tool_usage(self, "there is no model '%s', and it is no file of JSON by its name%s",
+                              w->model, yki_tool_near_model(w->model, &near));
     if (w->settings.normalize && w->settings.no_normalize)
         return yki_tool_usage(self, "--normalize and --no-normalize contradict: give one of them");
     if ((w->resume || w->every || w->keep) && !w->checkpoint)

@@ -115,6 +115,8 @@ tune(const request *wanted, yoke_context *context)
 static bool
 take_option(const yki_tool_command *self, int option, request *wanted, int *status)
 {
+    yki_near near;
+
     if (option == OPTION_BATCH && !yki_tool_parse_count(optarg, MAX_BATCH, &wanted->batch)) {
         *status = yki_tool_usage(self, "--batch takes a number from 1 to %d, not '%s'", MAX_BATCH,
                                  optarg);
@@ -122,7 +124,8 @@ take_option(const yki_tool_command *self, int option, request *wanted, int *stat
     }
     if (option == OPTION_LEVEL &&
         (!yki_tool_parse_level(optarg, &wanted->level) || wanted->level == YOKE_PLAN_ESTIMATE)) {
-        *status = yki_tool_usage(self, "--level is measure or patient, not '%s'", optarg);
+        *status = yki_tool_usage(self, "--level is measure or patient, not '%s'%s", optarg,
+                                 yki_tool_near_level(optarg, &near));
         return false;
     }
     if (option == OPTION_DEVICES)
@@ -136,6 +139,7 @@ take_option(const yki_tool_command *self, int option, request *wanted, int *stat
 static bool
 read_arguments(const yki_tool_command *self, int argc, char **argv, request *wanted, int *status)
 {
+    yki_near near;
     int option;
 
     while ((option = yki_tool_next(self, argc, argv, status)) != TOOL_END)
@@ -152,7 +156,8 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *wan
     wanted->model =
         strcmp(argv[optind], gemm.name) == 0 ? &gemm : yki_tool_find_model(argv[optind]);
     if (!wanted->model) {
-        *status = yki_tool_usage(self, "there is no model '%s'", argv[optind]);
+        *status = yki_tool_usage(self, "there is no model '%s'%s", argv[optind],
+                                 yki_tool_near_model(argv[optind], &near));
         return false;
     }
     if (!wanted->batch)

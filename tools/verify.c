@@ -322,6 +322,7 @@ static int
 read_arguments(const yki_tool_command *self, int argc, char **argv, request *wanted)
 {
     int status = yki_tool_read_options(self, argc, argv, take_option, wanted);
+    yki_near near;
 
     if (status != TOOL_OK)
         return status;
@@ -329,7 +330,8 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *wan
         return yki_tool_usage(self, optind < argc ? "one model at a time" : "which model?");
     wanted->model = yki_tool_find_model(argv[optind]);
     if (!wanted->model)
-        return yki_tool_usage(self, "there is no model '%s'", argv[optind]);
+        return yki_tool_usage(self, "there is no model '%s'%s", argv[optind],
+                              yki_tool_near_model(argv[optind], &near));
     if (!wanted->batch)
         wanted->batch = (unsigned)wanted->model->batch;
     if (!(wanted->tolerance > 0))

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/near.h"
 #include "data/files.h"
 #include "data/text.h"
 
@@ -249,6 +250,30 @@ find_name(const csv *c, const char *name, size_t length, size_t *column)
     return false;
 }
 
+static const char *
+near_column(const csv *c, const char *name, yki_near *near)
+{
+    const char *p = c->names;
+
+    yki_near_start(near, name);
+    for (size_t i = 0; c->header && i < c->columns; i++, p += strlen(p) + 1)
+        yki_near_offer(near, p);
+    return yki_near_hint(near);
+}
+
+static yoke_status
+no_column(const csv *c, const char *name, size_t length)
+{
+    char word[64];
+    yki_near near;
+
+    snprintf(word, sizeof word, "%.*s", (int)YKI_MIN(length, sizeof word - 1), name);
+    return yki_fail(YOKE_ERROR_NOT_FOUND, "%s: has no column \"%.*s\"%s%s",
+                    yki_bytes_name(c->s.bytes), (int)length, name,
+                    c->header ? "" : "; there is no header with names",
+                    near_column(c, word, &near));
+}
+
 /* By name, else by number from 1. */
 static yoke_status
 find_column(const csv *c, const char *name, size_t length, size_t *column)
@@ -263,9 +288,7 @@ find_column(const csv *c, const char *name, size_t length, size_t *column)
         number = number * 10 + (size_t)(name[i] - '0') % 10;
     }
     if (number < 1 || number > c->columns)
-        return yki_fail(YOKE_ERROR_NOT_FOUND, "%s: has no column \"%.*s\"%s",
-                        yki_bytes_name(c->s.bytes), (int)length, name,
-                        c->header ? "" : "; there is no header with names");
+        return no_column(c, name, length);
     *column = number - 1;
     return YOKE_OK;
 }

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/near.h"
 #include "data/dataset.h"
 
 /* ---- making and keeping ---- */
@@ -163,10 +164,20 @@ yki_dataset_read(const yoke_dataset *dataset, size_t field, const int64_t *indic
     return count ? dataset->source->read(dataset->self, field, indices, count, out) : YOKE_OK;
 }
 
+static const char *
+near_field(const yoke_dataset *dataset, const char *name, yki_near *near)
+{
+    yki_near_start(near, name);
+    for (size_t i = 0; i < dataset->field_count; i++)
+        yki_near_offer(near, dataset->fields[i].name);
+    return yki_near_hint(near);
+}
+
 /* The field of this name, or an error that says which there are. */
 static yoke_status
 find_field(const yoke_dataset *dataset, const char *name, size_t *field)
 {
+    yki_near near;
     int found;
 
     if (!dataset || !name)
@@ -174,8 +185,8 @@ find_field(const yoke_dataset *dataset, const char *name, size_t *field)
     found = yki_dataset_find(dataset, name);
     if (found < 0)
         return yki_fail(YOKE_ERROR_NOT_FOUND,
-                        "the dataset has no field \"%s\", its first is \"%s\"", name,
-                        dataset->fields[0].name);
+                        "the dataset has no field \"%s\", its first is \"%s\"%s", name,
+                        dataset->fields[0].name, near_field(dataset, name, &near));
     *field = (size_t)found;
     return YOKE_OK;
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/near.h"
 #include "data/graph_json.h"
 
 enum { MAX_TEXT = 64 << 20 };
@@ -170,17 +171,30 @@ get_field(const reader *r, const yki_json_field *field, json_t *json, void *at)
     return YOKE_OK;
 }
 
+static const char *
+near_key(const char *key, const yki_json_op *op, yki_near *near)
+{
+    yki_near_start(near, key);
+    yki_near_offer(near, "name");
+    yki_near_offer(near, "place");
+    yki_near_offer(near, op->most ? "inputs" : NULL);
+    for (const yki_json_field *field = op->fields; field->key; field++)
+        yki_near_offer(near, field->key);
+    return yki_near_hint(near);
+}
+
 static yoke_status
 unknown_key(const reader *r, const char *key, const yki_json_op *op)
 {
     char known[400];
+    yki_near near;
     size_t used =
         (size_t)snprintf(known, sizeof known, "op, name, place%s", op->most ? ", inputs" : "");
 
     for (const yki_json_field *field = op->fields; field->key && used < sizeof known; field++)
         used += (size_t)snprintf(known + used, sizeof known - used, ", %s", field->key);
-    return yki_fail(YOKE_ERROR_FORMAT, "%s: \"%.80s\" is no option of %s, which has %s", r->place,
-                    key, op->name, known);
+    return yki_fail(YOKE_ERROR_FORMAT, "%s: \"%.80s\" is no option of %s, which has %s%s", r->place,
+                    key, op->name, known, near_key(key, op, &near));
 }
 
 static yoke_status
@@ -222,17 +236,27 @@ find_node(const reader *r, const char *name)
     return yoke_graph_get_node(r->graph, name);
 }
 
+static const char *
+near_node(const reader *r, const char *name, yki_near *near)
+{
+    yki_near_start(near, name);
+    for (size_t i = 0; i < r->graph->node_count; i++)
+        yki_near_offer(near, r->graph->nodes[i]->name);
+    return yki_near_hint(near);
+}
+
 static yoke_status
 get_input(const reader *r, const json_t *json, yoke_node **input)
 {
     const char *name = json_string_value(json);
+    yki_near near;
 
     if (!name)
         return bad(r, "inputs", "has to be a list of names");
     *input = find_node(r, name);
     if (!*input)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: its input \"%.80s\" is no node before it", r->place,
-                        name);
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: its input \"%.80s\" is no node before it%s", r->place,
+                        name, near_node(r, name, &near));
     return YOKE_OK;
 }
 
@@ -259,12 +283,22 @@ get_inputs(const reader *r, const json_t *node, const yki_json_op *op, yoke_node
     return YOKE_OK;
 }
 
+static const char *
+near_op(const char *kind, yki_near *near)
+{
+    yki_near_start(near, kind);
+    for (size_t i = 0; yki_json_op_at(i); i++)
+        yki_near_offer(near, yki_json_op_at(i)->name);
+    return yki_near_hint(near);
+}
+
 /* Says where we are, and finds the operator. */
 static yoke_status
 begin_node(reader *r, size_t index, const json_t *node, const yki_json_op **op, const char **name)
 {
     const json_t *json = json_object_get(node, "name");
     const char *kind = json_string_value(json_object_get(node, "op"));
+    yki_near near;
 
     *name = json_string_value(json);
     snprintf(r->place, sizeof r->place, "node %zu%s%.80s%s", index, *name || kind ? " (" : "",
@@ -281,7 +315,8 @@ begin_node(reader *r, size_t index, const json_t *node, const yki_json_op **op, 
         return bad(r, "place", "has to be a text");
     *op = yki_json_find_op(kind);
     if (!*op)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: there is no operator \"%.80s\"", r->place, kind);
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: there is no operator \"%.80s\"%s", r->place, kind,
+                        near_op(kind, &near));
     if (*name && find_node(r, *name))
         return yki_fail(YOKE_ERROR_FORMAT, "%s: two nodes of this name", r->place);
     if (!*name && (*op)->most == 0)
@@ -326,12 +361,14 @@ static yoke_status
 get_named(reader *r, const char *what, const json_t *json, yoke_node **node)
 {
     const char *name = json_string_value(json);
+    yki_near near;
 
     if (!name)
         return yki_fail(YOKE_ERROR_FORMAT, "%s has to be the name of a node", what);
     *node = find_node(r, name);
     if (!*node)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: there is no node \"%.80s\"", what, name);
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: there is no node \"%.80s\"%s", what, name,
+                        near_node(r, name, &near));
     return YOKE_OK;
 }
 
@@ -384,6 +421,7 @@ check_root(json_t *root)
 {
     static const char *const known[] = {"yoke", "nodes", "outputs", "loss", "metrics", "frozen"};
     const json_t *version = json_object_get(root, "yoke");
+    yki_near near;
     const char *key;
     json_t *value;
 
@@ -398,8 +436,8 @@ check_root(json_t *root)
         if (i == YKI_COUNT(known))
             return yki_fail(YOKE_ERROR_FORMAT,
                             "a model has no \"%.80s\"; it has yoke, nodes, outputs, loss, metrics "
-                            "and frozen",
-                            key);
+                            "and frozen%s",
+                            key, yki_near_among(&near, key, known, YKI_COUNT(known)));
     }
     if (version && json_integer_value(version) != YKI_GRAPH_JSON_VERSION)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,

@@ -183,6 +183,14 @@ yoke_graph *yki_graph_retain(yoke_graph *graph);
 size_t yki_graph_own_count(const yoke_graph *graph);
 void yki_graph_fix_own_count(yoke_graph *graph);
 
+/* ---- names that are not there (missing.c) ---- */
+
+/* YOKE_ERROR_NOT_FOUND, with the name that may have been meant. */
+yoke_status yki_graph_no_input(const yoke_graph *graph, const char *name);
+yoke_status yki_graph_no_output(const yoke_graph *graph, const char *name);
+yoke_status yki_graph_no_metric(const yoke_graph *graph, const char *name);
+yoke_status yki_graph_no_weight(const yoke_graph *graph, const char *name);
+
 /* ---- names (names.c) ---- */
 
 /* Room for one more node. */

@@ -213,7 +213,7 @@ yki_weights_find(yki_weights *w, const char *name)
     for (size_t i = 0; i < w->state_count; i++)
         if (strcmp(w->states[i].node->name, name) == 0)
             return &w->states[i];
-    yki_fail(YOKE_ERROR_NOT_FOUND, "no parameter or state \"%s\"", name);
+    yki_graph_no_weight(w->graph, name);
     return NULL;
 }
 

@@ -401,7 +401,7 @@ yki_trainer_predict(yoke_trainer *t, const char *output, int64_t n, yki_loader l
         if (strcmp(t->graph->outputs[i].name, output) == 0)
             p.node = t->graph->outputs[i].node;
     if (!p.node)
-        return yki_fail(YOKE_ERROR_NOT_FOUND, "no output \"%s\"", output);
+        return yki_graph_no_output(t->graph, output);
     if (p.node->type != YOKE_F32 || !p.node->batched)
         return yki_fail(YOKE_ERROR_TYPE, "output %s is not of floats for each sample", output);
     p.row = (size_t)yki_shape_count(p.node->shape);

@@ -404,7 +404,7 @@ find(const yoke_model *m, const char *name, const void *values, size_t count, co
                         function);
     node = yoke_graph_get_node(m->graph, name);
     if (!node || !yki_is_weight(node))
-        return yki_fail(YOKE_ERROR_NOT_FOUND, "no parameter or state \"%s\"", name);
+        return yki_graph_no_weight(m->graph, name);
     if ((int64_t)count != yki_shape_count(node->shape))
         return yki_fail(YOKE_ERROR_SHAPE, "%s has the shape %s, %zu values were given", name,
                         yki_shape_text(node->shape, text, sizeof text), count);

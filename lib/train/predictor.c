@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "base/near.h"
 #include "train/feed.h"
 #include "train/model.h"
 #include "train/replica.h"
@@ -86,17 +87,28 @@ make_feed(yoke_predictor *p)
 
 /* ---- making ---- */
 
+static const char *
+near_output(const yoke_graph *g, size_t count, const char *name, yki_near *near)
+{
+    yki_near_start(near, name);
+    for (size_t i = 0; i < count; i++)
+        yki_near_offer(near, g->outputs[i].name);
+    return yki_near_hint(near);
+}
+
 static yoke_status
 choose_output(yoke_predictor *p, const yoke_predictor_options *o)
 {
     const yoke_model *m = p->model;
     const yoke_graph *g = m->predicting;
     size_t count = g->output_count - m->has_function, index = 0;
+    yki_near near;
 
     while (o->output && index < count && strcmp(g->outputs[index].name, o->output) != 0)
         index++;
     if (index == count)
-        return yki_fail(YOKE_ERROR_NOT_FOUND, "the model has no output \"%s\"", o->output);
+        return yki_fail(YOKE_ERROR_NOT_FOUND, "the model has no output \"%s\"%s", o->output,
+                        near_output(g, count, o->output, &near));
     if (index == 0 && m->has_function && !o->raw)
         index = count;
     p->output = g->outputs[index].node;

@@ -485,7 +485,7 @@ yki_replica_give(yoke_replica *r, yki_plan *plan, const char *name, int64_t firs
             return upload(r, in, plan, (const char *)data + (uint64_t)first * row,
                           (uint64_t)n * row);
     }
-    return yki_fail(YOKE_ERROR_NOT_FOUND, "no input \"%s\"", name);
+    return yki_graph_no_input(r->weights->graph, name);
 }
 
 yoke_status
@@ -509,7 +509,7 @@ yoke_replica_set_input(yoke_replica *r, int64_t n, yoke_feed feed)
         in->given = n;
         return YOKE_OK;
     }
-    return yki_fail(YOKE_ERROR_NOT_FOUND, "no input \"%s\"", feed.name);
+    return yki_graph_no_input(r->weights->graph, feed.name);
 }
 
 yoke_status
@@ -660,7 +660,7 @@ yoke_replica_read_metric(yoke_replica *r, const char *name, double *sum, double 
     for (size_t i = 0; i < graph->metric_count; i++)
         if (strcmp(graph->metrics[i].name, name) == 0)
             return read_pair(r, graph->metrics[i].sum, sum, count);
-    return yki_fail(YOKE_ERROR_NOT_FOUND, "no metric \"%s\"", name);
+    return yki_graph_no_metric(graph, name);
 }
 
 yoke_status
@@ -688,7 +688,7 @@ yoke_replica_read_output(yoke_replica *r, const char *name, float *values, size_
         YKI_TRY(yki_queue_finish(r->queue));
         return yki_buffer_get(buffer, 0, (uint64_t)have * 4, values);
     }
-    return yki_fail(YOKE_ERROR_NOT_FOUND, "no output \"%s\"", name);
+    return yki_graph_no_output(graph, name);
 }
 
 yoke_status

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/near.h"
 #include "train/shares.h"
 
 /* ---- texts ---- */
@@ -47,11 +48,14 @@ read_weight(const char *at, double *weight)
 static yoke_status
 bad(const char *text, const char *reason)
 {
+    static const char *const words[] = {"auto", "even"};
+    yki_near near;
+
     return yki_fail(
         YOKE_ERROR_INVALID_ARGUMENT,
         "shares \"%.80s\": %s; they are \"auto\", \"even\", or a weight for each device "
-        "such as \"80,20\"",
-        text, reason);
+        "such as \"80,20\"%s",
+        text, reason, yki_near_among(&near, text, words, YKI_COUNT(words)));
 }
 
 static yoke_status

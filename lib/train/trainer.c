@@ -576,7 +576,7 @@ check_feeds(const yoke_trainer *t, const char *function, int64_t n, const yoke_f
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: feed %zu has no name", function, i);
         node = find_input(t->graph, given[i].name);
         if (!node)
-            return yki_fail(YOKE_ERROR_NOT_FOUND, "no input \"%s\"", given[i].name);
+            return yki_graph_no_input(t->graph, given[i].name);
         if (is_given(given[i].name, given, i))
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                             "%s: feed \"%s\" is given twice; each "

@@ -302,7 +302,7 @@ START_TEST(mistakes_are_named)
         {"{\"nodes\": [], \"output\": {}}", "a model has no \"output\""},
         {"{\"nodes\": [1]}", "node 0 is no object with an \"op\""},
         {"{\"nodes\": [{\"op\": \"rleu\", \"name\": \"r\"}]}",
-         "node 0 (r): there is no operator \"rleu\""},
+         "node 0 (r): there is no operator \"rleu\"; did you mean \"relu\"?"},
         {"{\"nodes\": [{\"op\": \"relu\"}]}", "node 0 (relu): relu has 0 inputs, not 1"},
         {"{\"nodes\": [X, {\"op\": \"add\"}]}", "node 1 (add): add has 0 inputs, not 2"},
         {"{\"nodes\": [X, {\"op\": \"relu\", \"inputs\": [\"y\"]}]}",

@@ -112,7 +112,7 @@ refused data 'sample [0-9]+ has the label [5-9].* takes 0 to 4' \
 echo '{"nodes": [' >"$work/open.json"
 echo '{"nodes": [{"op": "imput", "name": "x", "shape": [1]}]}' >"$work/op.json"
 echo '{"nodes": [{"op": "input", "name": "x", "shape": [-1]}]}' >"$work/shape.json"
-for row in 'open:line 2, column 0' 'op:there is no operator "imput"' 'shape:input needs "type"'; do
+for row in 'open:line 2, column 0' 'op:there is no operator "imput"; did you mean "input"\?' 'shape:input needs "type"'; do
     file=${row%%:*}.json
     refused "$file" "${row#*:}" info "$work/$file"
     refused "$file" "${row#*:}" train --data="$digits" --model="$work/$file"

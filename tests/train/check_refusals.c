@@ -476,6 +476,10 @@ START_TEST(names_and_counts_are_checked)
 
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_replica_set_input(r, 1, yoke_feed_f32("image", f, 5)));
     ASSERT_DETAIL("image");
+    ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "no input \"lable\"; did you mean \"label\"?",
+                   yoke_replica_set_input(r, 1, yoke_feed_f32("lable", f, 5)));
+    ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "\"Dense1.bais\"; did you mean \"dense1.bias\"?",
+                   yoke_replica_write(r, "Dense1.bais", f, 6));
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_replica_read(r, "dense9.bias", f, 6));
     ASSERT_DETAIL("dense9.bias");
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_replica_write(r, "x", f, 5));
@@ -488,6 +492,10 @@ START_TEST(names_and_counts_are_checked)
     ASSERT_STATUS(YOKE_ERROR_STATE, yoke_replica_read_loss(r, &sum, &count));
     step(r, 2);
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_replica_read_output(r, "z", f, 3));
+    ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "no output \"Y\"; did you mean \"y\"?",
+                   yoke_replica_read_output(r, "Y", f, 3));
+    ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "no metric \"acuracy\"; did you mean \"accuracy\"?",
+                   yoke_replica_read_metric(r, "acuracy", &sum, &count));
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_replica_read_metric(r, "z", &sum, &count));
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_replica_read_output(r, "y", f, 7));
     ASSERT_DETAIL("6 values");

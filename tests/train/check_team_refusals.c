@@ -296,6 +296,8 @@ START_TEST(names_counts_and_numbers)
 
     ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "dense9.bias", yoke_trainer_read(t, "dense9.bias", f, 1));
     ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "dense9.bias", yoke_trainer_write(t, "dense9.bias", f, 1));
+    ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "; did you mean \"dense1.bias\"?",
+                   yoke_trainer_read(t, "dense1.bais", f, 1));
     ASSERT_REFUSED(YOKE_ERROR_SHAPE, "23", yoke_trainer_read(t, "dense1.bias", f, 23));
     ASSERT_REFUSED(YOKE_ERROR_SHAPE, "25", yoke_trainer_write(t, "dense1.bias", f, 25));
     ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "conv*", yoke_trainer_freeze(t, "conv*"));
