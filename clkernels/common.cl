@@ -35,6 +35,15 @@
 #define YKI_ROUNDED_DIVIDE 0
 #endif
 
+/* Of each kernel: the size of its groups, and on processors that it is written in vectors. Intel's
+ * compiler otherwise makes vectors of work-items, of which such a group has one: gemm_cpu.cl took
+ * it five times as long, and ran no faster. Other compilers take no notice. */
+#if YKI_WIDTH > 4
+#define YKI_GROUP(x, y) __attribute__((reqd_work_group_size(x, y, 1), vec_type_hint(float16)))
+#else
+#define YKI_GROUP(x, y) __attribute__((reqd_work_group_size(x, y, 1)))
+#endif
+
 /* One rounding where the device has fma, else two: fast, and the same bits on all devices of
  * one kind. On scalars and vectors of float. */
 #if YKI_HAVE_FMA

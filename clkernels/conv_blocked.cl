@@ -202,7 +202,7 @@ pack_strip(__global const float *x, __global float *strip, int n0, int ns, int b
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_conv_blocked(__global const float *x, __global const float *weight, __global float *y,
                  __global float *strips, __global int *tables, int samples, int weight_at,
                  int unit_samples,
@@ -273,7 +273,7 @@ yki_conv_blocked(__global const float *x, __global const float *weight, __global
 
 /* A unit is some samples and a piece of the blocks of outputs. Samples lie `sample_step` apart in
  * the strip: not a multiple of a page, or a tile's P lines would share a set of the cache. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_conv_stacked(__global const float *x, __global const float *weight, __global float *y,
                  __global float *strips, __global int *tables, int samples, int weight_at,
                  int unit_samples, int pieces, int c, int h, int w, int o, int oh, int ow, int gh,
@@ -346,7 +346,7 @@ yki_conv_stacked(__global const float *x, __global const float *weight, __global
 
 /* The bias, where no tap reaches y: bit r of `rows` says that some reach rows r, r + sh, ..., and
  * `columns` likewise. Whole rows are written in one go. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_conv_blocked_rest(__global const float *weight, __global float *y, int samples, int bias_at,
                       int o, int oh, int ow, int sh, int sw, int rows, int columns, int act)
 {
@@ -376,7 +376,7 @@ yki_conv_blocked_rest(__global const float *weight, __global float *y, int sampl
 /* Packs a weight (o, cg, kh, kw) and a bias for the kernel above. Outputs are rows of the weight,
  * or, if transposed, its channels; tap r of the grid is row kh0 + r * khs of the weight. A group
  * packs whole vectors of outputs. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_conv_blocked_pack(__global const float *weight, __global const float *bias,
                       __global float *packed, int weight_at, int c, int o, int groups, int transposed, int kh,
                       int kw, int taps_h, int taps_w, int kh0, int khs, int kw0, int kws,

@@ -102,7 +102,7 @@ pack_block(__global const float *x, __global float *strip, int n0, int ns, int b
         to[i] = 0.f;
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_conv_blocked_grad_weight(__global const float *x, __global const float *dy,
                              __global float *part, __global float *strips, __global int *tables,
                              int samples, int splits, int unit_samples, int unit_rows, int c,
@@ -175,7 +175,7 @@ yki_conv_blocked_grad_weight(__global const float *x, __global const float *dy,
 }
 
 /* out (o, cg, kh, kw) = the sum of the splits; a job is a block of inputs and a group of outputs. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_conv_blocked_unpack(__global const float *part, __global float *out, int splits, int c, int o,
                         int groups, int area, int from_plain)
 {

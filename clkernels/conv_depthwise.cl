@@ -67,7 +67,7 @@ pack_rows(__global const float *image, __global float *strip, int h, int w, int 
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_conv_depthwise(__global const float *x, __global const float *weight, __global float *y,
                    __global float *strips, int samples, int weight_at, int blocks, int h, int w,
                    int oh, int ow, int gh, int gw, int ish, int isw, int taps_h, int taps_w,
@@ -139,7 +139,7 @@ yki_conv_depthwise(__global const float *x, __global const float *weight, __glob
 
 /* The same without the copy, for grids of few taps that leave out elements of y: columns whose taps
  * are all inside go four at a time, the others look at each tap. Takes the same arguments. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_conv_depthwise_direct(__global const float *x, __global const float *weight, __global float *y,
                           __global float *strips, int samples, int weight_at, int blocks, int h,
                           int w, int oh, int ow, int gh, int gw, int ish, int isw, int taps_h,
@@ -204,7 +204,7 @@ yki_conv_depthwise_direct(__global const float *x, __global const float *weight,
 }
 
 /* From weight (C, 1, kh, kw) and bias (C); tap r of the grid is row kh0 + r * khs. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_conv_depthwise_pack(__global const float *weight, __global const float *bias,
                         __global float *packed, int weight_at, int c, int kh, int kw, int taps_h,
                         int taps_w, int kh0, int khs, int kw0, int kws, int has_bias)
@@ -228,7 +228,7 @@ yki_conv_depthwise_pack(__global const float *weight, __global const float *bias
 }
 
 /* part[split][C / V][kh][kw][V]: a job is a block of channels over a split's samples. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_conv_depthwise_grad_weight(__global const float *x, __global const float *dy,
                                __global float *part, int samples, int splits, int blocks, int h,
                                int w, int oh, int ow, int kh, int kw, int sh, int sw, int ph,
@@ -283,7 +283,7 @@ yki_conv_depthwise_grad_weight(__global const float *x, __global const float *dy
 }
 
 /* out (C, 1, kh, kw) = the sum of the splits. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_conv_depthwise_unpack(__global const float *part, __global float *out, int splits, int c,
                           int area)
 {

@@ -18,7 +18,7 @@ activated(float value, int act)
     return act == 1 && value <= 0.f ? 0.f : value;
 }
 
-__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+__kernel YKI_GROUP(WG, 1) void
 yki_conv_gather_forward(__global const float *x, __global const float *weight,
                         __global const float *bias, __global float *y, int samples, int groups,
                         int cg, int og, int h, int w, int oh, int ow, int kh, int kw, int sh,
@@ -53,7 +53,7 @@ yki_conv_gather_forward(__global const float *x, __global const float *weight,
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+__kernel YKI_GROUP(WG, 1) void
 yki_conv_gather_grad_input(__global const float *dy, __global const float *weight,
                            __global const float *bias, __global float *dx, int samples, int groups,
                            int cg, int og, int h, int w, int oh, int ow, int kh, int kw, int sh,
@@ -90,7 +90,7 @@ yki_conv_gather_grad_input(__global const float *dy, __global const float *weigh
 
 /* A work-group adds up one element of the weight over its split's samples: items take positions
  * in turn, then a tree in local memory, both in an order that only WG and the sizes fix. */
-__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+__kernel YKI_GROUP(WG, 1) void
 yki_conv_gather_grad_weight(__global const float *x, __global const float *dy, __global float *part,
                             int samples, int groups, int cg, int og, int h, int w, int oh, int ow,
                             int kh, int kw, int sh, int sw, int ph, int pw, int dh, int dw,

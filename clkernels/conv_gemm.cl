@@ -50,7 +50,7 @@ activated(float value, int act)
 }
 
 /* y[n][o][oh][ow]: rows are output channels of a group, columns positions of all samples. */
-__kernel __attribute__((reqd_work_group_size(TS, TS, 1))) void
+__kernel YKI_GROUP(TS, TS) void
 yki_conv_gemm_forward(__global const float *x, __global const float *weight,
                       __global const float *bias, __global float *y, int samples, int groups,
                       int cg, int og, int h, int w, int oh, int ow, int kh, int kw, int sh, int sw,
@@ -111,7 +111,7 @@ yki_conv_gemm_forward(__global const float *x, __global const float *weight,
 
 /* dx[n][c][h][w]: rows are input channels of a group, columns positions of the input; a tap
  * counts where its position in dy is a whole one. */
-__kernel __attribute__((reqd_work_group_size(TS, TS, 1))) void
+__kernel YKI_GROUP(TS, TS) void
 yki_conv_gemm_grad_input(__global const float *dy, __global const float *weight,
                          __global const float *bias, __global float *dx, int samples, int groups,
                          int cg, int og, int h, int w, int oh, int ow, int kh, int kw, int sh,
@@ -174,7 +174,7 @@ yki_conv_gemm_grad_input(__global const float *dy, __global const float *weight,
 
 /* part[split][o][c][kh][kw]: rows are output channels of a group, columns its (c, kh, kw), the
  * sum runs over the positions of this split's samples. Dimension 2 is (group, split). */
-__kernel __attribute__((reqd_work_group_size(TS, TS, 1))) void
+__kernel YKI_GROUP(TS, TS) void
 yki_conv_gemm_grad_weight(__global const float *x, __global const float *dy, __global float *part,
                           int samples, int groups, int cg, int og, int h, int w, int oh, int ow,
                           int kh, int kw, int sh, int sw, int ph, int pw, int dh, int dw,

@@ -220,7 +220,7 @@ void tile(__global const float *xp, __global const float *wp, __global const flo
     EACH_ROW(STORE_ROW)
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_conv_lanes(__global const float *x, __global const float *packed, __global float *y,
                __global float *strips, int samples, int c, int h, int w, int o, int gh, int gw,
                int ish, int taps_h, int taps_w, int tsh, int tsw, int bh, int bw, int left,
@@ -269,7 +269,7 @@ yki_conv_lanes(__global const float *x, __global const float *packed, __global f
 
 /* Outputs are rows of the weight (o, c, kh, kw), or, if transposed, its channels (c, o, kh, kw). A
  * tap t of the grid is kernel_at + t * kernel_step of the weight. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_conv_lanes_pack(__global const float *weight, __global const float *bias,
                     __global float *packed, int c, int o, int transposed, int kh, int kw,
                     int taps_h, int taps_w, int kh0, int khs, int kw0, int kws, int has_bias)
@@ -345,7 +345,7 @@ float sum_lanes(floatv v)
 
 /* part[split] (o, c, kh, kw) of the split's units; scratch of a group: a strip of x, one of dy, and
  * sums [o][c][kh][taps, a multiple of X][V]. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_conv_lanes_grad_weight(__global const float *x, __global const float *dy,
                            __global float *part, __global float *scratch, int samples, int c, int h,
                            int w, int o, int oh, int ow, int kh, int kw, int sh, int sw, int ph,

@@ -6,7 +6,7 @@
  * Offsets are in words; `tail` bytes (0 to 3) follow the last word. The ranges do
  * not overlap. Made for CPUs, as fill.cl.
  */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_copy(__global const uint *restrict from, __global uint *restrict to, ulong from_first,
          ulong to_first, ulong count, uint tail)
 {

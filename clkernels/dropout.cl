@@ -65,7 +65,7 @@ void whole_chunk(__global const float *in, __global float *out, uint chunk, ulon
 }
 
 /* `count` elements a sample. values: struct yki_step_values. batched 0: one tensor for all. */
-__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+__kernel YKI_GROUP(WG, 1) void
 yki_dropout(__global const float *x, __global float *y, __global const uint *values, int samples,
             int count, int batched, uint key0, uint key1, uint threshold, float scale)
 {

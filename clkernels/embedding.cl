@@ -18,7 +18,7 @@
 #define FLOATS YKI_PASTE(float, VEC)
 #define LOADV YKI_PASTE(vload, VEC)
 #define STOREV YKI_PASTE(yki_store, VEC)
-#define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+#define KERNEL __kernel YKI_GROUP(WG, 1) void
 
 /* A group takes a piece of the result; WG 1 goes by vectors within a row, else by elements. */
 KERNEL

@@ -14,7 +14,7 @@
 #define WG 1
 #endif
 
-#define GROUP __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
+#define GROUP __kernel YKI_GROUP(WG, 1)
 
 enum { CHUNK = 256 };
 

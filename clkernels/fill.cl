@@ -8,7 +8,7 @@
  * in 64-byte steps, so that it loops little (common.cl says why). Made for CPUs:
  * a GPU's own fill is better than one work-item per group.
  */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_fill(__global uint *out, ulong begin, ulong end, uint pattern)
 {
     ulong first = (begin + 3) / 4, last = end / 4; /* whole words */

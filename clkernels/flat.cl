@@ -33,7 +33,7 @@
         }
 
 #define BINARY(name, OP)                                                                      \
-    __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void yki_##name(                 \
+    __kernel YKI_GROUP(WG, 1) void yki_##name(                                                \
         __global const float *a, __global const float *b, __global float *out, int count)     \
     {                                                                                         \
         FOR_EACH(storev(loadv(i, a) OP loadv(i, b), i, out), out[i] = a[i] OP b[i])           \
@@ -42,20 +42,20 @@ BINARY(add, +)
 BINARY(sub, -)
 BINARY(mul, *)
 
-__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+__kernel YKI_GROUP(WG, 1) void
 yki_ones(__global float *out, int count)
 {
     FOR_EACH(storev((floatv)(1.f), i, out), out[i] = 1.f)
 }
 
-__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+__kernel YKI_GROUP(WG, 1) void
 yki_copy_flat(__global const float *in, __global float *out, int count)
 {
     FOR_EACH(storev(loadv(i, in), i, out), out[i] = in[i])
 }
 
 /* A scalar per sample and the 1 it counts. */
-__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+__kernel YKI_GROUP(WG, 1) void
 yki_counted(__global const float *in, __global float *out, int samples)
 {
     for (int i = (int)get_global_id(0); i < samples; i += (int)get_global_size(0)) {
@@ -94,7 +94,7 @@ yki_counted(__global const float *in, __global float *out, int samples)
 #endif
 
 #define BINARY_BROADCAST(name, OP)                                                            \
-    __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void yki_##name##_broadcast(     \
+    __kernel YKI_GROUP(WG, 1) void yki_##name##_broadcast(                                    \
         __global const float *a, __global const float *b, __global float *out, int count,     \
         int d1, int d2, int d3, int d4, int d5, int d6, int d7, int d8, AXES(sa), AXES(sb))   \
     {                                                                                         \
@@ -152,7 +152,7 @@ reorder_block(__global const float *from, __global float *to, int rest, int lane
 /* From layout (C / from, R, from) to (C / to, R, to), per sample; 1 is plain. Padding lanes of
  * the result are 0. One item a (sample, block of the result); loops over the rest. Between plain
  * and whole vectors these are turned in registers. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_reorder(__global const float *in, __global float *out, int samples, int channels, int rest,
             int from, int to)
 {
@@ -202,7 +202,7 @@ yki_reorder(__global const float *in, __global float *out, int samples, int chan
 }
 
 /* out[s] = sum over n of in[n * count + s], n in order. A group takes a piece of the elements. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_batch_sum(__global const float *in, __global float *out, int count, int samples)
 {
     int groups = (int)get_num_groups(0), group = (int)get_group_id(0);
@@ -246,7 +246,7 @@ sum_row(__global const float *row, int count)
 /* Sums over some axes. Kept axes k0..k3 with their strides and reduced axes r0..r3 with theirs,
  * innermost last; `factor` turns a sum into a mean. The order of a sum is that of the memory, but
  * for rows that are long and in one piece. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_reduce(__global const float *in, __global float *out, int count, int k1, int k2, int k3, int k4,
            int ks0, int ks1, int ks2, int ks3, int ks4, int r0, int r1, int r2, int r3, int rs0,
            int rs1, int rs2, int rs3, float factor)

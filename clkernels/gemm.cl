@@ -97,7 +97,7 @@ void load_tile(__local float *to, __global const float *x, int row_stride, int k
                 acc[i][j] = YKI_FMA(va[i], vb[j], acc[i][j]);                                 \
     }
 
-__kernel __attribute__((reqd_work_group_size(WG, WG, 1))) void
+__kernel YKI_GROUP(WG, WG) void
 yki_gemm_tiled(__global const float *A, __global const float *B, __global float *C,
                __global const float *bias, int parts, int m, int n, int k, int a_m, int a_k,
                int b_k, int b_n, int flags, int outer, int sum, AXIS_PARAMS(0), AXIS_PARAMS(1),
@@ -166,7 +166,7 @@ yki_gemm_tiled(__global const float *A, __global const float *B, __global float 
 }
 
 /* out[i] = parts[0][i] + parts[1][i] + ..., each of `count`; i % columns is the column. */
-__kernel __attribute__((reqd_work_group_size(SUM_WG, 1, 1))) void
+__kernel YKI_GROUP(SUM_WG, 1) void
 yki_gemm_finish(__global const float *parts, __global float *out, __global const float *bias,
                 int count, int part_count, int columns, int flags)
 {
@@ -180,7 +180,7 @@ yki_gemm_finish(__global const float *parts, __global float *out, __global const
 }
 
 /* out[part][c] = sum over the part's rows of x[row][c]; an item has VEC columns. */
-__kernel __attribute__((reqd_work_group_size(SUM_WG, 1, 1))) void
+__kernel YKI_GROUP(SUM_WG, 1) void
 yki_sum_rows(__global const float *x, __global float *out, int rows, int columns)
 {
     int part = (int)get_group_id(1), parts = (int)get_num_groups(1);

@@ -498,7 +498,7 @@ void product(__global const float *A, __global const float *B, __global float *C
 }
 
 /* sums are of a product without outer axes. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_gemm_cpu(__global const float *A, __global const float *B, __global float *C,
              __global const float *bias, __global const float *gate, __global float *sums,
              __global float *scratch, int scratch_size, int kc, int mc, int nc, int m, int n, int k,
@@ -530,7 +530,7 @@ yki_gemm_cpu(__global const float *A, __global const float *B, __global float *C
 
 /* Two products that do not depend on one another: the first nx0 * ny0 groups make the one, the
  * others the other. One call, so that it is compiled once. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_gemm_cpu_pair(PRODUCT_PARAMS(0), PRODUCT_PARAMS(1), __global float *scratch, int scratch_size)
 {
     int group = (int)get_group_id(0);

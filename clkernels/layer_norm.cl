@@ -18,7 +18,7 @@
 #define loadv       YKI_PASTE(vload, VEC)
 #define storev      YKI_PASTE(yki_store, VEC)
 
-#define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+#define KERNEL __kernel YKI_GROUP(WG, 1) void
 
 /* The rows of this work-group. */
 #define FOR_EACH_ROW(row)                                                                      \

@@ -11,7 +11,7 @@
 #define LOCAL 1 /* work-items in a group; for compiling this file alone */
 #endif
 
-__kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1))) void
+__kernel YKI_GROUP(LOCAL, 1) void
 yki_load(__global float *out, uint rounds)
 {
     const float16 half16 = (float16)(0.5f);

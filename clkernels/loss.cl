@@ -24,7 +24,7 @@
     __global const float *x, __global const TARGET *target, __global float *out, int samples, \
         int classes, int positions, int has_ignore, int ignore, float smoothing, float delta, \
         int k
-#define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+#define KERNEL __kernel YKI_GROUP(WG, 1) void
 
 #define FOR_EACH_SAMPLE(n)                                                                    \
     for (long n = get_global_id(0); n < samples; n += get_global_size(0))
@@ -286,7 +286,7 @@ ALL(l1, float, classes *positions, l1)
 ALL(huber, float, classes *positions, l1)
 PAIRS(top_k, LABEL, positions)
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_loss_sums(__global const float *pairs, __global float *loss, __global float *metric0,
               __global float *metric1, int samples, int stride, int metrics)
 {

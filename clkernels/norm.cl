@@ -25,7 +25,7 @@
 #define loadv       YKI_PASTE(vload, VEC)
 #define storev      YKI_PASTE(yki_store, VEC)
 
-#define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+#define KERNEL __kernel YKI_GROUP(WG, 1) void
 
 /* The piece of `count` tasks that this group does. */
 #define FOR_EACH_TASK(task, count)                                                             \
@@ -117,7 +117,7 @@ yki_sum_lanes(floatv v)
 
 /* ---- statistics: part is (splits, 3, C); with one split it is the result ---- */
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_bn_stats_blocked(__global const float *x, __global float *part, int samples, int channels,
                      int area, int splits, int tile_samples, int tile_area)
 {
@@ -169,7 +169,7 @@ yki_bn_stats_blocked(__global const float *x, __global float *part, int samples,
  * for memory to be read at its speed. Sums stay vectors until the end of a tile. */
 #define MOST_ROWS 16
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_bn_stats_rows(__global const float *x, __global float *part, int samples, int channels,
                   int area, int splits, int tile_samples, int tile_area, int rows)
 {
@@ -349,7 +349,7 @@ yki_bn_merge(__global const float *x, __global const float *part, __global float
         shift = bias_;                                                                         \
     }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_bn_apply_blocked(APPLY_ARGS)
 {
     int blocks = (channels + VEC - 1) / VEC, block = -1;
@@ -400,7 +400,7 @@ yki_bn_apply_blocked(APPLY_ARGS)
                   (flags & AFFINE ? gamma[c] : 1.f);                                           \
     float shift = flags & AFFINE ? beta[c] : 0.f;
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_bn_apply_rows(APPLY_ARGS)
 {
     FOR_EACH_TASK(task, (long)samples * channels)
@@ -460,7 +460,7 @@ yki_bn_apply_plain(APPLY_ARGS)
         int samples, int channels, int area, int splits, int tile_samples, int tile_area,      \
         int flags, float epsilon
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_bn_grad_stats_blocked(GRAD_STATS_ARGS)
 {
     int blocks = (channels + VEC - 1) / VEC;
@@ -500,7 +500,7 @@ yki_bn_grad_stats_blocked(GRAD_STATS_ARGS)
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_bn_grad_stats_rows(GRAD_STATS_ARGS, int rows)
 {
     FOR_EACH_PART(split, piece, (channels + rows - 1) / rows)
@@ -606,7 +606,7 @@ yki_bn_grad_stats_plain(GRAD_STATS_ARGS)
         __global const float *sums, __global const float *gamma, __global const float *beta,   \
         __global float *dx, int samples, int channels, int area, int flags, float epsilon
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_bn_grad_blocked(GRAD_ARGS)
 {
     int blocks = (channels + VEC - 1) / VEC, block = -1;
@@ -658,7 +658,7 @@ yki_bn_grad_blocked(GRAD_ARGS)
     float scale = inverse * (flags & AFFINE ? gamma[c] : 1.f);                                 \
     float shift = (flags & RELU) && (flags & AFFINE) ? beta[c] : 0.f;
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_bn_grad_rows(GRAD_ARGS)
 {
     FOR_EACH_TASK(task, (long)samples * channels)

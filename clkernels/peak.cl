@@ -17,7 +17,7 @@
 #define floatv YKI_PASTE(float, VEC)
 #define loadv YKI_PASTE(vload, VEC)
 #define storev YKI_PASTE(vstore, VEC)
-#define GROUP __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
+#define GROUP __kernel YKI_GROUP(WG, 1)
 
 #define EACH(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
 #define DECLARE(k) floatv c##k = (floatv)(k + (float)get_global_id(0));

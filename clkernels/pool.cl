@@ -30,7 +30,7 @@
 #define storev    YKI_PASTE(yki_store, VEC)
 #endif
 
-#define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+#define KERNEL __kernel YKI_GROUP(WG, 1) void
 
 /* planes: (N, C) or (N, C / VEC); x is h by w, y is oh by ow. */
 #define GEOMETRY                                                                               \

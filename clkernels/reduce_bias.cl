@@ -19,7 +19,7 @@
 #define storev YKI_PASTE(yki_store, VEC)
 
 /* out[i] = part[0][i] + part[1][i] + ... */
-__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+__kernel YKI_GROUP(WG, 1) void
 yki_sum_parts(__global const float *part, __global float *out, int count, int parts)
 {
     for (long i = get_global_id(0); i < count; i += get_global_size(0)) {
@@ -33,7 +33,7 @@ yki_sum_parts(__global const float *part, __global float *out, int count, int pa
 
 /* part[split][c] from dy (N, C, area): a work-group per channel, its items take elements in turn
  * and add up in a tree. */
-__kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+__kernel YKI_GROUP(WG, 1) void
 yki_bias_plain(__global const float *dy, __global float *part, int samples, int channels, int area,
                int splits)
 {
@@ -67,7 +67,7 @@ yki_bias_plain(__global const float *dy, __global float *part, int samples, int 
 
 /* The same for one item per group and dy in blocks of VEC channels (N, C / VEC, area, VEC). With
  * area 1 and a number of channels that VEC divides, plain layout is such a one. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_bias_blocked(__global const float *dy, __global float *part, int samples, int channels,
                  int area, int splits)
 {
@@ -101,7 +101,7 @@ yki_bias_blocked(__global const float *dy, __global float *part, int samples, in
 }
 
 /* The same for one item per group and plain rows (N, C, area) with area of many vectors. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_bias_rows(__global const float *dy, __global float *part, int samples, int channels, int area,
               int splits)
 {

@@ -23,7 +23,7 @@
 #define ELEMS YKI_PASTE(ELEM, VEC)
 #define LOADV YKI_PASTE(vload, VEC)
 #define STOREV YKI_PASTE(vstore, VEC)
-#define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+#define KERNEL __kernel YKI_GROUP(WG, 1) void
 
 /* This group's piece of `count`: begin .. end. */
 #define PIECE(count)                                                                          \

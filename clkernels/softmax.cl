@@ -23,7 +23,7 @@
 #define LOADV YKI_PASTE(vload, VEC)
 #define STOREV YKI_PASTE(yki_store, VEC)
 #endif
-#define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void
+#define KERNEL __kernel YKI_GROUP(WG, 1) void
 
 #if WG == 1
 #define JOIN_PARTS(name, OP)                                                                  \

@@ -24,8 +24,8 @@
         __global const float *a3, __global const float *a4, __global const float *a5,         \
         __global const float *a6, __global const float *a7, int used
 
-#define ITEM __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-#define GROUP __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
+#define ITEM __kernel YKI_GROUP(1, 1)
+#define GROUP __kernel YKI_GROUP(WG, 1)
 
 /* Buckets: `count` vectors, no tail. Each group has a part in one piece: what a CPU reads as streams. */
 GROUP void

@@ -57,7 +57,7 @@
 /* y = EXPR of x; dx = GRAD of dy and v, which is y where the gradient can be told from the
  * result (it may then share its memory with x), else x. a and b are the operator's numbers. */
 #define UNARY(name, EXPR, GRAD)                                                               \
-    __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void yki_##name(                 \
+    __kernel YKI_GROUP(WG, 1) void yki_##name(                                                \
         __global const float *in, __global float *out, int count, float a, float b)           \
     {                                                                                         \
         FOR_EACH_VECTOR(i)                                                                    \
@@ -67,7 +67,7 @@
             STORE(y, out, i)                                                                  \
         }                                                                                     \
     }                                                                                         \
-    __kernel __attribute__((reqd_work_group_size(WG, 1, 1))) void yki_##name##_grad(          \
+    __kernel YKI_GROUP(WG, 1) void yki_##name##_grad(                                         \
         __global const float *in, __global const float *grad, __global float *out, int count, \
         float a, float b)                                                                     \
     {                                                                                         \

@@ -22,8 +22,8 @@
 #define loadv YKI_PASTE(vload, VEC)
 #define storev YKI_PASTE(yki_store, VEC)
 
-#define ITEM __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-#define GROUP __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
+#define ITEM __kernel YKI_GROUP(1, 1)
+#define GROUP __kernel YKI_GROUP(WG, 1)
 
 float inverse_count(__global const float *loss)
 {

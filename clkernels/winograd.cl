@@ -365,7 +365,7 @@ results_tiles(__global const float *m, long m_step, plane p, int t0, int t1, int
  * Work is cut into blocks of at most `most` tiles, and each into `splits` ranges of output
  * channels where the weights are what must be read least often. Scratch of a group: the
  * transformed tiles [36][most / P][c / V][P][V], and products [36][most][2 V]. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_winograd(__global const float *x, __global const float *packed, __global float *y,
              __global float *scratch, int samples, int most, int splits, int c, int h, int w, int o,
              int oh, int ow, int pad_h, int pad_w, int scratch_step, int act)
@@ -481,7 +481,7 @@ transform_weight(__global const float *weight, int c, int o, int transposed, int
 
 /* Transforms a weight into [o / 2 V][36][c][2 V]; behind it the bias, by 2 V. Matrices are SKEW
  * floats further apart. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_winograd_pack(__global const float *weight, __global const float *bias, __global float *packed,
                   int c, int o, int transposed, int has_bias)
 {
@@ -506,7 +506,7 @@ yki_winograd_pack(__global const float *weight, __global const float *bias, __gl
  * `chunk` blocks of input channels where they are needed, [36][chunk V][2 V] in its scratch, for
  * layers whose transformed weights would pass through memory twice for a few tiles. Behind them
  * 2 V of bias. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_winograd_unpacked(__global const float *x, __global const float *weight,
                       __global const float *bias, __global float *y, __global float *scratch,
                       int samples, int most, int splits, int chunk, int c, int h, int w, int o,
@@ -684,7 +684,7 @@ results_weight(__global const float *sum, long e_step, __global float *to, int l
  * A unit of work is a range of tiles (a split), c_most blocks of x (an even number) and o_most of
  * dy. Its sums stay in scratch of the group, [36][o_most V / R][c_most / 2][R][2 V], while tiles
  * pass through in chunks: [36][chunk][c_most V], then [36][chunk][o_most V]. */
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+__kernel YKI_GROUP(1, 1) void
 yki_winograd_grad_weight(__global const float *x, __global const float *dy, __global float *part,
                          __global float *scratch, int samples, int splits, int c_most, int o_most,
                          int chunk, int c, int h, int w, int o, int oh, int ow, int pad_h,

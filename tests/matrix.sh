@@ -9,7 +9,9 @@
 #
 # For each program and implementation it leaves a log and a .trs file, as automake
 # does, under tests/matrix/, and prints one line an implementation. One that is not
-# installed is a skip; with YOKE_REQUIRE_ALL=1 (CI) it is a failure.
+# installed is a skip; with YOKE_REQUIRE_ALL=1 (CI) it is a failure. Intel's is a skip even then: no
+# system packages it. It is taken from YOKE_INTEL_RUNTIME, the folder of libintelocl.so, else from where
+# `make intel-runtime` puts it, else from the .icd file of an installation.
 #
 # From make: UNIT_TESTS (programs). YOKE_MATRIX_TIMEOUT: seconds for one
 # program, default 300. YOKE_MATRIX_JOBS: programs at a time, default one a core: most of
@@ -25,6 +27,7 @@ pocl-half      pocl           cpu:0/2         -
 pocl-uneven    pocl           cpu:0/1+3       POCL_MAX_PTHREAD_COUNT=4
 rusticl        rusticl        all             RUSTICL_ENABLE=llvmpipe
 two-platforms  pocl,rusticl   cpu:0,cpu:1     RUSTICL_ENABLE=llvmpipe
+intel          intel          cpu:0           -
 oclgrind       oclgrind       all             OCLGRIND_DATA_RACES=1 OCLGRIND_UNINITIALIZED=1 OCLGRIND_CHECK_API=1 OCLGRIND_BUILD_OPTIONS=-DYKI_LANES_APART
 END
 }
@@ -57,6 +60,13 @@ setup() {
                 [ -f "$file" ] && found=$file && echo "$file" >"$icd/oclgrind.icd"
             done
             ;;
+        intel)
+            file=${YOKE_INTEL_RUNTIME:-$PWD/tests/intel/lib}/libintelocl.so
+            [ -f "$file" ] && found=$file && echo "$file" >"$icd/intel.icd"
+            [ -n "$found" ] || for file in "$vendors"/intel*.icd; do
+                [ -f "$file" ] && found=$file && cp "$file" "$icd"
+            done
+            ;;
         *)
             for file in "$vendors/$driver"*.icd; do
                 [ -f "$file" ] && found=$file && cp "$file" "$icd"
@@ -71,6 +81,10 @@ setup() {
 run() {
     settings="OCL_ICD_VENDORS=$icd YOKE_TEST_DEVICES=$1"
     [ "$2" = - ] || settings="$settings $2"
+    # The libraries that it loads lie beside it.
+    if [ -f "$icd/intel.icd" ]; then
+        settings="$settings LD_LIBRARY_PATH=$(dirname "$(cat "$icd/intel.icd")")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    fi
     case $icd:$3 in
     # Small cases: an interpreter. The fault layer notes the kernels that are launched. (Oclgrind
     # could, with --inst-counts, but writes beyond its own memory then.)
@@ -174,7 +188,7 @@ while read -r name drivers devices settings; do
         case " $* " in *" $name "*) ;; *) continue ;; esac
     fi
     if ! setup "$name" "$drivers"; then
-        if [ "${YOKE_REQUIRE_ALL:-0}" = 1 ]; then
+        if [ "${YOKE_REQUIRE_ALL:-0}" = 1 ] && [ "$name" != intel ]; then
             echo ":test-result: FAIL $drivers is not installed" >"$out/$name/missing.trs"
             echo "matrix: $name: FAILED, not installed"
             total_failed=$((total_failed + 1))

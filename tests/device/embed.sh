@@ -91,4 +91,10 @@ cp "$in/plain.cl" "$in/a\"b.cl"
 sh "$embed" "$dir/in" 'clkernels/a"b.cl' >"$dir/out" 2>&1 && fail "a bad name is taken"
 cp "$in/plain.cl" "$in/plain.c"
 sh "$embed" "$dir/in" clkernels/plain.c >"$dir/out" 2>&1 && fail "another suffix is taken"
+
+# Each kernel says how its groups are by YKI_GROUP: without the hint in it Intel's compiler makes a
+# second version of each, of several work-items at once, which takes five times as long.
+bare=$(grep -n '__kernel' "$YOKE_SRCDIR"/clkernels/*.cl | grep -v 'YKI_GROUP(') || true
+[ -z "$bare" ] || fail "kernels without YKI_GROUP: $bare"
+grep -q '^#define YKI_GROUP.*vec_type_hint' "$YOKE_SRCDIR/clkernels/common.cl" || fail "YKI_GROUP has no hint"
 echo "$tried combinations of shell and awk"
