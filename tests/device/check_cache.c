@@ -504,12 +504,13 @@ START_TEST(lock_is_patient_with_the_busy)
     killer = fork();
     ck_assert_int_ge(killer, 0);
     if (!killer) {
-        usleep(1500000);
+        usleep(5000000);
         kill(child, SIGKILL);
         _exit(0);
     }
-    ck_assert_int_eq(yki_lock_take(dir, 0.5, &lock), YKI_LOCK_TAKEN);
-    ck_assert(yki_now() - start > 1);
+    /* Longer than a busy machine keeps the holder from its stamp, shorter than that holds. */
+    ck_assert_int_eq(yki_lock_take(dir, 3, &lock), YKI_LOCK_TAKEN);
+    ck_assert(yki_now() - start > 3);
     yki_lock_release(&lock);
     waitpid(child, NULL, 0);
     waitpid(killer, NULL, 0);
@@ -606,7 +607,7 @@ START_TEST(stuck_holder_is_waited_for_once)
         yki_cache_lock(&context, &lock);
         ck_assert_int_eq(lock.fd, -1);
     }
-    ck_assert(yki_now() - start < 10);
+    ck_assert(yki_now() - start < 100); /* one wait takes 120 s */
     stop(child);
     yki_cache_lock(&context, &lock);
     ck_assert_int_ge(lock.fd, 0);

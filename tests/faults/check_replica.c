@@ -140,7 +140,7 @@ may_go_on(const char *call)
 static const fault_scenario scenario = {.name = "a step of a network",
                                         .run = run_all,
                                         .may_absorb = may_go_on,
-                                        .seconds = 60,
+                                        .seconds = 240,
                                         .retry_once = true,
                                         .quick_step = 3};
 

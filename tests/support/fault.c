@@ -21,7 +21,7 @@
 #include "support/fault.h"
 #include "support/support.h"
 
-enum { DEFAULT_SECONDS = 20, MAX_PROBLEMS = 12, PROBLEM_SIZE = 600, TRIES = 4 };
+enum { DEFAULT_SECONDS = 120, MAX_PROBLEMS = 12, PROBLEM_SIZE = 600, TRIES = 4 };
 
 /* LeakSanitizer's, where the program is built with it. */
 __attribute__((weak)) int __lsan_do_recoverable_leak_check(void);

@@ -22,7 +22,7 @@
 #include "support/scratch.h"
 #include "support/support.h"
 
-enum { PATH = 512, STOPPED = 3, FAILED = 1, PATIENCE = 60 };
+enum { PATH = 512, STOPPED = 3, FAILED = 1, PATIENCE = 600 };
 
 /* An option and its path: "--log=/tmp/.../log"; of one of a few static buffers. */
 static const char *
