@@ -51,6 +51,16 @@ yki_round_up(int64_t value, int64_t to)
 yoke_status yki_fail(yoke_status status, const char *format, ...) YKI_PRINTF(2, 3);
 /* Puts "prefix: " before the detail that is there; for a caller who knows the place. */
 yoke_status yki_fail_in(yoke_status status, const char *prefix);
+/* "conv1: stride is -1; must be between 1 and 32767": for every value that is out of its range.
+ * INT64_MAX as a bound is none. */
+yoke_status yki_fail_range(yoke_status status, const char *what, int64_t value, int64_t low,
+                           int64_t high);
+/* The same of a real number; with a `high` of FLT_MAX it has to be finite. */
+yoke_status yki_fail_range_real(yoke_status status, const char *what, double value, double low,
+                                double high);
+/* In [low, high): "must be at least 0 and below 1". */
+yoke_status yki_fail_range_below(yoke_status status, const char *what, double value, double low,
+                                 double high);
 /* Makes this thread's detail what another thread's was (a worker reports through its owner). */
 void yki_set_detail(const char *detail);
 

@@ -5,6 +5,8 @@
  * The detail lives in a fixed thread-local array: reporting "out of memory"
  * must not need memory.
  */
+#include <float.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -77,6 +79,31 @@ yoke_status
 yki_fail_in(yoke_status status, const char *prefix)
 {
     return yki_fail(status, "%s: %s", prefix, detail);
+}
+
+yoke_status
+yki_fail_range(yoke_status status, const char *what, int64_t value, int64_t low, int64_t high)
+{
+    if (high == INT64_MAX)
+        return yki_fail(status, "%s is %" PRId64 "; must be at least %" PRId64, what, value, low);
+    return yki_fail(status, "%s is %" PRId64 "; must be between %" PRId64 " and %" PRId64, what,
+                    value, low, high);
+}
+
+yoke_status
+yki_fail_range_real(yoke_status status, const char *what, double value, double low, double high)
+{
+    /* "between 0 and 3.40282e+38" means: finite. */
+    if (high >= FLT_MAX)
+        return yki_fail(status, "%s is %g; must be at least %g%s", what, value, low,
+                        value <= high ? "" : " and finite");
+    return yki_fail(status, "%s is %g; must be between %g and %g", what, value, low, high);
+}
+
+yoke_status
+yki_fail_range_below(yoke_status status, const char *what, double value, double low, double high)
+{
+    return yki_fail(status, "%s is %g; must be at least %g and below %g", what, value, low, high);
 }
 
 void

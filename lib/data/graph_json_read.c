@@ -273,7 +273,10 @@ get_inputs(const reader *r, const json_t *node, const yki_json_op *op, yoke_node
         YKI_TRY(get_input(r, list, &inputs[(*count)++]));
     } else if (list && !json_is_array(list)) {
         return bad(r, "inputs", "has to be a list of names");
-    } else if (json_array_size(list) <= YKI_GRAPH_JSON_INPUTS) {
+    } else if (json_array_size(list) > YKI_GRAPH_JSON_INPUTS) {
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: %s has %zu inputs; must be at most %d", r->place,
+                        op->name, json_array_size(list), YKI_GRAPH_JSON_INPUTS);
+    } else {
         for (size_t i = 0; i < json_array_size(list); i++)
             YKI_TRY(get_input(r, json_array_get(list, i), &inputs[(*count)++]));
     }

@@ -17,7 +17,7 @@
 
 #include "data/safetensors.h"
 
-enum { MAX_HEADER = 100 * 1000 * 1000, CHUNK = 1 << 16 };
+enum { HEADER_LENGTH = 8, MAX_HEADER = 100 * 1000 * 1000, CHUNK = 1 << 16 };
 
 /* `size` bytes from `offset` of the file. */
 static yoke_status
@@ -47,23 +47,79 @@ read_at(const yki_safetensors *file, uint64_t offset, size_t size, void *out)
     return YOKE_OK;
 }
 
+/* What else people take for weights, by how it begins. */
+static const struct {
+    const char *bytes;
+    size_t length;
+    const char *what; /* and what to do */
+} others[] = {
+    {"PK\3\4", 4,
+     "a zip archive, as torch.save writes; save the weights with safetensors.torch.save_file "
+     "instead"},
+    {"\x80\2", 2,
+     "a pickle, as old versions of torch.save write; save the weights with "
+     "safetensors.torch.save_file instead"},
+    {"\x80\4", 2, "a pickle of Python; save the weights with safetensors.numpy.save_file instead"},
+    {"\x80\5", 2, "a pickle of Python; save the weights with safetensors.numpy.save_file instead"},
+    {"\x89HDF\r\n", 6,
+     "an HDF5 file, as Keras writes; save the weights with safetensors.numpy.save_file instead"},
+    {"\x93NUMPY", 6, "an array of NumPy, as for data; weights need a safetensors file"},
+    {"GGUF", 4, "a GGUF file; convert it to safetensors"},
+    {"\x1f\x8b", 2, "compressed by gzip; unpack it first"},
+    {"version https://git-lfs", 23, "a pointer of Git LFS; fetch the file itself with git lfs pull"},
+    {"<", 1, "HTML or XML; was a page saved instead of the file?"},
+};
+
+/* A text in JSON: a brace or a bracket behind blanks. */
+static bool
+is_json(const unsigned char *bytes, size_t count)
+{
+    size_t i = 0;
+
+    while (i < count && strchr(" \t\r\n", bytes[i]) && bytes[i])
+        i++;
+    return i < count && (bytes[i] == '{' || bytes[i] == '[');
+}
+
+static yoke_status
+fail_other_file(const yki_safetensors *file, uint64_t length)
+{
+    unsigned char bytes[32] = {0};
+    size_t count = (size_t)YKI_MIN(file->size, sizeof bytes);
+
+    YKI_TRY(read_at(file, 0, count, bytes));
+    for (size_t i = 0; i < YKI_COUNT(others); i++)
+        if (count >= others[i].length && memcmp(bytes, others[i].bytes, others[i].length) == 0)
+            return yki_fail(YOKE_ERROR_FORMAT, "%s: no safetensors file, but %s", file->path,
+                            others[i].what);
+    if (is_json(bytes, count))
+        return yki_fail(YOKE_ERROR_FORMAT,
+                        "%s: no safetensors file, but JSON, which has no weights; a graph as JSON "
+                        "goes where a graph is wanted (yoke train --model)",
+                        file->path);
+    if (file->size < HEADER_LENGTH + 2)
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: no safetensors file: it has %" PRIu64 " bytes",
+                        file->path, file->size);
+    return yki_fail(YOKE_ERROR_FORMAT,
+                    "%s: no safetensors file: the length of its header is %" PRIu64
+                    "; must be between 2 and %" PRIu64,
+                    file->path, length, YKI_MIN((uint64_t)MAX_HEADER, file->size - HEADER_LENGTH));
+}
+
 static yoke_status
 load_header(yki_safetensors *file)
 {
-    unsigned char bytes[8];
+    unsigned char bytes[HEADER_LENGTH];
     uint64_t length;
     yoke_status status;
     char *header;
 
     if (file->size < sizeof bytes)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: no safetensors file: it has %" PRIu64 " bytes",
-                        file->path, file->size);
+        return fail_other_file(file, 0);
     YKI_TRY(read_at(file, 0, sizeof bytes, bytes));
-    length = yki_little_endian(bytes, 8);
+    length = yki_little_endian(bytes, sizeof bytes);
     if (length < 2 || length > MAX_HEADER || length > file->size - sizeof bytes)
-        return yki_fail(YOKE_ERROR_FORMAT,
-                        "%s: no safetensors file: its header would have %" PRIu64 " bytes",
-                        file->path, length);
+        return fail_other_file(file, length);
     file->start = sizeof bytes + length;
     header = yki_alloc(1, (size_t)length, "a file's header");
     if (!header)

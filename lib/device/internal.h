@@ -230,7 +230,7 @@ bool yki_part_names(const yoke_context *context, const yki_part *part, const yki
 /* The error for an item of `text` that names no device. */
 yoke_status yki_part_fail_unmatched(const yoke_context *context, const char *text,
                                     const yki_part *part);
-/* Adds "; have: cpu:0 (name), gpu:0 (name)" to the detail; returns `status`. */
+/* Adds "; there are: cpu:0 (name), gpu:0 (name)" to the detail; returns `status`. */
 yoke_status yki_context_add_devices(const yoke_context *context, yoke_status status);
 
 /* ---- visible.c ---- */

@@ -95,6 +95,19 @@ part_takes(const yoke_context *context, const yki_part *part, const yki_root *ro
     return true;
 }
 
+/* As people write it. */
+static const char *
+type_word(yoke_device_type type)
+{
+    static const char *const words[] = {
+        [YOKE_DEVICE_GPU] = "GPU",
+        [YOKE_DEVICE_CPU] = "CPU",
+        [YOKE_DEVICE_ACCELERATOR] = "accelerator",
+    };
+
+    return words[type];
+}
+
 yoke_status
 yki_part_fail_unmatched(const yoke_context *context, const char *text, const yki_part *part)
 {
@@ -105,10 +118,11 @@ yki_part_fail_unmatched(const yoke_context *context, const char *text, const yki
     for (size_t i = 0; i < context->root_count; i++)
         count += part->base == YKI_BASE_TYPE && context->roots[i].info.type == part->type;
     if (!count)
-        return yki_selector_fail(text, part->start, part->length, "there is no device of type %s",
-                                 yki_type_name(part->type));
-    return yki_selector_fail(text, part->start, part->length, "there %s %zu %s, counted from 0",
-                             count == 1 ? "is" : "are", count, yki_type_name(part->type));
+        return yki_selector_fail(text, part->start, part->length, "no %s was found",
+                                 type_word(part->type));
+    return yki_selector_fail(text, part->start, part->length,
+                             "%zu %s%s found, and the first has the number 0", count,
+                             type_word(part->type), count == 1 ? " was" : "s were");
 }
 
 /* Sub-devices cannot have more compute units than there are; slices are not bound by them. */
@@ -146,7 +160,8 @@ check_part(const plan *p, const yki_part *part, const yki_root *root)
     YKI_TRY(check_units(p, part, root));
     if (part->has_piece && part->split.count && part->piece >= part->split.count)
         return yki_selector_fail(p->text, part->start, part->length,
-                                 "this split has %u parts, counted from 0", part->split.count);
+                                 "this split has %u part%s, and the first has the number 0",
+                                 part->split.count, part->split.count == 1 ? "" : "s");
     if (part->quota > root->info.memory)
         return yki_selector_fail(p->text, part->quota_start, part->quota_length,
                                  "this quota is larger than the memory of %s, %s", root->info.id,
@@ -286,7 +301,8 @@ take_pick(yoke_selection *selection, const plan *p, const pick *k)
 
     if (part->has_piece && part->piece >= space->device_count)
         return yki_selector_fail(p->text, part->start, part->length,
-                                 "this split has %zu parts, counted from 0", space->device_count);
+                                 "this split has %zu part%s, and the first has the number 0",
+                                 space->device_count, space->device_count == 1 ? "" : "s");
     if (part->has_piece)
         return take_device(selection, p, part, &space->devices[part->piece]);
     for (size_t i = 0; i < space->device_count; i++)
@@ -357,7 +373,8 @@ yki_context_add_devices(const yoke_context *context, yoke_status status)
     if (context->hidden_count)
         snprintf(hidden, sizeof hidden, "; YOKE_VISIBLE_DEVICES hides %zu more",
                  context->hidden_count);
-    return yki_fail(status, "%s; have: %s%s", yoke_last_error(), list, hidden);
+    return yki_fail(status, "%s; there %s: %s%s", yoke_last_error(),
+                    context->root_count == 1 ? "is" : "are", list, hidden);
 }
 
 static yoke_status

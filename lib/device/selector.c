@@ -61,6 +61,8 @@ yki_selector_fail(const char *text, size_t start, size_t length, const char *for
     va_start(args, format);
     vsnprintf(reason, sizeof reason, format, args);
     va_end(args);
+    if (length == strlen(text) && length)
+        return yki_fail(YOKE_ERROR_SELECTOR, "selector \"%.*s\": %s", 2 * SHOWN, text, reason);
     if (!length)
         return yki_fail(YOKE_ERROR_SELECTOR, "selector \"%.*s\", at the end: %s", 2 * SHOWN, text,
                         reason);

@@ -210,8 +210,8 @@ yki_node(yoke_graph *graph, const yki_op *op, const char *name, yoke_node *const
     if (!usable(graph))
         return NULL;
     if (input_count > YKI_MAX_INPUTS) {
-        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%u inputs, at most %d are possible", input_count,
-                 YKI_MAX_INPUTS);
+        yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the number of inputs", input_count, 0,
+                       YKI_MAX_INPUTS);
         yki_graph_fail(graph, name ? name : op->name, YOKE_ERROR_INVALID_ARGUMENT);
         return NULL;
     }
@@ -265,22 +265,22 @@ static yoke_node *
 given(yoke_graph *graph, char *name, yki_node_role role, yoke_type type, yoke_shape shape)
 {
     yoke_node *node;
+    char what[32];
 
     if (!usable(graph)) {
         yki_free(name);
         return NULL;
     }
     if (shape.rank < 0 || shape.rank >= YOKE_MAX_RANK) {
-        yki_fail(YOKE_ERROR_SHAPE, "rank %d, between 0 and %d are possible", shape.rank,
-                 YOKE_MAX_RANK - 1);
+        yki_fail_range(YOKE_ERROR_SHAPE, "the rank of the shape", shape.rank, 0, YOKE_MAX_RANK - 1);
         yki_graph_fail(graph, name, YOKE_ERROR_SHAPE);
         yki_free(name);
         return NULL;
     }
     for (int32_t i = 0; i < shape.rank; i++) {
         if (shape.dim[i] <= 0 || shape.dim[i] > INT32_MAX) {
-            yki_fail(YOKE_ERROR_SHAPE, "size %lld of axis %d, at least 1 is needed",
-                     (long long)shape.dim[i], i);
+            snprintf(what, sizeof what, "the size of axis %d", i);
+            yki_fail_range(YOKE_ERROR_SHAPE, what, shape.dim[i], 1, INT32_MAX);
             yki_graph_fail(graph, name, YOKE_ERROR_SHAPE);
             yki_free(name);
             return NULL;

@@ -37,16 +37,18 @@ tell(const teller *to, const char *format, ...)
 static void
 tell_device(const yki_share_info *info, const teller *to)
 {
-    char measured[32] = "-";
+    char predicted[32] = "not known", measured[32] = "not yet";
 
     if (info->count == 0 && info->reason[0] != '\0') {
         tell(to, "%-20s %8d left out: %s", info->name, 0, info->reason);
         return;
     }
+    if (info->predicted > 0)
+        snprintf(predicted, sizeof predicted, "%.3f ms", 1e3 * info->predicted);
     if (info->measured > 0)
         snprintf(measured, sizeof measured, "%.3f ms", 1e3 * info->measured);
-    tell(to, "%-20s %8lld %9.3f ms %12s %6.1f %%", info->name, (long long)info->count,
-         1e3 * info->predicted, measured, 100 * info->idle);
+    tell(to, "%-20s %8lld %12s %12s %6.1f %%", info->name, (long long)info->count,
+         predicted, measured, 100 * info->idle);
 }
 
 static void

@@ -48,13 +48,22 @@ yki_staging_free(yki_staging *s)
 
 /* ---- creation ---- */
 
+/* Finite, and not negative. */
 static yoke_status
-check_number(const char *name, float value, float low, float high)
+check_number(const char *name, float value)
 {
-    if (value >= low && value <= high)
+    if (value >= 0 && value <= FLT_MAX)
         return YOKE_OK;
-    return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_replica_create: %s is %g, not in [%g, %g]",
-                    name, (double)value, (double)low, (double)high);
+    return yki_fail_range_real(YOKE_ERROR_INVALID_ARGUMENT, name, (double)value, 0, FLT_MAX);
+}
+
+/* At 1 the corrections of Adam would divide by 0. */
+static yoke_status
+check_beta(const char *name, float value)
+{
+    if (value >= 0 && value < 1)
+        return YOKE_OK;
+    return yki_fail_range_below(YOKE_ERROR_INVALID_ARGUMENT, name, (double)value, 0, 1);
 }
 
 static yoke_status
@@ -65,15 +74,14 @@ check_optimizer(const yoke_replica_options *o)
     if ((unsigned)p->kind > YOKE_RMSPROP)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_replica_create: optimizer kind %d",
                         (int)p->kind);
-    YKI_TRY(check_number("the learning rate", p->learning_rate, 0, FLT_MAX));
-    YKI_TRY(check_number("the momentum", p->momentum, 0, FLT_MAX));
-    YKI_TRY(check_number("weight_decay", p->weight_decay, 0, FLT_MAX));
-    YKI_TRY(check_number("epsilon", p->epsilon, 0, FLT_MAX));
-    /* At 1 the corrections of Adam would divide by 0. */
-    YKI_TRY(check_number("beta1", p->beta1, 0, 1 - FLT_EPSILON / 2));
-    YKI_TRY(check_number("beta2", p->beta2, 0, 1 - FLT_EPSILON / 2));
-    YKI_TRY(check_number("clip_norm", o->clip_norm, 0, FLT_MAX));
-    return check_number("clip_value", o->clip_value, 0, FLT_MAX);
+    YKI_TRY(check_number("the learning rate", p->learning_rate));
+    YKI_TRY(check_number("the momentum", p->momentum));
+    YKI_TRY(check_number("weight_decay", p->weight_decay));
+    YKI_TRY(check_number("epsilon", p->epsilon));
+    YKI_TRY(check_beta("beta1", p->beta1));
+    YKI_TRY(check_beta("beta2", p->beta2));
+    YKI_TRY(check_number("clip_norm", o->clip_norm));
+    return check_number("clip_value", o->clip_value);
 }
 
 /* A pattern that matches nothing is most likely a slip, but no error: one list of groups may
@@ -99,9 +107,8 @@ check_groups(const yoke_replica_options *o, const yoke_graph *graph)
         if (!group->pattern)
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                             "yoke_replica_create: group %zu has no pattern", i);
-        YKI_TRY(check_number("a group's learning_rate_scale", group->learning_rate_scale, 0,
-                             FLT_MAX));
-        YKI_TRY(check_number("a group's weight_decay", group->weight_decay, 0, FLT_MAX));
+        YKI_TRY(check_number("a group's learning_rate_scale", group->learning_rate_scale));
+        YKI_TRY(check_number("a group's weight_decay", group->weight_decay));
         look_for_match(group, graph);
     }
     return YOKE_OK;
@@ -114,9 +121,7 @@ check_batch(const yoke_replica_options *o, const yoke_graph *graph)
     char text[160];
 
     if (o->batch < 1 || o->batch > INT32_MAX)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_replica_create: batch is %lld, not in [1, %d]", (long long)o->batch,
-                        INT32_MAX);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "batch", o->batch, 1, INT32_MAX);
     for (size_t i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->batched &&
             yki_shape_count(graph->nodes[i]->shape) > (INT64_C(1) << 48) / o->batch)

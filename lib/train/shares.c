@@ -87,8 +87,9 @@ parse_weights(const char *text, size_t devices, double *weights)
         return bad(text, "this is not a list of numbers");
     if (count != devices)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "shares \"%.80s\" have %zu weights, and the team has %zu devices", text,
-                        count, devices);
+                        "shares \"%.80s\" have %zu weight%s, and the team has %zu device%s; give "
+                        "one weight for each device",
+                        text, count, count == 1 ? "" : "s", devices, devices == 1 ? "" : "s");
     if (!(sum > 0))
         return bad(text, "every weight is zero");
     return YOKE_OK;

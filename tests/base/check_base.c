@@ -2,6 +2,8 @@
  *
  * check_base.c - status, memory, random numbers, hash.
  */
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -32,6 +34,26 @@ START_TEST(status_of_a_callback)
     ck_assert_str_eq(yoke_last_error(), "100% of rank 3");
     ck_assert_int_eq(yoke_fail(YOKE_ERROR_COMM, NULL), YOKE_ERROR_COMM);
     ck_assert_str_eq(yoke_last_error(), "");
+}
+END_TEST
+
+START_TEST(values_out_of_range_have_one_sentence)
+{
+    ASSERT_STATUS(YOKE_ERROR_SHAPE,
+                  yki_fail_range(YOKE_ERROR_SHAPE, "conv1: stride", -1, 1, 32767));
+    ck_assert_str_eq(yoke_last_error(), "conv1: stride is -1; must be between 1 and 32767");
+    yki_fail_range(YOKE_ERROR_SHAPE, "n", 0, 1, INT64_MAX);
+    ck_assert_str_eq(yoke_last_error(), "n is 0; must be at least 1");
+    yki_fail_range_real(YOKE_ERROR_SHAPE, "momentum", 1.5, 0, 1);
+    ck_assert_str_eq(yoke_last_error(), "momentum is 1.5; must be between 0 and 1");
+    yki_fail_range_real(YOKE_ERROR_SHAPE, "epsilon", -2, 0, FLT_MAX);
+    ck_assert_str_eq(yoke_last_error(), "epsilon is -2; must be at least 0");
+    yki_fail_range_real(YOKE_ERROR_SHAPE, "epsilon", (double)INFINITY, 0, FLT_MAX);
+    ck_assert_str_eq(yoke_last_error(), "epsilon is inf; must be at least 0 and finite");
+    yki_fail_range_real(YOKE_ERROR_SHAPE, "epsilon", (double)NAN, 0, FLT_MAX);
+    ck_assert_str_eq(yoke_last_error(), "epsilon is nan; must be at least 0 and finite");
+    yki_fail_range_below(YOKE_ERROR_SHAPE, "beta1", 1, 0, 1);
+    ck_assert_str_eq(yoke_last_error(), "beta1 is 1; must be at least 0 and below 1");
 }
 END_TEST
 
@@ -151,6 +173,7 @@ test_suite(void)
     tcase_add_test(tcase, status_codes_have_names_and_messages);
     tcase_add_test(tcase, status_detail_can_quote_itself);
     tcase_add_test(tcase, status_of_a_callback);
+    tcase_add_test(tcase, values_out_of_range_have_one_sentence);
     tcase_add_test(tcase, status_detail_is_per_thread);
     tcase_add_test(tcase, memory_sizes_are_checked);
     tcase_add_test(tcase, memory_fails_at_the_nth);

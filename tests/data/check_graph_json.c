@@ -358,6 +358,26 @@ START_TEST(mistakes_are_named)
 }
 END_TEST
 
+/* As many inputs as the file has are told, not as many as were read. */
+START_TEST(more_inputs_than_are_possible)
+{
+    enum { PARTS = 5000 };
+    static const char begin[] = "{\"nodes\": [{\"op\": \"input\", \"name\": \"x\", \"type\": \"f32\","
+                                "\"shape\": [4]}, {\"op\": \"concat\", \"name\": \"all\", \"axis\": 0, \"inputs\": [";
+    char *text = malloc(sizeof begin + 4 * PARTS + 32);
+    size_t length = sizeof begin - 1;
+    yoke_graph *g = NULL;
+
+    memcpy(text, begin, length);
+    for (size_t i = 0; i < PARTS; i++, length += 4)
+        memcpy(text + length, "\"x\",", 4);
+    length += (size_t)sprintf(text + length - 1, "]}]}") - 1;
+    ASSERT_STATUS(YOKE_ERROR_FORMAT, yoke_graph_from_json(text, length, &g));
+    ASSERT_DETAIL("node 1 (all): concat has 5000 inputs; must be at most 256");
+    free(text);
+}
+END_TEST
+
 START_TEST(what_cannot_be_written)
 {
     yoke_graph *g = new_graph();
@@ -452,6 +472,7 @@ test_suite(void)
     tcase_add_test(both, built_in_models);
     tcase_add_test(both, every_operator);
     tcase_add_test(both, compiled_graphs);
+    tcase_add_test(both, more_inputs_than_are_possible);
     tcase_add_test(both, what_cannot_be_written);
     tcase_add_test(both, floats);
     tcase_add_test(reading, written_by_hand);

@@ -83,7 +83,7 @@ START_TEST(what_is_refused)
         size_t size;
         const char *detail;
     } files[] = {
-        {"", 0, "its header would have 0 bytes"},
+        {"", 0, "it has 8 bytes"},
         {"[]", 0, "does not begin with a brace"},
         {"{}x", 0, "follows the header's last brace"},
         {"{\"a\"}", 0, "a colon is missing"},
@@ -152,6 +152,43 @@ START_TEST(deep_headers_are_refused)
 }
 END_TEST
 
+/* Files that people take for weights are told by how they begin. */
+START_TEST(files_of_other_kinds)
+{
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *says;
+    } files[] = {
+        {"{\n  \"nodes\": []}", 16, "no safetensors file, but JSON, which has no weights"},
+        {" [1, 2, 3]  ", 12, "no safetensors file, but JSON"},
+        {"{}", 2, "no safetensors file, but JSON"},
+        {"PK\3\4\0\0\x08\x08\0\0\0\0", 12,
+         "no safetensors file, but a zip archive, as torch.save writes; save the weights with "
+         "safetensors.torch.save_file instead"},
+        {"\x80\2\x8a\nl\xfc\x9c\x46\xf9 j", 11,
+         "but a pickle, as old versions of torch.save write; save the weights with"},
+        {"\x80\4\x95\x1e\0\0\0\0\0\0\0}", 12, "but a pickle of Python; save"},
+        {"\x80\5\x95\x1e\0\0\0\0\0\0\0}", 12, "but a pickle of Python; save"},
+        {"\x89HDF\r\n\x1a\n\0\0\0\0", 12, "but an HDF5 file, as Keras writes; save"},
+        {"\x93NUMPY\1\0\x76\0{", 11, "but an array of NumPy"},
+        {"GGUF\3\0\0\0\0\0\0\0", 12, "but a GGUF file"},
+        {"\x1f\x8b\x08\0\0\0\0\0\0\0\0\0", 12, "but compressed by gzip; unpack it first"},
+        {"version https://git-lfs.github.com/spec/v1", 42, "but a pointer of Git LFS"},
+        {"<!doctype html>", 15, "but HTML or XML"},
+    };
+
+    for (size_t i = 0; i < YKI_COUNT(files); i++) {
+        yki_safetensors *file = NULL;
+
+        scratch_write(scratch_path("other"), files[i].bytes, files[i].size);
+        ASSERT_STATUS(YOKE_ERROR_FORMAT, yki_safetensors_open(scratch_path("other"), &file));
+        ASSERT_DETAIL(files[i].says);
+        ck_assert_ptr_null(file);
+    }
+}
+END_TEST
+
 START_TEST(no_files)
 {
     yki_safetensors *file = NULL;
@@ -166,7 +203,8 @@ START_TEST(no_files)
     ASSERT_DETAIL("it has 0 bytes");
     scratch_write(scratch_path("huge"), "\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10);
     ASSERT_STATUS(YOKE_ERROR_FORMAT, yki_safetensors_open(scratch_path("huge"), &file));
-    ASSERT_DETAIL("its header would have 9223372036854775807 bytes");
+    ASSERT_DETAIL("no safetensors file: the length of its header is 9223372036854775807; "
+                  "must be between 2 and 2");
     ck_assert_ptr_null(file);
 }
 END_TEST
@@ -523,6 +561,7 @@ test_suite(void)
     tcase_add_test(reading, what_is_allowed);
     tcase_add_test(reading, what_is_refused);
     tcase_add_test(reading, deep_headers_are_refused);
+    tcase_add_test(reading, files_of_other_kinds);
     tcase_add_test(reading, no_files);
     tcase_add_loop_test(reading, types_of_others, 0, (int)YKI_COUNT(types));
     tcase_add_test(reading, values_at_the_edge);

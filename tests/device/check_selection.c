@@ -247,8 +247,8 @@ static const struct {
     {"/1,%s", "one selector can split a device once"},
     {"/1,%s@1MiB", "one selector can split a device once"},
     {"/1,all", "one selector can split a device once"},
-    {"/1.1", "this split has 1 parts, counted from 0"},
-    {"/2.7", "this split has 2 parts, counted from 0"},
+    {"/1.1", "this split has 1 part, and the first has the number 0"},
+    {"/2.7", "this split has 2 parts, and the first has the number 0"},
     {"@4000000TiB", "this quota is larger than the memory"},
     {"/0", "a count cannot be zero"},
     {"@0B", "a quota cannot be zero"},
@@ -272,11 +272,42 @@ START_TEST(bad_wishes_are_refused_each_with_its_sentence)
         says = strchr(suffix, ',') ? says : "compute units, this split needs";
     ASSERT_STATUS(YOKE_ERROR_SELECTOR, yoke_selection_create(context, selector, NULL, &selection));
     ASSERT_DETAIL(says);
-    ASSERT_DETAIL("at character ");
-    ASSERT_DETAIL("; have: ");
+    ASSERT_DETAIL(yoke_context_device_count(context) == 1 ? "; there is: " : "; there are: ");
     ASSERT_DETAIL(root.name);
     ck_assert_ptr_eq(selection, &context); /* outputs only on success */
     yoke_selection_destroy(take(""));      /* nothing is left held */
+}
+END_TEST
+
+/* A type of which there is none is named as people do, and what there is follows. */
+START_TEST(a_type_without_a_device)
+{
+    static const struct {
+        yoke_device_type type;
+        const char *selector, *says;
+    } types[] = {
+        {YOKE_DEVICE_GPU, "gpu", "selector \"gpu\": no GPU was found; there "},
+        {YOKE_DEVICE_CPU, "cpu", "selector \"cpu\": no CPU was found; there "},
+        {YOKE_DEVICE_ACCELERATOR, "acc", "selector \"acc\": no accelerator was found; there "},
+    };
+
+    for (size_t i = 0; i < YKI_COUNT(types); i++) {
+        yoke_selection *selection;
+        yoke_device_info info;
+        bool there = false;
+
+        for (size_t k = 0; k < yoke_context_device_count(context); k++) {
+            ASSERT_OK(yoke_device_get_info(yoke_context_get_device(context, k), &info));
+            there |= info.type == types[i].type;
+        }
+        if (there)
+            continue;
+        ASSERT_STATUS(YOKE_ERROR_SELECTOR,
+                      yoke_selection_create(context, types[i].selector, NULL, &selection));
+        ck_assert_msg(strncmp(yoke_last_error(), types[i].says, strlen(types[i].says)) == 0, "%s",
+                      yoke_last_error());
+        ASSERT_DETAIL(root.id);
+    }
 }
 END_TEST
 
@@ -591,6 +622,7 @@ test_suite(void)
     tcase_add_test(tcase, parts_work);
     tcase_add_loop_test(tcase, bad_wishes_are_refused_each_with_its_sentence, 0,
                         YKI_COUNT(refused));
+    tcase_add_test(tcase, a_type_without_a_device);
     tcase_add_test(tcase, more_compute_units_than_there_are);
     tcase_add_test(tcase, null_arguments_are_refused);
     tcase_add_test(tcase, no_selector_means_the_environment_or_all);

@@ -78,8 +78,8 @@ static const struct {
 } bad[] = {
     {"", "\"\" is empty", "expected all, gpu, cpu, acc or name~"},
     {" \t", "is empty", "expected all"},
-    {"gpux", "\"gpux\" at character 1", "expected all, gpu, cpu, acc or name~"},
-    {"GPU", "\"GPU\" at character 1", "expected all"},
+    {"gpux", "selector \"gpux\": expected ", "expected all, gpu, cpu, acc or name~"},
+    {"GPU", "selector \"GPU\": expected ", "expected all"},
     {"cpu:0,", "at the end", "expected all"},
     {",cpu:0", "\",\" at character 1", "expected all"},
     {"cpu:0,,gpu", "\",\" at character 7", "expected all"},
@@ -121,7 +121,7 @@ static const struct {
     {"name~", "at the end", "expected a part of a device's name"},
     {"name~/2", "\"/\" at character 6", "expected a part of a device's name"},
     {"name~  ,cpu", "\",\" at character 8", "expected a part of a device's name"},
-    {"name", "\"name\" at character 1", "expected all"},
+    {"name", "selector \"name\": expected ", "expected all"},
     {"cpu:0\n", "\"0\n\" at character 5", "expected a device's number"},
 };
 

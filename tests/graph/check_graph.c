@@ -140,16 +140,20 @@ START_TEST(shapes_without_elements_are_refused)
     yoke_graph *g = new_graph();
 
     yoke_input(g, "x", YOKE_F32, yoke_shape(2, 3, 0));
-    failed(g, YOKE_ERROR_SHAPE, "x: size 0 of axis 1, at least 1 is needed");
+    failed(g, YOKE_ERROR_SHAPE, "x: the size of axis 1 is 0; must be between 1 and 2147483647");
     g = new_graph();
     yoke_parameter(g, "p", yoke_shape(1, -4), init);
-    failed(g, YOKE_ERROR_SHAPE, "p: size -4 of axis 0, at least 1 is needed");
+    failed(g, YOKE_ERROR_SHAPE, "p: the size of axis 0 is -4; must be between 1 and 2147483647");
+    g = new_graph();
+    yoke_input(g, "x", YOKE_F32, yoke_shape(1, INT64_C(1099511627776)));
+    failed(g, YOKE_ERROR_SHAPE,
+           "x: the size of axis 0 is 1099511627776; must be between 1 and 2147483647");
     g = new_graph();
     yoke_input(g, "x", YOKE_F32, yoke_shape(8, 1, 1, 1, 1, 1, 1, 1, 1));
-    failed(g, YOKE_ERROR_SHAPE, "x: rank 8, between 0 and 7 are possible");
+    failed(g, YOKE_ERROR_SHAPE, "x: the rank of the shape is 8; must be between 0 and 7");
     g = new_graph();
     yoke_input(g, "x", YOKE_F32, yoke_shape(-1));
-    failed(g, YOKE_ERROR_SHAPE, "x: rank -1, between 0 and 7 are possible");
+    failed(g, YOKE_ERROR_SHAPE, "x: the rank of the shape is -1; must be between 0 and 7");
     g = new_graph();
     yoke_input(g, "x", (yoke_type)9, yoke_shape(0));
     failed(g, YOKE_ERROR_INVALID_ARGUMENT, "x: an input needs a name and a type");

@@ -124,17 +124,19 @@ refused folder 'folder' train --model="$work/folder" --data="$digits"
 head -c 100 /dev/zero >"$work/zeros"
 printf '\377\377\377\377\377\377\377\377{}' >"$work/absurd"
 printf '\020\000\000\000\000\000\000\000{"a": ' >"$work/cut"
+printf 'PK\003\004\000\000\010\010\000\000\000\000' >"$work/zip"
 for row in 'none:No such file' 'folder:is a folder' 'empty:no safetensors file: it has 0 bytes' \
-    'zeros:no safetensors file: its header would have 0 bytes' \
-    'absurd:no safetensors file: its header would have 18446744073709551615 bytes' \
-    'cut:no safetensors file: its header would have 16 bytes'; do
+    'zeros:no safetensors file: the length of its header is 0; must be between 2 and 92' \
+    'absurd:the length of its header is 18446744073709551615; must be between 2 and 2' \
+    'cut:no safetensors file: the length of its header is 16; must be between 2 and 6' \
+    'zip:but a zip archive, as torch.save writes; save the weights with safetensors'; do
     file=${row%%:*}
     wrong=${row#*:}
     refused $file "$wrong" info "$work/$file"
     refused $file "$wrong" eval --data="$digits" "$work/$file"
     refused $file "$wrong" predict --data="$digits" "$work/$file"
 done
-refused cut 'its header would have 16 bytes' \
+refused cut 'the length of its header is 16; must be' \
     train --model="$graph" --data="$digits" --devices=cpu:0 --init="$work/cut"
 refused none 'No such file' plot "$work/none"
 refused folder 'is a folder' plot "$work/folder"

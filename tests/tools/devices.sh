@@ -99,7 +99,7 @@ check_environment() {
     expect 0 "$pocl" YOKE_VISIBLE_DEVICES=cpu:0 -- devices --json
     objects 1
     expect 2 "$pocl" YOKE_VISIBLE_DEVICES=gpu:7 -- devices
-    says "$err" '^yoke: devices: YOKE_VISIBLE_DEVICES: .*have: cpu:0 '
+    says "$err" '^yoke: devices: YOKE_VISIBLE_DEVICES: .*there (is|are): cpu:0 '
     expect 1 "$pocl" YOKE_VISIBLE_DEVICES= -- devices
     says "$err" '^yoke: devices: YOKE_VISIBLE_DEVICES is empty, which hides every device'
 

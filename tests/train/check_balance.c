@@ -483,6 +483,19 @@ explained(const yki_shares *shares)
     return test_lines;
 }
 
+/* What nobody knows yet is said in words, and no time of 0. */
+START_TEST(what_is_not_known_is_told_so)
+{
+    simulation s;
+
+    begin(&s, 2, 64, (double[]){1, 1}, (double[]){1, 1});
+    create(&s, NULL);
+    ck_assert_msg(strstr(explained(s.shares), " not known      not yet "), "%s", test_lines);
+    ck_assert_ptr_null(strstr(test_lines, "0.000 ms"));
+    yki_shares_destroy(s.shares);
+}
+END_TEST
+
 /* A device whose overhead alone is more than the step of the others is left out, with the reason;
  * when it becomes fast, a probe finds it. */
 START_TEST(what_holds_back_is_left_out)
@@ -791,6 +804,7 @@ test_suite(void)
     tcase_add_test(tc, busy_equals_do_not_flip);
     tcase_add_test(tc, busy_unequals_are_followed);
     tc = test_case(suite, "left out");
+    tcase_add_test(tc, what_is_not_known_is_told_so);
     tcase_add_test(tc, what_holds_back_is_left_out);
     tcase_add_test(tc, probes_are_cheap);
     tcase_add_test(tc, next_to_useless_is_left_out);

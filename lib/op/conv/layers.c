@@ -5,6 +5,7 @@
  *
  * Only checks what the operators cannot know: the options themselves.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "op/conv/conv.h"
@@ -18,10 +19,12 @@ take_pair(yoke_graph *graph, const char *layer, const char *field, const int64_t
         int64_t value = given[i] ? given[i] : zero;
 
         if (value < least || value > 1 << 20) {
+            char what[32];
+
+            snprintf(what, sizeof what, "%s[%d]", field, i);
             yki_graph_fail(graph, layer,
-                           yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                                    "%s[%d] is %lld, between %lld and %d are possible", field, i,
-                                    (long long)given[i], (long long)least, 1 << 20));
+                           yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, what, given[i], least,
+                                          1 << 20));
             return false;
         }
         out[i] = (int32_t)value;
@@ -35,8 +38,7 @@ take_count(yoke_graph *graph, const char *layer, const char *field, int64_t valu
     if (value >= least && value <= INT32_MAX)
         return true;
     yki_graph_fail(graph, layer,
-                   yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s is %lld, at least %lld is needed",
-                            field, (long long)value, (long long)least));
+                   yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, field, value, least, INT32_MAX));
     return false;
 }
 

@@ -15,8 +15,7 @@ check(const yoke_node *x, const yoke_dense_options *options)
     if (!x)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the input is NULL");
     if (options->units <= 0 || options->units > INT32_MAX)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "units is %lld, at least 1 is needed",
-                        (long long)options->units);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "units", options->units, 1, INT32_MAX);
     if (x->shape.rank < 1)
         return yki_fail(YOKE_ERROR_SHAPE, "the input %s is %s: a dense layer needs an axis",
                         x->name, yki_shape_text(x->shape, text, sizeof text));

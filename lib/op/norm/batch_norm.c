@@ -7,6 +7,7 @@
  * Evaluation needs no second operator for the normalisation: the statistics are
  * replaced by those kept while training.
  */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -352,11 +353,11 @@ check_options(yoke_graph *graph, const char *layer, const yoke_node *x,
         status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the input is %s",
                           x ? "a node of another graph" : "NULL");
     else if (!(o->epsilon >= 0 && isfinite(o->epsilon)))
-        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "epsilon is %g, at least 0 is needed",
-                          (double)o->epsilon);
+        status = yki_fail_range_real(YOKE_ERROR_INVALID_ARGUMENT, "epsilon", (double)o->epsilon, 0,
+                                     FLT_MAX);
     else if (!(o->momentum >= 0 && o->momentum <= 1))
-        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                          "momentum is %g, between 0 and 1 are possible", (double)o->momentum);
+        status = yki_fail_range_real(YOKE_ERROR_INVALID_ARGUMENT, "momentum",
+                                     (double)o->momentum, 0, 1);
     else
         status = check_input(x);
     if (status != YOKE_OK)

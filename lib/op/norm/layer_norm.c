@@ -6,6 +6,7 @@
  * The gradients compute a row's mean and deviation again: it costs a pass over
  * what is being read anyway, and saves a result that would have to be kept.
  */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -159,8 +160,8 @@ check_options(yoke_graph *graph, const char *layer, const yoke_node *x,
         status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the input is %s",
                           x ? "a node of another graph" : "NULL");
     else if (!(o->epsilon >= 0 && isfinite(o->epsilon)))
-        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "epsilon is %g, at least 0 is needed",
-                          (double)o->epsilon);
+        status = yki_fail_range_real(YOKE_ERROR_INVALID_ARGUMENT, "epsilon", (double)o->epsilon, 0,
+                                     FLT_MAX);
     else if (o->axes < 0 || o->axes > x->shape.rank || x->shape.rank == 0)
         status = yki_fail(YOKE_ERROR_SHAPE, "axes is %d, the shape of the input %s is %s", o->axes,
                           x->name, yki_shape_text(x->shape, text, sizeof text));
