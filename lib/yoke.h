@@ -582,7 +582,8 @@ typedef struct yoke_schedule {
     uint32_t reserved[4];
 } yoke_schedule;
 
-/* The factor at a step, counted from 0. NULL: 1. */
+/* The factor at a step, counted from 0. NULL: 1. NaN, and yoke_last_error() says why: the step is
+ * negative, or the schedule is one that yoke_trainer_create refuses. */
 YOKE_API float yoke_schedule_factor(const yoke_schedule *schedule, int64_t step);
 
 /* Parameters whose name matches take these instead: the first pattern that matches counts. */

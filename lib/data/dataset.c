@@ -33,6 +33,11 @@ check_field(const yoke_field *field, const yoke_field *others, size_t count)
                             field->name);
     if (field->type != YOKE_F32 && field->type != YOKE_I32 && field->type != YOKE_U8)
         return yki_fail(YOKE_ERROR_TYPE, "field %s: %d is no type", field->name, (int)field->type);
+    if (field->shape.reserved)
+        return yki_fail(
+            YOKE_ERROR_INVALID_ARGUMENT,
+            "field %s: reserved of its shape is %d; must be 0: yoke_shape() makes shapes",
+            field->name, (int)field->shape.reserved);
     if (field->shape.rank < 0 || field->shape.rank > YOKE_MAX_RANK)
         return yki_fail(YOKE_ERROR_SHAPE, "field %s: rank %d, 0 to %d are possible", field->name,
                         (int)field->shape.rank, YOKE_MAX_RANK);

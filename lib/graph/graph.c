@@ -265,29 +265,17 @@ static yoke_node *
 given(yoke_graph *graph, char *name, yki_node_role role, yoke_type type, yoke_shape shape)
 {
     yoke_node *node;
-    char what[32];
+    yoke_status status;
 
     if (!usable(graph)) {
         yki_free(name);
         return NULL;
     }
-    if (shape.rank < 0 || shape.rank >= YOKE_MAX_RANK) {
-        yki_fail_range(YOKE_ERROR_SHAPE, "the rank of the shape", shape.rank, 0, YOKE_MAX_RANK - 1);
-        yki_graph_fail(graph, name, YOKE_ERROR_SHAPE);
-        yki_free(name);
-        return NULL;
-    }
-    for (int32_t i = 0; i < shape.rank; i++) {
-        if (shape.dim[i] <= 0 || shape.dim[i] > INT32_MAX) {
-            snprintf(what, sizeof what, "the size of axis %d", i);
-            yki_fail_range(YOKE_ERROR_SHAPE, what, shape.dim[i], 1, INT32_MAX);
-            yki_graph_fail(graph, name, YOKE_ERROR_SHAPE);
-            yki_free(name);
-            return NULL;
-        }
-    }
-    if (check_size(shape) != YOKE_OK) {
-        yki_graph_fail(graph, name, YOKE_ERROR_SHAPE);
+    status = yki_check_shape(shape);
+    if (status == YOKE_OK)
+        status = check_size(shape);
+    if (status != YOKE_OK) {
+        yki_graph_fail(graph, name, status);
         yki_free(name);
         return NULL;
     }
@@ -337,6 +325,12 @@ yki_layer_name(yoke_graph *graph, const char *given, const char *kind)
 
     if (!usable(graph))
         return NULL;
+    if (given && !*given) {
+        yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                 "the name of the layer is empty; NULL gives it a name such as \"%s1\"", kind);
+        yki_graph_fail(graph, kind, YOKE_ERROR_INVALID_ARGUMENT);
+        return NULL;
+    }
     /* The layer's node carries the layer's name, so counting nodes numbers the layers. */
     name = given ? yki_strdup(given, "a layer's name") : yki_names_number(graph, kind);
     if (!name)
@@ -349,6 +343,7 @@ yki_parameter(yoke_graph *graph, const char *layer, const char *part, yoke_shape
               yoke_initializer initializer, int64_t fan_in, int64_t fan_out)
 {
     yoke_node *node;
+    yoke_status status;
 
     if (!usable(graph) || !layer)
         return NULL;
@@ -356,6 +351,11 @@ yki_parameter(yoke_graph *graph, const char *layer, const char *part, yoke_shape
                  YKI_ROLE_PARAMETER, YOKE_F32, shape);
     if (!node)
         return NULL;
+    status = yki_check_initializer(&initializer);
+    if (status != YOKE_OK) {
+        yki_graph_fail(graph, node->name, status);
+        return NULL;
+    }
     node->initializer = initializer;
     node->fan_in = fan_in;
     node->fan_out = fan_out;

@@ -206,6 +206,9 @@ void yki_names_clear(yoke_graph *graph);
 
 /* ---- shapes (shape.c) ---- */
 int64_t yki_shape_count(yoke_shape shape);
+/* checks.c: what a caller gives. */
+yoke_status yki_check_shape(yoke_shape shape);
+yoke_status yki_check_initializer(const yoke_initializer *initializer);
 bool yki_shape_equal(yoke_shape a, yoke_shape b);
 /* "(3, 32, 32)"; returns text. */
 const char *yki_shape_text(yoke_shape shape, char *text, size_t size);

@@ -7,7 +7,6 @@
  * caller's array is free on return and up to YKI_RING steps may be in flight.
  */
 #include <float.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,72 +47,6 @@ yki_staging_free(yki_staging *s)
 
 /* ---- creation ---- */
 
-/* Finite, and not negative. */
-static yoke_status
-check_number(const char *name, float value)
-{
-    if (value >= 0 && value <= FLT_MAX)
-        return YOKE_OK;
-    return yki_fail_range_real(YOKE_ERROR_INVALID_ARGUMENT, name, (double)value, 0, FLT_MAX);
-}
-
-/* At 1 the corrections of Adam would divide by 0. */
-static yoke_status
-check_beta(const char *name, float value)
-{
-    if (value >= 0 && value < 1)
-        return YOKE_OK;
-    return yki_fail_range_below(YOKE_ERROR_INVALID_ARGUMENT, name, (double)value, 0, 1);
-}
-
-static yoke_status
-check_optimizer(const yoke_replica_options *o)
-{
-    const yoke_optimizer *p = &o->optimizer;
-
-    if ((unsigned)p->kind > YOKE_RMSPROP)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_replica_create: optimizer kind %d",
-                        (int)p->kind);
-    YKI_TRY(check_number("the learning rate", p->learning_rate));
-    YKI_TRY(check_number("the momentum", p->momentum));
-    YKI_TRY(check_number("weight_decay", p->weight_decay));
-    YKI_TRY(check_number("epsilon", p->epsilon));
-    YKI_TRY(check_beta("beta1", p->beta1));
-    YKI_TRY(check_beta("beta2", p->beta2));
-    YKI_TRY(check_number("clip_norm", o->clip_norm));
-    return check_number("clip_value", o->clip_value);
-}
-
-/* A pattern that matches nothing is most likely a slip, but no error: one list of groups may
- * serve several models. */
-static void
-look_for_match(const yoke_parameter_group *group, const yoke_graph *graph)
-{
-    for (size_t i = 0; i < graph->node_count; i++)
-        if (graph->nodes[i]->role == YKI_ROLE_PARAMETER &&
-            fnmatch(group->pattern, graph->nodes[i]->name, 0) == 0)
-            return;
-    yki_log(YOKE_LOG_WARNING, "the group \"%s\" matches no parameter", group->pattern);
-}
-
-static yoke_status
-check_groups(const yoke_replica_options *o, const yoke_graph *graph)
-{
-    if (o->group_count && !o->groups)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_replica_create: groups is NULL");
-    for (size_t i = 0; i < o->group_count; i++) {
-        const yoke_parameter_group *group = &o->groups[i];
-
-        if (!group->pattern)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                            "yoke_replica_create: group %zu has no pattern", i);
-        YKI_TRY(check_number("a group's learning_rate_scale", group->learning_rate_scale));
-        YKI_TRY(check_number("a group's weight_decay", group->weight_decay));
-        look_for_match(group, graph);
-    }
-    return YOKE_OK;
-}
-
 /* No value may have so many elements that its size cannot be counted. */
 static yoke_status
 check_batch(const yoke_replica_options *o, const yoke_graph *graph)
@@ -145,8 +78,7 @@ check_options(const yoke_replica_options *o, const yoke_graph *graph)
     if (!o->evaluation_only && !graph->loss)
         return yki_fail(YOKE_ERROR_STATE,
                         "the graph has no loss: yoke_graph_set_loss, or evaluation_only");
-    YKI_TRY(check_optimizer(o));
-    return check_groups(o, graph);
+    return YOKE_OK;
 }
 
 static yoke_status
@@ -357,6 +289,8 @@ yoke_replica_create_sized(yoke_device *device, yoke_graph *graph,
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "yoke_replica_create: device, graph, options and replica are needed");
     memcpy(&o, options, YKI_MIN(size, sizeof o));
+    YKI_TRY(yoke_graph_status(graph));
+    YKI_TRY(yki_check_settings(&o, graph));
     return yki_replica_create(device, graph, &o, NULL, out);
 }
 

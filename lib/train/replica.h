@@ -103,6 +103,12 @@ yoke_status yki_replica_give(yoke_replica *replica, yki_plan *plan, const char *
 /* The plan for evaluation, made when first asked for. */
 yoke_status yki_replica_make_evaluation(yoke_replica *replica);
 
+/* ---- settings.c ---- */
+
+/* Optimizer, clipping and groups of these options. */
+yoke_status yki_check_settings(const yoke_replica_options *options, const yoke_graph *graph);
+yoke_status yki_check_schedule(const yoke_schedule *schedule);
+
 /* ---- given.c ---- */
 
 /* Whether a feed is n samples of this type and shape; `function` is the one that it was given to.

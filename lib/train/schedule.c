@@ -7,7 +7,7 @@
  */
 #include <math.h>
 
-#include "train/train.h"
+#include "train/replica.h"
 
 yoke_optimizer
 yoke_sgd(float learning_rate, float momentum)
@@ -65,6 +65,12 @@ yoke_schedule_factor(const yoke_schedule *s, int64_t step)
 
     if (!s)
         return 1;
+    if (yki_check_schedule(s) != YOKE_OK)
+        return NAN;
+    if (step < 0) {
+        yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the step of a schedule", step, 0, INT64_MAX);
+        return NAN;
+    }
     warmup = s->warmup;
     if (step < warmup) {
         part = (double)(step + 1) / (double)warmup;
@@ -77,8 +83,7 @@ yoke_schedule_factor(const yoke_schedule *s, int64_t step)
     part = YKI_MIN((double)after / (double)length, 1.0);
     switch (s->kind) {
     case YOKE_SCHEDULE_STEP:
-        return (float)pow((double)s->factor,
-                          (double)(s->period > 0 ? after / s->period : 0));
+        return (float)pow((double)s->factor, (double)(after / s->period));
     case YOKE_SCHEDULE_LINEAR:
         return (float)between(1, (double)s->final_factor, part);
     case YOKE_SCHEDULE_COSINE:

@@ -19,6 +19,12 @@
 static yoke_status
 check_options(const yoke_trainer_options *o, const yoke_graph *graph)
 {
+    const yoke_replica_options settings = {.optimizer = o->optimizer,
+                                           .groups = o->groups,
+                                           .group_count = o->group_count,
+                                           .clip_norm = o->clip_norm,
+                                           .clip_value = o->clip_value};
+
     if (o->batch < 0 || o->batch > INT32_MAX)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_create: batch is %lld",
                         (long long)o->batch);
@@ -30,7 +36,9 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
     if (graph->metric_count > YOKE_MAX_METRICS)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the graph has %zu metrics, at most %d are "
                         "possible", graph->metric_count, YOKE_MAX_METRICS);
-    return YOKE_OK;
+    if (o->schedule)
+        YKI_TRY(yki_check_schedule(o->schedule));
+    return yki_check_settings(&settings, graph);
 }
 
 static yoke_status

@@ -286,12 +286,13 @@ START_TEST(schedules_have_their_values)
         ck_assert_msg(fabs(factor - rows[i].factor) < 1e-6, "row %zu: %g, %g expected", i, factor,
                       rows[i].factor);
     }
-    /* Nothing given: no division by zero. */
-    for (int kind = 0; kind <= YOKE_SCHEDULE_ONE_CYCLE; kind++) {
+    /* Kinds that end, or have a period, cannot be without one. */
+    for (int kind = YOKE_SCHEDULE_STEP; kind <= YOKE_SCHEDULE_ONE_CYCLE; kind++) {
         const yoke_schedule empty = {.kind = (yoke_schedule_kind)kind};
 
-        for (int64_t step = 0; step < 3; step++)
-            ck_assert(isfinite(yoke_schedule_factor(&empty, step)));
+        ck_assert(isnan(yoke_schedule_factor(&empty, 1)));
+        ASSERT_DETAIL(kind == YOKE_SCHEDULE_STEP ? "period is 0; must be at least 1"
+                                                 : "steps is 0; must be at least 1");
     }
 }
 END_TEST

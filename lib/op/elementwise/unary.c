@@ -7,6 +7,8 @@
  * kernel. The gradient reads the result where that suffices (relu, sigmoid, ...),
  * so that the argument's memory can be given up early, else the argument.
  */
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,7 +99,13 @@ unary(yoke_graph *graph, yoke_node *x, yki_unary_kind kind, float a, float b)
 {
     yki_unary_attrs attrs = {(int32_t)kind, a, b};
     char *name = yki_layer_name(graph, NULL, kinds[kind].name);
-    yoke_node *node = yki_node(graph, &yki_op_unary, name, &x, 1, &attrs, sizeof attrs);
+    yoke_node *node;
+
+    if (name && (!isfinite(a) || !isfinite(b)))
+        yki_graph_fail(graph, name,
+                       yki_fail(YOKE_ERROR_VALUE, "one of its numbers is %g; must be finite",
+                                (double)(isfinite(a) ? b : a)));
+    node = yki_node(graph, &yki_op_unary, name, &x, 1, &attrs, sizeof attrs);
 
     yki_free(name);
     return node;
@@ -114,7 +122,7 @@ yoke_leaky_relu(yoke_graph *graph, yoke_node *x, float slope)
 {
     /* The gradient looks at the result's sign. */
     if (graph && graph->status == YOKE_OK && !(slope >= 0)) {
-        yki_fail(YOKE_ERROR_VALUE, "slope %g, at least 0 is possible", (double)slope);
+        yki_fail_range_real(YOKE_ERROR_VALUE, "slope", (double)slope, 0, FLT_MAX);
         yki_graph_fail(graph, "leaky_relu", YOKE_ERROR_VALUE);
     }
     return unary(graph, x, YKI_UNARY_LEAKY_RELU, slope, 0);

@@ -82,7 +82,11 @@ check_operands(const yoke_node *node)
         return yki_fail(YOKE_ERROR_SHAPE, "%s does not depend on the sample",
                         x->batched ? target->name : x->name);
     if (kinds[a->kind].labels)
-        return check_labels(x, target);
+        YKI_TRY(check_labels(x, target));
+    if (a->kind == YKI_METRIC_TOP_K && (a->k < 1 || a->k > x->shape.dim[0]))
+        return yki_fail_range(YOKE_ERROR_VALUE, "k", a->k, 1, x->shape.dim[0]);
+    if (kinds[a->kind].labels)
+        return YOKE_OK;
     if (target->type != YOKE_F32)
         return yki_fail(YOKE_ERROR_TYPE, "the target %s is not float32", target->name);
     if (!yki_shape_equal(x->shape, target->shape))
@@ -251,10 +255,6 @@ yoke_top_k(yoke_graph *graph, yoke_node *x, yoke_node *target, int32_t k)
 {
     yki_loss_attrs attrs = {.kind = YKI_METRIC_TOP_K, .k = k};
 
-    if (graph && graph->status == YOKE_OK && k < 1) {
-        yki_fail(YOKE_ERROR_VALUE, "top %d: at least 1", k);
-        yki_graph_fail(graph, "top_k", YOKE_ERROR_VALUE);
-    }
     return make(graph, YKI_METRIC_TOP_K, x, target, &attrs);
 }
 

@@ -48,16 +48,16 @@ yoke_node *
 yoke_reshape(yoke_graph *graph, yoke_node *x, yoke_shape shape)
 {
     reshape_attrs attrs = {shape};
+    yoke_status status;
 
-    if (!graph || !x)
+    if (!graph)
         return NULL;
-    if (shape.rank < 0 || shape.rank >= YOKE_MAX_RANK) {
-        yki_fail(YOKE_ERROR_SHAPE, "rank %d, between 0 and %d are possible", shape.rank,
-                 YOKE_MAX_RANK - 1);
-        yki_graph_fail(graph, "reshape", YOKE_ERROR_SHAPE);
+    status = yki_check_shape(shape);
+    if (status != YOKE_OK) {
+        yki_graph_fail(graph, "reshape", status);
         return NULL;
     }
-    if (yki_shape_equal(shape, x->shape))
+    if (x && x->graph == graph && yki_shape_equal(shape, x->shape))
         return x;
     return yki_node(graph, &yki_op_reshape, NULL, &x, 1, &attrs, sizeof attrs);
 }
@@ -65,5 +65,5 @@ yoke_reshape(yoke_graph *graph, yoke_node *x, yoke_shape shape)
 yoke_node *
 yoke_flatten(yoke_graph *graph, yoke_node *x)
 {
-    return x ? yoke_reshape(graph, x, yoke_shape(1, yki_shape_count(x->shape))) : NULL;
+    return yoke_reshape(graph, x, yoke_shape(1, x ? yki_shape_count(x->shape) : 1));
 }
