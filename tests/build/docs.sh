@@ -85,16 +85,23 @@ while read -r document name; do
     grep -qxF -e "$name" "$work/known" || fail "$document: nothing in lib/, mpi/, clkernels/ or tools/ is called $name"
 done <"$work/functions"
 
+# Other names of the code stand in backquotes and hold an underscore: static functions, members.
+grep -IrhoE '[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)+' lib mpi clkernels tools tests examples | sort -u >"$work/all"
+find_words '`[a-z][a-z0-9]*(_[a-z0-9]+)+`' | tr -d '`' >"$work/members"
+while read -r document name; do
+    grep -qxF -e "$name" "$work/all" || fail "$document: nothing in the code is called $name"
+done <"$work/members"
+
 # ---- the release ----
 
-find docs -type f ! -name Makemodule.am | sort >"$work/there"
+find docs -type f -name '*.md' -o -name '*.svg' | sort >"$work/there"
 sed -n 's|^EXTRA_DIST += \(docs/.*\)|\1|p' docs/Makemodule.am | sort >"$work/released"
 diff "$work/there" "$work/released" >"$work/difference" ||
     fail "docs/ (<) is not what docs/Makemodule.am releases (>):
 $(cat "$work/difference")"
 
 # A test that finds nothing to look at would be silent, too.
-for list in links paths names functions; do
+for list in links paths names functions members; do
     [ "$(wc -l <"$work/$list")" -ge 5 ] || fail "$list: next to none were found"
 done
 [ $status -ne 0 ] || rm -rf "$work"
