@@ -37,19 +37,17 @@ bind_places(yoke_team *team)
     return status;
 }
 
-/* x @ (a @ b): a lives in front, b and the products in the back, and a is brought there. */
+/* c = a @ b: a lives in front, b and the product in the back, and a is brought there. A graph
+ * without a loss needs neither inputs nor targets: it only predicts. */
 static yoke_status
 product(yoke_team *team)
 {
     const float a[SIZE * SIZE] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     const float b[SIZE * SIZE] = {1, 0, 2, 0, 1, 0, 0, 0, 1};
-    const float one[SIZE * SIZE] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
-    const yoke_feed feeds[] = {yoke_feed_f32("x", one, SIZE * SIZE),
-                               yoke_feed_f32("target", one, SIZE * SIZE)};
     const yoke_initializer zeros = {.kind = YOKE_INIT_ZEROS};
     float c[SIZE * SIZE];
     yoke_trainer *t = NULL;
-    yoke_node *left, *right, *y;
+    yoke_node *left, *right;
     yoke_graph *g;
     yoke_status status = yoke_graph_create(&g);
 
@@ -59,19 +57,14 @@ product(yoke_team *team)
     left = yoke_parameter(g, "a", yoke_shape(2, SIZE, SIZE), zeros);
     yoke_graph_set_place(g, "back");
     right = yoke_parameter(g, "b", yoke_shape(2, SIZE, SIZE), zeros);
-    y = yoke_matmul(g, yoke_input(g, "x", YOKE_F32, yoke_shape(2, 1, SIZE)),
-                    yoke_matmul(g, left, right, NULL), NULL);
-    yoke_graph_set_output(g, "y", y);
-    yoke_graph_set_loss(
-        g, yoke_mean_squared_error(
-               g, y, yoke_target(g, "target", YOKE_F32, yoke_shape(2, 1, SIZE)), NULL));
+    yoke_graph_set_output(g, "c", yoke_matmul(g, left, right, NULL));
     status = yoke_trainer_create(team, g, NULL, &t);
     if (status == YOKE_OK)
         status = yoke_trainer_write(t, "a", a, SIZE * SIZE);
     if (status == YOKE_OK)
         status = yoke_trainer_write(t, "b", b, SIZE * SIZE);
     if (status == YOKE_OK)
-        status = yoke_trainer_predict(t, "y", SIZE, feeds, 2, c, SIZE * SIZE);
+        status = yoke_trainer_predict(t, "c", 1, NULL, 0, c, SIZE * SIZE);
     for (int i = 0; i < SIZE && status == YOKE_OK; i++)
         printf("%4g %4g %4g\n", (double)c[SIZE * i], (double)c[SIZE * i + 1],
                (double)c[SIZE * i + 2]);

@@ -266,7 +266,8 @@ typedef struct yoke_trainer_options {
     yoke_lanes_choice lanes;
 } yoke_trainer_options;
 
-/* Takes hold of team and graph; compiles, measures and initialises. Waits. */
+/* Takes hold of team and graph; compiles, measures and initialises. Waits. A graph without a loss
+ * can be predicted, and not trained or evaluated. */
 YOKE_API yoke_status yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph,
                                                const yoke_trainer_options *options, size_t size,
                                                yoke_trainer **trainer);
@@ -299,8 +300,8 @@ YOKE_API yoke_status yoke_trainer_step(yoke_trainer *trainer, int64_t n, const y
 /* Evaluation of any number of samples, every one once. Waits. */
 YOKE_API yoke_status yoke_trainer_evaluate(yoke_trainer *trainer, yoke_dataset *dataset,
                                            yoke_result *result);
-/* An output of the graph for n samples, in their order, at every process. `count` is the number of
- * values that `values` holds. Waits. */
+/* An output of the graph for n samples, in their order, at every process; n is 1 for one that is
+ * computed from no input. `count` is the number of values that `values` holds. Waits. */
 YOKE_API yoke_status yoke_trainer_predict(yoke_trainer *trainer, const char *output, int64_t n,
                                           const yoke_feed *feeds, size_t feed_count, float *values,
                                           size_t count);

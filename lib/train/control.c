@@ -126,7 +126,8 @@ yoke_trainer_initialize(yoke_trainer *t, uint32_t seed)
         yoke_replica *r = t->crew.members[k].replica;
 
         if (r->weights->lender) {
-            YKI_TRY(yki_updater_reset(r->updater));
+            if (r->updater)
+                YKI_TRY(yki_updater_reset(r->updater));
             r->weights->version++;
             r->seed = seed;
             r->step = 1;
@@ -148,7 +149,7 @@ yoke_trainer_initialize(yoke_trainer *t, uint32_t seed)
 yoke_status
 yoke_trainer_set_learning_rate(yoke_trainer *t, float rate)
 {
-    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_set_learning_rate"));
+    YKI_TRY(yki_trainer_trains(t, "yoke_trainer_set_learning_rate"));
     if (!(rate >= 0 && rate <= 3e38f))
         return yki_fail(YOKE_ERROR_VALUE, "a learning rate of %g", (double)rate);
     for (size_t k = 0; k < t->crew.count; k++)
@@ -212,14 +213,14 @@ refreeze(yoke_trainer *t, const char *pattern, yoke_status (*change)(yoke_graph 
 yoke_status
 yoke_trainer_freeze(yoke_trainer *t, const char *pattern)
 {
-    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_freeze"));
+    YKI_TRY(yki_trainer_trains(t, "yoke_trainer_freeze"));
     return refreeze(t, pattern, yoke_graph_freeze);
 }
 
 yoke_status
 yoke_trainer_unfreeze(yoke_trainer *t, const char *pattern)
 {
-    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_unfreeze"));
+    YKI_TRY(yki_trainer_trains(t, "yoke_trainer_unfreeze"));
     return refreeze(t, pattern, yoke_graph_unfreeze);
 }
 

@@ -94,6 +94,7 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
 
     *o = options->replica;
     o->batch = YKI_MAX(options->most[k], 1);
+    o->evaluation_only = !crew->graph->loss;
     *part = (yki_replica_part){
         .merges = crew->team->total > 1 && !options->local_batch_norm && !crew->stages,
         .lender = m->place ? yki_crew_in_group(crew, m->group, 0)->replica->weights : NULL,
@@ -516,6 +517,23 @@ make_transit(yki_crew *crew)
 
 /* ---- making and unmaking ---- */
 
+/* What takes more than the plans: sums of gradients and of results. */
+static yoke_status
+make_training(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
+{
+    YKI_TRY(check_alike(crew));
+    crew->stop_count = crew->members[0].replica->training->stop_count;
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(make_side_queue(crew, &crew->members[k]));
+    for (size_t k = 0; options->parts && k < crew->count; k++)
+        YKI_TRY(make_gathered(crew, &crew->members[k]));
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(make_exchange(crew, &crew->members[k], options, buffers));
+    YKI_TRY(find_ready_stops(crew));
+    return crew->through_host ? make_transit(crew) : YOKE_OK;
+}
+
+/* A graph without a loss is evaluated alone. */
 static yoke_status
 build(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
 {
@@ -525,20 +543,11 @@ build(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
     YKI_TRY(make_groups(crew));
     YKI_TRY(make_norm_parts(crew, options));
     YKI_TRY(make_replicas(crew, options));
-    YKI_TRY(check_alike(crew));
     crew->bucket_count = crew->members[0].replica->weights->bucket_count;
-    crew->stop_count = crew->members[0].replica->training->stop_count;
-    for (size_t k = 0; k < crew->count; k++)
-        YKI_TRY(make_side_queue(crew, &crew->members[k]));
-    for (size_t k = 0; options->parts && k < crew->count; k++)
-        YKI_TRY(make_gathered(crew, &crew->members[k]));
-    for (size_t k = 0; k < crew->count; k++)
-        YKI_TRY(make_exchange(crew, &crew->members[k], options, buffers));
-    YKI_TRY(find_ready_stops(crew));
-    if (crew->through_host)
-        YKI_TRY(make_transit(crew));
+    if (crew->graph->loss)
+        YKI_TRY(make_training(crew, options, buffers));
     if (crew->stages)
-        YKI_TRY(yki_stages_connect(crew, true));
+        YKI_TRY(yki_stages_connect(crew, crew->graph->loss != NULL));
     return yki_crew_finish(crew);
 }
 

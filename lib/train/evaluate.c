@@ -311,7 +311,7 @@ yoke_trainer_evaluate(yoke_trainer *t, yoke_dataset *dataset, yoke_result *resul
     dataset_source from;
     yoke_status status;
 
-    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_evaluate"));
+    YKI_TRY(yki_trainer_trains(t, "yoke_trainer_evaluate"));
     from.feeds = &t->test_feeds;
     if (!dataset || !result)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
@@ -402,8 +402,12 @@ yki_trainer_predict(yoke_trainer *t, const char *output, int64_t n, yki_loader l
             p.node = t->graph->outputs[i].node;
     if (!p.node)
         return yki_graph_no_output(t->graph, output);
-    if (p.node->type != YOKE_F32 || !p.node->batched)
-        return yki_fail(YOKE_ERROR_TYPE, "output %s is not of floats for each sample", output);
+    if (p.node->type != YOKE_F32)
+        return yki_fail(YOKE_ERROR_TYPE, "output %s is not of floats", output);
+    if (!p.node->batched && n != 1)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "output %s is computed from no input, so there is one of it; samples are "
+                        "%lld, must be 1", output, (long long)n);
     p.row = (size_t)yki_shape_count(p.node->shape);
     if (count != p.row * (size_t)n)
         return yki_fail(YOKE_ERROR_SHAPE, "output %s has %zu values for %lld samples, %zu were "

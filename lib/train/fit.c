@@ -347,7 +347,7 @@ yoke_trainer_fit_sized(yoke_trainer *t, yoke_dataset *train, yoke_dataset *test,
     fitting f = {.trainer = t};
     yoke_status status;
 
-    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_fit"));
+    YKI_TRY(yki_trainer_trains(t, "yoke_trainer_fit"));
     if (!train)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_fit: a dataset is needed");
     if (options)

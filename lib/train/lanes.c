@@ -48,6 +48,8 @@ possible(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_opti
         *why = "the team has several devices";
     else if (graph->place_count)
         *why = "the graph has places";
+    else if (!graph->loss)
+        *why = "the graph has no loss, so there are no steps to measure";
     else if (yki_graph_is_local(graph)) /* lanes would have theirs */
         *why = "the graph has a batch normalisation with statistics of each device";
     if (*why)

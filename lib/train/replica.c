@@ -162,7 +162,7 @@ make_plan(yoke_replica *r, bool training, bool team, yki_plan **plan)
 yoke_status
 yki_replica_survey(yoke_replica *r, const yki_replica_part *part, yki_costs *costs)
 {
-    yki_plan_options options = plan_options(r, true, part->merges);
+    yki_plan_options options = plan_options(r, !r->options.evaluation_only, part->merges);
 
     YKI_TRY(yki_plan_survey(r->weights, r->queue, &options, costs, &r->surveyed));
     keep_wisdom(r);

@@ -62,7 +62,7 @@ static yoke_status
 find_home_of_loss(const yoke_team *team, const yoke_graph *graph, size_t *member)
 {
     *member = 0;
-    return graph->loss->place
+    return graph->loss && graph->loss->place
                ? yki_team_find_place(team, graph->places[graph->loss->place - 1], member)
                : YOKE_OK;
 }
@@ -309,11 +309,12 @@ yoke_status
 yki_stages_create(yki_crew *crew, const yki_crew_options *options)
 {
     struct yki_stages *s = yki_alloc(1, sizeof *s, "places");
+    const bool training = crew->graph->loss;
 
     if (!s)
         return YOKE_ERROR_OUT_OF_MEMORY;
     crew->stages = s;
-    YKI_TRY(yki_graph_complete(crew->graph, true));
+    YKI_TRY(yki_graph_complete(crew->graph, training));
     YKI_TRY(find_homes(crew, s));
     YKI_TRY(find_home_of_loss(crew->team, crew->graph, &crew->home));
     s->weights = yki_alloc(crew->count, sizeof *s->weights, "places");
@@ -321,10 +322,12 @@ yki_stages_create(yki_crew *crew, const yki_crew_options *options)
     if (!s->weights || !s->links)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t k = 0; k < crew->count; k++)
-        YKI_TRY(yki_weights_create_placed(yoke_team_get_device(crew->team, k), crew->graph, true,
-                                          options->bucket_bytes, &s->placed, (uint32_t)k,
-                                          &s->weights[k]));
-    YKI_TRY(make_crossings(crew, true, YKI_MAX(options->most[0], 1)));
+        YKI_TRY(yki_weights_create_placed(yoke_team_get_device(crew->team, k), crew->graph,
+                                          training, options->bucket_bytes, &s->placed,
+                                          (uint32_t)k, &s->weights[k]));
+    YKI_TRY(make_crossings(crew, training, YKI_MAX(options->most[0], 1)));
+    if (!training)
+        return YOKE_OK;
     return make_links(crew, options->replica.clip_norm > 0); /* behind those of larger copies */
 }
 
@@ -529,7 +532,8 @@ own_parameters(const yki_weights *w)
 void
 yki_stages_explain(const yki_crew *crew, void (*line)(void *user, const char *text), void *user)
 {
-    const yki_crossings *all = &crew->stages->placed.crossings[true];
+    const bool training = crew->graph->loss;
+    const yki_crossings *all = &crew->stages->placed.crossings[training];
     char text[256];
 
     line(user, "places: every device has a part of the graph, and all samples");
@@ -544,7 +548,7 @@ yki_stages_explain(const yki_crew *crew, void (*line)(void *user, const char *te
                 bytes += yki_buffer_size(all->list[i].target);
         snprintf(text, sizeof text, "%-20s %10zu %12llu %18.3f",
                  yki_device_id(yoke_team_get_device(crew->team, k)),
-                 plan_of(crew, k, true)->task_count,
+                 plan_of(crew, k, training)->task_count,
                  (unsigned long long)own_parameters(crew->stages->weights[k]),
                  (double)bytes / 1e6);
         line(user, text);

@@ -31,8 +31,6 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
     if (o->accumulate > 65536)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_create: accumulate is %u",
                         o->accumulate);
-    if (!graph->loss)
-        return yki_fail(YOKE_ERROR_STATE, "the graph has no loss: yoke_graph_set_loss");
     if (graph->metric_count > YOKE_MAX_METRICS)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the graph has %zu metrics, at most %d are "
                         "possible", graph->metric_count, YOKE_MAX_METRICS);
@@ -254,6 +252,9 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
     YKI_TRY(yoke_graph_status(graph));
     YKI_TRY(check_options(&o, graph));
     YKI_TRY(yki_stages_check(team, graph, &o));
+    /* Without steps there are no times that shares could follow. */
+    if (!graph->loss && !graph->place_count && (!o.shares || strcmp(o.shares, "auto") == 0))
+        o.shares = "even";
     o.batch = o.batch ? o.batch : 32;
     o.accumulate = o.accumulate ? o.accumulate : 1;
     YKI_TRY(yki_trainer_compare(yki_team_comm(team), graph, &o));
@@ -315,6 +316,18 @@ yki_trainer_ready(yoke_trainer *t, const char *function)
     if (t->status != YOKE_OK)
         return yki_fail(YOKE_ERROR_STATE, "%s: the trainer stands still since: %s", function,
                         t->detail ? t->detail : yoke_status_string(t->status));
+    return YOKE_OK;
+}
+
+yoke_status
+yki_trainer_trains(yoke_trainer *t, const char *function)
+{
+    YKI_TRY(yki_trainer_ready(t, function));
+    if (!t->graph->loss)
+        return yki_fail(YOKE_ERROR_STATE,
+                        "%s: the graph has no loss, so the trainer can predict and nothing else; "
+                        "give the graph one before: yoke_graph_set_loss",
+                        function);
     return YOKE_OK;
 }
 
@@ -653,7 +666,7 @@ yoke_trainer_step(yoke_trainer *t, int64_t n, const yoke_feed *given, size_t cou
 {
     feeds from = {given, count};
 
-    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_step"));
+    YKI_TRY(yki_trainer_trains(t, "yoke_trainer_step"));
     YKI_TRY(check_step(t, n, given, count));
     YKI_TRY(yki_trainer_run(t, n, count ? load_arrays : NULL, &from));
     if (!result)

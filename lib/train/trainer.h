@@ -97,6 +97,8 @@ void yki_lanes_explain(const yki_lanes_choice *choice, void (*line)(void *user, 
 
 /* Checks that the trainer still works; on a failure it is remembered. */
 yoke_status yki_trainer_ready(yoke_trainer *trainer, const char *function);
+/* And that its graph has a loss. */
+yoke_status yki_trainer_trains(yoke_trainer *trainer, const char *function);
 yoke_status yki_trainer_failed(yoke_trainer *trainer, yoke_status status);
 /* From now on only reading, saving and destroying is possible; the detail is the newest one. Returns
  * the status. */

@@ -285,8 +285,7 @@ assert_alike(net which, const how *h)
     run(which, false, h, &one);
     snprintf(what, sizeof what, "net %d, parts %u", (int)which, h->accumulate);
     team_assert_near(&apart.weights, &one.weights, what);
-    ck_assert_double_le(fabs(apart.evaluated.loss - one.evaluated.loss),
-                        1e-5 * one.evaluated.loss);
+    ck_assert_double_le(fabs(apart.evaluated.loss - one.evaluated.loss), 1e-5 * one.evaluated.loss);
     ck_assert_double_eq(apart.evaluated.metrics[0], one.evaluated.metrics[0]);
     ck_assert_double_eq(apart.evaluated.count, SAMPLES);
     for (size_t i = 0; i < YKI_COUNT(one.y); i++) {
@@ -325,8 +324,8 @@ check_same_bits(const how *h, bool placed)
 
     run(THERE, true, h, &first);
     run(THERE, placed, h, &second);
-    ck_assert_msg(team_same_bits(&first.weights, &second.weights), "clip %g, places %d: bits differ",
-                  (double)h->clip_norm, placed);
+    ck_assert_msg(team_same_bits(&first.weights, &second.weights),
+                  "clip %g, places %d: bits differ", (double)h->clip_norm, placed);
     ck_assert_mem_eq(first.y, second.y, sizeof first.y);
     team_free(&first.weights);
     team_free(&second.weights);
@@ -421,9 +420,8 @@ check_memory_of_places(void)
     x = yoke_dense(g, x, &(yoke_dense_options){.units = WIDE, .name = "wide"});
     yoke_graph_set_place(g, "front");
     x = dense(g, yoke_tanh(g, x), CLASSES);
-    yoke_graph_set_loss(
-        g, yoke_softmax_cross_entropy(g, x, yoke_target(g, "target", YOKE_I32, yoke_shape(0)),
-                                      NULL));
+    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(
+                               g, x, yoke_target(g, "target", YOKE_I32, yoke_shape(0)), NULL));
     t = make_trainer(team, g, &h);
     /* Weight, gradient, and Adam's two. */
     ck_assert_uint_ge(used_by(team, 1), 4 * (uint64_t)BYTES);
@@ -450,13 +448,154 @@ check_memory_of_places(void)
 
 TEAM_SETUP(memory_is_where_the_place_is, TEST_POCL_HALVES, open_setup, check_memory_of_places())
 
+/* ---- products without a loss ---- */
+
+enum { SIDE = 3, ROWS = 7 };
+
+/* c = a b of parameters that are in two places, and y = x c of an input. */
+static yoke_graph *
+make_product(bool metric)
+{
+    const yoke_initializer zeros = {.kind = YOKE_INIT_ZEROS};
+    yoke_node *a, *b, *c, *x;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    yoke_graph_set_place(g, "front");
+    a = yoke_parameter(g, "a", yoke_shape(2, SIDE, SIDE), zeros);
+    yoke_graph_set_place(g, "back");
+    b = yoke_parameter(g, "b", yoke_shape(2, SIDE, SIDE), zeros);
+    c = yoke_matmul(g, a, b, NULL);
+    yoke_graph_set_output(g, "c", c);
+    yoke_graph_set_place(g, "front");
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 1, SIDE));
+    yoke_graph_set_output(g, "y", yoke_matmul(g, x, c, NULL));
+    if (metric)
+        yoke_graph_add_metric(
+            g, "error",
+            yoke_reshape(g, yoke_matmul(g, x, x, &(yoke_matmul_options){.transpose_b = true}),
+                         yoke_shape(0)));
+    ASSERT_OK(yoke_graph_status(g));
+    return g;
+}
+
+static const float left[SIDE * SIDE] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+static const float right[SIDE * SIDE] = {1, 0, 2, 0, 1, 0, 0, 0, 1};
+static const float product[SIDE * SIDE] = {1, 2, 5, 4, 5, 14, 7, 8, 23};
+
+/* What only training can do says why not. */
+static void
+refuses_training(yoke_trainer *t)
+{
+    const char *const reason = "the graph has no loss";
+    yoke_dataset *dataset;
+    yoke_result result;
+
+    fill_data();
+    dataset = make_dataset();
+    ASSERT_STATUS(YOKE_ERROR_STATE, yoke_trainer_step(t, 1, NULL, 0, &result));
+    ASSERT_DETAIL(reason);
+    ASSERT_STATUS(YOKE_ERROR_STATE, yoke_trainer_fit(t, dataset, NULL, NULL));
+    ASSERT_DETAIL(reason);
+    ASSERT_STATUS(YOKE_ERROR_STATE, yoke_trainer_evaluate(t, dataset, &result));
+    ASSERT_DETAIL(reason);
+    ASSERT_STATUS(YOKE_ERROR_STATE, yoke_trainer_set_learning_rate(t, 0.1f));
+    ASSERT_DETAIL(reason);
+    ASSERT_STATUS(YOKE_ERROR_STATE, yoke_trainer_freeze(t, "a"));
+    ASSERT_DETAIL(reason);
+    yoke_dataset_destroy(dataset);
+}
+
+static void
+use_product(yoke_trainer *t)
+{
+    float x[ROWS * SIDE], c[SIDE * SIDE], y[ROWS * SIDE];
+    const yoke_feed feed = yoke_feed_f32("x", x, YKI_COUNT(x));
+
+    for (size_t i = 0; i < YKI_COUNT(x); i++)
+        x[i] = (float)(i % SIDE == i / SIDE % SIDE); /* rows of unit matrices */
+    ASSERT_OK(yoke_trainer_initialize(t, 3));
+    ASSERT_OK(yoke_trainer_write(t, "a", left, SIDE * SIDE));
+    ASSERT_OK(yoke_trainer_write(t, "b", right, SIDE * SIDE));
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(yoke_trainer_predict(t, "c", 1, NULL, 0, c, SIDE * SIDE));
+        ck_assert_mem_eq(c, product, sizeof c);
+        ASSERT_OK(yoke_trainer_predict(t, "y", ROWS, &feed, 1, y, YKI_COUNT(y)));
+        for (size_t k = 0; k < YKI_COUNT(y); k++)
+            ck_assert_float_eq(y[k], product[k % (SIDE * SIDE)]);
+    }
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT,
+                  yoke_trainer_predict(t, "c", 2, NULL, 0, c, SIDE * SIDE));
+    ASSERT_DETAIL("must be 1");
+    ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_trainer_predict(t, "c", 1, NULL, 0, c, 4));
+    ASSERT_STATUS(YOKE_ERROR_NOT_FOUND,
+                  yoke_trainer_predict(t, "y", ROWS, NULL, 0, y, YKI_COUNT(y)));
+    ASSERT_OK(yoke_trainer_read(t, "b", c, SIDE * SIDE));
+    ck_assert_mem_eq(c, right, sizeof c);
+}
+
+/* `apart`: each place on its device; else both on the second. */
+static void
+check_products(bool apart)
+{
+    yoke_graph *g = make_product(apart);
+    yoke_team *team = make_team(devices.selector, true);
+    size_t found[2] = {0};
+    yoke_trainer *t;
+
+    if (!apart)
+        ASSERT_OK(yoke_team_bind_place(team, "front", ids[1]));
+    ASSERT_OK(yoke_trainer_create(team, g, NULL, &t));
+    use_product(t);
+    refuses_training(t);
+    use_product(t);
+    ASSERT_OK(yoke_team_explain(t, find_line, found));
+    ck_assert_uint_eq(found[0], 1);
+    yoke_trainer_destroy(t);
+    yoke_team_destroy(team);
+    yoke_graph_destroy(g);
+}
+
+/* Both places on a team of one device, and no places at all on two. */
+static void
+check_products_elsewhere(void)
+{
+    for (int i = 0; i < 2; i++) {
+        yoke_graph *g = make_product(false);
+        yoke_team *team;
+        yoke_trainer *t;
+
+        ASSERT_OK(yoke_team_create(devices.context, ids[0], NULL, &team));
+        ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_trainer_create(team, g, NULL, &t));
+        ASSERT_DETAIL("\"front\" is bound to no device");
+        ASSERT_OK(yoke_team_bind_place(team, "front", ids[0]));
+        ASSERT_OK(yoke_team_bind_place(team, "back", ids[0]));
+        ASSERT_OK(yoke_trainer_create(team, g, NULL, &t));
+        use_product(t);
+        yoke_trainer_destroy(t);
+        yoke_team_destroy(team);
+        yoke_graph_destroy(g);
+    }
+}
+
+static void
+check_products_apart(void)
+{
+    hide_memory = true;
+    check_products(true);
+}
+
+TEAM_SETUP(products_on_halves, TEST_POCL_HALVES, open_setup, check_products(true),
+           check_products(false), check_products_elsewhere())
+TEAM_SETUP(products_of_the_matrix, TEST_AS_IS, open_setup, check_products(true))
+TEAM_SETUP(products_with_memory_of_their_own, TEST_POCL_ROOTS, open_setup, check_products_apart())
+
 /* ---- what is refused ---- */
 
 static void
 refused(yoke_team *team, yoke_graph *g, const char *shares, yoke_status status, const char *detail)
 {
-    const yoke_trainer_options o = {
-        .batch = BATCH, .shares = shares, .level = YOKE_PLAN_ESTIMATE};
+    const yoke_trainer_options o = {.batch = BATCH, .shares = shares, .level = YOKE_PLAN_ESTIMATE};
     yoke_trainer *t = NULL;
 
     ASSERT_STATUS(status, yoke_trainer_create(team, g, &o, &t));
@@ -547,6 +686,9 @@ test_suite(void)
     tcase_add_test(tc, places_on_slices);
     tcase_add_test(tc, places_with_memory_of_their_own);
     tcase_add_test(tc, memory_is_where_the_place_is);
+    tcase_add_test(tc, products_on_halves);
+    tcase_add_test(tc, products_of_the_matrix);
+    tcase_add_test(tc, products_with_memory_of_their_own);
     tcase_add_test(tc, mistakes_are_told);
     tcase_add_test(tc, places_may_share_a_device);
     return suite;
