@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lenet.c - two convolutions and two dense layers learn handwritten digits.
+ * lenet_mpi.c - two convolutions and two dense layers learn handwritten digits, on many processes.
  *
- *   ./lenet [DIR]
+ *   mpirun -n 2 ./lenet_mpi [DIR]
  *
  * DIR has images and labels under their usual names (examples/data, say); without it the digits are
  * made up: blobs at ten places. What many processes need besides is in lenet_mpi.c, line by line.

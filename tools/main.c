@@ -16,6 +16,17 @@ static const yki_tool_option options[] = {
     {0},
 };
 
+static int run_help(const yki_tool_command *self, int argc, char **argv);
+
+static const yki_tool_command help = {
+    .name = "yoke help",
+    .synopsis = "[COMMAND]...",
+    .summary = "show the commands, or what one of them takes",
+    .description = "Show the text of 'yoke COMMAND --help', or, without a COMMAND, the commands.",
+    .run = run_help,
+    .example = "yoke help train",
+};
+
 static const yki_tool_command *const subcommands[] = {
     &yki_tool_train,
     &yki_tool_eval,
@@ -26,6 +37,7 @@ static const yki_tool_command *const subcommands[] = {
     &yki_tool_bench,
     &yki_tool_tune,
     &yki_tool_verify,
+    &help,
     NULL,
 };
 
@@ -33,12 +45,32 @@ static const yki_tool_command yoke = {
     .name = "yoke",
     .synopsis = "[--version] COMMAND [ARGUMENT]...",
     .description = "Train neural networks on every OpenCL device within reach, together.\n"
-                   "'yoke COMMAND --help' tells more of a command; 'man yoke' is the manual.",
+                   "'yoke help COMMAND' tells more of a command; 'man yoke' is its manual, and\n"
+                   "'man 7 yoke' a tour of the library.",
     .options = options,
     .subcommands = subcommands,
     .run = yki_tool_run_group,
     .example = "yoke train --model=lenet --data=examples/data",
 };
+
+/* "help bench devices" is "bench devices --help". */
+static int
+run_help(const yki_tool_command *self, int argc, char **argv)
+{
+    enum { WORDS = 8 };
+    char *words[WORDS + 1] = {(char[]){"yoke"}};
+    int count = 1, status = TOOL_OK;
+
+    if (yki_tool_next(self, argc, argv, &status) == TOOL_EXIT)
+        return status;
+    if (argc - optind > WORDS - 2)
+        return yki_tool_usage(self, "which of the commands?");
+    while (optind < argc)
+        words[count++] = argv[optind++];
+    words[count++] = (char[]){"--help"};
+    optind = 0; /* starts getopt anew */
+    return yoke.run(&yoke, count, words);
+}
 
 int
 main(int argc, char **argv)

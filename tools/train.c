@@ -57,7 +57,7 @@ enum {
 };
 
 static const yki_tool_option options[] = {
-    {"model", 'm', "MODEL", "tiny, mlp, simplecnn, lenet, resnet18, or a file of JSON"},
+    {"model", 'm', "MODEL", "tiny, mlp, simplecnn, lenet, resnet18, 34 or 50, or JSON"},
     TOOL_ROW_DATA,
     {"epochs", 'e', "N", "times through the data (default: the recipe's)"},
     TOOL_ROW_BATCH("the recipe's"),

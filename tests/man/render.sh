@@ -35,6 +35,17 @@ for page in *.[1-9]; do
         said=$(man --warnings -l "$page" 2>&1 >/dev/null) || complain "man $page" "$said"
         [ -z "$said" ] || complain "man $page" "$said"
     fi
+    # Words of English that are macros of mdoc, where a line begins with a macro, vanish or are
+    # set in brackets ("In mid-run" becomes "<mid-run>"): quoted, or "\&" before them, they are words.
+    taken=$(awk '/^\.(Sh|Ss|Nd) / && / (A[dnt]|Do|E[mns]|I[nc]|L[bi]|N[mos]|Op|S[oy]) / ||
+        !/^\.In / && /^\.[A-Z][a-z] (.* )?(A[dnt]|Bx|D[ox]|E[nso]|Fr|Hf|In|L[bk]|Ms|O[tx]|S[ot]|Tn) /' "$page")
+    [ -z "$taken" ] || complain "$page: words that mdoc takes for macros" "$taken"
+    if command -v groff >/dev/null; then
+        # What such a slip leaves behind: a word as if it were a header, a quote inside a quote.
+        odd=$(groff -mandoc -Tascii -P-cbou "$page" |
+            grep -n -E "<[^>]*>|[[:alnum:]]\"\"|'[a-z]+='[a-z]+''" | grep -v -E '<[a-z/-]+\.h>')
+        [ -z "$odd" ] || complain "$page: renders oddly" "$odd"
+    fi
     long=$(awk 'length > 100' "$page")
     [ -z "$long" ] || complain "$page: lines of more than 100 characters" "$long"
 done

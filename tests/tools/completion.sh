@@ -39,5 +39,9 @@ expect --devices= train --dev
 expect --json bench tiny --js
 expect lenet train --model = le
 expect resnet18 bench res
+expect resnet34 train --model = res
+expect resnet50 train --model = res
+expect help he
+expect train help tr
 expect "$YOKE_SRCDIR/README.md" train --data = "$YOKE_SRCDIR/READ"
 [ $failures -eq 0 ]
