@@ -72,12 +72,10 @@ yoke_schedule_factor(const yoke_schedule *s, int64_t step)
         return NAN;
     }
     warmup = s->warmup;
-    if (step < warmup) {
-        part = (double)(step + 1) / (double)warmup;
-        if (s->kind == YOKE_SCHEDULE_ONE_CYCLE)
-            return (float)cosine((double)s->initial, 1, part);
-        return (float)part;
-    }
+    if (step < warmup && s->kind == YOKE_SCHEDULE_ONE_CYCLE)
+        return (float)cosine((double)s->initial, 1, (double)step / (double)warmup);
+    if (step < warmup)
+        return (float)((double)(step + 1) / (double)warmup);
     after = step - warmup;
     length = s->steps > warmup ? s->steps - warmup : 1;
     part = YKI_MIN((double)after / (double)length, 1.0);
