@@ -30,12 +30,19 @@ float inverse_count(__global const float *loss)
     return loss[1] > 0.f ? 1.f / loss[1] : 0.f;
 }
 
+/* A step whose loss is not finite, or to which no sample counted, changes nothing. */
+bool
+is_good(__global const float *loss)
+{
+    return isfinite(loss[0]) && loss[1] > 0.f;
+}
+
 /* The batch's count is known: gradients will be divided by it. Nothing is clipped yet. */
 void count_step(__global const float *loss, __global float *step)
 {
     step[8] = inverse_count(loss);
     step[9] = 1.f;
-    ((__global uint *)step)[10] = isfinite(loss[0]) ? 1u : 0u;
+    ((__global uint *)step)[10] = is_good(loss) ? 1u : 0u;
 }
 
 ITEM void
@@ -125,17 +132,17 @@ yki_commit_running(__global const float *stats, __global float *states,
 /* The range of this work-group and the gradient of vector i as the optimizer sees it. counts: 0
  * where yki_step_count ran before; else this is the first launch that needs its values, and finds
  * them itself, and with 2 leaves them for later ones. */
-#define FOR_EACH_VECTOR(i)                                                                    \
-    float scale = counts ? inverse_count(loss) : step[8] * step[9];                           \
-    float rate = step[5] * rate_scale;                                                        \
-    int groups = (int)get_num_groups(0), group = (int)get_group_id(0);                        \
-    int begin = first + (int)((long)count * group / groups);                                  \
-    int end = first + (int)((long)count * (group + 1) / groups);                              \
-    bool good = counts ? isfinite(loss[0]) : ((__global const uint *)step)[10] != 0u;         \
-    if (counts == 2 && get_global_id(0) == 0)                                                 \
-        count_step(loss, step);                                                               \
-    if (!good)                                                                                \
-        return;                                                                               \
+#define FOR_EACH_VECTOR(i)                                                                         \
+    float scale = counts ? inverse_count(loss) : step[8] * step[9];                                \
+    float rate = step[5] * rate_scale;                                                             \
+    int groups = (int)get_num_groups(0), group = (int)get_group_id(0);                             \
+    int begin = first + (int)((long)count * group / groups);                                       \
+    int end = first + (int)((long)count * (group + 1) / groups);                                   \
+    bool good = counts ? is_good(loss) : ((__global const uint *)step)[10] != 0u;                  \
+    if (counts == 2 && get_global_id(0) == 0)                                                      \
+        count_step(loss, step);                                                                    \
+    if (!good)                                                                                     \
+        return;                                                                                    \
     for (int i = begin + (int)get_local_id(0); i < end; i += WG)
 
 /* Divided by the count, clipped; clip_value 0: not by value. */

@@ -2,7 +2,7 @@
  *
  * yoke.h - train neural networks on every OpenCL device within reach.
  *
- * This is a header, not the manual: `man yoke` starts the tour, and every
+ * This is a header, not the manual: `man 7 yoke` is the tour, and every
  * function has its page. Conventions that hold throughout:
  *
  *  - `create` gives (the caller destroys), `destroy` takes (NULL is fine, it
@@ -699,7 +699,8 @@ YOKE_API yoke_status yoke_replica_forward(yoke_replica *replica, int64_t n);
 YOKE_API yoke_status yoke_replica_backward(yoke_replica *replica);
 /* One optimizer step: gradients divided by the batch's count, clipped, applied; states too.
  * The learning rate is multiplied by `rate_factor` (see yoke_schedule_factor). If the loss is not
- * finite, or with clip_norm the norm, parameters and optimizer state stay as they are. */
+ * finite, or with clip_norm the norm, or if the loss counted no sample, parameters, optimizer and
+ * running statistics stay as they are. */
 YOKE_API yoke_status yoke_replica_update(yoke_replica *replica, float rate_factor);
 /* Forward as in evaluation: running statistics, no dropout. Shares the weights. A training step
  * that was begun is dropped. */

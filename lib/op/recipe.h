@@ -103,7 +103,7 @@ typedef struct yki_step_values {
     /* written by the device, between backward and the update */
     float inverse_count;      /* 1 / valid samples of the whole batch; 0 if there are none */
     float clip_scale;
-    uint32_t good;            /* 0: a gradient is not finite, the update is skipped */
+    uint32_t good; /* 0: a gradient is not finite or no sample counted; no update */
     uint32_t reserved[5];
 } yki_step_values;
 

@@ -18,6 +18,7 @@
  *          stop after the same step
  *   resume trains WHO epochs, or goes on with them, with checkpoints in the folder WHAT; stops
  *          after step $STOP_AT; with $FREEZE for the same bits
+ *   nothing trains, then makes steps to which no sample counts: they change nothing on any rank
  *   flips  WHO bits of weights, running statistics and optimizer state are turned, one by one, each
  *          on one rank, and have to be found
  */
@@ -62,12 +63,13 @@ build(yoke_graph *g)
     yoke_dense_options dense = {.units = CLASSES, .name = "dense"};
     yoke_batch_norm_options norm = {.name = "norm"};
     yoke_pool2d_options pool = {.kernel = {2, 2}};
+    yoke_loss_options ignore = {.has_ignore_index = true, .ignore_index = -1};
     yoke_node *x = yoke_input(g, "image", YOKE_F32, yoke_shape(3, 1, SIDE, SIDE));
     yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape(0)), *y;
 
     y = yoke_tanh(g, yoke_batch_norm(g, yoke_conv2d(g, x, &conv), &norm));
     y = yoke_dense(g, yoke_flatten(g, yoke_avgpool2d(g, y, &pool)), &dense);
-    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, NULL));
+    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, &ignore));
 }
 
 /* image (n, 1, SIDE, SIDE), label (n) */
@@ -230,6 +232,41 @@ train(yoke_trainer *t, yoke_graph *g, int64_t steps, int n, char **disaster)
             compare_replicas(t, g, s + 1);
     }
     check(yoke_trainer_wait(t));
+}
+
+/* ---- steps of nothing ---- */
+
+/* All labels ignored, and no samples at all: each rank keeps its bits, and has counted the step. */
+static void
+train_nothing(yoke_trainer *t, yoke_graph *g, int n)
+{
+    static float image[MOST * SIDE * SIDE];
+    static int32_t label[MOST];
+    const yoke_feed feeds[] = {{"image", image}, {"label", label}};
+
+    make_batch(0, n, image, label);
+    for (int i = 0; i < 3; i++)
+        check(yoke_trainer_step(t, n, feeds, 2, NULL));
+    memset(label, 0xff, sizeof label);
+    for (int size = n; size >= 0; size -= n) {
+        size_t count, again;
+        float *before = read_all(t, g, &count), *after;
+        int64_t step = yoke_trainer_get_step(t);
+
+        check(yoke_trainer_step(t, size, feeds, 2, NULL));
+        check(yoke_trainer_wait(t));
+        after = read_all(t, g, &again);
+        if (memcmp(before, after, count * sizeof *before) != 0 ||
+            yoke_trainer_get_step(t) != step + 1) {
+            fprintf(stderr, "train: a step of %d ignored samples changed rank %d\n", size,
+                    (int)comm->rank);
+            MPI_Abort(MPI_COMM_WORLD, 11);
+        }
+        compare_replicas(t, g, step + 1);
+        free(before);
+        free(after);
+    }
+    printf("rank %d: nothing changed\n", (int)comm->rank);
 }
 
 /* ---- by epochs, until a signal comes ---- */
@@ -522,6 +559,8 @@ run(yoke_trainer *t, yoke_graph *g, int argc, char **argv)
 
     if (strcmp(where, "fit") == 0)
         fit(t, g, n, disaster);
+    else if (strcmp(where, "nothing") == 0)
+        train_nothing(t, g, n);
     else if (strcmp(where, "resume") == 0)
         resume(t, n, atoi(disaster[0]), disaster[1]);
     else if (strcmp(where, "save") == 0)

@@ -51,6 +51,13 @@ if add_rusticl; then
 fi
 
 
+# Steps to which no sample counts.
+for n in 1 2; do
+    export RANK_DEVICES=""
+    launch $n "$work/nothing" 0 48 even 0 0 nothing || fail "steps of nothing: exit $launch_status"
+    [ "$(grep -c 'nothing changed' "$work/output")" = $n ] || fail "$n ranks: steps of nothing count"
+done
+
 # A signal to one rank: all stop after the same step.
 export RANK_DEVICES=""
 for who in 0 2; do

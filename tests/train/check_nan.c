@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * check_nan.c - a NaN is seen: it passes every operator on its way to the loss, and
- * a step whose loss is not finite changes nothing. On devices that have NaN
- * (CL_FP_INF_NAN).
+ * a step whose loss is not finite changes nothing, nor does one to which no sample counts. On
+ * devices that have NaN (CL_FP_INF_NAN).
  *
  * Known exceptions, where PyTorch has none either, are listed in yoke_operators(3); those
  * of losses and metrics are held to here: ignored labels, probabilities of other classes than
@@ -304,6 +304,77 @@ START_TEST(loss_tells_of_nan_and_the_step_is_skipped)
 }
 END_TEST
 
+/* ---- steps of nothing ---- */
+
+/* Four samples, of which none counts, or no samples. */
+static void
+step_of_nothing(yoke_replica *r, int64_t n)
+{
+    static const float x[4 * 5] = {1, 2, 3};
+    static const int32_t ignored[4] = {-1, -1, -1, -1};
+    double sum, count;
+
+    ASSERT_OK(yoke_replica_set_input(r, "x", n, x));
+    ASSERT_OK(yoke_replica_set_input(r, "target", n, ignored));
+    ASSERT_OK(yoke_replica_forward(r, n));
+    ASSERT_OK(yoke_replica_backward(r));
+    ASSERT_OK(yoke_replica_update(r, 1));
+    ASSERT_OK(yoke_replica_read_loss(r, &sum, &count));
+    ck_assert(sum == 0 && count == 0);
+}
+
+OP(ignoring,
+   yoke_softmax_cross_entropy(g, x, label(g),
+                              &(yoke_loss_options){.has_ignore_index = 1, .ignore_index = -1}))
+
+/* Neither decay nor momentum moves anything, nor is the optimizer's state another afterwards. */
+static void
+check_nothing(yoke_device *device, yoke_optimizer optimizer, float clip_norm)
+{
+    static const row loss = {"softmax_cross_entropy with ignored labels", ignoring};
+    yoke_replica_options o = {
+        .batch = 4, .level = YOKE_PLAN_ESTIMATE, .optimizer = optimizer, .clip_norm = clip_norm};
+    float kept_values[3][KEPT_FLOATS];
+    yoke_graph *g = network(&loss);
+    yoke_replica *r, *other_one;
+
+    o.optimizer.weight_decay = 0.1f;
+    ASSERT_OK(yoke_replica_create(device, g, &o, &r));
+    ASSERT_OK(yoke_replica_create(device, g, &o, &other_one));
+    (void)train(r, &loss);
+    (void)train(other_one, &loss);
+    read_kept(r, kept_values[0]);
+    for (int64_t n = 4; n >= 0; n -= 4) {
+        step_of_nothing(r, n);
+        read_kept(r, kept_values[1]);
+        ck_assert_mem_eq(kept_values[0], kept_values[1], sizeof kept_values[0]);
+    }
+    /* The corrections of Adam go by the number of the step. */
+    if (optimizer.kind != YOKE_ADAM && optimizer.kind != YOKE_ADAMW) {
+        (void)train(r, &loss);
+        (void)train(other_one, &loss);
+        read_kept(r, kept_values[1]);
+        read_kept(other_one, kept_values[2]);
+        ck_assert_mem_eq(kept_values[1], kept_values[2], sizeof kept_values[1]);
+        ck_assert_mem_ne(kept_values[0], kept_values[1], sizeof kept_values[1]);
+    }
+    yoke_replica_destroy(other_one);
+    yoke_replica_destroy(r);
+    yoke_graph_destroy(g);
+}
+
+START_TEST(a_step_to_which_nothing_counts_is_skipped)
+{
+    const yoke_optimizer optimizers[] = {yoke_sgd(0.1f, 0.9f), yoke_adam(0.01f),
+                                         yoke_adamw(0.01f, 0.1f), yoke_rmsprop(0.01f)};
+
+    for (size_t d = 0; d < devices.count; d++) {
+        check_nothing(devices.device[d], optimizers[_i], 0);
+        check_nothing(devices.device[d], optimizers[_i], 1);
+    }
+}
+END_TEST
+
 /* ---- known exceptions ---- */
 
 /* Loss and metric of three rows of probabilities, or logits, of which NaN is in row 1. */
@@ -371,6 +442,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, operator_passes_nan_on, 0, (int)YKI_COUNT(ops));
     tcase_add_loop_test(tcase, loss_tells_of_nan_and_the_step_is_skipped, 0,
                         (int)YKI_COUNT(losses));
+    tcase_add_loop_test(tcase, a_step_to_which_nothing_counts_is_skipped, 0, 4);
     tcase_add_test(tcase, exceptions_are_those_of_the_manual);
     return suite;
 }

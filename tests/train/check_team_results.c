@@ -86,6 +86,63 @@ START_TEST(evaluation_counts_every_sample_once)
 }
 END_TEST
 
+/* Five steps, with two to which nothing counts in their midst: all labels ignored, and no sample.
+ */
+static void
+train_with_gap(team_run run, bool gap, team_outcome *outcome)
+{
+    yoke_trainer *t = team_trainer(devices.context, &run);
+    team_outcome before, after;
+
+    for (int i = 0; i < 3; i++)
+        ASSERT_OK(team_step(&run, t, i, NULL));
+    for (int i = 0; gap && i < 2; i++) {
+        team_run empty = run;
+        yoke_feed feeds[2];
+        yoke_result result;
+
+        empty.ignored = TEAM_ALL_IGNORED;
+        ASSERT_OK(team_read(t, &before));
+        team_feeds(&empty, 0, 24, feeds);
+        ASSERT_OK(yoke_trainer_step(t, i == 0 ? 24 : 0, feeds, 2, &result));
+        ck_assert_double_eq(result.count, 0);
+        ck_assert_int_eq(result.step, 4 + i); /* it has its number all the same */
+        ASSERT_OK(team_read(t, &after));
+        ck_assert(team_same_bits(&before, &after));
+        team_free(&before);
+        team_free(&after);
+    }
+    for (int i = 3; i < 5; i++)
+        ASSERT_OK(team_step(&run, t, i, NULL));
+    ASSERT_OK(team_read(t, outcome));
+    yoke_trainer_destroy(t);
+}
+
+/* A step to which no sample counts moves neither weights, by momentum or decay, nor the state of
+ * the optimizer: without it what comes after is the same, bit by bit. */
+START_TEST(steps_of_nothing_change_nothing)
+{
+    static const team_net nets[] = {TEAM_MLP, TEAM_CONV};
+    static const char *const shares[] = {"even", "1,0"};
+
+    for (int i = 0; i < 8; i++) {
+        team_run run = {.selector = devices.selector,
+                        .shares = shares[i / 2 % 2],
+                        .net = nets[i % 2],
+                        .clip_norm = i < 4 ? 0 : 0.5f,
+                        .optimizer = yoke_sgd(0.1f, 0.9f)};
+        team_outcome with, without;
+
+        run.optimizer.weight_decay = 0.1f;
+        train_with_gap(run, true, &with);
+        train_with_gap(run, false, &without);
+        ck_assert_msg(team_same_bits(&with, &without), "case %d", i);
+        team_free(&with);
+        team_free(&without);
+    }
+}
+END_TEST
+
 /* More samples than a batch, in order, the same as one device gives. */
 START_TEST(predictions_keep_the_order)
 {
@@ -293,6 +350,7 @@ test_suite(void)
 
     tcase_add_checked_fixture(tc, open_devices, close_devices);
     tcase_add_test(tc, evaluation_counts_every_sample_once);
+    tcase_add_test(tc, steps_of_nothing_change_nothing);
     tcase_add_test(tc, predictions_keep_the_order);
     tcase_add_test(tc, losses_are_means_over_the_batch);
     tcase_add_test(tc, explain_names_every_device);

@@ -134,6 +134,8 @@ ignored(const team_run *run, int64_t in_batch)
         return in_batch < batch_of(run) / 2 && in_batch % 5 != 0;
     case TEAM_ALL_BUT_LAST:
         return in_batch != batch_of(run) - 1;
+    case TEAM_ALL_IGNORED:
+        return true;
     default:
         return false;
     }

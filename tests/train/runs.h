@@ -29,7 +29,8 @@ typedef enum team_net {
 typedef enum team_ignored {
     TEAM_NONE_IGNORED,
     TEAM_FIRST_IGNORED, /* most of the first half: one device has next to none that count */
-    TEAM_ALL_BUT_LAST   /* one sample of the batch counts */
+    TEAM_ALL_BUT_LAST,  /* one sample of the batch counts */
+    TEAM_ALL_IGNORED    /* none does */
 } team_ignored;
 
 typedef struct team_run {
