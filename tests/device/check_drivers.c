@@ -95,7 +95,7 @@ START_TEST(hidden_devices_are_not_there)
     ck_assert_str_eq(list_selected(context, "all"), "gpu:0 gpu:2");
     ck_assert_str_eq(list_selected(context, "name~RTX"), "gpu:2");
     ASSERT_STATUS(YOKE_ERROR_SELECTOR, yoke_selection_create(context, "gpu:3", NULL, &selection));
-    ASSERT_DETAIL("there are 3 gpu, counted from 0");
+    ASSERT_DETAIL("3 GPUs were found, and the first has the number 0");
     ASSERT_DETAIL("YOKE_VISIBLE_DEVICES hides 3 more");
     end(context);
 }
@@ -123,8 +123,8 @@ START_TEST(a_bad_list_of_visible_devices_names_the_variable)
         {"", YOKE_ERROR_NO_DEVICE, {"YOKE_VISIBLE_DEVICES is empty", "unset it"}},
         {" ", YOKE_ERROR_NO_DEVICE, {"YOKE_VISIBLE_DEVICES is empty", "unset it"}},
         {"tpu", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: selector \"tpu\"", "there are: gpu:0"}},
-        {"gpu:0,gpu:6", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: ", "there are 6 gpu"}},
-        {"cpu", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: ", "no device of type cpu"}},
+        {"gpu:0,gpu:6", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: ", "6 GPUs were found"}},
+        {"cpu", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: ", "no CPU was found"}},
         {"gpu:0/2", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: ", "as a whole"}},
         {"gpu:0@1GiB", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: ", "as a whole"}},
     };
