@@ -242,7 +242,8 @@ train_nothing(yoke_trainer *t, yoke_graph *g, int n)
 {
     static float image[MOST * SIDE * SIDE];
     static int32_t label[MOST];
-    const yoke_feed feeds[] = {{"image", image}, {"label", label}};
+    yoke_feed feeds[] = {yoke_feed_f32("image", image, n * SIDE * SIDE),
+                         yoke_feed_i32("label", label, n)};
 
     make_batch(0, n, image, label);
     for (int i = 0; i < 3; i++)
@@ -253,6 +254,8 @@ train_nothing(yoke_trainer *t, yoke_graph *g, int n)
         float *before = read_all(t, g, &count), *after;
         int64_t step = yoke_trainer_get_step(t);
 
+        feeds[0].count = size * SIDE * SIDE;
+        feeds[1].count = size;
         check(yoke_trainer_step(t, size, feeds, 2, NULL));
         check(yoke_trainer_wait(t));
         after = read_all(t, g, &again);

@@ -97,14 +97,15 @@ train_with_gap(team_run run, bool gap, team_outcome *outcome)
     for (int i = 0; i < 3; i++)
         ASSERT_OK(team_step(&run, t, i, NULL));
     for (int i = 0; gap && i < 2; i++) {
+        int64_t n = i == 0 ? 24 : 0;
         team_run empty = run;
         yoke_feed feeds[2];
         yoke_result result;
 
         empty.ignored = TEAM_ALL_IGNORED;
         ASSERT_OK(team_read(t, &before));
-        team_feeds(&empty, 0, 24, feeds);
-        ASSERT_OK(yoke_trainer_step(t, i == 0 ? 24 : 0, feeds, 2, &result));
+        team_feeds(&empty, 0, n, feeds);
+        ASSERT_OK(yoke_trainer_step(t, n, feeds, 2, &result));
         ck_assert_double_eq(result.count, 0);
         ck_assert_int_eq(result.step, 4 + i); /* it has its number all the same */
         ASSERT_OK(team_read(t, &after));
