@@ -87,4 +87,7 @@ const char *yki_json_init_name(yoke_init_kind kind);
 yoke_status yki_json_of_node(const yoke_node *node, const yki_json_op **op,
                              yki_json_options *options, uint32_t *inputs);
 
+/* Whether an option has its default, and need not be told. (graph_json_write.c) */
+bool yki_json_is_zero(const yki_json_field *field, const void *at);
+
 #endif

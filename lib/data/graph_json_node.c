@@ -255,7 +255,7 @@ of_shape(const yoke_node *n, yki_json_options *o)
     }
     if (n->op == &yki_op_reshape) {
         o->plain.shape = n->shape;
-        return "reshape";
+        return n->shape.rank == 1 ? "flatten" : "reshape";
     }
     return NULL;
 }

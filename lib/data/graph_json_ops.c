@@ -22,7 +22,7 @@ static const yki_json_field given_fields[] = {
 };
 static const yki_json_field parameter_fields[] = {
     {"shape", YKI_JSON_SHAPE, AT(given.shape), true},
-    {"init", YKI_JSON_INIT, AT(given.init), false},
+    {"initializer", YKI_JSON_INIT, AT(given.init), false},
     END,
 };
 static const yki_json_field dense_fields[] = {

@@ -44,8 +44,8 @@ init_json(const yoke_initializer *init)
                      yki_json_float(init->b));
 }
 
-static bool
-is_zero(const yki_json_field *field, const void *at)
+bool
+yki_json_is_zero(const yki_json_field *field, const void *at)
 {
     static const int64_t zeros[2];
     const yoke_initializer *init = at;
@@ -133,7 +133,7 @@ node_json(const yoke_node *node, const yki_json_op *op, const yki_json_options *
     for (const yki_json_field *field = op->fields; good && field->key; field++) {
         const void *at = (const char *)options + field->offset;
 
-        if (field->needed || !is_zero(field, at))
+        if (field->needed || !yki_json_is_zero(field, at))
             good = json_object_set_new(object, field->key, field_json(field, at)) == 0;
     }
     if (good)

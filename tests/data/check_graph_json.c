@@ -288,6 +288,29 @@ START_TEST(written_by_hand)
 }
 END_TEST
 
+/* The initial value of a parameter has its name in C, and files of before are read. */
+START_TEST(initial_values_have_two_names)
+{
+    static const char *const texts[] = {
+        "{\"nodes\": [{\"op\": \"parameter\", \"name\": \"p\", \"shape\": [4], "
+        "\"initializer\": \"zeros\"}]}",
+        "{\"nodes\": [{\"op\": \"parameter\", \"name\": \"p\", \"shape\": [4], "
+        "\"init\": \"zeros\"}]}",
+    };
+
+    for (int i = 0; i < 2; i++) {
+        yoke_graph *g;
+        char *text;
+
+        ASSERT_OK(yoke_graph_from_json(texts[i], strlen(texts[i]), &g));
+        ck_assert_int_eq(yoke_graph_get_node(g, "p")->initializer.kind, YOKE_INIT_ZEROS);
+        text = round_trip(g);
+        ck_assert_ptr_nonnull(strstr(text, "\"initializer\": \"zeros\""));
+        yoke_free(text);
+    }
+}
+END_TEST
+
 START_TEST(mistakes_are_named)
 {
     static const struct {
@@ -476,6 +499,7 @@ test_suite(void)
     tcase_add_test(both, what_cannot_be_written);
     tcase_add_test(both, floats);
     tcase_add_test(reading, written_by_hand);
+    tcase_add_test(reading, initial_values_have_two_names);
     tcase_add_test(reading, mistakes_are_named);
     tcase_add_test(reading, mutations);
     return suite;

@@ -51,7 +51,7 @@ network(change c)
     if (c != NO_LOSS)
         yoke_graph_set_loss(g, yoke_mean(g, y, NULL, 0));
     if (c == METRIC)
-        yoke_graph_add_metric(g, "m", yoke_graph_get_node(g, "reduce1"));
+        yoke_graph_add_metric(g, "m", yoke_graph_get_node(g, "mean1"));
     ASSERT_OK(yoke_graph_status(g));
     return g;
 }
@@ -71,17 +71,17 @@ take(void *user, const char *line)
 
 /* clang-format off */
 static const char expected[] =
-    "layer       operator        result   parameters   FLOPs\n"
-    "tokens      input           (12)              0       0\n"
-    "embedding1  embedding       (12, 8)        8000       0\n"
-    "dropout1    dropout p 0.25  (12, 8)           0      96\n"
-    "softmax1    softmax axis 1  (12, 8)           0     480\n"
-    "reshape1    reshape         (96)              0       0\n"
-    "dense1      matmul nt bias  (5)             485     960\n"
-    "tanh1       unary tanh 0 0  (5)               0      40\n"
-    "sub1        binary sub      (5)               0       5\n"
-    "reduce1     reduce mean 1   ()                0       5\n"
-    "total                                      8485  1.59 k\n";
+    "layer       operator                      result   parameters   FLOPs\n"
+    "tokens      input i32                     (12)              0       0\n"
+    "embedding1  embedding rows 1000, width 8  (12, 8)        8000       0\n"
+    "dropout1    dropout probability 0.25      (12, 8)           0      96\n"
+    "softmax1    softmax axis 1                (12, 8)           0     480\n"
+    "flatten1    flatten                       (96)              0       0\n"
+    "dense1      dense units 5                 (5)             485     960\n"
+    "tanh1       tanh                          (5)               0      40\n"
+    "sub1        sub                           (5)               0       5\n"
+    "mean1       mean axes 0                   ()                0       5\n"
+    "total                                                    8485  1.59 k\n";
 /* clang-format on */
 
 START_TEST(table_is_as_expected)
@@ -113,12 +113,37 @@ START_TEST(shared_and_frozen_parameters_count_once)
     yoke_mul(g, yoke_add(g, x, w), w);
     ASSERT_OK(yoke_graph_freeze(g, "w"));
     ASSERT_OK(yoke_graph_print(g, take, &p));
-    ck_assert_str_eq(p.text, "layer  operator    result  parameters  FLOPs\n"
-                             "x      input       (3)              0      0\n"
-                             "add1   binary add  (3)              3      3\n"
-                             "mul1   binary mul  (3)              0      3\n"
-                             "total                               8      6\n"
+    ck_assert_str_eq(p.text, "layer  operator   result  parameters  FLOPs\n"
+                             "x      input f32  (3)              0      0\n"
+                             "add1   add        (3)              3      3\n"
+                             "mul1   mul        (3)              0      3\n"
+                             "total                              8      6\n"
                              "3 of the parameters are frozen\n");
+    yoke_graph_destroy(g);
+}
+END_TEST
+
+/* A layer has one row, whatever it is made of, with the options that its user gave. */
+START_TEST(layers_are_told_as_they_were_written)
+{
+    yoke_graph *g;
+    yoke_node *x;
+    page p = {.used = 0};
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 2, 4, 4));
+    x = yoke_conv_transpose2d(
+        g, x, &(yoke_conv_transpose2d_options){.filters = 3, .kernel = {2, 2}, .stride = {2, 2}});
+    x = yoke_batch_norm(g, x, &(yoke_batch_norm_options){.epsilon = 1e-4f});
+    x = yoke_leaky_relu(g, yoke_batch_norm(g, x, NULL), 0.1f);
+    ASSERT_OK(yoke_graph_print(g, take, &p));
+    ck_assert_ptr_nonnull(strstr(
+        p.text, "convt1       conv_transpose2d filters 3, kernel 2x2, stride 2x2  (3, 8, 8)"));
+    ck_assert_ptr_nonnull(strstr(p.text, "\nbn1          batch_norm epsilon 0.0001  "));
+    ck_assert_ptr_nonnull(strstr(p.text, "\nbn2          batch_norm   "));
+    ck_assert_ptr_nonnull(strstr(p.text, "\nleaky_relu1  leaky_relu slope 0.1  "));
+    ck_assert_ptr_null(strstr(p.text, "bn_"));
+    ck_assert_ptr_null(strstr(p.text, "stats"));
     yoke_graph_destroy(g);
 }
 END_TEST
@@ -188,6 +213,7 @@ test_suite(void)
     TCase *tcase = test_case(suite, "print");
 
     tcase_add_test(tcase, table_is_as_expected);
+    tcase_add_test(tcase, layers_are_told_as_they_were_written);
     tcase_add_test(tcase, shared_and_frozen_parameters_count_once);
     tcase_add_test(tcase, table_refuses_what_is_no_graph);
     tcase_add_test(tcase, hash_tells_graphs_apart);

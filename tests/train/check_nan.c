@@ -314,8 +314,8 @@ step_of_nothing(yoke_replica *r, int64_t n)
     static const int32_t ignored[4] = {-1, -1, -1, -1};
     double sum, count;
 
-    ASSERT_OK(yoke_replica_set_input(r, "x", n, x));
-    ASSERT_OK(yoke_replica_set_input(r, "target", n, ignored));
+    ASSERT_OK(yoke_replica_set_input(r, n, yoke_feed_f32("x", x, n * 5)));
+    ASSERT_OK(yoke_replica_set_input(r, n, yoke_feed_i32("target", ignored, n)));
     ASSERT_OK(yoke_replica_forward(r, n));
     ASSERT_OK(yoke_replica_backward(r));
     ASSERT_OK(yoke_replica_update(r, 1));

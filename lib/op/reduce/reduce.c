@@ -88,8 +88,11 @@ yoke_node *
 yki_reduce(yoke_graph *graph, yoke_node *x, uint32_t axes, bool mean, yoke_shape shape)
 {
     yki_reduce_attrs attrs = {axes, mean, shape};
+    char *name = yki_layer_name(graph, NULL, mean ? "mean" : "sum");
+    yoke_node *node = yki_node(graph, &yki_op_reduce, name, &x, 1, &attrs, sizeof attrs);
 
-    return yki_node(graph, &yki_op_reduce, NULL, &x, 1, &attrs, sizeof attrs);
+    yki_free(name);
+    return node;
 }
 
 static yoke_node *

@@ -44,26 +44,38 @@ const yki_op yki_op_reshape = {
     .is_view = true,
 };
 
-yoke_node *
-yoke_reshape(yoke_graph *graph, yoke_node *x, yoke_shape shape)
+/* As the function `kind`, by which the node is called. */
+static yoke_node *
+reshape(yoke_graph *graph, yoke_node *x, yoke_shape shape, const char *kind)
 {
     reshape_attrs attrs = {shape};
     yoke_status status;
+    yoke_node *node;
+    char *name;
 
     if (!graph)
         return NULL;
     status = yki_check_shape(shape);
     if (status != YOKE_OK) {
-        yki_graph_fail(graph, "reshape", status);
+        yki_graph_fail(graph, kind, status);
         return NULL;
     }
     if (x && x->graph == graph && yki_shape_equal(shape, x->shape))
         return x;
-    return yki_node(graph, &yki_op_reshape, NULL, &x, 1, &attrs, sizeof attrs);
+    name = yki_layer_name(graph, NULL, kind);
+    node = yki_node(graph, &yki_op_reshape, name, &x, 1, &attrs, sizeof attrs);
+    yki_free(name);
+    return node;
+}
+
+yoke_node *
+yoke_reshape(yoke_graph *graph, yoke_node *x, yoke_shape shape)
+{
+    return reshape(graph, x, shape, "reshape");
 }
 
 yoke_node *
 yoke_flatten(yoke_graph *graph, yoke_node *x)
 {
-    return yoke_reshape(graph, x, yoke_shape(1, x ? yki_shape_count(x->shape) : 1));
+    return reshape(graph, x, yoke_shape(1, x ? yki_shape_count(x->shape) : 1), "flatten");
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * print.c - a graph as a table: the nodes its user made, with shapes, parameters
- * and FLOPs of the forward pass for one sample.
+ * graph_print.c - a graph as a table: the layers its user made, with the options that were
+ * given, shapes, parameters and FLOPs of the forward pass for one sample.
  *
- * A parameter counts with the first node that takes it. The rows are made twice:
- * once for the width of the columns.
+ * Names of functions and options are those of the graph as JSON, which are those of C. A
+ * parameter counts with the first layer that takes it, a layer of several nodes has one row.
+ * The rows are made twice: once for the width of the columns.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "data/graph_json.h"
 
 enum { COLUMNS = 5, CELL = 96, LINE = COLUMNS * (CELL + 2) };
 
@@ -28,6 +29,7 @@ typedef struct table {
     bool *counted; /* parameters, by node id */
     size_t width[COLUMNS];
     totals sum;
+    double pending; /* FLOPs of nodes without a row, for the next one */
     void (*line)(void *user, const char *text);
     void *user;
 } table;
@@ -75,20 +77,99 @@ has_row(const yoke_node *node)
 }
 
 static void
+axes_text(const struct yki_json_axes *axes, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (int32_t i = 0; i < axes->count && used < size; i++)
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s%d", i ? "," : "axes ", axes->list[i]);
+}
+
+/* "stride 2x2"; "" for what other columns show, or what takes more than a line. */
+static void
+option_text(const yki_json_field *field, const void *at, char *text, size_t size)
+{
+    const int64_t *pair = at;
+
+    text[0] = '\0';
+    switch (field->kind) {
+    case YKI_JSON_INT64:
+        snprintf(text, size, "%s %" PRId64, field->key, *pair);
+        break;
+    case YKI_JSON_INT32:
+        snprintf(text, size, "%s %" PRId32, field->key, *(const int32_t *)at);
+        break;
+    case YKI_JSON_PAIR:
+        snprintf(text, size, "%s %" PRId64 "x%" PRId64, field->key, pair[0], pair[1]);
+        break;
+    case YKI_JSON_FLOAT:
+        snprintf(text, size, "%s %g", field->key, (double)*(const float *)at);
+        break;
+    case YKI_JSON_BOOL:
+        snprintf(text, size, "%s", field->key);
+        break;
+    case YKI_JSON_TYPE:
+        snprintf(text, size, "%s", yki_value_type_name(*(const yoke_type *)at));
+        break;
+    case YKI_JSON_AXES:
+        axes_text(at, text, size);
+        break;
+    case YKI_JSON_TEXT:
+        if (strcmp(field->key, "source") != 0)
+            snprintf(text, size, "%.60s", *(const char *const *)at);
+        break;
+    case YKI_JSON_SHAPE:
+    case YKI_JSON_INIT:
+        break;
+    }
+}
+
+/* "conv2d filters 8, kernel 3x3": the function that made the node, and what it was given. */
+static void
+operator_text(const yki_json_op *op, const yki_json_options *options, char text[CELL])
+{
+    const char *separator = " ";
+    size_t used = (size_t)snprintf(text, CELL, "%s", op->name);
+
+    for (const yki_json_field *field = op->fields; field->key && used < CELL; field++) {
+        const void *at = (const char *)options + field->offset;
+        char option[80] = "";
+
+        if (field->needed || !yki_json_is_zero(field, at))
+            option_text(field, at, option, sizeof option);
+        if (!*option)
+            continue;
+        used += (size_t)snprintf(text + used, CELL - used, "%s%s", separator, option);
+        separator = ", ";
+    }
+}
+
+/* Whether the node has a row: not one that is part of a layer, whose row the next one is. */
+static bool
 fill_row(table *t, const yoke_node *node, row *r)
 {
     double flops = node->op && node->op->flops ? node->op->flops(node) : 0;
-    char attrs[CELL] = "";
+    yki_json_options options;
+    const yki_json_op *op;
+    uint32_t inputs;
 
-    if (node->op && node->op->describe)
-        node->op->describe(&node->attrs, attrs, sizeof attrs);
+    t->sum.flops += flops;
+    t->pending += flops;
+    /* What a program made that no file can hold has the name of what it is. */
+    if (yki_json_of_node(node, &op, &options, &inputs) != YOKE_OK)
+        snprintf(r->cell[1], CELL, "%s", node->op ? node->op->name : "constant");
+    else if (!op)
+        return false;
+    else
+        operator_text(op, &options, r->cell[1]);
     snprintf(r->cell[0], CELL, "%.*s", CELL - 1, node->name);
-    snprintf(r->cell[1], CELL, "%.30s%s%.60s", node->op ? node->op->name : "input",
-             *attrs ? " " : "", attrs);
     yki_shape_text(node->shape, r->cell[2], CELL);
     snprintf(r->cell[3], CELL, "%" PRId64, count_parameters(t, node));
-    flops_text(flops, r->cell[4], CELL);
-    t->sum.flops += flops;
+    flops_text(t->pending, r->cell[4], CELL);
+    t->pending = 0;
+    return true;
 }
 
 static void
@@ -120,12 +201,11 @@ for_rows(table *t, void (*take)(table *t, const row *r))
 
     memset(t->counted, 0, t->graph->node_count * sizeof *t->counted);
     memset(&t->sum, 0, sizeof t->sum);
+    t->pending = 0;
     take(t, &r);
     for (size_t i = 0; i < count; i++)
-        if (has_row(t->graph->nodes[i])) {
-            fill_row(t, t->graph->nodes[i], &r);
+        if (has_row(t->graph->nodes[i]) && fill_row(t, t->graph->nodes[i], &r))
             take(t, &r);
-        }
     /* What no node takes is there all the same. */
     for (size_t i = 0; i < count; i++) {
         const yoke_node *node = t->graph->nodes[i];
