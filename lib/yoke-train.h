@@ -195,6 +195,8 @@ YOKE_API void yoke_team_destroy(yoke_team *team);
 YOKE_API size_t yoke_team_size(const yoke_team *team);
 YOKE_API size_t yoke_team_total(const yoke_team *team);
 YOKE_API yoke_device *yoke_team_get_device(const yoke_team *team, size_t index);
+/* Of all of them: "cpu:0/2.1", or, where there are several processes, "rank 1 cpu:0/2.1". */
+YOKE_API const char *yoke_team_get_device_name(const yoke_team *team, size_t index);
 /* Nodes that were made in this place of a graph (yoke_graph_set_place) run on that device. */
 YOKE_API yoke_status yoke_team_bind_place(yoke_team *team, const char *place, const char *selector);
 

@@ -11,6 +11,7 @@
 #include "job.h"
 #include "json.h"
 #include "options.h"
+#include "progress.h"
 #include "source.h"
 
 enum { BATCH = 256 };
@@ -117,7 +118,10 @@ evaluate(session *s, const request *w)
 static void
 print_text(const session *s, const yoke_graph *graph)
 {
-    printf("samples %lld\nloss %.6g\n", (long long)s->result.samples, s->result.loss);
+    char loss[TOOL_LOSS];
+
+    printf("samples %lld\nloss %s\n", (long long)s->result.samples,
+           yki_tool_loss_text(s->result.loss, loss));
     for (size_t i = 0; i < s->result.metric_count; i++) {
         const char *name = yoke_graph_get_metric_name(graph, i);
 

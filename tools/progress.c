@@ -3,7 +3,8 @@
  * progress.c - how training goes, a line an epoch.
  *
  * A line is made of parts in the order of their worth, each of which is added only
- * if it still fits the terminal: a line that wraps cannot be taken back. Widths are
+ * if it still fits the terminal: a line that wraps cannot be taken back. Devices are
+ * shown all or not at all, and take a shorter form where they have to. Widths are
  * counted as the parts are made: colours take none, a block of a bar takes one.
  */
 #include <math.h>
@@ -16,7 +17,7 @@
 #include "options.h"
 #include "progress.h"
 
-enum { BAR = 20, SHARE_BAR = 8, PART = 512 };
+enum { SHARE_BAR = 8, PART = 512 };
 static const double TENTH_OF_SECOND = 0.1;
 
 #define BOLD "\033[1m"
@@ -24,6 +25,16 @@ static const double TENTH_OF_SECOND = 0.1;
 #define CYAN "\033[36m"
 #define DIM "\033[2m"
 #define PLAIN "\033[0m"
+
+/* How devices are shown: with bars, with their names, or as "shares 75:25". */
+typedef enum form { FORM_BARS, FORM_NAMES, FORM_NUMBERS } form;
+
+/* From the widest to the narrowest: columns of the bar of an epoch, and devices. */
+static const struct {
+    int bar;
+    form devices;
+} layouts[] = {
+    {20, FORM_BARS}, {20, FORM_NAMES}, {10, FORM_NAMES}, {10, FORM_NUMBERS}, {0, FORM_NUMBERS}};
 
 /* A text under construction and the columns it takes. */
 typedef struct part {
@@ -70,14 +81,14 @@ color(part *p, const yki_tool_style *style, const char *escape)
 /* ---- bars ---- */
 
 static void
-add_bar(part *p, const yki_tool_style *style, double filled)
+add_bar(part *p, const yki_tool_style *style, int columns, double filled)
 {
-    int full = (int)(filled * BAR + 0.5);
+    int full = (int)(filled * columns + 0.5);
 
     if (!style->utf8)
         add(p, "[");
     color(p, style, GREEN);
-    for (int i = 0; i < BAR; i++) {
+    for (int i = 0; i < columns; i++) {
         if (i == full)
             color(p, style, DIM);
         if (style->utf8)
@@ -122,15 +133,32 @@ digits(int64_t value)
     return count;
 }
 
+const char *
+yki_tool_loss_text(double loss, char text[TOOL_LOSS])
+{
+    double size = fabs(loss);
+    int before = size > 0 && isfinite(size) ? (int)floor(log10(size)) : 0;
+
+    if (!isfinite(loss))
+        snprintf(text, TOOL_LOSS, "%g", loss);
+    else if (before > 6 || before < -4)
+        snprintf(text, TOOL_LOSS, "%.3e", loss);
+    else
+        snprintf(text, TOOL_LOSS, "%.*f", before > 3 ? 0 : 3 - before, loss);
+    return text;
+}
+
 static void
 add_number(part *p, const char *label, const char *name, double value)
 {
+    char text[TOOL_LOSS];
+
     if (isnan(value))
         return;
     if (name && strcmp(name, "accuracy") == 0)
         add(p, "  %s%s %6.2f %%", label, name, 100 * value);
     else
-        add(p, "  %s%s %.4g", label, name ? name : "loss", value);
+        add(p, "  %s%s %s", label, name ? name : "loss", yki_tool_loss_text(value, text));
 }
 
 static void
@@ -144,72 +172,104 @@ add_time(part *p, double seconds)
         add(p, "  %ld:%02ld left", s / 60, s % 60);
 }
 
-static void
+/* Whether the part fits. */
+static bool
 join(char *line, size_t *columns, const part *p, const yki_tool_style *style)
 {
     size_t used = strlen(line);
 
-    if (p->used == 0 || used + p->used >= TOOL_LINE ||
-        (style->width && *columns + p->columns > style->width))
-        return;
+    if (used + p->used >= TOOL_LINE || (style->width && *columns + p->columns > style->width))
+        return false;
     memcpy(line + used, p->text, p->used + 1);
     *columns += p->columns;
+    return true;
 }
 
 static void
-join_shares(char *line, size_t *columns, const yki_tool_view *v, const yki_tool_style *style)
+add_device(part *p, const yki_tool_view *v, size_t k, double share, form f,
+           const yki_tool_style *style)
 {
+    if (f == FORM_NUMBERS) {
+        add(p, "%s%.0f%s", k ? ":" : "  shares ", 100 * share, k + 1 < v->devices ? "" : " %");
+        return;
+    }
+    add(p, "  %s ", v->names[k]);
+    if (f == FORM_BARS && style->width)
+        add_share(p, style, share);
+    add(p, "%3.0f %%", 100 * share);
+}
+
+/* All devices or none; returns whether they are there. */
+static bool
+join_shares(char *line, size_t *columns, const yki_tool_view *v, form f,
+            const yki_tool_style *style)
+{
+    size_t before = strlen(line), columns_before = *columns;
     int64_t all = 0;
 
     for (size_t k = 0; k < v->devices; k++)
         all += v->shares[k];
     for (size_t k = 0; k < v->devices && all > 0; k++) {
-        double share = (double)v->shares[k] / (double)all;
         part p = {0};
 
-        add(&p, "  %s ", v->names[k]);
-        if (style->width)
-            add_share(&p, style, share);
-        add(&p, "%3.0f %%", 100 * share);
-        join(line, columns, &p, style);
+        add_device(&p, v, k, (double)v->shares[k] / (double)all, f, style);
+        if (!join(line, columns, &p, style)) {
+            line[before] = '\0';
+            *columns = columns_before;
+            return false;
+        }
     }
+    return true;
 }
 
-void
-yki_tool_progress_line(char line[TOOL_LINE], const yki_tool_view *v, const yki_tool_style *style)
+/* The line in one layout; returns whether all of it is there. */
+static bool
+write_line(char line[TOOL_LINE], const yki_tool_view *v, int bar, form devices,
+           const yki_tool_style *style)
 {
     part p = {0};
     size_t columns = 0;
+    bool whole;
 
     line[0] = '\0';
     color(&p, style, BOLD);
     add(&p, "epoch %*lld/%lld", digits(v->epochs), (long long)v->epoch + 1, (long long)v->epochs);
     color(&p, style, PLAIN);
-    join(line, &columns, &p, style);
+    whole = join(line, &columns, &p, style);
     p = (part){0};
     if (style->width && v->samples > 0) {
-        add(&p, " ");
-        add_bar(&p, style, (double)v->done / (double)v->samples);
+        if (bar) {
+            add(&p, " ");
+            add_bar(&p, style, bar, (double)v->done / (double)v->samples);
+        }
         add(&p, " %3d %%", (int)(100 * v->done / v->samples));
     }
-    join(line, &columns, &p, style);
+    whole &= join(line, &columns, &p, style);
     p = (part){0};
     add_number(&p, "", NULL, v->loss);
     if (v->metric_name)
         add_number(&p, "", v->metric_name, v->metric);
-    join(line, &columns, &p, style);
+    whole &= join(line, &columns, &p, style);
     p = (part){0};
     add_number(&p, "test ", NULL, v->test_loss);
     if (v->metric_name)
         add_number(&p, "test ", v->metric_name, v->test_metric);
-    join(line, &columns, &p, style);
+    whole &= join(line, &columns, &p, style);
     p = (part){0};
     if (v->rate > 0)
         add(&p, "  %.0f/s", v->rate);
     if (v->left >= 0)
         add_time(&p, v->left);
-    join(line, &columns, &p, style);
-    join_shares(line, &columns, v, style);
+    whole &= join(line, &columns, &p, style);
+    return join_shares(line, &columns, v, devices, style) && whole;
+}
+
+void
+yki_tool_progress_line(char line[TOOL_LINE], const yki_tool_view *v, const yki_tool_style *style)
+{
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
+        if (write_line(line, v, layouts[i].bar, layouts[i].devices, style))
+            return;
 }
 
 /* ---- the terminal ---- */

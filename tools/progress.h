@@ -27,12 +27,17 @@ typedef struct yki_tool_view {
 
 enum { TOOL_LINE = 2048 };
 
+enum { TOOL_LOSS = 32 };
+/* A loss as all of the command prints it, with four digits that count: "2.300", "0.01234". */
+const char *yki_tool_loss_text(double loss, char text[TOOL_LOSS]);
+
 typedef struct yki_tool_style {
     size_t width; /* columns; 0: as many as it takes, and no bars */
     bool utf8, color;
 } yki_tool_style;
 
-/* The line, without a newline; parts that do not fit the width are left out from the right. */
+/* The line, without a newline. Where it does not fit the width, bars become shorter, then devices
+ * are told by their shares alone, and then parts are left out from the right. */
 void yki_tool_progress_line(char line[TOOL_LINE], const yki_tool_view *view,
                             const yki_tool_style *style);
 

@@ -504,6 +504,7 @@ print_result(const session *s)
     const yoke_epoch *epochs, *last;
     size_t count = yoke_trainer_get_history(s->trainer, &epochs);
     double accuracy, r2, loss, rate = mean_rate(epochs, count);
+    char text[TOOL_LOSS];
     yki_tool_json j;
 
     last = count ? &epochs[count - 1] : NULL;
@@ -516,7 +517,7 @@ print_result(const session *s)
         if (!isnan(r2))
             printf("test R2 %.4g, ", r2);
         if (last)
-            printf("test loss %.4g, %.0f samples/s, ", loss, rate);
+            printf("test loss %s, %.0f samples/s, ", yki_tool_loss_text(loss, text), rate);
         printf("%lld epochs\n", last ? (long long)last->epoch + 1 : 0);
         return;
     }

@@ -28,22 +28,14 @@ clear_terminal(void)
         yki_tool_progress_clear(&on_terminal->progress);
 }
 
-/* Devices of other processes have no names here. */
 static void
 name_devices(yki_tool_watch *w)
 {
-    size_t own = yoke_team_size(w->team);
-    yoke_device_info info;
-
     w->devices = yoke_team_total(w->team);
     if (w->devices > TOOL_MAX_DEVICES)
         w->devices = 0;
-    for (size_t k = 0; k < w->devices; k++) {
-        snprintf(w->names[k], sizeof w->names[k], "device %zu", k);
-        if (own == w->devices && !yoke_device_get_info(yoke_team_get_device(w->team, k), &info))
-            snprintf(w->names[k], sizeof w->names[k], "%s", info.id);
-        w->name_list[k] = w->names[k];
-    }
+    for (size_t k = 0; k < w->devices; k++)
+        w->name_list[k] = yoke_team_get_device_name(w->team, k);
 }
 
 /* The one behind the last that the history has: of this run, or of the checkpoint. */
@@ -79,7 +71,7 @@ log_start(yki_tool_watch *w, int64_t steps, int64_t epochs)
     yki_tool_json_integer(&j, "samples", (uint64_t)w->samples);
     yki_tool_json_open_array(&j, "devices");
     for (size_t k = 0; k < w->devices; k++)
-        yki_tool_json_string(&j, NULL, w->names[k]);
+        yki_tool_json_string(&j, NULL, w->name_list[k]);
     yki_tool_json_close_array(&j);
     yki_tool_json_close_object(&j);
     yki_tool_json_end(&j);

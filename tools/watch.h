@@ -26,7 +26,6 @@ typedef struct yki_tool_watch {
     yki_tool_progress progress;
     size_t devices;
     int64_t shares[TOOL_MAX_DEVICES];
-    char names[TOOL_MAX_DEVICES][64];
     const char *name_list[TOOL_MAX_DEVICES];
     const char *metrics[YOKE_MAX_METRICS];
     int64_t epoch, epoch_step;      /* that is running, from 0, and the step before its first */

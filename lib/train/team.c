@@ -6,6 +6,7 @@
  * A team holds its devices' hardware in their split; what is trained on them, and
  * with which shares, is the trainer's.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "train/place_ranks.h"
@@ -50,6 +51,33 @@ number_devices(yoke_team *team)
     return status;
 }
 
+/* What people call each device of all processes; every process calls it. */
+static yoke_status
+name_devices(yoke_team *team)
+{
+    const yoke_comm *comm = yki_team_comm(team);
+    int64_t *counts = yki_alloc(team->total, sizeof *counts, "device counts");
+    yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
+
+    team->names = yki_alloc(team->total, YKI_TEAM_NAME, "names of devices");
+    if (counts && team->names) {
+        for (size_t k = 0; k < team->total; k++)
+            counts[k] = 1;
+        for (size_t k = 0; k < team->count; k++) {
+            char *name = team->names + (team->first + k) * YKI_TEAM_NAME;
+            const char *id = yki_device_id(yoke_team_get_device(team, k));
+
+            if (comm)
+                snprintf(name, YKI_TEAM_NAME, "rank %d %s", comm->rank, id);
+            else
+                snprintf(name, YKI_TEAM_NAME, "%s", id);
+        }
+        status = yki_team_share_rows(team, counts, YKI_TEAM_NAME, team->names);
+    }
+    yki_free(counts);
+    return status;
+}
+
 yoke_status
 yoke_team_create(yoke_context *context, const char *selector, yoke_comm *comm, yoke_team **out)
 {
@@ -74,6 +102,8 @@ yoke_team_create(yoke_context *context, const char *selector, yoke_comm *comm, y
         status = number_devices(team);
     else if (comm && comm->fail) /* the others wait for our number */
         comm->fail(comm, yoke_last_error());
+    if (status == YOKE_OK)
+        status = name_devices(team);
     if (status != YOKE_OK) {
         yoke_team_destroy(team);
         return status;
@@ -98,6 +128,7 @@ yoke_team_destroy(yoke_team *team)
         yki_free(team->places[i].name);
     yki_free(team->places);
     yoke_selection_destroy(team->selection);
+    yki_free(team->names);
     yki_free(team);
 }
 
@@ -123,6 +154,12 @@ yoke_device *
 yoke_team_get_device(const yoke_team *team, size_t index)
 {
     return team && index < team->count ? yoke_selection_get(team->selection, index) : NULL;
+}
+
+const char *
+yoke_team_get_device_name(const yoke_team *team, size_t index)
+{
+    return team && index < team->total ? team->names + index * YKI_TEAM_NAME : NULL;
 }
 
 /* ---- places ---- */

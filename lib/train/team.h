@@ -12,6 +12,8 @@ typedef struct yki_place {
     size_t device; /* number in the team */
 } yki_place;
 
+enum { YKI_TEAM_NAME = 96 };
+
 struct yoke_team {
     atomic_int references;
     yoke_selection *selection;
@@ -19,6 +21,7 @@ struct yoke_team {
     yoke_comm *comm; /* lent; NULL: this process alone */
     size_t first;    /* number of its first device among all */
     size_t total;
+    char *names; /* YKI_TEAM_NAME bytes for each of all */
     yki_place *places;
     size_t place_count, place_capacity;
 };

@@ -89,9 +89,9 @@ make_shares(yoke_trainer *t)
     }
     if (whole)
         options.shares = whole;
-    for (size_t k = 0; k < team->count && team->total == team->count; k++)
-        names[k] = yki_device_id(yoke_team_get_device((yoke_team *)team, k));
-    options.names = team->total == team->count ? names : NULL;
+    for (size_t k = 0; k < team->total; k++)
+        names[k] = yoke_team_get_device_name(team, k);
+    options.names = names;
     status = yki_shares_create(team->total, &options, &t->shares);
     yki_free(whole);
     yki_free(names);

@@ -64,6 +64,11 @@ launch 2 $train --epochs=1 --log="$work/steps" || fail "$what: exit $launch_stat
 [ "$(sed -n 2p "$work/steps" | "$pick" shares.2)" -gt 0 ] || fail "$what: there are no three devices"
 program=$command
 
+what="names of devices"
+sed -n 1p "$work/steps" | grep -q '"rank 0 cpu:0/[^"]*", "rank 1 cpu:0/' ||
+    fail "$what: $(sed -n 1p "$work/steps")"
+! grep -q 'device [0-9]' "$work/steps" || fail "$what: devices have numbers alone"
+
 what="visible devices by rank"
 cat >"$work/ranked" <<END
 #!/bin/sh

@@ -40,14 +40,14 @@ START_TEST(plain)
     char line[TOOL_LINE];
 
     yki_tool_progress_line(line, &view, &style);
-    ck_assert_str_eq(line, "epoch  3/10  loss 0.25  accuracy  93.75 %  1234/s  1:02:05 left"
+    ck_assert_str_eq(line, "epoch  3/10  loss 0.2500  accuracy  93.75 %  1234/s  1:02:05 left"
                            "  cpu:0/1+1.0  75 %  cpu:0/1+1.1  25 %");
     view.left = -1;
     view.devices = 0;
     view.test_loss = 0.5;
     view.test_metric = 1;
     yki_tool_progress_line(line, &view, &style);
-    ck_assert_str_eq(line, "epoch  3/10  loss 0.25  accuracy  93.75 %  test loss 0.5"
+    ck_assert_str_eq(line, "epoch  3/10  loss 0.2500  accuracy  93.75 %  test loss 0.5000"
                            "  test accuracy 100.00 %  1234/s");
 }
 END_TEST
@@ -60,7 +60,7 @@ START_TEST(bars)
 
     view.left = 61;
     yki_tool_progress_line(line, &view, &style);
-    ck_assert_str_eq(line, "epoch  3/10 [==========----------]  50 %  loss 0.25  accuracy  93.75 %"
+    ck_assert_str_eq(line, "epoch  3/10 [==========----------]  50 %  loss 0.2500  accuracy  93.75 %"
                            "  1234/s  1:01 left  cpu:0/1+1.0 ######.. 75 %"
                            "  cpu:0/1+1.1 ##...... 25 %");
     style.utf8 = true;
@@ -71,6 +71,48 @@ START_TEST(bars)
     style.color = true;
     yki_tool_progress_line(line, &view, &style);
     ck_assert_ptr_nonnull(strchr(line, '\033'));
+}
+END_TEST
+
+/* Both devices have their place on a terminal of usual width, in the form that fits. */
+START_TEST(no_device_is_lost)
+{
+    yki_tool_style style = {.width = 119};
+    yki_tool_view view = halfway();
+    char line[TOOL_LINE];
+
+    view.left = 61;
+    yki_tool_progress_line(line, &view, &style);
+    ck_assert_str_eq(line, "epoch  3/10 [=====-----]  50 %  loss 0.2500  accuracy  93.75 %"
+                           "  1234/s  1:01 left  cpu:0/1+1.0  75 %  cpu:0/1+1.1  25 %");
+    style.width = 99;
+    yki_tool_progress_line(line, &view, &style);
+    ck_assert_str_eq(line, "epoch  3/10 [=====-----]  50 %  loss 0.2500  accuracy  93.75 %"
+                           "  1234/s  1:01 left  shares 75:25 %");
+    view.test_loss = 0.5;
+    view.test_metric = 1;
+    view.left = -1;
+    style.width = 119;
+    yki_tool_progress_line(line, &view, &style);
+    ck_assert_str_eq(line, "epoch  3/10  50 %  loss 0.2500  accuracy  93.75 %  test loss 0.5000"
+                           "  test accuracy 100.00 %  1234/s  shares 75:25 %");
+}
+END_TEST
+
+START_TEST(losses_have_one_form)
+{
+    static const struct {
+        double loss;
+        const char *text;
+    } rows[] = {
+        {2.3, "2.300"},       {2.303, "2.303"}, {0.25, "0.2500"},       {12.346, "12.35"},
+        {0.012341, "0.01234"}, {0, "0.000"},     {123456, "123456"},     {1.5e9, "1.500e+09"},
+        {1.5e-7, "1.500e-07"}, {1, "1.000"},     {0.1, "0.1000"},        {-2.5, "-2.500"},
+    };
+    char text[TOOL_LOSS];
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert_str_eq(yki_tool_loss_text(rows[i].loss, text), rows[i].text);
 }
 END_TEST
 
@@ -175,6 +217,8 @@ test_suite(void)
 
     tcase_add_test(test_case(suite, "plain"), plain);
     tcase_add_test(test_case(suite, "bars"), bars);
+    tcase_add_test(test_case(suite, "devices"), no_device_is_lost);
+    tcase_add_test(test_case(suite, "losses"), losses_have_one_form);
     tcase_add_test(test_case(suite, "width"), fits_any_width);
     tcase_add_test(test_case(suite, "many devices"), many_devices);
     tcase_add_test(test_case(suite, "how often"), how_often);
