@@ -375,6 +375,44 @@ START_TEST(a_step_to_which_nothing_counts_is_skipped)
 }
 END_TEST
 
+/* As an output a loss has two values a sample: its own, and what it counts. */
+START_TEST(a_loss_as_an_output_tells_what_counts)
+{
+    const yoke_replica_options o = {
+        .batch = 3, .level = YOKE_PLAN_ESTIMATE, .evaluation_only = true};
+    static const float x[3 * 4] = {1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 3, 0};
+    static const int32_t labels[3] = {0, -1, 1};
+
+    for (size_t d = 0; d < devices.count; d++) {
+        float each[3 * 2];
+        double sum, count;
+        yoke_replica *r;
+        yoke_graph *g;
+        yoke_node *y;
+
+        ASSERT_OK(yoke_graph_create(&g));
+        y = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4));
+        y = yoke_mul(g, y,
+                     yoke_parameter(g, "one", yoke_shape(1, 1),
+                                    (yoke_initializer){YOKE_INIT_CONSTANT, 1, 0, 0}));
+        y = ignoring(g, y);
+        yoke_graph_set_loss(g, y);
+        yoke_graph_set_output(g, "each", y);
+        ASSERT_OK(yoke_replica_create(devices.device[d], g, &o, &r));
+        ASSERT_OK(yoke_replica_set_input(r, 3, yoke_feed_f32("x", x, 3 * 4)));
+        ASSERT_OK(yoke_replica_set_input(r, 3, yoke_feed_i32("target", labels, 3)));
+        ASSERT_OK(yoke_replica_evaluate(r, 3));
+        ASSERT_OK(yoke_replica_read_loss(r, &sum, &count));
+        ASSERT_OK(yoke_replica_read_output(r, "each", each, 3 * 2));
+        ck_assert(each[1] == 1 && each[3] == 0 && each[5] == 1 && count == 2);
+        ck_assert(each[0] > 0 && each[2] == 0 && each[4] > each[0]);
+        ck_assert_double_eq_tol((double)each[0] + (double)each[4], sum, 1e-5 * sum);
+        yoke_replica_destroy(r);
+        yoke_graph_destroy(g);
+    }
+}
+END_TEST
+
 /* ---- known exceptions ---- */
 
 /* Loss and metric of three rows of probabilities, or logits, of which NaN is in row 1. */
@@ -443,6 +481,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, loss_tells_of_nan_and_the_step_is_skipped, 0,
                         (int)YKI_COUNT(losses));
     tcase_add_loop_test(tcase, a_step_to_which_nothing_counts_is_skipped, 0, 4);
+    tcase_add_test(tcase, a_loss_as_an_output_tells_what_counts);
     tcase_add_test(tcase, exceptions_are_those_of_the_manual);
     return suite;
 }
