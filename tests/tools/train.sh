@@ -114,6 +114,7 @@ check_training() {
 # What a command that resumes asks for is used or refused, and never ignored.
 check_resume() {
     kept="--model=mlp --data=$digits --devices=cpu:0 --checkpoint=$work/kept --log=$work/kept.log"
+    kept="$kept --schedule=constant"
     # shellcheck disable=SC2086 # words
     expect 0 "$pocl" -- train $kept --optimizer=sgd --lr=0.5 --batch=64 --seed=2 --epochs=2
     # shellcheck disable=SC2086
