@@ -119,7 +119,7 @@ inside() {
 # The results of tests, for those who read them when the system is gone.
 keep_results() {
     [ ! -d "$1/src/yoke/build/tests" ] ||
-        (cd "$1/src/yoke/build" && find tests examples man -name '*.log' -o -name '*.trs') |
+        (cd "$1/src/yoke/build" && find tests -name '*.log' -o -name '*.trs') |
         tar -C "$1/src/yoke/build" -cf - -T - | tar -C "$2" -xf -
 }
 
