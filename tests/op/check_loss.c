@@ -90,6 +90,36 @@ START_TEST(loss_names_what_does_not_fit)
 }
 END_TEST
 
+/* Each shape of the sentence is its own; what is likely forgotten is said where it helps. */
+static void
+expect_sentence(yoke_node *(*loss)(yoke_graph *, yoke_node *, yoke_node *,
+                                   const yoke_loss_options *),
+                yoke_shape x, yoke_type type, yoke_shape target, const char *sentence)
+{
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    loss(g, yoke_input(g, "x", YOKE_F32, x), yoke_target(g, "y", type, target), NULL);
+    ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_graph_status(g));
+    ck_assert_str_eq(yoke_last_error(), sentence);
+    yoke_graph_destroy(g);
+}
+
+START_TEST(loss_asks_for_a_forgotten_flatten)
+{
+    expect_sentence(yoke_softmax_cross_entropy, yoke_shape(3, 1, 8, 10), YOKE_I32, yoke_shape(0),
+                    "softmax_cross_entropy1: x of (1, 8, 10) wants labels of (8, 10), y has (): did "
+                    "you forget yoke_flatten?");
+    expect_sentence(yoke_softmax_cross_entropy, yoke_shape(2, 8, 10), YOKE_I32, yoke_shape(1, 4),
+                    "softmax_cross_entropy1: x of (8, 10) wants labels of (10), y has (4)");
+    expect_sentence(yoke_mean_squared_error, yoke_shape(3, 1, 8, 3), YOKE_F32, yoke_shape(1, 3),
+                    "mean_squared_error1: x of (1, 8, 3) and the target y of (3) differ: did you "
+                    "forget yoke_flatten?");
+    expect_sentence(yoke_mean_squared_error, yoke_shape(1, 4), YOKE_F32, yoke_shape(1, 3),
+                    "mean_squared_error1: x of (4) and the target y of (3) differ");
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -100,5 +130,6 @@ test_suite(void)
     tcase_add_loop_test(tcase, loss_of_values_matches_oracle, 0, 4);
     tcase_add_test(tcase, metric_matches_oracle);
     tcase_add_test(tcase, loss_names_what_does_not_fit);
+    tcase_add_test(tcase, loss_asks_for_a_forgotten_flatten);
     return suite;
 }

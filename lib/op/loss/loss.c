@@ -47,12 +47,20 @@ describe(const yki_attrs *attrs, char *text, size_t size)
              a->ignore_index, (double)a->label_smoothing, (double)a->delta, a->k);
 }
 
+/* A sample has one label, or one row of targets, where x still has several axes: layers such as
+ * dense work on the last one, and keep the others. */
+static const char *
+flatten_hint(const yoke_node *x, const yoke_node *target, int32_t rank)
+{
+    return target->shape.rank == rank && x->shape.rank > 1 ? ": did you forget yoke_flatten?" : "";
+}
+
 /* x (C) with a scalar label, or x (C, rest...) with labels (rest...). */
 static yoke_status
 check_labels(const yoke_node *x, const yoke_node *target)
 {
     yoke_shape rest = {0};
-    char left[128], right[128];
+    char given[128], wanted[128], got[128];
 
     if (target->type == YOKE_F32)
         return yki_fail(YOKE_ERROR_TYPE, "the target %s is float32, labels are integers",
@@ -62,10 +70,11 @@ check_labels(const yoke_node *x, const yoke_node *target)
     rest.rank = x->shape.rank - 1;
     memcpy(rest.dim, x->shape.dim + 1, (size_t)rest.rank * sizeof rest.dim[0]);
     if (!yki_shape_equal(rest, target->shape))
-        return yki_fail(YOKE_ERROR_SHAPE, "%s of %s wants labels of %s, %s has %s", x->name,
-                        yki_shape_text(x->shape, left, sizeof left),
-                        yki_shape_text(rest, right, sizeof right), target->name,
-                        yki_shape_text(target->shape, left, sizeof left));
+        return yki_fail(YOKE_ERROR_SHAPE, "%s of %s wants labels of %s, %s has %s%s", x->name,
+                        yki_shape_text(x->shape, given, sizeof given),
+                        yki_shape_text(rest, wanted, sizeof wanted), target->name,
+                        yki_shape_text(target->shape, got, sizeof got),
+                        flatten_hint(x, target, 0));
     return YOKE_OK;
 }
 
@@ -90,9 +99,10 @@ check_operands(const yoke_node *node)
     if (target->type != YOKE_F32)
         return yki_fail(YOKE_ERROR_TYPE, "the target %s is not float32", target->name);
     if (!yki_shape_equal(x->shape, target->shape))
-        return yki_fail(YOKE_ERROR_SHAPE, "%s of %s and the target %s of %s differ", x->name,
+        return yki_fail(YOKE_ERROR_SHAPE, "%s of %s and the target %s of %s differ%s", x->name,
                         yki_shape_text(x->shape, left, sizeof left), target->name,
-                        yki_shape_text(target->shape, right, sizeof right));
+                        yki_shape_text(target->shape, right, sizeof right),
+                        flatten_hint(x, target, 1));
     return YOKE_OK;
 }
 
