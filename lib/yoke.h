@@ -309,7 +309,8 @@ yoke_shape_make(int32_t rank, int64_t a, int64_t b, int64_t c, int64_t d, int64_
 
 YOKE_API yoke_status yoke_graph_create(yoke_graph **graph);
 YOKE_API void yoke_graph_destroy(yoke_graph *graph);
-/* The first error of building it, with the node's name in yoke_last_error(). */
+/* The first error of building it, with the node's name in yoke_last_error(). Once a trainer or a
+ * replica was made of it a graph takes no change: YOKE_ERROR_STATE, and those go on as before. */
 YOKE_API yoke_status yoke_graph_status(const yoke_graph *graph);
 /* What each batch brings: data ("image") and targets ("label"). */
 YOKE_API yoke_node *yoke_input(yoke_graph *graph, const char *name, yoke_type type, yoke_shape shape);
@@ -519,7 +520,13 @@ YOKE_API yoke_node *yoke_mean_absolute_error(yoke_graph *graph, yoke_node *x, yo
  * each input that a gradient has to pass: it writes, for each sample and overwriting what dx
  * held, the gradient by input I; for a parameter too, whose samples are summed afterwards.
  * Kernels run over one dimension, in groups of YOKE_GROUP items, fewer or more than elements:
- *   for (int i = get_global_id(0); i < n * size; i += get_global_size(0)). */
+ *   for (int i = get_global_id(0); i < n * size; i += get_global_size(0)).
+ * They are timed before there is data: on zeros, and on integers in their range. */
+
+/* Values of an integer input: begin .. end - 1; both 0: any. */
+typedef struct yoke_range {
+    int64_t begin, end;
+} yoke_range;
 typedef struct yoke_custom_options {
     const char *name;   /* "swish": an identifier of C; names kernels, nodes and errors */
     const char *source; /* copied */
@@ -527,6 +534,7 @@ typedef struct yoke_custom_options {
     bool (*shape)(void *user, const yoke_shape *in, size_t count, yoke_shape *out);
     void *user;
     bool no_backward;   /* gradients stop here */
+    const yoke_range *ranges; /* of each input; what is given is checked. Copied; NULL: none */
 } yoke_custom_options;
 /* At most 6 inputs; copies the array. */
 YOKE_API yoke_node *yoke_custom_sized(yoke_graph *graph, yoke_node *const *inputs, size_t count,
@@ -703,7 +711,7 @@ YOKE_API yoke_status yoke_replica_backward(yoke_replica *replica);
  * running statistics stay as they are. */
 YOKE_API yoke_status yoke_replica_update(yoke_replica *replica, float rate_factor);
 /* Forward as in evaluation: running statistics, no dropout. Shares the weights. A training step
- * that was begun is dropped. */
+ * that was begun is dropped. Results that need an input without n samples are left out. */
 YOKE_API yoke_status yoke_replica_evaluate(yoke_replica *replica, int64_t n);
 /* Of the newest forward or evaluate. Wait. */
 YOKE_API yoke_status yoke_replica_read_loss(yoke_replica *replica, double *sum, double *count);

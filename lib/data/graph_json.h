@@ -42,6 +42,10 @@ typedef union yki_json_options {
         const char *function, *source; /* lent */
         yoke_shape shape;
         bool no_backward;
+        struct yki_json_ranges {
+            int32_t count;
+            yoke_range list[YKI_MAX_INPUTS];
+        } ranges;
     } custom;
 } yki_json_options;
 
@@ -55,6 +59,7 @@ typedef enum yki_json_kind {
     YKI_JSON_TYPE,
     YKI_JSON_SHAPE,
     YKI_JSON_AXES,
+    YKI_JSON_RANGES, /* a list of pairs */
     YKI_JSON_INIT
 } yki_json_kind;
 

@@ -269,6 +269,11 @@ of_custom(const yoke_node *n, yki_json_options *o)
     o->custom.source = text->source;
     o->custom.shape = n->shape;
     o->custom.no_backward = ATTRS(yki_custom_attrs, n)->no_backward;
+    for (uint32_t i = 0; i < n->input_count; i++) {
+        o->custom.ranges.list[i] = text->ranges[i];
+        if (text->ranges[i].begin < text->ranges[i].end)
+            o->custom.ranges.count = (int32_t)n->input_count;
+    }
     return "custom";
 }
 

@@ -136,6 +136,7 @@ static const yki_json_field custom_fields[] = {
     {"source", YKI_JSON_TEXT, AT(custom.source), true},
     {"shape", YKI_JSON_SHAPE, AT(custom.shape), true},
     {"no_backward", YKI_JSON_BOOL, AT(custom.no_backward), false},
+    {"ranges", YKI_JSON_RANGES, AT(custom.ranges), false},
     END,
 };
 
@@ -251,9 +252,18 @@ BUILDER(custom)
                                    .source = o->custom.source,
                                    .shape = known_shape,
                                    .user = &shape,
-                                   .no_backward = o->custom.no_backward};
+                                   .no_backward = o->custom.no_backward,
+                                   .ranges = o->custom.ranges.list};
 
     (void)name;
+    if (o->custom.ranges.count && (size_t)o->custom.ranges.count != count) {
+        yki_graph_fail(g, o->custom.function,
+                       yki_fail(YOKE_ERROR_VALUE, "%d ranges for %zu inputs; one for each is needed",
+                                o->custom.ranges.count, count));
+        return NULL;
+    }
+    if (!o->custom.ranges.count)
+        options.ranges = NULL;
     return yoke_custom(g, in, count, &options);
 }
 

@@ -84,6 +84,21 @@ get_axes(const reader *r, const char *key, const json_t *json, struct yki_json_a
 }
 
 static yoke_status
+get_ranges(const reader *r, const char *key, const json_t *json, struct yki_json_ranges *ranges)
+{
+    if (!json_is_array(json) || json_array_size(json) > YKI_MAX_INPUTS)
+        return bad(r, key, "has to be a list of ranges");
+    ranges->count = (int32_t)json_array_size(json);
+    for (int32_t i = 0; i < ranges->count; i++) {
+        int64_t pair[2];
+
+        YKI_TRY(get_pair(r, key, json_array_get(json, (size_t)i), pair));
+        ranges->list[i] = (yoke_range){pair[0], pair[1]};
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
 get_init(const reader *r, const char *key, json_t *json, yoke_initializer *init)
 {
     json_t *kind = json_is_object(json) ? json_object_get(json, "kind") : json;
@@ -165,6 +180,8 @@ get_field(const reader *r, const yki_json_field *field, json_t *json, void *at)
         return get_shape(r, field->key, json, at);
     case YKI_JSON_AXES:
         return get_axes(r, field->key, json, at);
+    case YKI_JSON_RANGES:
+        return get_ranges(r, field->key, json, at);
     case YKI_JSON_INIT:
         return get_init(r, field->key, json, at);
     }
@@ -348,8 +365,8 @@ add_node(reader *r, size_t index, json_t *node)
     made = op->build(r->graph, name, inputs, count, &options);
     yki_names_wish(r->graph, NULL);
     if (!made)
-        return yoke_graph_status(r->graph)
-                   ? yoke_graph_status(r->graph)
+        return yki_graph_status(r->graph)
+                   ? yki_graph_status(r->graph)
                    : yki_fail(YOKE_ERROR_FORMAT, "%s cannot be made", r->place);
     if (name && strcmp(made->name, name) != 0 &&
         json_object_set_new(r->names, name, json_integer((json_int_t)made->id)) != 0)
@@ -393,7 +410,7 @@ add_results(reader *r, const char *what, json_t *object,
         YKI_TRY(get_named(r, what, value, &node));
         add(r->graph, name, node);
     }
-    return yoke_graph_status(r->graph);
+    return yki_graph_status(r->graph);
 }
 
 static yoke_status
@@ -407,7 +424,7 @@ add_purposes(reader *r, const json_t *root)
     if (loss) {
         YKI_TRY(get_named(r, "loss", loss, &node));
         yoke_graph_set_loss(r->graph, node);
-        YKI_TRY(yoke_graph_status(r->graph));
+        YKI_TRY(yki_graph_status(r->graph));
     }
     if (frozen && !json_is_array(frozen))
         return yki_fail(YOKE_ERROR_FORMAT, "frozen has to be a list of patterns");

@@ -34,6 +34,22 @@ axes_json(const struct yki_json_axes *axes)
 }
 
 static json_t *
+ranges_json(const struct yki_json_ranges *ranges)
+{
+    json_t *list = json_array();
+
+    for (int32_t i = 0; list && i < ranges->count; i++) {
+        const int64_t pair[2] = {ranges->list[i].begin, ranges->list[i].end};
+
+        if (json_array_append_new(list, list_json(pair, 2)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static json_t *
 init_json(const yoke_initializer *init)
 {
     const char *kind = yki_json_init_name(init->kind);
@@ -62,7 +78,8 @@ yki_json_is_zero(const yki_json_field *field, const void *at)
     case YKI_JSON_INIT:
         return init->kind == YOKE_INIT_DEFAULT && init->a == 0 && init->b == 0;
     case YKI_JSON_INT32:
-    case YKI_JSON_AXES: /* begins with how many there are */
+    case YKI_JSON_AXES: /* begin with how many there are */
+    case YKI_JSON_RANGES:
         return *(const int32_t *)at == 0;
     case YKI_JSON_TEXT:
     case YKI_JSON_TYPE:
@@ -96,6 +113,8 @@ field_json(const yki_json_field *field, const void *at)
         return list_json(shape->dim, (size_t)shape->rank);
     case YKI_JSON_AXES:
         return axes_json(at);
+    case YKI_JSON_RANGES:
+        return ranges_json(at);
     case YKI_JSON_INIT:
         return init_json(at);
     }
@@ -262,20 +281,42 @@ add_graph(const yoke_graph *graph, yki_json_text *text)
     return YOKE_OK;
 }
 
+/* What the reader would refuse is not written: a file of it would be lost. */
+static yoke_status
+check_readable(const char *text)
+{
+    yoke_graph *graph;
+    yoke_status status = yoke_graph_from_json(text, strlen(text), &graph);
+
+    if (status == YOKE_OK)
+        yoke_graph_destroy(graph);
+    else
+        yki_fail_in(status, "the graph cannot be written, as it could not be read again");
+    return status;
+}
+
 yoke_status
 yoke_graph_to_json(const yoke_graph *graph, char **out)
 {
     yki_json_text text = {0};
     yoke_status status;
+    char *made;
 
     if (!graph || !out)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "yoke_graph_to_json: a graph and a place for the text are needed");
-    YKI_TRY(yoke_graph_status(graph));
+    YKI_TRY(yki_graph_status(graph));
     status = add_graph(graph, &text);
     if (status != YOKE_OK) {
         yki_free(text.text);
         return status;
     }
-    return yki_json_take(&text, out);
+    YKI_TRY(yki_json_take(&text, &made));
+    status = check_readable(made);
+    if (status != YOKE_OK) {
+        yki_free(made);
+        return status;
+    }
+    *out = made;
+    return YOKE_OK;
 }

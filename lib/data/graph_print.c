@@ -230,7 +230,7 @@ yoke_graph_print(const yoke_graph *graph, void (*line)(void *user, const char *t
     if (!graph || !line)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_graph_print: %s is NULL",
                         graph ? "line" : "graph");
-    YKI_TRY(yoke_graph_status(graph));
+    YKI_TRY(yki_graph_status(graph));
     t.counted = yki_alloc(graph->node_count + 1, sizeof *t.counted, "a table of layers");
     if (!t.counted)
         return YOKE_ERROR_OUT_OF_MEMORY;

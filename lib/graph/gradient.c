@@ -38,10 +38,10 @@ accumulate(yoke_graph *graph, const yki_op *add, const yoke_node *node, yoke_nod
            yoke_node *part)
 {
     if (!part)
-        return yoke_graph_status(graph); /* NULL without an error: no gradient that way */
+        return yki_graph_status(graph); /* NULL without an error: no gradient that way */
     graph->place = *gradient && (*gradient)->place == part->place ? part->place : node->place;
     *gradient = *gradient ? yki_node2(graph, add, *gradient, part) : part;
-    return yoke_graph_status(graph);
+    return yki_graph_status(graph);
 }
 
 static yoke_status
@@ -64,7 +64,7 @@ walk(yoke_graph *graph, const yki_op *add, const yoke_node *start, size_t count,
         status = node->op->gradient(node, gradients[i], want, dx);
         if (status != YOKE_OK) {
             yki_graph_fail(graph, node->name, status);
-            return yoke_graph_status(graph);
+            return yki_graph_status(graph);
         }
         for (uint32_t k = 0; k < node->input_count; k++)
             if (want[k])
@@ -116,12 +116,12 @@ yki_graph_differentiate(yoke_graph *graph, const yki_op *add, const yki_op *ones
     yoke_node *seed = NULL;
     yoke_status status;
 
-    YKI_TRY(yoke_graph_status(graph));
+    YKI_TRY(yki_graph_status(graph));
     if (graph->differentiated)
         return YOKE_OK;
     if (!graph->loss)
         return yki_fail(YOKE_ERROR_STATE, "the graph has no loss: yoke_graph_set_loss comes first");
-    yki_graph_fix_own_count(graph);
+    yki_graph_begin_compiling(graph);
     graph->differentiated = true; /* what is appended from here on belongs to backward */
     /* A scalar that is no loss operator counts as 1 per sample: its gradient by itself. */
     if (!graph->loss->op || !graph->loss->op->is_loss) {
@@ -130,9 +130,11 @@ yki_graph_differentiate(yoke_graph *graph, const yki_op *add, const yki_op *ones
         graph->place = graph->loss->place;
         seed = yki_node1(graph, ones, graph->loss);
         graph->place = place;
-        YKI_TRY(yoke_graph_status(graph));
     }
-    status = yki_graph_differentiate_from(graph, add, graph->loss, seed, also, also_count);
+    status = yki_graph_status(graph);
+    if (status == YOKE_OK)
+        status = yki_graph_differentiate_from(graph, add, graph->loss, seed, also, also_count);
+    yki_graph_end_compiling(graph);
     /* With a parameter unfrozen, say, it may be tried again. */
     graph->differentiated = status == YOKE_OK;
     return status;

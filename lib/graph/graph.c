@@ -66,7 +66,22 @@ yoke_graph_destroy(yoke_graph *graph)
     yki_free(graph->outputs);
     yki_free(graph->metrics);
     yki_free(graph->detail);
+    yki_free(graph->refused);
     yki_free(graph);
+}
+
+/* Compiled: nothing may be added any more. */
+static bool
+is_fixed(const yoke_graph *graph)
+{
+    return graph->own_count && !graph->compiling;
+}
+
+static void
+keep_refusal(yoke_graph *graph)
+{
+    if (!graph->refused)
+        graph->refused = yki_strdup(yoke_last_error(), "the graph's error");
 }
 
 void
@@ -74,30 +89,67 @@ yki_graph_fail(yoke_graph *graph, const char *name, yoke_status status)
 {
     if (graph->status != YOKE_OK)
         return;
-    graph->status = status;
     if (name)
         yki_fail_in(status, name);
+    if (is_fixed(graph)) {
+        keep_refusal(graph);
+        return;
+    }
+    graph->status = status;
     /* If even this copy fails, the status stays and the detail is this thread's. */
     graph->detail = yki_strdup(yoke_last_error(), "the graph's error");
 }
 
-/* Integers are only ever moved (reshape, slice, concat), so what limits a node limits its inputs.
- * Of several limits the smallest holds, and only an exception that all of them make. */
-void
-yki_limit_values(yoke_node *node, int64_t limit, const int32_t *exception)
+bool
+yki_graph_takes(yoke_graph *graph, const char *name)
 {
-    bool is_first = node->limit == 0;
+    if (!graph || graph->status != YOKE_OK)
+        return false;
+    if (!is_fixed(graph))
+        return true;
+    (void)yki_fail(YOKE_ERROR_STATE,
+                   "%s%sa trainer or a replica was made of the graph, which cannot change any more: "
+                   "change it before, or build another graph", name ? name : "", name ? ": " : "");
+    keep_refusal(graph);
+    return false;
+}
+
+/* Integers are only ever moved (reshape, slice, concat), so what limits a node limits its inputs.
+ * Of several limits what is in all of them holds, and only an exception that all of them make. */
+bool
+yki_limit_values(yoke_node *node, int64_t low, int64_t limit, const int32_t *exception)
+{
+    bool is_first = node->low == node->limit;
     bool excepted = exception && (is_first || (node->has_exception &&
                                                node->exception == *exception));
 
-    if (!is_first && node->limit <= limit && node->has_exception == excepted)
-        return;
+    if (!is_first && node->low >= low && node->limit <= limit && node->has_exception == excepted)
+        return true;
+    if (!is_first && YKI_MAX(node->low, low) >= YKI_MIN(node->limit, limit)) {
+        yki_fail(YOKE_ERROR_VALUE,
+                 "values are between %lld and %lld for one operator and between %lld and %lld for "
+                 "another: none is both", (long long)node->low, (long long)node->limit - 1,
+                 (long long)low, (long long)limit - 1);
+        yki_graph_fail(node->graph, node->name, YOKE_ERROR_VALUE);
+        return false;
+    }
+    node->low = is_first ? low : YKI_MAX(node->low, low);
     node->limit = is_first ? limit : YKI_MIN(node->limit, limit);
     node->has_exception = excepted;
     node->exception = excepted ? *exception : 0;
     for (uint32_t i = 0; i < node->input_count; i++)
-        if (node->inputs[i]->type != YOKE_F32)
-            yki_limit_values(node->inputs[i], limit, exception);
+        if (node->inputs[i]->type != YOKE_F32 &&
+            !yki_limit_values(node->inputs[i], low, limit, exception))
+            return false;
+    return true;
+}
+
+yoke_status
+yki_graph_status(const yoke_graph *graph)
+{
+    if (graph->status != YOKE_OK && graph->detail)
+        yki_set_detail(graph->detail);
+    return graph->status;
 }
 
 yoke_status
@@ -105,9 +157,10 @@ yoke_graph_status(const yoke_graph *graph)
 {
     if (!graph)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_graph_status: graph is NULL");
-    if (graph->status != YOKE_OK && graph->detail)
-        yki_set_detail(graph->detail);
-    return graph->status;
+    if (graph->status != YOKE_OK || !graph->refused)
+        return yki_graph_status(graph);
+    yki_set_detail(graph->refused);
+    return YOKE_ERROR_STATE;
 }
 
 size_t
@@ -117,9 +170,16 @@ yki_graph_own_count(const yoke_graph *graph)
 }
 
 void
-yki_graph_fix_own_count(yoke_graph *graph)
+yki_graph_begin_compiling(yoke_graph *graph)
 {
     graph->own_count = yki_graph_own_count(graph);
+    graph->compiling = true;
+}
+
+void
+yki_graph_end_compiling(yoke_graph *graph)
+{
+    graph->compiling = false;
 }
 
 /* Appends a node; takes `name`, also when it fails. */
@@ -176,12 +236,6 @@ check_size(yoke_shape shape)
 }
 
 static bool
-usable(yoke_graph *graph)
-{
-    return graph && graph->status == YOKE_OK;
-}
-
-static bool
 is_loss(const yoke_node *node)
 {
     return node->op && node->op->is_loss;
@@ -207,7 +261,7 @@ yki_node(yoke_graph *graph, const yki_op *op, const char *name, yoke_node *const
     yoke_node *node;
     yoke_status status;
 
-    if (!usable(graph))
+    if (!yki_graph_takes(graph, name ? name : op->name))
         return NULL;
     if (input_count > YKI_MAX_INPUTS) {
         yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the number of inputs", input_count, 0,
@@ -267,7 +321,7 @@ given(yoke_graph *graph, char *name, yki_node_role role, yoke_type type, yoke_sh
     yoke_node *node;
     yoke_status status;
 
-    if (!usable(graph)) {
+    if (!yki_graph_takes(graph, name)) {
         yki_free(name);
         return NULL;
     }
@@ -292,7 +346,7 @@ given(yoke_graph *graph, char *name, yki_node_role role, yoke_type type, yoke_sh
 static yoke_node *
 batch_input(yoke_graph *graph, const char *name, yoke_type type, yoke_shape shape)
 {
-    if (!usable(graph))
+    if (!yki_graph_takes(graph, name))
         return NULL;
     if (!name || !*name || (unsigned)type > YOKE_U8) {
         yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "an input needs a name and a type");
@@ -323,7 +377,7 @@ yki_layer_name(yoke_graph *graph, const char *given, const char *kind)
 {
     char *name;
 
-    if (!usable(graph))
+    if (!yki_graph_takes(graph, given ? given : kind))
         return NULL;
     if (given && !*given) {
         yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
@@ -345,7 +399,7 @@ yki_parameter(yoke_graph *graph, const char *layer, const char *part, yoke_shape
     yoke_node *node;
     yoke_status status;
 
-    if (!usable(graph) || !layer)
+    if (!yki_graph_takes(graph, layer) || !layer)
         return NULL;
     node = given(graph, yki_format("%s%s%s", layer, part ? "." : "", part ? part : ""),
                  YKI_ROLE_PARAMETER, YOKE_F32, shape);
@@ -367,7 +421,7 @@ yoke_parameter(yoke_graph *graph, const char *name, yoke_shape shape, yoke_initi
 {
     int64_t rest = shape.rank > 0 && shape.dim[0] > 0 ? yki_shape_count(shape) / shape.dim[0] : 1;
 
-    if (!usable(graph))
+    if (!yki_graph_takes(graph, name))
         return NULL;
     if (!name || !*name) {
         yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a parameter needs a name");
@@ -383,7 +437,7 @@ yki_state(yoke_graph *graph, const char *layer, const char *part, yoke_shape sha
 {
     yoke_node *node;
 
-    if (!usable(graph) || !layer)
+    if (!yki_graph_takes(graph, layer) || !layer)
         return NULL;
     node = given(graph, yki_format("%s.%s", layer, part), YKI_ROLE_STATE, YOKE_F32, shape);
     if (!node)
@@ -398,7 +452,7 @@ yki_constant_scalar(yoke_graph *graph, float value)
     yoke_node *node;
     float *data;
 
-    if (!usable(graph))
+    if (!yki_graph_takes(graph, NULL))
         return NULL;
     data = yki_alloc(1, sizeof *data, "a constant");
     if (!data) {
@@ -421,7 +475,7 @@ yoke_graph_set_output(yoke_graph *graph, const char *name, yoke_node *node)
 {
     char *copy;
 
-    if (!usable(graph))
+    if (!yki_graph_takes(graph, name))
         return;
     if (!name || !*name || !node || node->graph != graph) {
         yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "an output needs a name and a node of this graph");
@@ -457,7 +511,7 @@ yoke_graph_add_metric(yoke_graph *graph, const char *name, yoke_node *node)
 {
     char *copy;
 
-    if (!usable(graph))
+    if (!yki_graph_takes(graph, name))
         return;
     if (!name || !*name || !node || node->graph != graph) {
         yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a metric needs a name and a node of this graph");
@@ -507,7 +561,7 @@ yoke_graph_set_loss(yoke_graph *graph, yoke_node *loss)
 {
     char text[128];
 
-    if (!usable(graph))
+    if (!yki_graph_takes(graph, "loss"))
         return;
     if (!loss || loss->graph != graph) {
         yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the loss is not a node of this graph");
@@ -534,7 +588,7 @@ yoke_graph_set_place(yoke_graph *graph, const char *place)
 {
     char *copy;
 
-    if (!usable(graph))
+    if (!yki_graph_takes(graph, place))
         return;
     graph->place = 0;
     if (!place || !*place)
@@ -562,7 +616,7 @@ set_frozen(yoke_graph *graph, const char *pattern, bool frozen)
 
     if (!graph || !pattern)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a graph and a pattern are needed");
-    YKI_TRY(yoke_graph_status(graph));
+    YKI_TRY(yki_graph_status(graph));
     for (size_t i = 0; !frozen && i < graph->node_count; i++) {
         const yoke_node *node = graph->nodes[i];
 

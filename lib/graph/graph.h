@@ -63,8 +63,8 @@ struct yoke_node {
     /* a state's new value, computed each training step (running statistics), or NULL */
     yoke_node *next;
     void *data; /* constants: host values; owned */
-    /* integer inputs: values are in [0, limit), or `exception`; 0: anything */
-    int64_t limit;
+    /* integer inputs: values are in [low, limit), or `exception`; both 0: anything */
+    int64_t low, limit;
     bool has_exception;
     int32_t exception;
 };
@@ -131,6 +131,8 @@ struct yoke_graph {
     yoke_node **nodes;
     size_t node_count, node_capacity;
     size_t own_count; /* the user's nodes; those of compiling come behind. 0: not compiled yet */
+    bool compiling;   /* what is added now is compiling's */
+    char *refused;    /* the first change that came after compiling, as a sentence; NULL: none */
     yki_names names;
     yoke_status status; /* the first error; kept */
     char *detail;       /* and its sentence, beginning with the node's name */
@@ -172,16 +174,25 @@ yoke_node *yki_constant_scalar(yoke_graph *graph, float value);
 char *yki_layer_name(yoke_graph *graph, const char *given, const char *kind);
 /* Keeps the first error: status and the thread's detail, with the node's name in front. */
 void yki_graph_fail(yoke_graph *graph, const char *name, yoke_status status);
-/* Values of an integer tensor are used as indices below `limit`, or are `exception` (NULL: none):
- * noted at the inputs they come from, where they are checked. */
-void yki_limit_values(yoke_node *node, int64_t limit, const int32_t *exception);
+/* Whether `name` (NULL: something) may be added or set. Not after the first error; and not once the
+ * graph is compiled, which is an error of its own: yoke_graph_status tells it, but those who
+ * compiled the graph go on with it as it is. */
+bool yki_graph_takes(yoke_graph *graph, const char *name);
+/* The first error of building: yoke_graph_status without what was refused later. */
+yoke_status yki_graph_status(const yoke_graph *graph);
+/* Values of an integer tensor are used as indices from `low` to below `limit`, or are `exception`
+ * (NULL: none): noted at the inputs they come from, where they are checked. false: no value would
+ * be left, and the graph has failed. */
+bool yki_limit_values(yoke_node *node, int64_t low, int64_t limit, const int32_t *exception);
 
 /* A plan or a trainer keeps its graph. */
 yoke_graph *yki_graph_retain(yoke_graph *graph);
 
 /* How many nodes its user made; settled the first time that compiling is about to add others. */
 size_t yki_graph_own_count(const yoke_graph *graph);
-void yki_graph_fix_own_count(yoke_graph *graph);
+/* Compiling adds nodes between these two; its user can add none any more. */
+void yki_graph_begin_compiling(yoke_graph *graph);
+void yki_graph_end_compiling(yoke_graph *graph);
 
 /* ---- names that are not there (missing.c) ---- */
 

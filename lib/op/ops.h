@@ -144,7 +144,7 @@ extern const yki_op yki_op_custom, yki_op_custom_grad;
 
 typedef struct yki_custom_attrs {
     yoke_shape shape; /* of the result */
-    uint64_t hash;    /* of the source, which is the node's data */
+    uint64_t hash;    /* of source and ranges, which are the node's data */
     int32_t input;    /* custom_grad: by which */
     int32_t no_backward;
     char name[40];    /* for explaining; cut */

@@ -110,8 +110,10 @@ yki_problem_of_node(const yoke_node *node, int64_t max_batch, yki_problem *probl
     problem->op = node->op;
     problem->attrs = node->attrs;
     problem->input_count = node->input_count;
-    for (uint32_t i = 0; i < node->input_count; i++)
+    for (uint32_t i = 0; i < node->input_count; i++) {
         problem->in[i] = operand_of_node(node->inputs[i]);
+        problem->valid[i] = (int32_t)node->inputs[i]->low;
+    }
     problem->out = operand_of_node(node);
     problem->max_batch = max_batch;
     problem->data = node->data;

@@ -59,6 +59,7 @@ typedef struct yki_problem {
     yki_operand extra[YKI_MAX_EXTRAS];
     int64_t max_batch;
     const void *data; /* the node's, lent by its graph; NULL for most */
+    int32_t valid[YKI_MAX_INPUTS]; /* of an integer input: a value that may stand there */
 } yki_problem;
 
 enum { YKI_MAX_OPERANDS = YKI_MAX_INPUTS + 1 + YKI_MAX_EXTRAS };

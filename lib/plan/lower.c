@@ -93,6 +93,8 @@ lower_given(yki_plan *plan, const yoke_node *node, const role *its)
 
     value.operand = (yki_operand){node->type, node->shape, node->batched, YKI_PLAIN};
     value.decided = true; /* given in the plain layout */
+    /* Not so a weight of another member: it has its values. */
+    value.given = node->role == YKI_ROLE_INPUT || (its->use.import && node->op);
     value.storage = node->role == YKI_ROLE_INPUT ? YKI_STORE_INPUT
                     : lent                       ? YKI_STORE_LENT
                                                  : YKI_STORE_KEPT;
@@ -161,6 +163,7 @@ lower_computed(yki_plan *plan, const yoke_node *node, const role *its)
         task.slots[k] = value_for(plan, op, inputs[k]);
         task.problem.in[k] =
             (yki_operand){inputs[k]->type, inputs[k]->shape, inputs[k]->batched, YKI_PLAIN};
+        task.problem.valid[k] = (int32_t)inputs[k]->low;
     }
     value.operand = task.problem.out;
     if (its->gradient) {

@@ -17,6 +17,24 @@ typedef struct bench {
     yki_runner *runner;
 } bench;
 
+/* Plain numbers: denormals or NaN would run at another speed. Integers: such as may be given, as
+ * a kernel may find its way by them. */
+static uint32_t
+pattern_of(const yki_problem *problem, uint32_t index)
+{
+    uint32_t valid = index < problem->input_count ? (uint32_t)problem->valid[index] : 0;
+
+    switch (yki_problem_operand(problem, index)->type) {
+    case YOKE_F32:
+        return 0x3f000000u;
+    case YOKE_U8:
+        return valid * 0x01010101u;
+    case YOKE_I32:
+        return valid;
+    }
+    return 0;
+}
+
 static yoke_status
 make_operands(bench *b, const yki_problem *problem)
 {
@@ -26,8 +44,7 @@ make_operands(bench *b, const yki_problem *problem)
         const yki_operand *operand = yki_problem_operand(problem, i);
         uint64_t size =
             (uint64_t)yki_expr_value(yki_operand_bytes(operand), problem->max_batch);
-        /* Plain numbers: denormals or NaN would run at another speed. Labels: zero. */
-        uint32_t pattern = operand->type == YOKE_F32 ? 0x3f000000u : 0;
+        uint32_t pattern = pattern_of(problem, i);
 
         YKI_TRY(yki_buffer_create(device, size, 0, "an operand to measure with", &b->operands[i]));
         YKI_TRY(yki_buffer_touch(b->queue, b->operands[i]));

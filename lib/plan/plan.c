@@ -22,8 +22,8 @@ finish_graph(yoke_graph *graph)
     bool differentiated = graph->differentiated;
     uint32_t place = graph->place;
 
-    YKI_TRY(yoke_graph_status(graph));
-    yki_graph_fix_own_count(graph);
+    YKI_TRY(yki_graph_status(graph));
+    yki_graph_begin_compiling(graph);
     /* They belong to the forward section, also when gradients are there already. */
     graph->differentiated = false;
     /* All of them on one device, that of the loss. */
@@ -35,7 +35,8 @@ finish_graph(yoke_graph *graph)
             graph->metrics[i].sum = summed(graph, graph->metrics[i].node);
     graph->differentiated = differentiated;
     graph->place = place;
-    return yoke_graph_status(graph);
+    yki_graph_end_compiling(graph);
+    return yki_graph_status(graph);
 }
 
 yoke_status
@@ -153,6 +154,8 @@ yki_plan_destroy(yki_plan *plan)
     yki_free(plan->unmerged);
     yki_free(plan->stops);
     yki_free(plan->bucket_task);
+    yki_free(plan->asked);
+    yki_free(plan->skips);
     yki_free(plan);
 }
 
@@ -245,7 +248,7 @@ yoke_status
 yki_plan_enqueue_tasks(yki_plan *plan, yki_section section, size_t first, size_t end)
 {
     for (size_t t = first; t < end; t++)
-        if (plan->tasks[t].section == section)
+        if (plan->tasks[t].section == section && !(plan->asks && plan->skips[t]))
             YKI_TRY(enqueue_task(plan, &plan->tasks[t], YKI_PHASE_RUN));
     return YOKE_OK;
 }

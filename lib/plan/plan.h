@@ -142,6 +142,7 @@ typedef struct yki_value {
     yki_buffer *buffer; /* once bound */
     bool owned;         /* the buffer is this value's */
     bool decided;       /* its layout is final */
+    bool given;         /* before a run: an input, or computed by another member (inputs.c) */
     uint32_t bucket;    /* of a parameter's gradient: its bucket + 1; else 0 */
     int32_t copies;     /* the newest copy of it in another layout; 0 (never a copy): none */
     int32_t next_copy;  /* of a copy: the one before */
@@ -231,6 +232,9 @@ typedef struct yki_plan {
     struct yki_costs *costs; /* of a survey; NULL: a plan to be run */
     bool has_set;            /* for solvers whose tunings are searched: the one to take */
     unsigned set;
+    bool asks;    /* only for some results (ask.c): */
+    bool *asked;  /* by node id: these, and what they are computed from */
+    bool *skips;  /* by task: left out */
 } yki_plan;
 
 yoke_status yki_plan_create(yki_weights *weights, yki_queue *queue,
@@ -245,6 +249,10 @@ yoke_status yki_plan_enqueue(yki_plan *plan, yki_section section, int64_t n, yki
  * up to task_count. */
 yoke_status yki_plan_begin(yki_plan *plan, yki_section section, int64_t n);
 yoke_status yki_plan_enqueue_tasks(yki_plan *plan, yki_section section, size_t first, size_t end);
+/* From now on tasks that only other results need are left out; a count of 0: all run again. */
+yoke_status yki_plan_ask(yki_plan *plan, const yoke_node *const *nodes, size_t count);
+/* Whether a run computes it. */
+bool yki_plan_is_asked(const yki_plan *plan, const yoke_node *node);
 /* Enqueues what follows a step: states take their next values, unless the step values say that
  * it is skipped. */
 yoke_status yki_plan_commit_states(yki_plan *plan);
@@ -273,6 +281,9 @@ yoke_status yki_plan_choose(yki_plan *plan); /* choose.c */
 yoke_status yki_plan_recompute(yki_plan *plan); /* recompute.c */
 yoke_status yki_plan_pack(yki_plan *plan);   /* pack.c */
 yoke_status yki_plan_bind(yki_plan *plan);   /* bind.c */
+
+/* Values to begin with, which no kernel can be led astray by. (inputs.c) */
+yoke_status yki_plan_fill_inputs(yki_plan *plan);
 
 /* running.c */
 yoke_status yki_plan_bind_running(yki_plan *plan); /* after all values have buffers */

@@ -14,6 +14,10 @@
 
 enum { CHUNKS = 2 }; /* under way */
 
+/* Behind a chunk that begins with sample `first`. */
+typedef yoke_status (*each_chunk)(void *user, yoke_trainer *trainer, int64_t first,
+                                  const int64_t *counts);
+
 typedef struct chunk {
     float *pairs;     /* of each member */
     yki_event *read;  /* by member */
@@ -224,7 +228,7 @@ chunk_size(const yoke_trainer *t)
 }
 
 static yoke_status
-run_chunks(evaluation *e, int64_t n, yki_each_chunk each)
+run_chunks(evaluation *e, int64_t n, each_chunk each)
 {
     yoke_trainer *t = e->trainer;
     const int64_t size = chunk_size(t);
@@ -246,16 +250,27 @@ run_chunks(evaluation *e, int64_t n, yki_each_chunk each)
     return YOKE_OK;
 }
 
-yoke_status
-yki_trainer_evaluate(yoke_trainer *t, int64_t n, yki_loader load, void *user, double *sums,
-                     yki_each_chunk each)
+/* All that the graph has for evaluation, or what leads to one output. */
+static yoke_status
+make_plans(yoke_trainer *t, const yoke_node *output)
+{
+    YKI_TRY(yki_crew_make_evaluation(&t->crew));
+    for (size_t k = 0; k < t->crew.count; k++)
+        YKI_TRY(yki_plan_ask(t->crew.members[k].replica->evaluation, &output, output ? 1 : 0));
+    return YOKE_OK;
+}
+
+/* `output` NULL: loss and metrics, summed into `sums`; else that alone. */
+static yoke_status
+evaluate(yoke_trainer *t, const yoke_node *output, int64_t n, yki_loader load, void *user,
+         double *sums, each_chunk each)
 {
     evaluation e = {.trainer = t, .load = load, .user = user, .sums = sums};
     yoke_status status;
 
     YKI_TRY(yoke_trainer_wait(t));
     YKI_TRY(share_states(t));
-    YKI_TRY(yki_crew_make_evaluation(&t->crew));
+    YKI_TRY(make_plans(t, output));
     if (sums)
         memset(sums, 0, t->crew.pairs * 2 * sizeof *sums);
     status = run_chunks(&e, n, each);
@@ -319,7 +334,7 @@ yoke_trainer_evaluate(yoke_trainer *t, yoke_dataset *dataset, yoke_result *resul
     YKI_TRY(yki_trainer_feeds(t, from.feeds, dataset, false));
     order.count = (uint64_t)dataset->count;
     YKI_TRY(yki_trainer_begin_ahead(t, from.feeds, &order, 0));
-    status = yki_trainer_evaluate(t, dataset->count, load_dataset, &from, sums, NULL);
+    status = evaluate(t, NULL, dataset->count, load_dataset, &from, sums, NULL);
     yki_trainer_end_ahead(from.feeds);
     YKI_TRY(status);
     memset(result, 0, sizeof *result);
@@ -412,5 +427,5 @@ yki_trainer_predict(yoke_trainer *t, const char *output, int64_t n, yki_loader l
     if (count != p.row * (size_t)n)
         return yki_fail(YOKE_ERROR_SHAPE, "output %s has %zu values for %lld samples, %zu were "
                         "asked for", output, p.row * (size_t)n, (long long)n, count);
-    return yki_trainer_evaluate(t, n, load_prediction, &p, NULL, take_rows);
+    return evaluate(t, p.node, n, load_prediction, &p, NULL, take_rows);
 }

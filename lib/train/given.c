@@ -53,17 +53,16 @@ yki_check_labels(const yoke_node *node, int64_t n, const void *data)
 {
     int64_t per_sample = yki_shape_count(node->shape);
 
-    for (int64_t i = 0; node->limit && i < n * per_sample; i++) {
+    for (int64_t i = 0; node->low < node->limit && i < n * per_sample; i++) {
         int64_t label =
             node->type == YOKE_U8 ? ((const uint8_t *)data)[i] : ((const int32_t *)data)[i];
 
-        if ((label < 0 || label >= node->limit) &&
+        if ((label < node->low || label >= node->limit) &&
             !(node->has_exception && label == node->exception))
             return yki_fail(YOKE_ERROR_VALUE,
-                            "%s: sample %lld has the label %lld, there are %lld "
-                            "classes",
+                            "%s: sample %lld has the label %lld; must be between %lld and %lld",
                             node->name, (long long)(i / per_sample), (long long)label,
-                            (long long)node->limit);
+                            (long long)node->low, (long long)node->limit - 1);
     }
     return YOKE_OK;
 }

@@ -191,14 +191,14 @@ check_values(const yoke_field *field, const yoke_node *node, const void *values,
         int64_t value =
             field->type == YOKE_U8 ? ((const uint8_t *)values)[i] : ((const int32_t *)values)[i];
 
-        if ((value < 0 || value >= node->limit) &&
+        if ((value < node->low || value >= node->limit) &&
             !(node->has_exception && value == node->exception))
             return yki_fail(
                 YOKE_ERROR_VALUE,
-                "field %s: sample %lld has the label %lld, the graph's input %s takes 0 "
+                "field %s: sample %lld has the label %lld, the graph's input %s takes %lld "
                 "to %lld",
                 field->name, (long long)(first + i / each), (long long)value, node->name,
-                (long long)node->limit - 1);
+                (long long)node->low, (long long)node->limit - 1);
     }
     return YOKE_OK;
 }
@@ -212,7 +212,7 @@ yki_feed_check_labels(const yoke_dataset *dataset, size_t f, const yoke_node *no
     int64_t *indices;
     yoke_status status;
 
-    if (node->limit == 0 || field->type == YOKE_F32)
+    if (node->low == node->limit || field->type == YOKE_F32)
         return YOKE_OK;
     values = yki_alloc(step, size, "labels to be checked");
     indices = yki_alloc(step, sizeof *indices, "numbers of samples");

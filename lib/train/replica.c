@@ -470,15 +470,96 @@ yki_replica_send_step(yoke_replica *r, yki_plan *plan, float rate_factor)
                            &s->busy);
 }
 
-/* What the plan reads was given for so many samples. */
-static yoke_status
-check_given(const yoke_replica *r, const yki_plan *plan, int64_t n)
+/* An input that the plan reads and that was not given for so many samples; NULL: there is none. */
+static const yki_replica_input *
+find_missing(const yoke_replica *r, const yki_plan *plan, int64_t n)
 {
     for (size_t i = 0; i < r->input_count; i++)
         if (r->inputs[i].given < n && yki_plan_buffer(plan, r->inputs[i].node))
-            return yki_fail(YOKE_ERROR_STATE, "input %s: %lld samples were given, not %lld",
-                            r->inputs[i].node->name, (long long)r->inputs[i].given, (long long)n);
-    return YOKE_OK;
+            return &r->inputs[i];
+    return NULL;
+}
+
+static yoke_status
+fail_missing(const yki_replica_input *in, int64_t n)
+{
+    return yki_fail(YOKE_ERROR_STATE, "input %s: %lld samples were given, not %lld",
+                    in->node->name, (long long)in->given, (long long)n);
+}
+
+static yoke_status
+check_given(const yoke_replica *r, const yki_plan *plan, int64_t n)
+{
+    const yki_replica_input *in = find_missing(r, plan, n);
+
+    return in ? fail_missing(in, n) : YOKE_OK;
+}
+
+/* By node id: what cannot be computed without the inputs that were not given. */
+static void
+mark_unknown(const yoke_replica *r, int64_t n, bool *unknown)
+{
+    const yoke_graph *graph = r->weights->graph;
+
+    for (size_t i = 0; i < r->input_count; i++)
+        unknown[r->inputs[i].node->id] = r->inputs[i].given < n;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        yoke_node *inputs[YKI_MAX_INPUTS];
+        const yki_op *op;
+        uint32_t count;
+
+        if (!graph->nodes[i]->op)
+            continue;
+        count = yki_effective(graph->nodes[i], false, &op, inputs);
+        for (uint32_t k = 0; k < count; k++)
+            unknown[i] |= unknown[inputs[k]->id];
+    }
+}
+
+/* The results that can be computed; `known` has room for all. */
+static size_t
+list_known(const yoke_graph *graph, const bool *unknown, const yoke_node **known)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < graph->output_count; i++)
+        if (!unknown[graph->outputs[i].node->id])
+            known[count++] = graph->outputs[i].node;
+    if (graph->loss_sum && !unknown[graph->loss_sum->id])
+        known[count++] = graph->loss_sum;
+    for (size_t i = 0; i < graph->metric_count; i++)
+        if (!unknown[graph->metrics[i].sum->id])
+            known[count++] = graph->metrics[i].sum;
+    return count;
+}
+
+/* Without targets outputs are computed, and no loss and no metric; without anything that leads to
+ * a result there is nothing to do. */
+static yoke_status
+ask_for_known(yoke_replica *r, int64_t n)
+{
+    const yoke_graph *graph = r->weights->graph;
+    const yki_replica_input *in = find_missing(r, r->evaluation, n);
+    const yoke_node **known;
+    yoke_status status = YOKE_OK;
+    bool *unknown;
+    size_t count;
+
+    r->missing = in ? in->node : NULL;
+    if (!in)
+        return yki_plan_ask(r->evaluation, NULL, 0);
+    unknown = yki_alloc(graph->node_count, sizeof *unknown, "what can be evaluated");
+    known = yki_alloc(graph->output_count + 1 + graph->metric_count, sizeof(const yoke_node *),
+                      "what can be evaluated");
+    if (unknown && known) {
+        mark_unknown(r, n, unknown);
+        count = list_known(graph, unknown, known);
+        status = count ? yki_plan_ask(r->evaluation, known, count) : fail_missing(in, n);
+    }
+    status = unknown && known ? status : YOKE_ERROR_OUT_OF_MEMORY;
+    yki_free(unknown);
+    yki_free(known);
+    return status;
 }
 
 static yoke_status
@@ -557,6 +638,7 @@ yoke_replica_evaluate(yoke_replica *r, int64_t n)
                                    NULL));
     }
     r->stage = YKI_STAGE_NONE;
+    YKI_TRY(ask_for_known(r, n));
     YKI_TRY(yki_plan_enqueue(r->evaluation, YKI_FORWARD, n, NULL));
     r->newest = r->evaluation;
     r->batch = n;
@@ -565,14 +647,29 @@ yoke_replica_evaluate(yoke_replica *r, int64_t n)
 
 /* ---- results ---- */
 
+/* The buffer of a result, if the newest run has computed it. */
 static yoke_status
-read_pair(yoke_replica *r, const yoke_node *node, double *sum, double *count)
+find_result(const yoke_replica *r, const yoke_node *node, yki_buffer **buffer)
 {
-    yki_buffer *buffer = r->newest ? yki_plan_buffer(r->newest, node) : NULL;
-    float pair[2] = {0, (float)r->batch};
-
-    if (!buffer)
+    *buffer = r->newest ? yki_plan_buffer(r->newest, node) : NULL;
+    if (!*buffer)
         return yki_fail(YOKE_ERROR_STATE, "nothing was computed yet");
+    if (!yki_plan_is_asked(r->newest, node))
+        return yki_fail(YOKE_ERROR_STATE,
+                        "it was not computed, because yoke_replica_evaluate had no data for the "
+                        "input %s: give it with yoke_replica_set_input", r->missing->name);
+    return YOKE_OK;
+}
+
+static yoke_status
+read_pair(yoke_replica *r, const char *name, const yoke_node *node, double *sum, double *count)
+{
+    float pair[2] = {0, (float)r->batch};
+    yki_buffer *buffer;
+    yoke_status status = find_result(r, node, &buffer);
+
+    if (status != YOKE_OK)
+        return yki_fail_in(status, name);
     YKI_TRY(yki_queue_finish(r->queue));
     YKI_TRY(yki_buffer_get(buffer, 0, YKI_MIN(yki_buffer_size(buffer), sizeof pair), pair));
     *sum = (double)pair[0];
@@ -586,7 +683,7 @@ yoke_replica_read_loss(yoke_replica *r, double *sum, double *count)
     NEED(r && sum && count, "a replica, sum and count are needed");
     if (!r->weights->graph->loss_sum)
         return yki_fail(YOKE_ERROR_STATE, "the graph has no loss");
-    return read_pair(r, r->weights->graph->loss_sum, sum, count);
+    return read_pair(r, "the loss", r->weights->graph->loss_sum, sum, count);
 }
 
 yoke_status
@@ -598,7 +695,7 @@ yoke_replica_read_metric(yoke_replica *r, const char *name, double *sum, double 
     graph = r->weights->graph;
     for (size_t i = 0; i < graph->metric_count; i++)
         if (strcmp(graph->metrics[i].name, name) == 0)
-            return read_pair(r, graph->metrics[i].sum, sum, count);
+            return read_pair(r, name, graph->metrics[i].sum, sum, count);
     return yki_graph_no_metric(graph, name);
 }
 
@@ -611,13 +708,15 @@ yoke_replica_read_output(yoke_replica *r, const char *name, float *values, size_
     graph = r->weights->graph;
     for (size_t i = 0; i < graph->output_count; i++) {
         const yoke_node *node = graph->outputs[i].node;
-        yki_buffer *buffer = r->newest ? yki_plan_buffer(r->newest, node) : NULL;
+        yki_buffer *buffer;
+        yoke_status status;
         int64_t have;
 
         if (strcmp(graph->outputs[i].name, name) != 0)
             continue;
-        if (!buffer)
-            return yki_fail(YOKE_ERROR_STATE, "nothing was computed yet");
+        status = find_result(r, node, &buffer);
+        if (status != YOKE_OK)
+            return yki_fail_in(status, name);
         if (node->type != YOKE_F32)
             return yki_fail(YOKE_ERROR_TYPE, "output %s is not of floats", name);
         have = yki_shape_count(node->shape) * (node->batched ? r->batch : 1);

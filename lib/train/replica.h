@@ -47,6 +47,7 @@ struct yoke_replica {
     uint32_t seed;
     uint64_t first_sample; /* number of this device's first one in the batch of the team */
     yki_plan *newest;      /* that ran forward last */
+    const yoke_node *missing; /* an input without data in the newest evaluation, or NULL */
     int64_t batch;         /* of the newest forward; -1: none */
     yki_stage stage;
     const uint8_t *classes; /* of the team (yki_plan_options); lent; NULL: its own choice */

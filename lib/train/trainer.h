@@ -110,14 +110,9 @@ yoke_status yki_trainer_compare_weights(yoke_trainer *trainer);
 yoke_status yki_trainer_run(yoke_trainer *trainer, int64_t n, yki_loader load, void *user);
 /* Waits until at most `left` steps are under way. */
 yoke_status yki_trainer_settle(yoke_trainer *trainer, size_t left);
-/* Sums over n samples as evaluation sees them; pairs of (sum, count). */
-typedef yoke_status (*yki_each_chunk)(void *user, yoke_trainer *trainer, int64_t first,
-                                      const int64_t *counts);
 /* An output for n samples. */
 yoke_status yki_trainer_predict(yoke_trainer *trainer, const char *output, int64_t n,
                                 yki_loader load, void *user, float *values, size_t count);
-yoke_status yki_trainer_evaluate(yoke_trainer *trainer, int64_t n, yki_loader load, void *user,
-                                 double *pairs, yki_each_chunk each);
 void yki_trainer_result(const yoke_trainer *trainer, const double *pairs, yoke_result *result);
 /* Several processes: they mean the same, and have rank 0's seed (compare.c). */
 yoke_status yki_trainer_compare(yoke_comm *comm, const yoke_graph *graph,

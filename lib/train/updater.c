@@ -21,6 +21,12 @@ enum {
     MAX_TURNS = 32768, /* of a work-item's loop: llvmpipe ends longer ones silently */
 };
 
+/* Of a bucket; bytes. */
+typedef struct range {
+    uint32_t bucket;
+    uint64_t offset, size;
+} range;
+
 typedef struct segment {
     uint32_t bucket;
     uint64_t offset, size; /* bytes */
@@ -42,6 +48,8 @@ struct yki_updater {
     size_t next_segment; /* of an update that was not enqueued in full; else 0 */
     yki_kernel *count, *finish;
     yki_kernel **norms; /* by bucket */
+    range *frozen; /* gradients that backward makes though nobody updates by them */
+    size_t frozen_count, frozen_capacity;
 };
 
 static bool
@@ -114,6 +122,22 @@ treatment(const yki_updater *u, const yoke_node *node, float *rate_scale, float 
     }
 }
 
+/* A parameter that was frozen after backward was planned: its gradient is none of the norm's. */
+static yoke_status
+leave_out(yki_updater *u, uint32_t bucket, uint64_t offset, uint64_t size)
+{
+    range *last = u->frozen_count ? &u->frozen[u->frozen_count - 1] : NULL;
+
+    if (last && last->bucket == bucket && last->offset + last->size == offset) {
+        last->size += size;
+        return YOKE_OK;
+    }
+    YKI_TRY(yki_grow((void **)&u->frozen, &u->frozen_capacity, u->frozen_count + 1,
+                     sizeof *u->frozen, "frozen parameters"));
+    u->frozen[u->frozen_count++] = (range){bucket, offset, size};
+    return YOKE_OK;
+}
+
 /* Parameters lie in buckets in reverse order, so this walk meets them by offset. */
 static yoke_status
 cut_segments(yki_updater *u)
@@ -124,8 +148,12 @@ cut_segments(yki_updater *u)
         uint64_t size = (weight->size + YKI_WEIGHT_ALIGN - 1) / YKI_WEIGHT_ALIGN * YKI_WEIGHT_ALIGN;
         segment made = {.bucket = weight->bucket, .offset = weight->offset, .size = size};
 
-        if (weight->node->frozen || !weight->node->gradient || !owns(u, weight->bucket))
+        if (!weight->node->gradient || !owns(u, weight->bucket))
             continue;
+        if (weight->node->frozen) {
+            YKI_TRY(leave_out(u, made.bucket, made.offset, size));
+            continue;
+        }
         treatment(u, weight->node, &made.rate_scale, &made.decay);
         if (last && last->bucket == made.bucket && last->offset + last->size == made.offset &&
             last->rate_scale == made.rate_scale && last->decay == made.decay) {
@@ -319,7 +347,7 @@ drop_segments(yki_updater *u)
 {
     for (size_t s = 0; s < u->segment_count; s++)
         yki_kernel_destroy(u->segments[s].kernel);
-    u->segment_count = 0;
+    u->segment_count = u->frozen_count = 0;
 }
 
 void
@@ -343,6 +371,7 @@ yki_updater_destroy(yki_updater *u)
     yki_buffer_destroy(u->empty);
     yki_weights_release(u->weights);
     yki_free(u->segments);
+    yki_free(u->frozen);
     yki_free(u->m);
     yki_free(u->v);
     yki_free(u->norms);
@@ -374,6 +403,9 @@ yki_updater_enqueue_norms(yki_updater *u)
 {
     if (!counts_itself(u))
         YKI_TRY(yki_updater_enqueue_count(u));
+    for (size_t i = 0; yki_updater_wants_norm(u) && i < u->frozen_count; i++)
+        YKI_TRY(yki_queue_fill(u->queue, u->weights->buckets[u->frozen[i].bucket].gradients,
+                               u->frozen[i].offset, u->frozen[i].size, 0, YKI_NO_WAIT, NULL));
     for (size_t b = 0; yki_updater_wants_norm(u) && b < u->weights->bucket_count; b++) {
         const yki_grid parts = {{norm_parts(&u->weights->buckets[b]), 1, 1}, {1, 1, 1}};
 

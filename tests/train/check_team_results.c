@@ -289,6 +289,53 @@ START_TEST(rate_and_freezing_in_mid_run)
 }
 END_TEST
 
+/* Trained with clipping, the first layer frozen from the start or in mid-run. */
+static void
+train_frozen(const team_run *run, bool in_mid_run, team_outcome *outcome)
+{
+    yoke_trainer_options o = team_options(run);
+    yoke_graph *g = team_graph(run->net);
+    yoke_trainer *t;
+    yoke_team *team;
+
+    if (!in_mid_run)
+        ASSERT_OK(yoke_graph_freeze(g, "dense1.*"));
+    ASSERT_OK(yoke_team_create(devices.context, run->selector, NULL, &team));
+    ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
+    if (in_mid_run)
+        ASSERT_OK(yoke_trainer_freeze(t, "dense1.*"));
+    for (int i = 0; i < 5; i++)
+        ASSERT_OK(team_step(run, t, i, NULL));
+    ASSERT_OK(team_read(t, outcome));
+    yoke_trainer_destroy(t);
+    yoke_team_destroy(team);
+    yoke_graph_destroy(g);
+}
+
+/* What is frozen in mid-run is no part of the norm that gradients are clipped by. Buckets of one
+ * parameter each and one bucket of all; whole steps and steps of two parts; a team and one device.
+ */
+START_TEST(frozen_parameters_are_no_part_of_the_norm)
+{
+    char one[sizeof devices.selector];
+
+    snprintf(one, sizeof one, "%.*s", (int)strcspn(devices.selector, "/,"), devices.selector);
+    for (int i = 0; i < 8; i++) {
+        const team_run run = {.selector = i & 1 ? one : devices.selector,
+                              .clip_norm = 0.05f,
+                              .bucket_bytes = i & 2 ? 512 : 0,
+                              .accumulate = i & 4 ? 2 : 1};
+        team_outcome from_start, in_mid_run;
+
+        train_frozen(&run, false, &from_start);
+        train_frozen(&run, true, &in_mid_run);
+        team_assert_near(&in_mid_run, &from_start, run.selector);
+        team_free(&from_start);
+        team_free(&in_mid_run);
+    }
+}
+END_TEST
+
 /* What is written by name reaches every device: the next steps are those of the writer. */
 START_TEST(written_weights_reach_every_device)
 {
@@ -360,6 +407,7 @@ test_suite(void)
     tcase_add_test(tc, shares_move_and_nothing_changes);
     tcase_add_test(tc, initialize_starts_again);
     tcase_add_test(tc, rate_and_freezing_in_mid_run);
+    tcase_add_test(tc, frozen_parameters_are_no_part_of_the_norm);
     tcase_add_test(tc, written_weights_reach_every_device);
     return suite;
 }

@@ -16,8 +16,7 @@
 
 #include "op/custom/custom.h"
 
-/* y and dy come after the inputs in the gradient's node. */
-enum { MAX_INPUTS = YKI_MAX_INPUTS - 2, MAX_NAME = 63 };
+enum { MAX_INPUTS = YKI_CUSTOM_INPUTS, MAX_NAME = 63 };
 
 static const yki_custom_attrs *
 attrs_of(const yki_attrs *attrs)
@@ -119,7 +118,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
     for (uint32_t i = 0; i < node->input_count; i++)
         if (wanted[i])
             dx[i] = gradient_by(node, dy, i);
-    return yoke_graph_status(node->graph);
+    return yki_graph_status(node->graph);
 }
 
 const yki_op yki_op_custom = {
@@ -168,6 +167,35 @@ check(yoke_graph *graph, yoke_node *const *inputs, size_t count, const yoke_cust
     return YOKE_OK;
 }
 
+/* A range is one of integers that the input's type can hold. */
+static yoke_status
+check_range(const yoke_node *input, const yoke_range *range)
+{
+    int64_t least = input->type == YOKE_U8 ? 0 : INT32_MIN;
+    int64_t most = input->type == YOKE_U8 ? UINT8_MAX : INT32_MAX;
+
+    if (range->begin == 0 && range->end == 0)
+        return YOKE_OK;
+    if (input->type == YOKE_F32)
+        return yki_fail(YOKE_ERROR_TYPE, "its input %s is float32; a range is for integers",
+                        input->name);
+    if (range->begin >= range->end || range->begin < least || range->end - 1 > most)
+        return yki_fail(YOKE_ERROR_VALUE,
+                        "the range of its input %s is %lld to %lld - 1; it must not be empty, and "
+                        "its values must be between %lld and %lld",
+                        input->name, (long long)range->begin, (long long)range->end,
+                        (long long)least, (long long)most);
+    return YOKE_OK;
+}
+
+static yoke_status
+check_ranges(yoke_node *const *inputs, size_t count, const yoke_range *ranges)
+{
+    for (size_t i = 0; ranges && i < count; i++)
+        YKI_TRY(check_range(inputs[i], &ranges[i]));
+    return YOKE_OK;
+}
+
 static yoke_status
 find_shape(yoke_node *const *inputs, size_t count, const yoke_custom_options *o, yoke_shape *shape)
 {
@@ -188,6 +216,34 @@ find_shape(yoke_node *const *inputs, size_t count, const yoke_custom_options *o,
     return YOKE_OK;
 }
 
+/* Of source and ranges: the same for the same operator. */
+static uint64_t
+hash_of(const yoke_custom_options *o, size_t count)
+{
+    yki_hash hash;
+
+    yki_hash_start(&hash);
+    yki_hash_string(&hash, o->source);
+    if (o->ranges)
+        yki_hash_add(&hash, o->ranges, count * sizeof *o->ranges);
+    return hash.h[0] ^ hash.h[1];
+}
+
+/* The node keeps the ranges, and the inputs that the values come from are held to them. */
+static bool
+attach_ranges(yoke_node *node, const yoke_range *ranges)
+{
+    yki_custom_text *text = node->data;
+
+    for (uint32_t i = 0; ranges && i < node->input_count; i++) {
+        text->ranges[i] = ranges[i];
+        if (ranges[i].begin < ranges[i].end &&
+            !yki_limit_values(node->inputs[i], ranges[i].begin, ranges[i].end, NULL))
+            return false;
+    }
+    return true;
+}
+
 static yoke_node *
 build(yoke_graph *graph, yoke_node *const *inputs, size_t count, const yoke_custom_options *o,
       const char *name)
@@ -195,20 +251,21 @@ build(yoke_graph *graph, yoke_node *const *inputs, size_t count, const yoke_cust
     yki_custom_attrs attrs = {.no_backward = o->no_backward};
     yoke_status status = check(graph, inputs, count, o);
     yoke_node *node;
-    yki_hash hash;
 
+    if (status == YOKE_OK)
+        status = check_ranges(inputs, count, o->ranges);
     if (status == YOKE_OK)
         status = find_shape(inputs, count, o, &attrs.shape);
     if (status != YOKE_OK) {
         yki_graph_fail(graph, name, status);
         return NULL;
     }
-    yki_hash_start(&hash);
-    yki_hash_string(&hash, o->source);
-    attrs.hash = hash.h[0] ^ hash.h[1];
+    attrs.hash = hash_of(o, count);
     snprintf(attrs.name, sizeof attrs.name, "%s", o->name);
     node = yki_node(graph, &yki_op_custom, name, inputs, (uint32_t)count, &attrs, sizeof attrs);
-    return node && attach(node, o->name, o->source, "forward") ? node : NULL;
+    if (!node || !attach(node, o->name, o->source, "forward") || !attach_ranges(node, o->ranges))
+        return NULL;
+    return node;
 }
 
 yoke_node *

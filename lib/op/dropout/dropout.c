@@ -47,7 +47,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
         if (dx[0])
             dx[0]->random_key = node->random_key;
     }
-    return yoke_graph_status(node->graph);
+    return yki_graph_status(node->graph);
 }
 
 static double

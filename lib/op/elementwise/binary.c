@@ -76,7 +76,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
         if (part)
             dx[i] = sum_to(part, node->inputs[i]);
     }
-    return yoke_graph_status(graph);
+    return yki_graph_status(graph);
 }
 
 static double

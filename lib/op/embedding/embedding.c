@@ -73,7 +73,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
     if (wanted[1])
         dx[1] =
             yki_node(node->graph, &yki_op_embedding_grad, NULL, inputs, 2, &attrs, sizeof attrs);
-    return yoke_graph_status(node->graph);
+    return yki_graph_status(node->graph);
 }
 
 static double
@@ -106,9 +106,7 @@ build(yoke_graph *graph, const char *name, yoke_node *x, const yoke_embedding_op
     inputs[1] = yki_parameter(graph, name, "weight", yoke_shape(2, o->rows, o->width), init,
                               o->width, o->rows);
     node = yki_node(graph, &yki_op_embedding, name, inputs, 2, NULL, 0);
-    if (node)
-        yki_limit_values(x, o->rows, NULL);
-    return node;
+    return node && yki_limit_values(x, 0, o->rows, NULL) ? node : NULL;
 }
 
 yoke_node *

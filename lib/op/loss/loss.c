@@ -137,7 +137,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
     if (wanted[0])
         dx[0] = yki_node(node->graph, &yki_op_loss_grad, NULL, node->inputs, 2, node->attrs.bytes,
                          sizeof(yki_loss_attrs));
-    return yoke_graph_status(node->graph);
+    return yki_graph_status(node->graph);
 }
 
 static double
@@ -180,9 +180,10 @@ make(yoke_graph *graph, yki_loss_kind kind, yoke_node *x, yoke_node *target,
     node = yki_node(graph, &yki_op_loss, name, inputs, 2, attrs, sizeof *attrs);
     yki_free(name);
     /* To a metric a label beyond the classes is a miss, whatever it is. */
-    if (node && kinds[kind].labels && !kinds[kind].metric)
-        yki_limit_values(target, x->shape.dim[0],
-                         attrs->has_ignore_index ? &attrs->ignore_index : NULL);
+    if (node && kinds[kind].labels && !kinds[kind].metric &&
+        !yki_limit_values(target, 0, x->shape.dim[0],
+                          attrs->has_ignore_index ? &attrs->ignore_index : NULL))
+        return NULL;
     return node;
 }
 

@@ -181,7 +181,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 
         dy = yki_node(node->graph, &yki_op_unary_grad, NULL, inputs, 2, &relu, sizeof relu);
         if (!dy)
-            return yoke_graph_status(node->graph);
+            return yki_graph_status(node->graph);
     }
     /* y = op(a) op(b): d op(a) = dy op(b)^T, d op(b) = op(a)^T dy; transposed where the operand
      * itself is. */
@@ -191,7 +191,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
         dx[1] = tb ? product_for(b, dy, true, a, ta) : product_for(b, a, !ta, dy, false);
     if (attrs->bias && wanted[2])
         dx[2] = yki_node1(node->graph, &yki_op_sum_rows, dy);
-    return yoke_graph_status(node->graph);
+    return yki_graph_status(node->graph);
 }
 
 static double

@@ -225,7 +225,7 @@ apply_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **d
             if (wanted[2 + i]) /* gamma's is the second row */
                 dx[2 + i] = yki_row(graph, sums, 1 - i);
     }
-    return yoke_graph_status(graph);
+    return yki_graph_status(graph);
 }
 
 const yki_op yki_op_bn_apply = {

@@ -118,7 +118,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
             if (wanted[1 + i]) /* gamma's is the second row */
                 dx[1 + i] = yki_row(graph, sums, 1 - i);
     }
-    return yoke_graph_status(graph);
+    return yki_graph_status(graph);
 }
 
 static double

@@ -112,7 +112,7 @@ max_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 
     if (wanted[0])
         dx[0] = yki_node(node->graph, &yki_op_maxpool2d_grad, NULL, inputs, 3, &a, sizeof a);
-    return yoke_graph_status(node->graph);
+    return yki_graph_status(node->graph);
 }
 
 static yoke_status
@@ -122,7 +122,7 @@ avg_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 
     if (wanted[0])
         dx[0] = yki_node(node->graph, &yki_op_avgpool2d_grad, NULL, &dy, 1, &a, sizeof a);
-    return yoke_graph_status(node->graph);
+    return yki_graph_status(node->graph);
 }
 
 static double
@@ -207,7 +207,7 @@ global_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **
 
     if (wanted[0])
         dx[0] = yki_node(node->graph, &yki_op_global_avgpool_grad, NULL, &dy, 1, &a, sizeof a);
-    return yoke_graph_status(node->graph);
+    return yki_graph_status(node->graph);
 }
 
 static double

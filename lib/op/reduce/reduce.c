@@ -67,7 +67,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 
         dx[0] = yki_node(graph, &yki_op_binary, NULL, factors, 2, &mul, sizeof mul);
     }
-    return yoke_graph_status(graph);
+    return yki_graph_status(graph);
 }
 
 static double

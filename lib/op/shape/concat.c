@@ -88,7 +88,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
         }
         begin += size;
     }
-    return yoke_graph_status(graph);
+    return yki_graph_status(graph);
 }
 
 const yki_op yki_op_concat = {

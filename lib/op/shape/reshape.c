@@ -34,7 +34,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 {
     if (wanted[0])
         dx[0] = yoke_reshape(node->graph, dy, node->inputs[0]->shape);
-    return yoke_graph_status(node->graph);
+    return yki_graph_status(node->graph);
 }
 
 const yki_op yki_op_reshape = {

@@ -51,7 +51,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
     if (wanted[0])
         dx[0] = yki_node(node->graph, other, NULL, &dy, 1, attrs_of(&node->attrs),
                          sizeof(yki_slice_attrs));
-    return yoke_graph_status(node->graph);
+    return yki_graph_status(node->graph);
 }
 
 const yki_op yki_op_slice = {

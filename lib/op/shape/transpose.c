@@ -59,7 +59,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
         inverse[a->axes[i]] = i;
     if (wanted[0])
         dx[0] = yoke_transpose(node->graph, dy, inverse);
-    return yoke_graph_status(node->graph);
+    return yki_graph_status(node->graph);
 }
 
 const yki_op yki_op_transpose = {

@@ -45,7 +45,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
     if (wanted[0])
         dx[0] = yki_node(node->graph, &yki_op_softmax_grad, NULL, inputs, 2, node->attrs.bytes,
                          sizeof(yki_softmax_attrs));
-    return yoke_graph_status(node->graph);
+    return yki_graph_status(node->graph);
 }
 
 static double

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * inputs.c - what stands in a plan's inputs until somebody gives data: zeros, and integers of
+ * the range that their readers can take. Steps are timed before there is data, and a kernel that
+ * indexes by a label must find one.
+ */
+#include "plan/plan.h"
+
+/* Over the whole range, in no order: as labels and tokens are. */
+static int64_t
+spread(const yoke_node *node, uint64_t index)
+{
+    uint64_t most = node->type == YOKE_U8 ? UINT8_MAX : INT32_MAX;
+    uint64_t count = (uint64_t)(node->limit - node->low);
+
+    if (node->low >= 0)
+        count = YKI_MIN(count, most + 1 - (uint64_t)node->low);
+    return count ? node->low + (int64_t)((index * UINT64_C(0x9e3779b97f4a7c15) >> 32) % count) : 0;
+}
+
+static yoke_status
+fill_integers(const yki_value *value, const yoke_node *node)
+{
+    uint64_t size = yki_type_size(node->type), count = value->size / size;
+    unsigned char *values = yki_alloc((size_t)count, (size_t)size, "values to begin with");
+    yoke_status status;
+
+    if (!values)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (uint64_t i = 0; i < count; i++)
+        if (node->type == YOKE_U8)
+            values[i] = (uint8_t)spread(node, i);
+        else
+            ((int32_t *)(void *)values)[i] = (int32_t)spread(node, i);
+    status = yki_buffer_put(value->buffer, 0, count * size, values);
+    yki_free(values);
+    return status;
+}
+
+yoke_status
+yki_plan_fill_inputs(yki_plan *plan)
+{
+    for (size_t v = 0; v < plan->value_count; v++) {
+        const yki_value *value = &plan->values[v];
+
+        if (!value->given || !value->buffer)
+            continue;
+        if (value->node->type == YOKE_F32)
+            YKI_TRY(yki_queue_fill(plan->queue, value->buffer, 0, value->size, 0, YKI_NO_WAIT,
+                                   NULL));
+        else
+            YKI_TRY(fill_integers(value, value->node));
+    }
+    return YOKE_OK;
+}
