@@ -122,6 +122,7 @@ option_text(const yki_json_field *field, const void *at, char *text, size_t size
         break;
     case YKI_JSON_SHAPE:
     case YKI_JSON_INIT:
+    case YKI_JSON_RANGES:
         break;
     }
 }

@@ -4,7 +4,7 @@
  * the speed begin with it.
  *
  * Forward and backward run for two sizes on all devices at once, as they will in
- * a step, on whatever the inputs hold; nothing is updated. What was measured is
+ * a step, on what inputs begin with; nothing is updated. What was measured is
  * kept in wisdom. A device whose driver has no clock is timed alone, by the host.
  */
 #include <math.h>

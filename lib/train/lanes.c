@@ -106,7 +106,7 @@ load_nothing(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t
     return YOKE_OK;
 }
 
-/* Seconds of a step, one after the other as training has them, on whatever the inputs hold. */
+/* Seconds of a step, one after the other as training has them, on what inputs begin with. */
 static yoke_status
 time_steps(yoke_trainer *t, int steps, double *seconds)
 {
