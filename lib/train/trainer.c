@@ -31,6 +31,9 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
     if (o->accumulate > 65536)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_create: accumulate is %u",
                         o->accumulate);
+    if (!graph->loss && graph->output_count == 0)
+        return yki_fail(YOKE_ERROR_STATE, "the graph has no loss and no output: call "
+                                          "yoke_graph_set_loss or yoke_graph_set_output");
     if (graph->metric_count > YOKE_MAX_METRICS)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the graph has %zu metrics, at most %d are "
                         "possible", graph->metric_count, YOKE_MAX_METRICS);

@@ -290,7 +290,7 @@ START_TEST(a_loss_is_no_operand)
                                            "metric, which nothing is computed from");
     g = new_graph();
     yoke_reshape(g, reported(g, true), yoke_shape(2, 2, 1));
-    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "reshape: input 0, accuracy1, is a loss or a metric, "
+    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "reshape1: input 0, accuracy1, is a loss or a metric, "
                                            "which nothing is computed from");
 }
 END_TEST

@@ -369,12 +369,11 @@ START_TEST(update_starts_again_after_initialize)
 }
 END_TEST
 
-/* A group that matches nothing changes nothing; what is frozen keeps its bits, decay or not. */
+/* What is frozen keeps its bits, decay or not. */
 static void
 check_groups_and_frozen(yoke_device *device)
 {
     static const yoke_parameter_group groups[] = {
-        {.pattern = "nobody*", .learning_rate_scale = 100},
         {.pattern = "[qz].bias", .learning_rate_scale = 3},
         {.pattern = "q*", .learning_rate_scale = 50}, /* the first that matches counts */
     };
