@@ -17,11 +17,12 @@ has_grown(const yki_tool_course *c)
     return c->last > 3 * c->step || (c->last > 1.05 * c->early && c->last > c->step);
 }
 
-/* One epoch says little: its mean is behind what it reached. */
+/* One epoch says little: its mean is behind what it reached. Large steps learn much in the first few,
+ * where the first one of all still shows it. */
 static bool
 has_hardly_fallen(const yki_tool_course *c)
 {
-    return c->epochs > 1 && c->last > 0.9 * c->early;
+    return c->epochs > 1 && c->last > 0.9 * c->early && c->last > 0.5 * c->step;
 }
 
 /* What to try with this learning rate. */
