@@ -156,7 +156,7 @@ vectors(yoke_graph *g, yoke_node *x)
     y = yoke_matmul(g, yoke_slice(g, y, 1, 1, 5), yoke_graph_get_node(g, "embedding1.weight"),
                     &(yoke_matmul_options){.transpose_b = true}); /* (5, 11) */
     own = yoke_parameter(g, "own.weight", yoke_shape(2, 5, 11),
-                         (yoke_initializer){YOKE_INIT_NORMAL, 0, INFINITY, 0});
+                         (yoke_initializer){YOKE_INIT_NORMAL, 0, FLT_MAX, 0});
     y = yoke_mul(g, yoke_sub(g, y, own), yoke_parameter(g, "scale", yoke_shape(0), zeros));
     y = yoke_tanh(g, yoke_sigmoid(g, yoke_silu(g, yoke_gelu(g, y))));
     y = yoke_scale(g, yoke_scale(g, y, 0.1f, -0.7f), 0, 1e20f);
