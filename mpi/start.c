@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,19 +62,47 @@ read_mode(yoke_mpi_mode *mode)
     return yoke_fail(YOKE_ERROR_VALUE, sentence);
 }
 
-/* A limit in seconds: the option, else the variable, else the default; negative: never. */
+/* A limit in seconds: the option, else the variable, else the default; -1: never. */
 static yoke_status
-read_limit(double option, const char *name, double *limit)
+read_limit(const char *field, double option, const char *name, double *limit)
 {
-    yoke_status status = YOKE_OK;
+    char sentence[160];
 
     if (option == 0)
-        status = read_number(name, 1e-3, limit);
-    else
-        *limit = option;
-    if (*limit < 0)
-        *limit = -1;
-    return status;
+        return read_number(name, 1e-3, limit);
+    if (option != -1 && !(option >= 1e-3 && isfinite(option))) {
+        snprintf(sentence, sizeof sentence,
+                 "%s is %g; must be at least 0.001, or 0 for the default, or -1 for never", field,
+                 option);
+        return yoke_fail(YOKE_ERROR_VALUE, sentence);
+    }
+    *limit = option;
+    return YOKE_OK;
+}
+
+static yoke_status
+check_mode(yoke_mpi_mode mode)
+{
+    char sentence[80];
+
+    if ((int)mode >= YOKE_MPI_AUTO && (int)mode <= YOKE_MPI_SHARED)
+        return YOKE_OK;
+    snprintf(sentence, sizeof sentence, "mode is %d; must be between %d and %d", (int)mode,
+             YOKE_MPI_AUTO, YOKE_MPI_SHARED);
+    return yoke_fail(YOKE_ERROR_VALUE, sentence);
+}
+
+/* MPI counts in int. */
+static yoke_status
+check_chunk(double chunk)
+{
+    char sentence[80];
+
+    if (chunk >= sizeof(float) && chunk <= 2147483644.0)
+        return YOKE_OK;
+    snprintf(sentence, sizeof sentence, "chunk_bytes is %.0f; must be between 4 and 2147483644",
+             chunk);
+    return yoke_fail(YOKE_ERROR_VALUE, sentence);
 }
 
 yoke_status
@@ -82,23 +111,24 @@ yki_mpi_read_settings(const yoke_mpi_options *options, yki_mpi_settings *setting
     yoke_mpi_mode mode = options->mode;
     double chunk = 1024.0 * 1024 * 1024;
     yki_mpi_settings result = {.warn = 60, .error = 300};
-    yoke_status status = read_limit(options->warn_seconds, "YOKE_MPI_WARN", &result.warn);
+    yoke_status status =
+        read_limit("warn_seconds", options->warn_seconds, "YOKE_MPI_WARN", &result.warn);
 
     if (status == YOKE_OK)
-        status = read_limit(options->error_seconds, "YOKE_MPI_TIMEOUT", &result.error);
+        status =
+            read_limit("error_seconds", options->error_seconds, "YOKE_MPI_TIMEOUT", &result.error);
     if (status == YOKE_OK)
         status = read_mode(&mode);
     if (options->chunk_bytes)
         chunk = (double)options->chunk_bytes;
     else if (status == YOKE_OK)
         status = read_number("YOKE_MPI_CHUNK", sizeof(float), &chunk);
+    if (status == YOKE_OK)
+        status = check_mode(mode);
+    if (status == YOKE_OK)
+        status = check_chunk(chunk);
     if (status != YOKE_OK)
         return status;
-    if (mode < YOKE_MPI_AUTO || mode > YOKE_MPI_SHARED)
-        return yoke_fail(YOKE_ERROR_VALUE, "yoke_mpi_options.mode is not a yoke_mpi_mode");
-    /* MPI counts in int. */
-    if (!(chunk >= sizeof(float)) || chunk > 2147483644.0)
-        return yoke_fail(YOKE_ERROR_VALUE, "chunk_bytes is to be from 4 up to 2147483644");
     result.mode = mode;
     result.chunk = (uint64_t)chunk;
     *settings = result;

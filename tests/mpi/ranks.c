@@ -391,6 +391,39 @@ run_cycles(char **arguments)
     comm = whole;
 }
 
+/* Options out of their range, on every rank alike: a sentence names the value, and no rank waits.
+ */
+static void
+run_absurd(char **arguments)
+{
+    static const struct {
+        yoke_mpi_options options;
+        const char *part;
+    } rows[] = {
+        {{.warn_seconds = NAN}, "warn_seconds is nan; must be at least 0.001"},
+        {{.warn_seconds = -3}, "warn_seconds is -3"},
+        {{.warn_seconds = 1e-9}, "warn_seconds is 1e-09"},
+        {{.error_seconds = INFINITY}, "error_seconds is inf"},
+        {{.error_seconds = -0.5}, "error_seconds is -0.5"},
+        {{.mode = (yoke_mpi_mode)99}, "mode is 99; must be between 0 and 4"},
+        {{.mode = (yoke_mpi_mode)-1}, "mode is -1"},
+        {{.chunk_bytes = 3}, "chunk_bytes is 3; must be between 4 and 2147483644"},
+        {{.chunk_bytes = UINT64_MAX}, "chunk_bytes is 18446744073709551616"},
+    };
+    yoke_comm *none = NULL;
+
+    (void)arguments;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CHECK(yoke_mpi_comm_create_with(MPI_COMM_WORLD, &rows[i].options, &none) ==
+              YOKE_ERROR_VALUE);
+        CHECK(strstr(yoke_last_error(), rows[i].part));
+    }
+    CHECK(yoke_mpi_comm_create(MPI_COMM_NULL, &none) == YOKE_ERROR_INVALID_ARGUMENT);
+    CHECK(strstr(yoke_last_error(), "MPI_COMM_NULL"));
+    CHECK(yoke_mpi_comm_create(MPI_COMM_WORLD, NULL) == YOKE_ERROR_INVALID_ARGUMENT);
+    CHECK(!none);
+}
+
 /* COUNT values, REPEATS times: seconds of one reduction, on rank 0. */
 static void
 run_time(char **arguments)
@@ -423,10 +456,10 @@ static const struct command {
     int arguments;
     void (*run)(char **arguments);
 } commands[] = {
-    {"table", 1, run_table}, {"many", 0, run_many},         {"steps", 1, run_steps},
-    {"slow", 1, run_slow},   {"disaster", 3, run_disaster}, {"mismatch", 0, run_mismatch},
-    {"parts", 0, run_parts}, {"cycles", 1, run_cycles},     {"time", 2, run_time},
-    {"shared", 0, run_shared}, {"create", 0, NULL},
+    {"table", 1, run_table},   {"many", 0, run_many},         {"steps", 1, run_steps},
+    {"slow", 1, run_slow},     {"disaster", 3, run_disaster}, {"mismatch", 0, run_mismatch},
+    {"parts", 0, run_parts},   {"cycles", 1, run_cycles},     {"time", 2, run_time},
+    {"shared", 0, run_shared}, {"create", 0, NULL},           {"absurd", 0, run_absurd},
 };
 
 static void

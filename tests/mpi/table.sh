@@ -16,6 +16,7 @@ expect 3 multiple many
 expect 2 serialized many
 expect 4 multiple parts
 expect 2 multiple cycles 20
+expect 2 multiple absurd
 
 # Chunks: of 400 bytes, and of a size that is no whole number of values.
 export YOKE_MPI_CHUNK=4003
