@@ -134,17 +134,17 @@ transposed_size(yoke_graph *graph, const char *layer, const yoke_node *x, const 
 {
     for (int i = 0; i < 2; i++) {
         int64_t size = (x->shape.dim[i + 1] - 1) * a->stride[i] - 2 * (int64_t)a->pad[i] +
-                       (int64_t)a->dilation[i] * (a->kernel[i] - 1) + 1 + output_pad[i];
+                       (int64_t)a->dilation[i] * (a->kernel[i] - 1) + 1;
         char text[128];
 
         if (output_pad[i] < 0 || output_pad[i] >= a->stride[i]) {
+            snprintf(text, sizeof text, "output_pad[%d]", i);
             yki_graph_fail(graph, layer,
-                           yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                                    "output_pad[%d] is %lld, between 0 and the stride less 1, %d, "
-                                    "are possible",
-                                    i, (long long)output_pad[i], a->stride[i] - 1));
+                           yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, text, output_pad[i], 0,
+                                          a->stride[i] - 1));
             return false;
         }
+        size += output_pad[i];
         if (size < 1 || size > INT32_MAX) {
             yki_graph_fail(graph, layer,
                            yki_fail(YOKE_ERROR_SHAPE,
