@@ -5,7 +5,7 @@
  *   mpirun -n 2 ./lenet_mpi [DIR]
  *
  * DIR has images and labels under their usual names (examples/data, say); without it the digits are
- * made up: blobs at ten places. What many processes need besides is in lenet_mpi.c, line by line.
+ * made up: blobs at ten places. Only the lines that speak of MPI differ from lenet.c.
  */
 #include <stdio.h>
 #include <string.h>

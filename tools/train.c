@@ -101,7 +101,9 @@ typedef struct request {
 typedef struct session {
     const yki_tool_command *self;
     const request *wanted;
-    yki_tool_settings settings; /* all of them */
+    yki_tool_settings settings;    /* all of them */
+    const yki_tool_recipe *recipe; /* that chose those which the command line leaves open, */
+    char chosen[256];              /* and these, as options; "": none */
     yki_tool_job job;
     yki_tool_source source;
     yoke_graph *graph;
@@ -331,13 +333,9 @@ can_scale(const session *s)
 static void
 choose_settings(session *s)
 {
-    const yki_tool_recipe *recipe = yki_tool_find_recipe(s->wanted->built_in, &s->source);
-    char line[256];
-
+    s->recipe = yki_tool_find_recipe(s->wanted->built_in, &s->source);
     s->settings = s->wanted->settings;
-    yki_tool_take_recipe(recipe, &s->source, can_scale(s), &s->settings, line);
-    if (line[0])
-        yki_tool_note(s->self, "the recipe \"%s\" chooses %s", recipe->model, line);
+    yki_tool_take_recipe(s->recipe, &s->source, can_scale(s), &s->settings, s->chosen);
 }
 
 /* What happens to samples on their way to the model. */
@@ -448,6 +446,8 @@ fit(session *s)
     yoke_fit_options o;
     yoke_status status;
 
+    if (s->chosen[0])
+        yki_tool_note(s->self, "the recipe \"%s\" chooses %s", s->recipe->model, s->chosen);
     watch->team = s->team;
     watch->trainer = s->trainer;
     watch->speaks = s->job.rank == 0;

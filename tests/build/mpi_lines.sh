@@ -2,15 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # mpi_lines.sh - a program becomes one of many processes by the lines that speak of MPI, and no other:
-# between examples/lenet.c and examples/lenet_mpi.c nothing else differs.
+# between examples/lenet.c and examples/lenet_mpi.c nothing else differs but the head of the file,
+# which says how each is called.
 
 set -eu
 
 examples=$YOKE_SRCDIR/examples
-difference=$(diff "$examples/lenet.c" "$examples/lenet_mpi.c") && {
+work=$YOKE_BUILDDIR/tests/build/mpi_lines.tmp
+mkdir -p "$work"
+for name in lenet lenet_mpi; do
+    sed '1,/^ \*\/$/d' "$examples/$name.c" >"$work/$name.c"
+done
+difference=$(diff "$work/lenet.c" "$work/lenet_mpi.c") && {
     echo "they are the same"
     exit 1
 }
+rm -r "$work"
 added=$(echo "$difference" | sed -n 's/^> *//p')
 removed=$(echo "$difference" | sed -n 's/^< *//p')
 
