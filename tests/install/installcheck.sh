@@ -24,11 +24,8 @@ if [ -n "$DESTDIR" ]; then
     export PKG_CONFIG_SYSROOT_DIR
 fi
 warnings="-pedantic -Wall -Wextra -Werror"
-# Programs of MPI are run as one rank, as root too where that is what we are.
-OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
-# Open MPI 5 starts no program without a home, where it writes nothing.
-export HOME="$work"
+# Programs of MPI are run as one rank.
+. "${0%/*}/../support/launcher.sh"
 programs=0
 runs=0
 

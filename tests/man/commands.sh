@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# commands.sh - the command lines of the manual and of README.md work, and those
-# that train reach the figure that stands for them below.
+# commands.sh - the command lines of the manual, of README.md and of docs/tour.md work, and
+# those that train reach the figure that stands for them below.
 #
 # What is run: in the EXAMPLES of pages of sections 1 and 7 the lines of .Dl and of
-# .Bd -literal, and in README.md the lines of ```sh, that begin with yoke or mpirun.
+# .Bd -literal, and in the other two the lines of ```sh, that begin with yoke or mpirun.
 # Each needs a line in the table below, and each line there a command.
 
 set -u
@@ -50,6 +50,8 @@ yoke train --model=lenet --data=examples/data --log=training.jsonl	accuracy 95
 yoke plot --out=training.svg training.jsonl	writes training.svg ^<svg
 yoke predict --data=examples/data --count=10 --top=3 digits.safetensors	says ^9	[0-9]
 yoke info --json checkpoints	says "kind": "checkpoint"
+yoke help train	says --epochs
+yoke help bench devices	says --repeats
 yoke devices	says cpu:0
 yoke devices --json | jq -r '.[].name'	jq says .
 yoke devices 'cpu:0/2@256MiB'	says cpu:0/2
@@ -59,11 +61,13 @@ yoke bench resnet18 --devices=gpu:0	gpu says ^rate .* samples/s
 yoke bench resnet18 --devices=gpu:0 --plan	gpu says ^rate .* samples/s
 yoke tune --batch=32 --devices=gpu resnet18	gpu says .
 yoke verify --devices=cpu:0/2 --shares=80,20 lenet	says .
+yoke train --model=lenet --data=examples/data --devices=cpu:0/2	accuracy 95
+yoke train --model=mine.json --data=examples/data --epochs=10 --batch=32 --normalize --lr=0.003	accuracy 80
 END
 
 # ---- what is there ----
 
-# Command lines of the files of the manual in mdoc, or of README.md, one a line.
+# Command lines of the files of the manual in mdoc, or of other documents, one a line.
 of_page() {
     awk '
         $1 == ".Sh" { examples = $2 == "EXAMPLES" }
@@ -75,13 +79,14 @@ of_page() {
     ' "$1"
 }
 
-of_readme() {
+of_markdown() {
     awk '/^```/ { inside = $0 == "```sh"; next } inside' "$1" |
         sed -e ':again' -e '/\\$/{N;s/ *\\\n */ /;b again' -e '}' -e 's/ *#.*//'
 }
 
 {
-    of_readme "$YOKE_SRCDIR/README.md"
+    of_markdown "$YOKE_SRCDIR/README.md"
+    of_markdown "$YOKE_SRCDIR/docs/tour.md"
     for page in "$YOKE_SRCDIR"/man/*.[17]; do
         of_page "$page"
     done
@@ -112,12 +117,8 @@ case ${LD_PRELOAD:-}${OCL_ICD_VENDORS:-} in
 esac
 unset OCL_ICD_FILENAMES POCL_DEVICES NO_COLOR
 OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
-OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-OMPI_MCA_mpi_yield_when_idle=1
-export OCL_ICD_VENDORS OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
-export OMPI_MCA_rmaps_base_oversubscribe OMPI_MCA_hwloc_base_binding_policy
-export OMPI_MCA_mpi_yield_when_idle
+export OCL_ICD_VENDORS
+. "$YOKE_SRCDIR/tests/support/launcher.sh"
 for program in yoke mpirun; do
     case $program in
     yoke) path=$YOKE_BUILDDIR/tools/yoke ;;
@@ -140,6 +141,7 @@ gpu=no
 cp "$YOKE_SRCDIR"/examples/data/*.gz examples/ && mkdir examples/data && mv examples/*.gz examples/data/
 awk -v count=1000 -f "$YOKE_SRCDIR/tests/tools/prices.awk" >prices.csv
 cp prices.csv measurements.csv
+awk '/^```/ { inside = $0 == "```json"; next } inside' "$YOKE_SRCDIR/docs/tour.md" >mine.json
 yoke train --model=tiny --data=examples/data --epochs=1 --checkpoint=checkpoints >out 2>err ||
     fail "no checkpoint to look at"
 

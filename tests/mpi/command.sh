@@ -30,7 +30,7 @@ what="two ranks"
 launch 2 $train --epochs=2 --lr=0.1 || fail "$what: exit $launch_status"
 [ "$(count '^test accuracy [0-9.]+ %, ')" = 1 ] || fail "$what: the result is not said once"
 [ "$(count '^epoch 2/2 ')" = 1 ] || fail "$what: an epoch is not said once"
-[ "$(count 'rank 1')" = 0 ] || fail "$what: rank 1 speaks"
+[ "$(count 'rank 1 on ')" = 0 ] || fail "$what: rank 1 speaks"
 
 what="an error that all ranks have"
 ! launch 2 train --model=lenet --data="$work/none" || fail "$what: exit 0"

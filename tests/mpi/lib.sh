@@ -14,17 +14,7 @@ use_program() {
 }
 use_program "$YOKE_BUILDDIR/tests/mpi/ranks"
 
-# Ranks, never more processors than there are; as root too, in containers.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-# On one host memory is shared; TCP beside it only complains of interfaces, in Open MPI 5.
-export OMPI_MCA_btl=^tcp
-export OMPI_MCA_btl_base_warn_component_unused=0 OMPI_MCA_mpi_yield_when_idle=1
-# Sockets of Open MPI stand in TMPDIR, where the path may not be long.
-export OMPI_MCA_orte_tmpdir_base="${TMPDIR:-/tmp}"
-# Open MPI 5 reads these by other names, and wants a home, where it writes nothing.
-export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
-export HOME="$work"
+. "$YOKE_SRCDIR/tests/support/launcher.sh"
 # The limits of a test are its own.
 unset YOKE_MPI_WARN YOKE_MPI_TIMEOUT YOKE_MPI_MODE YOKE_MPI_CHUNK YOKE_MPI_SINGLE
 unset OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_NTASKS SLURM_STEP_NUM_TASKS

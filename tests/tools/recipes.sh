@@ -109,9 +109,10 @@ END
     says "$err" 'the recipe "file" chooses --epochs=23 --batch=16 --optimizer=adam --lr=0.001 '
     [ -n "${MPIRUN:-}" ] && command -v "$MPIRUN" >/dev/null || return 0
     what='mpirun -n 2 yoke train'
-    env "$pocl" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-        OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none \
-        "$MPIRUN" -n 2 "$yoke" train --model=lenet --data="$digits" --epochs=1 >"$out" 2>"$err" </dev/null
+    (
+        . "$YOKE_SRCDIR/tests/support/launcher.sh"
+        env "$pocl" "$MPIRUN" -n 2 "$yoke" train --model=lenet --data="$digits" --epochs=1
+    ) >"$out" 2>"$err" </dev/null
     checks=$((checks + 1))
     [ "$(note)" = "$alone" ] || fail "two processes have another recipe"
 }

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# launcher.sh - the environment in which mpirun starts ranks of the tests: more ranks than
+# processors, not bound to them, as root too. To be read by a script; $work is a folder of its own.
+
+OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+OMPI_MCA_btl_base_warn_component_unused=0 OMPI_MCA_mpi_yield_when_idle=1
+# On one host memory is shared; TCP beside it only complains of interfaces, in Open MPI 5.
+OMPI_MCA_btl=^tcp
+# Sockets of Open MPI stand in TMPDIR, where the path may not be long.
+OMPI_MCA_orte_tmpdir_base=${TMPDIR:-/tmp}
+# Open MPI 5 reads these by other names, and wants a home, where it writes nothing.
+PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
+HOME=$work
+export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM OMPI_MCA_rmaps_base_oversubscribe
+export OMPI_MCA_hwloc_base_binding_policy OMPI_MCA_btl_base_warn_component_unused
+export OMPI_MCA_mpi_yield_when_idle OMPI_MCA_btl OMPI_MCA_orte_tmpdir_base
+export PRTE_MCA_rmaps_default_mapping_policy PRTE_MCA_hwloc_default_binding_policy HOME
