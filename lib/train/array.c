@@ -103,6 +103,27 @@ yoke_array_read(yoke_array *array, void *values, int64_t count)
 
 /* ---- rows over a team ---- */
 
+/* All rows together have to be countable, in bytes. */
+static yoke_status
+check_counts(const yoke_team *team, const int64_t *counts, int64_t row_values, const char *function)
+{
+    int64_t left = INT64_MAX / 4 / row_values;
+
+    for (size_t k = 0; k < team->total; k++) {
+        if (counts[k] < 0)
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "%s: counts[%zu] is %lld; must be at least 0", function, k,
+                            (long long)counts[k]);
+        if (counts[k] > left)
+            return yki_fail(YOKE_ERROR_SHAPE,
+                            "%s: counts[%zu] is %lld; rows of %lld values are then too many to "
+                            "count",
+                            function, k, (long long)counts[k], (long long)row_values);
+        left -= counts[k];
+    }
+    return YOKE_OK;
+}
+
 static yoke_status
 check_rows(const yoke_team *team, const int64_t *counts, int64_t row_values, const void *rows,
            yoke_array *const *arrays, const char *function)
@@ -111,14 +132,15 @@ check_rows(const yoke_team *team, const int64_t *counts, int64_t row_values, con
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "%s: a team, counts, at least 1 value a row, rows and arrays are needed",
                         function);
-    for (size_t k = 0; k < team->total; k++)
-        if (counts[k] < 0)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: device %zu gets %lld rows", function,
-                            k, (long long)counts[k]);
+    YKI_TRY(check_counts(team, counts, row_values, function));
     for (size_t k = 0; k < team->count; k++) {
         if (!arrays[k] || yoke_array_get_device(arrays[k]) != yoke_team_get_device(team, k))
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: array %zu is not on device %zu",
                             function, k, k);
+        if (arrays[k]->type != arrays[0]->type)
+            return yki_fail(YOKE_ERROR_TYPE, "%s: array %zu has %s values, array 0 has %s",
+                            function, k, yki_value_type_name(arrays[k]->type),
+                            yki_value_type_name(arrays[0]->type));
         if (counts[team->first + k] > arrays[k]->count / row_values)
             return yki_fail(YOKE_ERROR_SHAPE, "%s: array %zu holds %lld values, not %lld rows of %lld",
                             function, k, (long long)arrays[k]->count,

@@ -83,6 +83,21 @@ START_TEST(rows_come_back_as_they_went)
 }
 END_TEST
 
+/* Rows of floats and of bytes: the second array would be filled from the wrong place. */
+static void
+refuse_types(const int64_t *counts)
+{
+    yoke_array *mixed[16];
+    float values[4] = {0};
+
+    memcpy(mixed, arrays, sizeof mixed);
+    ASSERT_OK(yoke_array_create(yoke_team_get_device(team, 1), YOKE_U8, 4, &mixed[1]));
+    ASSERT_STATUS(YOKE_ERROR_TYPE, yoke_team_scatter(team, counts, 1, values, mixed));
+    ASSERT_DETAIL("array 1 has u8 values, array 0 has f32");
+    ASSERT_STATUS(YOKE_ERROR_TYPE, yoke_team_gather(team, counts, 1, mixed, values));
+    yoke_array_destroy(mixed[1]);
+}
+
 START_TEST(bad_arrays_are_refused)
 {
     yoke_array *other, *mixed[16];
@@ -99,7 +114,13 @@ START_TEST(bad_arrays_are_refused)
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_team_scatter(team, counts, 1, values, arrays));
     counts[0] = -1;
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_team_scatter(team, counts, 1, values, arrays));
+    counts[0] = INT64_MAX / 2; /* 4 bytes each are 2^64 and more */
+    ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_team_scatter(team, counts, 1, values, arrays));
+    ASSERT_DETAIL("too many to count");
+    counts[0] = 0;
     memcpy(mixed, arrays, sizeof mixed);
+    if (devices > 1)
+        refuse_types(counts);
     mixed[0] = NULL;
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_team_allreduce(team, mixed, 1));
     ASSERT_OK(yoke_array_create(yoke_team_get_device(team, 0), YOKE_I32, 4, &other));
