@@ -504,6 +504,7 @@ print_result(const session *s)
     const yoke_epoch *epochs, *last;
     size_t count = yoke_trainer_get_history(s->trainer, &epochs);
     double accuracy, r2, loss, rate = mean_rate(epochs, count);
+    long long done;
     char text[TOOL_LOSS];
     yki_tool_json j;
 
@@ -518,7 +519,8 @@ print_result(const session *s)
             printf("test R2 %.4g, ", r2);
         if (last)
             printf("test loss %s, %.0f samples/s, ", yki_tool_loss_text(loss, text), rate);
-        printf("%lld epochs\n", last ? (long long)last->epoch + 1 : 0);
+        done = last ? (long long)last->epoch + 1 : 0;
+        printf("%lld epoch%s\n", done, done == 1 ? "" : "s");
         return;
     }
     yki_tool_json_start_line(&j, stdout);

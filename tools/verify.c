@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "models.h"
+#include "progress.h"
 #include "tool.h"
 
 enum { MAX_BATCH = 1 << 20, MAX_STEPS = 1000000, MAX_PARTS = 65536 };
@@ -229,14 +230,16 @@ judge(const request *wanted, const yoke_graph *graph, const trained *team, const
 {
     unsigned step, last = wanted->steps - 1;
     size_t parameter;
+    char first[TOOL_LOSS], final[TOOL_LOSS];
     double loss = worst_loss(team, alone, wanted->steps, &step);
     double weight = worst_weight(team, alone, graph, &parameter);
     bool good = loss <= wanted->tolerance && weight <= wanted->tolerance;
 
     printf("%s, %u steps of %u samples: %s against %s\n", wanted->model->name, wanted->steps,
            wanted->batch, team->devices, alone->devices);
-    printf("loss    from %.6g to %.6g; worst difference %.3g, in step %u\n", alone->losses[0],
-           alone->losses[last], loss, step + 1);
+    printf("loss    from %s to %s; worst difference %.3g, in step %u\n",
+           yki_tool_loss_text(alone->losses[0], first), yki_tool_loss_text(alone->losses[last], final),
+           loss, step + 1);
     printf("weights worst difference %.3g of the largest, in %s\n", weight,
            yoke_node_name(yoke_graph_get_parameter(graph, parameter)));
     printf("%s: at most %.3g is allowed\n", good ? "the same" : "DIFFERENT", wanted->tolerance);

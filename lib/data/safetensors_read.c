@@ -81,6 +81,16 @@ is_json(const unsigned char *bytes, size_t count)
     return i < count && (bytes[i] == '{' || bytes[i] == '[');
 }
 
+/* Words: nothing that a length of at most 100 million begins with. */
+static bool
+is_text(const unsigned char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if ((bytes[i] < ' ' && !strchr("\t\r\n", bytes[i])) || bytes[i] == 0 || bytes[i] == 127)
+            return false;
+    return count > HEADER_LENGTH;
+}
+
 static yoke_status
 fail_other_file(const yki_safetensors *file, uint64_t length)
 {
@@ -97,6 +107,8 @@ fail_other_file(const yki_safetensors *file, uint64_t length)
                         "%s: no safetensors file, but JSON, which has no weights; a graph as JSON "
                         "goes where a graph is wanted (yoke train --model)",
                         file->path);
+    if (is_text(bytes, count))
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: no safetensors file, but text", file->path);
     if (file->size < HEADER_LENGTH + 2)
         return yki_fail(YOKE_ERROR_FORMAT, "%s: no safetensors file: it has %" PRIu64 " bytes",
                         file->path, file->size);

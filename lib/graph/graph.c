@@ -108,7 +108,7 @@ yki_graph_takes(yoke_graph *graph, const char *name)
     if (!is_fixed(graph))
         return true;
     (void)yki_fail(YOKE_ERROR_STATE,
-                   "%s%sa trainer or a replica was made of the graph, which cannot change any more: "
+                   "%s%sthe graph is compiled for a trainer or a replica and cannot change any more: "
                    "change it before, or build another graph", name ? name : "", name ? ": " : "");
     keep_refusal(graph);
     return false;

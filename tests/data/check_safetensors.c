@@ -163,6 +163,7 @@ START_TEST(files_of_other_kinds)
         {"{\n  \"nodes\": []}", 16, "no safetensors file, but JSON, which has no weights"},
         {" [1, 2, 3]  ", 12, "no safetensors file, but JSON"},
         {"{}", 2, "no safetensors file, but JSON"},
+        {"# yoke\n\nyoke trains", 19, "no safetensors file, but text"},
         {"PK\3\4\0\0\x08\x08\0\0\0\0", 12,
          "no safetensors file, but a zip archive, as torch.save writes; save the weights with "
          "safetensors.torch.save_file instead"},

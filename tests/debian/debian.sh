@@ -76,10 +76,12 @@ bootstrap() {
         case $mirror in https:*) include=--include=ca-certificates ;; esac
         echo "debian.sh: making a bare Debian $1 from $mirror"
         env ${proxy:+http_proxy="$proxy"} debootstrap --variant=minbase $include "$name" "$2" "$mirror" \
-            >"$work/debootstrap-$1.log" 2>&1 || return 1
+            >"$work/debootstrap-$1.log" 2>&1 || {
+            tail -n 5 "$work/debootstrap-$1.log"
+            skip "the mirror $mirror gives no Debian $1"
+        }
         rm -f "$2"/var/cache/apt/archives/*.deb
-        tar -C "$2" -cf "$base.part" .
-        mv "$base.part" "$base"
+        tar -C "$2" -cf "$base.part" . && mv "$base.part" "$base"
     else
         tar -C "$2" -xf "$base"
     fi
@@ -87,11 +89,10 @@ bootstrap() {
 
 # furnish FOLDER: what lets it reach the mirror, and the tree as it is committed
 furnish() {
-    apt_network >"$1/etc/apt/apt.conf.d/90network"
+    apt_network >"$1/etc/apt/apt.conf.d/90network" || return 1
     cp -L /etc/resolv.conf /etc/hosts "$1/etc/" 2>/dev/null || true
     if [ -d /etc/apt/auth.conf.d ]; then cp -R /etc/apt/auth.conf.d "$1/etc/apt/"; fi
-    mkdir -p "$1/src/yoke"
-    git -C "$source" archive HEAD | tar -C "$1/src/yoke" -xf -
+    mkdir -p "$1/src/yoke" && git -C "$source" archive HEAD | tar -C "$1/src/yoke" -xf -
 }
 
 # inside FOLDER COMMAND...: in a namespace of its own, so that no mount and no process is left
@@ -119,7 +120,7 @@ inside() {
 # The results of tests, for those who read them when the system is gone.
 keep_results() {
     [ ! -d "$1/src/yoke/build/tests" ] ||
-        (cd "$1/src/yoke/build" && find tests -name '*.log' -o -name '*.trs') |
+        (cd "$1/src/yoke/build" && find tests -name '*.log' -o -name '*.trs' 2>/dev/null) |
         tar -C "$1/src/yoke/build" -cf - -T - | tar -C "$2" -xf -
 }
 
@@ -154,11 +155,7 @@ try() {
     archives=$work/archives-$1
     rm -rf "$output"
     mkdir -p "$output" "$archives"
-    bootstrap "$1" "$folder" || {
-        tail -n 5 "$work/debootstrap-$1.log"
-        skip "the mirror $mirror gives no Debian $1"
-    }
-    furnish "$folder"
+    bootstrap "$1" "$folder" && furnish "$folder" || return 1
     # shellcheck disable=SC2086 # words
     step ./quickstart first_use && step "./quickstart check" inside "$folder" ./quickstart check ${DEBIAN_FOLDERS-} &&
         step "make installcheck" install_check || failed=1

@@ -165,6 +165,11 @@ check() {
     esac
 }
 
+# A build without MPI has nothing that mpirun could start.
+has() {
+    command -v "$1" >/dev/null && { [ "$1" != mpirun ] || [ -n "${MPIRUN:-}" ]; }
+}
+
 # run COMMAND EXPECTATION
 run() {
     command=$1
@@ -174,7 +179,7 @@ run() {
     jq\ * | mpirun\ *) needs=${wanted%% *} wanted=${wanted#* } ;;
     *) needs= ;;
     esac
-    if [ -n "$needs" ] && [ "$needs" != gpu ] && ! command -v "$needs" >/dev/null; then
+    if [ -n "$needs" ] && [ "$needs" != gpu ] && ! has "$needs"; then
         echo "SKIP: there is no $needs for: $command"
         skips=$((skips + 1))
         return

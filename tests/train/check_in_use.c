@@ -155,9 +155,9 @@ static void
 assert_refused(yoke_graph *g, yoke_node *(*change)(yoke_graph *))
 {
     ck_assert_ptr_null(change(g));
-    ASSERT_DETAIL("a trainer or a replica was made of the graph, which cannot change any more");
+    ASSERT_DETAIL("the graph is compiled for a trainer or a replica and cannot change any more");
     ASSERT_STATUS(YOKE_ERROR_STATE, yoke_graph_status(g));
-    ASSERT_DETAIL("a trainer or a replica was made of the graph");
+    ASSERT_DETAIL("the graph is compiled for a trainer or a replica");
 }
 
 /* The trainer goes on: it trains, evaluates for the first time, saves; the file is read. */
