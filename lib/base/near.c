@@ -65,8 +65,8 @@ distance(const char *word, const char *name)
         return FAR;
     while (begins < shorter && letter(word[begins]) == letter(name[begins]))
         begins++;
-    if (begins == a && a >= BEGINNING)
-        return 1;
+    if (begins == a && (a == b || a >= BEGINNING))
+        return a == b ? 0 : 1;
     changes = count_changes(word, a, name, b);
     return changes < shorter && changes <= (shorter < 6 ? 1 : shorter / 3) ? changes : FAR;
 }

@@ -224,8 +224,9 @@ get_options(const reader *r, json_t *node, const yki_json_op *op, yki_json_optio
     json_object_foreach(node, key, value)
     {
         const yki_json_field *field = op->fields;
-        /* Files of before called a parameter's initial value so. */
-        const char *wanted = strcmp(key, "init") == 0 ? "initializer" : key;
+        /* Older files call a parameter's initial value so. */
+        const bool old = strcmp(key, "init") == 0 && !json_object_get(node, "initializer");
+        const char *wanted = old ? "initializer" : key;
 
         if (strcmp(key, "op") == 0 || strcmp(key, "name") == 0 || strcmp(key, "place") == 0 ||
             (op->most && strcmp(key, "inputs") == 0))

@@ -506,6 +506,7 @@ establish(yki_shares *s, yki_shares_kind kind, const double *weights)
     for (size_t k = 0; k < s->devices; k++) {
         s->member[k].pace.settled = 0;
         s->member[k].useless = 0;
+        s->member[k].wasted = 0;
         s->member[k].pace.anchor.n = 0;
         s->member[k].reason[0] = '\0';
     }

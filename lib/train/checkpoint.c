@@ -571,7 +571,8 @@ apply(yoke_trainer *t, const yki_parts *all, const found *result, const float *v
 
 /* To the processes that did not read. */
 static yoke_status
-hand_out(yoke_trainer *t, const yki_parts *all, found *result, float *values)
+hand_out(yoke_trainer *t, const yki_parts *all, found *result, float *values,
+         yki_progress *progress)
 {
     yoke_comm *comm = t->crew.comm;
     uint64_t left = all->floats;
@@ -579,6 +580,8 @@ hand_out(yoke_trainer *t, const yki_parts *all, found *result, float *values)
     if (!comm)
         return YOKE_OK;
     YKI_TRY(comm->broadcast(comm, &result->length, sizeof result->length, 0));
+    /* Whatever the others asked for: all go on with one learning rate. */
+    YKI_TRY(comm->broadcast(comm, &progress->keep_rate, sizeof progress->keep_rate, 0));
     if (result->length && !is_first(t) &&
         !(result->state = yki_alloc((size_t)result->length, 1, "a checkpoint's state")))
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -603,7 +606,7 @@ resume(yoke_trainer *t, const char *dir, yki_parts *all, found *result, float *v
     if (is_first(t))
         status = read_newest(t, progress, dir, all, result, values);
     YKI_TRY(yki_trainer_agree(t, status));
-    YKI_TRY(hand_out(t, all, result, values));
+    YKI_TRY(hand_out(t, all, result, values, progress));
     return result->length ? apply(t, all, result, values, progress) : YOKE_OK;
 }
 

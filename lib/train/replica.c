@@ -240,8 +240,7 @@ yki_replica_open(yoke_device *device, yoke_graph *graph, const yoke_replica_opti
 
     YKI_TRY(yoke_graph_status(graph));
     YKI_TRY(check_options(&o, graph));
-    if (o.optimizer.kind == YOKE_SGD && o.optimizer.learning_rate == 0)
-        o.optimizer.learning_rate = 0.01f;
+    yki_optimizer_complete(&o.optimizer);
     r = yki_alloc(1, sizeof *r, "a replica");
     if (!r)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -545,9 +544,10 @@ ask_for_known(yoke_replica *r, int64_t n)
     bool *unknown;
     size_t count;
 
-    r->missing = in ? in->node : NULL;
-    if (!in)
+    if (!in) {
+        r->missing = NULL;
         return yki_plan_ask(r->evaluation, NULL, 0);
+    }
     unknown = yki_alloc(graph->node_count, sizeof *unknown, "what can be evaluated");
     known = yki_alloc(graph->output_count + 1 + graph->metric_count, sizeof(const yoke_node *),
                       "what can be evaluated");
@@ -557,6 +557,8 @@ ask_for_known(yoke_replica *r, int64_t n)
         status = count ? yki_plan_ask(r->evaluation, known, count) : fail_missing(in, n);
     }
     status = unknown && known ? status : YOKE_ERROR_OUT_OF_MEMORY;
+    if (status == YOKE_OK)
+        r->missing = in->node;
     yki_free(unknown);
     yki_free(known);
     return status;

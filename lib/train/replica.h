@@ -106,6 +106,9 @@ yoke_status yki_replica_make_evaluation(yoke_replica *replica);
 
 /* ---- settings.c ---- */
 
+/* Puts in the learning rate of an optimizer that is all zero. */
+void yki_optimizer_complete(yoke_optimizer *optimizer);
+
 /* Optimizer, clipping and groups of these options. */
 yoke_status yki_check_settings(const yoke_replica_options *options, const yoke_graph *graph);
 yoke_status yki_check_schedule(const yoke_schedule *schedule);

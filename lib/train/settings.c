@@ -9,6 +9,13 @@
 
 #include "train/replica.h"
 
+void
+yki_optimizer_complete(yoke_optimizer *o)
+{
+    if (o->kind == YOKE_SGD && o->learning_rate == 0)
+        o->learning_rate = 0.01f;
+}
+
 /* Finite, and not negative. */
 static yoke_status
 check_number(const char *name, float value)

@@ -102,8 +102,11 @@ yoke_team_create(yoke_context *context, const char *selector, yoke_comm *comm, y
         status = number_devices(team);
     else if (comm && comm->fail) /* the others wait for our number */
         comm->fail(comm, yoke_last_error());
-    if (status == YOKE_OK)
+    if (status == YOKE_OK) {
         status = name_devices(team);
+        if (status != YOKE_OK && comm && comm->fail) /* the others may wait for our names */
+            comm->fail(comm, yoke_last_error());
+    }
     if (status != YOKE_OK) {
         yoke_team_destroy(team);
         return status;

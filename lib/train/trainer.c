@@ -238,6 +238,30 @@ yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options 
     return status;
 }
 
+static void
+give_up(yoke_team *team)
+{
+    yoke_comm *comm = yki_team_comm(team);
+
+    if (comm && comm->fail)
+        comm->fail(comm, yoke_last_error());
+}
+
+/* What this process alone may be refused for: the others come to the comparison and wait there. */
+static yoke_status
+check_alone(yoke_team *team, yoke_graph *graph, yoke_trainer_options *o)
+{
+    yoke_status status = yoke_graph_status(graph);
+
+    if (status == YOKE_OK)
+        status = check_options(o, graph);
+    if (status == YOKE_OK)
+        status = yki_stages_check(team, graph, o);
+    if (status != YOKE_OK)
+        give_up(team);
+    return status;
+}
+
 yoke_status
 yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer_options *given,
                           size_t size, yoke_trainer **out)
@@ -252,9 +276,8 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
                         "yoke_trainer_create: a team, a graph and a trainer are needed");
     if (given)
         memcpy(&o, given, YKI_MIN(size, sizeof o));
-    YKI_TRY(yoke_graph_status(graph));
-    YKI_TRY(check_options(&o, graph));
-    YKI_TRY(yki_stages_check(team, graph, &o));
+    YKI_TRY(check_alone(team, graph, &o));
+    yki_optimizer_complete(&o.optimizer);
     /* Without steps there are no times that shares could follow. */
     if (!graph->loss && !graph->place_count && (!o.shares || strcmp(o.shares, "auto") == 0))
         o.shares = "even";
@@ -267,10 +290,7 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
     if (status == YOKE_OK)
         status = yki_lanes_measure(team, &o, &t);
     if (status != YOKE_OK) {
-        yoke_comm *comm = yki_team_comm(team);
-
-        if (comm && comm->fail)
-            comm->fail(comm, yoke_last_error());
+        give_up(team);
         yoke_trainer_destroy(t);
         return status;
     }

@@ -58,6 +58,11 @@ START_TEST(the_nearest_wins)
     yki_near_offer(&near, lengthy + 1);
     yki_near_offer(&near, "aaa");
     ck_assert_str_eq(yki_near_hint(&near), "");
+    /* the name itself but for capitals is nearer than one that it begins */
+    yki_near_start(&near, "Price");
+    yki_near_offer(&near, "price_old");
+    yki_near_offer(&near, "price");
+    ck_assert_str_eq(yki_near_hint(&near), "; did you mean \"price\"?");
     /* one letter for another is no slip */
     yki_near_start(&near, "x");
     yki_near_offer(&near, "y");

@@ -255,6 +255,25 @@ START_TEST(initialize_starts_again)
 }
 END_TEST
 
+/* What an optimizer that is all zero stands for is what a checkpoint keeps. */
+START_TEST(a_rate_that_nobody_gave)
+{
+    team_run run = {.selector = devices.selector};
+    yoke_trainer_options o = team_options(&run);
+    yoke_graph *g = team_graph(run.net);
+    yoke_trainer *t;
+    yoke_team *team;
+
+    o.optimizer = (yoke_optimizer){0};
+    ASSERT_OK(yoke_team_create(devices.context, run.selector, NULL, &team));
+    ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
+    ck_assert(yoke_trainer_get_learning_rate(t) == 0.01f);
+    yoke_trainer_destroy(t);
+    yoke_team_destroy(team);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 /* A learning rate of 0 stops the weights; a frozen parameter stays while the others move. */
 START_TEST(rate_and_freezing_in_mid_run)
 {
@@ -406,6 +425,7 @@ test_suite(void)
     tcase_add_checked_fixture(tc, open_devices, close_devices);
     tcase_add_test(tc, shares_move_and_nothing_changes);
     tcase_add_test(tc, initialize_starts_again);
+    tcase_add_test(tc, a_rate_that_nobody_gave);
     tcase_add_test(tc, rate_and_freezing_in_mid_run);
     tcase_add_test(tc, frozen_parameters_are_no_part_of_the_norm);
     tcase_add_test(tc, written_weights_reach_every_device);

@@ -216,7 +216,8 @@ find_shape(yoke_node *const *inputs, size_t count, const yoke_custom_options *o,
     return YOKE_OK;
 }
 
-/* Of source and ranges: the same for the same operator. */
+/* Of source and ranges: the same for the same operator, also when it was read from a file, which
+ * leaves out ranges that allow any value. */
 static uint64_t
 hash_of(const yoke_custom_options *o, size_t count)
 {
@@ -224,8 +225,11 @@ hash_of(const yoke_custom_options *o, size_t count)
 
     yki_hash_start(&hash);
     yki_hash_string(&hash, o->source);
-    if (o->ranges)
-        yki_hash_add(&hash, o->ranges, count * sizeof *o->ranges);
+    for (size_t i = 0; o->ranges && i < count; i++)
+        if (o->ranges[i].begin < o->ranges[i].end) {
+            yki_hash_add(&hash, &i, sizeof i);
+            yki_hash_add(&hash, &o->ranges[i], sizeof o->ranges[i]);
+        }
     return hash.h[0] ^ hash.h[1];
 }
 
