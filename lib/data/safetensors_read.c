@@ -81,12 +81,12 @@ is_json(const unsigned char *bytes, size_t count)
     return i < count && (bytes[i] == '{' || bytes[i] == '[');
 }
 
-/* Words: nothing that a length of at most 100 million begins with. */
+/* Words in ASCII: a length of at most 100 million has zeros there. */
 static bool
 is_text(const unsigned char *bytes, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if ((bytes[i] < ' ' && !strchr("\t\r\n", bytes[i])) || bytes[i] == 0 || bytes[i] == 127)
+        if ((bytes[i] < ' ' && !strchr("\t\r\n", bytes[i])) || bytes[i] == 0 || bytes[i] > 126)
             return false;
     return count > HEADER_LENGTH;
 }
