@@ -13,27 +13,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "support/devices.h"
+#include "support/opened.h"
 #include "support/scratch.h"
 #include "train/absurd.h"
 
 enum { BATCH = 4, WIDTH = 6, CLASSES = 3, LEAST = 300 };
 
 int *absurd_calls;
-
-static test_devices devices;
-
-static void
-open_devices(void)
-{
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-}
-
-static void
-close_devices(void)
-{
-    test_devices_close(&devices);
-}
 
 /* ---- judging ---- */
 

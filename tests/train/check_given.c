@@ -8,24 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "support/devices.h"
+#include "support/opened.h"
 #include "support/support.h"
 
 enum { BATCH = 8, PIXELS = 28 * 28, CLASSES = 10 };
-
-static test_devices devices;
-
-static void
-open_devices(void)
-{
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-}
-
-static void
-close_devices(void)
-{
-    test_devices_close(&devices);
-}
 
 /* Zeros, with a page behind them that faults. */
 static void *

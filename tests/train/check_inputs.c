@@ -9,27 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support/devices.h"
+#include "support/opened.h"
 #include "support/scratch.h"
 #include "train/replica.h"
 
 enum { WIDTH = 6, CLASSES = 5, BATCH = 16, FAR = 1 << 28 };
-
-static test_devices devices;
-
-static void
-open_devices(void)
-{
-    scratch_set_up_warm();
-    ck_assert(test_devices_find(TEST_AS_IS, &devices));
-}
-
-static void
-close_devices(void)
-{
-    test_devices_close(&devices);
-    scratch_tear_down();
-}
 
 /* Labels count from BASE. */
 static const char source[] =
@@ -336,7 +320,7 @@ test_suite(void)
     Suite *suite = suite_create("inputs");
     TCase *tcase = test_case(suite, "inputs");
 
-    tcase_add_checked_fixture(tcase, open_devices, close_devices);
+    tcase_add_checked_fixture(tcase, find_devices, leave_devices);
     tcase_add_test(tcase, loss_that_indexes_by_a_label_trains);
     tcase_add_test(tcase, prediction_runs_no_loss);
     tcase_add_loop_test(tcase, replica_evaluates_what_was_given, 0, 2);

@@ -7,25 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/opened.h"
 #include "support/scratch.h"
 #include "train/runs.h"
 #include "train/trainer.h"
-
-static test_devices devices;
-
-static void
-open_devices(void)
-{
-    scratch_set_up_warm();
-    ck_assert(test_devices_find(TEST_AS_IS, &devices));
-}
-
-static void
-close_devices(void)
-{
-    test_devices_close(&devices);
-    scratch_tear_down();
-}
 
 /* The first whole CPU with two units that can be split, as `devices.selector`. */
 static bool
@@ -336,7 +321,7 @@ test_suite(void)
     Suite *suite = suite_create("lanes");
     TCase *tc = test_case(suite, "lanes");
 
-    tcase_add_checked_fixture(tc, open_devices, close_devices);
+    tcase_add_checked_fixture(tc, find_devices, leave_devices);
     tcase_add_loop_test(tc, lanes_train_what_the_device_does, 0, YKI_COUNT(runs));
     tcase_add_test(tc, lanes_are_one_device_to_see);
     tcase_add_test(tc, checkpoints_of_lanes_go_on_without_them);

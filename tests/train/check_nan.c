@@ -11,24 +11,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/devices.h"
+#include "support/opened.h"
 #include "support/support.h"
 
 enum { N = 2, PLANE = 16, CHANNELS = 2, SIZE = CHANNELS * PLANE };
-
-static test_devices devices;
-
-static void
-open_devices(void)
-{
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-}
-
-static void
-close_devices(void)
-{
-    test_devices_close(&devices);
-}
 
 static bool
 has_nan(size_t index)
