@@ -12,8 +12,9 @@
  * and no further than half of the batch at once, or a quarter where times scatter. Every device
  * keeps a sample, so that it is measured, until many evaluations in a row have found that the team
  * is as fast without it: a device that would shorten the step by next to nothing is dropped, as its
- * part in each reduction costs more. A device without samples cannot be seen to recover, so at
- * growing intervals it gets one sample for a few steps.
+ * part in each reduction costs more. A device without samples cannot be seen to recover, and one
+ * sample does not tell what a second would take, so at growing intervals such a device gets a few
+ * more for a few steps: a probe.
  *
  * Not here: measuring, gathering over processes, memory, telling (explain.c).
  */
@@ -24,12 +25,13 @@
 #include "train/pace.h"
 
 enum {
-    PATIENCE = 16,    /* steps handed out before a change, where a device tells no times */
-    PIECES_SURE = 2,  /* a change moves one of so many pieces of the batch at most */
-    PIECES = 4,       /* where times scatter */
-    ROOM = 8,         /* batches of so many samples a device give each at least one */
-    DROP_AFTER = 20,  /* evaluations in a row that find a device of no use */
-    PROBE_STEPS = 3,  /* a probe: the first of them may be slow for having been idle */
+    PATIENCE = 16,   /* steps handed out before a change, where a device tells no times */
+    PIECES_SURE = 2, /* a change moves one of so many pieces of the batch at most */
+    PIECES = 4,      /* where times scatter */
+    ROOM = 8,        /* batches of so many samples a device give each at least one */
+    DROP_AFTER = 20, /* evaluations in a row that find a device of no use */
+    PROBE_STEPS = YKI_PACE_PROBES, /* the first of a probe may be slow for having been idle */
+    PROBE_TIMES = 4,  /* a device with few samples gets so many times as many in a probe */
     PROBE_FIRST = 64, /* steps to the first probe; the interval doubles with each in vain */
     PROBE_LAST = 16384
 };
@@ -98,6 +100,17 @@ yki_shares_set_line(yki_shares *s, size_t device, yki_line line)
                      line.b);
 }
 
+/* Samples of a device in a probe; 0: its steps tell what there is to know. */
+static int64_t
+probe_samples(const yki_shares *s, size_t k)
+{
+    int64_t even = s->batch / (int64_t)s->devices, samples = PROBE_TIMES * s->counts[k];
+
+    if (s->counts[k] == 0)
+        return YKI_MIN(1, s->member[k].limit);
+    return samples <= YKI_MIN(even / 2, s->member[k].limit) ? samples : 0;
+}
+
 void
 yki_shares_observe(yki_shares *s, const int64_t *counts, const double *seconds)
 {
@@ -108,9 +121,15 @@ yki_shares_observe(yki_shares *s, const int64_t *counts, const double *seconds)
         n += counts[k];
     yki_shares_divide(s, n, s->other);
     present = memcmp(s->other, counts, s->devices * sizeof *counts) == 0;
-    for (size_t k = 0; k < s->devices; k++)
-        if (counts[k] > 0 && isfinite(seconds[k]) && seconds[k] > 0)
+    for (size_t k = 0; k < s->devices; k++) {
+        if (counts[k] <= 0 || !isfinite(seconds[k]) || seconds[k] <= 0)
+            continue;
+        /* Times come late: once the present count was seen, no others are on their way. */
+        if (s->counts[k] > 0 && s->member[k].pace.settled > 0 && counts[k] == probe_samples(s, k))
+            yki_pace_probe(&s->member[k].pace, counts[k], seconds[k]);
+        else
             yki_pace_observe(&s->member[k].pace, counts[k], seconds[k], present);
+    }
 }
 
 /* ---- decisions ---- */
@@ -290,13 +309,14 @@ static void
 plan_probe(yki_shares *s, size_t k)
 {
     double step = slowest(s, s->counts);
-    double wait = fmax(yki_pace_least(&s->member[k].pace, PROBE_STEPS) - step, 0);
-    double idle = 0, rare = 0;
+    double wait =
+        fmax(yki_pace_least(&s->member[k].pace, PROBE_STEPS, probe_samples(s, k)) - step, 0);
+    double probed = 0, rare = 0;
 
     for (size_t j = 0; j < s->devices; j++)
-        idle += s->counts[j] == 0;
+        probed += probe_samples(s, j) > 0;
     if (step > 0 && (s->member[k].pace.seen || s->batch < ROOM * (int64_t)s->devices))
-        rare = PROBE_STEPS * idle * wait / step / PROBE_COST;
+        rare = PROBE_STEPS * probed * wait / step / PROBE_COST;
     s->member[k].probe_at =
         s->step + YKI_MAX(s->member[k].probe_interval, (uint64_t)fmin(rare, 1e9));
 }
@@ -337,6 +357,7 @@ adopt(yki_shares *s, const int64_t *counts)
         if (!first && counts[k] == s->counts[k])
             continue;
         m->pace.anchor.n = 0;
+        m->pace.probes = 0;
         if (!first && m->pace.known && s->counts[k] > 0 && counts[k] > 0)
             yki_pace_leave(&m->pace, s->counts[k]);
         m->probe_interval = PROBE_FIRST;
@@ -403,28 +424,32 @@ decide(yki_shares *s)
     return YOKE_OK;
 }
 
-/* A device without samples gets one now and then, in place of one of the slowest. */
+/* A device of which one sample or none tells too little gets more now and then, in place of the
+ * slowest. */
 static void
 probe(yki_shares *s, int64_t *counts)
 {
     size_t from = s->devices;
+    int64_t more;
 
     for (size_t k = 0; k < s->devices && s->probed == s->devices; k++)
-        if (s->counts[k] == 0 && s->member[k].limit > 0 && s->step >= s->member[k].probe_at) {
+        if (probe_samples(s, k) > 0 && s->step >= s->member[k].probe_at) {
             s->probed = k;
             s->probe_left = PROBE_STEPS;
-            yki_pace_forget(&s->member[k].pace);
+            if (s->counts[k] == 0)
+                yki_pace_forget(&s->member[k].pace);
         }
     if (s->probed == s->devices)
         return;
+    more = probe_samples(s, s->probed) - counts[s->probed];
     for (size_t k = 0; k < s->devices; k++)
-        if (counts[k] > 0 &&
+        if (k != s->probed && counts[k] >= more &&
             (from == s->devices || yki_line_seconds(&s->lines[k], counts[k]) >
                                        yki_line_seconds(&s->lines[from], counts[from])))
             from = k;
-    if (from != s->devices && counts[s->probed] == 0) {
-        counts[from]--;
-        counts[s->probed]++;
+    if (from != s->devices && more > 0) {
+        counts[from] -= more;
+        counts[s->probed] += more;
     }
     if (--s->probe_left == 0) {
         member *m = &s->member[s->probed];

@@ -14,7 +14,8 @@
  * every fourth step after a dozen. Short steps may be disturbed many times in a row, so the run
  * has to last for a MOMENT, or for 32 steps. What is not believed still moves the median, slowly.
  *
- * When the count changes, the two sizes show how wrong o was (learn_overhead).
+ * When the count changes, the two sizes show how wrong o was (learn_overhead). A probe, a few steps
+ * with more than one sample, shows it where the count would not change.
  *
  * Not here: what follows from it (balance.c).
  */
@@ -32,6 +33,7 @@ enum {
 static const double JUMP = 0.1;         /* of b: within it nothing is a change */
 static const double CHANCE = 1e-5;      /* what is less likely than this is no chance */
 static const double HUGE_OVERHEAD = 32; /* of the count */
+static const double SURPRISE = 0.7;     /* of what a probe should take; above it, o stays */
 static const double CERTAIN = 4;        /* standard errors that a difference has to have */
 
 /* ---- sorted numbers ---- */
@@ -173,13 +175,13 @@ yki_pace_doubt(const yki_pace *p)
 }
 
 double
-yki_pace_least(const yki_pace *p, uint64_t most)
+yki_pace_least(const yki_pace *p, uint64_t most, int64_t n)
 {
     double least = p->b;
 
     for (uint64_t i = 0; i < YKI_MIN(p->since, most); i++)
         least = fmin(least, b_of(p, i));
-    return least * (p->o + 1);
+    return least * (p->o + (double)n);
 }
 
 double
@@ -275,6 +277,30 @@ learn_overhead(yki_pace *p, int64_t n)
     p->prior = 0;
 }
 
+/* A probe and as many steps after it, with few samples again, have been seen. What the probe took
+ * tells of o only where the steps after it show that the speed is the same as before. */
+static void
+learn_from_probe(yki_pace *p)
+{
+    int64_t few = p->probe[YKI_PACE_PROBES].n, more = p->probe[0].n - few;
+    double before = p->b * (p->o + (double)few), probed, after, slope;
+    double values[2][YKI_PACE_PROBES];
+
+    p->probes = 0;
+    for (size_t i = 0; i < YKI_PACE_PROBES; i++) {
+        values[0][i] = p->probe[i].seconds;
+        values[1][i] = p->probe[YKI_PACE_PROBES + i].seconds;
+    }
+    probed = median(values[0], YKI_PACE_PROBES);
+    after = median(values[1], YKI_PACE_PROBES);
+    if (probed > SURPRISE * p->b * (p->o + (double)p->probe[0].n) || after < SURPRISE * before)
+        return;
+    /* Less than a hundredth is noise, as in fit. */
+    slope = fmax((probed - before) / (double)more, 0.01 * probed / (double)p->probe[0].n);
+    set_model(p, fmax(before / slope - (double)few, 0), slope);
+    p->prior = 0;
+}
+
 void
 yki_pace_observe(yki_pace *p, int64_t n, double seconds, bool present)
 {
@@ -288,6 +314,12 @@ yki_pace_observe(yki_pace *p, int64_t n, double seconds, bool present)
     p->seen++;
     p->since = YKI_MIN(p->since + 1, (uint64_t)YKI_PACE_WINDOW);
     p->settled += present;
+    if (p->probes >= YKI_PACE_PROBES && present) {
+        if (p->probes == YKI_PACE_PROBES || n == p->probe[YKI_PACE_PROBES].n)
+            p->probe[p->probes++] = (yki_point){n, seconds};
+        if (p->probes == YKI_COUNT(p->probe))
+            learn_from_probe(p);
+    }
     if (!p->known)
         set_model(p, 0, seconds / (double)n);
     if (p->anchor.n > 0 && p->settled >= YKI_PACE_SETTLED)
@@ -299,6 +331,13 @@ yki_pace_observe(yki_pace *p, int64_t n, double seconds, bool present)
     /* One step alone says nothing. */
     if (p->prior > 0 || p->since >= YKI_PACE_SETTLED)
         set_model(p, p->o, median(values, collect(p, 0, AVERAGE, values)));
+}
+
+void
+yki_pace_probe(yki_pace *p, int64_t n, double seconds)
+{
+    if (p->probes < YKI_PACE_PROBES && (p->probes == 0 || p->probe[0].n == n))
+        p->probe[p->probes++] = (yki_point){n, seconds};
 }
 
 void

@@ -329,6 +329,32 @@ START_TEST(busy_unequals_are_followed)
 }
 END_TEST
 
+/* Told that a device needs fifty times as long a sample as it does, and nothing before the first:
+ * with one sample, all that it gets then, its steps do not tell otherwise. */
+START_TEST(one_sample_is_not_all_for_ever)
+{
+    static const int64_t batches[] = {16, 32};
+
+    for (uint32_t i = 0; i < SEEDS; i++) {
+        int64_t batch = batches[i % 2];
+        double b = 0.1 / (double)batch;
+        simulation s;
+
+        begin(&s, 2, batch, (double[]){0.1, 0.1}, (double[]){b, b});
+        s.drawn = 10000000 * i;
+        s.noise = 0.25;
+        s.outliers = 8;
+        create(&s, NULL);
+        calibrate_busy(&s);
+        yki_shares_set_line(s.shares, 1, (yki_line){0, 50 * s.b[1]});
+        run(&s, STEPS);
+        ck_assert_msg(4 * newest(&s)[1] >= batch, "seed %u, batch %lld: %lld+%lld", i,
+                      (long long)batch, (long long)newest(&s)[0], (long long)newest(&s)[1]);
+        yki_shares_destroy(s.shares);
+    }
+}
+END_TEST
+
 START_TEST(without_calibration_steps_tell)
 {
     simulation s;
@@ -525,22 +551,31 @@ START_TEST(what_holds_back_is_left_out)
 }
 END_TEST
 
-/* Probes of a slow device cost less than a hundredth of all time. */
+/* Probes of a slow device cost less than a hundredth of all time, whether it has nothing to do or
+ * one sample, which is as much as it can. */
 START_TEST(probes_are_cheap)
 {
-    simulation s;
-    int probes = 0;
+    static const struct {
+        double a, b; /* of the second device, milliseconds */
+        int64_t has;
+    } slow[] = {{2000, 1, 0}, {0, 50, 1}};
 
-    begin(&s, 2, 64, (double[]){1, 2000}, (double[]){1, 1});
-    create(&s, NULL);
-    calibrate(&s);
-    for (int i = 0; i < 50000; i++) {
-        run(&s, 1);
-        probes += newest(&s)[1] > 0;
+    for (size_t i = 0; i < YKI_COUNT(slow); i++) {
+        simulation s;
+        int probes = 0;
+
+        begin(&s, 2, 64, (double[]){1, slow[i].a}, (double[]){1, slow[i].b});
+        create(&s, NULL);
+        calibrate(&s);
+        for (int k = 0; k < 50000; k++) {
+            run(&s, 1);
+            probes += newest(&s)[1] > slow[i].has;
+        }
+        ck_assert_int_ge(probes, 2);
+        ck_assert_int_eq(newest(&s)[1], slow[i].has);
+        ck_assert_double_ge(best(&s) * 50000 / s.total, 0.97);
+        yki_shares_destroy(s.shares);
     }
-    ck_assert_int_ge(probes, 2);
-    ck_assert_double_ge(best(&s) * 50000 / s.total, 0.97);
-    yki_shares_destroy(s.shares);
 }
 END_TEST
 
@@ -803,6 +838,7 @@ test_suite(void)
     tc = test_case(suite, "busy");
     tcase_add_test(tc, busy_equals_do_not_flip);
     tcase_add_test(tc, busy_unequals_are_followed);
+    tcase_add_test(tc, one_sample_is_not_all_for_ever);
     tc = test_case(suite, "left out");
     tcase_add_test(tc, what_is_not_known_is_told_so);
     tcase_add_test(tc, what_holds_back_is_left_out);
