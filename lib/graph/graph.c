@@ -77,13 +77,6 @@ is_fixed(const yoke_graph *graph)
     return graph->own_count && !graph->compiling;
 }
 
-static void
-keep_refusal(yoke_graph *graph)
-{
-    if (!graph->refused)
-        graph->refused = yki_strdup(yoke_last_error(), "the graph's error");
-}
-
 void
 yki_graph_fail(yoke_graph *graph, const char *name, yoke_status status)
 {
@@ -92,7 +85,8 @@ yki_graph_fail(yoke_graph *graph, const char *name, yoke_status status)
     if (name)
         yki_fail_in(status, name);
     if (is_fixed(graph)) {
-        keep_refusal(graph);
+        if (!graph->refused)
+            graph->refused = yki_strdup(yoke_last_error(), "the graph's error");
         return;
     }
     graph->status = status;
@@ -107,10 +101,10 @@ yki_graph_takes(yoke_graph *graph, const char *name)
         return false;
     if (!is_fixed(graph))
         return true;
-    (void)yki_fail(YOKE_ERROR_STATE,
-                   "%s%sthe graph is compiled for a trainer or a replica and cannot change any more: "
-                   "change it before, or build another graph", name ? name : "", name ? ": " : "");
-    keep_refusal(graph);
+    yki_graph_fail(graph, name,
+                   yki_fail(YOKE_ERROR_STATE,
+                            "the graph is compiled for a trainer or a replica and cannot change "
+                            "any more: change it before, or build another graph"));
     return false;
 }
 
