@@ -109,17 +109,18 @@ yki_graph_takes(yoke_graph *graph, const char *name)
 }
 
 /* Integers are only ever moved (reshape, slice, concat), so what limits a node limits its inputs.
- * Of several limits what is in all of them holds, and only an exception that all of them make. */
+ * Of several limits what is in all of them holds, be it as an exception; of two exceptions that are
+ * left the first stays. */
 bool
 yki_limit_values(yoke_node *node, int64_t low, int64_t limit, const int32_t *exception)
 {
-    bool is_first = node->low == node->limit;
-    bool excepted = exception && (is_first || (node->has_exception &&
-                                               node->exception == *exception));
+    const bool is_first = node->low == node->limit;
+    const int64_t from = is_first ? low : YKI_MAX(node->low, low);
+    const int64_t to = is_first ? limit : YKI_MIN(node->limit, limit);
+    const int32_t own = node->exception, *const before = node->has_exception ? &own : NULL;
+    const int32_t *const candidates[2] = {before, exception}, *left = NULL;
 
-    if (!is_first && node->low >= low && node->limit <= limit && node->has_exception == excepted)
-        return true;
-    if (!is_first && YKI_MAX(node->low, low) >= YKI_MIN(node->limit, limit)) {
+    if (from >= to) {
         yki_fail(YOKE_ERROR_VALUE,
                  "values are between %lld and %lld for one operator and between %lld and %lld for "
                  "another: none is both", (long long)node->low, (long long)node->limit - 1,
@@ -127,13 +128,20 @@ yki_limit_values(yoke_node *node, int64_t low, int64_t limit, const int32_t *exc
         yki_graph_fail(node->graph, node->name, YOKE_ERROR_VALUE);
         return false;
     }
-    node->low = is_first ? low : YKI_MAX(node->low, low);
-    node->limit = is_first ? limit : YKI_MIN(node->limit, limit);
-    node->has_exception = excepted;
-    node->exception = excepted ? *exception : 0;
+    for (int i = 0; i < 2 && !left; i++)
+        if (candidates[i] && yki_value_fits(node, *candidates[i]) &&
+            yki_is_among(*candidates[i], low, limit, exception) &&
+            !yki_is_among(*candidates[i], from, to, NULL))
+            left = candidates[i];
+    if (from == node->low && to == node->limit && left == before)
+        return true;
+    node->low = from;
+    node->limit = to;
+    node->has_exception = left != NULL;
+    node->exception = left ? *left : 0;
     for (uint32_t i = 0; i < node->input_count; i++)
         if (node->inputs[i]->type != YOKE_F32 &&
-            !yki_limit_values(node->inputs[i], low, limit, exception))
+            !yki_limit_values(node->inputs[i], from, to, left))
             return false;
     return true;
 }

@@ -184,6 +184,19 @@ yoke_status yki_graph_status(const yoke_graph *graph);
  * (NULL: none): noted at the inputs they come from, where they are checked. false: no value would
  * be left, and the graph has failed. */
 bool yki_limit_values(yoke_node *node, int64_t low, int64_t limit, const int32_t *exception);
+static inline bool
+yki_is_among(int64_t value, int64_t low, int64_t limit, const int32_t *exception)
+{
+    return (value >= low && value < limit) || (exception && value == *exception);
+}
+/* Whether all that read this integer tensor can take the value. */
+static inline bool
+yki_value_fits(const yoke_node *node, int64_t value)
+{
+    return node->low == node->limit ||
+           yki_is_among(value, node->low, node->limit,
+                        node->has_exception ? &node->exception : NULL);
+}
 
 /* A plan or a trainer keeps its graph. */
 yoke_graph *yki_graph_retain(yoke_graph *graph);

@@ -57,8 +57,7 @@ yki_check_labels(const yoke_node *node, int64_t n, const void *data)
         int64_t label =
             node->type == YOKE_U8 ? ((const uint8_t *)data)[i] : ((const int32_t *)data)[i];
 
-        if ((label < node->low || label >= node->limit) &&
-            !(node->has_exception && label == node->exception))
+        if (!yki_value_fits(node, label))
             return yki_fail(YOKE_ERROR_VALUE,
                             "%s: sample %lld has the label %lld; must be between %lld and %lld",
                             node->name, (long long)(i / per_sample), (long long)label,

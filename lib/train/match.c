@@ -191,8 +191,7 @@ check_values(const yoke_field *field, const yoke_node *node, const void *values,
         int64_t value =
             field->type == YOKE_U8 ? ((const uint8_t *)values)[i] : ((const int32_t *)values)[i];
 
-        if ((value < node->low || value >= node->limit) &&
-            !(node->has_exception && value == node->exception))
+        if (!yki_value_fits(node, value))
             return yki_fail(
                 YOKE_ERROR_VALUE,
                 "field %s: sample %lld has the label %lld, the graph's input %s takes %lld "

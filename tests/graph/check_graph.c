@@ -418,6 +418,49 @@ START_TEST(memory_may_run_out_anywhere)
 }
 END_TEST
 
+/* What limits a node limits what it is made of; an exception stays where all others take it, as
+ * theirs or as one of their values, in whatever order they come. */
+START_TEST(values_fit_all_that_read_them)
+{
+    static const int32_t ignored = -100, padding = 0;
+    static const struct {
+        struct {
+            int64_t low, limit;
+            const int32_t *exception;
+        } of[2];
+        int64_t low, limit;
+        bool takes_ignored;
+    } rows[] = {
+        {{{0, 10, &ignored}, {-200, 300, NULL}}, 0, 10, true},
+        {{{0, 10, &ignored}, {-200, 5, NULL}}, 0, 5, true},
+        {{{0, 10, &ignored}, {0, 300, NULL}}, 0, 10, false},
+        {{{0, 10, &ignored}, {0, 7, &ignored}}, 0, 7, true},
+        {{{0, 10, &ignored}, {0, 7, &padding}}, 0, 7, false},
+        {{{0, 10, &padding}, {1, 20, NULL}}, 1, 10, false},
+        {{{0, 10, &padding}, {-200, 7, &ignored}}, 0, 7, false},
+    };
+
+    for (size_t i = 0; i < 2 * YKI_COUNT(rows); i++) {
+        yoke_graph *g = new_graph();
+        yoke_node *x = yoke_input(g, "x", YOKE_I32, yoke_shape(1, 4));
+        yoke_node *y = yoke_slice(g, x, 0, 1, 3);
+
+        for (size_t k = 0; k < 2; k++) {
+            size_t of = (k + i) % 2;
+
+            ck_assert(yki_limit_values(k ? x : y, rows[i / 2].of[of].low, rows[i / 2].of[of].limit,
+                                       rows[i / 2].of[of].exception));
+        }
+        ck_assert_int_eq(x->low, rows[i / 2].low);
+        ck_assert_int_eq(x->limit, rows[i / 2].limit);
+        ck_assert(yki_value_fits(x, x->low) && yki_value_fits(x, x->limit - 1));
+        ck_assert(!yki_value_fits(x, x->low - 1) && !yki_value_fits(x, x->limit));
+        ck_assert_msg(yki_value_fits(x, ignored) == rows[i / 2].takes_ignored, "row %zu", i / 2);
+        yoke_graph_destroy(g);
+    }
+}
+END_TEST
+
 /* With costs in the square of the nodes this takes minutes. */
 START_TEST(many_nodes_are_no_trouble)
 {
@@ -460,6 +503,7 @@ test_suite(void)
     tcase_add_test(tcase, something_must_be_trained);
     tcase_add_test(tcase, parameters_are_in_the_order_of_their_layers);
     tcase_add_test(tcase, patterns_freeze_parameters);
+    tcase_add_test(tcase, values_fit_all_that_read_them);
     tcase_add_test(tcase, memory_may_run_out_anywhere);
     tcase_add_test(tcase, many_nodes_are_no_trouble);
     return suite;
