@@ -10,12 +10,12 @@
 static int64_t
 spread(const yoke_node *node, uint64_t index)
 {
-    uint64_t most = node->type == YOKE_U8 ? UINT8_MAX : INT32_MAX;
-    uint64_t count = (uint64_t)(node->limit - node->low);
+    const int64_t beyond = node->type == YOKE_U8 ? UINT8_MAX + 1 : INT64_C(1) << 31;
+    const int64_t count = YKI_MIN(node->limit, beyond) - node->low;
 
-    if (node->low >= 0)
-        count = YKI_MIN(count, most + 1 - (uint64_t)node->low);
-    return count ? node->low + (int64_t)((index * UINT64_C(0x9e3779b97f4a7c15) >> 32) % count) : 0;
+    if (count <= 0)
+        return 0;
+    return node->low + (int64_t)(index * UINT64_C(0x9e3779b97f4a7c15) >> 32) % count;
 }
 
 static yoke_status
