@@ -104,16 +104,22 @@ operand_of_node(const yoke_node *node)
 }
 
 void
+yki_problem_set_inputs(yki_problem *problem, yoke_node *const *inputs, uint32_t count)
+{
+    problem->input_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        problem->in[i] = operand_of_node(inputs[i]);
+        problem->valid[i] = (int32_t)inputs[i]->low;
+    }
+}
+
+void
 yki_problem_of_node(const yoke_node *node, int64_t max_batch, yki_problem *problem)
 {
     memset(problem, 0, sizeof *problem);
     problem->op = node->op;
     problem->attrs = node->attrs;
-    problem->input_count = node->input_count;
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        problem->in[i] = operand_of_node(node->inputs[i]);
-        problem->valid[i] = (int32_t)node->inputs[i]->low;
-    }
+    yki_problem_set_inputs(problem, node->inputs, node->input_count);
     problem->out = operand_of_node(node);
     problem->max_batch = max_batch;
     problem->data = node->data;

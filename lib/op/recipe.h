@@ -73,6 +73,8 @@ const yki_operand *yki_problem_operand(const yki_problem *problem, uint32_t slot
 
 /* A node's problem, all layouts plain. */
 void yki_problem_of_node(const yoke_node *node, int64_t max_batch, yki_problem *problem);
+/* Reads these instead. */
+void yki_problem_set_inputs(yki_problem *problem, yoke_node *const *inputs, uint32_t count);
 /* Elements in memory for a batch of n, padding included. */
 int64_t yki_operand_count(const yki_operand *operand, int64_t n);
 /* The same, and the size in bytes, as expressions in the batch. */

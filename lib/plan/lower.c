@@ -158,13 +158,9 @@ lower_computed(yki_plan *plan, const yoke_node *node, const role *its)
     task.section = node->backward ? YKI_BACKWARD : YKI_FORWARD;
     yki_problem_of_node(node, plan->options.max_batch, &task.problem);
     task.problem.op = op;
-    task.problem.input_count = count;
-    for (uint32_t k = 0; k < count; k++) {
+    yki_problem_set_inputs(&task.problem, inputs, count);
+    for (uint32_t k = 0; k < count; k++)
         task.slots[k] = value_for(plan, op, inputs[k]);
-        task.problem.in[k] =
-            (yki_operand){inputs[k]->type, inputs[k]->shape, inputs[k]->batched, YKI_PLAIN};
-        task.problem.valid[k] = (int32_t)inputs[k]->low;
-    }
     value.operand = task.problem.out;
     if (its->gradient) {
         value.buffer = its->gradient->gradient;
