@@ -65,6 +65,8 @@ typedef struct yki_selector {
 /* YOKE_ERROR_SELECTOR names the token at fault and where it stands. */
 yoke_status yki_selector_parse(const char *text, yki_selector *selector);
 void yki_selector_free(yki_selector *selector);
+/* Nothing but blanks: a selector must name something. */
+bool yki_selector_is_empty(const char *text);
 /* The same error, for what only shows when the devices are known: the token is text[start ..
  * start + length). */
 yoke_status yki_selector_fail(const char *text, size_t start, size_t length, const char *format,

@@ -125,6 +125,14 @@ yki_part_fail_unmatched(const yoke_context *context, const char *text, const yki
                              type_word(part->type), count == 1 ? " was" : "s were");
 }
 
+static yoke_status
+fail_piece(const plan *p, const yki_part *part, size_t pieces)
+{
+    return yki_selector_fail(p->text, part->start, part->length,
+                             "this split has %zu part%s, and the first has the number 0", pieces,
+                             pieces == 1 ? "" : "s");
+}
+
 /* Sub-devices cannot have more compute units than there are; slices are not bound by them. */
 static yoke_status
 check_units(const plan *p, const yki_part *part, const yki_root *root)
@@ -159,9 +167,7 @@ check_part(const plan *p, const yki_part *part, const yki_root *root)
                         root->info.id, root->info.name, root->info.platform);
     YKI_TRY(check_units(p, part, root));
     if (part->has_piece && part->split.count && part->piece >= part->split.count)
-        return yki_selector_fail(p->text, part->start, part->length,
-                                 "this split has %u part%s, and the first has the number 0",
-                                 part->split.count, part->split.count == 1 ? "" : "s");
+        return fail_piece(p, part, part->split.count);
     if (part->quota > root->info.memory)
         return yki_selector_fail(p->text, part->quota_start, part->quota_length,
                                  "this quota is larger than the memory of %s, %s", root->info.id,
@@ -300,9 +306,7 @@ take_pick(yoke_selection *selection, const plan *p, const pick *k)
     const yki_part *part = k->part;
 
     if (part->has_piece && part->piece >= space->device_count)
-        return yki_selector_fail(p->text, part->start, part->length,
-                                 "this split has %zu part%s, and the first has the number 0",
-                                 space->device_count, space->device_count == 1 ? "" : "s");
+        return fail_piece(p, part, space->device_count);
     if (part->has_piece)
         return take_device(selection, p, part, &space->devices[part->piece]);
     for (size_t i = 0; i < space->device_count; i++)

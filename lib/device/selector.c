@@ -329,6 +329,12 @@ read_item(cursor *c, yki_part *part)
     return unexpected(c, "/split, @size, a comma or the end");
 }
 
+bool
+yki_selector_is_empty(const char *text)
+{
+    return text[strspn(text, " \t")] == '\0';
+}
+
 yoke_status
 yki_selector_parse(const char *text, yki_selector *selector)
 {
@@ -336,7 +342,7 @@ yki_selector_parse(const char *text, yki_selector *selector)
     cursor c = {text, 0};
     yoke_status status;
 
-    if (strspn(text, " \t") == strlen(text))
+    if (yki_selector_is_empty(text))
         return yki_fail(YOKE_ERROR_SELECTOR,
                         "selector \"%s\" is empty: expected all, gpu, cpu, "
                         "acc or name~",

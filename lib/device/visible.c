@@ -9,7 +9,6 @@
  * Not here: parts of a device. The variable hides whole devices; a selector divides them.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "device/internal.h"
 
@@ -105,7 +104,7 @@ yki_context_hide(yoke_context *context)
 
     if (!text)
         return YOKE_OK;
-    if (strspn(text, " \t") == strlen(text))
+    if (yki_selector_is_empty(text))
         return yki_fail(YOKE_ERROR_NO_DEVICE,
                         "%s is empty, which hides every device: name devices in it, such as "
                         "all or gpu:0, or unset it",
