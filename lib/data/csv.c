@@ -439,21 +439,30 @@ walk(csv *c, yoke_status (*each)(csv *, int64_t row))
 }
 
 static yoke_status
-take_number(csv *c, float *value)
+is_not(csv *c, const char *wanted)
 {
     char what[96];
-    double number;
 
+    snprintf(what, sizeof what, "\"%.40s\" is not a %s", c->s.cell, wanted);
+    return cell_fail(&c->s, what);
+}
+
+static yoke_status
+parse_cell(csv *c, double *value)
+{
     if (c->s.length == 0)
         return cell_fail(&c->s, "is empty, a number is expected");
-    if (!yki_parse_number(c->s.cell, c->s.length, &number)) {
-        snprintf(what, sizeof what, "\"%.40s\" is not a number", c->s.cell);
-        return cell_fail(&c->s, what);
-    }
-    if (!(number >= -3.4028235677973366e38 && number <= 3.4028235677973366e38)) {
-        snprintf(what, sizeof what, "\"%.40s\" is not a finite number of 32 bits", c->s.cell);
-        return cell_fail(&c->s, what);
-    }
+    return yki_parse_number(c->s.cell, c->s.length, value) ? YOKE_OK : is_not(c, "number");
+}
+
+static yoke_status
+take_number(csv *c, float *value)
+{
+    double number;
+
+    YKI_TRY(parse_cell(c, &number));
+    if (!(number >= -3.4028235677973366e38 && number <= 3.4028235677973366e38))
+        return is_not(c, "finite number of 32 bits");
     *value = (float)number;
     return YOKE_OK;
 }
@@ -461,17 +470,12 @@ take_number(csv *c, float *value)
 static yoke_status
 take_integer(csv *c, int32_t *value)
 {
-    char what[112];
-    float number;
-    double exact;
+    double number;
 
-    YKI_TRY(take_number(c, &number));
-    yki_parse_number(c->s.cell, c->s.length, &exact);
-    if (exact < INT32_MIN || exact > INT32_MAX || exact != (double)(int64_t)exact) {
-        snprintf(what, sizeof what, "\"%.40s\" is not a whole number of 32 bits", c->s.cell);
-        return cell_fail(&c->s, what);
-    }
-    *value = (int32_t)exact;
+    YKI_TRY(parse_cell(c, &number));
+    if (!(number >= INT32_MIN && number <= INT32_MAX) || number != (double)(int32_t)number)
+        return is_not(c, "whole number of 32 bits");
+    *value = (int32_t)number;
     return YOKE_OK;
 }
 
