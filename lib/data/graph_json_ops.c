@@ -253,7 +253,8 @@ BUILDER(custom)
                                    .shape = known_shape,
                                    .user = &shape,
                                    .no_backward = o->custom.no_backward,
-                                   .ranges = o->custom.ranges.list};
+                                   .ranges =
+                                       o->custom.ranges.count ? o->custom.ranges.list : NULL};
 
     (void)name;
     if (o->custom.ranges.count && (size_t)o->custom.ranges.count != count) {
@@ -262,8 +263,6 @@ BUILDER(custom)
                                 o->custom.ranges.count, count));
         return NULL;
     }
-    if (!o->custom.ranges.count)
-        options.ranges = NULL;
     return yoke_custom(g, in, count, &options);
 }
 

@@ -16,7 +16,7 @@
 
 #include "op/custom/custom.h"
 
-enum { MAX_INPUTS = YKI_CUSTOM_INPUTS, MAX_NAME = 63 };
+enum { MAX_NAME = 63 };
 
 static const yki_custom_attrs *
 attrs_of(const yki_attrs *attrs)
@@ -157,9 +157,9 @@ check(yoke_graph *graph, yoke_node *const *inputs, size_t count, const yoke_cust
                         MAX_NAME, o->name ? o->name : "");
     if (!o->source)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "source is NULL");
-    if (!inputs || count < 1 || count > MAX_INPUTS)
+    if (!inputs || count < 1 || count > YKI_CUSTOM_INPUTS)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%zu inputs, between 1 and %d are possible",
-                        inputs ? count : 0, MAX_INPUTS);
+                        inputs ? count : 0, YKI_CUSTOM_INPUTS);
     for (size_t i = 0; i < count; i++)
         if (!inputs[i] || inputs[i]->graph != graph)
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "input %zu is %s", i,
@@ -199,7 +199,7 @@ check_ranges(yoke_node *const *inputs, size_t count, const yoke_range *ranges)
 static yoke_status
 find_shape(yoke_node *const *inputs, size_t count, const yoke_custom_options *o, yoke_shape *shape)
 {
-    yoke_shape in[MAX_INPUTS], out;
+    yoke_shape in[YKI_CUSTOM_INPUTS], out;
     char text[128];
 
     for (size_t i = 0; i < count; i++)

@@ -90,12 +90,12 @@ check_operands(const yoke_node *node)
     if (!x->batched || !target->batched)
         return yki_fail(YOKE_ERROR_SHAPE, "%s does not depend on the sample",
                         x->batched ? target->name : x->name);
-    if (kinds[a->kind].labels)
+    if (kinds[a->kind].labels) {
         YKI_TRY(check_labels(x, target));
-    if (a->kind == YKI_METRIC_TOP_K && (a->k < 1 || a->k > x->shape.dim[0]))
-        return yki_fail_range(YOKE_ERROR_VALUE, "k", a->k, 1, x->shape.dim[0]);
-    if (kinds[a->kind].labels)
+        if (a->kind == YKI_METRIC_TOP_K && (a->k < 1 || a->k > x->shape.dim[0]))
+            return yki_fail_range(YOKE_ERROR_VALUE, "k", a->k, 1, x->shape.dim[0]);
         return YOKE_OK;
+    }
     if (target->type != YOKE_F32)
         return yki_fail(YOKE_ERROR_TYPE, "the target %s is not float32", target->name);
     if (!yki_shape_equal(x->shape, target->shape))
