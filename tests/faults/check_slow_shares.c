@@ -57,7 +57,7 @@ check_random(void)
     uint32_t x = 7;
 
     for (int i = 1; i < STEPS; i++) {
-        bool slow = false;
+        bool slow;
         int64_t now;
 
         x = x * 1664525u + 1013904223u;

@@ -83,9 +83,9 @@ START_TEST(custom_matches_its_oracle)
 }
 END_TEST
 
-/* (R, C) -> (R): another shape, by a rule. */
-/* fma, as Intel's compiler adds a plain sum up in another order where it joins no work-items
- * (docs/drivers.md): the first samples would depend on how many there are. */
+/* (R, C) -> (R): another shape, by a rule. With fma, as Intel's compiler adds a plain sum up in
+ * another order where it joins no work-items (docs/drivers.md): the first samples would depend on
+ * how many there are. */
 static const char row_sum_source[] =
     "__kernel void row_sum_forward(__global const float *x, __global float *y, int n, int nx,\n"
     "                              int ny)\n"
