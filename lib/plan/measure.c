@@ -44,13 +44,10 @@ make_operands(bench *b, const yki_problem *problem)
         const yki_operand *operand = yki_problem_operand(problem, i);
         uint64_t size =
             (uint64_t)yki_expr_value(yki_operand_bytes(operand), problem->max_batch);
-        uint32_t pattern = pattern_of(problem, i);
 
         YKI_TRY(yki_buffer_create(device, size, 0, "an operand to measure with", &b->operands[i]));
-        YKI_TRY(yki_buffer_touch(b->queue, b->operands[i]));
-        if (size >= 4)
-            YKI_TRY(yki_queue_fill(b->queue, b->operands[i], 0, size / 4 * 4, pattern, YKI_NO_WAIT,
-                                   NULL));
+        YKI_TRY(yki_queue_fill(b->queue, b->operands[i], 0, size, pattern_of(problem, i),
+                               YKI_NO_WAIT, NULL));
     }
     YKI_TRY(yki_buffer_create(device, sizeof(yki_step_values), 0, "step values", &b->step));
     return yki_buffer_touch(b->queue, b->step);

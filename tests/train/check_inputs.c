@@ -249,6 +249,41 @@ START_TEST(inputs_begin_with_values_that_fit)
 }
 END_TEST
 
+/* A batch whose bytes fill no whole words: none is left that its reader could not take. */
+START_TEST(bytes_are_valid_to_the_last)
+{
+    static const char far_source[] =
+        "__kernel void far_forward(__global const float *x, __global const uchar *k,\n"
+        "                          __global float *y, int n, int nx, int nk, int ny)\n"
+        "{\n"
+        "    for (int i = get_global_id(0); i < n; i += get_global_size(0))\n"
+        "        y[i] = x[i * nx + (k[i] - 200L) * (1 << 28)];\n"
+        "}\n";
+    const yoke_range ranges[2] = {{0, 0}, {200, 201}};
+    const yoke_replica_options o = {.batch = BATCH + 3, .evaluation_only = true};
+    yoke_selection *selection;
+    yoke_node *inputs[2];
+    yoke_replica *r;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    inputs[0] = yoke_input(g, "x", YOKE_F32, yoke_shape(1, WIDTH));
+    inputs[1] = yoke_input(g, "k", YOKE_U8, yoke_shape(0));
+    yoke_graph_set_output(g, "y",
+                          yoke_custom(g, inputs, 2,
+                                      &(yoke_custom_options){.name = "far",
+                                                             .source = far_source,
+                                                             .shape = scalar,
+                                                             .no_backward = true,
+                                                             .ranges = ranges}));
+    ASSERT_OK(yoke_selection_create(devices.context, devices.selector, NULL, &selection));
+    ASSERT_OK(yoke_replica_create(yoke_selection_get(selection, 0), g, &o, &r));
+    yoke_selection_destroy(selection);
+    yoke_replica_destroy(r);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 static void
 digest(const yoke_graph *g, char hex[33])
 {
@@ -325,6 +360,7 @@ test_suite(void)
     tcase_add_test(tcase, prediction_runs_no_loss);
     tcase_add_loop_test(tcase, replica_evaluates_what_was_given, 0, 2);
     tcase_add_test(tcase, inputs_begin_with_values_that_fit);
+    tcase_add_test(tcase, bytes_are_valid_to_the_last);
     tcase_add_test(tcase, ranges_are_part_of_the_graph);
     tcase_add_test(tcase, ranges_that_cannot_be_are_named);
     return suite;
