@@ -137,11 +137,8 @@ get_type(const reader *r, const char *key, const json_t *json, yoke_type *type)
 {
     const char *name = json_string_value(json);
 
-    for (int i = 0; name && yki_value_type_name((yoke_type)i); i++)
-        if (strcmp(yki_value_type_name((yoke_type)i), name) == 0) {
-            *type = (yoke_type)i;
-            return YOKE_OK;
-        }
+    if (name && yki_value_type_find(name, type))
+        return YOKE_OK;
     return bad(r, key, "has to be a type: f32, i32 or u8");
 }
 

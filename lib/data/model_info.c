@@ -182,18 +182,13 @@ read_field(const yki_safetensors *file, const json_t *json, yoke_field *field)
 {
     const char *type = json_string_value(json_object_get(json, "type"));
     const json_t *shape = json_object_get(json, "shape");
-    int i = 0;
 
     field->name = json_string_value(json_object_get(json, "name"));
-    while (type && yki_value_type_name((yoke_type)i) &&
-           strcmp(yki_value_type_name((yoke_type)i), type) != 0)
-        i++;
-    if (!field->name || !type || !yki_value_type_name((yoke_type)i) || !json_is_array(shape) ||
-        json_array_size(shape) >= YOKE_MAX_RANK)
+    if (!field->name || !type || !yki_value_type_find(type, &field->type) ||
+        !json_is_array(shape) || json_array_size(shape) >= YOKE_MAX_RANK)
         return bad(file, YKI_INPUT_KEY, "has no name, type and shape");
-    field->type = (yoke_type)i;
     field->shape.rank = (int32_t)json_array_size(shape);
-    for (i = 0; i < field->shape.rank; i++) {
+    for (int32_t i = 0; i < field->shape.rank; i++) {
         field->shape.dim[i] = json_integer_value(json_array_get(shape, (size_t)i));
         if (field->shape.dim[i] < 1 || field->shape.dim[i] > INT32_MAX)
             return bad(file, YKI_INPUT_KEY, "has a shape that is none");

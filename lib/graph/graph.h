@@ -240,6 +240,7 @@ const char *yki_shape_text(yoke_shape shape, char *text, size_t size);
 bool yki_shape_broadcast(yoke_shape a, yoke_shape b, yoke_shape *result);
 size_t yki_type_size(yoke_type type);
 const char *yki_value_type_name(yoke_type type); /* "f32"; NULL: there is none */
+bool yki_value_type_find(const char *name, yoke_type *type);
 
 /* ---- differentiation (gradient.c) ---- */
 

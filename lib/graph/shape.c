@@ -68,3 +68,14 @@ yki_value_type_name(yoke_type type)
 
     return (unsigned)type < YKI_COUNT(names) ? names[type] : NULL;
 }
+
+bool
+yki_value_type_find(const char *name, yoke_type *type)
+{
+    for (int i = 0; yki_value_type_name((yoke_type)i); i++)
+        if (strcmp(yki_value_type_name((yoke_type)i), name) == 0) {
+            *type = (yoke_type)i;
+            return true;
+        }
+    return false;
+}
