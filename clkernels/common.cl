@@ -112,7 +112,7 @@ YKI_DEFINE_STORE(16)
 
 /* YKI_DEFINE_TRANSPOSE(name, n) makes name(r), which turns n vectors of n floats: rows for columns.
  * log2 n times, the even elements of neighbours become a row of the first half, the odd ones one of
- * the second. Simulators that cannot follow a shuffle (HACKING.md) go through memory. */
+ * the second. Simulators that cannot follow a shuffle (docs/drivers.md) go through memory. */
 #ifdef YKI_LANES_APART
 #define YKI_DEFINE_TRANSPOSE(name, n)                                                         \
     void name(YKI_PASTE(float, n) * r)                                                        \

@@ -252,7 +252,7 @@ MAKE_TILE_ROW(MR)
  * as 0. Zipping vector i with vector i + W / 2 (x0 y0 x1 y1 ... of the first halves, then of the
  * second) log2(W) times transposes. */
 #if defined(YKI_LANES_APART) && W > 4
-/* For simulators that cannot follow a shuffle (HACKING.md): the same through memory. */
+/* For simulators that cannot follow a shuffle (docs/drivers.md): the same through memory. */
 floatw zip(floatw x, floatw y, int first)
 {
     float a[W], b[W], zipped[W];

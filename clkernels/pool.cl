@@ -509,7 +509,7 @@ yki_avgpool_grad_plain(__global const float *gate, __global const float *dy, __g
 #endif
 
 #ifdef YKI_LANES_APART
-/* For simulators that cannot follow a shuffle (HACKING.md): the same through memory. */
+/* For simulators that cannot follow a shuffle (docs/drivers.md): the same through memory. */
 floatv
 yki_every_second(float2v v, int first)
 {
