@@ -199,8 +199,8 @@ compare(const yki_parts *parts)
              device_of(t, 0));
     if (status == YOKE_OK)
         status = sum_process(parts, sums, &own);
-    if (status != YOKE_OK && comm && comm->fail)
-        comm->fail(comm, yoke_last_error()); /* the others come to the gather */
+    if (status != YOKE_OK)
+        yki_team_fail(t->crew.team); /* the others come to the gather */
     if (status == YOKE_OK && comm)
         status = comm->gather(comm, &own, sizeof own, all);
     else if (status == YOKE_OK)

@@ -100,14 +100,10 @@ yoke_team_create(yoke_context *context, const char *selector, yoke_comm *comm, y
     status = select_devices(team, context, selector);
     if (status == YOKE_OK)
         status = number_devices(team);
-    else if (comm && comm->fail) /* the others wait for our number */
-        comm->fail(comm, yoke_last_error());
-    if (status == YOKE_OK) {
+    if (status == YOKE_OK)
         status = name_devices(team);
-        if (status != YOKE_OK && comm && comm->fail) /* the others may wait for our names */
-            comm->fail(comm, yoke_last_error());
-    }
     if (status != YOKE_OK) {
+        yki_team_fail(team); /* the others wait for our number, or for our names */
         yoke_team_destroy(team);
         return status;
     }
@@ -139,6 +135,15 @@ yoke_comm *
 yki_team_comm(const yoke_team *team)
 {
     return team->comm && team->comm->ranks > 1 ? team->comm : NULL;
+}
+
+void
+yki_team_fail(const yoke_team *team)
+{
+    yoke_comm *comm = yki_team_comm(team);
+
+    if (comm && comm->fail)
+        comm->fail(comm, yoke_last_error());
 }
 
 size_t

@@ -35,6 +35,8 @@ yoke_status yki_team_share_rows(const yoke_team *team, const int64_t *counts, ui
 yoke_status yki_team_find_place(const yoke_team *team, const char *name, size_t *device);
 /* The comm if there are several processes, else NULL. */
 yoke_comm *yki_team_comm(const yoke_team *team);
+/* This process gives up, with the newest detail: no other one waits for it. */
+void yki_team_fail(const yoke_team *team);
 
 struct yoke_array {
     yki_buffer *buffer;

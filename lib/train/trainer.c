@@ -238,15 +238,6 @@ yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options 
     return status;
 }
 
-static void
-give_up(yoke_team *team)
-{
-    yoke_comm *comm = yki_team_comm(team);
-
-    if (comm && comm->fail)
-        comm->fail(comm, yoke_last_error());
-}
-
 /* What this process alone may be refused for: the others come to the comparison and wait there. */
 static yoke_status
 check_alone(yoke_team *team, yoke_graph *graph, yoke_trainer_options *o)
@@ -258,7 +249,7 @@ check_alone(yoke_team *team, yoke_graph *graph, yoke_trainer_options *o)
     if (status == YOKE_OK)
         status = yki_stages_check(team, graph, o);
     if (status != YOKE_OK)
-        give_up(team);
+        yki_team_fail(team);
     return status;
 }
 
@@ -290,7 +281,7 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
     if (status == YOKE_OK)
         status = yki_lanes_measure(team, &o, &t);
     if (status != YOKE_OK) {
-        give_up(team);
+        yki_team_fail(team);
         yoke_trainer_destroy(t);
         return status;
     }
