@@ -3,6 +3,7 @@
  * control.c - what may be asked of a trainer between its steps: parameters by
  * name, shares, learning rate, what is frozen, a new start.
  */
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -150,8 +151,8 @@ yoke_status
 yoke_trainer_set_learning_rate(yoke_trainer *t, float rate)
 {
     YKI_TRY(yki_trainer_trains(t, "yoke_trainer_set_learning_rate"));
-    if (!(rate >= 0 && rate <= 3e38f))
-        return yki_fail(YOKE_ERROR_VALUE, "a learning rate of %g", (double)rate);
+    if (!(rate >= 0 && rate <= FLT_MAX))
+        return yki_fail_range_real(YOKE_ERROR_VALUE, "the learning rate", (double)rate, 0, FLT_MAX);
     for (size_t k = 0; k < t->crew.count; k++)
         yki_updater_set_rate(t->crew.members[k].replica->updater, rate);
     t->options.optimizer.learning_rate = rate;

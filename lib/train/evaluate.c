@@ -421,8 +421,8 @@ yki_trainer_predict(yoke_trainer *t, const char *output, int64_t n, yki_loader l
         return yki_fail(YOKE_ERROR_TYPE, "output %s is not of floats", output);
     if (!p.node->batched && n != 1)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "output %s is computed from no input, so there is one of it; samples are "
-                        "%lld, must be 1", output, (long long)n);
+                        "output %s does not depend on any input: the number of samples is %lld; "
+                        "must be 1", output, (long long)n);
     p.row = (size_t)yki_shape_count(p.node->shape);
     if (count != p.row * (size_t)n)
         return yki_fail(YOKE_ERROR_SHAPE, "output %s has %zu values for %lld samples, %zu were "

@@ -165,8 +165,7 @@ yoke_predictor_create_sized(yoke_context *context, const char *selector, yoke_mo
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
     if (o.batch < 0 || o.batch > INT32_MAX)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_predictor_create: batch is %lld",
-                        (long long)o.batch);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "batch", o.batch, 0, INT32_MAX);
     p = yki_alloc(1, sizeof *p, "a predictor");
     if (!p)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -231,14 +230,13 @@ check_predict(const yoke_predictor *p, int64_t n, const yoke_feed *input, size_t
 
     if (!input->name || strcmp(input->name, field->name) != 0)
         return yki_fail(YOKE_ERROR_NOT_FOUND,
-                        "yoke_predict: feed \"%s\"; the model's input is "
-                        "\"%s\"",
+                        "yoke_predict: feed \"%s\"; the model's input is \"%s\"",
                         input->name ? input->name : "", field->name);
     YKI_TRY(yki_check_feed("yoke_predict", input, field->type, field->shape, n));
     if (count / row != (size_t)n || count % row != 0)
         return yki_fail(YOKE_ERROR_SHAPE,
-                        "yoke_predict: output has room for %zu values; %lld "
-                        "results of %s need %.0f",
+                        "yoke_predict: output has room for %zu values; %lld results of %s need "
+                        "%.0f",
                         count, (long long)n, yki_shape_text(p->output->shape, text, sizeof text),
                         (double)n * (double)row);
     return yki_check_labels(yoke_graph_get_node(p->weights->graph, field->name), n, input->data);

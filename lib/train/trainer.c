@@ -16,21 +16,34 @@
 
 /* ---- making ---- */
 
+enum { MAX_PARTS = 65536 };
+
+/* What replicas are told of the options; the batch is each one's own. */
+static yoke_replica_options
+replica_options(const yoke_trainer_options *o)
+{
+    return (yoke_replica_options){.seed = o->seed,
+                                  .strict = o->strict,
+                                  .level = o->level,
+                                  .memory = o->memory,
+                                  .optimizer = o->optimizer,
+                                  .groups = o->groups,
+                                  .group_count = o->group_count,
+                                  .clip_norm = o->clip_norm,
+                                  .clip_value = o->clip_value,
+                                  .wisdom = o->wisdom};
+}
+
 static yoke_status
 check_options(const yoke_trainer_options *o, const yoke_graph *graph)
 {
-    const yoke_replica_options settings = {.optimizer = o->optimizer,
-                                           .groups = o->groups,
-                                           .group_count = o->group_count,
-                                           .clip_norm = o->clip_norm,
-                                           .clip_value = o->clip_value};
+    const yoke_replica_options settings = replica_options(o);
 
     if (o->batch < 0 || o->batch > INT32_MAX)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_create: batch is %lld",
-                        (long long)o->batch);
-    if (o->accumulate > 65536)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_create: accumulate is %u",
-                        o->accumulate);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "batch", o->batch, 0, INT32_MAX);
+    if (o->accumulate > MAX_PARTS)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "accumulate", o->accumulate, 0,
+                              MAX_PARTS);
     if (!graph->loss && graph->output_count == 0)
         return yki_fail(YOKE_ERROR_STATE, "the graph has no loss and no output: call "
                                           "yoke_graph_set_loss or yoke_graph_set_output");
@@ -116,16 +129,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
 {
     const bool balances = t->team->total > 1 && is_auto(t);
     yki_crew_options options = {
-        .replica = {.seed = o->seed,
-                    .strict = o->strict,
-                    .level = o->level,
-                    .memory = o->memory,
-                    .optimizer = o->optimizer,
-                    .groups = o->groups,
-                    .group_count = o->group_count,
-                    .clip_norm = o->clip_norm,
-                    .clip_value = o->clip_value,
-                    .wisdom = o->wisdom},
+        .replica = replica_options(o),
         .local_batch_norm = o->local_batch_norm && !t->lanes.taken,
         .parts = t->options.accumulate > 1,
         .timed = balances && !o->freeze,
@@ -578,15 +582,6 @@ load_arrays(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t 
     return YOKE_OK;
 }
 
-static const yoke_node *
-find_input(const yoke_graph *graph, const char *name)
-{
-    for (size_t i = 0; i < graph->node_count; i++)
-        if (graph->nodes[i]->role == YKI_ROLE_INPUT && strcmp(graph->nodes[i]->name, name) == 0)
-            return graph->nodes[i];
-    return NULL;
-}
-
 static bool
 is_given(const char *name, const yoke_feed *given, size_t count)
 {
@@ -609,14 +604,13 @@ check_feeds(const yoke_trainer *t, const char *function, int64_t n, const yoke_f
 
         if (!given[i].name)
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: feed %zu has no name", function, i);
-        node = find_input(t->graph, given[i].name);
-        if (!node)
+        node = yoke_graph_get_node(t->graph, given[i].name);
+        if (!node || node->role != YKI_ROLE_INPUT)
             return yki_graph_no_input(t->graph, given[i].name);
         if (is_given(given[i].name, given, i))
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                            "%s: feed \"%s\" is given twice; each "
-                            "input takes one",
-                            function, given[i].name);
+                            "%s: feed \"%s\" is given twice; each input takes one", function,
+                            given[i].name);
         YKI_TRY(yki_check_feed(function, &given[i], node->type, node->shape, n));
         YKI_TRY(yki_check_labels(node, n, given[i].data));
     }

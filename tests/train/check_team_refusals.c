@@ -186,11 +186,14 @@ START_TEST(trainers)
     for (int i = 0; i < 2; i++) {
         o = good;
         o.batch = (int64_t[]){-1, INT64_MAX}[i];
-        ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "batch", yoke_trainer_create(team, g, &o, &t));
+        ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "; must be between 0 and 2147483647",
+                       yoke_trainer_create(team, g, &o, &t));
     }
     o = good;
     o.accumulate = UINT32_MAX;
-    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "accumulate", yoke_trainer_create(team, g, &o, &t));
+    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT,
+                   "accumulate is 4294967295; must be between 0 and 65536",
+                   yoke_trainer_create(team, g, &o, &t));
     o = good;
     o.optimizer = yoke_sgd(NAN, 0);
     ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "learning rate",
@@ -301,7 +304,8 @@ START_TEST(names_counts_and_numbers)
     ASSERT_REFUSED(YOKE_ERROR_SHAPE, "23", yoke_trainer_read(t, "dense1.bias", f, 23));
     ASSERT_REFUSED(YOKE_ERROR_SHAPE, "25", yoke_trainer_write(t, "dense1.bias", f, 25));
     ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "conv*", yoke_trainer_freeze(t, "conv*"));
-    ASSERT_REFUSED(YOKE_ERROR_VALUE, "-1", yoke_trainer_set_learning_rate(t, -1));
+    ASSERT_REFUSED(YOKE_ERROR_VALUE, "the learning rate is -1; must be at least 0",
+                   yoke_trainer_set_learning_rate(t, -1));
     ASSERT_REFUSED(YOKE_ERROR_VALUE, "nan", yoke_trainer_set_learning_rate(t, NAN));
     ASSERT_REFUSED(YOKE_ERROR_VALUE, "inf", yoke_trainer_set_learning_rate(t, INFINITY));
     ASSERT_REFUSED(YOKE_ERROR_IO, "/nowhere", yoke_trainer_save(t, "/nowhere/model.safetensors"));
