@@ -452,22 +452,22 @@ TEAM_SETUP(memory_is_where_the_place_is, TEST_POCL_HALVES, open_setup, check_mem
 
 enum { SIDE = 3, ROWS = 7 };
 
-/* c = a b of parameters that are in two places, and y = x c of an input. */
+/* c = a b of parameters, which are in two places, and y = x c of an input. */
 static yoke_graph *
-make_product(bool metric)
+make_product(bool placed, bool metric)
 {
     const yoke_initializer zeros = {.kind = YOKE_INIT_ZEROS};
     yoke_node *a, *b, *c, *x;
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    yoke_graph_set_place(g, "front");
+    place(g, placed, "front");
     a = yoke_parameter(g, "a", yoke_shape(2, SIDE, SIDE), zeros);
-    yoke_graph_set_place(g, "back");
+    place(g, placed, "back");
     b = yoke_parameter(g, "b", yoke_shape(2, SIDE, SIDE), zeros);
     c = yoke_matmul(g, a, b, NULL);
     yoke_graph_set_output(g, "c", c);
-    yoke_graph_set_place(g, "front");
+    place(g, placed, "front");
     x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 1, SIDE));
     yoke_graph_set_output(g, "y", yoke_matmul(g, x, c, NULL));
     if (metric)
@@ -538,7 +538,7 @@ use_product(yoke_trainer *t)
 static void
 check_products(bool apart)
 {
-    yoke_graph *g = make_product(apart);
+    yoke_graph *g = make_product(true, apart);
     yoke_team *team = make_team(devices.selector, true);
     size_t found[2] = {0};
     yoke_trainer *t;
@@ -556,26 +556,40 @@ check_products(bool apart)
     yoke_graph_destroy(g);
 }
 
-/* Both places on a team of one device, and no places at all on two. */
+/* Both places on a team of one device. */
 static void
-check_products_elsewhere(void)
+check_products_together(void)
 {
-    for (int i = 0; i < 2; i++) {
-        yoke_graph *g = make_product(false);
-        yoke_team *team;
-        yoke_trainer *t;
+    yoke_graph *g = make_product(true, false);
+    yoke_trainer *t;
+    yoke_team *team;
 
-        ASSERT_OK(yoke_team_create(devices.context, ids[0], NULL, &team));
-        ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_trainer_create(team, g, NULL, &t));
-        ASSERT_DETAIL("\"front\" is bound to no device");
-        ASSERT_OK(yoke_team_bind_place(team, "front", ids[0]));
-        ASSERT_OK(yoke_team_bind_place(team, "back", ids[0]));
-        ASSERT_OK(yoke_trainer_create(team, g, NULL, &t));
-        use_product(t);
-        yoke_trainer_destroy(t);
-        yoke_team_destroy(team);
-        yoke_graph_destroy(g);
-    }
+    ASSERT_OK(yoke_team_create(devices.context, ids[0], NULL, &team));
+    ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_trainer_create(team, g, NULL, &t));
+    ASSERT_DETAIL("\"front\" is bound to no device");
+    ASSERT_OK(yoke_team_bind_place(team, "front", ids[0]));
+    ASSERT_OK(yoke_team_bind_place(team, "back", ids[0]));
+    ASSERT_OK(yoke_trainer_create(team, g, NULL, &t));
+    use_product(t);
+    yoke_trainer_destroy(t);
+    yoke_team_destroy(team);
+    yoke_graph_destroy(g);
+}
+
+static void
+check_products_without_places(const char *selector)
+{
+    yoke_graph *g = make_product(false, false);
+    yoke_trainer *t;
+    yoke_team *team;
+
+    ASSERT_OK(yoke_team_create(devices.context, selector, NULL, &team));
+    ASSERT_OK(yoke_trainer_create(team, g, NULL, &t));
+    use_product(t);
+    refuses_training(t);
+    yoke_trainer_destroy(t);
+    yoke_team_destroy(team);
+    yoke_graph_destroy(g);
 }
 
 static void
@@ -586,7 +600,8 @@ check_products_apart(void)
 }
 
 TEAM_SETUP(products_on_halves, TEST_POCL_HALVES, open_setup, check_products(true),
-           check_products(false), check_products_elsewhere())
+           check_products(false), check_products_together(),
+           check_products_without_places(ids[0]), check_products_without_places(devices.selector))
 TEAM_SETUP(products_of_the_matrix, TEST_AS_IS, open_setup, check_products(true))
 TEAM_SETUP(products_with_memory_of_their_own, TEST_POCL_ROOTS, open_setup, check_products_apart())
 
