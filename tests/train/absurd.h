@@ -45,6 +45,7 @@ void absurd_add_graphs(TCase *tc);
 static const int64_t absurd_sizes[] = {-1, INT64_MIN, INT64_MAX, INT64_C(1) << 40};
 static const float no_numbers[] = {NAN, INFINITY, -INFINITY};
 
-#define EACH(i, array) (size_t i = 0; i < sizeof(array) / sizeof(array)[0]; i++)
+/* .clang-format knows it as a loop. */
+#define EACH(i, array) for (size_t i = 0; i < sizeof(array) / sizeof(array)[0]; i++)
 
 #endif

@@ -62,12 +62,10 @@ START_TEST(inputs_and_parameters)
     NO_NODE("label", yoke_parameter(g, "label", shape, zeros));
     NO_NODE("-1", yoke_parameter(g, "p", yoke_shape(-1), zeros));
     NO_NODE("8", yoke_parameter(g, "p", yoke_shape(8, 1, 1, 1, 1, 1, 1, 1, 1), zeros));
-    for
-        EACH(i, absurd_sizes)
-        {
-            NO_NODE("axis 1", yoke_input(g, "a", YOKE_F32, yoke_shape(2, 3, absurd_sizes[i])));
-            NO_NODE("axis 0", yoke_parameter(g, "p", yoke_shape(1, absurd_sizes[i]), zeros));
-        }
+    EACH (i, absurd_sizes) {
+        NO_NODE("axis 1", yoke_input(g, "a", YOKE_F32, yoke_shape(2, 3, absurd_sizes[i])));
+        NO_NODE("axis 0", yoke_parameter(g, "p", yoke_shape(1, absurd_sizes[i]), zeros));
+    }
     NO_NODE("axis 0", yoke_target(g, "a", YOKE_F32, yoke_shape(1, 0)));
     NO_NODE("2^40", yoke_input(g, "a", YOKE_F32, yoke_shape(3, 1 << 20, 1 << 20, 2)));
     NO_NODE("rank", yoke_input(g, "a", YOKE_F32, yoke_shape(INT32_MAX)));
@@ -89,16 +87,14 @@ START_TEST(initializers)
             yoke_parameter(g, "p", shape, (yoke_initializer){(yoke_init_kind)99, 0, 0, 0}));
     NO_NODE("kind is -1",
             yoke_parameter(g, "p", shape, (yoke_initializer){(yoke_init_kind)-1, 0, 0, 0}));
-    for
-        EACH(i, no_numbers)
-        {
-            NO_NODE("a of the initializer",
-                    yoke_parameter(g, "p", shape,
-                                   (yoke_initializer){YOKE_INIT_CONSTANT, no_numbers[i], 0, 0}));
-            NO_NODE("b of the initializer",
-                    yoke_parameter(g, "p", shape,
-                                   (yoke_initializer){YOKE_INIT_NORMAL, 0, no_numbers[i], 0}));
-        }
+    EACH (i, no_numbers) {
+        NO_NODE("a of the initializer",
+                yoke_parameter(g, "p", shape,
+                               (yoke_initializer){YOKE_INIT_CONSTANT, no_numbers[i], 0, 0}));
+        NO_NODE("b of the initializer",
+                yoke_parameter(g, "p", shape,
+                               (yoke_initializer){YOKE_INIT_NORMAL, 0, no_numbers[i], 0}));
+    }
     NO_NODE("from 2 to 1",
             yoke_parameter(g, "p", shape, (yoke_initializer){YOKE_INIT_UNIFORM, 2, 1, 0}));
     NO_NODE("deviation b is -1",
@@ -146,65 +142,55 @@ START_TEST(layers)
     NO_NODE("", yoke_batch_norm(g, NULL, NULL));
     NO_NODE("", yoke_batch_norm(g, label, NULL));
     NO_NODE("", yoke_layer_norm(g, label, NULL));
-    for
-        EACH(i, absurd_sizes)
-        {
-            int64_t s = absurd_sizes[i];
+    EACH (i, absurd_sizes) {
+        int64_t s = absurd_sizes[i];
 
-            NO_NODE("units", yoke_dense(g, row, &(yoke_dense_options){.units = s}));
-            NO_NODE("filters",
-                    yoke_conv2d(g, image, &(yoke_conv2d_options){.filters = s, .kernel = {1, 1}}));
-            NO_NODE("kernel[1]",
-                    yoke_conv2d(g, image, &(yoke_conv2d_options){.filters = 2, .kernel = {1, s}}));
-            NO_NODE("stride[0]",
-                    yoke_conv2d(
-                        g, image,
-                        &(yoke_conv2d_options){.filters = 2, .kernel = {1, 1}, .stride = {s, 1}}));
-            NO_NODE("pad[0]", yoke_conv2d(g, image,
-                                          &(yoke_conv2d_options){
-                                              .filters = 2, .kernel = {1, 1}, .pad = {s, 0}}));
-            NO_NODE("dilation[0]",
-                    yoke_conv2d(g, image,
-                                &(yoke_conv2d_options){
-                                    .filters = 2, .kernel = {1, 1}, .dilation = {s, 1}}));
-            NO_NODE("groups", yoke_conv2d(g, image,
-                                          &(yoke_conv2d_options){
-                                              .filters = 2, .kernel = {1, 1}, .groups = s}));
-            NO_NODE("output_pad[0]",
-                    yoke_conv_transpose2d(g, image,
-                                          &(yoke_conv_transpose2d_options){.filters = 2,
-                                                                           .kernel = {1, 1},
-                                                                           .output_pad = {s, 0}}));
-            NO_NODE("kernel[0]",
-                    yoke_maxpool2d(g, image, &(yoke_pool2d_options){.kernel = {s, 2}}));
-            NO_NODE("stride[0]",
-                    yoke_avgpool2d(g, image,
-                                   &(yoke_pool2d_options){.kernel = {2, 2}, .stride = {s, 1}}));
-            NO_NODE(
-                "pad[0]",
+        NO_NODE("units", yoke_dense(g, row, &(yoke_dense_options){.units = s}));
+        NO_NODE("filters",
+                yoke_conv2d(g, image, &(yoke_conv2d_options){.filters = s, .kernel = {1, 1}}));
+        NO_NODE("kernel[1]",
+                yoke_conv2d(g, image, &(yoke_conv2d_options){.filters = 2, .kernel = {1, s}}));
+        NO_NODE("stride[0]", yoke_conv2d(g, image,
+                                         &(yoke_conv2d_options){
+                                             .filters = 2, .kernel = {1, 1}, .stride = {s, 1}}));
+        NO_NODE("pad[0]",
+                yoke_conv2d(g, image,
+                            &(yoke_conv2d_options){.filters = 2, .kernel = {1, 1}, .pad = {s, 0}}));
+        NO_NODE("dilation[0]",
+                yoke_conv2d(
+                    g, image,
+                    &(yoke_conv2d_options){.filters = 2, .kernel = {1, 1}, .dilation = {s, 1}}));
+        NO_NODE("groups",
+                yoke_conv2d(g, image,
+                            &(yoke_conv2d_options){.filters = 2, .kernel = {1, 1}, .groups = s}));
+        NO_NODE("output_pad[0]",
+                yoke_conv_transpose2d(g, image,
+                                      &(yoke_conv_transpose2d_options){
+                                          .filters = 2, .kernel = {1, 1}, .output_pad = {s, 0}}));
+        NO_NODE("kernel[0]", yoke_maxpool2d(g, image, &(yoke_pool2d_options){.kernel = {s, 2}}));
+        NO_NODE(
+            "stride[0]",
+            yoke_avgpool2d(g, image, &(yoke_pool2d_options){.kernel = {2, 2}, .stride = {s, 1}}));
+        NO_NODE("pad[0]",
                 yoke_avgpool2d(g, image, &(yoke_pool2d_options){.kernel = {2, 2}, .pad = {s, 0}}));
-            NO_NODE("rows",
-                    yoke_embedding(g, words, &(yoke_embedding_options){.rows = s, .width = 2}));
-            NO_NODE("width",
-                    yoke_embedding(g, words, &(yoke_embedding_options){.rows = 2, .width = s}));
-            NO_NODE("slice", yoke_slice(g, row, 0, 0, s));
-            NO_NODE("slice", yoke_slice(g, row, 0, s, WIDTH));
-            NO_NODE("reshape", yoke_reshape(g, row, yoke_shape(1, s)));
-        }
-    for
-        EACH(i, no_numbers)
-        {
-            float x = no_numbers[i];
+        NO_NODE("rows", yoke_embedding(g, words, &(yoke_embedding_options){.rows = s, .width = 2}));
+        NO_NODE("width",
+                yoke_embedding(g, words, &(yoke_embedding_options){.rows = 2, .width = s}));
+        NO_NODE("slice", yoke_slice(g, row, 0, 0, s));
+        NO_NODE("slice", yoke_slice(g, row, 0, s, WIDTH));
+        NO_NODE("reshape", yoke_reshape(g, row, yoke_shape(1, s)));
+    }
+    EACH (i, no_numbers) {
+        float x = no_numbers[i];
 
-            NO_NODE("epsilon", yoke_batch_norm(g, image, &(yoke_batch_norm_options){.epsilon = x}));
-            NO_NODE("momentum",
-                    yoke_batch_norm(g, image, &(yoke_batch_norm_options){.momentum = x}));
-            NO_NODE("epsilon", yoke_layer_norm(g, image, &(yoke_layer_norm_options){.epsilon = x}));
-            NO_NODE("dropout", yoke_dropout(g, row, x));
-            NO_NODE("leaky_relu", yoke_leaky_relu(g, row, x));
-            NO_NODE("scale", yoke_scale(g, row, x, 0));
-            NO_NODE("scale", yoke_scale(g, row, 1, x));
-        }
+        NO_NODE("epsilon", yoke_batch_norm(g, image, &(yoke_batch_norm_options){.epsilon = x}));
+        NO_NODE("momentum", yoke_batch_norm(g, image, &(yoke_batch_norm_options){.momentum = x}));
+        NO_NODE("epsilon", yoke_layer_norm(g, image, &(yoke_layer_norm_options){.epsilon = x}));
+        NO_NODE("dropout", yoke_dropout(g, row, x));
+        NO_NODE("leaky_relu", yoke_leaky_relu(g, row, x));
+        NO_NODE("scale", yoke_scale(g, row, x, 0));
+        NO_NODE("scale", yoke_scale(g, row, 1, x));
+    }
     NO_NODE("dropout", yoke_dropout(g, row, -0.5f));
     NO_NODE("dropout", yoke_dropout(g, row, 1));
     NO_NODE("axes", yoke_layer_norm(g, image, &(yoke_layer_norm_options){.axes = 4}));
@@ -228,30 +214,24 @@ START_TEST(operators)
 
     ASSERT_OK(yoke_graph_create(&other));
     stranger = yoke_input(other, "x", YOKE_F32, yoke_shape(1, WIDTH));
-    for
-        EACH(i, unary)
-        {
-            NO_NODE("NULL", unary[i](g, NULL));
-            NO_NODE("", unary[i](g, words));
-            NO_NODE("another graph", unary[i](g, (yoke_node *)stranger));
-            NOTHING(unary[i](NULL, NULL));
-        }
-    for
-        EACH(i, binary)
-        {
-            NO_NODE("NULL", binary[i](g, row, NULL));
-            NO_NODE("image", binary[i](g, row, image));
-            NO_NODE("another graph", binary[i](g, row, (yoke_node *)stranger));
-        }
-    for
-        EACH(i, axes)
-        {
-            NO_NODE("softmax", yoke_softmax(g, image, axes[i]));
-            NO_NODE("axis", yoke_sum(g, image, &axes[i], 1));
-            NO_NODE("axis", yoke_mean(g, image, &axes[i], 1));
-            NO_NODE("axis", yoke_slice(g, image, axes[i], 0, 1));
-            NO_NODE("axis", yoke_concat(g, (yoke_node *[]){image, image}, 2, axes[i]));
-        }
+    EACH (i, unary) {
+        NO_NODE("NULL", unary[i](g, NULL));
+        NO_NODE("", unary[i](g, words));
+        NO_NODE("another graph", unary[i](g, (yoke_node *)stranger));
+        NOTHING(unary[i](NULL, NULL));
+    }
+    EACH (i, binary) {
+        NO_NODE("NULL", binary[i](g, row, NULL));
+        NO_NODE("image", binary[i](g, row, image));
+        NO_NODE("another graph", binary[i](g, row, (yoke_node *)stranger));
+    }
+    EACH (i, axes) {
+        NO_NODE("softmax", yoke_softmax(g, image, axes[i]));
+        NO_NODE("axis", yoke_sum(g, image, &axes[i], 1));
+        NO_NODE("axis", yoke_mean(g, image, &axes[i], 1));
+        NO_NODE("axis", yoke_slice(g, image, axes[i], 0, 1));
+        NO_NODE("axis", yoke_concat(g, (yoke_node *[]){image, image}, 2, axes[i]));
+    }
     NO_NODE("", yoke_sum(g, image, twice, 2));
     NO_NODE("", yoke_mean(g, image, twice, -1));
     NO_NODE("", yoke_sum(g, image, twice, 99));
@@ -271,9 +251,8 @@ START_TEST(operators)
     NO_NODE("", yoke_concat(g, (yoke_node *[]){row, words}, 2, 0));
     NO_NODE("input 0 is NULL", yoke_concat(g, many, 5000, 0));
     begin_graph();
-    for
-        EACH(i, many)
-    many[i] = row;
+    EACH (i, many)
+        many[i] = row;
     ++*absurd_calls;
     ck_assert_int_eq(yoke_node_shape(yoke_concat(g, many, 5000, 0)).dim[0], 5000 * WIDTH);
     yoke_graph_destroy(g);
@@ -323,16 +302,14 @@ static const loss_function losses[] = {
 
 START_TEST(losses_and_metrics)
 {
-    for
-        EACH(i, losses)
-        {
-            NO_NODE("", losses[i](g, NULL, label, NULL));
-            NO_NODE("", losses[i](g, row, NULL, NULL));
-            NO_NODE("", losses[i](g, row, image, NULL));
-            NO_NODE("label_smoothing",
-                    losses[i](g, row, label, &(yoke_loss_options){.label_smoothing = NAN}));
-            NO_NODE("delta", losses[i](g, row, label, &(yoke_loss_options){.delta = -1}));
-        }
+    EACH (i, losses) {
+        NO_NODE("", losses[i](g, NULL, label, NULL));
+        NO_NODE("", losses[i](g, row, NULL, NULL));
+        NO_NODE("", losses[i](g, row, image, NULL));
+        NO_NODE("label_smoothing",
+                losses[i](g, row, label, &(yoke_loss_options){.label_smoothing = NAN}));
+        NO_NODE("delta", losses[i](g, row, label, &(yoke_loss_options){.delta = -1}));
+    }
     NO_NODE("k is 0; must be between 1 and 6", yoke_top_k(g, row, label, 0));
     NO_NODE("k is 7; must be between 1 and 6", yoke_top_k(g, row, label, WIDTH + 1));
     NO_NODE("k is -2147483648", yoke_top_k(g, row, label, INT32_MIN));
@@ -388,9 +365,8 @@ START_TEST(json)
                                         "{\"a\":{\"a\":{\"a\":1}}}"};
     yoke_graph *graph = NULL;
 
-    for
-        EACH(i, texts)
-    REFUSED("", yoke_graph_from_json(texts[i], strlen(texts[i]), &graph));
+    EACH (i, texts)
+        REFUSED("", yoke_graph_from_json(texts[i], strlen(texts[i]), &graph));
     REFUSED("", yoke_graph_from_json(NULL, 4, &graph));
     REFUSED("", yoke_graph_from_json("{}", 2, NULL));
     ck_assert_ptr_null(graph);
