@@ -132,3 +132,15 @@ test_devices_close(test_devices *devices)
     yoke_selection_destroy(devices->selection);
     yoke_context_destroy(devices->context);
 }
+
+yoke_replica *
+test_replica(const test_devices *devices, yoke_graph *graph, const yoke_replica_options *options)
+{
+    yoke_selection *selection;
+    yoke_replica *replica;
+
+    ASSERT_OK(yoke_selection_create(devices->context, devices->selector, NULL, &selection));
+    ASSERT_OK(yoke_replica_create(yoke_selection_get(selection, 0), graph, options, &replica));
+    yoke_selection_destroy(selection);
+    return replica;
+}

@@ -42,6 +42,9 @@ bool test_devices_find(test_setup setup, test_devices *devices);
 /* From here on they pass for devices with memory of their own, as most GPUs have. */
 void test_devices_hide_host_memory(test_devices *devices);
 void test_devices_close(test_devices *devices);
+/* On the first device of the selector. */
+yoke_replica *test_replica(const test_devices *devices, yoke_graph *graph,
+                           const yoke_replica_options *options);
 
 /* The matrix of implementations runs this program: set-ups of one's own are left alone. */
 bool test_in_matrix(void);

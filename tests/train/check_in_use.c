@@ -197,18 +197,14 @@ START_TEST(a_replica_fixes_its_graph_too)
 {
     const yoke_replica_options o = {.batch = 4};
     yoke_graph *g = team_graph(TEAM_MLP);
-    yoke_selection *selection;
-    yoke_replica *r;
+    yoke_replica *r = test_replica(&devices, g, &o);
 
-    ASSERT_OK(yoke_selection_create(devices.context, devices.selector, NULL, &selection));
-    ASSERT_OK(yoke_replica_create(yoke_selection_get(selection, 0), g, &o, &r));
     ASSERT_OK(yoke_graph_freeze(g, "dense1.*"));
     ASSERT_OK(yoke_graph_unfreeze(g, "dense1.*"));
     ASSERT_OK(yoke_graph_status(g));
     assert_refused(g, add_layer);
     ASSERT_OK(yoke_replica_save(r, scratch_path("replica.safetensors")));
     yoke_replica_destroy(r);
-    yoke_selection_destroy(selection);
     yoke_graph_destroy(g);
 }
 END_TEST
@@ -218,12 +214,9 @@ START_TEST(what_could_not_be_read_is_not_written)
 {
     const yoke_replica_options o = {.batch = 4};
     yoke_graph *g = team_graph(TEAM_MLP);
-    yoke_selection *selection;
-    yoke_replica *r;
+    yoke_replica *r = test_replica(&devices, g, &o);
     char *text = NULL;
 
-    ASSERT_OK(yoke_selection_create(devices.context, devices.selector, NULL, &selection));
-    ASSERT_OK(yoke_replica_create(yoke_selection_get(selection, 0), g, &o, &r));
     g->outputs[0].node = g->loss_sum;
     ASSERT_STATUS(YOKE_ERROR_FORMAT, yoke_graph_to_json(g, &text));
     ASSERT_DETAIL("the graph cannot be written, as it could not be read again: outputs: there is "
@@ -231,7 +224,6 @@ START_TEST(what_could_not_be_read_is_not_written)
     ck_assert_ptr_null(text);
     ASSERT_STATUS(YOKE_ERROR_FORMAT, yoke_replica_save(r, scratch_path("replica.safetensors")));
     yoke_replica_destroy(r);
-    yoke_selection_destroy(selection);
     yoke_graph_destroy(g);
 }
 END_TEST

@@ -174,13 +174,8 @@ static yoke_replica *
 replica(yoke_graph *g, bool training)
 {
     const yoke_replica_options o = {.batch = BATCH, .evaluation_only = !training};
-    yoke_selection *selection;
-    yoke_replica *r;
 
-    ASSERT_OK(yoke_selection_create(devices.context, devices.selector, NULL, &selection));
-    ASSERT_OK(yoke_replica_create(yoke_selection_get(selection, 0), g, &o, &r));
-    yoke_selection_destroy(selection);
-    return r;
+    return test_replica(&devices, g, &o);
 }
 
 START_TEST(replica_evaluates_what_was_given)
