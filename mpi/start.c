@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,23 +22,35 @@
 
 /* ---- settings ---- */
 
+__attribute__((format(printf, 1, 2))) static yoke_status
+refuse(const char *format, ...)
+{
+    char sentence[200];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
+    return yoke_fail(YOKE_ERROR_VALUE, sentence);
+}
+
 /* A number of an environment variable; `value` stays as it is where there is none. */
 static yoke_status
-read_number(const char *name, double least, double *value)
+read_number(const char *name, double least, bool or_never, double *value)
 {
     const char *text = getenv(name);
-    char sentence[160], *end;
     double number;
+    char *end;
 
     if (!text || !*text)
         return YOKE_OK;
     number = strtod(text, &end);
-    if (*end == '\0' && (number >= least || number == -1)) {
+    if (*end == '\0' && (number >= least || (or_never && number == -1))) {
         *value = number;
         return YOKE_OK;
     }
-    snprintf(sentence, sizeof sentence, "%s=%.60s is not a number it may be", name, text);
-    return yoke_fail(YOKE_ERROR_VALUE, sentence);
+    return refuse("%s=%.60s; must be a number of at least %g%s", name, text, least,
+                  or_never ? ", or -1 for never" : "");
 }
 
 static yoke_status
@@ -46,7 +59,6 @@ read_mode(yoke_mpi_mode *mode)
     static const char *const names[] = {"auto", "blocking", "nonblocking", "reduce-broadcast",
                                         "shared"};
     const char *text = getenv("YOKE_MPI_MODE");
-    char sentence[160];
 
     if (*mode != YOKE_MPI_AUTO || !text || !*text)
         return YOKE_OK;
@@ -56,26 +68,20 @@ read_mode(yoke_mpi_mode *mode)
             return YOKE_OK;
         }
     }
-    snprintf(sentence, sizeof sentence,
-             "YOKE_MPI_MODE=%.40s is none of auto, blocking, nonblocking, reduce-broadcast, "
-             "shared", text);
-    return yoke_fail(YOKE_ERROR_VALUE, sentence);
+    return refuse("YOKE_MPI_MODE=%.40s is none of auto, blocking, nonblocking, reduce-broadcast, "
+                  "shared",
+                  text);
 }
 
 /* A limit in seconds: the option, else the variable, else the default; -1: never. */
 static yoke_status
 read_limit(const char *field, double option, const char *name, double *limit)
 {
-    char sentence[160];
-
     if (option == 0)
-        return read_number(name, 1e-3, limit);
-    if (option != -1 && !(option >= 1e-3 && isfinite(option))) {
-        snprintf(sentence, sizeof sentence,
-                 "%s is %g; must be at least 0.001, or 0 for the default, or -1 for never", field,
-                 option);
-        return yoke_fail(YOKE_ERROR_VALUE, sentence);
-    }
+        return read_number(name, 1e-3, true, limit);
+    if (option != -1 && !(option >= 1e-3 && isfinite(option)))
+        return refuse("%s is %g; must be at least 0.001, or 0 for the default, or -1 for never",
+                      field, option);
     *limit = option;
     return YOKE_OK;
 }
@@ -83,26 +89,19 @@ read_limit(const char *field, double option, const char *name, double *limit)
 static yoke_status
 check_mode(yoke_mpi_mode mode)
 {
-    char sentence[80];
-
     if ((int)mode >= YOKE_MPI_AUTO && (int)mode <= YOKE_MPI_SHARED)
         return YOKE_OK;
-    snprintf(sentence, sizeof sentence, "mode is %d; must be between %d and %d", (int)mode,
-             YOKE_MPI_AUTO, YOKE_MPI_SHARED);
-    return yoke_fail(YOKE_ERROR_VALUE, sentence);
+    return refuse("mode is %d; must be between %d and %d", (int)mode, YOKE_MPI_AUTO,
+                  YOKE_MPI_SHARED);
 }
 
 /* MPI counts in int. */
 static yoke_status
 check_chunk(double chunk)
 {
-    char sentence[80];
-
     if (chunk >= sizeof(float) && chunk <= 2147483644.0)
         return YOKE_OK;
-    snprintf(sentence, sizeof sentence, "chunk_bytes is %.0f; must be between 4 and 2147483644",
-             chunk);
-    return yoke_fail(YOKE_ERROR_VALUE, sentence);
+    return refuse("chunk_bytes is %.0f; must be between 4 and 2147483644", chunk);
 }
 
 yoke_status
@@ -122,7 +121,7 @@ yki_mpi_read_settings(const yoke_mpi_options *options, yki_mpi_settings *setting
     if (options->chunk_bytes)
         chunk = (double)options->chunk_bytes;
     else if (status == YOKE_OK)
-        status = read_number("YOKE_MPI_CHUNK", sizeof(float), &chunk);
+        status = read_number("YOKE_MPI_CHUNK", sizeof(float), false, &chunk);
     if (status == YOKE_OK)
         status = check_mode(mode);
     if (status == YOKE_OK)
