@@ -242,30 +242,26 @@ train_nothing(yoke_trainer *t, yoke_graph *g, int n)
 {
     static float image[MOST * SIDE * SIDE];
     static int32_t label[MOST];
-    yoke_feed feeds[] = {yoke_feed_f32("image", image, n * SIDE * SIDE),
-                         yoke_feed_i32("label", label, n)};
 
     make_batch(0, n, image, label);
     for (int i = 0; i < 3; i++)
-        check(yoke_trainer_step(t, n, feeds, 2, NULL));
+        check(step(t, n, image, label, NULL));
     memset(label, 0xff, sizeof label);
     for (int size = n; size >= 0; size -= n) {
         size_t count, again;
         float *before = read_all(t, g, &count), *after;
-        int64_t step = yoke_trainer_get_step(t);
+        int64_t done = yoke_trainer_get_step(t);
 
-        feeds[0].count = size * SIDE * SIDE;
-        feeds[1].count = size;
-        check(yoke_trainer_step(t, size, feeds, 2, NULL));
+        check(step(t, size, image, label, NULL));
         check(yoke_trainer_wait(t));
         after = read_all(t, g, &again);
         if (memcmp(before, after, count * sizeof *before) != 0 ||
-            yoke_trainer_get_step(t) != step + 1) {
+            yoke_trainer_get_step(t) != done + 1) {
             fprintf(stderr, "train: a step of %d ignored samples changed rank %d\n", size,
                     (int)comm->rank);
             MPI_Abort(MPI_COMM_WORLD, 11);
         }
-        compare_replicas(t, g, step + 1);
+        compare_replicas(t, g, done + 1);
         free(before);
         free(after);
     }

@@ -50,16 +50,14 @@ if add_rusticl; then
     remove_rusticl
 fi
 
-
 # Steps to which no sample counts.
+export RANK_DEVICES=""
 for n in 1 2; do
-    export RANK_DEVICES=""
     launch $n "$work/nothing" 0 48 even 0 0 nothing || fail "steps of nothing: exit $launch_status"
     [ "$(grep -c 'nothing changed' "$work/output")" = $n ] || fail "$n ranks: steps of nothing count"
 done
 
 # A signal to one rank: all stop after the same step.
-export RANK_DEVICES=""
 for who in 0 2; do
     launch 3 "$work/stopped" 0 48 even $who term fit || fail "SIGTERM to rank $who: exit $launch_status"
     [ "$(grep -c 'stopped together' "$work/output")" = 3 ] || fail "SIGTERM to rank $who: not all stop"
