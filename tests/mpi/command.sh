@@ -19,10 +19,6 @@ count() {
     grep -cE "$1" "$work/output"
 }
 
-says() {
-    grep -qE "$1" "$work/output" || fail "$what: does not say \"$1\""
-}
-
 # ---- who speaks ----
 
 what="two ranks"
@@ -107,29 +103,14 @@ newest() {
     find "$work/saved" -name 'checkpoint-*.safetensors' 2>/dev/null | sort | tail -n 1
 }
 
-# until_is NAME COMMAND...: the limit ends what hangs
-until_is() {
-    name=$1
-    shift
-    tries=0
-    until "$@"; do
-        tries=$((tries + 1))
-        if [ $tries -gt $((10 * launch_limit)) ] || ! kill -0 $mpirun 2>/dev/null; then
-            fail "$what: $name"
-            return 1
-        fi
-        sleep 0.1
-    done
-}
-
 # Epochs without end; it trains when this returns.
 start() {
     rm -f "$work/steps"
     # shellcheck disable=SC2086
     "$MPIRUN" -n 2 "$program" $train --epochs=1000000 --every=100000000 --log="$work/steps" \
         --checkpoint="$work/saved" "$@" >"$work/output" 2>&1 </dev/null &
-    mpirun=$!
-    until_is "does not begin" grep -qs '"kind": "step"' "$work/steps"
+    launcher=$!
+    wait_until grep -qs '"kind": "step"' "$work/steps" || fail "$what: does not begin"
 }
 
 # another_than FILE: there is a checkpoint, and not this one
@@ -145,15 +126,15 @@ grows_from() {
 saved_by() {
     before=$(newest)
     kill "-$1" "$2"
-    until_is "no checkpoint" another_than "$before" || return
-    until_is "does not go on" grows_from "$(wc -l <"$work/steps")"
+    wait_until another_than "$before" || fail "$what: no checkpoint"
+    wait_until grows_from "$(wc -l <"$work/steps")" || fail "$what: does not go on"
 }
 
 # ended_by SIGNAL PROCESS: a checkpoint is written, and all end, as stopped
 ended_by() {
     before=$(newest)
     kill "-$1" "$2"
-    wait $mpirun
+    wait $launcher
     status=$?
     [ $status != 0 ] || fail "$what: exit 0"
     another_than "$before" || fail "$what: no checkpoint"
@@ -164,7 +145,7 @@ what="SIGUSR2 to rank 1"
 start
 saved_by USR2 "$(process_of 1)"
 what="SIGUSR2 to mpirun"
-saved_by USR2 $mpirun
+saved_by USR2 $launcher
 what="SIGTERM to rank 1"
 ended_by TERM "$(process_of 1)"
 [ "$status" = 3 ] || fail "$what: exit $status, not 3"
@@ -174,6 +155,6 @@ ended_by TERM "$(process_of 1)"
 what="SIGTERM to mpirun, resumed"
 export OMPI_MCA_odls_base_sigkill_timeout=5
 start --resume
-ended_by TERM $mpirun
+ended_by TERM $launcher
 
 finish

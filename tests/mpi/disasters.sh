@@ -9,16 +9,12 @@
 set -u
 . "$YOKE_SRCDIR/tests/mpi/lib.sh"
 
-says() {
-    grep -q "$1" "$work/output" || fail "does not say \"$1\""
-}
-
 watchful
 
 hangs() {
     lost 1 noticed 3 multiple disaster 1 hang step
-    says 'rank 1 (.*has not come to all-reduce (call [0-9]*, 1024 values) for .*step 3, forward'
-    says 'log 1: waiting: rank 1 ('
+    says 'rank 1 \(.*has not come to all-reduce \(call [0-9]*, 1024 values\) for .*step 3, forward'
+    says 'log 1: waiting: rank 1 \('
 }
 
 # No alarm for who works for longer than the limit and says so.
@@ -45,9 +41,9 @@ for where in step collective; do
 done
 lost 0 soon 2 multiple disaster 0 kill step
 lost 1 soon 3 multiple disaster 1 fail step
-says 'rank 1 (.*): cpu:0: the device caught fire'
+says 'rank 1 \(.*\): cpu:0: the device caught fire'
 lost 0 soon 3 multiple disaster 0 fail step
-says 'rank 0 (.*): cpu:0: the device caught fire'
+says 'rank 0 \(.*\): cpu:0: the device caught fire'
 lost 1 soon 3 serialized disaster 1 fail step
 lost 1 soon 3 multiple start 1 kill
 lost 1 $exit_ends 2 multiple start 1 exit

@@ -88,15 +88,6 @@ received() {
 
 [ "$(received)" -gt 100000 ] || fail "only $(received) bytes went over the cable"
 
-# wait_until COMMAND...: while mpirun runs; the limit ends what hangs
-wait_until() {
-    tries=0
-    until "$@" || [ $tries -gt $((10 * launch_limit)) ] || ! kill -0 $launcher 2>/dev/null; do
-        tries=$((tries + 1))
-        sleep 0.1
-    done
-}
-
 trains() {
     grep -q 'rank 1:' "$work/output" && [ "$(received)" -gt "$enough" ]
 }
@@ -111,10 +102,9 @@ enough=$(($(received) + 200000))
 : >"$work/output"
 across "$work/lost" 1000000 48 even &
 launcher=$!
-wait_until trains
+wait_until trains || fail "a cable to be cut: they do not train"
 ip -n $b link set ${tag}w down
-wait_until named
-named || fail "a cut cable: nobody names rank 1"
+wait_until named || fail "a cut cable: nobody names rank 1"
 end_all TERM
 sleep 2
 end_all KILL

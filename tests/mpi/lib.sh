@@ -82,6 +82,22 @@ expect() {
     fi
 }
 
+# says PATTERN: the newest launch
+says() {
+    grep -qE "$1" "$work/output" || fail "${what:+$what: }does not say \"$1\""
+}
+
+# wait_until COMMAND...: while $launcher runs; the limit ends what hangs. False: it never was so
+wait_until() {
+    tries=0
+    until "$@"; do
+        tries=$((tries + 1))
+        [ $tries -le $((10 * launch_limit)) ] || return 1
+        kill -0 $launcher 2>/dev/null || return 1
+        sleep 0.1
+    done
+}
+
 # Processes of $program that are left; the launcher may still be ending them.
 orphans() {
     tries=0

@@ -39,20 +39,13 @@ done
 unset YOKE_MPI_MODE
 
 # A rank that is lost in such a reduction is named, and nobody waits for ever.
-YOKE_MPI_TIMEOUT=2 YOKE_MPI_WARN=1 YOKE_MPI_MODE=shared
-export YOKE_MPI_TIMEOUT YOKE_MPI_WARN YOKE_MPI_MODE
+watchful
+export YOKE_MPI_MODE=shared
 for level in multiple serialized; do
-    for what in kill stop; do
-        if launch 3 $level disaster 1 $what step; then
-            fail "$what in shared memory ($level): mpirun says that all is well"
-        elif awk -v took="$took" 'BEGIN { exit !(took > 10) }'; then
-            fail "$what in shared memory ($level): took $took s"
-        fi
-        grep -qE 'ranks: .*rank 1 \(|process rank 1 with PID|BAD TERMINATION' "$work/output" ||
-            fail "$what in shared memory ($level): nobody names rank 1"
-        [ -z "$(orphans)" ] || fail "$what in shared memory ($level): processes are left"
-    done
+    aside lost 1 soon 3 $level disaster 1 kill step
+    aside lost 1 noticed 3 $level disaster 1 stop step
 done
+together
 unset YOKE_MPI_TIMEOUT YOKE_MPI_WARN YOKE_MPI_MODE
 
 # Without heartbeats.
@@ -96,8 +89,13 @@ refused() {
 refused 'MPI_THREAD_SINGLE: call MPI_Init_thread' 1 single create
 YOKE_MPI_TIMEOUT=soon
 export YOKE_MPI_TIMEOUT
-refused 'YOKE_MPI_TIMEOUT=soon' 1 multiple create
+refused 'YOKE_MPI_TIMEOUT=soon; must be a number of at least 0.001, or -1 for never' \
+    1 multiple create
 unset YOKE_MPI_TIMEOUT
+YOKE_MPI_CHUNK=-1
+export YOKE_MPI_CHUNK
+refused 'YOKE_MPI_CHUNK=-1; must be a number of at least 4$' 1 multiple create
+unset YOKE_MPI_CHUNK
 YOKE_MPI_MODE=fast
 export YOKE_MPI_MODE
 refused 'YOKE_MPI_MODE=fast is none of' 1 multiple create
