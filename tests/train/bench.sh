@@ -4,11 +4,12 @@
 # bench.sh - what a team of parts of one CPU reaches, beside what it could: `make bench-team`,
 # on a machine that does nothing else (PoCL, 2 cores or more). Figures go to docs/benchmarks/.
 #
-#   bench.sh [FIGURE]...    default: all
+#   bench.sh [FIGURE]...    default: resnet18 mlp unequal follow balance data reduce
 #
 #   resnet18 mlp tiny lenet simplecnn   the whole CPU, and its two halves as a team
 #   unequal    two parts of a core, one three times as slow (fault layer): even, auto, each alone
 #   follow     steps until shares have followed a slow-down in mid-run, and the recovery
+#   picture    draws docs/shares.svg again: one half of the CPU three times as slow from step 60 to 130
 #   balance    what following the speed costs when nothing changes
 #   data       what a step waits for samples that a function gives, in half of the step's time
 #   reduce     the sums of gradients: of the memory's speed, and what of it a step shows
@@ -82,6 +83,17 @@ unequal() {
                m, b, e, a, f, s, a / e, a / (f + s) }'
 }
 
+# What README.md shows; kernels and times are known from the first of the two.
+picture() {
+    for slow in '' YOKE_SLOW=cpu:0/2.1:3:60:130; do
+        env $slow OPENCL_LAYERS="$layer" YOKE_FAULT_STEP_KERNEL=yki_step_count "$yoke" train \
+            --model=lenet --data="$YOKE_SRCDIR/examples/data" --devices=cpu:0/2 --batch=256 \
+            --epochs=32 --optimizer=sgd,decay=1e-3 --lr=0.05 --schedule=constant \
+            --log="$work/training.jsonl" 2>"$work/progress"
+    done
+    (cd "$work" && "$yoke" plot --out="$YOKE_SRCDIR/docs/shares.svg" training.jsonl)
+}
+
 for figure in ${*:-resnet18 mlp unequal follow balance data reduce}; do
     case $figure in
     resnet18) halves resnet18 64 ;;
@@ -90,6 +102,7 @@ for figure in ${*:-resnet18 mlp unequal follow balance data reduce}; do
     tiny) halves tiny 32 ;;
     unequal) unequal "${MODEL:-simplecnn}" "${BATCH:-256}" ;;
     follow) OPENCL_LAYERS=$layer "$team" follow "${MODEL:-simplecnn}" "${BATCH:-256}" cpu:0/2 ;;
+    picture) picture ;;
     balance) "$team" balance "${MODEL:-simplecnn}" "${BATCH:-256}" cpu:0/2 ;;
     data)
         for devices in cpu:0 cpu:0/2; do
