@@ -6,7 +6,7 @@
 #
 #   peers.sh [measure | report]     both, unless one is named
 #
-#   PEER       the measurement in PyTorch (default: ../shared/bench/peer_torch.py)
+#   PYTHON     a Python that has PyTorch (/usr/bin/python3)
 #   ROUNDS     how often each is run (5); SECONDS_EACH for a measurement in PyTorch (1)
 #   CASES      "MODEL:BATCH..."; SETTINGS "THREADS,LAYOUT..." of PyTorch
 #   SAMPLES    the file that measurements are added to, one a line, and that `report` reads: a
@@ -17,7 +17,6 @@
 
 . "${YOKE_SRCDIR:?}/tests/bench/lib.sh"
 
-peer=${PEER:-$srcdir/../shared/bench/peer_torch.py}
 python=${PYTHON:-/usr/bin/python3}
 rounds=${ROUNDS:-5}
 seconds=${SECONDS_EACH:-1}
@@ -49,8 +48,7 @@ measure_case() {
     step=$(bench "$1" "$2" step_ms)
     echo "$1 $2 yoke $step" >>"$samples"
     # shellcheck disable=SC2046 # one a line
-    "$python" "$srcdir/tests/bench/peer_settings.py" "$peer" "$1" "$2" "$seconds" \
-        $(worthwhile "$1" "$2") >"$raw"
+    "$python" "$srcdir/tests/bench/peer_torch.py" "$1" "$2" "$seconds" $(worthwhile "$1" "$2") >"$raw"
     while read -r setting value; do
         echo "$1 $2 $setting $value"
     done <"$raw" >>"$samples"
@@ -69,8 +67,8 @@ warn_of_blas() {
 
 measure() {
     warn_of_blas
-    [ -r "$peer" ] || {
-        echo "no $peer: PEER=... names the measurement in PyTorch" >&2
+    "$python" -c 'import torch' 2>"$raw" || {
+        echo "$python has no PyTorch ($(tail -n 1 "$raw")): install it, or name another in PYTHON=" >&2
         exit 1
     }
     for round in $(seq "$rounds"); do

@@ -22,10 +22,11 @@ echo "{
 }"
 END
 chmod +x "$work/yoke"
-# Python is not asked for: this one prints what the driver of the peer would.
+# PyTorch is not asked for: this one prints what peer_torch.py would.
 cat >"$work/python" <<'END'
 #!/bin/sh
-shift 5
+[ "$1" != -c ] || exit 0
+shift 4
 echo version 1.13
 for setting; do
     case $setting in
@@ -39,7 +40,7 @@ chmod +x "$work/python"
 printf 'before\n<!-- bench-peers: begin -->\nold\n<!-- bench-peers: end -->\nbetween\n' >"$work/page.md"
 printf '<!-- bench-growth: begin -->\n<!-- bench-growth: end -->\nafter\n' >>"$work/page.md"
 
-export YOKE="$work/yoke" PYTHON="$work/python" PEER="$work/python"
+export YOKE="$work/yoke" PYTHON="$work/python"
 export BENCHMARKS="$work/page.md" PICTURES="$work"
 
 run() {
