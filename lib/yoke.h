@@ -727,7 +727,7 @@ YOKE_API yoke_status yoke_plan_print(yoke_replica *replica,
                                      void (*line)(void *user, const char *text), void *user);
 /* One command of a plan, and what it takes by the device's clock. */
 typedef struct yoke_command_info {
-    const char *name;   /* the node's */
+    const char *name;   /* the node's; in backward, of what it is the gradient of */
     const char *op;     /* "conv2d_grad_weight" */
     const char *solver;
     bool backward;

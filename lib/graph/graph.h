@@ -227,6 +227,9 @@ char *yki_names_number(yoke_graph *graph, const char *kind);
  * one. NULL: no more. */
 void yki_names_wish(yoke_graph *graph, const char *name);
 void yki_names_clear(yoke_graph *graph);
+/* What tables call a node: one of backward by what the gradient that it is, or leads to, belongs
+ * to ("conv1.weight"). Looks through the graph. */
+const char *yki_node_title(const yoke_node *node);
 
 /* ---- shapes (shape.c) ---- */
 int64_t yki_shape_count(yoke_shape shape);

@@ -128,3 +128,22 @@ yki_names_clear(yoke_graph *graph)
     yki_free(graph->names.kinds);
     yki_free(graph->names.slots);
 }
+
+/* Of several nodes with one gradient the last, which is the next to it; what is only a part of one
+ * is read by the rest of it. */
+const char *
+yki_node_title(const yoke_node *node)
+{
+    const yoke_graph *graph = node->graph;
+
+    if (!node->backward)
+        return node->name;
+    for (size_t i = yki_graph_own_count(graph); i-- > 0;)
+        if (graph->nodes[i]->gradient == node)
+            return graph->nodes[i]->name;
+    for (size_t i = node->id + 1; i < graph->node_count; i++)
+        for (uint32_t k = 0; k < graph->nodes[i]->input_count; k++)
+            if (graph->nodes[i]->inputs[k] == node)
+                return yki_node_title(graph->nodes[i]);
+    return node->name;
+}

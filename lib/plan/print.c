@@ -77,7 +77,7 @@ print_task(const yki_plan *plan, const output *out, size_t index)
     }
     say(out, "%4zu %-8s %-24s %-28s %-6s /%-3u %2zu %10.3f %10.3f %s", index,
         task->section == YKI_FORWARD ? "forward" : "backward",
-        task->node ? task->node->name : "reorder", task->solver->name,
+        task->node ? yki_node_title(task->node) : "reorder", task->solver->name,
         yki_class_name(task->solver->numerical_class), task->problem.out.layout.block, launches, flops / 1e6, bytes / 1e6, rate);
 }
 
@@ -97,7 +97,7 @@ print_memory(const yki_plan *plan, const output *out)
         unpacked += value->size;
         say(out, "        %6u %12llu %12llu  %d-%d %s", value->chunk,
             (unsigned long long)value->offset, (unsigned long long)value->size, value->first,
-            value->last, value->node ? value->node->name : "");
+            value->last, value->node ? yki_node_title(value->node) : "");
     }
     say(out, "packed %.1f MB of %.1f MB; whole plan %.1f MB", (double)packed / 1e6,
         (double)unpacked / 1e6, (double)yki_plan_memory(plan) / 1e6);

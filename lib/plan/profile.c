@@ -84,7 +84,7 @@ report(const profile *p, int64_t n, void (*each)(void *, const yoke_command_info
 
         if (!task->solver)
             continue;
-        info.name = task->node ? task->node->name : "reorder";
+        info.name = task->node ? yki_node_title(task->node) : "reorder";
         info.op = task->problem.op->name;
         info.solver = task->solver->name;
         info.backward = task->section == YKI_BACKWARD;

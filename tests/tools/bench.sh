@@ -62,6 +62,12 @@ check_pocl() {
         'BEGIN { d = rate * ms / 16e3 - 1; exit !(d < 1e-9 && d > -1e-9) }' ||
         fail "the rate is not that of the time"
 
+    # The plan, in names of the layers: what is backward belongs to one of them.
+    expect 0 "$pocl" YOKE_DEVICES=cpu:0 -- bench lenet --plan --batch 2 --level estimate
+    says "$out" '^ +[0-9]+ forward +conv1 '
+    says "$out" '^ +[0-9]+ backward +conv1\.weight '
+    lacks "$out" '_grad[0-9]|backward +matmul'
+
     # Single operators, beside limits of the same run.
     expect 0 "$pocl" -- bench peak --json --devices=cpu:0
     json 0.case peak
