@@ -60,16 +60,7 @@ expect 1 -- plot "$work/none"
 says "$err" "^yoke: plot: $work/none: No such file"
 
 # A graph alone has no weights.
-cat >"$work/graph.json" <<'END'
-{"nodes": [
-  {"op": "input", "name": "image", "type": "f32", "shape": [1, 8, 8]},
-  {"op": "flatten"},
-  {"op": "dense", "name": "fc", "units": 10},
-  {"op": "target", "name": "label", "type": "i32", "shape": []},
-  {"op": "softmax_cross_entropy", "name": "ce", "inputs": ["fc", "label"]},
-  {"op": "accuracy", "name": "acc", "inputs": ["fc", "label"]}],
- "outputs": {"logits": "fc"}, "loss": "ce", "metrics": {"accuracy": "acc"}}
-END
+write_graph "$work/graph.json"
 expect 0 -- info "$work/graph.json"
 says "$out" '^parameters 650$'
 says "$out" '^fc '
