@@ -25,32 +25,22 @@ has_hardly_fallen(const yki_tool_course *c)
     return c->epochs > 1 && c->last > 0.9 * c->early && c->last > 0.5 * c->step;
 }
 
-/* What to try with this learning rate. */
-static void
-advise(const yki_tool_course *c, double factor, char text[TOOL_HINT], int used)
-{
-    if (used < 0 || used >= TOOL_HINT)
-        return;
-    snprintf(text + used, (size_t)(TOOL_HINT - used), "; try --lr=%g%s%s", c->rate * factor,
-             c->normalized ? "" : " or --normalize",
-             c->raw_targets ? ", or targets between -1 and 1" : "");
-}
-
 bool
 yki_tool_hint(const yki_tool_course *c, char text[TOOL_HINT])
 {
-    if (!isfinite(c->last)) {
-        advise(c, LESS, text, snprintf(text, TOOL_HINT, "the loss is no longer a number"));
-        return true;
+    char wrong[80] = "is no longer a number";
+    double factor = LESS;
+
+    if (isfinite(c->last) && has_grown(c)) {
+        snprintf(wrong, sizeof wrong, "grew from %.4g to %.4g", c->step, c->last);
+    } else if (isfinite(c->last)) {
+        if (!has_hardly_fallen(c))
+            return false;
+        snprintf(wrong, sizeof wrong, "hardly fell, from %.4g to %.4g", c->early, c->last);
+        factor = MORE;
     }
-    if (has_grown(c))
-        advise(c, LESS, text,
-               snprintf(text, TOOL_HINT, "the loss grew from %.4g to %.4g", c->step, c->last));
-    else if (has_hardly_fallen(c))
-        advise(c, MORE, text,
-               snprintf(text, TOOL_HINT, "the loss hardly fell, from %.4g to %.4g", c->early,
-                        c->last));
-    else
-        return false;
+    snprintf(text, TOOL_HINT, "the loss %s; try --lr=%g%s%s", wrong, c->rate * factor,
+             c->normalized ? "" : " or --normalize",
+             c->raw_targets ? ", or targets between -1 and 1" : "");
     return true;
 }
