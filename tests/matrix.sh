@@ -146,19 +146,21 @@ wanted() {
     name=$1
     program=$2
     case $name:$program in
-    *:tests/base/* | *:tests/graph/* | *:tests/data/* | *:tests/fuzz/* | *:tests/tools/*) return 1 ;; # touch no device
+    *:tests/base/* | *:tests/shares/* | *:tests/graph/* | *:tests/data/* | *:tests/fuzz/* | *:tests/tools/*) return 1 ;; # touch no device
     # Operators, plans and replicas compute on one device: the whole CPU is make check's;
     # plans and replicas are run on its halves too, operators on the other implementations.
     pocl:tests/op/* | pocl-*:tests/op/* | two-platforms:tests/op/*) return 1 ;;
     pocl:tests/plan/* | pocl-uneven:tests/plan/* | two-platforms:tests/plan/*) return 1 ;;
+    pocl:tests/replica/* | pocl-uneven:tests/replica/* | two-platforms:tests/replica/*) return 1 ;;
+    pocl:tests/team/* | pocl-uneven:tests/team/* | two-platforms:tests/team/*) return 1 ;;
     pocl:tests/train/* | pocl-uneven:tests/train/* | two-platforms:tests/train/*) return 1 ;;
     pocl:tests/golden/* | pocl-uneven:tests/golden/* | two-platforms:tests/golden/*) return 1 ;;
     # It compiles every kernel anew, which takes minutes: make check did on PoCL.
     pocl*:tests/device/check_program | two-platforms:tests/device/check_program) return 1 ;;
     # An interpreter: whole networks take hours, but not bringing data to their inputs.
-    oclgrind:tests/train/check_feed) ;;
-    oclgrind:tests/plan/* | oclgrind:tests/train/* | oclgrind:tests/golden/*) return 1 ;;
-    oclgrind:tests/files/*) return 1 ;;
+    oclgrind:tests/replica/check_feed) ;;
+    oclgrind:tests/plan/* | oclgrind:tests/replica/* | oclgrind:tests/team/*) return 1 ;;
+    oclgrind:tests/train/* | oclgrind:tests/golden/* | oclgrind:tests/files/*) return 1 ;;
     # The fault loops, run by make check on PoCL, need one more driver, not all set-ups;
     # and the layer's own test needs a clock of events, which Rusticl has not.
     rusticl:tests/faults/check_faults) ;;

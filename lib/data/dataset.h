@@ -75,7 +75,7 @@ typedef struct yki_order {
 } yki_order;
 int64_t yki_order_at(const yki_order *order, int64_t position);
 
-/* ---- ahead.c: a thread that reads samples of an epoch before they are wanted ---- */
+/* ---- prefetch.c: a thread that reads samples of an epoch before they are wanted ---- */
 
 typedef struct yki_ahead yki_ahead;
 

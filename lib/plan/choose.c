@@ -6,7 +6,7 @@
  * Walks the tasks in order. What comes in has its layout by then, so an offer's cost
  * is its own time (offers.c), that of bringing its inputs into the layouts it wants (a
  * tensor already brought there is used again), and what the readers of its result
- * lose by the layout that it leaves (ahead.c).
+ * lose by the layout that it leaves (look_ahead.c).
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * choose.h - what the files that choose solvers and layouts share: offers.c knows
- * what each task could be done by and how long it takes, ahead.c what a layout costs
+ * what each task could be done by and how long it takes, look_ahead.c what a layout costs
  * those who read it, choose.c decides.
  */
 #ifndef YKI_CHOOSE_H
@@ -35,7 +35,7 @@ typedef struct yki_choice {
     size_t offer_count, offer_capacity;
     size_t *menu; /* by task: the first of its offers, which end where the next begin */
     double (*reorders)[YKI_LIES][YKI_LIES]; /* by value, from, to: seconds; 0: not asked yet */
-    double (*ahead)[YKI_LIES]; /* by value: what its readers lose by this layout (ahead.c) */
+    double (*ahead)[YKI_LIES]; /* by value: what its readers lose by this layout (look_ahead.c) */
 } yki_choice;
 
 /* The number of a layout. */
@@ -64,7 +64,7 @@ yoke_status yki_choice_make_reorder(const yki_choice *choice, const yki_operand 
 void yki_offer_problem(const yki_plan *plan, const yki_task *task, const yki_offer *offer,
                        yki_problem *problem);
 
-/* ---- ahead.c ---- */
+/* ---- look_ahead.c ---- */
 
 /* For what tasks `from` and later make. */
 yoke_status yki_choice_look_ahead(yki_choice *choice, size_t from);

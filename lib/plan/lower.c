@@ -4,7 +4,7 @@
  * or evaluation) has to compute, in the graph's order.
  *
  * Only what leads to a result is taken, and of a graph whose parts are placed on
- * several devices only this one's part (live.c). Views are tasks too, without a
+ * several devices only this one's part (needed_nodes.c). Views are tasks too, without a
  * solver: the next stage may have to bring their input into the plain layout first.
  */
 #include <string.h>

@@ -20,7 +20,7 @@
 /* Adds what plans need to a graph: sums over the batch, and gradients for training. Once. */
 yoke_status yki_graph_complete(yoke_graph *graph, bool training);
 
-/* ---- parts of a graph on several devices (live.c) ---- */
+/* ---- parts of a graph on several devices (needed_nodes.c) ---- */
 
 /* A value that one member computes and another reads. */
 typedef struct yki_crossing {

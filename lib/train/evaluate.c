@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "train/stages.h"
+#include "team/stages.h"
 #include "train/trainer.h"
 
 enum { CHUNKS = 2 }; /* under way */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "data/weights_file.h"
-#include "train/model.h"
+#include "replica/model.h"
 #include "train/save.h"
 
 /* ---- one device ---- */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "train/history.h"
-#include "train/stages.h"
+#include "team/stages.h"
 #include "train/trainer.h"
 
 /* ---- making ---- */

@@ -5,9 +5,9 @@
 #ifndef YKI_TRAINER_H
 #define YKI_TRAINER_H
 
-#include "train/crew.h"
-#include "train/feed.h"
-#include "train/shares.h"
+#include "team/crew.h"
+#include "replica/feed.h"
+#include "shares/shares.h"
 
 /* A step that is enqueued: where its results arrive. */
 typedef struct yki_flight {
@@ -104,7 +104,7 @@ yoke_status yki_trainer_failed(yoke_trainer *trainer, yoke_status status);
  * the status. */
 yoke_status yki_trainer_stand_still(yoke_trainer *trainer, yoke_status status);
 /* Do all replicas have the same weights, bit by bit? An error names where they do not; on all
- * processes, which all call it (same.c). Waits for all steps. */
+ * processes, which all call it (compare_replicas.c). Waits for all steps. */
 yoke_status yki_trainer_compare_weights(yoke_trainer *trainer);
 /* One step of n samples. */
 yoke_status yki_trainer_run(yoke_trainer *trainer, int64_t n, yki_loader load, void *user);
@@ -114,7 +114,7 @@ yoke_status yki_trainer_settle(yoke_trainer *trainer, size_t left);
 yoke_status yki_trainer_predict(yoke_trainer *trainer, const char *output, int64_t n,
                                 yki_loader load, void *user, float *values, size_t count);
 void yki_trainer_result(const yoke_trainer *trainer, const double *pairs, yoke_result *result);
-/* Several processes: they mean the same, and have rank 0's seed (compare.c). */
+/* Several processes: they mean the same, and have rank 0's seed (compare_processes.c). */
 yoke_status yki_trainer_compare(yoke_comm *comm, const yoke_graph *graph,
                               yoke_trainer_options *options);
 /* The speed of each device, before the first step (calibrate.c). */

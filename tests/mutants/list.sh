@@ -3,35 +3,35 @@
 #
 # list.sh - the faults: NAME FILE OLD NEW PROGRAM [CASE]; see mutants.sh, which reads it.
 
-team=tests/train/check_team
+team=tests/team/check_team
 
 # ---- what is divided by, and what is added up ----
 
 mutant 'wrong divisor' clkernels/update.cl \
-    '1.f / loss[1] : 0.f' '1.f / (loss[1] + 1.f) : 0.f' tests/train/check_update
-mutant 'divisor of one device' lib/train/crew.c \
+    '1.f / loss[1] : 0.f' '1.f / (loss[1] + 1.f) : 0.f' tests/replica/check_update
+mutant 'divisor of one device' lib/team/crew.c \
     '.totals = m->totals,' '.totals = m->results,' $team halves
 mutant 'mean of means' clkernels/team.cl \
     'float sum = PICK(i, 0), count = PICK(i, 1);' \
     'float count = PICK(i, 1) > 0.f, sum = count > 0.f ? PICK(i, 0) / PICK(i, 1) : 0.f;' \
     $team halves
-mutant 'lost bucket' lib/train/exchange.c \
+mutant 'lost bucket' lib/team/exchange.c \
     'if (!m->sums[bucket].count)' 'if (!m->sums[bucket].count || bucket == 1)' $team halves
-mutant 'bucket not waited for' lib/train/step.c \
+mutant 'bucket not waited for' lib/team/step.c \
     'if (task < begin || task >= end)' 'if (task < m->position || task >= end)' $team halves
-mutant 'norm of one device' lib/train/crew.c \
+mutant 'norm of one device' lib/team/crew.c \
     '.norm_parts = group->norm_parts}' '.norm_parts = NULL}' $team halves
 
 # ---- who has which weights and samples ----
 
-mutant 'stale replica' lib/train/exchange.c \
+mutant 'stale replica' lib/team/exchange.c \
     'for (size_t g = 0; g < crew->group_count; g++) {
         yki_member *owner' \
     'for (size_t g = 0; g < 1; g++) {
         yki_member *owner' $team roots
 mutant 'sample counted twice' lib/train/trainer.c \
     'm->first = first;' 'm->first = first -= k == 1 && first > 0;' $team halves
-mutant 'random numbers by device' lib/train/step.c \
+mutant 'random numbers by device' lib/team/step.c \
     'r->first_sample = (uint64_t)m->first;' 'r->first_sample = 0;' $team halves
 mutant 'unflushed queue' lib/device/queue.c \
     'error = clFlush(queue->cl);
@@ -43,7 +43,7 @@ mutant 'unflushed queue' lib/device/queue.c \
 
 # ---- statistics of the batch ----
 
-mutant 'local statistics' lib/train/crew.c \
+mutant 'local statistics' lib/team/crew.c \
     '.merges = crew->team->total > 1 && !options->local_batch_norm' '.merges = false' $team halves
 mutant 'mean of the devices means' clkernels/team.cl \
     'part = more / total;' 'part = 0.5f;' $team halves
@@ -52,9 +52,9 @@ mutant 'variance within devices' clkernels/team.cl \
 
 # ---- steps in parts ----
 
-mutant 'loss of the last part' lib/train/step.c \
+mutant 'loss of the last part' lib/team/step.c \
     'yki_crew_results(crew, false, part > 0)' 'yki_crew_results(crew, false, false)' $team halves
-mutant 'gradients of the step before' lib/train/step.c \
+mutant 'gradients of the step before' lib/team/step.c \
     'if (part == 0)
                 YKI_TRY(yki_queue_fill' \
     'if (part == 9)
@@ -64,40 +64,40 @@ mutant 'gradients of the step before' lib/train/step.c \
 
 mutant 'remainder dropped' lib/train/evaluate.c \
     'first < n; first += size, i++' 'first + size <= n; first += size, i++' \
-    tests/train/check_team_results
+    tests/team/check_team_results
 mutant 'evaluated twice' lib/train/evaluate.c \
-    'first += count;' 'first += count - (count > 1);' tests/train/check_team_results
+    'first += count;' 'first += count - (count > 1);' tests/team/check_team_results
 
 mutant 'stale scaling' lib/train/feeds.c \
     '&& feeds->version == dataset->version' '' tests/train/check_fit
 
 # ---- numerical classes ----
 
-mutant 'class of each device' lib/train/agree.c \
-    'return crew->team->total > 1' 'return false' tests/train/check_classes
-mutant 'class of this process' lib/train/agree.c \
-    'status = merge_processes(crew, &sum);' 'status = YOKE_OK;' tests/train/check_classes
+mutant 'class of each device' lib/team/agree_classes.c \
+    'return crew->team->total > 1' 'return false' tests/team/check_classes
+mutant 'class of this process' lib/team/agree_classes.c \
+    'status = merge_processes(crew, &sum);' 'status = YOKE_OK;' tests/team/check_classes
 
 # ---- shares ----
 
-mutant 'smallest remainder' lib/train/shares.c \
-    'remainder > most' 'remainder < most' tests/train/check_shares
-mutant 'sample lost in rounding' lib/train/shares.c \
-    'left -= left > 0 ? 1 : -1;' 'left = 0;' tests/train/check_shares
-mutant 'changes of speed unseen' lib/train/balance.c \
-    'JUMP = 0.1;' 'JUMP = 10;' tests/train/check_balance
-mutant 'no hysteresis' lib/train/balance.c \
-    'seconds < present * (1 - s->hysteresis)' 'seconds < present' tests/train/check_balance
-mutant 'outliers believed' lib/train/balance.c \
+mutant 'smallest remainder' lib/shares/shares.c \
+    'remainder > most' 'remainder < most' tests/shares/check_shares
+mutant 'sample lost in rounding' lib/shares/shares.c \
+    'left -= left > 0 ? 1 : -1;' 'left = 0;' tests/shares/check_shares
+mutant 'changes of speed unseen' lib/shares/balance.c \
+    'JUMP = 0.1;' 'JUMP = 10;' tests/shares/check_balance
+mutant 'no hysteresis' lib/shares/balance.c \
+    'seconds < present * (1 - s->hysteresis)' 'seconds < present' tests/shares/check_balance
+mutant 'outliers believed' lib/shares/balance.c \
     'return count == 2 ? fmin(values[0], values[1]) : median(values, count);' \
-    'return values[0];' tests/train/check_balance
-mutant 'no probes' lib/train/balance.c \
-    's->step >= s->member[k].probe_at' 's->step > UINT64_MAX - 1' tests/train/check_balance
+    'return values[0];' tests/shares/check_balance
+mutant 'no probes' lib/shares/balance.c \
+    's->step >= s->member[k].probe_at' 's->step > UINT64_MAX - 1' tests/shares/check_balance
 
 # ---- updates of two drivers ----
 
 mutant 'root as the driver likes' clkernels/update.cl \
-    'root = sqrt(b) /' 'root = pow(b, (floatv)(0.5f)) /' tests/train/check_replicas
+    'root = sqrt(b) /' 'root = pow(b, (floatv)(0.5f)) /' tests/replica/check_replicas
 
 # ---- lanes of one device, and memory ----
 
@@ -113,16 +113,16 @@ mutant 'what is there does not count' lib/train/capacity.c \
     's.room = now + yki_quota_left(' 's.room = yki_quota_left(' tests/train/check_capacity
 mutant 'room for the sample of rounding' lib/train/capacity.c \
     'return samples - 1;' 'return samples + samples / 50;' tests/train/check_capacity
-mutant 'left at a half' lib/train/crew.c \
+mutant 'left at a half' lib/team/crew.c \
     'if (status == YOKE_OK && r->training && r->options.batch < wanted)' 'if (false)' \
     tests/train/check_capacity
 
 # ---- failures ----
 
-mutant 'wrong device blamed' lib/train/step.c \
+mutant 'wrong device blamed' lib/team/step.c \
     'crew->at = k;
         YKI_TRY(run_piece' \
     'crew->at = 0;
         YKI_TRY(run_piece' tests/faults/check_team_faults halves
-mutant 'half an update' lib/train/step.c \
+mutant 'half an update' lib/team/step.c \
     'crew->updating = true;' 'crew->updating = false;' tests/faults/check_team_faults parts

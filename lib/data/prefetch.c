@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * prefetch.c - a thread that reads the samples of an epoch before they are wanted, so
+ * that files and functions are slow while devices compute, not in between.
+ *
+ * Who trains says which positions of the epoch's order it will want (ranges, in the
+ * order of their use). The thread reads them into a ring of two batches in host
+ * memory, sample by sample, and the reader copies from there. What was not asked for,
+ * or asked for otherwise than it is wanted then (shares follow the speed), is read on
+ * the spot, so a wrong guess costs time and changes nothing. An error stays with
+ * the sample that had it until that is wanted; the thread reads nothing behind it.
+ *
+ * Knows no device. One thread reads and asks; the other one is in here.
+ */
+#include <string.h>
+
+#include "data/dataset.h"
+
+enum { RING = 2, ALIGN = 64 };
+
+typedef struct range {
+    int64_t first, end; /* positions in the order */
+} range;
+
+typedef struct batch {
+    range of;
+    unsigned char *memory;
+    size_t size;
+    unsigned char *rows[YKI_MAX_FIELDS];
+    int64_t ready[YKI_MAX_FIELDS]; /* rows that are there */
+    bool done;                     /* no more will come */
+    bool dropped;                  /* nobody wants them any more */
+    int failed;                    /* field whose next row cannot be had; -1: none */
+} batch;
+
+struct yki_ahead {
+    yoke_dataset *dataset; /* retained */
+    yki_order order;
+    bool fields[YKI_MAX_FIELDS];
+    pthread_mutex_t lock; /* of what follows, but for rows that are not ready */
+    pthread_cond_t changed;
+    range *asked; /* not begun, in the order of their use */
+    size_t asked_count, asked_capacity;
+    batch ring[RING];
+    size_t oldest, begun; /* of the ring: from `oldest` on so many */
+    bool stop;
+    yoke_status status; /* of the sample that failed */
+    char *detail;
+    yki_thread *thread;
+};
+
+/* The first range that was asked for and is not begun. */
+static range
+pop(yki_ahead *a)
+{
+    range first = a->asked[0];
+
+    memmove(a->asked, a->asked + 1, --a->asked_count * sizeof *a->asked);
+    return first;
+}
+
+/* ---- the thread ---- */
+
+/* Memory for the rows of a range; false: there is none, and they are read when they are wanted. */
+static bool
+make_room(const yki_ahead *a, batch *b)
+{
+    uint64_t size = 0, count = (uint64_t)(b->of.end - b->of.first);
+    uint64_t offsets[YKI_MAX_FIELDS];
+
+    for (size_t f = 0; f < a->dataset->field_count; f++) {
+        offsets[f] = size;
+        if (a->fields[f])
+            size += (count * yki_field_size(&a->dataset->fields[f]) + ALIGN - 1) / ALIGN * ALIGN;
+    }
+    if (size > b->size) {
+        yki_free(b->memory);
+        b->size = 0;
+        b->memory = yki_alloc((size_t)size, 1, "samples that are read ahead");
+        if (!b->memory)
+            return false;
+        b->size = (size_t)size;
+    }
+    for (size_t f = 0; f < a->dataset->field_count; f++)
+        b->rows[f] = b->memory + offsets[f];
+    return true;
+}
+
+/* One row, and whether to go on. */
+static bool
+read_row(yki_ahead *a, batch *b, size_t field, int64_t row)
+{
+    size_t size = yki_field_size(&a->dataset->fields[field]);
+    int64_t index = yki_order_at(&a->order, b->of.first + row);
+    yoke_status status =
+        yki_dataset_read(a->dataset, field, &index, 1, b->rows[field] + (size_t)row * size);
+    bool more;
+
+    pthread_mutex_lock(&a->lock);
+    if (status == YOKE_OK) {
+        b->ready[field] = row + 1;
+    } else {
+        a->status = status;
+        a->detail = yki_strdup(yoke_last_error(), "an error");
+        b->failed = (int)field;
+    }
+    more = status == YOKE_OK && !a->stop && !b->dropped;
+    pthread_cond_broadcast(&a->changed);
+    pthread_mutex_unlock(&a->lock);
+    return more;
+}
+
+static void
+read_batch(yki_ahead *a, batch *b)
+{
+    bool more = make_room(a, b);
+
+    for (size_t f = 0; f < a->dataset->field_count && more; f++)
+        for (int64_t row = 0; a->fields[f] && row < b->of.end - b->of.first && more; row++)
+            more = read_row(a, b, f, row);
+}
+
+/* The next batch that is wanted, when there is room for it; NULL: the end. */
+static batch *
+next_batch(yki_ahead *a)
+{
+    batch *b;
+
+    while (!a->stop && (a->asked_count == 0 || a->begun == RING || a->status != YOKE_OK))
+        pthread_cond_wait(&a->changed, &a->lock);
+    if (a->stop)
+        return NULL;
+    b = &a->ring[(a->oldest + a->begun++) % RING];
+    b->of = pop(a);
+    b->done = b->dropped = false;
+    b->failed = -1;
+    memset(b->ready, 0, sizeof b->ready);
+    pthread_cond_broadcast(&a->changed);
+    return b;
+}
+
+static void
+run(void *argument)
+{
+    yki_ahead *a = argument;
+    batch *b;
+
+    pthread_mutex_lock(&a->lock);
+    while ((b = next_batch(a))) {
+        pthread_mutex_unlock(&a->lock);
+        read_batch(a, b);
+        pthread_mutex_lock(&a->lock);
+        b->done = true;
+        pthread_cond_broadcast(&a->changed);
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* ---- who wants them ---- */
+
+yoke_status
+yki_ahead_create(yoke_dataset *dataset, const yki_order *order, const bool *fields, yki_ahead **out)
+{
+    yki_ahead *a = yki_alloc(1, sizeof *a, "reading ahead");
+    yoke_status status;
+
+    if (!a)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    a->dataset = yki_dataset_retain(dataset);
+    a->order = *order;
+    memcpy(a->fields, fields, sizeof a->fields);
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->changed, NULL);
+    status = yki_thread_start(run, a, "that reads ahead", &a->thread);
+    if (status != YOKE_OK) {
+        yki_ahead_destroy(a);
+        return status;
+    }
+    *out = a;
+    return YOKE_OK;
+}
+
+void
+yki_ahead_destroy(yki_ahead *a)
+{
+    if (!a)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->stop = true;
+    pthread_cond_broadcast(&a->changed);
+    pthread_mutex_unlock(&a->lock);
+    yki_thread_join(a->thread);
+    for (size_t i = 0; i < RING; i++)
+        yki_free(a->ring[i].memory);
+    pthread_cond_destroy(&a->changed);
+    pthread_mutex_destroy(&a->lock);
+    yoke_dataset_destroy(a->dataset);
+    yki_free(a->asked);
+    yki_free(a->detail);
+    yki_free(a);
+}
+
+yoke_status
+yki_ahead_ask(yki_ahead *a, int64_t first, int64_t count)
+{
+    yoke_status status = YOKE_OK;
+
+    if (count < 1)
+        return YOKE_OK;
+    pthread_mutex_lock(&a->lock);
+    status = yki_grow((void **)&a->asked, &a->asked_capacity, a->asked_count + 1, sizeof *a->asked,
+                      "samples to read ahead");
+    if (status == YOKE_OK) {
+        a->asked[a->asked_count++] = (range){first, first + count};
+        pthread_cond_broadcast(&a->changed);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return status;
+}
+
+/* The oldest batch that ends behind `position`, once it is begun; NULL: none was asked for that
+ * begins before `end`. Those that lie before are dropped. */
+static batch *
+find_batch(yki_ahead *a, int64_t position, int64_t end)
+{
+    for (;;) {
+        batch *b = a->begun ? &a->ring[a->oldest] : NULL;
+
+        if (b && b->of.end > position)
+            return b->of.first < end ? b : NULL;
+        if (b && b->done) {
+            a->oldest = (a->oldest + 1) % RING;
+            a->begun--;
+            pthread_cond_broadcast(&a->changed);
+            continue;
+        }
+        if (!b && a->asked_count && a->asked[0].end <= position) {
+            pop(a);
+            continue;
+        }
+        if (b)
+            b->dropped = true;
+        else if (a->asked_count == 0 || a->asked[0].first >= end || a->status != YOKE_OK)
+            return NULL;
+        pthread_cond_wait(&a->changed, &a->lock);
+    }
+}
+
+/* Rows [from, to) of the batch, as far as they are there in the end: up to `*got`. The error of the
+ * row behind those, if it is one of them. */
+static yoke_status
+wait_for_rows(yki_ahead *a, const batch *b, size_t field, int64_t from, int64_t to, int64_t *got)
+{
+    while (b->ready[field] < to && !b->done)
+        pthread_cond_wait(&a->changed, &a->lock);
+    *got = YKI_MIN(b->ready[field], to);
+    if (*got < from) {
+        *got = from; /* the row that failed is not wanted here */
+        return YOKE_OK;
+    }
+    if (*got == to || b->failed != (int)field)
+        return YOKE_OK;
+    if (a->detail)
+        yki_set_detail(a->detail);
+    return a->status;
+}
+
+yoke_status
+yki_ahead_read(yki_ahead *a, int64_t position, size_t field, const int64_t *indices, size_t count,
+               void *out)
+{
+    const int64_t end = position + (int64_t)count;
+    size_t size = yki_field_size(&a->dataset->fields[field]);
+    unsigned char *rows = out;
+    int64_t from = end, to = end; /* positions that the batch has */
+    batch *b = NULL;
+    yoke_status status = YOKE_OK;
+
+    pthread_mutex_lock(&a->lock);
+    if (a->fields[field])
+        b = find_batch(a, position, end);
+    if (b) {
+        from = YKI_MAX(position, b->of.first);
+        status = wait_for_rows(a, b, field, from - b->of.first,
+                               YKI_MIN(end, b->of.end) - b->of.first, &to);
+        to += b->of.first;
+    }
+    pthread_mutex_unlock(&a->lock);
+    YKI_TRY(yki_dataset_read(a->dataset, field, indices, (size_t)(from - position), rows));
+    YKI_TRY(status);
+    if (b)
+        memcpy(rows + (size_t)(from - position) * size,
+               b->rows[field] + (size_t)(from - b->of.first) * size, (size_t)(to - from) * size);
+    return yki_dataset_read(a->dataset, field, indices + (to - position), (size_t)(end - to),
+                            rows + (size_t)(to - position) * size);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fused_loss.c - all that a training step wants of its loss in one go: the sum over the
+ * batch, its gradient, and metrics of the same operands. Only fusing makes it
+ * (plan/fuse_loss.c), of the operators in loss.c, and its results have their bits.
+ *
+ * Small batches are one group and one launch, which is what it is for: with few
+ * samples a launch costs more than its work. Larger ones are spread over the device
+ * and summed by a second launch.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "op/ops.h"
+
+enum { ALONE_ELEMENTS = 4096, ALONE_SAMPLES = 4096 };
+
+static const char *const kernels[YKI_LOSS_KINDS] = {
+    "yki_softmax_ce_step", "yki_ce_step", "yki_bce_step",
+    "yki_mse_step",        "yki_l1_step", "yki_huber_step",
+};
+
+static const yki_loss_step_attrs *
+attrs_of(const yki_attrs *attrs)
+{
+    return (const yki_loss_step_attrs *)attrs->bytes;
+}
+
+static yoke_status
+infer(yoke_node *node)
+{
+    return yki_fail(YOKE_ERROR_INTERNAL, "%s: only the planner joins a loss with its gradient",
+                    node->name);
+}
+
+static void
+describe(const yki_attrs *attrs, char *text, size_t size)
+{
+    const yki_loss_step_attrs *a = attrs_of(attrs);
+    yki_attrs loss = {{0}};
+    int used;
+
+    memcpy(loss.bytes, &a->loss, sizeof a->loss);
+    yki_op_loss.describe(&loss, text, size);
+    used = snprintf(NULL, 0, "%s", text);
+    if ((size_t)used < size)
+        snprintf(text + used, size - (size_t)used, " m%d:%d,%d%s", a->metrics, a->k[0], a->k[1],
+                 a->gradient ? " grad" : "");
+}
+
+const yki_op yki_op_loss_step = {
+    .name = "loss_step",
+    .infer = infer,
+    .describe = describe,
+};
+
+static bool
+applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    const yki_loss_step_attrs *a = attrs_of(&problem->attrs);
+
+    (void)traits;
+    for (uint32_t s = 0; s < yki_problem_operands(problem); s++)
+        if (yki_problem_operand(problem, s)->layout.block != 1)
+            return false;
+    return kernels[a->loss.kind] != NULL;
+}
+
+static void
+emit_sums(yki_recipe *recipe, const uint32_t *results, uint32_t pairs, int64_t stride,
+          int32_t metrics)
+{
+    yki_launch *launch = yki_recipe_launch(recipe, "loss.cl", "yki_loss_sums", "%s",
+                                           recipe->launches[0].options);
+
+    yki_arg_slot(recipe, pairs);
+    for (uint32_t i = 0; i < 3; i++)
+        yki_arg_slot(recipe, results[i]);
+    yki_arg_expr(recipe, YKI_PER_SAMPLE(1));
+    yki_arg_int(recipe, stride);
+    yki_arg_int(recipe, metrics);
+    yki_launch_grid(launch, YKI_CONST(1), (yki_expr){0}, (yki_expr){0}, 1, 1, 1);
+}
+
+static yoke_status
+emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+     yki_recipe *recipe)
+{
+    const yki_loss_step_attrs *a = attrs_of(&problem->attrs);
+    int64_t count = yki_shape_count(problem->in[0].shape), n = problem->max_batch;
+    int64_t classes = problem->in[0].shape.rank ? problem->in[0].shape.dim[0] : 1;
+    uint32_t group = traits->type == YOKE_DEVICE_CPU ? 1 : YKI_MIN(traits->max_group, 64u);
+    bool alone = n * count <= ALONE_ELEMENTS * (int64_t)group && n <= ALONE_SAMPLES;
+    int64_t samples_per_group = YKI_MAX(1, 2048 / YKI_MAX(count, 1)) * group;
+    yki_expr groups = {1, 0, samples_per_group, traits->compute_units * 4};
+    uint32_t out = problem->input_count, pairs, results[3];
+    uint32_t metrics = (uint32_t)a->metrics, gradient = out + 1 + metrics;
+    yki_launch *launch;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    pairs = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(8 * n * (1 + metrics)));
+    for (uint32_t i = 0; i < 3; i++)
+        results[i] = i <= metrics ? out + i : out;
+    launch = yki_recipe_launch(recipe, "loss.cl", kernels[a->loss.kind], "-DWG=%u -DLABEL=%s",
+                               group, problem->in[1].type == YOKE_U8 ? "uchar" : "int");
+    yki_arg_slot(recipe, 0);
+    yki_arg_slot(recipe, 1);
+    yki_arg_slot(recipe, a->gradient ? gradient : pairs);
+    yki_arg_slot(recipe, pairs);
+    for (uint32_t i = 0; i < 3; i++)
+        yki_arg_slot(recipe, results[i]);
+    yki_arg_expr(recipe, YKI_PER_SAMPLE(1));
+    yki_arg_int(recipe, n);
+    yki_arg_int(recipe, classes);
+    yki_arg_int(recipe, count / classes);
+    yki_arg_int(recipe, a->loss.has_ignore_index);
+    yki_arg_int(recipe, a->loss.ignore_index);
+    yki_arg_float(recipe, a->loss.label_smoothing);
+    yki_arg_float(recipe, a->loss.delta);
+    yki_arg_int(recipe, a->metrics);
+    yki_arg_int(recipe, a->k[0]);
+    yki_arg_int(recipe, a->k[1]);
+    yki_arg_int(recipe, a->gradient);
+    yki_arg_int(recipe, alone);
+    yki_launch_grid(launch, alone ? YKI_CONST(1) : groups, (yki_expr){0}, (yki_expr){0}, group, 1,
+                    1);
+    if (launch) {
+        launch->flops = YKI_PER_SAMPLE((6 + 4 * a->gradient + 2 * a->metrics) * count);
+        launch->bytes = YKI_PER_SAMPLE((8 + 4 * a->gradient) * count);
+    }
+    if (!alone && recipe->status == YOKE_OK)
+        emit_sums(recipe, results, pairs, n, a->metrics);
+    return recipe->status;
+}
+
+static const yki_op *const op = &yki_op_loss_step;
+
+const yki_solver yki_solver_loss_step = {
+    .name = "loss-step",
+    .op = &op,
+    .applies = applies,
+    .emit = emit,
+};

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * look_ahead.c - what the readers of a value lose by the layout that it is left in.
+ *
+ * From the last task to the first: a reader's cost with its input in a layout is the
+ * least, over what it could be done by, of the time that takes, of the reorders of its
+ * other inputs, and of what its own readers lose by the layout of its result in turn.
+ * So a chain of tasks that do not mind hands on what its end wants, however long it is.
+ * Values that no task has decided yet are taken to be wherever they are wanted, and have
+ * their reader's cost in common.
+ *
+ * Only what a layout costs above the best one is handed on, which is never more than a
+ * reorder: where branches meet again their costs do not pile up, and a class's cost in a
+ * survey remains that of its node. The readers of a value share a copy of it.
+ *
+ * Each value is looked at a fixed number of times: in the beginning, when forward is
+ * decided, and right before it is decided itself. Along a chain what is found is exact;
+ * where branches meet it is a guide. That a copy made for one reader would serve a later
+ * one is seen before the value is decided, not any more when its readers are.
+ */
+#include <math.h>
+
+#include "plan/choose.h"
+
+int32_t
+yki_choice_find(const yki_choice *choice, int32_t value, uint8_t lie)
+{
+    yki_plan *plan = choice->plan;
+
+    if (yki_lie(plan->values[value].operand.layout) == lie)
+        return value;
+    for (int32_t c = plan->values[value].copies; c; c = plan->values[c].next_copy) {
+        plan->work++;
+        if (yki_lie(plan->values[c].operand.layout) == lie)
+            return c;
+    }
+    return -1;
+}
+
+yoke_status
+yki_choice_inputs(yki_choice *choice, size_t task, const yki_offer *offer, int32_t but,
+                  double *cost)
+{
+    const yki_task *t = &choice->tasks[task];
+
+    for (uint32_t k = 0; k < t->problem.input_count; k++) {
+        const yki_value *value = &choice->plan->values[t->slots[k]];
+        double seconds;
+
+        if (t->slots[k] == but || !value->decided ||
+            yki_choice_find(choice, t->slots[k], offer->lies[k]) >= 0)
+            continue;
+        YKI_TRY(yki_choice_reorder(choice, t->slots[k], yki_lie(value->operand.layout),
+                                   offer->lies[k], &seconds));
+        *cost += seconds;
+    }
+    return YOKE_OK;
+}
+
+double
+yki_choice_results(const yki_choice *choice, size_t task, const yki_offer *offer)
+{
+    const yki_task *t = &choice->tasks[task];
+    double cost = 0;
+
+    for (uint32_t s = t->problem.input_count; s < yki_problem_operands(&t->problem); s++)
+        cost += choice->ahead[t->slots[s]][offer->lies[s]];
+    return cost;
+}
+
+/* Which part of a reader's cost is that of one of its inputs: those that are not decided yet have
+ * it together, by their sizes. Each will find the others where they are when it is decided. */
+static double
+share_of(const yki_choice *choice, const yki_task *reader, int32_t value)
+{
+    const yki_value *values = choice->plan->values;
+    int64_t batch = choice->plan->options.max_batch;
+    double own = (double)yki_operand_count(&values[value].operand, batch), all = own;
+
+    for (uint32_t k = 0; k < reader->problem.input_count; k++)
+        if (reader->slots[k] != value && !values[reader->slots[k]].decided)
+            all += (double)yki_operand_count(&values[reader->slots[k]].operand, batch);
+    return own / all;
+}
+
+/* By layout: the least that a reader takes with a value there; INFINITY: it has no use for it. */
+static yoke_status
+ask_reader(yki_choice *choice, size_t reader, int32_t value, double takes[YKI_LIES])
+{
+    const yki_task *task = &choice->tasks[reader];
+    double share = share_of(choice, task, value);
+    uint32_t slot = 0;
+
+    for (uint8_t l = 0; l < YKI_LIES; l++)
+        takes[l] = task->problem.op == &yki_op_reorder ? 0 : INFINITY;
+    if (task->problem.op->is_view)
+        takes[YKI_LIES_PLAIN] = 0;
+    while (task->slots[slot] != value)
+        slot++;
+    for (size_t i = choice->menu[reader]; i < choice->menu[reader + 1]; i++) {
+        const yki_offer *offer = &choice->offers[i];
+        double *least = &takes[offer->lies[slot]];
+        double cost = offer->cost + yki_choice_results(choice, reader, offer);
+
+        choice->plan->work++;
+        if (cost >= *least)
+            continue;
+        YKI_TRY(yki_choice_inputs(choice, reader, offer, value, &cost));
+        *least = YKI_MIN(*least, cost);
+    }
+    for (uint8_t l = 0; l < YKI_LIES; l++)
+        takes[l] *= share;
+    return YOKE_OK;
+}
+
+/* What a reader takes where a value and a copy of it are; it may make another copy. */
+static yoke_status
+with_copy(yki_choice *choice, int32_t value, const double takes[YKI_LIES], uint8_t at, uint8_t copy,
+          double *cost)
+{
+    double seconds;
+
+    *cost = YKI_MIN(takes[at], takes[copy]);
+    for (uint8_t l = 0; l < YKI_LIES; l++) {
+        if (takes[l] >= *cost)
+            continue;
+        YKI_TRY(yki_choice_reorder(choice, value, at, l, &seconds));
+        *cost = YKI_MIN(*cost, takes[l] + seconds);
+    }
+    return YOKE_OK;
+}
+
+/* All readers' costs, with a value in one layout of `left` and a copy of it in another. */
+static yoke_status
+ask_readers(yki_choice *choice, int32_t value, unsigned left, double sums[YKI_LIES][YKI_LIES])
+{
+    for (uint32_t r = choice->first[value]; r < choice->first[value + 1]; r++) {
+        double takes[YKI_LIES], cost;
+
+        if (r > choice->first[value] && choice->readers[r] == choice->readers[r - 1])
+            continue; /* it reads the value twice */
+        YKI_TRY(ask_reader(choice, choice->readers[r], value, takes));
+        for (uint8_t at = 0; at < YKI_LIES; at++)
+            for (uint8_t copy = 0; copy < YKI_LIES && left >> at & 1; copy++) {
+                YKI_TRY(with_copy(choice, value, takes, at, copy, &cost));
+                sums[at][copy] += cost;
+            }
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+look_from_value(yki_choice *choice, int32_t value, unsigned left)
+{
+    double sums[YKI_LIES][YKI_LIES] = {{0}}, *row = choice->ahead[value], least = INFINITY;
+
+    YKI_TRY(ask_readers(choice, value, left, sums));
+    for (uint8_t at = 0; at < YKI_LIES; at++) {
+        row[at] = INFINITY;
+        for (uint8_t copy = 0; copy < YKI_LIES && left >> at & 1; copy++) {
+            double seconds;
+
+            if (copy != at && sums[at][copy] >= sums[at][at])
+                continue;
+            YKI_TRY(yki_choice_reorder(choice, value, at, copy, &seconds));
+            row[at] = YKI_MIN(row[at], sums[at][copy] + seconds);
+        }
+        least = YKI_MIN(least, row[at]);
+    }
+    for (uint8_t at = 0; at < YKI_LIES; at++)
+        row[at] = left >> at & 1 ? row[at] - least : 0;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_choice_look_from(yki_choice *choice, size_t task)
+{
+    const yki_task *t = &choice->tasks[task];
+
+    for (uint32_t s = t->problem.input_count; s < yki_problem_operands(&t->problem); s++) {
+        unsigned left = 0; /* a bit for each layout that it could be left in */
+
+        for (size_t i = choice->menu[task]; i < choice->menu[task + 1]; i++)
+            left |= 1u << choice->offers[i].lies[s];
+        if (left & (left - 1)) /* else there is no choice */
+            YKI_TRY(look_from_value(choice, t->slots[s], left));
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_choice_look_ahead(yki_choice *choice, size_t from)
+{
+    for (size_t t = choice->count; t-- > from;) {
+        choice->plan->work++;
+        YKI_TRY(yki_choice_look_from(choice, t));
+    }
+    return YOKE_OK;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_feeds.c - what a caller gives to an input, checked before any of it is read: its
+ * type and how much it is, then each label that chooses a class or a row.
+ */
+#include "replica/replica.h"
+
+static yoke_status
+check_type(const char *function, const yoke_feed *feed, yoke_type type)
+{
+    if (!yki_value_type_name(feed->type))
+        return yki_fail(YOKE_ERROR_TYPE,
+                        "%s: feed \"%s\" has type %d; YOKE_F32, YOKE_I32 and "
+                        "YOKE_U8 are types",
+                        function, feed->name, (int)feed->type);
+    if (feed->type != type)
+        return yki_fail(YOKE_ERROR_TYPE, "%s: feed \"%s\" has %s values; the input takes %s",
+                        function, feed->name, yki_value_type_name(feed->type),
+                        yki_value_type_name(type));
+    return YOKE_OK;
+}
+
+yoke_status
+yki_check_feed(const char *function, const yoke_feed *feed, yoke_type type, yoke_shape shape,
+               int64_t n)
+{
+    int64_t per_sample = yki_shape_count(shape);
+    char text[128];
+
+    YKI_TRY(check_type(function, feed, type));
+    /* By division: n times a sample may be beyond 64 bits. */
+    if (feed->count / per_sample != n || feed->count % per_sample != 0)
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "%s: feed \"%s\" has %lld value%s; %lld sample%s of %s "
+                        "need%s %.0f",
+                        function, feed->name, (long long)feed->count, feed->count == 1 ? "" : "s",
+                        (long long)n, n == 1 ? "" : "s", yki_shape_text(shape, text, sizeof text),
+                        n == 1 ? "s" : "", (double)n * (double)per_sample);
+    if (n > 0 && !feed->data)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: feed \"%s\" has no data: NULL", function,
+                        feed->name);
+    if (feed->reserved)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "%s: feed \"%s\": its field reserved is not 0; "
+                        "yoke_feed_f32 and its like set it",
+                        function, feed->name);
+    return YOKE_OK;
+}
+
+/* The first label that is no class is named; it never reaches a device. */
+yoke_status
+yki_check_labels(const yoke_node *node, int64_t n, const void *data)
+{
+    int64_t per_sample = yki_shape_count(node->shape);
+
+    for (int64_t i = 0; node->low < node->limit && i < n * per_sample; i++) {
+        int64_t label =
+            node->type == YOKE_U8 ? ((const uint8_t *)data)[i] : ((const int32_t *)data)[i];
+
+        if (!yki_value_fits(node, label))
+            return yki_fail(YOKE_ERROR_VALUE,
+                            "%s: sample %lld has the label %lld; must be between %lld and %lld",
+                            node->name, (long long)(i / per_sample), (long long)label,
+                            (long long)node->low, (long long)node->limit - 1);
+    }
+    return YOKE_OK;
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * model.c - a graph with its weights in host memory, from a file or to one.
+ *
+ * For predicting, a second graph is kept that has no loss and no metrics, so that
+ * no targets are needed; where the first output is what a cross-entropy of logits
+ * is of, the softmax or sigmoid inside that one stands behind it.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "replica/model.h"
+
+/* ---- the graph to predict with ---- */
+
+static void
+drop_purposes(yoke_graph *g)
+{
+    g->loss = NULL;
+    for (size_t i = 0; i < g->metric_count; i++)
+        yki_free(g->metrics[i].name);
+    g->metric_count = 0;
+}
+
+/* What turns the first output into probabilities; NULL: nothing. */
+static yoke_node *
+add_function(yoke_graph *g, const yoke_node *loss)
+{
+    yoke_node *output = g->outputs[0].node;
+    yki_loss_kind kind;
+
+    if (!loss || loss->op != &yki_op_loss || loss->inputs[0] != output)
+        return NULL;
+    kind = (yki_loss_kind)((const yki_loss_attrs *)loss->attrs.bytes)->kind;
+    if (kind == YKI_LOSS_SOFTMAX_CE)
+        return yoke_softmax(g, output, 0);
+    return kind == YKI_LOSS_BCE ? yoke_sigmoid(g, output) : NULL;
+}
+
+/* A name that no output has. */
+static char *
+free_name(const yoke_graph *g)
+{
+    size_t length = 0;
+    char *name;
+
+    for (size_t i = 0; i < g->output_count; i++)
+        length = YKI_MAX(length, strlen(g->outputs[i].name));
+    name = yki_alloc(1, length + 2, "a name");
+    if (name)
+        memset(name, '_', length + 1);
+    return name;
+}
+
+static yoke_status
+make_predicting(yoke_model *m)
+{
+    char *text = NULL, *name;
+    yoke_node *function;
+    yoke_status status;
+
+    if (m->graph->output_count == 0)
+        return yki_fail(YOKE_ERROR_STATE, "the model has no output: yoke_graph_set_output");
+    YKI_TRY(yoke_graph_to_json(m->graph, &text));
+    status = yoke_graph_from_json(text, strlen(text), &m->predicting);
+    yki_free(text);
+    YKI_TRY(status);
+    function = add_function(m->predicting, m->predicting->loss);
+    drop_purposes(m->predicting);
+    if (function) {
+        name = free_name(m->predicting);
+        if (!name)
+            return YOKE_ERROR_OUT_OF_MEMORY;
+        yoke_graph_set_output(m->predicting, name, function);
+        yki_free(name);
+        m->has_function = true;
+    }
+    return yki_graph_complete(m->predicting, false);
+}
+
+/* ---- making ---- */
+
+static const yoke_node *
+first_input(const yoke_graph *graph)
+{
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->role == YKI_ROLE_INPUT && !graph->nodes[i]->target)
+            return graph->nodes[i];
+    return NULL;
+}
+
+yoke_status
+yki_model_default_info(const yoke_graph *graph, yki_model_info *info)
+{
+    const yoke_node *input = first_input(graph);
+    yoke_field field;
+
+    if (!input)
+        return yki_fail(YOKE_ERROR_STATE, "the graph has no input");
+    field = (yoke_field){.name = input->name, .type = input->type, .shape = input->shape};
+    return yki_model_info_set(info, &field, NULL, NULL, 0, NULL, 0);
+}
+
+static yoke_status
+check_info(const yoke_model *m)
+{
+    const yoke_node *input = yoke_graph_get_node(m->graph, m->info.field.name);
+    size_t count = m->info.scaling.count;
+
+    if (!input || input->role != YKI_ROLE_INPUT)
+        return yki_fail(YOKE_ERROR_NOT_FOUND, "the graph has no input \"%s\"", m->info.field.name);
+    if (input->type != YOKE_F32 && (m->info.field.type != input->type || count))
+        return yki_fail(YOKE_ERROR_TYPE,
+                        "the input \"%s\" takes whole numbers as they are: there is nothing to "
+                        "scale",
+                        input->name);
+    /* The data may have another shape than the input: (8, 8) for (1, 8, 8). */
+    if (count > 1 &&
+        (m->info.field.shape.rank == 0 || m->info.field.shape.dim[0] != (int64_t)count))
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "%zu means for the input \"%s\", whose data have %lld channels or columns; "
+                        "must be 1, or one for each",
+                        count, input->name,
+                        (long long)(m->info.field.shape.rank ? m->info.field.shape.dim[0] : 1));
+    return YOKE_OK;
+}
+
+static yoke_status
+make_values(yoke_model *m)
+{
+    m->value_count = m->graph->node_count;
+    m->values = yki_alloc(m->value_count, sizeof *m->values, "a model's weights");
+    if (!m->values)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < m->graph->node_count; i++) {
+        const yoke_node *node = m->graph->nodes[i];
+
+        if (!yki_is_weight(node))
+            continue;
+        m->values[i] = yki_alloc((size_t)yki_shape_count(node->shape), sizeof(float), node->name);
+        if (!m->values[i])
+            return YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_model_make(yoke_graph *graph, yki_model_info *info, yoke_model **out)
+{
+    yoke_model *m = yki_alloc(1, sizeof *m, "a model");
+    yoke_status status;
+
+    if (!m) {
+        yki_model_info_clear(info);
+        yoke_graph_destroy(graph);
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    atomic_store(&m->references, 1);
+    pthread_mutex_init(&m->lock, NULL);
+    m->graph = graph;
+    m->info = *info;
+    memset(info, 0, sizeof *info);
+    status = m->info.field.name ? YOKE_OK : yki_model_default_info(graph, &m->info);
+    if (status == YOKE_OK)
+        status = check_info(m);
+    if (status == YOKE_OK)
+        status = make_values(m);
+    if (status != YOKE_OK) {
+        yoke_model_destroy(m);
+        return status;
+    }
+    *out = m;
+    return YOKE_OK;
+}
+
+yoke_model *
+yki_model_retain(yoke_model *model)
+{
+    atomic_fetch_add(&model->references, 1);
+    return model;
+}
+
+void
+yoke_model_destroy(yoke_model *m)
+{
+    if (!m || atomic_fetch_sub(&m->references, 1) != 1)
+        return;
+    for (size_t i = 0; m->values && i < m->value_count; i++)
+        yki_free(m->values[i]);
+    for (size_t i = 0; i < m->device_count; i++)
+        yki_weights_release(m->devices[i].weights);
+    yki_free(m->devices);
+    yki_free(m->values);
+    yki_model_info_clear(&m->info);
+    yoke_graph_destroy(m->predicting);
+    yoke_graph_destroy(m->graph);
+    pthread_mutex_destroy(&m->lock);
+    yki_free(m);
+}
+
+/* As on a device: position among the parameters, then the states. */
+static void
+initialize(yoke_model *m, uint32_t seed)
+{
+    static const yki_node_role roles[] = {YKI_ROLE_PARAMETER, YKI_ROLE_STATE};
+    uint32_t index = 0;
+
+    for (size_t r = 0; r < YKI_COUNT(roles); r++)
+        for (size_t i = 0; i < m->graph->node_count; i++)
+            if (m->graph->nodes[i]->role == roles[r])
+                yki_initialize(m->graph->nodes[i], seed, index++, m->values[i]);
+}
+
+static yoke_status
+info_of_options(const yoke_graph *graph, const yoke_model_options *o, yki_model_info *info)
+{
+    yoke_field field;
+
+    if ((o->scaling_count && (!o->mean || !o->scale)) || (o->class_count && !o->class_names))
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_model_create: means, scales or names of classes are NULL");
+    if ((unsigned)o->input_type > YOKE_U8)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_model_create: input_type is %d",
+                        (int)o->input_type);
+    for (size_t i = 0; i < o->scaling_count; i++)
+        if (!isfinite(o->mean[i]) || !isfinite(o->scale[i]))
+            return yki_fail(YOKE_ERROR_VALUE, "yoke_model_create: mean %g and scale %g",
+                            (double)o->mean[i], (double)o->scale[i]);
+    YKI_TRY(yki_model_default_info(graph, info));
+    field = info->field;
+    field.name = first_input(graph)->name;
+    if (field.type == YOKE_F32)
+        field.type = o->input_type;
+    return yki_model_info_set(info, &field, o->mean, o->scale, o->scaling_count, o->class_names,
+                              o->class_count);
+}
+
+yoke_status
+yoke_model_create_sized(const yoke_graph *graph, const yoke_model_options *options, size_t size,
+                        yoke_model **model)
+{
+    yoke_model_options o = {0};
+    yki_model_info info = {0};
+    yoke_graph *copy = NULL;
+    char *text = NULL;
+    yoke_status status;
+
+    if (!graph || !model)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_model_create: a graph and a model are needed");
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    YKI_TRY(yoke_graph_to_json(graph, &text));
+    status = yoke_graph_from_json(text, strlen(text), &copy);
+    yki_free(text);
+    YKI_TRY(status);
+    status = info_of_options(copy, &o, &info);
+    if (status != YOKE_OK) {
+        yki_model_info_clear(&info);
+        yoke_graph_destroy(copy);
+        return status;
+    }
+    YKI_TRY(yki_model_make(copy, &info, model));
+    initialize(*model, o.seed);
+    return YOKE_OK;
+}
+
+/* ---- files ---- */
+
+static yoke_status
+get(void *user, const yoke_node *node, float *values)
+{
+    const yoke_model *m = user;
+
+    memcpy(values, m->values[node->id], (size_t)yki_shape_count(node->shape) * sizeof *values);
+    return YOKE_OK;
+}
+
+static yoke_status
+put(void *user, const yoke_node *node, const float *values)
+{
+    yoke_model *m = user;
+
+    memcpy(m->values[node->id], values, (size_t)yki_shape_count(node->shape) * sizeof *values);
+    return YOKE_OK;
+}
+
+static yoke_status
+load(const yki_safetensors *file, yoke_model **out)
+{
+    /* Of checkpoints too, which hold more than weights. */
+    const yoke_load_options options = {.partial = yki_safetensors_text(file, "yoke.state") != NULL};
+    yki_model_info info = {0};
+    yoke_graph *graph = NULL;
+    yoke_model *m = NULL;
+    yoke_status status;
+
+    YKI_TRY(yki_weights_file_graph(file, &graph));
+    status = yki_model_info_read(file, &info);
+    if (status != YOKE_OK) {
+        yki_model_info_clear(&info);
+        yoke_graph_destroy(graph);
+        return status;
+    }
+    YKI_TRY(yki_model_make(graph, &info, &m));
+    status = yki_weights_file_load(file, graph, &options, put, m);
+    if (status != YOKE_OK) {
+        yoke_model_destroy(m);
+        return status;
+    }
+    *out = m;
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_model_load(const char *path, yoke_model **model)
+{
+    yki_safetensors *file;
+    yoke_status status;
+
+    if (!path || !model)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_model_load: a path and a model are needed");
+    YKI_TRY(yki_safetensors_open(path, &file));
+    status = load(file, model);
+    yki_safetensors_close(file);
+    return status;
+}
+
+yoke_status
+yoke_model_load_weights_sized(yoke_model *m, const char *path, const yoke_load_options *options,
+                              size_t size)
+{
+    yoke_load_options o = {0};
+    yki_safetensors *file;
+    yoke_status status;
+
+    if (!m || !path)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_model_load_weights: a model and a path are needed");
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    YKI_TRY(yki_safetensors_open(path, &file));
+    status = yki_weights_file_load(file, m->graph, &o, put, m);
+    yki_safetensors_close(file);
+    m->version++;
+    return status;
+}
+
+yoke_status
+yoke_model_save(const yoke_model *m, const char *path)
+{
+    if (!m || !path)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_model_save: a model and a path are needed");
+    return yki_weights_file_save(path, m->graph, &m->info, get, (void *)m);
+}
+
+/* ---- what it holds ---- */
+
+yoke_graph *
+yoke_model_get_graph(const yoke_model *m)
+{
+    return m ? m->graph : NULL;
+}
+
+const yoke_field *
+yoke_model_get_input(const yoke_model *m)
+{
+    return m ? &m->info.field : NULL;
+}
+
+size_t
+yoke_model_get_scaling(const yoke_model *m, const float **mean, const float **scale)
+{
+    if (mean)
+        *mean = m ? m->info.scaling.mean : NULL;
+    if (scale)
+        *scale = m ? m->info.scaling.scale : NULL;
+    return m ? m->info.scaling.count : 0;
+}
+
+size_t
+yoke_model_class_count(const yoke_model *m)
+{
+    return m ? m->info.class_count : 0;
+}
+
+const char *
+yoke_model_get_class_name(const yoke_model *m, size_t index)
+{
+    return m && index < m->info.class_count ? m->info.class_names[index] : NULL;
+}
+
+static yoke_status
+find(const yoke_model *m, const char *name, const void *values, size_t count, const char *function,
+     float **found)
+{
+    const yoke_node *node;
+    char text[160];
+
+    if (!m || !name || !values)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: a model, a name and values are needed",
+                        function);
+    node = yoke_graph_get_node(m->graph, name);
+    if (!node || !yki_is_weight(node))
+        return yki_graph_no_weight(m->graph, name);
+    if ((int64_t)count != yki_shape_count(node->shape))
+        return yki_fail(YOKE_ERROR_SHAPE, "%s has the shape %s, %zu values were given", name,
+                        yki_shape_text(node->shape, text, sizeof text), count);
+    *found = m->values[node->id];
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_model_read(const yoke_model *m, const char *name, float *values, size_t count)
+{
+    float *found;
+
+    YKI_TRY(find(m, name, values, count, "yoke_model_read", &found));
+    memcpy(values, found, count * sizeof *values);
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_model_write(yoke_model *m, const char *name, const float *values, size_t count)
+{
+    float *found;
+
+    YKI_TRY(find(m, name, values, count, "yoke_model_write", &found));
+    memcpy(found, values, count * sizeof *values);
+    m->version++;
+    return YOKE_OK;
+}
+
+/* ---- on devices ---- */
+
+static yoke_status
+upload(const yoke_model *m, yki_weights *w)
+{
+    for (size_t i = 0; i < w->weight_count + w->state_count; i++) {
+        const yki_weight *weight =
+            i < w->weight_count ? &w->weights[i] : &w->states[i - w->weight_count];
+        const yoke_node *node = yoke_graph_get_node(m->graph, weight->node->name);
+
+        YKI_TRY(yki_buffer_put(weight->value, 0, weight->size, m->values[node->id]));
+    }
+    w->version++;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_model_borrow(yoke_model *m, yoke_device *device, yki_weights **out)
+{
+    yki_weights *w = NULL;
+    yoke_status status;
+
+    if (!m->predicting)
+        YKI_TRY(make_predicting(m));
+    for (size_t i = 0; i < m->device_count; i++)
+        if (m->devices[i].weights->device == device && m->devices[i].version == m->version) {
+            m->devices[i].users++;
+            *out = m->devices[i].weights;
+            return YOKE_OK;
+        }
+    YKI_TRY(yki_grow((void **)&m->devices, &m->device_capacity, m->device_count + 1,
+                     sizeof *m->devices, "the devices of a model"));
+    YKI_TRY(yki_weights_create(device, m->predicting, false, 0, NULL, &w));
+    status = upload(m, w);
+    if (status != YOKE_OK) {
+        yki_weights_release(w);
+        return status;
+    }
+    m->devices[m->device_count++] = (yki_model_device){w, 1, m->version};
+    *out = w;
+    return YOKE_OK;
+}
+
+void
+yki_model_give_back(yoke_model *m, yki_weights *weights)
+{
+    for (size_t i = 0; i < m->device_count; i++)
+        if (m->devices[i].weights == weights && --m->devices[i].users == 0) {
+            yki_weights_release(weights);
+            m->devices[i] = m->devices[--m->device_count];
+            return;
+        }
+}

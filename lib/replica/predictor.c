@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * predictor.c - a model on one device.
+ *
+ * Samples take the way that those of an evaluation take (train/feed.c), so that
+ * they are scaled to the same bits; the weights are those of the device's other
+ * predictors of the model. Predictors of one model are made one after the other,
+ * and then share nothing that changes.
+ */
+#include <string.h>
+
+#include "base/near.h"
+#include "replica/feed.h"
+#include "replica/model.h"
+#include "replica/replica.h"
+
+struct yoke_predictor {
+    yoke_model *model;         /* retained */
+    yoke_selection *selection; /* holds the hardware in its split */
+    yki_weights *weights;      /* the model's, borrowed */
+    yoke_replica *replica;
+    yoke_dataset *samples;      /* one batch, at `given` */
+    const unsigned char *given; /* NULL: zeros */
+    size_t sample_bytes;
+    yki_feed *feed;
+    yki_buffer **inputs; /* of the plan, for the feed */
+    int64_t *indices;    /* 0, 1, ... */
+    const yoke_node *output;
+    int64_t batch;
+};
+
+/* ---- samples ---- */
+
+static yoke_status
+fill(void *user, int64_t index, size_t field, void *out)
+{
+    const yoke_predictor *p = user;
+
+    (void)field;
+    if (p->given)
+        memcpy(out, p->given + (size_t)index * p->sample_bytes, p->sample_bytes);
+    else
+        memset(out, 0, p->sample_bytes);
+    return YOKE_OK;
+}
+
+static yoke_status
+make_samples(yoke_predictor *p)
+{
+    const yki_model_info *info = &p->model->info;
+    const yoke_dataset_options options = {.fill = fill, .user = p};
+
+    p->sample_bytes = yki_field_size(&info->field);
+    YKI_TRY(yoke_dataset_create(p->batch, &info->field, 1, &options, &p->samples));
+    if (info->scaling.count)
+        YKI_TRY(yoke_dataset_set_scaling(p->samples, info->field.name, info->scaling.mean,
+                                         info->scaling.scale, info->scaling.count));
+    return YOKE_OK;
+}
+
+static yoke_status
+make_feed(yoke_predictor *p)
+{
+    const yki_feed_options options = {.allow_missing = true, .resident_limit = YKI_FEED_STREAM};
+    const yoke_graph *graph = p->weights->graph;
+    size_t count = yki_feed_input_count(graph);
+
+    YKI_TRY(make_samples(p));
+    YKI_TRY(yki_feed_create(p->weights->device, p->samples, graph, p->batch, &options, &p->feed));
+    p->inputs = yki_alloc(count, sizeof(yki_buffer *), "a predictor's inputs");
+    p->indices = yki_alloc((size_t)p->batch, sizeof *p->indices, "sample numbers");
+    if (!p->inputs || !p->indices)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (int64_t i = 0; i < p->batch; i++)
+        p->indices[i] = i;
+    for (size_t i = 0; i < count; i++) {
+        const yoke_node *node = yki_feed_get_input(graph, i);
+
+        p->inputs[i] = yki_plan_buffer(p->replica->evaluation, node);
+        if (p->inputs[i] && strcmp(node->name, p->model->info.field.name) != 0)
+            return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                            "the model computes from \"%s\" too: a predictor has one input",
+                            node->name);
+    }
+    return YOKE_OK;
+}
+
+/* ---- making ---- */
+
+static const char *
+near_output(const yoke_graph *g, size_t count, const char *name, yki_near *near)
+{
+    yki_near_start(near, name);
+    for (size_t i = 0; i < count; i++)
+        yki_near_offer(near, g->outputs[i].name);
+    return yki_near_hint(near);
+}
+
+static yoke_status
+choose_output(yoke_predictor *p, const yoke_predictor_options *o)
+{
+    const yoke_model *m = p->model;
+    const yoke_graph *g = m->predicting;
+    size_t count = g->output_count - m->has_function, index = 0;
+    yki_near near;
+
+    while (o->output && index < count && strcmp(g->outputs[index].name, o->output) != 0)
+        index++;
+    if (index == count)
+        return yki_fail(YOKE_ERROR_NOT_FOUND, "the model has no output \"%s\"%s", o->output,
+                        near_output(g, count, o->output, &near));
+    if (index == 0 && m->has_function && !o->raw)
+        index = count;
+    p->output = g->outputs[index].node;
+    if (p->output->type != YOKE_F32 || !p->output->batched)
+        return yki_fail(YOKE_ERROR_TYPE, "the output \"%s\" is not of floats for each sample",
+                        g->outputs[index].name);
+    return YOKE_OK;
+}
+
+static yoke_status
+make_on_device(yoke_predictor *p, const yoke_predictor_options *o)
+{
+    yoke_replica_options options = {.batch = p->batch,
+                                    .evaluation_only = true,
+                                    .strict = o->strict,
+                                    .level = o->level,
+                                    .wisdom = o->wisdom};
+    yki_replica_part part = {0};
+    yoke_device *device = yoke_selection_get(p->selection, 0);
+
+    YKI_TRY(yki_model_borrow(p->model, device, &p->weights));
+    part.lender = p->weights;
+    YKI_TRY(choose_output(p, o));
+    YKI_TRY(yki_replica_create(device, p->weights->graph, &options, &part, &p->replica));
+    return make_feed(p);
+}
+
+static yoke_status
+make(yoke_predictor *p, yoke_context *context, const char *selector,
+     const yoke_predictor_options *o)
+{
+    const yoke_selection_options holder = {.holder = "a predictor"};
+    yoke_status status;
+
+    YKI_TRY(yoke_selection_create(context, selector, &holder, &p->selection));
+    pthread_mutex_lock(&p->model->lock);
+    status = make_on_device(p, o);
+    pthread_mutex_unlock(&p->model->lock);
+    return status;
+}
+
+yoke_status
+yoke_predictor_create_sized(yoke_context *context, const char *selector, yoke_model *model,
+                            const yoke_predictor_options *options, size_t size,
+                            yoke_predictor **out)
+{
+    yoke_predictor_options o = {0};
+    yoke_predictor *p;
+    yoke_status status;
+
+    if (!context || !model || !out)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_predictor_create: a context, a model and a predictor are needed");
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    if (o.batch < 0 || o.batch > INT32_MAX)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "batch", o.batch, 0, INT32_MAX);
+    p = yki_alloc(1, sizeof *p, "a predictor");
+    if (!p)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    p->model = yki_model_retain(model);
+    p->batch = o.batch ? o.batch : 64;
+    status = make(p, context, selector, &o);
+    if (status != YOKE_OK) {
+        yoke_predictor_destroy(p);
+        return status;
+    }
+    *out = p;
+    return YOKE_OK;
+}
+
+void
+yoke_predictor_destroy(yoke_predictor *p)
+{
+    if (!p)
+        return;
+    yki_feed_destroy(p->feed);
+    yoke_replica_destroy(p->replica);
+    yoke_dataset_destroy(p->samples);
+    if (p->weights) {
+        pthread_mutex_lock(&p->model->lock);
+        yki_model_give_back(p->model, p->weights);
+        pthread_mutex_unlock(&p->model->lock);
+    }
+    yki_free(p->inputs);
+    yki_free(p->indices);
+    yoke_selection_destroy(p->selection);
+    yoke_model_destroy(p->model);
+    yki_free(p);
+}
+
+yoke_shape
+yoke_predictor_get_shape(const yoke_predictor *p)
+{
+    return p ? p->output->shape : yoke_shape(0);
+}
+
+/* ---- predicting ---- */
+
+static yoke_status
+predict_chunk(yoke_predictor *p, int64_t n, float *output)
+{
+    yki_plan *plan = p->replica->evaluation;
+    uint64_t size = (uint64_t)(n * yki_shape_count(p->output->shape)) * sizeof *output;
+
+    YKI_TRY(yki_feed_batch(p->feed, p->replica->queue,
+                           &(yki_samples){.indices = p->indices, .n = n}, p->inputs));
+    YKI_TRY(yki_plan_enqueue(plan, YKI_FORWARD, n, NULL));
+    return yki_queue_read(p->replica->queue, yki_plan_buffer(plan, p->output), 0, size, output,
+                          YKI_NO_WAIT, NULL);
+}
+
+static yoke_status
+check_predict(const yoke_predictor *p, int64_t n, const yoke_feed *input, size_t count)
+{
+    const yoke_field *field = &p->model->info.field;
+    size_t row = (size_t)yki_shape_count(p->output->shape);
+    char text[128];
+
+    if (!input->name || strcmp(input->name, field->name) != 0)
+        return yki_fail(YOKE_ERROR_NOT_FOUND,
+                        "yoke_predict: feed \"%s\"; the model's input is \"%s\"",
+                        input->name ? input->name : "", field->name);
+    YKI_TRY(yki_check_feed("yoke_predict", input, field->type, field->shape, n));
+    if (count / row != (size_t)n || count % row != 0)
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "yoke_predict: output has room for %zu values; %lld results of %s need "
+                        "%.0f",
+                        count, (long long)n, yki_shape_text(p->output->shape, text, sizeof text),
+                        (double)n * (double)row);
+    return yki_check_labels(yoke_graph_get_node(p->weights->graph, field->name), n, input->data);
+}
+
+yoke_status
+yoke_predict(yoke_predictor *p, int64_t n, yoke_feed input, float *output, size_t count)
+{
+    yoke_status status = YOKE_OK, finished;
+
+    if (!p || n < 0 || (n && !output))
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_predict: a predictor, a number of samples and output are needed");
+    YKI_TRY(check_predict(p, n, &input, count));
+    for (int64_t first = 0; first < n && status == YOKE_OK; first += p->batch) {
+        p->given = (const unsigned char *)input.data + (size_t)first * p->sample_bytes;
+        status = predict_chunk(p, YKI_MIN(p->batch, n - first),
+                               output + first * yki_shape_count(p->output->shape));
+    }
+    p->given = NULL;
+    /* Also after a failure: the output is the caller's. */
+    finished = yki_queue_finish(p->replica->queue);
+    return status == YOKE_OK ? finished : status;
+}

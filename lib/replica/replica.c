@@ -1,0 +1,774 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * replica.c - a graph on one device: weights, a training plan, an evaluation plan
+ * made when first asked for, and the optimizer.
+ *
+ * Inputs are copied to a ring of staging memory and enqueued from there, so the
+ * caller's array is free on return and up to YKI_RING steps may be in flight.
+ */
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replica/replica.h"
+
+/* What a public function was called with. */
+#define NEED(condition, what)                                                                 \
+    do {                                                                                      \
+        if (!(condition))                                                                     \
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: " what, __func__);              \
+    } while (0)
+
+/* ---- staging ---- */
+
+yoke_status
+yki_staging_get(yki_staging *s, uint64_t size)
+{
+    YKI_TRY(yki_event_wait(&s->busy));
+    yki_event_release(&s->busy);
+    if (s->size >= size)
+        return YOKE_OK;
+    yki_free_aligned(s->memory);
+    s->size = 0;
+    s->memory = yki_alloc_aligned(4096, size, "staging memory");
+    if (!s->memory)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    s->size = size;
+    return YOKE_OK;
+}
+
+void
+yki_staging_free(yki_staging *s)
+{
+    (void)yki_event_wait(&s->busy);
+    yki_event_release(&s->busy);
+    yki_free_aligned(s->memory);
+}
+
+/* ---- creation ---- */
+
+/* No value may have so many elements that its size cannot be counted. */
+static yoke_status
+check_batch(const yoke_replica_options *o, const yoke_graph *graph)
+{
+    char text[160];
+
+    if (o->batch < 1 || o->batch > INT32_MAX)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "batch", o->batch, 1, INT32_MAX);
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->batched &&
+            yki_shape_count(graph->nodes[i]->shape) > (INT64_C(1) << 48) / o->batch)
+            return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
+                            "%s: %lld samples of the shape %s are more than any device holds",
+                            graph->nodes[i]->name, (long long)o->batch,
+                            yki_shape_text(graph->nodes[i]->shape, text, sizeof text));
+    return YOKE_OK;
+}
+
+static yoke_status
+check_options(const yoke_replica_options *o, const yoke_graph *graph)
+{
+    YKI_TRY(check_batch(o, graph));
+    if ((unsigned)o->memory > YOKE_MEMORY_SMALL)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_replica_create: memory is %d",
+                        (int)o->memory);
+    if ((unsigned)o->level > YOKE_PLAN_PATIENT)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_replica_create: level is %d",
+                        (int)o->level);
+    if (!o->evaluation_only && !graph->loss)
+        return yki_fail(YOKE_ERROR_STATE,
+                        "the graph has no loss: yoke_graph_set_loss, or evaluation_only");
+    return YOKE_OK;
+}
+
+static yoke_status
+collect_inputs(yoke_replica *r)
+{
+    yoke_graph *graph = r->weights->graph;
+
+    r->inputs = yki_alloc(graph->node_count, sizeof *r->inputs, "a replica's inputs");
+    if (!r->inputs)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->role == YKI_ROLE_INPUT)
+            r->inputs[r->input_count++].node = graph->nodes[i];
+    return YOKE_OK;
+}
+
+/* The wisdom file: given, from the environment, or in the context's cache directory. */
+yoke_status
+yki_open_wisdom(yoke_device *device, const char *given, yki_wisdom **wisdom)
+{
+    const char *path = given ? given : getenv("YOKE_WISDOM");
+    const char *cache = yki_context_cache_dir(yki_device_context(device));
+    char *in_cache = NULL;
+    yoke_status status;
+
+    if (!path && cache) {
+        in_cache = yki_format("%s/wisdom", cache);
+        if (!in_cache)
+            return YOKE_ERROR_OUT_OF_MEMORY;
+        path = in_cache;
+    }
+    status = yki_wisdom_open(path, wisdom);
+    yki_free(in_cache);
+    return status;
+}
+
+static yki_level
+level_of(yoke_plan_level level)
+{
+    return level == YOKE_PLAN_ESTIMATE  ? YKI_LEVEL_ESTIMATE
+           : level == YOKE_PLAN_PATIENT ? YKI_LEVEL_PATIENT
+                                        : YKI_LEVEL_MEASURE;
+}
+
+static yki_plan_options
+plan_options(const yoke_replica *r, bool training, bool team)
+{
+    return (yki_plan_options){.max_batch = r->options.batch,
+                              .training = training,
+                              .strict = r->options.strict,
+                              .team = team,
+                              .small = r->options.memory == YOKE_MEMORY_SMALL,
+                              .repeats = r->repeats,
+                              .level = level_of(r->options.level),
+                              .classes = r->classes,
+                              .class_count = r->class_count,
+                              .tick = r->tick,
+                              .tick_user = r->tick_user,
+                              .wisdom = r->wisdom};
+}
+
+/* Not fatal: the next run measures again. */
+static void
+keep_wisdom(const yoke_replica *r)
+{
+    if (yki_wisdom_save(r->wisdom) != YOKE_OK)
+        yki_log(YOKE_LOG_WARNING, "%s", yoke_last_error());
+}
+
+static yoke_status
+make_plan(yoke_replica *r, bool training, bool team, yki_plan **plan)
+{
+    yki_plan_options options = plan_options(r, training, team);
+
+    options.spent = training ? r->surveyed : 0;
+    YKI_TRY(yki_plan_create(r->weights, r->queue, &options, plan));
+    keep_wisdom(r);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_replica_survey(yoke_replica *r, const yki_replica_part *part, yki_costs *costs)
+{
+    yki_plan_options options = plan_options(r, !r->options.evaluation_only, part->merges);
+
+    YKI_TRY(yki_plan_survey(r->weights, r->queue, &options, costs, &r->surveyed));
+    keep_wisdom(r);
+    return YOKE_OK;
+}
+
+static yoke_status
+make_training(yoke_replica *r, const yoke_replica_options *o, const yki_replica_part *part)
+{
+    yki_updater_options options = {.optimizer = r->options.optimizer,
+                                   .groups = o->groups,
+                                   .group_count = o->group_count,
+                                   .clip_norm = o->clip_norm,
+                                   .clip_value = o->clip_value,
+                                   .owner = part->owner,
+                                   .owners = part->owners,
+                                   .norm_parts = part->norm_parts};
+    yki_buffer *loss = part->totals;
+
+    YKI_TRY(make_plan(r, true, part->merges, &r->training));
+    if (!loss)
+        loss = yki_plan_buffer(r->training, r->weights->graph->loss_sum);
+    return yki_updater_create(r->weights, r->queue, loss, r->training->step_values, &options,
+                              &r->updater);
+}
+
+void
+yki_replica_unplan(yoke_replica *r)
+{
+    yki_updater_destroy(r->updater);
+    yki_plan_destroy(r->training);
+    r->updater = NULL;
+    r->training = NULL;
+}
+
+yoke_status
+yki_replica_plan(yoke_replica *r, const yoke_replica_options *o, const yki_replica_part *part)
+{
+    yoke_status status;
+
+    if (o->evaluation_only)
+        return make_plan(r, false, false, &r->evaluation);
+    status = make_training(r, o, part);
+    if (status != YOKE_OK)
+        yki_replica_unplan(r);
+    return status;
+}
+
+static yoke_status
+open(yoke_replica *r, yoke_device *device, yoke_graph *graph, const yoke_replica_options *o,
+     const yki_replica_part *part)
+{
+    r->tick = part->tick;
+    r->tick_user = part->tick_user;
+    r->repeats = part->parts;
+    if (part->weights)
+        r->weights = yki_weights_retain(part->weights);
+    else
+        YKI_TRY(yki_weights_create(device, graph, !o->evaluation_only, part->bucket_size,
+                                   part->lender, &r->weights));
+    YKI_TRY(yki_queue_create(device, YKI_QUEUE_COMPUTE, part->timed, &r->queue));
+    if (!part->lender)
+        YKI_TRY(yki_weights_initialize(r->weights, o->seed));
+    YKI_TRY(collect_inputs(r));
+    return yki_open_wisdom(device, o->wisdom, &r->wisdom);
+}
+
+yoke_status
+yki_replica_open(yoke_device *device, yoke_graph *graph, const yoke_replica_options *options,
+                 const yki_replica_part *part, yoke_replica **out)
+{
+    yoke_replica_options o = *options;
+    yoke_replica *r;
+    yoke_status status;
+
+    YKI_TRY(yoke_graph_status(graph));
+    YKI_TRY(check_options(&o, graph));
+    yki_optimizer_complete(&o.optimizer);
+    r = yki_alloc(1, sizeof *r, "a replica");
+    if (!r)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    r->options = o;
+    r->options.groups = NULL;
+    r->options.wisdom = NULL;
+    r->step = 1;
+    r->seed = o.seed;
+    r->batch = -1;
+    status = open(r, device, graph, &o, part);
+    if (status != YOKE_OK) {
+        yoke_replica_destroy(r);
+        return status;
+    }
+    *out = r;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_replica_create(yoke_device *device, yoke_graph *graph, const yoke_replica_options *options,
+                   const yki_replica_part *part, yoke_replica **out)
+{
+    const yki_replica_part alone = {.owners = 1};
+    yoke_replica *r;
+    yoke_status status;
+
+    part = part ? part : &alone;
+    YKI_TRY(yki_replica_open(device, graph, options, part, &r));
+    status = yki_replica_plan(r, options, part);
+    if (status != YOKE_OK) {
+        yoke_replica_destroy(r);
+        return status;
+    }
+    *out = r;
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_replica_create_sized(yoke_device *device, yoke_graph *graph,
+                          const yoke_replica_options *options, size_t size, yoke_replica **out)
+{
+    yoke_replica_options o = {0};
+
+    if (!device || !graph || !options || !out)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_replica_create: device, graph, options and replica are needed");
+    memcpy(&o, options, YKI_MIN(size, sizeof o));
+    YKI_TRY(yoke_graph_status(graph));
+    YKI_TRY(yki_check_settings(&o, graph));
+    return yki_replica_create(device, graph, &o, NULL, out);
+}
+
+void
+yoke_replica_destroy(yoke_replica *r)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; i < r->input_count; i++)
+        for (size_t k = 0; k < YKI_RING; k++)
+            yki_staging_free(&r->inputs[i].ring[k]);
+    for (size_t k = 0; k < YKI_COUNT(r->steps); k++)
+        yki_staging_free(&r->steps[k]);
+    yki_free(r->inputs);
+    yki_replica_free_lent(r);
+    yki_updater_destroy(r->updater);
+    yki_plan_destroy(r->training);
+    yki_plan_destroy(r->evaluation);
+    yki_queue_destroy(r->queue);
+    yki_wisdom_close(r->wisdom);
+    yki_weights_release(r->weights);
+    yki_free(r);
+}
+
+/* ---- parameters by name ---- */
+
+static yoke_status
+check_count(const yki_weight *weight, size_t count)
+{
+    char text[128];
+
+    if (count != weight->size / 4)
+        return yki_fail(YOKE_ERROR_SHAPE, "%s has the shape %s, %zu values were given",
+                        weight->node->name,
+                        yki_shape_text(weight->node->shape, text, sizeof text), count);
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_replica_write(yoke_replica *r, const char *name, const float *values, size_t count)
+{
+    yki_weight *weight;
+
+    NEED(r && name && values, "a replica, a name and values are needed");
+    weight = yki_weights_find(r->weights, name);
+    if (!weight)
+        return YOKE_ERROR_NOT_FOUND;
+    YKI_TRY(check_count(weight, count));
+    YKI_TRY(yki_queue_finish(r->queue));
+    YKI_TRY(yki_buffer_put(weight->value, 0, weight->size, values));
+    r->weights->version++;
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_replica_read(yoke_replica *r, const char *name, float *values, size_t count)
+{
+    yki_weight *weight;
+
+    NEED(r && name && values, "a replica, a name and values are needed");
+    weight = yki_weights_find(r->weights, name);
+    if (!weight)
+        return YOKE_ERROR_NOT_FOUND;
+    YKI_TRY(check_count(weight, count));
+    YKI_TRY(yki_queue_finish(r->queue));
+    return yki_buffer_get(weight->value, 0, weight->size, values);
+}
+
+yoke_status
+yoke_replica_read_gradient(yoke_replica *r, const char *name, float *values, size_t count)
+{
+    yki_weight *weight;
+
+    NEED(r && name && values, "a replica, a name and values are needed");
+    weight = yki_weights_find(r->weights, name);
+    if (!weight)
+        return YOKE_ERROR_NOT_FOUND;
+    if (!weight->gradient || !weight->node->gradient)
+        return yki_fail(YOKE_ERROR_STATE, "%s has no gradient", name);
+    YKI_TRY(check_count(weight, count));
+    YKI_TRY(yki_queue_finish(r->queue));
+    return yki_buffer_get(weight->gradient, 0, weight->size, values);
+}
+
+yoke_status
+yoke_replica_initialize(yoke_replica *r, uint32_t seed)
+{
+    NEED(r, "replica is NULL");
+    YKI_TRY(yki_queue_finish(r->queue));
+    YKI_TRY(yki_weights_initialize(r->weights, seed));
+    if (r->updater)
+        YKI_TRY(yki_updater_reset(r->updater));
+    r->seed = seed;
+    r->step = 1;
+    r->stage = YKI_STAGE_NONE;
+    return yki_queue_finish(r->queue);
+}
+
+/* ---- steps ---- */
+
+yoke_status
+yki_replica_make_evaluation(yoke_replica *r)
+{
+    return r->evaluation ? YOKE_OK : make_plan(r, false, false, &r->evaluation);
+}
+
+/* Copies the data into the input's buffer of a plan, if it reads it. */
+static yoke_status
+upload(yoke_replica *r, yki_replica_input *in, yki_plan *plan, const void *data, uint64_t size)
+{
+    yki_buffer *buffer = plan ? yki_plan_buffer(plan, in->node) : NULL;
+    yki_staging *s = &in->ring[in->next];
+
+    if (!buffer || size == 0)
+        return YOKE_OK;
+    in->next = (in->next + 1) % YKI_RING;
+    YKI_TRY(yki_staging_get(s, size));
+    memcpy(s->memory, data, size);
+    return yki_queue_write(r->queue, buffer, 0, size, s->memory, YKI_NO_WAIT, &s->busy);
+}
+
+yoke_status
+yki_replica_give(yoke_replica *r, yki_plan *plan, const char *name, int64_t first, int64_t n,
+                 const void *data)
+{
+    for (size_t i = 0; i < r->input_count; i++) {
+        yki_replica_input *in = &r->inputs[i];
+        uint64_t row = (uint64_t)yki_shape_count(in->node->shape) * yki_type_size(in->node->type);
+
+        if (strcmp(in->node->name, name) == 0)
+            return upload(r, in, plan, (const char *)data + (uint64_t)first * row,
+                          (uint64_t)n * row);
+    }
+    return yki_graph_no_input(r->weights->graph, name);
+}
+
+yoke_status
+yoke_replica_set_input(yoke_replica *r, int64_t n, yoke_feed feed)
+{
+    NEED(r && feed.name, "a replica and a feed with a name are needed");
+    if (n < 0 || n > r->options.batch)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "input %s: %lld samples, between 0 and %lld are possible", feed.name,
+                        (long long)n, (long long)r->options.batch);
+    for (size_t i = 0; i < r->input_count; i++) {
+        yki_replica_input *in = &r->inputs[i];
+        uint64_t size = (uint64_t)feed.count * yki_type_size(in->node->type);
+
+        if (strcmp(in->node->name, feed.name) != 0)
+            continue;
+        YKI_TRY(yki_check_feed(__func__, &feed, in->node->type, in->node->shape, n));
+        YKI_TRY(yki_check_labels(in->node, n, feed.data));
+        YKI_TRY(upload(r, in, r->training, feed.data, size));
+        YKI_TRY(upload(r, in, r->evaluation, feed.data, size));
+        in->given = n;
+        return YOKE_OK;
+    }
+    return yki_graph_no_input(r->weights->graph, feed.name);
+}
+
+yoke_status
+yki_replica_send_step(yoke_replica *r, yki_plan *plan, float rate_factor)
+{
+    yki_staging *s = &r->steps[r->next_step];
+    yki_step_values values = {.step = r->step, .seed = {r->seed, 0}};
+    uint64_t first = r->first_sample;
+
+    values.first_sample[0] = (uint32_t)first;
+    values.first_sample[1] = (uint32_t)(first >> 32);
+    if (r->updater)
+        yki_updater_fill(r->updater, r->step, rate_factor, &values);
+    r->next_step = (r->next_step + 1) % YKI_COUNT(r->steps);
+    YKI_TRY(yki_staging_get(s, sizeof values));
+    memcpy(s->memory, &values, sizeof values);
+    return yki_queue_write(r->queue, plan->step_values, 0,
+                           offsetof(yki_step_values, inverse_count), s->memory, YKI_NO_WAIT,
+                           &s->busy);
+}
+
+/* An input that the plan reads and that was not given for so many samples; NULL: there is none. */
+static const yki_replica_input *
+find_missing(const yoke_replica *r, const yki_plan *plan, int64_t n)
+{
+    for (size_t i = 0; i < r->input_count; i++)
+        if (r->inputs[i].given < n && yki_plan_buffer(plan, r->inputs[i].node))
+            return &r->inputs[i];
+    return NULL;
+}
+
+static yoke_status
+fail_missing(const yki_replica_input *in, int64_t n)
+{
+    return yki_fail(YOKE_ERROR_STATE, "input %s: %lld samples were given, not %lld",
+                    in->node->name, (long long)in->given, (long long)n);
+}
+
+static yoke_status
+check_given(const yoke_replica *r, const yki_plan *plan, int64_t n)
+{
+    const yki_replica_input *in = find_missing(r, plan, n);
+
+    return in ? fail_missing(in, n) : YOKE_OK;
+}
+
+/* By node id: what cannot be computed without the inputs that were not given. */
+static void
+mark_unknown(const yoke_replica *r, int64_t n, bool *unknown)
+{
+    const yoke_graph *graph = r->weights->graph;
+
+    for (size_t i = 0; i < r->input_count; i++)
+        unknown[r->inputs[i].node->id] = r->inputs[i].given < n;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        yoke_node *inputs[YKI_MAX_INPUTS];
+        const yki_op *op;
+        uint32_t count;
+
+        if (!graph->nodes[i]->op)
+            continue;
+        count = yki_effective(graph->nodes[i], false, &op, inputs);
+        for (uint32_t k = 0; k < count; k++)
+            unknown[i] |= unknown[inputs[k]->id];
+    }
+}
+
+/* The results that can be computed; `known` has room for all. */
+static size_t
+list_known(const yoke_graph *graph, const bool *unknown, const yoke_node **known)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < graph->output_count; i++)
+        if (!unknown[graph->outputs[i].node->id])
+            known[count++] = graph->outputs[i].node;
+    if (graph->loss_sum && !unknown[graph->loss_sum->id])
+        known[count++] = graph->loss_sum;
+    for (size_t i = 0; i < graph->metric_count; i++)
+        if (!unknown[graph->metrics[i].sum->id])
+            known[count++] = graph->metrics[i].sum;
+    return count;
+}
+
+/* Without targets outputs are computed, and no loss and no metric; without anything that leads to
+ * a result there is nothing to do. */
+static yoke_status
+ask_for_known(yoke_replica *r, int64_t n)
+{
+    const yoke_graph *graph = r->weights->graph;
+    const yki_replica_input *in = find_missing(r, r->evaluation, n);
+    const yoke_node **known;
+    yoke_status status = YOKE_OK;
+    bool *unknown;
+    size_t count;
+
+    if (!in) {
+        r->missing = NULL;
+        return yki_plan_ask(r->evaluation, NULL, 0);
+    }
+    unknown = yki_alloc(graph->node_count, sizeof *unknown, "what can be evaluated");
+    known = yki_alloc(graph->output_count + 1 + graph->metric_count, sizeof(const yoke_node *),
+                      "what can be evaluated");
+    if (unknown && known) {
+        mark_unknown(r, n, unknown);
+        count = list_known(graph, unknown, known);
+        status = count ? yki_plan_ask(r->evaluation, known, count) : fail_missing(in, n);
+    }
+    status = unknown && known ? status : YOKE_ERROR_OUT_OF_MEMORY;
+    if (status == YOKE_OK)
+        r->missing = in->node;
+    yki_free(unknown);
+    yki_free(known);
+    return status;
+}
+
+static yoke_status
+check_range(const yoke_replica *r, int64_t n)
+{
+    if (n < 0 || n > r->options.batch)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "a batch of %lld samples, between 0 and %lld are possible", (long long)n,
+                        (long long)r->options.batch);
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_replica_forward(yoke_replica *r, int64_t n)
+{
+    NEED(r, "replica is NULL");
+    if (!r->training)
+        return yki_fail(YOKE_ERROR_STATE, "the replica was made for evaluation only");
+    YKI_TRY(check_range(r, n));
+    YKI_TRY(check_given(r, r->training, n));
+    r->stage = YKI_STAGE_NONE;
+    YKI_TRY(yki_replica_send_step(r, r->training, 1));
+    YKI_TRY(yki_plan_enqueue(r->training, YKI_FORWARD, n, NULL));
+    r->newest = r->training;
+    r->batch = n;
+    r->stage = YKI_STAGE_FORWARD;
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_replica_backward(yoke_replica *r)
+{
+    NEED(r, "replica is NULL");
+    if (r->stage != YKI_STAGE_FORWARD)
+        return yki_fail(YOKE_ERROR_STATE, "yoke_replica_forward comes before each backward");
+    r->stage = YKI_STAGE_NONE;
+    YKI_TRY(yki_plan_enqueue(r->training, YKI_BACKWARD, r->batch, NULL));
+    r->stage = YKI_STAGE_BACKWARD;
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_replica_update(yoke_replica *r, float rate_factor)
+{
+    NEED(r, "replica is NULL");
+    NEED(rate_factor >= 0 && rate_factor <= FLT_MAX, "rate_factor is negative or no number");
+    if (r->stage != YKI_STAGE_BACKWARD)
+        return yki_fail(YOKE_ERROR_STATE,
+                        "yoke_replica_forward and yoke_replica_backward come before each update");
+    r->stage = YKI_STAGE_NONE;
+    if (rate_factor != 1)
+        YKI_TRY(yki_replica_send_step(r, r->training, rate_factor));
+    YKI_TRY(yki_updater_enqueue(r->updater));
+    YKI_TRY(yki_plan_commit_states(r->training));
+    YKI_TRY(yki_queue_flush(r->queue));
+    r->step++;
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_replica_evaluate(yoke_replica *r, int64_t n)
+{
+    bool first;
+
+    NEED(r, "replica is NULL");
+    first = !r->evaluation;
+    YKI_TRY(check_range(r, n));
+    YKI_TRY(yki_replica_make_evaluation(r));
+    /* Inputs given before the plan was made are in the training plan's buffers. */
+    for (size_t i = 0; first && r->training && i < r->input_count; i++) {
+        yki_buffer *from = yki_plan_buffer(r->training, r->inputs[i].node);
+        yki_buffer *to = yki_plan_buffer(r->evaluation, r->inputs[i].node);
+
+        if (from && to)
+            YKI_TRY(yki_queue_copy(r->queue, from, 0, to, 0, yki_buffer_size(to), YKI_NO_WAIT,
+                                   NULL));
+    }
+    r->stage = YKI_STAGE_NONE;
+    YKI_TRY(ask_for_known(r, n));
+    YKI_TRY(yki_plan_enqueue(r->evaluation, YKI_FORWARD, n, NULL));
+    r->newest = r->evaluation;
+    r->batch = n;
+    return YOKE_OK;
+}
+
+/* ---- results ---- */
+
+/* The buffer of a result, if the newest run has computed it. */
+static yoke_status
+find_result(const yoke_replica *r, const yoke_node *node, yki_buffer **buffer)
+{
+    *buffer = r->newest ? yki_plan_buffer(r->newest, node) : NULL;
+    if (!*buffer)
+        return yki_fail(YOKE_ERROR_STATE, "nothing was computed yet");
+    if (!yki_plan_is_asked(r->newest, node))
+        return yki_fail(YOKE_ERROR_STATE,
+                        "it was not computed, because yoke_replica_evaluate had no data for the "
+                        "input %s: give it with yoke_replica_set_input", r->missing->name);
+    return YOKE_OK;
+}
+
+static yoke_status
+read_pair(yoke_replica *r, const char *name, const yoke_node *node, double *sum, double *count)
+{
+    float pair[2] = {0, (float)r->batch};
+    yki_buffer *buffer;
+    yoke_status status = find_result(r, node, &buffer);
+
+    if (status != YOKE_OK)
+        return yki_fail_in(status, name);
+    YKI_TRY(yki_queue_finish(r->queue));
+    YKI_TRY(yki_buffer_get(buffer, 0, YKI_MIN(yki_buffer_size(buffer), sizeof pair), pair));
+    *sum = (double)pair[0];
+    *count = (double)pair[1];
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_replica_read_loss(yoke_replica *r, double *sum, double *count)
+{
+    NEED(r && sum && count, "a replica, sum and count are needed");
+    if (!r->weights->graph->loss_sum)
+        return yki_fail(YOKE_ERROR_STATE, "the graph has no loss");
+    return read_pair(r, "the loss", r->weights->graph->loss_sum, sum, count);
+}
+
+yoke_status
+yoke_replica_read_metric(yoke_replica *r, const char *name, double *sum, double *count)
+{
+    const yoke_graph *graph;
+
+    NEED(r && name && sum && count, "a replica, a name, sum and count are needed");
+    graph = r->weights->graph;
+    for (size_t i = 0; i < graph->metric_count; i++)
+        if (strcmp(graph->metrics[i].name, name) == 0)
+            return read_pair(r, name, graph->metrics[i].sum, sum, count);
+    return yki_graph_no_metric(graph, name);
+}
+
+yoke_status
+yoke_replica_read_output(yoke_replica *r, const char *name, float *values, size_t count)
+{
+    const yoke_graph *graph;
+
+    NEED(r && name && (values || count == 0), "a replica, a name and values are needed");
+    graph = r->weights->graph;
+    for (size_t i = 0; i < graph->output_count; i++) {
+        const yoke_node *node = graph->outputs[i].node;
+        yki_buffer *buffer;
+        yoke_status status;
+        int64_t have;
+
+        if (strcmp(graph->outputs[i].name, name) != 0)
+            continue;
+        status = find_result(r, node, &buffer);
+        if (status != YOKE_OK)
+            return yki_fail_in(status, name);
+        if (node->type != YOKE_F32)
+            return yki_fail(YOKE_ERROR_TYPE, "output %s is not of floats", name);
+        have = yki_shape_count(node->shape) * (node->batched ? r->batch : 1);
+        if ((int64_t)count != have)
+            return yki_fail(YOKE_ERROR_SHAPE, "output %s has %lld values, %zu were asked for", name,
+                            (long long)have, count);
+        YKI_TRY(yki_queue_finish(r->queue));
+        return yki_buffer_get(buffer, 0, (uint64_t)have * 4, values);
+    }
+    return yki_graph_no_output(graph, name);
+}
+
+yoke_status
+yoke_replica_wait(yoke_replica *r)
+{
+    NEED(r, "replica is NULL");
+    return yki_queue_finish(r->queue);
+}
+
+yoke_status
+yoke_plan_print(yoke_replica *r, void (*line)(void *, const char *), void *user)
+{
+    NEED(r && line, "a replica and a function are needed");
+    return yki_plan_print(r->training ? r->training : r->evaluation, line, user);
+}
+
+yoke_status
+yoke_plan_measure(yoke_replica *r, int64_t n, unsigned repeats,
+                  void (*each)(void *, const yoke_command_info *), void *user)
+{
+    NEED(r && each && repeats > 0, "a replica, at least 1 repeat and a function are needed");
+    YKI_TRY(check_range(r, n));
+    r->stage = YKI_STAGE_NONE;
+    return yki_plan_profile(r->training ? r->training : r->evaluation, n, repeats, each, user);
+}
+
+double
+yoke_replica_flops(const yoke_replica *r, int64_t n)
+{
+    const yki_plan *plan;
+    double flops = 0;
+
+    if (!r)
+        return 0;
+    plan = r->training ? r->training : r->evaluation;
+    for (size_t t = 0; t < plan->task_count; t++) {
+        if (plan->tasks[t].recipe.call)
+            flops += (double)yki_expr_value(plan->tasks[t].recipe.call_flops, n);
+        for (size_t k = 0; k < plan->tasks[t].recipe.launch_count; k++)
+            flops += (double)yki_expr_value(plan->tasks[t].recipe.launches[k].flops, n);
+    }
+    return flops;
+}

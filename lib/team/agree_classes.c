@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * agree_classes.c - the numerical class of each node, agreed upon by all devices of a team.
+ *
+ * Every device says what each class would cost it, before its plan is made; the costs
+ * are summed over the members and, in the order of ranks, over the processes, so all
+ * of them choose the same (lib/plan/classes.c).
+ *
+ * Nothing is to be agreed upon by one device alone, under `strict`, which leaves one
+ * class, or where each device has a part of the graph.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "team/stages.h"
+
+bool
+yki_crew_agrees(const yki_crew *crew, const yki_crew_options *options)
+{
+    return crew->team->total > 1 && !options->replica.strict && !crew->stages;
+}
+
+static yoke_status
+merge_processes(const yki_crew *crew, yki_costs *costs)
+{
+    size_t count = costs->nodes * YKI_CLASSES, bytes = count * sizeof *costs->of;
+    yoke_comm *comm = crew->comm;
+    double *all;
+    yoke_status status;
+
+    if (!comm)
+        return YOKE_OK;
+    all = yki_alloc((size_t)comm->ranks, bytes, "costs of other processes");
+    if (!all)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = comm->gather(comm, costs->of, bytes, all);
+    if (status == YOKE_OK)
+        memset(costs->of, 0, bytes);
+    for (int32_t r = 0; r < comm->ranks && status == YOKE_OK; r++)
+        yki_costs_merge(costs, all + count * (size_t)r);
+    yki_free(all);
+    return status;
+}
+
+/* A member's costs: its own choice is kept, what is left is weighed for the sum. */
+static yoke_status
+note_member(yki_member *m, yki_costs *costs)
+{
+    m->own_classes = yki_alloc(costs->nodes, 1, "numerical classes");
+    if (!m->own_classes)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    yki_costs_choose(costs, m->own_classes);
+    yki_costs_weigh(costs);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_crew_agree(yki_crew *crew, yki_costs *costs)
+{
+    yki_costs sum;
+    yoke_status status = YOKE_OK;
+
+    crew->class_count = crew->graph->node_count;
+    YKI_TRY(yki_costs_create(crew->class_count, &sum));
+    crew->classes = yki_alloc(crew->class_count, 1, "numerical classes");
+    if (!crew->classes)
+        status = YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t k = 0; k < crew->count && status == YOKE_OK; k++) {
+        status = note_member(&crew->members[k], &costs[k]);
+        if (status == YOKE_OK)
+            yki_costs_merge(&sum, costs[k].of);
+    }
+    if (status == YOKE_OK)
+        status = merge_processes(crew, &sum);
+    if (status == YOKE_OK)
+        yki_costs_choose(&sum, crew->classes);
+    for (size_t k = 0; k < crew->count && status == YOKE_OK; k++) {
+        crew->members[k].replica->classes = crew->classes;
+        crew->members[k].replica->class_count = crew->class_count;
+    }
+    yki_costs_free(&sum);
+    return status;
+}
+
+/* ---- explaining ---- */
+
+/* Nodes whose class the device would not have chosen, as many as a line holds. */
+static void
+tell_member(const yki_crew *crew, size_t k, void (*line)(void *, const char *), void *user)
+{
+    const char *id = yki_device_id(yoke_team_get_device(crew->team, k));
+    const uint8_t *own = crew->members[k].own_classes;
+    char text[400], nodes[280] = "";
+    size_t used = 0, count = 0;
+
+    for (size_t i = 0; i < crew->class_count; i++) {
+        if (own[i] == crew->classes[i] || own[i] == YKI_ANY_CLASS)
+            continue;
+        count++;
+        if (used + 60 < sizeof nodes)
+            used += (size_t)snprintf(nodes + used, sizeof nodes - used, "%s %.40s as %s",
+                                     count > 1 ? "," : "", crew->graph->nodes[i]->name,
+                                     yki_class_name((yki_class)(own[i] - 1)));
+        else if (nodes[used - 1] != '.')
+            used += (size_t)snprintf(nodes + used, sizeof nodes - used, ", ...");
+    }
+    if (count == 0)
+        return;
+    snprintf(text, sizeof text, "numerical classes: %s alone would compute %zu otherwise:%s", id,
+             count, nodes);
+    line(user, text);
+}
+
+void
+yki_crew_explain_classes(const yki_crew *crew, void (*line)(void *user, const char *text),
+                         void *user)
+{
+    size_t counts[YKI_CLASSES] = {0};
+    char text[160];
+
+    if (!crew->classes)
+        return;
+    for (size_t i = 0; i < crew->class_count; i++)
+        if (crew->classes[i] != YKI_ANY_CLASS)
+            counts[crew->classes[i] - 1]++;
+    snprintf(text, sizeof text,
+             "numerical classes, the same on every device: %zu nodes %s, %zu %s, %zu %s",
+             counts[0], yki_class_name(YKI_CLASS_DIRECT), counts[1],
+             yki_class_name(YKI_CLASS_WINOGRAD2), counts[2], yki_class_name(YKI_CLASS_WINOGRAD4));
+    line(user, text);
+    for (size_t k = 0; k < crew->count; k++)
+        tell_member(crew, k, line, user);
+}

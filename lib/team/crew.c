@@ -1,0 +1,647 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * crew.c - makes the replicas of a team's devices in this process, and all that
+ * they need to exchange what they computed. Nothing is allocated in a step.
+ */
+#include <string.h>
+
+#include "train/capacity.h"
+#include "team/stages.h"
+
+/* ---- groups ---- */
+
+static yoke_status
+make_groups(yki_crew *crew)
+{
+    crew->groups = yki_alloc(crew->count, sizeof *crew->groups, "groups of devices");
+    if (!crew->groups)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_space *space = yki_device_space(yoke_team_get_device(crew->team, k));
+        yki_group *group = NULL;
+
+        for (size_t g = 0; g < crew->group_count && !group; g++) {
+            size_t first = crew->groups[g].members[0];
+
+            if (!crew->stages &&
+                yki_device_space(yoke_team_get_device(crew->team, first)) == space)
+                group = &crew->groups[g];
+        }
+        if (!group) {
+            group = &crew->groups[crew->group_count];
+            group->members = yki_alloc(crew->count, sizeof *group->members, "a group of devices");
+            if (!group->members)
+                return YOKE_ERROR_OUT_OF_MEMORY;
+            crew->group_count++;
+        }
+        crew->members[k].group = (uint32_t)(group - crew->groups);
+        crew->members[k].place = (uint32_t)group->count;
+        group->members[group->count++] = k;
+    }
+    for (size_t g = 0; g < crew->group_count; g++)
+        crew->groups[g].owners = (uint32_t)YKI_MIN(crew->groups[g].count, YKI_TEAM_INPUTS);
+    crew->through_host = !crew->stages && (crew->group_count > 1 || crew->comm);
+    return YOKE_OK;
+}
+
+yki_member *
+yki_crew_in_group(const yki_crew *crew, size_t group, size_t place)
+{
+    return &crew->members[crew->groups[group].members[place]];
+}
+
+yoke_status
+yki_crew_find(const yki_crew *crew, const char *name, size_t *member, yki_weight **weight)
+{
+    size_t k = 0;
+    yki_weight *found = yki_weights_find(crew->members[k].replica->weights, name);
+
+    while (found && !found->value && ++k < crew->count)
+        found = yki_weights_find(crew->members[k].replica->weights, name);
+    if (!found)
+        return YOKE_ERROR_NOT_FOUND;
+    *member = k;
+    *weight = found;
+    return YOKE_OK;
+}
+
+bool
+yki_member_owns(const yki_crew *crew, const yki_member *m, size_t bucket)
+{
+    if (crew->stages)
+        return yki_weights_has(m->replica->weights, bucket);
+    return bucket % crew->groups[m->group].owners == m->place;
+}
+
+/* ---- members ---- */
+
+/* Others wait meanwhile, for minutes perhaps: this is no rank that hangs. */
+static void
+say_alive(void *user)
+{
+    yoke_comm *comm = user;
+
+    comm->beat(comm, 0, "compiling and measuring");
+}
+
+/* A replica of the team's: what it is made of. */
+static void
+describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_replica_options *o,
+         yki_replica_part *part)
+{
+    const yki_member *m = &crew->members[k];
+    const yki_group *group = &crew->groups[m->group];
+
+    *o = options->replica;
+    o->batch = YKI_MAX(options->most[k], 1);
+    o->evaluation_only = !crew->graph->loss;
+    *part = (yki_replica_part){
+        .merges = crew->team->total > 1 && !options->local_batch_norm && !crew->stages,
+        .lender = m->place ? yki_crew_in_group(crew, m->group, 0)->replica->weights : NULL,
+        .weights = crew->stages ? crew->stages->weights[k] : NULL,
+        .timed = options->timed,
+        .parts = options->parts,
+        .bucket_size = crew->bucket_bytes,
+        .owner = m->place < group->owners ? m->place : UINT32_MAX, /* no bucket's remainder */
+        .owners = group->owners,
+        .totals = m->totals,
+        .norm_parts = group->norm_parts};
+    if (crew->comm && crew->comm->beat) {
+        part->tick = say_alive;
+        part->tick_user = crew->comm;
+    }
+}
+
+/* A replica without its plan. */
+static yoke_status
+open_replica(yki_crew *crew, size_t k, const yki_crew_options *options)
+{
+    yki_member *m = &crew->members[k];
+    yoke_device *device = yoke_team_get_device(crew->team, k);
+    yoke_replica_options o;
+    yki_replica_part part;
+
+    if (crew->team->total > 1 || options->parts || crew->stages) {
+        if (!crew->stages || k == crew->home)
+            YKI_TRY(yki_buffer_create(device, crew->pairs * 8, 0, "results", &m->results));
+        YKI_TRY(yki_buffer_create(device, crew->pairs * 8, 0, "results of the team", &m->totals));
+    }
+    /* The size of the shared norms follows from the weights, which the first member makes. */
+    if (m->place > 0 && options->replica.clip_norm > 0 && !crew->groups[m->group].norm_parts)
+        return yki_fail(YOKE_ERROR_INTERNAL, "no room for norms");
+    describe(crew, k, options, &o, &part);
+    return yki_replica_open(device, crew->graph, &o, &part, &m->replica);
+}
+
+/* What is done with each replica. A device whose memory does not hold the largest batch is made
+ * for half of it, and so on: it will be given less. Of the plan that fits follows how much more
+ * would. */
+typedef yoke_status (*with_replica)(yoke_replica *replica, const yoke_replica_options *options,
+                                    const yki_replica_part *part, yki_costs *costs);
+
+/* A plan for less than `wanted`: made again for all that fits, or left as it is. */
+static yoke_status
+grow_again(yoke_replica *r, const yoke_replica_options *o, const yki_replica_part *part,
+           int64_t wanted)
+{
+    int64_t made = r->options.batch, most;
+    yoke_status status;
+
+    YKI_TRY(yki_plan_capacity(r->training, &most));
+    most = YKI_MIN(most, wanted);
+    if (most <= made)
+        return YOKE_OK;
+    yki_replica_unplan(r);
+    r->options.batch = most;
+    status = yki_replica_plan(r, o, part);
+    if (status != YOKE_ERROR_QUOTA && status != YOKE_ERROR_OUT_OF_DEVICE_MEMORY)
+        return status;
+    r->options.batch = made;
+    return yki_replica_plan(r, o, part);
+}
+
+static yoke_status
+shrink_until_it_fits(yki_crew *crew, size_t k, const yki_crew_options *options, with_replica act,
+                     yki_costs *costs)
+{
+    yoke_replica *r = crew->members[k].replica;
+    int64_t wanted = r->options.batch;
+    yoke_replica_options o;
+    yki_replica_part part;
+    yoke_status status;
+
+    describe(crew, k, options, &o, &part);
+    while (true) {
+        status = act(r, &o, &part, costs);
+        if ((status != YOKE_ERROR_QUOTA && status != YOKE_ERROR_OUT_OF_DEVICE_MEMORY) ||
+            !options->may_shrink || r->options.batch == 1)
+            break;
+        r->options.batch = (r->options.batch + 1) / 2;
+    }
+    if (status == YOKE_OK && r->training && r->options.batch < wanted)
+        status = grow_again(r, &o, &part, wanted);
+    if (status == YOKE_OK && r->options.batch < wanted)
+        yki_log(YOKE_LOG_INFO, "%s: its memory holds %lld samples, not %lld",
+                yki_device_id(r->weights->device), (long long)r->options.batch, (long long)wanted);
+    return status;
+}
+
+static yoke_status
+survey(yoke_replica *replica, const yoke_replica_options *options, const yki_replica_part *part,
+       yki_costs *costs)
+{
+    (void)options;
+    yki_costs_free(costs); /* those of a larger batch */
+    YKI_TRY(yki_costs_create(replica->weights->graph->node_count, costs));
+    return yki_replica_survey(replica, part, costs);
+}
+
+static yoke_status
+plan(yoke_replica *replica, const yoke_replica_options *options, const yki_replica_part *part,
+     yki_costs *costs)
+{
+    (void)costs;
+    return yki_replica_plan(replica, options, part);
+}
+
+/* Partial norms of all buckets, where several devices of a group update. They are needed before
+ * the first replica is made, so a first set of weights is laid out for their number. */
+static yoke_status
+make_norm_parts(yki_crew *crew, const yki_crew_options *options)
+{
+    for (size_t g = 0; g < crew->group_count; g++) {
+        yoke_device *device = yoke_team_get_device(crew->team, crew->groups[g].members[0]);
+        yki_weights *weights;
+        uint64_t size;
+
+        if (crew->groups[g].count < 2 || options->replica.clip_norm <= 0)
+            continue;
+        YKI_TRY(yki_weights_create(device, crew->graph, false, crew->bucket_bytes, NULL,
+                                   &weights));
+        size = (uint64_t)yki_updater_norm_count(weights) * 4;
+        yki_weights_release(weights);
+        YKI_TRY(yki_buffer_create(device, size, 0, "partial norms", &crew->groups[g].norm_parts));
+    }
+    return YOKE_OK;
+}
+
+typedef struct deed {
+    const yki_crew_options *options;
+    with_replica act;
+    yki_costs *costs; /* by member; or NULL */
+} deed;
+
+static yoke_status
+do_all(yki_crew *crew, void *user)
+{
+    const deed *d = user;
+
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(shrink_until_it_fits(crew, k, d->options, d->act, d->costs ? &d->costs[k] : NULL));
+    return YOKE_OK;
+}
+
+static yoke_status
+with_each(yki_crew *crew, const yki_crew_options *options, with_replica act, yki_costs *costs)
+{
+    deed d = {options, act, costs};
+
+    return yki_crew_in_turn(crew, do_all, &d);
+}
+
+static yoke_status
+agree(yki_crew *crew, const yki_crew_options *options)
+{
+    yki_costs *costs = yki_alloc(crew->count, sizeof *costs, "costs of numerical classes");
+    yoke_status status;
+
+    if (!costs)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = with_each(crew, options, survey, costs);
+    if (status == YOKE_OK)
+        status = yki_crew_agree(crew, costs);
+    for (size_t k = 0; k < crew->count; k++)
+        yki_costs_free(&costs[k]);
+    yki_free(costs);
+    return status;
+}
+
+static yoke_status
+make_replicas(yki_crew *crew, const yki_crew_options *options)
+{
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(open_replica(crew, k, options));
+    if (yki_crew_agrees(crew, options))
+        YKI_TRY(agree(crew, options));
+    return with_each(crew, options, plan, NULL);
+}
+
+static yoke_status
+make_side_queue(yki_crew *crew, yki_member *m)
+{
+    if (m->place >= crew->groups[m->group].owners || crew->groups[m->group].count < 2)
+        return YOKE_OK;
+    return yki_queue_create(m->replica->weights->device, YKI_QUEUE_TRANSFER, false, &m->side);
+}
+
+/* ---- kernels ---- */
+
+/* The buffers of a group that `pick` finds at each member, in the devices' order. */
+static size_t
+collect(const yki_crew *crew, size_t group, yki_buffer *(*pick)(const yki_member *, size_t),
+        size_t index, yki_buffer **buffers)
+{
+    for (size_t i = 0; i < crew->groups[group].count; i++)
+        buffers[i] = pick(yki_crew_in_group(crew, group, i), index);
+    return crew->groups[group].count;
+}
+
+/* The gradients that are summed: those of all parts, where a step has several. */
+static yki_buffer *
+pick_gradients(const yki_member *m, size_t bucket)
+{
+    return m->gathered ? m->gathered[bucket] : m->replica->weights->buckets[bucket].gradients;
+}
+
+static yoke_status
+make_pack(yki_crew *crew, yki_member *m)
+{
+    for (size_t i = 0; i * YKI_TEAM_INPUTS < crew->pairs; i++) {
+        yki_program *program;
+        yoke_status status;
+
+        YKI_TRY(yki_program_get(m->replica->weights->device, "team.cl", "", &program));
+        status = yki_kernel_create(program, "yki_team_results", &m->pack[i]);
+        yki_program_release(program);
+        YKI_TRY(status);
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+make_merges(yki_crew *crew, yki_member *m, yki_buffer **buffers)
+{
+    const yki_plan *plan = m->replica->training;
+
+    for (size_t s = 0; s < plan->stop_count; s++) {
+        const yki_stop *stop = &plan->stops[s];
+        size_t count = collect(crew, m->group, yki_member_stop, s, buffers);
+
+        YKI_TRY(yki_combine_make(m->replica->weights->device,
+                                 stop->merge == YKI_MERGE_SUM ? "yki_team_sum_few"
+                                                              : "yki_team_moments",
+                                 buffers, count, stop->out, stop->count, &m->merges[s]));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+make_sums(yki_crew *crew, yki_member *m, yki_buffer **buffers)
+{
+    for (size_t b = 0; b < crew->bucket_count; b++) {
+        size_t floats = m->replica->weights->buckets[b].size / 4;
+        size_t count;
+
+        if (!yki_weights_has(m->replica->weights, b))
+            continue;
+        if (m->gathered) {
+            yki_buffer *both[2] = {m->gathered[b], m->replica->weights->buckets[b].gradients};
+
+            YKI_TRY(yki_combine_make(m->replica->weights->device, "yki_team_sum", both, 2, both[0],
+                                     floats, &m->gathers[b]));
+        }
+        count = collect(crew, m->group, pick_gradients, b, buffers);
+        /* The update reads the plan's own gradients: sums of parts end there too. */
+        if (yki_member_owns(crew, m, b) && (count > 1 || m->gathered))
+            YKI_TRY(yki_combine_make(m->replica->weights->device, "yki_team_sum", buffers, count,
+                                     m->replica->weights->buckets[b].gradients, floats,
+                                     &m->sums[b]));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+make_gathered(yki_crew *crew, yki_member *m)
+{
+    m->gathered = yki_alloc(crew->bucket_count, sizeof *m->gathered, "gradients of parts");
+    if (!m->gathered)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t b = 0; b < crew->bucket_count; b++) {
+        if (!yki_weights_has(m->replica->weights, b))
+            continue;
+        YKI_TRY(yki_buffer_create(m->replica->weights->device,
+                                  m->replica->weights->buckets[b].size, 0, "gradients of parts",
+                                  &m->gathered[b]));
+        YKI_TRY(yki_buffer_touch(m->replica->queue, m->gathered[b]));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+make_exchange(yki_crew *crew, yki_member *m, const yki_crew_options *options, yki_buffer **buffers)
+{
+    size_t buckets = YKI_MAX(crew->bucket_count, (size_t)1);
+
+    m->merges = yki_alloc(crew->stop_count, sizeof *m->merges, "kernels of a team");
+    m->sums = yki_alloc(buckets, sizeof *m->sums, "kernels of a team");
+    m->gathers = yki_alloc(buckets, sizeof *m->gathers, "kernels of a team");
+    m->complete = yki_alloc(buckets, sizeof *m->complete, "events of a team");
+    if (!m->merges || !m->sums || !m->gathers || !m->complete)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    if (m->results) {
+        size_t count = collect(crew, m->group, yki_member_results, 0, buffers);
+
+        YKI_TRY(make_pack(crew, m));
+        YKI_TRY(yki_combine_make(m->replica->weights->device, "yki_team_sum_few", buffers, count,
+                                 m->totals, crew->pairs * 2, &m->total));
+        YKI_TRY(make_merges(crew, m, buffers));
+    }
+    (void)options;
+    return make_sums(crew, m, buffers);
+}
+
+/* ---- the way through the host ---- */
+
+static yoke_status
+check_alike(yki_crew *crew)
+{
+    const yki_plan *plan = crew->members[0].replica->training;
+
+    for (size_t k = 1; k < crew->count; k++) {
+        const yki_plan *other = crew->members[k].replica->training;
+        bool alike = other->stop_count == plan->stop_count;
+
+        for (size_t s = 0; alike && s < plan->stop_count; s++)
+            alike = other->stops[s].count == plan->stops[s].count &&
+                    other->stops[s].merge == plan->stops[s].merge &&
+                    other->stops[s].section == plan->stops[s].section;
+        if (!alike)
+            return yki_fail(YOKE_ERROR_INTERNAL, "devices 0 and %zu have different statistics", k);
+    }
+    return YOKE_OK;
+}
+
+/* How many stops of backward come before a bucket is complete, on the slowest of all devices. */
+static yoke_status
+find_ready_stops(yki_crew *crew)
+{
+    uint32_t *own, *all;
+    size_t buckets = crew->bucket_count;
+    yoke_status status = YOKE_OK;
+
+    crew->ready_stop = yki_alloc(buckets, sizeof *crew->ready_stop, "buckets");
+    if (!crew->ready_stop)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t b = 0; b < buckets; b++)
+        for (size_t k = 0; k < crew->count; k++) {
+            const yki_plan *plan = crew->members[k].replica->training;
+            size_t passed = 0;
+
+            for (size_t s = 0; s < plan->stop_count; s++)
+                passed += plan->stops[s].section == YKI_BACKWARD &&
+                          plan->stops[s].task < plan->bucket_task[b];
+            /* The stop behind it has to be passed for it to be enqueued. */
+            crew->ready_stop[b] = YKI_MAX(crew->ready_stop[b], passed + 1);
+        }
+    if (!crew->comm || buckets == 0)
+        return YOKE_OK;
+    own = yki_alloc(buckets, sizeof *own, "buckets");
+    all = yki_alloc(buckets * (size_t)crew->comm->ranks, sizeof *all, "buckets");
+    if (!own || !all)
+        status = YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t b = 0; status == YOKE_OK && b < buckets; b++)
+        own[b] = (uint32_t)crew->ready_stop[b];
+    if (status == YOKE_OK)
+        status = crew->comm->gather(crew->comm, own, buckets * sizeof *own, all);
+    for (size_t i = 0; status == YOKE_OK && i < buckets * (size_t)crew->comm->ranks; i++)
+        crew->ready_stop[i % buckets] = YKI_MAX(crew->ready_stop[i % buckets], all[i]);
+    yki_free(own);
+    yki_free(all);
+    return status;
+}
+
+static float *
+host_memory(yki_crew *crew, size_t bytes)
+{
+    float *memory;
+
+    if (!crew->comm || !crew->comm->alloc)
+        return yki_alloc_aligned(4096, bytes, "gradients on their way");
+    memory = crew->comm->alloc(crew->comm, bytes);
+    if (!memory)
+        yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "%zu bytes for gradients on their way", bytes);
+    return memory;
+}
+
+static void
+host_free(yki_crew *crew, float *memory)
+{
+    if (!memory)
+        return;
+    if (!crew->comm || !crew->comm->alloc)
+        yki_free_aligned(memory);
+    else if (crew->comm->release)
+        crew->comm->release(crew->comm, memory);
+}
+
+/* All buckets' memory is one piece: a transport shares few large ones more easily than many. */
+static yoke_status
+make_transit(yki_crew *crew)
+{
+    size_t most = crew->pairs * 2, ways = 1 + crew->count + (crew->comm ? (size_t)crew->comm->ranks : 0);
+    const yki_bucket *buckets = crew->members[0].replica->weights->buckets;
+    uint64_t total = 0, page = 4096;
+    float *at;
+
+    for (size_t s = 0; s < crew->stop_count; s++)
+        most = YKI_MAX(most, crew->members[0].replica->training->stops[s].count);
+    crew->host_floats = most;
+    crew->host = yki_alloc(most * ways, sizeof *crew->host, "results on their way");
+    crew->transit = yki_alloc(crew->bucket_count, sizeof *crew->transit, "gradients on their way");
+    if (!crew->host || !crew->transit)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t b = 0; b < crew->bucket_count; b++)
+        total += 2 * ((buckets[b].size + page - 1) / page * page);
+    crew->transit_memory = at = host_memory(crew, total);
+    if (!at)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t b = 0; b < crew->bucket_count; b++) {
+        uint64_t floats = (buckets[b].size + page - 1) / page * page / sizeof *at;
+
+        crew->transit[b].own = at;
+        crew->transit[b].sum = at + floats;
+        at += 2 * floats;
+    }
+    return YOKE_OK;
+}
+
+/* ---- making and unmaking ---- */
+
+/* What takes more than the plans: sums of gradients and of results. */
+static yoke_status
+make_training(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
+{
+    YKI_TRY(check_alike(crew));
+    crew->stop_count = crew->members[0].replica->training->stop_count;
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(make_side_queue(crew, &crew->members[k]));
+    for (size_t k = 0; options->parts && k < crew->count; k++)
+        YKI_TRY(make_gathered(crew, &crew->members[k]));
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(make_exchange(crew, &crew->members[k], options, buffers));
+    YKI_TRY(find_ready_stops(crew));
+    return crew->through_host ? make_transit(crew) : YOKE_OK;
+}
+
+/* A graph without a loss is evaluated alone. */
+static yoke_status
+build(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
+{
+    YKI_TRY(yki_crew_choose_travel(crew, options));
+    if (crew->graph->place_count)
+        YKI_TRY(yki_stages_create(crew, options));
+    YKI_TRY(make_groups(crew));
+    YKI_TRY(make_norm_parts(crew, options));
+    YKI_TRY(make_replicas(crew, options));
+    crew->bucket_count = crew->members[0].replica->weights->bucket_count;
+    if (crew->graph->loss)
+        YKI_TRY(make_training(crew, options, buffers));
+    if (crew->stages)
+        YKI_TRY(yki_stages_connect(crew, crew->graph->loss != NULL));
+    return yki_crew_finish(crew);
+}
+
+yoke_status
+yki_crew_create(yoke_team *team, yoke_graph *graph, const yki_crew_options *options, yki_crew *crew)
+{
+    yki_buffer **buffers;
+    yoke_status status;
+
+    memset(crew, 0, sizeof *crew);
+    crew->team = yki_team_retain(team);
+    crew->comm = yki_team_comm(team);
+    crew->graph = graph;
+    crew->count = team->count;
+    crew->apart = options->apart;
+    crew->pairs = 1 + graph->metric_count;
+    crew->members = yki_alloc(crew->count, sizeof *crew->members, "members of a team");
+    buffers = yki_alloc(crew->count, sizeof *buffers, "members of a team");
+    status = crew->members && buffers ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    if (status == YOKE_OK)
+        status = build(crew, options, buffers);
+    yki_free(buffers);
+    if (status != YOKE_OK)
+        yki_crew_destroy(crew);
+    return status;
+}
+
+static void
+clear_member(yki_crew *crew, yki_member *m)
+{
+    yki_combine_clear(&m->total);
+    for (size_t i = 0; i < YKI_COUNT(m->pack); i++)
+        yki_kernel_destroy(m->pack[i]);
+    for (size_t s = 0; m->merges && s < crew->stop_count; s++)
+        yki_combine_clear(&m->merges[s]);
+    for (size_t b = 0; b < crew->bucket_count; b++) {
+        if (m->sums)
+            yki_combine_clear(&m->sums[b]);
+        if (m->gathers)
+            yki_combine_clear(&m->gathers[b]);
+        if (m->gathered)
+            yki_buffer_destroy(m->gathered[b]);
+        if (m->complete)
+            yki_event_release(&m->complete[b]);
+    }
+    yki_event_release(&m->arrived);
+    yki_event_release(&m->reduced);
+    yki_event_release(&m->updated);
+    yki_staging_free(&m->staging);
+    yki_buffer_destroy(m->results);
+    yki_buffer_destroy(m->totals);
+    yki_queue_destroy(m->side);
+    yki_free(m->merges);
+    yki_free(m->sums);
+    yki_free(m->gathers);
+    yki_free(m->gathered);
+    yki_free(m->complete);
+    yki_free(m->own_classes);
+    for (size_t f = 0; f < YKI_FLIGHT; f++)
+        yki_free(m->spans[f].events);
+}
+
+void
+yki_crew_destroy(yki_crew *crew)
+{
+    if (!crew->team)
+        return;
+    if (crew->members)
+        (void)yki_crew_finish(crew);
+    /* A transport may still write to what it was given: its requests end first. */
+    for (size_t b = 0; crew->transit && b < crew->bucket_count; b++) {
+        bool done;
+
+        if (crew->transit[b].request)
+            (void)crew->comm->allreduce_test(crew->comm, &crew->transit[b].request, true, &done);
+    }
+    for (size_t f = 0; crew->members && f < YKI_FLIGHT; f++)
+        yki_crew_drop_times(crew, f);
+    for (size_t k = 0; crew->members && k < crew->count; k++)
+        clear_member(crew, &crew->members[k]);
+    for (size_t k = crew->members ? crew->count : 0; k-- > 0;)
+        yoke_replica_destroy(crew->members[k].replica);
+    yki_stages_destroy(crew);
+    for (size_t g = 0; crew->groups && g < crew->group_count; g++) {
+        yki_buffer_destroy(crew->groups[g].norm_parts);
+        yki_free(crew->groups[g].members);
+    }
+    host_free(crew, crew->transit_memory);
+    yki_free(crew->transit);
+    yki_free(crew->ready_stop);
+    yki_free(crew->classes);
+    yki_free(crew->groups);
+    yki_free(crew->members);
+    yki_free(crew->host);
+    yoke_team_destroy(crew->team);
+    memset(crew, 0, sizeof *crew);
+}

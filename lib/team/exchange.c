@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * exchange.c - what devices tell each other in a step: statistics of the batch,
+ * gradients, losses.
+ *
+ * Within a group nothing is copied: a kernel of the one reads what the others
+ * wrote, after their events. Between groups and processes the host reads, adds up
+ * in the order of the devices, and writes back; it waits meanwhile, but devices
+ * go on with what was enqueued before. All processes come here in the same order,
+ * since it follows from the graph.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "op/elementwise/flat.h"
+#include "team/stages.h"
+
+/* ---- kernels that combine ---- */
+
+static yoke_status
+set_int(yki_kernel *kernel, unsigned index, size_t value)
+{
+    int32_t number = (int32_t)value;
+
+    return yki_kernel_set(kernel, index, sizeof number, &number);
+}
+
+/* Inputs [first, ...) as one launch takes them; behind the first turn the sum so far is input 0. */
+static yoke_status
+make_turn(yki_program *program, const char *name, yki_buffer *const *inputs, size_t count,
+          size_t first, yki_buffer *out, size_t floats, yki_kernel **kernel)
+{
+    size_t used = 0;
+    unsigned index = 0;
+
+    YKI_TRY(yki_kernel_create(program, name, kernel));
+    if (first > 0) {
+        YKI_TRY(yki_kernel_set_buffer(*kernel, index++, out));
+        used++;
+    }
+    for (; index < YKI_TEAM_INPUTS; index++) {
+        bool there = first < count;
+
+        YKI_TRY(yki_kernel_set_buffer(*kernel, index, there ? inputs[first++] : inputs[0]));
+        used += there;
+    }
+    YKI_TRY(set_int(*kernel, index++, used));
+    YKI_TRY(yki_kernel_set_buffer(*kernel, index++, out));
+    return set_int(*kernel, index, floats);
+}
+
+yoke_status
+yki_combine_make(yoke_device *device, const char *name, yki_buffer *const *inputs, size_t count,
+                 yki_buffer *out, size_t floats, yki_combine *combine)
+{
+    yki_flat flat = yki_flat_for(yki_device_get_traits(device));
+    bool large = strcmp(name, "yki_team_sum") == 0;
+    size_t turns = count <= YKI_TEAM_INPUTS
+                       ? 1
+                       : 1 + (count - YKI_TEAM_INPUTS + YKI_TEAM_INPUTS - 2) / (YKI_TEAM_INPUTS - 1);
+    yki_program *program;
+    yoke_status status = YOKE_OK;
+    char options[64];
+
+    combine->kernels = yki_alloc(turns, sizeof *combine->kernels, "kernels of a team");
+    if (!combine->kernels)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    combine->count = turns;
+    combine->grid = (yki_grid){{1, 1, 1}, {1, 1, 1}};
+    if (large) {
+        floats /= flat.vector;
+        combine->grid.local[0] = flat.group;
+        /* At most 16384 turns a work-item: llvmpipe ends longer loops silently. */
+        combine->grid.groups[0] = YKI_MAX(YKI_MIN(floats / 256 + 1, (size_t)flat.groups),
+                                          floats / flat.group / 16384 + 1);
+    }
+    snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", flat.vector, flat.group);
+    YKI_TRY(yki_program_get(device, "team.cl", options, &program));
+    for (size_t t = 0; t < turns && status == YOKE_OK; t++)
+        status = make_turn(program, name, inputs, count,
+                           t == 0 ? 0 : YKI_TEAM_INPUTS + (t - 1) * (YKI_TEAM_INPUTS - 1), out,
+                           floats, &combine->kernels[t]);
+    yki_program_release(program);
+    return status;
+}
+
+void
+yki_combine_clear(yki_combine *combine)
+{
+    for (size_t t = 0; t < combine->count; t++)
+        yki_kernel_destroy(combine->kernels[t]);
+    yki_free(combine->kernels);
+    memset(combine, 0, sizeof *combine);
+}
+
+yoke_status
+yki_combine_enqueue(yki_queue *queue, const yki_combine *combine, yki_wait wait)
+{
+    for (size_t t = 0; t < combine->count; t++)
+        YKI_TRY(yki_queue_launch(queue, combine->kernels[t], &combine->grid,
+                                 t == 0 ? wait : YKI_NO_WAIT, NULL));
+    return YOKE_OK;
+}
+
+/* ---- waiting within a group ---- */
+
+/* `event` becomes one behind everything in the queue. */
+static yoke_status
+mark(yki_queue *queue, yki_event *event)
+{
+    yki_event_release(event);
+    YKI_TRY(yki_queue_marker(queue, YKI_NO_WAIT, event));
+    return yki_queue_flush(queue);
+}
+
+yoke_status
+yki_crew_arrive(yki_crew *crew)
+{
+    for (size_t k = 0; k < crew->count; k++)
+        if (crew->groups[crew->members[k].group].count > 1)
+            YKI_TRY(mark(crew->members[k].replica->queue, &crew->members[k].arrived));
+    return YOKE_OK;
+}
+
+enum { EVENTS = 16 }; /* waited for by one command */
+
+yoke_status
+yki_wait_for_group(yki_crew *crew, size_t group, yki_queue *queue, const yki_member *but,
+                   const yki_event *(*pick)(const yki_member *, size_t), size_t index)
+{
+    yki_event events[EVENTS];
+    size_t count = 0;
+
+    for (size_t i = 0; i < crew->groups[group].count; i++) {
+        const yki_member *other = yki_crew_in_group(crew, group, i);
+        const yki_event *event = pick(other, index);
+
+        if (other != but && event->cl)
+            events[count++] = *event;
+        if (count == EVENTS || (count && i + 1 == crew->groups[group].count)) {
+            YKI_TRY(yki_queue_marker(queue, (yki_wait){events, count}, NULL));
+            count = 0;
+        }
+    }
+    return YOKE_OK;
+}
+
+static const yki_event *
+pick_arrived(const yki_member *m, size_t index)
+{
+    (void)index;
+    return &m->arrived;
+}
+
+static const yki_event *
+pick_complete(const yki_member *m, size_t bucket)
+{
+    return &m->complete[bucket];
+}
+
+yoke_status
+yki_crew_meet(yki_crew *crew, yki_member *m)
+{
+    return yki_wait_for_group(crew, m->group, m->replica->queue, m, pick_arrived, 0);
+}
+
+/* ---- through the host ---- */
+
+static float *
+host_row(const yki_crew *crew, size_t row)
+{
+    return crew->host + row * crew->host_floats;
+}
+
+/* d = mean2 - mean1, n = n1 + n2: mean1 + d n2 / n, M1 + M2 + d^2 n1 n2 / n; as team.cl does. */
+static void
+merge_moments(float *into, const float *from, size_t count)
+{
+    size_t channels = count / 3;
+
+    for (size_t c = 0; c < channels; c++) {
+        float n = into[c], more = from[c], total = n + more;
+        float d = from[channels + c] - into[channels + c], part = more / total;
+
+        if (!(more > 0))
+            continue;
+        into[2 * channels + c] += from[2 * channels + c];
+        into[2 * channels + c] += d * d * (n * part);
+        into[channels + c] += d * part;
+        into[c] = total;
+    }
+}
+
+static void
+merge_rows(yki_merge merge, float *into, const float *from, size_t count)
+{
+    if (merge == YKI_MERGE_MOMENTS) {
+        merge_moments(into, from, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        into[i] += from[i];
+}
+
+/* Few floats of each device: read, combined over devices and processes, written to each. */
+static yoke_status
+exchange_few(yki_crew *crew, yki_merge merge, yki_buffer *(*in)(const yki_member *, size_t),
+             yki_buffer *(*out)(const yki_member *, size_t), size_t index, size_t count)
+{
+    float *result = host_row(crew, 0), *all = host_row(crew, 1 + crew->count);
+    size_t bytes = count * sizeof *result;
+
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        yki_event_release(&m->arrived);
+        YKI_TRY(yki_queue_read(m->replica->queue, in(m, index), 0, bytes, host_row(crew, 1 + k),
+                               YKI_NO_WAIT, &m->arrived));
+        YKI_TRY(yki_queue_flush(m->replica->queue));
+    }
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(yki_event_wait(&crew->members[k].arrived));
+    memcpy(result, host_row(crew, 1), bytes);
+    for (size_t k = 1; k < crew->count; k++)
+        merge_rows(merge, result, host_row(crew, 1 + k), count);
+    if (crew->comm) {
+        YKI_TRY(crew->comm->gather(crew->comm, result, bytes, all));
+        memcpy(result, all, bytes);
+        for (int32_t r = 1; r < crew->comm->ranks; r++)
+            merge_rows(merge, result, all + count * (size_t)r, count);
+    }
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        YKI_TRY(yki_staging_get(&m->staging, bytes));
+        memcpy(m->staging.memory, result, bytes);
+        YKI_TRY(yki_queue_write(m->replica->queue, out(m, index), 0, bytes, m->staging.memory,
+                                YKI_NO_WAIT, &m->staging.busy));
+    }
+    return YOKE_OK;
+}
+
+/* ---- statistics ---- */
+
+yki_buffer *
+yki_member_stop(const yki_member *m, size_t stop)
+{
+    return m->replica->training->stops[stop].in;
+}
+
+static yki_buffer *
+stop_out(const yki_member *m, size_t stop)
+{
+    return m->replica->training->stops[stop].out;
+}
+
+yoke_status
+yki_crew_merge(yki_crew *crew, size_t stop)
+{
+    const yki_stop *what = &crew->members[0].replica->training->stops[stop];
+
+    if (crew->through_host)
+        return exchange_few(crew, what->merge, yki_member_stop, stop_out, stop, what->count);
+    YKI_TRY(yki_crew_arrive(crew));
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        YKI_TRY(yki_crew_meet(crew, m));
+        YKI_TRY(yki_combine_enqueue(m->replica->queue, &m->merges[stop], YKI_NO_WAIT));
+    }
+    return YOKE_OK;
+}
+
+/* ---- gradients ---- */
+
+/* Sums a bucket within a group, at its owner; `done` is an event behind it. */
+static yoke_status
+sum_in_group(yki_crew *crew, size_t group, size_t bucket, yki_member **owner, yki_event *done)
+{
+    yki_member *m = yki_crew_in_group(crew, group, bucket % crew->groups[group].owners);
+    yki_queue *queue = m->side ? m->side : m->replica->queue;
+
+    *owner = m;
+    if (!m->sums[bucket].count) { /* a group of one without parts: it is there already */
+        *done = yki_event_retain(m->complete[bucket]);
+        return YOKE_OK;
+    }
+    YKI_TRY(yki_wait_for_group(crew, group, queue, NULL, pick_complete, bucket));
+    YKI_TRY(yki_combine_enqueue(queue, &m->sums[bucket], YKI_NO_WAIT));
+    YKI_TRY(mark(queue, &m->reduced));
+    *done = yki_event_retain(m->reduced);
+    return YOKE_OK;
+}
+
+static yoke_status
+add_group(yki_crew *crew, size_t group, size_t bucket, float *sum, float *other)
+{
+    yki_member *owner;
+    yki_event done = {0};
+    yki_buffer *gradients;
+    uint64_t size;
+    float *to = group == 0 ? sum : other;
+    yoke_status status = sum_in_group(crew, group, bucket, &owner, &done);
+
+    if (status == YOKE_OK)
+        status = yki_event_wait(&done);
+    yki_event_release(&done);
+    YKI_TRY(status);
+    gradients = owner->replica->weights->buckets[bucket].gradients;
+    size = yki_buffer_size(gradients);
+    if (yki_buffer_host(gradients)) {
+        const float *from = yki_buffer_host(gradients);
+
+        if (group == 0)
+            memcpy(sum, from, size);
+        for (size_t i = 0; group > 0 && i < size / 4; i++)
+            sum[i] += from[i];
+        return YOKE_OK;
+    }
+    YKI_TRY(yki_buffer_get(gradients, 0, size, to));
+    for (size_t i = 0; group > 0 && i < size / 4; i++)
+        sum[i] += other[i];
+    return YOKE_OK;
+}
+
+static yoke_status
+send_bucket(yki_crew *crew, size_t bucket)
+{
+    yki_transit *t = &crew->transit[bucket];
+    uint64_t size = crew->members[0].replica->weights->buckets[bucket].size;
+
+    for (size_t g = 0; g < crew->group_count; g++)
+        YKI_TRY(add_group(crew, g, bucket, t->own, t->sum));
+    if (!crew->comm)
+        return YOKE_OK;
+    if (crew->comm->set_way)
+        YKI_TRY(crew->comm->set_way(crew->comm, crew->way));
+    YKI_TRY(crew->comm->allreduce_start(crew->comm, t->own, t->sum, size / 4, &t->request));
+    return YOKE_OK;
+}
+
+yoke_status
+yki_crew_reduce(yki_crew *crew, size_t stops_passed)
+{
+    if (crew->stages)
+        return yki_stages_reduce(crew);
+    for (; crew->next_bucket < crew->bucket_count; crew->next_bucket++) {
+        size_t bucket = crew->next_bucket;
+        yki_member *owner;
+
+        if (crew->ready_stop[bucket] > stops_passed)
+            return YOKE_OK;
+        if (crew->through_host) {
+            YKI_TRY(send_bucket(crew, bucket));
+        } else if (crew->count > 1 || crew->members[0].gathered) {
+            yki_event done = {0};
+
+            YKI_TRY(sum_in_group(crew, 0, bucket, &owner, &done));
+            yki_event_release(&done);
+        }
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+write_bucket(yki_crew *crew, size_t bucket, const float *sum)
+{
+    for (size_t g = 0; g < crew->group_count; g++) {
+        yki_member *owner = yki_crew_in_group(crew, g, bucket % crew->groups[g].owners);
+        yki_buffer *gradients = owner->replica->weights->buckets[bucket].gradients;
+
+        if (yki_buffer_host(gradients))
+            memcpy(yki_buffer_host(gradients), sum, yki_buffer_size(gradients));
+        else
+            YKI_TRY(yki_queue_write(owner->replica->queue, gradients, 0,
+                                    yki_buffer_size(gradients), sum, YKI_NO_WAIT, NULL));
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_crew_receive(yki_crew *crew)
+{
+    if (!crew->through_host)
+        return YOKE_OK;
+    for (size_t b = 0; b < crew->bucket_count; b++) {
+        yki_transit *t = &crew->transit[b];
+        bool done;
+
+        if (crew->comm)
+            YKI_TRY(crew->comm->allreduce_test(crew->comm, &t->request, true, &done));
+        YKI_TRY(write_bucket(crew, b, crew->comm ? t->sum : t->own));
+    }
+    return YOKE_OK;
+}
+
+/* ---- losses and metrics ---- */
+
+yki_buffer *
+yki_member_results(const yki_member *m, size_t index)
+{
+    (void)index;
+    return m->results;
+}
+
+static yki_buffer *
+member_totals(const yki_member *m, size_t index)
+{
+    (void)index;
+    return m->totals;
+}
+
+const yoke_node *
+yki_pair_node(const yoke_graph *graph, size_t pair)
+{
+    return pair == 0 ? graph->loss_sum : graph->metrics[pair - 1].sum;
+}
+
+yoke_status
+yki_crew_results(yki_crew *crew, bool evaluation, bool more)
+{
+    const yki_grid one = {{1, 1, 1}, {1, 1, 1}};
+
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+        const yki_plan *plan = evaluation ? m->replica->evaluation : m->replica->training;
+
+        for (size_t first = 0; m->results && first < crew->pairs; first += YKI_TEAM_INPUTS) {
+            size_t used = YKI_MIN(crew->pairs - first, (size_t)YKI_TEAM_INPUTS);
+            yki_kernel *kernel = m->pack[first / YKI_TEAM_INPUTS];
+
+            for (unsigned i = 0; i < YKI_TEAM_INPUTS; i++)
+                YKI_TRY(yki_kernel_set_buffer(
+                    kernel, i,
+                    yki_plan_buffer(plan, yki_pair_node(crew->graph, first + (i < used ? i : 0)))));
+            YKI_TRY(set_int(kernel, 8, used));
+            YKI_TRY(yki_kernel_set_buffer(kernel, 9, m->results));
+            YKI_TRY(set_int(kernel, 10, first));
+            YKI_TRY(set_int(kernel, 11, more));
+            YKI_TRY(yki_queue_launch(m->replica->queue, kernel, &one, YKI_NO_WAIT, NULL));
+        }
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_crew_total(yki_crew *crew)
+{
+    if (crew->stages)
+        return yki_stages_total(crew);
+    if (crew->through_host)
+        return exchange_few(crew, YKI_MERGE_SUM, yki_member_results, member_totals, 0,
+                            crew->pairs * 2);
+    YKI_TRY(yki_crew_arrive(crew));
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        if (m->place >= crew->groups[m->group].owners) /* needs none */
+            continue;
+        YKI_TRY(yki_crew_meet(crew, m));
+        YKI_TRY(yki_combine_enqueue(m->replica->queue, &m->total, YKI_NO_WAIT));
+    }
+    return YOKE_OK;
+}

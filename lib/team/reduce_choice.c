@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reduce_choice.c - how gradients travel between processes: in which of the transport's ways, and in
+ * buckets of which size.
+ *
+ * Idea: a transport may know several ways to reduce, and which one is fast depends on the
+ * network and on whether the processor that moves the bytes is the device that computes. So
+ * each way reduces a bucket of each size a few times, when a trainer is made, for less than a
+ * second in all. Rank 0 measures and decides for everybody: buckets have the same boundaries
+ * everywhere because they follow from the graph and one number. What was measured is kept in
+ * wisdom, by size, ranks and transport; it does not depend on the model.
+ *
+ * What a model's gradients cost is taken to be the time of all buckets and that of one more:
+ * the last one becomes known when backward ends, and nothing hides it.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "team/stages.h"
+
+enum { WAYS = 8, SIZES = 4, REPEATS = 3 };
+
+static const uint64_t MB = 1u << 20, USUAL = 4u << 20;
+static const double BUDGET = 0.8;  /* seconds of measuring */
+static const double MARGIN = 0.95; /* the usual is left for what costs less than so much of it */
+
+/* Everything that is looked at; `cost` in seconds, 0: unknown. */
+typedef struct choice {
+    size_t ways, sizes;
+    const char *names[WAYS];
+    uint64_t bytes[SIZES]; /* of a bucket */
+    uint64_t tried[SIZES]; /* of the reduction that is measured */
+    double cost[SIZES][WAYS];
+    uint64_t total; /* of the model's gradients */
+    size_t usual;   /* size that is taken where nothing is better */
+    yoke_comm *comm;
+    yoke_device *device;
+    yki_wisdom *wisdom; /* on rank 0 */
+} choice;
+
+/* ---- what there is ---- */
+
+static yoke_status
+given_size(const yki_crew_options *options, uint64_t *bytes)
+{
+    const char *text = getenv("YOKE_BUCKET_BYTES");
+    char *end;
+
+    *bytes = options->bucket_bytes;
+    if (*bytes || !text || !*text)
+        return YOKE_OK;
+    *bytes = strtoull(text, &end, 10);
+    if (*end != '\0' || *bytes < 1024 || *bytes > (uint64_t)1 << 40)
+        return yki_fail(YOKE_ERROR_VALUE, "YOKE_BUCKET_BYTES=%.40s is not a size from 1024 up",
+                        text);
+    return YOKE_OK;
+}
+
+static void
+list_sizes(choice *c, uint64_t given)
+{
+    uint64_t small = 4096;
+
+    if (given) {
+        c->bytes[0] = given;
+        c->tried[0] = YKI_MIN(given, 8 * MB);
+        c->sizes = 1;
+        return;
+    }
+    while (small < c->total && small < MB)
+        small *= 2;
+    if (c->total <= MB) { /* all of it in one */
+        c->bytes[0] = USUAL;
+        c->tried[0] = small;
+        c->sizes = 1;
+        return;
+    }
+    for (uint64_t size = MB; c->sizes < SIZES && size / 2 < c->total; size *= 2) {
+        if (size == USUAL)
+            c->usual = c->sizes;
+        c->bytes[c->sizes] = c->tried[c->sizes] = size;
+        c->sizes++;
+    }
+}
+
+static void
+list_ways(choice *c)
+{
+    const char *name;
+
+    while (c->ways < WAYS && c->comm->way && (name = c->comm->way(c->comm, c->ways)) != NULL)
+        c->names[c->ways++] = name;
+    if (c->ways == 0)
+        c->names[c->ways++] = "reduce";
+}
+
+/* ---- wisdom ---- */
+
+static void
+describe(const choice *c, size_t size, size_t way, char *problem, char *solver, size_t room)
+{
+    snprintf(
+        problem, room, "all-reduce %llu bytes | %s -> %d ranks", (unsigned long long)c->tried[size],
+        c->comm->transport ? c->comm->transport : "a transport of the program's", c->comm->ranks);
+    snprintf(solver, room, "travel-%s", c->names[way]);
+}
+
+static bool
+recall(choice *c)
+{
+    char problem[256], solver[256];
+    bool all = true;
+
+    for (size_t s = 0; s < c->sizes; s++)
+        for (size_t w = 0; w < c->ways; w++) {
+            describe(c, s, w, problem, solver, sizeof problem);
+            all &= yki_wisdom_get(c->wisdom, c->device, problem, solver, 0, &c->cost[s][w]);
+        }
+    return all;
+}
+
+static void
+keep(const choice *c)
+{
+    char problem[256], solver[256];
+    yoke_status status = YOKE_OK;
+
+    for (size_t s = 0; s < c->sizes; s++)
+        for (size_t w = 0; w < c->ways; w++) {
+            describe(c, s, w, problem, solver, sizeof problem);
+            if (c->cost[s][w] > 0 && status == YOKE_OK)
+                status = yki_wisdom_put(c->wisdom, c->device, problem, solver, 0, c->cost[s][w]);
+        }
+    if (status != YOKE_OK || yki_wisdom_save(c->wisdom) != YOKE_OK)
+        yki_log(YOKE_LOG_DEBUG, "how fast gradients travel is not kept");
+}
+
+/* ---- measuring ---- */
+
+static double
+processor_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Seconds of one reduction; where the device is this processor, those that it takes from it too. */
+static yoke_status
+reduce_once(const choice *c, size_t size, const float *in, float *out, double *cost)
+{
+    double begin, busy;
+    yoke_device_info info;
+    void *request = NULL;
+    bool done = false;
+
+    YKI_TRY(yoke_device_get_info(c->device, &info));
+    YKI_TRY(c->comm->barrier(c->comm));
+    begin = yki_now();
+    busy = processor_seconds();
+    YKI_TRY(c->comm->allreduce_start(c->comm, in, out, c->tried[size] / 4, &request));
+    YKI_TRY(c->comm->allreduce_test(c->comm, &request, true, &done));
+    *cost = yki_now() - begin;
+    if (info.type == YOKE_DEVICE_CPU)
+        *cost += processor_seconds() - busy;
+    return YOKE_OK;
+}
+
+/* The best of a few; the first one warms up. */
+static yoke_status
+reduce_few(choice *c, size_t size, size_t way, const float *in, float *out)
+{
+    double best = INFINITY, one;
+
+    for (int i = 0; i <= REPEATS; i++) {
+        YKI_TRY(reduce_once(c, size, in, out, &one));
+        if (i > 0)
+            best = YKI_MIN(best, one);
+    }
+    c->cost[size][way] = best;
+    return YOKE_OK;
+}
+
+/* Rank 0 says whether there is time for it. */
+static yoke_status
+measure_size(choice *c, size_t size, size_t way, float *in, float *out, double end)
+{
+    uint8_t go = 1;
+
+    if (size > 0) {
+        double last = c->cost[size - 1][way];
+
+        go = last > 0 && yki_now() + 2 * (REPEATS + 1) * last < end;
+    }
+    YKI_TRY(c->comm->broadcast(c->comm, &go, 1, 0));
+    return go ? reduce_few(c, size, way, in, out) : YOKE_OK;
+}
+
+static yoke_status
+measure_way(choice *c, size_t way, double end)
+{
+    uint64_t most = c->tried[c->sizes - 1];
+    bool own = c->comm->alloc == NULL;
+    float *in, *out;
+    yoke_status status = YOKE_OK;
+
+    if (c->comm->set_way)
+        YKI_TRY(c->comm->set_way(c->comm, way));
+    in = own ? yki_alloc_aligned(4096, most, "a trial") : c->comm->alloc(c->comm, most);
+    out = own ? yki_alloc_aligned(4096, most, "a trial") : c->comm->alloc(c->comm, most);
+    if (!in || !out)
+        status = yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no memory to try the network");
+    else
+        memset(in, 0, most);
+    for (size_t s = 0; s < c->sizes && status == YOKE_OK; s++)
+        status = measure_size(c, s, way, in, out, end);
+    if (own) {
+        yki_free_aligned(in);
+        yki_free_aligned(out);
+    } else if (c->comm->release) {
+        c->comm->release(c->comm, in);
+        c->comm->release(c->comm, out);
+    }
+    return status;
+}
+
+static yoke_status
+measure(choice *c)
+{
+    double begin = yki_now();
+
+    for (size_t w = 0; w < c->ways; w++)
+        YKI_TRY(measure_way(c, w, begin + BUDGET * (double)(w + 1) / (double)c->ways));
+    return YOKE_OK;
+}
+
+/* ---- choosing ---- */
+
+/* All buckets, and the last once more. */
+static double
+total_cost(const choice *c, size_t size, size_t way)
+{
+    double one = c->cost[size][way];
+    uint64_t buckets = (c->total + c->bytes[size] - 1) / c->bytes[size];
+
+    return one > 0 ? ((double)buckets + 1) * one : INFINITY;
+}
+
+static void
+take_best(const choice *c, size_t *size, size_t *way)
+{
+    double usual = total_cost(c, c->usual, 0), best = isfinite(usual) ? MARGIN * usual : usual;
+
+    *size = c->usual;
+    *way = 0;
+    for (size_t s = 0; s < c->sizes; s++)
+        for (size_t w = 0; w < c->ways; w++)
+            if (total_cost(c, s, w) < best) {
+                best = total_cost(c, s, w);
+                *size = s;
+                *way = w;
+            }
+}
+
+static uint64_t
+gradient_bytes(const yoke_graph *graph)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->role == YKI_ROLE_PARAMETER)
+            total += (uint64_t)yki_shape_count(graph->nodes[i]->shape) * 4;
+    return total;
+}
+
+/* What rank 0 decided. */
+typedef struct decision {
+    uint64_t bytes, measure;
+    uint64_t size, way;
+    uint64_t known; /* its time was measured, now or before */
+} decision;
+
+static yoke_status
+decide(yki_crew *crew, const yki_crew_options *options, choice *c)
+{
+    bool first = c->comm->rank == 0;
+    decision d = {0};
+
+    /* Rank 0's environment, so the list of sizes too. */
+    YKI_TRY(given_size(options, &d.bytes));
+    YKI_TRY(c->comm->broadcast(c->comm, &d, sizeof d, 0));
+    list_sizes(c, d.bytes);
+    if (first && c->ways * c->sizes > 1)
+        d.measure = !recall(c) && options->replica.level != YOKE_PLAN_ESTIMATE;
+    YKI_TRY(c->comm->broadcast(c->comm, &d, sizeof d, 0));
+    if (d.measure) {
+        YKI_TRY(measure(c));
+        if (first)
+            keep(c);
+    }
+    if (first) {
+        size_t size, way;
+
+        take_best(c, &size, &way);
+        d.size = size;
+        d.way = way;
+        d.known = c->cost[size][way] > 0;
+    }
+    YKI_TRY(c->comm->broadcast(c->comm, &d, sizeof d, 0));
+    crew->way = (size_t)d.way;
+    crew->bucket_bytes = c->bytes[d.size];
+    snprintf(crew->travel, sizeof crew->travel, "buckets of up to %.2f MB, %s (%s)",
+             (double)crew->bucket_bytes / (double)MB, c->names[d.way],
+             d.measure ? "measured"
+             : d.known ? "known from before"
+                       : "as usual");
+    return c->comm->set_way ? c->comm->set_way(c->comm, crew->way) : YOKE_OK;
+}
+
+yoke_status
+yki_crew_choose_travel(yki_crew *crew, const yki_crew_options *options)
+{
+    choice c = {.comm = crew->comm, .total = gradient_bytes(crew->graph)};
+    yoke_status status = YOKE_OK;
+
+    crew->bucket_bytes = options->bucket_bytes;
+    if (!crew->comm || crew->graph->place_count)
+        return YOKE_OK;
+    c.device = yoke_team_get_device(crew->team, 0);
+    list_ways(&c);
+    if (c.comm->rank == 0)
+        status = yki_open_wisdom(c.device, options->replica.wisdom, &c.wisdom);
+    if (status == YOKE_OK)
+        status = decide(crew, options, &c);
+    yki_wisdom_close(c.wisdom);
+    if (status == YOKE_OK && c.comm->rank == 0)
+        yki_log(YOKE_LOG_INFO, "gradients travel in %s", crew->travel);
+    return status;
+}

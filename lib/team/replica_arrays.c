@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * replica_arrays.c - a replica's parameters, gradients and loss as arrays, for training
+ * loops of one's own over a team.
+ *
+ * A lent array is a window: what is read or written through it comes after all
+ * that its replica has enqueued.
+ */
+#include "replica/replica.h"
+#include "team/team.h"
+
+static yoke_status
+lend(yoke_replica *r, yki_buffer *buffer, int64_t count, bool is_weight, yoke_array **out)
+{
+    for (size_t i = 0; i < r->lent_count; i++)
+        if (r->lent[i]->buffer == buffer) {
+            *out = r->lent[i];
+            return YOKE_OK;
+        }
+    YKI_TRY(yki_grow((void **)&r->lent, &r->lent_capacity, r->lent_count + 1, sizeof *r->lent,
+                     "arrays of a replica"));
+    *out = yki_alloc(1, sizeof **out, "an array of a replica");
+    if (!*out)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    (*out)->buffer = buffer;
+    (*out)->type = YOKE_F32;
+    (*out)->count = count;
+    (*out)->replica = r;
+    (*out)->is_weight = is_weight;
+    r->lent[r->lent_count++] = *out;
+    return YOKE_OK;
+}
+
+void
+yki_replica_free_lent(yoke_replica *r)
+{
+    for (size_t i = 0; i < r->lent_count; i++)
+        yki_free(r->lent[i]);
+    yki_free(r->lent);
+}
+
+yoke_status
+yoke_replica_get_parameter(yoke_replica *r, const char *name, yoke_array **array)
+{
+    yki_weight *weight;
+
+    if (!r || !name || !array)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_replica_get_parameter: a replica, a name and an array are needed");
+    weight = yki_weights_find(r->weights, name);
+    if (!weight)
+        return YOKE_ERROR_NOT_FOUND;
+    return lend(r, weight->value, (int64_t)weight->size / 4, true, array);
+}
+
+yoke_status
+yoke_replica_get_gradient(yoke_replica *r, const char *name, yoke_array **array)
+{
+    yki_weight *weight;
+
+    if (!r || !name || !array)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_replica_get_gradient: a replica, a name and an array are needed");
+    weight = yki_weights_find(r->weights, name);
+    if (!weight)
+        return YOKE_ERROR_NOT_FOUND;
+    if (!weight->gradient || !weight->node->gradient)
+        return yki_fail(YOKE_ERROR_STATE, "%s has no gradient", name);
+    return lend(r, weight->gradient, (int64_t)weight->size / 4, false, array);
+}
+
+yoke_status
+yoke_replica_get_loss(yoke_replica *r, yoke_array **array)
+{
+    if (!r || !array)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_replica_get_loss: a replica and an array are needed");
+    if (!r->training)
+        return yki_fail(YOKE_ERROR_STATE, "the replica was made for evaluation only");
+    return lend(r, yki_plan_buffer(r->training, r->weights->graph->loss_sum), 2, false, array);
+}

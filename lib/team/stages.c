@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * stages.c - one graph over several devices: each has the nodes of its places, and
+ * all have the whole batch.
+ *
+ * A value that another member reads is a crossing. Where both share memory it is
+ * one buffer and an event, else a copy. The thread that enqueues makes crossings
+ * in the order of the graph, and before each lets every member run as far as it
+ * can: up to its next value that others wait for, or to what it lacks itself. What
+ * a value is computed from has a smaller number in the graph, so it crossed before:
+ * there is nothing to deadlock.
+ *
+ * Parameters, their gradients and the optimizer's state are where their place is.
+ * Every device updates its own, from what the loss counted and, for clipping, from
+ * everybody's norms. One batch goes through at a time: pipelines over micro-batches
+ * would need a buffer of each crossing for each of them.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "team/stages.h"
+
+/* ---- places and devices ---- */
+
+static bool
+is_place(const yoke_graph *graph, const char *name)
+{
+    for (size_t i = 0; i < graph->place_count; i++)
+        if (strcmp(graph->places[i], name) == 0)
+            return true;
+    return false;
+}
+
+yoke_status
+yki_stages_check(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o)
+{
+    size_t member;
+
+    if (graph->place_count == 0)
+        return YOKE_OK;
+    if (yki_team_comm(team))
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "the graph has places (\"%s\"), which are for the devices of one process; "
+                        "this team has %d",
+                        graph->places[0], team->comm->ranks);
+    if (o->shares)
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "shares \"%s\" split a batch, but every device has the whole batch of a "
+                        "graph with places (\"%s\")",
+                        o->shares, graph->places[0]);
+    for (size_t i = 0; i < graph->place_count; i++)
+        YKI_TRY(yki_team_find_place(team, graph->places[i], &member));
+    for (size_t i = 0; i < team->place_count; i++)
+        if (!is_place(graph, team->places[i].name))
+            return yki_fail(YOKE_ERROR_NOT_FOUND,
+                            "the team binds the place \"%s\", which the graph does not have",
+                            team->places[i].name);
+    return YOKE_OK;
+}
+
+static yoke_status
+find_home_of_loss(const yoke_team *team, const yoke_graph *graph, size_t *member)
+{
+    *member = 0;
+    return graph->loss && graph->loss->place
+               ? yki_team_find_place(team, graph->places[graph->loss->place - 1], member)
+               : YOKE_OK;
+}
+
+yoke_status
+yki_stages_shares(const yoke_team *team, const yoke_graph *graph, char **shares)
+{
+    size_t home;
+
+    *shares = NULL;
+    if (graph->place_count == 0)
+        return YOKE_OK;
+    YKI_TRY(find_home_of_loss(team, graph, &home));
+    *shares = yki_alloc(2 * team->count, 1, "shares");
+    if (!*shares)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t k = 0; k < team->count; k++) {
+        (*shares)[2 * k] = k == home ? '1' : '0';
+        (*shares)[2 * k + 1] = k + 1 < team->count ? ',' : '\0';
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+find_homes(yki_crew *crew, struct yki_stages *s)
+{
+    const yoke_graph *graph = crew->graph;
+    bool *used = yki_alloc(crew->count, sizeof *used, "places");
+    yoke_status status = YOKE_OK;
+
+    s->placed.members = (uint32_t)crew->count;
+    s->placed.homes = yki_alloc(1 + graph->place_count, sizeof *s->placed.homes, "places");
+    if (!used || !s->placed.homes)
+        status = YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < graph->place_count && status == YOKE_OK; i++) {
+        size_t member;
+
+        status = yki_team_find_place(crew->team, graph->places[i], &member);
+        if (status == YOKE_OK)
+            s->placed.homes[1 + i] = (uint32_t)member;
+    }
+    for (size_t i = 0; i < graph->node_count && status == YOKE_OK; i++)
+        used[yki_home_of(&s->placed, graph->nodes[i])] = true;
+    for (size_t k = 0; k < crew->count && status == YOKE_OK; k++)
+        if (!used[k])
+            yki_log(YOKE_LOG_WARNING, "%s has no part of the graph: no place is bound to it",
+                    yki_device_id(yoke_team_get_device(crew->team, k)));
+    yki_free(used);
+    return status;
+}
+
+static yki_space *
+space_of(const yki_crew *crew, size_t member)
+{
+    return yki_device_space(yoke_team_get_device(crew->team, member));
+}
+
+/* ---- what crosses ---- */
+
+static yoke_status
+make_buffer(struct yki_stages *s, yoke_device *device, const yoke_node *node, int64_t batch,
+            yki_buffer **buffer)
+{
+    yki_operand operand = {node->type, node->shape, node->batched, YKI_PLAIN};
+
+    YKI_TRY(yki_grow((void **)&s->owned, &s->owned_capacity, s->owned_count + 1, sizeof *s->owned,
+                     "crossings"));
+    YKI_TRY(yki_buffer_create(device, (uint64_t)yki_expr_value(yki_operand_bytes(&operand), batch),
+                              0, node->name, buffer));
+    s->owned[s->owned_count++] = *buffer;
+    return YOKE_OK;
+}
+
+/* The value where it is made: of a weight there is one already, and one is enough for all who
+ * read it. */
+static yoke_status
+find_source(yki_crew *crew, yki_crossings *all, size_t index, int64_t batch)
+{
+    yki_crossing *c = &all->list[index];
+    yki_weight *weight = NULL;
+
+    if (c->node->role == YKI_ROLE_PARAMETER || c->node->role == YKI_ROLE_STATE)
+        weight = yki_weights_find(crew->stages->weights[c->from], c->node->name);
+    if (weight)
+        c->source = weight->value;
+    else if (index > 0 && all->list[index - 1].node == c->node)
+        c->source = all->list[index - 1].source;
+    else
+        YKI_TRY(make_buffer(crew->stages, yoke_team_get_device(crew->team, c->from), c->node,
+                            batch, &c->source));
+    return YOKE_OK;
+}
+
+static yoke_status
+make_link(yki_crew *crew, size_t from, size_t to, uint64_t size)
+{
+    yki_link **link = &crew->stages->links[from * crew->count + to];
+
+    return *link ? YOKE_OK
+                 : yki_link_create(yoke_team_get_device(crew->team, from),
+                                   yoke_team_get_device(crew->team, to), size, link);
+}
+
+/* For what the update needs: the count from the loss to all, norms from everybody to everybody. */
+static yoke_status
+make_links(yki_crew *crew, bool norms)
+{
+    for (size_t from = 0; from < crew->count; from++)
+        for (size_t to = 0; to < crew->count; to++)
+            if (from != to && (norms || from == crew->home))
+                YKI_TRY(make_link(crew, from, to, 4096));
+    return YOKE_OK;
+}
+
+static yoke_status
+make_crossings(yki_crew *crew, bool training, int64_t batch)
+{
+    struct yki_stages *s = crew->stages;
+    yki_crossings *all = &s->placed.crossings[training];
+
+    YKI_TRY(yki_find_crossings(crew->graph, training, &s->placed, all));
+    for (size_t i = 0; i < all->count; i++) {
+        yki_crossing *c = &all->list[i];
+
+        YKI_TRY(find_source(crew, all, i, batch));
+        c->target = c->source;
+        if (space_of(crew, c->from) == space_of(crew, c->to))
+            continue;
+        YKI_TRY(make_buffer(s, yoke_team_get_device(crew->team, c->to), c->node, batch,
+                            &c->target));
+        YKI_TRY(make_link(crew, c->from, c->to, yki_buffer_size(c->source)));
+    }
+    return YOKE_OK;
+}
+
+/* ---- routes: who may run how far ---- */
+
+/* Where a member's plan first writes and reads a value, in tasks; `section` limits the reading. */
+typedef struct touch {
+    size_t made;             /* behind its last writing; 0: it is there from the beginning */
+    size_t read[YKI_SECTIONS]; /* SIZE_MAX: never */
+} touch;
+
+static yoke_status
+find_touches(const yki_plan *plan, touch **out)
+{
+    touch *touches = yki_alloc(plan->value_count, sizeof *touches, "crossings");
+
+    if (!touches)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t v = 0; v < plan->value_count; v++)
+        for (int s = 0; s < YKI_SECTIONS; s++)
+            touches[v].read[s] = SIZE_MAX;
+    for (size_t t = 0; t < plan->task_count; t++) {
+        const yki_task *task = &plan->tasks[t];
+
+        /* A view neither reads nor writes. */
+        for (uint32_t i = 0; task->solver && i < task->recipe.slot_count; i++) {
+            touch *touched = &touches[yki_value_root(plan, task->slots[i])];
+
+            if (i >= task->problem.input_count)
+                touched->made = t + 1;
+            else if (touched->read[task->section] == SIZE_MAX)
+                touched->read[task->section] = t;
+        }
+    }
+    *out = touches;
+    return YOKE_OK;
+}
+
+static const touch *
+touch_of(const yki_plan *plan, const touch *touches, const yoke_node *node)
+{
+    static const touch never = {0, {SIZE_MAX, SIZE_MAX}};
+    int32_t value = plan->node_value[node->id];
+
+    return value < 0 ? &never : &touches[yki_value_root(plan, value)];
+}
+
+/* From the last crossing to the first, for one member: it stops behind what it makes for others,
+ * and before what it has not got. */
+static yoke_status
+find_ends(const yki_crew *crew, const yki_crossings *all, yki_route *route, size_t member,
+          const yki_plan *plan, const touch *touches)
+{
+    size_t made[YKI_SECTIONS] = {SIZE_MAX, SIZE_MAX}, lacks[YKI_SECTIONS];
+
+    for (int s = 0; s < YKI_SECTIONS; s++)
+        lacks[s] = plan->task_count;
+    for (size_t i = all->count; i-- > 0;) {
+        const yki_crossing *c = &all->list[i];
+        yki_section s = route->sections[i];
+        const touch *touched = touch_of(plan, touches, c->node);
+
+        if (c->to == member)
+            lacks[s] = YKI_MIN(lacks[s], touched->read[s]);
+        if (c->from == member) {
+            made[s] = touched->made;
+            if (made[s] > lacks[s])
+                return yki_fail(YOKE_ERROR_INTERNAL, "%s is made from what crosses later",
+                                c->node->name);
+        }
+        route->ends[i * crew->count + member] = YKI_MIN(lacks[s], made[s]);
+    }
+    return YOKE_OK;
+}
+
+static yki_plan *
+plan_of(const yki_crew *crew, size_t member, bool training)
+{
+    const yoke_replica *r = crew->members[member].replica;
+
+    return training ? r->training : r->evaluation;
+}
+
+yoke_status
+yki_stages_connect(yki_crew *crew, bool training)
+{
+    const yki_crossings *all = &crew->stages->placed.crossings[training];
+    yki_route *route = &crew->stages->routes[training];
+
+    route->sections = yki_alloc(all->count, sizeof *route->sections, "crossings");
+    route->ends = yki_alloc(all->count * crew->count, sizeof *route->ends, "crossings");
+    if (!route->sections || !route->ends)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < all->count; i++)
+        route->sections[i] = all->list[i].node->backward ? YKI_BACKWARD : YKI_FORWARD;
+    for (size_t k = 0; k < crew->count; k++) {
+        const yki_plan *plan = plan_of(crew, k, training);
+        touch *touches;
+        yoke_status status;
+
+        YKI_TRY(find_touches(plan, &touches));
+        status = find_ends(crew, all, route, k, plan, touches);
+        yki_free(touches);
+        YKI_TRY(status);
+    }
+    return YOKE_OK;
+}
+
+/* ---- making ---- */
+
+yoke_status
+yki_stages_create(yki_crew *crew, const yki_crew_options *options)
+{
+    struct yki_stages *s = yki_alloc(1, sizeof *s, "places");
+    const bool training = crew->graph->loss;
+
+    if (!s)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    crew->stages = s;
+    YKI_TRY(yki_graph_complete(crew->graph, training));
+    YKI_TRY(find_homes(crew, s));
+    YKI_TRY(find_home_of_loss(crew->team, crew->graph, &crew->home));
+    s->weights = yki_alloc(crew->count, sizeof *s->weights, "places");
+    s->links = yki_alloc(crew->count * crew->count, sizeof *s->links, "places");
+    if (!s->weights || !s->links)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(yki_weights_create_placed(yoke_team_get_device(crew->team, k), crew->graph,
+                                          training, options->bucket_bytes, &s->placed,
+                                          (uint32_t)k, &s->weights[k]));
+    YKI_TRY(make_crossings(crew, training, YKI_MAX(options->most[0], 1)));
+    if (!training)
+        return YOKE_OK;
+    return make_links(crew, options->replica.clip_norm > 0); /* behind those of larger copies */
+}
+
+static yoke_status
+make_evaluations(yki_crew *crew, void *unused)
+{
+    (void)unused;
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(yki_replica_make_evaluation(crew->members[k].replica));
+    return YOKE_OK;
+}
+
+yoke_status
+yki_crew_make_evaluation(yki_crew *crew)
+{
+    bool first = !crew->members[0].replica->evaluation;
+
+    if (!first)
+        return YOKE_OK;
+    if (crew->stages)
+        YKI_TRY(make_crossings(crew, false, crew->members[0].replica->options.batch));
+    YKI_TRY(yki_crew_in_turn(crew, make_evaluations, NULL));
+    return crew->stages ? yki_stages_connect(crew, false) : YOKE_OK;
+}
+
+void
+yki_stages_destroy(yki_crew *crew)
+{
+    struct yki_stages *s = crew->stages;
+
+    if (!s)
+        return;
+    for (size_t i = 0; s->links && i < crew->count * crew->count; i++)
+        yki_link_destroy(s->links[i]);
+    for (size_t i = 0; i < s->owned_count; i++)
+        yki_buffer_destroy(s->owned[i]);
+    for (size_t k = 0; s->weights && k < crew->count; k++)
+        yki_weights_release(s->weights[k]);
+    for (size_t i = 0; i < YKI_COUNT(s->routes); i++) {
+        yki_free(s->routes[i].sections);
+        yki_free(s->routes[i].ends);
+        yki_free(s->placed.crossings[i].list);
+    }
+    yki_free(s->placed.homes);
+    yki_free(s->links);
+    yki_free(s->owned);
+    yki_free(s->weights);
+    yki_free(s);
+    crew->stages = NULL;
+}
+
+/* ---- running ---- */
+
+static yoke_status
+run_to(yki_crew *crew, size_t member, yki_plan *plan, yki_section section, size_t end)
+{
+    yki_member *m = &crew->members[member];
+
+    if (m->position >= end)
+        return YOKE_OK;
+    crew->at = member;
+    YKI_TRY(yki_plan_enqueue_tasks(plan, section, m->position, end));
+    m->position = end;
+    return yki_queue_flush(m->replica->queue);
+}
+
+/* Bytes [offset, offset + size) of one member's buffer to another's, behind what both have
+ * enqueued; one buffer for both: only the order. */
+static yoke_status
+pass(yki_crew *crew, size_t from, yki_buffer *source, size_t to, yki_buffer *target,
+     uint64_t offset, uint64_t size)
+{
+    yki_queue *sender = crew->members[from].replica->queue;
+    yki_queue *receiver = crew->members[to].replica->queue;
+    yki_event made = {0};
+    yoke_status status;
+
+    crew->at = from;
+    if (source != target)
+        return yki_link_copy(crew->stages->links[from * crew->count + to], sender, source, offset,
+                             receiver, target, offset, size, YKI_NO_WAIT, NULL);
+    YKI_TRY(yki_queue_marker(sender, YKI_NO_WAIT, &made));
+    status = yki_queue_marker(receiver, (yki_wait){&made, 1}, NULL);
+    yki_event_release(&made);
+    return status;
+}
+
+yoke_status
+yki_stages_run(yki_crew *crew, bool training, yki_section section)
+{
+    const yki_crossings *all = &crew->stages->placed.crossings[training];
+    const yki_route *route = &crew->stages->routes[training];
+
+    for (size_t k = 0; k < crew->count; k++)
+        crew->members[k].position = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const yki_crossing *c = &all->list[i];
+        yki_operand operand = {c->node->type, c->node->shape, c->node->batched, YKI_PLAIN};
+        int64_t n = plan_of(crew, c->from, training)->batch;
+
+        if (route->sections[i] != section)
+            continue;
+        for (size_t k = 0; k < crew->count; k++)
+            YKI_TRY(run_to(crew, k, plan_of(crew, k, training), section,
+                           route->ends[i * crew->count + k]));
+        YKI_TRY(pass(crew, c->from, c->source, c->to, c->target, 0,
+                     (uint64_t)yki_expr_value(yki_operand_bytes(&operand), n)));
+    }
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(run_to(crew, k, plan_of(crew, k, training), section,
+                       plan_of(crew, k, training)->task_count));
+    return YOKE_OK;
+}
+
+yoke_status
+yki_stages_meet(yki_crew *crew)
+{
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        yki_event_release(&m->arrived);
+        YKI_TRY(yki_queue_marker(m->replica->queue, YKI_NO_WAIT, &m->arrived));
+        YKI_TRY(yki_queue_flush(m->replica->queue));
+    }
+    for (size_t k = 0; k < crew->count; k++) {
+        crew->at = k;
+        for (size_t i = 0; i < crew->count; i++)
+            if (i != k)
+                YKI_TRY(yki_queue_marker(crew->members[k].replica->queue,
+                                         (yki_wait){&crew->members[i].arrived, 1}, NULL));
+    }
+    return YOKE_OK;
+}
+
+/* ---- the update ---- */
+
+yoke_status
+yki_stages_reduce(yki_crew *crew)
+{
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        crew->at = k;
+        for (size_t b = 0; b < crew->bucket_count; b++)
+            YKI_TRY(yki_combine_enqueue(m->replica->queue, &m->sums[b], YKI_NO_WAIT));
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_stages_total(yki_crew *crew)
+{
+    yki_member *home = &crew->members[crew->home];
+
+    YKI_TRY(yki_combine_enqueue(home->replica->queue, &home->total, YKI_NO_WAIT));
+    for (size_t k = 0; k < crew->count; k++)
+        if (k != crew->home)
+            YKI_TRY(pass(crew, crew->home, home->totals, k, crew->members[k].totals, 0,
+                         crew->pairs * 8));
+    return YOKE_OK;
+}
+
+/* The partial norms of a member's buckets, to all others. */
+static yoke_status
+tell_norms(yki_crew *crew, size_t bucket)
+{
+    size_t from = crew->members[0].replica->weights->buckets[bucket].home;
+    uint64_t offset, size;
+    yki_buffer *source = yki_updater_norms(crew->members[from].replica->updater, bucket, &offset,
+                                           &size);
+
+    for (size_t k = 0; k < crew->count; k++)
+        if (k != from)
+            YKI_TRY(pass(crew, from, source, k,
+                         yki_updater_norms(crew->members[k].replica->updater, bucket, &offset,
+                                           &size),
+                         offset, size));
+    return YOKE_OK;
+}
+
+yoke_status
+yki_stages_agree(yki_crew *crew)
+{
+    if (yki_updater_wants_norm(crew->members[0].replica->updater))
+        for (size_t b = 0; b < crew->bucket_count; b++)
+            YKI_TRY(tell_norms(crew, b));
+    return yki_stages_meet(crew);
+}
+
+/* ---- explaining ---- */
+
+static uint64_t
+own_parameters(const yki_weights *w)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < w->weight_count; i++)
+        bytes += w->weights[i].value ? w->weights[i].size : 0;
+    return bytes / sizeof(float);
+}
+
+void
+yki_stages_explain(const yki_crew *crew, void (*line)(void *user, const char *text), void *user)
+{
+    const bool training = crew->graph->loss;
+    const yki_crossings *all = &crew->stages->placed.crossings[training];
+    char text[256];
+
+    line(user, "places: every device has a part of the graph, and all samples");
+    snprintf(text, sizeof text, "%-20s %10s %12s %18s", "device", "commands", "parameters",
+             "copied to it, MB");
+    line(user, text);
+    for (size_t k = 0; k < crew->count; k++) {
+        uint64_t bytes = 0;
+
+        for (size_t i = 0; i < all->count; i++)
+            if (all->list[i].to == k && all->list[i].target != all->list[i].source)
+                bytes += yki_buffer_size(all->list[i].target);
+        snprintf(text, sizeof text, "%-20s %10zu %12llu %18.3f",
+                 yki_device_id(yoke_team_get_device(crew->team, k)),
+                 plan_of(crew, k, training)->task_count,
+                 (unsigned long long)own_parameters(crew->stages->weights[k]),
+                 (double)bytes / 1e6);
+        line(user, text);
+    }
+}

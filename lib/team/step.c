@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * step.c - one training step of a crew: forward and backward everywhere, in one or
+ * several parts, gradients summed while backward still runs, then the update.
+ *
+ * The caller's thread enqueues for all devices, piece by piece: from a stop, where
+ * a statistic of the whole batch is needed, to the next. Weights change only after
+ * every device of the group has arrived behind its backward, and the next forward
+ * comes after the update: both by events, so two steps can be in flight.
+ */
+#include <string.h>
+
+#include "team/stages.h"
+
+/* ---- time ---- */
+
+/* An end of a span of computing. */
+static yoke_status
+note_time(yki_crew *crew, yki_member *m)
+{
+    struct yki_spans *spans = &m->spans[crew->flight];
+
+    if (!crew->timing)
+        return YOKE_OK;
+    YKI_TRY(yki_grow((void **)&spans->events, &spans->capacity, spans->count + 1,
+                     sizeof *spans->events, "times of a step"));
+    memset(&spans->events[spans->count], 0, sizeof *spans->events);
+    YKI_TRY(yki_queue_marker(m->replica->queue, YKI_NO_WAIT, &spans->events[spans->count]));
+    spans->count++;
+    return YOKE_OK;
+}
+
+void
+yki_crew_drop_times(yki_crew *crew, size_t flight)
+{
+    for (size_t k = 0; k < crew->count; k++) {
+        struct yki_spans *spans = &crew->members[k].spans[flight];
+
+        for (size_t i = 0; i < spans->count; i++)
+            yki_event_release(&spans->events[i]);
+        spans->count = 0;
+    }
+}
+
+double
+yki_member_seconds(yki_member *m, size_t flight)
+{
+    struct yki_spans *spans = &m->spans[flight];
+    double seconds = 0;
+
+    for (size_t i = 0; i + 1 < spans->count; i += 2) {
+        uint64_t begin[2], end[2];
+
+        if (yki_event_wait(&spans->events[i + 1]) != YOKE_OK ||
+            yki_event_times(&spans->events[i], &begin[0], &begin[1]) != YOKE_OK ||
+            yki_event_times(&spans->events[i + 1], &end[0], &end[1]) != YOKE_OK)
+            return 0;
+        if (end[0] > begin[1])
+            seconds += (double)(end[0] - begin[1]) * 1e-9;
+    }
+    return seconds;
+}
+
+/* ---- sections ---- */
+
+/* A member's tasks up to `end`; marks the buckets that become complete. */
+static yoke_status
+run_piece(yki_crew *crew, yki_member *m, yki_section section, size_t end)
+{
+    yki_plan *plan = m->replica->training;
+    bool marks = section == YKI_BACKWARD && crew->marks_buckets;
+    size_t begin = m->position;
+
+    YKI_TRY(note_time(crew, m));
+    for (size_t b = 0; marks && b < crew->bucket_count; b++) {
+        size_t task = plan->bucket_task[b];
+
+        if (task < begin || task >= end)
+            continue;
+        /* A bucket may become complete before one that precedes it: it is marked where we are. */
+        if (task >= m->position) {
+            YKI_TRY(yki_plan_enqueue_tasks(plan, section, m->position, task + 1));
+            m->position = task + 1;
+        }
+        yki_event_release(&m->complete[b]);
+        YKI_TRY(yki_queue_marker(m->replica->queue, YKI_NO_WAIT, &m->complete[b]));
+    }
+    YKI_TRY(yki_plan_enqueue_tasks(plan, section, m->position, end));
+    m->position = end;
+    YKI_TRY(note_time(crew, m));
+    return yki_queue_flush(m->replica->queue);
+}
+
+static yoke_status
+run_all(yki_crew *crew, yki_section section, size_t stop)
+{
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+        const yki_plan *plan = m->replica->training;
+        size_t end = stop < plan->stop_count ? plan->stops[stop].task : plan->task_count;
+
+        crew->at = k;
+        YKI_TRY(run_piece(crew, m, section, end));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+run_section(yki_crew *crew, yki_section section)
+{
+    const yki_plan *plan = crew->members[0].replica->training;
+    size_t passed = 0;
+
+    if (crew->stages)
+        return yki_stages_run(crew, true, section);
+    for (size_t k = 0; k < crew->count; k++)
+        crew->members[k].position = 0;
+    for (size_t s = 0; s < crew->stop_count; s++) {
+        if (plan->stops[s].section != section)
+            continue;
+        YKI_TRY(run_all(crew, section, s));
+        YKI_TRY(yki_crew_merge(crew, s));
+        passed++;
+        if (section == YKI_BACKWARD && crew->marks_buckets && !crew->apart)
+            YKI_TRY(yki_crew_reduce(crew, passed));
+    }
+    return run_all(crew, section, SIZE_MAX);
+}
+
+/* ---- parts of a step ---- */
+
+static const yki_event *
+pick_updated(const yki_member *m, size_t index)
+{
+    (void)index;
+    return &m->updated;
+}
+
+static yoke_status
+begin(yki_crew *crew, yki_member *m, uint32_t part, float rate_factor)
+{
+    yoke_replica *r = m->replica;
+
+    if (part == 0)
+        YKI_TRY(yki_wait_for_group(crew, m->group, r->queue, m, pick_updated, 0));
+    r->first_sample = (uint64_t)m->first;
+    r->batch = m->n;
+    r->newest = r->training;
+    r->stage = YKI_STAGE_NONE;
+    YKI_TRY(yki_replica_send_step(r, r->training, rate_factor));
+    return yki_plan_begin(r->training, YKI_FORWARD, m->n);
+}
+
+/* Adds the gradients of this part to those of the ones before. */
+static yoke_status
+gather_part(yki_crew *crew, uint32_t part, bool last)
+{
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        for (size_t b = 0; b < crew->bucket_count; b++) {
+            if (!m->gathered[b])
+                continue;
+            if (part == 0)
+                YKI_TRY(yki_queue_fill(m->replica->queue, m->gathered[b], 0,
+                                       yki_buffer_size(m->gathered[b]), 0, YKI_NO_WAIT, NULL));
+            YKI_TRY(yki_combine_enqueue(m->replica->queue, &m->gathers[b], YKI_NO_WAIT));
+            if (!last)
+                continue;
+            yki_event_release(&m->complete[b]);
+            YKI_TRY(yki_queue_marker(m->replica->queue, YKI_NO_WAIT, &m->complete[b]));
+        }
+    }
+    return YOKE_OK;
+}
+
+/* Running statistics belong to each part; they are those of the first of a group. */
+static yoke_status
+commit_part(yki_crew *crew)
+{
+    if (crew->members[0].replica->weights->state_count == 0)
+        return YOKE_OK;
+    YKI_TRY(yki_crew_total(crew));
+    for (size_t g = 0; g < crew->group_count; g++) {
+        yoke_replica *r = yki_crew_in_group(crew, g, 0)->replica;
+
+        YKI_TRY(yki_updater_enqueue_count(r->updater));
+        YKI_TRY(yki_plan_commit_states(r->training));
+    }
+    return YOKE_OK;
+}
+
+/* Where nothing is to overlap, a section ends before the next thing begins, and has its time. */
+static yoke_status
+run_apart(yki_crew *crew, yki_section section, double *seconds)
+{
+    double begin = yki_now();
+
+    YKI_TRY(run_section(crew, section));
+    if (!crew->apart)
+        return YOKE_OK;
+    YKI_TRY(yki_crew_finish(crew));
+    *seconds = yki_now() - begin;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_crew_part(yki_crew *crew, uint32_t part, uint32_t parts, float rate_factor)
+{
+    bool last = part + 1 == parts, gathers = crew->members[0].gathered != NULL;
+
+    crew->next_bucket = 0;
+    crew->marks_buckets = !gathers && (crew->count > 1 || crew->comm);
+    if (crew->stages && part > 0)
+        YKI_TRY(yki_stages_meet(crew));
+    for (size_t k = 0; k < crew->count; k++) {
+        crew->at = k;
+        YKI_TRY(begin(crew, &crew->members[k], part, rate_factor));
+    }
+    YKI_TRY(run_apart(crew, YKI_FORWARD, &crew->times.forward));
+    YKI_TRY(run_apart(crew, YKI_BACKWARD, &crew->times.backward));
+    if (gathers)
+        YKI_TRY(gather_part(crew, part, last));
+    if (crew->members[crew->home].results)
+        YKI_TRY(yki_crew_results(crew, false, part > 0));
+    if (!last)
+        YKI_TRY(commit_part(crew));
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(yki_queue_flush(crew->members[k].replica->queue));
+    return YOKE_OK;
+}
+
+/* ---- the update ---- */
+
+static bool
+updates(const yki_crew *crew, const yki_member *m)
+{
+    return m->place < crew->groups[m->group].owners;
+}
+
+static yoke_status
+prepare_updates(yki_crew *crew)
+{
+    bool exchange = false;
+
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        if (!updates(crew, m))
+            continue;
+        if (m->reduced.cl)
+            YKI_TRY(yki_queue_marker(m->replica->queue, (yki_wait){&m->reduced, 1}, NULL));
+        YKI_TRY(yki_updater_enqueue_norms(m->replica->updater));
+        exchange |= yki_updater_wants_norm(m->replica->updater) &&
+                    crew->groups[m->group].owners > 1;
+    }
+    if (crew->stages)
+        return yki_stages_agree(crew);
+    if (!exchange)
+        return YOKE_OK;
+    YKI_TRY(yki_crew_arrive(crew));
+    for (size_t k = 0; k < crew->count; k++)
+        if (updates(crew, &crew->members[k]))
+            YKI_TRY(yki_crew_meet(crew, &crew->members[k]));
+    return YOKE_OK;
+}
+
+/* The member's part of the update, on a queue of its space. */
+static yoke_status
+update_member(yki_crew *crew, yki_member *m, yki_queue *queue)
+{
+    yoke_replica *r = m->replica;
+
+    if (m->is_updated)
+        return YOKE_OK;
+    if (!updates(crew, m)) {
+        r->weights->version++;
+        m->is_updated = true;
+        return YOKE_OK;
+    }
+    if (!m->is_committed)
+        YKI_TRY(yki_updater_enqueue_updates(r->updater, queue));
+    m->is_committed = true;
+    if (m->place == 0)
+        YKI_TRY(yki_plan_commit_states_on(r->training, queue));
+    if (crew->groups[m->group].count > 1) {
+        yki_event_release(&m->updated);
+        YKI_TRY(yki_queue_marker(queue, YKI_NO_WAIT, &m->updated));
+    }
+    m->is_updated = true;
+    return yki_queue_flush(queue);
+}
+
+yoke_status
+yki_crew_update(yki_crew *crew)
+{
+    double begin = yki_now();
+
+    YKI_TRY(yki_crew_reduce(crew, SIZE_MAX));
+    if (!crew->apart)
+        begin = yki_now();
+    if (crew->members[crew->home].results)
+        YKI_TRY(yki_crew_total(crew));
+    YKI_TRY(yki_crew_receive(crew));
+    crew->times.exposed = yki_now() - begin;
+    YKI_TRY(prepare_updates(crew));
+    for (size_t k = 0; k < crew->count; k++)
+        crew->members[k].is_updated = crew->members[k].is_committed = false;
+    /* From here on the step counts: what one device cannot enqueue, another does. */
+    crew->updating = true;
+    for (size_t k = 0; k < crew->count; k++) {
+        crew->at = k;
+        YKI_TRY(update_member(crew, &crew->members[k], crew->members[k].replica->queue));
+    }
+    crew->updating = false;
+    for (size_t k = 0; k < crew->count; k++)
+        crew->members[k].replica->step++;
+    return YOKE_OK;
+}
+
+/* One member's part by any queue of its group, or by a new one. */
+static yoke_status
+update_somehow(yki_crew *crew, yki_member *m)
+{
+    const yki_group *group = &crew->groups[m->group];
+    yki_queue *queue;
+    yoke_status status;
+
+    for (size_t i = 0; i < group->count; i++) {
+        queue = yki_crew_in_group(crew, m->group, (m->place + i) % group->count)->replica->queue;
+        status = update_member(crew, m, queue);
+        if (status == YOKE_OK)
+            status = yki_queue_finish(queue);
+        if (status == YOKE_OK)
+            return YOKE_OK;
+    }
+    YKI_TRY(yki_queue_create(m->replica->weights->device, YKI_QUEUE_COMPUTE, false, &queue));
+    status = update_member(crew, m, queue);
+    if (status == YOKE_OK)
+        status = yki_queue_finish(queue);
+    yki_event_release(&m->updated);
+    yki_queue_destroy(queue);
+    return status;
+}
+
+bool
+yki_crew_complete_update(yki_crew *crew)
+{
+    bool complete = true;
+
+    if (!crew->updating)
+        return false;
+    for (size_t k = 0; k < crew->count; k++)
+        complete &= update_somehow(crew, &crew->members[k]) == YOKE_OK;
+    crew->updating = !complete;
+    return complete;
+}
+
+yoke_status
+yki_crew_settle(yki_crew *crew)
+{
+    if (crew->comm && crew->next_bucket > 0) {
+        YKI_TRY(yki_crew_reduce(crew, SIZE_MAX));
+        YKI_TRY(yki_crew_receive(crew));
+    }
+    return yki_crew_finish(crew);
+}
+
+yoke_status
+yki_crew_finish(yki_crew *crew)
+{
+    yoke_status status = YOKE_OK;
+
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+        yoke_status one = YOKE_OK;
+
+        if (m->replica)
+            one = yki_queue_finish(m->replica->queue);
+        if (status == YOKE_OK && one != YOKE_OK) {
+            status = one;
+            crew->at = k;
+        }
+        if (m->side)
+            one = yki_queue_finish(m->side);
+        if (status == YOKE_OK && one != YOKE_OK) {
+            status = one;
+            crew->at = k;
+        }
+    }
+    return status;
+}

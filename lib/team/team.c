@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * team.c - the devices that train together: those a selector picks in this
+ * process, numbered on through the processes of a comm.
+ *
+ * A team holds its devices' hardware in their split; what is trained on them, and
+ * with which shares, is the trainer's.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "team/place_ranks.h"
+#include "shares/shares.h"
+#include "team/team.h"
+
+/* Processes of one host divide its devices, unless they were told which to take. */
+static yoke_status
+select_devices(yoke_team *team, yoke_context *context, const char *selector)
+{
+    const yoke_selection_options options = {.holder = "a team"};
+    char placed[YKI_RANK_SELECTOR] = "";
+
+    if (yki_team_comm(team))
+        YKI_TRY(yki_place_ranks(context, team->comm, selector, placed, sizeof placed));
+    YKI_TRY(yoke_selection_create(context, placed[0] ? placed : selector, &options, &team->selection));
+    team->count = yoke_selection_count(team->selection);
+    return YOKE_OK;
+}
+
+/* How many devices the processes before this one have, and all. */
+static yoke_status
+number_devices(yoke_team *team)
+{
+    int64_t own = (int64_t)team->count, *counts;
+    yoke_status status;
+
+    team->total = team->count;
+    if (!yki_team_comm(team))
+        return YOKE_OK;
+    counts = yki_alloc((size_t)team->comm->ranks, sizeof *counts, "device counts");
+    if (!counts)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = team->comm->gather(team->comm, &own, sizeof own, counts);
+    team->total = 0;
+    for (int32_t r = 0; r < team->comm->ranks; r++) {
+        if (r == team->comm->rank)
+            team->first = team->total;
+        team->total += (size_t)counts[r];
+    }
+    yki_free(counts);
+    return status;
+}
+
+/* What people call each device of all processes; every process calls it. */
+static yoke_status
+name_devices(yoke_team *team)
+{
+    const yoke_comm *comm = yki_team_comm(team);
+    int64_t *counts = yki_alloc(team->total, sizeof *counts, "device counts");
+    yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
+
+    team->names = yki_alloc(team->total, YKI_TEAM_NAME, "names of devices");
+    if (counts && team->names) {
+        for (size_t k = 0; k < team->total; k++)
+            counts[k] = 1;
+        for (size_t k = 0; k < team->count; k++) {
+            char *name = team->names + (team->first + k) * YKI_TEAM_NAME;
+            const char *id = yki_device_id(yoke_team_get_device(team, k));
+
+            if (comm)
+                snprintf(name, YKI_TEAM_NAME, "rank %d %s", comm->rank, id);
+            else
+                snprintf(name, YKI_TEAM_NAME, "%s", id);
+        }
+        status = yki_team_share_rows(team, counts, YKI_TEAM_NAME, team->names);
+    }
+    yki_free(counts);
+    return status;
+}
+
+yoke_status
+yoke_team_create(yoke_context *context, const char *selector, yoke_comm *comm, yoke_team **out)
+{
+    yoke_team *team;
+    yoke_status status;
+
+    if (!context || !out)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_team_create: %s is NULL",
+                        context ? "team" : "context");
+    if (comm && (comm->size < offsetof(yoke_comm, reserved) || comm->ranks < 1 || comm->rank < 0 ||
+                 comm->rank >= comm->ranks))
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_team_create: the comm says that this is rank %d of %d", comm->rank,
+                        comm->ranks);
+    team = yki_alloc(1, sizeof *team, "a team");
+    if (!team)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    atomic_store(&team->references, 1);
+    team->comm = comm;
+    status = select_devices(team, context, selector);
+    if (status == YOKE_OK)
+        status = number_devices(team);
+    if (status == YOKE_OK)
+        status = name_devices(team);
+    if (status != YOKE_OK) {
+        yki_team_fail(team); /* the others wait for our number, or for our names */
+        yoke_team_destroy(team);
+        return status;
+    }
+    *out = team;
+    return YOKE_OK;
+}
+
+yoke_team *
+yki_team_retain(yoke_team *team)
+{
+    atomic_fetch_add(&team->references, 1);
+    return team;
+}
+
+void
+yoke_team_destroy(yoke_team *team)
+{
+    if (!team || atomic_fetch_sub(&team->references, 1) != 1)
+        return;
+    for (size_t i = 0; i < team->place_count; i++)
+        yki_free(team->places[i].name);
+    yki_free(team->places);
+    yoke_selection_destroy(team->selection);
+    yki_free(team->names);
+    yki_free(team);
+}
+
+yoke_comm *
+yki_team_comm(const yoke_team *team)
+{
+    return team->comm && team->comm->ranks > 1 ? team->comm : NULL;
+}
+
+void
+yki_team_fail(const yoke_team *team)
+{
+    yoke_comm *comm = yki_team_comm(team);
+
+    if (comm && comm->fail)
+        comm->fail(comm, yoke_last_error());
+}
+
+size_t
+yoke_team_size(const yoke_team *team)
+{
+    return team ? team->count : 0;
+}
+
+size_t
+yoke_team_total(const yoke_team *team)
+{
+    return team ? team->total : 0;
+}
+
+yoke_device *
+yoke_team_get_device(const yoke_team *team, size_t index)
+{
+    return team && index < team->count ? yoke_selection_get(team->selection, index) : NULL;
+}
+
+const char *
+yoke_team_get_device_name(const yoke_team *team, size_t index)
+{
+    return team && index < team->total ? team->names + index * YKI_TEAM_NAME : NULL;
+}
+
+/* ---- places ---- */
+
+/* The one device that a selector means, as a number in the team. */
+static yoke_status
+find_device(const yoke_team *team, const char *place, const char *selector, size_t *device)
+{
+    const yoke_selection_options options = {.holder = "the binding of a place"};
+    yoke_context *context = yki_device_context(yoke_selection_get(team->selection, 0));
+    yoke_selection *selection;
+    yoke_status status = YOKE_OK;
+    const char *id;
+
+    YKI_TRY(yoke_selection_create(context, selector, &options, &selection));
+    id = yki_device_id(yoke_selection_get(selection, 0));
+    *device = 0;
+    if (yoke_selection_count(selection) != 1)
+        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                          "the place \"%s\" is bound to one device, \"%s\" are %zu", place, selector,
+                          yoke_selection_count(selection));
+    while (status == YOKE_OK && *device < team->count &&
+           strcmp(yki_device_id(yoke_team_get_device(team, *device)), id) != 0)
+        ++*device;
+    if (*device == team->count)
+        status = yki_fail(YOKE_ERROR_NO_DEVICE,
+                          "the place \"%s\" cannot be bound to %s, which is not in the team", place,
+                          id);
+    yoke_selection_destroy(selection);
+    return status;
+}
+
+yoke_status
+yoke_team_bind_place(yoke_team *team, const char *place, const char *selector)
+{
+    size_t device;
+    char *name;
+
+    if (!team || !place || !*place || !selector)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_team_bind_place: a team, a place and a selector are needed");
+    YKI_TRY(find_device(team, place, selector, &device));
+    for (size_t i = 0; i < team->place_count; i++)
+        if (strcmp(team->places[i].name, place) == 0) {
+            team->places[i].device = device;
+            return YOKE_OK;
+        }
+    YKI_TRY(yki_grow((void **)&team->places, &team->place_capacity, team->place_count + 1,
+                     sizeof *team->places, "places"));
+    name = yki_strdup(place, "a place's name");
+    if (!name)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    team->places[team->place_count++] = (yki_place){name, device};
+    return YOKE_OK;
+}
+
+yoke_status
+yki_team_find_place(const yoke_team *team, const char *name, size_t *device)
+{
+    for (size_t i = 0; i < team->place_count; i++)
+        if (strcmp(team->places[i].name, name) == 0) {
+            *device = team->places[i].device;
+            return YOKE_OK;
+        }
+    return yki_fail(YOKE_ERROR_NOT_FOUND,
+                    "the graph's place \"%s\" is bound to no device: yoke_team_bind_place", name);
+}
+
+yoke_status
+yoke_team_split(const yoke_team *team, const char *shares, int64_t n, int64_t *counts)
+{
+    if (!team || !counts || n < 0)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_team_split: a team, counts and at least 0 samples (not %lld) are "
+                        "needed",
+                        (long long)n);
+    return yki_shares_split(shares, team->total, n, counts);
+}

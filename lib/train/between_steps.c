@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * between_steps.c - what may be asked of a trainer between its steps: parameters by
+ * name, shares, learning rate, what is frozen, a new start.
+ */
+#include <float.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "train/capacity.h"
+#include "train/history.h"
+#include "team/stages.h"
+#include "train/trainer.h"
+
+yoke_graph *
+yoke_trainer_get_graph(const yoke_trainer *t)
+{
+    return t ? t->graph : NULL;
+}
+
+int64_t
+yoke_trainer_get_step(const yoke_trainer *t)
+{
+    return t ? t->step : 0;
+}
+
+double
+yoke_trainer_flops(const yoke_trainer *t, int64_t n)
+{
+    double flops = 0;
+
+    if (!t || n < 0)
+        return 0;
+    yki_trainer_divide(t, n, t->counts);
+    for (size_t k = 0; k < t->crew.count; k++)
+        flops += yoke_replica_flops(t->crew.members[k].replica, t->counts[t->crew.team->first + k]);
+    return flops;
+}
+
+yoke_status
+yoke_trainer_get_shares(const yoke_trainer *t, int64_t *counts, size_t count)
+{
+    if (!t || !counts)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_trainer_get_shares: a trainer and counts are needed");
+    if (count != t->team->total)
+        return yki_fail(YOKE_ERROR_SHAPE, "the team has %zu devices, %zu counts were asked for",
+                        t->team->total, count);
+    yki_shares_divide(t->shares, t->options.batch, counts);
+    return YOKE_OK;
+}
+
+/* A weight by name, of the first device that has it; after a failure too. */
+static yoke_status
+find(yoke_trainer *t, const char *name, const void *values, size_t count, const char *function,
+     yki_weight **weight)
+{
+    char text[128];
+    size_t member;
+
+    if (!t || !name || !values)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: a trainer, a name and values are needed",
+                        function);
+    YKI_TRY(yki_crew_find(&t->crew, name, &member, weight));
+    if (count != (*weight)->size / 4)
+        return yki_fail(YOKE_ERROR_SHAPE, "%s has the shape %s, %zu values were given", name,
+                        yki_shape_text((*weight)->node->shape, text, sizeof text), count);
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_trainer_read(yoke_trainer *t, const char *name, float *values, size_t count)
+{
+    yki_weight *weight;
+
+    YKI_TRY(find(t, name, values, count, "yoke_trainer_read", &weight));
+    if (t->status == YOKE_OK)
+        YKI_TRY(yoke_trainer_wait(t));
+    return yki_buffer_get(weight->value, 0, weight->size, values);
+}
+
+/* To every group, from memory. */
+static yoke_status
+write_groups(yoke_trainer *t, const char *name, const float *values, uint64_t size)
+{
+    for (size_t g = 0; g < t->crew.group_count; g++) {
+        yoke_replica *r = yki_crew_in_group(&t->crew, g, 0)->replica;
+        const yki_weight *of = yki_weights_find(r->weights, name);
+
+        if (of->value)
+            YKI_TRY(yki_buffer_put(of->value, 0, size, values));
+    }
+    for (size_t k = 0; k < t->crew.count; k++)
+        t->crew.members[k].replica->weights->version++;
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_trainer_write(yoke_trainer *t, const char *name, const float *values, size_t count)
+{
+    yki_weight *weight;
+    float *agreed;
+    yoke_status status;
+
+    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_write"));
+    YKI_TRY(find(t, name, values, count, "yoke_trainer_write", &weight));
+    YKI_TRY(yoke_trainer_wait(t));
+    if (!t->crew.comm)
+        return write_groups(t, name, values, weight->size);
+    agreed = yki_alloc(count, sizeof *agreed, "values of a parameter");
+    if (!agreed)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    memcpy(agreed, values, weight->size);
+    status = t->crew.comm->broadcast(t->crew.comm, agreed, weight->size, 0);
+    if (status == YOKE_OK)
+        status = write_groups(t, name, agreed, weight->size);
+    yki_free(agreed);
+    return status;
+}
+
+yoke_status
+yoke_trainer_initialize(yoke_trainer *t, uint32_t seed)
+{
+    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_initialize"));
+    YKI_TRY(yoke_trainer_wait(t));
+    for (size_t k = 0; k < t->crew.count; k++) {
+        yoke_replica *r = t->crew.members[k].replica;
+
+        if (r->weights->lender) {
+            if (r->updater)
+                YKI_TRY(yki_updater_reset(r->updater));
+            r->weights->version++;
+            r->seed = seed;
+            r->step = 1;
+            YKI_TRY(yki_queue_finish(r->queue));
+        } else {
+            YKI_TRY(yoke_replica_initialize(r, seed));
+        }
+    }
+    t->options.seed = seed;
+    t->step = t->completed = 0;
+    t->epoch = 0;
+    yki_history_clear(t);
+    /* They draw by the seed. */
+    yki_feeds_clear(&t->train_feeds, t->crew.count);
+    yki_feeds_clear(&t->test_feeds, t->crew.count);
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_trainer_set_learning_rate(yoke_trainer *t, float rate)
+{
+    YKI_TRY(yki_trainer_trains(t, "yoke_trainer_set_learning_rate"));
+    if (!(rate >= 0 && rate <= FLT_MAX))
+        return yki_fail_range_real(YOKE_ERROR_VALUE, "the learning rate", (double)rate, 0, FLT_MAX);
+    for (size_t k = 0; k < t->crew.count; k++)
+        yki_updater_set_rate(t->crew.members[k].replica->updater, rate);
+    t->options.optimizer.learning_rate = rate;
+    return YOKE_OK;
+}
+
+float
+yoke_trainer_get_learning_rate(const yoke_trainer *t)
+{
+    return t ? t->options.optimizer.learning_rate : 0;
+}
+
+yoke_status
+yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
+{
+    int64_t limit, *counts;
+    yoke_status status = YOKE_OK;
+
+    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_set_shares"));
+    if (!shares)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_set_shares: shares are NULL");
+    if (t->crew.stages)
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "shares \"%s\" split a batch, but every device has the whole batch of a "
+                        "graph with places", shares);
+    /* Plans were made for what each device could get: more is refused before anything changes. */
+    counts = yki_alloc(t->team->total, sizeof *counts, "shares");
+    if (!counts)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    if (strcmp(shares, "auto") != 0) {
+        int64_t part = (t->options.batch + t->options.accumulate - 1) / t->options.accumulate;
+
+        status = yki_shares_split(shares, t->team->total, part, counts);
+        for (size_t k = 0; k < t->team->count && status == YOKE_OK && !t->lanes.taken; k++) {
+            limit = t->crew.members[k].replica->options.batch;
+            if (counts[t->team->first + k] > limit)
+                status = yki_fail(YOKE_ERROR_STATE,
+                                  "device %zu was made for %lld samples at once, not %lld: create "
+                                  "the trainer with shares \"auto\", or with these",
+                                  t->team->first + k, (long long)limit,
+                                  (long long)counts[t->team->first + k]);
+        }
+    }
+    yki_free(counts);
+    YKI_TRY(status);
+    return yki_shares_set(t->shares, shares);
+}
+
+static yoke_status
+refreeze(yoke_trainer *t, const char *pattern, yoke_status (*change)(yoke_graph *, const char *))
+{
+    YKI_TRY(yoke_trainer_wait(t));
+    YKI_TRY(change(t->graph, pattern));
+    for (size_t k = 0; k < t->crew.count; k++)
+        YKI_TRY(yki_updater_refresh(t->crew.members[k].replica->updater));
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_trainer_freeze(yoke_trainer *t, const char *pattern)
+{
+    YKI_TRY(yki_trainer_trains(t, "yoke_trainer_freeze"));
+    return refreeze(t, pattern, yoke_graph_freeze);
+}
+
+yoke_status
+yoke_trainer_unfreeze(yoke_trainer *t, const char *pattern)
+{
+    YKI_TRY(yki_trainer_trains(t, "yoke_trainer_unfreeze"));
+    return refreeze(t, pattern, yoke_graph_unfreeze);
+}
+
+/* ---- explaining ---- */
+
+yoke_status
+yoke_trainer_get_times_sized(const yoke_trainer *t, size_t size, yoke_step_times *times)
+{
+    if (!t || !times)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_trainer_get_times: a trainer and times are needed");
+    memset(times, 0, size);
+    memcpy(times, &t->crew.times, YKI_MIN(size, sizeof *times));
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_team_explain(yoke_trainer *t, void (*line)(void *user, const char *text), void *user)
+{
+    char text[256];
+
+    YKI_TRY(yki_trainer_ready(t, "yoke_team_explain"));
+    if (!line)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_team_explain: line is NULL");
+    if (t->crew.stages)
+        yki_stages_explain(&t->crew, line, user);
+    else
+        yki_shares_explain(t->shares, line, user);
+    yki_lanes_explain(&t->lanes, line, user);
+    yki_crew_explain_classes(&t->crew, line, user);
+    if (t->crew.travel[0]) {
+        snprintf(text, sizeof text, "gradients between %d processes (%s): %zu %s",
+                 t->crew.comm->ranks, t->crew.comm->transport ? t->crew.comm->transport : "-",
+                 t->crew.bucket_count, t->crew.travel);
+        line(user, text);
+    }
+    return yki_trainer_explain_memory(t, line, user);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * compare_processes.c - before processes train together: do they mean the same?
+ *
+ * Whatever has to be alike is written down as text, field by field, and gathered;
+ * a rank that differs from rank 0 is named with the field and both values. The
+ * seed is rank 0's. Which devices a process has, and how they are measured, is its
+ * own affair.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "train/trainer.h"
+
+enum { FIELDS = 16, NAME = 24, VALUE = 104 };
+
+typedef struct field {
+    char name[NAME];
+    char value[VALUE];
+} field;
+
+typedef struct statement {
+    field fields[FIELDS];
+} statement;
+
+static void state(statement *s, size_t *count, const char *name, const char *format, ...)
+    YKI_PRINTF(4, 5);
+
+static void
+state(statement *s, size_t *count, const char *name, const char *format, ...)
+{
+    field *f = &s->fields[(*count)++];
+    va_list args;
+
+    snprintf(f->name, sizeof f->name, "%s", name);
+    va_start(args, format);
+    vsnprintf(f->value, sizeof f->value, format, args);
+    va_end(args);
+}
+
+static void
+state_groups(statement *s, size_t *count, const yoke_trainer_options *o)
+{
+    yki_hash hash;
+    char hex[33];
+
+    yki_hash_start(&hash);
+    for (size_t i = 0; i < o->group_count && o->groups; i++) {
+        const yoke_parameter_group *g = &o->groups[i];
+
+        yki_hash_string(&hash, g->pattern ? g->pattern : "");
+        yki_hash_add(&hash, &g->learning_rate_scale, sizeof g->learning_rate_scale);
+        yki_hash_add(&hash, &g->weight_decay, sizeof g->weight_decay);
+        yki_hash_add(&hash, &g->has_weight_decay, sizeof g->has_weight_decay);
+    }
+    yki_hash_hex(&hash, hex);
+    state(s, count, "parameter groups", "%zu, %.8s", o->group_count, hex);
+}
+
+static void
+state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
+{
+    const yoke_optimizer *p = &o->optimizer;
+    static const yoke_schedule none;
+    const yoke_schedule *c = o->schedule ? o->schedule : &none;
+    size_t count = 0;
+    yki_hash hash;
+    char hex[33];
+
+    memset(s, 0, sizeof *s);
+    yki_hash_start(&hash);
+    yki_graph_hash(graph, &hash);
+    yki_hash_hex(&hash, hex);
+    state(s, &count, "yoke's version", "%s", yoke_version());
+    state(s, &count, "graph", "%zu parameters, %.16s", yoke_graph_parameter_count(graph), hex);
+    state(s, &count, "batch", "%lld", (long long)o->batch);
+    state(s, &count, "accumulate", "%u", o->accumulate);
+    state(s, &count, "shares", "%s", o->shares ? o->shares : "auto");
+    state(s, &count, "optimizer", "%d: rate %g, momentum %g, betas %g %g, epsilon %g, decay %g, %u",
+          (int)p->kind, (double)p->learning_rate, (double)p->momentum, (double)p->beta1,
+          (double)p->beta2, (double)p->epsilon, (double)p->weight_decay, p->nesterov);
+    state(s, &count, "schedule", "%d: %g %g %g, %lld %lld %lld", (int)c->kind, (double)c->factor,
+          (double)c->initial, (double)c->final_factor, (long long)c->warmup, (long long)c->period,
+          (long long)c->steps);
+    state(s, &count, "clipping", "norm %g, value %g", (double)o->clip_norm, (double)o->clip_value);
+    state_groups(s, &count, o);
+    state(s, &count, "strict", "%d", o->strict);
+    state(s, &count, "freeze", "%d", o->freeze);
+    state(s, &count, "batch norm", "%s", o->local_batch_norm ? "local" : "sync");
+    state(s, &count, "overlap", "%d", !o->no_overlap);
+    state(s, &count, "bucket size", "%llu", (unsigned long long)o->bucket_bytes);
+}
+
+static yoke_status
+compare(const yoke_comm *comm, const statement *all)
+{
+    for (int32_t r = 1; r < comm->ranks; r++)
+        for (size_t i = 0; i < FIELDS; i++) {
+            const field *first = &all[0].fields[i], *other = &all[r].fields[i];
+
+            if (memcmp(first, other, sizeof *first) != 0)
+                return yki_fail(YOKE_ERROR_STATE,
+                                "rank %d differs from rank 0 in the %s: \"%.*s\", not \"%.*s\"", r,
+                                first->name, VALUE - 1, other->value, VALUE - 1, first->value);
+        }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_trainer_compare(yoke_comm *comm, const yoke_graph *graph, yoke_trainer_options *options)
+{
+    statement own, *all;
+    yoke_status status;
+
+    if (!comm)
+        return YOKE_OK;
+    all = yki_alloc((size_t)comm->ranks, sizeof *all, "what other processes mean");
+    if (!all)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    state_all(&own, graph, options);
+    status = comm->gather(comm, &own, sizeof own, all);
+    if (status == YOKE_OK)
+        status = compare(comm, all);
+    yki_free(all);
+    YKI_TRY(status);
+    return comm->broadcast(comm, &options->seed, sizeof options->seed, 0);
+}
