@@ -12,73 +12,6 @@
 
 #include "plan/fuse.h"
 
-/* Enters what a task reads, or (sign -1) takes it out. */
-static void
-note_reads(yki_fusion *f, size_t index, int sign)
-{
-    const yki_task *task = &f->plan->tasks[index];
-
-    f->plan->work++;
-    for (uint32_t k = 0; k < task->problem.input_count; k++) {
-        f->readers[task->slots[k]].count += sign;
-        f->readers[task->slots[k]].sum += sign * (int64_t)index;
-    }
-}
-
-int32_t
-yki_fusion_only_reader(const yki_fusion *f, int32_t value)
-{
-    if (f->plan->values[value].storage != YKI_STORE_ARENA || f->readers[value].count != 1)
-        return -1;
-    return (int32_t)f->readers[value].sum;
-}
-
-void
-yki_fusion_drop(yki_fusion *f, size_t index)
-{
-    note_reads(f, index, -1);
-    f->plan->tasks[index].dropped = true;
-}
-
-void
-yki_fusion_replace(yki_fusion *f, size_t index, const yki_task *task)
-{
-    note_reads(f, index, -1);
-    f->plan->tasks[index] = *task;
-    note_reads(f, index, 1);
-}
-
-void
-yki_fusion_take_over(yki_fusion *f, size_t earlier, size_t later)
-{
-    yki_task *task = &f->plan->tasks[earlier];
-
-    task->slots[task->problem.input_count] = yki_task_result(&f->plan->tasks[later]);
-    if (task->node)
-        f->plan->node_value[task->node->id] = -1;
-    yki_fusion_drop(f, later);
-}
-
-bool
-yki_fusion_solvable(const yki_fusion *f, const yki_problem *problem)
-{
-    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(f->plan->queue));
-
-    for (const yki_solver *const *s = yki_solvers; *s; s++)
-        if (*(*s)->op == problem->op && yki_solver_suits(*s, problem, traits))
-            return true;
-    return false;
-}
-
-bool
-yki_is_relu_gradient(const yki_task *task)
-{
-    yki_unary_attrs attrs;
-
-    memcpy(&attrs, task->problem.attrs.bytes, sizeof attrs);
-    return task->problem.op == &yki_op_unary_grad && attrs.kind == YKI_UNARY_RELU;
-}
-
 /* ---- rules ---- */
 
 static bool
@@ -191,34 +124,18 @@ apply(yki_fusion *f, const rule *list, size_t count)
         }
 }
 
-static void
-remove_dropped(yki_plan *plan)
-{
-    size_t kept = 0;
-
-    for (size_t t = 0; t < plan->task_count; t++)
-        if (!plan->tasks[t].dropped)
-            plan->tasks[kept++] = plan->tasks[t];
-    plan->task_count = kept;
-}
-
 yoke_status
 yki_plan_fuse(yki_plan *plan)
 {
-    yki_fusion f = {.plan = plan};
+    yki_fusion f;
     yoke_status status;
 
     if (plan->options.no_fusion)
         return YOKE_OK;
-    f.readers = yki_alloc(plan->value_count, sizeof *f.readers, "a plan's readers");
-    if (!f.readers)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    for (size_t t = 0; t < plan->task_count; t++)
-        note_reads(&f, t, 1);
+    YKI_TRY(yki_fusion_begin(&f, plan));
     apply(&f, rules, YKI_COUNT(rules));
     apply(&f, last_rules, YKI_COUNT(last_rules));
     status = yki_fuse_running(&f);
-    remove_dropped(plan);
-    yki_free(f.readers);
+    yki_fusion_end(&f);
     return status;
 }

@@ -19,6 +19,12 @@ typedef struct yki_fusion {
     yki_readers *readers; /* by value */
 } yki_fusion;
 
+/* ---- fusion.c ---- */
+
+/* Before the first rule; to be ended. */
+yoke_status yki_fusion_begin(yki_fusion *f, yki_plan *plan);
+/* After the last rule: tasks that were dropped leave the plan. */
+void yki_fusion_end(yki_fusion *f);
 /* The one task that reads a value; -1: none, several, or seen from outside. */
 int32_t yki_fusion_only_reader(const yki_fusion *f, int32_t value);
 /* Takes a task out. A value that no task uses gets no memory. */
@@ -37,6 +43,8 @@ yki_task_result(const yki_task *task)
 }
 
 bool yki_is_relu_gradient(const yki_task *task);
+
+/* ---- rules ---- */
 
 /* Running statistics leave the list of tasks (running.c). */
 yoke_status yki_fuse_running(yki_fusion *f);

@@ -410,3 +410,26 @@ yki_plan_repacked(const yki_plan *plan, int64_t batch, uint64_t *bytes)
     yki_free(copy.values);
     return status;
 }
+
+/* Also of a plan that is packed, but not bound. */
+uint64_t
+yki_plan_memory(const yki_plan *plan)
+{
+    uint64_t limit = yki_device_get_traits(yki_queue_device(plan->queue))->max_allocation;
+    uint64_t bytes = 0, largest = 0;
+
+    for (size_t i = 0; i < plan->chunk_count; i++) {
+        bytes += plan->chunk_sizes[i];
+        largest = YKI_MAX(largest, plan->chunk_sizes[i]);
+    }
+    for (size_t v = 0; v < plan->value_count; v++) {
+        const yki_value *value = &plan->values[v];
+
+        if (value->alias >= 0 || value->storage == YKI_STORE_LENT ||
+            value->storage == YKI_STORE_ARENA)
+            continue;
+        bytes += value->size;
+        largest = YKI_MAX(largest, value->size);
+    }
+    return largest <= limit ? bytes : UINT64_MAX;
+}

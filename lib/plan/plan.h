@@ -247,7 +247,7 @@ yki_buffer *yki_plan_buffer(const yki_plan *plan, const yoke_node *node);
 yoke_status yki_plan_enqueue(yki_plan *plan, yki_section section, int64_t n, yki_event *done);
 /* The same in pieces, between the stops of a team's plan: begin, then [0, stop), [stop, next), ...
  * up to task_count. */
-yoke_status yki_plan_begin(yki_plan *plan, yki_section section, int64_t n);
+yoke_status yki_plan_begin(yki_plan *plan, int64_t n);
 yoke_status yki_plan_enqueue_tasks(yki_plan *plan, yki_section section, size_t first, size_t end);
 /* From now on tasks that only other results need are left out; a count of 0: all run again. */
 yoke_status yki_plan_ask(yki_plan *plan, const yoke_node *const *nodes, size_t count);
@@ -265,6 +265,22 @@ uint64_t yki_plan_memory(const yki_plan *plan);
 yoke_status yki_plan_memory_at(const yki_plan *plan, int64_t batch, uint64_t *bytes);
 /* Its part in pack.c: these solvers. */
 yoke_status yki_plan_repacked(const yki_plan *plan, int64_t batch, uint64_t *bytes);
+
+/* ---- capacity.c ---- */
+
+/* The same, and UINT64_MAX where no solver applies to so large a batch. */
+yoke_status yki_plan_bytes_at(const yki_plan *plan, int64_t batch, uint64_t *bytes);
+/* Bytes that `samples` samples at once need; `user` is the caller's. */
+typedef yoke_status (*yki_bytes_of)(const void *user, int64_t samples, uint64_t *bytes);
+/* The most samples whose bytes do not exceed `room`, to within a hundredth. The search begins at
+ * `start`, which should be near. */
+yoke_status yki_find_capacity(yki_bytes_of bytes_of, const void *user, uint64_t room, int64_t start,
+                              int64_t *samples);
+/* The largest batch for which this plan could have been made. */
+yoke_status yki_plan_capacity(const yki_plan *plan, int64_t *samples);
+
+/* ---- print.c ---- */
+
 /* Lines of a table: each command, its solver, layout, FLOPs, bytes, time, part of the limit, which
  * is measured for it; the memory map. */
 yoke_status yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *user);

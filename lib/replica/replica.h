@@ -56,11 +56,9 @@ struct yoke_replica {
     bool repeats;    /* see yki_plan_options */
     void (*tick)(void *user);
     void *tick_user;
-    yoke_array **lent; /* replica_arrays.c */
+    yoke_array **lent; /* made by team/replica_arrays.c */
     size_t lent_count, lent_capacity;
 };
-
-void yki_replica_free_lent(yoke_replica *replica);
 
 /* What a team gives to a replica that is one of several. */
 typedef struct yki_replica_part {

@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "train/capacity.h"
 #include "team/stages.h"
 
 /* ---- groups ---- */

@@ -31,14 +31,6 @@ lend(yoke_replica *r, yki_buffer *buffer, int64_t count, bool is_weight, yoke_ar
     return YOKE_OK;
 }
 
-void
-yki_replica_free_lent(yoke_replica *r)
-{
-    for (size_t i = 0; i < r->lent_count; i++)
-        yki_free(r->lent[i]);
-    yki_free(r->lent);
-}
-
 yoke_status
 yoke_replica_get_parameter(yoke_replica *r, const char *name, yoke_array **array)
 {

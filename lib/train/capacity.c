@@ -2,15 +2,12 @@
  *
  * capacity.c - what a trainer's devices have in memory, and the largest batch that they would hold.
  *
- * Of what a device uses, its plans grow with the batch. They are planned and packed for other
- * batches, without being made, until the largest is found for which the quota, or the device's
- * memory, has room. Evaluation counts once it was asked for.
+ * Of what a device uses, its plans grow with the batch; lib/plan/capacity.c finds the largest for
+ * which the quota, or the device's memory, has room. Evaluation counts once it was asked for.
  *
  * Not here: buffers of datasets, which grow too, but are small beside plans; graphs with places,
- * where devices have parts of one plan. A planner that measures may choose other solvers for
- * another batch than it is thought to.
+ * where devices have parts of one plan.
  */
-#include <math.h>
 #include <stdio.h>
 
 #include "train/capacity.h"
@@ -36,18 +33,6 @@ made_for(const yoke_trainer *t, size_t device)
     return samples;
 }
 
-/* What no solver does for so many samples does not fit either. */
-static yoke_status
-memory_at(const yki_plan *plan, int64_t samples, uint64_t *bytes)
-{
-    yoke_status status = yki_plan_memory_at(plan, samples, bytes);
-
-    if (status != YOKE_ERROR_UNSUPPORTED)
-        return status;
-    *bytes = UINT64_MAX;
-    return YOKE_OK;
-}
-
 /* Bytes of the device's plans: as they are (samples 0), or for so many samples. */
 static yoke_status
 plan_bytes(const yoke_trainer *t, size_t device, int64_t samples, uint64_t *bytes)
@@ -70,7 +55,7 @@ plan_bytes(const yoke_trainer *t, size_t device, int64_t samples, uint64_t *byte
             if (samples == 0)
                 one = yki_plan_memory(plans[i]);
             else /* the first of several lanes has the most */
-                YKI_TRY(memory_at(plans[i], (samples + count - 1) / count, &one));
+                YKI_TRY(yki_plan_bytes_at(plans[i], (samples + count - 1) / count, &one));
             *bytes = one < UINT64_MAX - *bytes ? *bytes + one : UINT64_MAX;
         }
     }
@@ -78,63 +63,6 @@ plan_bytes(const yoke_trainer *t, size_t device, int64_t samples, uint64_t *byte
 }
 
 /* ---- the largest ---- */
-
-/* Memory is affine in the batch but for rounding and other choices, so two sizes tell where to
- * look; within a hundredth it is not looked for more closely. */
-typedef struct search {
-    yoke_status (*bytes_of)(const void *user, int64_t samples, uint64_t *bytes);
-    const void *user;
-    uint64_t room;
-    int64_t good, bad; /* fits, does not */
-} search;
-
-static int64_t
-grain(int64_t samples)
-{
-    return samples / 128 + 1;
-}
-
-/* Where the line through two points meets the room; a bit beyond, once that fits. */
-static int64_t
-next_guess(const search *s, int64_t n, uint64_t bytes, int64_t before, uint64_t bytes_before)
-{
-    double rise = ((double)bytes - (double)bytes_before) / (double)(n - before);
-    double guess = (double)n + ((double)s->room - (double)bytes) / rise;
-
-    if (bytes == UINT64_MAX || bytes_before == UINT64_MAX || !(rise > 0))
-        guess = 0.5 * (double)(s->good + s->bad);
-    else if (bytes <= s->room)
-        guess = fmax(guess, (double)(n + grain(n)));
-    else
-        guess = fmin(guess, (double)(n - 1));
-    guess = fmin(fmax(guess, (double)(s->good + 1)), (double)(s->bad - 1));
-    return (int64_t)guess;
-}
-
-/* From `start` on, a batch that fits. */
-static yoke_status
-find_largest(search *s, int64_t start)
-{
-    int64_t before = 0, n = start;
-    uint64_t bytes_before = UINT64_MAX, bytes;
-
-    s->good = 0;
-    s->bad = (int64_t)INT32_MAX + 1;
-    for (int turn = 0; turn < 64 && s->bad - s->good > grain(s->good); turn++) {
-        int64_t guess;
-
-        YKI_TRY(s->bytes_of(s->user, n, &bytes));
-        *(bytes <= s->room ? &s->good : &s->bad) = n;
-        if (turn > 0)
-            guess = next_guess(s, n, bytes, before, bytes_before);
-        else
-            guess = bytes <= s->room ? YKI_MIN(2 * n, s->bad - 1) : YKI_MAX(n / 2, (int64_t)1);
-        before = n;
-        bytes_before = bytes;
-        n = guess;
-    }
-    return YOKE_OK;
-}
 
 typedef struct question {
     const yoke_trainer *trainer;
@@ -149,35 +77,15 @@ bytes_of_device(const void *user, int64_t samples, uint64_t *bytes)
     return plan_bytes(q->trainer, q->device, samples, bytes);
 }
 
-static yoke_status
-bytes_of_plan(const void *user, int64_t samples, uint64_t *bytes)
-{
-    return memory_at(user, samples, bytes);
-}
-
-yoke_status
-yki_plan_capacity(const yki_plan *plan, int64_t *samples)
-{
-    search s = {.bytes_of = bytes_of_plan, .user = plan};
-
-    s.room = yki_plan_memory(plan) + yki_quota_left(yki_queue_device(plan->queue));
-    YKI_TRY(find_largest(&s, plan->options.max_batch));
-    *samples = s.good;
-    return YOKE_OK;
-}
-
 yoke_status
 yki_trainer_capacity(const yoke_trainer *t, size_t device, int64_t *samples)
 {
     const question q = {t, device};
-    search s = {.bytes_of = bytes_of_device, .user = &q};
     uint64_t now;
 
     YKI_TRY(plan_bytes(t, device, 0, &now));
-    s.room = now + yki_quota_left(yoke_team_get_device(t->team, device));
-    YKI_TRY(find_largest(&s, made_for(t, device)));
-    *samples = s.good;
-    return YOKE_OK;
+    now += yki_quota_left(yoke_team_get_device(t->team, device));
+    return yki_find_capacity(bytes_of_device, &q, now, made_for(t, device), samples);
 }
 
 /* ---- of a team ---- */

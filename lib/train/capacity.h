@@ -7,8 +7,6 @@
 
 #include "train/trainer.h"
 
-/* The largest batch that this plan could have been made for; to within a hundredth. */
-yoke_status yki_plan_capacity(const yki_plan *plan, int64_t *samples);
 /* Samples at once for which device number `device` of this process could have been made; not of a
  * graph with places. */
 yoke_status yki_trainer_capacity(const yoke_trainer *trainer, size_t device, int64_t *samples);

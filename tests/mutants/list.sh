@@ -84,13 +84,14 @@ mutant 'smallest remainder' lib/shares/shares.c \
     'remainder > most' 'remainder < most' tests/shares/check_shares
 mutant 'sample lost in rounding' lib/shares/shares.c \
     'left -= left > 0 ? 1 : -1;' 'left = 0;' tests/shares/check_shares
-mutant 'changes of speed unseen' lib/shares/balance.c \
+mutant 'changes of speed unseen' lib/shares/pace.c \
     'JUMP = 0.1;' 'JUMP = 10;' tests/shares/check_balance
 mutant 'no hysteresis' lib/shares/balance.c \
-    'seconds < present * (1 - s->hysteresis)' 'seconds < present' tests/shares/check_balance
-mutant 'outliers believed' lib/shares/balance.c \
-    'return count == 2 ? fmin(values[0], values[1]) : median(values, count);' \
-    'return values[0];' tests/shares/check_balance
+    ' * (1 - s->hysteresis - DOUBTS * doubt(s))' '' tests/shares/check_balance
+mutant 'outliers believed' lib/shares/pace.c \
+    'median(values, collect(p, 0, AVERAGE, values))' 'b_of(p, 0)' tests/shares/check_balance
+mutant 'probes tell nothing' lib/shares/pace.c \
+    'set_model(p, fmax(before / slope' 'set_model(p, 0 * fmax(before / slope' tests/shares/check_balance
 mutant 'no probes' lib/shares/balance.c \
     's->step >= s->member[k].probe_at' 's->step > UINT64_MAX - 1' tests/shares/check_balance
 
@@ -110,7 +111,7 @@ mutant 'lanes without a quota' lib/device/quota.c \
     'return device->space->lanes_of ? device->space->lanes_of : device;' 'return device;' \
     tests/train/check_lanes
 mutant 'what is there does not count' lib/train/capacity.c \
-    's.room = now + yki_quota_left(' 's.room = yki_quota_left(' tests/train/check_capacity
+    'now += yki_quota_left(' 'now = yki_quota_left(' tests/train/check_capacity
 mutant 'room for the sample of rounding' lib/train/capacity.c \
     'return samples - 1;' 'return samples + samples / 50;' tests/train/check_capacity
 mutant 'left at a half' lib/team/crew.c \

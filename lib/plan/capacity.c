@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * capacity.c - the largest batch for which there is memory.
+ *
+ * A plan is planned and packed for other batches, without being made, until the largest is found
+ * that has room. A planner that measures may choose other solvers for another batch than are
+ * assumed here.
+ */
+#include <math.h>
+
+#include "plan/plan.h"
+
+/* What no solver can compute for so many samples does not fit either. */
+yoke_status
+yki_plan_bytes_at(const yki_plan *plan, int64_t samples, uint64_t *bytes)
+{
+    yoke_status status = yki_plan_memory_at(plan, samples, bytes);
+
+    if (status != YOKE_ERROR_UNSUPPORTED)
+        return status;
+    *bytes = UINT64_MAX;
+    return YOKE_OK;
+}
+
+/* Memory is affine in the batch but for rounding and other choices, so two sizes tell where to
+ * look; within a hundredth it is not looked for more closely. */
+typedef struct search {
+    yki_bytes_of bytes_of;
+    const void *user;
+    uint64_t room;
+    int64_t good, bad; /* fits, does not */
+} search;
+
+static int64_t
+grain(int64_t samples)
+{
+    return samples / 128 + 1;
+}
+
+/* Where the line through two points meets the room; a bit beyond, once that fits. */
+static int64_t
+next_guess(const search *s, int64_t n, uint64_t bytes, int64_t before, uint64_t bytes_before)
+{
+    double rise = ((double)bytes - (double)bytes_before) / (double)(n - before);
+    double guess = (double)n + ((double)s->room - (double)bytes) / rise;
+
+    if (bytes == UINT64_MAX || bytes_before == UINT64_MAX || !(rise > 0))
+        guess = 0.5 * (double)(s->good + s->bad);
+    else if (bytes <= s->room)
+        guess = fmax(guess, (double)(n + grain(n)));
+    else
+        guess = fmin(guess, (double)(n - 1));
+    guess = fmin(fmax(guess, (double)(s->good + 1)), (double)(s->bad - 1));
+    return (int64_t)guess;
+}
+
+static yoke_status
+find_largest(search *s, int64_t start)
+{
+    int64_t before = 0, n = start;
+    uint64_t bytes_before = UINT64_MAX, bytes;
+
+    s->good = 0;
+    s->bad = (int64_t)INT32_MAX + 1;
+    for (int turn = 0; turn < 64 && s->bad - s->good > grain(s->good); turn++) {
+        int64_t guess;
+
+        YKI_TRY(s->bytes_of(s->user, n, &bytes));
+        *(bytes <= s->room ? &s->good : &s->bad) = n;
+        if (turn > 0)
+            guess = next_guess(s, n, bytes, before, bytes_before);
+        else
+            guess = bytes <= s->room ? YKI_MIN(2 * n, s->bad - 1) : YKI_MAX(n / 2, (int64_t)1);
+        before = n;
+        bytes_before = bytes;
+        n = guess;
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_find_capacity(yki_bytes_of bytes_of, const void *user, uint64_t room, int64_t start,
+                  int64_t *samples)
+{
+    search s = {.bytes_of = bytes_of, .user = user, .room = room};
+
+    YKI_TRY(find_largest(&s, start));
+    *samples = s.good;
+    return YOKE_OK;
+}
+
+static yoke_status
+bytes_of_plan(const void *user, int64_t samples, uint64_t *bytes)
+{
+    return yki_plan_bytes_at(user, samples, bytes);
+}
+
+yoke_status
+yki_plan_capacity(const yki_plan *plan, int64_t *samples)
+{
+    uint64_t room = yki_plan_memory(plan) + yki_quota_left(yki_queue_device(plan->queue));
+
+    return yki_find_capacity(bytes_of_plan, plan, room, plan->options.max_batch, samples);
+}

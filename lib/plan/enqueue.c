@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * enqueue.c - enqueues the tasks of a plan for a batch. Nothing is allocated or built here.
+ */
+#include "plan/plan.h"
+
+yki_buffer *
+yki_plan_buffer(const yki_plan *plan, const yoke_node *node)
+{
+    int32_t value;
+
+    if (!node || node->id >= plan->node_count)
+        return NULL;
+    value = plan->node_value[node->id];
+    return value < 0 ? NULL : plan->values[yki_value_root(plan, value)].buffer;
+}
+
+static yoke_status
+set_batch(yki_plan *plan, int64_t n)
+{
+    for (size_t t = 0; t < plan->task_count; t++) {
+        const yki_task *task = &plan->tasks[t];
+
+        for (size_t k = 0; k < task->recipe.launch_count; k++) {
+            const yki_launch *launch = &task->recipe.launches[k];
+
+            for (uint32_t i = 0; i < launch->arg_count; i++) {
+                int32_t value;
+
+                if (launch->args[i].kind != YKI_ARG_INT)
+                    continue;
+                value = (int32_t)yki_expr_value(launch->args[i].expr, n);
+                YKI_TRY(yki_kernel_set(task->kernels[k], i, sizeof value, &value));
+            }
+        }
+    }
+    plan->batch = n;
+    return YOKE_OK;
+}
+
+static yoke_status
+enqueue_launch(yki_plan *plan, const yki_task *task, size_t index, yki_event *done)
+{
+    yki_grid grid;
+    int64_t n = plan->batch;
+
+    if (!yki_launch_grid_at(&task->recipe.launches[index], n, &grid))
+        return YOKE_OK;
+    return yki_queue_launch(plan->queue, task->kernels[index], &grid, YKI_NO_WAIT, done);
+}
+
+static yoke_status
+enqueue_call(yki_plan *plan, const yki_task *task)
+{
+    yki_buffer *slots[YKI_MAX_SLOTS] = {0};
+
+    yki_plan_slots(plan, task, slots);
+    return task->recipe.call->run(plan->queue, slots, plan->batch, task->recipe.call_data);
+}
+
+static yoke_status
+enqueue_task(yki_plan *plan, const yki_task *task, yki_phase phase)
+{
+    if (phase == YKI_PHASE_RUN && yki_plan_repacks(plan) && plan->batch > 0)
+        YKI_TRY(enqueue_task(plan, task, YKI_PHASE_PREPARE));
+    if (task->recipe.call && phase == YKI_PHASE_RUN)
+        YKI_TRY(enqueue_call(plan, task));
+    for (size_t k = 0; k < task->recipe.launch_count; k++)
+        if (task->recipe.launches[k].phase == phase)
+            YKI_TRY(enqueue_launch(plan, task, k, NULL));
+    return YOKE_OK;
+}
+
+yoke_status
+yki_plan_begin(yki_plan *plan, int64_t n)
+{
+    if (n < 0 || n > plan->options.max_batch)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "a batch of %lld, the plan is for batches of 0 to %lld", (long long)n,
+                        (long long)plan->options.max_batch);
+    if (n != plan->batch)
+        YKI_TRY(set_batch(plan, n));
+    if (plan->prepared_version == plan->weights->version || yki_plan_repacks(plan))
+        return YOKE_OK;
+    for (size_t t = 0; t < plan->task_count; t++)
+        YKI_TRY(enqueue_task(plan, &plan->tasks[t], YKI_PHASE_PREPARE));
+    plan->prepared_version = plan->weights->version;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_plan_enqueue_tasks(yki_plan *plan, yki_section section, size_t first, size_t end)
+{
+    for (size_t t = first; t < end; t++)
+        if (plan->tasks[t].section == section && !(plan->asks && plan->skips[t]))
+            YKI_TRY(enqueue_task(plan, &plan->tasks[t], YKI_PHASE_RUN));
+    return YOKE_OK;
+}
+
+yoke_status
+yki_plan_enqueue(yki_plan *plan, yki_section section, int64_t n, yki_event *done)
+{
+    YKI_TRY(yki_plan_begin(plan, n));
+    YKI_TRY(yki_plan_enqueue_tasks(plan, section, 0, plan->task_count));
+    return done ? yki_queue_marker(plan->queue, YKI_NO_WAIT, done) : YOKE_OK;
+}
+
+yoke_status
+yki_plan_commit_states(yki_plan *plan)
+{
+    return yki_plan_commit_states_on(plan, plan->queue);
+}
+
+yoke_status
+yki_plan_commit_states_on(yki_plan *plan, yki_queue *queue)
+{
+    for (size_t i = 0; plan->commits && i < plan->weights->state_count; i++) {
+        /* At most 16384 turns a work-item. */
+        const yki_grid grid = {{plan->weights->states[i].size / 4 / 16384 + 1, 1, 1}, {1, 1, 1}};
+
+        if (plan->commits[i])
+            YKI_TRY(yki_queue_launch(queue, plan->commits[i], &grid, YKI_NO_WAIT, NULL));
+    }
+    return yki_plan_commit_running(plan, queue);
+}
