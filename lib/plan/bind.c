@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 #include "plan/plan.h"
 
 static yoke_status

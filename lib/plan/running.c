@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 #include "plan/fuse.h"
 
 /* Channels for one work-item: its loop has to stay short on some drivers. */

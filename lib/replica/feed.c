@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 #include "replica/feed.h"
 
 enum {

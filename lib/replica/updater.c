@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 #include "replica/updater.h"
 
 enum {

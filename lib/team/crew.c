@@ -43,12 +43,6 @@ make_groups(yki_crew *crew)
     return YOKE_OK;
 }
 
-yki_member *
-yki_crew_in_group(const yki_crew *crew, size_t group, size_t place)
-{
-    return &crew->members[crew->groups[group].members[place]];
-}
-
 yoke_status
 yki_crew_find(const yki_crew *crew, const char *name, size_t *member, yki_weight **weight)
 {

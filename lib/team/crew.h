@@ -133,7 +133,12 @@ yoke_status yki_crew_make_evaluation(yki_crew *crew);
 /* The member that has a parameter or state of this name, and it; of several the first. */
 yoke_status yki_crew_find(const yki_crew *crew, const char *name, size_t *member,
                           yki_weight **weight);
-yki_member *yki_crew_in_group(const yki_crew *crew, size_t group, size_t place);
+static inline yki_member *
+yki_crew_in_group(const yki_crew *crew, size_t group, size_t place)
+{
+    return &crew->members[crew->groups[group].members[place]];
+}
+
 bool yki_member_owns(const yki_crew *crew, const yki_member *member, size_t bucket);
 
 /* ---- share_wisdom.c ---- */

@@ -282,16 +282,6 @@ evaluate(yoke_trainer *t, const yoke_node *output, int64_t n, yki_loader load, v
     return YOKE_OK;
 }
 
-void
-yki_trainer_result(const yoke_trainer *t, const double *pairs, yoke_result *result)
-{
-    result->loss = pairs[1] > 0 ? pairs[0] / pairs[1] : pairs[0] == pairs[0] ? 0 : pairs[0];
-    result->count = pairs[1];
-    result->metric_count = t->crew.pairs - 1;
-    for (size_t i = 1; i < t->crew.pairs; i++)
-        result->metrics[i - 1] = pairs[2 * i + 1] > 0 ? pairs[2 * i] / pairs[2 * i + 1] : 0;
-}
-
 /* ---- of a dataset ---- */
 
 typedef struct dataset_source {

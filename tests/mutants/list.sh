@@ -29,7 +29,7 @@ mutant 'stale replica' lib/team/exchange.c \
         yki_member *owner' \
     'for (size_t g = 0; g < 1; g++) {
         yki_member *owner' $team roots
-mutant 'sample counted twice' lib/train/trainer.c \
+mutant 'sample counted twice' lib/train/steps.c \
     'm->first = first;' 'm->first = first -= k == 1 && first > 0;' $team halves
 mutant 'random numbers by device' lib/team/step.c \
     'r->first_sample = (uint64_t)m->first;' 'r->first_sample = 0;' $team halves

@@ -4,7 +4,7 @@
  * the order of the elements. Random numbers depend on an element's place in its
  * sample, so other layouts would draw another mask.
  */
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 #include "op/ops.h"
 
 /* See dropout.cl: elements that share a run of counters. */

@@ -3,7 +3,7 @@
  * binary_solver.c - binary operators: over flat memory when the operands are
  * alike, and by strides over up to nine axes when one is broadcast.
  */
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 #include "op/ops.h"
 
 enum { AXES = YOKE_MAX_RANK + 1 }; /* batch and shape */

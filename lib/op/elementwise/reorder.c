@@ -3,7 +3,7 @@
  * reorder.c - a tensor brought into another layout, or copied. Only the planner
  * makes these.
  */
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 #include "op/ops.h"
 
 static yoke_status

@@ -5,7 +5,7 @@
  * write the same place, nothing is atomic, and the order of a sum is that of the
  * batch.
  */
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 #include "op/ops.h"
 
 enum { ELEMENTS_PER_GROUP = 4096 };

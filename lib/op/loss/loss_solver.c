@@ -4,7 +4,7 @@
  * takes whole samples. Losses are a sliver of a step; their latency matters, not
  * their rate.
  */
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 #include "op/ops.h"
 
 static const char *const kernels[YKI_LOSS_KINDS] = {

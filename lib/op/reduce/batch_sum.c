@@ -3,7 +3,7 @@
  * batch_sum.c - the sum over the samples of a batch, in their order: losses,
  * metrics, and gradients of what serves every sample.
  */
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 #include "op/ops.h"
 
 static yoke_status

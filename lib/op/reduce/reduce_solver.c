@@ -2,7 +2,7 @@
  *
  * reduce_solver.c - sums over any axes, one result at a time, in memory's order.
  */
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 #include "op/ops.h"
 
 enum { KEPT = 5, REDUCED = 4 };

@@ -6,7 +6,7 @@
  * A blocked layout is only one more axis inside, so the same copies serve it, as
  * long as no block is cut.
  */
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 #include "op/ops.h"
 
 enum { ELEMENTS_PER_GROUP = 4096 };

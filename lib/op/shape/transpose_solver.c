@@ -6,7 +6,7 @@
  * Axes of size 1 are dropped and axes that stay neighbours are joined first, so
  * that a permutation of seven axes is mostly one of two or three.
  */
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 #include "op/ops.h"
 
 /* A row has up to 6 axes outside, a tile up to 5; and the samples. */

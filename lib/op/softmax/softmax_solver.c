@@ -3,7 +3,7 @@
  * softmax_solver.c - softmax and its gradient in plain layout: along the innermost
  * axis a group takes a row, along another an item takes adjacent columns.
  */
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 #include "op/ops.h"
 
 enum { ELEMENTS_PER_GROUP = 2048 };

@@ -2,7 +2,7 @@
  *
  * flat.c - shared by the solvers that see tensors as flat memory.
  */
-#include "op/elementwise/flat.h"
+#include "op/flat.h"
 
 enum { ELEMENTS_PER_GROUP = 4096, MAX_GROUPS = 32768, MAX_TURNS = 32768 };
 

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * from_arrays.c - one step, or a prediction, with samples from arrays of the caller.
+ *
+ * Everything that is wrong with them is found before anything is enqueued.
+ */
+#include <string.h>
+
+#include "train/trainer.h"
+
+typedef struct feeds {
+    const yoke_feed *feeds;
+    size_t count;
+} feeds;
+
+static yoke_status
+load_arrays(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t first, int64_t n)
+{
+    const feeds *from = user;
+    yoke_replica *r = t->crew.members[member].replica;
+
+    for (size_t i = 0; i < from->count; i++)
+        YKI_TRY(yki_replica_give(r, plan, from->feeds[i].name, first, n, from->feeds[i].data));
+    return YOKE_OK;
+}
+
+static bool
+is_given(const char *name, const yoke_feed *given, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(given[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static yoke_status
+check_feeds(const yoke_trainer *t, const char *function, int64_t n, const yoke_feed *given,
+            size_t count)
+{
+    if (count && !given)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: the feeds are NULL; their number is %zu",
+                        function, count);
+    for (size_t i = 0; i < count; i++) {
+        const yoke_node *node;
+
+        if (!given[i].name)
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: feed %zu has no name", function, i);
+        node = yoke_graph_get_node(t->graph, given[i].name);
+        if (!node || node->role != YKI_ROLE_INPUT)
+            return yki_graph_no_input(t->graph, given[i].name);
+        if (is_given(given[i].name, given, i))
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "%s: feed \"%s\" is given twice; each input takes one", function,
+                            given[i].name);
+        YKI_TRY(yki_check_feed(function, &given[i], node->type, node->shape, n));
+        YKI_TRY(yki_check_labels(node, n, given[i].data));
+    }
+    return YOKE_OK;
+}
+
+/* Every input that a plan reads has its feed. */
+static yoke_status
+check_fed(const yoke_trainer *t, const yki_plan *plan, const yoke_feed *given, size_t count)
+{
+    for (size_t i = 0; i < t->graph->node_count; i++) {
+        const yoke_node *node = t->graph->nodes[i];
+
+        if (node->role == YKI_ROLE_INPUT && yki_plan_buffer(plan, node) &&
+            !is_given(node->name, given, count))
+            return yki_fail(YOKE_ERROR_NOT_FOUND, "nothing is given for the input \"%s\"",
+                            node->name);
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+check_step(const yoke_trainer *t, int64_t n, const yoke_feed *given, size_t count)
+{
+    const char *function = "yoke_trainer_step";
+
+    if (n < 0 || n > t->options.batch)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "%s: a step of %lld samples; must be between 0 and %lld, the batch",
+                        function, (long long)n, (long long)t->options.batch);
+    if (count == 0 && n > 0) {
+        if (t->step == 0 || t->options.accumulate > 1 ||
+            t->flights[t->step % YKI_FLIGHT].samples != n)
+            return yki_fail(YOKE_ERROR_STATE, "%s: nothing is given for %lld samples", function,
+                            (long long)n);
+        return YOKE_OK;
+    }
+    YKI_TRY(check_feeds(t, function, n, given, count));
+    for (size_t k = 0; k < (t->crew.stages ? t->crew.count : 1); k++)
+        YKI_TRY(check_fed(t, t->crew.members[k].replica->training, given, count));
+    return YOKE_OK;
+}
+
+static void
+result_of(const yoke_trainer *t, const yki_flight *flight, yoke_result *result)
+{
+    double pairs[2 * YKI_PAIRS];
+
+    for (size_t i = 0; i < 2 * t->crew.pairs; i++)
+        pairs[i] = (double)flight->pairs[i];
+    memset(result, 0, sizeof *result);
+    yki_trainer_result(t, pairs, result);
+    result->samples = flight->samples;
+    result->step = flight->step;
+    result->seconds = yki_now() - flight->begun;
+}
+
+yoke_status
+yoke_trainer_step(yoke_trainer *t, int64_t n, const yoke_feed *given, size_t count,
+                  yoke_result *result)
+{
+    feeds from = {given, count};
+
+    YKI_TRY(yki_trainer_trains(t, "yoke_trainer_step"));
+    YKI_TRY(check_step(t, n, given, count));
+    YKI_TRY(yki_trainer_run(t, n, count ? load_arrays : NULL, &from));
+    if (!result)
+        return YOKE_OK;
+    YKI_TRY(yoke_trainer_wait(t));
+    result_of(t, &t->flights[t->step % YKI_FLIGHT], result);
+    return YOKE_OK;
+}
+
+/* An output needs the inputs that it is computed from, and no target. */
+static yoke_status
+check_read(const yoke_trainer *t, const char *output, const yoke_feed *given, size_t count)
+{
+    const yoke_graph *g = t->graph;
+    bool *read = yki_alloc(g->node_count, sizeof *read, "inputs of an output");
+    const yoke_node *missing = NULL;
+
+    if (!read)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; output && i < g->output_count; i++)
+        if (strcmp(g->outputs[i].name, output) == 0)
+            read[g->outputs[i].node->id] = true;
+    /* A node comes behind its inputs. */
+    for (size_t i = g->node_count; i-- > 0;) {
+        const yoke_node *node = g->nodes[i];
+
+        for (uint32_t k = 0; read[i] && k < node->input_count; k++)
+            read[node->inputs[k]->id] = true;
+        if (read[i] && node->role == YKI_ROLE_INPUT && !is_given(node->name, given, count))
+            missing = node;
+    }
+    yki_free(read);
+    if (missing)
+        return yki_fail(YOKE_ERROR_NOT_FOUND, "nothing is given for the input \"%s\"",
+                        missing->name);
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_trainer_predict(yoke_trainer *t, const char *output, int64_t n, const yoke_feed *given,
+                     size_t count, float *values, size_t value_count)
+{
+    feeds from = {given, count};
+
+    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_predict"));
+    if (n < 0)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_trainer_predict: %lld samples; must be 0 or more", (long long)n);
+    YKI_TRY(check_feeds(t, "yoke_trainer_predict", n, given, count));
+    YKI_TRY(check_read(t, output, given, count));
+    return yki_trainer_predict(t, output, n, load_arrays, &from, values, value_count);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * steps.c - the steps of a trainer.
+ *
+ * Up to two steps are under way: a step's results are read behind it and looked at
+ * when the one after the next begins. After a failure the weights are those of one
+ * completed step; nothing but reading, saving and destroying is possible then.
+ *
+ * Not here: where samples come from (from_arrays.c, fit.c).
+ */
+#include <string.h>
+
+#include "team/stages.h"
+#include "train/trainer.h"
+
+/* ---- failures ---- */
+
+yoke_status
+yki_trainer_ready(yoke_trainer *t, const char *function)
+{
+    if (!t)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: the trainer is NULL", function);
+    if (t->status != YOKE_OK)
+        return yki_fail(YOKE_ERROR_STATE, "%s: the trainer stands still since: %s", function,
+                        t->detail ? t->detail : yoke_status_string(t->status));
+    return YOKE_OK;
+}
+
+yoke_status
+yki_trainer_trains(yoke_trainer *t, const char *function)
+{
+    YKI_TRY(yki_trainer_ready(t, function));
+    if (!t->graph->loss)
+        return yki_fail(YOKE_ERROR_STATE,
+                        "%s: the graph has no loss, so the trainer can predict and nothing else; "
+                        "give the graph one before: yoke_graph_set_loss",
+                        function);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_trainer_stand_still(yoke_trainer *t, yoke_status status)
+{
+    t->status = status;
+    yki_free(t->detail);
+    t->detail = yki_strdup(yoke_last_error(), "an error");
+    return status;
+}
+
+/* The others are drained; what happened is said with device and step. */
+yoke_status
+yki_trainer_failed(yoke_trainer *t, yoke_status status)
+{
+    yoke_device *device = yoke_team_get_device(t->crew.team, t->crew.at);
+    char *why = yki_strdup(yoke_last_error(), "an error");
+    int64_t step = t->step + 1;
+
+    t->status = status;
+    (void)yki_crew_finish(&t->crew);
+    if (yki_crew_complete_update(&t->crew))
+        t->step++;
+    yki_free(t->detail);
+    t->detail = yki_format("step %lld, device %s: %s; the weights are those of step %lld",
+                           (long long)step, device ? yki_device_id(device) : "?", why ? why : "",
+                           (long long)t->step);
+    yki_free(why);
+    if (t->detail)
+        yki_set_detail(t->detail);
+    if (t->crew.comm && t->crew.comm->fail)
+        t->crew.comm->fail(t->crew.comm, t->detail ? t->detail : yoke_status_string(status));
+    return status;
+}
+
+/* ---- a step ---- */
+
+static float
+rate_factor(const yoke_trainer *t)
+{
+    return t->has_schedule ? yoke_schedule_factor(&t->schedule, t->step) : 1;
+}
+
+/* Times of all devices, gathered where there are several processes. */
+static yoke_status
+tell_times(yoke_trainer *t, const yki_flight *flight)
+{
+    const yoke_team *team = t->crew.team;
+
+    if (!t->crew.timing)
+        return YOKE_OK;
+    memset(t->told, 0, team->total * sizeof *t->told);
+    for (size_t k = 0; k < team->count; k++)
+        t->told[team->first + k] =
+            (float)(yki_member_seconds(&t->crew.members[k], (size_t)(flight - t->flights)) /
+                    t->options.accumulate);
+    if (t->crew.comm) {
+        float *all = t->told + team->total;
+
+        YKI_TRY(t->crew.comm->gather(t->crew.comm, t->told, team->total * sizeof *t->told, all));
+        for (size_t k = 0; k < team->total; k++) {
+            t->told[k] = 0;
+            for (int32_t r = 0; r < t->crew.comm->ranks; r++)
+                t->told[k] += all[(size_t)r * team->total + k];
+        }
+    }
+    for (size_t k = 0; k < team->total; k++)
+        t->seconds[k] = (double)t->told[k];
+    yki_shares_observe(t->shares, flight->counts, t->seconds);
+    return YOKE_OK;
+}
+
+/* A step is complete: its results are looked at. */
+static yoke_status
+land(yoke_trainer *t, yki_flight *flight)
+{
+    yoke_status status;
+
+    if (!flight->busy)
+        return YOKE_OK;
+    status = yki_event_wait(&flight->read);
+    yki_event_release(&flight->read);
+    for (size_t k = 0; k < t->crew.count; k++) {
+        yoke_status one = yki_event_wait(&flight->device_reads[k]);
+
+        yki_event_release(&flight->device_reads[k]);
+        status = status == YOKE_OK ? one : status;
+    }
+    flight->busy = false;
+    YKI_TRY(status);
+    t->completed = flight->step;
+    YKI_TRY(tell_times(t, flight));
+    if (t->on_result)
+        t->on_result(t->on_result_user, flight);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_trainer_settle(yoke_trainer *t, size_t left)
+{
+    for (int64_t s = t->step - YKI_FLIGHT + 1; s <= t->step - (int64_t)left; s++)
+        if (s >= 1)
+            YKI_TRY(land(t, &t->flights[s % YKI_FLIGHT]));
+    return YOKE_OK;
+}
+
+/* The pairs of loss and metrics, as the device has them behind this step. */
+static yoke_status
+read_results(yoke_trainer *t, yki_flight *flight)
+{
+    yki_member *m = &t->crew.members[t->crew.home];
+
+    for (size_t k = 0; k < t->crew.count && flight->devices; k++) {
+        const yki_member *one = &t->crew.members[k];
+
+        if (!one->results)
+            continue;
+        YKI_TRY(yki_queue_read(one->replica->queue, one->results, 0, 8, flight->devices + 2 * k,
+                               YKI_NO_WAIT, &flight->device_reads[k]));
+    }
+    if (m->totals)
+        return yki_queue_read(m->replica->queue, m->totals, 0, t->crew.pairs * 8, flight->pairs,
+                              YKI_NO_WAIT, &flight->read);
+    for (size_t i = 0; i < t->crew.pairs; i++) {
+        const yoke_node *node = yki_pair_node(t->graph, i);
+
+        yki_event_release(&flight->read);
+        YKI_TRY(yki_queue_read(m->replica->queue, yki_plan_buffer(m->replica->training, node), 0, 8,
+                               flight->pairs + 2 * i, YKI_NO_WAIT, &flight->read));
+    }
+    return YOKE_OK;
+}
+
+/* Lanes have parts of equal size, and are the one device of the team. */
+void
+yki_trainer_divide(const yoke_trainer *t, int64_t n, int64_t *counts)
+{
+    int64_t lanes = t->lanes.taken;
+
+    if (lanes == 0)
+        yki_shares_divide(t->shares, n, counts);
+    for (int64_t k = 0; k < lanes; k++)
+        counts[k] = n / lanes + (k < n % lanes);
+}
+
+/* One part: samples [first, first + n) of the batch, split over all devices, or all of them on
+ * every device where each has a part of the graph. */
+static yoke_status
+run_part(yoke_trainer *t, yki_flight *flight, uint32_t part, int64_t first, int64_t n,
+         yki_loader load, void *user)
+{
+    yki_crew *crew = &t->crew;
+
+    if (part == 0)
+        YKI_TRY(yki_shares_next(t->shares, n, t->counts));
+    if (part > 0 || t->lanes.taken)
+        yki_trainer_divide(t, n, t->counts);
+    if (!load && memcmp(t->counts, t->flights[t->step % YKI_FLIGHT].counts,
+                        crew->team->total * sizeof *t->counts) != 0)
+        return yki_fail(YOKE_ERROR_STATE, "the data of the step before is split in other shares");
+    if (part == 0)
+        memcpy(flight->counts, t->counts, crew->team->total * sizeof *t->counts);
+    for (size_t k = 0; k < crew->team->first; k++)
+        first += t->counts[k];
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        crew->at = k;
+        m->first = first;
+        m->n = crew->stages ? n : t->counts[crew->team->first + k];
+        if (m->n && load)
+            YKI_TRY(load(user, t, k, m->replica->training, first, m->n));
+        first += crew->stages ? 0 : m->n;
+    }
+    return yki_crew_part(crew, part, t->options.accumulate, rate_factor(t));
+}
+
+static yoke_status
+run_step(yoke_trainer *t, yki_flight *flight, int64_t n, yki_loader load, void *user)
+{
+    int64_t first = 0, parts = t->options.accumulate;
+
+    t->crew.flight = (size_t)(flight - t->flights);
+    yki_crew_drop_times(&t->crew, t->crew.flight);
+    for (int64_t p = 0; p < parts; p++) {
+        int64_t size = yki_part_of(n, parts, p);
+
+        YKI_TRY(run_part(t, flight, (uint32_t)p, first, size, load, user));
+        first += size;
+    }
+    YKI_TRY(yki_crew_update(&t->crew));
+    YKI_TRY(read_results(t, flight));
+    return yki_queue_flush(t->crew.members[t->crew.home].replica->queue);
+}
+
+yoke_status
+yki_trainer_run(yoke_trainer *t, int64_t n, yki_loader load, void *user)
+{
+    yki_flight *flight = &t->flights[(t->step + 1) % YKI_FLIGHT];
+    yoke_status status;
+
+    if (t->crew.comm && t->crew.comm->beat)
+        t->crew.comm->beat(t->crew.comm, t->step + 1, "a step");
+    status = land(t, flight);
+    flight->begun = yki_now();
+    flight->samples = n;
+    flight->step = t->step + 1;
+    if (status == YOKE_OK)
+        status = run_step(t, flight, n, load, user);
+    if (status != YOKE_OK)
+        return yki_trainer_failed(t, status);
+    flight->busy = true;
+    t->step++;
+    t->states_differ = t->local_statistics;
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_trainer_wait(yoke_trainer *t)
+{
+    yoke_status status;
+
+    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_wait"));
+    status = yki_trainer_settle(t, 0);
+    if (status == YOKE_OK)
+        status = yki_crew_finish(&t->crew);
+    return status == YOKE_OK ? YOKE_OK : yki_trainer_failed(t, status);
+}
+
+void
+yki_trainer_result(const yoke_trainer *t, const double *pairs, yoke_result *result)
+{
+    result->loss = pairs[1] > 0 ? pairs[0] / pairs[1] : pairs[0] == pairs[0] ? 0 : pairs[0];
+    result->count = pairs[1];
+    result->metric_count = t->crew.pairs - 1;
+    for (size_t i = 1; i < t->crew.pairs; i++)
+        result->metrics[i - 1] = pairs[2 * i + 1] > 0 ? pairs[2 * i] / pairs[2 * i + 1] : 0;
+}
