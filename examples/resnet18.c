@@ -5,8 +5,8 @@
  *   ./resnet18 [DIR [EPOCHS]]
  *
  * DIR has images and labels under their usual names (CIFAR-10's binary files, say); without it two
- * steps are made on images of 16x16 out of nothing, to see that it runs. All devices train together;
- * each has a share of a batch that follows its speed.
+ * steps are made on images of 16x16 out of nothing, to see that it runs. All devices train
+ * together; each has a share of a batch that follows its speed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,8 +57,8 @@ conv_norm(yoke_graph *g, yoke_node *x, int64_t filters, int64_t size, int64_t st
 static yoke_node *
 block(yoke_graph *g, yoke_node *x, int64_t filters, int64_t stride, int layer, int number)
 {
-    static const char *const parts[] = {"conv1", "bn1", "conv2", "bn2", "downsample.0",
-                                        "downsample.1"};
+    static const char *const parts[] = {"conv1", "bn1",          "conv2",
+                                        "bn2",   "downsample.0", "downsample.1"};
     yoke_node *y, *shortcut = x;
     char name[6][32];
 

@@ -27,8 +27,8 @@ make_up(yoke_dataset **data)
         labels[i] = rand() % 4;
         for (int y = 0; y < SIDE; y++)
             for (int x = 0; x < SIDE; x++)
-                images[i][y][x] = (unsigned char)(rand() % 100 +
-                                                  (y / 4 * 2 + x / 4 == labels[i] ? 80 : 0));
+                images[i][y][x] =
+                    (unsigned char)(rand() % 100 + (y / 4 * 2 + x / 4 == labels[i] ? 80 : 0));
     }
     memset(fields, 0, sizeof fields);
     fields[0].name = "image";

@@ -23,9 +23,9 @@ extern "C" {
  * why), after which all do, and only `fail` and `destroy` are called. */
 typedef struct yoke_comm yoke_comm;
 struct yoke_comm {
-    size_t size;          /* sizeof(yoke_comm) of who made it */
+    size_t size; /* sizeof(yoke_comm) of who made it */
     void *self;
-    int32_t rank, ranks;  /* this process, and how many there are */
+    int32_t rank, ranks;             /* this process, and how many there are */
     int32_t local_rank, local_ranks; /* among those of this host */
     char host[64];
     /* out = sum over ranks, in the same bits on all. Starts it; `request` is freed by the test that
@@ -41,18 +41,18 @@ struct yoke_comm {
     /* Tells the watchdog (if there is one) what this process does next, and that it lives: to be
      * called now and then while others wait for long. Cheap. NULL: none. */
     void (*beat)(yoke_comm *comm, int64_t step, const char *doing);
-    /* This process gives up: the calls of all others fail with its rank, its host and `reason`, soon
-     * and wherever they are. NULL: they find out by themselves. */
+    /* This process gives up: the calls of all others fail with its rank, its host and `reason`,
+     * soon and wherever they are. NULL: they find out by themselves. */
     void (*fail)(yoke_comm *comm, const char *reason);
-    /* Memory that the transport likes (shared between ranks of a host, registered); NULL: malloc. All
-     * call alloc, for as many bytes. */
+    /* Memory that the transport likes (shared between ranks of a host, registered); NULL: malloc.
+     * All call alloc, for as many bytes. */
     void *(*alloc)(yoke_comm *comm, size_t bytes);
     void (*release)(yoke_comm *comm, void *memory);
     /* All call it, unless the communication failed: then it returns at once. */
     void (*destroy)(yoke_comm *comm);
-    /* Several ways to reduce, of which trainers measure the best: the name of number `index`, the same
-     * in all processes, NULL behind the last. Reductions and memory that are asked for from here on
-     * go by the one that was set; all call it. NULL: there is one way. */
+    /* Several ways to reduce, of which trainers measure the best: the name of number `index`, the
+     * same in all processes, NULL behind the last. Reductions and memory that are asked for from
+     * here on go by the one that was set; all call it. NULL: there is one way. */
     const char *(*way)(yoke_comm *comm, size_t index);
     yoke_status (*set_way)(yoke_comm *comm, size_t index);
     /* Library and layout of ranks, as people read them and what was measured is known by. */
@@ -120,16 +120,16 @@ typedef struct yoke_dataset_open_options {
     const char *target_name; /* and "label" or "target" */
     const char *target_file; /* labels or targets of a single file; NULL: as the format has them */
     bool channels_last;      /* npy: images are (H, W, C) */
-    /* CSV: columns by name or by number, from 1. NULL: one called label, class, target or y, else the
-     * last; classes if it holds whole numbers from 0, or text, else a target. */
+    /* CSV: columns by name or by number, from 1. NULL: one called label, class, target or y, else
+     * the last; classes if it holds whole numbers from 0, or text, else a target. */
     const char *csv_label;
     const char *csv_targets; /* "price", or several: "x,y" */
     bool csv_no_label;       /* all columns are data */
     bool csv_integers;       /* columns of data are whole numbers: i32, for integer inputs */
 } yoke_dataset_open_options;
 
-/* A file (IDX, IDX.gz, CIFAR-10 or -100 binary, .npy, CSV), or a folder of those with their usual names;
- * see yoke-data(7). Sizes are checked before memory is taken. */
+/* A file (IDX, IDX.gz, CIFAR-10 or -100 binary, .npy, CSV), or a folder of those with their usual
+ * names; see yoke-data(7). Sizes are checked before memory is taken. */
 YOKE_API yoke_status yoke_dataset_open_sized(const char *path,
                                              const yoke_dataset_open_options *options, size_t size,
                                              yoke_dataset **dataset);
@@ -140,20 +140,21 @@ yoke_dataset_open(const char *path, const yoke_dataset_open_options *options,
     return yoke_dataset_open_sized(path, options, sizeof(yoke_dataset_open_options), dataset);
 }
 
-/* Sample i of `subset` is sample indices[i] of `dataset`: a view, with its scaling, augmentation and
- * class names as they are now. Copies the indices; keeps the dataset. */
+/* Sample i of `subset` is sample indices[i] of `dataset`: a view, with its scaling, augmentation
+ * and class names as they are now. Copies the indices; keeps the dataset. */
 YOKE_API yoke_status yoke_dataset_subset(yoke_dataset *dataset, const int64_t *indices,
                                          int64_t count, yoke_dataset **subset);
 /* Two views: `fraction` of the samples, drawn by the seed, for validation, and the others. */
 YOKE_API yoke_status yoke_dataset_split(yoke_dataset *dataset, double fraction, uint32_t seed,
                                         yoke_dataset **train, yoke_dataset **validation);
 
-/* Devices compute (x - mean) * scale of a field's values; one mean and scale, or one for each channel
- * of an image or column of a table (the first axis). Without it u8 for a float input is x / 255, and floats stay as they are. */
+/* Devices compute (x - mean) * scale of a field's values; one mean and scale, or one for each
+ * channel of an image or column of a table (the first axis). Without it u8 for a float input is x /
+ * 255, and floats stay as they are. */
 YOKE_API yoke_status yoke_dataset_set_scaling(yoke_dataset *dataset, const char *field,
                                               const float *mean, const float *scale, size_t count);
-/* The same with what the samples have: mean 0 and deviation 1 for each channel or column; a constant
- * one keeps its deviation of 0. Reads them all. */
+/* The same with what the samples have: mean 0 and deviation 1 for each channel or column; a
+ * constant one keeps its deviation of 0. Reads them all. */
 YOKE_API yoke_status yoke_dataset_measure_scaling(yoke_dataset *dataset, const char *field);
 /* What is in force: the number of means and scales, lent; 0: none was set. */
 YOKE_API size_t yoke_dataset_get_scaling(const yoke_dataset *dataset, const char *field,
@@ -240,7 +241,8 @@ YOKE_API yoke_status yoke_team_allreduce(yoke_team *team, yoke_array *const *arr
 /* Trains a graph on a team. */
 typedef struct yoke_trainer yoke_trainer;
 
-/* Whether a team of one whole CPU is run as a team of its units, which remains one device to see. */
+/* Whether a team of one whole CPU is run as a team of its units, which remains one device to see.
+ */
 typedef enum yoke_lanes_choice {
     YOKE_LANES_MEASURE = 0, /* where a step is short and lanes are faster by more than 5 % */
     YOKE_LANES_NEVER,
@@ -257,7 +259,7 @@ typedef struct yoke_trainer_options {
     bool strict;              /* no Winograd */
     bool local_batch_norm;    /* statistics per device */
     yoke_plan_level level;
-    const yoke_schedule *schedule; /* copied; NULL: constant */
+    const yoke_schedule *schedule;      /* copied; NULL: constant */
     const yoke_parameter_group *groups; /* copied */
     size_t group_count;
     float clip_norm, clip_value; /* 0: none */
@@ -286,11 +288,11 @@ enum { YOKE_MAX_METRICS = 8 };
 /* What a step or an evaluation gave: means over the samples that count. */
 typedef struct yoke_result {
     double loss;
-    double count;    /* what the loss counted */
+    double count;                     /* what the loss counted */
     double metrics[YOKE_MAX_METRICS]; /* in the graph's order */
     size_t metric_count;
     int64_t samples;
-    int64_t step;    /* completed steps of this trainer */
+    int64_t step; /* completed steps of this trainer */
     double seconds;
 } yoke_result;
 
@@ -310,18 +312,18 @@ YOKE_API yoke_status yoke_trainer_predict(yoke_trainer *trainer, const char *out
 
 /* One epoch of training, as the history keeps it. */
 typedef struct yoke_epoch {
-    int64_t epoch;      /* from 0 */
-    int64_t step;       /* at its end */
-    yoke_result train;  /* means over the epoch, while it was trained */
-    yoke_result test;   /* evaluated at its end; samples 0: no test data */
+    int64_t epoch;     /* from 0 */
+    int64_t step;      /* at its end */
+    yoke_result train; /* means over the epoch, while it was trained */
+    yoke_result test;  /* evaluated at its end; samples 0: no test data */
     double samples_per_second;
-    size_t devices;               /* of the whole team */
-    const double *shares;         /* of the last step, in samples */
-    const double *device_losses;  /* mean loss of the samples each had; NaN: none */
+    size_t devices;              /* of the whole team */
+    const double *shares;        /* of the last step, in samples */
+    const double *device_losses; /* mean loss of the samples each had; NaN: none */
 } yoke_epoch;
 
 typedef struct yoke_fit_options {
-    int64_t epochs;        /* 0: 1 */
+    int64_t epochs; /* 0: 1 */
     bool no_shuffle;
     /* After each completed step, at most two late, and after each epoch; true stops training. */
     bool (*on_step)(void *user, const yoke_result *result);
@@ -410,24 +412,24 @@ typedef struct yoke_checkpoint_part {
 
 /* Lent by the checkpoint, as is what it points to. May grow at its end. */
 typedef struct yoke_checkpoint_info {
-    const char *path;       /* of the file */
-    int64_t step;           /* that were completed */
-    int64_t epochs;         /* that were completed */
-    int64_t position;       /* samples of the next epoch that were trained, */
-    int64_t samples;        /* and how many there are */
+    const char *path; /* of the file */
+    int64_t step;     /* that were completed */
+    int64_t epochs;   /* that were completed */
+    int64_t position; /* samples of the next epoch that were trained, */
+    int64_t samples;  /* and how many there are */
     int64_t batch;
     uint32_t seed;
     yoke_optimizer_kind optimizer;
     float learning_rate;
-    size_t history;         /* epochs that it keeps the results of */
-    const char *graph;      /* identities, as hexadecimal numbers: of the graph, */
-    const char *plans;      /* and of the solvers that computed */
-    size_t devices;         /* of the whole team */
+    size_t history;    /* epochs that it keeps the results of */
+    const char *graph; /* identities, as hexadecimal numbers: of the graph, */
+    const char *plans; /* and of the solvers that computed */
+    size_t devices;    /* of the whole team */
     const char *const *device_names;
-    const int64_t *shares;  /* of a batch, by device */
-    size_t parts, damaged;  /* the latter: of the former */
+    const int64_t *shares; /* of a batch, by device */
+    size_t parts, damaged; /* the latter: of the former */
     const yoke_checkpoint_part *part;
-    size_t others;          /* older ones in the folder, if it was named */
+    size_t others; /* older ones in the folder, if it was named */
 } yoke_checkpoint_info;
 
 /* A file, or a folder: its newest. Reads all of it; what is damaged is told of, unless it is the
@@ -443,10 +445,11 @@ YOKE_API const yoke_checkpoint_info *yoke_checkpoint_get_info(const yoke_checkpo
 typedef struct yoke_model yoke_model;
 
 typedef struct yoke_model_options {
-    uint32_t seed;           /* of initial values */
-    yoke_type input_type;    /* of the data that is given: YOKE_U8 for a float input too */
+    uint32_t seed;             /* of initial values */
+    yoke_type input_type;      /* of the data that is given: YOKE_U8 for a float input too */
     const float *mean, *scale; /* (x - mean) * scale is computed of it; copied */
-    size_t scaling_count;    /* 1, or the size of the input's first axis; 0: u8 becomes x / 255, floats stay */
+    size_t scaling_count; /* 1, or the size of the input's first axis; 0: u8 becomes x / 255, floats
+                             stay */
     const char *const *class_names; /* copied */
     size_t class_count;
 } yoke_model_options;
@@ -486,16 +489,14 @@ typedef struct yoke_load_options {
     const char *prefix;  /* of the names in the file: "module."; NULL: none */
     bool partial;        /* names that only one side has are left alone */
 } yoke_load_options;
-#define YOKE_LOAD(object)                                                                     \
-    YOKE_API yoke_status yoke_##object##_load_weights_sized(                                  \
-        yoke_##object *object, const char *path, const yoke_load_options *options,            \
-        size_t size);                                                                         \
-    static inline yoke_status yoke_##object##_load_weights(yoke_##object *object,             \
-                                                           const char *path,                  \
-                                                           const yoke_load_options *options)  \
-    {                                                                                         \
-        return yoke_##object##_load_weights_sized(object, path, options,                      \
-                                                  sizeof(yoke_load_options));                 \
+#define YOKE_LOAD(object)                                                                          \
+    YOKE_API yoke_status yoke_##object##_load_weights_sized(                                       \
+        yoke_##object *object, const char *path, const yoke_load_options *options, size_t size);   \
+    static inline yoke_status yoke_##object##_load_weights(                                        \
+        yoke_##object *object, const char *path, const yoke_load_options *options)                 \
+    {                                                                                              \
+        return yoke_##object##_load_weights_sized(object, path, options,                           \
+                                                  sizeof(yoke_load_options));                      \
     }
 YOKE_LOAD(model)
 /* Optimizer state and step stay as they are. Wait. */
@@ -506,19 +507,19 @@ YOKE_LOAD(trainer) /* with a comm every process calls it, and reads the file */
 typedef struct yoke_predictor yoke_predictor;
 
 typedef struct yoke_predictor_options {
-    const char *output;   /* NULL: the first */
-    bool raw;             /* no softmax or sigmoid after it */
-    int64_t batch;        /* samples computed at once; 0: 64 */
-    bool strict;          /* no Winograd */
+    const char *output; /* NULL: the first */
+    bool raw;           /* no softmax or sigmoid after it */
+    int64_t batch;      /* samples computed at once; 0: 64 */
+    bool strict;        /* no Winograd */
     yoke_plan_level level;
-    const char *wisdom;   /* see yoke_replica_options */
+    const char *wisdom; /* see yoke_replica_options */
 } yoke_predictor_options;
 
 /* On the first device of the selector. Those of one model on one device share its weights. */
 YOKE_API yoke_status yoke_predictor_create_sized(yoke_context *context, const char *selector,
                                                  yoke_model *model,
-                                                 const yoke_predictor_options *options,
-                                                 size_t size, yoke_predictor **predictor);
+                                                 const yoke_predictor_options *options, size_t size,
+                                                 yoke_predictor **predictor);
 static inline yoke_status
 yoke_predictor_create(yoke_context *context, const char *selector, yoke_model *model,
                       const yoke_predictor_options *options, yoke_predictor **predictor)

@@ -34,28 +34,28 @@ extern "C" {
 /* ---------------------------------------------------------------- status */
 
 /* Code, name without prefix, message: the one table of what can go wrong. */
-#define YOKE_STATUS_MAP(X)                                                                    \
-    X(0, OK, "success")                                                                       \
-    X(-1, ERROR_INVALID_ARGUMENT, "invalid argument")                                         \
-    X(-2, ERROR_OUT_OF_MEMORY, "out of host memory")                                          \
-    X(-3, ERROR_OUT_OF_DEVICE_MEMORY, "out of device memory")                                 \
-    X(-4, ERROR_QUOTA, "the device's memory quota is used up")                                \
-    X(-5, ERROR_NO_OPENCL, "no OpenCL driver is installed")                                   \
-    X(-6, ERROR_NO_DEVICE, "no such device")                                                  \
-    X(-7, ERROR_SELECTOR, "bad device selector")                                              \
-    X(-8, ERROR_BUSY, "in use")                                                               \
-    X(-9, ERROR_UNSUPPORTED, "not supported")                                                 \
-    X(-10, ERROR_BUILD, "a kernel does not compile")                                          \
-    X(-11, ERROR_DEVICE, "an OpenCL call failed")                                             \
-    X(-12, ERROR_IO, "a file cannot be read or written")                                      \
-    X(-13, ERROR_FORMAT, "a file is damaged or of the wrong kind")                            \
-    X(-14, ERROR_NOT_FOUND, "no such name")                                                   \
-    X(-15, ERROR_STATE, "not possible in this state")                                         \
-    X(-16, ERROR_SHAPE, "shapes do not fit")                                                  \
-    X(-17, ERROR_TYPE, "types do not fit")                                                    \
-    X(-18, ERROR_VALUE, "a value is out of range")                                            \
-    X(-19, ERROR_COMM, "communication between processes failed")                              \
-    X(-20, ERROR_STOPPED, "stopped on request")                                               \
+#define YOKE_STATUS_MAP(X)                                                                         \
+    X(0, OK, "success")                                                                            \
+    X(-1, ERROR_INVALID_ARGUMENT, "invalid argument")                                              \
+    X(-2, ERROR_OUT_OF_MEMORY, "out of host memory")                                               \
+    X(-3, ERROR_OUT_OF_DEVICE_MEMORY, "out of device memory")                                      \
+    X(-4, ERROR_QUOTA, "the device's memory quota is used up")                                     \
+    X(-5, ERROR_NO_OPENCL, "no OpenCL driver is installed")                                        \
+    X(-6, ERROR_NO_DEVICE, "no such device")                                                       \
+    X(-7, ERROR_SELECTOR, "bad device selector")                                                   \
+    X(-8, ERROR_BUSY, "in use")                                                                    \
+    X(-9, ERROR_UNSUPPORTED, "not supported")                                                      \
+    X(-10, ERROR_BUILD, "a kernel does not compile")                                               \
+    X(-11, ERROR_DEVICE, "an OpenCL call failed")                                                  \
+    X(-12, ERROR_IO, "a file cannot be read or written")                                           \
+    X(-13, ERROR_FORMAT, "a file is damaged or of the wrong kind")                                 \
+    X(-14, ERROR_NOT_FOUND, "no such name")                                                        \
+    X(-15, ERROR_STATE, "not possible in this state")                                              \
+    X(-16, ERROR_SHAPE, "shapes do not fit")                                                       \
+    X(-17, ERROR_TYPE, "types do not fit")                                                         \
+    X(-18, ERROR_VALUE, "a value is out of range")                                                 \
+    X(-19, ERROR_COMM, "communication between processes failed")                                   \
+    X(-20, ERROR_STOPPED, "stopped on request")                                                    \
     X(-21, ERROR_INTERNAL, "a mistake in yoke itself")
 
 typedef enum yoke_status {
@@ -145,12 +145,12 @@ typedef enum yoke_virtual_kind {
 } yoke_virtual_kind;
 
 /* How a device can be partitioned, or-ed. */
-#define YOKE_PARTITION_EQUALLY 1u
+#define YOKE_PARTITION_EQUALLY   1u
 #define YOKE_PARTITION_BY_COUNTS 2u
-#define YOKE_PARTITION_NUMA 4u
+#define YOKE_PARTITION_NUMA      4u
 
 typedef struct yoke_device_info {
-    char id[64];       /* "cpu:0", "cpu:0/2.1": accepted by every selector */
+    char id[64]; /* "cpu:0", "cpu:0/2.1": accepted by every selector */
     char name[128];
     char vendor[128];
     char platform[128];
@@ -161,7 +161,7 @@ typedef struct yoke_device_info {
     char preferred[64]; /* id of the driver that `all` takes for this hardware */
     yoke_device_type type;
     yoke_virtual_kind virtual_kind;
-    uint32_t partition;      /* YOKE_PARTITION_* that the driver offers */
+    uint32_t partition; /* YOKE_PARTITION_* that the driver offers */
     uint32_t compute_units;
     uint32_t vector_width;   /* native float lanes */
     bool host_memory;        /* device memory is the host's */
@@ -269,11 +269,7 @@ typedef struct yoke_graph yoke_graph;
 /* A result in a graph; lent by it. NULL inputs are taken as "an error happened before". */
 typedef struct yoke_node yoke_node;
 
-typedef enum yoke_type {
-    YOKE_F32 = 0,
-    YOKE_I32 = 1,
-    YOKE_U8 = 2
-} yoke_type;
+typedef enum yoke_type { YOKE_F32 = 0, YOKE_I32 = 1, YOKE_U8 = 2 } yoke_type;
 
 #define YOKE_MAX_RANK 8
 
@@ -302,7 +298,7 @@ yoke_shape_make(int32_t rank, int64_t a, int64_t b, int64_t c, int64_t d, int64_
     shape.dim[7] = h;
     return shape;
 }
-#define YOKE_SHAPE_ARGS(r, a, b, c, d, e, f, g, h, ...)                                       \
+#define YOKE_SHAPE_ARGS(r, a, b, c, d, e, f, g, h, ...)                                            \
     yoke_shape_make((r), (a), (b), (c), (d), (e), (f), (g), (h))
 /* yoke_shape(3, 1, 28, 28): the rank, then the sizes. */
 #define yoke_shape(...) YOKE_SHAPE_ARGS(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -313,8 +309,10 @@ YOKE_API void yoke_graph_destroy(yoke_graph *graph);
  * replica was made of it a graph takes no change: YOKE_ERROR_STATE, and those go on as before. */
 YOKE_API yoke_status yoke_graph_status(const yoke_graph *graph);
 /* What each batch brings: data ("image") and targets ("label"). */
-YOKE_API yoke_node *yoke_input(yoke_graph *graph, const char *name, yoke_type type, yoke_shape shape);
-YOKE_API yoke_node *yoke_target(yoke_graph *graph, const char *name, yoke_type type, yoke_shape shape);
+YOKE_API yoke_node *yoke_input(yoke_graph *graph, const char *name, yoke_type type,
+                               yoke_shape shape);
+YOKE_API yoke_node *yoke_target(yoke_graph *graph, const char *name, yoke_type type,
+                                yoke_shape shape);
 /* Names a result that evaluation returns. */
 YOKE_API void yoke_graph_set_output(yoke_graph *graph, const char *name, yoke_node *node);
 /* What training minimises: a loss node, or a scalar per sample. Losses and metrics are no operands
@@ -401,34 +399,34 @@ typedef struct yoke_pool2d_options {
     bool exclude_pad; /* average: divide by the elements inside the input */
 } yoke_pool2d_options;
 typedef struct yoke_batch_norm_options {
-    float epsilon;    /* 0: 1e-5 */
-    float momentum;   /* weight of the new statistics; 0: 0.1 */
-    bool local;       /* statistics per device instead of over the whole batch */
+    float epsilon;  /* 0: 1e-5 */
+    float momentum; /* weight of the new statistics; 0: 0.1 */
+    bool local;     /* statistics per device instead of over the whole batch */
     bool no_affine;
     const char *name; /* NULL: "bn1", ... */
 } yoke_batch_norm_options;
 typedef struct yoke_layer_norm_options {
-    int32_t axes;     /* how many last axes; 0: all */
-    float epsilon;    /* 0: 1e-5 */
+    int32_t axes;  /* how many last axes; 0: all */
+    float epsilon; /* 0: 1e-5 */
     bool no_affine;
     const char *name; /* NULL: "ln1", ... */
 } yoke_layer_norm_options;
 typedef struct yoke_embedding_options {
     int64_t rows, width;
-    const char *name; /* NULL: "embedding1", ... */
+    const char *name;             /* NULL: "embedding1", ... */
     yoke_initializer weight_init; /* default: normal(0, 1) */
 } yoke_embedding_options;
 typedef struct yoke_matmul_options {
     bool transpose_a, transpose_b;
 } yoke_matmul_options;
 
-#define YOKE_OP_WITH_OPTIONS(op, options_type)                                                \
-    YOKE_API yoke_node *yoke_##op##_sized(yoke_graph *graph, yoke_node *x,                    \
-                                          const options_type *options, size_t size);          \
-    static inline yoke_node *yoke_##op(yoke_graph *graph, yoke_node *x,                       \
-                                       const options_type *options)                           \
-    {                                                                                         \
-        return yoke_##op##_sized(graph, x, options, sizeof(options_type));                    \
+#define YOKE_OP_WITH_OPTIONS(op, options_type)                                                     \
+    YOKE_API yoke_node *yoke_##op##_sized(yoke_graph *graph, yoke_node *x,                         \
+                                          const options_type *options, size_t size);               \
+    static inline yoke_node *yoke_##op(yoke_graph *graph, yoke_node *x,                            \
+                                       const options_type *options)                                \
+    {                                                                                              \
+        return yoke_##op##_sized(graph, x, options, sizeof(options_type));                         \
     }
 YOKE_OP_WITH_OPTIONS(dense, yoke_dense_options)
 YOKE_OP_WITH_OPTIONS(conv2d, yoke_conv2d_options)
@@ -465,7 +463,8 @@ YOKE_API yoke_node *yoke_sum(yoke_graph *graph, yoke_node *x, const int32_t *axe
 YOKE_API yoke_node *yoke_mean(yoke_graph *graph, yoke_node *x, const int32_t *axes, int32_t count);
 YOKE_API yoke_node *yoke_global_avgpool(yoke_graph *graph, yoke_node *x);
 /* A part that does not depend on the sample serves every one. */
-YOKE_API yoke_node *yoke_concat(yoke_graph *graph, yoke_node *const *parts, size_t count, int32_t axis);
+YOKE_API yoke_node *yoke_concat(yoke_graph *graph, yoke_node *const *parts, size_t count,
+                                int32_t axis);
 /* begin .. end - 1 of an axis. */
 YOKE_API yoke_node *yoke_slice(yoke_graph *graph, yoke_node *x, int32_t axis, int64_t begin,
                                int64_t end);
@@ -484,13 +483,13 @@ typedef struct yoke_loss_options {
     float label_smoothing;
     float delta; /* Huber; 0: 1 */
 } yoke_loss_options;
-#define YOKE_LOSS(op)                                                                         \
-    YOKE_API yoke_node *yoke_##op##_sized(yoke_graph *graph, yoke_node *x, yoke_node *target, \
-                                          const yoke_loss_options *options, size_t size);     \
-    static inline yoke_node *yoke_##op(yoke_graph *graph, yoke_node *x, yoke_node *target,    \
-                                       const yoke_loss_options *options)                      \
-    {                                                                                         \
-        return yoke_##op##_sized(graph, x, target, options, sizeof(yoke_loss_options));       \
+#define YOKE_LOSS(op)                                                                              \
+    YOKE_API yoke_node *yoke_##op##_sized(yoke_graph *graph, yoke_node *x, yoke_node *target,      \
+                                          const yoke_loss_options *options, size_t size);          \
+    static inline yoke_node *yoke_##op(yoke_graph *graph, yoke_node *x, yoke_node *target,         \
+                                       const yoke_loss_options *options)                           \
+    {                                                                                              \
+        return yoke_##op##_sized(graph, x, target, options, sizeof(yoke_loss_options));            \
     }
 /* Integer targets; x is (classes) or (classes, positions...); counts labels. */
 YOKE_LOSS(softmax_cross_entropy)
@@ -533,7 +532,7 @@ typedef struct yoke_custom_options {
     /* The result's shape, false: not from these. Asked once, at once; NULL: as the first input. */
     bool (*shape)(void *user, const yoke_shape *in, size_t count, yoke_shape *out);
     void *user;
-    bool no_backward;   /* gradients stop here */
+    bool no_backward;         /* gradients stop here */
     const yoke_range *ranges; /* of each input; what is given is checked. Copied; NULL: none */
 } yoke_custom_options;
 /* At most 6 inputs; copies the array. */
@@ -559,11 +558,11 @@ typedef enum yoke_optimizer_kind {
 typedef struct yoke_optimizer {
     yoke_optimizer_kind kind;
     float learning_rate;
-    float momentum;      /* SGD, RMSprop */
-    float beta1, beta2;  /* Adam; beta2 is RMSprop's alpha */
+    float momentum;     /* SGD, RMSprop */
+    float beta1, beta2; /* Adam; beta2 is RMSprop's alpha */
     float epsilon;
-    float weight_decay;  /* AdamW: decoupled; else added to the gradient */
-    uint32_t nesterov;   /* SGD */
+    float weight_decay; /* AdamW: decoupled; else added to the gradient */
+    uint32_t nesterov;  /* SGD */
     uint32_t reserved[8];
 } yoke_optimizer;
 
@@ -596,7 +595,7 @@ YOKE_API float yoke_schedule_factor(const yoke_schedule *schedule, int64_t step)
 
 /* Parameters whose name matches take these instead: the first pattern that matches counts. */
 typedef struct yoke_parameter_group {
-    const char *pattern;      /* "*.bias" */
+    const char *pattern;       /* "*.bias" */
     float learning_rate_scale; /* 0: 1 */
     float weight_decay;
     bool has_weight_decay;
@@ -622,17 +621,17 @@ typedef enum yoke_memory_choice {
 } yoke_memory_choice;
 
 typedef struct yoke_replica_options {
-    int64_t batch;            /* the largest */
-    uint32_t seed;            /* initial values and dropout */
-    bool evaluation_only;     /* no gradients, no optimizer state */
-    bool strict;              /* no Winograd: sums in the direct order only */
+    int64_t batch;        /* the largest */
+    uint32_t seed;        /* initial values and dropout */
+    bool evaluation_only; /* no gradients, no optimizer state */
+    bool strict;          /* no Winograd: sums in the direct order only */
     yoke_plan_level level;
-    yoke_optimizer optimizer; /* zero: SGD with rate 0.01 */
+    yoke_optimizer optimizer;           /* zero: SGD with rate 0.01 */
     const yoke_parameter_group *groups; /* copied */
     size_t group_count;
-    float clip_norm;          /* 0: none; of all gradients together, after the division */
-    float clip_value;         /* 0: none; of each element */
-    const char *wisdom;       /* file of measured times; NULL: $YOKE_WISDOM, else in the cache */
+    float clip_norm;    /* 0: none; of all gradients together, after the division */
+    float clip_value;   /* 0: none; of each element */
+    const char *wisdom; /* file of measured times; NULL: $YOKE_WISDOM, else in the cache */
     yoke_memory_choice memory;
 } yoke_replica_options;
 
@@ -727,13 +726,13 @@ YOKE_API yoke_status yoke_plan_print(yoke_replica *replica,
                                      void (*line)(void *user, const char *text), void *user);
 /* One command of a plan, and what it takes by the device's clock. */
 typedef struct yoke_command_info {
-    const char *name;   /* the node's; in backward, of what it is the gradient of */
-    const char *op;     /* "conv2d_grad_weight" */
+    const char *name; /* the node's; in backward, of what it is the gradient of */
+    const char *op;   /* "conv2d_grad_weight" */
     const char *solver;
     bool backward;
     uint32_t launches;
     double flops, bytes;
-    double seconds;     /* packed weights included */
+    double seconds; /* packed weights included */
 } yoke_command_info;
 /* Runs the plan for n samples `repeats` times, command by command, and reports each with the
  * least of its times. The contents of results are undefined afterwards. Waits. */

@@ -108,8 +108,9 @@ broadcast(yoke_comm *comm, void *data, size_t bytes, int32_t root)
 static yoke_status
 gather(yoke_comm *comm, const void *in, size_t bytes, void *out)
 {
-    return yki_mpi_run(comm->self,
-               (yki_mpi_operation){.kind = YKI_MPI_GATHER, .in = in, .out = out, .count = bytes});
+    return yki_mpi_run(
+        comm->self,
+        (yki_mpi_operation){.kind = YKI_MPI_GATHER, .in = in, .out = out, .count = bytes});
 }
 
 static yoke_status

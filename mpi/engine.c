@@ -122,8 +122,8 @@ yki_mpi_reduce_start(yki_mpi *self, yki_mpi_operation *o, const float *in, float
     for (size_t at = 0; at < o->count && code == MPI_SUCCESS; n++) {
         int count = chunk_count(self, o, at);
 
-        code = MPI_Iallreduce(in + at, out + at, count, MPI_FLOAT, MPI_SUM, o->comm,
-                              &o->requests[n]);
+        code =
+            MPI_Iallreduce(in + at, out + at, count, MPI_FLOAT, MPI_SUM, o->comm, &o->requests[n]);
         at += (size_t)count;
     }
     return code;
@@ -137,8 +137,7 @@ start_broadcast(yki_mpi *self, yki_mpi_operation *o)
     for (size_t at = 0; at < o->count && code == MPI_SUCCESS; n++) {
         int count = chunk_count(self, o, at);
 
-        code =
-            MPI_Ibcast((char *)o->out + at, count, MPI_BYTE, o->root, o->comm, &o->requests[n]);
+        code = MPI_Ibcast((char *)o->out + at, count, MPI_BYTE, o->root, o->comm, &o->requests[n]);
         at += (size_t)count;
     }
     return code;

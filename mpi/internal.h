@@ -143,7 +143,7 @@ struct yki_mpi {
     char report[YKI_MPI_REASON + 128]; /* for the watchdog to tell all others; "" for none */
     atomic_bool failed;                /* set once, after `failure` is written */
     atomic_bool launcher_acts; /* it failed since a process died: the launcher ends the rest */
-    atomic_bool reported;              /* a verdict of ours has reached those whom it was sent to */
+    atomic_bool reported;      /* a verdict of ours has reached those whom it was sent to */
 
     pthread_t worker, watchdog_thread;
     bool has_worker, has_watchdog;
@@ -161,8 +161,8 @@ yoke_status yki_mpi_thread(void *(*run)(void *), void *argument, pthread_t *thre
 
 /* Puts an operation at the end of the line; inline, it starts it. */
 yoke_status yki_mpi_enter(yki_mpi *self, yki_mpi_operation *operation);
-/* From beginning to end, past the line: not for reductions. `done` is false where it failed, and then
- * the operation is MPI's. */
+/* From beginning to end, past the line: not for reductions. `done` is false where it failed, and
+ * then the operation is MPI's. */
 yoke_status yki_mpi_perform(yki_mpi *self, yki_mpi_operation *operation, bool *done);
 /* Is it done? Waits if told to. When done or failed the operation is out of the line. */
 yoke_status yki_mpi_finish(yki_mpi *self, yki_mpi_operation *operation, bool wait, bool *done);

@@ -127,8 +127,7 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *wan
             return false;
         }
         if (option == OPTION_LANES && !parse_lanes(optarg, &wanted->lanes)) {
-            *status =
-                yki_tool_usage(self, "--lanes is measure, never or always, not '%s'", optarg);
+            *status = yki_tool_usage(self, "--lanes is measure, never or always, not '%s'", optarg);
             return false;
         }
         if (option == OPTION_DEVICES)
@@ -482,8 +481,7 @@ bench(const request *wanted, yoke_context *context)
 {
     bench_state b = {.wanted = wanted};
     yoke_graph *graph = NULL;
-    yoke_status status =
-        yoke_team_create(context, wanted->selector, wanted->job.comm, &b.team);
+    yoke_status status = yoke_team_create(context, wanted->selector, wanted->job.comm, &b.team);
 
     if (!status)
         status = yki_tool_build_model(wanted->model, yoke_shape(0), -1, &graph);
@@ -519,16 +517,17 @@ run(const yki_tool_command *self, int argc, char **argv)
     return yki_tool_job_end(&wanted.job, status);
 }
 
-#define MODEL(identifier, model_name)                                                         \
-    const yki_tool_command yki_tool_bench_##identifier = {                                    \
-        .name = "yoke bench " model_name,                                                     \
-        .synopsis = "[OPTION]...",                                                            \
-        .summary = "training steps of the built-in model " model_name,                        \
-        .description = "Train the built-in model " model_name " on random data and report what a\n" \
-                       "step takes, or explain its plan.",                                    \
-        .options = options,                                                                   \
-        .run = run,                                                                           \
-        .example = "yoke bench " model_name " --devices=cpu:0/2 --shares=even",               \
+#define MODEL(identifier, model_name)                                                              \
+    const yki_tool_command yki_tool_bench_##identifier = {                                         \
+        .name = "yoke bench " model_name,                                                          \
+        .synopsis = "[OPTION]...",                                                                 \
+        .summary = "training steps of the built-in model " model_name,                             \
+        .description =                                                                             \
+            "Train the built-in model " model_name " on random data and report what a\n"           \
+            "step takes, or explain its plan.",                                                    \
+        .options = options,                                                                        \
+        .run = run,                                                                                \
+        .example = "yoke bench " model_name " --devices=cpu:0/2 --shares=even",                    \
     };
 MODEL(tiny, "tiny")
 MODEL(mlp, "mlp")

@@ -38,7 +38,7 @@ typedef struct session {
     yoke_device *device;
     yoke_peak peak;
     yki_tool_json out;
-    const char *label; /* of the case being measured */
+    const char *label;  /* of the case being measured */
     const char *wanted; /* operators whose name contains this are reported; NULL: all */
     bool by_bandwidth;
     double fixed_flops; /* of a case whose solver may do fewer; 0: the plan's */
@@ -53,8 +53,7 @@ read_arguments(session *s, int argc, char **argv, int *status)
     while ((option = yki_tool_next(s->self, argc, argv, status)) != TOOL_END) {
         if (option == TOOL_EXIT)
             return false;
-        if (option == OPTION_REPEATS &&
-            !yki_tool_parse_count(optarg, MAX_REPEATS, &s->repeats)) {
+        if (option == OPTION_REPEATS && !yki_tool_parse_count(optarg, MAX_REPEATS, &s->repeats)) {
             *status = yki_tool_usage(s->self, "--repeats takes a number from 1 to %d, not '%s'",
                                      MAX_REPEATS, optarg);
             return false;
@@ -84,10 +83,11 @@ report_peak(session *s)
     const yoke_peak *p = &s->peak;
 
     if (!s->json) {
-        printf("peak: %.1f GFLOP/s, copy %.1f GB/s, triad %.1f GB/s, launch %.2f us queued, %.1f us "
-               "waited for\n",
-               p->gflops, p->copy_gbytes, p->triad_gbytes, 1e6 * p->launch_seconds,
-               1e6 * p->waited_launch_seconds);
+        printf(
+            "peak: %.1f GFLOP/s, copy %.1f GB/s, triad %.1f GB/s, launch %.2f us queued, %.1f us "
+            "waited for\n",
+            p->gflops, p->copy_gbytes, p->triad_gbytes, 1e6 * p->launch_seconds,
+            1e6 * p->waited_launch_seconds);
         return;
     }
     yki_tool_json_open_object(&s->out, NULL);
@@ -106,8 +106,7 @@ report_command(void *user, const yoke_command_info *c)
     session *s = user;
     double flops = s->fixed_flops > 0 ? s->fixed_flops : c->flops;
     double gflops = flops / c->seconds / 1e9, gbytes = c->bytes / c->seconds / 1e9;
-    double fraction =
-        s->by_bandwidth ? gbytes / s->peak.copy_gbytes : gflops / s->peak.gflops;
+    double fraction = s->by_bandwidth ? gbytes / s->peak.copy_gbytes : gflops / s->peak.gflops;
 
     if (s->wanted && !strstr(c->op, s->wanted))
         return;
@@ -453,20 +452,20 @@ run(const yki_tool_command *self, int argc, char **argv, yoke_status (*bench)(se
     return status;
 }
 
-#define COMMAND(identifier, command_name, what)                                               \
-    static int run_##identifier(const yki_tool_command *self, int argc, char **argv)          \
-    {                                                                                         \
-        return run(self, argc, argv, bench_##identifier);                                     \
-    }                                                                                         \
-    const yki_tool_command yki_tool_bench_##identifier = {                                    \
-        .name = "yoke bench " command_name,                                                   \
-        .synopsis = "[OPTION]...",                                                            \
-        .summary = what,                                                                      \
-        .description = "Measure " what ", as fractions of what the\n"                         \
-                       "device can do, measured in the same run.",                            \
-        .options = options,                                                                   \
-        .run = run_##identifier,                                                              \
-        .example = "yoke bench " command_name " --devices=cpu:0 --json",                      \
+#define COMMAND(identifier, command_name, what)                                                    \
+    static int run_##identifier(const yki_tool_command *self, int argc, char **argv)               \
+    {                                                                                              \
+        return run(self, argc, argv, bench_##identifier);                                          \
+    }                                                                                              \
+    const yki_tool_command yki_tool_bench_##identifier = {                                         \
+        .name = "yoke bench " command_name,                                                        \
+        .synopsis = "[OPTION]...",                                                                 \
+        .summary = what,                                                                           \
+        .description = "Measure " what ", as fractions of what the\n"                              \
+                       "device can do, measured in the same run.",                                 \
+        .options = options,                                                                        \
+        .run = run_##identifier,                                                                   \
+        .example = "yoke bench " command_name " --devices=cpu:0 --json",                           \
     };
 COMMAND(peak, "peak", "the limits of a device")
 COMMAND(gemm, "gemm", "matrix products")

@@ -19,12 +19,8 @@ enum { BATCH = 256 };
 enum { OPTION_DATA, OPTION_BATCH, OPTION_DEVICES, OPTION_CHANNELS_LAST, OPTION_JSON };
 
 static const yki_tool_option options[] = {
-    TOOL_ROW_DATA,
-    TOOL_ROW_BATCH("256"),
-    TOOL_ROW_DEVICES,
-    TOOL_ROW_CHANNELS_LAST,
-    TOOL_ROW_JSON,
-    {0},
+    TOOL_ROW_DATA,          TOOL_ROW_BATCH("256"), TOOL_ROW_DEVICES,
+    TOOL_ROW_CHANNELS_LAST, TOOL_ROW_JSON,         {0},
 };
 
 typedef struct request {
@@ -82,8 +78,8 @@ open_data(session *s, const request *w)
     yoke_status status = yki_tool_source_open_test(w->data, &how, &s->source);
 
     if (!status && count)
-        status = yoke_dataset_set_scaling(s->source.train, s->source.data->name, mean, scale,
-                                          count);
+        status =
+            yoke_dataset_set_scaling(s->source.train, s->source.data->name, mean, scale, count);
     return status;
 }
 
@@ -190,8 +186,9 @@ const yki_tool_command yki_tool_eval = {
     .name = "yoke eval",
     .synopsis = "--data=DIR [OPTION]... FILE",
     .summary = "test a trained model",
-    .description = "Compute loss and metrics of a model over the test part of a folder, or all of a\n"
-                   "file of samples. FILE is what 'yoke train --out' wrote.",
+    .description =
+        "Compute loss and metrics of a model over the test part of a folder, or all of a\n"
+        "file of samples. FILE is what 'yoke train --out' wrote.",
     .options = options,
     .run = run,
     .example = "yoke eval --data=examples/data digits.safetensors",

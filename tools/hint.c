@@ -17,8 +17,8 @@ has_grown(const yki_tool_course *c)
     return c->last > 3 * c->step || (c->last > 1.05 * c->early && c->last > c->step);
 }
 
-/* One epoch says little: its mean is behind what it reached. Large steps learn much in the first few,
- * where the first one of all still shows it. */
+/* One epoch says little: its mean is behind what it reached. Large steps learn much in the first
+ * few, where the first one of all still shows it. */
 static bool
 has_hardly_fallen(const yki_tool_course *c)
 {

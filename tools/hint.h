@@ -15,9 +15,9 @@ typedef struct yki_tool_course {
     double step, early; /* the loss of the first step, and of the first TOOL_EARLY on average */
     double last;        /* of the last epoch on average */
     size_t epochs;
-    double rate;        /* of learning, that it had */
+    double rate; /* of learning, that it had */
     bool normalized;
-    bool raw_targets;   /* values that the model has to reach as they are */
+    bool raw_targets; /* values that the model has to reach as they are */
 } yki_tool_course;
 
 /* A sentence that says what went wrong and what may help; false: nothing did. */

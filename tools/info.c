@@ -25,10 +25,10 @@ static const yki_tool_option options[] = {
 
 typedef struct subject {
     const char *path;
-    yoke_checkpoint *checkpoint; /* NULL: it is none */
+    yoke_checkpoint *checkpoint;       /* NULL: it is none */
     const yoke_checkpoint_info *state; /* its */
-    yoke_model *model; /* NULL: a graph alone, or a damaged checkpoint */
-    yoke_graph *graph; /* owned where there is no model */
+    yoke_model *model;                 /* NULL: a graph alone, or a damaged checkpoint */
+    yoke_graph *graph;                 /* owned where there is no model */
 } subject;
 
 static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop"};
@@ -348,10 +348,11 @@ const yki_tool_command yki_tool_info = {
     .name = "yoke info",
     .synopsis = "[OPTION]... FILE",
     .summary = "what a file of a model or a checkpoint holds",
-    .description = "Show what a file holds: the samples that a model takes, its classes, its layers\n"
-                   "with their shapes and parameters. FILE is of 'yoke train --out', or a graph as\n"
-                   "JSON, or a checkpoint or a folder of them: then also where training is, with\n"
-                   "what, and whether the checksums hold.",
+    .description =
+        "Show what a file holds: the samples that a model takes, its classes, its layers\n"
+        "with their shapes and parameters. FILE is of 'yoke train --out', or a graph as\n"
+        "JSON, or a checkpoint or a folder of them: then also where training is, with\n"
+        "what, and whether the checksums hold.",
     .options = options,
     .run = run,
     .example = "yoke info digits.safetensors",

@@ -16,7 +16,7 @@
 typedef struct yki_tool_json {
     FILE *stream;
     unsigned depth;
-    bool filled; /* the innermost object or array has a member already */
+    bool filled;  /* the innermost object or array has a member already */
     bool compact; /* all on one line */
 } yki_tool_json;
 

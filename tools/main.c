@@ -28,17 +28,10 @@ static const yki_tool_command help = {
 };
 
 static const yki_tool_command *const subcommands[] = {
-    &yki_tool_train,
-    &yki_tool_eval,
-    &yki_tool_predict,
-    &yki_tool_info,
-    &yki_tool_plot,
-    &yki_tool_devices,
-    &yki_tool_bench,
-    &yki_tool_tune,
-    &yki_tool_verify,
-    &help,
-    NULL,
+    &yki_tool_train, &yki_tool_eval, &yki_tool_predict,
+    &yki_tool_info,  &yki_tool_plot, &yki_tool_devices,
+    &yki_tool_bench, &yki_tool_tune, &yki_tool_verify,
+    &help,           NULL,
 };
 
 static const yki_tool_command yoke = {

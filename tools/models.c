@@ -101,7 +101,8 @@ typedef struct place {
     int layer, block;
 } place;
 
-/* A convolution with its batch norm; names are torchvision's, as layer1.0.conv2 and layer1.0.bn2. */
+/* A convolution with its batch norm; names are torchvision's, as layer1.0.conv2 and layer1.0.bn2.
+ */
 static yoke_node *
 conv_norm(yoke_graph *g, yoke_node *x, int64_t filters, int64_t size, int64_t stride, place at,
           int number)
@@ -210,8 +211,20 @@ sgd(void)
     return yoke_sgd(0.05f, 0.9f);
 }
 
-#define SHAPE1(a) {1, 0, {a, 0, 0, 0, 0, 0, 0, 0}}
-#define SHAPE3(a, b, c) {3, 0, {a, b, c, 0, 0, 0, 0, 0}}
+#define SHAPE1(a)                                                                                  \
+    {                                                                                              \
+        1, 0,                                                                                      \
+        {                                                                                          \
+            a, 0, 0, 0, 0, 0, 0, 0                                                                 \
+        }                                                                                          \
+    }
+#define SHAPE3(a, b, c)                                                                            \
+    {                                                                                              \
+        3, 0,                                                                                      \
+        {                                                                                          \
+            a, b, c, 0, 0, 0, 0, 0                                                                 \
+        }                                                                                          \
+    }
 
 const yki_tool_model yki_tool_models[] = {
     {"tiny", "10-32-1, regression", SHAPE1(10), 0, adam, 32, false, build_tiny},

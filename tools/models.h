@@ -12,11 +12,11 @@
 typedef struct yki_tool_model {
     const char *name;
     const char *summary;
-    yoke_shape input;     /* of one sample, unless the data says otherwise */
-    int64_t classes;      /* 0: regression of one value */
+    yoke_shape input; /* of one sample, unless the data says otherwise */
+    int64_t classes;  /* 0: regression of one value */
     yoke_optimizer (*optimizer)(void);
-    int64_t batch;        /* what it is measured with */
-    bool image;           /* samples must be (channels, height, width) */
+    int64_t batch; /* what it is measured with */
+    bool image;    /* samples must be (channels, height, width) */
     yoke_node *(*build)(yoke_graph *graph, yoke_node *x, int64_t outputs);
 } yki_tool_model;
 

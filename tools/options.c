@@ -33,8 +33,8 @@ yki_tool_parse_real(const char *text, double least, double *value)
     double v = strtod(text, &end);
 
     /* strtod takes blanks, "inf", "nan" and hexadecimal numbers. */
-    if (end == text || *end || !isfinite(v) || v < least || strspn(text, "+-.0123456789eE") <
-                                                                strlen(text))
+    if (end == text || *end || !isfinite(v) || v < least ||
+        strspn(text, "+-.0123456789eE") < strlen(text))
         return false;
     *value = v;
     return true;
@@ -148,9 +148,10 @@ yki_tool_parse_schedule(const char *text, yki_tool_schedule *out, char why[WHY])
                                                YOKE_SCHEDULE_COSINE, YOKE_SCHEDULE_LINEAR,
                                                YOKE_SCHEDULE_ONE_CYCLE};
     yki_tool_schedule s = {.period = 30, .factor = 0.1, .initial = 0.04};
-    const setting settings[] = {{"warmup", &s.warmup, 0, NULL},   {"period", &s.period, 0, NULL},
-                                {"factor", &s.factor, 0, NULL},   {"initial", &s.initial, 0, NULL},
-                                {"final", &s.final_factor, 0, NULL}, {0}};
+    const setting settings[] = {
+        {"warmup", &s.warmup, 0, NULL},      {"period", &s.period, 0, NULL},
+        {"factor", &s.factor, 0, NULL},      {"initial", &s.initial, 0, NULL},
+        {"final", &s.final_factor, 0, NULL}, {0}};
     char word[WORD], value[WORD];
     const char *rest = next_word(text, word, value);
     int kind = find_name(word, names, why);
@@ -196,9 +197,12 @@ yki_tool_parse_optimizer(const char *text, double rate, yoke_optimizer *out, cha
     static const char *const names[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
     double momentum = -1, decay = -1, epsilon = -1, beta1 = -1, beta2 = -1;
     bool nesterov = false;
-    const setting settings[] = {{"momentum", &momentum, 0, NULL}, {"decay", &decay, 0, NULL},
-                                {"epsilon", &epsilon, 0, NULL},   {"beta1", &beta1, 0, NULL},
-                                {"beta2", &beta2, 0, NULL},       {"nesterov", NULL, 0, &nesterov},
+    const setting settings[] = {{"momentum", &momentum, 0, NULL},
+                                {"decay", &decay, 0, NULL},
+                                {"epsilon", &epsilon, 0, NULL},
+                                {"beta1", &beta1, 0, NULL},
+                                {"beta2", &beta2, 0, NULL},
+                                {"nesterov", NULL, 0, &nesterov},
                                 {0}};
     char word[WORD], value[WORD];
     const char *rest = next_word(text, word, value);

@@ -10,15 +10,38 @@
 
 #include "tool.h"
 
-#define TOOL_ROW_DATA {"data", 0, "DIR", "folder or file of samples; see yoke-data(7)"}
+#define TOOL_ROW_DATA                                                                              \
+    {                                                                                              \
+        "data", 0, "DIR", "folder or file of samples; see yoke-data(7)"                            \
+    }
 #define TOOL_ROW_CHANNELS_LAST                                                                     \
-    {"channels-last", 0, NULL, ".npy images are (height, width, channels)"}
-#define TOOL_ROW_BATCH(default_is) {"batch", 'b', "N", "samples per step (default: " default_is ")"}
-#define TOOL_ROW_DEVICES {"devices", 'd', "SELECTOR", "the devices (default: all)"}
-#define TOOL_ROW_SHARES {"shares", 0, "SHARES", "auto (default), even, or weights such as 80,20"}
-#define TOOL_ROW_SEED {"seed", 0, "N", "of initial values and orders (default: 0)"}
-#define TOOL_ROW_JSON {"json", 'j', NULL, "for programs; a line is an object"}
-#define TOOL_ROW_LOG_DIR {"log-dir", 0, "DIR", "under mpirun: a file for what each process has to say"}
+    {                                                                                              \
+        "channels-last", 0, NULL, ".npy images are (height, width, channels)"                      \
+    }
+#define TOOL_ROW_BATCH(default_is)                                                                 \
+    {                                                                                              \
+        "batch", 'b', "N", "samples per step (default: " default_is ")"                            \
+    }
+#define TOOL_ROW_DEVICES                                                                           \
+    {                                                                                              \
+        "devices", 'd', "SELECTOR", "the devices (default: all)"                                   \
+    }
+#define TOOL_ROW_SHARES                                                                            \
+    {                                                                                              \
+        "shares", 0, "SHARES", "auto (default), even, or weights such as 80,20"                    \
+    }
+#define TOOL_ROW_SEED                                                                              \
+    {                                                                                              \
+        "seed", 0, "N", "of initial values and orders (default: 0)"                                \
+    }
+#define TOOL_ROW_JSON                                                                              \
+    {                                                                                              \
+        "json", 'j', NULL, "for programs; a line is an object"                                     \
+    }
+#define TOOL_ROW_LOG_DIR                                                                           \
+    {                                                                                              \
+        "log-dir", 0, "DIR", "under mpirun: a file for what each process has to say"               \
+    }
 
 enum { TOOL_MAX_BATCH = 1 << 20, TOOL_MAX_EPOCHS = 1 << 24 };
 

@@ -170,8 +170,10 @@ read_log(const char *path, history *h)
     if (wrong)
         snprintf(sentence, sizeof sentence, "%s: line %zu %s", path, number, wrong);
     else
-        snprintf(sentence, sizeof sentence, "%s: has no step of a training; yoke train --log "
-                 "writes such files", path);
+        snprintf(sentence, sizeof sentence,
+                 "%s: has no step of a training; yoke train --log "
+                 "writes such files",
+                 path);
     return wrong || h->loss.count == 0 ? yoke_fail(YOKE_ERROR_FORMAT, sentence) : YOKE_OK;
 }
 
@@ -200,7 +202,11 @@ text(FILE *f, double x, double y, const char *anchor, const char *words)
     fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
     for (; *words; words++) {
         if (*words == '<' || *words == '>' || *words == '&' || (unsigned char)*words < 0x20)
-            fputs(*words == '<' ? "&lt;" : *words == '&' ? "&amp;" : *words == '>' ? "&gt;" : "?", f);
+            fputs(*words == '<'   ? "&lt;"
+                  : *words == '&' ? "&amp;"
+                  : *words == '>' ? "&gt;"
+                                  : "?",
+                  f);
         else
             fputc(*words, f);
     }
@@ -316,8 +322,7 @@ draw_shares(panel *p, const history *h)
         size_t stride = c->count / PLOT + 1, last = c->count ? (c->count - 1) / stride * stride : 0;
         double middle = c->count ? below(h, k, last) + c->points[last].value / 2 : 0;
 
-        fprintf(p->stream, "<path style=\"fill:hsl(%zu,55%%,60%%)\" d=\"",
-                (210 + k * 137) % 360);
+        fprintf(p->stream, "<path style=\"fill:hsl(%zu,55%%,60%%)\" d=\"", (210 + k * 137) % 360);
         for (size_t i = 0; i < c->count; i += stride)
             fprintf(p->stream, "%s%.1f %.1f", i ? "L" : "M", x_of(p, c->points[i].step),
                     y_of(p, below(h, k, i) + c->points[i].value));
@@ -421,8 +426,9 @@ const yki_tool_command yki_tool_plot = {
     .name = "yoke plot",
     .synopsis = "[OPTION]... LOG",
     .summary = "draw loss, accuracy and shares of a training",
-    .description = "Draw what 'yoke train --log' wrote: loss, accuracy and the shares of the devices\n"
-                   "over the steps, as a picture in SVG.",
+    .description =
+        "Draw what 'yoke train --log' wrote: loss, accuracy and the shares of the devices\n"
+        "over the steps, as a picture in SVG.",
     .options = options,
     .run = run,
     .example = "yoke plot --out=training.svg training.jsonl",

@@ -16,7 +16,15 @@
 
 enum { AT_ONCE = 256, MOST = 1 << 30 };
 
-enum { OPTION_DATA, OPTION_COUNT, OPTION_FIRST, OPTION_TOP, OPTION_DEVICES, OPTION_CHANNELS_LAST, OPTION_JSON };
+enum {
+    OPTION_DATA,
+    OPTION_COUNT,
+    OPTION_FIRST,
+    OPTION_TOP,
+    OPTION_DEVICES,
+    OPTION_CHANNELS_LAST,
+    OPTION_JSON
+};
 
 static const yki_tool_option options[] = {
     TOOL_ROW_DATA,
@@ -42,12 +50,12 @@ typedef struct session {
     yoke_model *model;
     yoke_context *context;
     yoke_predictor *predictor;
-    size_t values;    /* of a result */
-    size_t size;      /* bytes of a sample */
-    bool classes;     /* results are probabilities */
+    size_t values; /* of a result */
+    size_t size;   /* bytes of a sample */
+    bool classes;  /* results are probabilities */
     void *samples;
     float *results;
-    int32_t *labels;  /* of these samples; NULL: the data has none */
+    int32_t *labels; /* of these samples; NULL: the data has none */
     int64_t indices[AT_ONCE];
 } session;
 
@@ -253,8 +261,7 @@ write_json(const session *s, int64_t index, const float *values, const int32_t *
         yki_tool_json_real(&j, NULL, (double)values[i]);
     yki_tool_json_close_array(&j);
     if (label)
-        yki_tool_json_string(&j, "label",
-                             class_name(s, (size_t)(*label < 0 ? 0 : *label), number));
+        yki_tool_json_string(&j, "label", class_name(s, (size_t)(*label < 0 ? 0 : *label), number));
     yki_tool_json_close_object(&j);
     yki_tool_json_end(&j);
 }

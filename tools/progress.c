@@ -20,10 +20,10 @@
 enum { SHARE_BAR = 8, PART = 512 };
 static const double TENTH_OF_SECOND = 0.1;
 
-#define BOLD "\033[1m"
+#define BOLD  "\033[1m"
 #define GREEN "\033[32m"
-#define CYAN "\033[36m"
-#define DIM "\033[2m"
+#define CYAN  "\033[36m"
+#define DIM   "\033[2m"
 #define PLAIN "\033[0m"
 
 /* How devices are shown: with bars, with their names, or as "shares 75:25". */

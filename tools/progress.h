@@ -13,16 +13,16 @@
 
 /* What is known of an epoch so far. */
 typedef struct yki_tool_view {
-    int64_t epoch, epochs;     /* from 0; in all */
-    int64_t done, samples;     /* of this epoch */
-    double loss, metric;       /* means so far; NaN: none */
-    const char *metric_name;   /* NULL: none; "accuracy" is shown in per cent */
+    int64_t epoch, epochs;         /* from 0; in all */
+    int64_t done, samples;         /* of this epoch */
+    double loss, metric;           /* means so far; NaN: none */
+    const char *metric_name;       /* NULL: none; "accuracy" is shown in per cent */
     double test_loss, test_metric; /* NaN: not tested */
-    double rate;               /* samples a second; 0: not known */
-    double left;               /* seconds; negative: not known */
-    size_t devices;            /* 0: no bars */
-    const int64_t *shares;     /* of a batch */
-    const char *const *names;  /* of the devices */
+    double rate;                   /* samples a second; 0: not known */
+    double left;                   /* seconds; negative: not known */
+    size_t devices;                /* 0: no bars */
+    const int64_t *shares;         /* of a batch */
+    const char *const *names;      /* of the devices */
 } yki_tool_view;
 
 enum { TOOL_LINE = 2048 };

@@ -26,7 +26,7 @@ typedef struct yki_tool_settings {
     unsigned epochs, batch;           /* 0: not given */
     const char *optimizer, *schedule; /* NULL: not given */
     const char *augment;
-    double rate;                      /* 0: not given, and with an optimizer the optimizer's own */
+    double rate; /* 0: not given, and with an optimizer the optimizer's own */
     bool normalize, no_normalize;
     char own_augment[64]; /* what `augment` points to if the recipe chose it */
 } yki_tool_settings;

@@ -38,8 +38,8 @@ static int64_t
 largest(const yoke_field *field, const void *values, size_t count, int64_t so_far)
 {
     for (size_t i = 0; i < count; i++) {
-        int64_t value = field->type == YOKE_U8 ? ((const uint8_t *)values)[i]
-                                               : ((const int32_t *)values)[i];
+        int64_t value =
+            field->type == YOKE_U8 ? ((const uint8_t *)values)[i] : ((const int32_t *)values)[i];
 
         if (value > so_far)
             so_far = value;
@@ -161,8 +161,8 @@ yki_tool_source_open_test(const char *path, const yki_tool_reading *how, yki_too
         status = open_part(path, how, YOKE_PART_ANY, &s.train);
     if (!status) {
         s.data = yoke_dataset_get_field(s.train, 0);
-        s.target = yoke_dataset_field_count(s.train) > 1 ? yoke_dataset_get_field(s.train, 1)
-                                                         : NULL;
+        s.target =
+            yoke_dataset_field_count(s.train) > 1 ? yoke_dataset_get_field(s.train, 1) : NULL;
         *out = s;
     }
     return status;

@@ -10,10 +10,10 @@
 #include "tool.h"
 
 typedef struct yki_tool_source {
-    yoke_dataset *train, *test; /* test: NULL if that was not asked for */
+    yoke_dataset *train, *test;      /* test: NULL if that was not asked for */
     const yoke_field *data, *target; /* of train, lent by it; target NULL: none */
-    int64_t classes;            /* of an integer target; 0: values */
-    bool split;                 /* test was split off */
+    int64_t classes;                 /* of an integer target; 0: values */
+    bool split;                      /* test was split off */
 } yki_tool_source;
 
 /* How samples are read; zeros are the default. */

@@ -45,7 +45,7 @@ struct yki_tool_command {
     const yki_tool_option *options;             /* ends with a zeroed one; NULL: --help alone */
     const yki_tool_command *const *subcommands; /* ends with NULL; NULL: none */
     int (*run)(const yki_tool_command *self, int argc, char **argv);
-    const char *example;                        /* a command line, for its --help */
+    const char *example; /* a command line, for its --help */
 };
 
 /* One file each. */

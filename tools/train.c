@@ -153,8 +153,9 @@ take_number(const yki_tool_command *self, int option, request *w)
         return yki_tool_parse_seed(optarg, &w->seed) ? TOOL_OK
                                                      : bad(self, "seed", "a number up to 2^32 - 1");
     case OPTION_LR:
-        return yki_tool_parse_real(optarg, 1e-30, &w->settings.rate) ? TOOL_OK
-                                                            : bad(self, "lr", "a number above 0");
+        return yki_tool_parse_real(optarg, 1e-30, &w->settings.rate)
+                   ? TOOL_OK
+                   : bad(self, "lr", "a number above 0");
     case OPTION_VALIDATION:
         return yki_tool_parse_real(optarg, 1e-9, &w->validation) && w->validation < 1
                    ? TOOL_OK
@@ -204,9 +205,12 @@ static int
 take_option(const yki_tool_command *self, int option, void *user)
 {
     request *w = user;
-    const char **texts[] = {[OPTION_MODEL] = &w->model,     [OPTION_DATA] = &w->data,
-                            [OPTION_DEVICES] = &w->selector, [OPTION_SHARES] = &w->shares,
-                            [OPTION_INIT] = &w->init,       [OPTION_OUT] = &w->out,
+    const char **texts[] = {[OPTION_MODEL] = &w->model,
+                            [OPTION_DATA] = &w->data,
+                            [OPTION_DEVICES] = &w->selector,
+                            [OPTION_SHARES] = &w->shares,
+                            [OPTION_INIT] = &w->init,
+                            [OPTION_OUT] = &w->out,
                             [OPTION_CHECKPOINT] = &w->checkpoint,
                             [OPTION_LOG] = &w->log,
                             [OPTION_LOG_DIR] = &w->log_dir};
@@ -238,7 +242,8 @@ check_request(const yki_tool_command *self, request *w)
         return yki_tool_usage(self, "which data? --data=DIR");
     w->built_in = yki_tool_find_model(w->model);
     if (!w->built_in && !strchr(w->model, '.') && !strchr(w->model, '/'))
-        return yki_tool_usage(self, "there is no model '%s', and it is no file of JSON by its name%s",
+        return yki_tool_usage(self,
+                              "there is no model '%s', and it is no file of JSON by its name%s",
                               w->model, yki_tool_near_model(w->model, &near));
     if (w->settings.normalize && w->settings.no_normalize)
         return yki_tool_usage(self, "--normalize and --no-normalize contradict: give one of them");
@@ -363,8 +368,7 @@ static yoke_status
 open_both(session *s)
 {
     const request *w = s->wanted;
-    yoke_status status =
-        w->built_in ? YOKE_OK : read_graph(w->model, &s->graph, &s->integers);
+    yoke_status status = w->built_in ? YOKE_OK : read_graph(w->model, &s->graph, &s->integers);
 
     if (!status)
         status = open_data(s);
@@ -580,7 +584,8 @@ say_how_to_resume(const session *s, int argc, char **argv)
     size_t used = 0;
 
     if (!s->wanted->checkpoint) {
-        yki_tool_note(s->self, "stopped after step %lld; with --checkpoint=DIR it could go on later",
+        yki_tool_note(s->self,
+                      "stopped after step %lld; with --checkpoint=DIR it could go on later",
                       (long long)yoke_trainer_get_step(s->trainer));
         return;
     }
@@ -602,7 +607,8 @@ check_out(const session *s)
 
     if (!path || s->job.rank > 0)
         return YOKE_OK;
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+             slash ? path : ".");
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
         snprintf(sentence, sizeof sentence, "%s is a folder: --out takes the name of a file", path);
     else if (access(folder, W_OK | X_OK) != 0 ||

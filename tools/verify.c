@@ -238,8 +238,8 @@ judge(const request *wanted, const yoke_graph *graph, const trained *team, const
     printf("%s, %u steps of %u samples: %s against %s\n", wanted->model->name, wanted->steps,
            wanted->batch, team->devices, alone->devices);
     printf("loss    from %s to %s; worst difference %.3g, in step %u\n",
-           yki_tool_loss_text(alone->losses[0], first), yki_tool_loss_text(alone->losses[last], final),
-           loss, step + 1);
+           yki_tool_loss_text(alone->losses[0], first),
+           yki_tool_loss_text(alone->losses[last], final), loss, step + 1);
     printf("weights worst difference %.3g of the largest, in %s\n", weight,
            yoke_node_name(yoke_graph_get_parameter(graph, parameter)));
     printf("%s: at most %.3g is allowed\n", good ? "the same" : "DIFFERENT", wanted->tolerance);

@@ -52,8 +52,8 @@ begin_epoch(yki_tool_watch *w)
     w->loss_sum = w->metric_sum = w->count = 0;
 }
 
-/* Training goes on behind a step and an epoch that ended at one: what a log that is appended to has of
- * later ones was lost with the process that wrote it, and comes again. */
+/* Training goes on behind a step and an epoch that ended at one: what a log that is appended to has
+ * of later ones was lost with the process that wrote it, and comes again. */
 static void
 log_start(yki_tool_watch *w, int64_t steps, int64_t epochs)
 {
@@ -201,8 +201,8 @@ show_step(yki_tool_watch *w, int64_t in_epoch)
 
     if (w->done > 0 && seconds > 0.5) {
         view.rate = (double)w->done / seconds;
-        view.left = ((double)(w->epochs - w->epoch) * (double)w->samples - (double)in_epoch) /
-                    view.rate;
+        view.left =
+            ((double)(w->epochs - w->epoch) * (double)w->samples - (double)in_epoch) / view.rate;
     }
     yki_tool_progress_update(&w->progress, &view);
 }
@@ -219,8 +219,8 @@ show_epoch(yki_tool_watch *w, const yoke_epoch *e)
                           .metric = e->train.metric_count ? e->train.metrics[0] : (double)NAN,
                           .metric_name = w->metrics[0],
                           .test_loss = tested ? e->test.loss : (double)NAN,
-                          .test_metric = tested && e->test.metric_count ? e->test.metrics[0]
-                                                                        : (double)NAN,
+                          .test_metric =
+                              tested && e->test.metric_count ? e->test.metrics[0] : (double)NAN,
                           .rate = e->samples_per_second,
                           .left = -1,
                           .devices = w->devices > 1 ? w->devices : 0,

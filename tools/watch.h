@@ -28,14 +28,14 @@ typedef struct yki_tool_watch {
     int64_t shares[TOOL_MAX_DEVICES];
     const char *name_list[TOOL_MAX_DEVICES];
     const char *metrics[YOKE_MAX_METRICS];
-    int64_t epoch, epoch_step;      /* that is running, from 0, and the step before its first */
+    int64_t epoch, epoch_step; /* that is running, from 0, and the step before its first */
     double epoch_begun, begun;
-    int64_t steps;                  /* that this run has trained */
-    int64_t done;                   /* samples of the epoch that this run has trained */
+    int64_t steps; /* that this run has trained */
+    int64_t done;  /* samples of the epoch that this run has trained */
     double loss_sum, metric_sum, count;
-    double first_loss;              /* of the first step of this run; NaN: there was none */
-    double early_sum;               /* of the losses of its first TOOL_EARLY steps, */
-    int early;                      /* of which there were so many */
+    double first_loss; /* of the first step of this run; NaN: there was none */
+    double early_sum;  /* of the losses of its first TOOL_EARLY steps, */
+    int early;         /* of which there were so many */
 } yki_tool_watch;
 
 /* Fills in what follows from team and trainer. */

@@ -19,7 +19,7 @@
 
 #if defined(__GNUC__) || defined(__clang__)
 #define YKI_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
-#define YKI_WARN_UNUSED __attribute__((warn_unused_result))
+#define YKI_WARN_UNUSED        __attribute__((warn_unused_result))
 #else
 #define YKI_PRINTF(fmt, first)
 #define YKI_WARN_UNUSED
@@ -38,11 +38,11 @@ yki_round_up(int64_t value, int64_t to)
 }
 
 /* Pass a failure on. */
-#define YKI_TRY(call)                                                                         \
-    do {                                                                                      \
-        yoke_status yki_try_status = (call);                                                  \
-        if (yki_try_status != YOKE_OK)                                                        \
-            return yki_try_status;                                                            \
+#define YKI_TRY(call)                                                                              \
+    do {                                                                                           \
+        yoke_status yki_try_status = (call);                                                       \
+        if (yki_try_status != YOKE_OK)                                                             \
+            return yki_try_status;                                                                 \
     } while (0)
 
 /* ---- status.c ---- */
@@ -107,7 +107,8 @@ typedef struct yki_hash {
 /* 128-bit non-cryptographic hash (for cache keys and change detection). */
 void yki_hash_start(yki_hash *hash);
 void yki_hash_add(yki_hash *hash, const void *data, size_t size);
-void yki_hash_string(yki_hash *hash, const char *string); /* with its end, so "ab","c" != "a","bc" */
+void yki_hash_string(yki_hash *hash,
+                     const char *string); /* with its end, so "ab","c" != "a","bc" */
 void yki_hash_hex(const yki_hash *hash, char hex[33]);
 
 /* An unsigned number of `count` bytes (at most 8), the least first: on any host. */

@@ -23,8 +23,8 @@ const char *
 yoke_status_name(yoke_status status)
 {
     switch (status) {
-#define CASE(code, name, message)                                                             \
-    case code:                                                                                \
+#define CASE(code, name, message)                                                                  \
+    case code:                                                                                     \
         return "YOKE_" #name;
         YOKE_STATUS_MAP(CASE)
 #undef CASE
@@ -38,8 +38,8 @@ const char *
 yoke_status_string(yoke_status status)
 {
     switch (status) {
-#define CASE(code, name, message)                                                             \
-    case code:                                                                                \
+#define CASE(code, name, message)                                                                  \
+    case code:                                                                                     \
         return message;
         YOKE_STATUS_MAP(CASE)
 #undef CASE

@@ -30,8 +30,8 @@ struct yoke_dataset {
     size_t field_count;
     const yki_source *source;
     void *self;
-    /* Per channel or column (first axis; or one): what a device computes from u8 or f32, (x - mean) * scale;
-     * by field; counts 0: u8 becomes x / 255, floats stay. */
+    /* Per channel or column (first axis; or one): what a device computes from u8 or f32, (x - mean)
+     * * scale; by field; counts 0: u8 becomes x / 255, floats stay. */
     struct yki_scaling {
         size_t count;
         float *mean, *scale; /* owned */
@@ -44,7 +44,8 @@ struct yoke_dataset {
         bool crop;     /* to the input's size: at random, or in the middle when not training */
         float noise;   /* deviation, added after scaling */
     } augmentation;
-    /* Goes up with each change of scaling or augmentation: what was made with older ones is stale. */
+    /* Goes up with each change of scaling or augmentation: what was made with older ones is stale.
+     */
     uint64_t version;
     bool ahead;         /* a thread may read samples before they are wanted, and is worth it */
     char **class_names; /* owned; NULL: unknown */

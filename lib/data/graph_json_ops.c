@@ -253,13 +253,13 @@ BUILDER(custom)
                                    .shape = known_shape,
                                    .user = &shape,
                                    .no_backward = o->custom.no_backward,
-                                   .ranges =
-                                       o->custom.ranges.count ? o->custom.ranges.list : NULL};
+                                   .ranges = o->custom.ranges.count ? o->custom.ranges.list : NULL};
 
     (void)name;
     if (o->custom.ranges.count && (size_t)o->custom.ranges.count != count) {
         yki_graph_fail(g, o->custom.function,
-                       yki_fail(YOKE_ERROR_VALUE, "%d ranges for %zu inputs; one for each is needed",
+                       yki_fail(YOKE_ERROR_VALUE,
+                                "%d ranges for %zu inputs; one for each is needed",
                                 o->custom.ranges.count, count));
         return NULL;
     }

@@ -272,8 +272,8 @@ get_input(const reader *r, const json_t *json, yoke_node **input)
         return bad(r, "inputs", "has to be a list of names");
     *input = find_node(r, name);
     if (!*input)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: its input \"%.80s\" is no node before it%s", r->place,
-                        name, near_node(r, name, &near));
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: its input \"%.80s\" is no node before it%s",
+                        r->place, name, near_node(r, name, &near));
     return YOKE_OK;
 }
 

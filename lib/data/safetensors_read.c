@@ -66,7 +66,8 @@ static const struct {
     {"\x93NUMPY", 6, "an array of NumPy, as for data; weights need a safetensors file"},
     {"GGUF", 4, "a GGUF file; convert it to safetensors"},
     {"\x1f\x8b", 2, "compressed by gzip; unpack it first"},
-    {"version https://git-lfs", 23, "a pointer of Git LFS; fetch the file itself with git lfs pull"},
+    {"version https://git-lfs", 23,
+     "a pointer of Git LFS; fetch the file itself with git lfs pull"},
     {"<", 1, "HTML or XML; was a page saved instead of the file?"},
 };
 

@@ -36,20 +36,20 @@ const char *yki_context_cache_dir(const yoke_context *context);
 /* What kernels and planners ask for; no compile, cannot fail. */
 typedef struct yki_device_traits {
     uint32_t compute_units;
-    uint32_t vector_width;    /* native float lanes */
-    uint64_t local_memory;    /* bytes of __local */
-    bool local_is_real;       /* __local is its own memory, not a part of global */
-    uint32_t max_group;       /* work-items per work-group */
-    uint64_t memory;          /* bytes */
+    uint32_t vector_width; /* native float lanes */
+    uint64_t local_memory; /* bytes of __local */
+    bool local_is_real;    /* __local is its own memory, not a part of global */
+    uint32_t max_group;    /* work-items per work-group */
+    uint64_t memory;       /* bytes */
     uint64_t max_allocation;
-    uint64_t cache;           /* last-level cache the driver reports, bytes */
-    uint32_t base_align;      /* bytes, of sub-buffers */
-    bool host_memory;         /* device memory is the host's */
-    bool direct_host;         /* ... and host pointers of buffers may be used between finishes */
-    bool fma;                 /* fma() is one fast instruction */
+    uint64_t cache;      /* last-level cache the driver reports, bytes */
+    uint32_t base_align; /* bytes, of sub-buffers */
+    bool host_memory;    /* device memory is the host's */
+    bool direct_host;    /* ... and host pointers of buffers may be used between finishes */
+    bool fma;            /* fma() is one fast instruction */
     bool fp64;
-    bool inf_nan;             /* CL_FP_INF_NAN */
-    uint32_t turns;           /* of loops, all in all, after which a work-item ends; 0: no limit */
+    bool inf_nan;   /* CL_FP_INF_NAN */
+    uint32_t turns; /* of loops, all in all, after which a work-item ends; 0: no limit */
     yoke_device_type type;
 } yki_device_traits;
 const yki_device_traits *yki_device_get_traits(const yoke_device *device);
@@ -80,7 +80,8 @@ uint64_t yki_quota_left(const yoke_device *device);
 
 typedef enum yki_queue_role { YKI_QUEUE_COMPUTE, YKI_QUEUE_TRANSFER } yki_queue_role;
 
-yoke_status yki_queue_create(yoke_device *device, yki_queue_role role, bool timed, yki_queue **queue);
+yoke_status yki_queue_create(yoke_device *device, yki_queue_role role, bool timed,
+                             yki_queue **queue);
 void yki_queue_destroy(yki_queue *queue); /* waits for what is enqueued */
 yoke_status yki_queue_flush(yki_queue *queue);
 /* Waits. An error of enqueued work is returned here, once, and names the device. */
@@ -96,7 +97,7 @@ typedef struct yki_event {
 } yki_event;
 
 yki_event yki_event_retain(yki_event event);
-void yki_event_release(yki_event *event); /* and zeroes it */
+void yki_event_release(yki_event *event);           /* and zeroes it */
 yoke_status yki_event_wait(const yki_event *event); /* host waits; flushes first */
 /* Nanoseconds on the device's clock; the queue must be timed and the event complete. */
 yoke_status yki_event_times(const yki_event *event, uint64_t *start, uint64_t *end);
@@ -183,7 +184,8 @@ void yki_program_release(yki_program *program);
 yoke_status yki_kernel_create(yki_program *program, const char *name, yki_kernel **kernel);
 void yki_kernel_destroy(yki_kernel *kernel);
 yoke_status yki_kernel_set(yki_kernel *kernel, unsigned index, size_t size, const void *value);
-yoke_status yki_kernel_set_buffer(yki_kernel *kernel, unsigned index, yki_buffer *buffer); /* NULL ok */
+yoke_status yki_kernel_set_buffer(yki_kernel *kernel, unsigned index,
+                                  yki_buffer *buffer); /* NULL ok */
 yoke_status yki_kernel_set_local(yki_kernel *kernel, unsigned index, size_t size);
 
 typedef struct yki_grid {

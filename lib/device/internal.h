@@ -93,9 +93,9 @@ typedef struct yki_root {
     yoke_device_info info;    /* fp16 is filled in when first asked for */
     yki_device_traits traits; /* direct_host is filled in with the first space */
     yki_driver_rank rank;
-    size_t found;  /* position in the drivers' own enumeration: the last tie-break */
-    char pci[24];  /* "0000:01:00.0" or "" */
-    char uuid[40]; /* 32 hexadecimal digits or "" */
+    size_t found;            /* position in the drivers' own enumeration: the last tie-break */
+    char pci[24];            /* "0000:01:00.0" or "" */
+    char uuid[40];           /* 32 hexadecimal digits or "" */
     bool fp16_known, probed; /* under context->probe_lock */
     /* The split in force, shared by all who ask for the same; another one is busy while it
      * lives. Under context->lock. */
@@ -145,8 +145,8 @@ struct yki_space {
     yoke_device *devices;
     size_t device_count;
     yoke_device *lanes_of; /* retained: its devices are lanes of this whole one; NULL */
-    yki_holder *holders; /* live selections; under context->lock */
-    char *last_holder;   /* ... and the last one that left, for what it left behind; or NULL */
+    yki_holder *holders;   /* live selections; under context->lock */
+    char *last_holder;     /* ... and the last one that left, for what it left behind; or NULL */
     pthread_mutex_t programs_lock;
     struct yki_program *programs; /* list; freed with the space (yki_programs_free) */
     struct {

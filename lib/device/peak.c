@@ -17,7 +17,7 @@ enum {
     FLOPS_PER_LANE = 24, /* of a round of yki_peak_fma */
     LAUNCHES = 500,
     WAITED = 50,
-    GROUPS_PER_UNIT = 4, /* of the streams */
+    GROUPS_PER_UNIT = 4,      /* of the streams */
     FMA_GROUPS_PER_UNIT = 128 /* some milliseconds of multiply-adds: launching costs microseconds */
 };
 static const uint64_t STREAM_BYTES = 128u << 20; /* an array: beyond any cache */

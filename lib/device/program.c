@@ -564,7 +564,8 @@ done:
  *   and takes as long to build again knows that the driver keeps nothing, and does ask.
  */
 
-/* Asking is dear above this, in seconds a kernel: no copy takes that long, and no translation less. */
+/* Asking is dear above this, in seconds a kernel: no copy takes that long, and no translation less.
+ */
 #define DEAR 0.02
 /* What took less to build may have been translated before, and tells nothing. */
 #define TELLING 0.1

@@ -45,8 +45,8 @@ accumulate(yoke_graph *graph, const yki_op *add, const yoke_node *node, yoke_nod
 }
 
 static yoke_status
-walk(yoke_graph *graph, const yki_op *add, const yoke_node *start, size_t count,
-     const bool *wanted, yoke_node **gradients)
+walk(yoke_graph *graph, const yki_op *add, const yoke_node *start, size_t count, const bool *wanted,
+     yoke_node **gradients)
 {
     yoke_status status;
 
@@ -92,8 +92,8 @@ yki_graph_differentiate_from(yoke_graph *graph, const yki_op *add, yoke_node *st
     }
     mark_wanted(graph, count, also, also_count, wanted);
     if (!wanted[start->id]) {
-        status = yki_fail(YOKE_ERROR_STATE, "%s depends on no parameter that is trained",
-                          start->name);
+        status =
+            yki_fail(YOKE_ERROR_STATE, "%s depends on no parameter that is trained", start->name);
         goto done;
     }
     gradients[start->id] = seed;

@@ -123,8 +123,9 @@ yki_limit_values(yoke_node *node, int64_t low, int64_t limit, const int32_t *exc
     if (from >= to) {
         yki_fail(YOKE_ERROR_VALUE,
                  "values are between %lld and %lld for one operator and between %lld and %lld for "
-                 "another: none is both", (long long)node->low, (long long)node->limit - 1,
-                 (long long)low, (long long)limit - 1);
+                 "another: none is both",
+                 (long long)node->low, (long long)node->limit - 1, (long long)low,
+                 (long long)limit - 1);
         yki_graph_fail(node->graph, node->name, YOKE_ERROR_VALUE);
         return false;
     }
@@ -140,8 +141,7 @@ yki_limit_values(yoke_node *node, int64_t low, int64_t limit, const int32_t *exc
     node->has_exception = left != NULL;
     node->exception = left ? *left : 0;
     for (uint32_t i = 0; i < node->input_count; i++)
-        if (node->inputs[i]->type != YOKE_F32 &&
-            !yki_limit_values(node->inputs[i], from, to, left))
+        if (node->inputs[i]->type != YOKE_F32 && !yki_limit_values(node->inputs[i], from, to, left))
             return false;
     return true;
 }
@@ -277,7 +277,8 @@ yki_node(yoke_graph *graph, const yki_op *op, const char *name, yoke_node *const
             return NULL;
         }
     }
-    node = append(graph, name ? yki_strdup(name, "a node's name") : yki_names_number(graph, op->name));
+    node =
+        append(graph, name ? yki_strdup(name, "a node's name") : yki_names_number(graph, op->name));
     if (!node)
         return NULL;
     node->op = op;
@@ -531,7 +532,8 @@ yoke_graph_add_metric(yoke_graph *graph, const char *name, yoke_node *node)
 
         yki_fail(YOKE_ERROR_SHAPE,
                  "the metric \"%s\" must be a metric, a loss or a scalar per sample; its shape "
-                 "is %s%s", name, yki_shape_text(node->shape, text, sizeof text),
+                 "is %s%s",
+                 name, yki_shape_text(node->shape, text, sizeof text),
                  node->batched ? "" : " for all samples");
         yki_graph_fail(graph, node->name, YOKE_ERROR_SHAPE);
         return;
@@ -627,7 +629,8 @@ set_frozen(yoke_graph *graph, const char *pattern, bool frozen)
             fnmatch(pattern, node->name, 0) == 0)
             return yki_fail(YOKE_ERROR_STATE,
                             "%s was frozen when the graph was compiled for training: it cannot be "
-                            "trained any more", node->name);
+                            "trained any more",
+                            node->name);
     }
     for (size_t i = 0; i < graph->node_count; i++) {
         yoke_node *node = graph->nodes[i];

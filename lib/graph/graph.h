@@ -41,15 +41,15 @@ typedef enum yki_node_role {
 
 struct yoke_node {
     yoke_graph *graph;
-    uint32_t id; /* position in graph->nodes; inputs stand before */
+    uint32_t id;      /* position in graph->nodes; inputs stand before */
     const yki_op *op; /* NULL unless computed */
     yki_node_role role;
     char *name; /* unique; parameters: "conv1.weight" */
     yoke_type type;
     yoke_shape shape; /* of one sample if batched */
     bool batched;
-    bool target; /* an input that is compared with, not computed from */
-    bool backward; /* appended by differentiation */
+    bool target;    /* an input that is compared with, not computed from */
+    bool backward;  /* appended by differentiation */
     uint32_t place; /* 1 + its number in graph->places; 0: none */
     uint32_t input_count;
     yoke_node *inputs[YKI_MAX_INPUTS];
@@ -116,12 +116,12 @@ struct yki_op {
 
 /* Nodes by name, and the next number of each kind of layer (names.c). */
 typedef struct yki_names {
-    uint32_t *slots; /* id + 1 of a node, or 0; hashed by name */
+    uint32_t *slots;   /* id + 1 of a node, or 0; hashed by name */
     size_t slot_count; /* a power of 2 */
     struct yki_kind {
         char *name;
         unsigned next;
-    } *kinds;
+    } * kinds;
     size_t kind_count, kind_capacity;
     const char *wish; /* see yki_names_wish; lent */
 } yki_names;
@@ -141,13 +141,13 @@ struct yoke_graph {
     struct yki_output {
         char *name;
         yoke_node *node;
-    } *outputs;
+    } * outputs;
     size_t output_count, output_capacity;
     struct yki_metric {
         char *name;
         yoke_node *node; /* per sample: (2) value and count */
         yoke_node *sum;  /* over the batch; made when first compiled */
-    } *metrics;
+    } * metrics;
     size_t metric_count, metric_capacity;
     bool differentiated;
     char **places;
@@ -193,9 +193,8 @@ yki_is_among(int64_t value, int64_t low, int64_t limit, const int32_t *exception
 static inline bool
 yki_value_fits(const yoke_node *node, int64_t value)
 {
-    return node->low == node->limit ||
-           yki_is_among(value, node->low, node->limit,
-                        node->has_exception ? &node->exception : NULL);
+    return node->low == node->limit || yki_is_among(value, node->low, node->limit,
+                                                    node->has_exception ? &node->exception : NULL);
 }
 
 /* A plan or a trainer keeps its graph. */

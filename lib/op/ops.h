@@ -91,7 +91,7 @@ extern const yki_op yki_op_loss_step;
 
 typedef struct yki_loss_step_attrs {
     yki_loss_attrs loss;
-    int32_t metrics;  /* 0 to 2: top k[i] for losses of labels, mean absolute errors for others */
+    int32_t metrics; /* 0 to 2: top k[i] for losses of labels, mean absolute errors for others */
     int32_t k[2];
     int32_t gradient; /* is wanted */
 } yki_loss_step_attrs;
@@ -147,7 +147,7 @@ typedef struct yki_custom_attrs {
     uint64_t hash;    /* of source and ranges, which are the node's data */
     int32_t input;    /* custom_grad: by which */
     int32_t no_backward;
-    char name[40];    /* for explaining; cut */
+    char name[40]; /* for explaining; cut */
 } yki_custom_attrs;
 
 /* dropout/dropout.c: its own gradient, on dy */
@@ -208,8 +208,8 @@ typedef struct yki_matmul_pair_attrs {
 
 /* pool/pool.c: x (C, H, W) -> (C, OH, OW), the maximum or the mean of each window. Gradients:
  * maxpool2d_grad: x, y, dy -> dx, a window's dy at its first maximum in row-major order;
- * avgpool2d_grad: [gate,] dy -> dx, 0 where the gate is not positive. global_avgpool: (C, H, W) -> (C), so that a dense layer can follow;
- * global_avgpool_grad: dy (C) -> (C, size[0], size[1]). */
+ * avgpool2d_grad: [gate,] dy -> dx, 0 where the gate is not positive. global_avgpool: (C, H, W) ->
+ * (C), so that a dense layer can follow; global_avgpool_grad: dy (C) -> (C, size[0], size[1]). */
 extern const yki_op yki_op_maxpool2d, yki_op_maxpool2d_grad;
 extern const yki_op yki_op_avgpool2d, yki_op_avgpool2d_grad;
 extern const yki_op yki_op_global_avgpool, yki_op_global_avgpool_grad;

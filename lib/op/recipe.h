@@ -25,7 +25,7 @@ typedef struct yki_expr {
     int64_t divisor; /* 0 counts as 1 */
     int64_t max;     /* 0: none */
 } yki_expr;
-#define YKI_CONST(c) ((yki_expr){0, (c), 1, 0})
+#define YKI_CONST(c)      ((yki_expr){0, (c), 1, 0})
 #define YKI_PER_SAMPLE(c) ((yki_expr){(c), 0, 1, 0})
 int64_t yki_expr_value(yki_expr expr, int64_t n);
 
@@ -45,7 +45,11 @@ typedef struct yki_operand {
 } yki_operand;
 
 /* Numerical classes, from exact to less so; one per node for a whole team. */
-typedef enum yki_class { YKI_CLASS_DIRECT = 0, YKI_CLASS_WINOGRAD2 = 1, YKI_CLASS_WINOGRAD4 = 2 } yki_class;
+typedef enum yki_class {
+    YKI_CLASS_DIRECT = 0,
+    YKI_CLASS_WINOGRAD2 = 1,
+    YKI_CLASS_WINOGRAD4 = 2
+} yki_class;
 enum { YKI_CLASSES = 3 };
 
 typedef struct yki_problem {
@@ -58,7 +62,7 @@ typedef struct yki_problem {
     uint32_t extra_count;
     yki_operand extra[YKI_MAX_EXTRAS];
     int64_t max_batch;
-    const void *data; /* the node's, lent by its graph; NULL for most */
+    const void *data;              /* the node's, lent by its graph; NULL for most */
     int32_t valid[YKI_MAX_INPUTS]; /* of an integer input: a value that may stand there */
 } yki_problem;
 
@@ -83,28 +87,27 @@ yki_expr yki_operand_bytes(const yki_operand *operand);
 /* As text, unique: "conv2d 3x3 s1 p1 | f32 N 64,32,32 /16 | f32 64,64,3,3 -> ..."; wisdom's key. */
 void yki_problem_text(const yki_problem *problem, char *text, size_t size);
 
-
 /* ---- recipes ---- */
 
 typedef enum yki_arg_kind {
-    YKI_ARG_SLOT,   /* a buffer */
-    YKI_ARG_INT,    /* int: an expression's value */
+    YKI_ARG_SLOT, /* a buffer */
+    YKI_ARG_INT,  /* int: an expression's value */
     YKI_ARG_FLOAT,
-    YKI_ARG_LOCAL,  /* bytes of __local memory */
-    YKI_ARG_STEP    /* the plan's buffer of step values (struct yki_step_values) */
+    YKI_ARG_LOCAL, /* bytes of __local memory */
+    YKI_ARG_STEP   /* the plan's buffer of step values (struct yki_step_values) */
 } yki_arg_kind;
 
 /* What changes from step to step is read from a device buffer, so arguments stay set.
  * Kernels see it as __global const uint *; floats by as_float. */
 typedef struct yki_step_values {
     /* written by the host */
-    uint32_t step;            /* counts from 1 */
+    uint32_t step; /* counts from 1 */
     uint32_t seed[2];
     uint32_t first_sample[2]; /* global index of this device's sample 0, low and high word */
     float learning_rate;
-    float bias1, bias2;       /* Adam: 1 - beta1^step, sqrt(1 - beta2^step) */
+    float bias1, bias2; /* Adam: 1 - beta1^step, sqrt(1 - beta2^step) */
     /* written by the device, between backward and the update */
-    float inverse_count;      /* 1 / valid samples of the whole batch; 0 if there are none */
+    float inverse_count; /* 1 / valid samples of the whole batch; 0 if there are none */
     float clip_scale;
     uint32_t good; /* 0: a gradient is not finite or no sample counted; no update */
     uint32_t reserved[5];
@@ -125,7 +128,7 @@ typedef enum yki_phase {
 
 typedef struct yki_launch {
     yki_phase phase;
-    const char *file;   /* "gemm.cl"; strings live as long as the library or the graph */
+    const char *file; /* "gemm.cl"; strings live as long as the library or the graph */
     const char *kernel;
     const char *source; /* NULL: `file` of clkernels/; else the text, and `file` names it */
     char options[256];  /* "-DTILE=8": tiles only, shapes are arguments */
@@ -138,10 +141,10 @@ typedef struct yki_launch {
 } yki_launch;
 
 typedef enum yki_slot_kind {
-    YKI_SLOT_INPUT,    /* slots 0 .. input_count-1 */
-    YKI_SLOT_OUTPUT,   /* slot input_count, and those of further results behind it */
-    YKI_SLOT_SCRATCH,  /* contents last for one run of the recipe */
-    YKI_SLOT_PREPARED  /* written by PREPARE launches, kept between runs */
+    YKI_SLOT_INPUT,   /* slots 0 .. input_count-1 */
+    YKI_SLOT_OUTPUT,  /* slot input_count, and those of further results behind it */
+    YKI_SLOT_SCRATCH, /* contents last for one run of the recipe */
+    YKI_SLOT_PREPARED /* written by PREPARE launches, kept between runs */
 } yki_slot_kind;
 
 typedef struct yki_slot {
@@ -165,7 +168,7 @@ typedef struct yki_recipe {
     uint32_t slot_count;
     yki_launch *launches;
     size_t launch_count, launch_capacity;
-    yoke_status status; /* the first thing that went wrong while building it */
+    yoke_status status;           /* the first thing that went wrong while building it */
     const yki_library_call *call; /* or NULL */
     yki_expr call_flops, call_bytes;
     unsigned char call_data[256];
@@ -227,8 +230,7 @@ typedef struct yki_solver {
  * it had more compute units, so that solvers cut finer, until no launch says that it makes more; a
  * plain failure where that does not help. Everybody emits through this. */
 yoke_status yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
-                            const yki_device_traits *traits, unsigned tuning,
-                            yki_recipe *recipe);
+                            const yki_device_traits *traits, unsigned tuning, yki_recipe *recipe);
 /* Whether what it emits for a problem that it applies to comes to its end there. */
 bool yki_solver_ends(const yki_solver *solver, const yki_problem *problem,
                      const yki_device_traits *traits, unsigned tuning);
@@ -246,9 +248,9 @@ typedef struct yki_runner yki_runner;
 
 /* Builds programs and kernels, allocates scratch and prepared slots on the queue's device;
  * operands are bound to buffers (inputs..., results...). */
-yoke_status yki_runner_create(yki_queue *queue, const yki_problem *problem, const yki_recipe *recipe,
-                              yki_buffer *const *operands, yki_buffer *step_values,
-                              yki_runner **runner);
+yoke_status yki_runner_create(yki_queue *queue, const yki_problem *problem,
+                              const yki_recipe *recipe, yki_buffer *const *operands,
+                              yki_buffer *step_values, yki_runner **runner);
 void yki_runner_destroy(yki_runner *runner);
 /* Enqueues the launches of a phase for a batch of n <= max_batch. */
 yoke_status yki_runner_enqueue(yki_runner *runner, yki_phase phase, int64_t n, yki_event *done);

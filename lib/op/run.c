@@ -14,7 +14,7 @@
 struct yki_runner {
     yki_queue *queue;
     yki_problem problem;
-    yki_recipe recipe; /* a copy with its own launches */
+    yki_recipe recipe;                /* a copy with its own launches */
     yki_buffer *slots[YKI_MAX_SLOTS]; /* operands lent, the rest owned */
     uint32_t lent;
     yki_buffer *step_values;
@@ -107,8 +107,8 @@ prepare(yki_runner *runner, yki_buffer *const *operands)
         YKI_TRY(set_fixed_args(runner, k));
     }
     if (runner->recipe.call)
-        return runner->recipe.call->prepare(runner->queue, runner->slots,
-                                            runner->problem.max_batch, runner->recipe.call_data);
+        return runner->recipe.call->prepare(runner->queue, runner->slots, runner->problem.max_batch,
+                                            runner->recipe.call_data);
     return YOKE_OK;
 }
 
@@ -175,8 +175,8 @@ yki_runner_enqueue(yki_runner *runner, yki_phase phase, int64_t n, yki_event *do
     if (n != runner->batch)
         YKI_TRY(set_batch(runner, n));
     if (runner->recipe.call && phase == YKI_PHASE_RUN)
-        YKI_TRY(runner->recipe.call->run(runner->queue, runner->slots, n,
-                                         runner->recipe.call_data));
+        YKI_TRY(
+            runner->recipe.call->run(runner->queue, runner->slots, n, runner->recipe.call_data));
     for (size_t k = 0; k < runner->recipe.launch_count; k++)
         if (runner->recipe.launches[k].phase == phase)
             last = k;

@@ -208,7 +208,8 @@ find_bucket_tasks(yki_plan *plan)
     for (size_t t = 0; t < plan->task_count; t++) {
         const yki_task *task = &plan->tasks[t];
 
-        for (uint32_t s = task->problem.input_count; s < yki_problem_operands(&task->problem); s++) {
+        for (uint32_t s = task->problem.input_count; s < yki_problem_operands(&task->problem);
+             s++) {
             uint32_t bucket = plan->values[task->slots[s]].bucket;
 
             if (bucket && task->section == YKI_BACKWARD)
@@ -224,8 +225,8 @@ yki_plan_bind(yki_plan *plan)
     yoke_device *device = yki_queue_device(plan->queue);
 
     YKI_TRY(make_chunks(plan));
-    YKI_TRY(yki_buffer_create(device, sizeof(yki_step_values), 0, "step values",
-                              &plan->step_values));
+    YKI_TRY(
+        yki_buffer_create(device, sizeof(yki_step_values), 0, "step values", &plan->step_values));
     YKI_TRY(yki_buffer_touch(plan->queue, plan->step_values));
     if (plan->pool_size) {
         YKI_TRY(yki_buffer_create(device, plan->pool_size, 0, "statistics", &plan->pool));

@@ -102,8 +102,7 @@ decide_results(const yki_choice *choice, const yki_task *task)
 
         value->operand.layout = result->layout;
         value->decided = true;
-        value->size =
-            (uint64_t)yki_expr_value(yki_operand_bytes(result), plan->options.max_batch);
+        value->size = (uint64_t)yki_expr_value(yki_operand_bytes(result), plan->options.max_batch);
     }
 }
 
@@ -219,8 +218,8 @@ yki_plan_choose(yki_plan *plan)
 
         plan->work++;
         if (task->solver)
-            YKI_TRY(yki_solver_emit(task->solver, &task->problem, traits, task->tuning,
-                                    &task->recipe));
+            YKI_TRY(
+                yki_solver_emit(task->solver, &task->problem, traits, task->tuning, &task->recipe));
     }
     return YOKE_OK;
 }

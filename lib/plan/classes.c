@@ -54,8 +54,8 @@ yki_costs_add(yki_costs *costs, uint32_t node, const double task[YKI_CLASSES])
         if (task[c] > 0 && task[c] < least)
             least = task[c];
         if (row[c] > 0 || task[c] > 0)
-            row[c] = (row[c] > 0 ? row[c] : direct) +
-                     (task[c] > 0 ? task[c] : task[YKI_CLASS_DIRECT]);
+            row[c] =
+                (row[c] > 0 ? row[c] : direct) + (task[c] > 0 ? task[c] : task[YKI_CLASS_DIRECT]);
     }
     costs->total += least;
 }

@@ -100,14 +100,9 @@ fuse_residual(yki_fusion *f, size_t index)
 typedef bool (*rule)(yki_fusion *f, size_t index);
 
 static const rule rules[] = {
-    fuse_activation,
-    fuse_residual,
-    yki_fuse_loss,
-    yki_fuse_pooled_gate,
-    yki_fuse_averaged_gate,
-    yki_fuse_normalised_gate,
-    yki_fuse_gate,
-    yki_fuse_sums,
+    fuse_activation,      fuse_residual,          yki_fuse_loss,
+    yki_fuse_pooled_gate, yki_fuse_averaged_gate, yki_fuse_normalised_gate,
+    yki_fuse_gate,        yki_fuse_sums,
 };
 /* When nothing else can be joined any more. */
 static const rule last_rules[] = {

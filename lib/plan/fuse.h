@@ -50,11 +50,11 @@ bool yki_is_relu_gradient(const yki_task *task);
 yoke_status yki_fuse_running(yki_fusion *f);
 
 /* Rules: whether something was joined with the task at `index`, which may be gone then. */
-bool yki_fuse_loss(yki_fusion *f, size_t index); /* fuse_loss.c */
+bool yki_fuse_loss(yki_fusion *f, size_t index);        /* fuse_loss.c */
 bool yki_fuse_pooled_gate(yki_fusion *f, size_t index); /* fuse_pool.c */
 bool yki_fuse_averaged_gate(yki_fusion *f, size_t index);
 bool yki_fuse_normalised_gate(yki_fusion *f, size_t index); /* fuse_norm.c */
-bool yki_fuse_gate(yki_fusion *f, size_t index);        /* fuse_matmul.c */
+bool yki_fuse_gate(yki_fusion *f, size_t index);            /* fuse_matmul.c */
 bool yki_fuse_sums(yki_fusion *f, size_t index);
 bool yki_fuse_pair(yki_fusion *f, size_t index); /* of what the others made */
 

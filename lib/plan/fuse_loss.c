@@ -11,7 +11,7 @@
 enum { MAX_METRICS = 2 };
 
 typedef struct parts {
-    size_t sum;                                        /* of the loss */
+    size_t sum; /* of the loss */
     size_t metric[MAX_METRICS], metric_sum[MAX_METRICS];
     int32_t metric_count;
     size_t gradient;

@@ -83,7 +83,8 @@ find_near(const yki_fusion *f, size_t index,
         if (other->dropped)
             continue;
         seen++;
-        if (other->section == f->plan->tasks[index].section && fits(f, &f->plan->tasks[index], other))
+        if (other->section == f->plan->tasks[index].section &&
+            fits(f, &f->plan->tasks[index], other))
             return t;
     }
     return 0;

@@ -90,8 +90,8 @@ yki_initialize(const yoke_node *node, uint32_t seed, uint32_t index, float *valu
             values[i] = uniform(seed, index, at, -bound, bound);
             break;
         case YOKE_INIT_KAIMING_NORMAL:
-            values[i] = normal(seed, index, at, 0, init->a != 0 ? init->a / sqrtf(in)
-                                                                : sqrtf(2 / in));
+            values[i] =
+                normal(seed, index, at, 0, init->a != 0 ? init->a / sqrtf(in) : sqrtf(2 / in));
             break;
         case YOKE_INIT_DEFAULT:
             bound = 1 / sqrtf(in);

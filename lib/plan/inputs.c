@@ -46,8 +46,8 @@ yki_plan_fill_inputs(yki_plan *plan)
         if (!value->given || !value->buffer)
             continue;
         if (value->node->type == YOKE_F32)
-            YKI_TRY(yki_queue_fill(plan->queue, value->buffer, 0, value->size, 0, YKI_NO_WAIT,
-                                   NULL));
+            YKI_TRY(
+                yki_queue_fill(plan->queue, value->buffer, 0, value->size, 0, YKI_NO_WAIT, NULL));
         else
             YKI_TRY(fill_integers(value, value->node));
     }

@@ -17,8 +17,8 @@ yki_plan_add_value(yki_plan *plan, const yki_value *value, int32_t *index)
     YKI_TRY(yki_grow((void **)&plan->values, &plan->value_capacity, plan->value_count + 1,
                      sizeof *plan->values, "a plan's values"));
     plan->values[plan->value_count] = *value;
-    plan->values[plan->value_count].size = (uint64_t)yki_expr_value(
-        yki_operand_bytes(&value->operand), plan->options.max_batch);
+    plan->values[plan->value_count].size =
+        (uint64_t)yki_expr_value(yki_operand_bytes(&value->operand), plan->options.max_batch);
     *index = (int32_t)plan->value_count++;
     return YOKE_OK;
 }

@@ -42,8 +42,7 @@ make_operands(bench *b, const yki_problem *problem)
 
     for (uint32_t i = 0; i < yki_problem_operands(problem); i++) {
         const yki_operand *operand = yki_problem_operand(problem, i);
-        uint64_t size =
-            (uint64_t)yki_expr_value(yki_operand_bytes(operand), problem->max_batch);
+        uint64_t size = (uint64_t)yki_expr_value(yki_operand_bytes(operand), problem->max_batch);
 
         YKI_TRY(yki_buffer_create(device, size, 0, "an operand to measure with", &b->operands[i]));
         YKI_TRY(yki_queue_fill(b->queue, b->operands[i], 0, size, pattern_of(problem, i),

@@ -106,8 +106,8 @@ mark_own(const yoke_graph *graph, bool training, const yki_placed *placed, uint3
 
         if (!uses[i].live)
             continue;
-        uses[i].own = is_everywhere(node, training) ? uses[i].needed || (uses[i].result && here)
-                                                    : here;
+        uses[i].own =
+            is_everywhere(node, training) ? uses[i].needed || (uses[i].result && here) : here;
         uses[i].import = uses[i].needed && !uses[i].own;
         uses[i].result &= here;
         if (!uses[i].own)
@@ -169,8 +169,8 @@ yki_find_crossings(const yoke_graph *graph, bool training, const yki_placed *pla
             status = yki_grow((void **)&found->list, &found->capacity, found->count + 1,
                               sizeof *found->list, "crossings");
             if (status == YOKE_OK)
-                found->list[found->count++] = (yki_crossing){
-                    .node = node, .from = yki_home_of(placed, node), .to = k};
+                found->list[found->count++] =
+                    (yki_crossing){.node = node, .from = yki_home_of(placed, node), .to = k};
         }
     }
     yki_free(imports);

@@ -19,7 +19,8 @@
 enum { FEW = 1024 };
 
 /* Adds the scratch and prepared slots of a task's recipe as values. Prepared ones of a plan that
- * packs weights anew for each run are scratch too: for ResNet-18 this is half of a plan's memory. */
+ * packs weights anew for each run are scratch too: for ResNet-18 this is half of a plan's memory.
+ */
 static yoke_status
 add_slots(yki_plan *plan, yki_task *task)
 {
@@ -78,8 +79,7 @@ share_in_place(yki_plan *plan)
             yki_value *from = &plan->values[in], *to = &plan->values[out];
 
             if (!(task->problem.op->in_place >> k & 1) || from->storage != YKI_STORE_ARENA ||
-                from->last != (int32_t)t || from->size != to->size ||
-                to->first != (int32_t)t)
+                from->last != (int32_t)t || from->size != to->size || to->first != (int32_t)t)
                 continue;
             to->alias = in;
             from->last = to->last;
@@ -248,8 +248,8 @@ release(packing *p, gaps *g, const yki_value *value)
     gap made = {value->chunk, value->offset, value->size};
     size_t at = g->count;
 
-    for (; at > 0 && (g->list[at - 1].chunk > made.chunk ||
-                      (g->list[at - 1].chunk == made.chunk && g->list[at - 1].offset > made.offset));
+    for (; at > 0 && (g->list[at - 1].chunk > made.chunk || (g->list[at - 1].chunk == made.chunk &&
+                                                             g->list[at - 1].offset > made.offset));
          at--)
         p->plan->work++;
     if (at < g->count && touch(&made, &g->list[at])) {

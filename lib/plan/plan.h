@@ -9,8 +9,8 @@
  *             arguments set. Running one allocates and builds nothing.
  *
  * How one is made: lower (graph -> values and tasks), choose (layouts and solvers,
- * reorders between them), recompute (what is not kept, where memory is short), pack (lifetimes -> offsets), bind (buffers, programs,
- * kernels). Each is a file.
+ * reorders between them), recompute (what is not kept, where memory is short), pack (lifetimes ->
+ * offsets), bind (buffers, programs, kernels). Each is a file.
  */
 #ifndef YKI_PLAN_H
 #define YKI_PLAN_H
@@ -59,8 +59,7 @@ void yki_find_uses(const yoke_graph *graph, bool training, const yki_placed *pla
 yoke_status yki_find_crossings(const yoke_graph *graph, bool training, const yki_placed *placed,
                                yki_crossings *found);
 /* Operator and inputs as a plan of this kind sees them. *op NULL: input 0 passes through. */
-uint32_t yki_effective(const yoke_node *node, bool training, const yki_op **op,
-                       yoke_node **inputs);
+uint32_t yki_effective(const yoke_node *node, bool training, const yki_op **op, yoke_node **inputs);
 
 /* ---- weights (weights.c) ---- */
 
@@ -69,16 +68,16 @@ uint32_t yki_effective(const yoke_node *node, bool training, const yki_op **op,
 enum { YKI_WEIGHT_ALIGN = 512 };
 
 typedef struct yki_bucket {
-    uint64_t size;                   /* bytes */
-    yki_buffer *values, *gradients;  /* gradients NULL unless training; both if it is elsewhere */
-    uint32_t home;                   /* the member that has it, where parts are placed */
+    uint64_t size;                  /* bytes */
+    yki_buffer *values, *gradients; /* gradients NULL unless training; both if it is elsewhere */
+    uint32_t home;                  /* the member that has it, where parts are placed */
 } yki_bucket;
 
 typedef struct yki_weight {
     yoke_node *node;
     uint32_t bucket;
-    uint64_t offset, size;           /* bytes, within the bucket */
-    yki_buffer *value, *gradient;    /* views; NULL where it is another member's */
+    uint64_t offset, size;        /* bytes, within the bucket */
+    yki_buffer *value, *gradient; /* views; NULL where it is another member's */
 } yki_weight;
 
 typedef struct yki_weights {
@@ -89,13 +88,13 @@ typedef struct yki_weights {
     size_t weight_count;
     yki_bucket *buckets; /* in the order in which gradients come about */
     size_t bucket_count;
-    yki_weight *states;  /* running statistics: one bucket of their own, no gradients */
+    yki_weight *states; /* running statistics: one bucket of their own, no gradients */
     size_t state_count;
     yki_bucket state_bucket;
     struct yki_weights *lender; /* whose values and states these are, or NULL; retained */
-    const yki_placed *placed; /* lent; NULL: the whole graph is here */
-    uint32_t home;            /* which member this is */
-    uint64_t version;    /* goes up when a value changes: packed copies are stale */
+    const yki_placed *placed;   /* lent; NULL: the whole graph is here */
+    uint32_t home;              /* which member this is */
+    uint64_t version;           /* goes up when a value changes: packed copies are stale */
     bool training;
 } yki_weights;
 
@@ -106,8 +105,8 @@ yoke_status yki_weights_create(yoke_device *device, yoke_graph *graph, bool trai
 /* Of one member's part of a graph: order and offsets of buckets are those of all, but memory is
  * only made for its own. A bucket is never of two members. `placed` outlives the weights. */
 yoke_status yki_weights_create_placed(yoke_device *device, yoke_graph *graph, bool training,
-                                      uint64_t bucket_size, const yki_placed *placed,
-                                      uint32_t home, yki_weights **weights);
+                                      uint64_t bucket_size, const yki_placed *placed, uint32_t home,
+                                      yki_weights **weights);
 bool yki_weights_has(const yki_weights *weights, size_t bucket);
 yki_weights *yki_weights_retain(yki_weights *weights);
 void yki_weights_release(yki_weights *weights);
@@ -123,21 +122,21 @@ yoke_status yki_weights_initialize(yki_weights *weights, uint32_t seed);
 typedef enum yki_section { YKI_FORWARD, YKI_BACKWARD, YKI_SECTIONS } yki_section;
 
 typedef enum yki_storage {
-    YKI_STORE_ARENA,    /* packed by lifetime */
-    YKI_STORE_LENT,     /* a weight, gradient, state or constant: exists elsewhere */
-    YKI_STORE_INPUT,    /* written before a run */
-    YKI_STORE_POOLED,   /* in the plan's pool: statistics, until states take them up */
-    YKI_STORE_KEPT      /* of its own for the plan's life: results, prepared slots */
+    YKI_STORE_ARENA,  /* packed by lifetime */
+    YKI_STORE_LENT,   /* a weight, gradient, state or constant: exists elsewhere */
+    YKI_STORE_INPUT,  /* written before a run */
+    YKI_STORE_POOLED, /* in the plan's pool: statistics, until states take them up */
+    YKI_STORE_KEPT    /* of its own for the plan's life: results, prepared slots */
 } yki_storage;
 
 typedef struct yki_value {
     const yoke_node *node; /* NULL: scratch, prepared, or a reordered copy */
     yki_operand operand;
     yki_storage storage;
-    uint64_t size;     /* bytes at the largest batch */
-    int32_t alias;     /* shares the memory of this value (views, in place); -1: none */
+    uint64_t size;       /* bytes at the largest batch */
+    int32_t alias;       /* shares the memory of this value (views, in place); -1: none */
     int32_t first, last; /* tasks that write it first and use it last */
-    uint32_t chunk;    /* arena: which buffer, and where in it */
+    uint32_t chunk;      /* arena: which buffer, and where in it */
     uint64_t offset;
     yki_buffer *buffer; /* once bound */
     bool owned;         /* the buffer is this value's */
@@ -166,18 +165,18 @@ typedef enum yki_level { YKI_LEVEL_MEASURE = 0, YKI_LEVEL_ESTIMATE, YKI_LEVEL_PA
 typedef struct yki_plan_options {
     int64_t max_batch;
     bool training;
-    bool strict;       /* direct class only */
-    bool no_fusion;    /* every node a task of its own: what fusions are compared with */
+    bool strict;    /* direct class only */
+    bool no_fusion; /* every node a task of its own: what fusions are compared with */
     yki_level level;
-    bool team;         /* statistics of the batch are merged with those of other devices */
-    bool small;        /* in training: memory before speed (recompute.c) */
-    bool repeats;      /* in training: several runs between updates of the weights */
-    double budget;     /* seconds of measuring; 0: by level */
-    double spent;      /* of them, before */
+    bool team;                 /* statistics of the batch are merged with those of other devices */
+    bool small;                /* in training: memory before speed (recompute.c) */
+    bool repeats;              /* in training: several runs between updates of the weights */
+    double budget;             /* seconds of measuring; 0: by level */
+    double spent;              /* of them, before */
     struct yki_wisdom *wisdom; /* NULL: nothing known, nothing kept */
-    const uint8_t *classes; /* by node id: numerical class + 1; lent; NULL: the device's choice */
-    size_t class_count;     /* nodes beyond have YKI_ANY_CLASS */
-    void (*tick)(void *user);  /* called now and then while planning takes its time; or NULL */
+    const uint8_t *classes;   /* by node id: numerical class + 1; lent; NULL: the device's choice */
+    size_t class_count;       /* nodes beyond have YKI_ANY_CLASS */
+    void (*tick)(void *user); /* called now and then while planning takes its time; or NULL */
     void *tick_user;
 } yki_plan_options;
 
@@ -224,7 +223,7 @@ typedef struct yki_plan {
     uint64_t pool_size;
     yki_kernel *commit_running;
     uint64_t prepared_version;
-    int64_t batch; /* what arguments are set for */
+    int64_t batch;           /* what arguments are set for */
     double measured_seconds; /* spent while choosing */
     double reported;         /* when the log last told of it */
     unsigned measured_count;
@@ -232,13 +231,13 @@ typedef struct yki_plan {
     struct yki_costs *costs; /* of a survey; NULL: a plan to be run */
     bool has_set;            /* for solvers whose tunings are searched: the one to take */
     unsigned set;
-    bool asks;    /* only for some results (ask.c): */
-    bool *asked;  /* by node id: these, and what they are computed from */
-    bool *skips;  /* by task: left out */
+    bool asks;   /* only for some results (ask.c): */
+    bool *asked; /* by node id: these, and what they are computed from */
+    bool *skips; /* by task: left out */
 } yki_plan;
 
-yoke_status yki_plan_create(yki_weights *weights, yki_queue *queue,
-                            const yki_plan_options *options, yki_plan **plan);
+yoke_status yki_plan_create(yki_weights *weights, yki_queue *queue, const yki_plan_options *options,
+                            yki_plan **plan);
 void yki_plan_destroy(yki_plan *plan);
 /* The buffer of a node's value (input, output, loss sum, gradient by an input); NULL if it does
  * not exist in this plan. Plain layout. */
@@ -260,8 +259,8 @@ yoke_status yki_plan_commit_states(yki_plan *plan);
 yoke_status yki_plan_commit_states_on(yki_plan *plan, yki_queue *queue);
 uint64_t yki_plan_memory(const yki_plan *plan);
 /* What a plan made like this one for another largest batch would take: exact where solvers are
- * estimated, else the larger of that and of what these solvers would take. UINT64_MAX: an allocation
- * would be larger than the device allows. Makes nothing. */
+ * estimated, else the larger of that and of what these solvers would take. UINT64_MAX: an
+ * allocation would be larger than the device allows. Makes nothing. */
 yoke_status yki_plan_memory_at(const yki_plan *plan, int64_t batch, uint64_t *bytes);
 /* Its part in pack.c: these solvers. */
 yoke_status yki_plan_repacked(const yki_plan *plan, int64_t batch, uint64_t *bytes);
@@ -290,13 +289,13 @@ yoke_status yki_plan_profile(yki_plan *plan, int64_t n, unsigned repeats,
                              void (*each)(void *, const yoke_command_info *), void *user);
 
 /* The stages; each leaves the plan destroyable whatever happens. */
-yoke_status yki_plan_lower(yki_plan *plan);  /* lower.c */
-yoke_status yki_plan_fuse(yki_plan *plan);   /* fuse.c */
-yoke_status yki_plan_search(yki_plan *plan); /* search.c */
-yoke_status yki_plan_choose(yki_plan *plan); /* choose.c */
+yoke_status yki_plan_lower(yki_plan *plan);     /* lower.c */
+yoke_status yki_plan_fuse(yki_plan *plan);      /* fuse.c */
+yoke_status yki_plan_search(yki_plan *plan);    /* search.c */
+yoke_status yki_plan_choose(yki_plan *plan);    /* choose.c */
 yoke_status yki_plan_recompute(yki_plan *plan); /* recompute.c */
-yoke_status yki_plan_pack(yki_plan *plan);   /* pack.c */
-yoke_status yki_plan_bind(yki_plan *plan);   /* bind.c */
+yoke_status yki_plan_pack(yki_plan *plan);      /* pack.c */
+yoke_status yki_plan_bind(yki_plan *plan);      /* bind.c */
 
 /* Values to begin with, which no kernel can be led astray by. (inputs.c) */
 yoke_status yki_plan_fill_inputs(yki_plan *plan);
@@ -359,8 +358,8 @@ yki_agreed_class(const yki_plan_options *o, const yoke_node *node)
 /* The plan has the classes that it was told; one for evaluation may do more of it directly. */
 yoke_status yki_classes_check(const yki_plan *plan);
 /* As yki_plan_create goes about it, but only costs come out. *seconds: spent on measuring. */
-yoke_status yki_plan_survey(yki_weights *weights, yki_queue *queue,
-                            const yki_plan_options *options, yki_costs *costs, double *seconds);
+yoke_status yki_plan_survey(yki_weights *weights, yki_queue *queue, const yki_plan_options *options,
+                            yki_costs *costs, double *seconds);
 
 /* ---- measuring one recipe (measure.c) ---- */
 
@@ -381,8 +380,7 @@ bool yki_wisdom_get(yki_wisdom *wisdom, yoke_device *device, const char *problem
                     const char *solver, unsigned tuning, double *seconds);
 /* Everything that is known of a solver on the device; under wisdom's lock. */
 void yki_wisdom_each(yki_wisdom *wisdom, yoke_device *device, const char *solver,
-                     void (*each)(void *user, unsigned tuning, const char *problem,
-                                  double seconds),
+                     void (*each)(void *user, unsigned tuning, const char *problem, double seconds),
                      void *user);
 yoke_status yki_wisdom_put(yki_wisdom *wisdom, yoke_device *device, const char *problem,
                            const char *solver, unsigned tuning, double seconds);

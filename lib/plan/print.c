@@ -78,7 +78,8 @@ print_task(const yki_plan *plan, const output *out, size_t index)
     say(out, "%4zu %-8s %-24s %-28s %-6s /%-3u %2zu %10.3f %10.3f %s", index,
         task->section == YKI_FORWARD ? "forward" : "backward",
         task->node ? yki_node_title(task->node) : "reorder", task->solver->name,
-        yki_class_name(task->solver->numerical_class), task->problem.out.layout.block, launches, flops / 1e6, bytes / 1e6, rate);
+        yki_class_name(task->solver->numerical_class), task->problem.out.layout.block, launches,
+        flops / 1e6, bytes / 1e6, rate);
 }
 
 static void

@@ -150,8 +150,7 @@ yki_plan_bind_running(yki_plan *plan)
     yki_program_release(program);
     YKI_TRY(status);
     YKI_TRY(yki_kernel_set_buffer(plan->commit_running, 0, plan->pool));
-    YKI_TRY(yki_kernel_set_buffer(plan->commit_running, 1,
-                                  plan->weights->state_bucket.values));
+    YKI_TRY(yki_kernel_set_buffer(plan->commit_running, 1, plan->weights->state_bucket.values));
     YKI_TRY(yki_kernel_set_buffer(plan->commit_running, 2, plan->step_values));
     return yki_kernel_set_buffer(plan->commit_running, 3, plan->running_table);
 }

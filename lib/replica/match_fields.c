@@ -79,7 +79,7 @@ fits(const yoke_dataset *dataset, size_t f, const yoke_node *node)
 static const char *
 how_to_fit(yoke_type from, yoke_type to)
 {
-    return to == YOKE_U8   ? ": save the samples as bytes (uint8), or make the input f32 or i32"
+    return to == YOKE_U8      ? ": save the samples as bytes (uint8), or make the input f32 or i32"
            : from == YOKE_F32 ? ": save the samples as whole numbers (numpy.int32), read a table "
                                 "with csv_integers, or make the input f32"
                               : "";

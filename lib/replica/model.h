@@ -19,7 +19,7 @@ struct yoke_model {
     atomic_int references;
     yoke_graph *graph;
     yki_model_info info;
-    float **values; /* by node; NULL where it is no weight */
+    float **values;     /* by node; NULL where it is no weight */
     size_t value_count; /* a trainer adds nodes to the graph */
     uint64_t version;
     pthread_mutex_t lock;   /* of what follows */

@@ -13,10 +13,10 @@
 #include "replica/replica.h"
 
 /* What a public function was called with. */
-#define NEED(condition, what)                                                                 \
-    do {                                                                                      \
-        if (!(condition))                                                                     \
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: " what, __func__);              \
+#define NEED(condition, what)                                                                      \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: " what, __func__);                   \
     } while (0)
 
 /* ---- staging ---- */
@@ -325,8 +325,8 @@ check_count(const yki_weight *weight, size_t count)
 
     if (count != weight->size / 4)
         return yki_fail(YOKE_ERROR_SHAPE, "%s has the shape %s, %zu values were given",
-                        weight->node->name,
-                        yki_shape_text(weight->node->shape, text, sizeof text), count);
+                        weight->node->name, yki_shape_text(weight->node->shape, text, sizeof text),
+                        count);
     return YOKE_OK;
 }
 
@@ -466,9 +466,8 @@ yki_replica_send_step(yoke_replica *r, yki_plan *plan, float rate_factor)
     r->next_step = (r->next_step + 1) % YKI_COUNT(r->steps);
     YKI_TRY(yki_staging_get(s, sizeof values));
     memcpy(s->memory, &values, sizeof values);
-    return yki_queue_write(r->queue, plan->step_values, 0,
-                           offsetof(yki_step_values, inverse_count), s->memory, YKI_NO_WAIT,
-                           &s->busy);
+    return yki_queue_write(r->queue, plan->step_values, 0, offsetof(yki_step_values, inverse_count),
+                           s->memory, YKI_NO_WAIT, &s->busy);
 }
 
 /* An input that the plan reads and that was not given for so many samples; NULL: there is none. */
@@ -484,8 +483,8 @@ find_missing(const yoke_replica *r, const yki_plan *plan, int64_t n)
 static yoke_status
 fail_missing(const yki_replica_input *in, int64_t n)
 {
-    return yki_fail(YOKE_ERROR_STATE, "input %s: %lld samples were given, not %lld",
-                    in->node->name, (long long)in->given, (long long)n);
+    return yki_fail(YOKE_ERROR_STATE, "input %s: %lld samples were given, not %lld", in->node->name,
+                    (long long)in->given, (long long)n);
 }
 
 static yoke_status
@@ -638,8 +637,8 @@ yoke_replica_evaluate(yoke_replica *r, int64_t n)
         yki_buffer *to = yki_plan_buffer(r->evaluation, r->inputs[i].node);
 
         if (from && to)
-            YKI_TRY(yki_queue_copy(r->queue, from, 0, to, 0, yki_buffer_size(to), YKI_NO_WAIT,
-                                   NULL));
+            YKI_TRY(
+                yki_queue_copy(r->queue, from, 0, to, 0, yki_buffer_size(to), YKI_NO_WAIT, NULL));
     }
     r->stage = YKI_STAGE_NONE;
     YKI_TRY(ask_for_known(r, n));
@@ -661,7 +660,8 @@ find_result(const yoke_replica *r, const yoke_node *node, yki_buffer **buffer)
     if (!yki_plan_is_asked(r->newest, node))
         return yki_fail(YOKE_ERROR_STATE,
                         "it was not computed, because yoke_replica_evaluate had no data for the "
-                        "input %s: give it with yoke_replica_set_input", r->missing->name);
+                        "input %s: give it with yoke_replica_set_input",
+                        r->missing->name);
     return YOKE_OK;
 }
 

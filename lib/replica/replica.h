@@ -45,10 +45,10 @@ struct yoke_replica {
     unsigned next_step;
     uint32_t step; /* of the next update, from 1 */
     uint32_t seed;
-    uint64_t first_sample; /* number of this device's first one in the batch of the team */
-    yki_plan *newest;      /* that ran forward last */
+    uint64_t first_sample;    /* number of this device's first one in the batch of the team */
+    yki_plan *newest;         /* that ran forward last */
     const yoke_node *missing; /* an input without data in the newest evaluation, or NULL */
-    int64_t batch;         /* of the newest forward; -1: none */
+    int64_t batch;            /* of the newest forward; -1: none */
     yki_stage stage;
     const uint8_t *classes; /* of the team (yki_plan_options); lent; NULL: its own choice */
     size_t class_count;
@@ -62,13 +62,13 @@ struct yoke_replica {
 
 /* What a team gives to a replica that is one of several. */
 typedef struct yki_replica_part {
-    yki_weights *lender;    /* of the same space, or NULL */
-    yki_weights *weights;   /* made already, of a part of the graph: retained; NULL: its own */
-    bool merges;            /* statistics are those of the team */
-    bool timed;             /* events of its queue have times */
-    bool parts;             /* steps may have several: weights stay from one to the next */
-    uint64_t bucket_size;   /* 0: the usual one */
-    uint32_t owner, owners; /* updates buckets `owner`, `owner` + `owners`, ... */
+    yki_weights *lender;      /* of the same space, or NULL */
+    yki_weights *weights;     /* made already, of a part of the graph: retained; NULL: its own */
+    bool merges;              /* statistics are those of the team */
+    bool timed;               /* events of its queue have times */
+    bool parts;               /* steps may have several: weights stay from one to the next */
+    uint64_t bucket_size;     /* 0: the usual one */
+    uint32_t owner, owners;   /* updates buckets `owner`, `owner` + `owners`, ... */
     void (*tick)(void *user); /* see yki_plan_options */
     void *tick_user;
     yki_buffer *totals;     /* sum and count of the loss over the team; lent; NULL: its own */
@@ -96,7 +96,8 @@ yoke_status yki_replica_survey(yoke_replica *replica, const yki_replica_part *pa
 yoke_status yki_open_wisdom(yoke_device *device, const char *given, yki_wisdom **wisdom);
 /* The host's part of the step values, in order with what is enqueued. */
 yoke_status yki_replica_send_step(yoke_replica *replica, yki_plan *plan, float rate_factor);
-/* Samples [first, first + n) of `data` to an input of the plan, unchecked; the data may be reused. */
+/* Samples [first, first + n) of `data` to an input of the plan, unchecked; the data may be reused.
+ */
 yoke_status yki_replica_give(yoke_replica *replica, yki_plan *plan, const char *name, int64_t first,
                              int64_t n, const void *data);
 /* The plan for evaluation, made when first asked for. */

@@ -12,8 +12,7 @@
 yoke_optimizer
 yoke_sgd(float learning_rate, float momentum)
 {
-    return (yoke_optimizer){
-        .kind = YOKE_SGD, .learning_rate = learning_rate, .momentum = momentum};
+    return (yoke_optimizer){.kind = YOKE_SGD, .learning_rate = learning_rate, .momentum = momentum};
 }
 
 yoke_optimizer
@@ -39,10 +38,8 @@ yoke_adamw(float learning_rate, float weight_decay)
 yoke_optimizer
 yoke_rmsprop(float learning_rate)
 {
-    return (yoke_optimizer){.kind = YOKE_RMSPROP,
-                            .learning_rate = learning_rate,
-                            .beta2 = 0.99f,
-                            .epsilon = 1e-8f};
+    return (yoke_optimizer){
+        .kind = YOKE_RMSPROP, .learning_rate = learning_rate, .beta2 = 0.99f, .epsilon = 1e-8f};
 }
 
 static double

@@ -48,7 +48,7 @@ struct yki_updater {
     size_t next_segment; /* of an update that was not enqueued in full; else 0 */
     yki_kernel *count, *finish;
     yki_kernel **norms; /* by bucket */
-    range *frozen; /* gradients that backward makes though nobody updates by them */
+    range *frozen;      /* gradients that backward makes though nobody updates by them */
     size_t frozen_count, frozen_capacity;
 };
 

@@ -47,8 +47,8 @@ tell_device(const yki_share_info *info, const teller *to)
         snprintf(predicted, sizeof predicted, "%.3f ms", 1e3 * info->predicted);
     if (info->measured > 0)
         snprintf(measured, sizeof measured, "%.3f ms", 1e3 * info->measured);
-    tell(to, "%-20s %8lld %12s %12s %6.1f %%", info->name, (long long)info->count,
-         predicted, measured, 100 * info->idle);
+    tell(to, "%-20s %8lld %12s %12s %6.1f %%", info->name, (long long)info->count, predicted,
+         measured, 100 * info->idle);
 }
 
 static void

@@ -82,8 +82,8 @@ check_count(const yoke_array *array, const void *values, int64_t count, const ch
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: an array and values are needed",
                         function);
     if (count != array->count)
-        return yki_fail(YOKE_ERROR_SHAPE, "%s: the array has %lld values, %lld were given", function,
-                        (long long)array->count, (long long)count);
+        return yki_fail(YOKE_ERROR_SHAPE, "%s: the array has %lld values, %lld were given",
+                        function, (long long)array->count, (long long)count);
     return YOKE_OK;
 }
 
@@ -142,9 +142,10 @@ check_rows(const yoke_team *team, const int64_t *counts, int64_t row_values, con
                             function, k, yki_value_type_name(arrays[k]->type),
                             yki_value_type_name(arrays[0]->type));
         if (counts[team->first + k] > arrays[k]->count / row_values)
-            return yki_fail(YOKE_ERROR_SHAPE, "%s: array %zu holds %lld values, not %lld rows of %lld",
-                            function, k, (long long)arrays[k]->count,
-                            (long long)counts[team->first + k], (long long)row_values);
+            return yki_fail(YOKE_ERROR_SHAPE,
+                            "%s: array %zu holds %lld values, not %lld rows of %lld", function, k,
+                            (long long)arrays[k]->count, (long long)counts[team->first + k],
+                            (long long)row_values);
     }
     return YOKE_OK;
 }
@@ -169,8 +170,8 @@ yoke_team_scatter(yoke_team *team, const int64_t *counts, int64_t row_values, co
         int64_t first = rows_before(counts, team->first + k), n = counts[team->first + k];
 
         if (n)
-            YKI_TRY(put(arrays[k], 0, (uint64_t)n * row,
-                                   (const char *)rows + (uint64_t)first * row));
+            YKI_TRY(
+                put(arrays[k], 0, (uint64_t)n * row, (const char *)rows + (uint64_t)first * row));
     }
     return YOKE_OK;
 }
@@ -223,8 +224,7 @@ yoke_team_gather(yoke_team *team, const int64_t *counts, int64_t row_values,
 
         row = (uint64_t)row_values * yki_type_size(arrays[k]->type);
         if (n)
-            YKI_TRY(get(arrays[k], 0, (uint64_t)n * row,
-                                   (char *)rows + (uint64_t)first * row));
+            YKI_TRY(get(arrays[k], 0, (uint64_t)n * row, (char *)rows + (uint64_t)first * row));
     }
     return yki_team_share_rows(team, counts, row, rows);
 }
@@ -266,8 +266,8 @@ yoke_team_allreduce(yoke_team *team, yoke_array *const *arrays, size_t count)
     for (size_t i = 0; i < count * team->count; i++) {
         const yoke_array *first = arrays[i / team->count * team->count];
 
-        if (!arrays[i] || yoke_array_get_device(arrays[i]) !=
-                              yoke_team_get_device(team, i % team->count))
+        if (!arrays[i] ||
+            yoke_array_get_device(arrays[i]) != yoke_team_get_device(team, i % team->count))
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                             "yoke_team_allreduce: array %zu is not on device %zu", i,
                             i % team->count);

@@ -22,8 +22,7 @@ make_groups(yki_crew *crew)
         for (size_t g = 0; g < crew->group_count && !group; g++) {
             size_t first = crew->groups[g].members[0];
 
-            if (!crew->stages &&
-                yki_device_space(yoke_team_get_device(crew->team, first)) == space)
+            if (!crew->stages && yki_device_space(yoke_team_get_device(crew->team, first)) == space)
                 group = &crew->groups[g];
         }
         if (!group) {
@@ -209,8 +208,7 @@ make_norm_parts(yki_crew *crew, const yki_crew_options *options)
 
         if (crew->groups[g].count < 2 || options->replica.clip_norm <= 0)
             continue;
-        YKI_TRY(yki_weights_create(device, crew->graph, false, crew->bucket_bytes, NULL,
-                                   &weights));
+        YKI_TRY(yki_weights_create(device, crew->graph, false, crew->bucket_bytes, NULL, &weights));
         size = (uint64_t)yki_updater_norm_count(weights) * 4;
         yki_weights_release(weights);
         YKI_TRY(yki_buffer_create(device, size, 0, "partial norms", &crew->groups[g].norm_parts));
@@ -320,10 +318,10 @@ make_merges(yki_crew *crew, yki_member *m, yki_buffer **buffers)
         const yki_stop *stop = &plan->stops[s];
         size_t count = collect(crew, m->group, yki_member_stop, s, buffers);
 
-        YKI_TRY(yki_combine_make(m->replica->weights->device,
-                                 stop->merge == YKI_MERGE_SUM ? "yki_team_sum_few"
-                                                              : "yki_team_moments",
-                                 buffers, count, stop->out, stop->count, &m->merges[s]));
+        YKI_TRY(
+            yki_combine_make(m->replica->weights->device,
+                             stop->merge == YKI_MERGE_SUM ? "yki_team_sum_few" : "yki_team_moments",
+                             buffers, count, stop->out, stop->count, &m->merges[s]));
     }
     return YOKE_OK;
 }
@@ -362,9 +360,8 @@ make_gathered(yki_crew *crew, yki_member *m)
     for (size_t b = 0; b < crew->bucket_count; b++) {
         if (!yki_weights_has(m->replica->weights, b))
             continue;
-        YKI_TRY(yki_buffer_create(m->replica->weights->device,
-                                  m->replica->weights->buckets[b].size, 0, "gradients of parts",
-                                  &m->gathered[b]));
+        YKI_TRY(yki_buffer_create(m->replica->weights->device, m->replica->weights->buckets[b].size,
+                                  0, "gradients of parts", &m->gathered[b]));
         YKI_TRY(yki_buffer_touch(m->replica->queue, m->gathered[b]));
     }
     return YOKE_OK;
@@ -481,7 +478,8 @@ host_free(yki_crew *crew, float *memory)
 static yoke_status
 make_transit(yki_crew *crew)
 {
-    size_t most = crew->pairs * 2, ways = 1 + crew->count + (crew->comm ? (size_t)crew->comm->ranks : 0);
+    size_t most = crew->pairs * 2,
+           ways = 1 + crew->count + (crew->comm ? (size_t)crew->comm->ranks : 0);
     const yki_bucket *buckets = crew->members[0].replica->weights->buckets;
     uint64_t total = 0, page = 4096;
     float *at;

@@ -26,9 +26,9 @@
 #include "team/team.h"
 
 enum {
-    YKI_TEAM_INPUTS = 8,                          /* of a kernel in team.cl */
-    YKI_PAIRS = 1 + YOKE_MAX_METRICS,             /* the loss and metrics */
-    YKI_FLIGHT = 2,                               /* steps enqueued and not waited for */
+    YKI_TEAM_INPUTS = 8,              /* of a kernel in team.cl */
+    YKI_PAIRS = 1 + YOKE_MAX_METRICS, /* the loss and metrics */
+    YKI_FLIGHT = 2,                   /* steps enqueued and not waited for */
 };
 
 /* Launches of a kernel in team.cl, one after the other: out = the inputs, combined in order. */
@@ -40,25 +40,25 @@ typedef struct yki_combine {
 
 typedef struct yki_member {
     yoke_replica *replica;
-    uint32_t group, place;   /* place in the group */
-    yki_queue *side;         /* sums of gradients; NULL where it owns none */
-    yki_buffer *results;     /* pairs of this device; NULL in a crew of one */
-    yki_buffer *totals;      /* ... of the team */
-    yki_kernel *pack[2];     /* the pairs, eight at a time */
-    yki_combine total;       /* totals from results of the group */
-    yki_combine *merges;     /* by stop */
-    yki_combine *sums;       /* by bucket; used where it owns it */
-    yki_buffer **gathered;   /* by bucket: gradients of the parts of a step; NULL without parts */
-    yki_combine *gathers;    /* gathered += gradients, by bucket */
-    yki_event arrived;       /* newest thing others wait for */
-    yki_event *complete;     /* by bucket: its gradients are there */
-    yki_event reduced;       /* newest sum on the side queue */
-    yki_event updated;       /* its part of the newest update */
+    uint32_t group, place; /* place in the group */
+    yki_queue *side;       /* sums of gradients; NULL where it owns none */
+    yki_buffer *results;   /* pairs of this device; NULL in a crew of one */
+    yki_buffer *totals;    /* ... of the team */
+    yki_kernel *pack[2];   /* the pairs, eight at a time */
+    yki_combine total;     /* totals from results of the group */
+    yki_combine *merges;   /* by stop */
+    yki_combine *sums;     /* by bucket; used where it owns it */
+    yki_buffer **gathered; /* by bucket: gradients of the parts of a step; NULL without parts */
+    yki_combine *gathers;  /* gathered += gradients, by bucket */
+    yki_event arrived;     /* newest thing others wait for */
+    yki_event *complete;   /* by bucket: its gradients are there */
+    yki_event reduced;     /* newest sum on the side queue */
+    yki_event updated;     /* its part of the newest update */
     bool is_updated, is_committed; /* how far the newest update is enqueued */
-    uint8_t *own_classes;    /* by node: what the device alone would take; NULL: nobody asked */
-    int64_t first, n;        /* samples of the running part of a step */
-    size_t position;         /* task at which the section was left */
-    yki_staging staging;     /* what the host merged, on its way back */
+    uint8_t *own_classes; /* by node: what the device alone would take; NULL: nobody asked */
+    int64_t first, n;     /* samples of the running part of a step */
+    size_t position;      /* task at which the section was left */
+    yki_staging staging;  /* what the host merged, on its way back */
     /* time of computing, without waiting; where queues are timed */
     struct yki_spans {
         yki_event *events; /* begin, end, begin, end, ... */
@@ -87,9 +87,9 @@ typedef struct yki_crew {
     size_t count;
     yki_group *groups;
     size_t group_count;
-    bool through_host; /* several groups or processes */
-    size_t pairs;      /* 1 + metrics */
-    yki_transit *transit; /* by bucket; NULL unless through_host */
+    bool through_host;     /* several groups or processes */
+    size_t pairs;          /* 1 + metrics */
+    yki_transit *transit;  /* by bucket; NULL unless through_host */
     float *transit_memory; /* of all of them */
     uint64_t bucket_bytes; /* the most in a bucket; 0: the usual */
     size_t way;            /* of the comm's, to reduce */
@@ -97,28 +97,28 @@ typedef struct yki_crew {
     bool apart;            /* gradients travel after backward, not during it */
     yoke_step_times times; /* of the newest step */
     size_t bucket_count;
-    size_t *ready_stop;   /* by bucket: backward stops after which it may travel */
-    size_t stop_count;    /* of a training plan */
-    float *host;          /* of the largest statistic, for members and processes */
+    size_t *ready_stop; /* by bucket: backward stops after which it may travel */
+    size_t stop_count;  /* of a training plan */
+    float *host;        /* of the largest statistic, for members and processes */
     size_t host_floats;
-    size_t next_bucket;   /* of backward: the next to be summed */
-    bool marks_buckets;   /* gradients are summed while backward runs */
-    bool timing;          /* spans are noted */
-    size_t flight;        /* where */
-    bool updating;        /* an update is being enqueued */
-    size_t at;            /* member that the newest command was for */
+    size_t next_bucket;        /* of backward: the next to be summed */
+    bool marks_buckets;        /* gradients are summed while backward runs */
+    bool timing;               /* spans are noted */
+    size_t flight;             /* where */
+    bool updating;             /* an update is being enqueued */
+    size_t at;                 /* member that the newest command was for */
     struct yki_stages *stages; /* members have parts of the graph; NULL: all have the whole */
-    uint8_t *classes;     /* by node: the team's numerical class + 1; NULL: none was agreed upon */
+    uint8_t *classes; /* by node: the team's numerical class + 1; NULL: none was agreed upon */
     size_t class_count;
-    size_t home;          /* member with the loss and the metrics of all */
+    size_t home; /* member with the loss and the metrics of all */
 } yki_crew;
 
 typedef struct yki_crew_options {
     yoke_replica_options replica;
     bool local_batch_norm;
-    bool parts;   /* steps may have several */
+    bool parts; /* steps may have several */
     bool timed;
-    bool apart;   /* no overlap of backward and communication */
+    bool apart;      /* no overlap of backward and communication */
     bool may_shrink; /* a device may be made for less than `most`, if its memory asks for that */
     uint64_t bucket_bytes;
     const int64_t *most; /* by member: its largest batch */

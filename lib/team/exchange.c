@@ -55,9 +55,9 @@ yki_combine_make(yoke_device *device, const char *name, yki_buffer *const *input
 {
     yki_flat flat = yki_flat_for(yki_device_get_traits(device));
     bool large = strcmp(name, "yki_team_sum") == 0;
-    size_t turns = count <= YKI_TEAM_INPUTS
-                       ? 1
-                       : 1 + (count - YKI_TEAM_INPUTS + YKI_TEAM_INPUTS - 2) / (YKI_TEAM_INPUTS - 1);
+    size_t turns = count <= YKI_TEAM_INPUTS ? 1
+                                            : 1 + (count - YKI_TEAM_INPUTS + YKI_TEAM_INPUTS - 2) /
+                                                      (YKI_TEAM_INPUTS - 1);
     yki_program *program;
     yoke_status status = YOKE_OK;
     char options[64];
@@ -372,8 +372,8 @@ write_bucket(yki_crew *crew, size_t bucket, const float *sum)
         if (yki_buffer_host(gradients))
             memcpy(yki_buffer_host(gradients), sum, yki_buffer_size(gradients));
         else
-            YKI_TRY(yki_queue_write(owner->replica->queue, gradients, 0,
-                                    yki_buffer_size(gradients), sum, YKI_NO_WAIT, NULL));
+            YKI_TRY(yki_queue_write(owner->replica->queue, gradients, 0, yki_buffer_size(gradients),
+                                    sum, YKI_NO_WAIT, NULL));
     }
     return YOKE_OK;
 }

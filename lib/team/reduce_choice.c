@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reduce_choice.c - how gradients travel between processes: in which of the transport's ways, and in
- * buckets of which size.
+ * reduce_choice.c - how gradients travel between processes: in which of the transport's ways, and
+ * in buckets of which size.
  *
  * Idea: a transport may know several ways to reduce, and which one is fast depends on the
  * network and on whether the processor that moves the bytes is the device that computes. So

@@ -151,8 +151,8 @@ find_source(yki_crew *crew, yki_crossings *all, size_t index, int64_t batch)
     else if (index > 0 && all->list[index - 1].node == c->node)
         c->source = all->list[index - 1].source;
     else
-        YKI_TRY(make_buffer(crew->stages, yoke_team_get_device(crew->team, c->from), c->node,
-                            batch, &c->source));
+        YKI_TRY(make_buffer(crew->stages, yoke_team_get_device(crew->team, c->from), c->node, batch,
+                            &c->source));
     return YOKE_OK;
 }
 
@@ -191,8 +191,8 @@ make_crossings(yki_crew *crew, bool training, int64_t batch)
         c->target = c->source;
         if (space_of(crew, c->from) == space_of(crew, c->to))
             continue;
-        YKI_TRY(make_buffer(s, yoke_team_get_device(crew->team, c->to), c->node, batch,
-                            &c->target));
+        YKI_TRY(
+            make_buffer(s, yoke_team_get_device(crew->team, c->to), c->node, batch, &c->target));
         YKI_TRY(make_link(crew, c->from, c->to, yki_buffer_size(c->source)));
     }
     return YOKE_OK;
@@ -202,7 +202,7 @@ make_crossings(yki_crew *crew, bool training, int64_t batch)
 
 /* Where a member's plan first writes and reads a value, in tasks; `section` limits the reading. */
 typedef struct touch {
-    size_t made;             /* behind its last writing; 0: it is there from the beginning */
+    size_t made;               /* behind its last writing; 0: it is there from the beginning */
     size_t read[YKI_SECTIONS]; /* SIZE_MAX: never */
 } touch;
 
@@ -323,8 +323,8 @@ yki_stages_create(yki_crew *crew, const yki_crew_options *options)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(yki_weights_create_placed(yoke_team_get_device(crew->team, k), crew->graph,
-                                          training, options->bucket_bytes, &s->placed,
-                                          (uint32_t)k, &s->weights[k]));
+                                          training, options->bucket_bytes, &s->placed, (uint32_t)k,
+                                          &s->weights[k]));
     YKI_TRY(make_crossings(crew, training, YKI_MAX(options->most[0], 1)));
     if (!training)
         return YOKE_OK;
@@ -496,15 +496,15 @@ tell_norms(yki_crew *crew, size_t bucket)
 {
     size_t from = crew->members[0].replica->weights->buckets[bucket].home;
     uint64_t offset, size;
-    yki_buffer *source = yki_updater_norms(crew->members[from].replica->updater, bucket, &offset,
-                                           &size);
+    yki_buffer *source =
+        yki_updater_norms(crew->members[from].replica->updater, bucket, &offset, &size);
 
     for (size_t k = 0; k < crew->count; k++)
         if (k != from)
-            YKI_TRY(pass(crew, from, source, k,
-                         yki_updater_norms(crew->members[k].replica->updater, bucket, &offset,
-                                           &size),
-                         offset, size));
+            YKI_TRY(
+                pass(crew, from, source, k,
+                     yki_updater_norms(crew->members[k].replica->updater, bucket, &offset, &size),
+                     offset, size));
     return YOKE_OK;
 }
 
@@ -549,8 +549,7 @@ yki_stages_explain(const yki_crew *crew, void (*line)(void *user, const char *te
         snprintf(text, sizeof text, "%-20s %10zu %12llu %18.3f",
                  yki_device_id(yoke_team_get_device(crew->team, k)),
                  plan_of(crew, k, training)->task_count,
-                 (unsigned long long)own_parameters(crew->stages->weights[k]),
-                 (double)bytes / 1e6);
+                 (unsigned long long)own_parameters(crew->stages->weights[k]), (double)bytes / 1e6);
         line(user, text);
     }
 }

@@ -251,8 +251,8 @@ prepare_updates(yki_crew *crew)
         if (m->reduced.cl)
             YKI_TRY(yki_queue_marker(m->replica->queue, (yki_wait){&m->reduced, 1}, NULL));
         YKI_TRY(yki_updater_enqueue_norms(m->replica->updater));
-        exchange |= yki_updater_wants_norm(m->replica->updater) &&
-                    crew->groups[m->group].owners > 1;
+        exchange |=
+            yki_updater_wants_norm(m->replica->updater) && crew->groups[m->group].owners > 1;
     }
     if (crew->stages)
         return yki_stages_agree(crew);

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "team/place_ranks.h"
 #include "shares/shares.h"
+#include "team/place_ranks.h"
 #include "team/team.h"
 
 /* Processes of one host divide its devices, unless they were told which to take. */
@@ -22,7 +22,8 @@ select_devices(yoke_team *team, yoke_context *context, const char *selector)
 
     if (yki_team_comm(team))
         YKI_TRY(yki_place_ranks(context, team->comm, selector, placed, sizeof placed));
-    YKI_TRY(yoke_selection_create(context, placed[0] ? placed : selector, &options, &team->selection));
+    YKI_TRY(
+        yoke_selection_create(context, placed[0] ? placed : selector, &options, &team->selection));
     team->count = yoke_selection_count(team->selection);
     return YOKE_OK;
 }
@@ -187,15 +188,15 @@ find_device(const yoke_team *team, const char *place, const char *selector, size
     *device = 0;
     if (yoke_selection_count(selection) != 1)
         status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                          "the place \"%s\" is bound to one device, \"%s\" are %zu", place, selector,
-                          yoke_selection_count(selection));
+                          "the place \"%s\" is bound to one device, \"%s\" are %zu", place,
+                          selector, yoke_selection_count(selection));
     while (status == YOKE_OK && *device < team->count &&
            strcmp(yki_device_id(yoke_team_get_device(team, *device)), id) != 0)
         ++*device;
     if (*device == team->count)
-        status = yki_fail(YOKE_ERROR_NO_DEVICE,
-                          "the place \"%s\" cannot be bound to %s, which is not in the team", place,
-                          id);
+        status =
+            yki_fail(YOKE_ERROR_NO_DEVICE,
+                     "the place \"%s\" cannot be bound to %s, which is not in the team", place, id);
     yoke_selection_destroy(selection);
     return status;
 }

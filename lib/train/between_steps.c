@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "team/stages.h"
 #include "train/capacity.h"
 #include "train/history.h"
-#include "team/stages.h"
 #include "train/trainer.h"
 
 yoke_graph *
@@ -177,7 +177,8 @@ yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
     if (t->crew.stages)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
                         "shares \"%s\" split a batch, but every device has the whole batch of a "
-                        "graph with places", shares);
+                        "graph with places",
+                        shares);
     /* Plans were made for what each device could get: more is refused before anything changes. */
     counts = yki_alloc(t->team->total, sizeof *counts, "shares");
     if (!counts)

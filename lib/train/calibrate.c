@@ -38,8 +38,8 @@ problem_text(const yoke_trainer *t, int64_t n, char *text, size_t size)
     yki_hash_start(&hash);
     yki_graph_hash(t->graph, &hash);
     yki_hash_hex(&hash, hex);
-    snprintf(text, size, "step %s%s of %zu -> %lld samples", hex, t->options.strict ? " strict" : "",
-             t->crew.team->total, (long long)n);
+    snprintf(text, size, "step %s%s of %zu -> %lld samples", hex,
+             t->options.strict ? " strict" : "", t->crew.team->total, (long long)n);
 }
 
 static double

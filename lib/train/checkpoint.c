@@ -168,15 +168,16 @@ state_text(const yoke_trainer *t, const yki_progress *progress, const identity *
     yki_json_text text = {0};
 
     graph_identity(t, graph);
-    json = json_pack("{s:i, s:s, s:s, s:O, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:i, s:o, s:o}",
-                     "version", VERSION, "graph", graph, "plans", own->plans, "devices",
-                     own->devices, "step", (json_int_t)t->step, "epoch", (json_int_t)t->epoch, "position",
-                     (json_int_t)progress->position, "count", (json_int_t)progress->count,
-                     "sequential", (int)progress->sequential, "samples",
-                     (json_int_t)progress->samples, "seed", (json_int_t)t->options.seed, "batch",
-                     (json_int_t)t->options.batch, "optimizer", (int)t->options.optimizer.kind,
-                     "learning_rate", yki_json_float(t->options.optimizer.learning_rate),
-                     "schedule", t->has_schedule ? schedule_json(&t->schedule) : json_null());
+    json =
+        json_pack("{s:i, s:s, s:s, s:O, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:i, s:o, s:o}",
+                  "version", VERSION, "graph", graph, "plans", own->plans, "devices", own->devices,
+                  "step", (json_int_t)t->step, "epoch", (json_int_t)t->epoch, "position",
+                  (json_int_t)progress->position, "count", (json_int_t)progress->count,
+                  "sequential", (int)progress->sequential, "samples", (json_int_t)progress->samples,
+                  "seed", (json_int_t)t->options.seed, "batch", (json_int_t)t->options.batch,
+                  "optimizer", (int)t->options.optimizer.kind, "learning_rate",
+                  yki_json_float(t->options.optimizer.learning_rate), "schedule",
+                  t->has_schedule ? schedule_json(&t->schedule) : json_null());
     if (json && lists)
         json_object_update(json, lists);
     else
@@ -224,8 +225,9 @@ static yoke_status
 save_parts(yoke_trainer *t, yki_parts *all, const yki_progress *progress, const identity *own,
            const char *path)
 {
-    yki_text texts[5] = {
-        {(char *)"format", (char *)"pt"}, {(char *)YKI_GRAPH_KEY, NULL}, {(char *)YKI_STATE_KEY, NULL}};
+    yki_text texts[5] = {{(char *)"format", (char *)"pt"},
+                         {(char *)YKI_GRAPH_KEY, NULL},
+                         {(char *)YKI_STATE_KEY, NULL}};
     yki_model_info info = {0};
     size_t infos = 0;
     yoke_status status = yki_parts_list(t, all);
@@ -399,8 +401,8 @@ set_aside(const char *path)
 
 /* From the newest back, past what is damaged. */
 static yoke_status
-read_newest(const yoke_trainer *t, const yki_progress *asked, const char *dir,
-            const yki_parts *all, found *result, float *values)
+read_newest(const yoke_trainer *t, const yki_progress *asked, const char *dir, const yki_parts *all,
+            found *result, float *values)
 {
     int64_t *steps = NULL;
     size_t count = 0;

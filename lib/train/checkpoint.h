@@ -16,7 +16,7 @@ typedef struct yki_progress {
     int64_t count;    /* of the dataset: the order of an epoch depends on it */
     bool sequential;
     bool keep_rate, same_seed; /* yoke_fit_options, for yki_checkpoint_resume */
-    int64_t samples; /* and sums of the epoch so far, for its history */
+    int64_t samples;           /* and sums of the epoch so far, for its history */
     double sums[2 * YKI_PAIRS];
     double seconds;      /* that it took so far */
     double *device_sums; /* (sum, count) of the loss, by device of the whole team; lent */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * compare_replicas.c - do all replicas still have the same weights, optimizer state and running statistics, bit
- * by bit?
+ * compare_replicas.c - do all replicas still have the same weights, optimizer state and running
+ * statistics, bit by bit?
  *
  * They were given the same gradients and made the same updates, so they must. Where they do not, a
  * device or its memory has made a mistake, and training would go on with a mixture of two models.

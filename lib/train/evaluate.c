@@ -19,9 +19,9 @@ typedef yoke_status (*each_chunk)(void *user, yoke_trainer *trainer, int64_t fir
                                   const int64_t *counts);
 
 typedef struct chunk {
-    float *pairs;     /* of each member */
-    yki_event *read;  /* by member */
-    int64_t *counts;  /* by device of the whole team */
+    float *pairs;    /* of each member */
+    yki_event *read; /* by member */
+    int64_t *counts; /* by device of the whole team */
     bool busy;
 } chunk;
 
@@ -142,9 +142,8 @@ read_member(evaluation *e, chunk *c, size_t k)
 
     for (size_t i = 0; e->sums && i < t->crew.pairs; i++) {
         yki_event_release(&c->read[k]);
-        YKI_TRY(yki_queue_read(r->queue,
-                               yki_plan_buffer(r->evaluation, yki_pair_node(t->graph, i)), 0, 8,
-                               pairs + 2 * i, YKI_NO_WAIT, &c->read[k]));
+        YKI_TRY(yki_queue_read(r->queue, yki_plan_buffer(r->evaluation, yki_pair_node(t->graph, i)),
+                               0, 8, pairs + 2 * i, YKI_NO_WAIT, &c->read[k]));
     }
     return yki_queue_flush(r->queue);
 }
@@ -412,10 +411,13 @@ yki_trainer_predict(yoke_trainer *t, const char *output, int64_t n, yki_loader l
     if (!p.node->batched && n != 1)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "output %s does not depend on any input: the number of samples is %lld; "
-                        "must be 1", output, (long long)n);
+                        "must be 1",
+                        output, (long long)n);
     p.row = (size_t)yki_shape_count(p.node->shape);
     if (count != p.row * (size_t)n)
-        return yki_fail(YOKE_ERROR_SHAPE, "output %s has %zu values for %lld samples, %zu were "
-                        "asked for", output, p.row * (size_t)n, (long long)n, count);
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "output %s has %zu values for %lld samples, %zu were "
+                        "asked for",
+                        output, p.row * (size_t)n, (long long)n, count);
     return evaluate(t, p.node, n, load_prediction, &p, NULL, take_rows);
 }

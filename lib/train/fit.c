@@ -23,7 +23,7 @@ typedef struct fitting {
     double begun;
     int64_t samples;
     double seconds; /* that the epoch took before it was resumed */
-    int64_t saved; /* step of the newest checkpoint; -1: none */
+    int64_t saved;  /* step of the newest checkpoint; -1: none */
     bool stop;
     bool resumed; /* in the middle of an epoch: its sums are there */
 } fitting;
@@ -138,8 +138,7 @@ save_now(fitting *f)
     progress.samples = f->samples;
     progress.seconds = yki_now() - f->begun;
     memcpy(progress.sums, f->sums, sizeof f->sums);
-    progress.device_sums =
-        yki_alloc(2 * t->team->total, sizeof *progress.device_sums, "losses");
+    progress.device_sums = yki_alloc(2 * t->team->total, sizeof *progress.device_sums, "losses");
     if (!progress.device_sums)
         return YOKE_ERROR_OUT_OF_MEMORY;
     status = gather_devices(f, progress.device_sums);

@@ -60,9 +60,9 @@ yki_trainer_failed(yoke_trainer *t, yoke_status status)
     if (yki_crew_complete_update(&t->crew))
         t->step++;
     yki_free(t->detail);
-    t->detail = yki_format("step %lld, device %s: %s; the weights are those of step %lld",
-                           (long long)step, device ? yki_device_id(device) : "?", why ? why : "",
-                           (long long)t->step);
+    t->detail =
+        yki_format("step %lld, device %s: %s; the weights are those of step %lld", (long long)step,
+                   device ? yki_device_id(device) : "?", why ? why : "", (long long)t->step);
     yki_free(why);
     if (t->detail)
         yki_set_detail(t->detail);

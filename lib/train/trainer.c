@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/history.h"
 #include "team/stages.h"
+#include "train/history.h"
 #include "train/trainer.h"
 
 /* ---- making ---- */
@@ -44,8 +44,10 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
         return yki_fail(YOKE_ERROR_STATE, "the graph has no loss and no output: call "
                                           "yoke_graph_set_loss or yoke_graph_set_output");
     if (graph->metric_count > YOKE_MAX_METRICS)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the graph has %zu metrics, at most %d are "
-                        "possible", graph->metric_count, YOKE_MAX_METRICS);
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "the graph has %zu metrics, at most %d are "
+                        "possible",
+                        graph->metric_count, YOKE_MAX_METRICS);
     if (o->schedule)
         YKI_TRY(yki_check_schedule(o->schedule));
     return yki_check_settings(&settings, graph);
@@ -89,9 +91,8 @@ make_shares(yoke_trainer *t)
 {
     const yoke_team *team = t->team;
     const char **names = yki_alloc(team->total, sizeof *names, "names of devices");
-    yki_shares_options options = {.shares = t->options.shares,
-                                  .batch = part_size(t),
-                                  .freeze = t->options.freeze};
+    yki_shares_options options = {
+        .shares = t->options.shares, .batch = part_size(t), .freeze = t->options.freeze};
     char *whole = NULL;
     yoke_status status = yki_stages_shares(team, t->graph, &whole);
 

@@ -5,9 +5,9 @@
 #ifndef YKI_TRAINER_H
 #define YKI_TRAINER_H
 
-#include "team/crew.h"
 #include "replica/feed.h"
 #include "shares/shares.h"
+#include "team/crew.h"
 
 /* A step that is enqueued: where its results arrive. */
 typedef struct yki_flight {
@@ -32,11 +32,11 @@ typedef struct yki_feeds {
 
 /* Whether the team's one device is run as several (lanes.c). */
 typedef struct yki_lanes_choice {
-    uint32_t possible;  /* lanes that there can be; below 2: none */
-    uint32_t taken;     /* 0: the device is used whole */
-    bool measures;      /* it is to be found out */
+    uint32_t possible; /* lanes that there can be; below 2: none */
+    uint32_t taken;    /* 0: the device is used whole */
+    bool measures;     /* it is to be found out */
     bool known;
-    double seconds[2];  /* of a step, whole and in lanes, where that is known */
+    double seconds[2]; /* of a step, whole and in lanes, where that is known */
 } yki_lanes_choice;
 
 struct yoke_trainer {
@@ -44,19 +44,19 @@ struct yoke_trainer {
     yoke_graph *graph;            /* retained */
     yoke_team *team;              /* retained: what the user knows, and shares are for */
     yki_lanes_choice lanes;
-    yki_crew crew;                /* of that team, or of the lanes of its one device */
+    yki_crew crew; /* of that team, or of the lanes of its one device */
     yki_shares *shares;
     yoke_schedule schedule;
     bool has_schedule;
     yki_flight flights[YKI_FLIGHT];
-    int64_t step;      /* enqueued */
+    int64_t step; /* enqueued */
     int64_t completed;
-    int64_t *counts;   /* of the part being enqueued, by device of the whole crew */
-    double *seconds;   /* of a completed step, by device of the whole team */
-    float *told;       /* times of every process */
+    int64_t *counts;    /* of the part being enqueued, by device of the whole crew */
+    double *seconds;    /* of a completed step, by device of the whole team */
+    float *told;        /* times of every process */
     yoke_status status; /* of the failure that ended it */
     char *detail;
-    uint32_t epoch;     /* of the next one that fit trains */
+    uint32_t epoch; /* of the next one that fit trains */
     yki_feeds train_feeds, test_feeds;
     yki_buffer **inputs; /* of a plan, for feeds */
     yoke_epoch *history;
@@ -75,8 +75,9 @@ typedef yoke_status (*yki_loader)(void *user, yoke_trainer *trainer, size_t memb
                                   int64_t first, int64_t n);
 
 /* yoke_trainer_create, of options that were checked. */
-yoke_status yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options *options,
-                             const yki_lanes_choice *lanes, yoke_trainer **trainer);
+yoke_status yki_trainer_make(yoke_team *team, yoke_graph *graph,
+                             const yoke_trainer_options *options, const yki_lanes_choice *lanes,
+                             yoke_trainer **trainer);
 /* n samples over the devices of the whole crew, as shares are now. */
 void yki_trainer_divide(const yoke_trainer *trainer, int64_t n, int64_t *counts);
 
@@ -100,8 +101,8 @@ yoke_status yki_trainer_ready(yoke_trainer *trainer, const char *function);
 /* And that its graph has a loss. */
 yoke_status yki_trainer_trains(yoke_trainer *trainer, const char *function);
 yoke_status yki_trainer_failed(yoke_trainer *trainer, yoke_status status);
-/* From now on only reading, saving and destroying is possible; the detail is the newest one. Returns
- * the status. */
+/* From now on only reading, saving and destroying is possible; the detail is the newest one.
+ * Returns the status. */
 yoke_status yki_trainer_stand_still(yoke_trainer *trainer, yoke_status status);
 /* Do all replicas have the same weights, bit by bit? An error names where they do not; on all
  * processes, which all call it (compare_replicas.c). Waits for all steps. */
@@ -116,7 +117,7 @@ yoke_status yki_trainer_predict(yoke_trainer *trainer, const char *output, int64
 void yki_trainer_result(const yoke_trainer *trainer, const double *pairs, yoke_result *result);
 /* Several processes: they mean the same, and have rank 0's seed (compare_processes.c). */
 yoke_status yki_trainer_compare(yoke_comm *comm, const yoke_graph *graph,
-                              yoke_trainer_options *options);
+                                yoke_trainer_options *options);
 /* The speed of each device, before the first step (calibrate.c). */
 yoke_status yki_trainer_calibrate(yoke_trainer *trainer);
 /* The samples of part `part` of a step of n samples in so many parts. */

@@ -17,15 +17,29 @@ START_TEST(one_name_is_meant_or_none)
     static const struct {
         const char *word, *meant;
     } rows[] = {
-        {"lenett", "lenet"},     {"lnet", "lenet"},        {"lenat", "lenet"},
-        {"lneet", "lenet"},      {"LeNet", "lenet"},       {"gpt_2", "gpt-2"},
-        {"simplcnn", "simplecnn"}, {"simpelccn", "simplecnn"}, {"resnet", "resnet18"},
-        {"resnet5", "resnet50"}, {"resnet52", "resnet50"}, {"res", "resnet18"},
-        {"simple", "simplecnn"}, {"mpl", "mlp"},
+        {"lenett", "lenet"},
+        {"lnet", "lenet"},
+        {"lenat", "lenet"},
+        {"lneet", "lenet"},
+        {"LeNet", "lenet"},
+        {"gpt_2", "gpt-2"},
+        {"simplcnn", "simplecnn"},
+        {"simpelccn", "simplecnn"},
+        {"resnet", "resnet18"},
+        {"resnet5", "resnet50"},
+        {"resnet52", "resnet50"},
+        {"res", "resnet18"},
+        {"simple", "simplecnn"},
+        {"mpl", "mlp"},
         /* too far */
-        {"vgg", NULL},           {"alexnet", NULL},        {"re", NULL},
-        {"x", NULL},             {"", NULL},               {"transformer", NULL},
-        {"lxxet", NULL},         {"m", NULL},
+        {"vgg", NULL},
+        {"alexnet", NULL},
+        {"re", NULL},
+        {"x", NULL},
+        {"", NULL},
+        {"transformer", NULL},
+        {"lxxet", NULL},
+        {"m", NULL},
     };
 
     for (size_t i = 0; i < YKI_COUNT(rows); i++) {

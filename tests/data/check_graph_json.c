@@ -385,8 +385,9 @@ END_TEST
 START_TEST(more_inputs_than_are_possible)
 {
     enum { PARTS = 5000 };
-    static const char begin[] = "{\"nodes\": [{\"op\": \"input\", \"name\": \"x\", \"type\": \"f32\","
-                                "\"shape\": [4]}, {\"op\": \"concat\", \"name\": \"all\", \"axis\": 0, \"inputs\": [";
+    static const char begin[] =
+        "{\"nodes\": [{\"op\": \"input\", \"name\": \"x\", \"type\": \"f32\","
+        "\"shape\": [4]}, {\"op\": \"concat\", \"name\": \"all\", \"axis\": 0, \"inputs\": [";
     char *text = malloc(sizeof begin + 4 * PARTS + 32);
     size_t length = sizeof begin - 1;
     yoke_graph *g = NULL;

@@ -127,8 +127,9 @@ START_TEST(channels_that_look_last_are_warned_of)
     start_npy("{'descr': '|u1', 'fortran_order': False, 'shape': (1, 16, 16, 3)}");
     put(zeros, 16 * 16 * 3);
     yoke_dataset_destroy(opened(written("x.npy", false), NULL));
-    ck_assert_ptr_nonnull(strstr(warned, "x.npy: its samples of (16, 16, 3) are taken for images of "
-                                         "16 channels"));
+    ck_assert_ptr_nonnull(strstr(warned,
+                                 "x.npy: its samples of (16, 16, 3) are taken for images of "
+                                 "16 channels"));
     ck_assert_ptr_nonnull(strstr(warned, "--channels-last"));
     yoke_log_set(NULL, NULL, YOKE_LOG_WARNING);
 }

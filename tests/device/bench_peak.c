@@ -31,11 +31,11 @@ static const long rounds = 1500000; /* of a thread: a few milliseconds */
     vector half = SPLAT(0.5f), c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11;                   \
     float sink[sizeof half / sizeof(float)];                                                       \
                                                                                                    \
-    EACH(START)                                                                                    \
-    for (long i = 0; i < rounds; i++) {                                                            \
-        EACH(STEP)                                                                                 \
-    }                                                                                              \
-    EACH(FINISH)                                                                                   \
+    EACH (START)                                                                                   \
+        for (long i = 0; i < rounds; i++) {                                                        \
+            EACH (STEP)                                                                            \
+        }                                                                                          \
+    EACH (FINISH)                                                                                  \
     *out = sink[0]
 
 #if defined(__x86_64__)

@@ -122,7 +122,9 @@ START_TEST(a_bad_list_of_visible_devices_names_the_variable)
     } rows[] = {
         {"", YOKE_ERROR_NO_DEVICE, {"YOKE_VISIBLE_DEVICES is empty", "unset it"}},
         {" ", YOKE_ERROR_NO_DEVICE, {"YOKE_VISIBLE_DEVICES is empty", "unset it"}},
-        {"tpu", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: selector \"tpu\"", "there are: gpu:0"}},
+        {"tpu",
+         YOKE_ERROR_SELECTOR,
+         {"YOKE_VISIBLE_DEVICES: selector \"tpu\"", "there are: gpu:0"}},
         {"gpu:0,gpu:6", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: ", "6 GPUs were found"}},
         {"cpu", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: ", "no CPU was found"}},
         {"gpu:0/2", YOKE_ERROR_SELECTOR, {"YOKE_VISIBLE_DEVICES: ", "as a whole"}},

@@ -7,5 +7,6 @@ FUZZ_TARGET(idx, "\x08\x03", "\x0D\x01", "\x1f\x8b\x08")
 FUZZ_TARGET(npy, "'descr'", "'<f8'", "'|O'", "'fortran_order'", "True", "'shape'", "(2147483648,")
 FUZZ_TARGET(cifar, "\x09", "\x63")
 FUZZ_TARGET(csv, "\"", ",", ";", "\n", "nan", "1e39", "label", "\xEF\xBB\xBF")
-FUZZ_TARGET(safetensors, "{", "\"dtype\":\"F32\"", "\"shape\":[", "\"data_offsets\":[0,", "__metadata__")
+FUZZ_TARGET(safetensors, "{", "\"dtype\":\"F32\"", "\"shape\":[", "\"data_offsets\":[0,",
+            "__metadata__")
 FUZZ_TARGET(graph_json, "{", "}", "[", "]", "\"op\":", "null", "1e400", "-1", "\"shape\":")

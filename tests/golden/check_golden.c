@@ -173,8 +173,8 @@ build_blocks(yoke_graph *g, activation act)
     x = act(g, yoke_add(g, y, x));
     y = act(g, norm(g, plain_conv(g, x, 32, 3, 2, "layer2.0.conv1"), "layer2.0.bn1"));
     y = norm(g, plain_conv(g, y, 32, 3, 1, "layer2.0.conv2"), "layer2.0.bn2");
-    shortcut = norm(g, plain_conv(g, x, 32, 1, 2, "layer2.0.downsample.0"),
-                    "layer2.0.downsample.1");
+    shortcut =
+        norm(g, plain_conv(g, x, 32, 1, 2, "layer2.0.downsample.0"), "layer2.0.downsample.1");
     x = act(g, yoke_add(g, y, shortcut));
     classify(g, dense(g, yoke_global_avgpool(g, x), 10, "fc"));
 }
@@ -204,8 +204,8 @@ build_sequence(yoke_graph *g)
     scores = yoke_softmax(g, yoke_scale(g, scores, 0.5f, 0), 1);
     y = dense(g, yoke_tanh(g, yoke_matmul(g, scores, y, NULL)), 3, "fc2");
     yoke_graph_set_output(g, "y", y);
-    yoke_graph_set_loss(g, yoke_mean_squared_error(
-                               g, y, yoke_target(g, "t", YOKE_F32, yoke_shape(2, 6, 3)), NULL));
+    yoke_graph_set_loss(
+        g, yoke_mean_squared_error(g, y, yoke_target(g, "t", YOKE_F32, yoke_shape(2, 6, 3)), NULL));
 }
 
 /* ---- training ---- */
@@ -288,8 +288,7 @@ check_on(yoke_device *device, const char *name, void (*build)(yoke_graph *), boo
     /* With running statistics, on the last batch. */
     ASSERT_OK(yoke_replica_evaluate(replica, BATCH));
     values = malloc(find(&file, "evaluated")->count * sizeof *values);
-    ASSERT_OK(
-        yoke_replica_read_output(replica, "y", values, find(&file, "evaluated")->count));
+    ASSERT_OK(yoke_replica_read_output(replica, "y", values, find(&file, "evaluated")->count));
     compare(name, values, find(&file, "evaluated"), tolerance);
     free(values);
     yoke_replica_destroy(replica);

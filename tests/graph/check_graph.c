@@ -252,12 +252,14 @@ START_TEST(a_metric_is_a_scalar_of_the_sample)
     yoke_graph *g = new_graph();
 
     yoke_graph_add_metric(g, "spread", yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4)));
-    failed(g, YOKE_ERROR_SHAPE, "x: the metric \"spread\" must be a metric, a loss or a scalar per "
-                                "sample; its shape is (4)");
+    failed(g, YOKE_ERROR_SHAPE,
+           "x: the metric \"spread\" must be a metric, a loss or a scalar per "
+           "sample; its shape is (4)");
     g = new_graph();
     yoke_graph_add_metric(g, "size", yoke_parameter(g, "p", yoke_shape(0), init));
-    failed(g, YOKE_ERROR_SHAPE, "p: the metric \"size\" must be a metric, a loss or a scalar per "
-                                "sample; its shape is () for all samples");
+    failed(g, YOKE_ERROR_SHAPE,
+           "p: the metric \"size\" must be a metric, a loss or a scalar per "
+           "sample; its shape is () for all samples");
 }
 END_TEST
 
@@ -276,8 +278,7 @@ START_TEST(a_metric_is_no_loss)
     yoke_graph *g = new_graph();
 
     yoke_graph_set_loss(g, reported(g, true));
-    failed(g, YOKE_ERROR_INVALID_ARGUMENT,
-           "accuracy1: a metric is no loss, it has no gradient");
+    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "accuracy1: a metric is no loss, it has no gradient");
 }
 END_TEST
 
@@ -286,12 +287,14 @@ START_TEST(a_loss_is_no_operand)
     yoke_graph *g = new_graph();
 
     yoke_scale(g, reported(g, false), 2, 0);
-    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "scale1: input 0, softmax_cross_entropy1, is a loss or a "
-                                           "metric, which nothing is computed from");
+    failed(g, YOKE_ERROR_INVALID_ARGUMENT,
+           "scale1: input 0, softmax_cross_entropy1, is a loss or a "
+           "metric, which nothing is computed from");
     g = new_graph();
     yoke_reshape(g, reported(g, true), yoke_shape(2, 2, 1));
-    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "reshape1: input 0, accuracy1, is a loss or a metric, "
-                                           "which nothing is computed from");
+    failed(g, YOKE_ERROR_INVALID_ARGUMENT,
+           "reshape1: input 0, accuracy1, is a loss or a metric, "
+           "which nothing is computed from");
 }
 END_TEST
 

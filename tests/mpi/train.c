@@ -149,7 +149,8 @@ write_weights(yoke_trainer *t, yoke_graph *g, const char *name)
     free(values);
 }
 
-/* This rank's word of a variable that has one for each, the last for all that follow; NULL: none. */
+/* This rank's word of a variable that has one for each, the last for all that follow; NULL: none.
+ */
 static const char *
 word_of(const char *variable)
 {

@@ -75,16 +75,15 @@ END_TEST
 /* What the planner adds by itself: other layouts, and the 1 that a sample's loss counts. */
 START_TEST(moves_match_oracle)
 {
-    const yoke_shape shapes[] = {{1, 0, {21}},       {3, 0, {19, 3, 5}}, {1, 0, {1}},
-                                 {2, 0, {4, 70}},    {3, 0, {19, 3, 6}}, {3, 0, {33, 5, 7}},
+    const yoke_shape shapes[] = {{1, 0, {21}},      {3, 0, {19, 3, 5}}, {1, 0, {1}},
+                                 {2, 0, {4, 70}},   {3, 0, {19, 3, 6}}, {3, 0, {33, 5, 7}},
                                  {3, 0, {16, 4, 4}}};
     yoke_graph *g;
 
     for (size_t i = 0; i < YKI_COUNT(shapes); i++) {
         ASSERT_OK(yoke_graph_create(&g));
-        op_check_graph(
-            g, yki_node1(g, &yki_op_reorder, yoke_input(g, "x", YOKE_F32, shapes[i])),
-            &(op_check_options){.no_gradient = true});
+        op_check_graph(g, yki_node1(g, &yki_op_reorder, yoke_input(g, "x", YOKE_F32, shapes[i])),
+                       &(op_check_options){.no_gradient = true});
     }
 }
 END_TEST

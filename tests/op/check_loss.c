@@ -31,9 +31,9 @@ START_TEST(loss_of_labels_matches_oracle)
             ASSERT_OK(yoke_graph_create(&g));
             x = yoke_input(g, "x", YOKE_F32, shapes[i]);
             label = yoke_target(g, "label", YOKE_I32, rest);
-            op_check_graph(g, with_labels[_i](g, x, label, &options[k]),
-                           &(op_check_options){.labels = (int32_t)shapes[i].dim[0],
-                                               .positive = _i == 1});
+            op_check_graph(
+                g, with_labels[_i](g, x, label, &options[k]),
+                &(op_check_options){.labels = (int32_t)shapes[i].dim[0], .positive = _i == 1});
         }
 }
 END_TEST
@@ -107,9 +107,10 @@ expect_sentence(yoke_node *(*loss)(yoke_graph *, yoke_node *, yoke_node *,
 
 START_TEST(loss_asks_for_a_forgotten_flatten)
 {
-    expect_sentence(yoke_softmax_cross_entropy, yoke_shape(3, 1, 8, 10), YOKE_I32, yoke_shape(0),
-                    "softmax_cross_entropy1: x of (1, 8, 10) wants labels of (8, 10), y has (): did "
-                    "you forget yoke_flatten?");
+    expect_sentence(
+        yoke_softmax_cross_entropy, yoke_shape(3, 1, 8, 10), YOKE_I32, yoke_shape(0),
+        "softmax_cross_entropy1: x of (1, 8, 10) wants labels of (8, 10), y has (): did "
+        "you forget yoke_flatten?");
     expect_sentence(yoke_softmax_cross_entropy, yoke_shape(2, 8, 10), YOKE_I32, yoke_shape(1, 4),
                     "softmax_cross_entropy1: x of (8, 10) wants labels of (10), y has (4)");
     expect_sentence(yoke_mean_squared_error, yoke_shape(3, 1, 8, 3), YOKE_F32, yoke_shape(1, 3),

@@ -170,8 +170,8 @@ run_plan(yki_weights *weights, yki_queue *queue, bool training, int64_t n, float
     if (training) {
         ASSERT_OK(yki_plan_enqueue(plan, YKI_BACKWARD, n, NULL));
         /* What the updater's first launch says of a step with finite gradients. */
-        ASSERT_OK(yki_buffer_put(plan->step_values, offsetof(yki_step_values, good), 4,
-                                 &(uint32_t){1}));
+        ASSERT_OK(
+            yki_buffer_put(plan->step_values, offsetof(yki_step_values, good), 4, &(uint32_t){1}));
         ASSERT_OK(yki_plan_commit_states(plan));
     }
     ASSERT_OK(yki_queue_finish(queue));

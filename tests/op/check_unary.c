@@ -11,13 +11,20 @@ static yoke_node *
 build(yoke_graph *g, yoke_node *x, int kind)
 {
     switch (kind) {
-    case YKI_UNARY_RELU: return yoke_relu(g, x);
-    case YKI_UNARY_LEAKY_RELU: return yoke_leaky_relu(g, x, 0.01f);
-    case YKI_UNARY_SIGMOID: return yoke_sigmoid(g, x);
-    case YKI_UNARY_TANH: return yoke_tanh(g, x);
-    case YKI_UNARY_GELU: return yoke_gelu(g, x);
-    case YKI_UNARY_SILU: return yoke_silu(g, x);
-    default: return yoke_scale(g, x, 1.5f, -0.25f);
+    case YKI_UNARY_RELU:
+        return yoke_relu(g, x);
+    case YKI_UNARY_LEAKY_RELU:
+        return yoke_leaky_relu(g, x, 0.01f);
+    case YKI_UNARY_SIGMOID:
+        return yoke_sigmoid(g, x);
+    case YKI_UNARY_TANH:
+        return yoke_tanh(g, x);
+    case YKI_UNARY_GELU:
+        return yoke_gelu(g, x);
+    case YKI_UNARY_SILU:
+        return yoke_silu(g, x);
+    default:
+        return yoke_scale(g, x, 1.5f, -0.25f);
     }
 }
 
@@ -42,8 +49,8 @@ END_TEST
 START_TEST(ours_are_right_everywhere)
 {
     enum { SWEEP = 4000, COUNT = SWEEP + 12 };
-    const float odd[] = {0,   -0.f,  1e-30f,   -1e-10f, 0.625f, 0.62499994f, -5.5f, -5.5000005f,
-                         -20, 1e30f, INFINITY, NAN};
+    const float odd[] = {0,     -0.f,        1e-30f, -1e-10f, 0.625f,   0.62499994f,
+                         -5.5f, -5.5000005f, -20,    1e30f,   INFINITY, NAN};
     static float x[COUNT], y[COUNT];
     yoke_context *context;
     yoke_team *team;

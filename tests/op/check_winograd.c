@@ -193,11 +193,10 @@ START_TEST(transposed_matches_oracle)
         &(yoke_conv_transpose2d_options){.filters = 18, .kernel = {3, 3}, .pad = {1, 0}});
     ck_assert_ptr_nonnull(y);
     ((yki_conv_attrs *)y->attrs.bytes)->act = YKI_CONV_ACT_RELU;
-    op_check_graph(g, y,
-                   &(op_check_options){.batch = 3,
-                                       .no_differences = true,
-                                       .only = "winograd",
-                                       .simulator_flops = 1000000});
+    op_check_graph(
+        g, y,
+        &(op_check_options){
+            .batch = 3, .no_differences = true, .only = "winograd", .simulator_flops = 1000000});
 }
 END_TEST
 

@@ -11,7 +11,11 @@
 
 /* Simulators take minutes for what a device does in milliseconds. */
 enum { SIMULATOR_ELEMENTS = 6000, SIMULATOR_FLOPS = 100000, DIFFERENCES = 12 };
-enum { QUICK_ELEMENTS = 1500, QUICK_FLOPS = 10000, TINY_FLOPS = 100 }; /* there, with YOKE_TEST_QUICK=1 */
+enum {
+    QUICK_ELEMENTS = 1500,
+    QUICK_FLOPS = 10000,
+    TINY_FLOPS = 100
+}; /* there, with YOKE_TEST_QUICK=1 */
 
 typedef struct setup {
     yoke_graph *graph;
@@ -279,10 +283,11 @@ check_runs(trial *t)
         unsigned char *part = run_once(t, batches[i]);
 
         if (t->problem.out.batched)
-            ck_assert_msg(memcmp(part, full,
-                                 (size_t)yki_operand_count(&t->problem.out, batches[i]) * element) == 0,
-                          "%s: the first %lld samples depend on the rest of the batch", t->text,
-                          (long long)batches[i]);
+            ck_assert_msg(
+                memcmp(part, full,
+                       (size_t)yki_operand_count(&t->problem.out, batches[i]) * element) == 0,
+                "%s: the first %lld samples depend on the rest of the batch", t->text,
+                (long long)batches[i]);
         else if (batches[i] == 0) {
             bool from_batch = false;
 
@@ -353,8 +358,8 @@ run_trial(trial *t, const yki_device_traits *traits, unsigned tuning)
         size_t size;
         void *bytes = to_device(operand, t->problem.max_batch, t->s->values[node->id], 7.5f, &size);
 
-        ASSERT_OK(yki_buffer_create(yki_queue_device(t->queue), size, 0, "an operand",
-                                    &t->buffers[i]));
+        ASSERT_OK(
+            yki_buffer_create(yki_queue_device(t->queue), size, 0, "an operand", &t->buffers[i]));
         ASSERT_OK(yki_buffer_put(t->buffers[i], 0, size, bytes));
         free(bytes);
     }
@@ -413,9 +418,9 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
             for (unsigned tuning = 0; tuning < tunings; tuning++) {
                 if (!yki_solver_ends(solver, &t.problem, &traits, tuning))
                     continue;
-                size_t used = (size_t)snprintf(t.text, sizeof t.text, "%s on %s, width %u, tuning %u: ",
-                                               solver->name, yki_device_id(yki_queue_device(queue)),
-                                               traits.vector_width, tuning);
+                size_t used = (size_t)snprintf(
+                    t.text, sizeof t.text, "%s on %s, width %u, tuning %u: ", solver->name,
+                    yki_device_id(yki_queue_device(queue)), traits.vector_width, tuning);
 
                 yki_problem_text(&t.problem, t.text + used, sizeof t.text - used);
                 run_trial(&t, &traits, tuning);
@@ -478,8 +483,8 @@ op_on_simulator(void)
 
     ASSERT_OK(yoke_context_create(NULL, &context));
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
-    simulator = yki_device_get_traits(yoke_selection_get(selection, 0))->type ==
-                YOKE_DEVICE_ACCELERATOR;
+    simulator =
+        yki_device_get_traits(yoke_selection_get(selection, 0))->type == YOKE_DEVICE_ACCELERATOR;
     yoke_selection_destroy(selection);
     yoke_context_destroy(context);
     return simulator;
@@ -504,8 +509,12 @@ op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *opt
     if (!s.options.seed)
         s.options.seed = getenv("YOKE_TEST_SEED") ? (uint32_t)atoi(getenv("YOKE_TEST_SEED")) : 1;
     s.n = s.options.batch ? s.options.batch : 5;
-    s.step = (yki_step_values){.step = 3, .seed = {11, 12}, .learning_rate = 0.1f,
-                               .inverse_count = 0.25f, .clip_scale = 1, .good = 1};
+    s.step = (yki_step_values){.step = 3,
+                               .seed = {11, 12},
+                               .learning_rate = 0.1f,
+                               .inverse_count = 0.25f,
+                               .clip_scale = 1,
+                               .good = 1};
     ASSERT_OK(yoke_graph_status(graph));
     ck_assert_ptr_nonnull(result);
     if (!s.options.no_gradient) {
@@ -520,7 +529,8 @@ op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *opt
             ck_assert_ptr_nonnull(seed);
             seed->batched = result->batched;
         }
-        ASSERT_OK(yki_graph_differentiate_from(graph, op_sum_of_two, result, seed, also, also_count));
+        ASSERT_OK(
+            yki_graph_differentiate_from(graph, op_sum_of_two, result, seed, also, also_count));
     }
     s.values = calloc(graph->node_count, sizeof *s.values);
     fill_given(&s);

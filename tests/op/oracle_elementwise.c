@@ -33,14 +33,29 @@ oracle_unary(const op_run *run, double *out)
         double x = run->in[0][i];
 
         switch ((yki_unary_kind)a->kind) {
-        case YKI_UNARY_RELU: out[i] = x <= 0 ? 0 : x; break;
-        case YKI_UNARY_LEAKY_RELU: out[i] = x <= 0 ? (double)a->a * x : x; break;
-        case YKI_UNARY_SIGMOID: out[i] = sigmoid(x); break;
-        case YKI_UNARY_TANH: out[i] = tanh(x); break;
-        case YKI_UNARY_GELU: out[i] = x * gelu_cdf(x); break;
-        case YKI_UNARY_SILU: out[i] = x * sigmoid(x); break;
-        case YKI_UNARY_SCALE: out[i] = (double)a->a * x + (double)a->b; break;
-        case YKI_UNARY_KINDS: break;
+        case YKI_UNARY_RELU:
+            out[i] = x <= 0 ? 0 : x;
+            break;
+        case YKI_UNARY_LEAKY_RELU:
+            out[i] = x <= 0 ? (double)a->a * x : x;
+            break;
+        case YKI_UNARY_SIGMOID:
+            out[i] = sigmoid(x);
+            break;
+        case YKI_UNARY_TANH:
+            out[i] = tanh(x);
+            break;
+        case YKI_UNARY_GELU:
+            out[i] = x * gelu_cdf(x);
+            break;
+        case YKI_UNARY_SILU:
+            out[i] = x * sigmoid(x);
+            break;
+        case YKI_UNARY_SCALE:
+            out[i] = (double)a->a * x + (double)a->b;
+            break;
+        case YKI_UNARY_KINDS:
+            break;
         }
     }
 }
@@ -54,10 +69,18 @@ oracle_unary_grad(const op_run *run, double *out)
         double v = run->in[0][i], dy = run->in[1][i], s;
 
         switch ((yki_unary_kind)a->kind) {
-        case YKI_UNARY_RELU: out[i] = v <= 0 ? 0 : dy; break;
-        case YKI_UNARY_LEAKY_RELU: out[i] = v <= 0 ? (double)a->a * dy : dy; break;
-        case YKI_UNARY_SIGMOID: out[i] = dy * v * (1 - v); break;
-        case YKI_UNARY_TANH: out[i] = dy * (1 - v * v); break;
+        case YKI_UNARY_RELU:
+            out[i] = v <= 0 ? 0 : dy;
+            break;
+        case YKI_UNARY_LEAKY_RELU:
+            out[i] = v <= 0 ? (double)a->a * dy : dy;
+            break;
+        case YKI_UNARY_SIGMOID:
+            out[i] = dy * v * (1 - v);
+            break;
+        case YKI_UNARY_TANH:
+            out[i] = dy * (1 - v * v);
+            break;
         case YKI_UNARY_GELU:
             out[i] = dy * (gelu_cdf(v) + v * exp(-v * v / 2) / sqrt(2 * acos(-1.0)));
             break;
@@ -65,8 +88,11 @@ oracle_unary_grad(const op_run *run, double *out)
             s = sigmoid(v);
             out[i] = dy * s * (1 + v * (1 - s));
             break;
-        case YKI_UNARY_SCALE: out[i] = dy * (double)a->a; break;
-        case YKI_UNARY_KINDS: break;
+        case YKI_UNARY_SCALE:
+            out[i] = dy * (double)a->a;
+            break;
+        case YKI_UNARY_KINDS:
+            break;
         }
     }
 }

@@ -59,9 +59,12 @@ element_loss(const yki_loss_attrs *a, double x, double t)
 
         return -(t * log(p) + (1 - t) * log(1 - p));
     }
-    case YKI_LOSS_MSE: return d * d;
-    case YKI_LOSS_HUBER: return d <= delta ? 0.5 * d * d : delta * (d - 0.5 * delta);
-    default: return d;
+    case YKI_LOSS_MSE:
+        return d * d;
+    case YKI_LOSS_HUBER:
+        return d <= delta ? 0.5 * d * d : delta * (d - 0.5 * delta);
+    default:
+        return d;
     }
 }
 
@@ -71,10 +74,14 @@ element_grad(const yki_loss_attrs *a, double x, double t)
     double d = x - t, delta = (double)a->delta;
 
     switch ((yki_loss_kind)a->kind) {
-    case YKI_LOSS_BCE: return 1 / (1 + exp(-x)) - t;
-    case YKI_LOSS_MSE: return 2 * d;
-    case YKI_LOSS_HUBER: return fmax(-delta, fmin(delta, d));
-    default: return d > 0 ? 1 : d < 0 ? -1 : 0;
+    case YKI_LOSS_BCE:
+        return 1 / (1 + exp(-x)) - t;
+    case YKI_LOSS_MSE:
+        return 2 * d;
+    case YKI_LOSS_HUBER:
+        return fmax(-delta, fmin(delta, d));
+    default:
+        return d > 0 ? 1 : d < 0 ? -1 : 0;
     }
 }
 

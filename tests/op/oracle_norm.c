@@ -140,8 +140,7 @@ oracle_bn_grad_stats(const op_run *run, double *out)
                 double dy = gated(run, &m, i, run->in[2], 3);
 
                 out[c] += dy;
-                out[m.channels + c] +=
-                    dy * (run->in[0][i] - run->in[2][m.channels + c]) * inverse;
+                out[m.channels + c] += dy * (run->in[0][i] - run->in[2][m.channels + c]) * inverse;
             }
     }
 }

@@ -74,8 +74,7 @@ give_inputs(side *s, int64_t n)
 
     for (size_t i = 0; i < g->node_count; i++) {
         const yoke_node *node = g->nodes[i];
-        yki_buffer *buffer =
-            node->role == YKI_ROLE_INPUT ? yki_plan_buffer(s->plan, node) : NULL;
+        yki_buffer *buffer = node->role == YKI_ROLE_INPUT ? yki_plan_buffer(s->plan, node) : NULL;
         int64_t count = op_value_count(node, n);
         uint32_t *words;
 
@@ -160,8 +159,8 @@ typedef struct expected {
     unsigned tasks;     /* how many of them */
     unsigned removed;   /* tasks fewer than without fusions, at least */
     double tolerance;
-    int64_t batch;      /* the largest */
-    bool cpu;           /* only CPUs have it */
+    int64_t batch; /* the largest */
+    bool cpu;      /* only CPUs have it */
 } expected;
 
 static void
@@ -249,10 +248,14 @@ static yoke_node *
 loss_of(yoke_graph *g, int kind, yoke_node *y, yoke_node *target)
 {
     switch (kind) {
-    case 0: return yoke_mean_squared_error(g, y, target, NULL);
-    case 1: return yoke_l1_loss(g, y, target, NULL);
-    case 2: return yoke_huber_loss(g, y, target, &(yoke_loss_options){.delta = 0.5f});
-    default: return yoke_binary_cross_entropy(g, y, target, NULL);
+    case 0:
+        return yoke_mean_squared_error(g, y, target, NULL);
+    case 1:
+        return yoke_l1_loss(g, y, target, NULL);
+    case 2:
+        return yoke_huber_loss(g, y, target, &(yoke_loss_options){.delta = 0.5f});
+    default:
+        return yoke_binary_cross_entropy(g, y, target, NULL);
     }
 }
 
@@ -376,8 +379,8 @@ pooled_graph(const yoke_pool2d_options *options, bool average, bool read_twice)
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_relu(g, yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape),
-                              yoke_parameter(g, "p", shape, init)));
+    x = yoke_relu(
+        g, yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape), yoke_parameter(g, "p", shape, init)));
     y = average ? yoke_avgpool2d(g, x, options) : yoke_maxpool2d(g, x, options);
     if (read_twice)
         y = yoke_add(g, y, yoke_maxpool2d(g, x, options));

@@ -32,8 +32,8 @@ deep_graph(int layers)
         char name[32];
 
         snprintf(name, sizeof name, "p%d", i);
-        x = yoke_add(g, yoke_tanh(g, yoke_mul(g, x, yoke_parameter(g, name, yoke_shape(1, 8), init))),
-                     x);
+        x = yoke_add(
+            g, yoke_tanh(g, yoke_mul(g, x, yoke_parameter(g, name, yoke_shape(1, 8), init))), x);
     }
     yoke_graph_set_loss(g, yoke_mean(g, x, NULL, 0));
     ASSERT_OK(yoke_graph_status(g));
@@ -49,8 +49,8 @@ make(made *m, int layers, bool training)
     m->graph = deep_graph(layers);
     ASSERT_OK(yki_weights_create(yoke_selection_get(m->selection, 0), m->graph, training, 0, NULL,
                                  &m->weights));
-    ASSERT_OK(yki_queue_create(yoke_selection_get(m->selection, 0), YKI_QUEUE_COMPUTE, false,
-                               &m->queue));
+    ASSERT_OK(
+        yki_queue_create(yoke_selection_get(m->selection, 0), YKI_QUEUE_COMPUTE, false, &m->queue));
     m->plan = yki_alloc(1, sizeof *m->plan, "a plan");
     ck_assert_ptr_nonnull(m->plan);
     m->plan->options =

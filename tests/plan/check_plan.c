@@ -60,8 +60,7 @@ put(yki_buffer *buffer, const yoke_node *node, const double *values, int64_t n)
 }
 
 static void
-hold(yki_buffer *buffer, const yoke_node *node, const double *expected, int64_t n,
-     const char *what)
+hold(yki_buffer *buffer, const yoke_node *node, const double *expected, int64_t n, const char *what)
 {
     int64_t count = op_value_count(node, n);
     float *got = malloc((size_t)count * sizeof *got + 1);

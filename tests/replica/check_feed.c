@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replica/feed.h"
 #include "support/devices.h"
 #include "support/support.h"
-#include "replica/feed.h"
 
 enum { COUNT = 23, C = 3, H = 4, W = 11, BATCH = 9, PIXELS = C * H * W, SEED = 77 };
 

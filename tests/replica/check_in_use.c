@@ -85,7 +85,8 @@ add_target(yoke_graph *g)
 static yoke_node *
 add_parameter(yoke_graph *g)
 {
-    return yoke_parameter(g, "late", yoke_shape(1, 3), (yoke_initializer){YOKE_INIT_ZEROS, 0, 0, 0});
+    return yoke_parameter(g, "late", yoke_shape(1, 3),
+                          (yoke_initializer){YOKE_INIT_ZEROS, 0, 0, 0});
 }
 
 static yoke_node *
@@ -133,9 +134,9 @@ set_place(yoke_graph *g)
 }
 
 static yoke_node *(*const changes[])(yoke_graph *) = {
-    add_layer, add_convolution, add_norm,   add_operator, add_loss,
-    add_nonsense, add_input,    add_target, add_parameter, add_custom,
-    add_concat, set_loss,       set_output, add_metric,   set_place,
+    add_layer,    add_convolution, add_norm,   add_operator,  add_loss,
+    add_nonsense, add_input,       add_target, add_parameter, add_custom,
+    add_concat,   set_loss,        set_output, add_metric,    set_place,
 };
 
 static yoke_status

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "replica/replica.h"
 #include "support/opened.h"
 #include "support/scratch.h"
-#include "replica/replica.h"
 
 enum { WIDTH = 6, CLASSES = 5, BATCH = 16, FAR = 1 << 28 };
 
@@ -48,10 +48,8 @@ network(int base, bool declared)
 {
     const yoke_range ranges[2] = {{0, 0}, {base, base + CLASSES}};
     char text[sizeof source + 32];
-    yoke_custom_options options = {.name = "pick",
-                                   .source = text,
-                                   .shape = scalar,
-                                   .ranges = declared ? ranges : NULL};
+    yoke_custom_options options = {
+        .name = "pick", .source = text, .shape = scalar, .ranges = declared ? ranges : NULL};
     yoke_node *inputs[2];
     yoke_graph *g;
 
@@ -335,9 +333,10 @@ START_TEST(ranges_that_cannot_be_are_named)
     refuse(YOKE_I32, (yoke_range){5, 5}, 0, YOKE_ERROR_VALUE,
            "f1: the range of its input k is 5 to 5 - 1; it must not be empty, and its values must "
            "be between -2147483648 and 2147483647");
-    refuse(YOKE_U8, (yoke_range){0, 257}, 0, YOKE_ERROR_VALUE,
-           "f1: the range of its input k is 0 to 257 - 1; it must not be empty, and its values must "
-           "be between 0 and 255");
+    refuse(
+        YOKE_U8, (yoke_range){0, 257}, 0, YOKE_ERROR_VALUE,
+        "f1: the range of its input k is 0 to 257 - 1; it must not be empty, and its values must "
+        "be between 0 and 255");
     refuse(YOKE_I32, (yoke_range){7, 9}, 7, YOKE_ERROR_VALUE,
            "k: values are between 0 and 6 for one operator and between 7 and 8 for another: none "
            "is both");

@@ -141,8 +141,9 @@ START_TEST(what_is_computed_again_has_the_same_bits)
         train(devices.device[d], NULL, YOKE_MEMORY_SMALL, &small);
         ck_assert_uint_eq(fast.dropped, 0);
         ck_assert_uint_ge(small.dropped, 5);
-        ck_assert_msg((double)small.memory < 0.8 * (double)fast.memory, "%llu bytes instead of %llu",
-                      (unsigned long long)small.memory, (unsigned long long)fast.memory);
+        ck_assert_msg((double)small.memory < 0.8 * (double)fast.memory,
+                      "%llu bytes instead of %llu", (unsigned long long)small.memory,
+                      (unsigned long long)fast.memory);
         hold_same(&fast, &small);
     }
     test_devices_close(&devices);
@@ -201,7 +202,8 @@ START_TEST(another_choice_is_refused)
 
     ck_assert(test_devices_open(TEST_AS_IS, &devices));
     memset(&o.memory, 0x7f, sizeof o.memory);
-    ck_assert_int_eq(yoke_replica_create(devices.device[0], g, &o, &r), YOKE_ERROR_INVALID_ARGUMENT);
+    ck_assert_int_eq(yoke_replica_create(devices.device[0], g, &o, &r),
+                     YOKE_ERROR_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(yoke_last_error(), "memory"));
     yoke_graph_destroy(g);
     test_devices_close(&devices);

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "support/support.h"
 #include "shares/shares.h"
+#include "support/support.h"
 
 enum { MOST = 64, LATE = 2 };
 

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support/support.h"
 #include "shares/shares.h"
+#include "support/support.h"
 
 enum { MOST = 64 };
 
@@ -74,7 +74,8 @@ START_TEST(texts_that_are_refused)
     } bad[] = {
         {"", "not a list of numbers"},
         {"fast", "not a list of numbers"},
-        {"80", "shares \"80\" have 1 weight, and the team has 2 devices; give one weight for each "},
+        {"80",
+         "shares \"80\" have 1 weight, and the team has 2 devices; give one weight for each "},
         {"80,10,10", "3 weights"},
         {"80,20,", "not a list"},
         {"80,,20", "not a list"},

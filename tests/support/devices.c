@@ -100,8 +100,8 @@ test_devices_open(test_setup setup, test_devices *devices)
 {
     if (!test_devices_find(setup, devices))
         return false;
-    ASSERT_OK(yoke_selection_create(devices->context, devices->selector, NULL,
-                                    &devices->selection));
+    ASSERT_OK(
+        yoke_selection_create(devices->context, devices->selector, NULL, &devices->selection));
     devices->count = yoke_selection_count(devices->selection);
     ck_assert_uint_gt(devices->count, 0);
     devices->count = YKI_MIN(devices->count, YKI_COUNT(devices->device));

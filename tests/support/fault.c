@@ -127,8 +127,8 @@ fault_checks_leaks(void)
     return __lsan_do_recoverable_leak_check != NULL;
 }
 
-/* What is lost stays lost. A thread of a driver that holds the only pointer to something for a moment,
- * while it is stopped to be looked at, has lost nothing. */
+/* What is lost stays lost. A thread of a driver that holds the only pointer to something for a
+ * moment, while it is stopped to be looked at, has lost nothing. */
 static bool
 has_leaks(void)
 {
@@ -187,7 +187,7 @@ typedef struct loop {
     bool sticky;
     const fault_layer *layer;
     report *report; /* shared with the worker */
-    uint64_t step; /* from one point to the next */
+    uint64_t step;  /* from one point to the next */
 } loop;
 
 static void problem(const loop *l, const char *format, ...) YKI_PRINTF(2, 3);

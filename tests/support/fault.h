@@ -59,8 +59,8 @@ typedef struct fault_scenario {
     /* Whether the library may go on as if nothing had happened when this call, or an
      * allocation (NULL), fails. NULL: never. */
     bool (*may_absorb)(const char *call);
-    unsigned seconds; /* ends what hangs; 0: 120 */
-    bool retry_once;  /* try again only after the last point, not after each: half the time */
+    unsigned seconds;    /* ends what hangs; 0: 120 */
+    bool retry_once;     /* try again only after the last point, not after each: half the time */
     unsigned quick_step; /* with YOKE_TEST_QUICK=1 only each so many-th point; 0: all */
 } fault_scenario;
 

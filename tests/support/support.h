@@ -21,23 +21,23 @@ Suite *test_suite(void);
 TCase *test_case(Suite *suite, const char *name);
 
 /* Fails the test with the detail of the error. */
-#define ASSERT_OK(call)                                                                       \
-    do {                                                                                      \
-        yoke_status assert_status = (call);                                                   \
-        ck_assert_msg(assert_status == YOKE_OK, "%s: %s: %s", #call,                          \
-                      yoke_status_name(assert_status), yoke_last_error());                    \
+#define ASSERT_OK(call)                                                                            \
+    do {                                                                                           \
+        yoke_status assert_status = (call);                                                        \
+        ck_assert_msg(assert_status == YOKE_OK, "%s: %s: %s", #call,                               \
+                      yoke_status_name(assert_status), yoke_last_error());                         \
     } while (0)
-#define ASSERT_STATUS(expected, call)                                                         \
-    do {                                                                                      \
-        yoke_status assert_status = (call);                                                   \
-        ck_assert_msg(assert_status == (expected), "%s: %s instead of %s: %s", #call,         \
-                      yoke_status_name(assert_status), yoke_status_name(expected),            \
-                      yoke_last_error());                                                     \
+#define ASSERT_STATUS(expected, call)                                                              \
+    do {                                                                                           \
+        yoke_status assert_status = (call);                                                        \
+        ck_assert_msg(assert_status == (expected), "%s: %s instead of %s: %s", #call,              \
+                      yoke_status_name(assert_status), yoke_status_name(expected),                 \
+                      yoke_last_error());                                                          \
     } while (0)
 /* The detail of the last error contains this. */
-#define ASSERT_DETAIL(part)                                                                   \
-    ck_assert_msg(strstr(yoke_last_error(), (part)) != NULL, "\"%s\" is not in \"%s\"",       \
-                  (part), yoke_last_error())
+#define ASSERT_DETAIL(part)                                                                        \
+    ck_assert_msg(strstr(yoke_last_error(), (part)) != NULL, "\"%s\" is not in \"%s\"", (part),    \
+                  yoke_last_error())
 
 /* A call that is refused with this status, and a sentence that contains this. */
 #define ASSERT_REFUSED(status, detail, call)                                                       \
@@ -57,16 +57,16 @@ void test_drop_line(void *user, const char *line);
 
 /* Leaves the test, which is reported as "ok ... # SKIP reason" (printf style); with
  * YOKE_REQUIRE_ALL=1 it fails instead. Directly in the body of a START_TEST only. */
-#define TEST_SKIP(...)                                                                        \
-    do {                                                                                      \
-        if (test_note_skip(__func__, __VA_ARGS__))                                            \
-            return;                                                                           \
+#define TEST_SKIP(...)                                                                             \
+    do {                                                                                           \
+        if (test_note_skip(__func__, __VA_ARGS__))                                                 \
+            return;                                                                                \
     } while (0)
 /* The same for what this implementation cannot do at all: a skip, whatever is asked for. */
-#define TEST_NOT_HERE(...)                                                                    \
-    do {                                                                                      \
-        if (test_note_unfit(__func__, __VA_ARGS__))                                           \
-            return;                                                                           \
+#define TEST_NOT_HERE(...)                                                                         \
+    do {                                                                                           \
+        if (test_note_unfit(__func__, __VA_ARGS__))                                                \
+            return;                                                                                \
     } while (0)
 bool test_note_skip(const char *function, const char *format, ...);
 bool test_note_unfit(const char *function, const char *format, ...);

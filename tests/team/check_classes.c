@@ -109,7 +109,8 @@ winograds(const yki_plan *plan)
     size_t count = 0;
 
     for (size_t t = 0; t < plan->task_count; t++)
-        count += plan->tasks[t].solver && plan->tasks[t].solver->numerical_class != YKI_CLASS_DIRECT;
+        count +=
+            plan->tasks[t].solver && plan->tasks[t].solver->numerical_class != YKI_CLASS_DIRECT;
     return count;
 }
 

@@ -600,8 +600,8 @@ check_products_apart(void)
 }
 
 TEAM_SETUP(products_on_halves, TEST_POCL_HALVES, open_setup, check_products(true),
-           check_products(false), check_products_together(),
-           check_products_without_places(ids[0]), check_products_without_places(devices.selector))
+           check_products(false), check_products_together(), check_products_without_places(ids[0]),
+           check_products_without_places(devices.selector))
 TEAM_SETUP(products_of_the_matrix, TEST_AS_IS, open_setup, check_products(true))
 TEAM_SETUP(products_with_memory_of_their_own, TEST_POCL_ROOTS, open_setup, check_products_apart())
 

@@ -120,13 +120,20 @@ END_TEST
 static const struct {
     const char *shares, *detail;
 } bad_shares[] = {
-    {"0,0", "every weight is zero"},   {"0.0,0", "every weight is zero"},
-    {"-1,2", "negative"},              {"2,-1", "negative"},
-    {"1", "has 2 devices"},          {"1,2,3", "has 2 devices"},
-    {"nan,1", "list of numbers"},      {"inf,1", "list of numbers"},
-    {"1e9,1", "list of numbers"},      {"", "list of numbers"},
-    {"1,", "list of numbers"},         {",1", "list of numbers"},
-    {"80;20", "list of numbers"},      {"evenly", "list of numbers"},
+    {"0,0", "every weight is zero"},
+    {"0.0,0", "every weight is zero"},
+    {"-1,2", "negative"},
+    {"2,-1", "negative"},
+    {"1", "has 2 devices"},
+    {"1,2,3", "has 2 devices"},
+    {"nan,1", "list of numbers"},
+    {"inf,1", "list of numbers"},
+    {"1e9,1", "list of numbers"},
+    {"", "list of numbers"},
+    {"1,", "list of numbers"},
+    {",1", "list of numbers"},
+    {"80;20", "list of numbers"},
+    {"evenly", "list of numbers"},
     {"12345678901234567890,1", "list of numbers"},
 };
 

@@ -78,7 +78,8 @@ START_TEST(optimizers)
     ck_assert(!yki_tool_parse_optimizer("sgd,nesterov=1", 0, &o, why));
     ck_assert_str_eq(why, "'nesterov' takes no value");
     /* longer than any word can be */
-    ck_assert(!yki_tool_parse_optimizer("sgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgd", 0, &o, why));
+    ck_assert(
+        !yki_tool_parse_optimizer("sgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgd", 0, &o, why));
 }
 END_TEST
 

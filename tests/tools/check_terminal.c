@@ -108,7 +108,8 @@ count(const char *part)
     return found;
 }
 
-/* What follows the notes on compiling and measuring, which a terminal gets before the first epoch. */
+/* What follows the notes on compiling and measuring, which a terminal gets before the first epoch.
+ */
 static const char *
 after_notes(void)
 {

@@ -43,8 +43,7 @@ network(void)
     x = yoke_input(g, "image", YOKE_F32, yoke_shape(3, 1, SIDE, SIDE));
     t = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
     /* No bias: before a batch norm its gradient is rounding, of which Adam makes whole steps. */
-    y = yoke_conv2d(
-        g, x, &(yoke_conv2d_options){.filters = 3, .kernel = {3, 3}, .no_bias = true});
+    y = yoke_conv2d(g, x, &(yoke_conv2d_options){.filters = 3, .kernel = {3, 3}, .no_bias = true});
     y = yoke_dropout(g, yoke_relu(g, yoke_batch_norm(g, y, NULL)), 0.3f);
     y = yoke_dense(g, yoke_flatten(g, y), &(yoke_dense_options){.units = CLASSES});
     yoke_graph_set_output(g, "logits", y);

@@ -175,13 +175,13 @@ yoke_dataset *
 team_dataset(const team_run *run, int64_t first, int64_t n)
 {
     const bool values = run->net == TEAM_REGRESSION;
-    yoke_field fields[2] = {
-        {.name = "x",
-         .type = YOKE_F32,
-         .shape = has_images(run->net) ? yoke_shape(3, CHANNELS, SIZE, SIZE) : yoke_shape(1, WIDTH)},
-        {.name = "target",
-         .type = values ? YOKE_F32 : YOKE_I32,
-         .shape = values ? yoke_shape(1, VALUES) : yoke_shape(0)}};
+    yoke_field fields[2] = {{.name = "x",
+                             .type = YOKE_F32,
+                             .shape = has_images(run->net) ? yoke_shape(3, CHANNELS, SIZE, SIZE)
+                                                           : yoke_shape(1, WIDTH)},
+                            {.name = "target",
+                             .type = values ? YOKE_F32 : YOKE_I32,
+                             .shape = values ? yoke_shape(1, VALUES) : yoke_shape(0)}};
     yoke_feed feeds[2];
     yoke_dataset *dataset;
 

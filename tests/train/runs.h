@@ -47,7 +47,7 @@ typedef struct team_run {
     uint64_t bucket_bytes;
     float clip_norm;
     yoke_memory_choice memory;
-    bool waits; /* for each step */
+    bool waits;         /* for each step */
     bool any_class;     /* Winograd too */
     const char *wisdom; /* file; NULL: the usual one */
 } team_run;
@@ -80,7 +80,8 @@ bool team_find(test_setup setup, test_devices *devices, yoke_device_info info[2]
 yoke_graph *team_graph(team_net net);
 /* Feeds for samples first .. first + n - 1 of the network's data, lent. */
 size_t team_feeds(const team_run *run, int64_t first, int64_t n, yoke_feed feeds[2]);
-/* The same as a dataset, which the next feeds or dataset of the run's kind of network write over. */
+/* The same as a dataset, which the next feeds or dataset of the run's kind of network write over.
+ */
 yoke_dataset *team_dataset(const team_run *run, int64_t first, int64_t n);
 yoke_trainer_options team_options(const team_run *run);
 /* A trainer of the run, which keeps its team alive. */

@@ -33,9 +33,9 @@ typedef struct tile {
 
 /* What the kernel does for one launch. */
 typedef struct unit_shape {
-    int64_t samples, rows; /* of a unit */
-    int64_t strip, table;  /* floats, and ints of one table */
-    bool direct;           /* x is read where it is */
+    int64_t samples, rows;  /* of a unit */
+    int64_t strip, table;   /* floats, and ints of one table */
+    bool direct;            /* x is read where it is */
     int64_t pieces, sample; /* stacked: of the outputs, and floats of a sample in the strip */
 } unit_shape;
 
@@ -257,10 +257,9 @@ emit_grid(const yki_problem *problem, const yki_device_traits *traits, yki_recip
 {
     const yki_conv_axis *v = &g->vertical, *h = &g->horizontal;
     const unit_shape *u = &g->unit;
-    yki_launch *launch = yki_recipe_launch(recipe, "conv_blocked.cl",
-                                           stacked ? "yki_conv_stacked" : "yki_conv_blocked",
-                                           "-DV=%u -DP=%u -DQ=%u%s", t->v, t->p, t->q,
-                                           stream ? " -DSTREAM" : "");
+    yki_launch *launch = yki_recipe_launch(
+        recipe, "conv_blocked.cl", stacked ? "yki_conv_stacked" : "yki_conv_blocked",
+        "-DV=%u -DP=%u -DQ=%u%s", t->v, t->p, t->q, stream ? " -DSTREAM" : "");
     const uint32_t buffers[] = {0, slot->weights, problem->input_count, slot->strips, slot->tables};
     const int64_t second = stacked ? u->pieces : u->rows, source = stacked ? u->sample : u->direct;
     const int64_t values[] = {g->weight_at, u->samples,  second,     s->c,           s->h,
@@ -344,8 +343,8 @@ grids_of(const yki_conv *conv, const side *s, grid *grids)
 }
 
 static yoke_status
-emit_either(const yki_problem *problem, const yki_device_traits *traits, bool stacked,
-            bool stream, yki_recipe *recipe)
+emit_either(const yki_problem *problem, const yki_device_traits *traits, bool stacked, bool stream,
+            yki_recipe *recipe)
 {
     yki_conv conv = yki_conv_of(problem);
     side s = side_of(problem, &conv);

@@ -22,9 +22,9 @@ take_pair(yoke_graph *graph, const char *layer, const char *field, const int64_t
             char what[32];
 
             snprintf(what, sizeof what, "%s[%d]", field, i);
-            yki_graph_fail(graph, layer,
-                           yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, what, given[i], least,
-                                          1 << 20));
+            yki_graph_fail(
+                graph, layer,
+                yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, what, given[i], least, 1 << 20));
             return false;
         }
         out[i] = (int32_t)value;

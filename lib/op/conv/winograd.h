@@ -29,7 +29,8 @@ yki_winograd_side yki_winograd_side_of(const yki_problem *problem, const yki_dev
 /* Of a solver for both: images in blocks of channels, weights plain. */
 bool yki_winograd_layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant);
 bool yki_winograd_applies(const yki_problem *problem, const yki_device_traits *traits);
-/* What comes last in a launch of it, behind the buffers: the kernel's numbers, the grid, the cost. */
+/* What comes last in a launch of it, behind the buffers: the kernel's numbers, the grid, the cost.
+ */
 yoke_status yki_winograd_finish(yki_recipe *recipe, yki_launch *launch, const yki_problem *problem,
                                 const yki_device_traits *traits, const int64_t *values,
                                 size_t count);

@@ -9,8 +9,8 @@
 enum { AXES = YOKE_MAX_RANK + 1 }; /* batch and shape */
 
 static const char *const alike[YKI_BINARY_KINDS] = {"yki_add", "yki_sub", "yki_mul"};
-static const char *const broadcast[YKI_BINARY_KINDS] = {
-    "yki_add_broadcast", "yki_sub_broadcast", "yki_mul_broadcast"};
+static const char *const broadcast[YKI_BINARY_KINDS] = {"yki_add_broadcast", "yki_sub_broadcast",
+                                                        "yki_mul_broadcast"};
 
 static yoke_status
 emit_flat(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,

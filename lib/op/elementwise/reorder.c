@@ -25,8 +25,7 @@ static bool
 copy_applies(const yki_problem *problem, const yki_device_traits *traits)
 {
     (void)traits;
-    return problem->in[0].layout.block == problem->out.layout.block &&
-           problem->out.type != YOKE_U8;
+    return problem->in[0].layout.block == problem->out.layout.block && problem->out.type != YOKE_U8;
 }
 
 static yoke_status

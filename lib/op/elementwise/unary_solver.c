@@ -3,8 +3,8 @@
  * unary_solver.c - unary operators and their gradients over flat memory, one
  * pass. Works in any layout, as long as all operands have the same one.
  */
-#include "op/ops.h"
 #include "op/flat.h"
+#include "op/ops.h"
 
 static const char *const forward[YKI_UNARY_KINDS] = {
     "yki_relu", "yki_leaky_relu", "yki_sigmoid", "yki_tanh", "yki_gelu", "yki_silu", "yki_scale",

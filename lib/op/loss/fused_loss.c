@@ -70,8 +70,8 @@ static void
 emit_sums(yki_recipe *recipe, const uint32_t *results, uint32_t pairs, int64_t stride,
           int32_t metrics)
 {
-    yki_launch *launch = yki_recipe_launch(recipe, "loss.cl", "yki_loss_sums", "%s",
-                                           recipe->launches[0].options);
+    yki_launch *launch =
+        yki_recipe_launch(recipe, "loss.cl", "yki_loss_sums", "%s", recipe->launches[0].options);
 
     yki_arg_slot(recipe, pairs);
     for (uint32_t i = 0; i < 3; i++)

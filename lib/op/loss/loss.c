@@ -73,8 +73,7 @@ check_labels(const yoke_node *x, const yoke_node *target)
         return yki_fail(YOKE_ERROR_SHAPE, "%s of %s wants labels of %s, %s has %s%s", x->name,
                         yki_shape_text(x->shape, given, sizeof given),
                         yki_shape_text(rest, wanted, sizeof wanted), target->name,
-                        yki_shape_text(target->shape, got, sizeof got),
-                        flatten_hint(x, target, 0));
+                        yki_shape_text(target->shape, got, sizeof got), flatten_hint(x, target, 0));
     return YOKE_OK;
 }
 

@@ -12,8 +12,8 @@ static const char *const kernels[YKI_LOSS_KINDS] = {
     "yki_huber",      "yki_top_k", "yki_top_k", "yki_l1",
 };
 static const char *const gradients[YKI_LOSS_KINDS] = {
-    "yki_softmax_ce_grad", "yki_ce_grad", "yki_bce_grad", "yki_mse_grad", "yki_l1_grad",
-    "yki_huber_grad",
+    "yki_softmax_ce_grad", "yki_ce_grad", "yki_bce_grad",
+    "yki_mse_grad",        "yki_l1_grad", "yki_huber_grad",
 };
 
 static bool

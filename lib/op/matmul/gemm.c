@@ -182,9 +182,8 @@ yki_gemm_size_args(yki_recipe *recipe, const yki_gemm *g)
     yki_arg_int(recipe, g->a_k);
     yki_arg_int(recipe, g->b_k);
     yki_arg_int(recipe, g->b_n);
-    yki_arg_int(recipe,
-                (g->bias ? 1 : 0) | (g->relu ? 2 : 0) | (g->pack_a ? 4 : 0) | (g->pack_b ? 8 : 0) |
-                    (g->gate ? 64 : 0) | (g->sums ? 128 : 0));
+    yki_arg_int(recipe, (g->bias ? 1 : 0) | (g->relu ? 2 : 0) | (g->pack_a ? 4 : 0) |
+                            (g->pack_b ? 8 : 0) | (g->gate ? 64 : 0) | (g->sums ? 128 : 0));
 }
 
 void

@@ -39,7 +39,7 @@ typedef struct yki_gemm {
     uint32_t outer, sum;
     yki_expr z; /* product of the outer extents */
     bool bias, relu;
-    bool gate, sums; /* only some solvers can */
+    bool gate, sums;     /* only some solvers can */
     bool pack_a, pack_b; /* for gemm_cpu.cl; set by its solver */
 } yki_gemm;
 

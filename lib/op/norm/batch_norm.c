@@ -218,8 +218,8 @@ apply_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **d
         if (sums && wanted[0]) {
             yoke_node *inputs[6] = {x, dy, stats, sums, gamma, beta};
 
-            dx[0] = yki_node(graph, &yki_op_bn_grad, NULL, inputs, 4 + affine + gates, &a,
-                             sizeof a);
+            dx[0] =
+                yki_node(graph, &yki_op_bn_grad, NULL, inputs, 4 + affine + gates, &a, sizeof a);
         }
         for (int32_t i = 0; sums && affine && i < 2; i++)
             if (wanted[2 + i]) /* gamma's is the second row */
@@ -356,8 +356,8 @@ check_options(yoke_graph *graph, const char *layer, const yoke_node *x,
         status = yki_fail_range_real(YOKE_ERROR_INVALID_ARGUMENT, "epsilon", (double)o->epsilon, 0,
                                      FLT_MAX);
     else if (!(o->momentum >= 0 && o->momentum <= 1))
-        status = yki_fail_range_real(YOKE_ERROR_INVALID_ARGUMENT, "momentum",
-                                     (double)o->momentum, 0, 1);
+        status =
+            yki_fail_range_real(YOKE_ERROR_INVALID_ARGUMENT, "momentum", (double)o->momentum, 0, 1);
     else
         status = check_input(x);
     if (status != YOKE_OK)

@@ -62,11 +62,10 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
-    launch = yki_recipe_launch(recipe, "flat.cl", "yki_batch_sum", "-DVEC=%u -DWG=%u",
-                               traits->type == YOKE_DEVICE_CPU ? YKI_MAX(traits->vector_width, 4u)
-                                                               : 4u,
-                               traits->type == YOKE_DEVICE_CPU ? 1u
-                                                               : YKI_MIN(traits->max_group, 128u));
+    launch =
+        yki_recipe_launch(recipe, "flat.cl", "yki_batch_sum", "-DVEC=%u -DWG=%u",
+                          traits->type == YOKE_DEVICE_CPU ? YKI_MAX(traits->vector_width, 4u) : 4u,
+                          traits->type == YOKE_DEVICE_CPU ? 1u : YKI_MIN(traits->max_group, 128u));
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_int(recipe, count);

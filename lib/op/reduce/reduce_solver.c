@@ -18,8 +18,7 @@ add_axis(axes *list, int64_t size, int64_t stride)
 {
     if (size == 1)
         return;
-    if (list->count > 0 &&
-        stride == list->stride[list->count - 1] * list->size[list->count - 1]) {
+    if (list->count > 0 && stride == list->stride[list->count - 1] * list->size[list->count - 1]) {
         list->size[list->count - 1] *= size;
         return;
     }
