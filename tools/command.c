@@ -61,9 +61,9 @@ static void
 message(const yki_tool_command *command, const char *kind, const char *format, va_list args)
 {
     const char *name = short_name(command);
-    char who[96] = "";
+    char who[96] = "", *text;
 
-    if (*kind && speaker.quiet)
+    if ((*kind && speaker.quiet) || vasprintf(&text, format, args) < 0)
         return;
     if (speaker.ranks > 1)
         snprintf(who, sizeof who, "rank %d on %s: ", speaker.rank, speaker.host);
@@ -71,9 +71,9 @@ message(const yki_tool_command *command, const char *kind, const char *format, v
         clear_line();
     /* Results that were printed before come first where both go to one place. */
     fflush(stdout);
-    fprintf(stderr, "yoke: %s%s%s%s", name, *name ? ": " : "", who, kind);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    /* One call writes the whole line: mpirun may put other lines between two writes. */
+    fprintf(stderr, "yoke: %s%s%s%s%s\n", name, *name ? ": " : "", who, kind, text);
+    free(text);
 }
 
 void

@@ -50,7 +50,7 @@ done | $CC -E -P -x c - | awk '
             if (text ~ /^ ?;/)
                 print line
         }
-    }' | sed 's/ *(/(/' | sort -u >"$work/declared"
+    }' | sed -e 's/ *(/(/' -e 's/( /(/' | sort -u >"$work/declared"
 # A macro that is used like a function has a page like one.
 sed -n 's/^#define \(yoke_[a-z0-9_]*\)(.*/\1/p' lib/yoke.h lib/yoke-train.h >"$work/macros"
 sed 's/(.*//' "$work/declared" | sort -u - "$work/macros" >"$work/functions"

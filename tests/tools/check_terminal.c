@@ -189,6 +189,35 @@ START_TEST(elsewhere)
 }
 END_TEST
 
+/* mpirun may put what others say between two writes. A pipe in packet mode keeps them apart. */
+START_TEST(a_message_is_one_write)
+{
+    static const char *const wrong[] = {"train", "--model=no-such-model", NULL};
+    char first[4096];
+    pid_t process;
+    ssize_t got;
+    int ends[2];
+
+    ck_assert_int_eq(pipe2(ends, O_DIRECT), 0);
+    process = fork();
+    ck_assert_int_ge(process, 0);
+    if (process == 0) {
+        if (dup2(ends[1], STDERR_FILENO) >= 0)
+            command_become(wrong);
+        _exit(126);
+    }
+    close(ends[1]);
+    got = read(ends[0], first, sizeof first - 1);
+    ck_assert_int_gt(got, 0);
+    first[got] = '\0';
+    ck_assert_msg(strncmp(first, "yoke: train: ", 13) == 0 && first[got - 1] == '\n' &&
+                      strstr(first, "no-such-model") != NULL,
+                  "the first write is \"%s\"", first);
+    close(ends[0]);
+    ck_assert_int_ne(command_wait(process), 0);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -198,5 +227,6 @@ test_suite(void)
     tcase_add_checked_fixture(tcase, scratch_set_up_warm, scratch_tear_down);
     tcase_add_loop_test(tcase, on_a_terminal, 0, 2);
     tcase_add_loop_test(tcase, elsewhere, 0, 2);
+    tcase_add_test(tcase, a_message_is_one_write);
     return suite;
 }
