@@ -144,6 +144,14 @@ floatv tanhv(floatv x)
     return select(near, select(far, -far, x < 0.f), fabs(x) >= .625f);
 }
 
+/* e^x - 1 where x <= 0: 2 t / (1 - t) with t = tanh(x / 2). */
+floatv expm1v(floatv x)
+{
+    floatv t = tanhv(.5f * x);
+
+    return 2.f * t / (1.f - t);
+}
+
 /* max(x, 0) would turn NaN into 0: a comparison that NaN fails keeps it. */
 UNARY(relu, select(x, (floatv)(0.f), x <= 0.f), select(dy, (floatv)(0.f), v <= 0.f))
 UNARY(leaky_relu, select(x, a *x, x <= 0.f), select(dy, a *dy, v <= 0.f))
@@ -151,4 +159,9 @@ UNARY(sigmoid, sigmoidv(x), dy *v *(1.f - v))
 UNARY(tanh, tanhv(x), dy *(1.f - v * v))
 UNARY(gelu, x *cdf(x), dy *YKI_FMA(v, pdf(v), cdf(v)))
 UNARY(silu, x *sigmoidv(x), dy *sigmoidv(v) * YKI_FMA(v, 1.f - sigmoidv(v), (floatv)(1.f)))
+/* Linear but for a smooth turn within 3 of 0; comparisons keep NaN, and keep infinity from 0. */
+UNARY(hardswish, select(select(x *YKI_FMA(x, (floatv)(1.f / 6.f), (floatv)(.5f)), x, x >= 3.f), (floatv)(0.f), x <= -3.f),
+      select(select(dy *YKI_FMA(v, (floatv)(1.f / 3.f), (floatv)(.5f)), dy, v > 3.f), (floatv)(0.f), v < -3.f))
+/* e^x - 1 left of 0, by way of tanh, which is exact near 0, too. */
+UNARY(elu, select(x, a *expm1v(x), x <= 0.f), select(dy, dy *(v + a), v <= 0.f))
 UNARY(scale, YKI_FMA(x, (floatv)(a), (floatv)(b)), dy *a)

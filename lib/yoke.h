@@ -448,8 +448,10 @@ yoke_matmul(yoke_graph *graph, yoke_node *a, yoke_node *b, const yoke_matmul_opt
 
 YOKE_API yoke_node *yoke_relu(yoke_graph *graph, yoke_node *x);
 YOKE_API yoke_node *yoke_leaky_relu(yoke_graph *graph, yoke_node *x, float slope);
+YOKE_API yoke_node *yoke_elu(yoke_graph *graph, yoke_node *x, float alpha);
 YOKE_API yoke_node *yoke_gelu(yoke_graph *graph, yoke_node *x);
 YOKE_API yoke_node *yoke_silu(yoke_graph *graph, yoke_node *x);
+YOKE_API yoke_node *yoke_hardswish(yoke_graph *graph, yoke_node *x);
 YOKE_API yoke_node *yoke_sigmoid(yoke_graph *graph, yoke_node *x);
 YOKE_API yoke_node *yoke_tanh(yoke_graph *graph, yoke_node *x);
 YOKE_API yoke_node *yoke_scale(yoke_graph *graph, yoke_node *x, float factor, float offset);

@@ -29,7 +29,7 @@ typedef union yki_json_options {
         yoke_initializer init;
     } given;
     struct {
-        float slope, factor, offset, probability;
+        float a, b, probability; /* a, b: numbers of a yki_unary_kind */
         int32_t axis, k;
         int64_t begin, end;
         yoke_shape shape;

@@ -174,19 +174,14 @@ static const char *
 of_unary(const yoke_node *n, yki_json_options *o)
 {
     static const char *const names[YKI_UNARY_KINDS] = {
-        [YKI_UNARY_RELU] = "relu",       [YKI_UNARY_LEAKY_RELU] = "leaky_relu",
-        [YKI_UNARY_SIGMOID] = "sigmoid", [YKI_UNARY_TANH] = "tanh",
-        [YKI_UNARY_GELU] = "gelu",       [YKI_UNARY_SILU] = "silu",
-        [YKI_UNARY_SCALE] = "scale",
+#define NAME(kind, name, ...) [YKI_UNARY_##kind] = #name,
+        YKI_UNARY_PLAIN(NAME) YKI_UNARY_NUMBER(NAME) NAME(SCALE, scale)
+#undef NAME
     };
     const yki_unary_attrs *a = ATTRS(yki_unary_attrs, n);
 
-    if (a->kind == YKI_UNARY_LEAKY_RELU)
-        o->plain.slope = a->a;
-    if (a->kind == YKI_UNARY_SCALE) {
-        o->plain.factor = a->a;
-        o->plain.offset = a->b;
-    }
+    o->plain.a = a->a;
+    o->plain.b = a->b;
     return names[a->kind];
 }
 

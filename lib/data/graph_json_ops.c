@@ -96,13 +96,16 @@ static const yki_json_field loss_fields[] = {
     {"delta", YKI_JSON_FLOAT, AT(loss.delta), false},
     END,
 };
-static const yki_json_field slope_fields[] = {
-    {"slope", YKI_JSON_FLOAT, AT(plain.slope), true},
-    END,
-};
+#define NUMBER(kind, name, from_result, flops, number)                                             \
+    static const yki_json_field name##_fields[] = {                                                \
+        {#number, YKI_JSON_FLOAT, AT(plain.a), true},                                              \
+        END,                                                                                       \
+    };
+YKI_UNARY_NUMBER(NUMBER)
+#undef NUMBER
 static const yki_json_field scale_fields[] = {
-    {"factor", YKI_JSON_FLOAT, AT(plain.factor), true},
-    {"offset", YKI_JSON_FLOAT, AT(plain.offset), false},
+    {"factor", YKI_JSON_FLOAT, AT(plain.a), true},
+    {"offset", YKI_JSON_FLOAT, AT(plain.b), false},
     END,
 };
 static const yki_json_field probability_fields[] = {
@@ -190,13 +193,12 @@ LAYER(embedding)
 PLAIN(maxpool2d, yoke_maxpool2d(g, in[0], &o->pool))
 PLAIN(avgpool2d, yoke_avgpool2d(g, in[0], &o->pool))
 PLAIN(matmul, yoke_matmul(g, in[0], in[1], &o->matmul))
-PLAIN(relu, yoke_relu(g, in[0]))
-PLAIN(leaky_relu, yoke_leaky_relu(g, in[0], o->plain.slope))
-PLAIN(gelu, yoke_gelu(g, in[0]))
-PLAIN(silu, yoke_silu(g, in[0]))
-PLAIN(sigmoid, yoke_sigmoid(g, in[0]))
-PLAIN(tanh, yoke_tanh(g, in[0]))
-PLAIN(scale, yoke_scale(g, in[0], o->plain.factor, o->plain.offset))
+#define UNARY(kind, name, ...)                                                                     \
+    PLAIN(name, yki_unary(g, in[0], YKI_UNARY_##kind, o->plain.a, o->plain.b))
+YKI_UNARY_PLAIN(UNARY)
+YKI_UNARY_NUMBER(UNARY)
+UNARY(SCALE, scale)
+#undef UNARY
 PLAIN(add, yoke_add(g, in[0], in[1]))
 PLAIN(sub, yoke_sub(g, in[0], in[1]))
 PLAIN(mul, yoke_mul(g, in[0], in[1]))
@@ -282,12 +284,6 @@ static const yki_json_op ops[] = {
     {"layer_norm", 1, 1, true, layer_norm_fields, build_layer_norm},
     {"embedding", 1, 1, true, embedding_fields, build_embedding},
     {"matmul", 2, 2, false, matmul_fields, build_matmul},
-    {"relu", 1, 1, false, no_fields, build_relu},
-    {"leaky_relu", 1, 1, false, slope_fields, build_leaky_relu},
-    {"gelu", 1, 1, false, no_fields, build_gelu},
-    {"silu", 1, 1, false, no_fields, build_silu},
-    {"sigmoid", 1, 1, false, no_fields, build_sigmoid},
-    {"tanh", 1, 1, false, no_fields, build_tanh},
     {"scale", 1, 1, false, scale_fields, build_scale},
     {"add", 2, 2, false, no_fields, build_add},
     {"sub", 2, 2, false, no_fields, build_sub},
@@ -311,7 +307,9 @@ static const yki_json_op ops[] = {
     {"accuracy", 2, 2, false, no_fields, build_accuracy},
     {"top_k", 2, 2, false, top_fields, build_top_k},
     {"mean_absolute_error", 2, 2, false, no_fields, build_mean_absolute_error},
-};
+#define PLAIN_ROW(kind, name, ...)  {#name, 1, 1, false, no_fields, build_##name},
+#define NUMBER_ROW(kind, name, ...) {#name, 1, 1, false, name##_fields, build_##name},
+    YKI_UNARY_PLAIN(PLAIN_ROW) YKI_UNARY_NUMBER(NUMBER_ROW)};
 
 const yki_json_op *
 yki_json_find_op(const char *name)

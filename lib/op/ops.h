@@ -11,14 +11,26 @@
 /* elementwise/unary.c: y = f(x); and dx from (x or y, dy), see yki_unary_attrs */
 extern const yki_op yki_op_unary, yki_op_unary_grad;
 
+/* The activations: X(KIND, name, whether the gradient reads the result, operations an element). The
+ * function is yoke_NAME, its kernels are made by UNARY(NAME, ...) in unary.cl, and files have its
+ * name. */
+#define YKI_UNARY_PLAIN(X)                                                                         \
+    X(RELU, relu, true, 1)                                                                         \
+    X(SIGMOID, sigmoid, true, 4)                                                                   \
+    X(TANH, tanh, true, 8)                                                                         \
+    X(GELU, gelu, false, 12)                                                                       \
+    X(SILU, silu, false, 5)                                                                        \
+    X(HARDSWISH, hardswish, false, 5)
+/* Those with a number, which is not negative: its name stands last. */
+#define YKI_UNARY_NUMBER(X)                                                                        \
+    X(LEAKY_RELU, leaky_relu, true, 2, slope)                                                      \
+    X(ELU, elu, true, 10, alpha)
+
 typedef enum yki_unary_kind {
-    YKI_UNARY_RELU,
-    YKI_UNARY_LEAKY_RELU, /* a: slope */
-    YKI_UNARY_SIGMOID,
-    YKI_UNARY_TANH,
-    YKI_UNARY_GELU,
-    YKI_UNARY_SILU,
-    YKI_UNARY_SCALE, /* a x + b */
+#define KIND(kind, ...) YKI_UNARY_##kind,
+    YKI_UNARY_PLAIN(KIND) YKI_UNARY_NUMBER(KIND)
+#undef KIND
+        YKI_UNARY_SCALE, /* a x + b */
     YKI_UNARY_KINDS
 } yki_unary_kind;
 
@@ -26,6 +38,9 @@ typedef struct yki_unary_attrs {
     int32_t kind; /* yki_unary_kind */
     float a, b;
 } yki_unary_attrs;
+
+/* y = kind of x, with the kind's numbers; what is wrong with them fails the graph. */
+yoke_node *yki_unary(yoke_graph *graph, yoke_node *x, yki_unary_kind kind, float a, float b);
 
 /* elementwise/binary.c: add, sub, mul with numpy's broadcasting (an unbatched operand serves
  * every sample). Gradients are binary and reduce_to nodes. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * table.c - every operator, one row each. Tests walk it; files name its rows.
+ * table.c - every operator, one row each. tests/op/check_table.c walks it, and says of each what it
+ * lacks.
  */
 #include "op/ops.h"
 
@@ -10,11 +11,13 @@ const yki_op *const yki_ops[] = {
     &yki_op_binary,
     &yki_op_ones,
     &yki_op_reorder,
+    &yki_op_merge,
     &yki_op_batch_sum,
     &yki_op_counted,
     &yki_op_reduce,
     &yki_op_loss,
     &yki_op_loss_grad,
+    &yki_op_loss_step,
     &yki_op_reshape,
     &yki_op_concat,
     &yki_op_slice,
@@ -32,6 +35,7 @@ const yki_op *const yki_ops[] = {
     &yki_op_conv2d_grad_weight,
     &yki_op_reduce_bias,
     &yki_op_matmul,
+    &yki_op_matmul_pair,
     &yki_op_sum_rows,
     &yki_op_maxpool2d,
     &yki_op_maxpool2d_grad,

@@ -159,6 +159,7 @@ vectors(yoke_graph *g, yoke_node *x)
                          (yoke_initializer){YOKE_INIT_NORMAL, 0, FLT_MAX, 0});
     y = yoke_mul(g, yoke_sub(g, y, own), yoke_parameter(g, "scale", yoke_shape(0), zeros));
     y = yoke_tanh(g, yoke_sigmoid(g, yoke_silu(g, yoke_gelu(g, y))));
+    y = yoke_elu(g, yoke_hardswish(g, y), 0.7f);
     y = yoke_scale(g, yoke_scale(g, y, 0.1f, -0.7f), 0, 1e20f);
     y = yoke_softmax(g, yoke_transpose(g, y, axes), 1); /* (11, 5) */
     y = yoke_mean(g, yoke_sum(g, yoke_reshape(g, y, yoke_shape(3, 1, 11, 5)), axes, 1), axes, 0);

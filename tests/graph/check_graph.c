@@ -67,6 +67,8 @@ call_all(yoke_graph *g)
     ck_assert_ptr_null(yoke_matmul(g, NULL, NULL, NULL));
     ck_assert_ptr_null(yoke_relu(g, NULL));
     ck_assert_ptr_null(yoke_leaky_relu(g, NULL, 0.1f));
+    ck_assert_ptr_null(yoke_elu(g, NULL, 1));
+    ck_assert_ptr_null(yoke_hardswish(g, NULL));
     ck_assert_ptr_null(yoke_gelu(g, NULL));
     ck_assert_ptr_null(yoke_silu(g, NULL));
     ck_assert_ptr_null(yoke_sigmoid(g, NULL));

@@ -51,6 +51,12 @@ oracle_unary(const op_run *run, double *out)
         case YKI_UNARY_SILU:
             out[i] = x * sigmoid(x);
             break;
+        case YKI_UNARY_HARDSWISH:
+            out[i] = x * fmin(fmax(x + 3, 0), 6) / 6;
+            break;
+        case YKI_UNARY_ELU:
+            out[i] = x <= 0 ? (double)a->a * expm1(x) : x;
+            break;
         case YKI_UNARY_SCALE:
             out[i] = (double)a->a * x + (double)a->b;
             break;
@@ -87,6 +93,12 @@ oracle_unary_grad(const op_run *run, double *out)
         case YKI_UNARY_SILU:
             s = sigmoid(v);
             out[i] = dy * s * (1 + v * (1 - s));
+            break;
+        case YKI_UNARY_HARDSWISH:
+            out[i] = v < -3 ? 0 : v > 3 ? dy : dy * (v / 3 + 0.5);
+            break;
+        case YKI_UNARY_ELU:
+            out[i] = v <= 0 ? dy * (v + (double)a->a) : dy;
             break;
         case YKI_UNARY_SCALE:
             out[i] = dy * (double)a->a;

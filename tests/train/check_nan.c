@@ -41,6 +41,8 @@ other(yoke_graph *g)
     }
 OP(relu, yoke_relu(g, x))
 OP(leaky_relu, yoke_leaky_relu(g, x, 0.1f))
+OP(elu, yoke_elu(g, x, 0.5f))
+OP(hardswish, yoke_hardswish(g, x))
 OP(gelu, yoke_gelu(g, x))
 OP(silu, yoke_silu(g, x))
 OP(sigmoid, yoke_sigmoid(g, x))
@@ -83,6 +85,8 @@ typedef struct row {
 static const row ops[] = {
     {"relu", relu},
     {"leaky_relu", leaky_relu},
+    {"elu", elu},
+    {"hardswish", hardswish},
     {"gelu", gelu},
     {"silu", silu},
     {"sigmoid", sigmoid},

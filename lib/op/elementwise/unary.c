@@ -3,7 +3,7 @@
  * unary.c - functions of one element: activations and scale. The rules for shape
  * and gradient; how it is computed is in unary_solver.c.
  *
- * One operator with a kind, not seven: they share everything but one line of
+ * One operator with a kind, not nine: they share everything but one line of
  * kernel. The gradient reads the result where that suffices (relu, sigmoid, ...),
  * so that the argument's memory can be given up early, else the argument.
  */
@@ -18,11 +18,16 @@ static const struct {
     const char *name;
     bool from_result; /* the gradient needs y, not x */
     double flops;
+    const char *number; /* what `a` is called, which is not negative; NULL: anything */
 } kinds[YKI_UNARY_KINDS] = {
-    [YKI_UNARY_RELU] = {"relu", true, 1},       [YKI_UNARY_LEAKY_RELU] = {"leaky_relu", true, 2},
-    [YKI_UNARY_SIGMOID] = {"sigmoid", true, 4}, [YKI_UNARY_TANH] = {"tanh", true, 8},
-    [YKI_UNARY_GELU] = {"gelu", false, 12},     [YKI_UNARY_SILU] = {"silu", false, 5},
-    [YKI_UNARY_SCALE] = {"scale", false, 2},
+    [YKI_UNARY_SCALE] = {"scale", false, 2, NULL},
+#define PLAIN(kind, name, from_result, flops)                                                      \
+    [YKI_UNARY_##kind] = {#name, from_result, flops, NULL},
+#define NUMBER(kind, name, from_result, flops, number)                                             \
+    [YKI_UNARY_##kind] = {#name, from_result, flops, #number},
+    YKI_UNARY_PLAIN(PLAIN) YKI_UNARY_NUMBER(NUMBER)
+#undef PLAIN
+#undef NUMBER
 };
 
 static const yki_unary_attrs *
@@ -94,14 +99,19 @@ const yki_op yki_op_unary_grad = {
     .in_place = 2, /* over dy */
 };
 
-static yoke_node *
-unary(yoke_graph *graph, yoke_node *x, yki_unary_kind kind, float a, float b)
+yoke_node *
+yki_unary(yoke_graph *graph, yoke_node *x, yki_unary_kind kind, float a, float b)
 {
     yki_unary_attrs attrs = {(int32_t)kind, a, b};
     char *name = yki_layer_name(graph, NULL, kinds[kind].name);
     yoke_node *node;
 
-    if (name && (!isfinite(a) || !isfinite(b)))
+    /* The gradient may look at the result's sign, which a negative number would turn. */
+    if (name && kinds[kind].number && !(a >= 0))
+        yki_graph_fail(
+            graph, name,
+            yki_fail_range_real(YOKE_ERROR_VALUE, kinds[kind].number, (double)a, 0, FLT_MAX));
+    else if (name && (!isfinite(a) || !isfinite(b)))
         yki_graph_fail(graph, name,
                        yki_fail(YOKE_ERROR_VALUE, "one of its numbers is %g; must be finite",
                                 (double)(isfinite(a) ? b : a)));
@@ -111,49 +121,22 @@ unary(yoke_graph *graph, yoke_node *x, yki_unary_kind kind, float a, float b)
     return node;
 }
 
-yoke_node *
-yoke_relu(yoke_graph *graph, yoke_node *x)
-{
-    return unary(graph, x, YKI_UNARY_RELU, 0, 0);
-}
-
-yoke_node *
-yoke_leaky_relu(yoke_graph *graph, yoke_node *x, float slope)
-{
-    /* The gradient looks at the result's sign. */
-    if (graph && graph->status == YOKE_OK && !(slope >= 0)) {
-        yki_fail_range_real(YOKE_ERROR_VALUE, "slope", (double)slope, 0, FLT_MAX);
-        yki_graph_fail(graph, "leaky_relu", YOKE_ERROR_VALUE);
+#define PLAIN(kind, name, ...)                                                                     \
+    yoke_node *yoke_##name(yoke_graph *graph, yoke_node *x)                                        \
+    {                                                                                              \
+        return yki_unary(graph, x, YKI_UNARY_##kind, 0, 0);                                        \
     }
-    return unary(graph, x, YKI_UNARY_LEAKY_RELU, slope, 0);
-}
+YKI_UNARY_PLAIN(PLAIN)
 
-yoke_node *
-yoke_gelu(yoke_graph *graph, yoke_node *x)
-{
-    return unary(graph, x, YKI_UNARY_GELU, 0, 0);
-}
-
-yoke_node *
-yoke_silu(yoke_graph *graph, yoke_node *x)
-{
-    return unary(graph, x, YKI_UNARY_SILU, 0, 0);
-}
-
-yoke_node *
-yoke_sigmoid(yoke_graph *graph, yoke_node *x)
-{
-    return unary(graph, x, YKI_UNARY_SIGMOID, 0, 0);
-}
-
-yoke_node *
-yoke_tanh(yoke_graph *graph, yoke_node *x)
-{
-    return unary(graph, x, YKI_UNARY_TANH, 0, 0);
-}
+#define NUMBER(kind, name, from_result, flops, number)                                             \
+    yoke_node *yoke_##name(yoke_graph *graph, yoke_node *x, float number)                          \
+    {                                                                                              \
+        return yki_unary(graph, x, YKI_UNARY_##kind, number, 0);                                   \
+    }
+YKI_UNARY_NUMBER(NUMBER)
 
 yoke_node *
 yoke_scale(yoke_graph *graph, yoke_node *x, float factor, float offset)
 {
-    return unary(graph, x, YKI_UNARY_SCALE, factor, offset);
+    return yki_unary(graph, x, YKI_UNARY_SCALE, factor, offset);
 }

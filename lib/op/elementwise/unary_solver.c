@@ -6,12 +6,10 @@
 #include "op/flat.h"
 #include "op/ops.h"
 
-static const char *const forward[YKI_UNARY_KINDS] = {
-    "yki_relu", "yki_leaky_relu", "yki_sigmoid", "yki_tanh", "yki_gelu", "yki_silu", "yki_scale",
-};
-static const char *const backward[YKI_UNARY_KINDS] = {
-    "yki_relu_grad", "yki_leaky_relu_grad", "yki_sigmoid_grad", "yki_tanh_grad",
-    "yki_gelu_grad", "yki_silu_grad",       "yki_scale_grad",
+static const char *const kernels[YKI_UNARY_KINDS][2] = {
+#define KERNELS(kind, name, ...) [YKI_UNARY_##kind] = {"yki_" #name, "yki_" #name "_grad"},
+    YKI_UNARY_PLAIN(KERNELS) YKI_UNARY_NUMBER(KERNELS) KERNELS(SCALE, scale)
+#undef KERNELS
 };
 
 static yoke_status
@@ -25,7 +23,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
-    launch = yki_recipe_launch(recipe, "unary.cl", (is_grad ? backward : forward)[attrs->kind],
+    launch = yki_recipe_launch(recipe, "unary.cl", kernels[attrs->kind][is_grad],
                                "-DVEC=%u -DWG=%u", flat.vector, flat.group);
     for (uint32_t i = 0; i <= problem->input_count; i++)
         yki_arg_slot(recipe, i);

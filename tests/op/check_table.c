@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_table.c - what an operator needs to be whole: says of each what it lacks.
+ *
+ * Inside, an operator has a solver, an oracle and a tolerance; outside, a function of yoke.h, an
+ * entry in the manual and one in the test of NaN.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/graph_json.h"
+#include "oracles.h"
+
+/* Views move nothing, and what only fusions or teams make is compared with its pieces
+ * (check_joined.c) or by whole teams. */
+static bool
+is_compared_otherwise(const yki_op *op)
+{
+    return op == &yki_op_loss_step || op == &yki_op_matmul_pair || op == &yki_op_merge;
+}
+
+static bool
+has_oracle(const yki_op *op)
+{
+    for (const op_oracle_row *row = op_oracles; row->op; row++)
+        if (row->op == op)
+            return true;
+    return false;
+}
+
+static bool
+has_solver(const yki_op *op)
+{
+    for (const yki_solver *const *s = yki_solvers; *s; s++)
+        if (*(*s)->op == op)
+            return true;
+    return false;
+}
+
+START_TEST(operators_are_whole)
+{
+    for (const yki_op *const *op = yki_ops; *op; op++) {
+        const bool computes = has_solver(*op);
+
+        if (is_compared_otherwise(*op))
+            continue;
+        ck_assert_msg(computes || *op == &yki_op_reshape, "%s: no solver (lib/op/solvers.c)",
+                      (*op)->name);
+        ck_assert_msg(has_oracle(*op), "%s: no oracle (tests/op/oracles.c)", (*op)->name);
+        if (computes) /* which fails where there is none, with its file */
+            (void)op_tolerance(*op, YKI_CLASS_DIRECT);
+    }
+}
+END_TEST
+
+/* What a solver computes is in the table. */
+START_TEST(solvers_have_operators)
+{
+    for (const yki_solver *const *s = yki_solvers; *s; s++) {
+        const yki_op *const *op = yki_ops;
+
+        while (*op && *op != *(*s)->op)
+            op++;
+        ck_assert_msg(*op != NULL, "%s: operator %s is not in lib/op/table.c", (*s)->name,
+                      (*(*s)->op)->name);
+    }
+}
+END_TEST
+
+static char *
+read_source(const char *path)
+{
+    char *name = yki_format("%s/%s", getenv("YOKE_SRCDIR"), path), *text;
+    FILE *file = fopen(name, "rb");
+    size_t size;
+
+    ck_assert_msg(file != NULL, "%s cannot be read", name);
+    fseek(file, 0, SEEK_END);
+    size = (size_t)ftell(file);
+    rewind(file);
+    text = calloc(size + 1, 1);
+    ck_assert(text != NULL && fread(text, 1, size, file) == size);
+    fclose(file);
+    yki_free(name);
+    return text;
+}
+
+/* Every word that graphs in JSON know is a function with a contract and a manual page. */
+START_TEST(functions_are_told_of)
+{
+    char *header = read_source("lib/yoke.h"), *page = read_source("man/yoke_operators.3");
+    char *nodes = read_source("man/yoke_graph.3"), *custom = read_source("man/yoke_custom.3");
+    const yki_json_op *op;
+
+    for (size_t i = 0; (op = yki_json_op_at(i)) != NULL; i++) {
+        char *name = yki_format("yoke_%s", op->name), *entry = yki_format("Fn %s", name);
+        char *with_options = yki_format("(%s, ", op->name);
+
+        ck_assert_msg(strstr(header, name) || strstr(header, with_options), "%s: not in lib/yoke.h",
+                      op->name);
+        ck_assert_msg(strstr(page, entry) || strstr(nodes, entry) || strstr(custom, name),
+                      "%s: not in man/yoke_operators.3", op->name);
+        yki_free(name);
+        yki_free(entry);
+        yki_free(with_options);
+    }
+    free(header);
+    free(page);
+    free(nodes);
+    free(custom);
+}
+END_TEST
+
+/* Every activation is in the test of NaN; the others are there as layers. */
+START_TEST(activations_meet_nan)
+{
+    char *test = read_source("tests/train/check_nan.c");
+
+#define LOOK(kind, name, ...)                                                                      \
+    ck_assert_msg(strstr(test, "yoke_" #name "(") != NULL,                                         \
+                  #name ": not in tests/train/check_nan.c");
+    YKI_UNARY_PLAIN(LOOK)
+    YKI_UNARY_NUMBER(LOOK)
+    free(test);
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("table");
+    TCase *tcase = test_case(suite, "table");
+
+    tcase_add_test(tcase, operators_are_whole);
+    tcase_add_test(tcase, solvers_have_operators);
+    tcase_add_test(tcase, functions_are_told_of);
+    tcase_add_test(tcase, activations_meet_nan);
+    return suite;
+}
