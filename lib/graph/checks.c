@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * checks.c - shapes and initial values that a caller gives, before a node is made of them.
+ * checks.c - checks shapes and initializers that a caller gives, before a node is made of them.
  */
 #include <math.h>
 #include <stdio.h>

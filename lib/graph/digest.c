@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * digest.c - a hash of what a graph is: the nodes its user made, with names, shapes
- * and attributes, and what they are for. Equal for the same program on every host
- * of one byte order, before and after the graph is compiled.
+ * digest.c - a hash that identifies a graph: the nodes that its user made, with
+ * names, shapes and attributes, and which of them are loss, outputs and metrics. The
+ * same program gets the same hash on every host of one byte order, before and after
+ * the graph is compiled.
  *
- * Not part of it: what may differ between runs of one model, namely initial values,
- * what is frozen, and places.
+ * Initial values, what is frozen, and places are left out: they may differ between
+ * runs of one model.
  */
 #include <string.h>
 

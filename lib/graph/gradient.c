@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gradient.c - reverse-mode differentiation, as nodes appended to the graph.
+ * gradient.c - reverse-mode differentiation: appends the nodes of backward.
  *
- * Walks the nodes backward from the loss. Each operator's `gradient` turns the
- * gradient by its result into nodes for the gradients by its inputs; a node used
- * several times gets their sum, added in the order of the walk, which the graph
- * alone fixes. Everything is a sum over samples: dividing by the count comes
- * after the reduction over devices.
+ * It walks the nodes backward from the loss. Each operator's `gradient` takes the
+ * gradient by the operator's result and adds nodes for the gradients by its inputs.
+ * A node with several readers gets the sum of their gradients, added in the order
+ * of the walk, which depends on the graph alone. All gradients are sums over
+ * samples; they are divided by the count after the reduction over devices.
  *
- * Gradients are made in the place of the node they belong to; a sum of two where
- * both are, else where the node is.
+ * An operator's gradients are made in the place of that operator. The sum of two
+ * gradients is made in their place if both have the same, else in the place of the
+ * node that they belong to.
  */
 #include <string.h>
 
 #include "graph/graph.h"
 
-/* Marks what leads to a trainable parameter (or to a node asked for). */
+/* Marks the nodes whose gradient is needed: those that depend on a parameter that is not frozen,
+ * or on a node in `also`. */
 static void
 mark_wanted(const yoke_graph *graph, size_t count, yoke_node *const *also, size_t also_count,
             bool *wanted)
@@ -32,13 +34,13 @@ mark_wanted(const yoke_graph *graph, size_t count, yoke_node *const *also, size_
     }
 }
 
-/* Adds `part` to what is already known of a node's gradient. */
+/* Adds `part`, the gradient through one reader, to the gradient of `node`. */
 static yoke_status
 accumulate(yoke_graph *graph, const yki_op *add, const yoke_node *node, yoke_node **gradient,
            yoke_node *part)
 {
     if (!part)
-        return yki_graph_status(graph); /* NULL without an error: no gradient that way */
+        return yki_graph_status(graph); /* NULL without an error: there is no such gradient */
     graph->place = *gradient && (*gradient)->place == part->place ? part->place : node->place;
     *gradient = *gradient ? yki_node2(graph, add, *gradient, part) : part;
     return yki_graph_status(graph);
@@ -53,7 +55,7 @@ walk(yoke_graph *graph, const yki_op *add, const yoke_node *start, size_t count,
     for (size_t i = count; i-- > 0;) {
         yoke_node *node = graph->nodes[i], *dx[YKI_MAX_INPUTS] = {0};
         bool want[YKI_MAX_INPUTS] = {0};
-        /* A loss operator starts the chain: its gradient takes no dy. */
+        /* The walk starts at a loss operator, whose gradient needs no dy. */
         bool starts = node == start && node->op && node->op->is_loss;
 
         if (!node->op || !node->op->gradient || !wanted[i] || (!starts && !gradients[i]))
@@ -122,8 +124,8 @@ yki_graph_differentiate(yoke_graph *graph, const yki_op *add, const yki_op *ones
     if (!graph->loss)
         return yki_fail(YOKE_ERROR_STATE, "the graph has no loss: yoke_graph_set_loss comes first");
     yki_graph_begin_compiling(graph);
-    graph->differentiated = true; /* what is appended from here on belongs to backward */
-    /* A scalar that is no loss operator counts as 1 per sample: its gradient by itself. */
+    graph->differentiated = true; /* nodes that are added from now on belong to backward */
+    /* A scalar that is no loss operator starts with its gradient by itself: 1 for each sample. */
     if (!graph->loss->op || !graph->loss->op->is_loss) {
         uint32_t place = graph->place;
 
@@ -135,7 +137,7 @@ yki_graph_differentiate(yoke_graph *graph, const yki_op *add, const yki_op *ones
     if (status == YOKE_OK)
         status = yki_graph_differentiate_from(graph, add, graph->loss, seed, also, also_count);
     yki_graph_end_compiling(graph);
-    /* With a parameter unfrozen, say, it may be tried again. */
+    /* After a failure it may be tried again, for example with a parameter unfrozen. */
     graph->differentiated = status == YOKE_OK;
     return status;
 }

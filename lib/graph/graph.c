@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graph.c - building a graph: nodes, names, the first error.
+ * graph.c - builds a graph: nodes, names, the first error.
  *
- * A graph keeps its first error, with the node's name in front, and every call
- * after it is a no-op that returns NULL: a program that builds a network checks
- * once, where it compiles it (cairo does the same).
+ * A graph keeps its first error, with the node's name in front. Every call after
+ * it does nothing and returns NULL. So a program that builds a network checks
+ * once, where it compiles the graph (cairo does the same).
  */
 #include <ctype.h>
 #include <fnmatch.h>
@@ -70,7 +70,7 @@ yoke_graph_destroy(yoke_graph *graph)
     yki_free(graph);
 }
 
-/* Compiled: nothing may be added any more. */
+/* The graph is compiled, so nothing may be added any more. */
 static bool
 is_fixed(const yoke_graph *graph)
 {
@@ -90,7 +90,7 @@ yki_graph_fail(yoke_graph *graph, const char *name, yoke_status status)
         return;
     }
     graph->status = status;
-    /* If even this copy fails, the status stays and the detail is this thread's. */
+    /* If there is no memory even for this copy, the graph keeps the status alone. */
     graph->detail = yki_strdup(yoke_last_error(), "the graph's error");
 }
 
@@ -108,9 +108,9 @@ yki_graph_takes(yoke_graph *graph, const char *name)
     return false;
 }
 
-/* Integers are only ever moved (reshape, slice, concat), so what limits a node limits its inputs.
- * Of several limits what is in all of them holds, be it as an exception; of two exceptions that are
- * left the first stays. */
+/* Operators only move integers (reshape, slice, concat), so a limit of a node is one of its inputs
+ * too. With several limits, a value has to be allowed by each of them: within its range, or as its
+ * exception. If two exceptions are still allowed, the first one stays. */
 bool
 yki_limit_values(yoke_node *node, int64_t low, int64_t limit, const int32_t *exception)
 {
@@ -184,7 +184,7 @@ yki_graph_end_compiling(yoke_graph *graph)
     graph->compiling = false;
 }
 
-/* Appends a node; takes `name`, also when it fails. */
+/* Appends a node, which owns `name`. On failure it frees `name`. */
 static yoke_node *
 append(yoke_graph *graph, char *name)
 {
@@ -221,7 +221,8 @@ fail:
     return NULL;
 }
 
-/* Elements are counted in 64 bits, with room for a batch: no product of sizes may overflow. */
+/* Elements are counted in 64 bits. The limit leaves room for a batch, so that no product of sizes
+ * overflows. */
 static yoke_status
 check_size(yoke_shape shape)
 {
@@ -285,7 +286,8 @@ yki_node(yoke_graph *graph, const yki_op *op, const char *name, yoke_node *const
     node->backward = graph->differentiated;
     node->input_count = input_count;
     memcpy(node->inputs, inputs, input_count * sizeof *inputs);
-    /* A parameter that was made outside of any place lives with the first node that uses it. */
+    /* A parameter that was made outside of any place moves to that of the first node in a place
+     * that uses it. */
     for (uint32_t i = 0; i < input_count; i++)
         if (inputs[i]->role == YKI_ROLE_PARAMETER && !inputs[i]->place)
             inputs[i]->place = node->place;
@@ -317,7 +319,7 @@ yki_node2(yoke_graph *graph, const yki_op *op, yoke_node *a, yoke_node *b)
     return yki_node(graph, op, NULL, inputs, 2, NULL, 0);
 }
 
-/* A node that is given, not computed. The batched ones are checked for a sensible shape. */
+/* Adds a node that is not computed. Takes `name`, also on failure. */
 static yoke_node *
 given(yoke_graph *graph, char *name, yki_node_role role, yoke_type type, yoke_shape shape)
 {
@@ -388,7 +390,7 @@ yki_layer_name(yoke_graph *graph, const char *given, const char *kind)
         yki_graph_fail(graph, kind, YOKE_ERROR_INVALID_ARGUMENT);
         return NULL;
     }
-    /* The layer's node carries the layer's name, so counting nodes numbers the layers. */
+    /* The layer's node has the layer's name, so the counter of node names numbers layers too. */
     name = given ? yki_strdup(given, "a layer's name") : yki_names_number(graph, kind);
     if (!name)
         yki_graph_fail(graph, kind, YOKE_ERROR_OUT_OF_MEMORY);
@@ -501,8 +503,8 @@ yoke_graph_set_output(yoke_graph *graph, const char *name, yoke_node *node)
     graph->outputs[graph->output_count++] = (struct yki_output){copy, node};
 }
 
-/* Whether it can be summed over a batch with a count: a loss operator gives (2), its sum and its
- * count; others must be scalars, counted as 1. */
+/* Tells whether a node can be summed over a batch with a count. A loss operator gives (2), its sum
+ * and its count. Other nodes must have one value for each sample, which counts as 1. */
 static bool
 counts(const yoke_node *node)
 {
@@ -624,7 +626,7 @@ set_frozen(yoke_graph *graph, const char *pattern, bool frozen)
     for (size_t i = 0; !frozen && i < graph->node_count; i++) {
         const yoke_node *node = graph->nodes[i];
 
-        /* Nobody would compute its gradient. */
+        /* The graph has no node that computes its gradient. */
         if (node->frozen && graph->differentiated && !node->gradient &&
             fnmatch(pattern, node->name, 0) == 0)
             return yki_fail(YOKE_ERROR_STATE,

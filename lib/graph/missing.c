@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * missing.c - the errors for names that a graph does not have, with the name that may have been
- * meant.
+ * missing.c - errors for names that a graph does not have. They suggest the nearest name that it
+ * has.
  */
 #include "base/near.h"
 #include "graph/graph.h"

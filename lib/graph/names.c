@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * names.c - nodes by name, and numbers for layers without one, both in constant
- * time: building and differentiating a graph is linear in its nodes.
+ * names.c - finds nodes by name, and numbers layers that have no name. Both take
+ * constant time, so the time to build and differentiate a graph is linear in its
+ * nodes.
  *
  * The index is an open-addressing table of node ids, at most half full. Nodes are
- * never renamed or removed, except the newest, by which the graph has failed.
+ * never renamed. None is removed but the newest one, when it makes the graph fail.
  */
 #include <string.h>
 
@@ -75,7 +76,7 @@ yki_names_add(yoke_graph *graph, const yoke_node *node)
     put(&graph->names, node);
 }
 
-/* The counter of a kind of layer, or NULL when out of memory. */
+/* Returns the counter of a kind of layer, which it makes if needed; NULL: there is no memory. */
 static struct yki_kind *
 kind_of(yki_names *names, const char *kind)
 {
@@ -129,8 +130,8 @@ yki_names_clear(yoke_graph *graph)
     yki_free(graph->names.slots);
 }
 
-/* Of several nodes with one gradient the last, which is the next to it; what is only a part of one
- * is read by the rest of it. */
+/* If several nodes have this gradient, the title is that of the last one, which is the nearest. A
+ * node that is no gradient helps to compute one, so it gets the title of the node that reads it. */
 const char *
 yki_node_title(const yoke_node *node)
 {
