@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * base.h - what every other folder stands on: status with a line of detail,
- * log, host memory, threads, counter-based random numbers.
+ * base.h - what every other folder uses: status with a line of detail, log,
+ * host memory, threads, counter-based random numbers, hashes, and files that are
+ * replaced as a whole.
  *
- * Idea: the function that decides which error it is says so with yki_fail();
- * everybody above passes the status on. Nothing here knows OpenCL.
+ * Idea: the function that finds an error describes it with yki_fail(); its
+ * callers pass the status on. Nothing here knows OpenCL.
  */
 #ifndef YKI_BASE_H
 #define YKI_BASE_H
@@ -26,18 +27,18 @@
 #endif
 
 #define YKI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
-/* One of the two is evaluated twice: no calls that do something. */
+/* One argument is evaluated twice, so neither may be a call with an effect. */
 #define YKI_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define YKI_MAX(a, b) ((a) > (b) ? (a) : (b))
 
-/* The least multiple of `to` that is not less. */
+/* Returns the least multiple of `to` that is not less than `value`. */
 static inline int64_t
 yki_round_up(int64_t value, int64_t to)
 {
     return (value + to - 1) / to * to;
 }
 
-/* Pass a failure on. */
+/* Returns from the calling function with the status of a call that fails. */
 #define YKI_TRY(call)                                                                              \
     do {                                                                                           \
         yoke_status yki_try_status = (call);                                                       \
@@ -47,48 +48,60 @@ yki_round_up(int64_t value, int64_t to)
 
 /* ---- status.c ---- */
 
-/* Keeps one sentence for yoke_last_error() and returns `status`. */
+/* Makes a sentence this thread's detail, which yoke_last_error() returns, and returns `status`. An
+ * argument may be the present detail. */
 yoke_status yki_fail(yoke_status status, const char *format, ...) YKI_PRINTF(2, 3);
-/* Puts "prefix: " before the detail that is there; for a caller who knows the place. */
+/* Puts "prefix: " before the present detail and returns `status`. A caller that knows where the
+ * error happened uses it. */
 yoke_status yki_fail_in(yoke_status status, const char *prefix);
-/* "conv1: stride is -1; must be between 1 and 32767": for every value that is out of its range.
- * INT64_MAX as a bound is none. */
+/* Reports a value out of its range: "stride is -1; must be between 1 and 32767". Use one of these
+ * three for every such error. A `high` of INT64_MAX means that there is no upper bound. */
 yoke_status yki_fail_range(yoke_status status, const char *what, int64_t value, int64_t low,
                            int64_t high);
-/* The same of a real number; with a `high` of FLT_MAX it has to be finite. */
+/* The same for a real number. A `high` of FLT_MAX means that the value has to be finite. */
 yoke_status yki_fail_range_real(yoke_status status, const char *what, double value, double low,
                                 double high);
-/* In [low, high): "must be at least 0 and below 1". */
+/* The same for the range [low, high): "must be at least 0 and below 1". */
 yoke_status yki_fail_range_below(yoke_status status, const char *what, double value, double low,
                                  double high);
-/* Makes this thread's detail what another thread's was (a worker reports through its owner). */
+/* Makes a copy of `detail` this thread's detail: one that was kept, or that of a worker thread. */
 void yki_set_detail(const char *detail);
 
 /* ---- log.c ---- */
+
+/* Hands a line to the application's callback, if it wants lines of this level. */
 void yki_log(yoke_log_level level, const char *format, ...) YKI_PRINTF(2, 3);
 
 /* ---- memory.c ---- */
 
-/* Zeroed memory for count * size bytes (overflow checked); NULL, with the detail set, when
- * there is none. Free with yki_free. `what` names it in the error. */
+/* In all of these `what` names the memory in the error. Where there is no memory they set the
+ * detail and return NULL, or YOKE_ERROR_OUT_OF_MEMORY. */
+
+/* Returns count * size bytes of zeroed memory; the product is checked for overflow. The caller
+ * frees it with yki_free. */
 void *yki_alloc(size_t count, size_t size, const char *what) YKI_WARN_UNUSED;
-/* Grows an array to hold `count` elements; *array and *capacity change only on success. */
+/* Grows an array of `*capacity` elements of `size` bytes until it can hold `count`. New elements
+ * are zero. *array and *capacity change only on success. */
 yoke_status yki_grow(void **array, size_t *capacity, size_t count, size_t size, const char *what);
-/* Aligned, not zeroed; free with yki_free_aligned. */
+/* Returns memory that is aligned and not zeroed. The caller frees it with yki_free_aligned. */
 void *yki_alloc_aligned(size_t alignment, size_t size, const char *what) YKI_WARN_UNUSED;
-void yki_free(void *memory);
-void yki_free_aligned(void *memory);
+void yki_free(void *memory);         /* NULL is fine */
+void yki_free_aligned(void *memory); /* likewise */
+/* Return a text that the caller frees with yki_free. */
 char *yki_strdup(const char *string, const char *what) YKI_WARN_UNUSED;
 char *yki_format(const char *format, ...) YKI_PRINTF(1, 2) YKI_WARN_UNUSED;
 
-/* Tests only: the n-th allocation from now fails (1 is the next; 0: none). Returns how many
- * were made since the last call. */
+/* Tests only: makes the n-th allocation from now fail (1 is the next; 0: none). Returns how many
+ * allocations were tried since the last call. */
 uint64_t yki_alloc_fail_at(uint64_t n);
-/* Tests only: the largest size that was asked for since the last call. */
+/* Tests only: returns the largest size that was asked for since the last call. */
 uint64_t yki_alloc_largest(void);
 
 /* ---- thread.c ---- */
+
 typedef struct yki_thread yki_thread;
+/* Starts a thread that calls run(argument) with all signals blocked; `name` is for the error. The
+ * caller joins it, which waits for it and frees it. */
 yoke_status yki_thread_start(void (*run)(void *), void *argument, const char *name,
                              yki_thread **thread);
 void yki_thread_join(yki_thread *thread); /* NULL is fine */
@@ -96,22 +109,25 @@ double yki_now(void);                     /* seconds, monotonic */
 
 /* ---- random.c ---- */
 
-/* Philox 4x32-10: four words from a key and a counter; no state, any order. */
+/* Philox 4x32-10: computes four random words from a key and a counter. It has no state, so words
+ * may be drawn in any order. */
 void yki_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4]);
 
 /* ---- hash.c ---- */
+
+/* A 128-bit hash, not cryptographic, for keys of the cache and to detect changes. */
 typedef struct yki_hash {
     uint64_t h[2];
     uint64_t length;
 } yki_hash;
-/* 128-bit non-cryptographic hash (for cache keys and change detection). */
 void yki_hash_start(yki_hash *hash);
 void yki_hash_add(yki_hash *hash, const void *data, size_t size);
-void yki_hash_string(yki_hash *hash,
-                     const char *string); /* with its end, so "ab","c" != "a","bc" */
+/* Adds the text and its final 0, so that "ab", "c" and "a", "bc" differ. */
+void yki_hash_string(yki_hash *hash, const char *string);
+/* Writes the hash of all that was added, as 32 hexadecimal digits and a 0. */
 void yki_hash_hex(const yki_hash *hash, char hex[33]);
 
-/* An unsigned number of `count` bytes (at most 8), the least first: on any host. */
+/* Returns the unsigned number in `count` bytes (at most 8), the least significant first. */
 static inline uint64_t
 yki_little_endian(const unsigned char *bytes, size_t count)
 {
@@ -123,30 +139,37 @@ yki_little_endian(const unsigned char *bytes, size_t count)
 }
 
 /* ---- checksum.c ---- */
+
+/* XXH64 with seed 0, for the contents of files. It takes several bytes a cycle, and is the same on
+ * every host. */
 typedef struct yki_checksum {
-    uint64_t lane[4];
-    uint64_t length;
-    unsigned char rest[32]; /* of the newest incomplete stripe */
+    uint64_t lane[4];       /* XXH64's four accumulators */
+    uint64_t length;        /* bytes so far */
+    unsigned char rest[32]; /* the bytes of the newest, incomplete stripe */
 } yki_checksum;
-/* XXH64 with seed 0, for the contents of files: some bytes a cycle, the same on every host. */
 void yki_checksum_start(yki_checksum *sum);
 void yki_checksum_add(yki_checksum *sum, const void *data, size_t size);
+/* Returns the checksum of all that was added. More may be added afterwards. */
 uint64_t yki_checksum_end(const yki_checksum *sum);
+/* Returns the checksum of one piece of memory. */
 uint64_t yki_checksum_of(const void *data, size_t size);
 
-/* ---- replace.c: a file that is there whole, or is what it was before ---- */
+/* ---- replace.c: replaces a file as a whole, or leaves it as it was ---- */
+
 typedef struct yki_replace yki_replace;
-/* A new file beside `path`, which commit puts in its place. */
+/* Makes a new file beside `path`. yki_replace_commit or yki_replace_drop ends it. */
 yoke_status yki_replace_begin(const char *path, yki_replace **replace);
+/* Appends to the new file. */
 yoke_status yki_replace_write(yki_replace *replace, const void *data, size_t size);
-/* Over what was written already. */
+/* Overwrites bytes of the new file that were written already. */
 yoke_status yki_replace_patch(yki_replace *replace, uint64_t offset, const void *data, size_t size);
-/* To the disk, then into place, then the folder to the disk. Ends `replace` in any case. */
+/* Syncs the new file to the disk, renames it to `path`, and syncs the folder. Ends `replace`, also
+ * if it fails. */
 yoke_status yki_replace_commit(yki_replace *replace);
-/* Nothing happened. NULL is fine. */
+/* Removes the new file and leaves the old one as it is. NULL is fine. */
 void yki_replace_drop(yki_replace *replace);
-/* Tests only: the n-th call of the system (1 is the next; 0: none) fails with `error`. Returns how
- * many were made since the last call. */
+/* Tests only: makes the n-th system call from now fail with `error` (1 is the next; 0: none).
+ * Returns how many were made since the last call. */
 uint64_t yki_replace_fail_at(uint64_t n, int error);
 
 #endif

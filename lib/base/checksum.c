@@ -2,10 +2,10 @@
  *
  * checksum.c - XXH64 (seed 0), a 64-bit checksum for the contents of files.
  *
- * Four lanes of multiply and rotate over stripes of 32 bytes, then an avalanche;
- * see the specification by Y. Collet. Bytes are read as little-endian words on
- * every host, so a file's checksum travels with it. It tells of accidents, it is no
- * signature.
+ * It has four accumulators, which multiply and rotate words of stripes of 32 bytes,
+ * and then mixes all bits; see the specification by Y. Collet. Bytes are read as
+ * little-endian words on every host, so a file has the same checksum everywhere. It
+ * detects accidents; it is no signature.
  */
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hash.c - a 128-bit hash for cache keys and change detection.
+ * hash.c - a 128-bit hash for keys of the cache and to detect changes.
  *
- * Two FNV-1a streams of 64 bits over the same bytes with different starts and a
- * final avalanche. It guards against accidents, not against attackers: the cache
- * directory is private. Keys are short (a kernel source), so speed is no matter;
- * whole checkpoints use something faster.
+ * It runs two FNV-1a hashes of 64 bits over the same bytes, with different starts,
+ * and mixes all bits at the end. It protects against accidents, not against
+ * attackers: the folder of the cache is private. Its data is short (the source of
+ * a kernel), so speed does not matter; checkpoints use checksum.c, which is faster.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ yki_hash_add(yki_hash *hash, const void *data, size_t size)
     for (size_t i = 0; i < size; i++) {
         a = (a ^ bytes[i]) * PRIME;
         b = (b ^ bytes[i]) * PRIME;
-        b ^= b >> 29; /* makes the second stream differ in more than its start */
+        b ^= b >> 29; /* makes the second hash differ in more than its start */
     }
     hash->h[0] = a;
     hash->h[1] = b;

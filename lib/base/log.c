@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * log.c - hands lines to the application's callback; without one they vanish.
+ * log.c - hands lines to the application's callback, or drops them if there is none.
  *
- * The lock is held during the callback, so lines of different threads do not
- * mix and yoke_log_set() returns only when the old callback runs no more.
+ * The lock is held during the callback. So it runs in one thread at a time, and
+ * yoke_log_set() returns only when the old callback does not run any more.
  */
 #include <stdio.h>
 
@@ -14,7 +14,7 @@ enum { LINE_SIZE = 2048 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static yoke_log_callback log_callback;
 static void *log_user;
-/* Read without the lock: most lines are not wanted and should cost nothing. */
+/* It is read without the lock, because most lines are not wanted and should cost nothing. */
 static atomic_int log_limit = -1;
 
 void

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * memory.c - host memory, with checked sizes and a test hook that makes the
- * n-th allocation fail.
+ * memory.c - allocates host memory, with checked sizes and a test hook that makes
+ * the n-th allocation fail.
  *
- * All of the library allocates here, so a loop over n walks every way it can
- * run out of memory (tests/faults).
+ * The whole library allocates here. So a test that runs a function with n = 1, 2,
+ * ... covers every way in which it can run out of memory (tests/faults).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,8 @@ yki_alloc_largest(void)
     return atomic_exchange(&largest, 0);
 }
 
-/* Of the sizes that are asked for, also of those that there is no memory for. */
+/* Counts an allocation and tells whether it is the one that has to fail. The largest size is that
+ * of all requests, including those that fail. */
 static bool
 injected(size_t count, size_t size)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * near.c - "did you mean": the known name that is nearest to one that is not known.
+ * near.c - "did you mean": finds the known name that is nearest to an unknown one.
  *
- * Idea: the number of letters that are to be added, removed, replaced, or swapped with their
- * neighbour makes the distance of two names; a third of the shorter name's letters is near, but
- * one letter always is. Capital letters are as small ones, and "_" is as "-". The beginning of a
- * name, from three letters on, is near as well.
+ * Idea: the distance of two names is the number of letters to add, remove, replace, or swap with
+ * their neighbour. Names are near if the distance is 1, or at most a third of the shorter name's
+ * length, and less than that length. Capital and small letters are the same, and so are "_" and
+ * "-". An unknown name of three letters or more is near to the names that begin with it, too.
  *
- * Includes nothing of the library: the yoke command is compiled with it too.
+ * It includes nothing of the library, because the yoke command compiles it too.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -29,7 +29,8 @@ least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* rows[0] is that of the letters of `a` before this one, rows[1] and rows[2] those before that. */
+/* Row i has the distances of the first i letters of `a` from each beginning of `b`. Only three rows
+ * are kept: `now`, the one `before` it, and the `older` one before that. */
 static size_t
 count_changes(const char *a, size_t a_length, const char *b, size_t b_length)
 {

@@ -3,9 +3,9 @@
  * random.c - Philox 4x32-10, a counter-based generator.
  *
  * Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC'11). A number
- * is a function of key and counter alone, so whoever computes sample i of step s
- * draws the same numbers, on whatever device and in whatever order. Kernels use
- * the same function (clkernels/); a test holds the two together.
+ * is a function of key and counter alone. So sample i of step s gets the same
+ * numbers on every device and in every order. Kernels have the same function
+ * (clkernels/); a test compares the two.
  */
 #include "base/base.h"
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * replace.c - writes a file so that, whatever happens, its name stands for the old
- * contents or for all of the new ones.
+ * replace.c - writes a file so that, whatever happens, its name stands for all of
+ * the old contents or for all of the new ones.
  *
- * The new file is written under another name in the same folder, brought to the
- * disk, renamed, and then the folder is brought to the disk. Until the rename
- * nothing of the old file is touched; a process that is killed leaves at most a
- * file ".yoke-PID-N.tmp" behind. A link is followed, so that what it points to is
- * replaced and not the link. What is no regular file (a device, a pipe) is refused:
- * it cannot be replaced.
+ * The new file is written under another name in the same folder, synced to the
+ * disk and renamed; then the folder is synced. The old file is not touched before
+ * the rename. A process that is killed leaves at most a file ".yoke-PID-N.tmp"
+ * behind. A link is followed: the file that it points to is replaced, not the link.
+ * A path that is no regular file (a device, a pipe) cannot be replaced and is
+ * refused.
  *
- * Every call of the system can be made to fail (tests).
+ * Tests can make each system call fail.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,13 +24,13 @@
 #include "base/base.h"
 
 struct yki_replace {
-    char *path; /* what is replaced; links resolved */
+    char *path; /* the file that is replaced, with links resolved */
     char *folder;
-    char *aside;
+    char *aside; /* the new file; NULL once it is renamed */
     int fd;
 };
 
-/* One write at a time is at most this: some systems refuse more than 2^31 - 1. */
+/* The most bytes of one write: some systems refuse more than 2^31 - 1. */
 enum { MAX_WRITE = 1 << 30 };
 
 static atomic_uint_fast64_t calls, fail_at;
@@ -46,7 +46,8 @@ yki_replace_fail_at(uint64_t n, int error)
     return made;
 }
 
-/* True, with errno set, when the call that is about to be made is to fail. */
+/* Counts a system call that is about to be made. Returns true, with errno set, if it has to fail.
+ */
 static bool
 injected(void)
 {
@@ -64,7 +65,7 @@ failed(const yki_replace *r, const char *what)
     return yki_fail(YOKE_ERROR_IO, "%s: cannot %s: %s", r->path, what, strerror(errno));
 }
 
-/* The file that the name stands for, following links; a copy. */
+/* Returns a copy of the path, with links resolved if the file exists. */
 static char *
 resolve(const char *path)
 {
@@ -99,7 +100,7 @@ check_target(const yki_replace *r)
         return yki_fail(YOKE_ERROR_IO, "%s is a folder, not a file", r->path);
     if (!S_ISREG(found.st_mode))
         return yki_fail(YOKE_ERROR_IO, "%s is no regular file: it cannot be replaced", r->path);
-    /* A rename would not ask. */
+    /* A rename would replace a file that is read-only too. */
     if (access(r->path, W_OK) != 0)
         return failed(r, "write it");
     return YOKE_OK;
@@ -144,7 +145,7 @@ yki_replace_begin(const char *path, yki_replace **out)
     return YOKE_OK;
 }
 
-/* `offset` < 0: at the end. */
+/* Writes at `offset`, or at the end if that is negative. */
 static yoke_status
 write_all(yki_replace *r, const void *data, size_t size, int64_t offset)
 {
@@ -184,7 +185,7 @@ yki_replace_patch(yki_replace *r, uint64_t offset, const void *data, size_t size
     return write_all(r, data, size, (int64_t)offset);
 }
 
-/* Without it the rename itself may be lost with the power. */
+/* Without this the rename may be lost when the power fails. */
 static yoke_status
 sync_folder(yki_replace *r)
 {
@@ -195,7 +196,7 @@ sync_folder(yki_replace *r)
     if (fd >= 0)
         close(fd);
     errno = error;
-    /* Some file systems cannot, and need not. */
+    /* Some file systems cannot sync a folder and need not. */
     return done || error == EINVAL ? YOKE_OK : failed(r, "bring its folder to the disk");
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * status.c - the status table and the line of detail each thread keeps.
+ * status.c - the table of statuses, and the line of detail that each thread keeps.
  *
- * The detail lives in a fixed thread-local array: reporting "out of memory"
- * must not need memory.
+ * The detail is a fixed thread-local array, because reporting "out of memory" must
+ * not need memory.
  */
 #include <float.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 
 #include "config.h"
 
-/* Long enough for the end of a compiler's log, which is where the error is. */
+/* It is long enough for the end of a compiler's log, which is where the error is. */
 enum { DETAIL_SIZE = 8192 };
 
 static _Thread_local char detail[DETAIL_SIZE];
@@ -64,7 +64,7 @@ yoke_version(void)
 yoke_status
 yki_fail(yoke_status status, const char *format, ...)
 {
-    /* Through a second buffer: an argument may be the current detail. */
+    /* The line is built in a second buffer, because an argument may be the present detail. */
     char line[DETAIL_SIZE];
     va_list args;
 
@@ -93,7 +93,7 @@ yki_fail_range(yoke_status status, const char *what, int64_t value, int64_t low,
 yoke_status
 yki_fail_range_real(yoke_status status, const char *what, double value, double low, double high)
 {
-    /* "between 0 and 3.40282e+38" means: finite. */
+    /* "between 0 and 3.40282e+38" would only mean that the value is finite. */
     if (high >= FLT_MAX)
         return yki_fail(status, "%s is %g; must be at least %g%s", what, value, low,
                         value <= high ? "" : " and finite");

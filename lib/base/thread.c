@@ -2,7 +2,7 @@
  *
  * thread.c - a thread that runs one function, and a clock.
  *
- * Signals stay with the application: our threads block them all.
+ * Threads of the library block all signals, so the application's threads get them.
  */
 #include <errno.h>
 #include <signal.h>
