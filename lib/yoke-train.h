@@ -253,9 +253,11 @@ YOKE_API yoke_status yoke_team_split(const yoke_team *team, const char *shares, 
 /* An array is a number of values of one type in the memory of one device. They are not initialised.
  */
 typedef struct yoke_array yoke_array;
+/* Makes an array of `count` values, at least 1, on a selected device. */
 YOKE_API yoke_status yoke_array_create(yoke_device *device, yoke_type type, int64_t count,
                                        yoke_array **array);
 YOKE_API void yoke_array_destroy(yoke_array *array);
+/* Return the number of values, and the device, which is lent. */
 YOKE_API int64_t yoke_array_count(const yoke_array *array);
 YOKE_API yoke_device *yoke_array_get_device(const yoke_array *array);
 /* Copy exactly yoke_array_count() values from and to host memory. Wait. */
@@ -290,13 +292,13 @@ YOKE_API yoke_status yoke_team_allreduce(yoke_team *team, yoke_array *const *arr
 /* A trainer has a graph compiled for each device of a team, and trains it on all of them. */
 typedef struct yoke_trainer yoke_trainer;
 
-/* A team of one whole CPU may run as up to 8 groups of its compute units ("lanes"), each with its
- * part of a batch. They meet once a step, not after each launch. The team still has one device,
- * with one share and one quota. This says whether that is done. */
+/* Whether a team of one whole CPU runs as core groups: up to 8 groups of its compute units, called
+ * lanes here, each with its samples of a batch. They wait for each other once a step, not after
+ * each launch. The team still has one device, with one share and one quota. */
 typedef enum yoke_lanes_choice {
-    YOKE_LANES_MEASURE = 0, /* if a step takes less than 2 ms and lanes are over 5 % faster */
+    YOKE_LANES_MEASURE = 0, /* if a step takes less than 2 ms and core groups are over 5 % faster */
     YOKE_LANES_NEVER,
-    YOKE_LANES_ALWAYS /* YOKE_ERROR_UNSUPPORTED where lanes are impossible */
+    YOKE_LANES_ALWAYS /* YOKE_ERROR_UNSUPPORTED where core groups are impossible */
 } yoke_lanes_choice;
 
 typedef struct yoke_trainer_options {
@@ -394,7 +396,8 @@ typedef struct yoke_fit_options {
 } yoke_fit_options;
 
 /* Trains for some epochs, and evaluates `test` after each if it is not NULL. The order of samples
- * depends on seed and epoch alone. YOKE_ERROR_STOPPED: a callback or yoke_trainer_request_stop
+ * depends on seed and epoch alone. A checkpoint that cannot be written is only a warning in the
+ * log, but the last one is an error. YOKE_ERROR_STOPPED: a callback or yoke_trainer_request_stop
  * ended training; the trainer can go on. Waits. */
 YOKE_API yoke_status yoke_trainer_fit_sized(yoke_trainer *trainer, yoke_dataset *train,
                                             yoke_dataset *test, const yoke_fit_options *options,

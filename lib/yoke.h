@@ -21,8 +21,8 @@
  *  - The library exports functions that end in `_sized`. Programs call the
  *    inline function without that ending, which passes the size of the caller's
  *    struct on. So structs can grow at their end.
- *  - Only one thread at a time may use an object, except a yoke_context, which
- *    is locked inside and may be shared.
+ *  - Only one thread at a time may use an object, unless its comment allows
+ *    more. A yoke_context is locked inside and may be shared.
  */
 #ifndef YOKE_H
 #define YOKE_H
@@ -232,8 +232,9 @@ yoke_device_get_memory(yoke_device *device, yoke_memory_usage *usage)
 typedef struct yoke_selection yoke_selection;
 
 typedef struct yoke_selection_options {
-    const char *holder; /* who the error of a caller that wants another split names; copied.
-                         * NULL: "a selection" */
+    /* Who holds the hardware: a caller that asks for another split finds this text in its error.
+     * Copied. NULL: "a selection". */
+    const char *holder;
 } yoke_selection_options;
 
 /* Makes the devices that `selector` asks for, and splits hardware as it says. A selector of NULL is
