@@ -3,15 +3,16 @@
  * buffer.c - memory of a logical device, and the commands that move it.
  *
  * Idea: where the device's memory is the host's and the driver leaves it in
- * place, we allocate it ourselves (aligned, on huge pages when large) and hand
- * it to OpenCL, so the host reads and writes it with no copy; a fill or a copy
- * inside such memory is a kernel on all cores, since the drivers' own commands
- * run on one. Elsewhere the driver allocates and moves.
+ * place, yoke allocates it (aligned, on huge pages if it is large) and gives it
+ * to OpenCL. The host then reads and writes it without a copy. Elsewhere the
+ * driver allocates and moves. Devices that use the host's memory, except GPUs,
+ * fill and copy with a kernel on all cores, because the drivers' own commands
+ * run on one core.
  *
  * The owner's quota is charged before anything is allocated. Every range is
  * checked here, so no driver sees a bad one.
  *
- * It does not pool, pack or reuse memory: that is the plan's.
+ * Not here: pooling, packing or reuse of memory, which the plan does.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -19,12 +20,12 @@
 #include "device/runtime.h"
 
 enum {
-    HUGE_PAGE = 2 << 20, /* bytes; of every system we know with 4 KiB pages */
-    HUGE_FROM = 4 << 20, /* buffers from this size on are worth huge pages */
+    HUGE_PAGE = 2 << 20, /* bytes, on all known systems with 4 KiB pages */
+    HUGE_FROM = 4 << 20, /* bytes; buffers of this size or more use huge pages */
     PAGE = 4096,
-    LINE = 64,                  /* the cache line, and the least alignment */
-    GROUP_MOST_BYTES = 1 << 20, /* ... and not much more, while there are enough of them */
-    GROUP_BYTES = 64 << 10      /* a work-group of a fill or copy moves at least this much */
+    LINE = 64,                  /* bytes of a cache line, and the least alignment */
+    GROUP_MOST_BYTES = 1 << 20, /* a group of a fill or copy hardly moves more, up to 64 GiB */
+    GROUP_BYTES = 64 << 10      /* ... and no less, unless there is less */
 };
 
 /* ---------------------------------------------------------------- life */
@@ -36,7 +37,8 @@ free_host(cl_mem cl, void *host)
     yki_free_aligned(host);
 }
 
-/* Our own memory, wrapped. The driver says when it needs it no more; see also destroy. */
+/* Allocates host memory and makes a buffer on it. The driver's callback frees the memory when the
+ * driver needs it no more; for one that calls too early, see yki_buffer_destroy. */
 static yoke_status
 create_direct(yki_buffer *buffer, size_t size)
 {
@@ -53,7 +55,7 @@ create_direct(yki_buffer *buffer, size_t size)
     if (!buffer->host)
         return YOKE_ERROR_OUT_OF_MEMORY;
 #ifdef MADV_HUGEPAGE
-    if (size >= HUGE_FROM) /* a wish: without it everything works, slower */
+    if (size >= HUGE_FROM) /* only a hint: if it is refused, all works, but more slowly */
         (void)madvise(buffer->host, size / PAGE * PAGE, MADV_HUGEPAGE);
 #endif
     buffer->cl = clCreateBuffer(owner->space->cl, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size,
@@ -76,7 +78,7 @@ free_memory:
     return status;
 }
 
-/* The device's set-up queue, made when first needed. Under device->setup_lock. */
+/* Gives the device's set-up queue, made when first needed. The caller holds device->setup_lock. */
 static yoke_status
 get_setup_queue(yoke_device *device, cl_command_queue *queue)
 {
@@ -93,7 +95,7 @@ get_setup_queue(yoke_device *device, cl_command_queue *queue)
     return YOKE_OK;
 }
 
-/* Page-locked memory of the driver, mapped until the buffer goes. */
+/* Has the driver allocate page-locked memory, and maps it until the buffer is destroyed. */
 static yoke_status
 create_mapped(yki_buffer *buffer, size_t size)
 {
@@ -155,7 +157,7 @@ yki_buffer_create(yoke_device *owner, uint64_t size, unsigned flags, const char 
                   yki_buffer **buffer)
 {
     uint64_t limit = owner->traits.max_allocation;
-    /* No driver makes a buffer of 0 bytes; a line stands in for it, free of charge. */
+    /* No driver makes a buffer of 0 bytes: it gets a cache line, which is not charged. */
     size_t real = size ? (size_t)size : LINE;
     yki_buffer *made;
     yoke_status status;
@@ -231,7 +233,7 @@ yki_buffer_destroy(yki_buffer *buffer)
         return;
     if (buffer->mapped)
         unmap(buffer);
-    else if (buffer->host) /* Rusticl lets go of it while launches that use it are queued */
+    else if (buffer->host) /* Rusticl frees it while launches that use it are queued */
         yki_space_finish(buffer->owner->space);
     clReleaseMemObject(buffer->cl);
     if (!buffer->view)
@@ -299,7 +301,7 @@ check_plain(const yki_buffer *buffer, const char *verb)
 
 /* ------------------------------------------------------ reads and writes */
 
-/* Checked. */
+/* The caller has checked the arguments. */
 static yoke_status
 enqueue_write(yki_queue *queue, yki_buffer *buffer, uint64_t offset, uint64_t size,
               const void *data, yki_wait wait, yki_event *done)
@@ -315,7 +317,7 @@ enqueue_write(yki_queue *queue, yki_buffer *buffer, uint64_t offset, uint64_t si
                          done);
 }
 
-/* Checked. */
+/* The caller has checked the arguments. */
 static yoke_status
 enqueue_read(yki_queue *queue, yki_buffer *buffer, uint64_t offset, uint64_t size, void *data,
              yki_wait wait, yki_event *done)
@@ -410,7 +412,8 @@ yki_buffer_get(yki_buffer *buffer, uint64_t offset, uint64_t size, void *data)
 
 /* ------------------------------------------------------ fills and copies */
 
-/* Kernels of one work-item per group: good on CPUs, whose own commands use one core. */
+/* The kernels have one work-item per group, which suits CPUs. Their drivers' own commands use one
+ * core. */
 static bool
 prefers_kernels(const yki_queue *queue)
 {
@@ -419,7 +422,7 @@ prefers_kernels(const yki_queue *queue)
     return traits->host_memory && traits->type != YOKE_DEVICE_GPU;
 }
 
-/* The queue's own kernel, so that no other thread sets its arguments. */
+/* Each queue has its own kernel, so that no other thread sets its arguments. */
 static yoke_status
 get_kernel(yki_queue *queue, const char *file, const char *name, yki_kernel **kernel)
 {
@@ -434,8 +437,8 @@ get_kernel(yki_queue *queue, const char *file, const char *name, yki_kernel **ke
     return status;
 }
 
-/* As many groups as there are compute units: fewer for little work, more where one would loop
- * too long (common.cl). */
+/* Takes a group for each compute unit: fewer for little work, more where a group would make too
+ * many iterations (common.cl). */
 static yki_grid
 spread(const yki_queue *queue, uint64_t size)
 {
@@ -455,7 +458,7 @@ fill_by_kernel(yki_queue *queue, yki_buffer *buffer, uint64_t offset, uint64_t s
     unsigned char given[4], turned[4];
 
     YKI_TRY(get_kernel(queue, "fill.cl", "yki_fill", &queue->fill));
-    /* The kernel writes whole words: the pattern is turned to begin at `offset` all the same. */
+    /* The kernel writes whole aligned words: rotate the pattern so that it begins at `offset`. */
     memcpy(given, &pattern, sizeof given);
     for (unsigned i = 0; i < 4; i++)
         turned[(offset + i) % 4] = given[i];

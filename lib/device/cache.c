@@ -3,15 +3,16 @@
  * cache.c - compiled kernels on disk, so that the second start compiles nothing.
  *
  * Idea: a private directory of small files, one per program, named by a hash of all
- * that the compiler saw. Drivers do not survive a damaged binary (two of the three
- * we test with abort the process on one), so an entry is believed only when it is a
- * plain file of ours that nobody else can write, in a directory of the same kind, and
- * its header, size and payload hash agree. It is written under another name and renamed, so
- * a reader sees a whole entry or none. Whatever goes wrong costs a compilation, never
- * an error: the first trouble of a context is one warning, the rest are debug lines.
+ * that the compiler saw. Drivers do not survive a damaged binary: of the three that
+ * yoke is tested with, two abort the process. So an entry is trusted only if it is a
+ * plain file of this user that nobody else can write, in such a directory, and if its
+ * header, size and payload hash agree. An entry is written under another name and
+ * renamed, so a reader sees a whole entry or none. A failure costs a compilation and
+ * is never an error. The first one of a context is logged as a warning, the others as
+ * debug lines.
  *
- * Reading stamps an entry now and then, and the entries whose stamps are oldest go
- * when all of them pass YKI_CACHE_LIMIT.
+ * Reading an entry updates its time stamp, once a day at most. When the entries
+ * together exceed YKI_CACHE_LIMIT, those with the oldest stamps are removed.
  *
  * What it does not do: share entries between users, or guard against somebody who
  * can already write to the user's files.
@@ -33,10 +34,10 @@
 #include "config.h"
 
 enum {
-    FORMAT = 1,            /* of an entry; also tells the other byte order */
-    NAME_SIZE = 96,        /* of a file in the directory */
-    STAMP_SECONDS = 86400, /* how exact "unused for longest" is */
-    ORPHAN_SECONDS = 3600, /* after that a temporary file has lost its writer */
+    FORMAT = 1,            /* of an entry; a header of the other byte order differs in it too */
+    NAME_SIZE = 96,        /* bytes of a file's name in the directory, with the 0 at its end */
+    STAMP_SECONDS = 86400, /* a stamp younger than this is not updated */
+    ORPHAN_SECONDS = 3600, /* a temporary file older than this has lost its writer */
     LOCK_PATIENCE = 120    /* seconds */
 };
 
@@ -44,7 +45,7 @@ static const char MAGIC[8] = "YOKECLB";
 static const char SUFFIX[] = ".bin";
 static const char TEMPORARY[] = "tmp-";
 
-/* What an entry starts with; no padding between the members. */
+/* The start of an entry, without padding between the members. */
 typedef struct header {
     char magic[8];
     uint32_t format;
@@ -52,7 +53,7 @@ typedef struct header {
     char version[32]; /* yoke's */
     char key[32];     /* not terminated */
     char payload[32]; /* hash of what follows the header */
-    uint64_t size;    /* bytes of what follows */
+    uint64_t size;    /* bytes that follow the header */
 } header;
 
 /* ---- where ---- */
@@ -70,7 +71,8 @@ yki_secure_env(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* A directory the user named: one below the working directory stays there if that changes. */
+/* Makes the path of the user's directory absolute, so that it stays the same directory when the
+ * working directory changes. *absolute is NULL if there is no path to it. */
 static yoke_status
 make_absolute(const char *path, char **absolute)
 {
@@ -100,7 +102,7 @@ yki_cache_choose(const char *cache_dir, bool no_cache, char **dir)
         cache_dir = yki_secure_env("YOKE_CACHE_DIR");
     if (cache_dir)
         return make_absolute(cache_dir, dir);
-    /* The XDG base directory rules: a relative path there is to be ignored. */
+    /* The XDG rules for base directories say to ignore a relative path. */
     base = yki_secure_env("XDG_CACHE_HOME");
     if (base && base[0] == '/') {
         *dir = yki_format("%s/yoke", base);
@@ -117,7 +119,7 @@ yki_cache_choose(const char *cache_dir, bool no_cache, char **dir)
     return YOKE_OK;
 }
 
-/* The one line of a context; what follows it is for those who debug. */
+/* Logs a problem: the first of a context as a warning, the others for those who debug. */
 static void
 report(yoke_context *context, const char *problem, const char *reason)
 {
@@ -127,7 +129,7 @@ report(yoke_context *context, const char *problem, const char *reason)
             context->cache_dir, problem, reason ? ": " : "", reason ? reason : "");
 }
 
-/* Makes a directory and its parents, private. False with errno. */
+/* Makes a private directory and its parents. On failure it returns false and sets errno. */
 static bool
 make_directories(const char *path)
 {
@@ -143,15 +145,15 @@ make_directories(const char *path)
         if (*c != '/')
             continue;
         *c = '\0';
-        /* A parent that cannot be made may be there all the same (EROFS, EACCES): go on and
-         * let the last one decide. */
+        /* A parent that cannot be made may exist already (EROFS, EACCES): go on, and let the last
+         * directory decide. */
         mkdir(part, 0700);
         *c = '/';
     }
     return !mkdir(part, 0700) || errno == EEXIST;
 }
 
-/* The directory, open, if entries in it may be believed; else -1, reported. */
+/* Opens the directory if its entries can be trusted. Otherwise it reports why and returns -1. */
 static int
 open_directory(yoke_context *context, bool make)
 {
@@ -189,7 +191,7 @@ open_directory(yoke_context *context, bool make)
 
 /* ---- reading ---- */
 
-/* Reads exactly `size` bytes; false when there are fewer or on an error. */
+/* Reads exactly `size` bytes. Returns false if there are fewer, or on an error. */
 static bool
 read_all(int fd, void *data, size_t size)
 {
@@ -227,7 +229,7 @@ fill_header(header *head, const char *key, const void *data, size_t size)
     head->size = size;
 }
 
-/* Why an open entry cannot be used, or NULL and its size. */
+/* Returns why an open entry cannot be used; or NULL, with the size of its payload. */
 static const char *
 examine(int fd, size_t *size)
 {
@@ -246,13 +248,13 @@ examine(int fd, size_t *size)
     if ((uint64_t)about.st_size > YKI_CACHE_LIMIT)
         return "too large";
     *size = (size_t)about.st_size - sizeof(header);
-    /* Best effort, and seldom: reading a program should not cost a write each time. */
+    /* Done seldom, so that not every read costs a write. A failure does no harm. */
     if (time(NULL) - about.st_mtime > STAMP_SECONDS)
         futimens(fd, NULL);
     return NULL;
 }
 
-/* Reads an open entry of `size` payload bytes into `data`; why not, or NULL. */
+/* Reads the `size` payload bytes of an open entry into `data`. Returns NULL, or why it cannot. */
 static const char *
 read_entry(int fd, const char *key, void *data, size_t size)
 {
@@ -334,7 +336,7 @@ write_all(int fd, const void *data, size_t size)
     return true;
 }
 
-/* A new file of ours: a name nobody else has, in this process, host or any other. */
+/* Makes a new file. Its name is unlike that of any other thread, process or host. */
 static int
 open_temporary(int dir, char name[NAME_SIZE])
 {
@@ -355,7 +357,8 @@ open_temporary(int dir, char name[NAME_SIZE])
     return -1;
 }
 
-/* False with errno. fsync and close tell of a full disk that write did not (NFS). */
+/* On failure it returns false and sets errno. On NFS, fsync and close report a full disk that write
+ * did not. */
 static bool
 write_entry(int fd, const char *key, const void *data, size_t size)
 {
@@ -364,7 +367,7 @@ write_entry(int fd, const char *key, const void *data, size_t size)
     int error;
 
     fill_header(&head, key, data, size);
-    good = !fchmod(fd, 0600) /* whatever the umask took */
+    good = !fchmod(fd, 0600) /* whatever the umask is */
            && write_all(fd, &head, sizeof head) && write_all(fd, data, size) && !fsync(fd);
     error = errno;
     if (close(fd) && good) {
@@ -383,8 +386,8 @@ ends_with(const char *name, const char *suffix)
     return length >= tail && !strcmp(name + length - tail, suffix);
 }
 
-/* One look at all entries: their sum, and the one unused for longest (not `keep`, which may be
- * NULL), "" if there is none. Orphans are removed on the way. */
+/* Returns the bytes of all entries together, and removes orphans. `oldest` receives the entry
+ * unused for longest other than `keep`, which may be NULL; "" if there is none. */
 static uint64_t
 survey(DIR *stream, const char *keep, char oldest[NAME_SIZE])
 {
@@ -420,11 +423,12 @@ survey(DIR *stream, const char *keep, char oldest[NAME_SIZE])
     return total;
 }
 
-/* A survey for each removal: quadratic, but it needs no memory and removals are few. */
+/* Each removal takes a survey of its own. That is quadratic, but needs no memory, and removals are
+ * few. */
 static uint64_t
 trim(int dir, const char *keep, uint64_t limit)
 {
-    int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* the stream takes it */
+    int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* closedir closes it */
     DIR *stream = again < 0 ? NULL : fdopendir(again);
     char oldest[NAME_SIZE];
     uint64_t total;
@@ -483,7 +487,7 @@ yki_cache_store(yoke_context *context, const char *key, const void *data, size_t
 void
 yki_cache_lock(yoke_context *context, yki_lock *lock)
 {
-    /* Who gave up waiting once only tries from then on, or each kernel would cost the patience. */
+    /* A context that gave up once only tries from then on; else each kernel would wait so long. */
     double patience = atomic_load(&context->lock_given_up) ? 0 : LOCK_PATIENCE;
     int dir = open_directory(context, true);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cl.h - the OpenCL headers, at the version we target. Included by lib/device
- * and by the one file of lib/op that calls CLBlast, by nobody else.
+ * cl.h - the OpenCL headers, at the version that yoke targets. Only lib/device and
+ * the one file of lib/op that calls CLBlast include it.
  */
 #ifndef YKI_CL_H
 #define YKI_CL_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * context.c - the life of a context, and what it tells.
+ * context.c - the life of a context, and the questions that it answers.
  *
- * The context is counted: by the application, by every space, and by everything
- * that retains a lent device, so it may be destroyed first.
+ * The application, every selection, every space and every retained lent device hold a
+ * reference, so the application may destroy the context first.
  *
- * Not here: how its devices are found (find_devices.c).
+ * Not here: finding the devices (find_devices.c).
  */
 #include "device/internal.h"
 

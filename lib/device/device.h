@@ -9,10 +9,10 @@
  *                       |-- logical device (whole, sub-device or slice): quota, queues, buffers
  *                       `-- programs, built once for all devices of the space
  *
- * Above this folder nobody can tell a whole device from a part of one.
+ * Above this folder nobody can tell a whole device from a sub-device or a slice.
  *
- * Threads: a queue, buffer, kernel or link is used by one thread at a time;
- * context, space, program table and quota are locked inside.
+ * Threads: a queue, buffer, kernel or link is used by one thread at a time. Another thread may
+ * wait for an event of a queue. Context, space, program table and quota have locks of their own.
  */
 #ifndef YKI_DEVICE_H
 #define YKI_DEVICE_H
@@ -28,180 +28,222 @@ typedef struct yki_link yki_link;
 
 /* ---- logical devices (selection.c, quota.c, info.c) ---- */
 
+/* All that these four return is lent. */
 yki_space *yki_device_space(const yoke_device *device);
 const char *yki_device_id(const yoke_device *device);
 yoke_context *yki_device_context(const yoke_device *device);
-/* Where compiled kernels (and wisdom) are kept; NULL: nothing is kept. Lent. */
+/* The directory for compiled kernels and wisdom; NULL: nothing is kept on disk. */
 const char *yki_context_cache_dir(const yoke_context *context);
-/* What kernels and planners ask for; no compile, cannot fail. */
+/* The properties of a device that solvers and the planner need. */
 typedef struct yki_device_traits {
     uint32_t compute_units;
-    uint32_t vector_width; /* native float lanes */
+    uint32_t vector_width; /* floats in a native vector */
     uint64_t local_memory; /* bytes of __local */
-    bool local_is_real;    /* __local is its own memory, not a part of global */
-    uint32_t max_group;    /* work-items per work-group */
+    bool local_is_real;    /* __local is memory of its own, not a piece of global memory */
+    uint32_t max_group;    /* most work-items in a work-group */
     uint64_t memory;       /* bytes */
     uint64_t max_allocation;
-    uint64_t cache;      /* last-level cache the driver reports, bytes */
-    uint32_t base_align; /* bytes, of sub-buffers */
-    bool host_memory;    /* device memory is the host's */
-    bool direct_host;    /* ... and host pointers of buffers may be used between finishes */
-    bool fma;            /* fma() is one fast instruction */
+    uint64_t cache;      /* bytes of the last-level cache, as the driver reports it */
+    uint32_t base_align; /* bytes; sub-buffers start at multiples of it */
+    bool host_memory;    /* the device's memory is the host's */
+    bool direct_host;    /* the host may also use a buffer's memory between finishes, unmapped */
+    bool fma;            /* the driver reports a fused multiply-add (CL_FP_FMA) */
     bool fp64;
     bool inf_nan;   /* CL_FP_INF_NAN */
-    uint32_t turns; /* of loops, all in all, after which a work-item ends; 0: no limit */
+    uint32_t turns; /* iterations, over all its loops, after which a work-item ends; 0: no limit */
     yoke_device_type type;
 } yki_device_traits;
+/* Lends the traits. Compiles nothing and cannot fail. `direct_host` and `turns` are found by trial
+ * when a device is first selected; they are false and 0 for a device that is only listed. */
 const yki_device_traits *yki_device_get_traits(const yoke_device *device);
-/* What measured times depend on, as one line: "name; driver; platform; 2 units x 16". */
+/* Writes what measured times depend on as one line, cut to `size`: "name; driver; platform; 2
+ * units x 16". */
 void yki_device_describe(const yoke_device *device, char *text, size_t size);
-/* A retained device keeps its space, root and context alive. */
+/* Returns `device`. A retained device keeps its space, root and context alive. */
 yoke_device *yki_device_retain(yoke_device *device);
-void yki_device_release(yoke_device *device);
-/* Tests that count objects: sub-devices that were given up are kept for a while (space.c); this
- * releases them. To be called when no work of theirs can still be ending. */
+void yki_device_release(yoke_device *device); /* NULL is fine */
+/* For tests that count objects. space.c keeps sub-devices for a while after their space has ended;
+ * this releases them all. No command on them may still be ending when it is called. */
 void yki_release_kept_parts(void);
 
-/* ---- lanes (lanes.c): a whole CPU as a few devices that share its memory, each with units of its
- * own; their memory is charged to the whole device, which can be used beside them, and they have
- * its id ---- */
+/* ---- core groups (lanes.c): the compute units of a whole CPU, divided among a few sub-devices
+ * that share its memory. They have the id of the whole device, and it is charged for their memory.
+ * The whole device can be used beside them. ---- */
 
-/* How many lanes the device can have, at most `most`, all of the same size; below 2: none. */
+/* Returns the largest number of equal core groups that the device can have, at most `most`. Below
+ * 2, it cannot be divided. */
 uint32_t yki_lanes_count(const yoke_device *device, uint32_t most);
+/* Makes `count` core groups, a number from yki_lanes_count. They retain `whole`. The caller
+ * destroys the selection. */
 yoke_status yki_lanes_create(yoke_device *whole, uint32_t count, yoke_selection **lanes);
 
-/* Accounts for `size` bytes; over the quota it fails with asked, used, quota and device. */
+/* Charges `size` bytes to the device; `what` names them in errors. It fails when the quota of the
+ * device or the memory of the hardware is exceeded. The error names the device and the bytes
+ * asked, used and allowed. */
 yoke_status yki_quota_charge(yoke_device *device, uint64_t size, const char *what);
+/* Gives back `size` bytes that were charged to the same device. */
 void yki_quota_return(yoke_device *device, uint64_t size);
-/* Bytes that could still be charged. */
+/* Returns how many bytes can still be charged. For a core group it counts the memory of the
+ * hardware only, not the quota of the whole device. */
 uint64_t yki_quota_left(const yoke_device *device);
 
 /* ---- queues (queue.c): in order; a device has any number, usually one of each role ---- */
 
 typedef enum yki_queue_role { YKI_QUEUE_COMPUTE, YKI_QUEUE_TRANSFER } yki_queue_role;
 
+/* Makes a queue, which retains the device. The device must be selected, not only listed. `timed`:
+ * yki_event_times works on its events. `role` has no effect, as OpenCL has no such distinction. */
 yoke_status yki_queue_create(yoke_device *device, yki_queue_role role, bool timed,
                              yki_queue **queue);
-void yki_queue_destroy(yki_queue *queue); /* waits for what is enqueued */
+/* Waits for all that is enqueued. An error that no wait has returned is only logged. */
+void yki_queue_destroy(yki_queue *queue);
+/* Hands all that is enqueued to the device; does not wait. */
 yoke_status yki_queue_flush(yki_queue *queue);
-/* Waits. An error of enqueued work is returned here, once, and names the device. */
+/* Waits for all that is enqueued. The queue keeps the first error of an enqueued command until a
+ * wait returns it, here or in yki_event_wait; it is returned once and names the device. */
 yoke_status yki_queue_finish(yki_queue *queue);
 yoke_device *yki_queue_device(const yki_queue *queue);
 
-/* ---- events (queue.c): by value; a zeroed one stands for "nothing to wait for" ---- */
+/* ---- events (queue.c): passed by value; a zeroed event stands for "nothing to wait for" ---- */
 
 typedef struct yki_event {
     void *cl;         /* cl_event */
-    yki_queue *queue; /* that will complete it; must outlive the event */
-    uint64_t serial;  /* position in that queue, to know whether it was flushed */
+    yki_queue *queue; /* its command runs there; the queue must outlive the event */
+    uint64_t serial;  /* position in that queue; it tells whether the command was flushed */
 } yki_event;
 
+/* Returns a second reference to the event. The owner of each reference releases it. */
 yki_event yki_event_retain(yki_event event);
-void yki_event_release(yki_event *event);           /* and zeroes it */
-yoke_status yki_event_wait(const yki_event *event); /* host waits; flushes first */
-/* Nanoseconds on the device's clock; the queue must be timed and the event complete. */
+void yki_event_release(yki_event *event); /* also zeroes it */
+/* Flushes the event's queue and waits on the host. Returns an error of this command, or one that
+ * the queue keeps (yki_queue_finish). A zeroed event returns at once. */
+yoke_status yki_event_wait(const yki_event *event);
+/* Writes start and end in nanoseconds on the device's clock. The queue must be timed and the
+ * command complete. */
 yoke_status yki_event_times(const yki_event *event, uint64_t *start, uint64_t *end);
 
-/* What a command waits for. Events of the same queue cost nothing (it is in order); those of
- * another queue of the same space have their queue flushed first, so nobody hangs; those of
- * another space cannot be waited for by a device and are waited for by the host. */
+/* The events that a command waits for; lent for the call. An event of the same queue costs nothing,
+ * because the queue is in order. If the event is of another queue of the same space, the call
+ * flushes that queue first, since some drivers hang otherwise. If it is of another space, the
+ * device cannot wait for it: the host waits, inside the call. */
 typedef struct yki_wait {
     const yki_event *events;
     size_t count;
 } yki_wait;
 #define YKI_NO_WAIT ((yki_wait){NULL, 0})
 
-/* A command that does nothing after `wait`. */
+/* In all calls that enqueue, `done` may be NULL. Otherwise it receives an event that the caller
+ * releases; an event that it held before is overwritten, not released. */
+
+/* Enqueues a command that does nothing; it completes after `wait` and all earlier commands. */
 yoke_status yki_queue_marker(yki_queue *queue, yki_wait wait, yki_event *done);
 
 /* ---- buffers (buffer.c): charged to their owner; usable by every device of its space ---- */
 
-/* Page-locked host memory, mapped for good: for its host pointer, as data of reads and writes,
- * and for yki_queue_copy; kernels, fills, reads and writes refuse it. Wait before destroying it. */
+/* Host memory for transfers; without traits.direct_host it is page-locked and stays mapped. Use it
+ * through its host pointer, as data of reads and writes, or as one side of yki_queue_copy. Kernels,
+ * fills, reads and writes refuse such a buffer. Wait for its commands before destroying it. */
 #define YKI_BUFFER_PINNED 1u
 
+/* Makes a buffer of `size` bytes, 0 included, with undefined contents, and charges its owner.
+ * `flags` is 0 or YKI_BUFFER_PINNED; `what` names the buffer in errors. */
 yoke_status yki_buffer_create(yoke_device *owner, uint64_t size, unsigned flags, const char *what,
                               yki_buffer **buffer);
-/* A part of a buffer as a buffer, from a multiple of traits.base_align; the memory stays while
- * either lives, and is charged once. */
+/* Makes a buffer of a range of `parent`, which is not pinned; `offset` is a multiple of
+ * traits.base_align. The memory stays while either of the two lives. It is charged once, and the
+ * charge ends with the parent. */
 yoke_status yki_buffer_view(yki_buffer *parent, uint64_t offset, uint64_t size, yki_buffer **view);
-void yki_buffer_destroy(yki_buffer *buffer); /* enqueued work that uses it still completes */
+/* Enqueued work that uses the buffer still completes. If the host has a pointer to its memory, the
+ * call first waits, for all queues of the space or, if it is mapped, until it is unmapped. */
+void yki_buffer_destroy(yki_buffer *buffer);
 uint64_t yki_buffer_size(const yki_buffer *buffer);
 yoke_device *yki_buffer_owner(const yki_buffer *buffer);
-/* The memory itself where the device's memory is the host's and may be used directly (traits.
- * direct_host) or the buffer is pinned; else NULL. Valid when no enqueued work uses it. */
+/* Lends the memory itself if the host may use it: with traits.direct_host, or if the buffer is
+ * pinned. Otherwise NULL. It may be read and written while no enqueued work uses it. */
 void *yki_buffer_host(const yki_buffer *buffer);
-/* Makes lazily allocated memory real by writing zeros to it (touch when planning). */
+/* Fills the whole buffer with zeros, so that memory which the driver allocates lazily is there
+ * before the first step. Enqueued; for a pinned buffer done at once. */
 yoke_status yki_buffer_touch(yki_queue *queue, yki_buffer *buffer);
 
-/* Enqueued; `data` must stay until the event completes. `done` may be NULL; it is written over,
- * not released first. 0 bytes are a command too: it keeps its place and its waits. */
+/* Both enqueue. The buffer must be in the queue's space, and `data` must stay until the command is
+ * complete. A command of 0 bytes still waits for `wait`, in its order. */
 yoke_status yki_queue_write(yki_queue *queue, yki_buffer *buffer, uint64_t offset, uint64_t size,
                             const void *data, yki_wait wait, yki_event *done);
 yoke_status yki_queue_read(yki_queue *queue, yki_buffer *buffer, uint64_t offset, uint64_t size,
                            void *data, yki_wait wait, yki_event *done);
-/* By a kernel on all cores where memory is the host's and both offsets are multiples of 4, else
- * by the driver, which on some CPUs uses one core. The two ranges must not overlap. */
+/* Enqueues a copy; the ranges must not overlap. A device other than a GPU whose memory is the
+ * host's copies with a kernel on all cores if both offsets are multiples of 4. Otherwise the driver
+ * copies, on some CPUs with one core. */
 yoke_status yki_queue_copy(yki_queue *queue, yki_buffer *from, uint64_t from_offset, yki_buffer *to,
                            uint64_t to_offset, uint64_t size, yki_wait wait, yki_event *done);
-/* A 4-byte pattern, all over [offset, offset + size); it starts at `offset`. */
+/* Enqueues a fill with the 4 bytes of `pattern`, repeated from `offset` on. Neither `offset` nor
+ * `size` has to be a multiple of 4. */
 yoke_status yki_queue_fill(yki_queue *queue, yki_buffer *buffer, uint64_t offset, uint64_t size,
                            uint32_t pattern, yki_wait wait, yki_event *done);
-/* The same, waiting, through the device's own set-up queue: for set-up and tests. */
+/* For set-up and tests: copy at once if the host has a pointer, else use the device's set-up queue
+ * and wait. They do not wait for other queues: no enqueued work may use the range. */
 yoke_status yki_buffer_put(yki_buffer *buffer, uint64_t offset, uint64_t size, const void *data);
 yoke_status yki_buffer_get(yki_buffer *buffer, uint64_t offset, uint64_t size, void *data);
 
 /* ---- links (link.c): how two logical devices exchange memory ---- */
 
 typedef enum yki_link_kind {
-    YKI_LINK_SHARED, /* one space: the other's buffers are used as they are */
-    YKI_LINK_STAGED  /* through pinned host memory of this link */
+    YKI_LINK_SHARED, /* one space: each uses the other's buffers as they are */
+    YKI_LINK_STAGED  /* two spaces: through host memory, of one side or of the link */
 } yki_link_kind;
 
-/* `max_size`: of the copies to expect, for the size of the staging; larger ones work too. */
+/* Makes a link, which retains both devices. `max_size` is the size of the largest copy to expect,
+ * from which the staging memory is sized; larger copies work too. */
 yoke_status yki_link_create(yoke_device *from, yoke_device *to, uint64_t max_size, yki_link **link);
-void yki_link_destroy(yki_link *link); /* waits for its copies */
+void yki_link_destroy(yki_link *link); /* waits for copies that use its staging memory */
 yki_link_kind yki_link_get_kind(const yki_link *link);
-/* Moves bytes after `wait` (events of either side) and after what is in both queues now; `done`
- * is an event of `to_queue`. Until it is complete the source must stay as it is. A staged copy
- * waits on the host for its first half: contexts cannot wait for one another. */
+/* Copies `size` bytes, after `wait` (events of either side) and after all that both queues hold
+ * now. `done` is an event of `to_queue`; until it is complete the source must not change. A staged
+ * copy waits on the host for its first half, because contexts cannot wait for one another. */
 yoke_status yki_link_copy(yki_link *link, yki_queue *from_queue, yki_buffer *from,
                           uint64_t from_offset, yki_queue *to_queue, yki_buffer *to,
                           uint64_t to_offset, uint64_t size, yki_wait wait, yki_event *done);
 
 /* ---- programs and kernels (program.c, cache.c) ---- */
 
-/* A file of clkernels/ ("fill.cl") built with `options` (-D...), once per space and option
- * string; from memory, else the disk cache, else the compiler under the host-wide lock. */
+/* Gives the program of a file of clkernels/ ("fill.cl") with `options` (-D...; NULL: none). A space
+ * builds each pair of file and options once. The program comes from memory, else from the disk
+ * cache, else from the compiler, under a lock of the host. The caller releases it. */
 yoke_status yki_program_get(yoke_device *device, const char *file, const char *options,
                             yki_program **program);
-/* The same for source text from elsewhere (a user's operator); `name` shows in errors. */
+/* The same for source text of other origin (a user's operator); `name` stands in errors. */
 yoke_status yki_program_get_source(yoke_device *device, const char *name, const char *source,
                                    const char *options, yki_program **program);
-void yki_program_release(yki_program *program);
+void yki_program_release(yki_program *program); /* NULL is fine; the space keeps the program */
 
-/* Every launch owns its kernel: arguments stay set. */
+/* Makes a kernel, which retains the program. Each launch of a plan has a kernel of its own, so that
+ * its arguments stay set. */
 yoke_status yki_kernel_create(yki_program *program, const char *name, yki_kernel **kernel);
 void yki_kernel_destroy(yki_kernel *kernel);
+/* These set an argument until it is set again. A value is copied; a buffer is not retained, must be
+ * in the program's space and may be NULL; a local argument is `size` bytes of __local. */
 yoke_status yki_kernel_set(yki_kernel *kernel, unsigned index, size_t size, const void *value);
-yoke_status yki_kernel_set_buffer(yki_kernel *kernel, unsigned index,
-                                  yki_buffer *buffer); /* NULL ok */
+yoke_status yki_kernel_set_buffer(yki_kernel *kernel, unsigned index, yki_buffer *buffer);
 yoke_status yki_kernel_set_local(yki_kernel *kernel, unsigned index, size_t size);
 
 typedef struct yki_grid {
-    size_t groups[3]; /* work-groups; 0 counts as 1 */
+    size_t groups[3]; /* work-groups, at most 65535 in a dimension; 0 counts as 1 */
     size_t local[3];  /* work-items in a group; 0 counts as 1 */
 } yki_grid;
 
+/* Enqueues a launch. It fails, without asking the driver, if an argument is not set, the grid is
+ * too large, or the size of a work-group is not the one that the kernel requires. */
 yoke_status yki_queue_launch(yki_queue *queue, yki_kernel *kernel, const yki_grid *grid,
                              yki_wait wait, yki_event *done);
 
-/* For the one file that calls CLBlast: cl_command_queue and cl_mem. A call that enqueues there by
- * itself comes after yki_queue_marker, for what it waits for, and before yki_queue_adopt. */
+/* The cl_command_queue and the cl_mem, for the one file that calls CLBlast. A library that enqueues
+ * by itself is called after yki_queue_marker, which makes the queue wait, and before
+ * yki_queue_adopt. */
 void *yki_queue_raw(const yki_queue *queue);
 void *yki_buffer_raw(const yki_buffer *buffer);
-/* Makes a command that a library enqueued by itself one of ours, to be waited for: takes over the
- * reference to its cl_event, also on failure. `what` names it in errors. */
+/* Makes a command that a library enqueued one of the queue's, so that it can be waited for. The
+ * call takes the caller's reference to the cl_event, also on failure. `what` names the command in
+ * errors. */
 yoke_status yki_queue_adopt(yki_queue *queue, void *event, const char *what, yki_event *done);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * error.c - what an OpenCL error means to a caller of yoke.
+ * error.c - turns OpenCL errors into statuses of yoke.
  *
- * Most codes are YOKE_ERROR_DEVICE with the name and number in the detail; those
- * that a program can act on (no memory, no device, no driver) have a status of
- * their own.
+ * Most codes become YOKE_ERROR_DEVICE with the name and number in the detail. Those
+ * that a program can act on (no memory, no device, no driver, a program that does
+ * not build) have a status of their own.
  */
 #include "device/internal.h"
 
-/* Codes of extensions and of OpenCL 2.x and 3.0 that our headers may lack. */
+/* Codes of extensions and of OpenCL 2.x and 3.0, which the OpenCL headers may lack. */
 enum {
     CODE_INVALID_PIPE_SIZE = -69,
     CODE_INVALID_DEVICE_QUEUE = -70,

@@ -2,9 +2,10 @@
  *
  * find_devices.c - makes a context: finds the devices of every OpenCL platform.
  *
- * A platform that is broken or empty, or a device that cannot be used, is a
- * problem that can be read and is logged; only having no device at all is an
- * error. Nothing is compiled here and no OpenCL object is made: listing is quick.
+ * A platform that is broken or empty, or a device that cannot be used, becomes a
+ * problem of the context: it is logged, and the application can read it. Only having
+ * no device at all is an error. Nothing is compiled here and no OpenCL object is made,
+ * so listing is quick.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,7 @@
     "install a driver, such as PoCL, which runs on every CPU (Debian, Ubuntu: apt install "        \
     "pocl-opencl-icd; Fedora: dnf install pocl; Arch: pacman -S pocl), or that of your GPU"
 
-/* Keeps the sentence, which becomes the context's, and logs it. */
+/* Logs the sentence and keeps it. Takes ownership of it; NULL means that memory ran out. */
 static yoke_status
 add_problem(yoke_context *context, yoke_log_level level, char *problem)
 {
@@ -56,7 +57,7 @@ platform_name(cl_platform_id platform)
     return name;
 }
 
-/* The same library may be listed by two files of the loader. */
+/* Two ICD files of the loader may name the same driver library. */
 static bool
 is_known(const yoke_context *context, cl_device_id id)
 {
@@ -99,7 +100,7 @@ add_devices(yoke_context *context, cl_platform_id platform, const char *name)
     cl_int error = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &count);
     yoke_status status = YOKE_OK;
 
-    /* Installed for hardware that is not there: common, and nothing is wrong. */
+    /* A driver without its hardware is common and no fault. */
     if (error == CL_DEVICE_NOT_FOUND || (error == CL_SUCCESS && !count))
         return add_problem(context, YOKE_LOG_INFO,
                            yki_format("platform %s has no device%s", name,

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * info.c - asks OpenCL devices what they are: properties, traits for planners, the
- * identity of the hardware, and two things that must be tried to be known.
+ * info.c - asks OpenCL devices what they are: properties, traits for the planner, the
+ * identity of the hardware, and three things that only a trial can tell.
  *
- * Identity: two drivers of one chip must be seen as such. In order: the PCI
- * address (cl_khr_pci_bus_info, NVIDIA's and AMD's own queries), the UUID
- * (cl_khr_device_uuid), "host-cpu" for whatever runs on this host's processor,
- * else driver and name, which is then known to that driver alone.
+ * Identity: yoke must see when two drivers reach one chip. The identity is "host-cpu"
+ * for all that runs on this host's processor. Otherwise it is the PCI address
+ * (cl_khr_pci_bus_info, NVIDIA's and AMD's own queries), else the UUID
+ * (cl_khr_device_uuid), else platform, name and a number, which only one device of one
+ * driver has.
  *
- * Tried, not asked: fp16 is compiled, because drivers that can do it do not
- * always say so; whether host pointers of buffers see what kernels write without
- * a map is tested in both directions, because no query tells.
+ * Tried, not asked: fp16 is compiled, because drivers that have it do not always say
+ * so. Host pointers of buffers are tested in both directions, because no query tells
+ * whether host and kernels see each other's writes without a map. The iterations of a
+ * loop are counted, because drivers that limit them do not say so.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +20,7 @@
 
 #include "device/internal.h"
 
-/* Queries of extensions, which not every cl_ext.h has. */
+/* Queries of extensions. Not every cl_ext.h has them. */
 enum {
     QUERY_PCI_BUS_INFO_KHR = 0x410F, /* 4 cl_uint: domain, bus, device, function */
     QUERY_UUID_KHR = 0x106A,         /* 16 bytes */
@@ -34,7 +36,8 @@ typedef struct amd_topology {
     unsigned char unused[17], bus, device, function;
 } amd_topology;
 
-/* A driver that says less than it should leaves zeros. */
+/* Asks for a value of `size` bytes. If the driver gives fewer, `value` may be only partly set, over
+ * zeros. */
 static bool
 query(cl_device_id id, cl_device_info what, size_t size, void *value)
 {
@@ -76,7 +79,8 @@ query_bool(cl_device_id id, cl_device_info what)
     return query(id, what, sizeof value, &value) && value;
 }
 
-/* The whole string, to be freed; NULL, with the detail set, without memory. */
+/* Returns the whole string, which the caller frees. Without memory it returns NULL and sets the
+ * detail. */
 static char *
 query_string(cl_device_id id, cl_device_info what)
 {
@@ -91,7 +95,7 @@ query_string(cl_device_id id, cl_device_info what)
     return text;
 }
 
-/* Copies without the blanks that some drivers put around names, cut to the room there is. */
+/* Copies a string, cut to `room`, without the blanks that some drivers put around names. */
 static yoke_status
 query_text(cl_device_id id, cl_device_info what, char *out, size_t room)
 {
@@ -110,7 +114,7 @@ query_text(cl_device_id id, cl_device_info what, char *out, size_t room)
     return YOKE_OK;
 }
 
-/* "a b c" has the word "b". */
+/* Whether `words`, separated by blanks, contain `word`. */
 static bool
 has_word(const char *words, const char *word)
 {
@@ -130,7 +134,7 @@ contains(const char *text, const char *part)
 
 /* ---- what it is ---- */
 
-/* Three bits of type; simulators claim them all. */
+/* Counts the types that a device claims. Simulators claim all three. */
 static unsigned
 claimed_types(cl_device_type type)
 {
@@ -173,7 +177,7 @@ driver_rank(const yoke_device_info *info, cl_device_type type)
         return YKI_DRIVER_SOFTWARE;
     if (name_is_one_of(info->platform, layers, YKI_COUNT(layers)) || contains(info->name, "zink"))
         return YKI_DRIVER_LAYERED;
-    /* PoCL is at home on the CPU; what else it drives, it drives through another API. */
+    /* PoCL is native on the CPU only. It drives other devices through another API. */
     if (contains(info->platform, "portable computing") && info->type != YOKE_DEVICE_CPU)
         return YKI_DRIVER_LAYERED;
     return YKI_DRIVER_NATIVE;
@@ -228,7 +232,7 @@ identify(yki_root *root)
     yoke_device_info *info = &root->info;
     bool on_host = info->type == YOKE_DEVICE_CPU || root->rank >= YKI_DRIVER_SOFTWARE;
 
-    if (on_host) /* a renderer's UUID is that of the renderer */
+    if (on_host) /* a renderer's UUID identifies the renderer, not the hardware */
         snprintf(info->hardware, sizeof info->hardware, "host-cpu");
     else if (root->pci[0])
         snprintf(info->hardware, sizeof info->hardware, "pci:%s", root->pci);
@@ -241,10 +245,10 @@ identify(yki_root *root)
         root->pci[0] = root->uuid[0] = '\0';
 }
 
-/* ---- what it can ---- */
+/* ---- what it can do ---- */
 
-/* Which partitions are offered. Not the maximum of sub-devices: AMD reports one and offers no
- * type, and where no type is offered clCreateSubDevices may be a null entry. */
+/* Returns the partitions that the driver offers. It does not look at the maximum of sub-devices:
+ * AMD reports one and offers no type. Without a type, clCreateSubDevices may be a null entry. */
 static uint32_t
 query_partition(cl_device_id id)
 {
@@ -278,7 +282,7 @@ query_traits(yki_root *root)
     yki_device_traits *traits = &root->traits;
     cl_device_fp_config single = 0, twice = 0;
     cl_device_local_mem_type local = 0;
-    /* Each is asked once: YKI_MAX would ask twice, and the second answer may be a failure. */
+    /* Asked outside YKI_MAX, which would ask twice; the second query may fail. */
     cl_uint units = query_uint(id, CL_DEVICE_MAX_COMPUTE_UNITS);
     cl_uint width = query_uint(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
     cl_uint align = query_uint(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
@@ -312,7 +316,7 @@ query_traits(yki_root *root)
     traits->inf_nan = (single & CL_FP_INF_NAN) != 0;
 }
 
-/* Why a device cannot be used; NULL when it can. */
+/* Returns why a device cannot be used, or NULL. */
 static const char *
 refusal(const yki_root *root, cl_device_type type)
 {
@@ -370,7 +374,7 @@ yki_root_query(cl_platform_id platform, const char *platform_name, cl_device_id 
     return YOKE_OK;
 }
 
-/* ---- what must be tried ---- */
+/* ---- what only a trial tells ---- */
 
 static cl_context
 probe_context(const yki_root *root)
@@ -418,8 +422,8 @@ probe_fp16(const yki_root *root)
         "__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void\n"
         "yki_probe_fp16(__global half *x)\n"
         "{ half a = x[0]; half4 v = (half4)(a, a, a, a); x[1] = fma(a, v.s1, a) + v.s2; }\n";
-    /* PoCL takes half exactly when it names the extension; else its compiler counts the errors
-     * on stderr, which is not ours to write to. */
+    /* PoCL accepts half only if it names the extension. Without it, its compiler writes to stderr
+     * how many errors it found, and a library must not write there. */
     bool ask = has_fp16_extension(root) || !contains(root->info.platform, "portable computing");
     cl_context cl = ask ? probe_context(root) : NULL;
     cl_program program = cl ? probe_program(cl, root->id, source) : NULL;
@@ -435,11 +439,11 @@ probe_fp16(const yki_root *root)
     return error == CL_SUCCESS;
 }
 
-/* A processor makes so many turns in a millisecond or two. */
+/* A CPU makes PROBE_TURNS iterations in a millisecond or two. */
 enum { PROBE_WORDS = 4096, PROBE_TURNS = 1 << 19 };
 
-/* The first adds one to every word and writes to the second half what it read. The second counts
- * the turns of a loop whose end no compiler can know. */
+/* The first kernel copies every word of the first half to the second half and then adds one to it.
+ * The second kernel counts the iterations of a loop whose end no compiler can know. */
 static const char probe_source[] =
     "__kernel __attribute__((reqd_work_group_size(64, 1, 1))) void\n"
     "yki_probe_direct(__global uint *x, uint n)\n"
@@ -460,8 +464,8 @@ run_direct(cl_command_queue queue, cl_kernel kernel)
            clFinish(queue) == CL_SUCCESS;
 }
 
-/* The kernel must see what the host wrote before each launch, and the host what the kernel
- * wrote, twice, with no map between. */
+/* In each of two rounds, the kernel must see what the host wrote before the launch, and the host
+ * what the kernel wrote, without a map in between. */
 static bool
 exchange_direct(cl_command_queue queue, cl_kernel kernel, volatile cl_uint *words)
 {
@@ -479,8 +483,8 @@ exchange_direct(cl_command_queue queue, cl_kernel kernel, volatile cl_uint *word
     return true;
 }
 
-/* Memory of the probe's buffer goes when the driver has done with the buffer, which may be later
- * than its release if a wait fails. */
+/* Frees the memory of the probe's buffer when the driver no longer uses it. If a wait fails, that
+ * may be later than the release of the buffer. */
 static void CL_CALLBACK
 free_words(cl_mem buffer, void *words)
 {
@@ -488,7 +492,7 @@ free_words(cl_mem buffer, void *words)
     yki_free_aligned(words);
 }
 
-/* The probe's buffer, on host memory at `words`. */
+/* Makes the probe's buffer on host memory, and writes its address to `words`. */
 static cl_mem
 direct_buffer(cl_context cl, cl_uint **words)
 {
@@ -550,7 +554,8 @@ count_turns(cl_command_queue queue, cl_kernel kernel, cl_mem buffer, cl_uint *co
                                NULL) == CL_SUCCESS;
 }
 
-/* Drivers that end a loop for being long (llvmpipe's, after 65535 turns) do not say so. */
+/* Returns the number of iterations after which the driver ends a loop, or 0. Drivers do not report
+ * it (llvmpipe's is 65535). */
 static uint32_t
 try_turns(cl_context cl, cl_command_queue queue, cl_program program)
 {
@@ -594,8 +599,8 @@ yki_root_probe(yki_root *root)
     cl_context cl;
 
     pthread_mutex_lock(&context->probe_lock);
-    /* A simulator is there to watch every access, does not see the host's own, and takes its time
-     * for every turn. */
+    /* A simulator watches every access but does not see those of the host, and each iteration takes
+     * it long. */
     if (!root->probed && root->rank != YKI_DRIVER_SIMULATOR) {
         cl = probe_context(root);
         if (cl) {
@@ -607,7 +612,7 @@ yki_root_probe(yki_root *root)
     pthread_mutex_unlock(&context->probe_lock);
 }
 
-/* ---- the public face ---- */
+/* ---- public functions ---- */
 
 yoke_status
 yoke_device_get_info_sized(yoke_device *device, yoke_device_info *info, size_t size)
@@ -630,7 +635,7 @@ yoke_device_get_info_sized(yoke_device *device, yoke_device_info *info, size_t s
     result.virtual_kind = device->kind;
     result.compute_units = device->traits.compute_units;
     if (device->kind != YOKE_VIRTUAL_NONE)
-        result.partition = 0; /* parts are not split again */
+        result.partition = 0; /* sub-devices and slices cannot be split again */
     result.quota = device->quota;
     memcpy(info, &result, YKI_MIN(size, sizeof result));
     return YOKE_OK;

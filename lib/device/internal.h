@@ -2,13 +2,15 @@
  *
  * internal.h - the bodies of lib/device's objects, for its own files only.
  *
- * Who owns whom: the context owns its roots for good; a root owns at most one
- * space, the split in force; a space owns its logical devices. References go the
- * other way: every retained logical device counts in its space, and the space ends
- * with the last of them; every space counts in the context.
+ * Ownership: the context owns its roots as long as it lives. A root has at most one
+ * space, the split in force; spaces of core groups may stand beside it. A space owns
+ * its logical devices. References go the other way: every retained logical device
+ * counts in its space, which ends when the last of its references goes, and every
+ * space counts in the context.
  *
- * Locks, in the order in which they may be taken: context->probe_lock,
- * context->lock, the rest. No OpenCL object is released under context->lock.
+ * Locks: who holds space->programs_lock may take context->lock; who holds
+ * device->setup_lock may take queue->lock. Of the locks below, no other two are held
+ * at once. A space ends outside context->lock, because drivers are slow to release things.
  */
 #ifndef YKI_DEVICE_INTERNAL_H
 #define YKI_DEVICE_INTERNAL_H
@@ -16,12 +18,12 @@
 #include "device/cl.h"
 #include "device/device.h"
 
-/* ---- selector.c: from text to parts; knows no OpenCL ---- */
+/* ---- selector.c: from text to items; knows no OpenCL ---- */
 
 enum {
-    YKI_MAX_COUNTS = 16,  /* parts of one N+M split; their text must fit an id */
-    YKI_MAX_PARTS = 1024, /* slices of one device */
-    YKI_SPLIT_TEXT = 36   /* characters of a split, with the end: an id has 64 */
+    YKI_MAX_COUNTS = 16,  /* counts in one N+M split; their text must fit an id */
+    YKI_MAX_PARTS = 1024, /* sub-devices or slices of one device */
+    YKI_SPLIT_TEXT = 36   /* bytes of a split's text, with the 0 at its end; an id has 64 */
 };
 
 typedef enum yki_split_kind {
@@ -33,21 +35,21 @@ typedef enum yki_split_kind {
 
 typedef struct yki_split {
     yki_split_kind kind;
-    uint32_t count; /* parts; 0 for numa, where the driver knows */
+    uint32_t count; /* sub-devices or slices; 0 for numa, where the driver knows */
     uint32_t units[YKI_MAX_COUNTS];
     char text[YKI_SPLIT_TEXT]; /* canonical: "", "4", "1+3", "numa" */
 } yki_split;
 
 typedef enum yki_base_kind { YKI_BASE_ALL, YKI_BASE_TYPE, YKI_BASE_NAME } yki_base_kind;
 
-/* One item of a selector. Strings are lent by the selector's text. */
+/* One item of a selector. Its strings point into the selector's text. */
 typedef struct yki_part {
     size_t start, length; /* of the item in the text */
     yki_base_kind base;
     yoke_device_type type;
     bool has_index; /* "gpu:1", not "gpu" */
     uint32_t index;
-    const char *name; /* "llvmpipe" of name~llvmpipe: name_length characters */
+    const char *name; /* "llvmpipe" of name~llvmpipe; name_length characters */
     size_t name_length;
     yki_split split;
     bool has_piece; /* ".1" of "cpu:0/2.1" */
@@ -62,27 +64,28 @@ typedef struct yki_selector {
     size_t count, capacity;
 } yki_selector;
 
-/* YOKE_ERROR_SELECTOR names the token at fault and where it stands. */
+/* Reads `text`, which must stay until yki_selector_free. YOKE_ERROR_SELECTOR names the wrong token
+ * and its position. */
 yoke_status yki_selector_parse(const char *text, yki_selector *selector);
 void yki_selector_free(yki_selector *selector);
-/* Nothing but blanks: a selector must name something. */
+/* Whether the text is nothing but blanks. A selector must name something. */
 bool yki_selector_is_empty(const char *text);
-/* The same error, for what only shows when the devices are known: the token is text[start ..
- * start + length). */
+/* Makes the same error for a mistake that shows only when the devices are known. The wrong token is
+ * text[start .. start + length). */
 yoke_status yki_selector_fail(const char *text, size_t start, size_t length, const char *format,
                               ...) YKI_PRINTF(4, 5);
 const char *yki_type_name(yoke_device_type type); /* "gpu", "cpu", "acc" */
-/* "256 MiB", "1.5 GiB": for messages. */
+/* Writes "256 MiB" or "1.50 GiB", for messages; returns `text`. */
 const char *yki_size_text(uint64_t size, char text[24]);
 
 /* ---- bodies ---- */
 
-/* Kinds of drivers, best first: what `all` prefers for one piece of hardware (order.c). */
+/* Kinds of drivers, best first. For each piece of hardware `all` takes the best (order.c). */
 typedef enum yki_driver_rank {
     YKI_DRIVER_NATIVE,   /* made for the hardware */
     YKI_DRIVER_LAYERED,  /* OpenCL on Vulkan, CUDA, Direct3D, ... */
     YKI_DRIVER_SOFTWARE, /* a renderer that runs on the CPU */
-    YKI_DRIVER_SIMULATOR /* an interpreter that looks for mistakes */
+    YKI_DRIVER_SIMULATOR /* an interpreter that checks kernels for mistakes */
 } yki_driver_rank;
 
 /* One OpenCL device of one driver. Lives as long as the context. */
@@ -90,68 +93,68 @@ typedef struct yki_root {
     yoke_context *context;
     cl_platform_id platform;
     cl_device_id id;
-    yoke_device_info info;    /* fp16 is filled in when first asked for */
-    yki_device_traits traits; /* direct_host is filled in with the first space */
+    yoke_device_info info;    /* fp16 is set when it is first asked for */
+    yki_device_traits traits; /* direct_host and turns are set by yki_root_probe */
     yki_driver_rank rank;
-    size_t found;            /* position in the drivers' own enumeration: the last tie-break */
+    size_t found;            /* position in the drivers' own list; decides ties last */
     char pci[24];            /* "0000:01:00.0" or "" */
     char uuid[40];           /* 32 hexadecimal digits or "" */
     bool fp16_known, probed; /* under context->probe_lock */
-    /* The split in force, shared by all who ask for the same; another one is busy while it
-     * lives. Under context->lock. */
+    /* The split in force; NULL: none. All who ask for the same split share it. Who asks for
+     * another one gets YOKE_ERROR_BUSY while it lives. Under context->lock. */
     yki_space *space;
-    yki_space *lent;                 /* no cl_context: the device that is only asked questions */
-    yoke_device *whole;              /* its one device: what yoke_context_get_device lends */
-    atomic_uint_fast64_t used, peak; /* of all its logical devices */
+    yki_space *lent;                 /* has no cl_context: only questions can be asked of it */
+    yoke_device *whole;              /* the one device of `lent`, as yoke_context_get_device */
+    atomic_uint_fast64_t used, peak; /* bytes, of all its logical devices */
 } yki_root;
 
 struct yoke_context {
     pthread_mutex_t lock;
-    pthread_mutex_t probe_lock; /* probes compile and are slow: not under `lock` */
-    atomic_int references; /* the application's one, one per space, one per retained lent device */
+    pthread_mutex_t probe_lock; /* for probes, which compile and are too slow for `lock` */
+    atomic_int references; /* the application, each selection, space and retained lent device */
     yki_root *roots;       /* in the order of their ids */
     size_t root_count, root_capacity;
-    size_t hidden_count; /* that YOKE_VISIBLE_DEVICES took off the list */
+    size_t hidden_count; /* devices that YOKE_VISIBLE_DEVICES took off the list */
     char **problems;
     size_t problem_count, problem_capacity;
     char *cache_dir;            /* absolute; NULL: no disk cache (yki_cache_choose) */
-    atomic_bool cache_reported; /* the one log line that the cache does not work was written */
+    atomic_bool cache_reported; /* the warning that the cache does not work was logged */
     atomic_bool lock_given_up;  /* a holder of the build lock seems stuck: do not wait again */
 };
 
-/* Who holds a space: a live selection and the name it gave. */
+/* A live selection that holds a space, with the name that its creator gave. */
 typedef struct yki_holder {
     struct yki_holder *next;
     const yoke_selection *selection;
     char *name;
 } yki_holder;
 
-/* Devices that somebody took: each is retained. */
+/* Devices that were taken together. Each is retained. */
 struct yoke_selection {
     yoke_context *context;
     yoke_device **devices;
     size_t count, capacity;
 };
 
-/* One root under one split. Its devices share a cl_context, so buffers of one may be used by
- * all. `layout` is the selector that makes it: "cpu:0", "cpu:0/2", "gpu:0/1+3"; quotas are its
- * devices' own. */
+/* One root under one split. Its devices share a cl_context, so each may use the buffers of all.
+ * `layout` is the selector that makes it, "cpu:0", "cpu:0/2" or "gpu:0/1+3", without quotas, which
+ * belong to its devices. */
 struct yki_space {
     yki_root *root;
-    int references; /* of retained devices, programs, selections being made; under context->lock */
+    int references; /* retained devices, programs, selections being made; under context->lock */
     char *layout;
     yki_split split;
     cl_context cl; /* NULL in a root's lent space */
     yoke_device *devices;
     size_t device_count;
-    yoke_device *lanes_of; /* retained: its devices are lanes of this whole one; NULL */
+    yoke_device *lanes_of; /* retained; the devices are core groups of this one; or NULL */
     yki_holder *holders;   /* live selections; under context->lock */
-    char *last_holder;     /* ... and the last one that left, for what it left behind; or NULL */
+    char *last_holder;     /* name of the holder that left last, for errors; or NULL */
     pthread_mutex_t programs_lock;
     struct yki_program *programs; /* list; freed with the space (yki_programs_free) */
     struct {
         unsigned count;
-        double seconds, reported; /* ... in all when the log was last told */
+        double seconds, reported; /* in all; in all at the last line of the log */
     } compiled;                   /* from source; under programs_lock */
 };
 
@@ -162,23 +165,23 @@ struct yoke_device {
     yoke_virtual_kind kind;
     char id[64];
     yki_device_traits traits;
-    uint64_t quota; /* 0: none. Set by the first who takes the device, under context->lock */
-    atomic_uint_fast64_t used, peak;
+    uint64_t quota; /* bytes; 0: none. Set by the first who takes it, under context->lock */
+    atomic_uint_fast64_t used, peak; /* bytes */
     int references; /* of yki_device_retain, under context->lock; each holds the space */
     pthread_mutex_t setup_lock;
-    cl_command_queue setup_queue; /* made when first needed: yki_buffer_put, yki_buffer_get */
-    yki_queue *queues;            /* live ones, a list; under setup_lock */
+    cl_command_queue setup_queue; /* made when first needed, for put, get and mapping */
+    yki_queue *queues;            /* list of the live ones; under setup_lock */
 };
 
 /* A kernel file or source text, built for every device of its space with one option string. It
- * stays in the space's table until the space goes, so the next plan finds it there; whoever got
- * it holds the space through it. */
+ * stays in the space's table until the space ends, so the next plan finds it there. Each reference
+ * to it also holds the space. */
 struct yki_program {
     yki_space *space;
-    atomic_int references; /* of yki_program_get, each holding the space; may be 0 */
+    atomic_int references; /* of yki_program_get and of kernels; may be 0 */
     cl_program cl;
-    char *name;               /* "fill.cl", or what the caller of yki_program_get_source said */
-    char *key;                /* what the table is searched by: 32 hex digits */
+    char *name;               /* "fill.cl", or the name that yki_program_get_source was given */
+    char *key;                /* 32 hex digits, by which the table is searched */
     struct yki_program *next; /* in space->programs, under space->programs_lock */
 };
 
@@ -186,38 +189,40 @@ struct yki_program {
 
 yki_program *yki_program_retain(yki_program *program); /* for kernels */
 
-/* For the end of a space, before its cl_context is released. */
+/* Frees all programs of a space that ends, before its cl_context is released. */
 void yki_programs_free(yki_space *space);
 
 /* ---- cache.c ---- */
 
-/* The directory of a context's compiled kernels: `cache_dir` if given, else
- * $YOKE_CACHE_DIR, else $XDG_CACHE_HOME/yoke, else $HOME/.cache/yoke; NULL, which is no error,
- * for no_cache and where none of these is an absolute path. Makes nothing on disk. */
+/* Gives the directory for a context's compiled kernels, as an absolute path to be freed:
+ * `cache_dir` if given, else $YOKE_CACHE_DIR, else $XDG_CACHE_HOME/yoke, else $HOME/.cache/yoke.
+ * The latter two count only if they are absolute. With `no_cache`, or without any of them, it gives
+ * NULL and YOKE_OK. It makes nothing on disk. */
 yoke_status yki_cache_choose(const char *cache_dir, bool no_cache, char **dir);
 
 /* ---- error.c ---- */
 
-/* The status for an OpenCL error, with the call, its name and number, the device and what was
- * being done as detail. `device` may be NULL. */
+/* Returns the status for an OpenCL error. The detail has the call, the error's name and number, the
+ * device, and `what`, the thing that was being done. `device` may be NULL. */
 yoke_status yki_cl_fail(cl_int error, const char *call, const yoke_device *device,
                         const char *what);
 const char *yki_cl_error_name(cl_int error);
 
 /* ---- info.c ---- */
 
-/* Asks a device everything. A device that cannot be used is refused with the reason as detail. */
+/* Fills in what the driver says of a device; `root` is zeroed but for `context` and `found`. A
+ * device that cannot be used gives YOKE_ERROR_NO_DEVICE with the reason. */
 yoke_status yki_root_query(cl_platform_id platform, const char *platform_name, cl_device_id id,
                            yki_root *root);
-/* traits.direct_host and traits.turns by trying; false and 0 when they cannot be tried. May
- * compile. Takes probe_lock. */
+/* Finds traits.direct_host and traits.turns by trial, once; they stay false and 0 if the trial is
+ * impossible. It compiles, runs kernels and waits. It takes probe_lock. */
 void yki_root_probe(yki_root *root);
 
 /* ---- order.c ---- */
 
-/* Sorts, numbers and names the roots, and picks the preferred driver of each hardware. */
+/* Sorts the roots, gives them their ids, and marks the preferred driver of each hardware. */
 void yki_roots_order(yki_root *roots, size_t count);
-/* Is `a` the better driver of the same hardware? */
+/* Whether `a` is the better driver of the two, for the same hardware. */
 bool yki_root_better(const yki_root *a, const yki_root *b);
 
 /* ---- context.c ---- */
@@ -227,35 +232,35 @@ void yki_context_release(yoke_context *context);
 
 /* ---- selection.c ---- */
 
-/* Whether the base of a selector's item names this device. */
+/* Whether the base of a selector's item, such as "gpu:0", names this device. */
 bool yki_part_names(const yoke_context *context, const yki_part *part, const yki_root *root);
-/* The error for an item of `text` that names no device. */
+/* Makes the error for an item of `text` that names no device. */
 yoke_status yki_part_fail_unmatched(const yoke_context *context, const char *text,
                                     const yki_part *part);
-/* Adds "; there are: cpu:0 (name), gpu:0 (name)" to the detail; returns `status`. */
+/* Adds "; there are: cpu:0 (name), gpu:0 (name)" to the detail, and returns `status`. */
 yoke_status yki_context_add_devices(const yoke_context *context, yoke_status status);
 
 /* ---- visible.c ---- */
 
-/* Takes the devices that YOKE_VISIBLE_DEVICES does not name off the ordered list, and numbers the
- * others anew. */
+/* Takes the devices that YOKE_VISIBLE_DEVICES does not name off the ordered list, and gives the
+ * others new ids. Without the variable it does nothing. */
 yoke_status yki_context_hide(yoke_context *context);
 
 /* ---- space.c ---- */
 
-/* A space without OpenCL objects, for asking; its device is `root->whole`. */
+/* Makes a space without OpenCL objects, for questions only. Its device becomes `root->whole`. */
 yoke_status yki_space_create_lent(yki_root *root);
 void yki_space_destroy_lent(yki_root *root);
-/* Makes the root's space under this split; the root has none. The caller pins it, under the
- * same context->lock. */
+/* Makes the space of a root that has none. The caller holds context->lock, and takes a reference
+ * before it lets go of it: the new space has none. */
 yoke_status yki_space_create(yki_root *root, const yki_split *split, yki_space **space);
-/* A whole device's lanes: beside the split in force, which stays that of the whole device; takes
- * the caller's reference to it. */
+/* Makes a space of `count` core groups of a whole device. The root's split in force stays that of
+ * the whole device. On success it takes the caller's reference to `whole`. */
 yoke_status yki_space_create_lanes(yoke_device *whole, uint32_t count, yki_space **space);
-/* A space lives as long as a device, program or selection of it is held. */
+/* A space lives as long as one of its devices, programs or selections is held. */
 yki_space *yki_space_retain(yki_space *space);
 void yki_space_release(yki_space *space);
-/* yki_device_retain under context->lock. */
+/* Does what yki_device_retain does; the caller holds context->lock. */
 void yki_device_retain_locked(yoke_device *device);
 
 #endif

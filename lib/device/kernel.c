@@ -2,17 +2,17 @@
  *
  * kernel.c - kernels: one cl_kernel per launch, whose arguments stay set.
  *
- * Idea: what a driver answers with a bare number (an argument forgotten, a group
- * of the wrong size) is asked for when the kernel is made, so that queue.c can
- * say it in words before the driver sees it.
+ * Idea: a driver answers a forgotten argument or a group of the wrong size with a
+ * bare number. So the driver is asked for the right ones when the kernel is made,
+ * and queue.c can report a mistake in words before the driver sees it.
  *
- * It does not build anything (program.c) nor launch (queue.c).
+ * Not here: building (program.c) and launching (queue.c).
  */
 #include <string.h>
 
 #include "device/runtime.h"
 
-/* Reads what launches are checked against. */
+/* Reads the number of arguments and the group size, against which launches are checked. */
 static yoke_status
 inspect(yki_kernel *kernel)
 {
@@ -73,7 +73,7 @@ yki_kernel_destroy(yki_kernel *kernel)
     yki_free(kernel);
 }
 
-/* All arguments end here; `what` names the value in an error. */
+/* Sets any kind of argument; `what` names the value in an error. */
 static yoke_status
 set_argument(yki_kernel *kernel, unsigned index, size_t size, const void *value, const char *what)
 {

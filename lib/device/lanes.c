@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lanes.c - a whole CPU as a team of its units.
+ * lanes.c - makes core groups of a whole CPU: sub-devices that divide its compute units.
  *
- * A launch on a whole CPU is shared out among its threads and waited for by all of them; where
- * launches take microseconds, that is most of the time. Lanes are sub-devices that run their part
- * of a batch by themselves instead and meet once a step.
+ * The driver shares a launch on a whole CPU among the CPU's threads, and all of them wait for its
+ * end. If launches take microseconds, that is most of the time. Core groups instead compute their
+ * shares of a batch by themselves and meet once a step.
  *
- * They lie beside the device, not in its place: it stays held whole, and nobody else sees them.
+ * They stand beside the device and do not replace it: it stays held whole, and nobody else sees
+ * them.
  *
  * Not here: whether they are faster (lib/train/lanes.c).
  */
@@ -39,7 +40,7 @@ yki_lanes_create(yoke_device *whole, uint32_t count, yoke_selection **lanes)
         return YOKE_ERROR_OUT_OF_MEMORY;
     made->devices = yki_alloc(count, sizeof *made->devices, "lanes");
     made->capacity = count;
-    yki_device_retain(whole); /* for the space */
+    yki_device_retain(whole); /* the space takes this reference */
     status =
         made->devices ? yki_space_create_lanes(whole, count, &space) : YOKE_ERROR_OUT_OF_MEMORY;
     if (status != YOKE_OK) {

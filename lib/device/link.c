@@ -2,20 +2,20 @@
  *
  * link.c - moves memory from one logical device to another.
  *
- * Idea: devices of one space share memory, so a copy is a command of the
- * receiver and nothing is staged. Others cannot wait for one another, so the
- * host stands between. Where one side's memory is the host's, the other reads or
- * writes it in place; where neither is, bytes go through two pieces of pinned
- * memory, and the read of one piece overlaps the write of the one before.
+ * Idea: devices of one space share memory, so the receiver enqueues the copy and
+ * nothing is staged. Devices of two spaces cannot wait for one another, so the host
+ * waits between them. If one side's memory is the host's, the other side reads or
+ * writes it in place. If neither is, bytes go through two pieces of pinned memory,
+ * and the read of one piece overlaps the write of the piece before.
  *
- * It keeps no thread of its own: the caller's does the waiting.
+ * A link has no thread of its own: the caller's thread waits.
  */
 #include <string.h>
 
 #include "device/runtime.h"
 
 enum {
-    PIECE = 1 << 20, /* bytes: long enough to hide the host's wake-up, short enough to overlap */
+    PIECE = 1 << 20, /* bytes: large enough to hide the host's wake-up, small enough to overlap */
     PIECES = 2
 };
 
@@ -23,8 +23,8 @@ struct yki_link {
     yoke_device *from, *to; /* retained */
     yki_link_kind kind;
     uint64_t piece;
-    yki_buffer *stage[PIECES]; /* pinned; NULL where one side's memory is the host's */
-    cl_event sent[PIECES];     /* the write that still reads stage[i], flushed; or NULL */
+    yki_buffer *stage[PIECES]; /* pinned; NULL if one side's memory is the host's */
+    cl_event sent[PIECES];     /* of a flushed write that may still read stage[i]; or NULL */
 };
 
 static yoke_status
@@ -59,8 +59,8 @@ yki_link_create(yoke_device *from, yoke_device *to, uint64_t max_size, yki_link 
     return YOKE_OK;
 }
 
-/* Waits until a piece may be written again. Its event was flushed when it was made, and its
- * queue, which may be gone by now, keeps whatever went wrong. */
+/* Waits until a piece may be overwritten. The event was flushed when it was made. Its queue keeps
+ * any error; the queue may no longer exist, so the wait is OpenCL's. */
 static void
 wait_sent(yki_link *link, int piece)
 {
@@ -91,7 +91,7 @@ yki_link_get_kind(const yki_link *link)
     return link->kind;
 }
 
-/* The host waits for all that is in the queue now. */
+/* Waits on the host for all that is in the queue now. */
 static yoke_status
 drain(yki_queue *queue)
 {
@@ -104,7 +104,7 @@ drain(yki_queue *queue)
     return status;
 }
 
-/* Both in one context: a command of the receiver, after what the sender has in its queue. */
+/* For one context: the receiver copies, after all that the sender has in its queue. */
 static yoke_status
 copy_shared(yki_queue *from_queue, yki_buffer *from, uint64_t from_offset, yki_queue *to_queue,
             yki_buffer *to, uint64_t to_offset, uint64_t size, yki_wait wait, yki_event *done)
@@ -121,7 +121,7 @@ copy_shared(yki_queue *from_queue, yki_buffer *from, uint64_t from_offset, yki_q
     return yki_queue_copy(to_queue, from, from_offset, to, to_offset, size, wait, done);
 }
 
-/* The host waits for all of `wait`. */
+/* Waits on the host for all of `wait`. */
 static yoke_status
 wait_all(yki_wait wait)
 {
@@ -133,7 +133,7 @@ wait_all(yki_wait wait)
     return YOKE_OK;
 }
 
-/* The source is host memory: the receiver takes it from there. */
+/* For a source in host memory: the receiver reads it there. */
 static yoke_status
 copy_from_host(yki_queue *from_queue, yki_buffer *from, uint64_t from_offset, yki_queue *to_queue,
                yki_buffer *to, uint64_t to_offset, uint64_t size, yki_wait wait, yki_event *done)
@@ -143,15 +143,15 @@ copy_from_host(yki_queue *from_queue, yki_buffer *from, uint64_t from_offset, yk
     YKI_TRY(drain(from_queue));
     if (!to->pinned)
         return yki_queue_write(to_queue, to, to_offset, size, data, wait, done);
-    /* No command may write pinned memory: the host moves it, in its turn. */
+    /* No command may write pinned memory: the host copies, after all that both queues hold. */
     YKI_TRY(drain(to_queue));
     YKI_TRY(wait_all(wait));
     memcpy((char *)to->host + to_offset, data, size);
     return done ? yki_queue_marker(to_queue, YKI_NO_WAIT, done) : YOKE_OK;
 }
 
-/* The target is host memory: the sender puts it there. The host waits, since the caller's event
- * has to be one of `to_queue`. */
+/* For a target in host memory: the sender writes it there. The host waits, because the caller's
+ * event must be one of `to_queue`. */
 static yoke_status
 copy_to_host(yki_queue *from_queue, yki_buffer *from, uint64_t from_offset, yki_queue *to_queue,
              yki_buffer *to, uint64_t to_offset, uint64_t size, yki_wait wait, yki_event *done)
@@ -169,7 +169,7 @@ copy_to_host(yki_queue *from_queue, yki_buffer *from, uint64_t from_offset, yki_
     return yki_queue_marker(to_queue, YKI_NO_WAIT, done);
 }
 
-/* No bytes, but in order all the same. */
+/* A copy of no bytes keeps its order in both queues. */
 static yoke_status
 copy_nothing(yki_queue *from_queue, yki_queue *to_queue, yki_wait wait, yki_event *done)
 {
@@ -177,7 +177,7 @@ copy_nothing(yki_queue *from_queue, yki_queue *to_queue, yki_wait wait, yki_even
     return yki_queue_marker(to_queue, wait, done);
 }
 
-/* One piece: in by the sender, while the host waits; out by the receiver, while it does not. */
+/* Moves one piece. The host waits while the sender fills it, not while the receiver reads it. */
 static yoke_status
 pass_piece(yki_link *link, int piece, yki_queue *from_queue, yki_buffer *from, uint64_t from_offset,
            yki_queue *to_queue, yki_buffer *to, uint64_t to_offset, uint64_t size, yki_wait wait,
@@ -193,7 +193,7 @@ pass_piece(yki_link *link, int piece, yki_queue *from_queue, yki_buffer *from, u
     yki_event_release(&read);
     YKI_TRY(status);
     YKI_TRY(yki_queue_write(to_queue, to, to_offset, size, host, YKI_NO_WAIT, written));
-    /* Held before the flush, which can fail: the write then still reads the piece. */
+    /* The event is kept before the flush, which may fail: the write then still reads the piece. */
     if (clRetainEvent(written->cl) == CL_SUCCESS)
         link->sent[piece] = written->cl;
     else
@@ -222,7 +222,7 @@ copy_staged(yki_link *link, yki_queue *from_queue, yki_buffer *from, uint64_t fr
                             to_offset + at, part, wait, &written);
         if (status != YOKE_OK)
             return status;
-        wait = YKI_NO_WAIT; /* what the first piece waited for has happened */
+        wait = YKI_NO_WAIT; /* the first piece has waited for all of it */
     }
     if (done)
         *done = written;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lock.c - one builder at a time on a host: an advisory lock on a file in the
- * cache directory, named for the host because that directory may be shared by
- * many hosts through NFS.
+ * lock.c - an advisory lock that lets one process of a host build at a time. It is on
+ * a file in the cache directory, with the host in its name, because many hosts may
+ * share that directory through NFS.
  *
- * Idea: flock() where it works, else a lock of the open file description. Both
- * belong to the open file, so they hold between the threads of a process as well as
- * between processes, and the kernel drops them when the holder dies: no stale lock
- * can be left behind and no pid need be judged alive or dead. Waiting is polling,
- * because a library may use neither signals nor a thread to bound a blocking wait.
+ * Idea: flock() where it works, else a lock of the open file description. Both belong
+ * to the open file, so they also keep the threads of a process apart. The operating
+ * system drops them when the holder dies: no stale lock can remain, and nobody has to
+ * judge whether a pid is alive. Waiting is polling, because a library may use neither
+ * signals nor a thread to bound a blocking wait.
  *
- * A holder stamps the file when it takes the lock. A waiter loses patience only
- * when the stamp stands still, so a long queue of busy builders is no reason to.
+ * A holder stamps the file when it takes the lock. A waiter gives up only if the stamp
+ * stays the same for too long, so a long queue of busy builders does not make it do so.
  *
- * What it does not do: order the waiters, or keep hosts apart from each other.
+ * What it does not do: order the waiters, or keep hosts apart.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,12 +27,12 @@
 #include "device/cache.h"
 
 enum {
-    FIRST_PAUSE_NS = 1000000, /* between two looks, nanoseconds */
+    FIRST_PAUSE_NS = 1000000, /* nanoseconds between two tries; doubled up to the last */
     LAST_PAUSE_NS = 16000000,
-    HOST_SIZE = 65 /* of a host's name, as POSIX has it at least */
+    HOST_SIZE = 65 /* bytes of a host's name; a longer one is cut */
 };
 
-/* "build-HOST.lock", of characters that are safe in a file name. */
+/* Writes "build-HOST.lock", with characters that are safe in a file name. */
 static void
 lock_name(char *name, size_t size)
 {
@@ -40,7 +40,7 @@ lock_name(char *name, size_t size)
 
     if (gethostname(host, sizeof host))
         strcpy(host, "localhost");
-    host[sizeof host - 1] = '\0'; /* a truncated name need not end */
+    host[sizeof host - 1] = '\0'; /* POSIX need not end a truncated name */
     for (char *c = host; *c; c++)
         if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
               *c == '-' || *c == '.'))
@@ -48,7 +48,7 @@ lock_name(char *name, size_t size)
     snprintf(name, size, "build-%s.lock", host);
 }
 
-/* 1: taken; 0: somebody has it; -1: this file system has no locks. */
+/* Returns 1 if it took the lock, 0 if somebody has it, -1 if the file system has no locks. */
 static int
 try_lock(int fd)
 {
@@ -96,7 +96,7 @@ wait_for(int fd, double patience)
         if (got < 0)
             return YKI_LOCK_BROKEN;
         if (got) {
-            futimens(fd, NULL); /* a stamp that fails only makes others wait less */
+            futimens(fd, NULL); /* if the stamp fails, others only wait less */
             return YKI_LOCK_TAKEN;
         }
         if (!fstat(fd, &now) && !same_time(&now.st_mtim, &stamp)) {
@@ -138,7 +138,7 @@ yki_lock_release(yki_lock *lock)
 {
     if (lock->fd < 0)
         return;
-    /* By word and not only by close(): a child forked meanwhile still has the file open. */
+    /* Unlock explicitly: close() is not enough if a child forked meanwhile has the file open. */
     flock(lock->fd, LOCK_UN);
 #ifdef F_OFD_SETLK
     fcntl(lock->fd, F_OFD_SETLK, &(struct flock){.l_type = F_UNLCK, .l_whence = SEEK_SET});

@@ -2,11 +2,11 @@
  *
  * measure.c - how well the devices of a selection run side by side.
  *
- * Idea: each device gets a load of multiply-adds that takes it about 20 ms when
- * it is alone (found by trying), then all loads run at once. Devices that share
- * nothing take as long together as the slowest alone; slices of one chip take as
- * long as all in a row. Alone and together alternate, so that a machine that
- * slows down meanwhile hurts both; medians keep a hiccup out.
+ * Idea: each device gets a load of multiply-adds that takes it about 20 ms when it is
+ * alone; trials find the size. Then all loads run at once. Devices that share nothing
+ * take as long together as the slowest takes alone. Slices of one chip take as long as
+ * all of them one after another. Runs alone and together alternate, so that a machine
+ * that slows down meanwhile affects both. Medians keep outliers out.
  *
  * It measures arithmetic only: no memory bandwidth, no transfers.
  */
@@ -18,10 +18,10 @@
 
 #define TARGET_SECONDS 0.020
 enum {
-    GROUPS_PER_UNIT = 8, /* so that a late core can be helped by the others */
+    GROUPS_PER_UNIT = 8, /* several, so that other cores can help a late one */
     GPU_GROUP = 64,
     FIRST_ROUNDS = 256,
-    MAX_ROUNDS = 1 << 14, /* of the loop (common.cl); beyond, the work-groups grow */
+    MAX_ROUNDS = 1 << 14, /* iterations of the loop (common.cl); larger loads have more groups */
     MAX_GROUPS = 65535,
     TRIES = 3,
     DEFAULT_REPEATS = 5,
@@ -35,7 +35,7 @@ typedef struct load_job {
     yki_buffer *out;
     yki_grid grid;
     cl_uint rounds;
-    double *alone; /* seconds, per repeat */
+    double *alone; /* seconds, one for each repeat */
 } load_job;
 
 static void
@@ -47,7 +47,7 @@ load_close(load_job *job)
     yki_free(job->alone);
 }
 
-/* What was made before a failure is closed by the caller, with load_close. */
+/* On failure too, the caller closes the job with load_close. */
 static yoke_status
 load_open(load_job *job, yoke_device *device, unsigned repeats)
 {
@@ -79,7 +79,7 @@ load_start(load_job *job)
     return yki_queue_flush(job->queue);
 }
 
-/* All of them at once; the time until the last is done. */
+/* Starts all loads at once and measures the time until the last is done. */
 static yoke_status
 run(load_job *loads, size_t count, double *seconds)
 {
@@ -93,7 +93,7 @@ run(load_job *loads, size_t count, double *seconds)
     return YOKE_OK;
 }
 
-/* Multiplies the load, first its rounds and then its groups. */
+/* Multiplies the load by `factor`: its rounds as far as they may grow, then its groups. */
 static yoke_status
 scale(load_job *job, double factor)
 {
@@ -106,7 +106,7 @@ scale(load_job *job, double factor)
     return yki_kernel_set(job->kernel, 1, sizeof job->rounds, &job->rounds);
 }
 
-/* The best of a few runs, so that a hiccup does not pass for a heavy load. */
+/* Takes the best of a few runs, so that a disturbed run does not look like a heavy load. */
 static yoke_status
 run_best(load_job *job, double *seconds)
 {
@@ -122,7 +122,7 @@ run_best(load_job *job, double *seconds)
     return YOKE_OK;
 }
 
-/* Doubles the load until it takes a good part of the target, then fits it. */
+/* Doubles the load until it takes more than half of the target time, then scales it to fit. */
 static yoke_status
 calibrate(load_job *job)
 {
@@ -130,7 +130,7 @@ calibrate(load_job *job)
 
     job->rounds = FIRST_ROUNDS;
     YKI_TRY(scale(job, 1));
-    YKI_TRY(run(job, 1, &seconds)); /* compiles, on some drivers */
+    YKI_TRY(run(job, 1, &seconds)); /* some drivers compile at the first launch */
     for (;;) {
         YKI_TRY(run_best(job, &seconds));
         if (seconds > TARGET_SECONDS / 2 || job->grid.groups[0] > MAX_GROUPS / 2)

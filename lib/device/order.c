@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * order.c - numbers the devices so that ids stay the same from run to run, and
- * says which driver is preferred where several reach the same hardware.
+ * order.c - numbers the devices so that ids stay the same from run to run, and picks
+ * the preferred driver where several reach the same hardware.
  *
- * Ids count inside a type, sorted by hardware identity (for GPUs their PCI
- * address), then by driver. Drivers of one piece of hardware are ranked: native
- * before layered (OpenCL on Vulkan, CUDA, Direct3D), before software renderers,
- * before simulators; then those that can partition, then by the platform's name,
- * then as the loader lists them.
+ * Ids count within a type. Devices are sorted by hardware identity (for GPUs the PCI
+ * address, if known), then by driver. The drivers of one piece of hardware are ranked:
+ * native before layered (OpenCL on Vulkan, CUDA, Direct3D), then software renderers,
+ * then simulators. Equal ranks are ordered by whether the driver can partition, then
+ * by the platform's name, then as the loader lists them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +46,8 @@ compare_roots(const void *left, const void *right)
     return order ? order : compare_drivers(a, b);
 }
 
-/* A driver that tells only the UUID reaches the same hardware as one that tells the same UUID
- * and the PCI address. */
+/* If one driver reports only a UUID, and another the same UUID and a PCI address, both reach the
+ * same hardware. */
 static void
 merge_identities(yki_root *roots, size_t count)
 {
@@ -61,8 +61,8 @@ merge_identities(yki_root *roots, size_t count)
             }
 }
 
-/* Two devices of one platform at one address are parts of a chip (NVIDIA's MIG): their UUIDs
- * tell them apart. */
+/* Two devices of one platform at one address are pieces of one chip (NVIDIA's MIG). Their UUIDs
+ * distinguish them. */
 static void
 split_identities(yki_root *roots, size_t count)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * peak.c - the limits of a device, measured: multiply-adds, memory bandwidth, and
- * what a launch costs. Fractions elsewhere are fractions of these.
+ * peak.c - measures the limits of a device: multiply-adds, memory bandwidth, and the
+ * time of a launch. Where yoke prints a fraction of the peak, the peak is from here.
  *
- * Each figure is the best of a few runs: what else happens on the machine only
- * takes away.
+ * Multiply-adds and bandwidth are the best of a few runs, because other work on the
+ * machine can only make a run slower. A launch is an average.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,13 +14,13 @@
 enum {
     RUNS = 5,
     ROUNDS = 20000,
-    FLOPS_PER_LANE = 24, /* of a round of yki_peak_fma */
+    FLOPS_PER_LANE = 24, /* in a round of yki_peak_fma, for each SIMD lane */
     LAUNCHES = 500,
     WAITED = 50,
-    GROUPS_PER_UNIT = 4,      /* of the streams */
-    FMA_GROUPS_PER_UNIT = 128 /* some milliseconds of multiply-adds: launching costs microseconds */
+    GROUPS_PER_UNIT = 4,      /* of the streams; 16 times as many if not on a CPU */
+    FMA_GROUPS_PER_UNIT = 128 /* milliseconds of multiply-adds, as a launch costs microseconds */
 };
-static const uint64_t STREAM_BYTES = 128u << 20; /* an array: beyond any cache */
+static const uint64_t STREAM_BYTES = 128u << 20; /* of an array, to exceed any cache */
 
 typedef struct peak_run {
     yoke_device *device;
@@ -101,7 +101,7 @@ close_run(peak_run *run)
     yki_queue_destroy(run->queue);
 }
 
-/* Seconds of one launch, the best of RUNS after one that compiles. */
+/* Measures the seconds of one launch: the best of RUNS, after a first one that may compile. */
 static yoke_status
 best_of(peak_run *run, yki_kernel *kernel, uint32_t groups, double *seconds)
 {
@@ -119,7 +119,8 @@ best_of(peak_run *run, yki_kernel *kernel, uint32_t groups, double *seconds)
     return YOKE_OK;
 }
 
-/* Seconds a launch of next to nothing takes, queued back to back and waited for. */
+/* Measures the seconds of a launch that does almost nothing: *queued when many are enqueued in a
+ * row, *waited when the host waits for each. */
 static yoke_status
 launch_cost(peak_run *run, double *queued, double *waited)
 {

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * program.c - kernel source to built program: from the space's table, else the
- * cache on disk (cache.c), else the compiler, one process of a host at a time (lock.c).
+ * program.c - makes built programs of kernel source: from the space's table, else
+ * from the cache on disk (cache.c), else from the compiler, which one process of a
+ * host uses at a time (lock.c).
  *
- * Idea: a program is named by a hash of everything the compiler gets to see: source,
- * options, device, driver, platform and our version. The same key serves the table and
- * the disk. A program stays in its space's table until the space ends, so planning
- * again compiles nothing.
+ * Idea: a program is named by a hash of everything that the compiler sees: source,
+ * options, device, driver, platform and yoke's version. The table and the disk use
+ * the same key. A program stays in its space's table until the space ends, so
+ * planning again compiles nothing.
  *
- * The binary of one device is kept and given to all devices of a space: they are parts
- * of one chip. (PoCL's serve whole devices and sub-devices of any size alike.) A
- * binary the driver does not take, or takes without its kernels, is built anew and replaced.
- * Where asking for a binary takes long and building again does not, none is kept.
+ * The binary of one device is kept and given to all devices of a space, because they
+ * belong to one chip. (A binary of PoCL serves the whole device and sub-devices of any
+ * size.) If the driver refuses a binary, or finds no kernels in it, the program is
+ * built from source and the binary replaced. If asking for a binary takes long and
+ * building again does not, none is kept.
  *
- * Kernels are built without fast-math. Where the device can, division and square root
- * are asked to be correctly rounded.
+ * Kernels are built without fast-math. If the device can round division and square
+ * root correctly, the options ask for it.
  *
- * What it does not do: kernels and their arguments (kernel.c), reading the user's
- * disk, except for $YOKE_CL_DIR, which is for those who work on the kernels.
+ * Not here: kernels and their arguments (kernel.c). It reads no source from the user's
+ * disk but that in $YOKE_CL_DIR, which is for those who work on the kernels.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -33,9 +35,9 @@
 
 #include "config.h"
 
-/* Of a compiler's log in an error's detail, which is kept in 8192 bytes. */
+/* Bytes of a compiler's log in an error's detail, which has 8192 bytes. */
 enum { LOG_SIZE = 6000 };
-/* Above this a kernel in $YOKE_CL_DIR is a mistake, bytes. */
+/* Bytes; a larger kernel file in $YOKE_CL_DIR is a mistake. */
 enum { MAX_OVERRIDE = 16 << 20 };
 /* Seconds of compiling between two lines of the log. */
 #define REPORT_EVERY 2.0
@@ -44,7 +46,7 @@ static const char COMMON[] = "common.cl";
 
 static atomic_uint_fast64_t builds;
 
-/* What is being built, and for whom. */
+/* The program that is wanted, and the device that asks for it. */
 typedef struct request {
     yoke_device *device;
     yki_space *space;
@@ -93,13 +95,13 @@ embedded_text(const yki_source *source)
     return text;
 }
 
-/* `text` after a #line that makes the compiler call it `name`. */
+/* Returns `text` behind a #line that makes the compiler call it `name`. */
 static char *
 named_text(const char *name, const char *text)
 {
     char *whole = yki_format("#line 1 \"%s\"\n%s", name, text);
 
-    /* The name may come from a user: what would end the directive does not. */
+    /* The name may come from a user: replace the characters that would end the directive. */
     for (char *c = whole ? whole + strlen("#line 1 \"") : NULL; c && *name; c++, name++)
         if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
             *c = '_';
@@ -112,7 +114,7 @@ io_failure(const char *path, const char *reason)
     return yki_fail(YOKE_ERROR_IO, "kernel source %s (YOKE_CL_DIR): %s", path, reason);
 }
 
-/* The whole of an open file as text. */
+/* Reads the whole of an open file as text. */
 static yoke_status
 read_open_file(int fd, const char *path, char **text)
 {
@@ -140,15 +142,15 @@ read_open_file(int fd, const char *path, char **text)
             return status;
         }
         if (!got)
-            break; /* it got shorter meanwhile: what there is ends with a 0 */
+            break; /* the file has become shorter; the text still ends with a 0 */
         have += (size_t)got;
     }
     *text = data;
     return YOKE_OK;
 }
 
-/* The file of that name in $YOKE_CL_DIR, in place of the embedded one; *text stays NULL when
- * there is none. `file` is one of ours, so it leads nowhere else. */
+/* Reads the file of that name in $YOKE_CL_DIR, which replaces the embedded one; *text stays NULL
+ * if there is none. `file` is the name of an embedded file, so the path stays in that folder. */
 static yoke_status
 override_text(const char *file, char **text)
 {
@@ -201,7 +203,8 @@ file_text(const char *file, char **text)
     return YOKE_OK;
 }
 
-/* common.cl and then `text`. A last line without its end must not swallow the #line. */
+/* Joins common.cl and `text`. The newline between them keeps a last line without an end from
+ * swallowing the #line. */
 static yoke_status
 whole_text(const char *text, char **whole)
 {
@@ -227,7 +230,7 @@ request_clear(request *want)
     yki_free(want->source);
 }
 
-/* The options of every kernel, then the caller's. */
+/* Writes the options of every kernel, then the caller's. */
 static yoke_status
 make_options(request *want, const char *options)
 {
@@ -248,7 +251,7 @@ make_options(request *want, const char *options)
     return want->options ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 }
 
-/* Whatever may change what the driver makes of the source, and who can load that. */
+/* Hashes all that may change what the driver makes of the source, or which driver can load it. */
 static yoke_status
 make_key(request *want)
 {
@@ -301,7 +304,7 @@ list_devices(request *want)
 
 /* ---- building ---- */
 
-/* The first line of `log` that says "error", from its start; else `log`. */
+/* Returns the start of the first line of `log` that says "error"; without one, `log`. */
 static const char *
 first_error(const char *log)
 {
@@ -318,8 +321,8 @@ first_error(const char *log)
     return log;
 }
 
-/* Cuts a log to what an error's detail can hold, beginning with the first error if all of it
- * is too much, and ending with a whole line. In place. */
+/* Cuts a log, in place, to the size that an error's detail can hold. If it is too long, it begins
+ * with the first error and ends with a whole line. */
 static void
 trim_log(char *log)
 {
@@ -343,8 +346,7 @@ trim_log(char *log)
     strcpy(log + length, more);
 }
 
-/* What the compiler had to say, for the first device where it said something; NULL if nowhere,
- * or when that cannot be had. */
+/* Returns the compiler's log of the first device that has one, or NULL. */
 static char *
 build_log(const request *want, cl_program program)
 {
@@ -389,7 +391,7 @@ build_failure(const request *want, cl_program program, cl_int error)
     return status;
 }
 
-/* Tells the log when compiling takes long, before the next one. */
+/* Writes a line to the log if compiling takes long, before the next file is compiled. */
 static void
 report(const request *want)
 {
@@ -435,7 +437,7 @@ build_source(const request *want, cl_program *program, double *seconds)
 
 /* ---- binaries ---- */
 
-/* 0 also when the driver does not say. */
+/* Returns the number of kernels; 0 if the driver does not say. */
 static size_t
 kernel_count(cl_program program)
 {
@@ -446,8 +448,8 @@ kernel_count(cl_program program)
     return count;
 }
 
-/* A program from a binary that an earlier one of ours gave; NULL in *program when the driver
- * does not take it. Fails only for want of memory. */
+/* Makes a program from a binary of the cache. *program is NULL if the driver refuses the binary.
+ * Fails only for lack of memory. */
 static yoke_status
 build_binary(const request *want, const void *binary, size_t size, yoke_log_level level,
              cl_program *program)
@@ -489,8 +491,8 @@ build_binary(const request *want, const void *binary, size_t size, yoke_log_leve
     return YOKE_OK;
 }
 
-/* Copies out all binaries (drivers check that there is room for each) and keeps the first. The
- * number of them is the driver's: PoCL has one for any number of sub-devices. */
+/* Copies out all binaries, because drivers check that there is room for each. The driver decides
+ * how many there are: PoCL has one for any number of sub-devices. */
 static cl_int
 copy_binaries(cl_program program, const size_t *sizes, size_t count, unsigned char **to,
               unsigned char **binaries)
@@ -502,8 +504,8 @@ copy_binaries(cl_program program, const size_t *sizes, size_t count, unsigned ch
     return clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof *binaries, binaries, NULL);
 }
 
-/* Keeps the program on disk, best effort; fails only for want of memory. *asked: the seconds that
- * the driver took. */
+/* Keeps the program on disk if it can: the first binary that is not empty. *asked receives the
+ * seconds that the driver took to give the binaries. Fails only for lack of memory. */
 static yoke_status
 store_program(const request *want, cl_program program, double *asked)
 {
@@ -553,28 +555,28 @@ done:
 
 /* ---- whether to ask for a binary ---- */
 
-/* Some drivers copy a binary out; others first translate every kernel of the program for any
- * launch, for seconds a program, and then once more those that are launched (PoCL). Such drivers
- * tend to keep what they compile themselves, so the next process gets its programs from source in
- * no time. Both is measured:
+/* Some drivers copy a binary out. Others (PoCL) first translate every kernel of the program, for
+ * any launch, which takes seconds for each program, and later translate the launched ones once
+ * more. Such drivers tend to keep a cache of their own, so that the next process gets its programs
+ * from source in no time. yoke measures both:
  *
- * - what asking costs for each kernel, mostly on programs of one, which are always asked for: the
- *   least is kept beside them under a key of the driver;
- * - where asking is dear, a program of several kernels leaves a note instead. Who finds the note
- *   and takes as long to build again knows that the driver keeps nothing, and does ask.
+ * - The time to ask, for each kernel. Programs of one kernel, whose binaries are always asked for,
+ *   give most of these times. The least is kept in the cache, under a key of the driver.
+ * - The time to build again. If asking is expensive, a program of several kernels leaves a note
+ *   with its build time in place of a binary. A later process that finds the note and builds no
+ *   faster concludes that the driver keeps nothing, and asks for the binary.
  */
 
-/* Asking is dear above this, in seconds a kernel: no copy takes that long, and no translation less.
- */
+/* Asking is expensive above so many seconds a kernel: no copy takes longer, no translation less. */
 #define DEAR 0.02
-/* What took less to build may have been translated before, and tells nothing. */
+/* A build of fewer seconds may have come from the driver's cache, so the time to ask is ignored. */
 #define TELLING 0.1
-/* A build is as good as a binary when it takes less than this part of the first one, ... */
+/* A build is as good as a binary if it takes less than this fraction of the first build, ... */
 #define SOONER 0.5
-/* ... which counts as this many seconds at least. */
+/* ... whose time counts as this many seconds at least. */
 #define LEAST_BUILT 0.5
 
-/* The key of what is known of the driver, not of a program. */
+/* Makes the cache key of the driver: that of a program without source and options. */
 static yoke_status
 asking_key(const request *want, char key[33])
 {
@@ -590,7 +592,7 @@ asking_key(const request *want, char key[33])
     return status;
 }
 
-/* Seconds a kernel; negative if nothing is known. Fails only for want of memory. */
+/* Loads the seconds to ask for a kernel; negative if unknown. Fails only for lack of memory. */
 static yoke_status
 asking_load(const request *want, const char *key, double *asking)
 {
@@ -616,8 +618,8 @@ yki_program_set_asking(yoke_device *device, double seconds)
     return YOKE_OK;
 }
 
-/* Keeps a program that took `seconds` to build and `before` when it was built first (0: that was
- * now), or leaves a note. */
+/* Keeps the binary of a program that took `seconds` to build, or a note, or neither. `before` is
+ * the time of the first build, from a note; 0: this build is the first. */
 static yoke_status
 keep_program(const request *want, cl_program program, double seconds, double before)
 {
@@ -643,8 +645,8 @@ keep_program(const request *want, cl_program program, double seconds, double bef
     return YOKE_OK;
 }
 
-/* From the disk; NULL in *program if there is none, and in *before the seconds of a note in its
- * place, else 0. `level`: of the line about one that is unfit; the second look at it is no news. */
+/* Loads the program from the disk. Without one *program is NULL, and *before has the seconds of a
+ * note, or 0. An entry that cannot be used is logged at `level`, lower for the second try. */
 static yoke_status
 load_program(const request *want, yoke_log_level level, cl_program *program, double *before)
 {
@@ -666,8 +668,8 @@ load_program(const request *want, yoke_log_level level, cl_program *program, dou
     return status;
 }
 
-/* From the disk or the compiler. Without a cache there is nothing to gain by waiting for other
- * processes, so no lock is taken. */
+/* Gets the program from the disk or the compiler. Without a cache no lock is taken, because waiting
+ * for other processes would gain nothing. */
 static yoke_status
 build_program(const request *want, cl_program *program)
 {
@@ -682,7 +684,7 @@ build_program(const request *want, cl_program *program)
     YKI_TRY(load_program(want, YOKE_LOG_WARNING, &made, &before));
     if (!made) {
         yki_cache_lock(context, &lock);
-        /* Who had the lock may have built it. */
+        /* The last holder of the lock may have built it. */
         status = load_program(want, YOKE_LOG_DEBUG, &made, &before);
         if (status == YOKE_OK && !made) {
             status = build_source(want, &made, &seconds);
@@ -702,7 +704,7 @@ build_program(const request *want, cl_program *program)
 
 /* ---- the table ---- */
 
-/* Under space->programs_lock. */
+/* The caller holds space->programs_lock. */
 static yki_program *
 find_program(yki_space *space, const char *key)
 {
@@ -712,7 +714,8 @@ find_program(yki_space *space, const char *key)
     return NULL;
 }
 
-/* Builds what is wanted and puts it in the table, with no reference yet. Under the lock. */
+/* Builds the wanted program and puts it into the table, with no reference yet. The caller holds
+ * the lock. */
 static yoke_status
 add_program(request *want, yki_program **added)
 {
@@ -810,7 +813,7 @@ yki_program_release(yki_program *program)
     if (!program)
         return;
     atomic_fetch_sub(&program->references, 1);
-    yki_space_release(program->space); /* the last one frees the program with the space */
+    yki_space_release(program->space); /* the last reference frees the space and its programs */
 }
 
 void

@@ -2,18 +2,18 @@
  *
  * queue.c - in-order queues, events, and kernel launches.
  *
- * Idea: an event carries its queue and its place in it. So the library knows
+ * Idea: an event carries its queue and its position in it. So the library knows
  * which waits cost nothing (same queue), which need the other queue flushed
- * first (same context; without it some drivers hang), and which only the host
- * can do (another context). User events are never used.
+ * first (same context; without the flush some drivers hang), and which only the
+ * host can do (another context). User events are never used.
  *
- * The outcome of a command is known late. Its event is kept until the command
- * is seen complete; the first error found is kept with the queue and returned
- * once, by the next call that waits. A wait for an event that itself failed
- * always fails, since what it stands for is not there.
+ * The outcome of a command is known late. The queue keeps its event until the
+ * command is seen complete. The first error is kept with the queue and returned
+ * once, by the next call that waits. A wait for an event whose own command failed
+ * always fails, because its result does not exist.
  *
- * Locks: queue->lock guards what a waiting thread touches. It is never held
- * while the host waits, nor while another queue's lock is taken.
+ * Locks: queue->lock guards the members that a waiting thread uses. It is never
+ * held while the host waits or while another queue's lock is taken.
  *
  * It does not reorder, batch or time anything by itself.
  */
@@ -23,8 +23,8 @@
 #include "device/runtime.h"
 
 enum {
-    FIRST_PENDING = 64, /* commands remembered before any is looked at again */
-    MAX_GROUPS = 65535  /* in a grid dimension; what every driver takes */
+    FIRST_PENDING = 64, /* commands remembered before the first look at their events */
+    MAX_GROUPS = 65535  /* in a grid dimension; every driver takes so many */
 };
 
 void
@@ -48,7 +48,7 @@ yki_queue_create(yoke_device *device, yki_queue_role role, bool timed, yki_queue
     yoke_status status;
     cl_int error;
 
-    (void)role; /* OpenCL has no such distinction; drivers with copy engines take any queue */
+    (void)role; /* OpenCL has no such distinction; drivers use copy engines from any queue */
     if (!made)
         return YOKE_ERROR_OUT_OF_MEMORY;
     if (!device->space->cl) {
@@ -129,7 +129,7 @@ yki_queue_raw(const yki_queue *queue)
 
 /* ---------------------------------------------------- pending commands */
 
-/* CL_COMPLETE, an error (negative), or positive while it is under way. */
+/* *state: CL_COMPLETE, an error (negative), or a positive number while the command runs. */
 static yoke_status
 event_state(yki_queue *queue, cl_event event, cl_int *state)
 {
@@ -141,7 +141,7 @@ event_state(yki_queue *queue, cl_event event, cl_int *state)
     return YOKE_OK;
 }
 
-/* Forgets finished commands, oldest first, and keeps the first error. Under the lock. */
+/* Forgets finished commands, oldest first, and keeps the first error. The caller holds the lock. */
 static yoke_status
 settle(yki_queue *queue)
 {
@@ -164,8 +164,8 @@ settle(yki_queue *queue)
     return YOKE_OK;
 }
 
-/* Room for one more command. Looking at events costs little because it happens only when the
- * array is full, and leaves it at most half full. */
+/* Makes room for one more command. Settling costs little, because it happens only when the array is
+ * full, and the array is afterwards at most half full. */
 static yoke_status
 make_room(yki_queue *queue)
 {
@@ -187,7 +187,7 @@ make_room(yki_queue *queue)
     return status;
 }
 
-/* Returns the error that is kept, once. Under the lock. */
+/* Returns the error that the queue keeps, once. The caller holds the lock. */
 static yoke_status
 report(yki_queue *queue)
 {
@@ -201,7 +201,7 @@ report(yki_queue *queue)
     return yki_cl_fail(error, "an enqueued command", queue->device, what);
 }
 
-/* After the host waited: what is complete is forgotten, and an error comes out. */
+/* For use after the host waited: forgets complete commands and returns the error that is kept. */
 static yoke_status
 settle_and_report(yki_queue *queue)
 {
@@ -238,7 +238,7 @@ yki_queue_newest(yki_queue *queue, yki_event *event)
 
 /* ------------------------------------------------------ flush and wait */
 
-/* Makes sure that the command `serial` will run without anybody doing more for it. */
+/* Makes sure that the command `serial` will run without any further call. */
 static yoke_status
 flush_to(yki_queue *queue, uint64_t serial)
 {
@@ -267,8 +267,9 @@ yki_queue_flush(yki_queue *queue)
     return flush_to(queue, queue->serial);
 }
 
-/* Waits for everything, and returns the first OpenCL error of doing so. Rusticl's clFinish does
- * not wait for what was flushed before, hence the event. */
+/* Waits for everything and returns the first OpenCL error of the calls that wait. Rusticl's
+ * clFinish does not wait for commands that were flushed before it, so the last event is waited for
+ * too. */
 static cl_int
 wait_for_all(yki_queue *queue, const char **call)
 {
@@ -307,7 +308,7 @@ yki_queue_finish(yki_queue *queue)
     cl_int error = wait_for_all(queue, &call);
 
     YKI_TRY(settle_and_report(queue));
-    /* A command that failed was just reported, or by somebody before. */
+    /* An error of a command was just reported, or by an earlier wait. */
     if (error != CL_SUCCESS && error != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
         return yki_cl_fail(error, call, queue->device, "waiting for enqueued work");
     pthread_mutex_lock(&queue->lock);
@@ -334,7 +335,7 @@ yki_space_finish(yki_space *space)
 yki_event
 yki_event_retain(yki_event event)
 {
-    /* A driver that cannot count up has lost the event; who holds the copy waits for nothing. */
+    /* If the driver cannot count the reference, the copy stands for nothing to wait for. */
     if (event.cl && clRetainEvent(event.cl) != CL_SUCCESS)
         event.cl = NULL;
     return event;
@@ -409,7 +410,7 @@ yki_queue_begin(yki_queue *queue, yki_wait wait, cl_uint *count)
     pthread_mutex_unlock(&queue->lock);
     if (status != YOKE_OK)
         return status;
-    /* All are set going before the host waits for any, or they would run one after another. */
+    /* Flush all queues before the host waits for any, or they would run one after another. */
     for (size_t i = 0; i < wait.count; i++) {
         const yki_event *event = &wait.events[i];
 
@@ -490,7 +491,7 @@ yki_queue_adopt(yki_queue *queue, void *event, const char *what, yki_event *done
 
 /* -------------------------------------------------------------- launch */
 
-/* What a driver would refuse with a number, or not refuse at all, in words. */
+/* Finds mistakes that a driver answers with a bare number, or does not notice, and names them. */
 static yoke_status
 check_launch(const yki_queue *queue, const yki_kernel *kernel, const size_t groups[3],
              const size_t local[3])
@@ -513,7 +514,7 @@ check_launch(const yki_queue *queue, const yki_kernel *kernel, const size_t grou
                             "kernel %s wants work-groups of %zux%zux%zu, not %zux%zux%zu",
                             kernel->name, required[0], required[1], required[2], local[0], local[1],
                             local[2]);
-        /* Bounded in each factor, so the product cannot overflow. */
+        /* Each factor is bounded, so the product cannot overflow. */
         items = local[i] > most ? (size_t)most + 1 : items * local[i];
         if (items > most)
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,

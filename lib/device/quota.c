@@ -2,19 +2,19 @@
  *
  * quota.c - accounts for the memory of logical devices.
  *
- * Every buffer is charged to one logical device before it is made and returned
- * after it is gone. Two limits: the quota of the logical device, where it has one,
- * and the memory of the hardware, which all logical devices of a root share. The
- * second catches what drivers that allocate lazily would let pass until a kernel
- * touches it.
+ * Every buffer is charged to one logical device before it is made, and the charge is
+ * returned after it is destroyed. There are two limits: the quota of the logical device,
+ * if it has one, and the memory of the hardware, which all logical devices of a root
+ * share. The second is needed because some drivers allocate lazily: they would accept
+ * too much and fail only when a kernel touches it.
  *
- * What a lane of a device uses is the device's.
+ * The memory of a core group is charged to the whole device.
  *
- * Not here: what other processes use. The driver's own error tells of that.
+ * Not here: the memory that other processes use, of which only the driver's errors tell.
  */
 #include "device/internal.h"
 
-/* Adds `size` to *used unless that would exceed `limit`; *before is what was used. */
+/* Adds `size` to *used unless the sum would exceed `limit`. *before receives the old value. */
 static bool
 charge(atomic_uint_fast64_t *used, uint64_t size, uint64_t limit, uint64_t *before)
 {
@@ -28,7 +28,7 @@ charge(atomic_uint_fast64_t *used, uint64_t size, uint64_t limit, uint64_t *befo
     return true;
 }
 
-/* Whose memory it is. */
+/* Returns the device that is charged. */
 static yoke_device *
 account(yoke_device *device)
 {

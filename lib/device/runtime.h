@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * runtime.h - the bodies of queues, buffers and kernels, and how a command gets
- * into a queue; for the files of lib/device that enqueue, nobody else.
+ * runtime.h - the bodies of queues, buffers and kernels, and the way a command gets
+ * into a queue. Only the files of lib/device that enqueue include it.
  *
- * Idea: every command goes through the same two steps. yki_queue_begin makes
- * sure that what it waits for will happen (flushing other queues, waiting on the
- * host for other contexts) and that there is room to remember the command;
- * yki_queue_end gives it a serial number, remembers its event until it is known
- * to have succeeded, and hands the event out.
+ * Idea: every command goes through the same two steps. yki_queue_begin makes sure
+ * that the events that the command waits for will happen: it flushes other queues,
+ * and waits on the host for other contexts. It also makes room to remember the
+ * command. yki_queue_end gives the command a serial number, remembers its event
+ * until the outcome is known, and hands the event out.
  */
 #ifndef YKI_DEVICE_RUNTIME_H
 #define YKI_DEVICE_RUNTIME_H
 
 #include "device/internal.h"
 
-enum { YKI_NAME_LENGTH = 40 }; /* of buffers and kernels, as errors show them; longer is cut */
+enum { YKI_NAME_LENGTH = 40 }; /* of a buffer or kernel in errors; longer names are cut */
 
 /* A command whose outcome is not known yet. */
 typedef struct yki_pending {
     cl_event event;
     uint64_t serial;
-    const char *verb; /* "writing", a constant */
+    const char *verb; /* a constant, such as "writing" */
     char name[YKI_NAME_LENGTH];
 } yki_pending;
 
@@ -29,18 +29,18 @@ struct yki_queue {
     yki_queue *next;     /* in device->queues */
     cl_command_queue cl;
     bool timed;
-    /* Made when first needed; their arguments are set anew for each launch. */
+    /* Made when first needed. Each launch sets their arguments anew. */
     yki_kernel *fill, *copy;
-    /* What the command being enqueued waits for. */
+    /* The events that the command being enqueued waits for. */
     cl_event *waits;
     size_t wait_capacity;
-    /* Below: also used by a thread that waits for one of this queue's events. */
+    /* The lock guards the members below: other threads use them to wait for this queue's events. */
     pthread_mutex_t lock;
-    uint64_t serial;  /* of the newest command */
-    uint64_t flushed; /* up to this serial */
-    yki_pending *pending;
+    uint64_t serial;      /* of the newest command */
+    uint64_t flushed;     /* commands up to this serial are flushed */
+    yki_pending *pending; /* oldest first, from pending_first on */
     size_t pending_first, pending_count, pending_capacity;
-    cl_int error; /* of the first failed command nobody heard of; CL_SUCCESS: none */
+    cl_int error; /* of the first failed command, until a wait returns it; CL_SUCCESS: none */
     const char *error_verb;
     char error_name[YKI_NAME_LENGTH];
 };
@@ -49,10 +49,10 @@ struct yki_buffer {
     yoke_device *owner; /* retained */
     uint64_t size;
     cl_mem cl;
-    void *host;  /* NULL: the memory cannot be used directly */
-    bool pinned; /* for the host and for copies only, on every device */
-    bool view;   /* a part of another buffer, which paid for it */
-    bool mapped; /* pinned by mapping it for good: no command may name its cl_mem */
+    void *host;  /* NULL: the host cannot use the memory directly */
+    bool pinned; /* YKI_BUFFER_PINNED: for the host and for copies only, on every device */
+    bool view;   /* a range of another buffer, which was charged */
+    bool mapped; /* pinned, and mapped until it is destroyed: no command may name its cl_mem */
     char name[YKI_NAME_LENGTH];
 };
 
@@ -61,26 +61,28 @@ struct yki_kernel {
     cl_kernel cl;
     size_t required[3]; /* reqd_work_group_size; zeros: any */
     cl_uint argument_count;
-    uint64_t set; /* bit i: argument i has a value; the first 64 are watched */
+    uint64_t set; /* bit i: argument i has a value; only the first 64 are checked */
     char name[YKI_NAME_LENGTH];
 };
 
-/* The newest command's event, retained; zeroed when nothing is pending. */
+/* Gives the newest command's event, retained; its `cl` is NULL when no command is pending. */
 yoke_status yki_queue_newest(yki_queue *queue, yki_event *event);
 
-/* On success queue->waits holds *count events for the command. */
+/* On success queue->waits holds *count events for the command to wait for. It may wait on the host
+ * for events of other spaces. */
 yoke_status yki_queue_begin(yki_queue *queue, yki_wait wait, cl_uint *count);
-/* `error` and `event` as `call` gave them; "writing conv1.weight" is what was being done. */
+/* Takes the `error` and the `event` that `call` gave. `verb` and `name` say in errors what was
+ * being done, as in "writing conv1.weight"; `verb` must be a constant. */
 yoke_status yki_queue_end(yki_queue *queue, cl_int error, cl_event event, const char *call,
                           const char *verb, const char *name, yki_event *done);
-/* The host waits for every queue of a space. Errors stay with the queues. */
+/* Waits on the host for every queue of a space. The queues keep their errors. */
 void yki_space_finish(yki_space *space);
 
-/* Is [offset, offset + size) inside? `verb` begins the sentence if not. */
+/* Fails if [offset, offset + size) is not inside the buffer. `verb` begins the error. */
 yoke_status yki_buffer_check(const yki_buffer *buffer, uint64_t offset, uint64_t size,
                              const char *verb);
 
-/* Cuts `text` to fit. */
+/* Copies `text`, cut to fit. */
 void yki_name_set(char name[YKI_NAME_LENGTH], const char *text);
 
 #endif

@@ -2,13 +2,15 @@
  *
  * selection.c - turns a selector into logical devices and holds them.
  *
- * In three steps: the parts are matched with the roots, which needs no lock;
- * under the context's lock each root gets the split that is asked for, or the call
- * fails because somebody holds it in another one; then the devices are taken one by
- * one. A root in the split that is asked for is shared.
+ * It takes three steps. First it matches the items of the selector with the roots,
+ * which needs no lock. Then, under the context's lock, each root gets the split that
+ * is asked for, or the call fails because somebody holds the root under another
+ * split; who asks for the same split shares it. Last, still under the lock, it takes
+ * the devices one by one.
  *
- * A quota belongs to a logical device and is set by the first who takes it. Who
- * names none shares what is there; who names another has to wait.
+ * A quota belongs to a logical device. The first selection that takes the device sets
+ * it. A later one that names no quota shares the device with the first; one that names
+ * another quota fails until the device is free.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +21,11 @@
 
 /* What a selector wants of one root. */
 typedef struct want {
-    const yki_part *part; /* the first that names it; NULL: none does */
-    yki_space *space;     /* pinned */
+    const yki_part *part; /* the first item that takes the root; NULL: none does */
+    yki_space *space;     /* with a reference of this call */
 } want;
 
-/* One part and one root that it matches. */
+/* One item of the selector, and one root that it takes. */
 typedef struct pick {
     const yki_part *part;
     yki_root *root;
@@ -38,7 +40,7 @@ typedef struct plan {
     size_t pick_count, pick_capacity;
 } plan;
 
-/* ---- matching parts with roots ---- */
+/* ---- matching items with roots ---- */
 
 static bool
 name_matches(const yki_part *part, const char *name)
@@ -64,7 +66,7 @@ yki_part_names(const yoke_context *context, const yki_part *part, const yki_root
     char id[64];
 
     switch (part->base) {
-    case YKI_BASE_ALL: /* a simulator beside a real driver would only slow it down */
+    case YKI_BASE_ALL: /* a simulator would only slow a real driver down */
         return root->rank != YKI_DRIVER_SIMULATOR || !has_real_driver(context);
     case YKI_BASE_NAME:
         return name_matches(part, root->info.name);
@@ -77,7 +79,8 @@ yki_part_names(const yoke_context *context, const yki_part *part, const yki_root
     return false;
 }
 
-/* `all` and bare types take one driver for each piece of hardware. */
+/* Whether the item takes the root. `all` and bare types take one driver for each piece of hardware,
+ * the best that they name. */
 static bool
 part_takes(const yoke_context *context, const yki_part *part, const yki_root *root)
 {
@@ -95,7 +98,7 @@ part_takes(const yoke_context *context, const yki_part *part, const yki_root *ro
     return true;
 }
 
-/* As people write it. */
+/* The type as people write it, for messages. */
 static const char *
 type_word(yoke_device_type type)
 {
@@ -133,7 +136,7 @@ fail_piece(const plan *p, const yki_part *part, size_t pieces)
                              pieces == 1 ? "" : "s");
 }
 
-/* Sub-devices cannot have more compute units than there are; slices are not bound by them. */
+/* Sub-devices together cannot have more compute units than the device. Slices have no limit. */
 static yoke_status
 check_units(const plan *p, const yki_part *part, const yki_root *root)
 {
@@ -214,7 +217,8 @@ match_parts(plan *p, const yki_selector *selector)
 
 /* ---- holding ---- */
 
-/* "\"team 1\", \"predictor\"", or what is left of the last. */
+/* Writes the names of the holders, as in "\"team 1\", \"predictor\"". Without any, it names the
+ * last one, whose objects still use the space. */
 static const char *
 holders_text(const yki_space *space, char *text, size_t size)
 {
@@ -348,7 +352,7 @@ remove_holder(yki_space *space, const yoke_selection *selection)
     }
 }
 
-/* Under context->lock. */
+/* The caller holds context->lock. */
 static yoke_status
 hold(yoke_selection *selection, plan *p)
 {
@@ -363,7 +367,7 @@ hold(yoke_selection *selection, plan *p)
     return YOKE_OK;
 }
 
-/* ---- the public face ---- */
+/* ---- public functions ---- */
 
 yoke_status
 yki_context_add_devices(const yoke_context *context, yoke_status status)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * selector.c - reads device selectors into parts.
+ * selector.c - reads device selectors into items.
  *
  *   selector = item ("," item)*
  *   item     = base ["/" split ["." piece]] ["@" size]
@@ -8,10 +8,10 @@
  *   split    = number | number ("+" number)+ | "numa"
  *   size     = number ["." digits] unit        unit = "B" | "KiB" | "MiB" | ... | "TB"
  *
- * A text ends at "," "/" or "@". Blanks around items are skipped. Every error
- * names the token and the character at which it starts, counted from 1.
+ * The text after "name~" ends at "," "/" or "@". Blanks around items are skipped. An
+ * error names the wrong token and the character at which it starts, counted from 1.
  *
- * Not here: which devices there are. This file knows no OpenCL and is tested
+ * Not here: which devices there are. This file knows no OpenCL, so it is tested
  * without a device.
  */
 #include <stdio.h>
@@ -77,7 +77,7 @@ is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Length of the token at `at`: up to the next mark of the grammar, at least that one. */
+/* Returns the length of the token at `at`: up to the next mark of the grammar, or that mark. */
 static size_t
 token_length(const char *text, size_t at)
 {
@@ -93,7 +93,7 @@ unexpected(const cursor *c, const char *wanted)
     return yki_selector_fail(c->text, c->at, token_length(c->text, c->at), "expected %s", wanted);
 }
 
-/* The rest of a word that should have ended is part of the token at fault. */
+/* Whether a word ends before `c`. If it does not, the rest of the word is wrong too. */
 static bool
 ends_token(char c)
 {
@@ -133,7 +133,7 @@ take(cursor *c, const char *word)
     return true;
 }
 
-/* A word of letters that stands alone. */
+/* Takes a word that does not go on with other characters. */
 static bool
 take_word(cursor *c, const char *word)
 {
@@ -171,7 +171,7 @@ read_base(cursor *c, yki_part *part)
     return unexpected(c, "all, gpu, cpu, acc or name~");
 }
 
-/* Puts "1+3" into split->text; the counts are read. */
+/* Writes the counts that were read into split->text, as in "1+3". */
 static yoke_status
 write_counts(const cursor *c, size_t start, yki_split *split)
 {
@@ -223,7 +223,7 @@ read_split(cursor *c, yki_split *split)
     return YOKE_OK;
 }
 
-/* Bytes = digits[.digits] * unit; false when it exceeds 64 bits. */
+/* *bytes = (whole + part / part_scale) * unit. Returns false if that exceeds 64 bits. */
 static bool
 scale_size(uint64_t whole, uint64_t part, uint64_t part_scale, uint64_t unit, uint64_t *bytes)
 {
@@ -266,7 +266,7 @@ read_size(cursor *c, yki_part *part)
 {
     static const char wanted[] =
         "a size like 512MiB or 1.5GB (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)";
-    /* Nine digits behind the point are exact in a double and more than anybody types. */
+    /* Nine digits after the point are exact in a double, and more than anybody types. */
     const uint64_t most_parts = 1000000000;
     uint64_t whole = 0, fraction = 0, scale = 1, unit;
     size_t start = c->at, length = strcspn(c->text + start, ",/@ \t");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sources.h - the kernels of clkernels/ as the build embedded them.
+ * sources.h - the kernel files of clkernels/, which the build embeds.
  */
 #ifndef YKI_SOURCES_H
 #define YKI_SOURCES_H

@@ -2,15 +2,15 @@
  *
  * space.c - one root under one split: its sub-devices or slices, and their life.
  *
- * Where the driver offers the partition, the parts are sub-devices with compute
- * units of their own. Elsewhere they are slices: the same cl_device_id, with
- * queues and a quota of their own, on hardware they share; the counts of an N+M
- * split are then only weights. clCreateSubDevices is called for nothing the driver
- * does not offer: it may be a null entry there.
+ * If the driver offers the partition, the split makes sub-devices with compute units
+ * of their own. Otherwise it makes slices: the same cl_device_id, with queues and a
+ * quota of their own, on shared hardware. An N+M split then makes one slice for each
+ * count, whatever the count. clCreateSubDevices is called only for a partition that
+ * the driver offers; elsewhere the function may be a null entry.
  *
  * A space lives while any of its devices is retained. The last release detaches it
- * from its root under the context's lock, so that another split can begin, and
- * ends it outside: drivers take their time.
+ * from its root under the context's lock, so that another split can begin, and then
+ * ends it without the lock, because drivers take their time.
  */
 #include <stdio.h>
 #include <string.h>
@@ -36,9 +36,9 @@ set_up_device(yki_space *space, uint32_t index, cl_device_id cl, yoke_virtual_ki
     pthread_mutex_init(&device->setup_lock, NULL);
     if (kind == YOKE_VIRTUAL_NONE)
         memcpy(device->id, root->info.id, sizeof device->id);
-    else if (space->lanes_of) /* for everybody above it is the whole device */
+    else if (space->lanes_of) /* to all callers it is the whole device */
         memcpy(device->id, space->lanes_of->id, sizeof device->id);
-    else /* an id that does not fit was refused with its split */
+    else /* the parser refuses a split whose ids would not fit */
         snprintf(device->id, sizeof device->id, "%.14s/%s.%u", root->info.id, space->split.text,
                  index);
     if (kind == YOKE_VIRTUAL_SUBDEVICE) {
@@ -78,8 +78,9 @@ allocate_space(yki_root *root, const yki_split *split)
     return space;
 }
 
-/* What clCreateSubDevices is asked for; false where the driver does not offer this split. Asked
- * for equal parts it may make more of them, of the units that are left over. */
+/* Writes the request to clCreateSubDevices; false if the driver does not offer this split. For
+ * equal counts the driver may make more sub-devices than wanted, of the compute units that are
+ * left. */
 static bool
 partition_properties(const yki_root *root, const yki_split *split,
                      cl_device_partition_property properties[YKI_MAX_PARTS + 3])
@@ -190,15 +191,15 @@ create_cl_context(yki_space *space)
 /* ---- ending ---- */
 
 /* PoCL's threads (3.1) look at a command's device once more after a wait for that command has
- * returned, and it frees a sub-device at its release all the same: one run in some hundreds
- * crashed. So sub-devices that were given up are released only when as many others have been
- * given up after them. They are small. */
+ * returned. PoCL frees a sub-device at its release all the same, so one run in some hundreds
+ * crashed. A sub-device that is given up is therefore released only after KEPT_PARTS others have
+ * been given up. Sub-devices are small. */
 enum { KEPT_PARTS = 256 };
 static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 static cl_device_id kept[KEPT_PARTS];
 static size_t next_kept;
 
-/* NULL only pushes the oldest out. */
+/* Keeps `part` and releases the oldest one; NULL: only releases it. */
 static void
 give_up_part(cl_device_id part)
 {
@@ -220,7 +221,7 @@ yki_release_kept_parts(void)
         give_up_part(NULL);
 }
 
-/* Frees what it has of everything. */
+/* Frees a space, which may be only partly made. */
 static void
 free_space(yki_space *space)
 {
@@ -244,7 +245,7 @@ free_space(yki_space *space)
     yki_free(space);
 }
 
-/* Its devices and their cl_context; on failure it is gone. */
+/* Makes the devices of a space and their cl_context. On failure it frees the space. */
 static yoke_status
 fill_space(yki_space *space)
 {
@@ -326,14 +327,14 @@ yki_space_destroy_lent(yki_root *root)
 
 /* ---- references ---- */
 
-/* Takes a space that nobody needs from its root; true when the caller must end it, outside the
- * lock. */
+/* Takes a space without references from its root. Returns true if the caller must end it, which it
+ * does without the lock. */
 static bool
 detach_unused(yki_space *space)
 {
     if (space->references)
         return false;
-    if (space->root->space == space) /* lanes are beside it */
+    if (space->root->space == space) /* a space of core groups is not the root's split */
         space->root->space = NULL;
     return true;
 }
@@ -432,7 +433,7 @@ yoke_device_get_memory_sized(yoke_device *device, yoke_memory_usage *usage, size
     if (!device || !usage)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_device_get_memory: %s is NULL",
                         device ? "usage" : "device");
-    if (device->space == device->root->lent) { /* all that is used on this hardware */
+    if (device->space == device->root->lent) { /* of all logical devices of the root */
         result.used = atomic_load(&device->root->used);
         result.peak = atomic_load(&device->root->peak);
     } else {

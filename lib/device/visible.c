@@ -2,11 +2,11 @@
  *
  * visible.c - hides devices from a context: YOKE_VISIBLE_DEVICES names those that stay.
  *
- * Idea: the devices are ordered and numbered as if none were hidden, so the variable means the
- * same in every process; those that it does not name are then taken off the list, and the rest
- * is numbered anew. Nobody else needs to know of them.
+ * Idea: the devices are first ordered and numbered as if none were hidden, so the variable means
+ * the same in every process. The devices that it does not name are then taken off the list, and
+ * the others get new numbers. The rest of the library does not know of hidden devices.
  *
- * Not here: parts of a device. The variable hides whole devices; a selector divides them.
+ * Not here: sub-devices and slices. The variable hides whole devices; a selector divides them.
  */
 #include <stdlib.h>
 
@@ -28,7 +28,7 @@ check_whole(const char *text, const yki_selector *selector)
     return YOKE_OK;
 }
 
-/* Unlike a selector's, `all` leaves nothing out: which driver of a chip is taken is chosen among
+/* Here `all` names every device, unlike in a selector: the driver of a chip is chosen later, among
  * the visible ones. */
 static bool
 names(const yoke_context *context, const yki_part *part, const yki_root *root)
@@ -45,7 +45,7 @@ is_visible(const yoke_context *context, const yki_selector *selector, const yki_
     return false;
 }
 
-/* An item that names no device is a mistake, also beside others that do. */
+/* An item that names no device is a mistake, even if other items name some. */
 static yoke_status
 check_matches(const yoke_context *context, const char *text, const yki_selector *selector)
 {
