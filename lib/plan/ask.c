@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ask.c - a plan of which only some results are asked for: a prediction has no target, so the
- * loss that would read it is not run.
+ * ask.c - runs of a plan that compute only some results. A prediction has no target, so the
+ * loss, which would read it, is not run.
  *
- * Tasks are left out of a run; memory and arguments stay as they are, since a value is written
- * before it is read whatever else runs. Plans for training are always run whole.
+ * Such a run leaves tasks out. Memory and arguments stay as they are: a value is written before
+ * it is read, whatever else runs. Plans for training always run whole.
  */
 #include <string.h>
 
 #include "plan/plan.h"
 
-/* What the asked nodes are computed from, by node id. */
+/* Marks the nodes that the asked nodes are computed from. */
 static void
 mark_nodes(const yki_plan *plan, bool *asked)
 {
@@ -29,7 +29,7 @@ mark_nodes(const yki_plan *plan, bool *asked)
     }
 }
 
-/* A value that is another's memory needs that one too. */
+/* Marks a value, and the values whose memory it uses. */
 static void
 mark_value(const yki_plan *plan, bool *wanted, int32_t value)
 {
@@ -37,7 +37,7 @@ mark_value(const yki_plan *plan, bool *wanted, int32_t value)
         wanted[value] = true;
 }
 
-/* From the last task to the first: one that writes nothing wanted is left out. */
+/* Goes from the last task to the first, and leaves out each that writes no wanted value. */
 static void
 mark_tasks(yki_plan *plan, bool *wanted)
 {

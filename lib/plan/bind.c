@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bind.c - buffers for the values, programs and kernels for the tasks: after it a
+ * bind.c - makes buffers for the values, and programs and kernels for the tasks. After that a
  * plan runs without allocating or building.
  */
 #include <stdio.h>
@@ -76,7 +76,7 @@ set_args(yki_plan *plan, const yki_task *task, size_t index)
         case YKI_ARG_STEP:
             YKI_TRY(yki_kernel_set_buffer(kernel, i, plan->step_values));
             break;
-        case YKI_ARG_INT: /* with the batch */
+        case YKI_ARG_INT: /* yki_plan_begin sets it for each new batch */
             break;
         }
     }
@@ -126,7 +126,7 @@ prepare_call(const yki_plan *plan, const yki_task *task)
                                       task->recipe.call_data);
 }
 
-/* Built with the optimizer's options: one build for both. */
+/* The options are those of the optimizer's kernels, so one build serves both. */
 static yoke_status
 make_commit(yki_plan *plan, const yki_weight *state, yki_buffer *next, yki_kernel **kernel)
 {
@@ -167,7 +167,7 @@ make_commits(yki_plan *plan)
     return YOKE_OK;
 }
 
-/* Where the trainer has to step in: merges, and gradients that are complete. */
+/* Lists the merges, before which the caller leaves a section. */
 static yoke_status
 make_stops(yki_plan *plan)
 {

@@ -2,15 +2,15 @@
  *
  * capacity.c - the largest batch for which there is memory.
  *
- * A plan is planned and packed for other batches, without being made, until the largest is found
- * that has room. A planner that measures may choose other solvers for another batch than are
+ * A plan is planned and packed for other batches, without being made, until the largest one
+ * that fits is found. A planner that measures may choose other solvers for that batch than are
  * assumed here.
  */
 #include <math.h>
 
 #include "plan/plan.h"
 
-/* What no solver can compute for so many samples does not fit either. */
+/* A batch that is too large for every solver does not fit either. */
 yoke_status
 yki_plan_bytes_at(const yki_plan *plan, int64_t samples, uint64_t *bytes)
 {
@@ -22,13 +22,13 @@ yki_plan_bytes_at(const yki_plan *plan, int64_t samples, uint64_t *bytes)
     return YOKE_OK;
 }
 
-/* Memory is affine in the batch but for rounding and other choices, so two sizes tell where to
- * look; within a hundredth it is not looked for more closely. */
+/* Memory is affine in the batch except for rounding and changed choices, so two sizes tell where to
+ * look. The search ends when it is within a hundredth. */
 typedef struct search {
     yki_bytes_of bytes_of;
     const void *user;
     uint64_t room;
-    int64_t good, bad; /* fits, does not */
+    int64_t good, bad; /* the largest known to fit, the smallest known not to */
 } search;
 
 static int64_t
@@ -37,7 +37,8 @@ grain(int64_t samples)
     return samples / 128 + 1;
 }
 
-/* Where the line through two points meets the room; a bit beyond, once that fits. */
+/* Returns where the line through two points meets the room. After a batch that fits, the guess is
+ * at least a bit above it. */
 static int64_t
 next_guess(const search *s, int64_t n, uint64_t bytes, int64_t before, uint64_t bytes_before)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * choose.c - a solver and layouts for every task, and reorders where neighbours
+ * choose.c - picks a solver and layouts for every task, and adds reorders where neighbours
  * disagree.
  *
- * Walks the tasks in order. What comes in has its layout by then, so an offer's cost
- * is its own time (offers.c), that of bringing its inputs into the layouts it wants (a
- * tensor already brought there is used again), and what the readers of its result
- * lose by the layout that it leaves (look_ahead.c).
+ * It walks the tasks in order, so the inputs of a task have their layouts by then. The cost of
+ * an offer is its own time (offers.c), the time to bring its inputs into the layouts that it
+ * wants (a copy made for an earlier task is used again), and what the readers of its result
+ * lose by its layout (look_ahead.c).
  */
 #include <string.h>
 
 #include "plan/choose.h"
 
-/* What an offer costs in this place. */
+/* Gives the cost of an offer for the task at hand. */
 static yoke_status
 cost_of(yki_choice *choice, const yki_offer *offer, double *cost)
 {
@@ -20,7 +20,7 @@ cost_of(yki_choice *choice, const yki_offer *offer, double *cost)
     return yki_choice_inputs(choice, choice->index, offer, -1, cost);
 }
 
-/* The best of all offers; a survey notes the best of each class. */
+/* Finds the cheapest offer. A survey also notes the cheapest of each class. */
 static yoke_status
 best_offer(yki_choice *choice, const yki_task *task, const yki_offer **best)
 {
@@ -79,7 +79,7 @@ bring_inputs(const yki_choice *choice, yki_task *task)
     return YOKE_OK;
 }
 
-/* A copy that was asked for: its layouts are given. */
+/* Takes a reorder that lowering made: its layouts are given. */
 static yoke_status
 take_copy(const yki_choice *choice, yki_task *task)
 {
@@ -90,7 +90,7 @@ take_copy(const yki_choice *choice, yki_task *task)
     return yki_plan_add_task(plan, task);
 }
 
-/* The results lie as an offer's problem says. */
+/* Gives the results the layouts of the chosen problem. */
 static void
 decide_results(const yki_choice *choice, const yki_task *task)
 {
@@ -106,8 +106,8 @@ decide_results(const yki_choice *choice, const yki_task *task)
     }
 }
 
-/* Decides a task and appends it, behind what brings its inputs into their layouts. A view only
- * needs plain input. */
+/* Decides a task and appends it, after the reorders of its inputs. A view only needs its input in
+ * the plain layout. */
 static yoke_status
 take(yki_choice *choice, yki_task *task)
 {
@@ -136,7 +136,8 @@ take(yki_choice *choice, yki_task *task)
     return yki_plan_add_task(plan, task);
 }
 
-/* Readers by value: counted, then entered, so that each has a stretch of one array. */
+/* Lists readers by value. They are first counted and then entered, so that each value has a range
+ * of one array. */
 static yoke_status
 list_readers(yki_choice *c)
 {
@@ -149,8 +150,8 @@ list_readers(yki_choice *c)
     c->readers = yki_alloc(uses, sizeof *c->readers, "a plan's readers");
     if (!c->first || !c->readers)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    /* Two places further than they belong: entering them moves each stretch's end to the next
-     * one's beginning. */
+    /* Counts stand two entries further than they belong: entering the readers moves the end of each
+     * range to where the next range begins. */
     for (size_t t = 0; t < c->count; t++)
         for (uint32_t k = 0; k < c->tasks[t].problem.input_count; k++)
             c->first[c->tasks[t].slots[k] + 2]++;
@@ -162,7 +163,7 @@ list_readers(yki_choice *c)
     return YOKE_OK;
 }
 
-/* Everything but the decisions. */
+/* Does all that comes before the decisions. */
 static yoke_status
 prepare(yki_choice *c)
 {
@@ -183,7 +184,8 @@ walk(yki_choice *c)
 
     for (c->index = 0; c->index < c->count; c->index++) {
         yki_plan_tick(c->plan);
-        /* Backward reads what forward left: now it is known where. Once, whatever the order. */
+        /* Backward reads values of forward, whose layouts are decided now. Once is enough, whatever
+         * the order of the tasks. */
         if (!again && c->tasks[c->index].section == YKI_BACKWARD) {
             again = true;
             YKI_TRY(yki_choice_look_ahead(c, c->index));

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * choose.h - what the files that choose solvers and layouts share: offers.c knows
- * what each task could be done by and how long it takes, look_ahead.c what a layout costs
- * those who read it, choose.c decides.
+ * choose.h - what the files that choose solvers and layouts share. offers.c finds which solvers
+ * can do each task and how long they take, look_ahead.c what a layout costs those who read it,
+ * and choose.c decides.
  */
 #ifndef YKI_CHOOSE_H
 #define YKI_CHOOSE_H
 
 #include "plan/plan.h"
 
-/* Layouts by number: blocks of 1, 2, 4, 8, 16. */
+/* A layout's index, 0 to YKI_LIES - 1, stands for blocks of 1, 2, 4, 8, 16. */
 enum { YKI_LIES = 5, YKI_LIES_PLAIN = 0 };
 
-/* A way to do a task: with what, how its operands lie, what it takes by itself. Of the same layouts
- * and class only the best is kept. */
+/* A candidate for a task: a solver with its tuning and layouts. Of candidates with the same layouts
+ * and class only the cheapest is kept. */
 typedef struct yki_offer {
     const yki_solver *solver;
     unsigned tuning, variant;
@@ -22,23 +22,23 @@ typedef struct yki_offer {
     uint8_t lies[YKI_MAX_OPERANDS];
 } yki_offer;
 
-/* The tasks as they came, and who reads each value: while they are decided, the plan's list grows
- * anew, with reorders between them. */
+/* The state of choosing. The tasks are those that came from fusing. While they are decided, the
+ * plan's list of tasks is built anew, with reorders in between. */
 typedef struct yki_choice {
     yki_plan *plan;
     yki_task *tasks;
-    size_t count, index; /* the one at hand */
-    uint32_t *first;     /* by value: the first of its readers, which end where the next begin */
+    size_t count, index; /* the task at hand */
+    uint32_t *first;     /* by value: start of its readers; the next value's start ends them */
     uint32_t *readers;   /* tasks, in their order */
-    size_t values;       /* those that the tasks came with */
+    size_t values;       /* the number of values before the first reorder */
     yki_offer *offers;
     size_t offer_count, offer_capacity;
-    size_t *menu; /* by task: the first of its offers, which end where the next begin */
-    double (*reorders)[YKI_LIES][YKI_LIES]; /* by value, from, to: seconds; 0: not asked yet */
-    double (*ahead)[YKI_LIES]; /* by value: what its readers lose by this layout (look_ahead.c) */
+    size_t *menu; /* by task: start of its offers; the next task's start ends them */
+    double (*reorders)[YKI_LIES][YKI_LIES]; /* [value][from][to]: seconds; 0: not looked up yet */
+    double (*ahead)[YKI_LIES]; /* [value][layout]: what its readers lose (look_ahead.c) */
 } yki_choice;
 
-/* The number of a layout. */
+/* Returns the index of a layout. */
 static inline uint8_t
 yki_lie(yki_layout layout)
 {
@@ -51,32 +51,33 @@ yki_lie(yki_layout layout)
 
 /* ---- offers.c ---- */
 
-/* The offers of all tasks, in their order, as long as the time for measuring lasts. */
+/* Lists the offers of all tasks, in the order of tasks. It measures them while the budget lasts. */
 yoke_status yki_choice_list_offers(yki_choice *choice);
-/* Seconds to bring one of the tasks' values from a layout into another: measured, else by its
- * bytes. */
+/* Gives the seconds to bring one of the tasks' values from one layout into another: measured, or
+ * else estimated from the bytes. */
 yoke_status yki_choice_reorder(yki_choice *choice, int32_t value, uint8_t from, uint8_t to,
                                double *seconds);
-/* A task that does it. */
+/* Makes a task that brings an operand into another layout. Its slots are left to the caller. */
 yoke_status yki_choice_make_reorder(const yki_choice *choice, const yki_operand *from,
                                     yki_layout to, yki_task *task);
-/* The problem of an offer. */
+/* Gives the problem with the layouts of an offer. */
 void yki_offer_problem(const yki_plan *plan, const yki_task *task, const yki_offer *offer,
                        yki_problem *problem);
 
 /* ---- look_ahead.c ---- */
 
-/* For what tasks `from` and later make. */
+/* Computes `ahead` for the results of task `from` and all later tasks. */
 yoke_status yki_choice_look_ahead(yki_choice *choice, size_t from);
-/* For what one task makes, by what is decided now. */
+/* Computes `ahead` for the results of one task, from what is decided now. */
 yoke_status yki_choice_look_from(yki_choice *choice, size_t task);
-/* What the inputs of a task cost that an offer wants elsewhere than they are, those that are
- * decided; `but`: without this value. */
+/* Adds to *cost the reorders that an offer needs for the inputs of a task. It counts only inputs
+ * whose layout is decided, and leaves out the value `but`. */
 yoke_status yki_choice_inputs(yki_choice *choice, size_t task, const yki_offer *offer, int32_t but,
                               double *cost);
-/* The value that holds `value` in this layout already, or -1. */
+/* Returns the value that holds `value` in this layout already, be it itself or a copy; -1 if there
+ * is none. */
 int32_t yki_choice_find(const yki_choice *choice, int32_t value, uint8_t lie);
-/* What the readers of an offer's results lose by the layouts that it leaves. */
+/* Returns what the readers of an offer's results lose by its layouts. */
 double yki_choice_results(const yki_choice *choice, size_t task, const yki_offer *offer);
 
 #endif

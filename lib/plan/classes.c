@@ -2,20 +2,19 @@
  *
  * classes.c - one numerical class for each node, for all devices of a team.
  *
- * A convolution computed directly and one by Winograd's F(4) differ by far more than
- * rounding of sums: a team whose devices mixed them would train a model that follows
- * from the split. So each device first says what every class would cost it (a survey:
- * the planner's choice without the plan), the costs are merged, and plans are made with
- * the classes that were agreed upon.
+ * A direct convolution and one by Winograd's F(4) differ by far more than the rounding of sums.
+ * A team whose devices mixed them would train a model that depends on the split. So each device
+ * first says what every class would cost it: a survey makes the planner's choice without making
+ * the plan. The costs are merged, and plans are made with the classes that come out.
  *
- * The team is as fast as its devices together, the sum of 1 / T with T the time of a
- * device's plan; d more seconds in one node take d / T^2 of that. So the class of a node
- * is the one with the least sum of cost / T^2 among those that every device has: devices
- * count by their speed, and one whose costs are guessed next to nothing. Only +, * and /
- * on gathered numbers in a fixed order: all processes decide the same.
+ * The speed of the team is the sum of 1 / T over its devices, where T is the time of a device's
+ * plan. If one node takes d more seconds, the team loses d / T^2. So the class of a node is the
+ * one with the least sum of cost / T^2, among the classes that every device has. Devices count
+ * by their speed, and one whose costs are guessed counts next to nothing. The arithmetic is
+ * only +, * and / on gathered numbers in a fixed order, so all processes decide the same.
  *
- * A node may need several tasks; one that has no solver of its node's class is done
- * directly, in the survey as in the plan.
+ * A node may need several tasks. A task without a solver of its node's class is done directly,
+ * in the survey as in the plan.
  */
 #include <string.h>
 
@@ -60,7 +59,7 @@ yki_costs_add(yki_costs *costs, uint32_t node, const double task[YKI_CLASSES])
     costs->total += least;
 }
 
-/* A node without an entry is no task of this device: it has no opinion. */
+/* A node without costs is no task of this device, which then has no opinion about it. */
 static bool
 has_opinion(const double *row)
 {
@@ -126,7 +125,7 @@ differs(const yki_plan *plan, const yki_task *task, uint8_t agreed)
                     yki_class_name((yki_class)(agreed - 1)));
 }
 
-/* Each node has its class in one task at least, and no other but the direct one. */
+/* Checks that each node has its class in at least one task, and otherwise the direct class. */
 static yoke_status
 check_tasks(const yki_plan *plan, bool *found)
 {

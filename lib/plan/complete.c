@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * complete.c - the nodes of a graph that only a plan needs: the loss and the metrics
- * summed over the batch, and gradients.
+ * complete.c - adds the nodes of a graph that only a plan needs: gradients, and the loss and
+ * the metrics summed over the batch.
  */
 #include "plan/plan.h"
 
-/* (2) per sample, value and count, summed over the batch; a plain scalar counts as 1. */
+/* Sums pairs of value and count, (2) per sample, over the batch. A plain scalar counts as 1. */
 static yoke_node *
 summed(yoke_graph *graph, yoke_node *node)
 {
@@ -14,7 +14,7 @@ summed(yoke_graph *graph, yoke_node *node)
     return node ? yki_node1(graph, &yki_op_batch_sum, node) : NULL;
 }
 
-/* The nodes that only a plan needs: the loss and the metrics summed over the batch. */
+/* Adds the sums of the loss and of the metrics over the batch. */
 static yoke_status
 finish_graph(yoke_graph *graph)
 {
@@ -23,9 +23,9 @@ finish_graph(yoke_graph *graph)
 
     YKI_TRY(yki_graph_status(graph));
     yki_graph_begin_compiling(graph);
-    /* They belong to the forward section, also when gradients are there already. */
+    /* The new nodes belong to the forward section, even if gradients are there already. */
     graph->differentiated = false;
-    /* All of them on one device, that of the loss. */
+    /* All of them are on one device, that of the loss. */
     graph->place = graph->loss ? graph->loss->place : 0;
     if (graph->loss && !graph->loss_sum)
         graph->loss_sum = summed(graph, graph->loss);

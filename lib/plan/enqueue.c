@@ -115,7 +115,7 @@ yoke_status
 yki_plan_commit_states_on(yki_plan *plan, yki_queue *queue)
 {
     for (size_t i = 0; plan->commits && i < plan->weights->state_count; i++) {
-        /* At most 16384 turns a work-item. */
+        /* A work-item makes at most 16384 iterations. */
         const yki_grid grid = {{plan->weights->states[i].size / 4 / 16384 + 1, 1, 1}, {1, 1, 1}};
 
         if (plan->commits[i])

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuse.c - tasks joined to one where an operator can do the next one's work on its
- * way out.
+ * fuse.c - joins tasks where an operator can do the work of the next one before it writes its
+ * result.
  *
- * A rule looks at a task and the only task that reads its result; if they fit it
- * changes the first and drops the second. Rules run until none applies, so chains
- * fuse step by step. What another task or the caller still reads is left alone:
- * with gradients taken from results (relu) this costs nothing in training either.
+ * A rule here looks at a task and the only task that reads its result. If they fit, it changes
+ * one and drops the other. Rules are tried on a task until none applies, so chains are joined
+ * step by step. A result that another task or the caller still reads is left alone. The
+ * gradient of relu reads relu's result, so this costs nothing in training either.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ is_relu(const yki_task *task)
            ((const yki_unary_attrs *)task->problem.attrs.bytes)->kind == YKI_UNARY_RELU;
 }
 
-/* The place of an operator's activation among its attributes, if it has one. */
+/* Returns the attribute that is set where an operator has an activation; NULL if it takes none. */
 static int32_t *
 activation_of(yki_problem *problem)
 {
@@ -34,7 +34,7 @@ activation_of(yki_problem *problem)
     return NULL;
 }
 
-/* relu after a product or a convolution: in its epilogue. */
+/* relu after a product, a convolution or a batch norm: the operator applies it to its result. */
 static bool
 fuse_activation(yki_fusion *f, size_t index)
 {
@@ -63,7 +63,7 @@ is_plain_sum(const yki_task *task)
            yki_shape_equal(p->in[0].shape, p->in[1].shape) && p->in[0].batched == p->in[1].batched;
 }
 
-/* A sum after a batch norm: a shortcut. The joined task stands where the sum did, since the
+/* A sum after a batch norm is a shortcut. The joined task takes the place of the sum, because the
  * other term may be computed between the two. */
 static bool
 fuse_residual(yki_fusion *f, size_t index)
@@ -104,7 +104,7 @@ static const rule rules[] = {
     yki_fuse_pooled_gate, yki_fuse_averaged_gate, yki_fuse_normalised_gate,
     yki_fuse_gate,        yki_fuse_sums,
 };
-/* When nothing else can be joined any more. */
+/* These run when the other rules can join nothing more. */
 static const rule last_rules[] = {
     yki_fuse_pair,
 };

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuse.h - what the rules of fusion share: the plan's tasks and who reads their
- * results, kept up to date while tasks are joined.
+ * fuse.h - what the rules of fusion share: the plan's tasks and the readers of their results,
+ * which are kept up to date while tasks are joined.
  */
 #ifndef YKI_FUSE_H
 #define YKI_FUSE_H
 
 #include "plan/plan.h"
 
-/* Who reads a value: how many operands, and the sum of their tasks' positions, which for one
- * operand is its task's. Both can be kept up to date without a list. */
+/* The readers of a value: the number of operands, and the sum of the positions of their tasks. With
+ * one operand the sum is the position of its task. Both stay up to date without a list. */
 typedef struct yki_readers {
     int64_t count, sum;
 } yki_readers;
@@ -21,19 +21,20 @@ typedef struct yki_fusion {
 
 /* ---- fusion.c ---- */
 
-/* Before the first rule; to be ended. */
+/* Counts the readers of all values. Comes before the first rule; yki_fusion_end must follow. */
 yoke_status yki_fusion_begin(yki_fusion *f, yki_plan *plan);
-/* After the last rule: tasks that were dropped leave the plan. */
+/* Removes dropped tasks from the plan. Comes after the last rule. */
 void yki_fusion_end(yki_fusion *f);
-/* The one task that reads a value; -1: none, several, or seen from outside. */
+/* Returns the one task that reads a value; -1 if there is none, if there are several, or if the
+ * value is seen from outside. */
 int32_t yki_fusion_only_reader(const yki_fusion *f, int32_t value);
-/* Takes a task out. A value that no task uses gets no memory. */
+/* Drops a task. A value that no task uses gets no memory. */
 void yki_fusion_drop(yki_fusion *f, size_t index);
-/* Puts another task in the place of one. */
+/* Replaces the task at `index` by a copy of *task, and updates the readers. */
 void yki_fusion_replace(yki_fusion *f, size_t index, const yki_task *task);
-/* The later task's result becomes the earlier one's, and the later one is dropped. */
+/* Gives the later task's result to the earlier task and drops the later one. */
 void yki_fusion_take_over(yki_fusion *f, size_t earlier, size_t later);
-/* Whether a solver of the device can do it, in plain layout at least. */
+/* Returns whether the device has a solver for the problem with its layouts as they stand. */
 bool yki_fusion_solvable(const yki_fusion *f, const yki_problem *problem);
 
 static inline int32_t
@@ -46,16 +47,17 @@ bool yki_is_relu_gradient(const yki_task *task);
 
 /* ---- rules ---- */
 
-/* Running statistics leave the list of tasks (running.c). */
+/* Moves running statistics out of the list of tasks (running.c). */
 yoke_status yki_fuse_running(yki_fusion *f);
 
-/* Rules: whether something was joined with the task at `index`, which may be gone then. */
+/* Rules. Each returns whether it joined something with the task at `index`, which may then be
+ * dropped. */
 bool yki_fuse_loss(yki_fusion *f, size_t index);        /* fuse_loss.c */
 bool yki_fuse_pooled_gate(yki_fusion *f, size_t index); /* fuse_pool.c */
 bool yki_fuse_averaged_gate(yki_fusion *f, size_t index);
 bool yki_fuse_normalised_gate(yki_fusion *f, size_t index); /* fuse_norm.c */
 bool yki_fuse_gate(yki_fusion *f, size_t index);            /* fuse_matmul.c */
 bool yki_fuse_sums(yki_fusion *f, size_t index);
-bool yki_fuse_pair(yki_fusion *f, size_t index); /* of what the others made */
+bool yki_fuse_pair(yki_fusion *f, size_t index); /* runs after the others, on their tasks */
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuse_loss.c - the loss with its sum over the batch, its gradient, and the metrics
- * of the same operands: one task with several results (op/loss/step.c), at the place
- * of the loss. Its gradient is then there before backward begins.
+ * fuse_loss.c - joins the loss with its sum over the batch, its gradient, and the metrics of
+ * the same operands. The result is one task with several results (op/loss/fused_loss.c) in the
+ * place of the loss. So the gradient is there before backward begins.
  */
 #include <string.h>
 
@@ -30,7 +30,8 @@ same_operands(const yki_task *a, const yki_task *b)
     return a->slots[0] == b->slots[0] && a->slots[1] == b->slots[1];
 }
 
-/* The sum over the batch that alone reads a loss's or metric's pairs; -1: there is none. */
+/* Returns the task that sums a loss or metric over the batch, if it is the only reader; -1: there
+ * is none. */
 static int32_t
 sum_of(const yki_fusion *f, const yki_task *task)
 {
@@ -42,7 +43,7 @@ sum_of(const yki_fusion *f, const yki_task *task)
     return reader;
 }
 
-/* What the kernel of this loss can count as well. */
+/* Returns whether the kernel of this loss can compute the metric too. */
 static bool
 goes_with(const yki_loss_attrs *metric, const yki_loss_attrs *loss)
 {

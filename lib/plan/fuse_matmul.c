@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuse_matmul.c - backward through dense layers in few launches: relu's gradient in
- * the product that makes what it gates, the gradient of a bias with that of the weight,
- * and the two products of a small layer in one.
+ * fuse_matmul.c - backward through dense layers in few launches. The gradient of relu joins the
+ * product whose result it gates, the gradient of a bias joins that of the weight, and the two
+ * products of a small layer become one task.
  *
- * Where the operands of two tasks do not depend on one another they are joined at the
- * earlier one's place, so what the later one reads must be there: values of forward.
+ * Tasks whose operands do not depend on one another are joined in the place of the earlier one.
+ * So what the later one reads must be there by then: values of forward.
  */
 #include <string.h>
 
 #include "plan/fuse.h"
 
-/* Tasks of one layer lie side by side. */
+/* The tasks of one layer are side by side. */
 enum { NEAR = 6 };
-/* Products with more work than this are worth a launch, and a solver, of their own. */
+/* FLOPs. Products with more work than this are worth a launch, and a solver, of their own. */
 static const double PAIR_FLOPS = 2e7;
 
 static yki_matmul_attrs
@@ -26,7 +26,7 @@ matmul_attrs(const yki_task *task)
     return attrs;
 }
 
-/* There before backward begins. */
+/* Returns whether the value is there before backward begins. */
 static bool
 is_of_forward(const yki_plan *plan, int32_t value)
 {
@@ -69,7 +69,7 @@ yki_fuse_gate(yki_fusion *f, size_t index)
     return true;
 }
 
-/* The next task near `index` for which `fits` says so; 0: none. */
+/* Returns the next task near `index` that `fits` accepts; 0: there is none. */
 static size_t
 find_near(const yki_fusion *f, size_t index,
           bool (*fits)(const yki_fusion *f, const yki_task *task, const yki_task *other))
@@ -130,7 +130,8 @@ flops_of(const yki_task *task)
                : 0;
 }
 
-/* The other gradient of the same layer: from the same dy, and what forward left. */
+/* Returns whether the other task is the other gradient of the same layer: it reads the same dy, and
+ * besides that only values of forward. */
 static bool
 is_other_half(const yki_fusion *f, const yki_task *task, const yki_task *other)
 {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuse_norm.c - relu's gradient in that of the batch norm before it.
+ * fuse_norm.c - joins the gradient of relu with the gradient of the batch norm before it.
  *
- * dy behind relu passes where y was above 0, and y = relu(normalised x) can be found again from
- * x, which the gradient reads anyway: so a pass that reads y and dy and writes dy is gone. The
- * same arithmetic finds the same sign. (With a shortcut between the two, y is not of x alone.)
+ * relu's gradient passes dy on where y was above 0. The gradient of the batch norm reads x
+ * anyway and can compute y = relu(normalised x) again from it. The same arithmetic finds the
+ * same sign. So a pass that reads y and dy and writes dy is gone. (With a shortcut between the
+ * two, y does not follow from x alone.)
  */
 #include <string.h>
 
 #include "plan/fuse.h"
 
-/* How far behind the gate the two that read it are looked for. */
+/* The two tasks that read the gate's result are looked for this far behind it. */
 enum { NEAR = 8 };
 
-/* The batch norm whose result y is relu of; NULL: it is not. */
+/* Returns the batch norm whose result relu turns into y; NULL if y is something else. */
 static const yoke_node *
 normalisation_under(const yki_plan *plan, int32_t y)
 {
@@ -26,7 +27,7 @@ normalisation_under(const yki_plan *plan, int32_t y)
     return relu->inputs[0];
 }
 
-/* A gradient of that norm by x and dy, which come first, and by the statistics at `stats`. */
+/* Returns whether the task is the operator `op` on x, dy and the statistics of this batch norm. */
 static bool
 belongs_to(const yki_fusion *f, const yki_task *task, const yki_op *op, const yoke_node *norm,
            int32_t dy)
@@ -38,7 +39,8 @@ belongs_to(const yki_fusion *f, const yki_task *task, const yki_op *op, const yo
            task->slots[2] == value[norm->inputs[1]->id];
 }
 
-/* The same task, of dy behind relu. `parameters` of gamma and beta it has not got yet. */
+/* Returns the task as it is with dy taken behind relu. It gets those of gamma and beta that it does
+ * not read yet: `parameters` of them, if the batch norm has them. */
 static yki_task
 gated(const yki_fusion *f, const yki_task *task, const yoke_node *norm, int32_t dy,
       uint32_t parameters)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuse_pool.c - relu's gradient with that of pooling.
+ * fuse_pool.c - joins the gradient of relu with the gradient of pooling.
  *
- * Of average-pooling, dx is gated as it is written.
+ * After average-pooling, dx is gated as it is written.
  *
- * Of max-pooling after relu, dx = gate(x, spread(x, y, dy)), where `spread` hands each dy to the
- * element of x that was the maximum y of its window. That element is y, so the gate may come
- * first: dx = spread(x, y, gate(y, dy)), with the same bits, and a pass over x and two over dx are
- * gone.
+ * With max-pooling after relu, dx = gate(x, spread(x, y, dy)), where `spread` adds each dy to
+ * the element of x that was the maximum y of its window. That element equals y, so the gate may
+ * come first: dx = spread(x, y, gate(y, dy)). The bits are the same, and a pass over x and two
+ * over dx are gone.
  */
 #include <string.h>
 
 #include "plan/fuse.h"
 
-/* The task that gates, by relu's gradient, what the gradient of pooling at `index` makes, and who
- * alone reads it; -1: there is none. */
+/* Finds the task that applies relu's gradient to the result of the pooling gradient at `index`, if
+ * it is the only reader. Returns its index, or -1 if there is none. */
 static int32_t
 gate_after(const yki_fusion *f, size_t index, const yki_op *pooling, yki_task *gate)
 {
@@ -48,7 +48,7 @@ yki_fuse_pooled_gate(yki_fusion *f, size_t index)
         return false;
     if (spread.node)
         f->plan->node_value[spread.node->id] = -1;
-    /* What was as large as x is as large as dy from now on. */
+    /* The value between the two has the size of dy now, no longer that of x. */
     spread.slots[3] = yki_task_result(&gate);
     spread.slots[2] = between;
     spread.problem.out = gate.problem.out;

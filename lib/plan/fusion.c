@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fusion.c - the tasks of a plan while rules join them: who reads what, taking one
- * out, putting another in its place. The rules are in the fuse files.
+ * fusion.c - the tasks of a plan while rules join them: counts readers, drops tasks and
+ * replaces them. The rules are in the fuse files.
  */
 #include <string.h>
 
 #include "plan/fuse.h"
 
-/* Enters what a task reads, or (sign -1) takes it out. */
+/* Adds a task to the readers of its inputs, or removes it from them (sign -1). */
 static void
 note_reads(yki_fusion *f, size_t index, int sign)
 {

@@ -2,10 +2,10 @@
  *
  * initialize.c - initial values of parameters, on the host.
  *
- * Counter-based random numbers and no libm, so every host gets the same bits: a
- * square root is correctly rounded everywhere, and a normal deviate is a sum of
- * twelve uniform ones less six (Irwin-Hall): its tails end at six deviations,
- * which for initial weights is rather a virtue.
+ * Random numbers are counter-based, and of libm only the square root is used, which is correctly
+ * rounded everywhere. So every host gets the same bits. A normal deviate is the sum of twelve
+ * uniform ones less six (Irwin-Hall). Its tails end at six deviations, which suits initial
+ * weights.
  */
 #include <math.h>
 
@@ -13,7 +13,7 @@
 
 enum { TERMS = 12 };
 
-/* Uniform in [0, 1) with 24 bits. */
+/* Returns a uniform number in [0, 1) with 24 bits. */
 static float
 unit(uint32_t word)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * inputs.c - what stands in a plan's inputs until somebody gives data: zeros, and integers of
- * the range that their readers can take. Steps are timed before there is data, and a kernel that
- * indexes by a label must find one.
+ * inputs.c - first contents of a plan's inputs, until somebody gives data: zeros, and integers
+ * in the range that their readers accept. Steps are timed before there is data, and a kernel
+ * that indexes by a label must find a valid one.
  */
 #include "plan/plan.h"
 
-/* Over the whole range, in no order: as labels and tokens are. */
+/* Returns an integer somewhere in the whole range, in no order, as labels and tokens are. */
 static int64_t
 spread(const yoke_node *node, uint64_t index)
 {

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * look_ahead.c - what the readers of a value lose by the layout that it is left in.
+ * look_ahead.c - what the readers of a value lose by the layout that the value is left in.
  *
- * From the last task to the first: a reader's cost with its input in a layout is the
- * least, over what it could be done by, of the time that takes, of the reorders of its
- * other inputs, and of what its own readers lose by the layout of its result in turn.
- * So a chain of tasks that do not mind hands on what its end wants, however long it is.
- * Values that no task has decided yet are taken to be wherever they are wanted, and have
- * their reader's cost in common.
+ * This goes from the last task to the first. The cost of a reader with its input in a layout is
+ * the least over the reader's offers. An offer's cost is its time, the reorders of its other
+ * inputs, and what its own readers lose by the layout of its result. So a chain of tasks that
+ * work in any layout passes on the preference of its end, however long it is. Inputs that are
+ * not decided yet are assumed to be in the wanted layout; they share the cost of their reader.
  *
- * Only what a layout costs above the best one is handed on, which is never more than a
- * reorder: where branches meet again their costs do not pile up, and a class's cost in a
- * survey remains that of its node. The readers of a value share a copy of it.
+ * Only the cost above the best layout is passed on, which is never more than a reorder. So
+ * costs do not pile up where branches meet again, and the cost of a class in a survey remains
+ * that of its node. The readers of a value share a copy of it.
  *
- * Each value is looked at a fixed number of times: in the beginning, when forward is
- * decided, and right before it is decided itself. Along a chain what is found is exact;
- * where branches meet it is a guide. That a copy made for one reader would serve a later
- * one is seen before the value is decided, not any more when its readers are.
+ * Each value is examined a fixed number of times: at the start, when forward is decided, and
+ * right before the value itself is decided. Along a chain the result is exact; where branches
+ * meet it is an estimate. That a copy made for one reader would serve a later one is taken into
+ * account before the value is decided, but not when its readers are.
  */
 #include <math.h>
 
@@ -68,8 +67,9 @@ yki_choice_results(const yki_choice *choice, size_t task, const yki_offer *offer
     return cost;
 }
 
-/* Which part of a reader's cost is that of one of its inputs: those that are not decided yet have
- * it together, by their sizes. Each will find the others where they are when it is decided. */
+/* Returns the fraction of a reader's cost that counts for one of its inputs. Inputs that are not
+ * decided yet share the cost by their sizes. When each is decided later, it takes the others into
+ * account as they are then. */
 static double
 share_of(const yki_choice *choice, const yki_task *reader, int32_t value)
 {
@@ -83,7 +83,8 @@ share_of(const yki_choice *choice, const yki_task *reader, int32_t value)
     return own / all;
 }
 
-/* By layout: the least that a reader takes with a value there; INFINITY: it has no use for it. */
+/* Gives by layout the least cost of a reader with the value in that layout; INFINITY where no offer
+ * of the reader takes it. */
 static yoke_status
 ask_reader(yki_choice *choice, size_t reader, int32_t value, double takes[YKI_LIES])
 {
@@ -113,7 +114,8 @@ ask_reader(yki_choice *choice, size_t reader, int32_t value, double takes[YKI_LI
     return YOKE_OK;
 }
 
-/* What a reader takes where a value and a copy of it are; it may make another copy. */
+/* Gives the cost of a reader where a value has layout `at` and a copy of it has layout `copy`. The
+ * reader may make another copy. */
 static yoke_status
 with_copy(yki_choice *choice, int32_t value, const double takes[YKI_LIES], uint8_t at, uint8_t copy,
           double *cost)
@@ -130,7 +132,8 @@ with_copy(yki_choice *choice, int32_t value, const double takes[YKI_LIES], uint8
     return YOKE_OK;
 }
 
-/* All readers' costs, with a value in one layout of `left` and a copy of it in another. */
+/* Gives the cost of all readers, with the value in a layout of the mask `left` and a copy of it in
+ * another layout. */
 static yoke_status
 ask_readers(yki_choice *choice, int32_t value, unsigned left, double sums[YKI_LIES][YKI_LIES])
 {
@@ -178,11 +181,11 @@ yki_choice_look_from(yki_choice *choice, size_t task)
     const yki_task *t = &choice->tasks[task];
 
     for (uint32_t s = t->problem.input_count; s < yki_problem_operands(&t->problem); s++) {
-        unsigned left = 0; /* a bit for each layout that it could be left in */
+        unsigned left = 0; /* a bit for each layout that the value may be left in */
 
         for (size_t i = choice->menu[task]; i < choice->menu[task + 1]; i++)
             left |= 1u << choice->offers[i].lies[s];
-        if (left & (left - 1)) /* else there is no choice */
+        if (left & (left - 1)) /* otherwise there is no choice */
             YKI_TRY(look_from_value(choice, t->slots[s], left));
     }
     return YOKE_OK;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lower.c - from a graph to values and tasks: what a plan of this kind (training
- * or evaluation) has to compute, in the graph's order.
+ * lower.c - turns a graph into values and tasks: what a plan for training or for evaluation has
+ * to compute, in the graph's order.
  *
- * Only what leads to a result is taken, and of a graph whose parts are placed on
- * several devices only this one's part (needed_nodes.c). Views are tasks too, without a
- * solver: the next stage may have to bring their input into the plain layout first.
+ * It takes only nodes that a result depends on, and of a graph with places only those of this
+ * member (needed_nodes.c). Views are tasks too, without a solver: a later stage may have to
+ * bring their input into the plain layout first.
  */
 #include <string.h>
 
@@ -40,11 +40,11 @@ yki_value_root(const yki_plan *plan, int32_t value)
     return value;
 }
 
-/* What a plan has to know of a node besides the node, by id. */
+/* What a plan has to know of a node besides the node itself; by node id. */
 typedef struct role {
     yki_weight *weight;   /* of a parameter or state */
-    yki_weight *gradient; /* whose gradient its result is; else NULL */
-    yki_buffer *lent;     /* of a value that crosses */
+    yki_weight *gradient; /* the parameter whose gradient this node computes; else NULL */
+    yki_buffer *lent;     /* the buffer of a value that crosses */
     yki_use use;
 } role;
 
@@ -59,14 +59,15 @@ note_weights(const yki_plan *plan, role *roles)
         const yoke_node *gradient = w->weights[i].node->gradient;
 
         roles[w->weights[i].node->id].weight = &w->weights[i];
-        /* That of several parameters goes to the first, and is copied to the others. */
+        /* A gradient that belongs to several parameters goes to the first, and is copied to the
+         * others. */
         if (plan->options.training && w->weights[i].gradient && gradient && gradient->op &&
             !gradient->op->is_view && !roles[gradient->id].gradient && !roles[gradient->id].lent)
             roles[gradient->id].gradient = &w->weights[i];
     }
 }
 
-/* Values that cross lie where both sides find them. What another member computes is given. */
+/* Values that cross have buffers that both sides know. A value of another member is given here. */
 static void
 note_crossings(const yki_plan *plan, role *roles)
 {
@@ -93,7 +94,7 @@ lower_given(yki_plan *plan, const yoke_node *node, const role *its)
 
     value.operand = (yki_operand){node->type, node->shape, node->batched, YKI_PLAIN};
     value.decided = true; /* given in the plain layout */
-    /* Not so a weight of another member: it has its values. */
+    /* This is false for a weight of another member, which has contents of its own. */
     value.given = node->role == YKI_ROLE_INPUT || (its->use.import && node->op);
     value.storage = node->role == YKI_ROLE_INPUT ? YKI_STORE_INPUT
                     : lent                       ? YKI_STORE_LENT
@@ -102,8 +103,8 @@ lower_given(yki_plan *plan, const yoke_node *node, const role *its)
     return yki_plan_add_value(plan, &value, &plan->node_value[node->id]);
 }
 
-/* In a team what follows sees the merged value; its own stays until the next step, since others
- * may still read it. */
+/* In a team, later tasks see the merged value. This device's own value stays until the next step,
+ * because others may still read it. */
 static yoke_status
 add_merge(yki_plan *plan, const yoke_node *node, yki_section section, yki_merge merge)
 {
@@ -150,7 +151,7 @@ lower_computed(yki_plan *plan, const yoke_node *node, const role *its)
         int32_t passed = plan->node_value[inputs[0]->id];
 
         plan->node_value[node->id] = passed;
-        /* A result that is its input: that one stays. */
+        /* A result that is the same value as an input of the node: the value stays. */
         if (its->use.result && plan->values[passed].storage == YKI_STORE_ARENA)
             plan->values[passed].storage = YKI_STORE_KEPT;
         return YOKE_OK;
@@ -179,7 +180,7 @@ lower_computed(yki_plan *plan, const yoke_node *node, const role *its)
     return YOKE_OK;
 }
 
-/* A gradient that is another parameter's too, or a view, is copied to where it belongs. */
+/* Copies a gradient to its parameter where it is a view, or belongs to another parameter too. */
 static yoke_status
 copy_stray_gradients(yki_plan *plan)
 {
@@ -220,7 +221,7 @@ lower_node(yki_plan *plan, const yoke_node *node, const role *its)
     return its->use.own ? lower_computed(plan, node, its) : YOKE_OK;
 }
 
-/* Weights, crossings and uses, by node. */
+/* Notes weights, crossings and uses by node. */
 static yoke_status
 note_roles(const yki_plan *plan, role *roles)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * measure.c - the time of one recipe on one device, by running it.
+ * measure.c - measures the time of one recipe on one device by running it.
  *
- * The first run compiles and is not counted; then a few, of which the least
- * counts: what else happens on the machine only ever adds.
+ * The first run compiles and does not count. The least time of a few more runs counts, because
+ * anything else that happens on the machine only adds to it.
  */
 #include "plan/plan.h"
 
@@ -17,8 +17,8 @@ typedef struct bench {
     yki_runner *runner;
 } bench;
 
-/* Plain numbers: denormals or NaN would run at another speed. Integers: such as may be given, as
- * a kernel may find its way by them. */
+/* Returns the bits that fill an operand. Floats are plain numbers, because denormals or NaN would
+ * run at another speed. Integers are valid ones, because a kernel may use them as indices. */
 static uint32_t
 pattern_of(const yki_problem *problem, uint32_t index)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * needed_nodes.c - which nodes of a graph a plan has to deal with, and what crosses from
- * one device to another where parts of the graph are placed on several.
+ * needed_nodes.c - which nodes of a graph a plan has to deal with, and which values cross from
+ * one member to another where nodes are placed.
  *
- * Only what leads to a result is live: outputs, the loss and the metrics summed
- * over the batch, and for training the gradients and the next states. A node is
- * computed by the member where its place is; inputs, constants and what is another
- * node's bytes are wherever they are read, so they never cross. Everything else
- * that is read elsewhere does, once for each reader.
+ * A node is live if a result depends on it. Results are outputs, the loss and the metrics
+ * summed over the batch, and for training the gradients and the next states. The member of a
+ * node's place computes the node. Inputs, constants and views are everywhere that they are
+ * read, so they never cross. Any other value that other members read crosses once to each of
+ * them.
  */
 #include <string.h>
 
@@ -42,7 +42,7 @@ note_results(const yoke_graph *graph, bool training, yki_use *uses)
     }
 }
 
-/* Results, and gradients of parameters. */
+/* Marks results, gradients of parameters, and all nodes that these are computed from. */
 static void
 mark_live(const yoke_graph *graph, bool training, yki_use *uses)
 {
@@ -66,7 +66,8 @@ mark_live(const yoke_graph *graph, bool training, yki_use *uses)
     }
 }
 
-/* Costs nothing to have in several places: given by the host, or the bytes of an input. */
+/* Returns whether a node costs nothing to have on several members: the host gives it, or it is the
+ * bytes of an input. */
 static bool
 is_everywhere(const yoke_node *node, bool training)
 {
@@ -85,7 +86,7 @@ yki_home_of(const yki_placed *placed, const yoke_node *node)
     return placed->homes[node->place];
 }
 
-/* From the last node to the first: what this member computes needs its inputs here. */
+/* Goes from the last node to the first: a node that this member computes needs its inputs here. */
 static void
 mark_own(const yoke_graph *graph, bool training, const yki_placed *placed, uint32_t home,
          yki_use *uses)
@@ -131,9 +132,9 @@ yki_find_uses(const yoke_graph *graph, bool training, const yki_placed *placed, 
         uses[i].own = uses[i].live;
 }
 
-/* ---- what crosses ---- */
+/* ---- crossings ---- */
 
-/* Who needs each node: a row of flags for each member. */
+/* Finds the nodes that each member reads from another: a row of flags for each member. */
 static yoke_status
 find_imports(const yoke_graph *graph, bool training, const yki_placed *placed, bool *imports)
 {

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * offers.c - what each task could be done by, and how long that takes.
+ * offers.c - finds which solvers can do each task, and how long they take.
  *
- * Times come from wisdom, else from measuring while the budget lasts, else from
- * the order of preference in solvers.c. All tasks are asked in their order, before
- * any is decided: what is measured does not follow from what is taken, and of two
- * offers in the same layouts nobody needs the slower one.
+ * A time comes from wisdom. Otherwise it is measured while the budget lasts; after that the
+ * order of solvers.c takes its place. All tasks are listed in order before any is decided,
+ * because measured times do not depend on the decisions, and of two offers with the same
+ * layouts nobody needs the slower one.
  */
 #include <string.h>
 
 #include "plan/choose.h"
 
-/* Bytes per second assumed for a reorder where nothing was measured: only ever compared with
- * measured times of kernels, so the order of magnitude is enough. */
+/* Bytes per second, assumed for a reorder that is not measured. It is only compared with measured
+ * times of kernels, so the order of magnitude is enough. */
 #define REORDER_BYTES_PER_SECOND 2e10
-/* Preference in place of seconds: a solver further down the table is this much worse. */
+/* Added to the cost for each place further down the table of solvers, where a time is unknown. */
 #define RANK_COST 1e3
-/* A tuning or solver that is not measured within the budget counts as this much slower than
- * the first: it is taken only if nothing else applies. */
+/* Added to the cost of a solver or tuning whose time is unknown: it is taken only if no measured
+ * one applies. */
 #define UNMEASURED 1e6
-/* A reorder that the device has no solver for: not a number without end, as costs are subtracted.
- */
+/* The cost of a reorder that the device has no solver for. It is finite, because costs are
+ * subtracted. */
 #define IMPOSSIBLE 1e9
 /* Seconds between two lines of the log. */
 #define REPORT_EVERY 2.0
@@ -42,7 +42,7 @@ reads_parameters(const yki_task *task)
     return false;
 }
 
-/* Tells the log where measuring stands, when it takes long. */
+/* Logs the progress of measuring when it takes long. */
 static void
 report(const yki_choice *choice, const yki_task *task)
 {
@@ -68,8 +68,8 @@ report(const yki_choice *choice, const yki_task *task)
     plan->reported = now;
 }
 
-/* Seconds of a problem from wisdom or by measuring; 0 if neither is to be had. `task` NULL: a
- * reorder. */
+/* Gives the seconds of a problem from wisdom or by measuring; 0 if neither knows. `task` is NULL
+ * for a reorder. */
 static yoke_status
 seconds_of(const yki_choice *choice, const yki_task *task, const yki_problem *problem,
            const yki_solver *solver, unsigned tuning, double *seconds)
@@ -131,7 +131,7 @@ yki_choice_make_reorder(const yki_choice *choice, const yki_operand *from, yki_l
     return seconds_of(choice, NULL, &task->problem, task->solver, 0, &task->seconds);
 }
 
-/* Measured, else by the bytes. */
+/* Gives the measured time, or else an estimate from the bytes. */
 static yoke_status
 time_reorder(const yki_choice *choice, const yki_operand *from, yki_layout to, double *seconds)
 {
@@ -152,7 +152,7 @@ time_reorder(const yki_choice *choice, const yki_operand *from, yki_layout to, d
     return YOKE_OK;
 }
 
-/* Asked for again and again: each is looked up once. */
+/* This is called again and again for the same layouts, so each time is looked up once. */
 yoke_status
 yki_choice_reorder(yki_choice *choice, int32_t value, uint8_t from, uint8_t to, double *seconds)
 {
@@ -168,7 +168,8 @@ yki_choice_reorder(yki_choice *choice, int32_t value, uint8_t from, uint8_t to, 
 
 /* ---- offers ---- */
 
-/* Lays the problem out as the solver wants it, variant by variant; false after the last. */
+/* Gives the problem the layouts of one of the solver's variants. Returns false after the last
+ * variant. */
 static bool
 lay_out(const yki_plan *plan, const yki_task *task, const yki_solver *solver, unsigned variant,
         yki_problem *problem)
@@ -188,7 +189,7 @@ yki_offer_problem(const yki_plan *plan, const yki_task *task, const yki_offer *o
     (void)lay_out(plan, task, offer->solver, offer->variant, problem);
 }
 
-/* Where values lie that others see: plain. */
+/* Values that are seen from outside must be in the plain layout. */
 static bool
 permitted(const yki_plan *plan, const yki_task *task, const yki_problem *problem)
 {
@@ -205,7 +206,7 @@ tunings_of(const yki_solver *solver, const yki_problem *problem, const yki_devic
     return solver->tunings ? solver->tunings(problem, traits) : 1;
 }
 
-/* Keeps an offer, unless one of the task's is as good in the same layouts and class. */
+/* Keeps an offer, unless the task has one with the same layouts and class that costs no more. */
 static yoke_status
 keep(yki_choice *choice, const yki_problem *problem, yki_offer *offer)
 {
@@ -230,7 +231,7 @@ keep(yki_choice *choice, const yki_problem *problem, yki_offer *offer)
     return YOKE_OK;
 }
 
-/* A solver's variants and tunings. */
+/* Lists the variants and tunings of a solver. */
 static yoke_status
 ask_solver(yki_choice *choice, const yki_task *task, const yki_solver *solver, unsigned rank)
 {
@@ -253,7 +254,7 @@ ask_solver(yki_choice *choice, const yki_task *task, const yki_solver *solver, u
                 continue;
             YKI_TRY(seconds_of(choice, task, &problem, solver, tuning, &offer.seconds));
             if (solver->searched && offer.seconds == 0)
-                continue; /* only on a measured time */
+                continue; /* taken only with a measured time */
             offer.cost = offer.seconds > 0
                              ? offer.seconds
                              : UNMEASURED + RANK_COST * (rank + 0.01 * (tuning - first));
@@ -263,7 +264,8 @@ ask_solver(yki_choice *choice, const yki_task *task, const yki_solver *solver, u
     return YOKE_OK;
 }
 
-/* Not worth the time to translate it, as long as another does the problem. */
+/* Compiling a GPU-style solver for a CPU costs more than it can gain where another solver does the
+ * problem. */
 static bool
 is_hopeless(const yki_plan *plan, const yki_solver *solver)
 {
@@ -273,7 +275,7 @@ is_hopeless(const yki_plan *plan, const yki_solver *solver)
            plan->options.level == YKI_LEVEL_MEASURE;
 }
 
-/* All solvers of the classes that `wanted` has a bit for. */
+/* Asks all solvers of the classes whose bits are set in `wanted`. */
 static yoke_status
 ask_classes(yki_choice *choice, const yki_task *task, unsigned wanted)
 {
@@ -296,7 +298,7 @@ ask_classes(yki_choice *choice, const yki_task *task, unsigned wanted)
     return YOKE_OK;
 }
 
-/* Of the task at hand. */
+/* Lists the offers of the task at hand. */
 static yoke_status
 ask(yki_choice *choice)
 {

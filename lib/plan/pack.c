@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pack.c - memory for the values between tasks: shared in place where an operator
- * allows it, then packed by lifetime.
+ * pack.c - memory for the values between tasks. An operator that works in place takes over the
+ * memory of its input; the rest is packed by lifetime.
  *
- * The largest value is placed first, each at the lowest offset where nothing that
- * lives at the same time lies; that is within a few per cent of the bound (the
- * largest sum of what lives at once) for networks. It compares every value with
- * every other, so beyond FEW values they are placed in the order of time instead,
- * each in the smallest gap where it fits. A device's largest allocation
- * limits a chunk; there are as many as needed. Forward and backward may run apart,
- * so lifetimes are positions in the one list of both.
+ * The largest value is placed first. Each value goes to the lowest offset where it overlaps no
+ * value that lives at the same time. For networks that is within a few per cent of the bound,
+ * which is the largest sum of the values that live at once. This compares every value with
+ * every other. So more than FEW values are placed in the order of time instead, each in the
+ * smallest gap where it fits.
+ *
+ * The device's largest allocation limits a chunk, and there are as many chunks as needed.
+ * Forward and backward may run apart, so lifetimes are positions in the one list of tasks of
+ * both.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +20,9 @@
 
 enum { FEW = 1024 };
 
-/* Adds the scratch and prepared slots of a task's recipe as values. Prepared ones of a plan that
- * packs weights anew for each run are scratch too: for ResNet-18 this is half of a plan's memory.
- */
+/* Adds the scratch and prepared slots of a task's recipe as values. Prepared slots hold packed
+ * weights. In a plan that packs weights in each run they are scratch too: this halves the plan of
+ * ResNet-18. */
 static yoke_status
 add_slots(yki_plan *plan, yki_task *task)
 {
@@ -57,13 +59,13 @@ find_lifetimes(yki_plan *plan)
             value->last = YKI_MAX(value->last, (int32_t)t);
         }
     }
-    /* A result that is a view lives in another value, which then lives to the end. */
+    /* A result that is a view uses the memory of another value, which then lives to the end. */
     for (size_t v = 0; v < plan->value_count; v++)
         if (plan->values[v].storage == YKI_STORE_KEPT && plan->values[v].alias >= 0)
             plan->values[yki_value_root(plan, (int32_t)v)].last = (int32_t)plan->task_count;
 }
 
-/* Lets a result take over the memory of an input that nobody uses afterwards. */
+/* Lets a result take over the memory of an input that no later task uses. */
 static void
 share_in_place(yki_plan *plan)
 {
@@ -88,12 +90,12 @@ share_in_place(yki_plan *plan)
     }
 }
 
-/* Room for the values, in chunks. */
+/* The state of packing values into chunks. */
 typedef struct packing {
     yki_plan *plan;
-    yki_value **values; /* those to be placed */
+    yki_value **values; /* the values to be placed */
     size_t count;
-    uint64_t limit; /* of a chunk */
+    uint64_t limit; /* bytes of a chunk */
 } packing;
 
 static yoke_status
@@ -131,8 +133,8 @@ meet(const yki_value *a, const yki_value *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest offset in a chunk where `value` fits among those placed, which are in the order of
- * their offsets. */
+/* Returns the lowest offset in a chunk where `value` fits among the values in `placed`, which are
+ * in the order of their offsets. */
 static uint64_t
 lowest_offset(yki_plan *plan, yki_value *const *placed, size_t count, const yki_value *value,
               uint32_t chunk)
@@ -197,7 +199,7 @@ typedef struct gap {
 } gap;
 
 typedef struct gaps {
-    gap *list; /* by chunk and offset; none touch */
+    gap *list; /* by chunk and offset; no two touch */
     size_t count, capacity;
 } gaps;
 
@@ -241,7 +243,7 @@ touch(const gap *a, const gap *b)
     return a->chunk == b->chunk && a->offset + a->size == b->offset;
 }
 
-/* Gives a value's room back. */
+/* Makes a gap of a value's memory. */
 static yoke_status
 release(packing *p, gaps *g, const yki_value *value)
 {
@@ -263,7 +265,8 @@ release(packing *p, gaps *g, const yki_value *value)
     return insert_gap(g, at, made);
 }
 
-/* Room behind all that a chunk holds, from a gap at its end on; in a new chunk if need be. */
+/* Places a value behind all values of a chunk, from a gap at the chunk's end on. Adds a chunk if
+ * none has room. */
 static yoke_status
 take_end(packing *p, gaps *g, yki_value *value)
 {
@@ -288,7 +291,7 @@ take_end(packing *p, gaps *g, yki_value *value)
     }
 }
 
-/* The smallest gap that is large enough, else the end. */
+/* Places a value in the smallest gap that is large enough, or else at the end of a chunk. */
 static yoke_status
 take_room(packing *p, gaps *g, yki_value *value)
 {
@@ -310,8 +313,8 @@ take_room(packing *p, gaps *g, yki_value *value)
     return YOKE_OK;
 }
 
-/* A walk through the tasks' order that takes room when a value begins and gives it back after its
- * end. Gaps stay few: what forward makes, backward gives back in reverse order. */
+/* Walks through the order of tasks, takes memory where a value begins, and gives it back after its
+ * end. Gaps stay few, because backward gives back in reverse order what forward has made. */
 static yoke_status
 pack_by_time(packing *p)
 {
@@ -337,7 +340,7 @@ pack_by_time(packing *p)
     return status;
 }
 
-/* Values that have sizes and lifetimes get their places. */
+/* Places values that have sizes and lifetimes. */
 static yoke_status
 pack_values(yki_plan *plan)
 {
@@ -390,7 +393,7 @@ size_values(yki_plan *plan, int64_t batch)
     }
 }
 
-/* A copy of the plan is packed, of which nothing but the values is its own. */
+/* Packs a copy of the plan. Only its values and its chunk sizes are its own. */
 yoke_status
 yki_plan_repacked(const yki_plan *plan, int64_t batch, uint64_t *bytes)
 {
@@ -411,7 +414,7 @@ yki_plan_repacked(const yki_plan *plan, int64_t batch, uint64_t *bytes)
     return status;
 }
 
-/* Also of a plan that is packed, but not bound. */
+/* The plan must be packed; it need not be bound. */
 uint64_t
 yki_plan_memory(const yki_plan *plan)
 {

@@ -6,7 +6,7 @@
 
 #include "plan/plan.h"
 
-/* An empty plan. */
+/* Makes an empty plan. */
 static yoke_status
 begin(yki_weights *weights, yki_queue *queue, const yki_plan_options *options, yki_plan **out)
 {
@@ -27,7 +27,7 @@ begin(yki_weights *weights, yki_queue *queue, const yki_plan_options *options, y
     return YOKE_OK;
 }
 
-/* Which tasks, and by which solvers. */
+/* Runs the stages that decide on tasks and solvers. */
 static yoke_status
 decide(yki_plan *plan)
 {

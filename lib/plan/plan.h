@@ -2,82 +2,95 @@
  *
  * plan.h - a graph compiled for one device.
  *
- *   weights   what stays: parameters, gradients, states, in buckets whose order and
- *             content the graph alone fixes. Shared by any number of plans.
- *   plan      tasks in order (one recipe each: solver, layouts, slots), the values
- *             between them packed into few buffers by lifetime, kernels with their
- *             arguments set. Running one allocates and builds nothing.
+ *   weights   parameters, gradients and states, in buckets. The graph alone fixes the order and
+ *             the content of the buckets. Any number of plans share one yki_weights.
+ *   plan      tasks in order, each with its recipe (solver, layouts, slots); the values between
+ *             them, packed into few buffers by lifetime; kernels with their arguments set.
+ *             Running a plan allocates and builds nothing.
  *
- * How one is made: lower (graph -> values and tasks), choose (layouts and solvers,
- * reorders between them), recompute (what is not kept, where memory is short), pack (lifetimes ->
- * offsets), bind (buffers, programs, kernels). Each is a file.
+ * yki_plan_create runs these stages, each in a file of its own:
+ *
+ *   lower       turns the graph into values and tasks
+ *   fuse        joins tasks
+ *   search      picks a parameter set for CLBlast
+ *   choose      picks solvers and layouts, and adds reorders between them
+ *   recompute   where memory is short, computes cheap values again instead of keeping them
+ *   pack        turns lifetimes into offsets
+ *   bind        makes buffers, programs and kernels
  */
 #ifndef YKI_PLAN_H
 #define YKI_PLAN_H
 
 #include "op/ops.h"
 
-/* Adds what plans need to a graph: sums over the batch, and gradients for training. Once. */
+/* Adds the nodes that only plans need: sums over the batch and, for training, gradients. Nodes
+ * that are there already are not added again. */
 yoke_status yki_graph_complete(yoke_graph *graph, bool training);
 
-/* ---- parts of a graph on several devices (needed_nodes.c) ---- */
+/* ---- stages: a graph whose nodes are placed on several devices (needed_nodes.c) ---- */
 
 /* A value that one member computes and another reads. */
 typedef struct yki_crossing {
     const yoke_node *node;
-    uint32_t from, to;
-    yki_buffer *source, *target; /* lent to the plans; the same where memory is shared */
+    uint32_t from, to;           /* members */
+    yki_buffer *source, *target; /* lent to the plans; the same buffer where memory is shared */
 } yki_crossing;
 
-/* In the order of the nodes, which is the order in which they can be made. */
+/* Crossings in the order of the nodes, which is the order in which they can be made. */
 typedef struct yki_crossings {
     yki_crossing *list;
     size_t count, capacity;
 } yki_crossings;
 
-/* Which member has which part of a graph. */
+/* Which member computes which nodes of a graph. */
 typedef struct yki_placed {
-    uint32_t *homes; /* member by node->place; [0]: of nodes without a place */
+    uint32_t *homes; /* member by node->place; [0] is for nodes without a place */
     uint32_t members;
-    yki_crossings crossings[2]; /* of plans for evaluation and for training */
+    yki_crossings crossings[2]; /* [0] of plans for evaluation, [1] of plans for training */
 } yki_placed;
 
-/* What a plan does with a node. */
+/* What a plan does with a node. `needed` and `import` are set only where nodes are placed. */
 typedef struct yki_use {
-    bool live;   /* leads to a result */
-    bool result; /* seen from outside */
+    bool live;   /* a result depends on it */
+    bool result; /* seen from outside the plan */
     bool own;    /* given to this plan, or computed by it */
-    bool import; /* read here, but another member's */
+    bool import; /* read here, but computed by another member */
     bool needed; /* read by another node or a weight that is here */
 } yki_use;
 
+/* Returns the member that computes the node. */
 uint32_t yki_home_of(const yki_placed *placed, const yoke_node *node);
-/* `uses` by node id; `placed` NULL: the whole graph. */
+/* Fills `uses`, one entry for each node id, for a plan of member `home`. With `placed` NULL the
+ * plan has the whole graph. */
 void yki_find_uses(const yoke_graph *graph, bool training, const yki_placed *placed, uint32_t home,
                    yki_use *uses);
-/* Appends what crosses; the buffers are the caller's to make. */
+/* Appends each value that crosses from one member to another. The buffers stay NULL: the caller
+ * makes them. */
 yoke_status yki_find_crossings(const yoke_graph *graph, bool training, const yki_placed *placed,
                                yki_crossings *found);
-/* Operator and inputs as a plan of this kind sees them. *op NULL: input 0 passes through. */
+/* Gives the operator and the inputs of a node in a plan for training or for evaluation, and returns
+ * the number of inputs. *op is NULL where the node computes nothing: input 0 passes through, or the
+ * node is no operator and has no inputs. */
 uint32_t yki_effective(const yoke_node *node, bool training, const yki_op **op, yoke_node **inputs);
 
 /* ---- weights (weights.c) ---- */
 
-/* Parameters start at multiples of this within a bucket: what any device we know asks of a
- * sub-buffer (4096 bits), so that each can be handed to a kernel by itself. */
+/* Parameters start at multiples of this many bytes within a bucket. Each can then be a sub-buffer,
+ * which a kernel takes by itself: 4096 bits is the largest alignment of sub-buffers on any device
+ * that we know. */
 enum { YKI_WEIGHT_ALIGN = 512 };
 
 typedef struct yki_bucket {
     uint64_t size;                  /* bytes */
-    yki_buffer *values, *gradients; /* gradients NULL unless training; both if it is elsewhere */
-    uint32_t home;                  /* the member that has it, where parts are placed */
+    yki_buffer *values, *gradients; /* gradients: NULL unless training; both: NULL if elsewhere */
+    uint32_t home;                  /* the member that has the bucket, where nodes are placed */
 } yki_bucket;
 
 typedef struct yki_weight {
     yoke_node *node;
     uint32_t bucket;
     uint64_t offset, size;        /* bytes, within the bucket */
-    yki_buffer *value, *gradient; /* views; NULL where it is another member's */
+    yki_buffer *value, *gradient; /* views; NULL if another member has the weight */
 } yki_weight;
 
 typedef struct yki_weights {
@@ -86,35 +99,42 @@ typedef struct yki_weights {
     yoke_graph *graph;
     yki_weight *weights; /* parameters, in the graph's order */
     size_t weight_count;
-    yki_bucket *buckets; /* in the order in which gradients come about */
+    yki_bucket *buckets; /* in the order in which backward completes their gradients */
     size_t bucket_count;
-    yki_weight *states; /* running statistics: one bucket of their own, no gradients */
+    yki_weight *states; /* running statistics: in one bucket of their own, without gradients */
     size_t state_count;
     yki_bucket state_bucket;
-    struct yki_weights *lender; /* whose values and states these are, or NULL; retained */
+    struct yki_weights *lender; /* owns the values and states; retained; or NULL */
     const yki_placed *placed;   /* lent; NULL: the whole graph is here */
     uint32_t home;              /* which member this is */
     uint64_t version;           /* goes up when a value changes: packed copies are stale */
     bool training;
 } yki_weights;
 
-/* `bucket_size` 0: 4 MiB. Completes the graph. With a lender, of a device of the same space, the
- * same graph and bucket size, only gradients are made. */
+/* Completes the graph and makes its weights, filled with zeros, with one reference. A `bucket_size`
+ * of 0 means 4 MiB. With a `lender`, only gradients are made, and values and states are the
+ * lender's. The lender's device must be of the same space, and its graph and bucket size must be
+ * the same. Waits. */
 yoke_status yki_weights_create(yoke_device *device, yoke_graph *graph, bool training,
                                uint64_t bucket_size, yki_weights *lender, yki_weights **weights);
-/* Of one member's part of a graph: order and offsets of buckets are those of all, but memory is
- * only made for its own. A bucket is never of two members. `placed` outlives the weights. */
+/* Makes the weights of member `home` of a graph with places. The order and the offsets of the
+ * buckets are those of the whole graph, but only the member's own buckets get memory. No bucket
+ * holds weights of two members. `placed` must outlive the weights. Waits. */
 yoke_status yki_weights_create_placed(yoke_device *device, yoke_graph *graph, bool training,
                                       uint64_t bucket_size, const yki_placed *placed, uint32_t home,
                                       yki_weights **weights);
+/* Returns whether this member has the bucket. */
 bool yki_weights_has(const yki_weights *weights, size_t bucket);
+/* Each reference is released once; the last release frees the weights. Release accepts NULL. */
 yki_weights *yki_weights_retain(yki_weights *weights);
 void yki_weights_release(yki_weights *weights);
-/* A parameter or state by name, here or not; NULL with the detail set if there is none. */
+/* Returns the parameter or state of this name, even if another member has it. Returns NULL and sets
+ * the error's detail if there is none. */
 yki_weight *yki_weights_find(yki_weights *weights, const char *name);
-/* Initial values of parameter `index` into host memory; the same on every host. */
+/* Writes the initial values of a parameter or state into host memory. `index` is its number among
+ * the parameters and then the states. The bits are the same on every host. */
 void yki_initialize(const yoke_node *node, uint32_t seed, uint32_t index, float *values);
-/* All of them, uploaded. Waits. */
+/* Uploads the initial values of all parameters and states that are here. Waits. */
 yoke_status yki_weights_initialize(yki_weights *weights, uint32_t seed);
 
 /* ---- plan ---- */
@@ -123,41 +143,41 @@ typedef enum yki_section { YKI_FORWARD, YKI_BACKWARD, YKI_SECTIONS } yki_section
 
 typedef enum yki_storage {
     YKI_STORE_ARENA,  /* packed by lifetime */
-    YKI_STORE_LENT,   /* a weight, gradient, state or constant: exists elsewhere */
-    YKI_STORE_INPUT,  /* written before a run */
-    YKI_STORE_POOLED, /* in the plan's pool: statistics, until states take them up */
-    YKI_STORE_KEPT    /* of its own for the plan's life: results, prepared slots */
+    YKI_STORE_LENT,   /* a weight, gradient, state or crossing: its buffer is lent to the plan */
+    YKI_STORE_INPUT,  /* written by the caller before a run */
+    YKI_STORE_POOLED, /* in the plan's pool: statistics, kept until the states are updated */
+    YKI_STORE_KEPT    /* a buffer for the plan's life: results, constants, packed weights */
 } yki_storage;
 
 typedef struct yki_value {
-    const yoke_node *node; /* NULL: scratch, prepared, or a reordered copy */
+    const yoke_node *node; /* NULL: scratch, packed weights, or a reordered copy */
     yki_operand operand;
     yki_storage storage;
     uint64_t size;       /* bytes at the largest batch */
-    int32_t alias;       /* shares the memory of this value (views, in place); -1: none */
+    int32_t alias;       /* the value whose memory this one uses (views, in place); -1: none */
     int32_t first, last; /* tasks that write it first and use it last */
     uint32_t chunk;      /* arena: which buffer, and where in it */
     uint64_t offset;
-    yki_buffer *buffer; /* once bound */
-    bool owned;         /* the buffer is this value's */
+    yki_buffer *buffer; /* set by bind, or lent */
+    bool owned;         /* the value owns its buffer */
     bool decided;       /* its layout is final */
-    bool given;         /* before a run: an input, or computed by another member (inputs.c) */
+    bool given;         /* written before a run: an input, or from another member (inputs.c) */
     uint32_t bucket;    /* of a parameter's gradient: its bucket + 1; else 0 */
-    int32_t copies;     /* the newest copy of it in another layout; 0 (never a copy): none */
-    int32_t next_copy;  /* of a copy: the one before */
+    int32_t copies;     /* its newest copy in another layout; 0: none (value 0 is never a copy) */
+    int32_t next_copy;  /* of a copy: the copy made before it */
 } yki_value;
 
 typedef struct yki_task {
-    const yoke_node *node; /* NULL: a reorder */
+    const yoke_node *node; /* NULL: a reorder, or a copied gradient */
     yki_section section;
     yki_problem problem;
-    const yki_solver *solver;
+    const yki_solver *solver; /* NULL: a view */
     unsigned tuning;
-    double seconds; /* measured or from wisdom at the largest batch; 0: unknown */
+    double seconds; /* measured or from wisdom, at the largest batch; 0: unknown */
     yki_recipe recipe;
-    int32_t slots[YKI_MAX_SLOTS]; /* value of each slot of the recipe */
+    int32_t slots[YKI_MAX_SLOTS]; /* the value of each slot of the recipe */
     yki_kernel **kernels;
-    bool dropped; /* joined with another; gone when fusing is done */
+    bool dropped; /* joined with another task; removed when fusing ends */
 } yki_task;
 
 typedef enum yki_level { YKI_LEVEL_MEASURE = 0, YKI_LEVEL_ESTIMATE, YKI_LEVEL_PATIENT } yki_level;
@@ -166,22 +186,22 @@ typedef struct yki_plan_options {
     int64_t max_batch;
     bool training;
     bool strict;    /* direct class only */
-    bool no_fusion; /* every node a task of its own: what fusions are compared with */
+    bool no_fusion; /* every node is a task of its own: tests compare fusions with this */
     yki_level level;
     bool team;                 /* statistics of the batch are merged with those of other devices */
-    bool small;                /* in training: memory before speed (recompute.c) */
-    bool repeats;              /* in training: several runs between updates of the weights */
-    double budget;             /* seconds of measuring; 0: by level */
-    double spent;              /* of them, before */
-    struct yki_wisdom *wisdom; /* NULL: nothing known, nothing kept */
-    const uint8_t *classes;   /* by node id: numerical class + 1; lent; NULL: the device's choice */
-    size_t class_count;       /* nodes beyond have YKI_ANY_CLASS */
-    void (*tick)(void *user); /* called now and then while planning takes its time; or NULL */
+    bool small;                /* in training: saves memory at the cost of speed (recompute.c) */
+    bool repeats;              /* in training: several micro-batches before each update */
+    double budget;             /* seconds for measuring; 0: by level */
+    double spent;              /* seconds of the budget that are used up already */
+    struct yki_wisdom *wisdom; /* lent; NULL: nothing is known and nothing is kept */
+    const uint8_t *classes;    /* by node id: numerical class + 1; lent; NULL: the device chooses */
+    size_t class_count;        /* nodes beyond it have YKI_ANY_CLASS */
+    void (*tick)(void *user);  /* called now and then during planning; or NULL */
     void *tick_user;
 } yki_plan_options;
 
-/* Where a section has to be left: before task `task` runs, `in` of every device of the team
- * becomes `out` of each. */
+/* The caller leaves a section here: before task `task` runs, it merges `in` of all devices of the
+ * team into `out` of each. */
 typedef struct yki_stop {
     size_t task;
     yki_section section;
@@ -190,7 +210,7 @@ typedef struct yki_stop {
     size_t count; /* floats */
 } yki_stop;
 
-/* A running statistic that moves on at the end of a step, without a task (running.c). */
+/* A running statistic that is updated at the end of a step, without a task (running.c). */
 typedef struct yki_running {
     int32_t statistics; /* value */
     uint32_t state;     /* among the weights' states */
@@ -200,15 +220,15 @@ typedef struct yki_running {
 
 typedef struct yki_plan {
     yki_plan_options options;
-    yki_weights *weights;
-    yki_queue *queue;
+    yki_weights *weights; /* retained */
+    yki_queue *queue;     /* lent */
     yki_value *values;
     size_t value_count, value_capacity;
     yki_task *tasks;
     size_t task_count, task_capacity;
-    int32_t *node_value; /* by node id: current value, -1: none */
-    int32_t *unmerged;   /* likewise, of this device alone, where a team's plan merges */
-    yki_stop *stops;     /* in order; once bound */
+    int32_t *node_value; /* by node id: its value; -1: none */
+    int32_t *unmerged;   /* by node id: this device's own value where the team merges it; or -1 */
+    yki_stop *stops;     /* in the order of tasks; set by bind */
     size_t stop_count;
     size_t *bucket_task; /* by bucket: the last task that writes to its gradients */
     size_t node_count;
@@ -222,73 +242,82 @@ typedef struct yki_plan {
     yki_buffer *pool, *running_table;
     uint64_t pool_size;
     yki_kernel *commit_running;
-    uint64_t prepared_version;
-    int64_t batch;           /* what arguments are set for */
-    double measured_seconds; /* spent while choosing */
-    double reported;         /* when the log last told of it */
+    uint64_t prepared_version; /* the version of the weights that packed copies were made of */
+    int64_t batch;             /* the batch that kernel arguments are set for; -1: none yet */
+    double measured_seconds;   /* spent on measuring, options.spent included */
+    double reported;           /* when the log last reported progress */
     unsigned measured_count;
-    uint64_t work; /* turns of the planner's loops, measuring aside: tests hold its growth */
+    uint64_t work; /* iterations of the planner's loops, measuring aside: tests limit its growth */
     struct yki_costs *costs; /* of a survey; NULL: a plan to be run */
-    bool has_set;            /* for solvers whose tunings are searched: the one to take */
+    bool has_set;            /* `set` is the tuning to take for solvers with searched tunings */
     unsigned set;
-    bool asks;   /* only for some results (ask.c): */
-    bool *asked; /* by node id: these, and what they are computed from */
+    bool asks;   /* runs compute only some results (ask.c): */
+    bool *asked; /* by node id: these results, and what they are computed from */
     bool *skips; /* by task: left out */
 } yki_plan;
 
+/* Makes a plan. The plan retains `weights`. `queue` and the pointers in `options` must outlive the
+ * plan; `options` itself is copied. Measures solvers if the level says so. Waits. */
 yoke_status yki_plan_create(yki_weights *weights, yki_queue *queue, const yki_plan_options *options,
                             yki_plan **plan);
 void yki_plan_destroy(yki_plan *plan);
-/* The buffer of a node's value (input, output, loss sum, gradient by an input); NULL if it does
- * not exist in this plan. Plain layout. */
+/* Returns the buffer of an input, an output, a sum over the batch, or a gradient by an input; NULL
+ * if the plan has no value for the node. The layout is plain, and the plan keeps the buffer. */
 yki_buffer *yki_plan_buffer(const yki_plan *plan, const yoke_node *node);
-/* Enqueues a section for a batch of n. Packed weights are refreshed first where stale. */
+/* Enqueues a section for a batch of n samples, and a marker if `done` is not NULL. Packed weights
+ * that are stale are made anew first. */
 yoke_status yki_plan_enqueue(yki_plan *plan, yki_section section, int64_t n, yki_event *done);
-/* The same in pieces, between the stops of a team's plan: begin, then [0, stop), [stop, next), ...
- * up to task_count. */
+/* These two do the same in pieces, between the stops of a team's plan: begin once, then enqueue
+ * tasks [0, stop), [stop, next stop), ... up to task_count. */
 yoke_status yki_plan_begin(yki_plan *plan, int64_t n);
 yoke_status yki_plan_enqueue_tasks(yki_plan *plan, yki_section section, size_t first, size_t end);
-/* From now on tasks that only other results need are left out; a count of 0: all run again. */
+/* From now on runs leave out the tasks that none of these nodes needs. A count of 0 lets all tasks
+ * run again. Only for plans for evaluation. */
 yoke_status yki_plan_ask(yki_plan *plan, const yoke_node *const *nodes, size_t count);
-/* Whether a run computes it. */
+/* Returns whether runs compute the node. */
 bool yki_plan_is_asked(const yki_plan *plan, const yoke_node *node);
-/* Enqueues what follows a step: states take their next values, unless the step values say that
- * it is skipped. */
+/* Enqueues the end of a training step: states take their next values, unless the step values say
+ * that the step is skipped. */
 yoke_status yki_plan_commit_states(yki_plan *plan);
-/* The same on another queue of the same space. */
+/* Does the same on another queue of the same space. */
 yoke_status yki_plan_commit_states_on(yki_plan *plan, yki_queue *queue);
+/* Returns the bytes of a packed plan's values; UINT64_MAX if one allocation would be larger than
+ * the device allows. */
 uint64_t yki_plan_memory(const yki_plan *plan);
-/* What a plan made like this one for another largest batch would take: exact where solvers are
- * estimated, else the larger of that and of what these solvers would take. UINT64_MAX: an
- * allocation would be larger than the device allows. Makes nothing. */
+/* Gives the bytes that a plan made like this one would take for another largest batch. For level
+ * estimate this is exact. For other levels it is the larger of an estimated plan's bytes and of
+ * what this plan's solvers would take. UINT64_MAX: an allocation would be larger than the device
+ * allows. Makes no buffer. */
 yoke_status yki_plan_memory_at(const yki_plan *plan, int64_t batch, uint64_t *bytes);
-/* Its part in pack.c: these solvers. */
+/* Gives the bytes for another largest batch with this plan's solvers (pack.c). */
 yoke_status yki_plan_repacked(const yki_plan *plan, int64_t batch, uint64_t *bytes);
 
 /* ---- capacity.c ---- */
 
-/* The same, and UINT64_MAX where no solver applies to so large a batch. */
+/* Like yki_plan_memory_at, but UINT64_MAX where no solver applies to so large a batch. */
 yoke_status yki_plan_bytes_at(const yki_plan *plan, int64_t batch, uint64_t *bytes);
-/* Bytes that `samples` samples at once need; `user` is the caller's. */
+/* Gives the bytes that `samples` samples at once need; `user` is the caller's. */
 typedef yoke_status (*yki_bytes_of)(const void *user, int64_t samples, uint64_t *bytes);
-/* The most samples whose bytes do not exceed `room`, to within a hundredth. The search begins at
- * `start`, which should be near. */
+/* Finds the most samples whose bytes do not exceed `room`, to within a hundredth; 0 if not even one
+ * sample fits. The search begins at `start`, which must be at least 1 and should be near. */
 yoke_status yki_find_capacity(yki_bytes_of bytes_of, const void *user, uint64_t room, int64_t start,
                               int64_t *samples);
-/* The largest batch for which this plan could have been made. */
+/* Finds the largest batch that this plan could have been made for, with its own memory and what is
+ * left of the quota. */
 yoke_status yki_plan_capacity(const yki_plan *plan, int64_t *samples);
 
 /* ---- print.c ---- */
 
-/* Lines of a table: each command, its solver, layout, FLOPs, bytes, time, part of the limit, which
- * is measured for it; the memory map. */
+/* Calls `line` with each line of a table: every command with its solver, layout, FLOPs, bytes, time
+ * and fraction of the device's limit, then the memory map. Where tasks have times, it measures the
+ * limits for the table and waits. */
 yoke_status yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *user);
 
-/* See yoke_plan_measure. */
+/* See yoke_plan_measure. (profile.c) */
 yoke_status yki_plan_profile(yki_plan *plan, int64_t n, unsigned repeats,
                              void (*each)(void *, const yoke_command_info *), void *user);
 
-/* The stages; each leaves the plan destroyable whatever happens. */
+/* The stages of yki_plan_create. A stage that fails leaves a plan that can be destroyed. */
 yoke_status yki_plan_lower(yki_plan *plan);     /* lower.c */
 yoke_status yki_plan_fuse(yki_plan *plan);      /* fuse.c */
 yoke_status yki_plan_search(yki_plan *plan);    /* search.c */
@@ -297,18 +326,23 @@ yoke_status yki_plan_recompute(yki_plan *plan); /* recompute.c */
 yoke_status yki_plan_pack(yki_plan *plan);      /* pack.c */
 yoke_status yki_plan_bind(yki_plan *plan);      /* bind.c */
 
-/* Values to begin with, which no kernel can be led astray by. (inputs.c) */
+/* Writes first contents into the given values: zeros, which it enqueues on the plan's queue, and
+ * integers that are valid for their readers, for which it waits. (inputs.c) */
 yoke_status yki_plan_fill_inputs(yki_plan *plan);
 
 /* running.c */
-yoke_status yki_plan_bind_running(yki_plan *plan); /* after all values have buffers */
+
+/* Makes the kernel and the table that update running statistics. All values must have buffers. */
+yoke_status yki_plan_bind_running(yki_plan *plan);
+/* Enqueues the update of all running statistics. */
 yoke_status yki_plan_commit_running(yki_plan *plan, yki_queue *queue);
 void yki_plan_free_running(yki_plan *plan);
 
 /* Shared by the stages. */
 
-/* Weights change between any two runs, so that packed copies of them serve one task once: they are
- * made right before it, in memory that lives no longer. Else they are kept while weights stay. */
+/* Returns whether weights are packed anew in each run. It is so in training where weights change
+ * between any two runs: a packed copy then serves one task once, so it is made right before that
+ * task, in memory that lives no longer. Other plans keep packed copies while weights stay. */
 static inline bool
 yki_plan_repacks(const yki_plan *plan)
 {
@@ -320,51 +354,62 @@ yki_plan_tick(const yki_plan *plan)
     if (plan->options.tick)
         plan->options.tick(plan->options.tick_user);
 }
-double yki_plan_budget(const yki_plan *plan); /* seconds of measuring */
+/* Returns the seconds that planning may measure for. */
+double yki_plan_budget(const yki_plan *plan);
+/* Appends a copy of a value; sets its size for the largest batch. */
 yoke_status yki_plan_add_value(yki_plan *plan, const yki_value *value, int32_t *index);
+/* Appends a copy of a task. */
 yoke_status yki_plan_add_task(yki_plan *plan, const yki_task *task);
+/* Follows aliases to the value that has the memory. */
 int32_t yki_value_root(const yki_plan *plan, int32_t value);
-/* The buffers of a bound task's slots. */
+/* Gives the buffers of a bound task's slots. */
 void yki_plan_slots(const yki_plan *plan, const yki_task *task, yki_buffer *slots[YKI_MAX_SLOTS]);
 
 /* ---- numerical classes of a team (classes.c) ---- */
 
+/* A cost where a device has no solver of a class. */
 #define YKI_NOT_TO_BE_HAD (-1.0)
 enum { YKI_ANY_CLASS = 0 };
 
 /* What each class of solvers costs a device, node by node. */
 typedef struct yki_costs {
     size_t nodes;
-    double *of;   /* node * YKI_CLASSES + class: seconds; 0: no such solver (all 0: no task) */
-    double total; /* of the device's own choice */
+    double *of;   /* [node * YKI_CLASSES + class]: seconds; 0: no such solver; all 0: no task */
+    double total; /* seconds of the device's own choice */
 } yki_costs;
 
 const char *yki_class_name(yki_class numerical_class);
 yoke_status yki_costs_create(size_t nodes, yki_costs *costs);
 void yki_costs_free(yki_costs *costs);
-/* A task of a node: its cost by class; 0: no such solver. */
+/* Adds the costs of one task of a node, by class; 0: no such solver. A class that the task does not
+ * have counts with the cost of its direct class. */
 void yki_costs_add(yki_costs *costs, uint32_t node, const double task[YKI_CLASSES]);
-/* As the devices' sum takes them: by the device's speed, YKI_NOT_TO_BE_HAD where one is missing. */
+/* Weighs the costs by the device's speed, so that those of several devices can be added. A missing
+ * class of a node that has tasks becomes YKI_NOT_TO_BE_HAD. */
 void yki_costs_weigh(yki_costs *costs);
+/* Adds another device's weighed costs, an array like yki_costs.of. */
 void yki_costs_merge(yki_costs *into, const double *weighed);
-/* The least of each node, + 1; YKI_ANY_CLASS: no task of it. Weighed or not. */
+/* Gives the cheapest class of each node, + 1; YKI_ANY_CLASS for a node without tasks. The costs may
+ * be weighed or not. */
 void yki_costs_choose(const yki_costs *costs, uint8_t *classes);
-/* What options say of a node, class + 1 or YKI_ANY_CLASS. */
+/* Returns the class that the options give a node, + 1, or YKI_ANY_CLASS. */
 static inline uint8_t
 yki_agreed_class(const yki_plan_options *o, const yoke_node *node)
 {
     return o->classes && node && node->id < o->class_count ? o->classes[node->id] : YKI_ANY_CLASS;
 }
-/* The plan has the classes that it was told; one for evaluation may do more of it directly. */
+/* Fails unless the plan has the classes that its options give. A plan for evaluation may compute
+ * more of a node directly. */
 yoke_status yki_classes_check(const yki_plan *plan);
-/* As yki_plan_create goes about it, but only costs come out. *seconds: spent on measuring. */
+/* Makes the choices of yki_plan_create, but gives their costs only. `costs` must be made for all
+ * nodes of the completed graph. *seconds: spent on measuring, options->spent included. */
 yoke_status yki_plan_survey(yki_weights *weights, yki_queue *queue, const yki_plan_options *options,
                             yki_costs *costs, double *seconds);
 
 /* ---- measuring one recipe (measure.c) ---- */
 
-/* Seconds of a run at the largest batch, prepared slots included if `prepare`; the least of a
- * few. Allocates operands for the time of the call. */
+/* Measures a run at the largest batch: the least of a few. With `prepare`, the time includes
+ * packing weights. Allocates operands for the time of the call. Waits. */
 yoke_status yki_measure(yki_queue *queue, const yki_problem *problem, const yki_solver *solver,
                         unsigned tuning, bool prepare, double *seconds);
 
@@ -372,29 +417,35 @@ yoke_status yki_measure(yki_queue *queue, const yki_problem *problem, const yki_
 
 typedef struct yki_wisdom yki_wisdom;
 
-/* What was measured, as text: one line per device, problem, solver and tuning. A file that
- * cannot be used is reported and ignored. `path` NULL: memory only. */
+/* Reads measured times from a text file: one line for each device, problem, solver and tuning. A
+ * file that cannot be used is reported in the log and ignored. `path` NULL: memory only. Several
+ * threads may use one wisdom. */
 yoke_status yki_wisdom_open(const char *path, yki_wisdom **wisdom);
 void yki_wisdom_close(yki_wisdom *wisdom);
+/* Returns whether a time is known, and gives it. */
 bool yki_wisdom_get(yki_wisdom *wisdom, yoke_device *device, const char *problem,
                     const char *solver, unsigned tuning, double *seconds);
-/* Everything that is known of a solver on the device; under wisdom's lock. */
+/* Calls `each` with every known time of a solver on the device. `each` runs under the lock of the
+ * wisdom, so it must not use it. */
 void yki_wisdom_each(yki_wisdom *wisdom, yoke_device *device, const char *solver,
                      void (*each)(void *user, unsigned tuning, const char *problem, double seconds),
                      void *user);
+/* Notes a time in memory; a newer one replaces an older one. */
 yoke_status yki_wisdom_put(yki_wisdom *wisdom, yoke_device *device, const char *problem,
                            const char *solver, unsigned tuning, double seconds);
-/* Merges with what others wrote meanwhile; atomic. */
+/* Merges new times with what others wrote meanwhile, and replaces the file in one step. Does
+ * nothing without a path or without news. */
 yoke_status yki_wisdom_save(yki_wisdom *wisdom);
-/* What others wrote meanwhile. */
+/* Reads what others wrote meanwhile. Known times stay. */
 yoke_status yki_wisdom_refresh(yki_wisdom *wisdom);
-/* For another process: what all of these know, the first of two times for the same. free() it. */
+/* Gives the text of what all of `parts` know, for another process. Of two times for the same it
+ * takes the first; entries of YKI_WISDOM_OWN are left out. The caller frees *text with free(). */
 yoke_status yki_wisdom_tell(yki_wisdom *const *parts, size_t count, char **text);
-/* From now on what another process told is what is known of the problems that it knows, on devices
- * of these kinds; of others what was known before. It replaces what was followed before, and never
- * comes into the file. */
+/* From now on another process's text decides about the problems that it has times for, on devices
+ * of the kinds in it: times that are not in the text count as unknown. Elsewhere this wisdom's own
+ * times count. The text replaces the one followed before, and is never written to the file. */
 yoke_status yki_wisdom_follow(yki_wisdom *wisdom, const char *text);
-/* A solver whose times are a device's own: nobody else is told of them. */
+/* The name of a solver whose times concern one device alone: yki_wisdom_tell leaves them out. */
 #define YKI_WISDOM_OWN "team-share"
 
 #endif

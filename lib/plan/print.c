@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * print.c - a plan explained: each command, its solver, layout, work and time, what part
- * that is of the device's limit, and the memory map.
+ * print.c - prints a plan: each command with its solver, layout, work and time, the fraction of
+ * the device's limit that it reaches, and the memory map.
  *
- * A command can be no faster than the multiply-adds and no faster than the memory: the
- * limit it is nearer to is the one shown. Both are measured for the table, as on a shared
- * machine yesterday's say little.
+ * A command can be no faster than the device's multiply-adds, and no faster than its memory.
+ * The limit that it is nearer to is shown. Both limits are measured for the table, because on a
+ * shared machine yesterday's figures say little.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 typedef struct output {
     void (*line)(void *user, const char *text);
     void *user;
-    yoke_peak peak; /* zeros: not known */
+    yoke_peak peak; /* all zeros: unknown */
 } output;
 
 static void say(const output *out, const char *format, ...) YKI_PRINTF(2, 3);
@@ -32,7 +32,7 @@ say(const output *out, const char *format, ...)
     out->line(out->user, text);
 }
 
-/* "0.83 peak", the part of the nearer limit; "" where that is not known. */
+/* Writes " 0.83 peak", the fraction of the nearer limit, or "" where no limit is known. */
 static void
 limit_text(const output *out, double gflops, double gbytes, char *text, size_t size)
 {
@@ -104,8 +104,8 @@ print_memory(const yki_plan *plan, const output *out)
         (double)unpacked / 1e6, (double)yki_plan_memory(plan) / 1e6);
 }
 
-/* Only where there are times to compare with. A quota may leave no room for it: then the table
- * does without. */
+/* Measures the limits only if there are times to compare with. A quota may leave no room for that;
+ * the table then has no limits. */
 static yoke_status
 measure_limits(const yki_plan *plan, output *out)
 {
@@ -115,7 +115,7 @@ measure_limits(const yki_plan *plan, output *out)
         timed |= plan->tasks[i].solver && plan->tasks[i].seconds > 0;
     if (!timed)
         return YOKE_OK;
-    YKI_TRY(yki_queue_finish(plan->queue)); /* else it would measure beside what is under way */
+    YKI_TRY(yki_queue_finish(plan->queue)); /* so that nothing else runs beside the measurement */
     if (yoke_device_measure_peak(yki_queue_device(plan->queue), &out->peak) == YOKE_OK) {
         say(out, "limits: peak %.1f GFLOP/s, copy %.1f GB/s", out->peak.gflops,
             out->peak.copy_gbytes);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * profile.c - what each command of a plan takes, by the device's own clock, while
- * whole steps run in their order.
+ * profile.c - measures each command of a plan by the device's own clock, while whole steps run
+ * in their order.
  */
 #include "plan/plan.h"
 
-static const double LEAST_SHARE = 1e-3; /* of what it takes the host, that a clock can mean */
+/* An event's time below this fraction of the host's time is not believed. */
+static const double LEAST_SHARE = 1e-3;
 
 typedef struct profile {
     yki_plan *plan;
-    yki_queue *queue; /* timed */
+    yki_queue *queue; /* with event times */
     double *seconds;  /* by task: the least of the repeats */
 } profile;
 
-/* A library's call gives no event of its own: it is waited for. */
+/* A library's call gives no event of its own, so the host waits for it. */
 static yoke_status
 run_call(profile *p, const yki_task *task, int64_t n, double *seconds)
 {
@@ -48,8 +49,8 @@ run_task(profile *p, size_t index, int64_t n, double *seconds)
         YKI_TRY(yki_queue_launch(p->queue, task->kernels[k], &grid, YKI_NO_WAIT, &done));
         status = yki_event_wait(&done);
         wall = yki_now() - wall;
-        /* Not every driver has a clock, and one says 1 ns for everything; then launching and
-         * waiting are in the time. */
+        /* Some drivers have no clock, and one says 1 ns for everything. The host's time then
+         * counts, which includes launching and waiting. */
         if (status == YOKE_OK && yki_event_times(&done, &start, &end) == YOKE_OK && end > start &&
             1e-9 * (double)(end - start) > LEAST_SHARE * wall)
             wall = 1e-9 * (double)(end - start);
@@ -63,7 +64,7 @@ run_task(profile *p, size_t index, int64_t n, double *seconds)
 static yoke_status
 run_all(profile *p, int64_t n, unsigned repeats)
 {
-    /* The first round compiles what was not run yet, and is not counted. */
+    /* The first round compiles what has not run yet, and does not count. */
     for (unsigned r = 0; r <= repeats; r++)
         for (size_t t = 0; t < p->plan->task_count; t++) {
             double seconds;

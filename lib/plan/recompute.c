@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * recompute.c - less memory for a little arithmetic: what forward made cheaply and
- * backward reads is not kept, but made again right before backward needs it.
+ * recompute.c - saves memory by a little arithmetic: a value that forward computes cheaply and
+ * backward reads is not kept, but computed again right before backward needs it.
  *
- * What is cheap, operators say (yki_op.cheap): a few operations an element, so that
- * making it again costs about as much as reading it twice. A value qualifies when all
- * that it is made of is there in backward anyway, or is small: a network of
- * convolutions, batch normalisation and activations then keeps the results of the
- * convolutions alone. What was dropped makes no other value: of a chain of shortcuts
- * every other link stays, and nothing is made more than twice.
+ * Operators say whether they are cheap (yki_op.cheap): they take a few operations an element,
+ * so computing a value again costs about as much as reading it twice. A value qualifies when
+ * each value that it is computed from is there in backward anyway, or is small. A network of
+ * convolutions, batch normalisation and activations then keeps only the results of the
+ * convolutions. A dropped value is not used to compute another one again. So in a chain of
+ * shortcuts every other value stays, and nothing is computed more than twice.
  *
- * The second task is the first one again, with its solver, layouts and inputs, so the
- * bits are the same. It does not look for values that would be worth more than they
- * cost (convolutions between widely spaced ones that stay).
+ * The second task is a copy of the first, with the same solver, layouts and inputs, so the bits
+ * are the same. Costly values are not recomputed, even where that would pay: the convolutions
+ * between a few widely spaced ones that are kept.
  */
 #include <string.h>
 
@@ -20,22 +20,22 @@
 
 enum {
     NOWHERE = -1,
-    SMALL_PART = 8 /* of what is dropped: an input that small may live longer for it */
+    SMALL_PART = 8 /* an input up to this fraction of the dropped value may live longer for it */
 };
 
-/* Who uses a value. */
+/* The uses of a value. */
 typedef struct uses {
-    int32_t first, last; /* tasks of backward that read it; NOWHERE */
-    bool fixed;          /* seen through a view, or merged: stays where it is */
-    int32_t again;       /* dropped: the value that backward reads instead; else NOWHERE */
+    int32_t first, last; /* first and last task of backward that reads it; or NOWHERE */
+    bool fixed;          /* a view reads it, or uses its memory: it stays where it is */
+    int32_t again;       /* if dropped: the value that backward reads instead; else NOWHERE */
 } uses;
 
 typedef struct recompute {
     yki_plan *plan;
     uses *uses;      /* by value */
-    int32_t *before; /* by task: the task of forward that is done again right before it, */
-    int32_t *next;   /* and the next such one; NOWHERE */
-    size_t count;    /* of what is done again */
+    int32_t *before; /* by task: the task of forward that is run again right before it, */
+    int32_t *next;   /* and the next such task; NOWHERE */
+    size_t count;    /* number of tasks that are run again */
 } recompute;
 
 static void
@@ -66,8 +66,8 @@ note_uses(recompute *r)
     }
 }
 
-/* Whether an input of a task will be there when backward comes to `when`. What is given from
- * outside may be given anew once nothing of the plan reads it. */
+/* Returns whether an input of a task is still there when backward comes to task `when`. The caller
+ * may overwrite an input of the plan after its last reader. */
 static bool
 is_there(const recompute *r, int32_t input, int32_t when, uint64_t dropped)
 {
@@ -123,7 +123,7 @@ drop(recompute *r, size_t index)
     return YOKE_OK;
 }
 
-/* The task that makes a dropped value again. There is room for it. */
+/* Appends the task that computes a dropped value again. The list has room for it. */
 static yoke_status
 add_again(const recompute *r, const yki_task *first)
 {
@@ -142,7 +142,7 @@ add_again(const recompute *r, const yki_task *first)
                            &task->recipe);
 }
 
-/* The list anew, with what is done again in its place. */
+/* Builds the list of tasks anew, with the repeated tasks in their places. */
 static yoke_status
 insert(const recompute *r)
 {

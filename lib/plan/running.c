@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * running.c - all running statistics of a plan in one launch, at the end of a step.
+ * running.c - updates all running statistics of a plan by one launch, at the end of a step.
  *
- * A batch norm's running mean and variance follow from the statistics of the batch by
- * a few operations a channel; as tasks they are two launches a layer, and their taking
- * effect two more. So the batch's statistics are kept in one buffer until the step's
- * end, and one launch, told by a table what belongs to what, moves every state on.
+ * The running mean and variance of a batch norm follow from the statistics of the batch by a
+ * few operations a channel. As tasks they would take two launches a layer, and two more to
+ * commit them. So the statistics of the batch stay in one buffer until the end of the step.
+ * Then one launch updates every state; a table says which statistics belong to which state.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +13,10 @@
 #include "op/flat.h"
 #include "plan/fuse.h"
 
-/* Channels for one work-item: its loop has to stay short on some drivers. */
+/* Channels for one work-item. Some drivers end a work-item whose loop is long. */
 enum { MOST_CHANNELS = 4096, ROW = 6 };
 
-/* Gives statistics their place in the common buffer; false: they have to be elsewhere. */
+/* Moves statistics into the common buffer. Returns false if they must be elsewhere. */
 static bool
 pool(yki_plan *plan, int32_t index)
 {
@@ -62,7 +62,7 @@ yoke_status
 yki_fuse_running(yki_fusion *f)
 {
     yki_plan *plan = f->plan;
-    uint32_t *state_of; /* by node: its number among the states + 1 */
+    uint32_t *state_of; /* by node id: its number among the states + 1; 0: no state */
     yoke_status status = YOKE_OK;
 
     if (!plan->options.training || plan->weights->state_count == 0)
@@ -83,8 +83,9 @@ yki_fuse_running(yki_fusion *f)
 
 /* ---- the launch ---- */
 
-/* Rows: where the statistics begin, the state, channels of the layer, first and end of those for
- * this row, and the momentum's bits, its sign saying that it is the variance. */
+/* Fills the table, unless it is NULL, and returns the number of rows. A row holds: where the
+ * statistics begin, where the state begins, the channels of the layer, the first and the end of
+ * this row's channels, and the bits of the momentum. A negative momentum means the variance. */
 static size_t
 fill_table(const yki_plan *plan, int32_t *table)
 {
@@ -143,7 +144,7 @@ yki_plan_bind_running(yki_plan *plan)
         return YOKE_OK;
     plan->running_rows = fill_table(plan, NULL);
     YKI_TRY(make_table(plan));
-    /* Built with the optimizer's options: one build for both. */
+    /* The options are those of the optimizer's kernels, so one build serves both. */
     snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", flat.vector, flat.group);
     YKI_TRY(yki_program_get(device, "update.cl", options, &program));
     status = yki_kernel_create(program, "yki_commit_running", &plan->commit_running);
@@ -158,7 +159,7 @@ yki_plan_bind_running(yki_plan *plan)
 yoke_status
 yki_plan_commit_running(yki_plan *plan, yki_queue *queue)
 {
-    const size_t most = 32768; /* groups of one launch: rows are shared among them */
+    const size_t most = 32768; /* groups of a launch; each takes several rows if there are more */
     const yki_grid grid = {{YKI_MIN(plan->running_rows, most), 1, 1}, {1, 1, 1}};
     int32_t rows = (int32_t)plan->running_rows;
 

@@ -2,15 +2,16 @@
  *
  * search.c - parameters for CLBlast's products on this device.
  *
- * A set of parameters belongs to a device, not to a problem: changing it builds
- * kernels. So a plan takes one set for all of its products: the one that wisdom
- * has times of for most of them, and of those the fastest. Level patient looks for
- * better ones where wisdom has not seen enough: from common starting points it
- * changes a parameter, or two that belong together, keeps what is faster on the
- * model's largest product, and goes on until nothing is, or time is up. Then the
- * best few are measured on the others. Nothing here knows a device by name.
+ * A set of parameters belongs to a device, not to a problem, because changing it builds
+ * kernels. So a plan takes one set for all of its products: the set that wisdom has times of
+ * for most of them, and of those sets the fastest.
  *
- * The search stops at a local optimum; a second run goes on from the best known.
+ * Level patient looks for better sets where wisdom has not seen enough. It begins at common
+ * starting points, changes one parameter, or two that belong together, and keeps what is faster
+ * on the model's largest product. It goes on until nothing is faster, or the time is over. Then
+ * it measures the best few sets on the other products. Nothing here knows a device by name.
+ *
+ * The search stops at a local optimum; a second run goes on from the best set known.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +23,10 @@
 enum {
     MAX_PROBLEMS = 48,
     MAX_TRIED = 400,
-    ENOUGH = 12, /* sets known for the largest product: it was searched before */
+    ENOUGH = 12, /* with so many sets measured on the largest product, it was searched before */
     FINALISTS = 3
 };
-/* Of the whole time for measuring, so that other solvers get theirs. */
+/* The fraction of the measuring budget that the search takes; the rest is for other solvers. */
 #define SHARE        0.7
 #define REPORT_EVERY 2.0
 
@@ -40,9 +41,9 @@ typedef struct product {
 
 typedef struct tried {
     unsigned set;
-    double seconds; /* of the largest product; 0: it does not work */
-    double total;   /* of all that are known */
-    size_t known;   /* of how many products */
+    double seconds; /* for the largest product; 0: unknown, or it does not work */
+    double total;   /* sum over the products that have a time */
+    size_t known;   /* number of products that have a time */
 } tried;
 
 typedef struct search {
@@ -114,7 +115,7 @@ note(search *s, unsigned set, size_t index, double seconds)
     t->known++;
 }
 
-/* A line of wisdom. What it says may be damaged: only sets that exist count. */
+/* Takes in an entry of wisdom. It may be damaged, so only sets that exist count. */
 static void
 recall(void *user, unsigned set, const char *problem, double seconds)
 {
@@ -123,13 +124,14 @@ recall(void *user, unsigned set, const char *problem, double seconds)
 
     if (!yki_clblast_decode(set, &values) || !yki_clblast_valid(&values, s->traits))
         return;
-    (void)entry_of(s, set); /* of use for other products too */
+    (void)entry_of(s, set); /* other products may gain from it too */
     for (size_t i = 0; i < s->product_count; i++)
         if (strcmp(s->products[i].text, problem) == 0)
             note(s, set, i, seconds);
 }
 
-/* The set to take: known for most products, then the fastest; NULL: none is known. */
+/* Returns the set to take: the one known for most products, and of those the fastest. NULL: none is
+ * known. */
 static const tried *
 best(const search *s)
 {
@@ -145,7 +147,7 @@ best(const search *s)
     return found;
 }
 
-/* The fastest on the largest product that is not among the `count` of `taken`. */
+/* Returns the set that is fastest on the largest product, the `count` sets in `taken` excepted. */
 static const tried *
 fastest(const search *s, const unsigned *taken, size_t count)
 {
@@ -194,8 +196,8 @@ report(search *s, bool always)
             (long long)p->sizes[2], s->tried_count, p->flops / t->seconds / 1e9, ratio, text);
 }
 
-/* Measures a set on a product. One that does not build, or computes wrongly, is a finding;
- * a lack of memory is an error. */
+/* Measures a set on a product. That a set does not build, or computes wrongly, is a result; a lack
+ * of memory is an error. */
 static yoke_status
 measure(search *s, unsigned set, size_t index)
 {
@@ -208,7 +210,7 @@ measure(search *s, unsigned set, size_t index)
         return status;
     if (status != YOKE_OK) {
         yki_log(YOKE_LOG_DEBUG, "%s: set %u: %s", yki_device_id(s->device), set, yoke_last_error());
-        (void)entry_of(s, set); /* not again */
+        (void)entry_of(s, set); /* it counts as tried */
         return YOKE_OK;
     }
     note(s, set, index, seconds);
@@ -216,8 +218,8 @@ measure(search *s, unsigned set, size_t index)
                           yki_solver_gemm_clblast.name, set, seconds);
 }
 
-/* Tries a set on the largest product unless that was done or it cannot be; *better tells
- * whether it is the fastest so far. */
+/* Tries a set on the largest product, unless it is invalid, known already, or the search is over.
+ * *better: it is the fastest so far, by more than 2 %. */
 static yoke_status
 attempt(search *s, const yki_clblast_set *values, bool *better)
 {
@@ -238,7 +240,8 @@ attempt(search *s, const yki_clblast_set *values, bool *better)
     return YOKE_OK;
 }
 
-/* CLBlast's own parameters, for comparing: as long as no other was in force in this process. */
+/* Measures CLBlast's own parameters for comparison. This works as long as this process has set no
+ * others. */
 static void
 measure_own(search *s)
 {
@@ -259,8 +262,8 @@ measure_own(search *s)
 
 /* ---- changing one thing ---- */
 
-/* Parameters that are changed together, since one alone seldom gives a valid set. The second
- * may be the first: then it is changed alone. */
+/* Two parameters that are changed together, because one alone seldom gives a valid set. Where both
+ * are the same, it is changed alone. */
 typedef struct move {
     yki_clblast_parameter a, b;
 } move;
@@ -277,8 +280,8 @@ static const move moves[] = {
     {YKI_CLBLAST_MDIMA, YKI_CLBLAST_MDIMA}, {YKI_CLBLAST_NDIMB, YKI_CLBLAST_NDIMB},
 };
 
-/* A step of one either way: sizes are powers of two in order, so farther ones are reached in
- * several. False: there is no such value. */
+/* Moves a parameter to a neighbouring value, up or down. Sizes are powers of two in order, so
+ * several steps reach farther ones. Returns false if there is no such value. */
 static bool
 step(yki_clblast_set *values, yki_clblast_parameter parameter, int by)
 {
@@ -290,7 +293,7 @@ step(yki_clblast_set *values, yki_clblast_parameter parameter, int by)
     return true;
 }
 
-/* All neighbours by one move, keeping the better; *better if one was. */
+/* Tries all neighbours by one move and keeps the better ones. Sets *better if there was one. */
 static yoke_status
 try_move(search *s, const move *m, yki_clblast_set *at, bool *better)
 {
@@ -316,7 +319,7 @@ try_move(search *s, const move *m, yki_clblast_set *at, bool *better)
 static yoke_status
 descend(search *s)
 {
-    size_t since = 0; /* moves without a gain */
+    size_t since = 0; /* moves since the last gain */
     const tried *t = fastest(s, NULL, 0);
     yki_clblast_set at;
 
@@ -347,7 +350,7 @@ find_sets(search *s)
     return descend(s);
 }
 
-/* The best few on the other products, at least one whatever the time. */
+/* Measures the best few sets on the other products; at least one set, even if the time is over. */
 static yoke_status
 compare_finalists(search *s)
 {
@@ -408,7 +411,7 @@ run(search *s)
     s->plan->set = best(s)->set;
     if (s->plan->options.level == YKI_LEVEL_PATIENT)
         return yki_clblast_use(s->plan->queue, s->plan->set);
-    /* What this process uses already costs no build, and leaves other plans their kernels. */
+    /* The set that this process uses already needs no build, and other plans keep their kernels. */
     if (yki_clblast_in_force(s->plan->queue, &set))
         s->plan->set = set;
     return YOKE_OK;

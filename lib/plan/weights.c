@@ -2,10 +2,10 @@
  *
  * weights.c - parameters, gradients and states of a graph on one device.
  *
- * Order and offsets follow from the graph alone, so gradients of any two devices
- * can be added word by word. Buckets are filled from the last parameter to the
- * first: that is the order in which backward makes gradients, so the first bucket
- * is complete early and can be reduced while the rest is still computed.
+ * Order and offsets follow from the graph alone, so gradients of any two devices can be added
+ * word by word. Buckets are filled from the last parameter to the first, because backward makes
+ * gradients in that order. So the first bucket is complete early and can be reduced while
+ * backward computes the rest.
  */
 #include <string.h>
 
@@ -31,7 +31,7 @@ yki_weights_has(const yki_weights *w, size_t bucket)
     return w->buckets[bucket].home == w->home;
 }
 
-/* Offsets and buckets, no memory yet. */
+/* Decides offsets and buckets; makes no memory. */
 static yoke_status
 lay_out(yki_weights *w, uint64_t bucket_size)
 {

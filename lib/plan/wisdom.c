@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * wisdom.c - what was measured, kept as text that a person can read and merge:
+ * wisdom.c - measured times, kept as text that a person can read and merge:
  *
  *     yoke wisdom 1
  *     device pthread-AMD EPYC; 3.1; Portable Computing Language; 2 units x 16
  *     0.000123000 gemm-tile 0 matmul ta | f32 N 784 | f32 784,128 -> f32 N 128 @256
  *     ...
  *
- * A line holds the seconds of a solver and tuning for a problem, on the device
- * named above it. Saving merges with what others wrote meanwhile, under a lock
- * on a file beside it, and replaces the file by rename, so readers see the old
- * or the new one.
+ * A line holds the seconds of a solver and tuning for a problem, on the device named above it.
+ * Saving merges with what others wrote meanwhile, under a lock on a file beside it. It replaces
+ * the file by rename, so readers see the old file or the new one.
  *
- * What cannot be read is reported and ignored: a damaged line up to the next
- * device's, since it may have been that of a device. A file that does not begin
- * like one of ours is never replaced: it may be somebody's. Numbers are read and
- * written without the C library, whose decimal point is the locale's.
+ * What cannot be read is reported and ignored. After a damaged line all is ignored up to the
+ * next device's line, because the damaged line may have named a device. A file that does not
+ * begin like wisdom is never replaced: it may belong to somebody else. Numbers are read and
+ * written without the C library, whose decimal point depends on the locale.
  *
- * Processes that train together follow the first one's: its text, in memory, is asked before.
+ * Processes that train together follow the first one: its text is kept in memory and looked up
+ * first.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,15 +35,15 @@ static const char HEADER[] = "yoke wisdom 1";
 
 enum {
     LINE = 2048,
-    MAX_ENTRIES = 100000, /* a whole zoo of models; what is beyond is measured again */
+    MAX_ENTRIES = 100000, /* enough for very many models; what is beyond is measured again */
     MAX_DEVICES = 1000,
-    MAX_BYTES = 64 << 20, /* of a file */
-    FIRST_SLOTS = 1024    /* of the index; a power of two */
+    MAX_BYTES = 64 << 20, /* bytes of a file */
+    FIRST_SLOTS = 1024    /* of the index, a power of two */
 };
 #define MAX_SECONDS 1e6
 
 typedef struct entry {
-    uint32_t device; /* index */
+    uint32_t device; /* index of a device */
     char *key;       /* "solver tuning problem" */
     double seconds;
 } entry;
@@ -53,14 +53,14 @@ struct yki_wisdom {
     char *path;
     entry *entries;
     size_t count, capacity;
-    uint32_t *slots; /* open addressing by device and key: index of an entry + 1, 0 is free */
+    uint32_t *slots; /* open addressing by device and key: index of an entry + 1; 0: free */
     size_t slot_count;
     char **devices;
     size_t device_count, device_capacity;
-    struct yki_wisdom *told; /* by another process, whom we follow; or NULL */
+    struct yki_wisdom *told; /* the text of another process that this one follows; or NULL */
     bool changed;
-    bool foreign; /* the file is not one of ours */
-    bool full;    /* was reported */
+    bool foreign; /* the file is not wisdom */
+    bool full;    /* it was reported that no more fits */
 };
 
 static const char *
@@ -110,7 +110,7 @@ hash_of(uint32_t device, const char *key)
     return (size_t)(h ^ h >> 32);
 }
 
-/* The slot of an entry, or the free one where it would be. There is always a free one. */
+/* Returns the slot of an entry, or the free slot where it belongs. There is always a free one. */
 static size_t
 slot_of(const yki_wisdom *w, uint32_t device, const char *key)
 {
@@ -154,7 +154,7 @@ grow_index(yki_wisdom *w)
     return YOKE_OK;
 }
 
-/* `replace`: ours is newer. */
+/* `replace`: the new time replaces a known one. */
 static yoke_status
 put(yki_wisdom *w, const char *device, const char *key, double seconds, bool replace)
 {
@@ -192,7 +192,8 @@ full:
 
 /* ---- reading ---- */
 
-/* Digits, a point, digits: no locale, no exponent. NULL: no such number. */
+/* Reads digits, a point, digits, in no locale and without an exponent. Returns the end of the
+ * number, or NULL where there is no such number. */
 static const char *
 read_seconds(const char *text, double *seconds)
 {
@@ -212,7 +213,7 @@ read_seconds(const char *text, double *seconds)
     return value > 0 && value <= MAX_SECONDS ? text : NULL;
 }
 
-/* "solver tuning problem": each is there. */
+/* Returns whether all of "solver tuning problem" is there. */
 static bool
 is_key(const char *key)
 {
@@ -226,8 +227,8 @@ is_key(const char *key)
     return strstr(problem, " -> ") != NULL;
 }
 
-/* A line without its end. False: too long, with control characters, or the file ended in it.
- * *more: there was one at all. */
+/* Reads a line without its end. Returns false if it is too long, has control characters, or has no
+ * end of line. *more: there was something to read. */
 static bool
 read_text(FILE *file, char line[LINE], bool *more)
 {
@@ -246,7 +247,7 @@ read_text(FILE *file, char line[LINE], bool *more)
     return good && c == '\n';
 }
 
-/* False: the line makes no sense. */
+/* Returns false if the line makes no sense. */
 static bool
 read_line(yki_wisdom *w, const char *line, char device[LINE], yoke_status *status)
 {
@@ -274,7 +275,7 @@ read_lines(yki_wisdom *w, FILE *file)
     bool more;
 
     if (!read_text(file, line, &more) || strcmp(line, HEADER) != 0) {
-        /* Cut off within the header it is still ours; so is an empty one. */
+        /* A file cut off within the header, or an empty one, is still wisdom. */
         w->foreign = strncmp(line, HEADER, strlen(line)) != 0;
         if (more)
             yki_log(YOKE_LOG_WARNING, "wisdom %s does not begin with \"%s\"; ignored", name_of(w),
@@ -300,11 +301,11 @@ read_lines(yki_wisdom *w, FILE *file)
     return status;
 }
 
-/* What cannot be used is in the log; only a lack of memory is a failure. */
+/* Logs what cannot be used; only a lack of memory is a failure. */
 static yoke_status
 read_file(yki_wisdom *w)
 {
-    /* Not blocking: it may be a pipe without a writer. */
+    /* Non-blocking, because it may be a pipe without a writer. */
     int fd = open(w->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const char *reason = NULL;
     struct stat about;
@@ -382,9 +383,10 @@ yki_wisdom_close(yki_wisdom *w)
     yki_free(w);
 }
 
-/* ---- asking ---- */
+/* ---- looking up ---- */
 
-/* Of a solver of this name, which there is not: the problem is known. Only in what was told. */
+/* An entry of this solver, which does not exist, says that the problem is known. Such entries are
+ * only in `told`. */
 static const char KNOWN[] = "known";
 
 static void
@@ -393,7 +395,8 @@ make_key(char key[LINE], const char *problem, const char *solver, unsigned tunin
     snprintf(key, LINE, "%s %u %s", solver, tuning, problem);
 }
 
-/* Who is to be asked about a problem on a device of this kind; NULL problem: about any. */
+/* Returns the wisdom that decides about a problem on a device of this kind. `problem` NULL: about
+ * any problem. */
 static const yki_wisdom *
 authority(const yki_wisdom *w, const char *device, const char *problem)
 {
@@ -496,13 +499,14 @@ write_entries(const yki_wisdom *w, FILE *file)
     }
 }
 
-/* Under the lock of the file: reads what is there, writes both aside, renames. */
+/* Reads the file again, writes all entries to a new file, and renames that. The caller holds the
+ * lock of the file. */
 static yoke_status
 replace_file(yki_wisdom *w)
 {
     static atomic_uint number;
     char *aside;
-    yoke_status status = read_file(w); /* what we have wins: ours is newer */
+    yoke_status status = read_file(w); /* known times win: they are newer */
     FILE *file;
 
     if (status != YOKE_OK)
@@ -541,13 +545,13 @@ yki_wisdom_save(yki_wisdom *w)
 
     if (!w->path || !w->changed)
         return YOKE_OK;
-    if (!w->path[0]) /* its lock would be a file ".lock" wherever we happen to be */
+    if (!w->path[0]) /* its lock would be a file ".lock" in the current folder */
         return yki_fail(YOKE_ERROR_IO, "wisdom cannot be written: its file has no name");
     lock_path = yki_format("%s.lock", w->path);
     if (!lock_path)
         return YOKE_ERROR_OUT_OF_MEMORY;
     lock = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    /* Without locks the last writer wins: a loss of time only. */
+    /* Without locks the last writer wins, which costs only time. */
     while (lock >= 0 && flock(lock, LOCK_EX) != 0 && errno == EINTR)
         ;
     pthread_mutex_lock(&w->lock);
@@ -618,7 +622,7 @@ yki_wisdom_tell(yki_wisdom *const *parts, size_t count, char **text)
     return status;
 }
 
-/* What problems it is about, beside the times. */
+/* Notes which problems the entries are about. */
 static yoke_status
 note_problems(yki_wisdom *told)
 {
