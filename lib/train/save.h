@@ -8,11 +8,13 @@
 #include "data/weights_file.h"
 #include "train/trainer.h"
 
-/* `user` is the yki_weights of a device: a node's values, waited for. */
+/* Reads a node's values from a device and waits for them. `user` is the yki_weights of that device.
+ */
 yoke_status yki_get_from_device(void *user, const yoke_node *node, float *values);
-/* What the data was that the trainer was fitted to. */
+/* Fills in the input data, scaling and class names of the dataset that the trainer was fitted to,
+ * or the graph's defaults if there was none. The caller clears `info`. */
 yoke_status yki_trainer_info(const yoke_trainer *trainer, yki_model_info *info);
-/* Every process returns the status of the first one, and its sentence. */
+/* Every process calls it and returns the status of rank 0, with its error detail. */
 yoke_status yki_trainer_agree(yoke_trainer *trainer, yoke_status status);
 
 #endif

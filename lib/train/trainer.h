@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * trainer.h - inside a trainer.
+ * trainer.h - what is inside a trainer, and what the files of lib/train share.
  */
 #ifndef YKI_TRAINER_H
 #define YKI_TRAINER_H
@@ -9,7 +9,7 @@
 #include "shares/shares.h"
 #include "team/crew.h"
 
-/* A step that is enqueued: where its results arrive. */
+/* A step that is enqueued, and where its results arrive. */
 typedef struct yki_flight {
     bool busy;
     float pairs[2 * YKI_PAIRS];
@@ -18,109 +18,115 @@ typedef struct yki_flight {
     yki_event read;
     int64_t step, samples;
     double begun;
-    int64_t *counts; /* by device of the whole crew */
+    int64_t *counts; /* by device of the whole crew: samples of the first micro-batch */
 } yki_flight;
 
-/* Datasets that feed the members' plans, kept from one call to the next. */
+/* The feeds of one dataset for all members. They are kept from one call to the next. */
 typedef struct yki_feeds {
     yoke_dataset *dataset; /* retained; NULL: none yet */
-    uint64_t version;      /* of its scaling and augmentation */
+    uint64_t version;      /* of the dataset's settings when the feeds were made */
     yki_feed **feeds;      /* by member */
-    yki_ahead *ahead;      /* for an epoch or an evaluation; NULL: nothing is read ahead */
-    int64_t asked, count;  /* samples of it: asked of `ahead`, and all */
+    yki_ahead *ahead;      /* lives for an epoch or an evaluation; NULL: nothing is read ahead */
+    int64_t asked, count;  /* positions asked of `ahead` so far; samples of the dataset */
 } yki_feeds;
 
-/* Whether the team's one device is run as several (lanes.c). */
+/* Whether the team's one device, a whole CPU, is trained on as a team of core groups (lanes.c). */
 typedef struct yki_lanes_choice {
-    uint32_t possible; /* lanes that there can be; below 2: none */
-    uint32_t taken;    /* 0: the device is used whole */
-    bool measures;     /* it is to be found out */
+    uint32_t possible; /* core groups that can be made; below 2: none */
+    uint32_t taken;    /* core groups in use; 0: the device is used whole */
+    bool measures;     /* both ways are to be timed */
     bool known;
-    double seconds[2]; /* of a step, whole and in lanes, where that is known */
+    double seconds[2]; /* of a step: whole, and as core groups; valid if `known` */
 } yki_lanes_choice;
 
 struct yoke_trainer {
     yoke_trainer_options options; /* pointers are not kept */
     yoke_graph *graph;            /* retained */
-    yoke_team *team;              /* retained: what the user knows, and shares are for */
+    yoke_team *team;              /* retained: the user's team; the shares are of its devices */
     yki_lanes_choice lanes;
-    yki_crew crew; /* of that team, or of the lanes of its one device */
+    yki_crew crew; /* of that team, or of the core groups of its one device */
     yki_shares *shares;
     yoke_schedule schedule;
     bool has_schedule;
     yki_flight flights[YKI_FLIGHT];
-    int64_t step; /* enqueued */
+    int64_t step; /* of the newest step that is enqueued */
     int64_t completed;
-    int64_t *counts;    /* of the part being enqueued, by device of the whole crew */
-    double *seconds;    /* of a completed step, by device of the whole team */
-    float *told;        /* times of every process */
-    yoke_status status; /* of the failure that ended it */
+    int64_t *counts;    /* of the micro-batch being enqueued, by device of the whole crew */
+    double *seconds;    /* that a completed step took, by device of the whole team */
+    float *told;        /* the same as floats, then those of every process */
+    yoke_status status; /* of the failure that ended training */
     char *detail;
-    uint32_t epoch; /* of the next one that fit trains */
+    uint32_t epoch; /* that fit trains next */
     yki_feeds train_feeds, test_feeds;
-    yki_buffer **inputs; /* of a plan, for feeds */
+    yki_buffer **inputs; /* of one plan, passed to a feed */
     yoke_epoch *history;
     size_t history_count, history_capacity;
     atomic_int stop, save;
-    bool local_statistics; /* a batch norm takes those of each device alone */
-    bool states_differ;    /* so groups have to be told */
-    /* told of each completed step */
+    bool local_statistics; /* a batch norm takes the statistics of each device alone */
+    bool states_differ;    /* running statistics of the groups may differ */
+    /* called after each completed step; may be NULL */
     void (*on_result)(void *user, const yki_flight *flight);
     void *on_result_user;
 };
 
-/* Where the samples of a step come from: gives `n` of them, from number `first` of the batch, to
- * the member's plan. */
+/* Loads samples into a member's plan: `n` of them, from number `first` of the batch. */
 typedef yoke_status (*yki_loader)(void *user, yoke_trainer *trainer, size_t member, yki_plan *plan,
                                   int64_t first, int64_t n);
 
-/* yoke_trainer_create, of options that were checked. */
+/* Makes a trainer: yoke_trainer_create after it has checked and completed the options. */
 yoke_status yki_trainer_make(yoke_team *team, yoke_graph *graph,
                              const yoke_trainer_options *options, const yki_lanes_choice *lanes,
                              yoke_trainer **trainer);
-/* n samples over the devices of the whole crew, as shares are now. */
+/* Divides n samples over the devices of the whole crew, by the shares as they are now. */
 void yki_trainer_divide(const yoke_trainer *trainer, int64_t n, int64_t *counts);
 
-/* Some batch normalisation takes the statistics of each device's samples. */
+/* True if a batch normalisation of the graph takes the statistics of each device's samples alone.
+ */
 bool yki_graph_is_local(const yoke_graph *graph);
 
 /* ---- lanes.c ---- */
 
-/* What is known without trying; what was asked for and cannot be is an error. */
+/* Decides from options, device and wisdom whether to use core groups, without timing anything.
+ * Fails if the options demand core groups and the device or graph rules them out. */
 yoke_status yki_lanes_decide(const yoke_team *team, const yoke_graph *graph,
                              const yoke_trainer_options *options, yki_lanes_choice *choice);
-/* Where lanes are to be measured, and are worth it, they take the place of the new trainer. */
+/* If `*trainer` is to be timed in both ways, makes a second trainer on core groups, times both, and
+ * leaves the faster one in `*trainer`, with its initial values. */
 yoke_status yki_lanes_measure(yoke_team *team, const yoke_trainer_options *options,
                               yoke_trainer **trainer);
 yoke_status yki_lanes_team(const yoke_team *team, uint32_t count, yoke_team **lanes);
 void yki_lanes_explain(const yki_lanes_choice *choice, void (*line)(void *user, const char *text),
                        void *user);
 
-/* Checks that the trainer still works; on a failure it is remembered. */
+/* Fails with YOKE_ERROR_STATE, and the sentence of the failure, if a failure has ended training.
+ * `function` is the name for the message. */
 yoke_status yki_trainer_ready(yoke_trainer *trainer, const char *function);
-/* And that its graph has a loss. */
+/* Checks the same, and that the graph has a loss. */
 yoke_status yki_trainer_trains(yoke_trainer *trainer, const char *function);
 yoke_status yki_trainer_failed(yoke_trainer *trainer, yoke_status status);
-/* From now on only reading, saving and destroying is possible; the detail is the newest one.
- * Returns the status. */
+/* Ends training: from now on only reading, saving and destroying work. Later calls report the
+ * newest error detail. Returns `status`. */
 yoke_status yki_trainer_stand_still(yoke_trainer *trainer, yoke_status status);
-/* Do all replicas have the same weights, bit by bit? An error names where they do not; on all
- * processes, which all call it (compare_replicas.c). Waits for all steps. */
+/* Compares the weights of all replicas, bit by bit (compare_replicas.c). Every process calls it and
+ * gets the same verdict; the error names the replicas that differ. Waits for all steps. */
 yoke_status yki_trainer_compare_weights(yoke_trainer *trainer);
-/* One step of n samples. */
+/* Enqueues one step of n samples, after it has waited for the results of the step before last.
+ * `load` is called for each member that gets samples; NULL: the inputs keep their data. */
 yoke_status yki_trainer_run(yoke_trainer *trainer, int64_t n, yki_loader load, void *user);
 /* Waits until at most `left` steps are under way. */
 yoke_status yki_trainer_settle(yoke_trainer *trainer, size_t left);
-/* An output for n samples. */
+/* Computes an output for n samples, in evaluation mode, and writes `count` values. Waits. */
 yoke_status yki_trainer_predict(yoke_trainer *trainer, const char *output, int64_t n,
                                 yki_loader load, void *user, float *values, size_t count);
 void yki_trainer_result(const yoke_trainer *trainer, const double *pairs, yoke_result *result);
-/* Several processes: they mean the same, and have rank 0's seed (compare_processes.c). */
+/* With several processes: fails if their graphs or options differ, then sets the seed to rank 0's
+ * (compare_processes.c). */
 yoke_status yki_trainer_compare(yoke_comm *comm, const yoke_graph *graph,
                                 yoke_trainer_options *options);
-/* The speed of each device, before the first step (calibrate.c). */
+/* Measures the speed of each device before the first step, if shares follow the speed
+ * (calibrate.c). */
 yoke_status yki_trainer_calibrate(yoke_trainer *trainer);
-/* The samples of part `part` of a step of n samples in so many parts. */
+/* Samples of micro-batch `part`, where a step of n samples has `parts` of them. */
 static inline int64_t
 yki_part_of(int64_t n, int64_t parts, int64_t part)
 {
@@ -129,20 +135,22 @@ yki_part_of(int64_t n, int64_t parts, int64_t part)
 
 /* ---- feeds.c ---- */
 
-/* Feeds of a dataset for every member; `training`: augmented. */
+/* Makes feeds of the dataset for every member, unless `feeds` has them already. `training` turns
+ * augmentation on. */
 yoke_status yki_trainer_feeds(yoke_trainer *trainer, yki_feeds *feeds, yoke_dataset *dataset,
                               bool training);
 void yki_feeds_clear(yki_feeds *feeds, size_t count);
-/* Samples of a dataset to a member's plan; their position is that in the order of `begin_ahead`. */
+/* Loads samples into the inputs of a member's plan. Their position is that in the order of
+ * `begin_ahead`. */
 yoke_status yki_trainer_feed(yoke_trainer *trainer, yki_feeds *feeds, size_t member, yki_plan *plan,
                              const yki_samples *samples);
-/* From here on samples are read ahead, in this order, from `position` on, if that is worth a thread
- * and their function allows it. When `end_ahead` returns nobody reads any more. */
+/* Starts a thread that reads samples in this order, from `position` on, if some field is copied
+ * from the host and the dataset is worth reading ahead. After `end_ahead` nobody reads any more. */
 yoke_status yki_trainer_begin_ahead(yoke_trainer *trainer, yki_feeds *feeds, const yki_order *order,
                                     int64_t position);
 void yki_trainer_end_ahead(yki_feeds *feeds);
-/* The step at `position` comes next; it and those behind it have up to `step` samples, in so many
- * parts. Never waits. */
+/* Asks the thread for the samples of the step at `position`, which comes next, and of the two after
+ * it. A step has up to `step` samples in `parts` micro-batches. Never waits. */
 yoke_status yki_trainer_look_ahead(yoke_trainer *trainer, yki_feeds *feeds, int64_t position,
                                    int64_t step, int64_t parts);
 
