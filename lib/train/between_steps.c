@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * between_steps.c - what may be asked of a trainer between its steps: parameters by
- * name, shares, learning rate, what is frozen, a new start.
+ * between_steps.c - what a program may do with a trainer between its steps: read and write
+ * parameters by name, set shares and learning rate, freeze parameters, start anew.
  */
 #include <float.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ yoke_trainer_get_shares(const yoke_trainer *t, int64_t *counts, size_t count)
     return YOKE_OK;
 }
 
-/* A weight by name, of the first device that has it; after a failure too. */
+/* Finds a weight by name on the first device that has it. Works after a failure too. */
 static yoke_status
 find(yoke_trainer *t, const char *name, const void *values, size_t count, const char *function,
      yki_weight **weight)
@@ -79,7 +79,7 @@ yoke_trainer_read(yoke_trainer *t, const char *name, float *values, size_t count
     return yki_buffer_get(weight->value, 0, weight->size, values);
 }
 
-/* To every group, from memory. */
+/* Copies the values into the weights of every group. */
 static yoke_status
 write_groups(yoke_trainer *t, const char *name, const float *values, uint64_t size)
 {
@@ -141,7 +141,7 @@ yoke_trainer_initialize(yoke_trainer *t, uint32_t seed)
     t->step = t->completed = 0;
     t->epoch = 0;
     yki_history_clear(t);
-    /* They draw by the seed. */
+    /* Feeds draw random numbers by the seed. */
     yki_feeds_clear(&t->train_feeds, t->crew.count);
     yki_feeds_clear(&t->test_feeds, t->crew.count);
     return YOKE_OK;
@@ -179,7 +179,8 @@ yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
                         "shares \"%s\" split a batch, but every device has the whole batch of a "
                         "graph with places",
                         shares);
-    /* Plans were made for what each device could get: more is refused before anything changes. */
+    /* Plans have room for limited shares of a batch. Larger ones are refused before anything
+     * changes. */
     counts = yki_alloc(t->team->total, sizeof *counts, "shares");
     if (!counts)
         return YOKE_ERROR_OUT_OF_MEMORY;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * calibrate.c - how fast each device is, before the first step: shares that follow
- * the speed begin with it.
+ * calibrate.c - measures how fast each device is, before the first step. Shares that follow the
+ * speed start from it.
  *
- * Forward and backward run for two sizes on all devices at once, as they will in
- * a step, on what inputs begin with; nothing is updated. What was measured is
- * kept in wisdom. A device whose driver has no clock is timed alone, by the host.
+ * Forward and backward run for two batch sizes on all devices at once, as in a step, on the inputs'
+ * initial data. Nothing is updated. The times are kept in wisdom. A device whose driver has no
+ * clock is timed alone, by the host.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,13 +16,13 @@
 enum {
     SIZES = 2,
     RUNS = 3, /* the first run of a size compiles and warms up */
-    MORE = 24 /* where runs are short: on a busy machine one of so many is not disturbed */
+    MORE = 24 /* more runs, where they are short: on a busy machine at least one is not disturbed */
 };
 
-/* A run that takes less than this is short. */
+/* Seconds. A run that takes less is short. */
 static const double SHORT = 2e-3;
 
-/* Below this a driver's clock has told nothing. */
+/* Seconds. Below this the driver's clock does not work. */
 static const double NO_CLOCK = 1e-7;
 
 /* ---- wisdom ---- */
@@ -68,7 +68,7 @@ remember(const yoke_trainer *t, size_t member, int64_t n, double seconds)
 
 /* ---- measuring ---- */
 
-/* A member's forward and backward alone, on the host's clock. */
+/* Times forward and backward of one member alone, by the host's clock. */
 static yoke_status
 time_alone(yki_member *m, double *seconds)
 {
@@ -87,7 +87,8 @@ time_alone(yki_member *m, double *seconds)
     return YOKE_OK;
 }
 
-/* Everybody learns everybody's times: each has those of its own devices, and zeros. */
+/* Gives every process the times of all devices. Each process has those of its own devices, and
+ * zeros for the others. */
 static yoke_status
 tell_all(yoke_trainer *t, double *seconds)
 {
@@ -114,7 +115,7 @@ tell_all(yoke_trainer *t, double *seconds)
     return status;
 }
 
-/* Passes of everybody; the least time of each goes to t->seconds. */
+/* Runs passes on all devices; t->seconds keeps the least time of each device of this process. */
 static yoke_status
 run_together(yoke_trainer *t, int runs)
 {
@@ -124,7 +125,7 @@ run_together(yoke_trainer *t, int runs)
     for (int run = 0; run < runs; run++) {
         t->crew.flight = 0;
         yki_crew_drop_times(&t->crew, 0);
-        /* As the last part of a step: no running statistics are kept. */
+        /* The last micro-batch of a step: running statistics are not updated. */
         YKI_TRY(yki_crew_part(&t->crew, last, last + 1, 0));
         YKI_TRY(yki_crew_settle(&t->crew));
         for (size_t k = 0; k < team->count; k++)
@@ -134,8 +135,8 @@ run_together(yoke_trainer *t, int runs)
     return YOKE_OK;
 }
 
-/* The least of a few passes, by device of the whole team in t->seconds. All processes make as
- * many. */
+/* The least time of a few passes, in t->seconds by device of the whole team. All processes make the
+ * same number of passes. */
 static yoke_status
 time_together(yoke_trainer *t)
 {
@@ -156,7 +157,7 @@ time_together(yoke_trainer *t)
     return YOKE_OK;
 }
 
-/* One size: from wisdom if everybody knows it, else measured. */
+/* Takes the times of one size from wisdom if every process has them, else measures them. */
 static yoke_status
 calibrate_size(yoke_trainer *t, int64_t total)
 {

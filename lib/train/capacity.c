@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * capacity.c - what a trainer's devices have in memory, and the largest batch that they would hold.
+ * capacity.c - the memory that a trainer's devices use, and the largest batch that fits.
  *
- * Of what a device uses, its plans grow with the batch; lib/plan/capacity.c finds the largest for
- * which the quota, or the device's memory, has room. Evaluation counts once it was asked for.
+ * A device's plans grow with the batch. lib/plan/capacity.c finds the largest batch for which the
+ * quota or the device's memory has room. Plans for evaluation count once they are made.
  *
- * Not here: buffers of datasets, which grow too, but are small beside plans; graphs with places,
- * where devices have parts of one plan.
+ * Not here: buffers of datasets, which grow too, but are small beside plans; and graphs with
+ * places, where each device has a stage of the graph.
  */
 #include <stdio.h>
 
 #include "train/capacity.h"
 
-/* Members whose memory is the device's: itself, or all its lanes. */
+/* The members that use the memory of a device: its own, or all its core groups. */
 static void
 members_of(const yoke_trainer *t, size_t device, size_t *first, size_t *end)
 {
@@ -20,7 +20,7 @@ members_of(const yoke_trainer *t, size_t device, size_t *first, size_t *end)
     *end = t->lanes.taken ? t->crew.count : device + 1;
 }
 
-/* Samples at once that it takes now. */
+/* Samples at once that the device's plans are made for now. */
 static int64_t
 made_for(const yoke_trainer *t, size_t device)
 {
@@ -33,7 +33,7 @@ made_for(const yoke_trainer *t, size_t device)
     return samples;
 }
 
-/* Bytes of the device's plans: as they are (samples 0), or for so many samples. */
+/* Bytes of the device's plans: as they are (samples 0), or if made for this many samples. */
 static yoke_status
 plan_bytes(const yoke_trainer *t, size_t device, int64_t samples, uint64_t *bytes)
 {
@@ -54,7 +54,7 @@ plan_bytes(const yoke_trainer *t, size_t device, int64_t samples, uint64_t *byte
                 continue;
             if (samples == 0)
                 one = yki_plan_memory(plans[i]);
-            else /* the first of several lanes has the most */
+            else /* the first of several core groups has the most */
                 YKI_TRY(yki_plan_bytes_at(plans[i], (samples + count - 1) / count, &one));
             *bytes = one < UINT64_MAX - *bytes ? *bytes + one : UINT64_MAX;
         }
@@ -90,8 +90,8 @@ yki_trainer_capacity(const yoke_trainer *t, size_t device, int64_t *samples)
 
 /* ---- of a team ---- */
 
-/* Where shares are held, a device is made for a sample more than its share, as rounding may give it
- * that. */
+/* Where shares do not change, a device is made for one sample more than its share, because rounding
+ * may give it that. */
 static int64_t
 share_of(const yoke_trainer *t, int64_t samples)
 {
@@ -103,7 +103,7 @@ share_of(const yoke_trainer *t, int64_t samples)
     return samples - 1;
 }
 
-/* Of what each device of the team holds. */
+/* The largest batch, from the samples that each device of the team can hold. */
 static int64_t
 batch_of(const yoke_trainer *t, int64_t *held)
 {
@@ -129,7 +129,7 @@ yki_trainer_largest_batch(const yoke_trainer *t, int64_t *batch)
 
 /* ---- telling ---- */
 
-/* `held`: samples at once, which it is told as well. */
+/* Writes the most samples at once to `held` as well. */
 static yoke_status
 explain_device(const yoke_trainer *t, size_t k, void (*line)(void *user, const char *text),
                void *user, int64_t *held)
@@ -163,7 +163,7 @@ yki_trainer_explain_memory(const yoke_trainer *t, void (*line)(void *user, const
 
     for (size_t k = 0; k < t->team->count && status == YOKE_OK; k++)
         status = explain_device(t, k, line, user, &held[k]);
-    /* What devices of other processes hold is theirs to tell. */
+    /* A process knows only the memory of its own devices. */
     if (status == YOKE_OK && !t->crew.stages && t->team->total == t->team->count) {
         snprintf(text, sizeof text, "the largest batch that fits: %lld samples%s",
                  (long long)batch_of(t, held),

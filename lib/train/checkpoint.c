@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * checkpoint.c - saves all that training goes on from, and goes on from it.
+ * checkpoint.c - saves everything that training needs to go on, and goes on from it.
  *
- * A checkpoint is a file of weights (data/weights_file.c), so that it can be used as
- * one, with the optimizer's state beside each parameter ("NAME#m", "NAME#v") and a
- * text "yoke.state" with the rest: step, epoch, position, seed, shares, and what the
- * plans were. Nothing in it depends on how many devices or processes there are, but
- * for the shares, which are taken where they fit.
+ * A checkpoint is a file of weights (data/weights_file.c) and can be used as one. Beside each
+ * parameter it has the optimizer's state ("NAME#m", "NAME#v"). A text "yoke.state" has the rest:
+ * step, epoch, position, seed, shares, and which plans computed. Any number of devices and
+ * processes can go on from it; shares and losses by device are taken only where they fit.
  *
- * The first process reads and writes; what it reads goes to all. Everything is read
- * and its checksums compared before anything changes.
+ * The first process reads and writes; it sends what it reads to all others. Everything is read, and
+ * all checksums compared, before anything changes.
  *
- * Random numbers need no state but seed, step and epoch: they are counted.
+ * Random numbers are counter-based: they need no state but seed, step and epoch.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,15 +25,15 @@
 
 enum { VERSION = 1, KEEP = 3, DEVICE_NAME = 256 };
 
-/* What the same bits depend on, beside the shares. */
+/* Beside the shares, the bits of results depend on these. */
 typedef struct identity {
     char plans[33];
     json_t *devices; /* their names */
 } identity;
 
-/* What a file says, on its way to all processes. */
+/* The state of a checkpoint, on its way to all processes. */
 typedef struct found {
-    uint64_t length; /* of the state and the 0 behind it; 0: no checkpoint */
+    uint64_t length; /* of the state with its final 0; 0: no checkpoint */
     char *state;
 } found;
 
@@ -46,7 +45,7 @@ is_first(const yoke_trainer *t)
     return !t->crew.comm || t->crew.comm->rank == 0;
 }
 
-/* Which solvers compute: the same on all processes when they ask together. */
+/* A hash of the solvers that compute, over all processes. Every process must call it. */
 static yoke_status
 plan_identity(yoke_trainer *t, char hex[33])
 {
@@ -82,7 +81,7 @@ plan_identity(yoke_trainer *t, char hex[33])
     return status;
 }
 
-/* What computes: "cpu:0 (name, driver)" for each device of the whole team. */
+/* Names of the devices that compute: "cpu:0 (name, driver)" for each of the whole team. */
 static yoke_status
 device_names(const yoke_trainer *t, json_t **out)
 {
@@ -117,7 +116,7 @@ graph_identity(const yoke_trainer *t, char hex[33])
     yki_hash_hex(&hash, hex);
 }
 
-/* Every process calls it. identity_clear in any case. */
+/* Every process calls it. The caller calls identity_clear, also after a failure. */
 static yoke_status
 identify(yoke_trainer *t, identity *own)
 {
@@ -278,7 +277,7 @@ yki_checkpoint_save(yoke_trainer *t, const yki_progress *progress, const char *d
     char *path;
 
     YKI_TRY(yoke_trainer_wait(t));
-    /* What one process writes holds for all. */
+    /* One process writes for all, so all replicas must be the same. */
     YKI_TRY(yki_trainer_compare_weights(t));
     status = identify(t, &own);
     if (status == YOKE_OK && is_first(t)) {
@@ -322,7 +321,8 @@ optimizer_name(json_int_t kind)
     return kind >= 0 && kind < (json_int_t)YKI_COUNT(names) ? names[kind] : "unknown";
 }
 
-/* Whether it is a checkpoint of this training at all; only then is something missing damage. */
+/* Checks that the file is a checkpoint of this training. Another training's is an error, but not
+ * damage (YOKE_ERROR_FORMAT), so it is not renamed. */
 static yoke_status
 check_state(const yoke_trainer *t, const yki_progress *asked, const yki_safetensors *file,
             const char *text)
@@ -387,7 +387,7 @@ read_file(const yoke_trainer *t, const yki_progress *asked, const char *path, co
     return status;
 }
 
-/* Out of the way, but still there to be looked at. */
+/* Renames a damaged file, so that it is out of the way and can still be examined. */
 static void
 set_aside(const char *path)
 {
@@ -399,7 +399,7 @@ set_aside(const char *path)
     yki_free(name);
 }
 
-/* From the newest back, past what is damaged. */
+/* Reads the newest checkpoint that is not damaged. */
 static yoke_status
 read_newest(const yoke_trainer *t, const yki_progress *asked, const char *dir, const yki_parts *all,
             found *result, float *values)
@@ -450,7 +450,8 @@ number(const json_t *json, const char *key)
     return (int64_t)json_integer_value(json_object_get(json, key));
 }
 
-/* The shares of the same devices go on; others find theirs anew. */
+/* The same number of devices takes the shares of the checkpoint; otherwise shares are found anew.
+ */
 static yoke_status
 take_shares(yoke_trainer *t, const json_t *json)
 {
@@ -463,13 +464,14 @@ take_shares(yoke_trainer *t, const json_t *json)
         return YOKE_OK;
     for (size_t k = 0; k < t->team->total; k++)
         t->counts[k] = (int64_t)json_integer_value(json_array_get(list, k));
-    /* What does not fit these devices' memory is not taken. */
+    /* Shares that do not fit the plans of these devices are not taken. */
     if (yki_shares_set_counts(t->shares, t->counts) != YOKE_OK)
         yki_log(YOKE_LOG_INFO, "shares of the checkpoint are not taken: %s", yoke_last_error());
     return YOKE_OK;
 }
 
-/* Of the epoch so far; those by device are the first process's, for all, where they fit. */
+/* Takes the sums of the epoch so far. Only the first process takes those by device, if their number
+ * fits, because the sums of all processes are added later. */
 static void
 take_sums(const yoke_trainer *t, const json_t *json, yki_progress *progress)
 {
@@ -499,7 +501,7 @@ take_state(yoke_trainer *t, const json_t *json, yki_progress *progress)
                         json_is_true(json_object_get(json, "sequential")) ? "their" : "random",
                         (long long)progress->count);
     if ((int64_t)t->options.seed != number(json, "seed")) {
-        /* They draw by the seed. */
+        /* Feeds draw random numbers by the seed. */
         yki_feeds_clear(&t->train_feeds, t->crew.count);
         yki_feeds_clear(&t->test_feeds, t->crew.count);
     }
@@ -527,8 +529,8 @@ take_state(yoke_trainer *t, const json_t *json, yki_progress *progress)
     return take_shares(t, json);
 }
 
-/* With the same bits in mind it matters that the same solvers compute: what was frozen on these
- * devices goes on as it was or not at all. On others the bits are others in any case. */
+/* The same bits need the same solvers. With freeze, other solvers on the same devices are an error.
+ * On other devices the bits differ in any case, which is only logged. */
 static yoke_status
 compare_plans(yoke_trainer *t, const json_t *json)
 {
@@ -571,7 +573,7 @@ apply(yoke_trainer *t, const yki_parts *all, const found *result, const float *v
     return status;
 }
 
-/* To the processes that did not read. */
+/* Sends what the first process has read to the others. */
 static yoke_status
 hand_out(yoke_trainer *t, const yki_parts *all, found *result, float *values,
          yki_progress *progress)
@@ -582,7 +584,7 @@ hand_out(yoke_trainer *t, const yki_parts *all, found *result, float *values,
     if (!comm)
         return YOKE_OK;
     YKI_TRY(comm->broadcast(comm, &result->length, sizeof result->length, 0));
-    /* Whatever the others asked for: all go on with one learning rate. */
+    /* The first process's choice holds for all, so that they go on with one learning rate. */
     YKI_TRY(comm->broadcast(comm, &progress->keep_rate, sizeof progress->keep_rate, 0));
     if (result->length && !is_first(t) &&
         !(result->state = yki_alloc((size_t)result->length, 1, "a checkpoint's state")))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * checkpoint_folder.c - files of checkpoints by step: checkpoint-000000000120.safetensors.
+ * checkpoint_folder.c - the files of checkpoints, named by step:
+ * checkpoint-000000000120.safetensors.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +22,7 @@ newest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* The step of a file's name; -1: it is no checkpoint. */
+/* The step in a file's name; -1: the file is not a checkpoint. */
 static int64_t
 step_of(const char *name)
 {
@@ -88,7 +89,7 @@ yki_checkpoint_make_folder(const char *dir)
     return YOKE_OK;
 }
 
-/* What a process that was killed while it wrote has left. */
+/* Removes temporary files of processes that were killed while they wrote. */
 static void
 remove_leftovers(const char *dir)
 {

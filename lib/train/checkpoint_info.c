@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * checkpoint_info.c - what a checkpoint says, for those who look at it.
+ * checkpoint_info.c - what a checkpoint contains, for those who want to look at it.
  *
- * It needs neither the graph nor a device, so it says what is there and not whether a
- * training can go on from it.
+ * It needs neither the graph nor a device. So it can say whether the file is whole, but not whether
+ * a training can go on from it.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 struct yoke_checkpoint {
     yoke_checkpoint_info info;
     char *path;
-    json_t *state; /* texts of the info are its */
+    json_t *state; /* owns the texts of `info` */
     yki_safetensors *file;
     const char **names;
     int64_t *shares;
@@ -45,7 +45,7 @@ yoke_checkpoint_get_info(const yoke_checkpoint *c)
     return c ? &c->info : NULL;
 }
 
-/* The file that is meant. */
+/* Finds the file: `path` itself, or the newest checkpoint in that folder. */
 static yoke_status
 find_file(yoke_checkpoint *c, const char *path)
 {
@@ -132,7 +132,7 @@ take_state(yoke_checkpoint *c)
     return take_devices(c);
 }
 
-/* Reads every tensor: that compares its checksum. */
+/* Reads every tensor, which compares its checksum. */
 static yoke_status
 check_parts(yoke_checkpoint *c)
 {

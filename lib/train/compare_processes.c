@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * compare_processes.c - before processes train together: do they mean the same?
+ * compare_processes.c - checks that all processes are about to train the same graph in the same
+ * way.
  *
- * Whatever has to be alike is written down as text, field by field, and gathered;
- * a rank that differs from rank 0 is named with the field and both values. The
- * seed is rank 0's. Which devices a process has, and how they are measured, is its
- * own affair.
+ * Everything that must be equal is written as text, field by field, and gathered. The error names
+ * the rank that differs from rank 0, the field and both values. All processes take the seed of rank
+ * 0. Devices, and how the planner measures them, may differ.
  */
 #include <stdarg.h>
 #include <stdio.h>

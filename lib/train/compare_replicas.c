@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * compare_replicas.c - do all replicas still have the same weights, optimizer state and running
- * statistics, bit by bit?
+ * compare_replicas.c - checks that all replicas still have the same weights, optimizer state and
+ * running statistics, bit by bit.
  *
- * They were given the same gradients and made the same updates, so they must. Where they do not, a
- * device or its memory has made a mistake, and training would go on with a mixture of two models.
- * Each process has a checksum for each tensor; what is compared is the checksum of these. Whom most
- * others contradict is to blame; where there is no majority (two processes) all are named. Devices
- * that share memory have one copy of everything, of optimizer state at its owner, so there is
- * nothing to compare among them.
+ * They got the same gradients and made the same updates, so they must be equal. Where they differ,
+ * a device or its memory has made a mistake, and training would go on with a mixture of two models.
+ * Each process computes a checksum of each tensor; the processes compare the checksum of these
+ * checksums. The error names the replicas that the majority contradicts; where there is no majority
+ * (two processes), it names all. Devices that share memory have one copy of everything (of
+ * optimizer state at its owner), so there is nothing to compare among them.
  *
- * Statistics that devices take alone, for local batch normalisation, differ as they should: they
- * are compared only from an evaluation, which takes the first one's for all, to the next step.
+ * With local batch normalisation each device takes its own statistics, and they differ as they
+ * should. They are compared only between an evaluation, which gives those of the first device to
+ * all, and the next step.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "train/parts.h"
 
-/* What a process says of itself. */
+/* What a process reports of itself. */
 typedef struct record {
-    uint64_t sum;     /* of the checksums of all parts */
+    uint64_t sum;     /* checksum of the checksums of all tensors */
     char where[160];  /* host and first device */
-    char inside[224]; /* its own devices differ: how; "": they do not */
+    char inside[224]; /* how its own devices differ; "": they do not */
 } record;
 
 static const char *
@@ -31,14 +32,14 @@ device_of(const yoke_trainer *t, size_t group)
     return yki_device_id(yki_crew_in_group(&t->crew, group, 0)->replica->weights->device);
 }
 
-/* Statistics of each device's own samples differ, until an evaluation takes the first one's. */
+/* Local statistics differ until an evaluation gives those of the first device to all. */
 static bool
 is_compared(const yoke_trainer *t, const yki_part *p)
 {
     return !p->is_state || !t->states_differ;
 }
 
-/* sums (parts), of one group */
+/* The checksum of each tensor of a group. */
 static yoke_status
 sum_group(const yki_parts *all, size_t group, uint64_t *sums)
 {
@@ -76,7 +77,8 @@ first_difference(const uint64_t *a, const uint64_t *b, size_t count)
     return i;
 }
 
-/* The groups of this process: sums (parts) of the first, and whether the others agree. */
+/* The checksum of each tensor of the first group of this process; own->inside says how another
+ * group differs. */
 static yoke_status
 sum_process(const yki_parts *parts, uint64_t *sums, record *own)
 {
@@ -99,7 +101,7 @@ sum_process(const yki_parts *parts, uint64_t *sums, record *own)
     return status;
 }
 
-/* The sum that most processes have, `votes` of them. */
+/* The sum that most processes have; `votes` is their number. */
 static uint64_t
 most_frequent(const record *all, int32_t ranks, int32_t *votes)
 {
@@ -119,7 +121,7 @@ most_frequent(const record *all, int32_t ranks, int32_t *votes)
     return best;
 }
 
-/* Names those that the majority contradicts, or all where there is none; at most a few. */
+/* Names the ranks that the majority contradicts, or all where there is none; four at most. */
 static void
 name_guilty(const record *all, int32_t ranks, char *text, size_t size)
 {
@@ -140,7 +142,7 @@ name_guilty(const record *all, int32_t ranks, char *text, size_t size)
     }
 }
 
-/* The part in which they differ; all processes are here. */
+/* Finds the first tensor in which processes differ. All processes call it. */
 static yoke_status
 find_part(const yki_parts *parts, const uint64_t *sums, const char **name)
 {
@@ -159,7 +161,7 @@ find_part(const yki_parts *parts, const uint64_t *sums, const char **name)
     return status;
 }
 
-/* `all` has what every process says: the same verdict everywhere. */
+/* `all` has the records of all processes, so every process comes to the same verdict. */
 static yoke_status
 judge(const yki_parts *parts, const record *all, int32_t ranks, const uint64_t *sums)
 {
@@ -200,7 +202,7 @@ compare(const yki_parts *parts)
     if (status == YOKE_OK)
         status = sum_process(parts, sums, &own);
     if (status != YOKE_OK)
-        yki_team_fail(t->crew.team); /* the others come to the gather */
+        yki_team_fail(t->crew.team); /* the others wait in the gather */
     if (status == YOKE_OK && comm)
         status = comm->gather(comm, &own, sizeof own, all);
     else if (status == YOKE_OK)
@@ -218,7 +220,7 @@ yki_trainer_compare_weights(yoke_trainer *t)
     yki_parts parts = {0};
     yoke_status status;
 
-    /* Members with a part of the graph each have nothing twice. */
+    /* Members that each have a stage of the graph have no tensor twice. */
     if (t->crew.stages || (!t->crew.comm && t->crew.group_count == 1))
         return YOKE_OK;
     YKI_TRY(yoke_trainer_wait(t));

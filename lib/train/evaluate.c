@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * evaluate.c - a graph as evaluation sees it, over any number of samples: each is
- * computed once, by one device; nothing is padded and no remainder is dropped.
+ * evaluate.c - runs the graph in evaluation mode over any number of samples. One device computes
+ * each sample, once; nothing is padded, and no remainder is dropped.
  *
- * Samples go in chunks of a training batch, split by the shares in force. Sums of
- * a chunk are read behind it and added up in double while the next one runs.
+ * Samples go in chunks of a training micro-batch, split by the shares in force. The sums of a chunk
+ * are read after it and added in double while the next one runs.
  */
 #include <math.h>
 #include <string.h>
@@ -12,9 +12,9 @@
 #include "team/stages.h"
 #include "train/trainer.h"
 
-enum { CHUNKS = 2 }; /* under way */
+enum { CHUNKS = 2 }; /* under way at once */
 
-/* Behind a chunk that begins with sample `first`. */
+/* Called after each chunk; the chunk begins with sample `first`. */
 typedef yoke_status (*each_chunk)(void *user, yoke_trainer *trainer, int64_t first,
                                   const int64_t *counts);
 
@@ -29,13 +29,13 @@ typedef struct evaluation {
     yoke_trainer *trainer;
     yki_loader load;
     void *user;
-    double *sums; /* NULL: only outputs are wanted */
+    double *sums; /* NULL: only the output is wanted */
     chunk chunks[CHUNKS];
 } evaluation;
 
 /* ---- running statistics that differ ---- */
 
-/* Statistics per device: those of the first are taken for all. */
+/* With statistics of each device alone, all devices take those of the first. */
 static yoke_status
 share_states(yoke_trainer *t)
 {
@@ -160,7 +160,7 @@ run_member(evaluation *e, chunk *c, size_t k, int64_t first, int64_t n)
     return read_member(e, c, k);
 }
 
-/* Each member has a part of the graph, and all samples. */
+/* For a graph with places: each member has a stage of the graph, and gets all samples. */
 static yoke_status
 run_stages(evaluation *e, chunk *c, int64_t first, int64_t n)
 {
@@ -173,7 +173,7 @@ run_stages(evaluation *e, chunk *c, int64_t first, int64_t n)
     return read_member(e, c, crew->home);
 }
 
-/* Samples [first, first + n). */
+/* Runs samples [first, first + n). */
 static yoke_status
 run_chunk(evaluation *e, chunk *c, int64_t first, int64_t n)
 {
@@ -219,7 +219,7 @@ add_processes(yoke_trainer *t, double *sums)
     return status;
 }
 
-/* A part of a step: no device is given more than it was made for. */
+/* The first micro-batch of a step: no device gets more than its plan was made for. */
 static int64_t
 chunk_size(const yoke_trainer *t)
 {
@@ -249,7 +249,7 @@ run_chunks(evaluation *e, int64_t n, each_chunk each)
     return YOKE_OK;
 }
 
-/* All that the graph has for evaluation, or what leads to one output. */
+/* Prepares plans for everything that the graph computes in evaluation, or for one output alone. */
 static yoke_status
 make_plans(yoke_trainer *t, const yoke_node *output)
 {
@@ -259,7 +259,7 @@ make_plans(yoke_trainer *t, const yoke_node *output)
     return YOKE_OK;
 }
 
-/* `output` NULL: loss and metrics, summed into `sums`; else that alone. */
+/* Sums loss and metrics into `sums`; if `output` is not NULL, computes that alone. */
 static yoke_status
 evaluate(yoke_trainer *t, const yoke_node *output, int64_t n, yki_loader load, void *user,
          double *sums, each_chunk each)
@@ -340,7 +340,7 @@ typedef struct prediction {
     yki_loader load;
     void *user;
     const yoke_node *node;
-    size_t row; /* values a sample */
+    size_t row; /* values per sample */
     float *values;
 } prediction;
 
@@ -353,7 +353,7 @@ load_prediction(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int6
     return p->load(p->user, t, member, plan, first, n);
 }
 
-/* The rows of the one device that computes the output. */
+/* Reads the rows from the one device that computes the output. */
 static yoke_status
 take_rows_of_stage(const prediction *p, yoke_trainer *t, float *rows, size_t n)
 {
@@ -365,7 +365,7 @@ take_rows_of_stage(const prediction *p, yoke_trainer *t, float *rows, size_t n)
     return yki_buffer_get(yki_plan_buffer(r->evaluation, p->node), 0, n * p->row * 4, rows);
 }
 
-/* The rows of this process's devices, then those of others. */
+/* Reads the rows of this process's devices, then exchanges rows with the other processes. */
 static yoke_status
 take_rows(void *user, yoke_trainer *t, int64_t first, const int64_t *counts)
 {

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * feeds.c - the feeds of all members of a trainer, for one dataset, and the thread
- * that reads ahead for them.
+ * feeds.c - the feeds of all members of a trainer for one dataset, and the thread that reads ahead
+ * for them.
  *
- * They are kept from one call to the next, as long as it is the same dataset with
- * the same scaling and augmentation. The thread lives as long as an epoch or an
- * evaluation: between them nothing is read. It is told the ranges that the shares
- * in force give this process; where they have moved until the step comes, the
- * difference is read then.
+ * Feeds are kept from one call to the next, as long as the dataset, its scaling and its
+ * augmentation are the same. The thread lives for one epoch or one evaluation; between them nothing
+ * is read. It is asked for the ranges that the shares in force give this process. If the shares
+ * have moved when the step comes, the difference is read then.
  */
 #include <string.h>
 
 #include "train/trainer.h"
 
-enum { STEPS_AHEAD = 2 }; /* behind the one that comes next */
+enum { STEPS_AHEAD = 2 }; /* after the one that comes next */
 
 void
 yki_feeds_clear(yki_feeds *feeds, size_t count)
@@ -26,7 +25,7 @@ yki_feeds_clear(yki_feeds *feeds, size_t count)
     memset(feeds, 0, sizeof *feeds);
 }
 
-/* Evaluation reads no more than training does. */
+/* Reads an input only if the training plan has it: evaluation needs no others. */
 static bool
 is_read(void *user, const yoke_node *input)
 {
@@ -61,7 +60,7 @@ yki_trainer_feeds(yoke_trainer *t, yki_feeds *feeds, yoke_dataset *dataset, bool
             yki_feeds_clear(feeds, t->crew.count);
             return status;
         }
-        /* With places each checks what it reads alone. */
+        /* With places each feed checks the inputs that it reads by itself. */
         options.twin = t->crew.stages ? NULL : feeds->feeds[k];
     }
     feeds->dataset = yki_dataset_retain(dataset);
@@ -106,7 +105,7 @@ yki_trainer_end_ahead(yki_feeds *feeds)
     feeds->ahead = NULL;
 }
 
-/* What this process will want of the n samples from `position` on. */
+/* Asks for the samples of this process among the n samples from `position` on. */
 static yoke_status
 ask(yoke_trainer *t, yki_feeds *feeds, int64_t position, int64_t n, int64_t parts)
 {

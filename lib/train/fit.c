@@ -2,8 +2,8 @@
  *
  * fit.c - epochs over a dataset, with a history.
  *
- * The order of an epoch follows from seed and epoch alone; each process feeds its
- * devices their part of it. The last batch of an epoch is what is left.
+ * The order of an epoch follows from seed and epoch alone. Each process feeds its devices their
+ * samples of it. The last batch of an epoch has the samples that are left.
  */
 #include <math.h>
 #include <string.h>
@@ -16,16 +16,16 @@ typedef struct fitting {
     yoke_fit_options options;
     yoke_dataset *train; /* lent */
     yki_order order;
-    int64_t position; /* of the batch in the epoch */
+    int64_t position; /* in the epoch, of the next batch */
     int64_t *indices;
     double sums[2 * YKI_PAIRS]; /* of the epoch */
     double *device_sums;        /* (sum, count) of the loss, by device of the whole team */
     double begun;
     int64_t samples;
-    double seconds; /* that the epoch took before it was resumed */
+    double seconds; /* that the epoch took before training was resumed */
     int64_t saved;  /* step of the newest checkpoint; -1: none */
     bool stop;
-    bool resumed; /* in the middle of an epoch: its sums are there */
+    bool resumed; /* in the middle of an epoch: the sums so far are set */
 } fitting;
 
 /* ---- steps ---- */
@@ -68,7 +68,7 @@ step_done(void *user, const yki_flight *flight)
         f->stop = true;
 }
 
-/* Whether anybody asked, at any process: all decide alike. */
+/* Whether any process was asked to stop or to save. All processes decide alike. */
 static yoke_status
 agree(fitting *f, bool *stop, bool *save)
 {
@@ -97,7 +97,7 @@ agree(fitting *f, bool *stop, bool *save)
 
 /* ---- checkpoints ---- */
 
-/* Of all processes, in `all`: each has those of its own devices. */
+/* Each process has the sums of its own devices; `all` gets those of all processes. */
 static yoke_status
 gather_devices(const fitting *f, double *all)
 {
@@ -122,7 +122,7 @@ gather_devices(const fitting *f, double *all)
     return status;
 }
 
-/* Where fit is goes into the file, so it waits for all steps first. */
+/* The checkpoint includes fit's own progress, so it waits for all steps first. */
 static yoke_status
 save_now(fitting *f)
 {
@@ -151,8 +151,8 @@ save_now(fitting *f)
     return status;
 }
 
-/* One that fails (a full disk) ends no training: the older ones are there, and the next is tried.
- * The last one does fail. */
+/* A checkpoint that cannot be written (a full disk) does not end training: the older ones are still
+ * there, and the next one is tried. Only the last one of fit is an error. */
 static yoke_status
 save_between(fitting *f)
 {
@@ -173,7 +173,7 @@ is_due(const fitting *f)
     return every > 0 && f->trainer->step % every == 0;
 }
 
-/* Takes up the training where the newest good checkpoint left it. */
+/* Goes on from the newest good checkpoint, if options.resume asks for it. */
 static yoke_status
 begin_checkpoints(fitting *f)
 {
@@ -231,7 +231,7 @@ run_steps(fitting *f, bool *stop)
     return yoke_trainer_wait(t);
 }
 
-/* The rest of it. */
+/* Trains the rest of the epoch. */
 static yoke_status
 run_epoch(fitting *f, bool *stop)
 {
@@ -312,7 +312,7 @@ static yoke_status
 run_fit(fitting *f, yoke_dataset *test)
 {
     yoke_trainer *t = f->trainer;
-    /* With those that a training had which is resumed. */
+    /* `end` is set before a checkpoint changes t->epoch, so epochs of a resumed training count. */
     int64_t end = t->epoch + (f->options.epochs ? f->options.epochs : 1);
     bool stop = false, save;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * from_arrays.c - one step, or a prediction, with samples from arrays of the caller.
+ * from_arrays.c - one step or one prediction, with samples from arrays of the caller.
  *
- * Everything that is wrong with them is found before anything is enqueued.
+ * All errors in the arrays are found before anything is enqueued.
  */
 #include <string.h>
 
@@ -58,7 +58,7 @@ check_feeds(const yoke_trainer *t, const char *function, int64_t n, const yoke_f
     return YOKE_OK;
 }
 
-/* Every input that a plan reads has its feed. */
+/* Checks that every input that the plan reads is given. */
 static yoke_status
 check_fed(const yoke_trainer *t, const yki_plan *plan, const yoke_feed *given, size_t count)
 {
@@ -125,7 +125,7 @@ yoke_trainer_step(yoke_trainer *t, int64_t n, const yoke_feed *given, size_t cou
     return YOKE_OK;
 }
 
-/* An output needs the inputs that it is computed from, and no target. */
+/* Checks that the inputs that the output is computed from are given. Targets are not needed. */
 static yoke_status
 check_read(const yoke_trainer *t, const char *output, const yoke_feed *given, size_t count)
 {
@@ -138,7 +138,7 @@ check_read(const yoke_trainer *t, const char *output, const yoke_feed *given, si
     for (size_t i = 0; output && i < g->output_count; i++)
         if (strcmp(g->outputs[i].name, output) == 0)
             read[g->outputs[i].node->id] = true;
-    /* A node comes behind its inputs. */
+    /* Nodes come after their inputs, so this goes backwards. */
     for (size_t i = g->node_count; i-- > 0;) {
         const yoke_node *node = g->nodes[i];
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * history.c - what each epoch gave: kept by the trainer, and by its checkpoints.
+ * history.c - the results of each epoch, kept by the trainer and by its checkpoints.
  *
- * In a checkpoint it is JSON, numbers in full ("0x1.8p+1"), so that what is read is
- * what was written. A very long one loses its oldest epochs there, for the header of
- * a file has a limit.
+ * A checkpoint has them as JSON. Numbers are texts such as "0x1.8p+1", so that the values read are
+ * the values written. A very long history loses its oldest epochs there, because the header of a
+ * file has a limit.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #include "train/history.h"
 
-/* Bytes of text, about: well below the 100 MB that a header may have. */
+/* Bytes of text, roughly: well below the 100 MB that a header may have. */
 enum { MAX_TEXT = 1 << 24, NUMBER_TEXT = 26 };
 
 void
@@ -80,7 +80,7 @@ yki_history_take_numbers(const json_t *list, double *values, size_t most)
     return count;
 }
 
-/* loss, count, seconds, then the metrics */
+/* An array: loss, count, seconds, then the metrics. */
 static json_t *
 result_json(const yoke_result *r)
 {

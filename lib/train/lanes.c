@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lanes.c - a team of one whole CPU, trained on as a team of its units.
+ * lanes.c - trains on one whole CPU as on a team of its core groups.
  *
  * Where a step takes a millisecond or less, most of it may be threads that wait for one another
- * after each launch. Lanes (lib/device/lanes.c) meet once a step instead. Which of the two is
- * faster is measured: both trainers are made, take turns, and the loser goes. What was measured is
- * kept in wisdom, so that the next run decides the same without measuring.
+ * after each launch. Core groups ("lanes" in the names; lib/device/lanes.c) meet only once a step.
+ * Which way is faster is measured: both trainers are made, they run steps in alternation, and the
+ * slower one is destroyed. The times are kept in wisdom, so the next run decides the same without
+ * measuring.
  *
- * For the user it stays one device, whose samples lanes divide evenly; batch normalisation has the
- * statistics of all of them, as the one device would.
+ * For the user it stays one device. Its samples are divided evenly over the core groups. Batch
+ * normalisation takes the statistics of all of them, as one device would.
  *
- * Nothing is measured where bits are promised: given shares, freeze (which takes the choice that
- * wisdom has), plans that are estimated.
+ * Nothing is measured where the same bits are promised: with given shares, with freeze (which takes
+ * the choice that wisdom has), or with estimated plans.
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,23 +20,24 @@
 
 #include "train/trainer.h"
 
-/* Longer steps gain too little from it to be measured; seconds. */
+/* In seconds. Longer steps gain too little to be worth the measurement. */
 static const double LONG_STEP = 2e-3;
-/* What lanes have to be faster by: less is noise, and the fewer choices the better. */
+/* Core groups must be faster by this factor. Less is noise, and fewer choices are better. */
 static const double WORTH = 1.05;
 
 enum {
-    MOST = YKI_TEAM_INPUTS, /* lanes: what one launch sums, and so many own buckets */
+    MOST = YKI_TEAM_INPUTS, /* core groups: one launch sums this many inputs, and as many owners
+                               share the buckets */
     WARM = 4,               /* steps before the clock counts */
-    TURNS = 5,              /* of each of the two */
-    STEPS = 12              /* of a turn */
+    TURNS = 5,              /* rounds for each of the two trainers */
+    STEPS = 12              /* in one round */
 };
 
 static const char WHOLE[] = "device-whole", LANES[] = "device-lanes";
 
 /* ---- whether it can be ---- */
 
-/* How many lanes there can be; below 2: none, and why not. */
+/* Returns how many core groups there can be. Below 2: none, and `why` says why not. */
 static uint32_t
 possible(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o,
          const char **why)
@@ -50,7 +52,7 @@ possible(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_opti
         *why = "the graph has places";
     else if (!graph->loss)
         *why = "the graph has no loss, so there are no steps to measure";
-    else if (yki_graph_is_local(graph)) /* lanes would have theirs */
+    else if (yki_graph_is_local(graph)) /* each core group would have statistics of its own */
         *why = "the graph has a batch normalisation with statistics of each device";
     if (*why)
         return 0;
@@ -83,7 +85,7 @@ yki_lanes_team(const yoke_team *team, uint32_t count, yoke_team **out)
 
 /* ---- which is faster ---- */
 
-/* What the two times depend on. */
+/* Names everything that the two times depend on. */
 static void
 problem_text(const yoke_graph *graph, const yoke_trainer_options *o, uint32_t count, char *text,
              size_t size)
@@ -106,7 +108,8 @@ load_nothing(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t
     return YOKE_OK;
 }
 
-/* Seconds of a step, one after the other as training has them, on what inputs begin with. */
+/* Measures the seconds of a step, with steps enqueued as in training. Inputs keep their initial
+ * data. */
 static yoke_status
 time_steps(yoke_trainer *t, int steps, double *seconds)
 {
@@ -119,7 +122,7 @@ time_steps(yoke_trainer *t, int steps, double *seconds)
     return YOKE_OK;
 }
 
-/* By what the planner measured, and then by the clock. */
+/* Decides first by the planner's times, then by the clock. */
 static yoke_status
 is_short(yoke_trainer *t, bool *is)
 {
@@ -131,7 +134,7 @@ is_short(yoke_trainer *t, bool *is)
         seconds += plan->tasks[i].seconds;
     if (seconds * t->options.accumulate > LONG_STEP)
         return YOKE_OK;
-    YKI_TRY(time_steps(t, 1, &seconds)); /* warms up; of a long step one is enough */
+    YKI_TRY(time_steps(t, 1, &seconds)); /* warms up; one step is enough to see that it is long */
     if (seconds > 20 * LONG_STEP)
         return YOKE_OK;
     YKI_TRY(time_steps(t, WARM, &seconds));
@@ -139,7 +142,7 @@ is_short(yoke_trainer *t, bool *is)
     return YOKE_OK;
 }
 
-/* In turns, so that what else the machine does meets both. */
+/* The trainers alternate, so that other load on the machine disturbs both. */
 static yoke_status
 race(yoke_trainer *const rivals[2], double seconds[2])
 {
@@ -162,7 +165,7 @@ is_worth_it(const yki_lanes_choice *c)
     return c->known && c->seconds[0] > WORTH * c->seconds[1];
 }
 
-/* Both times from wisdom, or none. */
+/* Reads both times from wisdom; c->known says whether they are there. */
 static yoke_status
 recall(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o,
        yki_lanes_choice *c)
@@ -220,7 +223,8 @@ yki_lanes_decide(const yoke_team *team, const yoke_graph *graph, const yoke_trai
     return YOKE_OK;
 }
 
-/* Both trainers take turns; the better one, as new, is *t, and the other is gone. */
+/* Times both trainers, keeps the faster one in *t and destroys the other. The caller initialises *t
+ * again. */
 static yoke_status
 compete(yoke_trainer **t, yoke_trainer *rival, const yki_lanes_choice *choice)
 {
@@ -259,7 +263,7 @@ yki_lanes_measure(yoke_team *team, const yoke_trainer_options *o, yoke_trainer *
         ;
     else if (yki_trainer_make(team, (*t)->graph, o, &c, &rival) == YOKE_OK)
         YKI_TRY(compete(t, rival, &c));
-    else /* too little memory for both, say */
+    else /* for example, too little memory for both */
         yki_log(YOKE_LOG_DEBUG, "lanes are not tried: %s", yoke_last_error());
     return (*t)->step > 0 ? yoke_trainer_initialize(*t, o->seed) : YOKE_OK;
 }

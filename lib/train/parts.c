@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * parts.c - all that training changes, tensor by tensor, and where it lies in each group: what a
- * checkpoint holds, and what is the same in all groups and processes.
+ * parts.c - lists the tensors that training changes, and finds them in each group. A checkpoint
+ * holds these tensors, and they are the same in all groups and processes.
  */
 #include "train/parts.h"
 
@@ -29,7 +29,7 @@ yki_part_find(const yoke_trainer *t, size_t group, const yki_part *p, uint64_t *
     const yki_weights *w = weights_of(t, group);
 
     *offset = 0;
-    /* The device of another place has it. */
+    /* The device of another stage has it. */
     if (!p->is_state && !w->weights[p->index].value)
         return NULL;
     if (p->is_state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * save.c - weights of replicas and trainers, to files and from them.
+ * save.c - weights of replicas and trainers: to files and from files.
  */
 #include <string.h>
 
@@ -40,7 +40,7 @@ yoke_replica_save(yoke_replica *r, const char *path)
     return status;
 }
 
-/* Opens the file and gives what it has to `put`. */
+/* Opens the file and passes its values to `put`. */
 static yoke_status
 load(const char *path, const yoke_graph *graph, const yoke_load_options *options, size_t size,
      yoke_status (*put)(void *, const yoke_node *, const float *), void *user)
@@ -69,7 +69,6 @@ yoke_replica_load_weights_sized(yoke_replica *r, const char *path, const yoke_lo
 
 /* ---- a team ---- */
 
-/* What the data was that the trainer was fitted to. */
 yoke_status
 yki_trainer_info(const yoke_trainer *t, yki_model_info *info)
 {
@@ -101,7 +100,6 @@ yki_trainer_info(const yoke_trainer *t, yki_model_info *info)
     return status;
 }
 
-/* All processes return what the first one found. */
 yoke_status
 yki_trainer_agree(yoke_trainer *t, yoke_status status)
 {
@@ -121,7 +119,7 @@ yki_trainer_agree(yoke_trainer *t, yoke_status status)
     return (yoke_status)told.status;
 }
 
-/* From the first device that has it; after a failure too. */
+/* Reads from the first device that has the node. Works after a failure too. */
 static yoke_status
 get_from_crew(void *user, const yoke_node *node, float *values)
 {
@@ -152,7 +150,7 @@ yoke_trainer_save(yoke_trainer *t, const char *path)
     if (!t || !path)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "yoke_trainer_save: a trainer and a path are needed");
-    /* After a failure too: weights are those of one completed step. */
+    /* Works after a failure too: the weights are those of one completed step. */
     if (t->status != YOKE_OK)
         return save(t, path);
     YKI_TRY(yoke_trainer_wait(t));

@@ -2,9 +2,9 @@
  *
  * steps.c - the steps of a trainer.
  *
- * Up to two steps are under way: a step's results are read behind it and looked at
- * when the one after the next begins. After a failure the weights are those of one
- * completed step; nothing but reading, saving and destroying is possible then.
+ * Up to two steps are under way. The results of a step are read after it on the device; the host
+ * looks at them when the step after the next begins. After a failure the weights are those of one
+ * completed step, and only reading, saving and destroying are possible.
  *
  * Not here: where samples come from (from_arrays.c, fit.c).
  */
@@ -47,7 +47,8 @@ yki_trainer_stand_still(yoke_trainer *t, yoke_status status)
     return status;
 }
 
-/* The others are drained; what happened is said with device and step. */
+/* Waits for all devices, completes an update that was begun, and sets a detail that names device
+ * and step. The other processes are told. */
 yoke_status
 yki_trainer_failed(yoke_trainer *t, yoke_status status)
 {
@@ -79,7 +80,7 @@ rate_factor(const yoke_trainer *t)
     return t->has_schedule ? yoke_schedule_factor(&t->schedule, t->step) : 1;
 }
 
-/* Times of all devices, gathered where there are several processes. */
+/* Gives the shares the times of all devices, gathered from all processes. */
 static yoke_status
 tell_times(yoke_trainer *t, const yki_flight *flight)
 {
@@ -108,7 +109,7 @@ tell_times(yoke_trainer *t, const yki_flight *flight)
     return YOKE_OK;
 }
 
-/* A step is complete: its results are looked at. */
+/* Waits for a step and takes its results. */
 static yoke_status
 land(yoke_trainer *t, yki_flight *flight)
 {
@@ -142,7 +143,7 @@ yki_trainer_settle(yoke_trainer *t, size_t left)
     return YOKE_OK;
 }
 
-/* The pairs of loss and metrics, as the device has them behind this step. */
+/* Reads the pairs of loss and metrics after this step. */
 static yoke_status
 read_results(yoke_trainer *t, yki_flight *flight)
 {
@@ -169,7 +170,7 @@ read_results(yoke_trainer *t, yki_flight *flight)
     return YOKE_OK;
 }
 
-/* Lanes have parts of equal size, and are the one device of the team. */
+/* Core groups get equal numbers of samples; the shares know them as the one device of the team. */
 void
 yki_trainer_divide(const yoke_trainer *t, int64_t n, int64_t *counts)
 {
@@ -181,8 +182,8 @@ yki_trainer_divide(const yoke_trainer *t, int64_t n, int64_t *counts)
         counts[k] = n / lanes + (k < n % lanes);
 }
 
-/* One part: samples [first, first + n) of the batch, split over all devices, or all of them on
- * every device where each has a part of the graph. */
+/* Enqueues one micro-batch, samples [first, first + n) of the batch. All devices divide it; or,
+ * with places, each of them gets all of it. */
 static yoke_status
 run_part(yoke_trainer *t, yki_flight *flight, uint32_t part, int64_t first, int64_t n,
          yki_loader load, void *user)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * trainer.c - makes a trainer, of a graph and a team, and frees it.
+ * trainer.c - makes a trainer of a graph and a team, and frees it.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 enum { MAX_PARTS = 65536 };
 
-/* What replicas are told of the options; the batch is each one's own. */
+/* The options that each replica gets; make_crew sets the batch of each. */
 static yoke_replica_options
 replica_options(const yoke_trainer_options *o)
 {
@@ -56,7 +56,7 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
 static yoke_status
 make_arrays(yoke_trainer *t, const yoke_team *team)
 {
-    const bool several = t->team->total > 1; /* of lanes nobody asks for the losses of each */
+    const bool several = t->team->total > 1; /* nobody asks for the loss of each core group */
     size_t ranks = team->comm ? (size_t)team->comm->ranks : 1;
 
     t->counts = yki_alloc(team->total, sizeof *t->counts, "shares");
@@ -79,7 +79,7 @@ make_arrays(yoke_trainer *t, const yoke_team *team)
     return YOKE_OK;
 }
 
-/* Samples of a part of a full step. */
+/* Samples of the first, largest micro-batch of a full step. */
 static int64_t
 part_size(const yoke_trainer *t)
 {
@@ -120,7 +120,8 @@ is_auto(const yoke_trainer *t)
     return state.kind == YKI_SHARES_AUTO;
 }
 
-/* What each device may be given at once: where shares follow the speed, everything. */
+/* Makes plans for the most samples that each device may get at once: where shares follow the speed,
+ * the whole micro-batch; else its share, and one more that rounding may give it. */
 static yoke_status
 make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
 {
@@ -144,7 +145,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
     return yki_crew_create(team, t->graph, &options, &t->crew);
 }
 
-/* What each device was made for is all that it can be given. */
+/* Forbids shares that are larger than the plans of a device. */
 static yoke_status
 set_limits(yoke_trainer *t)
 {
@@ -186,7 +187,7 @@ yki_graph_is_local(const yoke_graph *graph)
     return local;
 }
 
-/* `team`: the user's, or the lanes of its one device. */
+/* `team` is the user's, or that of the core groups of its one device. */
 static yoke_status
 build(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
 {
@@ -207,7 +208,7 @@ build_lanes(yoke_trainer *t, const yoke_trainer_options *o)
 
     YKI_TRY(yki_lanes_team(t->team, t->lanes.taken, &lanes));
     status = build(t, lanes, o);
-    yoke_team_destroy(lanes); /* the crew holds it */
+    yoke_team_destroy(lanes); /* the crew retains it */
     return status;
 }
 
@@ -239,7 +240,8 @@ yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options 
     return status;
 }
 
-/* What this process alone may be refused for: the others come to the comparison and wait there. */
+/* Checks what can fail in this process alone. On a failure it tells the other processes, which
+ * would otherwise wait in the comparison. */
 static yoke_status
 check_alone(yoke_team *team, yoke_graph *graph, yoke_trainer_options *o)
 {
@@ -270,7 +272,7 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
         memcpy(&o, given, YKI_MIN(size, sizeof o));
     YKI_TRY(check_alone(team, graph, &o));
     yki_optimizer_complete(&o.optimizer);
-    /* Without steps there are no times that shares could follow. */
+    /* A graph without a loss has no steps, so there are no times for shares to follow. */
     if (!graph->loss && !graph->place_count && (!o.shares || strcmp(o.shares, "auto") == 0))
         o.shares = "even";
     o.batch = o.batch ? o.batch : 32;
