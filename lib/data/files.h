@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * files.h - what the readers of file formats share: bytes of a file, which may be
- * compressed, and columns of numbers in them.
+ * files.h - what the readers of file formats share: bytes of a file, which may be compressed, and
+ * columns of numbers in them.
  *
- * A reader looks at a header, computes from it how large the file must be, has that
- * checked (yki_bytes_expect), and says where which numbers lie. It neither copies
- * nor converts samples: a dataset of columns does that when they are read. So a
- * header can lie as it likes, nothing is allocated for it.
+ * A reader looks at a header, computes from it how large the file must be, checks that with
+ * yki_bytes_expect, and describes where the numbers are. It neither copies nor converts samples: a
+ * dataset of columns does that when they are read. So a false header cannot make it allocate more
+ * than the file's size allows.
  */
 #ifndef YKI_FILES_H
 #define YKI_FILES_H
@@ -15,31 +15,33 @@
 
 /* ---- bytes (bytes.c) ---- */
 
-/* A file, or a part of memory; gzip is undone. */
+/* A file or a block of memory; gzip is expanded. */
 typedef struct yki_bytes yki_bytes;
 
-/* A regular file. `path` is copied, and named in errors. */
+/* Opens a regular file. `path` is copied, and appears in errors. */
 yoke_status yki_bytes_open(const char *path, yki_bytes **bytes);
-/* Borrowed memory; `name` stands in errors. */
+/* Uses borrowed memory, which must outlive the result. `name` is copied, and appears in errors. */
 yoke_status yki_bytes_of_memory(const void *data, size_t size, const char *name, yki_bytes **bytes);
 yki_bytes *yki_bytes_retain(yki_bytes *bytes);
 void yki_bytes_release(yki_bytes *bytes);
 const char *yki_bytes_name(const yki_bytes *bytes);
-/* Of what is stored, so compressed. */
+/* Bytes as stored: compressed, if the file is. */
 uint64_t yki_bytes_stored_size(const yki_bytes *bytes);
 bool yki_bytes_compressed(const yki_bytes *bytes);
-/* The first bytes, up to `size`; *got are there. */
+/* Reads the first bytes, at most `size`; *got is their number. */
 yoke_status yki_bytes_peek(yki_bytes *bytes, void *out, size_t size, size_t *got);
-/* There are exactly `size` bytes, as the header says: for a plain file a look at its size, a
- * compressed one is expanded into memory of that size, if it can hold that much. */
+/* Checks that there are exactly `size` bytes, as the header says. A compressed file is expanded
+ * into memory of that size, unless its stored size is too small to become so many bytes,
+ * which is an error. */
 yoke_status yki_bytes_expect(yki_bytes *bytes, uint64_t size);
-/* Of a plain file, or after yki_bytes_expect; any thread. */
+/* Reads bytes of a plain file, or of a compressed one after yki_bytes_expect. Any thread may call
+ * it. */
 yoke_status yki_bytes_read(const yki_bytes *bytes, uint64_t offset, uint64_t size, void *out);
 
 /* ---- columns (columns.c) ---- */
 
 typedef enum yki_number {
-    YKI_NUMBER_U8, /* bool, too */
+    YKI_NUMBER_U8, /* bool too */
     YKI_NUMBER_I8,
     YKI_NUMBER_U16,
     YKI_NUMBER_I16,
@@ -53,52 +55,53 @@ typedef enum yki_number {
 } yki_number;
 
 size_t yki_number_size(yki_number number);
-/* What a field of them is: u8, i32 or f32. */
+/* The type of a field of these numbers: u8, i32 or f32. */
 yoke_type yki_number_type(yki_number number);
 
 enum { YKI_MAX_PARTS_OF_COLUMN = 16 };
 
-/* One field of samples in files. */
+/* One field of samples in one or more files. */
 typedef struct yki_column {
     yki_number number;
     bool big_endian;
     bool channels_last; /* (H, W, C) in the file; the shape below is (C, H, W) */
     yoke_shape shape;   /* of one sample */
-    uint64_t stride;    /* bytes from sample to sample */
-    int64_t limit;      /* labels: values are below; 0: anything */
+    uint64_t stride;    /* bytes from one sample to the next */
+    int64_t limit;      /* labels: values must be below it; 0: no limit */
     struct yki_column_part {
         yki_bytes *bytes; /* retained */
         uint64_t offset;
         int64_t count;
     } parts[YKI_MAX_PARTS_OF_COLUMN];
     size_t part_count;
-    int64_t count; /* of all parts */
+    int64_t count; /* samples in all files */
 } yki_column;
 
-/* Adds samples that begin at `offset`. */
+/* Appends `count` samples that begin at `offset` of a file. Retains `bytes`. */
 yoke_status yki_column_add(yki_column *column, yki_bytes *bytes, uint64_t offset, int64_t count);
 void yki_column_clear(yki_column *column);
-/* A dataset of columns with as many samples each; takes them, also on failure. */
+/* Makes a dataset of columns, which must have equal numbers of samples. It takes over the columns,
+ * also on failure. */
 yoke_status yki_columns_make(yki_column *columns, const char *const *names, size_t count,
                              yoke_dataset **dataset);
 
-/* ---- formats: one file each. All of them fill in what they were given only on success ---- */
+/* ---- formats: one file each. All of them write their outputs only on success ---- */
 
 bool yki_is_idx(const unsigned char *head, size_t size);
 yoke_status yki_idx_parse(yki_bytes *bytes, yki_column *column);
 bool yki_is_npy(const unsigned char *head, size_t size);
 yoke_status yki_npy_parse(yki_bytes *bytes, bool channels_last, yki_column *column);
-/* Files of one kind, of 10 or 100 classes: images and labels. */
+/* Describes images and labels of files that are all of CIFAR-10 or all of CIFAR-100. */
 yoke_status yki_cifar_parse(yki_bytes *const *files, size_t count, yki_column *images,
                             yki_column *labels, int *classes);
 
-/* Names of classes: of text labels in CSV they are found, and numbered in alphabetical order, or
- * `known` before. */
+/* Class names come from `known` if it is given; otherwise text labels are collected and numbered in
+ * alphabetical order. */
 typedef struct yki_csv_options {
-    const char *label;   /* column, by name or number from 1; NULL: see csv.c */
-    const char *targets; /* columns, with commas in between */
+    const char *label;   /* a column's name, or its number from 1; NULL: guessed (csv.c) */
+    const char *targets; /* names or numbers of columns, separated by commas */
     bool no_label;
-    bool integers; /* data is i32 */
+    bool integers; /* data columns become i32 */
     const char *const *known;
     size_t known_count;
     const char *data_name, *target_name; /* NULL: "x"; "label" or "target" */
@@ -107,7 +110,7 @@ yoke_status yki_csv_read(yki_bytes *bytes, const yki_csv_options *options, yoke_
 
 /* ---- folders (folder.c) ---- */
 
-/* The files of a part of a data set, by their names. */
+/* Which files hold a part of a data set (training or test data), found by their names. */
 typedef enum yki_found_kind {
     YKI_KIND_NONE,
     YKI_KIND_PAIR,
@@ -119,9 +122,9 @@ typedef struct yki_found {
     yki_found_kind kind;
     char *data[YKI_MAX_PARTS_OF_COLUMN]; /* paths; owned */
     size_t data_count;
-    char *target;  /* of a pair; NULL: none */
-    char *train;   /* of CSV: where the names of classes come from; NULL: from itself */
-    char *classes; /* a file with a name of a class a line; NULL: none */
+    char *target;  /* of a pair: its labels; NULL: none */
+    char *train;   /* CSV: the table that class names come from; NULL: this one */
+    char *classes; /* a file with one class name a line; NULL: none */
 } yki_found;
 
 yoke_status yki_folder_search(const char *path, yoke_data_part part, yki_found *found);

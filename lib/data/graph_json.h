@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graph_json.h - the table that both directions of a graph's JSON work by: one row
- * for each function of <yoke.h> that makes nodes, with its options under the names
- * that they have there.
+ * graph_json.h - the table for reading and writing graphs as JSON: one row for each function of
+ * <yoke.h> that makes nodes. Options have the names that they have in that header.
  */
 #ifndef YKI_GRAPH_JSON_H
 #define YKI_GRAPH_JSON_H
@@ -12,7 +11,7 @@
 
 enum { YKI_GRAPH_JSON_VERSION = 1, YKI_GRAPH_JSON_INPUTS = 256 };
 
-/* The options of any row. */
+/* The options of any one row. */
 typedef union yki_json_options {
     yoke_dense_options dense;
     yoke_conv2d_options conv2d;
@@ -52,7 +51,7 @@ typedef union yki_json_options {
 typedef enum yki_json_kind {
     YKI_JSON_INT64,
     YKI_JSON_INT32,
-    YKI_JSON_PAIR, /* int64_t[2]; one number stands for both */
+    YKI_JSON_PAIR, /* int64_t[2]; one number means both */
     YKI_JSON_FLOAT,
     YKI_JSON_BOOL,
     YKI_JSON_TEXT,
@@ -63,7 +62,7 @@ typedef enum yki_json_kind {
     YKI_JSON_INIT
 } yki_json_kind;
 
-/* Zero is not written, unless it has to be there. */
+/* An option that is zero is not written, unless it is needed. */
 typedef struct yki_json_field {
     const char *key;
     yki_json_kind kind;
@@ -74,25 +73,26 @@ typedef struct yki_json_field {
 typedef struct yki_json_op {
     const char *name;
     uint32_t least, most; /* inputs */
-    bool takes_name;      /* else it is wished for */
+    bool takes_name;      /* the builder takes the name; false: it is requested by yki_names_wish */
     const yki_json_field *fields;
     yoke_node *(*build)(yoke_graph *graph, const char *name, yoke_node *const *inputs, size_t count,
                         const yki_json_options *options);
 } yki_json_op;
 
-/* NULL: there is none. */
+/* Finds a row by name; NULL: there is none. */
 const yki_json_op *yki_json_find_op(const char *name);
-/* All of them, by number. */
+/* The row with this number; NULL: the table has ended. */
 const yki_json_op *yki_json_op_at(size_t index);
-/* Names of initialisers, by number; NULL: no such. */
+/* The name of an initialiser; NULL: there is no such kind. */
 const char *yki_json_init_name(yoke_init_kind kind);
 
-/* What a node was made by, and its inputs, which are those of the call; NULL: it is part of the
- * node of a layer and not written by itself. (graph_json_node.c) */
+/* Finds the function that made a node, with its options. The first `inputs` inputs are arguments of
+ * the call. `op` is NULL if the node belongs to a layer, which is written instead
+ * (graph_json_node.c). */
 yoke_status yki_json_of_node(const yoke_node *node, const yki_json_op **op,
                              yki_json_options *options, uint32_t *inputs);
 
-/* Whether an option has its default, and need not be told. (graph_json_write.c) */
+/* Whether an option has its default, which is not written (graph_json_write.c). */
 bool yki_json_is_zero(const yki_json_field *field, const void *at);
 
 #endif

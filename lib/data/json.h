@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * json.h - what the files that write JSON share: a text that grows.
+ * json.h - for files that write JSON: a text that grows, and floats.
  */
 #ifndef YKI_JSON_H
 #define YKI_JSON_H
@@ -9,22 +9,25 @@
 
 #include "base/base.h"
 
-/* Zero is an empty one. After it ran out of memory nothing is added any more. */
+/* Zero is an empty text. After an allocation fails, nothing is added any more. */
 typedef struct yki_json_text {
-    char *text; /* with a 0 behind it, once something was added */
+    char *text; /* ends with a 0 once something is added */
     size_t length, capacity;
     bool failed;
 } yki_json_text;
 
 void yki_json_add(yki_json_text *text, const char *part);
-/* One value, written by jansson with `flags`; takes `value`. */
+/* Appends one value, written by jansson with `flags`. Takes over `value`; NULL counts as a failure.
+ */
 void yki_json_add_value(yki_json_text *text, json_t *value, size_t flags);
-/* The text, which is the caller's (yki_free), or none: then the status says so. */
+/* Gives the text to the caller, who frees it with yki_free. Fails if an addition failed or nothing
+ * was added. The text is empty afterwards. */
 yoke_status yki_json_take(yki_json_text *text, char **out);
 
-/* The shortest number that is this float again; what JSON has no number for is a text: "inf". */
+/* The shortest JSON number that gives this float again. Infinities and NaN, which JSON lacks, are
+ * texts: "inf". */
 json_t *yki_json_float(float value);
-/* False: no number, or more than a float holds. */
+/* Reads such a value. False: it is no number, or too large for a float. */
 bool yki_json_get_float(const json_t *json, float *value);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * text.h - numbers in text, whatever the locale (number.c).
+ * text.h - numbers in text, independent of the locale (number.c).
  */
 #ifndef YKI_TEXT_H
 #define YKI_TEXT_H
@@ -8,11 +8,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Takes spaces, tabs and returns off both ends; the new length. The text ends with a 0. */
+/* Removes spaces, tabs and carriage returns at both ends and returns the new length. Ends the text
+ * with a 0, for which it must have room. */
 size_t yki_trim(char *text, size_t length);
-/* All of the text is a decimal number, with a point and an exponent perhaps: the nearest double
- * (with more than 19 digits, within an ulp). "nan" and "inf" are no numbers; what is too large is
- * infinite. */
+/* Reads the whole text as a decimal number, with optional point and exponent. Gives the nearest
+ * double (with more than 19 digits, within an ulp). Returns false for "nan", "inf" and other text.
+ * A number that is too large gives infinity. */
 bool yki_parse_number(const char *text, size_t length, double *value);
 
 #endif
