@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bytes.c - bytes of a file or of memory, with gzip undone.
+ * bytes.c - bytes of a file or of memory; gzip is expanded.
  *
- * A plain file is read where it is asked for (pread), so that a process that needs
- * a part of it reads that part. A compressed one can only be read from its start:
- * its first bytes are expanded for a look at the header, and then all of it, into
- * memory of the size that the header gives, after a look at whether so few bytes
- * can become so many (deflate does not exceed 1032 to 1).
+ * A plain file is read at the offset that is asked for (pread), so a process that needs a piece of
+ * it reads only that piece. A compressed file can be read only from its start. So its first bytes
+ * are expanded for a look at the header. Then all of it is expanded, into memory of the size that
+ * the header gives, after a check that so few bytes can become so many (deflate does not exceed
+ * 1032 to 1).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ struct yki_bytes {
     uint64_t stored;
     bool compressed;
     unsigned char *expanded; /* owned */
-    uint64_t size;           /* of what is read: of the file, or expanded */
+    uint64_t size;           /* of the file, or expanded */
 };
 
 /* ---- opening ---- */
@@ -95,7 +95,7 @@ open_file(yki_bytes *b)
 {
     struct stat about;
 
-    /* Not to wait for a writer, where it is a pipe; files know nothing of O_NONBLOCK. */
+    /* O_NONBLOCK, because opening a pipe would wait for a writer. It has no effect on files. */
     b->file = open(b->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (b->file < 0)
         return yki_fail(errno == ENOENT ? YOKE_ERROR_NOT_FOUND : YOKE_ERROR_IO,
@@ -187,7 +187,7 @@ yki_bytes_compressed(const yki_bytes *b)
 typedef struct expansion {
     z_stream z;
     unsigned char in[PIECE];
-    uint64_t next; /* byte of the file */
+    uint64_t next; /* offset in the file */
     bool ended;
 } expansion;
 
@@ -209,12 +209,12 @@ static yoke_status
 zlib_fail(const yki_bytes *b, const expansion *x, int code)
 {
     if (code == Z_MEM_ERROR)
-        return YOKE_ERROR_OUT_OF_MEMORY; /* said by yki_alloc */
+        return YOKE_ERROR_OUT_OF_MEMORY; /* yki_alloc has set the detail */
     return yki_fail(YOKE_ERROR_FORMAT, "%s: cannot be expanded: %s", b->name,
                     x->z.msg ? x->z.msg : "the compressed data is damaged");
 }
 
-/* Fills `out` as far as the file goes. Members that follow one another are one file. */
+/* Fills `out` as far as the file goes. Gzip members that follow one another are one file. */
 static yoke_status
 expand(const yki_bytes *b, expansion *x, unsigned char *out, uint64_t size, uint64_t *got)
 {
@@ -303,7 +303,7 @@ yki_bytes_peek(yki_bytes *b, void *out, size_t size, size_t *got)
     return status;
 }
 
-/* All of it, and that it ends there, whole: the sum at its end is looked at by inflate. */
+/* Expands all of it and checks that it ends there. inflate compares the checksum at its end. */
 static yoke_status
 expand_all(yki_bytes *b, unsigned char *memory, uint64_t size)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cifar.c - the binary files of CIFAR-10 and CIFAR-100: records of a label (of two,
- * coarse and fine, with 100 classes) and an image of 3 x 32 x 32 bytes, with no
- * header. Which of them it is shows in the length, or else in the labels.
+ * cifar.c - the binary files of CIFAR-10 and CIFAR-100: records of a label (two labels, coarse and
+ * fine, with 100 classes) and an image of 3 x 32 x 32 bytes, without a header. The length of the
+ * file tells which of them it is, or else the labels do.
  */
 #include "data/files.h"
 
 enum { IMAGE = 3 * 32 * 32, RECORD_10 = IMAGE + 1, RECORD_100 = IMAGE + 2 };
 
-/* Classes by the length of the record, if every label is one; else 0. Looks at all of them. */
+/* Checks the labels of all records, if a record has this number of labels. `bad` is the first
+ * record with a label that is too large, and `value` that label; -1: none. */
 static yoke_status
 check_labels(yki_bytes *bytes, int labels, int64_t *bad, int *value)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * columns.c - a dataset over columns of numbers in files: finds the samples that
- * are asked for, reads them, and makes u8, i32 or f32 of them.
+ * columns.c - a dataset of columns of numbers in files: finds the samples that are asked for, reads
+ * them, and converts them to u8, i32 or f32.
  *
- * Samples that follow one another in the file are read at once. Whole numbers that
- * an i32 does not hold, and labels beyond a limit, are errors that name file and
- * sample.
+ * Samples that follow one another in the file are read together. Integers that do not fit into an
+ * i32, and labels beyond the limit, are errors that name file and sample.
  */
 #include <math.h>
 #include <string.h>
@@ -73,7 +72,7 @@ to_float(yki_number number, uint64_t bits)
     return (float)wide;
 }
 
-/* As a signed number of 64 bits; what does not fit there is INT64_MAX, which is refused. */
+/* As a signed integer of 64 bits. One that does not fit becomes INT64_MAX, which is refused. */
 static int64_t
 to_integer(yki_number number, uint64_t bits)
 {
@@ -131,7 +130,7 @@ check_value(const yki_column *column, const struct yki_column_part *part, int64_
     return YOKE_OK;
 }
 
-/* Element `i` of a sample as the file has it, to its place in the result. */
+/* The index in the result of element `i` of a sample in the file. */
 static size_t
 place_of(const yki_column *column, size_t i)
 {
@@ -144,7 +143,7 @@ place_of(const yki_column *column, size_t i)
     return i % channels * pixels + i / channels;
 }
 
-/* One sample, converted. */
+/* Reads and converts one sample. */
 static yoke_status
 read_sample(const yki_column *column, const struct yki_column_part *part, int64_t sample, void *out)
 {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * csv.c - tables as text: numbers in columns, one of them perhaps a label or some
- * of them targets.
+ * csv.c - tables as text: columns of numbers; one column may be a label, or some may be targets.
  *
- * Cells are split by commas, or by semicolons or tabs where the first line has more
- * of those; they may be quoted as RFC 4180 says. The first row is a header if no
- * cell of it is a number. The file is walked twice, so that memory is what the
- * numbers need and no more: first to count and to see what the labels are, then to
- * keep. What cannot be used is named by line and column.
+ * Commas separate the cells, or semicolons or tabs if the first line has more of those. Cells may
+ * be quoted as in RFC 4180. The first row is a header if none of its cells is a number. The file is
+ * read several times, so that memory is needed only for the numbers: first to count rows and to
+ * find out what the labels are; again to collect their names, if they are text; last to store the
+ * numbers. Errors name line and column.
  *
- * Numbers are read the same in every locale (number.c). There is no missing value.
+ * Numbers are read alike in every locale (number.c). Missing values are errors.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,51 +22,52 @@
 enum {
     PIECE = 1 << 16,
     MOST_CLASSES = 1 << 15,
-    GUESSED_CLASSES = 1000, /* whole numbers up to here are taken for classes, if nobody says */
+    GUESSED_CLASSES =
+        1000, /* whole numbers below this are taken for classes, if nobody says what they are */
 };
 
 typedef enum role { ROLE_DATA, ROLE_LABEL, ROLE_TARGET } role;
 
-/* The file, cell by cell. */
+/* Reads the file cell by cell. */
 typedef struct scan {
     yki_bytes *bytes;
     char *piece;
-    uint64_t next; /* byte of the file */
+    uint64_t next; /* offset in the file */
     size_t at, filled;
     char separator;
-    uint64_t line; /* from 1, of what is read next */
+    uint64_t line; /* from 1, of the next byte */
     char *cell;
     size_t length, capacity;
     uint64_t cell_line;
     size_t column; /* of the cell, from 0 */
-    bool last;     /* of its row */
+    bool last;     /* of its row; also before the first cell */
 } scan;
 
 typedef struct csv {
     const yki_csv_options *options;
     scan s;
     bool header;
-    char *names; /* of the columns, one behind the other, each with a 0: a wide table has many */
+    char *names; /* of the columns, one after another, each with a 0: a wide table has many */
     size_t names_length, names_capacity;
     uint8_t *roles;
-    uint32_t *places; /* of columns among those of their role */
+    uint32_t *places; /* number of a column among those of its role */
     size_t columns, data, targets;
-    size_t label; /* column; SIZE_MAX: none */
-    bool guessed; /* nobody said which column is the label, or what it is */
-    bool text;    /* labels that are not all whole numbers from 0 */
-    bool whole;   /* and those that are */
+    size_t label; /* number of the column; SIZE_MAX: none */
+    bool guessed; /* nobody named the column of the label */
+    bool text;    /* some label is not a number */
+    bool whole;   /* all labels that are numbers are whole and not negative */
     int64_t largest;
     int64_t rows;
-    char **classes; /* sorted, unless given */
+    char **classes; /* names, sorted; not used if options->known is given */
     size_t class_count, class_capacity;
     float *x, *y;
-    int32_t *whole_x; /* in place of x, where data is integers */
+    int32_t *whole_x; /* instead of x, if options->integers */
     int32_t *labels;
 } csv;
 
 /* ---- cells ---- */
 
-/* -1 at the end. */
+/* Reads a byte; -1: the file has ended. */
 static yoke_status
 next_byte(scan *s, int *byte)
 {
@@ -109,7 +109,7 @@ rewind_scan(scan *s)
     s->line = 1;
     s->column = 0;
     s->last = true;
-    /* A mark that some programs put before UTF-8. */
+    /* Skips the byte order mark that some programs write before UTF-8. */
     YKI_TRY(next_byte(s, &byte));
     if (byte == 0xEF && s->filled >= 3 && memcmp(s->piece, "\xEF\xBB\xBF", 3) == 0)
         s->at = 3;
@@ -134,7 +134,7 @@ append(scan *s, int byte)
     return YOKE_OK;
 }
 
-/* Between quotes; two are one. Leaves the byte after the last in *byte. */
+/* Reads a cell up to the closing quote; two quotes mean one. *byte is the byte after it. */
 static yoke_status
 quoted_cell(scan *s, int *byte)
 {
@@ -151,7 +151,7 @@ quoted_cell(scan *s, int *byte)
     }
 }
 
-/* The next cell; *found false: the file has ended. */
+/* Reads the next cell; *found is false if the file has ended. */
 static yoke_status
 next_cell(scan *s, bool *found)
 {
@@ -187,7 +187,7 @@ next_cell(scan *s, bool *found)
     return YOKE_OK;
 }
 
-/* By the first line. */
+/* Finds the separator of cells from the first line. */
 static yoke_status
 find_separator(scan *s)
 {
@@ -236,7 +236,7 @@ read_first_row(csv *c)
     return c->roles ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 }
 
-/* The column of this name; false: there is none. */
+/* Finds the column of this name; false: there is none. */
 static bool
 find_name(const csv *c, const char *name, size_t length, size_t *column)
 {
@@ -274,7 +274,7 @@ no_column(const csv *c, const char *name, size_t length)
                     near_column(c, word, &near));
 }
 
-/* By name, else by number from 1. */
+/* Finds a column by name, or else by number from 1. */
 static yoke_status
 find_column(const csv *c, const char *name, size_t length, size_t *column)
 {
@@ -384,7 +384,7 @@ add_class(csv *c, const char *name)
     return YOKE_OK;
 }
 
-/* The number of a class; those that were given may have any order. */
+/* Finds the number of a class. Class names that were given may have any order. */
 static yoke_status
 class_number(const csv *c, int32_t *number)
 {
@@ -407,7 +407,7 @@ class_number(const csv *c, int32_t *number)
 
 /* ---- rows ---- */
 
-/* Walks the rows after the header, with `each` for every cell. */
+/* Reads the rows after the header, and calls `each` for every cell. */
 static yoke_status
 walk(csv *c, yoke_status (*each)(csv *, int64_t row))
 {
@@ -479,8 +479,8 @@ take_integer(csv *c, int32_t *value)
     return YOKE_OK;
 }
 
-/* First walk: what are the labels? Numbers are read as well, so that what cannot be used is found
- * before memory is taken. */
+/* First reading: finds out what the labels are. Numbers are parsed as well, so that errors are
+ * found before memory is allocated. */
 static yoke_status
 look_at_cell(csv *c, int64_t row)
 {
@@ -496,7 +496,7 @@ look_at_cell(csv *c, int64_t row)
     if (c->s.length == 0)
         return cell_fail(&c->s, "is empty, a label is expected");
     number = yki_parse_number(c->s.cell, c->s.length, &value);
-    /* Text among numbers is a class only where somebody said that there are classes. */
+    /* If the column was guessed, text and numbers must not mix: the guess may be wrong. */
     if (c->guessed && row > 0 && number == c->text)
         return number ? cell_fail(&c->s, "a number among labels that are text")
                       : take_number(c, &ignored);
@@ -564,8 +564,8 @@ csv_free(void *self)
     yki_free(c);
 }
 
-/* After the first walk: a column that nobody called a label and that holds other numbers is a
- * target; columns get their places among their kind. */
+/* After the first reading: a guessed label column becomes a target if its numbers cannot be
+ * classes. Columns are numbered by role. */
 static yoke_status
 settle(csv *c)
 {
@@ -663,7 +663,7 @@ yki_csv_read(yki_bytes *bytes, const yki_csv_options *options, yoke_dataset **da
         csv_free(c);
         return status;
     }
-    /* From here on `c` is the dataset's. */
+    /* From here on the dataset owns `c`. */
     if (options->known_count)
         status = yoke_dataset_set_class_names(made, options->known, options->known_count);
     else if (c->class_count)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dataset.c - what a dataset is: fields, a source behind them, and what is to be
- * done to samples on their way to a device; with the two sources that a program
- * gives itself, arrays in memory and a function.
+ * dataset.c - the dataset object: its fields, the source behind them, and what a device does to
+ * samples. Also two sources that a program provides itself: arrays in memory, and a function.
  *
- * Reads nothing from files and computes nothing on samples.
+ * Reads no files and does not change samples.
  */
 #include <math.h>
 #include <string.h>
@@ -178,7 +177,7 @@ near_field(const yoke_dataset *dataset, const char *name, yki_near *near)
     return yki_near_hint(near);
 }
 
-/* The field of this name, or an error that says which there are. */
+/* Finds the field of this name; the error lists the names that exist. */
 static yoke_status
 find_field(const yoke_dataset *dataset, const char *name, size_t *field)
 {
@@ -226,7 +225,7 @@ typedef struct given {
         int64_t stride;
         size_t size;
     } fields[YKI_MAX_FIELDS];
-    pthread_mutex_t lock; /* of fill */
+    pthread_mutex_t lock; /* held during a call of `fill` */
 } given;
 
 static yoke_status
@@ -273,7 +272,7 @@ given_destroy(void *self)
 static const yki_source memory_source = {memory_read, given_destroy, false};
 static const yki_source fill_source = {fill_read, given_destroy, true};
 
-/* Arrays are there, and their samples do not overlap the next. */
+/* Checks that all arrays are given and that samples do not overlap. */
 static yoke_status
 check_memory(const yoke_dataset *dataset, const given *g)
 {
@@ -321,7 +320,7 @@ yoke_dataset_create_sized(int64_t count, const yoke_field *fields, size_t field_
     }
     dataset->ahead = o.fill && !o.no_ahead;
     g->options = o;
-    g->options.release = NULL; /* the memory is the caller's until this has succeeded */
+    g->options.release = NULL; /* the memory remains the caller's until this succeeds */
     status = o.fill ? YOKE_OK : check_memory(dataset, g);
     if (status != YOKE_OK) {
         yoke_dataset_destroy(dataset);
@@ -370,8 +369,8 @@ yoke_dataset_get_class_name(const yoke_dataset *dataset, size_t index)
 
 /* ---- scaling and augmentation ---- */
 
-/* How many means a field has: one for each channel of an image or column of a table, its first
- * axis. */
+/* How many means a field has: one for each entry of its first axis (channel of an image, column of
+ * a table). */
 static size_t
 channels_of(const yoke_field *field)
 {
@@ -447,7 +446,7 @@ holds_images(const yoke_field *field)
     return field->shape.rank == 3 && field->type != YOKE_I32;
 }
 
-/* The named field, or the only one of images. */
+/* Finds the named field, or the only field of images. */
 static yoke_status
 find_images(const yoke_dataset *dataset, const char *name, size_t *field)
 {
@@ -517,7 +516,8 @@ typedef struct moments {
     double count, mean, m2;
 } moments;
 
-/* Adds a plane of values: exact for u8, whose sums are integers; else Welford's merge. */
+/* Adds a plane of values. For u8 the sums are integers, so exact; else moments are merged as
+ * Welford does. */
 static void
 add_values(moments *m, const yoke_field *field, const void *values, size_t count)
 {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * folder.c - which files of a folder belong together, by their names.
+ * folder.c - finds the files of a folder that belong together, by their names.
  *
- * A name is cut into words ("train-images-idx3-ubyte.gz": train, images, idx3,
- * ubyte). Words say the part (train; test, t10k, validation) and the role (images, x;
- * labels, y); the ending says the format. Data and labels of a pair are of the same
- * part. Names of CIFAR's files are known as they are. A folder without such files
- * may have one folder for each part.
+ * A name is split into words ("train-images-idx3-ubyte.gz": train, images, idx3, ubyte). Words tell
+ * the part of the data set (train; test, t10k, validation) and the role (images, x; labels, y); the
+ * ending tells the format. Data and labels of a pair belong to the same part. CIFAR's files have
+ * fixed names. A folder without such files may have one folder for each part.
  *
- * Where two files would do, neither is taken: the error names both.
+ * If two files are possible, neither is taken: the error names both.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -42,7 +41,7 @@ ends_with(const char *name, const char *end)
     return a >= b && strcasecmp(name + a - b, end) == 0;
 }
 
-/* Is it one of the words of a name? */
+/* True if `word` is one of the words of a name. */
 static bool
 has_word(const char *name, const char *word)
 {
@@ -200,7 +199,7 @@ find_classes(const listing *l, yki_found *found)
     return YOKE_OK;
 }
 
-/* data_batch_1.bin ... and test_batch.bin, or train.bin and test.bin. */
+/* Finds data_batch_1.bin ... and test_batch.bin, or train.bin and test.bin. */
 static yoke_status
 find_cifar(const listing *l, yoke_data_part part, yki_found *found)
 {
@@ -222,7 +221,7 @@ find_cifar(const listing *l, yoke_data_part part, yki_found *found)
     return YOKE_OK;
 }
 
-/* The one file of a format with this part and role; NULL: none. */
+/* Finds the one file of a format with this part and role; NULL: none. */
 static yoke_status
 find_one(const listing *l, format f, yoke_data_part part, role r, const char **found)
 {
@@ -234,7 +233,7 @@ find_one(const listing *l, format f, yoke_data_part part, role r, const char **f
         if (format_of(name) != f || part_of(name) != part || (r && role_of(name) != r))
             continue;
         if (*found && strncmp(name, *found, length) == 0 && strcmp(name + length, ".gz") == 0)
-            continue; /* the same, compressed */
+            continue; /* the same file, compressed */
         if (*found)
             return yki_fail(YOKE_ERROR_FORMAT, "%s: %s or %s? Give the file itself", l->path,
                             *found, name);
@@ -243,7 +242,7 @@ find_one(const listing *l, format f, yoke_data_part part, role r, const char **f
     return YOKE_OK;
 }
 
-/* Files of one format; nothing found leaves kind as it is. */
+/* Finds files of one format. If there are none, found->kind does not change. */
 static yoke_status
 find_format(const listing *l, format f, yoke_data_part part, yki_found *found)
 {
@@ -274,7 +273,7 @@ static yoke_status
 search_files(const listing *l, yoke_data_part part, yki_found *found)
 {
     static const format formats[] = {FORMAT_IDX, FORMAT_NPY, FORMAT_CSV};
-    /* Files without a part are everything, so for training. */
+    /* Files that name no part hold everything, so they are for training. */
     const yoke_data_part parts[] = {part == YOKE_PART_ANY ? YOKE_PART_TRAIN : part, YOKE_PART_ANY};
 
     YKI_TRY(find_cifar(l, part, found));
@@ -287,7 +286,7 @@ search_files(const listing *l, yoke_data_part part, yki_found *found)
     return YOKE_OK;
 }
 
-/* A folder of this part, or NULL. */
+/* A folder whose name tells this part, or NULL. */
 static const char *
 find_subfolder(const listing *l, yoke_data_part part)
 {
@@ -326,7 +325,7 @@ search(const char *path, yoke_data_part part, yki_found *found)
     listing_clear(&l);
     if (status != YOKE_OK || !below)
         return status;
-    /* What it holds has its part by where it is. */
+    /* The folder's name tells the part, so names in it need not. */
     status = list(below, &l);
     if (status == YOKE_OK) {
         status = search_files(&l, YOKE_PART_ANY, found);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graph_json_node.c - which function of <yoke.h> made a node, and with which
- * options: the builders the other way round.
+ * graph_json_node.c - finds which function of <yoke.h> made a node, with which options: the reverse
+ * of the builders.
  *
- * A layer is several nodes (its parameters and states, the statistics of a batch
- * norm); it is written as the one that has its name. An option that has the value
- * it has by itself is 0 here, and so is not written.
+ * A layer is several nodes (its parameters and states, the statistics of a batch norm). It is
+ * written as the node that has its name. An option that has its default becomes 0 here, and so is
+ * not written.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define ATTRS(type, node) ((const type *)(node)->attrs.bytes)
 
-/* Is it a parameter "LAYER.part" of this layer? */
+/* True if it is the parameter "LAYER.part" of this layer. */
 static bool
 is_part(const yoke_node *parameter, const yoke_node *layer, const char *part)
 {
@@ -33,7 +33,7 @@ copy_pair(const int32_t from[2], int64_t to[2])
     to[1] = from[1];
 }
 
-/* As a default that is written as 0. */
+/* A pair of defaults becomes 0. */
 static void
 hide_pair(int64_t pair[2], int64_t zero)
 {
@@ -125,7 +125,7 @@ of_pool(const yoke_node *n, yki_json_options *o)
     return n->op->name;
 }
 
-/* Momentum is an attribute of the nodes that renew the states, which come next. */
+/* The momentum is an attribute of the nodes after it that update the running statistics. */
 static const char *
 of_batch_norm(const yoke_node *n, yki_json_options *o)
 {
@@ -197,7 +197,7 @@ of_reduce(const yoke_node *n, yki_json_options *o)
             o->plain.axes.list[o->plain.axes.count++] = i;
         else
             kept++;
-    /* Ones in the place of axes are not to be had from outside. */
+    /* No public function keeps reduced axes as axes of size 1. */
     if (kept != n->shape.rank)
         return NULL;
     return a->mean ? "mean" : "sum";
@@ -314,8 +314,8 @@ of_computed(const yoke_node *n, yki_json_options *o, uint32_t *inputs)
     return of_shape(n, o);
 }
 
-/* A parameter of a layer is written with the layer: the first node after it that is computed,
- * leaving out statistics. */
+/* A parameter of a layer is written with the layer, which is the first computed node after it,
+ * apart from statistics. */
 static bool
 has_layer(const yoke_node *parameter)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graph_json_ops.c - the functions that make nodes, as rows of a table.
+ * graph_json_ops.c - the table of functions that make nodes.
  */
 #include <string.h>
 
@@ -221,7 +221,7 @@ PLAIN(accuracy, yoke_accuracy(g, in[0], in[1]))
 PLAIN(top_k, yoke_top_k(g, in[0], in[1], o->plain.k))
 PLAIN(mean_absolute_error, yoke_mean_absolute_error(g, in[0], in[1]))
 
-/* The builder takes as many axes as x has. */
+/* The builder reads as many axes as x has, so the number is checked here. */
 BUILDER(transpose)
 {
     char text[128];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graph_json_read.c - builds a graph from JSON, by the functions of <yoke.h>: what
- * they refuse is refused here with the same words, and the node's name.
+ * graph_json_read.c - builds a graph from JSON with the functions of <yoke.h>. What they refuse is
+ * refused here in the same words, with the node's name.
  *
- * A person may leave out what is clear: names (the builders number their nodes),
- * and inputs where they are the node before. What is not known is an error, so that
- * a slip of the pen is not a default.
+ * A person who writes JSON may leave out what is clear: names (the builders number their nodes),
+ * and inputs, if the input is the node before. Unknown members are errors, so that a misspelt
+ * option is not taken for its default.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ typedef struct reader {
     yoke_graph *graph;
     json_t *names;       /* name in the file -> number of a node */
     yoke_node *previous; /* what a node without "inputs" reads */
-    char place[160];     /* "node 3 (conv1)": where we are, for errors */
+    char place[160];     /* "node 3 (conv1)": the current node, for errors */
 } reader;
 
 static yoke_status
@@ -221,7 +221,7 @@ get_options(const reader *r, json_t *node, const yki_json_op *op, yki_json_optio
     json_object_foreach(node, key, value)
     {
         const yki_json_field *field = op->fields;
-        /* Older files call a parameter's initial value so. */
+        /* Older files have this key for a parameter's initial value. */
         const bool old = strcmp(key, "init") == 0 && !json_object_get(node, "initializer");
         const char *wanted = old ? "initializer" : key;
 
@@ -312,7 +312,7 @@ near_op(const char *kind, yki_near *near)
     return yki_near_hint(near);
 }
 
-/* Says where we are, and finds the operator. */
+/* Sets r->place for errors, and finds the operator. */
 static yoke_status
 begin_node(reader *r, size_t index, const json_t *node, const yki_json_op **op, const char **name)
 {
@@ -357,7 +357,7 @@ add_node(reader *r, size_t index, json_t *node)
     YKI_TRY(get_options(r, node, op, &options));
     YKI_TRY(get_inputs(r, node, op, inputs, &count));
     yoke_graph_set_place(r->graph, json_string_value(json_object_get(node, "place")));
-    /* A concat of many makes nodes of its own first. */
+    /* A concat of many inputs first makes other nodes, which would get the name. */
     if (!op->takes_name && count <= YKI_MAX_INPUTS)
         yki_names_wish(r->graph, name);
     made = op->build(r->graph, name, inputs, count, &options);
@@ -376,7 +376,7 @@ add_node(reader *r, size_t index, json_t *node)
 
 /* ---- the whole ---- */
 
-/* The node that a member of the file names. */
+/* Finds the node that is named in a member such as "loss". */
 static yoke_status
 get_named(reader *r, const char *what, const json_t *json, yoke_node **node)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graph_json_write.c - a graph as JSON, a node a line.
+ * graph_json_write.c - writes a graph as JSON, one node a line.
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 /* ---- options ---- */
 
-/* All of these give NULL when there is no memory. */
+/* All of these return NULL if there is no memory. */
 
 static json_t *
 list_json(const int64_t *numbers, size_t count)
@@ -78,7 +78,7 @@ yki_json_is_zero(const yki_json_field *field, const void *at)
     case YKI_JSON_INIT:
         return init->kind == YOKE_INIT_DEFAULT && init->a == 0 && init->b == 0;
     case YKI_JSON_INT32:
-    case YKI_JSON_AXES: /* begin with how many there are */
+    case YKI_JSON_AXES: /* the struct begins with the number of entries */
     case YKI_JSON_RANGES:
         return *(const int32_t *)at == 0;
     case YKI_JSON_TEXT:
@@ -161,7 +161,7 @@ node_json(const yoke_node *node, const yki_json_op *op, const yki_json_options *
     return NULL;
 }
 
-/* A name that is no UTF-8 would be left out in silence. */
+/* jansson would leave out a name that is not UTF-8, without an error. */
 static yoke_status
 check_text(const char *text)
 {
@@ -205,7 +205,7 @@ add_nodes(const yoke_graph *graph, yki_json_text *text)
 
 /* ---- what nodes are for ---- */
 
-/* One "name": "node" more of an object. */
+/* Appends one more "name": "node" to an object. */
 static yoke_status
 add_result(yki_json_text *text, size_t index, const char *name, const yoke_node *node)
 {
@@ -235,7 +235,7 @@ add_purposes(const yoke_graph *graph, yki_json_text *text)
     return YOKE_OK;
 }
 
-/* A pattern that matches one name alone. */
+/* Appends a pattern that matches only this name. */
 static void
 add_pattern(yki_json_text *text, const char *name)
 {
@@ -281,7 +281,7 @@ add_graph(const yoke_graph *graph, yki_json_text *text)
     return YOKE_OK;
 }
 
-/* What the reader would refuse is not written: a file of it would be lost. */
+/* A text that cannot be read again is refused, because a file of it would be lost. */
 static yoke_status
 check_readable(const char *text)
 {

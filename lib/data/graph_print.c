@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graph_print.c - a graph as a table: the layers its user made, with the options that were
- * given, shapes, parameters and FLOPs of the forward pass for one sample.
+ * graph_print.c - prints a graph as a table: the layers that the user made, with their options,
+ * shapes, parameters and FLOPs of forward for one sample.
  *
- * Names of functions and options are those of the graph as JSON, which are those of C. A
- * parameter counts with the first layer that takes it, a layer of several nodes has one row.
- * The rows are made twice: once for the width of the columns.
+ * Functions and options have the names of the JSON form, which are those of C. A parameter counts
+ * with the first layer that uses it. A layer of several nodes has one row. The rows are made twice:
+ * the first time only to measure the width of the columns.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,12 +29,12 @@ typedef struct table {
     bool *counted; /* parameters, by node id */
     size_t width[COLUMNS];
     totals sum;
-    double pending; /* FLOPs of nodes without a row, for the next one */
+    double pending; /* FLOPs of nodes without a row; the next row adds them */
     void (*line)(void *user, const char *text);
     void *user;
 } table;
 
-/* "1.23 M"; small numbers as they are. */
+/* "1.23 M"; small numbers in full */
 static void
 flops_text(double flops, char *text, size_t size)
 {
@@ -69,7 +69,7 @@ count_parameters(table *t, const yoke_node *node)
     return count;
 }
 
-/* Parameters and states appear with the nodes that use them, constants not at all. */
+/* Parameters and states appear with the nodes that use them. Constants do not appear. */
 static bool
 has_row(const yoke_node *node)
 {
@@ -87,7 +87,7 @@ axes_text(const struct yki_json_axes *axes, char *text, size_t size)
             (size_t)snprintf(text + used, size - used, "%s%d", i ? "," : "axes ", axes->list[i]);
 }
 
-/* "stride 2x2"; "" for what other columns show, or what takes more than a line. */
+/* "stride 2x2"; "" for what other columns show, or what does not fit into a line. */
 static void
 option_text(const yki_json_field *field, const void *at, char *text, size_t size)
 {
@@ -127,7 +127,7 @@ option_text(const yki_json_field *field, const void *at, char *text, size_t size
     }
 }
 
-/* "conv2d filters 8, kernel 3x3": the function that made the node, and what it was given. */
+/* "conv2d filters 8, kernel 3x3": the function that made the node, and its options. */
 static void
 operator_text(const yki_json_op *op, const yki_json_options *options, char text[CELL])
 {
@@ -147,7 +147,7 @@ operator_text(const yki_json_op *op, const yki_json_options *options, char text[
     }
 }
 
-/* Whether the node has a row: not one that is part of a layer, whose row the next one is. */
+/* Fills in a row; false: the node belongs to a layer, whose row comes later. */
 static bool
 fill_row(table *t, const yoke_node *node, row *r)
 {
@@ -158,7 +158,7 @@ fill_row(table *t, const yoke_node *node, row *r)
 
     t->sum.flops += flops;
     t->pending += flops;
-    /* What a program made that no file can hold has the name of what it is. */
+    /* A node that JSON cannot express is shown by the name of its operator. */
     if (yki_json_of_node(node, &op, &options, &inputs) != YOKE_OK)
         snprintf(r->cell[1], CELL, "%s", node->op ? node->op->name : "constant");
     else if (!op)
@@ -180,7 +180,7 @@ take_width(table *t, const row *r)
         t->width[c] = YKI_MAX(t->width[c], strlen(r->cell[c]));
 }
 
-/* Words to the left, numbers to the right, two blanks between. */
+/* Prints a row: words to the left, numbers to the right, two spaces between. */
 static void
 take_line(table *t, const row *r)
 {
@@ -193,7 +193,7 @@ take_line(table *t, const row *r)
     t->line(t->user, text);
 }
 
-/* All rows through `take`; the totals are those of this pass. */
+/* Passes all rows to `take`, and sums the totals. */
 static void
 for_rows(table *t, void (*take)(table *t, const row *r))
 {
@@ -207,7 +207,7 @@ for_rows(table *t, void (*take)(table *t, const row *r))
     for (size_t i = 0; i < count; i++)
         if (has_row(t->graph->nodes[i]) && fill_row(t, t->graph->nodes[i], &r))
             take(t, &r);
-    /* What no node takes is there all the same. */
+    /* Parameters that no node uses count too. */
     for (size_t i = 0; i < count; i++) {
         const yoke_node *node = t->graph->nodes[i];
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * idx.c - IDX, the format of MNIST: two zeros, a type, the number of axes, their
- * sizes, big-endian; then the numbers, big-endian, the last axis fastest. The first
- * axis is the samples'.
+ * idx.c - IDX, the format of MNIST: two zeros, a type, the number of axes, and their sizes,
+ * big-endian; then the numbers, big-endian, the last axis fastest. The first axis counts the
+ * samples.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum { MOST_AXES = YOKE_MAX_RANK + 1, HEAD = 4 + 4 * MOST_AXES };
 
-/* False: no such type. */
+/* False: there is no such type. */
 static bool
 number_of(unsigned char code, yki_number *number)
 {
@@ -53,7 +53,7 @@ big_endian(const unsigned char *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* Sizes of axes to a shape and a size in bytes; no product goes beyond 64 bits. */
+/* Computes shape and size in bytes from the sizes of the axes. No product exceeds 64 bits. */
 static yoke_status
 measure(const char *name, const unsigned char *head, yki_column *made, uint64_t *total)
 {

@@ -34,7 +34,7 @@ yki_json_add(yki_json_text *text, const char *part)
 void
 yki_json_add_value(yki_json_text *text, json_t *value, size_t flags)
 {
-    /* Nine digits are enough for a float. */
+    /* Nine digits are enough for any float. */
     flags |= JSON_ENCODE_ANY | JSON_REAL_PRECISION(9);
     if (!value || json_dump_callback(value, add_bytes, text, flags) != 0)
         text->failed = true;

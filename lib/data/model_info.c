@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model_info.c - what a file of weights says of the data: type and shape of a
- * sample, scaling, names of classes.
+ * model_info.c - what a file of weights says about the input data: type and shape of a sample,
+ * scaling, class names.
  */
 #include <string.h>
 
@@ -160,7 +160,7 @@ bad(const yki_safetensors *file, const char *key, const char *what)
     return yki_fail(YOKE_ERROR_FORMAT, "%s: %s in the metadata %s", file->path, key, what);
 }
 
-/* NULL, with *count 0, where there are none; free() them. */
+/* Reads numbers; the caller calls free. NULL and *count 0: there are none. */
 static yoke_status
 read_floats(const yki_safetensors *file, const json_t *list, float **values, size_t *count)
 {
@@ -218,7 +218,7 @@ read_input(const yki_safetensors *file, const json_t *json, const char *const *n
     return status;
 }
 
-/* The names are lent by `json`. */
+/* `json` lends the names. */
 static yoke_status
 read_classes(const yki_safetensors *file, const json_t *json, const char ***names, size_t *count)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * npy.c - NumPy's .npy: a magic, a version, the length of a header, and the header,
- * a Python dictionary of exactly three entries ('descr', 'fortran_order', 'shape');
- * then the numbers. The first axis is the samples'.
+ * npy.c - NumPy's .npy: a magic number, a version, the length of a header, the header, and the
+ * numbers. The header is a Python dictionary of exactly three entries ('descr', 'fortran_order',
+ * 'shape'). The first axis counts the samples.
  *
- * Little-endian numbers of up to 8 bytes in C order. Not: big-endian ones, structs,
- * text, objects (which are programs: pickles), Fortran order of several axes.
+ * Reads little-endian numbers of up to 8 bytes in C order. Refuses big-endian numbers, structs,
+ * text, objects (pickles, which are programs), and several axes in Fortran order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +109,7 @@ take_descr(reader *r, yki_number *number)
                         r->name);
     YKI_TRY(take_text(r, text, sizeof text));
     for (size_t i = 0; i < YKI_COUNT(known); i++)
-        if (strcmp(text, known[i].text) == 0 || /* of bytes the order does not matter */
+        if (strcmp(text, known[i].text) == 0 || /* a single byte has no byte order */
             (known[i].text[0] == '|' && strcmp(text + (text[0] != '\0'), known[i].text + 1) == 0)) {
             *number = known[i].number;
             return YOKE_OK;
@@ -195,7 +195,7 @@ take_header(reader *r, header *h)
     return seen == 7 ? YOKE_OK : bad_header(r, "descr, fortran_order and shape, once each");
 }
 
-/* Images are (C, H, W); NumPy's are often (H, W, C), which nothing in the file says. */
+/* yoke's images are (C, H, W). NumPy's are often (H, W, C), and nothing in the file says so. */
 static void
 warn_of_channels(const char *name, const yoke_shape *s)
 {
@@ -210,7 +210,7 @@ warn_of_channels(const char *name, const yoke_shape *s)
                 name, (long long)dim[0], (long long)dim[1], (long long)dim[2], (long long)dim[0]);
 }
 
-/* The shape of a sample, and the size of all. */
+/* Computes the shape of a sample and the size of all samples. */
 static yoke_status
 measure(const char *name, const header *h, bool channels_last, yki_column *made, uint64_t *total)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * number.c - decimal numbers in text. strtod is of the locale, where 1.5 may be 1.
+ * number.c - decimal numbers in text. strtod depends on the locale, and may read 1.5 as 1.
  *
- * Up to 19 digits are an integer; with at most 15 of them and a power of ten up to
- * 22 both are exact in a double, and one operation rounds correctly. Other numbers
- * are put together in a form that has no point (digits and exponent), which strtod
- * reads alike in every locale.
+ * Up to 19 digits form an integer. With at most 15 digits and a power of ten up to 22, both are
+ * exact in a double, and one operation rounds correctly. Other numbers are written as digits and
+ * exponent, without a point, which strtod reads alike in every locale.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * open.c - yoke_dataset_open: what kind of file it is, and a dataset of it.
+ * open.c - yoke_dataset_open: recognises a file's format and makes a dataset of it.
  *
- * IDX and npy tell by their first bytes, CIFAR's files and tables by their names.
- * A folder is asked for the files of a part (folder.c).
+ * IDX and npy files are recognised by their first bytes, CIFAR's files and tables by their names.
+ * folder.c finds the files of a part of a data set in a folder.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ open_column(const char *path, const yoke_dataset_open_options *o, yki_column *co
     return status;
 }
 
-/* Bytes in a plane are an image of one channel. */
+/* A plane of bytes is an image of one channel. */
 static void
 make_image(yki_column *column)
 {
@@ -153,7 +153,7 @@ read_table(const char *path, const yki_csv_options *options, yoke_dataset **data
     return status;
 }
 
-/* The classes of a test table are numbered as those of the training table. */
+/* A table of test data numbers its classes as the table of training data does. */
 static yoke_status
 open_table(const char *path, const char *train, const yoke_dataset_open_options *o,
            yoke_dataset **dataset)
@@ -179,7 +179,8 @@ open_table(const char *path, const char *train, const yoke_dataset_open_options 
 
 /* ---- names of classes ---- */
 
-/* Lines of `text` that hold something, cut at their ends; `names` NULL: counted only. */
+/* Splits `text` into lines, trims them and drops empty ones. Returns their number; `names` NULL:
+ * only counts. */
 static size_t
 split_lines(char *text, const char **names)
 {

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * order.c - the order of an epoch: a permutation of 0 .. count - 1 as a function
- * of seed, epoch and position, with no table.
+ * order.c - the order of an epoch: a permutation of 0 .. count - 1 as a function of seed, epoch and
+ * position, without a table.
  *
- * A Feistel network permutes the numbers of b bits, 2^(b-1) < count <= 2^b: halves
- * of b/2 bits take turns in changing the other by a function of themselves, which
- * can be undone whatever the function is. A number that is not below count is put
- * in again until one comes out that is ("cycle walking"): less than twice on
- * average, and since the walk follows a cycle of the permutation, different
- * positions end at different samples. The function is a Philox word, keyed by the
- * seed; epoch and round are in the counter.
+ * A Feistel network permutes the numbers of b bits, where 2^b is at least count. The two halves of
+ * the bits alternate: each changes the other by a function of itself, which can be undone whatever
+ * the function is. A result that is not below count is permuted again until one is ("cycle
+ * walking"), at most twice on average. This walk follows a cycle of the permutation, so different
+ * positions end at different samples. The function is a Philox word, keyed by the seed; epoch and
+ * round are in the counter.
  */
 #include "data/dataset.h"
 
-/* Four are indistinguishable from random for long halves; short ones mix less in each. */
+/* Four rounds look random for long halves. Short halves mix less in each round. */
 enum { ROUNDS = 6 };
 
 static unsigned
 bits_for(uint64_t count)
 {
-    unsigned bits = 2; /* a half has at least one */
+    unsigned bits = 2; /* so that each half has one */
 
     while (bits < 64 && count > (uint64_t)1 << bits)
         bits++;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * prefetch.c - a thread that reads the samples of an epoch before they are wanted, so
- * that files and functions are slow while devices compute, not in between.
+ * prefetch.c - a thread that reads the samples of an epoch before they are wanted. So slow files
+ * and functions take their time while devices compute, not in between.
  *
- * Who trains says which positions of the epoch's order it will want (ranges, in the
- * order of their use). The thread reads them into a ring of two batches in host
- * memory, sample by sample, and the reader copies from there. What was not asked for,
- * or asked for otherwise than it is wanted then (shares follow the speed), is read on
- * the spot, so a wrong guess costs time and changes nothing. An error stays with
- * the sample that had it until that is wanted; the thread reads nothing behind it.
+ * The trainer announces which positions of the epoch's order it will want, as ranges in the order
+ * of their use. The thread reads them, sample by sample, into a ring of two batches in host memory,
+ * and yki_ahead_read copies from there. Samples that were not announced, or differently from what
+ * is wanted then (shares follow the speed), are read on the spot. So a wrong guess costs time and
+ * changes nothing. An error is kept until its sample is wanted, and the thread reads nothing after
+ * it.
  *
- * Knows no device. One thread reads and asks; the other one is in here.
+ * Knows no device. One thread outside asks and reads; the other is in this file.
  */
 #include <string.h>
 
@@ -27,29 +27,29 @@ typedef struct batch {
     unsigned char *memory;
     size_t size;
     unsigned char *rows[YKI_MAX_FIELDS];
-    int64_t ready[YKI_MAX_FIELDS]; /* rows that are there */
-    bool done;                     /* no more will come */
-    bool dropped;                  /* nobody wants them any more */
-    int failed;                    /* field whose next row cannot be had; -1: none */
+    int64_t ready[YKI_MAX_FIELDS]; /* rows that are read */
+    bool done;                     /* the thread is finished with it */
+    bool dropped;                  /* nobody wants the rows any more */
+    int failed;                    /* field whose next row failed; -1: none */
 } batch;
 
 struct yki_ahead {
     yoke_dataset *dataset; /* retained */
     yki_order order;
     bool fields[YKI_MAX_FIELDS];
-    pthread_mutex_t lock; /* of what follows, but for rows that are not ready */
+    pthread_mutex_t lock; /* for all that follows, except rows that are not ready */
     pthread_cond_t changed;
-    range *asked; /* not begun, in the order of their use */
+    range *asked; /* ranges not begun, in the order of their use */
     size_t asked_count, asked_capacity;
     batch ring[RING];
-    size_t oldest, begun; /* of the ring: from `oldest` on so many */
+    size_t oldest, begun; /* batches in the ring: the first of them, and how many */
     bool stop;
     yoke_status status; /* of the sample that failed */
     char *detail;
     yki_thread *thread;
 };
 
-/* The first range that was asked for and is not begun. */
+/* Removes and returns the first range that is not begun. */
 static range
 pop(yki_ahead *a)
 {
@@ -61,7 +61,7 @@ pop(yki_ahead *a)
 
 /* ---- the thread ---- */
 
-/* Memory for the rows of a range; false: there is none, and they are read when they are wanted. */
+/* Makes memory for the rows of a range. If it fails, rows are read when they are wanted. */
 static bool
 make_room(const yki_ahead *a, batch *b)
 {
@@ -86,7 +86,7 @@ make_room(const yki_ahead *a, batch *b)
     return true;
 }
 
-/* One row, and whether to go on. */
+/* Reads one row; returns whether to go on. */
 static bool
 read_row(yki_ahead *a, batch *b, size_t field, int64_t row)
 {
@@ -120,7 +120,7 @@ read_batch(yki_ahead *a, batch *b)
             more = read_row(a, b, f, row);
 }
 
-/* The next batch that is wanted, when there is room for it; NULL: the end. */
+/* Waits for a range and for room in the ring, and begins a batch; NULL: the thread must stop. */
 static batch *
 next_batch(yki_ahead *a)
 {
@@ -218,8 +218,8 @@ yki_ahead_ask(yki_ahead *a, int64_t first, int64_t count)
     return status;
 }
 
-/* The oldest batch that ends behind `position`, once it is begun; NULL: none was asked for that
- * begins before `end`. Those that lie before are dropped. */
+/* Waits for and returns the oldest batch that ends after `position`; NULL: no range that was asked
+ * for begins before `end`. Batches that end before `position` are dropped. */
 static batch *
 find_batch(yki_ahead *a, int64_t position, int64_t end)
 {
@@ -246,8 +246,8 @@ find_batch(yki_ahead *a, int64_t position, int64_t end)
     }
 }
 
-/* Rows [from, to) of the batch, as far as they are there in the end: up to `*got`. The error of the
- * row behind those, if it is one of them. */
+/* Waits for rows [from, to) of the batch; those up to `*got` are there. Returns an error if it was
+ * at one of these rows. */
 static yoke_status
 wait_for_rows(yki_ahead *a, const batch *b, size_t field, int64_t from, int64_t to, int64_t *got)
 {
@@ -255,7 +255,7 @@ wait_for_rows(yki_ahead *a, const batch *b, size_t field, int64_t from, int64_t 
         pthread_cond_wait(&a->changed, &a->lock);
     *got = YKI_MIN(b->ready[field], to);
     if (*got < from) {
-        *got = from; /* the row that failed is not wanted here */
+        *got = from; /* the failed row is not wanted here */
         return YOKE_OK;
     }
     if (*got == to || b->failed != (int)field)
@@ -272,7 +272,7 @@ yki_ahead_read(yki_ahead *a, int64_t position, size_t field, const int64_t *indi
     const int64_t end = position + (int64_t)count;
     size_t size = yki_field_size(&a->dataset->fields[field]);
     unsigned char *rows = out;
-    int64_t from = end, to = end; /* positions that the batch has */
+    int64_t from = end, to = end; /* positions that the batch holds */
     batch *b = NULL;
     yoke_status status = YOKE_OK;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * safetensors_header.c - what a header says, and whether it can be so.
+ * safetensors_header.c - parses the header of a safetensors file and checks that it can be true.
  *
- * A tree of the whole header would take twenty times its size. So the members are
- * cut apart here, by brackets and quotes alone, and each goes through jansson by
- * itself: what is no JSON is found there.
+ * A JSON tree of the whole header would take twenty times its size. So this file splits it into
+ * members, by brackets and quotes alone, and jansson parses each member by itself, which finds what
+ * is not JSON.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -13,7 +13,7 @@
 
 #include "data/safetensors.h"
 
-/* A tensor's description that is longer than this is no description. */
+/* A longer description of a tensor is refused. */
 enum { MAX_DESCRIPTION = 8192, MAX_TENSOR_RANK = 64, MAX_DEPTH = 64 };
 
 static const struct dtype {
@@ -87,7 +87,7 @@ take(cursor *c, char what)
     return true;
 }
 
-/* Behind the string that begins here. */
+/* Moves past the string that begins here. */
 static bool
 skip_string(cursor *c)
 {
@@ -138,7 +138,7 @@ skip_value(cursor *c)
     return depth == 0;
 }
 
-/* The text of a JSON string; free() it. NULL: it is none. */
+/* Decodes a JSON string; the caller calls free. NULL: it is not a string. */
 static char *
 decode_string(const char *text, size_t length)
 {
@@ -200,7 +200,7 @@ bad_tensor(const yki_safetensors *file, const char *name, const char *what)
     return yki_fail(YOKE_ERROR_FORMAT, "%s: the tensor \"%.200s\" %s", file->path, name, what);
 }
 
-/* A size or an offset: a whole number, and not negative. */
+/* Reads a size or an offset: a whole number that is not negative. */
 static bool
 whole(const json_t *json, uint64_t *value)
 {
@@ -303,7 +303,7 @@ take_member(yki_safetensors *file, const char *key, const char *value, size_t le
     return status;
 }
 
-/* ---- whether it can be so ---- */
+/* ---- whether it can be true ---- */
 
 static int
 by_offset(const void *a, const void *b)
@@ -331,7 +331,7 @@ by_name(const void *a, const void *b, void *tensors)
     return strcmp(all[*(const uint32_t *)a].name, all[*(const uint32_t *)b].name);
 }
 
-/* Data from the first byte to the last, each belonging to one tensor. */
+/* Checks that each byte of the data belongs to exactly one tensor. */
 static yoke_status
 check_places(const yki_safetensors *file, uint64_t data_size)
 {
@@ -374,7 +374,7 @@ check_names(yki_safetensors *file)
     return YOKE_OK;
 }
 
-/* 16 hexadecimal digits. */
+/* Reads 16 hexadecimal digits. */
 static bool
 parse_sum(const char *text, uint64_t *sum)
 {
@@ -407,7 +407,7 @@ take_sums(yki_safetensors *file)
     return YOKE_OK;
 }
 
-/* The header's own checksum is taken with zeros in its place. */
+/* The header's own checksum is computed with zeros in place of its digits. */
 static yoke_status
 check_header_sum(yki_safetensors *file, const char *header, size_t length)
 {

@@ -2,8 +2,7 @@
  *
  * safetensors_read.c - opens a safetensors file and reads its tensors.
  *
- * By reading and not by mapping: a file that is cut short by somebody else while it
- * is mapped ends the process.
+ * It reads and does not map: if somebody shortens a mapped file, the process ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +18,7 @@
 
 enum { HEADER_LENGTH = 8, MAX_HEADER = 100 * 1000 * 1000, CHUNK = 1 << 16 };
 
-/* `size` bytes from `offset` of the file. */
+/* Reads `size` bytes from `offset` of the file. */
 static yoke_status
 read_at(const yki_safetensors *file, uint64_t offset, size_t size, void *out)
 {
@@ -47,11 +46,11 @@ read_at(const yki_safetensors *file, uint64_t offset, size_t size, void *out)
     return YOKE_OK;
 }
 
-/* What else people take for weights, by how it begins. */
+/* Other files that people take for weights, by their first bytes. */
 static const struct {
     const char *bytes;
     size_t length;
-    const char *what; /* and what to do */
+    const char *what; /* what the file is, and what to do */
 } others[] = {
     {"PK\3\4", 4,
      "a zip archive, as torch.save writes; save the weights with safetensors.torch.save_file "
@@ -71,7 +70,7 @@ static const struct {
     {"<", 1, "HTML or XML; was a page saved instead of the file?"},
 };
 
-/* A text in JSON: a brace or a bracket behind blanks. */
+/* True for JSON: a brace or a bracket after spaces. */
 static bool
 is_json(const unsigned char *bytes, size_t count)
 {
@@ -82,7 +81,7 @@ is_json(const unsigned char *bytes, size_t count)
     return i < count && (bytes[i] == '{' || bytes[i] == '[');
 }
 
-/* Words in ASCII: a length of at most 100 million has zeros there. */
+/* True for words in ASCII. A length of at most 100 million would have zeros among these bytes. */
 static bool
 is_text(const unsigned char *bytes, size_t count)
 {
@@ -166,7 +165,7 @@ open_file(yki_safetensors *file)
 {
     struct stat found;
 
-    /* A pipe would be waited for. */
+    /* O_NONBLOCK, because opening a pipe would wait for a writer. */
     file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file->fd < 0 || fstat(file->fd, &found) != 0)
         return yki_fail(YOKE_ERROR_IO, "%s: cannot open it: %s", file->path, strerror(errno));
@@ -264,8 +263,8 @@ yki_safetensors_text(const yki_safetensors *file, const char *key)
 
 /* ---- values ---- */
 
-/* Sign, exponent and fraction, with an exponent of all ones for what is no number; `fn`: there
- * only the largest fraction is none, and nothing is infinite. */
+/* Converts sign, exponent and fraction. An exponent of all ones means infinity or NaN; with `fn`
+ * there are no infinities, and only the largest fraction is NaN. */
 static float
 small_float(uint64_t bits, int exponent_bits, int fraction_bits, bool fn)
 {
@@ -285,7 +284,7 @@ small_float(uint64_t bits, int exponent_bits, int fraction_bits, bool fn)
     return bits >> (exponent_bits + fraction_bits) & 1 ? -value : value;
 }
 
-/* False: a float cannot hold it. */
+/* False: the value is too large for a float. */
 static bool
 from_double(uint64_t bits, float *value)
 {
@@ -332,13 +331,13 @@ to_float(yki_dtype dtype, uint64_t bits, float *value)
     case YKI_DTYPE_I8:
         *value = (float)(int8_t)word;
         return true;
-    default: /* without a sign */
+    default: /* unsigned */
         *value = (float)bits;
         return true;
     }
 }
 
-/* What `convert` makes of a part of a tensor. */
+/* Where to_host and to_floats write, and how. */
 typedef struct target {
     const yki_safetensors *file;
     const yki_tensor *tensor;
@@ -346,7 +345,7 @@ typedef struct target {
     unsigned char *out;
 } target;
 
-/* In this host's byte order; types below a byte stay as they are. */
+/* Converts to this host's byte order. Types smaller than a byte stay as they are. */
 static void
 to_host(const target *t, const unsigned char *bytes, size_t size, uint64_t offset)
 {

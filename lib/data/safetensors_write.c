@@ -2,9 +2,8 @@
  *
  * safetensors_write.c - writes a safetensors file.
  *
- * The header comes first but holds checksums of what follows: it is written with
- * zeros in their place, and again when they are known. The file has no name until
- * then (base/replace.c).
+ * The header comes first but holds checksums of the data after it. So it is written with zeros in
+ * their place, and again when they are known. The file has no name until then (base/replace.c).
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -64,7 +63,7 @@ describe_texts(const yki_text *texts, size_t text_count, size_t count)
     return object;
 }
 
-/* Name by name; a name that cannot be one is told of. */
+/* Adds members one by one, so that the error can tell which name or text is wrong. */
 static yoke_status
 describe_all(const char *path, const yki_text *texts, size_t text_count,
              const yki_tensor_source *tensors, size_t count, json_t *header)
@@ -85,7 +84,8 @@ describe_all(const char *path, const yki_text *texts, size_t text_count,
     return YOKE_OK;
 }
 
-/* With its length before it and blanks behind it, so that data begin at a multiple of 64. */
+/* Puts the length before the header and spaces after it, so that the data begin at a multiple of
+ * 64. */
 static yoke_status
 make_header(const char *path, const yki_text *texts, size_t text_count,
             const yki_tensor_source *tensors, size_t count, char **out, size_t *out_size)
@@ -171,8 +171,8 @@ put_sum(char *at, uint64_t sum)
     memcpy(at, digits, 16);
 }
 
-/* Where the digits of a checksum stand. Our texts come first, and in a text no quote stands
- * without a backslash: the first place is the right one. */
+/* Finds the digits of a checksum. yoke's texts come first, and every quote inside a text has a
+ * backslash, so the first match is the right one. */
 static char *
 digits_of(char *header, size_t size, const char *key)
 {

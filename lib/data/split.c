@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * split.c - views: some samples of a dataset, by a list or by a permutation.
+ * split.c - views: some samples of a dataset, chosen by a list or by a permutation.
  *
- * A view keeps the dataset it looks at and reads through it, so it costs its list
- * of numbers, or nothing: the two parts of a split are two ranges of one order.
+ * A view retains its dataset and reads through it. So it costs its list of numbers, or nothing: the
+ * two parts of a split are two ranges of one order.
  */
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 typedef struct view {
     yoke_dataset *base; /* retained */
-    int64_t *indices;   /* NULL: by `order` */
+    int64_t *indices;   /* NULL: `order` is used */
     yki_order order;
     int64_t first; /* position in the order */
 } view;
@@ -51,7 +51,7 @@ view_destroy(void *self)
 
 static const yki_source view_source = {view_read, view_destroy, false};
 
-/* Takes the list, also on failure. */
+/* Takes over the list, also on failure. */
 static yoke_status
 make_view(yoke_dataset *base, int64_t *indices, const yki_order *order, int64_t first,
           int64_t count, yoke_dataset **out)
@@ -115,7 +115,7 @@ yoke_dataset_split(yoke_dataset *dataset, double fraction, uint32_t seed, yoke_d
                    yoke_dataset **validation)
 {
     yoke_dataset *first, *second;
-    yki_order order = {.seed = seed, .epoch = UINT32_MAX}; /* an epoch that no training has */
+    yki_order order = {.seed = seed, .epoch = UINT32_MAX}; /* no training has this epoch */
     int64_t count;
     yoke_status status;
 

@@ -2,9 +2,9 @@
  *
  * weights_file.c - saves and loads weights by name.
  *
- * Names and axis order are PyTorch's, so a state_dict needs no translation. Every
- * name and shape is compared before any value is read, and every value is read
- * before any is given: a file that does not fit, or is damaged, changes nothing.
+ * Names and axis order are PyTorch's, so a state_dict needs no translation. Every name and shape is
+ * compared before any value is read, and every value is read before any is passed on. So a file
+ * that does not fit, or is damaged, changes nothing.
  */
 #include <fnmatch.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ yki_is_weight(const yoke_node *node)
     return node->role == YKI_ROLE_PARAMETER || node->role == YKI_ROLE_STATE;
 }
 
-/* All of them; the caller frees the list. */
+/* Lists all parameters and states; the caller frees the list. */
 static yoke_status
 list_weights(const yoke_graph *graph, const yoke_node ***nodes, size_t *count)
 {
@@ -93,7 +93,7 @@ yki_weights_file_save(const char *path, const yoke_graph *graph, const yki_model
 
 typedef struct wanted {
     const yoke_node *node;
-    const yki_tensor *tensor; /* NULL: left alone */
+    const yki_tensor *tensor; /* NULL: the weight keeps its value */
     float *values;
 } wanted;
 
@@ -104,7 +104,7 @@ typedef struct loading {
     wanted *wanted;
     size_t count;
     unsigned problems;
-    char sentence[600]; /* of the first few problems */
+    char sentence[600]; /* the first few problems */
 } loading;
 
 static bool
@@ -139,7 +139,7 @@ tensor_text(const yki_tensor *tensor, char *text, size_t size)
     return yki_shape_text(shape, text, size);
 }
 
-/* The first few are told, and how many there are. */
+/* Counts a problem and adds the first few to the sentence. */
 static void
 note(loading *l, const char *format, const char *name, const char *there, const char *here)
 {
@@ -173,7 +173,7 @@ find_tensor(const loading *l, const yoke_node *node, const yki_tensor **tensor)
     return YOKE_OK;
 }
 
-/* What the graph wants of the file. */
+/* Finds a tensor for each weight of the graph that is wanted. */
 static yoke_status
 match_names(loading *l)
 {
@@ -213,7 +213,7 @@ match_shapes(loading *l)
     return l->problems ? report(l, YOKE_ERROR_SHAPE) : YOKE_OK;
 }
 
-/* PyTorch counts batches beside running statistics; nothing follows from it. */
+/* PyTorch counts batches beside running statistics; the count has no use here. */
 static bool
 is_counter(const char *name)
 {
@@ -223,7 +223,7 @@ is_counter(const char *name)
     return length >= sizeof suffix - 1 && strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
 }
 
-/* Tensors of the file that have no place in the graph. */
+/* Finds tensors of the file that have no place in the graph. */
 static yoke_status
 match_rest(loading *l)
 {
