@@ -2,12 +2,13 @@
  *
  * comm.c - the yoke_comm on MPI: create, destroy, and the functions of its table.
  *
- * Each function makes an operation (engine.c) and waits for it, but for the reductions,
- * whose operation is the caller's request. Three duplicates of the user's communicator: for
- * reductions, for what is small, for heartbeats; none meets messages of the application.
+ * Each function makes an operation (engine.c) and waits for it, except for reductions, whose
+ * operation is the caller's request. There are three duplicates of the user's communicator: for
+ * reductions, for small messages, for heartbeats. So messages of the application cannot get mixed
+ * up with them.
  *
- * After a failure nothing of MPI is waited for or freed: that could hang, and the program
- * is about to end. MPI_Abort is the application's to call.
+ * After a failure nothing of MPI is waited for or freed: that could hang, and the program is about
+ * to end. Only the application may call MPI_Abort.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@ allreduce_start(yoke_comm *comm, const float *in, float *out, size_t count, void
                              .out = out,
                              .count = count,
                              .mode = self->ways[self->way]};
-    /* Memory of its own the way cannot use. */
+    /* Arrays outside shared memory need another way. */
     if (o->mode == YOKE_MPI_SHARED && !yki_mpi_shared_holds(self, in, out, count))
         o->mode = self->settings.threaded ? YOKE_MPI_BLOCKING : YOKE_MPI_NONBLOCKING;
     status = yki_mpi_enter(self, o);
@@ -61,7 +62,7 @@ allreduce_test(yoke_comm *comm, void **request, bool wait, bool *done)
 
     if (is_done)
         free_operation(o);
-    /* One that failed is still MPI's, or the worker's: its memory stays. */
+    /* A failed operation may still be in use by MPI or the worker, so its memory stays. */
     if (is_done || status != YOKE_OK)
         *request = NULL;
     if (status == YOKE_OK)
@@ -69,7 +70,7 @@ allreduce_test(yoke_comm *comm, void **request, bool wait, bool *done)
     return status;
 }
 
-/* An operation that is waited for at once. */
+/* Performs an operation and waits for it. */
 yoke_status
 yki_mpi_run(yki_mpi *self, yki_mpi_operation what)
 {
@@ -164,7 +165,7 @@ take_memory(yoke_comm *comm, size_t bytes)
     return memory;
 }
 
-/* After a failure with reductions under way MPI may still write to it: it stays. */
+/* After a failure with reductions under way, MPI may still write to the memory, so it stays. */
 static void
 release(yoke_comm *comm, void *memory)
 {
@@ -182,7 +183,8 @@ static void
 stop_threads(yki_mpi *self)
 {
     unsigned naps = 0;
-    /* Who aborts while the launcher ends all makes it begin once more. */
+    /* If the program aborts while the launcher ends all ranks, the launcher starts to end them
+     * anew. So there is more time in that case. */
     double end = yki_mpi_now() + (atomic_load(&self->launcher_acts) ? 0.5 : 0.1);
 
     pthread_mutex_lock(&self->lock);
@@ -195,7 +197,7 @@ stop_threads(yki_mpi *self)
     self->has_watchdog = false;
     if (!self->has_worker)
         return;
-    /* Inside MPI_Allreduce with a rank that is no more, it does not come back. */
+    /* A worker inside MPI_Allreduce with a dead rank does not come back. */
     while (atomic_load(&self->failed) && !atomic_load(&self->worker_gone) && yki_mpi_now() < end)
         yki_mpi_nap(&naps);
     if (atomic_load(&self->failed) && !atomic_load(&self->worker_gone)) {
@@ -212,10 +214,10 @@ destroy(yoke_comm *comm)
     yki_mpi *self = comm->self;
 
     stop_threads(self);
-    self->threaded = false; /* what is left to do is done here */
+    self->threaded = false; /* from here on this thread does all that is left */
     yki_mpi_watchdog_leave(self);
     if (atomic_load(&self->failed))
-        return; /* MPI holds memory of ours: it all stays */
+        return; /* MPI may still use memory of the object, so all of it stays */
     yki_mpi_watchdog_destroy(self);
     yki_mpi_shared_destroy(self);
     if (self->beats != MPI_COMM_NULL)
@@ -268,7 +270,7 @@ make_locks(yki_mpi *self)
     pthread_condattr_destroy(&attributes);
 }
 
-/* Who is where; ranks of one host are those of one kernel. */
+/* Learns who runs where. Ranks of one host are those that run under one kernel. */
 static yoke_status
 meet_peers(yki_mpi *self)
 {
@@ -295,7 +297,8 @@ meet_peers(yki_mpi *self)
     return YOKE_OK;
 }
 
-/* Rank 0's settings hold for all; a choice between kinds of calls must be one. */
+/* All ranks take rank 0's settings. They must make the same kind of calls, so the lowest thread
+ * level decides that. */
 static yoke_status
 agree(yki_mpi *self, int level)
 {
@@ -316,7 +319,7 @@ agree(yki_mpi *self, int level)
     return broadcast(&self->table, s, sizeof *s, 0);
 }
 
-/* "Open MPI v4.1.4, 2 hosts of 1 to 4 ranks" */
+/* "Open MPI v4.1.4, hosts: 2, ranks on each: 1 to 4" */
 static void
 describe(yki_mpi *self)
 {
@@ -344,7 +347,7 @@ describe(yki_mpi *self)
              library, hosts, least, most);
 }
 
-/* The duplicates are there. Until the threads run, all is done inline. */
+/* The duplicates exist. Until the threads run, all operations are inline. */
 static yoke_status
 set_up(yki_mpi *self, int level)
 {
@@ -410,7 +413,7 @@ yoke_mpi_comm_create_sized(MPI_Comm mpi, const yoke_mpi_options *given, size_t s
     if (status == YOKE_OK)
         status = set_up(self, level);
     if (status != YOKE_OK) {
-        /* The others are left in the middle of it: nothing can be taken down together. */
+        /* Other ranks may still be in the middle of creation, so nothing can be freed together. */
         yki_mpi_set_failure(self, yoke_last_error());
         yoke_comm_destroy(&self->table);
         return yki_mpi_failure(self);

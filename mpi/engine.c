@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * engine.c - operations: each a call of the table that involves all ranks.
+ * engine.c - operations. An operation is a call of the table that involves all ranks.
  *
- * Idea: MPI wants collective calls in the same order everywhere, and all ranks ask in the
- * same order, so reductions stand in one line. With a thread of its own the line is the
- * worker's; inline, a reduction is started at once and polled by whoever waits. Everything
- * else is done past the line, over another communicator, while the caller waits.
- * Every wait of ours polls and sleeps, so it can be given up when a rank is lost. What can
- * block is MPI_Allreduce itself: ranks meet before it, asleep, and it is only the transfer.
+ * MPI wants collective calls in the same order on all ranks. All ranks ask in the same order, so
+ * reductions stand in one queue. If there is a worker, it handles the queue. Inline, a reduction is
+ * started at once, and whoever waits polls it. All other operations bypass the queue over another
+ * communicator, while the caller waits.
  *
- * An operation that is given up cannot be taken back from MPI: its arrays stay.
- * Not here: no algorithm of reduction; that is MPI's.
+ * Every wait polls and sleeps, so it can be given up when a rank is lost. Only MPI_Allreduce itself
+ * can block. So ranks meet before it, polling asleep, and it takes no longer than the transfer.
+ *
+ * MPI cannot be made to forget an operation that is given up, so its arrays are not freed. The
+ * algorithms of reductions are MPI's.
  */
 #include <errno.h>
 #include <limits.h>
@@ -102,7 +103,7 @@ yki_mpi_fail_with(yki_mpi *self, int code, const char *what)
 
 /* ---- MPI's part of an operation ---- */
 
-/* Elements of the chunk that begins at `begin`; MPI counts in int. */
+/* Elements of the chunk that begins at `begin`. MPI counts in int. */
 static int
 chunk_count(const yki_mpi *self, const yki_mpi_operation *o, size_t begin)
 {
@@ -113,7 +114,7 @@ chunk_count(const yki_mpi *self, const yki_mpi_operation *o, size_t begin)
     return (int)(o->count - begin < most ? o->count - begin : most);
 }
 
-/* Start chunk after chunk; `o->requests` has room. */
+/* Starts chunk after chunk; `o->requests` has room for all. */
 int
 yki_mpi_reduce_start(yki_mpi *self, yki_mpi_operation *o, const float *in, float *out)
 {
@@ -143,7 +144,7 @@ start_broadcast(yki_mpi *self, yki_mpi_operation *o)
     return code;
 }
 
-/* Gathered bytes that are too many for one call: everybody sends its part to all in turn. */
+/* If all bytes are too many for one call, each rank in turn broadcasts its own. */
 static int
 start_gather(yki_mpi *self, yki_mpi_operation *o)
 {
@@ -173,7 +174,7 @@ make_requests(yki_mpi *self, yki_mpi_operation *o)
     size_t size = o->kind == YKI_MPI_ALLREDUCE ? sizeof(float) : 1;
     size_t chunks = (o->count * size + self->settings.chunk - 1) / self->settings.chunk + 1;
 
-    /* A chunk is whole values, so there may be a few more than bytes suggest. */
+    /* A chunk holds whole values, so there may be more chunks than the bytes suggest. */
     if (o->kind == YKI_MPI_ALLREDUCE)
         chunks = o->count / (self->settings.chunk / size) + 1;
     if (o->kind == YKI_MPI_GATHER)
@@ -187,7 +188,7 @@ make_requests(yki_mpi *self, yki_mpi_operation *o)
     return YOKE_OK;
 }
 
-/* Non-blocking: everything is under way when it returns. */
+/* Starts all non-blocking calls of an operation. */
 static int
 start_requests(yki_mpi *self, yki_mpi_operation *o)
 {
@@ -204,7 +205,7 @@ start_requests(yki_mpi *self, yki_mpi_operation *o)
     }
 }
 
-/* One by one: gcc warns of MPI_Testall with MPICH's MPI_STATUSES_IGNORE. */
+/* Tests one by one, because gcc warns of MPI_Testall with MPICH's MPI_STATUSES_IGNORE. */
 int
 yki_mpi_reduce_test(yki_mpi_operation *o, int *done)
 {
@@ -217,7 +218,7 @@ yki_mpi_reduce_test(yki_mpi_operation *o, int *done)
     return code;
 }
 
-/* Notes that the caller waits, for the heartbeats. Under the lock. */
+/* Notes for the heartbeats that the caller waits. Needs the lock. */
 static void
 note_waiting(yki_mpi *self, bool blocked)
 {
@@ -227,7 +228,7 @@ note_waiting(yki_mpi *self, bool blocked)
     self->blocked = blocked;
 }
 
-/* Polls, asleep between polls, until `o` is through (true) or the communication has failed. */
+/* Polls `o`, with sleeps, until it is done (true) or the communication has failed. */
 static bool
 poll_requests(yki_mpi *self, yki_mpi_operation *o)
 {
@@ -252,7 +253,7 @@ poll_requests(yki_mpi *self, yki_mpi_operation *o)
     }
 }
 
-/* All ranks of `comm` have come, so that what follows is the transfer alone. */
+/* Waits until all ranks of `comm` have come, so that the next call takes only the transfer. */
 static bool
 meet(yki_mpi *self, MPI_Comm comm)
 {
@@ -292,16 +293,17 @@ yki_mpi_reduce(yki_mpi *self, yki_mpi_operation *o, yoke_mpi_mode mode, const fl
     return code == MPI_SUCCESS;
 }
 
-/* Others may be under way beside it; else it is done when everything before it is. */
+/* Non-blocking reductions may be under way together. Any other operation runs alone, when it is
+ * first in the queue. */
 static bool
 is_nonblocking(const yki_mpi_operation *o)
 {
     return o->kind == YKI_MPI_ALLREDUCE && o->mode == YOKE_MPI_NONBLOCKING;
 }
 
-/* ---- the line ---- */
+/* ---- the queue of reductions ---- */
 
-/* Under the lock. */
+/* Removes an operation from the queue. Needs the lock. */
 static void
 take_out(yki_mpi *self, yki_mpi_operation *o)
 {
@@ -331,8 +333,8 @@ complete(yki_mpi *self, yki_mpi_operation *o)
     pthread_mutex_unlock(&self->lock);
 }
 
-/* Starts what stands in line and has not been started; everything before it has been. Inline, or
- * in the worker. */
+/* Starts the non-blocking operations in the queue, up to the first that must run alone. Runs inline
+ * or in the worker. */
 static void
 start_line(yki_mpi *self)
 {
@@ -352,7 +354,7 @@ start_line(yki_mpi *self)
     }
 }
 
-/* The first in line, which is not non-blocking; true if it has come further. */
+/* Advances the first operation of the queue, which runs alone. True: there was progress. */
 static bool
 advance_first(yki_mpi *self, yki_mpi_operation *o)
 {
@@ -373,7 +375,7 @@ advance_first(yki_mpi *self, yki_mpi_operation *o)
     return progress;
 }
 
-/* Does what can be done without waiting; true if anything has come further. */
+/* Does what can be done without waiting. True: there was progress. */
 static bool
 advance(yki_mpi *self)
 {
@@ -398,7 +400,7 @@ advance(yki_mpi *self)
         if (code != MPI_SUCCESS)
             yki_mpi_fail_with(self, code, "a collective operation of MPI's");
         else if (done) {
-            complete(self, o); /* `o` is its owner's from here on */
+            complete(self, o); /* from here on `o` belongs to its owner */
             progress = true;
         }
     }
@@ -431,7 +433,7 @@ yki_mpi_worker(void *argument)
     return NULL;
 }
 
-/* The caller asks for it: it gets a number. Under the lock. */
+/* Numbers an operation when the caller asks for it. Needs the lock. */
 static void
 note_entered(yki_mpi *self, const yki_mpi_operation *o)
 {
@@ -479,7 +481,8 @@ yki_mpi_enter(yki_mpi *self, yki_mpi_operation *o)
     return YOKE_OK;
 }
 
-/* Reductions that are under way go on meanwhile: others may wait for them before they come. */
+/* Reductions that are under way advance meanwhile: another rank may wait for them before it comes
+ * to this operation. */
 static void
 poll_directly(yki_mpi *self, yki_mpi_operation *o, int *done)
 {

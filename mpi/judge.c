@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * judge.c - who keeps the others waiting.
+ * judge.c - finds out who keeps the others waiting.
  *
- * Idea: a rank that waits is innocent, as long as it is heard. Of the others those are
- * to blame that are not heard any more; if all are heard, those that are behind and have
- * shown no sign of progress for as long as the others have waited. If all wait for the
- * same operation and are heard, the network is to blame, or calls that do not match.
+ * A rank that waits is innocent, as long as it is heard. If some ranks are not heard any more, they
+ * are to blame. If all are heard, those are to blame that are behind and have shown no progress for
+ * as long as the others have waited. If all are heard and wait for the same operation, the network
+ * is to blame, or calls that do not match.
  *
- * It looks at records only: no MPI, no clock, no threads.
+ * It reads records only: no MPI, no clock, no threads.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "internal.h"
 
-enum { NAMED = 3 }; /* ranks that a sentence describes; the others are listed by number */
+enum { NAMED = 3 }; /* ranks that a sentence describes; others are listed by number */
 
 void
 yki_mpi_name_operation(const yki_mpi_beat *beat, char *text, size_t size)
@@ -50,7 +50,7 @@ waits(const yki_mpi_witness *rank, double now, double limit)
     return rank->beat.waited > 0 && !silent(rank, now, limit);
 }
 
-/* The one that has waited longest, as of now; -1: nobody waits. */
+/* The rank that has waited longest until now; -1: none waits. */
 static int
 longest_waiting(const yki_mpi_witness *ranks, int count, double now, double limit, double *waited)
 {
@@ -68,7 +68,7 @@ longest_waiting(const yki_mpi_witness *ranks, int count, double now, double limi
     return found;
 }
 
-/* Progress counts as a sign of life: a rank that compiles for long says so with `beat`. */
+/* Progress counts as a sign of life: a rank that compiles for long calls `beat` now and then. */
 static bool
 behind(const yki_mpi_witness *rank, uint64_t furthest, double now, double limit)
 {
@@ -105,7 +105,7 @@ describe(const yki_mpi_witness *rank, int number, const char *operation, bool mu
     }
 }
 
-/* Nobody is behind: calls that differ, or messages that do not arrive. */
+/* No rank is behind: calls do not match, or messages do not arrive. */
 static bool
 blame_nobody(const yki_mpi_witness *ranks, int count, int waiting, double now, double limit,
              char reason[YKI_MPI_REASON])
@@ -122,7 +122,7 @@ blame_nobody(const yki_mpi_witness *ranks, int count, int waiting, double now, d
         if (other->entered != first->entered || !waits(&ranks[r], now, limit))
             return false;
         least = waited < least ? waited : least;
-        /* The last one has just come: now it will go on. */
+        /* The last rank has only just come, so it will go on now. */
         if (least < limit)
             return false;
         if (other->kind != first->kind || other->count != first->count) {

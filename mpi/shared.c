@@ -2,15 +2,15 @@
  *
  * shared.c - reductions in memory that the ranks of a host share.
  *
- * Idea: gradients lie in windows of MPI_Win_allocate_shared, so nobody sends anything within
- * a host. Each rank sums a part of the values over all ranks of its host, in the order of
- * the ranks, then takes the other parts from those who summed them: the same bits for all,
- * and the same as those of a sum by hand. With several hosts the parts go to the first
- * rank of each, which alone takes part in MPI's all-reduce over the hosts.
+ * Gradients are in windows of MPI_Win_allocate_shared, so no messages are sent within a host. Each
+ * rank sums a range of the values over all ranks of its host, in the order of the ranks. Then it
+ * copies the other ranges from those who summed them. So all ranks get the same bits, and the same
+ * as a plain loop gives. With several hosts the first rank of each host gets all ranges, and it
+ * alone takes part in MPI's all-reduce between the hosts.
  *
- * A reduction is a row of phases; a rank writes in its slot which one it has reached, and goes on
- * when all have: it looks, asleep in between, and never waits inside a call of MPI, so a rank
- * that is lost is given up as anywhere else. Where memory cannot be shared, nothing here is used.
+ * A reduction is a sequence of phases. A rank writes into its slot which phase it has reached, and
+ * goes on when all have reached it. It polls asleep, and never waits inside a call of MPI, so a
+ * lost rank is given up as anywhere else. If memory cannot be shared, nothing of this file is used.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -25,18 +25,18 @@ enum {
     PAGE = 4096,
     LINE = 16,
     BLOCK = 2048
-}; /* of floats: what one rank writes, what fits a cache */
+}; /* LINE: floats of a cache line, which one rank alone writes; BLOCK: floats that fit a cache */
 
-/* What a rank tells those of its host. A cache line of its own, and the arrays of its call. */
+/* What a rank tells the ranks of its host. It has cache lines of its own. */
 typedef struct slot {
-    _Alignas(128) _Atomic uint64_t reached; /* phases so far, of all reductions */
-    _Atomic uint64_t over_hosts; /* of the first rank: reductions over the hosts so far */
-    uint32_t in_area, out_area;  /* of the running one; they hold from READY on */
+    _Alignas(128) _Atomic uint64_t reached; /* phases of all reductions so far */
+    _Atomic uint64_t over_hosts;            /* the first rank's: reductions between hosts so far */
+    uint32_t in_area, out_area; /* arrays of the running reduction; valid from READY on */
     uint64_t in_at, out_at;
 } slot;
 
-/* A window: a segment of each rank, all of one size. The first rank's is twice as long where there
- * are several hosts: behind in and out the sums of the host are gathered. */
+/* A window: one segment for each rank, all of one size. With several hosts the first rank's is
+ * twice as long: its second half holds the sums of the host. */
 typedef struct area {
     MPI_Win window;
     char **bases; /* by rank of this host */
@@ -46,15 +46,15 @@ typedef struct area {
 
 typedef struct yki_mpi_shared {
     MPI_Comm host;  /* ranks that share memory */
-    MPI_Comm hosts; /* the first of each; MPI_COMM_NULL at the others */
+    MPI_Comm hosts; /* the first rank of each host; MPI_COMM_NULL on other ranks */
     int rank, ranks;
-    bool several; /* hosts */
-    area *areas;  /* [0]: the slots */
+    bool several; /* there are several hosts */
+    area *areas;  /* [0] holds the slots */
     size_t area_count;
     uint64_t calls; /* reductions begun */
 } yki_mpi_shared;
 
-/* Of a reduction, by `phase` of the operation; the first three are told to the others. */
+/* Phases of a reduction (`phase` of the operation). All but BEGIN are announced to the others. */
 enum { BEGIN, READY, SUMMED, TAKEN, ACROSS = TAKEN, PHASES };
 
 static slot *
@@ -65,7 +65,8 @@ slot_of(const yki_mpi_shared *s, int rank)
 
 /* ---- memory ---- */
 
-/* MPICH does not look whether there is room, and a process that touches what is not there dies. */
+/* MPICH does not check whether there is room, and a process dies when it touches memory that is not
+ * there. */
 static bool
 has_room(size_t bytes, int ranks)
 {
@@ -77,7 +78,7 @@ has_room(size_t bytes, int ranks)
            1.25 * (double)bytes * (double)(ranks + 1) + (1 << 20);
 }
 
-/* All ranks of all hosts have the same answer. */
+/* True on all ranks of all hosts if `yes` is true on all of them. */
 static bool
 all_agree(yki_mpi *self, bool yes)
 {
@@ -103,7 +104,7 @@ make_window(yki_mpi_shared *s, size_t bytes, area *a)
     if (!a->bases)
         return MPI_ERR_NO_MEM;
     MPI_Info_create(&info);
-    MPI_Info_set(info, "alloc_shared_noncontig", "true"); /* pages of one's own */
+    MPI_Info_set(info, "alloc_shared_noncontig", "true"); /* each segment has pages of its own */
     code = MPI_Win_allocate_shared((MPI_Aint)bytes, 1, info, s->host, &own, &a->window);
     MPI_Info_free(&info);
     if (code != MPI_SUCCESS)
@@ -120,8 +121,7 @@ make_window(yki_mpi_shared *s, size_t bytes, area *a)
     return code;
 }
 
-/* What a segment has in use is told by `o`: `count` bytes; `out` becomes the area, or stays NULL.
- */
+/* Makes a window with `o->count` bytes for each rank; *(bool *)o->out becomes true on success. */
 bool
 yki_mpi_shared_make(yki_mpi *self, yki_mpi_operation *o)
 {
@@ -139,7 +139,7 @@ yki_mpi_shared_make(yki_mpi *self, yki_mpi_operation *o)
     return true;
 }
 
-/* Areas with their memory stay until the end, and are used again. */
+/* Areas keep their memory until the end, and are used again. This takes the smallest that fits. */
 static area *
 find_free(yki_mpi_shared *s, size_t bytes)
 {
@@ -190,7 +190,7 @@ yki_mpi_shared_give(yki_mpi *self, void *memory)
     return false;
 }
 
-/* The area that holds so many values, and where in it they begin. */
+/* Finds the area that holds these values, and where in it they begin. */
 static bool
 locate(const yki_mpi_shared *s, const float *values, size_t count, uint32_t *index, uint64_t *at)
 {
@@ -237,14 +237,14 @@ out_of(const yki_mpi_shared *s, int rank)
     return (float *)(void *)(s->areas[told->out_area].bases[rank] + told->out_at);
 }
 
-/* Where the sums of this host are gathered: behind the first rank's values. */
+/* Where the sums of this host are collected: in the second half of the first rank's segment. */
 static float *
 gathered(const yki_mpi_shared *s)
 {
     return out_of(s, 0) + s->areas[slot_of(s, 0)->out_area].size / sizeof(float);
 }
 
-/* The part that a rank of this host sums. */
+/* The range of values that a rank of this host sums. */
 static void
 part_of(const yki_mpi_shared *s, int rank, size_t count, size_t *begin, size_t *end)
 {
@@ -256,7 +256,7 @@ part_of(const yki_mpi_shared *s, int rank, size_t count, size_t *begin, size_t *
     *end = *end < count ? *end : count;
 }
 
-/* Whole blocks, whose length the compiler knows. */
+/* Adds a whole block, whose length the compiler knows. */
 static void
 add_block(float *restrict to, const float *restrict from)
 {
@@ -287,7 +287,7 @@ sum_part(const yki_mpi_shared *s, size_t count)
     }
 }
 
-/* What others have: with several hosts everything, from the first rank. */
+/* Copies what other ranks have summed; with several hosts, everything from the first rank. */
 static void
 take_parts(const yki_mpi_shared *s, size_t count)
 {
@@ -336,7 +336,7 @@ begin(yki_mpi_shared *s, const yki_mpi_operation *o)
     reach(s, READY);
 }
 
-/* The first rank's part over the hosts, when its host is through; true: it is done. */
+/* Runs on the first rank when its host is summed: reduces between the hosts. True: it is done. */
 static bool
 reduce_over_hosts(yki_mpi *self, yki_mpi_operation *o, int *code)
 {
@@ -356,7 +356,7 @@ reduce_over_hosts(yki_mpi *self, yki_mpi_operation *o, int *code)
     return *code == MPI_SUCCESS && done;
 }
 
-/* True: this rank may take what others have. */
+/* True: this rank may copy what others have summed. */
 static bool
 may_take(yki_mpi *self, yki_mpi_operation *o, int *code)
 {
@@ -393,7 +393,7 @@ yki_mpi_shared_advance(yki_mpi *self, yki_mpi_operation *o, bool *done)
         reach(s, TAKEN);
         o->phase = TAKEN;
     }
-    /* Until then others read what this rank has. */
+    /* Until all have reached TAKEN, others still read this rank's values. */
     *done = o->phase == TAKEN && all_reached(s, TAKEN);
     if (code != MPI_SUCCESS)
         yki_mpi_fail_with(self, code, "a reduction over hosts");
@@ -411,7 +411,7 @@ is_unified(MPI_Win window)
     return found && *model == MPI_WIN_UNIFIED;
 }
 
-/* Who shares memory with whom, as MPI knows it. */
+/* Asks MPI which ranks share memory. */
 static int
 split(yki_mpi *self, yki_mpi_shared *s)
 {
@@ -430,7 +430,7 @@ split(yki_mpi *self, yki_mpi_shared *s)
     return code;
 }
 
-/* How many ranks share at most, and whether there are several hosts. */
+/* Finds how many ranks share memory at most, and whether there are several hosts. */
 static yoke_status
 count_hosts(yki_mpi *self, yki_mpi_shared *s, int *most)
 {
@@ -456,7 +456,8 @@ yki_mpi_shared_create(yki_mpi *self)
     bool good;
 
     if (status == YOKE_OK)
-        status = self->table.barrier(&self->table); /* nobody waits long in what follows */
+        status = self->table.barrier(
+            &self->table); /* so that nobody waits long in the following calls */
     if (status != YOKE_OK)
         return status;
     s->host = s->hosts = MPI_COMM_NULL;
@@ -474,8 +475,8 @@ yki_mpi_shared_create(yki_mpi *self)
         s->areas[0] = (area){.size = PAGE, .taken = true, .window = MPI_WIN_NULL};
         good = make_window(s, PAGE, &s->areas[0]) == MPI_SUCCESS && is_unified(s->areas[0].window);
     }
-    /* Slots are zeros before anybody looks, since this meets. A window that others may not have
-     * cannot be freed: it stays. */
+    /* The agreement is also a barrier, so slots are zeros before anybody reads them. If it fails,
+     * some ranks may lack the window; freeing it needs all ranks, so it stays. */
     if (most < 2)
         yki_mpi_shared_destroy(self);
     else if (!all_agree(self, good))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * start.c - may this program communicate, and with whom.
+ * start.c - checks whether this program may communicate, and with whom.
  *
- * Checks the thread level, and that MPI knows of the other tasks that a launcher has
- * started: `srun` without its PMI gives N worlds of one, and so N trainings that write
- * the same files. Duplicates the user's communicator without blocking, so that a rank
- * that never comes can be named; only then, with all lost anyway, messages go over
- * the user's communicator itself (with the highest tag there is).
+ * Checks the thread level, and that MPI knows the other tasks that a launcher has started: `srun`
+ * without its PMI gives N worlds of one, and so N trainings that write the same files. Duplicates
+ * the user's communicator without blocking, so that a rank that never comes can be named. Only to
+ * find that rank are messages sent over the user's communicator itself (with the highest tag there
+ * is): all is lost then anyway.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -34,7 +34,7 @@ refuse(const char *format, ...)
     return yoke_fail(YOKE_ERROR_VALUE, sentence);
 }
 
-/* A number of an environment variable; `value` stays as it is where there is none. */
+/* Reads a number from an environment variable. `value` does not change if it is not set. */
 static yoke_status
 read_number(const char *name, double least, bool or_never, double *value)
 {
@@ -144,8 +144,8 @@ task_count(const char *name)
     return text ? strtol(text, NULL, 10) : 0;
 }
 
-/* Variables by which launchers say how many tasks they have started. Inside `sbatch` and `salloc`
- * SLURM_NTASKS is there without any srun, so it counts only in a step of srun's. */
+/* Launchers say in these variables how many tasks they have started. Inside `sbatch` and `salloc`
+ * SLURM_NTASKS is set without any srun, so it counts only inside a step of srun. */
 static const char *
 launched_by(long *tasks)
 {
@@ -232,7 +232,7 @@ yki_mpi_identify(yki_mpi_identity *identity)
             identity->boot[0] = '\0';
         fclose(file);
     }
-    if (!identity->boot[0]) /* one host, one name */
+    if (!identity->boot[0]) /* without a boot id, hosts are told apart by name */
         snprintf(identity->boot, sizeof identity->boot, "%.39s", identity->host);
     identity->pid = (int64_t)getpid();
     if (stat("/proc/self/ns/pid", &space) == 0)
@@ -252,11 +252,11 @@ typedef struct roll_state {
     MPI_Comm mpi;
     int rank, ranks, tag;
     bool *here;
-    bool told; /* somebody's verdict is in `verdict` */
+    bool told; /* another rank's verdict is in `verdict` */
     roll_message verdict;
 } roll_state;
 
-/* Its memory stays with MPI: a rank that is not there never takes the message. */
+/* The memory of the message is not freed: a missing rank never receives it. */
 static void
 roll_send(const roll_state *roll, int to, int type, const char *reason)
 {
@@ -270,7 +270,7 @@ roll_send(const roll_state *roll, int to, int type, const char *reason)
     MPI_Isend(message, (int)sizeof *message, MPI_BYTE, to, roll->tag, roll->mpi, &request);
 }
 
-/* Takes what has come: answers calls, notes answers and verdicts. */
+/* Receives messages: answers calls, notes answers and verdicts. */
 static void
 roll_listen(roll_state *roll)
 {
@@ -293,14 +293,14 @@ roll_listen(roll_state *roll)
     }
 }
 
-/* Everybody who waits listens all the time, and answers within this time: seconds. */
+/* Seconds in which a rank must answer. Every rank that waits listens all the time. */
 static double
 roll_grace(double limit)
 {
     return limit < 4 ? 0.2 : limit > 20 ? 1 : limit / 20;
 }
 
-/* Who does not answer is missing. */
+/* Calls all ranks; those that do not answer are missing. */
 static void
 roll_call(roll_state *roll, double grace)
 {
@@ -334,7 +334,7 @@ roll_call(roll_state *roll, double grace)
         if (roll->here[r] && r != roll->rank)
             roll_send(roll, r, VERDICT, sentence);
     for (end = yki_mpi_now() + 0.1; yki_mpi_now() < end;) {
-        roll_listen(roll); /* those that called at the same time get an answer */
+        roll_listen(roll); /* ranks that called at the same time get an answer */
         yki_mpi_nap(&turn);
     }
 }
@@ -378,7 +378,7 @@ yoke_status
 yki_mpi_duplicate(MPI_Comm mpi, const yki_mpi_settings *settings, MPI_Comm *copy)
 {
     roll_state roll = {.mpi = mpi};
-    /* Written to by MPI, and stays with it if the call is given up. */
+    /* MPI writes to it; it is not freed if the call is given up. */
     MPI_Comm *result = calloc(1, sizeof *result);
     MPI_Request request;
     yoke_status status;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * watchdog.c - heartbeats over the second communicator, and what follows from them.
+ * watchdog.c - heartbeats over a communicator of their own, and verdicts that follow from them.
  *
- * Idea: a star. Each rank sends what it knows of itself to rank 0 (the hub) every
- * interval, and the hub sends its own record to all. The hub judges; a verdict goes to
- * everybody at once and makes all their calls fail. What a rank reports of itself
- * (`fail`), or of a neighbour on its host whose process has ended, goes the same way. If
- * the hub itself is not heard, each rank that waits sees that alone.
+ * Messages form a star. At every interval each rank sends its own record to rank 0 (the hub), and
+ * the hub sends its record to all. The hub judges. A verdict goes to everybody at once and makes
+ * all their calls fail. A report of a rank about itself (`fail`), or about a neighbour on its host
+ * whose process has ended, goes the same way. If the hub itself is not heard, each rank that waits
+ * notices that alone.
  *
- * Nothing here blocks: sends and receives are polled. Leaving is a message too; when the
- * hub has one from everybody it sends one back, and then nothing is under way any more.
+ * Nothing here blocks: sends and receives are polled. Leaving is a message too. When the hub has
+ * one from every rank it sends one back, and after that nothing is under way.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,14 +21,15 @@
 
 enum { BEAT = 1, VERDICT = 2, LEAVE = 3, TAG = 1 };
 
-/* Seconds between looks at a neighbour's process, and from its end to saying so: together less than
- * the second after which mpirun ends what is left, so that the rank is named. */
+/* Seconds between two looks at a neighbour's process, and from its end to the report. Together they
+ * are less than the second after which mpirun ends the remaining ranks, so the rank is named in
+ * time. */
 #define LOOK_EVERY 0.2
 #define LOOK_TWICE 0.3
 
 typedef struct message {
     int32_t type;
-    int32_t launcher_acts; /* of a verdict: it ends the ranks already */
+    int32_t launcher_acts; /* of a verdict: the launcher already ends the ranks */
     yki_mpi_beat beat;
     char reason[YKI_MPI_REASON + 128];
 } message;
@@ -47,7 +48,7 @@ typedef struct yki_mpi_watchdog {
     int channel_count;
     MPI_Request receive;
     message incoming;
-    message verdict;       /* what is sent to those who are owed one */
+    message verdict;       /* sent on channels that owe one */
     double interval, poll; /* seconds */
     double next_beat, next_poll;
     double last_turn;
@@ -55,11 +56,12 @@ typedef struct yki_mpi_watchdog {
     int left;   /* ranks that have said farewell */
     bool *gone; /* by rank */
     bool leaving;
-    int neighbours[2]; /* ranks on this host whose processes are looked at; -1: none */
+    int neighbours[2]; /* ranks on this host whose processes are watched; -1: none */
     double next_look;
-    double ended[2]; /* when it was first seen that they are no more; 0: not */
-    double absence;  /* seconds that this process did not run, if the others have waited in vain */
-    double back;     /* since then it runs again */
+    double ended[2]; /* when their end was first seen; 0: they run */
+    double absence;  /* seconds that this process did not run, if long enough for the others to give
+                        it up */
+    double back;     /* when it ran again */
 } yki_mpi_watchdog;
 
 static bool
@@ -87,13 +89,14 @@ fill_beat(yki_mpi *self, yki_mpi_beat *beat)
     pthread_mutex_lock(&self->lock);
     *beat = self->beat;
     beat->waited = 0;
-    /* Who asked for a result and then went on to something else does not wait. */
+    /* A caller that tested for a result and then went on to something else does not wait. */
     if (self->waiting_since > 0 && (self->blocked || now - self->polled < limit / 2))
         beat->waited = now - self->waiting_since + 1e-9;
     pthread_mutex_unlock(&self->lock);
 }
 
-/* Sends what channel `c` is owed, if its last message has gone. True: nothing is left to send. */
+/* Sends what channel `c` owes, if its last message has been received. True: nothing is left to
+ * send. */
 static bool
 drain(yki_mpi *self, int c)
 {
@@ -115,14 +118,14 @@ drain(yki_mpi *self, int c)
     }
     to->owed = 0;
     to->beat_owed = false;
-    /* Synchronous: no more than one is ever waiting for a rank that does not read. */
+    /* Synchronous, so that at most one message waits for a rank that does not read. */
     MPI_Issend(&to->sent, (int)sizeof to->sent, MPI_BYTE, is_hub(self) ? c : 0, TAG, self->beats,
                &to->request);
     return false;
 }
 
-/* Nothing was heard of the rank behind channel `c` for so long that it takes no message either: it
- * is stopped, or its host went away. */
+/* True if the rank behind channel `c` was not heard for so long that it receives nothing either: it
+ * is stopped, or its host is gone. */
 static bool
 is_deaf(const yki_mpi *self, int c)
 {
@@ -131,8 +134,8 @@ is_deaf(const yki_mpi *self, int c)
     return yki_mpi_now() - self->watchdog->witnesses[is_hub(self) ? c : 0].heard > limit / 2;
 }
 
-/* True: nothing is left to send but to those who take nothing. A verdict is mostly about one of
- * these, and everybody would wait for it before the program can end. */
+/* True: nothing is left to send, except to ranks that receive nothing. A verdict is mostly about
+ * one of these, and without the exception every rank would wait for it before it can end. */
 static bool
 drain_all(yki_mpi *self)
 {
@@ -144,7 +147,7 @@ drain_all(yki_mpi *self)
     return empty;
 }
 
-/* The verdict holds here, and is on its way to the others (the hub sends it on). */
+/* Fails this rank with the verdict, and sends it to the others (the hub passes it on). */
 static void
 spread(yki_mpi *self, const char *sentence)
 {
@@ -206,14 +209,14 @@ receive_all(yki_mpi *self)
            come) {
         take(self, status.MPI_SOURCE);
         if (!is_hub(self) && w->gone[0])
-            return; /* the hub's farewell is the last message there is */
+            return; /* the hub's farewell is its last message */
         post_receive(self);
     }
 }
 
 /* ---- judging ---- */
 
-/* A process of this host that exists no more: its rank left without a word. */
+/* True if a process of this host has ended: its rank left without a message. */
 static bool
 has_ended(const yki_mpi_identity *peer)
 {
@@ -232,16 +235,17 @@ has_ended(const yki_mpi_identity *peer)
     return end && end[1] == ' ' && (end[2] == 'Z' || end[2] == 'X');
 }
 
-/* After so long a stop a process that finds others gone was given up by them. Launchers continue
- * who is stopped, to end him: he goes at once, or they wait for him, and blames nobody else. */
+/* True if this process was stopped for so long that the others gave it up. A launcher continues a
+ * stopped process in order to end it, and waits for it. So it must leave at once, and blame nobody
+ * else. */
 static bool
 was_given_up(const yki_mpi_watchdog *w, double now)
 {
     return w->absence > 0 && now - w->back < 5;
 }
 
-/* Not believed at once: what the hub has to say of it may be on its way, and where all are being
- * ended by the launcher nothing is to be said any more. */
+/* An ended process is not reported at once: the hub's verdict on it may be on its way; and if the
+ * launcher is ending all ranks, there is nothing left to say. */
 static void
 look_at_neighbours(yki_mpi *self, double now)
 {
@@ -283,7 +287,8 @@ judge(yki_mpi *self, double now)
 
     fill_beat(self, &mine);
     note_beat(&w->witnesses[is_hub(self) ? 0 : 1], &mine, now);
-    /* A rank that is not the hub knows of the hub alone: it may only find it silent. */
+    /* A rank that is not the hub knows only the hub, so all it can find is that the hub is silent.
+     */
     if (!is_hub(self) && (self->settings.error < 0 || mine.waited < self->settings.error ||
                           now - w->witnesses[0].heard <= self->settings.error / 2))
         return;
@@ -302,11 +307,12 @@ judge(yki_mpi *self, double now)
     yoke_log_write(YOKE_LOG_WARNING, sentence);
 }
 
-/* ---- turns ---- */
+/* ---- one pass: receive, send, judge ---- */
 
-/* While this process did not run (it was stopped and continued, the machine slept, no call of ours
- * was in progress) it could hear nobody: that time is not their silence. What a stopped process
- * sees first when the launcher continues it, to end it, is that others have gone. */
+/* While this process did not run (it was stopped and continued, the machine slept, no call of the
+ * library was in progress) it could hear nobody, so that time does not count as their silence.
+ * Also, a process that the launcher continues in order to end it sees first that others are gone.
+ */
 static void
 forgive_absence(yki_mpi *self, double now)
 {
@@ -413,7 +419,7 @@ yki_mpi_watchdog_run(void *argument)
     }
 }
 
-/* Up to a second, for a verdict to be on its way. Not while the thread runs. */
+/* Waits up to a second until a verdict is received. Not for use while the thread runs. */
 static void
 flush(yki_mpi *self)
 {
@@ -449,7 +455,7 @@ yki_mpi_watchdog_report(yki_mpi *self, const char *sentence)
     pthread_mutex_unlock(&self->lock);
 }
 
-/* The thread, if there was one, has ended. */
+/* The thread, if there was one, has ended before. */
 void
 yki_mpi_watchdog_leave(yki_mpi *self)
 {
@@ -487,7 +493,8 @@ yki_mpi_watchdog_leave(yki_mpi *self)
 
 /* ---- making one ---- */
 
-/* The next rank of this host, in a circle, and rank 0: so every process is looked at by another. */
+/* Watches the next rank of this host, in a circle, and rank 0. So another process watches every
+ * process. */
 static void
 choose_neighbours(yki_mpi *self)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ways.c - the ways to reduce: which there are here, and which of them may be taken.
+ * ways.c - the ways to reduce: which are possible here, and which may be used.
  *
- * A way is taken only if it gives all ranks the same bits: replicas must not part. MPI
- * recommends that of MPI_Allreduce and does not promise it, so each way is tried at the
- * start. Which of those that are left is fastest is for the trainers to measure: it depends
- * on the network and on what else the processors do.
+ * A way is used only if it gives all ranks the same bits, because replicas must stay equal. MPI
+ * recommends that of MPI_Allreduce but does not promise it, so each way is tried at the start.
+ * Trainers measure which of the remaining ways is fastest: it depends on the network and on what
+ * else the processors do.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,8 @@ yki_mpi_set_way(yoke_comm *comm, size_t index)
     return YOKE_OK;
 }
 
-/* Reduces what differs between ranks in every bit; sizes have algorithms of their own. */
+/* Reduces values that differ between ranks in every bit. MPI has different algorithms for different
+ * sizes, so there are several. */
 static yoke_status
 hash_sums(yki_mpi *self, float *in, float *out, uint64_t *hash)
 {
@@ -62,7 +63,7 @@ hash_sums(yki_mpi *self, float *in, float *out, uint64_t *hash)
     return status;
 }
 
-/* Does the way that is set give all the same bits? */
+/* Whether the way that is set gives all ranks the same bits. */
 static yoke_status
 try_bits(yki_mpi *self, bool *same)
 {
@@ -86,11 +87,11 @@ try_bits(yki_mpi *self, bool *same)
     return status;
 }
 
-/* Those that the settings, the thread level and the hosts allow. */
+/* Lists the ways that the settings, the thread level and the hosts allow. */
 static void
 list_ways(yki_mpi *self, yoke_mpi_mode mode)
 {
-    /* A blocking reduction without a thread of its own would hold up backward. */
+    /* A blocking reduction without a worker would hold up backward. */
     if (mode == YOKE_MPI_BLOCKING || (mode == YOKE_MPI_AUTO && self->settings.threaded))
         self->ways[self->way_count++] = YOKE_MPI_BLOCKING;
     if (mode == YOKE_MPI_NONBLOCKING || mode == YOKE_MPI_AUTO)
@@ -101,7 +102,7 @@ list_ways(yki_mpi *self, yoke_mpi_mode mode)
         self->ways[self->way_count++] = YOKE_MPI_SHARED;
 }
 
-/* Keeps those that give all the same bits. */
+/* Keeps the ways that give all ranks the same bits. */
 static yoke_status
 keep_good_ways(yki_mpi *self)
 {
