@@ -450,8 +450,8 @@ number(const json_t *json, const char *key)
     return (int64_t)json_integer_value(json_object_get(json, key));
 }
 
-/* The same number of devices takes the shares of the checkpoint; otherwise shares are found anew.
- */
+/* Takes the shares of the checkpoint if they follow the speed here, and the number of devices and
+ * the batch are the same. Otherwise shares are found anew. */
 static yoke_status
 take_shares(yoke_trainer *t, const json_t *json)
 {

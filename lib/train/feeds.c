@@ -25,7 +25,7 @@ yki_feeds_clear(yki_feeds *feeds, size_t count)
     memset(feeds, 0, sizeof *feeds);
 }
 
-/* Reads an input only if the training plan has it: evaluation needs no others. */
+/* Whether this device needs an input. Evaluation reads no other inputs than the training plan. */
 static bool
 is_read(void *user, const yoke_node *input)
 {

@@ -173,7 +173,8 @@ is_due(const fitting *f)
     return every > 0 && f->trainer->step % every == 0;
 }
 
-/* Goes on from the newest good checkpoint, if options.resume asks for it. */
+/* Prepares the folder of checkpoints. With options.resume, goes on from the newest good checkpoint.
+ */
 static yoke_status
 begin_checkpoints(fitting *f)
 {

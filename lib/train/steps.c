@@ -2,9 +2,9 @@
  *
  * steps.c - the steps of a trainer.
  *
- * Up to two steps are under way. The results of a step are read after it on the device; the host
- * looks at them when the step after the next begins. After a failure the weights are those of one
- * completed step, and only reading, saving and destroying are possible.
+ * Up to two steps are under way. The results of a step are copied to the host right after it; the
+ * host looks at them when the step after the next begins. After a failure the weights are those of
+ * one completed step, and only reading, saving and destroying are possible.
  *
  * Not here: where samples come from (from_arrays.c, fit.c).
  */

@@ -104,8 +104,8 @@ yoke_status yki_trainer_ready(yoke_trainer *trainer, const char *function);
 /* Checks the same, and that the graph has a loss. */
 yoke_status yki_trainer_trains(yoke_trainer *trainer, const char *function);
 yoke_status yki_trainer_failed(yoke_trainer *trainer, yoke_status status);
-/* Ends training: from now on only reading, saving and destroying work. Later calls report the
- * newest error detail. Returns `status`. */
+/* Ends training: from now on only reading, saving and destroying work. Keeps the newest error
+ * detail for the errors of later calls. Returns `status`. */
 yoke_status yki_trainer_stand_still(yoke_trainer *trainer, yoke_status status);
 /* Compares the weights of all replicas, bit by bit (compare_replicas.c). Every process calls it and
  * gets the same verdict; the error names the replicas that differ. Waits for all steps. */
