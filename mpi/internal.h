@@ -47,7 +47,7 @@ enum { YKI_MPI_DOING = 48, YKI_MPI_REASON = 400, YKI_MPI_HOST = 64 };
 /* What a rank reports about itself. */
 typedef struct yki_mpi_beat {
     uint64_t entered; /* number of the newest operation; the first is 1 */
-    uint64_t signs;   /* increases with every call of the table */
+    uint64_t signs;   /* increases when an operation begins or is done, and with every `beat` */
     int64_t step;
     double waited;  /* seconds that the caller has waited for an operation; 0: it does not wait */
     uint64_t count; /* floats or bytes of operation `entered` */
@@ -137,7 +137,7 @@ struct yki_mpi {
     yki_mpi_beat beat;               /* of this rank */
     double waiting_since, polled;    /* waiting_since 0: not waiting */
     bool blocked;                    /* the caller is inside a waiting call */
-    bool direct;                     /* ... for an operation that bypasses the queue */
+    bool direct;                     /* the caller waits for an operation that bypasses the queue */
     bool stop;
     char failure[YKI_MPI_REASON + 128];
     char report[YKI_MPI_REASON + 128]; /* the watchdog tells it to all others; "": nothing */
@@ -161,8 +161,8 @@ yoke_status yki_mpi_thread(void *(*run)(void *), void *argument, pthread_t *thre
 
 /* Appends an operation to the queue. Inline, it also starts it. */
 yoke_status yki_mpi_enter(yki_mpi *self, yki_mpi_operation *operation);
-/* Performs an operation from beginning to end, past the queue; not for reductions. After a failure
- * `done` is false, and MPI may still use the operation: do not free it. */
+/* Performs an operation from beginning to end, past the queue; not for reductions. `done` is false
+ * if it failed after it began: MPI may still use the operation then, so do not free it. */
 yoke_status yki_mpi_perform(yki_mpi *self, yki_mpi_operation *operation, bool *done);
 /* Says whether an operation is done; waits for it if `wait`. A done operation has left the queue.
  */

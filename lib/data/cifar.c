@@ -8,8 +8,8 @@
 
 enum { IMAGE = 3 * 32 * 32, RECORD_10 = IMAGE + 1, RECORD_100 = IMAGE + 2 };
 
-/* Checks the labels of all records, if a record has this number of labels. `bad` is the first
- * record with a label that is too large, and `value` that label; -1: none. */
+/* Checks all records as if each had `labels` labels. `bad` is the first record with a label that is
+ * too large, and `value` that label; -1: there is none. */
 static yoke_status
 check_labels(yki_bytes *bytes, int labels, int64_t *bad, int *value)
 {

@@ -22,8 +22,7 @@
 enum {
     PIECE = 1 << 16,
     MOST_CLASSES = 1 << 15,
-    GUESSED_CLASSES =
-        1000, /* whole numbers below this are taken for classes, if nobody says what they are */
+    GUESSED_CLASSES = 1000, /* if nobody says, smaller whole numbers are classes */
 };
 
 typedef enum role { ROLE_DATA, ROLE_LABEL, ROLE_TARGET } role;
