@@ -87,6 +87,8 @@ yoke_status yki_columns_make(yki_column *columns, const char *const *names, size
 
 /* ---- formats: one file each. All of them write their outputs only on success ---- */
 
+/* `is` recognises a format by the first `size` bytes. `parse` describes the samples of a file as a
+ * column. */
 bool yki_is_idx(const unsigned char *head, size_t size);
 yoke_status yki_idx_parse(yki_bytes *bytes, yki_column *column);
 bool yki_is_npy(const unsigned char *head, size_t size);
@@ -106,6 +108,7 @@ typedef struct yki_csv_options {
     size_t known_count;
     const char *data_name, *target_name; /* NULL: "x"; "label" or "target" */
 } yki_csv_options;
+/* Reads a table, which must not be compressed, into memory and makes a dataset of it. */
 yoke_status yki_csv_read(yki_bytes *bytes, const yki_csv_options *options, yoke_dataset **dataset);
 
 /* ---- folders (folder.c) ---- */
@@ -127,6 +130,8 @@ typedef struct yki_found {
     char *classes; /* a file with one class name a line; NULL: none */
 } yki_found;
 
+/* Finds the files of a part of a data set in a folder; YOKE_ERROR_NOT_FOUND: there are none. The
+ * caller calls yki_found_clear. */
 yoke_status yki_folder_search(const char *path, yoke_data_part part, yki_found *found);
 void yki_found_clear(yki_found *found);
 

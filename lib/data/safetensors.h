@@ -79,6 +79,7 @@ bool yki_dtype_find(const char *name, yki_dtype *dtype);
 
 /* ---- safetensors_read.c ---- */
 
+/* Opens a file and checks its header. The caller closes it. */
 yoke_status yki_safetensors_open(const char *path, yki_safetensors **file);
 /* The same for a file in memory, which must outlive the result. `name` is for errors. */
 yoke_status yki_safetensors_open_memory(const void *data, size_t size, const char *name,

@@ -13,6 +13,8 @@ yoke_status yki_trainer_capacity(const yoke_trainer *trainer, size_t device, int
 /* Finds the largest batch of the team with the shares as they are. All devices must belong to this
  * process. */
 yoke_status yki_trainer_largest_batch(const yoke_trainer *trainer, int64_t *batch);
+/* Writes a line about the memory of each device of this process, and one about the largest batch
+ * that fits, if all devices of the team belong to this process and the graph has no places. */
 yoke_status yki_trainer_explain_memory(const yoke_trainer *trainer,
                                        void (*line)(void *user, const char *text), void *user);
 

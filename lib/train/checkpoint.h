@@ -43,6 +43,7 @@ yoke_status yki_checkpoint_resume(yoke_trainer *trainer, const char *dir, yki_pr
 yoke_status yki_checkpoint_list(const char *dir, int64_t **steps, size_t *count);
 /* The path of a step's file; the caller frees it. NULL: no memory. */
 char *yki_checkpoint_path(const char *dir, int64_t step);
+/* Makes the folder if there is none; its parent must exist. */
 yoke_status yki_checkpoint_make_folder(const char *dir);
 /* Removes the checkpoints up to `step` except the newest `keep`, and temporary files of processes
  * that no longer exist. */

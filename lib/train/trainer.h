@@ -94,7 +94,9 @@ yoke_status yki_lanes_decide(const yoke_team *team, const yoke_graph *graph,
  * leaves the faster one in `*trainer`, with its initial values. */
 yoke_status yki_lanes_measure(yoke_team *team, const yoke_trainer_options *options,
                               yoke_trainer **trainer);
+/* Makes a team of `count` core groups of the one device of `team`. The caller destroys it. */
 yoke_status yki_lanes_team(const yoke_team *team, uint32_t count, yoke_team **lanes);
+/* Writes a line about the choice, if core groups are used or both times are known. */
 void yki_lanes_explain(const yki_lanes_choice *choice, void (*line)(void *user, const char *text),
                        void *user);
 
@@ -103,6 +105,9 @@ void yki_lanes_explain(const yki_lanes_choice *choice, void (*line)(void *user, 
 yoke_status yki_trainer_ready(yoke_trainer *trainer, const char *function);
 /* Checks the same, and that the graph has a loss. */
 yoke_status yki_trainer_trains(yoke_trainer *trainer, const char *function);
+/* Ends training after a failure in a step or an evaluation: waits for all devices, completes an
+ * update that was begun, tells the other processes, and keeps a detail with device and step.
+ * Returns `status`. */
 yoke_status yki_trainer_failed(yoke_trainer *trainer, yoke_status status);
 /* Ends training: from now on only reading, saving and destroying work. Keeps the newest error
  * detail for the errors of later calls. Returns `status`. */
@@ -118,6 +123,7 @@ yoke_status yki_trainer_settle(yoke_trainer *trainer, size_t left);
 /* Computes an output for n samples, in evaluation mode, and writes `count` values. Waits. */
 yoke_status yki_trainer_predict(yoke_trainer *trainer, const char *output, int64_t n,
                                 yki_loader load, void *user, float *values, size_t count);
+/* Fills in loss, count and metrics of `result` from (sum, count) pairs. */
 void yki_trainer_result(const yoke_trainer *trainer, const double *pairs, yoke_result *result);
 /* With several processes: fails if their graphs or options differ, then sets the seed to rank 0's
  * (compare_processes.c). */
@@ -139,6 +145,7 @@ yki_part_of(int64_t n, int64_t parts, int64_t part)
  * augmentation on. */
 yoke_status yki_trainer_feeds(yoke_trainer *trainer, yki_feeds *feeds, yoke_dataset *dataset,
                               bool training);
+/* Frees the feeds of `count` members and stops reading ahead. */
 void yki_feeds_clear(yki_feeds *feeds, size_t count);
 /* Loads samples into the inputs of a member's plan. Their position is that in the order of
  * `begin_ahead`. */
