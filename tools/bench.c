@@ -3,7 +3,7 @@
  * bench.c - `yoke bench`: measurements, one subcommand each.
  *
  * A new benchmark is a function, a yki_tool_command, a line in `subcommands`
- * and a section in man/yoke-bench.1. What measures is in the library.
+ * and a section in man/yoke-bench.1. The library does the measuring.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum { MAX_REPEATS = 10000, DEFAULT_REPEATS = 5 };
 
-/* What all benchmarks take. */
+/* Options of all benchmarks. */
 typedef struct request {
     const char *selector;
     unsigned repeats;
@@ -30,7 +30,7 @@ static const yki_tool_option options[] = {
     {0},
 };
 
-/* Returns whether to go on; else *status is what to exit with. */
+/* Returns whether to go on; if not, *status is the exit status. */
 static bool
 read_arguments(const yki_tool_command *self, int argc, char **argv, request *wanted, int *status)
 {
@@ -59,7 +59,7 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *wan
 
 /* ---- devices: do logical devices run side by side? ---- */
 
-/* Halves of the first CPU that can be halved, else all devices. */
+/* Selects two halves of the first CPU that can be split, or else all devices. */
 static yoke_status
 default_selector(yoke_context *context, char *selector, size_t size)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_model.c - `yoke bench MODEL`: whole training steps of a built-in model on
- * any devices, and its plan explained.
+ * bench_model.c - `yoke bench MODEL`: measures whole training steps of a built-in
+ * model on any devices, or prints its plan.
  *
- * Two figures: steps queued back to back with one wait at the end (what training
- * does), and steps waited for one by one. Data is random; labels are in range.
- * Started by mpirun all processes are one team, and rank 0 reports; what of the
- * communication backward hides is told by a second trainer without overlap.
+ * There are two times: of steps that are queued with one wait at the end (as in
+ * training), and of steps that are waited for one by one. Data is random; labels are
+ * in range. Under mpirun all processes are one team, and rank 0 reports. A second
+ * trainer without overlap shows how much of the communication backward hides.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -65,21 +65,21 @@ typedef struct figures {
     unsigned steps;
     double step_ms, step_ms_waited, first_step_ms, gflops, peak_fraction;
     uint64_t memory;
-    double exposed_ms; /* of the waited steps, the median */
-    /* Without overlap, if that was asked for; medians too. */
+    double exposed_ms; /* the median of the steps that were waited for */
+    /* Without overlap, if that was asked for: a mean, then medians, then their quotient. */
     double apart_ms, communication_ms, backward_ms, hidden;
 } figures;
 
-/* What is measured, and the data that is fed to it. */
+/* The trainer that is measured, and its inputs. */
 typedef struct bench_state {
     const request *wanted;
     yoke_team *team;
     yoke_trainer *trainer;
     yoke_feed feeds[2];
-    bool feed_each; /* shares may change: the data has to be given anew */
+    bool feed_each; /* shares may change, so each step needs the data again */
 } bench_state;
 
-/* Since the process started, as far as it can tell: its processor time is the least of it. */
+/* When the command began to run. */
 static double process_start;
 
 static bool
@@ -186,8 +186,8 @@ median(double *values, int count)
     return values[count / 2];
 }
 
-/* Whether there is to be another waited step, the same in all processes: WAITED of them, or fewer,
- * but MIN_STEPS, if they take more than SECONDS. */
+/* Whether another step is to be waited for; the answer is the same in all processes. There are
+ * WAITED steps or, if these take more than SECONDS, fewer, but at least MIN_STEPS. */
 static yoke_status
 goes_on(const bench_state *b, int count, double begin, bool *yes)
 {
@@ -197,7 +197,8 @@ goes_on(const bench_state *b, int count, double begin, bool *yes)
     return comm ? comm->broadcast(comm, yes, sizeof *yes, 0) : YOKE_OK;
 }
 
-/* Medians, in seconds, of steps waited for one by one and of what the trainer says of them. */
+/* Medians, in seconds, of steps that are waited for one by one and of the times that the trainer
+ * reports for them. */
 static yoke_status
 measure_waited(bench_state *b, double *seconds, yoke_step_times *parts)
 {
@@ -233,8 +234,8 @@ measure_waited(bench_state *b, double *seconds, yoke_step_times *parts)
     return YOKE_OK;
 }
 
-/* At least MAX_STEPS steps or SECONDS, whichever is sooner, waiting only at the end. All processes
- * make as many. */
+/* Makes the number of steps that take about SECONDS, from MIN_STEPS to MAX_STEPS, and waits only at
+ * the end. All processes make the same number. */
 static yoke_status
 measure_queued(bench_state *b, double guess, unsigned *steps, double *seconds)
 {
@@ -254,7 +255,7 @@ measure_queued(bench_state *b, double guess, unsigned *steps, double *seconds)
     return status;
 }
 
-/* Memory of all devices, and the peak of all together. */
+/* Sums the memory of this process's devices, and divides the operations by their summed peaks. */
 static yoke_status
 measure_devices(const bench_state *b, figures *f)
 {
@@ -278,7 +279,7 @@ measure_devices(const bench_state *b, figures *f)
     return YOKE_OK;
 }
 
-/* The first step, then the others. */
+/* Times the first step, then the others. */
 static yoke_status
 measure_steps(bench_state *b, figures *f, double *waited, double *queued, yoke_step_times *parts)
 {
@@ -308,7 +309,7 @@ measure(bench_state *b, figures *f)
     return measure_devices(b, f);
 }
 
-/* What overlap saves, over the most that it could save. */
+/* Divides the time that overlap saves by the most that it could save. */
 static yoke_status
 measure_apart(bench_state *b, figures *f)
 {
@@ -405,7 +406,7 @@ print_figures(const bench_state *b, const figures *f, const int64_t *counts)
     yki_tool_json_end(&json);
 }
 
-/* The plan of the first device for the whole batch. */
+/* Prints the plan of the first device for the whole batch. */
 static yoke_status
 print_plan(const bench_state *b, yoke_graph *graph)
 {

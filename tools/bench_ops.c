@@ -3,9 +3,9 @@
  * bench_ops.c - `yoke bench peak|gemm|conv|eltwise`: single operators beside the
  * limits of the device, measured in the same run.
  *
- * Each case is a small graph, compiled like any other; what is timed are its
- * commands. Matrix products are row-major in and out, with all packing. An optimizer's
- * update is no command of the plan: it is what it adds to a step.
+ * Each case is a small graph, compiled like any other, whose commands are timed.
+ * Matrix products are row-major in and out, and their times include all packing. An
+ * optimizer's update is no command of the plan; its time is what it adds to a step.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ typedef struct session {
     const char *label;  /* of the case being measured */
     const char *wanted; /* operators whose name contains this are reported; NULL: all */
     bool by_bandwidth;
-    double fixed_flops; /* of a case whose solver may do fewer; 0: the plan's */
+    double fixed_flops; /* of a case whose solver may do fewer; 0: those of the plan */
 } session;
 
 static bool
@@ -128,7 +128,7 @@ report_command(void *user, const yoke_command_info *c)
     yki_tool_json_close_object(&s->out);
 }
 
-/* Compiles the graph, measures the limits anew, then its commands. Takes the graph. */
+/* Compiles the graph, measures the limits anew, then its commands. Destroys the graph. */
 static yoke_status
 run_case(session *s, yoke_graph *graph, int64_t batch, bool training)
 {
@@ -226,7 +226,7 @@ one_conv(session *s, const conv_case *c)
     o.pad[0] = o.pad[1] = c->kernel / 2;
     o.groups = c->groups;
     o.no_bias = true;
-    /* A parameter before the convolution, so that the gradient by its input is computed. */
+    /* With a parameter before the convolution, the gradient of its input is computed too. */
     x = yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape),
                  yoke_parameter(g, "p", yoke_shape(3, c->channels, 1, 1), init));
     y = yoke_conv2d(g, x, &o);
@@ -285,7 +285,7 @@ eltwise_case(session *s)
     return run_case(s, g, 64, true);
 }
 
-/* As in transformers: over the last axis. */
+/* Over the last axis, as in transformers. */
 static yoke_status
 layer_norm_case(session *s)
 {
@@ -310,7 +310,7 @@ layer_norm_case(session *s)
     return status;
 }
 
-/* One step on one sample, waited for. */
+/* Times one step on one sample, with a wait; *seconds becomes the least so far. */
 static yoke_status
 time_step(yoke_replica *replica, bool update, double *seconds)
 {
@@ -328,7 +328,8 @@ time_step(yoke_replica *replica, bool update, double *seconds)
     return status;
 }
 
-/* Steps with and without it in turns, the least of each: the difference is the update. */
+/* Times steps with and without the update alternately; the difference of the least times is the
+ * time of the update. */
 static yoke_status
 measure_update(session *s, yoke_replica *replica, double *seconds)
 {

@@ -2,9 +2,9 @@
  *
  * command.c - options, --help and messages of every command, from its table.
  *
- * Idea: the table in tool.h is the only description of a command line; the
- * parser and the help text are both read off it, and a test holds the manual
- * pages to the help text.
+ * Idea: the table in tool.h is the only description of a command line. The parser and
+ * the help text are both made from it, and a test compares the manual pages with the
+ * help text.
  */
 #include <assert.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 enum {
     MAX_OPTIONS = 32,
-    HELP = 1000, /* the value getopt_long returns for --help; --name number i is NAMED + i */
+    HELP = 1000, /* getopt_long returns it for --help, and NAMED + i for --name number i */
     NAMED = 1001,
     HELP_COLUMN = 26 /* where the text of an option begins */
 };
@@ -32,7 +32,7 @@ short_name(const yki_tool_command *command)
     return space ? space + 1 : "";
 }
 
-/* Which of the processes of a job this is, and whether anybody would hear the same twice. */
+/* Which process of a job this is; `quiet`: another one writes the same warnings and notes. */
 static struct {
     int rank, ranks;
     char host[64];
@@ -48,7 +48,7 @@ yki_tool_speak_as(int rank, int ranks, const char *host, bool own_file)
     snprintf(speaker.host, sizeof speaker.host, "%s", host);
 }
 
-/* What shows progress on a terminal takes its line back before a message is written. */
+/* Removes the progress line from a terminal before a message is written. */
 static void (*clear_line)(void);
 
 void
@@ -69,7 +69,7 @@ message(const yki_tool_command *command, const char *kind, const char *format, v
         snprintf(who, sizeof who, "rank %d on %s: ", speaker.rank, speaker.host);
     if (clear_line)
         clear_line();
-    /* Results that were printed before come first where both go to one place. */
+    /* If both streams go to one place, earlier results stand before the message. */
     fflush(stdout);
     /* One call writes the whole line: mpirun may put other lines between two writes. */
     fprintf(stderr, "yoke: %s%s%s%s%s\n", name, *name ? ": " : "", who, kind, text);
@@ -123,7 +123,7 @@ yki_tool_fail(const yki_tool_command *command, yoke_status status)
 {
     const char *detail = yoke_last_error();
 
-    /* What is wrong everywhere is said by rank 0, which then ends all others. */
+    /* Rank 0 reports a failure of all ranks, and then ends the others: give it time to do so. */
     if (speaker.quiet)
         nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     if (speaker.quiet && status == YOKE_ERROR_COMM)
@@ -152,7 +152,7 @@ yki_tool_notes(bool wanted)
 void
 yki_tool_log(const yki_tool_command *command, yoke_log_level level)
 {
-    /* The callback only reads it. */
+    /* The callback only reads `command`, so the cast is safe. */
     yoke_log_set(print_log, (void *)(uintptr_t)command, level);
 }
 
@@ -184,7 +184,7 @@ print_help(const yki_tool_command *command)
     printf("\nExample:\n  %s\n", command->example);
 }
 
-/* "--optimiser=adam" is compared without its dashes and its argument. */
+/* Compares a word such as "--optimiser=adam" without its dashes and its argument. */
 static const char *
 near_option(const yki_tool_command *command, const char *word, yki_near *near)
 {
@@ -200,7 +200,7 @@ near_option(const yki_tool_command *command, const char *word, yki_near *near)
     return near->hint;
 }
 
-/* Whether the word is an option of the command, whatever follows it. */
+/* Whether the word is an option of the command, with or without an argument. */
 static bool
 is_option(const yki_tool_command *command, const char *word)
 {
@@ -212,7 +212,7 @@ is_option(const yki_tool_command *command, const char *word)
     return false;
 }
 
-/* What getopt stumbled over: it leaves a letter, or the whole word, in different places. */
+/* Reports the option that getopt refused: a letter is in optopt, a whole word in argv. */
 static int
 bad_option(const yki_tool_command *command, int argc, char **argv, bool lacks_argument)
 {
@@ -236,7 +236,7 @@ yki_tool_next(const yki_tool_command *command, int argc, char **argv, int *statu
     char *letter = letters;
     int code;
 
-    /* A command with subcommands takes its options before the first of them. */
+    /* '+': a command with subcommands takes only the options before the subcommand. */
     *letter++ = command->subcommands ? '+' : ':';
     if (command->subcommands)
         *letter++ = ':';
@@ -319,7 +319,7 @@ yki_tool_run_group(const yki_tool_command *self, int argc, char **argv)
             return status;
         if (option == TOOL_END)
             break;
-        /* The one option that a group has beside --help. */
+        /* The only option of a group apart from --help. */
         if (strcmp(self->options[option].name, "version") == 0) {
             printf("yoke %s\n", yoke_version());
             return TOOL_OK;
@@ -331,7 +331,7 @@ yki_tool_run_group(const yki_tool_command *self, int argc, char **argv)
         if (strcmp(argv[optind], strrchr((*sub)->name, ' ') + 1) == 0) {
             int first = optind;
 
-            optind = 0; /* starts getopt anew */
+            optind = 0; /* restarts getopt */
             return (*sub)->run(*sub, argc - first, argv + first);
         }
     }

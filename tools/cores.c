@@ -4,13 +4,12 @@
  * mask (taskset, Slurm, cpusets) and the CPU quota of its control groups
  * (containers), version 1 or 2.
  *
- * Idea: OpenCL drivers count the cores of the machine, and start as many
- * threads; with fewer to run on they wait for one another.
+ * Idea: OpenCL drivers count the cores of the machine and start as many threads. If
+ * the process may use fewer cores, these threads wait for one another.
  *
- * A quota may stand on any group between the process and the root of the
- * mount, and the least holds. Groups outside the mount (above a container)
- * cannot be seen. Paths with blanks are not looked for: no system mounts
- * control groups there.
+ * Any group between the process and the root of the mount may have a quota; the
+ * smallest one holds. Groups outside the mount (above a container) cannot be seen.
+ * Paths with blanks are not handled, because no system mounts control groups there.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -23,16 +22,16 @@ enum { PATH_SIZE = 4096 };
 
 typedef struct cgroup {
     bool found;
-    char path[PATH_SIZE];  /* of this process, as /proc/self/cgroup has it */
+    char path[PATH_SIZE];  /* the group of this process, as in /proc/self/cgroup */
     char root[PATH_SIZE];  /* the group that is mounted */
-    char mount[PATH_SIZE]; /* where */
+    char mount[PATH_SIZE]; /* where it is mounted */
 } cgroup;
 
-/* 0: cannot be known. */
+/* 0: not known. */
 static double
 affinity_cores(void)
 {
-    /* The kernel refuses a mask that is smaller than its own: grow until it fits. */
+    /* The kernel refuses a mask that is smaller than its own, so try larger ones until it fits. */
     for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
         cpu_set_t *set = CPU_ALLOC((size_t)cpus);
         size_t size = CPU_ALLOC_SIZE((size_t)cpus);
@@ -49,7 +48,7 @@ affinity_cores(void)
     return 0;
 }
 
-/* "cpu" in "cpu,cpuacct". */
+/* Finds a word such as "cpu" in a list such as "cpu,cpuacct". */
 static bool
 has_word(const char *list, const char *word)
 {
@@ -72,7 +71,7 @@ open_under(const char *root, const char *folder, const char *file)
     return length > 0 && (size_t)length < sizeof name ? fopen(name, "re") : NULL;
 }
 
-/* Lines of /proc/self/cgroup: "number:controllers:path"; version 2 is "0::path". */
+/* The lines of /proc/self/cgroup are "number:controllers:path"; for version 2, "0::path". */
 static bool
 find_own_group(const char *root, int version, cgroup *group)
 {
@@ -100,8 +99,8 @@ find_own_group(const char *root, int version, cgroup *group)
     return found;
 }
 
-/* Lines of /proc/self/mountinfo: id, parent, device, root, mount point, options, any number of
- * tags, "-", type, source, options of the file system. */
+/* The lines of /proc/self/mountinfo have id, parent, device, root, mount point, options, any number
+ * of tags, "-", type, source, and options of the file system. */
 static bool
 find_mount(const char *root, int version, cgroup *group)
 {
@@ -140,7 +139,8 @@ read_numbers(const char *root, const char *folder, const char *name, double *a, 
     return count == (b ? 2 : 1);
 }
 
-/* The quota of one group in cores; 0: none. cpu.max says "max" for none, cfs_quota_us -1. */
+/* The quota of one group in cores; 0: none. A group without one has "max" in cpu.max, or -1 in
+ * cfs_quota_us. */
 static double
 folder_quota(const char *root, int version, const char *folder)
 {
@@ -152,7 +152,7 @@ folder_quota(const char *root, int version, const char *folder)
     return known && quota > 0 && period > 0 ? quota / period : 0;
 }
 
-/* The least quota from the process's own group up to what is mounted; 0: none. */
+/* The least quota from the process's own group up to the mounted one; 0: none. */
 static double
 quota_cores(const char *root, int version)
 {
@@ -164,7 +164,7 @@ quota_cores(const char *root, int version)
 
     if (!find_own_group(root, version, &group) || !find_mount(root, version, &group))
         return 0;
-    /* "/docker/x" of a mount whose root is "/docker/x" is the mount itself. */
+    /* If the root of the mount is "/docker/x", the path "/docker/x" is the mount itself. */
     below = strcmp(group.root, "/") == 0 ? group.path
             : strncmp(group.path, group.root, strlen(group.root)) == 0
                 ? group.path + strlen(group.root)

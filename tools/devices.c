@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * devices.c - `yoke devices`: what there is, or what a selector makes of it.
+ * devices.c - `yoke devices`: lists the devices, or what a selector makes of them.
  *
- * Without a selector, and with YOKE_DEVICES not set, every device of every
- * driver is listed, also those that `all` leaves out because another driver
- * has the same chip. With one the logical devices it stands for are made, and
- * thrown away at the end.
+ * Without a selector, and with YOKE_DEVICES not set, every device of every driver is
+ * listed, also those that `all` leaves out because another driver has the same chip.
+ * With a selector, its logical devices are made, and destroyed at the end.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 #include "tool.h"
 
 typedef struct request {
-    const char *selector; /* NULL: all, or what YOKE_DEVICES says */
+    const char *selector; /* NULL: YOKE_DEVICES if it is set, else all devices */
     bool all, json, verbose;
 } request;
 
@@ -63,7 +62,7 @@ virtual_name(yoke_virtual_kind kind)
     return "none";
 }
 
-/* Ways of partitioning, in the words of the JSON output. */
+/* Ways to partition a device, with their names in the JSON output. */
 static const struct {
     uint32_t bit;
     const char *name;
@@ -256,7 +255,8 @@ counted_before(const listing *list, size_t index)
     return false;
 }
 
-/* Compute units that the listed parts of one CPU keep busy: sub-devices add up, slices share. */
+/* The compute units that the listed parts of one CPU keep busy. Those of sub-devices add up; slices
+ * share theirs. */
 static uint32_t
 busy_units(const listing *list, const char *parent)
 {
@@ -295,7 +295,7 @@ warn_of_cores(const yki_tool_command *self, const listing *list)
 
 /* ---- the command ---- */
 
-/* The devices themselves: of the selection, else of the context. */
+/* A device of the selection or, without one, of the context. */
 static yoke_device *
 device_at(const listing *list, size_t index)
 {
@@ -303,7 +303,7 @@ device_at(const listing *list, size_t index)
                            : yoke_context_get_device(list->context, index);
 }
 
-/* A device that cannot be asked is an error, but does not hide the others. */
+/* A device without information is an error, but the others are listed all the same. */
 static int
 fill_listing(const yki_tool_command *self, listing *list)
 {
@@ -386,7 +386,7 @@ run(const yki_tool_command *self, int argc, char **argv)
     if (wanted.all && wanted.selector)
         return yki_tool_usage(self, "--all and a selector exclude each other");
 
-    /* A platform without a device is a note, a broken one a warning. */
+    /* The library logs a note for a platform without a device, and a warning for a broken one. */
     yki_tool_log(self, wanted.verbose ? YOKE_LOG_INFO : YOKE_LOG_WARNING);
     status = show(self, &wanted, &list);
     free(list.infos);

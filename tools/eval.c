@@ -2,8 +2,8 @@
  *
  * eval.c - `yoke eval FILE --data DIR`: loss and metrics of a trained model.
  *
- * The file has graph, weights and the scaling of the data, so nothing else is
- * needed. It is a trainer of the library that evaluates, over all devices.
+ * The file has the graph, the weights and the scaling of the data, so nothing else is
+ * needed. A trainer of the library evaluates the model on all devices.
  */
 #include <stdio.h>
 #include <string.h>

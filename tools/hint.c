@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * hint.c - one sentence after a training whose loss is no number, grew, or hardly
- * fell. It looks at the loss alone, which every model has.
+ * fell. It looks only at the loss, which every model has.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,15 +10,15 @@
 
 static const double LESS = 0.1, MORE = 10;
 
-/* The loss of one step is that of few samples: it may be off by much. */
+/* The loss of one step is that of few samples, so it may be far off. */
 static bool
 has_grown(const yki_tool_course *c)
 {
     return c->last > 3 * c->step || (c->last > 1.05 * c->early && c->last > c->step);
 }
 
-/* One epoch says little: its mean is behind what it reached. Large steps learn much in the first
- * few, where the first one of all still shows it. */
+/* One epoch says little, because its mean loss is higher than the loss at its end. A large learning
+ * rate may learn much in the first few steps; the loss of the first step still shows that. */
 static bool
 has_hardly_fallen(const yki_tool_course *c)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * info.c - `yoke info FILE`: what a file of a model or a checkpoint holds.
+ * info.c - `yoke info FILE`: shows what a file of a model or a checkpoint holds.
  *
- * A file that begins with a brace is a graph as JSON, all others are weights with
- * their graph, a folder is one of checkpoints. A checkpoint is a model, too, and is
- * shown as both; one that is damaged as a checkpoint alone.
+ * A file that begins with a brace is a graph as JSON; every other file has weights with
+ * their graph; a folder is one of checkpoints. A checkpoint is also a model and is shown
+ * as both; a damaged one is shown as a checkpoint only.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,10 +25,10 @@ static const yki_tool_option options[] = {
 
 typedef struct subject {
     const char *path;
-    yoke_checkpoint *checkpoint;       /* NULL: it is none */
-    const yoke_checkpoint_info *state; /* its */
-    yoke_model *model;                 /* NULL: a graph alone, or a damaged checkpoint */
-    yoke_graph *graph;                 /* owned where there is no model */
+    yoke_checkpoint *checkpoint;       /* NULL: the file is no checkpoint */
+    const yoke_checkpoint_info *state; /* of the checkpoint */
+    yoke_model *model;                 /* NULL: only a graph, or a damaged checkpoint */
+    yoke_graph *graph;                 /* owned if there is no model */
 } subject;
 
 static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop"};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * job.c - joins the other processes where mpirun or srun started this one.
+ * job.c - joins the other processes if mpirun or srun started this one.
  *
- * What says so are variables of the launchers. The module lies beside the program
- * in a build folder, and in libdir/yoke where it is installed.
+ * Environment variables of the launchers tell that. The module is beside the program in
+ * a build folder, and in libdir/yoke after installation.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,8 +17,9 @@
 
 enum { PATH = 4096 };
 
-/* Variables that launchers set for what they start: Open MPI, Hydra (MPICH, Intel), and srun, whose
- * SLURM_PROCID stands in batch scripts too, but its step then is not a number. */
+/* Returns the variable by which a launcher shows that it started this process: Open MPI, Hydra
+ * (MPICH, Intel) or srun; NULL: none did. Slurm sets its variables in batch scripts too, but there
+ * SLURM_STEP_ID is not a number. */
 static const char *
 launcher(void)
 {
@@ -49,7 +50,7 @@ open_beside_program(void)
     if (!slash)
         return NULL;
     strcpy(slash + 1, "yoke-mpi.so");
-    /* Implementations of MPI load parts of their own, which look for the symbols of the first. */
+    /* RTLD_GLOBAL: an MPI library loads plugins, which look for the symbols of the library. */
     return access(path, R_OK) == 0 ? dlopen(path, RTLD_NOW | RTLD_GLOBAL) : NULL;
 }
 
@@ -89,7 +90,7 @@ redirect(const char *path, int to)
     return done;
 }
 
-/* The message of a failure is said by whoever failed; all else by rank 0. */
+/* Only rank 0 writes results. With `log_dir` each process writes its messages to a file there. */
 static int
 choose_streams(const yki_tool_command *command, const char *log_dir, const yki_tool_job *job)
 {

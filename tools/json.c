@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * json.c - a JSON writer: indentation of two, one member a line.
+ * json.c - a JSON writer: it indents by two blanks and writes one member a line.
  *
- * It writes only; nothing is kept, so a document may be of any size. It does
- * not check that keys differ or that the caller closes what it opened.
+ * It keeps nothing in memory, so a document may have any size. It does not check that
+ * keys differ or that the caller closes each object and array.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 
 #include "json.h"
 
-/* The second byte has tighter bounds after four of the first bytes: no overlong forms, no
- * surrogates, nothing above U+10FFFF (Unicode, table 3-7). */
+/* After four of the first bytes, the second byte has tighter bounds, which exclude overlong forms,
+ * surrogates, and all above U+10FFFF (Unicode, table 3-7). */
 unsigned
 yki_tool_utf8_length(const char *text)
 {
@@ -80,7 +80,7 @@ indent(yki_tool_json *json)
         fputs("  ", json->stream);
 }
 
-/* What stands before a value. */
+/* Writes what stands before a value: a comma, the indentation, the key. */
 static void
 begin(yki_tool_json *json, const char *key)
 {

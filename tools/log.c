@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * log.c - takes back what a log has of steps that are trained once more.
+ * log.c - removes the lines of a log about steps that will be trained again.
  *
- * Lines are in the order of steps, so that the file is only made shorter.
+ * Lines are in the order of steps, so the file is only made shorter.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 
 #include "log.h"
 
-/* Whether a line stays: it is whole, and says nothing of what comes again. */
+/* Whether a line stays: it is complete, and not about a step or epoch that is trained again. */
 static bool
 stays(const char *line, int64_t steps, int64_t epochs)
 {
@@ -26,7 +26,7 @@ stays(const char *line, int64_t steps, int64_t epochs)
     return !found || strtoll(found + sizeof name - 1, NULL, 10) <= (epoch ? epochs : steps);
 }
 
-/* Of what stays. */
+/* The number of bytes that stay. */
 static off_t
 measure(FILE *in, int64_t steps, int64_t epochs)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * log.h - the file of `yoke train --log` when training goes on.
+ * log.h - the file of `yoke train --log` when a training is resumed.
  */
 #ifndef YOKE_TOOLS_LOG_H
 #define YOKE_TOOLS_LOG_H
@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Ends a log that is open for appending before its first line of a step behind `steps`, or of an
- * epoch that ended behind step `epochs`, or that is not whole. What is no regular file stays as it
- * is. An errno, or 0. */
+/* Cuts a log that is open for appending before its first line that is about a step after `steps`,
+ * or about an epoch that ended after step `epochs`, or that is incomplete. If the log is no regular
+ * file it stays as it is. Returns an errno, or 0. */
 int yki_tool_log_cut(FILE *log, const char *path, int64_t steps, int64_t epochs);
 
 #endif

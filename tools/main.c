@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * main.c - the yoke command: its list of subcommands, and the last check that
- * what was printed arrived.
+ * main.c - the yoke command: its list of subcommands, and the final check that all
+ * output was written.
  *
- * Each subcommand is one file; it uses the public API alone.
+ * Each subcommand is one file, which uses only the public API.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static const yki_tool_command yoke = {
     .example = "yoke train --model=lenet --data=examples/data",
 };
 
-/* "help bench devices" is "bench devices --help". */
+/* Runs "help bench devices" as "bench devices --help". */
 static int
 run_help(const yki_tool_command *self, int argc, char **argv)
 {
@@ -61,7 +61,7 @@ run_help(const yki_tool_command *self, int argc, char **argv)
     while (optind < argc)
         words[count++] = argv[optind++];
     words[count++] = (char[]){"--help"};
-    optind = 0; /* starts getopt anew */
+    optind = 0; /* restarts getopt */
     return yoke.run(&yoke, count, words);
 }
 
@@ -70,7 +70,7 @@ main(int argc, char **argv)
 {
     int status = yoke.run(&yoke, argc, argv);
 
-    /* A full disk shows only now. */
+    /* A full disk is noticed only here. */
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
         yki_tool_error(&yoke, "cannot write the result: %s",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * models.c - the built-in models: tiny, mlp, simplecnn, lenet, resnet18, and its deeper
- * sisters resnet34 and resnet50. They fit themselves to the data's shape and number of classes.
+ * models.c - the built-in models: tiny, mlp, simplecnn, lenet, resnet18, resnet34 and
+ * resnet50. They adapt to the shape of the data and to the number of classes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -80,7 +80,7 @@ build_simplecnn(yoke_graph *g, yoke_node *x, int64_t outputs)
     return dense(g, yoke_flatten(g, x), outputs, "fc1");
 }
 
-/* Images too small for the second, 5x5 convolution get 3x3 ones with padding. */
+/* If images are too small for a second convolution of 5x5, it is 3x3 and both have padding. */
 static yoke_node *
 build_lenet(yoke_graph *g, yoke_node *x, int64_t outputs)
 {
@@ -96,13 +96,13 @@ build_lenet(yoke_graph *g, yoke_node *x, int64_t outputs)
     return dense(g, x, outputs, "fc2");
 }
 
-/* Where a residual block stands: its layer, from 1, and its number there, from 0. */
+/* The position of a residual block: its layer, from 1, and its number in the layer, from 0. */
 typedef struct place {
     int layer, block;
 } place;
 
-/* A convolution with its batch norm; names are torchvision's, as layer1.0.conv2 and layer1.0.bn2.
- */
+/* A convolution with its batch norm. Names are those of torchvision, such as layer1.0.conv2 and
+ * layer1.0.bn2. */
 static yoke_node *
 conv_norm(yoke_graph *g, yoke_node *x, int64_t filters, int64_t size, int64_t stride, place at,
           int number)
@@ -114,7 +114,7 @@ conv_norm(yoke_graph *g, yoke_node *x, int64_t filters, int64_t size, int64_t st
     return norm(g, conv(g, x, filters, size, stride, size / 2, false, name[0]), name[1]);
 }
 
-/* What a block adds to its result: its input, projected where the shapes differ. */
+/* The input of a block, which is added to its result; it is projected if the shapes differ. */
 static yoke_node *
 shortcut(yoke_graph *g, yoke_node *x, int64_t filters, int64_t stride, place at)
 {
@@ -151,7 +151,8 @@ bottleneck(yoke_graph *g, yoke_node *x, int64_t filters, int64_t stride, place a
 typedef yoke_node *(*residual_block)(yoke_graph *, yoke_node *, int64_t filters, int64_t stride,
                                      place at);
 
-/* Small images have a stem of 3x3, stride 1 and no pooling; large ones torchvision's. */
+/* For small images the stem is 3x3 with stride 1 and no pooling; for large ones it is
+ * torchvision's. */
 static yoke_node *
 stem(yoke_graph *g, yoke_node *x)
 {
@@ -257,7 +258,7 @@ yki_tool_near_model(const char *name, yki_near *near)
     return yki_near_hint(near);
 }
 
-/* Images of one channel may come without saying so. */
+/* Samples of two axes are images of one channel. False: the model cannot take the samples. */
 static bool
 fit_input(const yki_tool_model *model, yoke_shape *input)
 {
@@ -281,7 +282,7 @@ no_image(const yki_tool_model *model, yoke_shape shape)
     return yoke_fail(YOKE_ERROR_SHAPE, sentence);
 }
 
-/* x * factor + offset, with one of each or, along the first axis, with each its own. */
+/* x * factor + offset, with one pair for all or, if count > 1, one for each index of axis 0. */
 static yoke_node *
 rescale(yoke_graph *g, yoke_node *x, int64_t count, const float *factor, const float *offset)
 {
@@ -307,7 +308,8 @@ standardise(yoke_graph *g, yoke_node *target, const yki_tool_spread *s)
     return rescale(g, target, s->count, factor, offset);
 }
 
-/* 1 less the squared error in units of the variance: 0 for who always says the mean, 1 at best. */
+/* 1 minus the mean squared error, where the target has variance 1: 1 at best, and 0 for a model
+ * that always predicts the mean. */
 static yoke_node *
 r2(yoke_graph *g, yoke_node *y, yoke_node *target)
 {
@@ -338,7 +340,7 @@ add_values_loss(yoke_graph *g, yoke_node *y, const yki_tool_fit *fit)
     yoke_graph_add_metric(g, "absolute_error", yoke_mean_absolute_error(g, prediction, target));
 }
 
-/* From the last layer on: what is asked of it. */
+/* Adds output, loss and metrics after the last layer. */
 static void
 add_loss(yoke_graph *g, yoke_node *y, const yki_tool_fit *fit)
 {

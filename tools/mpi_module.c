@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mpi_module.c - what of the yoke command knows MPI: a module that job.c loads.
+ * mpi_module.c - the part of the yoke command that uses MPI: a module that job.c loads.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@ start(yoke_comm **comm)
 {
     int given, done = 0;
 
-    /* Who waits inside MPI leaves the processor to those who compute on it. */
+    /* A process that waits inside MPI leaves the processor to those that compute on it. */
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    /* By default a failing call of MPI ends the process by itself, with MPI's own words. */
+    /* If this call fails, MPI by default ends the process itself, with its own message. */
     MPI_Initialized(&done);
     if (!done && MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &given) != MPI_SUCCESS)
         return yoke_fail(YOKE_ERROR_COMM, "MPI_Init_thread failed");
@@ -37,7 +37,7 @@ end_all(int status)
 }
 
 YOKE_API extern const yki_tool_mpi yki_tool_mpi_table;
-/* The name that job.c looks for. */
+/* job.c looks for this name. */
 YOKE_API const yki_tool_mpi yki_tool_mpi_table = {
     .version = YOKE_MODULE_VERSION,
     .start = start,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * options.c - what arguments say that several commands take: schedules,
- * optimizers, augmentations, numbers.
+ * options.c - reads arguments that several commands take: schedules, optimizers,
+ * augmentations, numbers.
  *
- * The first three are a name and settings after commas, "cosine,warmup=1": one
- * reader walks over them, and a table says what may stand there.
+ * The first three are words with commas between them, such as "cosine,warmup=1". One
+ * reader handles all of them; a table lists the settings that each may have.
  */
 #include <errno.h>
 #include <math.h>
@@ -32,7 +32,7 @@ yki_tool_parse_real(const char *text, double least, double *value)
     char *end;
     double v = strtod(text, &end);
 
-    /* strtod takes blanks, "inf", "nan" and hexadecimal numbers. */
+    /* strtod also takes blanks, "inf", "nan" and hexadecimal numbers. */
     if (end == text || *end || !isfinite(v) || v < least ||
         strspn(text, "+-.0123456789eE") < strlen(text))
         return false;
@@ -58,7 +58,7 @@ yki_tool_parse_seed(const char *text, uint32_t *seed)
 
 /* ---- a name and settings ---- */
 
-/* A setting: where its number goes, or the flag that it raises. */
+/* A setting: the variable that gets its number, or the flag that it sets. */
 typedef struct setting {
     const char *name;
     double *value;
@@ -66,7 +66,8 @@ typedef struct setting {
     bool *flag;
 } setting;
 
-/* The word before a comma, without its "=value", which *value points to if there is one. */
+/* Splits the first word of a list into `word` and, after "=", `value`; returns the rest. A text
+ * that is too long becomes "". */
 static const char *
 next_word(const char *text, char word[WORD], char value[WORD])
 {
@@ -119,7 +120,7 @@ take_settings(const char *text, const setting *settings, char why[WHY])
     return true;
 }
 
-/* The place of the first word in `names`, which ends with NULL. */
+/* The index of the word in `names`, which ends with NULL; -1 and a reason if it is not there. */
 static int
 find_name(const char *word, const char *const *names, char why[WHY])
 {
@@ -163,7 +164,7 @@ yki_tool_parse_schedule(const char *text, yki_tool_schedule *out, char why[WHY])
     return true;
 }
 
-/* In steps; whole numbers come out whole, and no time that was asked for becomes none. */
+/* Converts epochs to steps, rounded to the nearest. A time above 0 is at least one step. */
 static int64_t
 steps_of(double epochs, int64_t steps_per_epoch)
 {
@@ -185,7 +186,7 @@ yki_tool_make_schedule(const yki_tool_schedule *s, int64_t steps_per_epoch, int6
     schedule.warmup = steps_of(s->warmup, steps_per_epoch);
     schedule.period = steps_of(s->period, steps_per_epoch);
     schedule.steps = steps_of((double)epochs, steps_per_epoch);
-    /* A third of the time is what one-cycle is for. */
+    /* Without a warm-up, one-cycle grows for three tenths of all steps. */
     if (s->kind == YOKE_SCHEDULE_ONE_CYCLE && schedule.warmup == 0)
         schedule.warmup = schedule.steps * 3 / 10;
     return schedule;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * options.h - options that several commands have: their rows of --help, and what
- * their arguments say.
+ * options.h - options that several commands have: their rows of --help, and the
+ * parsers of their arguments.
  *
- * A row is the same wherever it stands, so that a name means one thing.
+ * All commands use the same row, so that an option has one meaning.
  */
 #ifndef YOKE_TOOLS_OPTIONS_H
 #define YOKE_TOOLS_OPTIONS_H
@@ -45,29 +45,31 @@
 
 enum { TOOL_MAX_BATCH = 1 << 20, TOOL_MAX_EPOCHS = 1 << 24 };
 
-/* What a schedule is made of once it is known how many steps an epoch has. Times in epochs. */
+/* A schedule before the number of steps in an epoch is known; `warmup` and `period` in epochs. */
 typedef struct yki_tool_schedule {
     yoke_schedule_kind kind;
     double warmup, period;
     double factor, initial, final_factor;
 } yki_tool_schedule;
 
-/* "cosine,warmup=1,final=0.01"; on failure a sentence is in `why`. */
+/* Reads a text such as "cosine,warmup=1,final=0.01". On failure it returns false and writes the
+ * reason to `why`; so do the next two parsers. */
 bool yki_tool_parse_schedule(const char *text, yki_tool_schedule *schedule, char why[160]);
+/* Converts the times to steps. */
 yoke_schedule yki_tool_make_schedule(const yki_tool_schedule *schedule, int64_t steps_per_epoch,
                                      int64_t epochs);
-/* "sgd,momentum=0.9,nesterov,decay=1e-4", with the learning rate of `rate` or, at 0, its own. */
+/* "sgd,momentum=0.9,nesterov,decay=1e-4"; the learning rate is `rate` or, if that is 0, the default
+ * of the optimizer. */
 bool yki_tool_parse_optimizer(const char *text, double rate, yoke_optimizer *optimizer,
                               char why[160]);
 /* "flip,shift=2,noise=0.1,crop", or "none" */
 bool yki_tool_parse_augmentation(const char *text, yoke_augmentation *augmentation, char why[160]);
-/* A finite number above `least`. */
+/* Reads a finite decimal number that is at least `least`; false: `text` is none. */
 bool yki_tool_parse_real(const char *text, double least, double *value);
-/* 0 to 2^32 - 1, all of the text. */
+/* Reads a whole number from 0 to 2^32 - 1; false: `text` is none. */
 bool yki_tool_parse_seed(const char *text, uint32_t *seed);
-/* YOKE_ERROR_NOT_FOUND and so on of files are failures, never usage. */
 
-/* Seconds of a clock that only goes forward. */
+/* Returns the seconds of a clock that only goes forward. */
 double yki_tool_now(void);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plot.c - `yoke plot LOG`: a picture of a training, as SVG.
+ * plot.c - `yoke plot LOG`: draws a training as SVG.
  *
- * Three panels over the steps: loss, the first metric, and the shares of the
- * devices, stacked. What was trained is a thin line, what was tested a line with
- * dots. Where a log has a step twice (a training that was resumed), the later one
- * counts. Thousands of steps are drawn as one mean for each pixel.
+ * The picture has three panels over the steps: loss, the first metric, and the stacked
+ * shares of the devices. Values from training are a thin line, values from tests a line
+ * with dots. If a log has a step twice, after a resumed training, the later one counts.
+ * If there are more steps than pixels, each pixel shows a mean.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -39,7 +39,7 @@ typedef struct history {
     size_t devices;
     char *names[MAX_DEVICES];
     char *metric_name;
-    double steps; /* the last one */
+    double steps; /* the number of the last one */
 } history;
 
 /* ---- reading ---- */
@@ -64,7 +64,7 @@ add(curve *c, double step, double value)
     return true;
 }
 
-/* Null, which stands for what is no number, leaves a gap. */
+/* Values that are not numbers are null in the log; they are left out. */
 static bool
 add_number(curve *c, double step, const json_t *value)
 {
@@ -113,7 +113,7 @@ add_names(history *h, const json_t *devices)
     return true;
 }
 
-/* NULL, or what is wrong with the line. */
+/* Returns NULL, or what is wrong with the line. */
 static const char *
 take_line(history *h, const json_t *line)
 {
@@ -127,7 +127,7 @@ take_line(history *h, const json_t *line)
     if (strcmp(kind, "start") == 0)
         return add_names(h, json_object_get(line, "devices")) ? NULL : "out of memory";
     if (strcmp(kind, "step") != 0 && strcmp(kind, "epoch") != 0)
-        return NULL; /* of a later version */
+        return NULL; /* a later version may write other kinds */
     if (!json_is_number(number) || !(step >= 0 && step < 1e15))
         return "has no step";
     if (strcmp(kind, "step") == 0)
@@ -162,7 +162,7 @@ read_log(const char *path, history *h)
         value = json_loadb(line, end, 0, &error);
         if (json_is_object(value))
             wrong = take_line(h, value);
-        else if (end > 0 && *next) /* the last one may have been cut off */
+        else if (end > 0 && *next) /* the last line may be incomplete */
             wrong = "is no object of JSON";
         json_decref(value);
     }
@@ -213,7 +213,7 @@ text(FILE *f, double x, double y, const char *anchor, const char *words)
     fputs("</text>\n", f);
 }
 
-/* 1, 2 or 5 times a power of ten, four to nine of which fill the range. */
+/* The distance of grid lines: 1, 2 or 5 times a power of ten, 4 to 10 of which fill the range. */
 static double
 tick(double range)
 {
@@ -243,7 +243,7 @@ draw_frame(const panel *p, const char *title)
     text(p->stream, LEFT, p->top - 8, "start", title);
 }
 
-/* One mean for each pixel. */
+/* Draws one mean for each pixel. */
 static void
 draw_curve(const panel *p, const curve *c, const char *class)
 {
@@ -299,7 +299,7 @@ draw_pair(panel *p, const curve *train, const curve *test, const char *name)
     draw_dots(p, test);
 }
 
-/* The sum of the shares before this device, at one of its steps. */
+/* The sum of the shares of the devices before this one, at its point i. */
 static double
 below(const history *h, size_t device, size_t i)
 {
@@ -389,7 +389,7 @@ write_picture(const char *out, const history *h, const char *path)
         good = fflush(stream) == 0 && !ferror(stream);
         if (out && fclose(stream) != 0)
             good = false;
-        if (good || !out) /* standard output is looked at when the command ends */
+        if (good || !out) /* main checks standard output when the command ends */
             return YOKE_OK;
     }
     snprintf(sentence, sizeof sentence, "%s: cannot be written: %s", out, strerror(errno));

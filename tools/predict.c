@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * predict.c - `yoke predict FILE --data DIR`: what a trained model says of samples.
+ * predict.c - `yoke predict FILE --data DIR`: what a trained model predicts for samples.
  *
- * A line for each sample: its number, the likeliest class and how likely it is, or
- * the values. The file has everything that is needed; labels, where the data has
- * them, are shown beside it and not used.
+ * Each sample gets a line: its number, the most likely class and its probability, or the
+ * predicted values. The file has everything that is needed. Labels in the data are
+ * shown, but not used.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,12 +50,12 @@ typedef struct session {
     yoke_model *model;
     yoke_context *context;
     yoke_predictor *predictor;
-    size_t values; /* of a result */
+    size_t values; /* number of values in a result */
     size_t size;   /* bytes of a sample */
-    bool classes;  /* results are probabilities */
+    bool classes;  /* results are probabilities of classes */
     void *samples;
     float *results;
-    int32_t *labels; /* of these samples; NULL: the data has none */
+    int32_t *labels; /* of the current samples; NULL: the data has none */
     int64_t indices[AT_ONCE];
 } session;
 
@@ -123,7 +123,7 @@ fits(const yoke_field *data, const yoke_field *input)
     return data->type == input->type && values_of(data->shape) == values_of(input->shape);
 }
 
-/* Of a table whose last column is data as well, as it is where nothing is known yet. */
+/* Opens a table in which all columns are data: new samples have no labels yet. */
 static yoke_status
 open_without_label(const char *path, const yki_tool_reading *how, yki_tool_source *source)
 {
@@ -196,7 +196,7 @@ class_name(const session *s, size_t index, char number[24])
     return name ? name : number;
 }
 
-/* The place of the largest value below `bound` (ties: of the first after `last`). */
+/* The index of the largest value that is not `taken`; the first of equal ones. */
 static size_t
 next_largest(const float *values, size_t count, const bool *taken)
 {
@@ -266,7 +266,7 @@ write_json(const session *s, int64_t index, const float *values, const int32_t *
     yki_tool_json_end(&j);
 }
 
-/* Labels of one byte are widened in place, from behind. */
+/* Reads n labels. Those of one byte are widened in place, from the last to the first. */
 static yoke_status
 read_labels(session *s, size_t n)
 {
@@ -280,7 +280,7 @@ read_labels(session *s, size_t n)
     return status;
 }
 
-/* The results for n samples from `first` on. */
+/* Computes the results for n samples from `first` on. */
 static yoke_status
 compute(session *s, int64_t first, size_t n)
 {
@@ -311,7 +311,7 @@ predict_some(session *s, int64_t first, size_t n)
     return status;
 }
 
-/* Probabilities: what the library turned into them adds up to 1 and lies within. */
+/* Whether a result is probabilities of classes: values from 0 to 1 that add up to 1. */
 static bool
 are_probabilities(const session *s, const float *values)
 {
@@ -346,7 +346,7 @@ predict(session *s)
     if ((int64_t)w->first >= count)
         return yoke_fail(YOKE_ERROR_VALUE, "--first: the data has not so many samples");
     end = w->count && w->count < count - w->first ? (int64_t)w->first + w->count : count;
-    /* One sample shows what the results are. */
+    /* One sample tells whether the results are probabilities. */
     status = compute(s, w->first, 1);
     s->classes = yoke_model_class_count(s->model) == s->values || are_probabilities(s, s->results);
     for (int64_t first = w->first; !status && first < end; first += AT_ONCE)

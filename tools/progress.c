@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * progress.c - how training goes, a line an epoch.
+ * progress.c - the progress of a training, one line for each epoch.
  *
- * A line is made of parts in the order of their worth, each of which is added only
- * if it still fits the terminal: a line that wraps cannot be taken back. Devices are
- * shown all or not at all, and take a shorter form where they have to. Widths are
- * counted as the parts are made: colours take none, a block of a bar takes one.
+ * A line is made of items in the order of their importance. An item is added only if it
+ * still fits the terminal, because a line that wraps cannot be removed. Either all
+ * devices are shown or none; they have shorter forms for narrow terminals. Columns are
+ * counted as the items are made: colours take none, a block of a bar takes one.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -29,14 +29,14 @@ static const double TENTH_OF_SECOND = 0.1;
 /* How devices are shown: with bars, with their names, or as "shares 75:25". */
 typedef enum form { FORM_BARS, FORM_NAMES, FORM_NUMBERS } form;
 
-/* From the widest to the narrowest: columns of the bar of an epoch, and devices. */
+/* From the widest to the narrowest: the columns of an epoch's bar, and the form of devices. */
 static const struct {
     int bar;
     form devices;
 } layouts[] = {
     {20, FORM_BARS}, {20, FORM_NAMES}, {10, FORM_NAMES}, {10, FORM_NUMBERS}, {0, FORM_NUMBERS}};
 
-/* A text under construction and the columns it takes. */
+/* An item of the line: its text so far, and the columns that it takes. */
 typedef struct part {
     char text[PART];
     size_t used, columns;
@@ -61,7 +61,7 @@ add(part *p, const char *format, ...)
     p->columns += (size_t)length;
 }
 
-/* What takes no columns (an escape), or fewer than bytes (a block). */
+/* Adds a text that takes no columns (an escape), or fewer columns than bytes (a block). */
 static void
 add_wide(part *p, const char *text, size_t columns)
 {
@@ -101,7 +101,7 @@ add_bar(part *p, const yki_tool_style *style, int columns, double filled)
         add(p, "]");
 }
 
-/* In eighths of a block where there are such characters. */
+/* Draws a share in eighths of a block, if the terminal has such characters. */
 static void
 add_share(part *p, const yki_tool_style *style, double share)
 {
@@ -172,7 +172,7 @@ add_time(part *p, double seconds)
         add(p, "  %ld:%02ld left", s / 60, s % 60);
 }
 
-/* Whether the part fits. */
+/* Adds an item to the line if it fits; returns whether it does. */
 static bool
 join(char *line, size_t *columns, const part *p, const yki_tool_style *style)
 {
@@ -199,7 +199,7 @@ add_device(part *p, const yki_tool_view *v, size_t k, double share, form f,
     add(p, "%3.0f %%", 100 * share);
 }
 
-/* All devices or none; returns whether they are there. */
+/* Adds all devices, or none if they do not fit; returns whether they fit. */
 static bool
 join_shares(char *line, size_t *columns, const yki_tool_view *v, form f,
             const yki_tool_style *style)
@@ -222,7 +222,7 @@ join_shares(char *line, size_t *columns, const yki_tool_view *v, form f,
     return true;
 }
 
-/* The line in one layout; returns whether all of it is there. */
+/* Writes the line in one layout; returns whether all items fit. */
 static bool
 write_line(char line[TOOL_LINE], const yki_tool_view *v, int bar, form devices,
            const yki_tool_style *style)
@@ -282,7 +282,7 @@ set(const char *name)
     return value && *value;
 }
 
-/* As setlocale would decide it, which the command does not call. */
+/* Decides as setlocale would, which the command does not call. */
 static bool
 is_utf8(void)
 {
@@ -301,7 +301,7 @@ columns_of(FILE *stream)
     struct winsize size;
 
     if (ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
-        return (size_t)size.ws_col - 1; /* the last column may wrap */
+        return (size_t)size.ws_col - 1; /* a character in the last column may wrap */
     return 79;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * recipe.c - for each built-in model the settings with which it learns: one table,
- * and what follows from the size of the data.
+ * recipe.c - the settings with which each built-in model learns: one table, and the
+ * choices that follow from the size of the data.
  *
- * A recipe writes options as a person types them, and gives way to each that was
- * typed. The table also stands in yoke-train(1).
+ * A recipe writes options as a user types them, and leaves those alone that the user
+ * gave. yoke-train(1) has the table, too.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ const yki_tool_recipe yki_tool_recipes[] = {
     {NULL, NULL, 0, NULL, 0, 0, 0, 0, false, 0},
 };
 
-/* What is moved a little keeps its label, not its value. */
+/* A shifted or noisy image keeps its class, but not a value that belongs to it. */
 static bool
 can_be_moved(const yki_tool_source *source)
 {
@@ -56,7 +56,7 @@ choose_batch(const yki_tool_recipe *r, int64_t samples)
     return batch;
 }
 
-/* A small set of samples is gone through more often. */
+/* A smaller set of samples gets more epochs. */
 static int64_t
 choose_epochs(const yki_tool_recipe *r, int64_t samples, int64_t batch)
 {
@@ -66,7 +66,7 @@ choose_epochs(const yki_tool_recipe *r, int64_t samples, int64_t batch)
     return epochs < r->epochs ? r->epochs : epochs;
 }
 
-/* Puts a word behind those that are there, with `between` before it. */
+/* Appends a word to the line, after `between` if the line is not empty. */
 static void TOOL_PRINTF(4, 5) add(char *line, size_t size, char between, const char *format, ...)
 {
     size_t used = strlen(line);
@@ -92,7 +92,7 @@ write_augmentation(const yki_tool_recipe *r, const yki_tool_source *source, char
         add(text, AUGMENT, ',', "noise=%g", r->noise);
 }
 
-/* How long, and in which steps. */
+/* Chooses the number of epochs and the batch. */
 static void
 take_sizes(const yki_tool_recipe *r, int64_t samples, yki_tool_settings *s, char line[LINE])
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * source.c - opens the data of a command line, and finds out what it is: which
- * field is the target, and how many classes it has.
+ * source.c - opens the data that a command line names, and finds out which field is the
+ * target and how many classes it has.
  */
 #include <errno.h>
 #include <math.h>
@@ -47,7 +47,7 @@ largest(const yoke_field *field, const void *values, size_t count, int64_t so_fa
     return so_far;
 }
 
-/* One more than the largest label. */
+/* Raises *classes to one more than the largest label. */
 static yoke_status
 count_labels(const yoke_dataset *dataset, const yoke_field *field, int64_t *classes)
 {
@@ -70,7 +70,7 @@ count_labels(const yoke_dataset *dataset, const yoke_field *field, int64_t *clas
     return YOKE_OK;
 }
 
-/* The first field is data, the second, if there is one, the target. */
+/* The first field is data; the second, if there is one, is the target. */
 static yoke_status
 look(const char *path, yki_tool_source *s)
 {
@@ -189,7 +189,7 @@ yki_tool_source_close(yki_tool_source *source)
 
 /* ---- scaling ---- */
 
-/* Mean and deviation of everything, from those of equal parts. Constant parts have scale 1. */
+/* Mean and scale of all values, from those of parts of equal size. A constant part has scale 1. */
 static void
 join_parts(const float *mean, const float *scale, size_t count, float *all_mean, float *all_scale)
 {
@@ -232,7 +232,7 @@ yki_tool_source_normalize(yki_tool_source *source, bool whole)
     return status ? status : yoke_dataset_set_scaling(source->test, field, mean, scale, count);
 }
 
-/* Of the targets, whose own scaling stays as it was: none. */
+/* Measures the targets. They are not scaled themselves, so their scaling is removed again. */
 static yoke_status
 measure_spread(yki_tool_source *source, yki_tool_spread *spread)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * table.c - aligned columns for people. Widths count characters (code points):
- * right for the names of devices, wrong for double-width scripts.
+ * table.c - aligned columns for people. Widths count characters (code points), which is
+ * right for the names of devices and wrong for scripts of double width.
  */
 #include <assert.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include "json.h"
 #include "table.h"
 
-/* C0, DEL, and the C1 controls that UTF-8 writes as c2 80 to c2 9f. */
+/* C0, DEL, or one of the C1 controls, which are c2 80 to c2 9f in UTF-8. */
 static bool
 is_control(const char *text)
 {
@@ -20,7 +20,7 @@ is_control(const char *text)
     return a < 0x20 || a == 0x7f || (a == 0xc2 && b < 0xa0);
 }
 
-/* Characters on the screen; prints them too if there is a stream. */
+/* Counts the characters that a text takes on the screen; prints them if there is a stream. */
 static size_t
 clean(const char *text, FILE *stream)
 {
@@ -108,7 +108,7 @@ blanks(size_t count, FILE *stream)
         fputc(' ', stream);
 }
 
-/* `pending` blanks are owed to the left of the next text: a line does not end in blanks. */
+/* `pending` blanks are printed only before the next text, so that no line ends in blanks. */
 static void
 print_row(const yki_tool_table *table, const char *const *texts, const size_t *widths, FILE *stream)
 {
@@ -164,7 +164,7 @@ yki_tool_bytes(uint64_t bytes, char *text)
         value /= 1024.0;
         unit++;
     }
-    /* Whole numbers as such, others with one digit after the point. */
+    /* Whole numbers have no point, others one digit after it. */
     if (value == (double)(uint64_t)value)
         snprintf(text, 32, "%.0f %s", value, units[unit]);
     else

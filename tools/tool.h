@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tool.h - what the subcommands of `yoke` share: a table that describes each
- * command, from which its options are parsed and its --help is printed (so the
- * two cannot differ), messages, and the library's log on standard error.
+ * command, messages, and the library's log on standard error. The parser of options
+ * and --help both read the table, so the two cannot differ.
  *
  * Results go to standard output, everything else to standard error. The exit
- * status is 0, 1 (it failed), 2 (it was called wrongly) or 3 (training was stopped).
+ * status is 0, 1 (failure), 2 (wrong usage) or 3 (training was stopped).
  */
 #ifndef YOKE_TOOLS_TOOL_H
 #define YOKE_TOOLS_TOOL_H
@@ -26,13 +26,13 @@
 #define TOOL_PRINTF(text, first)
 #endif
 
-/* STOPPED: training ended early because that was asked for, and in order. */
+/* TOOL_STOPPED: a signal asked training to end early, and it ended in order. */
 enum { TOOL_OK = 0, TOOL_FAILURE = 1, TOOL_USAGE = 2, TOOL_STOPPED = 3 };
 
 typedef struct yki_tool_option {
     const char *name;     /* long name, without the dashes */
     int letter;           /* short name or 0 */
-    const char *argument; /* "N" in "--repeats=N"; NULL: takes none */
+    const char *argument; /* "N" in "--repeats=N"; NULL: it takes none */
     const char *help;
 } yki_tool_option;
 
@@ -42,7 +42,7 @@ struct yki_tool_command {
     const char *synopsis;                       /* what follows the name */
     const char *summary;                        /* one line, for the list of its parent */
     const char *description;                    /* paragraphs, for its own --help */
-    const yki_tool_option *options;             /* ends with a zeroed one; NULL: --help alone */
+    const yki_tool_option *options;             /* ends with a zeroed one; NULL: only --help */
     const yki_tool_command *const *subcommands; /* ends with NULL; NULL: none */
     int (*run)(const yki_tool_command *self, int argc, char **argv);
     const char *example; /* a command line, for its --help */
@@ -61,57 +61,57 @@ extern const yki_tool_command yki_tool_plot;
 
 /* ---- command.c ---- */
 
-/* The place of the next option in the command's table, or one of these. */
 enum { TOOL_END = -1, TOOL_EXIT = -2 };
-/* Works like getopt: after TOOL_END, argv[optind] is the first argument. TOOL_EXIT: --help was
- * answered or the option is wrong, and *status is what to exit with. */
+/* Returns the index of the next option in the command's table, or one of these. Works like getopt:
+ * `optarg` is the option's argument, and after TOOL_END argv[optind] is the first argument.
+ * TOOL_EXIT: --help was printed or the option is wrong, and *status is the exit status. */
 int yki_tool_next(const yki_tool_command *command, int argc, char **argv, int *status);
-/* All of them, each given to `take`, until one returns other than TOOL_OK. TOOL_EXIT: --help was
- * answered; else what to exit with, or TOOL_OK. */
+/* Reads all options and gives each to `take`, until a call does not return TOOL_OK. Returns
+ * TOOL_EXIT if --help was printed, TOOL_OK, or the exit status of an error. */
 int yki_tool_read_options(const yki_tool_command *command, int argc, char **argv,
                           int (*take)(const yki_tool_command *command, int option, void *user),
                           void *user);
-/* The one argument that is left when options are read: a file that `yoke train` wrote. */
+/* After the options: takes the one argument that must be left, a file that `yoke train` wrote. */
 int yki_tool_read_model_file(const yki_tool_command *command, int argc, char **argv,
                              const char **file);
-/* `run` of a command that only has subcommands. */
+/* The `run` of a command that only has subcommands. */
 int yki_tool_run_group(const yki_tool_command *self, int argc, char **argv);
-/* A whole number in [1, maximum]. */
+/* Reads a whole number in [1, maximum]; false: `text` is none. */
 bool yki_tool_parse_count(const char *text, unsigned maximum, unsigned *count);
 
-/* The name of a planning level. */
+/* Reads the name of a planning level; false: `text` is none. */
 bool yki_tool_parse_level(const char *text, yoke_plan_level *level);
-/* The hint for what is none. */
+/* Returns the "did you mean" hint for a text that is no level. */
 const char *yki_tool_near_level(const char *text, yki_near *near);
 
-/* "yoke: devices: ..." on standard error. */
+/* Writes "yoke: devices: ..." to standard error. */
 void yki_tool_error(const yki_tool_command *command, const char *format, ...) TOOL_PRINTF(2, 3);
 void yki_tool_warn(const yki_tool_command *command, const char *format, ...) TOOL_PRINTF(2, 3);
-/* An error of usage, with where to read more; returns TOOL_USAGE. */
+/* Writes an error of usage and how to see the help; returns TOOL_USAGE. */
 int yki_tool_usage(const yki_tool_command *command, const char *format, ...) TOOL_PRINTF(2, 3);
-/* What the library says of `status`; returns the exit status: a selector that cannot be read is
- * a mistake of usage, all else a failure. */
+/* Writes the library's last error, or the text of `status`. Returns the exit status: TOOL_USAGE for
+ * a selector that cannot be read, TOOL_FAILURE for all else. */
 int yki_tool_fail(const yki_tool_command *command, yoke_status status);
-/* One of the processes of a job: rank and host stand before what it says, and only rank 0 gives
- * warnings and notes, unless each has a file for them. */
+/* Tells that this is one process of a job: its messages begin with rank and host, and only rank 0
+ * writes warnings and notes, unless each process has a file of its own for them. */
 void yki_tool_speak_as(int rank, int ranks, const char *host, bool own_file);
-/* Called before a message is written; NULL: nothing is. */
+/* Sets a function that is called before each message is written; NULL: none. */
 void yki_tool_on_message(void (*clear)(void));
-/* Something to know, on standard error. */
+/* Writes a note to standard error. */
 void yki_tool_note(const yki_tool_command *command, const char *format, ...) TOOL_PRINTF(2, 3);
-/* Lines of the library's log, up to `level`, become warnings and notes of this command. */
+/* Makes the lines of the library's log, up to `level`, warnings and notes of this command. */
 void yki_tool_log(const yki_tool_command *command, yoke_log_level level);
-/* The level with the library's notes, such as on what takes long before the first step: if they
- * are wanted, and on a terminal; else the one without. */
+/* Returns a level for yki_tool_log: with the library's notes, such as those on long work before the
+ * first step, if they are wanted or standard error is a terminal; else without. */
 yoke_log_level yki_tool_notes(bool wanted);
 
 /* ---- cores.c ---- */
 
 typedef struct yki_tool_cores {
-    double count;       /* of the host's cores that this process may use; a quota may be 1.5 */
-    const char *reason; /* what limits it: "affinity", "cgroup quota"; constant */
+    double count;       /* cores of the host that this process may use; a quota may be 1.5 */
+    const char *reason; /* a constant text that says what limits them */
 } yki_tool_cores;
-/* `root` stands before /proc and /sys; "" but in tests. */
+/* `root` is put before /proc and /sys; it is "" except in tests. */
 yki_tool_cores yki_tool_usable_cores(const char *root);
 
 #endif

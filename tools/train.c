@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train.c - `yoke train`: trains a model on data, on every device, alone or under
- * mpirun.
+ * train.c - `yoke train`: trains a model on data, on every device, in one process or
+ * under mpirun.
  *
- * All of the work is the library's; here are the command line, the order in which
- * things are made, and what is said when it ends or is ended.
+ * The library does all of the work. This file has the command line, the order in which
+ * objects are made, and the messages when training ends or is stopped.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -89,21 +89,21 @@ static const yki_tool_option options[] = {
 
 typedef struct request {
     const char *model, *data, *selector, *shares, *init, *out, *checkpoint, *log, *log_dir;
-    const yki_tool_model *built_in; /* NULL: a file */
-    yki_tool_settings settings;     /* that are given; a recipe chooses others */
+    const yki_tool_model *built_in; /* NULL: the model is a file */
+    yki_tool_settings settings;     /* those that are given; a recipe chooses the others */
     unsigned accumulate, every, keep;
     uint32_t seed;
     double validation;
     bool channels_last, local, freeze, resume, json;
 } request;
 
-/* What lives while it trains. */
+/* The objects of a training. */
 typedef struct session {
     const yki_tool_command *self;
     const request *wanted;
     yki_tool_settings settings;    /* all of them */
-    const yki_tool_recipe *recipe; /* that chose those which the command line leaves open, */
-    char chosen[256];              /* and these, as options; "": none */
+    const yki_tool_recipe *recipe; /* it chose the settings that the command line does not give */
+    char chosen[256];              /* the chosen ones as options; "": none */
     yki_tool_job job;
     yki_tool_source source;
     yoke_graph *graph;
@@ -112,7 +112,7 @@ typedef struct session {
     yoke_team *team;
     yoke_trainer *trainer;
     yki_tool_watch watch;
-    int signal; /* that stopped it */
+    int signal; /* the one that stopped training */
     bool stopped;
 } session;
 
@@ -266,7 +266,7 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
 
 /* ---- model and data ---- */
 
-/* Whether all inputs of a graph as JSON, which was read well, are integers. */
+/* Whether all inputs of a graph as JSON are integers. The text was read without an error before. */
 static bool
 takes_integers(const char *text, size_t length)
 {
@@ -325,7 +325,8 @@ open_data(session *s)
     return status;
 }
 
-/* Whether the data are numbers, and the graph of a file takes them as such. */
+/* Whether inputs can be scaled: the data are not integers of 32 bits, and the graph of a file takes
+ * floats. */
 static bool
 can_scale(const session *s)
 {
@@ -334,7 +335,7 @@ can_scale(const session *s)
     return s->source.data->type != YOKE_I32 && (!input || yoke_node_type(input) == YOKE_F32);
 }
 
-/* What the command line leaves open. */
+/* Chooses the settings that the command line does not give. */
 static void
 choose_settings(session *s)
 {
@@ -343,7 +344,7 @@ choose_settings(session *s)
     yki_tool_take_recipe(s->recipe, &s->source, can_scale(s), &s->settings, s->chosen);
 }
 
-/* What happens to samples on their way to the model. */
+/* Sets how samples are scaled and augmented. */
 static yoke_status
 prepare_data(session *s)
 {
@@ -353,17 +354,18 @@ prepare_data(session *s)
     yoke_status status = YOKE_OK;
     char why[WHY];
 
-    /* Images without an axis of channels have one. */
+    /* Images without an axis of channels have one channel, and so one mean and one scale. */
     if (s->settings.normalize)
         status = yki_tool_source_normalize(source,
                                            model && model->image && source->data->shape.rank == 2);
     if (status || !s->settings.augment)
         return status;
-    yki_tool_parse_augmentation(s->settings.augment, &augmentation, why); /* was seen to be good */
+    yki_tool_parse_augmentation(s->settings.augment, &augmentation, why); /* checked before */
     return yoke_dataset_set_augmentation(source->train, &augmentation);
 }
 
-/* A graph of a file says how data is read; a built-in model is made to fit the data. */
+/* The graph of a file tells how to read the data, so it is opened first. A built-in model is made
+ * to fit the data. */
 static yoke_status
 open_both(session *s)
 {
@@ -393,7 +395,7 @@ plan_steps(session *s)
     watch->batch = set->batch;
     watch->samples = yoke_dataset_count(s->source.train);
     watch->epochs = set->epochs;
-    yki_tool_parse_schedule(set->schedule, &schedule, why); /* was seen to be good */
+    yki_tool_parse_schedule(set->schedule, &schedule, why); /* checked before */
     watch->schedule = yki_tool_make_schedule(
         &schedule, (watch->samples + watch->batch - 1) / watch->batch, watch->epochs);
 }
@@ -467,9 +469,9 @@ fit(session *s)
     o.checkpoint_keep = w->keep;
     o.resume = w->resume;
     o.keep_learning_rate = w->settings.rate > 0;
-    o.same_seed = true; /* else samples that were trained with would be in the test part */
+    o.same_seed = true; /* with another seed, trained samples would be in the test part */
     yki_tool_signals_start(s->trainer);
-    if (!s->wanted->log_dir) /* notes were of what comes before; epochs have lines of their own */
+    if (!s->wanted->log_dir) /* notes are for the preparation; epochs have lines of their own */
         yki_tool_log(s->self, YOKE_LOG_WARNING);
     status = yoke_trainer_fit(s->trainer, s->source.train, s->source.test, &o);
     s->signal = yki_tool_signals_end();
@@ -479,7 +481,7 @@ fit(session *s)
 
 /* ---- the end ---- */
 
-/* Over all epochs but the first, which warms up, if there are others. */
+/* The mean over all epochs but the first, which includes warm-up; over the first if it is alone. */
 static double
 mean_rate(const yoke_epoch *epochs, size_t count)
 {
@@ -492,7 +494,7 @@ mean_rate(const yoke_epoch *epochs, size_t count)
     return seconds > 0 ? samples / seconds : 0;
 }
 
-/* Of the last test; NaN: the model has none of that name. */
+/* A metric of the last test; NaN: the model has none of that name. */
 static double
 metric_of(const session *s, const yoke_epoch *last, const char *name)
 {
@@ -540,7 +542,7 @@ print_result(const session *s)
     yki_tool_json_end(&j);
 }
 
-/* A resumed training may have all its epochs. */
+/* Tells if a resumed training already had all its epochs. */
 static void
 say_if_nothing_was_left(const session *s)
 {
@@ -555,7 +557,8 @@ say_if_nothing_was_left(const session *s)
                       s->settings.epochs);
 }
 
-/* At most one, where this run came to nothing; objects of JSON are for programs, which see that. */
+/* Gives at most one hint, if this run learned nothing. There is none with --json, because a program
+ * sees the loss itself. */
 static void
 give_hint(const session *s)
 {
@@ -576,7 +579,7 @@ give_hint(const session *s)
         yki_tool_note(s->self, "hint: %s", text);
 }
 
-/* The command that was typed, and what makes it go on. */
+/* Shows the command that the user typed, with --resume added. */
 static void
 say_how_to_resume(const session *s, int argc, char **argv)
 {
@@ -597,7 +600,7 @@ say_how_to_resume(const session *s, int argc, char **argv)
                   s->wanted->resume ? "" : " --resume");
 }
 
-/* What is written at the end has to have a place now: training may take days. */
+/* Checks now that the model can be written at the end, because training may take days. */
 static yoke_status
 check_out(const session *s)
 {
@@ -637,7 +640,7 @@ train(session *s)
         status = fit(s);
     if (!status && s->wanted->out)
         status = yoke_trainer_save(s->trainer, s->wanted->out);
-    /* Last: a log that cannot be written costs nothing else. */
+    /* Last, so that a log that cannot be written does not prevent the model from being saved. */
     return yki_tool_watch_end(&s->watch, status);
 }
 
@@ -657,7 +660,7 @@ static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
     request wanted = {0};
-    static session s; /* large: names of devices */
+    static session s; /* static, as it is large: it has the names of devices */
     int status = read_arguments(self, argc, argv, &wanted);
     yoke_status failed;
 

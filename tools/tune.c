@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tune.c - `yoke tune MODEL`: measures solvers and searches parameters for a model
- * on each device, and leaves what it learnt as wisdom for later runs.
+ * on each device, and keeps the times as wisdom for later runs.
  *
- * All of the work is the library's: a replica is made at level patient, its
- * evaluation plan too. Where that stands comes through the log to standard error.
+ * The library does all of the work: a replica is made at level patient, with its plan for
+ * evaluation. Progress comes through the library's log to standard error.
  */
 #include <string.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * verify.c - `yoke verify MODEL`: trains a built-in model on a team and on one device
- * from the same start, and holds the team to what the one device computes.
+ * from the same initial values, and compares the results.
  *
- * Idea: the split never changes the answer but by rounding. Plain SGD in the direct
- * numerical class keeps rounding small; the worst difference of a loss and of a weight
- * (max|a-b| / max|b| of its tensor) is printed and judged. Statistics of each device
- * alone (local batch norm) make another network, so there is nothing to compare.
+ * Idea: the split changes the result by rounding only. Plain SGD in the direct numerical
+ * class keeps rounding small. The worst difference of a loss and of a weight
+ * (max|a-b| / max|b| of its tensor) is printed and compared with the tolerance. With
+ * local batch norm the split would make a different network, so it is refused.
  *
  * Not here: speed (yoke bench).
  */
@@ -52,7 +52,7 @@ typedef struct request {
     double rate, tolerance;
 } request;
 
-/* What a training leaves. */
+/* The results of a training. */
 typedef struct trained {
     char devices[512];
     double *losses;  /* by step */
@@ -95,7 +95,7 @@ read_weights(yoke_trainer *trainer, const yoke_graph *graph, trained *out)
     return YOKE_OK;
 }
 
-/* Every step has samples of its own; both trainings draw the same. */
+/* Every step has its own random samples, which are the same in both trainings. */
 static yoke_status
 run_steps(const request *wanted, yoke_trainer *trainer, trained *out)
 {
@@ -132,7 +132,8 @@ name_devices(const yoke_team *team, trained *out)
     }
 }
 
-/* `first` gets the whole device that the team's first one is of. */
+/* Trains the team or, if `alone`, the devices that `first` selects. The team's training writes to
+ * `first` the id of the whole device that the team's first device belongs to. */
 static yoke_status
 train(const request *wanted, yoke_context *context, yoke_graph *graph, bool alone, trained *out,
       char first[64])
@@ -150,7 +151,7 @@ train(const request *wanted, yoke_context *context, yoke_graph *graph, bool alon
     o.accumulate = wanted->parts;
     o.shares = alone ? NULL : wanted->shares;
     o.strict = true;
-    o.lanes = alone ? YOKE_LANES_NEVER : YOKE_LANES_MEASURE; /* what the others are compared with */
+    o.lanes = alone ? YOKE_LANES_NEVER : YOKE_LANES_MEASURE; /* the reference stays one device */
     out->losses = calloc(wanted->steps, sizeof *out->losses);
     if (!out->losses)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -183,7 +184,7 @@ clear(trained *t, const yoke_graph *graph)
 
 /* ---- judging ---- */
 
-/* The worst parameter, and max|a-b| / max|b| there. Not a number is worse than all. */
+/* Finds the worst parameter, and returns its max|a-b| / max|b|. NaN counts as worse than all. */
 static double
 worst_weight(const trained *a, const trained *b, const yoke_graph *graph, size_t *at)
 {
@@ -320,7 +321,7 @@ take_option(const yki_tool_command *self, int option, void *user)
     return TOOL_OK;
 }
 
-/* The model's name stands before, between or behind the options. */
+/* The model's name may stand before, between or after the options. */
 static int
 read_arguments(const yki_tool_command *self, int argc, char **argv, request *wanted)
 {

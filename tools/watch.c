@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * watch.c - what is seen of a training while it runs.
+ * watch.c - what a user sees of a running training.
  *
- * The library calls after each step and each epoch. A line of the log is written
- * for every one; the terminal is drawn ten times a second at most.
+ * The library calls this file after each step and each epoch. Each call writes a line
+ * of the log; the terminal is drawn at most ten times a second.
  */
 #include <errno.h>
 #include <math.h>
@@ -38,7 +38,7 @@ name_devices(yki_tool_watch *w)
         w->name_list[k] = yoke_team_get_device_name(w->team, k);
 }
 
-/* The one behind the last that the history has: of this run, or of the checkpoint. */
+/* Begins the epoch after the last one in the history, of this run or of the checkpoint. */
 static void
 begin_epoch(yki_tool_watch *w)
 {
@@ -52,8 +52,9 @@ begin_epoch(yki_tool_watch *w)
     w->loss_sum = w->metric_sum = w->count = 0;
 }
 
-/* Training goes on behind a step and an epoch that ended at one: what a log that is appended to has
- * of later ones was lost with the process that wrote it, and comes again. */
+/* Begins the log. Training goes on after step `steps`, and after an epoch that ended at step
+ * `epochs`. If the log is appended to, its lines about later steps and epochs are removed: these
+ * were lost with the process that wrote them, and are trained again. */
 static void
 log_start(yki_tool_watch *w, int64_t steps, int64_t epochs)
 {
@@ -92,7 +93,7 @@ yki_tool_watch_start(yki_tool_watch *w)
     on_terminal = w;
     yki_tool_on_message(clear_terminal);
     if (w->log)
-        setvbuf(w->log, NULL, _IOLBF, BUFSIZ); /* whole lines, whenever the process ends */
+        setvbuf(w->log, NULL, _IOLBF, BUFSIZ); /* so that lines are whole if the process is ended */
     if (!w->log_appends)
         log_start(w, 0, 0);
 }
@@ -145,7 +146,7 @@ log_step(const yki_tool_watch *w, const yoke_result *result)
     yki_tool_json_end(&j);
 }
 
-/* The first error is the one that says why. */
+/* Keeps the first error, which tells the reason. */
 static void
 check_log(yki_tool_watch *w)
 {
@@ -153,7 +154,7 @@ check_log(yki_tool_watch *w)
         w->log_error = errno;
 }
 
-/* For the log and for --json. */
+/* Writes the object of an epoch, for the log and for --json. */
 static void
 write_epoch(const yki_tool_watch *w, FILE *stream, const yoke_epoch *e)
 {
@@ -180,7 +181,7 @@ write_epoch(const yki_tool_watch *w, FILE *stream, const yoke_epoch *e)
 
 /* ---- the terminal ---- */
 
-/* At the speed of the epoch so far: time for the rest of all epochs. */
+/* The time left is that of the rest of all epochs, at the speed of this epoch so far. */
 static void
 show_step(yki_tool_watch *w, int64_t in_epoch)
 {
@@ -249,7 +250,7 @@ yki_tool_watch_step(void *user, const yoke_result *result)
     yki_tool_watch *w = (yki_tool_watch *)user;
     int64_t in_epoch;
 
-    /* What was resumed is in the history by now. */
+    /* By now the history has the epochs of the checkpoint. */
     if (w->steps++ == 0)
         begin_epoch(w);
     if (w->devices && yoke_trainer_get_shares(w->trainer, w->shares, w->devices))
@@ -340,7 +341,7 @@ on_signal(int number)
             yoke_trainer_request_stop(trainer);
         }
         if (number == SIGINT && write(STDERR_FILENO, text, sizeof text - 1) < 0)
-            came = number; /* nobody to tell */
+            came = number; /* the message cannot be written: go on without it */
     }
     errno = saved;
 }
@@ -356,7 +357,7 @@ yki_tool_signals_start(yoke_trainer *trainer)
         memset(&action, 0, sizeof action);
         action.sa_handler = on_signal;
         sigemptyset(&action.sa_mask);
-        /* The second one finds what is usual: the end. */
+        /* A second signal finds the default action, which ends the process. */
         action.sa_flags = numbers[i] == SIGUSR2 ? SA_RESTART : SA_RESTART | (int)SA_RESETHAND;
         sigaction(numbers[i], &action, &before[i]);
     }

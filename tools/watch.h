@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * watch.h - what is seen of a training while it runs: the progress line, the log
- * file, the objects of --json; and the signals that end it or have it saved.
+ * watch.h - what a user sees of a running training: the progress line, the log file,
+ * the objects of --json; and the signals that stop or save it.
  */
 #ifndef YOKE_TOOLS_WATCH_H
 #define YOKE_TOOLS_WATCH_H
@@ -16,8 +16,8 @@ typedef struct yki_tool_watch {
     yoke_team *team;
     yoke_trainer *trainer;
     yoke_schedule schedule;
-    int64_t batch, samples, epochs; /* samples of an epoch */
-    bool speaks, json;              /* rank 0; objects on standard output */
+    int64_t batch, samples, epochs; /* `samples` of an epoch */
+    bool speaks, json;              /* this is rank 0; it writes objects to standard output */
     FILE *log;                      /* NULL: none */
     const char *log_path;
     bool log_appends, log_begun;
@@ -28,28 +28,28 @@ typedef struct yki_tool_watch {
     int64_t shares[TOOL_MAX_DEVICES];
     const char *name_list[TOOL_MAX_DEVICES];
     const char *metrics[YOKE_MAX_METRICS];
-    int64_t epoch, epoch_step; /* that is running, from 0, and the step before its first */
+    int64_t epoch, epoch_step; /* the running epoch, from 0, and the last step before it */
     double epoch_begun, begun;
-    int64_t steps; /* that this run has trained */
+    int64_t steps; /* trained by this run */
     int64_t done;  /* samples of the epoch that this run has trained */
     double loss_sum, metric_sum, count;
     double first_loss; /* of the first step of this run; NaN: there was none */
-    double early_sum;  /* of the losses of its first TOOL_EARLY steps, */
-    int early;         /* of which there were so many */
+    double early_sum;  /* the sum of the losses of its first TOOL_EARLY steps */
+    int early;         /* the number of losses in `early_sum` */
 } yki_tool_watch;
 
-/* Fills in what follows from team and trainer. */
+/* Fills in the members that follow from `team` and `trainer`. */
 void yki_tool_watch_start(yki_tool_watch *watch);
-/* For yoke_fit_options; user is the watch. */
+/* The callbacks for yoke_fit_options; `user` is the watch. */
 bool yki_tool_watch_step(void *user, const yoke_result *result);
 bool yki_tool_watch_epoch(void *user, const yoke_epoch *epoch);
 /* Closes the log; returns `status`, or an error if the log could not be written. */
 yoke_status yki_tool_watch_end(yki_tool_watch *watch, yoke_status status);
 
-/* SIGINT and SIGTERM stop at the end of the step (a second one ends the process), SIGUSR2 has a
- * checkpoint written. */
+/* From here on SIGINT and SIGTERM stop training at the end of the step (a second one ends the
+ * process), and SIGUSR2 asks for a checkpoint. */
 void yki_tool_signals_start(yoke_trainer *trainer);
-/* As before; returns the signal that came, or 0. */
+/* Restores the handlers from before; returns the signal that stopped training, or 0. */
 int yki_tool_signals_end(void);
 
 #endif
