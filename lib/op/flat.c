@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flat.c - shared by the solvers that see tensors as flat memory.
+ * flat.c - shared by the solvers that take tensors as flat memory.
  */
 #include "op/flat.h"
 
@@ -31,7 +31,7 @@ yki_flat_grid(yki_launch *launch, const yki_flat *flat, const yki_problem *probl
     int64_t most = yki_operand_count(&problem->out, problem->max_batch);
     int64_t turns = most / flat->vector / flat->group;
 
-    /* The number of groups must be an expression in the batch; the kernel shares the work among
+    /* The number of groups must be an expression in the batch. The kernel divides the work among
      * any number of them. */
     groups.divisor = ELEMENTS_PER_GROUP;
     groups.max = YKI_MAX((int64_t)flat->groups, (turns + MAX_TURNS - 1) / MAX_TURNS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flat.h - what solvers over flat memory share: vector and group sizes, the grid,
- * and the rule that all operands lie in the same layout.
+ * flat.h - what solvers share that take tensors as flat memory: vector and group
+ * sizes, the grid, and the rule that all operands have the same layout.
  */
 #ifndef YKI_FLAT_H
 #define YKI_FLAT_H
@@ -11,22 +11,23 @@
 typedef struct yki_flat {
     uint32_t vector; /* floats a work-item takes at a time */
     uint32_t group;  /* work-items per group */
-    uint32_t groups; /* for large tensors */
+    uint32_t groups; /* the most groups for a tensor, unless its loops would be too long */
 } yki_flat;
 
-/* CPUs: one work-item with the widest vector, a few pieces per unit; else short vectors and
- * many items. */
+/* Returns the sizes for a device. A CPU gets groups of one work-item with the widest vector, and
+ * a few pieces for each compute unit; other devices get short vectors and many work-items. */
 yki_flat yki_flat_for(const yki_device_traits *traits);
-/* Groups for the result's elements: for small tensors at most one per 4096 elements, since a
- * launch is not worth spreading thinner; for large ones flat->groups, and more where a
- * work-item would turn its loop more often than every driver can (llvmpipe ends it silently). */
+/* Sets the grid for the elements of the result. A small tensor gets at most one group per 4096
+ * elements, because a launch is not worth more. A large one gets flat->groups, and more where a
+ * work-item would otherwise make more iterations than every driver allows (llvmpipe ends such a
+ * work-item silently). */
 void yki_flat_grid(yki_launch *launch, const yki_flat *flat, const yki_problem *problem);
-/* FLOPs and bytes for explaining. */
+/* Sets the FLOPs and bytes of a launch, for yoke_plan_print. */
 void yki_flat_cost(yki_launch *launch, const yki_problem *problem, int64_t flops_per_element);
 
-/* All operands alike in shape, batch and layout. */
+/* Returns whether all operands have the same type, shape, batch and layout. */
 bool yki_flat_applies(const yki_problem *problem, const yki_device_traits *traits);
-/* Variants: plain, then blocks 16, 8, 4. */
+/* Offers the variants plain, then blocks of 16, 8, 4. */
 bool yki_flat_layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant);
 
 #endif

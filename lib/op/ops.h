@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ops.h - the operators, by name, for gradient rules that build nodes of other
- * families, for fusions, and for tests. One extern per row of table.c.
+ * ops.h - the operators by name. Gradient rules build nodes of other families with
+ * them; fusions and tests use them too. The comment above each names its file, its
+ * inputs and its result.
+ *
+ * Shapes are those of one sample, unless a letter N is written.
  */
 #ifndef YKI_OPS_H
 #define YKI_OPS_H
 
 #include "op/recipe.h"
 
-/* elementwise/unary.c: y = f(x); and dx from (x or y, dy), see yki_unary_attrs */
+/* elementwise/unary.c: y = f(x). The gradient takes (x or y, dy) and gives dx; the kind decides
+ * whether it reads x or y. */
 extern const yki_op yki_op_unary, yki_op_unary_grad;
 
 /* The activations: X(KIND, name, whether the gradient reads the result, operations an element). The
@@ -42,8 +46,8 @@ typedef struct yki_unary_attrs {
 /* y = kind of x, with the kind's numbers; what is wrong with them fails the graph. */
 yoke_node *yki_unary(yoke_graph *graph, yoke_node *x, yki_unary_kind kind, float a, float b);
 
-/* elementwise/binary.c: add, sub, mul with numpy's broadcasting (an unbatched operand serves
- * every sample). Gradients are binary and reduce_to nodes. */
+/* elementwise/binary.c: add, sub, mul with numpy's broadcasting; an unbatched operand serves
+ * every sample. Its gradients are built of binary and reduce nodes. */
 extern const yki_op yki_op_binary;
 
 typedef enum yki_binary_kind {
@@ -54,30 +58,32 @@ typedef enum yki_binary_kind {
 } yki_binary_kind;
 
 typedef struct yki_binary_attrs {
-    int32_t kind; /* yki_binary_kind; 0, add, so that yki_node2(g, &yki_op_binary, ...) adds */
+    int32_t kind; /* yki_binary_kind; 0 is add, so yki_node2(g, &yki_op_binary, ...) adds */
 } yki_binary_attrs;
 
 /* elementwise/ones.c: a tensor of ones like the input */
 extern const yki_op yki_op_ones;
-/* elementwise/reorder.c: the same tensor in another layout (or a copy); made by the planner */
+/* elementwise/reorder.c: the same tensor in another layout, or a copy. Only the planner makes
+ * it. */
 extern const yki_op yki_op_reorder;
-/* team/merge.c: where the devices of a team make one value of theirs; attrs: a yki_merge */
+/* team/merge.c: merges a value of each device of a team into one. attrs: a yki_merge. */
 extern const yki_op yki_op_merge;
-/* reduce/batch_sum.c: (N, S...) -> (S...), the sum over the batch in a fixed order */
+/* reduce/batch_sum.c: (N, S...) -> (S...), the sum over the batch in a fixed order. */
 extern const yki_op yki_op_batch_sum;
-/* reduce/batch_sum.c: a scalar per sample with its count: (2), the value and 1 */
+/* reduce/batch_sum.c: a scalar per sample -> (2), the scalar and the count 1. */
 extern const yki_op yki_op_counted;
-/* reduce/reduce.c: sum or mean over axes of the sample */
+/* reduce/reduce.c: the sum or the mean over axes of the sample. */
 extern const yki_op yki_op_reduce;
 
 typedef struct yki_reduce_attrs {
-    uint32_t axes; /* bit mask */
+    uint32_t axes; /* bit i: axis i is reduced */
     int32_t mean;
-    yoke_shape shape; /* of the result: the kept axes, with ones or without */
+    yoke_shape shape; /* of the result: reduced axes are left out, or kept with size 1 */
 } yki_reduce_attrs;
 yoke_node *yki_reduce(yoke_graph *graph, yoke_node *x, uint32_t axes, bool mean, yoke_shape shape);
 
-/* loss/loss.c: (2) per sample, sum and count; and the gradient of the sum by x */
+/* loss/loss.c: the loss gives (2) per sample: its sum and its count. The gradient is that of the
+ * sum by x. */
 extern const yki_op yki_op_loss, yki_op_loss_grad;
 
 typedef enum yki_loss_kind {
@@ -100,28 +106,31 @@ typedef struct yki_loss_attrs {
     int32_t k;
 } yki_loss_attrs;
 
-/* loss/step.c: x, target -> the loss (2) summed over the batch; further results: metrics of the
- * same operands (2), summed too, then the gradient of the loss by x. Made by fusing. */
+/* loss/fused_loss.c: x, target -> the loss (2), summed over the batch. Further results: up to
+ * two metrics of the same operands (2), summed too, then the gradient of the loss by x. Only
+ * fusions make it. */
 extern const yki_op yki_op_loss_step;
 
 typedef struct yki_loss_step_attrs {
     yki_loss_attrs loss;
-    int32_t metrics; /* 0 to 2: top k[i] for losses of labels, mean absolute errors for others */
+    int32_t metrics; /* 0 to 2: top k[i] for losses with labels, mean absolute errors for the
+                      * others */
     int32_t k[2];
-    int32_t gradient; /* is wanted */
+    int32_t gradient; /* whether the gradient is a result */
 } yki_loss_step_attrs;
 
 /* shape/reshape.c */
 extern const yki_op yki_op_reshape;
 
-/* shape/concat.c: parts along an axis of the sample; unbatched parts serve every sample */
+/* shape/concat.c: joins its inputs along an axis of the sample. An unbatched input serves every
+ * sample. */
 extern const yki_op yki_op_concat;
 
 typedef struct yki_concat_attrs {
     int32_t axis;
 } yki_concat_attrs;
 
-/* shape/slice.c: begin .. end of an axis; unslice puts such a range back among zeros */
+/* shape/slice.c: takes begin .. end of an axis. unslice puts such a range back into zeros. */
 extern const yki_op yki_op_slice, yki_op_unslice;
 
 typedef struct yki_slice_attrs {
@@ -138,121 +147,129 @@ typedef struct yki_transpose_attrs {
     int32_t axes[YOKE_MAX_RANK];
 } yki_transpose_attrs;
 
-/* softmax/softmax.c: along an axis; and dx from (y, dy) */
+/* softmax/softmax.c: along one axis. The gradient takes (y, dy) and gives dx. */
 extern const yki_op yki_op_softmax, yki_op_softmax_grad;
 
 typedef struct yki_softmax_attrs {
     int32_t axis;
 } yki_softmax_attrs;
 
-/* embedding/embedding.c: x integers (S...), weight (rows, width) -> (S..., width); embedding_grad:
- * x, dy -> (rows, width), the sum over the batch */
+/* embedding/embedding.c: x integers (S...), weight (rows, width) -> (S..., width).
+ * embedding_grad: x, dy -> (rows, width), the sum over the batch. */
 extern const yki_op yki_op_embedding, yki_op_embedding_grad;
 
 typedef struct yki_embedding_attrs {
-    int64_t rows; /* embedding_grad; embedding itself has none */
+    int64_t rows; /* for embedding_grad alone; embedding leaves it 0 */
 } yki_embedding_attrs;
 
-/* custom/custom.c: a user's operator; custom_grad: inputs..., y, dy -> the gradient by one input,
- * for each sample */
+/* custom/custom.c: a user's operator. custom_grad: inputs..., y, dy -> the gradient by one
+ * input, for each sample. */
 extern const yki_op yki_op_custom, yki_op_custom_grad;
 
 typedef struct yki_custom_attrs {
     yoke_shape shape; /* of the result */
-    uint64_t hash;    /* of source and ranges, which are the node's data */
-    int32_t input;    /* custom_grad: by which */
+    uint64_t hash;    /* of source and ranges, which the node's data holds */
+    int32_t input;    /* custom_grad: the input by which it differentiates */
     int32_t no_backward;
-    char name[40]; /* for explaining; cut */
+    char name[40]; /* for describing the node; cut to fit */
 } yki_custom_attrs;
 
-/* dropout/dropout.c: its own gradient, on dy */
+/* dropout/dropout.c: applied to dy, it is its own gradient. */
 extern const yki_op yki_op_dropout;
 
 typedef struct yki_dropout_attrs {
     float probability, scale;
     uint32_t threshold; /* a random word below it drops the element */
-    uint32_t key[2];    /* the layer's part of the key, by its name; low word first */
+    uint32_t key[2];    /* the layer's part of the key, made from its name; low word first */
 } yki_dropout_attrs;
 
 /* conv/conv2d.c. conv2d: x (C, H, W), weight (O, C / groups, kh, kw)[, bias (O)] -> (O, OH, OW).
- * conv2d_grad_input: dy (O, OH, OW), weight[, bias (C)] -> (C, size[0], size[1]); with a bias it is
- * the forward of a transposed convolution. conv2d_grad_weight: x, dy -> weight's shape, the sum
- * over the batch. */
+ * conv2d_grad_input: dy (O, OH, OW), weight[, bias (C)] -> (C, size[0], size[1]). With a bias it
+ * is the forward of a transposed convolution. conv2d_grad_weight: x, dy -> weight's shape, the
+ * sum over the batch. */
 extern const yki_op yki_op_conv2d, yki_op_conv2d_grad_input, yki_op_conv2d_grad_weight;
 
 typedef enum yki_conv_act { YKI_CONV_ACT_NONE = 0, YKI_CONV_ACT_RELU = 1 } yki_conv_act;
 
-/* All three take the attributes of the convolution; [0] is the vertical one. */
+/* All three take the attributes of the convolution. Index 0 is the vertical axis. */
 typedef struct yki_conv_attrs {
     int32_t kernel[2], stride[2], pad[2], dilation[2];
     int32_t groups;
-    int32_t act;     /* yki_conv_act, of the result; set by fusion */
-    int32_t size[2]; /* conv2d_grad_input: H and W of its result; else 0 */
+    int32_t act;     /* yki_conv_act, applied to the result; set by fusion */
+    int32_t size[2]; /* conv2d_grad_input: H and W of its result; otherwise 0 */
 } yki_conv_attrs;
 
 /* conv/bias.c: dy (C, rest...) -> (C), the sum over the batch and the other axes. */
 extern const yki_op yki_op_reduce_bias;
-/* matmul/matmul.c: op(a) op(b) (+ bias), leading axes broadcast, samples too. A vector as `a` is
- * one row, which the result does not keep unless it is transposed. sum_rows: (..., C), batched or
- * not -> (C), the sum over samples and all axes but the last. */
+/* matmul/matmul.c: op(a) op(b) (+ bias). Leading axes and samples broadcast. A vector as `a` is
+ * one row; the result leaves that axis out, unless `a` is transposed. sum_rows: (..., C),
+ * batched or not -> (C), the sum over samples and all axes but the last. */
 extern const yki_op yki_op_matmul, yki_op_sum_rows;
 
 typedef enum yki_matmul_act {
     YKI_MATMUL_NONE = 0,
     YKI_MATMUL_RELU = 1,
-    YKI_MATMUL_GATE = 2 /* kept where the last input, of the result's shape, is positive */
+    YKI_MATMUL_GATE = 2 /* an element stays where the last input, of the result's shape, is
+                         * positive; elsewhere it is 0 */
 } yki_matmul_act;
 
 typedef struct yki_matmul_attrs {
-    int32_t transpose_a, transpose_b; /* the last two axes, as stored, are exchanged */
-    int32_t sum_batch;                /* the result is the sum over samples, not batched */
-    int32_t sum_axes;  /* bit i: leading axis i, counted from the matrix outward, is summed to 1 */
-    int32_t drop_axes; /* this many outermost leading axes are summed over and left out */
-    int32_t bias;      /* a third input (N), added to every row */
-    int32_t act;       /* yki_matmul_act; for fusions */
-    int32_t sums;      /* further result: op(a) summed over its columns; for fusions */
+    int32_t transpose_a, transpose_b; /* whether the last two axes, as stored, are exchanged */
+    int32_t sum_batch;                /* whether the result is the sum over samples, and so not
+                                       * batched */
+    int32_t sum_axes;  /* bit i: leading axis i, counted from the matrix outward, is summed to
+                        * size 1 */
+    int32_t drop_axes; /* this many of the outermost leading axes are summed over and left out */
+    int32_t bias;      /* whether there is a third input (N), added to every row */
+    int32_t act;       /* yki_matmul_act; set by fusion */
+    int32_t sums;      /* whether op(a) summed over its columns is a further result; set by
+                        * fusion */
 } yki_matmul_attrs;
 
-/* matmul/pair.c: two products without bias or outer axes: inputs and results of the first, then
- * those of the second. Made by fusing. */
+/* matmul/pair.c: two products without bias or outer axes. The operands are the inputs and
+ * results of the first, then those of the second. Only fusions make it. */
 extern const yki_op yki_op_matmul_pair;
 
 typedef struct yki_matmul_pair_attrs {
     yki_matmul_attrs part[2];
 } yki_matmul_pair_attrs;
 
-/* pool/pool.c: x (C, H, W) -> (C, OH, OW), the maximum or the mean of each window. Gradients:
- * maxpool2d_grad: x, y, dy -> dx, a window's dy at its first maximum in row-major order;
- * avgpool2d_grad: [gate,] dy -> dx, 0 where the gate is not positive. global_avgpool: (C, H, W) ->
- * (C), so that a dense layer can follow; global_avgpool_grad: dy (C) -> (C, size[0], size[1]). */
+/* pool/pool.c: x (C, H, W) -> (C, OH, OW), the maximum or the mean of each window.
+ * maxpool2d_grad: x, y, dy -> dx; a window's dy goes to its first maximum in row-major order.
+ * avgpool2d_grad: [gate,] dy -> dx, which is 0 where the gate is not positive. global_avgpool:
+ * (C, H, W) -> (C), so that a dense layer can follow. global_avgpool_grad: dy (C) -> (C,
+ * size[0], size[1]). */
 extern const yki_op yki_op_maxpool2d, yki_op_maxpool2d_grad;
 extern const yki_op yki_op_avgpool2d, yki_op_avgpool2d_grad;
 extern const yki_op yki_op_global_avgpool, yki_op_global_avgpool_grad;
 
-/* [0] is the vertical one. */
+/* Index 0 is the vertical axis. */
 typedef struct yki_pool_attrs {
     int32_t kernel[2], stride[2], pad[2];
     int32_t ceil_mode;
     int32_t exclude_pad;
-    int32_t size[2]; /* gradients: H and W of x; else 0 */
+    int32_t size[2]; /* gradients: H and W of x; otherwise 0 */
 } yki_pool_attrs;
 
 /* norm/batch_norm.c. x is (C, rest...); statistics are not batched:
  *   bn_stats       x -> (3, C): count, mean, M2 (sum of squared deviations from the mean), over
- *                  the batch and the rest; all 0 for no samples
+ *                  the batch and the rest; all are 0 if there are no samples
  *   bn_apply       x, stats[, gamma, beta][, residual] -> y = act((x - mean) / sqrt(M2 / count +
  *                  epsilon) * gamma + beta + residual)
  *   bn_grad_stats  x, dy, stats[, gamma, beta] -> (2, C): sum of dy, sum of dy * normalised x; its
  *                  rows are the gradients of beta and gamma
- *   bn_grad        x, dy, stats, sums[, gamma[, beta]] -> dx, where `sums` are bn_grad_stats
- *                  With attrs.act, dy is that of act(y), and x, gamma and beta say what passed.
- *   bn_running     state, stats -> the state's next value; unchanged where the count is 0 (1 for
- *                  the variance, which is the unbiased one)
- *   bn_known       mean, variance -> stats of count 1: what stands for bn_stats in evaluation
- * A team puts a merge over its devices behind bn_stats, and one between bn_grad_stats and bn_grad
- * (the rows that are gradients stay the device's own: gradients are summed anyway), unless
- * attrs.local. Two statistics (n, m, M) become, with d = m2 - m1 and n = n1 + n2 (0: all 0),
- * (n, m1 + d n2 / n, M1 + M2 + d d n1 n2 / n); two sums of a gradient add. Fix the order. */
+ *   bn_grad        x, dy, stats, sums[, gamma[, beta]] -> dx, where `sums` is the result of
+ *                  bn_grad_stats. With attrs.act, dy is the gradient by act(y); x, gamma and beta
+ *                  tell which elements the activation passed.
+ *   bn_running     state, stats -> the next value of a running mean or variance. The variance is
+ *                  the unbiased one. The state stays as it is where the count is 0, and for the
+ *                  variance also where it is 1.
+ *   bn_known       mean, variance -> stats of count 1, which replace bn_stats in evaluation
+ * Unless attrs.local is set, a team merges over its devices the result of bn_stats, and that of
+ * bn_grad_stats before bn_grad reads it. The rows that are gradients of beta and gamma are not
+ * merged: each device keeps its own, because gradients are summed anyway. Two statistics (n, m, M)
+ * merge, with d = m2 - m1 and n = n1 + n2, to (n, m1 + d n2 / n, M1 + M2 + d d n1 n2 / n); for n =
+ * 0 all are 0. Two sums of a gradient are added. The order of merging must be fixed. */
 extern const yki_op yki_op_bn_stats, yki_op_bn_apply, yki_op_bn_grad_stats, yki_op_bn_grad;
 extern const yki_op yki_op_bn_running, yki_op_bn_known;
 
@@ -260,25 +277,26 @@ typedef enum yki_bn_act { YKI_BN_NONE = 0, YKI_BN_RELU = 1 } yki_bn_act;
 
 typedef struct yki_bn_attrs {
     float epsilon, momentum;
-    int32_t local;    /* statistics of each device alone */
-    int32_t affine;   /* gamma and beta are given */
+    int32_t local;    /* whether each device uses its own statistics */
+    int32_t affine;   /* whether gamma and beta are given */
     int32_t act;      /* yki_bn_act; set by fusion, also in gradients */
-    int32_t residual; /* the last input is added before the activation; set by fusion */
-    int32_t variance; /* bn_running: which of the two */
+    int32_t residual; /* whether the last input is added before the activation; set by fusion */
+    int32_t variance; /* bn_running: the state is the variance, not the mean */
 } yki_bn_attrs;
 
-/* norm/layer_norm.c: rows are the last `axes` axes, I their shape. layer_norm: x[, gamma (I), beta
- * (I)] -> y; layer_norm_grad: x, dy[, gamma] -> dx; layer_norm_grad_params: x, dy -> (2, I...), the
- * sums over rows and samples of dy and of dy * normalised x: gradients of beta and gamma. */
+/* norm/layer_norm.c: a row is the last `axes` axes, and I is their shape. layer_norm: x[, gamma
+ * (I), beta (I)] -> y. layer_norm_grad: x, dy[, gamma] -> dx. layer_norm_grad_params: x, dy ->
+ * (2, I...), the sums of dy and of dy * normalised x over rows and samples, which are the
+ * gradients of beta and gamma. */
 extern const yki_op yki_op_layer_norm, yki_op_layer_norm_grad, yki_op_layer_norm_grad_params;
 
 typedef struct yki_ln_attrs {
     float epsilon;
     int32_t axes;
-    int32_t affine; /* gamma (and beta) are given */
+    int32_t affine; /* whether gamma is given (to layer_norm also beta) */
 } yki_ln_attrs;
 
-/* norm/batch_norm.c: row `row` of x (R, S...), not batched -> (S...) */
+/* norm/batch_norm.c: x (R, S...), not batched -> (S...), its row `row`. */
 extern const yki_op yki_op_row;
 
 typedef struct yki_row_attrs {

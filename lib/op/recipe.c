@@ -2,8 +2,9 @@
  *
  * recipe.c - building recipes, and the text of a problem.
  *
- * The builder keeps no status: a launch that cannot be made is NULL, the setters
- * take NULL, and yki_recipe_status() tells at the end. Solvers stay short.
+ * The builder keeps the first error in recipe->status, and goes on: a launch that
+ * cannot be made is NULL, and the setters do nothing after an error. So a solver
+ * checks the status once, at its end.
  */
 #include <stdio.h>
 #include <string.h>
@@ -278,7 +279,8 @@ yki_launch_grid_at(const yki_launch *launch, int64_t n, yki_grid *grid)
     for (int d = 0; d < 3; d++) {
         int64_t groups = yki_expr_value(launch->groups[d], n);
 
-        /* A dimension that was not given is 1; one that came out as 0 means no work. */
+        /* A dimension that was not given is 1. One that is given and comes out as 0 means no
+         * work. */
         if (groups == 0 && (launch->groups[d].per_sample || launch->groups[d].constant))
             return false;
         grid->groups[d] = (size_t)YKI_MAX(groups, 1);
@@ -287,7 +289,7 @@ yki_launch_grid_at(const yki_launch *launch, int64_t n, yki_grid *grid)
     return true;
 }
 
-/* ---- devices that end what takes long ---- */
+/* ---- devices that end a work-item after too many iterations ---- */
 
 void
 yki_launch_turns(yki_launch *launch, const yki_problem *problem, double turns, int64_t each)

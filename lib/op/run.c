@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * run.c - a recipe made runnable by itself: programs built, kernels with their
- * arguments set, scratch allocated. Tests and the planner's measurements use it;
- * a plan does the same over its own packed memory.
+ * run.c - runs a recipe by itself: builds the programs, makes the kernels, sets their
+ * arguments, allocates scratch memory. Tests and the planner's measurements use it. A
+ * plan does the same over its own packed memory.
  *
- * Only arguments that are expressions in the batch are set again when the batch
- * changes.
+ * When the batch changes, only arguments that are expressions in the batch are set
+ * again.
  */
 #include <string.h>
 
@@ -15,11 +15,11 @@ struct yki_runner {
     yki_queue *queue;
     yki_problem problem;
     yki_recipe recipe;                /* a copy with its own launches */
-    yki_buffer *slots[YKI_MAX_SLOTS]; /* operands lent, the rest owned */
+    yki_buffer *slots[YKI_MAX_SLOTS]; /* operands are borrowed, the others owned */
     uint32_t lent;
     yki_buffer *step_values;
     yki_kernel **kernels;
-    int64_t batch; /* what the arguments are set for; -1: none */
+    int64_t batch; /* for which the arguments are set; -1: none */
 };
 
 yoke_status

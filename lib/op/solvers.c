@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * solvers.c - every solver, one row each. The order is the order of preference
- * when nothing is measured: the special before the general.
+ * solvers.c - all solvers, one row each. The order is the order of preference when
+ * nothing is measured, so a special solver stands before a general one.
  */
 #include "op/recipe.h"
 

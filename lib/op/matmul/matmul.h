@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * matmul.h - what the matrix operators share with their solvers: a product with
- * all its axes, reduced to as few as possible.
+ * matmul.h - what the matrix operators share with their solvers: a product with all
+ * its axes, reduced to as few as possible.
  *
- * Whatever the operands' shapes, a product is
+ * Whatever the shapes of the operands, a product is
  *
  *     C[z][m][n] = sum over s, k of A[z, s][m][k] * B[z, s][k][n]
  *
- * with strides for each axis of A and B (0 where an operand is broadcast) and C
- * row-major. yki_gemm_of() finds it, and folds axes that lie behind one another:
- * samples become rows where the second operand is the same for all of them, and
- * a sum over samples becomes a longer inner sum.
+ * with strides for each axis of A and B (0 where an operand is broadcast), and a
+ * row-major C. yki_gemm_of() finds this form, and folds axes that are adjacent in
+ * memory: samples become rows where the second operand is the same for all of them,
+ * and a sum over samples becomes a longer inner sum.
  */
 #ifndef YKI_MATMUL_H
 #define YKI_MATMUL_H
 
 #include "op/ops.h"
 
-/* A shape as matrices: leading axes, rows and columns after transposing. */
+/* A shape as matrices: the leading axes, and rows and columns after transposing. */
 typedef struct yki_matmul_view {
     yoke_shape lead;
     int64_t rows, columns;
@@ -28,34 +28,36 @@ enum { YKI_GEMM_AXES = 6 }; /* samples, and the leading axes of a tensor of rank
 
 typedef struct yki_gemm_axis {
     yki_expr extent;
-    int64_t a, b; /* strides, elements; 0: broadcast */
+    int64_t a, b; /* strides, in elements; 0: broadcast */
 } yki_gemm_axis;
 
 typedef struct yki_gemm {
     yki_expr m, n, k;
-    int64_t a_m, a_k, b_k, b_n; /* strides, elements */
-    /* Outermost first: `outer` axes of the result, then `sum` axes that are summed over. */
+    int64_t a_m, a_k, b_k, b_n; /* strides, in elements */
+    /* The outermost come first: `outer` axes of the result, then `sum` axes that are summed
+     * over. */
     yki_gemm_axis axes[YKI_GEMM_AXES];
     uint32_t outer, sum;
-    yki_expr z; /* product of the outer extents */
+    yki_expr z; /* product of the sizes of the outer axes */
     bool bias, relu;
-    bool gate, sums;     /* only some solvers can */
+    bool gate, sums;     /* as in the attributes; only some solvers can do them */
     bool pack_a, pack_b; /* for gemm_cpu.cl; set by its solver */
 } yki_gemm;
 
-/* False where a number would not fit a kernel's int, or a layout is not plain. */
+/* Finds the form of a problem. Returns false where a number does not fit a kernel's int, or a
+ * layout is not plain. */
 bool yki_gemm_of(const yki_problem *problem, yki_gemm *gemm);
-/* Product of two expressions of which at most one depends on the batch. */
+/* Returns the product of two expressions, of which at most one depends on the batch. */
 yki_expr yki_gemm_times(yki_expr a, yki_expr b);
-/* Appends sizes, strides, flags and (but for the first) axes as arguments, in the order in which
- * all kernels take them. */
+/* yki_gemm_size_args appends sizes, strides and flags as arguments, in the order in which all
+ * kernels take them; yki_gemm_args appends the axes too. */
 void yki_gemm_size_args(yki_recipe *recipe, const yki_gemm *gemm);
 void yki_gemm_args(yki_recipe *recipe, const yki_gemm *gemm);
-/* A launch that makes C of `parts` partial sums in slot `from` (1 part, from C itself: bias and
- * relu alone). */
+/* Adds a launch that computes C from `parts` partial sums in slot `from`. With one part, which
+ * is C itself, it applies bias and relu alone. */
 void yki_gemm_emit_finish(yki_recipe *recipe, const yki_problem *problem, const yki_gemm *gemm,
                           const yki_device_traits *traits, uint32_t from, int64_t parts);
-/* How gemm_cpu.cl makes a product (gemm_cpu.c). */
+/* How gemm_cpu.cl divides a product (gemm_cpu.c). */
 typedef struct yki_gemm_cpu_tile {
     int64_t lanes, vectors, rows; /* a tile is rows x (lanes * vectors) */
 } yki_gemm_cpu_tile;
@@ -63,27 +65,29 @@ typedef struct yki_gemm_cpu_tile {
 typedef struct yki_gemm_cpu_blocking {
     yki_gemm_cpu_tile tile;
     int64_t nx, ny, nz;            /* groups at the largest batch */
-    int64_t row_tiles, col_panels; /* of a group */
+    int64_t row_tiles, col_panels; /* in a group */
     int64_t kc, mc, nc;
     int64_t scratch; /* floats for each group */
     bool pack_a, pack_b;
 } yki_gemm_cpu_blocking;
 
-/* For results of n columns. */
+/* Returns the tile for results of n columns. */
 yki_gemm_cpu_tile yki_gemm_cpu_tile_for(const yki_device_traits *traits, int64_t n);
 yki_gemm_cpu_blocking yki_gemm_cpu_choose(int64_t max_batch, const yki_gemm *gemm,
                                           const yki_device_traits *traits, yki_gemm_cpu_tile tile,
                                           unsigned tuning);
-/* Turns of loops, of the group that makes most. */
+/* Returns the loop iterations of the group that makes most. */
 int64_t yki_gemm_cpu_turns(const yki_gemm_cpu_blocking *blocking, const yki_gemm *gemm,
                            int64_t max_batch);
-/* Work-items in a group of yki_gemm_finish and yki_sum_rows. */
+/* Returns the work-items in a group of yki_gemm_finish and yki_sum_rows. */
 uint32_t yki_gemm_sum_group(const yki_device_traits *traits);
-/* Work-items along each edge of a group that makes a tile of such a product. */
+/* Returns the work-items along each edge of a group that computes a tile of a rows x columns
+ * product. */
 uint32_t yki_gemm_edge(const yki_device_traits *traits, int64_t rows, int64_t columns);
-/* Build options of gemm.cl, the same for all its kernels, so that they are one program. */
+/* Writes the build options of gemm.cl. They are the same for all its kernels, so the kernels are
+ * one program. */
 void yki_gemm_options(const yki_device_traits *traits, uint32_t edge, char *text, size_t size);
-/* What all of the problem takes. */
+/* The FLOPs and bytes of the whole problem. */
 void yki_gemm_cost(yki_expr *flops, yki_expr *bytes, const yki_problem *problem,
                    const yki_gemm *gemm);
 
