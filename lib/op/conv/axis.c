@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * axis.c - convolutions and gradients of their input as one thing: a grid of
- * result positions, and the taps that reach each, along one axis.
+ * axis.c - describes convolutions and gradients of their input alike, along one axis:
+ * a grid of result positions, and the taps that reach each of them.
  */
 #include "op/conv/conv.h"
 
@@ -29,9 +29,9 @@ yki_conv_forward_axis(const yki_conv *conv, int i)
                            .kernel_step = 1};
 }
 
-/* Element `residue` + j * stride of the input's gradient gets dy[j + (residue + pad - k dilation) /
- * stride] for each kernel element k where that is whole. Those k are period apart; they are taken
- * from the last to the first, so that positions in dy rise. */
+/* Element `residue` + j * stride of the input's gradient gets dy[j + (residue + pad - k
+ * dilation) / stride] from each kernel element k for which that is a whole number. Those k are
+ * `period` apart. They are taken from the last to the first, so that positions in dy rise. */
 yki_conv_axis
 yki_conv_gradient_axis(const yki_conv *conv, int i, int64_t residue)
 {

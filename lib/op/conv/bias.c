@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bias.c - the gradient of a bias: (C, rest...) summed over the batch and over
- * all axes but the first. How it is computed is in bias_solver.c.
+ * bias.c - the gradient of a bias: (C, rest...) summed over the batch and over all
+ * axes but the first. bias_solver.c computes it.
  */
 #include "op/conv/conv.h"
 
@@ -21,7 +21,7 @@ infer(yoke_node *node)
     return YOKE_OK;
 }
 
-/* Of one sample: the sum's length is the batch. */
+/* Those of one sample; the sum runs over the batch too. */
 static double
 flops(const yoke_node *node)
 {

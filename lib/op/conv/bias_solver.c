@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bias_solver.c - the gradient of a bias: partial sums over splits of the
- * samples, then one pass that adds them. Also that pass, for weight gradients.
+ * bias_solver.c - the gradient of a bias: partial sums over splits of the samples,
+ * then one pass that adds them. Weight gradients use that pass too.
  *
- * CPUs add vectors of channels in blocked layouts and vectors of positions in
- * the plain one; other devices one element per item.
+ * CPUs add vectors of channels in blocked layouts, and vectors of positions in the
+ * plain one. On other devices a work-item adds one element at a time.
  */
 #include "op/conv/conv.h"
 
@@ -67,7 +67,7 @@ layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
 typedef struct bias_form {
     const char *kernel;
     uint32_t vector, items;
-    int64_t groups; /* independent pieces per split */
+    int64_t groups; /* independent pieces in a split */
 } bias_form;
 
 static bias_form
@@ -83,7 +83,7 @@ choose(const yki_problem *problem, const yki_device_traits *traits, int64_t chan
         return (bias_form){"yki_bias_blocked", block, 1, (channels + block - 1) / block};
     if (!yki_conv_is_cpu(traits))
         return (bias_form){"yki_bias_plain", 4, items, channels};
-    /* Rows of one element: neighbouring channels are neighbours in memory. */
+    /* A row has one element, so neighbouring channels are adjacent in memory. */
     for (; area == 1 && width >= 4; width /= 2)
         if (channels % width == 0)
             return (bias_form){"yki_bias_blocked", width, 1, channels / width};

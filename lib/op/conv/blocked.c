@@ -1,46 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * blocked.c - convolutions and gradients of their input on CPUs, channels in
+ * blocked.c - convolutions and gradients of their input on CPUs, with channels in
  * blocks of the vector's width (clkernels/conv_blocked.cl).
  *
- * Here the numbers are made that turn one kernel into both: grids of result
- * positions with the taps that reach them, the shape of a unit of work (some
- * samples or some rows) that fits the cache, and the register tile.
+ * This file computes the numbers with which one kernel does both: grids of result
+ * positions with the taps that reach them, the shape of a unit of work (some samples
+ * or some rows) that fits the cache, and the register tile.
  *
- * First layers with few channels read the plain layout.
+ * First layers, which have few channels, read the plain layout.
  *
- * "stacked" is the same with tiles of samples instead of pixels: for small images
+ * The solver "stacked" uses tiles of samples instead of pixels. It is for small images
  * and large kernels, where padding would be a large part of the work.
  */
 #include "op/conv/conv.h"
 
 enum {
-    FEW_CHANNELS = 4,        /* up to so many, x is read in plain layout */
-    STRIP_BYTES = 192 << 10, /* of a unit's input: with the weights it should stay in L2 */
-    UNIT_PIXELS = 128,       /* what makes reading the weights worth while */
+    FEW_CHANNELS = 4,        /* up to this many, x is read in plain layout */
+    STRIP_BYTES = 192 << 10, /* of a unit's input: it should stay in L2 with the weights */
+    UNIT_PIXELS = 128,       /* enough to make reading the weights worth while */
     PACK_GROUPS = 256,
-    STACK_BYTES = 256 << 10, /* of the samples of a unit that is stacked */
-    UNITS_PER_CORE = 4,      /* so that they can be shared evenly */
+    STACK_BYTES = 256 << 10, /* of the samples of a stacked unit */
+    UNITS_PER_CORE = 4,      /* enough to divide the units evenly */
     MAX_GRIDS = 16
 };
 
-/* Alternatives to measure: how results are written. */
+/* Alternatives to measure: stores through the caches, or past them. */
 enum { THROUGH_CACHES, PAST_CACHES, TUNINGS };
 
 typedef struct tile {
     uint32_t v, p, q;
 } tile;
 
-/* What the kernel does for one launch. */
+/* What the kernel does in one launch. */
 typedef struct unit_shape {
-    int64_t samples, rows;  /* of a unit */
-    int64_t strip, table;   /* floats, and ints of one table */
-    bool direct;            /* x is read where it is */
-    int64_t pieces, sample; /* stacked: of the outputs, and floats of a sample in the strip */
+    int64_t samples, rows;  /* in a unit */
+    int64_t strip, table;   /* floats of a strip, ints of one table */
+    bool direct;            /* whether x is read where it is, without a strip */
+    int64_t pieces, sample; /* stacked: pieces of the outputs, and floats of a sample in the
+                             * strip */
 } unit_shape;
 
 typedef struct side {
-    int64_t c, h, w, o, oh, ow; /* of what is read and what is written */
+    int64_t c, h, w, o, oh, ow; /* of what is read, and of what is written */
     bool transposed, from_plain;
 } side;
 
@@ -83,7 +84,8 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
         return false;
     if (s.transposed && (int64_t)conv.a.stride[0] * conv.a.stride[1] > MAX_GRIDS)
         return false;
-    /* A block of many groups multiplies mostly zeros: depthwise has its own solver. */
+    /* With many groups, a block multiplies mostly zeros. depthwise.c is for one filter per
+     * channel. */
     if (conv.a.groups > 1 && (block != v || YKI_MIN(conv.cg, conv.og) * 4 < v))
         return false;
     return (s.c + v) * s.h * s.w < limit && (s.o + v) * s.oh * s.ow < limit &&
@@ -91,8 +93,9 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
                limit / (s.c + v);
 }
 
-/* Measured with 16 lanes: 8 x 2 is 0.92 of the peak, 12 x 2 and 6 x 2 the same where memory is
- * near, 14 x 1 only 0.73; so single blocks only where half of two would be waste. */
+/* Measured with 16 lanes: a tile of 8 x 2 reaches 0.92 of the peak; 12 x 2 and 6 x 2 are as fast
+ * where memory is near; 14 x 1 reaches only 0.73. So single blocks are used only where half of
+ * two would be waste. */
 static tile
 tile_for(const side *s, uint32_t v)
 {
@@ -100,10 +103,11 @@ tile_for(const side *s, uint32_t v)
 
     if (blocks == 1 || blocks == 3)
         return (tile){v, v >= 16 ? 14 : 8, 1};
-    return (tile){v, v == 8 ? 6 : 8, 2}; /* 16 registers with 8 lanes, else 32 */
+    return (tile){v, v == 8 ? 6 : 8, 2}; /* 8 lanes come with 16 registers, otherwise there are
+                                          * 32 */
 }
 
-/* Rows of x, padding included, that `rows` positions of an axis reach. */
+/* Rows of x, padding included, that `count` positions of an axis reach. */
 static int64_t
 reach(const yki_conv_axis *a, int64_t count)
 {
@@ -123,14 +127,14 @@ shape_of_unit(const yki_problem *problem, const yki_device_traits *traits, const
                vertical->in_at + reach(vertical, vertical->count) <= s->h &&
                horizontal->in_at + reach(horizontal, horizontal->count) <= s->w;
     per_row *= u.direct ? s->w : reach(horizontal, horizontal->count);
-    /* As many rows as fit, evenly. */
+    /* As many rows as fit, in units of nearly equal height. */
     while (u.rows > 1 && per_row * reach(vertical, u.rows) > STRIP_BYTES)
         u.rows--;
     strips = (vertical->count + u.rows - 1) / u.rows;
     u.rows = (vertical->count + strips - 1) / strips;
     pixels = u.rows * horizontal->count;
     if (strips == 1) {
-        /* As many samples as fit, but four units for each compute unit. */
+        /* As many samples as fit, but at least four units for each compute unit. */
         most = STRIP_BYTES / (per_row * YKI_MAX(reach(vertical, u.rows), 1));
         most = YKI_MIN(most, n / (4 * (int64_t)traits->compute_units));
         most = YKI_MIN(most, (2 * UNIT_PIXELS + pixels - 1) / pixels);
@@ -146,7 +150,7 @@ shape_of_unit(const yki_problem *problem, const yki_device_traits *traits, const
     return u;
 }
 
-/* Floats of packed weights for Q blocks of outputs: all channels that any of them sees. */
+/* Floats of packed weights for Q blocks of outputs: all channels that any of them reads. */
 static int64_t
 weight_step(const yki_conv *conv, const side *s, const yki_conv_axis *vertical,
             const yki_conv_axis *horizontal, const tile *t)
@@ -163,7 +167,7 @@ weight_step(const yki_conv *conv, const side *s, const yki_conv_axis *vertical,
     return most * vertical->taps * horizontal->taps * width;
 }
 
-/* One launch: a grid of positions, and where its weights begin among all. */
+/* One launch: a grid of positions, and where its weights begin in the packed weights. */
 typedef struct grid {
     yki_conv_axis vertical, horizontal;
     unit_shape unit;
@@ -212,7 +216,7 @@ emit_pack(yki_recipe *recipe, const yki_conv *conv, const side *s, const grid *g
     }
 }
 
-/* The taps of an axis that lie inside x, of all positions. */
+/* Counts the taps of an axis that lie inside x, over all positions. */
 static int64_t
 inner_taps(const yki_conv_axis *a, int64_t size)
 {
@@ -227,7 +231,8 @@ inner_taps(const yki_conv_axis *a, int64_t size)
     return taps;
 }
 
-/* Samples of a unit, multiples of a tile where there are enough; strip and table for them. */
+/* The samples of a unit are a multiple of a tile, where there are enough. Sets strip and table
+ * too. */
 static unit_shape
 shape_of_stack(const yki_problem *problem, const yki_device_traits *traits, const side *s,
                const tile *t)
@@ -237,12 +242,13 @@ shape_of_stack(const yki_problem *problem, const yki_device_traits *traits, cons
     int64_t out_groups = ((s->o + t->v - 1) / t->v + t->q - 1) / t->q;
     int64_t n = problem->max_batch, wanted = UNITS_PER_CORE * (int64_t)traits->compute_units;
 
-    /* A line more than a sample: those of a tile do not share a set of the cache. */
+    /* One cache line more than a sample, so that the samples of a tile do not share a set of the
+     * cache. */
     u.sample = (blocks * cp * s->h * s->w + 15) / 16 * 16 + 16;
     while ((u.samples + t->p) * u.sample * (int64_t)sizeof(float) <= STACK_BYTES &&
            n / (u.samples + t->p) >= wanted)
         u.samples += t->p;
-    /* Few samples: the blocks of outputs are shared too. */
+    /* With few samples, the blocks of outputs are divided too. */
     u.pieces = (wanted * u.samples + n - 1) / YKI_MAX(n, 1);
     u.pieces = YKI_MAX(YKI_MIN(u.pieces, out_groups), 1);
     u.strip = u.samples * u.sample;
@@ -279,14 +285,14 @@ emit_grid(const yki_problem *problem, const yki_device_traits *traits, yki_recip
         yki_arg_int(recipe, values[i]);
     if (!launch)
         return;
-    groups.max = traits->compute_units; /* and none for no samples */
+    groups.max = traits->compute_units; /* and no group if there are no samples */
     yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     launch->flops = yki_conv_times(conv, 2 * s->o * (s->c / conv->a.groups) * taps);
     launch->bytes = yki_problem_bytes(problem);
 }
 
-/* Positions that no tap reaches: with a stride above the kernel's size, most of a gradient.
- * `bias_at` is where the bias begins among the packed weights. */
+/* Adds a launch for positions that no tap reaches. With a stride above the kernel's size these
+ * are most of a gradient. `bias_at` is where the bias begins in the packed weights. */
 static void
 emit_rest(const yki_problem *problem, yki_recipe *recipe, const yki_conv *conv, const side *s,
           const grid *grids, size_t count, const tile *t, const slots *slot, int64_t bias_at)
@@ -308,7 +314,7 @@ emit_rest(const yki_problem *problem, yki_recipe *recipe, const yki_conv *conv, 
     yki_arg_expr(recipe, conv->n);
     for (size_t i = 0; i < YKI_COUNT(values); i++)
         yki_arg_int(recipe, values[i]);
-    groups.max = PACK_GROUPS; /* and none for no samples */
+    groups.max = PACK_GROUPS; /* and no group if there are no samples */
     yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     if (launch)
         launch->bytes = yki_operand_bytes(&problem->out);
@@ -320,7 +326,8 @@ is_reached(const grid *g)
     return g->vertical.taps && g->horizontal.taps;
 }
 
-/* The grids of a problem: one, or one for each residue modulo the stride. */
+/* Fills in the grids of a problem, and returns their number: one, or one for each residue modulo
+ * the stride. */
 static size_t
 grids_of(const yki_conv *conv, const side *s, grid *grids)
 {
@@ -353,7 +360,7 @@ emit_either(const yki_problem *problem, const yki_device_traits *traits, bool st
     int64_t weights = 0, strips = 16, tables = 16;
     grid grids[MAX_GRIDS];
     size_t count = grids_of(&conv, &s, grids);
-    bool rest = false; /* whether positions that no tap reaches are seen to */
+    bool rest = false; /* whether the positions that no tap reaches have a launch */
     slots slot;
 
     for (size_t i = 0; i < count; i++) {
@@ -392,8 +399,8 @@ emit_either(const yki_problem *problem, const yki_device_traits *traits, bool st
     return recipe->status;
 }
 
-/* Of few channels much is made, and little calculated: what writing takes is measured. A vector is
- * a line of the cache where it has 16 lanes. */
+/* With few input channels, much is written and little calculated, so both ways to store are
+ * measured. Only a vector of 16 lanes is a whole cache line. */
 static unsigned
 tunings(const yki_problem *problem, const yki_device_traits *traits)
 {
@@ -418,7 +425,7 @@ stack(const yki_problem *problem, const yki_device_traits *traits, unsigned tuni
     return emit_either(problem, traits, true, false, recipe);
 }
 
-/* Samples to stack, and a fifth of the work at least to be saved. */
+/* There must be samples to stack, and at least a fifth of the work to save. */
 static bool
 stack_applies(const yki_problem *problem, const yki_device_traits *traits)
 {

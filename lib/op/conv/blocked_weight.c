@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * blocked_weight.c - the gradient of a convolution's weights on CPUs, channels in
+ * blocked_weight.c - the gradient of a convolution's weights on CPUs, with channels in
  * blocks of the vector's width (clkernels/conv_blocked_weight.cl).
  *
- * Work is shared by blocks of input channels first: those need no partial sums
- * and copy nothing twice. Only where they are too few for the device are the
- * samples split too.
+ * Work is first divided by blocks of input channels: they need no partial sums and
+ * copy nothing twice. Only where these are too few for the device, the samples are
+ * divided too.
  */
 #include "op/conv/conv.h"
 
 enum {
-    FEW_CHANNELS = 4,  /* up to so many, x is read in plain layout */
-    UNIT_PIXELS = 256, /* with dy and x of these a tap stays in the first cache */
+    FEW_CHANNELS = 4,  /* up to this many, x is read in plain layout */
+    UNIT_PIXELS = 256, /* with dy and x of these, a tap stays in the first-level cache */
     STRIP_BYTES = 64 << 10,
     MAX_SPLITS = 64
 };
@@ -20,8 +20,8 @@ typedef struct shape {
     uint32_t v, p;
     bool from_plain, direct;
     int64_t cp, in_blocks, out_groups, splits;
-    int64_t samples, rows; /* of a unit */
-    int64_t strip, table;  /* floats, and ints of one table, of one work-group */
+    int64_t samples, rows; /* in a unit */
+    int64_t strip, table;  /* floats of a strip, ints of one table, both of one work-group */
 } shape;
 
 static bool
@@ -47,7 +47,7 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
     if (!yki_conv_is_cpu(traits) || problem->in[1].layout.block != v ||
         problem->out.layout.block > 1 || (block != v && (block > 1 || conv.c > FEW_CHANNELS)))
         return false;
-    /* A block of many groups multiplies mostly zeros. */
+    /* With many groups, a block multiplies mostly zeros. */
     if (conv.a.groups > 1 && (block != v || YKI_MIN(conv.cg, conv.og) * 4 < v))
         return false;
     return (conv.c + v) * conv.h * conv.w < limit && (conv.o + v) * conv.oh * conv.ow < limit &&
@@ -55,7 +55,8 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
                limit / v;
 }
 
-/* Channels in a tile: what divides a block, or for first layers wastes least of a row of taps. */
+/* Channels in a tile: a divisor of the block, or for first layers what wastes least of a row of
+ * taps. */
 static uint32_t
 tile_channels(const yki_conv *conv, const shape *s)
 {
@@ -66,7 +67,7 @@ tile_channels(const yki_conv *conv, const shape *s)
     if (!s->from_plain)
         return s->v >= 16 ? 8 : 4;
     for (size_t i = 0; i < YKI_COUNT(sizes); i++) {
-        /* A tile's loads of dy count like two channels. */
+        /* Loading dy for a tile costs as much as two channels. */
         int64_t tiles = (run + sizes[i] - 1) / sizes[i], cost = tiles * (sizes[i] + 2);
 
         if (cost < least && (s->v >= 16 || sizes[i] <= 6)) {
@@ -118,8 +119,8 @@ shape_of(const yki_problem *problem, const yki_device_traits *traits, const yki_
     return s;
 }
 
-/* A job may read P channels where fewer are left in the last block of x: inside the block, for P
- * divides V; in a strip, into the zeros behind it. */
+/* A job may read P channels where fewer are left in the last block of x. Inside a block that is
+ * safe because P divides V; in a strip it reads the zeros behind it. */
 static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)

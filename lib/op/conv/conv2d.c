@@ -2,12 +2,13 @@
  *
  * conv2d.c - the three operators of a convolution: shapes, gradients, costs.
  *
- * They are closed under differentiation: the gradient of a convolution by its
- * input is conv2d_grad_input, whose own gradient by its input is a convolution,
- * and both have conv2d_grad_weight for the weights. So a transposed convolution
- * is conv2d_grad_input used forward, and needs no kernel of its own.
+ * They are closed under differentiation. The gradient of a convolution by its input is
+ * conv2d_grad_input, whose own gradient by its input is a convolution; both use
+ * conv2d_grad_weight for the weights. So a transposed convolution is conv2d_grad_input
+ * used forward, and needs no kernel of its own.
  *
- * The gradient of the weights is not differentiable (no second derivatives).
+ * The gradient of the weights cannot be differentiated: there are no second
+ * derivatives.
  */
 #include <stdio.h>
 #include <string.h>
@@ -47,7 +48,7 @@ describe(const yki_attrs *attrs, char *text, size_t size)
         snprintf(text + used, size - used, " relu");
 }
 
-/* The sentence about two operands that do not fit. */
+/* Fails with the sentence about two operands that do not fit. */
 static yoke_status
 mismatch(const yoke_node *a, const yoke_node *b, const char *why)
 {
@@ -69,8 +70,8 @@ check_operands(const yoke_node *node, uint32_t required, uint32_t most)
     return YOKE_OK;
 }
 
-/* The weight (O, C / groups, kh, kw) against an image of which `axis` of the weight (0: O, 1: C)
- * counts the channels; and the bias against the channels of the result. */
+/* Checks the weight (O, C / groups, kh, kw) against an image: `axis` of the weight (0: O, 1: C)
+ * counts the image's channels. Checks the bias against the channels of the result. */
 static yoke_status
 check_weight(const yoke_node *node, int axis)
 {
@@ -160,7 +161,7 @@ infer_grad_weight(yoke_node *node)
     return YOKE_OK;
 }
 
-/* By x, weight, bias, of either conv2d or (roles swapped) conv2d_grad_input. */
+/* The gradients by x, weight and bias, of conv2d or (roles exchanged) conv2d_grad_input. */
 static yoke_status
 gradient_of(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx, bool is_forward)
 {
@@ -208,8 +209,8 @@ gradient_grad_input(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_nod
     return gradient_of(node, dy, wanted, dx, false);
 }
 
-/* The products of one sample, the same count for all three: each output position meets each tap
- * of its group's channels. Those with padding count too, as is usual. */
+/* The products of one sample. The count is the same for all three operators: each output
+ * position meets each tap of its group's channels. Taps on padding count too, as is usual. */
 static double
 flops(const yoke_node *node)
 {

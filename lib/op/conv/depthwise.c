@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * depthwise.c - convolutions with one filter per channel on CPUs, channels in
+ * depthwise.c - convolutions with one filter per channel on CPUs, with channels in
  * blocks of the vector's width (clkernels/conv_depthwise.cl).
  *
  * Several filters per channel are left to the other solvers.
@@ -8,7 +8,7 @@
 #include "op/conv/conv.h"
 
 enum { MAX_GRIDS = 16, GROUPS_PER_UNIT = 4, MAX_SPLITS = 64, STRIP_BYTES = 24 << 10 };
-/* Alternatives to measure: results stored the other way. */
+/* Alternatives to measure: the guessed way to store, or the other one. */
 enum { AS_GUESSED, OTHER_STORES, TUNINGS };
 
 static bool
@@ -53,7 +53,7 @@ typedef struct grid {
     int64_t band, strip; /* rows of the grid, and floats of their input */
 } grid;
 
-/* Bands as high as fits the first cache. */
+/* A band is as high as fits the first-level cache. */
 static void
 choose_band(grid *g, uint32_t v)
 {
@@ -171,7 +171,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     grid grids[MAX_GRIDS];
     size_t count = 0;
 
-    /* One vector is one line of a cache. */
+    /* Only a vector of 16 lanes is a whole cache line. */
     bool stream = v == 16 && (4 * yki_operand_count(&problem->out, problem->max_batch) >
                               (int64_t)traits->cache) != (tuning == OTHER_STORES);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lanes.c - convolutions and their gradients on CPUs with a sample in each lane
- * (clkernels/conv_lanes.cl): for batches of small images with channels that do not
- * fill vectors.
+ * lanes.c - convolutions and their gradients on CPUs with one sample in each SIMD lane
+ * (clkernels/conv_lanes.cl). They are for batches of small images with channels that
+ * do not fill vectors.
  *
- * Here the tile is chosen, and which problems are small enough: a unit's samples,
- * turned, should stay in the second cache.
+ * This file chooses the tile, and decides which problems are small enough: the
+ * transposed samples of a unit should stay in the second-level cache.
  */
 #include "op/conv/conv.h"
 
@@ -42,7 +42,8 @@ side_of(const yki_problem *problem, const yki_conv *conv)
                   false};
 }
 
-/* Taps of a row of which the tile of `columns` positions from `first` on finds some inside. */
+/* Taps of a row for which a tile of `columns` positions from `first` on reads something inside
+ * x. */
 static int64_t
 taps_of_tile(const yki_conv_axis *a, int64_t size, int64_t first, int64_t columns)
 {
@@ -54,9 +55,9 @@ taps_of_tile(const yki_conv_axis *a, int64_t size, int64_t first, int64_t column
     return taps;
 }
 
-/* Rows by columns that take least: a step of the sum costs its multiply-adds, and about 4.5 more
- * (measured). Sums, all columns and one row's number must fit the registers. Without an axis each
- * column is there once. */
+/* The tile of rows by columns that takes least time. A step of the sum costs its multiply-adds,
+ * and about 4.5 more (measured). The sums, all columns, and a number of one row must fit the
+ * registers. Without an axis, each column has all taps. */
 static tile
 tile_for(int64_t v, int64_t rows, int64_t columns, const yki_conv_axis *axis, int64_t size)
 {
@@ -82,7 +83,7 @@ tile_for(int64_t v, int64_t rows, int64_t columns, const yki_conv_axis *axis, in
     return best;
 }
 
-/* Columns of zeros left of x, and of all that a line of tiles reads. */
+/* Columns of zeros to the left of x, and all columns that a row of tiles reads. */
 static int64_t
 columns_left(const yki_conv_axis *a)
 {
@@ -98,7 +99,7 @@ columns_of(const yki_conv_axis *a, int64_t w, int64_t tile_columns)
     return columns_left(a) + YKI_MAX(reach, w);
 }
 
-/* Two operands may each lie in blocks as well as plain: variants 0 .. 3. */
+/* Each of two operands may be in blocks or plain: variants 0 .. 3. */
 static bool
 set_blocks(yki_operand *one, yki_operand *other, const yki_device_traits *traits, unsigned variant)
 {
@@ -193,7 +194,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     int64_t columns = columns_of(h, s.w, t.columns), strip = s.c * s.h * columns * t.v;
     int64_t blocks = yki_round_up(s.o, t.rows) / t.rows, units = traits->compute_units;
     int64_t somes = (problem->max_batch + t.v - 1) / t.v;
-    /* Few samples: the channels are shared, too. */
+    /* With few samples, the channels are divided too. */
     int64_t pieces = YKI_MIN((units * UNITS_EACH + somes - 1) / somes, blocks);
     int64_t left = columns_left(h), from = block_of(&problem->in[0]), to = block_of(&problem->out);
     const int64_t values[] = {s.c,         s.h,        s.w,      s.o,     v->count,
@@ -220,7 +221,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_expr(recipe, conv.n);
     for (size_t i = 0; i < YKI_COUNT(values); i++)
         yki_arg_int(recipe, values[i]);
-    groups.max = units; /* and none for no samples */
+    groups.max = units; /* and no group if there are no samples */
     yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     if (launch) {
         launch->flops = yki_conv_flops(&conv);
@@ -233,7 +234,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 
 typedef struct weight_shape {
     tile t;
-    int64_t columns, x, dy, sums, splits; /* floats of a group's scratch, in parts */
+    int64_t columns, x, dy, sums, splits; /* floats of the sections of a group's scratch, and its
+                                           * splits */
 } weight_shape;
 
 static weight_shape

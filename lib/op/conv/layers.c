@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layers.c - the layers a user builds: conv2d and conv_transpose2d with their
- * parameters, in PyTorch's axis order and with its initial values.
+ * layers.c - the layers that users call: conv2d and conv_transpose2d with their
+ * parameters, in PyTorch's order of axes and with its initial values.
  *
- * Only checks what the operators cannot know: the options themselves.
+ * It checks only what the operators cannot know, which is the options themselves.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "op/conv/conv.h"
 
-/* One field of two numbers; 0 stands for `zero`. Fails the graph with the field's name. */
+/* Reads one field of two numbers, in which 0 stands for `zero`. On an error it fails the graph
+ * and names the field. */
 static bool
 take_pair(yoke_graph *graph, const char *layer, const char *field, const int64_t given[2],
           int64_t zero, int64_t least, int32_t out[2])
@@ -42,8 +43,8 @@ take_count(yoke_graph *graph, const char *layer, const char *field, int64_t valu
     return false;
 }
 
-/* What both layers have in common; false with the graph failed. Both option structs begin
- * alike, but they may grow apart: so field by field. */
+/* Reads what both layers have in common. Returns false after it failed the graph. Both option
+ * structs begin alike but may grow apart, so it copies field by field. */
 static bool
 take_options(yoke_graph *graph, const char *layer, const yoke_node *x, int64_t filters,
              const int64_t *kernel, const int64_t *stride, const int64_t *pad,
@@ -82,7 +83,7 @@ same_graph(yoke_graph *graph, const char *layer, const yoke_node *x)
     return false;
 }
 
-/* Parameters and the node; `channels` is the result's, for the bias. */
+/* Makes the parameters and the node. `channels` is the number of the result's, for the bias. */
 static yoke_node *
 layer_node(yoke_graph *graph, const char *layer, const yki_op *op, yoke_node *x, yoke_shape weight,
            int64_t channels, bool no_bias, yoke_initializer weight_init, yoke_initializer bias_init,
@@ -126,8 +127,8 @@ yoke_conv2d_sized(yoke_graph *graph, yoke_node *x, const yoke_conv2d_options *op
     return node;
 }
 
-/* The result's size along axis i, the smallest whose convolution has the input's, plus
- * output_pad; false with the graph failed. */
+/* The result's size along axis i: the smallest one whose convolution has the input's size, plus
+ * output_pad. Returns false after it failed the graph. */
 static bool
 transposed_size(yoke_graph *graph, const char *layer, const yoke_node *x, const int64_t *output_pad,
                 yki_conv_attrs *a)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plain_solver.c - convolutions in plain layout on any device, for all
- * attributes: as implicit matrix products, or element by element.
+ * plain_solver.c - convolutions in plain layout on any device, for all attributes: as
+ * implicit matrix products, or element by element.
  *
- * Both are one solver with two tunings per operator; the guess is the product
- * where a group has enough channels to fill tiles.
+ * Both ways are tunings of one solver per operator. The guess is the product where a
+ * group has enough channels to fill tiles.
  */
 #include "op/conv/conv.h"
 
@@ -32,7 +32,7 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
     return problem->out.layout.block <= 1;
 }
 
-/* Side of a square work-group: 16 where a group may have 256 items. */
+/* The side of a square work-group: 16 where a group may have 256 work-items. */
 static uint32_t
 tile_side(const yki_device_traits *traits)
 {
@@ -69,8 +69,8 @@ use_gemm(const yki_conv *conv, unsigned tuning)
     return (YKI_MIN(conv->cg, conv->og) >= FEW_CHANNELS) == (tuning == 0);
 }
 
-/* A turn is a multiply-add, or a step of a product of tiles, whose sum has `length` terms, and what
- * an item loads for it. */
+/* An iteration is a multiply-add, or one step of a product of tiles. A sum has `length` terms;
+ * what a work-item loads for it counts too. */
 static void
 set_turns(yki_launch *launch, const yki_problem *problem, const yki_conv *conv, bool gemm,
           uint32_t side, int64_t length)
@@ -83,7 +83,7 @@ set_turns(yki_launch *launch, const yki_problem *problem, const yki_conv *conv, 
         yki_launch_turns(launch, problem, multiplies, length);
 }
 
-/* Forward and the input's gradient: `rows` and `area` are those of the result's group. */
+/* Forward and the input's gradient. `rows` and `area` are those of the result's group. */
 static yoke_status
 emit_image(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
            yki_recipe *recipe, const form *names, int64_t rows, int64_t area)
@@ -144,7 +144,7 @@ emit_grad_input(const yki_problem *problem, const yki_device_traits *traits, uns
     return emit_image(problem, traits, tuning, recipe, &names, conv.cg, conv.h * conv.w);
 }
 
-/* Enough splits of the samples that `tiles` independent pieces of work fill the device. */
+/* Enough splits of the samples to fill the device, given `tiles` independent pieces of work. */
 static int64_t
 split_count(const yki_problem *problem, const yki_device_traits *traits, int64_t tiles)
 {

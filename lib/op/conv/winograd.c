@@ -3,22 +3,22 @@
  * winograd.c - 3x3 convolutions with stride 1, and gradients of their input, by
  * Winograd's F(4x4, 3x3) on CPUs (clkernels/winograd.cl has the arithmetic).
  *
- * The gradient of the input is the same convolution of dy with weights turned
- * round, channels exchanged, and the pad 2 - pad. Weights are transformed when
+ * The gradient of the input is the same convolution of dy, with the weights rotated by
+ * half a turn, channels exchanged, and the pad 2 - pad. Weights are transformed when
  * they change; they become four times as large.
  *
- * Here the shape of a work-group's block is chosen: how many tiles are
- * transformed together, and over how many groups the output channels of a block
- * are split. Transformed weights are read once for each block, so a block grows
- * with them; and what a group keeps must fit a cache of its own.
+ * This file chooses the shape of a work-group's block: how many tiles are transformed
+ * together, and over how many groups the output channels of a block are split. Each
+ * block reads the transformed weights once, so a block is larger where they are. What
+ * a group keeps must fit a cache of its own.
  *
- * Layers with few channels, and images that tiles of 4 x 4 cover badly, are left
- * to the direct solvers.
+ * Layers with few channels, and images that tiles of 4 x 4 cover badly, are left to
+ * the direct solvers.
  */
 #include "op/conv/winograd.h"
 
 enum { MIN_CHANNELS = 16, PACK_GROUPS = 256, UNITS_EACH = 8 };
-/* Alternatives to measure: blocks of another height, and weights stored the other way. */
+/* Alternatives to measure: blocks of another height, and the other way to store weights. */
 enum { AS_GUESSED, OTHER_BLOCKS, OTHER_STORES, TUNINGS };
 
 int64_t
@@ -37,14 +37,16 @@ yki_winograd_fits(const yki_problem *problem, const yki_device_traits *traits)
     int64_t h = to_x ? conv.h : conv.oh, w = to_x ? conv.w : conv.ow;
     uint32_t v = yki_conv_width(traits);
 
-    /* A driver without vectors of its own makes them of the items of a group; here is one. */
+    /* A driver whose compiler has no vectors makes them of the work-items of a group. Here a
+     * group has one work-item. */
     if (traits->type != YOKE_DEVICE_CPU || traits->vector_width < 4 || a->groups != 1)
         return false;
     for (int i = 0; i < 2; i++)
         if (a->kernel[i] != 3 || a->stride[i] != 1 || a->dilation[i] != 1 || a->pad[i] < 0 ||
             a->pad[i] > 2)
             return false;
-    /* A tile of 16 results costs 36 products and the transforms, against 9 each. */
+    /* A tile of 16 results costs 36 products and the transforms; directly each result costs 9
+     * products. */
     if (conv.c < MIN_CHANNELS || conv.o < MIN_CHANNELS ||
         2 * 16 * yki_winograd_tiles(h, w) > 5 * h * w)
         return false;
@@ -106,13 +108,13 @@ typedef struct shape {
     int64_t most;   /* tiles of a block, a multiple of the register tile */
     int64_t splits; /* of the output channels */
     int64_t step;   /* floats of a group's scratch */
-    bool stream;    /* packed weights are written past the caches */
+    bool stream;    /* whether packed weights are written past the caches */
 } shape;
 
-/* Tuning 0 is what was best on a CPU of two cores with 1 MB of second-level cache each. Weights
- * that do not fit the last cache come from memory for each block: then a block is large. Units
- * are cut fine enough that every group has the same amount of work; those of one block that fall
- * to one group share its transformed tiles. */
+/* Tuning 0 is the best one on a CPU of two cores with 1 MB of second-level cache each. Weights
+ * that do not fit the last-level cache are read from memory for each block, so the block is
+ * large. Units are small enough that every group has the same amount of work. Units of one block
+ * that fall to one group share its transformed tiles. */
 static shape
 shape_for(const yki_device_traits *traits, const yki_winograd_side *s, unsigned tuning)
 {
@@ -123,7 +125,8 @@ shape_for(const yki_device_traits *traits, const yki_winograd_side *s, unsigned 
 
     b.stream = weights > YKI_MIN(cache, 16 << 20);
     b.most = b.stream ? 3 * p : p;
-    b.stream = s->v == 16 && b.stream != (tuning == OTHER_STORES); /* one vector is one line */
+    b.stream = s->v == 16 && b.stream != (tuning == OTHER_STORES); /* one vector is one cache
+                                                                    * line */
     if (tuning == OTHER_BLOCKS)
         b.most = b.most == p ? 2 * p : p;
     blocks = YKI_MAX((s->most_tiles + b.most - 1) / b.most, 1);
@@ -177,7 +180,7 @@ yki_winograd_finish(yki_recipe *recipe, yki_launch *launch, const yki_problem *p
         yki_arg_int(recipe, values[i]);
     if (!launch)
         return recipe->status;
-    groups.max = traits->compute_units; /* and none for no samples */
+    groups.max = traits->compute_units; /* and no group if there are no samples */
     yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     launch->flops = yki_conv_times(&conv, s.tiles * (72 * s.c * s.o + 192 * s.c + 120 * s.o));
     launch->bytes = yki_problem_bytes(problem);

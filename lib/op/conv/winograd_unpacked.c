@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * winograd_unpacked.c - 3x3 convolutions with stride 1, and gradients of their
- * input, by Winograd's F(4x4, 3x3) from weights as they are, on CPUs
+ * winograd_unpacked.c - 3x3 convolutions with stride 1, and gradients of their input,
+ * by Winograd's F(4x4, 3x3) on CPUs, from weights that are not packed
  * (yki_winograd_unpacked in clkernels/winograd.cl).
  *
- * Transformed weights are four times as large. Where images are small and
- * channels many, writing and reading them takes as long as the products, once a
- * step in training; here a group transforms a piece when it multiplies by it, and
- * it never leaves the group's cache. Each block of tiles does that again, so
- * blocks are large, and where there would be many of them packed weights
- * (winograd.c) are better. The arithmetic is the same.
+ * Transformed weights are four times as large. Where images are small and channels
+ * many, writing and reading them, once a step in training, takes as long as the
+ * products. Here a group transforms a piece of the weights when it multiplies by it,
+ * and the piece never leaves the group's cache. Each block of tiles transforms again,
+ * so blocks are large. Where there would be many blocks, packed weights (winograd.c)
+ * are better. The arithmetic is the same.
  */
 #include "op/conv/winograd.h"
 
@@ -20,8 +20,8 @@ enum {
     MOST_BLOCKS = 4,
 };
 
-/* Tiles of a block, a multiple of the register tile of p: they are transformed before the products
- * begin, for all channels. */
+/* Tiles of a block, a multiple of the register tile of p. They are transformed before the
+ * products begin, for all channels. */
 static int64_t
 tiles_of_block(const yki_winograd_side *s)
 {
@@ -74,7 +74,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_slot(recipe, problem->input_count);
     yki_arg_slot(recipe, scratch);
     YKI_TRY(yki_winograd_finish(recipe, launch, problem, traits, values, YKI_COUNT(values)));
-    launch->flops.constant += 117 * s.c * s.o; /* and again for each block */
+    launch->flops.constant += 117 * s.c * s.o; /* for each block again */
     return YOKE_OK;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * winograd_weight.c - the gradient of 3x3 weights at stride 1 by Winograd's
- * F(3x3, 4x4) on CPUs (yki_winograd_grad_weight in clkernels/winograd.cl).
+ * winograd_weight.c - the gradient of 3x3 weights at stride 1 by Winograd's F(3x3,
+ * 4x4) on CPUs (yki_winograd_grad_weight in clkernels/winograd.cl).
  *
- * A unit of work is a square of input and output channels whose 36 matrices of
- * sums stay in a cache while tiles pass. Only where there are fewer such squares
- * than compute units are the tiles split too, and the parts, already as small as
- * the weights, added in order.
+ * A unit of work is a square of input and output channels. Its 36 matrices of sums
+ * stay in a cache while tiles pass. Only where there are fewer squares than compute
+ * units, the tiles are split too. The partial sums, which are already as small as the
+ * weights, are then added in order.
  */
 #include "op/conv/winograd.h"
 
@@ -32,7 +32,7 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
 }
 
 typedef struct shape {
-    int64_t v, c_most, o_most; /* blocks of channels in a unit, c_most even */
+    int64_t v, c_most, o_most; /* blocks of channels in a unit; c_most is even */
     int64_t chunk;             /* tiles transformed together */
     int64_t splits, units;
     int64_t step; /* floats of a group's scratch */
@@ -60,7 +60,7 @@ shape_for(const yki_problem *problem, const yki_device_traits *traits, const yki
     s.c_most = YKI_MIN(CHANNELS / s.v, (in_blocks + 1) / 2 * 2);
     s.o_most = YKI_MIN(CHANNELS / s.v, out_blocks);
     s.units = ((in_blocks + s.c_most - 1) / s.c_most) * ((out_blocks + s.o_most - 1) / s.o_most);
-    /* The same number of units for each compute unit, unless there are many. */
+    /* Each compute unit gets the same number of units, unless there are many. */
     s.splits = s.units >= 4 * units ? 1 : units / common_divisor(s.units, units);
     most = (conv->batched ? problem->max_batch : 1) * yki_winograd_tiles(conv->oh, conv->ow);
     s.splits = YKI_MAX(YKI_MIN(YKI_MIN(s.splits, most / 8), MAX_SPLITS), 1);

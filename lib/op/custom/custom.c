@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * custom.c - operators of a user's own: OpenCL C for forward and backward, and a
- * rule for the shape. <yoke.h> says which arguments the kernels get.
+ * custom.c - operators that users write: OpenCL C for forward and backward, and a rule
+ * for the shape. <yoke.h> says which arguments the kernels get.
  *
- * The gradient by each input is a node of its own, per sample, from its own kernel;
- * where the input is not batched (a parameter) the samples are summed by us, so a
+ * The gradient by each input is a node of its own, per sample, with its own kernel.
+ * Where the input is not batched (a parameter), yoke sums over the samples, so a
  * kernel never has to.
  *
- * The rule is asked once, when the node is made, and the source is copied into the
- * node: nothing of the user's is kept.
+ * The rule is called once, when the node is made, and the source is copied into the
+ * node. Nothing of the user's memory is kept.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ infer(yoke_node *node)
     return YOKE_OK;
 }
 
-/* A gradient by one input, for every sample: also where the input serves all. */
+/* The gradient by one input is per sample, even where the input serves all samples. */
 static yoke_status
 infer_grad(yoke_node *node)
 {
@@ -70,7 +70,7 @@ infer_grad(yoke_node *node)
     return YOKE_OK;
 }
 
-/* Gives `node` its copy of the text. */
+/* Gives `node` a copy of the text. */
 static bool
 attach(yoke_node *node, const char *name, const char *source, const char *suffix)
 {
@@ -136,7 +136,7 @@ const yki_op yki_op_custom_grad = {
 
 /* ---- the builder ---- */
 
-/* Names become those of kernels. */
+/* Names become the names of kernels. */
 static bool
 is_identifier(const char *name)
 {
@@ -167,7 +167,7 @@ check(yoke_graph *graph, yoke_node *const *inputs, size_t count, const yoke_cust
     return YOKE_OK;
 }
 
-/* A range is one of integers that the input's type can hold. */
+/* A range must be one of integers that the input's type can hold. */
 static yoke_status
 check_range(const yoke_node *input, const yoke_range *range)
 {
@@ -208,7 +208,7 @@ find_shape(yoke_node *const *inputs, size_t count, const yoke_custom_options *o,
     if (o->shape && !o->shape(o->user, in, count, &out))
         return yki_fail(YOKE_ERROR_SHAPE, "its rule for the shape refuses %s of %s",
                         inputs[0]->name, yki_shape_text(in[0], text, sizeof text));
-    /* What the rule left beyond the rank is no part of the shape. */
+    /* Numbers that the rule left beyond the rank are not part of the shape. */
     for (int32_t i = YKI_MAX(out.rank, 0); i < YOKE_MAX_RANK; i++)
         out.dim[i] = 0;
     out.reserved = 0;
@@ -216,8 +216,8 @@ find_shape(yoke_node *const *inputs, size_t count, const yoke_custom_options *o,
     return YOKE_OK;
 }
 
-/* Of source and ranges: the same for the same operator, also when it was read from a file, which
- * leaves out ranges that allow any value. */
+/* A hash of source and ranges. It is the same for the same operator, also if that was read from
+ * a file, which leaves out ranges that allow any value. */
 static uint64_t
 hash_of(const yoke_custom_options *o, size_t count)
 {
@@ -233,7 +233,7 @@ hash_of(const yoke_custom_options *o, size_t count)
     return hash.h[0] ^ hash.h[1];
 }
 
-/* The node keeps the ranges, and the inputs that the values come from are held to them. */
+/* The node keeps the ranges; values of its inputs are checked against them. */
 static bool
 attach_ranges(yoke_node *node, const yoke_range *ranges)
 {

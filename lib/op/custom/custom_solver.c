@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * custom_solver.c - a user's kernel as the one launch of a recipe, in plain layout.
+ * custom_solver.c - runs a user's kernel as the one launch of a recipe, in plain
+ * layout.
  */
 #include "op/custom/custom.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dropout.c - elements set to zero with a probability, the others scaled so that
- * the expectation stays; nothing in evaluation.
+ * dropout.c - sets elements to zero with a probability, and scales the others so that
+ * the expectation stays. In evaluation it does nothing.
  *
  * Whether an element stays is a function of seed, layer, step, the sample's global
- * index and the element's index in the sample, so any split of a batch draws the
- * same mask, and the gradient draws it again instead of keeping it: it is the same
- * operator on dy. The layer's part of the key comes from its name.
+ * index and the element's index in the sample. So any split of a batch draws the same
+ * mask. The gradient is the same operator on dy: it draws the mask again instead of
+ * keeping it. The layer's part of the key comes from its name.
  */
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ attrs_of(const yki_attrs *attrs)
     return (const yki_dropout_attrs *)attrs->bytes;
 }
 
-/* The key is left out: wisdom is the same for all layers. */
+/* The key is left out, so wisdom is the same for all layers. */
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
@@ -75,7 +75,7 @@ const yki_op yki_op_dropout = {
     .cheap = true,
 };
 
-/* 64 bits of the layer's name, the same on every host. */
+/* A hash of 64 bits of the layer's name, the same on every host. */
 static uint64_t
 key_of(const char *name)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dropout_solver.c - one pass over memory: plain, or in blocks where those lie in
- * the order of the elements. Random numbers depend on an element's place in its
+ * dropout_solver.c - one pass over memory: in plain layout, or in blocks where those
+ * keep the order of the elements. Random numbers depend on an element's index in its
  * sample, so other layouts would draw another mask.
  */
 #include "op/flat.h"
 #include "op/ops.h"
 
-/* See dropout.cl: elements that share a run of counters. */
+/* Elements that share a run of counters; see dropout.cl. */
 enum { CHUNK = 64, CHUNKS_PER_GROUP = 16 };
 
 static bool
@@ -43,7 +43,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_expr(recipe, batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
     yki_arg_int(recipe, count);
     yki_arg_int(recipe, batched);
-    /* As the bits of an int. */
+    /* The bits are passed as an int. */
     yki_arg_int(recipe, (int32_t)attrs->key[0]);
     yki_arg_int(recipe, (int32_t)attrs->key[1]);
     yki_arg_int(recipe, (int32_t)attrs->threshold);

@@ -39,7 +39,7 @@ infer(yoke_node *node)
     return YOKE_OK;
 }
 
-/* Sums a gradient down to what an operand was before it was broadcast. */
+/* Sums a gradient to the shape that an operand had before it was broadcast. */
 static yoke_node *
 sum_to(yoke_node *gradient, const yoke_node *operand)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * binary_solver.c - binary operators: over flat memory when the operands are
- * alike, and by strides over up to nine axes when one is broadcast.
+ * binary_solver.c - binary operators: over flat memory where the operands are alike,
+ * and by strides over up to nine axes where one is broadcast.
  */
 #include "op/flat.h"
 #include "op/ops.h"
 
-enum { AXES = YOKE_MAX_RANK + 1 }; /* batch and shape */
+enum { AXES = YOKE_MAX_RANK + 1 }; /* the batch and the axes of the shape */
 
 static const char *const alike[YKI_BINARY_KINDS] = {"yki_add", "yki_sub", "yki_mul"};
 static const char *const broadcast[YKI_BINARY_KINDS] = {"yki_add_broadcast", "yki_sub_broadcast",
@@ -42,7 +42,7 @@ plain_applies(const yki_problem *problem, const yki_device_traits *traits)
     return problem->out.layout.block == 1;
 }
 
-/* Strides of an operand along the result's axes, batch first; 0 where it is broadcast. */
+/* Sets the strides of an operand along the result's axes, batch first; 0 where it is broadcast. */
 static void
 strides_of(const yki_operand *operand, const yki_operand *out, int64_t *strides)
 {
@@ -54,22 +54,23 @@ strides_of(const yki_operand *operand, const yki_operand *out, int64_t *strides)
     for (int32_t i = out->shape.rank - 1; i >= extra; i--) {
         int64_t dim = operand->shape.dim[i - extra];
 
-        /* Axes stand at the end of the nine; the batch is the first. */
+        /* The shape's axes are the last of the nine; the batch is the first. */
         strides[AXES - out->shape.rank + i] = dim == 1 ? 0 : stride;
         stride *= dim;
     }
-    /* The batch is what is left when all other axes are divided out. */
+    /* The stride of the batch is the size of one sample. The kernel finds the sample by dividing
+     * out all other axes. */
     if (operand->batched)
         strides[0] = stride;
 }
 
 typedef struct walk {
-    int64_t size[AXES];      /* of the result's axes; that of the batch, the first, is not needed */
+    int64_t size[AXES];      /* of the result's axes; that of the batch, the first, is not used */
     int64_t stride[2][AXES]; /* of the operands */
 } walk;
 
-/* Axes of size 1 left out, and neighbours joined that both operands walk as if they were one: the
- * last axis, along which a work-item runs, becomes as long as can be. */
+/* Leaves out axes of size 1, and joins neighbours that both operands step through as if they
+ * were one axis. So the last axis, along which a work-item runs, becomes as long as possible. */
 static walk
 walk_of(const yki_problem *problem)
 {

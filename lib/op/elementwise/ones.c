@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ones.c - a tensor of ones like its input: where differentiation starts when the
+ * ones.c - a tensor of ones like its input. Differentiation starts with it when the
  * loss is a plain scalar.
  */
 #include "op/ops.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reorder.c - a tensor brought into another layout, or copied. Only the planner
- * makes these.
+ * reorder.c - brings a tensor into another layout, or copies it. Only the planner
+ * makes these tasks.
  */
 #include "op/flat.h"
 #include "op/ops.h"
@@ -54,7 +54,7 @@ reorder_applies(const yki_problem *problem, const yki_device_traits *traits)
     return problem->out.type != YOKE_U8 && problem->out.shape.rank > 0;
 }
 
-/* Plain to blocked and back, and between blocks. */
+/* From plain to blocked and back, and between blocks. */
 static bool
 reorder_layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * unary.c - functions of one element: activations and scale. The rules for shape
- * and gradient; how it is computed is in unary_solver.c.
+ * unary.c - functions of one element: activations and scale. This file has the rules
+ * for shape and gradient; unary_solver.c computes them.
  *
  * One operator with a kind, not nine: they share everything but one line of
  * kernel. The gradient reads the result where that suffices (relu, sigmoid, ...),
@@ -96,7 +96,7 @@ const yki_op yki_op_unary_grad = {
     .infer = infer,
     .flops = flops,
     .describe = describe,
-    .in_place = 2, /* over dy */
+    .in_place = 2, /* dx may overwrite dy */
 };
 
 yoke_node *
@@ -106,7 +106,7 @@ yki_unary(yoke_graph *graph, yoke_node *x, yki_unary_kind kind, float a, float b
     char *name = yki_layer_name(graph, NULL, kinds[kind].name);
     yoke_node *node;
 
-    /* The gradient may look at the result's sign, which a negative number would turn. */
+    /* The gradient may read the sign of the result, which a negative number would make ambiguous. */
     if (name && kinds[kind].number && !(a >= 0))
         yki_graph_fail(
             graph, name,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * unary_solver.c - unary operators and their gradients over flat memory, one
- * pass. Works in any layout, as long as all operands have the same one.
+ * unary_solver.c - unary operators and their gradients over flat memory, in one pass.
+ * It works in any layout, if all operands have the same one.
  */
 #include "op/flat.h"
 #include "op/ops.h"
