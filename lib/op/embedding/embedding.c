@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * embedding.c - rows of a table, picked by integers: x (S...) and weight (rows,
- * width) give (S..., width). The gradient by the table is the sum of dy's rows over
- * all places that picked each, over the whole batch.
+ * embedding.c - rows of a table, selected by integers: x (S...) and weight (rows,
+ * width) give (S..., width). The gradient by the table sums, over the whole batch, the
+ * rows of dy whose index selected each row of the table.
  *
- * Indices are checked where they come in from the host (yoke_node.limit); the
- * kernels only make sure that nothing is read out of bounds: an index beyond the
- * table gives a row of NaN, which stops the step.
+ * Indices are checked where they come in from the host (yoke_node.limit). The kernels
+ * only make sure that nothing is read out of bounds: an index beyond the table gives a
+ * row of NaN, which stops the step.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * embedding_solver.c - rows gathered and, for the gradient, added up. Each group
- * owns a range of the table's rows and walks all indices in order: no two groups
- * write the same place, nothing is atomic, and the order of a sum is that of the
- * batch.
+ * embedding_solver.c - copies rows and, for the gradient, adds them up. Each group
+ * owns a range of the table's rows and walks all indices in order. So no two groups
+ * write the same element, no atomics are needed, and a sum has the order of the batch.
  */
 #include "op/flat.h"
 #include "op/ops.h"
@@ -70,10 +69,11 @@ emit_grad(const yki_problem *problem, const yki_device_traits *traits, unsigned 
     launch = start(recipe, problem, "yki_embedding_grad", &flat);
     yki_arg_int(recipe, rows);
     yki_arg_int(recipe, width);
-    /* With no sample the table of sums is still zero: the grid does not depend on the batch. */
+    /* With no sample the table of sums must still become zero, so the grid does not depend on
+     * the batch. */
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(rows, (int64_t)flat.groups)), (yki_expr){0},
                     (yki_expr){0}, flat.group, 1, 1);
-    /* Each looks at all places, and all of them may be its own. */
+    /* Each group reads all indices, and all of them may select its rows. */
     yki_launch_turns(launch, problem, 0,
                      yki_operand_count(&problem->in[0], problem->max_batch) *
                          (1 + width / flat.vector / flat.group + flat.vector));

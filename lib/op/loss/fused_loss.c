@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fused_loss.c - all that a training step wants of its loss in one go: the sum over the
- * batch, its gradient, and metrics of the same operands. Only fusing makes it
- * (plan/fuse_loss.c), of the operators in loss.c, and its results have their bits.
+ * fused_loss.c - all that a training step needs of its loss in one operator: the sum
+ * over the batch, its gradient, and metrics of the same operands. Only fusions make it
+ * (plan/fuse_loss.c), from the operators in loss.c; its results have the same bits as
+ * theirs.
  *
- * Small batches are one group and one launch, which is what it is for: with few
- * samples a launch costs more than its work. Larger ones are spread over the device
- * and summed by a second launch.
+ * A small batch is one group and one launch. This operator is for such batches: with
+ * few samples a launch costs more than its work. Larger batches are spread over the
+ * device, and a second launch sums them.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loss.c - losses and metrics: for each sample a sum and what it counts.
+ * loss.c - losses and metrics: for each sample a sum, and how many it counts.
  *
- * The division by the count comes once, after every reduction, so a loss knows
- * nothing of the batch; an ignored label adds 0 and counts 0. What counts is
- * PyTorch's: labels for cross-entropies, elements for the others.
+ * The division by the count comes once, after every reduction, so a loss knows nothing
+ * of the batch. An ignored label adds 0 and counts 0. Counts are PyTorch's: labels for
+ * cross-entropies, elements for the others.
  *
- * Labels are checked where they come in from the host (yoke_node.limit), so an
- * error can name the sample; the kernels only make sure that nothing is read out
- * of bounds: a label beyond the classes makes the loss NaN, which stops the step.
+ * Labels are checked where they come in from the host (yoke_node.limit), so an error
+ * can name the sample. The kernels only make sure that nothing is read out of bounds:
+ * a label beyond the classes makes the loss NaN, which stops the step.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 static const struct {
     const char *name;
-    bool labels; /* integer targets; else targets like x */
+    bool labels; /* targets are integers; otherwise they are like x */
     bool metric;
 } kinds[YKI_LOSS_KINDS] = {
     [YKI_LOSS_SOFTMAX_CE] = {"softmax_cross_entropy", true, false},
@@ -47,15 +47,15 @@ describe(const yki_attrs *attrs, char *text, size_t size)
              a->ignore_index, (double)a->label_smoothing, (double)a->delta, a->k);
 }
 
-/* A sample has one label, or one row of targets, where x still has several axes: layers such as
- * dense work on the last one, and keep the others. */
+/* The hint is for a sample that has one label, or one row of targets, where x still has several
+ * axes: layers such as dense work on the last axis and keep the others. */
 static const char *
 flatten_hint(const yoke_node *x, const yoke_node *target, int32_t rank)
 {
     return target->shape.rank == rank && x->shape.rank > 1 ? ": did you forget yoke_flatten?" : "";
 }
 
-/* x (C) with a scalar label, or x (C, rest...) with labels (rest...). */
+/* x is (C) with a scalar label, or (C, rest...) with labels (rest...). */
 static yoke_status
 check_labels(const yoke_node *x, const yoke_node *target)
 {
@@ -128,7 +128,7 @@ infer_grad(yoke_node *node)
 static yoke_status
 gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 {
-    (void)dy; /* a loss is where differentiation starts */
+    (void)dy; /* differentiation starts at a loss */
     if (wanted[1])
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
                         "the target %s depends on a parameter that is trained",
@@ -178,7 +178,7 @@ make(yoke_graph *graph, yki_loss_kind kind, yoke_node *x, yoke_node *target,
     name = yki_layer_name(graph, NULL, kinds[kind].name);
     node = yki_node(graph, &yki_op_loss, name, inputs, 2, attrs, sizeof *attrs);
     yki_free(name);
-    /* To a metric a label beyond the classes is a miss, whatever it is. */
+    /* For a metric, a label beyond the classes is a miss, whatever it is. */
     if (node && kinds[kind].labels && !kinds[kind].metric &&
         !yki_limit_values(target, 0, x->shape.dim[0],
                           attrs->has_ignore_index ? &attrs->ignore_index : NULL))

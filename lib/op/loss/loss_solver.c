@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * loss_solver.c - losses, metrics and their gradients in plain layout: a work-item
- * takes whole samples. Losses are a sliver of a step; their latency matters, not
- * their rate.
+ * loss_solver.c - losses, metrics and their gradients in plain layout. A work-item
+ * takes whole samples. Losses are a very small part of a step: their latency matters,
+ * not their throughput.
  */
 #include "op/flat.h"
 #include "op/ops.h"
@@ -37,7 +37,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     int64_t count = yki_shape_count(problem->in[0].shape);
     int64_t classes = problem->in[0].shape.rank ? problem->in[0].shape.dim[0] : 1;
     uint32_t group = traits->type == YOKE_DEVICE_CPU ? 1 : YKI_MIN(traits->max_group, 64u);
-    /* At least some thousand elements a group: small batches are one group. */
+    /* A group has a few thousand elements at least, so a small batch is one group. */
     int64_t samples_per_group = YKI_MAX(1, 2048 / YKI_MAX(count, 1)) * group;
     yki_expr groups = {1, 0, samples_per_group, traits->compute_units * 4};
     yki_launch *launch;

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clblast.c - matrix products by CLBlast: the one file of lib/op that knows OpenCL.
+ * clblast.c - matrix products by CLBlast. It is the one file of lib/op that knows
+ * OpenCL.
  *
- * What makes it fit in:
- *  - One path. CLBlast switches between two kernels by the product of the sizes,
- *    so a sample's bits could depend on the batch. XGEMM_MIN_INDIRECT_SIZE 0 pins
- *    the one for large sizes, whose tiles are padded: every element is the same
- *    chain of multiply-adds wherever it is, at any number of rows.
- *  - Nothing is allocated in a step: the padded copies go to our scratch.
- *  - Parameters belong to a device in all of a process, in CLBlast's tables. A set
- *    goes with each recipe, and is put in place before its call if another one is
- *    there, under a lock that also covers the call: changing sets costs a build
- *    (seconds), so the planner uses one set for a device.
+ * How it fits in:
+ *
+ *  - One path. CLBlast switches between two kernels by the product of the sizes, so the
+ *    bits of a sample could depend on the batch. XGEMM_MIN_INDIRECT_SIZE 0 pins the
+ *    kernel for large sizes, whose tiles are padded: every element is the same chain of
+ *    multiply-adds wherever it is, at any number of rows.
+ *  - Nothing is allocated in a step: the padded copies are in yoke's scratch memory.
+ *  - Parameters belong to a device for the whole process, in CLBlast's tables. Each recipe
+ *    has a set. It is made CLBlast's before the call, if another one is there, under a lock
+ *    that also covers the call. Changing sets costs a build (seconds), so the planner uses
+ *    one set for a device.
  *  - Kernels are built when a plan is made (`prepare`), never in a step.
  *
- * Products with several axes (samples on both sides, broadcast matrices) are left
- * to others: CLBlast's batched routines take no scratch of ours.
+ * Products with several axes (samples on both sides, broadcast matrices) are left to
+ * other solvers: CLBlast's batched routines cannot use yoke's scratch memory.
  */
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +37,7 @@ enum {
     MAX_KWG = 32,
     MAX_VECTOR = 16,
     MAX_DEVICES = 64,
-    SAMPLES = 512, /* elements of a product that are checked */
+    SAMPLES = 512, /* elements of a product that are compared */
     RUNS = 5
 };
 
@@ -43,7 +45,7 @@ enum {
 
 static const struct {
     const char *name;
-    uint8_t bits; /* in a tuning's number */
+    uint8_t bits; /* in the number of a set */
     uint8_t choices;
     uint8_t values[MAX_CHOICES];
 } parameters[YKI_CLBLAST_PARAMETERS] = {
@@ -108,7 +110,7 @@ yki_clblast_valid(const yki_clblast_set *set, const yki_device_traits *traits)
     unsigned local =
         4 * kwg * (value_of(set, YKI_CLBLAST_SA) * mwg + value_of(set, YKI_CLBLAST_SB) * nwg);
 
-    /* The rules of CLBlast's tuner: every loop of the kernel comes out even. */
+    /* The rules of CLBlast's tuner: every loop of the kernel must have whole iterations. */
     return kwg % value_of(set, YKI_CLBLAST_KWI) == 0 && mwg % (mdimc * vwm) == 0 &&
            nwg % (ndimc * vwn) == 0 && mwg % (mdima * vwm) == 0 && nwg % (ndimb * vwn) == 0 &&
            items % mdima == 0 && items % ndimb == 0 && kwg % (items / mdima) == 0 &&
@@ -127,8 +129,8 @@ yki_clblast_text(const yki_clblast_set *set, char *text, size_t size)
                                  parameters[i].name, value_of(set, (yki_clblast_parameter)i));
 }
 
-/* A number from values: MWG NWG KWG MDIMC NDIMC MDIMA NDIMB KWI VWM VWN STRM STRN SA SB, as
- * positions in the table above. */
+/* A number from values: MWG NWG KWG MDIMC NDIMC MDIMA NDIMB KWI VWM VWN STRM STRN SA SB, each as
+ * an index into the table above. */
 #define SEED(mwg, nwg, kwg, mdimc, ndimc, mdima, ndimb, kwi, vwm, vwn, strm, strn, sa, sb)         \
     ((mwg) | (nwg) << 2 | (kwg) << 4 | (mdimc) << 5 | (ndimc) << 7 | (mdima) << 9 |                \
      (ndimb) << 11 | (kwi) << 13 | (vwm) << 14 | (vwn) << 17 | (strm) << 20 | (strn) << 21 |       \
@@ -138,13 +140,13 @@ size_t
 yki_clblast_seeds(const unsigned **tunings)
 {
     /* From small tiles and no vectors to large tiles and wide vectors, with and without local
-     * memory: one of them is in reach of any device's best. */
+     * memory. From one of them, a search comes near the best set of any device. */
     static const unsigned seeds[] = {
-        SEED(1, 1, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1), /* 32 x 32, 8 x 8 items */
+        SEED(1, 1, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1), /* 32 x 32, 8 x 8 work-items */
         SEED(2, 2, 1, 1, 1, 1, 1, 0, 2, 2, 0, 0, 0, 0), /* 64 x 64, vectors of 4 */
         SEED(2, 2, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1), /* the same with local memory */
-        SEED(2, 2, 0, 2, 2, 2, 2, 0, 1, 1, 0, 0, 1, 1), /* 64 x 64, 16 x 16 items */
-        SEED(3, 2, 1, 2, 2, 2, 2, 0, 2, 1, 0, 0, 1, 1), /* 128 x 64, 16 x 16 items */
+        SEED(2, 2, 0, 2, 2, 2, 2, 0, 1, 1, 0, 0, 1, 1), /* 64 x 64, 16 x 16 work-items */
+        SEED(3, 2, 1, 2, 2, 2, 2, 0, 2, 1, 0, 0, 1, 1), /* 128 x 64, 16 x 16 work-items */
         SEED(3, 3, 0, 2, 2, 2, 2, 0, 2, 2, 0, 0, 1, 1), /* 128 x 128, vectors of 4 */
         SEED(3, 3, 1, 1, 1, 1, 1, 0, 4, 3, 0, 0, 0, 0), /* 128 x 128, vectors of 16 */
     };
@@ -153,7 +155,7 @@ yki_clblast_seeds(const unsigned **tunings)
     return YKI_COUNT(seeds);
 }
 
-/* ---- the state of a device in CLBlast ---- */
+/* ---- what CLBlast keeps for a device ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -172,7 +174,7 @@ clblast_fail(yki_queue *queue, CLBlastStatusCode code, const char *what)
                     yki_device_id(yki_queue_device(queue)));
 }
 
-/* Puts a set in place; `slot` is the device's row. Under the lock. */
+/* Makes CLBlast use a set; `slot` is the device's row. The caller holds the lock. */
 static yoke_status
 override(yki_queue *queue, size_t slot, unsigned tuning)
 {
@@ -195,7 +197,8 @@ override(yki_queue *queue, size_t slot, unsigned tuning)
     return YOKE_OK;
 }
 
-/* Makes sure that the device's products are on the pinned path with the set. Under the lock. */
+/* Makes sure that the device's products take the pinned path with the set. The caller holds the
+ * lock. */
 static yoke_status
 use_set(yki_queue *queue, unsigned tuning)
 {
@@ -228,7 +231,7 @@ use_set(yki_queue *queue, unsigned tuning)
     }
     if (devices[slot].tuning == tuning)
         return YOKE_OK;
-    /* CLBlast's own set cannot be put back, only never replaced. */
+    /* Once replaced, CLBlast's own set cannot be put back. */
     if (tuning == YKI_CLBLAST_DEFAULTS)
         return yki_fail(YOKE_ERROR_STATE,
                         "CLBlast's own parameters are gone on %s since others were set",
@@ -313,7 +316,7 @@ run(yki_queue *queue, yki_buffer *const *slots, int64_t batch, const void *data)
 
     if (m == 0)
         return YOKE_OK;
-    if (k == 0) /* CLBlast takes no empty sums */
+    if (k == 0) /* CLBlast refuses empty sums */
         return yki_queue_fill(queue, slots[d->out], 0, (uint64_t)(m * d->n) * 4, 0, YKI_NO_WAIT,
                               NULL);
     pthread_mutex_lock(&lock);
@@ -322,7 +325,7 @@ run(yki_queue *queue, yki_buffer *const *slots, int64_t batch, const void *data)
     return status;
 }
 
-/* Builds by running: CLBlast has no other way for one routine. */
+/* Builds by running the product: CLBlast has no other way to build one routine. */
 static yoke_status
 prepare(yki_queue *queue, yki_buffer *const *slots, int64_t max_batch, const void *data)
 {
@@ -334,7 +337,8 @@ static const yki_library_call sgemm = {"CLBlast SGEMM", prepare, run};
 
 /* ---- the solver ---- */
 
-/* A matrix in row-major order, or the transpose of one; false: neither. */
+/* Whether the strides are those of a row-major matrix, or of the transpose of one; false:
+ * neither. */
 static bool
 as_matrix(int64_t row, int64_t column, yki_expr rows, yki_expr columns, int64_t max,
           bool *transpose, int64_t *ld)
@@ -395,7 +399,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 
     if (!find_call(problem, &g, &d))
         return yki_fail(YOKE_ERROR_INTERNAL, "not a problem for this solver");
-    /* All three operands padded to the largest tile, and each placed at a vector's boundary. */
+    /* All three operands are padded to the largest tile, and each begins at a vector's boundary. */
     m = yki_round_up(yki_expr_value(d.m, max), MAX_TILE);
     n = yki_round_up(d.n, MAX_TILE);
     k = yki_round_up(yki_expr_value(d.k, max), MAX_KWG);
@@ -438,7 +442,7 @@ make_operands(trial *t)
         bool is_out = i == t->problem->input_count;
         const yki_operand *operand = is_out ? &t->problem->out : &t->problem->in[i];
         int64_t count = yki_operand_count(operand, t->problem->max_batch);
-        uint32_t word = 2463534242u + i; /* xorshift: numbers without a pattern */
+        uint32_t word = 2463534242u + i; /* xorshift gives numbers without a pattern */
 
         t->values[i] = yki_alloc((size_t)count, sizeof(float), "a product to check");
         if (!t->values[i])
@@ -474,7 +478,7 @@ expected(const trial *t, const yki_gemm *g, int64_t row, int64_t column, int64_t
     return g->relu && sum < 0 ? 0 : sum;
 }
 
-/* A sample of elements, the last row and column among them. */
+/* Compares a sample of elements, the last row and column among them. */
 static yoke_status
 check(trial *t, unsigned tuning)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dense.c - the fully connected layer: a matrix product with the layer's weight,
- * and its bias, over the last axis. PyTorch's axis order and starting values.
+ * dense.c - the fully connected layer: a matrix product with the layer's weight over
+ * the last axis, and a bias. The order of axes and the initial values are PyTorch's.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gemm.c - from the shapes of a matrix product to its loops; see matmul.h.
+ * gemm.c - turns the shapes of a matrix product into its loops; see matmul.h.
  */
 #include <string.h>
 
@@ -22,7 +22,8 @@ is_one(yki_expr extent)
     return extent.per_sample == 0 && extent.constant == 1;
 }
 
-/* The stride that an axis outside (inner_stride, inner extent) has if it lies right behind it. */
+/* Whether an outer axis is adjacent to an inner one in memory: its stride is the inner stride
+ * times the inner extent. */
 static bool
 follows(int64_t outer_stride, int64_t inner_stride, yki_expr inner)
 {
@@ -45,7 +46,7 @@ append(yki_gemm_axis *axes, uint32_t *count, yki_gemm_axis axis)
     axes[(*count)++] = axis;
 }
 
-/* The innermost outer axis becomes rows where B does not know it. */
+/* Makes the innermost outer axis a part of the rows, if B does not depend on it. */
 static void
 fold_rows(yki_gemm *g)
 {
@@ -61,7 +62,7 @@ fold_rows(yki_gemm *g)
     }
 }
 
-/* The innermost summed axis becomes a part of the inner sum. */
+/* Makes the innermost summed axis a part of the inner sum. */
 static void
 fold_sum(yki_gemm *g, yki_gemm_axis *sums, uint32_t *count)
 {
@@ -95,7 +96,8 @@ fits(const yki_gemm *g, int64_t max_batch)
     return true;
 }
 
-/* Samples and leading axes, the result's first in g->axes, those summed over in `sums`. */
+/* Collects samples and leading axes: those of the result in g->axes, those summed over in
+ * `sums`. */
 static uint32_t
 gather_axes(const yki_problem *problem, const yki_matmul_view *a, const yki_matmul_view *b,
             yki_gemm *g, yki_gemm_axis *sums)

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gemm_cpu.c - matrix products on CPUs, a register tile of vectors for each
+ * gemm_cpu.c - matrix products on CPUs, with a register tile of vectors for each
  * work-item (clkernels/gemm_cpu.cl). Packing is a part of the one launch.
  *
- * What is decided here: the tile for the device's vectors, how the result is cut
- * among groups, which operands are packed, and the blocks of the caches.
+ * This file decides the tile for the device's vectors, how the result is divided among
+ * groups, which operands are packed, and the blocks of the caches.
  */
 #include "op/matmul/matmul.h"
 
 enum {
-    KC_MAX = 640,    /* terms of a piece of the sum: a panel of B in L1 or close to it */
-    MC_MAX = 480,    /* rows of a block of A, with KC_MAX about 1 MiB: L2 */
+    KC_MAX = 640,    /* terms of a piece of the sum: a panel of B is in L1, or close to it */
+    MC_MAX = 480,    /* rows of a block of A: with KC_MAX about 1 MiB, for L2 */
     NC_MAX = 512,    /* columns of a packed block of B: 1 MiB at most for each group */
-    PACK_ROWS = 384, /* rows for which copying B in order pays, where it need not be copied */
+    PACK_ROWS = 384, /* from this many rows on, copying B in order pays where it need not be
+                      * copied */
     MAX_OUTER_GROUPS = 4096,
     TUNINGS = 4
 };
@@ -22,8 +23,8 @@ static const double min_group_flops = 2e5;
 typedef yki_gemm_cpu_tile tile;
 typedef yki_gemm_cpu_blocking blocking;
 
-/* Accumulators, a row of B and a number of A must fit the registers: 32 of AVX-512 and NEON,
- * 16 of AVX2. */
+/* Accumulators, a row of B and a number of A must fit the registers: 32 with AVX-512 and NEON,
+ * 16 with AVX2. */
 tile
 yki_gemm_cpu_tile_for(const yki_device_traits *traits, int64_t n)
 {
@@ -44,7 +45,7 @@ divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* Cycles until the last of nx * ny * z groups is done on `units` cores: multiply-adds (two
+/* The cycles until the last of nx * ny * z groups is done on `units` cores: multiply-adds (two
  * vectors a cycle), reading A for the first time, copying B. Only ratios matter. */
 static double
 cost_of_grid(const blocking *b, int64_t tiles, int64_t panels, int64_t k, int64_t groups,
@@ -103,7 +104,8 @@ yki_gemm_cpu_choose(int64_t max, const yki_gemm *g, const yki_device_traits *tra
     b.pack_b = g->b_n != 1;
     choose_grid(&b, g, traits, max);
     b.pack_b |= b.row_tiles * b.tile.rows >= PACK_ROWS;
-    /* The alternatives to measure pack what need not be, or do not pack what pays mostly. */
+    /* The alternatives to measure pack an operand that need not be packed, or do not pack one
+     * where packing mostly pays. */
     if (tuning & 1)
         b.pack_b = g->b_n != 1 || !b.pack_b;
     if (tuning & 2)
@@ -112,15 +114,15 @@ yki_gemm_cpu_choose(int64_t max, const yki_gemm *g, const yki_device_traits *tra
     b.kc = divide_up(k, divide_up(k, KC_MAX));
     b.mc = YKI_MIN(b.row_tiles, MC_MAX / b.tile.rows) * b.tile.rows;
     b.nc = YKI_MIN(b.col_panels, NC_MAX / columns) * columns;
-    /* What the kernel keeps for a group; rows of A may be overwritten by a vector behind. */
+    /* What the kernel keeps for a group. A vector may be written past the end of the rows of A. */
     b.scratch =
         ((b.pack_a ? b.mc : b.tile.rows) + (b.pack_b ? b.nc : columns)) * b.kc + 2 * b.tile.lanes;
     b.scratch = divide_up(b.scratch, 16) * 16;
     return b;
 }
 
-/* Of its loops, by one group, at most: tiles, then packing, which goes number by number at worst,
- * and the sums over rows. */
+/* The most loop iterations of one group: tiles, then packing, which at worst goes number by
+ * number, and the sums over rows. */
 int64_t
 yki_gemm_cpu_turns(const blocking *b, const yki_gemm *g, int64_t max)
 {

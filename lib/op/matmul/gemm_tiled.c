@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gemm_tiled.c - matrix products of any shape on any device: tiles in local
+ * gemm_tiled.c - matrix products of any shape on any device, with tiles in local
  * memory (clkernels/gemm.cl).
  *
- * Where the result is too small to occupy the device, the sum is cut into parts
- * that are added by a second launch. The number of parts is the problem's, never
- * the batch's: a sample's result does not depend on the samples beside it.
+ * Where the result is too small to occupy the device, the sum is divided into parts,
+ * which a second launch adds. The number of parts depends on the problem, never on the
+ * batch: a sample's result does not depend on the samples beside it.
  */
 #include <stdio.h>
 
 #include "op/matmul/matmul.h"
 
 enum {
-    SMALL = 32,         /* rows and columns that a group of 8 x 8 items makes at once */
-    MAX_GROUPS = 32768, /* of one grid dimension; kernels loop over the rest */
+    SMALL = 32,         /* rows and columns that a group of 8 x 8 work-items computes at once */
+    MAX_GROUPS = 32768, /* in one grid dimension; kernels loop over the rest */
     MAX_PARTS = 64,
-    MIN_PART = 64,            /* terms of the sum that a part should have at least */
+    MIN_PART = 64,            /* a part should have at least this many terms of the sum */
     MAX_PART_BYTES = 64 << 20 /* of all parts together */
 };
 
@@ -28,7 +28,7 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
     return yki_gemm_of(problem, &g) && !g.gate && !g.sums;
 }
 
-/* Parts of the sum, so that there are about two groups for each compute unit. */
+/* The number of parts that gives about two groups for each compute unit. */
 static int64_t
 choose_parts(const yki_problem *problem, const yki_gemm *g, const yki_device_traits *traits,
              int64_t tile)
@@ -45,7 +45,7 @@ choose_parts(const yki_problem *problem, const yki_gemm *g, const yki_device_tra
     parts = YKI_MIN(parts, length / MIN_PART);
     parts = YKI_MIN(parts, MAX_PART_BYTES / YKI_MAX(m * n * z * 4, 1));
     parts = YKI_MIN(parts, MAX_PARTS);
-    /* Only sums can be cut along their outermost axis; that must be long enough as well. */
+    /* Only sums can be divided along their outermost axis, which must be long enough too. */
     if (g->sum > 0)
         parts = YKI_MIN(parts, yki_expr_value(g->axes[g->outer].extent, max));
     return YKI_MAX(parts, 1);
@@ -108,7 +108,8 @@ yki_gemm_emit_finish(yki_recipe *recipe, const yki_problem *problem, const yki_g
     }
 }
 
-/* Of all work-items: a step of the sum and, before it, what an item loads, for each tile. */
+/* The iterations of all work-items together: for each tile a step of the sum and, before it,
+ * what a work-item loads. */
 static double
 turns_of(const yki_problem *problem, const yki_gemm *g, uint32_t edge, int64_t tile)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * matmul.c - matrix products: the rules for shape and gradient, and the public
- * builder. How they are computed is in the solvers beside this file.
+ * builder. The solvers beside this file compute them.
  *
- * One operator for the product and both its gradients. Its result may be summed
- * over the samples and over leading axes, which is what the gradient by an operand
- * needs that was broadcast; a sum over rows or samples joins the inner sum, so the
- * gradient of a weight is again one product. A vector as the first operand is a
- * matrix of one row whose row axis the result does not keep: a dense layer on
- * (N, in) is one product with N rows.
+ * One operator serves the product and both its gradients. Its result may be summed
+ * over the samples and over leading axes, as the gradient by a broadcast operand
+ * needs. A sum over rows or samples joins the inner sum, so the gradient of a weight
+ * is again one product. A vector as the first operand is a matrix of one row, and the
+ * result leaves the axis of rows out. So a dense layer on (N, in) is one product with
+ * N rows.
  *
  * Gradients of gradients are not provided.
  */
@@ -65,7 +65,7 @@ yki_matmul_view_of(yoke_shape shape, bool transpose)
     return view;
 }
 
-/* "(2, 3) and (4, 5)" for a mismatch. */
+/* Fails with "(2, 3) and (4, 5)" for two shapes that do not fit. */
 static yoke_status
 mismatch(const yoke_node *node, const char *what)
 {
@@ -96,7 +96,7 @@ infer_bias(const yoke_node *node, int64_t columns)
     return YOKE_OK;
 }
 
-/* The leading axes after the sum over some of them. */
+/* The leading axes that remain after the sum over some of them. */
 static yoke_shape
 lead_of_result(const yki_matmul_attrs *attrs, yoke_shape lead)
 {
@@ -144,7 +144,7 @@ infer(yoke_node *node)
     return YOKE_OK;
 }
 
-/* The product op(a) op(b), summed to be of `target`'s shape: its gradient. */
+/* The product op(a) op(b), summed to `target`'s shape: its gradient. */
 static yoke_node *
 product_for(const yoke_node *target, yoke_node *a, bool transpose_a, yoke_node *b, bool transpose_b)
 {
@@ -155,7 +155,7 @@ product_for(const yoke_node *target, yoke_node *a, bool transpose_a, yoke_node *
     int32_t target_lead = YKI_MAX(target->shape.rank - 2, 0);
     yoke_shape lead;
 
-    /* They came out of a product that fitted. */
+    /* They come from a product whose shapes fitted. */
     if (!yki_shape_broadcast(va.lead, vb.lead, &lead))
         return NULL;
     attrs.sum_batch = (a->batched || b->batched) && !target->batched;
@@ -183,8 +183,8 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
         if (!dy)
             return yki_graph_status(node->graph);
     }
-    /* y = op(a) op(b): d op(a) = dy op(b)^T, d op(b) = op(a)^T dy; transposed where the operand
-     * itself is. */
+    /* For y = op(a) op(b): d op(a) = dy op(b)^T and d op(b) = op(a)^T dy. Both are transposed
+     * where the operand itself is. */
     if (wanted[0])
         dx[0] = ta ? product_for(a, b, tb, dy, true) : product_for(a, dy, false, b, !tb);
     if (wanted[1])

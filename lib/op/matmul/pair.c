@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pair.c - two matrix products in one launch, on CPUs: the gradients of a small dense
- * layer by its input and by its weight do not depend on one another, and each alone
- * is less work than a launch costs. Only fusing makes it (plan/fuse_matmul.c).
+ * pair.c - two matrix products in one launch, on CPUs. The gradients of a small dense
+ * layer by its input and by its weight do not depend on one another, and each alone is
+ * less work than a launch costs. Only fusions make it (plan/fuse_matmul.c).
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "op/matmul/matmul.h"
 
-/* One of the two as a problem by itself, and which slots of the pair are its operands. */
+/* One of the two as a problem by itself, and the slots of the pair that are its operands. */
 typedef struct part {
     yki_problem problem;
     yki_gemm gemm;

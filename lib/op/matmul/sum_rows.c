@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sum_rows.c - the sum over samples and all axes but the last: the gradient of a
- * bias that was added to every row.
+ * sum_rows.c - the sum over samples and all axes but the last: the gradient of a bias
+ * that was added to every row.
  *
- * Not a general reduction, and not differentiable: only gradients are made of it.
+ * It is not a general reduction, and not differentiable: only gradient rules use it.
  */
 #include "op/matmul/matmul.h"
 

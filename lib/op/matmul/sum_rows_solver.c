@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sum_rows_solver.c - the sum over rows, on any device: items own columns and walk
- * down the rows; where there are many rows and few columns, several groups share
- * them and a second launch adds their parts in order.
+ * sum_rows_solver.c - the sum over rows, on any device. Work-items own columns and
+ * walk down the rows. Where there are many rows and few columns, several groups divide
+ * the rows, and a second launch adds their partial sums in order.
  */
 #include "op/matmul/matmul.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch_norm.c - batch normalisation as a chain of operators, and the layer made
- * of them. See ops.h for what each computes, and how the statistics of several
- * devices are merged: that is why they are nodes of their own.
+ * batch_norm.c - batch normalisation as a chain of operators, and the layer made of
+ * them. ops.h says what each computes, and how the statistics of several devices are
+ * merged. Because of this merging the statistics are nodes of their own.
  *
- * Evaluation needs no second operator for the normalisation: the statistics are
- * replaced by those kept while training.
+ * Evaluation needs no other operator for the normalisation: statistics that were kept
+ * during training replace those of the batch.
  */
 #include <float.h>
 #include <math.h>
@@ -73,7 +73,7 @@ infer_stats(yoke_node *node)
     return YOKE_OK;
 }
 
-/* The states are found by the nodes that renew them from these statistics. */
+/* Finds the states through the nodes that update them from these statistics. */
 static uint32_t
 stats_evaluation(const yoke_node *node, const yki_op **op, yoke_node **inputs)
 {
@@ -181,8 +181,8 @@ infer_apply(yoke_node *node)
     return YOKE_OK;
 }
 
-/* dy behind the activation becomes dy before it, which is the residual's gradient too. Without a
- * residual, x says what the activation let pass. */
+/* Makes of the gradient after the activation the one before it, which is the residual's gradient
+ * too. Without a residual, x tells which elements the activation passed. */
 static yoke_node *
 before_activation(yoke_node *node, yoke_node *dy)
 {
@@ -194,8 +194,8 @@ before_activation(yoke_node *node, yoke_node *dy)
     return yki_node(node->graph, &yki_op_unary_grad, NULL, inputs, 2, &relu, sizeof relu);
 }
 
-/* All ways from x to the result, through the statistics as well, are in bn_grad; so there is no
- * gradient by the statistics. */
+/* bn_grad contains all paths from x to the result, those through the statistics too. So there is
+ * no gradient by the statistics. */
 static yoke_status
 apply_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 {
@@ -222,7 +222,7 @@ apply_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **d
                 yki_node(graph, &yki_op_bn_grad, NULL, inputs, 4 + affine + gates, &a, sizeof a);
         }
         for (int32_t i = 0; sums && affine && i < 2; i++)
-            if (wanted[2 + i]) /* gamma's is the second row */
+            if (wanted[2 + i]) /* the gradient of gamma is the second row */
                 dx[2 + i] = yki_row(graph, sums, 1 - i);
     }
     return yki_graph_status(graph);
@@ -240,7 +240,7 @@ const yki_op yki_op_bn_apply = {
 
 /* ---- gradients ---- */
 
-/* gamma and beta, from input `at` on. */
+/* Checks gamma and beta, from input `at` on. */
 static yoke_status
 check_parameters(const yoke_node *node, uint32_t at, uint32_t count)
 {

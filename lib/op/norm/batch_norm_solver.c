@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch_norm_solver.c - batch normalisation: statistics over (piece of the
- * channels, split of the samples) with the parts merged in their order, and one
- * pass to use them. See norm.cl for the three forms of each kernel.
+ * batch_norm_solver.c - batch normalisation. Statistics are computed over (piece of
+ * the channels, split of the samples), and the partial ones are merged in order; then
+ * one pass uses them. norm.cl has the three forms of each kernel.
  */
 #include "op/conv/conv.h"
 #include "op/ops.h"
@@ -11,9 +11,9 @@ enum {
     MAX_GROUPS = 16384,
     ELEMENTS_PER_GROUP = 4096,
     ELEMENTS_PER_SPLIT = 16384,
-    TILE_BYTES = 16384, /* half of a first-level cache, of each operand */
+    TILE_BYTES = 16384, /* of each operand: half of a first-level cache */
     TILE_PER_ITEM = 16,
-    ROWS_BYTES = 131072, /* of a tile of whole rows: a second-level cache holds it */
+    ROWS_BYTES = 131072, /* of a tile of whole rows: it fits a second-level cache */
     MOST_ROWS = 16       /* channels of a piece; the kernel's limit */
 };
 
@@ -24,8 +24,9 @@ typedef struct form {
     const char *kernels[4]; /* stats, apply, grad_stats, grad */
     uint32_t vector, items;
     int64_t pieces;                /* of the channels */
-    int64_t channels, area, width; /* width: channels of a piece */
-    bool cpu, in_rows;             /* in_rows: the kernels of statistics are told the width */
+    int64_t channels, area, width; /* width: channels in a piece */
+    bool cpu, in_rows;             /* in_rows: the kernels of statistics get the width as an
+                                    * argument */
 } form;
 
 static const char *const blocked[] = {"yki_bn_stats_blocked", "yki_bn_apply_blocked",
@@ -68,7 +69,7 @@ form_of(const yki_problem *problem, const yki_device_traits *traits)
         set_form(&f, plain, 4, items, 1);
         return f;
     }
-    /* Without an area, neighbouring channels are neighbours in memory. */
+    /* Without an area, neighbouring channels are adjacent in memory. */
     for (uint32_t v = width; f.area == 1 && v >= 4; v /= 2)
         if (f.channels % v == 0) {
             set_form(&f, blocked, v, 1, v);
@@ -108,7 +109,7 @@ is_image(const yki_problem *problem, const yki_operand *operand)
            yki_shape_equal(operand->shape, problem->in[0].shape);
 }
 
-/* x, and what else is like it in this operator. */
+/* x, and the other operands of this operator with its shape. */
 static bool
 image_at(const yki_problem *problem, uint32_t i)
 {
@@ -172,7 +173,7 @@ plan_splits(const form *f, const yki_operand *x, const yki_device_traits *traits
            : f->cpu   ? TILE_BYTES / 4 / f->width
                       : (int64_t)f->items * TILE_PER_ITEM;
     s.tile_area = YKI_MIN(f->area, tile);
-    /* Several rows a tile, if they are short; never more than there are. */
+    /* A tile has several rows if they are short, but never more than there are. */
     s.tile_samples = YKI_MAX(YKI_MIN(tile / s.tile_area, most), 1);
     tiles =
         (most + s.tile_samples - 1) / s.tile_samples * ((f->area + s.tile_area - 1) / s.tile_area);
@@ -182,7 +183,8 @@ plan_splits(const form *f, const yki_operand *x, const yki_device_traits *traits
     return s;
 }
 
-/* A kernel's argument that a problem has not got is x, which the flags keep it from reading. */
+/* Where the problem lacks an operand, the kernel's argument is x; the flags keep it from being
+ * read. */
 static void
 parameter_slot(yki_recipe *recipe, const yki_problem *problem, uint32_t i)
 {
@@ -196,7 +198,7 @@ flags_of(const yki_bn_attrs *a)
            (a->act == YKI_BN_RELU ? RELU : 0);
 }
 
-/* The first pass: the kernel's parts go to slot `part`. */
+/* The first pass, which writes partial statistics into slot `part`. */
 static void
 emit_parts(yki_recipe *recipe, const yki_problem *problem, const form *f, int kernel,
            const split_plan *s, uint32_t part)
@@ -359,7 +361,8 @@ emit_small(const yki_problem *problem, const yki_device_traits *traits, unsigned
     while (items > traits->max_group)
         items /= 2;
     yki_recipe_start(recipe, problem);
-    /* No vectors in there: the program that the others are in, on a processor. */
+    /* This kernel has no vectors. On a processor it gets the options of the others, so that it
+     * is in the same program. */
     launch = yki_recipe_launch(recipe, "norm.cl", kernel, "-DVEC=%u -DWG=%u",
                                yki_conv_is_cpu(traits) ? yki_conv_width(traits) : 4, items);
     for (uint32_t i = 0; i <= problem->input_count; i++)

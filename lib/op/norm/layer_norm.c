@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layer_norm.c - normalisation over the last axes of a sample, its gradients, and
- * the layer.
+ * layer_norm.c - normalisation over the last axes of a sample, its gradients, and the
+ * layer.
  *
- * The gradients compute a row's mean and deviation again: it costs a pass over
- * what is being read anyway, and saves a result that would have to be kept.
+ * The gradients compute a row's mean and deviation again. That costs one more pass
+ * over data that is read anyway, and saves a result that would have to be kept.
  */
 #include <float.h>
 #include <math.h>
@@ -28,7 +28,7 @@ describe(const yki_attrs *attrs, char *text, size_t size)
              a->affine ? " affine" : "");
 }
 
-/* The last `axes` axes. */
+/* The shape of the last `axes` axes. */
 static yoke_shape
 inner_shape(const yoke_node *x, int32_t axes)
 {
@@ -39,7 +39,8 @@ inner_shape(const yoke_node *x, int32_t axes)
     return shape;
 }
 
-/* All float32; `like_x` operands have x's shape, then come parameters of the inner one. */
+/* Checks that all operands are float32. The first `like_x` have x's shape; parameters of the
+ * inner shape follow. */
 static yoke_status
 check(const yoke_node *node, uint32_t like_x, uint32_t count)
 {
@@ -115,7 +116,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
             yki_node(graph, &yki_op_layer_norm_grad_params, NULL, inputs, 2, &a, sizeof a);
 
         for (int32_t i = 0; sums && i < 2; i++)
-            if (wanted[1 + i]) /* gamma's is the second row */
+            if (wanted[1 + i]) /* the gradient of gamma is the second row */
                 dx[1 + i] = yki_row(graph, sums, 1 - i);
     }
     return yki_graph_status(graph);

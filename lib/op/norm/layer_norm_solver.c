@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layer_norm_solver.c - layer normalisation and its gradients in plain layout: a
- * work-group takes rows. The sums over rows, for the parameters, are made of parts
- * by splits of the rows, added in their order.
+ * layer_norm_solver.c - layer normalisation and its gradients in plain layout; a
+ * work-group takes rows. The sums over rows, for the parameters, are partial sums over
+ * splits of the rows, added in order.
  */
 #include "op/conv/conv.h"
 #include "op/ops.h"
@@ -56,8 +56,8 @@ cost(yki_launch *launch, const yki_problem *problem)
     launch->bytes = yki_problem_bytes(problem);
 }
 
-/* layer_norm: x, gamma, beta, y; layer_norm_grad: x, dy, gamma, dx. Parameters that a problem
- * has not got are x, which the kernel then does not read. */
+/* The operands of layer_norm are x, gamma, beta, y; those of layer_norm_grad are x, dy, gamma,
+ * dx. x stands for parameters that a problem lacks; the kernel then does not read it. */
 static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)

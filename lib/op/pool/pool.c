@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pool.c - pooling: shapes, gradients, and the functions that build it. Maxima and
- * means over windows of (C, H, W), and the mean over whole planes.
+ * pool.c - pooling: shapes, gradients, and the functions that build it. It has maxima
+ * and means over windows of (C, H, W), and the mean over whole planes.
  *
- * Sizes, divisors and the order of ties are PyTorch's. The gradient of a maximum
- * looks at x and y again instead of keeping where it was: less memory than an index
- * per element, and no second result.
+ * Sizes, divisors and the order of ties are PyTorch's. The gradient of a maximum reads
+ * x and y again instead of keeping positions: that takes less memory than an index per
+ * element, and no second result.
  */
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,7 @@ describe(const yki_attrs *attrs, char *text, size_t size)
 }
 
 /* PyTorch's rule: with ceil_mode a last window may reach beyond the padding, but not begin
- * there. 0: not one window fits. */
+ * there. Returns 0 if no window fits. */
 static int64_t
 out_size(const yki_pool_attrs *a, int i, int64_t in)
 {
@@ -80,7 +80,7 @@ infer(yoke_node *node)
     return YOKE_OK;
 }
 
-/* x, y, dy or [gate,] dy -> x's shape, which the attributes keep as well. */
+/* x, y, dy or [gate,] dy -> x's shape, which the attributes keep too. */
 static yoke_status
 infer_grad(yoke_node *node)
 {
@@ -133,7 +133,7 @@ flops(const yoke_node *node)
     return (double)yki_shape_count(node->shape) * a->kernel[0] * a->kernel[1];
 }
 
-/* Every window is seen once, whichever side counts them. */
+/* Every window is visited once, whether the loop is over x or over y. */
 static double
 grad_flops(const yoke_node *node)
 {
@@ -273,7 +273,7 @@ pool(yoke_graph *graph, yoke_node *x, const yki_op *op, const yoke_pool2d_option
         !take_pair(graph, op->name, "pad", o.pad, NULL, 0, a.pad))
         return NULL;
     for (int i = 0; i < 2; i++)
-        /* Else a window could lie in the padding altogether, and have no maximum. */
+        /* Otherwise a window could lie in the padding altogether, and have no maximum. */
         if (2 * a.pad[i] > a.kernel[i]) {
             yki_graph_fail(graph, op->name,
                            yki_fail(YOKE_ERROR_INVALID_ARGUMENT,

@@ -2,10 +2,10 @@
  *
  * pool_solver.c - pooling and its gradients, one launch each. See pool.cl.
  *
- * "blocked" is for devices whose work-items are best long and wide: one per group,
- * vectors over a block of channels, or scalars in the plain layout; "plain" for
- * those that want many items; "2x2" is the plain layout where vectors can run along
- * a row.
+ * "blocked" is for devices on which few large work-items are best: groups of one
+ * work-item, with vectors over a block of channels, or scalars in the plain layout.
+ * "plain" is for devices that want many work-items. "2x2" is the plain layout where
+ * vectors can run along a row.
  */
 #include "op/conv/conv.h"
 #include "op/ops.h"
@@ -13,10 +13,10 @@
 enum { MAX_GROUPS = 32768, ELEMENTS_PER_GROUP = 4096 };
 
 typedef struct pool {
-    const yki_operand *x, *y; /* which of the two are given depends on the operator */
+    const yki_operand *x, *y; /* the operator decides which of the two is given */
     const yki_pool_attrs *a;
     bool is_max, is_grad;
-    int64_t planes; /* of one sample, blocks of channels */
+    int64_t planes; /* of one sample; planes are blocks of channels */
 } pool;
 
 static pool
@@ -42,7 +42,8 @@ times(const yki_operand *operand, int64_t count)
     return operand->batched ? YKI_PER_SAMPLE(count) : YKI_CONST(count);
 }
 
-/* Groups for a launch of one item each: pieces of enough elements, a few per unit. */
+/* The number of groups of one work-item: pieces with enough elements, a few for each compute
+ * unit. */
 static yki_expr
 cpu_groups(const yki_operand *larger, const yki_device_traits *traits)
 {
@@ -95,7 +96,7 @@ cost(yki_launch *launch, const yki_problem *problem, const pool *p)
                                     YKI_MAX(p->a->kernel[1], 1));
 }
 
-/* Every element of x belongs to exactly one window. */
+/* Whether every element of x belongs to exactly one window. */
 static bool
 is_exact(const pool *p)
 {
@@ -106,12 +107,12 @@ is_exact(const pool *p)
     return true;
 }
 
-/* Arguments of all kernels over windows: operands, geometry, and one flag. */
+/* Sets the arguments of all kernels over windows: operands, geometry, and one flag. */
 static void
 window_args(yki_recipe *recipe, const yki_problem *problem, const pool *p)
 {
     if (problem->op == &yki_op_avgpool2d_grad && problem->input_count == 1)
-        yki_arg_slot(recipe, 0); /* for the gate: a kernel has no optional arguments */
+        yki_arg_slot(recipe, 0); /* stands for the gate: a kernel has no optional arguments */
     for (uint32_t i = 0; i <= problem->input_count; i++)
         yki_arg_slot(recipe, i);
     yki_arg_expr(recipe, times(p->x, p->planes));
@@ -139,7 +140,7 @@ pick(const pool *p, const char *max, const char *max_grad, const char *avg, cons
     return p->is_max ? (p->is_grad ? max_grad : max) : (p->is_grad ? avg_grad : avg);
 }
 
-/* All operands in one layout. */
+/* All operands have one layout. */
 static bool
 layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
 {
@@ -218,7 +219,7 @@ emit_plain(const yki_problem *problem, const yki_device_traits *traits, unsigned
     return recipe->status;
 }
 
-/* Windows of 2x2 without padding, all inside, in rows of at least one vector. */
+/* Windows of 2x2 without padding, all inside x, in rows of at least one vector. */
 static bool
 pairs_applies(const yki_problem *problem, const yki_device_traits *traits)
 {
@@ -252,7 +253,7 @@ emit_pairs(const yki_problem *problem, const yki_device_traits *traits, unsigned
     return recipe->status;
 }
 
-/* The mean over planes: blocks on x's side, (C) is plain in any case. */
+/* The mean over planes: x may be in blocks; (C) is always plain. */
 static bool
 global_layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch_sum.c - the sum over the samples of a batch, in their order: losses,
- * metrics, and gradients of what serves every sample.
+ * batch_sum.c - the sum over the samples of a batch, in their order: for losses, for
+ * metrics, and for gradients of an operand that serves every sample.
  */
 #include "op/flat.h"
 #include "op/ops.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reduce.c - sum and mean over axes of the sample, and the gradient: a sum spreads
- * its gradient over what it summed.
+ * reduce.c - sum and mean over axes of the sample, and the gradient, which spreads
+ * over all elements that were summed.
  */
 #include <stdio.h>
 
@@ -120,7 +120,7 @@ over_axes(yoke_graph *graph, yoke_node *x, const int32_t *axes, int32_t count, b
         }
         mask |= 1u << axes[i];
     }
-    if (count == 0) /* all */
+    if (count == 0) /* no axes given: all */
         mask = (1u << x->shape.rank) - 1;
     for (int32_t i = 0; i < x->shape.rank; i++)
         if (!(mask >> i & 1))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reduce_solver.c - sums over any axes, one result at a time, in memory's order.
+ * reduce_solver.c - sums over any axes, one result at a time, in the order of memory.
  */
 #include "op/flat.h"
 #include "op/ops.h"
@@ -12,7 +12,8 @@ typedef struct axes {
     int count;
 } axes;
 
-/* Adds an axis outside the ones there are, joined with the last if they are one in memory. */
+/* Adds an axis outside the existing ones. It is joined with the last one if they are adjacent in
+ * memory. */
 static void
 add_axis(axes *list, int64_t size, int64_t stride)
 {
@@ -26,7 +27,8 @@ add_axis(axes *list, int64_t size, int64_t stride)
     list->stride[list->count++] = stride;
 }
 
-/* Innermost first. The batch is the outermost kept axis, joined with nothing: its size varies. */
+/* The innermost axis comes first. The batch is the outermost kept axis, and is joined with none
+ * because its size varies. */
 static void
 split_axes(const yki_problem *problem, axes *kept, axes *reduced)
 {
@@ -74,7 +76,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_expr(recipe, yki_operand_elements(&problem->out));
     for (int i = KEPT - 1; i > 0; i--)
         yki_arg_int(recipe, i - 1 < kept.count ? kept.size[i - 1] : 1);
-    yki_arg_int(recipe, in_count); /* from sample to sample */
+    yki_arg_int(recipe, in_count); /* elements from one sample to the next */
     for (int i = KEPT - 1; i > 0; i--)
         yki_arg_int(recipe, i - 1 < kept.count ? kept.stride[i - 1] : 0);
     for (int i = REDUCED - 1; i >= 0; i--)
@@ -84,7 +86,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_float(recipe, attrs->mean ? (float)out_count / (float)in_count : 1);
     groups.max = flat.groups;
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, 1, 1, 1);
-    /* A result is one work-item's. */
+    /* One work-item computes one result. */
     yki_launch_turns(launch, problem,
                      (double)yki_operand_count(&problem->in[0], problem->max_batch),
                      in_count / YKI_MAX(out_count, 1));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * concat.c - parts one after the other along an axis of the sample.
+ * concat.c - inputs one after the other along an axis of the sample.
  *
- * A part that is not batched serves every sample, as with binary operators (a
- * class token before the patches of an image). More parts than a node has inputs
- * are joined in groups first.
+ * An input that is not batched serves every sample, as with binary operators (a class
+ * token before the patches of an image). If there are more inputs than a node can
+ * have, they are first joined in groups.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ describe(const yki_attrs *attrs, char *text, size_t size)
     snprintf(text, size, "axis %d", axis_of(attrs));
 }
 
-/* Whether a part fits the first: all sizes but that of the axis. */
+/* Whether an input fits the first one: all sizes but that of the axis must be equal. */
 static bool
 fits(yoke_shape part, yoke_shape first, int32_t axis)
 {

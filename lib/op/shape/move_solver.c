@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * move_solver.c - concat, slice and unslice as copies of runs: along an axis, what
- * belongs together in memory is the axis' range times everything inside it.
+ * move_solver.c - concat, slice and unslice as copies of runs. Along an axis, the
+ * elements that are contiguous in memory are the axis' range times everything inside
+ * it.
  *
- * A blocked layout is only one more axis inside, so the same copies serve it, as
- * long as no block is cut.
+ * A blocked layout only adds one more axis inside, so the same copies serve it, as
+ * long as no block is divided.
  */
 #include "op/flat.h"
 #include "op/ops.h"
 
 enum { ELEMENTS_PER_GROUP = 4096 };
 
-/* An operand seen from an axis; sizes of axis 0 in blocks. */
+/* An operand as seen from an axis; axis 0 is counted in blocks. */
 typedef struct view {
     int64_t outer, axis, inner;
 } view;
@@ -37,7 +38,8 @@ view_of(const yki_operand *operand, int32_t axis)
     return v;
 }
 
-/* All operands in one layout; what is not batched is a parameter, which is always plain. */
+/* All operands have one layout. An operand that is not batched is a parameter, which is always
+ * plain. */
 static bool
 one_layout(const yki_problem *problem)
 {
@@ -67,8 +69,8 @@ slice_applies(const yki_problem *problem, const yki_device_traits *traits)
     int64_t block = problem->out.layout.block;
 
     (void)traits;
-    /* A slice may end within a block: padding lanes then hold its neighbours, which are finite.
-     * Put back, they would not be the zeros that belong there. */
+    /* A slice may end within a block. Padding lanes then hold its neighbours, which are finite.
+     * Copied back, they would not be the zeros that belong there. */
     if (attrs->axis == 0 &&
         (attrs->begin % block ||
          (problem->op == &yki_op_unslice && attrs->end % block && attrs->end < attrs->size)))
@@ -102,7 +104,7 @@ start_launch(yki_recipe *recipe, const yki_problem *problem, const yki_device_tr
     return launch;
 }
 
-/* One launch that copies `outer` runs per sample; strides and offsets in elements. */
+/* Adds one launch that copies `outer` runs per sample; strides and offsets are in elements. */
 static void
 move(yki_recipe *recipe, const yki_problem *problem, const yki_device_traits *traits,
      uint32_t input, int64_t outer, int64_t run, int64_t in_stride, int64_t in_offset,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reshape.c - the same bytes under another shape: a view, nothing is computed.
+ * reshape.c - the same bytes under another shape: a view, so nothing is computed.
  */
 #include "op/ops.h"
 
@@ -44,7 +44,7 @@ const yki_op yki_op_reshape = {
     .is_view = true,
 };
 
-/* As the function `kind`, by which the node is called. */
+/* `kind` names the public function, and so the node. */
 static yoke_node *
 reshape(yoke_graph *graph, yoke_node *x, yoke_shape shape, const char *kind)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * slice.c - a range of an axis of the sample; and unslice, its gradient: the range
- * put back among zeros. Each is the other's gradient.
+ * slice.c - a range of an axis of the sample, and unslice, which puts a range back
+ * into zeros. Each is the other's gradient.
  */
 #include <stdio.h>
 

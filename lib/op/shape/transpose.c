@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * transpose.c - the axes of the sample in another order: axis i of the result is
- * axis axes[i] of the input. The gradient is the inverse.
+ * transpose.c - the axes of the sample in another order: axis i of the result is axis
+ * axes[i] of the input. The gradient is the inverse transposition.
  */
 #include <stdio.h>
 

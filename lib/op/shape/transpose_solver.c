@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * transpose_solver.c - transpositions in plain layout: row by row of the result for
- * any device, and in square tiles where a cache has to be kept warm.
+ * transpose_solver.c - transpositions in plain layout: one row of the result after
+ * another on any device, and in square tiles where that keeps lines in a cache.
  *
- * Axes of size 1 are dropped and axes that stay neighbours are joined first, so
- * that a permutation of seven axes is mostly one of two or three.
+ * Axes of size 1 are first dropped, and axes that stay neighbours are joined, so that
+ * a permutation of seven axes is mostly one of two or three.
  */
 #include "op/flat.h"
 #include "op/ops.h"
 
-/* A row has up to 6 axes outside, a tile up to 5; and the samples. */
+/* Besides the samples, a row has up to 6 outer axes and a tile up to 5. */
 enum { ROW_AXES = 6, TILE_AXES = 5, TILE = 16, ELEMENTS_PER_GROUP = 4096 };
 
-/* The result's axes, outermost first; strides in elements. */
+/* The result's axes, outermost first; strides are in elements. */
 typedef struct axes {
     int count;
     int64_t size[YOKE_MAX_RANK], in[YOKE_MAX_RANK], out[YOKE_MAX_RANK];
@@ -55,7 +55,7 @@ axes_of(const yki_problem *problem)
     return a;
 }
 
-/* Which of the result's axes is the innermost of the input. */
+/* The axis of the result that is the innermost one of the input. */
 static int
 input_innermost(const axes *a)
 {
@@ -84,7 +84,7 @@ tiles_apply(const yki_problem *problem, const yki_device_traits *traits)
     axes a = axes_of(problem);
     int other = input_innermost(&a);
 
-    /* Thin matrices gain nothing. */
+    /* Thin matrices gain nothing from tiles. */
     return plain(problem) && traits->type != YOKE_DEVICE_GPU && other != a.count - 1 &&
            a.size[other] >= 4 && a.size[a.count - 1] >= 4;
 }
@@ -114,7 +114,7 @@ start(yki_recipe *recipe, const yki_problem *problem, const yki_flat *flat, cons
     yki_arg_int(recipe, yki_shape_count(problem->out.shape));
 }
 
-/* Appends one value of each of `room` axes, the last of `list` last, `fill` before them. */
+/* Appends one value for each of `room` axes: the values of `list` come last, `fill` before them. */
 static void
 axis_args(yki_recipe *recipe, const int64_t *list, int count, int room, int64_t fill)
 {

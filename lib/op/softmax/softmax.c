@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * softmax.c - exp(x) over its sum along an axis of the sample, and the gradient
- * from the result: y (dy - sum(dy y)).
+ * softmax.c - exp(x) over its sum along an axis of the sample, and the gradient,
+ * computed from the result: y (dy - sum(dy y)).
  */
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * softmax_solver.c - softmax and its gradient in plain layout: along the innermost
- * axis a group takes a row, along another an item takes adjacent columns.
+ * softmax_solver.c - softmax and its gradient in plain layout. Along the innermost
+ * axis a group takes a row; along another axis a work-item takes adjacent columns.
  */
 #include "op/flat.h"
 #include "op/ops.h"
@@ -92,7 +92,7 @@ emit_rows(const yki_problem *problem, const yki_device_traits *traits, unsigned 
     yki_flat flat = yki_flat_for(traits);
     view v = view_of(problem);
     uint32_t group = is_cpu ? 1 : 1u << 6;
-    /* One row a group, or as many short ones as are worth a group. */
+    /* A group takes one row, or as many short ones as make a group worth its cost. */
     int64_t rows_per_group = is_cpu ? YKI_MAX(1, ELEMENTS_PER_GROUP / v.length) : 1;
 
     (void)tuning;
@@ -110,7 +110,7 @@ emit_columns(const yki_problem *problem, const yki_device_traits *traits, unsign
     yki_flat flat = yki_flat_for(traits);
     view v = view_of(problem);
     uint32_t vector = is_cpu && v.inner >= flat.vector ? flat.vector : 1;
-    /* The last columns of a row of vectors are done one by one, by one item. */
+    /* One work-item does the last columns of a row of vectors one by one. */
     int64_t tasks = v.outer * ((v.inner + vector - 1) / vector);
 
     (void)tuning;

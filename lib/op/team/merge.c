@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * merge.c - the place in a plan where a value of each device becomes one of the
- * whole team. The planner puts it there; the trainer does it (train/exchange.c),
- * so the recipe has no launch.
+ * merge.c - the point in a plan where the values of all devices become one value of
+ * the team. The planner inserts it and the team does it (team/exchange.c), so the
+ * recipe has no launch.
  */
 #include <stdio.h>
 
