@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * common.cl - put before every other kernel file: the multiply-add that keeps
- * the same bits everywhere, and names for vectors of the device's width.
+ * common.cl - is put before every other kernel file. It has the multiply-add that
+ * gives the same bits everywhere, and names for vectors of the device's width.
  *
- * A product that is added is written YKI_FMA(a, b, c). Everything else must not
- * be contracted, or replicas on two vendors would drift apart.
+ * A product to which something is added is written YKI_FMA(a, b, c). The compiler must
+ * contract nothing else, or replicas on devices of two vendors would drift apart.
  *
- * program.c defines, for the device at hand; the defaults are for a file compiled alone:
+ * program.c defines these for the device; the defaults are for a file that is compiled
+ * alone:
+ *
  *   YKI_WIDTH           native float lanes: 1, 2, 4, 8, 16
  *   YKI_HAVE_FMA        1: fma() is one fast instruction
  *   YKI_ROUNDED_DIVIDE  1: division and sqrt of floats are correctly rounded
  *
- * A trap: on Mesa's llvmpipe (22.3) a work-item ends, without a word, after 65535
- * turns of loops, counted over all its loops, inner and outer. So a work-item
- * must not loop longer than that: launch more work-groups, or unroll.
+ * A trap: Mesa's llvmpipe (22.3) silently ends a work-item after 65535 iterations,
+ * counted over all its loops, inner and outer. So a work-item must not loop longer
+ * than that: launch more work-groups, or unroll.
  */
 #pragma OPENCL FP_CONTRACT OFF
 
-/* Vectors wider than the registers are handed to the driver's own functions alone, which were
- * compiled for the same processor: clang's warning of another ABI (AVX2 and float16) is none to us. */
+/* clang warns that vectors wider than the registers are passed by another ABI (AVX2 and
+ * float16). Here that does no harm: they are passed only to the driver's own functions, which
+ * were compiled for the same processor. */
 #ifdef __has_warning
 #if __has_warning("-Wpsabi")
 #pragma clang diagnostic ignored "-Wpsabi"
@@ -35,28 +38,30 @@
 #define YKI_ROUNDED_DIVIDE 0
 #endif
 
-/* Of each kernel: the size of its groups, and on processors that it is written in vectors. Intel's
- * compiler otherwise makes vectors of work-items, of which such a group has one: gemm_cpu.cl took
- * it five times as long, and ran no faster. Other compilers take no notice. */
+/* Stands on each kernel: the size of its groups and, on processors, that it is written in
+ * vectors. Otherwise Intel's compiler makes vectors of work-items, although such a group has
+ * only one: compiling gemm_cpu.cl took five times as long, and it ran no faster. Other compilers
+ * ignore the hint. */
 #if YKI_WIDTH > 4
 #define YKI_GROUP(x, y) __attribute__((reqd_work_group_size(x, y, 1), vec_type_hint(float16)))
 #else
 #define YKI_GROUP(x, y) __attribute__((reqd_work_group_size(x, y, 1)))
 #endif
 
-/* One rounding where the device has fma, else two: fast, and the same bits on all devices of
- * one kind. On scalars and vectors of float. */
+/* For floats and vectors of them. It rounds once where the device has fma, otherwise twice: that
+ * is fast, and gives the same bits on all devices of one kind. */
 #if YKI_HAVE_FMA
 #define YKI_FMA(a, b, c) fma(a, b, c)
 #else
 #define YKI_FMA(a, b, c) ((a) * (b) + (c))
 #endif
 
-/* One rounding everywhere, in software where it must be: for what has to give the same bits on
- * every device (updates, sums of gradients), and is bound by memory anyway. */
+/* It rounds once everywhere, in software if it must. It is for results that need the same bits
+ * on every device (updates, sums of gradients), and are bound by memory anyway. */
 #define YKI_EXACT_FMA(a, b, c) fma(a, b, c)
 
-/* Compiled by clang for the processor itself, and not to a form in which some things cannot be said. */
+/* YKI_NATIVE: the compiler is clang and compiles for the processor itself, not to an
+ * intermediate form, in which some things cannot be expressed. */
 #if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__) || defined(__powerpc64__) ||   \
                            defined(__riscv))
 #define YKI_NATIVE 1
@@ -64,8 +69,9 @@
 #define YKI_NATIVE 0
 #endif
 
-/* yki_storeN(x, i, p): vstoreN of floats, in one piece. What drivers make of vstore16 may be three stores
- * and two shuffles (PoCL 3.1 for AVX-512), where a vector with the alignment of a float is one. */
+/* yki_storeN(x, i, p) is vstoreN for floats, in one store. A driver may compile vstore16 to
+ * three stores and two shuffles (PoCL 3.1 for AVX-512); a vector with the alignment of a float
+ * is one store. */
 #ifndef YKI_STORE_IN
 #if YKI_NATIVE
 #define YKI_STORE_IN(N, SPACE)                                                                \
@@ -90,8 +96,8 @@ YKI_DEFINE_STORE(16)
 #endif
 #endif
 
-/* YKI_FLOATS: a vector of YKI_WIDTH floats, and how to load and store one: YKI_LOAD(i, p) and
- * YKI_STORE(x, i, p) at p + i * YKI_WIDTH, any alignment of a float. */
+/* YKI_FLOATS is a vector of YKI_WIDTH floats. YKI_LOAD(i, p) and YKI_STORE(x, i, p) load and
+ * store one at p + i * YKI_WIDTH; p needs no more than the alignment of a float. */
 #define YKI_PASTE_(a, b) a##b
 #define YKI_PASTE(a, b)  YKI_PASTE_(a, b)
 #if YKI_WIDTH == 1
@@ -104,15 +110,17 @@ YKI_DEFINE_STORE(16)
 #define YKI_STORE  YKI_PASTE(yki_store, YKI_WIDTH)
 #endif
 
-/* YKI_LANESn(F): F(name, number) for each lane of a vector of n, as in x.s<name>. */
+/* YKI_LANESn(F) writes F(name, number) for each lane of a vector of n, with the name of
+ * x.s<name>. */
 #define YKI_LANES4(F)  F(0, 0) F(1, 1) F(2, 2) F(3, 3)
 #define YKI_LANES8(F)  YKI_LANES4(F) F(4, 4) F(5, 5) F(6, 6) F(7, 7)
 #define YKI_LANES16(F)                                                                        \
     YKI_LANES8(F) F(8, 8) F(9, 9) F(a, 10) F(b, 11) F(c, 12) F(d, 13) F(e, 14) F(f, 15)
 
-/* YKI_DEFINE_TRANSPOSE(name, n) makes name(r), which turns n vectors of n floats: rows for columns.
- * log2 n times, the even elements of neighbours become a row of the first half, the odd ones one of
- * the second. Simulators that cannot follow a shuffle (docs/drivers.md) go through memory. */
+/* YKI_DEFINE_TRANSPOSE(name, n) makes name(r), which transposes n vectors of n floats. It takes
+ * log2 n steps: in each, the even elements of two neighbours become a row of the first half, and
+ * the odd ones a row of the second half. Simulators that cannot run a shuffle (docs/drivers.md)
+ * go through memory. */
 #ifdef YKI_LANES_APART
 #define YKI_DEFINE_TRANSPOSE(name, n)                                                         \
     void name(YKI_PASTE(float, n) * r)                                                        \
@@ -144,14 +152,14 @@ YKI_DEFINE_STORE(16)
     }
 #endif
 
-/* Taps first..end of an axis that lie inside: 0 <= at + tap * step < size. */
+/* The taps first..end of an axis that lie inside it: 0 <= at + tap * step < size. */
 #define YKI_FIRST_TAP(at, step) ((at) < 0 ? (-(at) + (step)-1) / (step) : 0)
 #define YKI_END_TAP(at, step, size, taps)                                                     \
     ((at) < (size) ? min(((size) - (at) + (step)-1) / (step), taps) : 0)
 
-/* YKI_STREAM(x, p): stores 16 floats at p, aligned like a float16, past the caches where the
- * compiler knows how. For results too large for any cache: a line that is written whole need not
- * be read before. */
+/* YKI_STREAM(x, p) stores 16 floats at p, aligned as a float16, past the caches where the
+ * compiler can do that. It is for results too large for any cache: a line that is written whole
+ * need not be read first. */
 #ifdef __has_builtin
 #if __has_builtin(__builtin_nontemporal_store)
 #define YKI_STREAM(x, p) __builtin_nontemporal_store(x, (__global float16 *)(p))
@@ -161,8 +169,9 @@ YKI_DEFINE_STORE(16)
 #define YKI_STREAM(x, p) vstore16(x, 0, p)
 #endif
 
-/* YKI_PREFETCH(p): asks for the line at p, which may lie behind the end of a buffer. YKI_AHEAD: so many steps of
- * an inner loop before it is needed; of 8, 16 and 32 the best (BENCHMARKS.md). */
+/* YKI_PREFETCH(p) asks for the cache line at p, which may be beyond the end of a buffer.
+ * YKI_AHEAD: an inner loop asks this many iterations before it needs the line; 16 was the best
+ * of 8, 16 and 32. */
 #define YKI_AHEAD 16
 #if YKI_NATIVE
 #define YKI_PREFETCH(p) __builtin_prefetch((const void *)(size_t)(p))
@@ -170,9 +179,10 @@ YKI_DEFINE_STORE(16)
 #define YKI_PREFETCH(p) ((void)0)
 #endif
 
-/* Philox 4x32-10, as lib/base/random.c has it: the counter c0..c3, variables of type T (uint or a
- * vector of them, a counter a lane; W: as wide, of ulong), becomes four random words. The keys are
- * uints. Products of 64 bits and not mul_hi(), which PoCL does lane by lane. */
+/* Philox 4x32-10, the same as in lib/base/random.c. It turns the counter c0..c3 into four random
+ * words. The counter's variables have type T: uint, or a vector of them with one counter in each
+ * lane. W is ulong, or a vector of as many. The keys are uints. It uses products of 64 bits, not
+ * mul_hi(), which PoCL does lane by lane. */
 #define YKI_PHILOX(T, W, c0, c1, c2, c3, key0, key1)                                          \
     do {                                                                                      \
         uint yki_k0 = (key0), yki_k1 = (key1);                                                \

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * conv_blocked.cl - convolutions for CPUs, on channels in blocks of V: forward
- * and, by other numbers, the gradient of the input.
+ * conv_blocked.cl - convolutions for CPUs, on channels in blocks of V: forward and,
+ * with other arguments, the gradient of the input.
  *
- * One work-item per group holds P pixels x Q blocks of output channels in
- * registers: P * Q vectors of V floats, each multiplied by one float of an input
- * pixel. Groups are few and loop over units: some samples, or some rows of one.
- * A unit's input is first copied into a strip of the group's own scratch with
- * its padding, and then used for all output channels, so that the inner loop
- * knows no borders. A table of the unit's pixels lets tiles run across rows and
- * samples: small or odd images waste nothing.
+ * One work-item per group holds P pixels x Q blocks of output channels in registers: P
+ * * Q vectors of V floats, each multiplied by one float of an input pixel. Groups are
+ * few and loop over units; a unit is some samples, or some rows of one. A unit's input
+ * is first copied with its padding into a strip of the group's own scratch memory, and
+ * then used for all output channels, so the inner loop knows no borders. A table of
+ * the unit's pixels lets tiles run across rows and samples, so small or odd images
+ * waste nothing.
  *
- * What is computed is, for the positions (i, j) of a grid of GH x GW:
+ * The kernel computes, for the positions (i, j) of a grid of GH x GW:
  *
  *   y[i * OSH + OAH][j * OSW + OAW] = bias + sum over taps (r, s) and channels of
  *       x[i * ISH + r * TSH + BH][j * ISW + s * TSW + BW] * weight
  *
- * A convolution is one such grid (BH is minus the pad, TSH the dilation, ISH the
- * stride); the gradient of its input is one per residue of the position modulo
- * the stride, with the taps that reach it.
+ * A convolution is one such grid: BH is minus the pad, TSH the dilation, ISH the
+ * stride. The gradient of its input is one grid per residue of the position modulo the
+ * stride, with the taps that reach it.
  *
- * yki_conv_stacked takes tiles of P samples instead, all at one position: it does only the taps
- * that lie inside x for that position, where the other kernel multiplies the padding. With small
- * images and large kernels that is half of the work.
+ * yki_conv_stacked takes tiles of P samples instead, all at one position. It does only
+ * the taps that lie inside x for that position, where the other kernel multiplies the
+ * padding. With small images and large kernels that saves half of the work.
  *
- * Packed weights, in the order of use:
- * [O / (Q V)][C / V][taps h][taps w][channels of the block][Q V], then the bias.
- * Where a block of x has fewer than V channels that count, the rest is not there.
+ * Packed weights, in the order of use: [O / (Q V)][C / V][taps h][taps w][channels of
+ * the block][Q V], then the bias. A block of x with fewer than V real channels has
+ * weights for these only.
  */
 #ifndef V
 #define V 16
@@ -41,7 +41,7 @@
 #define floatv YKI_PASTE(float, V)
 #define loadv YKI_PASTE(vload, V)
 #define storev YKI_PASTE(yki_store, V)
-/* STREAM: results that no cache holds. */
+/* STREAM is for results that fit no cache. */
 #if defined STREAM && V == 16
 #define STORE_RESULT(x, p) YKI_STREAM(x, p)
 #else
@@ -113,15 +113,15 @@
 
 #define POINT(i) __global const float *x##i = xp + in_at[i];
 
-/* Taps that a tile leaves out, of a channel block's: before the first, between two rows, after the
- * last. A tap has `width` channels; 0: as many as a run. */
+/* The taps of a channel block that a tile leaves out: before the first, between two rows, after
+ * the last. A tap has `width` channels; 0 means as many as a run. */
 typedef struct left_out {
     int lead, between, trail, width;
 } left_out;
 
-/* One tile: P pixels whose inputs begin at xp + in_at[], Q blocks. Channel blocks are `step`
- * apart in x, tap rows `row`, tap columns `column`; a run is what is contiguous in x and in
- * the weights. The last channel block has runs of `last`. */
+/* One tile: P pixels whose inputs begin at xp + in_at[], and Q blocks. In x, channel blocks are
+ * `step` apart, rows of taps `row`, columns of taps `column`. A run is what is contiguous in x
+ * and in the weights. The last channel block has runs of `last`. */
 void
 tile(__global const float *xp, __global const int *in_at, __global const float *wp,
      __global const float *bias, __global float *yp, __global const int *out_at, int count,
@@ -271,8 +271,9 @@ yki_conv_blocked(__global const float *x, __global const float *weight, __global
     }
 }
 
-/* A unit is some samples and a piece of the blocks of outputs. Samples lie `sample_step` apart in
- * the strip: not a multiple of a page, or a tile's P lines would share a set of the cache. */
+/* A unit is some samples and a piece of the blocks of outputs. Samples are `sample_step` apart
+ * in the strip. That is not a multiple of a page, or a tile's P lines would share a set of the
+ * cache. */
 __kernel YKI_GROUP(1, 1) void
 yki_conv_stacked(__global const float *x, __global const float *weight, __global float *y,
                  __global float *strips, __global int *tables, int samples, int weight_at,
@@ -344,8 +345,8 @@ yki_conv_stacked(__global const float *x, __global const float *weight, __global
     }
 }
 
-/* The bias, where no tap reaches y: bit r of `rows` says that some reach rows r, r + sh, ..., and
- * `columns` likewise. Whole rows are written in one go. */
+/* Writes the bias where no tap reaches y. Bit r of `rows` says that taps reach rows r, r + sh,
+ * ..., and `columns` likewise. Whole rows are written in one go. */
 __kernel YKI_GROUP(1, 1) void
 yki_conv_blocked_rest(__global const float *weight, __global float *y, int samples, int bias_at,
                       int o, int oh, int ow, int sh, int sw, int rows, int columns, int act)
@@ -373,9 +374,9 @@ yki_conv_blocked_rest(__global const float *weight, __global float *y, int sampl
     }
 }
 
-/* Packs a weight (o, cg, kh, kw) and a bias for the kernel above. Outputs are rows of the weight,
- * or, if transposed, its channels; tap r of the grid is row kh0 + r * khs of the weight. A group
- * packs whole vectors of outputs. */
+/* Packs a weight (o, cg, kh, kw) and a bias for the kernels above. Outputs are rows of the
+ * weight or, if transposed, its channels. Tap r of the grid is row kh0 + r * khs of the weight.
+ * A group packs whole vectors of outputs. */
 __kernel YKI_GROUP(1, 1) void
 yki_conv_blocked_pack(__global const float *weight, __global const float *bias,
                       __global float *packed, int weight_at, int c, int o, int groups, int transposed, int kh,
@@ -405,7 +406,7 @@ yki_conv_blocked_pack(__global const float *weight, __global const float *bias,
 
                 for (int i = 0; i < length; i++, to += Q * V) {
                     int ci = block * width + i, g = ci / cg;
-                    /* Outputs of this input's group; the others do not see it. */
+                    /* The outputs of this input's group; the others do not use the input. */
                     int begin = max(o0, g * og), end = min(o1, (g + 1) * og);
                     long at = transposed ? ((long)ci * og - (long)g * og) * area + tap
                                          : (long)(ci - g * cg) * area + tap;

@@ -3,16 +3,15 @@
  * conv_blocked_weight.cl - the gradient of a convolution's weights for CPUs, on
  * channels in blocks of V.
  *
- * One work-item per group holds P input channels x Q blocks of output channels
- * of one tap in registers and adds up over the pixels of a unit: some samples, or
- * some rows of one, few enough that they stay in the first cache while all taps
- * pass over them. The unit's input, one block of channels, is first copied with
- * its padding into the group's own scratch; tables say where each pixel begins in
- * it and in dy.
+ * One work-item per group holds P input channels x Q blocks of output channels of one
+ * tap in registers. It adds up over the pixels of a unit: some samples, or some rows
+ * of one, few enough to stay in the first-level cache while all taps pass over them.
+ * The unit's input, one block of channels, is first copied with its padding into the
+ * group's own scratch memory. Tables say where each pixel begins in it and in dy.
  *
  * A job is a block of input channels over the samples of a split. Its sums go to
- * part[split][O / (Q V)][C / V][taps h][taps w][channels of the block][Q V]; the
- * last pass adds the splits in order and writes the weight's own axes.
+ * part[split][O / (Q V)][C / V][taps h][taps w][channels of the block][Q V]. The last
+ * pass adds the splits in order, and writes the weight's own axes.
  */
 #ifndef V
 #define V 16
@@ -42,14 +41,14 @@
 #define STEP(i)                                                                               \
     a##i##_0 = YKI_FMA((floatv)(x[i]), d0, a##i##_0);                                         \
     a##i##_1 = YKI_FMA((floatv)(x[i]), d1, a##i##_1);
-/* The sum over the first unit is stored, later ones are added. */
+/* The sum over the first unit is stored; sums over later units are added to it. */
 #define STORE(i)                                                                              \
     if (i < count) {                                                                          \
         storev(first ? a##i##_0 : a##i##_0 + loadv(2 * i, to), 2 * i, to);                    \
         storev(first ? a##i##_1 : a##i##_1 + loadv(2 * i + 1, to), 2 * i + 1, to);            \
     }
 
-/* P channels by Q V outputs, summed over pixels; the inner loop of all. */
+/* Sums P channels by Q V outputs over pixels. This is the innermost loop. */
 void
 tile(__global const float *xp, __global const int *in_at, __global const float *dy,
      __global const int *out_at, int pixels, long plane, __global float *to, int count, int first)
@@ -65,7 +64,8 @@ tile(__global const float *xp, __global const int *in_at, __global const float *
     EACH_CHANNEL(STORE)
 }
 
-/* One block of channels of a unit with its padding: strip[s][rows][columns][cp], and P zeros. */
+/* Copies one block of channels of a unit with its padding, strip[s][rows][columns][cp], then P
+ * zeros. */
 void
 pack_block(__global const float *x, __global float *strip, int n0, int ns, int blocks, int block,
            int h, int w, int cp, int from_plain, int y0, int rows, int x0, int columns)
@@ -128,7 +128,8 @@ yki_conv_blocked_grad_weight(__global const float *x, __global const float *dy,
         int until = (int)((long)samples * (split + 1) / splits);
         int units = (until - from + unit_samples - 1) / unit_samples * strips_of;
         int used = from_plain ? run : min(V, c - block * V); /* the last block may have fewer */
-        long size = (long)kh * kw * cp * Q * V; /* of this block's sums for one group of outputs */
+        long size = (long)kh * kw * cp * Q * V; /* the sums of this block for one group of
+                                                 * outputs */
         __global float *sums = part + ((long)split * out_groups * in_blocks + block) * size;
 
         if (units == 0)
@@ -159,7 +160,7 @@ yki_conv_blocked_grad_weight(__global const float *x, __global const float *dy,
                 __global float *to = sums + (long)(b / Q) * in_blocks * size;
                 __global const float *dp = dy + ((long)n0 * out_blocks + b) * plane;
 
-                /* No output of these sees an input of the block. */
+                /* None of these outputs uses an input of the block. */
                 if (!from_plain &&
                     (block * V >= (last_group + 1) * cg || (block + 1) * V <= first_group * cg))
                     continue;
@@ -174,7 +175,8 @@ yki_conv_blocked_grad_weight(__global const float *x, __global const float *dy,
     }
 }
 
-/* out (o, cg, kh, kw) = the sum of the splits; a job is a block of inputs and a group of outputs. */
+/* out (o, cg, kh, kw) is the sum of the splits. A job is a block of inputs and a group of
+ * outputs. */
 __kernel YKI_GROUP(1, 1) void
 yki_conv_blocked_unpack(__global const float *part, __global float *out, int splits, int c, int o,
                         int groups, int area, int from_plain)

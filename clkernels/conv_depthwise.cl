@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * conv_depthwise.cl - convolutions with one filter per channel, for CPUs, on
- * channels in blocks of V: forward and gradient of the input (the same kernel,
- * with the grids of conv_blocked.cl), and the gradient of the weights.
+ * conv_depthwise.cl - convolutions with one filter per channel, for CPUs, on channels
+ * in blocks of V: forward and the gradient of the input (one kernel, with the grids of
+ * conv_blocked.cl), and the gradient of the weights.
  *
- * Lanes are channels, so every tap is one multiply-add of vectors and memory is
- * the limit. A job is one plane: one block of channels of one sample. A band of
- * its rows is copied with its padding into the group's own scratch, so that the
- * taps know no borders.
+ * Lanes are channels, so every tap is one multiply-add of vectors, and memory is the
+ * limit. A job is one plane: one block of channels of one sample. A band of its rows
+ * is copied with its padding into the group's own scratch memory, so that the taps
+ * know no borders.
  *
- * Packed weights: [C / V][taps h][taps w][V], after each block's taps the bias.
+ * Packed weights: [C / V][taps h][taps w][V]; the bias follows the taps of each block.
  */
 #ifndef V
 #define V 16
 #endif
-/* Floats of dy in a band of rows. */
+/* floats of dy in a band of rows */
 #define BAND 4096
 
 #define floatv YKI_PASTE(float, V)
 #define loadv YKI_PASTE(vload, V)
 #define storev YKI_PASTE(yki_store, V)
 
-/* STREAM: for results that no cache holds. */
+/* STREAM is for results that fit no cache. */
 #if defined STREAM && V == 16
 #define STORE(x, i, p) YKI_STREAM(x, (p) + (long)(i) * V)
 #else
@@ -34,7 +34,8 @@ activated(floatv value, int act)
     return act == 1 ? select(value, (floatv)(0.f), value <= 0.f) : value;
 }
 
-/* The columns [*from, *to) of count whose taps at j * step + at + s * tap_step lie in [0, size). */
+/* The columns [*from, *to) of count whose taps at j * step + at + s * tap_step all lie in [0,
+ * size). */
 void
 inner_columns(int count, int step, int at, int taps, int tap_step, int size, int *from, int *to)
 {
@@ -45,8 +46,8 @@ inner_columns(int count, int step, int at, int taps, int tap_step, int size, int
     *to = max(*to, *from);
 }
 
-/* Copies rows of a plane with their padding, strip[rows][columns]. One loop that only reads ahead:
- * that is what the hardware's prefetching sees through. */
+/* Copies rows of a plane with their padding, strip[rows][columns]. It is one loop that only
+ * reads ahead, because the hardware's prefetcher follows that. */
 void
 pack_rows(__global const float *image, __global float *strip, int h, int w, int y0, int rows, int x0,
           int columns)
@@ -137,8 +138,8 @@ yki_conv_depthwise(__global const float *x, __global const float *weight, __glob
     }
 }
 
-/* The same without the copy, for grids of few taps that leave out elements of y: columns whose taps
- * are all inside go four at a time, the others look at each tap. Takes the same arguments. */
+/* The same without the copy, for grids of few taps that leave out elements of y. Columns whose
+ * taps are all inside go four at a time; the others check each tap. It takes the same arguments. */
 __kernel YKI_GROUP(1, 1) void
 yki_conv_depthwise_direct(__global const float *x, __global const float *weight, __global float *y,
                           __global float *strips, int samples, int weight_at, int blocks, int h,
@@ -203,7 +204,8 @@ yki_conv_depthwise_direct(__global const float *x, __global const float *weight,
     }
 }
 
-/* From weight (C, 1, kh, kw) and bias (C); tap r of the grid is row kh0 + r * khs. */
+/* Packs weight (C, 1, kh, kw) and bias (C). Tap r of the grid is row kh0 + r * khs of the
+ * weight. */
 __kernel YKI_GROUP(1, 1) void
 yki_conv_depthwise_pack(__global const float *weight, __global const float *bias,
                         __global float *packed, int weight_at, int c, int kh, int kw, int taps_h,
@@ -227,7 +229,7 @@ yki_conv_depthwise_pack(__global const float *weight, __global const float *bias
     }
 }
 
-/* part[split][C / V][kh][kw][V]: a job is a block of channels over a split's samples. */
+/* Writes part[split][C / V][kh][kw][V]. A job is a block of channels over a split's samples. */
 __kernel YKI_GROUP(1, 1) void
 yki_conv_depthwise_grad_weight(__global const float *x, __global const float *dy,
                                __global float *part, int samples, int splits, int blocks, int h,
@@ -250,7 +252,7 @@ yki_conv_depthwise_grad_weight(__global const float *x, __global const float *dy
             __global const float *image = x + ((long)n * blocks + block) * h * w * V;
             __global const float *grad = dy + ((long)n * blocks + block) * oh * ow * V;
 
-            /* A band of rows stays in the first cache while all taps pass over it. */
+            /* A band of rows stays in the first-level cache while all taps pass over it. */
             for (int i0 = 0; i0 < oh; i0 += band)
                 for (int s = 0; s < kw; s++) {
                     int first, end;
@@ -282,7 +284,7 @@ yki_conv_depthwise_grad_weight(__global const float *x, __global const float *dy
     }
 }
 
-/* out (C, 1, kh, kw) = the sum of the splits. */
+/* out (C, 1, kh, kw) is the sum of the splits. */
 __kernel YKI_GROUP(1, 1) void
 yki_conv_depthwise_unpack(__global const float *part, __global float *out, int splits, int c,
                           int area)

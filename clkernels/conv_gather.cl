@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * conv_gather.cl - convolutions element by element, in plain layout, with any
- * kernel, stride, pad, dilation and groups.
+ * conv_gather.cl - convolutions element by element, in plain layout, with any kernel,
+ * stride, pad, dilation and groups.
  *
- * An item computes one element of the result from what reaches it. That suits
- * what has few products per element (depthwise, few channels), where a matrix
- * product would have tiles of nothing, and it is the plainest form to compare
- * with. Letters as in conv_gemm.cl.
+ * A work-item computes one element of the result from all that reaches it. That suits
+ * convolutions with few products per element (depthwise, few channels), where the
+ * tiles of a matrix product would be mostly empty. It is also the plainest form to
+ * compare with. The letters are those of conv_gemm.cl.
  */
 #ifndef WG
 #define WG 64
@@ -88,8 +88,9 @@ yki_conv_gather_grad_input(__global const float *dy, __global const float *weigh
     }
 }
 
-/* A work-group adds up one element of the weight over its split's samples: items take positions
- * in turn, then a tree in local memory, both in an order that only WG and the sizes fix. */
+/* A work-group adds up one element of the weight over its split's samples: work-items take
+ * positions in rotation, then a tree in local memory adds their sums. Only WG and the sizes
+ * determine the order. */
 __kernel YKI_GROUP(WG, 1) void
 yki_conv_gather_grad_weight(__global const float *x, __global const float *dy, __global float *part,
                             int samples, int groups, int cg, int og, int h, int w, int oh, int ow,

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * conv_gemm.cl - convolutions as implicit matrix products, in plain layout, with
- * any kernel, stride, pad, dilation and groups.
+ * conv_gemm.cl - convolutions as implicit matrix products, in plain layout, with any
+ * kernel, stride, pad, dilation and groups.
  *
- * Each of the three is a product A B of matrices that exist only as rules how to
- * find an element: positions of the output against channels, summed over taps.
- * A work-group of TS x TS items computes a tile of 4 TS x 4 TS in registers; per
- * step of KT both operands' parts go through local memory, zeros where a tap
- * falls outside the image. Groups of work-items loop over tiles, so any grid
- * does. No gradient scatters: the input's gradient gathers what reaches it.
+ * Each of the three is a product A B of matrices that exist only as rules for finding
+ * an element: positions of the output against channels, summed over taps. A work-group
+ * of TS x TS work-items computes a tile of 4 TS x 4 TS in registers. In each step of
+ * KT, the pieces of both operands go through local memory, with zeros where a tap
+ * falls outside the image. Groups loop over tiles, so any grid works. No gradient
+ * scatters: the input's gradient gathers what reaches it.
  *
  * Letters: x (N, C, H, W), weight (O, CG, KH, KW), y (N, O, OH, OW); CG = C / groups,
  * OG = O / groups.
  *
- * Remainders are written n - n / m * m where the quotient is there too: compilers do as much, but
- * leave an instruction behind that simulators cannot run.
+ * Where the quotient is needed too, a remainder is written n - n / m * m. Compilers do
+ * the same by themselves, but leave an instruction behind that simulators cannot run.
  */
 #ifndef TS
 #define TS 16
@@ -24,8 +24,8 @@
 #define BM (TS * RM)
 #define ITEMS (TS * TS)
 
-/* acc[i][j] += A[k][row i] * B[k][column j]; rows and columns of an item are TS apart, so that
- * neighbours read neighbouring words of local memory. */
+/* acc[i][j] += A[k][row i] * B[k][column j]. The rows and columns of a work-item are TS apart,
+ * so that neighbours read adjacent words of local memory. */
 #define TILE_PRODUCT(a, b, acc)                                                               \
     for (int k_ = 0; k_ < KT; k_++) {                                                         \
         float u_[RM], v_[RM];                                                                 \
@@ -49,7 +49,7 @@ activated(float value, int act)
     return act == 1 && value <= 0.f ? 0.f : value;
 }
 
-/* y[n][o][oh][ow]: rows are output channels of a group, columns positions of all samples. */
+/* y[n][o][oh][ow]: rows are output channels of a group, columns are positions of all samples. */
 __kernel YKI_GROUP(TS, TS) void
 yki_conv_gemm_forward(__global const float *x, __global const float *weight,
                       __global const float *bias, __global float *y, int samples, int groups,
@@ -109,8 +109,8 @@ yki_conv_gemm_forward(__global const float *x, __global const float *weight,
             }
 }
 
-/* dx[n][c][h][w]: rows are input channels of a group, columns positions of the input; a tap
- * counts where its position in dy is a whole one. */
+/* dx[n][c][h][w]: rows are input channels of a group, columns are positions of the input. A tap
+ * counts where its position in dy is a whole number. */
 __kernel YKI_GROUP(TS, TS) void
 yki_conv_gemm_grad_input(__global const float *dy, __global const float *weight,
                          __global const float *bias, __global float *dx, int samples, int groups,
@@ -172,8 +172,9 @@ yki_conv_gemm_grad_input(__global const float *dy, __global const float *weight,
             }
 }
 
-/* part[split][o][c][kh][kw]: rows are output channels of a group, columns its (c, kh, kw), the
- * sum runs over the positions of this split's samples. Dimension 2 is (group, split). */
+/* part[split][o][c][kh][kw]: rows are output channels of a group, columns are its (c, kh, kw).
+ * The sum runs over the positions of this split's samples. Dimension 2 of the grid is (group,
+ * split). */
 __kernel YKI_GROUP(TS, TS) void
 yki_conv_gemm_grad_weight(__global const float *x, __global const float *dy, __global float *part,
                           int samples, int groups, int cg, int og, int h, int w, int oh, int ow,

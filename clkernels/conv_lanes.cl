@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * conv_lanes.cl - convolutions for CPUs with a sample in each lane: forward, the gradient of the
- * input by other numbers, and the gradient of the weights. Tensors are plain or blocked.
+ * conv_lanes.cl - convolutions for CPUs with one sample in each lane: forward, the
+ * gradient of the input with other arguments, and the gradient of the weights. Tensors
+ * are plain or blocked.
  *
- * Where channels are the lanes (conv_blocked.cl), 20 of them cost as much as 32. Here no channel is
- * made up: a unit is V samples, turned so that lanes are samples, in a strip of the group's own:
- * [C][H][columns][V], with columns of zeros left and right. A tile is R channels by X positions of a
- * row, each a vector; a step multiplies X vectors of x by R single weights. Taps above and below x
- * are left out, and beside it those that no position of the tile needs.
+ * Where channels are the lanes (conv_blocked.cl), 20 of them cost as much as 32. Here
+ * no channel is added: a unit is V samples, transposed so that lanes are samples, in a
+ * strip of the group's own scratch memory: [C][H][columns][V], with columns of zeros
+ * left and right. A tile is R channels by X positions of a row, each a vector. A step
+ * multiplies X vectors of x by R single weights. Taps above and below x are left out,
+ * and so are taps beside x that no position of the tile needs.
  *
- * What is computed is, for the positions (i, j) of GH x GW, as in conv_blocked.cl:
+ * The kernel computes, for the positions (i, j) of GH x GW, as in conv_blocked.cl:
  *
  *   y[i][j] = bias + sum over channels and taps (r, s) of
  *       x[i * ISH + r * TSH + BH][j * ISW + s * TSW + BW] * weight
  *
  * Packed weights: [O / R][C][taps h][taps w][R], then the bias.
  *
- * V: lanes; R, X: the tile; ISW. For the weights' gradient X is taps of a row instead.
+ * V: lanes; R, X: the tile; ISW. For the weights' gradient, X counts taps of a row
+ * instead.
  */
 #ifndef V
 #define V 16
@@ -43,7 +46,7 @@
 #define UP_TO_6(F) UP_TO_5(F) F(5)
 #define UP_TO_7(F) UP_TO_6(F) F(6)
 #define UP_TO_8(F) UP_TO_7(F) F(7)
-/* The same again: a macro is not expanded inside itself. */
+/* The same macros again, because a macro is not expanded inside itself. */
 #define BY_1(F, i) F(i, 0)
 #define BY_2(F, i) BY_1(F, i) F(i, 1)
 #define BY_3(F, i) BY_2(F, i) F(i, 2)
@@ -58,11 +61,11 @@
 
 #define LANES      YKI_PASTE(YKI_LANES, V)
 
-/* An element of V samples; where there are fewer, of the last again, or 0. */
+/* An element of V samples. Where there are fewer, the last sample is repeated, or 0 is used. */
 #define GATHER(name, l)      x.s##name = from[(l)*sample];
 #define GATHER_SOME(name, l) x.s##name = l <= last ? from[(l)*sample] : zero ? 0.f : from[last * sample];
 
-/* Where channel c of a sample begins, whose planes have `area` positions, in blocks of `block`. */
+/* The offset of channel c in a sample, whose planes have `area` positions, in blocks of `block`. */
 long channel_at(int c, long area, int block)
 {
     int whole = c / block;
@@ -70,7 +73,7 @@ long channel_at(int c, long area, int block)
     return whole * area * block + c - whole * block;
 }
 
-/* Floats of a sample. */
+/* The floats of a sample. */
 long sample_of(int c, long area, int block)
 {
     return (c + block - 1) / block * block * area;
@@ -78,7 +81,7 @@ long sample_of(int c, long area, int block)
 
 YKI_DEFINE_TRANSPOSE(turn_vectors, V)
 
-/* V samples of a plain channel: V positions at a time, the last ones perhaps twice. */
+/* Transposes V samples of a plain channel, V positions at a time; the last ones perhaps twice. */
 void turn_plane(__global const float *x, long sample, int h, int w, __global float *strip, int columns)
 {
     int area = h * w;
@@ -100,7 +103,7 @@ void turn_plane(__global const float *x, long sample, int h, int w, __global flo
     }
 }
 
-/* V samples of the first `count` channels of a block of V. */
+/* Transposes V samples of the first `count` channels of a block of V. */
 void turn_block(__global const float *x, long sample, int count, int h, int w, __global float *strip,
                 int columns)
 {
@@ -117,8 +120,8 @@ void turn_block(__global const float *x, long sample, int count, int h, int w, _
         }
 }
 
-/* strip[c][h][columns][V], from column `left` on, of `last` + 1 samples. Element by element where
- * they are not V by V. */
+/* Writes strip[c][h][columns][V], from column `left` on, of `last` + 1 samples. It goes element
+ * by element where V by V is not possible. */
 void turn(__global const float *x, int last, int zero, int c, int h, int w, int block,
           __global float *strip, int left, int columns)
 {
@@ -163,7 +166,7 @@ void clear_sides(__global float *strip, int lines, int columns, int left, int w)
                 storev((floatv)(0.f), (long)line * columns + j, strip);
 }
 
-/* Channels that only a block has. */
+/* Clears the channels that only a block has. */
 void clear_padding(__global float *y, int last, int o, long plane, int block, long sample)
 {
     for (int l = 0; l <= last; l++)
@@ -195,8 +198,9 @@ void scatter(floatv value, __global float *to, long sample, int last)
     }
 }
 
-/* R channels by X positions. x: the first tap of the first position; channels of x are `channel`
- * apart, rows of taps `line`, taps `tap`, all in vectors; of the weights `channel_w` and `line_w`. */
+/* Computes R channels by X positions. xp is at the first tap of the first position. Channels of
+ * x are `channel` apart, rows of taps `line`, taps `tap`, all counted in vectors; those of the
+ * weights are `channel_w` and `line_w` apart. */
 void tile(__global const float *xp, __global const float *wp, __global const float *bias, int c,
           int taps_h, int taps_w, int channel, int line, int tap, int channel_w, int line_w,
           int o0, int rows, int count, __global float *y, long plane, int block, long sample,
@@ -267,8 +271,8 @@ yki_conv_lanes(__global const float *x, __global const float *packed, __global f
     }
 }
 
-/* Outputs are rows of the weight (o, c, kh, kw), or, if transposed, its channels (c, o, kh, kw). A
- * tap t of the grid is kernel_at + t * kernel_step of the weight. */
+/* Packs the weights. Outputs are rows of the weight (o, c, kh, kw) or, if transposed, its
+ * channels (c, o, kh, kw). Tap t of the grid is kernel_at + t * kernel_step of the weight. */
 __kernel YKI_GROUP(1, 1) void
 yki_conv_lanes_pack(__global const float *weight, __global const float *bias,
                     __global float *packed, int c, int o, int transposed, int kh, int kw,
@@ -311,7 +315,7 @@ yki_conv_lanes_pack(__global const float *weight, __global const float *bias,
                sums + i * sums_row);
 #define SUM_STORE_ROW(i) BY_COLUMN(SUM_STORE, i)
 
-/* R channels of dy by X taps of a row, over lines of `width` positions. */
+/* Sums R channels of dy by X taps of a row, over lines of `width` positions. */
 void sum_tile(__global const float *xp, __global const float *dp, int lines, int width, long line,
               int step, int tap, long plane, int rows, __global float *sums, long sums_row,
               int first)
@@ -329,7 +333,7 @@ void sum_tile(__global const float *xp, __global const float *dp, int lines, int
     EACH_ROW(SUM_STORE_ROW)
 }
 
-/* The lanes of a vector, halves by halves. */
+/* Adds the lanes of a vector, one half to the other each time. */
 float sum_lanes(floatv v)
 {
     float lanes[V];
@@ -343,8 +347,8 @@ float sum_lanes(floatv v)
     return lanes[0];
 }
 
-/* part[split] (o, c, kh, kw) of the split's units; scratch of a group: a strip of x, one of dy, and
- * sums [o][c][kh][taps, a multiple of X][V]. */
+/* Writes part[split] (o, c, kh, kw), summed over the split's units. The scratch memory of a
+ * group has a strip of x, one of dy, and sums [o][c][kh][taps, a multiple of X][V]. */
 __kernel YKI_GROUP(1, 1) void
 yki_conv_lanes_grad_weight(__global const float *x, __global const float *dy,
                            __global float *part, __global float *scratch, int samples, int c, int h,
@@ -370,7 +374,7 @@ yki_conv_lanes_grad_weight(__global const float *x, __global const float *dy,
         for (int b = 0; b < o; b += R)
             for (int ci = 0; ci < c; ci++)
                 for (int r = 0; r < kh; r++) {
-                    /* Lines of dy for which the row of taps lies inside x. */
+                    /* The lines of dy for which the row of taps lies inside x. */
                     int i0 = YKI_FIRST_TAP(r * dh - ph, sh), i1 = YKI_END_TAP(r * dh - ph, sh, h, oh);
 
                     for (int s = 0; s < taps_w; s += X)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * copy.cl - copies words from one buffer to another (or to elsewhere in the same).
- * clEnqueueCopyBuffer runs on one core on some drivers; this one uses all.
+ * copy.cl - copies words from one buffer to another, or to another range of the same
+ * one. Some drivers run clEnqueueCopyBuffer on one core; this kernel uses all.
  *
- * Offsets are in words; `tail` bytes (0 to 3) follow the last word. The ranges do
- * not overlap. Made for CPUs, as fill.cl.
+ * Offsets are in words; `tail` bytes (0 to 3) follow the last word. The ranges do not
+ * overlap. Like fill.cl it is made for CPUs.
  */
 __kernel YKI_GROUP(1, 1) void
 yki_copy(__global const uint *restrict from, __global uint *restrict to, ulong from_first,

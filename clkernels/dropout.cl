@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dropout.cl - elements kept and scaled, or zero, by random words.
+ * dropout.cl - keeps and scales elements, or sets them to zero, by random words.
  *
- * Element i of a sample has word i / 16 % 4 of counter i / 64 * 16 + i % 16: so 16
- * neighbours take one word each of 16 neighbouring counters, which vectors of 4,
- * 8 and 16 lanes compute side by side. The other words of the counter are the
- * sample's global index and the step; the key is the seed and the layer's. Only
- * integers are compared: the same mask on every device.
+ * Element i of a sample has word i / 16 % 4 of counter i / 64 * 16 + i % 16. So 16
+ * neighbours take one word each of 16 neighbouring counters, which vectors of 4, 8 and
+ * 16 lanes compute side by side. The other words of the counter are the sample's
+ * global index and the step; the key is the seed and the layer's key. Only integers
+ * are compared, so the mask is the same on every device.
  */
 #ifndef VEC
 #define VEC 16
@@ -27,7 +27,7 @@ enum { CHUNK = 64, LANES = 16 };
 
 __constant uint numbers[LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/* One counter: the elements at, at + 16, + 32, + 48, as far as there are any. */
+/* One counter gives the words of elements at, at + 16, + 32, + 48, as far as these exist. */
 void four_elements(__global const float *in, __global float *out, int at, int count, uint counter,
                    ulong sample, uint step, uint key0, uint key1, uint threshold, float scale)
 {
@@ -44,7 +44,7 @@ void four_elements(__global const float *in, __global float *out, int at, int co
         out[at + 3 * LANES] = c3 >= threshold ? in[at + 3 * LANES] * scale : 0.f;
 }
 
-/* Where a word is below the threshold the element's bits become those of 0. */
+/* Where a word is below the threshold, the element's bits become those of 0. */
 #define VECTOR(word, at)                                                                      \
     STOREV(AS_FLOATS(AS_UINTS(LOADV(0, in + (at)) * scale) & AS_UINTS((word) >= threshold)), 0, \
            out + (at))
@@ -64,7 +64,8 @@ void whole_chunk(__global const float *in, __global float *out, uint chunk, ulon
     }
 }
 
-/* `count` elements a sample. values: struct yki_step_values. batched 0: one tensor for all. */
+/* `count` elements a sample. values: struct yki_step_values. batched 0: one tensor for all
+ * samples. */
 __kernel YKI_GROUP(WG, 1) void
 yki_dropout(__global const float *x, __global float *y, __global const uint *values, int samples,
             int count, int batched, uint key0, uint key1, uint threshold, float scale)

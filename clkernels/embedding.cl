@@ -20,7 +20,8 @@
 #define STOREV YKI_PASTE(yki_store, VEC)
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
 
-/* A group takes a piece of the result; WG 1 goes by vectors within a row, else by elements. */
+/* A group takes a piece of the result. With WG 1 it goes by vectors within a row, otherwise by
+ * elements. */
 KERNEL
 yki_embedding(__global const INDEX *x, __global const float *table, __global float *out, int places,
               int rows, int width)
@@ -53,8 +54,8 @@ yki_embedding(__global const INDEX *x, __global const float *table, __global flo
     }
 }
 
-/* Each group owns a range of rows, each item every WG-th vector of them, and then every WG-th
- * element of what is left; all walk the indices in order. */
+/* Each group owns a range of rows. Each work-item takes every WG-th vector of them, and then
+ * every WG-th element of the remainder. All walk the indices in order. */
 KERNEL
 yki_embedding_grad(__global const INDEX *x, __global const float *dy, __global float *out,
                    int places, int rows, int width)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * feed.cl - rows of a dataset into an input: gathered by sample number, converted,
- * scaled, and, in training, flipped, shifted and made noisy.
+ * feed.cl - writes rows of a dataset into an input: gathered by sample number,
+ * converted, scaled and, in training, flipped, shifted and made noisy.
  *
- * `from` holds rows of the dataset: all of them, row number the sample's, or
- * (identity) those of this batch in its order. Random numbers are functions of
- * seed, epoch and sample number. Everything is integers, and float operations
- * that are rounded in one way only: the same bits on every device.
+ * `from` holds rows of the dataset: either all of them, so that the row number is the
+ * sample's, or (identity) those of this batch in its order. Random numbers are
+ * functions of seed, epoch and sample number. All arithmetic is on integers, or float
+ * operations that can be rounded in one way only, so every device gets the same bits.
  *
  * A task is up to CHUNK elements of a row, or of a row of pixels.
  */
@@ -38,8 +38,8 @@ enum { CHUNK = 256 };
         to[i] = TO(in[i]);
 #endif
 
-/* `rows` a sample of `width` elements each. scaling: `means` means, then as many scales; a row is
- * a channel if there are several. */
+/* A sample has `rows` rows of `width` elements each. scaling: `means` means, then as many
+ * scales. If there are several, each row is a channel. */
 #define FEED(NAME, FROM, DEST, TO, MANY)                                                      \
     GROUP void NAME(__global const FROM *from, ulong first, __global const long *indices,     \
                     __global DEST *out, __global const float *scaling, int means, int n,      \
@@ -103,8 +103,8 @@ FEED_COLUMNS(yki_feed_columns_f32_f32, float)
 
 /* ---- images that are moved ---- */
 
-/* Where pixel (0, 0) of the result lies in the image, and whether it is mirrored: x, y, flip. Not
- * below -shift, not above the room that is left + shift. */
+/* Where pixel (0, 0) of the result is in the image, and whether the image is mirrored: x, y,
+ * flip. The position is not below -shift, and not above the free room + shift. */
 int4 place(long sample, uint epoch, uint seed, int room_y, int room_x, int flip, int shift,
            int training)
 {
@@ -118,8 +118,9 @@ int4 place(long sample, uint epoch, uint seed, int room_y, int room_x, int flip,
                   (int)(((ulong)c2 * range_y) >> 32) - shift, flip ? (int)(c0 >> 31) : 0, 0);
 }
 
-/* Close to normal, from -2040 to 2040: the sum of 16 random bytes, less its mean. For elements
- * `first` and on, one a lane; U, L, I, F: vectors of uint, ulong, int, float. */
+/* Nearly normal numbers from -2040 to 2040: the sum of 16 random bytes, minus its mean. For
+ * element `first` and those that follow, one in each lane. U, L, I, F: vectors of uint, ulong,
+ * int, float. */
 #define BYTES(w) (((w) & 255u) + ((w) >> 8 & 255u) + ((w) >> 16 & 255u) + ((w) >> 24))
 #define NORMAL(NAME, U, L, I, F)                                                              \
     F NAME(U element, long sample, uint epoch, uint seed)                                     \
@@ -136,8 +137,8 @@ NORMAL(normal8, uint8, ulong8, int8, float8)
 
 __constant uint lanes8[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 
-/* A row of the result; `in` is where its first pixel would be in the row of the image, of which
- * [low, high) is inside. Outside there is 0, before scaling. */
+/* A row of the result. `in` is where its first pixel would be in the row of the image, of which
+ * [low, high) is inside. Pixels outside are 0 before scaling. */
 #define MOVED_ROW(NAME, FROM)                                                                 \
     void NAME(__global const FROM *from, long begins, __global float *to, int w, int low,     \
               int high, int flip, float mean, float scale, float noise, uint element,         \
@@ -179,7 +180,7 @@ __constant uint lanes8[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 MOVED_ROW(row_u8, uchar)
 MOVED_ROW(row_f32, float)
 
-/* (channels, in_h, in_w) to (channels, h, w). `noise` is for what normal() gives. */
+/* (channels, in_h, in_w) to (channels, h, w). `noise` scales what normal() gives. */
 #define MOVED(NAME, ROW, FROM)                                                                \
     GROUP void NAME(__global const FROM *from, ulong first, __global const long *indices,     \
                     __global float *out, __global const float *scaling, int means, int n,     \

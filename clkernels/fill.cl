@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fill.cl - sets bytes [begin, end) of a buffer to a pattern. clEnqueueFillBuffer
- * runs on one core on some drivers; this one uses all of them.
+ * fill.cl - sets bytes [begin, end) of a buffer to a pattern. Some drivers run
+ * clEnqueueFillBuffer on one core; this kernel uses all.
  *
- * Each work-group writes one contiguous piece, so that on machines where memory
- * belongs to the core that touched it first the pieces are spread like the work;
- * in 64-byte steps, so that it loops little (common.cl says why). Made for CPUs:
+ * Each work-group writes one contiguous piece. So on machines where memory belongs to
+ * the core that touched it first, the pieces are spread like the work. It writes 64
+ * bytes at a time, so that it loops little (common.cl says why). It is made for CPUs:
  * a GPU's own fill is better than one work-item per group.
  */
 __kernel YKI_GROUP(1, 1) void
@@ -26,7 +26,8 @@ yki_fill(__global uint *out, ulong begin, ulong end, uint pattern)
     }
     if (group)
         return;
-    /* At most three bytes before the words and three after; all of them if there is no word. */
+    /* At most three bytes before the words and three after them; all bytes if there is no whole
+     * word. */
     for (ulong i = begin; i < end; i++) {
         uint place;
 

@@ -3,9 +3,9 @@
  * flat.cl - plain elementwise work: sums, products, copies, constants, with and
  * without broadcasting, and the change of layout.
  *
- * The kernels without broadcasting see flat memory (see unary.cl for the idea);
- * those with it take sizes and strides of up to nine axes, outermost first. No % beside
- * a / of the same numbers: see shape.cl.
+ * The kernels without broadcasting take flat memory (unary.cl has the idea). Those
+ * with it take sizes and strides of up to nine axes, outermost first. They use no %
+ * beside a / of the same numbers: see shape.cl.
  */
 #ifndef VEC
 #define VEC 16
@@ -18,8 +18,8 @@
 #define loadv YKI_PASTE(vload, VEC)
 #define storev YKI_PASTE(yki_store, VEC)
 
-/* Whole vectors of this work-group's piece, then what is left over, one by one: these operations
- * are correctly rounded, so vector and scalar agree. */
+/* Whole vectors of this work-group's piece, then the remainder one by one. These operations are
+ * correctly rounded, so vector and scalar code agree. */
 #define FOR_EACH(VECTOR_BODY, SCALAR_BODY)                                                    \
     int vectors = count / VEC, groups = (int)get_num_groups(0), group = (int)get_group_id(0); \
     int begin = (int)((long)vectors * group / groups);                                        \
@@ -54,7 +54,7 @@ yki_copy_flat(__global const float *in, __global float *out, int count)
     FOR_EACH(storev(loadv(i, in), i, out), out[i] = in[i])
 }
 
-/* A scalar per sample and the 1 it counts. */
+/* Writes a scalar per sample, and the count 1. */
 __kernel YKI_GROUP(WG, 1) void
 yki_counted(__global const float *in, __global float *out, int samples)
 {
@@ -64,8 +64,9 @@ yki_counted(__global const float *in, __global float *out, int samples)
     }
 }
 
-/* Sizes d1..d8 of the axes behind the first, strides of both operands; 0: broadcast. Neighbouring
- * axes that both operands walk alike are one, and the last has strides of 0 or 1. */
+/* d1..d8 are the sizes of the axes after the first. Both operands have strides; 0: broadcast.
+ * Neighbouring axes that both operands step through alike are joined, and the last has strides
+ * of 0 or 1. */
 #define AXES(p) int p##0, int p##1, int p##2, int p##3, int p##4, int p##5, int p##6, int p##7, int p##8
 
 #define STEP(axis, size)                                                                      \
@@ -76,8 +77,8 @@ yki_counted(__global const float *in, __global float *out, int samples)
         ib += (long)c * sb##axis;                                                             \
     }
 
-/* Elements i.. of the result are `run` in a row: one for items side by side, else what is left of
- * the last axis. */
+/* From element i of the result on, `run` are in a row: one where work-items run side by side,
+ * otherwise the rest of the last axis. */
 #if WG == 1
 #define RUN(OP)                                                                               \
     int c = i - i / d8 * d8, k = 0;                                                           \
@@ -119,8 +120,9 @@ BINARY_BROADCAST(mul, *)
 #define TURNS 1
 YKI_DEFINE_TRANSPOSE(turn, VEC)
 
-/* One block of `lanes` channels that exist, at `blocked` (R, VEC), from or to rows at `plain`: VEC
- * positions at a time, the last ones perhaps twice. At least VEC positions. */
+/* Copies one block of `lanes` real channels, at `blocked` (R, VEC), from or to rows at `plain`.
+ * It takes VEC positions at a time, the last ones perhaps twice, and needs at least VEC
+ * positions. */
 void
 reorder_block(__global const float *from, __global float *to, int rest, int lanes, int into_block)
 {
@@ -150,8 +152,8 @@ reorder_block(__global const float *from, __global float *to, int rest, int lane
 #endif
 
 /* From layout (C / from, R, from) to (C / to, R, to), per sample; 1 is plain. Padding lanes of
- * the result are 0. One item a (sample, block of the result); loops over the rest. Between plain
- * and whole vectors these are turned in registers. */
+ * the result are 0. A work-item takes one (sample, block of the result) and loops over the rest.
+ * Between plain and whole vectors, it transposes them in registers. */
 __kernel YKI_GROUP(1, 1) void
 yki_reorder(__global const float *in, __global float *out, int samples, int channels, int rest,
             int from, int to)
@@ -185,7 +187,8 @@ yki_reorder(__global const float *in, __global float *out, int samples, int chan
                 o[r] = p[(long)r * from];
             continue;
         }
-        /* Piece by piece, so that the strided writes of one lane hit lines that are still near. */
+        /* Piece by piece, so that the strided writes of one lane hit lines that are still in the
+         * cache. */
         for (int r0 = 0; r0 < rest; r0 += 64) {
             int r1 = min(r0 + 64, rest);
 
@@ -221,7 +224,8 @@ yki_batch_sum(__global const float *in, __global float *out, int count, int samp
     at += (long)(rest - outside * size) * stride;                                             \
     rest = outside;
 
-/* The sum of a row: one addition after the other takes three times what reading it does. */
+/* The sum of a row, in several chains: with one addition after the other it would take three
+ * times as long as reading. */
 float
 sum_row(__global const float *row, int count)
 {
@@ -243,9 +247,9 @@ sum_row(__global const float *row, int count)
     return sum;
 }
 
-/* Sums over some axes. Kept axes k0..k3 with their strides and reduced axes r0..r3 with theirs,
- * innermost last; `factor` turns a sum into a mean. The order of a sum is that of the memory, but
- * for rows that are long and in one piece. */
+/* Sums over some axes. Kept axes k0..k3 and reduced axes r0..r3 come with their strides,
+ * innermost last; `factor` turns a sum into a mean. A sum has the order of memory, except for
+ * rows that are long and contiguous. */
 __kernel YKI_GROUP(1, 1) void
 yki_reduce(__global const float *in, __global float *out, int count, int k1, int k2, int k3, int k4,
            int ks0, int ks1, int ks2, int ks3, int ks4, int r0, int r1, int r2, int r3, int rs0,

@@ -4,16 +4,16 @@
  *
  *     C[z][m][n] = sum over s, k of A[z, s][m][k] * B[z, s][k][n]  (+ bias[n], relu)
  *
- * A and B have a stride for every axis, so transposed and broadcast operands are
- * the same kernel; C is row-major. A group of WG x WG items makes a tile of 4 WG
- * rows and columns, 4 x 4 for each item, and walks the inner sum in steps of KT
- * through local memory. Every element is one chain of multiply-adds in the order
- * of s, k, from 0, so what it becomes does not depend on where it is.
+ * A and B have a stride for every axis, so one kernel serves transposed and broadcast
+ * operands; C is row-major. A group of WG x WG work-items computes a tile of 4 WG rows
+ * and columns, 4 x 4 for each work-item, and walks the inner sum in steps of KT
+ * through local memory. Every element is one chain of multiply-adds in the order of s,
+ * k, from 0, so its value does not depend on where it is.
  *
- * Long sums of small results are cut into `parts` along the outermost summed axis;
- * yki_gemm_finish adds the parts up in order.
+ * Long sums of small results are divided into `parts` along the outermost summed axis;
+ * yki_gemm_finish adds the parts in order.
  *
- * Axes i < outer are the result's, the next `sum` ones are summed over.
+ * Axes i < outer are the result's; the next `sum` ones are summed over.
  */
 #ifndef WG
 #define WG 16
@@ -34,7 +34,7 @@
 
 #define AXIS_PARAMS(i) int e##i, int a##i, int b##i
 
-/* Takes axis i off the running index: its part of it is `index % extent`. */
+/* Takes axis i off the running index: the position along it is `index % extent`. */
 #define AXIS_STEP(i, first, last, index, oa, ob)                                              \
     if (i >= (first) && i < (last)) {                                                         \
         int next_ = index / e##i, at_ = index - next_ * e##i;                                 \
@@ -57,7 +57,7 @@
             result *= e_[i_];                                                                 \
     }
 
-/* max(x, 0), and NaN stays NaN. */
+/* max(x, 0); NaN stays NaN. */
 float finish(float x, __global const float *bias, int column, int flags)
 {
     if (flags & FLAG_BIAS)
@@ -67,8 +67,8 @@ float finish(float x, __global const float *bias, int column, int flags)
     return x;
 }
 
-/* A block of op(X) with `rows` along the tile: to[k][row], zeros outside. Neighbouring items
- * read neighbouring addresses, whichever axis that is. */
+/* Loads a block of op(X) with `rows` along the tile: to[k][row], with zeros outside.
+ * Neighbouring work-items read adjacent addresses, whichever axis that is. */
 void load_tile(__local float *to, __global const float *x, int row_stride, int k_stride, int rows,
                int ks, int item)
 {
@@ -82,8 +82,8 @@ void load_tile(__local float *to, __global const float *x, int row_stride, int k
     }
 }
 
-/* One term of the item's 4 x 4 elements. A macro: Oclgrind 21 cannot follow an array of arrays
- * into a function. */
+/* One term of the work-item's 4 x 4 elements. It is a macro because Oclgrind 21 cannot pass an
+ * array of arrays to a function. */
 #define MULTIPLY_STEP(q)                                                                      \
     {                                                                                         \
         float va[RM], vb[RN];                                                                 \
@@ -165,7 +165,8 @@ yki_gemm_tiled(__global const float *A, __global const float *B, __global float 
     }
 }
 
-/* out[i] = parts[0][i] + parts[1][i] + ..., each of `count`; i % columns is the column. */
+/* out[i] = parts[0][i] + parts[1][i] + ...; each part has `count` elements, and i % columns is
+ * the column. */
 __kernel YKI_GROUP(SUM_WG, 1) void
 yki_gemm_finish(__global const float *parts, __global float *out, __global const float *bias,
                 int count, int part_count, int columns, int flags)
@@ -179,7 +180,7 @@ yki_gemm_finish(__global const float *parts, __global float *out, __global const
     }
 }
 
-/* out[part][c] = sum over the part's rows of x[row][c]; an item has VEC columns. */
+/* out[part][c] = sum over the part's rows of x[row][c]. A work-item has VEC columns. */
 __kernel YKI_GROUP(SUM_WG, 1) void
 yki_sum_rows(__global const float *x, __global float *out, int rows, int columns)
 {
