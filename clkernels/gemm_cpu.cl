@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gemm_cpu.cl - matrix products on CPUs: one work-item in a group, which holds a
- * tile of C in vector registers.
+ * gemm_cpu.cl - matrix products on CPUs: a group is one work-item, which holds a tile
+ * of C in vector registers.
  *
  *     C[z][m][n] = sum over k of A[z][m][k] * B[z][k][n]  (+ bias[n], relu)
  *
- * Gradients: C may be kept where a gate of its shape is positive (relu's gradient), and
- * the sums over k of A come along (a bias' gradient); two products may share a launch.
+ * For gradients, elements of C can be set to 0 where a gate of the same shape is not
+ * positive (relu's gradient), the sums of A over k can be a further result (a bias'
+ * gradient), and two products can share a launch.
  *
- * Goto's scheme within one group: its block of C is walked in columns of `nc`, in
- * pieces of the inner sum of `kc` (a panel of B, kc x NR, stays in L1), in rows of
+ * Within one group it is Goto's scheme. The block of C is walked in columns of `nc`,
+ * in pieces of the inner sum of `kc` (a panel of B, kc x NR, stays in L1), in rows of
  * `mc` (a block of A, mc x kc, stays in L2). A tile is MR rows by NV vectors of W
- * lanes; each step of k loads NV vectors of B and multiplies them by MR numbers of
- * A. An operand is copied ("packed") into the group's scratch where its own order
- * would make bad use of cache or cannot be loaded as vectors; the last rows and
- * columns, which do not fill a tile, always are, so nothing is read beyond an
+ * lanes; each step of k loads NV vectors of B and multiplies them by MR numbers of A.
+ * An operand is copied ("packed") into the group's scratch memory where its own order
+ * would make bad use of caches, or cannot be loaded as vectors. The last rows and
+ * columns, which do not fill a tile, are always packed, so nothing is read beyond an
  * operand's end. Groups share nothing, so all is one launch.
  *
- * Every element is one chain of multiply-adds over k from 0 (between pieces it
- * waits in C), so its bits do not depend on its place, the tile or the batch.
+ * Every element is one chain of multiply-adds over k from 0, which waits in C between
+ * pieces. So its bits do not depend on its position, the tile or the batch.
  *
  * Sums over several axes are left to gemm.cl.
  */
@@ -39,7 +40,7 @@
 #define FLAG_PACK_B 8
 #define FLAG_GATE   64
 #define FLAG_SUMS   128
-/* Set inside: this piece of the sum is the first, or the last. */
+/* The kernel sets these: this piece of the sum is the first, or the last. */
 #define FLAG_FIRST 16
 #define FLAG_LAST  32
 
@@ -48,7 +49,7 @@
 #define loadw  YKI_PASTE(vload, W)
 #define storew YKI_PASTE(yki_store, W)
 
-/* Heights for the last rows of C. */
+/* Heights of tiles for the last rows of C. */
 #if MR == 12
 #define MR_MIDDLE 8
 #define MR_LOW    4
@@ -81,7 +82,8 @@
     if (i < count)                                                                            \
         to[i] = x.s##name;
 
-/* A vector of which `count` lanes exist in memory; the others are 0 and not stored. */
+/* A vector of which only the first `count` lanes exist in memory. The others are read as 0, and
+ * are not stored. */
 floatw load_some(__global const float *from, int count)
 {
     floatw x = 0.f;
@@ -101,7 +103,8 @@ void store_some(floatw x, __global float *to, int count)
     LANES(LANE_STORE)
 }
 
-/* Bias, max(x, 0), or 0 where the gate is not positive, for all lanes; NaN stays NaN. */
+/* Applies bias, max(x, 0), and the gate (0 where it is not positive) to all lanes. NaN stays
+ * NaN. */
 floatw finish(floatw x, __global const float *bias, __global const float *gate, int flags)
 {
     if (flags & FLAG_BIAS)
@@ -113,8 +116,9 @@ floatw finish(floatw x, __global const float *bias, __global const float *gate, 
     return x;
 }
 
-/* A narrow tile, of fewer columns than NR, comes and goes through memory of the work-item: written
- * out lane by lane for every vector of every tile it would be most of what there is to compile. */
+/* A narrow tile, of fewer columns than NR, is loaded and stored through the work-item's own
+ * memory. Written out lane by lane, for every vector of every tile, it would be most of the code
+ * to compile. */
 void load_narrow(float *tile, int height, __global const float *c, int ldc, int rows, int columns)
 {
     for (int i = 0; i < height; i++)
@@ -164,7 +168,7 @@ void store_narrow(const float *tile, __global float *c, int ldc, int rows, int c
         }                                                                                     \
         ON_VECTORS(ACC_STORE, i)                                                              \
     }
-/* Of a tile of R rows, around its sums. */
+/* The beginning and end of a tile of R rows, before and after its sums. */
 #define BEGIN(R)                                                                              \
     REP(R)(DECLARE)                                                                           \
     if (!(flags & FLAG_FIRST)) {                                                              \
@@ -202,9 +206,9 @@ void store_narrow(const float *tile, __global float *c, int ldc, int rows, int c
 #define PREFETCH_B YKI_PREFETCH(b + YKI_AHEAD * b_step);
 #endif
 
-/* A tile of R rows: C (rows x columns of it) = or += A B over `ks` terms.
- * column: the R numbers of a step lie side by side, steps are a_step apart (packed, or A stored
- * transposed). row: A is row-major with rows a_step apart. */
+/* A tile of R rows: C (rows x columns of it) = or += A B over `ks` terms. column: the R numbers
+ * of a step are adjacent, and steps are a_step apart (packed, or A stored transposed). row: A is
+ * row-major with rows a_step apart. */
 #define TILE(R)                                                                               \
     void tile_column_##R(__global const float *a, long a_step, __global const float *b,       \
                          long b_step, int ks, __global float *c, int ldc, int rows,           \
@@ -240,7 +244,7 @@ void store_narrow(const float *tile, __global float *c, int ldc, int rows, int c
         }                                                                                     \
         END(R)                                                                                \
     }
-/* Through macros, so that MR is expanded. */
+/* These macros expand MR before it is pasted. */
 #define MAKE_TILE(R)     TILE(R)
 #define MAKE_TILE_ROW(R) TILE_ROW(R)
 MAKE_TILE(MR)
@@ -249,10 +253,10 @@ MAKE_TILE(MR_LOW)
 MAKE_TILE_ROW(MR)
 
 /* transpose_block: to[q][j] = from[j][q] for W x W elements; rows of `from` beyond `rows` count
- * as 0. Zipping vector i with vector i + W / 2 (x0 y0 x1 y1 ... of the first halves, then of the
- * second) log2(W) times transposes. */
+ * as 0. It zips vector i with vector i + W / 2 (x0 y0 x1 y1 ... of the first halves, then of the
+ * second). Doing that log2(W) times transposes. */
 #if defined(YKI_LANES_APART) && W > 4
-/* For simulators that cannot follow a shuffle (docs/drivers.md): the same through memory. */
+/* For simulators that cannot run a shuffle (docs/drivers.md): the same through memory. */
 floatw zip(floatw x, floatw y, int first)
 {
     float a[W], b[W], zipped[W];
@@ -280,8 +284,8 @@ floatw zip(floatw x, floatw y, int first)
 #endif
 
 #if W == 16
-/* Twice 16 vectors are more than the registers: as arrays, what is left over goes to the stack in
- * order, which measured faster than names. */
+/* Two sets of 16 vectors are more than the registers. As arrays they spill to the stack in
+ * order, which measured faster than named variables. */
 void transpose_block(__global const float *from, long from_step, int rows, __global float *to,
                      int to_step)
 {
@@ -334,9 +338,9 @@ void transpose_block(__global const float *from, long from_step, int rows, __glo
 }
 #endif
 
-/* pack_a, pack_b: to[q][i] = X[i][q], WIDTH of i in a row of which `used` exist (the others 0),
- * q < ks; X has strides x_i and x_q. With x_q 1 and WIDTH no multiple of W, up to W - 1 elements
- * behind the last row are overwritten. */
+/* pack_a, pack_b: to[q][i] = X[i][q] for q < ks, with WIDTH values of i in a row. `used` of them
+ * exist; the others are 0. X has strides x_i and x_q. With x_q 1 and a WIDTH that is no multiple
+ * of W, up to W - 1 elements beyond the last row are overwritten. */
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
 
 #define PACK(name, WIDTH)                                                                     \
@@ -364,7 +368,7 @@ void transpose_block(__global const float *from, long from_step, int rows, __glo
             for (int i = 0; i < WIDTH; i++)                                                   \
                 to[q * WIDTH + i] = i < used ? x[i * x_i + q * x_q] : 0.f;                    \
     }
-/* A row of the packed form where it can be copied: MR and NR numbers. */
+/* A row of the packed form, where it can be copied: MR numbers, or NR. */
 void copy_pack_a(__global const float *from, __global float *to)
 {
     for (int i = 0; i + 4 <= MR; i += 4)
@@ -379,7 +383,7 @@ void copy_pack_b(__global const float *from, __global float *to)
         storew(loadw(j, from), j, to);
 }
 
-/* The same for a block of which fewer rows exist, kept out of line from the common case. */
+/* The same for a block with fewer rows, out of line to keep the common case short. */
 void transpose_some(__global const float *from, long from_step, int rows, __global float *to,
                     int to_step)
 {
@@ -391,7 +395,7 @@ PACK(pack_b, NR)
 
 #define AXIS_PARAMS(i) int e##i, int a##i, int b##i
 #define AXIS_EXTENT(i) zs *= i < outer ? e##i : 1;
-/* Takes axis i off the running index: its part of it is `index % extent`. */
+/* Takes axis i off the running index: the position along it is `index % extent`. */
 #define AXIS_STEP(i)                                                                          \
     if (i < outer) {                                                                          \
         int next_ = index / e##i, at_ = index - next_ * e##i;                                 \
@@ -424,8 +428,9 @@ void sum_rows(__global const float *A, __global float *sums, int a_m, int a_k, i
     }
 }
 
-/* One product's part for group (gx, gy) of nx by ny; `packed` is the group's own scratch. kc, mc,
- * nc: steps of the inner sum, rows (a multiple of MR) and columns (of NR). */
+/* The piece of one product that group (gx, gy) of nx by ny computes; `packed` is the group's own
+ * scratch memory. kc, mc, nc: steps of the inner sum, of rows (a multiple of MR) and of columns
+ * (of NR). */
 void product(__global const float *A, __global const float *B, __global float *C,
              __global const float *bias, __global const float *gate, __global float *sums,
              __global float *packed, int kc, int mc, int nc, int m, int n, int k, int a_m, int a_k,
@@ -474,7 +479,7 @@ void product(__global const float *A, __global const float *B, __global float *C
                         bool in_place = rows == MR && !all_a;
                         long a_step = in_place ? a_k : MR;
 
-                        /* One call of each, as all are inlined. */
+                        /* Each function is called in one place only, because all are inlined. */
                         if (in_place && a_m != 1)
                             YKI_PASTE(tile_row_, MR)
                             (own, a_m, b, b_step, ks, C + at, n, MR, columns, bias + j, gate + at,
@@ -497,7 +502,7 @@ void product(__global const float *A, __global const float *B, __global float *C
         }
 }
 
-/* sums are of a product without outer axes. */
+/* `sums` are possible only for a product without outer axes. */
 __kernel YKI_GROUP(1, 1) void
 yki_gemm_cpu(__global const float *A, __global const float *B, __global float *C,
              __global const float *bias, __global const float *gate, __global float *sums,
@@ -528,15 +533,15 @@ yki_gemm_cpu(__global const float *A, __global const float *B, __global float *C
         int b_n##p, int flags##p, int nx##p, int ny##p
 #define EITHER(x) (second ? x##1 : x##0)
 
-/* Two products that do not depend on one another: the first nx0 * ny0 groups make the one, the
- * others the other. One call, so that it is compiled once. */
+/* Two products that do not depend on one another: the first nx0 * ny0 groups compute the first,
+ * the others the second. There is one call for both, so that it is compiled once. */
 __kernel YKI_GROUP(1, 1) void
 yki_gemm_cpu_pair(PRODUCT_PARAMS(0), PRODUCT_PARAMS(1), __global float *scratch, int scratch_size)
 {
     int group = (int)get_group_id(0);
     bool second = group >= nx0 * ny0;
     int at = second ? group - nx0 * ny0 : group, nx = EITHER(nx);
-    int row = at / nx; /* not at % nx beside it: LLVM makes that a freeze, which Oclgrind has not */
+    int row = at / nx; /* not at % nx beside it: LLVM would make a freeze, which Oclgrind lacks */
 
     product(EITHER(A), EITHER(B), EITHER(C), EITHER(A), EITHER(gate), EITHER(sums),
             scratch + (long)group * scratch_size, EITHER(kc), EITHER(mc), EITHER(nc), EITHER(m),

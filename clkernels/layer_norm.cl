@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layer_norm.cl - normalisation of rows (the last axes of a sample taken together), and its
- * gradients.
+ * layer_norm.cl - normalisation of rows (the last axes of a sample taken together),
+ * and its gradients.
  *
- * A work-group does whole rows; its items take vectors of a row in turn: one item with a wide
- * vector on CPUs, many with a short one elsewhere. A row is read again for each pass, from the
- * cache it then is in: first the mean, then the deviations from it, so nothing cancels.
+ * A work-group does whole rows, and its work-items take vectors of a row in rotation:
+ * one work-item with a wide vector on CPUs, many with a short one elsewhere. Each pass
+ * reads the row again, from the cache that then holds it: first for the mean, then for
+ * the deviations from it, so nothing cancels.
  */
 #ifndef VEC
 #define VEC 4
@@ -26,7 +27,7 @@
     for (long row = (long)rows * group_ / groups_; row < (long)rows * (group_ + 1) / groups_;  \
          row++)
 
-/* This item's part of a row: whole vectors at i, then what is left over. */
+/* The elements of a row that this work-item takes: whole vectors at i, then the remainder. */
 #define FOR_ITEM(i, VECTOR_BODY, SCALAR_BODY)                                                  \
     for (int i = (int)get_local_id(0) * VEC; i + VEC <= width; i += WG * VEC) {                \
         VECTOR_BODY;                                                                           \
@@ -35,7 +36,7 @@
         SCALAR_BODY;                                                                           \
     }
 
-/* The sum of all lanes and `rest` of all items, for all of them. */
+/* The sum of all lanes and of `rest`, over all work-items. Each of them gets it. */
 float
 yki_sum_row(floatv v, float rest, __local float *sums)
 {
@@ -140,7 +141,7 @@ yki_ln_grad(__global const float *x, __global const float *dy, __global const fl
 }
 
 /* part is (splits, 2, width): sums over a split's rows of dy, and of dy times the normalised x.
- * A split is a work-group, whose items keep to their columns. */
+ * A split is a work-group, and each of its work-items has its own columns. */
 KERNEL
 yki_ln_grad_params(__global const float *x, __global const float *dy, __global float *part,
                    int rows, int width, float epsilon)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * load.cl - keeps the arithmetic units of a device busy for a time that grows
- * with `rounds` and the number of work-groups, and touches no memory; for measuring how devices run
- * side by side.
+ * load.cl - keeps the arithmetic units of a device busy for a time that grows with
+ * `rounds` and the number of work-groups, and touches no memory. It is for measuring
+ * how devices run side by side.
  *
- * Eight independent chains hide the latency of a multiply-add; x -> 0.5 x + 0.5
- * stays finite for ever. LOCAL is the size of a work-group.
+ * Eight independent chains hide the latency of a multiply-add; x -> 0.5 x + 0.5 stays
+ * finite for ever. LOCAL is the size of a work-group.
  */
 #ifndef LOCAL
 #define LOCAL 1 /* work-items in a group; for compiling this file alone */
@@ -29,7 +29,8 @@ yki_load(__global float *out, uint rounds)
         h = YKI_FMA(h, half16, half16);
     }
     a = (a + b) + (c + d) + ((e + f) + (g + h));
-    /* Never so, but no compiler can know: the sum of all lanes is far from it. */
+    /* This never holds, because the sum of all lanes is far from it, but no compiler can know
+     * that. */
     if (a.s0 + a.s5 + a.sa + a.sf == -1.0f)
         out[0] = a.s0;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * loss.cl - losses, metrics and gradients, sample by sample; and all of them in one
- * go, summed over the batch.
+ * operator, summed over the batch.
  *
- * x is (classes, positions) per sample; labels are (positions), other targets are
- * like x. A function makes the pair (sum, count) of one sample, and the gradient of
- * the sum, not divided by anything, where it is given room for it. A label that is
- * no class makes the result NaN and reads nothing.
+ * x is (classes, positions) per sample; labels are (positions), and other targets are
+ * like x. A function computes the pair (sum, count) of one sample and, if it gets
+ * memory for it, the gradient of the sum, not divided by anything. A label that is no
+ * class makes the result NaN and reads nothing.
  */
 #ifndef WG
 #define WG 1
@@ -15,7 +15,7 @@
 #define LABEL int
 #endif
 
-/* Of one sample; `grad` NULL: not wanted. */
+/* The arguments for one sample; `grad` NULL: the gradient is not wanted. */
 #define SAMPLE_ARGS(TARGET)                                                                   \
     __global const float *x, __global const TARGET *target, __global float *grad,             \
         int classes, int positions, int has_ignore, int ignore, float smoothing, float delta, \
@@ -29,7 +29,7 @@
 #define FOR_EACH_SAMPLE(n)                                                                    \
     for (long n = get_global_id(0); n < samples; n += get_global_size(0))
 
-/* The largest of a column: exp of the difference cannot overflow. */
+/* The largest element of a column: after subtracting it, exp cannot overflow. */
 float largest(__global const float *column, int classes, int stride)
 {
     float m = column[0];
@@ -48,15 +48,16 @@ float sum_of_exp(__global const float *column, int classes, int stride, float m)
     return sum;
 }
 
-/* All elements of a column of a gradient. */
+/* Sets all elements of a column of a gradient. */
 void fill_column(__global float *column, int classes, int stride, float value)
 {
     for (int c = 0; c < classes; c++)
         column[(long)c * stride] = value;
 }
 
-/* Counts a label in `result`. False: its column takes no part, for it is ignored, or it is of no
- * class and made the result NaN; the column's slope, NULL if it is not wanted, is then written. */
+/* Counts a label in `result`. Returns false if its column takes no part: the label is ignored,
+ * or is no class and has made the result NaN. It then writes the column's slope too, unless
+ * `slope` is NULL because it is not wanted. */
 int count_label(int label, float2 *result, __global float *slope, int classes, int positions,
                 int has_ignore, int ignore)
 {
@@ -118,8 +119,8 @@ float2 softmax_ce(SAMPLE_ARGS(LABEL))
     return result;
 }
 
-/* The same on probabilities: -log x[label]. PyTorch's clamp of the logarithm at -100 keeps a
- * probability of 0 finite; where it is clamped the slope is bounded, not infinite. */
+/* The same on probabilities: -log x[label]. PyTorch clamps the logarithm at -100, which keeps a
+ * probability of 0 finite. Where it is clamped, the slope is bounded, not infinite. */
 float2 ce(SAMPLE_ARGS(LABEL))
 {
     float2 result = (float2)(0.f, 0.f);
@@ -151,7 +152,7 @@ float2 ce(SAMPLE_ARGS(LABEL))
     return result;
 }
 
-/* Losses of single elements: EXPR of a (x) and b (target); GRAD of the same. */
+/* Losses of single elements: EXPR of a (x) and b (target), and its GRAD. */
 #define ELEMENTWISE(name, EXPR, GRAD)                                                         \
     float2 name(SAMPLE_ARGS(float))                                                           \
     {                                                                                         \
@@ -176,7 +177,7 @@ ELEMENTWISE(l1, fabs(d), d > 0.f ? 1.f : d < 0.f ? -1.f : d * 0.f)
 ELEMENTWISE(huber, fabs(d) <= delta ? 0.5f * d *d : delta *(fabs(d) - 0.5f * delta),
             fabs(d) <= delta ? d : d > 0.f ? delta : d < 0.f ? -delta : d)
 
-/* 1 for each label among the k largest; of equals the first counts. */
+/* 1 for each label among the k largest; of equal ones the first counts. */
 float2 top_k(SAMPLE_ARGS(LABEL))
 {
     float hits = 0.f;
@@ -203,7 +204,7 @@ float2 top_k(SAMPLE_ARGS(LABEL))
     name(x + (n) * classes * positions, target + (n) * (per_target), grad, classes,           \
          positions, has_ignore, ignore, smoothing, delta, k)
 
-/* Of all samples: pairs to out, or the gradient. */
+/* For all samples: writes pairs to out, or the gradient. */
 #define PAIRS(name, TARGET, per_target)                                                       \
     KERNEL                                                                                    \
     yki_##name(ARGS(TARGET))                                                                  \
@@ -223,7 +224,7 @@ float2 top_k(SAMPLE_ARGS(LABEL))
         }                                                                                     \
     }
 
-/* Pairs of one result, in the order of the samples. */
+/* Sums the pairs of one result, in the order of the samples. */
 void sum_pairs(__global const float *pairs, __global float *out, int samples)
 {
     float2 sum = (float2)(0.f, 0.f);
@@ -233,7 +234,7 @@ void sum_pairs(__global const float *pairs, __global float *out, int samples)
     vstore2(sum, 0, out);
 }
 
-/* All results: the loss, and up to two metrics whose pairs are `stride` further on each. */
+/* Sums all results: the loss, and up to two metrics, whose pairs begin `stride` further on each. */
 void sum_all(__global const float *pairs, int stride, __global float *loss,
              __global float *metric0, __global float *metric1, int metrics, int samples)
 {
@@ -244,8 +245,8 @@ void sum_all(__global const float *pairs, int stride, __global float *loss,
         sum_pairs(pairs + 4 * (long)stride, metric1, samples);
 }
 
-/* The loss, its gradient (with_grad) and metrics of the same operands. alone: there is one group,
- * which also does the sums; else yki_loss_sums follows. */
+/* The loss, its gradient (with_grad) and metrics of the same operands. alone: there is one
+ * group, which also computes the sums; otherwise yki_loss_sums follows. */
 #define STEP(name, TARGET, per_target, metric)                                                \
     KERNEL                                                                                    \
     yki_##name##_step(__global const float *x, __global const TARGET *target,                 \

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * norm.cl - batch normalisation: statistics of channels, their use, and both for the gradient.
+ * norm.cl - batch normalisation: statistics of channels, their use, and both for the
+ * gradient.
  *
- * x is (N, C, area). Kernels named _blocked take it in blocks of VEC channels,
- * (N, C / VEC, area, VEC); with area 1 and a number of channels that VEC divides the plain
- * layout is such a one. _rows: plain, one item per group, vectors along the area. _plain:
- * plain, many items.
+ * x is (N, C, area). Kernels named _blocked take it in blocks of VEC channels, (N, C /
+ * VEC, area, VEC). With area 1 and a number of channels that VEC divides, the plain
+ * layout is the same as that. Those named _rows take the plain layout with one
+ * work-item per group and vectors along the area; those named _plain take it with many
+ * work-items.
  *
- * Statistics are (3, C): count, mean, M2 (the sum of squared deviations from the mean). A tile
- * that fits the first-level cache is read twice, for its mean and for the deviations from it,
- * and merged exactly (Chan) with what came before; so memory is read once and nothing cancels.
- * Means are kept as differences from a channel's first element, the pivot, until the end: so a
- * mean far from 0 does not take the digits of the deviations.
- * Work is split by tiles; parts are merged in their order by yki_bn_merge.
+ * Statistics are (3, C): count, mean, M2 (the sum of squared deviations from the
+ * mean). A tile that fits the first-level cache is read twice, for its mean and for
+ * the deviations from it, and then merged exactly (Chan) with the tiles before it. So
+ * memory is read once, and nothing cancels. Until the end, means are kept as
+ * differences from a channel's first element, the pivot, so that a mean far from 0
+ * does not cost the deviations their digits. Work is split by tiles; yki_bn_merge
+ * merges the partial statistics in order.
  */
 #ifndef VEC
 #define VEC 4
@@ -33,13 +36,13 @@
     for (long task = count_ * group_ / groups_ + (long)get_local_id(0);                        \
          task < count_ * (group_ + 1) / groups_; task += WG)
 
-/* The parts of the grid: pieces of the channels by dimension 0, splits of the tiles by 1. */
+/* The pieces of the grid: channels along dimension 0, splits of the tiles along dimension 1. */
 #define FOR_EACH_PART(split, piece, pieces)                                                    \
     for (int split = (int)get_group_id(1); split < splits; split += (int)get_num_groups(1))    \
         for (int piece = (int)get_group_id(0); piece < (pieces);                               \
              piece += (int)get_num_groups(0))
 
-/* Tiles of a split: tile_samples by tile_area, [n0, n1) by [a0, a1). */
+/* The tiles of a split: tile_samples by tile_area, [n0, n1) by [a0, a1). */
 #define FOR_EACH_TILE(split)                                                                   \
     int across_ = (area + tile_area - 1) / tile_area;                                          \
     long tiles_ = (long)((samples + tile_samples - 1) / tile_samples) * across_;               \
@@ -49,7 +52,7 @@
     int n0 = (int)down_ * tile_samples, n1 = min(n0 + tile_samples, samples);                  \
     int a0 = (int)(tile - down_ * across_) * tile_area, a1 = min(a0 + tile_area, area);
 
-/* (count, mean, m2) becomes that of both; the other one is not empty. */
+/* Merges another (count, mean, m2), which is not empty, into this one. */
 #define MERGE(count, mean, m2, other_count, other_mean, other_m2)                              \
     {                                                                                          \
         float total_ = (count) + (other_count), share_ = (other_count) / total_;               \
@@ -61,7 +64,7 @@
 #define mean_type  float
 #define meanv_type floatv
 
-/* VEC values p[c...] of the channels, `otherwise` beyond the last channel. */
+/* VEC values p[c...] of the channels; `otherwise` beyond the last channel. */
 #define LOAD_LANES(v, p, c, otherwise)                                                         \
     floatv v;                                                                                  \
     if ((c) + VEC <= channels)                                                                 \
@@ -82,8 +85,8 @@
             (p)[(c) + l_] = lanes_[l_];                                                        \
     }
 
-/* Steps i by `step`, four chains of sums at a time: one would wait for its last addition. What is
- * left over goes to the first. */
+/* Steps i by `step`, with four chains of sums at a time: a single chain would wait for its last
+ * addition. The remainder goes to the first chain. */
 #define FOR_EACH_4(i, begin, end, step, CHAIN0, CHAIN1, CHAIN2, CHAIN3)                        \
     int i = (begin);                                                                           \
     for (; i + 4 * (step) <= (end); i += 4 * (step)) {                                         \
@@ -101,7 +104,7 @@
         sum = YKI_FMA(d, d, sum);                                                              \
     }
 
-/* 1 / deviation, from the statistics. Without a count nothing is normalised with it. */
+/* 1 / deviation, from the statistics. If the count is 0, nothing is normalised with it. */
 #define INVERSE(count, m2) (1.f / sqrt((m2) / max((count), 1.f) + epsilon))
 
 float
@@ -165,8 +168,9 @@ yki_bn_stats_blocked(__global const float *x, __global float *part, int samples,
     }
 }
 
-/* A piece is up to `rows` channels, neighbours in memory: one channel's short rows lie too far apart
- * for memory to be read at its speed. Sums stay vectors until the end of a tile. */
+/* A piece is up to `rows` channels that are adjacent in memory: the short rows of one channel
+ * are too far apart for memory to be read at its speed. Sums stay vectors until the end of a
+ * tile. */
 #define MOST_ROWS 16
 
 __kernel YKI_GROUP(1, 1) void
@@ -245,7 +249,7 @@ yki_bn_stats_rows(__global const float *x, __global float *part, int samples, in
     }
 }
 
-/* The sum of all items' values, for all of them. */
+/* The sum of all work-items' values. Each of them gets it. */
 float
 yki_sum_group(float value, __local float *sums)
 {
@@ -264,7 +268,8 @@ yki_sum_group(float value, __local float *sums)
     return sum;
 }
 
-/* Element k of a tile. (No remainder beside a division: Oclgrind lacks what becomes of it.) */
+/* Element k of a tile. It has no remainder beside a division, because Oclgrind lacks what LLVM
+ * makes of the pair. */
 #define AT(k)                                                                                  \
     ((long)(n0 + (k) / wide) * channels + c) * area + a0 + ((k) - (k) / wide * wide)
 
@@ -328,7 +333,7 @@ yki_bn_merge(__global const float *x, __global const float *part, __global float
     }
 }
 
-/* ---- y = (x - mean) / deviation * gamma + beta (+ residual), perhaps not below 0 ---- */
+/* ---- y = (x - mean) / deviation * gamma + beta (+ residual), with relu at least 0 ---- */
 
 #define AFFINE   1
 #define RESIDUAL 2
@@ -339,7 +344,7 @@ yki_bn_merge(__global const float *x, __global const float *part, __global float
         __global const float *beta, __global const float *residual, __global float *y,         \
         int samples, int channels, int area, int flags, float epsilon
 
-/* Those of a block of channels, to what normalises it. */
+/* Adds gamma and beta of a block of channels to the numbers that normalise it. */
 #define ADD_PARAMETERS(c)                                                                      \
     if (flags & AFFINE) {                                                                      \
         LOAD_LANES(weight_, gamma, c, 0.f)                                                     \
@@ -355,7 +360,8 @@ yki_bn_apply_blocked(APPLY_ARGS)
     int blocks = (channels + VEC - 1) / VEC, block = -1;
     floatv mean = 0.f, scale = 0.f, shift = 0.f;
 
-    /* Samples inside blocks: the numbers of a block serve all its samples. */
+    /* The loop over samples is inside that over blocks, so the numbers of a block serve all its
+     * samples. */
     FOR_EACH_TASK(task, (long)samples * blocks)
     {
         int b = (int)(task / samples), c = b * VEC;
@@ -386,7 +392,7 @@ yki_bn_apply_blocked(APPLY_ARGS)
     }
 }
 
-/* What one element becomes, vector or not. A comparison that NaN fails keeps it. */
+/* The result for one element, vector or not. A comparison that is false for NaN keeps it. */
 #define APPLY_ONE(type, v, r)                                                                  \
     v = YKI_FMA(v - mean, (type)(scale), (type)(shift));                                       \
     if (flags & RESIDUAL)                                                                      \
@@ -441,8 +447,8 @@ yki_bn_apply_plain(APPLY_ARGS)
 
 /* ---- sums for the gradient: part is (splits, 2, C): dy, and dy times the normalised x ---- */
 
-/* With RELU dy is that behind the activation: what the normalisation, the same arithmetic as
- * above, did not leave above 0 got nothing. `difference` is from the mean. */
+/* With RELU, dy is the gradient after the activation. Where the normalisation, computed as
+ * above, is not above 0, nothing passes. `difference` is from the mean. */
 #define GATE(type, g, difference)                                                              \
     (flags & RELU ? select(g, (type)(0.f),                                                     \
                            YKI_FMA(difference, (type)(scale), (type)(shift)) <= 0.f)           \
@@ -696,8 +702,8 @@ yki_bn_grad_plain(GRAD_ARGS)
 
 /* ---- a few numbers per channel ---- */
 
-/* (1 - momentum) old + momentum new, the mean (0) or the unbiased variance (1); what has no
- * estimate in this batch stays. */
+/* (1 - momentum) old + momentum new, of the mean (0) or the unbiased variance (1). A channel
+ * without an estimate in this batch keeps its value. */
 KERNEL
 yki_bn_running(__global const float *old, __global const float *stats, __global float *out,
                int channels, int variance, float momentum)
@@ -713,7 +719,7 @@ yki_bn_running(__global const float *old, __global const float *stats, __global 
     }
 }
 
-/* Statistics as they would be of one value with this mean and variance. */
+/* The statistics that one value with this mean and variance would have. */
 KERNEL
 yki_bn_known(__global const float *mean, __global const float *variance, __global float *stats,
              int channels)
@@ -726,7 +732,7 @@ yki_bn_known(__global const float *mean, __global const float *variance, __globa
     }
 }
 
-/* Row `first / count` of a matrix. */
+/* Copies row `first / count` of a matrix. */
 KERNEL
 yki_row(__global const float *x, __global float *y, int first, int count)
 {

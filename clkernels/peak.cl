@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * peak.cl - what a device can do at most: multiply-adds from registers, and words
- * to and from memory.
+ * peak.cl - the most that a device can do: multiply-adds from registers, and words to
+ * and from memory.
  *
- * Twelve independent chains cover the latency of two multiply-add units with four
- * to six cycles each. The streams read and write contiguous pieces, one a
- * work-group, as well-behaved kernels do.
+ * Twelve independent chains cover the latency of two multiply-add units with four to
+ * six cycles each. The streams read and write contiguous pieces, one for each
+ * work-group, as good kernels do.
  */
 #ifndef VEC
 #define VEC 16
@@ -24,7 +24,7 @@
 #define STEP(k) c##k = YKI_FMA(c##k, factor, factor);
 #define SUM(k) sum += c##k;
 
-/* 24 VEC floating-point operations a round and work-item. */
+/* 24 VEC floating-point operations for each round and work-item. */
 GROUP void
 yki_peak_fma(__global float *out, int rounds)
 {
@@ -38,7 +38,7 @@ yki_peak_fma(__global float *out, int rounds)
     }
     EACH(SUM)
     storev(sum, 0, lanes);
-    if (lanes[0] == -1.f) /* never, but no compiler can know */
+    if (lanes[0] == -1.f) /* never true, but no compiler can know that */
         out[0] = lanes[0];
 }
 
@@ -48,7 +48,7 @@ yki_peak_fma(__global float *out, int rounds)
     int end = (int)((long)count * (group + 1) / groups);                                      \
     for (int i = begin + (int)get_local_id(0); i < end; i += WG)
 
-/* Two words read, one written. `count` is in vectors. */
+/* Two words are read, one is written. `count` is in vectors. */
 GROUP void
 yki_peak_triad(__global const float *a, __global const float *b, __global float *out, int count)
 {
@@ -58,7 +58,7 @@ yki_peak_triad(__global const float *a, __global const float *b, __global float 
     }
 }
 
-/* One read, one written. */
+/* One word is read, one is written. */
 GROUP void
 yki_peak_copy(__global const float *a, __global const float *b, __global float *out, int count)
 {

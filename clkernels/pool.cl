@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pool.cl - maxima and means over windows, over whole planes, and their gradients.
+ * pool.cl - maxima and means over windows and over whole planes, and their gradients.
  *
- * The kernels named _blocked take a tensor in blocks of VEC channels, (N, C / VEC, H, W, VEC),
- * a work-item per group that handles whole rows or planes; VEC 1 is the plain layout. Those
- * named _plain take the plain layout, an element per work-item. A maximum is the first one of
- * its window in row-major order, and a NaN is a maximum, as in PyTorch.
+ * Kernels named _blocked take a tensor in blocks of VEC channels, (N, C / VEC, H, W,
+ * VEC), with one work-item per group, which does whole rows or planes; VEC 1 is the
+ * plain layout. Those named _plain take the plain layout, with one element per
+ * work-item. A maximum is the first one of its window in row-major order, and a NaN is
+ * a maximum, as in PyTorch.
  *
- * Windows hold at least one element of the input: the operator sees to it.
+ * The operator makes sure that each window holds at least one element of the input.
  */
 #ifndef VEC
 #define VEC 4
@@ -42,18 +43,18 @@
     for (long task = count_ * group_ / groups_ + (long)get_local_id(0);                        \
          task < count_ * (group_ + 1) / groups_; task += WG)
 
-/* i = (plane * height + y) * width + x. (No remainder beside a division: Oclgrind lacks what
- * becomes of it.) */
+/* i = (plane * height + y) * width + x. It has no remainder beside a division, because Oclgrind
+ * lacks what LLVM makes of the pair. */
 #define SPLIT(i, height, width, plane, y, x)                                                   \
     long line_ = (i) / (width), plane = line_ / (height);                                      \
     int x = (int)((i)-line_ * (width)), y = (int)(line_ - plane * (height));
-/* Where the two rows of x begin that row `row` of y is made of. */
+/* The offset of the two rows of x that give row `row` of y. */
 #define FIRST_OF_PAIR (row / oh * (h - 2 * oh) + row * 2) * w
 
-/* True where b takes the place of the maximum a so far. */
+/* True where b replaces a, the maximum so far. */
 #define EXCEEDS(b, a) (((b) > (a)) | ((b) != (b)))
 
-/* What the mean over window (oy, ox) divides by: PyTorch counts the padding, but not what the
+/* The divisor of the mean over window (oy, ox): PyTorch counts the padding, but not what the
  * last window of ceil_mode has beyond it. */
 float
 yki_window_weight(int oy, int ox, int h, int w, int kh, int kw, int sh, int sw, int ph, int pw,
@@ -74,13 +75,13 @@ yki_window_weight(int oy, int ox, int h, int w, int kh, int kw, int sh, int sw, 
 /* ---- blocks of channels; a task is a row of y ---- */
 
 #define LARGER(a, b) select(a, b, EXCEEDS(b, a))
-/* The same where b is no NaN: one instruction. A NaN that is there already stays. */
+/* The same where b is not NaN, in one instruction. A NaN in a stays. */
 #define NUMBER_LARGER(a, b) ((b) > (a) ? (b) : (a))
 #define IS_NAN(v)           ((v) != (v))
-/* The maximum of three and of four; what is a NaN beside the first is looked for by itself, and
- * sets all bits, which is one. (As a constant it would be loaded from memory under a mask that is
- * almost always empty: while the constant's page is not there, that is a fault suppressed each
- * time, and takes 20 times as long. LLVM 15 fails on all this with single floats.) */
+/* The maximum of three and of four. NaNs after the first operand are looked for separately, and
+ * set all bits, which is a NaN. (A constant NaN would be loaded from memory under a mask that is
+ * almost always empty. While the constant's page is not mapped, each such load is a suppressed
+ * fault, and takes 20 times as long. With single floats, LLVM 15 fails to compile all this.) */
 #if VEC == 1
 #define MAXIMUM_3(a, b, c)    LARGER(LARGER(a, b), c)
 #define MAXIMUM_4(a, b, c, d) LARGER(LARGER(a, b), LARGER(c, d))
@@ -93,8 +94,8 @@ yki_window_weight(int oy, int ox, int h, int w, int kh, int kw, int sh, int sw, 
               NUMBER_LARGER(NUMBER_LARGER(a, b), NUMBER_LARGER(c, d)))
 #endif
 
-/* `count` windows of 2 by 2 or 3 by 3, `step` apart, that lie inside: most of the time in pooling
- * is theirs. `in` is the first one's corner. */
+/* `count` windows of 2 by 2 or 3 by 3, `step` apart, that lie inside. Most of the time of
+ * pooling is spent here. `in` is the corner of the first one. */
 void
 yki_maxima_2x2(__global const float *in, __global float *out, int count, int w, int step)
 {
@@ -192,7 +193,7 @@ yki_avgpool_blocked(__global const float *x, __global float *y, GEOMETRY, int ex
     }
 }
 
-/* A row of windows of 2 by 2, all inside, that do not overlap: g goes to the first maximum. */
+/* A row of windows of 2 by 2, all inside, that do not overlap. g goes to the first maximum. */
 void
 yki_pairs_of_rows(__global const float *in, __global const float *grad, __global float *out, int w,
                   int ow)
@@ -217,9 +218,10 @@ yki_pairs_of_rows(__global const float *in, __global const float *grad, __global
     }
 }
 
-/* Of single floats LLVM 15 makes masks here that it then fails on. */
+/* For single floats, LLVM 15 makes masks here and then fails on them. */
 #if VEC > 1
-/* Element v of a window takes its gradient if it is the maximum `best` and none before it was. */
+/* Element v of a window takes its gradient if it is the maximum `best`, and no element before it
+ * was. */
 #define TAKE(v, sum)                                                                           \
     {                                                                                          \
         intv hit = SAME(v, best) & open;                                                       \
@@ -227,12 +229,13 @@ yki_pairs_of_rows(__global const float *in, __global const float *grad, __global
         sum += hit ? g : (floatv)(0.f);                                                        \
         open &= ~hit;                                                                          \
     }
-/* Equal, or one of them a NaN. */
+/* Equal, or one of them is NaN. */
 #define SAME(a, b) (!((a) < (b)) & !((a) > (b)))
 
-/* `count` windows of 3 by 3 in a row, two columns apart and all inside. They add to the first row
- * of dx, and to the first column; the other elements are theirs alone and get their first value.
- * The last column of a window is the first of the next. `in` and `out` are at the corner. */
+/* `count` windows of 3 by 3 in a row, two columns apart and all inside. They add to the first
+ * row of dx and to the first column. The other elements belong to these windows alone, and get
+ * their first value here. The last column of a window is the first of the next. `in` and `out`
+ * are at the corner. */
 void
 yki_overlapping_3x3(__global const float *in, __global const float *y, __global const float *grad,
                     __global float *out, int count, int w)
@@ -306,14 +309,14 @@ yki_fill_columns(__global float *row, int from, int to)
         storev((floatv)(0.f), s, row);
 }
 
-/* A task is a plane, so that its windows, which may overlap, add to it in their order. y is not
- * needed where the maximum is looked for again. `exact`: every element belongs to one window, which
- * then can write it. */
+/* A task is a plane, so its windows, which may overlap, add to it in order. Where the maximum is
+ * looked for again, y is not needed. `exact`: every element belongs to one window, which can
+ * then write it. */
 KERNEL
 yki_maxpool_grad_blocked(__global const float *x, __global const float *y,
                          __global const float *dy, __global float *dx, GEOMETRY, int exact)
 {
-    /* Whole windows of 3 by 3, 2 apart: from `first`, `run` of them. */
+    /* Whole windows of 3 by 3, 2 apart: `run` of them, from `first` on. */
     int threes = VEC > 1 && kh == 3 && kw == 3 && sh == 2 && sw == 2, first = (pw + 1) / 2;
     int run = threes ? max(min((w - 3 + pw) / 2 + 1, ow) - first, 0) : 0;
 
@@ -321,7 +324,7 @@ yki_maxpool_grad_blocked(__global const float *x, __global const float *y,
     {
         __global const float *in = x + plane * h * w * VEC, *grad = dy + plane * oh * ow * VEC;
         __global float *out = dx + plane * h * w * VEC;
-        int zeroed = exact ? h : 0; /* rows of dx that hold something */
+        int zeroed = exact ? h : 0; /* rows of dx that hold a value */
 
         if (exact && kh == 2 && kw == 2) {
             for (int oy = 0; oy < oh; oy++)
@@ -334,7 +337,8 @@ yki_maxpool_grad_blocked(__global const float *x, __global const float *y,
             int whole = r1 - r0 == 3 && zeroed <= r0 + 1 ? run : 0, c0 = first * 2 - pw;
 
             for (; zeroed < r1; zeroed++) {
-                /* The run writes what is its own: from its second column on, but in its first row. */
+                /* The run itself writes the elements that only it has: from its second column
+                 * on, except in its first row. */
                 int own = whole > 0 && zeroed > r0;
 
                 yki_fill_columns(out + (long)zeroed * w * VEC, 0, own ? c0 + 1 : w);
@@ -362,7 +366,7 @@ yki_maxpool_grad_blocked(__global const float *x, __global const float *y,
     }
 }
 
-/* Windows that contain position i of an axis: from FIRST to before END. */
+/* The windows that contain position i of an axis: from FIRST to before END. */
 #define FIRST_WINDOW(i, k, s, p)      ((i) + (p) < (k) ? 0 : ((i) + (p) - (k)) / (s) + 1)
 #define END_WINDOW(i, s, p, windows)  min(((i) + (p)) / (s) + 1, windows)
 
@@ -395,7 +399,7 @@ yki_avgpool_grad_blocked(__global const float *gate, __global const float *dy, _
     }
 }
 
-/* ---- plain, an element per item ---- */
+/* ---- plain, an element per work-item ---- */
 
 KERNEL
 yki_maxpool_plain(__global const float *x, __global float *y, GEOMETRY)
@@ -436,7 +440,8 @@ yki_avgpool_plain(__global const float *x, __global float *y, GEOMETRY, int excl
     }
 }
 
-/* Whether element (iy, ix), which equals the maximum of window (oy, ox), is its first. */
+/* Whether element (iy, ix), which equals the maximum of window (oy, ox), is the first such
+ * element. */
 int
 yki_is_first(__global const float *plane, float best, int iy, int ix, int oy, int ox, int w,
              int kw, int sh, int sw, int ph, int pw)
@@ -495,7 +500,7 @@ yki_avgpool_grad_plain(__global const float *gate, __global const float *dy, __g
 }
 
 /* ---- plain, windows of 2 by 2 that do not overlap, VEC of them at a time; a task is a row of
- * y. The last vector of a row lies over the one before where VEC does not divide it. ---- */
+ * y. The last vector of a row overlaps the one before where VEC does not divide the row. ---- */
 
 #if VEC == 4 || VEC == 8
 #if VEC == 4
@@ -509,7 +514,7 @@ yki_avgpool_grad_plain(__global const float *gate, __global const float *dy, __g
 #endif
 
 #ifdef YKI_LANES_APART
-/* For simulators that cannot follow a shuffle (docs/drivers.md): the same through memory. */
+/* For simulators that cannot run a shuffle (docs/drivers.md): the same through memory. */
 floatv
 yki_every_second(float2v v, int first)
 {
@@ -587,7 +592,8 @@ yki_maxpool_grad_2x2(__global const float *x, __global const float *y, __global 
             third = EXCEEDS(EVEN(b), best);
             best = select(best, EVEN(b), third);
             fourth = EXCEEDS(ODD(b), best);
-            /* What the first and second of a window get, if neither of the second row does. */
+            /* What the first and second element of a window get, if neither in the second row
+             * gets the gradient. */
             left = select(select(g, zero, fourth), zero, third);
             top = ZIP(select(left, zero, second), select(zero, left, second));
             low = ZIP(select(zero, select(g, zero, fourth), third), select(zero, g, fourth));
@@ -656,7 +662,7 @@ yki_plane_mean_grad_blocked(__global const float *dy, __global float *dx, int sa
     }
 }
 
-/* Plain, one item per group, vectors along the plane. */
+/* Plain, with one work-item per group and vectors along the plane. */
 KERNEL
 yki_plane_mean_rows(__global const float *x, __global float *y, int samples, int channels,
                     int area)
@@ -698,7 +704,7 @@ yki_plane_mean_grad_rows(__global const float *dy, __global float *dx, int sampl
     }
 }
 
-/* Plain, a group per plane. */
+/* Plain, with a group per plane. */
 KERNEL
 yki_plane_mean_plain(__global const float *x, __global float *y, int samples, int channels,
                      int area)

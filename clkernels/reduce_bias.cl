@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reduce_bias.cl - sums over samples: partial sums added up in a fixed order, and the
+ * reduce_bias.cl - sums over samples: partial sums added in a fixed order, and the
  * gradient of a bias.
  *
- * Every sum is split first (by samples, so that all compute units work), the
- * parts are added by yki_sum_parts; which element is added when depends on the
- * sizes and the number of splits alone.
+ * Every sum is first split by samples, so that all compute units work, and
+ * yki_sum_parts adds the partial sums. The order of additions depends on the sizes and
+ * the number of splits alone.
  */
 #ifndef WG
 #define WG 64
@@ -31,8 +31,8 @@ yki_sum_parts(__global const float *part, __global float *out, int count, int pa
     }
 }
 
-/* part[split][c] from dy (N, C, area): a work-group per channel, its items take elements in turn
- * and add up in a tree. */
+/* part[split][c] from dy (N, C, area). A work-group does one channel: its work-items take
+ * elements in rotation, and add up their sums in a tree. */
 __kernel YKI_GROUP(WG, 1) void
 yki_bias_plain(__global const float *dy, __global float *part, int samples, int channels, int area,
                int splits)
@@ -65,8 +65,9 @@ yki_bias_plain(__global const float *dy, __global float *part, int samples, int 
     }
 }
 
-/* The same for one item per group and dy in blocks of VEC channels (N, C / VEC, area, VEC). With
- * area 1 and a number of channels that VEC divides, plain layout is such a one. */
+/* The same with one work-item per group, for dy in blocks of VEC channels (N, C / VEC, area,
+ * VEC). With area 1 and a number of channels that VEC divides, the plain layout is the same as
+ * that. */
 __kernel YKI_GROUP(1, 1) void
 yki_bias_blocked(__global const float *dy, __global float *part, int samples, int channels,
                  int area, int splits)
@@ -100,7 +101,8 @@ yki_bias_blocked(__global const float *dy, __global float *part, int samples, in
     }
 }
 
-/* The same for one item per group and plain rows (N, C, area) with area of many vectors. */
+/* The same with one work-item per group, for plain rows (N, C, area) with an area of many
+ * vectors. */
 __kernel YKI_GROUP(1, 1) void
 yki_bias_rows(__global const float *dy, __global float *part, int samples, int channels, int area,
               int splits)

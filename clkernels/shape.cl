@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shape.cl - data moved and not changed: runs copied from place to place (concat,
- * slice), runs among zeros (the gradient of a slice), transpositions.
+ * shape.cl - moves data without changing it: copies runs (concat, slice), puts runs
+ * into zeros (the gradient of a slice), transposes.
  *
- * Elements are words without a meaning (ELEM). Each group takes a piece of the
- * result. With one work-item a group (CPUs) a piece is walked run by run in
- * vectors; with several, neighbours take neighbouring elements.
+ * Elements are words without a meaning (ELEM). Each group takes a piece of the result.
+ * With one work-item a group (CPUs), a piece is walked run by run in vectors; with
+ * several, neighbours take neighbouring elements.
  *
  * Remainders are written as a - a / b * b: of a pair a / b, a % b, LLVM makes a
  * `freeze`, which Oclgrind does not know.
@@ -50,7 +50,7 @@ void zero_run(__global ELEM *out, int count)
         out[i] = 0;
 }
 
-/* `outer` runs of each sample. in_sample 0: the same run for all samples. */
+/* Copies `outer` runs of each sample. in_sample 0: the same run for all samples. */
 KERNEL
 yki_move(__global const ELEM *in, __global ELEM *out, int samples, int outer, int run,
          int in_sample, int in_stride, int in_offset, int out_sample, int out_stride,
@@ -79,7 +79,7 @@ yki_move(__global const ELEM *in, __global ELEM *out, int samples, int outer, in
     }
 }
 
-/* Each row of `in_run` elements at `offset` in a row of `out_run`, zeros around it. */
+/* Puts each row of `in_run` elements at `offset` in a row of `out_run`, with zeros around it. */
 KERNEL
 yki_pad(__global const ELEM *in, __global ELEM *out, int rows, int in_run, int out_run, int offset)
 {
@@ -114,8 +114,9 @@ yki_pad(__global const ELEM *in, __global ELEM *out, int rows, int in_run, int o
         rest = outside;                                                                       \
     }
 
-/* The result row by row: d1..d6 are the sizes of the axes outside a row, s1..s6 their strides in
- * the input; a row has `length` elements, `stride` apart. count: elements of a sample. */
+/* Writes the result row by row. d1..d6 are the sizes of the axes outside a row, s1..s6 their
+ * strides in the input. A row has `length` elements, `stride` apart. count: elements of a
+ * sample. */
 KERNEL
 yki_transpose_rows(__global const ELEM *in, __global ELEM *out, int samples, int count, int d1,
                    int d2, int d3, int d4, int d5, int d6, int s1, int s2, int s3, int s4, int s5,
@@ -158,9 +159,9 @@ yki_transpose_rows(__global const ELEM *in, __global ELEM *out, int samples, int
         rest = outside;                                                                       \
     }
 
-/* Matrices of rows x columns, row-major in the result (rows `out_stride` apart), column-major in
- * the input (columns `in_stride` apart), tile by tile; strides s1..s5 in the input and t1..t5 in
- * the result from matrix to matrix. */
+/* Transposes matrices of rows x columns, tile by tile. They are row-major in the result (rows
+ * are `out_stride` apart) and column-major in the input (columns are `in_stride` apart). From
+ * matrix to matrix, the strides are s1..s5 in the input and t1..t5 in the result. */
 KERNEL
 yki_transpose_tiles(__global const ELEM *in, __global ELEM *out, int samples, int count, int d1,
                     int d2, int d3, int d4, int d5, int s1, int s2, int s3, int s4, int s5, int t1,

@@ -3,9 +3,10 @@
  * softmax.cl - softmax and its gradient along one axis: x is (rows, length, inner).
  *
  * The largest element is subtracted first, so nothing overflows, and the sum is at
- * least 1. Along the innermost axis (inner 1) a group of WG items takes a row and
- * joins their parts in a fixed tree; with one item a group, vectors take their place.
- * Along another axis an item takes VEC adjacent columns and walks down.
+ * least 1. Along the innermost axis (inner 1) a group of WG work-items takes a row,
+ * and joins their partial results in a fixed tree. With one work-item a group, the
+ * lanes of vectors are joined instead. Along another axis a work-item takes VEC
+ * adjacent columns and walks down.
  */
 #ifndef VEC
 #define VEC 16
@@ -56,7 +57,7 @@
 JOIN_PARTS(largest_of_group, fmax)
 JOIN_PARTS(sum_of_group, ADD)
 
-/* The lanes of a vector in order. */
+/* The lanes of a vector are joined in order. */
 float largest_lane(FLOATS v)
 {
     float lanes[VEC], m;
@@ -78,7 +79,8 @@ float sum_of_lanes(FLOATS v)
     return sum;
 }
 
-/* A row in vectors, those of the items side by side, then what is left element by element. */
+/* A row in vectors, which the work-items take side by side, then the remainder element by
+ * element. */
 #define FOR_ROW(VECTOR_BODY, SCALAR_BODY)                                                     \
     for (int i = (int)get_local_id(0); i < length / VEC; i += WG) {                           \
         VECTOR_BODY;                                                                          \
@@ -130,8 +132,8 @@ yki_softmax_grad_rows(__global const float *y, __global const float *dy, __globa
     }
 }
 
-/* One column, or VEC of them: T is float or FLOATS, AT and PUT load and store the j-th from a
- * pointer to the first element. */
+/* One column, or VEC of them. T is float or FLOATS; AT and PUT load and store the j-th element,
+ * given a pointer to the first. */
 #define SOFTMAX_COLUMN(T, AT, PUT, in, out)                                                   \
     {                                                                                         \
         T top = AT(0, in), sum = (T)(0.f), scale;                                             \
@@ -163,7 +165,7 @@ yki_softmax_grad_rows(__global const float *y, __global const float *dy, __globa
 #define AT1(i, p) ((p)[i])
 #define PUT1(x, i, p) ((p)[i] = (x))
 
-/* Tasks are pieces of VEC columns, the last of a row perhaps shorter. */
+/* Tasks are pieces of VEC columns; the last piece of a row may be shorter. */
 #define FOR_COLUMNS(VECTOR_BODY, SCALAR_BODY)                                                 \
     int pieces = (inner + VEC - 1) / VEC;                                                     \
     long tasks = (long)rows * pieces, groups = get_num_groups(0), group = get_group_id(0);    \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * team.cl - what the devices of a team make of each other's results: sums of
- * gradients and of losses, merged statistics.
+ * team.cl - merges the results of a team's devices: sums of gradients and of losses,
+ * statistics.
  *
  * Every kernel takes up to eight inputs, `used` of them, and goes through them in
- * their order, so the order of a sum is the order of the devices. More than eight
- * are taken in turns, with the result so far as the first input: `out` may be one
- * of the inputs, element by element. Only correctly rounded operations.
+ * order, so the order of a sum is the order of the devices. More than eight are merged
+ * in several launches, with the result so far as the first input: `out` may be one of
+ * the inputs, because elements are independent. All operations are correctly rounded.
  */
 #ifndef VEC
 #define VEC 16
@@ -27,7 +27,8 @@
 #define ITEM __kernel YKI_GROUP(1, 1)
 #define GROUP __kernel YKI_GROUP(WG, 1)
 
-/* Buckets: `count` vectors, no tail. Each group has a part in one piece: what a CPU reads as streams. */
+/* Adds buckets of `count` vectors, without a remainder. Each group has one contiguous piece,
+ * which a CPU reads as streams. */
 GROUP void
 yki_team_sum(INPUTS, __global float *out, int count)
 {
@@ -55,7 +56,8 @@ yki_team_sum(INPUTS, __global float *out, int count)
     }
 }
 
-/* Of device i, as a value; a pointer chosen by a condition would hide it from compilers. */
+/* Element `at` of device i, as a value. A pointer chosen by a condition would hide the access
+ * from compilers. */
 #define PICK(i, at)                                                                           \
     ((i) == 0   ? a0[at]                                                                      \
      : (i) == 1 ? a1[at]                                                                      \
@@ -66,7 +68,7 @@ yki_team_sum(INPUTS, __global float *out, int count)
      : (i) == 6 ? a6[at]                                                                      \
                 : a7[at])
 
-/* Few floats. */
+/* Adds a few floats. */
 ITEM void
 yki_team_sum_few(INPUTS, __global float *out, int count)
 {
@@ -79,8 +81,8 @@ yki_team_sum_few(INPUTS, __global float *out, int count)
     }
 }
 
-/* Statistics (3, C): count, mean, sum of squared deviations. With d = mean2 - mean1 and
- * n = n1 + n2: mean = mean1 + d n2 / n, M = M1 + M2 + d^2 n1 n2 / n. */
+/* Statistics (3, C): count, mean, sum of squared deviations. With d = mean2 - mean1 and n = n1 +
+ * n2: mean = mean1 + d n2 / n, M = M1 + M2 + d^2 n1 n2 / n. */
 ITEM void
 yki_team_moments(INPUTS, __global float *out, int count)
 {
@@ -107,8 +109,8 @@ yki_team_moments(INPUTS, __global float *out, int count)
     }
 }
 
-/* A device's sums and counts, of the loss and the metrics, side by side from pair `first` on;
- * `more`: added to what is there, for steps in several parts. */
+/* Collects a device's sums and counts, of the loss and the metrics, side by side from pair
+ * `first` on. `more`: they are added to what is there, for steps in several micro-batches. */
 ITEM void
 yki_team_results(INPUTS, __global float *out, int first, int more)
 {

@@ -2,14 +2,14 @@
  *
  * unary.cl - functions of one element, and their gradients.
  *
- * The tensor is flat: layouts do not matter, padding lanes are computed like the
- * rest (every function here is finite at finite values). A work-group takes one
- * contiguous piece, WG items walk it together, VEC floats at a time: WG 1 and a
- * full vector on CPUs, many items and a short one on GPUs.
+ * The tensor is flat memory: layouts do not matter, and padding lanes are computed
+ * like the rest (every function here is finite at finite values). A work-group takes
+ * one contiguous piece, which its WG work-items walk together, VEC floats at a time:
+ * WG 1 and a full vector on CPUs, many work-items and a short vector on GPUs.
  *
- * What an element becomes does not depend on the vector it falls into: vector and
- * scalar forms of a function may differ by a bit, so the tail goes through the
- * vector form as well, on a padded copy.
+ * The result for an element does not depend on the vector that it falls into. Vector
+ * and scalar forms of a function may differ by a bit, so the remainder goes through
+ * the vector form too, on a padded copy.
  */
 #ifndef VEC
 #define VEC 16
@@ -33,7 +33,7 @@
     int end_ = (int)((long)vectors_ * (group_ + 1) / groups_);                                \
     for (int i = begin_ + (int)get_local_id(0); i < end_; i += WG)
 
-/* Loads and stores vector i, the last one of a tensor perhaps only in part. */
+/* Loads and stores vector i; the last one of a tensor may exist only in part. */
 #define LOAD(v, p, i)                                                                         \
     floatv v;                                                                                 \
     if (((i) + 1) * VEC <= count)                                                             \
@@ -54,8 +54,8 @@
             p[(i)*VEC + k_] = part_[k_];                                                      \
     }
 
-/* y = EXPR of x; dx = GRAD of dy and v, which is y where the gradient can be told from the
- * result (it may then share its memory with x), else x. a and b are the operator's numbers. */
+/* y = EXPR of x; dx = GRAD of dy and v. v is y where the gradient follows from the result (which
+ * may then share its memory with x), otherwise x. a and b are the operator's numbers. */
 #define UNARY(name, EXPR, GRAD)                                                               \
     __kernel YKI_GROUP(WG, 1) void yki_##name(                                                \
         __global const float *in, __global float *out, int count, float a, float b)           \
@@ -88,11 +88,12 @@ floatv sigmoidv(floatv x)
     return select(e, (floatv)(1.f), x >= 0.f) / (1.f + e);
 }
 
-/* 2^a where a <= 0 (0 beyond 2^-126): the nearest integer goes to the exponent, a polynomial takes
- * what is left; within 1.4 units of the last place. In half of what a driver's exp takes. */
+/* 2^a where a <= 0 (0 below 2^-126). The nearest integer goes to the exponent, and a polynomial
+ * takes the rest. The error is at most 1.4 units of the last place; it takes half the time of a
+ * driver's exp. */
 floatv exp2_down(floatv a)
 {
-    const float bias = 12582912.f; /* 1.5 * 2^23: what is added to it is rounded to an integer */
+    const float bias = 12582912.f; /* 1.5 * 2^23: a sum with it is rounded to an integer */
     floatv shifted = a + bias, f = a - (shifted - bias), r;
 
     r = YKI_FMA(f, (floatv)(1.5353362e-4f), (floatv)(1.3398875e-3f));
@@ -104,9 +105,10 @@ floatv exp2_down(floatv a)
     return select(as_floatv(as_intv(r) + (as_intv(shifted) << 23)), (floatv)(0.f), a < -126.f);
 }
 
-/* The normal distribution, of which gelu(x) = x * cdf(x). Left of 0 it is 2^(t p(t) - 1) with
- * t = -x: p is a polynomial fitted up to 5.5, where cdf is 2e-8, so that cdf is off by less than 8e-8
- * and, down to there, by less than 1e-5 of itself. (By 1 + erf(x), it would be by all of itself.) */
+/* The cumulative normal distribution, with which gelu(x) = x * cdf(x). Left of 0 it is 2^(t p(t)
+ * - 1) with t = -x. p is a polynomial fitted up to 5.5, where cdf is 2e-8. So the error of cdf
+ * is less than 8e-8 and, down to there, its relative error is less than 1e-5. (Computed as 1 +
+ * erf(x), the relative error would be 1.) */
 floatv cdf(floatv x)
 {
     floatv t = fabs(x), u = select(t, (floatv)(5.5f), t > 5.5f), p, left;
@@ -130,8 +132,9 @@ floatv pdf(floatv x)
     return exp2_down(YKI_FMA(x * x, (floatv)(-0.72134752044448170f), (floatv)(-1.3257480647361593f)));
 }
 
-/* Near 0 an odd polynomial (Cephes), beyond 1 - 2 / (e^2|x| + 1): some drivers' own takes four times
- * as long as reading x. Within 3 units of the last place. NaN stays NaN by the first. */
+/* Near 0 an odd polynomial (Cephes), farther out 1 - 2 / (e^2|x| + 1). The tanh of some drivers
+ * takes four times as long as reading x. The error is at most 3 units of the last place. The
+ * polynomial keeps NaN. */
 floatv tanhv(floatv x)
 {
     floatv z = x * x, far = 1.f - 2.f / (exp(2.f * fabs(x)) + 1.f), near;
@@ -152,7 +155,7 @@ floatv expm1v(floatv x)
     return 2.f * t / (1.f - t);
 }
 
-/* max(x, 0) would turn NaN into 0: a comparison that NaN fails keeps it. */
+/* max(x, 0) would turn NaN into 0; a comparison that is false for NaN keeps it. */
 UNARY(relu, select(x, (floatv)(0.f), x <= 0.f), select(dy, (floatv)(0.f), v <= 0.f))
 UNARY(leaky_relu, select(x, a *x, x <= 0.f), select(dy, a *dy, v <= 0.f))
 UNARY(sigmoid, sigmoidv(x), dy *v *(1.f - v))

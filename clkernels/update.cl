@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * update.cl - what happens between backward and the next forward: the count, the
- * norm of all gradients, and the optimizers.
+ * update.cl - what runs between backward and the next forward: the count, the norm of
+ * all gradients, and the optimizers.
  *
- * Only correctly rounded operations (fma, product, quotient, root), so replicas
- * updated on different vendors' devices keep the same bits. Segments of a bucket
- * start and end at multiples of 128 floats (padding is 0 and stays 0), so there
- * are no tails.
+ * It uses only correctly rounded operations (fma, product, quotient, root), so
+ * replicas updated on different vendors' devices keep the same bits. Segments of a
+ * bucket start and end at multiples of 128 floats (padding is 0 and stays 0), so there
+ * are no remainders.
  *
- * Step values, as words: 0 step, 1-2 seed, 3-4 first sample, 5 learning rate,
- * 6-7 bias corrections, 8 inverse count, 9 clip scale, 10 good.
+ * Step values, as words: 0 step, 1-2 seed, 3-4 first sample, 5 learning rate, 6-7 bias
+ * corrections, 8 inverse count, 9 clip scale, 10 good.
  */
 #ifndef VEC
 #define VEC 16
@@ -30,14 +30,14 @@ float inverse_count(__global const float *loss)
     return loss[1] > 0.f ? 1.f / loss[1] : 0.f;
 }
 
-/* A step whose loss is not finite, or to which no sample counted, changes nothing. */
+/* A step whose loss is not finite, or in which no sample counted, changes nothing. */
 bool
 is_good(__global const float *loss)
 {
     return isfinite(loss[0]) && loss[1] > 0.f;
 }
 
-/* The batch's count is known: gradients will be divided by it. Nothing is clipped yet. */
+/* Notes the batch's count, by which gradients will be divided. Nothing is clipped yet. */
 void count_step(__global const float *loss, __global float *step)
 {
     step[8] = inverse_count(loss);
@@ -51,8 +51,8 @@ yki_step_count(__global const float *loss, __global float *step)
     count_step(loss, step);
 }
 
-/* Sum of squares of a bucket in get_num_groups pieces, each in order. `count` is in vectors of
- * 16, whatever the device's width: the order of a sum is part of its bits. */
+/* Sums the squares of a bucket in get_num_groups pieces, each in order. `count` is in vectors of
+ * 16, whatever the device's width, because the order of a sum is part of its bits. */
 ITEM void
 yki_norm_part(__global const float *gradient, __global float *parts, int count, int first_part)
 {
@@ -101,9 +101,10 @@ yki_commit_state(__global const uint *next, __global uint *state, __global const
         state[i] = next[i];
 }
 
-/* Running statistics take up those of the batch, unless the step is skipped. A row of the table:
- * where (count, mean, M2) and the state begin, channels, the first and the end of them, and the
- * momentum, negative for a variance. The operations are those of bn_running in norm.cl. */
+/* Merges the batch's statistics into the running ones, unless the step is skipped. A row of the
+ * table has: where (count, mean, M2) and the state begin, the number of channels, the first
+ * channel and the end, and the momentum, which is negative for a variance. The operations are
+ * those of bn_running in norm.cl. */
 ITEM void
 yki_commit_running(__global const float *stats, __global float *states,
                    __global const float *step, __global const int *table, int rows)
@@ -129,9 +130,9 @@ yki_commit_running(__global const float *stats, __global float *states,
     }
 }
 
-/* The range of this work-group and the gradient of vector i as the optimizer sees it. counts: 0
- * where yki_step_count ran before; else this is the first launch that needs its values, and finds
- * them itself, and with 2 leaves them for later ones. */
+/* The range of this work-group, and the gradient of vector i as the optimizer sees it. counts: 0
+ * if yki_step_count ran before. Otherwise this is the first launch that needs its values, and
+ * computes them itself; with 2 it also stores them for later launches. */
 #define FOR_EACH_VECTOR(i)                                                                         \
     float scale = counts ? inverse_count(loss) : step[8] * step[9];                                \
     float rate = step[5] * rate_scale;                                                             \
@@ -145,7 +146,7 @@ yki_commit_running(__global const float *stats, __global float *states,
         return;                                                                                    \
     for (int i = begin + (int)get_local_id(0); i < end; i += WG)
 
-/* Divided by the count, clipped; clip_value 0: not by value. */
+/* Divides by the count and clips. With clip_value 0 no value is clipped. */
 #define GRADIENT(i)                                                                           \
     floatv p = loadv(i, value), g = loadv(i, gradient) * scale;                               \
     if (clip_value > 0.f)                                                                     \

@@ -3,20 +3,20 @@
  * winograd.cl - 3x3 convolutions with stride 1 by Winograd's F(4x4, 3x3), and the
  * gradient of their weights by F(3x3, 4x4), for CPUs, on channels in blocks of V.
  *
- * A correlation of 6 inputs with a 3-tap filter, 4 results, is a polynomial
- * product read backwards; evaluated at the 5 points a = 0, 1, -1, 1/2, -2 and at
- * infinity it takes 6 products:
+ * The correlation of 6 inputs with a filter of 3 taps, which gives 4 results, is the transpose of
+ * a product of polynomials. Evaluated at the 5 points a = 0, 1, -1, 1/2, -2 and at infinity, it
+ * takes 6 products:
  *
  *     y = AT [ (G g) . (BT d) ]
  *
- * With M(x) the product of all (x - a_i), Mj(x) that without (x - a_j), and
- * fj = Mj(a_j), the matrices are
+ * M(x) is the product of all (x - a_i), Mj(x) the product without (x - a_j), and fj = Mj(a_j).
+ * The matrices are
  *
- *     BT: row j the coefficients of Mj, last row those of M   (6 x 6)
- *     G:  row j = (1, a_j, a_j^2) / fj, last row (0, 0, 1)    (6 x 3)
- *     AT: row i = (a_j^i for the points j, i == 3)            (4 x 6)
+ *     BT: row j has the coefficients of Mj, the last row those of M   (6 x 6)
+ *     G:  row j = (1, a_j, a_j^2) / fj, last row (0, 0, 1)            (6 x 3)
+ *     AT: row i = (a_j^i for the points j, i == 3)                    (4 x 6)
  *
- * which for these points are, exactly,
+ * For these points they are, exactly,
  *
  *     BT =  1 -3/2  -2  3/2  1  0     fj =    1     AT = 1  1  1   1    1  0
  *           0  -1  1/2  5/2  1  0             3          0  1 -1  1/2  -2  0
@@ -25,20 +25,19 @@
  *           0  1/2 -1  -1/2  1  0            15
  *           0   1 -3/2  -2  3/2 1             1
  *
- * (tests/op/check_winograd.c makes them again from the points and compares.) Only
- * the 1/fj are inexact in binary; they are applied once to each weight, as one
- * rounded factor. Nested in two dimensions: 36 products for 16 results instead of
- * 144. These points lose less than 0, +-1, +-2 (errors stand in tolerance.c).
+ * (tests/op/check_winograd.c computes them again from the points and compares.) Only the 1/fj are
+ * inexact in binary. They are applied once to each weight, as one rounded factor. Nested in two
+ * dimensions, 16 results take 36 products instead of 144. These points lose less precision than 0,
+ * +-1, +-2 (tests/op/tolerance.c has the errors).
  *
- * The gradient of the weights is a correlation of 6 inputs with 4 gradients, 3
- * results: the same BT, 4 coefficients instead of 3, 3 results instead of 4. Both
- * the sum over tiles and 1/fj commute with AT, which is applied once at the end.
+ * The gradient of the weights is the correlation of 6 inputs with 4 gradients, which gives 3
+ * results. BT is the same, with 4 coefficients instead of 3, and 3 results instead of 4. Both the
+ * sum over tiles and 1/fj commute with AT, which is applied once at the end.
  *
- * Transforms and products are fused: a work-group of one item transforms a block
- * of tiles into scratch of its own that stays in a cache near it, multiplies 36
- * small matrices by a register tile of P tiles x 2 blocks of output channels
- * while the weights stream past once for the block, and transforms back. A tile's
- * arithmetic does not depend on the block it is in.
+ * Transforms and products are fused. A work-group of one work-item transforms a block of tiles into
+ * its own scratch memory, which stays in a cache near it. It multiplies 36 small matrices by a
+ * register tile of P tiles x 2 blocks of output channels, while the weights stream past once for the
+ * block, and transforms back. A tile's arithmetic does not depend on the block that it is in.
  */
 #ifndef V
 #define V 16
@@ -51,8 +50,8 @@
 #define loadv YKI_PASTE(vload, V)
 #define storev YKI_PASTE(yki_store, V)
 
-/* Tiles at a time, for 32 registers or 16; R: rows of the product in weight gradients. What is
- * left over is done by thirds of P. */
+/* Tiles at a time, for 32 registers or 16. R: rows of the product in weight gradients. The
+ * remainder is done by thirds of P. */
 #if V == 16
 #define P 12
 #define R 8
@@ -70,8 +69,8 @@
 #endif
 #define THIRD (P / 3)
 
-/* What the matrices e = 0..35 in scratch are apart from a power of two, which would put all of
- * them into the same few lines of a cache. */
+/* The floats by which the distance of the matrices e = 0..35 in scratch differs from a power of
+ * two. At a power of two, all of them would share a few lines of a cache. */
 #define SKEW 16
 
 /* BT times a column or row. */
@@ -129,7 +128,7 @@
         y2 = YKI_FMA((floatv)(4.f), m4, YKI_FMA((floatv)(.25f), m3, s_)) + m5;                \
     }
 
-/* 1 / (f_i f_j); 1/f is 15, 5, -5, -16, 1, 15 fifteenths. */
+/* 1 / (f_i f_j), where 1/f is 15, 5, -5, -16, 1, 15 fifteenths. */
 #define SCALES(n)                                                                             \
     (n * 15) / 225.f, (n * 5) / 225.f, (n * -5) / 225.f, (n * -16) / 225.f, (n * 1) / 225.f,  \
         (n * 15) / 225.f
@@ -138,9 +137,9 @@ __constant float scales[36] = {SCALES(15), SCALES(5), SCALES(-5), SCALES(-16), S
 
 YKI_DEFINE_TRANSPOSE(transpose_rows, V)
 
-/* Transforms the 6 x 6 window at (y0, x0) of a plane of one channel block; matrix e goes to
- * to + e * e_step. Outside the image are zeros: rows are clamped and their bits masked, so what
- * lies there does not matter. */
+/* Transforms the 6 x 6 window at (y0, x0) of a plane of one channel block. Matrix e goes to to +
+ * e * e_step. Outside the image are zeros: rows are clamped and their bits masked, so it does
+ * not matter what memory holds there. */
 void
 transform_window(__global const float *x, int h, int w, int y0, int x0, __global float *to,
                  long e_step)
@@ -195,8 +194,8 @@ transform_window(__global const float *x, int h, int w, int y0, int x0, __global
     }
 }
 
-/* One matrix e of some tiles: v [block][P][V] by u [channel][2 V] gives m [tile][2 V], or is added
- * to what is there. The last block has `last` channels. */
+/* One matrix e of some tiles: v [block][P][V] times u [channel][2 V] gives m [tile][2 V], or is
+ * added to it. The last block has `last` channels. */
 #define START(i) floatv a##i##_0 = 0.f, a##i##_1 = 0.f;
 #define GO_ON(i)                                                                              \
     a##i##_0 = loadv(2 * i, m);                                                               \
@@ -276,14 +275,14 @@ results_tile(__global const float *m, long m_step, floatv bias, __global float *
     }
 }
 
-/* Where a convolution's tiles lie. Remainders are written as differences: what the compiler makes
- * of a / b and a % b together is unknown to Oclgrind. */
+/* Where the tiles of a convolution are. Remainders are written as differences, because Oclgrind
+ * does not know what the compiler makes of a / b and a % b together. */
 typedef struct plane {
     int h, w, oh, ow, pad_h, pad_w, in_blocks, out_blocks;
 } plane;
 
-/* A unit of work: a block of tiles, [t0, t1), with the last third filled up `count`, by a range of
- * pairs of output blocks. */
+/* A unit of work: a block of tiles, [t0, t1), and a range of pairs of output blocks. `count`
+ * includes the tiles that fill up the last third. */
 typedef struct piece {
     int block, t0, t1, count, first, end;
 } piece;
@@ -304,9 +303,9 @@ piece_of(int unit, int splits, int blocks, int tiles, int pairs)
     return q;
 }
 
-/* Tiles t0 and the `count` from there of x (N, c/V, h, w, V) to `chunk` blocks of channels after
- * the other, c_step apart, as [36][count / P][chunk][P][V]; neighbouring tiles one after the other,
- * so that rows of x are read as streams. Past the last tile of all any will do. */
+/* Transforms `count` tiles of x (N, c/V, h, w, V) from t0 on, for `chunk` blocks of channels one
+ * after the other, c_step apart, to [36][count / P][chunk][P][V]. Neighbouring tiles follow one
+ * another, so rows of x are read as streams. Beyond the last tile, any other one is used. */
 void
 transform_tiles(__global const float *x, plane p, int t0, int count, int tiles, __global float *v,
                 long v_step, int chunk, long c_step)
@@ -326,7 +325,7 @@ transform_tiles(__global const float *x, plane p, int t0, int count, int tiles, 
     }
 }
 
-/* One matrix e of a block of `count` tiles, a multiple of THIRD. v_part: what P tiles take. */
+/* One matrix e of a block of `count` tiles, a multiple of THIRD. v_part: the floats of P tiles. */
 void
 multiply_tiles(__global const float *v, long v_part, __global const float *u, __global float *m,
                int count, int blocks, int last, int add)
@@ -341,7 +340,8 @@ multiply_tiles(__global const float *v, long v_part, __global const float *u, __
         multiply_1(v, u, m + t * 2 * V, blocks, last, add);
 }
 
-/* The products of tiles t0 to t1 and a pair of output blocks go back to y (N, o/V, oh, ow, V). */
+/* Transforms the products of tiles t0 to t1 and a pair of output blocks back to y (N, o/V, oh,
+ * ow, V). */
 void
 results_tiles(__global const float *m, long m_step, plane p, int t0, int t1, int pair,
               __global const float *bias, __global float *y, int act)
@@ -362,9 +362,9 @@ results_tiles(__global const float *m, long m_step, plane p, int t0, int t1, int
 
 /* x (N, c/V, h, w, V), packed weights (see below) -> y (N, o/V, oh, ow, V).
  *
- * Work is cut into blocks of at most `most` tiles, and each into `splits` ranges of output
- * channels where the weights are what must be read least often. Scratch of a group: the
- * transformed tiles [36][most / P][c / V][P][V], and products [36][most][2 V]. */
+ * Work is divided into blocks of at most `most` tiles. Where the weights must be read rarely, blocks
+ * are large and few, and each is divided into `splits` ranges of output channels. The scratch memory
+ * of a group has the transformed tiles [36][most / P][c / V][P][V], and products [36][most][2 V]. */
 __kernel YKI_GROUP(1, 1) void
 yki_winograd(__global const float *x, __global const float *packed, __global float *y,
              __global float *scratch, int samples, int most, int splits, int c, int h, int w, int o,
@@ -380,7 +380,7 @@ yki_winograd(__global const float *x, __global const float *packed, __global flo
     __global float *v = scratch + (long)group * scratch_step, *m = v + 36 * v_step;
     __global const float *bias = packed + pairs * 36 * u_step;
 
-    if (splits == 1) /* the same number for each group */
+    if (splits == 1) /* every group gets the same number */
         blocks = min((blocks + groups - 1) / groups * groups, thirds);
     for (int unit = (int)((long)blocks * splits * group / groups);
          unit < (int)((long)blocks * splits * (group + 1) / groups); unit++) {
@@ -398,15 +398,15 @@ yki_winograd(__global const float *x, __global const float *packed, __global flo
     }
 }
 
-/* STREAM: for packed weights that no cache holds. */
+/* STREAM is for packed weights that fit no cache. */
 #if defined STREAM && V == 16
 #define STORE_PACKED(x, p) YKI_STREAM(x, p)
 #else
 #define STORE_PACKED(x, p) storev(x, 0, p)
 #endif
 
-/* The 9 weights of V output channels, `apart` floats from one to the next, as 9 vectors. `lanes`
- * of the channels exist; `room`: floats from the first to the end of all weights. */
+/* The 9 weights of V output channels, as 9 vectors; channels are `apart` floats from one
+ * another. `lanes` of them exist. `room`: floats from the first weight to the end of all. */
 void
 load_taps(__global const float *weight, long apart, int lanes, long room, floatv *g)
 {
@@ -436,9 +436,9 @@ load_taps(__global const float *weight, long apart, int lanes, long room, floatv
     }
 }
 
-/* Transforms the weights of output channels o0 to o0 + V by one input channel, at weight
- * (o, c, 3, 3), or (c, o, 3, 3) turned round if `transposed`; matrix e goes to to + e * e_step,
- * zero where there is no output. */
+/* Transforms the weights of output channels o0 to o0 + V by one input channel. `weight` is (o,
+ * c, 3, 3) or, if `transposed`, (c, o, 3, 3) rotated by half a turn. Matrix e goes to to + e *
+ * e_step, and is zero where there is no output channel. */
 void
 transform_weight(__global const float *weight, int c, int o, int transposed, int o0, int channel,
                  __global float *to, long e_step)
@@ -448,7 +448,8 @@ transform_weight(__global const float *weight, int c, int o, int transposed, int
     floatv g[9], d[18];
 
     weight += at;
-    /* V streams are more than processors follow by themselves; turned round it is one. */
+    /* V streams are more than processors prefetch by themselves; transposed weights are one
+     * stream. */
     for (int l = 0; l < V && !transposed; l++)
         YKI_PREFETCH(weight + l * of_o + 32);
     load_taps(weight, of_o, o - o0, (long)c * o * 9 - at, g);
@@ -479,8 +480,8 @@ transform_weight(__global const float *weight, int c, int o, int transposed, int
     }
 }
 
-/* Transforms a weight into [o / 2 V][36][c][2 V]; behind it the bias, by 2 V. Matrices are SKEW
- * floats further apart. */
+/* Transforms a weight into [o / 2 V][36][c][2 V]. The bias follows, in pieces of 2 V. Matrices
+ * are SKEW floats further apart. */
 __kernel YKI_GROUP(1, 1) void
 yki_winograd_pack(__global const float *weight, __global const float *bias, __global float *packed,
                   int c, int o, int transposed, int has_bias)
@@ -502,10 +503,10 @@ yki_winograd_pack(__global const float *weight, __global const float *bias, __gl
 }
 
 #ifndef STREAM
-/* yki_winograd with weights as they are: a group transforms those of a pair of output blocks and
- * `chunk` blocks of input channels where they are needed, [36][chunk V][2 V] in its scratch, for
- * layers whose transformed weights would pass through memory twice for a few tiles. Behind them
- * 2 V of bias. */
+/* The same as yki_winograd, from weights that are not packed. A group transforms those of a pair
+ * of output blocks and `chunk` blocks of input channels where it needs them, to [36][chunk V][2
+ * V] in its scratch memory. 2 V of bias follow. This is for layers whose transformed weights
+ * would pass through memory twice for a few tiles. */
 __kernel YKI_GROUP(1, 1) void
 yki_winograd_unpacked(__global const float *x, __global const float *weight,
                       __global const float *bias, __global float *y, __global float *scratch,
@@ -551,7 +552,7 @@ yki_winograd_unpacked(__global const float *x, __global const float *weight,
 }
 #endif
 
-/* Transforms the 4 x 4 window at (y0, x0) of a gradient, as above. It begins inside. */
+/* Transforms the 4 x 4 window at (y0, x0) of a gradient, as above. The window begins inside. */
 void
 transform_gradient(__global const float *dy, int h, int w, int y0, int x0, __global float *to,
                    long e_step)
@@ -617,8 +618,7 @@ add_products(__global const float *v, int v_row, __global const float *d, int d_
     EACH_R(STORE_R)
 }
 
-/* 9 weights of V channels, of which `lanes` exist, go to where each channel's follow the last
- * one's. */
+/* Stores the 9 weights of V channels, of which `lanes` exist, one channel after the other. */
 void
 store_taps(floatv *g, int lanes, __global float *to)
 {
@@ -640,7 +640,8 @@ store_taps(floatv *g, int lanes, __global float *to)
         for (int i = 0; i < V; i++)
             r[i] = k + i < 9 ? g[k + i] : (floatv)(0.f);
         transpose_rows(r);
-        /* What goes beyond a channel's 9 is the next one's, which is written later. */
+        /* What is written beyond a channel's 9 weights belongs to the next channel, which
+         * overwrites it. */
 #pragma unroll
         for (int l = 0; l < V; l++)
             if (V < 9 ? k + V <= 9 : l + 1 < V) {
@@ -681,9 +682,9 @@ results_weight(__global const float *sum, long e_step, __global float *to, int l
 
 /* x (N, c/V, h, w, V), dy (N, o/V, oh, ow, V) -> part[split] (o, c, 3, 3).
  *
- * A unit of work is a range of tiles (a split), c_most blocks of x (an even number) and o_most of
- * dy. Its sums stay in scratch of the group, [36][o_most V / R][c_most / 2][R][2 V], while tiles
- * pass through in chunks: [36][chunk][c_most V], then [36][chunk][o_most V]. */
+ * A unit of work is a range of tiles (a split), c_most blocks of x (an even number) and o_most
+ * of dy. Its sums stay in the group's scratch memory, [36][o_most V / R][c_most / 2][R][2 V],
+ * while tiles pass through in chunks: [36][chunk][c_most V], then [36][chunk][o_most V]. */
 __kernel YKI_GROUP(1, 1) void
 yki_winograd_grad_weight(__global const float *x, __global const float *dy, __global float *part,
                          __global float *scratch, int samples, int splits, int c_most, int o_most,
@@ -710,7 +711,7 @@ yki_winograd_grad_weight(__global const float *x, __global const float *dy, __gl
         int t0 = (int)((long)tiles * split / splits);
         int t1 = (int)((long)tiles * (split + 1) / splits), first = 1;
 
-        do { /* once at least, for sums of nothing are 0 */
+        do { /* at least once, because sums of nothing are 0 */
             int count = min(chunk, t1 - t0);
 
             for (int b = 0; b < c_pairs * 2 + on; b++)
