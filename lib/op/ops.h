@@ -80,6 +80,7 @@ typedef struct yki_reduce_attrs {
     int32_t mean;
     yoke_shape shape; /* of the result: reduced axes are left out, or kept with size 1 */
 } yki_reduce_attrs;
+/* Makes a reduce node. `shape` is as in the attributes. */
 yoke_node *yki_reduce(yoke_graph *graph, yoke_node *x, uint32_t axes, bool mean, yoke_shape shape);
 
 /* loss/loss.c: the loss gives (2) per sample: its sum and its count. The gradient is that of the
@@ -113,8 +114,7 @@ extern const yki_op yki_op_loss_step;
 
 typedef struct yki_loss_step_attrs {
     yki_loss_attrs loss;
-    int32_t metrics; /* 0 to 2: top k[i] for losses with labels, mean absolute errors for the
-                      * others */
+    int32_t metrics; /* 0 to 2: top k[i] where there are labels, else mean absolute errors */
     int32_t k[2];
     int32_t gradient; /* whether the gradient is a result */
 } yki_loss_step_attrs;
@@ -209,21 +209,17 @@ extern const yki_op yki_op_matmul, yki_op_sum_rows;
 typedef enum yki_matmul_act {
     YKI_MATMUL_NONE = 0,
     YKI_MATMUL_RELU = 1,
-    YKI_MATMUL_GATE = 2 /* an element stays where the last input, of the result's shape, is
-                         * positive; elsewhere it is 0 */
+    YKI_MATMUL_GATE = 2 /* 0 where the last input, of the result's shape, is not positive */
 } yki_matmul_act;
 
 typedef struct yki_matmul_attrs {
     int32_t transpose_a, transpose_b; /* whether the last two axes, as stored, are exchanged */
-    int32_t sum_batch;                /* whether the result is the sum over samples, and so not
-                                       * batched */
-    int32_t sum_axes;  /* bit i: leading axis i, counted from the matrix outward, is summed to
-                        * size 1 */
+    int32_t sum_batch;                /* whether the result is summed over samples, not batched */
+    int32_t sum_axes;  /* bit i: leading axis i, from the matrix outward, is summed to size 1 */
     int32_t drop_axes; /* this many of the outermost leading axes are summed over and left out */
     int32_t bias;      /* whether there is a third input (N), added to every row */
     int32_t act;       /* yki_matmul_act; set by fusion */
-    int32_t sums;      /* whether op(a) summed over its columns is a further result; set by
-                        * fusion */
+    int32_t sums;      /* further result: op(a) summed over its columns; set by fusion */
 } yki_matmul_attrs;
 
 /* matmul/pair.c: two products without bias or outer axes. The operands are the inputs and

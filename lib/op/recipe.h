@@ -27,6 +27,7 @@ typedef struct yki_expr {
 } yki_expr;
 #define YKI_CONST(c)      ((yki_expr){0, (c), 1, 0})
 #define YKI_PER_SAMPLE(c) ((yki_expr){(c), 0, 1, 0})
+/* Returns the value of an expression for a batch of n. */
 int64_t yki_expr_value(yki_expr expr, int64_t n);
 
 /* How a tensor lies in memory. With block == 1 it is row-major, batch first: (N, shape...). With
@@ -75,6 +76,7 @@ yki_problem_operands(const yki_problem *problem)
 {
     return problem->input_count + 1 + problem->extra_count;
 }
+/* Returns the operand of a slot. */
 const yki_operand *yki_problem_operand(const yki_problem *problem, uint32_t slot);
 
 /* Writes the problem of a node, with all layouts plain. It borrows the node's data. */
@@ -164,6 +166,7 @@ typedef struct yki_library_call {
      * leaves the result undefined. Waits. */
     yoke_status (*prepare)(yki_queue *queue, yki_buffer *const *slots, int64_t max_batch,
                            const void *data);
+    /* Enqueues the call for a batch of n. */
     yoke_status (*run)(yki_queue *queue, yki_buffer *const *slots, int64_t n, const void *data);
 } yki_library_call;
 
@@ -178,7 +181,9 @@ typedef struct yki_recipe {
     unsigned char call_data[256];
 } yki_recipe;
 
+/* Begins a recipe, which need not be initialized: adds the slots of the problem's operands. */
 void yki_recipe_start(yki_recipe *recipe, const yki_problem *problem);
+/* Frees the launches, and leaves an empty recipe. */
 void yki_recipe_clear(yki_recipe *recipe);
 /* Adds a slot and returns its number. */
 uint32_t yki_recipe_slot(yki_recipe *recipe, yki_slot_kind kind, yki_expr bytes);
@@ -194,6 +199,8 @@ void yki_arg_expr(yki_recipe *recipe, yki_expr expr);
 void yki_arg_float(yki_recipe *recipe, float value);
 void yki_arg_local(yki_recipe *recipe, uint32_t bytes);
 void yki_arg_step(yki_recipe *recipe);
+/* Sets the number of groups, and the work-items in a group (0 counts as 1), along three
+ * dimensions. A dimension whose number is the constant 0 has one group. NULL does nothing. */
 void yki_launch_grid(yki_launch *launch, yki_expr g0, yki_expr g1, yki_expr g2, uint32_t l0,
                      uint32_t l1, uint32_t l2);
 
@@ -228,9 +235,9 @@ typedef struct yki_solver {
      * 0, 1, ... until it returns false, so a solver can offer several blocks. NULL: all layouts
      * are plain. */
     bool (*layouts)(yki_problem *problem, const yki_device_traits *traits, unsigned variant);
+    /* Returns the number of tunings. NULL: one. */
+    unsigned (*tunings)(const yki_problem *problem, const yki_device_traits *traits);
     /* Writes the recipe. `tuning` 0 .. tunings-1 are alternatives to measure; 0 is the guess. */
-    unsigned (*tunings)(const yki_problem *problem, const yki_device_traits *traits); /* NULL:
-                                                                                       * one */
     yoke_status (*emit)(const yki_problem *problem, const yki_device_traits *traits,
                         unsigned tuning, yki_recipe *recipe);
 } yki_solver;
