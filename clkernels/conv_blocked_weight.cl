@@ -128,8 +128,7 @@ yki_conv_blocked_grad_weight(__global const float *x, __global const float *dy,
         int until = (int)((long)samples * (split + 1) / splits);
         int units = (until - from + unit_samples - 1) / unit_samples * strips_of;
         int used = from_plain ? run : min(V, c - block * V); /* the last block may have fewer */
-        long size = (long)kh * kw * cp * Q * V; /* the sums of this block for one group of
-                                                 * outputs */
+        long size = (long)kh * kw * cp * Q * V; /* of the sums for one group of outputs */
         __global float *sums = part + ((long)split * out_groups * in_blocks + block) * size;
 
         if (units == 0)

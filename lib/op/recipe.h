@@ -135,8 +135,7 @@ typedef struct yki_launch {
     yki_phase phase;
     const char *file; /* "gemm.cl"; these strings live as long as the library or the graph */
     const char *kernel;
-    const char *source; /* NULL: `file` is one of clkernels/; else the program's text, which
-                         * `file` names */
+    const char *source; /* NULL: `file` is one of clkernels/; else the program's text */
     char options[256];  /* "-DTILE=8": only tiles are macros, shapes are arguments */
     yki_arg args[YKI_MAX_ARGS];
     uint32_t arg_count;

@@ -36,8 +36,7 @@ typedef struct unit_shape {
     int64_t samples, rows;  /* in a unit */
     int64_t strip, table;   /* floats of a strip, ints of one table */
     bool direct;            /* whether x is read where it is, without a strip */
-    int64_t pieces, sample; /* stacked: pieces of the outputs, and floats of a sample in the
-                             * strip */
+    int64_t pieces, sample; /* stacked: pieces of the outputs, floats of a sample in the strip */
 } unit_shape;
 
 typedef struct side {
@@ -103,8 +102,7 @@ tile_for(const side *s, uint32_t v)
 
     if (blocks == 1 || blocks == 3)
         return (tile){v, v >= 16 ? 14 : 8, 1};
-    return (tile){v, v == 8 ? 6 : 8, 2}; /* 8 lanes come with 16 registers, otherwise there are
-                                          * 32 */
+    return (tile){v, v == 8 ? 6 : 8, 2}; /* 16 registers with 8 lanes, else 32 */
 }
 
 /* Rows of x, padding included, that `count` positions of an axis reach. */

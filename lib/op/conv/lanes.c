@@ -57,7 +57,7 @@ taps_of_tile(const yki_conv_axis *a, int64_t size, int64_t first, int64_t column
 
 /* The tile of rows by columns that takes least time. A step of the sum costs its multiply-adds,
  * and about 4.5 more (measured). The sums, all columns, and a number of one row must fit the
- * registers. Without an axis, each column has all taps. */
+ * registers. Without an axis, as for the gradient of the weights, each tile takes one step. */
 static tile
 tile_for(int64_t v, int64_t rows, int64_t columns, const yki_conv_axis *axis, int64_t size)
 {
@@ -83,7 +83,7 @@ tile_for(int64_t v, int64_t rows, int64_t columns, const yki_conv_axis *axis, in
     return best;
 }
 
-/* Columns of zeros to the left of x, and all columns that a row of tiles reads. */
+/* Columns of zeros to the left of x; columns_of counts all that a row of tiles reads. */
 static int64_t
 columns_left(const yki_conv_axis *a)
 {
@@ -234,8 +234,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 
 typedef struct weight_shape {
     tile t;
-    int64_t columns, x, dy, sums, splits; /* floats of the sections of a group's scratch, and its
-                                           * splits */
+    int64_t columns, x, dy, sums, splits; /* x, dy, sums: floats in a group's scratch */
 } weight_shape;
 
 static weight_shape

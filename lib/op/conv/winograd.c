@@ -125,8 +125,7 @@ shape_for(const yki_device_traits *traits, const yki_winograd_side *s, unsigned 
 
     b.stream = weights > YKI_MIN(cache, 16 << 20);
     b.most = b.stream ? 3 * p : p;
-    b.stream = s->v == 16 && b.stream != (tuning == OTHER_STORES); /* one vector is one cache
-                                                                    * line */
+    b.stream = s->v == 16 && b.stream != (tuning == OTHER_STORES); /* a vector is a cache line */
     if (tuning == OTHER_BLOCKS)
         b.most = b.most == p ? 2 * p : p;
     blocks = YKI_MAX((s->most_tiles + b.most - 1) / b.most, 1);

@@ -12,8 +12,7 @@ enum {
     KC_MAX = 640,    /* terms of a piece of the sum: a panel of B is in L1, or close to it */
     MC_MAX = 480,    /* rows of a block of A: with KC_MAX about 1 MiB, for L2 */
     NC_MAX = 512,    /* columns of a packed block of B: 1 MiB at most for each group */
-    PACK_ROWS = 384, /* from this many rows on, copying B in order pays where it need not be
-                      * copied */
+    PACK_ROWS = 384, /* from this many rows on, copying B pays where it is not needed */
     MAX_OUTER_GROUPS = 4096,
     TUNINGS = 4
 };

@@ -25,8 +25,7 @@ typedef struct form {
     uint32_t vector, items;
     int64_t pieces;                /* of the channels */
     int64_t channels, area, width; /* width: channels in a piece */
-    bool cpu, in_rows;             /* in_rows: the kernels of statistics get the width as an
-                                    * argument */
+    bool cpu, in_rows;             /* in_rows: kernels of statistics take the width */
 } form;
 
 static const char *const blocked[] = {"yki_bn_stats_blocked", "yki_bn_apply_blocked",
