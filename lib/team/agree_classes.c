@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * agree_classes.c - the numerical class of each node, agreed upon by all devices of a team.
+ * agree_classes.c - makes all devices of a team agree on the numerical class of each node.
  *
- * Every device says what each class would cost it, before its plan is made; the costs
- * are summed over the members and, in the order of ranks, over the processes, so all
- * of them choose the same (lib/plan/classes.c).
+ * Before its plan is made, each device notes what each class would cost it. The costs
+ * are summed over the members and then, in the order of ranks, over the processes. So
+ * all processes choose the same classes (lib/plan/classes.c).
  *
- * Nothing is to be agreed upon by one device alone, under `strict`, which leaves one
- * class, or where each device has a part of the graph.
+ * There is nothing to agree on if the team is one device, under `strict`, which leaves
+ * one class, and if the graph has places.
  */
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +42,7 @@ merge_processes(const yki_crew *crew, yki_costs *costs)
     return status;
 }
 
-/* A member's costs: its own choice is kept, what is left is weighed for the sum. */
+/* Keeps the classes that a member alone would choose, then weighs its costs for the sum. */
 static yoke_status
 note_member(yki_member *m, yki_costs *costs)
 {
@@ -84,7 +84,8 @@ yki_crew_agree(yki_crew *crew, yki_costs *costs)
 
 /* ---- explaining ---- */
 
-/* Nodes whose class the device would not have chosen, as many as a line holds. */
+/* Names the nodes for which the device alone would choose another class, as many as a line holds.
+ */
 static void
 tell_member(const yki_crew *crew, size_t k, void (*line)(void *, const char *), void *user)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * array.c - values on one device, and what a team does with one on each of its
- * devices: scatter, gather, all-reduce. All of it waits: it is for set-up, tests
- * and training loops of one's own; the trainer's path is exchange.c.
+ * array.c - arrays, each on one device, and what a team does with one on each of
+ * its devices: scatter, gather, all-reduce. All of these functions wait. They are
+ * for set-up, tests and users' own training loops; the trainer uses exchange.c.
  */
 #include <string.h>
 
@@ -44,7 +44,7 @@ yoke_array_destroy(yoke_array *array)
     yki_free(array);
 }
 
-/* Bytes of an array, behind all that the replica it belongs to has enqueued. */
+/* Writes bytes of an array. If a replica lends it, waits for all that the replica has enqueued. */
 static yoke_status
 put(yoke_array *array, uint64_t offset, uint64_t size, const void *data)
 {
@@ -103,7 +103,7 @@ yoke_array_read(yoke_array *array, void *values, int64_t count)
 
 /* ---- rows over a team ---- */
 
-/* All rows together have to be countable, in bytes. */
+/* Refuses counts for which the size of all rows, in bytes, would not fit 64 bits. */
 static yoke_status
 check_counts(const yoke_team *team, const int64_t *counts, int64_t row_values, const char *function)
 {
@@ -176,7 +176,7 @@ yoke_team_scatter(yoke_team *team, const int64_t *counts, int64_t row_values, co
     return YOKE_OK;
 }
 
-/* Each process sends as many bytes as the one with the most rows. */
+/* All processes send the same number of bytes, that of the process with the most rows. */
 yoke_status
 yki_team_share_rows(const yoke_team *team, const int64_t *counts, uint64_t row, void *rows)
 {

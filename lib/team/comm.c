@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * comm.c - what the library itself has to do with a table of communication.
+ * comm.c - destroys a yoke_comm.
  *
- * Idea: a yoke_comm is made and filled in by a transport (libyoke-mpi, or the application), which
- * knows how to take it down again. Nothing here communicates.
+ * Idea: a transport (libyoke-mpi, or the application) makes a yoke_comm, a table of functions, and
+ * knows how to free it. Nothing here communicates.
  */
 #include "replica/updater.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * crew.c - makes the replicas of a team's devices in this process, and all that
- * they need to exchange what they computed. Nothing is allocated in a step.
+ * crew.c - makes the replicas of this process's devices, and the kernels, queues and
+ * buffers with which they exchange results. A step allocates nothing.
  */
 #include <string.h>
 
@@ -67,7 +67,7 @@ yki_member_owns(const yki_crew *crew, const yki_member *m, size_t bucket)
 
 /* ---- members ---- */
 
-/* Others wait meanwhile, for minutes perhaps: this is no rank that hangs. */
+/* Planning may take minutes while other ranks wait: tells them that this rank does not hang. */
 static void
 say_alive(void *user)
 {
@@ -76,7 +76,7 @@ say_alive(void *user)
     comm->beat(comm, 0, "compiling and measuring");
 }
 
-/* A replica of the team's: what it is made of. */
+/* Fills in the options of member k's replica. */
 static void
 describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_replica_options *o,
          yki_replica_part *part)
@@ -94,7 +94,7 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
         .timed = options->timed,
         .parts = options->parts,
         .bucket_size = crew->bucket_bytes,
-        .owner = m->place < group->owners ? m->place : UINT32_MAX, /* no bucket's remainder */
+        .owner = m->place < group->owners ? m->place : UINT32_MAX, /* owns no bucket */
         .owners = group->owners,
         .totals = m->totals,
         .norm_parts = group->norm_parts};
@@ -104,7 +104,7 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
     }
 }
 
-/* A replica without its plan. */
+/* Makes a replica without its plan. */
 static yoke_status
 open_replica(yki_crew *crew, size_t k, const yki_crew_options *options)
 {
@@ -125,13 +125,13 @@ open_replica(yki_crew *crew, size_t k, const yki_crew_options *options)
     return yki_replica_open(device, crew->graph, &o, &part, &m->replica);
 }
 
-/* What is done with each replica. A device whose memory does not hold the largest batch is made
- * for half of it, and so on: it will be given less. Of the plan that fits follows how much more
- * would. */
+/* What is done with each replica: a survey or a plan. If the device's memory does not hold the
+ * largest batch, the replica is made for half of it, and so on, and gets fewer samples. The plan
+ * that fits then tells how many samples would fit. */
 typedef yoke_status (*with_replica)(yoke_replica *replica, const yoke_replica_options *options,
                                     const yki_replica_part *part, yki_costs *costs);
 
-/* A plan for less than `wanted`: made again for all that fits, or left as it is. */
+/* Makes a plan for less than `wanted` samples again, for as many as fit, if those are more. */
 static yoke_status
 grow_again(yoke_replica *r, const yoke_replica_options *o, const yki_replica_part *part,
            int64_t wanted)
@@ -183,7 +183,7 @@ survey(yoke_replica *replica, const yoke_replica_options *options, const yki_rep
        yki_costs *costs)
 {
     (void)options;
-    yki_costs_free(costs); /* those of a larger batch */
+    yki_costs_free(costs); /* of the attempt with a larger batch */
     YKI_TRY(yki_costs_create(replica->weights->graph->node_count, costs));
     return yki_replica_survey(replica, part, costs);
 }
@@ -196,8 +196,8 @@ plan(yoke_replica *replica, const yoke_replica_options *options, const yki_repli
     return yki_replica_plan(replica, options, part);
 }
 
-/* Partial norms of all buckets, where several devices of a group update. They are needed before
- * the first replica is made, so a first set of weights is laid out for their number. */
+/* Makes the buffer of partial norms that the owners of a group share. It is needed before the first
+ * replica is made, so a temporary set of weights is made just to count the norms. */
 static yoke_status
 make_norm_parts(yki_crew *crew, const yki_crew_options *options)
 {
@@ -277,7 +277,7 @@ make_side_queue(yki_crew *crew, yki_member *m)
 
 /* ---- kernels ---- */
 
-/* The buffers of a group that `pick` finds at each member, in the devices' order. */
+/* Collects a buffer of each member of a group, by `pick`, in the order of the devices. */
 static size_t
 collect(const yki_crew *crew, size_t group, yki_buffer *(*pick)(const yki_member *, size_t),
         size_t index, yki_buffer **buffers)
@@ -287,7 +287,7 @@ collect(const yki_crew *crew, size_t group, yki_buffer *(*pick)(const yki_member
     return crew->groups[group].count;
 }
 
-/* The gradients that are summed: those of all parts, where a step has several. */
+/* The gradients to be summed: the sums over micro-batches, if a step may have several. */
 static yki_buffer *
 pick_gradients(const yki_member *m, size_t bucket)
 {
@@ -342,7 +342,7 @@ make_sums(yki_crew *crew, yki_member *m, yki_buffer **buffers)
                                      floats, &m->gathers[b]));
         }
         count = collect(crew, m->group, pick_gradients, b, buffers);
-        /* The update reads the plan's own gradients: sums of parts end there too. */
+        /* The update reads the plan's own gradients, so sums over micro-batches end there too. */
         if (yki_member_owns(crew, m, b) && (count > 1 || m->gathered))
             YKI_TRY(yki_combine_make(m->replica->weights->device, "yki_team_sum", buffers, count,
                                      m->replica->weights->buckets[b].gradients, floats,
@@ -390,7 +390,7 @@ make_exchange(yki_crew *crew, yki_member *m, const yki_crew_options *options, yk
     return make_sums(crew, m, buffers);
 }
 
-/* ---- the way through the host ---- */
+/* ---- exchange through the host ---- */
 
 static yoke_status
 check_alike(yki_crew *crew)
@@ -411,7 +411,8 @@ check_alike(yki_crew *crew)
     return YOKE_OK;
 }
 
-/* How many stops of backward come before a bucket is complete, on the slowest of all devices. */
+/* Finds, for each bucket, after how many stops of backward it is complete on all devices of all
+ * processes. */
 static yoke_status
 find_ready_stops(yki_crew *crew)
 {
@@ -430,7 +431,7 @@ find_ready_stops(yki_crew *crew)
             for (size_t s = 0; s < plan->stop_count; s++)
                 passed += plan->stops[s].section == YKI_BACKWARD &&
                           plan->stops[s].task < plan->bucket_task[b];
-            /* The stop behind it has to be passed for it to be enqueued. */
+            /* The task that completes it is enqueued once the next stop is passed. */
             crew->ready_stop[b] = YKI_MAX(crew->ready_stop[b], passed + 1);
         }
     if (!crew->comm || buckets == 0)
@@ -474,7 +475,8 @@ host_free(yki_crew *crew, float *memory)
         crew->comm->release(crew->comm, memory);
 }
 
-/* All buckets' memory is one piece: a transport shares few large ones more easily than many. */
+/* All buckets share one piece of memory: a transport can share one large piece between processes
+ * more easily than many small ones. */
 static yoke_status
 make_transit(yki_crew *crew)
 {
@@ -508,7 +510,7 @@ make_transit(yki_crew *crew)
 
 /* ---- making and unmaking ---- */
 
-/* What takes more than the plans: sums of gradients and of results. */
+/* Makes what training needs besides the plans: sums of gradients and of results. */
 static yoke_status
 make_training(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
 {
@@ -524,7 +526,7 @@ make_training(yki_crew *crew, const yki_crew_options *options, yki_buffer **buff
     return crew->through_host ? make_transit(crew) : YOKE_OK;
 }
 
-/* A graph without a loss is evaluated alone. */
+/* A graph without a loss can only be evaluated. */
 static yoke_status
 build(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
 {
@@ -608,7 +610,7 @@ yki_crew_destroy(yki_crew *crew)
         return;
     if (crew->members)
         (void)yki_crew_finish(crew);
-    /* A transport may still write to what it was given: its requests end first. */
+    /* A transport may still write to the memory of its requests: end them before it is freed. */
     for (size_t b = 0; crew->transit && b < crew->bucket_count; b++) {
         bool done;
 

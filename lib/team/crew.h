@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * crew.h - the devices of this process at work on one graph, and what they
- * exchange.
+ * crew.h - the devices of this process that train one graph together, and what
+ * they exchange.
  *
- * Members whose devices share memory (one space) form a group: they have one
- * set of weights, each bucket of gradients has an owner among them that sums it,
- * updates the weights and keeps the optimizer's state, and nobody waits on the
- * host. What groups and processes exchange goes through the host; each group then
- * makes the same update from the same bits.
+ * Each device is a member. Members whose devices share memory (one space) form a
+ * group with one set of weights. Each bucket of gradients has an owner in the
+ * group. The owner sums the bucket, updates its weights and keeps its optimizer
+ * state; within a group nobody waits on the host. Groups and processes exchange
+ * data through the host. Then each group makes the same update from the same bits.
  *
- * Or each member has a part of the graph (places) and every sample: then each is a
- * group of its own, and what they exchange are values between nodes.
+ * If the graph has places, each member runs the nodes of its places, on every
+ * sample. Then each member is a group of its own, and members exchange values of
+ * nodes.
  *
- *   crew.c      making it: replicas, kernels, buffers
- *   agree_classes.c     the numerical class of each node
- *   exchange.c  statistics in mid-section, losses, gradients
- *   reduce_choice.c    the way and the buckets in which gradients go between processes
- *   step.c      a training step out of these
- *   stages.c    parts of the graph on several devices
+ *   crew.c           makes a crew: replicas, kernels, buffers
+ *   share_wisdom.c   the order in which processes plan, and the wisdom they share
+ *   agree_classes.c  agrees on the numerical class of each node
+ *   reduce_choice.c  picks the reduction algorithm and the size of buckets
+ *   exchange.c       merges statistics in mid-section, gradients and losses
+ *   step.c           builds a training step from these
+ *   stages.c         runs a graph with places on several devices
  */
 #ifndef YKI_CREW_H
 #define YKI_CREW_H
@@ -26,12 +28,12 @@
 #include "team/team.h"
 
 enum {
-    YKI_TEAM_INPUTS = 8,              /* of a kernel in team.cl */
-    YKI_PAIRS = 1 + YOKE_MAX_METRICS, /* the loss and metrics */
-    YKI_FLIGHT = 2,                   /* steps enqueued and not waited for */
+    YKI_TEAM_INPUTS = 8,              /* input buffers of a kernel in team.cl */
+    YKI_PAIRS = 1 + YOKE_MAX_METRICS, /* (sum, count) of the loss and of each metric, at most */
+    YKI_FLIGHT = 2,                   /* steps enqueued before the host waits for the oldest */
 };
 
-/* Launches of a kernel in team.cl, one after the other: out = the inputs, combined in order. */
+/* Launches of one kernel in team.cl that combine any number of inputs, in their order. */
 typedef struct yki_combine {
     yki_kernel **kernels;
     size_t count;
@@ -40,26 +42,26 @@ typedef struct yki_combine {
 
 typedef struct yki_member {
     yoke_replica *replica;
-    uint32_t group, place; /* place in the group */
-    yki_queue *side;       /* sums of gradients; NULL where it owns none */
-    yki_buffer *results;   /* pairs of this device; NULL in a crew of one */
-    yki_buffer *totals;    /* ... of the team */
-    yki_kernel *pack[2];   /* the pairs, eight at a time */
-    yki_combine total;     /* totals from results of the group */
+    uint32_t group, place; /* index of the group; index of the member in it */
+    yki_queue *side;       /* sums gradients; NULL: it owns no bucket, or is alone in its group */
+    yki_buffer *results;   /* pairs of this device; NULL: not needed (open_replica) */
+    yki_buffer *totals;    /* pairs of the whole team */
+    yki_kernel *pack[2];   /* copy the pairs of a plan into results, eight at a time */
+    yki_combine total;     /* totals = sum of the results of the group */
     yki_combine *merges;   /* by stop */
-    yki_combine *sums;     /* by bucket; used where it owns it */
-    yki_buffer **gathered; /* by bucket: gradients of the parts of a step; NULL without parts */
-    yki_combine *gathers;  /* gathered += gradients, by bucket */
-    yki_event arrived;     /* newest thing others wait for */
-    yki_event *complete;   /* by bucket: its gradients are there */
-    yki_event reduced;     /* newest sum on the side queue */
-    yki_event updated;     /* its part of the newest update */
+    yki_combine *sums;     /* by bucket; empty: it is not the owner, or nothing is summed */
+    yki_buffer **gathered; /* by bucket: sums over micro-batches; NULL: a step has only one */
+    yki_combine *gathers;  /* by bucket: gathered += gradients of a micro-batch */
+    yki_event arrived;     /* the newest point that other members wait for */
+    yki_event *complete;   /* by bucket: its gradients are complete */
+    yki_event reduced;     /* the newest sum of gradients */
+    yki_event updated;     /* this member's share of the newest update */
     bool is_updated, is_committed; /* how far the newest update is enqueued */
-    uint8_t *own_classes; /* by node: what the device alone would take; NULL: nobody asked */
-    int64_t first, n;     /* samples of the running part of a step */
-    size_t position;      /* task at which the section was left */
-    yki_staging staging;  /* what the host merged, on its way back */
-    /* time of computing, without waiting; where queues are timed */
+    uint8_t *own_classes; /* by node: class + 1 that the device alone would take; NULL: unknown */
+    int64_t first, n;     /* samples of the running micro-batch */
+    size_t position;      /* next task of the running section */
+    yki_staging staging;  /* results merged on the host, being written back */
+    /* Time spent computing, without waits; empty unless the crew is timed. */
     struct yki_spans {
         yki_event *events; /* begin, end, begin, end, ... */
         size_t count, capacity;
@@ -69,19 +71,19 @@ typedef struct yki_member {
 typedef struct yki_group {
     size_t *members;
     size_t count;
-    uint32_t owners;        /* the first so many */
-    yki_buffer *norm_parts; /* NULL: a group of one has its own */
+    uint32_t owners;        /* the first `owners` members own buckets */
+    yki_buffer *norm_parts; /* partial norms of all owners; NULL: each updater has its own */
 } yki_group;
 
-/* A bucket on its way through the host. */
+/* A bucket that is exchanged through the host. */
 typedef struct yki_transit {
-    float *own, *sum; /* of this process, and of all */
+    float *own, *sum; /* gradients of this process; of all */
     void *request;
 } yki_transit;
 
 typedef struct yki_crew {
     yoke_team *team;   /* retained */
-    yoke_comm *comm;   /* several processes, or NULL */
+    yoke_comm *comm;   /* lent; NULL: this process alone */
     yoke_graph *graph; /* lent by the trainer */
     yki_member *members;
     size_t count;
@@ -89,130 +91,151 @@ typedef struct yki_crew {
     size_t group_count;
     bool through_host;     /* several groups or processes */
     size_t pairs;          /* 1 + metrics */
-    yki_transit *transit;  /* by bucket; NULL unless through_host */
-    float *transit_memory; /* of all of them */
-    uint64_t bucket_bytes; /* the most in a bucket; 0: the usual */
-    size_t way;            /* of the comm's, to reduce */
-    char travel[80];       /* both, in words */
-    bool apart;            /* gradients travel after backward, not during it */
+    yki_transit *transit;  /* by bucket; NULL: nothing goes through the host */
+    float *transit_memory; /* one piece, for all buckets */
+    uint64_t bucket_bytes; /* limit of a bucket; 0: the default */
+    size_t way;            /* the comm's reduction algorithm, an index */
+    char travel[80];       /* both, as text */
+    bool apart;            /* gradients are exchanged after backward, not during it */
     yoke_step_times times; /* of the newest step */
     size_t bucket_count;
-    size_t *ready_stop; /* by bucket: backward stops after which it may travel */
-    size_t stop_count;  /* of a training plan */
-    float *host;        /* of the largest statistic, for members and processes */
-    size_t host_floats;
-    size_t next_bucket;        /* of backward: the next to be summed */
-    bool marks_buckets;        /* gradients are summed while backward runs */
-    bool timing;               /* spans are noted */
-    size_t flight;             /* where */
-    bool updating;             /* an update is being enqueued */
-    size_t at;                 /* member that the newest command was for */
-    struct yki_stages *stages; /* members have parts of the graph; NULL: all have the whole */
-    uint8_t *classes; /* by node: the team's numerical class + 1; NULL: none was agreed upon */
+    size_t *ready_stop; /* by bucket: stops of backward that come before it is complete, + 1 */
+    size_t stop_count;  /* of the training plan */
+    float *host;        /* rows of host_floats for merging, one per member and rank */
+    size_t host_floats; /* of the largest statistic */
+    size_t next_bucket; /* the next bucket to be summed in backward */
+    bool marks_buckets; /* complete[] is recorded while backward runs */
+    bool timing;        /* spans are recorded */
+    size_t flight;      /* index of the spans that are recorded */
+    bool updating;      /* an update is being enqueued */
+    size_t at;          /* member of the newest command: errors name it */
+    struct yki_stages *stages; /* set up for places; NULL: each member has the whole graph */
+    uint8_t *classes;          /* by node: the team's numerical class + 1; NULL: not agreed */
     size_t class_count;
-    size_t home; /* member with the loss and the metrics of all */
+    size_t home; /* member with the loss and metrics, if there are places; else 0 */
 } yki_crew;
 
 typedef struct yki_crew_options {
     yoke_replica_options replica;
     bool local_batch_norm;
-    bool parts; /* steps may have several */
-    bool timed;
-    bool apart;      /* no overlap of backward and communication */
-    bool may_shrink; /* a device may be made for less than `most`, if its memory asks for that */
-    uint64_t bucket_bytes;
-    const int64_t *most; /* by member: its largest batch */
+    bool parts;            /* steps may have several micro-batches */
+    bool timed;            /* queues record times */
+    bool apart;            /* communication does not overlap backward */
+    bool may_shrink;       /* a member's batch may be less than `most` if its memory is short */
+    uint64_t bucket_bytes; /* 0: chosen */
+    const int64_t *most;   /* by member: its largest batch */
 } yki_crew_options;
 
+/* Makes the replicas, plans and buffers for training, or for evaluation only if the graph has no
+ * loss. Retains the team; the graph stays the caller's and must outlive the crew. All processes of
+ * the team call it. Waits. On failure the crew is empty. */
 yoke_status yki_crew_create(yoke_team *team, yoke_graph *graph, const yki_crew_options *options,
                             yki_crew *crew);
+/* Waits for everything enqueued, then frees all but `crew` itself. Zeros are fine. */
 void yki_crew_destroy(yki_crew *crew);
 
-/* The plans for evaluation, made when first asked for. */
+/* Makes the plans for evaluation unless they exist. All processes call it. */
 yoke_status yki_crew_make_evaluation(yki_crew *crew);
-/* The member that has a parameter or state of this name, and it; of several the first. */
+/* Finds the first member that holds the parameter or state `name`. The weight stays the member's.
+ * Returns YOKE_ERROR_NOT_FOUND, without a message, where there is none. */
 yoke_status yki_crew_find(const yki_crew *crew, const char *name, size_t *member,
                           yki_weight **weight);
+
+/* The member at index `place` of a group. */
 static inline yki_member *
 yki_crew_in_group(const yki_crew *crew, size_t group, size_t place)
 {
     return &crew->members[crew->groups[group].members[place]];
 }
 
+/* Whether the member updates this bucket. */
 bool yki_member_owns(const yki_crew *crew, const yki_member *member, size_t bucket);
 
 /* ---- share_wisdom.c ---- */
 
-/* Plans: here at once; with several processes rank 0 first, whose wisdom the others are given, then
- * the first of each host, then the rest. All call it. */
+/* Calls act(crew, user), which plans, once in each process. Rank 0 goes first, and so does the
+ * first process of each host that has no device of rank 0's kind. Then all get rank 0's wisdom, the
+ * first processes of the other hosts follow, and the rest come last. All processes call it. */
 yoke_status yki_crew_in_turn(yki_crew *crew, yoke_status (*act)(yki_crew *crew, void *user),
                              void *user);
 
 /* ---- agree_classes.c ---- */
 
-/* Whether there is anything to be agreed upon. */
+/* Whether the devices of this team have to agree on classes. */
 bool yki_crew_agrees(const yki_crew *crew, const yki_crew_options *options);
-/* Out of the members' costs; afterwards they are weighed. All processes call it. */
+/* Sets the classes of the crew and of its replicas from costs[], one entry for each member. Weighs
+ * the entries in place (yki_costs_weigh). All processes call it. */
 yoke_status yki_crew_agree(yki_crew *crew, yki_costs *costs);
+/* Passes lines of text on the classes to `line`; none if no classes were agreed on. */
 void yki_crew_explain_classes(const yki_crew *crew, void (*line)(void *user, const char *text),
                               void *user);
 
 /* ---- reduce_choice.c ---- */
 
-/* Sets `way` and `bucket_bytes`, the same in all processes; may measure. */
+/* Sets `way`, `bucket_bytes` and `travel`, to the same in all processes. May measure, for about a
+ * second. All processes call it. */
 yoke_status yki_crew_choose_travel(yki_crew *crew, const yki_crew_options *options);
 
 /* ---- exchange.c ---- */
 
-/* Makes out = a combination of `count` inputs, in turns of eight; `out` may be one of the first
- * eight inputs. */
+/* Makes the launches of `kernel`, of team.cl, that combine `count` inputs of `floats` floats each
+ * into `out`. The first launch reads eight inputs; each further one adds seven to the result so
+ * far. So `out` may be one of the first eight inputs, but no later one. */
 yoke_status yki_combine_make(yoke_device *device, const char *kernel, yki_buffer *const *inputs,
                              size_t count, yki_buffer *out, size_t floats, yki_combine *combine);
 void yki_combine_clear(yki_combine *combine);
+/* Enqueues the launches; the first one waits for `wait`. */
 yoke_status yki_combine_enqueue(yki_queue *queue, const yki_combine *combine, yki_wait wait);
 
-/* Every member's `arrived` is an event behind what it has enqueued so far. */
+/* Sets `arrived` of each member to an event behind all that it has enqueued. Members that are alone
+ * in their group are left out. */
 yoke_status yki_crew_arrive(yki_crew *crew);
-/* What a member enqueues from here on comes after what all of its group had then. */
+/* Lets the member's queue wait for `arrived` of the other members of its group. */
 yoke_status yki_crew_meet(yki_crew *crew, yki_member *member);
-/* What `queue` gets next comes after one event of each member of the group but one. */
+/* Lets `queue` wait for one event of each member of the group: pick(member, index). Skips the
+ * member `but` (NULL: none) and events that are not set. */
 yoke_status yki_wait_for_group(yki_crew *crew, size_t group, yki_queue *queue,
                                const yki_member *but,
                                const yki_event *(*pick)(const yki_member *, size_t), size_t index);
-/* The statistic at a stop, merged over the team. */
+/* Merges the statistic at a stop over the team. The host waits if it goes through the host. */
 yoke_status yki_crew_merge(yki_crew *crew, size_t stop);
-/* Buckets that are complete after so many stops of backward are summed within groups, and sent on
- * their way through the host where that is needed. SIZE_MAX: all. */
+/* Sums, within groups, the buckets that are complete after `stops_passed` stops of backward
+ * (SIZE_MAX: all), and starts their exchange between groups and processes. The exchange waits for
+ * the sums; sums within a single group are only enqueued. */
 yoke_status yki_crew_reduce(yki_crew *crew, size_t stops_passed);
-/* All gradients that travel have come back. */
+/* Waits for all exchanges that yki_crew_reduce has started and writes the sums to the owners. */
 yoke_status yki_crew_receive(yki_crew *crew);
-/* The loss and metrics of a part of a step (or of an evaluation) at each member; `more`: added to
- * those of the parts before. */
+/* Enqueues the copy of each member's loss and metrics, of a micro-batch or of an evaluation, into
+ * `results`; `more`: adds them to what is there. */
 yoke_status yki_crew_results(yki_crew *crew, bool evaluation, bool more);
-/* Those of the team, in `totals` of every member. */
+/* Sums `results` over the team into `totals` of each member that updates weights. */
 yoke_status yki_crew_total(yki_crew *crew);
 
-/* What a member gives: its pairs, and its statistic at a stop. */
+/* The buffers that a member contributes: its pairs, and its statistic at a stop. */
 yki_buffer *yki_member_results(const yki_member *member, size_t index);
 yki_buffer *yki_member_stop(const yki_member *member, size_t stop);
-/* The (sum, count) that pair 0, the loss, or a metric behind it is. */
+/* The node of a pair (sum, count): pair 0 is the loss, the metrics follow. */
 const yoke_node *yki_pair_node(const yoke_graph *graph, size_t pair);
 
 /* ---- step.c ---- */
 
-/* Forward and backward of one part of a step; members' n and first are set, inputs are given. */
+/* Enqueues forward and backward of micro-batch `part` of `parts`. The caller has set n and first of
+ * each member and given the inputs. */
 yoke_status yki_crew_part(yki_crew *crew, uint32_t part, uint32_t parts, float rate_factor);
-/* Sums, totals and the update. */
+/* Sums the gradients that are not summed yet, waits for those that are exchanged through the host,
+ * and enqueues the update. All processes call it. */
 yoke_status yki_crew_update(yki_crew *crew);
-/* After a failure: an update that some devices have enqueued is completed for the others. False:
- * there was none, or it could not be done. Waits. */
+/* After a failure: completes an update that was enqueued for some devices only, on other queues of
+ * the same memory. Waits. Returns false if no update was under way or it cannot be completed. */
 bool yki_crew_complete_update(yki_crew *crew);
-/* A pass without an update is over: buckets on their way have come back, everybody has finished. */
+/* Ends a pass that makes no update: waits for buckets under way and for all queues. All processes
+ * call it. */
 yoke_status yki_crew_settle(yki_crew *crew);
-/* Waits for everything; the first error. */
+/* Waits for all queues of all members and returns the first error. */
 yoke_status yki_crew_finish(yki_crew *crew);
-/* Seconds of computing that the member's spans tell of; 0: unknown. Waits for the last. */
+/* Seconds that the member spent computing, by its spans; 0: unknown. Waits for the last span. */
 double yki_member_seconds(yki_member *member, size_t flight);
+/* Forgets the spans of all members. */
 void yki_crew_drop_times(yki_crew *crew, size_t flight);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exchange.c - what devices tell each other in a step: statistics of the batch,
- * gradients, losses.
+ * exchange.c - what devices exchange in a step: statistics of the batch, gradients,
+ * losses.
  *
- * Within a group nothing is copied: a kernel of the one reads what the others
- * wrote, after their events. Between groups and processes the host reads, adds up
- * in the order of the devices, and writes back; it waits meanwhile, but devices
- * go on with what was enqueued before. All processes come here in the same order,
- * since it follows from the graph.
+ * Within a group nothing is copied: a kernel of one member reads what the others
+ * wrote, after their events. Between groups and processes the host reads the
+ * values, adds them in the order of the devices, and writes the result back. The
+ * host waits meanwhile, but devices go on with what was enqueued before. All
+ * processes make the exchanges in the same order, because it follows from the graph.
  */
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,8 @@ set_int(yki_kernel *kernel, unsigned index, size_t value)
     return yki_kernel_set(kernel, index, sizeof number, &number);
 }
 
-/* Inputs [first, ...) as one launch takes them; behind the first turn the sum so far is input 0. */
+/* Makes one launch, of the inputs from `first` on. In all launches but the first one, input 0 is
+ * the result so far. */
 static yoke_status
 make_turn(yki_program *program, const char *name, yki_buffer *const *inputs, size_t count,
           size_t first, yki_buffer *out, size_t floats, yki_kernel **kernel)
@@ -70,7 +71,7 @@ yki_combine_make(yoke_device *device, const char *name, yki_buffer *const *input
     if (large) {
         floats /= flat.vector;
         combine->grid.local[0] = flat.group;
-        /* At most 16384 turns a work-item: llvmpipe ends longer loops silently. */
+        /* At most 16384 iterations a work-item: llvmpipe ends longer loops silently. */
         combine->grid.groups[0] = YKI_MAX(YKI_MIN(floats / 256 + 1, (size_t)flat.groups),
                                           floats / flat.group / 16384 + 1);
     }
@@ -104,7 +105,7 @@ yki_combine_enqueue(yki_queue *queue, const yki_combine *combine, yki_wait wait)
 
 /* ---- waiting within a group ---- */
 
-/* `event` becomes one behind everything in the queue. */
+/* Sets `event` to an event behind everything in the queue. */
 static yoke_status
 mark(yki_queue *queue, yki_event *event)
 {
@@ -122,7 +123,7 @@ yki_crew_arrive(yki_crew *crew)
     return YOKE_OK;
 }
 
-enum { EVENTS = 16 }; /* waited for by one command */
+enum { EVENTS = 16 }; /* that one command waits for, at most */
 
 yoke_status
 yki_wait_for_group(yki_crew *crew, size_t group, yki_queue *queue, const yki_member *but,
@@ -172,7 +173,8 @@ host_row(const yki_crew *crew, size_t row)
     return crew->host + row * crew->host_floats;
 }
 
-/* d = mean2 - mean1, n = n1 + n2: mean1 + d n2 / n, M1 + M2 + d^2 n1 n2 / n; as team.cl does. */
+/* With d = mean2 - mean1 and n = n1 + n2, the merged mean is mean1 + d n2 / n and the merged sum of
+ * squared deviations M1 + M2 + d^2 n1 n2 / n. team.cl computes the same. */
 static void
 merge_moments(float *into, const float *from, size_t count)
 {
@@ -202,7 +204,8 @@ merge_rows(yki_merge merge, float *into, const float *from, size_t count)
         into[i] += from[i];
 }
 
-/* Few floats of each device: read, combined over devices and processes, written to each. */
+/* Reads a few floats of each device, merges them over devices and processes, and writes the result
+ * to each device. */
 static yoke_status
 exchange_few(yki_crew *crew, yki_merge merge, yki_buffer *(*in)(const yki_member *, size_t),
              yki_buffer *(*out)(const yki_member *, size_t), size_t index, size_t count)
@@ -273,7 +276,8 @@ yki_crew_merge(yki_crew *crew, size_t stop)
 
 /* ---- gradients ---- */
 
-/* Sums a bucket within a group, at its owner; `done` is an event behind it. */
+/* Enqueues the sum of a bucket over a group, on the owner's device; `done` is an event behind it.
+ */
 static yoke_status
 sum_in_group(yki_crew *crew, size_t group, size_t bucket, yki_member **owner, yki_event *done)
 {
@@ -281,7 +285,7 @@ sum_in_group(yki_crew *crew, size_t group, size_t bucket, yki_member **owner, yk
     yki_queue *queue = m->side ? m->side : m->replica->queue;
 
     *owner = m;
-    if (!m->sums[bucket].count) { /* a group of one without parts: it is there already */
+    if (!m->sums[bucket].count) { /* one member and one micro-batch: there is nothing to sum */
         *done = yki_event_retain(m->complete[bucket]);
         return YOKE_OK;
     }
@@ -455,7 +459,7 @@ yki_crew_total(yki_crew *crew)
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
 
-        if (m->place >= crew->groups[m->group].owners) /* needs none */
+        if (m->place >= crew->groups[m->group].owners) /* it updates nothing */
             continue;
         YKI_TRY(yki_crew_meet(crew, m));
         YKI_TRY(yki_combine_enqueue(m->replica->queue, &m->total, YKI_NO_WAIT));

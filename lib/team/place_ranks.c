@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * place_ranks.c - which devices a process takes where several are on one host.
+ * place_ranks.c - divides the devices of a host among its processes.
  *
- * Idea: every process tells all what it sees; each then computes the same division. Only
- * hardware that two processes would take twice is divided: what has the same identity on the
- * same machine, and for a CPU only among processes whose masks of processors overlap. CPUs are
- * split evenly; other devices are dealt out, to each process one at first, so that a device is
- * split only where there are more processes than devices. A process that named its devices
- * gets those, and the division leaves it out.
+ * Idea: every process tells all others what it sees, and each computes the same division.
+ * Only hardware that two processes would both take is divided: it has the same identity on
+ * the same machine and, if it is a CPU, the processes' masks of processors overlap. CPUs are
+ * split evenly. Other devices are dealt out: first one to each process, then the rest, so a
+ * device is split only if there are more processes than devices. A process whose user has
+ * named devices gets those, and the division leaves it out.
  *
- * Machines are told apart by their kernel, not by their name: containers have names of their
- * own, and share the hardware.
+ * Machines are told apart by the boot id of their kernel, not by their name: containers on one
+ * machine have different names and share the hardware.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -34,7 +34,8 @@ masks_overlap(const yki_rank *a, const yki_rank *b)
     return false;
 }
 
-/* The place of this hardware in the list of `rank`, which may share it; -1: it does not. */
+/* Finds the hardware of `device`, which `other` sees, in the list of `rank`: its index, or -1 if
+ * `rank` does not share it. */
 static int
 find_device(const yki_rank *rank, const yki_rank *other, const yki_rank_device *device)
 {
@@ -49,7 +50,7 @@ find_device(const yki_rank *rank, const yki_rank *other, const yki_rank_device *
 
 /* ---- CPUs ---- */
 
-/* Ranks that overlap with this one, directly or through others: `in` by rank. */
+/* Finds the ranks whose masks overlap with this one's, directly or through others: in[] by rank. */
 static void
 find_circle(const yki_rank *ranks, int count, int rank, const yki_rank_device *cpu, bool *in)
 {
@@ -67,8 +68,8 @@ find_circle(const yki_rank *ranks, int count, int rank, const yki_rank_device *c
     }
 }
 
-/* The part of a CPU that rank takes: number `part` of `parts`. More ranks than compute units
- * double up. */
+/* Finds the sub-device of a CPU that `rank` takes: number `part` of `parts`. If there are more
+ * ranks than compute units, several ranks take one. */
 static void
 divide_cpu(const yki_rank *ranks, int count, int rank, const yki_rank_device *cpu, bool *circle,
            uint32_t *part, uint32_t *parts)
@@ -92,10 +93,10 @@ divide_cpu(const yki_rank *ranks, int count, int rank, const yki_rank_device *cp
 
 /* ---- other devices: dealt out ---- */
 
-/* One piece of hardware of a machine, and who takes it. */
+/* One device of a machine, and how many processes take it. */
 typedef struct hand {
     const yki_rank_device *device;
-    const yki_rank *owner; /* somebody who sees it */
+    const yki_rank *owner; /* a process that sees it */
     uint32_t takers;
 } hand;
 
@@ -104,8 +105,8 @@ typedef struct dealing {
     int count;
     hand *hands;
     size_t hand_count;
-    uint32_t *load;  /* by rank: devices it takes */
-    int32_t *places; /* by hand and rank: number among its takers, -1: does not take it */
+    uint32_t *load;  /* by rank: devices that it takes */
+    int32_t *places; /* by hand and rank: index among the takers; -1: does not take it */
 } dealing;
 
 static size_t
@@ -143,7 +144,7 @@ give(dealing *deal, size_t h, int rank)
 static void
 deal_out(dealing *deal)
 {
-    /* One for each rank that sees any: that which has the fewest takers. */
+    /* Each rank that sees any device gets one: the one with the fewest takers. */
     for (int r = 0; r < deal->count; r++) {
         size_t best = deal->hand_count;
 
@@ -154,7 +155,7 @@ deal_out(dealing *deal)
         if (best < deal->hand_count)
             give(deal, best, r);
     }
-    /* What is left goes, one by one, to whoever has the fewest. */
+    /* Each device that is left goes to the rank that has the fewest. */
     for (size_t h = 0; h < deal->hand_count; h++) {
         int best = -1;
 
@@ -267,7 +268,7 @@ read_machine(const yoke_comm *comm, yki_rank *rank)
     fclose(file);
 }
 
-/* Without masks every process may run everywhere. */
+/* Where the system has no masks, a process counts as running on all processors. */
 static void
 read_mask(yki_rank *rank)
 {
@@ -293,7 +294,7 @@ list_devices(yoke_context *context, yki_rank *rank)
         yoke_device_info info;
 
         YKI_TRY(yoke_device_get_info(yoke_context_get_device(context, i), &info));
-        /* Of several drivers of one chip the one that "all" takes. */
+        /* If a chip has several drivers, takes the one that the selector "all" takes. */
         if (strcmp(info.id, info.preferred) != 0)
             continue;
         if (rank->device_count == YKI_RANK_DEVICES)
@@ -322,7 +323,7 @@ yki_place_ranks(yoke_context *context, yoke_comm *comm, const char *given, char 
     read_mask(&own);
     if (status == YOKE_OK && !own.has_selector)
         listed = list_devices(context, &own);
-    if (status == YOKE_OK) /* all come, also those that cannot go on */
+    if (status == YOKE_OK) /* also if `listed` is an error: the others wait for this process */
         status = comm->gather(comm, &own, sizeof own, ranks);
     if (status == YOKE_OK)
         status = listed;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * reduce_choice.c - how gradients travel between processes: in which of the transport's ways, and
- * in buckets of which size.
+ * reduce_choice.c - picks how gradients are exchanged between processes: by which of the
+ * transport's reduction algorithms, and in buckets of which size.
  *
- * Idea: a transport may know several ways to reduce, and which one is fast depends on the
- * network and on whether the processor that moves the bytes is the device that computes. So
- * each way reduces a bucket of each size a few times, when a trainer is made, for less than a
- * second in all. Rank 0 measures and decides for everybody: buckets have the same boundaries
- * everywhere because they follow from the graph and one number. What was measured is kept in
- * wisdom, by size, ranks and transport; it does not depend on the model.
+ * Idea: a transport may offer several reduction algorithms ("ways"). Which one is fast depends on
+ * the network, and on whether the processor that moves the bytes is also the device that computes.
+ * So, when a trainer is made, each algorithm reduces a bucket of each size a few times, for less
+ * than a second in all. All ranks take part; rank 0's times decide for all. Buckets have the same
+ * boundaries everywhere because they follow from the graph and one number. The times are kept in
+ * wisdom, by size, ranks and transport; they do not depend on the model.
  *
- * What a model's gradients cost is taken to be the time of all buckets and that of one more:
- * the last one becomes known when backward ends, and nothing hides it.
+ * The cost of a model's gradients is taken to be the time of all buckets and of one more: the last
+ * bucket is complete when backward ends, so backward cannot hide its exchange.
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,23 +25,23 @@ enum { WAYS = 8, SIZES = 4, REPEATS = 3 };
 
 static const uint64_t MB = 1u << 20, USUAL = 4u << 20;
 static const double BUDGET = 0.8;  /* seconds of measuring */
-static const double MARGIN = 0.95; /* the usual is left for what costs less than so much of it */
+static const double MARGIN = 0.95; /* another choice must cost less than this part of the usual */
 
-/* Everything that is looked at; `cost` in seconds, 0: unknown. */
+/* All candidates and their costs. */
 typedef struct choice {
     size_t ways, sizes;
     const char *names[WAYS];
-    uint64_t bytes[SIZES]; /* of a bucket */
-    uint64_t tried[SIZES]; /* of the reduction that is measured */
-    double cost[SIZES][WAYS];
-    uint64_t total; /* of the model's gradients */
-    size_t usual;   /* size that is taken where nothing is better */
+    uint64_t bytes[SIZES];    /* of a bucket */
+    uint64_t tried[SIZES];    /* of the reduction that is measured */
+    double cost[SIZES][WAYS]; /* seconds; 0: unknown */
+    uint64_t total;           /* bytes of the model's gradients */
+    size_t usual;             /* index of the size that is taken if no other is better */
     yoke_comm *comm;
     yoke_device *device;
     yki_wisdom *wisdom; /* on rank 0 */
 } choice;
 
-/* ---- what there is ---- */
+/* ---- the candidates ---- */
 
 static yoke_status
 given_size(const yki_crew_options *options, uint64_t *bytes)
@@ -72,7 +72,7 @@ list_sizes(choice *c, uint64_t given)
     }
     while (small < c->total && small < MB)
         small *= 2;
-    if (c->total <= MB) { /* all of it in one */
+    if (c->total <= MB) { /* all gradients in one bucket */
         c->bytes[0] = USUAL;
         c->tried[0] = small;
         c->sizes = 1;
@@ -149,7 +149,8 @@ processor_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Seconds of one reduction; where the device is this processor, those that it takes from it too. */
+/* Times one reduction, in seconds. If the device is this processor, adds the processor time that
+ * the reduction takes from it. */
 static yoke_status
 reduce_once(const choice *c, size_t size, const float *in, float *out, double *cost)
 {
@@ -170,7 +171,7 @@ reduce_once(const choice *c, size_t size, const float *in, float *out, double *c
     return YOKE_OK;
 }
 
-/* The best of a few; the first one warms up. */
+/* Takes the best time of a few reductions, after one to warm up. */
 static yoke_status
 reduce_few(choice *c, size_t size, size_t way, const float *in, float *out)
 {
@@ -185,7 +186,7 @@ reduce_few(choice *c, size_t size, size_t way, const float *in, float *out)
     return YOKE_OK;
 }
 
-/* Rank 0 says whether there is time for it. */
+/* Measures one size if rank 0 finds that there is time for it. */
 static yoke_status
 measure_size(choice *c, size_t size, size_t way, float *in, float *out, double end)
 {
@@ -240,7 +241,7 @@ measure(choice *c)
 
 /* ---- choosing ---- */
 
-/* All buckets, and the last once more. */
+/* The time of all buckets, and of the last one once more. */
 static double
 total_cost(const choice *c, size_t size, size_t way)
 {
@@ -281,7 +282,7 @@ gradient_bytes(const yoke_graph *graph)
 typedef struct decision {
     uint64_t bytes, measure;
     uint64_t size, way;
-    uint64_t known; /* its time was measured, now or before */
+    uint64_t known; /* the time of the choice was measured, now or before */
 } decision;
 
 static yoke_status
@@ -290,7 +291,7 @@ decide(yki_crew *crew, const yki_crew_options *options, choice *c)
     bool first = c->comm->rank == 0;
     decision d = {0};
 
-    /* Rank 0's environment, so the list of sizes too. */
+    /* Rank 0's environment decides the size, and with it the list of sizes. */
     YKI_TRY(given_size(options, &d.bytes));
     YKI_TRY(c->comm->broadcast(c->comm, &d, sizeof d, 0));
     list_sizes(c, d.bytes);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * replica_arrays.c - a replica's parameters, gradients and loss as arrays, for training
- * loops of one's own over a team.
+ * replica_arrays.c - lends a replica's parameters, gradients and loss as arrays, so that
+ * users can write their own training loops over a team.
  *
- * A lent array is a window: what is read or written through it comes after all
- * that its replica has enqueued.
+ * A lent array is a window on the replica's buffer. A read or write through it waits
+ * for all that the replica has enqueued.
  */
 #include "replica/replica.h"
 #include "team/team.h"

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * share_wisdom.c - who measures first, and whom the others believe.
+ * share_wisdom.c - the order in which processes plan, and whose wisdom they use.
  *
- * Rank 0 plans first and tells all what it knows of how fast each way to compute is, from its file
- * and from what it has just measured. Devices of a kind that rank 0 has choose by that, whatever
- * their own files say, so they compute alike (lib/plan/wisdom.c has the rule). A host without such
- * a device does not wait: its first process measures at the same time, and the other processes of
- * that host read its file.
+ * Rank 0 plans first and sends its wisdom to all: what its file holds and what it has just
+ * measured. Devices of the same kind as one of rank 0's choose by it, whatever their own files
+ * say, so they compute alike (lib/plan/wisdom.c has the rule). If the first process of a host has
+ * no such device it does not wait: it measures at the same time as rank 0. The other processes of
+ * a host read the file of the first one.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "team/crew.h"
 
-/* Rank 0's text, everywhere; to be freed. */
+/* Sends rank 0's text to all. The other ranks own what they get. */
 static yoke_status
 spread(yoke_comm *comm, char **text)
 {
@@ -28,7 +28,7 @@ spread(yoke_comm *comm, char **text)
     return size ? comm->broadcast(comm, *text, (size_t)size, 0) : YOKE_OK;
 }
 
-/* "|NAME|": names hold no bar, since a line of wisdom has them for its own. */
+/* Lists the kinds of this process's devices as "|NAME|NAME|". Names are taken to have no bar. */
 static char *
 kinds_of(const yki_crew *crew)
 {
@@ -75,7 +75,7 @@ is_alike(const yki_crew *crew, bool *alike)
     return status;
 }
 
-/* What rank 0 knows, to all. */
+/* Sends rank 0's wisdom to all. */
 static yoke_status
 teach(const yki_crew *crew)
 {
@@ -94,7 +94,7 @@ teach(const yki_crew *crew)
         status = spread(crew->comm, &text);
     for (size_t k = 0; k < crew->count && crew->comm->rank != 0 && status == YOKE_OK; k++)
         status = yki_wisdom_follow(parts[k], text);
-    free(crew->comm->rank == 0 ? text : NULL); /* a stream's */
+    free(crew->comm->rank == 0 ? text : NULL); /* allocated by open_memstream */
     yki_free(crew->comm->rank == 0 ? NULL : text);
     yki_free(parts);
     return status;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stages.c - one graph over several devices: each has the nodes of its places, and
- * all have the whole batch.
+ * stages.c - one graph over several devices: each device has the nodes of its places,
+ * and all have the whole batch.
  *
- * A value that another member reads is a crossing. Where both share memory it is
- * one buffer and an event, else a copy. The thread that enqueues makes crossings
- * in the order of the graph, and before each lets every member run as far as it
- * can: up to its next value that others wait for, or to what it lacks itself. What
- * a value is computed from has a smaller number in the graph, so it crossed before:
- * there is nothing to deadlock.
+ * A value that another member reads is a crossing. If both members share memory, a
+ * crossing is one buffer and an event, else a copy. The thread that enqueues makes
+ * the crossings in the order of the graph. Before each one it lets every member run
+ * as far as it can: up to its next value that others wait for, or up to the first
+ * value that it lacks. The inputs of a value have smaller numbers in the graph than
+ * the value, so they crossed before it, and nothing can deadlock.
  *
- * Parameters, their gradients and the optimizer's state are where their place is.
- * Every device updates its own, from what the loss counted and, for clipping, from
- * everybody's norms. One batch goes through at a time: pipelines over micro-batches
- * would need a buffer of each crossing for each of them.
+ * Parameters, their gradients and the optimizer's state stay on the device of their
+ * place. Each device updates its own parameters, with the loss's count and, for
+ * clipping, the norms of all devices. One batch goes through at a time: pipelines
+ * over micro-batches would need a buffer for each crossing and micro-batch.
  */
 #include <stdio.h>
 #include <string.h>
@@ -136,8 +136,8 @@ make_buffer(struct yki_stages *s, yoke_device *device, const yoke_node *node, in
     return YOKE_OK;
 }
 
-/* The value where it is made: of a weight there is one already, and one is enough for all who
- * read it. */
+/* Finds or makes the buffer of a value on the device that computes it. A weight has one already.
+ * All crossings of a value share one buffer there. */
 static yoke_status
 find_source(yki_crew *crew, yki_crossings *all, size_t index, int64_t batch)
 {
@@ -166,7 +166,8 @@ make_link(yki_crew *crew, size_t from, size_t to, uint64_t size)
                                    yoke_team_get_device(crew->team, to), size, link);
 }
 
-/* For what the update needs: the count from the loss to all, norms from everybody to everybody. */
+/* Makes the links that the update needs: the loss's count goes from its device to all others, norms
+ * go between all devices. A link that crossings use exists by now, with a larger buffer. */
 static yoke_status
 make_links(yki_crew *crew, bool norms)
 {
@@ -198,12 +199,12 @@ make_crossings(yki_crew *crew, bool training, int64_t batch)
     return YOKE_OK;
 }
 
-/* ---- routes: who may run how far ---- */
+/* ---- routes: how far each member may run ---- */
 
-/* Where a member's plan first writes and reads a value, in tasks; `section` limits the reading. */
+/* Where a member's plan writes and reads a value, as numbers of tasks. */
 typedef struct touch {
-    size_t made;               /* behind its last writing; 0: it is there from the beginning */
-    size_t read[YKI_SECTIONS]; /* SIZE_MAX: never */
+    size_t made;               /* behind the last task that writes it; 0: no task does */
+    size_t read[YKI_SECTIONS]; /* first task that reads it, by section; SIZE_MAX: never */
 } touch;
 
 static yoke_status
@@ -242,8 +243,9 @@ touch_of(const yki_plan *plan, const touch *touches, const yoke_node *node)
     return value < 0 ? &never : &touches[yki_value_root(plan, value)];
 }
 
-/* From the last crossing to the first, for one member: it stops behind what it makes for others,
- * and before what it has not got. */
+/* Finds where one member stops before each crossing: behind the value that it makes for others, and
+ * before the first task that reads a value that it has not got. Goes from the last crossing to the
+ * first. */
 static yoke_status
 find_ends(const yki_crew *crew, const yki_crossings *all, yki_route *route, size_t member,
           const yki_plan *plan, const touch *touches)
@@ -328,7 +330,7 @@ yki_stages_create(yki_crew *crew, const yki_crew_options *options)
     YKI_TRY(make_crossings(crew, training, YKI_MAX(options->most[0], 1)));
     if (!training)
         return YOKE_OK;
-    return make_links(crew, options->replica.clip_norm > 0); /* behind those of larger copies */
+    return make_links(crew, options->replica.clip_norm > 0);
 }
 
 static yoke_status
@@ -394,8 +396,8 @@ run_to(yki_crew *crew, size_t member, yki_plan *plan, yki_section section, size_
     return yki_queue_flush(m->replica->queue);
 }
 
-/* Bytes [offset, offset + size) of one member's buffer to another's, behind what both have
- * enqueued; one buffer for both: only the order. */
+/* Copies bytes [offset, offset + size) of one member's buffer to another's, behind all that both
+ * have enqueued. If both have the same buffer, the receiver's queue just waits for the sender's. */
 static yoke_status
 pass(yki_crew *crew, size_t from, yki_buffer *source, size_t to, yki_buffer *target,
      uint64_t offset, uint64_t size)
@@ -490,7 +492,7 @@ yki_stages_total(yki_crew *crew)
     return YOKE_OK;
 }
 
-/* The partial norms of a member's buckets, to all others. */
+/* Sends the partial norms of a bucket from the member that has it to all others. */
 static yoke_status
 tell_norms(yki_crew *crew, size_t bucket)
 {

@@ -1,52 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * stages.h - a crew whose members have different parts of one graph (places)
- * instead of different samples.
+ * stages.h - a crew whose members run different nodes of one graph, by its places,
+ * instead of different samples. The nodes of one member are its stage.
  */
 #ifndef YKI_STAGES_H
 #define YKI_STAGES_H
 
 #include "team/crew.h"
 
-/* How far each member's section may run before a crossing is made. */
+/* How far each member may run its section before a value is passed to another member. */
 typedef struct yki_route {
-    yki_section *sections; /* by crossing: when it is made */
-    size_t *ends;          /* tasks, by crossing and member */
+    yki_section *sections; /* by crossing: the section in which it is made */
+    size_t *ends;          /* by crossing and member: task before which the member stops */
 } yki_route;
 
 struct yki_stages {
     yki_placed placed;
     yki_weights **weights; /* by member */
-    yki_link **links;      /* by from and to; NULL where memory is shared or nothing crosses */
-    yki_route routes[2];   /* of evaluation and of training */
-    yki_buffer **owned;    /* of crossings */
+    yki_link **links;      /* by sender and receiver; NULL: shared memory, or nothing crosses */
+    yki_route routes[2];   /* of evaluation, of training */
+    yki_buffer **owned;    /* buffers of crossings */
     size_t owned_count, owned_capacity;
 };
 
-/* The graph's places are all bound, and nothing was asked for that places exclude. */
+/* Checks that all places of the graph are bound, that the team binds no others, and that the
+ * options exclude no places: there is one process and no `shares`. A graph without places passes.
+ */
 yoke_status yki_stages_check(const yoke_team *team, const yoke_graph *graph,
                              const yoke_trainer_options *options);
-/* Shares that say so: all samples to the device of the loss. NULL without places; to be freed. */
+/* Makes the text of shares that gives all samples to the device of the loss; the caller frees it
+ * with yki_free. NULL if the graph has no places. */
 yoke_status yki_stages_shares(const yoke_team *team, const yoke_graph *graph, char **shares);
-/* Before the replicas are made: who has what, weights, what crosses in training. Fills in
- * crew->stages and crew->home. */
+/* Sets crew->stages and crew->home before the replicas are made: the member of each node, the
+ * weights of each member, and what crosses in training. yki_stages_destroy frees it on failure too.
+ */
 yoke_status yki_stages_create(yki_crew *crew, const yki_crew_options *options);
-/* Behind the plans of one kind. */
+/* Finds the routes, once all members have their plans for training or for evaluation. */
 yoke_status yki_stages_connect(yki_crew *crew, bool training);
 void yki_stages_destroy(yki_crew *crew);
 
-/* A section of all plans of one kind, whose batch is set and whose inputs are given. */
+/* Enqueues one section of all plans for training or for evaluation. The caller has set the batch
+ * and given the inputs. */
 yoke_status yki_stages_run(yki_crew *crew, bool training, yki_section section);
-/* Nobody goes on before all have read what they need of the others' values. */
+/* Lets each member's queue wait for all that the others have enqueued, so that no value is
+ * overwritten before it is read. */
 yoke_status yki_stages_meet(yki_crew *crew);
-/* Gradients of several parts, where they were gathered. */
+/* Enqueues the sums of gradients over the micro-batches of a step, if there are several. */
 yoke_status yki_stages_reduce(yki_crew *crew);
-/* What the loss counted, and its sum, to all. */
+/* Enqueues the sums of the loss and the metrics, and their copy to all members. */
 yoke_status yki_stages_total(yki_crew *crew);
-/* Each has the norms of all gradients, and all are behind their backward. */
+/* Enqueues the exchange of the gradients' norms, if the update clips by norm, and then
+ * yki_stages_meet: no member updates before all have done their backward. */
 yoke_status yki_stages_agree(yki_crew *crew);
 
-/* Lines of a table: who has how much of the graph, and what comes to it from others. */
+/* Passes the lines of a table to `line`: how much of the graph each device has, and how many bytes
+ * others copy to it. */
 void yki_stages_explain(const yki_crew *crew, void (*line)(void *user, const char *text),
                         void *user);
 

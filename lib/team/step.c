@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * step.c - one training step of a crew: forward and backward everywhere, in one or
- * several parts, gradients summed while backward still runs, then the update.
+ * step.c - one training step of a crew: forward and backward on all devices, for one
+ * micro-batch or several, then the update. Gradients are summed while backward runs.
  *
- * The caller's thread enqueues for all devices, piece by piece: from a stop, where
+ * The caller's thread enqueues for all devices, piece by piece: from one stop, where
  * a statistic of the whole batch is needed, to the next. Weights change only after
- * every device of the group has arrived behind its backward, and the next forward
- * comes after the update: both by events, so two steps can be in flight.
+ * every device of the group has finished its backward, and the next forward runs
+ * after the update. Events ensure both, so two steps can be in flight.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 /* ---- time ---- */
 
-/* An end of a span of computing. */
+/* Records the begin or the end of a span of computing. */
 static yoke_status
 note_time(yki_crew *crew, yki_member *m)
 {
@@ -63,7 +63,7 @@ yki_member_seconds(yki_member *m, size_t flight)
 
 /* ---- sections ---- */
 
-/* A member's tasks up to `end`; marks the buckets that become complete. */
+/* Enqueues a member's tasks up to `end`, and an event behind each bucket that becomes complete. */
 static yoke_status
 run_piece(yki_crew *crew, yki_member *m, yki_section section, size_t end)
 {
@@ -77,7 +77,8 @@ run_piece(yki_crew *crew, yki_member *m, yki_section section, size_t end)
 
         if (task < begin || task >= end)
             continue;
-        /* A bucket may become complete before one that precedes it: it is marked where we are. */
+        /* A bucket may become complete before one with a smaller number. Then the tasks up to
+         * here are enqueued already, and its event is recorded here. */
         if (task >= m->position) {
             YKI_TRY(yki_plan_enqueue_tasks(plan, section, m->position, task + 1));
             m->position = task + 1;
@@ -127,7 +128,7 @@ run_section(yki_crew *crew, yki_section section)
     return run_all(crew, section, SIZE_MAX);
 }
 
-/* ---- parts of a step ---- */
+/* ---- micro-batches ---- */
 
 static const yki_event *
 pick_updated(const yki_member *m, size_t index)
@@ -151,7 +152,7 @@ begin(yki_crew *crew, yki_member *m, uint32_t part, float rate_factor)
     return yki_plan_begin(r->training, m->n);
 }
 
-/* Adds the gradients of this part to those of the ones before. */
+/* Adds the gradients of this micro-batch to those of the ones before. */
 static yoke_status
 gather_part(yki_crew *crew, uint32_t part, bool last)
 {
@@ -174,7 +175,7 @@ gather_part(yki_crew *crew, uint32_t part, bool last)
     return YOKE_OK;
 }
 
-/* Running statistics belong to each part; they are those of the first of a group. */
+/* Each micro-batch updates the running statistics. The first member of a group does it. */
 static yoke_status
 commit_part(yki_crew *crew)
 {
@@ -190,7 +191,7 @@ commit_part(yki_crew *crew)
     return YOKE_OK;
 }
 
-/* Where nothing is to overlap, a section ends before the next thing begins, and has its time. */
+/* With `apart`, waits until the section is over and measures its seconds. */
 static yoke_status
 run_apart(yki_crew *crew, yki_section section, double *seconds)
 {
@@ -265,7 +266,8 @@ prepare_updates(yki_crew *crew)
     return YOKE_OK;
 }
 
-/* The member's part of the update, on a queue of its space. */
+/* Enqueues the member's share of the update on a queue of its space. Goes on where a failed call
+ * stopped. */
 static yoke_status
 update_member(yki_crew *crew, yki_member *m, yki_queue *queue)
 {
@@ -306,7 +308,7 @@ yki_crew_update(yki_crew *crew)
     YKI_TRY(prepare_updates(crew));
     for (size_t k = 0; k < crew->count; k++)
         crew->members[k].is_updated = crew->members[k].is_committed = false;
-    /* From here on the step counts: what one device cannot enqueue, another does. */
+    /* From here on the step counts: if a device fails, yki_crew_complete_update does the rest. */
     crew->updating = true;
     for (size_t k = 0; k < crew->count; k++) {
         crew->at = k;
@@ -318,7 +320,7 @@ yki_crew_update(yki_crew *crew)
     return YOKE_OK;
 }
 
-/* One member's part by any queue of its group, or by a new one. */
+/* Completes a member's share of the update on any queue of its group, or on a new one. */
 static yoke_status
 update_somehow(yki_crew *crew, yki_member *m)
 {

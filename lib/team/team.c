@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * team.c - the devices that train together: those a selector picks in this
- * process, numbered on through the processes of a comm.
+ * team.c - the devices that train together. A selector picks those of this process;
+ * they are numbered through all processes of a comm.
  *
- * A team holds its devices' hardware in their split; what is trained on them, and
- * with which shares, is the trainer's.
+ * A team keeps the hardware of its devices in their present split. What they train,
+ * and with which shares, is up to the trainer.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "team/place_ranks.h"
 #include "team/team.h"
 
-/* Processes of one host divide its devices, unless they were told which to take. */
+/* Processes on one host divide its devices, unless the user has named them. */
 static yoke_status
 select_devices(yoke_team *team, yoke_context *context, const char *selector)
 {
@@ -28,7 +28,7 @@ select_devices(yoke_team *team, yoke_context *context, const char *selector)
     return YOKE_OK;
 }
 
-/* How many devices the processes before this one have, and all. */
+/* Counts the devices of the ranks before this one, and of all. */
 static yoke_status
 number_devices(yoke_team *team)
 {
@@ -52,7 +52,7 @@ number_devices(yoke_team *team)
     return status;
 }
 
-/* What people call each device of all processes; every process calls it. */
+/* Gathers the names of all devices for messages. All processes call it. */
 static yoke_status
 name_devices(yoke_team *team)
 {
@@ -104,7 +104,7 @@ yoke_team_create(yoke_context *context, const char *selector, yoke_comm *comm, y
     if (status == YOKE_OK)
         status = name_devices(team);
     if (status != YOKE_OK) {
-        yki_team_fail(team); /* the others wait for our number, or for our names */
+        yki_team_fail(team); /* the others wait for this process's count or names */
         yoke_team_destroy(team);
         return status;
     }
@@ -173,7 +173,7 @@ yoke_team_get_device_name(const yoke_team *team, size_t index)
 
 /* ---- places ---- */
 
-/* The one device that a selector means, as a number in the team. */
+/* Finds the one device that a selector means: its index in this process. */
 static yoke_status
 find_device(const yoke_team *team, const char *place, const char *selector, size_t *device)
 {

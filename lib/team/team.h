@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * team.h - inside a team and an array.
+ * team.h - the insides of yoke_team and yoke_array.
  */
 #ifndef YKI_TEAM_H
 #define YKI_TEAM_H
 
 #include "replica/updater.h"
 
+/* A place that the user has bound to a device. */
 typedef struct yki_place {
     char *name;
-    size_t device; /* number in the team */
+    size_t device; /* index among the devices of this process */
 } yki_place;
 
 enum { YKI_TEAM_NAME = 96 };
@@ -19,31 +20,34 @@ struct yoke_team {
     yoke_selection *selection;
     size_t count;    /* devices of this process */
     yoke_comm *comm; /* lent; NULL: this process alone */
-    size_t first;    /* number of its first device among all */
-    size_t total;
-    char *names; /* YKI_TEAM_NAME bytes for each of all */
+    size_t first;    /* number of this process's first device in the whole team */
+    size_t total;    /* devices of all processes */
+    char *names;     /* of all devices, YKI_TEAM_NAME bytes each */
     yki_place *places;
     size_t place_count, place_capacity;
 };
 
+/* Takes a reference, which yoke_team_destroy gives back. */
 yoke_team *yki_team_retain(yoke_team *team);
-/* `rows` holds those of this process's devices in their places, of counts[] by device of the whole
- * team; afterwards those of all processes. `row`: bytes. */
+/* Gathers rows of `row` bytes from all processes. `rows` has room for all; device k of the whole
+ * team has counts[k] of them, in the order of devices. On entry those of this process's devices are
+ * filled in, afterwards all are. All processes call it. */
 yoke_status yki_team_share_rows(const yoke_team *team, const int64_t *counts, uint64_t row,
                                 void *rows);
-/* The number of the device that a place is bound to. */
+/* Finds the device that a place is bound to: its index in this process. */
 yoke_status yki_team_find_place(const yoke_team *team, const char *name, size_t *device);
-/* The comm if there are several processes, else NULL. */
+/* Returns the comm, lent, if there are several processes, else NULL. */
 yoke_comm *yki_team_comm(const yoke_team *team);
-/* This process gives up, with the newest detail: no other one waits for it. */
+/* Tells the other processes that this one gives up, with the newest error message, so that they do
+ * not wait for it. */
 void yki_team_fail(const yoke_team *team);
 
 struct yoke_array {
     yki_buffer *buffer;
     yoke_type type;
     int64_t count;
-    yoke_replica *replica; /* that lends it, or NULL: the buffer is its own */
-    bool is_weight;        /* writing makes packed copies stale */
+    yoke_replica *replica; /* lends the buffer; NULL: the array owns it */
+    bool is_weight;        /* writing it makes packed copies stale */
 };
 
 #endif
