@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_feeds.c - what a caller gives to an input, checked before any of it is read: its
- * type and how much it is, then each label that chooses a class or a row.
+ * check_feeds.c - checks what a caller gives to an input: first the type and the count of
+ * values, then each label that selects a class or a row.
  */
 #include "replica/replica.h"
 
@@ -47,7 +47,6 @@ yki_check_feed(const char *function, const yoke_feed *feed, yoke_type type, yoke
     return YOKE_OK;
 }
 
-/* The first label that is no class is named; it never reaches a device. */
 yoke_status
 yki_check_labels(const yoke_node *node, int64_t n, const void *data)
 {

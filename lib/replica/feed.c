@@ -2,15 +2,16 @@
  *
  * feed.c - brings samples of a dataset into the inputs of a plan on one device.
  *
- * Fields that fit stay on the device as they are (u8 stays u8), and a batch is the
- * numbers of its samples: a kernel gathers, augments and scales (clkernels/feed.cl).
- * Rows of other fields are read (ahead, by a thread: data/ahead.c) into a slot of a
- * ring together with the numbers, and the same kernel takes them from there. A slot is in host
- * memory where the device reads that, else pinned memory and a copy of it on the device, written by
- * a queue of its own while the device computes the step before. So nothing is allocated and nothing
- * is waited for in a step, unless all slots are under way.
+ * Fields that fit stay on the device in their own type (u8 stays u8). For them a batch
+ * is just the numbers of its samples: a kernel gathers, augments and scales the rows
+ * (clkernels/feed.cl). Rows of other fields are read into a slot of a ring, beside the
+ * numbers, usually ahead by a thread (data/prefetch.c); the same kernel takes them from
+ * there. If the device can use host memory, a slot is host memory. Else it is pinned
+ * memory with a copy on the device, which a queue of its own writes while the device
+ * computes the step before. So a step allocates nothing, and it waits only if all slots
+ * are under way.
  *
- * Does not choose samples (data/order.c) and does not know plans.
+ * This file does not choose samples (data/order.c) and does not know plans.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,31 +20,31 @@
 #include "replica/feed.h"
 
 enum {
-    SLOTS = 4,         /* two steps under way, and one that is prepared, and one to spare */
-    ALIGN = 64,        /* of parts of a slot, bytes */
-    CHUNK = 256,       /* elements of a task, as feed.cl has it */
-    TASK_TURNS = 32,   /* of loops, about, that a task takes */
-    MAX_TURNS = 32768, /* of a work-item: llvmpipe ends longer ones silently */
+    SLOTS = 4,         /* two for steps under way, one being prepared, one to spare */
+    ALIGN = 64,        /* of each array in a slot, bytes */
+    CHUNK = 256,       /* elements of a kernel's task; feed.cl has the same number */
+    TASK_TURNS = 32,   /* loop iterations that a task takes, about */
+    MAX_TURNS = 32768, /* iterations of a work-item's loop: llvmpipe ends longer ones silently */
     MAX_GROUPS = 65535,
-    UPLOAD_BYTES = 1 << 23 /* at once, of what stays on the device */
+    UPLOAD_BYTES = 1 << 23 /* copied at once to the device to stay there */
 };
 
-/* Irwin-Hall: 16 bytes have the variance 16 (256^2 - 1) / 12. */
+/* The sum of 16 random bytes is nearly normal (Irwin-Hall), with variance 16 (256^2 - 1) / 12. */
 #define NOISE_DEVIATION 295.6033828f
 
 typedef struct channel {
-    const yoke_node *node; /* kept by whoever compiled the graph; only read while creating */
-    int field;             /* -1: none */
-    uint64_t elements;     /* of the result of one sample, for the grid */
-    bool moved;
-    int32_t means, rows, width; /* of one sample; not moved */
+    const yoke_node *node;      /* lent; read only while the feed is made */
+    int field;                  /* -1: none */
+    uint64_t elements;          /* of the result for one sample; sets the grid */
+    bool moved;                 /* the kernel crops, flips, shifts or adds noise */
+    int32_t means, rows, width; /* of one sample; rows and width only if not moved */
     yki_buffer *scaling;
     yki_kernel *kernel;
     char *name;
 } channel;
 
 typedef struct slot {
-    yki_buffer *device, *pinned; /* the latter NULL where the host writes to the former */
+    yki_buffer *device, *pinned; /* pinned is NULL if the host can write to `device` */
     yki_event sent, used;
 } slot;
 
@@ -59,7 +60,7 @@ struct yki_feed {
     bool wanted[YKI_MAX_FIELDS];
     slot slots[SLOTS];
     unsigned next;
-    yki_queue *transfer; /* NULL where the host writes to the device's memory */
+    yki_queue *transfer; /* NULL: the host writes to the device's memory */
     uint32_t group;
 };
 
@@ -114,7 +115,8 @@ upload_chunks(yki_feed *feed, size_t field, yki_buffer *buffer)
     return status;
 }
 
-/* A device that has no room after all is one to which the data comes batch by batch. */
+/* Copies a field to the device to stay there. If the device has no room, the field is copied batch
+ * by batch instead. */
 static yoke_status
 make_resident(yki_feed *feed, size_t field)
 {
@@ -136,7 +138,7 @@ make_resident(yki_feed *feed, size_t field)
     return YOKE_OK;
 }
 
-/* A feed of the same data whose memory this device can use; NULL: there is none. */
+/* Finds a twin whose memory this device can use; NULL: there is none. */
 static const yki_feed *
 find_twin(const yki_feed *feed)
 {
@@ -147,7 +149,8 @@ find_twin(const yki_feed *feed)
     return twin;
 }
 
-/* As another feed decided: a view of its buffers keeps their memory, which is paid for once. */
+/* Shares the fields that the twin keeps. A view of its buffers keeps the memory alive, and the
+ * memory counts once. */
 static yoke_status
 share_residents(yki_feed *feed, const yki_feed *twin)
 {
@@ -158,7 +161,7 @@ share_residents(yki_feed *feed, const yki_feed *twin)
     return YOKE_OK;
 }
 
-/* The smallest first: labels stay even where images do not. */
+/* Tries the smallest field first, so labels stay on the device even if images do not. */
 static yoke_status
 make_all_resident(yki_feed *feed)
 {
@@ -254,7 +257,8 @@ kernel_name(yoke_type from, yoke_type to, bool moved, bool columns)
     return "yki_feed_u8_u8";
 }
 
-/* The means, then the scales, in one piece: to Oclgrind a part makes the rest uninitialized. */
+/* Writes the means, then the scales, in one piece: after a partial write, Oclgrind takes the rest
+ * for uninitialized. */
 static yoke_status
 make_scaling(yki_feed *feed, channel *c, const yoke_field *field)
 {
@@ -288,7 +292,8 @@ set_int(yki_kernel *kernel, unsigned index, int64_t value)
     return yki_kernel_set(kernel, index, sizeof narrow, &narrow);
 }
 
-/* Arguments from the ninth on stay as they are; those before change with the batch. */
+/* Arguments from ARG_FIXED on are set once, apart from ARG_EPOCH, and so are SCALING, MEANS and
+ * IDENTITY. The others change with each batch. */
 enum {
     ARG_FROM,
     ARG_FIRST,
@@ -356,8 +361,8 @@ make_channel(yki_feed *feed, channel *c)
     return set_fixed(feed, c, field);
 }
 
-/* Tasks are shared among any number of groups; as many as keep the device busy, and more where a
- * work-item would turn its loops too often. */
+/* Any number of groups can share the tasks. There are as many as keep the device busy, and more if
+ * a work-item's loop would have too many iterations. */
 static yki_grid
 grid_for(const yki_feed *feed, const channel *c, int64_t n)
 {
@@ -365,7 +370,7 @@ grid_for(const yki_feed *feed, const channel *c, int64_t n)
     uint64_t units = yki_device_get_traits(feed->device)->compute_units;
     uint64_t groups = YKI_MIN(elements / 1024 + 1, feed->group == 1 ? units * 4 : units * 32);
 
-    /* Rows of one or two elements are a task each, which has turns of its own. */
+    /* Each row of one or two elements is a task of its own, with its own iterations. */
     turns = YKI_MAX(turns, elements / CHUNK * TASK_TURNS);
     groups = YKI_MAX(groups, 2 * turns / MAX_TURNS + 1);
     return (yki_grid){{(size_t)YKI_MIN(groups, (uint64_t)MAX_GROUPS), 1, 1}, {feed->group, 1, 1}};
@@ -394,7 +399,8 @@ launch(yki_feed *feed, yki_queue *queue, channel *c, slot *s, uint64_t first, in
     return YOKE_OK;
 }
 
-/* Drivers compile a kernel when it is first launched: now, for no samples, and not in a step. */
+/* Launches each kernel once for no samples: drivers compile a kernel at its first launch, which
+ * should not happen in a step. */
 static yoke_status
 launch_all_once(yki_feed *feed)
 {
@@ -557,7 +563,8 @@ read_rows(const yki_feed *feed, const yki_samples *s, size_t field, void *out)
     return yki_dataset_read(feed->dataset, field, s->indices, (size_t)s->n, out);
 }
 
-/* The numbers, then rows of the fields that are not on the device; offsets[field] is where. */
+/* Writes the sample numbers to a slot, then the rows of the fields that are not on the device.
+ * offsets[field] is where the rows of a field begin, in bytes. */
 static yoke_status
 fill_slot(yki_feed *feed, slot *s, const yki_samples *samples, yki_buffer *const *inputs,
           uint64_t offsets[YKI_MAX_FIELDS])
@@ -613,7 +620,7 @@ yki_feed_batch(yki_feed *feed, yki_queue *queue, const yki_samples *samples,
     YKI_TRY(check_batch(feed, samples, inputs));
     if (samples->n == 0)
         return YOKE_OK;
-    /* A slot of a batch that failed may have been sent and not used. */
+    /* If a batch failed, its slot may have been sent to the device but not used. */
     if (s->used.cl || s->sent.cl)
         YKI_TRY(yki_event_wait(s->used.cl ? &s->used : &s->sent));
     yki_event_release(&s->used);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * feed.h - samples of a dataset on their way into the inputs of a plan, for one
+ * feed.h - a feed brings samples of a dataset into the inputs of a plan, on one
  * device.
  */
 #ifndef YKI_FEED_H
@@ -11,61 +11,66 @@
 
 typedef struct yki_feed yki_feed;
 
-/* `resident_limit` of a feed that keeps nothing on the device. */
+/* The `resident_limit` with which a feed keeps nothing on the device. */
 #define YKI_FEED_STREAM 1u
 
 typedef struct yki_feed_options {
     uint32_t seed;      /* of flips, shifts and noise */
     bool training;      /* samples are augmented */
-    bool allow_missing; /* inputs without a field are an error only when they are fed */
-    /* Bytes of the dataset kept on the device; 0: a quarter of its memory. */
+    bool allow_missing; /* an input without a field is an error only when it is asked for */
+    /* Bytes of the dataset to keep on the device, at most; 0: a quarter of its free memory. */
     uint64_t resident_limit;
-    /* A feed of the same dataset and graph on another device, or NULL: what it checked is not
-     * checked again, and what stays in memory that both devices share is there once. It, and the
-     * twin that it was made with, have to be there while the new one is made, not afterwards. */
+    /* A feed of the same dataset and graph on another device, or NULL. The new feed does not check
+     * again what the twin has checked. If both devices share memory, the data is kept there once.
+     * The twin, and the twin of that one, must exist while the new feed is made, not afterwards. */
     const yki_feed *twin;
-    /* Whether an input is wanted on this device; NULL: all are. Asked when the feed is made. */
+    /* Whether an input is wanted on this device; NULL: all are. Called when the feed is made. */
     bool (*reads)(void *user, const yoke_node *input);
     void *user;
 } yki_feed_options;
 
-/* Matches fields with the graph's inputs, checks labels, brings what fits to the device, compiles.
- * Keeps the device and the dataset; scaling and augmentation are what they are now. Waits. */
+/* Matches the dataset's fields with the graph's inputs, checks labels, copies the fields that fit
+ * to the device, and compiles kernels. Retains the device and the dataset; copies the dataset's
+ * present scaling and augmentation. Needs the graph only during the call. Waits. */
 yoke_status yki_feed_create(yoke_device *device, yoke_dataset *dataset, const yoke_graph *graph,
                             int64_t max_batch, const yki_feed_options *options, yki_feed **feed);
-/* Waits for the batches that were enqueued, so before their queue is destroyed. NULL is fine. */
+/* Waits for the batches that were enqueued, so call it before their queue is destroyed. NULL is
+ * fine. */
 void yki_feed_destroy(yki_feed *feed);
 
 typedef struct yki_samples {
-    const int64_t *indices; /* n; may be reused when the call returns */
+    const int64_t *indices; /* n of them; may be reused when the call returns */
     int64_t n;
     uint32_t epoch;
-    yki_ahead *ahead; /* has read some of them; NULL: nobody has */
-    int64_t position; /* of the first one, in its order */
+    yki_ahead *ahead; /* a thread that has read some of them; NULL: there is none */
+    int64_t position; /* of the first sample in the order of `ahead` */
 } yki_samples;
 
-/* Enqueues on `queue`, of the same space: samples into inputs[i], the buffer of the graph's i-th
- * node of role input (NULL: not wanted). Waits for what is read ahead, and when more than a few
- * batches are under way. */
+/* Enqueues on `queue`, of the same space, the copy of the samples into inputs[i], the buffer of the
+ * graph's i-th node of role input (NULL: not wanted). Reads the rows that are not on the device, or
+ * waits until `ahead` has read them. Also waits if four batches are under way. */
 yoke_status yki_feed_batch(yki_feed *feed, yki_queue *queue, const yki_samples *samples,
                            yki_buffer *const *inputs);
-/* Bytes of the dataset that are on the device, of those that the graph wants. */
+/* Gives the bytes of the dataset that the graph wants, and how many of them are on the device. */
 void yki_feed_resident(const yki_feed *feed, uint64_t *resident, uint64_t *all);
-/* Rows of the field come to the device batch by batch. */
+/* Whether rows of the field are copied to the device batch by batch. */
 bool yki_feed_streams(const yki_feed *feed, size_t field);
 
 /* ---- match_fields.c ---- */
 
-/* The field for each of the graph's inputs, -1: none. `fields` has room for `count`, the number of
- * inputs. By name; else, if there is exactly one way, by shape and type. */
+/* Finds the field for each of the graph's inputs, -1: none. `fields` has room for `count`, the
+ * number of inputs. Matches by name, else by shape and type if only one match is possible. An input
+ * without a field is an error unless `allow_missing`. */
 yoke_status yki_feed_match(const yoke_dataset *dataset, const yoke_graph *graph, bool allow_missing,
                            int *fields, size_t count);
+/* The graph's nodes of role input: their number, and the node at an index (NULL beyond the last).
+ */
 size_t yki_feed_input_count(const yoke_graph *graph);
 const yoke_node *yki_feed_get_input(const yoke_graph *graph, size_t index);
-/* The field's images have to be cut to be the input's. */
+/* Whether the field's images are larger than the input, so that they would have to be cropped. */
 bool yki_feed_is_cut(const yoke_field *field, const yoke_node *node);
-/* Every value of the field is one that the input takes; else the sample is named. Reads them all.
- */
+/* Checks that the input takes every value of the field; the error names the first sample that is
+ * wrong. Reads all values. */
 yoke_status yki_feed_check_labels(const yoke_dataset *dataset, size_t field, const yoke_node *node);
 
 #endif

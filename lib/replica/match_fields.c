@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * match_fields.c - which field of a dataset is for which input of a graph, and whether
- * its values are ones that the input takes.
+ * match_fields.c - matches the fields of a dataset with the inputs of a graph, and checks
+ * that an input takes the values of its field.
  *
- * Names decide. Where they do not say, an input takes the only field that nobody
- * else has and that fits by shape and type, if it is the only input that this
- * field fits: a file of images and labels has just one way to go into a graph
- * with one image and one label, whatever both sides call them.
+ * Names decide first. An input without a field of its name takes a free field that fits
+ * by shape and type, if no other free field fits it and no other free input fits the
+ * field. So a file of images and labels matches a graph with one image and one label,
+ * whatever the names are.
  */
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,8 @@ yki_feed_input_count(const yoke_graph *graph)
     return count;
 }
 
-/* Equal but for axes of size 1, which change no order. */
+/* Whether the shapes are equal apart from axes of size 1, which do not change the order of
+ * elements. */
 static bool
 same_layout(yoke_shape a, yoke_shape b)
 {
@@ -75,7 +76,7 @@ fits(const yoke_dataset *dataset, size_t f, const yoke_node *node)
     return type_fits(field->type, node->type) && (cut || same_layout(field->shape, node->shape));
 }
 
-/* Of types that are not converted. */
+/* What the user can do about two types that are not converted. */
 static const char *
 how_to_fit(yoke_type from, yoke_type to)
 {
@@ -99,7 +100,7 @@ does_not_fit(const yoke_field *field, const yoke_node *node)
                     converts ? "" : how_to_fit(field->type, node->type));
 }
 
-/* A free field of the right shape is what was meant: its type is the reason. */
+/* If a free field has the right shape, the user has meant that one, and its type is the reason. */
 static yoke_status
 is_missing(const yoke_dataset *dataset, const yoke_node *node, const bool *taken)
 {
@@ -119,7 +120,8 @@ is_missing(const yoke_dataset *dataset, const yoke_node *node, const bool *taken
                     yki_shape_text(node->shape, shape, sizeof shape), names);
 }
 
-/* How many free fields fit input `i`, or (inputs) how many free inputs a field fits; the last. */
+/* Counts the free fields that fit an input; `last` is the last one. suitors() counts the free
+ * inputs that a field fits. */
 static size_t
 candidates(const yoke_dataset *dataset, const yoke_node *node, const bool *taken, size_t *last)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model.c - a graph with its weights in host memory, from a file or to one.
+ * model.c - a graph with its weights in host memory, read from a file or written to one.
  *
- * For predicting, a second graph is kept that has no loss and no metrics, so that
- * no targets are needed; where the first output is what a cross-entropy of logits
- * is of, the softmax or sigmoid inside that one stands behind it.
+ * For predicting, a model keeps a second graph without loss and metrics, which needs no
+ * targets. If the loss is a cross-entropy of the first output as logits, that graph has
+ * one more output: the softmax or sigmoid that is part of the cross-entropy.
  */
 #include <math.h>
 #include <string.h>
@@ -22,7 +22,7 @@ drop_purposes(yoke_graph *g)
     g->metric_count = 0;
 }
 
-/* What turns the first output into probabilities; NULL: nothing. */
+/* Adds the node that turns the first output into probabilities; NULL: there is none. */
 static yoke_node *
 add_function(yoke_graph *g, const yoke_node *loss)
 {
@@ -37,7 +37,7 @@ add_function(yoke_graph *g, const yoke_node *loss)
     return kind == YKI_LOSS_BCE ? yoke_sigmoid(g, output) : NULL;
 }
 
-/* A name that no output has. */
+/* Makes a name that no output has; the caller frees it. */
 static char *
 free_name(const yoke_graph *g)
 {
@@ -198,7 +198,7 @@ yoke_model_destroy(yoke_model *m)
     yki_free(m);
 }
 
-/* As on a device: position among the parameters, then the states. */
+/* Gives the same initial values as a device: parameters are numbered first, then states. */
 static void
 initialize(yoke_model *m, uint32_t seed)
 {
@@ -288,7 +288,7 @@ put(void *user, const yoke_node *node, const float *values)
 static yoke_status
 load(const yki_safetensors *file, yoke_model **out)
 {
-    /* Of checkpoints too, which hold more than weights. */
+    /* Checkpoints are accepted too; they hold more than weights. */
     const yoke_load_options options = {.partial = yki_safetensors_text(file, "yoke.state") != NULL};
     yki_model_info info = {0};
     yoke_graph *graph = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model.h - inside a model, for what predicts with it and what saves it.
+ * model.h - the insides of a model, for the files that predict with it and save it.
  */
 #ifndef YKI_MODEL_H
 #define YKI_MODEL_H
@@ -8,35 +8,40 @@
 #include "data/weights_file.h"
 #include "plan/plan.h"
 
-/* The weights of one device, shared by its predictors. */
+/* The model's weights on one device, which all predictors there share. */
 typedef struct yki_model_device {
     yki_weights *weights;
     size_t users;
-    uint64_t version; /* of the model's values */
+    uint64_t version; /* of the model's values when they were copied */
 } yki_model_device;
 
 struct yoke_model {
     atomic_int references;
     yoke_graph *graph;
     yki_model_info info;
-    float **values;     /* by node; NULL where it is no weight */
-    size_t value_count; /* a trainer adds nodes to the graph */
-    uint64_t version;
-    pthread_mutex_t lock;   /* of what follows */
-    yoke_graph *predicting; /* the same without loss and metrics; outputs, and the first one behind
-                             * the loss's function, if it has one, as the last */
+    float **values;       /* by node; NULL: no weight */
+    size_t value_count;   /* nodes at first; a trainer adds nodes to the graph */
+    uint64_t version;     /* grows when values change */
+    pthread_mutex_t lock; /* protects what follows */
+    /* The graph without loss and metrics. If the loss applies a softmax or sigmoid to the first
+     * output, that function's result is one more output, the last. */
+    yoke_graph *predicting;
     bool has_function;
     yki_model_device *devices;
     size_t device_count, device_capacity;
 };
 
+/* Takes a reference, which yoke_model_destroy gives back. */
 yoke_model *yki_model_retain(yoke_model *model);
-/* Takes `graph` and the contents of `info`, also when it fails. All values are 0. */
+/* Makes a model whose values are all 0. Takes ownership of `graph` and of the contents of `info`,
+ * even on failure. */
 yoke_status yki_model_make(yoke_graph *graph, yki_model_info *info, yoke_model **model);
-/* What the data of a graph is if nobody says so: as its first input is. */
+/* Fills in `info` for data that has the name, type and shape of the graph's first input. */
 yoke_status yki_model_default_info(const yoke_graph *graph, yki_model_info *info);
-/* The model's weights on a device, brought there if nobody else did; and back. Under the lock. */
+/* Lends the model's present values as weights on a device, copied there unless they are there
+ * already. Each call needs a yki_model_give_back. The caller holds the lock. */
 yoke_status yki_model_borrow(yoke_model *model, yoke_device *device, yki_weights **weights);
+/* Gives borrowed weights back; the last user's call frees them. The caller holds the lock. */
 void yki_model_give_back(yoke_model *model, yki_weights *weights);
 
 #endif

@@ -2,10 +2,10 @@
  *
  * predictor.c - a model on one device.
  *
- * Samples take the way that those of an evaluation take (train/feed.c), so that
- * they are scaled to the same bits; the weights are those of the device's other
- * predictors of the model. Predictors of one model are made one after the other,
- * and then share nothing that changes.
+ * Samples go through a feed (replica/feed.c), as in an evaluation, so they are scaled to
+ * the same bits. All predictors of a model on a device share its weights there. A lock
+ * makes predictors of one model one after the other; afterwards they share nothing that
+ * changes.
  */
 #include <string.h>
 
@@ -16,14 +16,14 @@
 
 struct yoke_predictor {
     yoke_model *model;         /* retained */
-    yoke_selection *selection; /* holds the hardware in its split */
-    yki_weights *weights;      /* the model's, borrowed */
+    yoke_selection *selection; /* keeps the hardware in its present split */
+    yki_weights *weights;      /* borrowed from the model */
     yoke_replica *replica;
-    yoke_dataset *samples;      /* one batch, at `given` */
-    const unsigned char *given; /* NULL: zeros */
+    yoke_dataset *samples;      /* one batch, read from `given` */
+    const unsigned char *given; /* the caller's samples; NULL: zeros */
     size_t sample_bytes;
     yki_feed *feed;
-    yki_buffer **inputs; /* of the plan, for the feed */
+    yki_buffer **inputs; /* of the plan; the feed writes them */
     int64_t *indices;    /* 0, 1, ... */
     const yoke_node *output;
     int64_t batch;
@@ -257,7 +257,7 @@ yoke_predict(yoke_predictor *p, int64_t n, yoke_feed input, float *output, size_
                                output + first * yki_shape_count(p->output->shape));
     }
     p->given = NULL;
-    /* Also after a failure: the output is the caller's. */
+    /* Also after a failure, because enqueued reads write to the caller's output. */
     finished = yki_queue_finish(p->replica->queue);
     return status == YOKE_OK ? finished : status;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * replica.c - a graph on one device: weights, a training plan, an evaluation plan
- * made when first asked for, and the optimizer.
+ * replica.c - a graph on one device: its weights, a training plan, an evaluation plan
+ * that is made when it is first needed, and the optimizer.
  *
- * Inputs are copied to a ring of staging memory and enqueued from there, so the
- * caller's array is free on return and up to YKI_RING steps may be in flight.
+ * Inputs are copied to a ring of staging memory and sent from there. So the caller may
+ * reuse its array on return, and up to YKI_RING steps may be in flight.
  */
 #include <float.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #include "replica/replica.h"
 
-/* What a public function was called with. */
+/* Checks the arguments of a public function. */
 #define NEED(condition, what)                                                                      \
     do {                                                                                           \
         if (!(condition))                                                                          \
@@ -47,7 +47,7 @@ yki_staging_free(yki_staging *s)
 
 /* ---- creation ---- */
 
-/* No value may have so many elements that its size cannot be counted. */
+/* Refuses a batch for which the size of a value would overflow. */
 static yoke_status
 check_batch(const yoke_replica_options *o, const yoke_graph *graph)
 {
@@ -95,7 +95,6 @@ collect_inputs(yoke_replica *r)
     return YOKE_OK;
 }
 
-/* The wisdom file: given, from the environment, or in the context's cache directory. */
 yoke_status
 yki_open_wisdom(yoke_device *device, const char *given, yki_wisdom **wisdom)
 {
@@ -140,7 +139,7 @@ plan_options(const yoke_replica *r, bool training, bool team)
                               .wisdom = r->wisdom};
 }
 
-/* Not fatal: the next run measures again. */
+/* Saves wisdom. A failure is only logged: the next run measures again. */
 static void
 keep_wisdom(const yoke_replica *r)
 {
@@ -398,7 +397,8 @@ yki_replica_make_evaluation(yoke_replica *r)
     return r->evaluation ? YOKE_OK : make_plan(r, false, false, &r->evaluation);
 }
 
-/* Copies the data into the input's buffer of a plan, if it reads it. */
+/* Copies the data to staging memory and enqueues its transfer to a plan's input buffer, if the plan
+ * reads that input. */
 static yoke_status
 upload(yoke_replica *r, yki_replica_input *in, yki_plan *plan, const void *data, uint64_t size)
 {
@@ -470,7 +470,7 @@ yki_replica_send_step(yoke_replica *r, yki_plan *plan, float rate_factor)
                            s->memory, YKI_NO_WAIT, &s->busy);
 }
 
-/* An input that the plan reads and that was not given for so many samples; NULL: there is none. */
+/* Finds an input that the plan reads and that was given for fewer than n samples; NULL: none. */
 static const yki_replica_input *
 find_missing(const yoke_replica *r, const yki_plan *plan, int64_t n)
 {
@@ -495,7 +495,7 @@ check_given(const yoke_replica *r, const yki_plan *plan, int64_t n)
     return in ? fail_missing(in, n) : YOKE_OK;
 }
 
-/* By node id: what cannot be computed without the inputs that were not given. */
+/* Marks, by node id, what cannot be computed because inputs were not given. */
 static void
 mark_unknown(const yoke_replica *r, int64_t n, bool *unknown)
 {
@@ -516,7 +516,7 @@ mark_unknown(const yoke_replica *r, int64_t n, bool *unknown)
     }
 }
 
-/* The results that can be computed; `known` has room for all. */
+/* Lists the results that can be computed; `known` has room for all. */
 static size_t
 list_known(const yoke_graph *graph, const bool *unknown, const yoke_node **known)
 {
@@ -533,8 +533,8 @@ list_known(const yoke_graph *graph, const bool *unknown, const yoke_node **known
     return count;
 }
 
-/* Without targets outputs are computed, and no loss and no metric; without anything that leads to
- * a result there is nothing to do. */
+/* Asks the evaluation plan for the results that can be computed: without targets those are the
+ * outputs, but neither loss nor metrics. Fails if no result can be computed. */
 static yoke_status
 ask_for_known(yoke_replica *r, int64_t n)
 {
@@ -631,7 +631,7 @@ yoke_replica_evaluate(yoke_replica *r, int64_t n)
     first = !r->evaluation;
     YKI_TRY(check_range(r, n));
     YKI_TRY(yki_replica_make_evaluation(r));
-    /* Inputs given before the plan was made are in the training plan's buffers. */
+    /* Inputs that were given before this plan was made are in the training plan's buffers. */
     for (size_t i = 0; first && r->training && i < r->input_count; i++) {
         yki_buffer *from = yki_plan_buffer(r->training, r->inputs[i].node);
         yki_buffer *to = yki_plan_buffer(r->evaluation, r->inputs[i].node);
@@ -650,7 +650,7 @@ yoke_replica_evaluate(yoke_replica *r, int64_t n)
 
 /* ---- results ---- */
 
-/* The buffer of a result, if the newest run has computed it. */
+/* Finds the buffer of a result; fails if the newest run has not computed it. */
 static yoke_status
 find_result(const yoke_replica *r, const yoke_node *node, yki_buffer **buffer)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * replica.h - what is inside a replica, for the files of lib/train that make a
- * team of several.
+ * replica.h - the insides of a replica, a graph on one device, for the files of
+ * lib/team and lib/train that build teams of several.
  */
 #ifndef YKI_REPLICA_H
 #define YKI_REPLICA_H
@@ -10,26 +10,28 @@
 
 enum { YKI_RING = 3 };
 
-/* Host memory a transfer reads from, free again after its event. */
+/* Host memory from which a transfer reads. It may be reused after the event `busy`. */
 typedef struct yki_staging {
     void *memory;
     uint64_t size;
     yki_event busy;
 } yki_staging;
 
-/* Waits until it is free, and makes it large enough. */
+/* Waits until the memory may be reused, and makes it at least `size` bytes long. Zeros are an empty
+ * staging. */
 yoke_status yki_staging_get(yki_staging *staging, uint64_t size);
+/* Waits for the transfer and frees the memory. */
 void yki_staging_free(yki_staging *staging);
 
 typedef struct yki_replica_input {
     const yoke_node *node;
-    int64_t given; /* samples */
+    int64_t given; /* samples of the newest data that was given */
     yki_staging ring[YKI_RING];
     unsigned next;
 } yki_replica_input;
 
-/* How far the step is that was begun. Backward runs once: it leaves other values where forward
- * left its results. */
+/* How far the step that was begun has come. Backward runs only once after a forward: it overwrites
+ * forward's results with other values. */
 typedef enum yki_stage { YKI_STAGE_NONE, YKI_STAGE_FORWARD, YKI_STAGE_BACKWARD } yki_stage;
 
 struct yoke_replica {
@@ -41,18 +43,18 @@ struct yoke_replica {
     yki_updater *updater;
     yki_replica_input *inputs;
     size_t input_count;
-    yki_staging steps[2 * YKI_RING]; /* up to two a step */
+    yki_staging steps[2 * YKI_RING]; /* step values: a step sends them once or twice */
     unsigned next_step;
-    uint32_t step; /* of the next update, from 1 */
+    uint32_t step; /* number of the next update, from 1 */
     uint32_t seed;
-    uint64_t first_sample;    /* number of this device's first one in the batch of the team */
-    yki_plan *newest;         /* that ran forward last */
+    uint64_t first_sample;    /* index of this device's first sample in the batch of the team */
+    yki_plan *newest;         /* the plan that ran forward last */
     const yoke_node *missing; /* an input without data in the newest evaluation, or NULL */
-    int64_t batch;            /* of the newest forward; -1: none */
+    int64_t batch;            /* samples of the newest forward; -1: there was none */
     yki_stage stage;
-    const uint8_t *classes; /* of the team (yki_plan_options); lent; NULL: its own choice */
+    const uint8_t *classes; /* the team's classes (yki_plan_options); lent; NULL: its own choice */
     size_t class_count;
-    double surveyed; /* seconds that a survey has measured */
+    double surveyed; /* seconds that a survey has spent measuring */
     bool repeats;    /* see yki_plan_options */
     void (*tick)(void *user);
     void *tick_user;
@@ -62,64 +64,67 @@ struct yoke_replica {
 
 /* What a team gives to a replica that is one of several. */
 typedef struct yki_replica_part {
-    yki_weights *lender;      /* of the same space, or NULL */
-    yki_weights *weights;     /* made already, of a part of the graph: retained; NULL: its own */
-    bool merges;              /* statistics are those of the team */
+    yki_weights *lender;      /* weights in the same space to share the memory of, or NULL */
+    yki_weights *weights;     /* to use as they are (places); retained; NULL: it makes its own */
+    bool merges;              /* statistics are merged over the team */
     bool timed;               /* events of its queue have times */
-    bool parts;               /* steps may have several: weights stay from one to the next */
-    uint64_t bucket_size;     /* 0: the usual one */
-    uint32_t owner, owners;   /* updates buckets `owner`, `owner` + `owners`, ... */
+    bool parts;               /* steps may have several micro-batches; packed weights are kept */
+    uint64_t bucket_size;     /* 0: the default */
+    uint32_t owner, owners;   /* updates buckets `owner`, `owner` + `owners`, ...; owners 0: all */
     void (*tick)(void *user); /* see yki_plan_options */
     void *tick_user;
     yki_buffer *totals;     /* sum and count of the loss over the team; lent; NULL: its own */
-    yki_buffer *norm_parts; /* shared by the owners; lent; NULL: its own */
+    yki_buffer *norm_parts; /* partial norms that all owners share; lent; NULL: its own */
 } yki_replica_part;
 
-/* `part` NULL: all by itself. */
+/* Makes a replica with its weights, its plan and, for training, its optimizer. `part` NULL: it is
+ * no member of a team. The caller has checked the optimizer (yki_check_settings). Waits. */
 yoke_status yki_replica_create(yoke_device *device, yoke_graph *graph,
                                const yoke_replica_options *options, const yki_replica_part *part,
                                yoke_replica **replica);
-/* In two steps: first all but the plan, ... */
+/* Makes all but the plan and the optimizer. yki_replica_plan then makes those. */
 yoke_status yki_replica_open(yoke_device *device, yoke_graph *graph,
                              const yoke_replica_options *options, const yki_replica_part *part,
                              yoke_replica **replica);
-/* ... then that, with the same options and part; on failure it can be tried with another batch
- * (`replica->options.batch`). */
+/* Makes the plan and the optimizer, with the options and part that yki_replica_open was given, for
+ * `replica->options.batch` samples. After a failure, the caller may change that and call again. */
 yoke_status yki_replica_plan(yoke_replica *replica, const yoke_replica_options *options,
                              const yki_replica_part *part);
-/* Undoes it. */
+/* Frees the training plan and the optimizer, so that they can be made again. */
 void yki_replica_unplan(yoke_replica *replica);
-/* Between the two: what each numerical class would cost. */
+/* Finds what each numerical class would cost, before the plan is made. May measure. */
 yoke_status yki_replica_survey(yoke_replica *replica, const yki_replica_part *part,
                                yki_costs *costs);
-/* The wisdom of a device's context; `given`: a path, or NULL. */
+/* Opens wisdom from the file `given`; if that is NULL, from YOKE_WISDOM, or else from the cache
+ * directory of the device's context. The caller closes it. */
 yoke_status yki_open_wisdom(yoke_device *device, const char *given, yki_wisdom **wisdom);
-/* The host's part of the step values, in order with what is enqueued. */
+/* Enqueues the step values that the host computes: step, seed, first sample, learning rate. */
 yoke_status yki_replica_send_step(yoke_replica *replica, yki_plan *plan, float rate_factor);
-/* Samples [first, first + n) of `data` to an input of the plan, unchecked; the data may be reused.
- */
+/* Copies samples [first, first + n) of `data` and enqueues their transfer to the input `name` of
+ * the plan, if the plan reads it. Does not check the data, which may be reused on return. */
 yoke_status yki_replica_give(yoke_replica *replica, yki_plan *plan, const char *name, int64_t first,
                              int64_t n, const void *data);
-/* The plan for evaluation, made when first asked for. */
+/* Makes the plan for evaluation unless it exists. */
 yoke_status yki_replica_make_evaluation(yoke_replica *replica);
 
 /* ---- settings.c ---- */
 
-/* Puts in the learning rate of an optimizer that is all zero. */
+/* Sets the learning rate of an SGD optimizer to 0.01 if it is 0. */
 void yki_optimizer_complete(yoke_optimizer *optimizer);
 
-/* Optimizer, clipping and groups of these options. */
+/* Checks the optimizer, clipping and parameter groups of the options. */
 yoke_status yki_check_settings(const yoke_replica_options *options, const yoke_graph *graph);
+/* Checks each field of a schedule. */
 yoke_status yki_check_schedule(const yoke_schedule *schedule);
 
 /* ---- check_feeds.c ---- */
 
-/* Whether a feed is n samples of this type and shape; `function` is the one that it was given to.
- */
+/* Checks that a feed holds n samples of this type and shape. `function` names, in messages, the
+ * public function that got it. */
 yoke_status yki_check_feed(const char *function, const yoke_feed *feed, yoke_type type,
                            yoke_shape shape, int64_t n);
-/* Labels that a loss cannot have are refused before they reach a kernel. `data` has n samples of
- * the input `node`. */
+/* Refuses labels that the input `node` cannot take, before they reach a kernel. `data` has n
+ * samples of that input. */
 yoke_status yki_check_labels(const yoke_node *node, int64_t n, const void *data);
 
 #endif

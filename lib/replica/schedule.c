@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * schedule.c - optimizers with their defaults, and learning rates over time.
+ * schedule.c - optimizers with their default values, and learning rates over time.
  *
- * Factors are computed on the host in double, once a step, the same on every
- * host for the same libm; rank 0's are sent to the others where it matters.
+ * The host computes the factor of the learning rate in double, once a step. Each process
+ * computes its own; the factors are equal on all hosts with the same libm.
  */
 #include <math.h>
 

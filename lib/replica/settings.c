@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * settings.c - what options say about training: optimizer, clipping, groups of
- * parameters and the schedule, checked before anything is compiled.
+ * settings.c - checks the options of training before anything is compiled: optimizer,
+ * clipping, groups of parameters and the schedule.
  */
 #include <float.h>
 #include <fnmatch.h>
@@ -16,7 +16,7 @@ yki_optimizer_complete(yoke_optimizer *o)
         o->learning_rate = 0.01f;
 }
 
-/* Finite, and not negative. */
+/* Refuses a number that is negative or not finite. */
 static yoke_status
 check_number(const char *name, float value)
 {
@@ -25,8 +25,8 @@ check_number(const char *name, float value)
     return yki_fail_range_real(YOKE_ERROR_INVALID_ARGUMENT, name, (double)value, 0, FLT_MAX);
 }
 
-/* What is multiplied with itself at each step: at 1 the corrections of Adam would divide by 0, and
- * a momentum would never end. */
+/* Refuses a decay factor, applied at each step, that is not below 1. At 1 the corrections of Adam
+ * would divide by 0, and a momentum would never decay. */
 static yoke_status
 check_fraction(const char *name, float value)
 {
@@ -68,8 +68,8 @@ check_optimizer(const yoke_optimizer *o)
     return check_reserved("an optimizer", o->reserved, YKI_COUNT(o->reserved));
 }
 
-/* A pattern that matches nothing is a slip: a parameter would train at another rate than is meant.
- */
+/* Refuses a pattern that matches no parameter: it is a slip, and a parameter would train at another
+ * rate than the user wants. */
 static yoke_status
 check_match(const yoke_parameter_group *group, size_t index, const yoke_graph *graph)
 {

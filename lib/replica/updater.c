@@ -3,9 +3,9 @@
  * updater.c - an optimizer over the buckets of one device: its state, and the
  * launches that turn summed gradients into new parameters.
  *
- * A bucket is cut into segments of neighbouring parameters that are treated alike
- * (same group, not frozen); usually there is one segment a bucket, so an update is
- * one launch for each. State lies like the parameters do.
+ * A bucket is cut into segments: runs of parameters that are updated alike (the same
+ * rate and decay, not frozen). Usually a bucket is one segment, so an update is one
+ * launch for each bucket. The state has the same order in memory as the parameters.
  */
 #include <fnmatch.h>
 #include <math.h>
@@ -16,12 +16,12 @@
 #include "replica/updater.h"
 
 enum {
-    NORM_PARTS = 16,   /* pieces a bucket's norm is summed in, at least */
-    NORM_LANES = 16,   /* floats at a time, on every device: the order of a sum is in its bits */
-    MAX_TURNS = 32768, /* of a work-item's loop: llvmpipe ends longer ones silently */
+    NORM_PARTS = 16,   /* partial sums of a bucket's norm, at least */
+    NORM_LANES = 16,   /* SIMD lanes of the sums, on every device: the order decides the bits */
+    MAX_TURNS = 32768, /* iterations of a work-item's loop: llvmpipe ends longer ones silently */
 };
 
-/* Of a bucket; bytes. */
+/* A range of a bucket, in bytes. */
 typedef struct range {
     uint32_t bucket;
     uint64_t offset, size;
@@ -40,15 +40,15 @@ struct yki_updater {
     yki_queue *queue;
     yki_updater_options options;
     yki_flat flat;
-    yki_buffer **m, **v; /* by bucket; entries NULL where not kept */
+    yki_buffer **m, **v; /* state by bucket; an entry is NULL if it is not kept */
     yki_buffer *parts, *empty;
     yki_buffer *loss, *step; /* lent */
     segment *segments;
     size_t segment_count, segment_capacity;
-    size_t next_segment; /* of an update that was not enqueued in full; else 0 */
+    size_t next_segment; /* next to be enqueued, if an update was interrupted; else 0 */
     yki_kernel *count, *finish;
     yki_kernel **norms; /* by bucket */
-    range *frozen;      /* gradients that backward makes though nobody updates by them */
+    range *frozen;      /* gradients that backward computes but that update nothing */
     size_t frozen_count, frozen_capacity;
 };
 
@@ -70,7 +70,8 @@ yki_updater_wants_norm(const yki_updater *u)
     return u->options.clip_norm > 0;
 }
 
-/* The count is a launch of its own only where something before the update needs it. */
+/* Whether the update's kernels find the count of the loss themselves. The count has a launch of its
+ * own if the norms need it before the update, or if there is no segment. */
 static bool
 counts_itself(const yki_updater *u)
 {
@@ -84,7 +85,8 @@ owns(const yki_updater *u, size_t bucket)
            (u->options.owners == 0 || bucket % u->options.owners == u->options.owner);
 }
 
-/* By the size alone, so the same on every device. */
+/* The number of partial norms of a bucket. It follows from the size alone, so it is the same on
+ * every device. */
 static uint32_t
 norm_parts(const yki_bucket *bucket)
 {
@@ -103,7 +105,7 @@ yki_updater_norm_count(const yki_weights *weights)
     return parts;
 }
 
-/* How a parameter is treated: the first group whose pattern matches. */
+/* Finds a parameter's rate and decay: the first group whose pattern matches decides. */
 static void
 treatment(const yki_updater *u, const yoke_node *node, float *rate_scale, float *decay)
 {
@@ -122,7 +124,8 @@ treatment(const yki_updater *u, const yoke_node *node, float *rate_scale, float 
     }
 }
 
-/* A parameter that was frozen after backward was planned: its gradient is none of the norm's. */
+/* Leaves the gradient of a parameter out of the norm. The parameter was frozen after backward was
+ * planned, so backward still computes the gradient. */
 static yoke_status
 leave_out(yki_updater *u, uint32_t bucket, uint64_t offset, uint64_t size)
 {
@@ -138,7 +141,7 @@ leave_out(yki_updater *u, uint32_t bucket, uint64_t offset, uint64_t size)
     return YOKE_OK;
 }
 
-/* Parameters lie in buckets in reverse order, so this walk meets them by offset. */
+/* Buckets have the parameters in reverse order, so this loop meets them by rising offset. */
 static yoke_status
 cut_segments(yki_updater *u)
 {

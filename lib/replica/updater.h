@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * updater.h - training on one device and, above it, on many.
+ * updater.h - the optimizer of one device.
  */
 #ifndef YKI_TRAIN_H
 #define YKI_TRAIN_H
 
 #include "plan/plan.h"
 
-/* ---- updater (updater.c): the launches of an optimizer over the buckets of a device ---- */
+/* ---- updater.c: the launches of an optimizer over the buckets of a device ---- */
 
 typedef struct yki_updater yki_updater;
 
@@ -16,39 +16,46 @@ typedef struct yki_updater_options {
     const yoke_parameter_group *groups;
     size_t group_count;
     float clip_norm, clip_value;
-    uint32_t owner, owners; /* of buckets: `owner`, `owner` + `owners`, ...; owners 0: all */
-    yki_buffer *norm_parts; /* for all buckets, shared by the owners; lent; NULL: its own */
+    uint32_t owner, owners; /* owns buckets `owner`, `owner` + `owners`, ...; owners 0: all */
+    yki_buffer *norm_parts; /* partial norms of all buckets, of all owners; lent; NULL: its own */
 } yki_updater_options;
 
-/* `loss` is the buffer of (sum, count) over the whole batch; `step` that of the step values. */
+/* Makes an updater with its state at zero. Retains the weights; queue and buffers are lent. `loss`
+ * has (sum, count) of the whole batch, `step` the step values. options->groups is not copied, and
+ * yki_updater_refresh reads it again. */
 yoke_status yki_updater_create(yki_weights *weights, yki_queue *queue, yki_buffer *loss,
                                yki_buffer *step, const yki_updater_options *options,
                                yki_updater **updater);
 void yki_updater_destroy(yki_updater *updater);
-/* Optimizer state back to zero. */
+/* Sets the optimizer's state to zero. */
 yoke_status yki_updater_reset(yki_updater *updater);
-/* Enqueues count, norm (if wanted) and the update of every bucket it owns. */
+/* Enqueues the whole update: the count, the norms if wanted, and each bucket that it owns. */
 yoke_status yki_updater_enqueue(yki_updater *updater);
-/* The same in two parts: between them every owner's norms have to be complete. */
-yoke_status yki_updater_enqueue_count(yki_updater *updater); /* is part of the norms */
+/* Enqueues the step values that follow from the loss: the inverse of its count, and whether it is
+ * finite. yki_updater_enqueue_norms includes it where it needs a launch of its own. */
+yoke_status yki_updater_enqueue_count(yki_updater *updater);
+/* Enqueues the first half of an update, the partial norms of the buckets that it owns. Those of all
+ * owners must be complete before the second half. */
 yoke_status yki_updater_enqueue_norms(yki_updater *updater);
-/* On a queue of the same space. After a failure it goes on where it stopped, if it is called again:
- * an update that was begun can be completed by another queue. */
+/* Enqueues the second half, on any queue of the same space. Called again after a failure, it goes
+ * on where it stopped: another queue can complete an update. */
 yoke_status yki_updater_enqueue_updates(yki_updater *updater, yki_queue *queue);
-/* Whether there are norms to be exchanged. */
+/* Whether the update clips by norm, so that owners have to exchange their norms. */
 bool yki_updater_wants_norm(const yki_updater *updater);
-/* Floats that norm_parts holds. */
+/* The size of norm_parts, in floats. */
 size_t yki_updater_norm_count(const yki_weights *weights);
-/* The buffer of partial norms, and where a bucket's are (bytes): for those who own others. */
+/* Returns the buffer of partial norms, lent, and where a bucket's are in it, in bytes. */
 yki_buffer *yki_updater_norms(const yki_updater *updater, size_t bucket, uint64_t *offset,
                               uint64_t *size);
+/* Sets the learning rate from the next yki_updater_fill on. */
 void yki_updater_set_rate(yki_updater *updater, float learning_rate);
-/* After nodes were frozen or are trained again. Waits. */
+/* Adapts the launches after nodes were frozen or unfrozen. Waits. */
 yoke_status yki_updater_refresh(yki_updater *updater);
-/* The host's part of the step values for step `step` (from 1). */
+/* Fills in the step values that depend on the optimizer, for step `step` (from 1). */
 void yki_updater_fill(const yki_updater *updater, uint32_t step, float rate_factor,
                       yki_step_values *values);
-/* State buffers of a bucket, for checkpoints; NULL where the optimizer keeps none. */
+/* Returns state buffer `which` (0 or 1) of a bucket, lent, for checkpoints; NULL if the optimizer
+ * keeps none. */
 yki_buffer *yki_updater_state(const yki_updater *updater, size_t bucket, unsigned which);
 
 #endif
