@@ -2,21 +2,22 @@
  *
  * balance.c - shares that follow the measured speed of devices.
  *
- * Idea: what one device needs for n samples is a line that its steps keep true (pace.c); the
- * fastest split for these lines is what is wanted. Shares go there when
+ * Idea: the time of each device is a line in its samples, which its steps keep up to date (pace.c).
+ * The shares go to the fastest split for these lines if
  *
- *   - it promises a step shorter by the hysteresis and by what the lines may be wrong, which the
- *     scatter of the steps tells: on a busy machine only what is certain is done,
- *   - steps at the present counts have been seen,
+ *   - it makes the step shorter by more than the hysteresis plus the likely error of the lines.
+ *     That error follows from the scatter of the steps, so on a busy machine only certain gains
+ *     count; and
+ *   - steps at the present counts have been seen.
  *
- * and no further than half of the batch at once, or a quarter where times scatter. Every device
- * keeps a sample, so that it is measured, until many evaluations in a row have found that the team
- * is as fast without it: a device that would shorten the step by next to nothing is dropped, as its
- * part in each reduction costs more. A device without samples cannot be seen to recover, and one
- * sample does not tell what a second would take, so at growing intervals such a device gets a few
- * more for a few steps: a probe.
+ * One change moves at most half of the batch, or a quarter if times scatter. Every device keeps a
+ * sample, so that it is measured, until many evaluations in a row find that the team is as fast
+ * without it. A device that would make the step hardly shorter is dropped, because its part in each
+ * reduction costs more. A device without samples cannot show that it has recovered, and one sample
+ * does not show the cost of a second. So such a device gets a few more samples for a few steps, at
+ * growing intervals: a probe.
  *
- * Not here: measuring, gathering over processes, memory, telling (explain.c).
+ * Not here: measuring, gathering over processes, memory in bytes, the lines for people (explain.c).
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,28 +26,28 @@
 #include "shares/pace.h"
 
 enum {
-    PATIENCE = 16,   /* steps handed out before a change, where a device tells no times */
-    PIECES_SURE = 2, /* a change moves one of so many pieces of the batch at most */
-    PIECES = 4,      /* where times scatter */
-    ROOM = 8,        /* batches of so many samples a device give each at least one */
-    DROP_AFTER = 20, /* evaluations in a row that find a device of no use */
-    PROBE_STEPS = YKI_PACE_PROBES, /* the first of a probe may be slow for having been idle */
-    PROBE_TIMES = 4,  /* a device with few samples gets so many times as many in a probe */
-    PROBE_FIRST = 64, /* steps to the first probe; the interval doubles with each in vain */
+    PATIENCE = 16,   /* steps before a change if a device reports no times */
+    PIECES_SURE = 2, /* a change moves at most 1 / PIECES_SURE of the batch */
+    PIECES = 4,      /* the same if times scatter */
+    ROOM = 8,        /* with so many samples a device in a batch, each gets at least one */
+    DROP_AFTER = 20, /* evaluations in a row that find a device useless before it is dropped */
+    PROBE_STEPS = YKI_PACE_PROBES, /* several: the first may be slow because the device was idle */
+    PROBE_TIMES = 4,               /* a probe gives a device this many times its samples */
+    PROBE_FIRST = 64, /* steps to the first probe; each probe in vain doubles the interval */
     PROBE_LAST = 16384
 };
 
-static const double USELESS = 0.02;     /* divided by the devices: gain not worth a reduction */
-static const double HOPELESS = 3;       /* one sample takes so many steps of the others */
-static const double DOUBTS = 1;         /* standard errors that a gain has to exceed */
-static const double PROBE_COST = 0.005; /* part of all time that probes of all may take */
+static const double USELESS = 0.02;     /* gain not worth a reduction, times the devices */
+static const double HOPELESS = 3;       /* useless: one sample takes so many steps of the others */
+static const double DOUBTS = 1;         /* standard errors that a gain must exceed */
+static const double PROBE_COST = 0.005; /* fraction of the time that all probes may take */
 
 typedef struct member {
     char *name;
     int64_t limit;
     yki_pace pace;
-    uint32_t useless; /* evaluations in a row that found it so */
-    double wasted;    /* seconds of its steps meanwhile */
+    uint32_t useless; /* evaluations in a row that found it useless */
+    double wasted;    /* seconds of its steps in that time */
     uint64_t probe_at;
     uint64_t probe_interval; /* steps */
     char reason[160];
@@ -58,13 +59,13 @@ struct yki_shares {
     double hysteresis;
     yki_shares_kind kind;
     bool freeze;
-    bool decided;   /* counts hold a decision */
-    uint64_t step;  /* splits handed out that might have changed the shares */
-    uint64_t since; /* of them, with the present counts */
+    bool decided;   /* counts are a decision, not just a start */
+    uint64_t step;  /* splits so far that might have changed the shares */
+    uint64_t since; /* such splits since the counts last changed */
     uint64_t changes;
-    size_t probed; /* device under probe; devices: none */
+    size_t probed; /* device under probe; equal to `devices`: none */
     uint32_t probe_left;
-    double *given;   /* weights that the text of the shares gave; ones for a word */
+    double *given;   /* weights by the text of the shares; all 1 for a word */
     int64_t *counts; /* of a full batch */
     /* Scratch, so that a step allocates nothing. */
     double *weights;
@@ -100,7 +101,7 @@ yki_shares_set_line(yki_shares *s, size_t device, yki_line line)
                      line.b);
 }
 
-/* Samples of a device in a probe; 0: its steps tell what there is to know. */
+/* The samples of a device in a probe; 0: it needs no probe, its steps show enough. */
 static int64_t
 probe_samples(const yki_shares *s, size_t k)
 {
@@ -124,7 +125,8 @@ yki_shares_observe(yki_shares *s, const int64_t *counts, const double *seconds)
     for (size_t k = 0; k < s->devices; k++) {
         if (counts[k] <= 0 || !isfinite(seconds[k]) || seconds[k] <= 0)
             continue;
-        /* Times come late: once the present count was seen, no others are on their way. */
+        /* Times come late. Once a step at the present count was seen, a time at the probe's count
+         * is a probe's, not that of an older step. */
         if (s->counts[k] > 0 && s->member[k].pace.settled > 0 && counts[k] == probe_samples(s, k))
             yki_pace_probe(&s->member[k].pace, counts[k], seconds[k]);
         else
@@ -144,7 +146,8 @@ slowest(const yki_shares *s, const int64_t *counts)
     return seconds;
 }
 
-/* Lines and limits of all, unknown devices as the median of the others; false: none is known. */
+/* Sets the lines and limits of all devices. An unknown device gets the line of the median device.
+ * Returns false if none is known. */
 static bool
 take_lines(yki_shares *s)
 {
@@ -156,7 +159,7 @@ take_lines(yki_shares *s)
     for (size_t k = 0; k < s->devices && typical == NULL; k++) {
         size_t faster = 0;
 
-        /* Of equal ones the first counts as the faster, so each rank is there once. */
+        /* Of equal devices the first counts as the faster one, so the ranking has no ties. */
         for (size_t j = 0; j < s->devices && s->member[k].pace.known; j++)
             faster +=
                 s->member[j].pace.known && (s->member[j].pace.b < s->member[k].pace.b ||
@@ -208,8 +211,9 @@ is_dropped(const member *m)
     return m->useless >= DROP_AFTER && m->wasted >= YKI_PACE_MOMENT;
 }
 
-/* Device k is found to be of no use, once more: does it go? One that has samples goes after long;
- * before the first step only what is certain even if calibration was disturbed. */
+/* Notes that device k was found useless once more. Returns whether it is left out now. A device
+ * with samples goes only after many times. Before the first step a device goes only if it is
+ * useless even in case calibration was disturbed. */
 static bool
 goes(yki_shares *s, size_t k, double seconds)
 {
@@ -225,7 +229,7 @@ goes(yki_shares *s, size_t k, double seconds)
     return is_dropped(m);
 }
 
-/* The device in use with the fewest samples of `best`, at least one. */
+/* The device in use that has the fewest samples in `best`, but at least one. */
 static size_t
 fewest(const yki_shares *s)
 {
@@ -237,7 +241,8 @@ fewest(const yki_shares *s)
     return least;
 }
 
-/* Who shall go on being measured keeps a sample, which the slowest can spare. Seconds of a step. */
+/* Gives a sample of the slowest device to each device that has none but is to be measured further.
+ * Returns the seconds of a step. */
 static double
 keep_measured(yki_shares *s, double seconds)
 {
@@ -256,7 +261,7 @@ keep_measured(yki_shares *s, double seconds)
     return slowest(s, s->best);
 }
 
-/* Into `best` the fastest split, without devices that would not be worth it; its time. */
+/* Sets `best` to the fastest split without useless devices. Returns its seconds. */
 static double
 best_split(yki_shares *s)
 {
@@ -286,7 +291,7 @@ best_split(yki_shares *s)
     return seconds;
 }
 
-/* `best` comes no nearer than what may be moved at once. */
+/* Brings `best` so near to the present counts that no more is moved than is allowed at once. */
 static void
 limit_change(yki_shares *s)
 {
@@ -303,8 +308,8 @@ limit_change(yki_shares *s)
     yki_shares_round(s->weights, s->devices, s->batch, s->best);
 }
 
-/* The next probe of a device: after its interval, or later where it would cost too much. What
- * calibration alone says of it may be wrong, so the first is not put off. */
+/* Plans the next probe of a device after its interval, or later if probes would cost too much. The
+ * first probe is not put off, because calibration alone may be wrong about the device. */
 static void
 plan_probe(yki_shares *s, size_t k)
 {
@@ -321,7 +326,7 @@ plan_probe(yki_shares *s, size_t k)
         s->step + YKI_MAX(s->member[k].probe_interval, (uint64_t)fmin(rare, 1e9));
 }
 
-/* "12+20 of 32", as many as there is room for. */
+/* Writes "12+20 of 32", cut where there is no room. */
 static void
 counts_text(const yki_shares *s, const int64_t *counts, char *text, size_t size)
 {
@@ -387,21 +392,21 @@ too_large(const yki_shares *s)
     int64_t most = 0;
 
     for (size_t k = 0; k < s->devices; k++)
-        most += YKI_MAX(s->member[k].limit, 0); /* less than a batch */
+        most += YKI_MAX(s->member[k].limit, 0); /* no overflow: the sum is less than a batch */
     return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
                     "a batch of %lld samples does not fit: the memory of the team's devices holds "
                     "%lld",
                     (long long)s->batch, (long long)most);
 }
 
-/* Shares by speed for a full batch, if they are worth a change. */
+/* Adopts shares by speed for a full batch, if they are worth a change. */
 static yoke_status
 decide(yki_shares *s)
 {
     bool known = take_lines(s), idle_now = false;
     double seconds;
 
-    if (!s->decided && !known) { /* all alike, until steps tell */
+    if (!s->decided && !known) { /* all devices count as equal until steps are measured */
         seconds = yki_shares_fastest(s->lines, s->limits, NULL, s->devices, s->batch, s->best);
         if (seconds < 0)
             return too_large(s);
@@ -424,8 +429,8 @@ decide(yki_shares *s)
     return YOKE_OK;
 }
 
-/* A device of which one sample or none tells too little gets more now and then, in place of the
- * slowest. */
+/* Now and then gives more samples, taken from the slowest device, to a device that has too few to
+ * show its speed. */
 static void
 probe(yki_shares *s, int64_t *counts)
 {
@@ -463,7 +468,7 @@ probe(yki_shares *s, int64_t *counts)
 yoke_status
 yki_shares_next(yki_shares *s, int64_t n, int64_t *counts)
 {
-    /* Less than half a batch is the rest of an epoch, and no occasion. */
+    /* A step of half a batch or less is the rest of an epoch: it changes nothing. */
     bool moves = s->kind == YKI_SHARES_AUTO && n > s->batch / 2;
 
     if (n < 0 || n > s->batch)
@@ -494,7 +499,7 @@ yki_shares_divide(const yki_shares *s, int64_t n, int64_t *counts)
 
 /* ---- life ---- */
 
-/* Bounds of memory against the counts that even or given shares make. */
+/* Refuses counts that a device's memory does not hold. */
 static yoke_status
 check_limits(const yki_shares *s, const int64_t *counts)
 {
@@ -507,7 +512,7 @@ check_limits(const yki_shares *s, const int64_t *counts)
     return YOKE_OK;
 }
 
-/* New shares: counts for them, from what is known so far. Nothing changes on failure. */
+/* Sets new shares and the counts to start with. Nothing changes on failure. */
 static yoke_status
 establish(yki_shares *s, yki_shares_kind kind, const double *weights)
 {
@@ -696,7 +701,7 @@ yki_shares_largest_batch(const yki_shares *s, const int64_t *limits)
     return most >= 9e15 ? INT64_MAX : (int64_t)most;
 }
 
-/* ---- telling ---- */
+/* ---- what users see ---- */
 
 void
 yki_shares_get(const yki_shares *s, size_t device, yki_share_info *info)

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * explain.c - what shares are, and what a team loses by them, in lines for people.
+ * explain.c - tells people, in lines of text, what the shares are and what a team loses by
+ * them.
  *
- * Idea: only what yki_shares_get tells is needed. The ceiling is the sum of the speeds that
- * devices have alone with a full batch; what is missing to it has one of four causes, each
- * with a remedy: memory, shares that do not follow speed, overhead, whole samples.
+ * Idea: yki_shares_get gives all that is needed. The ceiling is the sum of the speeds that
+ * the devices have alone with a full batch. A team that stays below it has one of four
+ * causes, each with a remedy: memory, shares that do not follow speed, overhead, or few
+ * samples, which cannot be split.
  *
- * Not here: memory in bytes (the trainer knows it).
+ * Not here: memory in bytes, which the trainer knows.
  */
 #include <stdio.h>
 
 #include "shares/shares.h"
 
-/* Below this part of the ceiling the causes are told. */
+/* The causes are told if the team is below this fraction of the ceiling. */
 static const double NEAR = 0.97;
 
 typedef struct teller {

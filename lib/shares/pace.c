@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pace.c - how fast one device is, by the times of its steps.
+ * pace.c - learns how fast one device is from the times of its steps.
  *
- * Idea: a device takes b (o + n) seconds for n samples. o, the overhead counted in
- * samples, comes from calibration at two sizes: in training n hardly varies, so steps
- * could not tell it. b, seconds a sample, comes from every step: it is the median of the
- * newest AVERAGE steps since the speed last changed, so single steps do not move it.
+ * Idea: a device takes b (o + n) seconds for n samples. o is the overhead, counted in
+ * samples. It comes from calibration at two sizes: n hardly varies in training, so steps
+ * do not show it. b is the seconds per sample. It comes from every step: it is the median
+ * of the newest AVERAGE steps since the speed last changed, so single steps do not move it.
  *
- * A change of the speed is believed when the newest few steps, all of them but a fifth,
- * lie beyond anything that the steps before make likely: with f the part of those steps
- * that lies there too, k such steps in a row are no chance where f^k is next to nothing.
- * So a quiet device is followed after three or four steps, and one that is disturbed in
- * every fourth step after a dozen. Short steps may be disturbed many times in a row, so the run
- * has to last for a MOMENT, or for 32 steps. What is not believed still moves the median, slowly.
+ * The model takes a change of speed for real if the newest few steps, all but a fifth of
+ * them, are slower (or faster) than the steps before make likely. Let f be the fraction of
+ * the steps before that are as slow. Then k such steps in a row are no chance if f^k is
+ * tiny. So the model follows a quiet device after three or four steps, and one that is
+ * disturbed in every fourth step after a dozen. Short steps may be disturbed many times in
+ * a row, so the run of steps must also last for a MOMENT, or for 32 steps. Other changes
+ * still move the median, slowly.
  *
- * When the count changes, the two sizes show how wrong o was (learn_overhead). A probe, a few steps
- * with more than one sample, shows it where the count would not change.
+ * When the count changes, the times at the two sizes show how wrong o was (learn_overhead).
+ * Where the count would not change, a probe shows it: a few steps with more samples.
  *
- * Not here: what follows from it (balance.c).
+ * Not here: the shares that follow from the speed (balance.c).
  */
 #include <math.h>
 #include <string.h>
@@ -26,15 +27,15 @@
 
 enum {
     AVERAGE = 32, /* steps in the median that is b */
-    PRIOR = 3,    /* steps that a calibration counts for */
+    PRIOR = 3,    /* steps for which a calibration counts */
     RUN_MOST = 32 /* newest steps that may show a change, at most */
 };
 
-static const double JUMP = 0.1;         /* of b: within it nothing is a change */
-static const double CHANCE = 1e-5;      /* what is less likely than this is no chance */
-static const double HUGE_OVERHEAD = 32; /* of the count */
-static const double SURPRISE = 0.7;     /* of what a probe should take; above it, o stays */
-static const double CERTAIN = 4;        /* standard errors that a difference has to have */
+static const double JUMP = 0.1;         /* fraction of b that is too little for a change */
+static const double CHANCE = 1e-5;      /* a run less likely than this is no chance */
+static const double HUGE_OVERHEAD = 32; /* times the count */
+static const double SURPRISE = 0.7;     /* o stays if a probe takes more of its predicted time */
+static const double CERTAIN = 4;        /* standard errors that a difference must exceed */
 
 /* ---- sorted numbers ---- */
 
@@ -57,9 +58,9 @@ median(double *values, size_t count)
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-/* ---- what is told ---- */
+/* ---- calibration and wisdom ---- */
 
-/* b within what arithmetic can handle: 1 fs a sample at least, and not lost beside the overhead. */
+/* Sets o and b. b is at least 1 fs a sample, so that divisions by it stay finite. */
 static void
 set_model(yki_pace *p, double o, double b)
 {
@@ -94,7 +95,7 @@ calibrated(const yki_pace *p, int64_t n)
     return median(values, count);
 }
 
-/* The line through the medians at the smallest and at the largest size. */
+/* Fits the line through the medians at the smallest and at the largest size. */
 static void
 fit(yki_pace *p)
 {
@@ -112,7 +113,7 @@ fit(yki_pace *p)
         return;
     }
     b = (at_high - at_low) / (double)(high - low);
-    /* Less than a hundredth is noise: more samples always take longer. */
+    /* More samples always take longer: a slope below a hundredth of the mean is noise. */
     b = fmax(b, 0.01 * at_high / (double)high);
     a = fmax(at_high - b * (double)high, 0);
     b = (at_high - a) / (double)high;
@@ -122,7 +123,7 @@ fit(yki_pace *p)
 void
 yki_pace_calibrate(yki_pace *p, int64_t n, double seconds)
 {
-    if (p->calibrations == YKI_PACE_POINTS) { /* the oldest goes */
+    if (p->calibrations == YKI_PACE_POINTS) { /* drop the oldest */
         p->calibrations--;
         memmove(p->calibration, p->calibration + 1, p->calibrations * sizeof p->calibration[0]);
     }
@@ -132,7 +133,7 @@ yki_pace_calibrate(yki_pace *p, int64_t n, double seconds)
 
 /* ---- steps ---- */
 
-/* b by one step, `back` steps ago, of its own count and with the present o. */
+/* b by the step `back` steps ago, from that step's count and the present o. */
 static double
 b_of(const yki_pace *p, uint64_t back)
 {
@@ -141,7 +142,8 @@ b_of(const yki_pace *p, uint64_t back)
     return at->seconds / (p->o + (double)at->n);
 }
 
-/* The b of steps [from, to) ago; what was told stands for a few steps before the first. Sorted. */
+/* Collects b by the steps [from, to) ago, sorted. The prior counts as PRIOR more steps if there is
+ * room. */
 static size_t
 collect(const yki_pace *p, uint64_t from, uint64_t to, double *values)
 {
@@ -155,8 +157,9 @@ collect(const yki_pace *p, uint64_t from, uint64_t to, double *values)
     return count;
 }
 
-/* The relative standard error of a median of sorted values. The middle half of normal numbers is
- * 1.349 standard deviations wide, and a median is 1.253 times as far off as a mean. */
+/* The relative standard error of the median of sorted values. The middle half of normal numbers is
+ * 1.349 standard deviations wide, and the standard error of a median is 1.253 times that of a mean.
+ */
 static double
 error_of(const double *values, size_t count)
 {
@@ -199,8 +202,8 @@ yki_pace_measured(const yki_pace *p, int64_t n)
     return count ? median(values, count) : 0;
 }
 
-/* Are the newest m steps beyond what the steps before make likely? All but a fifth of them count;
- * `up`: they are slower. */
+/* Whether the newest m steps, all but a fifth of them, are beyond what the steps before make
+ * likely. `up`: slower, else faster. */
 static bool
 is_change(const yki_pace *p, size_t m, bool up)
 {
@@ -219,13 +222,13 @@ is_change(const yki_pace *p, size_t m, bool up)
     part = ((double)beyond + 0.5) / ((double)older + 1);
     for (size_t i = 0; i < m - skip; i++)
         chance *= part;
-    for (size_t i = 0; i < skip; i++) /* ways to choose those that do not count */
+    for (size_t i = 0; i < skip; i++) /* ways to choose the steps that do not count */
         chance *= (double)(m - i) / (double)(i + 1);
     return chance < CHANCE;
 }
 
-/* The newest steps that show another speed; 0: none do. Short ones may be but a moment: what they
- * should have taken says how long. */
+/* Counts the newest steps that show another speed; 0: none do. The run must last for a moment, by
+ * the time that its steps should have taken. */
 static size_t
 find_change(const yki_pace *p)
 {
@@ -245,16 +248,17 @@ find_change(const yki_pace *p)
     return 0;
 }
 
-/* Steps at the new count n have been seen. Where their time is not what was expected, beyond their
- * scatter, it and that at the count before give the slope. Half of the correction (the geometric
- * mean of both slopes) is taken. A slope far from the model's is a change of speed that came in
- * between, unless o was so large that the time should not depend on the count at all. */
+/* Corrects o once steps at the new count n have been seen. If their time differs from the expected
+ * one by more than their scatter, it gives the slope, with the time at the count before. Half of
+ * the correction is made: the geometric mean of both slopes. A slope far from the model's means
+ * that the speed changed in between, unless o was so large that the time should hardly depend on
+ * the count. */
 static void
 learn_overhead(yki_pace *p, int64_t n)
 {
     size_t count = (size_t)YKI_MIN(p->settled, (uint64_t)AVERAGE);
     double apart = (double)(n - p->anchor.n), samples = p->o + (double)n;
-    double left = p->anchor.seconds / (p->o + (double)p->anchor.n); /* b when it was left */
+    double left = p->anchor.seconds / (p->o + (double)p->anchor.n); /* b at the count before */
     bool huge = p->o >= HUGE_OVERHEAD * (double)YKI_MAX(n, p->anchor.n);
     double values[AVERAGE], wrong, now, slope;
 
@@ -277,8 +281,8 @@ learn_overhead(yki_pace *p, int64_t n)
     p->prior = 0;
 }
 
-/* A probe and as many steps after it, with few samples again, have been seen. What the probe took
- * tells of o only where the steps after it show that the speed is the same as before. */
+/* Corrects o once a probe and as many steps after it, with few samples again, have been seen. The
+ * probe's time counts only if the steps after it show that the speed did not change. */
 static void
 learn_from_probe(yki_pace *p)
 {
@@ -295,7 +299,7 @@ learn_from_probe(yki_pace *p)
     after = median(values[1], YKI_PACE_PROBES);
     if (probed > SURPRISE * p->b * (p->o + (double)p->probe[0].n) || after < SURPRISE * before)
         return;
-    /* Less than a hundredth is noise, as in fit. */
+    /* A slope below a hundredth is noise, as in fit(). */
     slope = fmax((probed - before) / (double)more, 0.01 * probed / (double)p->probe[0].n);
     set_model(p, fmax(before / slope - (double)few, 0), slope);
     p->prior = 0;
@@ -307,7 +311,7 @@ yki_pace_observe(yki_pace *p, int64_t n, double seconds, bool present)
     double values[AVERAGE];
     size_t changed;
 
-    /* A model with a < 0 was learnt at larger counts. */
+    /* A model with a < 0 was learnt at larger counts, and may give times near 0 at this one. */
     if (p->known && p->o + (double)n < 0.5 * (double)n)
         p->o = -0.5 * (double)n;
     p->window[p->seen % YKI_PACE_WINDOW] = (yki_point){n, seconds};
@@ -328,7 +332,7 @@ yki_pace_observe(yki_pace *p, int64_t n, double seconds, bool present)
         p->since = changed;
         p->prior = 0;
     }
-    /* One step alone says nothing. */
+    /* One step alone proves nothing. */
     if (p->prior > 0 || p->since >= YKI_PACE_SETTLED)
         set_model(p, p->o, median(values, collect(p, 0, AVERAGE, values)));
 }

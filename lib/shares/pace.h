@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * pace.h - how fast one device is, by the times of its steps.
+ * pace.h - a model of how fast one device is, learnt from the times of its steps.
  *
- * Pure arithmetic, as shares.h has it: no clock, no chance.
+ * Pure arithmetic, like shares.h: no clock, no random numbers.
  */
 #ifndef YKI_PACE_H
 #define YKI_PACE_H
@@ -13,10 +13,10 @@ enum {
     YKI_PACE_POINTS = 16, /* calibrations kept */
     YKI_PACE_WINDOW = 72, /* steps kept */
     YKI_PACE_PROBES = 3,  /* steps of a probe */
-    YKI_PACE_SETTLED = 3  /* steps that have to be seen at a count before it may change */
+    YKI_PACE_SETTLED = 3  /* steps to be seen at a count before it may change */
 };
 
-/* Seconds: another program or an interrupt may take as much of a device by chance. */
+/* Seconds that another program or an interrupt may take from a device by chance. */
 #define YKI_PACE_MOMENT 0.01
 
 typedef struct yki_point {
@@ -27,36 +27,40 @@ typedef struct yki_point {
 typedef struct yki_pace {
     yki_point calibration[YKI_PACE_POINTS];
     size_t calibrations;
-    bool known;                           /* o and b mean something */
+    bool known;                           /* o and b are set */
     double o, b;                          /* seconds = b (o + n) */
-    double prior;                         /* b as it was told; 0: nothing was */
+    double prior;                         /* b by calibration or wisdom; 0: none */
     yki_point window[YKI_PACE_WINDOW];    /* the newest steps, a ring */
-    uint64_t seen;                        /* steps in the window, and before */
-    uint64_t since;                       /* of them, with the present speed */
+    uint64_t seen;                        /* steps seen so far, also those before the window */
+    uint64_t since;                       /* newest steps that have the present speed */
     uint64_t settled;                     /* steps seen at the present count */
     yki_point probe[2 * YKI_PACE_PROBES]; /* the steps of a probe, and as many after it */
-    size_t probes;                        /* of them, seen so far */
-    yki_point anchor; /* another count and its time by the model when it was left; n 0: none */
+    size_t probes;                        /* entries of probe[] that are filled in */
+    yki_point anchor; /* the count before and its time by the model when it was left; n 0: none */
 } yki_pace;
 
-/* Zeros are a pace of which nothing is known. */
+/* Takes in a measurement before the first step. A pace of zeros is one of which nothing is known.
+ */
 void yki_pace_calibrate(yki_pace *pace, int64_t n, double seconds);
+/* Sets the model to what was known before, such as wisdom. */
 void yki_pace_set(yki_pace *pace, double o, double b);
-/* `present`: the step was split as steps are split now. */
+/* Takes in the time of a step. `present`: the step had the present shares. */
 void yki_pace_observe(yki_pace *pace, int64_t n, double seconds, bool present);
-/* A step of a probe: n samples, more than the device has otherwise. */
+/* Takes in a step of a probe: n samples, more than the device's present count. */
 void yki_pace_probe(yki_pace *pace, int64_t n, double seconds);
-/* The device is looked at anew: its steps are forgotten, what it needs before a sample is not. */
+/* Forgets the speed of the steps so far, so that b follows new steps alone. Keeps o. */
 void yki_pace_forget(yki_pace *pace);
-/* The count changes from n. */
+/* Notes that the count is about to change from n. */
 void yki_pace_leave(yki_pace *pace, int64_t n);
 
+/* Returns the model as a line. */
 yki_line yki_pace_line(const yki_pace *pace);
-/* The relative standard error of b by the scatter of its steps; 0: no steps, or all alike. */
+/* The relative standard error of b, by the scatter of the steps; 0: no steps, or all are equal. */
 double yki_pace_doubt(const yki_pace *pace);
-/* Seconds for n samples by the fastest of the newest steps, at most `most`. */
+/* Seconds of n samples by the fastest of the newest `most` steps, or by the model if that is less.
+ */
 double yki_pace_least(const yki_pace *pace, uint64_t most, int64_t n);
-/* Median of the newest steps at count n; 0: none. */
+/* The median seconds of the newest steps that had n samples; 0: none had. */
 double yki_pace_measured(const yki_pace *pace, int64_t n);
 
 #endif

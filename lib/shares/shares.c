@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * shares.c - texts of shares, rounding to whole samples, and the fastest split.
+ * shares.c - reads texts of shares, rounds to whole samples, and finds the fastest split.
  *
  *   shares = "auto" | "even" | weight ("," weight)*      weight = digits ["." digits]
  *
- * Idea of the fastest split: how many samples a device computes within T seconds grows
- * with T. The least T at which they make n together is found by halving over the bits of
- * T, so it is exact: one of the times that a device can take. What is too many at that T
- * is taken back from devices that take exactly T.
+ * Idea of the fastest split: the number of samples that a device computes within T seconds
+ * grows with T. Bisection over the bits of T finds the least T at which all devices together
+ * compute n. So T is exact: it is one of the times that a device can take. If they compute
+ * more than n within T, devices that take exactly T give samples back.
  *
- * Not here: where the times come from (balance.c).
+ * Not here: where the times come from (pace.c).
  */
 #include <math.h>
 #include <string.h>
@@ -25,7 +25,7 @@ blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* One weight, as the selector reads numbers: no sign, no exponent, no locale. */
+/* Reads one weight by the rules of a selector: no sign, no exponent, no locale. */
 static const char *
 read_weight(const char *at, double *weight)
 {
@@ -139,13 +139,13 @@ yki_shares_round(const double *weights, size_t devices, int64_t n, int64_t *coun
     for (size_t k = 0; k < devices; k++)
         sum += weights[k];
     for (size_t k = 0; k < devices; k++) {
-        /* Division before multiplication would make 0.3 of 10 less than 3. */
+        /* If the division came first, 0.3 of 10 would be less than 3. */
         double quota = (double)n * weights[k] / sum;
 
         counts[k] = YKI_MIN((int64_t)floor(quota), n);
         left -= counts[k];
     }
-    /* Few are left, at most one for each device: each time the largest remainder takes one. */
+    /* At most one sample for each device is left: the largest remainders get them, one by one. */
     while (left != 0) {
         size_t best = devices;
         double most = 0;
@@ -153,7 +153,7 @@ yki_shares_round(const double *weights, size_t devices, int64_t n, int64_t *coun
         for (size_t k = 0; k < devices; k++) {
             double remainder = (double)n * weights[k] / sum - (double)counts[k];
 
-            if (left < 0) /* rounding of the quotas gave too much: from the least remainder */
+            if (left < 0) /* rounded quotas gave too much: the least remainder gives back */
                 remainder = -remainder;
             if (weights[k] > 0 && (left > 0 || counts[k] > 0) &&
                 (best == devices || remainder > most)) {
@@ -199,7 +199,7 @@ yki_line_seconds(const yki_line *line, int64_t n)
     return n > 0 && seconds > 0 ? seconds : 0;
 }
 
-/* The most samples, up to `limit`, that take no longer than `seconds`. */
+/* The largest number of samples, up to `limit`, that take no longer than `seconds`. */
 static int64_t
 within(const yki_line *line, double seconds, int64_t limit)
 {
@@ -238,7 +238,7 @@ enough(const yki_line *lines, const int64_t *limits, const bool *used, size_t de
     return left <= 0;
 }
 
-/* Doubles that are not negative have the order of their bits. */
+/* Doubles that are not negative are ordered like their bits taken as integers. */
 static double
 of_bits(uint64_t bits)
 {
@@ -282,8 +282,9 @@ yki_shares_fastest(const yki_line *lines, const int64_t *limits, const bool *use
         counts[k] = within(&lines[k], seconds, limit_of(limits, used, k, n));
         over += counts[k];
     }
-    /* With any less time there would be too few, so those at exactly this time hold what is over;
-     * the last give first. Lines clamped at 0 may all be there with more than one sample each. */
+    /* With any less time the samples would be too few, so devices at exactly this time have those
+     * that are too many. The last device gives first. Lines clamped at 0 may all be at this time
+     * with more than one sample each. */
     while (over > 0)
         for (size_t k = devices; k-- > 0 && over > 0;)
             if (counts[k] > 0 && yki_line_seconds(&lines[k], counts[k]) >= seconds) {
