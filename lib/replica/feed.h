@@ -18,7 +18,8 @@ typedef struct yki_feed_options {
     uint32_t seed;      /* of flips, shifts and noise */
     bool training;      /* samples are augmented */
     bool allow_missing; /* an input without a field is an error only when it is asked for */
-    /* Bytes of the dataset to keep on the device, at most; 0: a quarter of its free memory. */
+    /* Bytes of the dataset to keep on the device, at most. 0: a quarter of its memory, or of what
+     * its quota leaves. */
     uint64_t resident_limit;
     /* A feed of the same dataset and graph on another device, or NULL. The new feed does not check
      * again what the twin has checked. If both devices share memory, the data is kept there once.
@@ -63,8 +64,7 @@ bool yki_feed_streams(const yki_feed *feed, size_t field);
  * without a field is an error unless `allow_missing`. */
 yoke_status yki_feed_match(const yoke_dataset *dataset, const yoke_graph *graph, bool allow_missing,
                            int *fields, size_t count);
-/* The graph's nodes of role input: their number, and the node at an index (NULL beyond the last).
- */
+/* The graph's nodes of role input: their number, and the node at an index (NULL: none there). */
 size_t yki_feed_input_count(const yoke_graph *graph);
 const yoke_node *yki_feed_get_input(const yoke_graph *graph, size_t index);
 /* Whether the field's images are larger than the input, so that they would have to be cropped. */

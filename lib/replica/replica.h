@@ -64,7 +64,7 @@ struct yoke_replica {
 
 /* What a team gives to a replica that is one of several. */
 typedef struct yki_replica_part {
-    yki_weights *lender;      /* weights in the same space to share the memory of, or NULL */
+    yki_weights *lender;      /* weights in the same space whose memory it shares, or NULL */
     yki_weights *weights;     /* to use as they are (places); retained; NULL: it makes its own */
     bool merges;              /* statistics are merged over the team */
     bool timed;               /* events of its queue have times */

@@ -31,8 +31,9 @@ void yki_updater_destroy(yki_updater *updater);
 yoke_status yki_updater_reset(yki_updater *updater);
 /* Enqueues the whole update: the count, the norms if wanted, and each bucket that it owns. */
 yoke_status yki_updater_enqueue(yki_updater *updater);
-/* Enqueues the step values that follow from the loss: the inverse of its count, and whether it is
- * finite. yki_updater_enqueue_norms includes it where it needs a launch of its own. */
+/* Enqueues the step values that follow from the loss: the inverse of its count, and whether there
+ * is an update at all (the loss is finite, the count above 0). yki_updater_enqueue_norms includes
+ * it where it needs a launch of its own. */
 yoke_status yki_updater_enqueue_count(yki_updater *updater);
 /* Enqueues the first half of an update, the partial norms of the buckets that it owns. Those of all
  * owners must be complete before the second half. */

@@ -158,8 +158,7 @@ collect(const yki_pace *p, uint64_t from, uint64_t to, double *values)
 }
 
 /* The relative standard error of the median of sorted values. The middle half of normal numbers is
- * 1.349 standard deviations wide, and the standard error of a median is 1.253 times that of a mean.
- */
+ * 1.349 standard deviations wide. The standard error of a median is 1.253 times that of a mean. */
 static double
 error_of(const double *values, size_t count)
 {

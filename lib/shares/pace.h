@@ -39,8 +39,7 @@ typedef struct yki_pace {
     yki_point anchor; /* the count before and its time by the model when it was left; n 0: none */
 } yki_pace;
 
-/* Takes in a measurement before the first step. A pace of zeros is one of which nothing is known.
- */
+/* Takes in a measurement before the first step. A pace of zeros knows nothing. */
 void yki_pace_calibrate(yki_pace *pace, int64_t n, double seconds);
 /* Sets the model to what was known before, such as wisdom. */
 void yki_pace_set(yki_pace *pace, double o, double b);
@@ -57,8 +56,7 @@ void yki_pace_leave(yki_pace *pace, int64_t n);
 yki_line yki_pace_line(const yki_pace *pace);
 /* The relative standard error of b, by the scatter of the steps; 0: no steps, or all are equal. */
 double yki_pace_doubt(const yki_pace *pace);
-/* Seconds of n samples by the fastest of the newest `most` steps, or by the model if that is less.
- */
+/* Seconds of n samples by the fastest of the newest `most` steps and the model. */
 double yki_pace_least(const yki_pace *pace, uint64_t most, int64_t n);
 /* The median seconds of the newest steps that had n samples; 0: none had. */
 double yki_pace_measured(const yki_pace *pace, int64_t n);

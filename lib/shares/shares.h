@@ -72,8 +72,8 @@ yoke_status yki_shares_create(size_t devices, const yki_shares_options *options,
 void yki_shares_destroy(yki_shares *shares);
 
 /* Takes in a measurement made before the first step: the seconds of one pass over n samples. There
- * may be any number of them. Two sizes are best: an even share and a fourth of it, or a few more
- * samples than that. */
+ * may be any number of them. Two sizes are best, an even share and a fourth of it: the model is the
+ * line through the smallest and the largest size. Ignores seconds <= 0 or not finite. */
 void yki_shares_calibrate(yki_shares *shares, size_t device, int64_t n, double seconds);
 /* Gives what is known of a device, to be kept as wisdom. Returns false if nothing is known yet. */
 bool yki_shares_get_line(const yki_shares *shares, size_t device, yki_line *line);
@@ -85,12 +85,11 @@ void yki_shares_set_line(yki_shares *shares, size_t device, yki_line line);
 yoke_status yki_shares_next(yki_shares *shares, int64_t n, int64_t *counts);
 /* Takes in a completed step: the samples of each device, and the seconds that it computed without
  * waiting for others. Seconds that are not above 0 or not finite mean that it was not measured. A
- * step of several passes gives the mean counts and seconds of a pass. Steps come in order, but may
- * come late. */
+ * step of several passes gives the mean counts and seconds of a pass. Steps come in order; any
+ * number of them may be late. */
 void yki_shares_observe(yki_shares *shares, const int64_t *counts, const double *seconds);
 
-/* Splits n samples by the present shares, for evaluation and prediction. The shares do not change.
- */
+/* Splits n samples by the present shares, for evaluation and prediction. Changes nothing. */
 void yki_shares_divide(const yki_shares *shares, int64_t n, int64_t *counts);
 /* Sets other shares from the next step on. On failure the old ones stay. */
 yoke_status yki_shares_set(yki_shares *shares, const char *text);

@@ -84,8 +84,7 @@ yki_crew_agree(yki_crew *crew, yki_costs *costs)
 
 /* ---- explaining ---- */
 
-/* Names the nodes for which the device alone would choose another class, as many as a line holds.
- */
+/* Names the nodes for which the device alone would choose another class, as many as fit a line. */
 static void
 tell_member(const yki_crew *crew, size_t k, void (*line)(void *, const char *), void *user)
 {

@@ -172,17 +172,19 @@ void yki_crew_explain_classes(const yki_crew *crew, void (*line)(void *user, con
 
 /* ---- reduce_choice.c ---- */
 
-/* Sets `way`, `bucket_bytes` and `travel`, to the same in all processes. May measure, for about a
- * second. All processes call it. */
+/* Sets `bucket_bytes` and, with several processes, `way` and `travel`, to the same in all of them.
+ * May measure, for about a second. All processes call it. */
 yoke_status yki_crew_choose_travel(yki_crew *crew, const yki_crew_options *options);
 
 /* ---- exchange.c ---- */
 
 /* Makes the launches of `kernel`, of team.cl, that combine `count` inputs of `floats` floats each
  * into `out`. The first launch reads eight inputs; each further one adds seven to the result so
- * far. So `out` may be one of the first eight inputs, but no later one. */
+ * far. So `out` may be one of the first eight inputs, but no later one. For "yki_team_sum" `floats`
+ * is a multiple of the device's vector. The caller frees `combine`, also on failure. */
 yoke_status yki_combine_make(yoke_device *device, const char *kernel, yki_buffer *const *inputs,
                              size_t count, yki_buffer *out, size_t floats, yki_combine *combine);
+/* Frees the launches. Zeros are fine. */
 void yki_combine_clear(yki_combine *combine);
 /* Enqueues the launches; the first one waits for `wait`. */
 yoke_status yki_combine_enqueue(yki_queue *queue, const yki_combine *combine, yki_wait wait);
@@ -201,7 +203,8 @@ yoke_status yki_wait_for_group(yki_crew *crew, size_t group, yki_queue *queue,
 yoke_status yki_crew_merge(yki_crew *crew, size_t stop);
 /* Sums, within groups, the buckets that are complete after `stops_passed` stops of backward
  * (SIZE_MAX: all), and starts their exchange between groups and processes. The exchange waits for
- * the sums; sums within a single group are only enqueued. */
+ * the sums; sums within a single group are only enqueued. With places, just enqueues the sums over
+ * micro-batches. */
 yoke_status yki_crew_reduce(yki_crew *crew, size_t stops_passed);
 /* Waits for all exchanges that yki_crew_reduce has started and writes the sums to the owners. */
 yoke_status yki_crew_receive(yki_crew *crew);
@@ -235,7 +238,7 @@ yoke_status yki_crew_settle(yki_crew *crew);
 yoke_status yki_crew_finish(yki_crew *crew);
 /* Seconds that the member spent computing, by its spans; 0: unknown. Waits for the last span. */
 double yki_member_seconds(yki_member *member, size_t flight);
-/* Forgets the spans of all members. */
+/* Forgets the spans of all members for one step in flight. */
 void yki_crew_drop_times(yki_crew *crew, size_t flight);
 
 #endif

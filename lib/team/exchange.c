@@ -5,7 +5,7 @@
  *
  * Within a group nothing is copied: a kernel of one member reads what the others
  * wrote, after their events. Between groups and processes the host reads the
- * values, adds them in the order of the devices, and writes the result back. The
+ * values, merges them in the order of the devices, and writes the result back. The
  * host waits meanwhile, but devices go on with what was enqueued before. All
  * processes make the exchanges in the same order, because it follows from the graph.
  */
@@ -276,8 +276,8 @@ yki_crew_merge(yki_crew *crew, size_t stop)
 
 /* ---- gradients ---- */
 
-/* Enqueues the sum of a bucket over a group, on the owner's device; `done` is an event behind it.
- */
+/* Enqueues the sum of a bucket over a group, on the owner's device. `done` is an event behind it.
+ * The caller releases it. */
 static yoke_status
 sum_in_group(yki_crew *crew, size_t group, size_t bucket, yki_member **owner, yki_event *done)
 {

@@ -23,20 +23,20 @@ struct yki_stages {
     size_t owned_count, owned_capacity;
 };
 
-/* Checks that all places of the graph are bound, that the team binds no others, and that the
- * options exclude no places: there is one process and no `shares`. A graph without places passes.
- */
+/* Checks that all places of the graph are bound, that the team binds no others, and that nothing
+ * excludes places: there must be one process and no `shares`. A graph without places passes. */
 yoke_status yki_stages_check(const yoke_team *team, const yoke_graph *graph,
                              const yoke_trainer_options *options);
 /* Makes the text of shares that gives all samples to the device of the loss; the caller frees it
  * with yki_free. NULL if the graph has no places. */
 yoke_status yki_stages_shares(const yoke_team *team, const yoke_graph *graph, char **shares);
 /* Sets crew->stages and crew->home before the replicas are made: the member of each node, the
- * weights of each member, and what crosses in training. yki_stages_destroy frees it on failure too.
- */
+ * weights of each member, and what crosses in training. On failure yki_stages_destroy frees what
+ * was made. */
 yoke_status yki_stages_create(yki_crew *crew, const yki_crew_options *options);
 /* Finds the routes, once all members have their plans for training or for evaluation. */
 yoke_status yki_stages_connect(yki_crew *crew, bool training);
+/* Frees crew->stages. NULL is fine. */
 void yki_stages_destroy(yki_crew *crew);
 
 /* Enqueues one section of all plans for training or for evaluation. The caller has set the batch
