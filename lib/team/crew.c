@@ -118,7 +118,7 @@ open_replica(yki_crew *crew, size_t k, const yki_crew_options *options)
             YKI_TRY(yki_buffer_create(device, crew->pairs * 8, 0, "results", &m->results));
         YKI_TRY(yki_buffer_create(device, crew->pairs * 8, 0, "results of the team", &m->totals));
     }
-    /* The size of the shared norms follows from the weights, which the first member makes. */
+    /* make_norm_parts has made the buffer that all owners of the group share. */
     if (m->place > 0 && options->replica.clip_norm > 0 && !crew->groups[m->group].norm_parts)
         return yki_fail(YOKE_ERROR_INTERNAL, "no room for norms");
     describe(crew, k, options, &o, &part);
