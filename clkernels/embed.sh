@@ -64,10 +64,10 @@ for file in "$@"; do
     ' "$path"
     echo '};'
 done
-echo 'const yki_source yki_sources[] = {'
+echo 'const yki_kernel_source yki_kernel_sources[] = {'
 for file in "$@"; do
     name=$(array "$file")
     echo "    {\"${file##*/}\", $name, sizeof $name / sizeof $name[0]},"
 done
 echo '};'
-echo 'const size_t yki_source_count = sizeof yki_sources / sizeof yki_sources[0];'
+echo 'const size_t yki_kernel_source_count = sizeof yki_kernel_sources / sizeof yki_kernel_sources[0];'

@@ -295,11 +295,12 @@ typedef struct yoke_trainer yoke_trainer;
 /* Whether a team of one whole CPU runs as core groups: up to 8 groups of its compute units, called
  * lanes here, each with its samples of a batch. They wait for each other once a step, not after
  * each launch. The team still has one device, with one share and one quota. */
-typedef enum yoke_lanes_choice {
-    YOKE_LANES_MEASURE = 0, /* if a step takes less than 2 ms and core groups are over 5 % faster */
-    YOKE_LANES_NEVER,
-    YOKE_LANES_ALWAYS /* YOKE_ERROR_UNSUPPORTED where core groups are impossible */
-} yoke_lanes_choice;
+typedef enum yoke_core_groups_choice {
+    YOKE_CORE_GROUPS_MEASURE =
+        0, /* if a step takes less than 2 ms and core groups are over 5 % faster */
+    YOKE_CORE_GROUPS_NEVER,
+    YOKE_CORE_GROUPS_ALWAYS /* YOKE_ERROR_UNSUPPORTED where core groups are impossible */
+} yoke_core_groups_choice;
 
 typedef struct yoke_trainer_options {
     yoke_optimizer optimizer; /* all zero: SGD with rate 0.01 */
@@ -319,7 +320,7 @@ typedef struct yoke_trainer_options {
     uint64_t bucket_bytes;       /* of gradients that are summed at once; 0: yoke chooses */
     yoke_memory_choice memory;
     bool no_overlap; /* several processes send gradients after backward, not during it */
-    yoke_lanes_choice lanes;
+    yoke_core_groups_choice core_groups;
 } yoke_trainer_options;
 
 /* Compiles the graph for all devices of the team, measures, and gives every device the same initial

@@ -158,7 +158,7 @@ wanted() {
     # It compiles every kernel anew, which takes minutes: make check did on PoCL.
     pocl*:tests/device/check_program | two-platforms:tests/device/check_program) return 1 ;;
     # An interpreter: whole networks take hours, but not bringing data to their inputs.
-    oclgrind:tests/replica/check_feed) ;;
+    oclgrind:tests/replica/check_loader) ;;
     oclgrind:tests/plan/* | oclgrind:tests/replica/* | oclgrind:tests/team/*) return 1 ;;
     oclgrind:tests/train/* | oclgrind:tests/golden/* | oclgrind:tests/files/*) return 1 ;;
     # The fault loops, run by make check on PoCL, need one more driver, not all set-ups;

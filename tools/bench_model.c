@@ -30,7 +30,7 @@ enum {
     OPTION_LEVEL,
     OPTION_STRICT,
     OPTION_MEMORY,
-    OPTION_LANES,
+    OPTION_CORE_GROUPS,
     OPTION_OVERLAP,
     OPTION_LOCAL
 };
@@ -44,7 +44,7 @@ static const yki_tool_option options[] = {
     {"level", 'l', "LEVEL", "estimate, measure (default) or patient"},
     {"strict", 's', NULL, "no Winograd"},
     {"memory", 'm', "CHOICE", "fast (default), or small: compute again what is cheap"},
-    {"lanes", 'L', "CHOICE", "of a CPU: measure (default), never or always"},
+    {"core-groups", 'G', "CHOICE", "of a CPU: measure (default), never or always"},
     {"overlap", 'o', NULL, "also without overlap: how much communication backward hides"},
     {"local-norm", 'N', NULL, "batch normalisation by device, as others have it"},
     {0},
@@ -56,7 +56,7 @@ typedef struct request {
     unsigned batch;
     yoke_plan_level level;
     yoke_memory_choice memory;
-    yoke_lanes_choice lanes;
+    yoke_core_groups_choice core_groups;
     bool json, plan, strict, overlap, local;
     yki_tool_job job;
 } request;
@@ -92,14 +92,14 @@ parse_memory(const char *text, yoke_memory_choice *memory)
 }
 
 static bool
-parse_lanes(const char *text, yoke_lanes_choice *lanes)
+parse_core_groups(const char *text, yoke_core_groups_choice *core_groups)
 {
     static const char *const names[] = {"measure", "never", "always"};
     size_t i = 0;
 
     while (i < 3 && strcmp(text, names[i]) != 0)
         i++;
-    *lanes = (yoke_lanes_choice)i;
+    *core_groups = (yoke_core_groups_choice)i;
     return i < 3;
 }
 
@@ -126,8 +126,9 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *wan
             *status = yki_tool_usage(self, "--memory is fast or small, not '%s'", optarg);
             return false;
         }
-        if (option == OPTION_LANES && !parse_lanes(optarg, &wanted->lanes)) {
-            *status = yki_tool_usage(self, "--lanes is measure, never or always, not '%s'", optarg);
+        if (option == OPTION_CORE_GROUPS && !parse_core_groups(optarg, &wanted->core_groups)) {
+            *status =
+                yki_tool_usage(self, "--core-groups is measure, never or always, not '%s'", optarg);
             return false;
         }
         if (option == OPTION_DEVICES)
@@ -440,7 +441,7 @@ make_trainer(bench_state *b, yoke_graph *graph, bool apart)
     o.shares = b->wanted->shares;
     o.local_batch_norm = b->wanted->local;
     o.no_overlap = apart;
-    o.lanes = b->wanted->lanes;
+    o.core_groups = b->wanted->core_groups;
     o.optimizer = b->wanted->model->optimizer();
     b->feed_each = yoke_team_total(b->team) > 1 && (!o.shares || strcmp(o.shares, "auto") == 0);
     return yoke_trainer_create(b->team, graph, &o, &b->trainer);

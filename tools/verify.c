@@ -151,7 +151,8 @@ train(const request *wanted, yoke_context *context, yoke_graph *graph, bool alon
     o.accumulate = wanted->parts;
     o.shares = alone ? NULL : wanted->shares;
     o.strict = true;
-    o.lanes = alone ? YOKE_LANES_NEVER : YOKE_LANES_MEASURE; /* the reference stays one device */
+    o.core_groups = alone ? YOKE_CORE_GROUPS_NEVER
+                          : YOKE_CORE_GROUPS_MEASURE; /* the reference stays one device */
     out->losses = calloc(wanted->steps, sizeof *out->losses);
     if (!out->losses)
         return YOKE_ERROR_OUT_OF_MEMORY;

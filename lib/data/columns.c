@@ -212,7 +212,7 @@ table_destroy(void *self)
     yki_free(t);
 }
 
-static const yki_source table_source = {table_read, table_destroy, true};
+static const yki_sample_source table_source = {table_read, table_destroy, true};
 
 /* ---- making ---- */
 

@@ -65,7 +65,7 @@ set_fields(yoke_dataset *dataset, const yoke_field *fields, size_t field_count)
 
 yoke_status
 yki_dataset_make(int64_t count, const yoke_field *fields, size_t field_count,
-                 const yki_source *source, void *self, yoke_dataset **out)
+                 const yki_sample_source *source, void *self, yoke_dataset **out)
 {
     yoke_dataset *dataset = NULL;
     yoke_status status = YOKE_OK;
@@ -269,8 +269,8 @@ given_destroy(void *self)
     yki_free(g);
 }
 
-static const yki_source memory_source = {memory_read, given_destroy, false};
-static const yki_source fill_source = {fill_read, given_destroy, true};
+static const yki_sample_source memory_source = {memory_read, given_destroy, false};
+static const yki_sample_source fill_source = {fill_read, given_destroy, true};
 
 /* Checks that all arrays are given and that samples do not overlap. */
 static yoke_status

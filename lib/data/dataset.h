@@ -5,7 +5,7 @@
  * A dataset is a count, fields, and one function that copies fields of samples to host memory.
  * Files, callbacks, splits and subsets are sources behind that function. Nothing here knows a
  * device. Scaling and augmentation are stored beside the samples and applied on the device
- * (replica/feed.c).
+ * (replica/loader.c).
  */
 #ifndef YKI_DATASET_H
 #define YKI_DATASET_H
@@ -15,20 +15,20 @@
 enum { YKI_MAX_FIELDS = 8 };
 
 /* A source of samples; one const table for each kind. */
-typedef struct yki_source {
+typedef struct yki_sample_source {
     /* Copies field `field` of these samples to `out`, one after another. Several threads may call
      * it at once. */
     yoke_status (*read)(void *self, size_t field, const int64_t *indices, size_t count, void *out);
     void (*destroy)(void *self);
     bool slow; /* reading is more than a copy of memory */
-} yki_source;
+} yki_sample_source;
 
 struct yoke_dataset {
     atomic_int references;
     int64_t count;
     yoke_field fields[YKI_MAX_FIELDS]; /* names are owned; data is set if all of it is in memory */
     size_t field_count;
-    const yki_source *source;
+    const yki_sample_source *source;
     void *self;
     /* By field: a device computes (x - mean) * scale from u8 or f32, with one mean and scale for
      * each entry of the first axis (channel or column), or one for all. Count 0: u8 becomes x /
@@ -57,7 +57,7 @@ struct yoke_dataset {
 /* Makes a dataset of a source. It owns `self` from here on: also on failure `self` is destroyed.
  * Checks count and fields, and copies their names. */
 yoke_status yki_dataset_make(int64_t count, const yoke_field *fields, size_t field_count,
-                             const yki_source *source, void *self, yoke_dataset **dataset);
+                             const yki_sample_source *source, void *self, yoke_dataset **dataset);
 /* Copies scaling, augmentation and class names from a dataset with the same fields. */
 yoke_status yki_dataset_copy_settings(yoke_dataset *dataset, const yoke_dataset *from);
 yoke_dataset *yki_dataset_retain(yoke_dataset *dataset);
@@ -80,21 +80,21 @@ int64_t yki_order_at(const yki_order *order, int64_t position);
 
 /* ---- prefetch.c: a thread that reads samples of an epoch before they are wanted ---- */
 
-typedef struct yki_ahead yki_ahead;
+typedef struct yki_prefetch yki_prefetch;
 
 /* Starts the thread. It reads those of the YKI_MAX_FIELDS `fields` that are true. Retains the
  * dataset. */
-yoke_status yki_ahead_create(yoke_dataset *dataset, const yki_order *order, const bool *fields,
-                             yki_ahead **ahead);
+yoke_status yki_prefetch_create(yoke_dataset *dataset, const yki_order *order, const bool *fields,
+                                yki_prefetch **ahead);
 /* Waits until the sample that is being read is finished, and stops the thread. NULL is fine. */
-void yki_ahead_destroy(yki_ahead *ahead);
+void yki_prefetch_destroy(yki_prefetch *ahead);
 /* Announces that positions [first, first + count) of the order will be wanted, after all that were
  * asked for before. Never waits. */
-yoke_status yki_ahead_ask(yki_ahead *ahead, int64_t first, int64_t count);
+yoke_status yki_prefetch_ask(yki_prefetch *ahead, int64_t first, int64_t count);
 /* Copies a field of the samples from `position` on to `out`; `indices` are their numbers. Gives the
  * same as yki_dataset_read, including errors. Waits for samples that the thread is reading. Ranges
  * that end before `position` are forgotten. */
-yoke_status yki_ahead_read(yki_ahead *ahead, int64_t position, size_t field, const int64_t *indices,
-                           size_t count, void *out);
+yoke_status yki_prefetch_read(yki_prefetch *ahead, int64_t position, size_t field,
+                              const int64_t *indices, size_t count, void *out);
 
 #endif

@@ -5,10 +5,10 @@
  *
  * The trainer announces which positions of the epoch's order it will want, as ranges in the order
  * of their use. The thread reads them, sample by sample, into a ring of two batches in host memory,
- * and yki_ahead_read copies from there. Samples that were not announced, or differently from what
- * is wanted then (shares follow the speed), are read on the spot. So a wrong guess costs time and
- * changes nothing. An error is kept until its sample is wanted, and the thread reads nothing after
- * it.
+ * and yki_prefetch_read copies from there. Samples that were not announced, or differently from
+ * what is wanted then (shares follow the speed), are read on the spot. So a wrong guess costs time
+ * and changes nothing. An error is kept until its sample is wanted, and the thread reads nothing
+ * after it.
  *
  * Knows no device. One thread outside asks and reads; the other is in this file.
  */
@@ -33,7 +33,7 @@ typedef struct batch {
     int failed;                    /* field whose next row failed; -1: none */
 } batch;
 
-struct yki_ahead {
+struct yki_prefetch {
     yoke_dataset *dataset; /* retained */
     yki_order order;
     bool fields[YKI_MAX_FIELDS];
@@ -51,7 +51,7 @@ struct yki_ahead {
 
 /* Removes and returns the first range that is not begun. */
 static range
-pop(yki_ahead *a)
+pop(yki_prefetch *a)
 {
     range first = a->asked[0];
 
@@ -63,7 +63,7 @@ pop(yki_ahead *a)
 
 /* Makes memory for the rows of a range. If it fails, rows are read when they are wanted. */
 static bool
-make_room(const yki_ahead *a, batch *b)
+make_room(const yki_prefetch *a, batch *b)
 {
     uint64_t size = 0, count = (uint64_t)(b->of.end - b->of.first);
     uint64_t offsets[YKI_MAX_FIELDS];
@@ -88,7 +88,7 @@ make_room(const yki_ahead *a, batch *b)
 
 /* Reads one row; returns whether to go on. */
 static bool
-read_row(yki_ahead *a, batch *b, size_t field, int64_t row)
+read_row(yki_prefetch *a, batch *b, size_t field, int64_t row)
 {
     size_t size = yki_field_size(&a->dataset->fields[field]);
     int64_t index = yki_order_at(&a->order, b->of.first + row);
@@ -111,7 +111,7 @@ read_row(yki_ahead *a, batch *b, size_t field, int64_t row)
 }
 
 static void
-read_batch(yki_ahead *a, batch *b)
+read_batch(yki_prefetch *a, batch *b)
 {
     bool more = make_room(a, b);
 
@@ -122,7 +122,7 @@ read_batch(yki_ahead *a, batch *b)
 
 /* Waits for a range and for room in the ring, and begins a batch; NULL: the thread must stop. */
 static batch *
-next_batch(yki_ahead *a)
+next_batch(yki_prefetch *a)
 {
     batch *b;
 
@@ -142,7 +142,7 @@ next_batch(yki_ahead *a)
 static void
 run(void *argument)
 {
-    yki_ahead *a = argument;
+    yki_prefetch *a = argument;
     batch *b;
 
     pthread_mutex_lock(&a->lock);
@@ -159,9 +159,10 @@ run(void *argument)
 /* ---- who wants them ---- */
 
 yoke_status
-yki_ahead_create(yoke_dataset *dataset, const yki_order *order, const bool *fields, yki_ahead **out)
+yki_prefetch_create(yoke_dataset *dataset, const yki_order *order, const bool *fields,
+                    yki_prefetch **out)
 {
-    yki_ahead *a = yki_alloc(1, sizeof *a, "reading ahead");
+    yki_prefetch *a = yki_alloc(1, sizeof *a, "reading ahead");
     yoke_status status;
 
     if (!a)
@@ -173,7 +174,7 @@ yki_ahead_create(yoke_dataset *dataset, const yki_order *order, const bool *fiel
     pthread_cond_init(&a->changed, NULL);
     status = yki_thread_start(run, a, "that reads ahead", &a->thread);
     if (status != YOKE_OK) {
-        yki_ahead_destroy(a);
+        yki_prefetch_destroy(a);
         return status;
     }
     *out = a;
@@ -181,7 +182,7 @@ yki_ahead_create(yoke_dataset *dataset, const yki_order *order, const bool *fiel
 }
 
 void
-yki_ahead_destroy(yki_ahead *a)
+yki_prefetch_destroy(yki_prefetch *a)
 {
     if (!a)
         return;
@@ -201,7 +202,7 @@ yki_ahead_destroy(yki_ahead *a)
 }
 
 yoke_status
-yki_ahead_ask(yki_ahead *a, int64_t first, int64_t count)
+yki_prefetch_ask(yki_prefetch *a, int64_t first, int64_t count)
 {
     yoke_status status = YOKE_OK;
 
@@ -221,7 +222,7 @@ yki_ahead_ask(yki_ahead *a, int64_t first, int64_t count)
 /* Waits for and returns the oldest batch that ends after `position`; NULL: no range that was asked
  * for begins before `end`. Batches that end before `position` are dropped. */
 static batch *
-find_batch(yki_ahead *a, int64_t position, int64_t end)
+find_batch(yki_prefetch *a, int64_t position, int64_t end)
 {
     for (;;) {
         batch *b = a->begun ? &a->ring[a->oldest] : NULL;
@@ -249,7 +250,7 @@ find_batch(yki_ahead *a, int64_t position, int64_t end)
 /* Waits for rows [from, to) of the batch; those up to `*got` are there. Returns an error if it was
  * at one of these rows. */
 static yoke_status
-wait_for_rows(yki_ahead *a, const batch *b, size_t field, int64_t from, int64_t to, int64_t *got)
+wait_for_rows(yki_prefetch *a, const batch *b, size_t field, int64_t from, int64_t to, int64_t *got)
 {
     while (b->ready[field] < to && !b->done)
         pthread_cond_wait(&a->changed, &a->lock);
@@ -266,8 +267,8 @@ wait_for_rows(yki_ahead *a, const batch *b, size_t field, int64_t from, int64_t 
 }
 
 yoke_status
-yki_ahead_read(yki_ahead *a, int64_t position, size_t field, const int64_t *indices, size_t count,
-               void *out)
+yki_prefetch_read(yki_prefetch *a, int64_t position, size_t field, const int64_t *indices,
+                  size_t count, void *out)
 {
     const int64_t end = position + (int64_t)count;
     size_t size = yki_field_size(&a->dataset->fields[field]);

@@ -49,8 +49,9 @@ typedef struct yki_device_traits {
     bool direct_host;    /* the host may also use a buffer's memory between finishes, unmapped */
     bool fma;            /* the driver reports a fused multiply-add (CL_FP_FMA) */
     bool fp64;
-    bool inf_nan;   /* CL_FP_INF_NAN */
-    uint32_t turns; /* iterations, over all its loops, after which a work-item ends; 0: no limit */
+    bool inf_nan; /* CL_FP_INF_NAN */
+    uint32_t
+        loop_limit; /* iterations, over all its loops, after which a work-item ends; 0: no limit */
     yoke_device_type type;
 } yki_device_traits;
 /* Lends the traits. Compiles nothing and cannot fail. `direct_host` and `turns` are found by trial
@@ -66,16 +67,16 @@ void yki_device_release(yoke_device *device); /* NULL is fine */
  * this releases them all. No command on them may still be ending when it is called. */
 void yki_release_kept_parts(void);
 
-/* ---- core groups (lanes.c): the compute units of a whole CPU, divided among a few sub-devices
- * that share its memory. They have the id of the whole device, and it is charged for their memory.
- * The whole device can be used beside them. ---- */
+/* ---- core groups (core_groups.c): the compute units of a whole CPU, divided among a few
+ * sub-devices that share its memory. They have the id of the whole device, and it is charged for
+ * their memory. The whole device can be used beside them. ---- */
 
 /* Returns the largest number of equal core groups that the device can have, at most `most`. Below
  * 2, it cannot be divided. */
-uint32_t yki_lanes_count(const yoke_device *device, uint32_t most);
-/* Makes `count` core groups, a number from yki_lanes_count. They retain `whole`. The caller
+uint32_t yki_core_groups_count(const yoke_device *device, uint32_t most);
+/* Makes `count` core groups, a number from yki_core_groups_count. They retain `whole`. The caller
  * destroys the selection. */
-yoke_status yki_lanes_create(yoke_device *whole, uint32_t count, yoke_selection **lanes);
+yoke_status yki_core_groups_create(yoke_device *whole, uint32_t count, yoke_selection **groups);
 
 /* Charges `size` bytes to the device; `what` names them in errors. It fails when the quota of the
  * device or the memory of the hardware is exceeded. The error names the device and the bytes

@@ -449,7 +449,7 @@ static const char probe_source[] =
     "yki_probe_direct(__global uint *x, uint n)\n"
     "{ uint i = (uint)get_global_id(0); x[n + i] = x[i]; x[i] += 1u; }\n"
     "__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void\n"
-    "yki_probe_turns(__global uint *x, uint n)\n"
+    "yki_probe_iterations(__global uint *x, uint n)\n"
     "{ uint k = 0, v = x[0] | 1u;\n"
     "  while (k < n && v != 0u) { v ^= v << 13; v ^= v >> 17; v ^= v << 5; k++; }\n"
     "  x[0] = k; x[1] = v; }\n";
@@ -539,7 +539,7 @@ try_direct(cl_context cl, cl_command_queue queue, cl_program program)
 }
 
 static bool
-count_turns(cl_command_queue queue, cl_kernel kernel, cl_mem buffer, cl_uint *counted)
+count_iterations(cl_command_queue queue, cl_kernel kernel, cl_mem buffer, cl_uint *counted)
 {
     const size_t one = 1;
     const cl_uint wanted = PROBE_TURNS, zero = 0;
@@ -557,15 +557,15 @@ count_turns(cl_command_queue queue, cl_kernel kernel, cl_mem buffer, cl_uint *co
 /* Returns the number of iterations after which the driver ends a loop, or 0. Drivers do not report
  * it (llvmpipe's is 65535). */
 static uint32_t
-try_turns(cl_context cl, cl_command_queue queue, cl_program program)
+try_iterations(cl_context cl, cl_command_queue queue, cl_program program)
 {
     cl_int kernel_error, error;
-    cl_kernel kernel = clCreateKernel(program, "yki_probe_turns", &kernel_error);
+    cl_kernel kernel = clCreateKernel(program, "yki_probe_iterations", &kernel_error);
     cl_mem buffer = clCreateBuffer(cl, CL_MEM_READ_WRITE, 2 * sizeof(cl_uint), NULL, &error);
     cl_uint counted = PROBE_TURNS;
 
     if (kernel_error == CL_SUCCESS && error == CL_SUCCESS &&
-        !count_turns(queue, kernel, buffer, &counted))
+        !count_iterations(queue, kernel, buffer, &counted))
         counted = PROBE_TURNS;
     if (error == CL_SUCCESS)
         clReleaseMemObject(buffer);
@@ -583,7 +583,7 @@ probe(yki_root *root, cl_context cl)
 
     if (program) {
         root->traits.direct_host = root->traits.host_memory && try_direct(cl, queue, program);
-        root->traits.turns = try_turns(cl, queue, program);
+        root->traits.loop_limit = try_iterations(cl, queue, program);
         clReleaseProgram(program);
     }
     if (error == CL_SUCCESS) {

@@ -43,7 +43,7 @@ typedef struct yki_split {
 typedef enum yki_base_kind { YKI_BASE_ALL, YKI_BASE_TYPE, YKI_BASE_NAME } yki_base_kind;
 
 /* One item of a selector. Its strings point into the selector's text. */
-typedef struct yki_part {
+typedef struct yki_selector_item {
     size_t start, length; /* of the item in the text */
     yki_base_kind base;
     yoke_device_type type;
@@ -56,11 +56,11 @@ typedef struct yki_part {
     uint32_t piece;
     uint64_t quota; /* bytes; 0: none given */
     size_t quota_start, quota_length;
-} yki_part;
+} yki_selector_item;
 
 typedef struct yki_selector {
     const char *text; /* lent by the caller for the selector's life */
-    yki_part *parts;
+    yki_selector_item *parts;
     size_t count, capacity;
 } yki_selector;
 
@@ -147,9 +147,9 @@ struct yki_space {
     cl_context cl; /* NULL in a root's lent space */
     yoke_device *devices;
     size_t device_count;
-    yoke_device *lanes_of; /* retained; the devices are core groups of this one; or NULL */
-    yki_holder *holders;   /* live selections; under context->lock */
-    char *last_holder;     /* name of the holder that left last, for errors; or NULL */
+    yoke_device *core_groups_of; /* retained; the devices are core groups of this one; or NULL */
+    yki_holder *holders;         /* live selections; under context->lock */
+    char *last_holder;           /* name of the holder that left last, for errors; or NULL */
     pthread_mutex_t programs_lock;
     struct yki_program *programs; /* list; freed with the space (yki_programs_free) */
     struct {
@@ -214,8 +214,8 @@ const char *yki_cl_error_name(cl_int error);
  * device that cannot be used gives YOKE_ERROR_NO_DEVICE with the reason. */
 yoke_status yki_root_query(cl_platform_id platform, const char *platform_name, cl_device_id id,
                            yki_root *root);
-/* Finds traits.direct_host and traits.turns by trial, once; they stay false and 0 if the trial is
- * impossible. It compiles, runs kernels and waits. It takes probe_lock. */
+/* Finds traits.direct_host and traits.loop_limit by trial, once; they stay false and 0 if the trial
+ * is impossible. It compiles, runs kernels and waits. It takes probe_lock. */
 void yki_root_probe(yki_root *root);
 
 /* ---- order.c ---- */
@@ -233,10 +233,11 @@ void yki_context_release(yoke_context *context);
 /* ---- selection.c ---- */
 
 /* Whether the base of a selector's item, such as "gpu:0", names this device. */
-bool yki_part_names(const yoke_context *context, const yki_part *part, const yki_root *root);
+bool yki_selector_item_names(const yoke_context *context, const yki_selector_item *part,
+                             const yki_root *root);
 /* Makes the error for an item of `text` that names no device. */
-yoke_status yki_part_fail_unmatched(const yoke_context *context, const char *text,
-                                    const yki_part *part);
+yoke_status yki_selector_fail_unmatched(const yoke_context *context, const char *text,
+                                        const yki_selector_item *part);
 /* Adds "; there are: cpu:0 (name), gpu:0 (name)" to the detail, and returns `status`. */
 yoke_status yki_context_add_devices(const yoke_context *context, yoke_status status);
 
@@ -256,7 +257,7 @@ void yki_space_destroy_lent(yki_root *root);
 yoke_status yki_space_create(yki_root *root, const yki_split *split, yki_space **space);
 /* Makes a space of `count` core groups of a whole device. The root's split in force stays that of
  * the whole device. On success it takes the caller's reference to `whole`. */
-yoke_status yki_space_create_lanes(yoke_device *whole, uint32_t count, yki_space **space);
+yoke_status yki_space_create_core_groups(yoke_device *whole, uint32_t count, yki_space **space);
 /* A space lives as long as one of its devices, programs or selections is held. */
 yki_space *yki_space_retain(yki_space *space);
 void yki_space_release(yki_space *space);

@@ -66,17 +66,17 @@ yki_program_builds(void)
 
 /* ---- source text ---- */
 
-static const yki_source *
+static const yki_kernel_source *
 find_source(const char *file)
 {
-    for (size_t i = 0; i < yki_source_count; i++)
-        if (!strcmp(yki_sources[i].file, file))
-            return &yki_sources[i];
+    for (size_t i = 0; i < yki_kernel_source_count; i++)
+        if (!strcmp(yki_kernel_sources[i].file, file))
+            return &yki_kernel_sources[i];
     return NULL;
 }
 
 static char *
-embedded_text(const yki_source *source)
+embedded_text(const yki_kernel_source *source)
 {
     size_t length = 0;
     char *text, *to;
@@ -189,7 +189,7 @@ override_text(const char *file, char **text)
 static yoke_status
 file_text(const char *file, char **text)
 {
-    const yki_source *source = find_source(file);
+    const yki_kernel_source *source = find_source(file);
     char *found = NULL;
 
     if (!source)

@@ -32,7 +32,7 @@ charge(atomic_uint_fast64_t *used, uint64_t size, uint64_t limit, uint64_t *befo
 static yoke_device *
 account(yoke_device *device)
 {
-    return device->space->lanes_of ? device->space->lanes_of : device;
+    return device->space->core_groups_of ? device->space->core_groups_of : device;
 }
 
 static void

@@ -21,13 +21,13 @@
 
 /* What a selector wants of one root. */
 typedef struct want {
-    const yki_part *part; /* the first item that takes the root; NULL: none does */
-    yki_space *space;     /* with a reference of this call */
+    const yki_selector_item *part; /* the first item that takes the root; NULL: none does */
+    yki_space *space;              /* with a reference of this call */
 } want;
 
 /* One item of the selector, and one root that it takes. */
 typedef struct pick {
-    const yki_part *part;
+    const yki_selector_item *part;
     yki_root *root;
 } pick;
 
@@ -43,7 +43,7 @@ typedef struct plan {
 /* ---- matching items with roots ---- */
 
 static bool
-name_matches(const yki_part *part, const char *name)
+name_matches(const yki_selector_item *part, const char *name)
 {
     for (; strlen(name) >= part->name_length; name++)
         if (strncasecmp(name, part->name, part->name_length) == 0)
@@ -61,7 +61,8 @@ has_real_driver(const yoke_context *context)
 }
 
 bool
-yki_part_names(const yoke_context *context, const yki_part *part, const yki_root *root)
+yki_selector_item_names(const yoke_context *context, const yki_selector_item *part,
+                        const yki_root *root)
 {
     char id[64];
 
@@ -82,9 +83,9 @@ yki_part_names(const yoke_context *context, const yki_part *part, const yki_root
 /* Whether the item takes the root. `all` and bare types take one driver for each piece of hardware,
  * the best that they name. */
 static bool
-part_takes(const yoke_context *context, const yki_part *part, const yki_root *root)
+part_takes(const yoke_context *context, const yki_selector_item *part, const yki_root *root)
 {
-    if (!yki_part_names(context, part, root))
+    if (!yki_selector_item_names(context, part, root))
         return false;
     if (part->base == YKI_BASE_NAME || part->has_index)
         return true;
@@ -92,7 +93,7 @@ part_takes(const yoke_context *context, const yki_part *part, const yki_root *ro
         const yki_root *other = &context->roots[i];
 
         if (other != root && strcmp(other->info.hardware, root->info.hardware) == 0 &&
-            yki_root_better(other, root) && yki_part_names(context, part, other))
+            yki_root_better(other, root) && yki_selector_item_names(context, part, other))
             return false;
     }
     return true;
@@ -112,7 +113,8 @@ type_word(yoke_device_type type)
 }
 
 yoke_status
-yki_part_fail_unmatched(const yoke_context *context, const char *text, const yki_part *part)
+yki_selector_fail_unmatched(const yoke_context *context, const char *text,
+                            const yki_selector_item *part)
 {
     size_t count = 0;
 
@@ -129,7 +131,7 @@ yki_part_fail_unmatched(const yoke_context *context, const char *text, const yki
 }
 
 static yoke_status
-fail_piece(const plan *p, const yki_part *part, size_t pieces)
+fail_piece(const plan *p, const yki_selector_item *part, size_t pieces)
 {
     return yki_selector_fail(p->text, part->start, part->length,
                              "this split has %zu part%s, and the first has the number 0", pieces,
@@ -138,7 +140,7 @@ fail_piece(const plan *p, const yki_part *part, size_t pieces)
 
 /* Sub-devices together cannot have more compute units than the device. Slices have no limit. */
 static yoke_status
-check_units(const plan *p, const yki_part *part, const yki_root *root)
+check_units(const plan *p, const yki_selector_item *part, const yki_root *root)
 {
     const yki_split *split = &part->split;
     uint32_t offered = root->info.partition;
@@ -158,9 +160,9 @@ check_units(const plan *p, const yki_part *part, const yki_root *root)
 }
 
 static yoke_status
-check_part(const plan *p, const yki_part *part, const yki_root *root)
+check_part(const plan *p, const yki_selector_item *part, const yki_root *root)
 {
-    const yki_part *first = p->wants[root - p->context->roots].part;
+    const yki_selector_item *first = p->wants[root - p->context->roots].part;
     char size[24];
 
     if (part->split.kind == YKI_SPLIT_NUMA && !(root->info.partition & YOKE_PARTITION_NUMA))
@@ -184,7 +186,7 @@ check_part(const plan *p, const yki_part *part, const yki_root *root)
 }
 
 static yoke_status
-add_pick(plan *p, const yki_part *part, yki_root *root)
+add_pick(plan *p, const yki_selector_item *part, yki_root *root)
 {
     want *w = &p->wants[root - p->context->roots];
     void *picks = p->picks;
@@ -203,14 +205,14 @@ static yoke_status
 match_parts(plan *p, const yki_selector *selector)
 {
     for (size_t i = 0; i < selector->count; i++) {
-        const yki_part *part = &selector->parts[i];
+        const yki_selector_item *part = &selector->parts[i];
         size_t before = p->pick_count;
 
         for (size_t r = 0; r < p->context->root_count; r++)
             if (part_takes(p->context, part, &p->context->roots[r]))
                 YKI_TRY(add_pick(p, part, &p->context->roots[r]));
         if (p->pick_count == before)
-            return yki_part_fail_unmatched(p->context, p->text, part);
+            return yki_selector_fail_unmatched(p->context, p->text, part);
     }
     return YOKE_OK;
 }
@@ -281,7 +283,8 @@ pin_space(const plan *p, yki_root *root, want *w)
 }
 
 static yoke_status
-take_device(yoke_selection *selection, const plan *p, const yki_part *part, yoke_device *device)
+take_device(yoke_selection *selection, const plan *p, const yki_selector_item *part,
+            yoke_device *device)
 {
     void *devices = selection->devices;
 
@@ -307,7 +310,7 @@ static yoke_status
 take_pick(yoke_selection *selection, const plan *p, const pick *k)
 {
     yki_space *space = k->root->space;
-    const yki_part *part = k->part;
+    const yki_selector_item *part = k->part;
 
     if (part->has_piece && part->piece >= space->device_count)
         return fail_piece(p, part, space->device_count);

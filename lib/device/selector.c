@@ -146,7 +146,7 @@ take_word(cursor *c, const char *word)
 }
 
 static yoke_status
-read_base(cursor *c, yki_part *part)
+read_base(cursor *c, yki_selector_item *part)
 {
     if (take(c, "name~")) {
         part->base = YKI_BASE_NAME;
@@ -262,7 +262,7 @@ read_unit(cursor *c, uint64_t *unit)
 }
 
 static yoke_status
-read_size(cursor *c, yki_part *part)
+read_size(cursor *c, yki_selector_item *part)
 {
     static const char wanted[] =
         "a size like 512MiB or 1.5GB (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)";
@@ -302,7 +302,7 @@ skip_blanks(cursor *c)
 }
 
 static yoke_status
-read_item(cursor *c, yki_part *part)
+read_item(cursor *c, yki_selector_item *part)
 {
     skip_blanks(c);
     part->start = c->at;
@@ -354,7 +354,7 @@ yki_selector_parse(const char *text, yki_selector *selector)
                           "a selector");
         result.parts = parts;
         if (status == YOKE_OK) {
-            result.parts[result.count] = (yki_part){0};
+            result.parts[result.count] = (yki_selector_item){0};
             status = read_item(&c, &result.parts[result.count]);
             result.count++;
         }

@@ -7,13 +7,13 @@
 
 #include <stddef.h>
 
-typedef struct yki_source {
+typedef struct yki_kernel_source {
     const char *file; /* "fill.cl" */
     const char *const *lines;
     size_t line_count;
-} yki_source;
+} yki_kernel_source;
 
-extern const yki_source yki_sources[];
-extern const size_t yki_source_count;
+extern const yki_kernel_source yki_kernel_sources[];
+extern const size_t yki_kernel_source_count;
 
 #endif

@@ -36,8 +36,8 @@ set_up_device(yki_space *space, uint32_t index, cl_device_id cl, yoke_virtual_ki
     pthread_mutex_init(&device->setup_lock, NULL);
     if (kind == YOKE_VIRTUAL_NONE)
         memcpy(device->id, root->info.id, sizeof device->id);
-    else if (space->lanes_of) /* to all callers it is the whole device */
-        memcpy(device->id, space->lanes_of->id, sizeof device->id);
+    else if (space->core_groups_of) /* to all callers it is the whole device */
+        memcpy(device->id, space->core_groups_of->id, sizeof device->id);
     else /* the parser refuses a split whose ids would not fit */
         snprintf(device->id, sizeof device->id, "%.14s/%s.%u", root->info.id, space->split.text,
                  index);
@@ -274,7 +274,7 @@ yki_space_create(yki_root *root, const yki_split *split, yki_space **space)
 }
 
 yoke_status
-yki_space_create_lanes(yoke_device *whole, uint32_t count, yki_space **space)
+yki_space_create_core_groups(yoke_device *whole, uint32_t count, yki_space **space)
 {
     yki_split split = {.kind = YKI_SPLIT_EQUAL, .count = count};
     yki_space *result;
@@ -283,7 +283,7 @@ yki_space_create_lanes(yoke_device *whole, uint32_t count, yki_space **space)
     result = allocate_space(whole->root, &split);
     if (!result)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    result->lanes_of = whole;
+    result->core_groups_of = whole;
     YKI_TRY(fill_space(result));
     *space = result;
     return YOKE_OK;
@@ -293,7 +293,7 @@ static void
 end_space(yki_space *space)
 {
     yoke_context *context = space->root->context;
-    yoke_device *whole = space->lanes_of;
+    yoke_device *whole = space->core_groups_of;
 
     free_space(space);
     yki_device_release(whole);

@@ -18,7 +18,7 @@ static yoke_status
 check_whole(const char *text, const yki_selector *selector)
 {
     for (size_t i = 0; i < selector->count; i++) {
-        const yki_part *part = &selector->parts[i];
+        const yki_selector_item *part = &selector->parts[i];
 
         if (part->split.kind != YKI_SPLIT_NONE || part->quota)
             return yki_selector_fail(text, part->start, part->length,
@@ -31,9 +31,9 @@ check_whole(const char *text, const yki_selector *selector)
 /* Here `all` names every device, unlike in a selector: the driver of a chip is chosen later, among
  * the visible ones. */
 static bool
-names(const yoke_context *context, const yki_part *part, const yki_root *root)
+names(const yoke_context *context, const yki_selector_item *part, const yki_root *root)
 {
-    return part->base == YKI_BASE_ALL || yki_part_names(context, part, root);
+    return part->base == YKI_BASE_ALL || yki_selector_item_names(context, part, root);
 }
 
 static bool
@@ -50,13 +50,13 @@ static yoke_status
 check_matches(const yoke_context *context, const char *text, const yki_selector *selector)
 {
     for (size_t i = 0; i < selector->count; i++) {
-        const yki_part *part = &selector->parts[i];
+        const yki_selector_item *part = &selector->parts[i];
         size_t root = 0;
 
         while (root < context->root_count && !names(context, part, &context->roots[root]))
             root++;
         if (root == context->root_count)
-            return yki_part_fail_unmatched(context, text, part);
+            return yki_selector_fail_unmatched(context, text, part);
     }
     return YOKE_OK;
 }

@@ -4,7 +4,7 @@
  */
 #include "op/flat.h"
 
-enum { ELEMENTS_PER_GROUP = 4096, MAX_GROUPS = 32768, MAX_TURNS = 32768 };
+enum { ELEMENTS_PER_GROUP = 4096, MAX_GROUPS = 32768, MAX_ITERATIONS = 32768 };
 
 yki_flat
 yki_flat_for(const yki_device_traits *traits)
@@ -29,12 +29,12 @@ yki_flat_grid(yki_launch *launch, const yki_flat *flat, const yki_problem *probl
 {
     yki_expr groups = yki_operand_elements(&problem->out);
     int64_t most = yki_operand_count(&problem->out, problem->max_batch);
-    int64_t turns = most / flat->vector / flat->group;
+    int64_t iterations = most / flat->vector / flat->group;
 
     /* The number of groups must be an expression in the batch. The kernel divides the work among
      * any number of them. */
     groups.divisor = ELEMENTS_PER_GROUP;
-    groups.max = YKI_MAX((int64_t)flat->groups, (turns + MAX_TURNS - 1) / MAX_TURNS);
+    groups.max = YKI_MAX((int64_t)flat->groups, (iterations + MAX_ITERATIONS - 1) / MAX_ITERATIONS);
     groups.max = YKI_MIN(groups.max, MAX_GROUPS);
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, flat->group, 1, 1);
 }

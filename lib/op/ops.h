@@ -110,14 +110,14 @@ typedef struct yki_loss_attrs {
 /* loss/fused_loss.c: x, target -> the loss (2), summed over the batch. Further results: up to
  * two metrics of the same operands (2), summed too, then the gradient of the loss by x. Only
  * fusions make it. */
-extern const yki_op yki_op_loss_step;
+extern const yki_op yki_op_fused_loss;
 
-typedef struct yki_loss_step_attrs {
+typedef struct yki_fused_loss_attrs {
     yki_loss_attrs loss;
     int32_t metrics; /* 0 to 2: top k[i] where there are labels, else mean absolute errors */
     int32_t k[2];
     int32_t gradient; /* whether the gradient is a result */
-} yki_loss_step_attrs;
+} yki_fused_loss_attrs;
 
 /* shape/reshape.c */
 extern const yki_op yki_op_reshape;

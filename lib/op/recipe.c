@@ -292,7 +292,8 @@ yki_launch_grid_at(const yki_launch *launch, int64_t n, yki_grid *grid)
 /* ---- devices that end a work-item after too many iterations ---- */
 
 void
-yki_launch_turns(yki_launch *launch, const yki_problem *problem, double turns, int64_t each)
+yki_launch_iterations(yki_launch *launch, const yki_problem *problem, double iterations,
+                      int64_t each)
 {
     double items = 1;
 
@@ -301,16 +302,16 @@ yki_launch_turns(yki_launch *launch, const yki_problem *problem, double turns, i
     for (int i = 0; i < 3; i++)
         items *= (double)(YKI_MAX(yki_expr_value(launch->groups[i], problem->max_batch), 1) *
                           YKI_MAX(launch->local[i], 1));
-    launch->turns = (int64_t)YKI_MIN(turns / items, 1e15) + each;
+    launch->iterations = (int64_t)YKI_MIN(iterations / items, 1e15) + each;
 }
 
 static int64_t
-most_turns(const yki_recipe *recipe)
+most_iterations(const yki_recipe *recipe)
 {
     int64_t most = 0;
 
     for (size_t i = 0; i < recipe->launch_count; i++)
-        most = YKI_MAX(most, recipe->launches[i].turns);
+        most = YKI_MAX(most, recipe->launches[i].iterations);
     return most;
 }
 
@@ -324,7 +325,8 @@ yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
     for (;; finer.compute_units *= 2) {
         yoke_status status = solver->emit(problem, &finer, tuning, recipe);
 
-        if (status != YOKE_OK || !traits->turns || most_turns(recipe) <= traits->turns)
+        if (status != YOKE_OK || !traits->loop_limit ||
+            most_iterations(recipe) <= traits->loop_limit)
             return status;
         yki_recipe_clear(recipe);
         if (finer.compute_units > MOST_UNITS)
@@ -338,7 +340,7 @@ yki_solver_ends(const yki_solver *solver, const yki_problem *problem,
 {
     yki_recipe recipe;
 
-    if (!traits->turns)
+    if (!traits->loop_limit)
         return true;
     if (yki_solver_emit(solver, problem, traits, tuning, &recipe) != YOKE_OK)
         return false;

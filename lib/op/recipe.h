@@ -142,7 +142,7 @@ typedef struct yki_launch {
     yki_expr groups[3];
     uint32_t local[3];
     yki_expr flops, bytes; /* for yoke_plan_print; 0: unknown */
-    int64_t turns;         /* the most iterations that a work-item makes of its loops; 0: few */
+    int64_t iterations;    /* the most iterations that a work-item makes of its loops; 0: few */
 } yki_launch;
 
 typedef enum yki_slot_kind {
@@ -203,10 +203,11 @@ void yki_arg_step(yki_recipe *recipe);
 void yki_launch_grid(yki_launch *launch, yki_expr g0, yki_expr g1, yki_expr g2, uint32_t l0,
                      uint32_t l1, uint32_t l2);
 
-/* Notes how many loop iterations a work-item of this launch makes at most (launch->turns).
+/* Notes how many loop iterations a work-item of this launch makes at most (launch->iterations).
  * `turns` is the number that all work-items share for the largest batch; `each` is what every
- * work-item makes besides. Call it after yki_launch_grid. See also traits->turns. */
-void yki_launch_turns(yki_launch *launch, const yki_problem *problem, double turns, int64_t each);
+ * work-item makes besides. Call it after yki_launch_grid. See also traits->loop_limit. */
+void yki_launch_iterations(yki_launch *launch, const yki_problem *problem, double iterations,
+                           int64_t each);
 /* Computes the grid for a batch of n. Returns false if there is nothing to do. */
 bool yki_launch_grid_at(const yki_launch *launch, int64_t n, yki_grid *grid);
 /* Gets the program of a launch, and builds it if need be. The caller releases it. */
@@ -241,17 +242,17 @@ typedef struct yki_solver {
                         unsigned tuning, yki_recipe *recipe);
 } yki_solver;
 
-/* Calls emit(). Some devices end a work-item after traits->turns iterations of its loops. There
- * emit() is told of more compute units, twice as many each time, so that solvers cut the work
+/* Calls emit(). Some devices end a work-item after traits->loop_limit iterations of its loops.
+ * There emit() is told of more compute units, twice as many each time, so that solvers cut the work
  * finer, until each launch stays within the limit. Where that does not help, returns
  * YOKE_ERROR_UNSUPPORTED without a message. All callers of emit() go through this. */
 yoke_status yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
                             const yki_device_traits *traits, unsigned tuning, yki_recipe *recipe);
 /* Returns whether the recipe for a problem to which the solver applies stays within
- * traits->turns. */
+ * traits->loop_limit. */
 bool yki_solver_ends(const yki_solver *solver, const yki_problem *problem,
                      const yki_device_traits *traits, unsigned tuning);
-/* Returns whether the solver applies, and its guess (tuning 0) stays within traits->turns. */
+/* Returns whether the solver applies, and its guess (tuning 0) stays within traits->loop_limit. */
 bool yki_solver_suits(const yki_solver *solver, const yki_problem *problem,
                       const yki_device_traits *traits);
 

@@ -17,7 +17,7 @@ const yki_op *const yki_ops[] = {
     &yki_op_reduce,
     &yki_op_loss,
     &yki_op_loss_grad,
-    &yki_op_loss_step,
+    &yki_op_fused_loss,
     &yki_op_reshape,
     &yki_op_concat,
     &yki_op_slice,

@@ -70,7 +70,8 @@ bring_inputs(const yki_choice *choice, yki_task *task)
 {
     for (uint32_t k = 0; k < task->problem.input_count; k++) {
         yki_layout layout = task->problem.in[k].layout;
-        int32_t value = task->slots[k], there = yki_choice_find(choice, value, yki_lie(layout));
+        int32_t value = task->slots[k],
+                there = yki_choice_find(choice, value, yki_layout_index(layout));
 
         if (there < 0)
             YKI_TRY(add_reorder(choice, task->section, value, layout, &there));

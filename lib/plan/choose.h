@@ -9,8 +9,8 @@
 
 #include "plan/plan.h"
 
-/* A layout's index, 0 to YKI_LIES - 1, stands for blocks of 1, 2, 4, 8, 16. */
-enum { YKI_LIES = 5, YKI_LIES_PLAIN = 0 };
+/* A layout's index, 0 to YKI_LAYOUT_COUNT - 1, stands for blocks of 1, 2, 4, 8, 16. */
+enum { YKI_LAYOUT_COUNT = 5, YKI_LAYOUT_PLAIN_INDEX = 0 };
 
 /* A candidate for a task: a solver with its tuning and layouts. Of candidates with the same layouts
  * and class only the cheapest is kept. */
@@ -34,17 +34,18 @@ typedef struct yki_choice {
     yki_offer *offers;
     size_t offer_count, offer_capacity;
     size_t *menu; /* by task: start of its offers; the next task's start ends them */
-    double (*reorders)[YKI_LIES][YKI_LIES]; /* [value][from][to]: seconds; 0: not looked up yet */
-    double (*ahead)[YKI_LIES]; /* [value][layout]: what its readers lose (look_ahead.c) */
+    double (*reorders)[YKI_LAYOUT_COUNT]
+                      [YKI_LAYOUT_COUNT]; /* [value][from][to]: seconds; 0: not looked up yet */
+    double (*ahead)[YKI_LAYOUT_COUNT]; /* [value][layout]: what its readers lose (look_ahead.c) */
 } yki_choice;
 
 /* Returns the index of a layout. */
 static inline uint8_t
-yki_lie(yki_layout layout)
+yki_layout_index(yki_layout layout)
 {
     uint8_t lie = 0;
 
-    while (lie + 1 < YKI_LIES && layout.block >> (lie + 1))
+    while (lie + 1 < YKI_LAYOUT_COUNT && layout.block >> (lie + 1))
         lie++;
     return lie;
 }

@@ -93,7 +93,7 @@ yki_fuse_loss(yki_fusion *f, size_t index)
     yki_plan *plan = f->plan;
     const yki_task *loss = &plan->tasks[index];
     yki_task joined = *loss;
-    yki_loss_step_attrs attrs = {.loss = *attrs_of(loss)};
+    yki_fused_loss_attrs attrs = {.loss = *attrs_of(loss)};
     parts p = {0};
     int32_t sum;
 
@@ -106,7 +106,7 @@ yki_fuse_loss(yki_fusion *f, size_t index)
     find_parts(f, loss, &p);
     attrs.metrics = p.metric_count;
     attrs.gradient = p.has_gradient;
-    joined.problem.op = &yki_op_loss_step;
+    joined.problem.op = &yki_op_fused_loss;
     joined.problem.out = plan->tasks[p.sum].problem.out;
     joined.slots[2] = yki_task_result(&plan->tasks[p.sum]);
     for (int32_t i = 0; i < p.metric_count; i++) {

@@ -26,11 +26,11 @@ yki_choice_find(const yki_choice *choice, int32_t value, uint8_t lie)
 {
     yki_plan *plan = choice->plan;
 
-    if (yki_lie(plan->values[value].operand.layout) == lie)
+    if (yki_layout_index(plan->values[value].operand.layout) == lie)
         return value;
     for (int32_t c = plan->values[value].copies; c; c = plan->values[c].next_copy) {
         plan->work++;
-        if (yki_lie(plan->values[c].operand.layout) == lie)
+        if (yki_layout_index(plan->values[c].operand.layout) == lie)
             return c;
     }
     return -1;
@@ -49,7 +49,7 @@ yki_choice_inputs(yki_choice *choice, size_t task, const yki_offer *offer, int32
         if (t->slots[k] == but || !value->decided ||
             yki_choice_find(choice, t->slots[k], offer->lies[k]) >= 0)
             continue;
-        YKI_TRY(yki_choice_reorder(choice, t->slots[k], yki_lie(value->operand.layout),
+        YKI_TRY(yki_choice_reorder(choice, t->slots[k], yki_layout_index(value->operand.layout),
                                    offer->lies[k], &seconds));
         *cost += seconds;
     }
@@ -86,16 +86,16 @@ share_of(const yki_choice *choice, const yki_task *reader, int32_t value)
 /* Gives by layout the least cost of a reader with the value in that layout; INFINITY where no offer
  * of the reader takes it. */
 static yoke_status
-ask_reader(yki_choice *choice, size_t reader, int32_t value, double takes[YKI_LIES])
+ask_reader(yki_choice *choice, size_t reader, int32_t value, double takes[YKI_LAYOUT_COUNT])
 {
     const yki_task *task = &choice->tasks[reader];
     double share = share_of(choice, task, value);
     uint32_t slot = 0;
 
-    for (uint8_t l = 0; l < YKI_LIES; l++)
+    for (uint8_t l = 0; l < YKI_LAYOUT_COUNT; l++)
         takes[l] = task->problem.op == &yki_op_reorder ? 0 : INFINITY;
     if (task->problem.op->is_view)
-        takes[YKI_LIES_PLAIN] = 0;
+        takes[YKI_LAYOUT_PLAIN_INDEX] = 0;
     while (task->slots[slot] != value)
         slot++;
     for (size_t i = choice->menu[reader]; i < choice->menu[reader + 1]; i++) {
@@ -109,7 +109,7 @@ ask_reader(yki_choice *choice, size_t reader, int32_t value, double takes[YKI_LI
         YKI_TRY(yki_choice_inputs(choice, reader, offer, value, &cost));
         *least = YKI_MIN(*least, cost);
     }
-    for (uint8_t l = 0; l < YKI_LIES; l++)
+    for (uint8_t l = 0; l < YKI_LAYOUT_COUNT; l++)
         takes[l] *= share;
     return YOKE_OK;
 }
@@ -117,13 +117,13 @@ ask_reader(yki_choice *choice, size_t reader, int32_t value, double takes[YKI_LI
 /* Gives the cost of a reader where a value has layout `at` and a copy of it has layout `copy`. The
  * reader may make another copy. */
 static yoke_status
-with_copy(yki_choice *choice, int32_t value, const double takes[YKI_LIES], uint8_t at, uint8_t copy,
-          double *cost)
+with_copy(yki_choice *choice, int32_t value, const double takes[YKI_LAYOUT_COUNT], uint8_t at,
+          uint8_t copy, double *cost)
 {
     double seconds;
 
     *cost = YKI_MIN(takes[at], takes[copy]);
-    for (uint8_t l = 0; l < YKI_LIES; l++) {
+    for (uint8_t l = 0; l < YKI_LAYOUT_COUNT; l++) {
         if (takes[l] >= *cost)
             continue;
         YKI_TRY(yki_choice_reorder(choice, value, at, l, &seconds));
@@ -135,16 +135,17 @@ with_copy(yki_choice *choice, int32_t value, const double takes[YKI_LIES], uint8
 /* Gives the cost of all readers, with the value in a layout of the mask `left` and a copy of it in
  * another layout. */
 static yoke_status
-ask_readers(yki_choice *choice, int32_t value, unsigned left, double sums[YKI_LIES][YKI_LIES])
+ask_readers(yki_choice *choice, int32_t value, unsigned left,
+            double sums[YKI_LAYOUT_COUNT][YKI_LAYOUT_COUNT])
 {
     for (uint32_t r = choice->first[value]; r < choice->first[value + 1]; r++) {
-        double takes[YKI_LIES], cost;
+        double takes[YKI_LAYOUT_COUNT], cost;
 
         if (r > choice->first[value] && choice->readers[r] == choice->readers[r - 1])
             continue; /* it reads the value twice */
         YKI_TRY(ask_reader(choice, choice->readers[r], value, takes));
-        for (uint8_t at = 0; at < YKI_LIES; at++)
-            for (uint8_t copy = 0; copy < YKI_LIES && left >> at & 1; copy++) {
+        for (uint8_t at = 0; at < YKI_LAYOUT_COUNT; at++)
+            for (uint8_t copy = 0; copy < YKI_LAYOUT_COUNT && left >> at & 1; copy++) {
                 YKI_TRY(with_copy(choice, value, takes, at, copy, &cost));
                 sums[at][copy] += cost;
             }
@@ -155,12 +156,13 @@ ask_readers(yki_choice *choice, int32_t value, unsigned left, double sums[YKI_LI
 static yoke_status
 look_from_value(yki_choice *choice, int32_t value, unsigned left)
 {
-    double sums[YKI_LIES][YKI_LIES] = {{0}}, *row = choice->ahead[value], least = INFINITY;
+    double sums[YKI_LAYOUT_COUNT][YKI_LAYOUT_COUNT] = {{0}}, *row = choice->ahead[value],
+           least = INFINITY;
 
     YKI_TRY(ask_readers(choice, value, left, sums));
-    for (uint8_t at = 0; at < YKI_LIES; at++) {
+    for (uint8_t at = 0; at < YKI_LAYOUT_COUNT; at++) {
         row[at] = INFINITY;
-        for (uint8_t copy = 0; copy < YKI_LIES && left >> at & 1; copy++) {
+        for (uint8_t copy = 0; copy < YKI_LAYOUT_COUNT && left >> at & 1; copy++) {
             double seconds;
 
             if (copy != at && sums[at][copy] >= sums[at][at])
@@ -170,7 +172,7 @@ look_from_value(yki_choice *choice, int32_t value, unsigned left)
         }
         least = YKI_MIN(least, row[at]);
     }
-    for (uint8_t at = 0; at < YKI_LIES; at++)
+    for (uint8_t at = 0; at < YKI_LAYOUT_COUNT; at++)
         row[at] = left >> at & 1 ? row[at] - least : 0;
     return YOKE_OK;
 }

@@ -213,7 +213,7 @@ keep(yki_choice *choice, const yki_problem *problem, yki_offer *offer)
     uint32_t operands = yki_problem_operands(problem);
 
     for (uint32_t s = 0; s < operands; s++)
-        offer->lies[s] = yki_lie(yki_problem_operand(problem, s)->layout);
+        offer->lies[s] = yki_layout_index(yki_problem_operand(problem, s)->layout);
     for (size_t i = choice->menu[choice->index]; i < choice->offer_count; i++) {
         yki_offer *other = &choice->offers[i];
 

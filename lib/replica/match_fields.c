@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "replica/feed.h"
+#include "replica/loader.h"
 
 const yoke_node *
-yki_feed_get_input(const yoke_graph *graph, size_t index)
+yki_loader_get_input(const yoke_graph *graph, size_t index)
 {
     for (size_t i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->role == YKI_ROLE_INPUT && index-- == 0)
@@ -23,7 +23,7 @@ yki_feed_get_input(const yoke_graph *graph, size_t index)
 }
 
 size_t
-yki_feed_input_count(const yoke_graph *graph)
+yki_loader_input_count(const yoke_graph *graph)
 {
     size_t count = 0;
 
@@ -52,7 +52,7 @@ same_layout(yoke_shape a, yoke_shape b)
 }
 
 bool
-yki_feed_is_cut(const yoke_field *field, const yoke_node *node)
+yki_field_is_cut(const yoke_field *field, const yoke_node *node)
 {
     const int64_t *f = field->shape.dim, *n = node->shape.dim;
 
@@ -71,7 +71,7 @@ fits(const yoke_dataset *dataset, size_t f, const yoke_node *node)
 {
     const yoke_field *field = &dataset->fields[f];
     bool cut = dataset->augmentation.crop && dataset->augmentation.field == f &&
-               yki_feed_is_cut(field, node);
+               yki_field_is_cut(field, node);
 
     return type_fits(field->type, node->type) && (cut || same_layout(field->shape, node->shape));
 }
@@ -142,18 +142,18 @@ suitors(const yoke_dataset *dataset, const yoke_graph *graph, size_t field, cons
     size_t found = 0;
 
     for (size_t i = 0; i < count; i++)
-        found += fields[i] < 0 && fits(dataset, field, yki_feed_get_input(graph, i));
+        found += fields[i] < 0 && fits(dataset, field, yki_loader_get_input(graph, i));
     return found;
 }
 
 yoke_status
-yki_feed_match(const yoke_dataset *dataset, const yoke_graph *graph, bool allow_missing,
-               int *fields, size_t count)
+yki_fields_match(const yoke_dataset *dataset, const yoke_graph *graph, bool allow_missing,
+                 int *fields, size_t count)
 {
     bool taken[YKI_MAX_FIELDS] = {false};
 
     for (size_t i = 0; i < count; i++) {
-        const yoke_node *node = yki_feed_get_input(graph, i);
+        const yoke_node *node = yki_loader_get_input(graph, i);
 
         fields[i] = yki_dataset_find(dataset, node->name);
         if (fields[i] < 0)
@@ -163,7 +163,7 @@ yki_feed_match(const yoke_dataset *dataset, const yoke_graph *graph, bool allow_
         taken[fields[i]] = true;
     }
     for (size_t i = 0; i < count; i++) {
-        const yoke_node *node = yki_feed_get_input(graph, i);
+        const yoke_node *node = yki_loader_get_input(graph, i);
         size_t field = 0;
 
         if (fields[i] >= 0)
@@ -205,7 +205,7 @@ check_values(const yoke_field *field, const yoke_node *node, const void *values,
 }
 
 yoke_status
-yki_feed_check_labels(const yoke_dataset *dataset, size_t f, const yoke_node *node)
+yki_field_check_labels(const yoke_dataset *dataset, size_t f, const yoke_node *node)
 {
     const yoke_field *field = &dataset->fields[f];
     size_t size = yki_field_size(field), step = YKI_MAX(CHUNK_BYTES / size, 1u);

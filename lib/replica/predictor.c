@@ -2,7 +2,7 @@
  *
  * predictor.c - a model on one device.
  *
- * Samples go through a feed (replica/feed.c), as in an evaluation, so they are scaled to
+ * Samples go through a loader (replica/loader.c), as in an evaluation, so they are scaled to
  * the same bits. All predictors of a model on a device share its weights there. A lock
  * makes predictors of one model one after the other; afterwards they share nothing that
  * changes.
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/near.h"
-#include "replica/feed.h"
+#include "replica/loader.h"
 #include "replica/model.h"
 #include "replica/replica.h"
 
@@ -22,8 +22,8 @@ struct yoke_predictor {
     yoke_dataset *samples;      /* one batch, read from `given` */
     const unsigned char *given; /* the caller's samples; NULL: zeros */
     size_t sample_bytes;
-    yki_feed *feed;
-    yki_buffer **inputs; /* of the plan; the feed writes them */
+    yki_loader *loader;
+    yki_buffer **inputs; /* of the plan; the loader writes them */
     int64_t *indices;    /* 0, 1, ... */
     const yoke_node *output;
     int64_t batch;
@@ -61,12 +61,13 @@ make_samples(yoke_predictor *p)
 static yoke_status
 make_feed(yoke_predictor *p)
 {
-    const yki_feed_options options = {.allow_missing = true, .resident_limit = YKI_FEED_STREAM};
+    const yki_loader_options options = {.allow_missing = true, .resident_limit = YKI_FEED_STREAM};
     const yoke_graph *graph = p->weights->graph;
-    size_t count = yki_feed_input_count(graph);
+    size_t count = yki_loader_input_count(graph);
 
     YKI_TRY(make_samples(p));
-    YKI_TRY(yki_feed_create(p->weights->device, p->samples, graph, p->batch, &options, &p->feed));
+    YKI_TRY(
+        yki_loader_create(p->weights->device, p->samples, graph, p->batch, &options, &p->loader));
     p->inputs = yki_alloc(count, sizeof(yki_buffer *), "a predictor's inputs");
     p->indices = yki_alloc((size_t)p->batch, sizeof *p->indices, "sample numbers");
     if (!p->inputs || !p->indices)
@@ -74,7 +75,7 @@ make_feed(yoke_predictor *p)
     for (int64_t i = 0; i < p->batch; i++)
         p->indices[i] = i;
     for (size_t i = 0; i < count; i++) {
-        const yoke_node *node = yki_feed_get_input(graph, i);
+        const yoke_node *node = yki_loader_get_input(graph, i);
 
         p->inputs[i] = yki_plan_buffer(p->replica->evaluation, node);
         if (p->inputs[i] && strcmp(node->name, p->model->info.field.name) != 0)
@@ -126,7 +127,7 @@ make_on_device(yoke_predictor *p, const yoke_predictor_options *o)
                                     .strict = o->strict,
                                     .level = o->level,
                                     .wisdom = o->wisdom};
-    yki_replica_part part = {0};
+    yki_replica_in_team part = {0};
     yoke_device *device = yoke_selection_get(p->selection, 0);
 
     YKI_TRY(yki_model_borrow(p->model, device, &p->weights));
@@ -185,7 +186,7 @@ yoke_predictor_destroy(yoke_predictor *p)
 {
     if (!p)
         return;
-    yki_feed_destroy(p->feed);
+    yki_loader_destroy(p->loader);
     yoke_replica_destroy(p->replica);
     yoke_dataset_destroy(p->samples);
     if (p->weights) {
@@ -214,8 +215,8 @@ predict_chunk(yoke_predictor *p, int64_t n, float *output)
     yki_plan *plan = p->replica->evaluation;
     uint64_t size = (uint64_t)(n * yki_shape_count(p->output->shape)) * sizeof *output;
 
-    YKI_TRY(yki_feed_batch(p->feed, p->replica->queue,
-                           &(yki_samples){.indices = p->indices, .n = n}, p->inputs));
+    YKI_TRY(yki_loader_load(p->loader, p->replica->queue,
+                            &(yki_samples){.indices = p->indices, .n = n}, p->inputs));
     YKI_TRY(yki_plan_enqueue(plan, YKI_FORWARD, n, NULL));
     return yki_queue_read(p->replica->queue, yki_plan_buffer(plan, p->output), 0, size, output,
                           YKI_NO_WAIT, NULL);
@@ -230,7 +231,7 @@ check_predict(const yoke_predictor *p, int64_t n, const yoke_feed *input, size_t
 
     if (!input->name || strcmp(input->name, field->name) != 0)
         return yki_fail(YOKE_ERROR_NOT_FOUND,
-                        "yoke_predict: feed \"%s\"; the model's input is \"%s\"",
+                        "yoke_predict: loader \"%s\"; the model's input is \"%s\"",
                         input->name ? input->name : "", field->name);
     YKI_TRY(yki_check_feed("yoke_predict", input, field->type, field->shape, n));
     if (count / row != (size_t)n || count % row != 0)

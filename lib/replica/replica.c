@@ -159,7 +159,7 @@ make_plan(yoke_replica *r, bool training, bool team, yki_plan **plan)
 }
 
 yoke_status
-yki_replica_survey(yoke_replica *r, const yki_replica_part *part, yki_costs *costs)
+yki_replica_survey(yoke_replica *r, const yki_replica_in_team *part, yki_costs *costs)
 {
     yki_plan_options options = plan_options(r, !r->options.evaluation_only, part->merges);
 
@@ -169,7 +169,7 @@ yki_replica_survey(yoke_replica *r, const yki_replica_part *part, yki_costs *cos
 }
 
 static yoke_status
-make_training(yoke_replica *r, const yoke_replica_options *o, const yki_replica_part *part)
+make_training(yoke_replica *r, const yoke_replica_options *o, const yki_replica_in_team *part)
 {
     yki_updater_options options = {.optimizer = r->options.optimizer,
                                    .groups = o->groups,
@@ -198,7 +198,7 @@ yki_replica_unplan(yoke_replica *r)
 }
 
 yoke_status
-yki_replica_plan(yoke_replica *r, const yoke_replica_options *o, const yki_replica_part *part)
+yki_replica_plan(yoke_replica *r, const yoke_replica_options *o, const yki_replica_in_team *part)
 {
     yoke_status status;
 
@@ -212,7 +212,7 @@ yki_replica_plan(yoke_replica *r, const yoke_replica_options *o, const yki_repli
 
 static yoke_status
 open(yoke_replica *r, yoke_device *device, yoke_graph *graph, const yoke_replica_options *o,
-     const yki_replica_part *part)
+     const yki_replica_in_team *part)
 {
     r->tick = part->tick;
     r->tick_user = part->tick_user;
@@ -231,7 +231,7 @@ open(yoke_replica *r, yoke_device *device, yoke_graph *graph, const yoke_replica
 
 yoke_status
 yki_replica_open(yoke_device *device, yoke_graph *graph, const yoke_replica_options *options,
-                 const yki_replica_part *part, yoke_replica **out)
+                 const yki_replica_in_team *part, yoke_replica **out)
 {
     yoke_replica_options o = *options;
     yoke_replica *r;
@@ -260,9 +260,9 @@ yki_replica_open(yoke_device *device, yoke_graph *graph, const yoke_replica_opti
 
 yoke_status
 yki_replica_create(yoke_device *device, yoke_graph *graph, const yoke_replica_options *options,
-                   const yki_replica_part *part, yoke_replica **out)
+                   const yki_replica_in_team *part, yoke_replica **out)
 {
-    const yki_replica_part alone = {.owners = 1};
+    const yki_replica_in_team alone = {.owners = 1};
     yoke_replica *r;
     yoke_status status;
 

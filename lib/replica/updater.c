@@ -16,9 +16,10 @@
 #include "replica/updater.h"
 
 enum {
-    NORM_PARTS = 16,   /* partial sums of a bucket's norm, at least */
-    NORM_LANES = 16,   /* SIMD lanes of the sums, on every device: the order decides the bits */
-    MAX_TURNS = 32768, /* iterations of a work-item's loop: llvmpipe ends longer ones silently */
+    NORM_PARTS = 16, /* partial sums of a bucket's norm, at least */
+    NORM_LANES = 16, /* SIMD lanes of the sums, on every device: the order decides the bits */
+    MAX_ITERATIONS =
+        32768, /* iterations of a work-item's loop: llvmpipe ends longer ones silently */
 };
 
 /* A range of a bucket, in bytes. */
@@ -90,9 +91,9 @@ owns(const yki_updater *u, size_t bucket)
 static uint32_t
 norm_parts(const yki_bucket *bucket)
 {
-    uint64_t turns = bucket->size / 4 / NORM_LANES;
+    uint64_t iterations = bucket->size / 4 / NORM_LANES;
 
-    return (uint32_t)YKI_MAX(turns / MAX_TURNS + 1, (uint64_t)NORM_PARTS);
+    return (uint32_t)YKI_MAX(iterations / MAX_ITERATIONS + 1, (uint64_t)NORM_PARTS);
 }
 
 size_t
@@ -273,7 +274,7 @@ make_segment(yki_updater *u, segment *s, yki_buffer *step)
     s->grid.local[0] = u->flat.group;
     s->grid.groups[0] =
         (size_t)YKI_MAX(YKI_MIN(YKI_MAX(vectors / 64, 1u), (uint64_t)u->flat.groups),
-                        vectors / u->flat.group / MAX_TURNS + 1);
+                        vectors / u->flat.group / MAX_ITERATIONS + 1);
     return YOKE_OK;
 }
 

@@ -15,7 +15,7 @@
 #include "team/stages.h"
 
 bool
-yki_crew_agrees(const yki_crew *crew, const yki_crew_options *options)
+yki_crew_agrees_classes(const yki_crew *crew, const yki_crew_options *options)
 {
     return crew->team->total > 1 && !options->replica.strict && !crew->stages;
 }
@@ -55,7 +55,7 @@ note_member(yki_member *m, yki_costs *costs)
 }
 
 yoke_status
-yki_crew_agree(yki_crew *crew, yki_costs *costs)
+yki_crew_agree_classes(yki_crew *crew, yki_costs *costs)
 {
     yki_costs sum;
     yoke_status status = YOKE_OK;

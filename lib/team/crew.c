@@ -33,7 +33,7 @@ make_groups(yki_crew *crew)
             crew->group_count++;
         }
         crew->members[k].group = (uint32_t)(group - crew->groups);
-        crew->members[k].place = (uint32_t)group->count;
+        crew->members[k].index_in_group = (uint32_t)group->count;
         group->members[group->count++] = k;
     }
     for (size_t g = 0; g < crew->group_count; g++)
@@ -62,7 +62,7 @@ yki_member_owns(const yki_crew *crew, const yki_member *m, size_t bucket)
 {
     if (crew->stages)
         return yki_weights_has(m->replica->weights, bucket);
-    return bucket % crew->groups[m->group].owners == m->place;
+    return bucket % crew->groups[m->group].owners == m->index_in_group;
 }
 
 /* ---- members ---- */
@@ -79,7 +79,7 @@ say_alive(void *user)
 /* Fills in the options of member k's replica. */
 static void
 describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_replica_options *o,
-         yki_replica_part *part)
+         yki_replica_in_team *part)
 {
     const yki_member *m = &crew->members[k];
     const yki_group *group = &crew->groups[m->group];
@@ -87,14 +87,15 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
     *o = options->replica;
     o->batch = YKI_MAX(options->most[k], 1);
     o->evaluation_only = !crew->graph->loss;
-    *part = (yki_replica_part){
+    *part = (yki_replica_in_team){
         .merges = crew->team->total > 1 && !options->local_batch_norm && !crew->stages,
-        .lender = m->place ? yki_crew_in_group(crew, m->group, 0)->replica->weights : NULL,
+        .lender = m->index_in_group ? yki_crew_in_group(crew, m->group, 0)->replica->weights : NULL,
         .weights = crew->stages ? crew->stages->weights[k] : NULL,
         .timed = options->timed,
         .parts = options->parts,
         .bucket_size = crew->bucket_bytes,
-        .owner = m->place < group->owners ? m->place : UINT32_MAX, /* owns no bucket */
+        .owner =
+            m->index_in_group < group->owners ? m->index_in_group : UINT32_MAX, /* owns no bucket */
         .owners = group->owners,
         .totals = m->totals,
         .norm_parts = group->norm_parts};
@@ -111,7 +112,7 @@ open_replica(yki_crew *crew, size_t k, const yki_crew_options *options)
     yki_member *m = &crew->members[k];
     yoke_device *device = yoke_team_get_device(crew->team, k);
     yoke_replica_options o;
-    yki_replica_part part;
+    yki_replica_in_team part;
 
     if (crew->team->total > 1 || options->parts || crew->stages) {
         if (!crew->stages || k == crew->home)
@@ -119,7 +120,8 @@ open_replica(yki_crew *crew, size_t k, const yki_crew_options *options)
         YKI_TRY(yki_buffer_create(device, crew->pairs * 8, 0, "results of the team", &m->totals));
     }
     /* make_norm_parts has made the buffer that all owners of the group share. */
-    if (m->place > 0 && options->replica.clip_norm > 0 && !crew->groups[m->group].norm_parts)
+    if (m->index_in_group > 0 && options->replica.clip_norm > 0 &&
+        !crew->groups[m->group].norm_parts)
         return yki_fail(YOKE_ERROR_INTERNAL, "no room for norms");
     describe(crew, k, options, &o, &part);
     return yki_replica_open(device, crew->graph, &o, &part, &m->replica);
@@ -129,11 +131,11 @@ open_replica(yki_crew *crew, size_t k, const yki_crew_options *options)
  * largest batch, the replica is made for half of it, and so on, and gets fewer samples. The plan
  * that fits then tells how many samples would fit. */
 typedef yoke_status (*with_replica)(yoke_replica *replica, const yoke_replica_options *options,
-                                    const yki_replica_part *part, yki_costs *costs);
+                                    const yki_replica_in_team *part, yki_costs *costs);
 
 /* Makes a plan for less than `wanted` samples again, for as many as fit, if those are more. */
 static yoke_status
-grow_again(yoke_replica *r, const yoke_replica_options *o, const yki_replica_part *part,
+grow_again(yoke_replica *r, const yoke_replica_options *o, const yki_replica_in_team *part,
            int64_t wanted)
 {
     int64_t made = r->options.batch, most;
@@ -159,7 +161,7 @@ shrink_until_it_fits(yki_crew *crew, size_t k, const yki_crew_options *options, 
     yoke_replica *r = crew->members[k].replica;
     int64_t wanted = r->options.batch;
     yoke_replica_options o;
-    yki_replica_part part;
+    yki_replica_in_team part;
     yoke_status status;
 
     describe(crew, k, options, &o, &part);
@@ -179,7 +181,7 @@ shrink_until_it_fits(yki_crew *crew, size_t k, const yki_crew_options *options, 
 }
 
 static yoke_status
-survey(yoke_replica *replica, const yoke_replica_options *options, const yki_replica_part *part,
+survey(yoke_replica *replica, const yoke_replica_options *options, const yki_replica_in_team *part,
        yki_costs *costs)
 {
     (void)options;
@@ -189,7 +191,7 @@ survey(yoke_replica *replica, const yoke_replica_options *options, const yki_rep
 }
 
 static yoke_status
-plan(yoke_replica *replica, const yoke_replica_options *options, const yki_replica_part *part,
+plan(yoke_replica *replica, const yoke_replica_options *options, const yki_replica_in_team *part,
      yki_costs *costs)
 {
     (void)costs;
@@ -250,7 +252,7 @@ agree(yki_crew *crew, const yki_crew_options *options)
         return YOKE_ERROR_OUT_OF_MEMORY;
     status = with_each(crew, options, survey, costs);
     if (status == YOKE_OK)
-        status = yki_crew_agree(crew, costs);
+        status = yki_crew_agree_classes(crew, costs);
     for (size_t k = 0; k < crew->count; k++)
         yki_costs_free(&costs[k]);
     yki_free(costs);
@@ -262,7 +264,7 @@ make_replicas(yki_crew *crew, const yki_crew_options *options)
 {
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(open_replica(crew, k, options));
-    if (yki_crew_agrees(crew, options))
+    if (yki_crew_agrees_classes(crew, options))
         YKI_TRY(agree(crew, options));
     return with_each(crew, options, plan, NULL);
 }
@@ -270,7 +272,7 @@ make_replicas(yki_crew *crew, const yki_crew_options *options)
 static yoke_status
 make_side_queue(yki_crew *crew, yki_member *m)
 {
-    if (m->place >= crew->groups[m->group].owners || crew->groups[m->group].count < 2)
+    if (m->index_in_group >= crew->groups[m->group].owners || crew->groups[m->group].count < 2)
         return YOKE_OK;
     return yki_queue_create(m->replica->weights->device, YKI_QUEUE_TRANSFER, false, &m->side);
 }
@@ -291,7 +293,7 @@ collect(const yki_crew *crew, size_t group, yki_buffer *(*pick)(const yki_member
 static yki_buffer *
 pick_gradients(const yki_member *m, size_t bucket)
 {
-    return m->gathered ? m->gathered[bucket] : m->replica->weights->buckets[bucket].gradients;
+    return m->accumulated ? m->accumulated[bucket] : m->replica->weights->buckets[bucket].gradients;
 }
 
 static yoke_status
@@ -335,15 +337,15 @@ make_sums(yki_crew *crew, yki_member *m, yki_buffer **buffers)
 
         if (!yki_weights_has(m->replica->weights, b))
             continue;
-        if (m->gathered) {
-            yki_buffer *both[2] = {m->gathered[b], m->replica->weights->buckets[b].gradients};
+        if (m->accumulated) {
+            yki_buffer *both[2] = {m->accumulated[b], m->replica->weights->buckets[b].gradients};
 
             YKI_TRY(yki_combine_make(m->replica->weights->device, "yki_team_sum", both, 2, both[0],
-                                     floats, &m->gathers[b]));
+                                     floats, &m->accumulates[b]));
         }
         count = collect(crew, m->group, pick_gradients, b, buffers);
         /* The update reads the plan's own gradients, so sums over micro-batches end there too. */
-        if (yki_member_owns(crew, m, b) && (count > 1 || m->gathered))
+        if (yki_member_owns(crew, m, b) && (count > 1 || m->accumulated))
             YKI_TRY(yki_combine_make(m->replica->weights->device, "yki_team_sum", buffers, count,
                                      m->replica->weights->buckets[b].gradients, floats,
                                      &m->sums[b]));
@@ -354,15 +356,15 @@ make_sums(yki_crew *crew, yki_member *m, yki_buffer **buffers)
 static yoke_status
 make_gathered(yki_crew *crew, yki_member *m)
 {
-    m->gathered = yki_alloc(crew->bucket_count, sizeof *m->gathered, "gradients of parts");
-    if (!m->gathered)
+    m->accumulated = yki_alloc(crew->bucket_count, sizeof *m->accumulated, "gradients of parts");
+    if (!m->accumulated)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t b = 0; b < crew->bucket_count; b++) {
         if (!yki_weights_has(m->replica->weights, b))
             continue;
         YKI_TRY(yki_buffer_create(m->replica->weights->device, m->replica->weights->buckets[b].size,
-                                  0, "gradients of parts", &m->gathered[b]));
-        YKI_TRY(yki_buffer_touch(m->replica->queue, m->gathered[b]));
+                                  0, "gradients of parts", &m->accumulated[b]));
+        YKI_TRY(yki_buffer_touch(m->replica->queue, m->accumulated[b]));
     }
     return YOKE_OK;
 }
@@ -374,9 +376,9 @@ make_exchange(yki_crew *crew, yki_member *m, const yki_crew_options *options, yk
 
     m->merges = yki_alloc(crew->stop_count, sizeof *m->merges, "kernels of a team");
     m->sums = yki_alloc(buckets, sizeof *m->sums, "kernels of a team");
-    m->gathers = yki_alloc(buckets, sizeof *m->gathers, "kernels of a team");
+    m->accumulates = yki_alloc(buckets, sizeof *m->accumulates, "kernels of a team");
     m->complete = yki_alloc(buckets, sizeof *m->complete, "events of a team");
-    if (!m->merges || !m->sums || !m->gathers || !m->complete)
+    if (!m->merges || !m->sums || !m->accumulates || !m->complete)
         return YOKE_ERROR_OUT_OF_MEMORY;
     if (m->results) {
         size_t count = collect(crew, m->group, yki_member_results, 0, buffers);
@@ -530,7 +532,7 @@ make_training(yki_crew *crew, const yki_crew_options *options, yki_buffer **buff
 static yoke_status
 build(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
 {
-    YKI_TRY(yki_crew_choose_travel(crew, options));
+    YKI_TRY(yki_crew_choose_reduction(crew, options));
     if (crew->graph->place_count)
         YKI_TRY(yki_stages_create(crew, options));
     YKI_TRY(make_groups(crew));
@@ -579,10 +581,10 @@ clear_member(yki_crew *crew, yki_member *m)
     for (size_t b = 0; b < crew->bucket_count; b++) {
         if (m->sums)
             yki_combine_clear(&m->sums[b]);
-        if (m->gathers)
-            yki_combine_clear(&m->gathers[b]);
-        if (m->gathered)
-            yki_buffer_destroy(m->gathered[b]);
+        if (m->accumulates)
+            yki_combine_clear(&m->accumulates[b]);
+        if (m->accumulated)
+            yki_buffer_destroy(m->accumulated[b]);
         if (m->complete)
             yki_event_release(&m->complete[b]);
     }
@@ -595,8 +597,8 @@ clear_member(yki_crew *crew, yki_member *m)
     yki_queue_destroy(m->side);
     yki_free(m->merges);
     yki_free(m->sums);
-    yki_free(m->gathers);
-    yki_free(m->gathered);
+    yki_free(m->accumulates);
+    yki_free(m->accumulated);
     yki_free(m->complete);
     yki_free(m->own_classes);
     for (size_t f = 0; f < YKI_FLIGHT; f++)

@@ -42,20 +42,20 @@ typedef struct yki_combine {
 
 typedef struct yki_member {
     yoke_replica *replica;
-    uint32_t group, place; /* index of the group; index of the member in it */
-    yki_queue *side;       /* sums gradients; NULL: it owns no bucket, or is alone in its group */
-    yki_buffer *results;   /* pairs of this device; NULL: not needed (open_replica) */
-    yki_buffer *totals;    /* pairs of the whole team */
-    yki_kernel *pack[2];   /* copy the pairs of a plan into results, eight at a time */
-    yki_combine total;     /* totals = sum of the results of the group */
-    yki_combine *merges;   /* by stop */
-    yki_combine *sums;     /* by bucket; empty: it is not the owner, or nothing is summed */
-    yki_buffer **gathered; /* by bucket: sums over micro-batches; NULL: a step has only one */
-    yki_combine *gathers;  /* by bucket: gathered += gradients of a micro-batch */
-    yki_event arrived;     /* the newest point that other members wait for */
-    yki_event *complete;   /* by bucket: its gradients are complete */
-    yki_event reduced;     /* the newest sum of gradients */
-    yki_event updated;     /* this member's share of the newest update */
+    uint32_t group, index_in_group; /* index of the group; index of the member in it */
+    yki_queue *side;     /* sums gradients; NULL: it owns no bucket, or is alone in its group */
+    yki_buffer *results; /* pairs of this device; NULL: not needed (open_replica) */
+    yki_buffer *totals;  /* pairs of the whole team */
+    yki_kernel *pack[2]; /* copy the pairs of a plan into results, eight at a time */
+    yki_combine total;   /* totals = sum of the results of the group */
+    yki_combine *merges; /* by stop */
+    yki_combine *sums;   /* by bucket; empty: it is not the owner, or nothing is summed */
+    yki_buffer **accumulated; /* by bucket: sums over micro-batches; NULL: a step has only one */
+    yki_combine *accumulates; /* by bucket: accumulated += gradients of a micro-batch */
+    yki_event arrived;        /* the newest point that other members wait for */
+    yki_event *complete;      /* by bucket: its gradients are complete */
+    yki_event reduced;        /* the newest sum of gradients */
+    yki_event updated;        /* this member's share of the newest update */
     bool is_updated, is_committed; /* how far the newest update is enqueued */
     uint8_t *own_classes; /* by node: class + 1 that the device alone would take; NULL: unknown */
     int64_t first, n;     /* samples of the running micro-batch */
@@ -141,11 +141,11 @@ yoke_status yki_crew_make_evaluation(yki_crew *crew);
 yoke_status yki_crew_find(const yki_crew *crew, const char *name, size_t *member,
                           yki_weight **weight);
 
-/* The member at index `place` of a group. */
+/* The member at `index` of a group. */
 static inline yki_member *
-yki_crew_in_group(const yki_crew *crew, size_t group, size_t place)
+yki_crew_in_group(const yki_crew *crew, size_t group, size_t index)
 {
-    return &crew->members[crew->groups[group].members[place]];
+    return &crew->members[crew->groups[group].members[index]];
 }
 
 /* Whether the member updates this bucket. */
@@ -162,10 +162,10 @@ yoke_status yki_crew_in_turn(yki_crew *crew, yoke_status (*act)(yki_crew *crew, 
 /* ---- agree_classes.c ---- */
 
 /* Whether the devices of this team have to agree on classes. */
-bool yki_crew_agrees(const yki_crew *crew, const yki_crew_options *options);
+bool yki_crew_agrees_classes(const yki_crew *crew, const yki_crew_options *options);
 /* Sets the classes of the crew and of its replicas from costs[], one entry for each member. Weighs
  * the entries in place (yki_costs_weigh). All processes call it. */
-yoke_status yki_crew_agree(yki_crew *crew, yki_costs *costs);
+yoke_status yki_crew_agree_classes(yki_crew *crew, yki_costs *costs);
 /* Passes lines of text on the classes to `line`; none if no classes were agreed on. */
 void yki_crew_explain_classes(const yki_crew *crew, void (*line)(void *user, const char *text),
                               void *user);
@@ -174,7 +174,7 @@ void yki_crew_explain_classes(const yki_crew *crew, void (*line)(void *user, con
 
 /* Sets `bucket_bytes` and, with several processes, `way` and `travel`, to the same in all of them.
  * May measure, for about a second. All processes call it. */
-yoke_status yki_crew_choose_travel(yki_crew *crew, const yki_crew_options *options);
+yoke_status yki_crew_choose_reduction(yki_crew *crew, const yki_crew_options *options);
 
 /* ---- exchange.c ---- */
 
@@ -224,7 +224,7 @@ const yoke_node *yki_pair_node(const yoke_graph *graph, size_t pair);
 
 /* Enqueues forward and backward of micro-batch `part` of `parts`. The caller has set n and first of
  * each member and given the inputs. */
-yoke_status yki_crew_part(yki_crew *crew, uint32_t part, uint32_t parts, float rate_factor);
+yoke_status yki_crew_micro_batch(yki_crew *crew, uint32_t part, uint32_t parts, float rate_factor);
 /* Sums the gradients that are not summed yet, waits for those that are exchanged through the host,
  * and enqueues the update. All processes call it. */
 yoke_status yki_crew_update(yki_crew *crew);

@@ -356,7 +356,7 @@ yki_crew_reduce(yki_crew *crew, size_t stops_passed)
             return YOKE_OK;
         if (crew->through_host) {
             YKI_TRY(send_bucket(crew, bucket));
-        } else if (crew->count > 1 || crew->members[0].gathered) {
+        } else if (crew->count > 1 || crew->members[0].accumulated) {
             yki_event done = {0};
 
             YKI_TRY(sum_in_group(crew, 0, bucket, &owner, &done));
@@ -459,7 +459,7 @@ yki_crew_total(yki_crew *crew)
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
 
-        if (m->place >= crew->groups[m->group].owners) /* it updates nothing */
+        if (m->index_in_group >= crew->groups[m->group].owners) /* it updates nothing */
             continue;
         YKI_TRY(yki_crew_meet(crew, m));
         YKI_TRY(yki_combine_enqueue(m->replica->queue, &m->total, YKI_NO_WAIT));

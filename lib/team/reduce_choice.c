@@ -323,7 +323,7 @@ decide(yki_crew *crew, const yki_crew_options *options, choice *c)
 }
 
 yoke_status
-yki_crew_choose_travel(yki_crew *crew, const yki_crew_options *options)
+yki_crew_choose_reduction(yki_crew *crew, const yki_crew_options *options)
 {
     choice c = {.comm = crew->comm, .total = gradient_bytes(crew->graph)};
     yoke_status status = YOKE_OK;

@@ -160,12 +160,12 @@ gather_part(yki_crew *crew, uint32_t part, bool last)
         yki_member *m = &crew->members[k];
 
         for (size_t b = 0; b < crew->bucket_count; b++) {
-            if (!m->gathered[b])
+            if (!m->accumulated[b])
                 continue;
             if (part == 0)
-                YKI_TRY(yki_queue_fill(m->replica->queue, m->gathered[b], 0,
-                                       yki_buffer_size(m->gathered[b]), 0, YKI_NO_WAIT, NULL));
-            YKI_TRY(yki_combine_enqueue(m->replica->queue, &m->gathers[b], YKI_NO_WAIT));
+                YKI_TRY(yki_queue_fill(m->replica->queue, m->accumulated[b], 0,
+                                       yki_buffer_size(m->accumulated[b]), 0, YKI_NO_WAIT, NULL));
+            YKI_TRY(yki_combine_enqueue(m->replica->queue, &m->accumulates[b], YKI_NO_WAIT));
             if (!last)
                 continue;
             yki_event_release(&m->complete[b]);
@@ -206,12 +206,12 @@ run_apart(yki_crew *crew, yki_section section, double *seconds)
 }
 
 yoke_status
-yki_crew_part(yki_crew *crew, uint32_t part, uint32_t parts, float rate_factor)
+yki_crew_micro_batch(yki_crew *crew, uint32_t part, uint32_t parts, float rate_factor)
 {
-    bool last = part + 1 == parts, gathers = crew->members[0].gathered != NULL;
+    bool last = part + 1 == parts, accumulates = crew->members[0].accumulated != NULL;
 
     crew->next_bucket = 0;
-    crew->marks_buckets = !gathers && (crew->count > 1 || crew->comm);
+    crew->marks_buckets = !accumulates && (crew->count > 1 || crew->comm);
     if (crew->stages && part > 0)
         YKI_TRY(yki_stages_meet(crew));
     for (size_t k = 0; k < crew->count; k++) {
@@ -220,7 +220,7 @@ yki_crew_part(yki_crew *crew, uint32_t part, uint32_t parts, float rate_factor)
     }
     YKI_TRY(run_apart(crew, YKI_FORWARD, &crew->times.forward));
     YKI_TRY(run_apart(crew, YKI_BACKWARD, &crew->times.backward));
-    if (gathers)
+    if (accumulates)
         YKI_TRY(gather_part(crew, part, last));
     if (crew->members[crew->home].results)
         YKI_TRY(yki_crew_results(crew, false, part > 0));
@@ -236,7 +236,7 @@ yki_crew_part(yki_crew *crew, uint32_t part, uint32_t parts, float rate_factor)
 static bool
 updates(const yki_crew *crew, const yki_member *m)
 {
-    return m->place < crew->groups[m->group].owners;
+    return m->index_in_group < crew->groups[m->group].owners;
 }
 
 static yoke_status
@@ -283,7 +283,7 @@ update_member(yki_crew *crew, yki_member *m, yki_queue *queue)
     if (!m->is_committed)
         YKI_TRY(yki_updater_enqueue_updates(r->updater, queue));
     m->is_committed = true;
-    if (m->place == 0)
+    if (m->index_in_group == 0)
         YKI_TRY(yki_plan_commit_states_on(r->training, queue));
     if (crew->groups[m->group].count > 1) {
         yki_event_release(&m->updated);
@@ -329,7 +329,8 @@ update_somehow(yki_crew *crew, yki_member *m)
     yoke_status status;
 
     for (size_t i = 0; i < group->count; i++) {
-        queue = yki_crew_in_group(crew, m->group, (m->place + i) % group->count)->replica->queue;
+        queue = yki_crew_in_group(crew, m->group, (m->index_in_group + i) % group->count)
+                    ->replica->queue;
         status = update_member(crew, m, queue);
         if (status == YOKE_OK)
             status = yki_queue_finish(queue);

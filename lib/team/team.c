@@ -221,7 +221,7 @@ yoke_team_bind_place(yoke_team *team, const char *place, const char *selector)
     name = yki_strdup(place, "a place's name");
     if (!name)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    team->places[team->place_count++] = (yki_place){name, device};
+    team->places[team->place_count++] = (yki_place_binding){name, device};
     return YOKE_OK;
 }
 

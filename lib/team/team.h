@@ -8,10 +8,10 @@
 #include "replica/updater.h"
 
 /* A place that the user has bound to a device. */
-typedef struct yki_place {
+typedef struct yki_place_binding {
     char *name;
     size_t device; /* index among the devices of this process */
-} yki_place;
+} yki_place_binding;
 
 enum { YKI_TEAM_NAME = 96 };
 
@@ -23,7 +23,7 @@ struct yoke_team {
     size_t first;    /* number of this process's first device in the whole team */
     size_t total;    /* devices of all processes */
     char *names;     /* of all devices, YKI_TEAM_NAME bytes each */
-    yki_place *places;
+    yki_place_binding *places;
     size_t place_count, place_capacity;
 };
 

@@ -142,8 +142,8 @@ yoke_trainer_initialize(yoke_trainer *t, uint32_t seed)
     t->epoch = 0;
     yki_history_clear(t);
     /* Feeds draw random numbers by the seed. */
-    yki_feeds_clear(&t->train_feeds, t->crew.count);
-    yki_feeds_clear(&t->test_feeds, t->crew.count);
+    yki_loaders_clear(&t->train_loaders, t->crew.count);
+    yki_loaders_clear(&t->test_loaders, t->crew.count);
     return YOKE_OK;
 }
 
@@ -188,7 +188,7 @@ yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
         int64_t part = (t->options.batch + t->options.accumulate - 1) / t->options.accumulate;
 
         status = yki_shares_split(shares, t->team->total, part, counts);
-        for (size_t k = 0; k < t->team->count && status == YOKE_OK && !t->lanes.taken; k++) {
+        for (size_t k = 0; k < t->team->count && status == YOKE_OK && !t->core_groups.taken; k++) {
             limit = t->crew.members[k].replica->options.batch;
             if (counts[t->team->first + k] > limit)
                 status = yki_fail(YOKE_ERROR_STATE,
@@ -252,7 +252,7 @@ yoke_team_explain(yoke_trainer *t, void (*line)(void *user, const char *text), v
         yki_stages_explain(&t->crew, line, user);
     else
         yki_shares_explain(t->shares, line, user);
-    yki_lanes_explain(&t->lanes, line, user);
+    yki_core_groups_explain(&t->core_groups, line, user);
     yki_crew_explain_classes(&t->crew, line, user);
     if (t->crew.travel[0]) {
         snprintf(text, sizeof text, "gradients between %d processes (%s): %zu %s",

@@ -126,7 +126,7 @@ run_together(yoke_trainer *t, int runs)
         t->crew.flight = 0;
         yki_crew_drop_times(&t->crew, 0);
         /* The last micro-batch of a step: running statistics are not updated. */
-        YKI_TRY(yki_crew_part(&t->crew, last, last + 1, 0));
+        YKI_TRY(yki_crew_micro_batch(&t->crew, last, last + 1, 0));
         YKI_TRY(yki_crew_settle(&t->crew));
         for (size_t k = 0; k < team->count; k++)
             t->seconds[team->first + k] =

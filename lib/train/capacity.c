@@ -16,8 +16,8 @@
 static void
 members_of(const yoke_trainer *t, size_t device, size_t *first, size_t *end)
 {
-    *first = t->lanes.taken ? 0 : device;
-    *end = t->lanes.taken ? t->crew.count : device + 1;
+    *first = t->core_groups.taken ? 0 : device;
+    *end = t->core_groups.taken ? t->crew.count : device + 1;
 }
 
 /* Samples at once that the device's plans are made for now. */

@@ -20,8 +20,8 @@
 #include "data/graph_json.h"
 #include "train/checkpoint.h"
 #include "train/history.h"
-#include "train/parts.h"
 #include "train/save.h"
+#include "train/saved_tensors.h"
 
 enum { VERSION = 1, KEEP = 3, DEVICE_NAME = 256 };
 
@@ -191,20 +191,20 @@ state_text(const yoke_trainer *t, const yki_progress *progress, const identity *
 static yoke_status
 read_part(void *user, size_t index, void *out)
 {
-    const yki_parts *all = user;
-    const yki_part *p = &all->list[index];
+    const yki_saved_tensors *all = user;
+    const yki_saved_tensor *p = &all->list[index];
     uint64_t offset = 0;
     yki_buffer *buffer = NULL;
 
     for (size_t g = 0; g < all->trainer->crew.group_count && !buffer; g++)
-        buffer = yki_part_find(all->trainer, g, p, &offset);
+        buffer = yki_saved_tensor_find(all->trainer, g, p, &offset);
     if (!buffer)
         return yki_fail(YOKE_ERROR_INTERNAL, "no device has %s", p->name);
     return yki_buffer_get(buffer, offset, p->count * 4, out);
 }
 
 static yoke_status
-write_parts(yki_parts *all, const char *path, const yki_text *texts, size_t text_count)
+write_parts(yki_saved_tensors *all, const char *path, const yki_text *texts, size_t text_count)
 {
     yki_tensor_source *sources = yki_alloc(all->count, sizeof *sources, "a checkpoint");
     yoke_status status;
@@ -221,15 +221,15 @@ write_parts(yki_parts *all, const char *path, const yki_text *texts, size_t text
 }
 
 static yoke_status
-save_parts(yoke_trainer *t, yki_parts *all, const yki_progress *progress, const identity *own,
-           const char *path)
+save_parts(yoke_trainer *t, yki_saved_tensors *all, const yki_progress *progress,
+           const identity *own, const char *path)
 {
     yki_text texts[5] = {{(char *)"format", (char *)"pt"},
                          {(char *)YKI_GRAPH_KEY, NULL},
                          {(char *)YKI_STATE_KEY, NULL}};
     yki_model_info info = {0};
     size_t infos = 0;
-    yoke_status status = yki_parts_list(t, all);
+    yoke_status status = yki_saved_tensors_list(t, all);
 
     if (status == YOKE_OK)
         status = yoke_graph_to_json(t->graph, &texts[1].value);
@@ -272,7 +272,7 @@ yoke_status
 yki_checkpoint_save(yoke_trainer *t, const yki_progress *progress, const char *dir, uint32_t keep)
 {
     yoke_status status;
-    yki_parts all = {0};
+    yki_saved_tensors all = {0};
     identity own;
     char *path;
 
@@ -284,7 +284,7 @@ yki_checkpoint_save(yoke_trainer *t, const yki_progress *progress, const char *d
         path = yki_checkpoint_path(dir, t->step);
         status = path ? save_parts(t, &all, progress, &own, path) : YOKE_ERROR_OUT_OF_MEMORY;
         yki_free(path);
-        yki_parts_clear(&all);
+        yki_saved_tensors_clear(&all);
         if (status == YOKE_OK)
             yki_checkpoint_prune(dir, t->step, keep ? keep : KEEP);
     }
@@ -295,10 +295,10 @@ yki_checkpoint_save(yoke_trainer *t, const yki_progress *progress, const char *d
 /* ---- reading ---- */
 
 static yoke_status
-read_values(const yki_safetensors *file, const yki_parts *all, float *values)
+read_values(const yki_safetensors *file, const yki_saved_tensors *all, float *values)
 {
     for (size_t i = 0; i < all->count; i++) {
-        const yki_part *p = &all->list[i];
+        const yki_saved_tensor *p = &all->list[i];
         const yki_tensor *tensor = yki_safetensors_find(file, p->name);
 
         if (!tensor || tensor->count != p->count || tensor->dtype != YKI_DTYPE_F32)
@@ -361,8 +361,8 @@ check_state(const yoke_trainer *t, const yki_progress *asked, const yki_safetens
 }
 
 static yoke_status
-read_file(const yoke_trainer *t, const yki_progress *asked, const char *path, const yki_parts *all,
-          found *result, float *values)
+read_file(const yoke_trainer *t, const yki_progress *asked, const char *path,
+          const yki_saved_tensors *all, found *result, float *values)
 {
     yki_safetensors *file;
     const char *text;
@@ -401,8 +401,8 @@ set_aside(const char *path)
 
 /* Reads the newest checkpoint that is not damaged. */
 static yoke_status
-read_newest(const yoke_trainer *t, const yki_progress *asked, const char *dir, const yki_parts *all,
-            found *result, float *values)
+read_newest(const yoke_trainer *t, const yki_progress *asked, const char *dir,
+            const yki_saved_tensors *all, found *result, float *values)
 {
     int64_t *steps = NULL;
     size_t count = 0;
@@ -427,14 +427,14 @@ read_newest(const yoke_trainer *t, const yki_progress *asked, const char *dir, c
 /* ---- going on ---- */
 
 static yoke_status
-put_parts(const yoke_trainer *t, const yki_parts *all, const float *values)
+put_parts(const yoke_trainer *t, const yki_saved_tensors *all, const float *values)
 {
     for (size_t i = 0; i < all->count; i++) {
-        const yki_part *p = &all->list[i];
+        const yki_saved_tensor *p = &all->list[i];
 
         for (size_t g = 0; g < t->crew.group_count; g++) {
             uint64_t offset;
-            yki_buffer *buffer = yki_part_find(t, g, p, &offset);
+            yki_buffer *buffer = yki_saved_tensor_find(t, g, p, &offset);
 
             if (buffer)
                 YKI_TRY(yki_buffer_put(buffer, offset, p->count * 4, values));
@@ -502,8 +502,8 @@ take_state(yoke_trainer *t, const json_t *json, yki_progress *progress)
                         (long long)progress->count);
     if ((int64_t)t->options.seed != number(json, "seed")) {
         /* Feeds draw random numbers by the seed. */
-        yki_feeds_clear(&t->train_feeds, t->crew.count);
-        yki_feeds_clear(&t->test_feeds, t->crew.count);
+        yki_loaders_clear(&t->train_loaders, t->crew.count);
+        yki_loaders_clear(&t->test_loaders, t->crew.count);
     }
     t->options.seed = (uint32_t)number(json, "seed");
     t->step = t->completed = number(json, "step");
@@ -556,7 +556,7 @@ compare_plans(yoke_trainer *t, const json_t *json)
 }
 
 static yoke_status
-apply(yoke_trainer *t, const yki_parts *all, const found *result, const float *values,
+apply(yoke_trainer *t, const yki_saved_tensors *all, const found *result, const float *values,
       yki_progress *progress)
 {
     json_t *json = json_loads(result->state, 0, NULL);
@@ -575,7 +575,7 @@ apply(yoke_trainer *t, const yki_parts *all, const found *result, const float *v
 
 /* Sends what the first process has read to the others. */
 static yoke_status
-hand_out(yoke_trainer *t, const yki_parts *all, found *result, float *values,
+hand_out(yoke_trainer *t, const yki_saved_tensors *all, found *result, float *values,
          yki_progress *progress)
 {
     yoke_comm *comm = t->crew.comm;
@@ -602,7 +602,7 @@ hand_out(yoke_trainer *t, const yki_parts *all, found *result, float *values,
 }
 
 static yoke_status
-resume(yoke_trainer *t, const char *dir, yki_parts *all, found *result, float *values,
+resume(yoke_trainer *t, const char *dir, yki_saved_tensors *all, found *result, float *values,
        yki_progress *progress)
 {
     yoke_status status = YOKE_OK;
@@ -617,10 +617,10 @@ resume(yoke_trainer *t, const char *dir, yki_parts *all, found *result, float *v
 yoke_status
 yki_checkpoint_resume(yoke_trainer *t, const char *dir, yki_progress *progress, bool *found_one)
 {
-    yki_parts all = {0};
+    yki_saved_tensors all = {0};
     found result = {0};
     float *values = NULL;
-    yoke_status status = yki_parts_list(t, &all);
+    yoke_status status = yki_saved_tensors_list(t, &all);
 
     if (status == YOKE_OK) {
         values = yki_alloc((size_t)all.floats, sizeof *values, "a checkpoint");
@@ -632,6 +632,6 @@ yki_checkpoint_resume(yoke_trainer *t, const char *dir, yki_progress *progress, 
         *found_one = result.length != 0;
     yki_free(values);
     yki_free(result.state);
-    yki_parts_clear(&all);
+    yki_saved_tensors_clear(&all);
     return status;
 }

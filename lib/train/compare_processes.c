@@ -108,7 +108,8 @@ compare(const yoke_comm *comm, const statement *all)
 }
 
 yoke_status
-yki_trainer_compare(yoke_comm *comm, const yoke_graph *graph, yoke_trainer_options *options)
+yki_trainer_compare_processes(yoke_comm *comm, const yoke_graph *graph,
+                              yoke_trainer_options *options)
 {
     statement own, *all;
     yoke_status status;

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "train/parts.h"
+#include "train/saved_tensors.h"
 
 /* What a process reports of itself. */
 typedef struct record {
@@ -34,14 +34,14 @@ device_of(const yoke_trainer *t, size_t group)
 
 /* Local statistics differ until an evaluation gives those of the first device to all. */
 static bool
-is_compared(const yoke_trainer *t, const yki_part *p)
+is_compared(const yoke_trainer *t, const yki_saved_tensor *p)
 {
     return !p->is_state || !t->states_differ;
 }
 
 /* The checksum of each tensor of a group. */
 static yoke_status
-sum_group(const yki_parts *all, size_t group, uint64_t *sums)
+sum_group(const yki_saved_tensors *all, size_t group, uint64_t *sums)
 {
     uint64_t most = 0;
     void *values;
@@ -53,9 +53,9 @@ sum_group(const yki_parts *all, size_t group, uint64_t *sums)
     if (!values)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < all->count && status == YOKE_OK; i++) {
-        const yki_part *p = &all->list[i];
+        const yki_saved_tensor *p = &all->list[i];
         uint64_t offset;
-        yki_buffer *buffer = yki_part_find(all->trainer, group, p, &offset);
+        yki_buffer *buffer = yki_saved_tensor_find(all->trainer, group, p, &offset);
 
         sums[i] = 0;
         if (!buffer || !is_compared(all->trainer, p))
@@ -80,7 +80,7 @@ first_difference(const uint64_t *a, const uint64_t *b, size_t count)
 /* The checksum of each tensor of the first group of this process; own->inside says how another
  * group differs. */
 static yoke_status
-sum_process(const yki_parts *parts, uint64_t *sums, record *own)
+sum_process(const yki_saved_tensors *parts, uint64_t *sums, record *own)
 {
     const yoke_trainer *t = parts->trainer;
     const size_t count = parts->count;
@@ -144,7 +144,7 @@ name_guilty(const record *all, int32_t ranks, char *text, size_t size)
 
 /* Finds the first tensor in which processes differ. All processes call it. */
 static yoke_status
-find_part(const yki_parts *parts, const uint64_t *sums, const char **name)
+find_part(const yki_saved_tensors *parts, const uint64_t *sums, const char **name)
 {
     yoke_comm *comm = parts->trainer->crew.comm;
     const size_t count = parts->count;
@@ -163,7 +163,7 @@ find_part(const yki_parts *parts, const uint64_t *sums, const char **name)
 
 /* `all` has the records of all processes, so every process comes to the same verdict. */
 static yoke_status
-judge(const yki_parts *parts, const record *all, int32_t ranks, const uint64_t *sums)
+judge(const yki_saved_tensors *parts, const record *all, int32_t ranks, const uint64_t *sums)
 {
     const yoke_trainer *t = parts->trainer;
     const char *part = "";
@@ -188,7 +188,7 @@ judge(const yki_parts *parts, const record *all, int32_t ranks, const uint64_t *
 }
 
 static yoke_status
-compare(const yki_parts *parts)
+compare(const yki_saved_tensors *parts)
 {
     const yoke_trainer *t = parts->trainer;
     yoke_comm *comm = t->crew.comm;
@@ -217,16 +217,16 @@ compare(const yki_parts *parts)
 yoke_status
 yki_trainer_compare_weights(yoke_trainer *t)
 {
-    yki_parts parts = {0};
+    yki_saved_tensors parts = {0};
     yoke_status status;
 
     /* Members that each have a stage of the graph have no tensor twice. */
     if (t->crew.stages || (!t->crew.comm && t->crew.group_count == 1))
         return YOKE_OK;
     YKI_TRY(yoke_trainer_wait(t));
-    status = yki_parts_list(t, &parts);
+    status = yki_saved_tensors_list(t, &parts);
     if (status == YOKE_OK)
         status = compare(&parts);
-    yki_parts_clear(&parts);
+    yki_saved_tensors_clear(&parts);
     return status == YOKE_OK ? YOKE_OK : yki_trainer_stand_still(t, status);
 }

@@ -27,7 +27,7 @@ typedef struct chunk {
 
 typedef struct evaluation {
     yoke_trainer *trainer;
-    yki_loader load;
+    yki_load_function load;
     void *user;
     double *sums; /* NULL: only the output is wanted */
     chunk chunks[CHUNKS];
@@ -261,7 +261,7 @@ make_plans(yoke_trainer *t, const yoke_node *output)
 
 /* Sums loss and metrics into `sums`; if `output` is not NULL, computes that alone. */
 static yoke_status
-evaluate(yoke_trainer *t, const yoke_node *output, int64_t n, yki_loader load, void *user,
+evaluate(yoke_trainer *t, const yoke_node *output, int64_t n, yki_load_function load, void *user,
          double *sums, each_chunk each)
 {
     evaluation e = {.trainer = t, .load = load, .user = user, .sums = sums};
@@ -284,7 +284,7 @@ evaluate(yoke_trainer *t, const yoke_node *output, int64_t n, yki_loader load, v
 /* ---- of a dataset ---- */
 
 typedef struct dataset_source {
-    yki_feeds *feeds;
+    yki_loaders *loaders;
 } dataset_source;
 
 static yoke_status
@@ -299,9 +299,9 @@ load_dataset(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (int64_t i = 0; i < n; i++)
         indices[i] = first + i;
-    status = yki_trainer_look_ahead(t, from->feeds, first / size * size, size, 1);
+    status = yki_trainer_prefetch(t, from->loaders, first / size * size, size, 1);
     if (status == YOKE_OK)
-        status = yki_trainer_feed(t, from->feeds, member, plan,
+        status = yki_trainer_load(t, from->loaders, member, plan,
                                   &(yki_samples){.indices = indices, .n = n, .position = first});
     yki_free(indices);
     return status;
@@ -316,15 +316,15 @@ yoke_trainer_evaluate(yoke_trainer *t, yoke_dataset *dataset, yoke_result *resul
     yoke_status status;
 
     YKI_TRY(yki_trainer_trains(t, "yoke_trainer_evaluate"));
-    from.feeds = &t->test_feeds;
+    from.loaders = &t->test_loaders;
     if (!dataset || !result)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "yoke_trainer_evaluate: a dataset and a result are needed");
-    YKI_TRY(yki_trainer_feeds(t, from.feeds, dataset, false));
+    YKI_TRY(yki_trainer_loaders(t, from.loaders, dataset, false));
     order.count = (uint64_t)dataset->count;
-    YKI_TRY(yki_trainer_begin_ahead(t, from.feeds, &order, 0));
+    YKI_TRY(yki_trainer_begin_prefetch(t, from.loaders, &order, 0));
     status = evaluate(t, NULL, dataset->count, load_dataset, &from, sums, NULL);
-    yki_trainer_end_ahead(from.feeds);
+    yki_trainer_end_prefetch(from.loaders);
     YKI_TRY(status);
     memset(result, 0, sizeof *result);
     yki_trainer_result(t, sums, result);
@@ -337,7 +337,7 @@ yoke_trainer_evaluate(yoke_trainer *t, yoke_dataset *dataset, yoke_result *resul
 /* ---- outputs ---- */
 
 typedef struct prediction {
-    yki_loader load;
+    yki_load_function load;
     void *user;
     const yoke_node *node;
     size_t row; /* values per sample */
@@ -393,8 +393,8 @@ take_rows(void *user, yoke_trainer *t, int64_t first, const int64_t *counts)
 }
 
 yoke_status
-yki_trainer_predict(yoke_trainer *t, const char *output, int64_t n, yki_loader load, void *user,
-                    float *values, size_t count)
+yki_trainer_predict(yoke_trainer *t, const char *output, int64_t n, yki_load_function load,
+                    void *user, float *values, size_t count)
 {
     prediction p = {.load = load, .user = user, .values = values};
 

@@ -40,7 +40,7 @@ load_epoch(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t f
 
     for (int64_t i = 0; i < n; i++)
         f->indices[i] = yki_order_at(&f->order, samples.position + i);
-    return yki_trainer_feed(t, &t->train_feeds, member, plan, &samples);
+    return yki_trainer_load(t, &t->train_loaders, member, plan, &samples);
 }
 
 static void
@@ -221,8 +221,8 @@ run_steps(fitting *f, bool *stop)
         int64_t n = YKI_MIN(t->options.batch, count - f->position);
         bool save;
 
-        YKI_TRY(yki_trainer_look_ahead(t, &t->train_feeds, f->position, t->options.batch,
-                                       t->options.accumulate));
+        YKI_TRY(yki_trainer_prefetch(t, &t->train_loaders, f->position, t->options.batch,
+                                     t->options.accumulate));
         YKI_TRY(yki_trainer_run(t, n, load_epoch, f));
         f->position += n;
         YKI_TRY(agree(f, stop, &save));
@@ -236,12 +236,12 @@ run_steps(fitting *f, bool *stop)
 static yoke_status
 run_epoch(fitting *f, bool *stop)
 {
-    yki_feeds *feeds = &f->trainer->train_feeds;
+    yki_loaders *loaders = &f->trainer->train_loaders;
     yoke_status status;
 
-    YKI_TRY(yki_trainer_begin_ahead(f->trainer, feeds, &f->order, f->position));
+    YKI_TRY(yki_trainer_begin_prefetch(f->trainer, loaders, &f->order, f->position));
     status = run_steps(f, stop);
-    yki_trainer_end_ahead(feeds);
+    yki_trainer_end_prefetch(loaders);
     return status;
 }
 
@@ -285,7 +285,7 @@ one_epoch(fitting *f, yoke_dataset *test, bool *stop)
     const yoke_epoch *epoch;
 
     /* A callback may have changed the augmentation. */
-    YKI_TRY(yki_trainer_feeds(t, &t->train_feeds, f->train, true));
+    YKI_TRY(yki_trainer_loaders(t, &t->train_loaders, f->train, true));
     if (!f->resumed) {
         memset(f->device_sums, 0, 2 * t->team->total * sizeof *f->device_sums);
         memset(f->sums, 0, sizeof f->sums);
@@ -322,7 +322,7 @@ run_fit(fitting *f, yoke_dataset *test)
     if (!f->indices || !f->device_sums)
         return YOKE_ERROR_OUT_OF_MEMORY;
     YKI_TRY(begin_checkpoints(f));
-    YKI_TRY(yki_trainer_feeds(t, &t->train_feeds, f->train, true));
+    YKI_TRY(yki_trainer_loaders(t, &t->train_loaders, f->train, true));
     while (t->epoch < end && !stop) {
         YKI_TRY(one_epoch(f, test, &stop));
         if (stop)

@@ -72,8 +72,8 @@ yoke_replica_load_weights_sized(yoke_replica *r, const char *path, const yoke_lo
 yoke_status
 yki_trainer_info(const yoke_trainer *t, yki_model_info *info)
 {
-    const yoke_dataset *data = t->train_feeds.dataset;
-    size_t count = yki_feed_input_count(t->graph), index = 0;
+    const yoke_dataset *data = t->train_loaders.dataset;
+    size_t count = yki_loader_input_count(t->graph), index = 0;
     const struct yki_scaling *scaling;
     int *fields;
     yoke_status status;
@@ -84,14 +84,14 @@ yki_trainer_info(const yoke_trainer *t, yki_model_info *info)
     fields = yki_alloc(count, sizeof *fields, "fields of a dataset");
     if (!fields)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = yki_feed_match(data, t->graph, true, fields, count);
+    status = yki_fields_match(data, t->graph, true, fields, count);
     while (index < count &&
-           strcmp(yki_feed_get_input(t->graph, index)->name, info->field.name) != 0)
+           strcmp(yki_loader_get_input(t->graph, index)->name, info->field.name) != 0)
         index++;
     if (status == YOKE_OK && index < count && fields[index] >= 0) {
         yoke_field field = data->fields[fields[index]];
 
-        field.name = yki_feed_get_input(t->graph, index)->name;
+        field.name = yki_loader_get_input(t->graph, index)->name;
         scaling = &data->scaling[fields[index]];
         status = yki_model_info_set(info, &field, scaling->mean, scaling->scale, scaling->count,
                                     (const char *const *)data->class_names, data->class_count);

@@ -174,25 +174,25 @@ read_results(yoke_trainer *t, yki_flight *flight)
 void
 yki_trainer_divide(const yoke_trainer *t, int64_t n, int64_t *counts)
 {
-    int64_t lanes = t->lanes.taken;
+    int64_t core_groups = t->core_groups.taken;
 
-    if (lanes == 0)
+    if (core_groups == 0)
         yki_shares_divide(t->shares, n, counts);
-    for (int64_t k = 0; k < lanes; k++)
-        counts[k] = n / lanes + (k < n % lanes);
+    for (int64_t k = 0; k < core_groups; k++)
+        counts[k] = n / core_groups + (k < n % core_groups);
 }
 
 /* Enqueues one micro-batch, samples [first, first + n) of the batch. All devices divide it; or,
  * with places, each of them gets all of it. */
 static yoke_status
 run_part(yoke_trainer *t, yki_flight *flight, uint32_t part, int64_t first, int64_t n,
-         yki_loader load, void *user)
+         yki_load_function load, void *user)
 {
     yki_crew *crew = &t->crew;
 
     if (part == 0)
         YKI_TRY(yki_shares_next(t->shares, n, t->counts));
-    if (part > 0 || t->lanes.taken)
+    if (part > 0 || t->core_groups.taken)
         yki_trainer_divide(t, n, t->counts);
     if (!load && memcmp(t->counts, t->flights[t->step % YKI_FLIGHT].counts,
                         crew->team->total * sizeof *t->counts) != 0)
@@ -211,11 +211,11 @@ run_part(yoke_trainer *t, yki_flight *flight, uint32_t part, int64_t first, int6
             YKI_TRY(load(user, t, k, m->replica->training, first, m->n));
         first += crew->stages ? 0 : m->n;
     }
-    return yki_crew_part(crew, part, t->options.accumulate, rate_factor(t));
+    return yki_crew_micro_batch(crew, part, t->options.accumulate, rate_factor(t));
 }
 
 static yoke_status
-run_step(yoke_trainer *t, yki_flight *flight, int64_t n, yki_loader load, void *user)
+run_step(yoke_trainer *t, yki_flight *flight, int64_t n, yki_load_function load, void *user)
 {
     int64_t first = 0, parts = t->options.accumulate;
 
@@ -233,7 +233,7 @@ run_step(yoke_trainer *t, yki_flight *flight, int64_t n, yki_loader load, void *
 }
 
 yoke_status
-yki_trainer_run(yoke_trainer *t, int64_t n, yki_loader load, void *user)
+yki_trainer_run(yoke_trainer *t, int64_t n, yki_load_function load, void *user)
 {
     yki_flight *flight = &t->flights[(t->step + 1) % YKI_FLIGHT];
     yoke_status status;

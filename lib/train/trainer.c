@@ -128,7 +128,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
     const bool balances = t->team->total > 1 && is_auto(t);
     yki_crew_options options = {
         .replica = replica_options(o),
-        .local_batch_norm = o->local_batch_norm && !t->lanes.taken,
+        .local_batch_norm = o->local_batch_norm && !t->core_groups.taken,
         .parts = t->options.accumulate > 1,
         .timed = balances && !o->freeze,
         .may_shrink = balances,
@@ -140,7 +140,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
     for (size_t k = 0; k < team->total; k++)
         t->counts[k] = (balances && !o->freeze) || t->graph->place_count
                            ? part_size(t)
-                           : YKI_MIN(t->counts[k] + !t->lanes.taken, part_size(t));
+                           : YKI_MIN(t->counts[k] + !t->core_groups.taken, part_size(t));
     options.most = t->counts + team->first;
     return yki_crew_create(team, t->graph, &options, &t->crew);
 }
@@ -153,7 +153,7 @@ set_limits(yoke_trainer *t)
     int64_t *limits = t->counts;
     yoke_status status = YOKE_OK;
 
-    if (t->lanes.taken)
+    if (t->core_groups.taken)
         return YOKE_OK;
     memset(limits, 0, team->total * sizeof *limits);
     for (size_t k = 0; k < team->count; k++)
@@ -203,18 +203,18 @@ build(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
 static yoke_status
 build_lanes(yoke_trainer *t, const yoke_trainer_options *o)
 {
-    yoke_team *lanes;
+    yoke_team *core_groups;
     yoke_status status;
 
-    YKI_TRY(yki_lanes_team(t->team, t->lanes.taken, &lanes));
-    status = build(t, lanes, o);
-    yoke_team_destroy(lanes); /* the crew retains it */
+    YKI_TRY(yki_core_groups_team(t->team, t->core_groups.taken, &core_groups));
+    status = build(t, core_groups, o);
+    yoke_team_destroy(core_groups); /* the crew retains it */
     return status;
 }
 
 yoke_status
 yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options *o,
-                 const yki_lanes_choice *lanes, yoke_trainer **out)
+                 const yki_core_groups_choice *core_groups, yoke_trainer **out)
 {
     yoke_trainer *t = yki_alloc(1, sizeof *t, "a trainer");
     yoke_status status;
@@ -222,14 +222,14 @@ yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options 
     if (!t)
         return YOKE_ERROR_OUT_OF_MEMORY;
     t->options = *o;
-    t->lanes = *lanes;
+    t->core_groups = *core_groups;
     t->graph = yki_graph_retain(graph);
     t->team = yki_team_retain(team);
     if (o->schedule) {
         t->schedule = *o->schedule;
         t->has_schedule = true;
     }
-    status = lanes->taken ? build_lanes(t, o) : build(t, team, o);
+    status = core_groups->taken ? build_lanes(t, o) : build(t, team, o);
     t->options.shares = t->options.wisdom = NULL;
     t->options.schedule = NULL;
     t->options.groups = NULL;
@@ -261,7 +261,7 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
                           size_t size, yoke_trainer **out)
 {
     yoke_trainer_options o = {0};
-    yki_lanes_choice lanes;
+    yki_core_groups_choice core_groups;
     yoke_trainer *t = NULL;
     yoke_status status;
 
@@ -277,12 +277,12 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
         o.shares = "even";
     o.batch = o.batch ? o.batch : 32;
     o.accumulate = o.accumulate ? o.accumulate : 1;
-    YKI_TRY(yki_trainer_compare(yki_team_comm(team), graph, &o));
-    status = yki_lanes_decide(team, graph, &o, &lanes);
+    YKI_TRY(yki_trainer_compare_processes(yki_team_comm(team), graph, &o));
+    status = yki_core_groups_decide(team, graph, &o, &core_groups);
     if (status == YOKE_OK)
-        status = yki_trainer_make(team, graph, &o, &lanes, &t);
+        status = yki_trainer_make(team, graph, &o, &core_groups, &t);
     if (status == YOKE_OK)
-        status = yki_lanes_measure(team, &o, &t);
+        status = yki_core_groups_measure(team, &o, &t);
     if (status != YOKE_OK) {
         yki_team_fail(team);
         yoke_trainer_destroy(t);
@@ -299,8 +299,8 @@ yoke_trainer_destroy(yoke_trainer *t)
         return;
     if (t->crew.team)
         (void)yki_crew_finish(&t->crew);
-    yki_feeds_clear(&t->train_feeds, t->crew.count);
-    yki_feeds_clear(&t->test_feeds, t->crew.count);
+    yki_loaders_clear(&t->train_loaders, t->crew.count);
+    yki_loaders_clear(&t->test_loaders, t->crew.count);
     for (size_t i = 0; i < YKI_FLIGHT; i++) {
         yki_event_release(&t->flights[i].read);
         for (size_t k = 0; t->flights[i].device_reads && k < t->crew.count; k++)

@@ -5,7 +5,7 @@
 #ifndef YKI_TRAINER_H
 #define YKI_TRAINER_H
 
-#include "replica/feed.h"
+#include "replica/loader.h"
 #include "shares/shares.h"
 #include "team/crew.h"
 
@@ -21,29 +21,30 @@ typedef struct yki_flight {
     int64_t *counts; /* by device of the whole crew: samples of the first micro-batch */
 } yki_flight;
 
-/* The feeds of one dataset for all members. They are kept from one call to the next. */
-typedef struct yki_feeds {
+/* The loaders of one dataset for all members. They are kept from one call to the next. */
+typedef struct yki_loaders {
     yoke_dataset *dataset; /* retained; NULL: none yet */
-    uint64_t version;      /* of the dataset's settings when the feeds were made */
-    yki_feed **feeds;      /* by member */
-    yki_ahead *ahead;      /* lives for an epoch or an evaluation; NULL: nothing is read ahead */
+    uint64_t version;      /* of the dataset's settings when the loaders were made */
+    yki_loader **loaders;  /* by member */
+    yki_prefetch *ahead;   /* lives for an epoch or an evaluation; NULL: nothing is read ahead */
     int64_t asked, count;  /* positions asked of `ahead` so far; samples of the dataset */
-} yki_feeds;
+} yki_loaders;
 
-/* Whether the team's one device, a whole CPU, is trained on as a team of core groups (lanes.c). */
-typedef struct yki_lanes_choice {
+/* Whether the team's one device, a whole CPU, is trained on as a team of core groups
+ * (core_groups.c). */
+typedef struct yki_core_groups_choice {
     uint32_t possible; /* core groups that can be made; below 2: none */
     uint32_t taken;    /* core groups in use; 0: the device is used whole */
     bool measures;     /* both ways are to be timed */
     bool known;
     double seconds[2]; /* of a step: whole, and as core groups; valid if `known` */
-} yki_lanes_choice;
+} yki_core_groups_choice;
 
 struct yoke_trainer {
     yoke_trainer_options options; /* pointers are not kept */
     yoke_graph *graph;            /* retained */
     yoke_team *team;              /* retained: the user's team; the shares are of its devices */
-    yki_lanes_choice lanes;
+    yki_core_groups_choice core_groups;
     yki_crew crew; /* of that team, or of the core groups of its one device */
     yki_shares *shares;
     yoke_schedule schedule;
@@ -57,8 +58,8 @@ struct yoke_trainer {
     yoke_status status; /* of the failure that ended training */
     char *detail;
     uint32_t epoch; /* that fit trains next */
-    yki_feeds train_feeds, test_feeds;
-    yki_buffer **inputs; /* of one plan, passed to a feed */
+    yki_loaders train_loaders, test_loaders;
+    yki_buffer **inputs; /* of one plan, passed to a loader */
     yoke_epoch *history;
     size_t history_count, history_capacity;
     atomic_int stop, save;
@@ -70,13 +71,13 @@ struct yoke_trainer {
 };
 
 /* Loads samples into a member's plan: `n` of them, from number `first` of the batch. */
-typedef yoke_status (*yki_loader)(void *user, yoke_trainer *trainer, size_t member, yki_plan *plan,
-                                  int64_t first, int64_t n);
+typedef yoke_status (*yki_load_function)(void *user, yoke_trainer *trainer, size_t member,
+                                         yki_plan *plan, int64_t first, int64_t n);
 
 /* Makes a trainer: yoke_trainer_create after it has checked and completed the options. */
 yoke_status yki_trainer_make(yoke_team *team, yoke_graph *graph,
-                             const yoke_trainer_options *options, const yki_lanes_choice *lanes,
-                             yoke_trainer **trainer);
+                             const yoke_trainer_options *options,
+                             const yki_core_groups_choice *core_groups, yoke_trainer **trainer);
 /* Divides n samples over the devices of the whole crew, by the shares as they are now. */
 void yki_trainer_divide(const yoke_trainer *trainer, int64_t n, int64_t *counts);
 
@@ -84,21 +85,22 @@ void yki_trainer_divide(const yoke_trainer *trainer, int64_t n, int64_t *counts)
  */
 bool yki_graph_is_local(const yoke_graph *graph);
 
-/* ---- lanes.c ---- */
+/* ---- core_groups.c ---- */
 
 /* Decides from options, device and wisdom whether to use core groups, without timing anything.
  * Fails if the options demand core groups and the device or graph rules them out. */
-yoke_status yki_lanes_decide(const yoke_team *team, const yoke_graph *graph,
-                             const yoke_trainer_options *options, yki_lanes_choice *choice);
+yoke_status yki_core_groups_decide(const yoke_team *team, const yoke_graph *graph,
+                                   const yoke_trainer_options *options,
+                                   yki_core_groups_choice *choice);
 /* If `*trainer` is to be timed in both ways, makes a second trainer on core groups, times both, and
  * leaves the faster one in `*trainer`, with its initial values. */
-yoke_status yki_lanes_measure(yoke_team *team, const yoke_trainer_options *options,
-                              yoke_trainer **trainer);
+yoke_status yki_core_groups_measure(yoke_team *team, const yoke_trainer_options *options,
+                                    yoke_trainer **trainer);
 /* Makes a team of `count` core groups of the one device of `team`. The caller destroys it. */
-yoke_status yki_lanes_team(const yoke_team *team, uint32_t count, yoke_team **lanes);
+yoke_status yki_core_groups_team(const yoke_team *team, uint32_t count, yoke_team **core_groups);
 /* Writes a line about the choice, if core groups are used or both times are known. */
-void yki_lanes_explain(const yki_lanes_choice *choice, void (*line)(void *user, const char *text),
-                       void *user);
+void yki_core_groups_explain(const yki_core_groups_choice *choice,
+                             void (*line)(void *user, const char *text), void *user);
 
 /* Fails with YOKE_ERROR_STATE, and the sentence of the failure, if a failure has ended training.
  * `function` is the name for the message. */
@@ -117,18 +119,18 @@ yoke_status yki_trainer_stand_still(yoke_trainer *trainer, yoke_status status);
 yoke_status yki_trainer_compare_weights(yoke_trainer *trainer);
 /* Enqueues one step of n samples, after it has waited for the results of the step before last.
  * `load` is called for each member that gets samples; NULL: the inputs keep their data. */
-yoke_status yki_trainer_run(yoke_trainer *trainer, int64_t n, yki_loader load, void *user);
+yoke_status yki_trainer_run(yoke_trainer *trainer, int64_t n, yki_load_function load, void *user);
 /* Waits until at most `left` steps are under way. */
 yoke_status yki_trainer_settle(yoke_trainer *trainer, size_t left);
 /* Computes an output for n samples, in evaluation mode, and writes `count` values. Waits. */
 yoke_status yki_trainer_predict(yoke_trainer *trainer, const char *output, int64_t n,
-                                yki_loader load, void *user, float *values, size_t count);
+                                yki_load_function load, void *user, float *values, size_t count);
 /* Fills in loss, count and metrics of `result` from (sum, count) pairs. */
 void yki_trainer_result(const yoke_trainer *trainer, const double *pairs, yoke_result *result);
 /* With several processes: fails if their graphs or options differ, then sets the seed to rank 0's
  * (compare_processes.c). */
-yoke_status yki_trainer_compare(yoke_comm *comm, const yoke_graph *graph,
-                                yoke_trainer_options *options);
+yoke_status yki_trainer_compare_processes(yoke_comm *comm, const yoke_graph *graph,
+                                          yoke_trainer_options *options);
 /* Measures the speed of each device before the first step, if shares follow the speed
  * (calibrate.c). */
 yoke_status yki_trainer_calibrate(yoke_trainer *trainer);
@@ -139,26 +141,26 @@ yki_part_of(int64_t n, int64_t parts, int64_t part)
     return n / parts + (part < n % parts);
 }
 
-/* ---- feeds.c ---- */
+/* ---- loaders.c ---- */
 
-/* Makes feeds of the dataset for every member, unless `feeds` has them already. `training` turns
- * augmentation on. */
-yoke_status yki_trainer_feeds(yoke_trainer *trainer, yki_feeds *feeds, yoke_dataset *dataset,
-                              bool training);
-/* Frees the feeds of `count` members and stops reading ahead. */
-void yki_feeds_clear(yki_feeds *feeds, size_t count);
+/* Makes loaders of the dataset for every member, unless `loaders` has them already. `training`
+ * turns augmentation on. */
+yoke_status yki_trainer_loaders(yoke_trainer *trainer, yki_loaders *loaders, yoke_dataset *dataset,
+                                bool training);
+/* Frees the loaders of `count` members and stops reading ahead. */
+void yki_loaders_clear(yki_loaders *loaders, size_t count);
 /* Loads samples into the inputs of a member's plan. Their position is that in the order of
  * `begin_ahead`. */
-yoke_status yki_trainer_feed(yoke_trainer *trainer, yki_feeds *feeds, size_t member, yki_plan *plan,
-                             const yki_samples *samples);
+yoke_status yki_trainer_load(yoke_trainer *trainer, yki_loaders *loaders, size_t member,
+                             yki_plan *plan, const yki_samples *samples);
 /* Starts a thread that reads samples in this order, from `position` on, if some field is copied
  * from the host and the dataset is worth reading ahead. After `end_ahead` nobody reads any more. */
-yoke_status yki_trainer_begin_ahead(yoke_trainer *trainer, yki_feeds *feeds, const yki_order *order,
-                                    int64_t position);
-void yki_trainer_end_ahead(yki_feeds *feeds);
+yoke_status yki_trainer_begin_prefetch(yoke_trainer *trainer, yki_loaders *loaders,
+                                       const yki_order *order, int64_t position);
+void yki_trainer_end_prefetch(yki_loaders *loaders);
 /* Asks the thread for the samples of the step at `position`, which comes next, and of the two after
  * it. A step has up to `step` samples in `parts` micro-batches. Never waits. */
-yoke_status yki_trainer_look_ahead(yoke_trainer *trainer, yki_feeds *feeds, int64_t position,
-                                   int64_t step, int64_t parts);
+yoke_status yki_trainer_prefetch(yoke_trainer *trainer, yki_loaders *loaders, int64_t position,
+                                 int64_t step, int64_t parts);
 
 #endif

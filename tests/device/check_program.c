@@ -133,9 +133,9 @@ START_TEST(embedded_bytes)
     const char *top = getenv("YOKE_SRCDIR");
 
     ck_assert_msg(top != NULL, "YOKE_SRCDIR is not set: run by make check");
-    ck_assert_uint_gt(yki_source_count, 1);
-    for (size_t i = 0; i < yki_source_count; i++) {
-        const yki_source *source = &yki_sources[i];
+    ck_assert_uint_gt(yki_kernel_source_count, 1);
+    for (size_t i = 0; i < yki_kernel_source_count; i++) {
+        const yki_kernel_source *source = &yki_kernel_sources[i];
         char path[1024], first[128], *bytes, *at;
         size_t size;
 
@@ -165,10 +165,10 @@ START_TEST(embedded_compile)
     ASSERT_OK(yoke_context_create(&options, &context));
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
     for (size_t d = 0; d < yoke_selection_count(selection); d++)
-        for (size_t i = 0; i < yki_source_count; i++) {
+        for (size_t i = 0; i < yki_kernel_source_count; i++) {
             yki_program *program;
 
-            ASSERT_OK(yki_program_get(yoke_selection_get(selection, d), yki_sources[i].file,
+            ASSERT_OK(yki_program_get(yoke_selection_get(selection, d), yki_kernel_sources[i].file,
                                       "-Werror", &program));
             yki_program_release(program);
         }
@@ -177,9 +177,9 @@ END_TEST
 
 /* The compiler alone: common.cl, a file, options. */
 static void
-assert_compiles(const yki_source *file, const char *options)
+assert_compiles(const yki_kernel_source *file, const char *options)
 {
-    const yki_source *common = yki_sources;
+    const yki_kernel_source *common = yki_kernel_sources;
     const char **lines;
     size_t count = 0;
     char log[4096] = "";
@@ -209,10 +209,11 @@ assert_compiles(const yki_source *file, const char *options)
 /* And for devices that are not at hand, or by hand. */
 START_TEST(embedded_compile_otherwise)
 {
-    for (size_t i = 0; i < yki_source_count; i++) {
-        assert_compiles(&yki_sources[i], "-cl-std=CL1.2");
-        assert_compiles(&yki_sources[i], "-cl-std=CL1.2 -DYKI_WIDTH=1 -DYKI_HAVE_FMA=0");
-        assert_compiles(&yki_sources[i], "-cl-std=CL1.2 -DYKI_WIDTH=8 -DYKI_ROUNDED_DIVIDE=1");
+    for (size_t i = 0; i < yki_kernel_source_count; i++) {
+        assert_compiles(&yki_kernel_sources[i], "-cl-std=CL1.2");
+        assert_compiles(&yki_kernel_sources[i], "-cl-std=CL1.2 -DYKI_WIDTH=1 -DYKI_HAVE_FMA=0");
+        assert_compiles(&yki_kernel_sources[i],
+                        "-cl-std=CL1.2 -DYKI_WIDTH=8 -DYKI_ROUNDED_DIVIDE=1");
     }
 }
 END_TEST

@@ -23,22 +23,22 @@ cat >"$dir/print.c" <<'END'
 #include "device/sources.h"
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; i < yki_source_count; i++) {
+    for (size_t i = 0; i < yki_kernel_source_count; i++) {
         char name[256], first[300];
         FILE *out;
-        snprintf(name, sizeof name, "%s.out", yki_sources[i].file);
-        snprintf(first, sizeof first, "#line 1 \"%s\"\n", yki_sources[i].file);
-        if (strcmp(yki_sources[i].lines[0], first) || !(out = fopen(name, "wb")))
+        snprintf(name, sizeof name, "%s.out", yki_kernel_sources[i].file);
+        snprintf(first, sizeof first, "#line 1 \"%s\"\n", yki_kernel_sources[i].file);
+        if (strcmp(yki_kernel_sources[i].lines[0], first) || !(out = fopen(name, "wb")))
             return 1;
-        for (size_t j = 1; j < yki_sources[i].line_count; j++) {
-            if (strlen(yki_sources[i].lines[j]) > 4095)
+        for (size_t j = 1; j < yki_kernel_sources[i].line_count; j++) {
+            if (strlen(yki_kernel_sources[i].lines[j]) > 4095)
                 return 2; /* what a C compiler need take */
-            fputs(yki_sources[i].lines[j], out);
+            fputs(yki_kernel_sources[i].lines[j], out);
         }
         if (fclose(out))
             return 1;
     }
-    return argc < 1 || !argv || yki_source_count == 0;
+    return argc < 1 || !argv || yki_kernel_source_count == 0;
 }
 END
 

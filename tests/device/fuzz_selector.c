@@ -30,7 +30,7 @@ require(int holds, const char *what, const char *text)
 }
 
 size_t
-fuzz_write_part(const yki_part *part, char *out, size_t size)
+fuzz_write_part(const yki_selector_item *part, char *out, size_t size)
 {
     size_t length = 0;
 
@@ -54,7 +54,7 @@ fuzz_write_part(const yki_part *part, char *out, size_t size)
 }
 
 static void
-check_part(const char *text, const yki_part *part)
+check_part(const char *text, const yki_selector_item *part)
 {
     size_t length = strlen(text);
     const yki_split *split = &part->split;
@@ -92,7 +92,7 @@ check_again(const char *text, const yki_selector *selector)
     require(yki_selector_parse(again, &second) == YOKE_OK, "is not accepted again", again);
     require(second.count == selector->count, "has another number of parts now", again);
     for (size_t i = 0; i < second.count; i++) {
-        const yki_part *a = &selector->parts[i], *b = &second.parts[i];
+        const yki_selector_item *a = &selector->parts[i], *b = &second.parts[i];
 
         require(a->base == b->base && a->has_index == b->has_index && a->index == b->index &&
                     a->split.kind == b->split.kind && a->split.count == b->split.count &&

@@ -11,6 +11,6 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Writes one part in canonical form, sizes in bytes; its length. */
-size_t fuzz_write_part(const yki_part *part, char *out, size_t size);
+size_t fuzz_write_part(const yki_selector_item *part, char *out, size_t size);
 
 #endif

@@ -16,9 +16,9 @@ static const char *const options[] = {"-cl-std=CL1.2", "-cl-std=CL1.2 -DWG=64"};
 
 /* Lines of common.cl and of a file: as many strings. */
 static cl_program
-program_of(cl_context context, const yki_source *source)
+program_of(cl_context context, const yki_kernel_source *source)
 {
-    const yki_source *common = yki_sources;
+    const yki_kernel_source *common = yki_kernel_sources;
     const char **lines;
     cl_program program;
     size_t count;
@@ -38,7 +38,7 @@ program_of(cl_context context, const yki_source *source)
 
 /* 0 if all went well. */
 static int
-list(cl_context context, cl_device_id device, const yki_source *source)
+list(cl_context context, cl_device_id device, const yki_kernel_source *source)
 {
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         cl_program program = program_of(context, source);
@@ -71,8 +71,8 @@ main(void)
     context = clCreateContext(NULL, 1, &device, NULL, NULL, NULL);
     if (!context)
         return 1;
-    for (size_t i = 0; !failed && i < yki_source_count; i++)
-        failed = list(context, device, &yki_sources[i]);
+    for (size_t i = 0; !failed && i < yki_kernel_source_count; i++)
+        failed = list(context, device, &yki_kernel_sources[i]);
     clReleaseContext(context);
     return failed;
 }

@@ -29,7 +29,7 @@
 
 #include "strike.h"
 #include "train/checkpoint.h"
-#include "train/parts.h"
+#include "train/saved_tensors.h"
 
 enum { SIDE = 8, CLASSES = 4, MOST = 256, STRUCK = 5, DEVICES = 64 };
 
@@ -429,14 +429,14 @@ draw_flip(const yoke_trainer *t, bool low)
 {
     flip f = {.rank = (int)draw((uint32_t)comm->ranks), .group = draw(1000)};
     size_t weights = yoke_graph_parameter_count(t->graph);
-    yki_parts parts = {0};
+    yki_saved_tensors parts = {0};
 
-    check(yki_parts_list(t, &parts));
+    check(yki_saved_tensors_list(t, &parts));
     if (parts.count != 3 * weights + 2) /* Adam's, and two statistics */
         MPI_Abort(MPI_COMM_WORLD, 10);
     f.part = draw((uint32_t)(low ? weights : parts.count));
     f.bit = 32 * draw((uint32_t)parts.list[f.part].count) + draw(low ? 20 : 32);
-    yki_parts_clear(&parts);
+    yki_saved_tensors_clear(&parts);
     return f;
 }
 
@@ -444,20 +444,21 @@ draw_flip(const yoke_trainer *t, bool low)
 static void
 turn(yoke_trainer *t, const flip *f)
 {
-    yki_parts parts = {0};
+    yki_saved_tensors parts = {0};
     yki_buffer *buffer;
     uint64_t offset;
     uint32_t word;
 
     if (comm->rank != f->rank)
         return;
-    check(yki_parts_list(t, &parts));
-    buffer = yki_part_find(t, f->group % t->crew.group_count, &parts.list[f->part], &offset);
+    check(yki_saved_tensors_list(t, &parts));
+    buffer =
+        yki_saved_tensor_find(t, f->group % t->crew.group_count, &parts.list[f->part], &offset);
     offset += f->bit / 32 * 4;
     check(yki_buffer_get(buffer, offset, 4, &word));
     word ^= 1u << f->bit % 32;
     check(yki_buffer_put(buffer, offset, 4, &word));
-    yki_parts_clear(&parts);
+    yki_saved_tensors_clear(&parts);
 }
 
 /* That replicas differ is what `status` says, and at whom; of two nobody knows which is right. */

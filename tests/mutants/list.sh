@@ -68,7 +68,7 @@ mutant 'remainder dropped' lib/train/evaluate.c \
 mutant 'evaluated twice' lib/train/evaluate.c \
     'first += count;' 'first += count - (count > 1);' tests/team/check_team_results
 
-mutant 'stale scaling' lib/train/feeds.c \
+mutant 'stale scaling' lib/train/loaders.c \
     '&& feeds->version == dataset->version' '' tests/train/check_fit
 
 # ---- numerical classes ----
@@ -100,16 +100,16 @@ mutant 'no probes' lib/shares/balance.c \
 mutant 'root as the driver likes' clkernels/update.cl \
     'root = sqrt(b) /' 'root = pow(b, (floatv)(0.5f)) /' tests/replica/check_replicas
 
-# ---- lanes of one device, and memory ----
+# ---- core groups of one device, and memory ----
 
-mutant 'own statistics of lanes' lib/train/trainer.c \
-    'o->local_batch_norm && !t->lanes.taken,' 'o->local_batch_norm,' tests/train/check_lanes
-mutant 'lanes for noise' lib/train/lanes.c 'WORTH = 1.05;' 'WORTH = 1;' tests/train/check_lanes
-mutant 'lanes raced when frozen' lib/train/lanes.c \
-    'c->measures = !c->known && !o->freeze;' 'c->measures = !c->known;' tests/train/check_lanes
-mutant 'lanes without a quota' lib/device/quota.c \
-    'return device->space->lanes_of ? device->space->lanes_of : device;' 'return device;' \
-    tests/train/check_lanes
+mutant 'own statistics of core groups' lib/train/trainer.c \
+    'o->local_batch_norm && !t->core_groups.taken,' 'o->local_batch_norm,' tests/train/check_core_groups
+mutant 'core groups for noise' lib/train/core_groups.c 'WORTH = 1.05;' 'WORTH = 1;' tests/train/check_core_groups
+mutant 'core groups raced when frozen' lib/train/core_groups.c \
+    'c->measures = !c->known && !o->freeze;' 'c->measures = !c->known;' tests/train/check_core_groups
+mutant 'core groups without a quota' lib/device/quota.c \
+    'return device->space->core_groups_of ? device->space->core_groups_of : device;' 'return device;' \
+    tests/train/check_core_groups
 mutant 'what is there does not count' lib/train/capacity.c \
     'now += yki_quota_left(' 'now = yki_quota_left(' tests/train/check_capacity
 mutant 'room for the sample of rounding' lib/train/capacity.c \

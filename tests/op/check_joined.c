@@ -170,10 +170,10 @@ same(const float *a, const float *b, size_t count, const char *what, yki_loss_ki
 static void
 check_step(loss_data *d, yki_loss_kind kind, int32_t metrics, bool gradient, int64_t max_batch)
 {
-    const yki_loss_step_attrs attrs = {
+    const yki_fused_loss_attrs attrs = {
         .loss = attrs_of(kind, 0), .metrics = metrics, .k = {1, 2}, .gradient = gradient};
     const yki_loss_kind metric = has_labels(kind) ? YKI_METRIC_TOP_K : YKI_METRIC_MAE;
-    yki_problem p = loss_problem(&yki_op_loss_step, kind, &attrs, sizeof attrs);
+    yki_problem p = loss_problem(&yki_op_fused_loss, kind, &attrs, sizeof attrs);
     float sum[2], counted[2][2], slope[SAMPLES * COUNT], wanted[SAMPLES * COUNT];
     void *values[YKI_MAX_OPERANDS] = {d->x, target_of(d, kind), sum};
 

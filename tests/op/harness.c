@@ -466,9 +466,10 @@ check_on_device(const setup *s, yoke_device *device)
                 (!(*solver)->searched || (s->options.only && !simulator)) &&
                 (!s->options.only || strstr((*solver)->name, s->options.only)))
                 runs += check_solver(s, node, *solver, queue);
-        ck_assert_msg(runs > 0 || s->options.only ||
-                          (s->options.may_be_refused && yki_device_get_traits(device)->turns > 0),
-                      "no solver for %s (%s)", node->name, node->op->name);
+        ck_assert_msg(
+            runs > 0 || s->options.only ||
+                (s->options.may_be_refused && yki_device_get_traits(device)->loop_limit > 0),
+            "no solver for %s (%s)", node->name, node->op->name);
     }
     release_leftovers();
     yki_queue_destroy(queue);

@@ -54,7 +54,7 @@ typedef struct op_check_options {
     float offset;        /* added to float inputs, but for dy */
     bool positive;       /* float inputs drawn from (0, 1) */
     bool whole;          /* float inputs are -2 .. 2: however long a sum is, it is exact */
-    bool may_be_refused; /* where work-items end early (traits->turns) */
+    bool may_be_refused; /* where work-items end early (traits->loop_limit) */
     const char *targets; /* this input is a target: no gradient by it */
     const char *only;    /* only solvers whose name contains this; else none that is `searched` */
     int64_t simulator_flops; /* the largest problem for simulators; 0: the usual limits */

@@ -91,7 +91,7 @@ bench_operand(yki_queue *queue, const yki_operand *operand, int64_t n, uint32_t 
 /* ---- limits ---- */
 
 static uint32_t
-lanes_of(const bench_device *device)
+core_groups_of(const bench_device *device)
 {
     bool cpu = device->traits->type == YOKE_DEVICE_CPU;
 
@@ -110,7 +110,7 @@ open_limit(const bench_device *device, const char *name, uint32_t groups_per_uni
     *limit = (bench_limit){.device = device};
     limit->grid = (yki_grid){
         {YKI_MIN(device->traits->compute_units * groups_per_unit, 65535u), 1, 1}, {group, 1, 1}};
-    snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", lanes_of(device), (unsigned)group);
+    snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", core_groups_of(device), (unsigned)group);
     bench_must(yki_program_get(yki_queue_device(device->queue), "peak.cl", options, &program));
     bench_must(yki_kernel_create(program, name, &limit->kernel));
     yki_program_release(program);
@@ -135,14 +135,14 @@ bench_peak_open(const bench_device *device, bench_limit *limit)
     open_limit(device, "yki_peak_fma", 128, limit);
     add_buffer(limit, 0, 64);
     bench_must(yki_kernel_set(limit->kernel, 1, sizeof rounds, &rounds));
-    limit->work = (double)FLOPS_PER_LANE * rounds * lanes_of(device) *
+    limit->work = (double)FLOPS_PER_LANE * rounds * core_groups_of(device) *
                   (double)(limit->grid.groups[0] * limit->grid.local[0]);
 }
 
 void
 bench_copy_open(const bench_device *device, bench_limit *limit)
 {
-    const int32_t vectors = (int32_t)(COPIED / 4 / lanes_of(device));
+    const int32_t vectors = (int32_t)(COPIED / 4 / core_groups_of(device));
 
     open_limit(device, "yki_peak_copy", device->traits->type == YOKE_DEVICE_CPU ? 4 : 64, limit);
     for (unsigned i = 0; i < 3; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_ahead.c - the planner asks what the readers of a value want. Graphs of tasks
+ * check_prefetch.c - the planner asks what the readers of a value want. Graphs of tasks
  * that can do with any layout, as long as input and result have the same; what each
  * takes in which is invented and written into wisdom.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_growth.c - planning costs in proportion to a network's nodes: turns of the
+ * check_growth.c - planning costs in proportion to a network's nodes: iterations of the
  * planner's loops are counted, not time. And its two ways of packing memory give
  * maps in which nothing overlaps.
  */

@@ -45,7 +45,7 @@ static yoke_trainer *
 make_trainer(void)
 {
     const yoke_trainer_options o = {
-        .batch = BATCH, .level = YOKE_PLAN_ESTIMATE, .lanes = YOKE_LANES_NEVER};
+        .batch = BATCH, .level = YOKE_PLAN_ESTIMATE, .core_groups = YOKE_CORE_GROUPS_NEVER};
     yoke_graph *g = make_graph();
     yoke_trainer *t;
     yoke_team *team;

@@ -73,7 +73,8 @@ count_again(const yki_plan *plan)
 
 /* Two steps, then every parameter and its gradient. */
 static void
-train(yoke_device *device, const yki_replica_part *part, yoke_memory_choice memory, outcome *result)
+train(yoke_device *device, const yki_replica_in_team *part, yoke_memory_choice memory,
+      outcome *result)
 {
     /* Without Winograd in the matrix: llvmpipe compiles those kernels for minutes. */
     const yoke_replica_options o = {.batch = N,
@@ -152,7 +153,7 @@ END_TEST
 
 START_TEST(packed_weights_are_made_again_or_kept)
 {
-    const yki_replica_part parts = {.owners = 1, .parts = true};
+    const yki_replica_in_team parts = {.owners = 1, .parts = true};
     test_devices devices;
 
     ck_assert(test_devices_open(TEST_AS_IS, &devices));

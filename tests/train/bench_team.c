@@ -47,7 +47,7 @@ make_trainer(const bench *b, const char *shares)
         .batch = b->batch,
         .optimizer = b->model->optimizer(),
         .shares = shares,
-        .lanes = YOKE_LANES_NEVER}; /* the whole device is what teams are measured by */
+        .core_groups = YOKE_CORE_GROUPS_NEVER}; /* the whole device is what teams are measured by */
     yoke_graph *graph;
     yoke_trainer *trainer;
 

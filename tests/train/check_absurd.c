@@ -493,7 +493,7 @@ START_TEST(trainers)
     static int32_t labels[BATCH];
     const yoke_feed feeds[] = {yoke_feed_f32("x", f, WIDTH), yoke_feed_i32("label", labels, 1)};
     const yoke_trainer_options o = {
-        .batch = BATCH, .level = YOKE_PLAN_ESTIMATE, .lanes = YOKE_LANES_NEVER};
+        .batch = BATCH, .level = YOKE_PLAN_ESTIMATE, .core_groups = YOKE_CORE_GROUPS_NEVER};
     yoke_trainer_options bad;
     yoke_graph *graph = network(), *empty;
     yoke_trainer *t, *none;
@@ -510,8 +510,8 @@ START_TEST(trainers)
         REFUSED("batch", yoke_trainer_create(team, graph, &bad, &none));
     }
     bad = o;
-    bad.lanes = (yoke_lanes_choice)9;
-    REFUSED("lanes", yoke_trainer_create(team, graph, &bad, &none));
+    bad.core_groups = (yoke_core_groups_choice)9;
+    REFUSED("core groups", yoke_trainer_create(team, graph, &bad, &none));
     bad = o;
     bad.shares = "nonsense";
     REFUSED("nonsense", yoke_trainer_create(team, graph, &bad, &none));

@@ -25,8 +25,8 @@ close_devices(void)
 }
 
 static yoke_status
-try_trainer(const char *selector, const team_run *run, int64_t batch, yoke_lanes_choice lanes,
-            yoke_trainer **trainer)
+try_trainer(const char *selector, const team_run *run, int64_t batch,
+            yoke_core_groups_choice core_groups, yoke_trainer **trainer)
 {
     yoke_trainer_options o = team_options(run);
     yoke_graph *g = team_graph(run->net);
@@ -34,7 +34,7 @@ try_trainer(const char *selector, const team_run *run, int64_t batch, yoke_lanes
     yoke_team *team;
 
     o.batch = batch;
-    o.lanes = lanes;
+    o.core_groups = core_groups;
     ASSERT_OK(yoke_team_create(devices.context, selector, NULL, &team));
     status = yoke_trainer_create(team, g, &o, trainer);
     yoke_graph_destroy(g);
@@ -68,17 +68,17 @@ find_device(char id[64])
 typedef struct capacity_case {
     const char *split, *quota;
     team_run run;
-    yoke_lanes_choice lanes;
+    yoke_core_groups_choice core_groups;
 } capacity_case;
 
 static const capacity_case cases[] = {
-    {"", "2MiB", {.net = TEAM_CONV}, YOKE_LANES_NEVER},
-    {"", "2MiB", {.net = TEAM_MLP}, YOKE_LANES_NEVER},
-    {"", "2MiB", {.net = TEAM_CONV, .accumulate = 3}, YOKE_LANES_NEVER},
-    {"", "4MiB", {.net = TEAM_CONV}, YOKE_LANES_ALWAYS},
-    {"/2", "2MiB", {.net = TEAM_CONV, .shares = "even"}, YOKE_LANES_NEVER},
-    {"/2", "2MiB", {.net = TEAM_CONV, .shares = "80,20"}, YOKE_LANES_NEVER},
-    {"/2", "2MiB", {.net = TEAM_CONV}, YOKE_LANES_NEVER},
+    {"", "2MiB", {.net = TEAM_CONV}, YOKE_CORE_GROUPS_NEVER},
+    {"", "2MiB", {.net = TEAM_MLP}, YOKE_CORE_GROUPS_NEVER},
+    {"", "2MiB", {.net = TEAM_CONV, .accumulate = 3}, YOKE_CORE_GROUPS_NEVER},
+    {"", "4MiB", {.net = TEAM_CONV}, YOKE_CORE_GROUPS_ALWAYS},
+    {"/2", "2MiB", {.net = TEAM_CONV, .shares = "even"}, YOKE_CORE_GROUPS_NEVER},
+    {"/2", "2MiB", {.net = TEAM_CONV, .shares = "80,20"}, YOKE_CORE_GROUPS_NEVER},
+    {"/2", "2MiB", {.net = TEAM_CONV}, YOKE_CORE_GROUPS_NEVER},
 };
 
 START_TEST(the_largest_batch_fits)
@@ -95,7 +95,7 @@ START_TEST(the_largest_batch_fits)
     if (!find_device(id))
         TEST_SKIP("no device that can be split");
     snprintf(selector, sizeof selector, "%s%s@%s", id, c->split, c->quota);
-    ASSERT_OK(try_trainer(selector, &c->run, 24, c->lanes, &t));
+    ASSERT_OK(try_trainer(selector, &c->run, 24, c->core_groups, &t));
     ASSERT_OK(yki_trainer_largest_batch(t, &batch));
     explain(t);
     snprintf(told, sizeof told, "the largest batch that fits: %lld samples", (long long)batch);
@@ -105,14 +105,14 @@ START_TEST(the_largest_batch_fits)
     ck_assert_int_gt(batch, 50);
     ck_assert_int_lt(batch, 100000);
 
-    ASSERT_OK(try_trainer(selector, &c->run, batch, c->lanes, &t));
+    ASSERT_OK(try_trainer(selector, &c->run, batch, c->core_groups, &t));
     ASSERT_OK(yki_trainer_largest_batch(t, &again));
     ck_assert_msg(again >= batch && again < batch + batch / 20 + parts,
                   "%lld samples fit, later %lld", (long long)batch, (long long)again);
     yoke_trainer_destroy(t);
 
     t = NULL;
-    status = try_trainer(selector, &c->run, batch + batch / 10, c->lanes, &t);
+    status = try_trainer(selector, &c->run, batch + batch / 10, c->core_groups, &t);
     ck_assert_msg(status == YOKE_ERROR_QUOTA || status == YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
                   "%s for %lld samples and a tenth more", yoke_status_name(status),
                   (long long)batch);
@@ -133,10 +133,10 @@ START_TEST(a_device_takes_what_it_holds)
     if (!find_device(id))
         TEST_SKIP("no device that can be split");
     snprintf(selector, sizeof selector, "%s/2@2MiB", id);
-    ASSERT_OK(try_trainer(selector, &run, 24, YOKE_LANES_NEVER, &t));
+    ASSERT_OK(try_trainer(selector, &run, 24, YOKE_CORE_GROUPS_NEVER, &t));
     ASSERT_OK(yki_trainer_largest_batch(t, &batch));
     yoke_trainer_destroy(t);
-    ASSERT_OK(try_trainer(selector, &run, batch * 3 / 4, YOKE_LANES_NEVER, &t));
+    ASSERT_OK(try_trainer(selector, &run, batch * 3 / 4, YOKE_CORE_GROUPS_NEVER, &t));
     for (size_t k = 0; k < 2; k++) {
         int64_t held = t->crew.members[k].replica->options.batch;
 
@@ -162,7 +162,7 @@ START_TEST(memory_of_another_batch)
     if (!find_device(id))
         TEST_SKIP("no device that can be split");
     for (size_t i = 0; i < YKI_COUNT(batches); i++)
-        ASSERT_OK(try_trainer(id, &run, batches[i], YOKE_LANES_NEVER, &t[i]));
+        ASSERT_OK(try_trainer(id, &run, batches[i], YOKE_CORE_GROUPS_NEVER, &t[i]));
     for (size_t i = 0; i < YKI_COUNT(batches); i++) {
         uint64_t made = yki_plan_memory(t[i]->crew.members[0].replica->training), told;
 

@@ -131,7 +131,7 @@ block_of(const yki_operand *operand)
 }
 
 static bool
-lies_well(const yki_operand *operand, const yki_device_traits *traits)
+suits_layout(const yki_operand *operand, const yki_device_traits *traits)
 {
     return block_of(operand) == 1 || block_of(operand) == yki_conv_width(traits);
 }
@@ -152,7 +152,7 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
     bool whole = !s.transposed || (conv.a.stride[0] == 1 && conv.a.stride[1] == 1);
 
     return is_for_lanes(problem, traits, &conv) && whole && s.horizontal.taps > 0 &&
-           lies_well(&problem->in[0], traits) && lies_well(&problem->out, traits) &&
+           suits_layout(&problem->in[0], traits) && suits_layout(&problem->out, traits) &&
            block_of(&problem->in[1]) == 1 &&
            4 * v * s.c * s.h * columns_of(&s.horizontal, s.w, MOST_TILE) <= STRIP_BYTES;
 }
@@ -261,8 +261,8 @@ weight_applies(const yki_problem *problem, const yki_device_traits *traits)
     yki_conv conv = yki_conv_of(problem);
     weight_shape s = shape_of_weight(problem, traits, &conv);
 
-    return is_for_lanes(problem, traits, &conv) && lies_well(&problem->in[0], traits) &&
-           lies_well(&problem->in[1], traits) && block_of(&problem->out) == 1 &&
+    return is_for_lanes(problem, traits, &conv) && suits_layout(&problem->in[0], traits) &&
+           suits_layout(&problem->in[1], traits) && block_of(&problem->out) == 1 &&
            4 * s.x <= STRIP_BYTES && 4 * s.dy <= STRIP_BYTES && 4 * s.sums <= 2 * STRIP_BYTES;
 }
 

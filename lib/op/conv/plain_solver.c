@@ -72,15 +72,16 @@ use_gemm(const yki_conv *conv, unsigned tuning)
 /* An iteration is a multiply-add, or one step of a product of tiles. A sum has `length` terms;
  * what a work-item loads for it counts too. */
 static void
-set_turns(yki_launch *launch, const yki_problem *problem, const yki_conv *conv, bool gemm,
-          uint32_t side, int64_t length)
+set_iterations(yki_launch *launch, const yki_problem *problem, const yki_conv *conv, bool gemm,
+               uint32_t side, int64_t length)
 {
     double multiplies = (double)yki_expr_value(yki_conv_flops(conv), problem->max_batch) / 2;
 
     if (gemm)
-        yki_launch_turns(launch, problem, multiplies / 16, length * (2 + (8 + side - 1) / side));
+        yki_launch_iterations(launch, problem, multiplies / 16,
+                              length * (2 + (8 + side - 1) / side));
     else
-        yki_launch_turns(launch, problem, multiplies, length);
+        yki_launch_iterations(launch, problem, multiplies, length);
 }
 
 /* Forward and the input's gradient. `rows` and `area` are those of the result's group. */
@@ -117,8 +118,8 @@ emit_image(const yki_problem *problem, const yki_device_traits *traits, unsigned
                         YKI_CONST(YKI_MIN(conv.a.groups, MAX_GROUPS)), side, side, 1);
     else
         yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), items, 1, 1);
-    set_turns(launch, problem, &conv, gemm, side,
-              problem->op == &yki_op_conv2d ? conv.cg * conv.taps : conv.og * conv.taps);
+    set_iterations(launch, problem, &conv, gemm, side,
+                   problem->op == &yki_op_conv2d ? conv.cg * conv.taps : conv.og * conv.taps);
     launch->flops = yki_conv_flops(&conv);
     launch->bytes = yki_problem_bytes(problem);
     return recipe->status;
@@ -190,8 +191,9 @@ emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, un
     else
         yki_launch_grid(launch, YKI_CONST(YKI_MIN(elements, MAX_GROUPS)), YKI_CONST(splits),
                         YKI_CONST(1), items, 1, 1);
-    set_turns(launch, problem, &conv, gemm, side,
-              (problem->max_batch + splits - 1) / splits * conv.oh * conv.ow / (gemm ? 1 : items));
+    set_iterations(launch, problem, &conv, gemm, side,
+                   (problem->max_batch + splits - 1) / splits * conv.oh * conv.ow /
+                       (gemm ? 1 : items));
     launch->flops = yki_conv_flops(&conv);
     launch->bytes = yki_problem_bytes(problem);
     if (splits > 1)

@@ -19,13 +19,12 @@ static const struct {
     bool from_result; /* the gradient needs y, not x */
     double flops;
     const char *number; /* what `a` is called, which is not negative; NULL: anything */
-} kinds[YKI_UNARY_KINDS] = {
-    [YKI_UNARY_SCALE] = {"scale", false, 2, NULL},
+} kinds[YKI_UNARY_KINDS] = {[YKI_UNARY_SCALE] = {"scale", false, 2, NULL},
 #define PLAIN(kind, name, from_result, flops)                                                      \
     [YKI_UNARY_##kind] = {#name, from_result, flops, NULL},
 #define NUMBER(kind, name, from_result, flops, number)                                             \
     [YKI_UNARY_##kind] = {#name, from_result, flops, #number},
-    YKI_UNARY_PLAIN(PLAIN) YKI_UNARY_NUMBER(NUMBER)
+                            YKI_UNARY_PLAIN(PLAIN) YKI_UNARY_NUMBER(NUMBER)
 #undef PLAIN
 #undef NUMBER
 };
@@ -106,7 +105,8 @@ yki_unary(yoke_graph *graph, yoke_node *x, yki_unary_kind kind, float a, float b
     char *name = yki_layer_name(graph, NULL, kinds[kind].name);
     yoke_node *node;
 
-    /* The gradient may read the sign of the result, which a negative number would make ambiguous. */
+    /* The gradient may read the sign of the result, which a negative number would make ambiguous.
+     */
     if (name && kinds[kind].number && !(a >= 0))
         yki_graph_fail(
             graph, name,

@@ -51,8 +51,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     groups.divisor = ELEMENTS_PER_GROUP;
     groups.max = flat.groups;
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, flat.group, 1, 1);
-    yki_launch_turns(launch, problem,
-                     2.0 * (double)yki_operand_count(&problem->out, problem->max_batch), 0);
+    yki_launch_iterations(launch, problem,
+                          2.0 * (double)yki_operand_count(&problem->out, problem->max_batch), 0);
     return recipe->status;
 }
 
@@ -74,9 +74,9 @@ emit_grad(const yki_problem *problem, const yki_device_traits *traits, unsigned 
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(rows, (int64_t)flat.groups)), (yki_expr){0},
                     (yki_expr){0}, flat.group, 1, 1);
     /* Each group reads all indices, and all of them may select its rows. */
-    yki_launch_turns(launch, problem, 0,
-                     yki_operand_count(&problem->in[0], problem->max_batch) *
-                         (1 + width / flat.vector / flat.group + flat.vector));
+    yki_launch_iterations(launch, problem, 0,
+                          yki_operand_count(&problem->in[0], problem->max_batch) *
+                              (1 + width / flat.vector / flat.group + flat.vector));
     if (launch) {
         launch->flops = yki_operand_elements(&problem->in[1]);
         launch->bytes = yki_operand_bytes(&problem->in[1]);

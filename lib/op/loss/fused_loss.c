@@ -21,10 +21,10 @@ static const char *const kernels[YKI_LOSS_KINDS] = {
     "yki_mse_step",        "yki_l1_step", "yki_huber_step",
 };
 
-static const yki_loss_step_attrs *
+static const yki_fused_loss_attrs *
 attrs_of(const yki_attrs *attrs)
 {
-    return (const yki_loss_step_attrs *)attrs->bytes;
+    return (const yki_fused_loss_attrs *)attrs->bytes;
 }
 
 static yoke_status
@@ -37,7 +37,7 @@ infer(yoke_node *node)
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    const yki_loss_step_attrs *a = attrs_of(attrs);
+    const yki_fused_loss_attrs *a = attrs_of(attrs);
     yki_attrs loss = {{0}};
     int used;
 
@@ -49,7 +49,7 @@ describe(const yki_attrs *attrs, char *text, size_t size)
                  a->gradient ? " grad" : "");
 }
 
-const yki_op yki_op_loss_step = {
+const yki_op yki_op_fused_loss = {
     .name = "loss_step",
     .infer = infer,
     .describe = describe,
@@ -58,7 +58,7 @@ const yki_op yki_op_loss_step = {
 static bool
 applies(const yki_problem *problem, const yki_device_traits *traits)
 {
-    const yki_loss_step_attrs *a = attrs_of(&problem->attrs);
+    const yki_fused_loss_attrs *a = attrs_of(&problem->attrs);
 
     (void)traits;
     for (uint32_t s = 0; s < yki_problem_operands(problem); s++)
@@ -87,7 +87,7 @@ static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
 {
-    const yki_loss_step_attrs *a = attrs_of(&problem->attrs);
+    const yki_fused_loss_attrs *a = attrs_of(&problem->attrs);
     int64_t count = yki_shape_count(problem->in[0].shape), n = problem->max_batch;
     int64_t classes = problem->in[0].shape.rank ? problem->in[0].shape.dim[0] : 1;
     uint32_t group = traits->type == YOKE_DEVICE_CPU ? 1 : YKI_MIN(traits->max_group, 64u);
@@ -135,9 +135,9 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     return recipe->status;
 }
 
-static const yki_op *const op = &yki_op_loss_step;
+static const yki_op *const op = &yki_op_fused_loss;
 
-const yki_solver yki_solver_loss_step = {
+const yki_solver yki_solver_fused_loss = {
     .name = "loss-step",
     .op = &op,
     .applies = applies,

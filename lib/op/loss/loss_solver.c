@@ -58,7 +58,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_float(recipe, attrs->delta);
     yki_arg_int(recipe, attrs->k);
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, group, 1, 1);
-    yki_launch_turns(launch, problem, 4.0 * (double)count * (double)problem->max_batch, 4 * count);
+    yki_launch_iterations(launch, problem, 4.0 * (double)count * (double)problem->max_batch,
+                          4 * count);
     if (launch) {
         launch->flops = YKI_PER_SAMPLE(6 * count);
         launch->bytes = YKI_PER_SAMPLE(is_grad ? 12 * count : 8 * count);

@@ -123,7 +123,7 @@ yki_gemm_cpu_choose(int64_t max, const yki_gemm *g, const yki_device_traits *tra
 /* The most loop iterations of one group: tiles, then packing, which at worst goes number by
  * number, and the sums over rows. */
 int64_t
-yki_gemm_cpu_turns(const blocking *b, const yki_gemm *g, int64_t max)
+yki_gemm_cpu_iterations(const blocking *b, const yki_gemm *g, int64_t max)
 {
     int64_t k = YKI_MAX(yki_expr_value(g->k, max), 1), z = yki_expr_value(g->z, max);
     int64_t rows = b->tile.rows, columns = b->tile.lanes * b->tile.vectors;
@@ -197,7 +197,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_launch_grid(launch, YKI_CONST(b.nx), rows, outer, 1, 1, 1);
     if (launch) {
         yki_gemm_cost(&launch->flops, &launch->bytes, problem, &g);
-        launch->turns = yki_gemm_cpu_turns(&b, &g, problem->max_batch);
+        launch->iterations = yki_gemm_cpu_iterations(&b, &g, problem->max_batch);
     }
     return recipe->status;
 }

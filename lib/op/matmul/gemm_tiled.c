@@ -111,7 +111,7 @@ yki_gemm_emit_finish(yki_recipe *recipe, const yki_problem *problem, const yki_g
 /* The iterations of all work-items together: for each tile a step of the sum and, before it,
  * what a work-item loads. */
 static double
-turns_of(const yki_problem *problem, const yki_gemm *g, uint32_t edge, int64_t tile)
+iterations_of(const yki_problem *problem, const yki_gemm *g, uint32_t edge, int64_t tile)
 {
     int64_t max = problem->max_batch, m = yki_expr_value(g->m, max), n = yki_expr_value(g->n, max);
     double length = (double)yki_expr_value(g->k, max), items = (double)edge * edge;
@@ -157,7 +157,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
                     groups_of(yki_gemm_times(g.z, YKI_CONST(parts)), 1), edge, edge, 1);
     if (launch)
         yki_gemm_cost(&launch->flops, &launch->bytes, problem, &g);
-    yki_launch_turns(launch, problem, turns_of(problem, &g, edge, tile), 0);
+    yki_launch_iterations(launch, problem, iterations_of(problem, &g, edge, tile), 0);
     if (parts > 1)
         yki_gemm_emit_finish(recipe, problem, &g, traits, to, parts);
     return recipe->status;

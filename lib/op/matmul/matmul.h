@@ -77,8 +77,8 @@ yki_gemm_cpu_blocking yki_gemm_cpu_choose(int64_t max_batch, const yki_gemm *gem
                                           const yki_device_traits *traits, yki_gemm_cpu_tile tile,
                                           unsigned tuning);
 /* Returns the loop iterations of the group that makes most. */
-int64_t yki_gemm_cpu_turns(const yki_gemm_cpu_blocking *blocking, const yki_gemm *gemm,
-                           int64_t max_batch);
+int64_t yki_gemm_cpu_iterations(const yki_gemm_cpu_blocking *blocking, const yki_gemm *gemm,
+                                int64_t max_batch);
 /* Returns the work-items in a group of yki_gemm_finish and yki_sum_rows. */
 uint32_t yki_gemm_sum_group(const yki_device_traits *traits);
 /* Returns the work-items along each edge of a group that computes a tile of a rows x columns

@@ -158,7 +158,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_launch_grid(launch, YKI_CONST(groups), YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     for (int i = 0; i < 2 && launch; i++) {
         add_cost(launch, &parts[i]);
-        launch->turns = YKI_MAX(launch->turns, yki_gemm_cpu_turns(&b[i], &parts[i].gemm, max));
+        launch->iterations =
+            YKI_MAX(launch->iterations, yki_gemm_cpu_iterations(&b[i], &parts[i].gemm, max));
     }
     return recipe->status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * feed.c - brings samples of a dataset into the inputs of a plan on one device.
+ * loader.c - brings samples of a dataset into the inputs of a plan on one device.
  *
  * Fields that fit stay on the device in their own type (u8 stays u8). For them a batch
  * is just the numbers of its samples: a kernel gathers, augments and scales the rows
@@ -17,14 +17,15 @@
 #include <string.h>
 
 #include "op/flat.h"
-#include "replica/feed.h"
+#include "replica/loader.h"
 
 enum {
-    SLOTS = 4,         /* two for steps under way, one being prepared, one to spare */
-    ALIGN = 64,        /* of each array in a slot, bytes */
-    CHUNK = 256,       /* elements of a kernel's task; feed.cl has the same number */
-    TASK_TURNS = 32,   /* loop iterations that a task takes, about */
-    MAX_TURNS = 32768, /* iterations of a work-item's loop: llvmpipe ends longer ones silently */
+    SLOTS = 4,            /* two for steps under way, one being prepared, one to spare */
+    ALIGN = 64,           /* of each array in a slot, bytes */
+    CHUNK = 256,          /* elements of a kernel's task; feed.cl has the same number */
+    TASK_ITERATIONS = 32, /* loop iterations that a task takes, about */
+    MAX_ITERATIONS =
+        32768, /* iterations of a work-item's loop: llvmpipe ends longer ones silently */
     MAX_GROUPS = 65535,
     UPLOAD_BYTES = 1 << 23 /* copied at once to the device to stay there */
 };
@@ -33,7 +34,7 @@ enum {
 #define NOISE_DEVIATION 295.6033828f
 
 typedef struct channel {
-    const yoke_node *node;      /* lent; read only while the feed is made */
+    const yoke_node *node;      /* lent; read only while the loader is made */
     int field;                  /* -1: none */
     uint64_t elements;          /* of the result for one sample; sets the grid */
     bool moved;                 /* the kernel crops, flips, shifts or adds noise */
@@ -48,10 +49,10 @@ typedef struct slot {
     yki_event sent, used;
 } slot;
 
-struct yki_feed {
+struct yki_loader {
     yoke_device *device;   /* retained */
     yoke_dataset *dataset; /* retained */
-    yki_feed_options options;
+    yki_loader_options options;
     struct yki_augmentation augmentation;
     int64_t max_batch;
     channel *channels;
@@ -71,42 +72,42 @@ align(uint64_t offset)
 }
 
 static uint64_t
-row_bytes(const yki_feed *feed, size_t field)
+row_bytes(const yki_loader *loader, size_t field)
 {
-    return yki_field_size(&feed->dataset->fields[field]);
+    return yki_field_size(&loader->dataset->fields[field]);
 }
 
 /* ---- what stays on the device ---- */
 
 static uint64_t
-resident_limit(const yki_feed *feed)
+resident_limit(const yki_loader *loader)
 {
     yoke_memory_usage usage = {0};
-    uint64_t room = yki_device_get_traits(feed->device)->memory;
+    uint64_t room = yki_device_get_traits(loader->device)->memory;
 
-    if (feed->options.resident_limit)
-        return feed->options.resident_limit;
-    if (yoke_device_get_memory(feed->device, &usage) == YOKE_OK && usage.quota)
+    if (loader->options.resident_limit)
+        return loader->options.resident_limit;
+    if (yoke_device_get_memory(loader->device, &usage) == YOKE_OK && usage.quota)
         room = YKI_MIN(room, usage.quota - YKI_MIN(usage.used, usage.quota));
     return room / 4;
 }
 
 static yoke_status
-upload_chunks(yki_feed *feed, size_t field, yki_buffer *buffer)
+upload_chunks(yki_loader *loader, size_t field, yki_buffer *buffer)
 {
-    uint64_t size = row_bytes(feed, field);
+    uint64_t size = row_bytes(loader, field);
     size_t step = (size_t)YKI_MAX(UPLOAD_BYTES / size, (uint64_t)1);
     unsigned char *rows = yki_alloc(step, size, "samples on their way to a device");
     int64_t *indices = yki_alloc(step, sizeof *indices, "numbers of samples");
     yoke_status status = rows && indices ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 
-    for (int64_t first = 0; first < feed->dataset->count && status == YOKE_OK;
+    for (int64_t first = 0; first < loader->dataset->count && status == YOKE_OK;
          first += (int64_t)step) {
-        size_t count = (size_t)YKI_MIN((int64_t)step, feed->dataset->count - first);
+        size_t count = (size_t)YKI_MIN((int64_t)step, loader->dataset->count - first);
 
         for (size_t i = 0; i < count; i++)
             indices[i] = first + (int64_t)i;
-        status = yki_dataset_read(feed->dataset, field, indices, count, rows);
+        status = yki_dataset_read(loader->dataset, field, indices, count, rows);
         if (status == YOKE_OK)
             status = yki_buffer_put(buffer, (uint64_t)first * size, count * size, rows);
     }
@@ -118,33 +119,33 @@ upload_chunks(yki_feed *feed, size_t field, yki_buffer *buffer)
 /* Copies a field to the device to stay there. If the device has no room, the field is copied batch
  * by batch instead. */
 static yoke_status
-make_resident(yki_feed *feed, size_t field)
+make_resident(yki_loader *loader, size_t field)
 {
-    uint64_t size = (uint64_t)feed->dataset->count * row_bytes(feed, field);
+    uint64_t size = (uint64_t)loader->dataset->count * row_bytes(loader, field);
     yki_buffer *buffer;
     yoke_status status;
 
-    status = yki_buffer_create(feed->device, YKI_MAX(size, (uint64_t)ALIGN), 0,
-                               feed->dataset->fields[field].name, &buffer);
+    status = yki_buffer_create(loader->device, YKI_MAX(size, (uint64_t)ALIGN), 0,
+                               loader->dataset->fields[field].name, &buffer);
     if (status == YOKE_ERROR_QUOTA || status == YOKE_ERROR_OUT_OF_DEVICE_MEMORY)
         return YOKE_OK;
     YKI_TRY(status);
-    status = upload_chunks(feed, field, buffer);
+    status = upload_chunks(loader, field, buffer);
     if (status != YOKE_OK) {
         yki_buffer_destroy(buffer);
         return status;
     }
-    feed->resident[field] = buffer;
+    loader->resident[field] = buffer;
     return YOKE_OK;
 }
 
 /* Finds a twin whose memory this device can use; NULL: there is none. */
-static const yki_feed *
-find_twin(const yki_feed *feed)
+static const yki_loader *
+find_twin(const yki_loader *loader)
 {
-    const yki_feed *twin = feed->options.twin;
+    const yki_loader *twin = loader->options.twin;
 
-    while (twin && yki_device_space(twin->device) != yki_device_space(feed->device))
+    while (twin && yki_device_space(twin->device) != yki_device_space(loader->device))
         twin = twin->options.twin;
     return twin;
 }
@@ -152,90 +153,90 @@ find_twin(const yki_feed *feed)
 /* Shares the fields that the twin keeps. A view of its buffers keeps the memory alive, and the
  * memory counts once. */
 static yoke_status
-share_residents(yki_feed *feed, const yki_feed *twin)
+share_residents(yki_loader *loader, const yki_loader *twin)
 {
-    for (size_t f = 0; f < feed->dataset->field_count; f++)
+    for (size_t f = 0; f < loader->dataset->field_count; f++)
         if (twin->resident[f])
             YKI_TRY(yki_buffer_view(twin->resident[f], 0, yki_buffer_size(twin->resident[f]),
-                                    &feed->resident[f]));
+                                    &loader->resident[f]));
     return YOKE_OK;
 }
 
 /* Tries the smallest field first, so labels stay on the device even if images do not. */
 static yoke_status
-make_all_resident(yki_feed *feed)
+make_all_resident(yki_loader *loader)
 {
-    uint64_t left = resident_limit(feed);
-    const uint64_t count = (uint64_t)feed->dataset->count;
-    const yki_feed *twin = find_twin(feed);
+    uint64_t left = resident_limit(loader);
+    const uint64_t count = (uint64_t)loader->dataset->count;
+    const yki_loader *twin = find_twin(loader);
     bool tried[YKI_MAX_FIELDS] = {false};
 
     if (twin)
-        return share_residents(feed, twin);
+        return share_residents(loader, twin);
     for (;;) {
         int best = -1;
 
-        for (size_t f = 0; f < feed->dataset->field_count; f++)
-            if (feed->wanted[f] && !tried[f] &&
-                (best < 0 || row_bytes(feed, f) < row_bytes(feed, (size_t)best)))
+        for (size_t f = 0; f < loader->dataset->field_count; f++)
+            if (loader->wanted[f] && !tried[f] &&
+                (best < 0 || row_bytes(loader, f) < row_bytes(loader, (size_t)best)))
                 best = (int)f;
         if (best < 0)
             return YOKE_OK;
         tried[best] = true;
-        if (count > yki_device_get_traits(feed->device)->max_allocation /
-                        row_bytes(feed, (size_t)best) ||
-            count * row_bytes(feed, (size_t)best) > left ||
-            feed->options.resident_limit == YKI_FEED_STREAM)
+        if (count > yki_device_get_traits(loader->device)->max_allocation /
+                        row_bytes(loader, (size_t)best) ||
+            count * row_bytes(loader, (size_t)best) > left ||
+            loader->options.resident_limit == YKI_FEED_STREAM)
             continue;
-        YKI_TRY(make_resident(feed, (size_t)best));
-        if (feed->resident[best])
-            left -= count * row_bytes(feed, (size_t)best);
+        YKI_TRY(make_resident(loader, (size_t)best));
+        if (loader->resident[best])
+            left -= count * row_bytes(loader, (size_t)best);
     }
 }
 
 bool
-yki_feed_streams(const yki_feed *feed, size_t field)
+yki_loader_streams(const yki_loader *loader, size_t field)
 {
-    return feed->wanted[field] && !feed->resident[field];
+    return loader->wanted[field] && !loader->resident[field];
 }
 
 void
-yki_feed_resident(const yki_feed *feed, uint64_t *resident, uint64_t *all)
+yki_loader_resident(const yki_loader *loader, uint64_t *resident, uint64_t *all)
 {
     *resident = *all = 0;
-    for (size_t f = 0; f < feed->dataset->field_count; f++) {
-        uint64_t size = (uint64_t)feed->dataset->count * row_bytes(feed, f);
+    for (size_t f = 0; f < loader->dataset->field_count; f++) {
+        uint64_t size = (uint64_t)loader->dataset->count * row_bytes(loader, f);
 
-        *all += feed->wanted[f] ? size : 0;
-        *resident += feed->resident[f] ? size : 0;
+        *all += loader->wanted[f] ? size : 0;
+        *resident += loader->resident[f] ? size : 0;
     }
 }
 
 /* ---- the ring ---- */
 
 static yoke_status
-make_slot(yki_feed *feed, slot *s, uint64_t size)
+make_slot(yki_loader *loader, slot *s, uint64_t size)
 {
-    YKI_TRY(yki_buffer_create(feed->device, size, 0, "a batch on its way", &s->device));
+    YKI_TRY(yki_buffer_create(loader->device, size, 0, "a batch on its way", &s->device));
     if (yki_buffer_host(s->device))
         return YOKE_OK;
-    YKI_TRY(
-        yki_buffer_create(feed->device, size, YKI_BUFFER_PINNED, "a batch on its way", &s->pinned));
-    if (feed->transfer)
+    YKI_TRY(yki_buffer_create(loader->device, size, YKI_BUFFER_PINNED, "a batch on its way",
+                              &s->pinned));
+    if (loader->transfer)
         return YOKE_OK;
-    return yki_queue_create(feed->device, YKI_QUEUE_TRANSFER, false, &feed->transfer);
+    return yki_queue_create(loader->device, YKI_QUEUE_TRANSFER, false, &loader->transfer);
 }
 
 static yoke_status
-make_ring(yki_feed *feed)
+make_ring(yki_loader *loader)
 {
-    uint64_t size = align((uint64_t)feed->max_batch * sizeof(int64_t));
+    uint64_t size = align((uint64_t)loader->max_batch * sizeof(int64_t));
 
-    for (size_t f = 0; f < feed->dataset->field_count; f++)
-        if (feed->wanted[f] && !feed->resident[f])
-            size = align(size + (uint64_t)feed->max_batch * row_bytes(feed, f));
+    for (size_t f = 0; f < loader->dataset->field_count; f++)
+        if (loader->wanted[f] && !loader->resident[f])
+            size = align(size + (uint64_t)loader->max_batch * row_bytes(loader, f));
     for (size_t i = 0; i < SLOTS; i++)
-        YKI_TRY(make_slot(feed, &feed->slots[i], size));
+        YKI_TRY(make_slot(loader, &loader->slots[i], size));
     return YOKE_OK;
 }
 
@@ -260,9 +261,9 @@ kernel_name(yoke_type from, yoke_type to, bool moved, bool columns)
 /* Writes the means, then the scales, in one piece: after a partial write, Oclgrind takes the rest
  * for uninitialized. */
 static yoke_status
-make_scaling(yki_feed *feed, channel *c, const yoke_field *field)
+make_scaling(yki_loader *loader, channel *c, const yoke_field *field)
 {
-    const struct yki_scaling *scaling = &feed->dataset->scaling[c->field];
+    const struct yki_scaling *scaling = &loader->dataset->scaling[c->field];
     const bool bytes = field->type == YOKE_U8 && !c->node->target;
     size_t count = YKI_MAX(scaling->count, (size_t)1), size = 2 * count * sizeof(float);
     float *values = yki_alloc(2 * count, sizeof *values, "the scaling of an input");
@@ -276,7 +277,7 @@ make_scaling(yki_feed *feed, channel *c, const yoke_field *field)
         memcpy(values, scaling->mean, size / 2);
         memcpy(values + count, scaling->scale, size / 2);
     }
-    status = yki_buffer_create(feed->device, YKI_MAX(size, (size_t)ALIGN), 0,
+    status = yki_buffer_create(loader->device, YKI_MAX(size, (size_t)ALIGN), 0,
                                "the scaling of an input", &c->scaling);
     if (status == YOKE_OK)
         status = yki_buffer_put(c->scaling, 0, size, values);
@@ -307,10 +308,10 @@ enum {
 };
 
 static yoke_status
-set_fixed(yki_feed *feed, channel *c, const yoke_field *field)
+set_fixed(yki_loader *loader, channel *c, const yoke_field *field)
 {
-    const struct yki_augmentation *a = &feed->augmentation;
-    const bool training = feed->options.training;
+    const struct yki_augmentation *a = &loader->augmentation;
+    const bool training = loader->options.training;
     const int64_t *in = field->shape.dim, *out = c->node->shape.dim;
     const int64_t moved[] = {in[0], in[1], in[2], out[1], out[2], training, a->flip, a->shift};
     float noise = training ? a->noise / NOISE_DEVIATION : 0;
@@ -318,7 +319,7 @@ set_fixed(yki_feed *feed, channel *c, const yoke_field *field)
 
     YKI_TRY(yki_kernel_set_buffer(c->kernel, ARG_SCALING, c->scaling));
     YKI_TRY(set_int(c->kernel, ARG_MEANS, c->means));
-    YKI_TRY(set_int(c->kernel, ARG_IDENTITY, !feed->resident[c->field]));
+    YKI_TRY(set_int(c->kernel, ARG_IDENTITY, !loader->resident[c->field]));
     if (!c->moved) {
         YKI_TRY(set_int(c->kernel, i, c->rows));
         return set_int(c->kernel, i + 1, c->width);
@@ -326,17 +327,17 @@ set_fixed(yki_feed *feed, channel *c, const yoke_field *field)
     for (size_t k = 0; k < YKI_COUNT(moved); k++)
         YKI_TRY(set_int(c->kernel, i++, moved[k]));
     YKI_TRY(yki_kernel_set(c->kernel, i++, sizeof noise, &noise));
-    YKI_TRY(yki_kernel_set(c->kernel, i++, sizeof feed->options.seed, &feed->options.seed));
+    YKI_TRY(yki_kernel_set(c->kernel, i++, sizeof loader->options.seed, &loader->options.seed));
     return set_int(c->kernel, i, 0);
 }
 
 enum { ARG_EPOCH = ARG_FIXED + 10 };
 
 static yoke_status
-make_channel(yki_feed *feed, channel *c)
+make_channel(yki_loader *loader, channel *c)
 {
-    const yoke_field *field = &feed->dataset->fields[c->field];
-    const struct yki_augmentation *a = &feed->augmentation;
+    const yoke_field *field = &loader->dataset->fields[c->field];
+    const struct yki_augmentation *a = &loader->augmentation;
     const bool image = (a->flip || a->shift || a->crop || a->noise > 0) &&
                        a->field == (size_t)c->field && c->node->shape.rank == 3 &&
                        c->node->type == YOKE_F32;
@@ -345,45 +346,45 @@ make_channel(yki_feed *feed, channel *c)
     yoke_status status;
     bool columns;
 
-    c->moved = image && (yki_feed_is_cut(field, c->node) ||
-                         (feed->options.training && (a->flip || a->shift || a->noise > 0)));
+    c->moved = image && (yki_field_is_cut(field, c->node) ||
+                         (loader->options.training && (a->flip || a->shift || a->noise > 0)));
     c->elements = (uint64_t)yki_shape_count(c->node->shape);
-    YKI_TRY(make_scaling(feed, c, field));
+    YKI_TRY(make_scaling(loader, c, field));
     columns = c->means > 1 && field->shape.rank == 1 && c->node->type == YOKE_F32;
     c->rows = c->means > 1 && !columns ? c->means : 1;
     c->width = (int32_t)(yki_shape_count(field->shape) / c->rows);
-    snprintf(options, sizeof options, "-DWG=%u", feed->group);
-    YKI_TRY(yki_program_get(feed->device, "feed.cl", options, &program));
+    snprintf(options, sizeof options, "-DWG=%u", loader->group);
+    YKI_TRY(yki_program_get(loader->device, "feed.cl", options, &program));
     status = yki_kernel_create(program, kernel_name(field->type, c->node->type, c->moved, columns),
                                &c->kernel);
     yki_program_release(program);
     YKI_TRY(status);
-    return set_fixed(feed, c, field);
+    return set_fixed(loader, c, field);
 }
 
 /* Any number of groups can share the tasks. There are as many as keep the device busy, and more if
  * a work-item's loop would have too many iterations. */
 static yki_grid
-grid_for(const yki_feed *feed, const channel *c, int64_t n)
+grid_for(const yki_loader *loader, const channel *c, int64_t n)
 {
-    uint64_t elements = c->elements * (uint64_t)n, turns = elements / feed->group;
-    uint64_t units = yki_device_get_traits(feed->device)->compute_units;
-    uint64_t groups = YKI_MIN(elements / 1024 + 1, feed->group == 1 ? units * 4 : units * 32);
+    uint64_t elements = c->elements * (uint64_t)n, iterations = elements / loader->group;
+    uint64_t units = yki_device_get_traits(loader->device)->compute_units;
+    uint64_t groups = YKI_MIN(elements / 1024 + 1, loader->group == 1 ? units * 4 : units * 32);
 
     /* Each row of one or two elements is a task of its own, with its own iterations. */
-    turns = YKI_MAX(turns, elements / CHUNK * TASK_TURNS);
-    groups = YKI_MAX(groups, 2 * turns / MAX_TURNS + 1);
-    return (yki_grid){{(size_t)YKI_MIN(groups, (uint64_t)MAX_GROUPS), 1, 1}, {feed->group, 1, 1}};
+    iterations = YKI_MAX(iterations, elements / CHUNK * TASK_ITERATIONS);
+    groups = YKI_MAX(groups, 2 * iterations / MAX_ITERATIONS + 1);
+    return (yki_grid){{(size_t)YKI_MIN(groups, (uint64_t)MAX_GROUPS), 1, 1}, {loader->group, 1, 1}};
 }
 
 static yoke_status
-launch(yki_feed *feed, yki_queue *queue, channel *c, slot *s, uint64_t first, int64_t n,
+launch(yki_loader *loader, yki_queue *queue, channel *c, slot *s, uint64_t first, int64_t n,
        uint32_t epoch, yki_buffer *out)
 {
-    yki_buffer *resident = feed->resident[c->field];
+    yki_buffer *resident = loader->resident[c->field];
     const yki_wait wait = {&s->sent, s->pinned ? 1 : 0};
-    uint64_t element = first / yki_type_size(feed->dataset->fields[c->field].type);
-    yki_grid grid = grid_for(feed, c, n);
+    uint64_t element = first / yki_type_size(loader->dataset->fields[c->field].type);
+    yki_grid grid = grid_for(loader, c, n);
     yki_event done = {0};
 
     YKI_TRY(yki_kernel_set_buffer(c->kernel, ARG_FROM, resident ? resident : s->device));
@@ -402,25 +403,25 @@ launch(yki_feed *feed, yki_queue *queue, channel *c, slot *s, uint64_t first, in
 /* Launches each kernel once for no samples: drivers compile a kernel at its first launch, which
  * should not happen in a step. */
 static yoke_status
-launch_all_once(yki_feed *feed)
+launch_all_once(yki_loader *loader)
 {
     yki_buffer *nothing;
     yki_queue *queue;
     yoke_status status;
 
-    YKI_TRY(yki_buffer_create(feed->device, 64, 0, "nothing", &nothing));
-    status = yki_queue_create(feed->device, YKI_QUEUE_COMPUTE, false, &queue);
+    YKI_TRY(yki_buffer_create(loader->device, 64, 0, "nothing", &nothing));
+    status = yki_queue_create(loader->device, YKI_QUEUE_COMPUTE, false, &queue);
     if (status != YOKE_OK)
         goto destroy_buffer;
-    for (size_t i = 0; i < feed->channel_count && status == YOKE_OK; i++)
-        if (feed->channels[i].field >= 0) {
-            slot *s = &feed->slots[0];
-            const yki_grid one = {{1, 1, 1}, {feed->group, 1, 1}};
-            channel *c = &feed->channels[i];
+    for (size_t i = 0; i < loader->channel_count && status == YOKE_OK; i++)
+        if (loader->channels[i].field >= 0) {
+            slot *s = &loader->slots[0];
+            const yki_grid one = {{1, 1, 1}, {loader->group, 1, 1}};
+            channel *c = &loader->channels[i];
 
             status = yki_kernel_set_buffer(c->kernel, ARG_FROM,
-                                           feed->resident[c->field] ? feed->resident[c->field]
-                                                                    : s->device);
+                                           loader->resident[c->field] ? loader->resident[c->field]
+                                                                      : s->device);
             if (status == YOKE_OK)
                 status = yki_kernel_set(c->kernel, ARG_FIRST, 8, &(uint64_t){0});
             if (status == YOKE_OK)
@@ -443,31 +444,31 @@ destroy_buffer:
 /* ---- making and keeping ---- */
 
 static yoke_status
-match(yki_feed *feed, const yoke_graph *graph)
+match(yki_loader *loader, const yoke_graph *graph)
 {
     int *fields;
     yoke_status status;
 
-    feed->channel_count = yki_feed_input_count(graph);
-    feed->channels = yki_alloc(feed->channel_count, sizeof *feed->channels, "inputs");
-    fields = yki_alloc(feed->channel_count, sizeof *fields, "inputs");
-    status = feed->channels && fields ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    loader->channel_count = yki_loader_input_count(graph);
+    loader->channels = yki_alloc(loader->channel_count, sizeof *loader->channels, "inputs");
+    fields = yki_alloc(loader->channel_count, sizeof *fields, "inputs");
+    status = loader->channels && fields ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
     if (status == YOKE_OK)
-        status = yki_feed_match(feed->dataset, graph, feed->options.allow_missing, fields,
-                                feed->channel_count);
-    for (size_t i = 0; i < feed->channel_count && status == YOKE_OK; i++) {
-        channel *c = &feed->channels[i];
+        status = yki_fields_match(loader->dataset, graph, loader->options.allow_missing, fields,
+                                  loader->channel_count);
+    for (size_t i = 0; i < loader->channel_count && status == YOKE_OK; i++) {
+        channel *c = &loader->channels[i];
 
-        c->node = yki_feed_get_input(graph, i);
+        c->node = yki_loader_get_input(graph, i);
         c->field = fields[i];
-        if (feed->options.reads && !feed->options.reads(feed->options.user, c->node))
+        if (loader->options.reads && !loader->options.reads(loader->options.user, c->node))
             c->field = -1;
         if (!(c->name = yki_strdup(c->node->name, "an input's name")))
             status = YOKE_ERROR_OUT_OF_MEMORY;
         else if (c->field >= 0) {
-            feed->wanted[c->field] = true;
-            if (!feed->options.twin)
-                status = yki_feed_check_labels(feed->dataset, (size_t)c->field, c->node);
+            loader->wanted[c->field] = true;
+            if (!loader->options.twin)
+                status = yki_field_check_labels(loader->dataset, (size_t)c->field, c->node);
         }
     }
     yki_free(fields);
@@ -475,98 +476,98 @@ match(yki_feed *feed, const yoke_graph *graph)
 }
 
 static yoke_status
-make_all(yki_feed *feed, const yoke_graph *graph)
+make_all(yki_loader *loader, const yoke_graph *graph)
 {
-    YKI_TRY(match(feed, graph));
-    YKI_TRY(make_all_resident(feed));
-    YKI_TRY(make_ring(feed));
-    for (size_t i = 0; i < feed->channel_count; i++)
-        if (feed->channels[i].field >= 0)
-            YKI_TRY(make_channel(feed, &feed->channels[i]));
-    return launch_all_once(feed);
+    YKI_TRY(match(loader, graph));
+    YKI_TRY(make_all_resident(loader));
+    YKI_TRY(make_ring(loader));
+    for (size_t i = 0; i < loader->channel_count; i++)
+        if (loader->channels[i].field >= 0)
+            YKI_TRY(make_channel(loader, &loader->channels[i]));
+    return launch_all_once(loader);
 }
 
 yoke_status
-yki_feed_create(yoke_device *device, yoke_dataset *dataset, const yoke_graph *graph,
-                int64_t max_batch, const yki_feed_options *options, yki_feed **out)
+yki_loader_create(yoke_device *device, yoke_dataset *dataset, const yoke_graph *graph,
+                  int64_t max_batch, const yki_loader_options *options, yki_loader **out)
 {
-    yki_feed *feed;
+    yki_loader *loader;
     yoke_status status;
 
     if (max_batch < 1 || max_batch > INT32_MAX)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "batches of up to %lld samples",
                         (long long)max_batch);
-    if (!(feed = yki_alloc(1, sizeof *feed, "a feed")))
+    if (!(loader = yki_alloc(1, sizeof *loader, "a loader")))
         return YOKE_ERROR_OUT_OF_MEMORY;
-    feed->device = yki_device_retain(device);
-    feed->dataset = yki_dataset_retain(dataset);
-    feed->options = *options;
-    feed->augmentation = dataset->augmentation;
-    feed->max_batch = max_batch;
-    feed->group = yki_flat_for(yki_device_get_traits(device)).group;
-    status = make_all(feed, graph);
+    loader->device = yki_device_retain(device);
+    loader->dataset = yki_dataset_retain(dataset);
+    loader->options = *options;
+    loader->augmentation = dataset->augmentation;
+    loader->max_batch = max_batch;
+    loader->group = yki_flat_for(yki_device_get_traits(device)).group;
+    status = make_all(loader, graph);
     if (status != YOKE_OK) {
-        yki_feed_destroy(feed);
+        yki_loader_destroy(loader);
         return status;
     }
-    *out = feed;
+    *out = loader;
     return YOKE_OK;
 }
 
 void
-yki_feed_destroy(yki_feed *feed)
+yki_loader_destroy(yki_loader *loader)
 {
-    if (!feed)
+    if (!loader)
         return;
     for (size_t i = 0; i < SLOTS; i++) {
-        slot *s = &feed->slots[i];
+        slot *s = &loader->slots[i];
 
         if (s->used.cl)
             yki_event_wait(&s->used);
         yki_event_release(&s->used);
         yki_event_release(&s->sent);
     }
-    yki_queue_destroy(feed->transfer);
+    yki_queue_destroy(loader->transfer);
     for (size_t i = 0; i < SLOTS; i++) {
-        yki_buffer_destroy(feed->slots[i].device);
-        yki_buffer_destroy(feed->slots[i].pinned);
+        yki_buffer_destroy(loader->slots[i].device);
+        yki_buffer_destroy(loader->slots[i].pinned);
     }
-    for (size_t i = 0; feed->channels && i < feed->channel_count; i++) {
-        yki_kernel_destroy(feed->channels[i].kernel);
-        yki_buffer_destroy(feed->channels[i].scaling);
-        yki_free(feed->channels[i].name);
+    for (size_t i = 0; loader->channels && i < loader->channel_count; i++) {
+        yki_kernel_destroy(loader->channels[i].kernel);
+        yki_buffer_destroy(loader->channels[i].scaling);
+        yki_free(loader->channels[i].name);
     }
     for (size_t f = 0; f < YKI_MAX_FIELDS; f++)
-        yki_buffer_destroy(feed->resident[f]);
-    yki_free(feed->channels);
-    yoke_dataset_destroy(feed->dataset);
-    yki_device_release(feed->device);
-    yki_free(feed);
+        yki_buffer_destroy(loader->resident[f]);
+    yki_free(loader->channels);
+    yoke_dataset_destroy(loader->dataset);
+    yki_device_release(loader->device);
+    yki_free(loader);
 }
 
 /* ---- batches ---- */
 
 static bool
-feeds(const yki_feed *feed, size_t field, yki_buffer *const *inputs)
+loaders(const yki_loader *loader, size_t field, yki_buffer *const *inputs)
 {
-    for (size_t i = 0; i < feed->channel_count; i++)
-        if (inputs[i] && feed->channels[i].field == (int)field)
+    for (size_t i = 0; i < loader->channel_count; i++)
+        if (inputs[i] && loader->channels[i].field == (int)field)
             return true;
     return false;
 }
 
 static yoke_status
-read_rows(const yki_feed *feed, const yki_samples *s, size_t field, void *out)
+read_rows(const yki_loader *loader, const yki_samples *s, size_t field, void *out)
 {
     if (s->ahead)
-        return yki_ahead_read(s->ahead, s->position, field, s->indices, (size_t)s->n, out);
-    return yki_dataset_read(feed->dataset, field, s->indices, (size_t)s->n, out);
+        return yki_prefetch_read(s->ahead, s->position, field, s->indices, (size_t)s->n, out);
+    return yki_dataset_read(loader->dataset, field, s->indices, (size_t)s->n, out);
 }
 
 /* Writes the sample numbers to a slot, then the rows of the fields that are not on the device.
  * offsets[field] is where the rows of a field begin, in bytes. */
 static yoke_status
-fill_slot(yki_feed *feed, slot *s, const yki_samples *samples, yki_buffer *const *inputs,
+fill_slot(yki_loader *loader, slot *s, const yki_samples *samples, yki_buffer *const *inputs,
           uint64_t offsets[YKI_MAX_FIELDS])
 {
     unsigned char *memory = yki_buffer_host(s->pinned ? s->pinned : s->device);
@@ -574,61 +575,62 @@ fill_slot(yki_feed *feed, slot *s, const yki_samples *samples, yki_buffer *const
     uint64_t size = align(n * sizeof *samples->indices);
 
     memcpy(memory, samples->indices, (size_t)n * sizeof *samples->indices);
-    for (size_t f = 0; f < feed->dataset->field_count; f++) {
+    for (size_t f = 0; f < loader->dataset->field_count; f++) {
         offsets[f] = 0;
-        if (feed->resident[f] || !feeds(feed, f, inputs))
+        if (loader->resident[f] || !loaders(loader, f, inputs))
             continue;
-        YKI_TRY(read_rows(feed, samples, f, memory + size));
+        YKI_TRY(read_rows(loader, samples, f, memory + size));
         offsets[f] = size;
-        size = align(size + n * row_bytes(feed, f));
+        size = align(size + n * row_bytes(loader, f));
     }
     if (!s->pinned)
         return YOKE_OK;
     yki_event_release(&s->sent);
-    YKI_TRY(yki_queue_write(feed->transfer, s->device, 0, size, memory, YKI_NO_WAIT, &s->sent));
-    return yki_queue_flush(feed->transfer);
+    YKI_TRY(yki_queue_write(loader->transfer, s->device, 0, size, memory, YKI_NO_WAIT, &s->sent));
+    return yki_queue_flush(loader->transfer);
 }
 
 static yoke_status
-check_batch(const yki_feed *feed, const yki_samples *samples, yki_buffer *const *inputs)
+check_batch(const yki_loader *loader, const yki_samples *samples, yki_buffer *const *inputs)
 {
     const int64_t n = samples->n, *indices = samples->indices;
 
-    if (n < 0 || n > feed->max_batch)
+    if (n < 0 || n > loader->max_batch)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "a batch of %lld samples, between 0 and %lld are possible", (long long)n,
-                        (long long)feed->max_batch);
+                        (long long)loader->max_batch);
     for (int64_t i = 0; i < n; i++)
-        if (indices[i] < 0 || indices[i] >= feed->dataset->count)
+        if (indices[i] < 0 || indices[i] >= loader->dataset->count)
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "sample %lld of a dataset of %lld",
-                            (long long)indices[i], (long long)feed->dataset->count);
-    for (size_t i = 0; i < feed->channel_count; i++)
-        if (inputs[i] && feed->channels[i].field < 0)
+                            (long long)indices[i], (long long)loader->dataset->count);
+    for (size_t i = 0; i < loader->channel_count; i++)
+        if (inputs[i] && loader->channels[i].field < 0)
             return yki_fail(YOKE_ERROR_NOT_FOUND,
                             "the dataset has no field for the graph's input %s",
-                            feed->channels[i].name);
+                            loader->channels[i].name);
     return YOKE_OK;
 }
 
 yoke_status
-yki_feed_batch(yki_feed *feed, yki_queue *queue, const yki_samples *samples,
-               yki_buffer *const *inputs)
+yki_loader_load(yki_loader *loader, yki_queue *queue, const yki_samples *samples,
+                yki_buffer *const *inputs)
 {
-    slot *s = &feed->slots[feed->next];
+    slot *s = &loader->slots[loader->next];
     uint64_t offsets[YKI_MAX_FIELDS];
 
-    YKI_TRY(check_batch(feed, samples, inputs));
+    YKI_TRY(check_batch(loader, samples, inputs));
     if (samples->n == 0)
         return YOKE_OK;
     /* If a batch failed, its slot may have been sent to the device but not used. */
     if (s->used.cl || s->sent.cl)
         YKI_TRY(yki_event_wait(s->used.cl ? &s->used : &s->sent));
     yki_event_release(&s->used);
-    YKI_TRY(fill_slot(feed, s, samples, inputs, offsets));
-    feed->next = (feed->next + 1) % SLOTS;
-    for (size_t i = 0; i < feed->channel_count; i++)
+    YKI_TRY(fill_slot(loader, s, samples, inputs, offsets));
+    loader->next = (loader->next + 1) % SLOTS;
+    for (size_t i = 0; i < loader->channel_count; i++)
         if (inputs[i])
-            YKI_TRY(launch(feed, queue, &feed->channels[i], s, offsets[feed->channels[i].field],
-                           samples->n, samples->epoch, inputs[i]));
+            YKI_TRY(launch(loader, queue, &loader->channels[i], s,
+                           offsets[loader->channels[i].field], samples->n, samples->epoch,
+                           inputs[i]));
     return YOKE_OK;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lanes.c - trains on one whole CPU as on a team of its core groups.
+ * core_groups.c - trains on one whole CPU as on a team of its core groups.
  *
  * Where a step takes a millisecond or less, most of it may be threads that wait for one another
- * after each launch. Core groups ("lanes" in the names; lib/device/lanes.c) meet only once a step.
- * Which way is faster is measured: both trainers are made, they run steps in alternation, and the
- * slower one is destroyed. The times are kept in wisdom, so the next run decides the same without
- * measuring.
+ * after each launch. Core groups ("core groups" in the names; lib/device/core_groups.c) meet only
+ * once a step. Which way is faster is measured: both trainers are made, they run steps in
+ * alternation, and the slower one is destroyed. The times are kept in wisdom, so the next run
+ * decides the same without measuring.
  *
  * For the user it stays one device. Its samples are divided evenly over the core groups. Batch
  * normalisation takes the statistics of all of them, as one device would.
@@ -33,7 +33,7 @@ enum {
     STEPS = 12              /* in one round */
 };
 
-static const char WHOLE[] = "device-whole", LANES[] = "device-lanes";
+static const char WHOLE[] = "device-whole", GROUPS[] = "device-lanes";
 
 /* ---- whether it can be ---- */
 
@@ -56,8 +56,8 @@ possible(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_opti
         *why = "the graph has a batch normalisation with statistics of each device";
     if (*why)
         return 0;
-    count = yki_lanes_count(yoke_selection_get(team->selection, 0),
-                            (uint32_t)YKI_MIN(part, (int64_t)MOST));
+    count = yki_core_groups_count(yoke_selection_get(team->selection, 0),
+                                  (uint32_t)YKI_MIN(part, (int64_t)MOST));
     if (count < 2)
         *why = part < 2 ? "one sample at a time cannot be split"
                         : "the device is no whole CPU that can be split into equal parts";
@@ -65,21 +65,22 @@ possible(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_opti
 }
 
 yoke_status
-yki_lanes_team(const yoke_team *team, uint32_t count, yoke_team **out)
+yki_core_groups_team(const yoke_team *team, uint32_t count, yoke_team **out)
 {
-    yoke_team *lanes = yki_alloc(1, sizeof *lanes, "a team of lanes");
+    yoke_team *core_groups = yki_alloc(1, sizeof *core_groups, "a team of core groups");
     yoke_status status;
 
-    if (!lanes)
+    if (!core_groups)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    atomic_store(&lanes->references, 1);
-    status = yki_lanes_create(yoke_selection_get(team->selection, 0), count, &lanes->selection);
+    atomic_store(&core_groups->references, 1);
+    status = yki_core_groups_create(yoke_selection_get(team->selection, 0), count,
+                                    &core_groups->selection);
     if (status != YOKE_OK) {
-        yoke_team_destroy(lanes);
+        yoke_team_destroy(core_groups);
         return status;
     }
-    lanes->count = lanes->total = count;
-    *out = lanes;
+    core_groups->count = core_groups->total = count;
+    *out = core_groups;
     return YOKE_OK;
 }
 
@@ -96,7 +97,7 @@ problem_text(const yoke_graph *graph, const yoke_trainer_options *o, uint32_t co
     yki_hash_start(&hash);
     yki_graph_hash(graph, &hash);
     yki_hash_hex(&hash, hex);
-    snprintf(text, size, "step %s%s of %lld in %u, optimizer %d%s -> %u lanes", hex,
+    snprintf(text, size, "step %s%s of %lld in %u, optimizer %d%s -> %u core groups", hex,
              o->strict ? " strict" : "", (long long)o->batch, o->accumulate, (int)o->optimizer.kind,
              o->clip_norm > 0 ? " clipped" : "", count);
 }
@@ -160,7 +161,7 @@ race(yoke_trainer *const rivals[2], double seconds[2])
 }
 
 static bool
-is_worth_it(const yki_lanes_choice *c)
+is_worth_it(const yki_core_groups_choice *c)
 {
     return c->known && c->seconds[0] > WORTH * c->seconds[1];
 }
@@ -168,7 +169,7 @@ is_worth_it(const yki_lanes_choice *c)
 /* Reads both times from wisdom; c->known says whether they are there. */
 static yoke_status
 recall(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o,
-       yki_lanes_choice *c)
+       yki_core_groups_choice *c)
 {
     yoke_device *device = yoke_selection_get(team->selection, 0);
     yki_wisdom *wisdom;
@@ -177,13 +178,13 @@ recall(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_option
     problem_text(graph, o, c->possible, problem, sizeof problem);
     YKI_TRY(yki_open_wisdom(device, o->wisdom, &wisdom));
     c->known = yki_wisdom_get(wisdom, device, problem, WHOLE, 0, &c->seconds[0]) &&
-               yki_wisdom_get(wisdom, device, problem, LANES, 0, &c->seconds[1]);
+               yki_wisdom_get(wisdom, device, problem, GROUPS, 0, &c->seconds[1]);
     yki_wisdom_close(wisdom);
     return YOKE_OK;
 }
 
 static void
-remember(const yoke_trainer *t, const yki_lanes_choice *c)
+remember(const yoke_trainer *t, const yki_core_groups_choice *c)
 {
     yoke_replica *r = t->crew.members[0].replica;
     yoke_device *device = r->weights->device;
@@ -191,28 +192,29 @@ remember(const yoke_trainer *t, const yki_lanes_choice *c)
 
     problem_text(t->graph, &t->options, c->possible, problem, sizeof problem);
     if (yki_wisdom_put(r->wisdom, device, problem, WHOLE, 0, c->seconds[0]) != YOKE_OK ||
-        yki_wisdom_put(r->wisdom, device, problem, LANES, 0, c->seconds[1]) != YOKE_OK ||
+        yki_wisdom_put(r->wisdom, device, problem, GROUPS, 0, c->seconds[1]) != YOKE_OK ||
         yki_wisdom_save(r->wisdom) != YOKE_OK)
-        yki_log(YOKE_LOG_DEBUG, "the speed of lanes is not kept");
+        yki_log(YOKE_LOG_DEBUG, "the speed of core groups is not kept");
 }
 
 yoke_status
-yki_lanes_decide(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o,
-                 yki_lanes_choice *c)
+yki_core_groups_decide(const yoke_team *team, const yoke_graph *graph,
+                       const yoke_trainer_options *o, yki_core_groups_choice *c)
 {
     const char *why;
 
     memset(c, 0, sizeof *c);
-    if ((unsigned)o->lanes > YOKE_LANES_ALWAYS)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_create: lanes is %d",
-                        (int)o->lanes);
-    if (o->lanes == YOKE_LANES_NEVER)
+    if ((unsigned)o->core_groups > YOKE_CORE_GROUPS_ALWAYS)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_create: core groups is %d",
+                        (int)o->core_groups);
+    if (o->core_groups == YOKE_CORE_GROUPS_NEVER)
         return YOKE_OK;
     c->possible = possible(team, graph, o, &why);
-    if (o->lanes == YOKE_LANES_ALWAYS) {
+    if (o->core_groups == YOKE_CORE_GROUPS_ALWAYS) {
         c->taken = c->possible;
-        return c->possible > 1 ? YOKE_OK
-                               : yki_fail(YOKE_ERROR_UNSUPPORTED, "there can be no lanes: %s", why);
+        return c->possible > 1
+                   ? YOKE_OK
+                   : yki_fail(YOKE_ERROR_UNSUPPORTED, "there can be no core groups: %s", why);
     }
     if (c->possible < 2 || o->level == YOKE_PLAN_ESTIMATE ||
         (o->shares && strcmp(o->shares, "auto") != 0))
@@ -226,10 +228,10 @@ yki_lanes_decide(const yoke_team *team, const yoke_graph *graph, const yoke_trai
 /* Times both trainers, keeps the faster one in *t and destroys the other. The caller initialises *t
  * again. */
 static yoke_status
-compete(yoke_trainer **t, yoke_trainer *rival, const yki_lanes_choice *choice)
+compete(yoke_trainer **t, yoke_trainer *rival, const yki_core_groups_choice *choice)
 {
     yoke_trainer *rivals[2] = {*t, rival}, *loser;
-    yki_lanes_choice c = *choice;
+    yki_core_groups_choice c = *choice;
     yoke_status status = race(rivals, c.seconds);
 
     if (status != YOKE_OK) {
@@ -241,17 +243,17 @@ compete(yoke_trainer **t, yoke_trainer *rival, const yki_lanes_choice *choice)
     c.taken = is_worth_it(&c) ? c.possible : 0;
     loser = rivals[!c.taken];
     *t = rivals[c.taken > 0];
-    (*t)->lanes = c;
-    yki_log(YOKE_LOG_INFO, "lanes: %.4g ms a step whole, %.4g ms as %u lanes", 1e3 * c.seconds[0],
-            1e3 * c.seconds[1], c.possible);
+    (*t)->core_groups = c;
+    yki_log(YOKE_LOG_INFO, "core groups: %.4g ms a step whole, %.4g ms as %u core groups",
+            1e3 * c.seconds[0], 1e3 * c.seconds[1], c.possible);
     yoke_trainer_destroy(loser);
     return YOKE_OK;
 }
 
 yoke_status
-yki_lanes_measure(yoke_team *team, const yoke_trainer_options *o, yoke_trainer **t)
+yki_core_groups_measure(yoke_team *team, const yoke_trainer_options *o, yoke_trainer **t)
 {
-    yki_lanes_choice c = (*t)->lanes;
+    yki_core_groups_choice c = (*t)->core_groups;
     yoke_trainer *rival;
     bool is = false;
 
@@ -264,14 +266,15 @@ yki_lanes_measure(yoke_team *team, const yoke_trainer_options *o, yoke_trainer *
     else if (yki_trainer_make(team, (*t)->graph, o, &c, &rival) == YOKE_OK)
         YKI_TRY(compete(t, rival, &c));
     else /* for example, too little memory for both */
-        yki_log(YOKE_LOG_DEBUG, "lanes are not tried: %s", yoke_last_error());
+        yki_log(YOKE_LOG_DEBUG, "core groups are not tried: %s", yoke_last_error());
     return (*t)->step > 0 ? yoke_trainer_initialize(*t, o->seed) : YOKE_OK;
 }
 
 /* ---- telling ---- */
 
 void
-yki_lanes_explain(const yki_lanes_choice *c, void (*line)(void *user, const char *text), void *user)
+yki_core_groups_explain(const yki_core_groups_choice *c, void (*line)(void *user, const char *text),
+                        void *user)
 {
     char text[160], times[80] = "";
 
@@ -279,10 +282,12 @@ yki_lanes_explain(const yki_lanes_choice *c, void (*line)(void *user, const char
         snprintf(times, sizeof times, ": %.4g ms a step, whole %.4g ms", 1e3 * c->seconds[1],
                  1e3 * c->seconds[0]);
     if (c->taken)
-        snprintf(text, sizeof text, "lanes: the device runs as %u, each with its part of a batch%s",
-                 c->taken, times);
+        snprintf(text, sizeof text,
+                 "core groups: the device runs as %u, each with its part of a batch%s", c->taken,
+                 times);
     else if (c->known)
-        snprintf(text, sizeof text, "lanes: none; %u would not be worth it%s", c->possible, times);
+        snprintf(text, sizeof text, "core groups: none; %u would not be worth it%s", c->possible,
+                 times);
     else
         return;
     line(user, text);

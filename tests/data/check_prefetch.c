@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_ahead.c - samples that are read ahead: the same bits and errors as without, in
+ * check_prefetch.c - samples that are read ahead: the same bits and errors as without, in
  * time for the step that wants them, at most two batches early, and nothing after the
  * end. What overlaps is counted, not timed: a step that lasts until the thread has got
  * somewhere ends only where there is a thread.
@@ -72,7 +72,7 @@ typedef struct reader {
     source source;
     yoke_dataset *dataset;
     yki_order order;
-    yki_ahead *ahead;
+    yki_prefetch *ahead;
 } reader;
 
 static void
@@ -82,13 +82,13 @@ open_reader(reader *r)
 
     r->dataset = dataset_of(&r->source);
     r->order = (yki_order){.count = COUNT, .seed = 5, .epoch = 2};
-    ASSERT_OK(yki_ahead_create(r->dataset, &r->order, fields, &r->ahead));
+    ASSERT_OK(yki_prefetch_create(r->dataset, &r->order, fields, &r->ahead));
 }
 
 static void
 close_reader(reader *r)
 {
-    yki_ahead_destroy(r->ahead);
+    yki_prefetch_destroy(r->ahead);
     yoke_dataset_destroy(r->dataset);
     ck_assert_int_eq(atomic_load(&r->source.collisions), 0);
 }
@@ -106,7 +106,7 @@ read_some(reader *r, int64_t position, int64_t count)
         int width = f ? 1 : WIDTH;
 
         memset(values, 0x55, sizeof values);
-        YKI_TRY(yki_ahead_read(r->ahead, position, f, indices, (size_t)count, values));
+        YKI_TRY(yki_prefetch_read(r->ahead, position, f, indices, (size_t)count, values));
         for (int64_t i = 0; i < count; i++)
             for (int k = 0; k < width; k++)
                 ck_assert_int_eq(values[i * width + k], indices[i] * 1000 + (int)f * 100 + k);
@@ -135,7 +135,7 @@ START_TEST(foreseen)
 
         open_reader(&r);
         for (int64_t p = 0; p < COUNT; p += BATCH)
-            ASSERT_OK(yki_ahead_ask(r.ahead, p, YKI_MIN((int64_t)BATCH, COUNT - p)));
+            ASSERT_OK(yki_prefetch_ask(r.ahead, p, YKI_MIN((int64_t)BATCH, COUNT - p)));
         for (int64_t p = 0; p < COUNT; p += BATCH) {
             int64_t n = YKI_MIN((int64_t)BATCH, COUNT - p);
 
@@ -156,8 +156,8 @@ START_TEST(read_twice)
     reader r = {.source = {.broken = -1}};
 
     open_reader(&r);
-    ASSERT_OK(yki_ahead_ask(r.ahead, 0, BATCH));
-    ASSERT_OK(yki_ahead_ask(r.ahead, BATCH, BATCH));
+    ASSERT_OK(yki_prefetch_ask(r.ahead, 0, BATCH));
+    ASSERT_OK(yki_prefetch_ask(r.ahead, BATCH, BATCH));
     for (int i = 0; i < 4; i++)
         ASSERT_OK(read_some(&r, i / 2 * BATCH, BATCH));
     ck_assert_int_eq(atomic_load(&r.source.calls), 4 * BATCH);
@@ -181,8 +181,8 @@ START_TEST(guessed_wrong)
             n = state >> 28;
             if (state >> 27 & 1 && asked < COUNT) {
                 asked = YKI_MAX(asked, wanted) + (state >> 20 & 3);
-                ASSERT_OK(yki_ahead_ask(r.ahead, YKI_MIN(asked, COUNT - 1),
-                                        YKI_MIN(n, COUNT - YKI_MIN(asked, COUNT - 1))));
+                ASSERT_OK(yki_prefetch_ask(r.ahead, YKI_MIN(asked, COUNT - 1),
+                                           YKI_MIN(n, COUNT - YKI_MIN(asked, COUNT - 1))));
                 asked += n;
             } else {
                 n = YKI_MIN(n, COUNT - wanted);
@@ -203,8 +203,8 @@ START_TEST(one_field)
 
     r.dataset = dataset_of(&r.source);
     r.order = (yki_order){.count = COUNT, .sequential = true};
-    ASSERT_OK(yki_ahead_create(r.dataset, &r.order, fields, &r.ahead));
-    ASSERT_OK(yki_ahead_ask(r.ahead, 0, BATCH));
+    ASSERT_OK(yki_prefetch_create(r.dataset, &r.order, fields, &r.ahead));
+    ASSERT_OK(yki_prefetch_ask(r.ahead, 0, BATCH));
     ck_assert(wait_for_calls(&r.source, BATCH));
     ASSERT_OK(read_some(&r, 0, BATCH));
     ck_assert_int_eq(atomic_load(&r.source.calls), 2 * BATCH);
@@ -222,7 +222,7 @@ START_TEST(two_batches_early)
 
     open_reader(&r);
     for (int64_t p = 0; p + BATCH <= COUNT; p += BATCH)
-        ASSERT_OK(yki_ahead_ask(r.ahead, p, BATCH));
+        ASSERT_OK(yki_prefetch_ask(r.ahead, p, BATCH));
     for (int step = 0; step < 5; step++) {
         ck_assert(wait_for_calls(&r.source, (step + 2) * 2 * BATCH)); /* this is the step */
         rest(3000000);
@@ -242,10 +242,10 @@ START_TEST(no_longer_than_needed)
     int32_t values[4 * WIDTH];
 
     open_reader(&r);
-    ASSERT_OK(yki_ahead_ask(r.ahead, 0, BATCH));
+    ASSERT_OK(yki_prefetch_ask(r.ahead, 0, BATCH));
     for (int64_t i = 0; i < 4; i++)
         indices[i] = yki_order_at(&r.order, i);
-    ASSERT_OK(yki_ahead_read(r.ahead, 0, 0, indices, 4, values));
+    ASSERT_OK(yki_prefetch_read(r.ahead, 0, 0, indices, 4, values));
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(values[i * WIDTH], indices[i] * 1000);
     atomic_store(&r.source.gate, 0);
@@ -268,7 +268,7 @@ START_TEST(errors)
     open_reader(&r);
     r.source.broken = yki_order_at(&r.order, AT);
     for (int64_t p = 0; p + BATCH <= COUNT; p += BATCH)
-        ASSERT_OK(yki_ahead_ask(r.ahead, p, BATCH));
+        ASSERT_OK(yki_prefetch_ask(r.ahead, p, BATCH));
     for (int step = 0; step < 4; step++)
         ASSERT_OK(read_some(&r, step * BATCH, BATCH));
     ASSERT_OK(read_some(&r, 4 * BATCH, 3));
@@ -293,9 +293,9 @@ START_TEST(destroyed_early)
         reader r = {.source = {.broken = -1, .pause = 5000000}};
 
         open_reader(&r);
-        ASSERT_OK(yki_ahead_ask(r.ahead, 0, COUNT));
+        ASSERT_OK(yki_prefetch_ask(r.ahead, 0, COUNT));
         ck_assert(wait_for_calls(&r.source, i));
-        yki_ahead_destroy(r.ahead);
+        yki_prefetch_destroy(r.ahead);
         r.ahead = NULL;
         ck_assert_int_eq(atomic_load(&r.source.inside), 0);
         ck_assert_int_lt(atomic_load(&r.source.calls), 2 * COUNT);
@@ -310,7 +310,7 @@ START_TEST(one_at_a_time)
     reader r = {.source = {.broken = -1, .pause = 100000}};
 
     open_reader(&r);
-    ASSERT_OK(yki_ahead_ask(r.ahead, 3 * BATCH, 2 * BATCH));
+    ASSERT_OK(yki_prefetch_ask(r.ahead, 3 * BATCH, 2 * BATCH));
     for (int i = 0; i < 3; i++)
         ASSERT_OK(read_some(&r, i * BATCH, BATCH));
     ck_assert_int_gt(atomic_load(&r.source.calls), 6 * BATCH);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "replica/feed.h"
+#include "replica/loader.h"
 #include "support/devices.h"
 #include "support/support.h"
 
@@ -120,19 +120,20 @@ expect(const yoke_dataset *dataset, int64_t sample, uint32_t epoch, bool trainin
 
 typedef struct fed {
     yki_queue *queue;
-    yki_feed *feed;
+    yki_loader *feed;
     yki_buffer *inputs[3];
     int h, w;
 } fed;
 
 static fed
-open_feed(yoke_device *device, yoke_dataset *dataset, int h, int w, const yki_feed_options *options)
+open_feed(yoke_device *device, yoke_dataset *dataset, int h, int w,
+          const yki_loader_options *options)
 {
     fed f = {.h = h, .w = w};
     yoke_graph *g = network(h, w);
 
     ASSERT_OK(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &f.queue));
-    ASSERT_OK(yki_feed_create(device, dataset, g, BATCH, options, &f.feed));
+    ASSERT_OK(yki_loader_create(device, dataset, g, BATCH, options, &f.feed));
     yoke_graph_destroy(g);
     ASSERT_OK(yki_buffer_create(device, (uint64_t)BATCH * PIXELS * 4, 0, "image", &f.inputs[0]));
     ASSERT_OK(yki_buffer_create(device, BATCH * 4, 0, "label", &f.inputs[1]));
@@ -145,13 +146,13 @@ batch(fed *f, const int64_t *indices, int64_t n, uint32_t epoch)
 {
     const yki_samples samples = {.indices = indices, .n = n, .epoch = epoch};
 
-    return yki_feed_batch(f->feed, f->queue, &samples, f->inputs);
+    return yki_loader_load(f->feed, f->queue, &samples, f->inputs);
 }
 
 static void
 close_feed(fed *f)
 {
-    yki_feed_destroy(f->feed);
+    yki_loader_destroy(f->feed);
     for (int i = 0; i < 3; i++)
         yki_buffer_destroy(f->inputs[i]);
     yki_queue_destroy(f->queue);
@@ -192,7 +193,8 @@ check_batch(fed *f, const yoke_dataset *dataset, const int64_t *indices, int n, 
 /* More batches than slots, of several sizes, in random order; nothing is waited for in between but
  * the last batch is looked at. */
 static void
-feed_all(yoke_device *device, yoke_dataset *dataset, int h, int w, const yki_feed_options *options)
+feed_all(yoke_device *device, yoke_dataset *dataset, int h, int w,
+         const yki_loader_options *options)
 {
     static const int sizes[] = {BATCH, 1, 0, 4, BATCH};
     fed f = open_feed(device, dataset, h, w, options);
@@ -220,7 +222,7 @@ feed_every_way(yoke_dataset *dataset, int h, int w, bool training)
     for (size_t d = 0; d < devices.count; d++)
         for (size_t i = 0; i < (devices.slow ? 1 : YKI_COUNT(limits)); i++)
             feed_all(devices.device[d], dataset, h, w,
-                     &(yki_feed_options){
+                     &(yki_loader_options){
                          .seed = SEED, .training = training, .resident_limit = limits[i]});
 }
 
@@ -299,14 +301,14 @@ START_TEST(what_stays)
     fed f;
 
     ASSERT_OK(yoke_device_get_memory(devices.device[0], &before));
-    f = open_feed(devices.device[0], dataset, H, W, &(yki_feed_options){0});
-    yki_feed_resident(f.feed, &resident, &all);
+    f = open_feed(devices.device[0], dataset, H, W, &(yki_loader_options){0});
+    yki_loader_resident(f.feed, &resident, &all);
     ck_assert_uint_eq(resident, all);
     ck_assert_uint_eq(all, (uint64_t)COUNT * (PIXELS + 1 + 16));
     close_feed(&f);
     f = open_feed(devices.device[0], dataset, H, W,
-                  &(yki_feed_options){.resident_limit = COUNT * 20});
-    yki_feed_resident(f.feed, &resident, &all);
+                  &(yki_loader_options){.resident_limit = COUNT * 20});
+    yki_loader_resident(f.feed, &resident, &all);
     ck_assert_uint_eq(resident, COUNT * 17); /* labels and targets, not images */
     close_feed(&f);
     ASSERT_OK(yoke_device_get_memory(devices.device[0], &after));
@@ -321,7 +323,7 @@ START_TEST(twins)
     test_devices halves;
     yoke_dataset *dataset = data();
     yoke_memory_usage usage[2];
-    yki_feed_options options = {.seed = SEED};
+    yki_loader_options options = {.seed = SEED};
     uint64_t before, resident, all;
     int64_t indices[] = {22, 0, 7};
     fed first, second;
@@ -344,7 +346,7 @@ START_TEST(twins)
     ck_assert_uint_gt(usage[1].used, before);
     /* Each field's buffer has a size of its own, at least 64 bytes. */
     ck_assert_uint_eq(usage[0].used - usage[1].used, COUNT * PIXELS + 64 + COUNT * 16);
-    yki_feed_resident(second.feed, &resident, &all);
+    yki_loader_resident(second.feed, &resident, &all);
     ck_assert_uint_eq(resident, all);
     close_feed(&first);
     ASSERT_OK(batch(&second, indices, 3, 0));
@@ -361,14 +363,14 @@ START_TEST(not_wanted)
 {
     yoke_dataset *dataset = data();
     fed f = open_feed(devices.device[0], dataset, H, W,
-                      &(yki_feed_options){.resident_limit = YKI_FEED_STREAM});
+                      &(yki_loader_options){.resident_limit = YKI_FEED_STREAM});
     const int64_t indices[] = {5, 6};
     const int32_t before[2] = {-7, -8};
     int32_t label[2];
 
     ASSERT_OK(yki_buffer_put(f.inputs[1], 0, sizeof before, before));
-    ASSERT_OK(yki_feed_batch(f.feed, f.queue, &(yki_samples){.indices = indices, .n = 2},
-                             (yki_buffer *[]){f.inputs[0], NULL, NULL}));
+    ASSERT_OK(yki_loader_load(f.feed, f.queue, &(yki_samples){.indices = indices, .n = 2},
+                              (yki_buffer *[]){f.inputs[0], NULL, NULL}));
     ASSERT_OK(yki_queue_finish(f.queue));
     ASSERT_OK(yki_buffer_get(f.inputs[1], 0, sizeof label, label));
     ck_assert(label[0] == -7 && label[1] == -8);
@@ -394,7 +396,7 @@ try_match(const yoke_field *fields, size_t field_count, yoke_node *(*build)(yoke
     ASSERT_OK(yoke_graph_create(&g));
     build(g);
     ASSERT_OK(yoke_graph_status(g));
-    status = yki_feed_match(dataset, g, allow_missing, found, yki_feed_input_count(g));
+    status = yki_fields_match(dataset, g, allow_missing, found, yki_loader_input_count(g));
     yoke_graph_destroy(g);
     yoke_dataset_destroy(dataset);
     return status;
@@ -449,11 +451,11 @@ START_TEST(labels_are_checked)
 {
     yoke_dataset *dataset = data();
     yoke_graph *g = network(H, W);
-    yki_feed *feed = NULL;
+    yki_loader *feed = NULL;
 
     labels[17] = 10;
-    ASSERT_STATUS(YOKE_ERROR_VALUE, yki_feed_create(devices.device[0], dataset, g, BATCH,
-                                                    &(yki_feed_options){0}, &feed));
+    ASSERT_STATUS(YOKE_ERROR_VALUE, yki_loader_create(devices.device[0], dataset, g, BATCH,
+                                                      &(yki_loader_options){0}, &feed));
     ASSERT_DETAIL("field label: sample 17 has the label 10, the graph's input label takes 0 to 9");
     ck_assert_ptr_null(feed);
     yoke_graph_destroy(g);

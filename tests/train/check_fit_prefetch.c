@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_fit_ahead.c - training on samples of a function, more of them than stay on the
+ * check_fit_prefetch.c - training on samples of a function, more of them than stay on the
  * devices: read ahead or not, the weights have the same bits, an error ends the same
  * step, and a training that was stopped goes on at the same sample.
  */

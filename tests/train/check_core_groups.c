@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_lanes.c - a whole CPU in lanes: the same training, shown as one device; when they are
- * taken, kept, and refused.
+ * check_core_groups.c - a whole CPU in core groups: the same training, shown as one device; when
+ * they are taken, kept, and refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,16 +61,16 @@ trainer_of(const team_run *run, const yoke_trainer_options *o)
 }
 
 static void
-train(const team_run *run, yoke_lanes_choice lanes, bool local, team_outcome *outcome)
+train(const team_run *run, yoke_core_groups_choice core_groups, bool local, team_outcome *outcome)
 {
     yoke_trainer_options o = team_options(run);
     yoke_result result;
     yoke_trainer *t;
 
-    o.lanes = lanes;
+    o.core_groups = core_groups;
     o.local_batch_norm = local;
     t = trainer_of(run, &o);
-    ck_assert_uint_eq(t->crew.count, lanes == YOKE_LANES_ALWAYS ? 2 : 1);
+    ck_assert_uint_eq(t->crew.count, core_groups == YOKE_CORE_GROUPS_ALWAYS ? 2 : 1);
     for (int i = 0; i < TEAM_STEPS; i++)
         ASSERT_OK(team_step(run, t, i, &result));
     ASSERT_OK(team_read(t, outcome));
@@ -94,23 +94,23 @@ static const team_run runs[] = {
     {.net = TEAM_CONV, .last = 7, .accumulate = 3},
 };
 
-/* Local statistics are those of the one device, so those of all its lanes. */
+/* Local statistics are those of the one device, so those of all its core groups. */
 START_TEST(lanes_train_what_the_device_does)
 {
-    team_outcome whole, lanes, again;
+    team_outcome whole, core_groups, again;
     team_run run = runs[_i];
     char what[64];
 
     NEED_CPU;
     run.selector = devices.selector;
-    train(&run, YOKE_LANES_NEVER, true, &whole);
-    train(&run, YOKE_LANES_ALWAYS, true, &lanes);
-    train(&run, YOKE_LANES_ALWAYS, true, &again);
-    snprintf(what, sizeof what, "lanes of run %d", _i);
-    team_assert_near(&lanes, &whole, what);
-    ck_assert(team_same_bits(&lanes, &again));
+    train(&run, YOKE_CORE_GROUPS_NEVER, true, &whole);
+    train(&run, YOKE_CORE_GROUPS_ALWAYS, true, &core_groups);
+    train(&run, YOKE_CORE_GROUPS_ALWAYS, true, &again);
+    snprintf(what, sizeof what, "core groups of run %d", _i);
+    team_assert_near(&core_groups, &whole, what);
+    ck_assert(team_same_bits(&core_groups, &again));
     team_free(&whole);
-    team_free(&lanes);
+    team_free(&core_groups);
     team_free(&again);
 }
 END_TEST
@@ -119,7 +119,7 @@ END_TEST
 START_TEST(lanes_are_one_device_to_see)
 {
     enum { N = 61 };
-    static float whole[N * TEAM_CLASSES], lanes[N * TEAM_CLASSES];
+    static float whole[N * TEAM_CLASSES], core_groups[N * TEAM_CLASSES];
     team_run run = {.net = TEAM_MLP};
     yoke_trainer_options o = team_options(&run);
     yoke_feed feeds[2];
@@ -129,16 +129,17 @@ START_TEST(lanes_are_one_device_to_see)
     NEED_CPU;
     run.selector = devices.selector;
     for (int i = 0; i < 2; i++) {
-        o.lanes = i ? YOKE_LANES_ALWAYS : YOKE_LANES_NEVER;
+        o.core_groups = i ? YOKE_CORE_GROUPS_ALWAYS : YOKE_CORE_GROUPS_NEVER;
         t = trainer_of(&run, &o);
         ASSERT_OK(team_step(&run, t, 0, NULL));
         team_feeds(&run, 7, N, feeds);
-        ASSERT_OK(yoke_trainer_predict(t, "y", N, feeds, 1, i ? lanes : whole, N * TEAM_CLASSES));
+        ASSERT_OK(
+            yoke_trainer_predict(t, "y", N, feeds, 1, i ? core_groups : whole, N * TEAM_CLASSES));
         if (i == 0)
             yoke_trainer_destroy(t);
     }
     for (int i = 0; i < N * TEAM_CLASSES; i++)
-        ck_assert_float_eq_tol(lanes[i], whole[i], 1e-5f);
+        ck_assert_float_eq_tol(core_groups[i], whole[i], 1e-5f);
     ASSERT_OK(yoke_trainer_get_shares(t, &count, 1));
     ck_assert_int_eq(count, 24);
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_trainer_get_shares(t, &count, 2));
@@ -146,13 +147,16 @@ START_TEST(lanes_are_one_device_to_see)
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_trainer_set_shares(t, "1,1"));
     ASSERT_OK(team_step(&run, t, 1, NULL));
     explain(t);
-    ck_assert_msg(strstr(test_lines, "lanes: the device runs as 2") != NULL, "%s", test_lines);
-    ck_assert_msg(strstr(test_lines, "/2.") == NULL, "the lanes are devices in\n%s", test_lines);
+    ck_assert_msg(strstr(test_lines, "core groups: the device runs as 2") != NULL, "%s",
+                  test_lines);
+    ck_assert_msg(strstr(test_lines, "/2.") == NULL, "the core groups are devices in\n%s",
+                  test_lines);
     yoke_trainer_destroy(t);
 }
 END_TEST
 
-/* fit's history and a checkpoint know one device, so what lanes began goes on without them. */
+/* fit's history and a checkpoint know one device, so what core groups began goes on without them.
+ */
 START_TEST(checkpoints_of_lanes_go_on_without_them)
 {
     enum { COUNT = 100, WIDTH = 12 };
@@ -175,7 +179,7 @@ START_TEST(checkpoints_of_lanes_go_on_without_them)
             {.name = "target", .type = YOKE_I32, .shape = yoke_shape(0), .data = feeds[1].data}},
         2, NULL, &dataset));
     for (int64_t i = 0; i < 2; i++) {
-        o.lanes = i == 0 ? YOKE_LANES_ALWAYS : YOKE_LANES_NEVER;
+        o.core_groups = i == 0 ? YOKE_CORE_GROUPS_ALWAYS : YOKE_CORE_GROUPS_NEVER;
         fit.epochs = i + 1;
         t = trainer_of(&run, &o);
         ASSERT_OK(yoke_trainer_fit(t, dataset, dataset, &fit));
@@ -189,7 +193,7 @@ START_TEST(checkpoints_of_lanes_go_on_without_them)
 }
 END_TEST
 
-/* What the device may use is what its lanes may use together. */
+/* What the device may use is what its core groups may use together. */
 START_TEST(lanes_keep_to_the_quota)
 {
     team_run run = {.net = TEAM_MLP};
@@ -201,7 +205,7 @@ START_TEST(lanes_keep_to_the_quota)
     NEED_CPU;
     snprintf(selector, sizeof selector, "%s@64MiB", devices.selector);
     run.selector = selector;
-    o.lanes = YOKE_LANES_ALWAYS;
+    o.core_groups = YOKE_CORE_GROUPS_ALWAYS;
     t = trainer_of(&run, &o);
     ASSERT_OK(yoke_device_get_memory(yoke_team_get_device(t->team, 0), &usage));
     ck_assert_uint_gt(usage.used, 0);
@@ -234,12 +238,12 @@ START_TEST(lanes_that_cannot_be_are_refused)
 
         snprintf(selector, sizeof selector, "%s%s", devices.selector, rows[row].split);
         run.selector = selector;
-        o.lanes = i < YKI_COUNT(rows) ? YOKE_LANES_ALWAYS : (yoke_lanes_choice)3;
+        o.core_groups = i < YKI_COUNT(rows) ? YOKE_CORE_GROUPS_ALWAYS : (yoke_core_groups_choice)3;
         ASSERT_STATUS(i < YKI_COUNT(rows) ? YOKE_ERROR_UNSUPPORTED : YOKE_ERROR_INVALID_ARGUMENT,
                       try_trainer(&run, &o, &t));
         ck_assert_msg(
-            strstr(yoke_last_error(), i < YKI_COUNT(rows) ? rows[row].says : "lanes is 3"), "%s",
-            yoke_last_error());
+            strstr(yoke_last_error(), i < YKI_COUNT(rows) ? rows[row].says : "core groups is 3"),
+            "%s", yoke_last_error());
     }
     ck_assert_ptr_null(t);
 }
@@ -263,7 +267,7 @@ rewrite(const char *path, const char *word, const char *seconds)
 }
 
 /* What was measured is kept, and decides from then on: also where plans are frozen, which measures
- * nothing. Given shares and estimated plans have no lanes. */
+ * nothing. Given shares and estimated plans have no core groups. */
 START_TEST(the_choice_is_kept_in_wisdom)
 {
     team_run run = {.net = TEAM_MLP, .wisdom = scratch_path("wisdom")};
@@ -278,19 +282,20 @@ START_TEST(the_choice_is_kept_in_wisdom)
     o.freeze = true;
     t = trainer_of(&run, &o);
     explain(t);
-    ck_assert_msg(strstr(test_lines, "lanes") == NULL, "%s", test_lines);
+    ck_assert_msg(strstr(test_lines, "core groups") == NULL, "%s", test_lines);
     yoke_trainer_destroy(t);
 
     o.freeze = false;
     t = trainer_of(&run, &o); /* a step of this net takes much less than 2 ms */
     ck_assert_int_eq(yoke_trainer_get_step(t), 0);
-    ck_assert(t->lanes.known && t->lanes.seconds[0] > 0 && t->lanes.seconds[1] > 0);
+    ck_assert(t->core_groups.known && t->core_groups.seconds[0] > 0 &&
+              t->core_groups.seconds[1] > 0);
     explain(t);
-    ck_assert_msg(strstr(test_lines, "lanes: ") && strstr(test_lines, "ms a step, whole "), "%s",
-                  test_lines);
+    ck_assert_msg(strstr(test_lines, "core groups: ") && strstr(test_lines, "ms a step, whole "),
+                  "%s", test_lines);
     ASSERT_OK(team_read(t, &measured));
     yoke_trainer_destroy(t);
-    o.lanes = YOKE_LANES_NEVER;
+    o.core_groups = YOKE_CORE_GROUPS_NEVER;
     t = trainer_of(&run, &o);
     ck_assert_uint_eq(t->crew.count, 1);
     ASSERT_OK(team_read(t, &whole));
@@ -299,12 +304,12 @@ START_TEST(the_choice_is_kept_in_wisdom)
     team_free(&whole);
     yoke_trainer_destroy(t);
 
-    o.lanes = YOKE_LANES_MEASURE;
+    o.core_groups = YOKE_CORE_GROUPS_MEASURE;
     for (int i = 0; i < 8; i++) {
         bool faster = i % 2, taken = faster && i != 5 && i != 7;
 
         rewrite(run.wisdom, " device-whole ", "0.001000000");
-        rewrite(run.wisdom, " device-lanes ", faster ? "0.000900000" : "0.000960000");
+        rewrite(run.wisdom, " device-core groups ", faster ? "0.000900000" : "0.000960000");
         o.freeze = i / 2 == 1;
         o.shares = i / 2 == 2 ? "even" : NULL;
         o.level = i / 2 == 3 ? YOKE_PLAN_ESTIMATE : YOKE_PLAN_MEASURE;
@@ -318,8 +323,8 @@ END_TEST
 Suite *
 test_suite(void)
 {
-    Suite *suite = suite_create("lanes");
-    TCase *tc = test_case(suite, "lanes");
+    Suite *suite = suite_create("core groups");
+    TCase *tc = test_case(suite, "core groups");
 
     tcase_add_checked_fixture(tc, find_devices, leave_devices);
     tcase_add_loop_test(tc, lanes_train_what_the_device_does, 0, YKI_COUNT(runs));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * parts.c - lists the tensors that training changes, and finds them in each group. A checkpoint
- * holds these tensors, and they are the same in all groups and processes.
+ * saved_tensors.c - lists the tensors that training changes, and finds them in each group. A
+ * checkpoint holds these tensors, and they are the same in all groups and processes.
  */
-#include "train/parts.h"
+#include "train/saved_tensors.h"
 
 static yki_weights *
 weights_of(const yoke_trainer *t, size_t group)
@@ -24,7 +24,8 @@ optimizer_state(const yoke_trainer *t, size_t group, size_t bucket, int which)
 }
 
 yki_buffer *
-yki_part_find(const yoke_trainer *t, size_t group, const yki_part *p, uint64_t *offset)
+yki_saved_tensor_find(const yoke_trainer *t, size_t group, const yki_saved_tensor *p,
+                      uint64_t *offset)
 {
     const yki_weights *w = weights_of(t, group);
 
@@ -34,23 +35,23 @@ yki_part_find(const yoke_trainer *t, size_t group, const yki_part *p, uint64_t *
         return NULL;
     if (p->is_state)
         return w->states[p->index].value;
-    if (p->which == YKI_PART_VALUE)
+    if (p->which == YKI_SAVED_VALUE)
         return w->weights[p->index].value;
     *offset = w->weights[p->index].offset;
     return optimizer_state(t, group, w->weights[p->index].bucket, p->which);
 }
 
 static yoke_status
-add_part(yki_parts *all, size_t index, bool is_state, int which)
+add_part(yki_saved_tensors *all, size_t index, bool is_state, int which)
 {
     const yki_weights *w = weights_of(all->trainer, 0);
     const yki_weight *weight = is_state ? &w->states[index] : &w->weights[index];
-    yki_part p = {index, is_state, which, NULL, weight->node, weight->size / 4};
+    yki_saved_tensor p = {index, is_state, which, NULL, weight->node, weight->size / 4};
 
     YKI_TRY(yki_grow((void **)&all->list, &all->capacity, all->count + 1, sizeof *all->list,
                      "parts of a model"));
-    p.name = which == YKI_PART_VALUE ? yki_strdup(weight->node->name, "a name")
-                                     : yki_format("%s#%c", weight->node->name, "mv"[which]);
+    p.name = which == YKI_SAVED_VALUE ? yki_strdup(weight->node->name, "a name")
+                                      : yki_format("%s#%c", weight->node->name, "mv"[which]);
     if (!p.name)
         return YOKE_ERROR_OUT_OF_MEMORY;
     all->list[all->count++] = p;
@@ -59,7 +60,7 @@ add_part(yki_parts *all, size_t index, bool is_state, int which)
 }
 
 void
-yki_parts_clear(yki_parts *all)
+yki_saved_tensors_clear(yki_saved_tensors *all)
 {
     for (size_t i = 0; i < all->count; i++)
         yki_free(all->list[i].name);
@@ -67,15 +68,15 @@ yki_parts_clear(yki_parts *all)
 }
 
 yoke_status
-yki_parts_list(const yoke_trainer *t, yki_parts *all)
+yki_saved_tensors_list(const yoke_trainer *t, yki_saved_tensors *all)
 {
     const yki_weights *w = weights_of(t, 0);
 
     all->trainer = t;
     for (size_t i = 0; i < w->weight_count; i++)
-        YKI_TRY(add_part(all, i, false, YKI_PART_VALUE));
+        YKI_TRY(add_part(all, i, false, YKI_SAVED_VALUE));
     for (size_t i = 0; i < w->state_count; i++)
-        YKI_TRY(add_part(all, i, true, YKI_PART_VALUE));
+        YKI_TRY(add_part(all, i, true, YKI_SAVED_VALUE));
     for (int which = 0; which < 2 && w->bucket_count; which++)
         for (size_t i = 0; i < w->weight_count && optimizer_state(t, 0, 0, which); i++)
             YKI_TRY(add_part(all, i, false, which));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lanes.c - makes core groups of a whole CPU: sub-devices that divide its compute units.
+ * core_groups.c - makes core groups of a whole CPU: sub-devices that divide its compute units.
  *
  * The driver shares a launch on a whole CPU among the CPU's threads, and all of them wait for its
  * end. If launches take microseconds, that is most of the time. Core groups instead compute their
@@ -9,12 +9,12 @@
  * They stand beside the device and do not replace it: it stays held whole, and nobody else sees
  * them.
  *
- * Not here: whether they are faster (lib/train/lanes.c).
+ * Not here: whether they are faster (lib/train/core_groups.c).
  */
 #include "device/internal.h"
 
 uint32_t
-yki_lanes_count(const yoke_device *device, uint32_t most)
+yki_core_groups_count(const yoke_device *device, uint32_t most)
 {
     const yki_device_traits *traits = &device->traits;
     uint32_t offered = device->root->info.partition, count;
@@ -29,20 +29,20 @@ yki_lanes_count(const yoke_device *device, uint32_t most)
 }
 
 yoke_status
-yki_lanes_create(yoke_device *whole, uint32_t count, yoke_selection **lanes)
+yki_core_groups_create(yoke_device *whole, uint32_t count, yoke_selection **groups)
 {
     yoke_context *context = whole->root->context;
-    yoke_selection *made = yki_alloc(1, sizeof *made, "lanes");
+    yoke_selection *made = yki_alloc(1, sizeof *made, "core groups");
     yki_space *space;
     yoke_status status;
 
     if (!made)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    made->devices = yki_alloc(count, sizeof *made->devices, "lanes");
+    made->devices = yki_alloc(count, sizeof *made->devices, "core groups");
     made->capacity = count;
     yki_device_retain(whole); /* the space takes this reference */
-    status =
-        made->devices ? yki_space_create_lanes(whole, count, &space) : YOKE_ERROR_OUT_OF_MEMORY;
+    status = made->devices ? yki_space_create_core_groups(whole, count, &space)
+                           : YOKE_ERROR_OUT_OF_MEMORY;
     if (status != YOKE_OK) {
         yki_device_release(whole);
         yki_free(made->devices);
@@ -57,6 +57,6 @@ yki_lanes_create(yoke_device *whole, uint32_t count, yoke_selection **lanes)
         yki_device_retain_locked(made->devices[made->count]);
     }
     pthread_mutex_unlock(&context->lock);
-    *lanes = made;
+    *groups = made;
     return YOKE_OK;
 }

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * loaders.c - the loaders of all members of a trainer for one dataset, and the thread that reads
+ * ahead for them.
+ *
+ * Feeds are kept from one call to the next, as long as the dataset, its scaling and its
+ * augmentation are the same. The thread lives for one epoch or one evaluation; between them nothing
+ * is read. It is asked for the ranges that the shares in force give this process. If the shares
+ * have moved when the step comes, the difference is read then.
+ */
+#include <string.h>
+
+#include "train/trainer.h"
+
+enum { STEPS_AHEAD = 2 }; /* after the one that comes next */
+
+void
+yki_loaders_clear(yki_loaders *loaders, size_t count)
+{
+    yki_trainer_end_prefetch(loaders);
+    for (size_t k = 0; loaders->loaders && k < count; k++)
+        yki_loader_destroy(loaders->loaders[k]);
+    yki_free(loaders->loaders);
+    yoke_dataset_destroy(loaders->dataset);
+    memset(loaders, 0, sizeof *loaders);
+}
+
+/* Whether this device needs an input. Evaluation reads no other inputs than the training plan. */
+static bool
+is_read(void *user, const yoke_node *input)
+{
+    const yoke_replica *r = user;
+
+    return yki_plan_buffer(r->training, input) != NULL;
+}
+
+yoke_status
+yki_trainer_loaders(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset, bool training)
+{
+    yki_loader_options options = {
+        .seed = t->options.seed, .training = training, .allow_missing = false};
+
+    if (loaders->dataset == dataset && loaders->version == dataset->version)
+        return YOKE_OK;
+    yki_loaders_clear(loaders, t->crew.count);
+    loaders->loaders = yki_alloc(t->crew.count, sizeof *loaders->loaders, "feeds");
+    if (!loaders->loaders)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t k = 0; k < t->crew.count; k++) {
+        yoke_replica *r = t->crew.members[k].replica;
+        yoke_status status;
+
+        if (t->crew.stages) {
+            options.reads = is_read;
+            options.user = r;
+        }
+        status = yki_loader_create(r->weights->device, dataset, t->graph, r->options.batch,
+                                   &options, &loaders->loaders[k]);
+        if (status != YOKE_OK) {
+            yki_loaders_clear(loaders, t->crew.count);
+            return status;
+        }
+        /* With places each loader checks the inputs that it reads by itself. */
+        options.twin = t->crew.stages ? NULL : loaders->loaders[k];
+    }
+    loaders->dataset = yki_dataset_retain(dataset);
+    loaders->version = dataset->version;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_trainer_load(yoke_trainer *t, yki_loaders *loaders, size_t member, yki_plan *plan,
+                 const yki_samples *samples)
+{
+    yki_queue *queue = t->crew.members[member].replica->queue;
+    yki_samples ahead = *samples;
+    size_t count = 0;
+
+    ahead.ahead = loaders->ahead;
+    for (size_t i = 0; i < t->graph->node_count; i++)
+        if (t->graph->nodes[i]->role == YKI_ROLE_INPUT)
+            t->inputs[count++] = yki_plan_buffer(plan, t->graph->nodes[i]);
+    return yki_loader_load(loaders->loaders[member], queue, &ahead, t->inputs);
+}
+
+/* ---- reading ahead ---- */
+
+yoke_status
+yki_trainer_begin_prefetch(yoke_trainer *t, yki_loaders *loaders, const yki_order *order,
+                           int64_t position)
+{
+    bool fields[YKI_MAX_FIELDS] = {false}, any = false;
+
+    for (size_t f = 0; f < loaders->dataset->field_count && loaders->dataset->ahead; f++)
+        for (size_t k = 0; k < t->crew.count; k++)
+            any |= fields[f] |= yki_loader_streams(loaders->loaders[k], f);
+    loaders->asked = position;
+    loaders->count = (int64_t)order->count;
+    return any ? yki_prefetch_create(loaders->dataset, order, fields, &loaders->ahead) : YOKE_OK;
+}
+
+void
+yki_trainer_end_prefetch(yki_loaders *loaders)
+{
+    yki_prefetch_destroy(loaders->ahead);
+    loaders->ahead = NULL;
+}
+
+/* Asks for the samples of this process among the n samples from `position` on. */
+static yoke_status
+ask(yoke_trainer *t, yki_loaders *loaders, int64_t position, int64_t n, int64_t parts)
+{
+    const yoke_team *team = t->crew.team;
+
+    for (int64_t p = 0; p < parts; p++) {
+        int64_t size = yki_part_of(n, parts, p), first = position, own = 0;
+
+        yki_trainer_divide(t, size, t->counts);
+        for (size_t k = 0; k < team->first; k++)
+            first += t->counts[k];
+        for (size_t k = 0; k < team->count; k++)
+            own += t->counts[team->first + k];
+        YKI_TRY(t->crew.stages ? yki_prefetch_ask(loaders->ahead, position, size)
+                               : yki_prefetch_ask(loaders->ahead, first, own));
+        position += size;
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_trainer_prefetch(yoke_trainer *t, yki_loaders *loaders, int64_t position, int64_t step,
+                     int64_t parts)
+{
+    int64_t end = YKI_MIN(position + (1 + STEPS_AHEAD) * step, loaders->count);
+
+    while (loaders->ahead && loaders->asked < end) {
+        int64_t n = YKI_MIN(step, loaders->count - loaders->asked);
+
+        YKI_TRY(ask(t, loaders, loaders->asked, n, parts));
+        loaders->asked += n;
+    }
+    return YOKE_OK;
+}

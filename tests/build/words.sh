@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# words.sh - the words of docs/glossary.md: at most 40, each in one row, and each with a file that
+# there is; and none comes back of the words that were given up for having several meanings.
+
+set -u
+cd "${YOKE_SRCDIR:?}" || exit 1
+failed=0
+fail() {
+    echo "FAIL: $*"
+    failed=1
+}
+
+rows=$(sed -n 's/^| \([^|]*\) | [^|]* | `\([^`]*\)` |$/\1|\2/p' docs/glossary.md)
+count=$(echo "$rows" | wc -l)
+[ "$count" -ge 20 ] && [ "$count" -le 40 ] || fail "docs/glossary.md has $count rows; 20 to 40 are wanted"
+[ "$(echo "$rows" | cut -d'|' -f1)" = "$(echo "$rows" | cut -d'|' -f1 | LC_ALL=C sort -u)" ] ||
+    fail "the rows of docs/glossary.md are not sorted, or one stands twice"
+for file in $(echo "$rows" | cut -d'|' -f2); do
+    [ -f "$file" ] || fail "docs/glossary.md names $file, which is not there"
+done
+
+# given_up PATTERN INSTEAD FILE...: an identifier or a word that has another name now
+given_up() {
+    pattern=$1 instead=$2
+    shift 2
+    found=$(grep -rnE --include='*.c' --include='*.h' --include='*.[1-9]' "$pattern" "$@") || return 0
+    fail "given up for \"$instead\": $found"
+}
+given_up '\<(yki|yoke|YOKE)_[A-Za-z_]*lanes?_(choice|always|measure|never|team|count)' 'core groups' lib tools tests man
+given_up '(^|[^-])\<[Ll]anes?\>' 'core group(s)' lib/train/*.[ch] lib/team lib/shares lib/replica man/yoke_trainer.3
+given_up '\<yki_(part|parts|lie|ahead|feeds?|place|source)\>' 'a word of its own' lib tests
+given_up '\<(yki_[a-z_]*_turns|MAX_TURNS|traits[.>-]+turns)\>' 'iterations' lib tests
+given_up '\<(travel|teach|lend|agree|same|match|control|live|feeds?|parts)\.[ch]\>' 'a name that says what is in it' lib mpi
+exit $failed
