@@ -28,7 +28,7 @@ need(yoke_status status)
 static void
 show_sum(yoke_team *team)
 {
-    size_t devices = yoke_team_size(team);
+    size_t devices = yoke_team_local_count(team);
     yoke_array *arrays[MOST];
     float values[2];
 
@@ -50,7 +50,7 @@ static void
 show_scatter(yoke_team *team)
 {
     static const float rows[6][2] = {{0, 0}, {1, 10}, {2, 20}, {3, 30}, {4, 40}, {5, 50}};
-    size_t devices = yoke_team_size(team);
+    size_t devices = yoke_team_local_count(team);
     int64_t counts[MOST];
     yoke_array *arrays[MOST];
     float part[12];
@@ -113,7 +113,7 @@ collect(yoke_replica *const *replicas, size_t devices, yoke_array **arrays)
 static void
 train(yoke_team *team, yoke_replica *const *replicas)
 {
-    size_t devices = yoke_team_size(team);
+    size_t devices = yoke_team_local_count(team);
     yoke_array *arrays[3 * MOST];
     int64_t counts[MOST];
     float x[BATCH][WIDTH], y[BATCH];
@@ -155,7 +155,7 @@ main(int argc, char **argv)
 
     need(yoke_context_create(NULL, &context));
     need(yoke_team_create(context, argc > 1 ? argv[1] : NULL, NULL, &team));
-    devices = yoke_team_size(team);
+    devices = yoke_team_local_count(team);
     if (devices > MOST)
         return 1;
     show_sum(team);

@@ -85,8 +85,8 @@ ask(void *argument)
 {
     asker *a = argument;
 
-    a->status = yoke_predict(a->predictor, ASKED, yoke_feed_f32("pair", a->pair, 2 * ASKED),
-                             a->answer, 2 * ASKED);
+    a->status = yoke_predictor_run(a->predictor, ASKED, yoke_feed_f32("pair", a->pair, 2 * ASKED),
+                                   a->answer, 2 * ASKED);
     if (a->status != YOKE_OK) /* the sentence belongs to the thread */
         fprintf(stderr, "infer: %s\n", yoke_last_error());
     return NULL;

@@ -99,7 +99,7 @@ main(int argc, char **argv)
     if (!status)
         status = yoke_context_create(NULL, &context);
     if (!status)
-        status = yoke_mpi_comm_create(MPI_COMM_WORLD, &comm);
+        status = yoke_mpi_comm_create(MPI_COMM_WORLD, NULL, &comm);
     if (!status && comm->rank != 0)
         fit.on_epoch = NULL;
     if (!status)

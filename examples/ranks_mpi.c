@@ -49,7 +49,7 @@ report(yoke_comm *comm)
     }
     if ((size_t)comm->ranks > sizeof all / sizeof mine)
         return yoke_fail(YOKE_ERROR_UNSUPPORTED, "more ranks than this example has room for");
-    status = comm->gather(comm, mine, sizeof mine, all);
+    status = comm->allgather(comm, mine, sizeof mine, all);
     for (int r = 0; status == YOKE_OK && comm->rank == 0 && r < comm->ranks; r++)
         printf("rank %d: %s\n", r, all + (size_t)r * sizeof mine);
     return status;
@@ -63,7 +63,7 @@ main(int argc, char **argv)
     int level;
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-    status = yoke_mpi_comm_create(MPI_COMM_WORLD, &comm);
+    status = yoke_mpi_comm_create(MPI_COMM_WORLD, NULL, &comm);
     if (status == YOKE_OK)
         status = report(comm);
     if (status != YOKE_OK) {

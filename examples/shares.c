@@ -70,7 +70,7 @@ train(yoke_trainer *trainer)
         if (last)
             printf("loss %.4f after %d steps\n", result.loss, STEPS);
     }
-    return yoke_team_explain(trainer, print_line, NULL);
+    return yoke_trainer_explain(trainer, print_line, NULL);
 }
 
 int

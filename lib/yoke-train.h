@@ -49,12 +49,12 @@ struct yoke_comm {
     /* Copies `bytes` of rank `root` to all. Waits. */
     yoke_status (*broadcast)(yoke_comm *comm, void *data, size_t bytes, int32_t root);
     /* Gives every process the `bytes` of all; `out` holds ranks * bytes, by rank. Waits. */
-    yoke_status (*gather)(yoke_comm *comm, const void *in, size_t bytes, void *out);
+    yoke_status (*allgather)(yoke_comm *comm, const void *in, size_t bytes, void *out);
     /* Returns when all processes have called it. */
     yoke_status (*barrier)(yoke_comm *comm);
     /* Tells a watchdog that this process is alive and what it does next. The library calls it now
      * and then while the others may wait long, so it must be cheap. NULL: there is no watchdog. */
-    void (*beat)(yoke_comm *comm, int64_t step, const char *doing);
+    void (*heartbeat)(yoke_comm *comm, int64_t step, const char *doing);
     /* This process gives up: the calls of all other processes fail soon, with its rank, its host
      * and `reason`. NULL: the others find out by themselves. */
     void (*fail)(yoke_comm *comm, const char *reason);
@@ -233,8 +233,8 @@ YOKE_API yoke_status yoke_team_create(yoke_context *context, const char *selecto
                                       yoke_team **team);
 YOKE_API void yoke_team_destroy(yoke_team *team);
 /* Return the number of devices of this process, and of all processes together. */
-YOKE_API size_t yoke_team_size(const yoke_team *team);
-YOKE_API size_t yoke_team_total(const yoke_team *team);
+YOKE_API size_t yoke_team_local_count(const yoke_team *team);
+YOKE_API size_t yoke_team_count(const yoke_team *team);
 /* Lends a device of this process; NULL where there is none. */
 YOKE_API yoke_device *yoke_team_get_device(const yoke_team *team, size_t index);
 /* Lends the name of a device of any process: "cpu:0/2.1", or "rank 1 cpu:0/2.1" if there are
@@ -246,7 +246,7 @@ YOKE_API yoke_status yoke_team_bind_place(yoke_team *team, const char *place, co
 
 /* Computes how n samples are split over all devices. `shares` is "even" or a weight for each
  * device, such as "80,20"; NULL means even. Counts are rounded by largest remainder, so their sum
- * is n. `counts` has yoke_team_total() entries. */
+ * is n. `counts` has yoke_team_count() entries. */
 YOKE_API yoke_status yoke_team_split(const yoke_team *team, const char *shares, int64_t n,
                                      int64_t *counts);
 
@@ -436,7 +436,7 @@ YOKE_API yoke_status yoke_trainer_set_shares(yoke_trainer *trainer, const char *
 YOKE_API yoke_status yoke_trainer_freeze(yoke_trainer *trainer, const char *pattern);
 YOKE_API yoke_status yoke_trainer_unfreeze(yoke_trainer *trainer, const char *pattern);
 /* Writes how many samples of a full batch each device of the whole team gets. `count` is
- * yoke_team_total(). */
+ * yoke_team_count(). */
 YOKE_API yoke_status yoke_trainer_get_shares(const yoke_trainer *trainer, int64_t *counts,
                                              size_t count);
 /* Lends the graph. */
@@ -470,8 +470,8 @@ YOKE_API yoke_status yoke_trainer_save(yoke_trainer *trainer, const char *path);
 /* Explains how the team trains, line by line: for each device its share, predicted and measured
  * time, idle time and memory; then the sum of the speeds that the devices have alone, the largest
  * batch that fits, and what limits the team. */
-YOKE_API yoke_status yoke_team_explain(yoke_trainer *trainer,
-                                       void (*line)(void *user, const char *text), void *user);
+YOKE_API yoke_status yoke_trainer_explain(yoke_trainer *trainer,
+                                          void (*line)(void *user, const char *text), void *user);
 
 /* ------------------------------------------------------------ checkpoint */
 
@@ -624,8 +624,8 @@ YOKE_API yoke_shape yoke_predictor_get_shape(const yoke_predictor *predictor);
  * yoke_model_get_input says. If a cross-entropy of logits is computed from the output, the result
  * is its softmax or sigmoid, which are probabilities. `count` is the number of values of `output`:
  * n times those of yoke_predictor_get_shape. Waits. */
-YOKE_API yoke_status yoke_predict(yoke_predictor *predictor, int64_t n, yoke_feed input,
-                                  float *output, size_t count);
+YOKE_API yoke_status yoke_predictor_run(yoke_predictor *predictor, int64_t n, yoke_feed input,
+                                        float *output, size_t count);
 
 #ifdef __cplusplus
 }

@@ -640,10 +640,10 @@ yoke_custom(yoke_graph *graph, yoke_node *const *inputs, size_t count,
 /* ------------------------------------------------------------- optimizer */
 
 typedef enum yoke_optimizer_kind {
-    YOKE_SGD = 0,
-    YOKE_ADAM = 1,
-    YOKE_ADAMW = 2,
-    YOKE_RMSPROP = 3
+    YOKE_OPTIMIZER_SGD = 0,
+    YOKE_OPTIMIZER_ADAM = 1,
+    YOKE_OPTIMIZER_ADAMW = 2,
+    YOKE_OPTIMIZER_RMSPROP = 3
 } yoke_optimizer_kind;
 
 /* An optimizer is passed by value. The functions below fill in PyTorch's defaults. */
@@ -834,8 +834,9 @@ YOKE_API yoke_status yoke_replica_wait(yoke_replica *replica);
  * bytes, measured time and fraction of the device's limit; then where each value lies in memory.
  * It is the plan for training or, if there is none, that for evaluation. Measures the device's
  * limits where the plan has times. Waits. */
-YOKE_API yoke_status yoke_plan_print(yoke_replica *replica,
-                                     void (*line)(void *user, const char *text), void *user);
+YOKE_API yoke_status yoke_replica_print_plan(yoke_replica *replica,
+                                             void (*line)(void *user, const char *text),
+                                             void *user);
 /* One command of a plan with its time: by the device's clock, else from launch to end. */
 typedef struct yoke_command_info {
     const char *name; /* the node's; in backward, of the node that the gradient belongs to */
@@ -849,9 +850,10 @@ typedef struct yoke_command_info {
 /* Runs that plan for n samples, command by command, `repeats` times (at least 1), and hands each
  * command to `each` with the shortest of its times. The texts are valid during the call. Results
  * are undefined afterwards, and a training step that was begun is dropped. Waits. */
-YOKE_API yoke_status yoke_plan_measure(yoke_replica *replica, int64_t n, unsigned repeats,
-                                       void (*each)(void *user, const yoke_command_info *command),
-                                       void *user);
+YOKE_API yoke_status yoke_replica_profile(yoke_replica *replica, int64_t n, unsigned repeats,
+                                          void (*each)(void *user,
+                                                       const yoke_command_info *command),
+                                          void *user);
 /* Returns the FLOPs of a training step with n samples, as the plan counts them; of an evaluation if
  * the replica is for evaluation only. */
 YOKE_API double yoke_replica_flops(const yoke_replica *replica, int64_t n);

@@ -245,9 +245,9 @@ fill_table(yki_mpi *self)
     t->allreduce_start = allreduce_start;
     t->allreduce_test = allreduce_test;
     t->broadcast = broadcast;
-    t->gather = gather;
+    t->allgather = gather;
     t->barrier = barrier;
-    t->beat = beat;
+    t->heartbeat = beat;
     t->fail = give_up;
     t->alloc = take_memory;
     t->release = release;

@@ -77,7 +77,7 @@ try_bits(yki_mpi *self, bool *same)
     if (in && out && hashes)
         status = hash_sums(self, in, out, &hash);
     if (status == YOKE_OK)
-        status = table->gather(table, &hash, sizeof hash, hashes);
+        status = table->allgather(table, &hash, sizeof hash, hashes);
     *same = true;
     for (int r = 0; status == YOKE_OK && r < table->ranks; r++)
         *same = *same && hashes[r] == hashes[0];

@@ -43,12 +43,7 @@ typedef struct yoke_mpi_options {
 YOKE_API yoke_status yoke_mpi_comm_create_sized(MPI_Comm mpi, const yoke_mpi_options *options,
                                                 size_t size, yoke_comm **comm);
 static inline yoke_status
-yoke_mpi_comm_create(MPI_Comm mpi, yoke_comm **comm)
-{
-    return yoke_mpi_comm_create_sized(mpi, NULL, 0, comm);
-}
-static inline yoke_status
-yoke_mpi_comm_create_with(MPI_Comm mpi, const yoke_mpi_options *options, yoke_comm **comm)
+yoke_mpi_comm_create(MPI_Comm mpi, const yoke_mpi_options *options, yoke_comm **comm)
 {
     return yoke_mpi_comm_create_sized(mpi, options, sizeof(yoke_mpi_options), comm);
 }

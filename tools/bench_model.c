@@ -263,7 +263,7 @@ measure_devices(const bench_state *b, figures *f)
     double peak = 0;
 
     f->memory = 0;
-    for (size_t k = 0; k < yoke_team_size(b->team); k++) {
+    for (size_t k = 0; k < yoke_team_local_count(b->team); k++) {
         yoke_device *device = yoke_team_get_device(b->team, k);
         yoke_memory_usage usage;
         yoke_peak limits;
@@ -348,7 +348,7 @@ print_text(const bench_state *b, const figures *f, const int64_t *counts)
     yoke_device_info info;
 
     printf("%s, batch %u on", b->wanted->model->name, b->wanted->batch);
-    for (size_t k = 0; k < yoke_team_size(b->team); k++)
+    for (size_t k = 0; k < yoke_team_local_count(b->team); k++)
         printf(" %s (%lld)", device_id(b, k, &info), (long long)counts[k]);
     printf("\nstep       %.3f ms queued (%u steps), %.3f ms waited for\n", f->step_ms, f->steps,
            f->step_ms_waited);
@@ -380,11 +380,11 @@ print_figures(const bench_state *b, const figures *f, const int64_t *counts)
     yki_tool_json_string(&json, "model", b->wanted->model->name);
     yki_tool_json_integer(&json, "batch", b->wanted->batch);
     yki_tool_json_open_array(&json, "devices");
-    for (size_t k = 0; k < yoke_team_size(b->team); k++)
+    for (size_t k = 0; k < yoke_team_local_count(b->team); k++)
         yki_tool_json_string(&json, NULL, device_id(b, k, &info));
     yki_tool_json_close_array(&json);
     yki_tool_json_open_array(&json, "shares");
-    for (size_t k = 0; k < yoke_team_size(b->team); k++)
+    for (size_t k = 0; k < yoke_team_local_count(b->team); k++)
         yki_tool_json_integer(&json, NULL, (uint64_t)counts[k]);
     yki_tool_json_close_array(&json);
     yki_tool_json_integer(&json, "steps", f->steps);
@@ -423,7 +423,7 @@ print_plan(const bench_state *b, yoke_graph *graph)
     o.optimizer = b->wanted->model->optimizer();
     status = yoke_replica_create(yoke_team_get_device(b->team, 0), graph, &o, &replica);
     if (!status)
-        status = yoke_plan_print(replica, print_line, NULL);
+        status = yoke_replica_print_plan(replica, print_line, NULL);
     yoke_replica_destroy(replica);
     return status;
 }
@@ -443,7 +443,7 @@ make_trainer(bench_state *b, yoke_graph *graph, bool apart)
     o.no_overlap = apart;
     o.core_groups = b->wanted->core_groups;
     o.optimizer = b->wanted->model->optimizer();
-    b->feed_each = yoke_team_total(b->team) > 1 && (!o.shares || strcmp(o.shares, "auto") == 0);
+    b->feed_each = yoke_team_count(b->team) > 1 && (!o.shares || strcmp(o.shares, "auto") == 0);
     return yoke_trainer_create(b->team, graph, &o, &b->trainer);
 }
 
@@ -454,7 +454,7 @@ train(bench_state *b, yoke_graph *graph)
     figures f = {0};
     yoke_status status;
 
-    if (yoke_team_total(b->team) > sizeof counts / sizeof *counts)
+    if (yoke_team_count(b->team) > sizeof counts / sizeof *counts)
         return YOKE_ERROR_UNSUPPORTED;
     status = make_data(b->wanted->model, b->wanted->batch, b->feeds);
     if (!status)
@@ -462,7 +462,7 @@ train(bench_state *b, yoke_graph *graph)
     if (!status)
         status = measure(b, &f);
     if (!status)
-        status = yoke_trainer_get_shares(b->trainer, counts, yoke_team_total(b->team));
+        status = yoke_trainer_get_shares(b->trainer, counts, yoke_team_count(b->team));
     if (!status && b->wanted->overlap && b->wanted->job.ranks > 1) {
         yoke_trainer_destroy(b->trainer);
         b->trainer = NULL;

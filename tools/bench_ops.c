@@ -145,7 +145,7 @@ run_case(session *s, yoke_graph *graph, int64_t batch, bool training)
     if (!status)
         status = yoke_device_measure_peak(s->device, &s->peak);
     if (!status)
-        status = yoke_plan_measure(replica, batch, s->repeats, report_command, s);
+        status = yoke_replica_profile(replica, batch, s->repeats, report_command, s);
     yoke_replica_destroy(replica);
     yoke_graph_destroy(graph);
     return status;

@@ -20,7 +20,7 @@ start(yoke_comm **comm)
     MPI_Initialized(&done);
     if (!done && MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &given) != MPI_SUCCESS)
         return yoke_fail(YOKE_ERROR_COMM, "MPI_Init_thread failed");
-    return yoke_mpi_comm_create(MPI_COMM_WORLD, comm);
+    return yoke_mpi_comm_create(MPI_COMM_WORLD, NULL, comm);
 }
 
 static void

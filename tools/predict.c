@@ -292,10 +292,10 @@ compute(session *s, int64_t first, size_t n)
     status = yoke_dataset_read(s->source.train, data->name, s->indices, n, s->samples, n * s->size);
     if (status)
         return status;
-    return yoke_predict(s->predictor, (int64_t)n,
-                        yoke_feed_make(yoke_model_get_input(s->model)->name, data->type, s->samples,
-                                       (int64_t)(n * values_of(data->shape))),
-                        s->results, n * s->values);
+    return yoke_predictor_run(s->predictor, (int64_t)n,
+                              yoke_feed_make(yoke_model_get_input(s->model)->name, data->type,
+                                             s->samples, (int64_t)(n * values_of(data->shape))),
+                              s->results, n * s->values);
 }
 
 static yoke_status

@@ -123,7 +123,7 @@ name_devices(const yoke_team *team, trained *out)
 {
     size_t used = 0;
 
-    for (size_t k = 0; k < yoke_team_size(team) && used < sizeof out->devices; k++) {
+    for (size_t k = 0; k < yoke_team_local_count(team) && used < sizeof out->devices; k++) {
         yoke_device_info info;
         const char *id = yoke_device_get_info(yoke_team_get_device(team, k), &info) ? "?" : info.id;
 

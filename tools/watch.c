@@ -31,7 +31,7 @@ clear_terminal(void)
 static void
 name_devices(yki_tool_watch *w)
 {
-    w->devices = yoke_team_total(w->team);
+    w->devices = yoke_team_count(w->team);
     if (w->devices > TOOL_MAX_DEVICES)
         w->devices = 0;
     for (size_t k = 0; k < w->devices; k++)
@@ -136,7 +136,7 @@ log_step(const yki_tool_watch *w, const yoke_result *result)
     yki_tool_json_real(&j, "rate", (double)rate);
     add_shares(&j, w);
     yki_tool_json_open_array(&j, "memory");
-    for (size_t k = 0; k < yoke_team_size(w->team); k++)
+    for (size_t k = 0; k < yoke_team_local_count(w->team); k++)
         if (!yoke_device_get_memory(yoke_team_get_device(w->team, k), &usage))
             yki_tool_json_integer(&j, NULL, usage.used);
     yki_tool_json_close_array(&j);

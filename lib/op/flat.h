@@ -22,7 +22,7 @@ yki_flat yki_flat_for(const yki_device_traits *traits);
  * work-item would otherwise make more iterations than every driver allows (llvmpipe ends such a
  * work-item silently). */
 void yki_flat_grid(yki_launch *launch, const yki_flat *flat, const yki_problem *problem);
-/* Sets the FLOPs and bytes of a launch, for yoke_plan_print. */
+/* Sets the FLOPs and bytes of a launch, for yoke_replica_print_plan. */
 void yki_flat_cost(yki_launch *launch, const yki_problem *problem, int64_t flops_per_element);
 
 /* Returns whether all operands have the same type, shape, batch and layout. */

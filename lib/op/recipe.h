@@ -141,7 +141,7 @@ typedef struct yki_launch {
     uint32_t arg_count;
     yki_expr groups[3];
     uint32_t local[3];
-    yki_expr flops, bytes; /* for yoke_plan_print; 0: unknown */
+    yki_expr flops, bytes; /* for yoke_replica_print_plan; 0: unknown */
     int64_t iterations;    /* the most iterations that a work-item makes of its loops; 0: few */
 } yki_launch;
 

@@ -313,7 +313,7 @@ yoke_status yki_plan_capacity(const yki_plan *plan, int64_t *samples);
  * limits for the table and waits. */
 yoke_status yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *user);
 
-/* See yoke_plan_measure. (profile.c) */
+/* See yoke_replica_profile. (profile.c) */
 yoke_status yki_plan_profile(yki_plan *plan, int64_t n, unsigned repeats,
                              void (*each)(void *, const yoke_command_info *), void *user);
 

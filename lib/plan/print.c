@@ -132,7 +132,7 @@ yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *u
     output out = {.line = line, .user = user};
 
     if (!line)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_plan_print: line is NULL");
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_replica_print_plan: line is NULL");
     YKI_TRY(measure_limits(plan, &out));
     say(&out, "%4s %-8s %-24s %-28s %-6s %-4s %2s %10s %10s %9s %8s %7s %8s", "#", "section",
         "node", "solver", "class", "lay", "n", "MFLOP", "MB", "us", "GFLOP/s", "GB/s", "of limit");

@@ -231,26 +231,28 @@ check_predict(const yoke_predictor *p, int64_t n, const yoke_feed *input, size_t
 
     if (!input->name || strcmp(input->name, field->name) != 0)
         return yki_fail(YOKE_ERROR_NOT_FOUND,
-                        "yoke_predict: loader \"%s\"; the model's input is \"%s\"",
+                        "yoke_predictor_run: loader \"%s\"; the model's input is \"%s\"",
                         input->name ? input->name : "", field->name);
-    YKI_TRY(yki_check_feed("yoke_predict", input, field->type, field->shape, n));
+    YKI_TRY(yki_check_feed("yoke_predictor_run", input, field->type, field->shape, n));
     if (count / row != (size_t)n || count % row != 0)
-        return yki_fail(YOKE_ERROR_SHAPE,
-                        "yoke_predict: output has room for %zu values; %lld results of %s need "
-                        "%.0f",
-                        count, (long long)n, yki_shape_text(p->output->shape, text, sizeof text),
-                        (double)n * (double)row);
+        return yki_fail(
+            YOKE_ERROR_SHAPE,
+            "yoke_predictor_run: output has room for %zu values; %lld results of %s need "
+            "%.0f",
+            count, (long long)n, yki_shape_text(p->output->shape, text, sizeof text),
+            (double)n * (double)row);
     return yki_check_labels(yoke_graph_get_node(p->weights->graph, field->name), n, input->data);
 }
 
 yoke_status
-yoke_predict(yoke_predictor *p, int64_t n, yoke_feed input, float *output, size_t count)
+yoke_predictor_run(yoke_predictor *p, int64_t n, yoke_feed input, float *output, size_t count)
 {
     yoke_status status = YOKE_OK, finished;
 
     if (!p || n < 0 || (n && !output))
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_predict: a predictor, a number of samples and output are needed");
+        return yki_fail(
+            YOKE_ERROR_INVALID_ARGUMENT,
+            "yoke_predictor_run: a predictor, a number of samples and output are needed");
     YKI_TRY(check_predict(p, n, &input, count));
     for (int64_t first = 0; first < n && status == YOKE_OK; first += p->batch) {
         p->given = (const unsigned char *)input.data + (size_t)first * p->sample_bytes;

@@ -741,15 +741,15 @@ yoke_replica_wait(yoke_replica *r)
 }
 
 yoke_status
-yoke_plan_print(yoke_replica *r, void (*line)(void *, const char *), void *user)
+yoke_replica_print_plan(yoke_replica *r, void (*line)(void *, const char *), void *user)
 {
     NEED(r && line, "a replica and a function are needed");
     return yki_plan_print(r->training ? r->training : r->evaluation, line, user);
 }
 
 yoke_status
-yoke_plan_measure(yoke_replica *r, int64_t n, unsigned repeats,
-                  void (*each)(void *, const yoke_command_info *), void *user)
+yoke_replica_profile(yoke_replica *r, int64_t n, unsigned repeats,
+                     void (*each)(void *, const yoke_command_info *), void *user)
 {
     NEED(r && each && repeats > 0, "a replica, at least 1 repeat and a function are needed");
     YKI_TRY(check_range(r, n));

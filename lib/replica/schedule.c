@@ -12,13 +12,14 @@
 yoke_optimizer
 yoke_sgd(float learning_rate, float momentum)
 {
-    return (yoke_optimizer){.kind = YOKE_SGD, .learning_rate = learning_rate, .momentum = momentum};
+    return (yoke_optimizer){
+        .kind = YOKE_OPTIMIZER_SGD, .learning_rate = learning_rate, .momentum = momentum};
 }
 
 yoke_optimizer
 yoke_adam(float learning_rate)
 {
-    return (yoke_optimizer){.kind = YOKE_ADAM,
+    return (yoke_optimizer){.kind = YOKE_OPTIMIZER_ADAM,
                             .learning_rate = learning_rate,
                             .beta1 = 0.9f,
                             .beta2 = 0.999f,
@@ -30,7 +31,7 @@ yoke_adamw(float learning_rate, float weight_decay)
 {
     yoke_optimizer optimizer = yoke_adam(learning_rate);
 
-    optimizer.kind = YOKE_ADAMW;
+    optimizer.kind = YOKE_OPTIMIZER_ADAMW;
     optimizer.weight_decay = weight_decay;
     return optimizer;
 }
@@ -38,8 +39,10 @@ yoke_adamw(float learning_rate, float weight_decay)
 yoke_optimizer
 yoke_rmsprop(float learning_rate)
 {
-    return (yoke_optimizer){
-        .kind = YOKE_RMSPROP, .learning_rate = learning_rate, .beta2 = 0.99f, .epsilon = 1e-8f};
+    return (yoke_optimizer){.kind = YOKE_OPTIMIZER_RMSPROP,
+                            .learning_rate = learning_rate,
+                            .beta2 = 0.99f,
+                            .epsilon = 1e-8f};
 }
 
 static double

@@ -12,7 +12,7 @@
 void
 yki_optimizer_complete(yoke_optimizer *o)
 {
-    if (o->kind == YOKE_SGD && o->learning_rate == 0)
+    if (o->kind == YOKE_OPTIMIZER_SGD && o->learning_rate == 0)
         o->learning_rate = 0.01f;
 }
 
@@ -57,7 +57,8 @@ check_reserved(const char *what, const uint32_t *reserved, size_t count)
 static yoke_status
 check_optimizer(const yoke_optimizer *o)
 {
-    YKI_TRY(check_count("the optimizer's kind", (int)o->kind, YOKE_SGD, YOKE_RMSPROP));
+    YKI_TRY(check_count("the optimizer's kind", (int)o->kind, YOKE_OPTIMIZER_SGD,
+                        YOKE_OPTIMIZER_RMSPROP));
     YKI_TRY(check_number("the learning rate", o->learning_rate));
     YKI_TRY(check_fraction("the momentum", o->momentum));
     YKI_TRY(check_fraction("beta1", o->beta1));

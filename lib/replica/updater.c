@@ -56,13 +56,13 @@ struct yki_updater {
 static bool
 keeps_m(const yoke_optimizer *o)
 {
-    return o->kind == YOKE_ADAM || o->kind == YOKE_ADAMW || o->momentum != 0;
+    return o->kind == YOKE_OPTIMIZER_ADAM || o->kind == YOKE_OPTIMIZER_ADAMW || o->momentum != 0;
 }
 
 static bool
 keeps_v(const yoke_optimizer *o)
 {
-    return o->kind != YOKE_SGD;
+    return o->kind != YOKE_OPTIMIZER_SGD;
 }
 
 bool
@@ -232,16 +232,16 @@ static yoke_status
 set_optimizer_args(const yoke_optimizer *o, yki_kernel *kernel, unsigned *i)
 {
     switch (o->kind) {
-    case YOKE_SGD:
+    case YOKE_OPTIMIZER_SGD:
         YKI_TRY(set_float(kernel, i, o->momentum));
         return set_int(kernel, i, o->nesterov != 0);
-    case YOKE_ADAM:
-    case YOKE_ADAMW:
+    case YOKE_OPTIMIZER_ADAM:
+    case YOKE_OPTIMIZER_ADAMW:
         YKI_TRY(set_float(kernel, i, o->beta1));
         YKI_TRY(set_float(kernel, i, o->beta2));
         YKI_TRY(set_float(kernel, i, o->epsilon));
-        return set_int(kernel, i, o->kind == YOKE_ADAMW);
-    case YOKE_RMSPROP:
+        return set_int(kernel, i, o->kind == YOKE_OPTIMIZER_ADAMW);
+    case YOKE_OPTIMIZER_RMSPROP:
         YKI_TRY(set_float(kernel, i, o->beta2));
         YKI_TRY(set_float(kernel, i, o->epsilon));
         return set_float(kernel, i, o->momentum);

@@ -33,7 +33,7 @@ merge_processes(const yki_crew *crew, yki_costs *costs)
     all = yki_alloc((size_t)comm->ranks, bytes, "costs of other processes");
     if (!all)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = comm->gather(comm, costs->of, bytes, all);
+    status = comm->allgather(comm, costs->of, bytes, all);
     if (status == YOKE_OK)
         memset(costs->of, 0, bytes);
     for (int32_t r = 0; r < comm->ranks && status == YOKE_OK; r++)

@@ -192,7 +192,7 @@ yki_team_share_rows(const yoke_team *team, const int64_t *counts, uint64_t row, 
     places = yki_alloc((size_t)comm->ranks, sizeof own, "rows of other processes");
     if (!places)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = comm->gather(comm, own, sizeof own, places);
+    status = comm->allgather(comm, own, sizeof own, places);
     for (int32_t r = 0; status == YOKE_OK && r < comm->ranks; r++)
         most = YKI_MAX(most, places[2 * r + 1]);
     if (status == YOKE_OK && most) {
@@ -202,7 +202,7 @@ yki_team_share_rows(const yoke_team *team, const int64_t *counts, uint64_t row, 
     }
     if (status == YOKE_OK && most) {
         memcpy(sent, (char *)rows + own[0], own[1]);
-        status = comm->gather(comm, sent, most, all);
+        status = comm->allgather(comm, sent, most, all);
     }
     for (int32_t r = 0; status == YOKE_OK && most && r < comm->ranks; r++)
         memcpy((char *)rows + places[2 * r], all + most * (uint64_t)r, places[2 * r + 1]);

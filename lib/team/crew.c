@@ -73,7 +73,7 @@ say_alive(void *user)
 {
     yoke_comm *comm = user;
 
-    comm->beat(comm, 0, "compiling and measuring");
+    comm->heartbeat(comm, 0, "compiling and measuring");
 }
 
 /* Fills in the options of member k's replica. */
@@ -99,7 +99,7 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
         .owners = group->owners,
         .totals = m->totals,
         .norm_parts = group->norm_parts};
-    if (crew->comm && crew->comm->beat) {
+    if (crew->comm && crew->comm->heartbeat) {
         part->tick = say_alive;
         part->tick_user = crew->comm;
     }
@@ -445,7 +445,7 @@ find_ready_stops(yki_crew *crew)
     for (size_t b = 0; status == YOKE_OK && b < buckets; b++)
         own[b] = (uint32_t)crew->ready_stop[b];
     if (status == YOKE_OK)
-        status = crew->comm->gather(crew->comm, own, buckets * sizeof *own, all);
+        status = crew->comm->allgather(crew->comm, own, buckets * sizeof *own, all);
     for (size_t i = 0; status == YOKE_OK && i < buckets * (size_t)crew->comm->ranks; i++)
         crew->ready_stop[i % buckets] = YKI_MAX(crew->ready_stop[i % buckets], all[i]);
     yki_free(own);

@@ -227,7 +227,7 @@ exchange_few(yki_crew *crew, yki_merge merge, yki_buffer *(*in)(const yki_member
     for (size_t k = 1; k < crew->count; k++)
         merge_rows(merge, result, host_row(crew, 1 + k), count);
     if (crew->comm) {
-        YKI_TRY(crew->comm->gather(crew->comm, result, bytes, all));
+        YKI_TRY(crew->comm->allgather(crew->comm, result, bytes, all));
         memcpy(result, all, bytes);
         for (int32_t r = 1; r < crew->comm->ranks; r++)
             merge_rows(merge, result, all + count * (size_t)r, count);

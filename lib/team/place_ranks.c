@@ -324,7 +324,7 @@ yki_place_ranks(yoke_context *context, yoke_comm *comm, const char *given, char 
     if (status == YOKE_OK && !own.has_selector)
         listed = list_devices(context, &own);
     if (status == YOKE_OK) /* also if `listed` is an error: the others wait for this process */
-        status = comm->gather(comm, &own, sizeof own, ranks);
+        status = comm->allgather(comm, &own, sizeof own, ranks);
     if (status == YOKE_OK)
         status = listed;
     if (status == YOKE_OK) {

@@ -41,7 +41,7 @@ number_devices(yoke_team *team)
     counts = yki_alloc((size_t)team->comm->ranks, sizeof *counts, "device counts");
     if (!counts)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = team->comm->gather(team->comm, &own, sizeof own, counts);
+    status = team->comm->allgather(team->comm, &own, sizeof own, counts);
     team->total = 0;
     for (int32_t r = 0; r < team->comm->ranks; r++) {
         if (r == team->comm->rank)
@@ -148,13 +148,13 @@ yki_team_fail(const yoke_team *team)
 }
 
 size_t
-yoke_team_size(const yoke_team *team)
+yoke_team_local_count(const yoke_team *team)
 {
     return team ? team->count : 0;
 }
 
 size_t
-yoke_team_total(const yoke_team *team)
+yoke_team_count(const yoke_team *team)
 {
     return team ? team->total : 0;
 }

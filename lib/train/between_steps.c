@@ -241,13 +241,13 @@ yoke_trainer_get_times_sized(const yoke_trainer *t, size_t size, yoke_step_times
 }
 
 yoke_status
-yoke_team_explain(yoke_trainer *t, void (*line)(void *user, const char *text), void *user)
+yoke_trainer_explain(yoke_trainer *t, void (*line)(void *user, const char *text), void *user)
 {
     char text[256];
 
-    YKI_TRY(yki_trainer_ready(t, "yoke_team_explain"));
+    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_explain"));
     if (!line)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_team_explain: line is NULL");
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_explain: line is NULL");
     if (t->crew.stages)
         yki_stages_explain(&t->crew, line, user);
     else

@@ -105,7 +105,7 @@ tell_all(yoke_trainer *t, double *seconds)
     for (size_t k = 0; k < team->total; k++)
         if (k < team->first || k >= team->first + team->count)
             seconds[k] = 0;
-    status = comm->gather(comm, seconds, team->total * sizeof *seconds, all);
+    status = comm->allgather(comm, seconds, team->total * sizeof *seconds, all);
     for (size_t k = 0; k < team->total && status == YOKE_OK; k++) {
         seconds[k] = 0;
         for (int32_t r = 0; r < comm->ranks; r++)

@@ -71,7 +71,7 @@ plan_identity(yoke_trainer *t, char hex[33])
     all = yki_alloc((size_t)comm->ranks, 33, "what plans are");
     if (!all)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = comm->gather(comm, hex, 33, all);
+    status = comm->allgather(comm, hex, 33, all);
     if (status == YOKE_OK) {
         yki_hash_start(&hash);
         yki_hash_add(&hash, all, 33 * (size_t)comm->ranks);
@@ -313,10 +313,10 @@ read_values(const yki_safetensors *file, const yki_saved_tensors *all, float *va
 static const char *
 optimizer_name(json_int_t kind)
 {
-    static const char *const names[] = {[YOKE_SGD] = "sgd",
-                                        [YOKE_ADAM] = "adam",
-                                        [YOKE_ADAMW] = "adamw",
-                                        [YOKE_RMSPROP] = "rmsprop"};
+    static const char *const names[] = {[YOKE_OPTIMIZER_SGD] = "sgd",
+                                        [YOKE_OPTIMIZER_ADAM] = "adam",
+                                        [YOKE_OPTIMIZER_ADAMW] = "adamw",
+                                        [YOKE_OPTIMIZER_RMSPROP] = "rmsprop"};
 
     return kind >= 0 && kind < (json_int_t)YKI_COUNT(names) ? names[kind] : "unknown";
 }

@@ -120,7 +120,7 @@ yki_trainer_compare_processes(yoke_comm *comm, const yoke_graph *graph,
     if (!all)
         return YOKE_ERROR_OUT_OF_MEMORY;
     state_all(&own, graph, options);
-    status = comm->gather(comm, &own, sizeof own, all);
+    status = comm->allgather(comm, &own, sizeof own, all);
     if (status == YOKE_OK)
         status = compare(comm, all);
     yki_free(all);

@@ -153,7 +153,7 @@ find_part(const yki_saved_tensors *parts, const uint64_t *sums, const char **nam
     yoke_status status = all ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 
     if (status == YOKE_OK)
-        status = comm->gather(comm, sums, count * sizeof *sums, all);
+        status = comm->allgather(comm, sums, count * sizeof *sums, all);
     for (int32_t r = 1; r < comm->ranks && status == YOKE_OK; r++)
         first = YKI_MIN(first, first_difference(all, all + (size_t)r * count, count));
     *name = first < count ? parts->list[first].name : "a parameter";
@@ -204,7 +204,7 @@ compare(const yki_saved_tensors *parts)
     if (status != YOKE_OK)
         yki_team_fail(t->crew.team); /* the others wait in the gather */
     if (status == YOKE_OK && comm)
-        status = comm->gather(comm, &own, sizeof own, all);
+        status = comm->allgather(comm, &own, sizeof own, all);
     else if (status == YOKE_OK)
         *all = own;
     if (status == YOKE_OK)

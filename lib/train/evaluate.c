@@ -209,7 +209,7 @@ add_processes(yoke_trainer *t, double *sums)
     all = yki_alloc(count * (size_t)comm->ranks, sizeof *all, "results of other processes");
     if (!all)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = comm->gather(comm, sums, count * sizeof *sums, all);
+    status = comm->allgather(comm, sums, count * sizeof *sums, all);
     for (size_t i = 0; i < count && status == YOKE_OK; i++) {
         sums[i] = 0;
         for (int32_t r = 0; r < comm->ranks; r++)
@@ -241,8 +241,8 @@ run_chunks(evaluation *e, int64_t n, each_chunk each)
         YKI_TRY(run_chunk(e, c, first, count));
         if (each)
             YKI_TRY(each(e->user, t, first, c->counts));
-        if (t->crew.comm && t->crew.comm->beat)
-            t->crew.comm->beat(t->crew.comm, t->step, "an evaluation");
+        if (t->crew.comm && t->crew.comm->heartbeat)
+            t->crew.comm->heartbeat(t->crew.comm, t->step, "an evaluation");
     }
     for (size_t i = 0; i < CHUNKS; i++)
         YKI_TRY(finish_chunk(e, &e->chunks[i]));

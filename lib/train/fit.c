@@ -86,7 +86,7 @@ agree(fitting *f, bool *stop, bool *save)
     all = yki_alloc((size_t)comm->ranks, sizeof own, "requests");
     if (!all)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = comm->gather(comm, own, sizeof own, all);
+    status = comm->allgather(comm, own, sizeof own, all);
     for (int32_t r = 0; r < comm->ranks && status == YOKE_OK; r++) {
         *stop |= all[2 * r] != 0;
         *save |= all[2 * r + 1] != 0;
@@ -112,7 +112,7 @@ gather_devices(const fitting *f, double *all)
     each = yki_alloc(count * (size_t)comm->ranks, sizeof *each, "losses of other processes");
     if (!each)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = comm->gather(comm, f->device_sums, count * sizeof *each, each);
+    status = comm->allgather(comm, f->device_sums, count * sizeof *each, each);
     for (size_t i = 0; i < count && status == YOKE_OK; i++) {
         all[i] = 0;
         for (int32_t r = 0; r < comm->ranks; r++)

@@ -96,7 +96,7 @@ tell_times(yoke_trainer *t, const yki_flight *flight)
     if (t->crew.comm) {
         float *all = t->told + team->total;
 
-        YKI_TRY(t->crew.comm->gather(t->crew.comm, t->told, team->total * sizeof *t->told, all));
+        YKI_TRY(t->crew.comm->allgather(t->crew.comm, t->told, team->total * sizeof *t->told, all));
         for (size_t k = 0; k < team->total; k++) {
             t->told[k] = 0;
             for (int32_t r = 0; r < t->crew.comm->ranks; r++)
@@ -238,8 +238,8 @@ yki_trainer_run(yoke_trainer *t, int64_t n, yki_load_function load, void *user)
     yki_flight *flight = &t->flights[(t->step + 1) % YKI_FLIGHT];
     yoke_status status;
 
-    if (t->crew.comm && t->crew.comm->beat)
-        t->crew.comm->beat(t->crew.comm, t->step + 1, "a step");
+    if (t->crew.comm && t->crew.comm->heartbeat)
+        t->crew.comm->heartbeat(t->crew.comm, t->step + 1, "a step");
     status = land(t, flight);
     flight->begun = yki_now();
     flight->samples = n;

@@ -163,7 +163,7 @@ set_limits(yoke_trainer *t)
 
         if (!all)
             return YOKE_ERROR_OUT_OF_MEMORY;
-        status = t->crew.comm->gather(t->crew.comm, limits, team->total * sizeof *limits, all);
+        status = t->crew.comm->allgather(t->crew.comm, limits, team->total * sizeof *limits, all);
         for (size_t i = 0; i < (size_t)t->crew.comm->ranks * team->total && status == YOKE_OK; i++)
             limits[i % team->total] = YKI_MAX(limits[i % team->total], all[i]);
         yki_free(all);

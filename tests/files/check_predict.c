@@ -110,7 +110,7 @@ START_TEST(pytorch_resnet18)
     ASSERT_OK(yoke_predictor_create(
         devices.context, test_selector(), m,
         &(yoke_predictor_options){.strict = true, .batch = 2, .level = YOKE_PLAN_ESTIMATE}, &p));
-    ASSERT_OK(yoke_predict(p, 2, yoke_feed_f32("image", input, 2 * 3 * 40 * 36), got, 20));
+    ASSERT_OK(yoke_predictor_run(p, 2, yoke_feed_f32("image", input, 2 * 3 * 40 * 36), got, 20));
     ck_assert_msg(error_of(got, expected, 20) < 2e-6, "error %g", error_of(got, expected, 20));
     yoke_predictor_destroy(p);
     test_devices_close(&devices);
@@ -264,10 +264,10 @@ START_TEST(predicts_as_trained)
         &p_raw));
     ck_assert(yoke_predictor_get_shape(p).rank == 1 &&
               yoke_predictor_get_shape(p).dim[0] == CLASSES);
-    ASSERT_OK(yoke_predict(p_raw, SAMPLES, bytes_of(s), raw, SAMPLES * CLASSES));
+    ASSERT_OK(yoke_predictor_run(p_raw, SAMPLES, bytes_of(s), raw, SAMPLES * CLASSES));
     ck_assert_msg(error_of(raw, expected, SAMPLES * CLASSES) < 2e-6, "error %g",
                   error_of(raw, expected, SAMPLES * CLASSES));
-    ASSERT_OK(yoke_predict(p, SAMPLES, bytes_of(s), got, SAMPLES * CLASSES));
+    ASSERT_OK(yoke_predictor_run(p, SAMPLES, bytes_of(s), got, SAMPLES * CLASSES));
     softmax(expected);
     ck_assert_msg(error_of(got, expected, SAMPLES * CLASSES) < 2e-6, "error %g",
                   error_of(got, expected, SAMPLES * CLASSES));
@@ -313,7 +313,7 @@ START_TEST(values_in_their_units)
     ASSERT_OK(yoke_model_write(m, "fc2.weight", weights, 2 * 32));
     ASSERT_OK(yoke_model_write(m, "fc2.bias", bias, 2));
     ASSERT_OK(yoke_predictor_create(devices.context, test_selector(), m, NULL, &p));
-    ASSERT_OK(yoke_predict(p, 1, yoke_feed_f32("x", x, 3), y, 2));
+    ASSERT_OK(yoke_predictor_run(p, 1, yoke_feed_f32("x", x, 3), y, 2));
     ck_assert_msg(y[0] == 3e5f && y[1] == -0.5f, "%g and %g", (double)y[0], (double)y[1]);
     yoke_predictor_destroy(p);
     yoke_model_destroy(m);
@@ -367,7 +367,7 @@ START_TEST(replicas_and_outputs)
                                                                   .strict = true,
                                                                   .level = YOKE_PLAN_ESTIMATE},
                                         &p));
-        ASSERT_OK(yoke_predict(p, SAMPLES, image, got, SAMPLES * CLASSES));
+        ASSERT_OK(yoke_predictor_run(p, SAMPLES, image, got, SAMPLES * CLASSES));
         yoke_predictor_destroy(p);
         for (int i = 0; i < SAMPLES * CLASSES; i++) {
             double y = (double)logits[i], expected = k ? 2 * y + 1 : 1 / (1 + exp(-y));
@@ -415,7 +415,8 @@ work(void *user)
         &(yoke_predictor_options){.batch = 4, .level = YOKE_PLAN_ESTIMATE}, &p);
     if (w->status == YOKE_OK) {
         for (int i = 0; i < 10 && w->status == YOKE_OK; i++)
-            w->status = yoke_predict(p, SAMPLES, bytes_of(w->samples), w->got, SAMPLES * CLASSES);
+            w->status =
+                yoke_predictor_run(p, SAMPLES, bytes_of(w->samples), w->got, SAMPLES * CLASSES);
         yoke_predictor_destroy(p);
     }
     snprintf(w->detail, sizeof w->detail, "%s", yoke_last_error());
@@ -487,7 +488,7 @@ START_TEST(weights_are_shared)
                           (unsigned long long)(two.used - one.used));
     }
     for (int i = 0; i < 3; i++)
-        ASSERT_OK(yoke_predict(p[i], 1, yoke_feed_f32("x", x, WIDTH), y[i], WIDTH));
+        ASSERT_OK(yoke_predictor_run(p[i], 1, yoke_feed_f32("x", x, WIDTH), y[i], WIDTH));
     ck_assert_int_eq(memcmp(y[0], y[1], sizeof y[0]), 0);
     ck_assert(y[0][0] != 0 && y[2][0] == 0);
     for (int i = 0; i < 3; i++)
@@ -537,11 +538,12 @@ START_TEST(refusals)
     yoke_graph_set_output(g, "y", a);
     ASSERT_OK(yoke_model_create(g, NULL, &m));
     ASSERT_OK(yoke_predictor_create(devices.context, test_selector(), m, NULL, &p));
-    ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_predict(p, 2, yoke_feed_i32("words", words, 2), y, 4));
-    ASSERT_OK(yoke_predict(p, 1, one, y, 2));
-    ASSERT_OK(yoke_predict(p, 0, yoke_feed_i32("words", NULL, 0), NULL, 0));
-    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_predict(p, -1, one, y, 2));
-    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_predict(NULL, 1, one, y, 2));
+    ASSERT_STATUS(YOKE_ERROR_VALUE,
+                  yoke_predictor_run(p, 2, yoke_feed_i32("words", words, 2), y, 4));
+    ASSERT_OK(yoke_predictor_run(p, 1, one, y, 2));
+    ASSERT_OK(yoke_predictor_run(p, 0, yoke_feed_i32("words", NULL, 0), NULL, 0));
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_predictor_run(p, -1, one, y, 2));
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_predictor_run(NULL, 1, one, y, 2));
     yoke_predictor_destroy(p);
     yoke_predictor_destroy(NULL);
     yoke_model_destroy(m);

@@ -77,7 +77,7 @@ check_same(const void *data, size_t size)
 
     for (size_t i = 0; i < size; i++)
         hash = (hash ^ ((const unsigned char *)data)[i]) * 1099511628211ull;
-    check(comm->gather(comm, &hash, sizeof hash, all));
+    check(comm->allgather(comm, &hash, sizeof hash, all));
     for (int r = 0; r < ranks; r++)
         CHECK(all[r] == hash);
     free(all);
@@ -145,7 +145,7 @@ run_table(char **arguments)
         memset(text, rank == root ? 'a' + root : 0, sizeof text);
         check(comm->broadcast(comm, text, sizeof text, root));
         CHECK(text[0] == 'a' + root && text[sizeof text - 1] == 'a' + root);
-        check(comm->gather(comm, mine, sizeof mine, all));
+        check(comm->allgather(comm, mine, sizeof mine, all));
         for (int r = 0; r < ranks; r++)
             CHECK(all[3 * r] == r && all[3 * r + 1] == root && all[3 * r + 2] == -r);
         check(comm->barrier(comm));
@@ -260,7 +260,7 @@ run_steps(char **arguments)
 
     memset(in, 0, 4096);
     for (long s = 0; s < steps; s++) {
-        comm->beat(comm, s, "forward");
+        comm->heartbeat(comm, s, "forward");
         check(comm->allreduce_start(comm, in, out, 1024, &request));
         check(comm->allreduce_test(comm, &request, true, &done));
     }
@@ -275,7 +275,7 @@ run_slow(char **arguments)
     double end = now() + strtod(arguments[0], NULL);
 
     for (int64_t i = 0; rank == 1 && now() < end; i++) {
-        comm->beat(comm, i, "compile");
+        comm->heartbeat(comm, i, "compile");
         rest(0.05);
     }
     check(comm->barrier(comm));
@@ -320,7 +320,7 @@ run_disaster(char **arguments)
 
     memset(in, 0, count * sizeof *in);
     for (int64_t s = 0; s < 100000; s++) {
-        comm->beat(comm, s, "forward");
+        comm->heartbeat(comm, s, "forward");
         if (mine && s == 3 && strcmp(where, "step") == 0)
             suffer(what);
         check(comm->allreduce_start(comm, in, out, count, &request));
@@ -340,7 +340,7 @@ run_mismatch(char **arguments)
 
     (void)arguments;
     if (rank == 1) {
-        check(comm->gather(comm, in, sizeof in, out));
+        check(comm->allgather(comm, in, sizeof in, out));
     } else {
         check(comm->allreduce_start(comm, in, out, 2, &request));
         check(comm->allreduce_test(comm, &request, true, &done));
@@ -358,7 +358,7 @@ run_parts(char **arguments)
     (void)arguments;
     CHECK(MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half) == MPI_SUCCESS);
     for (int i = 0; i < 2; i++) {
-        check(yoke_mpi_comm_create(half, &part));
+        check(yoke_mpi_comm_create(half, NULL, &part));
         CHECK(part->ranks == (all + 1 - rank % 2) / 2);
         MPI_Sendrecv(&ping, 1, MPI_INT, (rank + 1) % all, 1, &got, 1, MPI_INT,
                      (rank + all - 1) % all, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -384,7 +384,7 @@ run_cycles(char **arguments)
     yoke_comm *whole = comm;
 
     for (long i = 0; i < cycles; i++) {
-        check(yoke_mpi_comm_create(MPI_COMM_WORLD, &comm));
+        check(yoke_mpi_comm_create(MPI_COMM_WORLD, NULL, &comm));
         reduce(10, 0);
         yoke_comm_destroy(comm);
     }
@@ -414,13 +414,12 @@ run_absurd(char **arguments)
 
     (void)arguments;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        CHECK(yoke_mpi_comm_create_with(MPI_COMM_WORLD, &rows[i].options, &none) ==
-              YOKE_ERROR_VALUE);
+        CHECK(yoke_mpi_comm_create(MPI_COMM_WORLD, &rows[i].options, &none) == YOKE_ERROR_VALUE);
         CHECK(strstr(yoke_last_error(), rows[i].part));
     }
-    CHECK(yoke_mpi_comm_create(MPI_COMM_NULL, &none) == YOKE_ERROR_INVALID_ARGUMENT);
+    CHECK(yoke_mpi_comm_create(MPI_COMM_NULL, NULL, &none) == YOKE_ERROR_INVALID_ARGUMENT);
     CHECK(strstr(yoke_last_error(), "MPI_COMM_NULL"));
-    CHECK(yoke_mpi_comm_create(MPI_COMM_WORLD, NULL) == YOKE_ERROR_INVALID_ARGUMENT);
+    CHECK(yoke_mpi_comm_create(MPI_COMM_WORLD, NULL, NULL) == YOKE_ERROR_INVALID_ARGUMENT);
     CHECK(!none);
 }
 
@@ -487,7 +486,7 @@ main(int argc, char **argv)
     if (strcmp(argv[2], "start") == 0 && argc == 5 && rank == atoi(argv[3]))
         suffer(argv[4]);
     yoke_log_set(print_line, NULL, YOKE_LOG_WARNING);
-    check(yoke_mpi_comm_create(MPI_COMM_WORLD, &comm));
+    check(yoke_mpi_comm_create(MPI_COMM_WORLD, NULL, &comm));
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         if (strcmp(argv[2], commands[i].name) != 0 || !commands[i].run)
             continue;

@@ -122,7 +122,7 @@ compare_replicas(yoke_trainer *t, yoke_graph *g, int64_t step)
         memcpy(&bits, values + i, sizeof bits);
         hash = (hash ^ bits) * 1099511628211u;
     }
-    check(comm->gather(comm, &hash, sizeof hash, all));
+    check(comm->allgather(comm, &hash, sizeof hash, all));
     for (int r = 0; r < comm->ranks; r++) {
         if (all[r] == all[0])
             continue;
@@ -324,7 +324,7 @@ fit(yoke_trainer *t, yoke_graph *g, int n, char **disaster)
         MPI_Abort(MPI_COMM_WORLD, 5);
     }
     step = yoke_trainer_get_step(t);
-    check(comm->gather(comm, &step, sizeof step, steps));
+    check(comm->allgather(comm, &step, sizeof step, steps));
     for (int r = 0; r < comm->ranks; r++)
         if (steps[r] != step)
             MPI_Abort(MPI_COMM_WORLD, 6);
@@ -586,11 +586,12 @@ main(int argc, char **argv)
     if (argc < 5 || atoi(argv[3]) > MOST)
         MPI_Abort(MPI_COMM_WORLD, 1);
     yoke_log_set(print_line, NULL, YOKE_LOG_WARNING);
-    check(yoke_mpi_comm_create(MPI_COMM_WORLD, &comm));
+    check(yoke_mpi_comm_create(MPI_COMM_WORLD, NULL, &comm));
     check(yoke_context_create(NULL, &context));
     check(yoke_team_create(context, word_of("RANK_DEVICES"), comm, &team));
-    printf("rank %d: %zu of %zu devices, the first is %d\n", (int)comm->rank, yoke_team_size(team),
-           yoke_team_total(team), (int)yoke_team_size(team) > 0);
+    printf("rank %d: %zu of %zu devices, the first is %d\n", (int)comm->rank,
+           yoke_team_local_count(team), yoke_team_count(team),
+           (int)yoke_team_local_count(team) > 0);
     check(yoke_graph_create(&g));
     build(g);
     options.batch = atoi(argv[3]);

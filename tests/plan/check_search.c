@@ -78,13 +78,13 @@ START_TEST(search_takes_the_set_that_wisdom_knows)
     if (devices.slow)
         TEST_NOT_HERE("CLBlast's kernels take long on a simulator");
     replica = made(device, path); /* measures ours */
-    ASSERT_OK(yoke_plan_print(replica, count_clblast, &used));
+    ASSERT_OK(yoke_replica_print_plan(replica, count_clblast, &used));
     ck_assert_int_eq(used, 0);
     yoke_replica_destroy(replica);
 
     add_set(device, path, UINT32_MAX - 1); /* no set at all */
     replica = made(device, path);
-    ASSERT_OK(yoke_plan_print(replica, count_clblast, &used));
+    ASSERT_OK(yoke_replica_print_plan(replica, count_clblast, &used));
     ck_assert_int_eq(used, 0);
     yoke_replica_destroy(replica);
 
@@ -94,7 +94,7 @@ START_TEST(search_takes_the_set_that_wisdom_knows)
             valid = seeds[i];
     add_set(device, path, valid);
     replica = made(device, path);
-    ASSERT_OK(yoke_plan_print(replica, count_clblast, &used));
+    ASSERT_OK(yoke_replica_print_plan(replica, count_clblast, &used));
     ck_assert_int_gt(used, 0);
     yoke_replica_destroy(replica);
     test_devices_close(&devices);

@@ -206,17 +206,19 @@ START_TEST(feeds_of_predictors)
     for (int i = 0; i < MISTAKES; i++) {
         if (strcmp(mistakes[i].feed.name, "image") != 0)
             continue;
-        ASSERT_STATUS(mistakes[i].status, yoke_predict(p, BATCH, mistakes[i].feed, y, CLASSES));
-        ASSERT_DETAIL("yoke_predict: feed");
+        ASSERT_STATUS(mistakes[i].status,
+                      yoke_predictor_run(p, BATCH, mistakes[i].feed, y, CLASSES));
+        ASSERT_DETAIL("yoke_predictor_run: feed");
         ASSERT_DETAIL(mistakes[i].sentence);
     }
-    ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_predict(p, BATCH, mistakes[4].feed, y, CLASSES));
+    ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_predictor_run(p, BATCH, mistakes[4].feed, y, CLASSES));
     ASSERT_DETAIL("feed \"label\"; the model's input is \"image\"");
-    ASSERT_STATUS(
-        YOKE_ERROR_SHAPE,
-        yoke_predict(p, 2, yoke_feed_f32("image", guarded(8 * PIXELS), 2 * PIXELS), y, CLASSES));
+    ASSERT_STATUS(YOKE_ERROR_SHAPE,
+                  yoke_predictor_run(p, 2, yoke_feed_f32("image", guarded(8 * PIXELS), 2 * PIXELS),
+                                     y, CLASSES));
     ASSERT_DETAIL("output has room for 10 values; 2 results of (10) need 20");
-    ASSERT_OK(yoke_predict(p, 1, yoke_feed_f32("image", guarded(4 * PIXELS), PIXELS), y, CLASSES));
+    ASSERT_OK(
+        yoke_predictor_run(p, 1, yoke_feed_f32("image", guarded(4 * PIXELS), PIXELS), y, CLASSES));
     yoke_predictor_destroy(p);
     yoke_model_destroy(m);
     yoke_graph_destroy(g);

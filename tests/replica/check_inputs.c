@@ -184,7 +184,7 @@ START_TEST(replica_evaluates_what_was_given)
     int commands = 0;
 
     make_data(FAR);
-    ASSERT_OK(yoke_plan_measure(r, BATCH, 1, count_command, &commands)); /* nothing was given */
+    ASSERT_OK(yoke_replica_profile(r, BATCH, 1, count_command, &commands)); /* nothing was given */
     ck_assert_int_gt(commands, 1);
     ASSERT_STATUS(YOKE_ERROR_STATE, yoke_replica_evaluate(r, BATCH));
     ASSERT_DETAIL("input x: 0 samples were given, not 16");

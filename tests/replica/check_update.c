@@ -61,23 +61,23 @@ update(reference *r, const yoke_replica_options *o, int step, double factor)
         double b1 = (double)opt->beta1, b2 = (double)opt->beta2;
         double mu = (double)opt->momentum;
 
-        if (opt->kind == YOKE_ADAMW)
+        if (opt->kind == YOKE_OPTIMIZER_ADAMW)
             *p -= rate * decay * *p;
         else
             g += decay * *p;
         switch (opt->kind) {
-        case YOKE_SGD:
+        case YOKE_OPTIMIZER_SGD:
             r->m[i] = mu * r->m[i] + g;
             *p -= rate * (opt->nesterov ? g + mu * r->m[i] : mu != 0 ? r->m[i] : g);
             break;
-        case YOKE_ADAM:
-        case YOKE_ADAMW:
+        case YOKE_OPTIMIZER_ADAM:
+        case YOKE_OPTIMIZER_ADAMW:
             r->m[i] = b1 * r->m[i] + (1 - b1) * g;
             r->v[i] = b2 * r->v[i] + (1 - b2) * g * g;
             *p -= rate / (1 - pow(b1, step)) * r->m[i] /
                   (sqrt(r->v[i]) / sqrt(1 - pow(b2, step)) + (double)opt->epsilon);
             break;
-        case YOKE_RMSPROP:
+        case YOKE_OPTIMIZER_RMSPROP:
             r->v[i] = b2 * r->v[i] + (1 - b2) * g * g;
             r->m[i] = mu * r->m[i] + g / (sqrt(r->v[i]) + (double)opt->epsilon);
             *p -= rate * r->m[i];

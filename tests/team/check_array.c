@@ -17,9 +17,9 @@ open_team(void)
 {
     ASSERT_OK(yoke_context_create(NULL, &context));
     ASSERT_OK(yoke_team_create(context, test_selector(), NULL, &team));
-    devices = yoke_team_size(team);
+    devices = yoke_team_local_count(team);
     ck_assert_uint_le(devices, 16);
-    ck_assert_uint_eq(yoke_team_total(team), devices);
+    ck_assert_uint_eq(yoke_team_count(team), devices);
 }
 
 static void

@@ -130,7 +130,7 @@ assert_class(yoke_trainer *t, bool winograd)
         ck_assert_uint_eq(winograds(r->training), winograd ? NODES : 0);
         ck_assert_uint_eq(winograds(r->evaluation), winograd ? 1 : 0);
         test_forget_lines();
-        ASSERT_OK(yoke_plan_print(r, test_keep_line, NULL));
+        ASSERT_OK(yoke_replica_print_plan(r, test_keep_line, NULL));
         ck_assert_msg((strstr(test_lines, " F(4) ") != NULL) == winograd, "%s", test_lines);
     }
 }
@@ -141,7 +141,7 @@ assert_told(yoke_trainer *t, const char *id, const char *otherwise)
     char wanted[160];
 
     test_forget_lines();
-    ASSERT_OK(yoke_team_explain(t, test_keep_line, NULL));
+    ASSERT_OK(yoke_trainer_explain(t, test_keep_line, NULL));
     ck_assert_msg(strstr(test_lines, "the same on every device") != NULL, "%s", test_lines);
     snprintf(wanted, sizeof wanted, "%s alone would compute %d otherwise:", id, NODES);
     ck_assert_msg(strstr(test_lines, wanted) != NULL, "no \"%s\" in\n%s", wanted, test_lines);
@@ -300,7 +300,7 @@ join(rank *r, meeting *place, int32_t number)
                           .allreduce_start = comm_allreduce,
                           .allreduce_test = comm_test,
                           .broadcast = comm_broadcast,
-                          .gather = comm_gather,
+                          .allgather = comm_gather,
                           .barrier = comm_barrier};
     /* A half is of another kind: of its own, rank 0's times are what both choose by. */
     snprintf(r->selector, sizeof r->selector, "%.63s%s", info[number].id, number ? "/2.0" : "");

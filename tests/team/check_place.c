@@ -212,7 +212,7 @@ make_team(const char *selector, bool placed)
         ASSERT_OK(yoke_team_bind_place(team, "front", ids[0]));
         ASSERT_OK(yoke_team_bind_place(team, "back", ids[1]));
     }
-    for (size_t k = 0; hide_memory && k < yoke_team_size(team); k++) {
+    for (size_t k = 0; hide_memory && k < yoke_team_local_count(team); k++) {
         test_devices one = {.device = {yoke_team_get_device(team, k)}, .count = 1};
 
         test_devices_hide_host_memory(&one);
@@ -433,7 +433,7 @@ check_memory_of_places(void)
     ASSERT_OK(yoke_trainer_read(t, "wide.weight", values, WIDE * WIDE));
     ck_assert_float_eq(values[7], 3);
     check_file(t, values, WIDE * WIDE);
-    ASSERT_OK(yoke_team_explain(t, find_line, found));
+    ASSERT_OK(yoke_trainer_explain(t, find_line, found));
     ck_assert_uint_eq(found[0], 1);
     ck_assert_uint_eq(found[1], 1);
     ASSERT_OK(yoke_trainer_initialize(t, 8));
@@ -549,7 +549,7 @@ check_products(bool apart)
     use_product(t);
     refuses_training(t);
     use_product(t);
-    ASSERT_OK(yoke_team_explain(t, find_line, found));
+    ASSERT_OK(yoke_trainer_explain(t, find_line, found));
     ck_assert_uint_eq(found[0], 1);
     yoke_trainer_destroy(t);
     yoke_team_destroy(team);

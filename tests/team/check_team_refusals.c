@@ -45,7 +45,7 @@ memory_of(const yoke_team *team)
 {
     uint64_t sum = 0;
 
-    for (size_t k = 0; k < yoke_team_size(team); k++) {
+    for (size_t k = 0; k < yoke_team_local_count(team); k++) {
         yoke_memory_usage usage;
 
         ASSERT_OK(yoke_device_get_memory(yoke_team_get_device(team, k), &usage));
@@ -72,8 +72,8 @@ START_TEST(teams)
                    yoke_team_create(devices.context, "cpu:77", NULL, &team));
     ck_assert_ptr_null(team);
     yoke_team_destroy(NULL);
-    ck_assert_uint_eq(yoke_team_size(NULL), 0);
-    ck_assert_uint_eq(yoke_team_total(NULL), 0);
+    ck_assert_uint_eq(yoke_team_local_count(NULL), 0);
+    ck_assert_uint_eq(yoke_team_count(NULL), 0);
     ck_assert_ptr_null(yoke_team_get_device(NULL, 0));
     ASSERT_INVALID(yoke_team_split(NULL, "even", 1, counts));
     team = make_team();
@@ -288,8 +288,8 @@ START_TEST(nothing_takes_null)
     ASSERT_INVALID(yoke_trainer_write(t, "dense1.bias", NULL, 1));
     ASSERT_INVALID(yoke_trainer_save(NULL, "x"));
     ASSERT_INVALID(yoke_trainer_save(t, NULL));
-    ASSERT_INVALID(yoke_team_explain(NULL, test_drop_line, NULL));
-    ASSERT_INVALID(yoke_team_explain(t, NULL, NULL));
+    ASSERT_INVALID(yoke_trainer_explain(NULL, test_drop_line, NULL));
+    ASSERT_INVALID(yoke_trainer_explain(t, NULL, NULL));
     yoke_trainer_request_stop(NULL);
     yoke_trainer_request_save(NULL);
     ck_assert_uint_eq(yoke_trainer_get_history(NULL, NULL), 0);

@@ -395,9 +395,9 @@ START_TEST(explain_names_every_device)
         ASSERT_OK(team_step(&run, t, i, NULL));
     ASSERT_OK(yoke_trainer_wait(t));
     test_forget_lines();
-    ASSERT_OK(yoke_team_explain(t, test_keep_line, NULL));
+    ASSERT_OK(yoke_trainer_explain(t, test_keep_line, NULL));
     ASSERT_OK(yoke_team_create(devices.context, run.selector, NULL, &team));
-    for (size_t k = 0; k < yoke_team_size(team); k++) {
+    for (size_t k = 0; k < yoke_team_local_count(team); k++) {
         yoke_device_info info;
 
         ASSERT_OK(yoke_device_get_info(yoke_team_get_device(team, k), &info));

@@ -64,15 +64,15 @@ START_TEST(optimizers)
     char why[160];
 
     ck_assert(yki_tool_parse_optimizer("sgd,momentum=0.5,nesterov,decay=1e-4", 0, &o, why));
-    ck_assert_int_eq(o.kind, YOKE_SGD);
+    ck_assert_int_eq(o.kind, YOKE_OPTIMIZER_SGD);
     ck_assert(o.momentum == 0.5f && o.nesterov == 1 && o.weight_decay == 1e-4f);
     ck_assert(o.learning_rate == 0.01f);
     ck_assert(yki_tool_parse_optimizer("adamw,beta1=0.8,beta2=0.9,epsilon=1e-6", 0.5, &o, why));
-    ck_assert_int_eq(o.kind, YOKE_ADAMW);
+    ck_assert_int_eq(o.kind, YOKE_OPTIMIZER_ADAMW);
     ck_assert(o.beta1 == 0.8f && o.beta2 == 0.9f && o.epsilon == 1e-6f);
     ck_assert(o.learning_rate == 0.5f && o.weight_decay == 0.01f);
     ck_assert(yki_tool_parse_optimizer("rmsprop", 0, &o, why));
-    ck_assert_int_eq(o.kind, YOKE_RMSPROP);
+    ck_assert_int_eq(o.kind, YOKE_OPTIMIZER_RMSPROP);
     ck_assert(!yki_tool_parse_optimizer("lion", 0, &o, why));
     ck_assert_str_eq(why, "'lion' is none of sgd, adam, adamw, rmsprop");
     ck_assert(!yki_tool_parse_optimizer("sgd,nesterov=1", 0, &o, why));

@@ -77,7 +77,7 @@ copy_rate(const bench *b, uint64_t size)
 {
     yki_buffer *from[MAX_DEVICES], *to[MAX_DEVICES];
     yki_queue *queues[MAX_DEVICES];
-    size_t count = yoke_team_size(b->team);
+    size_t count = yoke_team_local_count(b->team);
     double seconds[REPEATS];
 
     size = size / count & ~(uint64_t)4095;
@@ -192,7 +192,7 @@ measure_balance(const bench *b)
     static side following, given;
     double ratios[MOST_ROUNDS], start;
     int64_t counts[MAX_DEVICES];
-    size_t devices = yoke_team_total(b->team), rounds = 0;
+    size_t devices = yoke_team_count(b->team), rounds = 0;
     char shares[32 * MAX_DEVICES] = "";
     int steps;
 
@@ -250,7 +250,7 @@ steps_until(const bench *b, yoke_trainer *trainer, double low, double high)
         double part;
 
         run_steps(b, trainer, 1);
-        bench_must(yoke_trainer_get_shares(trainer, counts, yoke_team_total(b->team)));
+        bench_must(yoke_trainer_get_shares(trainer, counts, yoke_team_count(b->team)));
         part = (double)counts[1] / (double)b->batch;
         if (part >= low && part <= high)
             return i;
@@ -266,7 +266,7 @@ measure_follow(const bench *b, const char *device)
     yoke_trainer *trainer = make_trainer(b, "auto");
     int slow, recovered;
 
-    if (yoke_team_size(b->team) != 2) {
+    if (yoke_team_local_count(b->team) != 2) {
         fprintf(stderr, "bench_team: two devices are needed\n");
         exit(77);
     }

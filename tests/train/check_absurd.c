@@ -308,7 +308,7 @@ START_TEST(replicas)
         REFUSED("x", yoke_replica_set_input(r, 1, yoke_feed_f32("x", f, n)));
         REFUSED("", yoke_replica_forward(r, n));
         REFUSED("", yoke_replica_evaluate(r, n));
-        REFUSED("", yoke_plan_measure(r, n, 1, ignore_command, NULL));
+        REFUSED("", yoke_replica_profile(r, n, 1, ignore_command, NULL));
         REFUSED("dense1.bias", yoke_replica_read(r, "dense1.bias", f, (size_t)n));
         REFUSED("dense1.bias", yoke_replica_write(r, "dense1.bias", f, (size_t)n));
     }
@@ -478,7 +478,7 @@ START_TEST(teams_and_arrays)
     REFUSED("", yoke_team_allreduce(NULL, &floats, 1));
     REFUSED("", yoke_team_allreduce(team, &nothing, 1));
     NOTHING(yoke_team_get_device(team, SIZE_MAX));
-    NOTHING(yoke_team_size(NULL));
+    NOTHING(yoke_team_local_count(NULL));
     NOTHING(yoke_array_count(NULL));
     NOTHING(yoke_array_get_device(NULL));
     HARMLESS((yoke_team_destroy(NULL), yoke_array_destroy(NULL), yoke_comm_destroy(NULL), 0));
@@ -590,10 +590,10 @@ START_TEST(models)
         devices.context, devices.selector, m,
         &(yoke_predictor_options){.batch = 2, .level = YOKE_PLAN_ESTIMATE}, &p));
     EACH (i, absurd_sizes)
-        REFUSED("", yoke_predict(p, absurd_sizes[i], yoke_feed_f32("x", f, WIDTH), f, 3));
-    REFUSED("x", yoke_predict(p, 1, yoke_feed_f32("nobody", f, WIDTH), f, 3));
-    REFUSED("x", yoke_predict(p, 1, yoke_feed_f32(NULL, f, WIDTH), f, 3));
-    REFUSED("", yoke_predict(p, 1, yoke_feed_f32("x", f, WIDTH), NULL, 3));
+        REFUSED("", yoke_predictor_run(p, absurd_sizes[i], yoke_feed_f32("x", f, WIDTH), f, 3));
+    REFUSED("x", yoke_predictor_run(p, 1, yoke_feed_f32("nobody", f, WIDTH), f, 3));
+    REFUSED("x", yoke_predictor_run(p, 1, yoke_feed_f32(NULL, f, WIDTH), f, 3));
+    REFUSED("", yoke_predictor_run(p, 1, yoke_feed_f32("x", f, WIDTH), NULL, 3));
     NOTHING(yoke_model_get_class_name(m, 0));
     NOTHING(yoke_model_class_count(NULL));
     HARMLESS(yoke_predictor_get_shape(NULL));

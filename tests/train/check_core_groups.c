@@ -82,7 +82,7 @@ static void
 explain(yoke_trainer *t)
 {
     test_forget_lines();
-    ASSERT_OK(yoke_team_explain(t, test_keep_line, NULL));
+    ASSERT_OK(yoke_trainer_explain(t, test_keep_line, NULL));
 }
 
 static const team_run runs[] = {

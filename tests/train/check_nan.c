@@ -340,7 +340,7 @@ check_nothing(yoke_device *device, yoke_optimizer optimizer, float clip_norm)
         ck_assert_mem_eq(kept_values[0], kept_values[1], sizeof kept_values[0]);
     }
     /* The corrections of Adam go by the number of the step. */
-    if (optimizer.kind != YOKE_ADAM && optimizer.kind != YOKE_ADAMW) {
+    if (optimizer.kind != YOKE_OPTIMIZER_ADAM && optimizer.kind != YOKE_OPTIMIZER_ADAMW) {
         (void)train(r, &loss);
         (void)train(other_one, &loss);
         read_kept(r, kept_values[1]);

@@ -453,12 +453,12 @@ START_TEST(nothing_takes_null)
     ASSERT_INVALID(yoke_replica_read_output(r, NULL, f, 3));
     ASSERT_INVALID(yoke_replica_read_output(r, "y", NULL, 3));
     ASSERT_INVALID(yoke_replica_wait(NULL));
-    ASSERT_INVALID(yoke_plan_print(NULL, test_drop_line, NULL));
-    ASSERT_INVALID(yoke_plan_print(r, NULL, NULL));
-    ASSERT_INVALID(yoke_plan_measure(NULL, 1, 1, ignore_command, NULL));
-    ASSERT_INVALID(yoke_plan_measure(r, 1, 1, NULL, NULL));
-    ASSERT_INVALID(yoke_plan_measure(r, 1, 0, ignore_command, NULL));
-    ASSERT_INVALID(yoke_plan_measure(r, BATCH + 1, 1, ignore_command, NULL));
+    ASSERT_INVALID(yoke_replica_print_plan(NULL, test_drop_line, NULL));
+    ASSERT_INVALID(yoke_replica_print_plan(r, NULL, NULL));
+    ASSERT_INVALID(yoke_replica_profile(NULL, 1, 1, ignore_command, NULL));
+    ASSERT_INVALID(yoke_replica_profile(r, 1, 1, NULL, NULL));
+    ASSERT_INVALID(yoke_replica_profile(r, 1, 0, ignore_command, NULL));
+    ASSERT_INVALID(yoke_replica_profile(r, BATCH + 1, 1, ignore_command, NULL));
     ck_assert(yoke_replica_flops(NULL, 1) == 0);
     step(r, BATCH);
     yoke_replica_destroy(r);

@@ -114,7 +114,7 @@ main(int argc, char **argv)
     compute[0] = atof(argv[3]);
     compute[1] = atof(argv[4]);
     simulated = argc > 5 ? atoi(argv[5]) : 0;
-    check(yoke_mpi_comm_create_with(MPI_COMM_WORLD, &options, &comm));
+    check(yoke_mpi_comm_create(MPI_COMM_WORLD, &options, &comm));
     smpi_replay_init("scale", comm->rank, 0);
     /* One memory for all simulated ranks: what is in it does not matter. */
     in = SMPI_SHARED_MALLOC(values / (size_t)buckets * sizeof *in);
