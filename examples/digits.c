@@ -47,7 +47,7 @@ network(yoke_shape image)
 
     need(yoke_graph_create(&g));
     x = yoke_input(g, "image", YOKE_F32, image);
-    label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape());
     x = yoke_relu(g, yoke_conv2d(g, x, &conv1));
     x = yoke_maxpool2d(g, yoke_relu(g, yoke_conv2d(g, x, &conv2)), &half);
     x = yoke_dense(g, yoke_flatten(g, x), &classes);

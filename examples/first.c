@@ -22,8 +22,8 @@ build(yoke_graph *g)
 {
     yoke_dense_options hidden = {.units = HIDDEN, .name = "hidden"};
     yoke_dense_options classes = {.units = 2, .name = "classes"};
-    yoke_node *point = yoke_input(g, "point", YOKE_F32, yoke_shape(1, 2));
-    yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    yoke_node *point = yoke_input(g, "point", YOKE_F32, yoke_shape(2));
+    yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape());
     yoke_node *y = yoke_dense(g, yoke_relu(g, yoke_dense(g, point, &hidden)), &classes);
 
     yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, NULL));

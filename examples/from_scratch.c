@@ -78,8 +78,8 @@ build(void)
     yoke_node *x, *y;
 
     need(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, WIDTH));
-    y = yoke_target(g, "y", YOKE_F32, yoke_shape(1, 1));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(WIDTH));
+    y = yoke_target(g, "y", YOKE_F32, yoke_shape(1));
     yoke_graph_set_loss(g, yoke_mean_squared_error(g, yoke_dense(g, x, &line), y, NULL));
     need(yoke_graph_status(g));
     return g;

@@ -57,9 +57,9 @@ make_file(yoke_context *context, const char *selector)
     if (status == YOKE_OK)
         status = yoke_graph_create(&g);
     if (status == YOKE_OK) {
-        yoke_node *y = yoke_dense(g, yoke_input(g, "pair", YOKE_F32, yoke_shape(1, 2)),
+        yoke_node *y = yoke_dense(g, yoke_input(g, "pair", YOKE_F32, yoke_shape(2)),
                                   &(yoke_dense_options){.units = 2});
-        yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+        yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape());
 
         yoke_graph_set_output(g, "larger", y);
         yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, NULL));

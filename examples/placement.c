@@ -54,9 +54,9 @@ product(yoke_team *team)
     if (status != YOKE_OK)
         return status;
     yoke_graph_set_place(g, "front");
-    left = yoke_parameter(g, "a", yoke_shape(2, SIZE, SIZE), zeros);
+    left = yoke_parameter(g, "a", yoke_shape(SIZE, SIZE), zeros);
     yoke_graph_set_place(g, "back");
-    right = yoke_parameter(g, "b", yoke_shape(2, SIZE, SIZE), zeros);
+    right = yoke_parameter(g, "b", yoke_shape(SIZE, SIZE), zeros);
     yoke_graph_set_output(g, "c", yoke_matmul(g, left, right, NULL));
     status = yoke_trainer_create(team, g, NULL, &t);
     if (status == YOKE_OK)
@@ -78,10 +78,10 @@ static void
 build(yoke_graph *g)
 {
     yoke_dense_options wide = {.units = HIDDEN}, classes = {.units = 2};
-    yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape(0)), *y;
+    yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape()), *y;
 
     yoke_graph_set_place(g, "front");
-    y = yoke_input(g, "point", YOKE_F32, yoke_shape(1, 2));
+    y = yoke_input(g, "point", YOKE_F32, yoke_shape(2));
     y = yoke_relu(g, yoke_dense(g, y, &wide));
     yoke_graph_set_place(g, "back");
     y = yoke_relu(g, yoke_dense(g, y, &wide));

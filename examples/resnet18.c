@@ -30,7 +30,7 @@ make_up(yoke_dataset **data)
     }
     fields[0].name = "image";
     fields[0].type = YOKE_U8;
-    fields[0].shape = yoke_shape(3, 3, SIDE, SIDE);
+    fields[0].shape = yoke_shape(3, SIDE, SIDE);
     fields[0].data = images;
     fields[1].name = "label";
     fields[1].type = YOKE_I32;
@@ -81,7 +81,7 @@ build(yoke_shape image)
     if (yoke_graph_create(&g))
         return NULL;
     x = yoke_input(g, "image", YOKE_F32, image);
-    label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape());
     x = yoke_relu(g, conv_norm(g, x, 64, 3, 1, "conv1", "bn1"));
     for (int i = 0; i < 8; i++)
         x = block(g, x, 64 << i / 2, i > 1 && i % 2 == 0 ? 2 : 1, i / 2 + 1, i % 2);

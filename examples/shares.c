@@ -18,8 +18,8 @@ enum { BATCH = 120, STEPS = 60, WIDTH = 64, CLASSES = 4 };
 static void
 build(yoke_graph *g)
 {
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, WIDTH));
-    yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(WIDTH));
+    yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape());
     yoke_node *y = yoke_relu(g, yoke_dense(g, x, &(yoke_dense_options){.units = 256}));
 
     y = yoke_dense(g, y, &(yoke_dense_options){.units = CLASSES});

@@ -33,7 +33,7 @@ make_up(yoke_dataset **data)
     memset(fields, 0, sizeof fields);
     fields[0].name = "image";
     fields[0].type = YOKE_U8;
-    fields[0].shape = yoke_shape(3, 1, SIDE, SIDE);
+    fields[0].shape = yoke_shape(1, SIDE, SIDE);
     fields[0].data = images;
     fields[1].name = "label";
     fields[1].type = YOKE_I32;
@@ -53,7 +53,7 @@ build(yoke_shape image)
     if (yoke_graph_create(&g))
         return NULL;
     x = yoke_input(g, "image", YOKE_F32, image);
-    label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape());
     x = yoke_maxpool2d(g, yoke_relu(g, yoke_conv2d(g, x, &conv)), &pool);
     y = yoke_dense(g, yoke_flatten(g, x), &dense);
     yoke_graph_set_output(g, "logits", y);

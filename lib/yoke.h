@@ -317,29 +317,37 @@ typedef struct yoke_shape {
 } yoke_shape;
 
 /* The macro yoke_shape() below calls this; it is the easier one to use. */
+/* Makes a shape of `rank` sizes, and copies them. A function that takes a shape refuses a rank that
+ * is too large. */
 static inline yoke_shape
-yoke_shape_make(int32_t rank, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f,
-                int64_t g, int64_t h)
+yoke_shape_of(size_t rank, const int64_t *sizes)
 {
-    yoke_shape shape;
+    yoke_shape shape = {0, 0, {0}};
 
-    shape.rank = rank;
-    shape.reserved = 0;
-    shape.dim[0] = a;
-    shape.dim[1] = b;
-    shape.dim[2] = c;
-    shape.dim[3] = d;
-    shape.dim[4] = e;
-    shape.dim[5] = f;
-    shape.dim[6] = g;
-    shape.dim[7] = h;
+    shape.rank = rank < 1000 ? (int32_t)rank : 1000;
+    for (size_t i = 0; i < rank && i < YOKE_MAX_RANK; i++)
+        shape.dim[i] = sizes[i];
     return shape;
 }
-#define YOKE_SHAPE_ARGS(r, a, b, c, d, e, f, g, h, ...)                                            \
-    yoke_shape_make((r), (a), (b), (c), (d), (e), (f), (g), (h))
-/* Makes a shape. The first argument is the rank, then come the sizes: yoke_shape(3, 1, 28, 28) is
- * an image of one channel. */
-#define yoke_shape(...) YOKE_SHAPE_ARGS(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+/* Makes a shape of its arguments, the outermost size first: yoke_shape(1, 28, 28) is an image of one
+ * channel. yoke_shape() is a scalar. */
+#ifdef __cplusplus
+extern "C++" {
+template <typename... Sizes>
+inline yoke_shape
+yoke_shape_of_sizes(Sizes... sizes)
+{
+    const int64_t list[] = {0, static_cast<int64_t>(sizes)...};
+
+    return yoke_shape_of(sizeof...(sizes), list + 1);
+}
+}
+#define yoke_shape(...) yoke_shape_of_sizes(__VA_ARGS__)
+#else
+#define yoke_shape(...)                                                                            \
+    yoke_shape_of(sizeof((const int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t) - 1,                 \
+                  (const int64_t[]){0, __VA_ARGS__} + 1)
+#endif
 
 /* Makes an empty graph. */
 YOKE_API yoke_status yoke_graph_create(yoke_graph **graph);

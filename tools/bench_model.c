@@ -486,7 +486,7 @@ bench(const request *wanted, yoke_context *context)
     yoke_status status = yoke_team_create(context, wanted->selector, wanted->job.comm, &b.team);
 
     if (!status)
-        status = yki_tool_build_model(wanted->model, yoke_shape(0), -1, &graph);
+        status = yki_tool_build_model(wanted->model, yoke_shape(), -1, &graph);
     if (!status)
         status = wanted->plan ? print_plan(&b, graph) : train(&b, graph);
     yoke_graph_destroy(graph);

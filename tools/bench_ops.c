@@ -168,8 +168,8 @@ gemm_case(session *s, int64_t m, int64_t n, int64_t k, bool ta, bool tb)
     memset(&o, 0, sizeof o);
     o.transpose_a = ta;
     o.transpose_b = tb;
-    a = yoke_parameter(g, "a", ta ? yoke_shape(2, k, m) : yoke_shape(2, m, k), init);
-    b = yoke_parameter(g, "b", tb ? yoke_shape(2, n, k) : yoke_shape(2, k, n), init);
+    a = yoke_parameter(g, "a", ta ? yoke_shape(k, m) : yoke_shape(m, k), init);
+    b = yoke_parameter(g, "b", tb ? yoke_shape(n, k) : yoke_shape(k, n), init);
     yoke_graph_set_output(g, "c", yoke_matmul(g, a, b, &o));
     snprintf(label, sizeof label, "%lldx%lldx%lld %c%c", (long long)m, (long long)n, (long long)k,
              ta ? 't' : 'n', tb ? 't' : 'n');
@@ -210,7 +210,7 @@ one_conv(session *s, const conv_case *c)
     yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
     int64_t out_h = (c->height + 2 * (c->kernel / 2) - c->kernel) / c->stride + 1;
     int64_t out_w = (c->width + 2 * (c->kernel / 2) - c->kernel) / c->stride + 1;
-    yoke_shape shape = yoke_shape(3, c->channels, c->height, c->width);
+    yoke_shape shape = yoke_shape(c->channels, c->height, c->width);
     yoke_conv2d_options o;
     char label[64];
     yoke_graph *g;
@@ -228,7 +228,7 @@ one_conv(session *s, const conv_case *c)
     o.no_bias = true;
     /* With a parameter before the convolution, the gradient of its input is computed too. */
     x = yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape),
-                 yoke_parameter(g, "p", yoke_shape(3, c->channels, 1, 1), init));
+                 yoke_parameter(g, "p", yoke_shape(c->channels, 1, 1), init));
     y = yoke_conv2d(g, x, &o);
     yoke_graph_set_loss(g, yoke_mean(g, yoke_mul(g, y, y), NULL, 0));
     snprintf(label, sizeof label, "%lldx%lldx%lld-%lld %lldx%lld s%lld g%lld",
@@ -265,7 +265,7 @@ bench_conv(session *s)
 static yoke_status
 eltwise_case(session *s)
 {
-    yoke_shape shape = yoke_shape(3, 64, 64, 64);
+    yoke_shape shape = yoke_shape(64, 64, 64);
     yoke_pool2d_options pool;
     yoke_graph *g;
     yoke_node *x, *y;
@@ -299,8 +299,8 @@ layer_norm_case(session *s)
         return status;
     memset(&o, 0, sizeof o);
     o.axes = 1;
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 196, 768));
-    x = yoke_mul(g, x, yoke_parameter(g, "p", yoke_shape(1, 768), init));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(196, 768));
+    x = yoke_mul(g, x, yoke_parameter(g, "p", yoke_shape(768), init));
     y = yoke_layer_norm(g, x, &o);
     yoke_graph_set_loss(g, yoke_mean(g, yoke_mul(g, y, y), NULL, 0));
     s->label = "196x768, batch 64";
@@ -352,7 +352,7 @@ static yoke_status
 update_case(session *s, const char *name, yoke_optimizer optimizer, int flops, int floats)
 {
     yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
-    yoke_shape shape = yoke_shape(1, UPDATED);
+    yoke_shape shape = yoke_shape(UPDATED);
     yoke_command_info info;
     yoke_replica_options o;
     yoke_replica *replica = NULL;

@@ -266,7 +266,7 @@ fit_input(const yki_tool_model *model, yoke_shape *input)
         return true;
     if (input->rank != 2)
         return false;
-    *input = yoke_shape(3, 1, input->dim[0], input->dim[1]);
+    *input = yoke_shape(1, input->dim[0], input->dim[1]);
     return true;
 }
 
@@ -347,7 +347,7 @@ add_loss(yoke_graph *g, yoke_node *y, const yki_tool_fit *fit)
     yoke_node *target;
 
     if (fit->classes > 0) {
-        target = yoke_target(g, fit->target_name, YOKE_I32, yoke_shape(0));
+        target = yoke_target(g, fit->target_name, YOKE_I32, yoke_shape());
         yoke_graph_set_output(g, "logits", y);
         yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, target, NULL));
         yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, y, target));

@@ -263,7 +263,7 @@ yki_tool_source_fit(yki_tool_source *source, const yki_tool_model *model, bool s
     yoke_status status = YOKE_OK;
 
     if (fit.target.rank == 0)
-        fit.target = yoke_shape(1, 1);
+        fit.target = yoke_shape(1);
     if (scaled && fit.classes == 0)
         status = measure_spread(source, &fit.spread);
     return status ? status : yki_tool_fit_model(model, &fit, graph);

@@ -81,7 +81,7 @@ tune_on(const request *wanted, yoke_device *device)
     o.wisdom = wanted->wisdom;
     o.optimizer = wanted->model->optimizer();
     if (!status)
-        status = yki_tool_build_model(wanted->model, yoke_shape(0), -1, &graph);
+        status = yki_tool_build_model(wanted->model, yoke_shape(), -1, &graph);
     if (!status)
         status = yoke_replica_create(device, graph, &o, &replica);
     if (!status)

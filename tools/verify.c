@@ -254,7 +254,7 @@ verify(const request *wanted, yoke_context *context, int *result)
     trained team, alone;
     yoke_graph *graph = NULL;
     char first[64] = "";
-    yoke_status status = yki_tool_build_model(wanted->model, yoke_shape(0), -1, &graph);
+    yoke_status status = yki_tool_build_model(wanted->model, yoke_shape(), -1, &graph);
 
     memset(&team, 0, sizeof team);
     memset(&alone, 0, sizeof alone);

@@ -65,7 +65,7 @@ yoke_status
 yki_cifar_parse(yki_bytes *const *files, size_t count, yki_column *images, yki_column *labels,
                 int *classes)
 {
-    yki_column image = {.number = YKI_NUMBER_U8, .shape = yoke_shape(3, 3, 32, 32)};
+    yki_column image = {.number = YKI_NUMBER_U8, .shape = yoke_shape(3, 32, 32)};
     yki_column label = {.number = YKI_NUMBER_U8};
     yoke_status status = YOKE_OK;
     int first = 0;

@@ -620,18 +620,18 @@ make_dataset(csv *c, yoke_dataset **out)
     size_t count = 1;
 
     fields[0] = (yoke_field){o->data_name ? o->data_name : "x", YOKE_F32,
-                             yoke_shape(1, (int64_t)c->data), c->x, 0};
+                             yoke_shape((int64_t)c->data), c->x, 0};
     if (o->integers) {
         fields[0].type = YOKE_I32;
         fields[0].data = c->whole_x;
     }
     if (c->label != SIZE_MAX)
         fields[count++] = (yoke_field){o->target_name ? o->target_name : "label", YOKE_I32,
-                                       yoke_shape(0), c->labels, 0};
+                                       yoke_shape(), c->labels, 0};
     if (c->targets)
         fields[count++] =
             (yoke_field){o->target_name && c->label == SIZE_MAX ? o->target_name : "target",
-                         YOKE_F32, yoke_shape(1, (int64_t)c->targets), c->y, 0};
+                         YOKE_F32, yoke_shape((int64_t)c->targets), c->y, 0};
     YKI_TRY(yoke_dataset_create(c->rows, fields, count,
                                 &(yoke_dataset_options){.release = csv_free, .user = c}, out));
     return YOKE_OK;

@@ -240,7 +240,7 @@ measure(const char *name, const header *h, bool channels_last, yki_column *made,
     if (!channels_last)
         warn_of_channels(name, &made->shape);
     if (channels_last && made->shape.rank == 3) {
-        made->shape = yoke_shape(3, made->shape.dim[2], made->shape.dim[0], made->shape.dim[1]);
+        made->shape = yoke_shape(made->shape.dim[2], made->shape.dim[0], made->shape.dim[1]);
         made->channels_last = made->shape.dim[0] > 1;
     }
     made->number = h->number;

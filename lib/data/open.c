@@ -65,7 +65,7 @@ static void
 make_image(yki_column *column)
 {
     if (column->shape.rank == 2 && column->number == YKI_NUMBER_U8)
-        column->shape = yoke_shape(3, 1, column->shape.dim[0], column->shape.dim[1]);
+        column->shape = yoke_shape(1, column->shape.dim[0], column->shape.dim[1]);
 }
 
 /* Labels of shape (1) are scalars. */

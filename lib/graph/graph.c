@@ -466,7 +466,7 @@ yki_constant_scalar(yoke_graph *graph, float value)
     }
     *data = value;
     node = given(graph, yki_names_number(graph, "constant"), YKI_ROLE_CONSTANT, YOKE_F32,
-                 yoke_shape(0));
+                 yoke_shape());
     if (!node) {
         yki_free(data);
         return NULL;
@@ -668,7 +668,7 @@ yoke_node_name(const yoke_node *node)
 yoke_shape
 yoke_node_shape(const yoke_node *node)
 {
-    return node ? node->shape : yoke_shape(0);
+    return node ? node->shape : yoke_shape();
 }
 
 yoke_type

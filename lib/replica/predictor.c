@@ -204,7 +204,7 @@ yoke_predictor_destroy(yoke_predictor *p)
 yoke_shape
 yoke_predictor_get_shape(const yoke_predictor *p)
 {
-    return p ? p->output->shape : yoke_shape(0);
+    return p ? p->output->shape : yoke_shape();
 }
 
 /* ---- predicting ---- */

@@ -25,7 +25,9 @@ done
 given_up() {
     pattern=$1 instead=$2
     shift 2
-    found=$(grep -rnE --include='*.c' --include='*.h' --include='*.[1-9]' "$pattern" "$@") || return 0
+    found=$(grep -rnE --include='*.c' --include='*.h' --include='*.[1-9]' "$pattern" "$@" |
+        grep -v 'SIMD lane')
+    [ -n "$found" ] || return 0
     fail "given up for \"$instead\": $found"
 }
 given_up '\<(yki|yoke|YOKE)_[A-Za-z_]*lanes?_(choice|always|measure|never|team|count)' 'core groups' lib tools tests man

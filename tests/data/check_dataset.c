@@ -45,9 +45,9 @@ static yoke_dataset *
 of_records(void)
 {
     const yoke_field fields[] = {
-        {"x", YOKE_U8, yoke_shape(1, WIDTH), records[0].pixels, sizeof(record)},
-        {"label", YOKE_I32, yoke_shape(0), &records[0].label, sizeof(record)},
-        {"target", YOKE_F32, yoke_shape(1, 2), records[0].target, sizeof(record)},
+        {"x", YOKE_U8, yoke_shape(WIDTH), records[0].pixels, sizeof(record)},
+        {"label", YOKE_I32, yoke_shape(), &records[0].label, sizeof(record)},
+        {"target", YOKE_F32, yoke_shape(2), records[0].target, sizeof(record)},
     };
     yoke_dataset *dataset = NULL;
 
@@ -115,8 +115,8 @@ squares(void *user, int64_t index, size_t field, void *out)
 
 START_TEST(a_function_fills)
 {
-    const yoke_field fields[] = {{"x", YOKE_F32, yoke_shape(0), NULL, 0},
-                                 {"y", YOKE_F32, yoke_shape(1, 1), NULL, 0}};
+    const yoke_field fields[] = {{"x", YOKE_F32, yoke_shape(), NULL, 0},
+                                 {"y", YOKE_F32, yoke_shape(1), NULL, 0}};
     const int64_t indices[] = {4, 9}, bad[] = {1, 13};
     yoke_dataset *dataset;
     float y[2];
@@ -137,7 +137,7 @@ END_TEST
 START_TEST(refusals)
 {
     static const float data[4];
-    yoke_field field = {"x", YOKE_F32, yoke_shape(1, 2), data, 0}, two[2];
+    yoke_field field = {"x", YOKE_F32, yoke_shape(2), data, 0}, two[2];
     yoke_dataset *dataset = NULL, *right = of_records();
     const int64_t beyond = COUNT, below = -1;
     float out[8];
@@ -165,9 +165,9 @@ START_TEST(refusals)
     field.data = NULL;
     REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "no data",
             yoke_dataset_create(2, &field, 1, NULL, &dataset));
-    field.shape = yoke_shape(2, 1 << 20, 1 << 20);
+    field.shape = yoke_shape(1 << 20, 1 << 20);
     REFUSED(YOKE_ERROR_SHAPE, "axis 1", yoke_dataset_create(2, &field, 1, NULL, &dataset));
-    field.shape = yoke_shape(2, 3, 0);
+    field.shape = yoke_shape(3, 0);
     REFUSED(YOKE_ERROR_SHAPE, "axis 1", yoke_dataset_create(2, &field, 1, NULL, &dataset));
     field.shape.rank = 9;
     REFUSED(YOKE_ERROR_SHAPE, "rank 9", yoke_dataset_create(2, &field, 1, NULL, &dataset));
@@ -340,7 +340,7 @@ END_TEST
 START_TEST(a_split_loses_nothing)
 {
     static float values[1000];
-    const yoke_field field = {"x", YOKE_F32, yoke_shape(0), values, 0};
+    const yoke_field field = {"x", YOKE_F32, yoke_shape(), values, 0};
 
     for (int i = 0; i < 1000; i++)
         values[i] = (float)i;
@@ -374,8 +374,8 @@ START_TEST(scaling)
 {
     static const uint8_t pixels[2][2][2] = {{{1, 3}, {10, 10}}, {{5, 7}, {10, 10}}};
     static const float floats[4] = {1, 2, 3, 6};
-    const yoke_field fields[] = {{"image", YOKE_U8, yoke_shape(2, 2, 2), pixels, 0},
-                                 {"x", YOKE_F32, yoke_shape(1, 2), floats, 0}};
+    const yoke_field fields[] = {{"image", YOKE_U8, yoke_shape(2, 2), pixels, 0},
+                                 {"x", YOKE_F32, yoke_shape(2), floats, 0}};
     const float *mean, *scale, nan = NAN, one = 1;
     yoke_dataset *dataset, *half, *other;
 
@@ -411,9 +411,9 @@ END_TEST
 START_TEST(augmentation)
 {
     static const uint8_t pixels[2 * 3 * 4 * 4];
-    const yoke_field fields[] = {{"image", YOKE_U8, yoke_shape(3, 3, 4, 4), pixels, 0},
-                                 {"mask", YOKE_U8, yoke_shape(3, 1, 4, 4), pixels, 0},
-                                 {"label", YOKE_U8, yoke_shape(0), pixels, 0}};
+    const yoke_field fields[] = {{"image", YOKE_U8, yoke_shape(3, 4, 4), pixels, 0},
+                                 {"mask", YOKE_U8, yoke_shape(1, 4, 4), pixels, 0},
+                                 {"label", YOKE_U8, yoke_shape(), pixels, 0}};
     yoke_dataset *dataset;
 
     ASSERT_OK(yoke_dataset_create(2, fields, 3, NULL, &dataset));

@@ -97,7 +97,7 @@ static const yoke_initializer zeros = {YOKE_INIT_ZEROS, 0, 0, 0};
 static yoke_node *
 images(yoke_graph *g)
 {
-    yoke_node *x = yoke_input(g, "image", YOKE_F32, yoke_shape(3, 4, 9, 10)), *y;
+    yoke_node *x = yoke_input(g, "image", YOKE_F32, yoke_shape(4, 9, 10)), *y;
 
     y = yoke_conv2d(g, x,
                     &(yoke_conv2d_options){.filters = 6,
@@ -141,7 +141,7 @@ vectors(yoke_graph *g, yoke_node *x)
     static const int32_t axes[2] = {1, 0};
     static const char source[] = "/* \"quoted\"\n\ttabs \\ and \xc3\xa9 */\n"
                                  "__kernel void half_forward(...) {}";
-    yoke_node *words = yoke_input(g, "words", YOKE_I32, yoke_shape(1, 5)), *y, *own, *parts[3];
+    yoke_node *words = yoke_input(g, "words", YOKE_I32, yoke_shape(5)), *y, *own, *parts[3];
 
     y = yoke_embedding(g, words, &(yoke_embedding_options){.rows = 11, .width = 4});
     y = yoke_add(
@@ -155,16 +155,16 @@ vectors(yoke_graph *g, yoke_node *x)
     /* The table of the first embedding serves a second time. */
     y = yoke_matmul(g, yoke_slice(g, y, 1, 1, 5), yoke_graph_get_node(g, "embedding1.weight"),
                     &(yoke_matmul_options){.transpose_b = true}); /* (5, 11) */
-    own = yoke_parameter(g, "own.weight", yoke_shape(2, 5, 11),
+    own = yoke_parameter(g, "own.weight", yoke_shape(5, 11),
                          (yoke_initializer){YOKE_INIT_NORMAL, 0, FLT_MAX, 0});
-    y = yoke_mul(g, yoke_sub(g, y, own), yoke_parameter(g, "scale", yoke_shape(0), zeros));
+    y = yoke_mul(g, yoke_sub(g, y, own), yoke_parameter(g, "scale", yoke_shape(), zeros));
     y = yoke_tanh(g, yoke_sigmoid(g, yoke_silu(g, yoke_gelu(g, y))));
     y = yoke_elu(g, yoke_hardswish(g, y), 0.7f);
     y = yoke_scale(g, yoke_scale(g, y, 0.1f, -0.7f), 0, 1e20f);
     y = yoke_softmax(g, yoke_transpose(g, y, axes), 1); /* (11, 5) */
-    y = yoke_mean(g, yoke_sum(g, yoke_reshape(g, y, yoke_shape(3, 1, 11, 5)), axes, 1), axes, 0);
+    y = yoke_mean(g, yoke_sum(g, yoke_reshape(g, y, yoke_shape(1, 11, 5)), axes, 1), axes, 0);
     yoke_graph_set_place(g, NULL);
-    parts[0] = yoke_reshape(g, y, yoke_shape(1, 1));
+    parts[0] = yoke_reshape(g, y, yoke_shape(1));
     parts[1] = x;
     parts[2] =
         yoke_custom(g, &x, 1,
@@ -185,8 +185,8 @@ everything(void)
     yoke_graph *g = new_graph();
     yoke_node *y = vectors(g, images(g)), *label, *value, *loss;
 
-    label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
-    value = yoke_target(g, "value", YOKE_F32, yoke_shape(1, 3));
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape());
+    value = yoke_target(g, "value", YOKE_F32, yoke_shape(3));
     loss = yoke_softmax_cross_entropy(g, y, label,
                                       &(yoke_loss_options){.has_ignore_index = true,
                                                            .ignore_index = -100,
@@ -233,12 +233,12 @@ END_TEST
 START_TEST(compiled_graphs)
 {
     yoke_graph *g = new_graph();
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4)), *y;
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(4)), *y;
     char *before, *after;
 
     y = yoke_dense(g, x, &(yoke_dense_options){.units = 2});
     yoke_graph_set_loss(
-        g, yoke_mean_squared_error(g, y, yoke_target(g, "t", YOKE_F32, yoke_shape(1, 2)), NULL));
+        g, yoke_mean_squared_error(g, y, yoke_target(g, "t", YOKE_F32, yoke_shape(2)), NULL));
     ASSERT_OK(yoke_graph_to_json(g, &before));
     ASSERT_OK(yki_graph_complete(g, true));
     ASSERT_OK(yoke_graph_to_json(g, &after));
@@ -410,10 +410,10 @@ START_TEST(what_cannot_be_written)
 
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_graph_to_json(NULL, &text));
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_graph_from_json(NULL, 0, &g));
-    (void)yoke_input(g, "\xff\xfe", YOKE_F32, yoke_shape(0));
+    (void)yoke_input(g, "\xff\xfe", YOKE_F32, yoke_shape());
     ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_graph_to_json(g, &text));
     ASSERT_DETAIL("is no UTF-8");
-    (void)yoke_input(g, "\xff\xfe", YOKE_F32, yoke_shape(0));
+    (void)yoke_input(g, "\xff\xfe", YOKE_F32, yoke_shape());
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_graph_to_json(g, &text));
     ck_assert_ptr_null(text);
     yoke_graph_destroy(g);

@@ -58,8 +58,8 @@ fill(void *user, int64_t index, size_t field, void *out)
 static yoke_dataset *
 dataset_of(source *s)
 {
-    const yoke_field fields[] = {{"x", YOKE_I32, yoke_shape(1, WIDTH), NULL, 0},
-                                 {"label", YOKE_I32, yoke_shape(0), NULL, 0}};
+    const yoke_field fields[] = {{"x", YOKE_I32, yoke_shape(WIDTH), NULL, 0},
+                                 {"label", YOKE_I32, yoke_shape(), NULL, 0}};
     yoke_dataset *dataset;
 
     s->caller = pthread_self();
@@ -325,7 +325,7 @@ END_TEST
 START_TEST(worth_it)
 {
     static const int32_t labels[COUNT];
-    const yoke_field field = {"label", YOKE_I32, yoke_shape(0), labels, 0};
+    const yoke_field field = {"label", YOKE_I32, yoke_shape(), labels, 0};
     yoke_dataset *memory, *filled, *refused, *part, *rest_of;
     source s = {.broken = -1};
 

@@ -45,10 +45,10 @@ describe(work *w)
 
     YKI_TRY(yoke_graph_create(&w->graph));
     g = w->graph;
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, IN));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(IN));
     y = yoke_relu(g, yoke_dense(g, x, &(yoke_dense_options){.units = WIDTH}));
     y = yoke_dense(g, y, &(yoke_dense_options){.units = CLASSES});
-    label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape());
     yoke_graph_set_output(g, "y", y);
     yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, NULL));
     return yoke_graph_status(g);

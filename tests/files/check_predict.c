@@ -70,7 +70,7 @@ resnet18(int64_t width)
     char prefix[30];
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "image", YOKE_F32, yoke_shape(3, 3, 40, 36));
+    x = yoke_input(g, "image", YOKE_F32, yoke_shape(3, 40, 36));
     x = yoke_relu(g, conv_norm(g, x, width, 7, 2, 3, "", "conv1", "bn1"));
     x = yoke_maxpool2d(g, x,
                        &(yoke_pool2d_options){.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}});
@@ -132,17 +132,17 @@ classifier(bool sigmoid)
     yoke_node *x, *y, *t;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "image", YOKE_F32, yoke_shape(3, 2, SIDE, SIDE));
+    x = yoke_input(g, "image", YOKE_F32, yoke_shape(2, SIDE, SIDE));
     y = yoke_conv2d(g, x, &(yoke_conv2d_options){.filters = 4, .kernel = {3, 3}});
     y = yoke_relu(g, yoke_batch_norm(g, y, NULL));
     y = yoke_dense(g, yoke_flatten(g, yoke_dropout(g, y, 0.2f)),
                    &(yoke_dense_options){.units = CLASSES});
     yoke_graph_set_output(g, "logits", y);
     if (sigmoid) {
-        t = yoke_target(g, "label", YOKE_F32, yoke_shape(1, CLASSES));
+        t = yoke_target(g, "label", YOKE_F32, yoke_shape(CLASSES));
         yoke_graph_set_loss(g, yoke_binary_cross_entropy(g, y, t, NULL));
     } else {
-        t = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+        t = yoke_target(g, "label", YOKE_I32, yoke_shape());
         yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, t, NULL));
     }
     yoke_graph_set_output(g, "second", yoke_scale(g, y, 2, 1));
@@ -164,8 +164,8 @@ make_samples(bool scaled)
 {
     samples *s = calloc(1, sizeof *s);
     yoke_field fields[2] = {
-        {.name = "image", .type = YOKE_U8, .shape = yoke_shape(3, 2, SIDE, SIDE), .data = s->image},
-        {.name = "label", .type = YOKE_I32, .shape = yoke_shape(0), .data = s->label},
+        {.name = "image", .type = YOKE_U8, .shape = yoke_shape(2, SIDE, SIDE), .data = s->image},
+        {.name = "label", .type = YOKE_I32, .shape = yoke_shape(), .data = s->label},
     };
     static const char *const names[CLASSES] = {"a", "b", "c"};
 
@@ -296,8 +296,8 @@ START_TEST(values_in_their_units)
     const yki_tool_fit fit = {
         .input_name = "x",
         .target_name = "y",
-        .input = yoke_shape(1, 3),
-        .target = yoke_shape(1, 2),
+        .input = yoke_shape(3),
+        .target = yoke_shape(2),
         .spread = {.count = 2, .mean = {3e5f, -2}, .deviation = {1e5f, 0.5f}}};
     const float bias[2] = {0, 3}, weights[2 * 32] = {0}, x[3] = {1, 2, 3};
     float y[2];
@@ -469,7 +469,7 @@ START_TEST(weights_are_shared)
 
     ASSERT_OK(yoke_graph_create(&g));
     yoke_graph_set_output(g, "y",
-                          yoke_dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, WIDTH)),
+                          yoke_dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(WIDTH)),
                                      &(yoke_dense_options){.units = WIDTH, .no_bias = true}));
     ASSERT_OK(yoke_model_create(g, NULL, &m));
     ck_assert(test_devices_open(TEST_AS_IS, &devices));
@@ -515,8 +515,8 @@ START_TEST(refusals)
 
     ck_assert(test_devices_open(TEST_AS_IS, &devices));
     ASSERT_OK(yoke_graph_create(&g));
-    a = yoke_input(g, "a", YOKE_F32, yoke_shape(1, 2));
-    b = yoke_input(g, "b", YOKE_F32, yoke_shape(1, 2));
+    a = yoke_input(g, "a", YOKE_F32, yoke_shape(2));
+    b = yoke_input(g, "b", YOKE_F32, yoke_shape(2));
     a = yoke_add(g, a, b);
     ASSERT_OK(yoke_model_create(g, NULL, &m));
     ASSERT_STATUS(YOKE_ERROR_STATE,
@@ -533,7 +533,7 @@ START_TEST(refusals)
     yoke_graph_destroy(g);
     /* Numbers that are no rows of a table do not reach a device. */
     ASSERT_OK(yoke_graph_create(&g));
-    a = yoke_embedding(g, yoke_input(g, "words", YOKE_I32, yoke_shape(0)),
+    a = yoke_embedding(g, yoke_input(g, "words", YOKE_I32, yoke_shape()),
                        &(yoke_embedding_options){.rows = 11, .width = 2});
     yoke_graph_set_output(g, "y", a);
     ASSERT_OK(yoke_model_create(g, NULL, &m));

@@ -18,8 +18,8 @@ small_graph(int64_t units, bool norm)
     yoke_node *x, *y, *label;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "image", YOKE_F32, yoke_shape(3, 2, 4, 4));
-    label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    x = yoke_input(g, "image", YOKE_F32, yoke_shape(2, 4, 4));
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape());
     y = yoke_conv2d(g, x, &(yoke_conv2d_options){.filters = 3, .kernel = {3, 3}});
     if (norm)
         y = yoke_batch_norm(g, y, NULL);
@@ -221,8 +221,8 @@ START_TEST(prefixes_and_counters)
     const char *path = write_scalars(names, 3, NULL, 0);
 
     ASSERT_OK(yoke_graph_create(&g));
-    (void)yoke_input(g, "x", YOKE_F32, yoke_shape(0));
-    (void)yoke_parameter(g, "p", yoke_shape(1, 1), (yoke_initializer){YOKE_INIT_ZEROS, 0, 0, 0});
+    (void)yoke_input(g, "x", YOKE_F32, yoke_shape());
+    (void)yoke_parameter(g, "p", yoke_shape(1), (yoke_initializer){YOKE_INIT_ZEROS, 0, 0, 0});
     ASSERT_OK(yoke_model_create(g, NULL, &m));
     ASSERT_OK(yoke_model_load_weights(m, path, &(yoke_load_options){.prefix = "module."}));
     ck_assert(first_value(m, "p") == 7);

@@ -108,13 +108,13 @@ classify(yoke_graph *g, yoke_node *y)
 {
     yoke_graph_set_output(g, "y", y);
     yoke_graph_set_loss(
-        g, yoke_softmax_cross_entropy(g, y, yoke_target(g, "t", YOKE_I32, yoke_shape(0)), NULL));
+        g, yoke_softmax_cross_entropy(g, y, yoke_target(g, "t", YOKE_I32, yoke_shape()), NULL));
 }
 
 static void
 build_mlp(yoke_graph *g)
 {
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 12));
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(12));
 
     classify(g, dense(g, yoke_relu(g, dense(g, x, 16, "fc1")), 5, "fc2"));
 }
@@ -122,7 +122,7 @@ build_mlp(yoke_graph *g)
 static void
 build_conv(yoke_graph *g)
 {
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 3, 9, 9));
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 9, 9));
 
     x = conv(g, x,
              (yoke_conv2d_options){.filters = 8, .kernel = {3, 3}, .pad = {1, 1}, .name = "conv1"});
@@ -165,7 +165,7 @@ typedef yoke_node *(*activation)(yoke_graph *, yoke_node *);
 static void
 build_blocks(yoke_graph *g, activation act)
 {
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 3, 12, 12)), *y, *shortcut;
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 12, 12)), *y, *shortcut;
 
     x = act(g, norm(g, plain_conv(g, x, 16, 3, 1, "conv1"), "bn1"));
     y = act(g, norm(g, plain_conv(g, x, 16, 3, 1, "layer1.0.conv1"), "layer1.0.bn1"));
@@ -194,7 +194,7 @@ build_smooth(yoke_graph *g)
 static void
 build_sequence(yoke_graph *g)
 {
-    yoke_node *x = yoke_input(g, "x", YOKE_I32, yoke_shape(1, 6)), *y, *scores;
+    yoke_node *x = yoke_input(g, "x", YOKE_I32, yoke_shape(6)), *y, *scores;
 
     x = yoke_embedding(g, x,
                        &(yoke_embedding_options){.rows = 11, .width = 8, .name = "embedding1"});
@@ -205,7 +205,7 @@ build_sequence(yoke_graph *g)
     y = dense(g, yoke_tanh(g, yoke_matmul(g, scores, y, NULL)), 3, "fc2");
     yoke_graph_set_output(g, "y", y);
     yoke_graph_set_loss(
-        g, yoke_mean_squared_error(g, y, yoke_target(g, "t", YOKE_F32, yoke_shape(2, 6, 3)), NULL));
+        g, yoke_mean_squared_error(g, y, yoke_target(g, "t", YOKE_F32, yoke_shape(6, 3)), NULL));
 }
 
 /* ---- training ---- */

@@ -33,14 +33,14 @@ failed(yoke_graph *g, yoke_status status, const char *sentence)
 START_TEST(first_error_is_kept)
 {
     yoke_graph *g = new_graph();
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4)), *y;
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(4)), *y;
 
-    y = yoke_reshape(g, x, yoke_shape(1, 5));
+    y = yoke_reshape(g, x, yoke_shape(5));
     ck_assert_ptr_null(y);
     /* What follows does nothing and changes nothing. */
     ck_assert_ptr_null(yoke_relu(g, x));
     ck_assert_ptr_null(yoke_softmax(g, y, 9));
-    ck_assert_ptr_null(yoke_input(g, "", YOKE_F32, yoke_shape(0)));
+    ck_assert_ptr_null(yoke_input(g, "", YOKE_F32, yoke_shape()));
     yoke_graph_set_output(g, NULL, NULL);
     yoke_graph_set_loss(g, NULL);
     yoke_graph_add_metric(g, NULL, NULL);
@@ -86,7 +86,7 @@ call_all(yoke_graph *g)
     ck_assert_ptr_null(yoke_concat(g, none, 1, 0));
     ck_assert_ptr_null(yoke_concat(g, none, 0, 0));
     ck_assert_ptr_null(yoke_slice(g, NULL, 0, 0, 1));
-    ck_assert_ptr_null(yoke_reshape(g, NULL, yoke_shape(0)));
+    ck_assert_ptr_null(yoke_reshape(g, NULL, yoke_shape()));
     ck_assert_ptr_null(yoke_flatten(g, NULL));
     ck_assert_ptr_null(yoke_transpose(g, NULL, NULL));
     ck_assert_ptr_null(yoke_softmax_cross_entropy(g, NULL, NULL, NULL));
@@ -100,9 +100,9 @@ call_all(yoke_graph *g)
     ck_assert_ptr_null(yoke_mean_absolute_error(g, NULL, NULL));
     ck_assert_ptr_null(yoke_custom(g, NULL, 1, NULL));
     ck_assert_ptr_null(yoke_custom(g, none, 1, NULL));
-    ck_assert_ptr_null(yoke_input(g, NULL, YOKE_F32, yoke_shape(0)));
-    ck_assert_ptr_null(yoke_target(g, NULL, YOKE_F32, yoke_shape(0)));
-    ck_assert_ptr_null(yoke_parameter(g, NULL, yoke_shape(0), init));
+    ck_assert_ptr_null(yoke_input(g, NULL, YOKE_F32, yoke_shape()));
+    ck_assert_ptr_null(yoke_target(g, NULL, YOKE_F32, yoke_shape()));
+    ck_assert_ptr_null(yoke_parameter(g, NULL, yoke_shape(), init));
     yoke_graph_set_output(g, NULL, NULL);
     yoke_graph_add_metric(g, NULL, NULL);
     yoke_graph_set_loss(g, NULL);
@@ -141,23 +141,23 @@ START_TEST(shapes_without_elements_are_refused)
 {
     yoke_graph *g = new_graph();
 
-    yoke_input(g, "x", YOKE_F32, yoke_shape(2, 3, 0));
+    yoke_input(g, "x", YOKE_F32, yoke_shape(3, 0));
     failed(g, YOKE_ERROR_SHAPE, "x: the size of axis 1 is 0; must be between 1 and 2147483647");
     g = new_graph();
-    yoke_parameter(g, "p", yoke_shape(1, -4), init);
+    yoke_parameter(g, "p", yoke_shape(-4), init);
     failed(g, YOKE_ERROR_SHAPE, "p: the size of axis 0 is -4; must be between 1 and 2147483647");
     g = new_graph();
-    yoke_input(g, "x", YOKE_F32, yoke_shape(1, INT64_C(1099511627776)));
+    yoke_input(g, "x", YOKE_F32, yoke_shape(INT64_C(1099511627776)));
     failed(g, YOKE_ERROR_SHAPE,
            "x: the size of axis 0 is 1099511627776; must be between 1 and 2147483647");
     g = new_graph();
-    yoke_input(g, "x", YOKE_F32, yoke_shape(8, 1, 1, 1, 1, 1, 1, 1, 1));
+    yoke_input(g, "x", YOKE_F32, yoke_shape(1, 1, 1, 1, 1, 1, 1, 1));
     failed(g, YOKE_ERROR_SHAPE, "x: the rank of the shape is 8; must be between 0 and 7");
     g = new_graph();
-    yoke_input(g, "x", YOKE_F32, yoke_shape(-1));
+    yoke_input(g, "x", YOKE_F32, (yoke_shape){.rank = -1});
     failed(g, YOKE_ERROR_SHAPE, "x: the rank of the shape is -1; must be between 0 and 7");
     g = new_graph();
-    yoke_input(g, "x", (yoke_type)9, yoke_shape(0));
+    yoke_input(g, "x", (yoke_type)9, yoke_shape());
     failed(g, YOKE_ERROR_INVALID_ARGUMENT, "x: an input needs a name and a type");
 }
 END_TEST
@@ -165,9 +165,9 @@ END_TEST
 START_TEST(names_are_unique)
 {
     yoke_graph *g = new_graph();
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4));
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(4));
 
-    yoke_parameter(g, "relu2", yoke_shape(0), init);
+    yoke_parameter(g, "relu2", yoke_shape(), init);
     ck_assert_str_eq(yoke_node_name(yoke_relu(g, x)), "relu1");
     ck_assert_str_eq(yoke_node_name(yoke_relu(g, x)), "relu3"); /* relu2 is the user's */
     ck_assert_str_eq(yoke_node_name(yoke_tanh(g, x)), "tanh1");
@@ -175,7 +175,7 @@ START_TEST(names_are_unique)
     ck_assert_str_eq(yoke_node_name(yoke_graph_get_node(g, "relu3")), "relu3");
     ck_assert_ptr_null(yoke_graph_get_node(g, "relu4"));
     ASSERT_OK(yoke_graph_status(g));
-    yoke_input(g, "x", YOKE_F32, yoke_shape(0));
+    yoke_input(g, "x", YOKE_F32, yoke_shape());
     failed(g, YOKE_ERROR_INVALID_ARGUMENT, "x: two nodes of this name");
 }
 END_TEST
@@ -183,7 +183,7 @@ END_TEST
 START_TEST(failed_node_is_not_found)
 {
     yoke_graph *g = new_graph();
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4));
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(4));
 
     yoke_slice(g, x, 5, 0, 1);
     ck_assert_ptr_null(yoke_graph_get_node(g, "slice1"));
@@ -195,7 +195,7 @@ END_TEST
 START_TEST(outputs_and_metrics_have_one_name_each)
 {
     yoke_graph *g = new_graph();
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4));
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(4));
 
     yoke_graph_set_output(g, "y", x);
     yoke_graph_set_output(g, "z", x);
@@ -203,7 +203,7 @@ START_TEST(outputs_and_metrics_have_one_name_each)
     yoke_graph_set_output(g, "y", x);
     failed(g, YOKE_ERROR_INVALID_ARGUMENT, "y: two outputs of this name");
     g = new_graph();
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(0));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape());
     yoke_graph_add_metric(g, "n", x);
     yoke_graph_add_metric(g, "m", x);
     ck_assert_uint_eq(yoke_graph_metric_count(g), 2);
@@ -218,9 +218,9 @@ END_TEST
 START_TEST(nodes_of_another_graph_are_refused)
 {
     yoke_graph *g = new_graph(), *other = new_graph();
-    yoke_node *x = yoke_input(other, "x", YOKE_F32, yoke_shape(1, 4));
+    yoke_node *x = yoke_input(other, "x", YOKE_F32, yoke_shape(4));
 
-    yoke_add(g, yoke_input(g, "a", YOKE_F32, yoke_shape(1, 4)), x);
+    yoke_add(g, yoke_input(g, "a", YOKE_F32, yoke_shape(4)), x);
     failed(g, YOKE_ERROR_INVALID_ARGUMENT, "add1: input 1 is a node of another graph");
     g = new_graph();
     yoke_graph_set_output(g, "y", x);
@@ -239,11 +239,11 @@ START_TEST(loss_is_a_scalar_of_the_sample)
 {
     yoke_graph *g = new_graph();
 
-    yoke_graph_set_loss(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4)));
+    yoke_graph_set_loss(g, yoke_input(g, "x", YOKE_F32, yoke_shape(4)));
     failed(g, YOKE_ERROR_SHAPE,
            "x: the loss must be a loss or a scalar per sample; its shape is (4)");
     g = new_graph();
-    yoke_graph_set_loss(g, yoke_parameter(g, "p", yoke_shape(0), init));
+    yoke_graph_set_loss(g, yoke_parameter(g, "p", yoke_shape(), init));
     failed(g, YOKE_ERROR_SHAPE,
            "p: the loss must be a loss or a scalar per sample; its shape is ()");
 }
@@ -253,12 +253,12 @@ START_TEST(a_metric_is_a_scalar_of_the_sample)
 {
     yoke_graph *g = new_graph();
 
-    yoke_graph_add_metric(g, "spread", yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4)));
+    yoke_graph_add_metric(g, "spread", yoke_input(g, "x", YOKE_F32, yoke_shape(4)));
     failed(g, YOKE_ERROR_SHAPE,
            "x: the metric \"spread\" must be a metric, a loss or a scalar per "
            "sample; its shape is (4)");
     g = new_graph();
-    yoke_graph_add_metric(g, "size", yoke_parameter(g, "p", yoke_shape(0), init));
+    yoke_graph_add_metric(g, "size", yoke_parameter(g, "p", yoke_shape(), init));
     failed(g, YOKE_ERROR_SHAPE,
            "p: the metric \"size\" must be a metric, a loss or a scalar per "
            "sample; its shape is () for all samples");
@@ -269,8 +269,8 @@ END_TEST
 static yoke_node *
 reported(yoke_graph *g, bool metric)
 {
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4));
-    yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(4));
+    yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape());
 
     return metric ? yoke_accuracy(g, x, label) : yoke_softmax_cross_entropy(g, x, label, NULL);
 }
@@ -293,7 +293,7 @@ START_TEST(a_loss_is_no_operand)
            "scale1: input 0, softmax_cross_entropy1, is a loss or a "
            "metric, which nothing is computed from");
     g = new_graph();
-    yoke_reshape(g, reported(g, true), yoke_shape(2, 2, 1));
+    yoke_reshape(g, reported(g, true), yoke_shape(2, 1));
     failed(g, YOKE_ERROR_INVALID_ARGUMENT,
            "reshape1: input 0, accuracy1, is a loss or a metric, "
            "which nothing is computed from");
@@ -309,7 +309,7 @@ differentiate(yoke_graph *g)
 START_TEST(something_must_be_trained)
 {
     yoke_graph *g = new_graph();
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(0));
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape());
 
     ASSERT_STATUS(YOKE_ERROR_STATE, differentiate(g));
     ck_assert_str_eq(yoke_last_error(), "the graph has no loss: yoke_graph_set_loss comes first");
@@ -325,12 +325,12 @@ static yoke_graph *
 layers(void)
 {
     yoke_graph *g = new_graph();
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4));
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(4));
 
     x = yoke_dense(g, x, &(yoke_dense_options){.units = 3, .name = "first"});
     x = yoke_dense(g, x, &(yoke_dense_options){.units = 1});
-    yoke_parameter(g, "extra", yoke_shape(1, 2), init);
-    yoke_graph_set_loss(g, yoke_reshape(g, x, yoke_shape(0)));
+    yoke_parameter(g, "extra", yoke_shape(2), init);
+    yoke_graph_set_loss(g, yoke_reshape(g, x, yoke_shape()));
     ASSERT_OK(yoke_graph_status(g));
     return g;
 }
@@ -384,7 +384,7 @@ static void
 build_network(yoke_graph *g)
 {
     static const char source[] = "";
-    yoke_node *parts[9], *x = yoke_input(g, "x", YOKE_I32, yoke_shape(1, 6)), *h;
+    yoke_node *parts[9], *x = yoke_input(g, "x", YOKE_I32, yoke_shape(6)), *h;
 
     h = yoke_embedding(g, x, &(yoke_embedding_options){.rows = 9, .width = 4});
     h = yoke_softmax(g, yoke_dropout(g, yoke_transpose(g, h, NULL), 0.5f), 1);
@@ -394,8 +394,8 @@ build_network(yoke_graph *g)
     h = yoke_custom(g, &h, 1, &(yoke_custom_options){.name = "f", .source = source});
     h = yoke_dense(g, yoke_flatten(g, h), &(yoke_dense_options){.units = 3});
     yoke_graph_set_output(g, "y", h);
-    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(
-                               g, h, yoke_target(g, "label", YOKE_I32, yoke_shape(0)), NULL));
+    yoke_graph_set_loss(
+        g, yoke_softmax_cross_entropy(g, h, yoke_target(g, "label", YOKE_I32, yoke_shape()), NULL));
 }
 
 /* Whichever allocation fails, the graph says so, and nothing is lost or read. */
@@ -447,7 +447,7 @@ START_TEST(values_fit_all_that_read_them)
 
     for (size_t i = 0; i < 2 * YKI_COUNT(rows); i++) {
         yoke_graph *g = new_graph();
-        yoke_node *x = yoke_input(g, "x", YOKE_I32, yoke_shape(1, 4));
+        yoke_node *x = yoke_input(g, "x", YOKE_I32, yoke_shape(4));
         yoke_node *y = yoke_slice(g, x, 0, 1, 3);
 
         for (size_t k = 0; k < 2; k++) {
@@ -471,11 +471,11 @@ START_TEST(many_nodes_are_no_trouble)
 {
     enum { NODES = 50000 };
     yoke_graph *g = new_graph();
-    yoke_node *x = yoke_parameter(g, "p", yoke_shape(0), init);
+    yoke_node *x = yoke_parameter(g, "p", yoke_shape(), init);
     clock_t start = clock();
     yki_hash hash;
 
-    x = yoke_mul(g, x, yoke_input(g, "x", YOKE_F32, yoke_shape(0)));
+    x = yoke_mul(g, x, yoke_input(g, "x", YOKE_F32, yoke_shape()));
     for (int i = 0; i < NODES; i++)
         x = yoke_tanh(g, x);
     yoke_graph_set_loss(g, x);
@@ -488,12 +488,31 @@ START_TEST(many_nodes_are_no_trouble)
 }
 END_TEST
 
+START_TEST(shapes_count_their_sizes)
+{
+    const yoke_shape image = yoke_shape(1, 28, 29), scalar = yoke_shape();
+    yoke_graph *g;
+
+    ck_assert_int_eq(image.rank, 3);
+    ck_assert_int_eq(image.dim[0], 1);
+    ck_assert_int_eq(image.dim[2], 29);
+    ck_assert_int_eq(image.dim[3], 0);
+    ck_assert_int_eq(scalar.rank, 0);
+    ASSERT_OK(yoke_graph_create(&g));
+    ck_assert_ptr_null(yoke_input(g, "x", YOKE_F32, yoke_shape(1, 2, 3, 4, 5, 6, 7, 8, 9)));
+    ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_graph_status(g));
+    ASSERT_DETAIL("9");
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
     Suite *suite = suite_create("graph");
     TCase *tcase = test_case(suite, "graph");
 
+    tcase_add_test(tcase, shapes_count_their_sizes);
     tcase_add_test(tcase, first_error_is_kept);
     tcase_add_test(tcase, nothing_falls_over_null);
     tcase_add_test(tcase, shapes_without_elements_are_refused);

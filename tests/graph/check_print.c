@@ -36,7 +36,7 @@ network(change c)
 
     ASSERT_OK(yoke_graph_create(&g));
     x = yoke_input(g, c == INPUT_NAME ? "letters" : "tokens", YOKE_I32,
-                   yoke_shape(1, c == INPUT_SIZE ? 13 : 12));
+                   yoke_shape(c == INPUT_SIZE ? 13 : 12));
     h = yoke_embedding(g, x,
                        &(yoke_embedding_options){
                            .rows = 1000, .width = 8, .name = c == LAYER_NAME ? "table" : NULL});
@@ -107,9 +107,9 @@ START_TEST(shared_and_frozen_parameters_count_once)
     yoke_node *x, *w;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 3));
-    w = yoke_parameter(g, "w", yoke_shape(1, 3), init);
-    yoke_parameter(g, "unused", yoke_shape(1, 5), init);
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(3));
+    w = yoke_parameter(g, "w", yoke_shape(3), init);
+    yoke_parameter(g, "unused", yoke_shape(5), init);
     yoke_mul(g, yoke_add(g, x, w), w);
     ASSERT_OK(yoke_graph_freeze(g, "w"));
     ASSERT_OK(yoke_graph_print(g, take, &p));
@@ -131,7 +131,7 @@ START_TEST(layers_are_told_as_they_were_written)
     page p = {.used = 0};
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 2, 4, 4));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 4, 4));
     x = yoke_conv_transpose2d(
         g, x, &(yoke_conv_transpose2d_options){.filters = 3, .kernel = {2, 2}, .stride = {2, 2}});
     x = yoke_batch_norm(g, x, &(yoke_batch_norm_options){.epsilon = 1e-4f});

@@ -64,8 +64,8 @@ build(yoke_graph *g)
     yoke_batch_norm_options norm = {.name = "norm"};
     yoke_pool2d_options pool = {.kernel = {2, 2}};
     yoke_loss_options ignore = {.has_ignore_index = true, .ignore_index = -1};
-    yoke_node *x = yoke_input(g, "image", YOKE_F32, yoke_shape(3, 1, SIDE, SIDE));
-    yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape(0)), *y;
+    yoke_node *x = yoke_input(g, "image", YOKE_F32, yoke_shape(1, SIDE, SIDE));
+    yoke_node *label = yoke_target(g, "label", YOKE_I32, yoke_shape()), *y;
 
     y = yoke_tanh(g, yoke_batch_norm(g, yoke_conv2d(g, x, &conv), &norm));
     y = yoke_dense(g, yoke_flatten(g, yoke_avgpool2d(g, y, &pool)), &dense);
@@ -295,8 +295,8 @@ make_dataset(int n)
     static float image[MOST * SIDE * SIDE];
     static int32_t label[MOST];
     const yoke_field fields[] = {
-        {"image", YOKE_F32, yoke_shape(3, 1, SIDE, SIDE), image, 0},
-        {"label", YOKE_I32, yoke_shape(0), label, 0},
+        {"image", YOKE_F32, yoke_shape(1, SIDE, SIDE), image, 0},
+        {"label", YOKE_I32, yoke_shape(), label, 0},
     };
     yoke_dataset *dataset = NULL;
 

@@ -135,7 +135,7 @@ bench_shape(const bench_device *d, const shape *s, int batch, const char *ops, c
     yoke_graph *graph;
 
     bench_must(yoke_graph_create(&graph));
-    x = yoke_input(graph, "x", YOKE_F32, yoke_shape(3, s->c, s->h, s->w));
+    x = yoke_input(graph, "x", YOKE_F32, yoke_shape(s->c, s->h, s->w));
     y = yoke_conv2d(graph, x,
                     &(yoke_conv2d_options){.filters = s->filters,
                                            .kernel = {s->k, s->k},

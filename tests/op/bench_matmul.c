@@ -45,23 +45,23 @@ problem_of(const shape *s)
 {
     yki_matmul_attrs attrs = {.transpose_a = s->ta, .transpose_b = s->tb, .sum_batch = s->sum};
     yki_problem p = {.op = &yki_op_matmul, .input_count = 2, .max_batch = 1};
-    yoke_shape a = s->ta ? yoke_shape(2, s->k, s->m) : yoke_shape(2, s->m, s->k);
+    yoke_shape a = s->ta ? yoke_shape(s->k, s->m) : yoke_shape(s->m, s->k);
 
     memcpy(p.attrs.bytes, &attrs, sizeof attrs);
     p.in[0] = p.in[1] = p.out = (yki_operand){.type = YOKE_F32, .layout = YKI_PLAIN};
-    p.in[1].shape = s->tb ? yoke_shape(2, s->n, s->k) : yoke_shape(2, s->k, s->n);
+    p.in[1].shape = s->tb ? yoke_shape(s->n, s->k) : yoke_shape(s->k, s->n);
     p.in[0].shape = a;
-    p.out.shape = yoke_shape(2, s->m, s->n);
+    p.out.shape = yoke_shape(s->m, s->n);
     if (s->sum) { /* (batch, m) and (batch, n) */
         p.max_batch = s->k;
         p.in[0].batched = p.in[1].batched = true;
-        p.in[0].shape = yoke_shape(1, s->m);
-        p.in[1].shape = yoke_shape(1, s->n);
+        p.in[0].shape = yoke_shape(s->m);
+        p.in[1].shape = yoke_shape(s->n);
     } else if (!s->ta) {
         p.max_batch = s->m;
         p.in[0].batched = p.out.batched = true;
-        p.in[0].shape = yoke_shape(1, s->k);
-        p.out.shape = yoke_shape(1, s->n);
+        p.in[0].shape = yoke_shape(s->k);
+        p.out.shape = yoke_shape(s->n);
     }
     return p;
 }

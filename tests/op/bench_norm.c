@@ -97,14 +97,14 @@ main(int argc, char **argv)
     const char *only = argc > 1 ? argv[1] : NULL, *devices = getenv("YOKE_DEVICES");
     bench_device d = bench_open(devices ? devices : "cpu:0");
 
-    layer(&d, 0, yoke_shape(3, 64, 56, 56), NULL);
-    layer(&d, 1, yoke_shape(3, 64, 56, 56), only);
-    layer(&d, 1, yoke_shape(3, 512, 14, 14), only);
-    layer(&d, 2, yoke_shape(3, 64, 112, 112), only);
-    layer(&d, 3, yoke_shape(3, 64, 56, 56), only);
-    layer(&d, 4, yoke_shape(3, 64, 56, 56), only);
-    layer(&d, 5, yoke_shape(3, 512, 28, 28), only);
-    layer(&d, 6, yoke_shape(2, 196, 768), only);
+    layer(&d, 0, yoke_shape(64, 56, 56), NULL);
+    layer(&d, 1, yoke_shape(64, 56, 56), only);
+    layer(&d, 1, yoke_shape(512, 14, 14), only);
+    layer(&d, 2, yoke_shape(64, 112, 112), only);
+    layer(&d, 3, yoke_shape(64, 56, 56), only);
+    layer(&d, 4, yoke_shape(64, 56, 56), only);
+    layer(&d, 5, yoke_shape(512, 28, 28), only);
+    layer(&d, 6, yoke_shape(196, 768), only);
     bench_close(&d);
     return 0;
 }

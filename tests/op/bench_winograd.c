@@ -50,12 +50,11 @@ problem_of(const layer *l, const yki_op *op, int64_t batch)
         .kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1}, .dilation = {1, 1}, .groups = 1};
     yki_problem p = {.op = op, .input_count = 2, .max_batch = batch};
     yki_operand image = {.type = YOKE_F32,
-                         .shape = yoke_shape(3, l->channels, l->size, l->size),
+                         .shape = yoke_shape(l->channels, l->size, l->size),
                          .batched = true,
                          .layout = YKI_PLAIN};
-    yki_operand weight = {.type = YOKE_F32,
-                          .shape = yoke_shape(4, l->channels, l->channels, 3, 3),
-                          .layout = YKI_PLAIN};
+    yki_operand weight = {
+        .type = YOKE_F32, .shape = yoke_shape(l->channels, l->channels, 3, 3), .layout = YKI_PLAIN};
 
     if (op == &yki_op_conv2d_grad_input)
         attrs.size[0] = attrs.size[1] = (int32_t)l->size;

@@ -179,7 +179,7 @@ static const shape_case cases[] = {
 static yoke_node *
 build(yoke_graph *g, const shape_case *c)
 {
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, c->c, c->h, c->w));
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(c->c, c->h, c->w));
     yoke_conv2d_options o = {.filters = c->filters, .groups = c->groups, .no_bias = c->no_bias};
     yoke_conv_transpose2d_options t = {
         .filters = c->filters, .groups = c->groups, .no_bias = c->no_bias};
@@ -240,10 +240,9 @@ END_TEST
 /* Dense layers use it with rank 1. */
 START_TEST(bias_gradient_matches_oracle)
 {
-    const yoke_shape shapes[] = {yoke_shape(1, 1),         yoke_shape(1, 10),
-                                 yoke_shape(1, 48),        yoke_shape(1, 1000),
-                                 yoke_shape(2, 5, 33),     yoke_shape(3, 37, 1, 3),
-                                 yoke_shape(3, 20, 17, 19)};
+    const yoke_shape shapes[] = {yoke_shape(1),         yoke_shape(10),    yoke_shape(48),
+                                 yoke_shape(1000),      yoke_shape(5, 33), yoke_shape(37, 1, 3),
+                                 yoke_shape(20, 17, 19)};
 
     for (size_t i = 0; i < YKI_COUNT(shapes); i++) {
         yoke_graph *g;
@@ -264,16 +263,16 @@ START_TEST(layers_are_pytorchs)
     yoke_node *x, *y, *w;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 6, 28, 28));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(6, 28, 28));
     y = yoke_conv2d(
         g, x,
         &(yoke_conv2d_options){
             .filters = 8, .kernel = {5, 3}, .stride = {2, 1}, .pad = {2, 0}, .groups = 2});
     ASSERT_OK(yoke_graph_status(g));
     ck_assert_str_eq(yoke_node_name(y), "conv1");
-    ck_assert(yki_shape_equal(yoke_node_shape(y), yoke_shape(3, 8, 14, 26)));
+    ck_assert(yki_shape_equal(yoke_node_shape(y), yoke_shape(8, 14, 26)));
     w = yoke_graph_get_node(g, "conv1.weight");
-    ck_assert(yki_shape_equal(yoke_node_shape(w), yoke_shape(4, 8, 3, 5, 3)));
+    ck_assert(yki_shape_equal(yoke_node_shape(w), yoke_shape(8, 3, 5, 3)));
     ck_assert_int_eq(w->fan_in, 45);
     ck_assert_int_eq(yoke_graph_get_node(g, "conv1.bias")->fan_in, 45);
     ck_assert(y->op->flops(y) == 2.0 * 8 * 14 * 26 * 45);
@@ -286,9 +285,9 @@ START_TEST(layers_are_pytorchs)
                                                                .no_bias = true});
     ASSERT_OK(yoke_graph_status(g));
     ck_assert_str_eq(yoke_node_name(y), "convt1");
-    ck_assert(yki_shape_equal(yoke_node_shape(y), yoke_shape(3, 4, 28, 52)));
+    ck_assert(yki_shape_equal(yoke_node_shape(y), yoke_shape(4, 28, 52)));
     w = yoke_graph_get_node(g, "convt1.weight");
-    ck_assert(yki_shape_equal(yoke_node_shape(w), yoke_shape(4, 8, 4, 3, 3)));
+    ck_assert(yki_shape_equal(yoke_node_shape(w), yoke_shape(8, 4, 3, 3)));
     ck_assert_ptr_null(yoke_graph_get_node(g, "convt1.bias"));
     yoke_graph_destroy(g);
 }
@@ -323,7 +322,7 @@ START_TEST(bad_options_are_named)
     yoke_conv2d_options o = c->options;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "picture", YOKE_F32, yoke_shape(3, 6, 8, 8));
+    x = yoke_input(g, "picture", YOKE_F32, yoke_shape(6, 8, 8));
     o.name = "edges";
     ck_assert_ptr_null(yoke_conv2d(g, x, &o));
     ASSERT_STATUS(c->status, yoke_graph_status(g));
@@ -338,13 +337,13 @@ START_TEST(bad_inputs_are_named)
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    ck_assert_ptr_null(yoke_conv2d(g, yoke_input(g, "i", YOKE_I32, yoke_shape(3, 2, 4, 4)),
+    ck_assert_ptr_null(yoke_conv2d(g, yoke_input(g, "i", YOKE_I32, yoke_shape(2, 4, 4)),
                                    &(yoke_conv2d_options){.filters = 2, .kernel = {1, 1}}));
     ASSERT_STATUS(YOKE_ERROR_TYPE, yoke_graph_status(g));
     yoke_graph_destroy(g);
 
     ASSERT_OK(yoke_graph_create(&g));
-    ck_assert_ptr_null(yoke_conv2d(g, yoke_input(g, "flat", YOKE_F32, yoke_shape(1, 16)),
+    ck_assert_ptr_null(yoke_conv2d(g, yoke_input(g, "flat", YOKE_F32, yoke_shape(16)),
                                    &(yoke_conv2d_options){.filters = 2, .kernel = {1, 1}}));
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_graph_status(g));
     ASSERT_DETAIL("flat");
@@ -352,7 +351,7 @@ START_TEST(bad_inputs_are_named)
 
     ASSERT_OK(yoke_graph_create(&g));
     ck_assert_ptr_null(yoke_conv_transpose2d(
-        g, yoke_input(g, "x", YOKE_F32, yoke_shape(3, 2, 4, 4)),
+        g, yoke_input(g, "x", YOKE_F32, yoke_shape(2, 4, 4)),
         &(yoke_conv_transpose2d_options){.filters = 2, .kernel = {2, 2}, .output_pad = {0, 1}}));
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_graph_status(g));
     ASSERT_DETAIL("output_pad[1] is 1");
@@ -360,7 +359,7 @@ START_TEST(bad_inputs_are_named)
 
     ASSERT_OK(yoke_graph_create(&g));
     ck_assert_ptr_null(yoke_conv_transpose2d(
-        g, yoke_input(g, "x", YOKE_F32, yoke_shape(3, 2, 1, 1)),
+        g, yoke_input(g, "x", YOKE_F32, yoke_shape(2, 1, 1)),
         &(yoke_conv_transpose2d_options){.filters = 2, .kernel = {2, 2}, .pad = {1, 1}}));
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_graph_status(g));
     ASSERT_DETAIL("(2, 1, 1)");

@@ -59,9 +59,9 @@ static yoke_node *
 gate(yoke_graph *g, const char *source)
 {
     yoke_initializer init = {YOKE_INIT_CONSTANT, 0.5f, 0, 0};
-    yoke_node *inputs[3] = {yoke_input(g, "x", YOKE_F32, yoke_shape(2, 3, 23)),
-                            yoke_parameter(g, "w", yoke_shape(2, 3, 23), init),
-                            yoke_input(g, "k", YOKE_I32, yoke_shape(2, 3, 23))};
+    yoke_node *inputs[3] = {yoke_input(g, "x", YOKE_F32, yoke_shape(3, 23)),
+                            yoke_parameter(g, "w", yoke_shape(3, 23), init),
+                            yoke_input(g, "k", YOKE_I32, yoke_shape(3, 23))};
 
     return yoke_custom(g, inputs, 3, &(yoke_custom_options){.name = "gate", .source = source});
 }
@@ -140,10 +140,10 @@ START_TEST(custom_of_another_shape_matches_its_oracle)
     yoke_node *x, *y;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 37, 10));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(37, 10));
     y = yoke_custom(g, &x, 1, &options);
     ck_assert_int_eq(asked, 1);
-    ck_assert(yki_shape_equal(yoke_node_shape(y), yoke_shape(1, 37)));
+    ck_assert(yki_shape_equal(yoke_node_shape(y), yoke_shape(37)));
     op_custom_oracle = row_sum_oracle;
     op_check_graph(g, y, NULL);
     ck_assert_int_eq(asked, 1);
@@ -231,7 +231,7 @@ refuse(const yoke_custom_options *options, size_t count, yoke_status status, con
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    inputs[0] = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 1, 2, 3));
+    inputs[0] = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 2, 3));
     for (int i = 1; i < 9; i++)
         inputs[i] = inputs[0];
     ck_assert_ptr_null(yoke_custom(g, inputs, count, options));
@@ -266,8 +266,8 @@ START_TEST(gradients_stop_where_there_is_no_backward)
     yoke_node *p;
 
     ASSERT_OK(yoke_graph_create(&g));
-    p = yoke_parameter(g, "p", yoke_shape(0), init);
-    p = yoke_mul(g, p, yoke_input(g, "x", YOKE_F32, yoke_shape(0)));
+    p = yoke_parameter(g, "p", yoke_shape(), init);
+    p = yoke_mul(g, p, yoke_input(g, "x", YOKE_F32, yoke_shape()));
     yoke_graph_set_loss(
         g, yoke_custom(g, &p, 1,
                        &(yoke_custom_options){.name = "f", .source = "", .no_backward = true}));

@@ -10,8 +10,8 @@
 
 START_TEST(dropout_matches_oracle)
 {
-    const yoke_shape shapes[] = {yoke_shape(0), yoke_shape(1, 5), yoke_shape(1, 64),
-                                 yoke_shape(2, 7, 41), yoke_shape(3, 2, 3, 151)};
+    const yoke_shape shapes[] = {yoke_shape(), yoke_shape(5), yoke_shape(64), yoke_shape(7, 41),
+                                 yoke_shape(2, 3, 151)};
     const float probabilities[] = {0, 0.1f, 0.5f, 0.999f};
 
     for (size_t i = 0; i < YKI_COUNT(probabilities); i++) {
@@ -153,7 +153,7 @@ START_TEST(masks_depend_on_what_they_should)
     double kept = 0;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, COUNT));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(COUNT));
     a = yoke_dropout(g, x, 0.25f);
     b = yoke_dropout(g, x, 0.25f);
     ASSERT_OK(yoke_graph_status(g));
@@ -204,8 +204,8 @@ START_TEST(dropout_trains_in_a_replica)
     ASSERT_OK(yoke_context_create(NULL, &context));
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
     ASSERT_OK(yoke_graph_create(&g));
-    h = yoke_mul(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, SIZE)),
-                 yoke_parameter(g, "w", yoke_shape(1, SIZE), one));
+    h = yoke_mul(g, yoke_input(g, "x", YOKE_F32, yoke_shape(SIZE)),
+                 yoke_parameter(g, "w", yoke_shape(SIZE), one));
     h = yoke_dropout(g, h, 0.5f);
     yoke_graph_set_output(g, "y", h);
     yoke_graph_set_loss(g, yoke_sum(g, h, NULL, 0));
@@ -250,7 +250,7 @@ START_TEST(evaluation_passes_through)
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(4));
     y = yoke_dropout(g, x, 0.5f);
     ck_assert_uint_eq(yki_op_dropout.evaluation(y, &op, inputs), 1);
     ck_assert_ptr_null(op);
@@ -264,13 +264,13 @@ START_TEST(dropout_names_what_does_not_fit)
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    yoke_dropout(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4)), 1);
+    yoke_dropout(g, yoke_input(g, "x", YOKE_F32, yoke_shape(4)), 1);
     ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_graph_status(g));
     ck_assert_str_eq(yoke_last_error(),
                      "dropout1: probability 1, at least 0 and less than 1 is possible");
     yoke_graph_destroy(g);
     ASSERT_OK(yoke_graph_create(&g));
-    yoke_dropout(g, yoke_input(g, "x", YOKE_I32, yoke_shape(1, 4)), 0.5f);
+    yoke_dropout(g, yoke_input(g, "x", YOKE_I32, yoke_shape(4)), 0.5f);
     ASSERT_STATUS(YOKE_ERROR_TYPE, yoke_graph_status(g));
     yoke_graph_destroy(g);
 }

@@ -129,9 +129,9 @@ loss_problem(const yki_op *op, yki_loss_kind kind, const void *attrs, size_t siz
     yki_problem p = {.op = op, .input_count = 2, .max_batch = SAMPLES};
 
     memcpy(p.attrs.bytes, attrs, size);
-    p.in[0] = tensor(YOKE_F32, true, yoke_shape(2, CLASSES, POSITIONS));
-    p.in[1] = has_labels(kind) ? tensor(YOKE_I32, true, yoke_shape(1, POSITIONS)) : p.in[0];
-    p.out = op == &yki_op_loss_grad ? p.in[0] : tensor(YOKE_F32, true, yoke_shape(1, 2));
+    p.in[0] = tensor(YOKE_F32, true, yoke_shape(CLASSES, POSITIONS));
+    p.in[1] = has_labels(kind) ? tensor(YOKE_I32, true, yoke_shape(POSITIONS)) : p.in[0];
+    p.out = op == &yki_op_loss_grad ? p.in[0] : tensor(YOKE_F32, true, yoke_shape(2));
     return p;
 }
 
@@ -237,9 +237,9 @@ pair_problem(const layer *l)
 {
     const yki_matmul_pair_attrs attrs = {{{.act = l->gate ? YKI_MATMUL_GATE : YKI_MATMUL_NONE},
                                           {.transpose_a = 1, .sum_batch = 1, .sums = l->sums}}};
-    const yki_operand rows = tensor(YOKE_F32, true, yoke_shape(1, l->inputs));
-    const yki_operand weight = tensor(YOKE_F32, false, yoke_shape(2, l->units, l->inputs));
-    const yki_operand dy = tensor(YOKE_F32, true, yoke_shape(1, l->units));
+    const yki_operand rows = tensor(YOKE_F32, true, yoke_shape(l->inputs));
+    const yki_operand weight = tensor(YOKE_F32, false, yoke_shape(l->units, l->inputs));
+    const yki_operand dy = tensor(YOKE_F32, true, yoke_shape(l->units));
     yki_problem p = {.op = &yki_op_matmul_pair, .max_batch = SAMPLES + 2};
 
     memcpy(p.attrs.bytes, &attrs, sizeof attrs);
@@ -252,7 +252,7 @@ pair_problem(const layer *l)
     p.out = rows;
     p.extra[p.extra_count++] = weight;
     if (l->sums)
-        p.extra[p.extra_count++] = tensor(YOKE_F32, false, yoke_shape(1, l->units));
+        p.extra[p.extra_count++] = tensor(YOKE_F32, false, yoke_shape(l->units));
     return p;
 }
 

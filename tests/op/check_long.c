@@ -24,8 +24,8 @@ START_TEST(products)
         int64_t m, n, k;
     } cases[] = {{300, 300, 300}, {8, 8, 70000}};
     yoke_graph *g = new_graph();
-    yoke_node *a = yoke_input(g, "a", YOKE_F32, yoke_shape(2, cases[_i].m, cases[_i].k));
-    yoke_node *b = yoke_input(g, "b", YOKE_F32, yoke_shape(2, cases[_i].k, cases[_i].n));
+    yoke_node *a = yoke_input(g, "a", YOKE_F32, yoke_shape(cases[_i].m, cases[_i].k));
+    yoke_node *b = yoke_input(g, "b", YOKE_F32, yoke_shape(cases[_i].k, cases[_i].n));
 
     op_check_graph(g, yoke_matmul(g, a, b, NULL), &large);
 }
@@ -35,7 +35,7 @@ END_TEST
 START_TEST(convolutions)
 {
     yoke_graph *g = new_graph();
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 1, 300, 300));
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 300, 300));
     yoke_conv2d_options options = {.filters = 2, .kernel = {3, 3}};
     op_check_options two = large;
 
@@ -49,7 +49,7 @@ START_TEST(sums)
 {
     enum { SIZE = 300 };
     yoke_graph *g = new_graph();
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 1, SIZE, SIZE)), *y = NULL, *t;
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, SIZE, SIZE)), *y = NULL, *t;
     yoke_pool2d_options whole = {.kernel = {SIZE, SIZE}};
     int32_t axes[] = {1, 2};
     op_check_options options = large;
@@ -72,7 +72,7 @@ START_TEST(sums)
         y = yoke_mean_squared_error(g, x, t, NULL);
         break;
     case 5:
-        y = yoke_embedding(g, yoke_input(g, "place", YOKE_I32, yoke_shape(1, 70000)),
+        y = yoke_embedding(g, yoke_input(g, "place", YOKE_I32, yoke_shape(70000)),
                            &(yoke_embedding_options){.rows = 10, .width = 3});
         break;
     }

@@ -16,8 +16,8 @@ static const loss_function with_values[] = {yoke_binary_cross_entropy, yoke_mean
 
 START_TEST(loss_of_labels_matches_oracle)
 {
-    const yoke_shape shapes[] = {yoke_shape(1, 7), yoke_shape(1, 1), yoke_shape(2, 5, 3),
-                                 yoke_shape(3, 3, 2, 4)};
+    const yoke_shape shapes[] = {yoke_shape(7), yoke_shape(1), yoke_shape(5, 3),
+                                 yoke_shape(3, 2, 4)};
     const yoke_loss_options options[] = {
         {.delta = 0}, {.label_smoothing = 0.1f}, {.has_ignore_index = true, .ignore_index = 0}};
 
@@ -40,7 +40,7 @@ END_TEST
 
 START_TEST(loss_of_values_matches_oracle)
 {
-    const yoke_shape shapes[] = {yoke_shape(0), yoke_shape(1, 7), yoke_shape(3, 3, 2, 5)};
+    const yoke_shape shapes[] = {yoke_shape(), yoke_shape(7), yoke_shape(3, 2, 5)};
 
     for (size_t i = 0; i < YKI_COUNT(shapes); i++) {
         yoke_graph *g;
@@ -62,8 +62,8 @@ START_TEST(metric_matches_oracle)
         yoke_node *x, *label;
 
         ASSERT_OK(yoke_graph_create(&g));
-        x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 7, 3));
-        label = yoke_target(g, "label", k == 2 ? YOKE_U8 : YOKE_I32, yoke_shape(1, 3));
+        x = yoke_input(g, "x", YOKE_F32, yoke_shape(7, 3));
+        label = yoke_target(g, "label", k == 2 ? YOKE_U8 : YOKE_I32, yoke_shape(3));
         op_check_graph(g, k == 1 ? yoke_accuracy(g, x, label) : yoke_top_k(g, x, label, k),
                        &(op_check_options){.labels = 7, .no_gradient = true, .batch = 40});
     }
@@ -75,14 +75,14 @@ START_TEST(loss_names_what_does_not_fit)
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    yoke_softmax_cross_entropy(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, 10)),
-                               yoke_target(g, "label", YOKE_F32, yoke_shape(0)), NULL);
+    yoke_softmax_cross_entropy(g, yoke_input(g, "x", YOKE_F32, yoke_shape(10)),
+                               yoke_target(g, "label", YOKE_F32, yoke_shape()), NULL);
     ASSERT_STATUS(YOKE_ERROR_TYPE, yoke_graph_status(g));
     ASSERT_DETAIL("softmax_cross_entropy1: the target label is float32");
     yoke_graph_destroy(g);
     ASSERT_OK(yoke_graph_create(&g));
-    yoke_mean_squared_error(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, 10)),
-                            yoke_target(g, "y", YOKE_F32, yoke_shape(1, 9)), NULL);
+    yoke_mean_squared_error(g, yoke_input(g, "x", YOKE_F32, yoke_shape(10)),
+                            yoke_target(g, "y", YOKE_F32, yoke_shape(9)), NULL);
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_graph_status(g));
     ASSERT_DETAIL("(10)");
     ASSERT_DETAIL("(9)");
@@ -108,15 +108,15 @@ expect_sentence(yoke_node *(*loss)(yoke_graph *, yoke_node *, yoke_node *,
 START_TEST(loss_asks_for_a_forgotten_flatten)
 {
     expect_sentence(
-        yoke_softmax_cross_entropy, yoke_shape(3, 1, 8, 10), YOKE_I32, yoke_shape(0),
+        yoke_softmax_cross_entropy, yoke_shape(1, 8, 10), YOKE_I32, yoke_shape(),
         "softmax_cross_entropy1: x of (1, 8, 10) wants labels of (8, 10), y has (): did "
         "you forget yoke_flatten?");
-    expect_sentence(yoke_softmax_cross_entropy, yoke_shape(2, 8, 10), YOKE_I32, yoke_shape(1, 4),
+    expect_sentence(yoke_softmax_cross_entropy, yoke_shape(8, 10), YOKE_I32, yoke_shape(4),
                     "softmax_cross_entropy1: x of (8, 10) wants labels of (10), y has (4)");
-    expect_sentence(yoke_mean_squared_error, yoke_shape(3, 1, 8, 3), YOKE_F32, yoke_shape(1, 3),
+    expect_sentence(yoke_mean_squared_error, yoke_shape(1, 8, 3), YOKE_F32, yoke_shape(3),
                     "mean_squared_error1: x of (1, 8, 3) and the target y of (3) differ: did you "
                     "forget yoke_flatten?");
-    expect_sentence(yoke_mean_squared_error, yoke_shape(1, 4), YOKE_F32, yoke_shape(1, 3),
+    expect_sentence(yoke_mean_squared_error, yoke_shape(4), YOKE_F32, yoke_shape(3),
                     "mean_squared_error1: x of (4) and the target y of (3) differ");
 }
 END_TEST

@@ -76,8 +76,8 @@ START_TEST(sizes_match_oracle)
     bool ta = _i % 4 & 1, tb = _i % 4 & 2;
     product p = {.b_parameter = true, .ta = ta, .tb = tb, .batch = 2};
 
-    p.a = ta ? yoke_shape(2, size[2], size[0]) : yoke_shape(2, size[0], size[2]);
-    p.b = tb ? yoke_shape(2, size[1], size[2]) : yoke_shape(2, size[2], size[1]);
+    p.a = ta ? yoke_shape(size[2], size[0]) : yoke_shape(size[0], size[2]);
+    p.b = tb ? yoke_shape(size[1], size[2]) : yoke_shape(size[2], size[1]);
     check_product(&p);
 }
 END_TEST
@@ -118,9 +118,9 @@ START_TEST(epilogue_matches_oracle)
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    inputs[0] = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 70));
-    inputs[1] = yoke_parameter(g, "w", yoke_shape(2, 45, 70), init);
-    inputs[2] = yoke_parameter(g, "b", yoke_shape(1, 45), init);
+    inputs[0] = yoke_input(g, "x", YOKE_F32, yoke_shape(70));
+    inputs[1] = yoke_parameter(g, "w", yoke_shape(45, 70), init);
+    inputs[2] = yoke_parameter(g, "b", yoke_shape(45), init);
     op_check_graph(g, yki_node(g, &yki_op_matmul, "fused", inputs, 3, &attrs, sizeof attrs),
                    &(op_check_options){.batch = 21});
 }
@@ -133,7 +133,7 @@ START_TEST(long_sums_match_oracle)
     yoke_node *x;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 50, 9));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(50, 9));
     op_check_graph(g, yoke_dense(g, x, &(yoke_dense_options){.units = 40}),
                    &(op_check_options){.batch = 40, .no_differences = true});
 }
@@ -147,7 +147,7 @@ START_TEST(clblast_matches_oracle)
     yoke_node *x;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 70));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(70));
     op_check_graph(g, yoke_dense(g, x, &(yoke_dense_options){.units = 37}),
                    &(op_check_options){.batch = 45, .no_differences = true, .only = "clblast"});
 }
@@ -195,9 +195,9 @@ START_TEST(clblast_set_is_measured)
     yki_queue *queue;
 
     yki_clblast_seeds(&seeds);
-    problem.in[0] = (yki_operand){YOKE_F32, yoke_shape(1, 48), true, YKI_PLAIN};
-    problem.in[1] = (yki_operand){YOKE_F32, yoke_shape(2, 48, 40), false, YKI_PLAIN};
-    problem.out = (yki_operand){YOKE_F32, yoke_shape(1, 40), true, YKI_PLAIN};
+    problem.in[0] = (yki_operand){YOKE_F32, yoke_shape(48), true, YKI_PLAIN};
+    problem.in[1] = (yki_operand){YOKE_F32, yoke_shape(48, 40), false, YKI_PLAIN};
+    problem.out = (yki_operand){YOKE_F32, yoke_shape(40), true, YKI_PLAIN};
     ASSERT_OK(yoke_context_create(NULL, &context));
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
     device = yoke_selection_get(selection, 0);
@@ -220,17 +220,16 @@ START_TEST(dense_names_its_parameters)
     yoke_node *x;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 6));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(6));
     yoke_dense(g, yoke_dense(g, x, &(yoke_dense_options){.units = 4, .name = "fc"}),
                &(yoke_dense_options){.units = 3, .no_bias = true});
     ASSERT_OK(yoke_graph_status(g));
     ck_assert_uint_eq(yoke_graph_parameter_count(g), 3);
     ck_assert(
-        yki_shape_equal(yoke_node_shape(yoke_graph_get_node(g, "fc.weight")), yoke_shape(2, 4, 6)));
-    ck_assert(
-        yki_shape_equal(yoke_node_shape(yoke_graph_get_node(g, "fc.bias")), yoke_shape(1, 4)));
+        yki_shape_equal(yoke_node_shape(yoke_graph_get_node(g, "fc.weight")), yoke_shape(4, 6)));
+    ck_assert(yki_shape_equal(yoke_node_shape(yoke_graph_get_node(g, "fc.bias")), yoke_shape(4)));
     ck_assert(yki_shape_equal(yoke_node_shape(yoke_graph_get_node(g, "dense1.weight")),
-                              yoke_shape(2, 3, 4)));
+                              yoke_shape(3, 4)));
     yoke_graph_destroy(g);
 }
 END_TEST
@@ -243,10 +242,10 @@ expect_error(int what, yoke_status status, const char *first, const char *second
     yoke_node *x, *i, *m, *d;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 3, 4));
-    i = yoke_input(g, "i", YOKE_I32, yoke_shape(2, 4, 4));
-    m = yoke_input(g, "m", YOKE_F32, yoke_shape(2, 5, 6));
-    d = yoke_input(g, "d", YOKE_F32, yoke_shape(4, 2, 3, 4, 6));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 4));
+    i = yoke_input(g, "i", YOKE_I32, yoke_shape(4, 4));
+    m = yoke_input(g, "m", YOKE_F32, yoke_shape(5, 6));
+    d = yoke_input(g, "d", YOKE_F32, yoke_shape(2, 3, 4, 6));
     switch (what) {
     case 0:
         yoke_matmul(g, x, m, NULL);
@@ -255,11 +254,11 @@ expect_error(int what, yoke_status status, const char *first, const char *second
         yoke_matmul(g, x, i, NULL);
         break;
     case 2:
-        yoke_matmul(g, yoke_input(g, "s", YOKE_F32, yoke_shape(0)), m, NULL);
+        yoke_matmul(g, yoke_input(g, "s", YOKE_F32, yoke_shape()), m, NULL);
         break;
     case 3:
-        yoke_matmul(g, yoke_input(g, "t", YOKE_F32, yoke_shape(3, 3, 3, 4)), d, NULL);
-        yoke_matmul(g, yoke_input(g, "u", YOKE_F32, yoke_shape(3, 5, 3, 4)), d, NULL);
+        yoke_matmul(g, yoke_input(g, "t", YOKE_F32, yoke_shape(3, 3, 4)), d, NULL);
+        yoke_matmul(g, yoke_input(g, "u", YOKE_F32, yoke_shape(5, 3, 4)), d, NULL);
         break;
     case 4:
         yoke_dense(g, x, NULL);
@@ -268,7 +267,7 @@ expect_error(int what, yoke_status status, const char *first, const char *second
         yoke_dense(g, x, &(yoke_dense_options){.units = -3, .name = "fc"});
         break;
     default:
-        yoke_dense(g, yoke_input(g, "v", YOKE_F32, yoke_shape(0)),
+        yoke_dense(g, yoke_input(g, "v", YOKE_F32, yoke_shape()),
                    &(yoke_dense_options){.units = 2});
     }
     ck_assert_int_eq(yoke_graph_status(g), status);

@@ -72,8 +72,8 @@ START_TEST(known_statistics_match_oracle)
     yoke_node *inputs[2];
 
     ASSERT_OK(yoke_graph_create(&graph));
-    inputs[0] = yoke_parameter(graph, "mean", yoke_shape(1, 37), (yoke_initializer){0});
-    inputs[1] = yoke_parameter(graph, "variance", yoke_shape(1, 37), (yoke_initializer){0});
+    inputs[0] = yoke_parameter(graph, "mean", yoke_shape(37), (yoke_initializer){0});
+    inputs[1] = yoke_parameter(graph, "variance", yoke_shape(37), (yoke_initializer){0});
     op_check_graph(graph, yki_node(graph, &yki_op_bn_known, NULL, inputs, 2, NULL, 0),
                    &(op_check_options){.no_gradient = true});
 }
@@ -85,7 +85,7 @@ START_TEST(fused_batch_norm_matches_oracle)
     for (size_t i = 3; i < 8; i++) {
         yki_bn_attrs a = {.epsilon = 1e-3f, .affine = 1, .act = _i & 1, .residual = _i >> 1};
         yoke_initializer init = {YOKE_INIT_DEFAULT, 0, 0, 0};
-        yoke_shape channels = yoke_shape(1, shapes[i].dim[0]);
+        yoke_shape channels = yoke_shape(shapes[i].dim[0]);
         yoke_graph *graph;
         yoke_node *inputs[5];
 
@@ -227,7 +227,7 @@ START_TEST(running_statistics_are_kept_and_used)
 
     SKIP_ON_SIMULATOR;
     ASSERT_OK(yoke_graph_create(&graph));
-    y = yoke_batch_norm(graph, yoke_input(graph, "x", YOKE_F32, yoke_shape(3, CHANNELS, 2, 3)), &o);
+    y = yoke_batch_norm(graph, yoke_input(graph, "x", YOKE_F32, yoke_shape(CHANNELS, 2, 3)), &o);
     yoke_graph_set_output(graph, "y", y);
     yoke_graph_set_loss(graph, yoke_mean(graph, y, NULL, 0));
     ASSERT_OK(yoke_graph_status(graph));
@@ -251,7 +251,7 @@ START_TEST(layer_norm_names_what_is_wrong)
 
         ASSERT_OK(yoke_graph_create(&graph));
         ck_assert_ptr_null(yoke_layer_norm(
-            graph, yoke_input(graph, "x", YOKE_F32, yoke_shape(2, 4, 5)), &options[i]));
+            graph, yoke_input(graph, "x", YOKE_F32, yoke_shape(4, 5)), &options[i]));
         ck_assert_int_ne(yoke_graph_status(graph), YOKE_OK);
         ASSERT_DETAIL(details[i]);
         yoke_graph_destroy(graph);
@@ -268,7 +268,7 @@ START_TEST(norm_names_what_is_wrong)
 
     for (size_t i = 0; i < YKI_COUNT(options); i++) {
         yoke_graph *graph;
-        yoke_shape shape = i < 3 ? yoke_shape(1, 3) : yoke_shape(0);
+        yoke_shape shape = i < 3 ? yoke_shape(3) : yoke_shape();
 
         ASSERT_OK(yoke_graph_create(&graph));
         ck_assert_ptr_null(

@@ -96,8 +96,8 @@ END_TEST
 
 START_TEST(global_average_matches_oracle)
 {
-    const yoke_shape shapes[] = {yoke_shape(3, 1, 1, 1), yoke_shape(3, 5, 7, 7),
-                                 yoke_shape(3, 37, 3, 1), yoke_shape(3, 16, 13, 29)};
+    const yoke_shape shapes[] = {yoke_shape(1, 1, 1), yoke_shape(5, 7, 7), yoke_shape(37, 3, 1),
+                                 yoke_shape(16, 13, 29)};
 
     for (size_t i = 0; i < YKI_COUNT(shapes); i++) {
         yoke_graph *graph;

@@ -169,7 +169,7 @@ START_TEST(winograd_matches_oracle)
 
     memcpy(o.pad, c->pad, sizeof o.pad);
     ASSERT_OK(yoke_graph_create(&g));
-    y = yoke_conv2d(g, yoke_input(g, "x", YOKE_F32, yoke_shape(3, c->c, c->h, c->w)), &o);
+    y = yoke_conv2d(g, yoke_input(g, "x", YOKE_F32, yoke_shape(c->c, c->h, c->w)), &o);
     ck_assert_ptr_nonnull(y);
     if (c->relu)
         ((yki_conv_attrs *)y->attrs.bytes)->act = YKI_CONV_ACT_RELU;
@@ -189,7 +189,7 @@ START_TEST(transposed_matches_oracle)
 
     ASSERT_OK(yoke_graph_create(&g));
     y = yoke_conv_transpose2d(
-        g, yoke_input(g, "x", YOKE_F32, yoke_shape(3, 16, 6, 5)),
+        g, yoke_input(g, "x", YOKE_F32, yoke_shape(16, 6, 5)),
         &(yoke_conv_transpose2d_options){.filters = 18, .kernel = {3, 3}, .pad = {1, 0}});
     ck_assert_ptr_nonnull(y);
     ((yki_conv_attrs *)y->attrs.bytes)->act = YKI_CONV_ACT_RELU;
@@ -244,7 +244,7 @@ START_TEST(only_what_it_can_do)
 
         ASSERT_OK(yoke_graph_create(&g));
         y = yoke_conv2d(
-            g, yoke_input(g, "x", YOKE_F32, yoke_shape(3, list[i].c, list[i].size, list[i].size)),
+            g, yoke_input(g, "x", YOKE_F32, yoke_shape(list[i].c, list[i].size, list[i].size)),
             &list[i].options);
         ck_assert_ptr_nonnull(y);
         ck_assert_msg(any_applies(y) == list[i].expected, "case %zu", i);

@@ -33,7 +33,7 @@ static yoke_node *
 start(yoke_graph **g)
 {
     ASSERT_OK(yoke_graph_create(g));
-    return yoke_input(*g, "x", YOKE_F32, yoke_shape(3, 16, 2, 2));
+    return yoke_input(*g, "x", YOKE_F32, yoke_shape(16, 2, 2));
 }
 
 static yoke_graph *

@@ -219,8 +219,8 @@ label_graph(bool reported)
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    y = dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, 7)), 5);
-    label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    y = dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(7)), 5);
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape());
     yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, &options));
     if (reported) {
         yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, y, label));
@@ -265,8 +265,8 @@ START_TEST(losses_of_elements_are_joined_too)
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    y = dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(2, 3, 7)), 5);
-    target = yoke_target(g, "target", YOKE_F32, yoke_shape(2, 3, 5));
+    y = dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(3, 7)), 5);
+    target = yoke_target(g, "target", YOKE_F32, yoke_shape(3, 5));
     yoke_graph_set_loss(g, loss_of(g, _i, y, target));
     yoke_graph_add_metric(g, "error", yoke_mean_absolute_error(g, y, target));
     check_everywhere(g, true, &(expected){"loss-step", 1, 4, 0, 6, false});
@@ -280,8 +280,8 @@ START_TEST(a_loss_that_is_a_result_stays)
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    y = dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, 7)), 5);
-    target = yoke_target(g, "target", YOKE_F32, yoke_shape(1, 5));
+    y = dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(7)), 5);
+    target = yoke_target(g, "target", YOKE_F32, yoke_shape(5));
     loss = yoke_mean_squared_error(g, y, target, NULL);
     yoke_graph_set_loss(g, loss);
     yoke_graph_set_output(g, "losses", loss);
@@ -295,7 +295,7 @@ END_TEST
 static yoke_graph *
 dense_graph(const int64_t *widths, size_t count, int64_t rows, bool bias)
 {
-    yoke_shape shape = rows ? yoke_shape(2, rows, widths[0]) : yoke_shape(1, widths[0]);
+    yoke_shape shape = rows ? yoke_shape(rows, widths[0]) : yoke_shape(widths[0]);
     yoke_node *y, *target;
     yoke_graph *g;
 
@@ -348,9 +348,9 @@ START_TEST(a_sum_of_gradients_is_not_gated)
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_relu(g, dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, 9)), 8));
+    x = yoke_relu(g, dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(9)), 8));
     y = yoke_add(g, dense(g, x, 8), x);
-    target = yoke_target(g, "target", YOKE_F32, yoke_shape(1, 8));
+    target = yoke_target(g, "target", YOKE_F32, yoke_shape(8));
     yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
     check_everywhere(g, true, &(expected){NULL, 0, 2, 1e-5, 7, true});
 }
@@ -373,7 +373,7 @@ largest_gate(const yki_plan *plan)
 static yoke_graph *
 pooled_graph(const yoke_pool2d_options *options, bool average, bool read_twice)
 {
-    yoke_shape shape = yoke_shape(3, 5, 12, 10);
+    yoke_shape shape = yoke_shape(5, 12, 10);
     yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
     yoke_node *x, *y, *target;
     yoke_graph *g;
@@ -464,7 +464,7 @@ static yoke_graph *
 normed_graph(norm_case which)
 {
     yoke_batch_norm_options o = {.no_affine = which == NORM_WITHOUT_PARAMETERS};
-    yoke_shape shape = yoke_shape(3, 5, 12, 10);
+    yoke_shape shape = yoke_shape(5, 12, 10);
     yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
     yoke_node *x, *y, *target;
     yoke_graph *g;
@@ -500,11 +500,11 @@ START_TEST(running_statistics_take_no_tasks)
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    y = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 5, 3, 4));
+    y = yoke_input(g, "x", YOKE_F32, yoke_shape(5, 3, 4));
     y = yoke_batch_norm(g, y, &(yoke_batch_norm_options){.momentum = 0.3f});
     y = yoke_relu(g, y);
     y = yoke_batch_norm(g, dense(g, yoke_flatten(g, y), 9), NULL);
-    target = yoke_target(g, "target", YOKE_F32, yoke_shape(1, 9));
+    target = yoke_target(g, "target", YOKE_F32, yoke_shape(9));
     yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
     check_everywhere(g, true, &(expected){"bn-running", 0, 4 + 2, 1e-5, 6, false});
 }

@@ -27,13 +27,13 @@ deep_graph(int layers)
     yoke_node *x;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 8));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(8));
     for (int i = 0; i < layers; i++) {
         char name[32];
 
         snprintf(name, sizeof name, "p%d", i);
-        x = yoke_add(
-            g, yoke_tanh(g, yoke_mul(g, x, yoke_parameter(g, name, yoke_shape(1, 8), init))), x);
+        x = yoke_add(g, yoke_tanh(g, yoke_mul(g, x, yoke_parameter(g, name, yoke_shape(8), init))),
+                     x);
     }
     yoke_graph_set_loss(g, yoke_mean(g, x, NULL, 0));
     ASSERT_OK(yoke_graph_status(g));

@@ -163,9 +163,9 @@ elementwise_graph(void)
     yoke_node *x, *p, *q, *h;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 5, 7));
-    p = yoke_parameter(g, "p", yoke_shape(2, 5, 7), init);
-    q = yoke_parameter(g, "q", yoke_shape(1, 7), init);
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(5, 7));
+    p = yoke_parameter(g, "p", yoke_shape(5, 7), init);
+    q = yoke_parameter(g, "q", yoke_shape(7), init);
     h = yoke_tanh(g, yoke_add(g, yoke_mul(g, x, p), q));
     h = yoke_sub(g, yoke_mul(g, h, p), yoke_scale(g, x, 0.5f, 0));
     h = yoke_relu(g, yoke_flatten(g, h));
@@ -201,8 +201,8 @@ START_TEST(view_as_a_result_stays)
     yoke_node *x, *h;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 5, 7));
-    h = yoke_mul(g, x, yoke_parameter(g, "p", yoke_shape(2, 5, 7), init));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(5, 7));
+    h = yoke_mul(g, x, yoke_parameter(g, "p", yoke_shape(5, 7), init));
     yoke_graph_set_output(g, "y", yoke_flatten(g, h));
     for (int i = 0; i < 4; i++)
         h = yoke_tanh(g, yoke_add(g, h, x));

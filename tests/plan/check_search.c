@@ -23,7 +23,7 @@ made(yoke_device *device, const char *wisdom)
     yoke_node *h;
 
     ASSERT_OK(yoke_graph_create(&g));
-    h = yoke_dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, 24)),
+    h = yoke_dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(24)),
                    &(yoke_dense_options){.units = 16});
     yoke_graph_set_loss(g, yoke_mean(g, yoke_mul(g, h, h), NULL, 0));
     ASSERT_OK(yoke_replica_create(device, g, &o, &replica));

@@ -33,8 +33,8 @@ make_graph(void)
     yoke_node *image, *label, *y;
 
     ASSERT_OK(yoke_graph_create(&g));
-    image = yoke_input(g, "image", YOKE_F32, yoke_shape(3, 1, 28, 28));
-    label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    image = yoke_input(g, "image", YOKE_F32, yoke_shape(1, 28, 28));
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape());
     y = yoke_dense(g, yoke_flatten(g, image), &(yoke_dense_options){.units = CLASSES});
     yoke_graph_set_output(g, "y", y);
     yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, NULL));
@@ -230,7 +230,7 @@ START_TEST(samples_of_a_dataset)
 {
     static const uint8_t pixels[2][PIXELS];
     const yoke_field field = {
-        .name = "image", .type = YOKE_U8, .shape = yoke_shape(3, 1, 28, 28), .data = pixels};
+        .name = "image", .type = YOKE_U8, .shape = yoke_shape(1, 28, 28), .data = pixels};
     const int64_t indices[2] = {1, 0};
     uint8_t *out = guarded(sizeof pixels);
     yoke_dataset *dataset;

@@ -67,26 +67,25 @@ add_loss(yoke_graph *g)
 static yoke_node *
 add_nonsense(yoke_graph *g)
 {
-    return yoke_reshape(g, output(g), yoke_shape(1, 1000));
+    return yoke_reshape(g, output(g), yoke_shape(1000));
 }
 
 static yoke_node *
 add_input(yoke_graph *g)
 {
-    return yoke_input(g, "late", YOKE_F32, yoke_shape(1, 3));
+    return yoke_input(g, "late", YOKE_F32, yoke_shape(3));
 }
 
 static yoke_node *
 add_target(yoke_graph *g)
 {
-    return yoke_target(g, "late", YOKE_I32, yoke_shape(0));
+    return yoke_target(g, "late", YOKE_I32, yoke_shape());
 }
 
 static yoke_node *
 add_parameter(yoke_graph *g)
 {
-    return yoke_parameter(g, "late", yoke_shape(1, 3),
-                          (yoke_initializer){YOKE_INIT_ZEROS, 0, 0, 0});
+    return yoke_parameter(g, "late", yoke_shape(3), (yoke_initializer){YOKE_INIT_ZEROS, 0, 0, 0});
 }
 
 static yoke_node *

@@ -38,7 +38,7 @@ static bool
 scalar(void *user, const yoke_shape *in, size_t count, yoke_shape *out)
 {
     (void)user, (void)in, (void)count;
-    *out = yoke_shape(0);
+    *out = yoke_shape();
     return true;
 }
 
@@ -55,10 +55,10 @@ network(int base, bool declared)
 
     snprintf(text, sizeof text, "#define BASE %d\n%s", base, source);
     ASSERT_OK(yoke_graph_create(&g));
-    inputs[0] = yoke_dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, WIDTH)),
+    inputs[0] = yoke_dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(WIDTH)),
                            &(yoke_dense_options){.units = CLASSES});
     yoke_graph_set_output(g, "y", inputs[0]);
-    inputs[1] = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    inputs[1] = yoke_target(g, "label", YOKE_I32, yoke_shape());
     yoke_graph_set_loss(g, yoke_custom(g, inputs, 2, &options));
     yoke_graph_add_metric(g, "picked", yoke_custom(g, inputs, 2, &options));
     ASSERT_OK(yoke_graph_status(g));
@@ -81,8 +81,8 @@ static yoke_dataset *
 dataset(void)
 {
     const yoke_field fields[2] = {
-        {.name = "x", .type = YOKE_F32, .shape = yoke_shape(1, WIDTH), .data = x},
-        {.name = "label", .type = YOKE_I32, .shape = yoke_shape(0), .data = labels}};
+        {.name = "x", .type = YOKE_F32, .shape = yoke_shape(WIDTH), .data = x},
+        {.name = "label", .type = YOKE_I32, .shape = yoke_shape(), .data = labels}};
     yoke_dataset *made;
 
     ASSERT_OK(yoke_dataset_create(BATCH, fields, 2, NULL, &made));
@@ -220,8 +220,8 @@ START_TEST(inputs_begin_with_values_that_fit)
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    node = yoke_input(g, "tokens", YOKE_I32, yoke_shape(1, 20));
-    label = yoke_target(g, "label", YOKE_U8, yoke_shape(0));
+    node = yoke_input(g, "tokens", YOKE_I32, yoke_shape(20));
+    label = yoke_target(g, "label", YOKE_U8, yoke_shape());
     node = yoke_embedding(g, node, &(yoke_embedding_options){.rows = ROWS, .width = 2});
     node = yoke_dense(g, yoke_flatten(g, node), &(yoke_dense_options){.units = CLASSES});
     yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, node, label, NULL));
@@ -260,8 +260,8 @@ START_TEST(bytes_are_valid_to_the_last)
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    inputs[0] = yoke_input(g, "x", YOKE_F32, yoke_shape(1, WIDTH));
-    inputs[1] = yoke_input(g, "k", YOKE_U8, yoke_shape(0));
+    inputs[0] = yoke_input(g, "x", YOKE_F32, yoke_shape(WIDTH));
+    inputs[1] = yoke_input(g, "k", YOKE_U8, yoke_shape());
     yoke_graph_set_output(g, "y",
                           yoke_custom(g, inputs, 2,
                                       &(yoke_custom_options){.name = "far",
@@ -317,7 +317,7 @@ refuse(yoke_type type, yoke_range range, int64_t rows, yoke_status status, const
     yoke_graph *g;
 
     ASSERT_OK(yoke_graph_create(&g));
-    input = yoke_input(g, "k", type, yoke_shape(0));
+    input = yoke_input(g, "k", type, yoke_shape());
     if (rows)
         yoke_embedding(g, input, &(yoke_embedding_options){.rows = rows, .width = 1});
     ck_assert_ptr_null(yoke_custom(g, &input, 1, &options));

@@ -40,9 +40,9 @@ close_devices(void)
 static yoke_dataset *
 data(void)
 {
-    const yoke_field fields[] = {{"image", YOKE_U8, yoke_shape(3, C, H, W), images, 0},
-                                 {"label", YOKE_U8, yoke_shape(0), labels, 0},
-                                 {"target", YOKE_F32, yoke_shape(1, 4), targets, 0}};
+    const yoke_field fields[] = {{"image", YOKE_U8, yoke_shape(C, H, W), images, 0},
+                                 {"label", YOKE_U8, yoke_shape(), labels, 0},
+                                 {"target", YOKE_F32, yoke_shape(4), targets, 0}};
     yoke_dataset *dataset;
 
     ASSERT_OK(yoke_dataset_create(COUNT, fields, 3, NULL, &dataset));
@@ -57,9 +57,9 @@ network(int h, int w)
     yoke_node *y, *label, *target;
 
     ASSERT_OK(yoke_graph_create(&g));
-    y = yoke_input(g, "image", YOKE_F32, yoke_shape(3, C, h, w));
-    label = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
-    target = yoke_target(g, "target", YOKE_F32, yoke_shape(1, 4));
+    y = yoke_input(g, "image", YOKE_F32, yoke_shape(C, h, w));
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape());
+    target = yoke_target(g, "target", YOKE_F32, yoke_shape(4));
     y = yoke_dense(g, yoke_flatten(g, y), &(yoke_dense_options){.units = 10});
     yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, NULL));
     yoke_graph_add_metric(g, "error",
@@ -405,22 +405,22 @@ try_match(const yoke_field *fields, size_t field_count, yoke_node *(*build)(yoke
 static yoke_node *
 image_and_label(yoke_graph *g)
 {
-    yoke_input(g, "x", YOKE_F32, yoke_shape(3, C, H, W));
-    return yoke_target(g, "y", YOKE_I32, yoke_shape(0));
+    yoke_input(g, "x", YOKE_F32, yoke_shape(C, H, W));
+    return yoke_target(g, "y", YOKE_I32, yoke_shape());
 }
 
 static yoke_node *
 two_vectors(yoke_graph *g)
 {
-    yoke_input(g, "a", YOKE_F32, yoke_shape(1, 4));
-    return yoke_target(g, "b", YOKE_F32, yoke_shape(1, 4));
+    yoke_input(g, "a", YOKE_F32, yoke_shape(4));
+    return yoke_target(g, "b", YOKE_F32, yoke_shape(4));
 }
 
 START_TEST(matching)
 {
-    yoke_field fields[] = {{"label", YOKE_U8, yoke_shape(1, 1), labels, 0},
-                           {"image", YOKE_U8, yoke_shape(3, C, H, W), images, 0},
-                           {"target", YOKE_F32, yoke_shape(1, 4), targets, 0}};
+    yoke_field fields[] = {{"label", YOKE_U8, yoke_shape(1), labels, 0},
+                           {"image", YOKE_U8, yoke_shape(C, H, W), images, 0},
+                           {"target", YOKE_F32, yoke_shape(4), targets, 0}};
     int found[2];
 
     ASSERT_OK(try_match(fields, 3, image_and_label, false, found));

@@ -36,7 +36,7 @@ network(void)
     yoke_node *x, *y;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, 3, SIDE, SIDE));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, SIDE, SIDE));
     y = yoke_relu(g, norm(g, conv(g, x, "c0")));
     for (int i = 0; i < 3; i++) {
         static const char *const names[3][2] = {{"c1", "c2"}, {"c3", "c4"}, {"c5", "c6"}};
@@ -47,8 +47,8 @@ network(void)
     y = yoke_silu(g, conv(g, yoke_maxpool2d(g, y, &(yoke_pool2d_options){.kernel = {2, 2}}), "c7"));
     y = conv(g, yoke_dropout(g, y, 0.25f), "c8");
     y = yoke_dense(g, yoke_flatten(g, y), &(yoke_dense_options){.units = CLASSES, .name = "fc"});
-    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(
-                               g, y, yoke_target(g, "label", YOKE_I32, yoke_shape(0)), NULL));
+    yoke_graph_set_loss(
+        g, yoke_softmax_cross_entropy(g, y, yoke_target(g, "label", YOKE_I32, yoke_shape()), NULL));
     ASSERT_OK(yoke_graph_status(g));
     return g;
 }

@@ -431,9 +431,9 @@ build_linear(void)
     yoke_node *x;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, SIZE));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(SIZE));
     yoke_graph_set_loss(
-        g, yoke_sum(g, yoke_mul(g, x, yoke_parameter(g, "w", yoke_shape(1, SIZE), init)), NULL, 0));
+        g, yoke_sum(g, yoke_mul(g, x, yoke_parameter(g, "w", yoke_shape(SIZE), init)), NULL, 0));
     ASSERT_OK(yoke_graph_status(g));
     return g;
 }

@@ -143,9 +143,9 @@ START_TEST(replicas_lend_what_is_summed)
     yoke_node *y;
 
     ASSERT_OK(yoke_graph_create(&g));
-    y = yoke_mul(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, 1)),
-                 yoke_parameter(g, "w", yoke_shape(1, 1), one));
-    yoke_graph_set_loss(g, yoke_reshape(g, y, yoke_shape(0)));
+    y = yoke_mul(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1)),
+                 yoke_parameter(g, "w", yoke_shape(1), one));
+    yoke_graph_set_loss(g, yoke_reshape(g, y, yoke_shape()));
     for (size_t k = 0; k < devices; k++) {
         float x = (float)(k + 1);
 

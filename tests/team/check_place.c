@@ -71,7 +71,7 @@ shortcut_net(yoke_graph *g, yoke_node *x, bool placed)
     yoke_node *side;
 
     place(g, placed, "front");
-    x = yoke_reshape(g, x, yoke_shape(3, 3, 4, 4));
+    x = yoke_reshape(g, x, yoke_shape(3, 4, 4));
     side = yoke_silu(g, block(g, x, 6));
     x = yoke_tanh(g, block(g, side, 6));
     place(g, placed, "back");
@@ -89,20 +89,20 @@ product_net(yoke_graph *g, yoke_node *x, bool placed)
     yoke_node *a, *b;
 
     place(g, placed, "front");
-    a = yoke_reshape(g, dense(g, x, 12), yoke_shape(2, 2, 6));
+    a = yoke_reshape(g, dense(g, x, 12), yoke_shape(2, 6));
     place(g, placed, "back");
-    b = yoke_reshape(g, dense(g, x, 12), yoke_shape(2, 6, 2));
+    b = yoke_reshape(g, dense(g, x, 12), yoke_shape(6, 2));
     return yoke_flatten(g, yoke_matmul(g, a, b, NULL));
 }
 
 static yoke_node *
 shared_net(yoke_graph *g, yoke_node *x, bool placed)
 {
-    yoke_node *w = yoke_parameter(g, "shared", yoke_shape(2, WIDTH, WIDTH),
+    yoke_node *w = yoke_parameter(g, "shared", yoke_shape(WIDTH, WIDTH),
                                   (yoke_initializer){.kind = YOKE_INIT_NORMAL, .b = 0.1f});
 
     place(g, placed, "front");
-    x = yoke_tanh(g, yoke_matmul(g, yoke_reshape(g, x, yoke_shape(2, 1, WIDTH)), w, NULL));
+    x = yoke_tanh(g, yoke_matmul(g, yoke_reshape(g, x, yoke_shape(1, WIDTH)), w, NULL));
     place(g, placed, "back");
     x = yoke_tanh(g, yoke_matmul(g, x, w, &(yoke_matmul_options){.transpose_b = true}));
     return dense(g, yoke_flatten(g, x), CLASSES);
@@ -115,8 +115,8 @@ make_graph(net which, bool placed)
     yoke_node *x, *y = NULL, *target;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, WIDTH));
-    target = yoke_target(g, "target", YOKE_I32, yoke_shape(0));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(WIDTH));
+    target = yoke_target(g, "target", YOKE_I32, yoke_shape());
     switch (which) {
     case THERE:
     case BACK:
@@ -176,8 +176,8 @@ static yoke_dataset *
 make_dataset(void)
 {
     const yoke_field fields[] = {
-        {.name = "x", .type = YOKE_F32, .shape = yoke_shape(1, WIDTH), .data = images},
-        {.name = "target", .type = YOKE_I32, .shape = yoke_shape(0), .data = labels},
+        {.name = "x", .type = YOKE_F32, .shape = yoke_shape(WIDTH), .data = images},
+        {.name = "target", .type = YOKE_I32, .shape = yoke_shape(), .data = labels},
     };
     yoke_dataset *dataset;
 
@@ -416,12 +416,12 @@ check_memory_of_places(void)
     team = make_team(devices.selector, true);
     ASSERT_OK(yoke_graph_create(&g));
     yoke_graph_set_place(g, "back");
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, WIDE));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(WIDE));
     x = yoke_dense(g, x, &(yoke_dense_options){.units = WIDE, .name = "wide"});
     yoke_graph_set_place(g, "front");
     x = dense(g, yoke_tanh(g, x), CLASSES);
     yoke_graph_set_loss(g, yoke_softmax_cross_entropy(
-                               g, x, yoke_target(g, "target", YOKE_I32, yoke_shape(0)), NULL));
+                               g, x, yoke_target(g, "target", YOKE_I32, yoke_shape()), NULL));
     t = make_trainer(team, g, &h);
     /* Weight, gradient, and Adam's two. */
     ck_assert_uint_ge(used_by(team, 1), 4 * (uint64_t)BYTES);
@@ -462,19 +462,19 @@ make_product(bool placed, bool metric)
 
     ASSERT_OK(yoke_graph_create(&g));
     place(g, placed, "front");
-    a = yoke_parameter(g, "a", yoke_shape(2, SIDE, SIDE), zeros);
+    a = yoke_parameter(g, "a", yoke_shape(SIDE, SIDE), zeros);
     place(g, placed, "back");
-    b = yoke_parameter(g, "b", yoke_shape(2, SIDE, SIDE), zeros);
+    b = yoke_parameter(g, "b", yoke_shape(SIDE, SIDE), zeros);
     c = yoke_matmul(g, a, b, NULL);
     yoke_graph_set_output(g, "c", c);
     place(g, placed, "front");
-    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 1, SIDE));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(1, SIDE));
     yoke_graph_set_output(g, "y", yoke_matmul(g, x, c, NULL));
     if (metric)
         yoke_graph_add_metric(
             g, "error",
             yoke_reshape(g, yoke_matmul(g, x, x, &(yoke_matmul_options){.transpose_b = true}),
-                         yoke_shape(0)));
+                         yoke_shape()));
     ASSERT_OK(yoke_graph_status(g));
     return g;
 }

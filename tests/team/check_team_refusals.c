@@ -212,7 +212,7 @@ START_TEST(trainers)
     o.level = (yoke_plan_level)7;
     ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "level", yoke_trainer_create(team, g, &o, &t));
     ASSERT_OK(yoke_graph_create(&lossless));
-    yoke_input(lossless, "x", YOKE_F32, yoke_shape(1, 2));
+    yoke_input(lossless, "x", YOKE_F32, yoke_shape(2));
     ASSERT_REFUSED(YOKE_ERROR_STATE, "no loss", yoke_trainer_create(team, lossless, &good, &t));
     yoke_graph_destroy(lossless);
     ck_assert_ptr_null(t);
@@ -391,9 +391,9 @@ START_TEST(datasets)
     static float x[4 * WIDTH];
     static int32_t labels[4] = {0, 1, TEAM_CLASSES, 2};
     const yoke_field fields[] = {
-        {.name = "x", .type = YOKE_F32, .shape = yoke_shape(1, WIDTH), .data = x},
-        {.name = "target", .type = YOKE_I32, .shape = yoke_shape(0), .data = labels},
-        {.name = "x", .type = YOKE_F32, .shape = yoke_shape(1, WIDTH - 1), .data = x},
+        {.name = "x", .type = YOKE_F32, .shape = yoke_shape(WIDTH), .data = x},
+        {.name = "target", .type = YOKE_I32, .shape = yoke_shape(), .data = labels},
+        {.name = "x", .type = YOKE_F32, .shape = yoke_shape(WIDTH - 1), .data = x},
     };
     yoke_trainer *t = team_trainer(devices.context, &(team_run){.selector = devices.selector});
     yoke_dataset *lacking, *wrong, *narrow;

@@ -74,8 +74,8 @@ fill(void *user, int64_t index, size_t field, void *out)
 static yoke_dataset *
 make_dataset(const yoke_graph *graph, source *s, int64_t count, bool ahead)
 {
-    yoke_field fields[2] = {{"image", YOKE_F32, yoke_shape(0), NULL, 0},
-                            {"label", YOKE_I32, yoke_shape(0), NULL, 0}};
+    yoke_field fields[2] = {{"image", YOKE_F32, yoke_shape(), NULL, 0},
+                            {"label", YOKE_I32, yoke_shape(), NULL, 0}};
     yoke_dataset *data;
 
     for (size_t i = 0; i < graph->node_count; i++)
@@ -141,7 +141,7 @@ main(int argc, char **argv)
     yki_tool_random_batch(model, SAMPLES, 1, image, label);
     bench_must(yoke_context_create(NULL, &context));
     bench_must(yoke_team_create(context, argv[3], NULL, &team));
-    bench_must(yki_tool_build_model(model, yoke_shape(0), -1, &graph));
+    bench_must(yki_tool_build_model(model, yoke_shape(), -1, &graph));
     for (int w = 0; w < WAYS; w++) {
         uint64_t memory = yki_device_get_traits(yoke_team_get_device(team, 0))->memory;
         int64_t many = (int64_t)(memory / 4 / (values * sizeof *image)) + 1;

@@ -55,8 +55,8 @@ network(void)
     yoke_node *x, *t, *y;
 
     ASSERT_OK(yoke_graph_create(&graph));
-    x = yoke_input(graph, "x", YOKE_F32, yoke_shape(1, WIDTH));
-    t = yoke_target(graph, "label", YOKE_I32, yoke_shape(0));
+    x = yoke_input(graph, "x", YOKE_F32, yoke_shape(WIDTH));
+    t = yoke_target(graph, "label", YOKE_I32, yoke_shape());
     y = yoke_dense(graph, x, &(yoke_dense_options){.units = CLASSES});
     yoke_graph_set_output(graph, "y", y);
     yoke_graph_set_loss(graph, yoke_softmax_cross_entropy(graph, y, t, NULL));
@@ -345,7 +345,7 @@ END_TEST
 START_TEST(datasets)
 {
     static float values[8];
-    yoke_field f = {"x", YOKE_F32, yoke_shape(1, 2), values, 0}, bad;
+    yoke_field f = {"x", YOKE_F32, yoke_shape(2), values, 0}, bad;
     const int64_t beyond = 4, below = -1;
     yoke_dataset *d, *none, *other;
 

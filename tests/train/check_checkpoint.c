@@ -40,8 +40,8 @@ network(void)
     yoke_node *x, *y, *t;
 
     ASSERT_OK(yoke_graph_create(&g));
-    x = yoke_input(g, "image", YOKE_F32, yoke_shape(3, 1, SIDE, SIDE));
-    t = yoke_target(g, "label", YOKE_I32, yoke_shape(0));
+    x = yoke_input(g, "image", YOKE_F32, yoke_shape(1, SIDE, SIDE));
+    t = yoke_target(g, "label", YOKE_I32, yoke_shape());
     /* No bias: before a batch norm its gradient is rounding, of which Adam makes whole steps. */
     y = yoke_conv2d(g, x, &(yoke_conv2d_options){.filters = 3, .kernel = {3, 3}, .no_bias = true});
     y = yoke_dropout(g, yoke_relu(g, yoke_batch_norm(g, y, NULL)), 0.3f);
@@ -57,8 +57,8 @@ static void
 make_data(bench *b)
 {
     const yoke_field fields[2] = {
-        {.name = "image", .type = YOKE_U8, .shape = yoke_shape(3, 1, SIDE, SIDE), .data = b->image},
-        {.name = "label", .type = YOKE_I32, .shape = yoke_shape(0), .data = b->label},
+        {.name = "image", .type = YOKE_U8, .shape = yoke_shape(1, SIDE, SIDE), .data = b->image},
+        {.name = "label", .type = YOKE_I32, .shape = yoke_shape(), .data = b->label},
     };
     const yoke_augmentation augmentation = {.flip = true, .shift = 1, .noise = 0.01f};
 

@@ -175,8 +175,8 @@ START_TEST(checkpoints_of_lanes_go_on_without_them)
     ASSERT_OK(yoke_dataset_create(
         COUNT,
         (yoke_field[]){
-            {.name = "x", .type = YOKE_F32, .shape = yoke_shape(1, WIDTH), .data = feeds[0].data},
-            {.name = "target", .type = YOKE_I32, .shape = yoke_shape(0), .data = feeds[1].data}},
+            {.name = "x", .type = YOKE_F32, .shape = yoke_shape(WIDTH), .data = feeds[0].data},
+            {.name = "target", .type = YOKE_I32, .shape = yoke_shape(), .data = feeds[1].data}},
         2, NULL, &dataset));
     for (int64_t i = 0; i < 2; i++) {
         o.core_groups = i == 0 ? YOKE_CORE_GROUPS_ALWAYS : YOKE_CORE_GROUPS_NEVER;

@@ -63,8 +63,8 @@ fill(void *user, int64_t index, size_t field, void *out)
 static yoke_dataset *
 dataset_of(source *s, bool ahead)
 {
-    const yoke_field fields[] = {{"x", YOKE_F32, yoke_shape(1, WIDTH), NULL, 0},
-                                 {"target", YOKE_I32, yoke_shape(0), NULL, 0}};
+    const yoke_field fields[] = {{"x", YOKE_F32, yoke_shape(WIDTH), NULL, 0},
+                                 {"target", YOKE_I32, yoke_shape(), NULL, 0}};
     yoke_dataset *dataset;
 
     *s = (source){.caller = pthread_self(), .broken = -1};
@@ -84,10 +84,10 @@ make_trainer(const team_run *run)
     yoke_trainer *trainer;
 
     ASSERT_OK(yoke_graph_create(&g));
-    y = yoke_dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, WIDTH)),
+    y = yoke_dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(WIDTH)),
                    &(yoke_dense_options){.units = TEAM_CLASSES});
     yoke_graph_set_loss(g, yoke_softmax_cross_entropy(
-                               g, y, yoke_target(g, "target", YOKE_I32, yoke_shape(0)), NULL));
+                               g, y, yoke_target(g, "target", YOKE_I32, yoke_shape()), NULL));
     ASSERT_OK(yoke_team_create(devices.context, run->selector, NULL, &team));
     ASSERT_OK(yoke_trainer_create(team, g, &o, &trainer));
     yoke_graph_destroy(g);

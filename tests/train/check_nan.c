@@ -31,7 +31,7 @@ other(yoke_graph *g)
 {
     yoke_initializer init = {YOKE_INIT_CONSTANT, 0, 0, 0};
 
-    return yoke_parameter(g, "other", yoke_shape(3, CHANNELS, 4, 4), init);
+    return yoke_parameter(g, "other", yoke_shape(CHANNELS, 4, 4), init);
 }
 
 #define OP(identifier, expression)                                                                 \
@@ -69,7 +69,7 @@ OP(conv_transpose, yoke_conv_transpose2d(g, x,
                                              .filters = 3, .kernel = {3, 3}, .pad = {1, 1}}))
 OP(slice,
    yoke_concat(g, (yoke_node *[]){yoke_slice(g, x, 1, 0, 2), yoke_slice(g, x, 1, 2, 4)}, 2, 1))
-OP(reshape, yoke_reshape(g, x, yoke_shape(2, PLANE, CHANNELS)))
+OP(reshape, yoke_reshape(g, x, yoke_shape(PLANE, CHANNELS)))
 OP(dropout, yoke_dropout(g, x, 0.5f)) /* in evaluation */
 OP(matmul, yoke_matmul(g, x, x, NULL))
 OP(sum, yoke_sum(g, x, NULL, 0))
@@ -130,7 +130,7 @@ check_op(const row *op, yoke_device *device, int position)
     size_t count = 1, found[N] = {0};
 
     ASSERT_OK(yoke_graph_create(&g));
-    result = op->make(g, yoke_input(g, "x", YOKE_F32, yoke_shape(3, CHANNELS, 4, 4)));
+    result = op->make(g, yoke_input(g, "x", YOKE_F32, yoke_shape(CHANNELS, 4, 4)));
     yoke_graph_set_output(g, "y", result);
     ASSERT_OK(yoke_graph_status(g));
     for (int32_t i = 0; i < yoke_node_shape(result).rank; i++)
@@ -163,13 +163,13 @@ END_TEST
 static yoke_node *
 value(yoke_graph *g)
 {
-    return yoke_target(g, "target", YOKE_F32, yoke_shape(1, 5));
+    return yoke_target(g, "target", YOKE_F32, yoke_shape(5));
 }
 
 static yoke_node *
 label(yoke_graph *g)
 {
-    return yoke_target(g, "target", YOKE_I32, yoke_shape(0));
+    return yoke_target(g, "target", YOKE_I32, yoke_shape());
 }
 
 OP(squared, yoke_mean_squared_error(g, x, value(g), NULL))
@@ -201,9 +201,9 @@ network(const row *loss)
     yoke_node *h;
 
     ASSERT_OK(yoke_graph_create(&g));
-    h = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 5));
+    h = yoke_input(g, "x", YOKE_F32, yoke_shape(5));
     h = yoke_relu(g, yoke_dense(g, h, &(yoke_dense_options){.units = 6}));
-    h = yoke_flatten(g, yoke_batch_norm(g, yoke_reshape(g, h, yoke_shape(3, 6, 1, 1)), NULL));
+    h = yoke_flatten(g, yoke_batch_norm(g, yoke_reshape(g, h, yoke_shape(6, 1, 1)), NULL));
     h = yoke_sigmoid(g, yoke_dense(g, h, &(yoke_dense_options){.units = 5}));
     yoke_graph_set_loss(g, loss->make(g, h));
     ASSERT_OK(yoke_graph_status(g));
@@ -381,9 +381,9 @@ START_TEST(a_loss_as_an_output_tells_what_counts)
         yoke_node *y;
 
         ASSERT_OK(yoke_graph_create(&g));
-        y = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4));
+        y = yoke_input(g, "x", YOKE_F32, yoke_shape(4));
         y = yoke_mul(g, y,
-                     yoke_parameter(g, "one", yoke_shape(1, 1),
+                     yoke_parameter(g, "one", yoke_shape(1),
                                     (yoke_initializer){YOKE_INIT_CONSTANT, 1, 0, 0}));
         y = ignoring(g, y);
         yoke_graph_set_loss(g, y);
@@ -421,11 +421,11 @@ evaluate_rows(yoke_device *device, bool is_logits, int32_t label, int at, double
 
     x[1][at] = NAN;
     ASSERT_OK(yoke_graph_create(&g));
-    y = yoke_input(g, "x", YOKE_F32, yoke_shape(1, 4));
-    y = yoke_mul(g, y,
-                 yoke_parameter(g, "one", yoke_shape(1, 1),
-                                (yoke_initializer){YOKE_INIT_CONSTANT, 1, 0, 0}));
-    target = yoke_target(g, "target", YOKE_I32, yoke_shape(0));
+    y = yoke_input(g, "x", YOKE_F32, yoke_shape(4));
+    y = yoke_mul(
+        g, y,
+        yoke_parameter(g, "one", yoke_shape(1), (yoke_initializer){YOKE_INIT_CONSTANT, 1, 0, 0}));
+    target = yoke_target(g, "target", YOKE_I32, yoke_shape());
     yoke_graph_set_loss(g, is_logits ? yoke_softmax_cross_entropy(g, y, target, &ignore)
                                      : yoke_cross_entropy(g, y, target, &ignore));
     yoke_graph_add_metric(g, "right", yoke_accuracy(g, y, target));

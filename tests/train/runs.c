@@ -60,7 +60,7 @@ image_net(yoke_graph *g, team_net net)
 {
     const bool local = net == TEAM_LOCAL;
     const int64_t filters = net == TEAM_WIDE ? 16 : 6;
-    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, CHANNELS, SIZE, SIZE));
+    yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape(CHANNELS, SIZE, SIZE));
 
     x = block(g, x, filters, local);
     x = yoke_avgpool2d(g, x, &(yoke_pool2d_options){.kernel = {2, 2}});
@@ -84,20 +84,20 @@ team_graph(team_net net)
     if (has_images(net)) {
         y = image_net(g, net);
     } else {
-        y = yoke_tanh(g, dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(1, WIDTH)), HIDDEN));
+        y = yoke_tanh(g, dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(WIDTH)), HIDDEN));
         if (net == TEAM_DROPOUT)
             y = yoke_dropout(g, y, 0.3f);
         y = dense(g, y, net == TEAM_REGRESSION ? VALUES : TEAM_CLASSES);
     }
     yoke_graph_set_output(g, "y", y);
     if (net == TEAM_REGRESSION) {
-        target = yoke_target(g, "target", YOKE_F32, yoke_shape(1, VALUES));
+        target = yoke_target(g, "target", YOKE_F32, yoke_shape(VALUES));
         yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
         yoke_graph_add_metric(g, "distance", yoke_mean_absolute_error(g, y, target));
     } else {
         const yoke_loss_options o = {.has_ignore_index = true, .ignore_index = TEAM_IGNORED};
 
-        target = yoke_target(g, "target", YOKE_I32, yoke_shape(0));
+        target = yoke_target(g, "target", YOKE_I32, yoke_shape());
         yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, target, &o));
         yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, y, target));
     }
@@ -175,13 +175,13 @@ yoke_dataset *
 team_dataset(const team_run *run, int64_t first, int64_t n)
 {
     const bool values = run->net == TEAM_REGRESSION;
-    yoke_field fields[2] = {{.name = "x",
-                             .type = YOKE_F32,
-                             .shape = has_images(run->net) ? yoke_shape(3, CHANNELS, SIZE, SIZE)
-                                                           : yoke_shape(1, WIDTH)},
-                            {.name = "target",
-                             .type = values ? YOKE_F32 : YOKE_I32,
-                             .shape = values ? yoke_shape(1, VALUES) : yoke_shape(0)}};
+    yoke_field fields[2] = {
+        {.name = "x",
+         .type = YOKE_F32,
+         .shape = has_images(run->net) ? yoke_shape(CHANNELS, SIZE, SIZE) : yoke_shape(WIDTH)},
+        {.name = "target",
+         .type = values ? YOKE_F32 : YOKE_I32,
+         .shape = values ? yoke_shape(VALUES) : yoke_shape()}};
     yoke_feed feeds[2];
     yoke_dataset *dataset;
 

@@ -16,7 +16,7 @@ infer(yoke_node *node)
         return yki_fail(YOKE_ERROR_SHAPE, "the input %s is a scalar, at least one axis is needed",
                         dy->name);
     node->type = YOKE_F32;
-    node->shape = yoke_shape(1, dy->shape.dim[0]);
+    node->shape = yoke_shape(dy->shape.dim[0]);
     node->batched = false;
     return YOKE_OK;
 }

@@ -117,7 +117,7 @@ infer_conv2d(yoke_node *node)
     if (oh > INT32_MAX || ow > INT32_MAX)
         return mismatch(x, weight, "the result is too large");
     node->type = YOKE_F32;
-    node->shape = yoke_shape(3, weight->shape.dim[0], oh, ow);
+    node->shape = yoke_shape(weight->shape.dim[0], oh, ow);
     node->batched = x->batched;
     return YOKE_OK;
 }
@@ -136,7 +136,7 @@ infer_grad_input(yoke_node *node)
         yki_conv_out_size(a, 1, a->size[1]) != dy->shape.dim[2])
         return mismatch(dy, weight, "no input of the given size has a convolution of this shape");
     node->type = YOKE_F32;
-    node->shape = yoke_shape(3, weight->shape.dim[1] * a->groups, a->size[0], a->size[1]);
+    node->shape = yoke_shape(weight->shape.dim[1] * a->groups, a->size[0], a->size[1]);
     node->batched = dy->batched;
     return YOKE_OK;
 }
@@ -156,7 +156,7 @@ infer_grad_weight(yoke_node *node)
         return mismatch(x, dy, "they are not input and result of one convolution");
     node->type = YOKE_F32;
     node->shape =
-        yoke_shape(4, dy->shape.dim[0], x->shape.dim[0] / a->groups, a->kernel[0], a->kernel[1]);
+        yoke_shape(dy->shape.dim[0], x->shape.dim[0] / a->groups, a->kernel[0], a->kernel[1]);
     node->batched = false;
     return YOKE_OK;
 }

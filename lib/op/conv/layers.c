@@ -95,8 +95,8 @@ layer_node(yoke_graph *graph, const char *layer, const yki_op *op, yoke_node *x,
 
     inputs[1] = yki_parameter(graph, layer, "weight", weight, weight_init, fan_in, fan_out);
     if (!no_bias)
-        inputs[2] = yki_parameter(graph, layer, "bias", yoke_shape(1, channels), bias_init, fan_in,
-                                  fan_out);
+        inputs[2] =
+            yki_parameter(graph, layer, "bias", yoke_shape(channels), bias_init, fan_in, fan_out);
     return yki_node(graph, op, layer, inputs, no_bias ? 2 : 3, a, sizeof *a);
 }
 
@@ -119,10 +119,10 @@ yoke_conv2d_sized(yoke_graph *graph, yoke_node *x, const yoke_conv2d_options *op
     }
     if (same_graph(graph, layer, x) && take_options(graph, layer, x, o.filters, o.kernel, o.stride,
                                                     o.pad, o.dilation, o.groups, &a))
-        node = layer_node(
-            graph, layer, &yki_op_conv2d, x,
-            yoke_shape(4, o.filters, x->shape.dim[0] / a.groups, a.kernel[0], a.kernel[1]),
-            o.filters, o.no_bias, o.weight_init, o.bias_init, &a);
+        node =
+            layer_node(graph, layer, &yki_op_conv2d, x,
+                       yoke_shape(o.filters, x->shape.dim[0] / a.groups, a.kernel[0], a.kernel[1]),
+                       o.filters, o.no_bias, o.weight_init, o.bias_init, &a);
     yki_free(layer);
     return node;
 }
@@ -182,10 +182,10 @@ yoke_conv_transpose2d_sized(yoke_graph *graph, yoke_node *x,
         take_options(graph, layer, x, o.filters, o.kernel, o.stride, o.pad, o.dilation, o.groups,
                      &a) &&
         transposed_size(graph, layer, x, o.output_pad, &a))
-        node = layer_node(
-            graph, layer, &yki_op_conv2d_grad_input, x,
-            yoke_shape(4, x->shape.dim[0], o.filters / a.groups, a.kernel[0], a.kernel[1]),
-            o.filters, o.no_bias, o.weight_init, o.bias_init, &a);
+        node =
+            layer_node(graph, layer, &yki_op_conv2d_grad_input, x,
+                       yoke_shape(x->shape.dim[0], o.filters / a.groups, a.kernel[0], a.kernel[1]),
+                       o.filters, o.no_bias, o.weight_init, o.bias_init, &a);
     yki_free(layer);
     return node;
 }

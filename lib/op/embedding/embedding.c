@@ -60,7 +60,7 @@ infer_grad(yoke_node *node)
     YKI_TRY(check_indices(node->inputs[0]));
     node->type = YOKE_F32;
     node->batched = false;
-    node->shape = yoke_shape(2, attrs_of(&node->attrs)->rows, dy->shape.dim[dy->shape.rank - 1]);
+    node->shape = yoke_shape(attrs_of(&node->attrs)->rows, dy->shape.dim[dy->shape.rank - 1]);
     return YOKE_OK;
 }
 
@@ -103,8 +103,8 @@ build(yoke_graph *graph, const char *name, yoke_node *x, const yoke_embedding_op
 
     if (init.kind == YOKE_INIT_DEFAULT)
         init = (yoke_initializer){YOKE_INIT_NORMAL, 0, 1, 0};
-    inputs[1] = yki_parameter(graph, name, "weight", yoke_shape(2, o->rows, o->width), init,
-                              o->width, o->rows);
+    inputs[1] = yki_parameter(graph, name, "weight", yoke_shape(o->rows, o->width), init, o->width,
+                              o->rows);
     node = yki_node(graph, &yki_op_embedding, name, inputs, 2, NULL, 0);
     return node && yki_limit_values(x, 0, o->rows, NULL) ? node : NULL;
 }

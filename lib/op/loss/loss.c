@@ -110,7 +110,7 @@ infer(yoke_node *node)
 {
     YKI_TRY(check_operands(node));
     node->type = YOKE_F32;
-    node->shape = yoke_shape(1, 2);
+    node->shape = yoke_shape(2);
     node->batched = true;
     return YOKE_OK;
 }

@@ -44,12 +44,12 @@ yoke_dense_sized(yoke_graph *graph, yoke_node *x, const yoke_dense_options *opti
         return NULL;
     }
     in = x->shape.dim[x->shape.rank - 1];
-    inputs[1] = yki_parameter(graph, name, "weight", yoke_shape(2, o.units, in), o.weight_init, in,
-                              o.units);
+    inputs[1] =
+        yki_parameter(graph, name, "weight", yoke_shape(o.units, in), o.weight_init, in, o.units);
     if (!o.no_bias) {
         attrs.bias = 1;
         inputs[2] =
-            yki_parameter(graph, name, "bias", yoke_shape(1, o.units), o.bias_init, in, o.units);
+            yki_parameter(graph, name, "bias", yoke_shape(o.units), o.bias_init, in, o.units);
     }
     node = yki_node(graph, &yki_op_matmul, name, inputs, o.no_bias ? 2 : 3, &attrs, sizeof attrs);
     yki_free(name);

@@ -15,7 +15,7 @@ infer(yoke_node *node)
     if (x->type != YOKE_F32 || x->shape.rank < 1)
         return yki_fail(YOKE_ERROR_SHAPE, "the rows of %s cannot be added", x->name);
     node->type = YOKE_F32;
-    node->shape = yoke_shape(1, x->shape.dim[x->shape.rank - 1]);
+    node->shape = yoke_shape(x->shape.dim[x->shape.rank - 1]);
     node->batched = false;
     return YOKE_OK;
 }

@@ -68,7 +68,7 @@ infer_stats(yoke_node *node)
 {
     YKI_TRY(check_input(node->inputs[0]));
     node->type = YOKE_F32;
-    node->shape = yoke_shape(2, 3, node->inputs[0]->shape.dim[0]);
+    node->shape = yoke_shape(3, node->inputs[0]->shape.dim[0]);
     node->batched = false;
     return YOKE_OK;
 }
@@ -121,7 +121,7 @@ infer_known(yoke_node *node)
     YKI_TRY(check_input(node->inputs[0]));
     YKI_TRY(check_operand(node->inputs[1], "the variance", node->inputs[0]->shape));
     node->type = YOKE_F32;
-    node->shape = yoke_shape(2, 3, node->inputs[0]->shape.dim[0]);
+    node->shape = yoke_shape(3, node->inputs[0]->shape.dim[0]);
     node->batched = false;
     return YOKE_OK;
 }
@@ -138,7 +138,7 @@ infer_running(yoke_node *node)
     const yoke_node *old = node->inputs[0];
 
     YKI_TRY(check_input(old));
-    YKI_TRY(check_operand(node->inputs[1], "the statistics", yoke_shape(2, 3, old->shape.dim[0])));
+    YKI_TRY(check_operand(node->inputs[1], "the statistics", yoke_shape(3, old->shape.dim[0])));
     node->type = YOKE_F32;
     node->shape = old->shape;
     node->batched = false;
@@ -170,9 +170,9 @@ infer_apply(yoke_node *node)
     YKI_TRY(check_input(x));
     if (node->input_count != expected)
         return yki_fail(YOKE_ERROR_INTERNAL, "%u operands, not %u", node->input_count, expected);
-    YKI_TRY(check_operand(node->inputs[1], "the statistics", yoke_shape(2, 3, x->shape.dim[0])));
+    YKI_TRY(check_operand(node->inputs[1], "the statistics", yoke_shape(3, x->shape.dim[0])));
     for (uint32_t i = 2; a->affine && i < 4; i++)
-        YKI_TRY(check_operand(node->inputs[i], "the parameter", yoke_shape(1, x->shape.dim[0])));
+        YKI_TRY(check_operand(node->inputs[i], "the parameter", yoke_shape(x->shape.dim[0])));
     if (a->residual)
         YKI_TRY(check_operand(node->inputs[expected - 1], "the residual", x->shape));
     node->type = YOKE_F32;
@@ -248,7 +248,7 @@ check_parameters(const yoke_node *node, uint32_t at, uint32_t count)
         return yki_fail(YOKE_ERROR_INTERNAL, "%u operands, not %u", node->input_count, at + count);
     for (uint32_t i = at; i < at + count; i++)
         YKI_TRY(check_operand(node->inputs[i], "the parameter",
-                              yoke_shape(1, node->inputs[0]->shape.dim[0])));
+                              yoke_shape(node->inputs[0]->shape.dim[0])));
     return YOKE_OK;
 }
 
@@ -260,10 +260,10 @@ infer_grad_stats(yoke_node *node)
 
     YKI_TRY(check_input(x));
     YKI_TRY(check_operand(node->inputs[1], "the gradient", x->shape));
-    YKI_TRY(check_operand(node->inputs[2], "the statistics", yoke_shape(2, 3, x->shape.dim[0])));
+    YKI_TRY(check_operand(node->inputs[2], "the statistics", yoke_shape(3, x->shape.dim[0])));
     YKI_TRY(check_parameters(node, 3, a->act == YKI_BN_RELU && a->affine ? 2 : 0));
     node->type = YOKE_F32;
-    node->shape = yoke_shape(2, 2, x->shape.dim[0]);
+    node->shape = yoke_shape(2, x->shape.dim[0]);
     node->batched = false;
     return YOKE_OK;
 }
@@ -276,8 +276,8 @@ infer_grad(yoke_node *node)
 
     YKI_TRY(check_input(x));
     YKI_TRY(check_operand(node->inputs[1], "the gradient", x->shape));
-    YKI_TRY(check_operand(node->inputs[2], "the statistics", yoke_shape(2, 3, x->shape.dim[0])));
-    YKI_TRY(check_operand(node->inputs[3], "the sums", yoke_shape(2, 2, x->shape.dim[0])));
+    YKI_TRY(check_operand(node->inputs[2], "the statistics", yoke_shape(3, x->shape.dim[0])));
+    YKI_TRY(check_operand(node->inputs[3], "the sums", yoke_shape(2, x->shape.dim[0])));
     YKI_TRY(check_parameters(node, 4, !a->affine ? 0 : a->act == YKI_BN_RELU ? 2 : 1));
     node->type = YOKE_F32;
     node->shape = x->shape;
@@ -369,7 +369,7 @@ static yoke_node *
 layer_nodes(yoke_graph *graph, const char *layer, yoke_node *x, yki_bn_attrs a)
 {
     const yoke_initializer one = {YOKE_INIT_CONSTANT, 1, 0, 0}, zero = {YOKE_INIT_ZEROS, 0, 0, 0};
-    yoke_shape shape = yoke_shape(1, x->shape.dim[0]);
+    yoke_shape shape = yoke_shape(x->shape.dim[0]);
     yoke_node *inputs[4] = {x}, *states[2], *y;
 
     if (a.affine) {

@@ -90,7 +90,7 @@ infer_grad(yoke_node *node)
     YKI_TRY(check_input(dy));
     node->type = YOKE_F32;
     node->batched = dy->batched;
-    node->shape = yoke_shape(3, dy->shape.dim[0], a->size[0], a->size[1]);
+    node->shape = yoke_shape(dy->shape.dim[0], a->size[0], a->size[1]);
     return YOKE_OK;
 }
 
@@ -185,7 +185,7 @@ infer_global(yoke_node *node)
     YKI_TRY(check_input(x));
     node->type = YOKE_F32;
     node->batched = x->batched;
-    node->shape = yoke_shape(1, x->shape.dim[0]);
+    node->shape = yoke_shape(x->shape.dim[0]);
     return YOKE_OK;
 }
 
@@ -196,7 +196,7 @@ infer_global_grad(yoke_node *node)
 
     node->type = YOKE_F32;
     node->batched = node->inputs[0]->batched;
-    node->shape = yoke_shape(3, node->inputs[0]->shape.dim[0], a->size[0], a->size[1]);
+    node->shape = yoke_shape(node->inputs[0]->shape.dim[0], a->size[0], a->size[1]);
     return YOKE_OK;
 }
 

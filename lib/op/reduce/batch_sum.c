@@ -23,7 +23,7 @@ static yoke_status
 infer_counted(yoke_node *node)
 {
     node->type = YOKE_F32;
-    node->shape = yoke_shape(1, 2);
+    node->shape = yoke_shape(2);
     node->batched = node->inputs[0]->batched;
     return YOKE_OK;
 }

@@ -77,5 +77,5 @@ yoke_reshape(yoke_graph *graph, yoke_node *x, yoke_shape shape)
 yoke_node *
 yoke_flatten(yoke_graph *graph, yoke_node *x)
 {
-    return reshape(graph, x, yoke_shape(1, x ? yki_shape_count(x->shape) : 1), "flatten");
+    return reshape(graph, x, yoke_shape(x ? yki_shape_count(x->shape) : 1), "flatten");
 }
