@@ -85,7 +85,7 @@ all_agree(yki_mpi *self, bool yes)
     unsigned char mine = yes, *all = calloc((size_t)self->table.ranks, 1);
     bool result = all != NULL;
 
-    if (!all || self->table.gather(&self->table, &mine, 1, all) != YOKE_OK)
+    if (!all || self->table.allgather(&self->table, &mine, 1, all) != YOKE_OK)
         result = false;
     for (int r = 0; result && r < self->table.ranks; r++)
         result = all[r];
@@ -438,7 +438,7 @@ count_hosts(yki_mpi *self, yki_mpi_shared *s, int *most)
     yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
 
     if (all)
-        status = self->table.gather(&self->table, &s->ranks, sizeof s->ranks, all);
+        status = self->table.allgather(&self->table, &s->ranks, sizeof s->ranks, all);
     *most = 0;
     for (int r = 0; status == YOKE_OK && r < self->table.ranks; r++)
         *most = all[r] > *most ? all[r] : *most;

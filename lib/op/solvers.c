@@ -15,7 +15,7 @@
     X(reorder)                                                                                     \
     X(loss)                                                                                        \
     X(loss_grad)                                                                                   \
-    X(loss_step)                                                                                   \
+    X(fused_loss)                                                                                   \
     X(merge)                                                                                       \
     X(batch_sum)                                                                                   \
     X(counted)                                                                                     \

@@ -27,7 +27,7 @@ op       op/ops.h op/flat.h op/custom/custom.h op/matmul/clblast.h
 plan     plan/plan.h
 data     data/dataset.h data/json.h data/graph_json.h data/safetensors.h data/weights_file.h
 shares   shares/shares.h
-replica  replica/updater.h replica/replica.h replica/feed.h replica/model.h
+replica  replica/updater.h replica/replica.h replica/loader.h replica/model.h
 team     team/team.h team/crew.h team/stages.h
 train
 '
@@ -74,22 +74,27 @@ done
 
 # ---- circles ----
 
-# room_calls ROOM: "FILE FILE", the first uses a symbol of the second
+# room_calls ROOM: "FILE FILE", the first uses a symbol of the second. Objects without a source are
+# left from before a move.
 room_calls() {
-    find "$YOKE_BUILDDIR/lib/$1" -name '*.o' | grep '/\.libs/' | while read -r object; do
-        [ -f "lib/$1/$(basename "$object" .o).c" ] || continue # left from before a move
-        ${NM:-nm} "$object" 2>/dev/null | awk -v file="$(basename "$object" .o)" '
-            NF == 3 && $2 ~ /[TDBRC]/ { print "has", file, $3 }
-            NF == 2 && $1 == "U" { print "uses", file, $2 }'
-    done | awk '
-        $1 == "has" { home[$3] = $2 }
-        $1 == "uses" { user[++n] = $2; symbol[n] = $3 }
+    find "$YOKE_BUILDDIR/lib/$1" -path "$objects" | while read -r object; do
+        [ ! -f "lib/$1/$(basename "$object" .o).c" ] || echo "$object"
+    done | xargs -r "${NM:-nm}" -A | awk '
+        {
+            file = $1
+            sub(/\.o:.*/, "", file)
+            sub(/.*\//, "", file)
+            if ($(NF - 1) ~ /^[TDBRC]$/) home[$NF] = file
+            else if ($(NF - 1) == "U") { user[++n] = file; symbol[n] = $NF }
+        }
         END {
             for (i = 1; i <= n; i++)
                 if (symbol[i] in home && home[symbol[i]] != user[i]) print user[i], home[symbol[i]]
         }' | sort -u
 }
 
+objects='*/.libs/*.o' # those of a shared library; a build without one has others
+[ -n "$(find "$YOKE_BUILDDIR/lib" -path "$objects" | head -n 1)" ] || objects='*.o'
 seen=0
 for room in $(echo "$rooms" | awk 'NF { print $1 }'); do
     calls=$(room_calls "$room")
