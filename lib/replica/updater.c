@@ -40,6 +40,7 @@ struct yki_updater {
     yki_weights *weights;
     yki_queue *queue;
     yki_updater_options options;
+    yoke_parameter_group *groups; /* a copy, which options.groups names */
     yki_flat flat;
     yki_buffer **m, **v; /* state by bucket; an entry is NULL if it is not kept */
     yki_buffer *parts, *empty;
@@ -318,6 +319,32 @@ make_launches(yki_updater *u, yki_buffer *loss, yki_buffer *step)
     return YOKE_OK;
 }
 
+/* The caller may free its groups; freezing reads them again. */
+static yoke_status
+copy_groups(yki_updater *u)
+{
+    const yoke_parameter_group *given = u->options.groups;
+    const size_t count = u->options.group_count;
+
+    u->options.groups = NULL;
+    u->options.group_count = 0;
+    if (count == 0)
+        return YOKE_OK;
+    u->groups = yki_alloc(count, sizeof *u->groups, "groups of parameters");
+    if (!u->groups)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (; u->options.group_count < count; u->options.group_count++) {
+        yoke_parameter_group *group = &u->groups[u->options.group_count];
+
+        *group = given[u->options.group_count];
+        group->pattern = yki_strdup(group->pattern, "a group of parameters");
+        if (!group->pattern)
+            return YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    u->options.groups = u->groups;
+    return YOKE_OK;
+}
+
 yoke_status
 yki_updater_create(yki_weights *weights, yki_queue *queue, yki_buffer *loss, yki_buffer *step,
                    const yki_updater_options *options, yki_updater **out)
@@ -333,7 +360,9 @@ yki_updater_create(yki_weights *weights, yki_queue *queue, yki_buffer *loss, yki
     u->loss = loss;
     u->step = step;
     u->flat = yki_flat_for(yki_device_get_traits(weights->device));
-    status = cut_segments(u);
+    status = copy_groups(u);
+    if (status == YOKE_OK)
+        status = cut_segments(u);
     if (status == YOKE_OK)
         status = allocate_state(u);
     if (status == YOKE_OK)
@@ -374,6 +403,9 @@ yki_updater_destroy(yki_updater *u)
         yki_buffer_destroy(u->parts);
     yki_buffer_destroy(u->empty);
     yki_weights_release(u->weights);
+    for (size_t i = 0; i < u->options.group_count; i++)
+        yki_free((void *)u->groups[i].pattern);
+    yki_free(u->groups);
     yki_free(u->segments);
     yki_free(u->frozen);
     yki_free(u->m);

@@ -21,8 +21,7 @@ typedef struct yki_updater_options {
 } yki_updater_options;
 
 /* Makes an updater with its state at zero. Retains the weights; queue and buffers are lent. `loss`
- * has (sum, count) of the whole batch, `step` the step values. options->groups is not copied, and
- * yki_updater_refresh reads it again. */
+ * has (sum, count) of the whole batch, `step` the step values. options->groups is copied. */
 yoke_status yki_updater_create(yki_weights *weights, yki_queue *queue, yki_buffer *loss,
                                yki_buffer *step, const yki_updater_options *options,
                                yki_updater **updater);

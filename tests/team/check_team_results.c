@@ -274,6 +274,42 @@ START_TEST(a_rate_that_nobody_gave)
 }
 END_TEST
 
+/* The caller's array of groups may go once the trainer is made; freezing treats parameters anew. */
+START_TEST(groups_are_copied)
+{
+    team_run run = {.selector = devices.selector};
+    yoke_trainer_options o = team_options(&run);
+    char pattern[] = "*.weight";
+    yoke_parameter_group group = {.pattern = pattern, .learning_rate_scale = 1e-30f};
+    yoke_graph *g = team_graph(run.net);
+    team_outcome before, after;
+    yoke_trainer *t;
+    yoke_team *team;
+
+    o.groups = &group;
+    o.group_count = 1;
+    ASSERT_OK(yoke_team_create(devices.context, run.selector, NULL, &team));
+    ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
+    yoke_team_destroy(team);
+    memset(pattern, 'x', sizeof pattern - 1);
+    memset(&group, 0xff, sizeof group);
+    ASSERT_OK(yoke_trainer_freeze(t, "dense1.bias"));
+    ASSERT_OK(team_read(t, &before));
+    ASSERT_OK(team_step(&run, t, 0, NULL));
+    ASSERT_OK(team_read(t, &after));
+    for (size_t i = 0; i < before.tensors; i++) {
+        bool moves = strstr(after.name[i], ".bias") && strcmp(after.name[i], "dense1.bias") != 0;
+
+        ck_assert_msg((memcmp(after.values[i], before.values[i], 4 * after.count[i]) != 0) == moves,
+                      "%s %s", after.name[i], moves ? "stays" : "moves");
+    }
+    team_free(&before);
+    team_free(&after);
+    yoke_trainer_destroy(t);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 /* A learning rate of 0 stops the weights; a frozen parameter stays while the others move. */
 START_TEST(rate_and_freezing_in_mid_run)
 {
@@ -427,6 +463,7 @@ test_suite(void)
     tcase_add_test(tc, initialize_starts_again);
     tcase_add_test(tc, a_rate_that_nobody_gave);
     tcase_add_test(tc, rate_and_freezing_in_mid_run);
+    tcase_add_test(tc, groups_are_copied);
     tcase_add_test(tc, frozen_parameters_are_no_part_of_the_norm);
     tcase_add_test(tc, written_weights_reach_every_device);
     return suite;
