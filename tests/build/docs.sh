@@ -94,7 +94,7 @@ done <"$work/members"
 
 # ---- the release ----
 
-find docs -type f -name '*.md' -o -name '*.svg' | sort >"$work/there"
+find docs -type f ! -name Makemodule.am ! -name '*~' | sort >"$work/there"
 sed -n 's|^EXTRA_DIST += \(docs/.*\)|\1|p' docs/Makemodule.am | sort >"$work/released"
 diff "$work/there" "$work/released" >"$work/difference" ||
     fail "docs/ (<) is not what docs/Makemodule.am releases (>):
