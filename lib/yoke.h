@@ -329,8 +329,8 @@ yoke_shape_of(size_t rank, const int64_t *sizes)
         shape.dim[i] = sizes[i];
     return shape;
 }
-/* Makes a shape of its arguments, the outermost size first: yoke_shape(1, 28, 28) is an image of one
- * channel. yoke_shape() is a scalar. */
+/* Makes a shape of its arguments, the outermost size first: yoke_shape(1, 28, 28) is an image of
+ * one channel. yoke_shape() is a scalar. */
 #ifdef __cplusplus
 extern "C++" {
 template <typename... Sizes>

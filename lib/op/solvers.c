@@ -15,7 +15,7 @@
     X(reorder)                                                                                     \
     X(loss)                                                                                        \
     X(loss_grad)                                                                                   \
-    X(fused_loss)                                                                                   \
+    X(fused_loss)                                                                                  \
     X(merge)                                                                                       \
     X(batch_sum)                                                                                   \
     X(counted)                                                                                     \

@@ -79,7 +79,7 @@ done
 room_calls() {
     find "$YOKE_BUILDDIR/lib/$1" -path "$objects" | while read -r object; do
         [ ! -f "lib/$1/$(basename "$object" .o).c" ] || echo "$object"
-    done | xargs -r "${NM:-nm}" -A | awk '
+    done | xargs -r ${NM:-nm} -A | awk '
         {
             file = $1
             sub(/\.o:.*/, "", file)
