@@ -192,7 +192,7 @@ END_TEST
 /* mpirun may put what others say between two writes. A pipe in packet mode keeps them apart. */
 START_TEST(a_message_is_one_write)
 {
-    static const char *const wrong[] = {"train", "--model=no-such-model", NULL};
+    const char *wrong[] = {"train", "--model=no-such-model", command_data(), NULL};
     char first[4096];
     pid_t process;
     ssize_t got;

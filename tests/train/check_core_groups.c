@@ -309,7 +309,7 @@ START_TEST(the_choice_is_kept_in_wisdom)
         bool faster = i % 2, taken = faster && i != 5 && i != 7;
 
         rewrite(run.wisdom, " device-whole ", "0.001000000");
-        rewrite(run.wisdom, " device-core groups ", faster ? "0.000900000" : "0.000960000");
+        rewrite(run.wisdom, " device-lanes ", faster ? "0.000900000" : "0.000960000");
         o.freeze = i / 2 == 1;
         o.shares = i / 2 == 2 ? "even" : NULL;
         o.level = i / 2 == 3 ? YOKE_PLAN_ESTIMATE : YOKE_PLAN_MEASURE;

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "op/ops.h"
 #include "support/opened.h"
 #include "support/support.h"
 
@@ -39,14 +40,10 @@ other(yoke_graph *g)
     {                                                                                              \
         return expression;                                                                         \
     }
-OP(relu, yoke_relu(g, x))
-OP(leaky_relu, yoke_leaky_relu(g, x, 0.1f))
-OP(elu, yoke_elu(g, x, 0.5f))
-OP(hardswish, yoke_hardswish(g, x))
-OP(gelu, yoke_gelu(g, x))
-OP(silu, yoke_silu(g, x))
-OP(sigmoid, yoke_sigmoid(g, x))
-OP(hyperbolic, yoke_tanh(g, x))
+#define PLAIN(kind, name, ...)  OP(of_##name, yoke_##name(g, x))
+#define NUMBER(kind, name, ...) OP(of_##name, yoke_##name(g, x, 0.3f))
+YKI_UNARY_PLAIN(PLAIN)
+YKI_UNARY_NUMBER(NUMBER)
 OP(scale, yoke_scale(g, x, 0, 1))
 OP(add, yoke_add(g, x, other(g)))
 OP(sub, yoke_sub(g, other(g), x))
@@ -82,40 +79,32 @@ typedef struct row {
     yoke_node *(*make)(yoke_graph *g, yoke_node *x);
 } row;
 
-static const row ops[] = {
-    {"relu", relu},
-    {"leaky_relu", leaky_relu},
-    {"elu", elu},
-    {"hardswish", hardswish},
-    {"gelu", gelu},
-    {"silu", silu},
-    {"sigmoid", sigmoid},
-    {"tanh", hyperbolic},
-    {"scale", scale},
-    {"add", add},
-    {"sub", sub},
-    {"mul", mul},
-    {"maxpool", maxpool},
-    {"avgpool", avgpool},
-    {"global_avgpool", global},
-    {"softmax", softmax},
-    {"layer_norm", layer_norm},
-    {"batch_norm", batch_norm},
-    {"dense", dense},
-    {"dense and relu", dense_relu},
-    {"conv2d", conv},
-    {"conv2d and relu", conv_relu},
-    {"depthwise conv2d", depthwise},
-    {"conv_transpose2d", conv_transpose},
-    {"slices put together", slice},
-    {"reshape", reshape},
-    {"dropout", dropout},
-    {"matmul", matmul},
-    {"sum", sum},
-    {"mean", mean},
-    {"concat", concat},
-    {"transpose", transpose},
-};
+static const row ops[] = {{"scale", scale},
+                          {"add", add},
+                          {"sub", sub},
+                          {"mul", mul},
+                          {"maxpool", maxpool},
+                          {"avgpool", avgpool},
+                          {"global_avgpool", global},
+                          {"softmax", softmax},
+                          {"layer_norm", layer_norm},
+                          {"batch_norm", batch_norm},
+                          {"dense", dense},
+                          {"dense and relu", dense_relu},
+                          {"conv2d", conv},
+                          {"conv2d and relu", conv_relu},
+                          {"depthwise conv2d", depthwise},
+                          {"conv_transpose2d", conv_transpose},
+                          {"slices put together", slice},
+                          {"reshape", reshape},
+                          {"dropout", dropout},
+                          {"matmul", matmul},
+                          {"sum", sum},
+                          {"mean", mean},
+                          {"concat", concat},
+                          {"transpose", transpose},
+#define ROW(kind, name, ...) {#name, of_##name},
+                          YKI_UNARY_PLAIN(ROW) YKI_UNARY_NUMBER(ROW)};
 
 /* A NaN in sample 1: some of its results are NaN, and none of sample 0's. */
 static void
