@@ -231,7 +231,7 @@ check_predict(const yoke_predictor *p, int64_t n, const yoke_feed *input, size_t
 
     if (!input->name || strcmp(input->name, field->name) != 0)
         return yki_fail(YOKE_ERROR_NOT_FOUND,
-                        "yoke_predictor_run: loader \"%s\"; the model's input is \"%s\"",
+                        "yoke_predictor_run: feed \"%s\"; the model's input is \"%s\"",
                         input->name ? input->name : "", field->name);
     YKI_TRY(yki_check_feed("yoke_predictor_run", input, field->type, field->shape, n));
     if (count / row != (size_t)n || count % row != 0)

@@ -3,7 +3,7 @@
  * core_groups.c - trains on one whole CPU as on a team of its core groups.
  *
  * Where a step takes a millisecond or less, most of it may be threads that wait for one another
- * after each launch. Core groups ("core groups" in the names; lib/device/core_groups.c) meet only
+ * after each launch. Core groups (lib/device/core_groups.c) meet only
  * once a step. Which way is faster is measured: both trainers are made, they run steps in
  * alternation, and the slower one is destroyed. The times are kept in wisdom, so the next run
  * decides the same without measuring.
