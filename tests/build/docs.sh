@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # docs.sh - what the documents name exists: relative links and the headings they point at, files
-# and folders of the tree, functions and types called yki_x or yoke_x. Every file of docs/ is in
-# the release.
+# and folders of the tree, functions and types called yki_x or yoke_x, and functions in the files
+# that are named for them. Every file of docs/ is in the release.
 
 set -eu
 export LC_ALL=C
@@ -72,6 +72,16 @@ find_words '`[A-Za-z0-9_]+\.(c|h|cl|sh)`' | tr -d '`' >"$work/names"
 while read -r document name; do
     grep -qxF -e "$name" "$work/files" || fail "$document: no file is called $name"
 done <"$work/names"
+
+# `function` (`file`) says where it is; in a table and across a line, too.
+for document in $documents; do
+    tr '\n' ' ' <"$document" | tr -s ' ' |
+        grep -oE '`[a-z_0-9]+` \(`(lib|mpi|tools|clkernels)/[A-Za-z0-9_/.]+`' |
+        tr -d '`(' | sed "s|^|$document |" || true
+done >"$work/homes"
+while read -r document name file; do
+    [ ! -f "$file" ] || grep -qE "\b$name\b" "$file" || fail "$document: $name is not in $file"
+done <"$work/homes"
 
 # ---- functions and types ----
 
