@@ -174,8 +174,8 @@ static const char *
 of_unary(const yoke_node *n, yki_json_options *o)
 {
     static const char *const names[YKI_UNARY_KINDS] = {
-#define NAME(kind, name, ...) [YKI_UNARY_##kind] = #name,
-        YKI_UNARY_PLAIN(NAME) YKI_UNARY_NUMBER(NAME) NAME(SCALE, scale)
+#define NAME(kind, id, name, ...) [YKI_UNARY_##kind] = #name,
+        YKI_UNARY_PLAIN(NAME) YKI_UNARY_NUMBER(NAME) NAME(SCALE, 6, scale)
 #undef NAME
     };
     const yki_unary_attrs *a = ATTRS(yki_unary_attrs, n);

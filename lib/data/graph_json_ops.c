@@ -96,7 +96,7 @@ static const yki_json_field loss_fields[] = {
     {"delta", YKI_JSON_FLOAT, AT(loss.delta), false},
     END,
 };
-#define NUMBER(kind, name, from_result, flops, number)                                             \
+#define NUMBER(kind, id, name, from_result, flops, number)                                         \
     static const yki_json_field name##_fields[] = {                                                \
         {#number, YKI_JSON_FLOAT, AT(plain.a), true},                                              \
         END,                                                                                       \
@@ -193,11 +193,11 @@ LAYER(embedding)
 PLAIN(maxpool2d, yoke_maxpool2d(g, in[0], &o->pool))
 PLAIN(avgpool2d, yoke_avgpool2d(g, in[0], &o->pool))
 PLAIN(matmul, yoke_matmul(g, in[0], in[1], &o->matmul))
-#define UNARY(kind, name, ...)                                                                     \
+#define UNARY(kind, id, name, ...)                                                                 \
     PLAIN(name, yki_unary(g, in[0], YKI_UNARY_##kind, o->plain.a, o->plain.b))
 YKI_UNARY_PLAIN(UNARY)
 YKI_UNARY_NUMBER(UNARY)
-UNARY(SCALE, scale)
+UNARY(SCALE, 6, scale)
 #undef UNARY
 PLAIN(add, yoke_add(g, in[0], in[1]))
 PLAIN(sub, yoke_sub(g, in[0], in[1]))
@@ -307,8 +307,8 @@ static const yki_json_op ops[] = {
     {"accuracy", 2, 2, false, no_fields, build_accuracy},
     {"top_k", 2, 2, false, top_fields, build_top_k},
     {"mean_absolute_error", 2, 2, false, no_fields, build_mean_absolute_error},
-#define PLAIN_ROW(kind, name, ...)  {#name, 1, 1, false, no_fields, build_##name},
-#define NUMBER_ROW(kind, name, ...) {#name, 1, 1, false, name##_fields, build_##name},
+#define PLAIN_ROW(kind, id, name, ...)  {#name, 1, 1, false, no_fields, build_##name},
+#define NUMBER_ROW(kind, id, name, ...) {#name, 1, 1, false, name##_fields, build_##name},
     YKI_UNARY_PLAIN(PLAIN_ROW) YKI_UNARY_NUMBER(NUMBER_ROW)};
 
 const yki_json_op *

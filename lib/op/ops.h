@@ -15,27 +15,28 @@
  * whether it reads x or y. */
 extern const yki_op yki_op_unary, yki_op_unary_grad;
 
-/* The activations: X(KIND, name, whether the gradient reads the result, operations an element). The
- * function is yoke_NAME, its kernels are made by UNARY(NAME, ...) in unary.cl, and files have its
- * name. */
+/* The activations: X(KIND, its number, name, whether the gradient reads the result, operations an
+ * element). Checkpoints hold the number, so it never changes. The function is yoke_NAME, its
+ * kernels are made by UNARY(NAME, ...) in unary.cl, and files of graphs have its name. Operations
+ * are counted in arithmetic instructions of the kernel, roughly. */
 #define YKI_UNARY_PLAIN(X)                                                                         \
-    X(RELU, relu, true, 1)                                                                         \
-    X(SIGMOID, sigmoid, true, 4)                                                                   \
-    X(TANH, tanh, true, 8)                                                                         \
-    X(GELU, gelu, false, 12)                                                                       \
-    X(SILU, silu, false, 5)                                                                        \
-    X(HARDSWISH, hardswish, false, 5)
-/* Those with a number, which is not negative: its name stands last. */
+    X(RELU, 0, relu, true, 1)                                                                      \
+    X(SIGMOID, 2, sigmoid, true, 4)                                                                \
+    X(TANH, 3, tanh, true, 8)                                                                      \
+    X(GELU, 4, gelu, false, 12)                                                                    \
+    X(SILU, 5, silu, false, 5)                                                                     \
+    X(HARDSWISH, 7, hardswish, false, 5)
+/* Those with a number of their own, which must not be negative: its name stands last. */
 #define YKI_UNARY_NUMBER(X)                                                                        \
-    X(LEAKY_RELU, leaky_relu, true, 2, slope)                                                      \
-    X(ELU, elu, true, 10, alpha)
+    X(LEAKY_RELU, 1, leaky_relu, true, 2, slope)                                                   \
+    X(ELU, 8, elu, true, 10, alpha)
 
 typedef enum yki_unary_kind {
-#define KIND(kind, ...) YKI_UNARY_##kind,
+#define KIND(kind, id, ...) YKI_UNARY_##kind = id,
     YKI_UNARY_PLAIN(KIND) YKI_UNARY_NUMBER(KIND)
 #undef KIND
-        YKI_UNARY_SCALE, /* a x + b */
-    YKI_UNARY_KINDS
+        YKI_UNARY_SCALE = 6, /* a x + b */
+    YKI_UNARY_KINDS = 9
 } yki_unary_kind;
 
 typedef struct yki_unary_attrs {

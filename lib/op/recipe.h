@@ -9,7 +9,7 @@
  * with sizes that are expressions in the batch. A recipe names no buffer. So a test
  * runs it, the planner measures it, and a plan binds it to its memory.
  *
- * A solver is one file and one row in lib/op/solvers.c.
+ * A solver is one row, in a file of its family, and its name in lib/op/solvers.c.
  */
 #ifndef YKI_RECIPE_H
 #define YKI_RECIPE_H

@@ -158,8 +158,10 @@ vectors(yoke_graph *g, yoke_node *x)
     own = yoke_parameter(g, "own.weight", yoke_shape(5, 11),
                          (yoke_initializer){YOKE_INIT_NORMAL, 0, FLT_MAX, 0});
     y = yoke_mul(g, yoke_sub(g, y, own), yoke_parameter(g, "scale", yoke_shape(), zeros));
-    y = yoke_tanh(g, yoke_sigmoid(g, yoke_silu(g, yoke_gelu(g, y))));
-    y = yoke_elu(g, yoke_hardswish(g, y), 0.7f);
+#define PLAIN(kind, id, name, ...)  y = yoke_##name(g, y);
+#define NUMBER(kind, id, name, ...) y = yoke_##name(g, y, 0.7f);
+    YKI_UNARY_PLAIN(PLAIN)
+    YKI_UNARY_NUMBER(NUMBER)
     y = yoke_scale(g, yoke_scale(g, y, 0.1f, -0.7f), 0, 1e20f);
     y = yoke_softmax(g, yoke_transpose(g, y, axes), 1); /* (11, 5) */
     y = yoke_mean(g, yoke_sum(g, yoke_reshape(g, y, yoke_shape(1, 11, 5)), axes, 1), axes, 0);

@@ -113,6 +113,21 @@ START_TEST(functions_are_told_of)
 }
 END_TEST
 
+/* Checkpoints know a graph again by a hash, to which the kinds' numbers belong. */
+START_TEST(numbers_of_kinds_stay)
+{
+    ck_assert_int_eq(YKI_UNARY_RELU, 0);
+    ck_assert_int_eq(YKI_UNARY_LEAKY_RELU, 1);
+    ck_assert_int_eq(YKI_UNARY_SIGMOID, 2);
+    ck_assert_int_eq(YKI_UNARY_TANH, 3);
+    ck_assert_int_eq(YKI_UNARY_GELU, 4);
+    ck_assert_int_eq(YKI_UNARY_SILU, 5);
+    ck_assert_int_eq(YKI_UNARY_SCALE, 6);
+    ck_assert_int_eq(YKI_UNARY_HARDSWISH, 7);
+    ck_assert_int_eq(YKI_UNARY_ELU, 8);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -122,5 +137,6 @@ test_suite(void)
     tcase_add_test(tcase, operators_are_whole);
     tcase_add_test(tcase, solvers_have_operators);
     tcase_add_test(tcase, functions_are_told_of);
+    tcase_add_test(tcase, numbers_of_kinds_stay);
     return suite;
 }

@@ -11,10 +11,10 @@ static yoke_node *
 build(yoke_graph *g, yoke_node *x, int kind)
 {
     switch (kind) {
-#define PLAIN(kind, name, ...)                                                                     \
+#define PLAIN(kind, id, name, ...)                                                                 \
     case YKI_UNARY_##kind:                                                                         \
         return yoke_##name(g, x);
-#define NUMBER(kind, name, ...)                                                                    \
+#define NUMBER(kind, id, name, ...)                                                                \
     case YKI_UNARY_##kind:                                                                         \
         return yoke_##name(g, x, 0.3f);
         YKI_UNARY_PLAIN(PLAIN)
@@ -106,7 +106,7 @@ START_TEST(unary_refuses_a_negative_number)
 
     for (size_t i = 0; i < YKI_COUNT(numbers); i++) {
 #undef NUMBER
-#define NUMBER(kind, name, from_result, flops, number)                                             \
+#define NUMBER(kind, id, name, from_result, flops, number)                                         \
     {                                                                                              \
         yoke_graph *g;                                                                             \
                                                                                                    \

@@ -40,8 +40,8 @@ other(yoke_graph *g)
     {                                                                                              \
         return expression;                                                                         \
     }
-#define PLAIN(kind, name, ...)  OP(of_##name, yoke_##name(g, x))
-#define NUMBER(kind, name, ...) OP(of_##name, yoke_##name(g, x, 0.3f))
+#define PLAIN(kind, id, name, ...)  OP(of_##name, yoke_##name(g, x))
+#define NUMBER(kind, id, name, ...) OP(of_##name, yoke_##name(g, x, 0.3f))
 YKI_UNARY_PLAIN(PLAIN)
 YKI_UNARY_NUMBER(NUMBER)
 OP(scale, yoke_scale(g, x, 0, 1))
@@ -103,7 +103,7 @@ static const row ops[] = {{"scale", scale},
                           {"mean", mean},
                           {"concat", concat},
                           {"transpose", transpose},
-#define ROW(kind, name, ...) {#name, of_##name},
+#define ROW(kind, id, name, ...) {#name, of_##name},
                           YKI_UNARY_PLAIN(ROW) YKI_UNARY_NUMBER(ROW)};
 
 /* A NaN in sample 1: some of its results are NaN, and none of sample 0's. */

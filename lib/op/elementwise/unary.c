@@ -3,7 +3,7 @@
  * unary.c - functions of one element: activations and scale. This file has the rules
  * for shape and gradient; unary_solver.c computes them.
  *
- * One operator with a kind, not nine: they share everything but one line of
+ * One operator with a kind, not one operator for each: they share everything but one line of
  * kernel. The gradient reads the result where that suffices (relu, sigmoid, ...),
  * so that the argument's memory can be given up early, else the argument.
  */
@@ -20,9 +20,9 @@ static const struct {
     double flops;
     const char *number; /* what `a` is called, which is not negative; NULL: anything */
 } kinds[YKI_UNARY_KINDS] = {[YKI_UNARY_SCALE] = {"scale", false, 2, NULL},
-#define PLAIN(kind, name, from_result, flops)                                                      \
+#define PLAIN(kind, id, name, from_result, flops)                                                  \
     [YKI_UNARY_##kind] = {#name, from_result, flops, NULL},
-#define NUMBER(kind, name, from_result, flops, number)                                             \
+#define NUMBER(kind, id, name, from_result, flops, number)                                         \
     [YKI_UNARY_##kind] = {#name, from_result, flops, #number},
                             YKI_UNARY_PLAIN(PLAIN) YKI_UNARY_NUMBER(NUMBER)
 #undef PLAIN
@@ -121,14 +121,14 @@ yki_unary(yoke_graph *graph, yoke_node *x, yki_unary_kind kind, float a, float b
     return node;
 }
 
-#define PLAIN(kind, name, ...)                                                                     \
+#define PLAIN(kind, id, name, ...)                                                                 \
     yoke_node *yoke_##name(yoke_graph *graph, yoke_node *x)                                        \
     {                                                                                              \
         return yki_unary(graph, x, YKI_UNARY_##kind, 0, 0);                                        \
     }
 YKI_UNARY_PLAIN(PLAIN)
 
-#define NUMBER(kind, name, from_result, flops, number)                                             \
+#define NUMBER(kind, id, name, from_result, flops, number)                                         \
     yoke_node *yoke_##name(yoke_graph *graph, yoke_node *x, float number)                          \
     {                                                                                              \
         return yki_unary(graph, x, YKI_UNARY_##kind, number, 0);                                   \

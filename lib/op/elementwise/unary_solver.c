@@ -7,8 +7,8 @@
 #include "op/ops.h"
 
 static const char *const kernels[YKI_UNARY_KINDS][2] = {
-#define KERNELS(kind, name, ...) [YKI_UNARY_##kind] = {"yki_" #name, "yki_" #name "_grad"},
-    YKI_UNARY_PLAIN(KERNELS) YKI_UNARY_NUMBER(KERNELS) KERNELS(SCALE, scale)
+#define KERNELS(kind, id, name, ...) [YKI_UNARY_##kind] = {"yki_" #name, "yki_" #name "_grad"},
+    YKI_UNARY_PLAIN(KERNELS) YKI_UNARY_NUMBER(KERNELS) KERNELS(SCALE, 6, scale)
 #undef KERNELS
 };
 
