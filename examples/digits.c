@@ -62,7 +62,7 @@ show(void *user, const yoke_epoch *epoch)
 {
     (void)user;
     printf("epoch %2d  loss %.4f  test accuracy %.1f %%  %.0f samples/s\n", (int)epoch->epoch + 1,
-           epoch->train.loss, 100 * epoch->test.metrics[0], epoch->samples_per_second);
+           epoch->train->loss, 100 * epoch->test->metrics[0], epoch->samples_per_second);
     return false;
 }
 

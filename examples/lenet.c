@@ -71,8 +71,8 @@ static bool
 report(void *user, const yoke_epoch *e)
 {
     (void)user;
-    printf("epoch %d: loss %.4f, test accuracy %.1f %%\n", (int)e->epoch + 1, e->train.loss,
-           100 * e->test.metrics[0]);
+    printf("epoch %d: loss %.4f, test accuracy %.1f %%\n", (int)e->epoch + 1, e->train->loss,
+           100 * e->test->metrics[0]);
     return false; /* go on */
 }
 

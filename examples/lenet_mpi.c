@@ -71,8 +71,8 @@ static bool
 report(void *user, const yoke_epoch *e)
 {
     (void)user;
-    printf("epoch %d: loss %.4f, test accuracy %.1f %%\n", (int)e->epoch + 1, e->train.loss,
-           100 * e->test.metrics[0]);
+    printf("epoch %d: loss %.4f, test accuracy %.1f %%\n", (int)e->epoch + 1, e->train->loss,
+           100 * e->test->metrics[0]);
     return false; /* go on */
 }
 
@@ -103,7 +103,7 @@ main(int argc, char **argv)
     if (!status && comm->rank != 0)
         fit.on_epoch = NULL;
     if (!status)
-        status = yoke_team_create(context, NULL, comm, &team);
+        status = yoke_team_create(context, NULL, &(yoke_team_options){.comm = comm}, &team);
     if (!status)
         status = yoke_trainer_create(team, graph, &options, &trainer);
     if (!status)

@@ -97,7 +97,7 @@ report(void *user, const yoke_epoch *e)
 {
     (void)user;
     printf("epoch %d: loss %.4f, accuracy %.1f %%, %.1f images/s\n", (int)e->epoch + 1,
-           e->train.loss, 100 * e->train.metrics[0], e->samples_per_second);
+           e->train->loss, 100 * e->train->metrics[0], e->samples_per_second);
     return false; /* go on */
 }
 

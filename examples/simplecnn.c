@@ -67,7 +67,7 @@ report(void *user, const yoke_epoch *e)
 {
     (void)user;
     printf("epoch %d: loss %.4f, test loss %.4f, test accuracy %.1f %%\n", (int)e->epoch + 1,
-           e->train.loss, e->test.loss, 100 * e->test.metrics[0]);
+           e->train->loss, e->test->loss, 100 * e->test->metrics[0]);
     return false; /* go on */
 }
 

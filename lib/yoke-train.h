@@ -1,51 +1,293 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * yoke-train.h - the second half of yoke.h: data, teams of devices, trainers, models.
+ * yoke-train.h - training: optimizers, replicas, teams of devices, trainers, checkpoints.
  *
- * Programs include <yoke.h>, which includes this file. The first half (devices, graphs and the
- * replica on one device) is complete by itself; this half is built on it. The conventions at the
- * top of yoke.h hold here too.
+ * Programs include <yoke.h>, which includes this file and has the conventions that hold here.
  */
 #ifndef YOKE_TRAIN_H
 #define YOKE_TRAIN_H
 
-#include "yoke.h"
+#include "yoke-data.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* ------------------------------------------------------------- optimizer */
+
+typedef enum yoke_optimizer_kind {
+    YOKE_OPTIMIZER_SGD = 0,
+    YOKE_OPTIMIZER_ADAM = 1,
+    YOKE_OPTIMIZER_ADAMW = 2,
+    YOKE_OPTIMIZER_RMSPROP = 3
+} yoke_optimizer_kind;
+
+/* An optimizer is passed by value. The functions below fill in PyTorch's defaults. */
+typedef struct yoke_optimizer {
+    yoke_optimizer_kind kind;
+    float learning_rate;
+    float momentum;     /* SGD, RMSprop */
+    float beta1, beta2; /* Adam; beta2 is RMSprop's alpha */
+    float epsilon;
+    float weight_decay; /* AdamW shrinks the parameter by it; others add it * parameter to the
+                         * gradient */
+    bool nesterov;      /* SGD */
+    uint32_t reserved[8];
+} yoke_optimizer;
+
+YOKE_API yoke_optimizer yoke_sgd(float learning_rate, float momentum);
+YOKE_API yoke_optimizer yoke_adam(float learning_rate);
+YOKE_API yoke_optimizer yoke_adamw(float learning_rate, float weight_decay);
+YOKE_API yoke_optimizer yoke_rmsprop(float learning_rate);
+
+typedef enum yoke_schedule_kind {
+    YOKE_SCHEDULE_CONSTANT = 0,
+    YOKE_SCHEDULE_STEP,     /* multiply by `factor` every `period` steps */
+    YOKE_SCHEDULE_COSINE,   /* from 1 to `final_factor` at step `steps`, along a cosine */
+    YOKE_SCHEDULE_LINEAR,   /* from 1 to `final_factor` at step `steps`, along a line */
+    YOKE_SCHEDULE_ONE_CYCLE /* from `initial` to 1 in `warmup` steps, then to `final_factor` at
+                             * step `steps`, both along a cosine */
+} yoke_schedule_kind;
+
+/* A schedule gives the factor that the learning rate is multiplied by at each step. With every kind
+ * the first `warmup` steps go up to 1, in a line except with ONE_CYCLE. `steps` includes them;
+ * `period` is counted from their end. */
+typedef struct yoke_schedule {
+    yoke_schedule_kind kind;
+    float factor, initial, final_factor;
+    int64_t warmup, period, steps;
+    uint32_t reserved[4];
+} yoke_schedule;
+
+/* Returns the factor at a step, counted from 0; for a NULL schedule, 1. It returns NaN, and
+ * yoke_last_error() says why, if the step is negative or the schedule has a value out of range;
+ * yoke_trainer_create refuses such a schedule. */
+YOKE_API float yoke_schedule_factor(const yoke_schedule *schedule, int64_t step);
+
+/* Settings for the parameters whose names match `pattern`. Of several groups the first that matches
+ * a name counts. A pattern that matches no parameter is an error. */
+typedef struct yoke_parameter_group {
+    const char *pattern;       /* "*.bias", with * and ? */
+    float learning_rate_scale; /* multiplies the learning rate; 0: 1 */
+    float weight_decay;        /* replaces that of the optimizer, */
+    bool has_weight_decay;     /* if this is true */
+    uint32_t reserved[4];
+} yoke_parameter_group;
+
+/* --------------------------------------------------------------- replica */
+
+/* A replica is a graph on one device, with its parameters, gradients and optimizer state, compiled
+ * for batches up to a size. Programs with a training loop of their own use it. Its functions
+ * enqueue work and return, unless they say that they wait. The next call that waits returns an
+ * error of enqueued work. */
+typedef struct yoke_replica yoke_replica;
+
+typedef enum yoke_plan_level {
+    YOKE_PLAN_MEASURE = 0, /* measures solvers for up to 20 seconds a plan, and keeps the times */
+    YOKE_PLAN_ESTIMATE,    /* measures nothing, but uses times that are known */
+    YOKE_PLAN_PATIENT      /* measures for up to ten minutes */
+} yoke_plan_level;
+
+typedef enum yoke_recompute_choice {
+    YOKE_RECOMPUTE_NOTHING = 0, /* keeps all values of forward that backward reads */
+    YOKE_RECOMPUTE_CHEAP        /* computes cheap values again in backward: less memory, the same
+                                 * bits */
+} yoke_recompute_choice;
+
+typedef struct yoke_replica_options {
+    int64_t batch;        /* the largest number of samples; has to be given */
+    uint32_t seed;        /* of initial values and dropout */
+    bool evaluation_only; /* no gradients and no optimizer state; the graph needs no loss */
+    bool strict;          /* no Winograd: only solvers that sum as the operator is defined */
+    yoke_plan_level level;
+    yoke_optimizer optimizer;           /* all zero: SGD with rate 0.01 */
+    const yoke_parameter_group *groups; /* copied */
+    size_t group_count;
+    float clip_norm;    /* largest norm of all gradients together, after the division; 0: none */
+    float clip_value;   /* largest size of each element of a gradient; 0: none */
+    const char *wisdom; /* file of measured times; NULL: $YOKE_WISDOM, else in the cache */
+    yoke_recompute_choice recompute;
+    yoke_type state_type; /* of the optimizer's state: YOKE_F32, which is the only one so far */
+} yoke_replica_options;
+
+/* Compiles the graph for a selected device and gives the parameters their initial values. `options`
+ * must not be NULL, because the batch has to be given. From then on the graph cannot change. The
+ * replica keeps the graph alive. Waits. */
+YOKE_API yoke_status yoke_replica_create_sized(yoke_device *device, yoke_graph *graph,
+                                               const yoke_replica_options *options, size_t size,
+                                               yoke_replica **replica);
+static inline yoke_status
+yoke_replica_create(yoke_device *device, yoke_graph *graph, const yoke_replica_options *options,
+                    yoke_replica **replica)
+{
+    return yoke_replica_create_sized(device, graph, options, sizeof(yoke_replica_options), replica);
+}
+/* Waits for enqueued work. NULL is fine. */
+YOKE_API void yoke_replica_destroy(yoke_replica *replica);
+
+/* Copy a parameter or a state (running statistics) by its name, from or to a host array of exactly
+ * `count` floats. Wait. */
+YOKE_API yoke_status yoke_replica_write(yoke_replica *replica, const char *name,
+                                        const float *values, int64_t count);
+YOKE_API yoke_status yoke_replica_read(yoke_replica *replica, const char *name, float *values,
+                                       int64_t count);
+/* Copies the gradient by a parameter: the sum over the samples, not divided. Waits. */
+YOKE_API yoke_status yoke_replica_read_gradient(yoke_replica *replica, const char *name,
+                                                float *values, int64_t count);
+/* Writes the graph with its weights to a safetensors file, as yoke_trainer_save does. Waits. */
+YOKE_API yoke_status yoke_replica_save(yoke_replica *replica, const char *path);
+/* Gives parameters and states new initial values; optimizer state and step number start again.
+ * Waits. */
+YOKE_API yoke_status yoke_replica_initialize(yoke_replica *replica, uint32_t seed);
+
+/* Values in host memory for the input or target of this name: all samples, one after the other.
+ * Type and count must be those of the graph; both are checked before any value is read. */
+typedef struct yoke_feed {
+    const char *name;
+    yoke_type type;   /* of the input, and of what `data` points to */
+    const void *data; /* the caller may change it when the call returns */
+    int64_t count;    /* number of values: samples times the values of one sample */
+    int64_t length;   /* 0; for graphs whose samples vary in length, which this version has not */
+    uint64_t reserved[2]; /* 0 */
+} yoke_feed;
+
+/* Make a feed of an array of `count` values. */
+static inline yoke_feed
+yoke_feed_make(const char *name, yoke_type type, const void *data, int64_t count)
+{
+    yoke_feed feed;
+
+    feed.name = name;
+    feed.type = type;
+    feed.data = data;
+    feed.count = count;
+    feed.length = 0;
+    feed.reserved[0] = feed.reserved[1] = 0;
+    return feed;
+}
+static inline yoke_feed
+yoke_feed_f32(const char *name, const float *values, int64_t count)
+{
+    return yoke_feed_make(name, YOKE_F32, values, count);
+}
+static inline yoke_feed
+yoke_feed_i32(const char *name, const int32_t *values, int64_t count)
+{
+    return yoke_feed_make(name, YOKE_I32, values, count);
+}
+static inline yoke_feed
+yoke_feed_u8(const char *name, const uint8_t *values, int64_t count)
+{
+    return yoke_feed_make(name, YOKE_U8, values, count);
+}
+
+/* Gives the values of an input or target for n samples, at most the batch. A label or index that is
+ * out of range is YOKE_ERROR_VALUE; the error names the sample. */
+YOKE_API yoke_status yoke_replica_set_input(yoke_replica *replica, int64_t n, yoke_feed feed);
+/* A training step is forward, backward, update: once each, in this order. yoke_replica_forward
+ * computes the graph as in training. Every input that it reads must have been given for at least n
+ * samples. It may also be called alone. */
+YOKE_API yoke_status yoke_replica_forward(yoke_replica *replica, int64_t n);
+/* Computes the gradients: sums over the samples of the forward before it. */
+YOKE_API yoke_status yoke_replica_backward(yoke_replica *replica);
+/* Divides the gradients by what the loss counted, clips them, lets the optimizer apply them, and
+ * renews running statistics. The learning rate is multiplied by `rate_factor`
+ * (yoke_schedule_factor). Parameters, optimizer state and running statistics stay as they are if
+ * the loss is not finite, if with clip_norm the norm is not finite, or if the loss counted no
+ * sample; the step counts all the same. */
+YOKE_API yoke_status yoke_replica_update(yoke_replica *replica, float rate_factor);
+/* Computes the graph as in evaluation: with running statistics, without dropout. A training step
+ * that was begun is dropped. Results that need an input that was not given for n samples are left
+ * out. The first call on a replica for training makes a plan and waits for it. */
+YOKE_API yoke_status yoke_replica_evaluate(yoke_replica *replica, int64_t n);
+/* Read results of the newest forward or evaluate. Loss and metrics are a sum over the samples and
+ * what it counted; their mean is sum / count. `count` of an output is the number of values, for all
+ * n samples. Wait. */
+YOKE_API yoke_status yoke_replica_read_loss(yoke_replica *replica, double *sum, double *count);
+YOKE_API yoke_status yoke_replica_read_metric(yoke_replica *replica, const char *name, double *sum,
+                                              double *count);
+YOKE_API yoke_status yoke_replica_read_output(yoke_replica *replica, const char *name,
+                                              float *values, int64_t count);
+/* Waits for all enqueued work. */
+YOKE_API yoke_status yoke_replica_wait(yoke_replica *replica);
+/* Hands a table of the plan to `line`, line by line: for each task its solver, layout, FLOPs,
+ * bytes, measured time and fraction of the device's limit; then where each value lies in memory.
+ * It is the plan for training or, if there is none, that for evaluation. Measures the device's
+ * limits where the plan has times. Waits. */
+YOKE_API yoke_status yoke_replica_print_plan(yoke_replica *replica,
+                                             void (*line)(void *user, const char *text),
+                                             void *user);
+/* One task of a plan with its time: by the device's clock, else from launch to end. */
+typedef struct yoke_task_info {
+    const char *name; /* the node's; in backward, of the node that the gradient belongs to */
+    const char *op;   /* "conv2d_grad_weight" */
+    const char *solver;
+    bool backward;
+    uint32_t launches;
+    double flops, bytes;
+    double seconds; /* with the time to pack weights */
+} yoke_task_info;
+/* Runs that plan for n samples, task by task, `repeats` times (at least 1), and hands each task
+ * to `each` with the shortest of its times. The texts are valid during the call. Results
+ * are undefined afterwards, and a training step that was begun is dropped. Waits. */
+YOKE_API yoke_status yoke_replica_profile(yoke_replica *replica, int64_t n, unsigned repeats,
+                                          void (*each)(void *user, const yoke_task_info *task),
+                                          void *user);
+/* Returns the FLOPs of a training step with n samples, as the plan counts them; of an evaluation if
+ * the replica is for evaluation only. */
+YOKE_API double yoke_replica_flops(const yoke_replica *replica, int64_t n);
+
 /* ------------------------------------------------------------------ comm */
 
+/* Types of values that only comms know. Their numbers follow those of yoke_type. */
+typedef enum yoke_comm_type {
+    YOKE_F64 = 3,
+    YOKE_I64 = 4,
+    YOKE_BF16 = 5,
+    YOKE_F16 = 6
+} yoke_comm_type;
+
 /* A comm is how the processes of a team communicate: a table of functions. libyoke-mpi makes one
- * (yoke_mpi_comm_create); an application with another transport fills in the table by itself.
+ * (yoke_mpi_comm_create); an application with another transport fills in the table by itself, and
+ * leaves all else 0.
  *
  * The library calls these functions from one thread at a time, and only inside a call of the
- * application's. All processes make the same calls in the same order, except those of `beat`,
- * `fail` and `release`. Memory is the host's; `in` and `out` never overlap.
+ * application's. All processes make the same calls in the same order, except those of `test`,
+ * `send_start`, `receive_start`, `heartbeat`, `fail` and `release`. Memory is the host's.
  *
- * A function that fails returns YOKE_ERROR_COMM and gives the reason with yoke_fail(). From then on
- * every call must fail at once; `fail`, `release` and `destroy` may still be called. */
+ * Functions that end in _start set *request and return before the operation is done. Their arrays
+ * stay in place, and what is read from them unchanged, until `test` says that it is done. Several
+ * operations may be under way. The arrays are from `alloc`, unless that is NULL. `type` is a
+ * yoke_type or a yoke_comm_type. A function that does not know it, or an algorithm that does not,
+ * refuses it with YOKE_ERROR_UNSUPPORTED: in all processes, and without an effect.
+ *
+ * A function that cannot communicate returns YOKE_ERROR_COMM and gives the reason with yoke_fail().
+ * From then on every call must fail at once; `fail`, `release` and `destroy` may still be called.
+ * After a failure the transport may still use memory that `alloc` gave, for example because MPI
+ * cannot cancel an operation. It uses no other memory of the caller's once a function has failed:
+ * the caller may free it. */
 typedef struct yoke_comm yoke_comm;
 struct yoke_comm {
     size_t size;                     /* sizeof(yoke_comm) where the table was filled in */
     void *self;                      /* the transport's own; the library does not use it */
+    int64_t holders;                 /* the library's own: how many teams keep the comm alive */
     int32_t rank, ranks;             /* the number of this process, and how many there are */
     int32_t local_rank, local_ranks; /* the same among the processes of this host */
     char host[64];
-    /* Starts out = sum of `in` over all ranks, with the same bits on each, and sets *request. Both
-     * arrays stay in place, and `in` unchanged, until a test says that it is done. Several
-     * reductions may be under way. */
-    yoke_status (*allreduce_start)(yoke_comm *comm, const float *in, float *out, size_t count,
-                                   void **request);
-    /* Says in *done whether the reduction is done, and with `wait` waits for it. When it is done,
-     * the test frees the request and sets *request to NULL.
-     * A test that fails also sets *request to NULL. The transport may still write to the arrays
-     * then, for example because MPI cannot cancel a reduction; so it keeps its own memory of the
-     * request, and `release` keeps the arrays. Arrays that are not from `alloc` are different: the
-     * library frees them, even after a failure. These are all arrays if `alloc` is NULL, else those
-     * of yoke_team_allreduce, `broadcast` and `gather`. */
-    yoke_status (*allreduce_test)(yoke_comm *comm, void **request, bool wait, bool *done);
+    /* Names the transport's library and how ranks are spread over hosts, for people to read.
+     * Measured times are kept in wisdom under this text. May be NULL. */
+    const char *transport;
+    /* Returns the name of algorithm `index` for reductions, the same in all processes, or NULL
+     * after the last. Trainers measure the algorithms and pick the best. A NULL function: there is
+     * one algorithm, 0. */
+    const char *(*algorithm)(yoke_comm *comm, size_t index);
+    /* Starts out = sum of `in` over all ranks, with the same bits on each. The arrays do not
+     * overlap. */
+    yoke_status (*allreduce_start)(yoke_comm *comm, int32_t type, const void *in, void *out,
+                                   size_t count, size_t algorithm, void **request);
+    /* Says in *done whether the operation of a request is done, and with `wait` waits for it. When
+     * it is done, or the test fails, the test takes the request back and sets *request to NULL. */
+    yoke_status (*test)(yoke_comm *comm, void **request, bool wait, bool *done);
     /* Copies `bytes` of rank `root` to all. Waits. */
     yoke_status (*broadcast)(yoke_comm *comm, void *data, size_t bytes, int32_t root);
     /* Gives every process the `bytes` of all; `out` holds ranks * bytes, by rank. Waits. */
@@ -58,167 +300,43 @@ struct yoke_comm {
     /* This process gives up: the calls of all other processes fail soon, with its rank, its host
      * and `reason`. NULL: the others find out by themselves. */
     void (*fail)(yoke_comm *comm, const char *reason);
-    /* Returns memory for in and out that suits the transport (shared by the ranks of a host, or
-     * registered with a network device), or NULL if there is none. All processes call it together,
-     * for the same number of bytes. A NULL function: the library uses memory of its own. */
-    void *(*alloc)(yoke_comm *comm, size_t bytes);
+    /* Returns memory for arrays that suits the transport (shared by the ranks of a host, or
+     * registered with a network device), and best this algorithm of allreduce_start; NULL if there
+     * is none. All processes call it together, with the same arguments. A NULL function: the
+     * library uses memory of its own, and the transport does not use it after a failure. */
+    void *(*alloc)(yoke_comm *comm, size_t bytes, size_t algorithm);
     /* Takes back what `alloc` gave; it accepts NULL. After a failure it keeps memory that the
-     * transport may still write to. */
+     * transport may still use. */
     void (*release)(yoke_comm *comm, void *memory);
     /* Frees the comm. All processes call it; after a failure it waits for nobody, and may keep
-     * memory that the transport still uses. */
+     * memory that the transport still uses. NULL: there is nothing to free. */
     void (*destroy)(yoke_comm *comm);
-    /* A transport may know several algorithms to reduce; trainers measure them and pick the best.
-     * `way` returns the name of number `index`, the same in all processes, or NULL after the last.
-     * `set_way` picks one for the reductions started, and the memory allocated, from then on; all
-     * processes call it, and it communicates with nobody. NULL: there is one algorithm. */
-    const char *(*way)(yoke_comm *comm, size_t index);
-    yoke_status (*set_way)(yoke_comm *comm, size_t index);
-    /* Names the transport's library and how ranks are spread over hosts, for people to read.
-     * Measured times are kept in wisdom under this text. May be NULL. */
-    const char *transport;
-    void *reserved[5]; /* NULL */
+
+    /* Each of the following may be NULL: the transport does not offer it. */
+
+    /* Starts the sum of `in` over all ranks, of which each gets a piece: rank r the counts[r]
+     * values that follow those of the ranks before it. The bits do not depend on who comes when.
+     * `out` may be this process's piece of `in`. `counts` is the same in all processes, and is read
+     * during the call only. */
+    yoke_status (*reduce_scatter_start)(yoke_comm *comm, int32_t type, const void *in, void *out,
+                                        const size_t *counts, void **request);
+    /* Starts the opposite: out = the pieces of all ranks, one after the other; rank r gives
+     * counts[r] values. `in` may be this process's piece of `out`. */
+    yoke_status (*allgather_start)(yoke_comm *comm, int32_t type, const void *in, void *out,
+                                   const size_t *counts, void **request);
+    /* Start a message from this process to rank `peer`, another one, and its receipt there. The
+     * receiver gives the same number of bytes and the same tag, from 0 to 32767. Messages with one
+     * tag arrive in the order in which they were sent. A message may be done only when the receiver
+     * has started to receive it. */
+    yoke_status (*send_start)(yoke_comm *comm, const void *data, size_t bytes, int32_t peer,
+                              int32_t tag, void **request);
+    yoke_status (*receive_start)(yoke_comm *comm, void *data, size_t bytes, int32_t peer,
+                                 int32_t tag, void **request);
+    void *reserved[8]; /* NULL */
 };
-/* Calls the comm's `destroy`. NULL is fine. Nothing keeps a comm alive: first destroy all teams
- * that use it, and all trainers of those teams. */
+/* Gives the comm back. Teams keep it alive: its `destroy` is called when the last team that uses it
+ * is gone, else now. NULL is fine. */
 YOKE_API void yoke_comm_destroy(yoke_comm *comm);
-
-/* ------------------------------------------------------------------ data */
-
-/* A dataset is a number of samples, counted from 0, each with the same named fields. Who trains or
- * evaluates asks for samples by their numbers. Views and trainers that use it keep it alive. */
-typedef struct yoke_dataset yoke_dataset;
-
-typedef struct yoke_field {
-    const char *name; /* of the graph's input or target that the field is for */
-    yoke_type type;
-    yoke_shape shape; /* of one sample */
-    const void *data; /* sample 0 in memory; not used with `fill` */
-    int64_t stride;   /* bytes from one sample to the next; 0: they follow each other */
-} yoke_field;
-
-typedef struct yoke_dataset_options {
-    /* Called once with `user`, when nothing uses the fields' memory any more. Not called if making
-     * the dataset fails. */
-    void (*release)(void *user);
-    /* Writes field `field` of sample `index` to `out`; it replaces memory. One thread at a time
-     * calls it, but that may be a thread of yoke's: while a fit or an evaluation runs, yoke reads
-     * samples that do not stay on the devices before they are needed. Any status but YOKE_OK ends
-     * the step that needs the sample. */
-    yoke_status (*fill)(void *user, int64_t index, size_t field, void *out);
-    void *user;
-    bool no_ahead; /* call `fill` only when samples are needed, from the thread that calls yoke */
-} yoke_dataset_options;
-
-/* Makes a dataset of `count` samples with at most 8 fields. The samples lie in the caller's arrays,
- * which must stay as they are until `release` is called, or come from `fill`. */
-YOKE_API yoke_status yoke_dataset_create_sized(int64_t count, const yoke_field *fields,
-                                               size_t field_count,
-                                               const yoke_dataset_options *options, size_t size,
-                                               yoke_dataset **dataset);
-static inline yoke_status
-yoke_dataset_create(int64_t count, const yoke_field *fields, size_t field_count,
-                    const yoke_dataset_options *options, yoke_dataset **dataset)
-{
-    return yoke_dataset_create_sized(count, fields, field_count, options,
-                                     sizeof(yoke_dataset_options), dataset);
-}
-YOKE_API void yoke_dataset_destroy(yoke_dataset *dataset);
-/* Describe the dataset: the numbers of samples and of fields, and one field, which is lent; NULL
- * where there is none. */
-YOKE_API int64_t yoke_dataset_count(const yoke_dataset *dataset);
-YOKE_API size_t yoke_dataset_field_count(const yoke_dataset *dataset);
-YOKE_API const yoke_field *yoke_dataset_get_field(const yoke_dataset *dataset, size_t index);
-/* Copies field `name` of `count` samples, given by their numbers, one after the other in the
- * field's type: not scaled, not augmented. `bytes` is the size of `out`, exactly what they take. */
-YOKE_API yoke_status yoke_dataset_read(const yoke_dataset *dataset, const char *name,
-                                       const int64_t *indices, size_t count, void *out,
-                                       size_t bytes);
-
-typedef enum yoke_data_part {
-    YOKE_PART_ANY = 0, /* the training data of a folder that has training data, else everything */
-    YOKE_PART_TRAIN,
-    YOKE_PART_TEST /* files called "t10k" or "validation" too */
-} yoke_data_part;
-
-typedef struct yoke_dataset_open_options {
-    yoke_data_part part;
-    const char *data_name;   /* name of the data field; NULL: "image" or "x" */
-    const char *target_name; /* name of the other field; NULL: "label" or "target" */
-    const char *target_file; /* file of labels or targets for a single file; NULL: none */
-    bool channels_last;      /* npy: images are (H, W, C) */
-    /* CSV: the column of labels, by name or by number from 1. NULL: the column called label, class,
-     * target or y, else the last one. It holds classes if its values are whole numbers from 0 or
-     * text, else it is a target. */
-    const char *csv_label;
-    const char *csv_targets; /* CSV: columns of targets, "price", or several, "x,y" */
-    bool csv_no_label;       /* CSV: all columns are data */
-    bool csv_integers;       /* CSV: data are whole numbers and become i32, for integer inputs */
-} yoke_dataset_open_options;
-
-/* Opens a file (IDX, IDX.gz, CIFAR-10 or -100 binary, .npy, CSV), or a folder of such files with
- * their usual names (yoke-data(7)). Sizes in a file are compared with its length before memory is
- * taken. A file that is not compressed is read when samples are, so it must not change meanwhile.
- */
-YOKE_API yoke_status yoke_dataset_open_sized(const char *path,
-                                             const yoke_dataset_open_options *options, size_t size,
-                                             yoke_dataset **dataset);
-static inline yoke_status
-yoke_dataset_open(const char *path, const yoke_dataset_open_options *options,
-                  yoke_dataset **dataset)
-{
-    return yoke_dataset_open_sized(path, options, sizeof(yoke_dataset_open_options), dataset);
-}
-
-/* Makes a view of a dataset: its sample i is sample indices[i] of `dataset`. The view copies the
- * indices, and the scaling, augmentation and class names as they are now. It keeps `dataset` alive
- * and reads through it. */
-YOKE_API yoke_status yoke_dataset_subset(yoke_dataset *dataset, const int64_t *indices,
-                                         int64_t count, yoke_dataset **subset);
-/* Makes two views: `fraction` (0 to 1) of the samples for validation, and the others for training.
- * The seed decides which, in the same way on every machine. */
-YOKE_API yoke_status yoke_dataset_split(yoke_dataset *dataset, double fraction, uint32_t seed,
-                                        yoke_dataset **train, yoke_dataset **validation);
-
-/* Makes devices compute (x - mean) * scale from the values x of a field. `count` is 1, or the size
- * of the first axis: the channels of an image or the columns of a table; 0 removes the scaling.
- * Without scaling, u8 for a float input becomes x / 255, and other values stay as they are. */
-YOKE_API yoke_status yoke_dataset_set_scaling(yoke_dataset *dataset, const char *field,
-                                              const float *mean, const float *scale, size_t count);
-/* Reads all samples and sets the scaling that gives each channel or column mean 0 and standard
- * deviation 1. A channel or column that is constant becomes 0. */
-YOKE_API yoke_status yoke_dataset_measure_scaling(yoke_dataset *dataset, const char *field);
-/* Returns the number of means and scales that are set, and lends them until they are set again; 0:
- * none are set. */
-YOKE_API size_t yoke_dataset_get_scaling(const yoke_dataset *dataset, const char *field,
-                                         const float **mean, const float **scale);
-
-/* Random changes to images (C, H, W) of u8 or f32 in training. What happens to a sample depends on
- * the trainer's seed, the epoch and the sample's number alone. */
-typedef struct yoke_augmentation {
-    const char *field; /* NULL: the only field of images */
-    bool flip;         /* mirror half of the images, left and right */
-    int32_t shift;     /* move by up to this many pixels each way; zeros move in */
-    bool crop;         /* cut larger images to the input's size: in training at a random position,
-                        * else in the middle */
-    float noise;       /* standard deviation of the noise that is added after scaling */
-} yoke_augmentation;
-/* Sets the augmentation of a dataset; NULL removes it. The next epoch uses it. */
-YOKE_API yoke_status yoke_dataset_set_augmentation_sized(yoke_dataset *dataset,
-                                                         const yoke_augmentation *augmentation,
-                                                         size_t size);
-static inline yoke_status
-yoke_dataset_set_augmentation(yoke_dataset *dataset, const yoke_augmentation *augmentation)
-{
-    return yoke_dataset_set_augmentation_sized(dataset, augmentation, sizeof(yoke_augmentation));
-}
-
-/* Sets the names of classes 0, 1, ..., which are copied, and returns them. Names that are returned
- * are lent until they are set again; NULL where there is none. */
-YOKE_API yoke_status yoke_dataset_set_class_names(yoke_dataset *dataset, const char *const *names,
-                                                  size_t count);
-YOKE_API size_t yoke_dataset_class_count(const yoke_dataset *dataset);
-YOKE_API const char *yoke_dataset_get_class_name(const yoke_dataset *dataset, size_t index);
 
 /* ------------------------------------------------------------------ team */
 
@@ -226,11 +344,22 @@ YOKE_API const char *yoke_dataset_get_class_name(const yoke_dataset *dataset, si
  * those of others. */
 typedef struct yoke_team yoke_team;
 
+typedef struct yoke_team_options {
+    yoke_comm *comm; /* how the processes of the team communicate; NULL: this process is alone */
+} yoke_team_options;
+
 /* Makes a team of the devices that `selector` picks in this process; NULL is $YOKE_DEVICES, else
  * "all". While it exists, the hardware stays split as the selector says. With a comm, all processes
- * call it, and the comm must live longer than the team. NULL: this process alone. */
-YOKE_API yoke_status yoke_team_create(yoke_context *context, const char *selector, yoke_comm *comm,
-                                      yoke_team **team);
+ * call it, and the team keeps the comm alive. */
+YOKE_API yoke_status yoke_team_create_sized(yoke_context *context, const char *selector,
+                                            const yoke_team_options *options, size_t size,
+                                            yoke_team **team);
+static inline yoke_status
+yoke_team_create(yoke_context *context, const char *selector, const yoke_team_options *options,
+                 yoke_team **team)
+{
+    return yoke_team_create_sized(context, selector, options, sizeof(yoke_team_options), team);
+}
 YOKE_API void yoke_team_destroy(yoke_team *team);
 /* Return the number of devices of this process, and of all processes together. */
 YOKE_API size_t yoke_team_local_count(const yoke_team *team);
@@ -302,15 +431,22 @@ typedef enum yoke_core_groups_choice {
     YOKE_CORE_GROUPS_ALWAYS /* YOKE_ERROR_UNSUPPORTED where core groups are impossible */
 } yoke_core_groups_choice;
 
+/* Which runs have the same bits. Runs with other shares agree within rounding in any case. */
+typedef enum yoke_reproducible_choice {
+    YOKE_REPRODUCIBLE_NO = 0, /* shares and plans follow what is measured */
+    YOKE_REPRODUCIBLE_RUNS /* shares and plans stay as they are: so do the bits of every run on the
+                            * same devices */
+} yoke_reproducible_choice;
+
 typedef struct yoke_trainer_options {
     yoke_optimizer optimizer; /* all zero: SGD with rate 0.01 */
     int64_t batch;            /* samples of a step, over the whole team; 0: 32 */
     uint32_t seed;            /* of initial values, dropout and the order of samples */
     uint32_t accumulate;      /* micro-batches of a step, one after the other; 0: 1 */
     const char *shares;       /* "auto", "even" or weights, "80,20"; NULL: "auto" */
-    bool freeze;              /* shares and plans stay as they are: every run has the same bits */
-    bool strict;              /* no Winograd */
-    bool local_batch_norm;    /* batch norm uses the statistics of each device's samples */
+    yoke_reproducible_choice reproducible;
+    bool strict;           /* no Winograd */
+    bool local_batch_norm; /* batch norm uses the statistics of each device's samples */
     yoke_plan_level level;
     const yoke_schedule *schedule;      /* of the learning rate; copied; NULL: constant */
     const yoke_parameter_group *groups; /* copied */
@@ -318,8 +454,9 @@ typedef struct yoke_trainer_options {
     float clip_norm, clip_value; /* as in yoke_replica_options */
     const char *wisdom;          /* as in yoke_replica_options */
     uint64_t bucket_bytes;       /* of gradients that are summed at once; 0: yoke chooses */
-    yoke_memory_choice memory;
-    bool no_overlap; /* several processes send gradients after backward, not during it */
+    yoke_recompute_choice recompute;
+    yoke_type state_type; /* as in yoke_replica_options */
+    bool no_overlap;      /* several processes send gradients after backward, not during it */
     yoke_core_groups_choice core_groups;
 } yoke_trainer_options;
 
@@ -356,24 +493,37 @@ typedef struct yoke_result {
  * all n samples and uses those of its devices. With no feeds, those of the step before are used
  * again, if n and the shares are the same and a step is one micro-batch. The call enqueues; if
  * `result` is not NULL, it waits. */
-YOKE_API yoke_status yoke_trainer_step(yoke_trainer *trainer, int64_t n, const yoke_feed *feeds,
-                                       size_t feed_count, yoke_result *result);
+YOKE_API yoke_status yoke_trainer_step_sized(yoke_trainer *trainer, int64_t n,
+                                             const yoke_feed *feeds, size_t feed_count,
+                                             yoke_result *result, size_t size);
+static inline yoke_status
+yoke_trainer_step(yoke_trainer *trainer, int64_t n, const yoke_feed *feeds, size_t feed_count,
+                  yoke_result *result)
+{
+    return yoke_trainer_step_sized(trainer, n, feeds, feed_count, result, sizeof(yoke_result));
+}
 /* Computes loss and metrics over a dataset of any size, each sample once. Waits. */
-YOKE_API yoke_status yoke_trainer_evaluate(yoke_trainer *trainer, yoke_dataset *dataset,
-                                           yoke_result *result);
+YOKE_API yoke_status yoke_trainer_evaluate_sized(yoke_trainer *trainer, yoke_dataset *dataset,
+                                                 yoke_result *result, size_t size);
+static inline yoke_status
+yoke_trainer_evaluate(yoke_trainer *trainer, yoke_dataset *dataset, yoke_result *result)
+{
+    return yoke_trainer_evaluate_sized(trainer, dataset, result, sizeof(yoke_result));
+}
 /* Computes an output of the graph for any number n of samples, in their order; every process gets
  * all. Feeds are needed for the inputs that the output is computed from; if there are none, n is 1.
  * `count` is the number of values of n results, which `values` has room for. Waits. */
 YOKE_API yoke_status yoke_trainer_predict(yoke_trainer *trainer, const char *output, int64_t n,
                                           const yoke_feed *feeds, size_t feed_count, float *values,
-                                          size_t count);
+                                          int64_t count);
 
-/* One epoch of training, as the history keeps it. */
+/* One epoch of training, as the history keeps it. The struct and all that it points to are lent; it
+ * may grow at its end. */
 typedef struct yoke_epoch {
-    int64_t epoch;     /* from 0 */
-    int64_t step;      /* completed steps at its end */
-    yoke_result train; /* means over the steps of the epoch, each before its update */
-    yoke_result test;  /* evaluated at the end of the epoch; its `samples` is 0 without test data */
+    int64_t epoch;            /* from 0 */
+    int64_t step;             /* completed steps at its end */
+    const yoke_result *train; /* means over the steps of the epoch, each before its update */
+    const yoke_result *test;  /* evaluated at its end; `samples` is 0 without test data */
     double samples_per_second;
     size_t devices;              /* of the whole team */
     const double *shares;        /* samples of each device in the last step */
@@ -398,8 +548,8 @@ typedef struct yoke_fit_options {
 
 /* Trains for some epochs, and evaluates `test` after each if it is not NULL. The order of samples
  * depends on seed and epoch alone. A checkpoint that cannot be written is only a warning in the
- * log, but the last one is an error. YOKE_ERROR_STOPPED: a callback or yoke_trainer_request_stop
- * ended training; the trainer can go on. Waits. */
+ * log, but the last one is an error. If a callback or yoke_trainer_request_stop ends training, the
+ * call returns YOKE_OK, yoke_trainer_was_stopped says so, and training can go on. Waits. */
 YOKE_API yoke_status yoke_trainer_fit_sized(yoke_trainer *trainer, yoke_dataset *train,
                                             yoke_dataset *test, const yoke_fit_options *options,
                                             size_t size);
@@ -409,9 +559,14 @@ yoke_trainer_fit(yoke_trainer *trainer, yoke_dataset *train, yoke_dataset *test,
 {
     return yoke_trainer_fit_sized(trainer, train, test, options, sizeof(yoke_fit_options));
 }
-/* Returns the number of epochs that all calls of fit trained since initialisation, and lends them
- * until the next call of fit or yoke_trainer_initialize. */
-YOKE_API size_t yoke_trainer_get_history(const yoke_trainer *trainer, const yoke_epoch **epochs);
+/* Return the number of epochs that all calls of fit trained since initialisation, and one of them,
+ * the oldest first; NULL where there is none. It is lent until the next call of fit or
+ * yoke_trainer_initialize. */
+YOKE_API size_t yoke_trainer_epoch_count(const yoke_trainer *trainer);
+YOKE_API const yoke_epoch *yoke_trainer_get_epoch(const yoke_trainer *trainer, size_t index);
+/* Says whether the newest call of fit ended before its time, because a callback or
+ * yoke_trainer_request_stop asked for it. */
+YOKE_API bool yoke_trainer_was_stopped(const yoke_trainer *trainer);
 /* Makes fit return after the step that is running, with a checkpoint if it has a folder for them.
  * Any thread may call it, and a signal handler. Of several processes one is enough. */
 YOKE_API void yoke_trainer_request_stop(yoke_trainer *trainer);
@@ -451,19 +606,19 @@ typedef struct yoke_step_times {
     double exposed; /* waited for sums of gradients after all gradients of its own were known */
     double forward, backward; /* only with no_overlap, else 0 */
 } yoke_step_times;
-YOKE_API yoke_status yoke_trainer_get_times_sized(const yoke_trainer *trainer, size_t size,
-                                                  yoke_step_times *times);
+YOKE_API yoke_status yoke_trainer_get_times_sized(const yoke_trainer *trainer,
+                                                  yoke_step_times *times, size_t size);
 static inline yoke_status
 yoke_trainer_get_times(const yoke_trainer *trainer, yoke_step_times *times)
 {
-    return yoke_trainer_get_times_sized(trainer, sizeof(yoke_step_times), times);
+    return yoke_trainer_get_times_sized(trainer, times, sizeof(yoke_step_times));
 }
 /* Copy a parameter or a state by its name, from or to a host array of exactly `count` floats. With
  * a comm every process calls them, and the values of rank 0 are written. Wait. */
 YOKE_API yoke_status yoke_trainer_read(yoke_trainer *trainer, const char *name, float *values,
-                                       size_t count);
+                                       int64_t count);
 YOKE_API yoke_status yoke_trainer_write(yoke_trainer *trainer, const char *name,
-                                        const float *values, size_t count);
+                                        const float *values, int64_t count);
 /* Writes the model to a safetensors file: the weights and, in the metadata, the graph. With a comm
  * every process calls it, and rank 0 writes. Waits. */
 YOKE_API yoke_status yoke_trainer_save(yoke_trainer *trainer, const char *path);
@@ -479,12 +634,13 @@ YOKE_API yoke_status yoke_trainer_explain(yoke_trainer *trainer,
  * intact. It needs no device. */
 typedef struct yoke_checkpoint yoke_checkpoint;
 
-/* One tensor of a checkpoint: a weight, or a tensor of the optimizer's state. */
-typedef struct yoke_checkpoint_part {
+/* One tensor of a checkpoint: a weight, or a tensor of the optimizer's state. It may grow at its
+ * end. */
+typedef struct yoke_checkpoint_tensor {
     const char *name;
     uint64_t bytes;
     bool good; /* its bytes match its checksum */
-} yoke_checkpoint_part;
+} yoke_checkpoint_tensor;
 
 /* What a checkpoint contains. The struct and all that it points to are lent by the checkpoint. It
  * may grow at its end. */
@@ -503,10 +659,9 @@ typedef struct yoke_checkpoint_info {
     const char *plans; /* identity of the solvers that computed, likewise */
     size_t devices;    /* of the whole team */
     const char *const *device_names;
-    const int64_t *shares; /* samples of a batch, for each device */
-    size_t parts, damaged; /* number of tensors, and how many of them are damaged */
-    const yoke_checkpoint_part *part;
-    size_t others; /* number of older checkpoints in the folder, if a folder was opened */
+    const int64_t *shares;   /* samples of a batch, for each device */
+    size_t tensors, damaged; /* number of tensors, and how many of them are damaged */
+    size_t others;           /* number of older checkpoints in the folder, if a folder was opened */
 } yoke_checkpoint_info;
 
 /* Opens a file, or the newest checkpoint of a folder, and reads all of it. Damaged tensors are
@@ -515,117 +670,9 @@ typedef struct yoke_checkpoint_info {
 YOKE_API yoke_status yoke_checkpoint_open(const char *path, yoke_checkpoint **checkpoint);
 YOKE_API void yoke_checkpoint_destroy(yoke_checkpoint *checkpoint);
 YOKE_API const yoke_checkpoint_info *yoke_checkpoint_get_info(const yoke_checkpoint *checkpoint);
-
-/* ----------------------------------------------------------------- model */
-
-/* A model is a graph with its weights, input scaling and class names, in host memory. A file of
- * weights holds one. Several threads may use a model at once, except while one loads weights into
- * it or writes to it. */
-typedef struct yoke_model yoke_model;
-
-typedef struct yoke_model_options {
-    uint32_t seed;             /* of initial values */
-    yoke_type input_type;      /* of the data that will be given; YOKE_U8 suits a float input too */
-    const float *mean, *scale; /* devices compute (x - mean) * scale of the data; copied */
-    /* Number of means and scales: 1, or the size of the input's first axis. 0: u8 becomes x / 255,
-     * and floats stay as they are. */
-    size_t scaling_count;
-    const char *const *class_names; /* copied */
-    size_t class_count;
-} yoke_model_options;
-
-/* Makes a model of a copy of the graph, with initial values. */
-YOKE_API yoke_status yoke_model_create_sized(const yoke_graph *graph,
-                                             const yoke_model_options *options, size_t size,
-                                             yoke_model **model);
-static inline yoke_status
-yoke_model_create(const yoke_graph *graph, const yoke_model_options *options, yoke_model **model)
-{
-    return yoke_model_create_sized(graph, options, sizeof(yoke_model_options), model);
-}
-/* Reads a model from a file that yoke wrote, or another safetensors file that has a graph in its
- * metadata (yoke-files(7)). */
-YOKE_API yoke_status yoke_model_load(const char *path, yoke_model **model);
-/* Writes the model to a file. An older file is replaced as a whole or not at all. */
-YOKE_API yoke_status yoke_model_save(const yoke_model *model, const char *path);
-YOKE_API void yoke_model_destroy(yoke_model *model);
-/* Lends the graph. */
-YOKE_API yoke_graph *yoke_model_get_graph(const yoke_model *model);
-/* Lends a description of one sample of the data: name, type and shape. */
-YOKE_API const yoke_field *yoke_model_get_input(const yoke_model *model);
-/* Returns the number of means and scales of the input, and lends them; 0: none were set. */
-YOKE_API size_t yoke_model_get_scaling(const yoke_model *model, const float **mean,
-                                       const float **scale);
-/* Return the number of class names, and one of them, which is lent; NULL where there is none. */
-YOKE_API size_t yoke_model_class_count(const yoke_model *model);
-YOKE_API const char *yoke_model_get_class_name(const yoke_model *model, size_t index);
-/* Copy a parameter or a state by its name, from or to an array of exactly `count` floats.
- * Predictors that exist keep the values that they have. */
-YOKE_API yoke_status yoke_model_read(const yoke_model *model, const char *name, float *values,
-                                     size_t count);
-YOKE_API yoke_status yoke_model_write(yoke_model *model, const char *name, const float *values,
-                                      size_t count);
-
-/* yoke_model_load_weights, yoke_replica_load_weights and yoke_trainer_load_weights take weights by
- * name from a safetensors file of any origin. The file must have every parameter and state of the
- * graph and nothing else, except PyTorch's num_batches_tracked. All names and shapes are compared
- * before anything changes. */
-typedef struct yoke_load_options {
-    const char *pattern; /* take only names of the graph that match (with * and ?); NULL: all */
-    const char *except;  /* and that do not match this; NULL: none */
-    const char *prefix;  /* what precedes the names in the file, such as "module."; NULL: nothing */
-    bool partial;        /* ignore names that only the graph or only the file has */
-} yoke_load_options;
-/* Declares yoke_OBJECT_load_weights(object, path, options). */
-#define YOKE_LOAD(object)                                                                          \
-    YOKE_API yoke_status yoke_##object##_load_weights_sized(                                       \
-        yoke_##object *object, const char *path, const yoke_load_options *options, size_t size);   \
-    static inline yoke_status yoke_##object##_load_weights(                                        \
-        yoke_##object *object, const char *path, const yoke_load_options *options)                 \
-    {                                                                                              \
-        return yoke_##object##_load_weights_sized(object, path, options,                           \
-                                                  sizeof(yoke_load_options));                      \
-    }
-YOKE_LOAD(model)
-/* These leave the optimizer's state and the step number as they are. Wait. */
-YOKE_LOAD(replica)
-YOKE_LOAD(trainer) /* with a comm every process calls it and reads the file */
-
-/* A predictor is a model on one device, for one thread. Any number of predictors may share a model.
- */
-typedef struct yoke_predictor yoke_predictor;
-
-typedef struct yoke_predictor_options {
-    const char *output; /* name of an output of the graph; NULL: the first */
-    bool raw;           /* do not apply softmax or sigmoid to the output */
-    int64_t batch;      /* samples computed at once; 0: 64 */
-    bool strict;        /* no Winograd */
-    yoke_plan_level level;
-    const char *wisdom; /* as in yoke_replica_options */
-} yoke_predictor_options;
-
-/* Makes a predictor on the first device that `selector` picks. Predictors of one model on one
- * device share the weights there. Waits. */
-YOKE_API yoke_status yoke_predictor_create_sized(yoke_context *context, const char *selector,
-                                                 yoke_model *model,
-                                                 const yoke_predictor_options *options, size_t size,
-                                                 yoke_predictor **predictor);
-static inline yoke_status
-yoke_predictor_create(yoke_context *context, const char *selector, yoke_model *model,
-                      const yoke_predictor_options *options, yoke_predictor **predictor)
-{
-    return yoke_predictor_create_sized(context, selector, model, options,
-                                       sizeof(yoke_predictor_options), predictor);
-}
-YOKE_API void yoke_predictor_destroy(yoke_predictor *predictor);
-/* Returns the shape of the result for one sample. */
-YOKE_API yoke_shape yoke_predictor_get_shape(const yoke_predictor *predictor);
-/* Computes the output for any number n of samples, which have the name, type and shape that
- * yoke_model_get_input says. If a cross-entropy of logits is computed from the output, the result
- * is its softmax or sigmoid, which are probabilities. `count` is the number of values of `output`:
- * n times those of yoke_predictor_get_shape. Waits. */
-YOKE_API yoke_status yoke_predictor_run(yoke_predictor *predictor, int64_t n, yoke_feed input,
-                                        float *output, size_t count);
+/* Lends a tensor of the checkpoint; NULL where there is none. */
+YOKE_API const yoke_checkpoint_tensor *yoke_checkpoint_get_tensor(const yoke_checkpoint *checkpoint,
+                                                                  size_t index);
 
 #ifdef __cplusplus
 }

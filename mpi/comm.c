@@ -2,13 +2,14 @@
  *
  * comm.c - the yoke_comm on MPI: create, destroy, and the functions of its table.
  *
- * Each function makes an operation (engine.c) and waits for it, except for reductions, whose
- * operation is the caller's request. There are three duplicates of the user's communicator: for
- * reductions, for small messages, for heartbeats. So messages of the application cannot get mixed
- * up with them.
+ * Each function makes an operation (engine.c). Of a function that starts, it is the caller's
+ * request; the others wait for it. There are three duplicates of the user's communicator: for
+ * reductions and pieces, for blocking calls and messages, for heartbeats. So messages of the
+ * application cannot get mixed up with them.
  *
  * After a failure nothing of MPI is waited for or freed: that could hang, and the program is about
- * to end. Only the application may call MPI_Abort.
+ * to end. MPI may still write then, so it never gets the arrays of a blocking call, but copies of
+ * them. Only the application may call MPI_Abort.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,45 +17,47 @@
 
 #include "internal.h"
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, BOX = 16 << 20 };
 
-/* ---- the table ---- */
-
-static yoke_status
-allreduce_start(yoke_comm *comm, const float *in, float *out, size_t count, void **request)
-{
-    yki_mpi *self = comm->self;
-    yki_mpi_operation *o = calloc(1, sizeof *o);
-    yoke_status status;
-
-    if (!o)
-        return yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "no memory for a reduction");
-    *o = (yki_mpi_operation){.kind = YKI_MPI_ALLREDUCE,
-                             .in = in,
-                             .out = out,
-                             .count = count,
-                             .mode = self->ways[self->way]};
-    /* Arrays outside shared memory need another way. */
-    if (o->mode == YOKE_MPI_SHARED && !yki_mpi_shared_holds(self, in, out, count))
-        o->mode = self->settings.threaded ? YOKE_MPI_BLOCKING : YOKE_MPI_NONBLOCKING;
-    status = yki_mpi_enter(self, o);
-    if (status != YOKE_OK) {
-        free(o);
-        return status;
-    }
-    *request = o;
-    return YOKE_OK;
-}
+/* ---- operations ---- */
 
 static void
 free_operation(yki_mpi_operation *o)
 {
+    if (!o)
+        return;
+    free(o->offsets);
+    free(o->box);
     free(o->requests);
     free(o);
 }
 
+/* Enters a copy of an operation, which takes over its offsets. */
 static yoke_status
-allreduce_test(yoke_comm *comm, void **request, bool wait, bool *done)
+enter(yoke_comm *comm, yki_mpi_operation what, void **request)
+{
+    yki_mpi_operation *o = malloc(sizeof *o);
+    yoke_status status = YOKE_OK;
+
+    if (o)
+        *o = what;
+    else
+        status = yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "no memory for an operation");
+    if (status == YOKE_OK)
+        status = yki_mpi_enter(comm->self, o);
+    if (status == YOKE_OK) {
+        *request = o;
+        return YOKE_OK;
+    }
+    if (o)
+        free_operation(o);
+    else
+        free(what.offsets);
+    return status;
+}
+
+static yoke_status
+test(yoke_comm *comm, void **request, bool wait, bool *done)
 {
     yki_mpi_operation *o = *request;
     bool is_done = false;
@@ -74,44 +77,169 @@ allreduce_test(yoke_comm *comm, void **request, bool wait, bool *done)
 yoke_status
 yki_mpi_run(yki_mpi *self, yki_mpi_operation what)
 {
-    yki_mpi_operation *o = malloc(sizeof *o);
-    bool done = false, in_line = what.kind == YKI_MPI_ALLREDUCE || what.kind == YKI_MPI_SHARE;
-    yoke_status status;
+    bool done;
+    void *request;
+    yoke_status status = enter(&self->table, what, &request);
 
-    if (!o)
-        return yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "no memory for a collective operation");
-    *o = what;
-    if (in_line) {
-        status = yki_mpi_enter(self, o);
-        if (status != YOKE_OK) {
-            free(o);
-            return status;
-        }
-        status = yki_mpi_finish(self, o, true, &done);
-    } else {
-        status = yki_mpi_perform(self, o, &done);
-    }
-    if (done)
-        free_operation(o);
-    return status;
+    return status == YOKE_OK ? test(&self->table, &request, true, &done) : status;
+}
+
+static yoke_status
+allreduce_start(yoke_comm *comm, int32_t type, const void *in, void *out, size_t count,
+                size_t algorithm, void **request)
+{
+    yki_mpi *self = comm->self;
+    yki_mpi_operation o = {
+        .kind = YKI_MPI_ALLREDUCE, .type = type, .in = in, .out = out, .count = count};
+    yoke_status status = yki_mpi_check_type(type, true);
+
+    if (status != YOKE_OK)
+        return status;
+    if (algorithm >= self->algorithm_count)
+        return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT, "allreduce_start: no such algorithm");
+    o.mode = self->algorithms[algorithm];
+    /* Arrays outside shared memory need another algorithm. */
+    if (o.mode == YOKE_MPI_SHARED && !yki_mpi_shared_holds(self, &o))
+        o.mode = self->settings.threaded ? YOKE_MPI_BLOCKING : YOKE_MPI_NONBLOCKING;
+    return enter(comm, o, request);
+}
+
+static yoke_status
+start_pieces(yoke_comm *comm, yki_mpi_operation o, const size_t *counts, void **request)
+{
+    yoke_status status = yki_mpi_check_type(o.type, o.kind == YKI_MPI_REDUCE_SCATTER);
+
+    if (status != YOKE_OK)
+        return status;
+    o.offsets = calloc((size_t)comm->ranks + 1, sizeof *o.offsets);
+    if (!o.offsets)
+        return yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "no memory for the sizes of pieces");
+    for (int r = 0; r < comm->ranks; r++)
+        o.offsets[r + 1] = o.offsets[r] + counts[r];
+    o.count = o.offsets[comm->ranks];
+    return enter(comm, o, request);
+}
+
+static yoke_status
+reduce_scatter_start(yoke_comm *comm, int32_t type, const void *in, void *out, const size_t *counts,
+                     void **request)
+{
+    return start_pieces(
+        comm,
+        (yki_mpi_operation){.kind = YKI_MPI_REDUCE_SCATTER, .type = type, .in = in, .out = out},
+        counts, request);
+}
+
+static yoke_status
+allgather_start(yoke_comm *comm, int32_t type, const void *in, void *out, const size_t *counts,
+                void **request)
+{
+    return start_pieces(
+        comm, (yki_mpi_operation){.kind = YKI_MPI_ALLGATHER, .type = type, .in = in, .out = out},
+        counts, request);
+}
+
+/* Starts a message. MPI promises tags up to 32767. */
+static yoke_status
+start_message(yoke_comm *comm, yki_mpi_operation o, void **request)
+{
+    if (o.peer < 0 || o.peer >= comm->ranks || o.peer == comm->rank)
+        return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT, "a message: peer is no other rank");
+    if (o.tag < 0 || o.tag > 32767)
+        return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT, "a message: tag must be between 0 and 32767");
+    return enter(comm, o, request);
+}
+
+static yoke_status
+send_start(yoke_comm *comm, const void *data, size_t bytes, int32_t peer, int32_t tag,
+           void **request)
+{
+    return start_message(
+        comm,
+        (yki_mpi_operation){
+            .kind = YKI_MPI_SEND, .in = data, .count = bytes, .peer = peer, .tag = tag},
+        request);
+}
+
+static yoke_status
+receive_start(yoke_comm *comm, void *data, size_t bytes, int32_t peer, int32_t tag, void **request)
+{
+    return start_message(
+        comm,
+        (yki_mpi_operation){
+            .kind = YKI_MPI_RECEIVE, .out = data, .count = bytes, .peer = peer, .tag = tag},
+        request);
+}
+
+/* ---- blocking calls ---- */
+
+/* Makes a box for what goes through one call of MPI: `parts` of *most bytes each, at most `bytes`.
+ * MPI may still use it after a failure, when the caller's arrays are gone; then `release` keeps it.
+ */
+static char *
+make_box(const yki_mpi *self, size_t bytes, size_t parts, size_t *most)
+{
+    char *box;
+
+    *most = self->box / parts > 0 ? self->box / parts : 1;
+    *most = bytes < *most ? bytes : *most;
+    box = malloc(*most * parts + 1);
+    if (!box)
+        yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "no memory for communication");
+    return box;
 }
 
 static yoke_status
 broadcast(yoke_comm *comm, void *data, size_t bytes, int32_t root)
 {
+    size_t most, at = 0;
+    yoke_status status;
+    char *box;
+
     if (root < 0 || root >= comm->ranks)
         return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT, "broadcast: there is no such rank");
-    return yki_mpi_run(
-        comm->self,
-        (yki_mpi_operation){.kind = YKI_MPI_BROADCAST, .out = data, .count = bytes, .root = root});
+    box = make_box(comm->self, bytes, 1, &most);
+    if (!box)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    do {
+        size_t n = bytes - at < most ? bytes - at : most;
+
+        if (comm->rank == root && n)
+            memcpy(box, (char *)data + at, n);
+        status = yki_mpi_run(
+            comm->self,
+            (yki_mpi_operation){.kind = YKI_MPI_BROADCAST, .out = box, .count = n, .peer = root});
+        if (status == YOKE_OK && comm->rank != root && n)
+            memcpy((char *)data + at, box, n);
+        at += n;
+    } while (status == YOKE_OK && at < bytes);
+    comm->release(comm, box);
+    return status;
 }
 
 static yoke_status
 gather(yoke_comm *comm, const void *in, size_t bytes, void *out)
 {
-    return yki_mpi_run(
-        comm->self,
-        (yki_mpi_operation){.kind = YKI_MPI_GATHER, .in = in, .out = out, .count = bytes});
+    size_t ranks = (size_t)comm->ranks, most, at = 0;
+    yoke_status status;
+    char *box = make_box(comm->self, bytes, ranks + 1, &most);
+
+    if (!box)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    do {
+        size_t n = bytes - at < most ? bytes - at : most;
+
+        if (n)
+            memcpy(box + ranks * n, (const char *)in + at, n);
+        status = yki_mpi_run(
+            comm->self, (yki_mpi_operation){
+                            .kind = YKI_MPI_GATHER, .in = box + ranks * n, .out = box, .count = n});
+        for (size_t r = 0; status == YOKE_OK && n && r < ranks; r++)
+            memcpy((char *)out + r * bytes + at, box + r * n, n);
+        at += n;
+    } while (status == YOKE_OK && at < bytes);
+    comm->release(comm, box);
+    return status;
 }
 
 static yoke_status
@@ -149,12 +277,12 @@ give_up(yoke_comm *comm, const char *reason)
 }
 
 static void *
-take_memory(yoke_comm *comm, size_t bytes)
+take_memory(yoke_comm *comm, size_t bytes, size_t algorithm)
 {
     yki_mpi *self = comm->self;
     void *memory = NULL;
 
-    if (self->ways[self->way] == YOKE_MPI_SHARED)
+    if (algorithm < self->algorithm_count && self->algorithms[algorithm] == YOKE_MPI_SHARED)
         memory = yki_mpi_shared_take(self, bytes ? bytes : 1);
     if (memory)
         return memory;
@@ -165,7 +293,7 @@ take_memory(yoke_comm *comm, size_t bytes)
     return memory;
 }
 
-/* After a failure with reductions under way, MPI may still write to the memory, so it stays. */
+/* After a failure with operations under way, MPI may still write to the memory, so it stays. */
 static void
 release(yoke_comm *comm, void *memory)
 {
@@ -243,7 +371,7 @@ fill_table(yki_mpi *self)
     t->size = sizeof *t;
     t->self = self;
     t->allreduce_start = allreduce_start;
-    t->allreduce_test = allreduce_test;
+    t->test = test;
     t->broadcast = broadcast;
     t->allgather = gather;
     t->barrier = barrier;
@@ -252,8 +380,11 @@ fill_table(yki_mpi *self)
     t->alloc = take_memory;
     t->release = release;
     t->destroy = destroy;
-    t->way = yki_mpi_way;
-    t->set_way = yki_mpi_set_way;
+    t->algorithm = yki_mpi_algorithm;
+    t->reduce_scatter_start = reduce_scatter_start;
+    t->allgather_start = allgather_start;
+    t->send_start = send_start;
+    t->receive_start = receive_start;
     t->transport = self->transport;
 }
 
@@ -316,7 +447,9 @@ agree(yki_mpi *self, int level)
         return status;
     s->threaded = least == MPI_THREAD_MULTIPLE;
     s->arrive = s->threaded || s->warn >= 0 || s->error >= 0;
-    return broadcast(&self->table, s, sizeof *s, 0);
+    status = broadcast(&self->table, s, sizeof *s, 0);
+    self->box = s->chunk < BOX ? s->chunk : BOX;
+    return status;
 }
 
 /* "Open MPI v4.1.4, hosts: 2, ranks on each: 1 to 4" */
@@ -360,7 +493,7 @@ set_up(yki_mpi *self, int level)
     describe(self);
     status = yki_mpi_watchdog_create(self);
     if (status == YOKE_OK)
-        status = yki_mpi_find_ways(self);
+        status = yki_mpi_find_algorithms(self);
     if (status != YOKE_OK || level < MPI_THREAD_MULTIPLE)
         return status;
     self->threaded = true;
@@ -399,6 +532,7 @@ yoke_mpi_comm_create_sized(MPI_Comm mpi, const yoke_mpi_options *given, size_t s
         return yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "no memory for a comm");
     self->data = self->few = self->beats = MPI_COMM_NULL;
     self->settings = settings;
+    self->box = BOX; /* until all have rank 0's settings */
     MPI_Comm_rank(mpi, &rank);
     MPI_Comm_size(mpi, &ranks);
     self->table.rank = rank;

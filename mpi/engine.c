@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * engine.c - operations. An operation is a call of the table that involves all ranks.
+ * engine.c - operations. An operation is a call of the table that involves all ranks, or two.
  *
  * MPI wants collective calls in the same order on all ranks. All ranks ask in the same order, so
- * reductions stand in one queue. If there is a worker, it handles the queue. Inline, a reduction is
- * started at once, and whoever waits polls it. All other operations bypass the queue over another
- * communicator, while the caller waits.
+ * reductions and pieces stand in one queue. If there is a worker, it handles the queue. Inline, an
+ * operation is started at once, and whoever waits polls it. Blocking calls and messages between two
+ * ranks bypass the queue over another communicator: the caller starts and polls them itself.
  *
  * Every wait polls and sleeps, so it can be given up when a rank is lost. Only MPI_Allreduce itself
  * can block. So ranks meet before it, polling asleep, and it takes no longer than the transfer.
  *
- * MPI cannot be made to forget an operation that is given up, so its arrays are not freed. The
- * algorithms of reductions are MPI's.
+ * MPI cannot be made to forget an operation that is given up, so its arrays are not freed.
  */
 #include <errno.h>
 #include <limits.h>
@@ -76,7 +75,7 @@ yki_mpi_set_failure(yki_mpi *self, const char *sentence)
     if (!atomic_load(&self->failed)) {
         snprintf(self->failure, sizeof self->failure, "%s", sentence);
         atomic_store(&self->failed, true);
-        if (self->first || self->direct)
+        if (self->first || self->direct > 0)
             atomic_store(&self->abandoned, true);
     }
     pthread_cond_broadcast(&self->changed);
@@ -103,12 +102,26 @@ yki_mpi_fail_with(yki_mpi *self, int code, const char *what)
 
 /* ---- MPI's part of an operation ---- */
 
-/* Elements of the chunk that begins at `begin`. MPI counts in int. */
+/* Two ranks make it, in no order with what all ranks do. */
+static bool
+is_message(const yki_mpi_operation *o)
+{
+    return o->kind == YKI_MPI_SEND || o->kind == YKI_MPI_RECEIVE;
+}
+
+/* It bypasses the queue. */
+static bool
+is_direct(const yki_mpi_operation *o)
+{
+    return is_message(o) || o->kind == YKI_MPI_BROADCAST || o->kind == YKI_MPI_GATHER ||
+           o->kind == YKI_MPI_BARRIER;
+}
+
+/* Values of the chunk that begins at `begin`. MPI counts in int. */
 static int
 chunk_count(const yki_mpi *self, const yki_mpi_operation *o, size_t begin)
 {
-    size_t size = o->kind == YKI_MPI_ALLREDUCE ? sizeof(float) : 1;
-    size_t most = (size_t)self->settings.chunk / size;
+    size_t most = (size_t)self->settings.chunk / yki_mpi_type_size(o->type);
 
     most = most > INT_MAX ? INT_MAX : most;
     return (int)(o->count - begin < most ? o->count - begin : most);
@@ -116,54 +129,17 @@ chunk_count(const yki_mpi *self, const yki_mpi_operation *o, size_t begin)
 
 /* Starts chunk after chunk; `o->requests` has room for all. */
 int
-yki_mpi_reduce_start(yki_mpi *self, yki_mpi_operation *o, const float *in, float *out)
+yki_mpi_reduce_start(yki_mpi *self, yki_mpi_operation *o, const void *in, void *out)
 {
+    size_t size = yki_mpi_type_size(o->type);
     int code = MPI_SUCCESS, n = 0;
 
     for (size_t at = 0; at < o->count && code == MPI_SUCCESS; n++) {
         int count = chunk_count(self, o, at);
 
-        code =
-            MPI_Iallreduce(in + at, out + at, count, MPI_FLOAT, MPI_SUM, o->comm, &o->requests[n]);
+        code = MPI_Iallreduce((const char *)in + at * size, (char *)out + at * size, count,
+                              yki_mpi_type(o->type), MPI_SUM, o->comm, &o->requests[n]);
         at += (size_t)count;
-    }
-    return code;
-}
-
-static int
-start_broadcast(yki_mpi *self, yki_mpi_operation *o)
-{
-    int code = MPI_SUCCESS, n = 0;
-
-    for (size_t at = 0; at < o->count && code == MPI_SUCCESS; n++) {
-        int count = chunk_count(self, o, at);
-
-        code = MPI_Ibcast((char *)o->out + at, count, MPI_BYTE, o->root, o->comm, &o->requests[n]);
-        at += (size_t)count;
-    }
-    return code;
-}
-
-/* If all bytes are too many for one call, each rank in turn broadcasts its own. */
-static int
-start_gather(yki_mpi *self, yki_mpi_operation *o)
-{
-    size_t ranks = (size_t)self->table.ranks;
-    int code = MPI_SUCCESS, per_rank = o->request_count / self->table.ranks;
-
-    if (o->count * ranks <= self->settings.chunk)
-        return MPI_Iallgather(o->in, (int)o->count, MPI_BYTE, o->out, (int)o->count, MPI_BYTE,
-                              o->comm, &o->requests[0]);
-    memcpy((char *)o->out + o->count * (size_t)self->table.rank, o->in, o->count);
-    for (int r = 0; r < self->table.ranks && code == MPI_SUCCESS; r++) {
-        yki_mpi_operation part = {.kind = YKI_MPI_BROADCAST,
-                                  .out = (char *)o->out + o->count * (size_t)r,
-                                  .count = o->count,
-                                  .root = r,
-                                  .comm = o->comm,
-                                  .requests = o->requests + r * per_rank};
-
-        code = start_broadcast(self, &part);
     }
     return code;
 }
@@ -171,16 +147,18 @@ start_gather(yki_mpi *self, yki_mpi_operation *o)
 static yoke_status
 make_requests(yki_mpi *self, yki_mpi_operation *o)
 {
-    size_t size = o->kind == YKI_MPI_ALLREDUCE ? sizeof(float) : 1;
-    size_t chunks = (o->count * size + self->settings.chunk - 1) / self->settings.chunk + 1;
+    size_t chunks = 1, own;
 
-    /* A chunk holds whole values, so there may be more chunks than the bytes suggest. */
     if (o->kind == YKI_MPI_ALLREDUCE)
-        chunks = o->count / (self->settings.chunk / size) + 1;
-    if (o->kind == YKI_MPI_GATHER)
-        chunks *= (size_t)self->table.ranks;
+        chunks = o->count / (self->settings.chunk / yki_mpi_type_size(o->type)) + 1;
+    else if (o->offsets || is_message(o))
+        chunks = yki_mpi_count_messages(self, o);
+    if (o->kind == YKI_MPI_REDUCE_SCATTER) {
+        own = o->offsets[self->table.rank + 1] - o->offsets[self->table.rank];
+        o->box = malloc((size_t)self->table.ranks * own * yki_mpi_type_size(o->type) + 1);
+    }
     o->requests = malloc(chunks * sizeof *o->requests);
-    if (!o->requests || chunks > INT_MAX)
+    if (!o->requests || chunks > INT_MAX || (o->kind == YKI_MPI_REDUCE_SCATTER && !o->box))
         return yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "no memory for the requests of an operation");
     o->request_count = (int)chunks;
     for (size_t i = 0; i < chunks; i++)
@@ -197,9 +175,16 @@ start_requests(yki_mpi *self, yki_mpi_operation *o)
     case YKI_MPI_BARRIER:
         return MPI_Ibarrier(o->comm, &o->requests[0]);
     case YKI_MPI_GATHER:
-        return start_gather(self, o);
+        return MPI_Iallgather(o->in, (int)o->count, MPI_BYTE, o->out, (int)o->count, MPI_BYTE,
+                              o->comm, &o->requests[0]);
     case YKI_MPI_BROADCAST:
-        return start_broadcast(self, o);
+        return MPI_Ibcast(o->out, (int)o->count, MPI_BYTE, o->peer, o->comm, &o->requests[0]);
+    case YKI_MPI_REDUCE_SCATTER:
+    case YKI_MPI_ALLGATHER:
+        return yki_mpi_exchange_start(self, o);
+    case YKI_MPI_SEND:
+    case YKI_MPI_RECEIVE:
+        return yki_mpi_message_start(self, o);
     default:
         return yki_mpi_reduce_start(self, o, o->in, o->out);
     }
@@ -218,10 +203,17 @@ yki_mpi_reduce_test(yki_mpi_operation *o, int *done)
     return code;
 }
 
-/* Notes for the heartbeats that the caller waits. Needs the lock. */
+/* Notes for the heartbeats that the caller waits for `o`. Needs the lock. */
 static void
-note_waiting(yki_mpi *self, bool blocked)
+note_waiting(yki_mpi *self, const yki_mpi_operation *o, bool blocked)
 {
+    self->beat.peer = 0;
+    if (is_message(o)) {
+        self->beat.peer = (uint32_t)o->peer + 1;
+        self->beat.message = (uint32_t)o->kind;
+        self->beat.tag = o->tag;
+        self->beat.bytes = o->count;
+    }
     self->polled = yki_mpi_now();
     if (self->waiting_since == 0)
         self->waiting_since = self->polled;
@@ -238,14 +230,14 @@ poll_requests(yki_mpi *self, yki_mpi_operation *o)
         int done = 0, code = yki_mpi_reduce_test(o, &done);
 
         if (code != MPI_SUCCESS)
-            yki_mpi_fail_with(self, code, "a collective operation of MPI's");
+            yki_mpi_fail_with(self, code, "an operation of MPI's");
         if (atomic_load(&self->failed))
             return false;
         if (done)
             return true;
         if (!self->threaded) {
             pthread_mutex_lock(&self->lock);
-            note_waiting(self, true);
+            note_waiting(self, o, true);
             pthread_mutex_unlock(&self->lock);
             yki_mpi_watchdog_tick(self);
         }
@@ -270,21 +262,24 @@ meet(yki_mpi *self, MPI_Comm comm)
 }
 
 bool
-yki_mpi_reduce(yki_mpi *self, yki_mpi_operation *o, yoke_mpi_mode mode, const float *in, float *out)
+yki_mpi_reduce(yki_mpi *self, yki_mpi_operation *o, yoke_mpi_mode mode, const void *in, void *out)
 {
+    MPI_Datatype type = yki_mpi_type(o->type);
     int code = MPI_SUCCESS;
 
     if (self->settings.arrive && !meet(self, o->comm))
         return false;
     for (size_t at = 0; at < o->count && code == MPI_SUCCESS;) {
         int count = chunk_count(self, o, at);
+        const char *from = (const char *)in + at * yki_mpi_type_size(o->type);
+        char *to = (char *)out + at * yki_mpi_type_size(o->type);
 
         if (mode == YOKE_MPI_REDUCE_BROADCAST) {
-            code = MPI_Reduce(in + at, out + at, count, MPI_FLOAT, MPI_SUM, 0, o->comm);
+            code = MPI_Reduce(from, to, count, type, MPI_SUM, 0, o->comm);
             if (code == MPI_SUCCESS)
-                code = MPI_Bcast(out + at, count, MPI_FLOAT, 0, o->comm);
+                code = MPI_Bcast(to, count, type, 0, o->comm);
         } else {
-            code = MPI_Allreduce(in + at, out + at, count, MPI_FLOAT, MPI_SUM, o->comm);
+            code = MPI_Allreduce(from, to, count, type, MPI_SUM, o->comm);
         }
         at += (size_t)count;
     }
@@ -293,15 +288,15 @@ yki_mpi_reduce(yki_mpi *self, yki_mpi_operation *o, yoke_mpi_mode mode, const fl
     return code == MPI_SUCCESS;
 }
 
-/* Non-blocking reductions may be under way together. Any other operation runs alone, when it is
- * first in the queue. */
+/* Non-blocking reductions and pieces may be under way together. Any other operation of the queue
+ * runs alone, when it is first. */
 static bool
 is_nonblocking(const yki_mpi_operation *o)
 {
-    return o->kind == YKI_MPI_ALLREDUCE && o->mode == YOKE_MPI_NONBLOCKING;
+    return o->offsets || (o->kind == YKI_MPI_ALLREDUCE && o->mode == YOKE_MPI_NONBLOCKING);
 }
 
-/* ---- the queue of reductions ---- */
+/* ---- the queue ---- */
 
 /* Removes an operation from the queue. Needs the lock. */
 static void
@@ -325,8 +320,13 @@ take_out(yki_mpi *self, yki_mpi_operation *o)
 static void
 complete(yki_mpi *self, yki_mpi_operation *o)
 {
+    if (o->kind == YKI_MPI_REDUCE_SCATTER)
+        yki_mpi_exchange_sum(self, o);
     pthread_mutex_lock(&self->lock);
-    take_out(self, o);
+    if (is_direct(o))
+        self->direct--;
+    else
+        take_out(self, o);
     o->done = true;
     self->beat.signs++;
     pthread_cond_broadcast(&self->changed);
@@ -350,7 +350,7 @@ start_line(yki_mpi *self)
             return;
         code = start_requests(self, o);
         if (code != MPI_SUCCESS)
-            yki_mpi_fail_with(self, code, "starting a collective operation of MPI's");
+            yki_mpi_fail_with(self, code, "starting an operation of MPI's");
     }
 }
 
@@ -375,6 +375,19 @@ advance_first(yki_mpi *self, yki_mpi_operation *o)
     return progress;
 }
 
+/* Tests an operation that was started. True: it is done, and belongs to its owner from now on. */
+static bool
+test_requests(yki_mpi *self, yki_mpi_operation *o)
+{
+    int done = 0, code = yki_mpi_reduce_test(o, &done);
+
+    if (code != MPI_SUCCESS)
+        yki_mpi_fail_with(self, code, "an operation of MPI's");
+    else if (done)
+        complete(self, o);
+    return code == MPI_SUCCESS && done;
+}
+
 /* Does what can be done without waiting. True: there was progress. */
 static bool
 advance(yki_mpi *self)
@@ -389,20 +402,12 @@ advance(yki_mpi *self)
     if (o && !is_nonblocking(o) && !atomic_load(&self->failed))
         return advance_first(self, o);
     for (; o && o->started && !atomic_load(&self->failed); o = next) {
-        int done = 0, code;
-
         pthread_mutex_lock(&self->lock);
         next = o->next;
         pthread_mutex_unlock(&self->lock);
         if (!is_nonblocking(o))
             break;
-        code = yki_mpi_reduce_test(o, &done);
-        if (code != MPI_SUCCESS)
-            yki_mpi_fail_with(self, code, "a collective operation of MPI's");
-        else if (done) {
-            complete(self, o); /* from here on `o` belongs to its owner */
-            progress = true;
-        }
+        progress |= test_requests(self, o);
     }
     return progress;
 }
@@ -433,47 +438,55 @@ yki_mpi_worker(void *argument)
     return NULL;
 }
 
-/* Numbers an operation when the caller asks for it. Needs the lock. */
+/* Numbers an operation of all ranks when the caller asks for it. Needs the lock. */
 static void
 note_entered(yki_mpi *self, const yki_mpi_operation *o)
 {
-    self->beat.entered++;
     self->beat.signs++;
+    self->waiting_since = 0;
+    if (is_message(o))
+        return;
+    self->beat.entered++;
     self->beat.kind = (uint32_t)o->kind;
     self->beat.count = o->count;
-    self->waiting_since = 0;
 }
 
-static yoke_status
-prepare(yki_mpi *self, yki_mpi_operation *o, MPI_Comm comm)
+/* Needs the lock. */
+static void
+append(yki_mpi *self, yki_mpi_operation *o)
 {
-    yoke_status status;
-
-    if (atomic_load(&self->failed))
-        return yki_mpi_failure(self);
-    o->comm = comm;
-    status = make_requests(self, o);
-    if (status != YOKE_OK)
-        free(o->requests);
-    return status;
-}
-
-yoke_status
-yki_mpi_enter(yki_mpi *self, yki_mpi_operation *o)
-{
-    yoke_status status = prepare(self, o, self->data);
-
-    if (status != YOKE_OK)
-        return status;
-    pthread_mutex_lock(&self->lock);
-    note_entered(self, o);
     if (self->last)
         self->last->next = o;
     else
         self->first = o;
     self->last = o;
     pthread_cond_broadcast(&self->changed);
+}
+
+yoke_status
+yki_mpi_enter(yki_mpi *self, yki_mpi_operation *o)
+{
+    int code = MPI_SUCCESS;
+    yoke_status status = make_requests(self, o);
+
+    if (status != YOKE_OK)
+        return status;
+    o->comm = is_direct(o) ? self->few : self->data;
+    pthread_mutex_lock(&self->lock);
+    if (atomic_load(&self->failed)) {
+        pthread_mutex_unlock(&self->lock);
+        return yki_mpi_failure(self);
+    }
+    note_entered(self, o);
+    if (is_direct(o))
+        self->direct++;
+    else
+        append(self, o);
     pthread_mutex_unlock(&self->lock);
+    if (is_direct(o))
+        code = start_requests(self, o);
+    if (code != MPI_SUCCESS) /* whoever waits for the operation hears of it */
+        yki_mpi_fail_with(self, code, "starting an operation of MPI's");
     if (!self->threaded) {
         advance(self);
         yki_mpi_watchdog_tick(self);
@@ -481,84 +494,43 @@ yki_mpi_enter(yki_mpi *self, yki_mpi_operation *o)
     return YOKE_OK;
 }
 
-/* Reductions that are under way advance meanwhile: another rank may wait for them before it comes
- * to this operation. */
+/* Does what the caller has to do for its operation. Operations of the queue advance meanwhile:
+ * another rank may wait for them before it comes to this one. */
 static void
-poll_directly(yki_mpi *self, yki_mpi_operation *o, int *done)
+help(yki_mpi *self, yki_mpi_operation *o)
 {
-    unsigned turn = 0;
-
-    while (!atomic_load(&self->failed)) {
-        int code = yki_mpi_reduce_test(o, done);
-
-        if (code != MPI_SUCCESS)
-            yki_mpi_fail_with(self, code, "a collective operation of MPI's");
-        if (*done || code != MPI_SUCCESS)
-            return;
-        pthread_mutex_lock(&self->lock);
-        note_waiting(self, true);
-        pthread_mutex_unlock(&self->lock);
-        if (!self->threaded) {
-            advance(self);
-            yki_mpi_watchdog_tick(self);
-        }
-        yki_mpi_nap(&turn);
-    }
-}
-
-yoke_status
-yki_mpi_perform(yki_mpi *self, yki_mpi_operation *o, bool *done)
-{
-    yoke_status status = prepare(self, o, self->few);
-    int code, through = 0;
-
-    *done = status != YOKE_OK;
-    if (status != YOKE_OK) {
-        o->requests = NULL;
-        return status;
-    }
-    pthread_mutex_lock(&self->lock);
-    note_entered(self, o);
-    self->direct = true;
-    pthread_mutex_unlock(&self->lock);
-    code = start_requests(self, o);
-    if (code != MPI_SUCCESS)
-        yki_mpi_fail_with(self, code, "starting a collective operation of MPI's");
-    else
-        poll_directly(self, o, &through);
-    pthread_mutex_lock(&self->lock);
-    self->direct = self->blocked = false;
-    self->waiting_since = 0;
-    self->beat.signs += through != 0;
-    pthread_mutex_unlock(&self->lock);
-    *done = through;
-    return through ? YOKE_OK : yki_mpi_failure(self);
+    if (is_direct(o) && !atomic_load(&self->failed))
+        test_requests(self, o);
+    if (self->threaded)
+        return;
+    advance(self);
+    yki_mpi_watchdog_tick(self);
 }
 
 yoke_status
 yki_mpi_finish(yki_mpi *self, yki_mpi_operation *o, bool wait, bool *done)
 {
+    bool helps = !self->threaded || is_direct(o);
     unsigned turn = 0;
 
     pthread_mutex_lock(&self->lock);
     for (;;) {
-        if (!self->threaded && !o->done) {
+        if (helps && !o->done) {
             pthread_mutex_unlock(&self->lock);
-            advance(self);
-            yki_mpi_watchdog_tick(self);
+            help(self, o);
             pthread_mutex_lock(&self->lock);
         }
         if (o->done || atomic_load(&self->failed))
             break;
-        note_waiting(self, wait);
+        note_waiting(self, o, wait);
         if (!wait)
             break;
-        if (self->threaded) {
-            pthread_cond_wait(&self->changed, &self->lock);
-        } else {
+        if (helps) {
             pthread_mutex_unlock(&self->lock);
             yki_mpi_nap(&turn);
             pthread_mutex_lock(&self->lock);
+        } else {
+            pthread_cond_wait(&self->changed, &self->lock);
         }
     }
     self->blocked = false;

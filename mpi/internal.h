@@ -2,24 +2,28 @@
  *
  * internal.h - what the files of libyoke-mpi share.
  *
- *   start.c     checks before the start: thread level, launcher, duplicates, roll call
- *   comm.c      create, destroy, and the functions of the table
- *   engine.c    operations: in order, on a thread of their own or on the caller's
- *   ways.c      the ways to reduce: which there are, which give all ranks the same bits
- *   shared.c    one of them: sums in memory that the ranks of a host share
- *   watchdog.c  heartbeats and verdicts over a communicator of their own
- *   judge.c     which rank is to blame; uses no MPI
+ *   start.c       checks before the start: thread level, launcher, duplicates, roll call
+ *   comm.c        create, destroy, and the functions of the table
+ *   engine.c      operations: in order, on a thread of their own or on the caller's
+ *   algorithms.c  of reductions: which there are, which give all ranks the same bits
+ *   shared.c      one of them: sums in memory that the ranks of a host share
+ *   messages.c    operations made of messages between two ranks
+ *   types.c       types of values: their sizes, and sums
+ *   watchdog.c    heartbeats and verdicts over a communicator of their own
+ *   judge.c       which rank is to blame; uses no MPI
  *
- * Every operation has a number. It is the same on all ranks, because all make the same calls. Each
- * rank regularly tells rank 0 which number it has reached and whether it waits. Rank 0 sees which
- * rank keeps the others waiting, and tells everybody.
+ * Every operation of all ranks has a number. It is the same on all ranks, because all make the same
+ * calls. Each rank regularly tells rank 0 which number it has reached and whether it waits, and for
+ * whom if it waits for a message. Rank 0 sees which rank keeps the others waiting, and tells
+ * everybody.
  *
  * With MPI_THREAD_MULTIPLE the library has up to two threads: the worker makes the reductions, the
  * watchdog the heartbeats. Otherwise ("inline") the calls of the table do both.
  *
- * Reductions are large, and many are under way at once. All other messages are small, and the
- * caller waits for them in the middle of backward. So they have a communicator of their own, where
- * they do not queue behind reductions, and the caller itself polls them.
+ * Reductions and pieces are large, and many are under way at once. Blocking calls are small, and
+ * the caller waits for them in the middle of backward. Messages between two ranks stand in no order
+ * with what all ranks do. So these two have a communicator of their own, where they do not queue
+ * behind reductions, and the caller itself polls them.
  */
 #ifndef YKI_MPI_INTERNAL_H
 #define YKI_MPI_INTERNAL_H
@@ -39,19 +43,28 @@ typedef enum yki_mpi_kind {
     YKI_MPI_BROADCAST,
     YKI_MPI_GATHER,
     YKI_MPI_BARRIER,
-    YKI_MPI_SHARE /* making memory that the ranks of a host share */
+    YKI_MPI_SHARE, /* making memory that the ranks of a host share */
+    YKI_MPI_REDUCE_SCATTER,
+    YKI_MPI_ALLGATHER, /* of pieces; GATHER is the blocking call */
+    YKI_MPI_SEND,
+    YKI_MPI_RECEIVE
 } yki_mpi_kind;
 
 enum { YKI_MPI_DOING = 48, YKI_MPI_REASON = 400, YKI_MPI_HOST = 64 };
 
 /* What a rank reports about itself. */
 typedef struct yki_mpi_beat {
-    uint64_t entered; /* number of the newest operation; the first is 1 */
+    uint64_t entered; /* number of the newest operation of all ranks; the first is 1 */
     uint64_t signs;   /* increases when an operation begins or is done, and with every `beat` */
     int64_t step;
     double waited;  /* seconds that the caller has waited for an operation; 0: it does not wait */
-    uint64_t count; /* floats or bytes of operation `entered` */
+    uint64_t count; /* values or bytes of operation `entered` */
     uint32_t kind;
+    /* If the caller waits for a message: the other rank + 1, else 0; and what the message is. */
+    uint32_t peer;
+    uint32_t message; /* YKI_MPI_SEND or YKI_MPI_RECEIVE */
+    int32_t tag;
+    uint64_t bytes;
     char doing[YKI_MPI_DOING];
 } yki_mpi_beat;
 
@@ -103,12 +116,16 @@ yoke_status yki_mpi_duplicate(MPI_Comm mpi, const yki_mpi_settings *settings, MP
 typedef struct yki_mpi_operation yki_mpi_operation;
 struct yki_mpi_operation {
     yki_mpi_kind kind;
+    int32_t type; /* of the values of a reduction or of pieces */
     const void *in;
     void *out;
-    size_t count; /* floats of a reduction, else bytes */
-    int root;
+    size_t count;       /* values of a reduction, or of all pieces; else bytes */
+    int peer;           /* root of a broadcast; other rank of a message */
+    int tag;            /* of a message */
     yoke_mpi_mode mode; /* of a reduction */
     unsigned phase;     /* of a reduction in shared memory */
+    size_t *offsets;    /* by rank: the values before its piece; then all. NULL: no pieces */
+    char *box;          /* of a reduce-scatter: this rank's piece, as each rank has it */
     MPI_Comm comm;      /* for the calls of MPI */
     MPI_Request *requests;
     int request_count;
@@ -125,19 +142,20 @@ struct yki_mpi {
     MPI_Comm beats;
     bool threaded;
     yki_mpi_settings settings;
+    size_t box;              /* the most bytes that a blocking call gives to one call of MPI */
     yki_mpi_identity *peers; /* by rank */
     char transport[128];
-    yoke_mpi_mode ways[YKI_MPI_MODES]; /* the possible ones; belongs to the caller's thread */
-    size_t way_count, way;
+    yoke_mpi_mode algorithms[YKI_MPI_MODES]; /* the possible ones; the first is the usual one */
+    size_t algorithm_count;
     struct yki_mpi_shared *shared; /* NULL: no ranks share memory */
 
     pthread_mutex_t lock; /* for all that follows */
     pthread_cond_t changed, watchdog_wakes;
-    yki_mpi_operation *first, *last; /* queue of reductions; an operation leaves it when done */
+    yki_mpi_operation *first, *last; /* queue; an operation leaves it when done */
     yki_mpi_beat beat;               /* of this rank */
     double waiting_since, polled;    /* waiting_since 0: not waiting */
     bool blocked;                    /* the caller is inside a waiting call */
-    bool direct;                     /* the caller waits for an operation that bypasses the queue */
+    unsigned direct;                 /* operations under way that bypass the queue */
     bool stop;
     char failure[YKI_MPI_REASON + 128];
     char report[YKI_MPI_REASON + 128]; /* the watchdog tells it to all others; "": nothing */
@@ -159,20 +177,18 @@ yoke_status yki_mpi_error(int code, const char *what);
 /* Starts a thread that receives no signals. */
 yoke_status yki_mpi_thread(void *(*run)(void *), void *argument, pthread_t *thread);
 
-/* Appends an operation to the queue. Inline, it also starts it. */
+/* Appends an operation to the queue, or starts it if it bypasses the queue. If this fails, nothing
+ * uses the operation. */
 yoke_status yki_mpi_enter(yki_mpi *self, yki_mpi_operation *operation);
-/* Performs an operation from beginning to end, past the queue; not for reductions. `done` is false
- * if it failed after it began: MPI may still use the operation then, so do not free it. */
-yoke_status yki_mpi_perform(yki_mpi *self, yki_mpi_operation *operation, bool *done);
 /* Says whether an operation is done; waits for it if `wait`. A done operation has left the queue.
- */
+ * After a failure MPI may still use an operation that is not done, so do not free it. */
 yoke_status yki_mpi_finish(yki_mpi *self, yki_mpi_operation *operation, bool wait, bool *done);
 void *yki_mpi_worker(void *self);
 /* Reduces with MPI over `o->comm`, from beginning to end. False: the communication has failed. */
-bool yki_mpi_reduce(yki_mpi *self, yki_mpi_operation *o, yoke_mpi_mode mode, const float *in,
-                    float *out);
+bool yki_mpi_reduce(yki_mpi *self, yki_mpi_operation *o, yoke_mpi_mode mode, const void *in,
+                    void *out);
 /* Start a reduction in `o->requests`, and test it. They return MPI's codes. */
-int yki_mpi_reduce_start(yki_mpi *self, yki_mpi_operation *o, const float *in, float *out);
+int yki_mpi_reduce_start(yki_mpi *self, yki_mpi_operation *o, const void *in, void *out);
 int yki_mpi_reduce_test(yki_mpi_operation *o, int *done);
 /* Performs a copy of `what` and waits for it. Frees the copy, unless MPI may still use it. */
 yoke_status yki_mpi_run(yki_mpi *self, yki_mpi_operation what);
@@ -182,12 +198,30 @@ yoke_status yki_mpi_failure(yki_mpi *self);
 /* Fails because a call of MPI failed, and tells all ranks. */
 void yki_mpi_fail_with(yki_mpi *self, int code, const char *what);
 
-/* ---- ways.c ---- */
+/* ---- algorithms.c ---- */
 
-/* Fills in `ways`, and sets the first one. */
-yoke_status yki_mpi_find_ways(yki_mpi *self);
-const char *yki_mpi_way(yoke_comm *comm, size_t index);
-yoke_status yki_mpi_set_way(yoke_comm *comm, size_t index);
+/* Fills in `algorithms`. */
+yoke_status yki_mpi_find_algorithms(yki_mpi *self);
+const char *yki_mpi_algorithm(yoke_comm *comm, size_t index);
+
+/* ---- types.c ---- */
+
+/* Refuses types that are not known, or not summed. The other functions take known ones. */
+yoke_status yki_mpi_check_type(int32_t type, bool summed);
+size_t yki_mpi_type_size(int32_t type);
+MPI_Datatype yki_mpi_type(int32_t type);
+void yki_mpi_add(int32_t type, void *to, const void *from, size_t count);
+
+/* ---- messages.c ---- */
+
+/* Returns how many requests of MPI an operation made of messages needs. */
+size_t yki_mpi_count_messages(const yki_mpi *self, const yki_mpi_operation *o);
+/* Start a message, or all messages of a reduce-scatter or an all-gather, in `o->requests`. They
+ * return MPI's codes. */
+int yki_mpi_message_start(yki_mpi *self, yki_mpi_operation *o);
+int yki_mpi_exchange_start(yki_mpi *self, yki_mpi_operation *o);
+/* Sums what a reduce-scatter has received. */
+void yki_mpi_exchange_sum(yki_mpi *self, yki_mpi_operation *o);
 
 /* ---- shared.c ---- */
 
@@ -202,7 +236,7 @@ void *yki_mpi_shared_take(yki_mpi *self, size_t bytes);
 /* Gives memory back; false: it is not from yki_mpi_shared_take. */
 bool yki_mpi_shared_give(yki_mpi *self, void *memory);
 /* True if both arrays of a reduction are in shared memory. */
-bool yki_mpi_shared_holds(yki_mpi *self, const float *in, const float *out, size_t count);
+bool yki_mpi_shared_holds(yki_mpi *self, const yki_mpi_operation *o);
 /* Does the steps of a reduction that need no waiting. Returns true if there was progress; `done`
  * says whether the reduction is complete. */
 bool yki_mpi_shared_advance(yki_mpi *self, yki_mpi_operation *o, bool *done);

@@ -21,11 +21,9 @@
 
 #include "internal.h"
 
-enum {
-    PAGE = 4096,
-    LINE = 16,
-    BLOCK = 2048
-}; /* LINE: floats of a cache line, which one rank alone writes; BLOCK: floats that fit a cache */
+/* LINE: values of at least a cache line, which one rank alone writes. BLOCK: values that fit a
+ * cache. */
+enum { PAGE = 4096, LINE = 16, BLOCK = 2048 };
 
 /* What a rank tells the ranks of its host. It has cache lines of its own. */
 typedef struct slot {
@@ -51,11 +49,12 @@ typedef struct yki_mpi_shared {
     bool several; /* there are several hosts */
     area *areas;  /* [0] holds the slots */
     size_t area_count;
+    bool made;      /* the newest window was made; the worker may say so after a failure too */
     uint64_t calls; /* reductions begun */
 } yki_mpi_shared;
 
 /* Phases of a reduction (`phase` of the operation). All but BEGIN are announced to the others. */
-enum { BEGIN, READY, SUMMED, TAKEN, ACROSS = TAKEN, PHASES };
+enum { BEGIN, READY, SUMMED, TAKEN, PHASES };
 
 static slot *
 slot_of(const yki_mpi_shared *s, int rank)
@@ -121,7 +120,7 @@ make_window(yki_mpi_shared *s, size_t bytes, area *a)
     return code;
 }
 
-/* Makes a window with `o->count` bytes for each rank; *(bool *)o->out becomes true on success. */
+/* Makes a window with `o->count` bytes for each rank, and says in `made` whether that worked. */
 bool
 yki_mpi_shared_make(yki_mpi *self, yki_mpi_operation *o)
 {
@@ -133,8 +132,7 @@ yki_mpi_shared_make(yki_mpi *self, yki_mpi_operation *o)
     if (!more) /* the others are left in the middle of it */
         return false;
     s->areas = more;
-    if (make_window(s, (doubled ? 2 : 1) * a.size, &a) == MPI_SUCCESS)
-        *(bool *)o->out = true;
+    s->made = make_window(s, (doubled ? 2 : 1) * a.size, &a) == MPI_SUCCESS;
     s->areas[s->area_count++] = a;
     return true;
 }
@@ -159,7 +157,6 @@ yki_mpi_shared_take(yki_mpi *self, size_t bytes)
 {
     yki_mpi_shared *s = self->shared;
     area *a = s ? find_free(s, bytes) : NULL;
-    bool made = false;
 
     if (!s)
         return NULL;
@@ -169,10 +166,9 @@ yki_mpi_shared_take(yki_mpi *self, size_t bytes)
     }
     if (!all_agree(self, has_room(bytes, s->ranks)))
         return NULL;
-    if (yki_mpi_run(self, (yki_mpi_operation){
-                              .kind = YKI_MPI_SHARE, .out = &made, .count = bytes}) != YOKE_OK)
+    if (yki_mpi_run(self, (yki_mpi_operation){.kind = YKI_MPI_SHARE, .count = bytes}) != YOKE_OK)
         return NULL;
-    if (!all_agree(self, made))
+    if (!all_agree(self, s->made))
         return NULL;
     return s->areas[s->area_count - 1].bases[s->rank];
 }
@@ -192,15 +188,15 @@ yki_mpi_shared_give(yki_mpi *self, void *memory)
 
 /* Finds the area that holds these values, and where in it they begin. */
 static bool
-locate(const yki_mpi_shared *s, const float *values, size_t count, uint32_t *index, uint64_t *at)
+locate(const yki_mpi_shared *s, const void *values, size_t bytes, uint32_t *index, uint64_t *at)
 {
-    const char *begin = (const char *)values;
+    const char *begin = values;
 
     for (size_t i = 1; i < s->area_count; i++) {
         const area *a = &s->areas[i];
         const char *base = a->bases ? a->bases[s->rank] : NULL;
 
-        if (!base || begin < base || begin + count * sizeof *values > base + a->size)
+        if (!base || begin < base || begin + bytes > base + a->size)
             continue;
         *index = (uint32_t)i;
         *at = (uint64_t)(begin - base);
@@ -210,38 +206,39 @@ locate(const yki_mpi_shared *s, const float *values, size_t count, uint32_t *ind
 }
 
 bool
-yki_mpi_shared_holds(yki_mpi *self, const float *in, const float *out, size_t count)
+yki_mpi_shared_holds(yki_mpi *self, const yki_mpi_operation *o)
 {
+    size_t bytes = o->count * yki_mpi_type_size(o->type);
     uint32_t index;
     uint64_t at;
 
-    return self->shared && locate(self->shared, in, count, &index, &at) &&
-           locate(self->shared, out, count, &index, &at);
+    return self->shared && locate(self->shared, o->in, bytes, &index, &at) &&
+           locate(self->shared, o->out, bytes, &index, &at);
 }
 
 /* ---- sums ---- */
 
-static const float *
+static const char *
 in_of(const yki_mpi_shared *s, int rank)
 {
     const slot *told = slot_of(s, rank);
 
-    return (const float *)(void *)(s->areas[told->in_area].bases[rank] + told->in_at);
+    return s->areas[told->in_area].bases[rank] + told->in_at;
 }
 
-static float *
+static char *
 out_of(const yki_mpi_shared *s, int rank)
 {
     const slot *told = slot_of(s, rank);
 
-    return (float *)(void *)(s->areas[told->out_area].bases[rank] + told->out_at);
+    return s->areas[told->out_area].bases[rank] + told->out_at;
 }
 
 /* Where the sums of this host are collected: in the second half of the first rank's segment. */
-static float *
+static char *
 gathered(const yki_mpi_shared *s)
 {
-    return out_of(s, 0) + s->areas[slot_of(s, 0)->out_area].size / sizeof(float);
+    return out_of(s, 0) + s->areas[slot_of(s, 0)->out_area].size;
 }
 
 /* The range of values that a rank of this host sums. */
@@ -256,53 +253,39 @@ part_of(const yki_mpi_shared *s, int rank, size_t count, size_t *begin, size_t *
     *end = *end < count ? *end : count;
 }
 
-/* Adds a whole block, whose length the compiler knows. */
 static void
-add_block(float *restrict to, const float *restrict from)
+sum_part(const yki_mpi_shared *s, const yki_mpi_operation *o)
 {
-    for (size_t i = 0; i < BLOCK; i++)
-        to[i] += from[i];
-}
+    char *to = s->several ? gathered(s) : out_of(s, s->rank);
+    size_t size = yki_mpi_type_size(o->type), begin, end;
 
-static void
-sum_part(const yki_mpi_shared *s, size_t count)
-{
-    float *to = s->several ? gathered(s) : out_of(s, s->rank);
-    size_t begin, end;
-
-    part_of(s, s->rank, count, &begin, &end);
+    part_of(s, s->rank, o->count, &begin, &end);
     for (size_t at = begin; at < end; at += BLOCK) {
         size_t n = end - at < BLOCK ? end - at : BLOCK;
 
-        memcpy(to + at, in_of(s, 0) + at, n * sizeof *to);
-        for (int r = 1; r < s->ranks; r++) {
-            const float *from = in_of(s, r) + at;
-
-            if (n == BLOCK)
-                add_block(to + at, from);
-            else
-                for (size_t i = 0; i < n; i++)
-                    to[at + i] += from[i];
-        }
+        memcpy(to + at * size, in_of(s, 0) + at * size, n * size);
+        for (int r = 1; r < s->ranks; r++)
+            yki_mpi_add(o->type, to + at * size, in_of(s, r) + at * size, n);
     }
 }
 
 /* Copies what other ranks have summed; with several hosts, everything from the first rank. */
 static void
-take_parts(const yki_mpi_shared *s, size_t count)
+take_parts(const yki_mpi_shared *s, const yki_mpi_operation *o)
 {
-    float *to = out_of(s, s->rank);
+    size_t size = yki_mpi_type_size(o->type);
+    char *to = out_of(s, s->rank);
 
     for (int r = 0; r < s->ranks; r++) {
-        size_t begin = 0, end = count;
+        size_t begin = 0, end = o->count;
 
         if (s->several && r > 0)
             return;
         if (r == s->rank)
             continue;
         if (!s->several)
-            part_of(s, r, count, &begin, &end);
-        memcpy(to + begin, out_of(s, r) + begin, (end - begin) * sizeof *to);
+            part_of(s, r, o->count, &begin, &end);
+        memcpy(to + begin * size, out_of(s, r) + begin * size, (end - begin) * size);
     }
 }
 
@@ -328,11 +311,12 @@ all_reached(const yki_mpi_shared *s, unsigned phase)
 static void
 begin(yki_mpi_shared *s, const yki_mpi_operation *o)
 {
+    size_t bytes = o->count * yki_mpi_type_size(o->type);
     slot *mine = slot_of(s, s->rank);
 
     s->calls++;
-    locate(s, o->in, o->count, &mine->in_area, &mine->in_at);
-    locate(s, o->out, o->count, &mine->out_area, &mine->out_at);
+    locate(s, o->in, bytes, &mine->in_area, &mine->in_at);
+    locate(s, o->out, bytes, &mine->out_area, &mine->out_at);
     reach(s, READY);
 }
 
@@ -384,12 +368,12 @@ yki_mpi_shared_advance(yki_mpi *self, yki_mpi_operation *o, bool *done)
         o->phase = READY;
     }
     if (o->phase == READY && all_reached(s, READY)) {
-        sum_part(s, o->count);
+        sum_part(s, o);
         reach(s, SUMMED);
         o->phase = SUMMED;
     }
     if (o->phase == SUMMED && may_take(self, o, &code)) {
-        take_parts(s, o->count);
+        take_parts(s, o);
         reach(s, TAKEN);
         o->phase = TAKEN;
     }

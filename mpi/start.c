@@ -45,11 +45,11 @@ read_number(const char *name, double least, bool or_never, double *value)
     if (!text || !*text)
         return YOKE_OK;
     number = strtod(text, &end);
-    if (*end == '\0' && (number >= least || (or_never && number == -1))) {
+    if (*end == '\0' && ((number >= least && isfinite(number)) || (or_never && number == -1))) {
         *value = number;
         return YOKE_OK;
     }
-    return refuse("%s=%.60s; must be a number of at least %g%s", name, text, least,
+    return refuse("%s=%.60s; must be a finite number of at least %g%s", name, text, least,
                   or_never ? ", or -1 for never" : "");
 }
 
@@ -95,13 +95,13 @@ check_mode(yoke_mpi_mode mode)
                   YOKE_MPI_SHARED);
 }
 
-/* MPI counts in int. */
+/* MPI counts in int, and a chunk holds a value. */
 static yoke_status
 check_chunk(double chunk)
 {
-    if (chunk >= sizeof(float) && chunk <= 2147483644.0)
+    if (chunk >= sizeof(double) && chunk <= 2147483644.0)
         return YOKE_OK;
-    return refuse("chunk_bytes is %.0f; must be between 4 and 2147483644", chunk);
+    return refuse("chunk_bytes is %.0f; must be between 8 and 2147483644", chunk);
 }
 
 yoke_status
@@ -121,7 +121,7 @@ yki_mpi_read_settings(const yoke_mpi_options *options, yki_mpi_settings *setting
     if (options->chunk_bytes)
         chunk = (double)options->chunk_bytes;
     else if (status == YOKE_OK)
-        status = read_number("YOKE_MPI_CHUNK", sizeof(float), false, &chunk);
+        status = read_number("YOKE_MPI_CHUNK", sizeof(double), false, &chunk);
     if (status == YOKE_OK)
         status = check_mode(mode);
     if (status == YOKE_OK)

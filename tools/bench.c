@@ -10,52 +10,24 @@
 
 #include "bench.h"
 #include "json.h"
+#include "options.h"
 #include "table.h"
-#include "tool.h"
 
 enum { MAX_REPEATS = 10000, DEFAULT_REPEATS = 5 };
 
-/* Options of all benchmarks. */
+/* Options of `yoke bench devices`. */
 typedef struct request {
     const char *selector;
     unsigned repeats;
     bool json;
 } request;
 
-enum { OPTION_JSON, OPTION_REPEATS };
-
 static const yki_tool_option options[] = {
-    {"json", 'j', NULL, "an object, for programs"},
-    {"repeats", 'n', "N", "measure N times and take the median (default 5)"},
+    TOOL_ROW_JSON(request),
+    {"repeats", 'n', "N", "measure N times and take the median (default: 5)",
+     TOOL_COUNT(request, repeats, 1, MAX_REPEATS)},
     {0},
 };
-
-/* Returns whether to go on; if not, *status is the exit status. */
-static bool
-read_arguments(const yki_tool_command *self, int argc, char **argv, request *wanted, int *status)
-{
-    int option;
-
-    while ((option = yki_tool_next(self, argc, argv, status)) != TOOL_END) {
-        if (option == TOOL_EXIT)
-            return false;
-        if (option == OPTION_JSON) {
-            wanted->json = true;
-        } else if (!yki_tool_parse_count(optarg, MAX_REPEATS, &wanted->repeats)) {
-            *status = yki_tool_usage(self, "--repeats takes a number from 1 to %d, not '%s'",
-                                     MAX_REPEATS, optarg);
-            return false;
-        }
-    }
-    if (optind < argc)
-        wanted->selector = argv[optind++];
-    if (optind < argc) {
-        *status =
-            yki_tool_usage(self, "one selector at most (a list has commas): '%s'", argv[optind]);
-        return false;
-    }
-    return true;
-}
 
 /* ---- devices: do logical devices run side by side? ---- */
 
@@ -167,10 +139,13 @@ run_devices(const yki_tool_command *self, int argc, char **argv)
     yoke_context *context = NULL;
     yoke_selection *selection = NULL;
     yoke_status failed;
-    int status = TOOL_USAGE;
+    int status = yki_tool_read(self, argc, argv, &wanted);
 
-    if (!read_arguments(self, argc, argv, &wanted, &status))
-        return status;
+    if (status == TOOL_OK)
+        status = yki_tool_read_argument(self, argc, argv, "selector (a list has commas)", NULL,
+                                        &wanted.selector);
+    if (status != TOOL_OK)
+        return status == TOOL_EXIT ? TOOL_OK : status;
     yki_tool_log(self, YOKE_LOG_WARNING);
     failed = yoke_context_create(NULL, &context);
     if (!failed)

@@ -15,51 +15,25 @@
 #include "job.h"
 #include "json.h"
 #include "models.h"
-#include "options.h"
-#include "tool.h"
+#include "training.h"
 
-enum { MIN_STEPS = 5, MAX_STEPS = 200, WAITED = 20, MAX_BATCH = 1 << 20 };
+enum { MIN_STEPS = 5, MAX_STEPS = 200, WAITED = 20 };
 static const double SECONDS = 3;
-
-enum {
-    OPTION_BATCH,
-    OPTION_DEVICES,
-    OPTION_SHARES,
-    OPTION_JSON,
-    OPTION_PLAN,
-    OPTION_LEVEL,
-    OPTION_STRICT,
-    OPTION_MEMORY,
-    OPTION_CORE_GROUPS,
-    OPTION_OVERLAP,
-    OPTION_LOCAL
-};
-
-static const yki_tool_option options[] = {
-    {"batch", 'b', "N", "samples per step (default: the model's)"},
-    {"devices", 'd', "SELECTOR", "what to train on (default: all)"},
-    {"shares", 'S', "SHARES", "of each device: auto (default), even, or as 80,20"},
-    {"json", 'j', NULL, "an object, for programs"},
-    {"plan", 'p', NULL, "print the plan's commands and memory map instead"},
-    {"level", 'l', "LEVEL", "estimate, measure (default) or patient"},
-    {"strict", 's', NULL, "no Winograd"},
-    {"memory", 'm', "CHOICE", "fast (default), or small: compute again what is cheap"},
-    {"core-groups", 'G', "CHOICE", "of a CPU: measure (default), never or always"},
-    {"overlap", 'o', NULL, "also without overlap: how much communication backward hides"},
-    {"local-norm", 'N', NULL, "batch normalisation by device, as others have it"},
-    {0},
-};
 
 typedef struct request {
     const yki_tool_model *model;
-    const char *selector, *shares;
-    unsigned batch;
-    yoke_plan_level level;
-    yoke_memory_choice memory;
-    yoke_core_groups_choice core_groups;
-    bool json, plan, strict, overlap, local;
+    yki_tool_training training;
+    bool json, plan, overlap;
     yki_tool_job job;
 } request;
+
+static const yki_tool_option options[] = {
+    TOOL_ROW_JSON(request),
+    {"plan", 'p', NULL, "print the plan's tasks and memory map instead", TOOL_FLAG(request, plan)},
+    {"overlap", 'o', NULL, "also without overlap: how much communication backward hides",
+     TOOL_FLAG(request, overlap)},
+    {0},
+};
 
 typedef struct figures {
     unsigned steps;
@@ -76,77 +50,11 @@ typedef struct bench_state {
     yoke_team *team;
     yoke_trainer *trainer;
     yoke_feed feeds[2];
-    bool feed_each; /* shares may change, so each step needs the data again */
+    bool feed_each; /* shares may change, or a step has parts: each step needs the data again */
 } bench_state;
 
 /* When the command began to run. */
 static double process_start;
-
-static bool
-parse_memory(const char *text, yoke_memory_choice *memory)
-{
-    if (strcmp(text, "fast") != 0 && strcmp(text, "small") != 0)
-        return false;
-    *memory = strcmp(text, "small") == 0 ? YOKE_MEMORY_SMALL : YOKE_MEMORY_FAST;
-    return true;
-}
-
-static bool
-parse_core_groups(const char *text, yoke_core_groups_choice *core_groups)
-{
-    static const char *const names[] = {"measure", "never", "always"};
-    size_t i = 0;
-
-    while (i < 3 && strcmp(text, names[i]) != 0)
-        i++;
-    *core_groups = (yoke_core_groups_choice)i;
-    return i < 3;
-}
-
-static bool
-read_arguments(const yki_tool_command *self, int argc, char **argv, request *wanted, int *status)
-{
-    yki_near near;
-    int option;
-
-    while ((option = yki_tool_next(self, argc, argv, status)) != TOOL_END) {
-        if (option == TOOL_EXIT)
-            return false;
-        if (option == OPTION_BATCH && !yki_tool_parse_count(optarg, MAX_BATCH, &wanted->batch)) {
-            *status = yki_tool_usage(self, "--batch takes a number from 1 to %d, not '%s'",
-                                     MAX_BATCH, optarg);
-            return false;
-        }
-        if (option == OPTION_LEVEL && !yki_tool_parse_level(optarg, &wanted->level)) {
-            *status = yki_tool_usage(self, "--level is estimate, measure or patient, not '%s'%s",
-                                     optarg, yki_tool_near_level(optarg, &near));
-            return false;
-        }
-        if (option == OPTION_MEMORY && !parse_memory(optarg, &wanted->memory)) {
-            *status = yki_tool_usage(self, "--memory is fast or small, not '%s'", optarg);
-            return false;
-        }
-        if (option == OPTION_CORE_GROUPS && !parse_core_groups(optarg, &wanted->core_groups)) {
-            *status =
-                yki_tool_usage(self, "--core-groups is measure, never or always, not '%s'", optarg);
-            return false;
-        }
-        if (option == OPTION_DEVICES)
-            wanted->selector = optarg;
-        if (option == OPTION_SHARES)
-            wanted->shares = optarg;
-        wanted->json |= option == OPTION_JSON;
-        wanted->plan |= option == OPTION_PLAN;
-        wanted->strict |= option == OPTION_STRICT;
-        wanted->overlap |= option == OPTION_OVERLAP;
-        wanted->local |= option == OPTION_LOCAL;
-    }
-    if (optind < argc) {
-        *status = yki_tool_usage(self, "one model at a time: '%s'", argv[optind]);
-        return false;
-    }
-    return true;
-}
 
 /* ---- data ---- */
 
@@ -168,8 +76,8 @@ make_data(const yki_tool_model *model, int64_t n, yoke_feed feeds[2])
 static yoke_status
 step(bench_state *b, bool feed)
 {
-    return yoke_trainer_step(b->trainer, b->wanted->batch, b->feeds, feed || b->feed_each ? 2 : 0,
-                             NULL);
+    return yoke_trainer_step(b->trainer, b->wanted->training.batch, b->feeds,
+                             feed || b->feed_each ? 2 : 0, NULL);
 }
 
 static int
@@ -306,7 +214,7 @@ measure(bench_state *b, figures *f)
     f->step_ms = 1e3 * seconds;
     f->step_ms_waited = 1e3 * waited;
     f->exposed_ms = 1e3 * parts.exposed;
-    f->gflops = yoke_trainer_flops(b->trainer, b->wanted->batch) / seconds / 1e9;
+    f->gflops = yoke_trainer_flops(b->trainer, b->wanted->training.batch) / seconds / 1e9;
     return measure_devices(b, f);
 }
 
@@ -347,13 +255,13 @@ print_text(const bench_state *b, const figures *f, const int64_t *counts)
 {
     yoke_device_info info;
 
-    printf("%s, batch %u on", b->wanted->model->name, b->wanted->batch);
+    printf("%s, batch %u on", b->wanted->model->name, b->wanted->training.batch);
     for (size_t k = 0; k < yoke_team_local_count(b->team); k++)
         printf(" %s (%lld)", device_id(b, k, &info), (long long)counts[k]);
     printf("\nstep       %.3f ms queued (%u steps), %.3f ms waited for\n", f->step_ms, f->steps,
            f->step_ms_waited);
     printf("rate       %.0f samples/s, %.1f GFLOP/s, %.2f of the peak\n",
-           1e3 * b->wanted->batch / f->step_ms, f->gflops, f->peak_fraction);
+           1e3 * b->wanted->training.batch / f->step_ms, f->gflops, f->peak_fraction);
     printf("first step %.0f ms after the start, memory %.1f MB\n", f->first_step_ms,
            (double)f->memory / 1e6);
     if (b->wanted->job.ranks > 1)
@@ -378,7 +286,7 @@ print_figures(const bench_state *b, const figures *f, const int64_t *counts)
     yki_tool_json_start(&json, stdout);
     yki_tool_json_open_object(&json, NULL);
     yki_tool_json_string(&json, "model", b->wanted->model->name);
-    yki_tool_json_integer(&json, "batch", b->wanted->batch);
+    yki_tool_json_integer(&json, "batch", b->wanted->training.batch);
     yki_tool_json_open_array(&json, "devices");
     for (size_t k = 0; k < yoke_team_local_count(b->team); k++)
         yki_tool_json_string(&json, NULL, device_id(b, k, &info));
@@ -390,7 +298,7 @@ print_figures(const bench_state *b, const figures *f, const int64_t *counts)
     yki_tool_json_integer(&json, "steps", f->steps);
     yki_tool_json_real(&json, "step_ms", f->step_ms);
     yki_tool_json_real(&json, "step_ms_waited", f->step_ms_waited);
-    yki_tool_json_real(&json, "samples_per_second", 1e3 * b->wanted->batch / f->step_ms);
+    yki_tool_json_real(&json, "samples_per_second", 1e3 * b->wanted->training.batch / f->step_ms);
     yki_tool_json_real(&json, "gflops", f->gflops);
     yki_tool_json_real(&json, "peak_fraction", f->peak_fraction);
     yki_tool_json_integer(&json, "memory_bytes", f->memory);
@@ -411,16 +319,11 @@ print_figures(const bench_state *b, const figures *f, const int64_t *counts)
 static yoke_status
 print_plan(const bench_state *b, yoke_graph *graph)
 {
-    yoke_replica_options o;
+    const yki_tool_training *training = &b->wanted->training;
+    yoke_replica_options o = yki_tool_replica_options(training, b->wanted->model->optimizer());
     yoke_replica *replica = NULL;
     yoke_status status;
 
-    memset(&o, 0, sizeof o);
-    o.batch = b->wanted->batch;
-    o.level = b->wanted->level;
-    o.memory = b->wanted->memory;
-    o.strict = b->wanted->strict;
-    o.optimizer = b->wanted->model->optimizer();
     status = yoke_replica_create(yoke_team_get_device(b->team, 0), graph, &o, &replica);
     if (!status)
         status = yoke_replica_print_plan(replica, print_line, NULL);
@@ -431,19 +334,13 @@ print_plan(const bench_state *b, yoke_graph *graph)
 static yoke_status
 make_trainer(bench_state *b, yoke_graph *graph, bool apart)
 {
-    yoke_trainer_options o;
+    yoke_trainer_options o =
+        yki_tool_trainer_options(&b->wanted->training, b->wanted->model->optimizer());
+    const bool moves =
+        o.reproducible == YOKE_REPRODUCIBLE_NO && (!o.shares || strcmp(o.shares, "auto") == 0);
 
-    memset(&o, 0, sizeof o);
-    o.batch = b->wanted->batch;
-    o.level = b->wanted->level;
-    o.memory = b->wanted->memory;
-    o.strict = b->wanted->strict;
-    o.shares = b->wanted->shares;
-    o.local_batch_norm = b->wanted->local;
     o.no_overlap = apart;
-    o.core_groups = b->wanted->core_groups;
-    o.optimizer = b->wanted->model->optimizer();
-    b->feed_each = yoke_team_count(b->team) > 1 && (!o.shares || strcmp(o.shares, "auto") == 0);
+    b->feed_each = o.accumulate > 1 || (yoke_team_count(b->team) > 1 && moves);
     return yoke_trainer_create(b->team, graph, &o, &b->trainer);
 }
 
@@ -456,7 +353,7 @@ train(bench_state *b, yoke_graph *graph)
 
     if (yoke_team_count(b->team) > sizeof counts / sizeof *counts)
         return YOKE_ERROR_UNSUPPORTED;
-    status = make_data(b->wanted->model, b->wanted->batch, b->feeds);
+    status = make_data(b->wanted->model, b->wanted->training.batch, b->feeds);
     if (!status)
         status = make_trainer(b, graph, false);
     if (!status)
@@ -483,7 +380,8 @@ bench(const request *wanted, yoke_context *context)
 {
     bench_state b = {.wanted = wanted};
     yoke_graph *graph = NULL;
-    yoke_status status = yoke_team_create(context, wanted->selector, wanted->job.comm, &b.team);
+    yoke_status status = yoke_team_create(context, wanted->training.devices,
+                                          &(yoke_team_options){.comm = wanted->job.comm}, &b.team);
 
     if (!status)
         status = yki_tool_build_model(wanted->model, yoke_shape(), -1, &graph);
@@ -497,16 +395,18 @@ bench(const request *wanted, yoke_context *context)
 static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
-    request wanted = {.level = YOKE_PLAN_MEASURE};
+    request wanted = {.model = yki_tool_find_model(strrchr(self->name, ' ') + 1)};
     yoke_context *context = NULL;
-    int status = TOOL_USAGE;
     yoke_status failed;
+    int status;
 
     process_start = yki_tool_now();
-    wanted.model = yki_tool_find_model(strrchr(self->name, ' ') + 1);
-    wanted.batch = (unsigned)wanted.model->batch;
-    if (!read_arguments(self, argc, argv, &wanted, &status))
-        return status;
+    wanted.training.batch = (unsigned)wanted.model->batch;
+    status = yki_tool_read(self, argc, argv, &wanted);
+    if (status == TOOL_OK)
+        status = yki_tool_read_argument(self, argc, argv, NULL, NULL, NULL);
+    if (status != TOOL_OK)
+        return status == TOOL_EXIT ? TOOL_OK : status;
     status = yki_tool_job_start(self, NULL, &wanted.job);
     if (status != TOOL_OK)
         return status;
@@ -528,6 +428,7 @@ run(const yki_tool_command *self, int argc, char **argv)
             "Train the built-in model " model_name " on random data and report what a\n"           \
             "step takes, or explain its plan.",                                                    \
         .options = options,                                                                        \
+        TOOL_TRAINING(TOOL_FOR_BENCH, request, training),                                          \
         .run = run,                                                                                \
         .example = "yoke bench " model_name " --devices=cpu:0/2 --shares=even",                    \
     };

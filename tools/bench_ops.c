@@ -12,27 +12,14 @@
 
 #include "bench.h"
 #include "json.h"
-#include "options.h"
-#include "tool.h"
+#include "training.h"
 
-enum { OPTION_DEVICES, OPTION_JSON, OPTION_REPEATS, OPTION_STRICT, OPTION_LEVEL };
 enum { MAX_REPEATS = 1000, REPEATS = 9 };
 
-static const yki_tool_option options[] = {
-    {"devices", 'd', "SELECTOR", "the device; the first one is used (default: all)"},
-    {"json", 'j', NULL, "objects, for programs"},
-    {"repeats", 'n', "N", "the best of N runs (default 9)"},
-    {"strict", 's', NULL, "no Winograd"},
-    {"level", 'l', "LEVEL", "estimate, measure (default) or patient"},
-    {0},
-};
-
 typedef struct session {
-    const yki_tool_command *self;
-    const char *selector;
+    yki_tool_training training;
     unsigned repeats;
-    bool json, strict;
-    yoke_plan_level level;
+    bool json;
     yoke_context *context;
     yoke_selection *selection;
     yoke_device *device;
@@ -44,36 +31,12 @@ typedef struct session {
     double fixed_flops; /* of a case whose solver may do fewer; 0: those of the plan */
 } session;
 
-static bool
-read_arguments(session *s, int argc, char **argv, int *status)
-{
-    yki_near near;
-    int option;
-
-    while ((option = yki_tool_next(s->self, argc, argv, status)) != TOOL_END) {
-        if (option == TOOL_EXIT)
-            return false;
-        if (option == OPTION_REPEATS && !yki_tool_parse_count(optarg, MAX_REPEATS, &s->repeats)) {
-            *status = yki_tool_usage(s->self, "--repeats takes a number from 1 to %d, not '%s'",
-                                     MAX_REPEATS, optarg);
-            return false;
-        }
-        if (option == OPTION_LEVEL && !yki_tool_parse_level(optarg, &s->level)) {
-            *status = yki_tool_usage(s->self, "--level is estimate, measure or patient, not '%s'%s",
-                                     optarg, yki_tool_near_level(optarg, &near));
-            return false;
-        }
-        if (option == OPTION_DEVICES)
-            s->selector = optarg;
-        s->json |= option == OPTION_JSON;
-        s->strict |= option == OPTION_STRICT;
-    }
-    if (optind < argc) {
-        *status = yki_tool_usage(s->self, "no argument is taken: '%s'", argv[optind]);
-        return false;
-    }
-    return true;
-}
+static const yki_tool_option options[] = {
+    TOOL_ROW_JSON(session),
+    {"repeats", 'n', "N", "the best of N runs (default: 9)",
+     TOOL_COUNT(session, repeats, 1, MAX_REPEATS)},
+    {0},
+};
 
 /* ---- reports ---- */
 
@@ -101,7 +64,7 @@ report_peak(session *s)
 }
 
 static void
-report_command(void *user, const yoke_command_info *c)
+report_task(void *user, const yoke_task_info *c)
 {
     session *s = user;
     double flops = s->fixed_flops > 0 ? s->fixed_flops : c->flops;
@@ -133,19 +96,16 @@ static yoke_status
 run_case(session *s, yoke_graph *graph, int64_t batch, bool training)
 {
     yoke_replica *replica = NULL;
-    yoke_replica_options o;
+    yoke_replica_options o = yki_tool_replica_options(&s->training, (yoke_optimizer){0});
     yoke_status status;
 
-    memset(&o, 0, sizeof o);
     o.batch = batch;
     o.evaluation_only = !training;
-    o.strict = s->strict;
-    o.level = s->level;
     status = yoke_replica_create(s->device, graph, &o, &replica);
     if (!status)
         status = yoke_device_measure_peak(s->device, &s->peak);
     if (!status)
-        status = yoke_replica_profile(replica, batch, s->repeats, report_command, s);
+        status = yoke_replica_profile(replica, batch, s->repeats, report_task, s);
     yoke_replica_destroy(replica);
     yoke_graph_destroy(graph);
     return status;
@@ -353,8 +313,8 @@ update_case(session *s, const char *name, yoke_optimizer optimizer, int flops, i
 {
     yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
     yoke_shape shape = yoke_shape(UPDATED);
-    yoke_command_info info;
-    yoke_replica_options o;
+    yoke_task_info info;
+    yoke_replica_options o = yki_tool_replica_options(&s->training, optimizer);
     yoke_replica *replica = NULL;
     yoke_graph *g;
     float *x = calloc(UPDATED, sizeof *x);
@@ -368,10 +328,7 @@ update_case(session *s, const char *name, yoke_optimizer optimizer, int flops, i
                                      yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape),
                                               yoke_parameter(g, "p", shape, init)),
                                      NULL, 0));
-    memset(&o, 0, sizeof o);
     o.batch = 1;
-    o.level = s->level;
-    o.optimizer = optimizer;
     memset(&info, 0, sizeof info);
     info.name = info.op = "update";
     info.solver = name;
@@ -386,7 +343,7 @@ update_case(session *s, const char *name, yoke_optimizer optimizer, int flops, i
         status = measure_update(s, replica, &info.seconds);
     s->label = "8388608 parameters";
     if (!status)
-        report_command(s, &info);
+        report_task(s, &info);
     yoke_replica_destroy(replica);
     yoke_graph_destroy(g);
     free(x);
@@ -424,17 +381,19 @@ run(const yki_tool_command *self, int argc, char **argv, yoke_status (*bench)(se
 {
     session s;
     yoke_status failed;
-    int status = TOOL_USAGE;
+    int status;
 
     memset(&s, 0, sizeof s);
-    s.self = self;
     s.repeats = REPEATS;
-    if (!read_arguments(&s, argc, argv, &status))
-        return status;
+    status = yki_tool_read(self, argc, argv, &s);
+    if (status == TOOL_OK)
+        status = yki_tool_read_argument(self, argc, argv, NULL, NULL, NULL);
+    if (status != TOOL_OK)
+        return status == TOOL_EXIT ? TOOL_OK : status;
     yki_tool_log(self, YOKE_LOG_WARNING);
     failed = yoke_context_create(NULL, &s.context);
     if (!failed)
-        failed = yoke_selection_create(s.context, s.selector, NULL, &s.selection);
+        failed = yoke_selection_create(s.context, s.training.devices, NULL, &s.selection);
     if (!failed) {
         s.device = yoke_selection_get(s.selection, 0);
         if (s.json) {
@@ -465,6 +424,7 @@ run(const yki_tool_command *self, int argc, char **argv, yoke_status (*bench)(se
         .description = "Measure " what ", as fractions of what the\n"                              \
                        "device can do, measured in the same run.",                                 \
         .options = options,                                                                        \
+        TOOL_TRAINING(TOOL_FOR_OPERATORS, session, training),                                      \
         .run = run_##identifier,                                                                   \
         .example = "yoke bench " command_name " --devices=cpu:0 --json",                           \
     };

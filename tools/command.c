@@ -14,10 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tool.h"
+#include "options.h"
 
 enum {
-    MAX_OPTIONS = 32,
+    MAX_OPTIONS = 64,
     HELP = 1000, /* getopt_long returns it for --help, and NAMED + i for --name number i */
     NAMED = 1001,
     HELP_COLUMN = 26 /* where the text of an option begins */
@@ -156,6 +156,31 @@ yki_tool_log(const yki_tool_command *command, yoke_log_level level)
     yoke_log_set(print_log, (void *)(uintptr_t)command, level);
 }
 
+/* ---- rows ---- */
+
+/* The rows of a command: those of the shared table that it takes, then its own. */
+typedef struct row_list {
+    const yki_tool_option *row[MAX_OPTIONS];
+    size_t count;
+} row_list;
+
+static row_list
+rows_of(const yki_tool_command *command)
+{
+    row_list list = {.count = 0};
+
+    for (const yki_tool_option *row = command->shared; row && row->name; row++)
+        if (row->takers & command->taker) {
+            assert(list.count < MAX_OPTIONS);
+            list.row[list.count++] = row;
+        }
+    for (const yki_tool_option *row = command->options; row && row->name; row++) {
+        assert(list.count < MAX_OPTIONS);
+        list.row[list.count++] = row;
+    }
+    return list;
+}
+
 static void
 print_option(int letter, const char *name, const char *argument, const char *help)
 {
@@ -171,6 +196,8 @@ print_option(int letter, const char *name, const char *argument, const char *hel
 static void
 print_help(const yki_tool_command *command)
 {
+    const row_list rows = rows_of(command);
+
     printf("Usage: %s %s\n\n%s\n", command->name, command->synopsis, command->description);
     if (command->subcommands) {
         printf("\nCommands:\n");
@@ -178,152 +205,180 @@ print_help(const yki_tool_command *command)
             printf("  %-*s%s\n", HELP_COLUMN - 2, strrchr((*sub)->name, ' ') + 1, (*sub)->summary);
     }
     printf("\nOptions:\n");
-    for (const yki_tool_option *option = command->options; option && option->name; option++)
-        print_option(option->letter, option->name, option->argument, option->help);
+    for (size_t i = 0; i < rows.count; i++)
+        print_option(rows.row[i]->letter, rows.row[i]->name, rows.row[i]->argument,
+                     rows.row[i]->help);
     print_option('h', "help", NULL, "show this text and exit");
     printf("\nExample:\n  %s\n", command->example);
 }
 
-/* Compares a word such as "--optimiser=adam" without its dashes and its argument. */
-static const char *
-near_option(const yki_tool_command *command, const char *word, yki_near *near)
-{
-    char name[64];
-
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
-    yki_near_start(near, name + strspn(name, "-"));
-    yki_near_offer(near, "help");
-    for (const yki_tool_option *option = command->options; option && option->name; option++)
-        yki_near_offer(near, option->name);
-    if (near->best)
-        snprintf(near->hint, sizeof near->hint, "; did you mean \"--%s\"?", near->best);
-    return near->hint;
-}
-
-/* Whether the word is an option of the command, with or without an argument. */
+/* Whether the word is one of the options, with or without dashes and an argument. */
 static bool
-is_option(const yki_tool_command *command, const char *word)
+is_option(const row_list *rows, const char *word)
 {
-    size_t length = strcspn(word + 2, "=");
+    size_t length;
 
-    for (const yki_tool_option *option = command->options; option && option->name; option++)
-        if (strlen(option->name) == length && strncmp(option->name, word + 2, length) == 0)
+    word += strspn(word, "-");
+    length = strcspn(word, "=");
+    for (size_t i = 0; i < rows->count; i++)
+        if (strlen(rows->row[i]->name) == length && strncmp(rows->row[i]->name, word, length) == 0)
             return true;
     return false;
 }
 
+/* What options are called that had another name. */
+static const char *
+new_name(const char *name)
+{
+    static const char *const names[][2] = {{"bn", "batch-norm"},
+                                           {"local-norm", "batch-norm=local"},
+                                           {"memory", "recompute"},
+                                           {"rate", "lr"},
+                                           {"freeze", "reproducible=runs"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i][0], name) == 0)
+            return names[i][1];
+    return NULL;
+}
+
+/* Compares a word such as "--optimiser=adam" without its dashes and its argument. */
+static void
+find_near_option(const row_list *rows, const char *word, yki_near *near)
+{
+    char name[64];
+    const char *now;
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    yki_near_start(near, name + strspn(name, "-"));
+    yki_near_offer(near, "help");
+    for (size_t i = 0; i < rows->count; i++)
+        yki_near_offer(near, rows->row[i]->name);
+    now = new_name(near->word);
+    if (now && is_option(rows, now))
+        near->best = now;
+    if (near->best)
+        snprintf(near->hint, sizeof near->hint, "; did you mean \"--%s\"?", near->best);
+}
+
 /* Reports the option that getopt refused: a letter is in optopt, a whole word in argv. */
 static int
-bad_option(const yki_tool_command *command, int argc, char **argv, bool lacks_argument)
+bad_option(const yki_tool_command *command, const row_list *rows, int argc, char **argv,
+           bool lacks_argument)
 {
     const char *word = optind >= 1 && optind <= argc ? argv[optind - 1] : "";
-    const char *what = lacks_argument ? "needs an argument" : "is unknown or takes no argument";
+    const bool is_word = strncmp(word, "--", 2) == 0, known = is_word && is_option(rows, word);
+    const char *what = lacks_argument ? "needs an argument"
+                       : known        ? "takes no argument"
+                                      : "is unknown";
     yki_near near = {.hint = ""};
 
-    if (!lacks_argument && strncmp(word, "--", 2) == 0 && !is_option(command, word))
-        near_option(command, word, &near);
+    if (!lacks_argument && is_word && !known)
+        find_near_option(rows, word, &near);
     if (optopt > 0 && optopt < HELP)
         return yki_tool_usage(command, "option '-%c' %s", optopt, what);
     return yki_tool_usage(command, "option '%s' %s%s", word, what, near.hint);
 }
 
-int
-yki_tool_next(const yki_tool_command *command, int argc, char **argv, int *status)
-{
-    struct option names[MAX_OPTIONS + 2] = {{"help", no_argument, NULL, HELP}};
+/* ---- reading a command line ---- */
+
+/* The rows, as getopt wants them. */
+typedef struct patterns {
+    struct option names[MAX_OPTIONS + 2];
     char letters[2 * MAX_OPTIONS + 4];
-    size_t count = 0;
-    char *letter = letters;
-    int code;
+} patterns;
+
+static void
+write_patterns(const yki_tool_command *command, const row_list *rows, patterns *p)
+{
+    char *letter = p->letters;
 
     /* '+': a command with subcommands takes only the options before the subcommand. */
-    *letter++ = command->subcommands ? '+' : ':';
     if (command->subcommands)
-        *letter++ = ':';
+        *letter++ = '+';
+    *letter++ = ':';
     *letter++ = 'h';
-    for (const yki_tool_option *option = command->options; option && option->name; option++) {
-        assert(count < MAX_OPTIONS);
-        names[count + 1] =
-            (struct option){option->name, option->argument ? required_argument : no_argument, NULL,
-                            NAMED + (int)count};
-        count++;
-        if (!option->letter)
-            continue;
-        *letter++ = (char)option->letter;
-        if (option->argument)
+    p->names[0] = (struct option){"help", no_argument, NULL, HELP};
+    for (size_t i = 0; i < rows->count; i++) {
+        const yki_tool_option *row = rows->row[i];
+
+        p->names[i + 1] = (struct option){
+            row->name, row->argument ? required_argument : no_argument, NULL, NAMED + (int)i};
+        if (row->letter)
+            *letter++ = (char)row->letter;
+        if (row->letter && row->argument)
             *letter++ = ':';
     }
-    names[count + 1] = (struct option){NULL, 0, NULL, 0};
+    p->names[rows->count + 1] = (struct option){NULL, 0, NULL, 0};
     *letter = '\0';
+}
 
-    opterr = 0;
-    code = getopt_long(argc, argv, letters, names, NULL);
-    if (code == -1)
-        return TOOL_END;
-    if (code == 'h' || code == HELP) {
-        print_help(command);
-        *status = TOOL_OK;
-        return TOOL_EXIT;
-    }
-    if (code == '?' || code == ':') {
-        *status = bad_option(command, argc, argv, code == ':');
-        return TOOL_EXIT;
-    }
+/* The row that getopt found: it returned the number of a name, or a letter. */
+static const yki_tool_option *
+find_row(const row_list *rows, int code)
+{
+    size_t i = 0;
+
     if (code >= NAMED)
-        return code - NAMED;
-    for (size_t i = 0; i < count; i++)
-        if (command->options[i].letter == code)
-            return (int)i;
-    *status = TOOL_USAGE;
-    return TOOL_EXIT;
+        return rows->row[code - NAMED];
+    while (i + 1 < rows->count && rows->row[i]->letter != code)
+        i++;
+    return rows->row[i];
 }
 
 int
-yki_tool_read_options(const yki_tool_command *command, int argc, char **argv,
-                      int (*take)(const yki_tool_command *command, int option, void *user),
-                      void *user)
+yki_tool_read(const yki_tool_command *command, int argc, char **argv, void *to)
 {
-    int option, status = TOOL_OK;
+    const row_list rows = rows_of(command);
+    char why[TOOL_SENTENCE];
+    patterns p;
+    int code;
 
-    while ((option = yki_tool_next(command, argc, argv, &status)) != TOOL_END) {
-        if (option == TOOL_EXIT)
-            return status == TOOL_OK ? TOOL_EXIT : status;
-        status = take(command, option, user);
-        if (status != TOOL_OK)
-            return status;
+    write_patterns(command, &rows, &p);
+    opterr = 0;
+    while ((code = getopt_long(argc, argv, p.letters, p.names, NULL)) != -1) {
+        const yki_tool_option *row;
+
+        if (code == 'h' || code == HELP) {
+            print_help(command);
+            return TOOL_EXIT;
+        }
+        if (code == '?' || code == ':')
+            return bad_option(command, &rows, argc, argv, code == ':');
+        row = find_row(&rows, code);
+        if (!yki_tool_read_value(row, optarg, (char *)to + (row->takers ? command->shared_at : 0),
+                                 why))
+            return yki_tool_usage(command, "%s", why);
     }
     return TOOL_OK;
 }
 
 int
-yki_tool_read_model_file(const yki_tool_command *command, int argc, char **argv, const char **file)
+yki_tool_read_argument(const yki_tool_command *command, int argc, char **argv, const char *what,
+                       const char *question, const char **argument)
 {
+    if (!what && optind < argc)
+        return yki_tool_usage(command, "what is '%s'? Everything is an option here", argv[optind]);
     if (optind >= argc)
-        return yki_tool_usage(command, "which model? A file that yoke train wrote");
+        return question ? yki_tool_usage(command, "%s", question) : TOOL_OK;
     if (optind + 1 < argc)
-        return yki_tool_usage(command, "one file at a time: '%s'", argv[optind + 1]);
-    *file = argv[optind];
+        return yki_tool_usage(command, "one %s at a time: '%s'", what, argv[optind + 1]);
+    *argument = argv[optind];
     return TOOL_OK;
 }
 
 int
 yki_tool_run_group(const yki_tool_command *self, int argc, char **argv)
 {
-    int status = TOOL_USAGE;
+    yki_tool_group wanted = {.version = false};
+    int status = yki_tool_read(self, argc, argv, &wanted);
     yki_near near;
 
-    while (true) {
-        int option = yki_tool_next(self, argc, argv, &status);
-
-        if (option == TOOL_EXIT)
-            return status;
-        if (option == TOOL_END)
-            break;
-        /* The only option of a group apart from --help. */
-        if (strcmp(self->options[option].name, "version") == 0) {
-            printf("yoke %s\n", yoke_version());
-            return TOOL_OK;
-        }
+    if (status != TOOL_OK)
+        return status == TOOL_EXIT ? TOOL_OK : status;
+    if (wanted.version) {
+        printf("yoke %s\n", yoke_version());
+        return TOOL_OK;
     }
     if (optind >= argc)
         return yki_tool_usage(self, "which command?");
@@ -339,39 +394,4 @@ yki_tool_run_group(const yki_tool_command *self, int argc, char **argv)
     for (const yki_tool_command *const *sub = self->subcommands; *sub; sub++)
         yki_near_offer(&near, strrchr((*sub)->name, ' ') + 1);
     return yki_tool_usage(self, "there is no command '%s'%s", argv[optind], yki_near_hint(&near));
-}
-
-bool
-yki_tool_parse_count(const char *text, unsigned maximum, unsigned *count)
-{
-    char *end;
-    unsigned long value;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    value = strtoul(text, &end, 10);
-    if (errno || *end || value < 1 || value > maximum)
-        return false;
-    *count = (unsigned)value;
-    return true;
-}
-
-static const char *const levels[] = {"measure", "estimate", "patient"};
-
-const char *
-yki_tool_near_level(const char *text, yki_near *near)
-{
-    return yki_near_among(near, text, levels, 3);
-}
-
-bool
-yki_tool_parse_level(const char *text, yoke_plan_level *level)
-{
-    for (int i = 0; i < 3; i++)
-        if (strcmp(text, levels[i]) == 0) {
-            *level = (yoke_plan_level)i;
-            return true;
-        }
-    return false;
 }

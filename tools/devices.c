@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "json.h"
+#include "options.h"
 #include "table.h"
-#include "tool.h"
 
 typedef struct request {
     const char *selector; /* NULL: YOKE_DEVICES if it is set, else all devices */
@@ -25,12 +25,12 @@ typedef struct listing {
     size_t count;
 } listing;
 
-enum { OPTION_ALL, OPTION_JSON, OPTION_VERBOSE };
-
 static const yki_tool_option options[] = {
-    {"all", 'a', NULL, "every device of every driver, whatever YOKE_DEVICES says"},
-    {"json", 'j', NULL, "an array of objects, for programs"},
-    {"verbose", 'v', NULL, "all that is known, a block for each device"},
+    {"all", 'a', NULL, "every device of every driver, whatever YOKE_DEVICES says",
+     TOOL_FLAG(request, all)},
+    TOOL_ROW_JSON(request),
+    {"verbose", 'v', NULL, "all that is known, a block for each device",
+     TOOL_FLAG(request, verbose)},
     {0},
 };
 
@@ -370,19 +370,13 @@ run(const yki_tool_command *self, int argc, char **argv)
 {
     request wanted = {0};
     listing list = {0};
-    int option, status = TOOL_USAGE;
+    int status = yki_tool_read(self, argc, argv, &wanted);
 
-    while ((option = yki_tool_next(self, argc, argv, &status)) != TOOL_END) {
-        if (option == TOOL_EXIT)
-            return status;
-        wanted.all |= option == OPTION_ALL;
-        wanted.json |= option == OPTION_JSON;
-        wanted.verbose |= option == OPTION_VERBOSE;
-    }
-    if (optind < argc)
-        wanted.selector = argv[optind++];
-    if (optind < argc)
-        return yki_tool_usage(self, "one selector at most (a list has commas): '%s'", argv[optind]);
+    if (status == TOOL_OK)
+        status = yki_tool_read_argument(self, argc, argv, "selector (a list has commas)", NULL,
+                                        &wanted.selector);
+    if (status != TOOL_OK)
+        return status == TOOL_EXIT ? TOOL_OK : status;
     if (wanted.all && wanted.selector)
         return yki_tool_usage(self, "--all and a selector exclude each other");
 

@@ -10,24 +10,22 @@
 
 #include "job.h"
 #include "json.h"
-#include "options.h"
 #include "progress.h"
 #include "source.h"
+#include "training.h"
 
 enum { BATCH = 256 };
 
-enum { OPTION_DATA, OPTION_BATCH, OPTION_DEVICES, OPTION_CHANNELS_LAST, OPTION_JSON };
+typedef struct request {
+    const char *file;
+    yki_tool_training training;
+    bool json;
+} request;
 
 static const yki_tool_option options[] = {
-    TOOL_ROW_DATA,          TOOL_ROW_BATCH("256"), TOOL_ROW_DEVICES,
-    TOOL_ROW_CHANNELS_LAST, TOOL_ROW_JSON,         {0},
+    TOOL_ROW_JSON(request),
+    {0},
 };
-
-typedef struct request {
-    const char *file, *data, *selector;
-    unsigned batch;
-    bool json, channels_last;
-} request;
 
 typedef struct session {
     yki_tool_job job;
@@ -41,29 +39,14 @@ typedef struct session {
 } session;
 
 static int
-take_option(const yki_tool_command *self, int option, void *user)
-{
-    request *w = user;
-
-    if (option == OPTION_BATCH && !yki_tool_parse_count(optarg, TOOL_MAX_BATCH, &w->batch))
-        return yki_tool_usage(self, "--batch takes a number from 1 to 1048576, not '%s'", optarg);
-    if (option == OPTION_DATA)
-        w->data = optarg;
-    if (option == OPTION_DEVICES)
-        w->selector = optarg;
-    w->channels_last |= option == OPTION_CHANNELS_LAST;
-    w->json |= option == OPTION_JSON;
-    return TOOL_OK;
-}
-
-static int
 read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
 {
-    int status = yki_tool_read_options(self, argc, argv, take_option, w);
+    int status = yki_tool_read(self, argc, argv, w);
 
     if (status == TOOL_OK)
-        status = yki_tool_read_model_file(self, argc, argv, &w->file);
-    if (status == TOOL_OK && !w->data)
+        status = yki_tool_read_argument(self, argc, argv, "file",
+                                        "which model? A file that yoke train wrote", &w->file);
+    if (status == TOOL_OK && !w->training.data)
         return yki_tool_usage(self, "which data? --data=DIR");
     return status;
 }
@@ -73,9 +56,9 @@ open_data(session *s, const request *w)
 {
     const float *mean, *scale;
     size_t count = yoke_model_get_scaling(s->model, &mean, &scale);
-    const yki_tool_reading how = {.channels_last = w->channels_last,
+    const yki_tool_reading how = {.channels_last = w->training.channels_last,
                                   .integers = yoke_model_get_input(s->model)->type == YOKE_I32};
-    yoke_status status = yki_tool_source_open_test(w->data, &how, &s->source);
+    yoke_status status = yki_tool_source_open_test(w->training.data, &how, &s->source);
 
     if (!status && count)
         status =
@@ -86,19 +69,17 @@ open_data(session *s, const request *w)
 static yoke_status
 evaluate(session *s, const request *w)
 {
-    yoke_trainer_options o;
+    yoke_trainer_options o = yki_tool_trainer_options(&w->training, (yoke_optimizer){0});
     yoke_status status = yoke_model_load(w->file, &s->model);
     double begun;
 
-    memset(&o, 0, sizeof o);
-    o.batch = w->batch ? w->batch : BATCH;
-    o.level = YOKE_PLAN_ESTIMATE;
     if (!status)
         status = open_data(s, w);
     if (!status)
         status = yoke_context_create(NULL, &s->context);
     if (!status)
-        status = yoke_team_create(s->context, w->selector, s->job.comm, &s->team);
+        status = yoke_team_create(s->context, w->training.devices,
+                                  &(yoke_team_options){.comm = s->job.comm}, &s->team);
     if (!status)
         status = yoke_trainer_create(s->team, yoke_model_get_graph(s->model), &o, &s->trainer);
     if (!status)
@@ -106,7 +87,7 @@ evaluate(session *s, const request *w)
     begun = yki_tool_now();
     if (!status)
         status = yki_tool_source_blame(
-            w->data, yoke_trainer_evaluate(s->trainer, s->source.train, &s->result));
+            w->training.data, yoke_trainer_evaluate(s->trainer, s->source.train, &s->result));
     s->seconds = yki_tool_now() - begun;
     return status;
 }
@@ -160,7 +141,7 @@ clear(session *s)
 static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
-    request wanted = {0};
+    request wanted = {.training = {.batch = BATCH, .level = YOKE_PLAN_ESTIMATE}};
     session s = {0};
     int status = read_arguments(self, argc, argv, &wanted);
     yoke_status failed;
@@ -190,6 +171,7 @@ const yki_tool_command yki_tool_eval = {
         "Compute loss and metrics of a model over the test part of a folder, or all of a\n"
         "file of samples. FILE is what 'yoke train --out' wrote.",
     .options = options,
+    TOOL_TRAINING(TOOL_FOR_EVAL, request, training),
     .run = run,
     .example = "yoke eval --data=examples/data digits.safetensors",
 };

@@ -13,13 +13,17 @@
 #include <sys/stat.h>
 
 #include "json.h"
+#include "options.h"
 #include "source.h"
 #include "table.h"
 
-enum { OPTION_JSON };
+typedef struct request {
+    const char *path;
+    bool json;
+} request;
 
 static const yki_tool_option options[] = {
-    {"json", 'j', NULL, "an object, for programs"},
+    TOOL_ROW_JSON(request),
     {0},
 };
 
@@ -131,18 +135,21 @@ optimizer_name(const yoke_checkpoint_info *c)
 }
 
 static uint64_t
-part_bytes(const yoke_checkpoint_info *c)
+tensor_bytes(const yoke_checkpoint *checkpoint)
 {
+    const yoke_checkpoint_tensor *tensor;
     uint64_t bytes = 0;
 
-    for (size_t i = 0; i < c->parts; i++)
-        bytes += c->part[i].bytes;
+    for (size_t i = 0; (tensor = yoke_checkpoint_get_tensor(checkpoint, i)) != NULL; i++)
+        bytes += tensor->bytes;
     return bytes;
 }
 
 static void
-print_checkpoint(const yoke_checkpoint_info *c)
+print_checkpoint(const yoke_checkpoint *checkpoint)
 {
+    const yoke_checkpoint_info *c = yoke_checkpoint_get_info(checkpoint);
+    const yoke_checkpoint_tensor *tensor;
     char bytes[32];
 
     printf("%s: a checkpoint", c->path);
@@ -164,12 +171,13 @@ print_checkpoint(const yoke_checkpoint_info *c)
         yki_tool_print_clean(c->device_names[k], stdout);
         printf(", share %" PRId64, c->shares[k]);
     }
-    printf("\nparts      %zu, %s, %s\n", c->parts, yki_tool_bytes(part_bytes(c), bytes),
+    printf("\nparts      %zu, %s, %s\n", c->tensors,
+           yki_tool_bytes(tensor_bytes(checkpoint), bytes),
            c->damaged ? "of which these are damaged:" : "all checksums hold");
-    for (size_t i = 0; i < c->parts; i++)
-        if (!c->part[i].good) {
+    for (size_t i = 0; (tensor = yoke_checkpoint_get_tensor(checkpoint, i)) != NULL; i++)
+        if (!tensor->good) {
             printf("           ");
-            yki_tool_print_clean(c->part[i].name, stdout);
+            yki_tool_print_clean(tensor->name, stdout);
             putchar('\n');
         }
 }
@@ -182,7 +190,7 @@ print_text(const subject *s)
     size_t scaling = yoke_model_get_scaling(s->model, &mean, &scale);
 
     if (s->state)
-        print_checkpoint(s->state);
+        print_checkpoint(s->checkpoint);
     if (!s->graph)
         return YOKE_OK;
     if (!s->state)
@@ -236,8 +244,11 @@ add_input(yki_tool_json *j, const subject *s)
 }
 
 static void
-add_checkpoint(yki_tool_json *j, const yoke_checkpoint_info *c)
+add_checkpoint(yki_tool_json *j, const yoke_checkpoint *checkpoint)
 {
+    const yoke_checkpoint_info *c = yoke_checkpoint_get_info(checkpoint);
+    const yoke_checkpoint_tensor *tensor;
+
     yki_tool_json_open_object(j, "checkpoint");
     yki_tool_json_string(j, "path", c->path);
     yki_tool_json_integer(j, "step", (uint64_t)c->step);
@@ -260,11 +271,11 @@ add_checkpoint(yki_tool_json *j, const yoke_checkpoint_info *c)
         yki_tool_json_integer(j, NULL, (uint64_t)c->shares[k]);
     yki_tool_json_close_array(j);
     yki_tool_json_open_array(j, "parts");
-    for (size_t i = 0; i < c->parts; i++) {
+    for (size_t i = 0; (tensor = yoke_checkpoint_get_tensor(checkpoint, i)) != NULL; i++) {
         yki_tool_json_open_object(j, NULL);
-        yki_tool_json_string(j, "name", c->part[i].name);
-        yki_tool_json_integer(j, "bytes", c->part[i].bytes);
-        yki_tool_json_bool(j, "good", c->part[i].good);
+        yki_tool_json_string(j, "name", tensor->name);
+        yki_tool_json_integer(j, "bytes", tensor->bytes);
+        yki_tool_json_bool(j, "good", tensor->good);
         yki_tool_json_close_object(j);
     }
     yki_tool_json_close_array(j);
@@ -299,7 +310,7 @@ print_json(const subject *s)
     yki_tool_json_open_object(&j, NULL);
     yki_tool_json_string(&j, "kind", s->state ? "checkpoint" : s->model ? "model" : "graph");
     if (s->state)
-        add_checkpoint(&j, s->state);
+        add_checkpoint(&j, s->checkpoint);
     if (s->graph)
         add_model(&j, s);
     yki_tool_json_close_object(&j);
@@ -310,23 +321,18 @@ static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
     subject s = {0};
-    bool json = false;
-    int option, status = TOOL_OK;
+    request wanted = {0};
+    int status = yki_tool_read(self, argc, argv, &wanted);
     yoke_status failed;
 
-    while ((option = yki_tool_next(self, argc, argv, &status)) != TOOL_END) {
-        if (option == TOOL_EXIT)
-            return status;
-        json |= option == OPTION_JSON;
-    }
-    if (optind >= argc)
-        return yki_tool_usage(self, "which file?");
-    if (optind + 1 < argc)
-        return yki_tool_usage(self, "one file at a time: '%s'", argv[optind + 1]);
-    s.path = argv[optind];
+    if (status == TOOL_OK)
+        status = yki_tool_read_argument(self, argc, argv, "file", "which file?", &wanted.path);
+    if (status != TOOL_OK)
+        return status == TOOL_EXIT ? TOOL_OK : status;
+    s.path = wanted.path;
     yki_tool_log(self, YOKE_LOG_WARNING);
     failed = open_subject(&s);
-    if (!failed && json)
+    if (!failed && wanted.json)
         print_json(&s);
     else if (!failed)
         failed = print_text(&s);

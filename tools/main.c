@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * main.c - the yoke command: its list of subcommands, and the final check that all
- * output was written.
+ * main.c - the yoke command: `yoke help`, and the final check that all output was
+ * written.
  *
- * Each subcommand is one file, which uses only the public API.
+ * Each subcommand is one file, which uses only the public API; tool.h has their list.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 #include "tool.h"
 
 static const yki_tool_option options[] = {
-    {"version", 'V', NULL, "show the version and exit"},
+    {"version", 'V', NULL, "show the version and exit", TOOL_FLAG(yki_tool_group, version)},
     {0},
 };
 
 static int run_help(const yki_tool_command *self, int argc, char **argv);
 
-static const yki_tool_command help = {
+const yki_tool_command yki_tool_help = {
     .name = "yoke help",
     .synopsis = "[COMMAND]...",
     .summary = "show the commands, or what one of them takes",
@@ -27,12 +27,8 @@ static const yki_tool_command help = {
     .example = "yoke help train",
 };
 
-static const yki_tool_command *const subcommands[] = {
-    &yki_tool_train, &yki_tool_eval, &yki_tool_predict,
-    &yki_tool_info,  &yki_tool_plot, &yki_tool_devices,
-    &yki_tool_bench, &yki_tool_tune, &yki_tool_verify,
-    &help,           NULL,
-};
+#define ADDRESS(name) &yki_tool_##name,
+static const yki_tool_command *const subcommands[] = {TOOL_COMMANDS(ADDRESS) NULL};
 
 static const yki_tool_command yoke = {
     .name = "yoke",
@@ -52,10 +48,10 @@ run_help(const yki_tool_command *self, int argc, char **argv)
 {
     enum { WORDS = 8 };
     char *words[WORDS + 1] = {(char[]){"yoke"}};
-    int count = 1, status = TOOL_OK;
+    int count = 1, status = yki_tool_read(self, argc, argv, NULL);
 
-    if (yki_tool_next(self, argc, argv, &status) == TOOL_EXIT)
-        return status;
+    if (status != TOOL_OK)
+        return status == TOOL_EXIT ? TOOL_OK : status;
     if (argc - optind > WORDS - 2)
         return yki_tool_usage(self, "which of the commands?");
     while (optind < argc)

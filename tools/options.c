@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * options.c - reads arguments that several commands take: schedules, optimizers,
- * augmentations, numbers.
+ * options.c - reads the arguments of options: numbers, names, and lists for schedules,
+ * optimizers and augmentations.
  *
- * The first three are words with commas between them, such as "cosine,warmup=1". One
- * reader handles all of them; a table lists the settings that each may have.
+ * A row says of which kind the value of an option is, what its bounds are, and where it
+ * goes. Lists are words with commas between them, such as "cosine,warmup=1". One reader
+ * handles all of them; a table has the settings that each may have.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 #include "options.h"
 
-enum { WHY = 160, WORD = 40 };
+enum { WHY = TOOL_WHY, WORD = 40 };
 
 double
 yki_tool_now(void)
@@ -26,45 +26,115 @@ yki_tool_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-bool
-yki_tool_parse_real(const char *text, double least, double *value)
+/* Reads a finite decimal number; false: `text` is none. */
+static bool
+parse_real(const char *text, double *value)
 {
     char *end;
     double v = strtod(text, &end);
 
     /* strtod also takes blanks, "inf", "nan" and hexadecimal numbers. */
-    if (end == text || *end || !isfinite(v) || v < least ||
-        strspn(text, "+-.0123456789eE") < strlen(text))
+    if (end == text || *end || !isfinite(v) || strspn(text, "+-.0123456789eE") < strlen(text))
         return false;
     *value = v;
     return true;
 }
 
-bool
-yki_tool_parse_seed(const char *text, uint32_t *seed)
-{
-    char *end;
-    unsigned long long value;
+/* ---- values by their rows ---- */
 
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    value = strtoull(text, &end, 10);
-    if (errno || *end || value > UINT32_MAX)
-        return false;
-    *seed = (uint32_t)value;
+static bool
+read_number(const yki_tool_option *row, const char *text, double *value, char why[TOOL_SENTENCE])
+{
+    const bool whole = row->kind == TOOL_KIND_COUNT;
+    const bool number = parse_real(text, value) && !(whole && strpbrk(text, ".eE"));
+
+    if (number && *value >= row->least && *value <= row->most)
+        return true;
+    snprintf(why, TOOL_SENTENCE, "--%s is %s%s%s; must be %sbetween %.10g and %.10g", row->name,
+             number ? "" : "'", text, number ? "" : "'",
+             number  ? ""
+             : whole ? "a whole number "
+                     : "a number ",
+             row->least, row->most);
+    return false;
+}
+
+static bool
+read_choice(const yki_tool_option *row, const char *text, int *value, char why[TOOL_SENTENCE])
+{
+    const yki_tool_choice *choice = row->choices;
+    yki_near near;
+    size_t used;
+
+    yki_near_start(&near, text);
+    for (; choice->name; choice++) {
+        if (strcmp(choice->name, text) == 0) {
+            *value = choice->value;
+            return true;
+        }
+        yki_near_offer(&near, choice->name);
+    }
+    used = (size_t)snprintf(why, TOOL_SENTENCE, "--%s is '%s'; must be", row->name, text);
+    for (choice = row->choices; choice->name && used < TOOL_SENTENCE; choice++)
+        used += (size_t)snprintf(why + used, TOOL_SENTENCE - used, "%s %s",
+                                 choice == row->choices ? ""
+                                 : choice[1].name       ? ","
+                                                        : " or",
+                                 choice->name);
+    if (used < TOOL_SENTENCE)
+        snprintf(why + used, TOOL_SENTENCE - used, "%s", yki_near_hint(&near));
+    return false;
+}
+
+bool
+yki_tool_read_value(const yki_tool_option *row, const char *text, void *to, char why[TOOL_SENTENCE])
+{
+    void *at = (char *)to + row->offset;
+    char reason[WHY] = "";
+    double number;
+
+    switch (row->kind) {
+    case TOOL_KIND_FLAG:
+        *(bool *)at = true;
+        break;
+    case TOOL_KIND_COUNT:
+        if (!read_number(row, text, &number, why))
+            return false;
+        *(unsigned *)at = (unsigned)number;
+        break;
+    case TOOL_KIND_REAL:
+        if (!read_number(row, text, &number, why))
+            return false;
+        *(double *)at = number;
+        break;
+    case TOOL_KIND_CHOICE:
+        return read_choice(row, text, (int *)at, why);
+    case TOOL_KIND_LIST:
+        if (!row->check(text, reason)) {
+            snprintf(why, TOOL_SENTENCE, "--%s=%s: %s", row->name, text, reason);
+            return false;
+        }
+        *(const char **)at = text;
+        break;
+    case TOOL_KIND_TEXT:
+        *(const char **)at = text;
+        break;
+    }
     return true;
 }
 
 /* ---- a name and settings ---- */
 
-/* A setting: the variable that gets its number, or the flag that it sets. */
+/* A setting: the variable that gets its number, or the flag that it sets; and the kinds that have
+ * it, a bit for each. */
 typedef struct setting {
     const char *name;
     double *value;
     double least;
     bool *flag;
+    unsigned kinds;
 } setting;
+enum { EVERY_KIND = 0xff };
 
 /* Splits the first word of a list into `word` and, after "=", `value`; returns the rest. A text
  * that is too long becomes "". */
@@ -81,17 +151,40 @@ next_word(const char *text, char word[WORD], char value[WORD])
     return text[length] ? text + length + 1 : text + length;
 }
 
-static bool
-take_setting(const setting *settings, const char *word, const char *value, char why[WHY])
+/* Says that `kind` has no setting of this name, and which it has. */
+static void
+deny_setting(const setting *settings, unsigned kind, const char *word, char why[WHY])
 {
     yki_near near;
+    size_t used = (size_t)snprintf(why, WHY, "there is no setting '%s'; must be", word);
+    int listed = 0;
+
+    yki_near_start(&near, word);
+    for (const setting *s = settings; s->name; s++)
+        if (s->kinds & 1u << kind) {
+            yki_near_offer(&near, s->name);
+            if (used < WHY)
+                used +=
+                    (size_t)snprintf(why + used, WHY - used, "%s %s", listed++ ? "," : "", s->name);
+        }
+    if (used < WHY)
+        snprintf(why + used, WHY - used, "%s", yki_near_hint(&near));
+}
+
+static bool
+take_setting(const setting *settings, unsigned kind, const char *word, const char *value,
+             char why[WHY])
+{
+    double number;
 
     for (const setting *s = settings; s->name; s++) {
-        if (strcmp(s->name, word) != 0)
+        if (strcmp(s->name, word) != 0 || !(s->kinds & 1u << kind))
             continue;
-        if (s->flag ? *value == '\0' : yki_tool_parse_real(value, s->least, s->value)) {
+        if (s->flag ? *value == '\0' : parse_real(value, &number) && number >= s->least) {
             if (s->flag)
                 *s->flag = true;
+            else
+                *s->value = number;
             return true;
         }
         if (s->flag)
@@ -100,21 +193,18 @@ take_setting(const setting *settings, const char *word, const char *value, char 
             snprintf(why, WHY, "'%s' is a number of %g or more, not '%s'", word, s->least, value);
         return false;
     }
-    yki_near_start(&near, word);
-    for (const setting *s = settings; s->name; s++)
-        yki_near_offer(&near, s->name);
-    snprintf(why, WHY, "there is no setting '%s'%s", word, yki_near_hint(&near));
+    deny_setting(settings, kind, word, why);
     return false;
 }
 
 static bool
-take_settings(const char *text, const setting *settings, char why[WHY])
+take_settings(const char *text, const setting *settings, unsigned kind, char why[WHY])
 {
     char word[WORD], value[WORD];
 
     while (*text) {
         text = next_word(text, word, value);
-        if (!take_setting(settings, word, value, why))
+        if (!take_setting(settings, kind, word, value, why))
             return false;
     }
     return true;
@@ -148,16 +238,19 @@ yki_tool_parse_schedule(const char *text, yki_tool_schedule *out, char why[WHY])
     static const yoke_schedule_kind kinds[] = {YOKE_SCHEDULE_CONSTANT, YOKE_SCHEDULE_STEP,
                                                YOKE_SCHEDULE_COSINE, YOKE_SCHEDULE_LINEAR,
                                                YOKE_SCHEDULE_ONE_CYCLE};
+    enum { STEP = 1 << 1, COSINE = 1 << 2, LINEAR = 1 << 3, ONE_CYCLE = 1 << 4 };
     yki_tool_schedule s = {.period = 30, .factor = 0.1, .initial = 0.04};
-    const setting settings[] = {
-        {"warmup", &s.warmup, 0, NULL},      {"period", &s.period, 0, NULL},
-        {"factor", &s.factor, 0, NULL},      {"initial", &s.initial, 0, NULL},
-        {"final", &s.final_factor, 0, NULL}, {0}};
+    const setting settings[] = {{"warmup", &s.warmup, 0, NULL, EVERY_KIND},
+                                {"period", &s.period, 0, NULL, STEP},
+                                {"factor", &s.factor, 0, NULL, STEP},
+                                {"initial", &s.initial, 0, NULL, ONE_CYCLE},
+                                {"final", &s.final_factor, 0, NULL, COSINE | LINEAR | ONE_CYCLE},
+                                {0}};
     char word[WORD], value[WORD];
     const char *rest = next_word(text, word, value);
     int kind = find_name(word, names, why);
 
-    if (kind < 0 || !take_settings(rest, settings, why))
+    if (kind < 0 || !take_settings(rest, settings, (unsigned)kind, why))
         return false;
     s.kind = kinds[kind];
     *out = s;
@@ -196,21 +289,22 @@ bool
 yki_tool_parse_optimizer(const char *text, double rate, yoke_optimizer *out, char why[WHY])
 {
     static const char *const names[] = {"sgd", "adam", "adamw", "rmsprop", NULL};
+    enum { SGD = 1, ADAM = 2 | 4, RMSPROP = 8 };
     double momentum = -1, decay = -1, epsilon = -1, beta1 = -1, beta2 = -1;
     bool nesterov = false;
-    const setting settings[] = {{"momentum", &momentum, 0, NULL},
-                                {"decay", &decay, 0, NULL},
-                                {"epsilon", &epsilon, 0, NULL},
-                                {"beta1", &beta1, 0, NULL},
-                                {"beta2", &beta2, 0, NULL},
-                                {"nesterov", NULL, 0, &nesterov},
+    const setting settings[] = {{"momentum", &momentum, 0, NULL, SGD | RMSPROP},
+                                {"decay", &decay, 0, NULL, EVERY_KIND},
+                                {"epsilon", &epsilon, 0, NULL, ADAM | RMSPROP},
+                                {"beta1", &beta1, 0, NULL, ADAM},
+                                {"beta2", &beta2, 0, NULL, ADAM | RMSPROP},
+                                {"nesterov", NULL, 0, &nesterov, SGD},
                                 {0}};
     char word[WORD], value[WORD];
     const char *rest = next_word(text, word, value);
     int kind = find_name(word, names, why);
     yoke_optimizer o;
 
-    if (kind < 0 || !take_settings(rest, settings, why))
+    if (kind < 0 || !take_settings(rest, settings, (unsigned)kind, why))
         return false;
     o = kind == 0   ? yoke_sgd(rate > 0 ? (float)rate : 0.01f, 0.9f)
         : kind == 1 ? yoke_adam(rate > 0 ? (float)rate : 1e-3f)
@@ -236,13 +330,13 @@ yki_tool_parse_augmentation(const char *text, yoke_augmentation *out, char why[W
 {
     double shift = 0, noise = 0;
     bool flip = false, crop = false;
-    const setting settings[] = {{"flip", NULL, 0, &flip},
-                                {"shift", &shift, 0, NULL},
-                                {"noise", &noise, 0, NULL},
-                                {"crop", NULL, 0, &crop},
+    const setting settings[] = {{"flip", NULL, 0, &flip, EVERY_KIND},
+                                {"shift", &shift, 0, NULL, EVERY_KIND},
+                                {"noise", &noise, 0, NULL, EVERY_KIND},
+                                {"crop", NULL, 0, &crop, EVERY_KIND},
                                 {0}};
 
-    if (strcmp(text, "none") != 0 && !take_settings(text, settings, why))
+    if (strcmp(text, "none") != 0 && !take_settings(text, settings, 0, why))
         return false;
     if (shift > 1000 || shift != floor(shift)) {
         snprintf(why, WHY, "'shift' is a whole number of pixels up to 1000, not %g", shift);

@@ -13,14 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
 #include "source.h"
 
 enum { MAX_DEVICES = 64, WIDTH = 860, LEFT = 70, PANEL = 200, GAP = 46, TOP = 40, PLOT = 640 };
 
-enum { OPTION_OUT };
+typedef struct request {
+    const char *out, *log; /* `out` NULL: standard output */
+} request;
 
 static const yki_tool_option options[] = {
-    {"out", 'o', "FILE", "write the picture there (default: standard output)"},
+    {"out", 'o', "FILE", "write the picture there (default: standard output)",
+     TOOL_TEXT(request, out)},
     {0},
 };
 
@@ -400,22 +404,17 @@ static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
     static history h;
-    const char *out = NULL;
-    int option, status = TOOL_OK;
+    request wanted = {0};
+    int status = yki_tool_read(self, argc, argv, &wanted);
     yoke_status failed;
 
-    while ((option = yki_tool_next(self, argc, argv, &status)) != TOOL_END) {
-        if (option == TOOL_EXIT)
-            return status;
-        out = optarg;
-    }
-    if (optind >= argc)
-        return yki_tool_usage(self, "which log?");
-    if (optind + 1 < argc)
-        return yki_tool_usage(self, "one log at a time: '%s'", argv[optind + 1]);
-    failed = read_log(argv[optind], &h);
+    if (status == TOOL_OK)
+        status = yki_tool_read_argument(self, argc, argv, "log", "which log?", &wanted.log);
+    if (status != TOOL_OK)
+        return status == TOOL_EXIT ? TOOL_OK : status;
+    failed = read_log(wanted.log, &h);
     if (!failed)
-        failed = write_picture(out, &h, argv[optind]);
+        failed = write_picture(wanted.out, &h, wanted.log);
     if (failed)
         status = yki_tool_fail(self, failed);
     clear(&h);

@@ -11,38 +11,26 @@
 #include <string.h>
 
 #include "json.h"
-#include "options.h"
 #include "source.h"
+#include "training.h"
 
 enum { AT_ONCE = 256, MOST = 1 << 30 };
 
-enum {
-    OPTION_DATA,
-    OPTION_COUNT,
-    OPTION_FIRST,
-    OPTION_TOP,
-    OPTION_DEVICES,
-    OPTION_CHANNELS_LAST,
-    OPTION_JSON
-};
+typedef struct request {
+    const char *file;
+    yki_tool_training training;
+    unsigned count, first, top; /* `count` 0: all */
+    bool json;
+} request;
 
 static const yki_tool_option options[] = {
-    TOOL_ROW_DATA,
-    {"count", 'n', "N", "how many samples (default: all)"},
-    {"first", 'f', "N", "the number of the first, from 0"},
-    {"top", 't', "N", "classes to show for each (default: 1)"},
-    {"devices", 'd', "SELECTOR", "the device; the first one is used (default: all)"},
-    TOOL_ROW_CHANNELS_LAST,
-    TOOL_ROW_JSON,
+    {"count", 'n', "N", "how many samples (default: all)", TOOL_COUNT(request, count, 1, MOST)},
+    {"first", 'f', "N", "the number of the first, from 0",
+     TOOL_COUNT(request, first, 0, UINT32_MAX)},
+    {"top", 't', "N", "classes to show for each (default: 1)", TOOL_COUNT(request, top, 1, MOST)},
+    TOOL_ROW_JSON(request),
     {0},
 };
-
-typedef struct request {
-    const char *file, *data, *selector;
-    unsigned count, top;
-    uint32_t first;
-    bool json, channels_last;
-} request;
 
 typedef struct session {
     const request *wanted;
@@ -60,47 +48,14 @@ typedef struct session {
 } session;
 
 static int
-take_option(const yki_tool_command *self, int option, void *user)
-{
-    request *w = user;
-
-    switch (option) {
-    case OPTION_DATA:
-        w->data = optarg;
-        break;
-    case OPTION_DEVICES:
-        w->selector = optarg;
-        break;
-    case OPTION_CHANNELS_LAST:
-        w->channels_last = true;
-        break;
-    case OPTION_JSON:
-        w->json = true;
-        break;
-    case OPTION_COUNT:
-        if (!yki_tool_parse_count(optarg, MOST, &w->count))
-            return yki_tool_usage(self, "--count takes a number from 1 on, not '%s'", optarg);
-        break;
-    case OPTION_FIRST:
-        if (!yki_tool_parse_seed(optarg, &w->first))
-            return yki_tool_usage(self, "--first takes a number from 0 on, not '%s'", optarg);
-        break;
-    case OPTION_TOP:
-        if (!yki_tool_parse_count(optarg, MOST, &w->top))
-            return yki_tool_usage(self, "--top takes a number from 1 on, not '%s'", optarg);
-        break;
-    }
-    return TOOL_OK;
-}
-
-static int
 read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
 {
-    int status = yki_tool_read_options(self, argc, argv, take_option, w);
+    int status = yki_tool_read(self, argc, argv, w);
 
     if (status == TOOL_OK)
-        status = yki_tool_read_model_file(self, argc, argv, &w->file);
-    if (status == TOOL_OK && !w->data)
+        status = yki_tool_read_argument(self, argc, argv, "file",
+                                        "which model? A file that yoke train wrote", &w->file);
+    if (status == TOOL_OK && !w->training.data)
         return yki_tool_usage(self, "which data? --data=DIR");
     return status;
 }
@@ -150,21 +105,21 @@ open_data(session *s)
     static const char *const types[] = {"f32", "i32", "u8"};
     const request *w = s->wanted;
     const yoke_field *input = yoke_model_get_input(s->model), *data;
-    const yki_tool_reading how = {.channels_last = w->channels_last,
+    const yki_tool_reading how = {.channels_last = w->training.channels_last,
                                   .integers = input->type == YOKE_I32};
-    yoke_status status = yki_tool_source_open_test(w->data, &how, &s->source);
+    yoke_status status = yki_tool_source_open_test(w->training.data, &how, &s->source);
     char sentence[512];
 
     if (!status && !fits(s->source.data, input))
-        status = open_without_label(w->data, &how, &s->source);
+        status = open_without_label(w->training.data, &how, &s->source);
     if (status)
         return status;
     data = s->source.data;
     if (fits(data, input))
         return YOKE_OK;
     snprintf(sentence, sizeof sentence,
-             "%s: a sample has %zu values of type %s, the model takes %zu of type %s", w->data,
-             values_of(data->shape), types[data->type], values_of(input->shape),
+             "%s: a sample has %zu values of type %s, the model takes %zu of type %s",
+             w->training.data, values_of(data->shape), types[data->type], values_of(input->shape),
              types[input->type]);
     return yoke_fail(YOKE_ERROR_SHAPE, sentence);
 }
@@ -337,7 +292,8 @@ predict(session *s)
     if (!status)
         status = yoke_context_create(NULL, &s->context);
     if (!status)
-        status = yoke_predictor_create(s->context, w->selector, s->model, NULL, &s->predictor);
+        status =
+            yoke_predictor_create(s->context, w->training.devices, s->model, NULL, &s->predictor);
     if (!status)
         status = make_room(s);
     if (status)
@@ -387,6 +343,7 @@ const yki_tool_command yki_tool_predict = {
         "are those of the test part of a folder, or of a file. FILE is what\n"
         "'yoke train --out' wrote. With labels in the data, they stand in parentheses.",
     .options = options,
+    TOOL_TRAINING(TOOL_FOR_PREDICT, request, training),
     .run = run,
     .example = "yoke predict --data=examples/data --count=10 digits.safetensors",
 };

@@ -96,27 +96,34 @@ write_augmentation(const yki_tool_recipe *r, const yki_tool_source *source, char
 static void
 take_sizes(const yki_tool_recipe *r, int64_t samples, yki_tool_settings *s, char line[LINE])
 {
-    unsigned batch = s->batch ? s->batch : (unsigned)choose_batch(r, samples);
+    unsigned *batch = &s->training.batch;
+    const bool chosen = !*batch;
+
+    if (chosen)
+        *batch = (unsigned)choose_batch(r, samples);
 
     if (!s->epochs)
-        add(line, LINE, ' ', "--epochs=%u", s->epochs = (unsigned)choose_epochs(r, samples, batch));
-    if (!s->batch)
-        add(line, LINE, ' ', "--batch=%u", s->batch = batch);
+        add(line, LINE, ' ', "--epochs=%u",
+            s->epochs = (unsigned)choose_epochs(r, samples, *batch));
+    if (chosen)
+        add(line, LINE, ' ', "--batch=%u", *batch);
 }
 
 void
 yki_tool_take_recipe(const yki_tool_recipe *r, const yki_tool_source *source, bool floats,
                      yki_tool_settings *s, char line[LINE])
 {
+    yki_tool_training *t = &s->training;
+
     line[0] = '\0';
     take_sizes(r, yoke_dataset_count(source->train), s, line);
-    if (!s->optimizer) {
-        add(line, LINE, ' ', "--optimizer=%s", s->optimizer = r->optimizer);
-        if (!(s->rate > 0))
-            add(line, LINE, ' ', "--lr=%g", s->rate = r->rate);
+    if (!t->optimizer) {
+        add(line, LINE, ' ', "--optimizer=%s", t->optimizer = r->optimizer);
+        if (!(t->rate > 0))
+            add(line, LINE, ' ', "--lr=%g", t->rate = r->rate);
     }
-    if (!s->schedule)
-        add(line, LINE, ' ', "--schedule=%s", s->schedule = r->schedule);
+    if (!t->schedule)
+        add(line, LINE, ' ', "--schedule=%s", t->schedule = r->schedule);
     if (!s->normalize && !s->no_normalize && floats) {
         s->normalize = true;
         add(line, LINE, ' ', "--normalize");

@@ -6,6 +6,7 @@
 #define YOKE_TOOLS_RECIPE_H
 
 #include "source.h"
+#include "training.h"
 
 typedef struct yki_tool_recipe {
     const char *model;     /* the name of a built-in one, or "table" or "file" */
@@ -23,10 +24,9 @@ extern const yki_tool_recipe yki_tool_recipes[];
 
 /* The settings of a command line, to which a recipe adds the missing ones. */
 typedef struct yki_tool_settings {
-    unsigned epochs, batch;           /* 0: not given */
-    const char *optimizer, *schedule; /* NULL: not given */
-    const char *augment;
-    double rate; /* 0: not given; if `optimizer` is given, the optimizer's default */
+    yki_tool_training training;
+    unsigned epochs;     /* 0: not given */
+    const char *augment; /* NULL: not given */
     bool normalize, no_normalize;
     char own_augment[64]; /* `augment` points to it if the recipe chose it */
 } yki_tool_settings;

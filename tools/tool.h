@@ -29,12 +29,55 @@
 /* TOOL_STOPPED: a signal asked training to end early, and it ended in order. */
 enum { TOOL_OK = 0, TOOL_FAILURE = 1, TOOL_USAGE = 2, TOOL_STOPPED = 3 };
 
+typedef enum yki_tool_kind {
+    TOOL_KIND_FLAG,   /* bool: true if the option is given; it takes no argument */
+    TOOL_KIND_COUNT,  /* unsigned: a whole number */
+    TOOL_KIND_REAL,   /* double */
+    TOOL_KIND_TEXT,   /* const char *: lent */
+    TOOL_KIND_CHOICE, /* int: what one of some names stands for */
+    TOOL_KIND_LIST    /* const char *: lent; a function has read it and found no fault */
+} yki_tool_kind;
+
+typedef struct yki_tool_choice {
+    const char *name;
+    int value;
+} yki_tool_choice;
+
+/* Reads a list such as "cosine,warmup=1". On failure it returns false and writes the reason. */
+enum { TOOL_WHY = 160 };
+typedef bool (*yki_tool_check)(const char *text, char why[TOOL_WHY]);
+
+/* An option, and where its value goes. The macros TOOL_FLAG and so on write the members from `kind`
+ * on. */
 typedef struct yki_tool_option {
     const char *name;     /* long name, without the dashes */
     int letter;           /* short name or 0 */
     const char *argument; /* "N" in "--repeats=N"; NULL: it takes none */
     const char *help;
+    yki_tool_kind kind;
+    size_t offset;                  /* of the value in the struct that is read into */
+    double least, most;             /* of a count or a real: the bounds, which are allowed */
+    const yki_tool_choice *choices; /* of a choice; ends with one that has no name */
+    yki_tool_check check;           /* of a list */
+    unsigned takers;                /* in a shared table: the bits of the commands that have it */
 } yki_tool_option;
+
+/* The offset of a member, which must be of this type: another one does not compile. */
+#define TOOL_AT(type, member, member_type)                                                         \
+    (offsetof(type, member) + 0 * sizeof(&((type *)0)->member == (member_type *)0))
+#define TOOL_FLAG(type, member) .kind = TOOL_KIND_FLAG, .offset = TOOL_AT(type, member, bool)
+#define TOOL_COUNT(type, member, at_least, at_most)                                                \
+    .kind = TOOL_KIND_COUNT, .offset = TOOL_AT(type, member, unsigned), .least = (at_least),       \
+    .most = (at_most)
+#define TOOL_REAL(type, member, at_least, at_most)                                                 \
+    .kind = TOOL_KIND_REAL, .offset = TOOL_AT(type, member, double), .least = (at_least),          \
+    .most = (at_most)
+#define TOOL_TEXT(type, member)                                                                    \
+    .kind = TOOL_KIND_TEXT, .offset = TOOL_AT(type, member, const char *)
+#define TOOL_CHOICE(type, member, names)                                                           \
+    .kind = TOOL_KIND_CHOICE, .offset = TOOL_AT(type, member, int), .choices = (names)
+#define TOOL_LIST(type, member, function)                                                          \
+    .kind = TOOL_KIND_LIST, .offset = TOOL_AT(type, member, const char *), .check = (function)
 
 typedef struct yki_tool_command yki_tool_command;
 struct yki_tool_command {
@@ -42,48 +85,42 @@ struct yki_tool_command {
     const char *synopsis;                       /* what follows the name */
     const char *summary;                        /* one line, for the list of its parent */
     const char *description;                    /* paragraphs, for its own --help */
-    const yki_tool_option *options;             /* ends with a zeroed one; NULL: only --help */
+    const yki_tool_option *options;             /* ends with a zeroed one; NULL: none of its own */
+    const yki_tool_option *shared;              /* options of several commands; NULL: none */
+    unsigned taker;                             /* the bit of this command in `takers` of those */
+    size_t shared_at;                           /* what those are read into, in its struct */
     const yki_tool_command *const *subcommands; /* ends with NULL; NULL: none */
     int (*run)(const yki_tool_command *self, int argc, char **argv);
     const char *example; /* a command line, for its --help */
 };
 
-/* One file each. */
-extern const yki_tool_command yki_tool_devices;
-extern const yki_tool_command yki_tool_bench;
-extern const yki_tool_command yki_tool_tune;
-extern const yki_tool_command yki_tool_verify;
-extern const yki_tool_command yki_tool_train;
-extern const yki_tool_command yki_tool_eval;
-extern const yki_tool_command yki_tool_predict;
-extern const yki_tool_command yki_tool_info;
-extern const yki_tool_command yki_tool_plot;
+/* The subcommands of `yoke`, in the order of its --help. Each is yki_tool_NAME, in a file of its
+ * own; help is in main.c. */
+#define TOOL_COMMANDS(X)                                                                           \
+    X(train) X(eval) X(predict) X(info) X(plot) X(devices) X(bench) X(tune) X(verify) X(help)
+#define TOOL_DECLARE(name) extern const yki_tool_command yki_tool_##name;
+TOOL_COMMANDS(TOOL_DECLARE)
 
 /* ---- command.c ---- */
 
-enum { TOOL_END = -1, TOOL_EXIT = -2 };
-/* Returns the index of the next option in the command's table, or one of these. Works like getopt:
- * `optarg` is the option's argument, and after TOOL_END argv[optind] is the first argument.
- * TOOL_EXIT: --help was printed or the option is wrong, and *status is the exit status. */
-int yki_tool_next(const yki_tool_command *command, int argc, char **argv, int *status);
-/* Reads all options and gives each to `take`, until a call does not return TOOL_OK. Returns
- * TOOL_EXIT if --help was printed, TOOL_OK, or the exit status of an error. */
-int yki_tool_read_options(const yki_tool_command *command, int argc, char **argv,
-                          int (*take)(const yki_tool_command *command, int option, void *user),
-                          void *user);
-/* After the options: takes the one argument that must be left, a file that `yoke train` wrote. */
-int yki_tool_read_model_file(const yki_tool_command *command, int argc, char **argv,
-                             const char **file);
+enum { TOOL_EXIT = -1 };
+/* Reads the options of a command line by the command's rows, into the struct that the rows have
+ * offsets of; NULL: the command has no options. What is not given stays as it is. Afterwards
+ * argv[optind] is the first argument. Returns TOOL_OK; TOOL_EXIT if --help was printed; or the exit
+ * status of an error. */
+int yki_tool_read(const yki_tool_command *command, int argc, char **argv, void *to);
+/* After the options: takes the argument that is left. `what` tells what it is; NULL: none is taken.
+ * If it is missing, `*argument` stays as it is or, if `question` is not NULL, that is an error, and
+ * `question` asks for it. Returns TOOL_OK or TOOL_USAGE. */
+int yki_tool_read_argument(const yki_tool_command *command, int argc, char **argv, const char *what,
+                           const char *question, const char **argument);
+
+/* What a group of commands has options for. */
+typedef struct yki_tool_group {
+    bool version;
+} yki_tool_group;
 /* The `run` of a command that only has subcommands. */
 int yki_tool_run_group(const yki_tool_command *self, int argc, char **argv);
-/* Reads a whole number in [1, maximum]; false: `text` is none. */
-bool yki_tool_parse_count(const char *text, unsigned maximum, unsigned *count);
-
-/* Reads the name of a planning level; false: `text` is none. */
-bool yki_tool_parse_level(const char *text, yoke_plan_level *level);
-/* Returns the "did you mean" hint for a text that is no level. */
-const char *yki_tool_near_level(const char *text, yki_near *near);
-
 /* Writes "yoke: devices: ..." to standard error. */
 void yki_tool_error(const yki_tool_command *command, const char *format, ...) TOOL_PRINTF(2, 3);
 void yki_tool_warn(const yki_tool_command *command, const char *format, ...) TOOL_PRINTF(2, 3);

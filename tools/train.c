@@ -19,83 +19,57 @@
 #include "job.h"
 #include "json.h"
 #include "models.h"
-#include "options.h"
 #include "recipe.h"
 #include "source.h"
 #include "watch.h"
 
-enum { WHY = 160, MAX_ACCUMULATE = 65536, MAX_EVERY = 1 << 30 };
-
-enum {
-    OPTION_MODEL,
-    OPTION_DATA,
-    OPTION_EPOCHS,
-    OPTION_BATCH,
-    OPTION_OPTIMIZER,
-    OPTION_LR,
-    OPTION_SCHEDULE,
-    OPTION_DEVICES,
-    OPTION_SHARES,
-    OPTION_SEED,
-    OPTION_ACCUMULATE,
-    OPTION_BN,
-    OPTION_FREEZE,
-    OPTION_INIT,
-    OPTION_AUGMENT,
-    OPTION_NORMALIZE,
-    OPTION_NO_NORMALIZE,
-    OPTION_CHANNELS_LAST,
-    OPTION_VALIDATION,
-    OPTION_CHECKPOINT,
-    OPTION_EVERY,
-    OPTION_KEEP,
-    OPTION_RESUME,
-    OPTION_OUT,
-    OPTION_LOG,
-    OPTION_LOG_DIR,
-    OPTION_JSON
-};
-
-static const yki_tool_option options[] = {
-    {"model", 'm', "MODEL", "tiny, mlp, simplecnn, lenet, resnet18, 34 or 50, or JSON"},
-    TOOL_ROW_DATA,
-    {"epochs", 'e', "N", "times through the data (default: the recipe's)"},
-    TOOL_ROW_BATCH("the recipe's"),
-    {"optimizer", 0, "NAME", "sgd, adam, adamw or rmsprop, as in sgd,momentum=0.9"},
-    {"lr", 0, "RATE", "learning rate (default: the recipe's, or the optimizer's)"},
-    {"schedule", 0, "NAME", "constant, step, cosine, linear or one-cycle"},
-    TOOL_ROW_DEVICES,
-    TOOL_ROW_SHARES,
-    TOOL_ROW_SEED,
-    {"accumulate", 0, "N", "parts that a step is computed in (default: 1)"},
-    {"bn", 0, "KIND", "statistics of batch norm: sync (default) or local"},
-    {"freeze", 0, NULL, "keep shares and plans: the same bits every time"},
-    {"init", 0, "FILE", "start from the weights of a safetensors file"},
-    {"augment", 0, "LIST", "flip, shift=N, crop, noise=X, with commas; or none"},
-    {"normalize", 0, NULL, "bring each channel or column to mean 0, deviation 1"},
-    {"no-normalize", 0, NULL, "leave numbers as they are; bytes are divided by 255"},
-    TOOL_ROW_CHANNELS_LAST,
-    {"validation", 0, "X", "part of the data kept for tests, such as 0.1"},
-    {"checkpoint", 'c', "DIR", "write checkpoints there"},
-    {"every", 0, "N", "steps from one to the next (default: an epoch's)"},
-    {"keep", 0, "N", "checkpoints to keep (default: 3)"},
-    {"resume", 'r', NULL, "go on from the newest checkpoint, if there is one"},
-    {"out", 'o', "FILE", "write the model there, as safetensors"},
-    {"log", 'l', "FILE", "write a line of JSON for each step"},
-    TOOL_ROW_LOG_DIR,
-    TOOL_ROW_JSON,
-    {0},
-};
+enum { MAX_EPOCHS = 1 << 24, MAX_EVERY = 1 << 30, MAX_KEPT = 1000 };
+/* Of the samples, the fractions that may be kept for tests. */
+#define LEAST_PART 1e-6
+#define MOST_PART  0.999
 
 typedef struct request {
-    const char *model, *data, *selector, *shares, *init, *out, *checkpoint, *log, *log_dir;
-    const yki_tool_model *built_in; /* NULL: the model is a file */
     yki_tool_settings settings;     /* those that are given; a recipe chooses the others */
-    unsigned accumulate, every, keep;
-    uint32_t seed;
+    const yki_tool_model *built_in; /* NULL: the model is a file */
+    const char *init, *out, *checkpoint, *log, *log_dir;
+    unsigned every, keep;
     double validation;
-    bool channels_last, local, freeze, resume, json;
+    bool resume, json;
 } request;
+
+static bool
+check_augmentation(const char *text, char why[TOOL_WHY])
+{
+    yoke_augmentation augmentation;
+
+    return yki_tool_parse_augmentation(text, &augmentation, why);
+}
+
+static const yki_tool_option options[] = {
+    {"epochs", 'e', "N", "times through the data (default: the recipe's)",
+     TOOL_COUNT(request, settings.epochs, 1, MAX_EPOCHS)},
+    {"init", 0, "FILE", "start from the weights of a safetensors file", TOOL_TEXT(request, init)},
+    {"augment", 0, "LIST", "flip, shift=N, crop, noise=X, with commas; or none",
+     TOOL_LIST(request, settings.augment, check_augmentation)},
+    {"normalize", 0, NULL, "bring each channel or column to mean 0, deviation 1",
+     TOOL_FLAG(request, settings.normalize)},
+    {"no-normalize", 0, NULL, "leave numbers as they are; bytes are divided by 255",
+     TOOL_FLAG(request, settings.no_normalize)},
+    {"validation", 0, "X", "part of the data kept for tests, such as 0.1",
+     TOOL_REAL(request, validation, LEAST_PART, MOST_PART)},
+    {"checkpoint", 'c', "DIR", "write checkpoints there", TOOL_TEXT(request, checkpoint)},
+    {"every", 0, "N", "steps from one to the next (default: an epoch's)",
+     TOOL_COUNT(request, every, 1, MAX_EVERY)},
+    {"keep", 0, "N", "checkpoints to keep (default: 3)", TOOL_COUNT(request, keep, 1, MAX_KEPT)},
+    {"resume", 'r', NULL, "go on from the newest checkpoint, if there is one",
+     TOOL_FLAG(request, resume)},
+    {"out", 'o', "FILE", "write the model there, as safetensors", TOOL_TEXT(request, out)},
+    {"log", 'l', "FILE", "write a line of JSON for each step", TOOL_TEXT(request, log)},
+    {"log-dir", 0, "DIR", "under mpirun: a file for what each process has to say",
+     TOOL_TEXT(request, log_dir)},
+    TOOL_ROW_JSON(request),
+    {0},
+};
 
 /* The objects of a training. */
 typedef struct session {
@@ -119,132 +93,20 @@ typedef struct session {
 /* ---- the command line ---- */
 
 static int
-bad(const yki_tool_command *self, const char *name, const char *takes)
-{
-    return yki_tool_usage(self, "--%s takes %s, not '%s'", name, takes, optarg);
-}
-
-/* Options whose argument is a number. */
-static int
-take_number(const yki_tool_command *self, int option, request *w)
-{
-    switch (option) {
-    case OPTION_EPOCHS:
-        return yki_tool_parse_count(optarg, TOOL_MAX_EPOCHS, &w->settings.epochs)
-                   ? TOOL_OK
-                   : bad(self, "epochs", "a number from 1 to 16777216");
-    case OPTION_BATCH:
-        return yki_tool_parse_count(optarg, TOOL_MAX_BATCH, &w->settings.batch)
-                   ? TOOL_OK
-                   : bad(self, "batch", "a number from 1 to 1048576");
-    case OPTION_ACCUMULATE:
-        return yki_tool_parse_count(optarg, MAX_ACCUMULATE, &w->accumulate)
-                   ? TOOL_OK
-                   : bad(self, "accumulate", "a number from 1 to 65536");
-    case OPTION_EVERY:
-        return yki_tool_parse_count(optarg, MAX_EVERY, &w->every)
-                   ? TOOL_OK
-                   : bad(self, "every", "a number from 1 to 1073741824");
-    case OPTION_KEEP:
-        return yki_tool_parse_count(optarg, 1000, &w->keep)
-                   ? TOOL_OK
-                   : bad(self, "keep", "a number from 1 to 1000");
-    case OPTION_SEED:
-        return yki_tool_parse_seed(optarg, &w->seed) ? TOOL_OK
-                                                     : bad(self, "seed", "a number up to 2^32 - 1");
-    case OPTION_LR:
-        return yki_tool_parse_real(optarg, 1e-30, &w->settings.rate)
-                   ? TOOL_OK
-                   : bad(self, "lr", "a number above 0");
-    case OPTION_VALIDATION:
-        return yki_tool_parse_real(optarg, 1e-9, &w->validation) && w->validation < 1
-                   ? TOOL_OK
-                   : bad(self, "validation", "a number between 0 and 1");
-    }
-    return TOOL_OK;
-}
-
-/* Options whose argument is a list of settings. */
-static int
-take_list(const yki_tool_command *self, int option, request *w)
-{
-    static const char *const kinds[] = {"sync", "local"};
-    yoke_optimizer optimizer;
-    yki_tool_schedule schedule;
-    yoke_augmentation augmentation;
-    yki_near near;
-    char why[WHY];
-
-    switch (option) {
-    case OPTION_OPTIMIZER:
-        w->settings.optimizer = optarg;
-        if (!yki_tool_parse_optimizer(optarg, 0, &optimizer, why))
-            return yki_tool_usage(self, "--optimizer=%s: %s", optarg, why);
-        break;
-    case OPTION_SCHEDULE:
-        w->settings.schedule = optarg;
-        if (!yki_tool_parse_schedule(optarg, &schedule, why))
-            return yki_tool_usage(self, "--schedule=%s: %s", optarg, why);
-        break;
-    case OPTION_AUGMENT:
-        w->settings.augment = optarg;
-        if (!yki_tool_parse_augmentation(optarg, &augmentation, why))
-            return yki_tool_usage(self, "--augment=%s: %s", optarg, why);
-        break;
-    case OPTION_BN:
-        w->local = strcmp(optarg, "local") == 0;
-        if (!w->local && strcmp(optarg, "sync") != 0)
-            return yki_tool_usage(self, "--bn takes sync or local, not '%s'%s", optarg,
-                                  yki_near_among(&near, optarg, kinds, 2));
-        break;
-    }
-    return TOOL_OK;
-}
-
-static int
-take_option(const yki_tool_command *self, int option, void *user)
-{
-    request *w = user;
-    const char **texts[] = {[OPTION_MODEL] = &w->model,
-                            [OPTION_DATA] = &w->data,
-                            [OPTION_DEVICES] = &w->selector,
-                            [OPTION_SHARES] = &w->shares,
-                            [OPTION_INIT] = &w->init,
-                            [OPTION_OUT] = &w->out,
-                            [OPTION_CHECKPOINT] = &w->checkpoint,
-                            [OPTION_LOG] = &w->log,
-                            [OPTION_LOG_DIR] = &w->log_dir};
-    bool *flags[] = {[OPTION_FREEZE] = &w->freeze,
-                     [OPTION_NORMALIZE] = &w->settings.normalize,
-                     [OPTION_NO_NORMALIZE] = &w->settings.no_normalize,
-                     [OPTION_CHANNELS_LAST] = &w->channels_last,
-                     [OPTION_RESUME] = &w->resume,
-                     [OPTION_JSON] = &w->json};
-    int status = take_number(self, option, w);
-
-    if (status == TOOL_OK)
-        status = take_list(self, option, w);
-    if ((size_t)option < sizeof texts / sizeof texts[0] && texts[option])
-        *texts[option] = optarg;
-    if ((size_t)option < sizeof flags / sizeof flags[0] && flags[option])
-        *flags[option] = true;
-    return status;
-}
-
-static int
 check_request(const yki_tool_command *self, request *w)
 {
+    const yki_tool_training *t = &w->settings.training;
     yki_near near;
 
-    if (!w->model)
+    if (!t->model)
         return yki_tool_usage(self, "which model? --model=lenet, say");
-    if (!w->data)
+    if (!t->data)
         return yki_tool_usage(self, "which data? --data=DIR");
-    w->built_in = yki_tool_find_model(w->model);
-    if (!w->built_in && !strchr(w->model, '.') && !strchr(w->model, '/'))
+    w->built_in = yki_tool_find_model(t->model);
+    if (!w->built_in && !strchr(t->model, '.') && !strchr(t->model, '/'))
         return yki_tool_usage(self,
                               "there is no model '%s', and it is no file of JSON by its name%s",
-                              w->model, yki_tool_near_model(w->model, &near));
+                              t->model, yki_tool_near_model(t->model, &near));
     if (w->settings.normalize && w->settings.no_normalize)
         return yki_tool_usage(self, "--normalize and --no-normalize contradict: give one of them");
     if ((w->resume || w->every || w->keep) && !w->checkpoint)
@@ -255,13 +117,11 @@ check_request(const yki_tool_command *self, request *w)
 static int
 read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
 {
-    int status = yki_tool_read_options(self, argc, argv, take_option, w);
+    int status = yki_tool_read(self, argc, argv, w);
 
-    if (status != TOOL_OK)
-        return status;
-    if (optind < argc)
-        return yki_tool_usage(self, "what is '%s'? Everything is an option here", argv[optind]);
-    return check_request(self, w);
+    if (status == TOOL_OK)
+        status = yki_tool_read_argument(self, argc, argv, NULL, NULL, NULL);
+    return status == TOOL_OK ? check_request(self, w) : status;
 }
 
 /* ---- model and data ---- */
@@ -312,15 +172,16 @@ static yoke_status
 open_data(session *s)
 {
     const request *w = s->wanted;
+    const yki_tool_training *t = &w->settings.training;
     yki_tool_source *source = &s->source;
-    const yki_tool_reading how = {.channels_last = w->channels_last,
+    const yki_tool_reading how = {.channels_last = t->channels_last,
                                   .integers = s->integers,
                                   .validation = w->validation,
-                                  .seed = w->seed};
-    yoke_status status = yki_tool_source_open(w->data, &how, source);
+                                  .seed = t->seed};
+    yoke_status status = yki_tool_source_open(t->data, &how, source);
 
     if (!status && source->split)
-        yki_tool_note(s->self, "%s has no test part: %lld of its samples are kept for it", w->data,
+        yki_tool_note(s->self, "%s has no test part: %lld of its samples are kept for it", t->data,
                       (long long)yoke_dataset_count(source->test));
     return status;
 }
@@ -352,7 +213,7 @@ prepare_data(session *s)
     yki_tool_source *source = &s->source;
     yoke_augmentation augmentation;
     yoke_status status = YOKE_OK;
-    char why[WHY];
+    char why[TOOL_WHY];
 
     /* Images without an axis of channels have one channel, and so one mean and one scale. */
     if (s->settings.normalize)
@@ -370,7 +231,8 @@ static yoke_status
 open_both(session *s)
 {
     const request *w = s->wanted;
-    yoke_status status = w->built_in ? YOKE_OK : read_graph(w->model, &s->graph, &s->integers);
+    yoke_status status =
+        w->built_in ? YOKE_OK : read_graph(w->settings.training.model, &s->graph, &s->integers);
 
     if (!status)
         status = open_data(s);
@@ -390,12 +252,12 @@ plan_steps(session *s)
     const yki_tool_settings *set = &s->settings;
     yki_tool_watch *watch = &s->watch;
     yki_tool_schedule schedule;
-    char why[WHY];
+    char why[TOOL_WHY];
 
-    watch->batch = set->batch;
+    watch->batch = set->training.batch;
     watch->samples = yoke_dataset_count(s->source.train);
     watch->epochs = set->epochs;
-    yki_tool_parse_schedule(set->schedule, &schedule, why); /* checked before */
+    yki_tool_parse_schedule(set->training.schedule, &schedule, why); /* checked before */
     watch->schedule = yki_tool_make_schedule(
         &schedule, (watch->samples + watch->batch - 1) / watch->batch, watch->epochs);
 }
@@ -405,19 +267,11 @@ make_trainer(session *s)
 {
     const request *w = s->wanted;
     yki_tool_watch *watch = &s->watch;
-    yoke_trainer_options o;
-    char why[WHY];
-    yoke_status status = yoke_team_create(s->context, w->selector, s->job.comm, &s->team);
+    yoke_trainer_options o = yki_tool_trainer_options(&s->settings.training, (yoke_optimizer){0});
+    yoke_status status = yoke_team_create(s->context, s->settings.training.devices,
+                                          &(yoke_team_options){.comm = s->job.comm}, &s->team);
 
     plan_steps(s);
-    memset(&o, 0, sizeof o);
-    yki_tool_parse_optimizer(s->settings.optimizer, s->settings.rate, &o.optimizer, why);
-    o.batch = watch->batch;
-    o.seed = w->seed;
-    o.accumulate = w->accumulate;
-    o.shares = w->shares;
-    o.freeze = w->freeze;
-    o.local_batch_norm = w->local;
     o.schedule = &watch->schedule;
     if (!status)
         status = yoke_trainer_create(s->team, s->graph, &o, &s->trainer);
@@ -468,28 +322,30 @@ fit(session *s)
     o.checkpoint_every = w->every;
     o.checkpoint_keep = w->keep;
     o.resume = w->resume;
-    o.keep_learning_rate = w->settings.rate > 0;
+    o.keep_learning_rate = w->settings.training.rate > 0;
     o.same_seed = true; /* with another seed, trained samples would be in the test part */
     yki_tool_signals_start(s->trainer);
     if (!s->wanted->log_dir) /* notes are for the preparation; epochs have lines of their own */
         yki_tool_log(s->self, YOKE_LOG_WARNING);
     status = yoke_trainer_fit(s->trainer, s->source.train, s->source.test, &o);
     s->signal = yki_tool_signals_end();
-    s->stopped = status == YOKE_ERROR_STOPPED;
-    return s->stopped ? YOKE_OK : yki_tool_source_blame(w->data, status);
+    s->stopped = yoke_trainer_was_stopped(s->trainer);
+    return yki_tool_source_blame(w->settings.training.data, status);
 }
 
 /* ---- the end ---- */
 
 /* The mean over all epochs but the first, which includes warm-up; over the first if it is alone. */
 static double
-mean_rate(const yoke_epoch *epochs, size_t count)
+mean_rate(const yoke_trainer *trainer, size_t count)
 {
     double samples = 0, seconds = 0;
 
     for (size_t i = count > 1; i < count; i++) {
-        samples += (double)epochs[i].train.samples;
-        seconds += epochs[i].train.seconds;
+        const yoke_result *train = yoke_trainer_get_epoch(trainer, i)->train;
+
+        samples += (double)train->samples;
+        seconds += train->seconds;
     }
     return seconds > 0 ? samples / seconds : 0;
 }
@@ -498,26 +354,25 @@ mean_rate(const yoke_epoch *epochs, size_t count)
 static double
 metric_of(const session *s, const yoke_epoch *last, const char *name)
 {
-    for (size_t i = 0; last && i < last->test.metric_count; i++)
+    for (size_t i = 0; last && i < last->test->metric_count; i++)
         if (s->watch.metrics[i] && strcmp(s->watch.metrics[i], name) == 0)
-            return last->test.metrics[i];
+            return last->test->metrics[i];
     return (double)NAN;
 }
 
 static void
 print_result(const session *s)
 {
-    const yoke_epoch *epochs, *last;
-    size_t count = yoke_trainer_get_history(s->trainer, &epochs);
-    double accuracy, r2, loss, rate = mean_rate(epochs, count);
+    size_t count = yoke_trainer_epoch_count(s->trainer);
+    const yoke_epoch *last = yoke_trainer_get_epoch(s->trainer, count - 1);
+    double accuracy, r2, loss, rate = mean_rate(s->trainer, count);
     long long done;
     char text[TOOL_LOSS];
     yki_tool_json j;
 
-    last = count ? &epochs[count - 1] : NULL;
     accuracy = metric_of(s, last, "accuracy");
     r2 = metric_of(s, last, "r2");
-    loss = last ? last->test.loss : (double)NAN;
+    loss = last ? last->test->loss : (double)NAN;
     if (!s->wanted->json) {
         if (!isnan(accuracy))
             printf("test accuracy %.2f %%, ", 100 * accuracy);
@@ -546,14 +401,14 @@ print_result(const session *s)
 static void
 say_if_nothing_was_left(const session *s)
 {
-    const yoke_epoch *epochs;
-    size_t count = yoke_trainer_get_history(s->trainer, &epochs);
+    size_t count = yoke_trainer_epoch_count(s->trainer);
+    const yoke_epoch *last = yoke_trainer_get_epoch(s->trainer, count - 1);
 
-    if (s->wanted->resume && s->watch.steps == 0 && count)
+    if (s->wanted->resume && s->watch.steps == 0 && last)
         yki_tool_note(s->self,
-                      "%s: the training has %lld epochs already, --epochs=%u asks for no more: "
+                      "%s: the training has %lld epoch%s already, --epochs=%u asks for no more: "
                       "nothing was left to do",
-                      s->wanted->checkpoint, (long long)epochs[count - 1].epoch + 1,
+                      s->wanted->checkpoint, (long long)last->epoch + 1, last->epoch ? "s" : "",
                       s->settings.epochs);
 }
 
@@ -562,8 +417,7 @@ say_if_nothing_was_left(const session *s)
 static void
 give_hint(const session *s)
 {
-    const yoke_epoch *epochs;
-    size_t count = yoke_trainer_get_history(s->trainer, &epochs);
+    size_t count = yoke_trainer_epoch_count(s->trainer);
     yki_tool_course course = {.step = s->watch.first_loss,
                               .early = s->watch.early_sum / s->watch.early,
                               .epochs = count,
@@ -574,7 +428,7 @@ give_hint(const session *s)
 
     if (count == 0 || s->wanted->json || s->wanted->resume || s->wanted->init)
         return;
-    course.last = epochs[count - 1].train.loss;
+    course.last = yoke_trainer_get_epoch(s->trainer, count - 1)->train->loss;
     if (yki_tool_hint(&course, text))
         yki_tool_note(s->self, "hint: %s", text);
 }
@@ -698,6 +552,7 @@ const yki_tool_command yki_tool_train = {
         "mpirun on those of all processes. Built-in models fit themselves to the data. Each\n"
         "epoch ends with a test. Ctrl-C stops at the end of a step, a second one at once.",
     .options = options,
+    TOOL_TRAINING(TOOL_FOR_TRAIN, request, settings.training),
     .run = run,
     .example = "yoke train --model=lenet --data=examples/data --epochs=20 --out=digits.safetensors",
 };

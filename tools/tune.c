@@ -9,29 +9,21 @@
 #include <string.h>
 
 #include "models.h"
-#include "options.h"
-#include "tool.h"
+#include "training.h"
 
-enum { MAX_BATCH = 1 << 20, GEMM = 1024 };
-
-enum { OPTION_BATCH, OPTION_DEVICES, OPTION_LEVEL, OPTION_STRICT, OPTION_WISDOM };
-
-static const yki_tool_option options[] = {
-    {"batch", 'b', "N", "samples per step (default: the model's)"},
-    {"devices", 'd', "SELECTOR", "the devices, one after another (default: all)"},
-    {"level", 'l', "LEVEL", "measure or patient (default)"},
-    {"strict", 's', NULL, "no Winograd"},
-    {"wisdom", 'w', "FILE", "where to keep what was measured (default: in the cache)"},
-    {0},
-};
+enum { GEMM = 1024 };
 
 typedef struct request {
     const yki_tool_model *model;
-    const char *selector, *wisdom;
-    unsigned batch;
-    yoke_plan_level level;
-    bool strict;
+    const char *wisdom;
+    yki_tool_training training;
 } request;
+
+static const yki_tool_option options[] = {
+    {"wisdom", 'w', "FILE", "where to keep what was measured (default: in the cache)",
+     TOOL_TEXT(request, wisdom)},
+    {0},
+};
 
 /* ---- a product alone ---- */
 
@@ -70,16 +62,12 @@ tune_on(const request *wanted, yoke_device *device)
     double start = yki_tool_now();
     yoke_graph *graph = NULL;
     yoke_replica *replica = NULL;
-    yoke_replica_options o;
+    yoke_replica_options o =
+        yki_tool_replica_options(&wanted->training, wanted->model->optimizer());
     yoke_device_info info;
     yoke_status status = yoke_device_get_info(device, &info);
 
-    memset(&o, 0, sizeof o);
-    o.batch = wanted->batch;
-    o.level = wanted->level;
-    o.strict = wanted->strict;
     o.wisdom = wanted->wisdom;
-    o.optimizer = wanted->model->optimizer();
     if (!status)
         status = yki_tool_build_model(wanted->model, yoke_shape(), -1, &graph);
     if (!status)
@@ -89,8 +77,8 @@ tune_on(const request *wanted, yoke_device *device)
     if (!status)
         status = yoke_replica_wait(replica);
     if (!status) {
-        printf("%s, batches up to %u, on %s (%s): %.1f s\n", wanted->model->name, wanted->batch,
-               info.id, info.name, yki_tool_now() - start);
+        printf("%s, batches up to %u, on %s (%s): %.1f s\n", wanted->model->name,
+               wanted->training.batch, info.id, info.name, yki_tool_now() - start);
         fflush(stdout);
     }
     yoke_replica_destroy(replica);
@@ -102,7 +90,7 @@ static yoke_status
 tune(const request *wanted, yoke_context *context)
 {
     yoke_selection *selection = NULL;
-    yoke_status status = yoke_selection_create(context, wanted->selector, NULL, &selection);
+    yoke_status status = yoke_selection_create(context, wanted->training.devices, NULL, &selection);
 
     for (size_t i = 0; !status && i < yoke_selection_count(selection); i++)
         status = tune_on(wanted, yoke_selection_get(selection, i));
@@ -112,69 +100,37 @@ tune(const request *wanted, yoke_context *context)
 
 /* ---- the command line ---- */
 
-static bool
-take_option(const yki_tool_command *self, int option, request *wanted, int *status)
+static int
+read_arguments(const yki_tool_command *self, int argc, char **argv, request *wanted)
 {
+    const char *name = NULL;
     yki_near near;
+    int status = yki_tool_read(self, argc, argv, wanted);
 
-    if (option == OPTION_BATCH && !yki_tool_parse_count(optarg, MAX_BATCH, &wanted->batch)) {
-        *status = yki_tool_usage(self, "--batch takes a number from 1 to %d, not '%s'", MAX_BATCH,
-                                 optarg);
-        return false;
-    }
-    if (option == OPTION_LEVEL &&
-        (!yki_tool_parse_level(optarg, &wanted->level) || wanted->level == YOKE_PLAN_ESTIMATE)) {
-        *status = yki_tool_usage(self, "--level is measure or patient, not '%s'%s", optarg,
-                                 yki_tool_near_level(optarg, &near));
-        return false;
-    }
-    if (option == OPTION_DEVICES)
-        wanted->selector = optarg;
-    if (option == OPTION_WISDOM)
-        wanted->wisdom = optarg;
-    wanted->strict |= option == OPTION_STRICT;
-    return true;
-}
-
-static bool
-read_arguments(const yki_tool_command *self, int argc, char **argv, request *wanted, int *status)
-{
-    yki_near near;
-    int option;
-
-    while ((option = yki_tool_next(self, argc, argv, status)) != TOOL_END)
-        if (option == TOOL_EXIT || !take_option(self, option, wanted, status))
-            return false;
-    if (optind >= argc) {
-        *status = yki_tool_usage(self, "which model? 'yoke bench --help' lists them");
-        return false;
-    }
-    if (optind + 1 < argc) {
-        *status = yki_tool_usage(self, "one model at a time: '%s'", argv[optind + 1]);
-        return false;
-    }
-    wanted->model =
-        strcmp(argv[optind], gemm.name) == 0 ? &gemm : yki_tool_find_model(argv[optind]);
-    if (!wanted->model) {
-        *status = yki_tool_usage(self, "there is no model '%s'%s", argv[optind],
-                                 yki_tool_near_model(argv[optind], &near));
-        return false;
-    }
-    if (!wanted->batch)
-        wanted->batch = (unsigned)wanted->model->batch;
-    return true;
+    if (status == TOOL_OK)
+        status = yki_tool_read_argument(self, argc, argv, "model",
+                                        "which model? 'yoke bench --help' lists them", &name);
+    if (status != TOOL_OK)
+        return status;
+    wanted->model = strcmp(name, gemm.name) == 0 ? &gemm : yki_tool_find_model(name);
+    if (!wanted->model)
+        return yki_tool_usage(self, "there is no model '%s'%s", name,
+                              yki_tool_near_model(name, &near));
+    if (!wanted->training.batch)
+        wanted->training.batch = (unsigned)wanted->model->batch;
+    return TOOL_OK;
 }
 
 static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
-    request wanted = {.level = YOKE_PLAN_PATIENT};
+    request wanted = {.training.level = YOKE_PLAN_PATIENT};
     yoke_context *context = NULL;
-    int status = TOOL_USAGE;
+    int status = read_arguments(self, argc, argv, &wanted);
     yoke_status failed;
 
-    if (!read_arguments(self, argc, argv, &wanted, &status))
-        return status;
+    if (status != TOOL_OK)
+        return status == TOOL_EXIT ? TOOL_OK : status;
     yki_tool_log(self, YOKE_LOG_INFO);
     failed = yoke_context_create(NULL, &context);
     if (!failed)
@@ -193,6 +149,7 @@ const yki_tool_command yki_tool_tune = {
         "device, search parameters of CLBlast for its products, and keep the times as wisdom:\n"
         "later runs plan by them without measuring. Takes up to ten minutes a device.",
     .options = options,
+    TOOL_TRAINING(TOOL_FOR_TUNE, request, training),
     .run = run,
     .example = "yoke tune --batch=32 --devices=gpu resnet18",
 };

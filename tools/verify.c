@@ -16,41 +16,28 @@
 
 #include "models.h"
 #include "progress.h"
-#include "tool.h"
+#include "training.h"
 
-enum { MAX_BATCH = 1 << 20, MAX_STEPS = 1000000, MAX_PARTS = 65536 };
-
-enum {
-    OPTION_DEVICES,
-    OPTION_ALONE,
-    OPTION_SHARES,
-    OPTION_STEPS,
-    OPTION_BATCH,
-    OPTION_PARTS,
-    OPTION_RATE,
-    OPTION_TOLERANCE,
-    OPTION_NORM
-};
-
-static const yki_tool_option options[] = {
-    {"devices", 'd', "SELECTOR", "the team (default: all)"},
-    {"alone", 'a', "SELECTOR", "the device it is compared with (default: the team's first, whole)"},
-    {"shares", 'S', "SHARES", "of each device: auto (default), even, or as 80,20"},
-    {"steps", 'n', "N", "how long to train (default: 20)"},
-    {"batch", 'b', "N", "samples per step (default: the model's)"},
-    {"accumulate", 'k', "N", "parts of a step (default: 1)"},
-    {"rate", 'r', "RATE", "learning rate of plain SGD (default: 0.01)"},
-    {"tolerance", 't', "X", "largest difference allowed (default: 1e-5 for each 20 steps)"},
-    {"batch-norm", 'B', "KIND", "sync (default); local is refused"},
-    {0},
-};
+enum { MAX_STEPS = 1000000, MOST_TOLERANCE = 1000000 };
+static const float USUAL_RATE = 0.01f;
 
 typedef struct request {
     const yki_tool_model *model;
-    const char *selector, *alone, *shares;
-    unsigned steps, batch, parts;
-    double rate, tolerance;
+    const char *alone;
+    unsigned steps;
+    double tolerance; /* 0: not given */
+    yki_tool_training training;
 } request;
+
+static const yki_tool_option options[] = {
+    {"alone", 'a', "SELECTOR", "the device it is compared with (default: the team's first, whole)",
+     TOOL_TEXT(request, alone)},
+    {"steps", 'n', "N", "how long to train (default: 20)",
+     TOOL_COUNT(request, steps, 1, MAX_STEPS)},
+    {"tolerance", 't', "X", "largest difference allowed (default: 1e-5 for each 20 steps)",
+     TOOL_REAL(request, tolerance, 1e-30, MOST_TOLERANCE)},
+    {0},
+};
 
 /* The results of a training. */
 typedef struct trained {
@@ -99,7 +86,7 @@ read_weights(yoke_trainer *trainer, const yoke_graph *graph, trained *out)
 static yoke_status
 run_steps(const request *wanted, yoke_trainer *trainer, trained *out)
 {
-    int64_t n = wanted->batch;
+    int64_t n = wanted->training.batch;
     float *image = malloc(yki_tool_model_values(wanted->model) * (size_t)n * sizeof *image);
     void *target = malloc((size_t)n * 4);
     yoke_feed feeds[2];
@@ -138,25 +125,21 @@ static yoke_status
 train(const request *wanted, yoke_context *context, yoke_graph *graph, bool alone, trained *out,
       char first[64])
 {
-    yoke_trainer_options o;
+    yoke_trainer_options o = yki_tool_trainer_options(&wanted->training, yoke_sgd(USUAL_RATE, 0));
     yoke_trainer *trainer = NULL;
     yoke_team *team = NULL;
     yoke_device_info info;
     yoke_status status;
 
-    memset(&o, 0, sizeof o);
-    o.optimizer = yoke_sgd((float)wanted->rate, 0);
-    o.batch = wanted->batch;
-    o.seed = 1;
-    o.accumulate = wanted->parts;
-    o.shares = alone ? NULL : wanted->shares;
     o.strict = true;
-    o.core_groups = alone ? YOKE_CORE_GROUPS_NEVER
-                          : YOKE_CORE_GROUPS_MEASURE; /* the reference stays one device */
+    if (alone) {
+        o.shares = NULL;
+        o.core_groups = YOKE_CORE_GROUPS_NEVER; /* the reference stays one device */
+    }
     out->losses = calloc(wanted->steps, sizeof *out->losses);
     if (!out->losses)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = yoke_team_create(context, alone ? first : wanted->selector, NULL, &team);
+    status = yoke_team_create(context, alone ? first : wanted->training.devices, NULL, &team);
     if (!status)
         status = yoke_device_get_info(yoke_team_get_device(team, 0), &info);
     if (!status) {
@@ -238,7 +221,7 @@ judge(const request *wanted, const yoke_graph *graph, const trained *team, const
     bool good = loss <= wanted->tolerance && weight <= wanted->tolerance;
 
     printf("%s, %u steps of %u samples: %s against %s\n", wanted->model->name, wanted->steps,
-           wanted->batch, team->devices, alone->devices);
+           wanted->training.batch, team->devices, alone->devices);
     printf("loss    from %s to %s; worst difference %.3g, in step %u\n",
            yki_tool_loss_text(alone->losses[0], first),
            yki_tool_loss_text(alone->losses[last], final), loss, step + 1);
@@ -276,69 +259,27 @@ verify(const request *wanted, yoke_context *context, int *result)
 
 /* ---- the command line ---- */
 
-static bool
-parse_positive(const char *text, double *value)
-{
-    char *end;
-
-    *value = strtod(text, &end);
-    return end != text && *end == '\0' && *value > 0 && *value < 1e30;
-}
-
-static int
-take_option(const yki_tool_command *self, int option, void *user)
-{
-    request *wanted = user;
-    static const struct {
-        int option;
-        unsigned maximum;
-        const char *name;
-        size_t at;
-    } counts[] = {{OPTION_STEPS, MAX_STEPS, "steps", offsetof(request, steps)},
-                  {OPTION_BATCH, MAX_BATCH, "batch", offsetof(request, batch)},
-                  {OPTION_PARTS, MAX_PARTS, "accumulate", offsetof(request, parts)}};
-
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
-        if (option == counts[i].option &&
-            !yki_tool_parse_count(optarg, counts[i].maximum,
-                                  (unsigned *)(void *)((char *)wanted + counts[i].at)))
-            return yki_tool_usage(self, "--%s takes a number from 1 to %u, not '%s'",
-                                  counts[i].name, counts[i].maximum, optarg);
-    if (option == OPTION_RATE && !parse_positive(optarg, &wanted->rate))
-        return yki_tool_usage(self, "--rate takes a number above 0, not '%s'", optarg);
-    if (option == OPTION_TOLERANCE && !parse_positive(optarg, &wanted->tolerance))
-        return yki_tool_usage(self, "--tolerance takes a number above 0, not '%s'", optarg);
-    if (option == OPTION_NORM && strcmp(optarg, "local") == 0)
-        return yki_tool_usage(self, "with local batch norm each device normalises by its own "
-                                    "samples: that is another network, and nothing to compare");
-    if (option == OPTION_NORM && strcmp(optarg, "sync") != 0)
-        return yki_tool_usage(self, "--batch-norm is sync, not '%s'", optarg);
-    if (option == OPTION_DEVICES)
-        wanted->selector = optarg;
-    if (option == OPTION_ALONE)
-        wanted->alone = optarg;
-    if (option == OPTION_SHARES)
-        wanted->shares = optarg;
-    return TOOL_OK;
-}
-
 /* The model's name may stand before, between or after the options. */
 static int
 read_arguments(const yki_tool_command *self, int argc, char **argv, request *wanted)
 {
-    int status = yki_tool_read_options(self, argc, argv, take_option, wanted);
+    const char *name = NULL;
     yki_near near;
+    int status = yki_tool_read(self, argc, argv, wanted);
 
+    if (status == TOOL_OK)
+        status = yki_tool_read_argument(self, argc, argv, "model", "which model?", &name);
     if (status != TOOL_OK)
         return status;
-    if (optind + 1 != argc)
-        return yki_tool_usage(self, optind < argc ? "one model at a time" : "which model?");
-    wanted->model = yki_tool_find_model(argv[optind]);
+    if (wanted->training.batch_norm == 1)
+        return yki_tool_usage(self, "with local batch norm each device normalises by its own "
+                                    "samples: that is another network, and nothing to compare");
+    wanted->model = yki_tool_find_model(name);
     if (!wanted->model)
-        return yki_tool_usage(self, "there is no model '%s'%s", argv[optind],
-                              yki_tool_near_model(argv[optind], &near));
-    if (!wanted->batch)
-        wanted->batch = (unsigned)wanted->model->batch;
+        return yki_tool_usage(self, "there is no model '%s'%s", name,
+                              yki_tool_near_model(name, &near));
+    if (!wanted->training.batch)
+        wanted->training.batch = (unsigned)wanted->model->batch;
     if (!(wanted->tolerance > 0))
         wanted->tolerance = 1e-5 * (wanted->steps > 20 ? wanted->steps / 20.0 : 1);
     return TOOL_OK;
@@ -347,7 +288,7 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *wan
 static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
-    request wanted = {.steps = 20, .parts = 1, .rate = 0.01};
+    request wanted = {.steps = 20};
     yoke_context *context = NULL;
     int result = read_arguments(self, argc, argv, &wanted);
     yoke_status status;
@@ -373,6 +314,7 @@ const yki_tool_command yki_tool_verify = {
         "same start and with the same random samples, and compare losses and weights.\n"
         "The exit status is 1 if they differ by more than rounding does.",
     .options = options,
+    TOOL_TRAINING(TOOL_FOR_VERIFY, request, training),
     .run = run,
     .example = "yoke verify --devices=cpu:0/2 --shares=80,20 lenet",
 };

@@ -42,11 +42,11 @@ name_devices(yki_tool_watch *w)
 static void
 begin_epoch(yki_tool_watch *w)
 {
-    const yoke_epoch *epochs;
-    size_t count = yoke_trainer_get_history(w->trainer, &epochs);
+    const yoke_epoch *last =
+        yoke_trainer_get_epoch(w->trainer, yoke_trainer_epoch_count(w->trainer) - 1);
 
-    w->epoch = count ? epochs[count - 1].epoch + 1 : 0;
-    w->epoch_step = count ? epochs[count - 1].step : 0;
+    w->epoch = last ? last->epoch + 1 : 0;
+    w->epoch_step = last ? last->step : 0;
     w->epoch_begun = yki_tool_now();
     w->done = 0;
     w->loss_sum = w->metric_sum = w->count = 0;
@@ -165,10 +165,10 @@ write_epoch(const yki_tool_watch *w, FILE *stream, const yoke_epoch *e)
     yki_tool_json_string(&j, "kind", "epoch");
     yki_tool_json_integer(&j, "step", (uint64_t)e->step);
     yki_tool_json_integer(&j, "epoch", (uint64_t)e->epoch + 1);
-    yki_tool_json_real(&j, "loss", e->train.loss);
-    add_metrics(&j, w, "metrics", &e->train);
-    yki_tool_json_real(&j, "test_loss", e->test.samples ? e->test.loss : (double)NAN);
-    add_metrics(&j, w, "test_metrics", &e->test);
+    yki_tool_json_real(&j, "loss", e->train->loss);
+    add_metrics(&j, w, "metrics", e->train);
+    yki_tool_json_real(&j, "test_loss", e->test->samples ? e->test->loss : (double)NAN);
+    add_metrics(&j, w, "test_metrics", e->test);
     yki_tool_json_real(&j, "samples_per_second", e->samples_per_second);
     add_shares(&j, w);
     yki_tool_json_open_array(&j, "device_losses");
@@ -211,17 +211,17 @@ show_step(yki_tool_watch *w, int64_t in_epoch)
 static void
 show_epoch(yki_tool_watch *w, const yoke_epoch *e)
 {
-    bool tested = e->test.samples > 0;
+    bool tested = e->test->samples > 0;
     yki_tool_view view = {.epoch = e->epoch,
                           .epochs = w->epochs,
                           .done = w->samples,
                           .samples = w->samples,
-                          .loss = e->train.loss,
-                          .metric = e->train.metric_count ? e->train.metrics[0] : (double)NAN,
+                          .loss = e->train->loss,
+                          .metric = e->train->metric_count ? e->train->metrics[0] : (double)NAN,
                           .metric_name = w->metrics[0],
-                          .test_loss = tested ? e->test.loss : (double)NAN,
+                          .test_loss = tested ? e->test->loss : (double)NAN,
                           .test_metric =
-                              tested && e->test.metric_count ? e->test.metrics[0] : (double)NAN,
+                              tested && e->test->metric_count ? e->test->metrics[0] : (double)NAN,
                           .rate = e->samples_per_second,
                           .left = -1,
                           .devices = w->devices > 1 ? w->devices : 0,

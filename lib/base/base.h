@@ -64,6 +64,18 @@ yoke_status yki_fail_range_real(yoke_status status, const char *what, double val
 /* The same for the range [low, high): "must be at least 0 and below 1". */
 yoke_status yki_fail_range_below(yoke_status status, const char *what, double value, double low,
                                  double high);
+/* An argument of a public function that must not be NULL, for YKI_GIVEN. */
+typedef struct yki_argument {
+    const char *name;
+    const void *value;
+} yki_argument;
+
+/* Fails with "yoke_x: name is NULL" for the first argument that is NULL; a NULL name ends the list.
+ */
+yoke_status yki_check_given(const char *function, const yki_argument *arguments);
+/* Returns from a function if an argument is NULL: YKI_GIVEN("yoke_x", {"graph", graph}); */
+#define YKI_GIVEN(function, ...)                                                                   \
+    YKI_TRY(yki_check_given((function), (const yki_argument[]){__VA_ARGS__, {NULL, NULL}}))
 /* Makes a copy of `detail` this thread's detail: one that was kept, or that of a worker thread. */
 void yki_set_detail(const char *detail);
 

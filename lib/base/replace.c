@@ -93,13 +93,18 @@ check_target(const yki_replace *r)
     struct stat found;
 
     if (length == 0 || r->path[length - 1] == '/' || length > INT_MAX)
-        return yki_fail(YOKE_ERROR_IO, "\"%s\" is no name of a file", r->path);
+        return yki_fail(YOKE_ERROR_IO,
+                        "the path \"%s\" is that of a folder; must end in the name of a file",
+                        r->path);
     if (stat(r->path, &found) != 0)
         return errno == ENOENT ? YOKE_OK : failed(r, "look at it");
     if (S_ISDIR(found.st_mode))
-        return yki_fail(YOKE_ERROR_IO, "%s is a folder, not a file", r->path);
+        return yki_fail(YOKE_ERROR_IO, "%s is a folder; must be a file", r->path);
     if (!S_ISREG(found.st_mode))
-        return yki_fail(YOKE_ERROR_IO, "%s is no regular file: it cannot be replaced", r->path);
+        return yki_fail(
+            YOKE_ERROR_IO,
+            "%s is no regular file and cannot be replaced; must be a regular file, or not exist",
+            r->path);
     /* A rename would replace a file that is read-only too. */
     if (access(r->path, W_OK) != 0)
         return failed(r, "write it");

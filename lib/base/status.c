@@ -106,6 +106,16 @@ yki_fail_range_below(yoke_status status, const char *what, double value, double 
     return yki_fail(status, "%s is %g; must be at least %g and below %g", what, value, low, high);
 }
 
+yoke_status
+yki_check_given(const char *function, const yki_argument *arguments)
+{
+    for (; arguments->name; arguments++)
+        if (!arguments->value)
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: %s is NULL", function,
+                            arguments->name);
+    return YOKE_OK;
+}
+
 void
 yki_set_detail(const char *line)
 {

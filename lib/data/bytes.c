@@ -37,8 +37,9 @@ static yoke_status
 stored_read(const yki_bytes *b, uint64_t offset, uint64_t size, unsigned char *out)
 {
     if (offset > b->stored || size > b->stored - offset)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: ends at byte %llu, byte %llu is needed", b->name,
-                        (unsigned long long)b->stored, (unsigned long long)(offset + size));
+        return yki_fail(YOKE_ERROR_FORMAT, "%s ends at byte %llu; must have at least %llu bytes",
+                        b->name, (unsigned long long)b->stored,
+                        (unsigned long long)(offset + size));
     if (b->file < 0) {
         memcpy(out, b->memory + offset, (size_t)size);
         return YOKE_OK;
@@ -49,9 +50,9 @@ stored_read(const yki_bytes *b, uint64_t offset, uint64_t size, unsigned char *o
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return yki_fail(YOKE_ERROR_IO, "%s: cannot be read: %s", b->name, strerror(errno));
+            return yki_fail(YOKE_ERROR_IO, "%s cannot be read: %s", b->name, strerror(errno));
         if (got == 0)
-            return yki_fail(YOKE_ERROR_FORMAT, "%s: has become shorter: it ends at byte %llu",
+            return yki_fail(YOKE_ERROR_FORMAT, "%s has become shorter: it ends at byte %llu",
                             b->name, (unsigned long long)offset);
         out += got;
         offset += (uint64_t)got;
@@ -99,11 +100,11 @@ open_file(yki_bytes *b)
     b->file = open(b->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (b->file < 0)
         return yki_fail(errno == ENOENT ? YOKE_ERROR_NOT_FOUND : YOKE_ERROR_IO,
-                        "%s: cannot be opened: %s", b->name, strerror(errno));
+                        "%s cannot be opened: %s", b->name, strerror(errno));
     if (fstat(b->file, &about) != 0)
         return yki_fail(YOKE_ERROR_IO, "%s: %s", b->name, strerror(errno));
     if (!S_ISREG(about.st_mode))
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: is %s, a file is expected", b->name,
+        return yki_fail(YOKE_ERROR_FORMAT, "%s is %s; must be a file", b->name,
                         S_ISDIR(about.st_mode) ? "a folder" : "no regular file");
     b->stored = (uint64_t)about.st_size;
     return look_at_it(b);
@@ -210,7 +211,7 @@ zlib_fail(const yki_bytes *b, const expansion *x, int code)
 {
     if (code == Z_MEM_ERROR)
         return YOKE_ERROR_OUT_OF_MEMORY; /* yki_alloc has set the detail */
-    return yki_fail(YOKE_ERROR_FORMAT, "%s: cannot be expanded: %s", b->name,
+    return yki_fail(YOKE_ERROR_FORMAT, "%s cannot be expanded: %s", b->name,
                     x->z.msg ? x->z.msg : "the compressed data is damaged");
 }
 
@@ -246,7 +247,7 @@ expand(const yki_bytes *b, expansion *x, unsigned char *out, uint64_t size, uint
         if (code == Z_BUF_ERROR ||
             (code == Z_OK && x->z.avail_in == 0 && x->next == b->stored && x->z.avail_out == room))
             return yki_fail(YOKE_ERROR_FORMAT,
-                            "%s: is cut short: the compressed data ends at byte "
+                            "%s is cut short: the compressed data ends at byte "
                             "%llu of %s",
                             b->name, (unsigned long long)done, "its contents");
         if (code != Z_OK && code != Z_STREAM_END)
@@ -319,7 +320,7 @@ expand_all(yki_bytes *b, unsigned char *memory, uint64_t size)
     stop(x);
     YKI_TRY(status);
     if (got < size || more)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: holds %s than the %llu bytes that its header says",
+        return yki_fail(YOKE_ERROR_FORMAT, "%s holds %s than the %llu bytes that its header says",
                         b->name, more ? "more" : "less", (unsigned long long)size);
     return YOKE_OK;
 }
@@ -332,13 +333,13 @@ yki_bytes_expect(yki_bytes *b, uint64_t size)
 
     if (!b->compressed || b->expanded) {
         if (b->size != size)
-            return yki_fail(YOKE_ERROR_FORMAT, "%s: has %llu bytes, its header says %llu", b->name,
+            return yki_fail(YOKE_ERROR_FORMAT, "%s has %llu bytes, its header says %llu", b->name,
                             (unsigned long long)b->size, (unsigned long long)size);
         return YOKE_OK;
     }
     if (size / MOST_EXPANSION > b->stored || size > SIZE_MAX)
         return yki_fail(YOKE_ERROR_FORMAT,
-                        "%s: has %llu compressed bytes, which cannot be the %llu that its header "
+                        "%s has %llu compressed bytes, which cannot be the %llu that its header "
                         "says",
                         b->name, (unsigned long long)b->stored, (unsigned long long)size);
     memory = yki_alloc(1, (size_t)size, "the contents of a compressed file");
@@ -360,7 +361,7 @@ yki_bytes_read(const yki_bytes *b, uint64_t offset, uint64_t size, void *out)
     if (!b->expanded)
         return stored_read(b, offset, size, out);
     if (offset > b->size || size > b->size - offset)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: ends at byte %llu", b->name,
+        return yki_fail(YOKE_ERROR_FORMAT, "%s ends at byte %llu", b->name,
                         (unsigned long long)b->size);
     memcpy(out, b->expanded + offset, (size_t)size);
     return YOKE_OK;

@@ -40,12 +40,12 @@ recognise(yki_bytes *bytes, int *labels)
 
     if (yki_bytes_compressed(bytes))
         return yki_fail(YOKE_ERROR_FORMAT,
-                        "%s: is compressed; CIFAR's files are read as they are "
+                        "%s is compressed; CIFAR's files are read as they are "
                         "unpacked",
                         name);
     if (size == 0 || (size % RECORD_10 && size % RECORD_100))
         return yki_fail(YOKE_ERROR_FORMAT,
-                        "%s: has %llu bytes, a file of CIFAR-10 has a multiple "
+                        "%s has %llu bytes, a file of CIFAR-10 has a multiple "
                         "of %d, one of CIFAR-100 of %d",
                         name, (unsigned long long)size, RECORD_10, RECORD_100);
     for (*labels = 1; *labels <= 2; ++*labels) {
@@ -62,8 +62,7 @@ recognise(yki_bytes *bytes, int *labels)
 }
 
 yoke_status
-yki_cifar_parse(yki_bytes *const *files, size_t count, yki_column *images, yki_column *labels,
-                int *classes)
+yki_cifar_parse(yki_bytes *const *files, size_t count, yki_column *images, yki_column *labels)
 {
     yki_column image = {.number = YKI_NUMBER_U8, .shape = yoke_shape(3, 32, 32)};
     yki_column label = {.number = YKI_NUMBER_U8};
@@ -76,7 +75,7 @@ yki_cifar_parse(yki_bytes *const *files, size_t count, yki_column *images, yki_c
 
         status = recognise(files[i], &kind);
         if (status == YOKE_OK && i > 0 && kind != first)
-            status = yki_fail(YOKE_ERROR_FORMAT, "%s: has records of another length than %s",
+            status = yki_fail(YOKE_ERROR_FORMAT, "%s has records of another length than %s",
                               yki_bytes_name(files[i]), yki_bytes_name(files[0]));
         if (status != YOKE_OK)
             break;
@@ -96,6 +95,5 @@ yki_cifar_parse(yki_bytes *const *files, size_t count, yki_column *images, yki_c
     }
     *images = image;
     *labels = label;
-    *classes = first == 1 ? 10 : 100;
     return YOKE_OK;
 }

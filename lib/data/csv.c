@@ -222,7 +222,7 @@ read_first_row(csv *c)
     do {
         YKI_TRY(next_cell(&c->s, &found));
         if (!found)
-            return yki_fail(YOKE_ERROR_FORMAT, "%s: is empty", yki_bytes_name(c->s.bytes));
+            return yki_fail(YOKE_ERROR_FORMAT, "%s is empty", yki_bytes_name(c->s.bytes));
         numbers = numbers || yki_parse_number(c->s.cell, c->s.length, &value);
         YKI_TRY(yki_grow((void **)&c->names, &c->names_capacity, c->names_length + c->s.length + 1,
                          1, "names of columns"));
@@ -267,7 +267,7 @@ no_column(const csv *c, const char *name, size_t length)
     yki_near near;
 
     snprintf(word, sizeof word, "%.*s", (int)YKI_MIN(length, sizeof word - 1), name);
-    return yki_fail(YOKE_ERROR_NOT_FOUND, "%s: has no column \"%.*s\"%s%s",
+    return yki_fail(YOKE_ERROR_NOT_FOUND, "%s has no column \"%.*s\"%s%s",
                     yki_bytes_name(c->s.bytes), (int)length, name,
                     c->header ? "" : "; there is no header with names",
                     near_column(c, word, &near));
@@ -341,7 +341,7 @@ set_roles(csv *c)
         c->roles[c->label] = ROLE_LABEL;
     c->data = c->columns - c->targets - (c->label != SIZE_MAX);
     if (c->data == 0)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: has no column of data beside labels and targets",
+        return yki_fail(YOKE_ERROR_FORMAT, "%s has no column of data beside labels and targets",
                         yki_bytes_name(c->s.bytes));
     return YOKE_OK;
 }
@@ -450,7 +450,7 @@ static yoke_status
 parse_cell(csv *c, double *value)
 {
     if (c->s.length == 0)
-        return cell_fail(&c->s, "is empty, a number is expected");
+        return cell_fail(&c->s, "the cell is empty; must be a number");
     return yki_parse_number(c->s.cell, c->s.length, value) ? YOKE_OK : is_not(c, "number");
 }
 
@@ -493,7 +493,7 @@ look_at_cell(csv *c, int64_t row)
     if (c->roles[c->s.column] != ROLE_LABEL)
         return take_number(c, &ignored);
     if (c->s.length == 0)
-        return cell_fail(&c->s, "is empty, a label is expected");
+        return cell_fail(&c->s, "the cell is empty; must be a label");
     number = yki_parse_number(c->s.cell, c->s.length, &value);
     /* If the column was guessed, text and numbers must not mix: the guess may be wrong. */
     if (c->guessed && row > 0 && number == c->text)
@@ -535,7 +535,7 @@ keep_cell(csv *c, int64_t row)
         return class_number(c, &c->labels[row]);
     if (!yki_parse_number(c->s.cell, c->s.length, &value) || !(value >= 0) || value > INT32_MAX ||
         value != (double)(int64_t)value)
-        return cell_fail(&c->s, "a label has to be a whole number from 0");
+        return cell_fail(&c->s, "a label must be a whole number from 0");
     c->labels[row] = (int32_t)value;
     return YOKE_OK;
 }
@@ -608,7 +608,7 @@ read_all(csv *c)
         return YOKE_ERROR_OUT_OF_MEMORY;
     YKI_TRY(walk(c, keep_cell));
     return (size_t)c->rows == rows ? YOKE_OK
-                                   : yki_fail(YOKE_ERROR_IO, "%s: has changed while it was read",
+                                   : yki_fail(YOKE_ERROR_IO, "%s has changed while it was read",
                                               yki_bytes_name(c->s.bytes));
 }
 
@@ -646,7 +646,7 @@ yki_csv_read(yki_bytes *bytes, const yki_csv_options *options, yoke_dataset **da
 
     if (yki_bytes_compressed(bytes))
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "%s: is compressed; tables are read as they are "
+                        "%s is compressed; tables are read as they are "
                         "unpacked",
                         yki_bytes_name(bytes));
     if (!(c = yki_alloc(1, sizeof *c, "a table")))

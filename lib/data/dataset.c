@@ -5,6 +5,7 @@
  *
  * Reads no files and does not change samples.
  */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -25,25 +26,33 @@ check_field(const yoke_field *field, const yoke_field *others, size_t count)
     int64_t elements = 1;
 
     if (!field->name || !field->name[0])
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "field %zu of a dataset has no name", count);
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "the name of field %zu is %s; must have at least one character", count,
+                        field->name ? "empty" : "NULL");
     for (size_t i = 0; i < count; i++)
         if (strcmp(others[i].name, field->name) == 0)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "two fields of a dataset are called %s",
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "field \"%s\": another field has this name; must be unique",
                             field->name);
     if (field->type != YOKE_F32 && field->type != YOKE_I32 && field->type != YOKE_U8)
-        return yki_fail(YOKE_ERROR_TYPE, "field %s: %d is no type", field->name, (int)field->type);
+        return yki_fail(YOKE_ERROR_TYPE,
+                        "field \"%s\" has type %d; must be YOKE_F32, YOKE_I32 or YOKE_U8",
+                        field->name, (int)field->type);
     if (field->shape.reserved)
         return yki_fail(
             YOKE_ERROR_INVALID_ARGUMENT,
-            "field %s: reserved of its shape is %d; must be 0: yoke_shape() makes shapes",
+            "field \"%s\": reserved of its shape is %d; must be 0; yoke_shape makes such shapes",
             field->name, (int)field->shape.reserved);
     if (field->shape.rank < 0 || field->shape.rank > YOKE_MAX_RANK)
-        return yki_fail(YOKE_ERROR_SHAPE, "field %s: rank %d, 0 to %d are possible", field->name,
-                        (int)field->shape.rank, YOKE_MAX_RANK);
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "field \"%s\": the rank of its shape is %d; must be between 0 and %d",
+                        field->name, (int)field->shape.rank, YOKE_MAX_RANK);
     for (int32_t i = 0; i < field->shape.rank; i++) {
         if (field->shape.dim[i] < 1 || field->shape.dim[i] > INT32_MAX / elements)
-            return yki_fail(YOKE_ERROR_SHAPE, "field %s: axis %d has size %lld", field->name,
-                            (int)i, (long long)field->shape.dim[i]);
+            return yki_fail(YOKE_ERROR_SHAPE,
+                            "field \"%s\": the size of axis %d is %lld; must be between 1 and %lld",
+                            field->name, (int)i, (long long)field->shape.dim[i],
+                            (long long)(INT32_MAX / elements));
         elements *= field->shape.dim[i];
     }
     return YOKE_OK;
@@ -71,12 +80,11 @@ yki_dataset_make(int64_t count, const yoke_field *fields, size_t field_count,
     yoke_status status = YOKE_OK;
 
     if (count < 0)
-        status =
-            yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a dataset of %lld samples", (long long)count);
+        status = yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the number of samples", count, 0,
+                                INT64_MAX);
     else if (!fields || field_count < 1 || field_count > YKI_MAX_FIELDS)
-        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                          "a dataset of %zu fields, 1 to %d are "
-                          "possible",
+        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s%zu; must be between 1 and %d",
+                          fields ? "the number of fields is " : "fields is NULL and their number ",
                           field_count, YKI_MAX_FIELDS);
     if (status == YOKE_OK && !(dataset = yki_alloc(1, sizeof *dataset, "a dataset")))
         status = YOKE_ERROR_OUT_OF_MEMORY;
@@ -163,8 +171,8 @@ yki_dataset_read(const yoke_dataset *dataset, size_t field, const int64_t *indic
 {
     for (size_t i = 0; i < count; i++)
         if (indices[i] < 0 || indices[i] >= dataset->count)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "sample %lld of a dataset of %lld",
-                            (long long)indices[i], (long long)dataset->count);
+            return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the index of a sample", indices[i],
+                                  0, dataset->count - 1);
     return count ? dataset->source->read(dataset->self, field, indices, count, out) : YOKE_OK;
 }
 
@@ -185,7 +193,8 @@ find_field(const yoke_dataset *dataset, const char *name, size_t *field)
     int found;
 
     if (!dataset || !name)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a dataset and a field's name are needed");
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the %s is NULL",
+                        dataset ? "name of the field" : "dataset");
     found = yki_dataset_find(dataset, name);
     if (found < 0)
         return yki_fail(YOKE_ERROR_NOT_FOUND,
@@ -197,7 +206,7 @@ find_field(const yoke_dataset *dataset, const char *name, size_t *field)
 
 yoke_status
 yoke_dataset_read(const yoke_dataset *dataset, const char *name, const int64_t *indices,
-                  size_t count, void *out, size_t bytes)
+                  int64_t count, void *out, size_t bytes)
 {
     size_t field, size;
 
@@ -206,14 +215,14 @@ yoke_dataset_read(const yoke_dataset *dataset, const char *name, const int64_t *
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "reading %s: %s is NULL", name,
                         indices ? "out" : "indices");
     size = yki_field_size(&dataset->fields[field]);
-    if (bytes / size != count || bytes % size != 0)
+    if (count < 0 || bytes / size != (size_t)count || bytes % size != 0)
         return yki_fail(YOKE_ERROR_SHAPE,
-                        "yoke_dataset_read: out has %zu bytes; %zu sample%s "
+                        "yoke_dataset_read: out has %zu bytes; %lld sample%s "
                         "of \"%s\", which is %s, need%s %.0f",
-                        bytes, count, count == 1 ? "" : "s", name,
+                        bytes, (long long)count, count == 1 ? "" : "s", name,
                         yki_value_type_name(dataset->fields[field].type), count == 1 ? "s" : "",
                         (double)count * (double)size);
-    return yki_dataset_read(dataset, field, indices, count, out);
+    return yki_dataset_read(dataset, field, indices, (size_t)count, out);
 }
 
 /* ---- samples that the program has in memory, or makes when asked ---- */
@@ -280,20 +289,25 @@ check_memory(const yoke_dataset *dataset, const given *g)
         const yoke_field *field = &dataset->fields[i];
 
         if (!field->data && dataset->count > 0)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                            "field %s has no data, and there is no fill function", field->name);
+            return yki_fail(
+                YOKE_ERROR_INVALID_ARGUMENT,
+                "field \"%s\": data is NULL and there is no fill function; must be one of both",
+                field->name);
         if (field->stride < 0 || (size_t)g->fields[i].stride < g->fields[i].size)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                            "field %s: samples of %zu bytes every %lld", field->name,
-                            g->fields[i].size, (long long)field->stride);
+            return yki_fail(
+                YOKE_ERROR_INVALID_ARGUMENT,
+                "field \"%s\": stride is %lld; must be at least %zu, the bytes of a sample",
+                field->name, (long long)field->stride, g->fields[i].size);
     }
     return YOKE_OK;
 }
 
 yoke_status
 yoke_dataset_create_sized(int64_t count, const yoke_field *fields, size_t field_count,
-                          const yoke_dataset_options *options, size_t size, yoke_dataset **out)
+                          size_t field_size, const yoke_dataset_options *options, size_t size,
+                          yoke_dataset **out)
 {
+    yoke_field known[YKI_MAX_FIELDS] = {{0}}; /* the fields, as this version has them */
     yoke_dataset *dataset = NULL;
     yoke_dataset_options o = {0};
     yoke_status status;
@@ -306,8 +320,11 @@ yoke_dataset_create_sized(int64_t count, const yoke_field *fields, size_t field_
     if (!(g = yki_alloc(1, sizeof *g, "a dataset")))
         return YOKE_ERROR_OUT_OF_MEMORY;
     pthread_mutex_init(&g->lock, NULL);
-    YKI_TRY(yki_dataset_make(count, fields, field_count, o.fill ? &fill_source : &memory_source, g,
-                             &dataset));
+    for (size_t i = 0; fields && i < YKI_MIN(field_count, YKI_COUNT(known)); i++)
+        memcpy(&known[i], (const char *)fields + i * field_size,
+               YKI_MIN(field_size, sizeof known[i]));
+    YKI_TRY(yki_dataset_make(count, fields ? known : NULL, field_count,
+                             o.fill ? &fill_source : &memory_source, g, &dataset));
     for (size_t i = 0; i < field_count; i++) {
         yoke_field *field = &dataset->fields[i];
 
@@ -339,7 +356,8 @@ yoke_dataset_set_class_names(yoke_dataset *dataset, const char *const *names, si
     char **copies;
 
     if (!dataset || (count && !names))
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a dataset and names of classes are needed");
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_dataset_set_class_names: %s is NULL",
+                        dataset ? "names" : "dataset");
     if (!(copies = yki_alloc(count, sizeof *copies, "names of classes")))
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
@@ -409,19 +427,22 @@ yoke_dataset_set_scaling(yoke_dataset *dataset, const char *name, const float *m
 
     YKI_TRY(find_field(dataset, name, &field));
     if (count && (!mean || !scale))
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "field %s: %s is NULL", name,
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "field \"%s\": %s is NULL", name,
                         mean ? "scale" : "mean");
     if (dataset->fields[field].type == YOKE_I32)
-        return yki_fail(YOKE_ERROR_TYPE, "field %s: integers are not scaled", name);
+        return yki_fail(YOKE_ERROR_TYPE,
+                        "field \"%s\" has integers, which are not scaled; must be f32 or u8", name);
     if (count > 1 && count != channels_of(&dataset->fields[field]))
-        return yki_fail(YOKE_ERROR_SHAPE,
-                        "field %s: %zu means for %zu %s; must be 1, or one for each", name, count,
-                        channels_of(&dataset->fields[field]),
-                        dataset->fields[field].shape.rank == 1 ? "columns" : "channels");
+        return yki_fail(
+            YOKE_ERROR_SHAPE,
+            "field \"%s\": the number of means is %zu; must be 1, or %zu, one for each of the %s",
+            name, count, channels_of(&dataset->fields[field]),
+            dataset->fields[field].shape.rank == 1 ? "columns" : "channels");
     for (size_t i = 0; i < count; i++)
         if (!isfinite(mean[i]) || !isfinite(scale[i]))
-            return yki_fail(YOKE_ERROR_VALUE, "field %s: mean %g and scale %g of channel %zu", name,
-                            (double)mean[i], (double)scale[i], i);
+            return yki_fail(YOKE_ERROR_VALUE,
+                            "field \"%s\": mean[%zu] is %g and scale[%zu] is %g; must be finite",
+                            name, i, (double)mean[i], i, (double)scale[i]);
     return set_scaling(dataset, field, mean, scale, count);
 }
 
@@ -455,7 +476,9 @@ find_images(const yoke_dataset *dataset, const char *name, size_t *field)
     if (name) {
         YKI_TRY(find_field(dataset, name, field));
         if (!holds_images(&dataset->fields[*field]))
-            return yki_fail(YOKE_ERROR_SHAPE, "field %s does not hold images (C, H, W)", name);
+            return yki_fail(YOKE_ERROR_SHAPE,
+                            "field \"%s\" does not hold images; must be (channels, height, width)",
+                            name);
         return YOKE_OK;
     }
     for (size_t i = 0; i < dataset->field_count; i++)
@@ -483,9 +506,9 @@ yoke_dataset_set_augmentation_sized(yoke_dataset *dataset, const yoke_augmentati
     if (a.flip || a.shift || a.crop || a.noise != 0) {
         YKI_TRY(find_images(dataset, a.field, &made.field));
         if (a.shift < 0 || a.shift > 4096)
-            return yki_fail(YOKE_ERROR_VALUE, "a shift of %d pixels", (int)a.shift);
+            return yki_fail_range(YOKE_ERROR_VALUE, "shift", a.shift, 0, 4096);
         if (!isfinite(a.noise) || a.noise < 0)
-            return yki_fail(YOKE_ERROR_VALUE, "noise of deviation %g", (double)a.noise);
+            return yki_fail_range_real(YOKE_ERROR_VALUE, "noise", (double)a.noise, 0, FLT_MAX);
         made.flip = a.flip;
         made.shift = a.shift;
         made.crop = a.crop;
@@ -573,9 +596,11 @@ yoke_dataset_measure_scaling(yoke_dataset *dataset, const char *name)
 
     YKI_TRY(find_field(dataset, name, &field));
     if (dataset->fields[field].type == YOKE_I32)
-        return yki_fail(YOKE_ERROR_TYPE, "field %s: integers are not scaled", name);
+        return yki_fail(YOKE_ERROR_TYPE,
+                        "field \"%s\" has integers, which are not scaled; must be f32 or u8", name);
     if (dataset->count == 0)
-        return yki_fail(YOKE_ERROR_STATE, "field %s: there is no sample to measure", name);
+        return yki_fail(YOKE_ERROR_STATE,
+                        "field \"%s\": there is no sample to measure; must be at least one", name);
     channels = channels_of(&dataset->fields[field]);
     m = yki_alloc(channels, sizeof *m, "means");
     values = yki_alloc(2 * channels, sizeof *values, "means");

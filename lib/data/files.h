@@ -20,7 +20,8 @@ typedef struct yki_bytes yki_bytes;
 
 /* Opens a regular file. `path` is copied, and appears in errors. */
 yoke_status yki_bytes_open(const char *path, yki_bytes **bytes);
-/* Uses borrowed memory, which must outlive the result. `name` is copied, and appears in errors. */
+/* Tests only: uses borrowed memory, which must outlive the result. `name` is copied, and appears in
+ * errors. */
 yoke_status yki_bytes_of_memory(const void *data, size_t size, const char *name, yki_bytes **bytes);
 yki_bytes *yki_bytes_retain(yki_bytes *bytes);
 void yki_bytes_release(yki_bytes *bytes);
@@ -95,7 +96,7 @@ bool yki_is_npy(const unsigned char *head, size_t size);
 yoke_status yki_npy_parse(yki_bytes *bytes, bool channels_last, yki_column *column);
 /* Describes images and labels of files that are all of CIFAR-10 or all of CIFAR-100. */
 yoke_status yki_cifar_parse(yki_bytes *const *files, size_t count, yki_column *images,
-                            yki_column *labels, int *classes);
+                            yki_column *labels);
 
 /* Class names come from `known` if it is given; otherwise text labels are collected and numbered in
  * alphabetical order. */

@@ -126,7 +126,7 @@ add_name(listing *l, const char *name)
     if (name[0] == '.')
         return YOKE_OK;
     if (l->count == MOST_NAMES)
-        return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s: has more than %d files", l->path, MOST_NAMES);
+        return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s has more than %d files", l->path, MOST_NAMES);
     YKI_TRY(yki_grow((void **)&l->names, &l->capacity, l->count + 1, sizeof *l->names,
                      "names of files"));
     l->names[l->count] = yki_strdup(name, "a file's name");
@@ -145,7 +145,7 @@ list(const char *path, listing *l)
 
     *l = (listing){.path = path};
     if (!dir)
-        return yki_fail(YOKE_ERROR_IO, "%s: cannot be listed: %s", path, strerror(errno));
+        return yki_fail(YOKE_ERROR_IO, "%s cannot be listed: %s", path, strerror(errno));
     while (status == YOKE_OK && (entry = readdir(dir)))
         status = add_name(l, entry->d_name);
     closedir(dir);
@@ -212,7 +212,7 @@ find_cifar(const listing *l, yoke_data_part part, yki_found *found)
         if (part == YOKE_PART_TEST ? !test : !train)
             continue;
         if (found->data_count == YKI_COUNT(found->data))
-            return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s: has more than %zu files of CIFAR", l->path,
+            return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s has more than %zu files of CIFAR", l->path,
                             YKI_COUNT(found->data));
         YKI_TRY(join(l, name, &found->data[found->data_count]));
         found->data_count++;

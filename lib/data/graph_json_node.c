@@ -13,7 +13,7 @@
 #include "data/graph_json.h"
 #include "op/custom/custom.h"
 
-#define ATTRS(type, node) ((const type *)(node)->attrs.bytes)
+#define ATTRS(type, node) type##_get(&(node)->attrs)
 
 /* True if it is the parameter "LAYER.part" of this layer. */
 static bool
@@ -44,17 +44,17 @@ hide_pair(int64_t pair[2], int64_t zero)
 static const char *
 of_conv(const yoke_node *n, yki_json_options *o)
 {
-    const yki_conv_attrs *a = ATTRS(yki_conv_attrs, n);
+    const yki_conv_attrs a = ATTRS(yki_conv_attrs, n);
     yoke_conv2d_options *c = &o->conv2d;
 
     c->filters = n->shape.dim[0];
-    copy_pair(a->kernel, c->kernel);
-    copy_pair(a->stride, c->stride);
-    copy_pair(a->pad, c->pad);
-    copy_pair(a->dilation, c->dilation);
+    copy_pair(a.kernel, c->kernel);
+    copy_pair(a.stride, c->stride);
+    copy_pair(a.pad, c->pad);
+    copy_pair(a.dilation, c->dilation);
     hide_pair(c->stride, 1);
     hide_pair(c->dilation, 1);
-    c->groups = a->groups == 1 ? 0 : a->groups;
+    c->groups = a.groups == 1 ? 0 : a.groups;
     c->no_bias = n->input_count == 2;
     c->weight_init = n->inputs[1]->initializer;
     if (!c->no_bias)
@@ -65,7 +65,7 @@ of_conv(const yoke_node *n, yki_json_options *o)
 static const char *
 of_conv_transpose(const yoke_node *n, yki_json_options *o)
 {
-    const yki_conv_attrs *a = ATTRS(yki_conv_attrs, n);
+    const yki_conv_attrs a = ATTRS(yki_conv_attrs, n);
     yki_json_options plain = {0};
     yoke_conv_transpose2d_options *c = &o->conv_transpose2d;
 
@@ -76,9 +76,9 @@ of_conv_transpose(const yoke_node *n, yki_json_options *o)
     memcpy(c->pad, plain.conv2d.pad, sizeof c->pad);
     memcpy(c->dilation, plain.conv2d.dilation, sizeof c->dilation);
     for (int i = 0; i < 2; i++)
-        c->output_pad[i] = a->size[i] - ((n->inputs[0]->shape.dim[i + 1] - 1) * a->stride[i] -
-                                         2 * (int64_t)a->pad[i] +
-                                         (int64_t)a->dilation[i] * (a->kernel[i] - 1) + 1);
+        c->output_pad[i] =
+            a.size[i] - ((n->inputs[0]->shape.dim[i + 1] - 1) * a.stride[i] -
+                         2 * (int64_t)a.pad[i] + (int64_t)a.dilation[i] * (a.kernel[i] - 1) + 1);
     c->groups = plain.conv2d.groups;
     c->no_bias = plain.conv2d.no_bias;
     c->weight_init = plain.conv2d.weight_init;
@@ -89,39 +89,39 @@ of_conv_transpose(const yoke_node *n, yki_json_options *o)
 static const char *
 of_matmul(const yoke_node *n, yki_json_options *o, uint32_t *inputs)
 {
-    const yki_matmul_attrs *a = ATTRS(yki_matmul_attrs, n);
+    const yki_matmul_attrs a = ATTRS(yki_matmul_attrs, n);
 
-    if (a->sum_batch || a->sum_axes || a->drop_axes || a->act)
+    if (a.sum_batch || a.sum_axes || a.drop_axes || a.act)
         return NULL;
-    if (a->transpose_b && !a->transpose_a && is_part(n->inputs[1], n, "weight") &&
-        (!a->bias || is_part(n->inputs[2], n, "bias"))) {
+    if (a.transpose_b && !a.transpose_a && is_part(n->inputs[1], n, "weight") &&
+        (!a.bias || is_part(n->inputs[2], n, "bias"))) {
         o->dense.units = n->inputs[1]->shape.dim[0];
-        o->dense.no_bias = !a->bias;
+        o->dense.no_bias = !a.bias;
         o->dense.weight_init = n->inputs[1]->initializer;
-        if (a->bias)
+        if (a.bias)
             o->dense.bias_init = n->inputs[2]->initializer;
         *inputs = 1;
         return "dense";
     }
-    if (a->bias)
+    if (a.bias)
         return NULL;
-    o->matmul.transpose_a = a->transpose_a;
-    o->matmul.transpose_b = a->transpose_b;
+    o->matmul.transpose_a = a.transpose_a;
+    o->matmul.transpose_b = a.transpose_b;
     return "matmul";
 }
 
 static const char *
 of_pool(const yoke_node *n, yki_json_options *o)
 {
-    const yki_pool_attrs *a = ATTRS(yki_pool_attrs, n);
+    const yki_pool_attrs a = ATTRS(yki_pool_attrs, n);
 
-    copy_pair(a->kernel, o->pool.kernel);
-    copy_pair(a->stride, o->pool.stride);
-    copy_pair(a->pad, o->pool.pad);
+    copy_pair(a.kernel, o->pool.kernel);
+    copy_pair(a.stride, o->pool.stride);
+    copy_pair(a.pad, o->pool.pad);
     if (o->pool.stride[0] == o->pool.kernel[0] && o->pool.stride[1] == o->pool.kernel[1])
         o->pool.stride[0] = o->pool.stride[1] = 0;
-    o->pool.ceil_mode = a->ceil_mode;
-    o->pool.exclude_pad = a->exclude_pad;
+    o->pool.ceil_mode = a.ceil_mode;
+    o->pool.exclude_pad = a.exclude_pad;
     return n->op->name;
 }
 
@@ -129,32 +129,32 @@ of_pool(const yoke_node *n, yki_json_options *o)
 static const char *
 of_batch_norm(const yoke_node *n, yki_json_options *o)
 {
-    const yki_bn_attrs *a = ATTRS(yki_bn_attrs, n);
+    const yki_bn_attrs a = ATTRS(yki_bn_attrs, n);
     const yoke_node *running = NULL;
 
     for (size_t i = n->id + 1; !running && i < n->graph->node_count; i++)
         if (n->graph->nodes[i]->op == &yki_op_bn_running &&
             n->graph->nodes[i]->inputs[1] == n->inputs[1])
             running = n->graph->nodes[i];
-    if (!running || a->act || a->residual)
+    if (!running || a.act || a.residual)
         return NULL;
-    o->batch_norm.epsilon = a->epsilon == 1e-5f ? 0 : a->epsilon;
-    o->batch_norm.momentum = ATTRS(yki_bn_attrs, running)->momentum;
+    o->batch_norm.epsilon = a.epsilon == 1e-5f ? 0 : a.epsilon;
+    o->batch_norm.momentum = ATTRS(yki_bn_attrs, running).momentum;
     if (o->batch_norm.momentum == 0.1f)
         o->batch_norm.momentum = 0;
-    o->batch_norm.local = a->local;
-    o->batch_norm.no_affine = !a->affine;
+    o->batch_norm.local = a.local;
+    o->batch_norm.no_affine = !a.affine;
     return "batch_norm";
 }
 
 static const char *
 of_layer_norm(const yoke_node *n, yki_json_options *o)
 {
-    const yki_ln_attrs *a = ATTRS(yki_ln_attrs, n);
+    const yki_ln_attrs a = ATTRS(yki_ln_attrs, n);
 
-    o->layer_norm.axes = a->axes == n->shape.rank ? 0 : a->axes;
-    o->layer_norm.epsilon = a->epsilon == 1e-5f ? 0 : a->epsilon;
-    o->layer_norm.no_affine = !a->affine;
+    o->layer_norm.axes = a.axes == n->shape.rank ? 0 : a.axes;
+    o->layer_norm.epsilon = a.epsilon == 1e-5f ? 0 : a.epsilon;
+    o->layer_norm.no_affine = !a.affine;
     return "layer_norm";
 }
 
@@ -178,29 +178,29 @@ of_unary(const yoke_node *n, yki_json_options *o)
         YKI_UNARY_PLAIN(NAME) YKI_UNARY_NUMBER(NAME) NAME(SCALE, 6, scale)
 #undef NAME
     };
-    const yki_unary_attrs *a = ATTRS(yki_unary_attrs, n);
+    const yki_unary_attrs a = ATTRS(yki_unary_attrs, n);
 
-    o->plain.a = a->a;
-    o->plain.b = a->b;
-    return names[a->kind];
+    o->plain.a = a.a;
+    o->plain.b = a.b;
+    return names[a.kind];
 }
 
 static const char *
 of_reduce(const yoke_node *n, yki_json_options *o)
 {
-    const yki_reduce_attrs *a = ATTRS(yki_reduce_attrs, n);
+    const yki_reduce_attrs a = ATTRS(yki_reduce_attrs, n);
     const yoke_shape *x = &n->inputs[0]->shape;
     int32_t kept = 0;
 
     for (int32_t i = 0; i < x->rank; i++)
-        if (a->axes >> i & 1)
+        if (a.axes >> i & 1)
             o->plain.axes.list[o->plain.axes.count++] = i;
         else
             kept++;
     /* No public function keeps reduced axes as axes of size 1. */
     if (kept != n->shape.rank)
         return NULL;
-    return a->mean ? "mean" : "sum";
+    return a.mean ? "mean" : "sum";
 }
 
 static const char *
@@ -217,35 +217,35 @@ of_loss(const yoke_node *n, yki_json_options *o)
         [YKI_METRIC_TOP_K] = "top_k",
         [YKI_METRIC_MAE] = "mean_absolute_error",
     };
-    const yki_loss_attrs *a = ATTRS(yki_loss_attrs, n);
+    const yki_loss_attrs a = ATTRS(yki_loss_attrs, n);
 
-    if (a->kind == YKI_METRIC_TOP_K) {
-        o->plain.k = a->k;
-    } else if (a->kind < YKI_METRIC_ACCURACY) {
-        o->loss.has_ignore_index = a->has_ignore_index;
-        o->loss.ignore_index = a->ignore_index;
-        o->loss.label_smoothing = a->label_smoothing;
-        o->loss.delta = a->delta == 1 ? 0 : a->delta;
+    if (a.kind == YKI_METRIC_TOP_K) {
+        o->plain.k = a.k;
+    } else if (a.kind < YKI_METRIC_ACCURACY) {
+        o->loss.has_ignore_index = a.has_ignore_index;
+        o->loss.ignore_index = a.ignore_index;
+        o->loss.label_smoothing = a.label_smoothing;
+        o->loss.delta = a.delta == 1 ? 0 : a.delta;
     }
-    return names[a->kind];
+    return names[a.kind];
 }
 
 static const char *
 of_shape(const yoke_node *n, yki_json_options *o)
 {
     if (n->op == &yki_op_concat) {
-        o->plain.axis = ATTRS(yki_concat_attrs, n)->axis;
+        o->plain.axis = ATTRS(yki_concat_attrs, n).axis;
         return "concat";
     }
     if (n->op == &yki_op_slice) {
-        o->plain.axis = ATTRS(yki_slice_attrs, n)->axis;
-        o->plain.begin = ATTRS(yki_slice_attrs, n)->begin;
-        o->plain.end = ATTRS(yki_slice_attrs, n)->end;
+        o->plain.axis = ATTRS(yki_slice_attrs, n).axis;
+        o->plain.begin = ATTRS(yki_slice_attrs, n).begin;
+        o->plain.end = ATTRS(yki_slice_attrs, n).end;
         return "slice";
     }
     if (n->op == &yki_op_transpose) {
-        o->plain.axes.count = ATTRS(yki_transpose_attrs, n)->rank;
-        memcpy(o->plain.axes.list, ATTRS(yki_transpose_attrs, n)->axes, sizeof o->plain.axes.list);
+        o->plain.axes.count = ATTRS(yki_transpose_attrs, n).rank;
+        memcpy(o->plain.axes.list, ATTRS(yki_transpose_attrs, n).axes, sizeof o->plain.axes.list);
         return "transpose";
     }
     if (n->op == &yki_op_reshape) {
@@ -263,7 +263,7 @@ of_custom(const yoke_node *n, yki_json_options *o)
     o->custom.function = text->name;
     o->custom.source = text->source;
     o->custom.shape = n->shape;
-    o->custom.no_backward = ATTRS(yki_custom_attrs, n)->no_backward;
+    o->custom.no_backward = ATTRS(yki_custom_attrs, n).no_backward;
     for (uint32_t i = 0; i < n->input_count; i++) {
         o->custom.ranges.list[i] = text->ranges[i];
         if (text->ranges[i].begin < text->ranges[i].end)
@@ -296,7 +296,7 @@ of_computed(const yoke_node *n, yki_json_options *o, uint32_t *inputs)
     if (n->op == &yki_op_unary)
         return of_unary(n, o);
     if (n->op == &yki_op_binary)
-        return binary[ATTRS(yki_binary_attrs, n)->kind];
+        return binary[ATTRS(yki_binary_attrs, n).kind];
     if (n->op == &yki_op_reduce)
         return of_reduce(n, o);
     if (n->op == &yki_op_loss)
@@ -304,11 +304,11 @@ of_computed(const yoke_node *n, yki_json_options *o, uint32_t *inputs)
     if (n->op == &yki_op_custom)
         return of_custom(n, o);
     if (n->op == &yki_op_softmax) {
-        o->plain.axis = ATTRS(yki_softmax_attrs, n)->axis;
+        o->plain.axis = ATTRS(yki_softmax_attrs, n).axis;
         return "softmax";
     }
     if (n->op == &yki_op_dropout) {
-        o->plain.probability = ATTRS(yki_dropout_attrs, n)->probability;
+        o->plain.probability = ATTRS(yki_dropout_attrs, n).probability;
         return "dropout";
     }
     return of_shape(n, o);
@@ -353,7 +353,7 @@ yki_json_of_node(const yoke_node *node, const yki_json_op **op, yki_json_options
         return YOKE_OK;
     if (node->op) {
         name = of_computed(node, options, inputs);
-    } else if (node->role != YKI_ROLE_CONSTANT) {
+    } else {
         options->given.type = node->type;
         options->given.shape = node->shape;
         options->given.init = node->initializer;
@@ -361,7 +361,7 @@ yki_json_of_node(const yoke_node *node, const yki_json_op **op, yki_json_options
     }
     if (!name)
         return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s: %s nodes cannot be written as JSON",
-                        node->name, node->op ? node->op->name : "constant");
+                        node->name, node->op->name);
     *op = yki_json_find_op(name);
     return YOKE_OK;
 }

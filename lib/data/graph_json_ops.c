@@ -230,10 +230,12 @@ BUILDER(transpose)
     if (o->plain.axes.count == 0)
         return yoke_transpose(g, in[0], NULL);
     if (o->plain.axes.count != in[0]->shape.rank) {
-        yki_graph_fail(g, "transpose",
-                       yki_fail(YOKE_ERROR_SHAPE, "%d axes, the shape of %s is %s",
-                                o->plain.axes.count, in[0]->name,
-                                yki_shape_text(in[0]->shape, text, sizeof text)));
+        yki_graph_fail(
+            g, "transpose",
+            yki_fail(YOKE_ERROR_SHAPE,
+                     "the number of axes is %d; must be %d, as the shape of \"%s\" is %s",
+                     o->plain.axes.count, in[0]->shape.rank, in[0]->name,
+                     yki_shape_text(in[0]->shape, text, sizeof text)));
         return NULL;
     }
     return yoke_transpose(g, in[0], o->plain.axes.list);
@@ -261,7 +263,7 @@ BUILDER(custom)
     if (o->custom.ranges.count && (size_t)o->custom.ranges.count != count) {
         yki_graph_fail(g, o->custom.function,
                        yki_fail(YOKE_ERROR_VALUE,
-                                "%d ranges for %zu inputs; one for each is needed",
+                                "the number of ranges is %d; must be %zu, one for each input",
                                 o->custom.ranges.count, count));
         return NULL;
     }

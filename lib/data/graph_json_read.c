@@ -50,7 +50,7 @@ get_pair(const reader *r, const char *key, const json_t *json, int64_t pair[2])
     if (json_array_size(json) != 2 ||
         !get_int(json_array_get(json, 0), INT64_MIN, INT64_MAX, &pair[0]) ||
         !get_int(json_array_get(json, 1), INT64_MIN, INT64_MAX, &pair[1]))
-        return bad(r, key, "has to be a whole number, or two in brackets");
+        return bad(r, key, "must be a whole number, or two in brackets");
     return YOKE_OK;
 }
 
@@ -59,11 +59,11 @@ get_shape(const reader *r, const char *key, const json_t *json, yoke_shape *shap
 {
     memset(shape, 0, sizeof *shape);
     if (!json_is_array(json) || json_array_size(json) >= YOKE_MAX_RANK)
-        return bad(r, key, "has to be a list of at most 7 sizes");
+        return bad(r, key, "must be a list of at most 7 sizes");
     shape->rank = (int32_t)json_array_size(json);
     for (int32_t i = 0; i < shape->rank; i++)
         if (!get_int(json_array_get(json, (size_t)i), INT64_MIN, INT64_MAX, &shape->dim[i]))
-            return bad(r, key, "has to be a list of whole numbers");
+            return bad(r, key, "must be a list of whole numbers");
     return YOKE_OK;
 }
 
@@ -71,13 +71,13 @@ static yoke_status
 get_axes(const reader *r, const char *key, const json_t *json, struct yki_json_axes *axes)
 {
     if (!json_is_array(json) || json_array_size(json) > YOKE_MAX_RANK)
-        return bad(r, key, "has to be a list of axes");
+        return bad(r, key, "must be a list of axes");
     axes->count = (int32_t)json_array_size(json);
     for (int32_t i = 0; i < axes->count; i++) {
         int64_t axis;
 
         if (!get_int(json_array_get(json, (size_t)i), INT32_MIN, INT32_MAX, &axis))
-            return bad(r, key, "has to be a list of axes");
+            return bad(r, key, "must be a list of axes");
         axes->list[i] = (int32_t)axis;
     }
     return YOKE_OK;
@@ -87,7 +87,7 @@ static yoke_status
 get_ranges(const reader *r, const char *key, const json_t *json, struct yki_json_ranges *ranges)
 {
     if (!json_is_array(json) || json_array_size(json) > YKI_MAX_INPUTS)
-        return bad(r, key, "has to be a list of ranges");
+        return bad(r, key, "must be a list of ranges");
     ranges->count = (int32_t)json_array_size(json);
     for (int32_t i = 0; i < ranges->count; i++) {
         int64_t pair[2];
@@ -113,7 +113,7 @@ get_init(const reader *r, const char *key, json_t *json, yoke_initializer *init)
         }
     if (name || !kind || !json_is_string(kind))
         return bad(r, key,
-                   "has to be an initialiser: default, zeros, constant, uniform, normal, "
+                   "must be an initialiser: default, zeros, constant, uniform, normal, "
                    "xavier_uniform, xavier_normal, kaiming_uniform or kaiming_normal, or an object "
                    "with \"kind\", \"a\" and \"b\"");
     if (!json_is_object(json))
@@ -127,7 +127,7 @@ get_init(const reader *r, const char *key, json_t *json, yoke_initializer *init)
         if (!is_a && strcmp(member, "b") != 0)
             return bad(r, member, "is no part of an initialiser: kind, a and b are");
         if (!yki_json_get_float(value, is_a ? &init->a : &init->b))
-            return bad(r, member, "has to be a number");
+            return bad(r, member, "must be a number");
     }
     return YOKE_OK;
 }
@@ -139,7 +139,7 @@ get_type(const reader *r, const char *key, const json_t *json, yoke_type *type)
 
     if (name && yki_value_type_find(name, type))
         return YOKE_OK;
-    return bad(r, key, "has to be a type: f32, i32 or u8");
+    return bad(r, key, "must be a type: f32, i32 or u8");
 }
 
 static yoke_status
@@ -150,23 +150,23 @@ get_field(const reader *r, const yki_json_field *field, json_t *json, void *at)
     switch (field->kind) {
     case YKI_JSON_INT64:
         if (!get_int(json, INT64_MIN, INT64_MAX, at))
-            return bad(r, field->key, "has to be a whole number");
+            return bad(r, field->key, "must be a whole number");
         return YOKE_OK;
     case YKI_JSON_INT32:
         if (!get_int(json, INT32_MIN, INT32_MAX, &number))
-            return bad(r, field->key, "has to be a whole number");
+            return bad(r, field->key, "must be a whole number");
         *(int32_t *)at = (int32_t)number;
         return YOKE_OK;
     case YKI_JSON_FLOAT:
-        return yki_json_get_float(json, at) ? YOKE_OK : bad(r, field->key, "has to be a number");
+        return yki_json_get_float(json, at) ? YOKE_OK : bad(r, field->key, "must be a number");
     case YKI_JSON_BOOL:
         if (!json_is_boolean(json))
-            return bad(r, field->key, "has to be true or false");
+            return bad(r, field->key, "must be true or false");
         *(bool *)at = json_is_true(json);
         return YOKE_OK;
     case YKI_JSON_TEXT:
         if (!json_is_string(json))
-            return bad(r, field->key, "has to be a text");
+            return bad(r, field->key, "must be a text");
         *(const char **)at = json_string_value(json);
         return YOKE_OK;
     case YKI_JSON_PAIR:
@@ -269,7 +269,7 @@ get_input(const reader *r, const json_t *json, yoke_node **input)
     yki_near near;
 
     if (!name)
-        return bad(r, "inputs", "has to be a list of names");
+        return bad(r, "inputs", "must be a list of names");
     *input = find_node(r, name);
     if (!*input)
         return yki_fail(YOKE_ERROR_FORMAT, "%s: its input \"%.80s\" is no node before it%s",
@@ -289,7 +289,7 @@ get_inputs(const reader *r, const json_t *node, const yki_json_op *op, yoke_node
     } else if (json_is_string(list)) {
         YKI_TRY(get_input(r, list, &inputs[(*count)++]));
     } else if (list && !json_is_array(list)) {
-        return bad(r, "inputs", "has to be a list of names");
+        return bad(r, "inputs", "must be a list of names");
     } else if (json_array_size(list) > YKI_GRAPH_JSON_INPUTS) {
         return yki_fail(YOKE_ERROR_FORMAT, "%s: %s has %zu inputs; must be at most %d", r->place,
                         op->name, json_array_size(list), YKI_GRAPH_JSON_INPUTS);
@@ -329,16 +329,17 @@ begin_node(reader *r, size_t index, const json_t *node, const yki_json_op **op, 
     if (!json_is_object(node) || !kind)
         return yki_fail(YOKE_ERROR_FORMAT, "%s is no object with an \"op\"", r->place);
     if (json && (!*name || !**name))
-        return bad(r, "name", "has to be a text");
+        return bad(r, "name", "must be a text");
     json = json_object_get(node, "place");
     if (json && !json_is_string(json))
-        return bad(r, "place", "has to be a text");
+        return bad(r, "place", "must be a text");
     *op = yki_json_find_op(kind);
     if (!*op)
         return yki_fail(YOKE_ERROR_FORMAT, "%s: there is no operator \"%.80s\"%s", r->place, kind,
                         near_op(kind, &near));
     if (*name && find_node(r, *name))
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: two nodes of this name", r->place);
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: another node has this name; must be unique",
+                        r->place);
     if (!*name && (*op)->most == 0)
         return yki_fail(YOKE_ERROR_FORMAT, "%s: %s needs a \"name\"", r->place, kind);
     return YOKE_OK;
@@ -384,7 +385,7 @@ get_named(reader *r, const char *what, const json_t *json, yoke_node **node)
     yki_near near;
 
     if (!name)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s has to be the name of a node", what);
+        return yki_fail(YOKE_ERROR_FORMAT, "%s must be the name of a node", what);
     *node = find_node(r, name);
     if (!*node)
         return yki_fail(YOKE_ERROR_FORMAT, "%s: there is no node \"%.80s\"%s", what, name,
@@ -400,7 +401,7 @@ add_results(reader *r, const char *what, json_t *object,
     json_t *value;
 
     if (object && !json_is_object(object))
-        return yki_fail(YOKE_ERROR_FORMAT, "%s has to be an object of names and nodes", what);
+        return yki_fail(YOKE_ERROR_FORMAT, "%s must be an object of names and nodes", what);
     json_object_foreach(object, name, value)
     {
         yoke_node *node;
@@ -425,12 +426,12 @@ add_purposes(reader *r, const json_t *root)
         YKI_TRY(yki_graph_status(r->graph));
     }
     if (frozen && !json_is_array(frozen))
-        return yki_fail(YOKE_ERROR_FORMAT, "frozen has to be a list of patterns");
+        return yki_fail(YOKE_ERROR_FORMAT, "frozen must be a list of patterns");
     for (size_t i = 0; i < json_array_size(frozen); i++) {
         const char *pattern = json_string_value(json_array_get(frozen, i));
 
         if (!pattern)
-            return yki_fail(YOKE_ERROR_FORMAT, "frozen has to be a list of patterns");
+            return yki_fail(YOKE_ERROR_FORMAT, "frozen must be a list of patterns");
         YKI_TRY(yoke_graph_freeze(r->graph, pattern));
     }
     return YOKE_OK;
@@ -446,7 +447,8 @@ check_root(json_t *root)
     json_t *value;
 
     if (!json_is_object(root) || !json_is_array(json_object_get(root, "nodes")))
-        return yki_fail(YOKE_ERROR_FORMAT, "no model: an object with a list \"nodes\" is expected");
+        return yki_fail(YOKE_ERROR_FORMAT,
+                        "the text is no model; must be an object with a list \"nodes\"");
     json_object_foreach(root, key, value)
     {
         size_t i = 0;
@@ -461,7 +463,7 @@ check_root(json_t *root)
     }
     if (version && json_integer_value(version) != YKI_GRAPH_JSON_VERSION)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "the model is of another version than this yoke reads, %d",
+                        "the model has another version than this yoke reads; must be %d",
                         YKI_GRAPH_JSON_VERSION);
     return YOKE_OK;
 }
@@ -486,11 +488,9 @@ yoke_graph_from_json(const char *text, size_t length, yoke_graph **out)
     yoke_status status;
     json_t *root;
 
-    if (!text || !out)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_graph_from_json: a text and a graph are needed");
+    YKI_GIVEN("yoke_graph_from_json", {"text", text}, {"graph", out});
     if (length > MAX_TEXT)
-        return yki_fail(YOKE_ERROR_FORMAT, "a model of %zu bytes, at most %d are read", length,
+        return yki_fail(YOKE_ERROR_FORMAT, "the model has %zu bytes; must have at most %d", length,
                         MAX_TEXT);
     root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     if (!root)

@@ -302,9 +302,7 @@ yoke_graph_to_json(const yoke_graph *graph, char **out)
     yoke_status status;
     char *made;
 
-    if (!graph || !out)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_graph_to_json: a graph and a place for the text are needed");
+    YKI_GIVEN("yoke_graph_to_json", {"graph", graph}, {"text", out});
     YKI_TRY(yki_graph_status(graph));
     status = add_graph(graph, &text);
     if (status != YOKE_OK) {

@@ -64,8 +64,9 @@ measure(const char *name, const unsigned char *head, yki_column *made, uint64_t 
         uint32_t size = big_endian(head + 4 + 4 * axis);
 
         if (size == 0 || size > INT32_MAX)
-            return yki_fail(YOKE_ERROR_FORMAT, "%s: axis %d has size %lu", name, axis,
-                            (unsigned long)size);
+            return yki_fail(YOKE_ERROR_FORMAT,
+                            "%s: axis %d has size %lu; must be between 1 and 2147483647", name,
+                            axis, (unsigned long)size);
         if (bytes > (UINT64_MAX >> 1) / size)
             return yki_fail(YOKE_ERROR_FORMAT, "%s: its sizes make more than any file holds", name);
         made->shape.dim[made->shape.rank++] = size;
@@ -91,11 +92,11 @@ yki_idx_parse(yki_bytes *bytes, yki_column *column)
     YKI_TRY(yki_bytes_peek(bytes, head, sizeof head, &got));
     if (!yki_is_idx(head, got) || !number_of(head[2], &made.number))
         return yki_fail(YOKE_ERROR_FORMAT,
-                        "%s: is no IDX file: it does not begin with 0, 0, a type "
+                        "%s is no IDX file: it does not begin with 0, 0, a type "
                         "and a number of axes up to %d",
                         name, MOST_AXES);
     if (got < 4 + 4 * (size_t)head[3])
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: ends within its header of %d axes", name, head[3]);
+        return yki_fail(YOKE_ERROR_FORMAT, "%s ends within its header of %d axes", name, head[3]);
     YKI_TRY(measure(name, head, &made, &total));
     YKI_TRY(yki_bytes_expect(bytes, total));
     count = made.count;

@@ -104,7 +104,7 @@ take_descr(reader *r, yki_number *number)
     skip_spaces(r);
     if (r->p < r->end && *r->p == '[')
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "%s: is an array of structs; plain numbers are "
+                        "%s is an array of structs; plain numbers are "
                         "read",
                         r->name);
     YKI_TRY(take_text(r, text, sizeof text));
@@ -115,7 +115,7 @@ take_descr(reader *r, yki_number *number)
             return YOKE_OK;
         }
     return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                    "%s: is an array of type %s%s; little-endian numbers "
+                    "%s is an array of type %s%s; little-endian numbers "
                     "of up to 8 bytes are read",
                     r->name, text,
                     text[0] && text[1] == 'O' ? ", Python objects"
@@ -143,7 +143,7 @@ take_shape(reader *r, uint64_t *sizes, size_t *rank)
         return bad_header(r, "a shape");
     while (!take(r, ")")) {
         if (*rank > YOKE_MAX_RANK)
-            return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s: has more than %d axes", r->name,
+            return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s has more than %d axes", r->name,
                             YOKE_MAX_RANK + 1);
         YKI_TRY(take_number(r, &sizes[(*rank)++]));
         if (!take(r, ",")) {
@@ -218,17 +218,18 @@ measure(const char *name, const header *h, bool channels_last, yki_column *made,
 
     if (h->rank == 0)
         return yki_fail(YOKE_ERROR_FORMAT,
-                        "%s: is a single number, the first axis has to count "
+                        "%s is a single number; must have a first axis that counts "
                         "samples",
                         name);
     if (h->fortran && h->rank > 1)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "%s: is in Fortran order; save "
+                        "%s is in Fortran order; save "
                         "numpy.ascontiguousarray of it",
                         name);
     for (size_t i = 1; i < h->rank; i++) {
         if (h->sizes[i] == 0 || h->sizes[i] > INT32_MAX)
-            return yki_fail(YOKE_ERROR_FORMAT, "%s: axis %zu has size %llu", name, i,
+            return yki_fail(YOKE_ERROR_FORMAT,
+                            "%s: axis %zu has size %llu; must be between 1 and 2147483647", name, i,
                             (unsigned long long)h->sizes[i]);
         if (bytes > (UINT64_MAX >> 1) / h->sizes[i])
             return yki_fail(YOKE_ERROR_FORMAT, "%s: its sizes make more than any file holds", name);
@@ -263,10 +264,10 @@ yki_npy_parse(yki_bytes *bytes, bool channels_last, yki_column *column)
 
     YKI_TRY(yki_bytes_peek(bytes, head, sizeof head, &got));
     if (!yki_is_npy(u, got) || got < 12)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: is no .npy file of NumPy", name);
+        return yki_fail(YOKE_ERROR_FORMAT, "%s is no .npy file of NumPy", name);
     if (u[6] < 1 || u[6] > 3)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "%s: is of version %d of the format, 1 to 3 are "
+                        "%s is of version %d of the format, 1 to 3 are "
                         "read",
                         name, u[6]);
     start = u[6] == 1 ? 10 : 12;

@@ -39,11 +39,11 @@ parse_column(yki_bytes *bytes, const yoke_dataset_open_options *o, yki_column *c
         return yki_idx_parse(bytes, column);
     if (got >= 4 && memcmp(head, "PK\3\4", 4) == 0)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "%s: is a zip archive, as .npz is; unpack it, its "
+                        "%s is a zip archive, as .npz is; unpack it, its "
                         "parts are read",
                         yki_bytes_name(bytes));
     return yki_fail(YOKE_ERROR_FORMAT,
-                    "%s: is neither IDX nor .npy by its first bytes, and its "
+                    "%s is neither IDX nor .npy by its first bytes, and its "
                     "name does not end in .csv or .bin",
                     yki_bytes_name(bytes));
 }
@@ -125,14 +125,13 @@ open_cifar(char *const *paths, size_t count, const yoke_dataset_open_options *o,
     yki_column columns[2];
     yoke_status status = YOKE_OK;
     size_t opened = 0;
-    int classes;
 
     while (opened < count && status == YOKE_OK) {
         status = yki_bytes_open(paths[opened], &files[opened]);
         opened += status == YOKE_OK;
     }
     if (status == YOKE_OK)
-        status = yki_cifar_parse(files, count, &columns[0], &columns[1], &classes);
+        status = yki_cifar_parse(files, count, &columns[0], &columns[1]);
     for (size_t i = 0; i < opened; i++)
         yki_bytes_release(files[i]);
     YKI_TRY(status);
@@ -213,7 +212,7 @@ read_classes(const char *path, yoke_dataset *dataset)
     YKI_TRY(yki_bytes_open(path, &bytes));
     size = yki_bytes_stored_size(bytes);
     if (size > MOST_CLASS_BYTES)
-        status = yki_fail(YOKE_ERROR_FORMAT, "%s: is too large for names of classes", path);
+        status = yki_fail(YOKE_ERROR_FORMAT, "%s is too large for names of classes", path);
     else if (!(text = yki_alloc(1, (size_t)size + 1, "names of classes")))
         status = YOKE_ERROR_OUT_OF_MEMORY;
     else
@@ -267,9 +266,7 @@ yoke_dataset_open_sized(const char *path, const yoke_dataset_open_options *optio
     char *copy;
     yoke_status status;
 
-    if (!path || !dataset)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a path and a place for the dataset are "
-                                                     "needed");
+    YKI_GIVEN("yoke_dataset_open", {"path", path}, {"dataset", dataset});
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
     if (stat(path, &about) != 0)

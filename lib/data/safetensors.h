@@ -81,7 +81,8 @@ bool yki_dtype_find(const char *name, yki_dtype *dtype);
 
 /* Opens a file and checks its header. The caller closes it. */
 yoke_status yki_safetensors_open(const char *path, yki_safetensors **file);
-/* The same for a file in memory, which must outlive the result. `name` is for errors. */
+/* Tests only: the same for a file in memory, which must outlive the result. `name` is for errors.
+ */
 yoke_status yki_safetensors_open_memory(const void *data, size_t size, const char *name,
                                         yki_safetensors **file);
 void yki_safetensors_close(yki_safetensors *file);

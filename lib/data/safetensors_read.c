@@ -36,7 +36,7 @@ read_at(const yki_safetensors *file, uint64_t offset, size_t size, void *out)
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
-            return yki_fail(YOKE_ERROR_IO, "%s: cannot read it: %s", file->path, strerror(errno));
+            return yki_fail(YOKE_ERROR_IO, "%s cannot read it: %s", file->path, strerror(errno));
         if (done == 0)
             return yki_fail(YOKE_ERROR_FORMAT, "%s ends in the middle", file->path);
         bytes += done;
@@ -168,7 +168,7 @@ open_file(yki_safetensors *file)
     /* O_NONBLOCK, because opening a pipe would wait for a writer. */
     file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file->fd < 0 || fstat(file->fd, &found) != 0)
-        return yki_fail(YOKE_ERROR_IO, "%s: cannot open it: %s", file->path, strerror(errno));
+        return yki_fail(YOKE_ERROR_IO, "%s cannot open it: %s", file->path, strerror(errno));
     if (!S_ISREG(found.st_mode))
         return yki_fail(YOKE_ERROR_IO, "%s is %s, not a safetensors file", file->path,
                         S_ISDIR(found.st_mode) ? "a folder" : "no regular file");

@@ -92,16 +92,15 @@ yoke_dataset_subset(yoke_dataset *dataset, const int64_t *indices, int64_t count
     const yki_order none = {0};
     int64_t *copy;
 
-    if (!dataset || !subset || count < 0 || (count && !indices))
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "a dataset, numbers of samples and a place for "
-                        "the subset are needed");
+    YKI_GIVEN("yoke_dataset_subset", {"dataset", dataset}, {"subset", subset},
+              {"indices", count ? (const void *)indices : ""});
+    if (count < 0)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the number of indices", count, 0,
+                              INT64_MAX);
     for (int64_t i = 0; i < count; i++)
         if (indices[i] < 0 || indices[i] >= dataset->count)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                            "a subset with sample %lld of a dataset of "
-                            "%lld",
-                            (long long)indices[i], (long long)dataset->count);
+            return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the index of a sample", indices[i],
+                                  0, dataset->count - 1);
     copy = yki_alloc((size_t)count, sizeof *copy, "numbers of samples");
     if (!copy)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -125,8 +124,7 @@ yoke_dataset_split(yoke_dataset *dataset, double fraction, uint32_t seed, yoke_d
                         : !train ? "train"
                                  : "validation");
     if (!(fraction >= 0 && fraction <= 1))
-        return yki_fail(YOKE_ERROR_VALUE, "%g of the samples for validation, 0 to 1 are possible",
-                        fraction);
+        return yki_fail_range_real(YOKE_ERROR_VALUE, "the fraction for validation", fraction, 0, 1);
     order.count = (uint64_t)dataset->count;
     count = (int64_t)floor(fraction * (double)dataset->count + 0.5);
     count = YKI_MIN(count, dataset->count);

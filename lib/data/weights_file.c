@@ -206,7 +206,7 @@ match_shapes(loading *l)
         const wanted *w = &l->wanted[i];
 
         if (w->tensor && !same_shape(w->tensor, &w->node->shape))
-            note(l, "\"%.100s\" has the shape %.90s, %.90s is needed", w->node->name,
+            note(l, "\"%.100s\" has shape %.90s; must be %.90s", w->node->name,
                  tensor_text(w->tensor, there, sizeof there),
                  yki_shape_text(w->node->shape, here, sizeof here));
     }

@@ -163,12 +163,14 @@ yki_buffer_create(yoke_device *owner, uint64_t size, unsigned flags, const char 
     yoke_status status;
 
     if (!owner->space->cl)
-        return yki_fail(YOKE_ERROR_STATE, "%s: %s is only listed: select it to work on it", what,
+        return yki_fail(YOKE_ERROR_STATE, "%s: %s is only listed; select it to work on it", what,
                         owner->id);
     if (size > limit || size > SIZE_MAX)
         return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
-                        "%s: %llu bytes asked, the largest single buffer of %s is %llu bytes", what,
-                        (unsigned long long)size, owner->id, (unsigned long long)limit);
+                        "%s: a buffer of %llu bytes on %s; must be at most %llu bytes, its largest "
+                        "single buffer; "
+                        "take a smaller batch",
+                        what, (unsigned long long)size, owner->id, (unsigned long long)limit);
     made = yki_alloc(1, sizeof *made, what);
     if (!made)
         return YOKE_ERROR_OUT_OF_MEMORY;

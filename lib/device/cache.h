@@ -31,8 +31,8 @@ yoke_status yki_cache_load(yoke_context *context, const char *key, yoke_log_leve
 /* Stores a payload under `key` if it can. A failure is only logged. */
 void yki_cache_store(yoke_context *context, const char *key, const void *data, size_t size);
 
-/* Removes the entries of `dir` that were unused for longest, until at most `limit` bytes are left,
- * and temporary files that a crash left behind. Returns the bytes that are left. */
+/* Tests only: removes the entries of `dir` that were unused for longest, until at most `limit`
+ * bytes are left, and temporary files that a crash left behind. Returns the bytes that are left. */
 uint64_t yki_cache_trim(const char *dir, uint64_t limit);
 
 /* ---- lock.c: the operating system releases the lock when its holder dies ---- */
@@ -58,11 +58,11 @@ void yki_cache_lock(yoke_context *context, yki_lock *lock);
 
 /* ---- program.c ---- */
 
-/* Returns how often this process gave source to a compiler, for tests. */
+/* Tests only: returns how often this process gave source to a compiler. */
 uint64_t yki_program_builds(void);
 
-/* For tests: stores `seconds` as the measured time that the device's driver takes to give a binary,
- * for each kernel in it. */
+/* Tests only: stores `seconds` as the measured time that the device's driver takes to give a
+ * binary, for each kernel in it. */
 yoke_status yki_program_set_asking(yoke_device *device, double seconds);
 
 /* The cache entry of a program whose driver was not asked for the binary. */

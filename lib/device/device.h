@@ -63,8 +63,8 @@ void yki_device_describe(const yoke_device *device, char *text, size_t size);
 /* Returns `device`. A retained device keeps its space, root and context alive. */
 yoke_device *yki_device_retain(yoke_device *device);
 void yki_device_release(yoke_device *device); /* NULL is fine */
-/* For tests that count objects. space.c keeps sub-devices for a while after their space has ended;
- * this releases them all. No command on them may still be ending when it is called. */
+/* Tests only, those that count objects. space.c keeps sub-devices for a while after their space has
+ * ended; this releases them all. No command on them may still be ending when it is called. */
 void yki_release_kept_parts(void);
 
 /* ---- core groups (core_groups.c): the compute units of a whole CPU, divided among a few
@@ -90,12 +90,9 @@ uint64_t yki_quota_left(const yoke_device *device);
 
 /* ---- queues (queue.c): in order; a device has any number, usually one of each role ---- */
 
-typedef enum yki_queue_role { YKI_QUEUE_COMPUTE, YKI_QUEUE_TRANSFER } yki_queue_role;
-
 /* Makes a queue, which retains the device. The device must be selected, not only listed. `timed`:
  * yki_event_times works on its events. `role` has no effect, as OpenCL has no such distinction. */
-yoke_status yki_queue_create(yoke_device *device, yki_queue_role role, bool timed,
-                             yki_queue **queue);
+yoke_status yki_queue_create(yoke_device *device, bool timed, yki_queue **queue);
 /* Waits for all that is enqueued. An error that no wait has returned is only logged. */
 void yki_queue_destroy(yki_queue *queue);
 /* Hands all that is enqueued to the device; does not wait. */
@@ -197,6 +194,7 @@ typedef enum yki_link_kind {
  * from which the staging memory is sized; larger copies work too. */
 yoke_status yki_link_create(yoke_device *from, yoke_device *to, uint64_t max_size, yki_link **link);
 void yki_link_destroy(yki_link *link); /* waits for copies that use its staging memory */
+/* Tests only: returns how copies are made. */
 yki_link_kind yki_link_get_kind(const yki_link *link);
 /* Copies `size` bytes, after `wait` (events of either side) and after all that both queues hold
  * now. `done` is an event of `to_queue`; until it is complete the source must not change. A staged
@@ -222,10 +220,9 @@ void yki_program_release(yki_program *program); /* NULL is fine; the space keeps
 yoke_status yki_kernel_create(yki_program *program, const char *name, yki_kernel **kernel);
 void yki_kernel_destroy(yki_kernel *kernel);
 /* These set an argument until it is set again. A value is copied; a buffer is not retained, must be
- * in the program's space and may be NULL; a local argument is `size` bytes of __local. */
+ * in the program's space and may be NULL. */
 yoke_status yki_kernel_set(yki_kernel *kernel, unsigned index, size_t size, const void *value);
 yoke_status yki_kernel_set_buffer(yki_kernel *kernel, unsigned index, yki_buffer *buffer);
-yoke_status yki_kernel_set_local(yki_kernel *kernel, unsigned index, size_t size);
 
 typedef struct yki_grid {
     size_t groups[3]; /* work-groups, at most 65535 in a dimension; 0 counts as 1 */
@@ -237,14 +234,8 @@ typedef struct yki_grid {
 yoke_status yki_queue_launch(yki_queue *queue, yki_kernel *kernel, const yki_grid *grid,
                              yki_wait wait, yki_event *done);
 
-/* The cl_command_queue and the cl_mem, for the one file that calls CLBlast. A library that enqueues
- * by itself is called after yki_queue_marker, which makes the queue wait, and before
- * yki_queue_adopt. */
+/* The cl_command_queue and the cl_mem, for the one file that calls CLBlast. */
 void *yki_queue_raw(const yki_queue *queue);
 void *yki_buffer_raw(const yki_buffer *buffer);
-/* Makes a command that a library enqueued one of the queue's, so that it can be waited for. The
- * call takes the caller's reference to the cl_event, also on failure. `what` names the command in
- * errors. */
-yoke_status yki_queue_adopt(yki_queue *queue, void *event, const char *what, yki_event *done);
 
 #endif

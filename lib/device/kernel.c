@@ -81,8 +81,8 @@ set_argument(yki_kernel *kernel, unsigned index, size_t size, const void *value,
 
     if (index >= kernel->argument_count)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "kernel %s has %u arguments, there is no number %u", kernel->name,
-                        kernel->argument_count, index);
+                        "kernel %s: the number of an argument is %u; must be below %u",
+                        kernel->name, index, kernel->argument_count);
     error = clSetKernelArg(kernel->cl, index, size, value);
     if (error == CL_INVALID_ARG_SIZE)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
@@ -117,10 +117,4 @@ yki_kernel_set_buffer(yki_kernel *kernel, unsigned index, yki_buffer *buffer)
                         "kernel %s: buffer %s is pinned host memory, which kernels cannot use",
                         kernel->name, buffer->name);
     return set_argument(kernel, index, sizeof buffer->cl, &buffer->cl, buffer->name);
-}
-
-yoke_status
-yki_kernel_set_local(yki_kernel *kernel, unsigned index, size_t size)
-{
-    return set_argument(kernel, index, size, NULL, "local memory");
 }

@@ -62,7 +62,7 @@ load_open(load_job *job, yoke_device *device, unsigned repeats)
     job->alone = yki_alloc(repeats, sizeof *job->alone, "times");
     if (!job->alone)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    YKI_TRY(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &job->queue));
+    YKI_TRY(yki_queue_create(device, false, &job->queue));
     YKI_TRY(yki_buffer_create(device, sizeof(float), 0, "the result of a load", &job->out));
     snprintf(options, sizeof options, "-DLOCAL=%zu", local);
     YKI_TRY(yki_program_get(device, "load.cl", options, &program));
@@ -185,8 +185,7 @@ yoke_selection_measure_overlap_sized(yoke_selection *selection, unsigned repeats
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s is NULL",
                         selection ? "overlap" : "selection");
     if (repeats > MAX_REPEATS)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%u repeats, at most %d are done", repeats,
-                        MAX_REPEATS);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "repeats", repeats, 0, MAX_REPEATS);
     repeats = repeats ? repeats : DEFAULT_REPEATS;
     count = yoke_selection_count(selection);
     loads = yki_alloc(count, sizeof *loads, "loads");

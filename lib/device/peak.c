@@ -81,7 +81,7 @@ open_run(peak_run *run, yoke_device *device)
     run->group = cpu ? 1 : YKI_MIN(traits->max_group, 128u);
     run->groups = YKI_MIN(traits->compute_units * GROUPS_PER_UNIT * (cpu ? 1 : 16), 65535u);
     run->fma_groups = YKI_MIN(traits->compute_units * FMA_GROUPS_PER_UNIT, 65535u);
-    YKI_TRY(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &run->queue));
+    YKI_TRY(yki_queue_create(device, false, &run->queue));
     YKI_TRY(yki_buffer_create(device, 64, 0, "a result nobody reads", &run->small));
     YKI_TRY(make_kernel(run, "yki_peak_fma", &run->fma));
     YKI_TRY(yki_kernel_set_buffer(run->fma, 0, run->small));

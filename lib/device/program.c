@@ -287,8 +287,8 @@ list_devices(request *want)
     cl_int error;
 
     if (!want->space->cl)
-        return yki_fail(YOKE_ERROR_STATE, "%s: %s is only listed, select it first", want->name,
-                        yki_device_id(want->device));
+        return yki_fail(YOKE_ERROR_STATE, "%s: %s is only listed; select it to work on it",
+                        want->name, yki_device_id(want->device));
     error = clGetContextInfo(want->space->cl, CL_CONTEXT_DEVICES, 0, NULL, &size);
     if (error == CL_SUCCESS) {
         want->ids = yki_alloc(1, size, "a list of devices");

@@ -41,24 +41,23 @@ yki_name_set(char name[YKI_NAME_LENGTH], const char *text)
 /* ---------------------------------------------------------------- life */
 
 yoke_status
-yki_queue_create(yoke_device *device, yki_queue_role role, bool timed, yki_queue **queue)
+yki_queue_create(yoke_device *device, bool timed, yki_queue **queue)
 {
     yki_queue *made = yki_alloc(1, sizeof *made, "a queue");
     cl_command_queue_properties properties = timed ? CL_QUEUE_PROFILING_ENABLE : 0;
     yoke_status status;
     cl_int error;
 
-    (void)role; /* OpenCL has no such distinction; drivers use copy engines from any queue */
     if (!made)
         return YOKE_ERROR_OUT_OF_MEMORY;
     if (!device->space->cl) {
-        status = yki_fail(YOKE_ERROR_STATE, "%s is only listed: select it to work on it",
+        status = yki_fail(YOKE_ERROR_STATE, "%s is only listed; select it to work on it",
                           yki_device_id(device));
         goto free_made;
     }
     if (pthread_mutex_init(&made->lock, NULL)) {
-        status =
-            yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no mutex for a queue on %s", yki_device_id(device));
+        status = yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no host memory for the mutex of a queue on %s",
+                          yki_device_id(device));
         goto free_made;
     }
     made->cl = clCreateCommandQueue(device->space->cl, device->cl, properties, &error);
@@ -376,7 +375,7 @@ yki_event_times(const yki_event *event, uint64_t *start, uint64_t *end)
     cl_int error;
 
     if (!event->cl || !event->queue->timed)
-        return yki_fail(YOKE_ERROR_STATE, "no times: %s",
+        return yki_fail(YOKE_ERROR_STATE, "the times of an event cannot be read: %s",
                         event->cl ? "the event's queue was not made to be timed"
                                   : "the event stands for no command");
     error =
@@ -474,21 +473,6 @@ yki_queue_marker(yki_queue *queue, yki_wait wait, yki_event *done)
                          done);
 }
 
-yoke_status
-yki_queue_adopt(yki_queue *queue, void *event, const char *what, yki_event *done)
-{
-    yoke_status status;
-
-    pthread_mutex_lock(&queue->lock);
-    status = make_room(queue);
-    pthread_mutex_unlock(&queue->lock);
-    if (status != YOKE_OK) {
-        clReleaseEvent(event);
-        return status;
-    }
-    return yki_queue_end(queue, CL_SUCCESS, event, "", "running", what, done);
-}
-
 /* -------------------------------------------------------------- launch */
 
 /* Finds mistakes that a driver answers with a bare number, or does not notice, and names them. */
@@ -506,27 +490,29 @@ check_launch(const yki_queue *queue, const yki_kernel *kernel, const size_t grou
                         kernel->name, queue->device->id);
     for (int i = 0; i < 3; i++) {
         if (groups[i] > MAX_GROUPS)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                            "kernel %s: %zu work-groups in dimension %d, at most %d are launched",
-                            kernel->name, groups[i], i, MAX_GROUPS);
+            return yki_fail(
+                YOKE_ERROR_INVALID_ARGUMENT,
+                "kernel %s: the number of work-groups in dimension %d is %zu; must be at most %d",
+                kernel->name, i, groups[i], MAX_GROUPS);
         if (required[i] && local[i] != required[i])
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                            "kernel %s wants work-groups of %zux%zux%zu, not %zux%zux%zu",
-                            kernel->name, required[0], required[1], required[2], local[0], local[1],
-                            local[2]);
+                            "kernel %s: the work-group is %zux%zux%zu; must be %zux%zux%zu",
+                            kernel->name, local[0], local[1], local[2], required[0], required[1],
+                            required[2]);
         /* Each factor is bounded, so the product cannot overflow. */
         items = local[i] > most ? (size_t)most + 1 : items * local[i];
         if (items > most)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                            "kernel %s: a work-group of %zux%zux%zu is more than the %u work-items "
-                            "that %s takes",
-                            kernel->name, local[0], local[1], local[2], most, queue->device->id);
+            return yki_fail(
+                YOKE_ERROR_INVALID_ARGUMENT,
+                "kernel %s: the work-group is %zux%zux%zu; must have at most %u work-items on %s",
+                kernel->name, local[0], local[1], local[2], most, queue->device->id);
     }
     for (cl_uint i = 0; i < kernel->argument_count && i < 64; i++)
         if (!(kernel->set >> i & 1))
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                            "kernel %s: argument %u of %u has not been set", kernel->name, i,
-                            kernel->argument_count);
+            return yki_fail(
+                YOKE_ERROR_INVALID_ARGUMENT,
+                "kernel %s: argument %u of %u is not set; must be set before each launch",
+                kernel->name, i, kernel->argument_count);
     return YOKE_OK;
 }
 

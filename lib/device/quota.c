@@ -55,16 +55,16 @@ yki_quota_charge(yoke_device *user, uint64_t size, const char *what)
 
     if (!charge(&device->used, size, limit, &own))
         return yki_fail(YOKE_ERROR_QUOTA,
-                        "%s on %s: asked for %s, used %s, quota %s (%llu, %llu, "
-                        "%llu bytes)",
+                        "%s on %s: asked for %s, used %s, quota %s (%llu, %llu, %llu bytes); take "
+                        "a smaller batch or a larger quota",
                         what, device->id, yki_size_text(size, asked), yki_size_text(own, used),
                         yki_size_text(limit, total), (unsigned long long)size,
                         (unsigned long long)own, (unsigned long long)limit);
     if (!charge(&root->used, size, root->info.memory, &all)) {
         atomic_fetch_sub(&device->used, size);
         return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
-                        "%s on %s: asked for %s, used %s on all "
-                        "of %s, memory %s (%llu, %llu, %llu bytes)",
+                        "%s on %s: asked for %s, used %s on all of %s, memory %s (%llu, %llu, %llu "
+                        "bytes); take a smaller batch, or free memory of the device",
                         what, device->id, yki_size_text(size, asked), yki_size_text(all, used),
                         root->info.id, yki_size_text(root->info.memory, total),
                         (unsigned long long)size, (unsigned long long)all,

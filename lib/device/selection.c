@@ -242,11 +242,9 @@ fail_busy(const yki_space *space, const char *asked)
 {
     char holders[512];
 
-    return yki_fail(YOKE_ERROR_BUSY,
-                    "%s is held as \"%s\" by %s; \"%s\" is possible once it is "
-                    "destroyed",
-                    space->root->info.id, space->layout,
-                    holders_text(space, holders, sizeof holders), asked);
+    return yki_fail(
+        YOKE_ERROR_BUSY, "%s is held as \"%s\" by %s; destroy that before you select \"%s\"",
+        space->root->info.id, space->layout, holders_text(space, holders, sizeof holders), asked);
 }
 
 static yoke_status
@@ -254,13 +252,12 @@ fail_other_quota(const yoke_device *device, uint64_t asked)
 {
     char holders[512], size[24], own[24];
 
-    return yki_fail(YOKE_ERROR_BUSY,
-                    "%s is held with %s%s by %s; a quota of %s is possible once "
-                    "it is destroyed",
-                    device->id, device->quota ? "a quota of " : "no quota",
-                    device->quota ? yki_size_text(device->quota, own) : "",
-                    holders_text(device->space, holders, sizeof holders),
-                    yki_size_text(asked, size));
+    return yki_fail(
+        YOKE_ERROR_BUSY,
+        "%s is held with %s%s by %s; destroy that before you select it with a quota of %s",
+        device->id, device->quota ? "a quota of " : "no quota",
+        device->quota ? yki_size_text(device->quota, own) : "",
+        holders_text(device->space, holders, sizeof holders), yki_size_text(asked, size));
 }
 
 static yoke_status

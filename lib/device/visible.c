@@ -106,8 +106,8 @@ yki_context_hide(yoke_context *context)
         return YOKE_OK;
     if (yki_selector_is_empty(text))
         return yki_fail(YOKE_ERROR_NO_DEVICE,
-                        "%s is empty, which hides every device: name devices in it, such as "
-                        "all or gpu:0, or unset it",
+                        "%s is empty, which hides every device; must name devices, such as all or "
+                        "gpu:0, or be unset",
                         variable);
     return hide(context, text);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * checks.c - checks shapes and initializers that a caller gives, before a node is made of them.
+ * checks.c - checks shapes and initializers that a caller gives, before a node is made of them, and
+ * reports nodes that do not fit.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ yki_check_shape(yoke_shape shape)
                               YOKE_MAX_RANK - 1);
     if (shape.reserved)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "reserved of the shape is %d; must be 0: yoke_shape() makes shapes",
+                        "reserved of the shape is %d; must be 0; yoke_shape makes such shapes",
                         shape.reserved);
     for (int32_t i = 0; i < shape.rank; i++)
         if (shape.dim[i] <= 0 || shape.dim[i] > INT32_MAX) {
@@ -40,9 +41,7 @@ yki_check_initializer(const yoke_initializer *init)
                         isfinite(init->a) ? "b" : "a",
                         (double)(isfinite(init->a) ? init->b : init->a));
     if (init->kind == YOKE_INIT_UNIFORM && init->a > init->b)
-        return yki_fail(status,
-                        "the initializer's uniform values are from %g to %g; a must not be "
-                        "above b",
+        return yki_fail(status, "the initializer's a is %g; must not be above b, %g",
                         (double)init->a, (double)init->b);
     if (init->kind == YOKE_INIT_NORMAL && init->b < 0)
         return yki_fail(status, "the initializer's deviation b is %g; must be at least 0",
@@ -50,4 +49,44 @@ yki_check_initializer(const yoke_initializer *init)
     if (init->reserved)
         return yki_fail(status, "reserved of the initializer is %u; must be 0", init->reserved);
     return YOKE_OK;
+}
+
+yoke_status
+yki_fail_node(const char *what, const yoke_node *node)
+{
+    if (!node)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s is NULL; must be a node of this graph",
+                        what);
+    return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                    "%s \"%s\" is a node of another graph; must be a node of this graph", what,
+                    node->name);
+}
+
+yoke_status
+yki_fail_type(const char *what, const yoke_node *node, const char *must)
+{
+    return yki_fail(YOKE_ERROR_TYPE, "%s \"%s\" has type %s; must be %s", what, node->name,
+                    yki_value_type_name(node->type), must);
+}
+
+yoke_status
+yki_fail_shape(const char *what, const yoke_node *node, const char *must)
+{
+    char text[128];
+
+    return yki_fail(YOKE_ERROR_SHAPE, "%s \"%s\" has shape %s; must be %s", what, node->name,
+                    yki_shape_text(node->shape, text, sizeof text), must);
+}
+
+yoke_status
+yki_fail_axis(const char *what, int32_t axis, const yoke_node *node)
+{
+    char text[128];
+
+    if (node->shape.rank == 0)
+        return yki_fail(YOKE_ERROR_SHAPE, "%s is %d; \"%s\" is a scalar and has no axes", what,
+                        axis, node->name);
+    return yki_fail(YOKE_ERROR_SHAPE, "%s is %d; must be between 0 and %d, as \"%s\" has shape %s",
+                    what, axis, node->shape.rank - 1, node->name,
+                    yki_shape_text(node->shape, text, sizeof text));
 }

@@ -37,9 +37,6 @@ add_node(yki_hash *hash, const yoke_node *node)
     for (uint32_t i = 0; i < node->input_count; i++)
         add_number(hash, node->inputs[i]->id);
     yki_hash_add(hash, node->attrs.bytes, sizeof node->attrs.bytes);
-    if (node->role == YKI_ROLE_CONSTANT)
-        yki_hash_add(hash, node->data,
-                     (size_t)yki_shape_count(node->shape) * yki_type_size(node->type));
     add_number(hash, node->next ? (int64_t)node->next->id : -1);
 }
 

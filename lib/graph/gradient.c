@@ -95,7 +95,9 @@ yki_graph_differentiate_from(yoke_graph *graph, const yki_op *add, yoke_node *st
     mark_wanted(graph, count, also, also_count, wanted);
     if (!wanted[start->id]) {
         status =
-            yki_fail(YOKE_ERROR_STATE, "%s depends on no parameter that is trained", start->name);
+            yki_fail(YOKE_ERROR_STATE,
+                     "\"%s\" depends on no parameter that is trained; must depend on at least one",
+                     start->name);
         goto done;
     }
     gradients[start->id] = seed;
@@ -122,7 +124,7 @@ yki_graph_differentiate(yoke_graph *graph, const yki_op *add, const yki_op *ones
     if (graph->differentiated)
         return YOKE_OK;
     if (!graph->loss)
-        return yki_fail(YOKE_ERROR_STATE, "the graph has no loss: yoke_graph_set_loss comes first");
+        return yki_fail(YOKE_ERROR_STATE, "the graph has no loss; call yoke_graph_set_loss before");
     yki_graph_begin_compiling(graph);
     graph->differentiated = true; /* nodes that are added from now on belong to backward */
     /* A scalar that is no loss operator starts with its gradient by itself: 1 for each sample. */

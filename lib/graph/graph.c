@@ -94,8 +94,11 @@ yki_graph_fail(yoke_graph *graph, const char *name, yoke_status status)
     graph->detail = yki_strdup(yoke_last_error(), "the graph's error");
 }
 
-bool
-yki_graph_takes(yoke_graph *graph, const char *name)
+/* Tells whether something may be added or set; `name` is what an error calls it, or NULL. It may
+ * not after the first error. It may not once the graph is compiled either: yoke_graph_status
+ * reports that, but what was made of the graph goes on with it as it is. */
+static bool
+takes(yoke_graph *graph, const char *name)
 {
     if (!graph || graph->status != YOKE_OK)
         return false;
@@ -103,8 +106,8 @@ yki_graph_takes(yoke_graph *graph, const char *name)
         return true;
     yki_graph_fail(graph, name,
                    yki_fail(YOKE_ERROR_STATE,
-                            "the graph is compiled for a trainer or a replica and cannot change "
-                            "any more: change it before, or build another graph"));
+                            "the graph is compiled for a trainer or a replica and cannot "
+                            "change any more; change it before, or build another graph"));
     return false;
 }
 
@@ -122,8 +125,8 @@ yki_limit_values(yoke_node *node, int64_t low, int64_t limit, const int32_t *exc
 
     if (from >= to) {
         yki_fail(YOKE_ERROR_VALUE,
-                 "values are between %lld and %lld for one operator and between %lld and %lld for "
-                 "another: none is both",
+                 "values must be between %lld and %lld for one operator and between %lld and %lld "
+                 "for another; no value is in both ranges",
                  (long long)node->low, (long long)node->limit - 1, (long long)low,
                  (long long)limit - 1);
         yki_graph_fail(node->graph, node->name, YOKE_ERROR_VALUE);
@@ -194,7 +197,8 @@ append(yoke_graph *graph, char *name)
     if (!name)
         goto fail;
     if (yoke_graph_get_node(graph, name)) {
-        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "two nodes of this name");
+        status =
+            yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "another node has this name; must be unique");
         goto fail;
     }
     node = yki_alloc(1, sizeof *node, "a node");
@@ -231,7 +235,8 @@ check_size(yoke_shape shape)
 
     for (int32_t i = 0; i < shape.rank; i++) {
         if (shape.dim[i] > left)
-            return yki_fail(YOKE_ERROR_SHAPE, "the shape %s has more than 2^40 elements",
+            return yki_fail(YOKE_ERROR_SHAPE,
+                            "the shape %s has more than 2^40 elements; must have at most 2^40",
                             yki_shape_text(shape, text, sizeof text));
         left /= YKI_MAX(shape.dim[i], 1);
     }
@@ -247,12 +252,16 @@ is_loss(const yoke_node *node)
 static yoke_status
 check_input(const yoke_graph *graph, const yki_op *op, const yoke_node *input, uint32_t index)
 {
-    if (!input || input->graph != graph)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "input %u is %s", index,
-                        input ? "a node of another graph" : "NULL");
+    if (!input || input->graph != graph) {
+        char what[32];
+
+        snprintf(what, sizeof what, "input %u", index);
+        return yki_fail_node(what, input);
+    }
     if (is_loss(input) && !op->takes_losses)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "input %u, %s, is a loss or a metric, which nothing is computed from",
+                        "input %u \"%s\" is a loss or a metric; must be neither, as no operator "
+                        "computes from them",
                         index, input->name);
     return YOKE_OK;
 }
@@ -264,7 +273,7 @@ yki_node(yoke_graph *graph, const yki_op *op, const char *name, yoke_node *const
     yoke_node *node;
     yoke_status status;
 
-    if (!yki_graph_takes(graph, name ? name : op->name))
+    if (!takes(graph, name ? name : op->name))
         return NULL;
     if (input_count > YKI_MAX_INPUTS) {
         yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the number of inputs", input_count, 0,
@@ -326,7 +335,7 @@ given(yoke_graph *graph, char *name, yki_node_role role, yoke_type type, yoke_sh
     yoke_node *node;
     yoke_status status;
 
-    if (!yki_graph_takes(graph, name)) {
+    if (!takes(graph, name)) {
         yki_free(name);
         return NULL;
     }
@@ -348,13 +357,29 @@ given(yoke_graph *graph, char *name, yki_node_role role, yoke_type type, yoke_sh
     return node;
 }
 
+/* Returns whether a name is missing, after it failed the graph. */
+static bool
+is_empty(yoke_graph *graph, const char *of, const char *name)
+{
+    if (name && *name)
+        return false;
+    yki_graph_fail(graph, NULL,
+                   yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "the name of %s is %s; must have at least one character", of,
+                            name ? "empty" : "NULL"));
+    return true;
+}
+
 static yoke_node *
 batch_input(yoke_graph *graph, const char *name, yoke_type type, yoke_shape shape)
 {
-    if (!yki_graph_takes(graph, name))
+    if (!takes(graph, name))
         return NULL;
-    if (!name || !*name || (unsigned)type > YOKE_U8) {
-        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "an input needs a name and a type");
+    if (is_empty(graph, "an input", name))
+        return NULL;
+    if ((unsigned)type > YOKE_U8) {
+        yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                 "the type is %d; must be YOKE_F32, YOKE_I32 or YOKE_U8", (int)type);
         yki_graph_fail(graph, name, YOKE_ERROR_INVALID_ARGUMENT);
         return NULL;
     }
@@ -382,11 +407,13 @@ yki_layer_name(yoke_graph *graph, const char *given, const char *kind)
 {
     char *name;
 
-    if (!yki_graph_takes(graph, given ? given : kind))
+    if (!takes(graph, given ? given : kind))
         return NULL;
     if (given && !*given) {
         yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                 "the name of the layer is empty; NULL gives it a name such as \"%s1\"", kind);
+                 "the name of the layer is empty; must have at least one character, or be NULL for "
+                 "a name such as \"%s1\"",
+                 kind);
         yki_graph_fail(graph, kind, YOKE_ERROR_INVALID_ARGUMENT);
         return NULL;
     }
@@ -404,7 +431,7 @@ yki_parameter(yoke_graph *graph, const char *layer, const char *part, yoke_shape
     yoke_node *node;
     yoke_status status;
 
-    if (!yki_graph_takes(graph, layer) || !layer)
+    if (!takes(graph, layer) || !layer)
         return NULL;
     node = given(graph, yki_format("%s%s%s", layer, part ? "." : "", part ? part : ""),
                  YKI_ROLE_PARAMETER, YOKE_F32, shape);
@@ -426,13 +453,10 @@ yoke_parameter(yoke_graph *graph, const char *name, yoke_shape shape, yoke_initi
 {
     int64_t rest = shape.rank > 0 && shape.dim[0] > 0 ? yki_shape_count(shape) / shape.dim[0] : 1;
 
-    if (!yki_graph_takes(graph, name))
+    if (!takes(graph, name))
         return NULL;
-    if (!name || !*name) {
-        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a parameter needs a name");
-        yki_graph_fail(graph, NULL, YOKE_ERROR_INVALID_ARGUMENT);
+    if (is_empty(graph, "a parameter", name))
         return NULL;
-    }
     return yki_parameter(graph, name, NULL, shape, initializer, rest,
                          shape.rank > 0 ? shape.dim[0] : 1);
 }
@@ -442,7 +466,7 @@ yki_state(yoke_graph *graph, const char *layer, const char *part, yoke_shape sha
 {
     yoke_node *node;
 
-    if (!yki_graph_takes(graph, layer) || !layer)
+    if (!takes(graph, layer) || !layer)
         return NULL;
     node = given(graph, yki_format("%s.%s", layer, part), YKI_ROLE_STATE, YOKE_F32, shape);
     if (!node)
@@ -451,45 +475,22 @@ yki_state(yoke_graph *graph, const char *layer, const char *part, yoke_shape sha
     return node;
 }
 
-yoke_node *
-yki_constant_scalar(yoke_graph *graph, float value)
-{
-    yoke_node *node;
-    float *data;
-
-    if (!yki_graph_takes(graph, NULL))
-        return NULL;
-    data = yki_alloc(1, sizeof *data, "a constant");
-    if (!data) {
-        yki_graph_fail(graph, "constant", YOKE_ERROR_OUT_OF_MEMORY);
-        return NULL;
-    }
-    *data = value;
-    node = given(graph, yki_names_number(graph, "constant"), YKI_ROLE_CONSTANT, YOKE_F32,
-                 yoke_shape());
-    if (!node) {
-        yki_free(data);
-        return NULL;
-    }
-    node->data = data;
-    return node;
-}
-
 void
 yoke_graph_set_output(yoke_graph *graph, const char *name, yoke_node *node)
 {
     char *copy;
 
-    if (!yki_graph_takes(graph, name))
+    if (!takes(graph, name))
         return;
-    if (!name || !*name || !node || node->graph != graph) {
-        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "an output needs a name and a node of this graph");
-        yki_graph_fail(graph, name, YOKE_ERROR_INVALID_ARGUMENT);
+    if (is_empty(graph, "an output", name))
+        return;
+    if (!node || node->graph != graph) {
+        yki_graph_fail(graph, name, yki_fail_node("the output", node));
         return;
     }
     for (size_t i = 0; i < graph->output_count; i++)
         if (strcmp(graph->outputs[i].name, name) == 0) {
-            yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "two outputs of this name");
+            yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "another output has this name; must be unique");
             yki_graph_fail(graph, name, YOKE_ERROR_INVALID_ARGUMENT);
             return;
         }
@@ -516,16 +517,17 @@ yoke_graph_add_metric(yoke_graph *graph, const char *name, yoke_node *node)
 {
     char *copy;
 
-    if (!yki_graph_takes(graph, name))
+    if (!takes(graph, name))
         return;
-    if (!name || !*name || !node || node->graph != graph) {
-        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a metric needs a name and a node of this graph");
-        yki_graph_fail(graph, name, YOKE_ERROR_INVALID_ARGUMENT);
+    if (is_empty(graph, "a metric", name))
+        return;
+    if (!node || node->graph != graph) {
+        yki_graph_fail(graph, name, yki_fail_node("the metric", node));
         return;
     }
     for (size_t i = 0; i < graph->metric_count; i++)
         if (strcmp(graph->metrics[i].name, name) == 0) {
-            yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "two metrics of this name");
+            yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "another metric has this name; must be unique");
             yki_graph_fail(graph, name, YOKE_ERROR_INVALID_ARGUMENT);
             return;
         }
@@ -533,8 +535,8 @@ yoke_graph_add_metric(yoke_graph *graph, const char *name, yoke_node *node)
         char text[128];
 
         yki_fail(YOKE_ERROR_SHAPE,
-                 "the metric \"%s\" must be a metric, a loss or a scalar per sample; its shape "
-                 "is %s%s",
+                 "the metric \"%s\" has shape %s%s; must be a metric, a loss or a scalar for each "
+                 "sample",
                  name, yki_shape_text(node->shape, text, sizeof text),
                  node->batched ? "" : " for all samples");
         yki_graph_fail(graph, node->name, YOKE_ERROR_SHAPE);
@@ -567,22 +569,23 @@ yoke_graph_set_loss(yoke_graph *graph, yoke_node *loss)
 {
     char text[128];
 
-    if (!yki_graph_takes(graph, "loss"))
+    if (!takes(graph, "loss"))
         return;
     if (!loss || loss->graph != graph) {
-        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the loss is not a node of this graph");
-        yki_graph_fail(graph, "loss", YOKE_ERROR_INVALID_ARGUMENT);
+        yki_graph_fail(graph, NULL, yki_fail_node("the loss", loss));
         return;
     }
     if (is_loss(loss) && loss->op->is_metric && loss->op->is_metric(&loss->attrs)) {
-        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a metric is no loss, it has no gradient");
+        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the loss is a metric, which has no gradient; must "
+                                              "be a loss or a scalar for each sample");
         yki_graph_fail(graph, loss->name, YOKE_ERROR_INVALID_ARGUMENT);
         return;
     }
     if (!counts(loss)) {
         yki_fail(YOKE_ERROR_SHAPE,
-                 "the loss must be a loss or a scalar per sample; its shape is %s",
-                 yki_shape_text(loss->shape, text, sizeof text));
+                 "the loss has shape %s%s; must be a loss or a scalar for each sample",
+                 yki_shape_text(loss->shape, text, sizeof text),
+                 loss->batched ? "" : " for all samples");
         yki_graph_fail(graph, loss->name, YOKE_ERROR_SHAPE);
         return;
     }
@@ -594,7 +597,7 @@ yoke_graph_set_place(yoke_graph *graph, const char *place)
 {
     char *copy;
 
-    if (!yki_graph_takes(graph, place))
+    if (!takes(graph, place))
         return;
     graph->place = 0;
     if (!place || !*place)
@@ -616,12 +619,12 @@ yoke_graph_set_place(yoke_graph *graph, const char *place)
 }
 
 static yoke_status
-set_frozen(yoke_graph *graph, const char *pattern, bool frozen)
+set_frozen(const char *function, yoke_graph *graph, const char *pattern, bool frozen)
 {
+    const yoke_node *first = NULL;
     bool found = false;
 
-    if (!graph || !pattern)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a graph and a pattern are needed");
+    YKI_GIVEN(function, {"graph", graph}, {"pattern", pattern});
     YKI_TRY(yki_graph_status(graph));
     for (size_t i = 0; !frozen && i < graph->node_count; i++) {
         const yoke_node *node = graph->nodes[i];
@@ -630,33 +633,38 @@ set_frozen(yoke_graph *graph, const char *pattern, bool frozen)
         if (node->frozen && graph->differentiated && !node->gradient &&
             fnmatch(pattern, node->name, 0) == 0)
             return yki_fail(YOKE_ERROR_STATE,
-                            "%s was frozen when the graph was compiled for training: it cannot be "
-                            "trained any more",
+                            "\"%s\" was frozen when the graph was compiled for training and cannot "
+                            "be trained any more; unfreeze it before",
                             node->name);
     }
     for (size_t i = 0; i < graph->node_count; i++) {
         yoke_node *node = graph->nodes[i];
 
-        if (node->role == YKI_ROLE_PARAMETER && fnmatch(pattern, node->name, 0) == 0) {
+        if (node->role != YKI_ROLE_PARAMETER)
+            continue;
+        first = first ? first : node;
+        if (fnmatch(pattern, node->name, 0) == 0) {
             node->frozen = frozen;
             found = true;
         }
     }
     if (!found)
-        return yki_fail(YOKE_ERROR_NOT_FOUND, "no parameter matches \"%s\"", pattern);
+        return yki_fail(YOKE_ERROR_NOT_FOUND, "no parameter matches \"%s\"%s%s%s", pattern,
+                        first ? "; the first parameter is \"" : "", first ? first->name : "",
+                        first ? "\"" : "");
     return YOKE_OK;
 }
 
 yoke_status
 yoke_graph_freeze(yoke_graph *graph, const char *pattern)
 {
-    return set_frozen(graph, pattern, true);
+    return set_frozen(__func__, graph, pattern, true);
 }
 
 yoke_status
 yoke_graph_unfreeze(yoke_graph *graph, const char *pattern)
 {
-    return set_frozen(graph, pattern, false);
+    return set_frozen(__func__, graph, pattern, false);
 }
 
 const char *

@@ -4,7 +4,7 @@
  * topological order, and the row that describes an operator.
  *
  * A graph describes one sample. A node that depends on the sample is `batched`:
- * in memory its shape has the batch in front. Parameters, constants and sums
+ * in memory its shape has the batch in front. Parameters and sums
  * over samples (gradients of parameters, statistics) are not batched.
  *
  * Every operator has one result. A second result (the statistics of a batch norm,
@@ -17,6 +17,8 @@
 #ifndef YKI_GRAPH_H
 #define YKI_GRAPH_H
 
+#include <string.h>
+
 #include "base/base.h"
 
 enum { YKI_MAX_INPUTS = 8, YKI_ATTR_BYTES = 128 };
@@ -24,20 +26,37 @@ enum { YKI_MAX_INPUTS = 8, YKI_ATTR_BYTES = 128 };
 typedef struct yki_op yki_op;
 
 /* The attributes of an operator. They are plain numbers, and unused bytes are zero, so attributes
- * can be compared and hashed as bytes. Each family of operators defines its own struct and copies
- * it in and out with memcpy. */
+ * can be compared and hashed as bytes. Each family of operators defines its own struct, which is
+ * copied in and out (YKI_ATTRS): if it were read through a cast, the compiler might assume that
+ * writes through another type do not change it. */
 typedef union yki_attrs {
     unsigned char bytes[YKI_ATTR_BYTES];
     int64_t align_int;
     double align_float;
 } yki_attrs;
 
+/* Defines TYPE_get(), which returns a copy of the attributes, and TYPE_set(), which replaces them.
+ */
+#define YKI_ATTRS(type)                                                                            \
+    _Static_assert(sizeof(type) <= YKI_ATTR_BYTES, #type " fits");                                 \
+    static inline type type##_get(const yki_attrs *attrs)                                          \
+    {                                                                                              \
+        type value;                                                                                \
+                                                                                                   \
+        memcpy(&value, attrs->bytes, sizeof value);                                                \
+        return value;                                                                              \
+    }                                                                                              \
+    static inline void type##_set(yki_attrs *attrs, const type *value)                             \
+    {                                                                                              \
+        memset(attrs, 0, sizeof *attrs);                                                           \
+        memcpy(attrs->bytes, value, sizeof *value);                                                \
+    }
+
 typedef enum yki_node_role {
     YKI_ROLE_COMPUTED = 0,
     YKI_ROLE_INPUT,     /* given with each batch: data and targets */
     YKI_ROLE_PARAMETER, /* trained, or frozen */
-    YKI_ROLE_STATE,     /* kept between steps, but not trained: running statistics */
-    YKI_ROLE_CONSTANT   /* a host array that the node owns */
+    YKI_ROLE_STATE      /* kept between steps, but not trained: running statistics */
 } yki_node_role;
 
 struct yoke_node {
@@ -180,8 +199,6 @@ yoke_node *yki_parameter(yoke_graph *graph, const char *layer, const char *part,
                          yoke_initializer initializer, int64_t fan_in, int64_t fan_out);
 yoke_node *yki_state(yoke_graph *graph, const char *layer, const char *part, yoke_shape shape,
                      float initial);
-/* Adds a constant of one value. */
-yoke_node *yki_constant_scalar(yoke_graph *graph, float value);
 /* Returns the name of a new layer, which the caller frees: a copy of `given` or, if that is NULL,
  * the kind and a number ("conv1"). It returns NULL if the graph has an error then. */
 char *yki_layer_name(yoke_graph *graph, const char *given, const char *kind);
@@ -189,10 +206,6 @@ char *yki_layer_name(yoke_graph *graph, const char *given, const char *kind);
  * are the graph's first error. Once the graph is compiled, only the detail is kept, in `refused`.
  */
 void yki_graph_fail(yoke_graph *graph, const char *name, yoke_status status);
-/* Tells whether something may be added or set; `name` is what an error calls it, or NULL. It may
- * not after the first error. It may not once the graph is compiled either: yoke_graph_status
- * reports that, but what was made of the graph goes on with it as it is. */
-bool yki_graph_takes(yoke_graph *graph, const char *name);
 /* Returns the first error of building, as yoke_graph_status does, but not a change that was refused
  * after compiling. */
 yoke_status yki_graph_status(const yoke_graph *graph);
@@ -255,6 +268,12 @@ int64_t yki_shape_count(yoke_shape shape);
 /* checks.c: check what a caller of the public functions gives. */
 yoke_status yki_check_shape(yoke_shape shape);
 yoke_status yki_check_initializer(const yoke_initializer *initializer);
+/* Report what is wrong with a node that a caller gives as `what`, such as "the input": that it is
+ * not of this graph, its type, its shape, or an axis of it. `must` says what is allowed. */
+yoke_status yki_fail_node(const char *what, const yoke_node *node);
+yoke_status yki_fail_type(const char *what, const yoke_node *node, const char *must);
+yoke_status yki_fail_shape(const char *what, const yoke_node *node, const char *must);
+yoke_status yki_fail_axis(const char *what, int32_t axis, const yoke_node *node);
 bool yki_shape_equal(yoke_shape a, yoke_shape b);
 /* Writes a shape as "(3, 32, 32)", and returns `text`. */
 const char *yki_shape_text(yoke_shape shape, char *text, size_t size);

@@ -17,7 +17,8 @@ offer_nodes(yki_near *near, const yoke_graph *graph, yki_node_role role)
 static yoke_status
 fail(const char *kind, const char *name, yki_near *near)
 {
-    return yki_fail(YOKE_ERROR_NOT_FOUND, "no %s \"%s\"%s", kind, name, yki_near_hint(near));
+    return yki_fail(YOKE_ERROR_NOT_FOUND, "there is no %s \"%s\"%s", kind, name,
+                    yki_near_hint(near));
 }
 
 yoke_status

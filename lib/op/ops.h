@@ -43,6 +43,7 @@ typedef struct yki_unary_attrs {
     int32_t kind; /* yki_unary_kind */
     float a, b;
 } yki_unary_attrs;
+YKI_ATTRS(yki_unary_attrs)
 
 /* y = kind of x, with the kind's numbers; what is wrong with them fails the graph. */
 yoke_node *yki_unary(yoke_graph *graph, yoke_node *x, yki_unary_kind kind, float a, float b);
@@ -61,6 +62,7 @@ typedef enum yki_binary_kind {
 typedef struct yki_binary_attrs {
     int32_t kind; /* yki_binary_kind; 0 is add, so yki_node2(g, &yki_op_binary, ...) adds */
 } yki_binary_attrs;
+YKI_ATTRS(yki_binary_attrs)
 
 /* elementwise/ones.c: a tensor of ones like the input */
 extern const yki_op yki_op_ones;
@@ -69,6 +71,7 @@ extern const yki_op yki_op_ones;
 extern const yki_op yki_op_reorder;
 /* team/merge.c: merges a value of each device of a team into one. attrs: a yki_merge. */
 extern const yki_op yki_op_merge;
+YKI_ATTRS(yki_merge)
 /* reduce/batch_sum.c: (N, S...) -> (S...), the sum over the batch in a fixed order. */
 extern const yki_op yki_op_batch_sum;
 /* reduce/batch_sum.c: a scalar per sample -> (2), the scalar and the count 1. */
@@ -81,6 +84,7 @@ typedef struct yki_reduce_attrs {
     int32_t mean;
     yoke_shape shape; /* of the result: reduced axes are left out, or kept with size 1 */
 } yki_reduce_attrs;
+YKI_ATTRS(yki_reduce_attrs)
 /* Makes a reduce node. `shape` is as in the attributes. */
 yoke_node *yki_reduce(yoke_graph *graph, yoke_node *x, uint32_t axes, bool mean, yoke_shape shape);
 
@@ -107,6 +111,7 @@ typedef struct yki_loss_attrs {
     float label_smoothing, delta;
     int32_t k;
 } yki_loss_attrs;
+YKI_ATTRS(yki_loss_attrs)
 
 /* loss/fused_loss.c: x, target -> the loss (2), summed over the batch. Further results: up to
  * two metrics of the same operands (2), summed too, then the gradient of the loss by x. Only
@@ -119,6 +124,7 @@ typedef struct yki_fused_loss_attrs {
     int32_t k[2];
     int32_t gradient; /* whether the gradient is a result */
 } yki_fused_loss_attrs;
+YKI_ATTRS(yki_fused_loss_attrs)
 
 /* shape/reshape.c */
 extern const yki_op yki_op_reshape;
@@ -130,6 +136,7 @@ extern const yki_op yki_op_concat;
 typedef struct yki_concat_attrs {
     int32_t axis;
 } yki_concat_attrs;
+YKI_ATTRS(yki_concat_attrs)
 
 /* shape/slice.c: takes begin .. end of an axis. unslice puts such a range back into zeros. */
 extern const yki_op yki_op_slice, yki_op_unslice;
@@ -139,6 +146,7 @@ typedef struct yki_slice_attrs {
     int64_t begin, end;
     int64_t size; /* of the whole axis */
 } yki_slice_attrs;
+YKI_ATTRS(yki_slice_attrs)
 
 /* shape/transpose.c: axis i of the result is axis axes[i] of the input */
 extern const yki_op yki_op_transpose;
@@ -147,6 +155,7 @@ typedef struct yki_transpose_attrs {
     int32_t rank;
     int32_t axes[YOKE_MAX_RANK];
 } yki_transpose_attrs;
+YKI_ATTRS(yki_transpose_attrs)
 
 /* softmax/softmax.c: along one axis. The gradient takes (y, dy) and gives dx. */
 extern const yki_op yki_op_softmax, yki_op_softmax_grad;
@@ -154,6 +163,7 @@ extern const yki_op yki_op_softmax, yki_op_softmax_grad;
 typedef struct yki_softmax_attrs {
     int32_t axis;
 } yki_softmax_attrs;
+YKI_ATTRS(yki_softmax_attrs)
 
 /* embedding/embedding.c: x integers (S...), weight (rows, width) -> (S..., width).
  * embedding_grad: x, dy -> (rows, width), the sum over the batch. */
@@ -162,6 +172,7 @@ extern const yki_op yki_op_embedding, yki_op_embedding_grad;
 typedef struct yki_embedding_attrs {
     int64_t rows; /* for embedding_grad alone; embedding leaves it 0 */
 } yki_embedding_attrs;
+YKI_ATTRS(yki_embedding_attrs)
 
 /* custom/custom.c: a user's operator. custom_grad: inputs..., y, dy -> the gradient by one
  * input, for each sample. */
@@ -174,6 +185,7 @@ typedef struct yki_custom_attrs {
     int32_t no_backward;
     char name[40]; /* for describing the node; cut to fit */
 } yki_custom_attrs;
+YKI_ATTRS(yki_custom_attrs)
 
 /* dropout/dropout.c: applied to dy, it is its own gradient. */
 extern const yki_op yki_op_dropout;
@@ -183,6 +195,7 @@ typedef struct yki_dropout_attrs {
     uint32_t threshold; /* a random word below it drops the element */
     uint32_t key[2];    /* the layer's part of the key, made from its name; low word first */
 } yki_dropout_attrs;
+YKI_ATTRS(yki_dropout_attrs)
 
 /* conv/conv2d.c. conv2d: x (C, H, W), weight (O, C / groups, kh, kw)[, bias (O)] -> (O, OH, OW).
  * conv2d_grad_input: dy (O, OH, OW), weight[, bias (C)] -> (C, size[0], size[1]). With a bias it
@@ -199,6 +212,7 @@ typedef struct yki_conv_attrs {
     int32_t act;     /* yki_conv_act, applied to the result; set by fusion */
     int32_t size[2]; /* conv2d_grad_input: H and W of its result; otherwise 0 */
 } yki_conv_attrs;
+YKI_ATTRS(yki_conv_attrs)
 
 /* conv/bias.c: dy (C, rest...) -> (C), the sum over the batch and the other axes. */
 extern const yki_op yki_op_reduce_bias;
@@ -222,6 +236,7 @@ typedef struct yki_matmul_attrs {
     int32_t act;       /* yki_matmul_act; set by fusion */
     int32_t sums;      /* further result: op(a) summed over its columns; set by fusion */
 } yki_matmul_attrs;
+YKI_ATTRS(yki_matmul_attrs)
 
 /* matmul/pair.c: two products without bias or outer axes. The operands are the inputs and
  * results of the first, then those of the second. Only fusions make it. */
@@ -230,6 +245,7 @@ extern const yki_op yki_op_matmul_pair;
 typedef struct yki_matmul_pair_attrs {
     yki_matmul_attrs part[2];
 } yki_matmul_pair_attrs;
+YKI_ATTRS(yki_matmul_pair_attrs)
 
 /* pool/pool.c: x (C, H, W) -> (C, OH, OW), the maximum or the mean of each window.
  * maxpool2d_grad: x, y, dy -> dx; a window's dy goes to its first maximum in row-major order.
@@ -247,6 +263,7 @@ typedef struct yki_pool_attrs {
     int32_t exclude_pad;
     int32_t size[2]; /* gradients: H and W of x; otherwise 0 */
 } yki_pool_attrs;
+YKI_ATTRS(yki_pool_attrs)
 
 /* norm/batch_norm.c. x is (C, rest...); statistics are not batched:
  *   bn_stats       x -> (3, C): count, mean, M2 (sum of squared deviations from the mean), over
@@ -280,6 +297,7 @@ typedef struct yki_bn_attrs {
     int32_t residual; /* whether the last input is added before the activation; set by fusion */
     int32_t variance; /* bn_running: the state is the variance, not the mean */
 } yki_bn_attrs;
+YKI_ATTRS(yki_bn_attrs)
 
 /* norm/layer_norm.c: a row is the last `axes` axes, and I is their shape. layer_norm: x[, gamma
  * (I), beta (I)] -> y. layer_norm_grad: x, dy[, gamma] -> dx. layer_norm_grad_params: x, dy ->
@@ -292,6 +310,7 @@ typedef struct yki_ln_attrs {
     int32_t axes;
     int32_t affine; /* whether gamma is given (to layer_norm also beta) */
 } yki_ln_attrs;
+YKI_ATTRS(yki_ln_attrs)
 
 /* norm/batch_norm.c: x (R, S...), not batched -> (S...), its row `row`. */
 extern const yki_op yki_op_row;
@@ -299,6 +318,7 @@ extern const yki_op yki_op_row;
 typedef struct yki_row_attrs {
     int32_t row;
 } yki_row_attrs;
+YKI_ATTRS(yki_row_attrs)
 yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
 
 #endif

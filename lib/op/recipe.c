@@ -217,39 +217,56 @@ yki_arg_slot(yki_recipe *recipe, uint32_t slot)
 }
 
 void
-yki_arg_expr(yki_recipe *recipe, yki_expr expr)
+yki_arg_expr_at(yki_recipe *recipe, const char *name, int number, yki_expr expr)
 {
     yki_arg *arg = next_arg(recipe, YKI_ARG_INT);
 
-    if (arg)
-        arg->expr = expr;
+    if (!arg)
+        return;
+    arg->name = name;
+    arg->number = number;
+    arg->expr = expr;
 }
 
 void
-yki_arg_int(yki_recipe *recipe, int64_t value)
+yki_arg_expr(yki_recipe *recipe, const char *name, yki_expr expr)
+{
+    yki_arg_expr_at(recipe, name, -1, expr);
+}
+
+void
+yki_arg_int_at(yki_recipe *recipe, const char *name, int number, int64_t value)
 {
     if (value > INT32_MAX || value < INT32_MIN)
-        keep(recipe, yki_fail(YOKE_ERROR_UNSUPPORTED, "%lld does not fit an int of a kernel",
-                              (long long)value));
-    yki_arg_expr(recipe, YKI_CONST(value));
+        keep(recipe, yki_fail(YOKE_ERROR_UNSUPPORTED,
+                              "a number of a kernel is %lld; must be between %d and %d",
+                              (long long)value, INT32_MIN, INT32_MAX));
+    yki_arg_expr_at(recipe, name, number, YKI_CONST(value));
 }
 
 void
-yki_arg_float(yki_recipe *recipe, float value)
+yki_arg_int(yki_recipe *recipe, const char *name, int64_t value)
+{
+    yki_arg_int_at(recipe, name, -1, value);
+}
+
+void
+yki_arg_ints(yki_recipe *recipe, const yki_named_int *ints, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        yki_arg_int(recipe, ints[i].name, ints[i].value);
+}
+
+void
+yki_arg_float(yki_recipe *recipe, const char *name, float value)
 {
     yki_arg *arg = next_arg(recipe, YKI_ARG_FLOAT);
 
-    if (arg)
-        arg->value = value;
-}
-
-void
-yki_arg_local(yki_recipe *recipe, uint32_t bytes)
-{
-    yki_arg *arg = next_arg(recipe, YKI_ARG_LOCAL);
-
-    if (arg)
-        arg->expr = YKI_CONST(bytes);
+    if (!arg)
+        return;
+    arg->name = name;
+    arg->number = -1;
+    arg->value = value;
 }
 
 void

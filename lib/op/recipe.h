@@ -47,12 +47,8 @@ typedef struct yki_operand {
 } yki_operand;
 
 /* Numerical classes, the most exact first. All devices of a team use one class for a node. */
-typedef enum yki_class {
-    YKI_CLASS_DIRECT = 0,
-    YKI_CLASS_WINOGRAD2 = 1,
-    YKI_CLASS_WINOGRAD4 = 2
-} yki_class;
-enum { YKI_CLASSES = 3 };
+typedef enum yki_class { YKI_CLASS_DIRECT = 0, YKI_CLASS_WINOGRAD4 = 1 } yki_class;
+enum { YKI_CLASSES = 2 };
 
 typedef struct yki_problem {
     const yki_op *op;
@@ -98,8 +94,7 @@ typedef enum yki_arg_kind {
     YKI_ARG_SLOT, /* a buffer */
     YKI_ARG_INT,  /* an int: the value of an expression */
     YKI_ARG_FLOAT,
-    YKI_ARG_LOCAL, /* bytes of __local memory */
-    YKI_ARG_STEP   /* the plan's buffer of step values (struct yki_step_values) */
+    YKI_ARG_STEP /* the plan's buffer of step values (struct yki_step_values) */
 } yki_arg_kind;
 
 /* Values that change from step to step. Kernels read them from a device buffer, so arguments
@@ -123,7 +118,15 @@ typedef struct yki_arg {
     uint32_t slot;
     yki_expr expr;
     float value;
+    const char *name; /* of an int or a float: the kernel's parameter; NULL: it is the user's */
+    int number;       /* ends the name: "k" and 3 are "k3"; -1: the name has none */
 } yki_arg;
+
+/* An int with the name of the kernel's parameter. */
+typedef struct yki_named_int {
+    const char *name;
+    int64_t value;
+} yki_named_int;
 
 /* When a launch runs. */
 typedef enum yki_phase {
@@ -191,13 +194,17 @@ uint32_t yki_recipe_slot(yki_recipe *recipe, yki_slot_kind kind, yki_expr bytes)
 yki_launch *yki_recipe_launch(yki_recipe *recipe, const char *file, const char *kernel,
                               const char *options, ...) YKI_PRINTF(4, 5);
 /* Each adds an argument to the newest launch, in the kernel's order. An error is kept in
- * recipe->status. */
+ * recipe->status. `name` is that of the kernel's parameter, with which tests compare it. */
 void yki_arg_slot(yki_recipe *recipe, uint32_t slot);
-void yki_arg_int(yki_recipe *recipe, int64_t value);
-void yki_arg_expr(yki_recipe *recipe, yki_expr expr);
-void yki_arg_float(yki_recipe *recipe, float value);
-void yki_arg_local(yki_recipe *recipe, uint32_t bytes);
+void yki_arg_int(yki_recipe *recipe, const char *name, int64_t value);
+void yki_arg_expr(yki_recipe *recipe, const char *name, yki_expr expr);
+void yki_arg_float(yki_recipe *recipe, const char *name, float value);
 void yki_arg_step(yki_recipe *recipe);
+/* The same for a parameter whose name ends in a number. */
+void yki_arg_int_at(yki_recipe *recipe, const char *name, int number, int64_t value);
+void yki_arg_expr_at(yki_recipe *recipe, const char *name, int number, yki_expr expr);
+/* Adds several ints. */
+void yki_arg_ints(yki_recipe *recipe, const yki_named_int *ints, size_t count);
 /* Sets the number of groups, and the work-items in a group (0 counts as 1), along three
  * dimensions. A dimension whose number is the constant 0 has one group. NULL does nothing. */
 void yki_launch_grid(yki_launch *launch, yki_expr g0, yki_expr g1, yki_expr g2, uint32_t l0,
@@ -216,13 +223,46 @@ yoke_status yki_launch_program(yoke_device *device, const yki_launch *launch,
 
 /* ---- solvers ---- */
 
+/* What a search needs to know of a solver whose tunings are sets of parameters, too many to be
+ * listed: a tuning is the number of a set. Sets belong to a device, not to a problem, because
+ * changing the set builds kernels. */
+enum { YKI_MAX_NEIGHBOURS = 4 };
+typedef struct yki_parameter_sets {
+    const char *title; /* what messages call it: "CLBlast" */
+    unsigned own;      /* stands for the library's own parameters, until another set is used */
+    unsigned moves;    /* number of moves: each changes one thing of a set */
+    /* Returns the operations of the problem at the largest batch, and writes its sizes as a text,
+     * such as "64x128x32". Returns 0 if the solver cannot compute it. */
+    double (*work)(const yki_problem *problem, char *text, size_t size);
+    /* Gives the sets from which a search starts, and returns how many there are. The caller skips
+     * those that are not valid on its device. */
+    size_t (*seeds)(const unsigned **sets);
+    /* Returns whether there is such a set, and it fits the device. */
+    bool (*valid)(unsigned set, const yki_device_traits *traits);
+    /* Gives the sets that are one move away from a set that exists, and returns how many there
+     * are. They exist, but need not be valid. */
+    size_t (*neighbours)(unsigned set, unsigned move, unsigned found[YKI_MAX_NEIGHBOURS]);
+    /* Writes the parameters of a set, such as "MWG=64 NWG=64". */
+    void (*describe)(unsigned set, char *text, size_t size);
+    /* Builds the kernels of a set, compares a sample of the result with one in double (a wrong one
+     * is YOKE_ERROR_VALUE), and measures it: `seconds` is the least time of a few runs at the
+     * largest batch. Waits; takes seconds where kernels must be built. */
+    yoke_status (*measure)(yki_queue *queue, const yki_problem *problem, unsigned set,
+                           double *seconds);
+    /* Makes the queue's device use this set. A number without a set is an error. */
+    yoke_status (*use)(yki_queue *queue, unsigned set);
+    /* Gives the set that this process uses on the queue's device. Returns false while that is the
+     * library's own. */
+    bool (*in_force)(yki_queue *queue, unsigned *set);
+} yki_parameter_sets;
+
 typedef struct yki_solver {
     const char *name; /* "conv2d-direct-blocked" */
     const yki_op *const *op;
     yki_class numerical_class;
-    /* Its tunings are numbers that a search finds (`yoke tune`). The planner uses it only with a
-     * tuning for which wisdom has a time. */
-    bool searched;
+    /* Its tunings are sets of parameters that a search finds (`yoke tune`). The planner uses it
+     * only with a set for which wisdom has a time. NULL: its tunings are listed. */
+    const yki_parameter_sets *sets;
     /* Made for work-items of a group that run side by side. A processor runs them one after
      * another. There the planner measures such a solver only if no other of its class applies,
      * or at level patient: compiling it takes longer than a small model trains. */

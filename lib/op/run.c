@@ -47,9 +47,6 @@ set_fixed_args(yki_runner *runner, size_t index)
         case YKI_ARG_FLOAT:
             YKI_TRY(yki_kernel_set(kernel, i, sizeof arg->value, &arg->value));
             break;
-        case YKI_ARG_LOCAL:
-            YKI_TRY(yki_kernel_set_local(kernel, i, (size_t)arg->expr.constant));
-            break;
         case YKI_ARG_STEP:
             YKI_TRY(yki_kernel_set_buffer(kernel, i, runner->step_values));
             break;
@@ -168,8 +165,8 @@ yki_runner_enqueue(yki_runner *runner, yki_phase phase, int64_t n, yki_event *do
     size_t last = runner->recipe.launch_count;
 
     if (n < 0 || n > runner->problem.max_batch)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "batch %lld, between 0 and %lld are possible",
-                        (long long)n, (long long)runner->problem.max_batch);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the batch", n, 0,
+                              runner->problem.max_batch);
     if (done)
         memset(done, 0, sizeof *done);
     if (n != runner->batch)

@@ -43,8 +43,6 @@ make_buffer(yki_plan *plan, yki_value *value)
                                   &value->buffer));
     }
     value->owned = true;
-    if (value->node && value->node->role == YKI_ROLE_CONSTANT)
-        return yki_buffer_put(value->buffer, 0, value->size, value->node->data);
     return YOKE_OK;
 }
 
@@ -69,9 +67,6 @@ set_args(yki_plan *plan, const yki_task *task, size_t index)
             break;
         case YKI_ARG_FLOAT:
             YKI_TRY(yki_kernel_set(kernel, i, sizeof arg->value, &arg->value));
-            break;
-        case YKI_ARG_LOCAL:
-            YKI_TRY(yki_kernel_set_local(kernel, i, (size_t)arg->expr.constant));
             break;
         case YKI_ARG_STEP:
             YKI_TRY(yki_kernel_set_buffer(kernel, i, plan->step_values));
@@ -189,7 +184,7 @@ make_stops(yki_plan *plan)
                            .in = plan->values[yki_value_root(plan, task->slots[0])].buffer,
                            .out = plan->values[yki_value_root(plan, task->slots[1])].buffer,
                            .count = (size_t)yki_operand_count(&task->problem.out, 1)};
-        memcpy(&stop->merge, task->problem.attrs.bytes, sizeof stop->merge);
+        stop->merge = yki_merge_get(&task->problem.attrs);
         plan->stop_count++;
     }
     return YOKE_OK;

@@ -23,7 +23,7 @@
 const char *
 yki_class_name(yki_class numerical_class)
 {
-    static const char *const names[YKI_CLASSES] = {"direct", "F(2)", "F(4)"};
+    static const char *const names[YKI_CLASSES] = {"direct", "F(4)"};
 
     return names[numerical_class];
 }

@@ -75,9 +75,8 @@ yoke_status
 yki_plan_begin(yki_plan *plan, int64_t n)
 {
     if (n < 0 || n > plan->options.max_batch)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "a batch of %lld, the plan is for batches of 0 to %lld", (long long)n,
-                        (long long)plan->options.max_batch);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the batch", n, 0,
+                              plan->options.max_batch);
     if (n != plan->batch)
         YKI_TRY(set_batch(plan, n));
     if (plan->prepared_version == plan->weights->version || yki_plan_repacks(plan))

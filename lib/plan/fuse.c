@@ -18,20 +18,32 @@ static bool
 is_relu(const yki_task *task)
 {
     return task->problem.op == &yki_op_unary &&
-           ((const yki_unary_attrs *)task->problem.attrs.bytes)->kind == YKI_UNARY_RELU;
+           yki_unary_attrs_get(&task->problem.attrs).kind == YKI_UNARY_RELU;
 }
 
-/* Returns the attribute that is set where an operator has an activation; NULL if it takes none. */
-static int32_t *
-activation_of(yki_problem *problem)
+/* Sets the activation of an operator to relu. Returns false if it takes none, or has one. */
+static bool
+set_relu(yki_problem *problem)
 {
+#define SET(type, relu)                                                                            \
+    do {                                                                                           \
+        type attrs = type##_get(&problem->attrs);                                                  \
+                                                                                                   \
+        if (attrs.act)                                                                             \
+            return false;                                                                          \
+        attrs.act = relu;                                                                          \
+        type##_set(&problem->attrs, &attrs);                                                       \
+        return true;                                                                               \
+    } while (0)
+
     if (problem->op == &yki_op_conv2d || problem->op == &yki_op_conv2d_grad_input)
-        return &((yki_conv_attrs *)problem->attrs.bytes)->act;
+        SET(yki_conv_attrs, YKI_CONV_ACT_RELU);
     if (problem->op == &yki_op_matmul)
-        return &((yki_matmul_attrs *)problem->attrs.bytes)->act;
+        SET(yki_matmul_attrs, YKI_MATMUL_RELU);
     if (problem->op == &yki_op_bn_apply)
-        return &((yki_bn_attrs *)problem->attrs.bytes)->act;
-    return NULL;
+        SET(yki_bn_attrs, YKI_BN_RELU);
+#undef SET
+    return false;
 }
 
 /* relu after a product, a convolution or a batch norm: the operator applies it to its result. */
@@ -39,16 +51,16 @@ static bool
 fuse_activation(yki_fusion *f, size_t index)
 {
     yki_task *task = &f->plan->tasks[index];
-    int32_t *act = activation_of(&task->problem);
+    yki_problem joined = task->problem;
     int32_t reader;
 
-    if (!act || *act)
+    if (!set_relu(&joined))
         return false;
     reader = yki_fusion_only_reader(f, yki_task_result(task));
     if (reader < 0 || !is_relu(&f->plan->tasks[reader]) ||
         f->plan->tasks[reader].section != task->section)
         return false;
-    *act = 1;
+    task->problem = joined;
     yki_fusion_take_over(f, index, (size_t)reader);
     return true;
 }
@@ -58,8 +70,7 @@ is_plain_sum(const yki_task *task)
 {
     const yki_problem *p = &task->problem;
 
-    return p->op == &yki_op_binary &&
-           ((const yki_binary_attrs *)p->attrs.bytes)->kind == YKI_BINARY_ADD &&
+    return p->op == &yki_op_binary && yki_binary_attrs_get(&p->attrs).kind == YKI_BINARY_ADD &&
            yki_shape_equal(p->in[0].shape, p->in[1].shape) && p->in[0].batched == p->in[1].batched;
 }
 
@@ -75,7 +86,7 @@ fuse_residual(yki_fusion *f, size_t index)
     yki_bn_attrs attrs;
     int32_t reader;
 
-    memcpy(&attrs, joined.problem.attrs.bytes, sizeof attrs);
+    attrs = yki_bn_attrs_get(&joined.problem.attrs);
     if (joined.problem.op != &yki_op_bn_apply || attrs.residual || attrs.act ||
         count == YKI_MAX_INPUTS)
         return false;
@@ -86,7 +97,7 @@ fuse_residual(yki_fusion *f, size_t index)
     sum = &plan->tasks[reader];
     other = sum->slots[0] == joined.slots[count] ? 1 : 0;
     attrs.residual = 1;
-    memcpy(joined.problem.attrs.bytes, &attrs, sizeof attrs);
+    yki_bn_attrs_set(&joined.problem.attrs, &attrs);
     joined.problem.in[count] = sum->problem.in[other];
     joined.problem.input_count = count + 1;
     joined.slots[count] = sum->slots[other];

@@ -18,10 +18,10 @@ typedef struct parts {
     bool has_gradient;
 } parts;
 
-static const yki_loss_attrs *
+static yki_loss_attrs
 attrs_of(const yki_task *task)
 {
-    return (const yki_loss_attrs *)task->problem.attrs.bytes;
+    return yki_loss_attrs_get(&task->problem.attrs);
 }
 
 static bool
@@ -45,11 +45,11 @@ sum_of(const yki_fusion *f, const yki_task *task)
 
 /* Returns whether the kernel of this loss can compute the metric too. */
 static bool
-goes_with(const yki_loss_attrs *metric, const yki_loss_attrs *loss)
+goes_with(yki_loss_attrs metric, yki_loss_attrs loss)
 {
-    if (loss->kind == YKI_LOSS_SOFTMAX_CE || loss->kind == YKI_LOSS_CE)
-        return metric->kind == YKI_METRIC_ACCURACY || metric->kind == YKI_METRIC_TOP_K;
-    return metric->kind == YKI_METRIC_MAE;
+    if (loss.kind == YKI_LOSS_SOFTMAX_CE || loss.kind == YKI_LOSS_CE)
+        return metric.kind == YKI_METRIC_ACCURACY || metric.kind == YKI_METRIC_TOP_K;
+    return metric.kind == YKI_METRIC_MAE;
 }
 
 static void
@@ -63,7 +63,7 @@ find_parts(const yki_fusion *f, const yki_task *loss, parts *p)
         if (task->dropped || task == loss)
             continue;
         if (task->problem.op == &yki_op_loss_grad && same_operands(task, loss) &&
-            memcmp(attrs_of(task), attrs_of(loss), sizeof *attrs_of(loss)) == 0) {
+            memcmp(&task->problem.attrs, &loss->problem.attrs, sizeof loss->problem.attrs) == 0) {
             p->gradient = t;
             p->has_gradient = true;
         }
@@ -93,7 +93,7 @@ yki_fuse_loss(yki_fusion *f, size_t index)
     yki_plan *plan = f->plan;
     const yki_task *loss = &plan->tasks[index];
     yki_task joined = *loss;
-    yki_fused_loss_attrs attrs = {.loss = *attrs_of(loss)};
+    yki_fused_loss_attrs attrs = {.loss = attrs_of(loss)};
     parts p = {0};
     int32_t sum;
 
@@ -110,13 +110,12 @@ yki_fuse_loss(yki_fusion *f, size_t index)
     joined.problem.out = plan->tasks[p.sum].problem.out;
     joined.slots[2] = yki_task_result(&plan->tasks[p.sum]);
     for (int32_t i = 0; i < p.metric_count; i++) {
-        attrs.k[i] = YKI_MAX(attrs_of(&plan->tasks[p.metric[i]])->k, 1);
+        attrs.k[i] = YKI_MAX(attrs_of(&plan->tasks[p.metric[i]]).k, 1);
         add_result(&joined, &plan->tasks[p.metric_sum[i]]);
     }
     if (p.has_gradient)
         add_result(&joined, &plan->tasks[p.gradient]);
-    joined.problem.attrs = (yki_attrs){{0}};
-    memcpy(joined.problem.attrs.bytes, &attrs, sizeof attrs);
+    yki_fused_loss_attrs_set(&joined.problem.attrs, &attrs);
     if (!yki_fusion_solvable(f, &joined.problem))
         return false;
     plan->node_value[loss->node->id] = -1;

@@ -22,7 +22,7 @@ matmul_attrs(const yki_task *task)
     yki_matmul_attrs attrs = {0};
 
     if (task->problem.op == &yki_op_matmul)
-        memcpy(&attrs, task->problem.attrs.bytes, sizeof attrs);
+        attrs = yki_matmul_attrs_get(&task->problem.attrs);
     return attrs;
 }
 
@@ -55,7 +55,7 @@ yki_fuse_gate(yki_fusion *f, size_t index)
         gate->problem.out.type != task->problem.out.type)
         return false;
     attrs.act = YKI_MATMUL_GATE;
-    memcpy(joined.problem.attrs.bytes, &attrs, sizeof attrs);
+    yki_matmul_attrs_set(&joined.problem.attrs, &attrs);
     joined.problem.in[2] = gate->problem.in[0];
     joined.problem.input_count = 3;
     joined.slots[2] = gate->slots[0];
@@ -111,7 +111,7 @@ yki_fuse_sums(yki_fusion *f, size_t index)
     if (sums == 0)
         return false;
     attrs.sums = 1;
-    memcpy(joined.problem.attrs.bytes, &attrs, sizeof attrs);
+    yki_matmul_attrs_set(&joined.problem.attrs, &attrs);
     joined.problem.extra_count = 1;
     joined.problem.extra[0] = f->plan->tasks[sums].problem.out;
     joined.slots[3] = yki_task_result(&f->plan->tasks[sums]);
@@ -182,7 +182,7 @@ yki_fuse_pair(yki_fusion *f, size_t index)
         return false;
     attrs = (yki_matmul_pair_attrs){{matmul_attrs(task), matmul_attrs(other)}};
     joined.problem.op = &yki_op_matmul_pair;
-    memcpy(joined.problem.attrs.bytes, &attrs, sizeof attrs);
+    yki_matmul_pair_attrs_set(&joined.problem.attrs, &attrs);
     joined.problem.input_count = task->problem.input_count + other->problem.input_count;
     joined.problem.extra_count = 1 + task->problem.extra_count + other->problem.extra_count;
     copy_operands(&joined, task, 0, joined.problem.input_count);

@@ -21,7 +21,7 @@ normalisation_under(const yki_plan *plan, int32_t y)
     const yoke_node *relu = plan->values[y].node;
 
     if (!relu || relu->op != &yki_op_unary ||
-        ((const yki_unary_attrs *)relu->attrs.bytes)->kind != YKI_UNARY_RELU ||
+        yki_unary_attrs_get(&relu->attrs).kind != YKI_UNARY_RELU ||
         relu->inputs[0]->op != &yki_op_bn_apply)
         return NULL;
     return relu->inputs[0];
@@ -46,10 +46,12 @@ gated(const yki_fusion *f, const yki_task *task, const yoke_node *norm, int32_t 
       uint32_t parameters)
 {
     yki_task joined = *task;
+    yki_bn_attrs attrs = yki_bn_attrs_get(&task->problem.attrs);
     uint32_t *count = &joined.problem.input_count;
     int32_t result = yki_task_result(task);
 
-    ((yki_bn_attrs *)joined.problem.attrs.bytes)->act = YKI_BN_RELU;
+    attrs.act = YKI_BN_RELU;
+    yki_bn_attrs_set(&joined.problem.attrs, &attrs);
     joined.slots[1] = dy;
     for (uint32_t i = 4 - parameters; i < 4 && norm->input_count == 4; i++) {
         joined.slots[*count] = f->plan->node_value[norm->inputs[i]->id];

@@ -70,7 +70,7 @@ yki_is_relu_gradient(const yki_task *task)
 {
     yki_unary_attrs attrs;
 
-    memcpy(&attrs, task->problem.attrs.bytes, sizeof attrs);
+    attrs = yki_unary_attrs_get(&task->problem.attrs);
     return task->problem.op == &yki_op_unary_grad && attrs.kind == YKI_UNARY_RELU;
 }
 

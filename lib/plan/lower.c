@@ -124,7 +124,7 @@ add_merge(yki_plan *plan, const yoke_node *node, yki_section section, yki_merge 
                                  .in = {value.operand},
                                  .out = value.operand,
                                  .max_batch = plan->options.max_batch};
-    memcpy(task.problem.attrs.bytes, &merge, sizeof merge);
+    yki_merge_set(&task.problem.attrs, &merge);
     task.slots[0] = in;
     task.slots[1] = out;
     return yki_plan_add_task(plan, &task);

@@ -5,7 +5,7 @@
  *
  * A node is live if a result depends on it. Results are outputs, the loss and the metrics
  * summed over the batch, and for training the gradients and the next states. The member of a
- * node's place computes the node. Inputs, constants and views are everywhere that they are
+ * node's place computes the node. Inputs and views are everywhere that they are
  * read, so they never cross. Any other value that other members read crosses once to each of
  * them.
  */
@@ -75,7 +75,7 @@ is_everywhere(const yoke_node *node, bool training)
     const yki_op *op;
 
     if (!node->op)
-        return node->role == YKI_ROLE_INPUT || node->role == YKI_ROLE_CONSTANT;
+        return node->role == YKI_ROLE_INPUT;
     (void)yki_effective(node, training, &op, inputs);
     return !op || op->is_view;
 }

@@ -58,8 +58,7 @@ report(const yki_choice *choice, const yki_task *task)
                 yki_device_id(yki_queue_device(plan->queue)), yki_plan_budget(plan),
                 plan->measured_count);
     else if (now - plan->reported >= REPORT_EVERY)
-        yki_log(YOKE_LOG_INFO,
-                "%s: measured %u candidates in %.0f s, now for %s (command %zu of %zu)",
+        yki_log(YOKE_LOG_INFO, "%s: measured %u candidates in %.0f s, now for %s (task %zu of %zu)",
                 yki_device_id(yki_queue_device(plan->queue)), plan->measured_count,
                 plan->measured_seconds, task && task->node ? task->node->name : "a reorder",
                 choice->index + 1, choice->count);
@@ -237,23 +236,24 @@ ask_solver(yki_choice *choice, const yki_task *task, const yki_solver *solver, u
 {
     yki_plan *plan = choice->plan;
     const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
+    const unsigned *set = yki_plan_set_of(plan, solver);
     yki_problem problem;
 
-    if (solver->searched && !plan->has_set)
+    if (solver->sets && !set)
         return YOKE_OK;
     for (unsigned variant = 0; lay_out(plan, task, solver, variant, &problem); variant++) {
-        unsigned first = solver->searched ? plan->set : 0, end;
+        unsigned first = set ? *set : 0, end;
 
         if (!permitted(plan, task, &problem) || !solver->applies(&problem, traits))
             continue;
-        end = solver->searched ? first + 1 : tunings_of(solver, &problem, traits);
+        end = set ? first + 1 : tunings_of(solver, &problem, traits);
         for (unsigned tuning = first; tuning < end; tuning++) {
             yki_offer offer = {.solver = solver, .tuning = tuning, .variant = variant};
 
             if (!yki_solver_ends(solver, &problem, traits, tuning))
                 continue;
             YKI_TRY(seconds_of(choice, task, &problem, solver, tuning, &offer.seconds));
-            if (solver->searched && offer.seconds == 0)
+            if (set && offer.seconds == 0)
                 continue; /* taken only with a measured time */
             offer.cost = offer.seconds > 0
                              ? offer.seconds

@@ -13,8 +13,8 @@ begin(yki_weights *weights, yki_queue *queue, const yki_plan_options *options, y
     yki_plan *plan;
 
     if (options->max_batch < 1)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a plan for batches up to %lld: at least 1",
-                        (long long)options->max_batch);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the largest batch of a plan",
+                              options->max_batch, 1, INT64_MAX);
     plan = yki_alloc(1, sizeof *plan, "a plan");
     if (!plan)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -114,6 +114,7 @@ yki_plan_destroy(yki_plan *plan)
     yki_free(plan->bucket_task);
     yki_free(plan->asked);
     yki_free(plan->skips);
+    yki_free(plan->sets);
     yki_free(plan);
 }
 

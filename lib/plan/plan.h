@@ -12,7 +12,7 @@
  *
  *   lower       turns the graph into values and tasks
  *   fuse        joins tasks
- *   search      picks a parameter set for CLBlast
+ *   search      picks a parameter set for each solver that has them
  *   choose      picks solvers and layouts, and adds reorders between them
  *   recompute   where memory is short, computes cheap values again instead of keeping them
  *   pack        turns lifetimes into offsets
@@ -146,7 +146,7 @@ typedef enum yki_storage {
     YKI_STORE_LENT,   /* a weight, gradient, state or crossing: its buffer is lent to the plan */
     YKI_STORE_INPUT,  /* written by the caller before a run */
     YKI_STORE_POOLED, /* in the plan's pool: statistics, kept until the states are updated */
-    YKI_STORE_KEPT    /* a buffer for the plan's life: results, constants, packed weights */
+    YKI_STORE_KEPT    /* a buffer for the plan's life: results, packed weights */
 } yki_storage;
 
 typedef struct yki_value {
@@ -218,6 +218,12 @@ typedef struct yki_running {
     float momentum;
 } yki_running;
 
+/* The set of parameters that a plan takes for all problems of a solver. */
+typedef struct yki_taken_set {
+    const yki_solver *solver;
+    unsigned set;
+} yki_taken_set;
+
 typedef struct yki_plan {
     yki_plan_options options;
     yki_weights *weights; /* retained */
@@ -249,8 +255,8 @@ typedef struct yki_plan {
     unsigned measured_count;
     uint64_t work; /* iterations of the planner's loops, measuring aside: tests limit its growth */
     struct yki_costs *costs; /* of a survey; NULL: a plan to be run */
-    bool has_set;            /* `set` is the tuning to take for solvers with searched tunings */
-    unsigned set;
+    yki_taken_set *sets;     /* of the solvers whose tunings are sets of parameters */
+    size_t set_count, set_capacity;
     bool asks;   /* runs compute only some results (ask.c): */
     bool *asked; /* by node id: these results, and what they are computed from */
     bool *skips; /* by task: left out */
@@ -308,14 +314,14 @@ yoke_status yki_plan_capacity(const yki_plan *plan, int64_t *samples);
 
 /* ---- print.c ---- */
 
-/* Calls `line` with each line of a table: every command with its solver, layout, FLOPs, bytes, time
+/* Calls `line` with each line of a table: every task with its solver, layout, FLOPs, bytes, time
  * and fraction of the device's limit, then the memory map. Where tasks have times, it measures the
  * limits for the table and waits. */
 yoke_status yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *user);
 
 /* See yoke_replica_profile. (profile.c) */
 yoke_status yki_plan_profile(yki_plan *plan, int64_t n, unsigned repeats,
-                             void (*each)(void *, const yoke_command_info *), void *user);
+                             void (*each)(void *, const yoke_task_info *), void *user);
 
 /* The stages of yki_plan_create. A stage that fails leaves a plan that can be destroyed. */
 yoke_status yki_plan_lower(yki_plan *plan);     /* lower.c */
@@ -329,6 +335,13 @@ yoke_status yki_plan_bind(yki_plan *plan);      /* bind.c */
 /* Writes first contents into the given values: zeros, which it enqueues on the plan's queue, and
  * integers that are valid for their readers, for which it waits. (inputs.c) */
 yoke_status yki_plan_fill_inputs(yki_plan *plan);
+
+/* search.c */
+
+/* Does what yki_plan_search does for one solver, which has sets of parameters. */
+yoke_status yki_plan_search_sets(yki_plan *plan, const yki_solver *solver);
+/* Returns the set that the plan takes for a solver; NULL: none. */
+const unsigned *yki_plan_set_of(const yki_plan *plan, const yki_solver *solver);
 
 /* running.c */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * print.c - prints a plan: each command with its solver, layout, work and time, the fraction of
+ * print.c - prints a plan: each task with its solver, layout, work and time, the fraction of
  * the device's limit that it reaches, and the memory map.
  *
- * A command can be no faster than the device's multiply-adds, and no faster than its memory.
+ * A task can be no faster than the device's multiply-adds, and no faster than its memory.
  * The limit that it is nearer to is shown. Both limits are measured for the table, because on a
  * shared machine yesterday's figures say little.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * profile.c - measures each command of a plan by the device's own clock, while whole steps run
+ * profile.c - measures each task of a plan by the device's own clock, while whole steps run
  * in their order.
  */
 #include "plan/plan.h"
@@ -77,11 +77,11 @@ run_all(profile *p, int64_t n, unsigned repeats)
 }
 
 static void
-report(const profile *p, int64_t n, void (*each)(void *, const yoke_command_info *), void *user)
+report(const profile *p, int64_t n, void (*each)(void *, const yoke_task_info *), void *user)
 {
     for (size_t t = 0; t < p->plan->task_count; t++) {
         const yki_task *task = &p->plan->tasks[t];
-        yoke_command_info info = {.seconds = p->seconds[t]};
+        yoke_task_info info = {.seconds = p->seconds[t]};
 
         if (!task->solver)
             continue;
@@ -105,7 +105,7 @@ report(const profile *p, int64_t n, void (*each)(void *, const yoke_command_info
 
 yoke_status
 yki_plan_profile(yki_plan *plan, int64_t n, unsigned repeats,
-                 void (*each)(void *, const yoke_command_info *), void *user)
+                 void (*each)(void *, const yoke_task_info *), void *user)
 {
     profile p = {.plan = plan};
     yoke_status status;
@@ -115,7 +115,7 @@ yki_plan_profile(yki_plan *plan, int64_t n, unsigned repeats,
     p.seconds = yki_alloc(plan->task_count, sizeof *p.seconds, "times");
     if (!p.seconds)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = yki_queue_create(yki_queue_device(plan->queue), YKI_QUEUE_COMPUTE, true, &p.queue);
+    status = yki_queue_create(yki_queue_device(plan->queue), true, &p.queue);
     if (status == YOKE_OK)
         status = run_all(&p, n, repeats);
     yki_queue_destroy(p.queue);

@@ -43,7 +43,7 @@ defer(yki_fusion *f, size_t index, const uint32_t *state_of)
     yki_running made = {.statistics = task->slots[1]};
     yki_bn_attrs attrs;
 
-    memcpy(&attrs, task->problem.attrs.bytes, sizeof attrs);
+    attrs = yki_bn_attrs_get(&task->problem.attrs);
     if (!state || state->role != YKI_ROLE_STATE || state->next != task->node ||
         !state_of[state->id] || !pool(plan, task->slots[1]))
         return YOKE_OK;

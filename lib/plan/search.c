@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * search.c - parameters for CLBlast's products on this device.
+ * search.c - sets of parameters for the solvers that have them (yki_parameter_sets).
  *
  * A set of parameters belongs to a device, not to a problem, because changing it builds
- * kernels. So a plan takes one set for all of its products: the set that wisdom has times of
- * for most of them, and of those sets the fastest.
+ * kernels. So a plan takes one set for all problems of a solver: the set that wisdom has times
+ * of for most of them, and of those sets the fastest.
  *
- * Level patient looks for better sets where wisdom has not seen enough. It begins at common
- * starting points, changes one parameter, or two that belong together, and keeps what is faster
- * on the model's largest product. It goes on until nothing is faster, or the time is over. Then
- * it measures the best few sets on the other products. Nothing here knows a device by name.
+ * Level patient looks for better sets where wisdom has not seen enough. It begins at the
+ * solver's seeds, makes one move at a time, and keeps what is faster on the model's largest
+ * problem. It goes on until nothing is faster, or the time is over. Then it measures the best few
+ * sets on the other problems. Nothing here knows a device or a solver by name.
  *
  * The search stops at a local optimum; a second run goes on from the best set known.
  */
@@ -17,53 +17,53 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "op/matmul/clblast.h"
 #include "plan/plan.h"
 
 enum {
     MAX_PROBLEMS = 48,
     MAX_TRIED = 400,
-    ENOUGH = 12, /* with so many sets measured on the largest product, it was searched before */
+    ENOUGH = 12, /* with so many sets measured on the largest problem, it was searched before */
     FINALISTS = 3
 };
 /* The fraction of the measuring budget that the search takes; the rest is for other solvers. */
 #define SHARE        0.7
 #define REPORT_EVERY 2.0
 
-extern const yki_solver yki_solver_gemm_clblast;
-
-typedef struct product {
+typedef struct sized_problem {
     const yki_problem *problem;
     char text[YKI_PROBLEM_TEXT];
-    int64_t sizes[3];
+    char sizes[64]; /* for people */
     double flops;
-} product;
+} sized_problem;
 
 typedef struct tried {
     unsigned set;
-    double seconds; /* for the largest product; 0: unknown, or it does not work */
-    double total;   /* sum over the products that have a time */
-    size_t known;   /* number of products that have a time */
+    double seconds; /* for the largest problem; 0: unknown */
+    double total;   /* sum over the problems that have a time */
+    size_t known;   /* number of problems that have a time */
+    bool failed;    /* it does not work: it is neither taken nor measured again */
 } tried;
 
 typedef struct search {
     yki_plan *plan;
+    const yki_solver *solver;
+    const yki_parameter_sets *sets;
     yoke_device *device;
     const yki_device_traits *traits;
-    product *products; /* the largest first */
-    size_t product_count;
+    sized_problem *problems; /* the largest first */
+    size_t problem_count;
     tried *tried;
     size_t tried_count;
     double deadline, reported;
-    double own; /* seconds with CLBlast's own parameters; 0: unknown */
+    double own; /* seconds with the library's own parameters; 0: unknown */
 } search;
 
-/* ---- products of the plan ---- */
+/* ---- problems of the plan ---- */
 
 static int
 larger_first(const void *a, const void *b)
 {
-    const product *x = a, *y = b;
+    const sized_problem *x = a, *y = b;
 
     if (x->flops != y->flops)
         return x->flops < y->flops ? 1 : -1;
@@ -71,21 +71,22 @@ larger_first(const void *a, const void *b)
 }
 
 static void
-add_product(search *s, const yki_problem *problem)
+add_problem(search *s, const yki_problem *problem)
 {
-    product *p = &s->products[s->product_count];
+    sized_problem *p = &s->problems[s->problem_count];
 
-    if (s->product_count == MAX_PROBLEMS || problem->op != *yki_solver_gemm_clblast.op ||
-        !yki_solver_gemm_clblast.applies(problem, s->traits) ||
-        !yki_clblast_sizes(problem, p->sizes))
+    if (s->problem_count == MAX_PROBLEMS || problem->op != *s->solver->op ||
+        !s->solver->applies(problem, s->traits))
         return;
     p->problem = problem;
-    p->flops = 2.0 * (double)p->sizes[0] * (double)p->sizes[1] * (double)p->sizes[2];
+    p->flops = s->sets->work(problem, p->sizes, sizeof p->sizes);
+    if (p->flops == 0)
+        return;
     yki_problem_text(problem, p->text, sizeof p->text);
-    for (size_t i = 0; i < s->product_count; i++)
-        if (strcmp(s->products[i].text, p->text) == 0)
+    for (size_t i = 0; i < s->problem_count; i++)
+        if (strcmp(s->problems[i].text, p->text) == 0)
             return;
-    s->product_count++;
+    s->problem_count++;
 }
 
 /* ---- what is known ---- */
@@ -120,17 +121,16 @@ static void
 recall(void *user, unsigned set, const char *problem, double seconds)
 {
     search *s = user;
-    yki_clblast_set values;
 
-    if (!yki_clblast_decode(set, &values) || !yki_clblast_valid(&values, s->traits))
+    if (!s->sets->valid(set, s->traits))
         return;
-    (void)entry_of(s, set); /* other products may gain from it too */
-    for (size_t i = 0; i < s->product_count; i++)
-        if (strcmp(s->products[i].text, problem) == 0)
+    (void)entry_of(s, set); /* other problems may gain from it too */
+    for (size_t i = 0; i < s->problem_count; i++)
+        if (strcmp(s->problems[i].text, problem) == 0)
             note(s, set, i, seconds);
 }
 
-/* Returns the set to take: the one known for most products, and of those the fastest. NULL: none is
+/* Returns the set to take: the one known for most problems, and of those the fastest. NULL: none is
  * known. */
 static const tried *
 best(const search *s)
@@ -140,6 +140,8 @@ best(const search *s)
     for (size_t i = 0; i < s->tried_count; i++) {
         const tried *t = &s->tried[i];
 
+        if (t->failed)
+            continue;
         if (!found || t->known > found->known ||
             (t->known == found->known && t->total < found->total))
             found = t;
@@ -147,7 +149,7 @@ best(const search *s)
     return found;
 }
 
-/* Returns the set that is fastest on the largest product, the `count` sets in `taken` excepted. */
+/* Returns the set that is fastest on the largest problem, the `count` sets in `taken` excepted. */
 static const tried *
 fastest(const search *s, const unsigned *taken, size_t count)
 {
@@ -155,7 +157,7 @@ fastest(const search *s, const unsigned *taken, size_t count)
 
     for (size_t i = 0; i < s->tried_count; i++) {
         const tried *t = &s->tried[i];
-        bool is_taken = t->seconds == 0;
+        bool is_taken = t->seconds == 0 || t->failed;
 
         for (size_t k = 0; k < count; k++)
             is_taken |= taken[k] == t->set;
@@ -177,61 +179,58 @@ static void
 report(search *s, bool always)
 {
     const tried *t = fastest(s, NULL, 0);
-    const product *p = &s->products[0];
-    yki_clblast_set values;
+    const sized_problem *p = &s->problems[0];
     char text[256], ratio[64] = "";
 
     if (!t || (!always && yki_now() - s->reported < REPORT_EVERY))
         return;
     s->reported = yki_now();
-    if (yki_clblast_decode(t->set, &values))
-        yki_clblast_text(&values, text, sizeof text);
-    else
-        snprintf(text, sizeof text, "its own");
+    s->sets->describe(t->set, text, sizeof text);
     if (s->own > 0)
         snprintf(ratio, sizeof ratio, ", %.1f times its own parameters", s->own / t->seconds);
-    yki_log(YOKE_LOG_INFO,
-            "%s: CLBlast for %lldx%lldx%lld: %zu sets tried, the best has %.1f GFLOP/s%s: %s",
-            yki_device_id(s->device), (long long)p->sizes[0], (long long)p->sizes[1],
-            (long long)p->sizes[2], s->tried_count, p->flops / t->seconds / 1e9, ratio, text);
+    yki_log(YOKE_LOG_INFO, "%s: %s for %s: %zu sets tried, the best has %.1f GFLOP/s%s: %s",
+            yki_device_id(s->device), s->sets->title, p->sizes, s->tried_count,
+            p->flops / t->seconds / 1e9, ratio, text);
 }
 
-/* Measures a set on a product. That a set does not build, or computes wrongly, is a result; a lack
+/* Measures a set on a problem. That a set does not build, or computes wrongly, is a result; a lack
  * of memory is an error. */
 static yoke_status
 measure(search *s, unsigned set, size_t index)
 {
     double seconds = 0;
+    tried *t;
     yoke_status status =
-        yki_clblast_measure(s->plan->queue, s->products[index].problem, set, &seconds);
+        s->sets->measure(s->plan->queue, s->problems[index].problem, set, &seconds);
 
     if (status == YOKE_ERROR_OUT_OF_MEMORY || status == YOKE_ERROR_OUT_OF_DEVICE_MEMORY ||
         status == YOKE_ERROR_QUOTA)
         return status;
     if (status != YOKE_OK) {
         yki_log(YOKE_LOG_DEBUG, "%s: set %u: %s", yki_device_id(s->device), set, yoke_last_error());
-        (void)entry_of(s, set); /* it counts as tried */
+        t = entry_of(s, set);
+        if (t)
+            t->failed = true;
         return YOKE_OK;
     }
     note(s, set, index, seconds);
-    return yki_wisdom_put(s->plan->options.wisdom, s->device, s->products[index].text,
-                          yki_solver_gemm_clblast.name, set, seconds);
+    return yki_wisdom_put(s->plan->options.wisdom, s->device, s->problems[index].text,
+                          s->solver->name, set, seconds);
 }
 
-/* Tries a set on the largest product, unless it is invalid, known already, or the search is over.
+/* Tries a set on the largest problem, unless it is invalid, known already, or the search is over.
  * *better: it is the fastest so far, by more than 2 %. */
 static yoke_status
-attempt(search *s, const yki_clblast_set *values, bool *better)
+attempt(search *s, unsigned set, bool *better)
 {
-    unsigned set = yki_clblast_encode(values);
     const tried *before = fastest(s, NULL, 0), *after;
     double least = before ? before->seconds : 0;
 
     *better = false;
-    if (!yki_clblast_valid(values, s->traits) || is_over(s))
+    if (!s->sets->valid(set, s->traits) || is_over(s))
         return YOKE_OK;
     for (size_t i = 0; i < s->tried_count; i++)
-        if (s->tried[i].set == set && s->tried[i].seconds > 0)
+        if (s->tried[i].set == set && (s->tried[i].seconds > 0 || s->tried[i].failed))
             return YOKE_OK;
     YKI_TRY(measure(s, set, 0));
     after = fastest(s, NULL, 0);
@@ -240,77 +239,38 @@ attempt(search *s, const yki_clblast_set *values, bool *better)
     return YOKE_OK;
 }
 
-/* Measures CLBlast's own parameters for comparison. This works as long as this process has set no
- * others. */
+/* Measures the library's own parameters for comparison. This works as long as this process has set
+ * no others. */
 static void
 measure_own(search *s)
 {
+    const sized_problem *p = &s->problems[0];
     unsigned set;
 
-    if (yki_clblast_in_force(s->plan->queue, &set))
+    if (s->sets->in_force(s->plan->queue, &set))
         return;
-    if (yki_clblast_measure(s->plan->queue, s->products[0].problem, YKI_CLBLAST_DEFAULTS,
-                            &s->own) != YOKE_OK)
+    if (s->sets->measure(s->plan->queue, p->problem, s->sets->own, &s->own) != YOKE_OK)
         s->own = 0;
     else
-        yki_log(YOKE_LOG_INFO,
-                "%s: CLBlast for %lldx%lldx%lld: its own parameters have %.1f GFLOP/s",
-                yki_device_id(s->device), (long long)s->products[0].sizes[0],
-                (long long)s->products[0].sizes[1], (long long)s->products[0].sizes[2],
-                s->products[0].flops / s->own / 1e9);
+        yki_log(YOKE_LOG_INFO, "%s: %s for %s: its own parameters have %.1f GFLOP/s",
+                yki_device_id(s->device), s->sets->title, p->sizes, p->flops / s->own / 1e9);
 }
 
 /* ---- changing one thing ---- */
 
-/* Two parameters that are changed together, because one alone seldom gives a valid set. Where both
- * are the same, it is changed alone. */
-typedef struct move {
-    yki_clblast_parameter a, b;
-} move;
-
-static const move moves[] = {
-    {YKI_CLBLAST_VWM, YKI_CLBLAST_VWM},     {YKI_CLBLAST_VWN, YKI_CLBLAST_VWN},
-    {YKI_CLBLAST_MWG, YKI_CLBLAST_MWG},     {YKI_CLBLAST_NWG, YKI_CLBLAST_NWG},
-    {YKI_CLBLAST_MDIMC, YKI_CLBLAST_MDIMA}, {YKI_CLBLAST_NDIMC, YKI_CLBLAST_NDIMB},
-    {YKI_CLBLAST_SA, YKI_CLBLAST_SA},       {YKI_CLBLAST_SB, YKI_CLBLAST_SB},
-    {YKI_CLBLAST_KWG, YKI_CLBLAST_KWG},     {YKI_CLBLAST_KWI, YKI_CLBLAST_KWI},
-    {YKI_CLBLAST_MWG, YKI_CLBLAST_VWM},     {YKI_CLBLAST_NWG, YKI_CLBLAST_VWN},
-    {YKI_CLBLAST_MDIMC, YKI_CLBLAST_VWM},   {YKI_CLBLAST_NDIMC, YKI_CLBLAST_VWN},
-    {YKI_CLBLAST_STRM, YKI_CLBLAST_STRM},   {YKI_CLBLAST_STRN, YKI_CLBLAST_STRN},
-    {YKI_CLBLAST_MDIMA, YKI_CLBLAST_MDIMA}, {YKI_CLBLAST_NDIMB, YKI_CLBLAST_NDIMB},
-};
-
-/* Moves a parameter to a neighbouring value, up or down. Sizes are powers of two in order, so
- * several steps reach farther ones. Returns false if there is no such value. */
-static bool
-step(yki_clblast_set *values, yki_clblast_parameter parameter, int by)
-{
-    int choice = values->choice[parameter] + by;
-
-    if (choice < 0 || choice >= (int)yki_clblast_choices(parameter))
-        return false;
-    values->choice[parameter] = (uint8_t)choice;
-    return true;
-}
-
 /* Tries all neighbours by one move and keeps the better ones. Sets *better if there was one. */
 static yoke_status
-try_move(search *s, const move *m, yki_clblast_set *at, bool *better)
+try_move(search *s, unsigned move, unsigned *at, bool *better)
 {
-    static const int steps[][2] = {{1, 1}, {-1, -1}, {1, -1}, {-1, 1}};
-    yki_clblast_set start = *at;
+    unsigned next[YKI_MAX_NEIGHBOURS];
+    size_t count = s->sets->neighbours(*at, move, next);
 
-    for (size_t i = 0; i < YKI_COUNT(steps); i++) {
-        yki_clblast_set next = start;
+    for (size_t i = 0; i < count; i++) {
         bool is_better;
 
-        if (m->a == m->b && i >= 2)
-            break;
-        if (!step(&next, m->a, steps[i][0]) || (m->a != m->b && !step(&next, m->b, steps[i][1])))
-            continue;
-        YKI_TRY(attempt(s, &next, &is_better));
+        YKI_TRY(attempt(s, next[i], &is_better));
         if (is_better)
-            *at = next;
+            *at = next[i];
         *better |= is_better;
     }
     return YOKE_OK;
@@ -319,16 +279,17 @@ try_move(search *s, const move *m, yki_clblast_set *at, bool *better)
 static yoke_status
 descend(search *s)
 {
-    size_t since = 0; /* moves since the last gain */
+    unsigned since = 0; /* moves since the last gain */
     const tried *t = fastest(s, NULL, 0);
-    yki_clblast_set at;
+    unsigned at;
 
-    if (!t || !yki_clblast_decode(t->set, &at))
+    if (!t)
         return YOKE_OK;
-    for (size_t m = 0; since < YKI_COUNT(moves) && !is_over(s); m = (m + 1) % YKI_COUNT(moves)) {
+    at = t->set;
+    for (unsigned m = 0; since < s->sets->moves && !is_over(s); m = (m + 1) % s->sets->moves) {
         bool better = false;
 
-        YKI_TRY(try_move(s, &moves[m], &at, &better));
+        YKI_TRY(try_move(s, m, &at, &better));
         since = better ? 0 : since + 1;
     }
     return YOKE_OK;
@@ -338,19 +299,15 @@ static yoke_status
 find_sets(search *s)
 {
     const unsigned *seeds;
-    size_t count = yki_clblast_seeds(&seeds), known = s->tried_count;
+    size_t count = s->sets->seeds(&seeds), known = s->tried_count;
+    bool better;
 
-    for (size_t i = 0; i < count + known; i++) {
-        yki_clblast_set values;
-        bool better;
-
-        if (yki_clblast_decode(i < count ? seeds[i] : s->tried[i - count].set, &values))
-            YKI_TRY(attempt(s, &values, &better));
-    }
+    for (size_t i = 0; i < count + known; i++)
+        YKI_TRY(attempt(s, i < count ? seeds[i] : s->tried[i - count].set, &better));
     return descend(s);
 }
 
-/* Measures the best few sets on the other products; at least one set, even if the time is over. */
+/* Measures the best few sets on the other problems; at least one set, even if the time is over. */
 static yoke_status
 compare_finalists(search *s)
 {
@@ -359,19 +316,17 @@ compare_finalists(search *s)
     for (size_t f = 0; f < FINALISTS; f++) {
         const tried *t = fastest(s, sets, f);
 
-        if (!t || (f > 0 && (yki_now() > s->deadline || s->product_count == 1)))
+        if (!t || (f > 0 && (yki_now() > s->deadline || s->problem_count == 1)))
             break;
         sets[f] = t->set;
-        for (size_t i = 1; i < s->product_count; i++) {
+        for (size_t i = 1; i < s->problem_count; i++) {
             double seconds;
 
-            if (yki_wisdom_get(s->plan->options.wisdom, s->device, s->products[i].text,
-                               yki_solver_gemm_clblast.name, sets[f], &seconds))
+            if (yki_wisdom_get(s->plan->options.wisdom, s->device, s->problems[i].text,
+                               s->solver->name, sets[f], &seconds))
                 continue;
-            yki_log(YOKE_LOG_INFO, "%s: CLBlast for %lldx%lldx%lld (%zu of %zu products)",
-                    yki_device_id(s->device), (long long)s->products[i].sizes[0],
-                    (long long)s->products[i].sizes[1], (long long)s->products[i].sizes[2], i + 1,
-                    s->product_count);
+            yki_log(YOKE_LOG_INFO, "%s: %s for %s (%zu of %zu problems)", yki_device_id(s->device),
+                    s->sets->title, s->problems[i].sizes, i + 1, s->problem_count);
             YKI_TRY(measure(s, sets[f], i));
         }
     }
@@ -386,6 +341,17 @@ known_of_largest(const search *s)
     for (size_t i = 0; i < s->tried_count; i++)
         count += s->tried[i].seconds > 0;
     return count;
+}
+
+static yoke_status
+take(search *s, unsigned set)
+{
+    yki_plan *plan = s->plan;
+
+    YKI_TRY(yki_grow((void **)&plan->sets, &plan->set_capacity, plan->set_count + 1,
+                     sizeof *plan->sets, "sets of parameters"));
+    plan->sets[plan->set_count++] = (yki_taken_set){s->solver, set};
+    return YOKE_OK;
 }
 
 static yoke_status
@@ -407,40 +373,60 @@ run(search *s)
     s->plan->measured_seconds += yki_now() - start;
     if (!best(s))
         return YOKE_OK;
-    s->plan->has_set = true;
-    s->plan->set = best(s)->set;
+    set = best(s)->set;
     if (s->plan->options.level == YKI_LEVEL_PATIENT)
-        return yki_clblast_use(s->plan->queue, s->plan->set);
-    /* The set that this process uses already needs no build, and other plans keep their kernels. */
-    if (yki_clblast_in_force(s->plan->queue, &set))
-        s->plan->set = set;
-    return YOKE_OK;
+        YKI_TRY(s->sets->use(s->plan->queue, set));
+    else
+        /* The set that this process uses already needs no build, and other plans keep their
+         * kernels. */
+        (void)s->sets->in_force(s->plan->queue, &set);
+    return take(s, set);
+}
+
+const unsigned *
+yki_plan_set_of(const yki_plan *plan, const yki_solver *solver)
+{
+    for (size_t i = 0; i < plan->set_count; i++)
+        if (plan->sets[i].solver == solver)
+            return &plan->sets[i].set;
+    return NULL;
+}
+
+yoke_status
+yki_plan_search_sets(yki_plan *plan, const yki_solver *solver)
+{
+    search s = {.plan = plan,
+                .solver = solver,
+                .sets = solver->sets,
+                .device = yki_queue_device(plan->queue)};
+    yoke_status status = YOKE_OK;
+
+    s.traits = yki_device_get_traits(s.device);
+    s.problems = yki_alloc(MAX_PROBLEMS + 1, sizeof *s.problems, "the problems of a plan");
+    s.tried = yki_alloc(MAX_TRIED, sizeof *s.tried, "sets of parameters");
+    if (!s.problems || !s.tried)
+        status = YOKE_ERROR_OUT_OF_MEMORY;
+    if (status == YOKE_OK) {
+        for (size_t t = 0; t < plan->task_count; t++)
+            add_problem(&s, &plan->tasks[t].problem);
+        qsort(s.problems, s.problem_count, sizeof *s.problems, larger_first);
+        if (s.problem_count) {
+            yki_wisdom_each(plan->options.wisdom, s.device, solver->name, recall, &s);
+            status = run(&s);
+        }
+    }
+    yki_free(s.problems);
+    yki_free(s.tried);
+    return status;
 }
 
 yoke_status
 yki_plan_search(yki_plan *plan)
 {
-    search s = {.plan = plan, .device = yki_queue_device(plan->queue)};
-    yoke_status status = YOKE_OK;
-
     if (!plan->options.wisdom || plan->options.level == YKI_LEVEL_ESTIMATE)
         return YOKE_OK;
-    s.traits = yki_device_get_traits(s.device);
-    s.products = yki_alloc(MAX_PROBLEMS + 1, sizeof *s.products, "the products of a plan");
-    s.tried = yki_alloc(MAX_TRIED, sizeof *s.tried, "sets of parameters");
-    if (!s.products || !s.tried)
-        status = YOKE_ERROR_OUT_OF_MEMORY;
-    if (status == YOKE_OK) {
-        for (size_t t = 0; t < plan->task_count; t++)
-            add_product(&s, &plan->tasks[t].problem);
-        qsort(s.products, s.product_count, sizeof *s.products, larger_first);
-        if (s.product_count) {
-            yki_wisdom_each(plan->options.wisdom, s.device, yki_solver_gemm_clblast.name, recall,
-                            &s);
-            status = run(&s);
-        }
-    }
-    yki_free(s.products);
-    yki_free(s.tried);
-    return status;
+    for (const yki_solver *const *s = yki_solvers; *s; s++)
+        if ((*s)->sets)
+            YKI_TRY(yki_plan_search_sets(plan, *s));
+    return YOKE_OK;
 }

@@ -143,7 +143,7 @@ create(yoke_device *device, yoke_graph *graph, bool training, uint64_t bucket_si
     w->home = home;
     status = lay_out(w, bucket_size ? bucket_size : BUCKET_SIZE);
     if (status == YOKE_OK)
-        status = yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &queue);
+        status = yki_queue_create(device, false, &queue);
     if (status == YOKE_OK)
         status = allocate(w, queue);
     yki_queue_destroy(queue);

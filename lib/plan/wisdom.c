@@ -468,7 +468,9 @@ yki_wisdom_put(yki_wisdom *w, yoke_device *device, const char *problem, const ch
     yoke_status status;
 
     if (!(seconds > 0 && seconds <= MAX_SECONDS))
-        return yki_fail(YOKE_ERROR_VALUE, "wisdom: %g seconds for %s", seconds, solver);
+        return yki_fail(YOKE_ERROR_VALUE,
+                        "wisdom: the seconds of %s are %g; must be above 0 and at most %g", solver,
+                        seconds, (double)MAX_SECONDS);
     yki_device_describe(device, name, sizeof name);
     make_key(key, problem, solver, tuning);
     pthread_mutex_lock(&w->lock);
@@ -513,7 +515,9 @@ replace_file(yki_wisdom *w)
         return status;
     if (w->foreign)
         return yki_fail(YOKE_ERROR_FORMAT,
-                        "wisdom %s is not written: there is something else of that name", w->path);
+                        "wisdom %s is not written, because another kind of file is there; name "
+                        "another file, or move that one",
+                        w->path);
     aside = yki_format("%s.%ld.%u", w->path, (long)getpid(), atomic_fetch_add(&number, 1));
     if (!aside)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -546,7 +550,8 @@ yki_wisdom_save(yki_wisdom *w)
     if (!w->path || !w->changed)
         return YOKE_OK;
     if (!w->path[0]) /* its lock would be a file ".lock" in the current folder */
-        return yki_fail(YOKE_ERROR_IO, "wisdom cannot be written: its file has no name");
+        return yki_fail(YOKE_ERROR_IO,
+                        "wisdom cannot be written: its path is empty; must be that of a file");
     lock_path = yki_format("%s.lock", w->path);
     if (!lock_path)
         return YOKE_ERROR_OUT_OF_MEMORY;

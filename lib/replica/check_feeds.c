@@ -10,13 +10,11 @@ check_type(const char *function, const yoke_feed *feed, yoke_type type)
 {
     if (!yki_value_type_name(feed->type))
         return yki_fail(YOKE_ERROR_TYPE,
-                        "%s: feed \"%s\" has type %d; YOKE_F32, YOKE_I32 and "
-                        "YOKE_U8 are types",
+                        "%s: feed \"%s\" has type %d; must be YOKE_F32, YOKE_I32 or YOKE_U8",
                         function, feed->name, (int)feed->type);
     if (feed->type != type)
-        return yki_fail(YOKE_ERROR_TYPE, "%s: feed \"%s\" has %s values; the input takes %s",
-                        function, feed->name, yki_value_type_name(feed->type),
-                        yki_value_type_name(type));
+        return yki_fail(YOKE_ERROR_TYPE, "%s: feed \"%s\" has type %s; must be %s", function,
+                        feed->name, yki_value_type_name(feed->type), yki_value_type_name(type));
     return YOKE_OK;
 }
 
@@ -31,18 +29,17 @@ yki_check_feed(const char *function, const yoke_feed *feed, yoke_type type, yoke
     /* By division: n times a sample may be beyond 64 bits. */
     if (feed->count / per_sample != n || feed->count % per_sample != 0)
         return yki_fail(YOKE_ERROR_SHAPE,
-                        "%s: feed \"%s\" has %lld value%s; %lld sample%s of %s "
-                        "need%s %.0f",
+                        "%s: feed \"%s\" has %lld value%s; must be %.0f for %lld sample%s of %s",
                         function, feed->name, (long long)feed->count, feed->count == 1 ? "" : "s",
-                        (long long)n, n == 1 ? "" : "s", yki_shape_text(shape, text, sizeof text),
-                        n == 1 ? "s" : "", (double)n * (double)per_sample);
+                        (double)n * (double)per_sample, (long long)n, n == 1 ? "" : "s",
+                        yki_shape_text(shape, text, sizeof text));
     if (n > 0 && !feed->data)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: feed \"%s\" has no data: NULL", function,
-                        feed->name);
-    if (feed->reserved)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: the data of feed \"%s\" is NULL",
+                        function, feed->name);
+    if (feed->length || feed->reserved[0] || feed->reserved[1])
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "%s: feed \"%s\": its field reserved is not 0; "
-                        "yoke_feed_f32 and its like set it",
+                        "%s: feed \"%s\": length and reserved must be 0; yoke_feed_f32 and its "
+                        "like make such feeds",
                         function, feed->name);
     return YOKE_OK;
 }

@@ -224,7 +224,7 @@ make_slot(yki_loader *loader, slot *s, uint64_t size)
                               &s->pinned));
     if (loader->transfer)
         return YOKE_OK;
-    return yki_queue_create(loader->device, YKI_QUEUE_TRANSFER, false, &loader->transfer);
+    return yki_queue_create(loader->device, false, &loader->transfer);
 }
 
 static yoke_status
@@ -410,7 +410,7 @@ launch_all_once(yki_loader *loader)
     yoke_status status;
 
     YKI_TRY(yki_buffer_create(loader->device, 64, 0, "nothing", &nothing));
-    status = yki_queue_create(loader->device, YKI_QUEUE_COMPUTE, false, &queue);
+    status = yki_queue_create(loader->device, false, &queue);
     if (status != YOKE_OK)
         goto destroy_buffer;
     for (size_t i = 0; i < loader->channel_count && status == YOKE_OK; i++)
@@ -495,8 +495,8 @@ yki_loader_create(yoke_device *device, yoke_dataset *dataset, const yoke_graph *
     yoke_status status;
 
     if (max_batch < 1 || max_batch > INT32_MAX)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "batches of up to %lld samples",
-                        (long long)max_batch);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the largest batch", max_batch, 1,
+                              INT32_MAX);
     if (!(loader = yki_alloc(1, sizeof *loader, "a loader")))
         return YOKE_ERROR_OUT_OF_MEMORY;
     loader->device = yki_device_retain(device);
@@ -596,17 +596,16 @@ check_batch(const yki_loader *loader, const yki_samples *samples, yki_buffer *co
     const int64_t n = samples->n, *indices = samples->indices;
 
     if (n < 0 || n > loader->max_batch)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "a batch of %lld samples, between 0 and %lld are possible", (long long)n,
-                        (long long)loader->max_batch);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the number of samples", n, 0,
+                              loader->max_batch);
     for (int64_t i = 0; i < n; i++)
         if (indices[i] < 0 || indices[i] >= loader->dataset->count)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "sample %lld of a dataset of %lld",
-                            (long long)indices[i], (long long)loader->dataset->count);
+            return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the index of a sample", indices[i],
+                                  0, loader->dataset->count - 1);
     for (size_t i = 0; i < loader->channel_count; i++)
         if (inputs[i] && loader->channels[i].field < 0)
             return yki_fail(YOKE_ERROR_NOT_FOUND,
-                            "the dataset has no field for the graph's input %s",
+                            "the dataset has no field for the graph's input \"%s\"",
                             loader->channels[i].name);
     return YOKE_OK;
 }

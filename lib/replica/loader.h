@@ -54,7 +54,8 @@ typedef struct yki_samples {
  * waits until `ahead` has read them. Also waits if four batches are under way. */
 yoke_status yki_loader_load(yki_loader *loader, yki_queue *queue, const yki_samples *samples,
                             yki_buffer *const *inputs);
-/* Gives the bytes of the dataset that the graph wants, and how many of them are on the device. */
+/* Tests only: gives the bytes of the dataset that the graph wants, and how many of them are on the
+ * device. */
 void yki_loader_resident(const yki_loader *loader, uint64_t *resident, uint64_t *all);
 /* Whether rows of the field are copied to the device batch by batch. */
 bool yki_loader_streams(const yki_loader *loader, size_t field);

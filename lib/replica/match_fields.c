@@ -80,8 +80,8 @@ fits(const yoke_dataset *dataset, size_t f, const yoke_node *node)
 static const char *
 how_to_fit(yoke_type from, yoke_type to)
 {
-    return to == YOKE_U8      ? ": save the samples as bytes (uint8), or make the input f32 or i32"
-           : from == YOKE_F32 ? ": save the samples as whole numbers (numpy.int32), read a table "
+    return to == YOKE_U8      ? "; save the samples as bytes (uint8), or make the input f32 or i32"
+           : from == YOKE_F32 ? "; save the samples as whole numbers (numpy.int32), read a table "
                                 "with csv_integers, or make the input f32"
                               : "";
 }
@@ -92,12 +92,13 @@ does_not_fit(const yoke_field *field, const yoke_node *node)
     const bool converts = type_fits(field->type, node->type);
     char a[128], b[128];
 
-    return yki_fail(converts ? YOKE_ERROR_SHAPE : YOKE_ERROR_TYPE,
-                    "the dataset's field %s is %s %s, the graph's input %s is %s %s%s", field->name,
-                    yki_value_type_name(field->type), yki_shape_text(field->shape, a, sizeof a),
-                    node->name, yki_value_type_name(node->type),
-                    yki_shape_text(node->shape, b, sizeof b),
-                    converts ? "" : how_to_fit(field->type, node->type));
+    return yki_fail(
+        converts ? YOKE_ERROR_SHAPE : YOKE_ERROR_TYPE,
+        "the dataset's field \"%s\" has %s %s; must be %s, as the graph's input \"%s\"%s",
+        field->name, converts ? "shape" : "type",
+        converts ? yki_shape_text(field->shape, a, sizeof a) : yki_value_type_name(field->type),
+        converts ? yki_shape_text(node->shape, b, sizeof b) : yki_value_type_name(node->type),
+        node->name, converts ? "" : how_to_fit(field->type, node->type));
 }
 
 /* If a free field has the right shape, the user has meant that one, and its type is the reason. */
@@ -115,7 +116,7 @@ is_missing(const yoke_dataset *dataset, const yoke_node *node, const bool *taken
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
                                  dataset->fields[i].name);
     return yki_fail(YOKE_ERROR_NOT_FOUND,
-                    "the dataset has no field for the graph's input %s, %s %s; it has %s",
+                    "the dataset has no field for the graph's input \"%s\", %s %s; it has %s",
                     node->name, yki_value_type_name(node->type),
                     yki_shape_text(node->shape, shape, sizeof shape), names);
 }
@@ -194,12 +195,11 @@ check_values(const yoke_field *field, const yoke_node *node, const void *values,
             field->type == YOKE_U8 ? ((const uint8_t *)values)[i] : ((const int32_t *)values)[i];
 
         if (!yki_value_fits(node, value))
-            return yki_fail(
-                YOKE_ERROR_VALUE,
-                "field %s: sample %lld has the label %lld, the graph's input %s takes %lld "
-                "to %lld",
-                field->name, (long long)(first + i / each), (long long)value, node->name,
-                (long long)node->low, (long long)node->limit - 1);
+            return yki_fail(YOKE_ERROR_VALUE,
+                            "field \"%s\": sample %lld has the label %lld; must be between %lld "
+                            "and %lld for the graph's input \"%s\"",
+                            field->name, (long long)(first + i / each), (long long)value,
+                            (long long)node->low, (long long)node->limit - 1, node->name);
     }
     return YOKE_OK;
 }

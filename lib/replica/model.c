@@ -31,7 +31,7 @@ add_function(yoke_graph *g, const yoke_node *loss)
 
     if (!loss || loss->op != &yki_op_loss || loss->inputs[0] != output)
         return NULL;
-    kind = (yki_loss_kind)((const yki_loss_attrs *)loss->attrs.bytes)->kind;
+    kind = (yki_loss_kind)yki_loss_attrs_get(&loss->attrs).kind;
     if (kind == YKI_LOSS_SOFTMAX_CE)
         return yoke_softmax(g, output, 0);
     return kind == YKI_LOSS_BCE ? yoke_sigmoid(g, output) : NULL;
@@ -60,7 +60,8 @@ make_predicting(yoke_model *m)
     yoke_status status;
 
     if (m->graph->output_count == 0)
-        return yki_fail(YOKE_ERROR_STATE, "the model has no output: yoke_graph_set_output");
+        return yki_fail(YOKE_ERROR_STATE,
+                        "the model has no output; call yoke_graph_set_output before");
     YKI_TRY(yoke_graph_to_json(m->graph, &text));
     status = yoke_graph_from_json(text, strlen(text), &m->predicting);
     yki_free(text);
@@ -96,7 +97,8 @@ yki_model_default_info(const yoke_graph *graph, yki_model_info *info)
     yoke_field field;
 
     if (!input)
-        return yki_fail(YOKE_ERROR_STATE, "the graph has no input");
+        return yki_fail(YOKE_ERROR_STATE,
+                        "the graph has no input; must have at least one: yoke_input");
     field = (yoke_field){.name = input->name, .type = input->type, .shape = input->shape};
     return yki_model_info_set(info, &field, NULL, NULL, 0, NULL, 0);
 }
@@ -111,16 +113,16 @@ check_info(const yoke_model *m)
         return yki_fail(YOKE_ERROR_NOT_FOUND, "the graph has no input \"%s\"", m->info.field.name);
     if (input->type != YOKE_F32 && (m->info.field.type != input->type || count))
         return yki_fail(YOKE_ERROR_TYPE,
-                        "the input \"%s\" takes whole numbers as they are: there is nothing to "
-                        "scale",
-                        input->name);
+                        "the input \"%s\" has type %s and takes whole numbers as they are; must be "
+                        "f32 to be scaled",
+                        input->name, yki_value_type_name(input->type));
     /* The data may have another shape than the input: (8, 8) for (1, 8, 8). */
     if (count > 1 &&
         (m->info.field.shape.rank == 0 || m->info.field.shape.dim[0] != (int64_t)count))
         return yki_fail(YOKE_ERROR_SHAPE,
-                        "%zu means for the input \"%s\", whose data have %lld channels or columns; "
-                        "must be 1, or one for each",
-                        count, input->name,
+                        "the number of means for the input \"%s\" is %zu; must be 1, or %lld, one "
+                        "for each channel or column",
+                        input->name, count,
                         (long long)(m->info.field.shape.rank ? m->info.field.shape.dim[0] : 1));
     return YOKE_OK;
 }
@@ -144,8 +146,10 @@ make_values(yoke_model *m)
     return YOKE_OK;
 }
 
-yoke_status
-yki_model_make(yoke_graph *graph, yki_model_info *info, yoke_model **out)
+/* Makes a model whose values are all 0. Takes ownership of `graph` and of the contents of `info`,
+ * even on failure. */
+static yoke_status
+make_model(yoke_graph *graph, yki_model_info *info, yoke_model **out)
 {
     yoke_model *m = yki_alloc(1, sizeof *m, "a model");
     yoke_status status;
@@ -216,16 +220,21 @@ info_of_options(const yoke_graph *graph, const yoke_model_options *o, yki_model_
 {
     yoke_field field;
 
-    if ((o->scaling_count && (!o->mean || !o->scale)) || (o->class_count && !o->class_names))
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_model_create: means, scales or names of classes are NULL");
+    if (o->scaling_count)
+        YKI_GIVEN("yoke_model_create", {"mean", o->mean}, {"scale", o->scale});
+    if (o->class_count)
+        YKI_GIVEN("yoke_model_create", {"class_names", o->class_names});
     if ((unsigned)o->input_type > YOKE_U8)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_model_create: input_type is %d",
-                        (int)o->input_type);
+        return yki_fail(
+            YOKE_ERROR_INVALID_ARGUMENT,
+            "yoke_model_create: input_type is %d; must be YOKE_F32, YOKE_I32 or YOKE_U8",
+            (int)o->input_type);
     for (size_t i = 0; i < o->scaling_count; i++)
         if (!isfinite(o->mean[i]) || !isfinite(o->scale[i]))
-            return yki_fail(YOKE_ERROR_VALUE, "yoke_model_create: mean %g and scale %g",
-                            (double)o->mean[i], (double)o->scale[i]);
+            return yki_fail(
+                YOKE_ERROR_VALUE,
+                "yoke_model_create: mean[%zu] is %g and scale[%zu] is %g; must be finite", i,
+                (double)o->mean[i], i, (double)o->scale[i]);
     YKI_TRY(yki_model_default_info(graph, info));
     field = info->field;
     field.name = first_input(graph)->name;
@@ -245,9 +254,7 @@ yoke_model_create_sized(const yoke_graph *graph, const yoke_model_options *optio
     char *text = NULL;
     yoke_status status;
 
-    if (!graph || !model)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_model_create: a graph and a model are needed");
+    YKI_GIVEN("yoke_model_create", {"graph", graph}, {"model", model});
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
     YKI_TRY(yoke_graph_to_json(graph, &text));
@@ -260,7 +267,7 @@ yoke_model_create_sized(const yoke_graph *graph, const yoke_model_options *optio
         yoke_graph_destroy(copy);
         return status;
     }
-    YKI_TRY(yki_model_make(copy, &info, model));
+    YKI_TRY(make_model(copy, &info, model));
     initialize(*model, o.seed);
     return YOKE_OK;
 }
@@ -302,7 +309,7 @@ load(const yki_safetensors *file, yoke_model **out)
         yoke_graph_destroy(graph);
         return status;
     }
-    YKI_TRY(yki_model_make(graph, &info, &m));
+    YKI_TRY(make_model(graph, &info, &m));
     status = yki_weights_file_load(file, graph, &options, put, m);
     if (status != YOKE_OK) {
         yoke_model_destroy(m);
@@ -318,9 +325,7 @@ yoke_model_load(const char *path, yoke_model **model)
     yki_safetensors *file;
     yoke_status status;
 
-    if (!path || !model)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_model_load: a path and a model are needed");
+    YKI_GIVEN("yoke_model_load", {"path", path}, {"model", model});
     YKI_TRY(yki_safetensors_open(path, &file));
     status = load(file, model);
     yki_safetensors_close(file);
@@ -335,9 +340,7 @@ yoke_model_load_weights_sized(yoke_model *m, const char *path, const yoke_load_o
     yki_safetensors *file;
     yoke_status status;
 
-    if (!m || !path)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_model_load_weights: a model and a path are needed");
+    YKI_GIVEN("yoke_model_load_weights", {"model", m}, {"path", path});
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
     YKI_TRY(yki_safetensors_open(path, &file));
@@ -350,9 +353,7 @@ yoke_model_load_weights_sized(yoke_model *m, const char *path, const yoke_load_o
 yoke_status
 yoke_model_save(const yoke_model *m, const char *path)
 {
-    if (!m || !path)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_model_save: a model and a path are needed");
+    YKI_GIVEN("yoke_model_save", {"model", m}, {"path", path});
     return yki_weights_file_save(path, m->graph, &m->info, get, (void *)m);
 }
 
@@ -393,42 +394,42 @@ yoke_model_get_class_name(const yoke_model *m, size_t index)
 }
 
 static yoke_status
-find(const yoke_model *m, const char *name, const void *values, size_t count, const char *function,
+find(const yoke_model *m, const char *name, const void *values, int64_t count, const char *function,
      float **found)
 {
     const yoke_node *node;
     char text[160];
 
-    if (!m || !name || !values)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: a model, a name and values are needed",
-                        function);
+    YKI_GIVEN(function, {"model", m}, {"name", name}, {"values", values});
     node = yoke_graph_get_node(m->graph, name);
     if (!node || !yki_is_weight(node))
         return yki_graph_no_weight(m->graph, name);
-    if ((int64_t)count != yki_shape_count(node->shape))
-        return yki_fail(YOKE_ERROR_SHAPE, "%s has the shape %s, %zu values were given", name,
-                        yki_shape_text(node->shape, text, sizeof text), count);
+    if (count != yki_shape_count(node->shape))
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "\"%s\" has shape %s; the number of values is %lld; must be %lld", name,
+                        yki_shape_text(node->shape, text, sizeof text), (long long)count,
+                        (long long)yki_shape_count(node->shape));
     *found = m->values[node->id];
     return YOKE_OK;
 }
 
 yoke_status
-yoke_model_read(const yoke_model *m, const char *name, float *values, size_t count)
+yoke_model_read(const yoke_model *m, const char *name, float *values, int64_t count)
 {
     float *found;
 
     YKI_TRY(find(m, name, values, count, "yoke_model_read", &found));
-    memcpy(values, found, count * sizeof *values);
+    memcpy(values, found, (size_t)count * sizeof *values);
     return YOKE_OK;
 }
 
 yoke_status
-yoke_model_write(yoke_model *m, const char *name, const float *values, size_t count)
+yoke_model_write(yoke_model *m, const char *name, const float *values, int64_t count)
 {
     float *found;
 
     YKI_TRY(find(m, name, values, count, "yoke_model_write", &found));
-    memcpy(found, values, count * sizeof *values);
+    memcpy(found, values, (size_t)count * sizeof *values);
     m->version++;
     return YOKE_OK;
 }

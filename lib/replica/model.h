@@ -33,9 +33,6 @@ struct yoke_model {
 
 /* Takes a reference, which yoke_model_destroy gives back. */
 yoke_model *yki_model_retain(yoke_model *model);
-/* Makes a model whose values are all 0. Takes ownership of `graph` and of the contents of `info`,
- * even on failure. */
-yoke_status yki_model_make(yoke_graph *graph, yki_model_info *info, yoke_model **model);
 /* Fills in `info` for data that has the name, type and shape of the graph's first input. */
 yoke_status yki_model_default_info(const yoke_graph *graph, yki_model_info *info);
 /* Lends the model's present values as weights on a device, copied there unless they are there

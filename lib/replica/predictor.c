@@ -79,9 +79,10 @@ make_feed(yoke_predictor *p)
 
         p->inputs[i] = yki_plan_buffer(p->replica->evaluation, node);
         if (p->inputs[i] && strcmp(node->name, p->model->info.field.name) != 0)
-            return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                            "the model computes from \"%s\" too: a predictor has one input",
-                            node->name);
+            return yki_fail(
+                YOKE_ERROR_UNSUPPORTED,
+                "the model computes from \"%s\" too; must have one input for a predictor",
+                node->name);
     }
     return YOKE_OK;
 }
@@ -108,13 +109,15 @@ choose_output(yoke_predictor *p, const yoke_predictor_options *o)
     while (o->output && index < count && strcmp(g->outputs[index].name, o->output) != 0)
         index++;
     if (index == count)
-        return yki_fail(YOKE_ERROR_NOT_FOUND, "the model has no output \"%s\"%s", o->output,
+        return yki_fail(YOKE_ERROR_NOT_FOUND, "there is no output \"%s\" of the model%s", o->output,
                         near_output(g, count, o->output, &near));
     if (index == 0 && m->has_function && !o->raw)
         index = count;
     p->output = g->outputs[index].node;
     if (p->output->type != YOKE_F32 || !p->output->batched)
-        return yki_fail(YOKE_ERROR_TYPE, "the output \"%s\" is not of floats for each sample",
+        return yki_fail(YOKE_ERROR_TYPE,
+                        "the output \"%s\" does not have floats for each sample; must be f32 and "
+                        "depend on an input",
                         g->outputs[index].name);
     return YOKE_OK;
 }
@@ -160,9 +163,7 @@ yoke_predictor_create_sized(yoke_context *context, const char *selector, yoke_mo
     yoke_predictor *p;
     yoke_status status;
 
-    if (!context || !model || !out)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_predictor_create: a context, a model and a predictor are needed");
+    YKI_GIVEN("yoke_predictor_create", {"context", context}, {"model", model}, {"predictor", out});
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
     if (o.batch < 0 || o.batch > INT32_MAX)
@@ -223,36 +224,37 @@ predict_chunk(yoke_predictor *p, int64_t n, float *output)
 }
 
 static yoke_status
-check_predict(const yoke_predictor *p, int64_t n, const yoke_feed *input, size_t count)
+check_predict(const yoke_predictor *p, int64_t n, const yoke_feed *input, int64_t count)
 {
     const yoke_field *field = &p->model->info.field;
-    size_t row = (size_t)yki_shape_count(p->output->shape);
+    int64_t row = yki_shape_count(p->output->shape);
     char text[128];
 
     if (!input->name || strcmp(input->name, field->name) != 0)
-        return yki_fail(YOKE_ERROR_NOT_FOUND,
-                        "yoke_predictor_run: feed \"%s\"; the model's input is \"%s\"",
-                        input->name ? input->name : "", field->name);
+        return yki_fail(
+            YOKE_ERROR_NOT_FOUND,
+            "yoke_predictor_run: the name of the feed is \"%s\"; must be \"%s\", the model's input",
+            input->name ? input->name : "", field->name);
     YKI_TRY(yki_check_feed("yoke_predictor_run", input, field->type, field->shape, n));
-    if (count / row != (size_t)n || count % row != 0)
+    if (count / row != n || count % row != 0)
         return yki_fail(
             YOKE_ERROR_SHAPE,
-            "yoke_predictor_run: output has room for %zu values; %lld results of %s need "
-            "%.0f",
-            count, (long long)n, yki_shape_text(p->output->shape, text, sizeof text),
-            (double)n * (double)row);
+            "yoke_predictor_run: output has room for %lld values; must be %.0f for %lld "
+            "results of %s",
+            (long long)count, (double)n * (double)row, (long long)n,
+            yki_shape_text(p->output->shape, text, sizeof text));
     return yki_check_labels(yoke_graph_get_node(p->weights->graph, field->name), n, input->data);
 }
 
 yoke_status
-yoke_predictor_run(yoke_predictor *p, int64_t n, yoke_feed input, float *output, size_t count)
+yoke_predictor_run(yoke_predictor *p, int64_t n, yoke_feed input, float *output, int64_t count)
 {
     yoke_status status = YOKE_OK, finished;
 
-    if (!p || n < 0 || (n && !output))
-        return yki_fail(
-            YOKE_ERROR_INVALID_ARGUMENT,
-            "yoke_predictor_run: a predictor, a number of samples and output are needed");
+    YKI_GIVEN("yoke_predictor_run", {"predictor", p}, {"output", n ? (const void *)output : ""});
+    if (n < 0)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the number of samples", n, 0,
+                              INT64_MAX);
     YKI_TRY(check_predict(p, n, &input, count));
     for (int64_t first = 0; first < n && status == YOKE_OK; first += p->batch) {
         p->given = (const unsigned char *)input.data + (size_t)first * p->sample_bytes;

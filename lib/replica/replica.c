@@ -12,13 +12,6 @@
 
 #include "replica/replica.h"
 
-/* Checks the arguments of a public function. */
-#define NEED(condition, what)                                                                      \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: " what, __func__);                   \
-    } while (0)
-
 /* ---- staging ---- */
 
 yoke_status
@@ -59,9 +52,11 @@ check_batch(const yoke_replica_options *o, const yoke_graph *graph)
         if (graph->nodes[i]->batched &&
             yki_shape_count(graph->nodes[i]->shape) > (INT64_C(1) << 48) / o->batch)
             return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
-                            "%s: %lld samples of the shape %s are more than any device holds",
-                            graph->nodes[i]->name, (long long)o->batch,
-                            yki_shape_text(graph->nodes[i]->shape, text, sizeof text));
+                            "\"%s\" has shape %s, and %lld samples of it are more than any device "
+                            "holds; take a smaller batch",
+                            graph->nodes[i]->name,
+                            yki_shape_text(graph->nodes[i]->shape, text, sizeof text),
+                            (long long)o->batch);
     return YOKE_OK;
 }
 
@@ -69,15 +64,19 @@ static yoke_status
 check_options(const yoke_replica_options *o, const yoke_graph *graph)
 {
     YKI_TRY(check_batch(o, graph));
-    if ((unsigned)o->memory > YOKE_MEMORY_SMALL)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_replica_create: memory is %d",
-                        (int)o->memory);
+    if ((unsigned)o->recompute > YOKE_RECOMPUTE_CHEAP)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "recompute", (int)o->recompute,
+                              YOKE_RECOMPUTE_NOTHING, YOKE_RECOMPUTE_CHEAP);
+    if (o->state_type != YOKE_F32)
+        return yki_fail(YOKE_ERROR_UNSUPPORTED, "state_type is %d; must be YOKE_F32",
+                        (int)o->state_type);
     if ((unsigned)o->level > YOKE_PLAN_PATIENT)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_replica_create: level is %d",
-                        (int)o->level);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "level", (int)o->level, 0,
+                              YOKE_PLAN_PATIENT);
     if (!o->evaluation_only && !graph->loss)
-        return yki_fail(YOKE_ERROR_STATE,
-                        "the graph has no loss: yoke_graph_set_loss, or evaluation_only");
+        return yki_fail(
+            YOKE_ERROR_STATE,
+            "the graph has no loss; call yoke_graph_set_loss before, or set evaluation_only");
     return YOKE_OK;
 }
 
@@ -129,7 +128,7 @@ plan_options(const yoke_replica *r, bool training, bool team)
                               .training = training,
                               .strict = r->options.strict,
                               .team = team,
-                              .small = r->options.memory == YOKE_MEMORY_SMALL,
+                              .small = r->options.recompute == YOKE_RECOMPUTE_CHEAP,
                               .repeats = r->repeats,
                               .level = level_of(r->options.level),
                               .classes = r->classes,
@@ -222,7 +221,7 @@ open(yoke_replica *r, yoke_device *device, yoke_graph *graph, const yoke_replica
     else
         YKI_TRY(yki_weights_create(device, graph, !o->evaluation_only, part->bucket_size,
                                    part->lender, &r->weights));
-    YKI_TRY(yki_queue_create(device, YKI_QUEUE_COMPUTE, part->timed, &r->queue));
+    YKI_TRY(yki_queue_create(device, part->timed, &r->queue));
     if (!part->lender)
         YKI_TRY(yki_weights_initialize(r->weights, o->seed));
     YKI_TRY(collect_inputs(r));
@@ -283,9 +282,8 @@ yoke_replica_create_sized(yoke_device *device, yoke_graph *graph,
 {
     yoke_replica_options o = {0};
 
-    if (!device || !graph || !options || !out)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_replica_create: device, graph, options and replica are needed");
+    YKI_GIVEN("yoke_replica_create", {"device", device}, {"graph", graph}, {"options", options},
+              {"replica", out});
     memcpy(&o, options, YKI_MIN(size, sizeof o));
     YKI_TRY(yoke_graph_status(graph));
     YKI_TRY(yki_check_settings(&o, graph));
@@ -318,23 +316,24 @@ yoke_replica_destroy(yoke_replica *r)
 /* ---- parameters by name ---- */
 
 static yoke_status
-check_count(const yki_weight *weight, size_t count)
+check_count(const yki_weight *weight, int64_t count)
 {
     char text[128];
 
-    if (count != weight->size / 4)
-        return yki_fail(YOKE_ERROR_SHAPE, "%s has the shape %s, %zu values were given",
+    if ((uint64_t)count != weight->size / 4)
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "\"%s\" has shape %s; the number of values is %lld; must be %lld",
                         weight->node->name, yki_shape_text(weight->node->shape, text, sizeof text),
-                        count);
+                        (long long)count, (long long)(weight->size / 4));
     return YOKE_OK;
 }
 
 yoke_status
-yoke_replica_write(yoke_replica *r, const char *name, const float *values, size_t count)
+yoke_replica_write(yoke_replica *r, const char *name, const float *values, int64_t count)
 {
     yki_weight *weight;
 
-    NEED(r && name && values, "a replica, a name and values are needed");
+    YKI_GIVEN(__func__, {"replica", r}, {"name", name}, {"values", values});
     weight = yki_weights_find(r->weights, name);
     if (!weight)
         return YOKE_ERROR_NOT_FOUND;
@@ -346,11 +345,11 @@ yoke_replica_write(yoke_replica *r, const char *name, const float *values, size_
 }
 
 yoke_status
-yoke_replica_read(yoke_replica *r, const char *name, float *values, size_t count)
+yoke_replica_read(yoke_replica *r, const char *name, float *values, int64_t count)
 {
     yki_weight *weight;
 
-    NEED(r && name && values, "a replica, a name and values are needed");
+    YKI_GIVEN(__func__, {"replica", r}, {"name", name}, {"values", values});
     weight = yki_weights_find(r->weights, name);
     if (!weight)
         return YOKE_ERROR_NOT_FOUND;
@@ -360,16 +359,17 @@ yoke_replica_read(yoke_replica *r, const char *name, float *values, size_t count
 }
 
 yoke_status
-yoke_replica_read_gradient(yoke_replica *r, const char *name, float *values, size_t count)
+yoke_replica_read_gradient(yoke_replica *r, const char *name, float *values, int64_t count)
 {
     yki_weight *weight;
 
-    NEED(r && name && values, "a replica, a name and values are needed");
+    YKI_GIVEN(__func__, {"replica", r}, {"name", name}, {"values", values});
     weight = yki_weights_find(r->weights, name);
     if (!weight)
         return YOKE_ERROR_NOT_FOUND;
     if (!weight->gradient || !weight->node->gradient)
-        return yki_fail(YOKE_ERROR_STATE, "%s has no gradient", name);
+        return yki_fail(YOKE_ERROR_STATE,
+                        "\"%s\" has no gradient; must be a parameter that is trained", name);
     YKI_TRY(check_count(weight, count));
     YKI_TRY(yki_queue_finish(r->queue));
     return yki_buffer_get(weight->gradient, 0, weight->size, values);
@@ -378,7 +378,7 @@ yoke_replica_read_gradient(yoke_replica *r, const char *name, float *values, siz
 yoke_status
 yoke_replica_initialize(yoke_replica *r, uint32_t seed)
 {
-    NEED(r, "replica is NULL");
+    YKI_GIVEN(__func__, {"replica", r});
     YKI_TRY(yki_queue_finish(r->queue));
     YKI_TRY(yki_weights_initialize(r->weights, seed));
     if (r->updater)
@@ -431,11 +431,12 @@ yki_replica_give(yoke_replica *r, yki_plan *plan, const char *name, int64_t firs
 yoke_status
 yoke_replica_set_input(yoke_replica *r, int64_t n, yoke_feed feed)
 {
-    NEED(r && feed.name, "a replica and a feed with a name are needed");
+    YKI_GIVEN(__func__, {"replica", r}, {"the name of the feed", feed.name});
     if (n < 0 || n > r->options.batch)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "input %s: %lld samples, between 0 and %lld are possible", feed.name,
-                        (long long)n, (long long)r->options.batch);
+        return yki_fail(
+            YOKE_ERROR_INVALID_ARGUMENT,
+            "input \"%s\": the number of samples is %lld; must be between 0 and %lld, the batch",
+            feed.name, (long long)n, (long long)r->options.batch);
     for (size_t i = 0; i < r->input_count; i++) {
         yki_replica_input *in = &r->inputs[i];
         uint64_t size = (uint64_t)feed.count * yki_type_size(in->node->type);
@@ -483,8 +484,10 @@ find_missing(const yoke_replica *r, const yki_plan *plan, int64_t n)
 static yoke_status
 fail_missing(const yki_replica_input *in, int64_t n)
 {
-    return yki_fail(YOKE_ERROR_STATE, "input %s: %lld samples were given, not %lld", in->node->name,
-                    (long long)in->given, (long long)n);
+    return yki_fail(YOKE_ERROR_STATE,
+                    "input \"%s\" has %lld samples; must have at least %lld; call "
+                    "yoke_replica_set_input before",
+                    in->node->name, (long long)in->given, (long long)n);
 }
 
 static yoke_status
@@ -570,17 +573,19 @@ check_range(const yoke_replica *r, int64_t n)
 {
     if (n < 0 || n > r->options.batch)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "a batch of %lld samples, between 0 and %lld are possible", (long long)n,
-                        (long long)r->options.batch);
+                        "the number of samples is %lld; must be between 0 and %lld, the batch",
+                        (long long)n, (long long)r->options.batch);
     return YOKE_OK;
 }
 
 yoke_status
 yoke_replica_forward(yoke_replica *r, int64_t n)
 {
-    NEED(r, "replica is NULL");
+    YKI_GIVEN(__func__, {"replica", r});
     if (!r->training)
-        return yki_fail(YOKE_ERROR_STATE, "the replica was made for evaluation only");
+        return yki_fail(
+            YOKE_ERROR_STATE,
+            "the replica was made for evaluation only; make one without evaluation_only");
     YKI_TRY(check_range(r, n));
     YKI_TRY(check_given(r, r->training, n));
     r->stage = YKI_STAGE_NONE;
@@ -595,9 +600,10 @@ yoke_replica_forward(yoke_replica *r, int64_t n)
 yoke_status
 yoke_replica_backward(yoke_replica *r)
 {
-    NEED(r, "replica is NULL");
+    YKI_GIVEN(__func__, {"replica", r});
     if (r->stage != YKI_STAGE_FORWARD)
-        return yki_fail(YOKE_ERROR_STATE, "yoke_replica_forward comes before each backward");
+        return yki_fail(YOKE_ERROR_STATE,
+                        "yoke_replica_forward must come before each yoke_replica_backward");
     r->stage = YKI_STAGE_NONE;
     YKI_TRY(yki_plan_enqueue(r->training, YKI_BACKWARD, r->batch, NULL));
     r->stage = YKI_STAGE_BACKWARD;
@@ -607,11 +613,13 @@ yoke_replica_backward(yoke_replica *r)
 yoke_status
 yoke_replica_update(yoke_replica *r, float rate_factor)
 {
-    NEED(r, "replica is NULL");
-    NEED(rate_factor >= 0 && rate_factor <= FLT_MAX, "rate_factor is negative or no number");
+    YKI_GIVEN(__func__, {"replica", r});
+    if (!(rate_factor >= 0 && rate_factor <= FLT_MAX))
+        return yki_fail_range_real(YOKE_ERROR_INVALID_ARGUMENT, "yoke_replica_update: rate_factor",
+                                   (double)rate_factor, 0, FLT_MAX);
     if (r->stage != YKI_STAGE_BACKWARD)
-        return yki_fail(YOKE_ERROR_STATE,
-                        "yoke_replica_forward and yoke_replica_backward come before each update");
+        return yki_fail(YOKE_ERROR_STATE, "yoke_replica_forward and yoke_replica_backward must "
+                                          "come before each yoke_replica_update");
     r->stage = YKI_STAGE_NONE;
     if (rate_factor != 1)
         YKI_TRY(yki_replica_send_step(r, r->training, rate_factor));
@@ -627,7 +635,7 @@ yoke_replica_evaluate(yoke_replica *r, int64_t n)
 {
     bool first;
 
-    NEED(r, "replica is NULL");
+    YKI_GIVEN(__func__, {"replica", r});
     first = !r->evaluation;
     YKI_TRY(check_range(r, n));
     YKI_TRY(yki_replica_make_evaluation(r));
@@ -656,11 +664,13 @@ find_result(const yoke_replica *r, const yoke_node *node, yki_buffer **buffer)
 {
     *buffer = r->newest ? yki_plan_buffer(r->newest, node) : NULL;
     if (!*buffer)
-        return yki_fail(YOKE_ERROR_STATE, "nothing was computed yet");
+        return yki_fail(
+            YOKE_ERROR_STATE,
+            "nothing was computed yet; call yoke_replica_forward or yoke_replica_evaluate before");
     if (!yki_plan_is_asked(r->newest, node))
         return yki_fail(YOKE_ERROR_STATE,
                         "it was not computed, because yoke_replica_evaluate had no data for the "
-                        "input %s: give it with yoke_replica_set_input",
+                        "input \"%s\"; give it with yoke_replica_set_input",
                         r->missing->name);
     return YOKE_OK;
 }
@@ -684,9 +694,9 @@ read_pair(yoke_replica *r, const char *name, const yoke_node *node, double *sum,
 yoke_status
 yoke_replica_read_loss(yoke_replica *r, double *sum, double *count)
 {
-    NEED(r && sum && count, "a replica, sum and count are needed");
+    YKI_GIVEN(__func__, {"replica", r}, {"sum", sum}, {"count", count});
     if (!r->weights->graph->loss_sum)
-        return yki_fail(YOKE_ERROR_STATE, "the graph has no loss");
+        return yki_fail(YOKE_ERROR_STATE, "the graph has no loss; call yoke_graph_set_loss before");
     return read_pair(r, "the loss", r->weights->graph->loss_sum, sum, count);
 }
 
@@ -695,7 +705,7 @@ yoke_replica_read_metric(yoke_replica *r, const char *name, double *sum, double 
 {
     const yoke_graph *graph;
 
-    NEED(r && name && sum && count, "a replica, a name, sum and count are needed");
+    YKI_GIVEN(__func__, {"replica", r}, {"name", name}, {"sum", sum}, {"count", count});
     graph = r->weights->graph;
     for (size_t i = 0; i < graph->metric_count; i++)
         if (strcmp(graph->metrics[i].name, name) == 0)
@@ -704,11 +714,12 @@ yoke_replica_read_metric(yoke_replica *r, const char *name, double *sum, double 
 }
 
 yoke_status
-yoke_replica_read_output(yoke_replica *r, const char *name, float *values, size_t count)
+yoke_replica_read_output(yoke_replica *r, const char *name, float *values, int64_t count)
 {
     const yoke_graph *graph;
 
-    NEED(r && name && (values || count == 0), "a replica, a name and values are needed");
+    YKI_GIVEN(__func__, {"replica", r}, {"name", name},
+              {"values", count ? (const void *)values : ""});
     graph = r->weights->graph;
     for (size_t i = 0; i < graph->output_count; i++) {
         const yoke_node *node = graph->outputs[i].node;
@@ -722,11 +733,13 @@ yoke_replica_read_output(yoke_replica *r, const char *name, float *values, size_
         if (status != YOKE_OK)
             return yki_fail_in(status, name);
         if (node->type != YOKE_F32)
-            return yki_fail(YOKE_ERROR_TYPE, "output %s is not of floats", name);
+            return yki_fail(YOKE_ERROR_TYPE, "output \"%s\" has type %s; must be f32", name,
+                            yki_value_type_name(node->type));
         have = yki_shape_count(node->shape) * (node->batched ? r->batch : 1);
-        if ((int64_t)count != have)
-            return yki_fail(YOKE_ERROR_SHAPE, "output %s has %lld values, %zu were asked for", name,
-                            (long long)have, count);
+        if (count != have)
+            return yki_fail(YOKE_ERROR_SHAPE,
+                            "output \"%s\": the number of values is %lld; must be %lld", name,
+                            (long long)count, (long long)have);
         YKI_TRY(yki_queue_finish(r->queue));
         return yki_buffer_get(buffer, 0, (uint64_t)have * 4, values);
     }
@@ -736,22 +749,28 @@ yoke_replica_read_output(yoke_replica *r, const char *name, float *values, size_
 yoke_status
 yoke_replica_wait(yoke_replica *r)
 {
-    NEED(r, "replica is NULL");
+    YKI_GIVEN(__func__, {"replica", r});
     return yki_queue_finish(r->queue);
 }
 
 yoke_status
 yoke_replica_print_plan(yoke_replica *r, void (*line)(void *, const char *), void *user)
 {
-    NEED(r && line, "a replica and a function are needed");
+    YKI_GIVEN(__func__, {"replica", r});
+    if (!line)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: line is NULL", __func__);
     return yki_plan_print(r->training ? r->training : r->evaluation, line, user);
 }
 
 yoke_status
 yoke_replica_profile(yoke_replica *r, int64_t n, unsigned repeats,
-                     void (*each)(void *, const yoke_command_info *), void *user)
+                     void (*each)(void *, const yoke_task_info *), void *user)
 {
-    NEED(r && each && repeats > 0, "a replica, at least 1 repeat and a function are needed");
+    YKI_GIVEN(__func__, {"replica", r});
+    if (!each)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: each is NULL", __func__);
+    if (repeats < 1)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "repeats", repeats, 1, INT64_MAX);
     YKI_TRY(check_range(r, n));
     r->stage = YKI_STAGE_NONE;
     return yki_plan_profile(r->training ? r->training : r->evaluation, n, repeats, each, user);

@@ -49,7 +49,7 @@ check_reserved(const char *what, const uint32_t *reserved, size_t count)
     for (size_t i = 0; i < count; i++)
         if (reserved[i])
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                            "reserved[%zu] of %s is %u; must be 0: zero the struct first", i, what,
+                            "reserved[%zu] of %s is %u; must be 0; zero the struct first", i, what,
                             reserved[i]);
     return YOKE_OK;
 }
@@ -65,7 +65,6 @@ check_optimizer(const yoke_optimizer *o)
     YKI_TRY(check_fraction("beta2", o->beta2));
     YKI_TRY(check_number("epsilon", o->epsilon));
     YKI_TRY(check_number("weight_decay", o->weight_decay));
-    YKI_TRY(check_count("nesterov", o->nesterov, 0, 1));
     return check_reserved("an optimizer", o->reserved, YKI_COUNT(o->reserved));
 }
 
@@ -89,7 +88,9 @@ static yoke_status
 check_group(const yoke_parameter_group *group, size_t index, const yoke_graph *graph)
 {
     if (!group->pattern)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "group %zu has no pattern", index);
+        return yki_fail(
+            YOKE_ERROR_INVALID_ARGUMENT,
+            "the pattern of group %zu is NULL; must name parameters, such as \"*.bias\"", index);
     YKI_TRY(check_number("a group's learning_rate_scale", group->learning_rate_scale));
     YKI_TRY(check_number("a group's weight_decay", group->weight_decay));
     YKI_TRY(check_reserved("a group", group->reserved, YKI_COUNT(group->reserved)));
@@ -103,7 +104,8 @@ yki_check_settings(const yoke_replica_options *o, const yoke_graph *graph)
     YKI_TRY(check_number("clip_norm", o->clip_norm));
     YKI_TRY(check_number("clip_value", o->clip_value));
     if (o->group_count && !o->groups)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "groups is NULL; group_count is %zu",
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "groups is NULL and group_count is %zu; must be 0 without groups",
                         o->group_count);
     for (size_t i = 0; i < o->group_count; i++)
         YKI_TRY(check_group(&o->groups[i], i, graph));

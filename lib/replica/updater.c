@@ -235,7 +235,7 @@ set_optimizer_args(const yoke_optimizer *o, yki_kernel *kernel, unsigned *i)
     switch (o->kind) {
     case YOKE_OPTIMIZER_SGD:
         YKI_TRY(set_float(kernel, i, o->momentum));
-        return set_int(kernel, i, o->nesterov != 0);
+        return set_int(kernel, i, o->nesterov);
     case YOKE_OPTIMIZER_ADAM:
     case YOKE_OPTIMIZER_ADAMW:
         YKI_TRY(set_float(kernel, i, o->beta1));

@@ -96,9 +96,7 @@ yki_shares_get_line(const yki_shares *s, size_t device, yki_line *line)
 void
 yki_shares_set_line(yki_shares *s, size_t device, yki_line line)
 {
-    if (isfinite(line.a) && isfinite(line.b) && line.b > 0 && line.a >= 0)
-        yki_pace_set(&s->member[device].pace, YKI_MIN(line.a / line.b, 1e6 * (double)s->batch),
-                     line.b);
+    yki_pace_set(&s->member[device].pace, YKI_MIN(line.a / line.b, 1e6 * (double)s->batch), line.b);
 }
 
 /* The samples of a device in a probe; 0: it needs no probe, its steps show enough. */
@@ -393,10 +391,10 @@ too_large(const yki_shares *s)
 
     for (size_t k = 0; k < s->devices; k++)
         most += YKI_MAX(s->member[k].limit, 0); /* no overflow: the sum is less than a batch */
-    return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
-                    "a batch of %lld samples does not fit: the memory of the team's devices holds "
-                    "%lld",
-                    (long long)s->batch, (long long)most);
+    return yki_fail(
+        YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
+        "the batch is %lld; must be at most %lld, for which the devices of the team have memory",
+        (long long)s->batch, (long long)most);
 }
 
 /* Adopts shares by speed for a full batch, if they are worth a change. */
@@ -472,8 +470,8 @@ yki_shares_next(yki_shares *s, int64_t n, int64_t *counts)
     bool moves = s->kind == YKI_SHARES_AUTO && n > s->batch / 2;
 
     if (n < 0 || n > s->batch)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a step of %lld samples; the batch is %lld",
-                        (long long)n, (long long)s->batch);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the number of samples of a step", n, 0,
+                              s->batch);
     if (moves && !(s->freeze && s->decided))
         YKI_TRY(decide(s));
     yki_shares_divide(s, n, counts);
@@ -506,7 +504,8 @@ check_limits(const yki_shares *s, const int64_t *counts)
     for (size_t k = 0; k < s->devices; k++)
         if (counts[k] > s->member[k].limit)
             return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
-                            "%s gets %lld samples of a batch of %lld, and its memory holds %lld",
+                            "the share of %s is %lld of %lld samples; must be at most %lld, for "
+                            "which it has memory",
                             s->member[k].name, (long long)counts[k], (long long)s->batch,
                             (long long)s->member[k].limit);
     return YOKE_OK;
@@ -588,10 +587,10 @@ yki_shares_create(size_t devices, const yki_shares_options *options, yki_shares 
     yoke_status status;
 
     if (devices == 0)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "shares of a team without devices");
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "the number of devices is 0; must be at least 1");
     if (options->batch < 1)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "shares of a batch of %lld samples",
-                        (long long)options->batch);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "batch", options->batch, 1, INT64_MAX);
     s = yki_alloc(1, sizeof *s, "shares");
     if (s == NULL)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -639,24 +638,19 @@ yki_shares_set_counts(yki_shares *s, const int64_t *counts)
 
     for (size_t k = 0; k < s->devices; k++) {
         if (counts[k] < 0 || counts[k] > s->batch)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s gets %lld samples of a batch of %lld",
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "the share of %s is %lld; must be between 0 and the batch, %lld",
                             s->member[k].name, (long long)counts[k], (long long)s->batch);
         sum += counts[k];
     }
     if (sum != s->batch)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "shares of %lld samples together for a batch of %lld", (long long)sum,
+                        "the sum of the shares is %lld; must be the batch, %lld", (long long)sum,
                         (long long)s->batch);
     YKI_TRY(check_limits(s, counts));
     take_lines(s);
     adopt(s, counts);
     return YOKE_OK;
-}
-
-void
-yki_shares_freeze(yki_shares *s, bool freeze)
-{
-    s->freeze = freeze;
 }
 
 yoke_status

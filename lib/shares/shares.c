@@ -51,11 +51,10 @@ bad(const char *text, const char *reason)
     static const char *const words[] = {"auto", "even"};
     yki_near near;
 
-    return yki_fail(
-        YOKE_ERROR_INVALID_ARGUMENT,
-        "shares \"%.80s\": %s; they are \"auto\", \"even\", or a weight for each device "
-        "such as \"80,20\"%s",
-        text, reason, yki_near_among(&near, text, words, YKI_COUNT(words)));
+    return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                    "shares \"%.80s\": %s; must be \"auto\", \"even\", or a weight for each device "
+                    "such as \"80,20\"%s",
+                    text, reason, yki_near_among(&near, text, words, YKI_COUNT(words)));
 }
 
 static yoke_status
@@ -102,7 +101,8 @@ yki_shares_parse(const char *text, yki_shares_kind otherwise, size_t devices, yk
     yki_shares_kind found = otherwise;
 
     if (devices == 0)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "shares of a team without devices");
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "the number of devices is 0; must be at least 1");
     if (text != NULL && strcmp(text, "auto") == 0)
         found = YKI_SHARES_AUTO;
     else if (text != NULL && strcmp(text, "even") == 0)
@@ -174,15 +174,16 @@ yki_shares_split(const char *text, size_t devices, int64_t n, int64_t *counts)
     yoke_status status;
 
     if (n < 0)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "a split of %lld samples", (long long)n);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the number of samples to split", n, 0,
+                              INT64_MAX);
     weights = yki_alloc(devices ? devices : 1, sizeof *weights, "weights of shares");
     if (weights == NULL)
         return YOKE_ERROR_OUT_OF_MEMORY;
     status = yki_shares_parse(text, YKI_SHARES_EVEN, devices, &kind, weights);
     if (status == YOKE_OK && kind == YKI_SHARES_AUTO)
         status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                          "shares \"auto\" come from measured times, which a trainer has: "
-                          "yoke_trainer_get_shares tells them");
+                          "shares are \"auto\", which only a trainer can measure; must be \"even\" "
+                          "or a list here (yoke_trainer_get_shares tells a trainer's)");
     if (status == YOKE_OK)
         yki_shares_round(weights, devices, n, counts);
     yki_free(weights);

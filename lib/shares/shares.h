@@ -75,9 +75,9 @@ void yki_shares_destroy(yki_shares *shares);
  * may be any number of them. Two sizes are best, an even share and a fourth of it: the model is the
  * line through the smallest and the largest size. Ignores seconds <= 0 or not finite. */
 void yki_shares_calibrate(yki_shares *shares, size_t device, int64_t n, double seconds);
-/* Gives what is known of a device, to be kept as wisdom. Returns false if nothing is known yet. */
+/* Tests only: gives what is known of a device. Returns false if nothing is known yet. */
 bool yki_shares_get_line(const yki_shares *shares, size_t device, yki_line *line);
-/* Takes in what another run has kept. Ignores a line that is not finite, or has a < 0 or b <= 0. */
+/* Tests only: replaces what is known of a device. */
 void yki_shares_set_line(yki_shares *shares, size_t device, yki_line line);
 
 /* Splits the next step's n samples over the devices. With shares "auto", a step of more than half a
@@ -95,8 +95,6 @@ void yki_shares_divide(const yki_shares *shares, int64_t n, int64_t *counts);
 yoke_status yki_shares_set(yki_shares *shares, const char *text);
 /* Sets the counts of a full batch, as a checkpoint has kept them. Their sum must be the batch. */
 yoke_status yki_shares_set_counts(yki_shares *shares, const int64_t *counts);
-/* Holds the present shares, or lets them follow the speed again. */
-void yki_shares_freeze(yki_shares *shares, bool freeze);
 /* Sets the samples that each device's memory holds, once they are known; INT64_MAX: no limit.
  * Shares that exceed them are made anew. On failure the old limits stay. */
 yoke_status yki_shares_set_limits(yki_shares *shares, const int64_t *limits);

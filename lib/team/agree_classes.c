@@ -123,10 +123,9 @@ yki_crew_explain_classes(const yki_crew *crew, void (*line)(void *user, const ch
     for (size_t i = 0; i < crew->class_count; i++)
         if (crew->classes[i] != YKI_ANY_CLASS)
             counts[crew->classes[i] - 1]++;
-    snprintf(text, sizeof text,
-             "numerical classes, the same on every device: %zu nodes %s, %zu %s, %zu %s", counts[0],
-             yki_class_name(YKI_CLASS_DIRECT), counts[1], yki_class_name(YKI_CLASS_WINOGRAD2),
-             counts[2], yki_class_name(YKI_CLASS_WINOGRAD4));
+    snprintf(text, sizeof text, "numerical classes, the same on every device: %zu nodes %s, %zu %s",
+             counts[YKI_CLASS_DIRECT], yki_class_name(YKI_CLASS_DIRECT),
+             counts[YKI_CLASS_WINOGRAD4], yki_class_name(YKI_CLASS_WINOGRAD4));
     line(user, text);
     for (size_t k = 0; k < crew->count; k++)
         tell_member(crew, k, line, user);

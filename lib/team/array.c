@@ -15,11 +15,14 @@ yoke_array_create(yoke_device *device, yoke_type type, int64_t count, yoke_array
     yoke_array *array;
     yoke_status status;
 
-    if (!device || !out || (unsigned)type > YOKE_U8 || count < 1)
+    YKI_GIVEN("yoke_array_create", {"device", device}, {"array", out});
+    if ((unsigned)type > YOKE_U8)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_array_create: a device, a type, at least 1 value (not %lld) and an "
-                        "array are needed",
-                        (long long)count);
+                        "yoke_array_create: type is %d; must be YOKE_F32, YOKE_I32 or YOKE_U8",
+                        (int)type);
+    if (count < 1)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "yoke_array_create: count", count, 1,
+                              INT64_MAX);
     array = yki_alloc(1, sizeof *array, "an array");
     if (!array)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -78,12 +81,11 @@ yoke_array_get_device(const yoke_array *array)
 static yoke_status
 check_count(const yoke_array *array, const void *values, int64_t count, const char *function)
 {
-    if (!array || !values)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: an array and values are needed",
-                        function);
+    YKI_GIVEN(function, {"array", array}, {"values", values});
     if (count != array->count)
-        return yki_fail(YOKE_ERROR_SHAPE, "%s: the array has %lld values, %lld were given",
-                        function, (long long)array->count, (long long)count);
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "%s: count is %lld; must be %lld, as the array has values", function,
+                        (long long)count, (long long)array->count);
     return YOKE_OK;
 }
 
@@ -115,10 +117,10 @@ check_counts(const yoke_team *team, const int64_t *counts, int64_t row_values, c
                             "%s: counts[%zu] is %lld; must be at least 0", function, k,
                             (long long)counts[k]);
         if (counts[k] > left)
-            return yki_fail(YOKE_ERROR_SHAPE,
-                            "%s: counts[%zu] is %lld; rows of %lld values are then too many to "
-                            "count",
-                            function, k, (long long)counts[k], (long long)row_values);
+            return yki_fail(
+                YOKE_ERROR_SHAPE,
+                "%s: counts[%zu] is %lld; must be at most %lld with rows of %lld values", function,
+                k, (long long)counts[k], (long long)left, (long long)row_values);
         left -= counts[k];
     }
     return YOKE_OK;
@@ -128,24 +130,26 @@ static yoke_status
 check_rows(const yoke_team *team, const int64_t *counts, int64_t row_values, const void *rows,
            yoke_array *const *arrays, const char *function)
 {
-    if (!team || !counts || !rows || !arrays || row_values < 1)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "%s: a team, counts, at least 1 value a row, rows and arrays are needed",
-                        function);
+    YKI_GIVEN(function, {"team", team}, {"counts", counts}, {"rows", rows}, {"arrays", arrays});
+    if (row_values < 1)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: row_values is %lld; must be at least 1",
+                        function, (long long)row_values);
     YKI_TRY(check_counts(team, counts, row_values, function));
     for (size_t k = 0; k < team->count; k++) {
         if (!arrays[k] || yoke_array_get_device(arrays[k]) != yoke_team_get_device(team, k))
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: array %zu is not on device %zu",
-                            function, k, k);
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "%s: array %zu is not on device %zu; must be there", function, k, k);
         if (arrays[k]->type != arrays[0]->type)
-            return yki_fail(YOKE_ERROR_TYPE, "%s: array %zu has %s values, array 0 has %s",
-                            function, k, yki_value_type_name(arrays[k]->type),
+            return yki_fail(YOKE_ERROR_TYPE,
+                            "%s: array %zu has type %s; must be %s, the type of array 0", function,
+                            k, yki_value_type_name(arrays[k]->type),
                             yki_value_type_name(arrays[0]->type));
         if (counts[team->first + k] > arrays[k]->count / row_values)
-            return yki_fail(YOKE_ERROR_SHAPE,
-                            "%s: array %zu holds %lld values, not %lld rows of %lld", function, k,
-                            (long long)arrays[k]->count, (long long)counts[team->first + k],
-                            (long long)row_values);
+            return yki_fail(
+                YOKE_ERROR_SHAPE,
+                "%s: array %zu has room for %lld values; must have room for %lld rows of %lld",
+                function, k, (long long)arrays[k]->count, (long long)counts[team->first + k],
+                (long long)row_values);
     }
     return YOKE_OK;
 }
@@ -246,8 +250,8 @@ sum_list(yoke_team *team, yoke_array *const *arrays, float *sum, float *other, i
             sum[i] += other[i];
     }
     if (comm) {
-        YKI_TRY(comm->allreduce_start(comm, sum, other, (size_t)count, &request));
-        YKI_TRY(comm->allreduce_test(comm, &request, true, &done));
+        YKI_TRY(comm->allreduce_start(comm, YOKE_F32, sum, other, (size_t)count, 0, &request));
+        YKI_TRY(comm->test(comm, &request, true, &done));
         memcpy(sum, other, size);
     }
     for (size_t k = 0; k < team->count; k++)
@@ -269,26 +273,29 @@ yoke_team_allreduce(yoke_team *team, yoke_array *const *arrays, size_t count)
         if (!arrays[i] ||
             yoke_array_get_device(arrays[i]) != yoke_team_get_device(team, i % team->count))
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                            "yoke_team_allreduce: array %zu is not on device %zu", i,
+                            "yoke_team_allreduce: array %zu is not on device %zu; must be there", i,
                             i % team->count);
         if (arrays[i]->type != YOKE_F32)
-            return yki_fail(YOKE_ERROR_TYPE, "yoke_team_allreduce: array %zu is not of floats", i);
+            return yki_fail(YOKE_ERROR_TYPE,
+                            "yoke_team_allreduce: array %zu has type %s; must be f32", i,
+                            yki_value_type_name(arrays[i]->type));
         if (arrays[i]->count != first->count)
             return yki_fail(YOKE_ERROR_SHAPE,
-                            "yoke_team_allreduce: array %zu has %lld values, the first of its list "
-                            "%lld",
+                            "yoke_team_allreduce: array %zu has %lld values; must be %lld, as the "
+                            "first of its list has",
                             i, (long long)arrays[i]->count, (long long)first->count);
     }
     for (size_t list = 0; list < count && status == YOKE_OK; list++) {
         yoke_array *const *parts = arrays + list * team->count;
-        size_t size = (size_t)parts[0]->count;
-        float *sum = yki_alloc(size, sizeof *sum, "a sum");
-        float *other = yki_alloc(size, sizeof *other, "a sum");
+        yoke_comm *comm = yki_team_comm(team);
+        size_t bytes = (size_t)parts[0]->count * sizeof(float);
+        float *sum = yki_comm_alloc(comm, bytes, 0, "a sum");
+        float *other = yki_comm_alloc(comm, bytes, 0, "a sum");
 
         status = sum && other ? sum_list(team, parts, sum, other, parts[0]->count)
                               : YOKE_ERROR_OUT_OF_MEMORY;
-        yki_free(sum);
-        yki_free(other);
+        yki_comm_release(comm, sum);
+        yki_comm_release(comm, other);
     }
     return status;
 }

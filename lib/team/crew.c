@@ -274,7 +274,7 @@ make_side_queue(yki_crew *crew, yki_member *m)
 {
     if (m->index_in_group >= crew->groups[m->group].owners || crew->groups[m->group].count < 2)
         return YOKE_OK;
-    return yki_queue_create(m->replica->weights->device, YKI_QUEUE_TRANSFER, false, &m->side);
+    return yki_queue_create(m->replica->weights->device, false, &m->side);
 }
 
 /* ---- kernels ---- */
@@ -453,37 +453,13 @@ find_ready_stops(yki_crew *crew)
     return status;
 }
 
-static float *
-host_memory(yki_crew *crew, size_t bytes)
-{
-    float *memory;
-
-    if (!crew->comm || !crew->comm->alloc)
-        return yki_alloc_aligned(4096, bytes, "gradients on their way");
-    memory = crew->comm->alloc(crew->comm, bytes);
-    if (!memory)
-        yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "%zu bytes for gradients on their way", bytes);
-    return memory;
-}
-
-static void
-host_free(yki_crew *crew, float *memory)
-{
-    if (!memory)
-        return;
-    if (!crew->comm || !crew->comm->alloc)
-        yki_free_aligned(memory);
-    else if (crew->comm->release)
-        crew->comm->release(crew->comm, memory);
-}
-
 /* All buckets share one piece of memory: a transport can share one large piece between processes
  * more easily than many small ones. */
 static yoke_status
 make_transit(yki_crew *crew)
 {
     size_t most = crew->pairs * 2,
-           ways = 1 + crew->count + (crew->comm ? (size_t)crew->comm->ranks : 0);
+           rows = 1 + crew->count + (crew->comm ? (size_t)crew->comm->ranks : 0);
     const yki_bucket *buckets = crew->members[0].replica->weights->buckets;
     uint64_t total = 0, page = 4096;
     float *at;
@@ -491,13 +467,14 @@ make_transit(yki_crew *crew)
     for (size_t s = 0; s < crew->stop_count; s++)
         most = YKI_MAX(most, crew->members[0].replica->training->stops[s].count);
     crew->host_floats = most;
-    crew->host = yki_alloc(most * ways, sizeof *crew->host, "results on their way");
+    crew->host = yki_alloc(most * rows, sizeof *crew->host, "results on their way");
     crew->transit = yki_alloc(crew->bucket_count, sizeof *crew->transit, "gradients on their way");
     if (!crew->host || !crew->transit)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t b = 0; b < crew->bucket_count; b++)
         total += 2 * ((buckets[b].size + page - 1) / page * page);
-    crew->transit_memory = at = host_memory(crew, total);
+    crew->transit_memory = at =
+        yki_comm_alloc(crew->comm, total, crew->algorithm, "gradients on their way");
     if (!at)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t b = 0; b < crew->bucket_count; b++) {
@@ -612,12 +589,12 @@ yki_crew_destroy(yki_crew *crew)
         return;
     if (crew->members)
         (void)yki_crew_finish(crew);
-    /* A transport may still write to the memory of its requests: end them before it is freed. */
+    /* Ends all requests before their memory is freed. */
     for (size_t b = 0; crew->transit && b < crew->bucket_count; b++) {
         bool done;
 
         if (crew->transit[b].request)
-            (void)crew->comm->allreduce_test(crew->comm, &crew->transit[b].request, true, &done);
+            (void)crew->comm->test(crew->comm, &crew->transit[b].request, true, &done);
     }
     for (size_t f = 0; crew->members && f < YKI_FLIGHT; f++)
         yki_crew_drop_times(crew, f);
@@ -630,7 +607,7 @@ yki_crew_destroy(yki_crew *crew)
         yki_buffer_destroy(crew->groups[g].norm_parts);
         yki_free(crew->groups[g].members);
     }
-    host_free(crew, crew->transit_memory);
+    yki_comm_release(crew->comm, crew->transit_memory);
     yki_free(crew->transit);
     yki_free(crew->ready_stop);
     yki_free(crew->classes);

@@ -83,7 +83,7 @@ typedef struct yki_transit {
 
 typedef struct yki_crew {
     yoke_team *team;   /* retained */
-    yoke_comm *comm;   /* lent; NULL: this process alone */
+    yoke_comm *comm;   /* the team's; NULL: this process alone */
     yoke_graph *graph; /* lent by the trainer */
     yki_member *members;
     size_t count;
@@ -94,7 +94,7 @@ typedef struct yki_crew {
     yki_transit *transit;  /* by bucket; NULL: nothing goes through the host */
     float *transit_memory; /* one piece, for all buckets */
     uint64_t bucket_bytes; /* limit of a bucket; 0: the default */
-    size_t way;            /* the comm's reduction algorithm, an index */
+    size_t algorithm;      /* of the comm, by which gradients are reduced */
     char travel[80];       /* both, as text */
     bool apart;            /* gradients are exchanged after backward, not during it */
     yoke_step_times times; /* of the newest step */
@@ -172,8 +172,8 @@ void yki_crew_explain_classes(const yki_crew *crew, void (*line)(void *user, con
 
 /* ---- reduce_choice.c ---- */
 
-/* Sets `bucket_bytes` and, with several processes, `way` and `travel`, to the same in all of them.
- * May measure, for about a second. All processes call it. */
+/* Sets `bucket_bytes` and, with several processes, `algorithm` and `travel`, to the same in all of
+ * them. May measure, for about a second. All processes call it. */
 yoke_status yki_crew_choose_reduction(yki_crew *crew, const yki_crew_options *options);
 
 /* ---- exchange.c ---- */

@@ -337,10 +337,8 @@ send_bucket(yki_crew *crew, size_t bucket)
         YKI_TRY(add_group(crew, g, bucket, t->own, t->sum));
     if (!crew->comm)
         return YOKE_OK;
-    if (crew->comm->set_way)
-        YKI_TRY(crew->comm->set_way(crew->comm, crew->way));
-    YKI_TRY(crew->comm->allreduce_start(crew->comm, t->own, t->sum, size / 4, &t->request));
-    return YOKE_OK;
+    return crew->comm->allreduce_start(crew->comm, YOKE_F32, t->own, t->sum, size / 4,
+                                       crew->algorithm, &t->request);
 }
 
 yoke_status
@@ -392,7 +390,7 @@ yki_crew_receive(yki_crew *crew)
         bool done;
 
         if (crew->comm)
-            YKI_TRY(crew->comm->allreduce_test(crew->comm, &t->request, true, &done));
+            YKI_TRY(crew->comm->test(crew->comm, &t->request, true, &done));
         YKI_TRY(write_bucket(crew, b, crew->comm ? t->sum : t->own));
     }
     return YOKE_OK;

@@ -299,7 +299,7 @@ list_devices(yoke_context *context, yki_rank *rank)
             continue;
         if (rank->device_count == YKI_RANK_DEVICES)
             return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                            "more than %d devices in a process: name those to use",
+                            "a process has more than %d devices; name those to use",
                             YKI_RANK_DEVICES);
         memcpy(device->id, info.id, sizeof device->id);
         memcpy(device->hardware, info.hardware, sizeof device->hardware);

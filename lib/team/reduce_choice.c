@@ -3,8 +3,8 @@
  * reduce_choice.c - picks how gradients are exchanged between processes: by which of the
  * transport's reduction algorithms, and in buckets of which size.
  *
- * Idea: a transport may offer several reduction algorithms ("ways"). Which one is fast depends on
- * the network, and on whether the processor that moves the bytes is also the device that computes.
+ * Idea: a transport may offer several reduction algorithms. Which one is fast depends on the
+ * network, and on whether the processor that moves the bytes is also the device that computes.
  * So, when a trainer is made, each algorithm reduces a bucket of each size a few times, for less
  * than a second in all. All ranks take part; rank 0's times decide for all. Buckets have the same
  * boundaries everywhere because they follow from the graph and one number. The times are kept in
@@ -21,7 +21,7 @@
 
 #include "team/stages.h"
 
-enum { WAYS = 8, SIZES = 4, REPEATS = 3 };
+enum { ALGORITHMS = 8, SIZES = 4, REPEATS = 3 };
 
 static const uint64_t MB = 1u << 20, USUAL = 4u << 20;
 static const double BUDGET = 0.8;  /* seconds of measuring */
@@ -29,13 +29,13 @@ static const double MARGIN = 0.95; /* another choice must cost less than this pa
 
 /* All candidates and their costs. */
 typedef struct choice {
-    size_t ways, sizes;
-    const char *names[WAYS];
-    uint64_t bytes[SIZES];    /* of a bucket */
-    uint64_t tried[SIZES];    /* of the reduction that is measured */
-    double cost[SIZES][WAYS]; /* seconds; 0: unknown */
-    uint64_t total;           /* bytes of the model's gradients */
-    size_t usual;             /* index of the size that is taken if no other is better */
+    size_t algorithms, sizes;
+    const char *names[ALGORITHMS];
+    uint64_t bytes[SIZES];          /* of a bucket */
+    uint64_t tried[SIZES];          /* of the reduction that is measured */
+    double cost[SIZES][ALGORITHMS]; /* seconds; 0: unknown */
+    uint64_t total;                 /* bytes of the model's gradients */
+    size_t usual;                   /* index of the size that is taken if no other is better */
     yoke_comm *comm;
     yoke_device *device;
     yki_wisdom *wisdom; /* on rank 0 */
@@ -54,8 +54,8 @@ given_size(const yki_crew_options *options, uint64_t *bytes)
         return YOKE_OK;
     *bytes = strtoull(text, &end, 10);
     if (*end != '\0' || *bytes < 1024 || *bytes > (uint64_t)1 << 40)
-        return yki_fail(YOKE_ERROR_VALUE, "YOKE_BUCKET_BYTES=%.40s is not a size from 1024 up",
-                        text);
+        return yki_fail(YOKE_ERROR_VALUE,
+                        "YOKE_BUCKET_BYTES is %.40s; must be a number from 1024 to 2^40", text);
     return YOKE_OK;
 }
 
@@ -87,25 +87,26 @@ list_sizes(choice *c, uint64_t given)
 }
 
 static void
-list_ways(choice *c)
+list_algorithms(choice *c)
 {
     const char *name;
 
-    while (c->ways < WAYS && c->comm->way && (name = c->comm->way(c->comm, c->ways)) != NULL)
-        c->names[c->ways++] = name;
-    if (c->ways == 0)
-        c->names[c->ways++] = "reduce";
+    while (c->algorithms < ALGORITHMS && c->comm->algorithm &&
+           (name = c->comm->algorithm(c->comm, c->algorithms)) != NULL)
+        c->names[c->algorithms++] = name;
+    if (c->algorithms == 0)
+        c->names[c->algorithms++] = "reduce";
 }
 
 /* ---- wisdom ---- */
 
 static void
-describe(const choice *c, size_t size, size_t way, char *problem, char *solver, size_t room)
+describe(const choice *c, size_t size, size_t algorithm, char *problem, char *solver, size_t room)
 {
     snprintf(
         problem, room, "all-reduce %llu bytes | %s -> %d ranks", (unsigned long long)c->tried[size],
         c->comm->transport ? c->comm->transport : "a transport of the program's", c->comm->ranks);
-    snprintf(solver, room, "travel-%s", c->names[way]);
+    snprintf(solver, room, "travel-%s", c->names[algorithm]);
 }
 
 static bool
@@ -115,9 +116,9 @@ recall(choice *c)
     bool all = true;
 
     for (size_t s = 0; s < c->sizes; s++)
-        for (size_t w = 0; w < c->ways; w++) {
-            describe(c, s, w, problem, solver, sizeof problem);
-            all &= yki_wisdom_get(c->wisdom, c->device, problem, solver, 0, &c->cost[s][w]);
+        for (size_t a = 0; a < c->algorithms; a++) {
+            describe(c, s, a, problem, solver, sizeof problem);
+            all &= yki_wisdom_get(c->wisdom, c->device, problem, solver, 0, &c->cost[s][a]);
         }
     return all;
 }
@@ -129,10 +130,10 @@ keep(const choice *c)
     yoke_status status = YOKE_OK;
 
     for (size_t s = 0; s < c->sizes; s++)
-        for (size_t w = 0; w < c->ways; w++) {
-            describe(c, s, w, problem, solver, sizeof problem);
-            if (c->cost[s][w] > 0 && status == YOKE_OK)
-                status = yki_wisdom_put(c->wisdom, c->device, problem, solver, 0, c->cost[s][w]);
+        for (size_t a = 0; a < c->algorithms; a++) {
+            describe(c, s, a, problem, solver, sizeof problem);
+            if (c->cost[s][a] > 0 && status == YOKE_OK)
+                status = yki_wisdom_put(c->wisdom, c->device, problem, solver, 0, c->cost[s][a]);
         }
     if (status != YOKE_OK || yki_wisdom_save(c->wisdom) != YOKE_OK)
         yki_log(YOKE_LOG_DEBUG, "how fast gradients travel is not kept");
@@ -152,7 +153,8 @@ processor_seconds(void)
 /* Times one reduction, in seconds. If the device is this processor, adds the processor time that
  * the reduction takes from it. */
 static yoke_status
-reduce_once(const choice *c, size_t size, const float *in, float *out, double *cost)
+reduce_once(const choice *c, size_t size, size_t algorithm, const float *in, float *out,
+            double *cost)
 {
     double begin, busy;
     yoke_device_info info;
@@ -163,8 +165,9 @@ reduce_once(const choice *c, size_t size, const float *in, float *out, double *c
     YKI_TRY(c->comm->barrier(c->comm));
     begin = yki_now();
     busy = processor_seconds();
-    YKI_TRY(c->comm->allreduce_start(c->comm, in, out, c->tried[size] / 4, &request));
-    YKI_TRY(c->comm->allreduce_test(c->comm, &request, true, &done));
+    YKI_TRY(c->comm->allreduce_start(c->comm, YOKE_F32, in, out, c->tried[size] / 4, algorithm,
+                                     &request));
+    YKI_TRY(c->comm->test(c->comm, &request, true, &done));
     *cost = yki_now() - begin;
     if (info.type == YOKE_DEVICE_CPU)
         *cost += processor_seconds() - busy;
@@ -173,59 +176,50 @@ reduce_once(const choice *c, size_t size, const float *in, float *out, double *c
 
 /* Takes the best time of a few reductions, after one to warm up. */
 static yoke_status
-reduce_few(choice *c, size_t size, size_t way, const float *in, float *out)
+reduce_few(choice *c, size_t size, size_t algorithm, const float *in, float *out)
 {
     double best = INFINITY, one;
 
     for (int i = 0; i <= REPEATS; i++) {
-        YKI_TRY(reduce_once(c, size, in, out, &one));
+        YKI_TRY(reduce_once(c, size, algorithm, in, out, &one));
         if (i > 0)
             best = YKI_MIN(best, one);
     }
-    c->cost[size][way] = best;
+    c->cost[size][algorithm] = best;
     return YOKE_OK;
 }
 
 /* Measures one size if rank 0 finds that there is time for it. */
 static yoke_status
-measure_size(choice *c, size_t size, size_t way, float *in, float *out, double end)
+measure_size(choice *c, size_t size, size_t algorithm, float *in, float *out, double end)
 {
     uint8_t go = 1;
 
     if (size > 0) {
-        double last = c->cost[size - 1][way];
+        double last = c->cost[size - 1][algorithm];
 
         go = last > 0 && yki_now() + 2 * (REPEATS + 1) * last < end;
     }
     YKI_TRY(c->comm->broadcast(c->comm, &go, 1, 0));
-    return go ? reduce_few(c, size, way, in, out) : YOKE_OK;
+    return go ? reduce_few(c, size, algorithm, in, out) : YOKE_OK;
 }
 
 static yoke_status
-measure_way(choice *c, size_t way, double end)
+measure_algorithm(choice *c, size_t algorithm, double end)
 {
     uint64_t most = c->tried[c->sizes - 1];
-    bool own = c->comm->alloc == NULL;
-    float *in, *out;
+    float *in = yki_comm_alloc(c->comm, most, algorithm, "a trial");
+    float *out = yki_comm_alloc(c->comm, most, algorithm, "a trial");
     yoke_status status = YOKE_OK;
 
-    if (c->comm->set_way)
-        YKI_TRY(c->comm->set_way(c->comm, way));
-    in = own ? yki_alloc_aligned(4096, most, "a trial") : c->comm->alloc(c->comm, most);
-    out = own ? yki_alloc_aligned(4096, most, "a trial") : c->comm->alloc(c->comm, most);
     if (!in || !out)
-        status = yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no memory to try the network");
+        status = YOKE_ERROR_OUT_OF_MEMORY;
     else
         memset(in, 0, most);
     for (size_t s = 0; s < c->sizes && status == YOKE_OK; s++)
-        status = measure_size(c, s, way, in, out, end);
-    if (own) {
-        yki_free_aligned(in);
-        yki_free_aligned(out);
-    } else if (c->comm->release) {
-        c->comm->release(c->comm, in);
-        c->comm->release(c->comm, out);
-    }
+        status = measure_size(c, s, algorithm, in, out, end);
+    yki_comm_release(c->comm, in);
+    yki_comm_release(c->comm, out);
     return status;
 }
 
@@ -234,8 +228,8 @@ measure(choice *c)
 {
     double begin = yki_now();
 
-    for (size_t w = 0; w < c->ways; w++)
-        YKI_TRY(measure_way(c, w, begin + BUDGET * (double)(w + 1) / (double)c->ways));
+    for (size_t a = 0; a < c->algorithms; a++)
+        YKI_TRY(measure_algorithm(c, a, begin + BUDGET * (double)(a + 1) / (double)c->algorithms));
     return YOKE_OK;
 }
 
@@ -243,27 +237,27 @@ measure(choice *c)
 
 /* The time of all buckets, and of the last one once more. */
 static double
-total_cost(const choice *c, size_t size, size_t way)
+total_cost(const choice *c, size_t size, size_t algorithm)
 {
-    double one = c->cost[size][way];
+    double one = c->cost[size][algorithm];
     uint64_t buckets = (c->total + c->bytes[size] - 1) / c->bytes[size];
 
     return one > 0 ? ((double)buckets + 1) * one : INFINITY;
 }
 
 static void
-take_best(const choice *c, size_t *size, size_t *way)
+take_best(const choice *c, size_t *size, size_t *algorithm)
 {
     double usual = total_cost(c, c->usual, 0), best = isfinite(usual) ? MARGIN * usual : usual;
 
     *size = c->usual;
-    *way = 0;
+    *algorithm = 0;
     for (size_t s = 0; s < c->sizes; s++)
-        for (size_t w = 0; w < c->ways; w++)
-            if (total_cost(c, s, w) < best) {
-                best = total_cost(c, s, w);
+        for (size_t a = 0; a < c->algorithms; a++)
+            if (total_cost(c, s, a) < best) {
+                best = total_cost(c, s, a);
                 *size = s;
-                *way = w;
+                *algorithm = a;
             }
 }
 
@@ -281,7 +275,7 @@ gradient_bytes(const yoke_graph *graph)
 /* What rank 0 decided. */
 typedef struct decision {
     uint64_t bytes, measure;
-    uint64_t size, way;
+    uint64_t size, algorithm;
     uint64_t known; /* the time of the choice was measured, now or before */
 } decision;
 
@@ -295,7 +289,7 @@ decide(yki_crew *crew, const yki_crew_options *options, choice *c)
     YKI_TRY(given_size(options, &d.bytes));
     YKI_TRY(c->comm->broadcast(c->comm, &d, sizeof d, 0));
     list_sizes(c, d.bytes);
-    if (first && c->ways * c->sizes > 1)
+    if (first && c->algorithms * c->sizes > 1)
         d.measure = !recall(c) && options->replica.level != YOKE_PLAN_ESTIMATE;
     YKI_TRY(c->comm->broadcast(c->comm, &d, sizeof d, 0));
     if (d.measure) {
@@ -304,22 +298,22 @@ decide(yki_crew *crew, const yki_crew_options *options, choice *c)
             keep(c);
     }
     if (first) {
-        size_t size, way;
+        size_t size, algorithm;
 
-        take_best(c, &size, &way);
+        take_best(c, &size, &algorithm);
         d.size = size;
-        d.way = way;
-        d.known = c->cost[size][way] > 0;
+        d.algorithm = algorithm;
+        d.known = c->cost[size][algorithm] > 0;
     }
     YKI_TRY(c->comm->broadcast(c->comm, &d, sizeof d, 0));
-    crew->way = (size_t)d.way;
+    crew->algorithm = (size_t)d.algorithm;
     crew->bucket_bytes = c->bytes[d.size];
     snprintf(crew->travel, sizeof crew->travel, "buckets of up to %.2f MB, %s (%s)",
-             (double)crew->bucket_bytes / (double)MB, c->names[d.way],
+             (double)crew->bucket_bytes / (double)MB, c->names[d.algorithm],
              d.measure ? "measured"
              : d.known ? "known from before"
                        : "as usual");
-    return c->comm->set_way ? c->comm->set_way(c->comm, crew->way) : YOKE_OK;
+    return YOKE_OK;
 }
 
 yoke_status
@@ -332,7 +326,7 @@ yki_crew_choose_reduction(yki_crew *crew, const yki_crew_options *options)
     if (!crew->comm || crew->graph->place_count)
         return YOKE_OK;
     c.device = yoke_team_get_device(crew->team, 0);
-    list_ways(&c);
+    list_algorithms(&c);
     if (c.comm->rank == 0)
         status = yki_open_wisdom(c.device, options->replica.wisdom, &c.wisdom);
     if (status == YOKE_OK)

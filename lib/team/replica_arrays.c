@@ -36,9 +36,7 @@ yoke_replica_get_parameter(yoke_replica *r, const char *name, yoke_array **array
 {
     yki_weight *weight;
 
-    if (!r || !name || !array)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_replica_get_parameter: a replica, a name and an array are needed");
+    YKI_GIVEN("yoke_replica_get_parameter", {"replica", r}, {"name", name}, {"array", array});
     weight = yki_weights_find(r->weights, name);
     if (!weight)
         return YOKE_ERROR_NOT_FOUND;
@@ -50,24 +48,23 @@ yoke_replica_get_gradient(yoke_replica *r, const char *name, yoke_array **array)
 {
     yki_weight *weight;
 
-    if (!r || !name || !array)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_replica_get_gradient: a replica, a name and an array are needed");
+    YKI_GIVEN("yoke_replica_get_gradient", {"replica", r}, {"name", name}, {"array", array});
     weight = yki_weights_find(r->weights, name);
     if (!weight)
         return YOKE_ERROR_NOT_FOUND;
     if (!weight->gradient || !weight->node->gradient)
-        return yki_fail(YOKE_ERROR_STATE, "%s has no gradient", name);
+        return yki_fail(YOKE_ERROR_STATE,
+                        "\"%s\" has no gradient; must be a parameter that is trained", name);
     return lend(r, weight->gradient, (int64_t)weight->size / 4, false, array);
 }
 
 yoke_status
 yoke_replica_get_loss(yoke_replica *r, yoke_array **array)
 {
-    if (!r || !array)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_replica_get_loss: a replica and an array are needed");
+    YKI_GIVEN("yoke_replica_get_loss", {"replica", r}, {"array", array});
     if (!r->training)
-        return yki_fail(YOKE_ERROR_STATE, "the replica was made for evaluation only");
+        return yki_fail(
+            YOKE_ERROR_STATE,
+            "the replica was made for evaluation only; make one without evaluation_only");
     return lend(r, yki_plan_buffer(r->training, r->weights->graph->loss_sum), 2, false, array);
 }

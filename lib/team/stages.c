@@ -39,21 +39,21 @@ yki_stages_check(const yoke_team *team, const yoke_graph *graph, const yoke_trai
     if (graph->place_count == 0)
         return YOKE_OK;
     if (yki_team_comm(team))
-        return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "the graph has places (\"%s\"), which are for the devices of one process; "
-                        "this team has %d",
-                        graph->places[0], team->comm->ranks);
+        return yki_fail(
+            YOKE_ERROR_UNSUPPORTED,
+            "the graph has places (\"%s\") and the team has %d processes; must have one",
+            graph->places[0], team->comm->ranks);
     if (o->shares)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "shares \"%s\" split a batch, but every device has the whole batch of a "
-                        "graph with places (\"%s\")",
+                        "shares are \"%s\", but every device has the whole batch of a graph with "
+                        "places (\"%s\"); must be NULL",
                         o->shares, graph->places[0]);
     for (size_t i = 0; i < graph->place_count; i++)
         YKI_TRY(yki_team_find_place(team, graph->places[i], &member));
     for (size_t i = 0; i < team->place_count; i++)
         if (!is_place(graph, team->places[i].name))
             return yki_fail(YOKE_ERROR_NOT_FOUND,
-                            "the team binds the place \"%s\", which the graph does not have",
+                            "the team binds the place \"%s\"; must be a place of the graph",
                             team->places[i].name);
     return YOKE_OK;
 }

@@ -337,7 +337,7 @@ update_somehow(yki_crew *crew, yki_member *m)
         if (status == YOKE_OK)
             return YOKE_OK;
     }
-    YKI_TRY(yki_queue_create(m->replica->weights->device, YKI_QUEUE_COMPUTE, false, &queue));
+    YKI_TRY(yki_queue_create(m->replica->weights->device, false, &queue));
     status = update_member(crew, m, queue);
     if (status == YOKE_OK)
         status = yki_queue_finish(queue);

@@ -80,24 +80,31 @@ name_devices(yoke_team *team)
 }
 
 yoke_status
-yoke_team_create(yoke_context *context, const char *selector, yoke_comm *comm, yoke_team **out)
+yoke_team_create_sized(yoke_context *context, const char *selector, const yoke_team_options *given,
+                       size_t size, yoke_team **out)
 {
+    yoke_team_options options = {0};
+    yoke_comm *comm;
     yoke_team *team;
     yoke_status status;
 
     if (!context || !out)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_team_create: %s is NULL",
                         context ? "team" : "context");
+    if (given)
+        memcpy(&options, given, YKI_MIN(size, sizeof options));
+    comm = options.comm;
     if (comm && (comm->size < offsetof(yoke_comm, reserved) || comm->ranks < 1 || comm->rank < 0 ||
                  comm->rank >= comm->ranks))
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_team_create: the comm says that this is rank %d of %d", comm->rank,
-                        comm->ranks);
+                        "yoke_team_create: the comm says that this is rank %d of %d; must be at "
+                        "least 0 and below the number of ranks",
+                        comm->rank, comm->ranks);
     team = yki_alloc(1, sizeof *team, "a team");
     if (!team)
         return YOKE_ERROR_OUT_OF_MEMORY;
     atomic_store(&team->references, 1);
-    team->comm = comm;
+    team->comm = yki_comm_retain(comm);
     status = select_devices(team, context, selector);
     if (status == YOKE_OK)
         status = number_devices(team);
@@ -128,6 +135,7 @@ yoke_team_destroy(yoke_team *team)
         yki_free(team->places[i].name);
     yki_free(team->places);
     yoke_selection_destroy(team->selection);
+    yoke_comm_destroy(team->comm);
     yki_free(team->names);
     yki_free(team);
 }
@@ -187,16 +195,17 @@ find_device(const yoke_team *team, const char *place, const char *selector, size
     id = yki_device_id(yoke_selection_get(selection, 0));
     *device = 0;
     if (yoke_selection_count(selection) != 1)
-        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                          "the place \"%s\" is bound to one device, \"%s\" are %zu", place,
-                          selector, yoke_selection_count(selection));
+        status =
+            yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                     "the selector \"%s\" for the place \"%s\" stands for %zu devices; must be one",
+                     selector, place, yoke_selection_count(selection));
     while (status == YOKE_OK && *device < team->count &&
            strcmp(yki_device_id(yoke_team_get_device(team, *device)), id) != 0)
         ++*device;
     if (*device == team->count)
-        status =
-            yki_fail(YOKE_ERROR_NO_DEVICE,
-                     "the place \"%s\" cannot be bound to %s, which is not in the team", place, id);
+        status = yki_fail(YOKE_ERROR_NO_DEVICE,
+                          "the place \"%s\" is to be bound to %s; must be a device of the team",
+                          place, id);
     yoke_selection_destroy(selection);
     return status;
 }
@@ -207,9 +216,10 @@ yoke_team_bind_place(yoke_team *team, const char *place, const char *selector)
     size_t device;
     char *name;
 
-    if (!team || !place || !*place || !selector)
+    YKI_GIVEN("yoke_team_bind_place", {"team", team}, {"place", place}, {"selector", selector});
+    if (!*place)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_team_bind_place: a team, a place and a selector are needed");
+                        "yoke_team_bind_place: place is empty; must be the name of a place");
     YKI_TRY(find_device(team, place, selector, &device));
     for (size_t i = 0; i < team->place_count; i++)
         if (strcmp(team->places[i].name, place) == 0) {
@@ -233,17 +243,16 @@ yki_team_find_place(const yoke_team *team, const char *name, size_t *device)
             *device = team->places[i].device;
             return YOKE_OK;
         }
-    return yki_fail(YOKE_ERROR_NOT_FOUND,
-                    "the graph's place \"%s\" is bound to no device: yoke_team_bind_place", name);
+    return yki_fail(
+        YOKE_ERROR_NOT_FOUND,
+        "the graph's place \"%s\" is bound to no device; call yoke_team_bind_place before", name);
 }
 
 yoke_status
 yoke_team_split(const yoke_team *team, const char *shares, int64_t n, int64_t *counts)
 {
-    if (!team || !counts || n < 0)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_team_split: a team, counts and at least 0 samples (not %lld) are "
-                        "needed",
-                        (long long)n);
+    YKI_GIVEN("yoke_team_split", {"team", team}, {"counts", counts});
+    if (n < 0)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "yoke_team_split: n", n, 0, INT64_MAX);
     return yki_shares_split(shares, team->total, n, counts);
 }

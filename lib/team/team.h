@@ -19,7 +19,7 @@ struct yoke_team {
     atomic_int references;
     yoke_selection *selection;
     size_t count;    /* devices of this process */
-    yoke_comm *comm; /* lent; NULL: this process alone */
+    yoke_comm *comm; /* retained; NULL: this process alone */
     size_t first;    /* number of this process's first device in the whole team */
     size_t total;    /* devices of all processes */
     char *names;     /* of all devices, YKI_TEAM_NAME bytes each */
@@ -41,6 +41,15 @@ yoke_comm *yki_team_comm(const yoke_team *team);
 /* Tells the other processes that this one gives up, with the newest error message, so that they do
  * not wait for it. */
 void yki_team_fail(const yoke_team *team);
+
+/* ---- comm.c ---- */
+
+/* Takes a reference, which yoke_comm_destroy gives back. NULL is fine. */
+yoke_comm *yki_comm_retain(yoke_comm *comm);
+/* Returns memory for the arrays of a request. All processes call it, for the same number of bytes.
+ * A failure says what the memory is for. NULL for `comm`: this process alone. */
+void *yki_comm_alloc(yoke_comm *comm, size_t bytes, size_t algorithm, const char *what);
+void yki_comm_release(yoke_comm *comm, void *memory);
 
 struct yoke_array {
     yki_buffer *buffer;

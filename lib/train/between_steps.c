@@ -40,36 +40,35 @@ yoke_trainer_flops(const yoke_trainer *t, int64_t n)
 yoke_status
 yoke_trainer_get_shares(const yoke_trainer *t, int64_t *counts, size_t count)
 {
-    if (!t || !counts)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_trainer_get_shares: a trainer and counts are needed");
+    YKI_GIVEN("yoke_trainer_get_shares", {"trainer", t}, {"counts", counts});
     if (count != t->team->total)
-        return yki_fail(YOKE_ERROR_SHAPE, "the team has %zu devices, %zu counts were asked for",
-                        t->team->total, count);
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "the number of counts is %zu; must be %zu, one for each device of the team",
+                        count, t->team->total);
     yki_shares_divide(t->shares, t->options.batch, counts);
     return YOKE_OK;
 }
 
 /* Finds a weight by name on the first device that has it. Works after a failure too. */
 static yoke_status
-find(yoke_trainer *t, const char *name, const void *values, size_t count, const char *function,
+find(yoke_trainer *t, const char *name, const void *values, int64_t count, const char *function,
      yki_weight **weight)
 {
     char text[128];
     size_t member;
 
-    if (!t || !name || !values)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: a trainer, a name and values are needed",
-                        function);
+    YKI_GIVEN(function, {"trainer", t}, {"name", name}, {"values", values});
     YKI_TRY(yki_crew_find(&t->crew, name, &member, weight));
-    if (count != (*weight)->size / 4)
-        return yki_fail(YOKE_ERROR_SHAPE, "%s has the shape %s, %zu values were given", name,
-                        yki_shape_text((*weight)->node->shape, text, sizeof text), count);
+    if ((uint64_t)count != (*weight)->size / 4)
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "\"%s\" has shape %s; the number of values is %lld; must be %lld", name,
+                        yki_shape_text((*weight)->node->shape, text, sizeof text), (long long)count,
+                        (long long)((*weight)->size / 4));
     return YOKE_OK;
 }
 
 yoke_status
-yoke_trainer_read(yoke_trainer *t, const char *name, float *values, size_t count)
+yoke_trainer_read(yoke_trainer *t, const char *name, float *values, int64_t count)
 {
     yki_weight *weight;
 
@@ -96,7 +95,7 @@ write_groups(yoke_trainer *t, const char *name, const float *values, uint64_t si
 }
 
 yoke_status
-yoke_trainer_write(yoke_trainer *t, const char *name, const float *values, size_t count)
+yoke_trainer_write(yoke_trainer *t, const char *name, const float *values, int64_t count)
 {
     yki_weight *weight;
     float *agreed;
@@ -107,7 +106,7 @@ yoke_trainer_write(yoke_trainer *t, const char *name, const float *values, size_
     YKI_TRY(yoke_trainer_wait(t));
     if (!t->crew.comm)
         return write_groups(t, name, values, weight->size);
-    agreed = yki_alloc(count, sizeof *agreed, "values of a parameter");
+    agreed = yki_alloc((size_t)count, sizeof *agreed, "values of a parameter");
     if (!agreed)
         return YOKE_ERROR_OUT_OF_MEMORY;
     memcpy(agreed, values, weight->size);
@@ -173,11 +172,11 @@ yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
 
     YKI_TRY(yki_trainer_ready(t, "yoke_trainer_set_shares"));
     if (!shares)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_set_shares: shares are NULL");
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_set_shares: shares is NULL");
     if (t->crew.stages)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "shares \"%s\" split a batch, but every device has the whole batch of a "
-                        "graph with places",
+                        "shares are \"%s\", but every device has the whole batch of a graph with "
+                        "places; must not be set",
                         shares);
     /* Plans have room for limited shares of a batch. Larger ones are refused before anything
      * changes. */
@@ -192,7 +191,7 @@ yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
             limit = t->crew.members[k].replica->options.batch;
             if (counts[t->team->first + k] > limit)
                 status = yki_fail(YOKE_ERROR_STATE,
-                                  "device %zu was made for %lld samples at once, not %lld: create "
+                                  "device %zu was made for %lld samples at once, not %lld; create "
                                   "the trainer with shares \"auto\", or with these",
                                   t->team->first + k, (long long)limit,
                                   (long long)counts[t->team->first + k]);
@@ -230,11 +229,9 @@ yoke_trainer_unfreeze(yoke_trainer *t, const char *pattern)
 /* ---- explaining ---- */
 
 yoke_status
-yoke_trainer_get_times_sized(const yoke_trainer *t, size_t size, yoke_step_times *times)
+yoke_trainer_get_times_sized(const yoke_trainer *t, yoke_step_times *times, size_t size)
 {
-    if (!t || !times)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_trainer_get_times: a trainer and times are needed");
+    YKI_GIVEN("yoke_trainer_get_times", {"trainer", t}, {"times", times});
     memset(times, 0, size);
     memcpy(times, &t->crew.times, YKI_MIN(size, sizeof *times));
     return YOKE_OK;

@@ -77,8 +77,10 @@ bytes_of_device(const void *user, int64_t samples, uint64_t *bytes)
     return plan_bytes(q->trainer, q->device, samples, bytes);
 }
 
-yoke_status
-yki_trainer_capacity(const yoke_trainer *t, size_t device, int64_t *samples)
+/* Finds the most samples at once that plans of device number `device` of this process could be made
+ * for. Not for a graph with places. */
+static yoke_status
+capacity_of(const yoke_trainer *t, size_t device, int64_t *samples)
 {
     const question q = {t, device};
     uint64_t now;
@@ -98,7 +100,7 @@ share_of(const yoke_trainer *t, int64_t samples)
     yki_shares_state state;
 
     yki_shares_get_state(t->shares, &state);
-    if (state.devices == 1 || (state.kind == YKI_SHARES_AUTO && !t->options.freeze))
+    if (state.devices == 1 || (state.kind == YKI_SHARES_AUTO && !t->options.reproducible))
         return samples;
     return samples - 1;
 }
@@ -120,7 +122,7 @@ yki_trainer_largest_batch(const yoke_trainer *t, int64_t *batch)
     yoke_status status = held ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 
     for (size_t k = 0; k < t->team->count && status == YOKE_OK; k++)
-        status = yki_trainer_capacity(t, k, &held[k]);
+        status = capacity_of(t, k, &held[k]);
     if (status == YOKE_OK)
         *batch = batch_of(t, held);
     yki_free(held);
@@ -142,7 +144,7 @@ explain_device(const yoke_trainer *t, size_t k, void (*line)(void *user, const c
     if (usage.quota)
         snprintf(limit, sizeof limit, "of a quota of %.1f MB", (double)usage.quota / 1e6);
     if (!t->crew.stages) {
-        YKI_TRY(yki_trainer_capacity(t, k, held));
+        YKI_TRY(capacity_of(t, k, held));
         snprintf(most, sizeof most, "; the most that fit are %lld", (long long)*held);
     }
     snprintf(text, sizeof text,

@@ -7,11 +7,8 @@
 
 #include "train/trainer.h"
 
-/* Finds the most samples at once that plans of device number `device` of this process could be made
- * for. Not for a graph with places. */
-yoke_status yki_trainer_capacity(const yoke_trainer *trainer, size_t device, int64_t *samples);
-/* Finds the largest batch of the team with the shares as they are. All devices must belong to this
- * process. */
+/* Tests only: finds the largest batch of the team with the shares as they are. All devices must
+ * belong to this process. */
 yoke_status yki_trainer_largest_batch(const yoke_trainer *trainer, int64_t *batch);
 /* Writes a line about the memory of each device of this process, and one about the largest batch
  * that fits, if all devices of the team belong to this process and the graph has no places. */

@@ -260,7 +260,7 @@ yki_checkpoint_begin(yoke_trainer *t, const char *dir)
             status = yki_checkpoint_list(dir, &steps, &count);
         if (status == YOKE_OK && count && steps[0] > t->step)
             status = yki_fail(YOKE_ERROR_STATE,
-                              "%s has a checkpoint of step %lld, this training is at step %lld: "
+                              "%s has a checkpoint of step %lld, this training is at step %lld; "
                               "resume it, or take another folder",
                               dir, (long long)steps[0], (long long)t->step);
         yki_free(steps);
@@ -337,23 +337,29 @@ check_state(const yoke_trainer *t, const yki_progress *asked, const yki_safetens
 
     graph_identity(t, own);
     if (!graph)
-        status = yki_fail(YOKE_ERROR_FORMAT, "%s: its state is none", file->path);
+        status = yki_fail(
+            YOKE_ERROR_FORMAT,
+            "%s: its state is not that of a checkpoint; must be a file that a trainer wrote as one",
+            file->path);
     else if (version != VERSION)
         status = yki_fail(YOKE_ERROR_UNSUPPORTED,
-                          "%s is a checkpoint of version %lld, this yoke reads %d", file->path,
-                          (long long)version, VERSION);
+                          "%s is a checkpoint of version %lld; must be %d for this yoke",
+                          file->path, (long long)version, VERSION);
     else if (strcmp(graph, own) != 0)
-        status = yki_fail(YOKE_ERROR_STATE, "%s is a checkpoint of another graph", file->path);
+        status = yki_fail(YOKE_ERROR_STATE,
+                          "%s is a checkpoint of another graph; go on with the graph that it was "
+                          "made of, or train anew in another folder",
+                          file->path);
     else if (optimizer != (json_int_t)t->options.optimizer.kind)
         status = yki_fail(YOKE_ERROR_STATE,
-                          "%s is a checkpoint of the optimizer %s, whose state does not fit %s: go "
+                          "%s is a checkpoint of the optimizer %s, whose state does not fit %s; go "
                           "on with %s, or train anew in another folder",
                           file->path, optimizer_name(optimizer),
                           optimizer_name(t->options.optimizer.kind), optimizer_name(optimizer));
     else if (asked->same_seed && seed != (json_int_t)t->options.seed)
         status = yki_fail(YOKE_ERROR_STATE,
                           "%s is a checkpoint of a training with the seed %lld, this one has %u, "
-                          "which would split and order the samples in another way: go on with the "
+                          "which would split and order the samples in another way; go on with the "
                           "seed %lld, or train anew in another folder",
                           file->path, (long long)seed, t->options.seed, (long long)seed);
     json_decref(json);
@@ -393,7 +399,8 @@ set_aside(const char *path)
 {
     char *name = yki_format("%s.damaged", path);
 
-    yki_log(YOKE_LOG_WARNING, "%s; the checkpoint before it is used", yoke_last_error());
+    yki_log(YOKE_LOG_WARNING, "%s; the checkpoint before it is used, if there is one",
+            yoke_last_error());
     if (name && rename(path, name) != 0)
         yki_log(YOKE_LOG_WARNING, "%s: cannot rename it: %s", path, strerror(errno));
     yki_free(name);
@@ -529,8 +536,8 @@ take_state(yoke_trainer *t, const json_t *json, yki_progress *progress)
     return take_shares(t, json);
 }
 
-/* The same bits need the same solvers. With freeze, other solvers on the same devices are an error.
- * On other devices the bits differ in any case, which is only logged. */
+/* The same bits need the same solvers. With `reproducible`, other solvers on the same devices are
+ * an error. On other devices the bits differ in any case, which is only logged. */
 static yoke_status
 compare_plans(yoke_trainer *t, const json_t *json)
 {
@@ -544,12 +551,12 @@ compare_plans(yoke_trainer *t, const json_t *json)
     identity_clear(&own);
     if (status != YOKE_OK || (same && at_home))
         return status;
-    if (at_home && t->options.freeze)
+    if (at_home && t->options.reproducible)
         return yki_fail(YOKE_ERROR_STATE,
                         "the checkpoint was made with other plans on these devices, so results "
-                        "would not have the same bits, which freeze asks for: give it the wisdom "
-                        "that it was made with, or go on without freeze");
-    yki_log(t->options.freeze ? YOKE_LOG_WARNING : YOKE_LOG_INFO,
+                        "would not have the same bits, which `reproducible` asks for; give it the "
+                        "wisdom that it was made with, or go on without `reproducible`");
+    yki_log(t->options.reproducible ? YOKE_LOG_WARNING : YOKE_LOG_INFO,
             "the %s are not those of the checkpoint: results will not have the same bits",
             at_home ? "plans" : "devices");
     return YOKE_OK;

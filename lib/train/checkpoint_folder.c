@@ -85,7 +85,7 @@ yki_checkpoint_make_folder(const char *dir)
     if (mkdir(dir, 0777) != 0 && errno != EEXIST)
         return yki_fail(YOKE_ERROR_IO, "%s: cannot make the folder: %s", dir, strerror(errno));
     if (stat(dir, &found) != 0 || !S_ISDIR(found.st_mode))
-        return yki_fail(YOKE_ERROR_IO, "%s is no folder for checkpoints", dir);
+        return yki_fail(YOKE_ERROR_IO, "%s is no folder; must be one for checkpoints", dir);
     return YOKE_OK;
 }
 

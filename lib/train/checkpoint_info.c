@@ -22,7 +22,7 @@ struct yoke_checkpoint {
     yki_safetensors *file;
     const char **names;
     int64_t *shares;
-    yoke_checkpoint_part *parts;
+    yoke_checkpoint_tensor *tensors;
 };
 
 void
@@ -30,7 +30,7 @@ yoke_checkpoint_destroy(yoke_checkpoint *c)
 {
     if (!c)
         return;
-    yki_free(c->parts);
+    yki_free(c->tensors);
     yki_free(c->shares);
     yki_free(c->names);
     yki_safetensors_close(c->file);
@@ -43,6 +43,12 @@ const yoke_checkpoint_info *
 yoke_checkpoint_get_info(const yoke_checkpoint *c)
 {
     return c ? &c->info : NULL;
+}
+
+const yoke_checkpoint_tensor *
+yoke_checkpoint_get_tensor(const yoke_checkpoint *c, size_t index)
+{
+    return c && index < c->info.tensors ? &c->tensors[index] : NULL;
 }
 
 /* Finds the file: `path` itself, or the newest checkpoint in that folder. */
@@ -113,7 +119,8 @@ take_state(yoke_checkpoint *c)
     const char *state = yki_safetensors_text(c->file, YKI_STATE_KEY);
 
     if (!state)
-        return yki_fail(YOKE_ERROR_NOT_FOUND, "%s has weights, but is no checkpoint", c->path);
+        return yki_fail(YOKE_ERROR_NOT_FOUND, "%s has weights, but is no checkpoint; must be one",
+                        c->path);
     c->state = json_loads(state, JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(c->state) || !c->file->has_header_sum)
         return yki_fail(YOKE_ERROR_FORMAT, "%s is damaged: its state is none", c->path);
@@ -134,14 +141,14 @@ take_state(yoke_checkpoint *c)
 
 /* Reads every tensor, which compares its checksum. */
 static yoke_status
-check_parts(yoke_checkpoint *c)
+check_tensors(yoke_checkpoint *c)
 {
-    c->parts = yki_alloc(c->file->count + 1, sizeof *c->parts, "parts of a checkpoint");
-    if (!c->parts)
+    c->tensors = yki_alloc(c->file->count + 1, sizeof *c->tensors, "parts of a checkpoint");
+    if (!c->tensors)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < c->file->count; i++) {
         const yki_tensor *tensor = &c->file->tensors[i];
-        void *values = yki_alloc((size_t)tensor->size + 1, 1, "a part of a checkpoint");
+        void *values = yki_alloc((size_t)tensor->size + 1, 1, "a tensor of a checkpoint");
         yoke_status status;
 
         if (!values)
@@ -150,12 +157,11 @@ check_parts(yoke_checkpoint *c)
         yki_free(values);
         if (status != YOKE_OK && status != YOKE_ERROR_FORMAT && status != YOKE_ERROR_IO)
             return status;
-        c->parts[i] = (yoke_checkpoint_part){tensor->name, tensor->size,
-                                             status == YOKE_OK && tensor->has_sum};
-        c->info.damaged += !c->parts[i].good;
+        c->tensors[i] = (yoke_checkpoint_tensor){tensor->name, tensor->size,
+                                                 status == YOKE_OK && tensor->has_sum};
+        c->info.damaged += !c->tensors[i].good;
     }
-    c->info.parts = c->file->count;
-    c->info.part = c->parts;
+    c->info.tensors = c->file->count;
     return YOKE_OK;
 }
 
@@ -165,9 +171,7 @@ yoke_checkpoint_open(const char *path, yoke_checkpoint **out)
     yoke_checkpoint *c;
     yoke_status status;
 
-    if (!path || !out)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_checkpoint_open: a path and a place for the result are needed");
+    YKI_GIVEN("yoke_checkpoint_open", {"path", path}, {"checkpoint", out});
     c = yki_alloc(1, sizeof *c, "a checkpoint");
     if (!c)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -177,7 +181,7 @@ yoke_checkpoint_open(const char *path, yoke_checkpoint **out)
     if (status == YOKE_OK)
         status = take_state(c);
     if (status == YOKE_OK)
-        status = check_parts(c);
+        status = check_tensors(c);
     if (status != YOKE_OK) {
         yoke_checkpoint_destroy(c);
         return status;

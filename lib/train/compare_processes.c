@@ -86,7 +86,7 @@ state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
     state(s, &count, "clipping", "norm %g, value %g", (double)o->clip_norm, (double)o->clip_value);
     state_groups(s, &count, o);
     state(s, &count, "strict", "%d", o->strict);
-    state(s, &count, "freeze", "%d", o->freeze);
+    state(s, &count, "reproducible", "%d", o->reproducible);
     state(s, &count, "batch norm", "%s", o->local_batch_norm ? "local" : "sync");
     state(s, &count, "overlap", "%d", !o->no_overlap);
     state(s, &count, "bucket size", "%llu", (unsigned long long)o->bucket_bytes);
@@ -101,8 +101,9 @@ compare(const yoke_comm *comm, const statement *all)
 
             if (memcmp(first, other, sizeof *first) != 0)
                 return yki_fail(YOKE_ERROR_STATE,
-                                "rank %d differs from rank 0 in the %s: \"%.*s\", not \"%.*s\"", r,
-                                first->name, VALUE - 1, other->value, VALUE - 1, first->value);
+                                "rank %d differs from rank 0 in the %s: \"%.*s\", not \"%.*s\"; "
+                                "must be the same in all processes",
+                                r, first->name, VALUE - 1, other->value, VALUE - 1, first->value);
         }
     return YOKE_OK;
 }

@@ -11,8 +11,8 @@
  * For the user it stays one device. Its samples are divided evenly over the core groups. Batch
  * normalisation takes the statistics of all of them, as one device would.
  *
- * Nothing is measured where the same bits are promised: with given shares, with freeze (which takes
- * the choice that wisdom has), or with estimated plans.
+ * Nothing is measured where the same bits are promised: with given shares, with `reproducible`
+ * (which takes the choice that wisdom has), or with estimated plans.
  */
 #include <math.h>
 #include <stdio.h>
@@ -205,8 +205,8 @@ yki_core_groups_decide(const yoke_team *team, const yoke_graph *graph,
 
     memset(c, 0, sizeof *c);
     if ((unsigned)o->core_groups > YOKE_CORE_GROUPS_ALWAYS)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_create: core groups is %d",
-                        (int)o->core_groups);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "core_groups", (int)o->core_groups, 0,
+                              YOKE_CORE_GROUPS_ALWAYS);
     if (o->core_groups == YOKE_CORE_GROUPS_NEVER)
         return YOKE_OK;
     c->possible = possible(team, graph, o, &why);
@@ -221,7 +221,7 @@ yki_core_groups_decide(const yoke_team *team, const yoke_graph *graph,
         return YOKE_OK;
     YKI_TRY(recall(team, graph, o, c));
     c->taken = is_worth_it(c) ? c->possible : 0;
-    c->measures = !c->known && !o->freeze;
+    c->measures = !c->known && !o->reproducible;
     return YOKE_OK;
 }
 

@@ -308,8 +308,10 @@ load_dataset(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t
 }
 
 yoke_status
-yoke_trainer_evaluate(yoke_trainer *t, yoke_dataset *dataset, yoke_result *result)
+yoke_trainer_evaluate_sized(yoke_trainer *t, yoke_dataset *dataset, yoke_result *result,
+                            size_t size)
 {
+    yoke_result full = {0};
     double sums[2 * YKI_PAIRS], begun = yki_now();
     yki_order order = {.sequential = true};
     dataset_source from;
@@ -317,20 +319,19 @@ yoke_trainer_evaluate(yoke_trainer *t, yoke_dataset *dataset, yoke_result *resul
 
     YKI_TRY(yki_trainer_trains(t, "yoke_trainer_evaluate"));
     from.loaders = &t->test_loaders;
-    if (!dataset || !result)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_trainer_evaluate: a dataset and a result are needed");
+    YKI_GIVEN("yoke_trainer_evaluate", {"dataset", dataset}, {"result", result});
     YKI_TRY(yki_trainer_loaders(t, from.loaders, dataset, false));
     order.count = (uint64_t)dataset->count;
     YKI_TRY(yki_trainer_begin_prefetch(t, from.loaders, &order, 0));
     status = evaluate(t, NULL, dataset->count, load_dataset, &from, sums, NULL);
     yki_trainer_end_prefetch(from.loaders);
     YKI_TRY(status);
-    memset(result, 0, sizeof *result);
-    yki_trainer_result(t, sums, result);
-    result->samples = dataset->count;
-    result->step = t->step;
-    result->seconds = yki_now() - begun;
+    yki_trainer_result(t, sums, &full);
+    full.samples = dataset->count;
+    full.step = t->step;
+    full.seconds = yki_now() - begun;
+    memset(result, 0, size);
+    memcpy(result, &full, YKI_MIN(size, sizeof full));
     return YOKE_OK;
 }
 
@@ -394,30 +395,32 @@ take_rows(void *user, yoke_trainer *t, int64_t first, const int64_t *counts)
 
 yoke_status
 yki_trainer_predict(yoke_trainer *t, const char *output, int64_t n, yki_load_function load,
-                    void *user, float *values, size_t count)
+                    void *user, float *values, int64_t count)
 {
     prediction p = {.load = load, .user = user, .values = values};
 
-    if (!output || n < 0 || (!values && count))
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_trainer_predict: an output, samples and values are needed");
+    YKI_GIVEN("yoke_trainer_predict", {"output", output},
+              {"values", count ? (const void *)values : ""});
+    if (n < 0)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the number of samples", n, 0,
+                              INT64_MAX);
     for (size_t i = 0; i < t->graph->output_count; i++)
         if (strcmp(t->graph->outputs[i].name, output) == 0)
             p.node = t->graph->outputs[i].node;
     if (!p.node)
         return yki_graph_no_output(t->graph, output);
     if (p.node->type != YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "output %s is not of floats", output);
+        return yki_fail(YOKE_ERROR_TYPE, "output \"%s\" has type %s; must be f32", output,
+                        yki_value_type_name(p.node->type));
     if (!p.node->batched && n != 1)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "output %s does not depend on any input: the number of samples is %lld; "
-                        "must be 1",
-                        output, (long long)n);
+        return yki_fail(
+            YOKE_ERROR_INVALID_ARGUMENT,
+            "output \"%s\" does not depend on any input: the number of samples is %lld; must be 1",
+            output, (long long)n);
     p.row = (size_t)yki_shape_count(p.node->shape);
-    if (count != p.row * (size_t)n)
+    if ((uint64_t)count != p.row * (uint64_t)n)
         return yki_fail(YOKE_ERROR_SHAPE,
-                        "output %s has %zu values for %lld samples, %zu were "
-                        "asked for",
-                        output, p.row * (size_t)n, (long long)n, count);
+                        "output \"%s\": the number of values is %lld; must be %zu for %lld samples",
+                        output, (long long)count, p.row * (size_t)n, (long long)n);
     return evaluate(t, p.node, n, load_prediction, &p, NULL, take_rows);
 }

@@ -190,8 +190,8 @@ begin_checkpoints(fitting *f)
     f->saved = -1;
     if (!dir)
         return f->options.resume
-                   ? yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                              "yoke_trainer_fit: resume needs a folder: checkpoint_dir")
+                   ? yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_fit: checkpoint_dir is "
+                                                           "NULL; must be a folder to resume from")
                    : YOKE_OK;
     if (f->options.resume)
         YKI_TRY(yki_checkpoint_resume(t, dir, &progress, &found));
@@ -254,7 +254,8 @@ add_history(fitting *f, const yoke_result *test, const yoke_epoch **added)
     size_t devices = t->team->total;
     double *numbers = yki_alloc(4 * devices, sizeof *numbers, "a history");
     double *sums = numbers, *shares = numbers + 2 * devices, *losses = numbers + 3 * devices;
-    yoke_epoch epoch = {.epoch = f->order.epoch, .step = t->step, .test = *test};
+    yoke_result train = {0};
+    yoke_epoch epoch = {.epoch = f->order.epoch, .step = t->step, .train = &train, .test = test};
     yoke_status status = numbers ? gather_devices(f, sums) : YOKE_ERROR_OUT_OF_MEMORY;
 
     yki_shares_divide(t->shares, t->options.batch, t->counts);
@@ -262,12 +263,11 @@ add_history(fitting *f, const yoke_result *test, const yoke_epoch **added)
         shares[k] = (double)t->counts[k];
         losses[k] = sums[2 * k + 1] > 0 ? sums[2 * k] / sums[2 * k + 1] : (double)NAN;
     }
-    yki_trainer_result(t, f->sums, &epoch.train);
-    epoch.train.samples = f->samples;
-    epoch.train.step = t->step;
-    epoch.train.seconds = yki_now() - f->begun;
-    epoch.samples_per_second =
-        epoch.train.seconds > 0 ? (double)f->samples / epoch.train.seconds : 0;
+    yki_trainer_result(t, f->sums, &train);
+    train.samples = f->samples;
+    train.step = t->step;
+    train.seconds = yki_now() - f->begun;
+    epoch.samples_per_second = train.seconds > 0 ? (double)f->samples / train.seconds : 0;
     epoch.devices = devices;
     epoch.shares = shares;
     epoch.device_losses = losses;
@@ -332,11 +332,9 @@ run_fit(fitting *f, yoke_dataset *test)
             YKI_TRY(save_between(f));
     }
     YKI_TRY(save_now(f));
-    if (stop) {
+    t->stopped = stop;
+    if (stop)
         atomic_store(&t->stop, 0);
-        return yki_fail(YOKE_ERROR_STOPPED, "training was stopped after step %lld",
-                        (long long)t->step);
-    }
     return YOKE_OK;
 }
 
@@ -348,17 +346,17 @@ yoke_trainer_fit_sized(yoke_trainer *t, yoke_dataset *train, yoke_dataset *test,
     yoke_status status;
 
     YKI_TRY(yki_trainer_trains(t, "yoke_trainer_fit"));
-    if (!train)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_fit: a dataset is needed");
+    YKI_GIVEN("yoke_trainer_fit", {"dataset", train});
     if (options)
         memcpy(&f.options, options, YKI_MIN(size, sizeof f.options));
     if (f.options.epochs < 0)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_fit: %lld epochs",
-                        (long long)f.options.epochs);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_fit: epochs",
+                              f.options.epochs, 0, INT64_MAX);
     f.train = train;
     f.order = (yki_order){.count = (uint64_t)train->count,
                           .seed = t->options.seed,
                           .sequential = f.options.no_shuffle};
+    t->stopped = false;
     t->on_result = step_done;
     t->on_result_user = &f;
     status = run_fit(&f, test);
@@ -369,11 +367,21 @@ yoke_trainer_fit_sized(yoke_trainer *t, yoke_dataset *train, yoke_dataset *test,
 }
 
 size_t
-yoke_trainer_get_history(const yoke_trainer *t, const yoke_epoch **epochs)
+yoke_trainer_epoch_count(const yoke_trainer *t)
 {
-    if (epochs)
-        *epochs = t ? t->history : NULL;
     return t ? t->history_count : 0;
+}
+
+const yoke_epoch *
+yoke_trainer_get_epoch(const yoke_trainer *t, size_t index)
+{
+    return t && index < t->history_count ? &t->history[index]->told : NULL;
+}
+
+bool
+yoke_trainer_was_stopped(const yoke_trainer *t)
+{
+    return t && t->stopped;
 }
 
 void

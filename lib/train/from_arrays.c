@@ -38,13 +38,16 @@ check_feeds(const yoke_trainer *t, const char *function, int64_t n, const yoke_f
             size_t count)
 {
     if (count && !given)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: the feeds are NULL; their number is %zu",
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "%s: the feeds are NULL and their number is %zu; must be 0 without feeds",
                         function, count);
     for (size_t i = 0; i < count; i++) {
         const yoke_node *node;
 
         if (!given[i].name)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: feed %zu has no name", function, i);
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "%s: the name of feed %zu is NULL; must be that of an input", function,
+                            i);
         node = yoke_graph_get_node(t->graph, given[i].name);
         if (!node || node->role != YKI_ROLE_INPUT)
             return yki_graph_no_input(t->graph, given[i].name);
@@ -67,8 +70,8 @@ check_fed(const yoke_trainer *t, const yki_plan *plan, const yoke_feed *given, s
 
         if (node->role == YKI_ROLE_INPUT && yki_plan_buffer(plan, node) &&
             !is_given(node->name, given, count))
-            return yki_fail(YOKE_ERROR_NOT_FOUND, "nothing is given for the input \"%s\"",
-                            node->name);
+            return yki_fail(YOKE_ERROR_NOT_FOUND,
+                            "nothing is given for the input \"%s\"; must have a feed", node->name);
     }
     return YOKE_OK;
 }
@@ -85,8 +88,9 @@ check_step(const yoke_trainer *t, int64_t n, const yoke_feed *given, size_t coun
     if (count == 0 && n > 0) {
         if (t->step == 0 || t->options.accumulate > 1 ||
             t->flights[t->step % YKI_FLIGHT].samples != n)
-            return yki_fail(YOKE_ERROR_STATE, "%s: nothing is given for %lld samples", function,
-                            (long long)n);
+            return yki_fail(YOKE_ERROR_STATE,
+                            "%s: nothing is given for %lld samples; must be a feed for each input",
+                            function, (long long)n);
         return YOKE_OK;
     }
     YKI_TRY(check_feeds(t, function, n, given, count));
@@ -110,9 +114,10 @@ result_of(const yoke_trainer *t, const yki_flight *flight, yoke_result *result)
 }
 
 yoke_status
-yoke_trainer_step(yoke_trainer *t, int64_t n, const yoke_feed *given, size_t count,
-                  yoke_result *result)
+yoke_trainer_step_sized(yoke_trainer *t, int64_t n, const yoke_feed *given, size_t count,
+                        yoke_result *result, size_t size)
 {
+    yoke_result full;
     feeds from = {given, count};
 
     YKI_TRY(yki_trainer_trains(t, "yoke_trainer_step"));
@@ -121,7 +126,9 @@ yoke_trainer_step(yoke_trainer *t, int64_t n, const yoke_feed *given, size_t cou
     if (!result)
         return YOKE_OK;
     YKI_TRY(yoke_trainer_wait(t));
-    result_of(t, &t->flights[t->step % YKI_FLIGHT], result);
+    result_of(t, &t->flights[t->step % YKI_FLIGHT], &full);
+    memset(result, 0, size);
+    memcpy(result, &full, YKI_MIN(size, sizeof full));
     return YOKE_OK;
 }
 
@@ -149,21 +156,21 @@ check_read(const yoke_trainer *t, const char *output, const yoke_feed *given, si
     }
     yki_free(read);
     if (missing)
-        return yki_fail(YOKE_ERROR_NOT_FOUND, "nothing is given for the input \"%s\"",
-                        missing->name);
+        return yki_fail(YOKE_ERROR_NOT_FOUND,
+                        "nothing is given for the input \"%s\"; must have a feed", missing->name);
     return YOKE_OK;
 }
 
 yoke_status
 yoke_trainer_predict(yoke_trainer *t, const char *output, int64_t n, const yoke_feed *given,
-                     size_t count, float *values, size_t value_count)
+                     size_t count, float *values, int64_t value_count)
 {
     feeds from = {given, count};
 
     YKI_TRY(yki_trainer_ready(t, "yoke_trainer_predict"));
     if (n < 0)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_trainer_predict: %lld samples; must be 0 or more", (long long)n);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_predict: n", n, 0,
+                              INT64_MAX);
     YKI_TRY(check_feeds(t, "yoke_trainer_predict", n, given, count));
     YKI_TRY(check_read(t, output, given, count));
     return yki_trainer_predict(t, output, n, load_arrays, &from, values, value_count);

@@ -20,8 +20,9 @@ void
 yki_history_clear(yoke_trainer *t)
 {
     for (size_t i = 0; i < t->history_count; i++) {
-        yki_free((void *)t->history[i].shares);
-        yki_free((void *)t->history[i].device_losses);
+        yki_free((void *)t->history[i]->told.shares);
+        yki_free((void *)t->history[i]->told.device_losses);
+        yki_free(t->history[i]);
     }
     t->history_count = 0;
 }
@@ -30,25 +31,31 @@ yoke_status
 yki_history_add(yoke_trainer *t, const yoke_epoch *epoch, const yoke_epoch **added)
 {
     double *shares, *losses;
-    yoke_epoch *place;
+    yki_epoch *copy;
 
     YKI_TRY(yki_grow((void **)&t->history, &t->history_capacity, t->history_count + 1,
                      sizeof *t->history, "a history"));
     shares = yki_alloc(epoch->devices, sizeof *shares, "a history");
     losses = yki_alloc(epoch->devices, sizeof *losses, "a history");
-    if (!shares || !losses) {
+    copy = yki_alloc(1, sizeof *copy, "a history");
+    if (!shares || !losses || !copy) {
         yki_free(shares);
         yki_free(losses);
+        yki_free(copy);
         return YOKE_ERROR_OUT_OF_MEMORY;
     }
     memcpy(shares, epoch->shares, epoch->devices * sizeof *shares);
     memcpy(losses, epoch->device_losses, epoch->devices * sizeof *losses);
-    place = &t->history[t->history_count++];
-    *place = *epoch;
-    place->shares = shares;
-    place->device_losses = losses;
+    copy->told = *epoch;
+    copy->train = *epoch->train;
+    copy->test = *epoch->test;
+    copy->told.train = &copy->train;
+    copy->told.test = &copy->test;
+    copy->told.shares = shares;
+    copy->told.device_losses = losses;
+    t->history[t->history_count++] = copy;
     if (added)
-        *added = place;
+        *added = &copy->told;
     return YOKE_OK;
 }
 
@@ -115,8 +122,8 @@ static json_t *
 epoch_json(const yoke_epoch *e)
 {
     return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "epoch", (json_int_t)e->epoch, "step",
-                     (json_int_t)e->step, "train", result_json(&e->train), "test",
-                     result_json(&e->test), "rate", yki_history_numbers(&e->samples_per_second, 1),
+                     (json_int_t)e->step, "train", result_json(e->train), "test",
+                     result_json(e->test), "rate", yki_history_numbers(&e->samples_per_second, 1),
                      "shares", yki_history_numbers(e->shares, e->devices), "losses",
                      yki_history_numbers(e->device_losses, e->devices));
 }
@@ -128,12 +135,13 @@ yki_history_json(const yoke_trainer *t)
     size_t text = 0, first = t->history_count;
 
     while (first > 0 && text < MAX_TEXT) {
-        const yoke_epoch *e = &t->history[--first];
+        const yoke_epoch *e = &t->history[--first]->told;
 
-        text += NUMBER_TEXT * (12 + e->train.metric_count + e->test.metric_count + 2 * e->devices);
+        text +=
+            NUMBER_TEXT * (12 + e->train->metric_count + e->test->metric_count + 2 * e->devices);
     }
     for (size_t i = first; i < t->history_count; i++)
-        json_array_append_new(list, epoch_json(&t->history[i]));
+        json_array_append_new(list, epoch_json(&t->history[i]->told));
     return list;
 }
 
@@ -141,15 +149,16 @@ static yoke_status
 take_epoch(yoke_trainer *t, const json_t *json, double *numbers)
 {
     const json_t *shares = json_object_get(json, "shares");
-    yoke_epoch e = {0};
+    yoke_result train = {0}, test = {0};
+    yoke_epoch e = {.train = &train, .test = &test};
 
     e.devices = json_array_size(shares);
     e.epoch = (int64_t)json_integer_value(json_object_get(json, "epoch"));
     e.step = (int64_t)json_integer_value(json_object_get(json, "step"));
     e.shares = numbers;
     e.device_losses = numbers + e.devices;
-    if (!take_result(json_object_get(json, "train"), &e.train) ||
-        !take_result(json_object_get(json, "test"), &e.test) ||
+    if (!take_result(json_object_get(json, "train"), &train) ||
+        !take_result(json_object_get(json, "test"), &test) ||
         yki_history_take_numbers(json_object_get(json, "rate"), &e.samples_per_second, 1) != 1 ||
         yki_history_take_numbers(shares, numbers, e.devices) != e.devices ||
         yki_history_take_numbers(json_object_get(json, "losses"), numbers + e.devices, e.devices) !=

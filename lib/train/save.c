@@ -10,8 +10,10 @@
 
 /* ---- one device ---- */
 
-yoke_status
-yki_get_from_device(void *user, const yoke_node *node, float *values)
+/* Reads a node's values from a device and waits for them. `user` is the yki_weights of that device.
+ */
+static yoke_status
+get_from_device(void *user, const yoke_node *node, float *values)
 {
     yki_weight *weight = yki_weights_find(user, node->name);
 
@@ -30,12 +32,10 @@ yoke_replica_save(yoke_replica *r, const char *path)
     yki_model_info info = {0};
     yoke_status status;
 
-    if (!r || !path)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_replica_save: a replica and a path are needed");
+    YKI_GIVEN("yoke_replica_save", {"replica", r}, {"path", path});
     YKI_TRY(yki_queue_finish(r->queue));
     YKI_TRY(yki_model_default_info(r->weights->graph, &info));
-    status = yki_weights_file_save(path, r->weights->graph, &info, yki_get_from_device, r->weights);
+    status = yki_weights_file_save(path, r->weights->graph, &info, get_from_device, r->weights);
     yki_model_info_clear(&info);
     return status;
 }
@@ -61,9 +61,7 @@ yoke_status
 yoke_replica_load_weights_sized(yoke_replica *r, const char *path, const yoke_load_options *options,
                                 size_t size)
 {
-    if (!r || !path)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_replica_load_weights: a replica and a path are needed");
+    YKI_GIVEN("yoke_replica_load_weights", {"replica", r}, {"path", path});
     return load(path, r->weights->graph, options, size, put_to_replica, r);
 }
 
@@ -147,9 +145,7 @@ yoke_trainer_save(yoke_trainer *t, const char *path)
 {
     yoke_status status = YOKE_OK;
 
-    if (!t || !path)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_trainer_save: a trainer and a path are needed");
+    YKI_GIVEN("yoke_trainer_save", {"trainer", t}, {"path", path});
     /* Works after a failure too: the weights are those of one completed step. */
     if (t->status != YOKE_OK)
         return save(t, path);

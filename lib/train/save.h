@@ -8,9 +8,6 @@
 #include "data/weights_file.h"
 #include "train/trainer.h"
 
-/* Reads a node's values from a device and waits for them. `user` is the yki_weights of that device.
- */
-yoke_status yki_get_from_device(void *user, const yoke_node *node, float *values);
 /* Fills in the input data, scaling and class names of the dataset that the trainer was fitted to,
  * or the graph's defaults if there was none. The caller clears `info`. */
 yoke_status yki_trainer_info(const yoke_trainer *trainer, yki_model_info *info);

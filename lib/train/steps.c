@@ -19,10 +19,11 @@ yoke_status
 yki_trainer_ready(yoke_trainer *t, const char *function)
 {
     if (!t)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: the trainer is NULL", function);
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: trainer is NULL", function);
     if (t->status != YOKE_OK)
-        return yki_fail(YOKE_ERROR_STATE, "%s: the trainer stands still since: %s", function,
-                        t->detail ? t->detail : yoke_status_string(t->status));
+        return yki_fail(YOKE_ERROR_STATE,
+                        "%s: the trainer takes no more steps, because an earlier call failed: %s",
+                        function, t->detail ? t->detail : yoke_status_string(t->status));
     return YOKE_OK;
 }
 
@@ -33,7 +34,7 @@ yki_trainer_trains(yoke_trainer *t, const char *function)
     if (!t->graph->loss)
         return yki_fail(YOKE_ERROR_STATE,
                         "%s: the graph has no loss, so the trainer can predict and nothing else; "
-                        "give the graph one before: yoke_graph_set_loss",
+                        "call yoke_graph_set_loss before",
                         function);
     return YOKE_OK;
 }
@@ -134,8 +135,9 @@ land(yoke_trainer *t, yki_flight *flight)
     return YOKE_OK;
 }
 
-yoke_status
-yki_trainer_settle(yoke_trainer *t, size_t left)
+/* Waits until at most `left` steps are under way. */
+static yoke_status
+settle(yoke_trainer *t, size_t left)
 {
     for (int64_t s = t->step - YKI_FLIGHT + 1; s <= t->step - (int64_t)left; s++)
         if (s >= 1)
@@ -260,7 +262,7 @@ yoke_trainer_wait(yoke_trainer *t)
     yoke_status status;
 
     YKI_TRY(yki_trainer_ready(t, "yoke_trainer_wait"));
-    status = yki_trainer_settle(t, 0);
+    status = settle(t, 0);
     if (status == YOKE_OK)
         status = yki_crew_finish(&t->crew);
     return status == YOKE_OK ? YOKE_OK : yki_trainer_failed(t, status);

@@ -21,7 +21,8 @@ replica_options(const yoke_trainer_options *o)
     return (yoke_replica_options){.seed = o->seed,
                                   .strict = o->strict,
                                   .level = o->level,
-                                  .memory = o->memory,
+                                  .recompute = o->recompute,
+                                  .state_type = o->state_type,
                                   .optimizer = o->optimizer,
                                   .groups = o->groups,
                                   .group_count = o->group_count,
@@ -41,12 +42,11 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "accumulate", o->accumulate, 0,
                               MAX_PARTS);
     if (!graph->loss && graph->output_count == 0)
-        return yki_fail(YOKE_ERROR_STATE, "the graph has no loss and no output: call "
-                                          "yoke_graph_set_loss or yoke_graph_set_output");
+        return yki_fail(YOKE_ERROR_STATE, "the graph has no loss and no output; call "
+                                          "yoke_graph_set_loss or yoke_graph_set_output before");
     if (graph->metric_count > YOKE_MAX_METRICS)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "the graph has %zu metrics, at most %d are "
-                        "possible",
+                        "the number of metrics of the graph is %zu; must be at most %d",
                         graph->metric_count, YOKE_MAX_METRICS);
     if (o->schedule)
         YKI_TRY(yki_check_schedule(o->schedule));
@@ -92,7 +92,7 @@ make_shares(yoke_trainer *t)
     const yoke_team *team = t->team;
     const char **names = yki_alloc(team->total, sizeof *names, "names of devices");
     yki_shares_options options = {
-        .shares = t->options.shares, .batch = part_size(t), .freeze = t->options.freeze};
+        .shares = t->options.shares, .batch = part_size(t), .freeze = t->options.reproducible};
     char *whole = NULL;
     yoke_status status = yki_stages_shares(team, t->graph, &whole);
 
@@ -130,7 +130,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .replica = replica_options(o),
         .local_batch_norm = o->local_batch_norm && !t->core_groups.taken,
         .parts = t->options.accumulate > 1,
-        .timed = balances && !o->freeze,
+        .timed = balances && !o->reproducible,
         .may_shrink = balances,
         .bucket_bytes = o->bucket_bytes,
         .apart = o->no_overlap,
@@ -138,7 +138,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
 
     yki_trainer_divide(t, part_size(t), t->counts);
     for (size_t k = 0; k < team->total; k++)
-        t->counts[k] = (balances && !o->freeze) || t->graph->place_count
+        t->counts[k] = (balances && !o->reproducible) || t->graph->place_count
                            ? part_size(t)
                            : YKI_MIN(t->counts[k] + !t->core_groups.taken, part_size(t));
     options.most = t->counts + team->first;
@@ -195,7 +195,7 @@ build(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
     YKI_TRY(make_arrays(t, team));
     YKI_TRY(make_shares(t));
     YKI_TRY(make_crew(t, team, o));
-    t->crew.timing = t->team->total > 1 && is_auto(t) && !o->freeze;
+    t->crew.timing = t->team->total > 1 && is_auto(t) && !o->reproducible;
     YKI_TRY(set_limits(t));
     return yki_trainer_calibrate(t);
 }
@@ -265,11 +265,14 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
     yoke_trainer *t = NULL;
     yoke_status status;
 
-    if (!team || !graph || !out)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "yoke_trainer_create: a team, a graph and a trainer are needed");
+    YKI_GIVEN("yoke_trainer_create", {"team", team}, {"graph", graph}, {"trainer", out});
     if (given)
         memcpy(&o, given, YKI_MIN(size, sizeof o));
+    if ((unsigned)o.reproducible > YOKE_REPRODUCIBLE_RUNS)
+        return yki_fail(
+            YOKE_ERROR_INVALID_ARGUMENT,
+            "reproducible is %d; must be YOKE_REPRODUCIBLE_NO or YOKE_REPRODUCIBLE_RUNS",
+            (int)o.reproducible);
     YKI_TRY(check_alone(team, graph, &o));
     yki_optimizer_complete(&o.optimizer);
     /* A graph without a loss has no steps, so there are no times for shares to follow. */

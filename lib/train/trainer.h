@@ -40,6 +40,12 @@ typedef struct yki_core_groups_choice {
     double seconds[2]; /* of a step: whole, and as core groups; valid if `known` */
 } yki_core_groups_choice;
 
+/* An epoch of the history, with what `told` points to. */
+typedef struct yki_epoch {
+    yoke_epoch told;
+    yoke_result train, test;
+} yki_epoch;
+
 struct yoke_trainer {
     yoke_trainer_options options; /* pointers are not kept */
     yoke_graph *graph;            /* retained */
@@ -60,9 +66,10 @@ struct yoke_trainer {
     uint32_t epoch; /* that fit trains next */
     yki_loaders train_loaders, test_loaders;
     yki_buffer **inputs; /* of one plan, passed to a loader */
-    yoke_epoch *history;
+    yki_epoch **history;
     size_t history_count, history_capacity;
     atomic_int stop, save;
+    bool stopped;          /* the newest fit ended on request */
     bool local_statistics; /* a batch norm takes the statistics of each device alone */
     bool states_differ;    /* running statistics of the groups may differ */
     /* called after each completed step; may be NULL */
@@ -120,11 +127,9 @@ yoke_status yki_trainer_compare_weights(yoke_trainer *trainer);
 /* Enqueues one step of n samples, after it has waited for the results of the step before last.
  * `load` is called for each member that gets samples; NULL: the inputs keep their data. */
 yoke_status yki_trainer_run(yoke_trainer *trainer, int64_t n, yki_load_function load, void *user);
-/* Waits until at most `left` steps are under way. */
-yoke_status yki_trainer_settle(yoke_trainer *trainer, size_t left);
 /* Computes an output for n samples, in evaluation mode, and writes `count` values. Waits. */
 yoke_status yki_trainer_predict(yoke_trainer *trainer, const char *output, int64_t n,
-                                yki_load_function load, void *user, float *values, size_t count);
+                                yki_load_function load, void *user, float *values, int64_t count);
 /* Fills in loss, count and metrics of `result` from (sum, count) pairs. */
 void yki_trainer_result(const yoke_trainer *trainer, const double *pairs, yoke_result *result);
 /* With several processes: fails if their graphs or options differ, then sets the seed to rank 0's

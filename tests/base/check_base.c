@@ -54,6 +54,11 @@ START_TEST(values_out_of_range_have_one_sentence)
     ck_assert_str_eq(yoke_last_error(), "epsilon is nan; must be at least 0 and finite");
     yki_fail_range_below(YOKE_ERROR_SHAPE, "beta1", 1, 0, 1);
     ck_assert_str_eq(yoke_last_error(), "beta1 is 1; must be at least 0 and below 1");
+    ASSERT_OK(yki_check_given("yoke_x", (yki_argument[]){{"graph", ""}, {NULL, NULL}}));
+    ASSERT_STATUS(
+        YOKE_ERROR_INVALID_ARGUMENT,
+        yki_check_given("yoke_x", (yki_argument[]){{"graph", ""}, {"name", NULL}, {NULL, NULL}}));
+    ck_assert_str_eq(yoke_last_error(), "yoke_x: name is NULL");
 }
 END_TEST
 

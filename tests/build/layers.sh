@@ -5,6 +5,8 @@
 #
 #   - a room uses the rooms before it in the table below, and none behind it;
 #   - of another room it includes only the headers that the table names;
+#   - lib/plan/ names no solver: it knows the table of all of them;
+#   - attributes of operators are copied (YKI_ATTRS in lib/graph/graph.h), never cast;
 #   - OpenCL's headers are included in lib/device/ and lib/op/matmul/clblast.c, MPI's nowhere;
 #   - mpi/, tools/ and examples/ include of lib/ the public headers only, but for base/near.h,
 #     which finds near names for the command as well;
@@ -23,7 +25,7 @@ rooms='
 base     base/base.h base/near.h
 device   device/device.h device/cl.h
 graph    graph/graph.h
-op       op/ops.h op/flat.h op/custom/custom.h op/matmul/clblast.h
+op       op/ops.h op/flat.h op/custom/custom.h
 plan     plan/plan.h
 data     data/dataset.h data/json.h data/graph_json.h data/safetensors.h data/weights_file.h
 shares   shares/shares.h
@@ -66,6 +68,14 @@ for file in $(grep -rlE '#include [<"](CL/|clblast)' lib | grep -v '^lib/device/
 done
 for file in $(grep -rlE '#include [<"]mpi\.h' lib); do
     fail "$file includes MPI's header"
+done
+for line in $(grep -rnE 'yki_solver_[a-z0-9_]+' lib/plan |
+    grep -vE 'yki_solver_(emit|ends|suits)\b' | tr ' ' '_'); do
+    fail "lib/plan names a solver: $line"
+done
+for line in $(grep -rnE 'attrs(\.|->)bytes' lib tests --include='*.[ch]' |
+    grep -vE '^lib/graph/(graph\.[ch]|digest\.c):' | tr ' ' '_'); do
+    fail "attributes are read and written by the functions of YKI_ATTRS alone: $line"
 done
 for line in $(grep -rhoE '#include "(base|device|graph|op|plan|data|shares|replica|team|train)/[^"]*' \
     mpi tools examples | grep -v 'base/near\.h' | sort -u | tr ' ' '_'); do

@@ -35,4 +35,6 @@ given_up '(^|[^-])\<[Ll]anes?\>' 'core group(s)' lib/train/*.[ch] lib/team lib/s
 given_up '\<yki_(part|parts|lie|ahead|feeds?|place|source)\>' 'a word of its own' lib tests
 given_up '\<(yki_[a-z_]*_turns|MAX_TURNS|traits[.>-]+turns)\>' 'iterations' lib tests
 given_up '\<(travel|teach|lend|agree|same|match|control|live|feeds?|parts)\.[ch]\>' 'a name that says what is in it' lib mpi
+given_up '\<((set_|list_|find_|measure_|keep_good_)ways?|way_count|WAYS)\>|[>.]ways?\>' 'algorithm' lib/team mpi man/yoke_comm.3
+given_up '\<allreduce_test\>' 'test' lib mpi tests man
 exit $failed

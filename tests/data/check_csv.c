@@ -98,7 +98,7 @@ START_TEST(csv_columns)
     refused(scratch_path("t.csv"), &(yoke_dataset_open_options){.csv_label = "price"},
             YOKE_ERROR_FORMAT, "line 2, column 4");
     refused(text_file("t.csv", "1,2.5\n2,3\n"), &(yoke_dataset_open_options){.csv_label = "2"},
-            YOKE_ERROR_FORMAT, "line 1, column 2: a label has to be a whole number");
+            YOKE_ERROR_FORMAT, "line 1, column 2: a label must be a whole number");
 }
 END_TEST
 
@@ -115,8 +115,8 @@ START_TEST(csv_refusals)
         {"a,b\n1,0\nNaN,1\n", "line 3, column 1: \"NaN\" is not a number"},
         {"1,2\n1e39,4\n", "line 2, column 1: \"1e39\" is not a finite number of 32 bits"},
         {"1,2\n-inf,4\n", "line 2, column 1: \"-inf\" is not a number"},
-        {"1,2\n,4\n", "line 2, column 1: is empty"},
-        {"1,2\n1,\n", "line 2, column 2: is empty, a label is expected"},
+        {"1,2\n,4\n", "line 2, column 1: the cell is empty; must be a number"},
+        {"1,2\n1,\n", "line 2, column 2: the cell is empty; must be a label"},
         {"1,2\n\"3,4\n", "line 2, column 1: a quote is not closed"},
         {"1,2\n\"3\"4,4\n", "line 2, column 1: more text after a quote"},
         {"1,2\n0x10,4\n", "\"0x10\" is not a number"},

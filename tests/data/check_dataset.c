@@ -148,42 +148,44 @@ START_TEST(refusals)
         ASSERT_DETAIL(part);                                                                       \
         ck_assert_ptr_null(dataset);                                                               \
     } while (0)
-    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "-1 samples",
+    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "the number of samples is -1; must be at least 0",
             yoke_dataset_create(-1, &field, 1, NULL, &dataset));
-    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "0 fields",
+    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "the number of fields is 0; must be between 1 and",
             yoke_dataset_create(2, &field, 0, NULL, &dataset));
     two[0] = two[1] = field;
-    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "called x",
+    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "field \"x\": another field has this name; must be unique",
             yoke_dataset_create(2, two, 2, NULL, &dataset));
     field.stride = 4;
-    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "8 bytes every 4",
+    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "stride is 4; must be at least 8, the bytes of a sample",
             yoke_dataset_create(2, &field, 1,
                                 &(yoke_dataset_options){.release = count_release, .user = records},
                                 &dataset));
     ck_assert_int_eq(released, 0); /* what failed takes nothing */
     field.stride = 0;
     field.data = NULL;
-    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "no data",
+    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "data is NULL and there is no fill function",
             yoke_dataset_create(2, &field, 1, NULL, &dataset));
     field.shape = yoke_shape(1 << 20, 1 << 20);
     REFUSED(YOKE_ERROR_SHAPE, "axis 1", yoke_dataset_create(2, &field, 1, NULL, &dataset));
     field.shape = yoke_shape(3, 0);
     REFUSED(YOKE_ERROR_SHAPE, "axis 1", yoke_dataset_create(2, &field, 1, NULL, &dataset));
     field.shape.rank = 9;
-    REFUSED(YOKE_ERROR_SHAPE, "rank 9", yoke_dataset_create(2, &field, 1, NULL, &dataset));
+    REFUSED(YOKE_ERROR_SHAPE, "the rank of its shape is 9; must be between 0 and",
+            yoke_dataset_create(2, &field, 1, NULL, &dataset));
     field.shape.rank = 0;
     field.type = (yoke_type)7;
-    REFUSED(YOKE_ERROR_TYPE, "7 is no type", yoke_dataset_create(2, &field, 1, NULL, &dataset));
+    REFUSED(YOKE_ERROR_TYPE, "has type 7; must be YOKE_F32, YOKE_I32 or YOKE_U8",
+            yoke_dataset_create(2, &field, 1, NULL, &dataset));
     field.type = YOKE_F32;
     field.name = NULL;
-    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "no name",
+    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "must have at least one character",
             yoke_dataset_create(2, &field, 1, NULL, &dataset));
-    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "sample 7 of a dataset of 7",
+    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "the index of a sample is 7; must be between 0 and 6",
             yoke_dataset_read(right, "x", &beyond, 1, out, WIDTH));
-    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "sample -1",
+    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "the index of a sample is -1; must be between 0 and 6",
             yoke_dataset_read(right, "x", &below, 1, out, WIDTH));
     REFUSED(YOKE_ERROR_NOT_FOUND, "\"z\"", yoke_dataset_read(right, "z", &below, 1, out, WIDTH));
-    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "sample 7",
+    REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "the index of a sample is 7; must be between 0 and 6",
             yoke_dataset_subset(right, &beyond, 1, &dataset));
     REFUSED(YOKE_ERROR_VALUE, "1.5", yoke_dataset_split(right, 1.5, 1, &dataset, &dataset));
     REFUSED(YOKE_ERROR_VALUE, "nan", yoke_dataset_split(right, (double)NAN, 1, &dataset, &dataset));
@@ -397,9 +399,9 @@ START_TEST(scaling)
     ASSERT_OK(yoke_dataset_set_scaling(dataset, "image", NULL, NULL, 0));
     ck_assert_uint_eq(yoke_dataset_get_scaling(dataset, "image", &mean, &scale), 0);
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_dataset_set_scaling(dataset, "image", floats, floats, 3));
-    ASSERT_DETAIL("3 means for 2 channels");
+    ASSERT_DETAIL("the number of means is 3; must be 1, or 2, one for each of the channels");
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_dataset_set_scaling(dataset, "x", floats, floats, 3));
-    ASSERT_DETAIL("3 means for 2 columns");
+    ASSERT_DETAIL("the number of means is 3; must be 1, or 2, one for each of the columns");
     ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_dataset_set_scaling(dataset, "x", &nan, &one, 1));
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_dataset_set_scaling(dataset, "y", &one, &one, 1));
     yoke_dataset_destroy(half);

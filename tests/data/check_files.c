@@ -196,7 +196,7 @@ START_TEST(shrinks)
     read_one(dataset, "image", 0, image);
     ASSERT_STATUS(YOKE_ERROR_FORMAT,
                   yoke_dataset_read(dataset, "image", &second, 1, image, sizeof image));
-    ASSERT_DETAIL("s.idx: has become shorter");
+    ASSERT_DETAIL("s.idx has become shorter");
     yoke_dataset_destroy(dataset);
 }
 END_TEST

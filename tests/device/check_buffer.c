@@ -18,7 +18,7 @@ open_devices(void)
 {
     ck_assert(test_devices_open(TEST_AS_IS, &devices));
     device = devices.device[0];
-    ASSERT_OK(yki_queue_create(device, YKI_QUEUE_TRANSFER, false, &queue));
+    ASSERT_OK(yki_queue_create(device, false, &queue));
 }
 
 static void

@@ -120,8 +120,8 @@ START_TEST(a_bad_list_of_visible_devices_names_the_variable)
         yoke_status status;
         const char *says[2];
     } rows[] = {
-        {"", YOKE_ERROR_NO_DEVICE, {"YOKE_VISIBLE_DEVICES is empty", "unset it"}},
-        {" ", YOKE_ERROR_NO_DEVICE, {"YOKE_VISIBLE_DEVICES is empty", "unset it"}},
+        {"", YOKE_ERROR_NO_DEVICE, {"YOKE_VISIBLE_DEVICES is empty", "or be unset"}},
+        {" ", YOKE_ERROR_NO_DEVICE, {"YOKE_VISIBLE_DEVICES is empty", "or be unset"}},
         {"tpu",
          YOKE_ERROR_SELECTOR,
          {"YOKE_VISIBLE_DEVICES: selector \"tpu\"", "there are: gpu:0"}},

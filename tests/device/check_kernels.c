@@ -24,7 +24,7 @@ open_device(void)
 {
     ASSERT_OK(yoke_context_create(NULL, &context));
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
-    ASSERT_OK(yki_queue_create(yoke_selection_get(selection, 0), YKI_QUEUE_COMPUTE, false, &queue));
+    ASSERT_OK(yki_queue_create(yoke_selection_get(selection, 0), false, &queue));
 }
 
 static void

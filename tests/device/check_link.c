@@ -28,7 +28,7 @@ open_pair(pair *p, uint64_t max_size)
     p->device[0] = p->devices.device[0];
     p->device[1] = p->devices.device[p->devices.count > 1];
     for (int i = 0; i < 2; i++)
-        ASSERT_OK(yki_queue_create(p->device[i], YKI_QUEUE_TRANSFER, false, &p->queue[i]));
+        ASSERT_OK(yki_queue_create(p->device[i], false, &p->queue[i]));
     for (int i = 0; i < 2; i++) {
         bool shared = yki_device_space(p->device[0]) == yki_device_space(p->device[1]);
 
@@ -137,7 +137,7 @@ check_ping_pong(pair *p, size_t wide)
 
         ASSERT_OK(yki_program_get_source(p->device[i], "next", source, "", &program[i]));
         ASSERT_OK(yki_buffer_create(p->device[i], wide * 4, 0, "words", &mine[i]));
-        ASSERT_OK(yki_queue_create(p->device[i], YKI_QUEUE_COMPUTE, false, &compute[i]));
+        ASSERT_OK(yki_queue_create(p->device[i], false, &compute[i]));
         ASSERT_OK(yki_kernel_create(program[i], "next", &kernel[i]));
         ASSERT_OK(yki_kernel_set_buffer(kernel[i], 0, mine[i]));
         ASSERT_OK(yki_kernel_set(kernel[i], 1, sizeof value, &value));

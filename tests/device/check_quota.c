@@ -150,7 +150,8 @@ START_TEST(parts_have_quotas_of_their_own)
     *strchr(text, '@') = '\0';
     strcat(text, "@1MiB");
     ASSERT_STATUS(YOKE_ERROR_BUSY, yoke_selection_create(context, text, NULL, &other));
-    ASSERT_DETAIL("with a quota of 2 MiB by \"a selection\"; a quota of 1 MiB");
+    ASSERT_DETAIL("with a quota of 2 MiB by \"a selection\"; destroy that before you select it "
+                  "with a quota of 1 MiB");
     yoke_selection_destroy(selection);
     ASSERT_OK(yoke_selection_create(context, text, NULL, &other));
     ck_assert_uint_eq(usage_of(yoke_selection_get(other, 0)).quota, MIB);

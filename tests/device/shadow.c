@@ -55,7 +55,7 @@ run(yoke_device *device, const char *how)
     yki_queue *queue;
     yoke_status status;
 
-    YKI_TRY(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &queue));
+    YKI_TRY(yki_queue_create(device, false, &queue));
     YKI_TRY(yki_buffer_create(device, BYTES, 0, "to", &to));
     YKI_TRY(yki_buffer_put(to, 0, BYTES, zeros));
     if (strcmp(how, "again") == 0) {

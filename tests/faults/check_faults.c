@@ -99,8 +99,8 @@ select_devices(work *w)
 static yoke_status
 allocate(work *w)
 {
-    YKI_TRY(yki_queue_create(w->first, YKI_QUEUE_COMPUTE, true, &w->queue));
-    YKI_TRY(yki_queue_create(w->last, YKI_QUEUE_TRANSFER, false, &w->other));
+    YKI_TRY(yki_queue_create(w->first, true, &w->queue));
+    YKI_TRY(yki_queue_create(w->last, false, &w->other));
     YKI_TRY(yki_buffer_create(w->first, sizeof sent, 0, "a", &w->a));
     YKI_TRY(yki_buffer_create(w->last, sizeof sent, 0, "b", &w->b));
     YKI_TRY(yki_buffer_create(w->first, sizeof sent, YKI_BUFFER_PINNED, "pinned", &w->pinned));

@@ -380,7 +380,7 @@ START_TEST(replicas_and_outputs)
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND,
                   yoke_predictor_create(devices.context, test_selector(), m,
                                         &(yoke_predictor_options){.output = "third"}, &p));
-    ASSERT_DETAIL("the model has no output \"third\"");
+    ASSERT_DETAIL("there is no output \"third\" of the model");
     ck_assert_ptr_null(p);
     yoke_model_destroy(m);
     yoke_replica_destroy(r);

@@ -112,7 +112,7 @@ START_TEST(values_by_name)
     ck_assert_int_eq(memcmp(values, got, sizeof got), 0);
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_model_read(m, "bn1", got, 3));
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_model_write(m, "bn1.bias", got, 2));
-    ASSERT_DETAIL("bn1.bias has the shape (3), 2 values were given");
+    ASSERT_DETAIL("\"bn1.bias\" has shape (3); the number of values is 2; must be 3");
     yoke_model_destroy(m);
 }
 END_TEST
@@ -161,8 +161,8 @@ START_TEST(what_does_not_fit_is_named)
     float conv = first_value(wide, "conv1.weight"), plain_conv = first_value(plain, "conv1.weight");
 
     ASSERT_STATUS(YOKE_ERROR_SHAPE, load_into(a, wide, NULL));
-    ASSERT_DETAIL("w.safetensors: \"dense1.weight\" has the shape (3, 12), (5, 12) is needed; "
-                  "\"dense1.bias\" has the shape (3), (5) is needed");
+    ASSERT_DETAIL("w.safetensors: \"dense1.weight\" has shape (3, 12); must be (5, 12); "
+                  "\"dense1.bias\" has shape (3); must be (5)");
     ck_assert(first_value(wide, "conv1.weight") == conv);
     ASSERT_STATUS(YOKE_ERROR_SHAPE, load_into(a, wide, &(yoke_load_options){.partial = true}));
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, load_into(plain, a, NULL));
@@ -249,7 +249,7 @@ START_TEST(metadata_of_others)
          "no numbers"},
         {YKI_INPUT_KEY,
          "{\"name\":\"x\",\"type\":\"u8\",\"shape\":[1],\"mean\":[1,2],\"scale\":[1,2]}",
-         "whose data have 1 channels or columns"},
+         "is 2; must be 1, or 1, one for each channel or column"},
         {YKI_CLASSES_KEY, "{}", "is no list of names"},
         {YKI_CLASSES_KEY, "[1]", "is no list of names"},
         {"a", "b", NULL},

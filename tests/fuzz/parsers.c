@@ -44,7 +44,7 @@ check_refusal(yoke_status status)
 {
     require(status == YOKE_ERROR_FORMAT || status == YOKE_ERROR_UNSUPPORTED,
             "refused with another status");
-    require(strncmp(yoke_last_error(), "input: ", 7) == 0, "refused without naming the file");
+    require(strncmp(yoke_last_error(), "input", 5) == 0, "refused without naming the file");
 }
 
 static void
@@ -127,11 +127,11 @@ fuzz_cifar(const uint8_t *data, size_t size)
     yki_bytes *bytes = start(data, size);
     yoke_dataset *dataset = NULL;
     yki_column columns[2] = {{0}};
-    int classes = 0;
-    yoke_status status = yki_cifar_parse(&bytes, 1, &columns[0], &columns[1], &classes);
+    yoke_status status = yki_cifar_parse(&bytes, 1, &columns[0], &columns[1]);
 
     if (status == YOKE_OK) {
-        require(classes == 10 || classes == 100, "classes");
+        int classes = size % 3074 ? 10 : 100; /* a record of CIFAR-100 has 3074 bytes */
+
         require(make(columns, 2, &dataset) == YOKE_OK, "no dataset");
         for (int64_t i = 0; i < dataset->count; i++) {
             uint8_t label;

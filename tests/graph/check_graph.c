@@ -45,7 +45,8 @@ START_TEST(first_error_is_kept)
     yoke_graph_set_loss(g, NULL);
     yoke_graph_add_metric(g, NULL, NULL);
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_graph_freeze(g, "*"));
-    failed(g, YOKE_ERROR_SHAPE, "reshape1: x of (4) does not fill (5)");
+    failed(g, YOKE_ERROR_SHAPE,
+           "reshape1: the shape (5) has 5 elements; must have 4, as \"x\" of shape (4) has");
 }
 END_TEST
 
@@ -158,7 +159,8 @@ START_TEST(shapes_without_elements_are_refused)
     failed(g, YOKE_ERROR_SHAPE, "x: the rank of the shape is -1; must be between 0 and 7");
     g = new_graph();
     yoke_input(g, "x", (yoke_type)9, yoke_shape());
-    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "x: an input needs a name and a type");
+    failed(g, YOKE_ERROR_INVALID_ARGUMENT,
+           "x: the type is 9; must be YOKE_F32, YOKE_I32 or YOKE_U8");
 }
 END_TEST
 
@@ -176,7 +178,7 @@ START_TEST(names_are_unique)
     ck_assert_ptr_null(yoke_graph_get_node(g, "relu4"));
     ASSERT_OK(yoke_graph_status(g));
     yoke_input(g, "x", YOKE_F32, yoke_shape());
-    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "x: two nodes of this name");
+    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "x: another node has this name; must be unique");
 }
 END_TEST
 
@@ -201,7 +203,7 @@ START_TEST(outputs_and_metrics_have_one_name_each)
     yoke_graph_set_output(g, "z", x);
     ASSERT_OK(yoke_graph_status(g));
     yoke_graph_set_output(g, "y", x);
-    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "y: two outputs of this name");
+    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "y: another output has this name; must be unique");
     g = new_graph();
     x = yoke_input(g, "x", YOKE_F32, yoke_shape());
     yoke_graph_add_metric(g, "n", x);
@@ -211,7 +213,7 @@ START_TEST(outputs_and_metrics_have_one_name_each)
     ck_assert_str_eq(yoke_graph_get_metric_name(g, 1), "m");
     ck_assert_ptr_null(yoke_graph_get_metric_name(g, 2));
     yoke_graph_add_metric(g, "m", x);
-    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "m: two metrics of this name");
+    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "m: another metric has this name; must be unique");
 }
 END_TEST
 
@@ -221,16 +223,20 @@ START_TEST(nodes_of_another_graph_are_refused)
     yoke_node *x = yoke_input(other, "x", YOKE_F32, yoke_shape(4));
 
     yoke_add(g, yoke_input(g, "a", YOKE_F32, yoke_shape(4)), x);
-    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "add1: input 1 is a node of another graph");
+    failed(g, YOKE_ERROR_INVALID_ARGUMENT,
+           "add1: input 1 \"x\" is a node of another graph; must be a node of this graph");
     g = new_graph();
     yoke_graph_set_output(g, "y", x);
-    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "y: an output needs a name and a node of this graph");
+    failed(g, YOKE_ERROR_INVALID_ARGUMENT,
+           "y: the output \"x\" is a node of another graph; must be a node of this graph");
     g = new_graph();
     yoke_graph_set_loss(g, x);
-    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "loss: the loss is not a node of this graph");
+    failed(g, YOKE_ERROR_INVALID_ARGUMENT,
+           "the loss \"x\" is a node of another graph; must be a node of this graph");
     g = new_graph();
     yoke_graph_add_metric(g, "m", x);
-    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "m: a metric needs a name and a node of this graph");
+    failed(g, YOKE_ERROR_INVALID_ARGUMENT,
+           "m: the metric \"x\" is a node of another graph; must be a node of this graph");
     yoke_graph_destroy(other);
 }
 END_TEST
@@ -241,11 +247,11 @@ START_TEST(loss_is_a_scalar_of_the_sample)
 
     yoke_graph_set_loss(g, yoke_input(g, "x", YOKE_F32, yoke_shape(4)));
     failed(g, YOKE_ERROR_SHAPE,
-           "x: the loss must be a loss or a scalar per sample; its shape is (4)");
+           "x: the loss has shape (4); must be a loss or a scalar for each sample");
     g = new_graph();
     yoke_graph_set_loss(g, yoke_parameter(g, "p", yoke_shape(), init));
     failed(g, YOKE_ERROR_SHAPE,
-           "p: the loss must be a loss or a scalar per sample; its shape is ()");
+           "p: the loss has shape () for all samples; must be a loss or a scalar for each sample");
 }
 END_TEST
 
@@ -255,13 +261,13 @@ START_TEST(a_metric_is_a_scalar_of_the_sample)
 
     yoke_graph_add_metric(g, "spread", yoke_input(g, "x", YOKE_F32, yoke_shape(4)));
     failed(g, YOKE_ERROR_SHAPE,
-           "x: the metric \"spread\" must be a metric, a loss or a scalar per "
-           "sample; its shape is (4)");
+           "x: the metric \"spread\" has shape (4); must be a metric, a loss or a scalar for each "
+           "sample");
     g = new_graph();
     yoke_graph_add_metric(g, "size", yoke_parameter(g, "p", yoke_shape(), init));
     failed(g, YOKE_ERROR_SHAPE,
-           "p: the metric \"size\" must be a metric, a loss or a scalar per "
-           "sample; its shape is () for all samples");
+           "p: the metric \"size\" has shape () for all samples; must be a metric, a loss or a "
+           "scalar for each sample");
 }
 END_TEST
 
@@ -280,7 +286,9 @@ START_TEST(a_metric_is_no_loss)
     yoke_graph *g = new_graph();
 
     yoke_graph_set_loss(g, reported(g, true));
-    failed(g, YOKE_ERROR_INVALID_ARGUMENT, "accuracy1: a metric is no loss, it has no gradient");
+    failed(g, YOKE_ERROR_INVALID_ARGUMENT,
+           "accuracy1: the loss is a metric, which has no gradient; must be a loss or a scalar for "
+           "each sample");
 }
 END_TEST
 
@@ -290,13 +298,13 @@ START_TEST(a_loss_is_no_operand)
 
     yoke_scale(g, reported(g, false), 2, 0);
     failed(g, YOKE_ERROR_INVALID_ARGUMENT,
-           "scale1: input 0, softmax_cross_entropy1, is a loss or a "
-           "metric, which nothing is computed from");
+           "scale1: input 0 \"softmax_cross_entropy1\" is a loss or a metric; must be neither, as "
+           "no operator computes from them");
     g = new_graph();
     yoke_reshape(g, reported(g, true), yoke_shape(2, 1));
     failed(g, YOKE_ERROR_INVALID_ARGUMENT,
-           "reshape1: input 0, accuracy1, is a loss or a metric, "
-           "which nothing is computed from");
+           "reshape1: input 0 \"accuracy1\" is a loss or a metric; must be neither, as no operator "
+           "computes from them");
 }
 END_TEST
 
@@ -312,10 +320,12 @@ START_TEST(something_must_be_trained)
     yoke_node *x = yoke_input(g, "x", YOKE_F32, yoke_shape());
 
     ASSERT_STATUS(YOKE_ERROR_STATE, differentiate(g));
-    ck_assert_str_eq(yoke_last_error(), "the graph has no loss: yoke_graph_set_loss comes first");
+    ck_assert_str_eq(yoke_last_error(), "the graph has no loss; call yoke_graph_set_loss before");
     yoke_graph_set_loss(g, yoke_tanh(g, x));
     ASSERT_STATUS(YOKE_ERROR_STATE, differentiate(g));
-    ck_assert_str_eq(yoke_last_error(), "tanh1 depends on no parameter that is trained");
+    ck_assert_str_eq(
+        yoke_last_error(),
+        "\"tanh1\" depends on no parameter that is trained; must depend on at least one");
     yoke_graph_destroy(g);
 }
 END_TEST
@@ -361,7 +371,8 @@ START_TEST(patterns_freeze_parameters)
     ASSERT_OK(yoke_graph_unfreeze(g, "*"));
     ASSERT_OK(yoke_graph_freeze(g, "first.*"));
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_graph_freeze(g, "second.*"));
-    ck_assert_str_eq(yoke_last_error(), "no parameter matches \"second.*\"");
+    ck_assert_str_eq(yoke_last_error(),
+                     "no parameter matches \"second.*\"; the first parameter is \"first.weight\"");
     ASSERT_OK(yoke_graph_status(g)); /* that is no error of the graph */
     ck_assert(yoke_graph_get_node(g, "first.weight")->frozen);
     ck_assert(yoke_graph_get_node(g, "first.bias")->frozen);

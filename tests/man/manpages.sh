@@ -28,12 +28,12 @@ same() {
     cat "$work/diff"
 }
 
-# Prototypes of the headers, a line each: the compiler drops comments and expands the macros that
-# declare several functions (system headers are left out), then bodies and structs go. What has
+headers="lib/yoke*.h mpi/yoke-mpi.h"
+
+# Prototypes of the headers, a line each: the compiler drops comments (system headers are left out),
+# then bodies and structs go. What has
 # matching parentheses after a name of ours, and a semicolon after them, is a declaration.
-for header in lib/yoke.h lib/yoke-train.h mpi/yoke-mpi.h; do
-    [ -f $header ] && grep -v '^#include' $header
-done | $CC -E -P -x c - | awk '
+grep -hv '^#include' $headers | $CC -E -P -x c - | awk '
     { text = text " " $0 }
     END {
         while (gsub(/\{[^{}]*\}/, ";", text))
@@ -52,7 +52,7 @@ done | $CC -E -P -x c - | awk '
         }
     }' | sed -e 's/ *(/(/' -e 's/( /(/' | sort -u >"$work/declared"
 # A macro that is used like a function has a page like one.
-sed -n 's/^#define \(yoke_[a-z0-9_]*\)(.*/\1/p' lib/yoke.h lib/yoke-train.h >"$work/macros"
+sed -n 's/^#define \(yoke_[a-z0-9_]*\)(.*/\1/p' $headers >"$work/macros"
 sed 's/(.*//' "$work/declared" | sort -u - "$work/macros" >"$work/functions"
 [ "$(wc -l <"$work/functions")" -ge 20 ] || fail "the headers could not be read"
 
@@ -88,7 +88,7 @@ awk '
 grep -v '^[a-z0-9_]*_sized(' "$work/declared" | sort >"$work/shown"
 same "prototypes of the headers (<) and synopses of pages (>) differ" "$work/shown" "$work/synopses"
 
-sed -n 's/^ *X(\(-\{0,1\}[0-9]*\), \([A-Z_]*\), .*/YOKE_\2 \1/p' lib/yoke.h | sort >"$work/codes"
+sed -n 's/^ *X(\(-\{0,1\}[0-9]*\), \([A-Z_]*\), .*/YOKE_\2 \1/p' lib/yoke-device.h | sort >"$work/codes"
 sed -n 's/^\.It Dv \(YOKE_[A-Z_]*\) Pq \(.*\)/\1 \2/p' man/yoke_status.3 | sort >"$work/lines"
 [ -s "$work/codes" ] || fail "no status codes in yoke.h"
 same "codes of yoke.h (<) and of yoke_status(3) (>) differ" "$work/codes" "$work/lines"
@@ -97,7 +97,7 @@ same "codes of yoke.h (<) and of yoke_status(3) (>) differ" "$work/codes" "$work
 for page in man/*.[37]; do
     sed -n -e '/^\.Sh EXAMPLES/,$d' -e 's/^\.Dv /, &/p' -e 's/^\.It Dv /, .Dv /p' "$page" |
         grep -o 'YOKE_[A-Z0-9_]*' | sort -u | while read -r name; do
-        cat lib/yoke.h lib/yoke-train.h mpi/yoke-mpi.h | grep -q -E "\\b($name|${name#YOKE_})\\b" ||
+        cat $headers | grep -q -E "\\b($name|${name#YOKE_})\\b" ||
             grep -q -w -r -e "\"$name\"" lib mpi || echo "$page: $name is in no header"
     done
 done >"$work/strange"
@@ -106,8 +106,8 @@ done >"$work/strange"
 # The reverse: every constant of the header and every member of its structs stands in a page.
 # Without comments and prototypes what has the form `name[8], other;` inside braces is members.
 sed -n -e 's/^#define \(YOKE_[A-Z0-9_]*\) .*/\1/p' \
-    -e 's/^    \(YOKE_[A-Z0-9_]*\)\( = [^,]*\)\{0,1\},\{0,1\}\( .*\)\{0,1\}$/\1/p' lib/yoke.h lib/yoke-train.h mpi/yoke-mpi.h |
-    grep -v -E '^YOKE_(API|H|MPI_H|STATUS_MAP|STATUS_ENUM|STATUS_RESERVED)$' >"$work/words"
+    -e 's/^    \(YOKE_[A-Z0-9_]*\)\( = [^,]*\)\{0,1\},\{0,1\}\( .*\)\{0,1\}$/\1/p' $headers |
+    grep -v -E '^YOKE_(API|[A-Z]*_?H|STATUS_MAP|STATUS_ENUM|STATUS_RESERVED)$' >"$work/words"
 awk '
     /^typedef struct [a-z0-9_]* \{/ { inside = 1; next }
     /^}/ { inside = 0 }
@@ -125,7 +125,7 @@ awk '
             while (k > 1 && words[k] == "") k--
             print words[k]
         }
-    }' lib/yoke.h lib/yoke-train.h mpi/yoke-mpi.h >>"$work/words"
+    }' $headers >>"$work/words"
 [ "$(wc -l <"$work/words")" -ge 30 ] || fail "no constants and members in yoke.h"
 sort -u "$work/words" | while read -r word; do
     grep -q -w -e "$word" man/*.3 || echo "$word of the headers is in no page"

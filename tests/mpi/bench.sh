@@ -65,7 +65,7 @@ ranks() {
     while [ $i -lt "$rounds" ]; do
         say "one process" bench
         say "two ranks" two --shares=even
-        say "two ranks, local norm" two --shares=even --local-norm
+        say "two ranks, local norm" two --shares=even --batch-norm=local
         if [ -n "${BENCH_PEER:-}" ]; then
             $BENCH_PEER --ddp 2 --only "$model" --batch "$batch" | sed 's/^/DDP: /'
         fi
@@ -130,7 +130,7 @@ END
     i=0
     while [ $i -lt "$rounds" ]; do
         say "link, norm over all" across --shares=even --overlap
-        say "link, local norm" across --shares=even --overlap --local-norm
+        say "link, local norm" across --shares=even --overlap --batch-norm=local
         i=$((i + 1))
     done
     clean

@@ -147,6 +147,66 @@ START_TEST(judge_calls_that_differ)
 }
 END_TEST
 
+/* Rank r waits for a message of rank `peer`. */
+static void
+await_message(int r, int peer, int tag)
+{
+    ranks[r].beat.peer = (uint32_t)peer + 1;
+    ranks[r].beat.message = YKI_MPI_RECEIVE;
+    ranks[r].beat.tag = tag;
+    ranks[r].beat.bytes = 8;
+}
+
+START_TEST(judge_names_who_sends_no_message)
+{
+    char reason[YKI_MPI_REASON];
+
+    /* rank 1 has come to all that all ranks do, and so has rank 3, which nobody needs */
+    all_wait(LIMIT + 2);
+    await_message(0, 1, 7);
+    ranks[2].beat.waited = 0.1;
+    ranks[1].beat.waited = ranks[3].beat.waited = 0;
+    ck_assert(judge(reason));
+    ck_assert_str_eq(reason, "rank 1 (host1) has not come to the other end of receive (tag 7, 8 "
+                             "bytes) for 103.0 s");
+    /* nor is anybody to blame for being behind, if only a message is waited for */
+    late(3);
+    ck_assert(judge(reason));
+    ck_assert_ptr_null(strstr(reason, "rank 3"));
+    /* it works */
+    ranks[1].changed = NOW - 1;
+    ck_assert(!judge(reason));
+    /* it is gone */
+    ranks[1].heard = NOW - LIMIT;
+    ck_assert(judge(reason));
+    ck_assert_ptr_nonnull(strstr(reason, "rank 1 (host1) has not been heard of"));
+}
+END_TEST
+
+START_TEST(judge_messages_in_a_circle)
+{
+    char reason[YKI_MPI_REASON];
+
+    /* 0 waits for 1, 1 for 2, 2 for 1; 3 works */
+    all_wait(LIMIT + 2);
+    await_message(0, 1, 5);
+    await_message(1, 2, 6);
+    await_message(2, 1, 7);
+    ranks[3].beat.waited = 0;
+    ranks[3].changed = NOW;
+    ck_assert(judge(reason));
+    ck_assert_str_eq(reason, "rank 0 (host0) is in receive (tag 5, 8 bytes), but rank 1 (host1) in "
+                             "receive (tag 6, 8 bytes)");
+    /* 2 waits for 3, which works */
+    await_message(2, 3, 7);
+    ck_assert(!judge(reason));
+    /* 3 waits for all ranks */
+    ranks[3].beat.waited = LIMIT + 1;
+    ck_assert(judge(reason));
+    ck_assert_ptr_nonnull(strstr(reason, "rank 0 (host0) is in receive (tag 5, 8 bytes), but"));
+}
+END_TEST
+
 START_TEST(judge_fits_its_buffer)
 {
     char reason[YKI_MPI_REASON];
@@ -175,6 +235,8 @@ test_suite(void)
     tcase_add_test(tcase, judge_forgives_its_own_absence);
     tcase_add_test(tcase, judge_names_many);
     tcase_add_test(tcase, judge_calls_that_differ);
+    tcase_add_test(tcase, judge_names_who_sends_no_message);
+    tcase_add_test(tcase, judge_messages_in_a_circle);
     tcase_add_test(tcase, judge_fits_its_buffer);
     return suite;
 }

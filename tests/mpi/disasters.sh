@@ -33,12 +33,27 @@ aside lost 1 noticed 2 funneled disaster 1 hang step
 aside lost 1 noticed 3 multiple start 1 stop
 aside lost 0 noticed 2 funneled start 0 stop
 aside hangs
+# The same while a rank waits for a message, or for its piece of a sum.
+sends_nothing() {
+    lost 1 noticed 3 multiple disaster 1 hang message
+    says 'rank 1 \(.*has not come to the other end of receive \(tag 3, 8 bytes\) for .*step 3, forward'
+}
+aside sends_nothing
+aside lost 1 noticed 3 serialized disaster 1 hang message
+aside lost 2 noticed 3 multiple disaster 2 stop message
+aside lost 2 noticed 3 multiple disaster 2 stop pieces
+aside lost 1 noticed 3 funneled disaster 1 stop pieces
 together
 
 for where in step collective; do
     lost 1 soon 3 multiple disaster 1 kill $where
     lost 1 $exit_ends 3 multiple disaster 1 exit $where
 done
+for where in pieces message; do
+    lost 1 soon 3 multiple disaster 1 kill $where
+    lost 1 soon 3 serialized disaster 1 kill $where
+done
+lost 1 soon 3 multiple disaster 1 fail message
 lost 0 soon 2 multiple disaster 0 kill step
 lost 1 soon 3 multiple disaster 1 fail step
 says 'rank 1 \(.*\): cpu:0: the device caught fire'
@@ -53,6 +68,11 @@ export YOKE_MPI_TIMEOUT=2 YOKE_MPI_WARN=1
 if launch 3 multiple mismatch; then
     fail "calls that do not match go through"
 fi
+
+if launch 3 multiple circle; then
+    fail "ranks that wait for messages of one another go through"
+fi
+says 'rank [0-9] \(.*\) is in receive \(tag 3, 4 bytes\), but rank [0-9] \('
 
 # No false alarm in many steps.
 unset YOKE_MPI_WARN

@@ -17,6 +17,7 @@
 
 static yoke_comm *comm;
 static int rank, ranks;
+static size_t algorithm; /* of the reductions that follow */
 
 static void
 give_up(const char *what)
@@ -63,7 +64,7 @@ now(void)
 static void *
 take(size_t size)
 {
-    void *memory = comm->alloc(comm, size);
+    void *memory = comm->alloc(comm, size, algorithm);
 
     CHECK(memory != NULL);
     return memory;
@@ -91,14 +92,12 @@ value(int r, size_t i, float fraction)
 }
 
 static void
-set_way(const char *name)
+use_algorithm(const char *name)
 {
-    for (size_t w = 0; comm->way(comm, w); w++)
-        if (strcmp(comm->way(comm, w), name) == 0) {
-            check(comm->set_way(comm, w));
+    for (algorithm = 0; comm->algorithm(comm, algorithm); algorithm++)
+        if (strcmp(comm->algorithm(comm, algorithm), name) == 0)
             return;
-        }
-    give_up("there is no such way to reduce");
+    give_up("there is no such algorithm");
 }
 
 static void
@@ -110,9 +109,9 @@ reduce(size_t count, float fraction)
 
     for (size_t i = 0; i < count; i++)
         in[i] = value(rank, i, fraction);
-    check(comm->allreduce_start(comm, in, out, count, &request));
+    check(comm->allreduce_start(comm, YOKE_F32, in, out, count, algorithm, &request));
     while (!done)
-        check(comm->allreduce_test(comm, &request, count % 2 == 0, &done));
+        check(comm->test(comm, &request, count % 2 == 0, &done));
     CHECK(request == NULL);
     for (size_t i = 0; i < count; i++) {
         double sum = 0;
@@ -168,7 +167,8 @@ run_many(char **arguments)
     for (size_t i = 0; i < MANY * COUNT; i++)
         in[i] = value(rank, i, 0);
     for (int k = 0; k < MANY; k++) {
-        check(comm->allreduce_start(comm, in + k * COUNT, out + k * COUNT, COUNT, &requests[k]));
+        check(comm->allreduce_start(comm, YOKE_F32, in + k * COUNT, out + k * COUNT, COUNT,
+                                    algorithm, &requests[k]));
         if (k == 3)
             check(comm->broadcast(comm, &word, sizeof word, ranks - 1));
     }
@@ -176,7 +176,7 @@ run_many(char **arguments)
     for (int k = MANY - 1; k >= 0; k--) {
         bool done = false;
 
-        check(comm->allreduce_test(comm, &requests[k], true, &done));
+        check(comm->test(comm, &requests[k], true, &done));
         CHECK(done && requests[k] == NULL);
     }
     for (size_t i = 0; i < MANY * COUNT; i++) {
@@ -203,7 +203,7 @@ run_shared(char **arguments)
     void *requests[UNDER_WAY];
 
     (void)arguments;
-    set_way("shared");
+    use_algorithm("shared");
     for (int k = 0; k < UNDER_WAY; k++) {
         in[k] = take(MOST * sizeof(float));
         out[k] = take(MOST * sizeof(float));
@@ -217,12 +217,13 @@ run_shared(char **arguments)
                 in[k][shift + i] = value(rank, i + (size_t)k, 0.3f);
             if (c == 4 && rank == k % ranks)
                 rest(0.02);
-            check(comm->allreduce_start(comm, in[k] + shift, out[k] + shift, n, &requests[k]));
+            check(comm->allreduce_start(comm, YOKE_F32, in[k] + shift, out[k] + shift, n, algorithm,
+                                        &requests[k]));
         }
         check(comm->broadcast(comm, &word, sizeof word, (int)c % ranks));
         for (int k = UNDER_WAY - 1; k >= 0; k--) {
             done = false;
-            check(comm->allreduce_test(comm, &requests[k], true, &done));
+            check(comm->test(comm, &requests[k], true, &done));
             CHECK(done && word == (int)c % ranks);
             for (size_t i = 0; i < n; i++) {
                 float sum = value(0, i + (size_t)k, 0.3f);
@@ -243,10 +244,256 @@ run_shared(char **arguments)
     mine = calloc(2000, sizeof *mine);
     for (size_t i = 0; i < 1000; i++)
         mine[i] = value(rank, i, 0);
-    check(comm->allreduce_start(comm, mine, mine + 1000, 1000, &requests[0]));
-    check(comm->allreduce_test(comm, &requests[0], true, &done));
+    check(comm->allreduce_start(comm, YOKE_F32, mine, mine + 1000, 1000, algorithm, &requests[0]));
+    check(comm->test(comm, &requests[0], true, &done));
     check_same(mine + 1000, 1000 * sizeof *mine);
     free(mine);
+}
+
+static void
+finish(void **request)
+{
+    bool done = false;
+
+    check(comm->test(comm, request, true, &done));
+    CHECK(done && *request == NULL);
+}
+
+/* Each type by each algorithm; 1 + 2^40 needs 64 bits. */
+static void
+run_types(char **arguments)
+{
+    static const int32_t types[] = {YOKE_F64, YOKE_I64, YOKE_I32};
+    enum { COUNT = 5000 };
+    void *request = NULL;
+
+    (void)arguments;
+    for (algorithm = 0; comm->algorithm(comm, algorithm); algorithm++) {
+        char *in = take(COUNT * 8), *out = take(COUNT * 8);
+
+        for (int t = 0; t < 3; t++) {
+            for (int64_t i = 0; i < COUNT; i++) {
+                int64_t value = (1 + rank) * (i + ((int64_t)1 << (types[t] == YOKE_I32 ? 4 : 40)));
+
+                if (types[t] == YOKE_F64)
+                    ((double *)(void *)in)[i] = (double)value;
+                else if (types[t] == YOKE_I64)
+                    ((int64_t *)(void *)in)[i] = value;
+                else
+                    ((int32_t *)(void *)in)[i] = (int32_t)-value;
+            }
+            check(comm->allreduce_start(comm, types[t], in, out, COUNT, algorithm, &request));
+            finish(&request);
+            for (int64_t i = 0; i < COUNT; i++) {
+                int64_t ones = (int64_t)ranks * (ranks + 1) / 2;
+                int64_t sum = ones * (i + ((int64_t)1 << (types[t] == YOKE_I32 ? 4 : 40)));
+
+                if (types[t] == YOKE_F64)
+                    CHECK(((double *)(void *)out)[i] == (double)sum);
+                else if (types[t] == YOKE_I64)
+                    CHECK(((int64_t *)(void *)out)[i] == sum);
+                else
+                    CHECK(((int32_t *)(void *)out)[i] == -(int32_t)sum);
+            }
+        }
+        CHECK(comm->allreduce_start(comm, YOKE_U8, in, out, 1, algorithm, &request) ==
+              YOKE_ERROR_UNSUPPORTED);
+        CHECK(strstr(yoke_last_error(), "libyoke-mpi sums f32, f64, i32 and i64, not u8"));
+        CHECK(comm->allreduce_start(comm, YOKE_BF16, in, out, 1, algorithm, &request) ==
+              YOKE_ERROR_UNSUPPORTED);
+        CHECK(comm->allreduce_start(comm, 7, in, out, 1, algorithm, &request) ==
+              YOKE_ERROR_UNSUPPORTED);
+        CHECK(comm->allreduce_start(comm, -1, in, out, 1, algorithm, &request) ==
+              YOKE_ERROR_UNSUPPORTED);
+        CHECK(strstr(yoke_last_error(), "does not know type -1"));
+        comm->release(comm, in);
+        comm->release(comm, out);
+    }
+    CHECK(comm->allreduce_start(comm, YOKE_F32, &rank, &ranks, 1, algorithm, &request) ==
+          YOKE_ERROR_INVALID_ARGUMENT);
+    algorithm = 0;
+    reduce(1000, 0); /* nothing has failed */
+}
+
+/* Pieces of all sizes, one of them empty: in each round another. */
+static size_t
+divide(size_t *counts, size_t round)
+{
+    size_t sum = 0;
+
+    for (int r = 0; r < ranks; r++) {
+        counts[r] = round % 2 ? 3001 : ((size_t)r + round) % 3 * 2500;
+        sum += counts[r];
+    }
+    return sum;
+}
+
+/* Several reduce-scatters and all-gathers are under way, with a reduction and a broadcast between,
+ * and ranks that come late. Sums have the bits of a sum in the order of ranks. */
+static void
+run_pieces(char **arguments)
+{
+    enum { MOST = 40000, MANY = 3, ROUNDS = 6 };
+    size_t counts[64], total, before, own;
+    float *in[MANY], *out[MANY], *all[MANY], *some = take(2 * MOST * sizeof *some);
+    uint16_t *halves = take(2 * MOST * sizeof *halves);
+    void *requests[MANY], *other, *request = NULL;
+
+    (void)arguments;
+    for (int k = 0; k < MANY; k++) {
+        in[k] = take(MOST * sizeof(float));
+        out[k] = take(MOST * sizeof(float));
+        all[k] = take(MOST * sizeof(float));
+    }
+    for (size_t round = 0; round < ROUNDS; round++) {
+        int word = rank;
+
+        total = divide(counts, round);
+        own = counts[rank];
+        before = 0;
+        for (int r = 0; r < rank; r++)
+            before += counts[r];
+        for (int k = 0; k < MANY; k++)
+            for (size_t i = 0; i < total; i++)
+                in[k][i] = value(rank, i + (size_t)k, 0.3f);
+        memset(some, 0, MOST * sizeof *some);
+        for (int k = 0; k < MANY; k++) {
+            if (rank == (int)(round + (size_t)k) % ranks)
+                rest(0.01);
+            /* the last one in its own place */
+            check(comm->reduce_scatter_start(comm, YOKE_F32, in[k],
+                                             k == MANY - 1 ? in[k] + before : out[k], counts,
+                                             &requests[k]));
+            if (k == 1)
+                check(comm->allreduce_start(comm, YOKE_F32, some, some + MOST, MOST, 0, &other));
+        }
+        check(comm->broadcast(comm, &word, sizeof word, 0));
+        CHECK(word == 0);
+        for (int k = MANY - 1; k >= 0; k--)
+            finish(&requests[k]);
+        finish(&other);
+        memcpy(out[MANY - 1], in[MANY - 1] + before, own * sizeof(float));
+        for (int k = 0; k < MANY; k++) {
+            for (size_t i = 0; i < own; i++) {
+                float sum = value(0, before + i + (size_t)k, 0.3f);
+
+                for (int r = 1; r < ranks; r++)
+                    sum += value(r, before + i + (size_t)k, 0.3f);
+                CHECK(memcmp(&sum, &out[k][i], sizeof sum) == 0);
+            }
+            memcpy(all[k] + before, out[k], own * sizeof(float));
+            check(comm->allgather_start(comm, YOKE_F32, k ? out[k] : all[k] + before, all[k],
+                                        counts, &requests[k]));
+        }
+        for (int k = 0; k < MANY; k++) {
+            finish(&requests[k]);
+            check_same(all[k], total * sizeof(float));
+            CHECK(own == 0 || memcmp(all[k] + before, out[k], own * sizeof(float)) == 0);
+        }
+        /* What is not summed is of any type. */
+        for (size_t i = 0; i < own; i++)
+            halves[i] = (uint16_t)(before + i);
+        check(comm->allgather_start(comm, YOKE_F16, halves, halves + MOST, counts, &request));
+        finish(&request);
+        for (size_t i = 0; i < total; i++)
+            CHECK(halves[MOST + i] == (uint16_t)i);
+    }
+    CHECK(comm->reduce_scatter_start(comm, YOKE_F16, halves, halves + MOST, counts, &request) ==
+          YOKE_ERROR_UNSUPPORTED);
+    CHECK(comm->allgather_start(comm, 99, halves, halves + MOST, counts, &request) ==
+          YOKE_ERROR_UNSUPPORTED);
+}
+
+/* Messages to all others and from all others, small and large ones, while a reduction waits for the
+ * slowest rank; those of one tag keep their order, and one of another tag overtakes them. */
+static void
+run_messages(char **arguments)
+{
+    enum { LARGE = 3000001, LAST = 32767 };
+    size_t most = (size_t)ranks * LARGE;
+    char *from = take(most), *to = take(most);
+    int32_t numbers[2][64], mine[2] = {10 * rank, 10 * rank + 1};
+    void *sent[64][3], *received[64][3], *reduction, *request = NULL;
+    float *in = take(4096), *out = take(4096);
+    bool done = false;
+
+    (void)arguments;
+    memset(in, 0, 4096);
+    memset(from, 'a' + rank, LARGE);
+    check(comm->allreduce_start(comm, YOKE_F32, in, out, 1024, 0, &reduction));
+    if (rank == ranks - 1)
+        rest(0.1);
+    for (int r = 0; r < ranks; r++) {
+        if (r == rank)
+            continue;
+        check(comm->receive_start(comm, to + (size_t)r * LARGE, LARGE, r, LAST, &received[r][2]));
+        for (int i = 0; i < 2; i++)
+            check(comm->receive_start(comm, &numbers[i][r], 4, r, 5, &received[r][i]));
+        for (int i = 0; i < 2; i++)
+            check(comm->send_start(comm, &mine[i], 4, r, 5, &sent[r][i]));
+        check(comm->send_start(comm, from, LARGE, r, LAST, &sent[r][2]));
+    }
+    for (int r = ranks - 1; r >= 0; r--)
+        for (int i = 0; i < 3 && r != rank; i++) {
+            do
+                check(comm->test(comm, &received[r][i], i == 0, &done));
+            while (!done);
+            CHECK(received[r][i] == NULL);
+            finish(&sent[r][i]);
+        }
+    for (int r = 0; r < ranks; r++) {
+        if (r == rank)
+            continue;
+        CHECK(numbers[0][r] == 10 * r && numbers[1][r] == 10 * r + 1);
+        CHECK(to[(size_t)r * LARGE] == 'a' + r && to[((size_t)r + 1) * LARGE - 1] == 'a' + r);
+    }
+    finish(&reduction);
+    CHECK(comm->send_start(comm, from, 1, rank, 0, &request) == YOKE_ERROR_INVALID_ARGUMENT);
+    CHECK(comm->send_start(comm, from, 1, ranks, 0, &request) == YOKE_ERROR_INVALID_ARGUMENT);
+    CHECK(comm->receive_start(comm, to, 1, -1, 0, &request) == YOKE_ERROR_INVALID_ARGUMENT);
+    CHECK(comm->receive_start(comm, to, 1, (rank + 1) % ranks, 32768, &request) ==
+          YOKE_ERROR_INVALID_ARGUMENT);
+    check(comm->barrier(comm));
+}
+
+/* Rank 0 gives up while rank 1 waits for a broadcast or a gather, of which rank 2 hears too late:
+ * it sends all the same. Rank 1 may use its memory for something else by then. */
+static void
+run_late(char **arguments)
+{
+    bool gathers = strcmp(arguments[0], "gather") == 0;
+    enum { SIZE = 2000 };
+    char data[SIZE], all[3 * SIZE];
+    double end;
+
+    CHECK(ranks == 3);
+    memset(data, 'a' + rank, sizeof data);
+    memset(all, 'x', sizeof all);
+    if (rank == 0) {
+        rest(0.3);
+        comm->fail(comm, "gave up");
+    } else {
+        if (rank == 2)
+            rest(1.5);
+        CHECK((gathers ? comm->allgather(comm, data, sizeof data, all)
+                       : comm->broadcast(comm, data, sizeof data, 2)) == YOKE_ERROR_COMM);
+    }
+    memset(data, 'y', sizeof data);
+    memset(all, 'y', sizeof all);
+    for (end = now() + 3; now() < end;) {
+        MPI_Status status;
+        int come;
+
+        MPI_Iprobe(MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &come, &status);
+        rest(0.001);
+    }
+    for (size_t i = 0; i < sizeof all; i++)
+        CHECK(all[i] == 'y' && data[i % sizeof data] == 'y');
+    printf("rank %d: late ok\n", rank);
+    fflush(stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+    rest(0.2);
+    MPI_Abort(MPI_COMM_WORLD, 0);
 }
 
 /* STEPS of a reduction each, with rests of ranks between. */
@@ -261,8 +508,8 @@ run_steps(char **arguments)
     memset(in, 0, 4096);
     for (long s = 0; s < steps; s++) {
         comm->heartbeat(comm, s, "forward");
-        check(comm->allreduce_start(comm, in, out, 1024, &request));
-        check(comm->allreduce_test(comm, &request, true, &done));
+        check(comm->allreduce_start(comm, YOKE_F32, in, out, 1024, algorithm, &request));
+        check(comm->test(comm, &request, true, &done));
     }
     comm->release(comm, in);
     comm->release(comm, out);
@@ -306,27 +553,49 @@ later(void *what)
     return NULL;
 }
 
-/* Steps for ever; rank WHO is struck by WHAT between steps ("step"), or at a moment of its own
- * while one reduction of 4 MB follows the other ("collective"). */
+/* What a step starts: a reduction, a reduce-scatter, or two messages in a ring. Fills in two
+ * requests. */
+static void
+start_step(const char *where, const float *in, float *out, size_t count, void **requests)
+{
+    size_t counts[64];
+
+    requests[1] = NULL;
+    if (strcmp(where, "message") == 0) {
+        check(comm->send_start(comm, in, 8, (rank + 1) % ranks, 3, &requests[0]));
+        check(comm->receive_start(comm, out, 8, (rank + ranks - 1) % ranks, 3, &requests[1]));
+    } else if (strcmp(where, "pieces") == 0) {
+        for (int r = 0; r < ranks; r++)
+            counts[r] = count / (size_t)ranks;
+        check(comm->reduce_scatter_start(comm, YOKE_F32, in, out, counts, &requests[0]));
+    } else {
+        check(comm->allreduce_start(comm, YOKE_F32, in, out, count, algorithm, &requests[0]));
+    }
+}
+
+/* Steps for ever; rank WHO is struck by WHAT between steps ("step", "message"), or at a moment of
+ * its own while one operation of 4 MB follows the other ("collective", "pieces"). */
 static void
 run_disaster(char **arguments)
 {
     const char *what = arguments[1], *where = arguments[2];
-    size_t count = strcmp(where, "collective") == 0 ? (size_t)1 << 20 : 1024;
-    bool mine = rank == atoi(arguments[0]), done;
+    bool large = strcmp(where, "collective") == 0 || strcmp(where, "pieces") == 0;
+    size_t count = large ? (size_t)1 << 20 : 1024;
+    bool mine = rank == atoi(arguments[0]);
     float *in = take(count * sizeof *in), *out = take(count * sizeof *out);
     pthread_t thread;
-    void *request;
+    void *requests[2];
 
     memset(in, 0, count * sizeof *in);
     for (int64_t s = 0; s < 100000; s++) {
         comm->heartbeat(comm, s, "forward");
-        if (mine && s == 3 && strcmp(where, "step") == 0)
+        if (mine && s == 3 && !large)
             suffer(what);
-        check(comm->allreduce_start(comm, in, out, count, &request));
-        if (mine && s == 3 && strcmp(where, "collective") == 0)
+        start_step(where, in, out, count, requests);
+        if (mine && s == 3 && large)
             CHECK(pthread_create(&thread, NULL, later, arguments[1]) == 0);
-        check(comm->allreduce_test(comm, &request, true, &done));
+        for (int i = 0; i < 2 && requests[i]; i++)
+            finish(&requests[i]);
     }
 }
 
@@ -342,9 +611,21 @@ run_mismatch(char **arguments)
     if (rank == 1) {
         check(comm->allgather(comm, in, sizeof in, out));
     } else {
-        check(comm->allreduce_start(comm, in, out, 2, &request));
-        check(comm->allreduce_test(comm, &request, true, &done));
+        check(comm->allreduce_start(comm, YOKE_F32, in, out, 2, algorithm, &request));
+        check(comm->test(comm, &request, true, &done));
     }
+}
+
+/* Each rank waits for a message of the one before it, and none sends. */
+static void
+run_circle(char **arguments)
+{
+    void *request;
+    char word[4];
+
+    (void)arguments;
+    check(comm->receive_start(comm, word, sizeof word, (rank + ranks - 1) % ranks, 3, &request));
+    finish(&request);
 }
 
 /* A comm of a part of the ranks, twice, and messages of the application beside it. */
@@ -407,7 +688,7 @@ run_absurd(char **arguments)
         {{.error_seconds = -0.5}, "error_seconds is -0.5"},
         {{.mode = (yoke_mpi_mode)99}, "mode is 99; must be between 0 and 4"},
         {{.mode = (yoke_mpi_mode)-1}, "mode is -1"},
-        {{.chunk_bytes = 3}, "chunk_bytes is 3; must be between 4 and 2147483644"},
+        {{.chunk_bytes = 3}, "chunk_bytes is 3; must be between 8 and 2147483644"},
         {{.chunk_bytes = UINT64_MAX}, "chunk_bytes is 18446744073709551616"},
     };
     yoke_comm *none = NULL;
@@ -440,8 +721,8 @@ run_time(char **arguments)
 
         check(comm->barrier(comm));
         start = now();
-        check(comm->allreduce_start(comm, in, out, count, &request));
-        check(comm->allreduce_test(comm, &request, true, &done));
+        check(comm->allreduce_start(comm, YOKE_F32, in, out, count, algorithm, &request));
+        check(comm->test(comm, &request, true, &done));
         best = now() - start < best ? now() - start : best;
     }
     if (rank == 0)
@@ -459,6 +740,8 @@ static const struct command {
     {"slow", 1, run_slow},     {"disaster", 3, run_disaster}, {"mismatch", 0, run_mismatch},
     {"parts", 0, run_parts},   {"cycles", 1, run_cycles},     {"time", 2, run_time},
     {"shared", 0, run_shared}, {"create", 0, NULL},           {"absurd", 0, run_absurd},
+    {"types", 0, run_types},   {"pieces", 0, run_pieces},     {"messages", 0, run_messages},
+    {"late", 1, run_late},     {"circle", 0, run_circle},
 };
 
 static void

@@ -18,13 +18,31 @@ expect 4 multiple parts
 expect 2 multiple cycles 20
 expect 2 multiple absurd
 
+# Types, pieces, and messages between two ranks.
+for n in 1 2 3 4; do
+    expect $n multiple pieces
+done
+for level in multiple serialized; do
+    expect 3 $level types
+    expect 3 $level pieces
+    expect 4 $level messages
+done
+
+# After a failure nothing writes to the arrays of a blocking call.
+for call in broadcast gather; do
+    launch 3 serialized late $call
+    [ "$(grep -c '^rank [0-9]: late ok$' "$work/output")" = 3 ] || fail "late $call"
+done
+
 # Chunks: of 400 bytes, and of a size that is no whole number of values.
 export YOKE_MPI_CHUNK=4003
 expect 3 multiple table 30001
 expect 3 funneled table 10000
+expect 3 multiple types
+expect 3 multiple pieces
 unset YOKE_MPI_CHUNK
 
-# In the memory of the host: a way that trainers may measure, at each thread level.
+# In the memory of the host: an algorithm that trainers may measure, at each thread level.
 for n in 2 3 4; do
     expect $n multiple shared
 done
@@ -89,12 +107,16 @@ refused() {
 refused 'MPI_THREAD_SINGLE: call MPI_Init_thread' 1 single create
 YOKE_MPI_TIMEOUT=soon
 export YOKE_MPI_TIMEOUT
-refused 'YOKE_MPI_TIMEOUT=soon; must be a number of at least 0.001, or -1 for never' \
+refused 'YOKE_MPI_TIMEOUT=soon; must be a finite number of at least 0.001, or -1 for never' \
     1 multiple create
-unset YOKE_MPI_TIMEOUT
+for limit in YOKE_MPI_TIMEOUT YOKE_MPI_WARN; do
+    export $limit=inf
+    refused "$limit=inf; must be a finite number of at least 0.001" 1 multiple create
+    unset $limit
+done
 YOKE_MPI_CHUNK=-1
 export YOKE_MPI_CHUNK
-refused 'YOKE_MPI_CHUNK=-1; must be a number of at least 4$' 1 multiple create
+refused 'YOKE_MPI_CHUNK=-1; must be a finite number of at least 8$' 1 multiple create
 unset YOKE_MPI_CHUNK
 YOKE_MPI_MODE=fast
 export YOKE_MPI_MODE

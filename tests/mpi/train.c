@@ -319,8 +319,9 @@ fit(yoke_trainer *t, yoke_graph *g, int n, char **disaster)
     if (atoi(disaster[0]) == comm->rank)
         pthread_create(&thread, NULL, signal_soon, NULL);
     status = yoke_trainer_fit(t, dataset, NULL, &options);
-    if (status != YOKE_ERROR_STOPPED) {
-        fprintf(stderr, "train: fit was not stopped: %s\n", yoke_last_error());
+    check(status);
+    if (!yoke_trainer_was_stopped(t)) {
+        fprintf(stderr, "train: fit was not stopped\n");
         MPI_Abort(MPI_COMM_WORLD, 5);
     }
     step = yoke_trainer_get_step(t);
@@ -351,10 +352,8 @@ resume(yoke_trainer *t, int n, int epochs, const char *dir)
     yoke_fit_options options = {
         .epochs = epochs, .on_step = stop_at, .user = &last, .checkpoint_dir = dir, .resume = true};
     yoke_dataset *dataset = make_dataset(2 * n + n / 3);
-    yoke_status status = yoke_trainer_fit(t, dataset, NULL, &options);
 
-    if (status != YOKE_ERROR_STOPPED || last < 0)
-        check(status);
+    check(yoke_trainer_fit(t, dataset, NULL, &options));
     yoke_dataset_destroy(dataset);
 }
 
@@ -588,7 +587,8 @@ main(int argc, char **argv)
     yoke_log_set(print_line, NULL, YOKE_LOG_WARNING);
     check(yoke_mpi_comm_create(MPI_COMM_WORLD, NULL, &comm));
     check(yoke_context_create(NULL, &context));
-    check(yoke_team_create(context, word_of("RANK_DEVICES"), comm, &team));
+    check(yoke_team_create(context, word_of("RANK_DEVICES"), &(yoke_team_options){.comm = comm},
+                           &team));
     printf("rank %d: %zu of %zu devices, the first is %d\n", (int)comm->rank,
            yoke_team_local_count(team), yoke_team_count(team),
            (int)yoke_team_local_count(team) > 0);
@@ -596,7 +596,7 @@ main(int argc, char **argv)
     build(g);
     options.batch = atoi(argv[3]);
     options.shares = argv[4];
-    options.freeze = getenv("FREEZE") != NULL;
+    options.reproducible = getenv("FREEZE") ? YOKE_REPRODUCIBLE_RUNS : YOKE_REPRODUCIBLE_NO;
     options.wisdom = word_of("RANK_WISDOM");
     options.optimizer = yoke_adam(0.01f);
     check(yoke_trainer_create(team, g, &options, &t));

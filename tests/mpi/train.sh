@@ -86,10 +86,10 @@ rm -f "$YOKE_WISDOM"
 same measured 2 "" even
 [ "$(grep -c ' travel-[a-z]* 0 all-reduce [0-9]* bytes | .* -> 2 ranks$' "$YOKE_WISDOM")" -ge 2 ] ||
     fail "what reductions take is not kept"
-sed -n '/ travel-/s/^[0-9.]* //p' "$YOKE_WISDOM" >"$work/ways"
+sed -n '/ travel-/s/^[0-9.]* //p' "$YOKE_WISDOM" >"$work/algorithms"
 sed -i '/ travel-/s/^[0-9.]*/0.5/' "$YOKE_WISDOM"
 same known 2 "" even
-[ "$(grep -c '^0.5[0]* travel-' "$YOKE_WISDOM")" = "$(wc -l <"$work/ways")" ] ||
+[ "$(grep -c '^0.5[0]* travel-' "$YOKE_WISDOM")" = "$(wc -l <"$work/algorithms")" ] ||
     fail "what is known is measured again"
 ! grep -q 'makes no sense' "$work/output" || fail "what is kept cannot be read"
 unset YOKE_WISDOM

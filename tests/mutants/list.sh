@@ -69,7 +69,7 @@ mutant 'evaluated twice' lib/train/evaluate.c \
     'first += count;' 'first += count - (count > 1);' tests/team/check_team_results
 
 mutant 'stale scaling' lib/train/loaders.c \
-    '&& feeds->version == dataset->version' '' tests/train/check_fit
+    '&& loaders->version == dataset->version' '' tests/train/check_fit
 
 # ---- numerical classes ----
 
@@ -106,7 +106,7 @@ mutant 'own statistics of core groups' lib/train/trainer.c \
     'o->local_batch_norm && !t->core_groups.taken,' 'o->local_batch_norm,' tests/train/check_core_groups
 mutant 'core groups for noise' lib/train/core_groups.c 'WORTH = 1.05;' 'WORTH = 1;' tests/train/check_core_groups
 mutant 'core groups raced when frozen' lib/train/core_groups.c \
-    'c->measures = !c->known && !o->freeze;' 'c->measures = !c->known;' tests/train/check_core_groups
+    'c->measures = !c->known && !o->reproducible;' 'c->measures = !c->known;' tests/train/check_core_groups
 mutant 'core groups without a quota' lib/device/quota.c \
     'return device->space->core_groups_of ? device->space->core_groups_of : device;' 'return device;' \
     tests/train/check_core_groups
@@ -114,6 +114,11 @@ mutant 'what is there does not count' lib/train/capacity.c \
     'now += yki_quota_left(' 'now = yki_quota_left(' tests/train/check_capacity
 mutant 'room for the sample of rounding' lib/train/capacity.c \
     'return samples - 1;' 'return samples + samples / 50;' tests/train/check_capacity
+mutant 'comm not kept' lib/team/team.c 'yki_comm_retain(comm)' 'comm' tests/team/check_comm
+mutant 'sums in memory that is freed' lib/team/array.c \
+    'float *sum = yki_comm_alloc(comm,' 'float *sum = yki_comm_alloc(NULL,' tests/team/check_comm
+mutant 'usual algorithm' lib/team/exchange.c \
+    'crew->algorithm, &t->request' '0, &t->request' tests/team/check_comm
 mutant 'left at a half' lib/team/crew.c \
     'if (status == YOKE_OK && r->training && r->options.batch < wanted)' 'if (false)' \
     tests/train/check_capacity

@@ -47,7 +47,7 @@ problem_of(const shape *s)
     yki_problem p = {.op = &yki_op_matmul, .input_count = 2, .max_batch = 1};
     yoke_shape a = s->ta ? yoke_shape(s->k, s->m) : yoke_shape(s->m, s->k);
 
-    memcpy(p.attrs.bytes, &attrs, sizeof attrs);
+    yki_matmul_attrs_set(&p.attrs, &attrs);
     p.in[0] = p.in[1] = p.out = (yki_operand){.type = YOKE_F32, .layout = YKI_PLAIN};
     p.in[1].shape = s->tb ? yoke_shape(s->n, s->k) : yoke_shape(s->k, s->n);
     p.in[0].shape = a;

@@ -58,7 +58,7 @@ problem_of(const layer *l, const yki_op *op, int64_t batch)
 
     if (op == &yki_op_conv2d_grad_input)
         attrs.size[0] = attrs.size[1] = (int32_t)l->size;
-    memcpy(p.attrs.bytes, &attrs, sizeof attrs);
+    yki_conv_attrs_set(&p.attrs, &attrs);
     p.in[0] = p.in[1] = p.out = image;
     if (op == &yki_op_conv2d_grad_weight)
         p.out = weight;

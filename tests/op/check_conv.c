@@ -231,7 +231,7 @@ START_TEST(fused_relu_matches_oracle)
         ASSERT_OK(yoke_graph_create(&g));
         y = build(g, &list[i]);
         ck_assert_ptr_nonnull(y);
-        ((yki_conv_attrs *)y->attrs.bytes)->act = YKI_CONV_ACT_RELU;
+        op_set_relu(y);
         op_check_graph(g, y, NULL);
     }
 }
@@ -309,9 +309,16 @@ static const bad_case bad_cases[] = {
     {{.filters = 4, .kernel = {3, 3}, .dilation = {0, 1ll << 40}},
      YOKE_ERROR_INVALID_ARGUMENT,
      "dilation[1]"},
-    {{.filters = 4, .kernel = {3, 3}, .groups = 4}, YOKE_ERROR_SHAPE, "(6, 8, 8)"},
-    {{.filters = 4, .kernel = {3, 3}, .groups = 3}, YOKE_ERROR_SHAPE, "4 filters"},
-    {{.filters = 4, .kernel = {9, 3}}, YOKE_ERROR_SHAPE, "(4, 6, 9, 3)"},
+    {{.filters = 4, .kernel = {3, 3}, .groups = 4},
+     YOKE_ERROR_SHAPE,
+     "edges: groups is 4; must divide the channels of \"picture\", which are 6"},
+    {{.filters = 4, .kernel = {3, 3}, .groups = 3},
+     YOKE_ERROR_SHAPE,
+     "edges: groups is 3; must divide filters, which are 4"},
+    {{.filters = 4, .kernel = {9, 3}},
+     YOKE_ERROR_SHAPE,
+     "edges: the kernel spans 9 rows; must span at most 8, the height of \"picture\" with its "
+     "padding"},
 };
 
 START_TEST(bad_options_are_named)
@@ -346,7 +353,7 @@ START_TEST(bad_inputs_are_named)
     ck_assert_ptr_null(yoke_conv2d(g, yoke_input(g, "flat", YOKE_F32, yoke_shape(16)),
                                    &(yoke_conv2d_options){.filters = 2, .kernel = {1, 1}}));
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_graph_status(g));
-    ASSERT_DETAIL("flat");
+    ASSERT_DETAIL("conv1: the input \"flat\" has shape (16); must be (channels, height, width)");
     yoke_graph_destroy(g);
 
     ASSERT_OK(yoke_graph_create(&g));

@@ -39,7 +39,7 @@ static const char gate_source[] =
 static void
 gate_oracle(const op_run *run, double *out)
 {
-    const yki_custom_attrs *a = (const yki_custom_attrs *)run->problem->attrs.bytes;
+    const yki_custom_attrs a = yki_custom_attrs_get(&run->problem->attrs);
     const double *x = run->in[0], *w = run->in[1], *k = run->in[2];
     int64_t count = yki_shape_count(run->problem->in[0].shape);
 
@@ -48,7 +48,7 @@ gate_oracle(const op_run *run, double *out)
 
         if (run->problem->op == &yki_op_custom)
             out[i] = odd ? x[i] : x[i] * x[i] * w[i % count];
-        else if (a->input == 0)
+        else if (a.input == 0)
             out[i] = run->in[4][i] * (odd ? 1 : 2 * x[i] * w[i % count]);
         else
             out[i] = odd ? 0 : run->in[4][i] * x[i] * x[i];
@@ -244,18 +244,19 @@ START_TEST(wrong_arguments_are_named)
 {
     int asked = 0;
 
-    refuse(&(yoke_custom_options){.name = "two words", .source = ""}, 1,
-           YOKE_ERROR_INVALID_ARGUMENT,
-           "two words1: a custom operator's name is an identifier of C of up to 63 letters, not "
-           "\"two words\"");
+    refuse(
+        &(yoke_custom_options){.name = "two words", .source = ""}, 1, YOKE_ERROR_INVALID_ARGUMENT,
+        "two words1: the name is \"two words\"; must be an identifier of C of 1 to 63 characters");
     refuse(NULL, 1, YOKE_ERROR_INVALID_ARGUMENT,
-           "custom1: a custom operator's name is an identifier of C of up to 63 letters, not \"\"");
+           "custom1: the name is NULL; must be an identifier of C of 1 to 63 characters");
     refuse(&(yoke_custom_options){.name = "f"}, 1, YOKE_ERROR_INVALID_ARGUMENT,
-           "f1: source is NULL");
+           "f1: source is NULL; must be the text of the kernels");
     refuse(&(yoke_custom_options){.name = "f", .source = ""}, 7, YOKE_ERROR_INVALID_ARGUMENT,
-           "f1: 7 inputs, between 1 and 6 are possible");
+           "f1: the number of inputs is 7; must be between 1 and 6");
     refuse(&(yoke_custom_options){.name = "f", .source = "", .shape = first_axis, .user = &asked},
-           1, YOKE_ERROR_SHAPE, "f1: its rule for the shape refuses x of (1, 2, 3)");
+           1, YOKE_ERROR_SHAPE,
+           "f1: its rule for the shape refuses \"x\" of shape (1, 2, 3); must be a shape that the "
+           "rule takes");
 }
 END_TEST
 

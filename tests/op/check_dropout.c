@@ -54,7 +54,7 @@ START_TEST(generator_is_the_hosts)
     ASSERT_OK(yoke_context_create(NULL, &context));
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
     device = yoke_selection_get(selection, 0);
-    ASSERT_OK(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &queue));
+    ASSERT_OK(yki_queue_create(device, false, &queue));
     ASSERT_OK(yki_program_get_source(device, "draw", source, "", &program));
     ASSERT_OK(yki_kernel_create(program, "draw", &kernel));
     ASSERT_OK(yki_buffer_create(device, sizeof in, 0, "words", &from));
@@ -107,7 +107,7 @@ mask(const yoke_node *node, int64_t n, uint64_t first, uint32_t step, uint32_t s
     ASSERT_OK(yoke_context_create(NULL, &context));
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
     device = yoke_selection_get(selection, 0);
-    ASSERT_OK(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &queue));
+    ASSERT_OK(yki_queue_create(device, false, &queue));
     yki_problem_of_node(node, n, &problem);
     for (int i = 0; i < 2; i++) {
         ASSERT_OK(yki_buffer_create(device, size, 0, "an operand", &buffers[i]));
@@ -267,7 +267,7 @@ START_TEST(dropout_names_what_does_not_fit)
     yoke_dropout(g, yoke_input(g, "x", YOKE_F32, yoke_shape(4)), 1);
     ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_graph_status(g));
     ck_assert_str_eq(yoke_last_error(),
-                     "dropout1: probability 1, at least 0 and less than 1 is possible");
+                     "dropout1: probability is 1; must be at least 0 and below 1");
     yoke_graph_destroy(g);
     ASSERT_OK(yoke_graph_create(&g));
     yoke_dropout(g, yoke_input(g, "x", YOKE_I32, yoke_shape(4)), 0.5f);

@@ -124,7 +124,9 @@ START_TEST(binary_shapes_that_do_not_fit_are_named)
     ck_assert_ptr_null(sum);
     ck_assert_ptr_null(yoke_relu(g, sum));
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_graph_status(g));
-    ck_assert_str_eq(yoke_last_error(), "add1: a of (3, 4) and b of (3, 5) do not fit together");
+    ck_assert_str_eq(yoke_last_error(),
+                     "add1: \"a\" has shape (3, 4), \"b\" has shape (3, 5); from the last axis on, "
+                     "sizes must be equal or one of them 1");
     yoke_graph_destroy(g);
 }
 END_TEST

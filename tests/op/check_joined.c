@@ -33,7 +33,7 @@ open_device(void)
 {
     ASSERT_OK(yoke_context_create(NULL, &context));
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
-    ASSERT_OK(yki_queue_create(yoke_selection_get(selection, 0), YKI_QUEUE_COMPUTE, false, &queue));
+    ASSERT_OK(yki_queue_create(yoke_selection_get(selection, 0), false, &queue));
     traits = *yki_device_get_traits(yki_queue_device(queue));
 }
 
@@ -79,6 +79,7 @@ run_alone(const yki_problem *problem, unsigned tuning, int64_t n, void *const *v
         ASSERT_OK(yki_buffer_put(slots[i], 0, bytes, values[i]));
     }
     ASSERT_OK(solver_of(problem)->emit(problem, &traits, tuning, &recipe));
+    op_check_arguments(yki_queue_device(queue), &recipe);
     ASSERT_OK(yki_runner_create(queue, problem, &recipe, slots, NULL, &runners[runner_count]));
     ASSERT_OK(yki_runner_enqueue(runners[runner_count++], YKI_PHASE_RUN, n, NULL));
     ASSERT_OK(yki_queue_finish(queue));
@@ -128,7 +129,7 @@ loss_problem(const yki_op *op, yki_loss_kind kind, const void *attrs, size_t siz
 {
     yki_problem p = {.op = op, .input_count = 2, .max_batch = SAMPLES};
 
-    memcpy(p.attrs.bytes, attrs, size);
+    memcpy(&p.attrs, attrs, size);
     p.in[0] = tensor(YOKE_F32, true, yoke_shape(CLASSES, POSITIONS));
     p.in[1] = has_labels(kind) ? tensor(YOKE_I32, true, yoke_shape(POSITIONS)) : p.in[0];
     p.out = op == &yki_op_loss_grad ? p.in[0] : tensor(YOKE_F32, true, yoke_shape(2));
@@ -242,7 +243,7 @@ pair_problem(const layer *l)
     const yki_operand dy = tensor(YOKE_F32, true, yoke_shape(l->units));
     yki_problem p = {.op = &yki_op_matmul_pair, .max_batch = SAMPLES + 2};
 
-    memcpy(p.attrs.bytes, &attrs, sizeof attrs);
+    yki_matmul_pair_attrs_set(&p.attrs, &attrs);
     p.in[p.input_count++] = dy;
     p.in[p.input_count++] = weight;
     if (l->gate)

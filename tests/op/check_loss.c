@@ -78,7 +78,7 @@ START_TEST(loss_names_what_does_not_fit)
     yoke_softmax_cross_entropy(g, yoke_input(g, "x", YOKE_F32, yoke_shape(10)),
                                yoke_target(g, "label", YOKE_F32, yoke_shape()), NULL);
     ASSERT_STATUS(YOKE_ERROR_TYPE, yoke_graph_status(g));
-    ASSERT_DETAIL("softmax_cross_entropy1: the target label is float32");
+    ASSERT_DETAIL("softmax_cross_entropy1: the target \"label\" has type f32; must be i32 or u8");
     yoke_graph_destroy(g);
     ASSERT_OK(yoke_graph_create(&g));
     yoke_mean_squared_error(g, yoke_input(g, "x", YOKE_F32, yoke_shape(10)),
@@ -107,17 +107,18 @@ expect_sentence(yoke_node *(*loss)(yoke_graph *, yoke_node *, yoke_node *,
 
 START_TEST(loss_asks_for_a_forgotten_flatten)
 {
-    expect_sentence(
-        yoke_softmax_cross_entropy, yoke_shape(1, 8, 10), YOKE_I32, yoke_shape(),
-        "softmax_cross_entropy1: x of (1, 8, 10) wants labels of (8, 10), y has (): did "
-        "you forget yoke_flatten?");
+    expect_sentence(yoke_softmax_cross_entropy, yoke_shape(1, 8, 10), YOKE_I32, yoke_shape(),
+                    "softmax_cross_entropy1: the target \"y\" has shape (); must be (8, 10), the "
+                    "axes after the classes of \"x\" (1, 8, 10); did you forget yoke_flatten?");
     expect_sentence(yoke_softmax_cross_entropy, yoke_shape(8, 10), YOKE_I32, yoke_shape(4),
-                    "softmax_cross_entropy1: x of (8, 10) wants labels of (10), y has (4)");
+                    "softmax_cross_entropy1: the target \"y\" has shape (4); must be (10), the "
+                    "axes after the classes of \"x\" (8, 10)");
     expect_sentence(yoke_mean_squared_error, yoke_shape(1, 8, 3), YOKE_F32, yoke_shape(3),
-                    "mean_squared_error1: x of (1, 8, 3) and the target y of (3) differ: did you "
-                    "forget yoke_flatten?");
-    expect_sentence(yoke_mean_squared_error, yoke_shape(4), YOKE_F32, yoke_shape(3),
-                    "mean_squared_error1: x of (4) and the target y of (3) differ");
+                    "mean_squared_error1: the target \"y\" has shape (3); must be (1, 8, 3), the "
+                    "shape of \"x\"; did you forget yoke_flatten?");
+    expect_sentence(
+        yoke_mean_squared_error, yoke_shape(4), YOKE_F32, yoke_shape(3),
+        "mean_squared_error1: the target \"y\" has shape (3); must be (4), the shape of \"x\"");
 }
 END_TEST
 

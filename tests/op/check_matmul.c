@@ -4,7 +4,6 @@
  * solver on awkward sizes, all transposes, broadcast axes and samples.
  */
 #include "harness.h"
-#include "op/matmul/clblast.h"
 
 typedef struct product {
     yoke_shape a, b;
@@ -153,39 +152,46 @@ START_TEST(clblast_matches_oracle)
 }
 END_TEST
 
-/* Every seed that a device takes is a number that decodes to itself; on CPUs one is measured,
- * and a number that is no set is refused. */
+extern const yki_solver yki_solver_gemm_clblast;
+
+/* Seeds are sets, and so is what is one move away from them; on CPUs one is measured, and a number
+ * that is no set is refused. */
 START_TEST(clblast_sets_are_numbers)
 {
+    const yki_parameter_sets *sets = yki_solver_gemm_clblast.sets;
     const unsigned *seeds;
-    size_t count = yki_clblast_seeds(&seeds);
+    size_t count = sets->seeds(&seeds);
     yki_device_traits traits = {.max_group = 1024, .local_memory = 1 << 16};
-    yki_clblast_set set;
-    char text[256];
+    char text[256], other[256];
 
     ck_assert_uint_ge(count, 3);
     for (size_t i = 0; i < count; i++) {
-        ck_assert(yki_clblast_decode(seeds[i], &set));
-        yki_clblast_text(&set, text, sizeof text);
-        ck_assert_msg(yki_clblast_encode(&set) == seeds[i], "seed %zu: %s", i, text);
-        ck_assert_msg(yki_clblast_valid(&set, &traits), "seed %zu: %s", i, text);
-        for (int p = 0; p < YKI_CLBLAST_PARAMETERS; p++)
-            ck_assert_uint_lt(set.choice[p], yki_clblast_choices((yki_clblast_parameter)p));
+        sets->describe(seeds[i], text, sizeof text);
+        ck_assert_msg(sets->valid(seeds[i], &traits), "seed %zu: %s", i, text);
+        for (unsigned move = 0; move < sets->moves; move++) {
+            unsigned found[YKI_MAX_NEIGHBOURS];
+
+            for (size_t k = sets->neighbours(seeds[i], move, found); k-- > 0;) {
+                sets->describe(found[k], other, sizeof other);
+                ck_assert_msg(other[0] && strcmp(text, other) != 0, "%s: move %u", text, move);
+            }
+        }
     }
-    ck_assert(yki_clblast_decode(seeds[0], &set));
-    yki_clblast_text(&set, text, sizeof text);
+    sets->describe(seeds[0], text, sizeof text);
     ck_assert_str_eq(text, "MWG=32 NWG=32 KWG=16 MDIMC=8 NDIMC=8 MDIMA=8 NDIMB=8 KWI=2 VWM=1 "
                            "VWN=1 STRM=0 STRN=0 SA=1 SB=1");
     traits.max_group = 32;
-    ck_assert(!yki_clblast_valid(&set, &traits));
-    ck_assert(!yki_clblast_decode(1u << 30, &set));
-    set.choice[YKI_CLBLAST_VWM] = 7;
-    ck_assert(!yki_clblast_decode(yki_clblast_encode(&set), &set));
+    ck_assert(!sets->valid(seeds[0], &traits));
+    traits.max_group = 1024;
+    ck_assert(!sets->valid(1u << 30, &traits));
+    ck_assert(!sets->valid(seeds[0] | 7u << 14, &traits)); /* the 8th of 5 widths */
+    ck_assert_uint_eq(sets->neighbours(1u << 30, 0, &(unsigned[YKI_MAX_NEIGHBOURS]){0}[0]), 0);
 }
 END_TEST
 
 START_TEST(clblast_set_is_measured)
 {
+    const yki_parameter_sets *sets = yki_solver_gemm_clblast.sets;
     const unsigned *seeds;
     yki_problem problem = {.op = &yki_op_matmul, .input_count = 2, .max_batch = 64};
     double seconds = -1;
@@ -194,7 +200,7 @@ START_TEST(clblast_set_is_measured)
     yoke_device *device;
     yki_queue *queue;
 
-    yki_clblast_seeds(&seeds);
+    sets->seeds(&seeds);
     problem.in[0] = (yki_operand){YOKE_F32, yoke_shape(48), true, YKI_PLAIN};
     problem.in[1] = (yki_operand){YOKE_F32, yoke_shape(48, 40), false, YKI_PLAIN};
     problem.out = (yki_operand){YOKE_F32, yoke_shape(40), true, YKI_PLAIN};
@@ -202,11 +208,10 @@ START_TEST(clblast_set_is_measured)
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
     device = yoke_selection_get(selection, 0);
     if (yki_device_get_traits(device)->type != YOKE_DEVICE_ACCELERATOR) {
-        ASSERT_OK(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &queue));
-        ASSERT_OK(yki_clblast_measure(queue, &problem, seeds[0], &seconds));
+        ASSERT_OK(yki_queue_create(device, false, &queue));
+        ASSERT_OK(sets->measure(queue, &problem, seeds[0], &seconds));
         ck_assert_double_gt(seconds, 0);
-        ck_assert_int_eq(yki_clblast_measure(queue, &problem, 1u << 30, &seconds),
-                         YOKE_ERROR_VALUE);
+        ck_assert_int_eq(sets->measure(queue, &problem, 1u << 30, &seconds), YOKE_ERROR_VALUE);
         yki_queue_destroy(queue);
     }
     yoke_selection_destroy(selection);
@@ -279,8 +284,8 @@ expect_error(int what, yoke_status status, const char *first, const char *second
 START_TEST(errors_name_node_and_shapes)
 {
     expect_error(0, YOKE_ERROR_SHAPE, "matmul1", "(3, 4) and (5, 6)");
-    expect_error(1, YOKE_ERROR_TYPE, "matmul1", "i is not float32");
-    expect_error(2, YOKE_ERROR_SHAPE, "matmul1", "() and (5, 6)");
+    expect_error(1, YOKE_ERROR_TYPE, "matmul1", "the input \"i\" has type i32; must be f32");
+    expect_error(2, YOKE_ERROR_SHAPE, "matmul1", "has shape (); must be (..., M, K)");
     expect_error(3, YOKE_ERROR_SHAPE, "matmul", "(5, 3, 4) and (2, 3, 4, 6)");
     expect_error(4, YOKE_ERROR_INVALID_ARGUMENT, "dense1", "units is 0");
     expect_error(5, YOKE_ERROR_INVALID_ARGUMENT, "fc", "units is -3");

@@ -64,7 +64,7 @@ START_TEST(gated_gradients_match_oracle)
     y = yoke_avgpool2d(g, inputs[0], &geo->o);
     ASSERT_OK(yoke_graph_status(g));
     inputs[1] = yoke_input(g, "given", YOKE_F32, yoke_node_shape(y));
-    yki_pool_attrs a = *(const yki_pool_attrs *)y->attrs.bytes;
+    yki_pool_attrs a = yki_pool_attrs_get(&y->attrs);
 
     a.size[0] = (int32_t)geo->x.dim[1];
     a.size[1] = (int32_t)geo->x.dim[2];
@@ -126,11 +126,14 @@ START_TEST(pool_names_what_is_wrong)
          "stride[1] is -1"},
         {{{3, 0, {1, 4, 4}}, {.kernel = {2, 2}, .pad = {2, 0}}},
          YOKE_ERROR_INVALID_ARGUMENT,
-         "pad[0] is 2, at most half the kernel's 2"},
+         "pad[0] is 2; must be between 0 and 1, half of the kernel"},
         {{{3, 0, {1, 2, 4}}, {.kernel = {3, 3}}},
          YOKE_ERROR_SHAPE,
-         "maxpool2d1: the input x of (1, 2, 4) is smaller than a window of (3, 3)"},
-        {{{2, 0, {2, 4}}, {.kernel = {2, 2}}}, YOKE_ERROR_SHAPE, "(2, 4)"},
+         "maxpool2d1: kernel[0] is 3; must fit into the height of \"x\", which is 2 with its "
+         "padding"},
+        {{{2, 0, {2, 4}}, {.kernel = {2, 2}}},
+         YOKE_ERROR_SHAPE,
+         "maxpool2d1: the input \"x\" has shape (2, 4); must be (channels, height, width)"},
     };
 
     for (size_t i = 0; i < YKI_COUNT(refusals); i++) {

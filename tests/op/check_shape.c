@@ -173,25 +173,41 @@ START_TEST(shapes_that_do_not_fit_are_named)
     parts[0] = graph_with_input(&g);
     parts[1] = yoke_input(g, "y", YOKE_F32, yoke_shape(2, 5));
     refuse(g, yoke_concat(g, parts, 2, 0),
-           "concat1: x of (3, 4) and y of (2, 5) do not fit along axis 0");
+           "concat1: \"y\" has shape (2, 5); must be (3, 4), the shape of \"x\", in all axes but "
+           "axis 0");
     parts[0] = graph_with_input(&g);
-    refuse(g, yoke_concat(g, parts, 1, 2), "concat: axis 2 of x, whose shape is (3, 4)");
+    refuse(g, yoke_concat(g, parts, 1, 2),
+           "concat: axis is 2; must be between 0 and 1, as \"x\" has shape (3, 4)");
     parts[0] = graph_with_input(&g);
-    refuse(g, yoke_slice(g, parts[0], -1, 0, 1), "slice1: axis -1 of x, whose shape is (3, 4)");
+    refuse(g, yoke_slice(g, parts[0], -1, 0, 1),
+           "slice1: axis is -1; must be between 0 and 1, as \"x\" has shape (3, 4)");
     parts[0] = graph_with_input(&g);
     refuse(g, yoke_slice(g, parts[0], 1, 2, 5),
-           "slice1: from 2 to 5 of axis 1 of x, whose shape is (3, 4)");
+           "slice1: end is 5; must be between 1 and 4, the size of axis 1 of \"x\"");
     parts[0] = graph_with_input(&g);
     refuse(g, yoke_slice(g, parts[0], 1, 2, 2),
-           "slice1: from 2 to 2 of axis 1 of x, whose shape is (3, 4)");
+           "slice1: begin is 2; must be at least 0 and below end, 2");
     parts[0] = graph_with_input(&g);
     refuse(g, yoke_transpose(g, parts[0], twice),
-           "transpose1: axis 1 (at place 1) does not exist or comes twice in x, whose shape is "
-           "(3, 4)");
+           "transpose1: axes[1] is 1, as an entry before it; must name each axis once");
     parts[0] = graph_with_input(&g);
     refuse(g, yoke_transpose(g, parts[0], beyond),
-           "transpose1: axis 2 (at place 1) does not exist or comes twice in x, whose shape is "
-           "(3, 4)");
+           "transpose1: axes[1] is 2; must be between 0 and 1, as \"x\" has shape (3, 4)");
+    parts[0] = graph_with_input(&g);
+    refuse(g, yoke_sum(g, parts[0], beyond + 1, 1),
+           "sum: axes[0] is 2; must be between 0 and 1, as \"x\" has shape (3, 4)");
+    parts[0] = graph_with_input(&g);
+    refuse(g, yoke_softmax(g, yoke_sum(g, parts[0], NULL, 0), 0),
+           "softmax1: axis is 0; \"sum1\" is a scalar and has no axes");
+    parts[0] = graph_with_input(&g);
+    refuse(g, yoke_matmul(g, parts[0], yoke_flatten(g, parts[0]), NULL),
+           "matmul1: the second operand \"flatten1\" has shape (12); must be (..., K, N)");
+    parts[0] = graph_with_input(&g);
+    refuse(g, yoke_global_avgpool(g, parts[0]),
+           "global_avgpool1: the input \"x\" has shape (3, 4); must be (channels, height, width)");
+    parts[0] = graph_with_input(&g);
+    refuse(g, yoke_layer_norm(g, parts[0], &(yoke_layer_norm_options){.axes = 3}),
+           "ln1: axes is 3; must be between 0 and 2, the rank of \"x\"");
 }
 END_TEST
 

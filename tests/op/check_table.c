@@ -2,10 +2,11 @@
  *
  * check_table.c - what an operator needs to be whole: says of each what it lacks.
  *
- * Inside, an operator has a solver, an oracle and a tolerance; outside, a function of yoke.h, an
- * entry in the manual. The lists of activations (ops.h) make their rows in the tests of NaN and
+ * Inside, an operator has a solver, an oracle and a tolerance; outside, a function of yoke-graph.h,
+ * an entry in the manual. The lists of activations (ops.h) make their rows in the tests of NaN and
  * JSON.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,29 +88,73 @@ read_source(const char *path)
     return text;
 }
 
+/* Whether a page has an entry for the function: a line such as ".It Fn yoke_sum , Fn yoke_mean". */
+static bool
+has_entry(const char *page, const char *function)
+{
+    const char *line = page;
+
+    while ((line = strstr(line, "\n.It Fn ")) != NULL) {
+        const char *end = strchr(line + 1, '\n'), *name = strstr(line, function);
+
+        while (name && name < end) {
+            if (!isalnum((unsigned char)name[strlen(function)]) && name[strlen(function)] != '_')
+                return true;
+            name = strstr(name + 1, function);
+        }
+        line = end;
+    }
+    return false;
+}
+
 /* Every word that graphs in JSON know is a function with a contract and a manual page. */
 START_TEST(functions_are_told_of)
 {
-    char *header = read_source("lib/yoke.h"), *page = read_source("man/yoke_operators.3");
+    char *header = read_source("lib/yoke-graph.h"), *page = read_source("man/yoke_operators.3");
     char *nodes = read_source("man/yoke_graph.3");
     const yki_json_op *op;
 
     for (size_t i = 0; (op = yki_json_op_at(i)) != NULL; i++) {
-        char *name = yki_format("yoke_%s", op->name), *entry = yki_format("Fn %s", name);
-        char *with_options = yki_format("(%s, ", op->name), *loss = yki_format("(%s)", op->name);
+        char *name = yki_format("yoke_%s", op->name);
+        char *declared = yki_format(" *%s(", name), *inlined = yki_format("\n%s(", name);
+        char *told = yki_format("\n.Fn %s\n", name); /* in a section of its own */
 
-        ck_assert_msg(strstr(header, name) || strstr(header, with_options) || strstr(header, loss),
-                      "%s: not in lib/yoke.h", op->name);
-        ck_assert_msg(strstr(page, entry) || strstr(nodes, entry),
-                      "%s: not in man/yoke_operators.3", op->name);
+        ck_assert_msg(strstr(header, declared) || strstr(header, inlined),
+                      "%s: not in lib/yoke-graph.h", op->name);
+        ck_assert_msg(has_entry(page, name) || strstr(page, told) || strstr(nodes, told),
+                      "%s: no entry in man/yoke_operators.3", op->name);
         yki_free(name);
-        yki_free(entry);
-        yki_free(with_options);
-        yki_free(loss);
+        yki_free(declared);
+        yki_free(inlined);
+        yki_free(told);
     }
     free(header);
     free(page);
     free(nodes);
+}
+END_TEST
+
+/* The reverse: every function that makes a node is a word of graphs in JSON. */
+START_TEST(functions_have_words)
+{
+    static const char begin[] = "\nYOKE_API yoke_node *yoke_";
+    char *header = read_source("lib/yoke-graph.h"), *at = header;
+    int found = 0;
+
+    while ((at = strstr(at, begin)) != NULL) {
+        char name[64];
+
+        at += sizeof begin - 1;
+        ck_assert_int_eq(sscanf(at, "%63[a-z0-9_]", name), 1);
+        if (strncmp(name, "graph_get_", 10) == 0)
+            continue; /* finds a node */
+        if (strlen(name) > 6 && strcmp(name + strlen(name) - 6, "_sized") == 0)
+            name[strlen(name) - 6] = '\0';
+        ck_assert_msg(yki_json_find_op(name) != NULL, "%s: not in lib/data/graph_json_ops.c", name);
+        found++;
+    }
+    ck_assert_int_ge(found, 40);
+    free(header);
 }
 END_TEST
 
@@ -137,6 +182,7 @@ test_suite(void)
     tcase_add_test(tcase, operators_are_whole);
     tcase_add_test(tcase, solvers_have_operators);
     tcase_add_test(tcase, functions_are_told_of);
+    tcase_add_test(tcase, functions_have_words);
     tcase_add_test(tcase, numbers_of_kinds_stay);
     return suite;
 }

@@ -172,7 +172,7 @@ START_TEST(winograd_matches_oracle)
     y = yoke_conv2d(g, yoke_input(g, "x", YOKE_F32, yoke_shape(c->c, c->h, c->w)), &o);
     ck_assert_ptr_nonnull(y);
     if (c->relu)
-        ((yki_conv_attrs *)y->attrs.bytes)->act = YKI_CONV_ACT_RELU;
+        op_set_relu(y);
     op_check_graph(g, y,
                    &(op_check_options){.batch = c->batch,
                                        .no_differences = true,
@@ -192,7 +192,7 @@ START_TEST(transposed_matches_oracle)
         g, yoke_input(g, "x", YOKE_F32, yoke_shape(16, 6, 5)),
         &(yoke_conv_transpose2d_options){.filters = 18, .kernel = {3, 3}, .pad = {1, 0}});
     ck_assert_ptr_nonnull(y);
-    ((yki_conv_attrs *)y->attrs.bytes)->act = YKI_CONV_ACT_RELU;
+    op_set_relu(y);
     op_check_graph(
         g, y,
         &(op_check_options){

@@ -56,9 +56,7 @@ fill_given(setup *s)
         for (int64_t k = 0; k < count; k++) {
             double value;
 
-            if (node->role == YKI_ROLE_CONSTANT)
-                value = (double)((const float *)node->data)[k];
-            else if (node->type != YOKE_F32)
+            if (node->type != YOKE_F32)
                 value = floor(op_uniform(s->options.seed, (uint32_t)i, (uint64_t)k) *
                               (s->options.labels ? s->options.labels : 10));
             else if (s->options.whole)
@@ -351,6 +349,7 @@ run_trial(trial *t, const yki_device_traits *traits, unsigned tuning)
     yki_buffer *step;
 
     ASSERT_OK(yki_solver_emit(t->solver, &t->problem, traits, tuning, &recipe));
+    op_check_arguments(yki_queue_device(t->queue), &recipe);
     for (uint32_t i = 0; i <= t->problem.input_count; i++) {
         bool is_out = i == t->problem.input_count;
         const yki_operand *operand = is_out ? &t->problem.out : &t->problem.in[i];
@@ -453,7 +452,7 @@ check_on_device(const setup *s, yoke_device *device)
     bool simulator;
     yki_queue *queue;
 
-    ASSERT_OK(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &queue));
+    ASSERT_OK(yki_queue_create(device, false, &queue));
     simulator = is_simulator(queue);
     for (size_t i = 0; i < s->graph->node_count; i++) {
         const yoke_node *node = s->graph->nodes[i];
@@ -463,7 +462,7 @@ check_on_device(const setup *s, yoke_device *device)
             continue;
         for (const yki_solver *const *solver = yki_solvers; *solver; solver++)
             if (*(*solver)->op == node->op &&
-                (!(*solver)->searched || (s->options.only && !simulator)) &&
+                (!(*solver)->sets || (s->options.only && !simulator)) &&
                 (!s->options.only || strstr((*solver)->name, s->options.only)))
                 runs += check_solver(s, node, *solver, queue);
         ck_assert_msg(
@@ -549,4 +548,13 @@ op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *opt
         free(s.values[i]);
     free(s.values);
     yoke_graph_destroy(graph);
+}
+
+void
+op_set_relu(yoke_node *conv)
+{
+    yki_conv_attrs attrs = yki_conv_attrs_get(&conv->attrs);
+
+    attrs.act = YKI_CONV_ACT_RELU;
+    yki_conv_attrs_set(&conv->attrs, &attrs);
 }

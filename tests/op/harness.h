@@ -56,7 +56,7 @@ typedef struct op_check_options {
     bool whole;          /* float inputs are -2 .. 2: however long a sum is, it is exact */
     bool may_be_refused; /* where work-items end early (traits->loop_limit) */
     const char *targets; /* this input is a target: no gradient by it */
-    const char *only;    /* only solvers whose name contains this; else none that is `searched` */
+    const char *only;    /* only solvers whose name contains this; else none whose row has sets */
     int64_t simulator_flops; /* the largest problem for simulators; 0: the usual limits */
 } op_check_options;
 
@@ -69,6 +69,13 @@ bool op_on_simulator(void);
 #define SKIP_ON_SIMULATOR                                                                          \
     if (op_on_simulator())                                                                         \
     TEST_NOT_HERE("Oclgrind loses track of memory that is written in parts")
+
+/* Gives a convolution an activation, as a fusion does. */
+void op_set_relu(yoke_node *conv);
+
+/* arguments.c: holds the arguments of each launch to the parameters of its kernel: number, kinds
+ * and names. Adds an option to the launches, without which drivers do not tell names. */
+void op_check_arguments(yoke_device *device, yki_recipe *recipe);
 
 /* evaluate.c: all nodes in double. values[id] has yki_shape_count (times n if batched)
  * elements; given nodes are filled already. Caller frees each with free(). */

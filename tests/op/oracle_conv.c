@@ -17,7 +17,7 @@ geometry_of(const op_run *run, const yki_operand *x, const yki_operand *y)
 {
     geometry g;
 
-    memcpy(&g.a, run->problem->attrs.bytes, sizeof g.a);
+    g.a = yki_conv_attrs_get(&run->problem->attrs);
     g.n = x->batched ? run->n : 1;
     g.c = x->shape.dim[0];
     g.h = x->shape.dim[1];
@@ -106,10 +106,10 @@ start(const op_run *run, double *out)
 static void
 finish(const op_run *run, double *out)
 {
-    const yki_conv_attrs *a = (const yki_conv_attrs *)run->problem->attrs.bytes;
+    const yki_conv_attrs a = yki_conv_attrs_get(&run->problem->attrs);
 
     for (int64_t i = 0; i < yki_operand_count(&run->problem->out, run->n); i++)
-        if (a->act == YKI_CONV_ACT_RELU && out[i] <= 0)
+        if (a.act == YKI_CONV_ACT_RELU && out[i] <= 0)
             out[i] = 0;
 }
 

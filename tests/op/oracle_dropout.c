@@ -8,8 +8,8 @@
 void
 oracle_dropout(const op_run *run, double *out)
 {
-    const yki_dropout_attrs *a = (const yki_dropout_attrs *)run->problem->attrs.bytes;
-    const uint32_t key[2] = {a->key[0] ^ run->step->seed[0], a->key[1] ^ run->step->seed[1]};
+    const yki_dropout_attrs a = yki_dropout_attrs_get(&run->problem->attrs);
+    const uint32_t key[2] = {a.key[0] ^ run->step->seed[0], a.key[1] ^ run->step->seed[1]};
     int64_t count = yki_shape_count(run->problem->out.shape);
     bool batched = run->problem->out.batched;
     uint64_t first = run->step->first_sample[0] | (uint64_t)run->step->first_sample[1] << 32;
@@ -21,9 +21,8 @@ oracle_dropout(const op_run *run, double *out)
                                              (uint32_t)(sample >> 32), run->step->step};
 
             yki_philox(key, counter, words);
-            out[n * count + i] =
-                words[i / 16 % 4] >= a->threshold
-                    ? run->in[0][n * count + i] * (1 / (1 - (double)a->probability))
-                    : 0;
+            out[n * count + i] = words[i / 16 % 4] >= a.threshold
+                                     ? run->in[0][n * count + i] * (1 / (1 - (double)a.probability))
+                                     : 0;
         }
 }

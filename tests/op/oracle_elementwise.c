@@ -27,17 +27,17 @@ gelu_cdf(double x)
 void
 oracle_unary(const op_run *run, double *out)
 {
-    const yki_unary_attrs *a = (const yki_unary_attrs *)run->problem->attrs.bytes;
+    const yki_unary_attrs a = yki_unary_attrs_get(&run->problem->attrs);
 
     for (int64_t i = 0; i < elements(run); i++) {
         double x = run->in[0][i];
 
-        switch ((yki_unary_kind)a->kind) {
+        switch ((yki_unary_kind)a.kind) {
         case YKI_UNARY_RELU:
             out[i] = x <= 0 ? 0 : x;
             break;
         case YKI_UNARY_LEAKY_RELU:
-            out[i] = x <= 0 ? (double)a->a * x : x;
+            out[i] = x <= 0 ? (double)a.a * x : x;
             break;
         case YKI_UNARY_SIGMOID:
             out[i] = sigmoid(x);
@@ -55,10 +55,10 @@ oracle_unary(const op_run *run, double *out)
             out[i] = x * fmin(fmax(x + 3, 0), 6) / 6;
             break;
         case YKI_UNARY_ELU:
-            out[i] = x <= 0 ? (double)a->a * expm1(x) : x;
+            out[i] = x <= 0 ? (double)a.a * expm1(x) : x;
             break;
         case YKI_UNARY_SCALE:
-            out[i] = (double)a->a * x + (double)a->b;
+            out[i] = (double)a.a * x + (double)a.b;
             break;
         case YKI_UNARY_KINDS:
             break;
@@ -69,17 +69,17 @@ oracle_unary(const op_run *run, double *out)
 void
 oracle_unary_grad(const op_run *run, double *out)
 {
-    const yki_unary_attrs *a = (const yki_unary_attrs *)run->problem->attrs.bytes;
+    const yki_unary_attrs a = yki_unary_attrs_get(&run->problem->attrs);
 
     for (int64_t i = 0; i < elements(run); i++) {
         double v = run->in[0][i], dy = run->in[1][i], s;
 
-        switch ((yki_unary_kind)a->kind) {
+        switch ((yki_unary_kind)a.kind) {
         case YKI_UNARY_RELU:
             out[i] = v <= 0 ? 0 : dy;
             break;
         case YKI_UNARY_LEAKY_RELU:
-            out[i] = v <= 0 ? (double)a->a * dy : dy;
+            out[i] = v <= 0 ? (double)a.a * dy : dy;
             break;
         case YKI_UNARY_SIGMOID:
             out[i] = dy * v * (1 - v);
@@ -98,10 +98,10 @@ oracle_unary_grad(const op_run *run, double *out)
             out[i] = v < -3 ? 0 : v > 3 ? dy : dy * (v / 3 + 0.5);
             break;
         case YKI_UNARY_ELU:
-            out[i] = v <= 0 ? dy * (v + (double)a->a) : dy;
+            out[i] = v <= 0 ? dy * (v + (double)a.a) : dy;
             break;
         case YKI_UNARY_SCALE:
-            out[i] = dy * (double)a->a;
+            out[i] = dy * (double)a.a;
             break;
         case YKI_UNARY_KINDS:
             break;
@@ -113,7 +113,7 @@ void
 oracle_binary(const op_run *run, double *out)
 {
     const yki_problem *p = run->problem;
-    const yki_binary_attrs *a = (const yki_binary_attrs *)p->attrs.bytes;
+    const yki_binary_attrs a = yki_binary_attrs_get(&p->attrs);
     int64_t per_sample = yki_shape_count(p->out.shape);
 
     for (int64_t i = 0; i < elements(run); i++) {
@@ -139,7 +139,7 @@ oracle_binary(const op_run *run, double *out)
         }
         x = run->in[0][at[0]];
         y = run->in[1][at[1]];
-        out[i] = a->kind == YKI_BINARY_ADD ? x + y : a->kind == YKI_BINARY_SUB ? x - y : x * y;
+        out[i] = a.kind == YKI_BINARY_ADD ? x + y : a.kind == YKI_BINARY_SUB ? x - y : x * y;
     }
 }
 

@@ -115,22 +115,22 @@ label_loss(const yki_loss_attrs *a, const shape *s, const double *column, int64_
 void
 oracle_loss(const op_run *run, double *out)
 {
-    const yki_loss_attrs *a = (const yki_loss_attrs *)run->problem->attrs.bytes;
+    const yki_loss_attrs a = yki_loss_attrs_get(&run->problem->attrs);
     shape s = shape_of(run);
 
     for (int64_t n = 0; n < run->n; n++) {
         double sum = 0, count = 0;
 
-        for (int64_t p = 0; uses_labels(a) && p < s.positions; p++) {
+        for (int64_t p = 0; uses_labels(&a) && p < s.positions; p++) {
             int64_t label = (int64_t)run->in[1][n * s.positions + p];
 
-            if (ignored(a, label))
+            if (ignored(&a, label))
                 continue;
-            sum += label_loss(a, &s, run->in[0] + n * s.count + p, label);
+            sum += label_loss(&a, &s, run->in[0] + n * s.count + p, label);
             count++;
         }
-        for (int64_t i = 0; !uses_labels(a) && i < s.count; i++) {
-            sum += element_loss(a, run->in[0][n * s.count + i], run->in[1][n * s.count + i]);
+        for (int64_t i = 0; !uses_labels(&a) && i < s.count; i++) {
+            sum += element_loss(&a, run->in[0][n * s.count + i], run->in[1][n * s.count + i]);
             count++;
         }
         out[2 * n] = sum;
@@ -141,7 +141,7 @@ oracle_loss(const op_run *run, double *out)
 void
 oracle_loss_grad(const op_run *run, double *out)
 {
-    const yki_loss_attrs *a = (const yki_loss_attrs *)run->problem->attrs.bytes;
+    const yki_loss_attrs a = yki_loss_attrs_get(&run->problem->attrs);
     shape s = shape_of(run);
 
     for (int64_t n = 0; n < run->n; n++)
@@ -150,16 +150,16 @@ oracle_loss_grad(const op_run *run, double *out)
             int64_t c = i / s.positions, p = i % s.positions, label;
             double *o = &out[n * s.count + i];
 
-            if (!uses_labels(a)) {
-                *o = element_grad(a, x[i], run->in[1][n * s.count + i]);
+            if (!uses_labels(&a)) {
+                *o = element_grad(&a, x[i], run->in[1][n * s.count + i]);
                 continue;
             }
             label = (int64_t)run->in[1][n * s.positions + p];
-            if (ignored(a, label))
+            if (ignored(&a, label))
                 *o = 0;
-            else if (a->kind == YKI_LOSS_CE)
-                *o = -wanted(a, &s, c, label) / x[i];
+            else if (a.kind == YKI_LOSS_CE)
+                *o = -wanted(&a, &s, c, label) / x[i];
             else
-                *o = softmax(x + p, &s, c) - wanted(a, &s, c, label);
+                *o = softmax(x + p, &s, c) - wanted(&a, &s, c, label);
         }
 }

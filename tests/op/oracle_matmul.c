@@ -73,10 +73,10 @@ void
 oracle_matmul(const op_run *run, double *out)
 {
     const yki_problem *problem = run->problem;
-    const yki_matmul_attrs *attrs = (const yki_matmul_attrs *)problem->attrs.bytes;
+    const yki_matmul_attrs attrs = yki_matmul_attrs_get(&problem->attrs);
     yoke_shape lead = joined_lead(problem);
-    operand a = operand_of(&problem->in[0], attrs->transpose_a, &lead);
-    operand b = operand_of(&problem->in[1], attrs->transpose_b, &lead);
+    operand a = operand_of(&problem->in[0], attrs.transpose_a, &lead);
+    operand b = operand_of(&problem->in[1], attrs.transpose_b, &lead);
     bool batched = problem->in[0].batched || problem->in[1].batched;
     int64_t samples = batched ? run->n : 1, leads = yki_shape_count(lead);
     int64_t count = yki_operand_count(&problem->out, run->n), matrix = a.rows * b.columns;
@@ -89,7 +89,7 @@ oracle_matmul(const op_run *run, double *out)
 
             for (int32_t i = lead.rank; i-- > 0;) {
                 int64_t index = left % lead.dim[i];
-                bool summed = i < attrs->drop_axes || (attrs->sum_axes >> (lead.rank - 1 - i) & 1);
+                bool summed = i < attrs.drop_axes || (attrs.sum_axes >> (lead.rank - 1 - i) & 1);
 
                 left /= lead.dim[i];
                 at_a += index * a.lead[i];
@@ -99,14 +99,14 @@ oracle_matmul(const op_run *run, double *out)
                 at += index * stride;
                 stride *= lead.dim[i];
             }
-            if (!attrs->sum_batch)
+            if (!attrs.sum_batch)
                 at += s * stride;
             add_product(run->in[0] + at_a, &a, run->in[1] + at_b, &b, out + at * matrix);
         }
     for (int64_t i = 0; i < count; i++) {
-        if (attrs->bias)
+        if (attrs.bias)
             out[i] += run->in[2][i % b.columns];
-        if (attrs->act == YKI_MATMUL_RELU && out[i] <= 0)
+        if (attrs.act == YKI_MATMUL_RELU && out[i] <= 0)
             out[i] = 0;
     }
 }

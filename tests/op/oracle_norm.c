@@ -26,12 +26,6 @@ index_of(const image *m, int64_t n, int64_t c, int64_t k)
     return (n * m->channels + c) * m->area + k;
 }
 
-static const yki_bn_attrs *
-attrs_of(const op_run *run)
-{
-    return (const yki_bn_attrs *)run->problem->attrs.bytes;
-}
-
 void
 oracle_bn_stats(const op_run *run, double *out)
 {
@@ -69,16 +63,16 @@ oracle_bn_known(const op_run *run, double *out)
 void
 oracle_bn_running(const op_run *run, double *out)
 {
-    const yki_bn_attrs *a = attrs_of(run);
+    const yki_bn_attrs a = yki_bn_attrs_get(&run->problem->attrs);
     int64_t channels = run->problem->in[0].shape.dim[0];
 
     for (int64_t c = 0; c < channels; c++) {
         double count = run->in[1][c], mean = run->in[1][channels + c];
-        double m2 = run->in[1][2 * channels + c], old = run->in[0][c], m = (double)a->momentum;
+        double m2 = run->in[1][2 * channels + c], old = run->in[0][c], m = (double)a.momentum;
 
         out[c] = old;
-        if (a->variance ? count > 1 : count > 0)
-            out[c] = (1 - m) * old + m * (a->variance ? m2 / (count - 1) : mean);
+        if (a.variance ? count > 1 : count > 0)
+            out[c] = (1 - m) * old + m * (a.variance ? m2 / (count - 1) : mean);
     }
 }
 
@@ -93,20 +87,20 @@ inverse_deviation(const double *stats, const image *m, int64_t c, double epsilon
 void
 oracle_bn_apply(const op_run *run, double *out)
 {
-    const yki_bn_attrs *a = attrs_of(run);
+    const yki_bn_attrs a = yki_bn_attrs_get(&run->problem->attrs);
     image m = image_of(run);
-    const double *residual = a->residual ? run->in[run->problem->input_count - 1] : NULL;
+    const double *residual = a.residual ? run->in[run->problem->input_count - 1] : NULL;
 
     for (int64_t i = 0; i < m.samples * m.channels * m.area; i++) {
         int64_t c = i / m.area % m.channels;
         double y = (run->in[0][i] - run->in[1][m.channels + c]) *
-                   inverse_deviation(run->in[1], &m, c, (double)a->epsilon);
+                   inverse_deviation(run->in[1], &m, c, (double)a.epsilon);
 
-        if (a->affine)
+        if (a.affine)
             y = y * run->in[2][c] + run->in[3][c];
         if (residual)
             y += residual[i];
-        out[i] = a->act == YKI_BN_RELU && y < 0 ? 0 : y;
+        out[i] = a.act == YKI_BN_RELU && y < 0 ? 0 : y;
     }
 }
 
@@ -114,14 +108,14 @@ oracle_bn_apply(const op_run *run, double *out)
 static double
 gated(const op_run *run, const image *m, int64_t i, const double *stats, uint32_t at)
 {
-    const yki_bn_attrs *a = attrs_of(run);
+    const yki_bn_attrs a = yki_bn_attrs_get(&run->problem->attrs);
     int64_t c = i / m->area % m->channels;
     double y = (run->in[0][i] - stats[m->channels + c]) *
-               inverse_deviation(stats, m, c, (double)a->epsilon);
+               inverse_deviation(stats, m, c, (double)a.epsilon);
 
-    if (a->affine && a->act == YKI_BN_RELU)
+    if (a.affine && a.act == YKI_BN_RELU)
         y = y * run->in[at][c] + run->in[at + 1][c];
-    return a->act == YKI_BN_RELU && y <= 0 ? 0 : run->in[1][i];
+    return a.act == YKI_BN_RELU && y <= 0 ? 0 : run->in[1][i];
 }
 
 void
@@ -130,7 +124,8 @@ oracle_bn_grad_stats(const op_run *run, double *out)
     image m = image_of(run);
 
     for (int64_t c = 0; c < m.channels; c++) {
-        double inverse = inverse_deviation(run->in[2], &m, c, (double)attrs_of(run)->epsilon);
+        double inverse = inverse_deviation(run->in[2], &m, c,
+                                           (double)yki_bn_attrs_get(&run->problem->attrs).epsilon);
 
         out[c] = out[m.channels + c] = 0;
         for (int64_t n = 0; n < m.samples; n++)
@@ -148,29 +143,29 @@ oracle_bn_grad_stats(const op_run *run, double *out)
 void
 oracle_bn_grad(const op_run *run, double *out)
 {
-    const yki_bn_attrs *a = attrs_of(run);
+    const yki_bn_attrs a = yki_bn_attrs_get(&run->problem->attrs);
     image m = image_of(run);
 
     for (int64_t i = 0; i < m.samples * m.channels * m.area; i++) {
         int64_t c = i / m.area % m.channels;
-        double inverse = inverse_deviation(run->in[2], &m, c, (double)a->epsilon);
+        double inverse = inverse_deviation(run->in[2], &m, c, (double)a.epsilon);
         double normalised = (run->in[0][i] - run->in[2][m.channels + c]) * inverse;
         double count = fmax(run->in[2][c], 1);
 
         out[i] = (gated(run, &m, i, run->in[2], 4) - run->in[3][c] / count -
                   normalised * run->in[3][m.channels + c] / count) *
-                 inverse * (a->affine ? run->in[4][c] : 1);
+                 inverse * (a.affine ? run->in[4][c] : 1);
     }
 }
 
 void
 oracle_row(const op_run *run, double *out)
 {
-    const yki_row_attrs *a = (const yki_row_attrs *)run->problem->attrs.bytes;
+    const yki_row_attrs a = yki_row_attrs_get(&run->problem->attrs);
     int64_t count = yki_shape_count(run->problem->out.shape);
 
     for (int64_t i = 0; i < count; i++)
-        out[i] = run->in[0][a->row * count + i];
+        out[i] = run->in[0][a.row * count + i];
 }
 
 /* ---- layer norm ---- */
@@ -182,11 +177,11 @@ typedef struct row {
 static int64_t
 row_width(const op_run *run)
 {
-    const yki_ln_attrs *a = (const yki_ln_attrs *)run->problem->attrs.bytes;
+    const yki_ln_attrs a = yki_ln_attrs_get(&run->problem->attrs);
     const yoke_shape *shape = &run->problem->in[0].shape;
     int64_t width = 1;
 
-    for (int32_t i = shape->rank - a->axes; i < shape->rank; i++)
+    for (int32_t i = shape->rank - a.axes; i < shape->rank; i++)
         width *= shape->dim[i];
     return width;
 }
@@ -202,7 +197,7 @@ row_count(const op_run *run)
 static row
 row_at(const op_run *run, int64_t r)
 {
-    const yki_ln_attrs *a = (const yki_ln_attrs *)run->problem->attrs.bytes;
+    const yki_ln_attrs a = yki_ln_attrs_get(&run->problem->attrs);
     int64_t width = row_width(run);
     const double *x = run->in[0] + r * width;
     row v = {0, 0};
@@ -211,7 +206,7 @@ row_at(const op_run *run, int64_t r)
         v.mean += x[i] / (double)width;
     for (int64_t i = 0; i < width; i++)
         v.inverse += pow(x[i] - v.mean, 2) / (double)width;
-    v.inverse = 1 / sqrt(v.inverse + (double)a->epsilon);
+    v.inverse = 1 / sqrt(v.inverse + (double)a.epsilon);
     return v;
 }
 

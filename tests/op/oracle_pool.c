@@ -37,7 +37,7 @@ static void
 walk(const op_run *run, const yki_operand *xo, const yki_operand *yo, bool is_max, const double *x,
      const double *dy, double *y, double *dx)
 {
-    const yki_pool_attrs *a = (const yki_pool_attrs *)run->problem->attrs.bytes;
+    const yki_pool_attrs a = yki_pool_attrs_get(&run->problem->attrs);
     int64_t planes = (xo->batched ? run->n : 1) * xo->shape.dim[0];
     int64_t h = xo->shape.dim[1], w = xo->shape.dim[2], oh = yo->shape.dim[1],
             ow = yo->shape.dim[2];
@@ -45,7 +45,7 @@ walk(const op_run *run, const yki_operand *xo, const yki_operand *yo, bool is_ma
     for (int64_t i = 0; dx && i < planes * h * w; i++)
         dx[i] = 0;
     for (int64_t o = 0; o < planes * oh * ow; o++) {
-        window v = window_at(a, o / ow % oh, o % ow, h, w);
+        window v = window_at(&a, o / ow % oh, o % ow, h, w);
         int64_t plane = o / ow / oh * h * w, at = -1;
         double sum = 0;
 

@@ -20,7 +20,7 @@ void
 oracle_reduce(const op_run *run, double *out)
 {
     const yki_problem *p = run->problem;
-    const yki_reduce_attrs *a = (const yki_reduce_attrs *)p->attrs.bytes;
+    const yki_reduce_attrs a = yki_reduce_attrs_get(&p->attrs);
     const yoke_shape *shape = &p->in[0].shape;
     int64_t samples = p->in[0].batched ? run->n : 1;
     int64_t in_count = yki_shape_count(*shape), out_count = yki_shape_count(p->out.shape);
@@ -35,14 +35,14 @@ oracle_reduce(const op_run *run, double *out)
                 int64_t c = rest % shape->dim[d];
 
                 rest /= shape->dim[d];
-                if (a->axes >> d & 1)
+                if (a.axes >> d & 1)
                     continue;
                 at += c * stride;
                 stride *= shape->dim[d];
             }
             out[n * out_count + at] += run->in[0][n * in_count + i];
         }
-    for (int64_t i = 0; a->mean && i < samples * out_count; i++)
+    for (int64_t i = 0; a.mean && i < samples * out_count; i++)
         out[i] *= (double)out_count / (double)in_count;
 }
 

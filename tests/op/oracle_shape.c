@@ -36,7 +36,7 @@ element(const op_run *run, uint32_t input, int64_t n, const int64_t *at)
 void
 oracle_concat(const op_run *run, double *out)
 {
-    int32_t axis = ((const yki_concat_attrs *)run->problem->attrs.bytes)->axis;
+    int32_t axis = yki_concat_attrs_get(&run->problem->attrs).axis;
     yoke_shape shape = run->problem->out.shape;
     int64_t count = yki_shape_count(shape), samples = run->problem->out.batched ? run->n : 1;
 
@@ -55,7 +55,7 @@ oracle_concat(const op_run *run, double *out)
 void
 oracle_slice(const op_run *run, double *out)
 {
-    const yki_slice_attrs *a = (const yki_slice_attrs *)run->problem->attrs.bytes;
+    const yki_slice_attrs a = yki_slice_attrs_get(&run->problem->attrs);
     yoke_shape shape = run->problem->out.shape;
     int64_t count = yki_shape_count(shape), samples = run->problem->out.batched ? run->n : 1;
 
@@ -64,7 +64,7 @@ oracle_slice(const op_run *run, double *out)
             int64_t at[YOKE_MAX_RANK];
 
             coordinates(shape, i, at);
-            at[a->axis] += a->begin;
+            at[a.axis] += a.begin;
             out[n * count + i] = element(run, 0, n, at);
         }
 }
@@ -72,7 +72,7 @@ oracle_slice(const op_run *run, double *out)
 void
 oracle_unslice(const op_run *run, double *out)
 {
-    const yki_slice_attrs *a = (const yki_slice_attrs *)run->problem->attrs.bytes;
+    const yki_slice_attrs a = yki_slice_attrs_get(&run->problem->attrs);
     yoke_shape shape = run->problem->out.shape;
     int64_t count = yki_shape_count(shape), samples = run->problem->out.batched ? run->n : 1;
 
@@ -81,16 +81,16 @@ oracle_unslice(const op_run *run, double *out)
             int64_t at[YOKE_MAX_RANK];
 
             coordinates(shape, i, at);
-            at[a->axis] -= a->begin;
+            at[a.axis] -= a.begin;
             out[n * count + i] =
-                at[a->axis] >= 0 && at[a->axis] < a->end - a->begin ? element(run, 0, n, at) : 0;
+                at[a.axis] >= 0 && at[a.axis] < a.end - a.begin ? element(run, 0, n, at) : 0;
         }
 }
 
 void
 oracle_transpose(const op_run *run, double *out)
 {
-    const yki_transpose_attrs *a = (const yki_transpose_attrs *)run->problem->attrs.bytes;
+    const yki_transpose_attrs a = yki_transpose_attrs_get(&run->problem->attrs);
     yoke_shape shape = run->problem->out.shape;
     int64_t count = yki_shape_count(shape), samples = run->problem->out.batched ? run->n : 1;
 
@@ -100,7 +100,7 @@ oracle_transpose(const op_run *run, double *out)
 
             coordinates(shape, i, to);
             for (int32_t k = 0; k < shape.rank; k++)
-                from[a->axes[k]] = to[k];
+                from[a.axes[k]] = to[k];
             out[n * count + i] = element(run, 0, n, from);
         }
 }

@@ -13,7 +13,7 @@ typedef struct column {
 static column
 column_of(const op_run *run)
 {
-    int32_t axis = ((const yki_softmax_attrs *)run->problem->attrs.bytes)->axis;
+    int32_t axis = yki_softmax_attrs_get(&run->problem->attrs).axis;
     yoke_shape shape = run->problem->out.shape;
     column c = {yki_shape_count(shape), shape.dim[axis], 1};
 

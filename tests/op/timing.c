@@ -52,8 +52,7 @@ bench_open(const char *selector)
 
     bench_must(yoke_context_create(NULL, &d.context));
     bench_must(yoke_selection_create(d.context, selector, NULL, &d.selection));
-    bench_must(
-        yki_queue_create(yoke_selection_get(d.selection, 0), YKI_QUEUE_COMPUTE, false, &d.queue));
+    bench_must(yki_queue_create(yoke_selection_get(d.selection, 0), false, &d.queue));
     d.traits = yki_device_get_traits(yki_queue_device(d.queue));
     return d;
 }

@@ -138,7 +138,7 @@ open_plan(made *m, yoke_graph *graph)
     m->device = yoke_selection_get(m->selection, 0);
     ASSERT_OK(yki_weights_create(m->device, graph, false, 0, NULL, &m->weights));
     yoke_graph_destroy(graph);
-    ASSERT_OK(yki_queue_create(m->device, YKI_QUEUE_COMPUTE, false, &m->queue));
+    ASSERT_OK(yki_queue_create(m->device, false, &m->queue));
     ASSERT_OK(yki_wisdom_open(NULL, &m->wisdom));
     m->plan->options =
         (yki_plan_options){.max_batch = BATCH, .level = YKI_LEVEL_ESTIMATE, .wisdom = m->wisdom};

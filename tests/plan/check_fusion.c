@@ -40,7 +40,7 @@ create(side *s, yoke_device *device, yoke_graph *graph, int64_t batch, bool trai
 
     ASSERT_OK(yki_weights_create(device, graph, training, 0, NULL, &s->weights));
     ASSERT_OK(yki_weights_initialize(s->weights, 3));
-    ASSERT_OK(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &s->queue));
+    ASSERT_OK(yki_queue_create(device, false, &s->queue));
     ASSERT_OK(yki_plan_create(s->weights, s->queue, &options, &s->plan));
 }
 

@@ -49,8 +49,7 @@ make(made *m, int layers, bool training)
     m->graph = deep_graph(layers);
     ASSERT_OK(yki_weights_create(yoke_selection_get(m->selection, 0), m->graph, training, 0, NULL,
                                  &m->weights));
-    ASSERT_OK(
-        yki_queue_create(yoke_selection_get(m->selection, 0), YKI_QUEUE_COMPUTE, false, &m->queue));
+    ASSERT_OK(yki_queue_create(yoke_selection_get(m->selection, 0), false, &m->queue));
     m->plan = yki_alloc(1, sizeof *m->plan, "a plan");
     ck_assert_ptr_nonnull(m->plan);
     m->plan->options =

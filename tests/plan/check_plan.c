@@ -30,9 +30,7 @@ fill_given(bench *b)
             continue;
         b->values[i] = calloc((size_t)count + 1, sizeof **b->values);
         for (int64_t k = 0; k < count; k++)
-            b->values[i][k] = node->role == YKI_ROLE_CONSTANT
-                                  ? (double)((const float *)node->data)[k]
-                              : node->type == YOKE_F32
+            b->values[i][k] = node->type == YOKE_F32
                                   ? (double)(float)op_normal(5, (uint32_t)i, (uint64_t)k) * 0.5
                                   : floor(op_uniform(5, (uint32_t)i, (uint64_t)k) * 3);
         /* The device gets floats. */
@@ -118,7 +116,7 @@ check_on(yoke_graph *graph, yoke_device *device, bool training, yki_level level)
     yki_weights *weights;
 
     ASSERT_OK(yki_weights_create(device, graph, training, 0, NULL, &weights));
-    ASSERT_OK(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &b.queue));
+    ASSERT_OK(yki_queue_create(device, false, &b.queue));
     ASSERT_OK(yki_plan_create(weights, b.queue, &options, &b.plan));
     b.values = calloc(graph->node_count, sizeof *b.values);
     fill_given(&b);

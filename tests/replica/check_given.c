@@ -86,7 +86,8 @@ START_TEST(too_many_samples)
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_trainer_step(t, -1, feeds, 2, &result));
     ASSERT_DETAIL("-1 samples");
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_replica_set_input(r, n, feeds[1]));
-    ASSERT_DETAIL("9 samples");
+    ASSERT_DETAIL(
+        "input \"label\": the number of samples is 9; must be between 0 and 8, the batch");
     yoke_replica_destroy(r);
     yoke_trainer_destroy(t);
 }
@@ -112,20 +113,20 @@ make_mistakes(mistake mistakes[MISTAKES])
     yoke_feed reserved = yoke_feed_f32("image", floats, BATCH * PIXELS);
     const mistake all[MISTAKES] = {
         {YOKE_ERROR_TYPE, yoke_feed_u8("image", bytes, BATCH * PIXELS),
-         ": feed \"image\" has u8 values; the input takes f32"},
+         ": feed \"image\" has type u8; must be f32"},
         {YOKE_ERROR_TYPE, yoke_feed_make("image", (yoke_type)9, bytes, BATCH * PIXELS),
-         ": feed \"image\" has type 9; YOKE_F32, YOKE_I32 and YOKE_U8 are types"},
+         ": feed \"image\" has type 9; must be YOKE_F32, YOKE_I32 or YOKE_U8"},
         {YOKE_ERROR_SHAPE, yoke_feed_f32("image", floats, PIXELS),
-         ": feed \"image\" has 784 values; 8 samples of (1, 28, 28) need 6272"},
+         ": feed \"image\" has 784 values; must be 6272 for 8 samples of (1, 28, 28)"},
         {YOKE_ERROR_SHAPE, yoke_feed_f32("image", floats, -1),
-         ": feed \"image\" has -1 values; 8 samples of (1, 28, 28) need 6272"},
+         ": feed \"image\" has -1 values; must be 6272 for 8 samples of (1, 28, 28)"},
         {YOKE_ERROR_SHAPE, yoke_feed_i32("label", labels, 1),
-         ": feed \"label\" has 1 value; 8 samples of () need 8"},
-        {YOKE_ERROR_INVALID_ARGUMENT, reserved, ": feed \"image\": its field reserved is not 0"},
+         ": feed \"label\" has 1 value; must be 8 for 8 samples of ()"},
+        {YOKE_ERROR_INVALID_ARGUMENT, reserved, ": feed \"image\": length and reserved must be 0"},
     };
 
     memcpy(mistakes, all, sizeof all);
-    mistakes[MISTAKES - 1].feed.reserved = 1;
+    mistakes[MISTAKES - 1].feed.reserved[1] = 1;
 }
 
 START_TEST(feeds_of_steps)
@@ -185,7 +186,7 @@ START_TEST(counts_that_overflow)
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_trainer_predict(t, "y", n, &wraps, 1, y, 1));
     ASSERT_DETAIL("feed \"image\"");
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_trainer_predict(t, "y", -1, &wraps, 1, y, 1));
-    ASSERT_DETAIL("-1 samples; must be 0 or more");
+    ASSERT_DETAIL("n is -1; must be at least 0");
     yoke_trainer_destroy(t);
 }
 END_TEST
@@ -212,11 +213,11 @@ START_TEST(feeds_of_predictors)
         ASSERT_DETAIL(mistakes[i].sentence);
     }
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_predictor_run(p, BATCH, mistakes[4].feed, y, CLASSES));
-    ASSERT_DETAIL("feed \"label\"; the model's input is \"image\"");
+    ASSERT_DETAIL("the name of the feed is \"label\"; must be \"image\", the model's input");
     ASSERT_STATUS(YOKE_ERROR_SHAPE,
                   yoke_predictor_run(p, 2, yoke_feed_f32("image", guarded(8 * PIXELS), 2 * PIXELS),
                                      y, CLASSES));
-    ASSERT_DETAIL("output has room for 10 values; 2 results of (10) need 20");
+    ASSERT_DETAIL("output has room for 10 values; must be 20 for 2 results of (10)");
     ASSERT_OK(
         yoke_predictor_run(p, 1, yoke_feed_f32("image", guarded(4 * PIXELS), PIXELS), y, CLASSES));
     yoke_predictor_destroy(p);

@@ -162,7 +162,7 @@ START_TEST(prediction_runs_no_loss)
 END_TEST
 
 static void
-count_command(void *user, const yoke_command_info *info)
+count_task(void *user, const yoke_task_info *info)
 {
     (void)info;
     *(int *)user += 1;
@@ -184,17 +184,18 @@ START_TEST(replica_evaluates_what_was_given)
     int commands = 0;
 
     make_data(FAR);
-    ASSERT_OK(yoke_replica_profile(r, BATCH, 1, count_command, &commands)); /* nothing was given */
+    ASSERT_OK(yoke_replica_profile(r, BATCH, 1, count_task, &commands)); /* nothing was given */
     ck_assert_int_gt(commands, 1);
     ASSERT_STATUS(YOKE_ERROR_STATE, yoke_replica_evaluate(r, BATCH));
-    ASSERT_DETAIL("input x: 0 samples were given, not 16");
+    ASSERT_DETAIL(
+        "input \"x\" has 0 samples; must have at least 16; call yoke_replica_set_input before");
     ASSERT_OK(yoke_replica_set_input(r, BATCH, yoke_feed_f32("x", x, BATCH * WIDTH)));
     ASSERT_OK(yoke_replica_evaluate(r, BATCH));
     ASSERT_OK(yoke_replica_read_output(r, "y", y, BATCH * CLASSES));
     ASSERT_STATUS(YOKE_ERROR_STATE, yoke_replica_read_loss(r, &sum, &count));
     ck_assert_str_eq(yoke_last_error(),
                      "the loss: it was not computed, because yoke_replica_evaluate had no data for "
-                     "the input label: give it with yoke_replica_set_input");
+                     "the input \"label\"; give it with yoke_replica_set_input");
     ASSERT_STATUS(YOKE_ERROR_STATE, yoke_replica_read_metric(r, "picked", &sum, &count));
     ASSERT_DETAIL("picked: it was not computed");
     ASSERT_OK(yoke_replica_set_input(r, BATCH, yoke_feed_i32("label", labels, BATCH)));
@@ -329,17 +330,17 @@ refuse(yoke_type type, yoke_range range, int64_t rows, yoke_status status, const
 START_TEST(ranges_that_cannot_be_are_named)
 {
     refuse(YOKE_F32, (yoke_range){0, 5}, 0, YOKE_ERROR_TYPE,
-           "f1: its input k is float32; a range is for integers");
+           "f1: its input \"k\" has type f32; must be i32 or u8 to have a range");
     refuse(YOKE_I32, (yoke_range){5, 5}, 0, YOKE_ERROR_VALUE,
-           "f1: the range of its input k is 5 to 5 - 1; it must not be empty, and its values must "
+           "f1: the range of its input \"k\" is 5 to 5 - 1; must not be empty, and its values must "
            "be between -2147483648 and 2147483647");
     refuse(
         YOKE_U8, (yoke_range){0, 257}, 0, YOKE_ERROR_VALUE,
-        "f1: the range of its input k is 0 to 257 - 1; it must not be empty, and its values must "
+        "f1: the range of its input \"k\" is 0 to 257 - 1; must not be empty, and its values must "
         "be between 0 and 255");
     refuse(YOKE_I32, (yoke_range){7, 9}, 7, YOKE_ERROR_VALUE,
-           "k: values are between 0 and 6 for one operator and between 7 and 8 for another: none "
-           "is both");
+           "k: values must be between 0 and 6 for one operator and between 7 and 8 for another; "
+           "no value is in both ranges");
 }
 END_TEST
 

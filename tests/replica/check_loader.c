@@ -132,7 +132,7 @@ open_feed(yoke_device *device, yoke_dataset *dataset, int h, int w,
     fed f = {.h = h, .w = w};
     yoke_graph *g = network(h, w);
 
-    ASSERT_OK(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &f.queue));
+    ASSERT_OK(yki_queue_create(device, false, &f.queue));
     ASSERT_OK(yki_loader_create(device, dataset, g, BATCH, options, &f.feed));
     yoke_graph_destroy(g);
     ASSERT_OK(yki_buffer_create(device, (uint64_t)BATCH * PIXELS * 4, 0, "image", &f.inputs[0]));
@@ -376,7 +376,7 @@ START_TEST(not_wanted)
     ck_assert(label[0] == -7 && label[1] == -8);
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, batch(&f, indices, BATCH + 1, 0));
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, batch(&f, (int64_t[]){COUNT}, 1, 0));
-    ASSERT_DETAIL("sample 23 of a dataset of 23");
+    ASSERT_DETAIL("the index of a sample is 23; must be between 0 and 22");
     close_feed(&f);
     yoke_dataset_destroy(dataset);
 }
@@ -426,7 +426,7 @@ START_TEST(matching)
     ASSERT_OK(try_match(fields, 3, image_and_label, false, found));
     ck_assert(found[0] == 1 && found[1] == 0);
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, try_match(fields, 1, image_and_label, false, found));
-    ASSERT_DETAIL("input x, f32 (3, 4, 11)");
+    ASSERT_DETAIL("input \"x\", f32 (3, 4, 11)");
     ASSERT_DETAIL("it has label");
     ASSERT_OK(try_match(fields, 1, image_and_label, true, found));
     ck_assert(found[0] == -1 && found[1] == 0);
@@ -434,11 +434,13 @@ START_TEST(matching)
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, try_match(fields + 2, 1, two_vectors, false, found));
     fields[1].name = "b";
     ASSERT_STATUS(YOKE_ERROR_SHAPE, try_match(fields, 3, two_vectors, false, found));
-    ASSERT_DETAIL("field b is u8 (3, 4, 11), the graph's input b is f32 (4)");
+    ASSERT_DETAIL(
+        "the dataset's field \"b\" has shape (3, 4, 11); must be (4), as the graph's input \"b\"");
     fields[1].name = "x";
     fields[2].name = "y";
     ASSERT_STATUS(YOKE_ERROR_TYPE, try_match(fields, 3, image_and_label, false, found));
-    ASSERT_DETAIL("field y is f32 (4), the graph's input y is i32 ()");
+    ASSERT_DETAIL(
+        "the dataset's field \"y\" has type f32; must be i32, as the graph's input \"y\"");
     fields[2].name = "b";
     fields[1] = fields[2];
     fields[1].name = "other";
@@ -456,7 +458,8 @@ START_TEST(labels_are_checked)
     labels[17] = 10;
     ASSERT_STATUS(YOKE_ERROR_VALUE, yki_loader_create(devices.device[0], dataset, g, BATCH,
                                                       &(yki_loader_options){0}, &feed));
-    ASSERT_DETAIL("field label: sample 17 has the label 10, the graph's input label takes 0 to 9");
+    ASSERT_DETAIL("field \"label\": sample 17 has the label 10; must be between 0 and 9 for the "
+                  "graph's input \"label\"");
     ck_assert_ptr_null(feed);
     yoke_graph_destroy(g);
     yoke_dataset_destroy(dataset);

@@ -73,14 +73,14 @@ count_again(const yki_plan *plan)
 
 /* Two steps, then every parameter and its gradient. */
 static void
-train(yoke_device *device, const yki_replica_in_team *part, yoke_memory_choice memory,
+train(yoke_device *device, const yki_replica_in_team *part, yoke_recompute_choice recompute,
       outcome *result)
 {
     /* Without Winograd in the matrix: llvmpipe compiles those kernels for minutes. */
     const yoke_replica_options o = {.batch = N,
                                     .level = YOKE_PLAN_ESTIMATE,
                                     .strict = test_in_matrix(),
-                                    .memory = memory,
+                                    .recompute = recompute,
                                     .seed = 3};
     static float x[N * 3 * SIDE * SIDE];
     int32_t labels[N];
@@ -138,8 +138,8 @@ START_TEST(what_is_computed_again_has_the_same_bits)
     for (size_t d = 0; d < devices.count; d++) {
         outcome fast = {.count = 0}, small = {.count = 0};
 
-        train(devices.device[d], NULL, YOKE_MEMORY_FAST, &fast);
-        train(devices.device[d], NULL, YOKE_MEMORY_SMALL, &small);
+        train(devices.device[d], NULL, YOKE_RECOMPUTE_NOTHING, &fast);
+        train(devices.device[d], NULL, YOKE_RECOMPUTE_CHEAP, &small);
         ck_assert_uint_eq(fast.dropped, 0);
         ck_assert_uint_ge(small.dropped, 5);
         ck_assert_msg((double)small.memory < 0.8 * (double)fast.memory,
@@ -162,8 +162,8 @@ START_TEST(packed_weights_are_made_again_or_kept)
     for (size_t d = 0; d < devices.count; d++) {
         outcome again = {.count = 0}, kept = {.count = 0};
 
-        train(devices.device[d], NULL, YOKE_MEMORY_FAST, &again);
-        train(devices.device[d], &parts, YOKE_MEMORY_FAST, &kept);
+        train(devices.device[d], NULL, YOKE_RECOMPUTE_NOTHING, &again);
+        train(devices.device[d], &parts, YOKE_RECOMPUTE_NOTHING, &kept);
         ck_assert_uint_le(again.memory, kept.memory);
         if (!test_in_matrix()) /* there, maybe without a solver that packs */
             ck_assert_uint_lt(again.memory, kept.memory);
@@ -185,7 +185,7 @@ START_TEST(a_team_computes_again_too)
         TEST_NOT_HERE("PoCL's halves are for make check");
     run.selector = devices.selector;
     team_train(devices.context, &run, &fast);
-    run.memory = YOKE_MEMORY_SMALL;
+    run.recompute = YOKE_RECOMPUTE_CHEAP;
     team_train(devices.context, &run, &small);
     ck_assert(team_same_bits(&fast, &small));
     team_free(&small);
@@ -202,10 +202,10 @@ START_TEST(another_choice_is_refused)
     yoke_replica *r = NULL;
 
     ck_assert(test_devices_open(TEST_AS_IS, &devices));
-    memset(&o.memory, 0x7f, sizeof o.memory);
+    memset(&o.recompute, 0x7f, sizeof o.recompute);
     ck_assert_int_eq(yoke_replica_create(devices.device[0], g, &o, &r),
                      YOKE_ERROR_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(yoke_last_error(), "memory"));
+    ASSERT_DETAIL("recompute is 2139062143; must be between 0 and 1");
     yoke_graph_destroy(g);
     test_devices_close(&devices);
 }

@@ -153,7 +153,7 @@ START_TEST(update_sgd_matches_reference)
     o.optimizer.momentum = 0.9f;
     o.optimizer.weight_decay = 0.01f;
     train_everywhere(&o);
-    o.optimizer.nesterov = 1;
+    o.optimizer.nesterov = true;
     train_everywhere(&o);
 }
 END_TEST
@@ -490,7 +490,7 @@ START_TEST(updates_of_two_drivers_have_the_same_bits)
     o = base(yoke_sgd(0.1f, 0));
     hold_to_same_bits(&devices, &o, "SGD");
     o.optimizer.momentum = 0.9f;
-    o.optimizer.nesterov = 1;
+    o.optimizer.nesterov = true;
     o.optimizer.weight_decay = 0.01f;
     hold_to_same_bits(&devices, &o, "SGD with Nesterov's momentum and decay");
     o.clip_norm = 0.7f;

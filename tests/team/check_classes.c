@@ -73,7 +73,7 @@ invent_for(yki_wisdom *w, yoke_device *device, int64_t batch, double direct, dou
             problem.in[k].layout.block = 1;
         problem.out.layout.block = 1;
         for (const yki_solver *const *s = yki_solvers; *s && is_convolution(problem.op); s++)
-            if (*(*s)->op == problem.op && !(*s)->searched)
+            if (*(*s)->op == problem.op && !(*s)->sets)
                 invent(w, device, &problem, *s,
                        (*s)->numerical_class == YKI_CLASS_DIRECT ? direct : winograd);
     }
@@ -240,14 +240,18 @@ comm_gather(yoke_comm *comm, const void *in, size_t bytes, void *out)
 }
 
 static yoke_status
-comm_allreduce(yoke_comm *comm, const float *in, float *out, size_t count, void **request)
+comm_allreduce(yoke_comm *comm, int32_t type, const void *in, void *result, size_t count,
+               size_t algorithm, void **request)
 {
     rank *r = comm->self;
-    float *boards[2] = {(float *)(void *)r->place->board[0], (float *)(void *)r->place->board[1]};
+    float *out = result,
+          *boards[2] = {(float *)(void *)r->place->board[0], (float *)(void *)r->place->board[1]};
 
     *request = NULL;
-    ck_assert_uint_le(count * sizeof *in, sizeof r->place->board[0]);
-    memcpy(boards[comm->rank], in, count * sizeof *in);
+    ck_assert_int_eq(type, YOKE_F32);
+    ck_assert_uint_eq(algorithm, 0);
+    ck_assert_uint_le(count * sizeof *out, sizeof r->place->board[0]);
+    memcpy(boards[comm->rank], in, count * sizeof *out);
     meet(r);
     for (size_t i = 0; i < count; i++)
         out[i] = boards[0][i] + boards[1][i];
@@ -298,7 +302,7 @@ join(rank *r, meeting *place, int32_t number)
                           .local_ranks = 2,
                           .host = "here",
                           .allreduce_start = comm_allreduce,
-                          .allreduce_test = comm_test,
+                          .test = comm_test,
                           .broadcast = comm_broadcast,
                           .allgather = comm_gather,
                           .barrier = comm_barrier};
@@ -321,7 +325,8 @@ work(void *user)
     yoke_graph *g = team_graph(r->run.net);
     yoke_team *team;
 
-    ASSERT_OK(yoke_team_create(r->context, r->run.selector, &r->comm, &team));
+    ASSERT_OK(yoke_team_create(r->context, r->run.selector, &(yoke_team_options){.comm = &r->comm},
+                               &team));
     ASSERT_OK(yoke_trainer_create(team, g, &o, &r->trainer));
     yoke_team_destroy(team);
     yoke_graph_destroy(g);
@@ -371,22 +376,22 @@ START_TEST(classes_are_those_that_all_have)
     ASSERT_OK(yki_costs_create(N, &sum));
     for (int k = 0; k < 2; k++)
         ASSERT_OK(yki_costs_create(N, &costs[k]));
-    yki_costs_add(&costs[0], A, (double[]){4, 3, 1});
-    yki_costs_add(&costs[0], B, (double[]){4, 0, 1});
-    yki_costs_add(&costs[0], B, (double[]){2, 0, 0}); /* a second task, directly in any case */
+    yki_costs_add(&costs[0], A, (double[]){4, 1});
+    yki_costs_add(&costs[0], B, (double[]){4, 1});
+    yki_costs_add(&costs[0], B, (double[]){2, 0}); /* a second task, directly in any case */
     yki_costs_choose(&costs[0], classes);
     ck_assert(classes[A] == YKI_CLASS_WINOGRAD4 + 1 && classes[B] == YKI_CLASS_WINOGRAD4 + 1);
     ck_assert_int_eq(classes[C], YKI_ANY_CLASS);
     ck_assert_double_eq(costs[0].total, 4);
     ck_assert_double_eq(costs[0].of[B * YKI_CLASSES + YKI_CLASS_WINOGRAD4], 3);
-    yki_costs_add(&costs[1], A, (double[]){8, 5, 0}); /* no F(4) here */
-    yki_costs_add(&costs[1], B, (double[]){1, 0, 400});
+    yki_costs_add(&costs[1], A, (double[]){8, 0}); /* no F(4) here */
+    yki_costs_add(&costs[1], B, (double[]){1, 400});
     for (int k = 0; k < 2; k++) {
         yki_costs_weigh(&costs[k]);
         yki_costs_merge(&sum, costs[k].of);
     }
     yki_costs_choose(&sum, classes);
-    ck_assert_int_eq(classes[A], YKI_CLASS_WINOGRAD2 + 1);
+    ck_assert_int_eq(classes[A], YKI_CLASS_DIRECT + 1);
     ck_assert_int_eq(classes[B], YKI_CLASS_DIRECT + 1);
     ck_assert_int_eq(classes[C], YKI_ANY_CLASS);
     for (int k = 0; k < 2; k++)

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_comm.c - tables of communication that are not libyoke-mpi's.
+ * check_comm.c - tables of communication that are not libyoke-mpi's: who keeps them alive, what
+ * they are asked for, and whose memory is whose after a failure.
  */
-#include "support/support.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "support/scratch.h"
+#include "train/runs.h"
+#include "train/trainer.h"
 
 static int destroyed;
 
@@ -12,6 +19,8 @@ count_destroy(yoke_comm *comm)
     (void)comm;
     destroyed++;
 }
+
+/* ---- who keeps a comm alive ---- */
 
 START_TEST(comm_destroy_calls_the_table)
 {
@@ -26,12 +35,339 @@ START_TEST(comm_destroy_calls_the_table)
 }
 END_TEST
 
+START_TEST(teams_keep_a_comm_alive)
+{
+    yoke_comm comm = {.size = sizeof comm, .ranks = 1, .destroy = count_destroy};
+    const team_run run = {.net = TEAM_MLP, .steps = 1};
+    yoke_trainer_options o = team_options(&run);
+    yoke_context *context;
+    yoke_team *team, *other;
+    yoke_trainer *trainer;
+    yoke_graph *g = team_graph(run.net);
+
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    /* A team that is not made holds nothing. */
+    ASSERT_REFUSED(YOKE_ERROR_SELECTOR, "",
+                   yoke_team_create(context, "cpu:", &(yoke_team_options){.comm = &comm}, &team));
+    ASSERT_OK(
+        yoke_team_create(context, test_selector(), &(yoke_team_options){.comm = &comm}, &team));
+    ASSERT_OK(
+        yoke_team_create(context, test_selector(), &(yoke_team_options){.comm = &comm}, &other));
+    ASSERT_OK(yoke_trainer_create(team, g, &o, &trainer));
+    yoke_graph_destroy(g);
+    yoke_team_destroy(other);
+    yoke_comm_destroy(&comm);
+    yoke_team_destroy(team);
+    ck_assert_int_eq(destroyed, 0);
+    ASSERT_OK(team_step(&run, trainer, 0, NULL)); /* the trainer keeps the team */
+    yoke_trainer_destroy(trainer);
+    ck_assert_int_eq(destroyed, 1);
+    yoke_context_destroy(context);
+}
+END_TEST
+
+/* ---- a comm of this process and of one that does the same ---- */
+
+enum { BLOCKS = 32 };
+
+/* Memory that `alloc` gave. */
+typedef struct block {
+    char *memory;
+    size_t size, algorithm;
+    bool released;
+} block;
+
+typedef struct mirror {
+    yoke_comm comm;
+    block blocks[BLOCKS];
+    size_t block_count;
+    int left;      /* reductions until one fails; negative: none does */
+    bool failed;   /* each call fails */
+    float *late;   /* the result of the reduction that failed */
+    size_t values; /* of it */
+    int under_way;
+    size_t last_algorithm;
+} mirror;
+
+static block *
+block_of(mirror *m, const void *memory, size_t bytes)
+{
+    for (size_t i = 0; i < m->block_count; i++) {
+        block *b = &m->blocks[i];
+
+        if ((const char *)memory >= b->memory &&
+            (const char *)memory + bytes <= b->memory + b->size && !b->released)
+            return b;
+    }
+    return NULL;
+}
+
+static yoke_status
+broken(mirror *m)
+{
+    return m->failed ? yoke_fail(YOKE_ERROR_COMM, "the cable is cut") : YOKE_OK;
+}
+
+static yoke_status
+mirror_start(yoke_comm *comm, int32_t type, const void *in, void *out, size_t count,
+             size_t algorithm, void **request)
+{
+    mirror *m = comm->self;
+    const float *from = in;
+    float *to = out;
+
+    if (m->failed)
+        return broken(m);
+    ck_assert_int_eq(type, YOKE_F32);
+    if (comm->alloc) {
+        const block *b = block_of(m, in, count * sizeof *to);
+
+        ck_assert_msg(b && block_of(m, out, count * sizeof *to),
+                      "an array of a request is not from alloc");
+        ck_assert_uint_eq(b->algorithm, algorithm);
+    }
+    for (size_t i = 0; i < count; i++)
+        to[i] = from[i] + from[i];
+    m->last_algorithm = algorithm;
+    m->late = to;
+    m->values = count;
+    m->under_way++;
+    *request = m;
+    return YOKE_OK;
+}
+
+static yoke_status
+mirror_test(yoke_comm *comm, void **request, bool wait, bool *done)
+{
+    mirror *m = comm->self;
+    const struct timespec slowly = {0, 20000000};
+
+    ck_assert(wait);
+    *request = NULL;
+    m->failed = m->failed || m->left-- == 0;
+    if (m->failed)
+        return broken(m);
+    if (comm->algorithm && m->last_algorithm != 1)
+        nanosleep(&slowly, NULL);
+    m->under_way--;
+    *done = true;
+    return YOKE_OK;
+}
+
+static yoke_status
+mirror_broadcast(yoke_comm *comm, void *data, size_t bytes, int32_t root)
+{
+    (void)data;
+    (void)bytes;
+    (void)root;
+    return broken(comm->self);
+}
+
+static yoke_status
+mirror_allgather(yoke_comm *comm, const void *in, size_t bytes, void *out)
+{
+    for (int i = 0; i < 2 && broken(comm->self) == YOKE_OK; i++)
+        memcpy((char *)out + (size_t)i * bytes, in, bytes);
+    return broken(comm->self);
+}
+
+static yoke_status
+mirror_barrier(yoke_comm *comm)
+{
+    return broken(comm->self);
+}
+
+static void *
+mirror_alloc(yoke_comm *comm, size_t bytes, size_t algorithm)
+{
+    mirror *m = comm->self;
+    block *b = &m->blocks[m->block_count++];
+
+    ck_assert_uint_le(m->block_count, BLOCKS);
+    *b = (block){.memory = malloc(bytes), .size = bytes, .algorithm = algorithm};
+    ck_assert_ptr_nonnull(b->memory);
+    return b->memory;
+}
+
+/* Memory stays until the end: see who writes to it. */
+static void
+mirror_release(yoke_comm *comm, void *memory)
+{
+    mirror *m = comm->self;
+    block *b = memory ? block_of(m, memory, 1) : NULL;
+
+    ck_assert(!memory || b);
+    if (!b)
+        return;
+    ck_assert_msg(m->failed || m->under_way == 0, "released with a request under way");
+    b->released = true;
+}
+
+static const char *
+mirror_algorithm(yoke_comm *comm, size_t index)
+{
+    static const char *const names[] = {"slow", "quick"};
+
+    (void)comm;
+    return index < 2 ? names[index] : NULL;
+}
+
+static void
+make_mirror(mirror *m)
+{
+    *m = (mirror){.left = -1};
+    m->comm = (yoke_comm){.size = sizeof m->comm,
+                          .self = m,
+                          .ranks = 2,
+                          .local_ranks = 2,
+                          .host = "here",
+                          .allreduce_start = mirror_start,
+                          .test = mirror_test,
+                          .broadcast = mirror_broadcast,
+                          .allgather = mirror_allgather,
+                          .barrier = mirror_barrier,
+                          .alloc = mirror_alloc,
+                          .release = mirror_release,
+                          .destroy = count_destroy};
+}
+
+/* Everything was given back. What the transport writes late is seen by nobody, and by the address
+ * sanitizer if it is anybody's. */
+static void
+end_mirror(mirror *m)
+{
+    for (size_t i = 0; m->failed && i < m->values; i++)
+        m->late[i] = -1;
+    for (size_t i = 0; i < m->block_count; i++) {
+        ck_assert(m->blocks[i].released);
+        free(m->blocks[i].memory);
+    }
+}
+
+static yoke_trainer *
+mirror_trainer(yoke_context *context, mirror *m, const team_run *run, yoke_trainer_options o)
+{
+    yoke_graph *g = team_graph(run->net);
+    yoke_trainer *trainer = NULL;
+    yoke_team *team;
+
+    ASSERT_OK(
+        yoke_team_create(context, test_selector(), &(yoke_team_options){.comm = &m->comm}, &team));
+    if (yoke_trainer_create(team, g, &o, &trainer) != YOKE_OK)
+        ck_assert_str_eq(yoke_last_error(), "the cable is cut");
+    yoke_graph_destroy(g);
+    yoke_team_destroy(team);
+    return trainer;
+}
+
+/* Arrays of requests are the transport's. It may write to them when all else is gone. */
+START_TEST(a_failed_sum_of_arrays)
+{
+    float values[3] = {1, 2, 3};
+    yoke_context *context;
+    yoke_array *arrays[16];
+    yoke_team *team;
+    size_t devices;
+    mirror m;
+
+    make_mirror(&m);
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(
+        yoke_team_create(context, test_selector(), &(yoke_team_options){.comm = &m.comm}, &team));
+    devices = yoke_team_local_count(team);
+    for (size_t k = 0; k < devices; k++) {
+        ASSERT_OK(yoke_array_create(yoke_team_get_device(team, k), YOKE_F32, 3, &arrays[k]));
+        ASSERT_OK(yoke_array_write(arrays[k], values, 3));
+    }
+    ASSERT_OK(yoke_team_allreduce(team, arrays, 1));
+    ASSERT_OK(yoke_array_read(arrays[0], values, 3));
+    ck_assert_float_eq(values[2], 3.0f * 2.0f * (float)devices);
+    m.left = 0;
+    ASSERT_REFUSED(YOKE_ERROR_COMM, "the cable is cut", yoke_team_allreduce(team, arrays, 1));
+    ASSERT_OK(yoke_array_read(arrays[0], values, 3));
+    ck_assert_float_eq(values[2], 3.0f * 2.0f * (float)devices);
+    for (size_t k = 0; k < devices; k++)
+        yoke_array_destroy(arrays[k]);
+    yoke_team_destroy(team);
+    yoke_context_destroy(context);
+    yoke_comm_destroy(&m.comm);
+    ck_assert_int_eq(destroyed, 1);
+    end_mirror(&m);
+}
+END_TEST
+
+START_TEST(a_failed_step)
+{
+    const team_run run = {.net = TEAM_MLP, .bucket_bytes = 1024};
+    yoke_context *context;
+    yoke_trainer *trainer;
+    mirror m;
+
+    make_mirror(&m);
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    trainer = mirror_trainer(context, &m, &run, team_options(&run));
+    ck_assert_ptr_nonnull(trainer);
+    ck_assert_uint_gt(trainer->crew.bucket_count, 1); /* others are under way */
+    ASSERT_OK(team_step(&run, trainer, 0, NULL));
+    ASSERT_OK(yoke_trainer_wait(trainer));
+    m.left = 0;
+    if (team_step(&run, trainer, 1, NULL) == YOKE_OK)
+        ASSERT_REFUSED(YOKE_ERROR_COMM, "the cable is cut", yoke_trainer_wait(trainer));
+    ck_assert(m.failed);
+    yoke_trainer_destroy(trainer);
+    yoke_context_destroy(context);
+    end_mirror(&m);
+}
+END_TEST
+
+/* The fastest algorithm is an argument of each reduction, and of the memory for it. */
+START_TEST(an_algorithm_is_an_argument)
+{
+    team_run run = {.net = TEAM_MLP};
+    yoke_trainer_options o;
+    yoke_context *context;
+    yoke_trainer *trainer;
+    mirror m;
+
+    run.wisdom = scratch_path("wisdom");
+    o = team_options(&run);
+    o.level = YOKE_PLAN_MEASURE;
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    make_mirror(&m);
+    m.comm.algorithm = mirror_algorithm;
+    trainer = mirror_trainer(context, &m, &run, o);
+    ck_assert_ptr_nonnull(trainer);
+    ck_assert_ptr_nonnull(strstr(trainer->crew.travel, "quick (measured)"));
+    m.last_algorithm = 0;
+    ASSERT_OK(team_step(&run, trainer, 0, NULL));
+    ASSERT_OK(yoke_trainer_wait(trainer));
+    ck_assert_uint_eq(m.last_algorithm, 1);
+    yoke_trainer_destroy(trainer);
+    end_mirror(&m);
+    /* A failure while they are measured. */
+    make_mirror(&m);
+    m.comm.algorithm = mirror_algorithm;
+    m.left = 2;
+    run.wisdom = o.wisdom = scratch_path("other");
+    ck_assert_ptr_null(mirror_trainer(context, &m, &run, o));
+    ck_assert(m.failed);
+    end_mirror(&m);
+    yoke_context_destroy(context);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
     Suite *suite = suite_create("comm");
-    TCase *tcase = test_case(suite, "comm");
+    TCase *tcase = test_case(suite, "comm"), *trained = test_case(suite, "trained");
 
     tcase_add_test(tcase, comm_destroy_calls_the_table);
+    tcase_set_timeout(trained, 120);
+    tcase_add_checked_fixture(trained, scratch_set_up_warm, scratch_tear_down);
+    tcase_add_test(trained, teams_keep_a_comm_alive);
+    tcase_add_test(trained, a_failed_sum_of_arrays);
+    tcase_add_test(trained, a_failed_step);
+    tcase_add_test(trained, an_algorithm_is_an_argument);
     return suite;
 }

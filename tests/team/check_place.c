@@ -633,18 +633,19 @@ check_mistakes(void)
     ASSERT_OK(yoke_team_bind_place(team, "back", ids[1]));
     refused(team, g, "80,20", YOKE_ERROR_UNSUPPORTED, "places");
     ASSERT_OK(yoke_team_bind_place(team, "bakc", ids[1]));
-    refused(team, g, NULL, YOKE_ERROR_NOT_FOUND, "\"bakc\", which the graph does not have");
+    refused(team, g, NULL, YOKE_ERROR_NOT_FOUND, "\"bakc\"; must be a place of the graph");
 
     snprintf(both, sizeof both, "%s,%s", ids[0], ids[1]);
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_team_bind_place(team, "back", both));
-    ASSERT_DETAIL("one device");
+    ASSERT_DETAIL("stands for 2 devices; must be one");
     ASSERT_STATUS(YOKE_ERROR_SELECTOR, yoke_team_bind_place(team, "back", "nonsense:"));
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_team_bind_place(team, "back", NULL));
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_team_bind_place(team, "", ids[0]));
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_team_bind_place(NULL, "back", ids[0]));
     ASSERT_OK(yoke_team_create(devices.context, ids[0], NULL, &pair));
     ASSERT_STATUS(YOKE_ERROR_NO_DEVICE, yoke_team_bind_place(pair, "back", ids[1]));
-    ASSERT_DETAIL("not in the team");
+    ASSERT_DETAIL("is to be bound to");
+    ASSERT_DETAIL("must be a device of the team");
     yoke_team_destroy(pair);
     yoke_team_destroy(team);
     yoke_graph_destroy(g);

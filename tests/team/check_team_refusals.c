@@ -167,7 +167,9 @@ START_TEST(shares)
     ASSERT_INVALID(yoke_trainer_set_shares(NULL, "even"));
     ASSERT_OK(yoke_trainer_get_shares(t, after, 2));
     ck_assert_mem_eq(after, before, sizeof after);
-    ASSERT_REFUSED(YOKE_ERROR_SHAPE, "2 devices", yoke_trainer_get_shares(t, after, 3));
+    ASSERT_REFUSED(YOKE_ERROR_SHAPE,
+                   "the number of counts is 3; must be 2, one for each device of the team",
+                   yoke_trainer_get_shares(t, after, 3));
     ASSERT_INVALID(yoke_trainer_get_shares(t, NULL, 2));
     ASSERT_OK(team_step(&run, t, 0, NULL));
     yoke_trainer_destroy(t);
@@ -292,7 +294,7 @@ START_TEST(nothing_takes_null)
     ASSERT_INVALID(yoke_trainer_explain(t, NULL, NULL));
     yoke_trainer_request_stop(NULL);
     yoke_trainer_request_save(NULL);
-    ck_assert_uint_eq(yoke_trainer_get_history(NULL, NULL), 0);
+    ck_assert_uint_eq(yoke_trainer_epoch_count(NULL), 0);
     ASSERT_OK(team_step(&run, t, 0, NULL));
     ASSERT_OK(yoke_trainer_wait(t));
     yoke_trainer_destroy(t);
@@ -344,7 +346,7 @@ START_TEST(data)
         {YOKE_ERROR_INVALID_ARGUMENT, "-1 samples", -1, good, 2},
         {YOKE_ERROR_NOT_FOUND, "\"target\"", 4, good, 1},
         {YOKE_ERROR_NOT_FOUND, "\"z\"", 4, unknown, 2},
-        {YOKE_ERROR_INVALID_ARGUMENT, "feed \"x\" has no data", 4, empty, 2},
+        {YOKE_ERROR_INVALID_ARGUMENT, "the data of feed \"x\" is NULL", 4, empty, 2},
         {YOKE_ERROR_INVALID_ARGUMENT, "feed 0", 4, nameless, 2},
         {YOKE_ERROR_VALUE, "sample 3", 4, beyond, 2},
         {YOKE_ERROR_STATE, "nothing is given", 4, NULL, 0},
@@ -361,12 +363,12 @@ START_TEST(data)
                    yoke_trainer_predict(t, "y", 4, unknown, 1, y, 4 * TEAM_CLASSES));
     ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "\"x\"",
                    yoke_trainer_predict(t, "y", 4, good + 1, 1, y, 4 * TEAM_CLASSES));
-    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "feed \"x\" has no data",
+    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "the data of feed \"x\" is NULL",
                    yoke_trainer_predict(t, "y", 4, empty, 1, y, 4 * TEAM_CLASSES));
     ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "\"w\"",
                    yoke_trainer_predict(t, "w", 4, good, 1, y, 4 * TEAM_CLASSES));
     ASSERT_INVALID(yoke_trainer_predict(t, "y", 4, good, 1, NULL, 4 * TEAM_CLASSES));
-    ASSERT_REFUSED(YOKE_ERROR_SHAPE, "20 values",
+    ASSERT_REFUSED(YOKE_ERROR_SHAPE, "the number of values is 15; must be 20 for 4 samples",
                    yoke_trainer_predict(t, "y", 4, good, 1, y, 3 * TEAM_CLASSES));
     ASSERT_OK(team_read(t, &after));
     ck_assert(team_same_bits(&after, &before));
@@ -407,7 +409,8 @@ START_TEST(datasets)
     ASSERT_REFUSED(YOKE_ERROR_VALUE, "sample 2", yoke_trainer_evaluate(t, wrong, &result));
     ASSERT_REFUSED(YOKE_ERROR_VALUE, "sample 2", yoke_trainer_fit(t, wrong, NULL, NULL));
     ASSERT_REFUSED(YOKE_ERROR_SHAPE, "x", yoke_trainer_fit(t, narrow, NULL, NULL));
-    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "-2 epochs",
+    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT,
+                   "yoke_trainer_fit: epochs is -2; must be at least 0",
                    yoke_trainer_fit(t, lacking, NULL, &(yoke_fit_options){.epochs = -2}));
     ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "checkpoint_dir",
                    yoke_trainer_fit(t, lacking, NULL, &(yoke_fit_options){.resume = true}));

@@ -82,7 +82,7 @@ cp "$digits/train-images-idx3-ubyte.gz" "$work/odd"
 cp "$digits/t10k-labels-idx1-ubyte.gz" "$work/odd/train-labels-idx1-ubyte.gz"
 data odd 'has 1437 samples, .*train-labels-idx1-ubyte.gz has 360'
 mkdir -p "$work/nested/train-images-idx3-ubyte" "$work/nested/train-labels-idx1-ubyte"
-refused nested/train-images-idx3-ubyte 'is a folder, a file is expected' \
+refused nested/train-images-idx3-ubyte 'is a folder; must be a file' \
     train --model=mlp --data="$work/nested"
 
 printf '\223NUMPY\001\000\166\000{"descr": "|O"' >"$work/objects.npy"
@@ -99,12 +99,12 @@ data ragged.csv 'line 4, column 2: the row ends, with fewer columns than the 3'
 printf 'a,b,label\n1,2,0\n3,4,1,9\n' >"$work/wide.csv"
 data wide.csv 'line 3, column 4: more columns than the 3'
 printf 'a,b,label\n1,2,0\n3,,1\n' >"$work/hole.csv"
-data hole.csv 'line 3, column 2: is empty, a number is expected'
+data hole.csv 'line 3, column 2: the cell is empty; must be a number'
 printf 'a,b,label\n1,"2,0\n3,4,1\n' >"$work/quote.csv"
 data quote.csv 'line 2, column 2: a quote is not closed'
 
 # more classes than the model has
-refused data 'sample [0-9]+ has the label [5-9].* takes 0 to 4' \
+refused data 'sample [0-9]+ has the label [5-9]; must be between 0 and 4' \
     train --model="$graph" --data="$digits" --devices=cpu:0
 
 # ---- models ----

@@ -99,7 +99,7 @@ start(const training *t)
                                "--model=tiny",
                                command_data(),
                                "--devices=cpu:0",
-                               "--freeze",
+                               "--reproducible=runs",
                                "--seed=7",
                                "--batch=64",
                                "--epochs=10",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_options.c - schedules, optimizers and augmentations as they are typed.
+ * check_options.c - values of options by their rows; schedules, optimizers and
+ * augmentations as they are typed.
  */
 #include <string.h>
 
@@ -41,7 +42,9 @@ START_TEST(schedules_that_are_none)
         {"", "'' is none of constant, step, cosine, linear, one-cycle"},
         {"slow", "'slow' is none of constant, step, cosine, linear, one-cycle"},
         {"cosine,", NULL}, /* a comma too much is forgiven */
-        {"cosine,x=1", "there is no setting 'x'"},
+        {"cosine,x=1", "there is no setting 'x'; must be warmup, final"},
+        {"cosine,factor=2", "there is no setting 'factor'; must be warmup, final"},
+        {"step,initial=2", "there is no setting 'initial'; must be warmup, period, factor"},
         {"cosine,warmup", "'warmup' is a number of 0 or more, not ''"},
         {"cosine,warmup=-1", "'warmup' is a number of 0 or more, not '-1'"},
         {"cosine,warmup=1e999", "'warmup' is a number of 0 or more, not '1e999'"},
@@ -65,7 +68,7 @@ START_TEST(optimizers)
 
     ck_assert(yki_tool_parse_optimizer("sgd,momentum=0.5,nesterov,decay=1e-4", 0, &o, why));
     ck_assert_int_eq(o.kind, YOKE_OPTIMIZER_SGD);
-    ck_assert(o.momentum == 0.5f && o.nesterov == 1 && o.weight_decay == 1e-4f);
+    ck_assert(o.momentum == 0.5f && o.nesterov && o.weight_decay == 1e-4f);
     ck_assert(o.learning_rate == 0.01f);
     ck_assert(yki_tool_parse_optimizer("adamw,beta1=0.8,beta2=0.9,epsilon=1e-6", 0.5, &o, why));
     ck_assert_int_eq(o.kind, YOKE_OPTIMIZER_ADAMW);
@@ -77,6 +80,10 @@ START_TEST(optimizers)
     ck_assert_str_eq(why, "'lion' is none of sgd, adam, adamw, rmsprop");
     ck_assert(!yki_tool_parse_optimizer("sgd,nesterov=1", 0, &o, why));
     ck_assert_str_eq(why, "'nesterov' takes no value");
+    ck_assert(!yki_tool_parse_optimizer("adam,momentum=0.9", 0, &o, why));
+    ck_assert_str_eq(why, "there is no setting 'momentum'; must be decay, epsilon, beta1, beta2");
+    ck_assert(!yki_tool_parse_optimizer("sgd,beta1=0.9", 0, &o, why));
+    ck_assert(yki_tool_parse_optimizer("rmsprop,momentum=0.9,beta2=0.9", 0, &o, why));
     /* longer than any word can be */
     ck_assert(
         !yki_tool_parse_optimizer("sgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgdsgd", 0, &o, why));
@@ -93,25 +100,93 @@ START_TEST(augmentations)
     ck_assert(!yki_tool_parse_augmentation("shift=0.5", &a, why));
     ck_assert_str_eq(why, "'shift' is a whole number of pixels up to 1000, not 0.5");
     ck_assert(!yki_tool_parse_augmentation("turn", &a, why));
+    ck_assert_str_eq(why, "there is no setting 'turn'; must be flip, shift, noise, crop");
 }
 END_TEST
 
-START_TEST(numbers)
-{
-    static const char *const bad[] = {"", "x", "1x", "nan", "inf", "0x10", " 1", "1 ", "--1"};
-    static const char *const bad_seeds[] = {"", "-1", "4294967296", "1.0", "99999999999999999999"};
-    uint32_t seed;
-    double value;
+/* Values of every kind, read by their rows. */
+typedef struct values {
+    bool flag;
+    unsigned count;
+    double real;
+    const char *text, *list;
+    int choice;
+} values;
 
-    ck_assert(yki_tool_parse_real("1e-3", 0, &value));
-    ck_assert(value == 1e-3);
-    ck_assert(!yki_tool_parse_real("0.5", 1, &value));
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        ck_assert_msg(!yki_tool_parse_real(bad[i], 0, &value), "'%s'", bad[i]);
-    ck_assert(yki_tool_parse_seed("4294967295", &seed));
-    ck_assert_uint_eq(seed, UINT32_MAX);
-    for (size_t i = 0; i < sizeof bad_seeds / sizeof bad_seeds[0]; i++)
-        ck_assert_msg(!yki_tool_parse_seed(bad_seeds[i], &seed), "'%s'", bad_seeds[i]);
+static bool
+check_list(const char *text, char why[TOOL_WHY])
+{
+    snprintf(why, TOOL_WHY, "it is bad");
+    return strcmp(text, "bad") != 0;
+}
+
+static const yki_tool_choice choices[] = {{"red", 5}, {"green", 7}, {"blue", 9}, {NULL, 0}};
+static const yki_tool_option rows[] = {
+    {"flag", 0, NULL, "", TOOL_FLAG(values, flag)},
+    {"count", 0, "N", "", TOOL_COUNT(values, count, 2, UINT32_MAX)},
+    {"real", 0, "X", "", TOOL_REAL(values, real, 1e-6, 0.5)},
+    {"text", 0, "TEXT", "", TOOL_TEXT(values, text)},
+    {"list", 0, "LIST", "", TOOL_LIST(values, list, check_list)},
+    {"choice", 0, "KIND", "", TOOL_CHOICE(values, choice, choices)},
+};
+
+START_TEST(values_by_rows)
+{
+    static const char *const texts[] = {NULL, "4294967295", "0.5", "", "good", "green"};
+    values v;
+    char why[TOOL_SENTENCE];
+
+    memset(&v, 0, sizeof v);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ck_assert(yki_tool_read_value(&rows[i], texts[i], &v, why));
+    ck_assert(v.flag);
+    ck_assert_uint_eq(v.count, UINT32_MAX);
+    ck_assert(v.real == 0.5);
+    ck_assert_ptr_eq(v.text, texts[3]);
+    ck_assert_ptr_eq(v.list, texts[4]);
+    ck_assert_int_eq(v.choice, 7);
+}
+END_TEST
+
+START_TEST(values_that_are_refused)
+{
+    enum { COUNT = 1, REAL, TEXT, LIST, CHOICE };
+    static const struct {
+        int row;
+        const char *text, *why;
+    } cases[] = {
+        {COUNT, "1", "--count is 1; must be between 2 and 4294967295"},
+        {COUNT, "-1", "--count is -1; must be between 2 and 4294967295"},
+        {COUNT, "4294967296", "--count is 4294967296; must be between 2 and 4294967295"},
+        {COUNT, "99999999999999999999",
+         "--count is 99999999999999999999; must be between 2 and 4294967295"},
+        {COUNT, "", "--count is ''; must be a whole number between 2 and 4294967295"},
+        {COUNT, "2.0", "--count is '2.0'; must be a whole number between 2 and 4294967295"},
+        {COUNT, "3x", "--count is '3x'; must be a whole number between 2 and 4294967295"},
+        {REAL, "0", "--real is 0; must be between 1e-06 and 0.5"},
+        {REAL, "0.6", "--real is 0.6; must be between 1e-06 and 0.5"},
+        {REAL, "nan", "--real is 'nan'; must be a number between 1e-06 and 0.5"},
+        {REAL, "inf", "--real is 'inf'; must be a number between 1e-06 and 0.5"},
+        {REAL, "0x0.1", "--real is '0x0.1'; must be a number between 1e-06 and 0.5"},
+        {REAL, " 0.1", "--real is ' 0.1'; must be a number between 1e-06 and 0.5"},
+        {REAL, "0.1 ", "--real is '0.1 '; must be a number between 1e-06 and 0.5"},
+        {REAL, "--1", "--real is '--1'; must be a number between 1e-06 and 0.5"},
+        {LIST, "bad", "--list=bad: it is bad"},
+        {CHOICE, "", "--choice is ''; must be red, green or blue"},
+        {CHOICE, "gren", "--choice is 'gren'; must be red, green or blue; did you mean \"green\"?"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        values v, before;
+        char why[TOOL_SENTENCE] = "";
+
+        memset(&v, 0, sizeof v);
+        before = v;
+        ck_assert(!yki_tool_read_value(&rows[cases[i].row], cases[i].text, &v, why));
+        ck_assert_str_eq(why, cases[i].why);
+        ck_assert(v.count == before.count && v.choice == before.choice && !v.list && !v.text);
+        ck_assert_msg(!(v.real > 0), "%s changes the value", cases[i].text);
+    }
 }
 END_TEST
 
@@ -124,6 +199,7 @@ test_suite(void)
     tcase_add_test(test_case(suite, "bad schedules"), schedules_that_are_none);
     tcase_add_test(test_case(suite, "optimizers"), optimizers);
     tcase_add_test(test_case(suite, "augmentations"), augmentations);
-    tcase_add_test(test_case(suite, "numbers"), numbers);
+    tcase_add_test(test_case(suite, "values by rows"), values_by_rows);
+    tcase_add_test(test_case(suite, "values that are refused"), values_that_are_refused);
     return suite;
 }

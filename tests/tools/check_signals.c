@@ -41,8 +41,8 @@ static pid_t
 start(const char *more, ...)
 {
     const char *arguments[COMMAND_ARGUMENTS] = {
-        "train",    "--model=tiny",    command_data(),       "--seed=3",
-        "--freeze", "--devices=cpu:0", "--schedule=constant"};
+        "train",           "--model=tiny",       command_data(), "--seed=3", "--reproducible=runs",
+        "--devices=cpu:0", "--schedule=constant"};
     size_t count = 7;
     va_list list;
 
@@ -311,7 +311,7 @@ START_TEST(no_permission)
     /* a file where a folder should be, and the other way */
     scratch_write(scratch_path("file"), "x", 1);
     ck_assert_int_eq(command_wait(start("--epochs=1", option("checkpoint", "file"), NULL)), FAILED);
-    check_said("is no folder for checkpoints");
+    check_said("is no folder; must be one for checkpoints");
     ck_assert_int_eq(command_wait(start("--epochs=1", option("out", scratch_dir()), NULL)), FAILED);
     check_said("is a folder: --out takes the name of a file");
 }

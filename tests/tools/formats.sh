@@ -49,7 +49,7 @@ done
 # shellcheck disable=SC2086
 expect 1 "$pocl" -- eval $last "$work/model"
 says "$err" "$warning"
-says "$err" 'field image is u8 \(16, 16, 3\), the graph.s input image is f32 \(3, 16, 16\)'
+says "$err" 'field "image" has shape \(16, 16, 3\); must be \(3, 16, 16\), as the graph.s input "image"'
 
 # ---- whole numbers ----
 
@@ -87,5 +87,5 @@ head -c 640 /dev/zero | npy "$work/floats/x.npy" "(40, 4)"
 sed -i "1s/|u1/<f4/" "$work/floats/x.npy"
 head -c 40 /dev/zero | tr '\000' '\001' | npy "$work/floats/y.npy" "(40,)"
 expect 1 "$pocl" -- train --model="$work/tokens.json" --data="$work/floats" --devices=cpu:0
-says "$err" 'field x is f32 \(4\), the graph.s input tokens is i32 \(4\): save the samples as whole numbers \(numpy\.int32\)'
+says "$err" 'field "x" has type f32; must be i32, as the graph.s input "tokens"; save the samples as whole numbers \(numpy\.int32\)'
 finish

@@ -24,7 +24,7 @@ done
 expect 2 -- eval --data=x --batch=0 file
 for bad in count=0 first=-1 top=x; do
     expect 2 -- predict --data=x --$bad file
-    says "$err" "^yoke: predict: --${bad%%=*} takes"
+    says "$err" "^yoke: predict: --${bad%%=*} is .*; must be "
 done
 expect 2 -- info
 expect 2 -- info a b

@@ -44,9 +44,16 @@ meant cosine 2 train --model=lenet "$data" --schedule=cosin
 meant one-cycle 2 train --model=lenet "$data" --schedule=onecycle
 meant warmup 2 train --model=lenet "$data" --schedule=cosine,warmpu=1
 meant flip 2 train --model=lenet "$data" --augment=filp
-meant local 2 train --model=lenet "$data" --bn=locl
+meant local 2 train --model=lenet "$data" --batch-norm=locl
 meant patient 2 tune lenet --level=pateint
 meant estimate 2 bench tiny --level=estimat
+# Names that options had before.
+meant --batch-norm 2 train --model=lenet "$data" --bn=local
+meant --batch-norm=local 2 bench tiny --local-norm
+meant --recompute 2 bench tiny --memory=small
+meant --lr 2 verify tiny --rate=0.1
+meant --reproducible=runs 2 train --model=lenet "$data" --freeze
+unlike 2 tune tiny --rate=0.1
 
 # graph NODE REST: a file of JSON
 graph() {

@@ -21,12 +21,19 @@ says "$err" "'more'"
 expect 2 -- train --model=lenat --data="$digits"
 says "$err" "no model 'lenat'"
 for bad in epochs=0 epochs=x batch=-1 batch=2000000 lr=0 lr=nan lr=0x1 seed=-1 seed=4294967296 \
-    accumulate=0 validation=1 validation=0 bn=both schedule=slow schedule=cosine,x=1 \
+    accumulate=0 validation=1 validation=0 batch-norm=both \
+    clip-norm=0 clip-value=x recompute=all core-groups=maybe level=fast schedule=slow schedule=cosine,x=1 \
     schedule=step,period=-1 optimizer=lion optimizer=sgd,nesterov=1 augment=turn augment=shift=0.5; do
     expect 2 -- train --model=lenet --data="$digits" --"$bad"
     says "$err" "^yoke: train: --${bad%%=*}"
 done
 empty "$out"
+expect 2 -- train --model=lenet --data="$digits" --batch=0
+says "$err" '^yoke: train: --batch is 0; must be between 1 and 1048576$'
+expect 2 -- train --model=lenet --data="$digits" --batch=3x
+says "$err" "^yoke: train: --batch is '3x'; must be a whole number between 1 and 1048576\$"
+expect 2 -- train --model=lenet --data="$digits" --recompute=all
+says "$err" "^yoke: train: --recompute is 'all'; must be none or cheap\$"
 for alone in --resume --every=3 --keep=2; do
     expect 2 -- train --model=lenet --data="$digits" $alone
     says "$err" 'go with --checkpoint'
@@ -146,15 +153,15 @@ check_resume() {
     awk "BEGIN { exit !($rate < 0.25 && $rate > 0) }" || fail "rate is $rate: --lr or --schedule is not used"
     # shellcheck disable=SC2086
     expect 1 "$pocl" -- train $kept --optimizer=adam --batch=64 --seed=2 --epochs=5 --resume
-    says "$err" 'is a checkpoint of the optimizer sgd, whose state does not fit adam: go on with sgd'
+    says "$err" 'is a checkpoint of the optimizer sgd, whose state does not fit adam; go on with sgd'
     # shellcheck disable=SC2086
     expect 1 "$pocl" -- train $kept --optimizer=sgd --batch=64 --epochs=5 --resume
-    says "$err" 'a training with the seed 2, this one has 0, .*: go on with the seed 2'
+    says "$err" 'a training with the seed 2, this one has 0, .*; go on with the seed 2'
 }
 
 # Stopped by a signal, it goes on to the same bits as if it had not been.
 check_stop() {
-    steady="$quick --epochs=25 --freeze --seed=3"
+    steady="$quick --epochs=25 --reproducible=runs --seed=3"
     # shellcheck disable=SC2086 # words
     expect 0 "$pocl" -- train $steady --out="$work/whole"
     what="yoke train, stopped"
@@ -187,7 +194,7 @@ check_stop() {
 check_parts() {
     # shellcheck disable=SC2086 # words
     expect 0 "$pocl" POCL_MAX_PTHREAD_COUNT=4 -- train --model=lenet --data="$digits" --epochs=1 \
-        --devices=cpu:0/1+3 --shares=1,3 --freeze
+        --devices=cpu:0/1+3 --shares=1,3 --reproducible=runs
     says "$err" 'cpu:0/1\+3\.0  25 %  cpu:0/1\+3\.1  75 %'
     expect 1 "$pocl" -- train --model=lenet --data="$digits" --devices=cpu:0 --shares=1,3
     says "$err" '^yoke: train: .*shares'

@@ -10,7 +10,19 @@ expect 0 -- --version
 says "$out" '^yoke [0-9]+\.[0-9]+\.[0-9]+$'
 empty "$err"
 
-for command in '' devices bench 'bench devices' tune verify train eval predict info plot; do
+# The commands that --help lists; those of bench as bench_NAME.
+commands() {
+    "$yoke" "$@" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z0-9]*\) .*/\1/p'
+}
+all=$(commands)
+checks=$((checks + 1))
+[ "$(echo "$all" | wc -l)" -gt 5 ] || fail "lists hardly any command"
+measures=$(commands bench | sed 's/^/bench_/')
+checks=$((checks + 1))
+[ "$(echo "$measures" | wc -l)" -gt 5 ] || fail "lists hardly any measurement"
+
+for command in '' $all bench_devices; do
+    command=$(echo "$command" | tr _ ' ')
     # shellcheck disable=SC2086 # words
     expect 0 -- $command --help
     says "$out" "^Usage: yoke $command"
@@ -30,11 +42,7 @@ for command in '' devices bench 'bench devices' tune verify train eval predict i
 done
 
 # Each has an example, with options that it takes.
-expect 0 -- bench --help
-measures=$(sed -n '/^Commands:/,/^$/s/^  \([a-z0-9]*\) .*/bench_\1/p' "$out")
-checks=$((checks + 1))
-[ -n "$measures" ] || fail "lists no command"
-for command in train eval predict info plot devices bench tune verify $measures; do
+for command in $all $measures; do
     command=$(echo "$command" | tr _ ' ')
     # shellcheck disable=SC2086 # words
     expect 0 -- $command --help
@@ -46,6 +54,13 @@ done
 
 # Options of a command are its own: what stands behind its name is not yoke's.
 expect 2 -- devices --version
+
+expect 2 -- train --strict=3
+says "$err" "'--strict=3' takes no argument"
+expect 2 -- train --batch
+says "$err" "'--batch' needs an argument"
+expect 2 -- train --strit
+says "$err" "'--strit' is unknown; did you mean"
 
 expect 2 --
 says "$err" 'which command'
@@ -64,7 +79,7 @@ says "$err" "'--json=yes'"
 
 for repeats in 0 -1 x 3x '' 99999999999999999999 10001; do
     expect 2 -- bench devices --repeats="$repeats"
-    says "$err" "'$repeats'"
+    says "$err" "--repeats is '?$repeats'?; must be (a whole number )?between 1 and 10000\$"
 done
 expect 2 -- bench devices --repeats
 says "$err" "'--repeats' needs"
@@ -80,11 +95,11 @@ expect 2 -- tune mlp lenet
 says "$err" "one model"
 for batch in 0 -1 x 2000000; do
     expect 2 -- tune --batch="$batch" mlp
-    says "$err" "'$batch'"
+    says "$err" "--batch is '?$batch'?; must be (a whole number )?between 1 and 1048576\$"
 done
 for level in estimate fast ''; do
     expect 2 -- tune --level="$level" mlp
-    says "$err" "'$level'"
+    says "$err" "--level is '$level'; must be measure or patient"
 done
 
 finish

@@ -16,9 +16,9 @@ expect 2 -- verify nonsense
 says "$err" "'nonsense'"
 expect 2 -- verify --batch-norm=local resnet18
 says "$err" '^yoke: verify: with local batch norm .* another network'
-for wrong in --steps=0 --batch=x --accumulate=-1 --rate=0 --tolerance=x --batch-norm=x; do
+for wrong in --steps=0 --batch=x --accumulate=-1 --lr=0 --tolerance=x --batch-norm=x; do
     expect 2 -- verify $wrong mlp
-    says "$err" "^yoke: verify: ${wrong%=*} .*'${wrong#*=}'"
+    says "$err" "^yoke: verify: ${wrong%=*} is '?${wrong#*=}'?; must be "
     empty "$out"
 done
 

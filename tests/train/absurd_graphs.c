@@ -95,7 +95,7 @@ START_TEST(initializers)
                 yoke_parameter(g, "p", shape,
                                (yoke_initializer){YOKE_INIT_NORMAL, 0, no_numbers[i], 0}));
     }
-    NO_NODE("from 2 to 1",
+    NO_NODE("p: the initializer's a is 2; must not be above b, 1",
             yoke_parameter(g, "p", shape, (yoke_initializer){YOKE_INIT_UNIFORM, 2, 1, 0}));
     NO_NODE("deviation b is -1",
             yoke_parameter(g, "p", shape, (yoke_initializer){YOKE_INIT_NORMAL, 0, -1, 0}));
@@ -117,7 +117,8 @@ START_TEST(layers)
 {
     NO_NODE("NULL", yoke_dense(g, NULL, &(yoke_dense_options){.units = 2}));
     NO_NODE("units is 0", yoke_dense(g, row, NULL));
-    NO_NODE("axis", yoke_dense(g, label, &(yoke_dense_options){.units = 2}));
+    NO_NODE("dense1: the input \"label\" has shape (); must be (..., in)",
+            yoke_dense(g, label, &(yoke_dense_options){.units = 2}));
     NO_NODE("", yoke_dense(g, words, &(yoke_dense_options){.units = 2}));
     NO_NODE("dense: the name of the layer is empty",
             yoke_dense(g, row, &(yoke_dense_options){.units = 2, .name = ""}));
@@ -228,8 +229,8 @@ START_TEST(operators)
     }
     EACH (i, axes) {
         NO_NODE("softmax", yoke_softmax(g, image, axes[i]));
-        NO_NODE("axis", yoke_sum(g, image, &axes[i], 1));
-        NO_NODE("axis", yoke_mean(g, image, &axes[i], 1));
+        NO_NODE("axes[0] is", yoke_sum(g, image, &axes[i], 1));
+        NO_NODE("axes[0] is", yoke_mean(g, image, &axes[i], 1));
         NO_NODE("axis", yoke_slice(g, image, axes[i], 0, 1));
         NO_NODE("axis", yoke_concat(g, (yoke_node *[]){image, image}, 2, axes[i]));
     }
@@ -323,7 +324,7 @@ START_TEST(losses_and_metrics)
     GRAPH_FAILS("output", yoke_graph_set_output(g, "", row));
     GRAPH_FAILS("output", yoke_graph_set_output(g, NULL, row));
     GRAPH_FAILS("output", yoke_graph_set_output(g, "y", NULL));
-    GRAPH_FAILS("two outputs",
+    GRAPH_FAILS("another output has this name",
                 (yoke_graph_set_output(g, "y", row), yoke_graph_set_output(g, "y", row)));
     GRAPH_FAILS("metric", yoke_graph_add_metric(g, "", row));
     GRAPH_FAILS("metric", yoke_graph_add_metric(g, "m", NULL));

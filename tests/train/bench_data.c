@@ -104,13 +104,10 @@ run(side *s)
 {
     yoke_fit_options o = {.on_step = note_step, .user = s};
     double steps[STEPS];
-    yoke_status status;
 
     s->steps = 0;
     s->source.owed = 0;
-    status = yoke_trainer_fit(s->trainer, s->data, NULL, &o);
-    if (status != YOKE_ERROR_STOPPED)
-        bench_must(status);
+    bench_must(yoke_trainer_fit(s->trainer, s->data, NULL, &o));
     for (int i = FIRST; i < STEPS; i++)
         steps[i] = s->begun[i] - s->begun[i - 1];
     return bench_median(steps + FIRST, STEPS - FIRST);

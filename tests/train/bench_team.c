@@ -84,7 +84,7 @@ copy_rate(const bench *b, uint64_t size)
     for (size_t k = 0; k < count; k++) {
         yoke_device *device = yoke_team_get_device(b->team, k);
 
-        bench_must(yki_queue_create(device, YKI_QUEUE_COMPUTE, false, &queues[k]));
+        bench_must(yki_queue_create(device, false, &queues[k]));
         bench_must(yki_buffer_create(device, size, 0, "a copy's source", &from[k]));
         bench_must(yki_buffer_create(device, size, 0, "a copy", &to[k]));
         bench_must(yki_buffer_touch(queues[k], from[k]));

@@ -108,7 +108,6 @@ static const field optimizers[] = {
     {"epsilon is nan", AT(optimizer, epsilon), REAL, NAN},
     {"weight_decay is -1", AT(optimizer, weight_decay), REAL, -1},
     {"weight_decay is inf", AT(optimizer, weight_decay), REAL, INFINITY},
-    {"nesterov is 2; must be between 0 and 1", AT(optimizer, nesterov), WORD, 2},
     {"reserved[0] of an optimizer is 3", AT(optimizer, reserved[0]), WORD, 3},
     {"reserved[7] of an optimizer is 3", AT(optimizer, reserved[7]), WORD, 3},
 };
@@ -174,7 +173,8 @@ START_TEST(settings)
         put(&group, &groups[i]);
         refuse_settings(groups[i].sentence, graph, team, plain, &group, NULL);
     }
-    refuse_settings("group 0 has no pattern", graph, team, plain, &(yoke_parameter_group){0}, NULL);
+    refuse_settings("the pattern of group 0 is NULL", graph, team, plain,
+                    &(yoke_parameter_group){0}, NULL);
     refuse_settings("group 0: no parameter matches \"conv*\"", graph, team, plain,
                     &(yoke_parameter_group){.pattern = "conv*"}, NULL);
     refuse_settings("no parameter matches \"\"", graph, team, plain,
@@ -261,7 +261,7 @@ END_TEST
 /* ---- replicas ---- */
 
 static void
-ignore_command(void *user, const yoke_command_info *info)
+ignore_task(void *user, const yoke_task_info *info)
 {
     (void)user;
     (void)info;
@@ -288,10 +288,13 @@ START_TEST(replicas)
     REFUSED("level", yoke_replica_create(
                          device, graph,
                          &(yoke_replica_options){.batch = 1, .level = (yoke_plan_level)9}, &none));
-    REFUSED("memory",
+    REFUSED("recompute is 9",
             yoke_replica_create(
-                device, graph, &(yoke_replica_options){.batch = 1, .memory = (yoke_memory_choice)9},
-                &none));
+                device, graph,
+                &(yoke_replica_options){.batch = 1, .recompute = (yoke_recompute_choice)9}, &none));
+    REFUSED("state_type is 1",
+            yoke_replica_create(
+                device, graph, &(yoke_replica_options){.batch = 1, .state_type = YOKE_I32}, &none));
     REFUSED("groups is NULL",
             yoke_replica_create(device, graph,
                                 &(yoke_replica_options){.batch = 1, .group_count = 3}, &none));
@@ -308,9 +311,9 @@ START_TEST(replicas)
         REFUSED("x", yoke_replica_set_input(r, 1, yoke_feed_f32("x", f, n)));
         REFUSED("", yoke_replica_forward(r, n));
         REFUSED("", yoke_replica_evaluate(r, n));
-        REFUSED("", yoke_replica_profile(r, n, 1, ignore_command, NULL));
-        REFUSED("dense1.bias", yoke_replica_read(r, "dense1.bias", f, (size_t)n));
-        REFUSED("dense1.bias", yoke_replica_write(r, "dense1.bias", f, (size_t)n));
+        REFUSED("", yoke_replica_profile(r, n, 1, ignore_task, NULL));
+        REFUSED("dense1.bias", yoke_replica_read(r, "dense1.bias", f, n));
+        REFUSED("dense1.bias", yoke_replica_write(r, "dense1.bias", f, n));
     }
     REFUSED("label", yoke_replica_set_input(r, BATCH, yoke_feed_i32("label", wrong, BATCH)));
     REFUSED("nobody", yoke_replica_set_input(r, 1, yoke_feed_f32("nobody", f, 1)));
@@ -359,7 +362,7 @@ START_TEST(datasets)
     EACH (i, absurd_sizes) {
         bad = f;
         bad.shape.dim[0] = absurd_sizes[i];
-        REFUSED("field x", yoke_dataset_create(4, &bad, 1, NULL, &none));
+        REFUSED("field \"x\": the size of axis 0", yoke_dataset_create(4, &bad, 1, NULL, &none));
         REFUSED("", yoke_dataset_read(d, "x", &beyond, 1, values, (size_t)absurd_sizes[i]));
         REFUSED("",
                 yoke_dataset_subset(d, &beyond, absurd_sizes[i] < 0 ? absurd_sizes[i] : 1, &none));
@@ -373,8 +376,8 @@ START_TEST(datasets)
     bad = f;
     bad.type = (yoke_type)-3;
     REFUSED("type", yoke_dataset_create(4, &bad, 1, NULL, &none));
-    REFUSED("sample 4", yoke_dataset_read(d, "x", &beyond, 1, values, 8));
-    REFUSED("sample -1", yoke_dataset_read(d, "x", &below, 1, values, 8));
+    REFUSED("the index of a sample is 4", yoke_dataset_read(d, "x", &beyond, 1, values, 8));
+    REFUSED("the index of a sample is -1", yoke_dataset_read(d, "x", &below, 1, values, 8));
     REFUSED("", yoke_dataset_read(d, "x", NULL, 1, values, 8));
     REFUSED("", yoke_dataset_read(d, NULL, &beyond, 1, values, 8));
     REFUSED("", yoke_dataset_read(NULL, "x", &beyond, 1, values, 8));
@@ -511,7 +514,7 @@ START_TEST(trainers)
     }
     bad = o;
     bad.core_groups = (yoke_core_groups_choice)9;
-    REFUSED("core groups", yoke_trainer_create(team, graph, &bad, &none));
+    REFUSED("core_groups is", yoke_trainer_create(team, graph, &bad, &none));
     bad = o;
     bad.shares = "nonsense";
     REFUSED("nonsense", yoke_trainer_create(team, graph, &bad, &none));
@@ -547,7 +550,7 @@ START_TEST(trainers)
     NOTHING(yoke_trainer_get_graph(NULL));
     NOTHING(yoke_trainer_get_step(NULL));
     HARMLESS(yoke_trainer_flops(t, -9));
-    NOTHING(yoke_trainer_get_history(NULL, NULL));
+    NOTHING(yoke_trainer_epoch_count(NULL));
     ASSERT_OK(yoke_trainer_step(t, 1, feeds, 2, NULL));
     ASSERT_OK(yoke_trainer_wait(t));
     yoke_trainer_destroy(t);

@@ -163,7 +163,7 @@ START_TEST(checkpoints_of_lanes_go_on_without_them)
     team_run run = {.net = TEAM_MLP, .batch = 16};
     yoke_trainer_options o = team_options(&run);
     yoke_fit_options fit = {.epochs = 1, .resume = true};
-    const yoke_epoch *history;
+    const yoke_epoch *h;
     yoke_dataset *dataset;
     yoke_feed feeds[2];
     yoke_trainer *t;
@@ -183,10 +183,11 @@ START_TEST(checkpoints_of_lanes_go_on_without_them)
         fit.epochs = i + 1;
         t = trainer_of(&run, &o);
         ASSERT_OK(yoke_trainer_fit(t, dataset, dataset, &fit));
-        ck_assert_uint_eq(yoke_trainer_get_history(t, &history), (size_t)i + 1);
-        ck_assert_uint_eq(history[i].devices, 1);
-        ck_assert_double_eq(history[i].shares[0], 16);
-        ck_assert_double_eq_tol(history[i].device_losses[0], history[i].train.loss, 1e-9);
+        ck_assert_uint_eq(yoke_trainer_epoch_count(t), (size_t)i + 1);
+        h = yoke_trainer_get_epoch(t, (size_t)i);
+        ck_assert_uint_eq(h->devices, 1);
+        ck_assert_double_eq(h->shares[0], 16);
+        ck_assert_double_eq_tol(h->device_losses[0], h->train->loss, 1e-9);
         yoke_trainer_destroy(t);
     }
     yoke_dataset_destroy(dataset);
@@ -242,7 +243,7 @@ START_TEST(lanes_that_cannot_be_are_refused)
         ASSERT_STATUS(i < YKI_COUNT(rows) ? YOKE_ERROR_UNSUPPORTED : YOKE_ERROR_INVALID_ARGUMENT,
                       try_trainer(&run, &o, &t));
         ck_assert_msg(
-            strstr(yoke_last_error(), i < YKI_COUNT(rows) ? rows[row].says : "core groups is 3"),
+            strstr(yoke_last_error(), i < YKI_COUNT(rows) ? rows[row].says : "core_groups is 3"),
             "%s", yoke_last_error());
     }
     ck_assert_ptr_null(t);
@@ -279,13 +280,13 @@ START_TEST(the_choice_is_kept_in_wisdom)
     run.selector = devices.selector;
     o = team_options(&run);
     o.level = YOKE_PLAN_MEASURE;
-    o.freeze = true;
+    o.reproducible = YOKE_REPRODUCIBLE_RUNS;
     t = trainer_of(&run, &o);
     explain(t);
     ck_assert_msg(strstr(test_lines, "core groups") == NULL, "%s", test_lines);
     yoke_trainer_destroy(t);
 
-    o.freeze = false;
+    o.reproducible = YOKE_REPRODUCIBLE_NO;
     t = trainer_of(&run, &o); /* a step of this net takes much less than 2 ms */
     ck_assert_int_eq(yoke_trainer_get_step(t), 0);
     ck_assert(t->core_groups.known && t->core_groups.seconds[0] > 0 &&
@@ -310,7 +311,7 @@ START_TEST(the_choice_is_kept_in_wisdom)
 
         rewrite(run.wisdom, " device-whole ", "0.001000000");
         rewrite(run.wisdom, " device-lanes ", faster ? "0.000900000" : "0.000960000");
-        o.freeze = i / 2 == 1;
+        o.reproducible = i / 2 == 1 ? YOKE_REPRODUCIBLE_RUNS : YOKE_REPRODUCIBLE_NO;
         o.shares = i / 2 == 2 ? "even" : NULL;
         o.level = i / 2 == 3 ? YOKE_PLAN_ESTIMATE : YOKE_PLAN_MEASURE;
         t = trainer_of(&run, &o);

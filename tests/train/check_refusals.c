@@ -403,7 +403,7 @@ END_TEST
 /* ---- using ---- */
 
 static void
-ignore_command(void *user, const yoke_command_info *info)
+ignore_task(void *user, const yoke_task_info *info)
 {
     (void)user;
     (void)info;
@@ -453,10 +453,10 @@ START_TEST(nothing_takes_null)
     ASSERT_INVALID(yoke_replica_wait(NULL));
     ASSERT_INVALID(yoke_replica_print_plan(NULL, test_drop_line, NULL));
     ASSERT_INVALID(yoke_replica_print_plan(r, NULL, NULL));
-    ASSERT_INVALID(yoke_replica_profile(NULL, 1, 1, ignore_command, NULL));
+    ASSERT_INVALID(yoke_replica_profile(NULL, 1, 1, ignore_task, NULL));
     ASSERT_INVALID(yoke_replica_profile(r, 1, 1, NULL, NULL));
-    ASSERT_INVALID(yoke_replica_profile(r, 1, 0, ignore_command, NULL));
-    ASSERT_INVALID(yoke_replica_profile(r, BATCH + 1, 1, ignore_command, NULL));
+    ASSERT_INVALID(yoke_replica_profile(r, 1, 0, ignore_task, NULL));
+    ASSERT_INVALID(yoke_replica_profile(r, BATCH + 1, 1, ignore_task, NULL));
     ck_assert(yoke_replica_flops(NULL, 1) == 0);
     step(r, BATCH);
     yoke_replica_destroy(r);
@@ -495,7 +495,7 @@ START_TEST(names_and_counts_are_checked)
                    yoke_replica_read_metric(r, "acuracy", &sum, &count));
     ASSERT_STATUS(YOKE_ERROR_NOT_FOUND, yoke_replica_read_metric(r, "z", &sum, &count));
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_replica_read_output(r, "y", f, 7));
-    ASSERT_DETAIL("6 values");
+    ASSERT_DETAIL("output \"y\": the number of values is 7; must be 6");
     ASSERT_OK(yoke_replica_read_output(r, "y", f, 6));
     yoke_replica_destroy(r);
     yoke_graph_destroy(g);
@@ -524,7 +524,7 @@ START_TEST(batches_are_checked)
     ck_assert(sum == 0 && count == 0);
     give(r, 2);
     ASSERT_STATUS(YOKE_ERROR_STATE, yoke_replica_forward(r, 3)); /* the third is an old one */
-    ASSERT_DETAIL("2 samples were given, not 3");
+    ASSERT_DETAIL("has 2 samples; must have at least 3");
     ASSERT_OK(yoke_replica_forward(r, 2));
     ASSERT_OK(yoke_replica_read_loss(r, &sum, &count));
     ck_assert(sum > 0 && count == 2);
@@ -564,7 +564,7 @@ START_TEST(steps_have_an_order)
 
     give(r, BATCH);
     ASSERT_STATUS(YOKE_ERROR_STATE, yoke_replica_backward(r));
-    ASSERT_DETAIL("forward comes before");
+    ASSERT_DETAIL("yoke_replica_forward must come before each yoke_replica_backward");
     ASSERT_STATUS(YOKE_ERROR_STATE, yoke_replica_update(r, 1));
     ASSERT_OK(yoke_replica_forward(r, BATCH));
     ASSERT_STATUS(YOKE_ERROR_STATE, yoke_replica_update(r, 1));

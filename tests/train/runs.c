@@ -208,7 +208,7 @@ team_options(const team_run *run)
         .level = YOKE_PLAN_ESTIMATE,
         .bucket_bytes = run->bucket_bytes,
         .clip_norm = run->clip_norm,
-        .memory = run->memory,
+        .recompute = run->recompute,
     };
 }
 

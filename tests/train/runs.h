@@ -46,7 +46,7 @@ typedef struct team_run {
     yoke_optimizer optimizer; /* zero: plain SGD, 0.1 */
     uint64_t bucket_bytes;
     float clip_norm;
-    yoke_memory_choice memory;
+    yoke_recompute_choice recompute;
     bool waits;         /* for each step */
     bool any_class;     /* Winograd too */
     const char *wisdom; /* file; NULL: the usual one */

@@ -11,10 +11,9 @@ infer(yoke_node *node)
     const yoke_node *dy = node->inputs[0];
 
     if (dy->type != YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", dy->name);
+        return yki_fail_type("the input", dy, "f32");
     if (dy->shape.rank < 1)
-        return yki_fail(YOKE_ERROR_SHAPE, "the input %s is a scalar, at least one axis is needed",
-                        dy->name);
+        return yki_fail_shape("the input", dy, "(channels, ...)");
     node->type = YOKE_F32;
     node->shape = yoke_shape(dy->shape.dim[0]);
     node->batched = false;

@@ -32,8 +32,8 @@ yki_conv_sum_parts(yki_recipe *recipe, const yki_device_traits *traits, uint32_t
 
     yki_arg_slot(recipe, part);
     yki_arg_slot(recipe, out);
-    yki_arg_int(recipe, count);
-    yki_arg_int(recipe, parts);
+    yki_arg_int(recipe, "count", count);
+    yki_arg_int(recipe, "parts", parts);
     yki_launch_grid(launch, YKI_CONST(YKI_MIN((count + per_group - 1) / per_group, MAX_GROUPS)),
                     YKI_CONST(1), YKI_CONST(1), items, 1, 1);
     if (launch) {
@@ -112,10 +112,10 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
                                form.items, form.vector);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, part);
-    yki_arg_expr(recipe, dy->batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
-    yki_arg_int(recipe, channels);
-    yki_arg_int(recipe, area);
-    yki_arg_int(recipe, splits);
+    yki_arg_expr(recipe, "samples", dy->batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
+    yki_arg_int(recipe, "channels", channels);
+    yki_arg_int(recipe, "area", area);
+    yki_arg_int(recipe, "splits", splits);
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(form.groups, MAX_GROUPS)), YKI_CONST(splits),
                     YKI_CONST(1), form.items, 1, 1);
     if (launch) {

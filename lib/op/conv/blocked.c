@@ -184,28 +184,27 @@ emit_pack(yki_recipe *recipe, const yki_conv *conv, const side *s, const grid *g
     int64_t jobs = out_groups * (s->from_plain ? 1 : (s->c + t->v - 1) / t->v);
     yki_launch *launch = yki_recipe_launch(recipe, "conv_blocked.cl", "yki_conv_blocked_pack",
                                            "-DV=%u -DP=%u -DQ=%u", t->v, t->p, t->q);
-    const int64_t values[] = {g->weight_at,
-                              s->c,
-                              s->o,
-                              conv->a.groups,
-                              s->transposed,
-                              conv->a.kernel[0],
-                              conv->a.kernel[1],
-                              g->vertical.taps,
-                              g->horizontal.taps,
-                              g->vertical.kernel_at,
-                              g->vertical.kernel_step,
-                              g->horizontal.kernel_at,
-                              g->horizontal.kernel_step,
-                              s->from_plain,
-                              g->weight_step,
-                              conv->has_bias};
+    const yki_named_int values[] = {{"weight_at", g->weight_at},
+                                    {"c", s->c},
+                                    {"o", s->o},
+                                    {"groups", conv->a.groups},
+                                    {"transposed", s->transposed},
+                                    {"kh", conv->a.kernel[0]},
+                                    {"kw", conv->a.kernel[1]},
+                                    {"taps_h", g->vertical.taps},
+                                    {"taps_w", g->horizontal.taps},
+                                    {"kh0", g->vertical.kernel_at},
+                                    {"khs", g->vertical.kernel_step},
+                                    {"kw0", g->horizontal.kernel_at},
+                                    {"kws", g->horizontal.kernel_step},
+                                    {"from_plain", s->from_plain},
+                                    {"weight_step", g->weight_step},
+                                    {"has_bias", conv->has_bias}};
 
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
     yki_arg_slot(recipe, weights);
-    for (size_t i = 0; i < YKI_COUNT(values); i++)
-        yki_arg_int(recipe, values[i]);
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(jobs, PACK_GROUPS)), YKI_CONST(1), YKI_CONST(1), 1, 1,
                     1);
     if (launch) {
@@ -265,22 +264,48 @@ emit_grid(const yki_problem *problem, const yki_device_traits *traits, yki_recip
         recipe, "conv_blocked.cl", stacked ? "yki_conv_stacked" : "yki_conv_blocked",
         "-DV=%u -DP=%u -DQ=%u%s", t->v, t->p, t->q, stream ? " -DSTREAM" : "");
     const uint32_t buffers[] = {0, slot->weights, problem->input_count, slot->strips, slot->tables};
-    const int64_t second = stacked ? u->pieces : u->rows, source = stacked ? u->sample : u->direct;
-    const int64_t values[] = {g->weight_at, u->samples,  second,     s->c,           s->h,
-                              s->w,         s->o,        s->oh,      s->ow,          v->count,
-                              h->count,     v->in_step,  h->in_step, v->taps,        h->taps,
-                              v->tap_step,  h->tap_step, v->in_at,   h->in_at,       v->out_step,
-                              h->out_step,  v->out_at,   h->out_at,  conv->a.groups, s->from_plain,
-                              source,       u->strip,    u->table,   g->weight_step, conv->a.act};
+    const yki_named_int second =
+        stacked ? (yki_named_int){"pieces", u->pieces} : (yki_named_int){"unit_rows", u->rows};
+    const yki_named_int source =
+        stacked ? (yki_named_int){"sample_step", u->sample} : (yki_named_int){"direct", u->direct};
+    const yki_named_int values[] = {{"weight_at", g->weight_at},
+                                    {"unit_samples", u->samples},
+                                    second,
+                                    {"c", s->c},
+                                    {"h", s->h},
+                                    {"w", s->w},
+                                    {"o", s->o},
+                                    {"oh", s->oh},
+                                    {"ow", s->ow},
+                                    {"gh", v->count},
+                                    {"gw", h->count},
+                                    {"ish", v->in_step},
+                                    {"isw", h->in_step},
+                                    {"taps_h", v->taps},
+                                    {"taps_w", h->taps},
+                                    {"tsh", v->tap_step},
+                                    {"tsw", h->tap_step},
+                                    {"bh", v->in_at},
+                                    {"bw", h->in_at},
+                                    {"osh", v->out_step},
+                                    {"osw", h->out_step},
+                                    {"oah", v->out_at},
+                                    {"oaw", h->out_at},
+                                    {"groups", conv->a.groups},
+                                    {"from_plain", s->from_plain},
+                                    source,
+                                    {"strip_size", u->strip},
+                                    {"table_size", u->table},
+                                    {"weight_step", g->weight_step},
+                                    {"act", conv->a.act}};
     yki_expr groups = yki_conv_times(conv, traits->compute_units);
     int64_t taps = stacked ? inner_taps(v, s->h) * inner_taps(h, s->w)
                            : v->count * v->taps * h->count * h->taps;
 
     for (size_t i = 0; i < YKI_COUNT(buffers); i++)
         yki_arg_slot(recipe, buffers[i]);
-    yki_arg_expr(recipe, conv->n);
-    for (size_t i = 0; i < YKI_COUNT(values); i++)
-        yki_arg_int(recipe, values[i]);
+    yki_arg_expr(recipe, "samples", conv->n);
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
     if (!launch)
         return;
     groups.max = traits->compute_units; /* and no group if there are no samples */
@@ -304,14 +329,20 @@ emit_rest(const yki_problem *problem, yki_recipe *recipe, const yki_conv *conv, 
         rows |= grids[i].vertical.taps ? (int64_t)1 << grids[i].vertical.out_at : 0;
         columns |= grids[i].horizontal.taps ? (int64_t)1 << grids[i].horizontal.out_at : 0;
     }
-    const int64_t values[] = {bias_at,           s->o, s->oh,   s->ow,      conv->a.stride[0],
-                              conv->a.stride[1], rows, columns, conv->a.act};
+    const yki_named_int values[] = {{"bias_at", bias_at},
+                                    {"o", s->o},
+                                    {"oh", s->oh},
+                                    {"ow", s->ow},
+                                    {"sh", conv->a.stride[0]},
+                                    {"sw", conv->a.stride[1]},
+                                    {"rows", rows},
+                                    {"columns", columns},
+                                    {"act", conv->a.act}};
 
     yki_arg_slot(recipe, slot->weights);
     yki_arg_slot(recipe, problem->input_count);
-    yki_arg_expr(recipe, conv->n);
-    for (size_t i = 0; i < YKI_COUNT(values); i++)
-        yki_arg_int(recipe, values[i]);
+    yki_arg_expr(recipe, "samples", conv->n);
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
     groups.max = PACK_GROUPS; /* and no group if there are no samples */
     yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     if (launch)

@@ -131,12 +131,31 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     int64_t units = traits->compute_units, jobs = s.in_blocks * s.out_groups;
     int64_t sums = s.splits * jobs * conv.taps * s.cp * 2 * s.v;
     uint32_t part, strips, tables;
-    const int64_t values[] = {
-        s.splits,     s.samples, s.rows,    conv.c,         conv.h,         conv.w,
-        conv.o,       conv.oh,   conv.ow,   a->kernel[0],   a->kernel[1],   a->stride[0],
-        a->stride[1], a->pad[0], a->pad[1], a->dilation[0], a->dilation[1], a->groups,
-        s.from_plain, s.direct,  s.strip,   s.table};
-    const int64_t unpack[] = {s.splits, conv.c, conv.o, a->groups, conv.taps, s.from_plain};
+    const yki_named_int values[] = {{"splits", s.splits},
+                                    {"unit_samples", s.samples},
+                                    {"unit_rows", s.rows},
+                                    {"c", conv.c},
+                                    {"h", conv.h},
+                                    {"w", conv.w},
+                                    {"o", conv.o},
+                                    {"oh", conv.oh},
+                                    {"ow", conv.ow},
+                                    {"kh", a->kernel[0]},
+                                    {"kw", a->kernel[1]},
+                                    {"sh", a->stride[0]},
+                                    {"sw", a->stride[1]},
+                                    {"ph", a->pad[0]},
+                                    {"pw", a->pad[1]},
+                                    {"dh", a->dilation[0]},
+                                    {"dw", a->dilation[1]},
+                                    {"groups", a->groups},
+                                    {"from_plain", s.from_plain},
+                                    {"direct", s.direct},
+                                    {"strip_size", s.strip},
+                                    {"table_size", s.table}};
+    const yki_named_int unpack[] = {{"splits", s.splits}, {"c", conv.c},
+                                    {"o", conv.o},        {"groups", a->groups},
+                                    {"area", conv.taps},  {"from_plain", s.from_plain}};
     yki_launch *launch;
 
     (void)tuning;
@@ -151,9 +170,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_slot(recipe, part);
     yki_arg_slot(recipe, strips);
     yki_arg_slot(recipe, tables);
-    yki_arg_expr(recipe, conv.n);
-    for (size_t i = 0; i < YKI_COUNT(values); i++)
-        yki_arg_int(recipe, values[i]);
+    yki_arg_expr(recipe, "samples", conv.n);
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
     yki_launch_grid(launch, YKI_CONST(units), YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     if (launch) {
         launch->flops = yki_conv_flops(&conv);
@@ -163,8 +181,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
                                "-DV=%u -DP=%u", s.v, s.p);
     yki_arg_slot(recipe, part);
     yki_arg_slot(recipe, 2);
-    for (size_t i = 0; i < YKI_COUNT(unpack); i++)
-        yki_arg_int(recipe, unpack[i]);
+    yki_arg_ints(recipe, unpack, YKI_COUNT(unpack));
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(jobs, 4 * units)), YKI_CONST(1), YKI_CONST(1), 1, 1,
                     1);
     if (launch)

@@ -35,9 +35,6 @@ yki_expr yki_conv_times(const yki_conv *conv, int64_t per_sample);
 void yki_conv_sum_parts(yki_recipe *recipe, const yki_device_traits *traits, uint32_t part,
                         uint32_t out, int64_t count, int64_t parts);
 
-/* Returns the size of a convolution's result along axis i; <= 0 if the kernel does not fit. */
-int64_t yki_conv_out_size(const yki_conv_attrs *a, int i, int64_t in);
-
 /* ---- CPU solvers, channels in blocks (axis.c) ---- */
 
 /* One axis of a grid of result positions. Position i is element i * out_step + out_at of the

@@ -15,14 +15,9 @@
 
 #include "op/conv/conv.h"
 
-static const yki_conv_attrs *
-attrs_of(const yki_attrs *attrs)
-{
-    return (const yki_conv_attrs *)attrs->bytes;
-}
-
-int64_t
-yki_conv_out_size(const yki_conv_attrs *a, int i, int64_t in)
+/* Returns the size of a convolution's result along axis i; <= 0 if the kernel does not fit. */
+static int64_t
+out_size(const yki_conv_attrs *a, int i, int64_t in)
 {
     int64_t span = in + 2 * (int64_t)a->pad[i] - (int64_t)a->dilation[i] * (a->kernel[i] - 1) - 1;
 
@@ -32,19 +27,18 @@ yki_conv_out_size(const yki_conv_attrs *a, int i, int64_t in)
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    const yki_conv_attrs *a = attrs_of(attrs);
+    const yki_conv_attrs a = yki_conv_attrs_get(attrs);
     size_t used;
 
-    used = (size_t)snprintf(text, size, "%dx%d s%dx%d p%dx%d", a->kernel[0], a->kernel[1],
-                            a->stride[0], a->stride[1], a->pad[0], a->pad[1]);
-    if ((a->dilation[0] != 1 || a->dilation[1] != 1) && used < size)
-        used +=
-            (size_t)snprintf(text + used, size - used, " d%dx%d", a->dilation[0], a->dilation[1]);
-    if (a->groups != 1 && used < size)
-        used += (size_t)snprintf(text + used, size - used, " g%d", a->groups);
-    if (a->size[0] && used < size)
-        used += (size_t)snprintf(text + used, size - used, " to %dx%d", a->size[0], a->size[1]);
-    if (a->act == YKI_CONV_ACT_RELU && used < size)
+    used = (size_t)snprintf(text, size, "%dx%d s%dx%d p%dx%d", a.kernel[0], a.kernel[1],
+                            a.stride[0], a.stride[1], a.pad[0], a.pad[1]);
+    if ((a.dilation[0] != 1 || a.dilation[1] != 1) && used < size)
+        used += (size_t)snprintf(text + used, size - used, " d%dx%d", a.dilation[0], a.dilation[1]);
+    if (a.groups != 1 && used < size)
+        used += (size_t)snprintf(text + used, size - used, " g%d", a.groups);
+    if (a.size[0] && used < size)
+        used += (size_t)snprintf(text + used, size - used, " to %dx%d", a.size[0], a.size[1]);
+    if (a.act == YKI_CONV_ACT_RELU && used < size)
         snprintf(text + used, size - used, " relu");
 }
 
@@ -54,7 +48,7 @@ mismatch(const yoke_node *a, const yoke_node *b, const char *why)
 {
     char sa[128], sb[128];
 
-    return yki_fail(YOKE_ERROR_SHAPE, "%s %s and %s %s: %s", a->name,
+    return yki_fail(YOKE_ERROR_SHAPE, "\"%s\" has shape %s, \"%s\" has shape %s: %s", a->name,
                     yki_shape_text(a->shape, sa, sizeof sa), b->name,
                     yki_shape_text(b->shape, sb, sizeof sb), why);
 }
@@ -66,7 +60,7 @@ check_operands(const yoke_node *node, uint32_t required, uint32_t most)
         return yki_fail(YOKE_ERROR_INTERNAL, "%u operands", node->input_count);
     for (uint32_t i = 0; i < node->input_count; i++)
         if (node->inputs[i]->type != YOKE_F32)
-            return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", node->inputs[i]->name);
+            return yki_fail_type("the input", node->inputs[i], "f32");
     return YOKE_OK;
 }
 
@@ -75,47 +69,59 @@ check_operands(const yoke_node *node, uint32_t required, uint32_t most)
 static yoke_status
 check_weight(const yoke_node *node, int axis)
 {
-    const yki_conv_attrs *a = attrs_of(&node->attrs);
+    const yki_conv_attrs a = yki_conv_attrs_get(&node->attrs);
     const yoke_node *image = node->inputs[0], *weight = node->inputs[1];
     int64_t in, out;
-    char text[128];
 
     if (image->shape.rank != 3)
-        return yki_fail(YOKE_ERROR_SHAPE,
-                        "%s has shape %s, a convolution needs (channels, height, width)",
-                        image->name, yki_shape_text(image->shape, text, sizeof text));
-    if (weight->batched || weight->shape.rank != 4 || weight->shape.dim[2] != a->kernel[0] ||
-        weight->shape.dim[3] != a->kernel[1] || weight->shape.dim[0] % a->groups)
-        return mismatch(weight, image, "the weight is not (filters, channels / groups, kh, kw)");
-    in = weight->shape.dim[axis] * (axis ? a->groups : 1);
-    out = weight->shape.dim[!axis] * (axis ? 1 : a->groups);
+        return yki_fail_shape("the input", image, "(channels, height, width)");
+    if (weight->batched || weight->shape.rank != 4 || weight->shape.dim[2] != a.kernel[0] ||
+        weight->shape.dim[3] != a.kernel[1] || weight->shape.dim[0] % a.groups)
+        return mismatch(weight, image,
+                        "the weight must be (filters, channels / groups, height, width)");
+    in = weight->shape.dim[axis] * (axis ? a.groups : 1);
+    out = weight->shape.dim[!axis] * (axis ? 1 : a.groups);
     if (image->shape.dim[0] != in)
-        return mismatch(image, weight, "the numbers of channels differ");
+        return mismatch(image, weight,
+                        "the weight must have the channels of the input, divided by groups");
     if (node->input_count > 2) {
         const yoke_node *bias = node->inputs[2];
 
         if (bias->batched || bias->shape.rank != 1 || bias->shape.dim[0] != out)
-            return mismatch(bias, weight, "the bias does not have one value per filter");
+            return mismatch(bias, weight, "the bias must have one value for each filter");
     }
     return YOKE_OK;
+}
+
+/* Fails with the sentence about a kernel that is larger than the padded input along an axis. */
+static yoke_status
+too_large(const yki_conv_attrs *a, const yoke_node *x, int axis)
+{
+    return yki_fail(YOKE_ERROR_SHAPE,
+                    "the kernel spans %lld %s; must span at most %lld, the %s of \"%s\" with its "
+                    "padding",
+                    (long long)a->dilation[axis] * (a->kernel[axis] - 1) + 1,
+                    axis ? "columns" : "rows",
+                    (long long)x->shape.dim[axis + 1] + 2 * (long long)a->pad[axis],
+                    axis ? "width" : "height", x->name);
 }
 
 static yoke_status
 infer_conv2d(yoke_node *node)
 {
-    const yki_conv_attrs *a = attrs_of(&node->attrs);
+    const yki_conv_attrs a = yki_conv_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0], *weight;
     int64_t oh, ow;
 
     YKI_TRY(check_operands(node, 2, 3));
     YKI_TRY(check_weight(node, 1));
     weight = node->inputs[1];
-    oh = yki_conv_out_size(a, 0, x->shape.dim[1]);
-    ow = yki_conv_out_size(a, 1, x->shape.dim[2]);
+    oh = out_size(&a, 0, x->shape.dim[1]);
+    ow = out_size(&a, 1, x->shape.dim[2]);
     if (oh < 1 || ow < 1)
-        return mismatch(x, weight, "the kernel is larger than the padded input");
+        return too_large(&a, x, oh < 1 ? 0 : 1);
     if (oh > INT32_MAX || ow > INT32_MAX)
-        return mismatch(x, weight, "the result is too large");
+        return mismatch(x, weight, "each size of the result must be at most 2147483647");
     node->type = YOKE_F32;
     node->shape = yoke_shape(weight->shape.dim[0], oh, ow);
     node->batched = x->batched;
@@ -125,18 +131,17 @@ infer_conv2d(yoke_node *node)
 static yoke_status
 infer_grad_input(yoke_node *node)
 {
-    const yki_conv_attrs *a = attrs_of(&node->attrs);
+    const yki_conv_attrs a = yki_conv_attrs_get(&node->attrs);
     const yoke_node *dy = node->inputs[0], *weight;
 
     YKI_TRY(check_operands(node, 2, 3));
     YKI_TRY(check_weight(node, 0));
     weight = node->inputs[1];
-    if (a->size[0] < 1 || a->size[1] < 1 ||
-        yki_conv_out_size(a, 0, a->size[0]) != dy->shape.dim[1] ||
-        yki_conv_out_size(a, 1, a->size[1]) != dy->shape.dim[2])
+    if (a.size[0] < 1 || a.size[1] < 1 || out_size(&a, 0, a.size[0]) != dy->shape.dim[1] ||
+        out_size(&a, 1, a.size[1]) != dy->shape.dim[2])
         return mismatch(dy, weight, "no input of the given size has a convolution of this shape");
     node->type = YOKE_F32;
-    node->shape = yoke_shape(weight->shape.dim[1] * a->groups, a->size[0], a->size[1]);
+    node->shape = yoke_shape(weight->shape.dim[1] * a.groups, a.size[0], a.size[1]);
     node->batched = dy->batched;
     return YOKE_OK;
 }
@@ -144,19 +149,19 @@ infer_grad_input(yoke_node *node)
 static yoke_status
 infer_grad_weight(yoke_node *node)
 {
-    const yki_conv_attrs *a = attrs_of(&node->attrs);
+    const yki_conv_attrs a = yki_conv_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0], *dy = node->inputs[1];
 
     YKI_TRY(check_operands(node, 2, 2));
     if (x->shape.rank != 3 || dy->shape.rank != 3 || x->batched != dy->batched)
         return mismatch(x, dy, "a convolution needs (channels, height, width), both batched alike");
-    if (x->shape.dim[0] % a->groups || dy->shape.dim[0] % a->groups ||
-        yki_conv_out_size(a, 0, x->shape.dim[1]) != dy->shape.dim[1] ||
-        yki_conv_out_size(a, 1, x->shape.dim[2]) != dy->shape.dim[2])
+    if (x->shape.dim[0] % a.groups || dy->shape.dim[0] % a.groups ||
+        out_size(&a, 0, x->shape.dim[1]) != dy->shape.dim[1] ||
+        out_size(&a, 1, x->shape.dim[2]) != dy->shape.dim[2])
         return mismatch(x, dy, "they are not input and result of one convolution");
     node->type = YOKE_F32;
     node->shape =
-        yoke_shape(dy->shape.dim[0], x->shape.dim[0] / a->groups, a->kernel[0], a->kernel[1]);
+        yoke_shape(dy->shape.dim[0], x->shape.dim[0] / a.groups, a.kernel[0], a.kernel[1]);
     node->batched = false;
     return YOKE_OK;
 }
@@ -165,7 +170,7 @@ infer_grad_weight(yoke_node *node)
 static yoke_status
 gradient_of(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx, bool is_forward)
 {
-    yki_conv_attrs a = *attrs_of(&node->attrs);
+    yki_conv_attrs a = yki_conv_attrs_get(&node->attrs);
     yoke_node *x = node->inputs[0], *pair[2];
 
     if (a.act == YKI_CONV_ACT_RELU) {
@@ -214,7 +219,7 @@ gradient_grad_input(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_nod
 static double
 flops(const yoke_node *node)
 {
-    const yki_conv_attrs *a = attrs_of(&node->attrs);
+    const yki_conv_attrs a = yki_conv_attrs_get(&node->attrs);
     bool is_forward = node->op == &yki_op_conv2d;
     const yoke_node *x =
         is_forward || node->op == &yki_op_conv2d_grad_weight ? node->inputs[0] : node;
@@ -222,8 +227,8 @@ flops(const yoke_node *node)
                          : node->op == &yki_op_conv2d_grad_weight ? node->inputs[1]
                                                                   : node->inputs[0];
 
-    return 2.0 * (double)yki_shape_count(y->shape) * a->kernel[0] * a->kernel[1] *
-           (double)(x->shape.dim[0] / a->groups);
+    return 2.0 * (double)yki_shape_count(y->shape) * a.kernel[0] * a.kernel[1] *
+           (double)(x->shape.dim[0] / a.groups);
 }
 
 const yki_op yki_op_conv2d = {
@@ -255,7 +260,7 @@ yki_conv_of(const yki_problem *problem)
     yki_conv conv = {0};
     const yki_operand *x = &problem->in[0], *y = &problem->out;
 
-    memcpy(&conv.a, problem->attrs.bytes, sizeof conv.a);
+    conv.a = yki_conv_attrs_get(&problem->attrs);
     if (problem->op == &yki_op_conv2d_grad_input) {
         x = &problem->out;
         y = &problem->in[0];

@@ -72,25 +72,20 @@ static void
 emit_pack(yki_recipe *recipe, const yki_conv *conv, const grid *g, uint32_t v, uint32_t weights)
 {
     int64_t blocks = (conv->c + v - 1) / v;
-    const int64_t values[] = {g->weight_at,
-                              conv->c,
-                              conv->a.kernel[0],
-                              conv->a.kernel[1],
-                              g->vertical.taps,
-                              g->horizontal.taps,
-                              g->vertical.kernel_at,
-                              g->vertical.kernel_step,
-                              g->horizontal.kernel_at,
-                              g->horizontal.kernel_step,
-                              conv->has_bias};
+    const yki_named_int values[] = {
+        {"weight_at", g->weight_at},      {"c", conv->c},
+        {"kh", conv->a.kernel[0]},        {"kw", conv->a.kernel[1]},
+        {"taps_h", g->vertical.taps},     {"taps_w", g->horizontal.taps},
+        {"kh0", g->vertical.kernel_at},   {"khs", g->vertical.kernel_step},
+        {"kw0", g->horizontal.kernel_at}, {"kws", g->horizontal.kernel_step},
+        {"has_bias", conv->has_bias}};
     yki_launch *launch =
         yki_recipe_launch(recipe, "conv_depthwise.cl", "yki_conv_depthwise_pack", "-DV=%u", v);
 
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
     yki_arg_slot(recipe, weights);
-    for (size_t i = 0; i < YKI_COUNT(values); i++)
-        yki_arg_int(recipe, values[i]);
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(blocks, 64)), YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     if (launch) {
         launch->phase = YKI_PHASE_PREPARE;
@@ -106,29 +101,29 @@ emit_grid(const yki_problem *problem, const yki_device_traits *traits, yki_recip
     bool transposed = problem->op == &yki_op_conv2d_grad_input;
     const yki_conv_axis *vertical = &g->vertical, *horizontal = &g->horizontal;
     int64_t blocks = (conv->c + v - 1) / v;
-    const int64_t values[] = {g->weight_at,
-                              blocks,
-                              transposed ? conv->oh : conv->h,
-                              transposed ? conv->ow : conv->w,
-                              transposed ? conv->h : conv->oh,
-                              transposed ? conv->w : conv->ow,
-                              vertical->count,
-                              horizontal->count,
-                              vertical->in_step,
-                              horizontal->in_step,
-                              vertical->taps,
-                              horizontal->taps,
-                              vertical->tap_step,
-                              horizontal->tap_step,
-                              vertical->in_at,
-                              horizontal->in_at,
-                              vertical->out_step,
-                              horizontal->out_step,
-                              vertical->out_at,
-                              horizontal->out_at,
-                              conv->a.act,
-                              g->band,
-                              strip_size};
+    const yki_named_int values[] = {{"weight_at", g->weight_at},
+                                    {"blocks", blocks},
+                                    {"h", transposed ? conv->oh : conv->h},
+                                    {"w", transposed ? conv->ow : conv->w},
+                                    {"oh", transposed ? conv->h : conv->oh},
+                                    {"ow", transposed ? conv->w : conv->ow},
+                                    {"gh", vertical->count},
+                                    {"gw", horizontal->count},
+                                    {"ish", vertical->in_step},
+                                    {"isw", horizontal->in_step},
+                                    {"taps_h", vertical->taps},
+                                    {"taps_w", horizontal->taps},
+                                    {"tsh", vertical->tap_step},
+                                    {"tsw", horizontal->tap_step},
+                                    {"bh", vertical->in_at},
+                                    {"bw", horizontal->in_at},
+                                    {"osh", vertical->out_step},
+                                    {"osw", horizontal->out_step},
+                                    {"oah", vertical->out_at},
+                                    {"oaw", horizontal->out_at},
+                                    {"act", conv->a.act},
+                                    {"band", g->band},
+                                    {"strip_size", strip_size}};
     yki_launch *launch = yki_recipe_launch(recipe, "conv_depthwise.cl",
                                            vertical->out_step * horizontal->out_step > 1
                                                ? "yki_conv_depthwise_direct"
@@ -140,9 +135,8 @@ emit_grid(const yki_problem *problem, const yki_device_traits *traits, yki_recip
     yki_arg_slot(recipe, weights);
     yki_arg_slot(recipe, problem->input_count);
     yki_arg_slot(recipe, strips);
-    yki_arg_expr(recipe, conv->n);
-    for (size_t i = 0; i < YKI_COUNT(values); i++)
-        yki_arg_int(recipe, values[i]);
+    yki_arg_expr(recipe, "samples", conv->n);
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
     groups.max = GROUPS_PER_UNIT * traits->compute_units;
     yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     if (launch) {
@@ -222,15 +216,16 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, part);
-    yki_arg_expr(recipe, conv.n);
+    yki_arg_expr(recipe, "samples", conv.n);
     {
-        const int64_t values[] = {splits,         blocks,        conv.h,       conv.w,
-                                  conv.oh,        conv.ow,       a->kernel[0], a->kernel[1],
-                                  a->stride[0],   a->stride[1],  a->pad[0],    a->pad[1],
-                                  a->dilation[0], a->dilation[1]};
+        const yki_named_int values[] = {
+            {"splits", splits},     {"blocks", blocks},    {"h", conv.h},
+            {"w", conv.w},          {"oh", conv.oh},       {"ow", conv.ow},
+            {"kh", a->kernel[0]},   {"kw", a->kernel[1]},  {"sh", a->stride[0]},
+            {"sw", a->stride[1]},   {"ph", a->pad[0]},     {"pw", a->pad[1]},
+            {"dh", a->dilation[0]}, {"dw", a->dilation[1]}};
 
-        for (size_t i = 0; i < YKI_COUNT(values); i++)
-            yki_arg_int(recipe, values[i]);
+        yki_arg_ints(recipe, values, YKI_COUNT(values));
     }
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(jobs, splits * blocks)), YKI_CONST(1), YKI_CONST(1),
                     1, 1, 1);
@@ -242,9 +237,9 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
         yki_recipe_launch(recipe, "conv_depthwise.cl", "yki_conv_depthwise_unpack", "-DV=%u", v);
     yki_arg_slot(recipe, part);
     yki_arg_slot(recipe, 2);
-    yki_arg_int(recipe, splits);
-    yki_arg_int(recipe, conv.c);
-    yki_arg_int(recipe, conv.taps);
+    yki_arg_int(recipe, "splits", splits);
+    yki_arg_int(recipe, "c", conv.c);
+    yki_arg_int(recipe, "area", conv.taps);
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(blocks, 64)), YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     return recipe->status;
 }

@@ -165,16 +165,23 @@ emit_pack(yki_recipe *recipe, const yki_conv *conv, const side *s, const tile *t
         yki_recipe_launch(recipe, "conv_lanes.cl", "yki_conv_lanes_pack", "-DV=%d -DR=%d -DX=%d",
                           (int)t->v, (int)t->rows, (int)t->columns);
     const yki_conv_axis *v = &s->vertical, *h = &s->horizontal;
-    const int64_t values[] = {
-        s->c,           s->o,          s->transposed, conv->a.kernel[0], conv->a.kernel[1],
-        v->taps,        h->taps,       v->kernel_at,  v->kernel_step,    h->kernel_at,
-        h->kernel_step, conv->has_bias};
+    const yki_named_int values[] = {{"c", s->c},
+                                    {"o", s->o},
+                                    {"transposed", s->transposed},
+                                    {"kh", conv->a.kernel[0]},
+                                    {"kw", conv->a.kernel[1]},
+                                    {"taps_h", v->taps},
+                                    {"taps_w", h->taps},
+                                    {"kh0", v->kernel_at},
+                                    {"khs", v->kernel_step},
+                                    {"kw0", h->kernel_at},
+                                    {"kws", h->kernel_step},
+                                    {"has_bias", conv->has_bias}};
 
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
     yki_arg_slot(recipe, packed);
-    for (size_t i = 0; i < YKI_COUNT(values); i++)
-        yki_arg_int(recipe, values[i]);
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(blocks * s->c, PACK_GROUPS)), YKI_CONST(1),
                     YKI_CONST(1), 1, 1, 1);
     if (!launch)
@@ -197,10 +204,12 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     /* With few samples, the channels are divided too. */
     int64_t pieces = YKI_MIN((units * UNITS_EACH + somes - 1) / somes, blocks);
     int64_t left = columns_left(h), from = block_of(&problem->in[0]), to = block_of(&problem->out);
-    const int64_t values[] = {s.c,         s.h,        s.w,      s.o,     v->count,
-                              h->count,    v->in_step, v->taps,  h->taps, v->tap_step,
-                              h->tap_step, v->in_at,   h->in_at, left,    columns,
-                              strip,       pieces,     from,     to,      conv.a.act};
+    const yki_named_int values[] = {
+        {"c", s.c},          {"h", s.h},           {"w", s.w},           {"o", s.o},
+        {"gh", v->count},    {"gw", h->count},     {"ish", v->in_step},  {"taps_h", v->taps},
+        {"taps_w", h->taps}, {"tsh", v->tap_step}, {"tsw", h->tap_step}, {"bh", v->in_at},
+        {"bw", h->in_at},    {"left", left},       {"columns", columns}, {"strip_size", strip},
+        {"pieces", pieces},  {"x_block", from},    {"y_block", to},      {"act", conv.a.act}};
     yki_expr groups = yki_conv_times(&conv, pieces);
     uint32_t packed, strips;
     yki_launch *launch;
@@ -218,9 +227,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_slot(recipe, packed);
     yki_arg_slot(recipe, problem->input_count);
     yki_arg_slot(recipe, strips);
-    yki_arg_expr(recipe, conv.n);
-    for (size_t i = 0; i < YKI_COUNT(values); i++)
-        yki_arg_int(recipe, values[i]);
+    yki_arg_expr(recipe, "samples", conv.n);
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
     groups.max = units; /* and no group if there are no samples */
     yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     if (launch) {
@@ -274,26 +282,26 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
     const yki_conv_attrs *a = &conv.a;
     weight_shape s = shape_of_weight(problem, traits, &conv);
     int64_t scratch = s.x + s.dy + s.sums, elements = conv.o * conv.c * conv.taps;
-    const int64_t values[] = {conv.c,
-                              conv.h,
-                              conv.w,
-                              conv.o,
-                              conv.oh,
-                              conv.ow,
-                              a->kernel[0],
-                              a->kernel[1],
-                              a->stride[0],
-                              a->stride[1],
-                              a->pad[0],
-                              a->pad[1],
-                              a->dilation[0],
-                              a->dilation[1],
-                              s.columns,
-                              s.x,
-                              s.dy,
-                              scratch,
-                              block_of(&problem->in[0]),
-                              block_of(&problem->in[1])};
+    const yki_named_int values[] = {{"c", conv.c},
+                                    {"h", conv.h},
+                                    {"w", conv.w},
+                                    {"o", conv.o},
+                                    {"oh", conv.oh},
+                                    {"ow", conv.ow},
+                                    {"kh", a->kernel[0]},
+                                    {"kw", a->kernel[1]},
+                                    {"sh", a->stride[0]},
+                                    {"sw", a->stride[1]},
+                                    {"ph", a->pad[0]},
+                                    {"pw", a->pad[1]},
+                                    {"dh", a->dilation[0]},
+                                    {"dw", a->dilation[1]},
+                                    {"columns", s.columns},
+                                    {"x_size", s.x},
+                                    {"dy_size", s.dy},
+                                    {"scratch_size", scratch},
+                                    {"x_block", block_of(&problem->in[0])},
+                                    {"dy_block", block_of(&problem->in[1])}};
     uint32_t own, part = problem->input_count;
     yki_launch *launch;
 
@@ -308,9 +316,8 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, part);
     yki_arg_slot(recipe, own);
-    yki_arg_expr(recipe, conv.n);
-    for (size_t i = 0; i < YKI_COUNT(values); i++)
-        yki_arg_int(recipe, values[i]);
+    yki_arg_expr(recipe, "samples", conv.n);
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
     yki_launch_grid(launch, YKI_CONST(s.splits), YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     if (launch) {
         launch->flops = yki_conv_flops(&conv);

@@ -50,7 +50,7 @@ take_options(yoke_graph *graph, const char *layer, const yoke_node *x, int64_t f
              const int64_t *kernel, const int64_t *stride, const int64_t *pad,
              const int64_t *dilation, int64_t groups, yki_conv_attrs *a)
 {
-    char text[128];
+    yoke_status status = YOKE_OK;
 
     if (!take_count(graph, layer, "filters", filters, 1) ||
         !take_pair(graph, layer, "kernel", kernel, 0, 1, a->kernel) ||
@@ -60,16 +60,18 @@ take_options(yoke_graph *graph, const char *layer, const yoke_node *x, int64_t f
         !take_count(graph, layer, "groups", groups ? groups : 1, 1))
         return false;
     a->groups = groups ? (int32_t)groups : 1;
-    if (x->shape.rank != 3 || x->shape.dim[0] % a->groups || filters % a->groups) {
-        yki_graph_fail(graph, layer,
-                       yki_fail(YOKE_ERROR_SHAPE,
-                                "the input %s has shape %s: (channels, height, width) is needed, "
-                                "and channels and %lld filters divisible by %d groups",
-                                x->name, yki_shape_text(x->shape, text, sizeof text),
-                                (long long)filters, a->groups));
-        return false;
-    }
-    return true;
+    if (x->shape.rank != 3)
+        status = yki_fail_shape("the input", x, "(channels, height, width)");
+    else if (x->shape.dim[0] % a->groups)
+        status = yki_fail(YOKE_ERROR_SHAPE,
+                          "groups is %d; must divide the channels of \"%s\", which are %lld",
+                          a->groups, x->name, (long long)x->shape.dim[0]);
+    else if (filters % a->groups)
+        status = yki_fail(YOKE_ERROR_SHAPE, "groups is %d; must divide filters, which are %lld",
+                          a->groups, (long long)filters);
+    if (status != YOKE_OK)
+        yki_graph_fail(graph, layer, status);
+    return status == YOKE_OK;
 }
 
 static bool
@@ -77,9 +79,7 @@ same_graph(yoke_graph *graph, const char *layer, const yoke_node *x)
 {
     if (x && x->graph == graph)
         return true;
-    yki_graph_fail(graph, layer,
-                   yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the input is %s",
-                            x ? "a node of another graph" : "NULL"));
+    yki_graph_fail(graph, layer, yki_fail_node("the input", x));
     return false;
 }
 
@@ -149,10 +149,10 @@ transposed_size(yoke_graph *graph, const char *layer, const yoke_node *x, const 
         if (size < 1 || size > INT32_MAX) {
             yki_graph_fail(graph, layer,
                            yki_fail(YOKE_ERROR_SHAPE,
-                                    "the input %s %s with a kernel of (%d, %d) gives a result of "
-                                    "size %lld along axis %d",
-                                    x->name, yki_shape_text(x->shape, text, sizeof text),
-                                    a->kernel[0], a->kernel[1], (long long)size, i + 1));
+                                    "axis %d of the result for the input \"%s\" of shape %s with a "
+                                    "kernel of (%d, %d) has size %lld; must be between 1 and %d",
+                                    i + 1, x->name, yki_shape_text(x->shape, text, sizeof text),
+                                    a->kernel[0], a->kernel[1], (long long)size, INT32_MAX));
             return false;
         }
         a->size[i] = (int32_t)size;

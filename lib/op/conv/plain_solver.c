@@ -53,14 +53,14 @@ static void
 shape_args(yki_recipe *recipe, const yki_conv *conv)
 {
     const yki_conv_attrs *a = &conv->a;
-    const int64_t values[] = {a->groups,    conv->cg,       conv->og,      conv->h,
-                              conv->w,      conv->oh,       conv->ow,      a->kernel[0],
-                              a->kernel[1], a->stride[0],   a->stride[1],  a->pad[0],
-                              a->pad[1],    a->dilation[0], a->dilation[1]};
+    const yki_named_int values[] = {
+        {"groups", a->groups}, {"cg", conv->cg},       {"og", conv->og},      {"h", conv->h},
+        {"w", conv->w},        {"oh", conv->oh},       {"ow", conv->ow},      {"kh", a->kernel[0]},
+        {"kw", a->kernel[1]},  {"sh", a->stride[0]},   {"sw", a->stride[1]},  {"ph", a->pad[0]},
+        {"pw", a->pad[1]},     {"dh", a->dilation[0]}, {"dw", a->dilation[1]}};
 
-    yki_arg_expr(recipe, conv->n);
-    for (size_t i = 0; i < YKI_COUNT(values); i++)
-        yki_arg_int(recipe, values[i]);
+    yki_arg_expr(recipe, "samples", conv->n);
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
 }
 
 static bool
@@ -105,8 +105,8 @@ emit_image(const yki_problem *problem, const yki_device_traits *traits, unsigned
     yki_arg_slot(recipe, conv.has_bias ? 2 : 1); /* a kernel has no optional arguments */
     yki_arg_slot(recipe, problem->input_count);
     shape_args(recipe, &conv);
-    yki_arg_int(recipe, conv.has_bias);
-    yki_arg_int(recipe, conv.a.act);
+    yki_arg_int(recipe, "has_bias", conv.has_bias);
+    yki_arg_int(recipe, "act", conv.a.act);
     if (!launch)
         return recipe->status;
     groups = yki_conv_times(&conv, gemm ? area : rows * conv.a.groups * area);
@@ -181,7 +181,7 @@ emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, un
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, part);
     shape_args(recipe, &conv);
-    yki_arg_int(recipe, splits);
+    yki_arg_int(recipe, "splits", splits);
     if (!launch)
         return recipe->status;
     if (gemm)

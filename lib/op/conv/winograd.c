@@ -153,10 +153,10 @@ emit_pack(yki_recipe *recipe, const yki_conv *conv, const yki_winograd_side *s, 
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
     yki_arg_slot(recipe, packed);
-    yki_arg_int(recipe, s->c);
-    yki_arg_int(recipe, s->o);
-    yki_arg_int(recipe, s->transposed);
-    yki_arg_int(recipe, conv->has_bias);
+    yki_arg_int(recipe, "c", s->c);
+    yki_arg_int(recipe, "o", s->o);
+    yki_arg_int(recipe, "transposed", s->transposed);
+    yki_arg_int(recipe, "has_bias", conv->has_bias);
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(s->pairs * s->c, PACK_GROUPS)), YKI_CONST(1),
                     YKI_CONST(1), 1, 1, 1);
     if (launch) {
@@ -168,15 +168,14 @@ emit_pack(yki_recipe *recipe, const yki_conv *conv, const yki_winograd_side *s, 
 
 yoke_status
 yki_winograd_finish(yki_recipe *recipe, yki_launch *launch, const yki_problem *problem,
-                    const yki_device_traits *traits, const int64_t *values, size_t count)
+                    const yki_device_traits *traits, const yki_named_int *values, size_t count)
 {
     yki_conv conv = yki_conv_of(problem);
     yki_winograd_side s = yki_winograd_side_of(problem, traits);
     yki_expr groups = yki_conv_times(&conv, s.tiles * s.pairs);
 
-    yki_arg_expr(recipe, conv.n);
-    for (size_t i = 0; i < count; i++)
-        yki_arg_int(recipe, values[i]);
+    yki_arg_expr(recipe, "samples", conv.n);
+    yki_arg_ints(recipe, values, count);
     if (!launch)
         return recipe->status;
     groups.max = traits->compute_units; /* and no group if there are no samples */
@@ -193,8 +192,18 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_conv conv = yki_conv_of(problem);
     yki_winograd_side s = yki_winograd_side_of(problem, traits);
     shape b = shape_for(traits, &s, tuning);
-    int64_t values[] = {b.most, b.splits, s.c,      s.h,      s.w,    s.o,
-                        s.oh,   s.ow,     s.pad[0], s.pad[1], b.step, conv.a.act};
+    const yki_named_int values[] = {{"most", b.most},
+                                    {"splits", b.splits},
+                                    {"c", s.c},
+                                    {"h", s.h},
+                                    {"w", s.w},
+                                    {"o", s.o},
+                                    {"oh", s.oh},
+                                    {"ow", s.ow},
+                                    {"pad_h", s.pad[0]},
+                                    {"pad_w", s.pad[1]},
+                                    {"scratch_step", b.step},
+                                    {"act", conv.a.act}};
     uint32_t packed, scratch;
     yki_launch *launch;
 

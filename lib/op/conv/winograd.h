@@ -32,7 +32,7 @@ bool yki_winograd_layouts(yki_problem *problem, const yki_device_traits *traits,
 bool yki_winograd_applies(const yki_problem *problem, const yki_device_traits *traits);
 /* Ends a launch whose buffers are set: adds the kernel's numbers, the grid and the cost. */
 yoke_status yki_winograd_finish(yki_recipe *recipe, yki_launch *launch, const yki_problem *problem,
-                                const yki_device_traits *traits, const int64_t *values,
+                                const yki_device_traits *traits, const yki_named_int *values,
                                 size_t count);
 
 #endif

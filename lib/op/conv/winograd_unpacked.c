@@ -56,9 +56,21 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     int64_t step = chunks * 36 * (most * chunk * s.v + YKI_WINOGRAD_SKEW) +
                    36 * (most * 2 * s.v + YKI_WINOGRAD_SKEW) +
                    36 * (chunk * s.v * 2 * s.v + YKI_WINOGRAD_SKEW) + 2 * s.v;
-    int64_t values[] = {most,     splits, chunk,      s.c,          s.h,
-                        s.w,      s.o,    s.oh,       s.ow,         s.pad[0],
-                        s.pad[1], step,   conv.a.act, s.transposed, conv.has_bias};
+    const yki_named_int values[] = {{"most", most},
+                                    {"splits", splits},
+                                    {"chunk", chunk},
+                                    {"c", s.c},
+                                    {"h", s.h},
+                                    {"w", s.w},
+                                    {"o", s.o},
+                                    {"oh", s.oh},
+                                    {"ow", s.ow},
+                                    {"pad_h", s.pad[0]},
+                                    {"pad_w", s.pad[1]},
+                                    {"scratch_step", step},
+                                    {"act", conv.a.act},
+                                    {"transposed", s.transposed},
+                                    {"has_bias", conv.has_bias}};
     uint32_t scratch;
     yki_launch *launch;
 

@@ -79,8 +79,19 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     shape s = shape_for(problem, traits, &conv);
     int64_t groups = YKI_MIN(traits->compute_units, s.units);
     int64_t tiles = yki_winograd_tiles(conv.oh, conv.ow), elements = conv.o * conv.c * 9;
-    int64_t values[] = {s.splits, s.c_most, s.o_most, s.chunk,       conv.c,        conv.h, conv.w,
-                        conv.o,   conv.oh,  conv.ow,  conv.a.pad[0], conv.a.pad[1], s.step};
+    const yki_named_int values[] = {{"splits", s.splits},
+                                    {"c_most", s.c_most},
+                                    {"o_most", s.o_most},
+                                    {"chunk", s.chunk},
+                                    {"c", conv.c},
+                                    {"h", conv.h},
+                                    {"w", conv.w},
+                                    {"o", conv.o},
+                                    {"oh", conv.oh},
+                                    {"ow", conv.ow},
+                                    {"pad_h", conv.a.pad[0]},
+                                    {"pad_w", conv.a.pad[1]},
+                                    {"scratch_step", s.step}};
     uint32_t scratch, part = problem->input_count;
     yki_launch *launch;
 
@@ -95,9 +106,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, part);
     yki_arg_slot(recipe, scratch);
-    yki_arg_expr(recipe, conv.n);
-    for (size_t i = 0; i < YKI_COUNT(values); i++)
-        yki_arg_int(recipe, values[i]);
+    yki_arg_expr(recipe, "samples", conv.n);
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
     if (!launch)
         return recipe->status;
     yki_launch_grid(launch, YKI_CONST(groups), YKI_CONST(1), YKI_CONST(1), 1, 1, 1);

@@ -18,45 +18,39 @@
 
 enum { MAX_NAME = 63 };
 
-static const yki_custom_attrs *
-attrs_of(const yki_attrs *attrs)
-{
-    return (const yki_custom_attrs *)attrs->bytes;
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    const yki_custom_attrs *a = attrs_of(attrs);
+    const yki_custom_attrs a = yki_custom_attrs_get(attrs);
 
-    snprintf(text, size, "%s %016" PRIx64, a->name, a->hash);
+    snprintf(text, size, "%s %016" PRIx64, a.name, a.hash);
 }
 
 static void
 describe_grad(const yki_attrs *attrs, char *text, size_t size)
 {
-    const yki_custom_attrs *a = attrs_of(attrs);
+    const yki_custom_attrs a = yki_custom_attrs_get(attrs);
 
-    snprintf(text, size, "%s %016" PRIx64 " by %d", a->name, a->hash, a->input);
+    snprintf(text, size, "%s %016" PRIx64 " by %d", a.name, a.hash, a.input);
 }
 
 static yoke_status
 infer(yoke_node *node)
 {
-    const yki_custom_attrs *a = attrs_of(&node->attrs);
+    const yki_custom_attrs a = yki_custom_attrs_get(&node->attrs);
     char text[128];
 
-    if (a->shape.rank < 0 || a->shape.rank >= YOKE_MAX_RANK)
-        return yki_fail(YOKE_ERROR_SHAPE, "its shape has rank %d, between 0 and %d are possible",
-                        a->shape.rank, YOKE_MAX_RANK - 1);
-    for (int32_t i = 0; i < a->shape.rank; i++)
-        if (a->shape.dim[i] < 1 || a->shape.dim[i] > INT32_MAX)
-            return yki_fail(YOKE_ERROR_SHAPE, "its shape is %s, sizes are at least 1",
-                            yki_shape_text(a->shape, text, sizeof text));
+    if (a.shape.rank < 0 || a.shape.rank >= YOKE_MAX_RANK)
+        return yki_fail_range(YOKE_ERROR_SHAPE, "the rank of its shape", a.shape.rank, 0,
+                              YOKE_MAX_RANK - 1);
+    for (int32_t i = 0; i < a.shape.rank; i++)
+        if (a.shape.dim[i] < 1 || a.shape.dim[i] > INT32_MAX)
+            return yki_fail(YOKE_ERROR_SHAPE, "its shape is %s; sizes must be between 1 and %d",
+                            yki_shape_text(a.shape, text, sizeof text), INT32_MAX);
     for (uint32_t i = 0; i < node->input_count; i++)
         node->batched |= node->inputs[i]->batched;
     node->type = YOKE_F32;
-    node->shape = a->shape;
+    node->shape = a.shape;
     return YOKE_OK;
 }
 
@@ -65,7 +59,7 @@ static yoke_status
 infer_grad(yoke_node *node)
 {
     node->type = YOKE_F32;
-    node->shape = node->inputs[attrs_of(&node->attrs)->input]->shape;
+    node->shape = node->inputs[yki_custom_attrs_get(&node->attrs).input]->shape;
     node->batched = node->inputs[node->input_count - 1]->batched;
     return YOKE_OK;
 }
@@ -92,7 +86,7 @@ static yoke_node *
 gradient_by(yoke_node *node, yoke_node *dy, uint32_t input)
 {
     const yki_custom_text *text = node->data;
-    yki_custom_attrs attrs = *attrs_of(&node->attrs);
+    yki_custom_attrs attrs = yki_custom_attrs_get(&node->attrs);
     yoke_node *inputs[YKI_MAX_INPUTS], *dx;
     char suffix[24];
 
@@ -113,7 +107,7 @@ gradient_by(yoke_node *node, yoke_node *dy, uint32_t input)
 static yoke_status
 gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 {
-    if (attrs_of(&node->attrs)->no_backward)
+    if (yki_custom_attrs_get(&node->attrs).no_backward)
         return YOKE_OK;
     for (uint32_t i = 0; i < node->input_count; i++)
         if (wanted[i])
@@ -152,18 +146,23 @@ check(yoke_graph *graph, yoke_node *const *inputs, size_t count, const yoke_cust
 {
     if (!is_identifier(o->name))
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "a custom operator's name is an identifier of C of up to %d letters, not "
-                        "\"%.80s\"",
-                        MAX_NAME, o->name ? o->name : "");
+                        "the name is %s%.80s%s; must be an identifier of C of 1 to %d characters",
+                        o->name ? "\"" : "", o->name ? o->name : "NULL", o->name ? "\"" : "",
+                        MAX_NAME);
     if (!o->source)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "source is NULL");
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "source is NULL; must be the text of the kernels");
     if (!inputs || count < 1 || count > YKI_CUSTOM_INPUTS)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%zu inputs, between 1 and %d are possible",
-                        inputs ? count : 0, YKI_CUSTOM_INPUTS);
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the number of inputs",
+                              inputs ? (int64_t)YKI_MIN(count, (size_t)INT32_MAX) : 0, 1,
+                              YKI_CUSTOM_INPUTS);
     for (size_t i = 0; i < count; i++)
-        if (!inputs[i] || inputs[i]->graph != graph)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "input %zu is %s", i,
-                            inputs[i] ? "a node of another graph" : "NULL");
+        if (!inputs[i] || inputs[i]->graph != graph) {
+            char what[32];
+
+            snprintf(what, sizeof what, "input %zu", i);
+            return yki_fail_node(what, inputs[i]);
+        }
     return YOKE_OK;
 }
 
@@ -177,11 +176,10 @@ check_range(const yoke_node *input, const yoke_range *range)
     if (range->begin == 0 && range->end == 0)
         return YOKE_OK;
     if (input->type == YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "its input %s is float32; a range is for integers",
-                        input->name);
+        return yki_fail_type("its input", input, "i32 or u8 to have a range");
     if (range->begin >= range->end || range->begin < least || range->end - 1 > most)
         return yki_fail(YOKE_ERROR_VALUE,
-                        "the range of its input %s is %lld to %lld - 1; it must not be empty, and "
+                        "the range of its input \"%s\" is %lld to %lld - 1; must not be empty, and "
                         "its values must be between %lld and %lld",
                         input->name, (long long)range->begin, (long long)range->end,
                         (long long)least, (long long)most);
@@ -206,7 +204,9 @@ find_shape(yoke_node *const *inputs, size_t count, const yoke_custom_options *o,
         in[i] = inputs[i]->shape;
     out = in[0];
     if (o->shape && !o->shape(o->user, in, count, &out))
-        return yki_fail(YOKE_ERROR_SHAPE, "its rule for the shape refuses %s of %s",
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "its rule for the shape refuses \"%s\" of shape %s; must be a shape that "
+                        "the rule takes",
                         inputs[0]->name, yki_shape_text(in[0], text, sizeof text));
     /* Numbers that the rule left beyond the rank are not part of the shape. */
     for (int32_t i = YKI_MAX(out.rank, 0); i < YOKE_MAX_RANK; i++)

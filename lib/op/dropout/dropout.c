@@ -12,17 +12,11 @@
 
 #include "op/ops.h"
 
-static const yki_dropout_attrs *
-attrs_of(const yki_attrs *attrs)
-{
-    return (const yki_dropout_attrs *)attrs->bytes;
-}
-
 /* The key is left out, so wisdom is the same for all layers. */
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    snprintf(text, size, "p %.9g", (double)attrs_of(attrs)->probability);
+    snprintf(text, size, "p %.9g", (double)yki_dropout_attrs_get(attrs).probability);
 }
 
 static yoke_status
@@ -31,7 +25,7 @@ infer(yoke_node *node)
     const yoke_node *x = node->inputs[0];
 
     if (x->type != YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", x->name);
+        return yki_fail_type("the input", x, "f32");
     node->type = YOKE_F32;
     node->shape = x->shape;
     node->batched = x->batched;
@@ -42,8 +36,8 @@ static yoke_status
 gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 {
     if (wanted[0]) {
-        dx[0] = yki_node(node->graph, &yki_op_dropout, NULL, &dy, 1, node->attrs.bytes,
-                         sizeof(yki_dropout_attrs));
+        dx[0] =
+            yki_node(node->graph, &yki_op_dropout, NULL, &dy, 1, &node->attrs, sizeof node->attrs);
         if (dx[0])
             dx[0]->random_key = node->random_key;
     }
@@ -103,8 +97,7 @@ yoke_dropout(yoke_graph *graph, yoke_node *x, float probability)
     if (!name)
         return NULL;
     if (!(probability >= 0 && probability < 1)) {
-        yki_fail(YOKE_ERROR_VALUE, "probability %g, at least 0 and less than 1 is possible",
-                 (double)probability);
+        yki_fail_range_below(YOKE_ERROR_VALUE, "probability", (double)probability, 0, 1);
         yki_graph_fail(graph, name, YOKE_ERROR_VALUE);
         yki_free(name);
         return NULL;

@@ -24,7 +24,7 @@ static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
 {
-    const yki_dropout_attrs *attrs = (const yki_dropout_attrs *)problem->attrs.bytes;
+    const yki_dropout_attrs attrs = yki_dropout_attrs_get(&problem->attrs);
     int64_t count = yki_operand_count(&problem->out, 1), chunks = (count + CHUNK - 1) / CHUNK;
     bool batched = problem->out.batched;
     yki_flat flat = yki_flat_for(traits);
@@ -40,14 +40,14 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_step(recipe);
-    yki_arg_expr(recipe, batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
-    yki_arg_int(recipe, count);
-    yki_arg_int(recipe, batched);
+    yki_arg_expr(recipe, "samples", batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
+    yki_arg_int(recipe, "count", count);
+    yki_arg_int(recipe, "batched", batched);
     /* The bits are passed as an int. */
-    yki_arg_int(recipe, (int32_t)attrs->key[0]);
-    yki_arg_int(recipe, (int32_t)attrs->key[1]);
-    yki_arg_int(recipe, (int32_t)attrs->threshold);
-    yki_arg_float(recipe, attrs->scale);
+    yki_arg_int(recipe, "key0", (int32_t)attrs.key[0]);
+    yki_arg_int(recipe, "key1", (int32_t)attrs.key[1]);
+    yki_arg_int(recipe, "threshold", (int32_t)attrs.threshold);
+    yki_arg_float(recipe, "scale", attrs.scale);
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, flat.group, 1, 1);
     yki_flat_cost(launch, problem, 1);
     return recipe->status;

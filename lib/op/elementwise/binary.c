@@ -12,7 +12,7 @@ static const char *const names[YKI_BINARY_KINDS] = {"add", "sub", "mul"};
 static int32_t
 kind_of(const yki_attrs *attrs)
 {
-    return ((const yki_binary_attrs *)attrs->bytes)->kind;
+    return yki_binary_attrs_get(attrs).kind;
 }
 
 static void
@@ -28,11 +28,12 @@ infer(yoke_node *node)
     char left[128], right[128];
 
     if (a->type != YOKE_F32 || b->type != YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "%s is not float32",
-                        a->type != YOKE_F32 ? a->name : b->name);
+        return yki_fail_type("the operand", a->type != YOKE_F32 ? a : b, "f32");
     if (!yki_shape_broadcast(a->shape, b->shape, &node->shape))
-        return yki_fail(YOKE_ERROR_SHAPE, "%s of %s and %s of %s do not fit together", a->name,
-                        yki_shape_text(a->shape, left, sizeof left), b->name,
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "\"%s\" has shape %s, \"%s\" has shape %s; from the last axis on, sizes "
+                        "must be equal or one of them 1",
+                        a->name, yki_shape_text(a->shape, left, sizeof left), b->name,
                         yki_shape_text(b->shape, right, sizeof right));
     node->type = YOKE_F32;
     node->batched = a->batched || b->batched;

@@ -16,17 +16,17 @@ static yoke_status
 emit_flat(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
           yki_recipe *recipe)
 {
-    const yki_binary_attrs *attrs = (const yki_binary_attrs *)problem->attrs.bytes;
+    const yki_binary_attrs attrs = yki_binary_attrs_get(&problem->attrs);
     yki_flat flat = yki_flat_for(traits);
     yki_launch *launch;
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
-    launch = yki_recipe_launch(recipe, "flat.cl", alike[attrs->kind], "-DVEC=%u -DWG=%u",
+    launch = yki_recipe_launch(recipe, "flat.cl", alike[attrs.kind], "-DVEC=%u -DWG=%u",
                                flat.vector, flat.group);
     for (uint32_t i = 0; i <= 2; i++)
         yki_arg_slot(recipe, i);
-    yki_arg_expr(recipe, yki_operand_elements(&problem->out));
+    yki_arg_expr(recipe, "count", yki_operand_elements(&problem->out));
     yki_flat_grid(launch, &flat, problem);
     yki_flat_cost(launch, problem, 1);
     return recipe->status;
@@ -105,23 +105,23 @@ static yoke_status
 emit_broadcast(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
                yki_recipe *recipe)
 {
-    const yki_binary_attrs *attrs = (const yki_binary_attrs *)problem->attrs.bytes;
+    const yki_binary_attrs attrs = yki_binary_attrs_get(&problem->attrs);
     yki_flat flat = yki_flat_for(traits);
     walk w = walk_of(problem);
     yki_launch *launch;
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
-    launch = yki_recipe_launch(recipe, "flat.cl", broadcast[attrs->kind], "-DVEC=%u -DWG=%u",
+    launch = yki_recipe_launch(recipe, "flat.cl", broadcast[attrs.kind], "-DVEC=%u -DWG=%u",
                                flat.vector, flat.group);
     for (uint32_t i = 0; i <= 2; i++)
         yki_arg_slot(recipe, i);
-    yki_arg_expr(recipe, yki_operand_elements(&problem->out));
+    yki_arg_expr(recipe, "count", yki_operand_elements(&problem->out));
     for (int i = 1; i < AXES; i++)
-        yki_arg_int(recipe, w.size[i]);
+        yki_arg_int_at(recipe, "d", i, w.size[i]);
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < AXES; i++)
-            yki_arg_int(recipe, w.stride[k][i]);
+            yki_arg_int_at(recipe, k ? "sb" : "sa", i, w.stride[k][i]);
     yki_flat_grid(launch, &flat, problem);
     yki_flat_cost(launch, problem, 1);
     return recipe->status;
@@ -139,7 +139,7 @@ emit_ones(const yki_problem *problem, const yki_device_traits *traits, unsigned 
     launch = yki_recipe_launch(recipe, "flat.cl", "yki_ones", "-DVEC=%u -DWG=%u", flat.vector,
                                flat.group);
     yki_arg_slot(recipe, 1);
-    yki_arg_expr(recipe, yki_operand_elements(&problem->out));
+    yki_arg_expr(recipe, "count", yki_operand_elements(&problem->out));
     yki_flat_grid(launch, &flat, problem);
     yki_flat_cost(launch, problem, 0);
     return recipe->status;

@@ -41,7 +41,7 @@ emit_copy(const yki_problem *problem, const yki_device_traits *traits, unsigned 
                                flat.group);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
-    yki_arg_expr(recipe, yki_operand_elements(&problem->out));
+    yki_arg_expr(recipe, "count", yki_operand_elements(&problem->out));
     yki_flat_grid(launch, &flat, problem);
     yki_flat_cost(launch, problem, 0);
     return recipe->status;
@@ -83,11 +83,11 @@ emit_reorder(const yki_problem *problem, const yki_device_traits *traits, unsign
                                yki_flat_for(traits).vector, yki_flat_for(traits).group);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
-    yki_arg_expr(recipe, problem->out.batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
-    yki_arg_int(recipe, channels);
-    yki_arg_int(recipe, yki_shape_count(problem->out.shape) / channels);
-    yki_arg_int(recipe, problem->in[0].layout.block);
-    yki_arg_int(recipe, to);
+    yki_arg_expr(recipe, "samples", problem->out.batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
+    yki_arg_int(recipe, "channels", channels);
+    yki_arg_int(recipe, "rest", yki_shape_count(problem->out.shape) / channels);
+    yki_arg_int(recipe, "from", problem->in[0].layout.block);
+    yki_arg_int(recipe, "to", to);
     groups.max = traits->compute_units * 8;
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, 1, 1, 1);
     yki_flat_cost(launch, problem, 0);

@@ -29,18 +29,12 @@ static const struct {
 #undef NUMBER
 };
 
-static const yki_unary_attrs *
-attrs_of(const yki_attrs *attrs)
-{
-    return (const yki_unary_attrs *)attrs->bytes;
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    const yki_unary_attrs *a = attrs_of(attrs);
+    const yki_unary_attrs a = yki_unary_attrs_get(attrs);
 
-    snprintf(text, size, "%s %.9g %.9g", kinds[a->kind].name, (double)a->a, (double)a->b);
+    snprintf(text, size, "%s %.9g %.9g", kinds[a.kind].name, (double)a.a, (double)a.b);
 }
 
 static yoke_status
@@ -49,7 +43,7 @@ infer(yoke_node *node)
     const yoke_node *x = node->inputs[0];
 
     if (x->type != YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", x->name);
+        return yki_fail_type("the input", x, "f32");
     node->type = YOKE_F32;
     node->shape = x->shape;
     node->batched = x->batched;
@@ -59,25 +53,26 @@ infer(yoke_node *node)
 static yoke_status
 gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 {
-    const yki_unary_attrs *a = attrs_of(&node->attrs);
-    yoke_node *inputs[2] = {kinds[a->kind].from_result ? node : node->inputs[0], dy};
+    const yki_unary_attrs a = yki_unary_attrs_get(&node->attrs);
+    yoke_node *inputs[2] = {kinds[a.kind].from_result ? node : node->inputs[0], dy};
 
     if (!wanted[0])
         return YOKE_OK;
-    if (a->kind == YKI_UNARY_SCALE) {
-        yki_unary_attrs factor = {YKI_UNARY_SCALE, a->a, 0};
+    if (a.kind == YKI_UNARY_SCALE) {
+        yki_unary_attrs factor = {YKI_UNARY_SCALE, a.a, 0};
 
         dx[0] = yki_node(node->graph, &yki_op_unary, NULL, &dy, 1, &factor, sizeof factor);
         return YOKE_OK;
     }
-    dx[0] = yki_node(node->graph, &yki_op_unary_grad, NULL, inputs, 2, a, sizeof *a);
+    dx[0] = yki_node(node->graph, &yki_op_unary_grad, NULL, inputs, 2, &a, sizeof a);
     return YOKE_OK;
 }
 
 static double
 flops(const yoke_node *node)
 {
-    return kinds[attrs_of(&node->attrs)->kind].flops * (double)yki_shape_count(node->shape);
+    return kinds[yki_unary_attrs_get(&node->attrs).kind].flops *
+           (double)yki_shape_count(node->shape);
 }
 
 const yki_op yki_op_unary = {

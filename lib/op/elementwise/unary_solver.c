@@ -16,20 +16,20 @@ static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
 {
-    const yki_unary_attrs *attrs = (const yki_unary_attrs *)problem->attrs.bytes;
+    const yki_unary_attrs attrs = yki_unary_attrs_get(&problem->attrs);
     bool is_grad = problem->op == &yki_op_unary_grad;
     yki_flat flat = yki_flat_for(traits);
     yki_launch *launch;
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
-    launch = yki_recipe_launch(recipe, "unary.cl", kernels[attrs->kind][is_grad],
-                               "-DVEC=%u -DWG=%u", flat.vector, flat.group);
+    launch = yki_recipe_launch(recipe, "unary.cl", kernels[attrs.kind][is_grad], "-DVEC=%u -DWG=%u",
+                               flat.vector, flat.group);
     for (uint32_t i = 0; i <= problem->input_count; i++)
         yki_arg_slot(recipe, i);
-    yki_arg_expr(recipe, yki_operand_elements(&problem->out));
-    yki_arg_float(recipe, attrs->a);
-    yki_arg_float(recipe, attrs->b);
+    yki_arg_expr(recipe, "count", yki_operand_elements(&problem->out));
+    yki_arg_float(recipe, "a", attrs.a);
+    yki_arg_float(recipe, "b", attrs.b);
     yki_flat_grid(launch, &flat, problem);
     yki_flat_cost(launch, problem, 1);
     return recipe->status;

@@ -13,26 +13,20 @@
 
 #include "op/ops.h"
 
-static const yki_embedding_attrs *
-attrs_of(const yki_attrs *attrs)
-{
-    return (const yki_embedding_attrs *)attrs->bytes;
-}
-
 static void
 describe_grad(const yki_attrs *attrs, char *text, size_t size)
 {
-    snprintf(text, size, "%lld rows", (long long)attrs_of(attrs)->rows);
+    snprintf(text, size, "%lld rows", (long long)yki_embedding_attrs_get(attrs).rows);
 }
 
 static yoke_status
 check_indices(const yoke_node *x)
 {
     if (x->type == YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "%s is float32, indices are integers", x->name);
+        return yki_fail_type("the input", x, "i32 or u8");
     if (x->shape.rank + 1 >= YOKE_MAX_RANK)
-        return yki_fail(YOKE_ERROR_SHAPE, "%s has rank %d, at most %d is possible", x->name,
-                        x->shape.rank, YOKE_MAX_RANK - 2);
+        return yki_fail(YOKE_ERROR_SHAPE, "the input \"%s\" has rank %d; must be at most %d",
+                        x->name, x->shape.rank, YOKE_MAX_RANK - 2);
     return YOKE_OK;
 }
 
@@ -43,7 +37,7 @@ infer(yoke_node *node)
 
     YKI_TRY(check_indices(x));
     if (weight->type != YOKE_F32 || weight->batched || weight->shape.rank != 2)
-        return yki_fail(YOKE_ERROR_SHAPE, "%s is no table of rows", weight->name);
+        return yki_fail_shape("the weight", weight, "(rows, width)");
     node->type = YOKE_F32;
     node->batched = x->batched;
     node->shape = x->shape;
@@ -60,7 +54,8 @@ infer_grad(yoke_node *node)
     YKI_TRY(check_indices(node->inputs[0]));
     node->type = YOKE_F32;
     node->batched = false;
-    node->shape = yoke_shape(attrs_of(&node->attrs)->rows, dy->shape.dim[dy->shape.rank - 1]);
+    node->shape =
+        yoke_shape(yki_embedding_attrs_get(&node->attrs).rows, dy->shape.dim[dy->shape.rank - 1]);
     return YOKE_OK;
 }
 
@@ -125,9 +120,11 @@ yoke_embedding_sized(yoke_graph *graph, yoke_node *x, const yoke_embedding_optio
     if (!name)
         return NULL;
     if (o.rows < 1 || o.rows > INT32_MAX || o.width < 1 || o.width > INT32_MAX) {
-        yki_fail(YOKE_ERROR_VALUE, "rows %lld and width %lld: at least 1 of each",
-                 (long long)o.rows, (long long)o.width);
-        yki_graph_fail(graph, name, YOKE_ERROR_VALUE);
+        bool rows = o.rows < 1 || o.rows > INT32_MAX;
+
+        yki_graph_fail(graph, name,
+                       yki_fail_range(YOKE_ERROR_VALUE, rows ? "rows" : "width",
+                                      rows ? o.rows : o.width, 1, INT32_MAX));
         yki_free(name);
         return NULL;
     }

@@ -26,7 +26,7 @@ start(yki_recipe *recipe, const yki_problem *problem, const char *kernel, const 
 
     for (uint32_t i = 0; i <= 2; i++)
         yki_arg_slot(recipe, i);
-    yki_arg_expr(recipe, yki_operand_elements(&problem->in[0]));
+    yki_arg_expr(recipe, "places", yki_operand_elements(&problem->in[0]));
     return launch;
 }
 
@@ -41,8 +41,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     (void)tuning;
     yki_recipe_start(recipe, problem);
     launch = start(recipe, problem, "yki_embedding", &flat);
-    yki_arg_int(recipe, problem->in[1].shape.dim[0]);
-    yki_arg_int(recipe, problem->in[1].shape.dim[1]);
+    yki_arg_int(recipe, "rows", problem->in[1].shape.dim[0]);
+    yki_arg_int(recipe, "width", problem->in[1].shape.dim[1]);
     if (launch) {
         launch->bytes = groups;
         launch->bytes.per_sample *= 8;
@@ -67,8 +67,8 @@ emit_grad(const yki_problem *problem, const yki_device_traits *traits, unsigned 
     (void)tuning;
     yki_recipe_start(recipe, problem);
     launch = start(recipe, problem, "yki_embedding_grad", &flat);
-    yki_arg_int(recipe, rows);
-    yki_arg_int(recipe, width);
+    yki_arg_int(recipe, "rows", rows);
+    yki_arg_int(recipe, "width", width);
     /* With no sample the table of sums must still become zero, so the grid does not depend on
      * the batch. */
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(rows, (int64_t)flat.groups)), (yki_expr){0},

@@ -21,12 +21,6 @@ static const char *const kernels[YKI_LOSS_KINDS] = {
     "yki_mse_step",        "yki_l1_step", "yki_huber_step",
 };
 
-static const yki_fused_loss_attrs *
-attrs_of(const yki_attrs *attrs)
-{
-    return (const yki_fused_loss_attrs *)attrs->bytes;
-}
-
 static yoke_status
 infer(yoke_node *node)
 {
@@ -37,16 +31,16 @@ infer(yoke_node *node)
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    const yki_fused_loss_attrs *a = attrs_of(attrs);
+    const yki_fused_loss_attrs a = yki_fused_loss_attrs_get(attrs);
     yki_attrs loss = {{0}};
     int used;
 
-    memcpy(loss.bytes, &a->loss, sizeof a->loss);
+    memcpy(loss.bytes, &a.loss, sizeof a.loss);
     yki_op_loss.describe(&loss, text, size);
     used = snprintf(NULL, 0, "%s", text);
     if ((size_t)used < size)
-        snprintf(text + used, size - (size_t)used, " m%d:%d,%d%s", a->metrics, a->k[0], a->k[1],
-                 a->gradient ? " grad" : "");
+        snprintf(text + used, size - (size_t)used, " m%d:%d,%d%s", a.metrics, a.k[0], a.k[1],
+                 a.gradient ? " grad" : "");
 }
 
 const yki_op yki_op_fused_loss = {
@@ -58,13 +52,13 @@ const yki_op yki_op_fused_loss = {
 static bool
 applies(const yki_problem *problem, const yki_device_traits *traits)
 {
-    const yki_fused_loss_attrs *a = attrs_of(&problem->attrs);
+    const yki_fused_loss_attrs a = yki_fused_loss_attrs_get(&problem->attrs);
 
     (void)traits;
     for (uint32_t s = 0; s < yki_problem_operands(problem); s++)
         if (yki_problem_operand(problem, s)->layout.block != 1)
             return false;
-    return kernels[a->loss.kind] != NULL;
+    return kernels[a.loss.kind] != NULL;
 }
 
 static void
@@ -77,9 +71,9 @@ emit_sums(yki_recipe *recipe, const uint32_t *results, uint32_t pairs, int64_t s
     yki_arg_slot(recipe, pairs);
     for (uint32_t i = 0; i < 3; i++)
         yki_arg_slot(recipe, results[i]);
-    yki_arg_expr(recipe, YKI_PER_SAMPLE(1));
-    yki_arg_int(recipe, stride);
-    yki_arg_int(recipe, metrics);
+    yki_arg_expr(recipe, "samples", YKI_PER_SAMPLE(1));
+    yki_arg_int(recipe, "stride", stride);
+    yki_arg_int(recipe, "metrics", metrics);
     yki_launch_grid(launch, YKI_CONST(1), (yki_expr){0}, (yki_expr){0}, 1, 1, 1);
 }
 
@@ -87,7 +81,7 @@ static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
 {
-    const yki_fused_loss_attrs *a = attrs_of(&problem->attrs);
+    const yki_fused_loss_attrs a = yki_fused_loss_attrs_get(&problem->attrs);
     int64_t count = yki_shape_count(problem->in[0].shape), n = problem->max_batch;
     int64_t classes = problem->in[0].shape.rank ? problem->in[0].shape.dim[0] : 1;
     uint32_t group = traits->type == YOKE_DEVICE_CPU ? 1 : YKI_MIN(traits->max_group, 64u);
@@ -95,7 +89,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     int64_t samples_per_group = YKI_MAX(1, 2048 / YKI_MAX(count, 1)) * group;
     yki_expr groups = {1, 0, samples_per_group, traits->compute_units * 4};
     uint32_t out = problem->input_count, pairs, results[3];
-    uint32_t metrics = (uint32_t)a->metrics, gradient = out + 1 + metrics;
+    uint32_t metrics = (uint32_t)a.metrics, gradient = out + 1 + metrics;
     yki_launch *launch;
 
     (void)tuning;
@@ -103,35 +97,35 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     pairs = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(8 * n * (1 + metrics)));
     for (uint32_t i = 0; i < 3; i++)
         results[i] = i <= metrics ? out + i : out;
-    launch = yki_recipe_launch(recipe, "loss.cl", kernels[a->loss.kind], "-DWG=%u -DLABEL=%s",
-                               group, problem->in[1].type == YOKE_U8 ? "uchar" : "int");
+    launch = yki_recipe_launch(recipe, "loss.cl", kernels[a.loss.kind], "-DWG=%u -DLABEL=%s", group,
+                               problem->in[1].type == YOKE_U8 ? "uchar" : "int");
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
-    yki_arg_slot(recipe, a->gradient ? gradient : pairs);
+    yki_arg_slot(recipe, a.gradient ? gradient : pairs);
     yki_arg_slot(recipe, pairs);
     for (uint32_t i = 0; i < 3; i++)
         yki_arg_slot(recipe, results[i]);
-    yki_arg_expr(recipe, YKI_PER_SAMPLE(1));
-    yki_arg_int(recipe, n);
-    yki_arg_int(recipe, classes);
-    yki_arg_int(recipe, count / classes);
-    yki_arg_int(recipe, a->loss.has_ignore_index);
-    yki_arg_int(recipe, a->loss.ignore_index);
-    yki_arg_float(recipe, a->loss.label_smoothing);
-    yki_arg_float(recipe, a->loss.delta);
-    yki_arg_int(recipe, a->metrics);
-    yki_arg_int(recipe, a->k[0]);
-    yki_arg_int(recipe, a->k[1]);
-    yki_arg_int(recipe, a->gradient);
-    yki_arg_int(recipe, alone);
+    yki_arg_expr(recipe, "samples", YKI_PER_SAMPLE(1));
+    yki_arg_int(recipe, "stride", n);
+    yki_arg_int(recipe, "classes", classes);
+    yki_arg_int(recipe, "positions", count / classes);
+    yki_arg_int(recipe, "has_ignore", a.loss.has_ignore_index);
+    yki_arg_int(recipe, "ignore", a.loss.ignore_index);
+    yki_arg_float(recipe, "smoothing", a.loss.label_smoothing);
+    yki_arg_float(recipe, "delta", a.loss.delta);
+    yki_arg_int(recipe, "metrics", a.metrics);
+    yki_arg_int(recipe, "k0", a.k[0]);
+    yki_arg_int(recipe, "k1", a.k[1]);
+    yki_arg_int(recipe, "with_grad", a.gradient);
+    yki_arg_int(recipe, "alone", alone);
     yki_launch_grid(launch, alone ? YKI_CONST(1) : groups, (yki_expr){0}, (yki_expr){0}, group, 1,
                     1);
     if (launch) {
-        launch->flops = YKI_PER_SAMPLE((6 + 4 * a->gradient + 2 * a->metrics) * count);
-        launch->bytes = YKI_PER_SAMPLE((8 + 4 * a->gradient) * count);
+        launch->flops = YKI_PER_SAMPLE((6 + 4 * a.gradient + 2 * a.metrics) * count);
+        launch->bytes = YKI_PER_SAMPLE((8 + 4 * a.gradient) * count);
     }
     if (!alone && recipe->status == YOKE_OK)
-        emit_sums(recipe, results, pairs, n, a->metrics);
+        emit_sums(recipe, results, pairs, n, a.metrics);
     return recipe->status;
 }
 

@@ -10,6 +10,7 @@
  * can name the sample. The kernels only make sure that nothing is read out of bounds:
  * a label beyond the classes makes the loss NaN, which stops the step.
  */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,19 +33,13 @@ static const struct {
     [YKI_METRIC_MAE] = {"mean_absolute_error", false, true},
 };
 
-static const yki_loss_attrs *
-attrs_of(const yki_attrs *attrs)
-{
-    return (const yki_loss_attrs *)attrs->bytes;
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    const yki_loss_attrs *a = attrs_of(attrs);
+    const yki_loss_attrs a = yki_loss_attrs_get(attrs);
 
-    snprintf(text, size, "%s i%d:%d s%.9g d%.9g k%d", kinds[a->kind].name, a->has_ignore_index,
-             a->ignore_index, (double)a->label_smoothing, (double)a->delta, a->k);
+    snprintf(text, size, "%s i%d:%d s%.9g d%.9g k%d", kinds[a.kind].name, a.has_ignore_index,
+             a.ignore_index, (double)a.label_smoothing, (double)a.delta, a.k);
 }
 
 /* The hint is for a sample that has one label, or one row of targets, where x still has several
@@ -52,7 +47,7 @@ describe(const yki_attrs *attrs, char *text, size_t size)
 static const char *
 flatten_hint(const yoke_node *x, const yoke_node *target, int32_t rank)
 {
-    return target->shape.rank == rank && x->shape.rank > 1 ? ": did you forget yoke_flatten?" : "";
+    return target->shape.rank == rank && x->shape.rank > 1 ? "; did you forget yoke_flatten?" : "";
 }
 
 /* x is (C) with a scalar label, or (C, rest...) with labels (rest...). */
@@ -63,45 +58,47 @@ check_labels(const yoke_node *x, const yoke_node *target)
     char given[128], wanted[128], got[128];
 
     if (target->type == YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "the target %s is float32, labels are integers",
-                        target->name);
+        return yki_fail_type("the target", target, "i32 or u8");
     if (x->shape.rank < 1)
-        return yki_fail(YOKE_ERROR_SHAPE, "%s is a scalar, an axis of classes is needed", x->name);
+        return yki_fail_shape("the input", x, "(classes) or (classes, ...)");
     rest.rank = x->shape.rank - 1;
     memcpy(rest.dim, x->shape.dim + 1, (size_t)rest.rank * sizeof rest.dim[0]);
     if (!yki_shape_equal(rest, target->shape))
-        return yki_fail(YOKE_ERROR_SHAPE, "%s of %s wants labels of %s, %s has %s%s", x->name,
-                        yki_shape_text(x->shape, given, sizeof given),
-                        yki_shape_text(rest, wanted, sizeof wanted), target->name,
-                        yki_shape_text(target->shape, got, sizeof got), flatten_hint(x, target, 0));
+        return yki_fail(
+            YOKE_ERROR_SHAPE,
+            "the target \"%s\" has shape %s; must be %s, the axes after the classes of \"%s\" %s%s",
+            target->name, yki_shape_text(target->shape, got, sizeof got),
+            yki_shape_text(rest, wanted, sizeof wanted), x->name,
+            yki_shape_text(x->shape, given, sizeof given), flatten_hint(x, target, 0));
     return YOKE_OK;
 }
 
 static yoke_status
 check_operands(const yoke_node *node)
 {
-    const yki_loss_attrs *a = attrs_of(&node->attrs);
+    const yki_loss_attrs a = yki_loss_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0], *target = node->inputs[1];
     char left[128], right[128];
 
     if (x->type != YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "%s is not float32", x->name);
+        return yki_fail_type("the input", x, "f32");
     if (!x->batched || !target->batched)
-        return yki_fail(YOKE_ERROR_SHAPE, "%s does not depend on the sample",
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "\"%s\" does not depend on the sample; must be computed from an input",
                         x->batched ? target->name : x->name);
-    if (kinds[a->kind].labels) {
+    if (kinds[a.kind].labels) {
         YKI_TRY(check_labels(x, target));
-        if (a->kind == YKI_METRIC_TOP_K && (a->k < 1 || a->k > x->shape.dim[0]))
-            return yki_fail_range(YOKE_ERROR_VALUE, "k", a->k, 1, x->shape.dim[0]);
+        if (a.kind == YKI_METRIC_TOP_K && (a.k < 1 || a.k > x->shape.dim[0]))
+            return yki_fail_range(YOKE_ERROR_VALUE, "k", a.k, 1, x->shape.dim[0]);
         return YOKE_OK;
     }
     if (target->type != YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "the target %s is not float32", target->name);
+        return yki_fail_type("the target", target, "f32");
     if (!yki_shape_equal(x->shape, target->shape))
-        return yki_fail(YOKE_ERROR_SHAPE, "%s of %s and the target %s of %s differ%s", x->name,
-                        yki_shape_text(x->shape, left, sizeof left), target->name,
-                        yki_shape_text(target->shape, right, sizeof right),
-                        flatten_hint(x, target, 1));
+        return yki_fail(
+            YOKE_ERROR_SHAPE, "the target \"%s\" has shape %s; must be %s, the shape of \"%s\"%s",
+            target->name, yki_shape_text(target->shape, right, sizeof right),
+            yki_shape_text(x->shape, left, sizeof left), x->name, flatten_hint(x, target, 1));
     return YOKE_OK;
 }
 
@@ -131,11 +128,12 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
     (void)dy; /* differentiation starts at a loss */
     if (wanted[1])
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "the target %s depends on a parameter that is trained",
+                        "the target \"%s\" depends on a parameter that is trained; must not, as a "
+                        "loss has no gradient by its target",
                         node->inputs[1]->name);
     if (wanted[0])
-        dx[0] = yki_node(node->graph, &yki_op_loss_grad, NULL, node->inputs, 2, node->attrs.bytes,
-                         sizeof(yki_loss_attrs));
+        dx[0] = yki_node(node->graph, &yki_op_loss_grad, NULL, node->inputs, 2, &node->attrs,
+                         sizeof node->attrs);
     return yki_graph_status(node->graph);
 }
 
@@ -148,7 +146,7 @@ flops(const yoke_node *node)
 static bool
 is_metric(const yki_attrs *attrs)
 {
-    return kinds[attrs_of(attrs)->kind].metric;
+    return kinds[yki_loss_attrs_get(attrs).kind].metric;
 }
 
 const yki_op yki_op_loss = {
@@ -198,9 +196,11 @@ with_options(yoke_graph *graph, yki_loss_kind kind, yoke_node *x, yoke_node *tar
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
     if (!(o.label_smoothing >= 0 && o.label_smoothing < 1) || !(o.delta >= 0)) {
-        yki_fail(YOKE_ERROR_VALUE, "label_smoothing %g is in [0, 1) and delta %g is not negative",
-                 (double)o.label_smoothing, (double)o.delta);
-        yki_graph_fail(graph, kinds[kind].name, YOKE_ERROR_VALUE);
+        yki_graph_fail(graph, kinds[kind].name,
+                       o.delta >= 0 ? yki_fail_range_below(YOKE_ERROR_VALUE, "label_smoothing",
+                                                           (double)o.label_smoothing, 0, 1)
+                                    : yki_fail_range_real(YOKE_ERROR_VALUE, "delta",
+                                                          (double)o.delta, 0, FLT_MAX));
         return NULL;
     }
     attrs.has_ignore_index = o.has_ignore_index;

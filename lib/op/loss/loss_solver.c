@@ -19,10 +19,10 @@ static const char *const gradients[YKI_LOSS_KINDS] = {
 static bool
 applies(const yki_problem *problem, const yki_device_traits *traits)
 {
-    const yki_loss_attrs *attrs = (const yki_loss_attrs *)problem->attrs.bytes;
+    const yki_loss_attrs attrs = yki_loss_attrs_get(&problem->attrs);
 
     (void)traits;
-    if (problem->op == &yki_op_loss_grad && !gradients[attrs->kind])
+    if (problem->op == &yki_op_loss_grad && !gradients[attrs.kind])
         return false;
     return problem->in[0].layout.block == 1 && problem->in[1].layout.block == 1 &&
            problem->out.layout.block == 1;
@@ -32,7 +32,7 @@ static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
 {
-    const yki_loss_attrs *attrs = (const yki_loss_attrs *)problem->attrs.bytes;
+    const yki_loss_attrs attrs = yki_loss_attrs_get(&problem->attrs);
     bool is_grad = problem->op == &yki_op_loss_grad;
     int64_t count = yki_shape_count(problem->in[0].shape);
     int64_t classes = problem->in[0].shape.rank ? problem->in[0].shape.dim[0] : 1;
@@ -44,19 +44,19 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
-    launch = yki_recipe_launch(recipe, "loss.cl", (is_grad ? gradients : kernels)[attrs->kind],
+    launch = yki_recipe_launch(recipe, "loss.cl", (is_grad ? gradients : kernels)[attrs.kind],
                                "-DWG=%u -DLABEL=%s", group,
                                problem->in[1].type == YOKE_U8 ? "uchar" : "int");
     for (uint32_t i = 0; i <= 2; i++)
         yki_arg_slot(recipe, i);
-    yki_arg_expr(recipe, YKI_PER_SAMPLE(1));
-    yki_arg_int(recipe, classes);
-    yki_arg_int(recipe, count / classes);
-    yki_arg_int(recipe, attrs->has_ignore_index);
-    yki_arg_int(recipe, attrs->ignore_index);
-    yki_arg_float(recipe, attrs->label_smoothing);
-    yki_arg_float(recipe, attrs->delta);
-    yki_arg_int(recipe, attrs->k);
+    yki_arg_expr(recipe, "samples", YKI_PER_SAMPLE(1));
+    yki_arg_int(recipe, "classes", classes);
+    yki_arg_int(recipe, "positions", count / classes);
+    yki_arg_int(recipe, "has_ignore", attrs.has_ignore_index);
+    yki_arg_int(recipe, "ignore", attrs.ignore_index);
+    yki_arg_float(recipe, "smoothing", attrs.label_smoothing);
+    yki_arg_float(recipe, "delta", attrs.delta);
+    yki_arg_int(recipe, "k", attrs.k);
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, group, 1, 1);
     yki_launch_iterations(launch, problem, 4.0 * (double)count * (double)problem->max_batch,
                           4 * count);

@@ -27,7 +27,6 @@
 
 #include <clblast_c.h>
 
-#include "op/matmul/clblast.h"
 #include "op/matmul/matmul.h"
 
 enum {
@@ -41,44 +40,77 @@ enum {
     RUNS = 5
 };
 
-/* ---- sets of parameters ---- */
+/* ---- sets of parameters ----
+ *
+ * There is no list of sets for known devices: seeds are common starting points, and a search goes
+ * on from them by changing one value at a time. */
+
+/* The parameters that are searched. GEMMK and KREG stay 0 and 1, which select CLBlast's first
+ * kernel. */
+typedef enum parameter {
+    MWG,   /* rows of a work-group's tile */
+    NWG,   /* columns of the tile */
+    KWG,   /* terms at a time */
+    MDIMC, /* work-items over rows and columns of the tile */
+    NDIMC,
+    MDIMA, /* the same, while loading A and B */
+    NDIMB,
+    KWI, /* unrolling of the inner loop */
+    VWM, /* vector widths */
+    VWN,
+    STRM, /* strided or contiguous items */
+    STRN,
+    SA, /* whether A and B pass through local memory */
+    SB,
+    PARAMETERS
+} parameter;
+
+/* For each parameter, the index of its value. */
+typedef struct parameter_set {
+    uint8_t choice[PARAMETERS];
+} parameter_set;
+
+/* The number that stands for CLBlast's own parameters for the device. It is valid only while no
+ * other set was used. */
+#define OWN 0xffffffffu
 
 static const struct {
     const char *name;
     uint8_t bits; /* in the number of a set */
     uint8_t choices;
     uint8_t values[MAX_CHOICES];
-} parameters[YKI_CLBLAST_PARAMETERS] = {
-    [YKI_CLBLAST_MWG] = {"MWG", 2, 4, {16, 32, 64, 128}},
-    [YKI_CLBLAST_NWG] = {"NWG", 2, 4, {16, 32, 64, 128}},
-    [YKI_CLBLAST_KWG] = {"KWG", 1, 2, {16, 32}},
-    [YKI_CLBLAST_MDIMC] = {"MDIMC", 2, 4, {4, 8, 16, 32}},
-    [YKI_CLBLAST_NDIMC] = {"NDIMC", 2, 4, {4, 8, 16, 32}},
-    [YKI_CLBLAST_MDIMA] = {"MDIMA", 2, 4, {4, 8, 16, 32}},
-    [YKI_CLBLAST_NDIMB] = {"NDIMB", 2, 4, {4, 8, 16, 32}},
-    [YKI_CLBLAST_KWI] = {"KWI", 1, 2, {2, 8}},
-    [YKI_CLBLAST_VWM] = {"VWM", 3, 5, {1, 2, 4, 8, 16}},
-    [YKI_CLBLAST_VWN] = {"VWN", 3, 5, {1, 2, 4, 8, 16}},
-    [YKI_CLBLAST_STRM] = {"STRM", 1, 2, {0, 1}},
-    [YKI_CLBLAST_STRN] = {"STRN", 1, 2, {0, 1}},
-    [YKI_CLBLAST_SA] = {"SA", 1, 2, {0, 1}},
-    [YKI_CLBLAST_SB] = {"SB", 1, 2, {0, 1}},
+} parameters[PARAMETERS] = {
+    [MWG] = {"MWG", 2, 4, {16, 32, 64, 128}},
+    [NWG] = {"NWG", 2, 4, {16, 32, 64, 128}},
+    [KWG] = {"KWG", 1, 2, {16, 32}},
+    [MDIMC] = {"MDIMC", 2, 4, {4, 8, 16, 32}},
+    [NDIMC] = {"NDIMC", 2, 4, {4, 8, 16, 32}},
+    [MDIMA] = {"MDIMA", 2, 4, {4, 8, 16, 32}},
+    [NDIMB] = {"NDIMB", 2, 4, {4, 8, 16, 32}},
+    [KWI] = {"KWI", 1, 2, {2, 8}},
+    [VWM] = {"VWM", 3, 5, {1, 2, 4, 8, 16}},
+    [VWN] = {"VWN", 3, 5, {1, 2, 4, 8, 16}},
+    [STRM] = {"STRM", 1, 2, {0, 1}},
+    [STRN] = {"STRN", 1, 2, {0, 1}},
+    [SA] = {"SA", 1, 2, {0, 1}},
+    [SB] = {"SB", 1, 2, {0, 1}},
 };
 
-unsigned
-yki_clblast_encode(const yki_clblast_set *set)
+static unsigned
+encode(const parameter_set *set)
 {
     unsigned tuning = 0;
 
-    for (int i = YKI_CLBLAST_PARAMETERS; i-- > 0;)
+    for (int i = PARAMETERS; i-- > 0;)
         tuning = tuning << parameters[i].bits | set->choice[i];
     return tuning;
 }
 
-bool
-yki_clblast_decode(unsigned tuning, yki_clblast_set *set)
+/* Turns a number into a set. Returns false if no set has that number. */
+static bool
+decode(unsigned tuning, parameter_set *set)
 {
-    for (int i = 0; i < YKI_CLBLAST_PARAMETERS; i++) {
+    for (int i = 0; i < PARAMETERS; i++) {
         set->choice[i] = (uint8_t)(tuning & ((1u << parameters[i].bits) - 1));
         tuning >>= parameters[i].bits;
         if (set->choice[i] >= parameters[i].choices)
@@ -87,46 +119,50 @@ yki_clblast_decode(unsigned tuning, yki_clblast_set *set)
     return tuning == 0;
 }
 
-unsigned
-yki_clblast_choices(yki_clblast_parameter parameter)
-{
-    return parameters[parameter].choices;
-}
-
 static unsigned
-value_of(const yki_clblast_set *set, yki_clblast_parameter parameter)
+value_of(const parameter_set *set, parameter which)
 {
-    return parameters[parameter].values[set->choice[parameter]];
+    return parameters[which].values[set->choice[which]];
 }
 
-bool
-yki_clblast_valid(const yki_clblast_set *set, const yki_device_traits *traits)
+/* Returns whether CLBlast's own rules allow the set, and it fits the device. */
+static bool
+fits(const parameter_set *set, const yki_device_traits *traits)
 {
-    unsigned mwg = value_of(set, YKI_CLBLAST_MWG), nwg = value_of(set, YKI_CLBLAST_NWG);
-    unsigned kwg = value_of(set, YKI_CLBLAST_KWG), mdimc = value_of(set, YKI_CLBLAST_MDIMC);
-    unsigned ndimc = value_of(set, YKI_CLBLAST_NDIMC), mdima = value_of(set, YKI_CLBLAST_MDIMA);
-    unsigned ndimb = value_of(set, YKI_CLBLAST_NDIMB), vwm = value_of(set, YKI_CLBLAST_VWM);
-    unsigned vwn = value_of(set, YKI_CLBLAST_VWN), items = mdimc * ndimc;
-    unsigned local =
-        4 * kwg * (value_of(set, YKI_CLBLAST_SA) * mwg + value_of(set, YKI_CLBLAST_SB) * nwg);
+    unsigned mwg = value_of(set, MWG), nwg = value_of(set, NWG);
+    unsigned kwg = value_of(set, KWG), mdimc = value_of(set, MDIMC);
+    unsigned ndimc = value_of(set, NDIMC), mdima = value_of(set, MDIMA);
+    unsigned ndimb = value_of(set, NDIMB), vwm = value_of(set, VWM);
+    unsigned vwn = value_of(set, VWN), items = mdimc * ndimc;
+    unsigned local = 4 * kwg * (value_of(set, SA) * mwg + value_of(set, SB) * nwg);
 
     /* The rules of CLBlast's tuner: every loop of the kernel must have whole iterations. */
-    return kwg % value_of(set, YKI_CLBLAST_KWI) == 0 && mwg % (mdimc * vwm) == 0 &&
-           nwg % (ndimc * vwn) == 0 && mwg % (mdima * vwm) == 0 && nwg % (ndimb * vwn) == 0 &&
-           items % mdima == 0 && items % ndimb == 0 && kwg % (items / mdima) == 0 &&
-           kwg % (items / ndimb) == 0 && items <= traits->max_group &&
-           local <= traits->local_memory;
+    return kwg % value_of(set, KWI) == 0 && mwg % (mdimc * vwm) == 0 && nwg % (ndimc * vwn) == 0 &&
+           mwg % (mdima * vwm) == 0 && nwg % (ndimb * vwn) == 0 && items % mdima == 0 &&
+           items % ndimb == 0 && kwg % (items / mdima) == 0 && kwg % (items / ndimb) == 0 &&
+           items <= traits->max_group && local <= traits->local_memory;
 }
 
-void
-yki_clblast_text(const yki_clblast_set *set, char *text, size_t size)
+static bool
+valid(unsigned tuning, const yki_device_traits *traits)
 {
+    parameter_set set;
+
+    return decode(tuning, &set) && fits(&set, traits);
+}
+
+static void
+describe(unsigned tuning, char *text, size_t size)
+{
+    parameter_set set;
     size_t used = 0;
 
     text[0] = '\0';
-    for (int i = 0; i < YKI_CLBLAST_PARAMETERS && used < size; i++)
+    if (!decode(tuning, &set))
+        return;
+    for (int i = 0; i < PARAMETERS && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%s=%u", i ? " " : "",
-                                 parameters[i].name, value_of(set, (yki_clblast_parameter)i));
+                                 parameters[i].name, value_of(&set, (parameter)i));
 }
 
 /* A number from values: MWG NWG KWG MDIMC NDIMC MDIMA NDIMB KWI VWM VWN STRM STRN SA SB, each as
@@ -136,12 +172,12 @@ yki_clblast_text(const yki_clblast_set *set, char *text, size_t size)
      (ndimb) << 11 | (kwi) << 13 | (vwm) << 14 | (vwn) << 17 | (strm) << 20 | (strn) << 21 |       \
      (sa) << 22 | (sb) << 23)
 
-size_t
-yki_clblast_seeds(const unsigned **tunings)
+static size_t
+seeds(const unsigned **tunings)
 {
     /* From small tiles and no vectors to large tiles and wide vectors, with and without local
      * memory. From one of them, a search comes near the best set of any device. */
-    static const unsigned seeds[] = {
+    static const unsigned list[] = {
         SEED(1, 1, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1), /* 32 x 32, 8 x 8 work-items */
         SEED(2, 2, 1, 1, 1, 1, 1, 0, 2, 2, 0, 0, 0, 0), /* 64 x 64, vectors of 4 */
         SEED(2, 2, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1), /* the same with local memory */
@@ -151,8 +187,48 @@ yki_clblast_seeds(const unsigned **tunings)
         SEED(3, 3, 1, 1, 1, 1, 1, 0, 4, 3, 0, 0, 0, 0), /* 128 x 128, vectors of 16 */
     };
 
-    *tunings = seeds;
-    return YKI_COUNT(seeds);
+    *tunings = list;
+    return YKI_COUNT(list);
+}
+
+/* Two parameters that are changed together, because one alone seldom gives a valid set. Where both
+ * are the same, it is changed alone. */
+static const struct {
+    parameter a, b;
+} moves[] = {
+    {VWM, VWM},   {VWN, VWN},   {MWG, MWG},   {NWG, NWG},   {MDIMC, MDIMA}, {NDIMC, NDIMB},
+    {SA, SA},     {SB, SB},     {KWG, KWG},   {KWI, KWI},   {MWG, VWM},     {NWG, VWN},
+    {MDIMC, VWM}, {NDIMC, VWN}, {STRM, STRM}, {STRN, STRN}, {MDIMA, MDIMA}, {NDIMB, NDIMB},
+};
+
+/* Moves a parameter to a neighbouring value, up or down. Sizes are powers of two in order, so
+ * several steps reach farther ones. Returns false if there is no such value. */
+static bool
+step(parameter_set *set, parameter which, int by)
+{
+    int choice = set->choice[which] + by;
+
+    if (choice < 0 || choice >= (int)parameters[which].choices)
+        return false;
+    set->choice[which] = (uint8_t)choice;
+    return true;
+}
+
+static size_t
+neighbours(unsigned tuning, unsigned move, unsigned found[YKI_MAX_NEIGHBOURS])
+{
+    static const int steps[YKI_MAX_NEIGHBOURS][2] = {{1, 1}, {-1, -1}, {1, -1}, {-1, 1}};
+    parameter a = moves[move].a, b = moves[move].b;
+    size_t count = 0;
+
+    for (size_t i = 0; i < (a == b ? 2 : YKI_COUNT(steps)); i++) {
+        parameter_set set;
+
+        if (decode(tuning, &set) && step(&set, a, steps[i][0]) &&
+            (a == b || step(&set, b, steps[i][1])))
+            found[count++] = encode(&set);
+    }
+    return count;
 }
 
 /* ---- what CLBlast keeps for a device ---- */
@@ -180,14 +256,14 @@ override(yki_queue *queue, size_t slot, unsigned tuning)
 {
     const char *names[CLBLAST_VALUES] = {"GEMMK", "KREG"};
     size_t values[CLBLAST_VALUES] = {0, 1};
-    yki_clblast_set set;
+    parameter_set set;
     CLBlastStatusCode code;
 
-    if (!yki_clblast_decode(tuning, &set))
+    if (!decode(tuning, &set))
         return yki_fail(YOKE_ERROR_VALUE, "CLBlast: %u is no set of parameters", tuning);
-    for (int i = 0; i < YKI_CLBLAST_PARAMETERS; i++) {
+    for (int i = 0; i < PARAMETERS; i++) {
         names[i + 2] = parameters[i].name;
-        values[i + 2] = value_of(&set, (yki_clblast_parameter)i);
+        values[i + 2] = value_of(&set, (parameter)i);
     }
     code = CLBlastOverrideParameters(devices[slot].device, "Xgemm", CLBlastPrecisionSingle,
                                      CLBLAST_VALUES, names, values);
@@ -217,7 +293,7 @@ use_set(yki_queue *queue, unsigned tuning)
         return yki_fail(YOKE_ERROR_UNSUPPORTED, "CLBlast: more than %d devices", MAX_DEVICES);
     if (slot == device_count) {
         devices[slot].device = device;
-        devices[slot].tuning = YKI_CLBLAST_DEFAULTS;
+        devices[slot].tuning = OWN;
         devices[slot].pinned = false;
         device_count++;
     }
@@ -232,15 +308,15 @@ use_set(yki_queue *queue, unsigned tuning)
     if (devices[slot].tuning == tuning)
         return YOKE_OK;
     /* Once replaced, CLBlast's own set cannot be put back. */
-    if (tuning == YKI_CLBLAST_DEFAULTS)
+    if (tuning == OWN)
         return yki_fail(YOKE_ERROR_STATE,
                         "CLBlast's own parameters are gone on %s since others were set",
                         yki_device_id(yki_queue_device(queue)));
     return override(queue, slot, tuning);
 }
 
-yoke_status
-yki_clblast_use(yki_queue *queue, unsigned tuning)
+static yoke_status
+use(yki_queue *queue, unsigned tuning)
 {
     yoke_status status;
 
@@ -250,8 +326,8 @@ yki_clblast_use(yki_queue *queue, unsigned tuning)
     return status;
 }
 
-bool
-yki_clblast_in_force(yki_queue *queue, unsigned *tuning)
+static bool
+in_force(yki_queue *queue, unsigned *tuning)
 {
     cl_device_id device;
     bool found = false;
@@ -261,7 +337,7 @@ yki_clblast_in_force(yki_queue *queue, unsigned *tuning)
         return false;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < device_count; i++)
-        if (devices[i].device == device && devices[i].tuning != YKI_CLBLAST_DEFAULTS) {
+        if (devices[i].device == device && devices[i].tuning != OWN) {
             *tuning = devices[i].tuning;
             found = true;
         }
@@ -375,18 +451,19 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
     return find_call(problem, &g, &d);
 }
 
-bool
-yki_clblast_sizes(const yki_problem *problem, int64_t sizes[3])
+static double
+work(const yki_problem *problem, char *text, size_t size)
 {
+    int64_t m, k;
     yki_gemm g;
     call_data d;
 
     if (!find_call(problem, &g, &d))
-        return false;
-    sizes[0] = yki_expr_value(d.m, problem->max_batch);
-    sizes[1] = d.n;
-    sizes[2] = yki_expr_value(d.k, problem->max_batch);
-    return sizes[0] > 0 && sizes[1] > 0 && sizes[2] > 0;
+        return 0;
+    m = yki_expr_value(d.m, problem->max_batch);
+    k = yki_expr_value(d.k, problem->max_batch);
+    snprintf(text, size, "%lldx%lldx%lld", (long long)m, (long long)d.n, (long long)k);
+    return 2.0 * (double)m * (double)d.n * (double)k;
 }
 
 static yoke_status
@@ -414,16 +491,6 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
         yki_gemm_emit_finish(recipe, problem, &g, traits, d.out, 1);
     return recipe->status;
 }
-
-static const yki_op *const op = &yki_op_matmul;
-
-const yki_solver yki_solver_gemm_clblast = {
-    .name = "gemm-clblast",
-    .op = &op,
-    .searched = true,
-    .applies = applies,
-    .emit = emit,
-};
 
 /* ---- measuring a set ---- */
 
@@ -532,8 +599,8 @@ try_set(trial *t, unsigned tuning, const yki_recipe *recipe, double *seconds)
     return YOKE_OK;
 }
 
-yoke_status
-yki_clblast_measure(yki_queue *queue, const yki_problem *problem, unsigned tuning, double *seconds)
+static yoke_status
+measure(yki_queue *queue, const yki_problem *problem, unsigned tuning, double *seconds)
 {
     const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(queue));
     trial t = {.queue = queue, .problem = problem};
@@ -553,3 +620,29 @@ yki_clblast_measure(yki_queue *queue, const yki_problem *problem, unsigned tunin
         *seconds = least;
     return status;
 }
+
+/* ---- the rows ---- */
+
+static const yki_parameter_sets sets = {
+    .title = "CLBlast",
+    .own = OWN,
+    .moves = YKI_COUNT(moves),
+    .work = work,
+    .seeds = seeds,
+    .valid = valid,
+    .neighbours = neighbours,
+    .describe = describe,
+    .measure = measure,
+    .use = use,
+    .in_force = in_force,
+};
+
+static const yki_op *const op = &yki_op_matmul;
+
+const yki_solver yki_solver_gemm_clblast = {
+    .name = "gemm-clblast",
+    .op = &op,
+    .sets = &sets,
+    .applies = applies,
+    .emit = emit,
+};

@@ -10,15 +10,12 @@
 static yoke_status
 check(const yoke_node *x, const yoke_dense_options *options)
 {
-    char text[128];
-
-    if (!x)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the input is NULL");
+    if (!x) /* yki_node compares the graphs */
+        return yki_fail_node("the input", x);
     if (options->units <= 0 || options->units > INT32_MAX)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "units", options->units, 1, INT32_MAX);
     if (x->shape.rank < 1)
-        return yki_fail(YOKE_ERROR_SHAPE, "the input %s is %s: a dense layer needs an axis",
-                        x->name, yki_shape_text(x->shape, text, sizeof text));
+        return yki_fail_shape("the input", x, "(..., in)");
     return YOKE_OK;
 }
 

@@ -102,7 +102,7 @@ static uint32_t
 gather_axes(const yki_problem *problem, const yki_matmul_view *a, const yki_matmul_view *b,
             yki_gemm *g, yki_gemm_axis *sums)
 {
-    const yki_matmul_attrs *attrs = (const yki_matmul_attrs *)problem->attrs.bytes;
+    const yki_matmul_attrs attrs = yki_matmul_attrs_get(&problem->attrs);
     int64_t stride_a[YOKE_MAX_RANK], stride_b[YOKE_MAX_RANK];
     int64_t size_a = a->rows * a->columns, size_b = b->rows * b->columns;
     yoke_shape lead = {0};
@@ -123,12 +123,12 @@ gather_axes(const yki_problem *problem, const yki_matmul_view *a, const yki_matm
         yki_gemm_axis batch = {YKI_PER_SAMPLE(1), problem->in[0].batched ? size_a : 0,
                                problem->in[1].batched ? size_b : 0};
 
-        append(attrs->sum_batch ? sums : g->axes, attrs->sum_batch ? &summed : &g->outer, batch);
+        append(attrs.sum_batch ? sums : g->axes, attrs.sum_batch ? &summed : &g->outer, batch);
     }
     for (int32_t i = 0; i < lead.rank; i++) {
         yki_gemm_axis axis = {YKI_CONST(lead.dim[i]), stride_a[i], stride_b[i]};
 
-        if (i < attrs->drop_axes || (attrs->sum_axes >> (lead.rank - 1 - i) & 1))
+        if (i < attrs.drop_axes || (attrs.sum_axes >> (lead.rank - 1 - i) & 1))
             append(sums, &summed, axis);
         else
             append(g->axes, &g->outer, axis);
@@ -139,9 +139,9 @@ gather_axes(const yki_problem *problem, const yki_matmul_view *a, const yki_matm
 bool
 yki_gemm_of(const yki_problem *problem, yki_gemm *g)
 {
-    const yki_matmul_attrs *attrs = (const yki_matmul_attrs *)problem->attrs.bytes;
-    yki_matmul_view a = yki_matmul_view_of(problem->in[0].shape, attrs->transpose_a);
-    yki_matmul_view b = yki_matmul_view_of(problem->in[1].shape, attrs->transpose_b);
+    const yki_matmul_attrs attrs = yki_matmul_attrs_get(&problem->attrs);
+    yki_matmul_view a = yki_matmul_view_of(problem->in[0].shape, attrs.transpose_a);
+    yki_matmul_view b = yki_matmul_view_of(problem->in[1].shape, attrs.transpose_b);
     yki_gemm_axis sums[YKI_GEMM_AXES];
     uint32_t summed;
 
@@ -154,14 +154,14 @@ yki_gemm_of(const yki_problem *problem, yki_gemm *g)
     g->m = YKI_CONST(a.rows);
     g->n = YKI_CONST(b.columns);
     g->k = YKI_CONST(a.columns);
-    g->a_m = attrs->transpose_a ? 1 : a.columns;
-    g->a_k = attrs->transpose_a ? a.rows : 1;
-    g->b_k = attrs->transpose_b ? 1 : b.columns;
-    g->b_n = attrs->transpose_b ? b.rows : 1;
-    g->bias = attrs->bias;
-    g->relu = attrs->act == YKI_MATMUL_RELU;
-    g->gate = attrs->act == YKI_MATMUL_GATE;
-    g->sums = attrs->sums;
+    g->a_m = attrs.transpose_a ? 1 : a.columns;
+    g->a_k = attrs.transpose_a ? a.rows : 1;
+    g->b_k = attrs.transpose_b ? 1 : b.columns;
+    g->b_n = attrs.transpose_b ? b.rows : 1;
+    g->bias = attrs.bias;
+    g->relu = attrs.act == YKI_MATMUL_RELU;
+    g->gate = attrs.act == YKI_MATMUL_GATE;
+    g->sums = attrs.sums;
     summed = gather_axes(problem, &a, &b, g, sums);
     fold_rows(g);
     fold_sum(g, sums, &summed);
@@ -175,31 +175,32 @@ yki_gemm_of(const yki_problem *problem, yki_gemm *g)
 }
 
 void
-yki_gemm_size_args(yki_recipe *recipe, const yki_gemm *g)
+yki_gemm_size_args(yki_recipe *recipe, const yki_gemm *g, int part)
 {
-    yki_arg_expr(recipe, g->m);
-    yki_arg_expr(recipe, g->n);
-    yki_arg_expr(recipe, g->k);
-    yki_arg_int(recipe, g->a_m);
-    yki_arg_int(recipe, g->a_k);
-    yki_arg_int(recipe, g->b_k);
-    yki_arg_int(recipe, g->b_n);
-    yki_arg_int(recipe, (g->bias ? 1 : 0) | (g->relu ? 2 : 0) | (g->pack_a ? 4 : 0) |
-                            (g->pack_b ? 8 : 0) | (g->gate ? 64 : 0) | (g->sums ? 128 : 0));
+    yki_arg_expr_at(recipe, "m", part, g->m);
+    yki_arg_expr_at(recipe, "n", part, g->n);
+    yki_arg_expr_at(recipe, "k", part, g->k);
+    yki_arg_int_at(recipe, "a_m", part, g->a_m);
+    yki_arg_int_at(recipe, "a_k", part, g->a_k);
+    yki_arg_int_at(recipe, "b_k", part, g->b_k);
+    yki_arg_int_at(recipe, "b_n", part, g->b_n);
+    yki_arg_int_at(recipe, "flags", part,
+                   (g->bias ? 1 : 0) | (g->relu ? 2 : 0) | (g->pack_a ? 4 : 0) |
+                       (g->pack_b ? 8 : 0) | (g->gate ? 64 : 0) | (g->sums ? 128 : 0));
 }
 
 void
 yki_gemm_args(yki_recipe *recipe, const yki_gemm *g)
 {
-    yki_gemm_size_args(recipe, g);
-    yki_arg_int(recipe, g->outer);
-    yki_arg_int(recipe, g->sum);
+    yki_gemm_size_args(recipe, g, -1);
+    yki_arg_int(recipe, "outer", g->outer);
+    yki_arg_int(recipe, "sum", g->sum);
     for (uint32_t i = 0; i < YKI_GEMM_AXES; i++) {
         bool used = i < g->outer + g->sum;
 
-        yki_arg_expr(recipe, used ? g->axes[i].extent : YKI_CONST(1));
-        yki_arg_int(recipe, used ? g->axes[i].a : 0);
-        yki_arg_int(recipe, used ? g->axes[i].b : 0);
+        yki_arg_expr_at(recipe, "e", (int)i, used ? g->axes[i].extent : YKI_CONST(1));
+        yki_arg_int_at(recipe, "a", (int)i, used ? g->axes[i].a : 0);
+        yki_arg_int_at(recipe, "b", (int)i, used ? g->axes[i].b : 0);
     }
 }
 

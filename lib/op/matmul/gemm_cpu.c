@@ -184,10 +184,10 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_slot(recipe, g.gate ? out - 1 : 0);
     yki_arg_slot(recipe, g.sums ? out + 1 : scratch);
     yki_arg_slot(recipe, scratch);
-    yki_arg_int(recipe, b.scratch);
-    yki_arg_int(recipe, b.kc);
-    yki_arg_int(recipe, b.mc);
-    yki_arg_int(recipe, b.nc);
+    yki_arg_int(recipe, "scratch_size", b.scratch);
+    yki_arg_int(recipe, "kc", b.kc);
+    yki_arg_int(recipe, "mc", b.mc);
+    yki_arg_int(recipe, "nc", b.nc);
     yki_gemm_args(recipe, &g);
     rows = g.m;
     rows.divisor = b.row_tiles * b.tile.rows;

@@ -96,10 +96,10 @@ yki_gemm_emit_finish(yki_recipe *recipe, const yki_problem *problem, const yki_g
     yki_arg_slot(recipe, from);
     yki_arg_slot(recipe, problem->input_count);
     yki_arg_slot(recipe, g->bias ? 2 : 0);
-    yki_arg_expr(recipe, count);
-    yki_arg_int(recipe, parts);
-    yki_arg_expr(recipe, g->n);
-    yki_arg_int(recipe, (g->bias ? 1 : 0) | (g->relu ? 2 : 0));
+    yki_arg_expr(recipe, "count", count);
+    yki_arg_int(recipe, "part_count", parts);
+    yki_arg_expr(recipe, "columns", g->n);
+    yki_arg_int(recipe, "flags", (g->bias ? 1 : 0) | (g->relu ? 2 : 0));
     yki_launch_grid(launch, groups_of(count, wg == 1 ? 1024 : wg), YKI_CONST(1), YKI_CONST(1), wg,
                     1, 1);
     if (launch) {
@@ -151,7 +151,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, to);
     yki_arg_slot(recipe, g.bias ? 2 : 0);
-    yki_arg_int(recipe, parts);
+    yki_arg_int(recipe, "parts", parts);
     yki_gemm_args(recipe, &g);
     yki_launch_grid(launch, groups_of(g.n, tile), groups_of(g.m, tile),
                     groups_of(yki_gemm_times(g.z, YKI_CONST(parts)), 1), edge, edge, 1);

@@ -17,29 +17,23 @@
 
 #include "op/matmul/matmul.h"
 
-static const yki_matmul_attrs *
-attrs_of(const yki_attrs *attrs)
-{
-    return (const yki_matmul_attrs *)attrs->bytes;
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    const yki_matmul_attrs *a = attrs_of(attrs);
-    int used = snprintf(text, size, "%c%c", a->transpose_a ? 't' : 'n', a->transpose_b ? 't' : 'n');
+    const yki_matmul_attrs a = yki_matmul_attrs_get(attrs);
+    int used = snprintf(text, size, "%c%c", a.transpose_a ? 't' : 'n', a.transpose_b ? 't' : 'n');
 
-    if (a->sum_batch && (size_t)used < size)
+    if (a.sum_batch && (size_t)used < size)
         used += snprintf(text + used, size - (size_t)used, " sum");
-    if ((a->sum_axes || a->drop_axes) && (size_t)used < size)
-        used += snprintf(text + used, size - (size_t)used, " axes %x drop %d",
-                         (unsigned)a->sum_axes, (int)a->drop_axes);
-    if (a->bias && (size_t)used < size)
+    if ((a.sum_axes || a.drop_axes) && (size_t)used < size)
+        used += snprintf(text + used, size - (size_t)used, " axes %x drop %d", (unsigned)a.sum_axes,
+                         (int)a.drop_axes);
+    if (a.bias && (size_t)used < size)
         used += snprintf(text + used, size - (size_t)used, " bias");
-    if (a->act && (size_t)used < size)
+    if (a.act && (size_t)used < size)
         used += snprintf(text + used, size - (size_t)used, "%s",
-                         a->act == YKI_MATMUL_RELU ? " relu" : " gate");
-    if (a->sums && (size_t)used < size)
+                         a.act == YKI_MATMUL_RELU ? " relu" : " gate");
+    if (a.sums && (size_t)used < size)
         snprintf(text + used, size - (size_t)used, " sums");
 }
 
@@ -69,30 +63,30 @@ yki_matmul_view_of(yoke_shape shape, bool transpose)
 static yoke_status
 mismatch(const yoke_node *node, const char *what)
 {
-    const yki_matmul_attrs *attrs = attrs_of(&node->attrs);
+    const yki_matmul_attrs attrs = yki_matmul_attrs_get(&node->attrs);
     char a[128], b[128];
 
-    return yki_fail(YOKE_ERROR_SHAPE, "%s: a matrix product of %s%s and %s%s", what,
+    return yki_fail(YOKE_ERROR_SHAPE, "a matrix product of %s%s and %s%s: %s",
                     yki_shape_text(node->inputs[0]->shape, a, sizeof a),
-                    attrs->transpose_a ? " transposed" : "",
+                    attrs.transpose_a ? " transposed" : "",
                     yki_shape_text(node->inputs[1]->shape, b, sizeof b),
-                    attrs->transpose_b ? " transposed" : "");
+                    attrs.transpose_b ? " transposed" : "", what);
 }
 
 static yoke_status
 infer_bias(const yoke_node *node, int64_t columns)
 {
-    const yki_matmul_attrs *attrs = attrs_of(&node->attrs);
-    const yoke_node *bias = attrs->bias ? node->inputs[2] : NULL;
+    const yki_matmul_attrs attrs = yki_matmul_attrs_get(&node->attrs);
+    const yoke_node *bias = attrs.bias ? node->inputs[2] : NULL;
     char text[128];
 
     if (!bias)
         return YOKE_OK;
-    if (attrs->sum_batch || attrs->sum_axes || attrs->drop_axes)
+    if (attrs.sum_batch || attrs.sum_axes || attrs.drop_axes)
         return yki_fail(YOKE_ERROR_INTERNAL, "a summed product with a bias");
     if (bias->batched || bias->shape.rank != 1 || bias->shape.dim[0] != columns)
-        return yki_fail(YOKE_ERROR_SHAPE, "the bias %s is %s, (%lld) is needed", bias->name,
-                        yki_shape_text(bias->shape, text, sizeof text), (long long)columns);
+        return yki_fail_shape("the bias", bias,
+                              yki_shape_text(yoke_shape(columns), text, sizeof text));
     return YOKE_OK;
 }
 
@@ -113,32 +107,32 @@ lead_of_result(const yki_matmul_attrs *attrs, yoke_shape lead)
 static yoke_status
 infer(yoke_node *node)
 {
-    const yki_matmul_attrs *attrs = attrs_of(&node->attrs);
+    const yki_matmul_attrs attrs = yki_matmul_attrs_get(&node->attrs);
     const yoke_node *a = node->inputs[0], *b = node->inputs[1];
     yki_matmul_view va, vb;
     yoke_shape lead;
 
     for (uint32_t i = 0; i < node->input_count; i++)
         if (node->inputs[i]->type != YOKE_F32)
-            return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", node->inputs[i]->name);
+            return yki_fail_type("the input", node->inputs[i], "f32");
     if (a->shape.rank < 1 || b->shape.rank < 1)
-        return mismatch(node, "a scalar is no matrix");
-    va = yki_matmul_view_of(a->shape, attrs->transpose_a);
-    vb = yki_matmul_view_of(b->shape, attrs->transpose_b);
-    if (a->shape.rank == 1 && !attrs->transpose_a && vb.lead.rank > 0)
-        return mismatch(node, "a vector goes with one matrix");
+        return mismatch(node, "both must have at least one axis");
+    va = yki_matmul_view_of(a->shape, attrs.transpose_a);
+    vb = yki_matmul_view_of(b->shape, attrs.transpose_b);
+    if (a->shape.rank == 1 && !attrs.transpose_a && vb.lead.rank > 0)
+        return mismatch(node, "a vector must be multiplied by one matrix, not by several");
     if (va.columns != vb.rows)
-        return mismatch(node, "the inner sizes differ");
+        return mismatch(node, "the columns of the first must be as many as the rows of the second");
     if (!yki_shape_broadcast(va.lead, vb.lead, &lead))
-        return mismatch(node, "the leading axes do not fit");
+        return mismatch(node, "the leading axes must be equal, or one of them 1");
     YKI_TRY(infer_bias(node, vb.columns));
-    if (attrs->drop_axes < 0 || attrs->drop_axes > lead.rank)
-        return yki_fail(YOKE_ERROR_INTERNAL, "%d of %d leading axes dropped", attrs->drop_axes,
+    if (attrs.drop_axes < 0 || attrs.drop_axes > lead.rank)
+        return yki_fail(YOKE_ERROR_INTERNAL, "%d of %d leading axes dropped", attrs.drop_axes,
                         lead.rank);
     node->type = YOKE_F32;
-    node->batched = (a->batched || b->batched) && !attrs->sum_batch;
-    node->shape = lead_of_result(attrs, lead);
-    if (a->shape.rank > 1 || attrs->transpose_a)
+    node->batched = (a->batched || b->batched) && !attrs.sum_batch;
+    node->shape = lead_of_result(&attrs, lead);
+    if (a->shape.rank > 1 || attrs.transpose_a)
         node->shape.dim[node->shape.rank++] = va.rows;
     node->shape.dim[node->shape.rank++] = vb.columns;
     return YOKE_OK;
@@ -169,13 +163,13 @@ product_for(const yoke_node *target, yoke_node *a, bool transpose_a, yoke_node *
 static yoke_status
 gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 {
-    const yki_matmul_attrs *attrs = attrs_of(&node->attrs);
+    const yki_matmul_attrs attrs = yki_matmul_attrs_get(&node->attrs);
     yoke_node *a = node->inputs[0], *b = node->inputs[1];
-    bool ta = attrs->transpose_a, tb = attrs->transpose_b;
+    bool ta = attrs.transpose_a, tb = attrs.transpose_b;
 
-    if (attrs->sum_batch || attrs->sum_axes || attrs->drop_axes)
+    if (attrs.sum_batch || attrs.sum_axes || attrs.drop_axes)
         return yki_fail(YOKE_ERROR_UNSUPPORTED, "the gradient of a gradient is not provided");
-    if (attrs->act) {
+    if (attrs.act) {
         yki_unary_attrs relu = {YKI_UNARY_RELU, 0, 0};
         yoke_node *inputs[2] = {node, dy};
 
@@ -189,7 +183,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
         dx[0] = ta ? product_for(a, b, tb, dy, true) : product_for(a, dy, false, b, !tb);
     if (wanted[1])
         dx[1] = tb ? product_for(b, dy, true, a, ta) : product_for(b, a, !ta, dy, false);
-    if (attrs->bias && wanted[2])
+    if (attrs.bias && wanted[2])
         dx[2] = yki_node1(node->graph, &yki_op_sum_rows, dy);
     return yki_graph_status(node->graph);
 }
@@ -197,9 +191,9 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 static double
 flops(const yoke_node *node)
 {
-    const yki_matmul_attrs *attrs = attrs_of(&node->attrs);
-    yki_matmul_view a = yki_matmul_view_of(node->inputs[0]->shape, attrs->transpose_a);
-    yki_matmul_view b = yki_matmul_view_of(node->inputs[1]->shape, attrs->transpose_b);
+    const yki_matmul_attrs attrs = yki_matmul_attrs_get(&node->attrs);
+    yki_matmul_view a = yki_matmul_view_of(node->inputs[0]->shape, attrs.transpose_a);
+    yki_matmul_view b = yki_matmul_view_of(node->inputs[1]->shape, attrs.transpose_b);
     yoke_shape lead;
 
     if (!yki_shape_broadcast(a.lead, b.lead, &lead))
@@ -232,11 +226,12 @@ yoke_matmul_sized(yoke_graph *graph, yoke_node *a, yoke_node *b, const yoke_matm
     attrs.transpose_a = o.transpose_a;
     attrs.transpose_b = o.transpose_b;
     if (a && b && (a->shape.rank < 2 - (o.transpose_a ? 0 : 1) || b->shape.rank < 2)) {
-        char sa[128], sb[128];
-
-        yki_fail(YOKE_ERROR_SHAPE, "matrices are needed, the shapes are %s and %s",
-                 yki_shape_text(a->shape, sa, sizeof sa), yki_shape_text(b->shape, sb, sizeof sb));
-        yki_graph_fail(graph, name, YOKE_ERROR_SHAPE);
+        yki_graph_fail(graph, name,
+                       b->shape.rank < 2
+                           ? yki_fail_shape("the second operand", b,
+                                            o.transpose_b ? "(..., N, K)" : "(..., K, N)")
+                           : yki_fail_shape("the first operand", a,
+                                            o.transpose_a ? "(..., K, M)" : "(..., M, K)"));
         yki_free(name);
         return NULL;
     }

@@ -50,8 +50,9 @@ bool yki_gemm_of(const yki_problem *problem, yki_gemm *gemm);
 /* Returns the product of two expressions, of which at most one depends on the batch. */
 yki_expr yki_gemm_times(yki_expr a, yki_expr b);
 /* yki_gemm_size_args appends sizes, strides and flags as arguments, in the order in which all
- * kernels take them; yki_gemm_args appends the axes too. */
-void yki_gemm_size_args(yki_recipe *recipe, const yki_gemm *gemm);
+ * kernels take them; yki_gemm_args appends the axes too. `part` is the number in which the names of
+ * the parameters end; -1: they end in none. */
+void yki_gemm_size_args(yki_recipe *recipe, const yki_gemm *gemm, int part);
 void yki_gemm_args(yki_recipe *recipe, const yki_gemm *gemm);
 /* Adds a launch that computes C from `parts` partial sums in slot `from`. With one part, which
  * is C itself, it applies bias and relu alone. */

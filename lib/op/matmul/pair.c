@@ -23,20 +23,15 @@ infer(yoke_node *node)
 }
 
 static void
-part_attrs(const yki_attrs *attrs, int index, yki_matmul_attrs *of)
-{
-    memcpy(of, attrs->bytes + (size_t)index * sizeof *of, sizeof *of);
-}
-
-static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
+    const yki_matmul_pair_attrs pair = yki_matmul_pair_attrs_get(attrs);
     size_t used = 0;
 
     for (int i = 0; i < 2 && used < size; i++) {
-        yki_attrs one = {{0}};
+        yki_attrs one;
 
-        part_attrs(attrs, i, (yki_matmul_attrs *)one.bytes);
+        yki_matmul_attrs_set(&one, &pair.part[i]);
         if (i)
             used += (size_t)snprintf(text + used, size - used, " & ");
         if (used < size) {
@@ -55,15 +50,15 @@ const yki_op yki_op_matmul_pair = {
 static bool
 split(const yki_problem *problem, part parts[2])
 {
+    const yki_matmul_pair_attrs pair = yki_matmul_pair_attrs_get(&problem->attrs);
     uint32_t input = 0, result = problem->input_count;
 
     for (int i = 0; i < 2; i++) {
         yki_problem *p = &parts[i].problem;
-        yki_matmul_attrs attrs;
+        const yki_matmul_attrs attrs = pair.part[i];
 
-        part_attrs(&problem->attrs, i, &attrs);
         *p = (yki_problem){.op = &yki_op_matmul, .max_batch = problem->max_batch};
-        memcpy(p->attrs.bytes, &attrs, sizeof attrs);
+        yki_matmul_attrs_set(&p->attrs, &attrs);
         p->input_count = attrs.act == YKI_MATMUL_GATE ? 3 : 2;
         parts[i].first_input = input;
         parts[i].out = result;
@@ -98,7 +93,7 @@ tunings(const yki_problem *problem, const yki_device_traits *traits)
 }
 
 static void
-add_args(yki_recipe *recipe, part *p, const yki_gemm_cpu_blocking *b, uint32_t unused)
+add_args(yki_recipe *recipe, part *p, int number, const yki_gemm_cpu_blocking *b, uint32_t unused)
 {
     p->gemm.pack_a = b->pack_a;
     p->gemm.pack_b = b->pack_b;
@@ -107,12 +102,12 @@ add_args(yki_recipe *recipe, part *p, const yki_gemm_cpu_blocking *b, uint32_t u
     yki_arg_slot(recipe, p->out);
     yki_arg_slot(recipe, p->first_input + (p->gemm.gate ? 2 : 0));
     yki_arg_slot(recipe, p->gemm.sums ? p->out + 1 : unused);
-    yki_arg_int(recipe, b->kc);
-    yki_arg_int(recipe, b->mc);
-    yki_arg_int(recipe, b->nc);
-    yki_gemm_size_args(recipe, &p->gemm);
-    yki_arg_int(recipe, b->nx);
-    yki_arg_int(recipe, b->ny);
+    yki_arg_int_at(recipe, "kc", number, b->kc);
+    yki_arg_int_at(recipe, "mc", number, b->mc);
+    yki_arg_int_at(recipe, "nc", number, b->nc);
+    yki_gemm_size_args(recipe, &p->gemm, number);
+    yki_arg_int_at(recipe, "nx", number, b->nx);
+    yki_arg_int_at(recipe, "ny", number, b->ny);
 }
 
 static void
@@ -152,9 +147,9 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     launch = yki_recipe_launch(recipe, "gemm_cpu.cl", "yki_gemm_cpu_pair", "-DW=%d -DNV=%d -DMR=%d",
                                (int)tile.lanes, (int)tile.vectors, (int)tile.rows);
     for (int i = 0; i < 2; i++)
-        add_args(recipe, &parts[i], &b[i], scratch);
+        add_args(recipe, &parts[i], i, &b[i], scratch);
     yki_arg_slot(recipe, scratch);
-    yki_arg_int(recipe, size);
+    yki_arg_int(recipe, "scratch_size", size);
     yki_launch_grid(launch, YKI_CONST(groups), YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     for (int i = 0; i < 2 && launch; i++) {
         add_cost(launch, &parts[i]);

@@ -13,7 +13,7 @@ infer(yoke_node *node)
     const yoke_node *x = node->inputs[0];
 
     if (x->type != YOKE_F32 || x->shape.rank < 1)
-        return yki_fail(YOKE_ERROR_SHAPE, "the rows of %s cannot be added", x->name);
+        return yki_fail_shape("the input", x, "(..., columns) of f32");
     node->type = YOKE_F32;
     node->shape = yoke_shape(x->shape.dim[x->shape.rank - 1]);
     node->batched = false;

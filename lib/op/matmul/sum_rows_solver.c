@@ -46,8 +46,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     launch = yki_recipe_launch(recipe, "gemm.cl", "yki_sum_rows", "%s", options);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, to);
-    yki_arg_expr(recipe, rows);
-    yki_arg_int(recipe, columns);
+    yki_arg_expr(recipe, "rows", rows);
+    yki_arg_int(recipe, "columns", columns);
     yki_launch_grid(launch, YKI_CONST(blocks), YKI_CONST(parts), YKI_CONST(1), wg, 1, 1);
     if (launch) {
         launch->flops = yki_operand_elements(&problem->in[0]);
@@ -58,10 +58,10 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
         yki_arg_slot(recipe, to);
         yki_arg_slot(recipe, 1);
         yki_arg_slot(recipe, 0);
-        yki_arg_int(recipe, columns);
-        yki_arg_int(recipe, parts);
-        yki_arg_int(recipe, columns);
-        yki_arg_int(recipe, 0);
+        yki_arg_int(recipe, "count", columns);
+        yki_arg_int(recipe, "part_count", parts);
+        yki_arg_int(recipe, "columns", columns);
+        yki_arg_int(recipe, "flags", 0);
         yki_launch_grid(launch, YKI_CONST(YKI_MIN((columns + wg - 1) / wg, 1024)), YKI_CONST(1),
                         YKI_CONST(1), wg, 1, 1);
     }

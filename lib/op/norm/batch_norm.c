@@ -14,33 +14,25 @@
 
 #include "op/ops.h"
 
-static const yki_bn_attrs *
-attrs_of(const yki_attrs *attrs)
-{
-    return (const yki_bn_attrs *)attrs->bytes;
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    const yki_bn_attrs *a = attrs_of(attrs);
+    const yki_bn_attrs a = yki_bn_attrs_get(attrs);
 
-    snprintf(text, size, "e%.9g%s%s%s%s", (double)a->epsilon, a->affine ? " affine" : "",
-             a->residual ? " residual" : "", a->act == YKI_BN_RELU ? " relu" : "",
-             a->local ? " local" : "");
+    snprintf(text, size, "e%.9g%s%s%s%s", (double)a.epsilon, a.affine ? " affine" : "",
+             a.residual ? " residual" : "", a.act == YKI_BN_RELU ? " relu" : "",
+             a.local ? " local" : "");
 }
 
 static yoke_status
 check_operand(const yoke_node *node, const char *what, yoke_shape shape)
 {
-    char a[128], b[128];
+    char text[128];
 
     if (node->type != YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "%s %s is not float32", what, node->name);
+        return yki_fail_type(what, node, "f32");
     if (!yki_shape_equal(node->shape, shape))
-        return yki_fail(YOKE_ERROR_SHAPE, "%s %s has shape %s, %s is needed", what, node->name,
-                        yki_shape_text(node->shape, a, sizeof a),
-                        yki_shape_text(shape, b, sizeof b));
+        return yki_fail_shape(what, node, yki_shape_text(shape, text, sizeof text));
     return YOKE_OK;
 }
 
@@ -48,10 +40,9 @@ static yoke_status
 check_input(const yoke_node *x)
 {
     if (x->type != YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", x->name);
+        return yki_fail_type("the input", x, "f32");
     if (x->shape.rank < 1)
-        return yki_fail(YOKE_ERROR_SHAPE, "the input %s is a scalar, (channels, ...) is needed",
-                        x->name);
+        return yki_fail_shape("the input", x, "(channels, ...)");
     return YOKE_OK;
 }
 
@@ -97,13 +88,13 @@ stats_evaluation(const yoke_node *node, const yki_op **op, yoke_node **inputs)
 static yki_merge
 merge_stats(const yki_attrs *attrs)
 {
-    return attrs_of(attrs)->local ? YKI_MERGE_NONE : YKI_MERGE_MOMENTS;
+    return yki_bn_attrs_get(attrs).local ? YKI_MERGE_NONE : YKI_MERGE_MOMENTS;
 }
 
 static yki_merge
 merge_sums(const yki_attrs *attrs)
 {
-    return attrs_of(attrs)->local ? YKI_MERGE_NONE : YKI_MERGE_SUM;
+    return yki_bn_attrs_get(attrs).local ? YKI_MERGE_NONE : YKI_MERGE_SUM;
 }
 
 const yki_op yki_op_bn_stats = {
@@ -148,8 +139,8 @@ infer_running(yoke_node *node)
 static void
 describe_running(const yki_attrs *attrs, char *text, size_t size)
 {
-    snprintf(text, size, "%s m%.9g", attrs_of(attrs)->variance ? "variance" : "mean",
-             (double)attrs_of(attrs)->momentum);
+    snprintf(text, size, "%s m%.9g", yki_bn_attrs_get(attrs).variance ? "variance" : "mean",
+             (double)yki_bn_attrs_get(attrs).momentum);
 }
 
 const yki_op yki_op_bn_running = {
@@ -163,17 +154,17 @@ const yki_op yki_op_bn_running = {
 static yoke_status
 infer_apply(yoke_node *node)
 {
-    const yki_bn_attrs *a = attrs_of(&node->attrs);
+    const yki_bn_attrs a = yki_bn_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0];
-    uint32_t expected = 2 + 2 * (a->affine != 0) + (a->residual != 0);
+    uint32_t expected = 2 + 2 * (a.affine != 0) + (a.residual != 0);
 
     YKI_TRY(check_input(x));
     if (node->input_count != expected)
         return yki_fail(YOKE_ERROR_INTERNAL, "%u operands, not %u", node->input_count, expected);
     YKI_TRY(check_operand(node->inputs[1], "the statistics", yoke_shape(3, x->shape.dim[0])));
-    for (uint32_t i = 2; a->affine && i < 4; i++)
+    for (uint32_t i = 2; a.affine && i < 4; i++)
         YKI_TRY(check_operand(node->inputs[i], "the parameter", yoke_shape(x->shape.dim[0])));
-    if (a->residual)
+    if (a.residual)
         YKI_TRY(check_operand(node->inputs[expected - 1], "the residual", x->shape));
     node->type = YOKE_F32;
     node->shape = x->shape;
@@ -189,7 +180,8 @@ before_activation(yoke_node *node, yoke_node *dy)
     yki_unary_attrs relu = {.kind = YKI_UNARY_RELU};
     yoke_node *inputs[2] = {node, dy};
 
-    if (attrs_of(&node->attrs)->act != YKI_BN_RELU || !attrs_of(&node->attrs)->residual)
+    if (yki_bn_attrs_get(&node->attrs).act != YKI_BN_RELU ||
+        !yki_bn_attrs_get(&node->attrs).residual)
         return dy;
     return yki_node(node->graph, &yki_op_unary_grad, NULL, inputs, 2, &relu, sizeof relu);
 }
@@ -199,7 +191,7 @@ before_activation(yoke_node *node, yoke_node *dy)
 static yoke_status
 apply_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 {
-    yki_bn_attrs a = *attrs_of(&node->attrs);
+    yki_bn_attrs a = yki_bn_attrs_get(&node->attrs);
     yoke_graph *graph = node->graph;
     yoke_node *x = node->inputs[0], *stats = node->inputs[1], *sums;
     bool affine = a.affine != 0;
@@ -255,13 +247,13 @@ check_parameters(const yoke_node *node, uint32_t at, uint32_t count)
 static yoke_status
 infer_grad_stats(yoke_node *node)
 {
-    const yki_bn_attrs *a = attrs_of(&node->attrs);
+    const yki_bn_attrs a = yki_bn_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0];
 
     YKI_TRY(check_input(x));
     YKI_TRY(check_operand(node->inputs[1], "the gradient", x->shape));
     YKI_TRY(check_operand(node->inputs[2], "the statistics", yoke_shape(3, x->shape.dim[0])));
-    YKI_TRY(check_parameters(node, 3, a->act == YKI_BN_RELU && a->affine ? 2 : 0));
+    YKI_TRY(check_parameters(node, 3, a.act == YKI_BN_RELU && a.affine ? 2 : 0));
     node->type = YOKE_F32;
     node->shape = yoke_shape(2, x->shape.dim[0]);
     node->batched = false;
@@ -271,14 +263,14 @@ infer_grad_stats(yoke_node *node)
 static yoke_status
 infer_grad(yoke_node *node)
 {
-    const yki_bn_attrs *a = attrs_of(&node->attrs);
+    const yki_bn_attrs a = yki_bn_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0];
 
     YKI_TRY(check_input(x));
     YKI_TRY(check_operand(node->inputs[1], "the gradient", x->shape));
     YKI_TRY(check_operand(node->inputs[2], "the statistics", yoke_shape(3, x->shape.dim[0])));
     YKI_TRY(check_operand(node->inputs[3], "the sums", yoke_shape(2, x->shape.dim[0])));
-    YKI_TRY(check_parameters(node, 4, !a->affine ? 0 : a->act == YKI_BN_RELU ? 2 : 1));
+    YKI_TRY(check_parameters(node, 4, !a.affine ? 0 : a.act == YKI_BN_RELU ? 2 : 1));
     node->type = YOKE_F32;
     node->shape = x->shape;
     node->batched = x->batched;
@@ -306,12 +298,12 @@ const yki_op yki_op_bn_grad = {
 static yoke_status
 infer_row(yoke_node *node)
 {
-    const yki_row_attrs *a = (const yki_row_attrs *)node->attrs.bytes;
+    const yki_row_attrs a = yki_row_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0];
 
     YKI_TRY(check_input(x));
-    if (x->batched || a->row < 0 || a->row >= x->shape.dim[0])
-        return yki_fail(YOKE_ERROR_INTERNAL, "row %d of %s", a->row, x->name);
+    if (x->batched || a.row < 0 || a.row >= x->shape.dim[0])
+        return yki_fail(YOKE_ERROR_INTERNAL, "row %d of %s", a.row, x->name);
     node->type = YOKE_F32;
     node->shape.rank = x->shape.rank - 1;
     for (int32_t i = 0; i < node->shape.rank; i++)
@@ -323,7 +315,7 @@ infer_row(yoke_node *node)
 static void
 describe_row(const yki_attrs *attrs, char *text, size_t size)
 {
-    snprintf(text, size, "%d", ((const yki_row_attrs *)attrs->bytes)->row);
+    snprintf(text, size, "%d", yki_row_attrs_get(attrs).row);
 }
 
 const yki_op yki_op_row = {
@@ -350,8 +342,7 @@ check_options(yoke_graph *graph, const char *layer, const yoke_node *x,
     yoke_status status = YOKE_OK;
 
     if (!x || x->graph != graph)
-        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the input is %s",
-                          x ? "a node of another graph" : "NULL");
+        status = yki_fail_node("the input", x);
     else if (!(o->epsilon >= 0 && isfinite(o->epsilon)))
         status = yki_fail_range_real(YOKE_ERROR_INVALID_ARGUMENT, "epsilon", (double)o->epsilon, 0,
                                      FLT_MAX);

@@ -112,14 +112,14 @@ is_image(const yki_problem *problem, const yki_operand *operand)
 static bool
 image_at(const yki_problem *problem, uint32_t i)
 {
-    const yki_bn_attrs *a = (const yki_bn_attrs *)problem->attrs.bytes;
+    const yki_bn_attrs a = yki_bn_attrs_get(&problem->attrs);
 
     if (i == 0)
         return true;
     if (i == problem->input_count)
         return problem->op == &yki_op_bn_apply || problem->op == &yki_op_bn_grad;
     if (problem->op == &yki_op_bn_apply)
-        return a->residual && i + 1 == problem->input_count;
+        return a.residual && i + 1 == problem->input_count;
     return i == 1 && problem->op != &yki_op_bn_stats;
 }
 
@@ -202,7 +202,7 @@ static void
 emit_parts(yki_recipe *recipe, const yki_problem *problem, const form *f, int kernel,
            const split_plan *s, uint32_t part)
 {
-    const yki_bn_attrs *a = (const yki_bn_attrs *)problem->attrs.bytes;
+    const yki_bn_attrs a = yki_bn_attrs_get(&problem->attrs);
     yki_launch *launch = yki_recipe_launch(recipe, "norm.cl", f->kernels[kernel],
                                            "-DVEC=%u -DWG=%u", f->vector, f->items);
 
@@ -211,18 +211,18 @@ emit_parts(yki_recipe *recipe, const yki_problem *problem, const form *f, int ke
     for (uint32_t i = 3; kernel == GRAD_STATS && i < 5; i++)
         parameter_slot(recipe, problem, i);
     yki_arg_slot(recipe, part);
-    yki_arg_expr(recipe, samples_of(&problem->in[0]));
-    yki_arg_int(recipe, f->channels);
-    yki_arg_int(recipe, f->area);
-    yki_arg_int(recipe, s->splits);
-    yki_arg_int(recipe, s->tile_samples);
-    yki_arg_int(recipe, s->tile_area);
+    yki_arg_expr(recipe, "samples", samples_of(&problem->in[0]));
+    yki_arg_int(recipe, "channels", f->channels);
+    yki_arg_int(recipe, "area", f->area);
+    yki_arg_int(recipe, "splits", s->splits);
+    yki_arg_int(recipe, "tile_samples", s->tile_samples);
+    yki_arg_int(recipe, "tile_area", s->tile_area);
     if (kernel == GRAD_STATS) {
-        yki_arg_int(recipe, flags_of(a) & (problem->input_count > 3 ? ~0 : ~AFFINE));
-        yki_arg_float(recipe, a->epsilon);
+        yki_arg_int(recipe, "flags", flags_of(&a) & (problem->input_count > 3 ? ~0 : ~AFFINE));
+        yki_arg_float(recipe, "epsilon", a.epsilon);
     }
     if (f->in_rows)
-        yki_arg_int(recipe, f->width);
+        yki_arg_int(recipe, "rows", f->width);
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(f->pieces, MAX_GROUPS)), YKI_CONST(s->splits),
                     YKI_CONST(1), f->items, 1, 1);
     cost(launch, problem, 4);
@@ -248,10 +248,10 @@ emit_stats(const yki_problem *problem, const yki_device_traits *traits, unsigned
         yki_arg_slot(recipe, 0);
         yki_arg_slot(recipe, part);
         yki_arg_slot(recipe, 1);
-        yki_arg_int(recipe, f.channels);
-        yki_arg_int(recipe, f.area);
-        yki_arg_int(recipe, YKI_MAX(problem->in[0].layout.block, 1));
-        yki_arg_int(recipe, s.splits);
+        yki_arg_int(recipe, "channels", f.channels);
+        yki_arg_int(recipe, "area", f.area);
+        yki_arg_int(recipe, "block", YKI_MAX(problem->in[0].layout.block, 1));
+        yki_arg_int(recipe, "splits", s.splits);
         yki_launch_grid(launch, YKI_CONST(YKI_MIN((f.channels + 255) / 256, MAX_GROUPS)),
                         YKI_CONST(1), YKI_CONST(1), f.items, 1, 1);
     }
@@ -310,7 +310,7 @@ static yoke_status
 emit_elements(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
               yki_recipe *recipe)
 {
-    const yki_bn_attrs *a = (const yki_bn_attrs *)problem->attrs.bytes;
+    const yki_bn_attrs a = yki_bn_attrs_get(&problem->attrs);
     form f = form_of(problem, traits);
     yki_launch *launch;
 
@@ -319,12 +319,12 @@ emit_elements(const yki_problem *problem, const yki_device_traits *traits, unsig
     launch = yki_recipe_launch(recipe, "norm.cl",
                                f.kernels[problem->op == &yki_op_bn_apply ? APPLY : GRAD],
                                "-DVEC=%u -DWG=%u", f.vector, f.items);
-    element_slots(recipe, problem, a);
-    yki_arg_expr(recipe, samples_of(&problem->in[0]));
-    yki_arg_int(recipe, f.channels);
-    yki_arg_int(recipe, f.area);
-    yki_arg_int(recipe, flags_of(a));
-    yki_arg_float(recipe, a->epsilon);
+    element_slots(recipe, problem, &a);
+    yki_arg_expr(recipe, "samples", samples_of(&problem->in[0]));
+    yki_arg_int(recipe, "channels", f.channels);
+    yki_arg_int(recipe, "area", f.area);
+    yki_arg_int(recipe, "flags", flags_of(&a));
+    yki_arg_float(recipe, "epsilon", a.epsilon);
     yki_launch_grid(launch, element_groups(&f, &problem->in[0], traits), YKI_CONST(1), YKI_CONST(1),
                     f.items, 1, 1);
     cost(launch, problem, 4);
@@ -347,7 +347,7 @@ static yoke_status
 emit_small(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
            yki_recipe *recipe)
 {
-    const yki_bn_attrs *a = (const yki_bn_attrs *)problem->attrs.bytes;
+    const yki_bn_attrs a = yki_bn_attrs_get(&problem->attrs);
     int64_t count =
         yki_shape_count(problem->op == &yki_op_row ? problem->out.shape : problem->in[0].shape);
     uint32_t items = yki_conv_is_cpu(traits) ? 1 : 64;
@@ -367,11 +367,11 @@ emit_small(const yki_problem *problem, const yki_device_traits *traits, unsigned
     for (uint32_t i = 0; i <= problem->input_count; i++)
         yki_arg_slot(recipe, i);
     if (problem->op == &yki_op_row)
-        yki_arg_int(recipe, ((const yki_row_attrs *)a)->row * count);
-    yki_arg_int(recipe, count);
+        yki_arg_int(recipe, "first", yki_row_attrs_get(&problem->attrs).row * count);
+    yki_arg_int(recipe, problem->op == &yki_op_row ? "count" : "channels", count);
     if (problem->op == &yki_op_bn_running) {
-        yki_arg_int(recipe, a->variance);
-        yki_arg_float(recipe, a->momentum);
+        yki_arg_int(recipe, "variance", a.variance);
+        yki_arg_float(recipe, "momentum", a.momentum);
     }
     yki_launch_grid(launch, YKI_CONST(YKI_MIN((count + 1023) / 1024, MAX_GROUPS)), YKI_CONST(1),
                     YKI_CONST(1), items, 1, 1);

@@ -13,19 +13,12 @@
 
 #include "op/ops.h"
 
-static const yki_ln_attrs *
-attrs_of(const yki_attrs *attrs)
-{
-    return (const yki_ln_attrs *)attrs->bytes;
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    const yki_ln_attrs *a = attrs_of(attrs);
+    const yki_ln_attrs a = yki_ln_attrs_get(attrs);
 
-    snprintf(text, size, "axes %d e%.9g%s", a->axes, (double)a->epsilon,
-             a->affine ? " affine" : "");
+    snprintf(text, size, "axes %d e%.9g%s", a.axes, (double)a.epsilon, a.affine ? " affine" : "");
 }
 
 /* The shape of the last `axes` axes. */
@@ -44,25 +37,22 @@ inner_shape(const yoke_node *x, int32_t axes)
 static yoke_status
 check(const yoke_node *node, uint32_t like_x, uint32_t count)
 {
-    const yki_ln_attrs *a = attrs_of(&node->attrs);
+    const yki_ln_attrs a = yki_ln_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0];
-    char sa[128], sb[128];
+    char text[128];
 
-    if (a->axes < 1 || a->axes > x->shape.rank)
-        return yki_fail(YOKE_ERROR_SHAPE, "%d axes of the input %s, whose shape is %s", a->axes,
-                        x->name, yki_shape_text(x->shape, sa, sizeof sa));
+    if (a.axes < 1 || a.axes > x->shape.rank)
+        return yki_fail_range(YOKE_ERROR_SHAPE, "axes", a.axes, 1, x->shape.rank);
     if (node->input_count != count)
         return yki_fail(YOKE_ERROR_INTERNAL, "%u operands, not %u", node->input_count, count);
     for (uint32_t i = 0; i < count; i++) {
         const yoke_node *operand = node->inputs[i];
-        yoke_shape shape = i < like_x ? x->shape : inner_shape(x, a->axes);
+        yoke_shape shape = i < like_x ? x->shape : inner_shape(x, a.axes);
 
         if (operand->type != YOKE_F32)
-            return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", operand->name);
+            return yki_fail_type("the input", operand, "f32");
         if (!yki_shape_equal(operand->shape, shape))
-            return yki_fail(YOKE_ERROR_SHAPE, "the input %s has shape %s, %s is needed",
-                            operand->name, yki_shape_text(operand->shape, sa, sizeof sa),
-                            yki_shape_text(shape, sb, sizeof sb));
+            return yki_fail_shape("the input", operand, yki_shape_text(shape, text, sizeof text));
     }
     return YOKE_OK;
 }
@@ -70,7 +60,7 @@ check(const yoke_node *node, uint32_t like_x, uint32_t count)
 static yoke_status
 infer(yoke_node *node)
 {
-    YKI_TRY(check(node, 1, attrs_of(&node->attrs)->affine ? 3 : 1));
+    YKI_TRY(check(node, 1, yki_ln_attrs_get(&node->attrs).affine ? 3 : 1));
     node->type = YOKE_F32;
     node->shape = node->inputs[0]->shape;
     node->batched = node->inputs[0]->batched;
@@ -80,7 +70,7 @@ infer(yoke_node *node)
 static yoke_status
 infer_grad(yoke_node *node)
 {
-    YKI_TRY(check(node, 2, attrs_of(&node->attrs)->affine ? 3 : 2));
+    YKI_TRY(check(node, 2, yki_ln_attrs_get(&node->attrs).affine ? 3 : 2));
     node->type = YOKE_F32;
     node->shape = node->inputs[0]->shape;
     node->batched = node->inputs[0]->batched;
@@ -93,7 +83,7 @@ infer_grad_params(yoke_node *node)
     yoke_shape inner;
 
     YKI_TRY(check(node, 2, 2));
-    inner = inner_shape(node->inputs[0], attrs_of(&node->attrs)->axes);
+    inner = inner_shape(node->inputs[0], yki_ln_attrs_get(&node->attrs).axes);
     node->type = YOKE_F32;
     node->shape = (yoke_shape){.rank = inner.rank + 1, .dim = {2}};
     memcpy(node->shape.dim + 1, inner.dim, (size_t)inner.rank * sizeof inner.dim[0]);
@@ -104,7 +94,7 @@ infer_grad_params(yoke_node *node)
 static yoke_status
 gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 {
-    yki_ln_attrs a = *attrs_of(&node->attrs);
+    yki_ln_attrs a = yki_ln_attrs_get(&node->attrs);
     yoke_graph *graph = node->graph;
     yoke_node *inputs[3] = {node->inputs[0], dy, a.affine ? node->inputs[1] : NULL};
 
@@ -155,17 +145,18 @@ check_options(yoke_graph *graph, const char *layer, const yoke_node *x,
               const yoke_layer_norm_options *o)
 {
     yoke_status status = YOKE_OK;
-    char text[128];
 
     if (!x || x->graph != graph)
-        status = yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "the input is %s",
-                          x ? "a node of another graph" : "NULL");
+        status = yki_fail_node("the input", x);
     else if (!(o->epsilon >= 0 && isfinite(o->epsilon)))
         status = yki_fail_range_real(YOKE_ERROR_INVALID_ARGUMENT, "epsilon", (double)o->epsilon, 0,
                                      FLT_MAX);
     else if (o->axes < 0 || o->axes > x->shape.rank || x->shape.rank == 0)
-        status = yki_fail(YOKE_ERROR_SHAPE, "axes is %d, the shape of the input %s is %s", o->axes,
-                          x->name, yki_shape_text(x->shape, text, sizeof text));
+        status = x->shape.rank == 0
+                     ? yki_fail_shape("the input", x, "of at least one axis")
+                     : yki_fail(YOKE_ERROR_SHAPE,
+                                "axes is %d; must be between 0 and %d, the rank of \"%s\"", o->axes,
+                                x->shape.rank, x->name);
     if (status != YOKE_OK)
         yki_graph_fail(graph, layer, status);
     return status == YOKE_OK;

@@ -18,11 +18,11 @@ typedef struct form {
 static form
 form_of(const yki_problem *problem, const yki_device_traits *traits)
 {
-    const yki_ln_attrs *a = (const yki_ln_attrs *)problem->attrs.bytes;
+    const yki_ln_attrs a = yki_ln_attrs_get(&problem->attrs);
     const yki_operand *x = &problem->in[0];
     form f = {.vector = 4, .items = 64, .width = 1};
 
-    for (int32_t i = x->shape.rank - a->axes; i < x->shape.rank; i++)
+    for (int32_t i = x->shape.rank - a.axes; i < x->shape.rank; i++)
         f.width *= x->shape.dim[i];
     f.rows_per_sample = yki_shape_count(x->shape) / f.width;
     f.rows = x->batched ? YKI_PER_SAMPLE(f.rows_per_sample) : YKI_CONST(f.rows_per_sample);
@@ -62,7 +62,7 @@ static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
 {
-    const yki_ln_attrs *a = (const yki_ln_attrs *)problem->attrs.bytes;
+    const yki_ln_attrs a = yki_ln_attrs_get(&problem->attrs);
     bool is_grad = problem->op == &yki_op_layer_norm_grad;
     form f = form_of(problem, traits);
     yki_expr groups = f.items == 1 ? yki_operand_elements(&problem->out) : f.rows;
@@ -75,10 +75,10 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     for (uint32_t i = 0; i < 3; i++)
         yki_arg_slot(recipe, i < problem->input_count ? i : 0);
     yki_arg_slot(recipe, problem->input_count);
-    yki_arg_expr(recipe, f.rows);
-    yki_arg_int(recipe, f.width);
-    yki_arg_int(recipe, a->affine);
-    yki_arg_float(recipe, a->epsilon);
+    yki_arg_expr(recipe, "rows", f.rows);
+    yki_arg_int(recipe, "width", f.width);
+    yki_arg_int(recipe, "affine", a.affine);
+    yki_arg_float(recipe, "epsilon", a.epsilon);
     if (f.items == 1) {
         groups.divisor = ELEMENTS_PER_GROUP;
         groups.max = YKI_MIN((int64_t)traits->compute_units * 8, MAX_GROUPS);
@@ -93,7 +93,7 @@ static yoke_status
 emit_params(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
             yki_recipe *recipe)
 {
-    const yki_ln_attrs *a = (const yki_ln_attrs *)problem->attrs.bytes;
+    const yki_ln_attrs a = yki_ln_attrs_get(&problem->attrs);
     form f = form_of(problem, traits);
     int64_t rows = f.rows_per_sample * (problem->in[0].batched ? problem->max_batch : 1);
     int64_t splits = (int64_t)traits->compute_units * (f.items == 1 ? 2 : 4);
@@ -111,9 +111,9 @@ emit_params(const yki_problem *problem, const yki_device_traits *traits, unsigne
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, part);
-    yki_arg_expr(recipe, f.rows);
-    yki_arg_int(recipe, f.width);
-    yki_arg_float(recipe, a->epsilon);
+    yki_arg_expr(recipe, "rows", f.rows);
+    yki_arg_int(recipe, "width", f.width);
+    yki_arg_float(recipe, "epsilon", a.epsilon);
     yki_launch_grid(launch, YKI_CONST(splits), YKI_CONST(1), YKI_CONST(1), f.items, 1, 1);
     cost(launch, problem);
     if (splits > 1)

@@ -12,20 +12,14 @@
 
 #include "op/ops.h"
 
-static const yki_pool_attrs *
-attrs_of(const yki_attrs *attrs)
-{
-    return (const yki_pool_attrs *)attrs->bytes;
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    const yki_pool_attrs *a = attrs_of(attrs);
+    const yki_pool_attrs a = yki_pool_attrs_get(attrs);
 
-    snprintf(text, size, "%dx%d s%dx%d p%dx%d%s%s", a->kernel[0], a->kernel[1], a->stride[0],
-             a->stride[1], a->pad[0], a->pad[1], a->ceil_mode ? " ceil" : "",
-             a->exclude_pad ? " exclude_pad" : "");
+    snprintf(text, size, "%dx%d s%dx%d p%dx%d%s%s", a.kernel[0], a.kernel[1], a.stride[0],
+             a.stride[1], a.pad[0], a.pad[1], a.ceil_mode ? " ceil" : "",
+             a.exclude_pad ? " exclude_pad" : "");
 }
 
 /* PyTorch's rule: with ceil_mode a last window may reach beyond the padding, but not begin
@@ -46,36 +40,31 @@ out_size(const yki_pool_attrs *a, int i, int64_t in)
 static yoke_status
 check_input(const yoke_node *x)
 {
-    char text[128];
-
     if (x->type != YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", x->name);
+        return yki_fail_type("the input", x, "f32");
     if (x->shape.rank != 3)
-        return yki_fail(YOKE_ERROR_SHAPE,
-                        "the input %s has shape %s, (channels, height, width) is needed", x->name,
-                        yki_shape_text(x->shape, text, sizeof text));
+        return yki_fail_shape("the input", x, "(channels, height, width)");
     return YOKE_OK;
 }
 
 static yoke_status
 infer(yoke_node *node)
 {
-    const yki_pool_attrs *a = attrs_of(&node->attrs);
+    const yki_pool_attrs a = yki_pool_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0];
-    char text[128];
 
     YKI_TRY(check_input(x));
     node->type = YOKE_F32;
     node->batched = x->batched;
     node->shape = x->shape;
     for (int i = 0; i < 2; i++) {
-        node->shape.dim[i + 1] = out_size(a, i, x->shape.dim[i + 1]);
+        node->shape.dim[i + 1] = out_size(&a, i, x->shape.dim[i + 1]);
         if (node->shape.dim[i + 1] < 1)
-            return yki_fail(YOKE_ERROR_SHAPE,
-                            "the input %s of %s is smaller than a window of (%d, %d) with padding "
-                            "(%d, %d)",
-                            x->name, yki_shape_text(x->shape, text, sizeof text), a->kernel[0],
-                            a->kernel[1], a->pad[0], a->pad[1]);
+            return yki_fail(
+                YOKE_ERROR_SHAPE,
+                "kernel[%d] is %d; must fit into the %s of \"%s\", which is %lld with its padding",
+                i, a.kernel[i], i ? "width" : "height", x->name,
+                (long long)x->shape.dim[i + 1] + 2 * (long long)a.pad[i]);
     }
     return YOKE_OK;
 }
@@ -84,20 +73,20 @@ infer(yoke_node *node)
 static yoke_status
 infer_grad(yoke_node *node)
 {
-    const yki_pool_attrs *a = attrs_of(&node->attrs);
+    const yki_pool_attrs a = yki_pool_attrs_get(&node->attrs);
     const yoke_node *dy = node->inputs[node->input_count - 1];
 
     YKI_TRY(check_input(dy));
     node->type = YOKE_F32;
     node->batched = dy->batched;
-    node->shape = yoke_shape(dy->shape.dim[0], a->size[0], a->size[1]);
+    node->shape = yoke_shape(dy->shape.dim[0], a.size[0], a.size[1]);
     return YOKE_OK;
 }
 
 static yki_pool_attrs
 grad_attrs(const yoke_node *node)
 {
-    yki_pool_attrs a = *attrs_of(&node->attrs);
+    yki_pool_attrs a = yki_pool_attrs_get(&node->attrs);
 
     a.size[0] = (int32_t)node->inputs[0]->shape.dim[1];
     a.size[1] = (int32_t)node->inputs[0]->shape.dim[2];
@@ -128,19 +117,19 @@ avg_gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 static double
 flops(const yoke_node *node)
 {
-    const yki_pool_attrs *a = attrs_of(&node->attrs);
+    const yki_pool_attrs a = yki_pool_attrs_get(&node->attrs);
 
-    return (double)yki_shape_count(node->shape) * a->kernel[0] * a->kernel[1];
+    return (double)yki_shape_count(node->shape) * a.kernel[0] * a.kernel[1];
 }
 
 /* Every window is visited once, whether the loop is over x or over y. */
 static double
 grad_flops(const yoke_node *node)
 {
-    const yki_pool_attrs *a = attrs_of(&node->attrs);
+    const yki_pool_attrs a = yki_pool_attrs_get(&node->attrs);
     const yoke_node *dy = node->inputs[node->input_count - 1];
 
-    return (double)yki_shape_count(dy->shape) * a->kernel[0] * a->kernel[1];
+    return (double)yki_shape_count(dy->shape) * a.kernel[0] * a.kernel[1];
 }
 
 const yki_op yki_op_maxpool2d = {
@@ -192,11 +181,11 @@ infer_global(yoke_node *node)
 static yoke_status
 infer_global_grad(yoke_node *node)
 {
-    const yki_pool_attrs *a = attrs_of(&node->attrs);
+    const yki_pool_attrs a = yki_pool_attrs_get(&node->attrs);
 
     node->type = YOKE_F32;
     node->batched = node->inputs[0]->batched;
-    node->shape = yoke_shape(node->inputs[0]->shape.dim[0], a->size[0], a->size[1]);
+    node->shape = yoke_shape(node->inputs[0]->shape.dim[0], a.size[0], a.size[1]);
     return YOKE_OK;
 }
 
@@ -219,7 +208,8 @@ global_flops(const yoke_node *node)
 static void
 describe_global(const yki_attrs *attrs, char *text, size_t size)
 {
-    snprintf(text, size, "to %dx%d", attrs_of(attrs)->size[0], attrs_of(attrs)->size[1]);
+    snprintf(text, size, "to %dx%d", yki_pool_attrs_get(attrs).size[0],
+             yki_pool_attrs_get(attrs).size[1]);
 }
 
 const yki_op yki_op_global_avgpool = {
@@ -246,10 +236,12 @@ take_pair(yoke_graph *graph, const char *kind, const char *field, const int64_t 
         int64_t value = given[i] == 0 && zero ? zero[i] : given[i];
 
         if (value < least || value > 1 << 20) {
-            yki_graph_fail(graph, kind,
-                           yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                                    "%s[%d] is %lld, between %lld and %d are possible", field, i,
-                                    (long long)given[i], (long long)least, 1 << 20));
+            char what[32];
+
+            snprintf(what, sizeof what, "%s[%d]", field, i);
+            yki_graph_fail(
+                graph, kind,
+                yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, what, given[i], least, 1 << 20));
             return false;
         }
         out[i] = (int32_t)value;
@@ -277,8 +269,8 @@ pool(yoke_graph *graph, yoke_node *x, const yki_op *op, const yoke_pool2d_option
         if (2 * a.pad[i] > a.kernel[i]) {
             yki_graph_fail(graph, op->name,
                            yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                                    "pad[%d] is %d, at most half the kernel's %d is possible", i,
-                                    a.pad[i], a.kernel[i]));
+                                    "pad[%d] is %d; must be between 0 and %d, half of the kernel",
+                                    i, a.pad[i], a.kernel[i] / 2));
             return NULL;
         }
     a.ceil_mode = o.ceil_mode;

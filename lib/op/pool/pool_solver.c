@@ -14,7 +14,7 @@ enum { MAX_GROUPS = 32768, ELEMENTS_PER_GROUP = 4096 };
 
 typedef struct pool {
     const yki_operand *x, *y; /* the operator decides which of the two is given */
-    const yki_pool_attrs *a;
+    yki_pool_attrs a;
     bool is_max, is_grad;
     int64_t planes; /* of one sample; planes are blocks of channels */
 } pool;
@@ -23,7 +23,7 @@ static pool
 pool_of(const yki_problem *problem)
 {
     const yki_op *op = problem->op;
-    pool p = {.a = (const yki_pool_attrs *)problem->attrs.bytes};
+    pool p = {.a = yki_pool_attrs_get(&problem->attrs)};
     uint32_t block;
 
     p.is_grad = op == &yki_op_maxpool2d_grad || op == &yki_op_avgpool2d_grad ||
@@ -87,13 +87,13 @@ cost(yki_launch *launch, const yki_problem *problem, const pool *p)
         bytes.constant += yki_operand_bytes(&problem->in[i]).constant;
     }
     launch->bytes = bytes;
-    windows = YKI_MAX(p->a->kernel[0], 1) * YKI_MAX(p->a->kernel[1], 1);
+    windows = YKI_MAX(p->a.kernel[0], 1) * YKI_MAX(p->a.kernel[1], 1);
     yki_launch_iterations(launch, problem,
                           (double)(yki_operand_count(p->y, problem->max_batch) * windows +
                                    yki_operand_count(p->x, problem->max_batch)),
                           windows);
-    launch->flops = times(p->y, yki_shape_count(p->y->shape) * YKI_MAX(p->a->kernel[0], 1) *
-                                    YKI_MAX(p->a->kernel[1], 1));
+    launch->flops = times(p->y, yki_shape_count(p->y->shape) * YKI_MAX(p->a.kernel[0], 1) *
+                                    YKI_MAX(p->a.kernel[1], 1));
 }
 
 /* Whether every element of x belongs to exactly one window. */
@@ -101,8 +101,8 @@ static bool
 is_exact(const pool *p)
 {
     for (int i = 0; i < 2; i++)
-        if (p->a->stride[i] != p->a->kernel[i] || p->a->pad[i] != 0 ||
-            p->y->shape.dim[i + 1] * p->a->kernel[i] != p->x->shape.dim[i + 1])
+        if (p->a.stride[i] != p->a.kernel[i] || p->a.pad[i] != 0 ||
+            p->y->shape.dim[i + 1] * p->a.kernel[i] != p->x->shape.dim[i + 1])
             return false;
     return true;
 }
@@ -111,27 +111,24 @@ is_exact(const pool *p)
 static void
 window_args(yki_recipe *recipe, const yki_problem *problem, const pool *p)
 {
+    const yki_named_int geometry[] = {{"h", p->x->shape.dim[1]},  {"w", p->x->shape.dim[2]},
+                                      {"oh", p->y->shape.dim[1]}, {"ow", p->y->shape.dim[2]},
+                                      {"kh", p->a.kernel[0]},     {"kw", p->a.kernel[1]},
+                                      {"sh", p->a.stride[0]},     {"sw", p->a.stride[1]},
+                                      {"ph", p->a.pad[0]},        {"pw", p->a.pad[1]}};
+
     if (problem->op == &yki_op_avgpool2d_grad && problem->input_count == 1)
         yki_arg_slot(recipe, 0); /* stands for the gate: a kernel has no optional arguments */
     for (uint32_t i = 0; i <= problem->input_count; i++)
         yki_arg_slot(recipe, i);
-    yki_arg_expr(recipe, times(p->x, p->planes));
-    for (int i = 1; i < 3; i++)
-        yki_arg_int(recipe, p->x->shape.dim[i]);
-    for (int i = 1; i < 3; i++)
-        yki_arg_int(recipe, p->y->shape.dim[i]);
-    for (int i = 0; i < 2; i++)
-        yki_arg_int(recipe, p->a->kernel[i]);
-    for (int i = 0; i < 2; i++)
-        yki_arg_int(recipe, p->a->stride[i]);
-    for (int i = 0; i < 2; i++)
-        yki_arg_int(recipe, p->a->pad[i]);
+    yki_arg_expr(recipe, "planes", times(p->x, p->planes));
+    yki_arg_ints(recipe, geometry, YKI_COUNT(geometry));
     if (p->is_max && p->is_grad)
-        yki_arg_int(recipe, is_exact(p));
+        yki_arg_int(recipe, "exact", is_exact(p));
     else if (!p->is_max)
-        yki_arg_int(recipe, p->a->exclude_pad);
+        yki_arg_int(recipe, "exclude_pad", p->a.exclude_pad);
     if (problem->op == &yki_op_avgpool2d_grad)
-        yki_arg_int(recipe, problem->input_count == 2);
+        yki_arg_int(recipe, "gated", problem->input_count == 2);
 }
 
 static const char *
@@ -228,7 +225,7 @@ pairs_applies(const yki_problem *problem, const yki_device_traits *traits)
     if (!yki_conv_is_cpu(traits) || !plain_applies(problem, traits))
         return false;
     for (int i = 0; i < 2; i++)
-        if (p.a->kernel[i] != 2 || p.a->stride[i] != 2 || p.a->pad[i] != 0 ||
+        if (p.a.kernel[i] != 2 || p.a.stride[i] != 2 || p.a.pad[i] != 0 ||
             2 * p.y->shape.dim[i + 1] > p.x->shape.dim[i + 1])
             return false;
     return p.y->shape.dim[2] >= 4;
@@ -299,9 +296,9 @@ emit_global(const yki_problem *problem, const yki_device_traits *traits, unsigne
     launch = yki_recipe_launch(recipe, "pool.cl", kernel, "-DVEC=%u -DWG=%u", vector, items);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
-    yki_arg_expr(recipe, times(p.x, 1));
-    yki_arg_int(recipe, p.x->shape.dim[0]);
-    yki_arg_int(recipe, p.x->shape.dim[1] * p.x->shape.dim[2]);
+    yki_arg_expr(recipe, "samples", times(p.x, 1));
+    yki_arg_int(recipe, "channels", p.x->shape.dim[0]);
+    yki_arg_int(recipe, "area", p.x->shape.dim[1] * p.x->shape.dim[2]);
     yki_launch_grid(launch, items == 1 ? cpu_groups(p.x, traits) : item_groups(p.x, items),
                     YKI_CONST(1), YKI_CONST(1), items, 1, 1);
     cost(launch, problem, &p);

@@ -12,7 +12,9 @@ infer(yoke_node *node)
     const yoke_node *x = node->inputs[0];
 
     if (!x->batched)
-        return yki_fail(YOKE_ERROR_SHAPE, "%s does not depend on the sample", x->name);
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "\"%s\" does not depend on the sample; must be computed from an input",
+                        x->name);
     node->type = YOKE_F32;
     node->shape = x->shape;
     node->batched = false;
@@ -68,8 +70,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
                           traits->type == YOKE_DEVICE_CPU ? 1u : YKI_MIN(traits->max_group, 128u));
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
-    yki_arg_int(recipe, count);
-    yki_arg_expr(recipe, YKI_PER_SAMPLE(1));
+    yki_arg_int(recipe, "count", count);
+    yki_arg_expr(recipe, "samples", YKI_PER_SAMPLE(1));
     yki_launch_grid(launch,
                     YKI_CONST(YKI_MIN((count + 63) / 64, (int64_t)traits->compute_units * 8)),
                     (yki_expr){0}, (yki_expr){0}, 1, 1, 1);
@@ -100,7 +102,7 @@ emit_counted(const yki_problem *problem, const yki_device_traits *traits, unsign
                                flat.group);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
-    yki_arg_expr(recipe, YKI_PER_SAMPLE(1));
+    yki_arg_expr(recipe, "samples", YKI_PER_SAMPLE(1));
     yki_flat_grid(launch, &flat, problem);
     return recipe->status;
 }

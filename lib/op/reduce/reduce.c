@@ -7,16 +7,11 @@
 
 #include "op/ops.h"
 
-static const yki_reduce_attrs *
-attrs_of(const yki_attrs *attrs)
-{
-    return (const yki_reduce_attrs *)attrs->bytes;
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    snprintf(text, size, "%s %x", attrs_of(attrs)->mean ? "mean" : "sum", attrs_of(attrs)->axes);
+    snprintf(text, size, "%s %x", yki_reduce_attrs_get(attrs).mean ? "mean" : "sum",
+             yki_reduce_attrs_get(attrs).axes);
 }
 
 static int64_t
@@ -33,14 +28,14 @@ reduced_count(const yoke_node *x, uint32_t axes)
 static yoke_status
 infer(yoke_node *node)
 {
-    const yki_reduce_attrs *attrs = attrs_of(&node->attrs);
+    const yki_reduce_attrs attrs = yki_reduce_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0];
 
     if (x->type != YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "%s is not float32", x->name);
+        return yki_fail_type("the input", x, "f32");
     node->type = YOKE_F32;
     node->batched = x->batched;
-    node->shape = attrs->shape;
+    node->shape = attrs.shape;
     return YOKE_OK;
 }
 
@@ -48,7 +43,7 @@ static yoke_status
 gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 {
     yoke_graph *graph = node->graph;
-    const yki_reduce_attrs *attrs = attrs_of(&node->attrs);
+    const yki_reduce_attrs attrs = yki_reduce_attrs_get(&node->attrs);
     yoke_node *x = node->inputs[0], *ones, *spread;
     yki_binary_attrs mul = {YKI_BINARY_MUL};
     yoke_shape kept = x->shape;
@@ -56,11 +51,11 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
     if (!wanted[0])
         return YOKE_OK;
     for (int32_t i = 0; i < kept.rank; i++)
-        if (attrs->axes >> i & 1)
+        if (attrs.axes >> i & 1)
             kept.dim[i] = 1;
     spread = yoke_reshape(graph, dy, kept);
-    if (attrs->mean && spread)
-        spread = yoke_scale(graph, spread, 1.f / (float)reduced_count(x, attrs->axes), 0);
+    if (attrs.mean && spread)
+        spread = yoke_scale(graph, spread, 1.f / (float)reduced_count(x, attrs.axes), 0);
     ones = yki_node1(graph, &yki_op_ones, x);
     if (spread && ones) {
         yoke_node *factors[2] = {ones, spread};
@@ -95,6 +90,23 @@ yki_reduce(yoke_graph *graph, yoke_node *x, uint32_t axes, bool mean, yoke_shape
     return node;
 }
 
+/* Checks entry i of a list of axes; `seen` has a bit for each axis that came before. */
+static yoke_status
+check_axis(const yoke_node *x, const int32_t *axes, int32_t i, uint32_t seen)
+{
+    char what[32];
+
+    if (!axes)
+        return yki_fail(YOKE_ERROR_SHAPE, "axes is NULL; must have as many entries as count says");
+    snprintf(what, sizeof what, "axes[%d]", i);
+    if (axes[i] < 0 || axes[i] >= x->shape.rank)
+        return yki_fail_axis(what, axes[i], x);
+    if (seen >> axes[i] & 1)
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "%s is %d, as an entry before it; must name each axis once", what, axes[i]);
+    return YOKE_OK;
+}
+
 static yoke_node *
 over_axes(yoke_graph *graph, yoke_node *x, const int32_t *axes, int32_t count, bool mean)
 {
@@ -105,17 +117,16 @@ over_axes(yoke_graph *graph, yoke_node *x, const int32_t *axes, int32_t count, b
     if (!graph || !x)
         return NULL;
     if (count < 0) {
-        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%d axes", count);
-        yki_graph_fail(graph, kind, YOKE_ERROR_INVALID_ARGUMENT);
+        yki_graph_fail(
+            graph, kind,
+            yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "count", count, 0, YOKE_MAX_RANK - 1));
         return NULL;
     }
     for (int32_t i = 0; i < count; i++) {
-        if (!axes || axes[i] < 0 || axes[i] >= x->shape.rank || mask >> axes[i] & 1) {
-            char text[128];
+        yoke_status status = check_axis(x, axes, i, mask);
 
-            yki_fail(YOKE_ERROR_SHAPE, "axis %d of %s, whose shape is %s", axes ? axes[i] : 0,
-                     x->name, yki_shape_text(x->shape, text, sizeof text));
-            yki_graph_fail(graph, kind, YOKE_ERROR_SHAPE);
+        if (status != YOKE_OK) {
+            yki_graph_fail(graph, kind, status);
             return NULL;
         }
         mask |= 1u << axes[i];

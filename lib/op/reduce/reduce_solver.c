@@ -32,13 +32,13 @@ add_axis(axes *list, int64_t size, int64_t stride)
 static void
 split_axes(const yki_problem *problem, axes *kept, axes *reduced)
 {
-    const yki_reduce_attrs *attrs = (const yki_reduce_attrs *)problem->attrs.bytes;
+    const yki_reduce_attrs attrs = yki_reduce_attrs_get(&problem->attrs);
     const yoke_shape *shape = &problem->in[0].shape;
     int64_t stride = 1;
 
     kept->count = reduced->count = 0;
     for (int32_t i = shape->rank - 1; i >= 0; i--) {
-        add_axis(attrs->axes >> i & 1 ? reduced : kept, shape->dim[i], stride);
+        add_axis(attrs.axes >> i & 1 ? reduced : kept, shape->dim[i], stride);
         stride *= shape->dim[i];
     }
 }
@@ -58,7 +58,7 @@ static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
 {
-    const yki_reduce_attrs *attrs = (const yki_reduce_attrs *)problem->attrs.bytes;
+    const yki_reduce_attrs attrs = yki_reduce_attrs_get(&problem->attrs);
     int64_t in_count = yki_shape_count(problem->in[0].shape);
     int64_t out_count = yki_shape_count(problem->out.shape);
     yki_flat flat = yki_flat_for(traits);
@@ -73,17 +73,17 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
                                flat.group);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
-    yki_arg_expr(recipe, yki_operand_elements(&problem->out));
+    yki_arg_expr(recipe, "count", yki_operand_elements(&problem->out));
     for (int i = KEPT - 1; i > 0; i--)
-        yki_arg_int(recipe, i - 1 < kept.count ? kept.size[i - 1] : 1);
-    yki_arg_int(recipe, in_count); /* elements from one sample to the next */
+        yki_arg_int_at(recipe, "k", KEPT - i, i - 1 < kept.count ? kept.size[i - 1] : 1);
+    yki_arg_int(recipe, "ks0", in_count); /* elements from one sample to the next */
     for (int i = KEPT - 1; i > 0; i--)
-        yki_arg_int(recipe, i - 1 < kept.count ? kept.stride[i - 1] : 0);
+        yki_arg_int_at(recipe, "ks", KEPT - i, i - 1 < kept.count ? kept.stride[i - 1] : 0);
     for (int i = REDUCED - 1; i >= 0; i--)
-        yki_arg_int(recipe, i < reduced.count ? reduced.size[i] : 1);
+        yki_arg_int_at(recipe, "r", REDUCED - 1 - i, i < reduced.count ? reduced.size[i] : 1);
     for (int i = REDUCED - 1; i >= 0; i--)
-        yki_arg_int(recipe, i < reduced.count ? reduced.stride[i] : 0);
-    yki_arg_float(recipe, attrs->mean ? (float)out_count / (float)in_count : 1);
+        yki_arg_int_at(recipe, "rs", REDUCED - 1 - i, i < reduced.count ? reduced.stride[i] : 0);
+    yki_arg_float(recipe, "factor", attrs.mean ? (float)out_count / (float)in_count : 1);
     groups.max = flat.groups;
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, 1, 1, 1);
     /* One work-item computes one result. */

@@ -14,7 +14,7 @@
 static int32_t
 axis_of(const yki_attrs *attrs)
 {
-    return ((const yki_concat_attrs *)attrs->bytes)->axis;
+    return yki_concat_attrs_get(attrs).axis;
 }
 
 static void
@@ -44,24 +44,27 @@ infer(yoke_node *node)
     int64_t size = 0;
 
     if (axis < 0 || axis >= first->shape.rank)
-        return yki_fail(YOKE_ERROR_SHAPE, "axis %d of %s, whose shape is %s", axis, first->name,
-                        yki_shape_text(first->shape, left, sizeof left));
+        return yki_fail_axis("axis", axis, first);
     for (uint32_t i = 0; i < node->input_count; i++) {
         const yoke_node *part = node->inputs[i];
 
         if (part->type != first->type)
-            return yki_fail(YOKE_ERROR_TYPE, "%s and %s are of different types", first->name,
-                            part->name);
+            return yki_fail(YOKE_ERROR_TYPE, "\"%s\" has type %s; must be %s, the type of \"%s\"",
+                            part->name, yki_value_type_name(part->type),
+                            yki_value_type_name(first->type), first->name);
         if (!fits(part->shape, first->shape, axis))
-            return yki_fail(YOKE_ERROR_SHAPE, "%s of %s and %s of %s do not fit along axis %d",
-                            first->name, yki_shape_text(first->shape, left, sizeof left),
-                            part->name, yki_shape_text(part->shape, right, sizeof right), axis);
+            return yki_fail(
+                YOKE_ERROR_SHAPE,
+                "\"%s\" has shape %s; must be %s, the shape of \"%s\", in all axes but axis %d",
+                part->name, yki_shape_text(part->shape, right, sizeof right),
+                yki_shape_text(first->shape, left, sizeof left), first->name, axis);
         size += part->shape.dim[axis];
         node->batched |= part->batched;
     }
     if (size > INT32_MAX)
-        return yki_fail(YOKE_ERROR_SHAPE, "axis %d gets the size %lld, which is too large", axis,
-                        (long long)size);
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "the size of axis %d of the result is %lld; must be at most %d", axis,
+                        (long long)size, INT32_MAX);
     node->type = first->type;
     node->shape = first->shape;
     node->shape.dim[axis] = size;
@@ -112,18 +115,17 @@ yoke_node *
 yoke_concat(yoke_graph *graph, yoke_node *const *parts, size_t count, int32_t axis)
 {
     yoke_node **left, *node;
-    char text[128];
 
     if (!graph || graph->status != YOKE_OK)
         return NULL;
     if (!parts || count == 0) {
-        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "at least one part is needed");
+        yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s; must be at least 1",
+                 parts ? "the number of parts is 0" : "parts is NULL, which are 0");
         yki_graph_fail(graph, "concat", YOKE_ERROR_INVALID_ARGUMENT);
         return NULL;
     }
     if (parts[0] && (axis < 0 || axis >= parts[0]->shape.rank)) {
-        yki_fail(YOKE_ERROR_SHAPE, "axis %d of %s, whose shape is %s", axis, parts[0]->name,
-                 yki_shape_text(parts[0]->shape, text, sizeof text));
+        yki_fail_axis("axis", axis, parts[0]);
         yki_graph_fail(graph, "concat", YOKE_ERROR_SHAPE);
         return NULL;
     }

@@ -53,10 +53,10 @@ one_layout(const yki_problem *problem)
 static bool
 concat_applies(const yki_problem *problem, const yki_device_traits *traits)
 {
-    const yki_concat_attrs *attrs = (const yki_concat_attrs *)problem->attrs.bytes;
+    const yki_concat_attrs attrs = yki_concat_attrs_get(&problem->attrs);
 
     (void)traits;
-    for (uint32_t i = 0; attrs->axis == 0 && i + 1 < problem->input_count; i++)
+    for (uint32_t i = 0; attrs.axis == 0 && i + 1 < problem->input_count; i++)
         if (problem->in[i].shape.dim[0] % problem->out.layout.block)
             return false;
     return one_layout(problem);
@@ -65,15 +65,14 @@ concat_applies(const yki_problem *problem, const yki_device_traits *traits)
 static bool
 slice_applies(const yki_problem *problem, const yki_device_traits *traits)
 {
-    const yki_slice_attrs *attrs = (const yki_slice_attrs *)problem->attrs.bytes;
+    const yki_slice_attrs attrs = yki_slice_attrs_get(&problem->attrs);
     int64_t block = problem->out.layout.block;
 
     (void)traits;
     /* A slice may end within a block. Padding lanes then hold its neighbours, which are finite.
      * Copied back, they would not be the zeros that belong there. */
-    if (attrs->axis == 0 &&
-        (attrs->begin % block ||
-         (problem->op == &yki_op_unslice && attrs->end % block && attrs->end < attrs->size)))
+    if (attrs.axis == 0 && (attrs.begin % block || (problem->op == &yki_op_unslice &&
+                                                    attrs.end % block && attrs.end < attrs.size)))
         return false;
     return one_layout(problem);
 }
@@ -113,22 +112,22 @@ move(yki_recipe *recipe, const yki_problem *problem, const yki_device_traits *tr
     start_launch(recipe, problem, traits, "yki_move", outer * run);
     yki_arg_slot(recipe, input);
     yki_arg_slot(recipe, problem->input_count);
-    yki_arg_expr(recipe, problem->out.batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
-    yki_arg_int(recipe, outer);
-    yki_arg_int(recipe, run);
-    yki_arg_int(recipe, problem->in[input].batched ? outer * in_stride : 0);
-    yki_arg_int(recipe, in_stride);
-    yki_arg_int(recipe, in_offset);
-    yki_arg_int(recipe, outer * out_stride);
-    yki_arg_int(recipe, out_stride);
-    yki_arg_int(recipe, out_offset);
+    yki_arg_expr(recipe, "samples", problem->out.batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
+    yki_arg_int(recipe, "outer", outer);
+    yki_arg_int(recipe, "run", run);
+    yki_arg_int(recipe, "in_sample", problem->in[input].batched ? outer * in_stride : 0);
+    yki_arg_int(recipe, "in_stride", in_stride);
+    yki_arg_int(recipe, "in_offset", in_offset);
+    yki_arg_int(recipe, "out_sample", outer * out_stride);
+    yki_arg_int(recipe, "out_stride", out_stride);
+    yki_arg_int(recipe, "out_offset", out_offset);
 }
 
 static yoke_status
 emit_concat(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
             yki_recipe *recipe)
 {
-    int32_t axis = ((const yki_concat_attrs *)problem->attrs.bytes)->axis;
+    int32_t axis = yki_concat_attrs_get(&problem->attrs).axis;
     view out = view_of(&problem->out, axis);
     int64_t before = 0;
 
@@ -148,9 +147,9 @@ static yoke_status
 emit_slice(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
            yki_recipe *recipe)
 {
-    const yki_slice_attrs *attrs = (const yki_slice_attrs *)problem->attrs.bytes;
-    view in = view_of(&problem->in[0], attrs->axis), out = view_of(&problem->out, attrs->axis);
-    int64_t begin = attrs->axis == 0 ? attrs->begin / problem->out.layout.block : attrs->begin;
+    const yki_slice_attrs attrs = yki_slice_attrs_get(&problem->attrs);
+    view in = view_of(&problem->in[0], attrs.axis), out = view_of(&problem->out, attrs.axis);
+    int64_t begin = attrs.axis == 0 ? attrs.begin / problem->out.layout.block : attrs.begin;
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
@@ -163,19 +162,20 @@ static yoke_status
 emit_unslice(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
              yki_recipe *recipe)
 {
-    const yki_slice_attrs *attrs = (const yki_slice_attrs *)problem->attrs.bytes;
-    view in = view_of(&problem->in[0], attrs->axis), out = view_of(&problem->out, attrs->axis);
-    int64_t begin = attrs->axis == 0 ? attrs->begin / problem->out.layout.block : attrs->begin;
+    const yki_slice_attrs attrs = yki_slice_attrs_get(&problem->attrs);
+    view in = view_of(&problem->in[0], attrs.axis), out = view_of(&problem->out, attrs.axis);
+    int64_t begin = attrs.axis == 0 ? attrs.begin / problem->out.layout.block : attrs.begin;
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
     start_launch(recipe, problem, traits, "yki_pad", out.outer * out.axis * out.inner);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
-    yki_arg_expr(recipe, problem->out.batched ? YKI_PER_SAMPLE(out.outer) : YKI_CONST(out.outer));
-    yki_arg_int(recipe, in.axis * in.inner);
-    yki_arg_int(recipe, out.axis * out.inner);
-    yki_arg_int(recipe, begin * out.inner);
+    yki_arg_expr(recipe, "rows",
+                 problem->out.batched ? YKI_PER_SAMPLE(out.outer) : YKI_CONST(out.outer));
+    yki_arg_int(recipe, "in_run", in.axis * in.inner);
+    yki_arg_int(recipe, "out_run", out.axis * out.inner);
+    yki_arg_int(recipe, "offset", begin * out.inner);
     return recipe->status;
 }
 

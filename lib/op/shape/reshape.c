@@ -7,25 +7,30 @@
 typedef struct reshape_attrs {
     yoke_shape shape;
 } reshape_attrs;
+YKI_ATTRS(reshape_attrs)
 
 static yoke_status
 infer(yoke_node *node)
 {
-    const reshape_attrs *attrs = (const reshape_attrs *)node->attrs.bytes;
+    const reshape_attrs attrs = reshape_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0];
     char from[128], to[128];
 
-    for (int32_t i = 0; i < attrs->shape.rank; i++)
-        if (attrs->shape.dim[i] <= 0)
-            return yki_fail(YOKE_ERROR_SHAPE, "size %lld of axis %d",
-                            (long long)attrs->shape.dim[i], i);
-    if (yki_shape_count(x->shape) != yki_shape_count(attrs->shape))
-        return yki_fail(YOKE_ERROR_SHAPE, "%s of %s does not fill %s", x->name,
-                        yki_shape_text(x->shape, from, sizeof from),
-                        yki_shape_text(attrs->shape, to, sizeof to));
+    for (int32_t i = 0; i < attrs.shape.rank; i++)
+        if (attrs.shape.dim[i] <= 0)
+            return yki_fail(YOKE_ERROR_SHAPE,
+                            "the size of axis %d is %lld; must be between 1 and %d", i,
+                            (long long)attrs.shape.dim[i], INT32_MAX);
+    if (yki_shape_count(x->shape) != yki_shape_count(attrs.shape))
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "the shape %s has %lld elements; must have %lld, as \"%s\" of shape %s has",
+                        yki_shape_text(attrs.shape, to, sizeof to),
+                        (long long)yki_shape_count(attrs.shape),
+                        (long long)yki_shape_count(x->shape), x->name,
+                        yki_shape_text(x->shape, from, sizeof from));
     node->type = x->type;
     node->batched = x->batched;
-    node->shape = attrs->shape;
+    node->shape = attrs.shape;
     return YOKE_OK;
 }
 

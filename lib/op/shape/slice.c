@@ -7,39 +7,34 @@
 
 #include "op/ops.h"
 
-static const yki_slice_attrs *
-attrs_of(const yki_attrs *attrs)
-{
-    return (const yki_slice_attrs *)attrs->bytes;
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    const yki_slice_attrs *a = attrs_of(attrs);
+    const yki_slice_attrs a = yki_slice_attrs_get(attrs);
 
-    snprintf(text, size, "axis %d %lld:%lld of %lld", a->axis, (long long)a->begin,
-             (long long)a->end, (long long)a->size);
+    snprintf(text, size, "axis %d %lld:%lld of %lld", a.axis, (long long)a.begin, (long long)a.end,
+             (long long)a.size);
 }
 
 static yoke_status
 infer(yoke_node *node)
 {
-    const yki_slice_attrs *a = attrs_of(&node->attrs);
+    const yki_slice_attrs a = yki_slice_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0];
-    char text[128];
 
-    if (a->axis < 0 || a->axis >= x->shape.rank)
-        return yki_fail(YOKE_ERROR_SHAPE, "axis %d of %s, whose shape is %s", a->axis, x->name,
-                        yki_shape_text(x->shape, text, sizeof text));
-    if (a->begin < 0 || a->begin >= a->end || a->end > a->size)
-        return yki_fail(YOKE_ERROR_SHAPE, "from %lld to %lld of axis %d of %s, whose shape is %s",
-                        (long long)a->begin, (long long)a->end, a->axis, x->name,
-                        yki_shape_text(x->shape, text, sizeof text));
+    if (a.axis < 0 || a.axis >= x->shape.rank)
+        return yki_fail_axis("axis", a.axis, x);
+    if (a.end < 1 || a.end > a.size)
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "end is %lld; must be between 1 and %lld, the size of axis %d of \"%s\"",
+                        (long long)a.end, (long long)a.size, a.axis, x->name);
+    if (a.begin < 0 || a.begin >= a.end)
+        return yki_fail(YOKE_ERROR_SHAPE, "begin is %lld; must be at least 0 and below end, %lld",
+                        (long long)a.begin, (long long)a.end);
     node->type = x->type;
     node->batched = x->batched;
     node->shape = x->shape;
-    node->shape.dim[a->axis] = node->op == &yki_op_slice ? a->end - a->begin : a->size;
+    node->shape.dim[a.axis] = node->op == &yki_op_slice ? a.end - a.begin : a.size;
     return YOKE_OK;
 }
 
@@ -49,8 +44,7 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
     const yki_op *other = node->op == &yki_op_slice ? &yki_op_unslice : &yki_op_slice;
 
     if (wanted[0])
-        dx[0] = yki_node(node->graph, other, NULL, &dy, 1, attrs_of(&node->attrs),
-                         sizeof(yki_slice_attrs));
+        dx[0] = yki_node(node->graph, other, NULL, &dy, 1, &node->attrs, sizeof node->attrs);
     return yki_graph_status(node->graph);
 }
 

@@ -7,42 +7,38 @@
 
 #include "op/ops.h"
 
-static const yki_transpose_attrs *
-attrs_of(const yki_attrs *attrs)
-{
-    return (const yki_transpose_attrs *)attrs->bytes;
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    const yki_transpose_attrs *a = attrs_of(attrs);
+    const yki_transpose_attrs a = yki_transpose_attrs_get(attrs);
     size_t used = 0;
 
     text[0] = '\0';
-    for (int32_t i = 0; i < a->rank && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%d", i ? "," : "", a->axes[i]);
+    for (int32_t i = 0; i < a.rank && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%d", i ? "," : "", a.axes[i]);
 }
 
 static yoke_status
 infer(yoke_node *node)
 {
-    const yki_transpose_attrs *a = attrs_of(&node->attrs);
+    const yki_transpose_attrs a = yki_transpose_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0];
     uint32_t seen = 0;
-    char text[128];
+    char what[32];
 
     node->type = x->type;
     node->batched = x->batched;
     node->shape = x->shape;
-    for (int32_t i = 0; i < a->rank; i++) {
-        int32_t axis = a->axes[i];
+    for (int32_t i = 0; i < a.rank; i++) {
+        int32_t axis = a.axes[i];
 
-        if (axis < 0 || axis >= a->rank || seen >> axis & 1)
+        snprintf(what, sizeof what, "axes[%d]", i);
+        if (axis < 0 || axis >= a.rank)
+            return yki_fail_axis(what, axis, x);
+        if (seen >> axis & 1)
             return yki_fail(YOKE_ERROR_SHAPE,
-                            "axis %d (at place %d) does not exist or comes twice in %s, whose "
-                            "shape is %s",
-                            axis, i, x->name, yki_shape_text(x->shape, text, sizeof text));
+                            "%s is %d, as an entry before it; must name each axis once", what,
+                            axis);
         seen |= 1u << axis;
         node->shape.dim[i] = x->shape.dim[axis];
     }
@@ -52,11 +48,11 @@ infer(yoke_node *node)
 static yoke_status
 gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 {
-    const yki_transpose_attrs *a = attrs_of(&node->attrs);
+    const yki_transpose_attrs a = yki_transpose_attrs_get(&node->attrs);
     int32_t inverse[YOKE_MAX_RANK] = {0};
 
-    for (int32_t i = 0; i < a->rank; i++)
-        inverse[a->axes[i]] = i;
+    for (int32_t i = 0; i < a.rank; i++)
+        inverse[a.axes[i]] = i;
     if (wanted[0])
         dx[0] = yoke_transpose(node->graph, dy, inverse);
     return yki_graph_status(node->graph);

@@ -21,7 +21,7 @@ typedef struct axes {
 static axes
 axes_of(const yki_problem *problem)
 {
-    const yki_transpose_attrs *attrs = (const yki_transpose_attrs *)problem->attrs.bytes;
+    const yki_transpose_attrs attrs = yki_transpose_attrs_get(&problem->attrs);
     const yoke_shape *from = &problem->in[0].shape;
     int64_t strides[YOKE_MAX_RANK], stride = 1;
     axes a = {0};
@@ -30,8 +30,8 @@ axes_of(const yki_problem *problem)
         strides[i] = stride;
         stride *= from->dim[i];
     }
-    for (int32_t i = 0; i < attrs->rank; i++) {
-        int64_t size = problem->out.shape.dim[i], in = strides[attrs->axes[i]];
+    for (int32_t i = 0; i < attrs.rank; i++) {
+        int64_t size = problem->out.shape.dim[i], in = strides[attrs.axes[i]];
 
         if (size == 1)
             continue;
@@ -110,16 +110,17 @@ start(yki_recipe *recipe, const yki_problem *problem, const yki_flat *flat, cons
     }
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
-    yki_arg_expr(recipe, problem->out.batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
-    yki_arg_int(recipe, yki_shape_count(problem->out.shape));
+    yki_arg_expr(recipe, "samples", problem->out.batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
+    yki_arg_int(recipe, "count", yki_shape_count(problem->out.shape));
 }
 
 /* Appends one value for each of `room` axes: the values of `list` come last, `fill` before them. */
 static void
-axis_args(yki_recipe *recipe, const int64_t *list, int count, int room, int64_t fill)
+axis_args(yki_recipe *recipe, const char *name, const int64_t *list, int count, int room,
+          int64_t fill)
 {
     for (int i = 0; i < room; i++)
-        yki_arg_int(recipe, i < room - count ? fill : list[i - (room - count)]);
+        yki_arg_int_at(recipe, name, i + 1, i < room - count ? fill : list[i - (room - count)]);
 }
 
 static yoke_status
@@ -134,10 +135,10 @@ emit_rows(const yki_problem *problem, const yki_device_traits *traits, unsigned 
     yki_recipe_start(recipe, problem);
     start(recipe, problem, &flat, "yki_transpose_rows", yki_shape_count(problem->out.shape),
           ELEMENTS_PER_GROUP);
-    axis_args(recipe, a.size, last, ROW_AXES, 1);
-    axis_args(recipe, a.in, last, ROW_AXES, 0);
-    yki_arg_int(recipe, a.size[last]);
-    yki_arg_int(recipe, a.in[last]);
+    axis_args(recipe, "d", a.size, last, ROW_AXES, 1);
+    axis_args(recipe, "s", a.in, last, ROW_AXES, 0);
+    yki_arg_int(recipe, "length", a.size[last]);
+    yki_arg_int(recipe, "stride", a.in[last]);
     return recipe->status;
 }
 
@@ -162,13 +163,13 @@ emit_tiles(const yki_problem *problem, const yki_device_traits *traits, unsigned
     start(recipe, problem, &flat, "yki_transpose_tiles",
           matrices * ((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE),
           ELEMENTS_PER_GROUP / TILE / TILE);
-    axis_args(recipe, a.size, last - 1, TILE_AXES, 1);
-    axis_args(recipe, a.in, last - 1, TILE_AXES, 0);
-    axis_args(recipe, a.out, last - 1, TILE_AXES, 0);
-    yki_arg_int(recipe, rows);
-    yki_arg_int(recipe, columns);
-    yki_arg_int(recipe, a.in[last]);
-    yki_arg_int(recipe, out_stride);
+    axis_args(recipe, "d", a.size, last - 1, TILE_AXES, 1);
+    axis_args(recipe, "s", a.in, last - 1, TILE_AXES, 0);
+    axis_args(recipe, "t", a.out, last - 1, TILE_AXES, 0);
+    yki_arg_int(recipe, "rows", rows);
+    yki_arg_int(recipe, "columns", columns);
+    yki_arg_int(recipe, "in_stride", a.in[last]);
+    yki_arg_int(recipe, "out_stride", out_stride);
     return recipe->status;
 }
 

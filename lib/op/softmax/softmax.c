@@ -10,7 +10,7 @@
 static int32_t
 axis_of(const yki_attrs *attrs)
 {
-    return ((const yki_softmax_attrs *)attrs->bytes)->axis;
+    return yki_softmax_attrs_get(attrs).axis;
 }
 
 static void
@@ -24,13 +24,11 @@ infer(yoke_node *node)
 {
     const yoke_node *x = node->inputs[0];
     int32_t axis = axis_of(&node->attrs);
-    char text[128];
 
     if (x->type != YOKE_F32)
-        return yki_fail(YOKE_ERROR_TYPE, "the input %s is not float32", x->name);
+        return yki_fail_type("the input", x, "f32");
     if (axis < 0 || axis >= x->shape.rank)
-        return yki_fail(YOKE_ERROR_SHAPE, "axis %d of %s, whose shape is %s", axis, x->name,
-                        yki_shape_text(x->shape, text, sizeof text));
+        return yki_fail_axis("axis", axis, x);
     node->type = YOKE_F32;
     node->shape = x->shape;
     node->batched = x->batched;
@@ -43,8 +41,8 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
     yoke_node *inputs[2] = {node, dy};
 
     if (wanted[0])
-        dx[0] = yki_node(node->graph, &yki_op_softmax_grad, NULL, inputs, 2, node->attrs.bytes,
-                         sizeof(yki_softmax_attrs));
+        dx[0] = yki_node(node->graph, &yki_op_softmax_grad, NULL, inputs, 2, &node->attrs,
+                         sizeof node->attrs);
     return yki_graph_status(node->graph);
 }
 

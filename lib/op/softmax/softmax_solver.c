@@ -15,7 +15,7 @@ typedef struct view {
 static view
 view_of(const yki_problem *problem)
 {
-    int32_t axis = ((const yki_softmax_attrs *)problem->attrs.bytes)->axis;
+    int32_t axis = yki_softmax_attrs_get(&problem->attrs).axis;
     view v = {1, problem->out.shape.dim[axis], 1};
 
     for (int32_t i = 0; i < problem->out.shape.rank; i++) {
@@ -63,9 +63,9 @@ emit(const yki_problem *problem, const char *kernel, uint32_t vector, uint32_t g
     launch = yki_recipe_launch(recipe, "softmax.cl", kernel, "-DVEC=%u -DWG=%u", vector, group);
     for (uint32_t i = 0; i <= problem->input_count; i++)
         yki_arg_slot(recipe, i);
-    yki_arg_expr(recipe, rows);
-    yki_arg_int(recipe, v.length);
-    yki_arg_int(recipe, v.inner);
+    yki_arg_expr(recipe, "rows", rows);
+    yki_arg_int(recipe, "length", v.length);
+    yki_arg_int(recipe, "inner", v.inner);
     groups = problem->out.batched ? YKI_PER_SAMPLE(tasks) : YKI_CONST(tasks);
     groups.divisor = per_group;
     groups.max = max_groups;

@@ -17,7 +17,7 @@ infer(yoke_node *node)
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
-    snprintf(text, size, "%s", attrs->bytes[0] == YKI_MERGE_SUM ? "sum" : "moments");
+    snprintf(text, size, "%s", yki_merge_get(attrs) == YKI_MERGE_SUM ? "sum" : "moments");
 }
 
 const yki_op yki_op_merge = {

@@ -64,8 +64,8 @@ step(yoke_comm *comm, float *in, float *out, size_t values, int buckets, const d
         void *request;
 
         sleep_until(overlapped ? forward + compute[1] * (b + 1) / buckets : end);
-        check(comm->allreduce_start(comm, in, out, size, &request));
-        check(comm->allreduce_test(comm, &request, true, &done));
+        check(comm->allreduce_start(comm, YOKE_F32, in, out, size, 0, &request));
+        check(comm->test(comm, &request, true, &done));
     }
     sleep_until(end);
     return now() - start;

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * yoke-data.h - datasets: samples in memory or in files, and how they are scaled and changed.
+ *
+ * Programs include <yoke.h>, which includes this file and has the conventions that hold here.
+ */
+#ifndef YOKE_DATA_H
+#define YOKE_DATA_H
+
+#include "yoke-graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------ data */
+
+/* A dataset is a number of samples, counted from 0, each with the same named fields. Who trains or
+ * evaluates asks for samples by their numbers. Views and trainers that use it keep it alive. */
+typedef struct yoke_dataset yoke_dataset;
+
+typedef struct yoke_field {
+    const char *name; /* of the graph's input or target that the field is for */
+    yoke_type type;
+    yoke_shape shape; /* of one sample */
+    const void *data; /* sample 0 in memory; not used with `fill` */
+    int64_t stride;   /* bytes from one sample to the next; 0: they follow each other */
+} yoke_field;
+
+typedef struct yoke_dataset_options {
+    /* Called once with `user`, when nothing uses the fields' memory any more. Not called if making
+     * the dataset fails. */
+    void (*release)(void *user);
+    /* Writes field `field` of sample `index` to `out`; it replaces memory. One thread at a time
+     * calls it, but that may be a thread of yoke's: while a fit or an evaluation runs, yoke reads
+     * samples that do not stay on the devices before they are needed. Any status but YOKE_OK ends
+     * the step that needs the sample. */
+    yoke_status (*fill)(void *user, int64_t index, size_t field, void *out);
+    void *user;
+    bool no_ahead; /* call `fill` only when samples are needed, from the thread that calls yoke */
+} yoke_dataset_options;
+
+/* Makes a dataset of `count` samples with at most 8 fields. The samples lie in the caller's arrays,
+ * which must stay as they are until `release` is called, or come from `fill`. */
+YOKE_API yoke_status yoke_dataset_create_sized(int64_t count, const yoke_field *fields,
+                                               size_t field_count, size_t field_size,
+                                               const yoke_dataset_options *options, size_t size,
+                                               yoke_dataset **dataset);
+static inline yoke_status
+yoke_dataset_create(int64_t count, const yoke_field *fields, size_t field_count,
+                    const yoke_dataset_options *options, yoke_dataset **dataset)
+{
+    return yoke_dataset_create_sized(count, fields, field_count, sizeof(yoke_field), options,
+                                     sizeof(yoke_dataset_options), dataset);
+}
+YOKE_API void yoke_dataset_destroy(yoke_dataset *dataset);
+/* Describe the dataset: the numbers of samples and of fields, and one field, which is lent; NULL
+ * where there is none. */
+YOKE_API int64_t yoke_dataset_count(const yoke_dataset *dataset);
+YOKE_API size_t yoke_dataset_field_count(const yoke_dataset *dataset);
+YOKE_API const yoke_field *yoke_dataset_get_field(const yoke_dataset *dataset, size_t index);
+/* Copies field `name` of `count` samples, given by their numbers, one after the other in the
+ * field's type: not scaled, not augmented. `bytes` is the size of `out`, exactly what they take. */
+YOKE_API yoke_status yoke_dataset_read(const yoke_dataset *dataset, const char *name,
+                                       const int64_t *indices, int64_t count, void *out,
+                                       size_t bytes);
+
+typedef enum yoke_data_part {
+    YOKE_PART_ANY = 0, /* the training data of a folder that has training data, else everything */
+    YOKE_PART_TRAIN,
+    YOKE_PART_TEST /* files called "t10k" or "validation" too */
+} yoke_data_part;
+
+typedef struct yoke_dataset_open_options {
+    yoke_data_part part;
+    const char *data_name;   /* name of the data field; NULL: "image" or "x" */
+    const char *target_name; /* name of the other field; NULL: "label" or "target" */
+    const char *target_file; /* file of labels or targets for a single file; NULL: none */
+    bool channels_last;      /* npy: images are (H, W, C) */
+    /* CSV: the column of labels, by name or by number from 1. NULL: the column called label, class,
+     * target or y, else the last one. It holds classes if its values are whole numbers from 0 or
+     * text, else it is a target. */
+    const char *csv_label;
+    const char *csv_targets; /* CSV: columns of targets, "price", or several, "x,y" */
+    bool csv_no_label;       /* CSV: all columns are data */
+    bool csv_integers;       /* CSV: data are whole numbers and become i32, for integer inputs */
+} yoke_dataset_open_options;
+
+/* Opens a file (IDX, IDX.gz, CIFAR-10 or -100 binary, .npy, CSV), or a folder of such files with
+ * their usual names (yoke-data(7)). Sizes in a file are compared with its length before memory is
+ * taken. A file that is not compressed is read when samples are, so it must not change meanwhile.
+ */
+YOKE_API yoke_status yoke_dataset_open_sized(const char *path,
+                                             const yoke_dataset_open_options *options, size_t size,
+                                             yoke_dataset **dataset);
+static inline yoke_status
+yoke_dataset_open(const char *path, const yoke_dataset_open_options *options,
+                  yoke_dataset **dataset)
+{
+    return yoke_dataset_open_sized(path, options, sizeof(yoke_dataset_open_options), dataset);
+}
+
+/* Makes a view of a dataset: its sample i is sample indices[i] of `dataset`. The view copies the
+ * indices, and the scaling, augmentation and class names as they are now. It keeps `dataset` alive
+ * and reads through it. */
+YOKE_API yoke_status yoke_dataset_subset(yoke_dataset *dataset, const int64_t *indices,
+                                         int64_t count, yoke_dataset **subset);
+/* Makes two views: `fraction` (0 to 1) of the samples for validation, and the others for training.
+ * The seed decides which, in the same way on every machine. */
+YOKE_API yoke_status yoke_dataset_split(yoke_dataset *dataset, double fraction, uint32_t seed,
+                                        yoke_dataset **train, yoke_dataset **validation);
+
+/* Makes devices compute (x - mean) * scale from the values x of a field. `count` is 1, or the size
+ * of the first axis: the channels of an image or the columns of a table; 0 removes the scaling.
+ * Without scaling, u8 for a float input becomes x / 255, and other values stay as they are. */
+YOKE_API yoke_status yoke_dataset_set_scaling(yoke_dataset *dataset, const char *field,
+                                              const float *mean, const float *scale, size_t count);
+/* Reads all samples and sets the scaling that gives each channel or column mean 0 and standard
+ * deviation 1. A channel or column that is constant becomes 0. */
+YOKE_API yoke_status yoke_dataset_measure_scaling(yoke_dataset *dataset, const char *field);
+/* Returns the number of means and scales that are set, and lends them until they are set again; 0:
+ * none are set. */
+YOKE_API size_t yoke_dataset_get_scaling(const yoke_dataset *dataset, const char *field,
+                                         const float **mean, const float **scale);
+
+/* Random changes to images (C, H, W) of u8 or f32 in training. What happens to a sample depends on
+ * the trainer's seed, the epoch and the sample's number alone. */
+typedef struct yoke_augmentation {
+    const char *field; /* NULL: the only field of images */
+    bool flip;         /* mirror half of the images, left and right */
+    int32_t shift;     /* move by up to this many pixels each way; zeros move in */
+    bool crop;         /* cut larger images to the input's size: in training at a random position,
+                        * else in the middle */
+    float noise;       /* standard deviation of the noise that is added after scaling */
+} yoke_augmentation;
+/* Sets the augmentation of a dataset; NULL removes it. The next epoch uses it. */
+YOKE_API yoke_status yoke_dataset_set_augmentation_sized(yoke_dataset *dataset,
+                                                         const yoke_augmentation *augmentation,
+                                                         size_t size);
+static inline yoke_status
+yoke_dataset_set_augmentation(yoke_dataset *dataset, const yoke_augmentation *augmentation)
+{
+    return yoke_dataset_set_augmentation_sized(dataset, augmentation, sizeof(yoke_augmentation));
+}
+
+/* Sets the names of classes 0, 1, ..., which are copied, and returns them. Names that are returned
+ * are lent until they are set again; NULL where there is none. */
+YOKE_API yoke_status yoke_dataset_set_class_names(yoke_dataset *dataset, const char *const *names,
+                                                  size_t count);
+YOKE_API size_t yoke_dataset_class_count(const yoke_dataset *dataset);
+YOKE_API const char *yoke_dataset_get_class_name(const yoke_dataset *dataset, size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

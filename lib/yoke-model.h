@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * yoke-model.h - trained models: weights in files, and predictors that use them.
+ *
+ * Programs include <yoke.h>, which includes this file and has the conventions that hold here.
+ */
+#ifndef YOKE_MODEL_H
+#define YOKE_MODEL_H
+
+#include "yoke-train.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ----------------------------------------------------------------- model */
+
+/* A model is a graph with its weights, input scaling and class names, in host memory. A file of
+ * weights holds one. Several threads may use a model at once, except while one loads weights into
+ * it or writes to it. */
+typedef struct yoke_model yoke_model;
+
+typedef struct yoke_model_options {
+    uint32_t seed;             /* of initial values */
+    yoke_type input_type;      /* of the data that will be given; YOKE_U8 suits a float input too */
+    const float *mean, *scale; /* devices compute (x - mean) * scale of the data; copied */
+    /* Number of means and scales: 1, or the size of the input's first axis. 0: u8 becomes x / 255,
+     * and floats stay as they are. */
+    size_t scaling_count;
+    const char *const *class_names; /* copied */
+    size_t class_count;
+} yoke_model_options;
+
+/* Makes a model of a copy of the graph, with initial values. */
+YOKE_API yoke_status yoke_model_create_sized(const yoke_graph *graph,
+                                             const yoke_model_options *options, size_t size,
+                                             yoke_model **model);
+static inline yoke_status
+yoke_model_create(const yoke_graph *graph, const yoke_model_options *options, yoke_model **model)
+{
+    return yoke_model_create_sized(graph, options, sizeof(yoke_model_options), model);
+}
+/* Reads a model from a file that yoke wrote, or another safetensors file that has a graph in its
+ * metadata (yoke-files(7)). */
+YOKE_API yoke_status yoke_model_load(const char *path, yoke_model **model);
+/* Writes the model to a file. An older file is replaced as a whole or not at all. */
+YOKE_API yoke_status yoke_model_save(const yoke_model *model, const char *path);
+YOKE_API void yoke_model_destroy(yoke_model *model);
+/* Lends the graph. */
+YOKE_API yoke_graph *yoke_model_get_graph(const yoke_model *model);
+/* Lends a description of one sample of the data: name, type and shape. */
+YOKE_API const yoke_field *yoke_model_get_input(const yoke_model *model);
+/* Returns the number of means and scales of the input, and lends them; 0: none were set. */
+YOKE_API size_t yoke_model_get_scaling(const yoke_model *model, const float **mean,
+                                       const float **scale);
+/* Return the number of class names, and one of them, which is lent; NULL where there is none. */
+YOKE_API size_t yoke_model_class_count(const yoke_model *model);
+YOKE_API const char *yoke_model_get_class_name(const yoke_model *model, size_t index);
+/* Copy a parameter or a state by its name, from or to an array of exactly `count` floats.
+ * Predictors that exist keep the values that they have. */
+YOKE_API yoke_status yoke_model_read(const yoke_model *model, const char *name, float *values,
+                                     int64_t count);
+YOKE_API yoke_status yoke_model_write(yoke_model *model, const char *name, const float *values,
+                                      int64_t count);
+
+/* yoke_model_load_weights, yoke_replica_load_weights and yoke_trainer_load_weights take weights by
+ * name from a safetensors file of any origin. The file must have every parameter and state of the
+ * graph and nothing else, except PyTorch's num_batches_tracked. All names and shapes are compared
+ * before anything changes. */
+typedef struct yoke_load_options {
+    const char *pattern; /* take only names of the graph that match (with * and ?); NULL: all */
+    const char *except;  /* and that do not match this; NULL: none */
+    const char *prefix;  /* what precedes the names in the file, such as "module."; NULL: nothing */
+    bool partial;        /* ignore names that only the graph or only the file has */
+} yoke_load_options;
+YOKE_API yoke_status yoke_model_load_weights_sized(yoke_model *model, const char *path,
+                                                   const yoke_load_options *options, size_t size);
+static inline yoke_status
+yoke_model_load_weights(yoke_model *model, const char *path, const yoke_load_options *options)
+{
+    return yoke_model_load_weights_sized(model, path, options, sizeof(yoke_load_options));
+}
+/* These leave the optimizer's state and the step number as they are. Wait. */
+YOKE_API yoke_status yoke_replica_load_weights_sized(yoke_replica *replica, const char *path,
+                                                     const yoke_load_options *options, size_t size);
+static inline yoke_status
+yoke_replica_load_weights(yoke_replica *replica, const char *path, const yoke_load_options *options)
+{
+    return yoke_replica_load_weights_sized(replica, path, options, sizeof(yoke_load_options));
+}
+/* with a comm every process calls it and reads the file */
+YOKE_API yoke_status yoke_trainer_load_weights_sized(yoke_trainer *trainer, const char *path,
+                                                     const yoke_load_options *options, size_t size);
+static inline yoke_status
+yoke_trainer_load_weights(yoke_trainer *trainer, const char *path, const yoke_load_options *options)
+{
+    return yoke_trainer_load_weights_sized(trainer, path, options, sizeof(yoke_load_options));
+}
+
+/* A predictor is a model on one device, for one thread. Any number of predictors may share a model.
+ */
+typedef struct yoke_predictor yoke_predictor;
+
+typedef struct yoke_predictor_options {
+    const char *output; /* name of an output of the graph; NULL: the first */
+    bool raw;           /* do not apply softmax or sigmoid to the output */
+    int64_t batch;      /* samples computed at once; 0: 64 */
+    bool strict;        /* no Winograd */
+    yoke_plan_level level;
+    const char *wisdom; /* as in yoke_replica_options */
+} yoke_predictor_options;
+
+/* Makes a predictor on the first device that `selector` picks. Predictors of one model on one
+ * device share the weights there. Waits. */
+YOKE_API yoke_status yoke_predictor_create_sized(yoke_context *context, const char *selector,
+                                                 yoke_model *model,
+                                                 const yoke_predictor_options *options, size_t size,
+                                                 yoke_predictor **predictor);
+static inline yoke_status
+yoke_predictor_create(yoke_context *context, const char *selector, yoke_model *model,
+                      const yoke_predictor_options *options, yoke_predictor **predictor)
+{
+    return yoke_predictor_create_sized(context, selector, model, options,
+                                       sizeof(yoke_predictor_options), predictor);
+}
+YOKE_API void yoke_predictor_destroy(yoke_predictor *predictor);
+/* Returns the shape of the result for one sample. */
+YOKE_API yoke_shape yoke_predictor_get_shape(const yoke_predictor *predictor);
+/* Computes the output for any number n of samples, which have the name, type and shape that
+ * yoke_model_get_input says. If a cross-entropy of logits is computed from the output, the result
+ * is its softmax or sigmoid, which are probabilities. `count` is the number of values of `output`:
+ * n times those of yoke_predictor_get_shape. Waits. */
+YOKE_API yoke_status yoke_predictor_run(yoke_predictor *predictor, int64_t n, yoke_feed input,
+                                        float *output, int64_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * training.c - the table of what users choose about training, and how it becomes
+ * options of the library.
+ *
+ * A new option has a member in training.h, and here a row and a line in one of the two
+ * functions at the end. `yoke train` has every option that another command has.
+ */
+#include <string.h>
+
+#include "training.h"
+
+enum { MAX_ACCUMULATE = 65536 };
+/* Its bounds are far within those of a float. */
+#define POSITIVE(member)    TOOL_REAL(yki_tool_training, member, 1e-30, 1e30)
+#define FROM(names, member) TOOL_CHOICE(yki_tool_training, member, names)
+#define TEXT(member)        TOOL_TEXT(yki_tool_training, member)
+#define FLAG(member)        TOOL_FLAG(yki_tool_training, member)
+#define BATCH               TOOL_COUNT(yki_tool_training, batch, 1, TOOL_MAX_BATCH)
+
+static const yki_tool_choice norms[] = {{"sync", 0}, {"local", 1}, {NULL, 0}};
+static const yki_tool_choice recomputed[] = {
+    {"none", YOKE_RECOMPUTE_NOTHING}, {"cheap", YOKE_RECOMPUTE_CHEAP}, {NULL, 0}};
+static const yki_tool_choice reproduced[] = {
+    {"no", YOKE_REPRODUCIBLE_NO}, {"runs", YOKE_REPRODUCIBLE_RUNS}, {NULL, 0}};
+static const yki_tool_choice grouped[] = {{"measure", YOKE_CORE_GROUPS_MEASURE},
+                                          {"never", YOKE_CORE_GROUPS_NEVER},
+                                          {"always", YOKE_CORE_GROUPS_ALWAYS},
+                                          {NULL, 0}};
+static const yki_tool_choice levels[] = {{"estimate", YOKE_PLAN_ESTIMATE},
+                                         {"measure", YOKE_PLAN_MEASURE},
+                                         {"patient", YOKE_PLAN_PATIENT},
+                                         {NULL, 0}};
+static const yki_tool_choice tuned[] = {
+    {"measure", YOKE_PLAN_MEASURE}, {"patient", YOKE_PLAN_PATIENT}, {NULL, 0}};
+
+/* ---- lists ---- */
+
+static bool
+check_optimizer(const char *text, char why[TOOL_WHY])
+{
+    yoke_optimizer optimizer;
+
+    return yki_tool_parse_optimizer(text, 0, &optimizer, why);
+}
+
+static bool
+check_schedule(const char *text, char why[TOOL_WHY])
+{
+    yki_tool_schedule schedule;
+
+    return yki_tool_parse_schedule(text, &schedule, why);
+}
+
+/* ---- the table ---- */
+
+enum {
+    TRAIN = TOOL_FOR_TRAIN,
+    BENCH = TOOL_FOR_BENCH,
+    OPERATORS = TOOL_FOR_OPERATORS,
+    VERIFY = TOOL_FOR_VERIFY,
+    TUNE = TOOL_FOR_TUNE,
+    EVAL = TOOL_FOR_EVAL,
+    PREDICT = TOOL_FOR_PREDICT
+};
+
+/* An option whose defaults differ has a row for each of them. */
+const yki_tool_option yki_tool_training_options[] = {
+    {"model", 'm', "MODEL", "tiny, mlp, simplecnn, lenet, resnet18, 34 or 50, or JSON", TEXT(model),
+     .takers = TRAIN},
+    {"data", 0, "DIR", "folder or file of samples; see yoke-data(7)", TEXT(data),
+     .takers = TRAIN | EVAL | PREDICT},
+    {"batch", 'b', "N", "samples of a step (default: the recipe's)", BATCH, .takers = TRAIN},
+    {"batch", 'b', "N", "samples of a step (default: the model's)", BATCH,
+     .takers = BENCH | VERIFY | TUNE},
+    {"batch", 'b', "N", "samples that are computed at once (default: 256)", BATCH, .takers = EVAL},
+    {"optimizer", 0, "NAME", "sgd, adam, adamw or rmsprop, as in sgd,momentum=0.9",
+     TOOL_LIST(yki_tool_training, optimizer, check_optimizer), .takers = TRAIN | BENCH},
+    {"lr", 0, "RATE", "learning rate (default: the recipe's, or the optimizer's)", POSITIVE(rate),
+     .takers = TRAIN},
+    {"lr", 0, "RATE", "learning rate of plain SGD (default: 0.01)", POSITIVE(rate),
+     .takers = VERIFY},
+    {"schedule", 0, "NAME", "constant, step, cosine, linear or one-cycle",
+     TOOL_LIST(yki_tool_training, schedule, check_schedule), .takers = TRAIN},
+    {"devices", 'd', "SELECTOR", "the devices (default: all)", TEXT(devices),
+     .takers = TRAIN | BENCH | VERIFY | TUNE | EVAL},
+    {"devices", 'd', "SELECTOR", "the device; the first one is used (default: all)", TEXT(devices),
+     .takers = OPERATORS | PREDICT},
+    {"shares", 'S', "SHARES", "auto (default), even, or weights such as 80,20", TEXT(shares),
+     .takers = TRAIN | BENCH | VERIFY},
+    {"seed", 0, "N", "of initial values and orders (default: 0)",
+     TOOL_COUNT(yki_tool_training, seed, 0, UINT32_MAX), .takers = TRAIN | VERIFY},
+    {"accumulate", 'k', "N", "parts that a step is computed in (default: 1)",
+     TOOL_COUNT(yki_tool_training, accumulate, 1, MAX_ACCUMULATE),
+     .takers = TRAIN | BENCH | VERIFY},
+    {"batch-norm", 'B', "KIND", "its statistics: sync (default), or local to each device",
+     FROM(norms, batch_norm), .takers = TRAIN | BENCH},
+    {"batch-norm", 'B', "KIND", "sync (default); local is refused", FROM(norms, batch_norm),
+     .takers = VERIFY},
+    {"clip-norm", 0, "X", "largest norm of all gradients together (default: none)",
+     POSITIVE(clip_norm), .takers = TRAIN | BENCH | VERIFY},
+    {"clip-value", 0, "X", "largest size of an element of a gradient (default: none)",
+     POSITIVE(clip_value), .takers = TRAIN | BENCH | VERIFY},
+    {"recompute", 0, "KIND", "in backward: none (default), or cheap: less memory",
+     FROM(recomputed, recompute), .takers = TRAIN | BENCH | VERIFY | TUNE},
+    {"core-groups", 'G', "KIND", "of a CPU: measure (default), never or always",
+     FROM(grouped, core_groups), .takers = TRAIN | BENCH | VERIFY},
+    {"level", 0, "LEVEL", "of planning: estimate, measure (default) or patient",
+     FROM(levels, level), .takers = TRAIN | BENCH | OPERATORS | VERIFY},
+    {"level", 0, "LEVEL", "of planning: measure or patient (default)", FROM(tuned, level),
+     .takers = TUNE},
+    {"strict", 's', NULL, "no Winograd", FLAG(strict), .takers = TRAIN | BENCH | OPERATORS | TUNE},
+    {"reproducible", 0, "KIND", "no (default), or runs: the same bits every time",
+     FROM(reproduced, reproducible), .takers = TRAIN | BENCH},
+    {"channels-last", 0, NULL, ".npy images are (height, width, channels)", FLAG(channels_last),
+     .takers = TRAIN | EVAL | PREDICT},
+    {0},
+};
+
+/* ---- options of the library ---- */
+
+static yoke_optimizer
+choose_optimizer(const yki_tool_training *t, yoke_optimizer usual)
+{
+    char why[TOOL_WHY];
+
+    if (t->optimizer)
+        yki_tool_parse_optimizer(t->optimizer, t->rate, &usual, why); /* checked before */
+    else if (t->rate > 0)
+        usual.learning_rate = (float)t->rate;
+    return usual;
+}
+
+yoke_trainer_options
+yki_tool_trainer_options(const yki_tool_training *t, yoke_optimizer usual)
+{
+    yoke_trainer_options o;
+
+    memset(&o, 0, sizeof o);
+    o.optimizer = choose_optimizer(t, usual);
+    o.batch = t->batch;
+    o.seed = t->seed;
+    o.accumulate = t->accumulate;
+    o.shares = t->shares;
+    o.local_batch_norm = t->batch_norm == 1;
+    o.clip_norm = (float)t->clip_norm;
+    o.clip_value = (float)t->clip_value;
+    o.recompute = (yoke_recompute_choice)t->recompute;
+    o.core_groups = (yoke_core_groups_choice)t->core_groups;
+    o.level = (yoke_plan_level)t->level;
+    o.strict = t->strict;
+    o.reproducible = (yoke_reproducible_choice)t->reproducible;
+    return o;
+}
+
+yoke_replica_options
+yki_tool_replica_options(const yki_tool_training *t, yoke_optimizer usual)
+{
+    yoke_replica_options o;
+
+    memset(&o, 0, sizeof o);
+    o.optimizer = choose_optimizer(t, usual);
+    o.batch = t->batch;
+    o.seed = t->seed;
+    o.clip_norm = (float)t->clip_norm;
+    o.clip_value = (float)t->clip_value;
+    o.recompute = (yoke_recompute_choice)t->recompute;
+    o.level = (yoke_plan_level)t->level;
+    o.strict = t->strict;
+    return o;
+}

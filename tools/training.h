@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * training.h - what users choose about training: one struct and one table of options,
+ * for all commands that train, measure, compare or test models.
+ *
+ * A row of the table says which commands have the option.
+ */
+#ifndef YOKE_TOOLS_TRAINING_H
+#define YOKE_TOOLS_TRAINING_H
+
+#include "options.h"
+
+/* The commands that take options of the table. */
+enum {
+    TOOL_FOR_TRAIN = 1,
+    TOOL_FOR_BENCH = 2,     /* of a whole model */
+    TOOL_FOR_OPERATORS = 4, /* bench of operators */
+    TOOL_FOR_VERIFY = 8,
+    TOOL_FOR_TUNE = 16,
+    TOOL_FOR_EVAL = 32,
+    TOOL_FOR_PREDICT = 64
+};
+
+typedef struct yki_tool_training {
+    const char *model, *data, *devices, *shares; /* NULL: not given */
+    const char *optimizer, *schedule;            /* texts that can be parsed; NULL: not given */
+    unsigned batch;                              /* 0: not given */
+    unsigned seed, accumulate;
+    double rate;                  /* of learning; 0: not given */
+    double clip_norm, clip_value; /* 0: gradients are not clipped */
+    int batch_norm;               /* 1: local */
+    int recompute;                /* a yoke_recompute_choice */
+    int core_groups;              /* a yoke_core_groups_choice */
+    int level;                    /* a yoke_plan_level */
+    int reproducible;             /* a yoke_reproducible_choice */
+    bool strict, channels_last;
+} yki_tool_training;
+
+/* Ends with a zeroed row. */
+extern const yki_tool_option yki_tool_training_options[];
+
+/* The members of a command by which it takes these options: `bit` is its TOOL_FOR_, and the member
+ * of its struct is a yki_tool_training. */
+#define TOOL_TRAINING(bit, type, member)                                                           \
+    .shared = yki_tool_training_options, .taker = (bit),                                           \
+    .shared_at = TOOL_AT(type, member, yki_tool_training)
+
+/* Converts the choices for a trainer, or for a replica. `usual` is the optimizer if none is given;
+ * all zero: the library's. There is no schedule yet, as it needs the number of steps. The results
+ * point to texts of the command line. */
+yoke_trainer_options yki_tool_trainer_options(const yki_tool_training *training,
+                                              yoke_optimizer usual);
+yoke_replica_options yki_tool_replica_options(const yki_tool_training *training,
+                                              yoke_optimizer usual);
+
+#endif
