@@ -320,7 +320,8 @@ yoke_dataset_create_sized(int64_t count, const yoke_field *fields, size_t field_
     if (!(g = yki_alloc(1, sizeof *g, "a dataset")))
         return YOKE_ERROR_OUT_OF_MEMORY;
     pthread_mutex_init(&g->lock, NULL);
-    for (size_t i = 0; fields && i < YKI_MIN(field_count, YKI_COUNT(known)); i++)
+    /* Of an impossible number of fields none is read: yki_dataset_make refuses it. */
+    for (size_t i = 0; fields && field_count <= YKI_COUNT(known) && i < field_count; i++)
         memcpy(&known[i], (const char *)fields + i * field_size,
                YKI_MIN(field_size, sizeof known[i]));
     YKI_TRY(yki_dataset_make(count, fields ? known : NULL, field_count,
