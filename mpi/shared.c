@@ -47,6 +47,7 @@ typedef struct yki_mpi_shared {
     MPI_Comm hosts; /* the first rank of each host; MPI_COMM_NULL on other ranks */
     int rank, ranks;
     bool several; /* there are several hosts */
+    int *padding; /* by rank of this host, of the newest window */
     area *areas;  /* [0] holds the slots */
     size_t area_count;
     bool made;      /* the newest window was made; the worker may say so after a failure too */
@@ -92,6 +93,16 @@ all_agree(yki_mpi *self, bool yes)
     return result;
 }
 
+/* Fills `s->padding` with the bytes before the first whole page of each rank's segment. Open MPI
+ * starts a segment anywhere, and a rank knows only its own addresses for sure. */
+static int
+skip_to_pages(yki_mpi_shared *s, const void *own)
+{
+    int mine = (int)(-(uintptr_t)own % PAGE);
+
+    return MPI_Allgather(&mine, 1, MPI_INT, s->padding, 1, MPI_INT, s->host);
+}
+
 static int
 make_window(yki_mpi_shared *s, size_t bytes, area *a)
 {
@@ -102,10 +113,13 @@ make_window(yki_mpi_shared *s, size_t bytes, area *a)
     a->bases = calloc((size_t)s->ranks, sizeof *a->bases);
     if (!a->bases)
         return MPI_ERR_NO_MEM;
+    bytes += PAGE - 1;
     MPI_Info_create(&info);
     MPI_Info_set(info, "alloc_shared_noncontig", "true"); /* each segment has pages of its own */
     code = MPI_Win_allocate_shared((MPI_Aint)bytes, 1, info, s->host, &own, &a->window);
     MPI_Info_free(&info);
+    if (code == MPI_SUCCESS)
+        code = skip_to_pages(s, own);
     if (code != MPI_SUCCESS)
         return code;
     for (int r = 0; r < s->ranks && code == MPI_SUCCESS; r++) {
@@ -113,6 +127,7 @@ make_window(yki_mpi_shared *s, size_t bytes, area *a)
         int unit = 0;
 
         code = MPI_Win_shared_query(a->window, r, &size, &unit, &a->bases[r]);
+        a->bases[r] += s->padding[r];
     }
     if (code == MPI_SUCCESS)
         code = MPI_Win_lock_all(MPI_MODE_NOCHECK, a->window);
@@ -453,7 +468,8 @@ yki_mpi_shared_create(yki_mpi *self)
     if (status != YOKE_OK)
         return status;
     s->areas = calloc(1, sizeof *s->areas);
-    good = s->areas && most > 1 && has_room(PAGE, s->ranks);
+    s->padding = calloc((size_t)s->ranks, sizeof *s->padding);
+    good = s->areas && s->padding && most > 1 && has_room(PAGE, s->ranks);
     if (most > 1 && all_agree(self, good)) {
         s->area_count = 1;
         s->areas[0] = (area){.size = PAGE, .taken = true, .window = MPI_WIN_NULL};
@@ -488,6 +504,7 @@ yki_mpi_shared_destroy(yki_mpi *self)
         MPI_Comm_free(&s->hosts);
     if (s->host != MPI_COMM_NULL)
         MPI_Comm_free(&s->host);
+    free(s->padding);
     free(s->areas);
     free(s);
     self->shared = NULL;

@@ -67,6 +67,7 @@ take(size_t size)
     void *memory = comm->alloc(comm, size, algorithm);
 
     CHECK(memory != NULL);
+    CHECK((uintptr_t)memory % 4096 == 0);
     return memory;
 }
 
