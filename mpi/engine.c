@@ -93,6 +93,8 @@ yki_mpi_fail_with(yki_mpi *self, int code, const char *what)
 {
     char sentence[sizeof self->failure];
 
+    if (code == MPI_ERR_TRUNCATE)
+        what = "a message does not have the bytes that its receiver expects";
     yki_mpi_error(code, what);
     snprintf(sentence, sizeof sentence, "rank %d (%s): %s", (int)self->table.rank, self->table.host,
              yoke_last_error());
@@ -194,12 +196,22 @@ start_requests(yki_mpi *self, yki_mpi_operation *o)
 int
 yki_mpi_reduce_test(yki_mpi_operation *o, int *done)
 {
-    int code = MPI_SUCCESS;
+    int code = MPI_SUCCESS, bytes = 0;
+    MPI_Status arrived;
 
     *done = 1;
-    for (int i = 0; i < o->request_count && code == MPI_SUCCESS && *done; i++)
-        if (o->requests[i] != MPI_REQUEST_NULL)
-            code = MPI_Test(&o->requests[i], done, MPI_STATUS_IGNORE);
+    for (int i = 0; i < o->request_count && code == MPI_SUCCESS && *done; i++) {
+        if (o->requests[i] == MPI_REQUEST_NULL)
+            continue;
+        code = MPI_Test(&o->requests[i], done, &arrived);
+        if (code == MPI_SUCCESS && *done && o->kind == YKI_MPI_RECEIVE) {
+            code = MPI_Get_count(&arrived, MPI_BYTE, &bytes);
+            o->received += (size_t)bytes;
+        }
+    }
+    /* MPI itself refuses a message that is longer than its receiver expects, but not a shorter. */
+    if (code == MPI_SUCCESS && *done && o->kind == YKI_MPI_RECEIVE && o->received < o->count)
+        code = MPI_ERR_TRUNCATE;
     return code;
 }
 

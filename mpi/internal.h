@@ -122,6 +122,7 @@ struct yki_mpi_operation {
     size_t count;       /* values of a reduction, or of all pieces; else bytes */
     int peer;           /* root of a broadcast; other rank of a message */
     int tag;            /* of a message */
+    size_t received;    /* bytes of a message that have arrived */
     yoke_mpi_mode mode; /* of a reduction */
     unsigned phase;     /* of a reduction in shared memory */
     size_t *offsets;    /* by rank: the values before its piece; then all. NULL: no pieces */

@@ -34,6 +34,12 @@ for call in broadcast gather; do
     [ "$(grep -c '^rank [0-9]: late ok$' "$work/output")" = 3 ] || fail "late $call"
 done
 
+# Two ranks that do not agree on the length of a message learn it.
+for length in longer shorter; do
+    expect 2 multiple unequal $length
+    expect 2 serialized unequal $length
+done
+
 # Chunks: of 400 bytes, and of a size that is no whole number of values.
 export YOKE_MPI_CHUNK=4003
 expect 3 multiple table 30001
