@@ -38,7 +38,7 @@ choose_parts(const yki_problem *problem, const yki_gemm *g, const yki_device_tra
     int64_t tiles = ((m + tile - 1) / tile) * ((n + tile - 1) / tile) * z;
 
     for (uint32_t i = 0; i < g->sum; i++)
-        length *= yki_expr_value(g->axes[g->outer + i].extent, max);
+        length *= yki_expr_value(g->axes[g->outer + i].size, max);
     if (tiles == 0)
         return 1;
     parts = 2 * (int64_t)traits->compute_units / tiles;
@@ -47,16 +47,16 @@ choose_parts(const yki_problem *problem, const yki_gemm *g, const yki_device_tra
     parts = YKI_MIN(parts, MAX_PARTS);
     /* Only sums can be divided along their outermost axis, which must be long enough too. */
     if (g->sum > 0)
-        parts = YKI_MIN(parts, yki_expr_value(g->axes[g->outer].extent, max));
+        parts = YKI_MIN(parts, yki_expr_value(g->axes[g->outer].size, max));
     return YKI_MAX(parts, 1);
 }
 
 static yki_expr
-groups_of(yki_expr extent, int64_t per_group)
+groups_of(yki_expr size, int64_t per_group)
 {
-    extent.divisor = per_group;
-    extent.max = MAX_GROUPS;
-    return extent;
+    size.divisor = per_group;
+    size.max = MAX_GROUPS;
+    return size;
 }
 
 void
@@ -117,7 +117,7 @@ iterations_of(const yki_problem *problem, const yki_gemm *g, uint32_t edge, int6
     double length = (double)yki_expr_value(g->k, max), items = (double)edge * edge;
 
     for (uint32_t i = 0; i < g->sum; i++)
-        length *= (double)yki_expr_value(g->axes[g->outer + i].extent, max);
+        length *= (double)yki_expr_value(g->axes[g->outer + i].size, max);
     return (double)(((m + tile - 1) / tile) * ((n + tile - 1) / tile) * yki_expr_value(g->z, max)) *
            items * length * (2 + 2 * (double)tile / items);
 }

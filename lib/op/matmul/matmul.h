@@ -27,7 +27,7 @@ yki_matmul_view yki_matmul_view_of(yoke_shape shape, bool transpose);
 enum { YKI_GEMM_AXES = 6 }; /* samples, and the leading axes of a tensor of rank 7 */
 
 typedef struct yki_gemm_axis {
-    yki_expr extent;
+    yki_expr size;
     int64_t a, b; /* strides, in elements; 0: broadcast */
 } yki_gemm_axis;
 
