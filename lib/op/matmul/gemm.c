@@ -81,16 +81,16 @@ fold_sum(yki_gemm *g, yki_gemm_axis *sums, uint32_t *count)
 }
 
 static bool
-fits(const yki_gemm *g, int64_t max_batch)
+fits(const yki_gemm *g, yki_extents max)
 {
     const yki_expr sizes[] = {g->m, g->n, g->k, g->z};
     const int64_t strides[] = {g->a_m, g->a_k, g->b_k, g->b_n};
 
     for (size_t i = 0; i < YKI_COUNT(sizes); i++)
-        if (yki_expr_value(sizes[i], max_batch) > INT32_MAX || strides[i] > INT32_MAX)
+        if (yki_expr_value(sizes[i], max) > INT32_MAX || strides[i] > INT32_MAX)
             return false;
     for (uint32_t i = 0; i < g->outer + g->sum; i++)
-        if (yki_expr_value(g->axes[i].size, max_batch) > INT32_MAX || g->axes[i].a > INT32_MAX ||
+        if (yki_expr_value(g->axes[i].size, max) > INT32_MAX || g->axes[i].a > INT32_MAX ||
             g->axes[i].b > INT32_MAX)
             return false;
     return true;
@@ -120,7 +120,7 @@ gather_axes(const yki_problem *problem, const yki_matmul_view *a, const yki_matm
         size_b *= db;
     }
     if (problem->in[0].batched || problem->in[1].batched) {
-        yki_gemm_axis batch = {YKI_PER_SAMPLE(1), problem->in[0].batched ? size_a : 0,
+        yki_gemm_axis batch = {YKI_BATCH, problem->in[0].batched ? size_a : 0,
                                problem->in[1].batched ? size_b : 0};
 
         append(attrs.sum_batch ? sums : g->axes, attrs.sum_batch ? &summed : &g->outer, batch);
@@ -171,7 +171,7 @@ yki_gemm_of(const yki_problem *problem, yki_gemm *g)
     for (uint32_t i = 0; i < summed; i++)
         g->axes[g->outer + i] = sums[i];
     g->sum = summed;
-    return fits(g, problem->max_batch);
+    return fits(g, problem->max);
 }
 
 void

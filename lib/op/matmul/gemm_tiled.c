@@ -33,7 +33,8 @@ static int64_t
 choose_parts(const yki_problem *problem, const yki_gemm *g, const yki_device_traits *traits,
              int64_t tile)
 {
-    int64_t max = problem->max_batch, m = yki_expr_value(g->m, max), n = yki_expr_value(g->n, max);
+    yki_extents max = problem->max;
+    int64_t m = yki_expr_value(g->m, max), n = yki_expr_value(g->n, max);
     int64_t z = yki_expr_value(g->z, max), length = yki_expr_value(g->k, max), parts;
     int64_t tiles = ((m + tile - 1) / tile) * ((n + tile - 1) / tile) * z;
 
@@ -85,8 +86,8 @@ yki_gemm_emit_finish(yki_recipe *recipe, const yki_problem *problem, const yki_g
                      const yki_device_traits *traits, uint32_t from, int64_t parts)
 {
     uint32_t wg = yki_gemm_sum_group(traits);
-    uint32_t edge = yki_gemm_edge(traits, yki_expr_value(g->m, problem->max_batch),
-                                  yki_expr_value(g->n, problem->max_batch));
+    uint32_t edge = yki_gemm_edge(traits, yki_expr_value(g->m, problem->max),
+                                  yki_expr_value(g->n, problem->max));
     yki_expr count = yki_operand_elements(&problem->out);
     yki_launch *launch;
     char options[64];
@@ -113,7 +114,8 @@ yki_gemm_emit_finish(yki_recipe *recipe, const yki_problem *problem, const yki_g
 static double
 iterations_of(const yki_problem *problem, const yki_gemm *g, uint32_t edge, int64_t tile)
 {
-    int64_t max = problem->max_batch, m = yki_expr_value(g->m, max), n = yki_expr_value(g->n, max);
+    yki_extents max = problem->max;
+    int64_t m = yki_expr_value(g->m, max), n = yki_expr_value(g->n, max);
     double length = (double)yki_expr_value(g->k, max), items = (double)edge * edge;
 
     for (uint32_t i = 0; i < g->sum; i++)
@@ -135,8 +137,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     (void)tuning;
     if (!yki_gemm_of(problem, &g))
         return yki_fail(YOKE_ERROR_INTERNAL, "not a problem for this solver");
-    edge = yki_gemm_edge(traits, yki_expr_value(g.m, problem->max_batch),
-                         yki_expr_value(g.n, problem->max_batch));
+    edge =
+        yki_gemm_edge(traits, yki_expr_value(g.m, problem->max), yki_expr_value(g.n, problem->max));
     tile = edge * 4;
     yki_gemm_options(traits, edge, options, sizeof options);
     parts = choose_parts(problem, &g, traits, tile);
