@@ -34,7 +34,7 @@
 
 #define AXIS_PARAMS(i) int e##i, int a##i, int b##i
 
-/* Takes axis i off the running index: the position along it is `index % extent`. */
+/* Takes axis i off the running index: the position along it is `index % size`. */
 #define AXIS_STEP(i, first, last, index, oa, ob)                                              \
     if (i >= (first) && i < (last)) {                                                         \
         int next_ = index / e##i, at_ = index - next_ * e##i;                                 \
@@ -50,7 +50,7 @@
     AXIS_STEP(2, first, last, index, oa, ob)                                                  \
     AXIS_STEP(1, first, last, index, oa, ob)                                                  \
     AXIS_STEP(0, first, last, index, oa, ob)
-#define EXTENTS(result, first, last)                                                          \
+#define SIZES(result, first, last)                                                            \
     {                                                                                         \
         const int e_[6] = {e0, e1, e2, e3, e4, e5};                                           \
         for (int i_ = (first); i_ < (last); i_++)                                             \
@@ -107,8 +107,8 @@ yki_gemm_tiled(__global const float *A, __global const float *B, __global float 
     int lx = (int)get_local_id(0), ly = (int)get_local_id(1), item = ly * WG + lx;
     int zs = 1, sums = 1;
 
-    EXTENTS(zs, 0, outer)
-    EXTENTS(sums, outer, outer + sum)
+    SIZES(zs, 0, outer)
+    SIZES(sums, outer, outer + sum)
     for (int zp = (int)get_group_id(2); zp < zs * parts; zp += (int)get_num_groups(2)) {
         int part = zp / zs, index = zp - part * zs;
         int s0 = 0, s1 = sums, k0 = 0, k1 = k;

@@ -394,8 +394,8 @@ PACK(pack_a, MR)
 PACK(pack_b, NR)
 
 #define AXIS_PARAMS(i) int e##i, int a##i, int b##i
-#define AXIS_EXTENT(i) zs *= i < outer ? e##i : 1;
-/* Takes axis i off the running index: the position along it is `index % extent`. */
+#define AXIS_SIZE(i) zs *= i < outer ? e##i : 1;
+/* Takes axis i off the running index: the position along it is `index % size`. */
 #define AXIS_STEP(i)                                                                          \
     if (i < outer) {                                                                          \
         int next_ = index / e##i, at_ = index - next_ * e##i;                                 \
@@ -515,7 +515,7 @@ yki_gemm_cpu(__global const float *A, __global const float *B, __global float *C
     int zs = 1;
     __global float *packed = scratch + (long)((gz * ny + gy) * nx + gx) * scratch_size;
 
-    AXIS_EXTENT(0) AXIS_EXTENT(1) AXIS_EXTENT(2) AXIS_EXTENT(3) AXIS_EXTENT(4) AXIS_EXTENT(5)
+    AXIS_SIZE(0) AXIS_SIZE(1) AXIS_SIZE(2) AXIS_SIZE(3) AXIS_SIZE(4) AXIS_SIZE(5)
     for (int z = gz; z < zs; z += nz) {
         long a_z = 0, b_z = 0, c_z = (long)z * m * n;
         int index = z;

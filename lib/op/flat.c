@@ -28,11 +28,11 @@ void
 yki_flat_grid(yki_launch *launch, const yki_flat *flat, const yki_problem *problem)
 {
     yki_expr groups = yki_operand_elements(&problem->out);
-    int64_t most = yki_operand_count(&problem->out, problem->max_batch);
+    int64_t most = yki_operand_count(&problem->out, problem->max);
     int64_t iterations = most / flat->vector / flat->group;
 
-    /* The number of groups must be an expression in the batch. The kernel divides the work among
-     * any number of them. */
+    /* The number of groups must be an expression. The kernel divides the work among any number of
+     * them. */
     groups.divisor = ELEMENTS_PER_GROUP;
     groups.max = YKI_MAX((int64_t)flat->groups, (iterations + MAX_ITERATIONS - 1) / MAX_ITERATIONS);
     groups.max = YKI_MIN(groups.max, MAX_GROUPS);

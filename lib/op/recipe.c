@@ -11,34 +11,41 @@
 
 #include "op/recipe.h"
 
+yoke_status
+yki_extents_check(yki_extents extents, yki_extents max)
+{
+    if (extents.batch < 0 || extents.batch > max.batch)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the batch", extents.batch, 0,
+                              max.batch);
+    return YOKE_OK;
+}
+
 int64_t
-yki_expr_value(yki_expr expr, int64_t n)
+yki_expr_value(yki_expr expr, yki_extents extents)
 {
     int64_t divisor = expr.divisor ? expr.divisor : 1;
-    int64_t value = (expr.per_sample * n + expr.constant + divisor - 1) / divisor;
+    int64_t value = (expr.per_sample * extents.batch + expr.constant + divisor - 1) / divisor;
 
     return expr.max ? YKI_MIN(value, expr.max) : value;
 }
 
-int64_t
-yki_operand_count(const yki_operand *operand, int64_t n)
+yki_expr
+yki_operand_elements(const yki_operand *operand)
 {
-    int64_t count = operand->batched ? n : 1, block = YKI_MAX(operand->layout.block, 1u);
+    int64_t count = 1, block = YKI_MAX(operand->layout.block, 1u);
 
     for (int32_t i = 0; i < operand->shape.rank; i++) {
         int64_t dim = operand->shape.dim[i];
 
         count *= i == 0 ? (dim + block - 1) / block * block : dim;
     }
-    return count;
+    return operand->batched ? YKI_PER_SAMPLE(count) : YKI_CONST(count);
 }
 
-yki_expr
-yki_operand_elements(const yki_operand *operand)
+int64_t
+yki_operand_count(const yki_operand *operand, yki_extents extents)
 {
-    int64_t count = yki_operand_count(operand, 1);
-
-    return operand->batched ? YKI_PER_SAMPLE(count) : YKI_CONST(count);
+    return yki_expr_value(yki_operand_elements(operand), extents);
 }
 
 yki_expr
@@ -95,7 +102,7 @@ yki_problem_text(const yki_problem *problem, char *text, size_t size)
             used += operand_text(yki_problem_operand(problem, i), text + used, size - used);
     }
     if (used < size)
-        snprintf(text + used, size - used, " @%lld", (long long)problem->max_batch);
+        snprintf(text + used, size - used, " @%lld", (long long)problem->max.batch);
 }
 
 static yki_operand
@@ -115,14 +122,14 @@ yki_problem_set_inputs(yki_problem *problem, yoke_node *const *inputs, uint32_t 
 }
 
 void
-yki_problem_of_node(const yoke_node *node, int64_t max_batch, yki_problem *problem)
+yki_problem_of_node(const yoke_node *node, yki_extents max, yki_problem *problem)
 {
     memset(problem, 0, sizeof *problem);
     problem->op = node->op;
     problem->attrs = node->attrs;
     yki_problem_set_inputs(problem, node->inputs, node->input_count);
     problem->out = operand_of_node(node);
-    problem->max_batch = max_batch;
+    problem->max = max;
     problem->data = node->data;
 }
 
@@ -290,11 +297,11 @@ yki_launch_grid(yki_launch *launch, yki_expr g0, yki_expr g1, yki_expr g2, uint3
 }
 
 bool
-yki_launch_grid_at(const yki_launch *launch, int64_t n, yki_grid *grid)
+yki_launch_grid_at(const yki_launch *launch, yki_extents extents, yki_grid *grid)
 {
     memset(grid, 0, sizeof *grid);
     for (int d = 0; d < 3; d++) {
-        int64_t groups = yki_expr_value(launch->groups[d], n);
+        int64_t groups = yki_expr_value(launch->groups[d], extents);
 
         /* A dimension that was not given is 1. One that is given and comes out as 0 means no
          * work. */
@@ -317,7 +324,7 @@ yki_launch_iterations(yki_launch *launch, const yki_problem *problem, double ite
     if (!launch)
         return;
     for (int i = 0; i < 3; i++)
-        items *= (double)(YKI_MAX(yki_expr_value(launch->groups[i], problem->max_batch), 1) *
+        items *= (double)(YKI_MAX(yki_expr_value(launch->groups[i], problem->max), 1) *
                           YKI_MAX(launch->local[i], 1));
     launch->iterations = (int64_t)YKI_MIN(iterations / items, 1e15) + each;
 }

@@ -6,7 +6,7 @@
  * has all that matters for speed, and nothing of the network around it. A *solver*
  * knows one way to compute it. It says whether it applies to a problem on a device,
  * and writes a *recipe*: launches over numbered slots (operands, then scratch memory),
- * with sizes that are expressions in the batch. A recipe names no buffer. So a test
+ * with sizes that are expressions in the extents. A recipe names no buffer. So a test
  * runs it, the planner measures it, and a plan binds it to its memory.
  *
  * A solver is one row, in a file of its family, and its name in lib/op/solvers.c.
@@ -19,16 +19,29 @@
 
 enum { YKI_MAX_ARGS = 48, YKI_MAX_SLOTS = 20, YKI_MAX_EXTRAS = 4, YKI_PROBLEM_TEXT = 512 };
 
-/* ---- expressions in the batch n: min(max, ceil((per_sample * n + constant) / divisor)) ---- */
+/* The sizes that are known only when a plan runs; the batch today. */
+typedef struct yki_extents {
+    int64_t batch; /* samples */
+} yki_extents;
+static inline bool
+yki_extents_equal(yki_extents a, yki_extents b)
+{
+    return a.batch == b.batch;
+}
+/* Fails unless each extent is at least 0 and at most as large as in `max`. */
+yoke_status yki_extents_check(yki_extents extents, yki_extents max);
+
+/* ---- expressions in extents: min(max, ceil((per_sample * batch + constant) / divisor)) ---- */
 typedef struct yki_expr {
-    int64_t per_sample, constant;
+    int64_t per_sample; /* how much each sample of the batch adds */
+    int64_t constant;
     int64_t divisor; /* 0 counts as 1 */
     int64_t max;     /* 0: no maximum */
 } yki_expr;
 #define YKI_CONST(c)      ((yki_expr){0, (c), 1, 0})
 #define YKI_PER_SAMPLE(c) ((yki_expr){(c), 0, 1, 0})
-/* Returns the value of an expression for a batch of n. */
-int64_t yki_expr_value(yki_expr expr, int64_t n);
+#define YKI_BATCH         YKI_PER_SAMPLE(1) /* the batch itself */
+int64_t yki_expr_value(yki_expr expr, yki_extents extents);
 
 /* How a tensor lies in memory. With block == 1 it is row-major, batch first: (N, shape...). With
  * block b > 1 the first axis of the shape is split: (N, C/b, rest..., b), with C rounded up to a
@@ -59,7 +72,7 @@ typedef struct yki_problem {
     /* Further results. Only operators that fusions make have them; a node never has. */
     uint32_t extra_count;
     yki_operand extra[YKI_MAX_EXTRAS];
-    int64_t max_batch;
+    yki_extents max;               /* the largest that it is computed for */
     const void *data;              /* the node's data, lent by its graph; NULL for most */
     int32_t valid[YKI_MAX_INPUTS]; /* for an integer input: a value that is valid there */
 } yki_problem;
@@ -76,12 +89,12 @@ yki_problem_operands(const yki_problem *problem)
 const yki_operand *yki_problem_operand(const yki_problem *problem, uint32_t slot);
 
 /* Writes the problem of a node, with all layouts plain. It borrows the node's data. */
-void yki_problem_of_node(const yoke_node *node, int64_t max_batch, yki_problem *problem);
+void yki_problem_of_node(const yoke_node *node, yki_extents max, yki_problem *problem);
 /* Replaces the inputs of a problem by these nodes, in plain layouts. */
 void yki_problem_set_inputs(yki_problem *problem, yoke_node *const *inputs, uint32_t count);
-/* Returns the number of elements in memory for a batch of n, padding included. */
-int64_t yki_operand_count(const yki_operand *operand, int64_t n);
-/* The same number, and the size in bytes, as expressions in the batch. */
+/* Returns the number of elements in memory, padding included. */
+int64_t yki_operand_count(const yki_operand *operand, yki_extents extents);
+/* The same number, and the size in bytes, as expressions in the extents. */
 yki_expr yki_operand_elements(const yki_operand *operand);
 yki_expr yki_operand_bytes(const yki_operand *operand);
 /* Writes a text that names the problem uniquely, such as "conv2d 3x3 s1 p1 | f32 N 64,32,32 /16
@@ -164,12 +177,13 @@ typedef struct yki_slot {
  * recipe, which may work on what it leaves. */
 typedef struct yki_library_call {
     const char *name;
-    /* Builds what the call needs for any batch up to max_batch. It may run the call once, which
+    /* Builds what the call needs for any extents up to `max`. It may run the call once, which
      * leaves the result undefined. Waits. */
-    yoke_status (*prepare)(yki_queue *queue, yki_buffer *const *slots, int64_t max_batch,
+    yoke_status (*prepare)(yki_queue *queue, yki_buffer *const *slots, yki_extents max,
                            const void *data);
-    /* Enqueues the call for a batch of n. */
-    yoke_status (*run)(yki_queue *queue, yki_buffer *const *slots, int64_t n, const void *data);
+    /* Enqueues the call. */
+    yoke_status (*run)(yki_queue *queue, yki_buffer *const *slots, yki_extents extents,
+                       const void *data);
 } yki_library_call;
 
 typedef struct yki_recipe {
@@ -211,12 +225,12 @@ void yki_launch_grid(yki_launch *launch, yki_expr g0, yki_expr g1, yki_expr g2, 
                      uint32_t l1, uint32_t l2);
 
 /* Notes how many loop iterations a work-item of this launch makes at most (launch->iterations).
- * `turns` is the number that all work-items share for the largest batch; `each` is what every
+ * `turns` is the number that all work-items share at the largest extents; `each` is what every
  * work-item makes besides. Call it after yki_launch_grid. See also traits->loop_limit. */
 void yki_launch_iterations(yki_launch *launch, const yki_problem *problem, double iterations,
                            int64_t each);
-/* Computes the grid for a batch of n. Returns false if there is nothing to do. */
-bool yki_launch_grid_at(const yki_launch *launch, int64_t n, yki_grid *grid);
+/* Computes the grid for these extents. Returns false if there is nothing to do. */
+bool yki_launch_grid_at(const yki_launch *launch, yki_extents extents, yki_grid *grid);
 /* Gets the program of a launch, and builds it if need be. The caller releases it. */
 yoke_status yki_launch_program(yoke_device *device, const yki_launch *launch,
                                yki_program **program);
@@ -231,7 +245,7 @@ typedef struct yki_parameter_sets {
     const char *title; /* what messages call it: "CLBlast" */
     unsigned own;      /* stands for the library's own parameters, until another set is used */
     unsigned moves;    /* number of moves: each changes one thing of a set */
-    /* Returns the operations of the problem at the largest batch, and writes its sizes as a text,
+    /* Returns the operations of the problem at the largest extents, and writes its sizes as a text,
      * such as "64x128x32". Returns 0 if the solver cannot compute it. */
     double (*work)(const yki_problem *problem, char *text, size_t size);
     /* Gives the sets from which a search starts, and returns how many there are. The caller skips
@@ -246,7 +260,7 @@ typedef struct yki_parameter_sets {
     void (*describe)(unsigned set, char *text, size_t size);
     /* Builds the kernels of a set, compares a sample of the result with one in double (a wrong one
      * is YOKE_ERROR_VALUE), and measures it: `seconds` is the least time of a few runs at the
-     * largest batch. Waits; takes seconds where kernels must be built. */
+     * largest extents. Waits; takes seconds where kernels must be built. */
     yoke_status (*measure)(yki_queue *queue, const yki_problem *problem, unsigned set,
                            double *seconds);
     /* Makes the queue's device use this set. A number without a set is an error. */
@@ -311,8 +325,9 @@ yoke_status yki_runner_create(yki_queue *queue, const yki_problem *problem,
                               const yki_recipe *recipe, yki_buffer *const *operands,
                               yki_buffer *step_values, yki_runner **runner);
 void yki_runner_destroy(yki_runner *runner);
-/* Enqueues the launches of a phase for a batch of n, 0 <= n <= max_batch. Does not wait. `done`,
+/* Enqueues the launches of a phase for extents up to the problem's largest. Does not wait. `done`,
  * if not NULL, gets an event that completes after the last launch. */
-yoke_status yki_runner_enqueue(yki_runner *runner, yki_phase phase, int64_t n, yki_event *done);
+yoke_status yki_runner_enqueue(yki_runner *runner, yki_phase phase, yki_extents extents,
+                               yki_event *done);
 
 #endif

@@ -4,8 +4,7 @@
  * arguments, allocates scratch memory. Tests and the planner's measurements use it. A
  * plan does the same over its own packed memory.
  *
- * When the batch changes, only arguments that are expressions in the batch are set
- * again.
+ * When an extent changes, only arguments that are expressions are set again.
  */
 #include <string.h>
 
@@ -19,7 +18,7 @@ struct yki_runner {
     uint32_t lent;
     yki_buffer *step_values;
     yki_kernel **kernels;
-    int64_t batch; /* for which the arguments are set; -1: none */
+    yki_extents extents; /* for which the arguments are set; a batch of -1: none */
 };
 
 yoke_status
@@ -58,7 +57,7 @@ set_fixed_args(yki_runner *runner, size_t index)
 }
 
 static yoke_status
-set_batch(yki_runner *runner, int64_t n)
+set_extents(yki_runner *runner, yki_extents extents)
 {
     for (size_t k = 0; k < runner->recipe.launch_count; k++) {
         const yki_launch *launch = &runner->recipe.launches[k];
@@ -69,11 +68,11 @@ set_batch(yki_runner *runner, int64_t n)
 
             if (arg->kind != YKI_ARG_INT)
                 continue;
-            value = (int32_t)yki_expr_value(arg->expr, n);
+            value = (int32_t)yki_expr_value(arg->expr, extents);
             YKI_TRY(yki_kernel_set(runner->kernels[k], i, sizeof value, &value));
         }
     }
-    runner->batch = n;
+    runner->extents = extents;
     return YOKE_OK;
 }
 
@@ -88,9 +87,9 @@ prepare(yki_runner *runner, yki_buffer *const *operands)
         if (i < runner->lent)
             runner->slots[i] = operands[i];
         else
-            YKI_TRY(yki_buffer_create(
-                device, (uint64_t)yki_expr_value(slot->bytes, runner->problem.max_batch), 0,
-                "scratch of an operator", &runner->slots[i]));
+            YKI_TRY(yki_buffer_create(device,
+                                      (uint64_t)yki_expr_value(slot->bytes, runner->problem.max), 0,
+                                      "scratch of an operator", &runner->slots[i]));
     }
     for (size_t k = 0; k < runner->recipe.launch_count; k++) {
         const yki_launch *launch = &runner->recipe.launches[k];
@@ -104,7 +103,7 @@ prepare(yki_runner *runner, yki_buffer *const *operands)
         YKI_TRY(set_fixed_args(runner, k));
     }
     if (runner->recipe.call)
-        return runner->recipe.call->prepare(runner->queue, runner->slots, runner->problem.max_batch,
+        return runner->recipe.call->prepare(runner->queue, runner->slots, runner->problem.max,
                                             runner->recipe.call_data);
     return YOKE_OK;
 }
@@ -125,7 +124,7 @@ yki_runner_create(yki_queue *queue, const yki_problem *problem, const yki_recipe
     runner->recipe = *recipe;
     runner->lent = yki_problem_operands(problem);
     runner->step_values = step_values;
-    runner->batch = -1;
+    runner->extents = (yki_extents){.batch = -1};
     runner->recipe.launches = yki_alloc(recipe->launch_count, sizeof *recipe->launches, "launches");
     runner->kernels = yki_alloc(recipe->launch_count, sizeof *runner->kernels, "kernels");
     if (!runner->recipe.launches || !runner->kernels) {
@@ -160,20 +159,18 @@ yki_runner_destroy(yki_runner *runner)
 }
 
 yoke_status
-yki_runner_enqueue(yki_runner *runner, yki_phase phase, int64_t n, yki_event *done)
+yki_runner_enqueue(yki_runner *runner, yki_phase phase, yki_extents extents, yki_event *done)
 {
     size_t last = runner->recipe.launch_count;
 
-    if (n < 0 || n > runner->problem.max_batch)
-        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the batch", n, 0,
-                              runner->problem.max_batch);
+    YKI_TRY(yki_extents_check(extents, runner->problem.max));
     if (done)
         memset(done, 0, sizeof *done);
-    if (n != runner->batch)
-        YKI_TRY(set_batch(runner, n));
+    if (!yki_extents_equal(extents, runner->extents))
+        YKI_TRY(set_extents(runner, extents));
     if (runner->recipe.call && phase == YKI_PHASE_RUN)
-        YKI_TRY(
-            runner->recipe.call->run(runner->queue, runner->slots, n, runner->recipe.call_data));
+        YKI_TRY(runner->recipe.call->run(runner->queue, runner->slots, extents,
+                                         runner->recipe.call_data));
     for (size_t k = 0; k < runner->recipe.launch_count; k++)
         if (runner->recipe.launches[k].phase == phase)
             last = k;
@@ -181,7 +178,7 @@ yki_runner_enqueue(yki_runner *runner, yki_phase phase, int64_t n, yki_event *do
         const yki_launch *launch = &runner->recipe.launches[k];
         yki_grid grid;
 
-        if (launch->phase == phase && yki_launch_grid_at(launch, n, &grid))
+        if (launch->phase == phase && yki_launch_grid_at(launch, extents, &grid))
             YKI_TRY(yki_queue_launch(runner->queue, runner->kernels[k], &grid, YKI_NO_WAIT,
                                      k == last ? done : NULL));
     }

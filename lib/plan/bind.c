@@ -71,7 +71,7 @@ set_args(yki_plan *plan, const yki_task *task, size_t index)
         case YKI_ARG_STEP:
             YKI_TRY(yki_kernel_set_buffer(kernel, i, plan->step_values));
             break;
-        case YKI_ARG_INT: /* yki_plan_begin sets it for each new batch */
+        case YKI_ARG_INT: /* yki_plan_begin sets it whenever an extent changes */
             break;
         }
     }
@@ -117,7 +117,7 @@ prepare_call(const yki_plan *plan, const yki_task *task)
     if (!task->recipe.call)
         return YOKE_OK;
     yki_plan_slots(plan, task, slots);
-    return task->recipe.call->prepare(plan->queue, slots, plan->options.max_batch,
+    return task->recipe.call->prepare(plan->queue, slots, plan->options.max,
                                       task->recipe.call_data);
 }
 
@@ -179,11 +179,12 @@ make_stops(yki_plan *plan)
 
         if (task->problem.op != &yki_op_merge)
             continue;
-        *stop = (yki_stop){.task = t,
-                           .section = task->section,
-                           .in = plan->values[yki_value_root(plan, task->slots[0])].buffer,
-                           .out = plan->values[yki_value_root(plan, task->slots[1])].buffer,
-                           .count = (size_t)yki_operand_count(&task->problem.out, 1)};
+        *stop =
+            (yki_stop){.task = t,
+                       .section = task->section,
+                       .in = plan->values[yki_value_root(plan, task->slots[0])].buffer,
+                       .out = plan->values[yki_value_root(plan, task->slots[1])].buffer,
+                       .count = (size_t)yki_operand_count(&task->problem.out, plan->options.max)};
         stop->merge = yki_merge_get(&task->problem.attrs);
         plan->stop_count++;
     }

@@ -14,8 +14,11 @@
 yoke_status
 yki_plan_bytes_at(const yki_plan *plan, int64_t samples, uint64_t *bytes)
 {
-    yoke_status status = yki_plan_memory_at(plan, samples, bytes);
+    yki_extents max = plan->options.max;
+    yoke_status status;
 
+    max.batch = samples;
+    status = yki_plan_memory_at(plan, max, bytes);
     if (status != YOKE_ERROR_UNSUPPORTED)
         return status;
     *bytes = UINT64_MAX;
@@ -101,5 +104,5 @@ yki_plan_capacity(const yki_plan *plan, int64_t *samples)
 {
     uint64_t room = yki_plan_memory(plan) + yki_quota_left(yki_queue_device(plan->queue));
 
-    return yki_find_capacity(bytes_of_plan, plan, room, plan->options.max_batch, samples);
+    return yki_find_capacity(bytes_of_plan, plan, room, plan->options.max.batch, samples);
 }

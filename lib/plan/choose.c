@@ -103,7 +103,7 @@ decide_results(const yki_choice *choice, const yki_task *task)
 
         value->operand.layout = result->layout;
         value->decided = true;
-        value->size = (uint64_t)yki_expr_value(yki_operand_bytes(result), plan->options.max_batch);
+        value->size = (uint64_t)yki_expr_value(yki_operand_bytes(result), plan->options.max);
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * enqueue.c - enqueues the tasks of a plan for a batch. Nothing is allocated or built here.
+ * enqueue.c - enqueues the tasks of a plan. Nothing is allocated or built here.
  */
 #include "plan/plan.h"
 
@@ -16,7 +16,7 @@ yki_plan_buffer(const yki_plan *plan, const yoke_node *node)
 }
 
 static yoke_status
-set_batch(yki_plan *plan, int64_t n)
+set_extents(yki_plan *plan, yki_extents extents)
 {
     for (size_t t = 0; t < plan->task_count; t++) {
         const yki_task *task = &plan->tasks[t];
@@ -29,12 +29,12 @@ set_batch(yki_plan *plan, int64_t n)
 
                 if (launch->args[i].kind != YKI_ARG_INT)
                     continue;
-                value = (int32_t)yki_expr_value(launch->args[i].expr, n);
+                value = (int32_t)yki_expr_value(launch->args[i].expr, extents);
                 YKI_TRY(yki_kernel_set(task->kernels[k], i, sizeof value, &value));
             }
         }
     }
-    plan->batch = n;
+    plan->extents = extents;
     return YOKE_OK;
 }
 
@@ -42,9 +42,8 @@ static yoke_status
 enqueue_launch(yki_plan *plan, const yki_task *task, size_t index, yki_event *done)
 {
     yki_grid grid;
-    int64_t n = plan->batch;
 
-    if (!yki_launch_grid_at(&task->recipe.launches[index], n, &grid))
+    if (!yki_launch_grid_at(&task->recipe.launches[index], plan->extents, &grid))
         return YOKE_OK;
     return yki_queue_launch(plan->queue, task->kernels[index], &grid, YKI_NO_WAIT, done);
 }
@@ -55,13 +54,13 @@ enqueue_call(yki_plan *plan, const yki_task *task)
     yki_buffer *slots[YKI_MAX_SLOTS] = {0};
 
     yki_plan_slots(plan, task, slots);
-    return task->recipe.call->run(plan->queue, slots, plan->batch, task->recipe.call_data);
+    return task->recipe.call->run(plan->queue, slots, plan->extents, task->recipe.call_data);
 }
 
 static yoke_status
 enqueue_task(yki_plan *plan, const yki_task *task, yki_phase phase)
 {
-    if (phase == YKI_PHASE_RUN && yki_plan_repacks(plan) && plan->batch > 0)
+    if (phase == YKI_PHASE_RUN && yki_plan_repacks(plan) && plan->extents.batch > 0)
         YKI_TRY(enqueue_task(plan, task, YKI_PHASE_PREPARE));
     if (task->recipe.call && phase == YKI_PHASE_RUN)
         YKI_TRY(enqueue_call(plan, task));
@@ -72,13 +71,11 @@ enqueue_task(yki_plan *plan, const yki_task *task, yki_phase phase)
 }
 
 yoke_status
-yki_plan_begin(yki_plan *plan, int64_t n)
+yki_plan_begin(yki_plan *plan, yki_extents extents)
 {
-    if (n < 0 || n > plan->options.max_batch)
-        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the batch", n, 0,
-                              plan->options.max_batch);
-    if (n != plan->batch)
-        YKI_TRY(set_batch(plan, n));
+    YKI_TRY(yki_extents_check(extents, plan->options.max));
+    if (!yki_extents_equal(extents, plan->extents))
+        YKI_TRY(set_extents(plan, extents));
     if (plan->prepared_version == plan->weights->version || yki_plan_repacks(plan))
         return YOKE_OK;
     for (size_t t = 0; t < plan->task_count; t++)
@@ -97,9 +94,9 @@ yki_plan_enqueue_tasks(yki_plan *plan, yki_section section, size_t first, size_t
 }
 
 yoke_status
-yki_plan_enqueue(yki_plan *plan, yki_section section, int64_t n, yki_event *done)
+yki_plan_enqueue(yki_plan *plan, yki_section section, yki_extents extents, yki_event *done)
 {
-    YKI_TRY(yki_plan_begin(plan, n));
+    YKI_TRY(yki_plan_begin(plan, extents));
     YKI_TRY(yki_plan_enqueue_tasks(plan, section, 0, plan->task_count));
     return done ? yki_queue_marker(plan->queue, YKI_NO_WAIT, done) : YOKE_OK;
 }

@@ -126,7 +126,7 @@ static double
 flops_of(const yki_task *task)
 {
     return task->node && task->node->op->flops
-               ? task->node->op->flops(task->node) * (double)task->problem.max_batch
+               ? task->node->op->flops(task->node) * (double)task->problem.max.batch
                : 0;
 }
 

@@ -74,12 +74,12 @@ static double
 share_of(const yki_choice *choice, const yki_task *reader, int32_t value)
 {
     const yki_value *values = choice->plan->values;
-    int64_t batch = choice->plan->options.max_batch;
-    double own = (double)yki_operand_count(&values[value].operand, batch), all = own;
+    yki_extents max = choice->plan->options.max;
+    double own = (double)yki_operand_count(&values[value].operand, max), all = own;
 
     for (uint32_t k = 0; k < reader->problem.input_count; k++)
         if (reader->slots[k] != value && !values[reader->slots[k]].decided)
-            all += (double)yki_operand_count(&values[reader->slots[k]].operand, batch);
+            all += (double)yki_operand_count(&values[reader->slots[k]].operand, max);
     return own / all;
 }
 

@@ -18,7 +18,7 @@ yki_plan_add_value(yki_plan *plan, const yki_value *value, int32_t *index)
                      sizeof *plan->values, "a plan's values"));
     plan->values[plan->value_count] = *value;
     plan->values[plan->value_count].size =
-        (uint64_t)yki_expr_value(yki_operand_bytes(&value->operand), plan->options.max_batch);
+        (uint64_t)yki_expr_value(yki_operand_bytes(&value->operand), plan->options.max);
     *index = (int32_t)plan->value_count++;
     return YOKE_OK;
 }
@@ -123,7 +123,7 @@ add_merge(yki_plan *plan, const yoke_node *node, yki_section section, yki_merge 
                                  .input_count = 1,
                                  .in = {value.operand},
                                  .out = value.operand,
-                                 .max_batch = plan->options.max_batch};
+                                 .max = plan->options.max};
     yki_merge_set(&task.problem.attrs, &merge);
     task.slots[0] = in;
     task.slots[1] = out;
@@ -157,7 +157,7 @@ lower_computed(yki_plan *plan, const yoke_node *node, const role *its)
         return YOKE_OK;
     }
     task.section = node->backward ? YKI_BACKWARD : YKI_FORWARD;
-    yki_problem_of_node(node, plan->options.max_batch, &task.problem);
+    yki_problem_of_node(node, plan->options.max, &task.problem);
     task.problem.op = op;
     yki_problem_set_inputs(&task.problem, inputs, count);
     for (uint32_t k = 0; k < count; k++)
@@ -205,7 +205,7 @@ copy_stray_gradients(yki_plan *plan)
                                      .input_count = 1,
                                      .in = {value.operand},
                                      .out = value.operand,
-                                     .max_batch = plan->options.max_batch};
+                                     .max = plan->options.max};
         task.slots[0] = source;
         task.slots[1] = target;
         YKI_TRY(yki_plan_add_task(plan, &task));

@@ -42,7 +42,7 @@ make_operands(bench *b, const yki_problem *problem)
 
     for (uint32_t i = 0; i < yki_problem_operands(problem); i++) {
         const yki_operand *operand = yki_problem_operand(problem, i);
-        uint64_t size = (uint64_t)yki_expr_value(yki_operand_bytes(operand), problem->max_batch);
+        uint64_t size = (uint64_t)yki_expr_value(yki_operand_bytes(operand), problem->max);
 
         YKI_TRY(yki_buffer_create(device, size, 0, "an operand to measure with", &b->operands[i]));
         YKI_TRY(yki_queue_fill(b->queue, b->operands[i], 0, size, pattern_of(problem, i),
@@ -53,27 +53,27 @@ make_operands(bench *b, const yki_problem *problem)
 }
 
 static yoke_status
-run(bench *b, int64_t n, bool prepare, double *seconds)
+run(bench *b, yki_extents extents, bool prepare, double *seconds)
 {
     double start = yki_now();
 
     if (prepare)
-        YKI_TRY(yki_runner_enqueue(b->runner, YKI_PHASE_PREPARE, n, NULL));
-    YKI_TRY(yki_runner_enqueue(b->runner, YKI_PHASE_RUN, n, NULL));
+        YKI_TRY(yki_runner_enqueue(b->runner, YKI_PHASE_PREPARE, extents, NULL));
+    YKI_TRY(yki_runner_enqueue(b->runner, YKI_PHASE_RUN, extents, NULL));
     YKI_TRY(yki_queue_finish(b->queue));
     *seconds = yki_now() - start;
     return YOKE_OK;
 }
 
 static yoke_status
-time_it(bench *b, int64_t n, bool prepare, double *least)
+time_it(bench *b, yki_extents extents, bool prepare, double *least)
 {
     double seconds;
     int runs = RUNS;
 
-    YKI_TRY(run(b, n, true, &seconds));
+    YKI_TRY(run(b, extents, true, &seconds));
     for (int i = 0; i < runs; i++) {
-        YKI_TRY(run(b, n, prepare, &seconds));
+        YKI_TRY(run(b, extents, prepare, &seconds));
         if (i == 0 || seconds < *least)
             *least = seconds;
         if (i == 0 && seconds < SHORT_RUN)
@@ -98,7 +98,7 @@ yki_measure(yki_queue *queue, const yki_problem *problem, const yki_solver *solv
     if (status == YOKE_OK)
         status = yki_runner_create(queue, problem, &recipe, b.operands, b.step, &b.runner);
     if (status == YOKE_OK)
-        status = time_it(&b, problem->max_batch, prepare, &least);
+        status = time_it(&b, problem->max, prepare, &least);
     yki_runner_destroy(b.runner);
     for (size_t i = 0; i < YKI_COUNT(b.operands); i++)
         yki_buffer_destroy(b.operands[i]);

@@ -112,8 +112,7 @@ reorder_solver(const yki_plan *plan, const yki_problem *problem)
 static void
 reorder_problem(const yki_plan *plan, const yki_operand *from, yki_layout to, yki_problem *problem)
 {
-    *problem = (yki_problem){
-        .op = &yki_op_reorder, .input_count = 1, .max_batch = plan->options.max_batch};
+    *problem = (yki_problem){.op = &yki_op_reorder, .input_count = 1, .max = plan->options.max};
     problem->in[0] = *from;
     problem->out = *from;
     problem->out.layout = to;
@@ -137,7 +136,7 @@ time_reorder(const yki_choice *choice, const yki_operand *from, yki_layout to, d
     const yki_plan *plan = choice->plan;
     const yki_solver *solver;
     yki_problem problem;
-    int64_t bytes = yki_expr_value(yki_operand_bytes(from), plan->options.max_batch);
+    int64_t bytes = yki_expr_value(yki_operand_bytes(from), plan->options.max);
 
     reorder_problem(plan, from, to, &problem);
     solver = reorder_solver(plan, &problem);

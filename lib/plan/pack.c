@@ -36,7 +36,7 @@ add_slots(yki_plan *plan, yki_task *task)
         value.operand = (yki_operand){.layout = YKI_PLAIN};
         YKI_TRY(yki_plan_add_value(plan, &value, &task->slots[s]));
         plan->values[task->slots[s]].size =
-            (uint64_t)yki_expr_value(slot->bytes, plan->options.max_batch);
+            (uint64_t)yki_expr_value(slot->bytes, plan->options.max);
     }
     return YOKE_OK;
 }
@@ -376,26 +376,26 @@ yki_plan_pack(yki_plan *plan)
     return pack_values(plan);
 }
 
-/* ---- another batch ---- */
+/* ---- other extents ---- */
 
 static void
-size_values(yki_plan *plan, int64_t batch)
+size_values(yki_plan *plan, yki_extents max)
 {
     for (size_t v = 0; v < plan->value_count; v++)
         plan->values[v].size =
-            (uint64_t)yki_expr_value(yki_operand_bytes(&plan->values[v].operand), batch);
+            (uint64_t)yki_expr_value(yki_operand_bytes(&plan->values[v].operand), max);
     for (size_t t = 0; t < plan->task_count; t++) {
         const yki_task *task = &plan->tasks[t];
 
         for (uint32_t s = yki_problem_operands(&task->problem); s < task->recipe.slot_count; s++)
             plan->values[task->slots[s]].size =
-                (uint64_t)yki_expr_value(task->recipe.slots[s].bytes, batch);
+                (uint64_t)yki_expr_value(task->recipe.slots[s].bytes, max);
     }
 }
 
 /* Packs a copy of the plan. Only its values and its chunk sizes are its own. */
 yoke_status
-yki_plan_repacked(const yki_plan *plan, int64_t batch, uint64_t *bytes)
+yki_plan_repacked(const yki_plan *plan, yki_extents max, uint64_t *bytes)
 {
     yki_plan copy = *plan;
     yoke_status status;
@@ -406,7 +406,7 @@ yki_plan_repacked(const yki_plan *plan, int64_t batch, uint64_t *bytes)
     if (!copy.values)
         return YOKE_ERROR_OUT_OF_MEMORY;
     memcpy(copy.values, plan->values, plan->value_count * sizeof *copy.values);
-    size_values(&copy, batch);
+    size_values(&copy, max);
     status = pack_values(&copy);
     *bytes = yki_plan_memory(&copy);
     yki_free(copy.chunk_sizes);

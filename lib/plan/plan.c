@@ -12,16 +12,16 @@ begin(yki_weights *weights, yki_queue *queue, const yki_plan_options *options, y
 {
     yki_plan *plan;
 
-    if (options->max_batch < 1)
+    if (options->max.batch < 1)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the largest batch of a plan",
-                              options->max_batch, 1, INT64_MAX);
+                              options->max.batch, 1, INT64_MAX);
     plan = yki_alloc(1, sizeof *plan, "a plan");
     if (!plan)
         return YOKE_ERROR_OUT_OF_MEMORY;
     plan->options = *options;
     plan->weights = yki_weights_retain(weights);
     plan->queue = queue;
-    plan->batch = -1;
+    plan->extents = (yki_extents){.batch = -1};
     plan->measured_seconds = options->spent;
     *out = plan;
     return YOKE_OK;
@@ -119,7 +119,7 @@ yki_plan_destroy(yki_plan *plan)
 }
 
 yoke_status
-yki_plan_memory_at(const yki_plan *plan, int64_t batch, uint64_t *bytes)
+yki_plan_memory_at(const yki_plan *plan, yki_extents max, uint64_t *bytes)
 {
     yki_plan_options options = plan->options;
     uint64_t repacked = 0;
@@ -127,8 +127,8 @@ yki_plan_memory_at(const yki_plan *plan, int64_t batch, uint64_t *bytes)
     yoke_status status;
 
     if (options.level != YKI_LEVEL_ESTIMATE)
-        YKI_TRY(yki_plan_repacked(plan, batch, &repacked));
-    options.max_batch = batch;
+        YKI_TRY(yki_plan_repacked(plan, max, &repacked));
+    options.max = max;
     options.level = YKI_LEVEL_ESTIMATE;
     YKI_TRY(begin(plan->weights, plan->queue, &options, &other));
     status = decide(other);

@@ -153,7 +153,7 @@ typedef struct yki_value {
     const yoke_node *node; /* NULL: scratch, packed weights, or a reordered copy */
     yki_operand operand;
     yki_storage storage;
-    uint64_t size;       /* bytes at the largest batch */
+    uint64_t size;       /* bytes at the largest extents */
     int32_t alias;       /* the value whose memory this one uses (views, in place); -1: none */
     int32_t first, last; /* tasks that write it first and use it last */
     uint32_t chunk;      /* arena: which buffer, and where in it */
@@ -173,7 +173,7 @@ typedef struct yki_task {
     yki_problem problem;
     const yki_solver *solver; /* NULL: a view */
     unsigned tuning;
-    double seconds; /* measured or from wisdom, at the largest batch; 0: unknown */
+    double seconds; /* measured or from wisdom, at the largest extents; 0: unknown */
     yki_recipe recipe;
     int32_t slots[YKI_MAX_SLOTS]; /* the value of each slot of the recipe */
     yki_kernel **kernels;
@@ -183,7 +183,7 @@ typedef struct yki_task {
 typedef enum yki_level { YKI_LEVEL_MEASURE = 0, YKI_LEVEL_ESTIMATE, YKI_LEVEL_PATIENT } yki_level;
 
 typedef struct yki_plan_options {
-    int64_t max_batch;
+    yki_extents max; /* the largest that the plan can run with */
     bool training;
     bool strict;    /* direct class only */
     bool no_fusion; /* every node is a task of its own: tests compare fusions with this */
@@ -249,7 +249,7 @@ typedef struct yki_plan {
     uint64_t pool_size;
     yki_kernel *commit_running;
     uint64_t prepared_version; /* the version of the weights that packed copies were made of */
-    int64_t batch;             /* the batch that kernel arguments are set for; -1: none yet */
+    yki_extents extents;       /* for which kernel arguments are set; a batch of -1: none yet */
     double measured_seconds;   /* spent on measuring, options.spent included */
     double reported;           /* when the log last reported progress */
     unsigned measured_count;
@@ -270,12 +270,13 @@ void yki_plan_destroy(yki_plan *plan);
 /* Returns the buffer of an input, an output, a sum over the batch, or a gradient by an input; NULL
  * if the plan has no value for the node. The layout is plain, and the plan keeps the buffer. */
 yki_buffer *yki_plan_buffer(const yki_plan *plan, const yoke_node *node);
-/* Enqueues a section for a batch of n samples, and a marker if `done` is not NULL. Packed weights
- * that are stale are made anew first. */
-yoke_status yki_plan_enqueue(yki_plan *plan, yki_section section, int64_t n, yki_event *done);
+/* Enqueues a section, and a marker if `done` is not NULL. Packed weights that are stale are made
+ * anew first. */
+yoke_status yki_plan_enqueue(yki_plan *plan, yki_section section, yki_extents extents,
+                             yki_event *done);
 /* These two do the same in pieces, between the stops of a team's plan: begin once, then enqueue
  * tasks [0, stop), [stop, next stop), ... up to task_count. */
-yoke_status yki_plan_begin(yki_plan *plan, int64_t n);
+yoke_status yki_plan_begin(yki_plan *plan, yki_extents extents);
 yoke_status yki_plan_enqueue_tasks(yki_plan *plan, yki_section section, size_t first, size_t end);
 /* From now on runs leave out the tasks that none of these nodes needs. A count of 0 lets all tasks
  * run again. Only for plans for evaluation. */
@@ -290,18 +291,18 @@ yoke_status yki_plan_commit_states_on(yki_plan *plan, yki_queue *queue);
 /* Returns the bytes of a packed plan's values; UINT64_MAX if one allocation would be larger than
  * the device allows. */
 uint64_t yki_plan_memory(const yki_plan *plan);
-/* Gives the bytes that a plan made like this one would take for another largest batch. For level
+/* Gives the bytes that a plan made like this one would take for other largest extents. For level
  * estimate this is exact. For other levels it is the larger of an estimated plan's bytes and of
  * what this plan's solvers would take. UINT64_MAX: an allocation would be larger than the device
  * allows. Makes no buffer. */
-yoke_status yki_plan_memory_at(const yki_plan *plan, int64_t batch, uint64_t *bytes);
-/* Gives the bytes for another largest batch with this plan's solvers (pack.c). */
-yoke_status yki_plan_repacked(const yki_plan *plan, int64_t batch, uint64_t *bytes);
+yoke_status yki_plan_memory_at(const yki_plan *plan, yki_extents max, uint64_t *bytes);
+/* Gives the bytes for other largest extents with this plan's solvers (pack.c). */
+yoke_status yki_plan_repacked(const yki_plan *plan, yki_extents max, uint64_t *bytes);
 
 /* ---- capacity.c ---- */
 
 /* Like yki_plan_memory_at, but UINT64_MAX where no solver applies to so large a batch. */
-yoke_status yki_plan_bytes_at(const yki_plan *plan, int64_t batch, uint64_t *bytes);
+yoke_status yki_plan_bytes_at(const yki_plan *plan, int64_t samples, uint64_t *bytes);
 /* Gives the bytes that `samples` samples at once need; `user` is the caller's. */
 typedef yoke_status (*yki_bytes_of)(const void *user, int64_t samples, uint64_t *bytes);
 /* Finds the most samples whose bytes do not exceed `room`, to within a hundredth; 0 if not even one
@@ -320,7 +321,7 @@ yoke_status yki_plan_capacity(const yki_plan *plan, int64_t *samples);
 yoke_status yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *user);
 
 /* See yoke_replica_profile. (profile.c) */
-yoke_status yki_plan_profile(yki_plan *plan, int64_t n, unsigned repeats,
+yoke_status yki_plan_profile(yki_plan *plan, yki_extents extents, unsigned repeats,
                              void (*each)(void *, const yoke_task_info *), void *user);
 
 /* The stages of yki_plan_create. A stage that fails leaves a plan that can be destroyed. */
@@ -369,7 +370,7 @@ yki_plan_tick(const yki_plan *plan)
 }
 /* Returns the seconds that planning may measure for. */
 double yki_plan_budget(const yki_plan *plan);
-/* Appends a copy of a value; sets its size for the largest batch. */
+/* Appends a copy of a value; sets its size for the largest extents. */
 yoke_status yki_plan_add_value(yki_plan *plan, const yki_value *value, int32_t *index);
 /* Appends a copy of a task. */
 yoke_status yki_plan_add_task(yki_plan *plan, const yki_task *task);
@@ -421,7 +422,7 @@ yoke_status yki_plan_survey(yki_weights *weights, yki_queue *queue, const yki_pl
 
 /* ---- measuring one recipe (measure.c) ---- */
 
-/* Measures a run at the largest batch: the least of a few. With `prepare`, the time includes
+/* Measures a run at the largest extents: the least of a few. With `prepare`, the time includes
  * packing weights. Allocates operands for the time of the call. Waits. */
 yoke_status yki_measure(yki_queue *queue, const yki_problem *problem, const yki_solver *solver,
                         unsigned tuning, bool prepare, double *seconds);

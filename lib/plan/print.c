@@ -59,13 +59,13 @@ print_task(const yki_plan *plan, const output *out, size_t index)
     if (!task->solver)
         return;
     if (task->recipe.call) {
-        flops += (double)yki_expr_value(task->recipe.call_flops, plan->options.max_batch);
-        bytes += (double)yki_expr_value(task->recipe.call_bytes, plan->options.max_batch);
+        flops += (double)yki_expr_value(task->recipe.call_flops, plan->options.max);
+        bytes += (double)yki_expr_value(task->recipe.call_bytes, plan->options.max);
         launches++;
     }
     for (size_t k = 0; k < task->recipe.launch_count; k++) {
-        flops += (double)yki_expr_value(task->recipe.launches[k].flops, plan->options.max_batch);
-        bytes += (double)yki_expr_value(task->recipe.launches[k].bytes, plan->options.max_batch);
+        flops += (double)yki_expr_value(task->recipe.launches[k].flops, plan->options.max);
+        bytes += (double)yki_expr_value(task->recipe.launches[k].bytes, plan->options.max);
         launches += task->recipe.launches[k].phase == YKI_PHASE_RUN;
     }
     if (task->seconds > 0) {

@@ -16,27 +16,27 @@ typedef struct profile {
 
 /* A library's call gives no event of its own, so the host waits for it. */
 static yoke_status
-run_call(profile *p, const yki_task *task, int64_t n, double *seconds)
+run_call(profile *p, const yki_task *task, yki_extents extents, double *seconds)
 {
     yki_buffer *slots[YKI_MAX_SLOTS] = {0};
     double start;
 
     yki_plan_slots(p->plan, task, slots);
     start = yki_now();
-    YKI_TRY(task->recipe.call->run(p->queue, slots, n, task->recipe.call_data));
+    YKI_TRY(task->recipe.call->run(p->queue, slots, extents, task->recipe.call_data));
     YKI_TRY(yki_queue_finish(p->queue));
     *seconds = yki_now() - start;
     return YOKE_OK;
 }
 
 static yoke_status
-run_task(profile *p, size_t index, int64_t n, double *seconds)
+run_task(profile *p, size_t index, yki_extents extents, double *seconds)
 {
     const yki_task *task = &p->plan->tasks[index];
 
     *seconds = 0;
     if (task->recipe.call)
-        YKI_TRY(run_call(p, task, n, seconds));
+        YKI_TRY(run_call(p, task, extents, seconds));
     for (size_t k = 0; k < task->recipe.launch_count; k++) {
         yki_event done = {0};
         double wall = yki_now();
@@ -44,7 +44,7 @@ run_task(profile *p, size_t index, int64_t n, double *seconds)
         yki_grid grid;
         yoke_status status;
 
-        if (!yki_launch_grid_at(&task->recipe.launches[k], n, &grid))
+        if (!yki_launch_grid_at(&task->recipe.launches[k], extents, &grid))
             continue;
         YKI_TRY(yki_queue_launch(p->queue, task->kernels[k], &grid, YKI_NO_WAIT, &done));
         status = yki_event_wait(&done);
@@ -62,14 +62,14 @@ run_task(profile *p, size_t index, int64_t n, double *seconds)
 }
 
 static yoke_status
-run_all(profile *p, int64_t n, unsigned repeats)
+run_all(profile *p, yki_extents extents, unsigned repeats)
 {
     /* The first round compiles what has not run yet, and does not count. */
     for (unsigned r = 0; r <= repeats; r++)
         for (size_t t = 0; t < p->plan->task_count; t++) {
             double seconds;
 
-            YKI_TRY(run_task(p, t, n, &seconds));
+            YKI_TRY(run_task(p, t, extents, &seconds));
             if (r == 1 || (r > 1 && seconds < p->seconds[t]))
                 p->seconds[t] = seconds;
         }
@@ -77,7 +77,8 @@ run_all(profile *p, int64_t n, unsigned repeats)
 }
 
 static void
-report(const profile *p, int64_t n, void (*each)(void *, const yoke_task_info *), void *user)
+report(const profile *p, yki_extents extents, void (*each)(void *, const yoke_task_info *),
+       void *user)
 {
     for (size_t t = 0; t < p->plan->task_count; t++) {
         const yki_task *task = &p->plan->tasks[t];
@@ -92,35 +93,35 @@ report(const profile *p, int64_t n, void (*each)(void *, const yoke_task_info *)
         info.launches = (uint32_t)task->recipe.launch_count;
         if (task->recipe.call) {
             info.launches++;
-            info.flops += (double)yki_expr_value(task->recipe.call_flops, n);
-            info.bytes += (double)yki_expr_value(task->recipe.call_bytes, n);
+            info.flops += (double)yki_expr_value(task->recipe.call_flops, extents);
+            info.bytes += (double)yki_expr_value(task->recipe.call_bytes, extents);
         }
         for (size_t k = 0; k < task->recipe.launch_count; k++) {
-            info.flops += (double)yki_expr_value(task->recipe.launches[k].flops, n);
-            info.bytes += (double)yki_expr_value(task->recipe.launches[k].bytes, n);
+            info.flops += (double)yki_expr_value(task->recipe.launches[k].flops, extents);
+            info.bytes += (double)yki_expr_value(task->recipe.launches[k].bytes, extents);
         }
         each(user, &info);
     }
 }
 
 yoke_status
-yki_plan_profile(yki_plan *plan, int64_t n, unsigned repeats,
+yki_plan_profile(yki_plan *plan, yki_extents extents, unsigned repeats,
                  void (*each)(void *, const yoke_task_info *), void *user)
 {
     profile p = {.plan = plan};
     yoke_status status;
 
-    YKI_TRY(yki_plan_enqueue(plan, YKI_FORWARD, n, NULL)); /* sets arguments, packs weights */
+    YKI_TRY(yki_plan_enqueue(plan, YKI_FORWARD, extents, NULL)); /* sets arguments, packs weights */
     YKI_TRY(yki_queue_finish(plan->queue));
     p.seconds = yki_alloc(plan->task_count, sizeof *p.seconds, "times");
     if (!p.seconds)
         return YOKE_ERROR_OUT_OF_MEMORY;
     status = yki_queue_create(yki_queue_device(plan->queue), true, &p.queue);
     if (status == YOKE_OK)
-        status = run_all(&p, n, repeats);
+        status = run_all(&p, extents, repeats);
     yki_queue_destroy(p.queue);
     if (status == YOKE_OK)
-        report(&p, n, each, user);
+        report(&p, extents, each, user);
     yki_free(p.seconds);
     return status;
 }

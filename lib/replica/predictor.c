@@ -218,7 +218,7 @@ predict_chunk(yoke_predictor *p, int64_t n, float *output)
 
     YKI_TRY(yki_loader_load(p->loader, p->replica->queue,
                             &(yki_samples){.indices = p->indices, .n = n}, p->inputs));
-    YKI_TRY(yki_plan_enqueue(plan, YKI_FORWARD, n, NULL));
+    YKI_TRY(yki_plan_enqueue(plan, YKI_FORWARD, (yki_extents){.batch = n}, NULL));
     return yki_queue_read(p->replica->queue, yki_plan_buffer(plan, p->output), 0, size, output,
                           YKI_NO_WAIT, NULL);
 }

@@ -124,7 +124,7 @@ level_of(yoke_plan_level level)
 static yki_plan_options
 plan_options(const yoke_replica *r, bool training, bool team)
 {
-    return (yki_plan_options){.max_batch = r->options.batch,
+    return (yki_plan_options){.max.batch = r->options.batch,
                               .training = training,
                               .strict = r->options.strict,
                               .team = team,
@@ -590,7 +590,7 @@ yoke_replica_forward(yoke_replica *r, int64_t n)
     YKI_TRY(check_given(r, r->training, n));
     r->stage = YKI_STAGE_NONE;
     YKI_TRY(yki_replica_send_step(r, r->training, 1));
-    YKI_TRY(yki_plan_enqueue(r->training, YKI_FORWARD, n, NULL));
+    YKI_TRY(yki_plan_enqueue(r->training, YKI_FORWARD, (yki_extents){.batch = n}, NULL));
     r->newest = r->training;
     r->batch = n;
     r->stage = YKI_STAGE_FORWARD;
@@ -605,7 +605,7 @@ yoke_replica_backward(yoke_replica *r)
         return yki_fail(YOKE_ERROR_STATE,
                         "yoke_replica_forward must come before each yoke_replica_backward");
     r->stage = YKI_STAGE_NONE;
-    YKI_TRY(yki_plan_enqueue(r->training, YKI_BACKWARD, r->batch, NULL));
+    YKI_TRY(yki_plan_enqueue(r->training, YKI_BACKWARD, (yki_extents){.batch = r->batch}, NULL));
     r->stage = YKI_STAGE_BACKWARD;
     return YOKE_OK;
 }
@@ -650,7 +650,7 @@ yoke_replica_evaluate(yoke_replica *r, int64_t n)
     }
     r->stage = YKI_STAGE_NONE;
     YKI_TRY(ask_for_known(r, n));
-    YKI_TRY(yki_plan_enqueue(r->evaluation, YKI_FORWARD, n, NULL));
+    YKI_TRY(yki_plan_enqueue(r->evaluation, YKI_FORWARD, (yki_extents){.batch = n}, NULL));
     r->newest = r->evaluation;
     r->batch = n;
     return YOKE_OK;
@@ -773,12 +773,14 @@ yoke_replica_profile(yoke_replica *r, int64_t n, unsigned repeats,
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "repeats", repeats, 1, INT64_MAX);
     YKI_TRY(check_range(r, n));
     r->stage = YKI_STAGE_NONE;
-    return yki_plan_profile(r->training ? r->training : r->evaluation, n, repeats, each, user);
+    return yki_plan_profile(r->training ? r->training : r->evaluation, (yki_extents){.batch = n},
+                            repeats, each, user);
 }
 
 double
 yoke_replica_flops(const yoke_replica *r, int64_t n)
 {
+    const yki_extents extents = {.batch = n};
     const yki_plan *plan;
     double flops = 0;
 
@@ -787,9 +789,9 @@ yoke_replica_flops(const yoke_replica *r, int64_t n)
     plan = r->training ? r->training : r->evaluation;
     for (size_t t = 0; t < plan->task_count; t++) {
         if (plan->tasks[t].recipe.call)
-            flops += (double)yki_expr_value(plan->tasks[t].recipe.call_flops, n);
+            flops += (double)yki_expr_value(plan->tasks[t].recipe.call_flops, extents);
         for (size_t k = 0; k < plan->tasks[t].recipe.launch_count; k++)
-            flops += (double)yki_expr_value(plan->tasks[t].recipe.launches[k].flops, n);
+            flops += (double)yki_expr_value(plan->tasks[t].recipe.launches[k].flops, extents);
     }
     return flops;
 }

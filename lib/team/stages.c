@@ -123,15 +123,15 @@ space_of(const yki_crew *crew, size_t member)
 /* ---- what crosses ---- */
 
 static yoke_status
-make_buffer(struct yki_stages *s, yoke_device *device, const yoke_node *node, int64_t batch,
+make_buffer(struct yki_stages *s, yoke_device *device, const yoke_node *node, yki_extents max,
             yki_buffer **buffer)
 {
     yki_operand operand = {node->type, node->shape, node->batched, YKI_PLAIN};
 
     YKI_TRY(yki_grow((void **)&s->owned, &s->owned_capacity, s->owned_count + 1, sizeof *s->owned,
                      "crossings"));
-    YKI_TRY(yki_buffer_create(device, (uint64_t)yki_expr_value(yki_operand_bytes(&operand), batch),
-                              0, node->name, buffer));
+    YKI_TRY(yki_buffer_create(device, (uint64_t)yki_expr_value(yki_operand_bytes(&operand), max), 0,
+                              node->name, buffer));
     s->owned[s->owned_count++] = *buffer;
     return YOKE_OK;
 }
@@ -139,7 +139,7 @@ make_buffer(struct yki_stages *s, yoke_device *device, const yoke_node *node, in
 /* Finds or makes the buffer of a value on the device that computes it. A weight has one already.
  * All crossings of a value share one buffer there. */
 static yoke_status
-find_source(yki_crew *crew, yki_crossings *all, size_t index, int64_t batch)
+find_source(yki_crew *crew, yki_crossings *all, size_t index, yki_extents max)
 {
     yki_crossing *c = &all->list[index];
     yki_weight *weight = NULL;
@@ -151,7 +151,7 @@ find_source(yki_crew *crew, yki_crossings *all, size_t index, int64_t batch)
     else if (index > 0 && all->list[index - 1].node == c->node)
         c->source = all->list[index - 1].source;
     else
-        YKI_TRY(make_buffer(crew->stages, yoke_team_get_device(crew->team, c->from), c->node, batch,
+        YKI_TRY(make_buffer(crew->stages, yoke_team_get_device(crew->team, c->from), c->node, max,
                             &c->source));
     return YOKE_OK;
 }
@@ -179,7 +179,7 @@ make_links(yki_crew *crew, bool norms)
 }
 
 static yoke_status
-make_crossings(yki_crew *crew, bool training, int64_t batch)
+make_crossings(yki_crew *crew, bool training, yki_extents max)
 {
     struct yki_stages *s = crew->stages;
     yki_crossings *all = &s->placed.crossings[training];
@@ -188,12 +188,11 @@ make_crossings(yki_crew *crew, bool training, int64_t batch)
     for (size_t i = 0; i < all->count; i++) {
         yki_crossing *c = &all->list[i];
 
-        YKI_TRY(find_source(crew, all, i, batch));
+        YKI_TRY(find_source(crew, all, i, max));
         c->target = c->source;
         if (space_of(crew, c->from) == space_of(crew, c->to))
             continue;
-        YKI_TRY(
-            make_buffer(s, yoke_team_get_device(crew->team, c->to), c->node, batch, &c->target));
+        YKI_TRY(make_buffer(s, yoke_team_get_device(crew->team, c->to), c->node, max, &c->target));
         YKI_TRY(make_link(crew, c->from, c->to, yki_buffer_size(c->source)));
     }
     return YOKE_OK;
@@ -327,7 +326,7 @@ yki_stages_create(yki_crew *crew, const yki_crew_options *options)
         YKI_TRY(yki_weights_create_placed(yoke_team_get_device(crew->team, k), crew->graph,
                                           training, options->bucket_bytes, &s->placed, (uint32_t)k,
                                           &s->weights[k]));
-    YKI_TRY(make_crossings(crew, training, YKI_MAX(options->most[0], 1)));
+    YKI_TRY(make_crossings(crew, training, (yki_extents){.batch = YKI_MAX(options->most[0], 1)}));
     if (!training)
         return YOKE_OK;
     return make_links(crew, options->replica.clip_norm > 0);
@@ -350,7 +349,8 @@ yki_crew_make_evaluation(yki_crew *crew)
     if (!first)
         return YOKE_OK;
     if (crew->stages)
-        YKI_TRY(make_crossings(crew, false, crew->members[0].replica->options.batch));
+        YKI_TRY(make_crossings(crew, false,
+                               (yki_extents){.batch = crew->members[0].replica->options.batch}));
     YKI_TRY(yki_crew_in_turn(crew, make_evaluations, NULL));
     return crew->stages ? yki_stages_connect(crew, false) : YOKE_OK;
 }
@@ -428,7 +428,7 @@ yki_stages_run(yki_crew *crew, bool training, yki_section section)
     for (size_t i = 0; i < all->count; i++) {
         const yki_crossing *c = &all->list[i];
         yki_operand operand = {c->node->type, c->node->shape, c->node->batched, YKI_PLAIN};
-        int64_t n = plan_of(crew, c->from, training)->batch;
+        yki_extents extents = plan_of(crew, c->from, training)->extents;
 
         if (route->sections[i] != section)
             continue;
@@ -436,7 +436,7 @@ yki_stages_run(yki_crew *crew, bool training, yki_section section)
             YKI_TRY(run_to(crew, k, plan_of(crew, k, training), section,
                            route->ends[i * crew->count + k]));
         YKI_TRY(pass(crew, c->from, c->source, c->to, c->target, 0,
-                     (uint64_t)yki_expr_value(yki_operand_bytes(&operand), n)));
+                     (uint64_t)yki_expr_value(yki_operand_bytes(&operand), extents)));
     }
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(run_to(crew, k, plan_of(crew, k, training), section,

@@ -149,7 +149,7 @@ begin(yki_crew *crew, yki_member *m, uint32_t part, float rate_factor)
     r->newest = r->training;
     r->stage = YKI_STAGE_NONE;
     YKI_TRY(yki_replica_send_step(r, r->training, rate_factor));
-    return yki_plan_begin(r->training, m->n);
+    return yki_plan_begin(r->training, (yki_extents){.batch = m->n});
 }
 
 /* Adds the gradients of this micro-batch to those of the ones before. */

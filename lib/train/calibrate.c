@@ -78,7 +78,7 @@ time_alone(yki_member *m, double *seconds)
     *seconds = INFINITY;
     for (int run = 0; run < RUNS; run++) {
         start = yki_now();
-        YKI_TRY(yki_plan_begin(plan, m->n));
+        YKI_TRY(yki_plan_begin(plan, (yki_extents){.batch = m->n}));
         YKI_TRY(yki_plan_enqueue_tasks(plan, YKI_FORWARD, 0, plan->task_count));
         YKI_TRY(yki_plan_enqueue_tasks(plan, YKI_BACKWARD, 0, plan->task_count));
         YKI_TRY(yki_queue_finish(m->replica->queue));

@@ -130,7 +130,7 @@ begin_member(evaluation *e, size_t k, int64_t first, int64_t n)
     r->newest = r->evaluation;
     r->batch = n;
     r->stage = YKI_STAGE_NONE;
-    return yki_plan_begin(r->evaluation, n);
+    return yki_plan_begin(r->evaluation, (yki_extents){.batch = n});
 }
 
 static yoke_status

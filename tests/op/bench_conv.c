@@ -56,17 +56,16 @@ measure(yki_queue *queue, const yki_problem *problem, const yki_recipe *recipe, 
 
     *bytes = 0;
     for (uint32_t i = 0; i <= problem->input_count; i++)
-        operands[i] =
-            bench_operand(queue, yki_problem_operand(problem, i), problem->max_batch, i, bytes);
+        operands[i] = bench_operand(queue, yki_problem_operand(problem, i), problem->max, i, bytes);
     bench_must(yki_runner_create(queue, problem, recipe, operands, NULL, &runner));
     for (int i = -2; i < REPEATS; i++) {
         bench_time start = bench_now(), packed, ran;
 
-        bench_must(yki_runner_enqueue(runner, YKI_PHASE_PREPARE, problem->max_batch, NULL));
+        bench_must(yki_runner_enqueue(runner, YKI_PHASE_PREPARE, problem->max, NULL));
         bench_must(yki_queue_finish(queue));
         packed = bench_since(start);
         start = bench_now();
-        bench_must(yki_runner_enqueue(runner, YKI_PHASE_RUN, problem->max_batch, NULL));
+        bench_must(yki_runner_enqueue(runner, YKI_PHASE_RUN, problem->max, NULL));
         bench_must(yki_queue_finish(queue));
         ran = bench_since(start);
         if (i >= 0) {
@@ -90,7 +89,7 @@ static void
 bench_solver(const bench_device *d, const yoke_node *node, const yki_problem *problem,
              const yki_solver *solver, unsigned tuning, const limits *most)
 {
-    double flops = node->op->flops(node) * (double)problem->max_batch, prepare, bytes;
+    double flops = node->op->flops(node) * (double)problem->max.batch, prepare, bytes;
     yki_recipe recipe;
     bench_time run;
 
@@ -114,7 +113,7 @@ bench_node(const bench_device *d, const yoke_node *node, int batch, const char *
             yki_problem problem;
             char text[YKI_PROBLEM_TEXT];
 
-            yki_problem_of_node(node, batch, &problem);
+            yki_problem_of_node(node, (yki_extents){.batch = batch}, &problem);
             if ((*s)->layouts ? !(*s)->layouts(&problem, d->traits, variant) : variant > 0)
                 break;
             if ((only && !strstr((*s)->name, only)) || !(*s)->applies(&problem, d->traits))

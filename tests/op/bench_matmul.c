@@ -44,7 +44,7 @@ static yki_problem
 problem_of(const shape *s)
 {
     yki_matmul_attrs attrs = {.transpose_a = s->ta, .transpose_b = s->tb, .sum_batch = s->sum};
-    yki_problem p = {.op = &yki_op_matmul, .input_count = 2, .max_batch = 1};
+    yki_problem p = {.op = &yki_op_matmul, .input_count = 2, .max.batch = 1};
     yoke_shape a = s->ta ? yoke_shape(s->k, s->m) : yoke_shape(s->m, s->k);
 
     yki_matmul_attrs_set(&p.attrs, &attrs);
@@ -53,12 +53,12 @@ problem_of(const shape *s)
     p.in[0].shape = a;
     p.out.shape = yoke_shape(s->m, s->n);
     if (s->sum) { /* (batch, m) and (batch, n) */
-        p.max_batch = s->k;
+        p.max.batch = s->k;
         p.in[0].batched = p.in[1].batched = true;
         p.in[0].shape = yoke_shape(s->m);
         p.in[1].shape = yoke_shape(s->n);
     } else if (!s->ta) {
-        p.max_batch = s->m;
+        p.max.batch = s->m;
         p.in[0].batched = p.out.batched = true;
         p.in[0].shape = yoke_shape(s->k);
         p.out.shape = yoke_shape(s->n);
@@ -80,19 +80,19 @@ bench(const bench_device *d, bench_time peak, const shape *s, const yki_solver *
 
     bench_must(solver->emit(&p, d->traits, tuning, &recipe));
     for (uint32_t i = 0; i < 3; i++)
-        buffers[i] = bench_operand(d->queue, i < 2 ? &p.in[i] : &p.out, p.max_batch, i + 1, NULL);
+        buffers[i] = bench_operand(d->queue, i < 2 ? &p.in[i] : &p.out, p.max, i + 1, NULL);
     bench_must(yki_runner_create(d->queue, &p, &recipe, buffers, NULL, &runner));
-    bench_must(yki_runner_enqueue(runner, YKI_PHASE_PREPARE, p.max_batch, NULL));
+    bench_must(yki_runner_enqueue(runner, YKI_PHASE_PREPARE, p.max, NULL));
     for (int r = 0; r <= repeats; r++) {
         bench_time watch = bench_now();
 
-        bench_must(yki_runner_enqueue(runner, YKI_PHASE_RUN, p.max_batch, NULL));
+        bench_must(yki_runner_enqueue(runner, YKI_PHASE_RUN, p.max, NULL));
         bench_must(yki_queue_finish(d->queue));
         if (r > 0)
             bench_keep_least(&waited, bench_since(watch));
         watch = bench_now();
         for (int i = 0; i < in_a_row; i++)
-            bench_must(yki_runner_enqueue(runner, YKI_PHASE_RUN, p.max_batch, NULL));
+            bench_must(yki_runner_enqueue(runner, YKI_PHASE_RUN, p.max, NULL));
         bench_must(yki_queue_finish(d->queue));
         if (r > 0)
             bench_keep_least(&queued, bench_since(watch));

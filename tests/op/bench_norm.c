@@ -25,12 +25,13 @@ measure(const bench_device *d, const yki_problem *problem, const yki_solver *sol
 
     bench_must(solver->emit(problem, d->traits, 0, &recipe));
     for (uint32_t i = 0; i <= problem->input_count; i++)
-        operands[i] = bench_operand(d->queue, yki_problem_operand(problem, i), BATCH, i, &bytes);
+        operands[i] =
+            bench_operand(d->queue, yki_problem_operand(problem, i), problem->max, i, &bytes);
     bench_must(yki_runner_create(d->queue, problem, &recipe, operands, operands[0], &runner));
     for (int i = 0; i < REPEATS; i++) {
         bench_time start = bench_now();
 
-        bench_must(yki_runner_enqueue(runner, YKI_PHASE_RUN, BATCH, NULL));
+        bench_must(yki_runner_enqueue(runner, YKI_PHASE_RUN, problem->max, NULL));
         bench_must(yki_queue_finish(d->queue));
         if (i > 0)
             bench_keep_least(&least, bench_since(start));
@@ -54,11 +55,11 @@ measure_graph(const bench_device *d, yoke_graph *graph, const char *only)
             for (unsigned variant = 0; *(*s)->op == graph->nodes[i]->op; variant++) {
                 yki_problem problem;
 
-                yki_problem_of_node(graph->nodes[i], BATCH, &problem);
+                yki_problem_of_node(graph->nodes[i], (yki_extents){.batch = BATCH}, &problem);
                 if ((*s)->layouts ? !(*s)->layouts(&problem, d->traits, variant) : variant > 0)
                     break;
                 if ((*s)->applies(&problem, d->traits) && (!only || strstr((*s)->name, only)) &&
-                    yki_operand_count(&problem.in[0], 1) > 1000)
+                    yki_operand_count(&problem.in[0], (yki_extents){.batch = 1}) > 1000)
                     measure(d, &problem, *s);
             }
     yoke_graph_destroy(graph);

@@ -48,7 +48,7 @@ problem_of(const layer *l, const yki_op *op, int64_t batch)
 {
     yki_conv_attrs attrs = {
         .kernel = {3, 3}, .stride = {1, 1}, .pad = {1, 1}, .dilation = {1, 1}, .groups = 1};
-    yki_problem p = {.op = op, .input_count = 2, .max_batch = batch};
+    yki_problem p = {.op = op, .input_count = 2, .max.batch = batch};
     yki_operand image = {.type = YOKE_F32,
                          .shape = yoke_shape(l->channels, l->size, l->size),
                          .batched = true,
@@ -89,7 +89,7 @@ add_cases(const bench_device *d, const layer *l, const yki_op *op, const char *o
             c->flops = 2.0 * 9 * BATCH * (double)(l->channels * l->channels * l->size * l->size);
             bench_must((*s)->emit(&c->problem, d->traits, t, &c->recipe));
             for (uint32_t i = 0; i < 3; i++)
-                c->buffers[i] = bench_operand(d->queue, i < 2 ? &p.in[i] : &p.out, BATCH, i, NULL);
+                c->buffers[i] = bench_operand(d->queue, i < 2 ? &p.in[i] : &p.out, p.max, i, NULL);
             bench_must(
                 yki_runner_create(d->queue, &c->problem, &c->recipe, c->buffers, NULL, &c->runner));
         }
@@ -101,7 +101,7 @@ run_phase(yki_queue *queue, bench_case *c, yki_phase phase, bench_time *least)
 {
     bench_time start = bench_now();
 
-    bench_must(yki_runner_enqueue(c->runner, phase, BATCH, NULL));
+    bench_must(yki_runner_enqueue(c->runner, phase, c->problem.max, NULL));
     bench_must(yki_queue_finish(queue));
     bench_keep_least(least, bench_since(start));
 }

@@ -108,7 +108,7 @@ mask(const yoke_node *node, int64_t n, uint64_t first, uint32_t step, uint32_t s
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
     device = yoke_selection_get(selection, 0);
     ASSERT_OK(yki_queue_create(device, false, &queue));
-    yki_problem_of_node(node, n, &problem);
+    yki_problem_of_node(node, (yki_extents){.batch = n}, &problem);
     for (int i = 0; i < 2; i++) {
         ASSERT_OK(yki_buffer_create(device, size, 0, "an operand", &buffers[i]));
         ASSERT_OK(yki_buffer_put(buffers[i], 0, size, data));
@@ -119,7 +119,7 @@ mask(const yoke_node *node, int64_t n, uint64_t first, uint32_t step, uint32_t s
         if (*(*s)->op == &yki_op_dropout)
             ASSERT_OK((*s)->emit(&problem, yki_device_get_traits(device), 0, &recipe));
     ASSERT_OK(yki_runner_create(queue, &problem, &recipe, buffers, step_values, &runner));
-    ASSERT_OK(yki_runner_enqueue(runner, YKI_PHASE_RUN, n, NULL));
+    ASSERT_OK(yki_runner_enqueue(runner, YKI_PHASE_RUN, problem.max, NULL));
     ASSERT_OK(yki_queue_finish(queue));
     ASSERT_OK(yki_buffer_get(buffers[1], 0, size, data));
     yki_runner_destroy(runner);

@@ -55,11 +55,11 @@ run_node(const yoke_node *node, int64_t n, const void *const *in, void *out)
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
     device = yoke_selection_get(selection, 0);
     ASSERT_OK(yki_queue_create(device, false, &queue));
-    yki_problem_of_node(node, n, &problem);
+    yki_problem_of_node(node, (yki_extents){.batch = n}, &problem);
     for (uint32_t i = 0; i <= problem.input_count; i++) {
         const yki_operand *operand = i < problem.input_count ? &problem.in[i] : &problem.out;
 
-        size = (uint64_t)yki_expr_value(yki_operand_bytes(operand), n);
+        size = (uint64_t)yki_expr_value(yki_operand_bytes(operand), problem.max);
         ASSERT_OK(yki_buffer_create(device, size, 0, "an operand", &buffers[i]));
         ASSERT_OK(yki_buffer_put(buffers[i], 0, size, i < problem.input_count ? in[i] : out));
     }
@@ -69,7 +69,7 @@ run_node(const yoke_node *node, int64_t n, const void *const *in, void *out)
             break;
         }
     ASSERT_OK(yki_runner_create(queue, &problem, &recipe, buffers, NULL, &runner));
-    ASSERT_OK(yki_runner_enqueue(runner, YKI_PHASE_RUN, n, NULL));
+    ASSERT_OK(yki_runner_enqueue(runner, YKI_PHASE_RUN, problem.max, NULL));
     ASSERT_OK(yki_queue_finish(queue));
     ASSERT_OK(yki_buffer_get(buffers[problem.input_count], 0, size, out));
     yki_runner_destroy(runner);

@@ -63,6 +63,7 @@ solver_of(const yki_problem *problem)
 static void
 run_alone(const yki_problem *problem, unsigned tuning, int64_t n, void *const *values)
 {
+    const yki_extents extents = {.batch = n};
     uint32_t operands = yki_problem_operands(problem);
     yki_buffer **slots = buffers + buffer_count;
     yki_recipe recipe;
@@ -70,7 +71,7 @@ run_alone(const yki_problem *problem, unsigned tuning, int64_t n, void *const *v
     ck_assert_uint_le(buffer_count + operands, MOST_BUFFERS);
     ck_assert_uint_lt(runner_count, MOST_RUNNERS);
     for (uint32_t i = 0; i < operands; i++) {
-        uint64_t bytes = 4 * (uint64_t)yki_operand_count(yki_problem_operand(problem, i), n);
+        uint64_t bytes = 4 * (uint64_t)yki_operand_count(yki_problem_operand(problem, i), extents);
 
         for (uint64_t k = 0; i >= problem->input_count && k < bytes / 4; k++)
             ((float *)values[i])[k] = NAN;
@@ -81,12 +82,12 @@ run_alone(const yki_problem *problem, unsigned tuning, int64_t n, void *const *v
     ASSERT_OK(solver_of(problem)->emit(problem, &traits, tuning, &recipe));
     op_check_arguments(yki_queue_device(queue), &recipe);
     ASSERT_OK(yki_runner_create(queue, problem, &recipe, slots, NULL, &runners[runner_count]));
-    ASSERT_OK(yki_runner_enqueue(runners[runner_count++], YKI_PHASE_RUN, n, NULL));
+    ASSERT_OK(yki_runner_enqueue(runners[runner_count++], YKI_PHASE_RUN, extents, NULL));
     ASSERT_OK(yki_queue_finish(queue));
     yki_recipe_clear(&recipe);
     for (uint32_t i = problem->input_count; i < operands; i++)
         ASSERT_OK(yki_buffer_get(
-            slots[i], 0, 4 * (uint64_t)yki_operand_count(yki_problem_operand(problem, i), n),
+            slots[i], 0, 4 * (uint64_t)yki_operand_count(yki_problem_operand(problem, i), extents),
             values[i]));
 }
 
@@ -127,7 +128,7 @@ has_labels(yki_loss_kind kind)
 static yki_problem
 loss_problem(const yki_op *op, yki_loss_kind kind, const void *attrs, size_t size)
 {
-    yki_problem p = {.op = op, .input_count = 2, .max_batch = SAMPLES};
+    yki_problem p = {.op = op, .input_count = 2, .max.batch = SAMPLES};
 
     memcpy(&p.attrs, attrs, size);
     p.in[0] = tensor(YOKE_F32, true, yoke_shape(CLASSES, POSITIONS));
@@ -178,7 +179,7 @@ check_step(loss_data *d, yki_loss_kind kind, int32_t metrics, bool gradient, int
     float sum[2], counted[2][2], slope[SAMPLES * COUNT], wanted[SAMPLES * COUNT];
     void *values[YKI_MAX_OPERANDS] = {d->x, target_of(d, kind), sum};
 
-    p.max_batch = max_batch;
+    p.max.batch = max_batch;
     p.out.batched = false;
     for (int32_t i = 0; i < metrics; i++) {
         values[yki_problem_operands(&p)] = counted[i];
@@ -241,7 +242,7 @@ pair_problem(const layer *l)
     const yki_operand rows = tensor(YOKE_F32, true, yoke_shape(l->inputs));
     const yki_operand weight = tensor(YOKE_F32, false, yoke_shape(l->units, l->inputs));
     const yki_operand dy = tensor(YOKE_F32, true, yoke_shape(l->units));
-    yki_problem p = {.op = &yki_op_matmul_pair, .max_batch = SAMPLES + 2};
+    yki_problem p = {.op = &yki_op_matmul_pair, .max.batch = SAMPLES + 2};
 
     yki_matmul_pair_attrs_set(&p.attrs, &attrs);
     p.in[p.input_count++] = dy;

@@ -193,7 +193,7 @@ START_TEST(clblast_set_is_measured)
 {
     const yki_parameter_sets *sets = yki_solver_gemm_clblast.sets;
     const unsigned *seeds;
-    yki_problem problem = {.op = &yki_op_matmul, .input_count = 2, .max_batch = 64};
+    yki_problem problem = {.op = &yki_op_matmul, .input_count = 2, .max.batch = 64};
     double seconds = -1;
     yoke_selection *selection;
     yoke_context *context;

@@ -157,7 +157,7 @@ run_plan(yki_weights *weights, yki_queue *queue, bool training, int64_t n, float
 {
     const yoke_graph *graph = weights->graph;
     yki_plan_options options = {
-        .max_batch = SAMPLES, .training = training, .level = YKI_LEVEL_ESTIMATE};
+        .max.batch = SAMPLES, .training = training, .level = YKI_LEVEL_ESTIMATE};
     float x[SAMPLES * CHANNELS * AREA];
     yki_plan *plan;
 
@@ -166,9 +166,9 @@ run_plan(yki_weights *weights, yki_queue *queue, bool training, int64_t n, float
     ASSERT_OK(yki_plan_create(weights, queue, &options, &plan));
     ASSERT_OK(
         yki_buffer_put(yki_plan_buffer(plan, yoke_graph_get_node(graph, "x")), 0, sizeof x, x));
-    ASSERT_OK(yki_plan_enqueue(plan, YKI_FORWARD, n, NULL));
+    ASSERT_OK(yki_plan_enqueue(plan, YKI_FORWARD, (yki_extents){.batch = n}, NULL));
     if (training) {
-        ASSERT_OK(yki_plan_enqueue(plan, YKI_BACKWARD, n, NULL));
+        ASSERT_OK(yki_plan_enqueue(plan, YKI_BACKWARD, (yki_extents){.batch = n}, NULL));
         /* What the updater's first launch says of a step with finite gradients. */
         ASSERT_OK(
             yki_buffer_put(plan->step_values, offsetof(yki_step_values, good), 4, &(uint32_t){1}));

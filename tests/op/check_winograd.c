@@ -212,7 +212,7 @@ any_applies(const yoke_node *node)
         if (*(*s)->op != node->op || !strstr((*s)->name, "winograd"))
             continue;
         ck_assert_int_eq((*s)->numerical_class, YKI_CLASS_WINOGRAD4);
-        yki_problem_of_node(node, 8, &problem);
+        yki_problem_of_node(node, (yki_extents){.batch = 8}, &problem);
         if ((*s)->layouts(&problem, &traits, 0) && (*s)->applies(&problem, &traits))
             return true;
     }

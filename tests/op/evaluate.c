@@ -57,7 +57,7 @@ op_evaluate(const yoke_graph *graph, int64_t n, const yki_step_values *step, dou
         values[i] = calloc((size_t)op_value_count(node, n) + 1, sizeof **values);
         for (uint32_t k = 0; k < node->input_count; k++)
             in[k] = values[node->inputs[k]->id];
-        yki_problem_of_node(node, n, &problem);
+        yki_problem_of_node(node, (yki_extents){.batch = n}, &problem);
         find_oracle(node->op)(&run, values[i]);
     }
 }

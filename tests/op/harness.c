@@ -146,7 +146,7 @@ static void *
 to_device(const yki_operand *operand, int64_t n, const double *values, float poison, size_t *size)
 {
     int64_t per_sample = yki_shape_count(operand->shape), samples = operand->batched ? n : 1;
-    int64_t count = yki_operand_count(operand, n);
+    int64_t count = yki_operand_count(operand, (yki_extents){.batch = n});
     size_t element = yki_type_size(operand->type);
     unsigned char *bytes = malloc((size_t)count * element + 1);
 
@@ -201,7 +201,8 @@ run_once(trial *t, int64_t n)
 {
     const yki_operand *out = &t->problem.out;
     size_t element = yki_type_size(out->type);
-    int64_t whole = yki_operand_count(out, t->problem.max_batch), used = yki_operand_count(out, n);
+    int64_t whole = yki_operand_count(out, t->problem.max);
+    int64_t used = yki_operand_count(out, (yki_extents){.batch = n});
     size_t size = (size_t)whole * element;
     unsigned char *result = malloc(size + 1), *blank = malloc(size + 4);
     const float poison = nanf("7");
@@ -209,7 +210,7 @@ run_once(trial *t, int64_t n)
     for (size_t i = 0; i < size; i += 4)
         memcpy(blank + i, &poison, 4);
     ASSERT_OK(yki_buffer_put(t->buffers[t->problem.input_count], 0, size, blank));
-    ASSERT_OK(yki_runner_enqueue(t->runner, YKI_PHASE_RUN, n, NULL));
+    ASSERT_OK(yki_runner_enqueue(t->runner, YKI_PHASE_RUN, (yki_extents){.batch = n}, NULL));
     ASSERT_OK(yki_queue_finish(t->queue));
     ASSERT_OK(yki_buffer_get(t->buffers[t->problem.input_count], 0, size, result));
     /* Not an assertion for each: Check notes every one of them with a system call. */
@@ -264,13 +265,13 @@ compare(trial *t, int64_t n, const unsigned char *result, const double *expected
 static void
 check_runs(trial *t)
 {
-    int64_t max = t->problem.max_batch, batches[] = {1, 0, max / 2};
+    int64_t max = t->problem.max.batch, batches[] = {1, 0, max / 2};
     bool brief = quick() && is_simulator(t->queue);
     size_t batch_count = brief ? 1 : YKI_COUNT(batches);
     const double *expected = t->s->values[t->node->id];
     unsigned char *full = run_once(t, max), *again;
     size_t element = yki_type_size(t->problem.out.type);
-    int64_t count = yki_operand_count(&t->problem.out, max);
+    int64_t count = yki_operand_count(&t->problem.out, t->problem.max);
 
     compare(t, max, full, expected);
     again = brief ? NULL : run_once(t, max);
@@ -281,11 +282,12 @@ check_runs(trial *t)
         unsigned char *part = run_once(t, batches[i]);
 
         if (t->problem.out.batched)
-            ck_assert_msg(
-                memcmp(part, full,
-                       (size_t)yki_operand_count(&t->problem.out, batches[i]) * element) == 0,
-                "%s: the first %lld samples depend on the rest of the batch", t->text,
-                (long long)batches[i]);
+            ck_assert_msg(memcmp(part, full,
+                                 (size_t)yki_operand_count(&t->problem.out,
+                                                           (yki_extents){.batch = batches[i]}) *
+                                     element) == 0,
+                          "%s: the first %lld samples depend on the rest of the batch", t->text,
+                          (long long)batches[i]);
         else if (batches[i] == 0) {
             bool from_batch = false;
 
@@ -355,7 +357,7 @@ run_trial(trial *t, const yki_device_traits *traits, unsigned tuning)
         const yki_operand *operand = is_out ? &t->problem.out : &t->problem.in[i];
         const yoke_node *node = is_out ? t->node : t->node->inputs[i];
         size_t size;
-        void *bytes = to_device(operand, t->problem.max_batch, t->s->values[node->id], 7.5f, &size);
+        void *bytes = to_device(operand, t->problem.max.batch, t->s->values[node->id], 7.5f, &size);
 
         ASSERT_OK(
             yki_buffer_create(yki_queue_device(t->queue), size, 0, "an operand", &t->buffers[i]));
@@ -365,7 +367,7 @@ run_trial(trial *t, const yki_device_traits *traits, unsigned tuning)
     ASSERT_OK(yki_buffer_create(yki_queue_device(t->queue), sizeof t->s->step, 0, "step", &step));
     ASSERT_OK(yki_buffer_put(step, 0, sizeof t->s->step, &t->s->step));
     ASSERT_OK(yki_runner_create(t->queue, &t->problem, &recipe, t->buffers, step, &t->runner));
-    ASSERT_OK(yki_runner_enqueue(t->runner, YKI_PHASE_PREPARE, t->problem.max_batch, NULL));
+    ASSERT_OK(yki_runner_enqueue(t->runner, YKI_PHASE_PREPARE, t->problem.max, NULL));
     check_runs(t);
     yki_recipe_clear(&recipe);
     finish_trial(t, step, is_simulator(t->queue));
@@ -405,7 +407,7 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
             trial t = {.s = s, .node = node, .solver = solver, .queue = queue};
             unsigned tunings;
 
-            yki_problem_of_node(node, s->n, &t.problem);
+            yki_problem_of_node(node, (yki_extents){.batch = s->n}, &t.problem);
             if (solver->layouts ? !solver->layouts(&t.problem, &traits, variant) : variant > 0)
                 break;
             if (!solver->applies(&t.problem, &traits))

@@ -108,7 +108,8 @@ finish(const op_run *run, double *out)
 {
     const yki_conv_attrs a = yki_conv_attrs_get(&run->problem->attrs);
 
-    for (int64_t i = 0; i < yki_operand_count(&run->problem->out, run->n); i++)
+    for (int64_t i = 0; i < yki_operand_count(&run->problem->out, (yki_extents){.batch = run->n});
+         i++)
         if (a.act == YKI_CONV_ACT_RELU && out[i] <= 0)
             out[i] = 0;
 }

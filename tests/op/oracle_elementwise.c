@@ -9,7 +9,7 @@
 static int64_t
 elements(const op_run *run)
 {
-    return yki_operand_count(&run->problem->out, run->n);
+    return yki_operand_count(&run->problem->out, (yki_extents){.batch = run->n});
 }
 
 static double

@@ -8,7 +8,7 @@ void
 oracle_embedding(const op_run *run, double *out)
 {
     int64_t width = run->problem->in[1].shape.dim[1];
-    int64_t places = yki_operand_count(&run->problem->in[0], run->n);
+    int64_t places = yki_operand_count(&run->problem->in[0], (yki_extents){.batch = run->n});
 
     for (int64_t i = 0; i < places; i++)
         for (int64_t w = 0; w < width; w++)
@@ -19,7 +19,7 @@ void
 oracle_embedding_grad(const op_run *run, double *out)
 {
     int64_t width = run->problem->out.shape.dim[1];
-    int64_t places = yki_operand_count(&run->problem->in[0], run->n);
+    int64_t places = yki_operand_count(&run->problem->in[0], (yki_extents){.batch = run->n});
 
     for (int64_t i = 0; i < yki_shape_count(run->problem->out.shape); i++)
         out[i] = 0;

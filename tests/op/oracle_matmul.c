@@ -79,7 +79,8 @@ oracle_matmul(const op_run *run, double *out)
     operand b = operand_of(&problem->in[1], attrs.transpose_b, &lead);
     bool batched = problem->in[0].batched || problem->in[1].batched;
     int64_t samples = batched ? run->n : 1, leads = yki_shape_count(lead);
-    int64_t count = yki_operand_count(&problem->out, run->n), matrix = a.rows * b.columns;
+    int64_t count = yki_operand_count(&problem->out, (yki_extents){.batch = run->n}),
+            matrix = a.rows * b.columns;
 
     for (int64_t i = 0; i < count; i++)
         out[i] = 0;
@@ -115,7 +116,7 @@ void
 oracle_sum_rows(const op_run *run, double *out)
 {
     int64_t columns = run->problem->out.shape.dim[0];
-    int64_t count = yki_operand_count(&run->problem->in[0], run->n);
+    int64_t count = yki_operand_count(&run->problem->in[0], (yki_extents){.batch = run->n});
 
     for (int64_t i = 0; i < columns; i++)
         out[i] = 0;

@@ -82,7 +82,8 @@ oracle_pool_grad(const op_run *run, double *out)
 
     walk(run, &run->problem->out, &run->problem->in[dy], is_max, run->in[0], run->in[dy], NULL,
          out);
-    for (int64_t i = 0; !is_max && dy == 1 && i < yki_operand_count(&run->problem->out, run->n);
+    for (int64_t i = 0; !is_max && dy == 1 &&
+                        i < yki_operand_count(&run->problem->out, (yki_extents){.batch = run->n});
          i++)
         if (run->in[0][i] <= 0)
             out[i] = 0;

@@ -66,10 +66,10 @@ bench_close(bench_device *device)
 }
 
 yki_buffer *
-bench_operand(yki_queue *queue, const yki_operand *operand, int64_t n, uint32_t stream,
+bench_operand(yki_queue *queue, const yki_operand *operand, yki_extents extents, uint32_t stream,
               double *bytes)
 {
-    int64_t count = yki_operand_count(operand, n);
+    int64_t count = yki_operand_count(operand, extents);
     float *values = yki_alloc((size_t)count, sizeof *values, "an operand");
     yki_buffer *buffer;
 

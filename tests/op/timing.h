@@ -37,8 +37,8 @@ void bench_close(bench_device *device);
 
 /* A buffer for n samples of an operand, with numbers from -0.5 to 0.5 that depend on the stream;
  * its bytes are added to *bytes (NULL: not wanted). */
-yki_buffer *bench_operand(yki_queue *queue, const yki_operand *operand, int64_t n, uint32_t stream,
-                          double *bytes);
+yki_buffer *bench_operand(yki_queue *queue, const yki_operand *operand, yki_extents extents,
+                          uint32_t stream, double *bytes);
 
 /* A launch of clkernels/peak.cl, and the most that runs of it have shown a second: floating-point
  * operations, or bytes read and written. */

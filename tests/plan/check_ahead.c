@@ -114,7 +114,7 @@ invent_tasks(made *m, const times *t)
 static void
 invent_reorders(made *m, const times *t)
 {
-    yki_problem problem = {.op = &yki_op_reorder, .input_count = 1, .max_batch = BATCH};
+    yki_problem problem = {.op = &yki_op_reorder, .input_count = 1, .max.batch = BATCH};
     char text[YKI_PROBLEM_TEXT];
 
     for (int from = 0; from < LAYOUTS; from++)
@@ -141,7 +141,7 @@ open_plan(made *m, yoke_graph *graph)
     ASSERT_OK(yki_queue_create(m->device, false, &m->queue));
     ASSERT_OK(yki_wisdom_open(NULL, &m->wisdom));
     m->plan->options =
-        (yki_plan_options){.max_batch = BATCH, .level = YKI_LEVEL_ESTIMATE, .wisdom = m->wisdom};
+        (yki_plan_options){.max.batch = BATCH, .level = YKI_LEVEL_ESTIMATE, .wisdom = m->wisdom};
     m->plan->weights = yki_weights_retain(m->weights);
     m->plan->queue = m->queue;
     ASSERT_OK(yki_plan_lower(m->plan));

@@ -32,7 +32,7 @@ static void
 create(side *s, yoke_device *device, yoke_graph *graph, int64_t batch, bool training,
        bool no_fusion)
 {
-    const yki_plan_options options = {.max_batch = batch,
+    const yki_plan_options options = {.max.batch = batch,
                                       .training = training,
                                       .no_fusion = no_fusion,
                                       .strict = true,
@@ -101,9 +101,9 @@ run(side *s, int64_t n, results *r)
     memset(r, 0, sizeof *r);
     give_inputs(s, n);
     ASSERT_OK(yki_buffer_put(s->plan->step_values, 0, sizeof step, &step));
-    ASSERT_OK(yki_plan_enqueue(s->plan, YKI_FORWARD, n, NULL));
+    ASSERT_OK(yki_plan_enqueue(s->plan, YKI_FORWARD, (yki_extents){.batch = n}, NULL));
     if (s->weights->training) {
-        ASSERT_OK(yki_plan_enqueue(s->plan, YKI_BACKWARD, n, NULL));
+        ASSERT_OK(yki_plan_enqueue(s->plan, YKI_BACKWARD, (yki_extents){.batch = n}, NULL));
         ASSERT_OK(yki_plan_commit_states(s->plan));
     }
     ASSERT_OK(yki_queue_finish(s->queue));

@@ -91,9 +91,9 @@ run_and_hold(bench *b, int64_t n)
         if (node->role == YKI_ROLE_INPUT && yki_plan_buffer(b->plan, node))
             put(yki_plan_buffer(b->plan, node), node, b->values[i], n);
     }
-    ASSERT_OK(yki_plan_enqueue(b->plan, YKI_FORWARD, n, NULL));
+    ASSERT_OK(yki_plan_enqueue(b->plan, YKI_FORWARD, (yki_extents){.batch = n}, NULL));
     if (w->training)
-        ASSERT_OK(yki_plan_enqueue(b->plan, YKI_BACKWARD, n, NULL));
+        ASSERT_OK(yki_plan_enqueue(b->plan, YKI_BACKWARD, (yki_extents){.batch = n}, NULL));
     ASSERT_OK(yki_queue_finish(b->queue));
     for (size_t i = 0; i < b->graph->output_count; i++)
         hold(yki_plan_buffer(b->plan, b->graph->outputs[i].node), b->graph->outputs[i].node,
@@ -112,7 +112,7 @@ check_on(yoke_graph *graph, yoke_device *device, bool training, yki_level level)
 {
     static const int64_t batches[] = {BATCH, 0, 1, BATCH, 3};
     bench b = {.graph = graph};
-    yki_plan_options options = {.max_batch = BATCH, .training = training, .level = level};
+    yki_plan_options options = {.max.batch = BATCH, .training = training, .level = level};
     yki_weights *weights;
 
     ASSERT_OK(yki_weights_create(device, graph, training, 0, NULL, &weights));

@@ -119,7 +119,7 @@ static double
 fake_work(const yki_problem *problem, char *text, size_t size)
 {
     snprintf(text, size, "a product");
-    return (double)problem->max_batch;
+    return (double)problem->max.batch;
 }
 
 static size_t
@@ -205,7 +205,7 @@ search_fake_sets(bool all_fail)
     static const yki_op *const op = &yki_op_matmul;
     const yki_solver fake = {
         .name = "fake", .op = &op, .sets = &fake_sets, .applies = fake_applies};
-    yki_plan_options options = {.max_batch = 4};
+    yki_plan_options options = {.max.batch = 4};
     const unsigned *set;
     unsigned taken;
     test_devices devices;

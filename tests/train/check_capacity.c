@@ -166,7 +166,8 @@ START_TEST(memory_of_another_batch)
     for (size_t i = 0; i < YKI_COUNT(batches); i++) {
         uint64_t made = yki_plan_memory(t[i]->crew.members[0].replica->training), told;
 
-        ASSERT_OK(yki_plan_memory_at(t[0]->crew.members[0].replica->training, batches[i], &told));
+        ASSERT_OK(yki_plan_memory_at(t[0]->crew.members[0].replica->training,
+                                     (yki_extents){.batch = batches[i]}, &told));
         ck_assert_msg(told == made, "net %d, batch %d: %llu bytes, %llu told", (int)run.net,
                       (int)batches[i], (unsigned long long)made, (unsigned long long)told);
     }
@@ -174,7 +175,7 @@ START_TEST(memory_of_another_batch)
         const yki_plan *plan = t[i]->crew.members[0].replica->training;
         uint64_t same;
 
-        ASSERT_OK(yki_plan_repacked(plan, batches[i], &same));
+        ASSERT_OK(yki_plan_repacked(plan, (yki_extents){.batch = batches[i]}, &same));
         ck_assert_uint_eq(same, yki_plan_memory(plan));
         yoke_trainer_destroy(t[i]);
     }

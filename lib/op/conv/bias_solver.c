@@ -96,7 +96,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 {
     const yki_operand *dy = &problem->in[0];
     int64_t channels = dy->shape.dim[0], area = yki_shape_count(dy->shape) / channels;
-    int64_t most = dy->batched ? problem->max_batch : 1, splits;
+    int64_t most = dy->batched ? problem->max.batch : 1, splits;
     bias_form form = choose(problem, traits, channels, area);
     uint32_t part;
     yki_launch *launch;
@@ -112,7 +112,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
                                form.items, form.vector);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, part);
-    yki_arg_expr(recipe, "samples", dy->batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
+    yki_arg_expr(recipe, "samples", dy->batched ? YKI_BATCH : YKI_CONST(1));
     yki_arg_int(recipe, "channels", channels);
     yki_arg_int(recipe, "area", area);
     yki_arg_int(recipe, "splits", splits);

@@ -119,7 +119,7 @@ shape_of_unit(const yki_problem *problem, const yki_device_traits *traits, const
     unit_shape u = {.samples = 1, .rows = vertical->count};
     int64_t cp = s->from_plain ? s->c : t->v, blocks = s->from_plain ? 1 : (s->c + t->v - 1) / t->v;
     int64_t per_row = blocks * cp * (int64_t)sizeof(float), most, strips, pixels;
-    int64_t n = problem->in[0].batched ? problem->max_batch : 1;
+    int64_t n = problem->in[0].batched ? problem->max.batch : 1;
 
     u.direct = !s->from_plain && vertical->in_at >= 0 && horizontal->in_at >= 0 &&
                vertical->in_at + reach(vertical, vertical->count) <= s->h &&
@@ -237,7 +237,7 @@ shape_of_stack(const yki_problem *problem, const yki_device_traits *traits, cons
     unit_shape u = {.samples = t->p, .rows = 1};
     int64_t cp = s->from_plain ? s->c : t->v, blocks = s->from_plain ? 1 : (s->c + t->v - 1) / t->v;
     int64_t out_groups = ((s->o + t->v - 1) / t->v + t->q - 1) / t->q;
-    int64_t n = problem->max_batch, wanted = UNITS_PER_CORE * (int64_t)traits->compute_units;
+    int64_t n = problem->max.batch, wanted = UNITS_PER_CORE * (int64_t)traits->compute_units;
 
     /* One cache line more than a sample, so that the samples of a tile do not share a set of the
      * cache. */
@@ -464,7 +464,7 @@ stack_applies(const yki_problem *problem, const yki_device_traits *traits)
     grid grids[MAX_GRIDS];
     size_t count;
 
-    if (!applies(problem, traits) || !problem->in[0].batched || problem->max_batch < 4)
+    if (!applies(problem, traits) || !problem->in[0].batched || problem->max.batch < 4)
         return false;
     count = grids_of(&conv, &s, grids);
     for (size_t i = 0; i < count; i++) {

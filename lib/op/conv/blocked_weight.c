@@ -89,7 +89,7 @@ static shape
 shape_of(const yki_problem *problem, const yki_device_traits *traits, const yki_conv *conv)
 {
     shape s = {.v = yki_conv_width(traits), .samples = 1, .rows = conv->oh, .splits = 1};
-    int64_t n = conv->batched ? problem->max_batch : 1, units = traits->compute_units, strips;
+    int64_t n = conv->batched ? problem->max.batch : 1, units = traits->compute_units, strips;
     int64_t row, most, limit = INT32_MAX / 2;
 
     s.from_plain = problem->in[0].layout.block <= 1;

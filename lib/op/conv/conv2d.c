@@ -278,7 +278,7 @@ yki_conv_of(const yki_problem *problem)
     conv.taps = (int64_t)conv.a.kernel[0] * conv.a.kernel[1];
     conv.has_bias = problem->op != &yki_op_conv2d_grad_weight && problem->input_count > 2;
     conv.batched = x->batched;
-    conv.n = x->batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1);
+    conv.n = x->batched ? YKI_BATCH : YKI_CONST(1);
     return conv;
 }
 

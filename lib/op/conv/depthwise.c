@@ -166,7 +166,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     size_t count = 0;
 
     /* Only a vector of 16 lanes is a whole cache line. */
-    bool stream = v == 16 && (4 * yki_operand_count(&problem->out, problem->max_batch) >
+    bool stream = v == 16 && (4 * yki_operand_count(&problem->out, problem->max) >
                               (int64_t)traits->cache) != (tuning == OTHER_STORES);
 
     for (int64_t i = 0; i < (transposed ? conv.a.stride[0] : 1); i++)
@@ -202,7 +202,7 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
     yki_conv conv = yki_conv_of(problem);
     const yki_conv_attrs *a = &conv.a;
     uint32_t v = yki_conv_width(traits), part;
-    int64_t blocks = (conv.c + v - 1) / v, most = conv.batched ? problem->max_batch : 1;
+    int64_t blocks = (conv.c + v - 1) / v, most = conv.batched ? problem->max.batch : 1;
     int64_t jobs = (int64_t)GROUPS_PER_UNIT * traits->compute_units, splits;
     yki_launch *launch;
 

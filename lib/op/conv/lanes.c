@@ -140,7 +140,7 @@ static bool
 is_for_lanes(const yki_problem *problem, const yki_device_traits *traits, const yki_conv *conv)
 {
     return yki_conv_is_cpu(traits) && conv->a.groups == 1 && conv->batched &&
-           problem->max_batch >= 2;
+           problem->max.batch >= 2;
 }
 
 static bool
@@ -200,7 +200,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     tile t = tile_for(yki_conv_width(traits), s.o, h->count, h, s.w);
     int64_t columns = columns_of(h, s.w, t.columns), strip = s.c * s.h * columns * t.v;
     int64_t blocks = yki_round_up(s.o, t.rows) / t.rows, units = traits->compute_units;
-    int64_t somes = (problem->max_batch + t.v - 1) / t.v;
+    int64_t somes = (problem->max.batch + t.v - 1) / t.v;
     /* With few samples, the channels are divided too. */
     int64_t pieces = YKI_MIN((units * UNITS_EACH + somes - 1) / somes, blocks);
     int64_t left = columns_left(h), from = block_of(&problem->in[0]), to = block_of(&problem->out);
@@ -260,7 +260,7 @@ shape_of_weight(const yki_problem *problem, const yki_device_traits *traits, con
                           .dy = conv->o * conv->oh * conv->ow * v,
                           .sums = conv->o * conv->c * conv->a.kernel[0] * taps * v,
                           .splits =
-                              YKI_MIN(traits->compute_units, (problem->max_batch + v - 1) / v)};
+                              YKI_MIN(traits->compute_units, (problem->max.batch + v - 1) / v)};
 }
 
 static bool

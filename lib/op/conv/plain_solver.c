@@ -75,7 +75,7 @@ static void
 set_iterations(yki_launch *launch, const yki_problem *problem, const yki_conv *conv, bool gemm,
                uint32_t side, int64_t length)
 {
-    double multiplies = (double)yki_expr_value(yki_conv_flops(conv), problem->max_batch) / 2;
+    double multiplies = (double)yki_expr_value(yki_conv_flops(conv), problem->max) / 2;
 
     if (gemm)
         yki_launch_iterations(launch, problem, multiplies / 16,
@@ -151,7 +151,7 @@ split_count(const yki_problem *problem, const yki_device_traits *traits, int64_t
 {
     int64_t wanted = (int64_t)traits->compute_units * 4, splits = (wanted + tiles - 1) / tiles;
 
-    return YKI_MAX(YKI_MIN(YKI_MIN(splits, problem->max_batch), 64), 1);
+    return YKI_MAX(YKI_MIN(YKI_MIN(splits, problem->max.batch), 64), 1);
 }
 
 static yoke_status
@@ -192,7 +192,7 @@ emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, un
         yki_launch_grid(launch, YKI_CONST(YKI_MIN(elements, MAX_GROUPS)), YKI_CONST(splits),
                         YKI_CONST(1), items, 1, 1);
     set_iterations(launch, problem, &conv, gemm, side,
-                   (problem->max_batch + splits - 1) / splits * conv.oh * conv.ow /
+                   (problem->max.batch + splits - 1) / splits * conv.oh * conv.ow /
                        (gemm ? 1 : items));
     launch->flops = yki_conv_flops(&conv);
     launch->bytes = yki_problem_bytes(problem);

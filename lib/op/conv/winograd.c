@@ -32,7 +32,7 @@ yki_winograd_fits(const yki_problem *problem, const yki_device_traits *traits)
 {
     yki_conv conv = yki_conv_of(problem);
     const yki_conv_attrs *a = &conv.a;
-    int64_t limit = INT32_MAX / 2, n = conv.batched ? problem->max_batch : 1;
+    int64_t limit = INT32_MAX / 2, n = conv.batched ? problem->max.batch : 1;
     bool to_x = problem->op == &yki_op_conv2d_grad_input;
     int64_t h = to_x ? conv.h : conv.oh, w = to_x ? conv.w : conv.ow;
     uint32_t v = yki_conv_width(traits);
@@ -99,7 +99,7 @@ yki_winograd_side_of(const yki_problem *problem, const yki_device_traits *traits
     s.in_blocks = (s.c + s.v - 1) / s.v;
     s.pairs = (s.o + 2 * s.v - 1) / (2 * s.v);
     s.tiles = yki_winograd_tiles(s.oh, s.ow);
-    s.most_tiles = (conv.batched ? problem->max_batch : 1) * s.tiles;
+    s.most_tiles = (conv.batched ? problem->max.batch : 1) * s.tiles;
     s.step = s.v == 16 ? 12 : 6;
     return s;
 }

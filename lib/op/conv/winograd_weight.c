@@ -62,7 +62,7 @@ shape_for(const yki_problem *problem, const yki_device_traits *traits, const yki
     s.units = ((in_blocks + s.c_most - 1) / s.c_most) * ((out_blocks + s.o_most - 1) / s.o_most);
     /* Each compute unit gets the same number of units, unless there are many. */
     s.splits = s.units >= 4 * units ? 1 : units / common_divisor(s.units, units);
-    most = (conv->batched ? problem->max_batch : 1) * yki_winograd_tiles(conv->oh, conv->ow);
+    most = (conv->batched ? problem->max.batch : 1) * yki_winograd_tiles(conv->oh, conv->ow);
     s.splits = YKI_MAX(YKI_MIN(YKI_MIN(s.splits, most / 8), MAX_SPLITS), 1);
     s.units *= s.splits;
     s.step = 36 * (s.chunk * s.c_most * s.v + YKI_WINOGRAD_SKEW) +

@@ -36,7 +36,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
         launch->source = text->source;
     for (uint32_t i = 0; i <= problem->input_count; i++)
         yki_arg_slot(recipe, i);
-    yki_arg_expr(recipe, NULL, problem->out.batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
+    yki_arg_expr(recipe, NULL, problem->out.batched ? YKI_BATCH : YKI_CONST(1));
     for (uint32_t i = 0; i < inputs; i++)
         yki_arg_int(recipe, NULL, yki_shape_count(problem->in[i].shape));
     yki_arg_int(recipe, NULL, yki_shape_count(result->shape));

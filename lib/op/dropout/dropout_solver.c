@@ -25,7 +25,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
      yki_recipe *recipe)
 {
     const yki_dropout_attrs attrs = yki_dropout_attrs_get(&problem->attrs);
-    int64_t count = yki_operand_count(&problem->out, 1), chunks = (count + CHUNK - 1) / CHUNK;
+    int64_t count = yki_operand_count(&problem->out, (yki_extents){.batch = 1}); /* of a sample */
+    int64_t chunks = (count + CHUNK - 1) / CHUNK;
     bool batched = problem->out.batched;
     yki_flat flat = yki_flat_for(traits);
     yki_expr groups = batched ? YKI_PER_SAMPLE(chunks) : YKI_CONST(chunks);
@@ -40,7 +41,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_step(recipe);
-    yki_arg_expr(recipe, "samples", batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
+    yki_arg_expr(recipe, "samples", batched ? YKI_BATCH : YKI_CONST(1));
     yki_arg_int(recipe, "count", count);
     yki_arg_int(recipe, "batched", batched);
     /* The bits are passed as an int. */

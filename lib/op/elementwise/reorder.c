@@ -83,7 +83,7 @@ emit_reorder(const yki_problem *problem, const yki_device_traits *traits, unsign
                                yki_flat_for(traits).vector, yki_flat_for(traits).group);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
-    yki_arg_expr(recipe, "samples", problem->out.batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
+    yki_arg_expr(recipe, "samples", problem->out.batched ? YKI_BATCH : YKI_CONST(1));
     yki_arg_int(recipe, "channels", channels);
     yki_arg_int(recipe, "rest", yki_shape_count(problem->out.shape) / channels);
     yki_arg_int(recipe, "from", problem->in[0].layout.block);

@@ -52,7 +52,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     groups.max = flat.groups;
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, flat.group, 1, 1);
     yki_launch_iterations(launch, problem,
-                          2.0 * (double)yki_operand_count(&problem->out, problem->max_batch), 0);
+                          2.0 * (double)yki_operand_count(&problem->out, problem->max), 0);
     return recipe->status;
 }
 
@@ -75,7 +75,7 @@ emit_grad(const yki_problem *problem, const yki_device_traits *traits, unsigned 
                     (yki_expr){0}, flat.group, 1, 1);
     /* Each group reads all indices, and all of them may select its rows. */
     yki_launch_iterations(launch, problem, 0,
-                          yki_operand_count(&problem->in[0], problem->max_batch) *
+                          yki_operand_count(&problem->in[0], problem->max) *
                               (1 + width / flat.vector / flat.group + flat.vector));
     if (launch) {
         launch->flops = yki_operand_elements(&problem->in[1]);

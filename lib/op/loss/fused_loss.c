@@ -71,7 +71,7 @@ emit_sums(yki_recipe *recipe, const uint32_t *results, uint32_t pairs, int64_t s
     yki_arg_slot(recipe, pairs);
     for (uint32_t i = 0; i < 3; i++)
         yki_arg_slot(recipe, results[i]);
-    yki_arg_expr(recipe, "samples", YKI_PER_SAMPLE(1));
+    yki_arg_expr(recipe, "samples", YKI_BATCH);
     yki_arg_int(recipe, "stride", stride);
     yki_arg_int(recipe, "metrics", metrics);
     yki_launch_grid(launch, YKI_CONST(1), (yki_expr){0}, (yki_expr){0}, 1, 1, 1);
@@ -82,7 +82,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
      yki_recipe *recipe)
 {
     const yki_fused_loss_attrs a = yki_fused_loss_attrs_get(&problem->attrs);
-    int64_t count = yki_shape_count(problem->in[0].shape), n = problem->max_batch;
+    int64_t count = yki_shape_count(problem->in[0].shape), n = problem->max.batch;
     int64_t classes = problem->in[0].shape.rank ? problem->in[0].shape.dim[0] : 1;
     uint32_t group = traits->type == YOKE_DEVICE_CPU ? 1 : YKI_MIN(traits->max_group, 64u);
     bool alone = n * count <= ALONE_ELEMENTS * (int64_t)group && n <= ALONE_SAMPLES;
@@ -105,7 +105,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_slot(recipe, pairs);
     for (uint32_t i = 0; i < 3; i++)
         yki_arg_slot(recipe, results[i]);
-    yki_arg_expr(recipe, "samples", YKI_PER_SAMPLE(1));
+    yki_arg_expr(recipe, "samples", YKI_BATCH);
     yki_arg_int(recipe, "stride", n);
     yki_arg_int(recipe, "classes", classes);
     yki_arg_int(recipe, "positions", count / classes);

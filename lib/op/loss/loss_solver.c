@@ -49,7 +49,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
                                problem->in[1].type == YOKE_U8 ? "uchar" : "int");
     for (uint32_t i = 0; i <= 2; i++)
         yki_arg_slot(recipe, i);
-    yki_arg_expr(recipe, "samples", YKI_PER_SAMPLE(1));
+    yki_arg_expr(recipe, "samples", YKI_BATCH);
     yki_arg_int(recipe, "classes", classes);
     yki_arg_int(recipe, "positions", count / classes);
     yki_arg_int(recipe, "has_ignore", attrs.has_ignore_index);
@@ -58,7 +58,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_float(recipe, "delta", attrs.delta);
     yki_arg_int(recipe, "k", attrs.k);
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, group, 1, 1);
-    yki_launch_iterations(launch, problem, 4.0 * (double)count * (double)problem->max_batch,
+    yki_launch_iterations(launch, problem, 4.0 * (double)count * (double)problem->max.batch,
                           4 * count);
     if (launch) {
         launch->flops = YKI_PER_SAMPLE(6 * count);

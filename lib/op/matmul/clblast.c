@@ -384,10 +384,10 @@ multiply(yki_queue *queue, yki_buffer *const *slots, const call_data *d, size_t 
 }
 
 static yoke_status
-run(yki_queue *queue, yki_buffer *const *slots, int64_t batch, const void *data)
+run(yki_queue *queue, yki_buffer *const *slots, yki_extents extents, const void *data)
 {
     const call_data *d = data;
-    int64_t m = yki_expr_value(d->m, batch), k = yki_expr_value(d->k, batch);
+    int64_t m = yki_expr_value(d->m, extents), k = yki_expr_value(d->k, extents);
     yoke_status status;
 
     if (m == 0)
@@ -403,9 +403,9 @@ run(yki_queue *queue, yki_buffer *const *slots, int64_t batch, const void *data)
 
 /* Builds by running the product: CLBlast has no other way to build one routine. */
 static yoke_status
-prepare(yki_queue *queue, yki_buffer *const *slots, int64_t max_batch, const void *data)
+prepare(yki_queue *queue, yki_buffer *const *slots, yki_extents max, const void *data)
 {
-    YKI_TRY(run(queue, slots, max_batch, data));
+    YKI_TRY(run(queue, slots, max, data));
     return yki_queue_finish(queue);
 }
 
@@ -416,7 +416,7 @@ static const yki_library_call sgemm = {"CLBlast SGEMM", prepare, run};
 /* Whether the strides are those of a row-major matrix, or of the transpose of one; false:
  * neither. */
 static bool
-as_matrix(int64_t row, int64_t column, yki_expr rows, yki_expr columns, int64_t max,
+as_matrix(int64_t row, int64_t column, yki_expr rows, yki_expr columns, yki_extents max,
           bool *transpose, int64_t *ld)
 {
     *transpose = column != 1;
@@ -428,7 +428,7 @@ as_matrix(int64_t row, int64_t column, yki_expr rows, yki_expr columns, int64_t 
 static bool
 find_call(const yki_problem *problem, yki_gemm *g, call_data *d)
 {
-    int64_t max = problem->max_batch;
+    yki_extents max = problem->max;
 
     memset(d, 0, sizeof *d);
     if (!yki_gemm_of(problem, g) || g->outer + g->sum > 0 || g->gate || g->sums)
@@ -460,8 +460,8 @@ work(const yki_problem *problem, char *text, size_t size)
 
     if (!find_call(problem, &g, &d))
         return 0;
-    m = yki_expr_value(d.m, problem->max_batch);
-    k = yki_expr_value(d.k, problem->max_batch);
+    m = yki_expr_value(d.m, problem->max);
+    k = yki_expr_value(d.k, problem->max);
     snprintf(text, size, "%lldx%lldx%lld", (long long)m, (long long)d.n, (long long)k);
     return 2.0 * (double)m * (double)d.n * (double)k;
 }
@@ -470,7 +470,8 @@ static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
 {
-    int64_t max = problem->max_batch, m, n, k, elements;
+    yki_extents max = problem->max;
+    int64_t m, n, k, elements;
     yki_gemm g;
     call_data d;
 
@@ -508,7 +509,7 @@ make_operands(trial *t)
     for (uint32_t i = 0; i <= t->problem->input_count; i++) {
         bool is_out = i == t->problem->input_count;
         const yki_operand *operand = is_out ? &t->problem->out : &t->problem->in[i];
-        int64_t count = yki_operand_count(operand, t->problem->max_batch);
+        int64_t count = yki_operand_count(operand, t->problem->max);
         uint32_t word = 2463534242u + i; /* xorshift gives numbers without a pattern */
 
         t->values[i] = yki_alloc((size_t)count, sizeof(float), "a product to check");
@@ -550,7 +551,8 @@ static yoke_status
 check(trial *t, unsigned tuning)
 {
     uint32_t out = t->problem->input_count;
-    int64_t max = t->problem->max_batch, m, n, k;
+    yki_extents max = t->problem->max;
+    int64_t m, n, k;
     uint64_t count;
     yki_gemm g;
 
@@ -579,7 +581,7 @@ check(trial *t, unsigned tuning)
 static yoke_status
 try_set(trial *t, unsigned tuning, const yki_recipe *recipe, double *seconds)
 {
-    int64_t max = t->problem->max_batch;
+    yki_extents max = t->problem->max;
     double least = 0;
 
     YKI_TRY(make_operands(t));

@@ -17,13 +17,13 @@ yki_gemm_times(yki_expr a, yki_expr b)
 }
 
 static bool
-is_one(yki_expr extent)
+is_one(yki_expr size)
 {
-    return extent.per_sample == 0 && extent.constant == 1;
+    return size.per_sample == 0 && size.constant == 1;
 }
 
 /* Whether an outer axis is adjacent to an inner one in memory: its stride is the inner stride
- * times the inner extent. */
+ * times the inner size. */
 static bool
 follows(int64_t outer_stride, int64_t inner_stride, yki_expr inner)
 {
@@ -35,10 +35,10 @@ append(yki_gemm_axis *axes, uint32_t *count, yki_gemm_axis axis)
 {
     yki_gemm_axis *last = *count ? &axes[*count - 1] : NULL;
 
-    if (is_one(axis.extent))
+    if (is_one(axis.size))
         return;
-    if (last && follows(last->a, axis.a, axis.extent) && follows(last->b, axis.b, axis.extent)) {
-        last->extent = yki_gemm_times(last->extent, axis.extent);
+    if (last && follows(last->a, axis.a, axis.size) && follows(last->b, axis.b, axis.size)) {
+        last->size = yki_gemm_times(last->size, axis.size);
         last->a = axis.a;
         last->b = axis.b;
         return;
@@ -57,7 +57,7 @@ fold_rows(yki_gemm *g)
             return;
         if (is_one(g->m))
             g->a_m = axis->a;
-        g->m = yki_gemm_times(axis->extent, g->m);
+        g->m = yki_gemm_times(axis->size, g->m);
         g->outer--;
     }
 }
@@ -75,22 +75,22 @@ fold_sum(yki_gemm *g, yki_gemm_axis *sums, uint32_t *count)
             g->a_k = axis->a;
             g->b_k = axis->b;
         }
-        g->k = yki_gemm_times(axis->extent, g->k);
+        g->k = yki_gemm_times(axis->size, g->k);
         (*count)--;
     }
 }
 
 static bool
-fits(const yki_gemm *g, int64_t max_batch)
+fits(const yki_gemm *g, yki_extents max)
 {
-    const yki_expr extents[] = {g->m, g->n, g->k, g->z};
+    const yki_expr sizes[] = {g->m, g->n, g->k, g->z};
     const int64_t strides[] = {g->a_m, g->a_k, g->b_k, g->b_n};
 
-    for (size_t i = 0; i < YKI_COUNT(extents); i++)
-        if (yki_expr_value(extents[i], max_batch) > INT32_MAX || strides[i] > INT32_MAX)
+    for (size_t i = 0; i < YKI_COUNT(sizes); i++)
+        if (yki_expr_value(sizes[i], max) > INT32_MAX || strides[i] > INT32_MAX)
             return false;
     for (uint32_t i = 0; i < g->outer + g->sum; i++)
-        if (yki_expr_value(g->axes[i].extent, max_batch) > INT32_MAX || g->axes[i].a > INT32_MAX ||
+        if (yki_expr_value(g->axes[i].size, max) > INT32_MAX || g->axes[i].a > INT32_MAX ||
             g->axes[i].b > INT32_MAX)
             return false;
     return true;
@@ -120,7 +120,7 @@ gather_axes(const yki_problem *problem, const yki_matmul_view *a, const yki_matm
         size_b *= db;
     }
     if (problem->in[0].batched || problem->in[1].batched) {
-        yki_gemm_axis batch = {YKI_PER_SAMPLE(1), problem->in[0].batched ? size_a : 0,
+        yki_gemm_axis batch = {YKI_BATCH, problem->in[0].batched ? size_a : 0,
                                problem->in[1].batched ? size_b : 0};
 
         append(attrs.sum_batch ? sums : g->axes, attrs.sum_batch ? &summed : &g->outer, batch);
@@ -167,11 +167,11 @@ yki_gemm_of(const yki_problem *problem, yki_gemm *g)
     fold_sum(g, sums, &summed);
     g->z = YKI_CONST(1);
     for (uint32_t i = 0; i < g->outer; i++)
-        g->z = yki_gemm_times(g->z, g->axes[i].extent);
+        g->z = yki_gemm_times(g->z, g->axes[i].size);
     for (uint32_t i = 0; i < summed; i++)
         g->axes[g->outer + i] = sums[i];
     g->sum = summed;
-    return fits(g, problem->max_batch);
+    return fits(g, problem->max);
 }
 
 void
@@ -198,7 +198,7 @@ yki_gemm_args(yki_recipe *recipe, const yki_gemm *g)
     for (uint32_t i = 0; i < YKI_GEMM_AXES; i++) {
         bool used = i < g->outer + g->sum;
 
-        yki_arg_expr_at(recipe, "e", (int)i, used ? g->axes[i].extent : YKI_CONST(1));
+        yki_arg_expr_at(recipe, "e", (int)i, used ? g->axes[i].size : YKI_CONST(1));
         yki_arg_int_at(recipe, "a", (int)i, used ? g->axes[i].a : 0);
         yki_arg_int_at(recipe, "b", (int)i, used ? g->axes[i].b : 0);
     }
@@ -210,7 +210,7 @@ yki_gemm_cost(yki_expr *flops, yki_expr *bytes, const yki_problem *problem, cons
     yki_expr terms = yki_gemm_times(yki_gemm_times(g->m, g->n), yki_gemm_times(g->k, g->z));
 
     for (uint32_t i = 0; i < g->sum; i++)
-        terms = yki_gemm_times(terms, g->axes[g->outer + i].extent);
+        terms = yki_gemm_times(terms, g->axes[g->outer + i].size);
     *flops = yki_gemm_times(terms, YKI_CONST(2));
     *bytes = yki_operand_bytes(&problem->out);
     for (uint32_t i = 0; i < problem->input_count; i++) {

@@ -61,10 +61,10 @@ cost_of_grid(const blocking *b, int64_t tiles, int64_t panels, int64_t k, int64_
 }
 
 static void
-choose_grid(blocking *b, const yki_gemm *g, const yki_device_traits *traits, int64_t max_batch)
+choose_grid(blocking *b, const yki_gemm *g, const yki_device_traits *traits, yki_extents max)
 {
-    int64_t m = yki_expr_value(g->m, max_batch), n = yki_expr_value(g->n, max_batch);
-    int64_t k = yki_expr_value(g->k, max_batch), z = yki_expr_value(g->z, max_batch);
+    int64_t m = yki_expr_value(g->m, max), n = yki_expr_value(g->n, max);
+    int64_t k = yki_expr_value(g->k, max), z = yki_expr_value(g->z, max);
     int64_t units = YKI_MAX(traits->compute_units, 1u);
     int64_t tiles = YKI_MAX(divide_up(m, b->tile.rows), 1);
     int64_t panels = divide_up(n, b->tile.lanes * b->tile.vectors);
@@ -93,7 +93,7 @@ choose_grid(blocking *b, const yki_gemm *g, const yki_device_traits *traits, int
 }
 
 blocking
-yki_gemm_cpu_choose(int64_t max, const yki_gemm *g, const yki_device_traits *traits, tile of,
+yki_gemm_cpu_choose(yki_extents max, const yki_gemm *g, const yki_device_traits *traits, tile of,
                     unsigned tuning)
 {
     int64_t k = YKI_MAX(yki_expr_value(g->k, max), 1), columns;
@@ -123,7 +123,7 @@ yki_gemm_cpu_choose(int64_t max, const yki_gemm *g, const yki_device_traits *tra
 /* The most loop iterations of one group: tiles, then packing, which at worst goes number by
  * number, and the sums over rows. */
 int64_t
-yki_gemm_cpu_iterations(const blocking *b, const yki_gemm *g, int64_t max)
+yki_gemm_cpu_iterations(const blocking *b, const yki_gemm *g, yki_extents max)
 {
     int64_t k = YKI_MAX(yki_expr_value(g->k, max), 1), z = yki_expr_value(g->z, max);
     int64_t rows = b->tile.rows, columns = b->tile.lanes * b->tile.vectors;
@@ -167,8 +167,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 
     if (!yki_gemm_of(problem, &g))
         return yki_fail(YOKE_ERROR_INTERNAL, "not a problem for this solver");
-    b = yki_gemm_cpu_choose(problem->max_batch, &g, traits,
-                            yki_gemm_cpu_tile_for(traits, yki_expr_value(g.n, problem->max_batch)),
+    b = yki_gemm_cpu_choose(problem->max, &g, traits,
+                            yki_gemm_cpu_tile_for(traits, yki_expr_value(g.n, problem->max)),
                             tuning);
     g.pack_a = b.pack_a;
     g.pack_b = b.pack_b;
@@ -197,7 +197,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_launch_grid(launch, YKI_CONST(b.nx), rows, outer, 1, 1, 1);
     if (launch) {
         yki_gemm_cost(&launch->flops, &launch->bytes, problem, &g);
-        launch->iterations = yki_gemm_cpu_iterations(&b, &g, problem->max_batch);
+        launch->iterations = yki_gemm_cpu_iterations(&b, &g, problem->max);
     }
     return recipe->status;
 }

@@ -33,12 +33,13 @@ static int64_t
 choose_parts(const yki_problem *problem, const yki_gemm *g, const yki_device_traits *traits,
              int64_t tile)
 {
-    int64_t max = problem->max_batch, m = yki_expr_value(g->m, max), n = yki_expr_value(g->n, max);
+    yki_extents max = problem->max;
+    int64_t m = yki_expr_value(g->m, max), n = yki_expr_value(g->n, max);
     int64_t z = yki_expr_value(g->z, max), length = yki_expr_value(g->k, max), parts;
     int64_t tiles = ((m + tile - 1) / tile) * ((n + tile - 1) / tile) * z;
 
     for (uint32_t i = 0; i < g->sum; i++)
-        length *= yki_expr_value(g->axes[g->outer + i].extent, max);
+        length *= yki_expr_value(g->axes[g->outer + i].size, max);
     if (tiles == 0)
         return 1;
     parts = 2 * (int64_t)traits->compute_units / tiles;
@@ -47,16 +48,16 @@ choose_parts(const yki_problem *problem, const yki_gemm *g, const yki_device_tra
     parts = YKI_MIN(parts, MAX_PARTS);
     /* Only sums can be divided along their outermost axis, which must be long enough too. */
     if (g->sum > 0)
-        parts = YKI_MIN(parts, yki_expr_value(g->axes[g->outer].extent, max));
+        parts = YKI_MIN(parts, yki_expr_value(g->axes[g->outer].size, max));
     return YKI_MAX(parts, 1);
 }
 
 static yki_expr
-groups_of(yki_expr extent, int64_t per_group)
+groups_of(yki_expr size, int64_t per_group)
 {
-    extent.divisor = per_group;
-    extent.max = MAX_GROUPS;
-    return extent;
+    size.divisor = per_group;
+    size.max = MAX_GROUPS;
+    return size;
 }
 
 void
@@ -85,8 +86,8 @@ yki_gemm_emit_finish(yki_recipe *recipe, const yki_problem *problem, const yki_g
                      const yki_device_traits *traits, uint32_t from, int64_t parts)
 {
     uint32_t wg = yki_gemm_sum_group(traits);
-    uint32_t edge = yki_gemm_edge(traits, yki_expr_value(g->m, problem->max_batch),
-                                  yki_expr_value(g->n, problem->max_batch));
+    uint32_t edge = yki_gemm_edge(traits, yki_expr_value(g->m, problem->max),
+                                  yki_expr_value(g->n, problem->max));
     yki_expr count = yki_operand_elements(&problem->out);
     yki_launch *launch;
     char options[64];
@@ -113,11 +114,12 @@ yki_gemm_emit_finish(yki_recipe *recipe, const yki_problem *problem, const yki_g
 static double
 iterations_of(const yki_problem *problem, const yki_gemm *g, uint32_t edge, int64_t tile)
 {
-    int64_t max = problem->max_batch, m = yki_expr_value(g->m, max), n = yki_expr_value(g->n, max);
+    yki_extents max = problem->max;
+    int64_t m = yki_expr_value(g->m, max), n = yki_expr_value(g->n, max);
     double length = (double)yki_expr_value(g->k, max), items = (double)edge * edge;
 
     for (uint32_t i = 0; i < g->sum; i++)
-        length *= (double)yki_expr_value(g->axes[g->outer + i].extent, max);
+        length *= (double)yki_expr_value(g->axes[g->outer + i].size, max);
     return (double)(((m + tile - 1) / tile) * ((n + tile - 1) / tile) * yki_expr_value(g->z, max)) *
            items * length * (2 + 2 * (double)tile / items);
 }
@@ -135,8 +137,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     (void)tuning;
     if (!yki_gemm_of(problem, &g))
         return yki_fail(YOKE_ERROR_INTERNAL, "not a problem for this solver");
-    edge = yki_gemm_edge(traits, yki_expr_value(g.m, problem->max_batch),
-                         yki_expr_value(g.n, problem->max_batch));
+    edge =
+        yki_gemm_edge(traits, yki_expr_value(g.m, problem->max), yki_expr_value(g.n, problem->max));
     tile = edge * 4;
     yki_gemm_options(traits, edge, options, sizeof options);
     parts = choose_parts(problem, &g, traits, tile);

@@ -27,7 +27,7 @@ yki_matmul_view yki_matmul_view_of(yoke_shape shape, bool transpose);
 enum { YKI_GEMM_AXES = 6 }; /* samples, and the leading axes of a tensor of rank 7 */
 
 typedef struct yki_gemm_axis {
-    yki_expr extent;
+    yki_expr size;
     int64_t a, b; /* strides, in elements; 0: broadcast */
 } yki_gemm_axis;
 
@@ -47,7 +47,7 @@ typedef struct yki_gemm {
 /* Finds the form of a problem. Returns false where a number does not fit a kernel's int, or a
  * layout is not plain. */
 bool yki_gemm_of(const yki_problem *problem, yki_gemm *gemm);
-/* Returns the product of two expressions, of which at most one depends on the batch. */
+/* Returns the product of two expressions, of which at most one depends on an extent. */
 yki_expr yki_gemm_times(yki_expr a, yki_expr b);
 /* yki_gemm_size_args appends sizes, strides and flags as arguments, in the order in which all
  * kernels take them; yki_gemm_args appends the axes too. `part` is the number in which the names of
@@ -65,7 +65,7 @@ typedef struct yki_gemm_cpu_tile {
 
 typedef struct yki_gemm_cpu_blocking {
     yki_gemm_cpu_tile tile;
-    int64_t nx, ny, nz;            /* groups at the largest batch */
+    int64_t nx, ny, nz;            /* groups at the largest extents */
     int64_t row_tiles, col_panels; /* in a group */
     int64_t kc, mc, nc;
     int64_t scratch; /* floats for each group */
@@ -74,12 +74,12 @@ typedef struct yki_gemm_cpu_blocking {
 
 /* Returns the tile for results of n columns. */
 yki_gemm_cpu_tile yki_gemm_cpu_tile_for(const yki_device_traits *traits, int64_t n);
-yki_gemm_cpu_blocking yki_gemm_cpu_choose(int64_t max_batch, const yki_gemm *gemm,
+yki_gemm_cpu_blocking yki_gemm_cpu_choose(yki_extents max, const yki_gemm *gemm,
                                           const yki_device_traits *traits, yki_gemm_cpu_tile tile,
                                           unsigned tuning);
 /* Returns the loop iterations of the group that makes most. */
 int64_t yki_gemm_cpu_iterations(const yki_gemm_cpu_blocking *blocking, const yki_gemm *gemm,
-                                int64_t max_batch);
+                                yki_extents max);
 /* Returns the work-items in a group of yki_gemm_finish and yki_sum_rows. */
 uint32_t yki_gemm_sum_group(const yki_device_traits *traits);
 /* Returns the work-items along each edge of a group that computes a tile of a rows x columns

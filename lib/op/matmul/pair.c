@@ -57,7 +57,7 @@ split(const yki_problem *problem, part parts[2])
         yki_problem *p = &parts[i].problem;
         const yki_matmul_attrs attrs = pair.part[i];
 
-        *p = (yki_problem){.op = &yki_op_matmul, .max_batch = problem->max_batch};
+        *p = (yki_problem){.op = &yki_op_matmul, .max = problem->max};
         yki_matmul_attrs_set(&p->attrs, &attrs);
         p->input_count = attrs.act == YKI_MATMUL_GATE ? 3 : 2;
         parts[i].first_input = input;
@@ -126,7 +126,8 @@ static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
 {
-    int64_t max = problem->max_batch, columns = 0, size, groups;
+    yki_extents max = problem->max;
+    int64_t columns = 0, size, groups;
     yki_gemm_cpu_blocking b[2];
     yki_gemm_cpu_tile tile;
     uint32_t scratch;

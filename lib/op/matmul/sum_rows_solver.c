@@ -13,7 +13,7 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
 {
     (void)traits;
     return problem->in[0].layout.block <= 1 && problem->out.layout.block <= 1 &&
-           yki_operand_count(&problem->in[0], problem->max_batch) / problem->out.shape.dim[0] <=
+           yki_operand_count(&problem->in[0], problem->max) / problem->out.shape.dim[0] <=
                INT32_MAX;
 }
 
@@ -34,7 +34,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_gemm_options(traits, yki_gemm_edge(traits, 0, 0), options, sizeof options);
     rows.per_sample /= columns;
     rows.constant /= columns;
-    max_rows = yki_expr_value(rows, problem->max_batch);
+    max_rows = yki_expr_value(rows, problem->max);
     blocks = YKI_MIN(blocks, 32768);
     if (max_rows * columns >= MIN_ELEMENTS)
         parts = YKI_MIN(YKI_MIN(2 * (int64_t)traits->compute_units / blocks, max_rows / MIN_ROWS),

@@ -85,7 +85,7 @@ form_of(const yki_problem *problem, const yki_device_traits *traits)
 static yki_expr
 samples_of(const yki_operand *x)
 {
-    return x->batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1);
+    return x->batched ? YKI_BATCH : YKI_CONST(1);
 }
 
 static void
@@ -163,9 +163,10 @@ typedef struct split_plan {
 } split_plan;
 
 static split_plan
-plan_splits(const form *f, const yki_operand *x, const yki_device_traits *traits, int64_t max_batch)
+plan_splits(const form *f, const yki_operand *x, const yki_device_traits *traits,
+            int64_t max_samples)
 {
-    int64_t most = x->batched ? max_batch : 1, tile, tiles;
+    int64_t most = x->batched ? max_samples : 1, tile, tiles;
     split_plan s;
 
     tile = f->in_rows ? ROWS_BYTES / 4 / f->width
@@ -233,7 +234,7 @@ emit_stats(const yki_problem *problem, const yki_device_traits *traits, unsigned
            yki_recipe *recipe)
 {
     form f = form_of(problem, traits);
-    split_plan s = plan_splits(&f, &problem->in[0], traits, problem->max_batch);
+    split_plan s = plan_splits(&f, &problem->in[0], traits, problem->max.batch);
     uint32_t part = 1;
 
     (void)tuning;
@@ -263,7 +264,7 @@ emit_grad_stats(const yki_problem *problem, const yki_device_traits *traits, uns
                 yki_recipe *recipe)
 {
     form f = form_of(problem, traits);
-    split_plan s = plan_splits(&f, &problem->in[0], traits, problem->max_batch);
+    split_plan s = plan_splits(&f, &problem->in[0], traits, problem->max.batch);
     uint32_t out = problem->input_count, part = out;
 
     (void)tuning;

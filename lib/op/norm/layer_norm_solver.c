@@ -95,7 +95,7 @@ emit_params(const yki_problem *problem, const yki_device_traits *traits, unsigne
 {
     const yki_ln_attrs a = yki_ln_attrs_get(&problem->attrs);
     form f = form_of(problem, traits);
-    int64_t rows = f.rows_per_sample * (problem->in[0].batched ? problem->max_batch : 1);
+    int64_t rows = f.rows_per_sample * (problem->in[0].batched ? problem->max.batch : 1);
     int64_t splits = (int64_t)traits->compute_units * (f.items == 1 ? 2 : 4);
     uint32_t part = 2;
     yki_launch *launch;

@@ -89,8 +89,8 @@ cost(yki_launch *launch, const yki_problem *problem, const pool *p)
     launch->bytes = bytes;
     windows = YKI_MAX(p->a.kernel[0], 1) * YKI_MAX(p->a.kernel[1], 1);
     yki_launch_iterations(launch, problem,
-                          (double)(yki_operand_count(p->y, problem->max_batch) * windows +
-                                   yki_operand_count(p->x, problem->max_batch)),
+                          (double)(yki_operand_count(p->y, problem->max) * windows +
+                                   yki_operand_count(p->x, problem->max)),
                           windows);
     launch->flops = times(p->y, yki_shape_count(p->y->shape) * YKI_MAX(p->a.kernel[0], 1) *
                                     YKI_MAX(p->a.kernel[1], 1));

@@ -71,7 +71,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_int(recipe, "count", count);
-    yki_arg_expr(recipe, "samples", YKI_PER_SAMPLE(1));
+    yki_arg_expr(recipe, "samples", YKI_BATCH);
     yki_launch_grid(launch,
                     YKI_CONST(YKI_MIN((count + 63) / 64, (int64_t)traits->compute_units * 8)),
                     (yki_expr){0}, (yki_expr){0}, 1, 1, 1);
@@ -102,7 +102,7 @@ emit_counted(const yki_problem *problem, const yki_device_traits *traits, unsign
                                flat.group);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
-    yki_arg_expr(recipe, "samples", YKI_PER_SAMPLE(1));
+    yki_arg_expr(recipe, "samples", YKI_BATCH);
     yki_flat_grid(launch, &flat, problem);
     return recipe->status;
 }

@@ -87,8 +87,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     groups.max = flat.groups;
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, 1, 1, 1);
     /* One work-item computes one result. */
-    yki_launch_iterations(launch, problem,
-                          (double)yki_operand_count(&problem->in[0], problem->max_batch),
+    yki_launch_iterations(launch, problem, (double)yki_operand_count(&problem->in[0], problem->max),
                           in_count / YKI_MAX(out_count, 1));
     if (launch) {
         launch->flops = yki_operand_elements(&problem->in[0]);

@@ -112,7 +112,7 @@ move(yki_recipe *recipe, const yki_problem *problem, const yki_device_traits *tr
     start_launch(recipe, problem, traits, "yki_move", outer * run);
     yki_arg_slot(recipe, input);
     yki_arg_slot(recipe, problem->input_count);
-    yki_arg_expr(recipe, "samples", problem->out.batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
+    yki_arg_expr(recipe, "samples", problem->out.batched ? YKI_BATCH : YKI_CONST(1));
     yki_arg_int(recipe, "outer", outer);
     yki_arg_int(recipe, "run", run);
     yki_arg_int(recipe, "in_sample", problem->in[input].batched ? outer * in_stride : 0);

@@ -110,7 +110,7 @@ start(yki_recipe *recipe, const yki_problem *problem, const yki_flat *flat, cons
     }
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
-    yki_arg_expr(recipe, "samples", problem->out.batched ? YKI_PER_SAMPLE(1) : YKI_CONST(1));
+    yki_arg_expr(recipe, "samples", problem->out.batched ? YKI_BATCH : YKI_CONST(1));
     yki_arg_int(recipe, "count", yki_shape_count(problem->out.shape));
 }
 

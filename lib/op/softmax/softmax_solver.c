@@ -71,7 +71,7 @@ emit(const yki_problem *problem, const char *kernel, uint32_t vector, uint32_t g
     groups.max = max_groups;
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, group, 1, 1);
     yki_launch_iterations(launch, problem,
-                          4.0 * (double)yki_operand_count(&problem->out, problem->max_batch),
+                          4.0 * (double)yki_operand_count(&problem->out, problem->max),
                           4 * v.length);
     if (launch) {
         launch->flops = elements;
