@@ -296,6 +296,9 @@ bool yki_solver_ends(const yki_solver *solver, const yki_problem *problem,
 bool yki_solver_suits(const yki_solver *solver, const yki_problem *problem,
                       const yki_device_traits *traits);
 
+/* What `applies` is for a solver that computes any problem whose operands lie row by row. */
+bool yki_plain_applies(const yki_problem *problem, const yki_device_traits *traits);
+
 /* All solvers (solvers.c) and all operators (table.c); NULL stands at the end. */
 extern const yki_solver *const yki_solvers[];
 extern const yki_op *const yki_ops[];
