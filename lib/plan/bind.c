@@ -121,26 +121,25 @@ prepare_call(const yki_plan *plan, const yki_task *task)
                                       task->recipe.call_data);
 }
 
-/* The options are those of the optimizer's kernels, so one build serves both. */
-static yoke_status
-make_commit(yki_plan *plan, const yki_weight *state, yki_buffer *next, yki_kernel **kernel)
+yoke_status
+yki_plan_update_kernel(const yki_plan *plan, const char *name, yki_kernel **kernel)
 {
     yoke_device *device = yki_queue_device(plan->queue);
     yki_flat flat = yki_flat_for(yki_device_get_traits(device));
-    int32_t count = (int32_t)(state->size / 4);
     char options[128];
-    yki_program *program;
-    yoke_status status;
 
     snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", flat.vector, flat.group);
-    YKI_TRY(yki_program_get(device, "update.cl", options, &program));
-    status = yki_kernel_create(program, "yki_commit_state", kernel);
-    yki_program_release(program);
-    YKI_TRY(status);
+    return yki_kernel_get(device, "update.cl", options, name, kernel);
+}
+
+static yoke_status
+make_commit(yki_plan *plan, const yki_weight *state, yki_buffer *next, yki_kernel **kernel)
+{
+    YKI_TRY(yki_plan_update_kernel(plan, "yki_commit_state", kernel));
     YKI_TRY(yki_kernel_set_buffer(*kernel, 0, next));
     YKI_TRY(yki_kernel_set_buffer(*kernel, 1, state->value));
     YKI_TRY(yki_kernel_set_buffer(*kernel, 2, plan->step_values));
-    return yki_kernel_set(*kernel, 3, sizeof count, &count);
+    return yki_kernel_set_int(*kernel, 3, (int64_t)(state->size / 4));
 }
 
 static yoke_status

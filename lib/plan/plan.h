@@ -375,6 +375,9 @@ yoke_status yki_plan_add_value(yki_plan *plan, const yki_value *value, int32_t *
 yoke_status yki_plan_add_task(yki_plan *plan, const yki_task *task);
 /* Follows aliases to the value that has the memory. */
 int32_t yki_value_root(const yki_plan *plan, int32_t value);
+/* Makes a kernel of update.cl. The options are those of the optimizer's kernels, so one build
+ * serves both. */
+yoke_status yki_plan_update_kernel(const yki_plan *plan, const char *name, yki_kernel **kernel);
 /* Gives the buffers of a bound task's slots. */
 void yki_plan_slots(const yki_plan *plan, const yki_task *task, yki_buffer *slots[YKI_MAX_SLOTS]);
 
