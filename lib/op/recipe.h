@@ -217,9 +217,19 @@ void yki_launch_iterations(yki_launch *launch, const yki_problem *problem, doubl
                            int64_t each);
 /* Computes the grid for a batch of n. Returns false if there is nothing to do. */
 bool yki_launch_grid_at(const yki_launch *launch, int64_t n, yki_grid *grid);
-/* Gets the program of a launch, and builds it if need be. The caller releases it. */
+/* Gets the program of a launch, and builds it if need be. The caller releases it. (run.c) */
 yoke_status yki_launch_program(yoke_device *device, const yki_launch *launch,
                                yki_program **program);
+/* Makes the kernel of a launch, and sets its arguments but for the ints. `slots` are the buffers of
+ * the recipe's slots. The caller destroys the kernel, also after an error. */
+yoke_status yki_launch_bind(const yki_launch *launch, yoke_device *device, yki_buffer *const *slots,
+                            yki_buffer *step_values, yki_kernel **kernel);
+/* Sets the ints, which are expressions in the batch. */
+yoke_status yki_launch_set_batch(const yki_launch *launch, yki_kernel *kernel, int64_t n);
+/* Enqueues the launch for a batch of n; does nothing, with `done` too, where there is nothing to
+ * do. */
+yoke_status yki_launch_enqueue(const yki_launch *launch, yki_kernel *kernel, yki_queue *queue,
+                               int64_t n, yki_event *done);
 
 /* ---- solvers ---- */
 
