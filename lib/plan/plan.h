@@ -180,14 +180,12 @@ typedef struct yki_task {
     bool dropped; /* joined with another task; removed when fusing ends */
 } yki_task;
 
-typedef enum yki_level { YKI_LEVEL_MEASURE = 0, YKI_LEVEL_ESTIMATE, YKI_LEVEL_PATIENT } yki_level;
-
 typedef struct yki_plan_options {
     int64_t max_batch;
     bool training;
     bool strict;    /* direct class only */
     bool no_fusion; /* every node is a task of its own: tests compare fusions with this */
-    yki_level level;
+    yoke_plan_level level;
     bool team;                 /* statistics of the batch are merged with those of other devices */
     bool small;                /* in training: saves memory at the cost of speed (recompute.c) */
     bool repeats;              /* in training: several micro-batches before each update */
