@@ -183,7 +183,7 @@ yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
     counts = yki_alloc(t->team->total, sizeof *counts, "shares");
     if (!counts)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    if (strcmp(shares, "auto") != 0) {
+    if (!yki_shares_are_auto(shares)) {
         int64_t part = (t->options.batch + t->options.accumulate - 1) / t->options.accumulate;
 
         status = yki_shares_split(shares, t->team->total, part, counts);

@@ -276,7 +276,7 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
     YKI_TRY(check_alone(team, graph, &o));
     yki_optimizer_complete(&o.optimizer);
     /* A graph without a loss has no steps, so there are no times for shares to follow. */
-    if (!graph->loss && !graph->place_count && (!o.shares || strcmp(o.shares, "auto") == 0))
+    if (!graph->loss && !graph->place_count && yki_shares_are_auto(o.shares))
         o.shares = "even";
     o.batch = o.batch ? o.batch : 32;
     o.accumulate = o.accumulate ? o.accumulate : 1;
