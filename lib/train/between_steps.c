@@ -184,7 +184,7 @@ yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
     if (!counts)
         return YOKE_ERROR_OUT_OF_MEMORY;
     if (!yki_shares_are_auto(shares)) {
-        int64_t part = (t->options.batch + t->options.accumulate - 1) / t->options.accumulate;
+        int64_t part = yki_largest_part(&t->options);
 
         status = yki_shares_split(shares, t->team->total, part, counts);
         for (size_t k = 0; k < t->team->count && status == YOKE_OK && !t->core_groups.taken; k++) {

@@ -42,7 +42,7 @@ static uint32_t
 possible(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o,
          const char **why)
 {
-    int64_t part = (o->batch + o->accumulate - 1) / o->accumulate;
+    int64_t part = yki_largest_part(o);
     uint32_t count;
 
     *why = NULL;
