@@ -428,15 +428,7 @@ prefers_kernels(const yki_queue *queue)
 static yoke_status
 get_kernel(yki_queue *queue, const char *file, const char *name, yki_kernel **kernel)
 {
-    yki_program *program;
-    yoke_status status;
-
-    if (*kernel)
-        return YOKE_OK;
-    YKI_TRY(yki_program_get(queue->device, file, "", &program));
-    status = yki_kernel_create(program, name, kernel);
-    yki_program_release(program);
-    return status;
+    return *kernel ? YOKE_OK : yki_kernel_get(queue->device, file, "", name, kernel);
 }
 
 /* Takes a group for each compute unit: fewer for little work, more where a group would make too

@@ -218,11 +218,17 @@ void yki_program_release(yki_program *program); /* NULL is fine; the space keeps
 /* Makes a kernel, which retains the program. Each launch of a plan has a kernel of its own, so that
  * its arguments stay set. */
 yoke_status yki_kernel_create(yki_program *program, const char *name, yki_kernel **kernel);
+/* Makes a kernel of a file of clkernels/; see yki_program_get. */
+yoke_status yki_kernel_get(yoke_device *device, const char *file, const char *options,
+                           const char *name, yki_kernel **kernel);
 void yki_kernel_destroy(yki_kernel *kernel);
 /* These set an argument until it is set again. A value is copied; a buffer is not retained, must be
  * in the program's space and may be NULL. */
 yoke_status yki_kernel_set(yki_kernel *kernel, unsigned index, size_t size, const void *value);
 yoke_status yki_kernel_set_buffer(yki_kernel *kernel, unsigned index, yki_buffer *buffer);
+/* An int of OpenCL has 32 bits; the value must fit. */
+yoke_status yki_kernel_set_int(yki_kernel *kernel, unsigned index, int64_t value);
+yoke_status yki_kernel_set_float(yki_kernel *kernel, unsigned index, float value);
 
 typedef struct yki_grid {
     size_t groups[3]; /* work-groups, at most 65535 in a dimension; 0 counts as 1 */

@@ -63,6 +63,19 @@ free_made:
     return status;
 }
 
+yoke_status
+yki_kernel_get(yoke_device *device, const char *file, const char *options, const char *name,
+               yki_kernel **kernel)
+{
+    yki_program *program;
+    yoke_status status;
+
+    YKI_TRY(yki_program_get(device, file, options, &program));
+    status = yki_kernel_create(program, name, kernel);
+    yki_program_release(program);
+    return status;
+}
+
 void
 yki_kernel_destroy(yki_kernel *kernel)
 {
@@ -117,4 +130,18 @@ yki_kernel_set_buffer(yki_kernel *kernel, unsigned index, yki_buffer *buffer)
                         "kernel %s: buffer %s is pinned host memory, which kernels cannot use",
                         kernel->name, buffer->name);
     return set_argument(kernel, index, sizeof buffer->cl, &buffer->cl, buffer->name);
+}
+
+yoke_status
+yki_kernel_set_int(yki_kernel *kernel, unsigned index, int64_t value)
+{
+    int32_t narrow = (int32_t)value;
+
+    return yki_kernel_set(kernel, index, sizeof narrow, &narrow);
+}
+
+yoke_status
+yki_kernel_set_float(yki_kernel *kernel, unsigned index, float value)
+{
+    return yki_kernel_set(kernel, index, sizeof value, &value);
 }

@@ -54,9 +54,7 @@ load_open(load_job *job, yoke_device *device, unsigned repeats)
     const yki_device_traits *traits = yki_device_get_traits(device);
     size_t local = traits->type == YOKE_DEVICE_GPU ? YKI_MIN(GPU_GROUP, traits->max_group) : 1;
     size_t groups = YKI_MIN((size_t)traits->compute_units * GROUPS_PER_UNIT, MAX_GROUPS);
-    yki_program *program;
     char options[32];
-    yoke_status status;
 
     job->grid = (yki_grid){.groups = {groups}, .local = {local}};
     job->alone = yki_alloc(repeats, sizeof *job->alone, "times");
@@ -65,10 +63,7 @@ load_open(load_job *job, yoke_device *device, unsigned repeats)
     YKI_TRY(yki_queue_create(device, false, &job->queue));
     YKI_TRY(yki_buffer_create(device, sizeof(float), 0, "the result of a load", &job->out));
     snprintf(options, sizeof options, "-DLOCAL=%zu", local);
-    YKI_TRY(yki_program_get(device, "load.cl", options, &program));
-    status = yki_kernel_create(program, "yki_load", &job->kernel);
-    yki_program_release(program);
-    YKI_TRY(status);
+    YKI_TRY(yki_kernel_get(device, "load.cl", options, "yki_load", &job->kernel));
     return yki_kernel_set_buffer(job->kernel, 0, job->out);
 }
 

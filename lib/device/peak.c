@@ -34,15 +34,10 @@ typedef struct peak_run {
 static yoke_status
 make_kernel(peak_run *run, const char *name, yki_kernel **kernel)
 {
-    yki_program *program;
     char options[64];
-    yoke_status status;
 
     snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", run->vector, run->group);
-    YKI_TRY(yki_program_get(run->device, "peak.cl", options, &program));
-    status = yki_kernel_create(program, name, kernel);
-    yki_program_release(program);
-    return status;
+    return yki_kernel_get(run->device, "peak.cl", options, name, kernel);
 }
 
 static yoke_status

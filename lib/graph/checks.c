@@ -70,6 +70,12 @@ yki_fail_type(const char *what, const yoke_node *node, const char *must)
 }
 
 yoke_status
+yki_check_f32(const char *what, const yoke_node *node)
+{
+    return node->type == YOKE_F32 ? YOKE_OK : yki_fail_type(what, node, "f32");
+}
+
+yoke_status
 yki_fail_shape(const char *what, const yoke_node *node, const char *must)
 {
     char text[128];

@@ -274,6 +274,11 @@ yoke_status yki_fail_node(const char *what, const yoke_node *node);
 yoke_status yki_fail_type(const char *what, const yoke_node *node, const char *must);
 yoke_status yki_fail_shape(const char *what, const yoke_node *node, const char *must);
 yoke_status yki_fail_axis(const char *what, int32_t axis, const yoke_node *node);
+/* Fails unless the node has floats, by yki_fail_type. */
+yoke_status yki_check_f32(const char *what, const yoke_node *node);
+/* Gives the result of a node the type and the shape of another node, and its batch if it has one.
+ */
+void yki_node_like(yoke_node *node, const yoke_node *other);
 bool yki_shape_equal(yoke_shape a, yoke_shape b);
 /* Writes a shape as "(3, 32, 32)", and returns `text`. */
 const char *yki_shape_text(yoke_shape shape, char *text, size_t size);

@@ -17,6 +17,14 @@ yki_shape_count(yoke_shape shape)
     return count;
 }
 
+void
+yki_node_like(yoke_node *node, const yoke_node *other)
+{
+    node->type = other->type;
+    node->shape = other->shape;
+    node->batched = other->batched;
+}
+
 bool
 yki_shape_equal(yoke_shape a, yoke_shape b)
 {

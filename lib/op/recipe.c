@@ -339,6 +339,16 @@ most_iterations(const yki_recipe *recipe)
     return most;
 }
 
+bool
+yki_plain_applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    (void)traits;
+    for (uint32_t s = 0; s < yki_problem_operands(problem); s++)
+        if (yki_problem_operand(problem, s)->layout.block > 1)
+            return false;
+    return true;
+}
+
 yoke_status
 yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
                 const yki_device_traits *traits, unsigned tuning, yki_recipe *recipe)

@@ -225,15 +225,26 @@ void yki_launch_grid(yki_launch *launch, yki_expr g0, yki_expr g1, yki_expr g2, 
                      uint32_t l1, uint32_t l2);
 
 /* Notes how many loop iterations a work-item of this launch makes at most (launch->iterations).
- * `turns` is the number that all work-items share at the largest extents; `each` is what every
+ * `iterations` is the number that all work-items share at the largest extents; `each` is what every
  * work-item makes besides. Call it after yki_launch_grid. See also traits->loop_limit. */
 void yki_launch_iterations(yki_launch *launch, const yki_problem *problem, double iterations,
                            int64_t each);
 /* Computes the grid for these extents. Returns false if there is nothing to do. */
 bool yki_launch_grid_at(const yki_launch *launch, yki_extents extents, yki_grid *grid);
-/* Gets the program of a launch, and builds it if need be. The caller releases it. */
+/* Gets the program of a launch, and builds it if need be. The caller releases it. (run.c) */
 yoke_status yki_launch_program(yoke_device *device, const yki_launch *launch,
                                yki_program **program);
+/* Makes the kernel of a launch, and sets its arguments but for the ints. `slots` are the buffers of
+ * the recipe's slots. The caller destroys the kernel, also after an error. */
+yoke_status yki_launch_bind(const yki_launch *launch, yoke_device *device, yki_buffer *const *slots,
+                            yki_buffer *step_values, yki_kernel **kernel);
+/* Sets the ints, which are expressions in the extents. */
+yoke_status yki_launch_set_extents(const yki_launch *launch, yki_kernel *kernel,
+                                   yki_extents extents);
+/* Enqueues the launch for these extents; does nothing, with `done` too, where there is nothing to
+ * do. */
+yoke_status yki_launch_enqueue(const yki_launch *launch, yki_kernel *kernel, yki_queue *queue,
+                               yki_extents extents, yki_event *done);
 
 /* ---- solvers ---- */
 
@@ -309,6 +320,9 @@ bool yki_solver_ends(const yki_solver *solver, const yki_problem *problem,
 /* Returns whether the solver applies, and its guess (tuning 0) stays within traits->loop_limit. */
 bool yki_solver_suits(const yki_solver *solver, const yki_problem *problem,
                       const yki_device_traits *traits);
+
+/* What `applies` is for a solver that computes any problem whose operands lie row by row. */
+bool yki_plain_applies(const yki_problem *problem, const yki_device_traits *traits);
 
 /* All solvers (solvers.c) and all operators (table.c); NULL stands at the end. */
 extern const yki_solver *const yki_solvers[];

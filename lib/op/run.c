@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * run.c - runs a recipe by itself: builds the programs, makes the kernels, sets their
- * arguments, allocates scratch memory. Tests and the planner's measurements use it. A
- * plan does the same over its own packed memory.
+ * run.c - makes the kernel of a launch and sets its arguments, and runs a recipe by
+ * itself, with scratch memory of its own. Tests and the planner's measurements do that.
+ * A plan runs recipes over its own packed memory.
  *
  * When an extent changes, only arguments that are expressions are set again.
  */
@@ -30,24 +30,29 @@ yki_launch_program(yoke_device *device, const yki_launch *launch, yki_program **
     return yki_program_get(device, launch->file, launch->options, program);
 }
 
-static yoke_status
-set_fixed_args(yki_runner *runner, size_t index)
+yoke_status
+yki_launch_bind(const yki_launch *launch, yoke_device *device, yki_buffer *const *slots,
+                yki_buffer *step_values, yki_kernel **kernel)
 {
-    const yki_launch *launch = &runner->recipe.launches[index];
-    yki_kernel *kernel = runner->kernels[index];
+    yki_program *program;
+    yoke_status status;
 
+    YKI_TRY(yki_launch_program(device, launch, &program));
+    status = yki_kernel_create(program, launch->kernel, kernel);
+    yki_program_release(program); /* the kernel keeps it */
+    YKI_TRY(status);
     for (uint32_t i = 0; i < launch->arg_count; i++) {
         const yki_arg *arg = &launch->args[i];
 
         switch (arg->kind) {
         case YKI_ARG_SLOT:
-            YKI_TRY(yki_kernel_set_buffer(kernel, i, runner->slots[arg->slot]));
+            YKI_TRY(yki_kernel_set_buffer(*kernel, i, slots[arg->slot]));
             break;
         case YKI_ARG_FLOAT:
-            YKI_TRY(yki_kernel_set(kernel, i, sizeof arg->value, &arg->value));
+            YKI_TRY(yki_kernel_set_float(*kernel, i, arg->value));
             break;
         case YKI_ARG_STEP:
-            YKI_TRY(yki_kernel_set_buffer(kernel, i, runner->step_values));
+            YKI_TRY(yki_kernel_set_buffer(*kernel, i, step_values));
             break;
         case YKI_ARG_INT:
             break;
@@ -56,24 +61,24 @@ set_fixed_args(yki_runner *runner, size_t index)
     return YOKE_OK;
 }
 
-static yoke_status
-set_extents(yki_runner *runner, yki_extents extents)
+yoke_status
+yki_launch_set_extents(const yki_launch *launch, yki_kernel *kernel, yki_extents extents)
 {
-    for (size_t k = 0; k < runner->recipe.launch_count; k++) {
-        const yki_launch *launch = &runner->recipe.launches[k];
-
-        for (uint32_t i = 0; i < launch->arg_count; i++) {
-            const yki_arg *arg = &launch->args[i];
-            int32_t value;
-
-            if (arg->kind != YKI_ARG_INT)
-                continue;
-            value = (int32_t)yki_expr_value(arg->expr, extents);
-            YKI_TRY(yki_kernel_set(runner->kernels[k], i, sizeof value, &value));
-        }
-    }
-    runner->extents = extents;
+    for (uint32_t i = 0; i < launch->arg_count; i++)
+        if (launch->args[i].kind == YKI_ARG_INT)
+            YKI_TRY(yki_kernel_set_int(kernel, i, yki_expr_value(launch->args[i].expr, extents)));
     return YOKE_OK;
+}
+
+yoke_status
+yki_launch_enqueue(const yki_launch *launch, yki_kernel *kernel, yki_queue *queue,
+                   yki_extents extents, yki_event *done)
+{
+    yki_grid grid;
+
+    if (!yki_launch_grid_at(launch, extents, &grid))
+        return YOKE_OK;
+    return yki_queue_launch(queue, kernel, &grid, YKI_NO_WAIT, done);
 }
 
 static yoke_status
@@ -91,17 +96,9 @@ prepare(yki_runner *runner, yki_buffer *const *operands)
                                       (uint64_t)yki_expr_value(slot->bytes, runner->problem.max), 0,
                                       "scratch of an operator", &runner->slots[i]));
     }
-    for (size_t k = 0; k < runner->recipe.launch_count; k++) {
-        const yki_launch *launch = &runner->recipe.launches[k];
-        yki_program *program;
-        yoke_status status;
-
-        YKI_TRY(yki_launch_program(device, launch, &program));
-        status = yki_kernel_create(program, launch->kernel, &runner->kernels[k]);
-        yki_program_release(program); /* the kernel keeps it */
-        YKI_TRY(status);
-        YKI_TRY(set_fixed_args(runner, k));
-    }
+    for (size_t k = 0; k < runner->recipe.launch_count; k++)
+        YKI_TRY(yki_launch_bind(&runner->recipe.launches[k], device, runner->slots,
+                                runner->step_values, &runner->kernels[k]));
     if (runner->recipe.call)
         return runner->recipe.call->prepare(runner->queue, runner->slots, runner->problem.max,
                                             runner->recipe.call_data);
@@ -161,27 +158,26 @@ yki_runner_destroy(yki_runner *runner)
 yoke_status
 yki_runner_enqueue(yki_runner *runner, yki_phase phase, yki_extents extents, yki_event *done)
 {
+    const yki_launch *launches = runner->recipe.launches;
     size_t last = runner->recipe.launch_count;
 
     YKI_TRY(yki_extents_check(extents, runner->problem.max));
     if (done)
         memset(done, 0, sizeof *done);
-    if (!yki_extents_equal(extents, runner->extents))
-        YKI_TRY(set_extents(runner, extents));
+    for (size_t k = 0;
+         !yki_extents_equal(extents, runner->extents) && k < runner->recipe.launch_count; k++)
+        YKI_TRY(yki_launch_set_extents(&launches[k], runner->kernels[k], extents));
+    runner->extents = extents;
     if (runner->recipe.call && phase == YKI_PHASE_RUN)
         YKI_TRY(runner->recipe.call->run(runner->queue, runner->slots, extents,
                                          runner->recipe.call_data));
     for (size_t k = 0; k < runner->recipe.launch_count; k++)
-        if (runner->recipe.launches[k].phase == phase)
+        if (launches[k].phase == phase)
             last = k;
-    for (size_t k = 0; k < runner->recipe.launch_count; k++) {
-        const yki_launch *launch = &runner->recipe.launches[k];
-        yki_grid grid;
-
-        if (launch->phase == phase && yki_launch_grid_at(launch, extents, &grid))
-            YKI_TRY(yki_queue_launch(runner->queue, runner->kernels[k], &grid, YKI_NO_WAIT,
-                                     k == last ? done : NULL));
-    }
+    for (size_t k = 0; k < runner->recipe.launch_count; k++)
+        if (launches[k].phase == phase)
+            YKI_TRY(yki_launch_enqueue(&launches[k], runner->kernels[k], runner->queue, extents,
+                                       k == last ? done : NULL));
     /* The last launch had nothing to do, or a library's call was last. */
     if (done && !done->cl)
         return yki_queue_marker(runner->queue, YKI_NO_WAIT, done);

@@ -46,67 +46,28 @@ make_buffer(yki_plan *plan, yki_value *value)
     return YOKE_OK;
 }
 
-static yki_buffer *
-buffer_of(const yki_plan *plan, int32_t value)
+void
+yki_plan_slots(const yki_plan *plan, const yki_task *task, yki_buffer *slots[YKI_MAX_SLOTS])
 {
-    return plan->values[yki_value_root(plan, value)].buffer;
-}
-
-static yoke_status
-set_args(yki_plan *plan, const yki_task *task, size_t index)
-{
-    const yki_launch *launch = &task->recipe.launches[index];
-    yki_kernel *kernel = task->kernels[index];
-
-    for (uint32_t i = 0; i < launch->arg_count; i++) {
-        const yki_arg *arg = &launch->args[i];
-
-        switch (arg->kind) {
-        case YKI_ARG_SLOT:
-            YKI_TRY(yki_kernel_set_buffer(kernel, i, buffer_of(plan, task->slots[arg->slot])));
-            break;
-        case YKI_ARG_FLOAT:
-            YKI_TRY(yki_kernel_set(kernel, i, sizeof arg->value, &arg->value));
-            break;
-        case YKI_ARG_STEP:
-            YKI_TRY(yki_kernel_set_buffer(kernel, i, plan->step_values));
-            break;
-        case YKI_ARG_INT: /* yki_plan_begin sets it whenever an extent changes */
-            break;
-        }
-    }
-    return YOKE_OK;
+    for (uint32_t s = 0; s < task->recipe.slot_count; s++)
+        slots[s] = plan->values[yki_value_root(plan, task->slots[s])].buffer;
 }
 
 static yoke_status
 make_kernels(yki_plan *plan, yki_task *task)
 {
-    yoke_device *device = yki_queue_device(plan->queue);
+    yki_buffer *slots[YKI_MAX_SLOTS] = {0};
 
     if (!task->solver)
         return YOKE_OK;
     task->kernels = yki_alloc(task->recipe.launch_count, sizeof *task->kernels, "kernels");
     if (!task->kernels)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    for (size_t i = 0; i < task->recipe.launch_count; i++) {
-        const yki_launch *launch = &task->recipe.launches[i];
-        yki_program *program;
-        yoke_status status;
-
-        YKI_TRY(yki_launch_program(device, launch, &program));
-        status = yki_kernel_create(program, launch->kernel, &task->kernels[i]);
-        yki_program_release(program);
-        YKI_TRY(status);
-        YKI_TRY(set_args(plan, task, i));
-    }
+    yki_plan_slots(plan, task, slots);
+    for (size_t i = 0; i < task->recipe.launch_count; i++)
+        YKI_TRY(yki_launch_bind(&task->recipe.launches[i], yki_queue_device(plan->queue), slots,
+                                plan->step_values, &task->kernels[i]));
     return YOKE_OK;
-}
-
-void
-yki_plan_slots(const yki_plan *plan, const yki_task *task, yki_buffer *slots[YKI_MAX_SLOTS])
-{
-    for (uint32_t s = 0; s < task->recipe.slot_count; s++)
-        slots[s] = buffer_of(plan, task->slots[s]);
 }
 
 static yoke_status
@@ -121,26 +82,25 @@ prepare_call(const yki_plan *plan, const yki_task *task)
                                       task->recipe.call_data);
 }
 
-/* The options are those of the optimizer's kernels, so one build serves both. */
-static yoke_status
-make_commit(yki_plan *plan, const yki_weight *state, yki_buffer *next, yki_kernel **kernel)
+yoke_status
+yki_plan_update_kernel(const yki_plan *plan, const char *name, yki_kernel **kernel)
 {
     yoke_device *device = yki_queue_device(plan->queue);
     yki_flat flat = yki_flat_for(yki_device_get_traits(device));
-    int32_t count = (int32_t)(state->size / 4);
     char options[128];
-    yki_program *program;
-    yoke_status status;
 
     snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", flat.vector, flat.group);
-    YKI_TRY(yki_program_get(device, "update.cl", options, &program));
-    status = yki_kernel_create(program, "yki_commit_state", kernel);
-    yki_program_release(program);
-    YKI_TRY(status);
+    return yki_kernel_get(device, "update.cl", options, name, kernel);
+}
+
+static yoke_status
+make_commit(yki_plan *plan, const yki_weight *state, yki_buffer *next, yki_kernel **kernel)
+{
+    YKI_TRY(yki_plan_update_kernel(plan, "yki_commit_state", kernel));
     YKI_TRY(yki_kernel_set_buffer(*kernel, 0, next));
     YKI_TRY(yki_kernel_set_buffer(*kernel, 1, state->value));
     YKI_TRY(yki_kernel_set_buffer(*kernel, 2, plan->step_values));
-    return yki_kernel_set(*kernel, 3, sizeof count, &count);
+    return yki_kernel_set_int(*kernel, 3, (int64_t)(state->size / 4));
 }
 
 static yoke_status

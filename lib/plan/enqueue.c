@@ -21,31 +21,11 @@ set_extents(yki_plan *plan, yki_extents extents)
     for (size_t t = 0; t < plan->task_count; t++) {
         const yki_task *task = &plan->tasks[t];
 
-        for (size_t k = 0; k < task->recipe.launch_count; k++) {
-            const yki_launch *launch = &task->recipe.launches[k];
-
-            for (uint32_t i = 0; i < launch->arg_count; i++) {
-                int32_t value;
-
-                if (launch->args[i].kind != YKI_ARG_INT)
-                    continue;
-                value = (int32_t)yki_expr_value(launch->args[i].expr, extents);
-                YKI_TRY(yki_kernel_set(task->kernels[k], i, sizeof value, &value));
-            }
-        }
+        for (size_t k = 0; k < task->recipe.launch_count; k++)
+            YKI_TRY(yki_launch_set_extents(&task->recipe.launches[k], task->kernels[k], extents));
     }
     plan->extents = extents;
     return YOKE_OK;
-}
-
-static yoke_status
-enqueue_launch(yki_plan *plan, const yki_task *task, size_t index, yki_event *done)
-{
-    yki_grid grid;
-
-    if (!yki_launch_grid_at(&task->recipe.launches[index], plan->extents, &grid))
-        return YOKE_OK;
-    return yki_queue_launch(plan->queue, task->kernels[index], &grid, YKI_NO_WAIT, done);
 }
 
 static yoke_status
@@ -66,7 +46,8 @@ enqueue_task(yki_plan *plan, const yki_task *task, yki_phase phase)
         YKI_TRY(enqueue_call(plan, task));
     for (size_t k = 0; k < task->recipe.launch_count; k++)
         if (task->recipe.launches[k].phase == phase)
-            YKI_TRY(enqueue_launch(plan, task, k, NULL));
+            YKI_TRY(yki_launch_enqueue(&task->recipe.launches[k], task->kernels[k], plan->queue,
+                                       plan->extents, NULL));
     return YOKE_OK;
 }
 

@@ -30,7 +30,7 @@ yki_plan_budget(const yki_plan *plan)
 {
     if (plan->options.budget > 0)
         return plan->options.budget;
-    return plan->options.level == YKI_LEVEL_PATIENT ? 600 : 20;
+    return plan->options.level == YOKE_PLAN_PATIENT ? 600 : 20;
 }
 
 static bool
@@ -83,7 +83,7 @@ seconds_of(const yki_choice *choice, const yki_task *task, const yki_problem *pr
     if (plan->options.wisdom &&
         yki_wisdom_get(plan->options.wisdom, device, text, solver->name, tuning, seconds))
         return YOKE_OK;
-    if (plan->options.level == YKI_LEVEL_ESTIMATE || plan->measured_seconds > yki_plan_budget(plan))
+    if (plan->options.level == YOKE_PLAN_ESTIMATE || plan->measured_seconds > yki_plan_budget(plan))
         return YOKE_OK;
     start = yki_now();
     YKI_TRY(yki_measure(plan->queue, problem, solver, tuning,
@@ -271,7 +271,7 @@ is_hopeless(const yki_plan *plan, const yki_solver *solver)
     const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
 
     return solver->side_by_side && traits->type == YOKE_DEVICE_CPU && traits->vector_width >= 4 &&
-           plan->options.level == YKI_LEVEL_MEASURE;
+           plan->options.level == YOKE_PLAN_MEASURE;
 }
 
 /* Asks all solvers of the classes whose bits are set in `wanted`. */

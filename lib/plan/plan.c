@@ -126,10 +126,10 @@ yki_plan_memory_at(const yki_plan *plan, yki_extents max, uint64_t *bytes)
     yki_plan *other;
     yoke_status status;
 
-    if (options.level != YKI_LEVEL_ESTIMATE)
+    if (options.level != YOKE_PLAN_ESTIMATE)
         YKI_TRY(yki_plan_repacked(plan, max, &repacked));
     options.max = max;
-    options.level = YKI_LEVEL_ESTIMATE;
+    options.level = YOKE_PLAN_ESTIMATE;
     YKI_TRY(begin(plan->weights, plan->queue, &options, &other));
     status = decide(other);
     if (status == YOKE_OK)

@@ -180,14 +180,12 @@ typedef struct yki_task {
     bool dropped; /* joined with another task; removed when fusing ends */
 } yki_task;
 
-typedef enum yki_level { YKI_LEVEL_MEASURE = 0, YKI_LEVEL_ESTIMATE, YKI_LEVEL_PATIENT } yki_level;
-
 typedef struct yki_plan_options {
     yki_extents max; /* the largest that the plan can run with */
     bool training;
     bool strict;    /* direct class only */
     bool no_fusion; /* every node is a task of its own: tests compare fusions with this */
-    yki_level level;
+    yoke_plan_level level;
     bool team;                 /* statistics of the batch are merged with those of other devices */
     bool small;                /* in training: saves memory at the cost of speed (recompute.c) */
     bool repeats;              /* in training: several micro-batches before each update */
@@ -376,6 +374,9 @@ yoke_status yki_plan_add_value(yki_plan *plan, const yki_value *value, int32_t *
 yoke_status yki_plan_add_task(yki_plan *plan, const yki_task *task);
 /* Follows aliases to the value that has the memory. */
 int32_t yki_value_root(const yki_plan *plan, int32_t value);
+/* Makes a kernel of update.cl. The options are those of the optimizer's kernels, so one build
+ * serves both. */
+yoke_status yki_plan_update_kernel(const yki_plan *plan, const char *name, yki_kernel **kernel);
 /* Gives the buffers of a bound task's slots. */
 void yki_plan_slots(const yki_plan *plan, const yki_task *task, yki_buffer *slots[YKI_MAX_SLOTS]);
 

@@ -7,10 +7,8 @@
  * commit them. So the statistics of the batch stay in one buffer until the end of the step.
  * Then one launch updates every state; a table says which statistics belong to which state.
  */
-#include <stdio.h>
 #include <string.h>
 
-#include "op/flat.h"
 #include "plan/fuse.h"
 
 /* Channels for one work-item. Some drivers end a work-item whose loop is long. */
@@ -134,22 +132,11 @@ make_table(yki_plan *plan)
 yoke_status
 yki_plan_bind_running(yki_plan *plan)
 {
-    yoke_device *device = yki_queue_device(plan->queue);
-    yki_flat flat = yki_flat_for(yki_device_get_traits(device));
-    char options[128];
-    yki_program *program;
-    yoke_status status;
-
     if (plan->running_count == 0)
         return YOKE_OK;
     plan->running_rows = fill_table(plan, NULL);
     YKI_TRY(make_table(plan));
-    /* The options are those of the optimizer's kernels, so one build serves both. */
-    snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", flat.vector, flat.group);
-    YKI_TRY(yki_program_get(device, "update.cl", options, &program));
-    status = yki_kernel_create(program, "yki_commit_running", &plan->commit_running);
-    yki_program_release(program);
-    YKI_TRY(status);
+    YKI_TRY(yki_plan_update_kernel(plan, "yki_commit_running", &plan->commit_running));
     YKI_TRY(yki_kernel_set_buffer(plan->commit_running, 0, plan->pool));
     YKI_TRY(yki_kernel_set_buffer(plan->commit_running, 1, plan->weights->state_bucket.values));
     YKI_TRY(yki_kernel_set_buffer(plan->commit_running, 2, plan->step_values));
@@ -161,11 +148,10 @@ yki_plan_commit_running(yki_plan *plan, yki_queue *queue)
 {
     const size_t most = 32768; /* groups of a launch; each takes several rows if there are more */
     const yki_grid grid = {{YKI_MIN(plan->running_rows, most), 1, 1}, {1, 1, 1}};
-    int32_t rows = (int32_t)plan->running_rows;
 
     if (!plan->commit_running)
         return YOKE_OK;
-    YKI_TRY(yki_kernel_set(plan->commit_running, 4, sizeof rows, &rows));
+    YKI_TRY(yki_kernel_set_int(plan->commit_running, 4, (int64_t)plan->running_rows));
     return yki_queue_launch(queue, plan->commit_running, &grid, YKI_NO_WAIT, NULL);
 }
 

@@ -362,7 +362,7 @@ run(search *s)
 
     s->deadline = start + SHARE * yki_plan_budget(s->plan);
     s->reported = start;
-    if (s->plan->options.level == YKI_LEVEL_PATIENT) {
+    if (s->plan->options.level == YOKE_PLAN_PATIENT) {
         if (known_of_largest(s) < ENOUGH) {
             measure_own(s);
             YKI_TRY(find_sets(s));
@@ -374,7 +374,7 @@ run(search *s)
     if (!best(s))
         return YOKE_OK;
     set = best(s)->set;
-    if (s->plan->options.level == YKI_LEVEL_PATIENT)
+    if (s->plan->options.level == YOKE_PLAN_PATIENT)
         YKI_TRY(s->sets->use(s->plan->queue, set));
     else
         /* The set that this process uses already needs no build, and other plans keep their
@@ -423,7 +423,7 @@ yki_plan_search_sets(yki_plan *plan, const yki_solver *solver)
 yoke_status
 yki_plan_search(yki_plan *plan)
 {
-    if (!plan->options.wisdom || plan->options.level == YKI_LEVEL_ESTIMATE)
+    if (!plan->options.wisdom || plan->options.level == YOKE_PLAN_ESTIMATE)
         return YOKE_OK;
     for (const yki_solver *const *s = yki_solvers; *s; s++)
         if ((*s)->sets)

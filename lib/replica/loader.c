@@ -285,14 +285,6 @@ make_scaling(yki_loader *loader, channel *c, const yoke_field *field)
     return status;
 }
 
-static yoke_status
-set_int(yki_kernel *kernel, unsigned index, int64_t value)
-{
-    int32_t narrow = (int32_t)value;
-
-    return yki_kernel_set(kernel, index, sizeof narrow, &narrow);
-}
-
 /* Arguments from ARG_FIXED on are set once, apart from ARG_EPOCH, and so are SCALING, MEANS and
  * IDENTITY. The others change with each batch. */
 enum {
@@ -318,17 +310,17 @@ set_fixed(yki_loader *loader, channel *c, const yoke_field *field)
     unsigned i = ARG_FIXED;
 
     YKI_TRY(yki_kernel_set_buffer(c->kernel, ARG_SCALING, c->scaling));
-    YKI_TRY(set_int(c->kernel, ARG_MEANS, c->means));
-    YKI_TRY(set_int(c->kernel, ARG_IDENTITY, !loader->resident[c->field]));
+    YKI_TRY(yki_kernel_set_int(c->kernel, ARG_MEANS, c->means));
+    YKI_TRY(yki_kernel_set_int(c->kernel, ARG_IDENTITY, !loader->resident[c->field]));
     if (!c->moved) {
-        YKI_TRY(set_int(c->kernel, i, c->rows));
-        return set_int(c->kernel, i + 1, c->width);
+        YKI_TRY(yki_kernel_set_int(c->kernel, i, c->rows));
+        return yki_kernel_set_int(c->kernel, i + 1, c->width);
     }
     for (size_t k = 0; k < YKI_COUNT(moved); k++)
-        YKI_TRY(set_int(c->kernel, i++, moved[k]));
-    YKI_TRY(yki_kernel_set(c->kernel, i++, sizeof noise, &noise));
+        YKI_TRY(yki_kernel_set_int(c->kernel, i++, moved[k]));
+    YKI_TRY(yki_kernel_set_float(c->kernel, i++, noise));
     YKI_TRY(yki_kernel_set(c->kernel, i++, sizeof loader->options.seed, &loader->options.seed));
-    return set_int(c->kernel, i, 0);
+    return yki_kernel_set_int(c->kernel, i, 0);
 }
 
 enum { ARG_EPOCH = ARG_FIXED + 10 };
@@ -341,9 +333,7 @@ make_channel(yki_loader *loader, channel *c)
     const bool image = (a->flip || a->shift || a->crop || a->noise > 0) &&
                        a->field == (size_t)c->field && c->node->shape.rank == 3 &&
                        c->node->type == YOKE_F32;
-    yki_program *program;
     char options[32];
-    yoke_status status;
     bool columns;
 
     c->moved = image && (yki_field_is_cut(field, c->node) ||
@@ -354,11 +344,8 @@ make_channel(yki_loader *loader, channel *c)
     c->rows = c->means > 1 && !columns ? c->means : 1;
     c->width = (int32_t)(yki_shape_count(field->shape) / c->rows);
     snprintf(options, sizeof options, "-DWG=%u", loader->group);
-    YKI_TRY(yki_program_get(loader->device, "feed.cl", options, &program));
-    status = yki_kernel_create(program, kernel_name(field->type, c->node->type, c->moved, columns),
-                               &c->kernel);
-    yki_program_release(program);
-    YKI_TRY(status);
+    YKI_TRY(yki_kernel_get(loader->device, "feed.cl", options,
+                           kernel_name(field->type, c->node->type, c->moved, columns), &c->kernel));
     return set_fixed(loader, c, field);
 }
 
@@ -391,7 +378,7 @@ launch(yki_loader *loader, yki_queue *queue, channel *c, slot *s, uint64_t first
     YKI_TRY(yki_kernel_set(c->kernel, ARG_FIRST, sizeof element, &element));
     YKI_TRY(yki_kernel_set_buffer(c->kernel, ARG_INDICES, s->device));
     YKI_TRY(yki_kernel_set_buffer(c->kernel, ARG_OUT, out));
-    YKI_TRY(set_int(c->kernel, ARG_N, n));
+    YKI_TRY(yki_kernel_set_int(c->kernel, ARG_N, n));
     if (c->moved)
         YKI_TRY(yki_kernel_set(c->kernel, ARG_EPOCH, sizeof epoch, &epoch));
     YKI_TRY(yki_queue_launch(queue, c->kernel, &grid, wait, &done));
@@ -429,7 +416,7 @@ launch_all_once(yki_loader *loader)
             if (status == YOKE_OK)
                 status = yki_kernel_set_buffer(c->kernel, ARG_OUT, nothing);
             if (status == YOKE_OK)
-                status = set_int(c->kernel, ARG_N, 0);
+                status = yki_kernel_set_int(c->kernel, ARG_N, 0);
             if (status == YOKE_OK)
                 status = yki_queue_launch(queue, c->kernel, &one, YKI_NO_WAIT, NULL);
         }

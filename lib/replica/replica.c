@@ -113,14 +113,6 @@ yki_open_wisdom(yoke_device *device, const char *given, yki_wisdom **wisdom)
     return status;
 }
 
-static yki_level
-level_of(yoke_plan_level level)
-{
-    return level == YOKE_PLAN_ESTIMATE  ? YKI_LEVEL_ESTIMATE
-           : level == YOKE_PLAN_PATIENT ? YKI_LEVEL_PATIENT
-                                        : YKI_LEVEL_MEASURE;
-}
-
 static yki_plan_options
 plan_options(const yoke_replica *r, bool training, bool team)
 {
@@ -130,7 +122,7 @@ plan_options(const yoke_replica *r, bool training, bool team)
                               .team = team,
                               .small = r->options.recompute == YOKE_RECOMPUTE_CHEAP,
                               .repeats = r->repeats,
-                              .level = level_of(r->options.level),
+                              .level = r->options.level,
                               .classes = r->classes,
                               .class_count = r->class_count,
                               .tick = r->tick,

@@ -207,45 +207,28 @@ static yoke_status
 make_kernel(yki_updater *u, const char *name, yki_kernel **kernel)
 {
     char options[128];
-    yki_program *program;
-    yoke_status status;
 
     snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", u->flat.vector, u->flat.group);
-    YKI_TRY(yki_program_get(u->weights->device, "update.cl", options, &program));
-    status = yki_kernel_create(program, name, kernel);
-    yki_program_release(program);
-    return status;
+    return yki_kernel_get(u->weights->device, "update.cl", options, name, kernel);
 }
 
 static yoke_status
-set_float(yki_kernel *kernel, unsigned *index, float value)
-{
-    return yki_kernel_set(kernel, (*index)++, sizeof value, &value);
-}
-
-static yoke_status
-set_int(yki_kernel *kernel, unsigned *index, int32_t value)
-{
-    return yki_kernel_set(kernel, (*index)++, sizeof value, &value);
-}
-
-static yoke_status
-set_optimizer_args(const yoke_optimizer *o, yki_kernel *kernel, unsigned *i)
+set_optimizer_args(const yoke_optimizer *o, yki_kernel *kernel, unsigned i)
 {
     switch (o->kind) {
     case YOKE_OPTIMIZER_SGD:
-        YKI_TRY(set_float(kernel, i, o->momentum));
-        return set_int(kernel, i, o->nesterov);
+        YKI_TRY(yki_kernel_set_float(kernel, i++, o->momentum));
+        return yki_kernel_set_int(kernel, i, o->nesterov);
     case YOKE_OPTIMIZER_ADAM:
     case YOKE_OPTIMIZER_ADAMW:
-        YKI_TRY(set_float(kernel, i, o->beta1));
-        YKI_TRY(set_float(kernel, i, o->beta2));
-        YKI_TRY(set_float(kernel, i, o->epsilon));
-        return set_int(kernel, i, o->kind == YOKE_OPTIMIZER_ADAMW);
+        YKI_TRY(yki_kernel_set_float(kernel, i++, o->beta1));
+        YKI_TRY(yki_kernel_set_float(kernel, i++, o->beta2));
+        YKI_TRY(yki_kernel_set_float(kernel, i++, o->epsilon));
+        return yki_kernel_set_int(kernel, i, o->kind == YOKE_OPTIMIZER_ADAMW);
     case YOKE_OPTIMIZER_RMSPROP:
-        YKI_TRY(set_float(kernel, i, o->beta2));
-        YKI_TRY(set_float(kernel, i, o->epsilon));
-        return set_float(kernel, i, o->momentum);
+        YKI_TRY(yki_kernel_set_float(kernel, i++, o->beta2));
+        YKI_TRY(yki_kernel_set_float(kernel, i++, o->epsilon));
+        return yki_kernel_set_float(kernel, i, o->momentum);
     }
     return YOKE_OK;
 }
@@ -265,13 +248,13 @@ make_segment(yki_updater *u, segment *s, yki_buffer *step)
     YKI_TRY(yki_kernel_set_buffer(s->kernel, i++, u->v[s->bucket] ? u->v[s->bucket] : u->empty));
     YKI_TRY(yki_kernel_set_buffer(s->kernel, i++, step));
     YKI_TRY(yki_kernel_set_buffer(s->kernel, i++, u->loss));
-    YKI_TRY(set_int(s->kernel, &i, !counts_itself(u) ? 0 : s == u->segments ? 2 : 1));
-    YKI_TRY(set_int(s->kernel, &i, (int32_t)(s->offset / 4 / u->flat.vector)));
-    YKI_TRY(set_int(s->kernel, &i, (int32_t)vectors));
-    YKI_TRY(set_float(s->kernel, &i, s->rate_scale));
-    YKI_TRY(set_float(s->kernel, &i, s->decay));
-    YKI_TRY(set_float(s->kernel, &i, u->options.clip_value));
-    YKI_TRY(set_optimizer_args(&u->options.optimizer, s->kernel, &i));
+    YKI_TRY(yki_kernel_set_int(s->kernel, i++, !counts_itself(u) ? 0 : s == u->segments ? 2 : 1));
+    YKI_TRY(yki_kernel_set_int(s->kernel, i++, (int64_t)(s->offset / 4 / u->flat.vector)));
+    YKI_TRY(yki_kernel_set_int(s->kernel, i++, (int32_t)vectors));
+    YKI_TRY(yki_kernel_set_float(s->kernel, i++, s->rate_scale));
+    YKI_TRY(yki_kernel_set_float(s->kernel, i++, s->decay));
+    YKI_TRY(yki_kernel_set_float(s->kernel, i++, u->options.clip_value));
+    YKI_TRY(set_optimizer_args(&u->options.optimizer, s->kernel, i));
     s->grid.local[0] = u->flat.group;
     s->grid.groups[0] =
         (size_t)YKI_MAX(YKI_MIN(YKI_MAX(vectors / 64, 1u), (uint64_t)u->flat.groups),
@@ -293,17 +276,17 @@ make_norms(yki_updater *u, yki_buffer *step)
             YKI_TRY(make_kernel(u, "yki_norm_part", &u->norms[b]));
             YKI_TRY(yki_kernel_set_buffer(u->norms[b], i++, bucket->gradients));
             YKI_TRY(yki_kernel_set_buffer(u->norms[b], i++, u->parts));
-            YKI_TRY(set_int(u->norms[b], &i, (int32_t)(bucket->size / 4 / NORM_LANES)));
-            YKI_TRY(set_int(u->norms[b], &i, (int32_t)first));
+            YKI_TRY(yki_kernel_set_int(u->norms[b], i++, (int32_t)(bucket->size / 4 / NORM_LANES)));
+            YKI_TRY(yki_kernel_set_int(u->norms[b], i++, (int32_t)first));
         }
         first += norm_parts(bucket);
     }
     i = 0;
     YKI_TRY(make_kernel(u, "yki_norm_finish", &u->finish));
     YKI_TRY(yki_kernel_set_buffer(u->finish, i++, u->parts));
-    YKI_TRY(set_int(u->finish, &i, (int32_t)yki_updater_norm_count(u->weights)));
+    YKI_TRY(yki_kernel_set_int(u->finish, i++, (int32_t)yki_updater_norm_count(u->weights)));
     YKI_TRY(yki_kernel_set_buffer(u->finish, i++, step));
-    return set_float(u->finish, &i, u->options.clip_norm);
+    return yki_kernel_set_float(u->finish, i, u->options.clip_norm);
 }
 
 static yoke_status

@@ -94,6 +94,12 @@ parse_weights(const char *text, size_t devices, double *weights)
     return YOKE_OK;
 }
 
+bool
+yki_shares_are_auto(const char *text)
+{
+    return text == NULL || strcmp(text, "auto") == 0;
+}
+
 yoke_status
 yki_shares_parse(const char *text, yki_shares_kind otherwise, size_t devices, yki_shares_kind *kind,
                  double *weights)
@@ -103,7 +109,7 @@ yki_shares_parse(const char *text, yki_shares_kind otherwise, size_t devices, yk
     if (devices == 0)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "the number of devices is 0; must be at least 1");
-    if (text != NULL && strcmp(text, "auto") == 0)
+    if (text != NULL && yki_shares_are_auto(text))
         found = YKI_SHARES_AUTO;
     else if (text != NULL && strcmp(text, "even") == 0)
         found = YKI_SHARES_EVEN;

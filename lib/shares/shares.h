@@ -27,6 +27,9 @@ typedef enum yki_shares_kind {
 yoke_status yki_shares_parse(const char *text, yki_shares_kind otherwise, size_t devices,
                              yki_shares_kind *kind, double *weights);
 
+/* Returns whether the text of shares is "auto", or NULL, as an option of a trainer may be. */
+bool yki_shares_are_auto(const char *text);
+
 /* Splits n in proportion to weights (finite, not negative, not all 0) by the method of largest
  * remainders. The sum of counts[] is exactly n. Of equal remainders the first device gets the
  * sample. Counts may be 0. */

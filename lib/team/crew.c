@@ -299,15 +299,9 @@ pick_gradients(const yki_member *m, size_t bucket)
 static yoke_status
 make_pack(yki_crew *crew, yki_member *m)
 {
-    for (size_t i = 0; i * YKI_TEAM_INPUTS < crew->pairs; i++) {
-        yki_program *program;
-        yoke_status status;
-
-        YKI_TRY(yki_program_get(m->replica->weights->device, "team.cl", "", &program));
-        status = yki_kernel_create(program, "yki_team_results", &m->pack[i]);
-        yki_program_release(program);
-        YKI_TRY(status);
-    }
+    for (size_t i = 0; i * YKI_TEAM_INPUTS < crew->pairs; i++)
+        YKI_TRY(yki_kernel_get(m->replica->weights->device, "team.cl", "", "yki_team_results",
+                               &m->pack[i]));
     return YOKE_OK;
 }
 

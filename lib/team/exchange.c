@@ -17,14 +17,6 @@
 
 /* ---- kernels that combine ---- */
 
-static yoke_status
-set_int(yki_kernel *kernel, unsigned index, size_t value)
-{
-    int32_t number = (int32_t)value;
-
-    return yki_kernel_set(kernel, index, sizeof number, &number);
-}
-
 /* Makes one launch, of the inputs from `first` on. In all launches but the first one, input 0 is
  * the result so far. */
 static yoke_status
@@ -45,9 +37,9 @@ make_turn(yki_program *program, const char *name, yki_buffer *const *inputs, siz
         YKI_TRY(yki_kernel_set_buffer(*kernel, index, there ? inputs[first++] : inputs[0]));
         used += there;
     }
-    YKI_TRY(set_int(*kernel, index++, used));
+    YKI_TRY(yki_kernel_set_int(*kernel, index++, (int64_t)used));
     YKI_TRY(yki_kernel_set_buffer(*kernel, index++, out));
-    return set_int(*kernel, index, floats);
+    return yki_kernel_set_int(*kernel, index, (int64_t)floats);
 }
 
 yoke_status
@@ -435,10 +427,10 @@ yki_crew_results(yki_crew *crew, bool evaluation, bool more)
                 YKI_TRY(yki_kernel_set_buffer(
                     kernel, i,
                     yki_plan_buffer(plan, yki_pair_node(crew->graph, first + (i < used ? i : 0)))));
-            YKI_TRY(set_int(kernel, 8, used));
+            YKI_TRY(yki_kernel_set_int(kernel, 8, (int64_t)used));
             YKI_TRY(yki_kernel_set_buffer(kernel, 9, m->results));
-            YKI_TRY(set_int(kernel, 10, first));
-            YKI_TRY(set_int(kernel, 11, more));
+            YKI_TRY(yki_kernel_set_int(kernel, 10, (int64_t)first));
+            YKI_TRY(yki_kernel_set_int(kernel, 11, more));
             YKI_TRY(yki_queue_launch(m->replica->queue, kernel, &one, YKI_NO_WAIT, NULL));
         }
     }

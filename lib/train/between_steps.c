@@ -183,8 +183,8 @@ yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
     counts = yki_alloc(t->team->total, sizeof *counts, "shares");
     if (!counts)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    if (strcmp(shares, "auto") != 0) {
-        int64_t part = (t->options.batch + t->options.accumulate - 1) / t->options.accumulate;
+    if (!yki_shares_are_auto(shares)) {
+        int64_t part = yki_largest_part(&t->options);
 
         status = yki_shares_split(shares, t->team->total, part, counts);
         for (size_t k = 0; k < t->team->count && status == YOKE_OK && !t->core_groups.taken; k++) {

@@ -191,7 +191,7 @@ calibrate_size(yoke_trainer *t, int64_t total)
 yoke_status
 yki_trainer_calibrate(yoke_trainer *t)
 {
-    int64_t part = (t->options.batch + t->options.accumulate - 1) / t->options.accumulate;
+    int64_t part = yki_largest_part(&t->options);
     int64_t devices = (int64_t)t->crew.team->total;
 
     if (!t->crew.timing)

@@ -42,7 +42,7 @@ static uint32_t
 possible(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o,
          const char **why)
 {
-    int64_t part = (o->batch + o->accumulate - 1) / o->accumulate;
+    int64_t part = yki_largest_part(o);
     uint32_t count;
 
     *why = NULL;
@@ -216,8 +216,7 @@ yki_core_groups_decide(const yoke_team *team, const yoke_graph *graph,
                    ? YOKE_OK
                    : yki_fail(YOKE_ERROR_UNSUPPORTED, "there can be no core groups: %s", why);
     }
-    if (c->possible < 2 || o->level == YOKE_PLAN_ESTIMATE ||
-        (o->shares && strcmp(o->shares, "auto") != 0))
+    if (c->possible < 2 || o->level == YOKE_PLAN_ESTIMATE || !yki_shares_are_auto(o->shares))
         return YOKE_OK;
     YKI_TRY(recall(team, graph, o, c));
     c->taken = is_worth_it(c) ? c->possible : 0;

@@ -79,20 +79,14 @@ make_arrays(yoke_trainer *t, const yoke_team *team)
     return YOKE_OK;
 }
 
-/* Samples of the first, largest micro-batch of a full step. */
-static int64_t
-part_size(const yoke_trainer *t)
-{
-    return (t->options.batch + t->options.accumulate - 1) / t->options.accumulate;
-}
-
 static yoke_status
 make_shares(yoke_trainer *t)
 {
     const yoke_team *team = t->team;
     const char **names = yki_alloc(team->total, sizeof *names, "names of devices");
-    yki_shares_options options = {
-        .shares = t->options.shares, .batch = part_size(t), .freeze = t->options.reproducible};
+    yki_shares_options options = {.shares = t->options.shares,
+                                  .batch = yki_largest_part(&t->options),
+                                  .freeze = t->options.reproducible};
     char *whole = NULL;
     yoke_status status = yki_stages_shares(team, t->graph, &whole);
 
@@ -136,11 +130,12 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .apart = o->no_overlap,
     };
 
-    yki_trainer_divide(t, part_size(t), t->counts);
+    yki_trainer_divide(t, yki_largest_part(&t->options), t->counts);
     for (size_t k = 0; k < team->total; k++)
-        t->counts[k] = (balances && !o->reproducible) || t->graph->place_count
-                           ? part_size(t)
-                           : YKI_MIN(t->counts[k] + !t->core_groups.taken, part_size(t));
+        t->counts[k] =
+            (balances && !o->reproducible) || t->graph->place_count
+                ? yki_largest_part(&t->options)
+                : YKI_MIN(t->counts[k] + !t->core_groups.taken, yki_largest_part(&t->options));
     options.most = t->counts + team->first;
     return yki_crew_create(team, t->graph, &options, &t->crew);
 }
@@ -169,7 +164,7 @@ set_limits(yoke_trainer *t)
         yki_free(all);
     }
     for (size_t k = 0; k < team->total; k++)
-        if (limits[k] >= part_size(t))
+        if (limits[k] >= yki_largest_part(&t->options))
             limits[k] = INT64_MAX;
     return status == YOKE_OK ? yki_shares_set_limits(t->shares, limits) : status;
 }
@@ -276,7 +271,7 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
     YKI_TRY(check_alone(team, graph, &o));
     yki_optimizer_complete(&o.optimizer);
     /* A graph without a loss has no steps, so there are no times for shares to follow. */
-    if (!graph->loss && !graph->place_count && (!o.shares || strcmp(o.shares, "auto") == 0))
+    if (!graph->loss && !graph->place_count && yki_shares_are_auto(o.shares))
         o.shares = "even";
     o.batch = o.batch ? o.batch : 32;
     o.accumulate = o.accumulate ? o.accumulate : 1;

@@ -145,6 +145,12 @@ yki_part_of(int64_t n, int64_t parts, int64_t part)
 {
     return n / parts + (part < n % parts);
 }
+/* Samples of the first, largest micro-batch of a full step: no device gets more at once. */
+static inline int64_t
+yki_largest_part(const yoke_trainer_options *options)
+{
+    return yki_part_of(options->batch, options->accumulate, 0);
+}
 
 /* ---- loaders.c ---- */
 

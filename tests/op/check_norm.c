@@ -157,7 +157,7 @@ run_plan(yki_weights *weights, yki_queue *queue, bool training, int64_t n, float
 {
     const yoke_graph *graph = weights->graph;
     yki_plan_options options = {
-        .max.batch = SAMPLES, .training = training, .level = YKI_LEVEL_ESTIMATE};
+        .max.batch = SAMPLES, .training = training, .level = YOKE_PLAN_ESTIMATE};
     float x[SAMPLES * CHANNELS * AREA];
     yki_plan *plan;
 

@@ -141,7 +141,7 @@ open_plan(made *m, yoke_graph *graph)
     ASSERT_OK(yki_queue_create(m->device, false, &m->queue));
     ASSERT_OK(yki_wisdom_open(NULL, &m->wisdom));
     m->plan->options =
-        (yki_plan_options){.max.batch = BATCH, .level = YKI_LEVEL_ESTIMATE, .wisdom = m->wisdom};
+        (yki_plan_options){.max.batch = BATCH, .level = YOKE_PLAN_ESTIMATE, .wisdom = m->wisdom};
     m->plan->weights = yki_weights_retain(m->weights);
     m->plan->queue = m->queue;
     ASSERT_OK(yki_plan_lower(m->plan));

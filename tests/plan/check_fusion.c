@@ -36,7 +36,7 @@ create(side *s, yoke_device *device, yoke_graph *graph, int64_t batch, bool trai
                                       .training = training,
                                       .no_fusion = no_fusion,
                                       .strict = true,
-                                      .level = YKI_LEVEL_ESTIMATE};
+                                      .level = YOKE_PLAN_ESTIMATE};
 
     ASSERT_OK(yki_weights_create(device, graph, training, 0, NULL, &s->weights));
     ASSERT_OK(yki_weights_initialize(s->weights, 3));

@@ -53,7 +53,7 @@ make(made *m, int layers, bool training)
     m->plan = yki_alloc(1, sizeof *m->plan, "a plan");
     ck_assert_ptr_nonnull(m->plan);
     m->plan->options =
-        (yki_plan_options){.max.batch = 4, .training = training, .level = YKI_LEVEL_ESTIMATE};
+        (yki_plan_options){.max.batch = 4, .training = training, .level = YOKE_PLAN_ESTIMATE};
     m->plan->weights = yki_weights_retain(m->weights);
     m->plan->queue = m->queue;
     ASSERT_OK(yki_plan_lower(m->plan));

@@ -108,7 +108,7 @@ run_and_hold(bench *b, int64_t n)
 }
 
 static void
-check_on(yoke_graph *graph, yoke_device *device, bool training, yki_level level)
+check_on(yoke_graph *graph, yoke_device *device, bool training, yoke_plan_level level)
 {
     static const int64_t batches[] = {BATCH, 0, 1, BATCH, 3};
     bench b = {.graph = graph};
@@ -138,7 +138,7 @@ check_on(yoke_graph *graph, yoke_device *device, bool training, yki_level level)
 }
 
 static void
-check_everywhere(yoke_graph *graph, bool training, yki_level level)
+check_everywhere(yoke_graph *graph, bool training, yoke_plan_level level)
 {
     yoke_context *context;
     yoke_selection *selection;
@@ -175,19 +175,19 @@ elementwise_graph(void)
 
 START_TEST(plan_matches_oracles_in_training)
 {
-    check_everywhere(elementwise_graph(), true, YKI_LEVEL_ESTIMATE);
+    check_everywhere(elementwise_graph(), true, YOKE_PLAN_ESTIMATE);
 }
 END_TEST
 
 START_TEST(plan_matches_oracles_when_measured)
 {
-    check_everywhere(elementwise_graph(), true, YKI_LEVEL_MEASURE);
+    check_everywhere(elementwise_graph(), true, YOKE_PLAN_MEASURE);
 }
 END_TEST
 
 START_TEST(plan_matches_oracles_in_evaluation)
 {
-    check_everywhere(elementwise_graph(), false, YKI_LEVEL_ESTIMATE);
+    check_everywhere(elementwise_graph(), false, YOKE_PLAN_ESTIMATE);
 }
 END_TEST
 
@@ -206,7 +206,7 @@ START_TEST(view_as_a_result_stays)
         h = yoke_tanh(g, yoke_add(g, h, x));
     yoke_graph_set_loss(g, yoke_mean(g, h, NULL, 0));
     ASSERT_OK(yoke_graph_status(g));
-    check_everywhere(g, _i, YKI_LEVEL_ESTIMATE);
+    check_everywhere(g, _i, YOKE_PLAN_ESTIMATE);
 }
 END_TEST
 

@@ -227,7 +227,7 @@ search_fake_sets(bool all_fail)
     ASSERT_OK(yki_weights_create(devices.device[0], g, false, 0, NULL, &weights));
     ASSERT_OK(yki_plan_create(weights, queue, &options, &plan));
     ck_assert_ptr_null(yki_plan_set_of(plan, &fake));
-    plan->options.level = YKI_LEVEL_PATIENT;
+    plan->options.level = YOKE_PLAN_PATIENT;
     ASSERT_OK(yki_plan_search_sets(plan, &fake));
     set = yki_plan_set_of(plan, &fake);
     taken = set ? *set : FAKE_SETS;

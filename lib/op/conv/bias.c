@@ -10,8 +10,7 @@ infer(yoke_node *node)
 {
     const yoke_node *dy = node->inputs[0];
 
-    if (dy->type != YOKE_F32)
-        return yki_fail_type("the input", dy, "f32");
+    YKI_TRY(yki_check_f32("the input", dy));
     if (dy->shape.rank < 1)
         return yki_fail_shape("the input", dy, "(channels, ...)");
     node->type = YOKE_F32;

@@ -59,8 +59,7 @@ check_operands(const yoke_node *node, uint32_t required, uint32_t most)
     if (node->input_count < required || node->input_count > most)
         return yki_fail(YOKE_ERROR_INTERNAL, "%u operands", node->input_count);
     for (uint32_t i = 0; i < node->input_count; i++)
-        if (node->inputs[i]->type != YOKE_F32)
-            return yki_fail_type("the input", node->inputs[i], "f32");
+        YKI_TRY(yki_check_f32("the input", node->inputs[i]));
     return YOKE_OK;
 }
 

@@ -22,16 +22,6 @@ tunings(const yki_problem *problem, const yki_device_traits *traits)
     return 2;
 }
 
-static bool
-applies(const yki_problem *problem, const yki_device_traits *traits)
-{
-    (void)traits;
-    for (uint32_t i = 0; i < problem->input_count; i++)
-        if (problem->in[i].layout.block > 1)
-            return false;
-    return problem->out.layout.block <= 1;
-}
-
 /* The side of a square work-group: 16 where a group may have 256 work-items. */
 static uint32_t
 tile_side(const yki_device_traits *traits)
@@ -209,7 +199,7 @@ const yki_solver yki_solver_conv_plain = {
     .name = "conv2d-plain",
     .op = &forward_op,
     .side_by_side = true,
-    .applies = applies,
+    .applies = yki_plain_applies,
     .tunings = tunings,
     .emit = emit_forward,
 };
@@ -218,7 +208,7 @@ const yki_solver yki_solver_conv_plain_grad_input = {
     .name = "conv2d-grad-input-plain",
     .op = &grad_input_op,
     .side_by_side = true,
-    .applies = applies,
+    .applies = yki_plain_applies,
     .tunings = tunings,
     .emit = emit_grad_input,
 };
@@ -227,7 +217,7 @@ const yki_solver yki_solver_conv_plain_grad_weight = {
     .name = "conv2d-grad-weight-plain",
     .op = &grad_weight_op,
     .side_by_side = true,
-    .applies = applies,
+    .applies = yki_plain_applies,
     .tunings = tunings,
     .emit = emit_grad_weight,
 };

@@ -7,16 +7,6 @@
 
 enum { GROUP = 64, MAX_GROUPS = 4096 };
 
-static bool
-applies(const yki_problem *problem, const yki_device_traits *traits)
-{
-    (void)traits;
-    for (uint32_t i = 0; i < problem->input_count; i++)
-        if (problem->in[i].layout.block != 1)
-            return false;
-    return problem->out.layout.block == 1;
-}
-
 static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
@@ -52,13 +42,13 @@ static const yki_op *const custom_grad_op = &yki_op_custom_grad;
 const yki_solver yki_solver_custom = {
     .name = "custom",
     .op = &custom_op,
-    .applies = applies,
+    .applies = yki_plain_applies,
     .emit = emit,
 };
 
 const yki_solver yki_solver_custom_grad = {
     .name = "custom-grad",
     .op = &custom_grad_op,
-    .applies = applies,
+    .applies = yki_plain_applies,
     .emit = emit,
 };

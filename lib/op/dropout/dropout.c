@@ -24,11 +24,8 @@ infer(yoke_node *node)
 {
     const yoke_node *x = node->inputs[0];
 
-    if (x->type != YOKE_F32)
-        return yki_fail_type("the input", x, "f32");
-    node->type = YOKE_F32;
-    node->shape = x->shape;
-    node->batched = x->batched;
+    YKI_TRY(yki_check_f32("the input", x));
+    yki_node_like(node, x);
     return YOKE_OK;
 }
 

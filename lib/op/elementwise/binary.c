@@ -27,8 +27,8 @@ infer(yoke_node *node)
     const yoke_node *a = node->inputs[0], *b = node->inputs[1];
     char left[128], right[128];
 
-    if (a->type != YOKE_F32 || b->type != YOKE_F32)
-        return yki_fail_type("the operand", a->type != YOKE_F32 ? a : b, "f32");
+    YKI_TRY(yki_check_f32("the input", a));
+    YKI_TRY(yki_check_f32("the input", b));
     if (!yki_shape_broadcast(a->shape, b->shape, &node->shape))
         return yki_fail(YOKE_ERROR_SHAPE,
                         "\"%s\" has shape %s, \"%s\" has shape %s; from the last axis on, sizes "

@@ -32,16 +32,6 @@ emit_flat(const yki_problem *problem, const yki_device_traits *traits, unsigned 
     return recipe->status;
 }
 
-static bool
-plain_applies(const yki_problem *problem, const yki_device_traits *traits)
-{
-    (void)traits;
-    for (uint32_t i = 0; i < problem->input_count; i++)
-        if (problem->in[i].layout.block != 1)
-            return false;
-    return problem->out.layout.block == 1;
-}
-
 /* Sets the strides of an operand along the result's axes, batch first; 0 where it is broadcast. */
 static void
 strides_of(const yki_operand *operand, const yki_operand *out, int64_t *strides)
@@ -159,7 +149,7 @@ const yki_solver yki_solver_binary = {
 const yki_solver yki_solver_binary_broadcast = {
     .name = "binary-broadcast",
     .op = &binary_op,
-    .applies = plain_applies,
+    .applies = yki_plain_applies,
     .emit = emit_broadcast,
 };
 

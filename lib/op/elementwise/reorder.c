@@ -9,9 +9,7 @@
 static yoke_status
 infer(yoke_node *node)
 {
-    node->type = node->inputs[0]->type;
-    node->shape = node->inputs[0]->shape;
-    node->batched = node->inputs[0]->batched;
+    yki_node_like(node, node->inputs[0]);
     return YOKE_OK;
 }
 

@@ -36,7 +36,8 @@ infer(yoke_node *node)
     const yoke_node *x = node->inputs[0], *weight = node->inputs[1];
 
     YKI_TRY(check_indices(x));
-    if (weight->type != YOKE_F32 || weight->batched || weight->shape.rank != 2)
+    YKI_TRY(yki_check_f32("the weight", weight));
+    if (weight->batched || weight->shape.rank != 2)
         return yki_fail_shape("the weight", weight, "(rows, width)");
     node->type = YOKE_F32;
     node->batched = x->batched;

@@ -9,14 +9,6 @@
 
 enum { ELEMENTS_PER_GROUP = 4096 };
 
-static bool
-plain(const yki_problem *problem, const yki_device_traits *traits)
-{
-    (void)traits;
-    return problem->in[0].layout.block == 1 && problem->in[1].layout.block == 1 &&
-           problem->out.layout.block == 1;
-}
-
 static yki_launch *
 start(yki_recipe *recipe, const yki_problem *problem, const char *kernel, const yki_flat *flat)
 {
@@ -91,13 +83,13 @@ static const yki_op *const embedding_grad_op = &yki_op_embedding_grad;
 const yki_solver yki_solver_embedding = {
     .name = "embedding-gather",
     .op = &embedding_op,
-    .applies = plain,
+    .applies = yki_plain_applies,
     .emit = emit,
 };
 
 const yki_solver yki_solver_embedding_grad = {
     .name = "embedding-grad-owned",
     .op = &embedding_grad_op,
-    .applies = plain,
+    .applies = yki_plain_applies,
     .emit = emit_grad,
 };

@@ -54,11 +54,7 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
 {
     const yki_fused_loss_attrs a = yki_fused_loss_attrs_get(&problem->attrs);
 
-    (void)traits;
-    for (uint32_t s = 0; s < yki_problem_operands(problem); s++)
-        if (yki_problem_operand(problem, s)->layout.block != 1)
-            return false;
-    return kernels[a.loss.kind] != NULL;
+    return yki_plain_applies(problem, traits) && kernels[a.loss.kind] != NULL;
 }
 
 static void

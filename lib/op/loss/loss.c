@@ -80,8 +80,7 @@ check_operands(const yoke_node *node)
     const yoke_node *x = node->inputs[0], *target = node->inputs[1];
     char left[128], right[128];
 
-    if (x->type != YOKE_F32)
-        return yki_fail_type("the input", x, "f32");
+    YKI_TRY(yki_check_f32("the input", x));
     if (!x->batched || !target->batched)
         return yki_fail(YOKE_ERROR_SHAPE,
                         "\"%s\" does not depend on the sample; must be computed from an input",
@@ -92,8 +91,7 @@ check_operands(const yoke_node *node)
             return yki_fail_range(YOKE_ERROR_VALUE, "k", a.k, 1, x->shape.dim[0]);
         return YOKE_OK;
     }
-    if (target->type != YOKE_F32)
-        return yki_fail_type("the target", target, "f32");
+    YKI_TRY(yki_check_f32("the target", target));
     if (!yki_shape_equal(x->shape, target->shape))
         return yki_fail(
             YOKE_ERROR_SHAPE, "the target \"%s\" has shape %s; must be %s, the shape of \"%s\"%s",
@@ -116,9 +114,7 @@ static yoke_status
 infer_grad(yoke_node *node)
 {
     YKI_TRY(check_operands(node));
-    node->type = YOKE_F32;
-    node->shape = node->inputs[0]->shape;
-    node->batched = true;
+    yki_node_like(node, node->inputs[0]);
     return YOKE_OK;
 }
 

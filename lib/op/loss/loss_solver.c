@@ -21,11 +21,9 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
 {
     const yki_loss_attrs attrs = yki_loss_attrs_get(&problem->attrs);
 
-    (void)traits;
     if (problem->op == &yki_op_loss_grad && !gradients[attrs.kind])
         return false;
-    return problem->in[0].layout.block == 1 && problem->in[1].layout.block == 1 &&
-           problem->out.layout.block == 1;
+    return yki_plain_applies(problem, traits);
 }
 
 static yoke_status

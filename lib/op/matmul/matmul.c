@@ -113,8 +113,7 @@ infer(yoke_node *node)
     yoke_shape lead;
 
     for (uint32_t i = 0; i < node->input_count; i++)
-        if (node->inputs[i]->type != YOKE_F32)
-            return yki_fail_type("the input", node->inputs[i], "f32");
+        YKI_TRY(yki_check_f32("the input", node->inputs[i]));
     if (a->shape.rank < 1 || b->shape.rank < 1)
         return mismatch(node, "both must have at least one axis");
     va = yki_matmul_view_of(a->shape, attrs.transpose_a);

@@ -12,8 +12,9 @@ infer(yoke_node *node)
 {
     const yoke_node *x = node->inputs[0];
 
-    if (x->type != YOKE_F32 || x->shape.rank < 1)
-        return yki_fail_shape("the input", x, "(..., columns) of f32");
+    YKI_TRY(yki_check_f32("the input", x));
+    if (x->shape.rank < 1)
+        return yki_fail_shape("the input", x, "(..., columns)");
     node->type = YOKE_F32;
     node->shape = yoke_shape(x->shape.dim[x->shape.rank - 1]);
     node->batched = false;

@@ -11,8 +11,7 @@ enum { MAX_PARTS = 256, MIN_ROWS = 64, MIN_ELEMENTS = 1 << 16 };
 static bool
 applies(const yki_problem *problem, const yki_device_traits *traits)
 {
-    (void)traits;
-    return problem->in[0].layout.block <= 1 && problem->out.layout.block <= 1 &&
+    return yki_plain_applies(problem, traits) &&
            yki_operand_count(&problem->in[0], problem->max) / problem->out.shape.dim[0] <=
                INT32_MAX;
 }

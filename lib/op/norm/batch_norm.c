@@ -29,8 +29,7 @@ check_operand(const yoke_node *node, const char *what, yoke_shape shape)
 {
     char text[128];
 
-    if (node->type != YOKE_F32)
-        return yki_fail_type(what, node, "f32");
+    YKI_TRY(yki_check_f32(what, node));
     if (!yki_shape_equal(node->shape, shape))
         return yki_fail_shape(what, node, yki_shape_text(shape, text, sizeof text));
     return YOKE_OK;
@@ -39,8 +38,7 @@ check_operand(const yoke_node *node, const char *what, yoke_shape shape)
 static yoke_status
 check_input(const yoke_node *x)
 {
-    if (x->type != YOKE_F32)
-        return yki_fail_type("the input", x, "f32");
+    YKI_TRY(yki_check_f32("the input", x));
     if (x->shape.rank < 1)
         return yki_fail_shape("the input", x, "(channels, ...)");
     return YOKE_OK;
@@ -166,9 +164,7 @@ infer_apply(yoke_node *node)
         YKI_TRY(check_operand(node->inputs[i], "the parameter", yoke_shape(x->shape.dim[0])));
     if (a.residual)
         YKI_TRY(check_operand(node->inputs[expected - 1], "the residual", x->shape));
-    node->type = YOKE_F32;
-    node->shape = x->shape;
-    node->batched = x->batched;
+    yki_node_like(node, x);
     return YOKE_OK;
 }
 
@@ -271,9 +267,7 @@ infer_grad(yoke_node *node)
     YKI_TRY(check_operand(node->inputs[2], "the statistics", yoke_shape(3, x->shape.dim[0])));
     YKI_TRY(check_operand(node->inputs[3], "the sums", yoke_shape(2, x->shape.dim[0])));
     YKI_TRY(check_parameters(node, 4, !a.affine ? 0 : a.act == YKI_BN_RELU ? 2 : 1));
-    node->type = YOKE_F32;
-    node->shape = x->shape;
-    node->batched = x->batched;
+    yki_node_like(node, x);
     return YOKE_OK;
 }
 

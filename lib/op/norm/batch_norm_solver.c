@@ -334,16 +334,6 @@ emit_elements(const yki_problem *problem, const yki_device_traits *traits, unsig
 
 /* ---- a few numbers per channel ---- */
 
-static bool
-plain_applies(const yki_problem *problem, const yki_device_traits *traits)
-{
-    (void)traits;
-    for (uint32_t i = 0; i < problem->input_count; i++)
-        if (problem->in[i].layout.block > 1)
-            return false;
-    return problem->out.layout.block <= 1;
-}
-
 static yoke_status
 emit_small(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
            yki_recipe *recipe)
@@ -394,6 +384,6 @@ SOLVER(bn_stats, "bn-stats", applies, layouts, emit_stats);
 SOLVER(bn_apply, "bn-apply", applies, layouts, emit_elements);
 SOLVER(bn_grad_stats, "bn-grad-stats", applies, layouts, emit_grad_stats);
 SOLVER(bn_grad, "bn-grad", applies, layouts, emit_elements);
-SOLVER(bn_running, "bn-running", plain_applies, NULL, emit_small);
-SOLVER(bn_known, "bn-known", plain_applies, NULL, emit_small);
-SOLVER(row, "row", plain_applies, NULL, emit_small);
+SOLVER(bn_running, "bn-running", yki_plain_applies, NULL, emit_small);
+SOLVER(bn_known, "bn-known", yki_plain_applies, NULL, emit_small);
+SOLVER(row, "row", yki_plain_applies, NULL, emit_small);

@@ -49,8 +49,7 @@ check(const yoke_node *node, uint32_t like_x, uint32_t count)
         const yoke_node *operand = node->inputs[i];
         yoke_shape shape = i < like_x ? x->shape : inner_shape(x, a.axes);
 
-        if (operand->type != YOKE_F32)
-            return yki_fail_type("the input", operand, "f32");
+        YKI_TRY(yki_check_f32("the input", operand));
         if (!yki_shape_equal(operand->shape, shape))
             return yki_fail_shape("the input", operand, yki_shape_text(shape, text, sizeof text));
     }
@@ -61,9 +60,7 @@ static yoke_status
 infer(yoke_node *node)
 {
     YKI_TRY(check(node, 1, yki_ln_attrs_get(&node->attrs).affine ? 3 : 1));
-    node->type = YOKE_F32;
-    node->shape = node->inputs[0]->shape;
-    node->batched = node->inputs[0]->batched;
+    yki_node_like(node, node->inputs[0]);
     return YOKE_OK;
 }
 
@@ -71,9 +68,7 @@ static yoke_status
 infer_grad(yoke_node *node)
 {
     YKI_TRY(check(node, 2, yki_ln_attrs_get(&node->attrs).affine ? 3 : 2));
-    node->type = YOKE_F32;
-    node->shape = node->inputs[0]->shape;
-    node->batched = node->inputs[0]->batched;
+    yki_node_like(node, node->inputs[0]);
     return YOKE_OK;
 }
 

@@ -35,16 +35,6 @@ form_of(const yki_problem *problem, const yki_device_traits *traits)
     return f;
 }
 
-static bool
-applies(const yki_problem *problem, const yki_device_traits *traits)
-{
-    (void)traits;
-    for (uint32_t i = 0; i < problem->input_count; i++)
-        if (problem->in[i].layout.block > 1)
-            return false;
-    return problem->out.layout.block <= 1;
-}
-
 static void
 cost(yki_launch *launch, const yki_problem *problem)
 {
@@ -128,20 +118,20 @@ static const yki_op *const layer_norm_grad_params_op = &yki_op_layer_norm_grad_p
 const yki_solver yki_solver_layer_norm = {
     .name = "layer-norm",
     .op = &layer_norm_op,
-    .applies = applies,
+    .applies = yki_plain_applies,
     .emit = emit,
 };
 
 const yki_solver yki_solver_layer_norm_grad = {
     .name = "layer-norm-grad",
     .op = &layer_norm_grad_op,
-    .applies = applies,
+    .applies = yki_plain_applies,
     .emit = emit,
 };
 
 const yki_solver yki_solver_layer_norm_grad_params = {
     .name = "layer-norm-grad-params",
     .op = &layer_norm_grad_params_op,
-    .applies = applies,
+    .applies = yki_plain_applies,
     .emit = emit_params,
 };

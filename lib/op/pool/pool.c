@@ -40,8 +40,7 @@ out_size(const yki_pool_attrs *a, int i, int64_t in)
 static yoke_status
 check_input(const yoke_node *x)
 {
-    if (x->type != YOKE_F32)
-        return yki_fail_type("the input", x, "f32");
+    YKI_TRY(yki_check_f32("the input", x));
     if (x->shape.rank != 3)
         return yki_fail_shape("the input", x, "(channels, height, width)");
     return YOKE_OK;
@@ -54,9 +53,7 @@ infer(yoke_node *node)
     const yoke_node *x = node->inputs[0];
 
     YKI_TRY(check_input(x));
-    node->type = YOKE_F32;
-    node->batched = x->batched;
-    node->shape = x->shape;
+    yki_node_like(node, x);
     for (int i = 0; i < 2; i++) {
         node->shape.dim[i + 1] = out_size(&a, i, x->shape.dim[i + 1]);
         if (node->shape.dim[i + 1] < 1)

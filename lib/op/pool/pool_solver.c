@@ -184,16 +184,6 @@ emit_blocked(const yki_problem *problem, const yki_device_traits *traits, unsign
     return recipe->status;
 }
 
-static bool
-plain_applies(const yki_problem *problem, const yki_device_traits *traits)
-{
-    (void)traits;
-    for (uint32_t i = 0; i < problem->input_count; i++)
-        if (problem->in[i].layout.block > 1)
-            return false;
-    return problem->out.layout.block <= 1;
-}
-
 static yoke_status
 emit_plain(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
            yki_recipe *recipe)
@@ -222,7 +212,7 @@ pairs_applies(const yki_problem *problem, const yki_device_traits *traits)
 {
     pool p = pool_of(problem);
 
-    if (!yki_conv_is_cpu(traits) || !plain_applies(problem, traits))
+    if (!yki_conv_is_cpu(traits) || !yki_plain_applies(problem, traits))
         return false;
     for (int i = 0; i < 2; i++)
         if (p.a.kernel[i] != 2 || p.a.stride[i] != 2 || p.a.pad[i] != 0 ||
@@ -317,7 +307,7 @@ emit_global(const yki_problem *problem, const yki_device_traits *traits, unsigne
     const yki_solver yki_solver_##op_name##_plain = {                                              \
         .name = text "-plain",                                                                     \
         .op = &op_name##_op,                                                                       \
-        .applies = plain_applies,                                                                  \
+        .applies = yki_plain_applies,                                                              \
         .emit = emit_plain,                                                                        \
     }
 POOL_SOLVERS(maxpool2d, "maxpool");

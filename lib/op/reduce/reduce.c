@@ -31,8 +31,7 @@ infer(yoke_node *node)
     const yki_reduce_attrs attrs = yki_reduce_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0];
 
-    if (x->type != YOKE_F32)
-        return yki_fail_type("the input", x, "f32");
+    YKI_TRY(yki_check_f32("the input", x));
     node->type = YOKE_F32;
     node->batched = x->batched;
     node->shape = attrs.shape;

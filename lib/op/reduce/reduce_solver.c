@@ -48,10 +48,8 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
 {
     axes kept, reduced;
 
-    (void)traits;
     split_axes(problem, &kept, &reduced);
-    return problem->in[0].layout.block == 1 && problem->out.layout.block == 1 &&
-           kept.count < KEPT && reduced.count <= REDUCED;
+    return yki_plain_applies(problem, traits) && kept.count < KEPT && reduced.count <= REDUCED;
 }
 
 static yoke_status

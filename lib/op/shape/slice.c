@@ -31,9 +31,7 @@ infer(yoke_node *node)
     if (a.begin < 0 || a.begin >= a.end)
         return yki_fail(YOKE_ERROR_SHAPE, "begin is %lld; must be at least 0 and below end, %lld",
                         (long long)a.begin, (long long)a.end);
-    node->type = x->type;
-    node->batched = x->batched;
-    node->shape = x->shape;
+    yki_node_like(node, x);
     node->shape.dim[a.axis] = node->op == &yki_op_slice ? a.end - a.begin : a.size;
     return YOKE_OK;
 }

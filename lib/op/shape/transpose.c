@@ -26,9 +26,7 @@ infer(yoke_node *node)
     uint32_t seen = 0;
     char what[32];
 
-    node->type = x->type;
-    node->batched = x->batched;
-    node->shape = x->shape;
+    yki_node_like(node, x);
     for (int32_t i = 0; i < a.rank; i++) {
         int32_t axis = a.axes[i];
 

@@ -66,27 +66,14 @@ input_innermost(const axes *a)
 }
 
 static bool
-plain(const yki_problem *problem)
-{
-    return problem->in[0].layout.block == 1 && problem->out.layout.block == 1;
-}
-
-static bool
-rows_apply(const yki_problem *problem, const yki_device_traits *traits)
-{
-    (void)traits;
-    return plain(problem);
-}
-
-static bool
 tiles_apply(const yki_problem *problem, const yki_device_traits *traits)
 {
     axes a = axes_of(problem);
     int other = input_innermost(&a);
 
     /* Thin matrices gain nothing from tiles. */
-    return plain(problem) && traits->type != YOKE_DEVICE_GPU && other != a.count - 1 &&
-           a.size[other] >= 4 && a.size[a.count - 1] >= 4;
+    return yki_plain_applies(problem, traits) && traits->type != YOKE_DEVICE_GPU &&
+           other != a.count - 1 && a.size[other] >= 4 && a.size[a.count - 1] >= 4;
 }
 
 static void
@@ -185,6 +172,6 @@ const yki_solver yki_solver_transpose_tiles = {
 const yki_solver yki_solver_transpose_rows = {
     .name = "transpose-rows",
     .op = &transpose_op,
-    .applies = rows_apply,
+    .applies = yki_plain_applies,
     .emit = emit_rows,
 };

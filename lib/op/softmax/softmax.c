@@ -25,13 +25,10 @@ infer(yoke_node *node)
     const yoke_node *x = node->inputs[0];
     int32_t axis = axis_of(&node->attrs);
 
-    if (x->type != YOKE_F32)
-        return yki_fail_type("the input", x, "f32");
+    YKI_TRY(yki_check_f32("the input", x));
     if (axis < 0 || axis >= x->shape.rank)
         return yki_fail_axis("axis", axis, x);
-    node->type = YOKE_F32;
-    node->shape = x->shape;
-    node->batched = x->batched;
+    yki_node_like(node, x);
     return YOKE_OK;
 }
 

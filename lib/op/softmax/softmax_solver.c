@@ -28,26 +28,9 @@ view_of(const yki_problem *problem)
 }
 
 static bool
-plain(const yki_problem *problem)
-{
-    for (uint32_t i = 0; i < problem->input_count; i++)
-        if (problem->in[i].layout.block != 1)
-            return false;
-    return problem->out.layout.block == 1;
-}
-
-static bool
 rows_apply(const yki_problem *problem, const yki_device_traits *traits)
 {
-    (void)traits;
-    return plain(problem) && view_of(problem).inner == 1;
-}
-
-static bool
-columns_apply(const yki_problem *problem, const yki_device_traits *traits)
-{
-    (void)traits;
-    return plain(problem);
+    return yki_plain_applies(problem, traits) && view_of(problem).inner == 1;
 }
 
 static yoke_status
@@ -133,7 +116,7 @@ const yki_solver yki_solver_softmax_rows = {
 const yki_solver yki_solver_softmax_columns = {
     .name = "softmax-columns",
     .op = &softmax_op,
-    .applies = columns_apply,
+    .applies = yki_plain_applies,
     .emit = emit_columns,
 };
 
@@ -147,6 +130,6 @@ const yki_solver yki_solver_softmax_grad_rows = {
 const yki_solver yki_solver_softmax_grad_columns = {
     .name = "softmax-grad-columns",
     .op = &softmax_grad_op,
-    .applies = columns_apply,
+    .applies = yki_plain_applies,
     .emit = emit_columns,
 };

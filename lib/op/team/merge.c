@@ -26,13 +26,6 @@ const yki_op yki_op_merge = {
     .describe = describe,
 };
 
-static bool
-applies(const yki_problem *problem, const yki_device_traits *traits)
-{
-    (void)traits;
-    return problem->in[0].layout.block == 1 && problem->out.layout.block == 1;
-}
-
 static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
@@ -48,6 +41,6 @@ static const yki_op *const merge_op = &yki_op_merge;
 const yki_solver yki_solver_merge = {
     .name = "team",
     .op = &merge_op,
-    .applies = applies,
+    .applies = yki_plain_applies,
     .emit = emit,
 };
