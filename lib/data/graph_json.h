@@ -77,12 +77,19 @@ typedef struct yki_json_op {
     const yki_json_field *fields;
     yoke_node *(*build)(yoke_graph *graph, const char *name, yoke_node *const *inputs, size_t count,
                         const yki_json_options *options);
+    /* The reverse: a node of operator `op` that this function made has these options. False:
+     * another function made it. NULL: every node of `op` is this function's, and has no options. An
+     * option that has its default becomes 0, and so is not written. */
+    const yki_op *op; /* NULL: the node is not computed */
+    bool (*get)(const yoke_node *node, yki_json_options *options);
 } yki_json_op;
 
 /* Finds a row by name; NULL: there is none. */
 const yki_json_op *yki_json_find_op(const char *name);
 /* The row with this number; NULL: the table has ended. */
 const yki_json_op *yki_json_op_at(size_t index);
+/* True if it is the parameter "LAYER.part" of this layer. */
+bool yki_json_is_part(const yoke_node *parameter, const yoke_node *layer, const char *part);
 /* The name of an initialiser; NULL: there is no such kind. */
 const char *yki_json_init_name(yoke_init_kind kind);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * graph_json_ops.c - the table of functions that make nodes.
+ * graph_json_ops.c - the table of functions that make nodes: their options, their calls, and the
+ * reverse, which tells from a node which function made it.
  */
 #include <string.h>
 
 #include "data/graph_json.h"
+#include "op/custom/custom.h"
 
 #define AT(member) offsetof(yki_json_options, member)
 #define END                                                                                        \
@@ -270,47 +272,392 @@ BUILDER(custom)
     return yoke_custom(g, in, count, &options);
 }
 
+/* ---- the reverse: which function made a node, with which options ---- */
+
+#define ATTRS(type, node) type##_get(&(node)->attrs)
+#define GET(op)           static bool get_##op(const yoke_node *n, yki_json_options *o)
+
+bool
+yki_json_is_part(const yoke_node *parameter, const yoke_node *layer, const char *part)
+{
+    size_t length = strlen(layer->name);
+
+    return parameter->role == YKI_ROLE_PARAMETER &&
+           strncmp(parameter->name, layer->name, length) == 0 && parameter->name[length] == '.' &&
+           strcmp(parameter->name + length + 1, part) == 0;
+}
+
+GET(input)
+{
+    o->given.type = n->type;
+    o->given.shape = n->shape;
+    return n->role == YKI_ROLE_INPUT && !n->target;
+}
+
+GET(target)
+{
+    o->given.type = n->type;
+    o->given.shape = n->shape;
+    return n->role == YKI_ROLE_INPUT && n->target;
+}
+
+GET(parameter)
+{
+    o->given.shape = n->shape;
+    o->given.init = n->initializer;
+    return n->role == YKI_ROLE_PARAMETER;
+}
+
+static void
+copy_pair(const int32_t from[2], int64_t to[2])
+{
+    to[0] = from[0];
+    to[1] = from[1];
+}
+
+/* A pair of defaults becomes 0. */
+static void
+hide_pair(int64_t pair[2], int64_t zero)
+{
+    if (pair[0] == zero && pair[1] == zero)
+        pair[0] = pair[1] = 0;
+}
+
+GET(conv2d)
+{
+    const yki_conv_attrs a = ATTRS(yki_conv_attrs, n);
+    yoke_conv2d_options *c = &o->conv2d;
+
+    c->filters = n->shape.dim[0];
+    copy_pair(a.kernel, c->kernel);
+    copy_pair(a.stride, c->stride);
+    copy_pair(a.pad, c->pad);
+    copy_pair(a.dilation, c->dilation);
+    hide_pair(c->stride, 1);
+    hide_pair(c->dilation, 1);
+    c->groups = a.groups == 1 ? 0 : a.groups;
+    c->no_bias = n->input_count == 2;
+    c->weight_init = n->inputs[1]->initializer;
+    if (!c->no_bias)
+        c->bias_init = n->inputs[2]->initializer;
+    return true;
+}
+
+GET(conv_transpose2d)
+{
+    const yki_conv_attrs a = ATTRS(yki_conv_attrs, n);
+    yki_json_options plain = {0};
+    yoke_conv_transpose2d_options *c = &o->conv_transpose2d;
+
+    (void)get_conv2d(n, &plain);
+    c->filters = plain.conv2d.filters;
+    memcpy(c->kernel, plain.conv2d.kernel, sizeof c->kernel);
+    memcpy(c->stride, plain.conv2d.stride, sizeof c->stride);
+    memcpy(c->pad, plain.conv2d.pad, sizeof c->pad);
+    memcpy(c->dilation, plain.conv2d.dilation, sizeof c->dilation);
+    for (int i = 0; i < 2; i++)
+        c->output_pad[i] =
+            a.size[i] - ((n->inputs[0]->shape.dim[i + 1] - 1) * a.stride[i] -
+                         2 * (int64_t)a.pad[i] + (int64_t)a.dilation[i] * (a.kernel[i] - 1) + 1);
+    c->groups = plain.conv2d.groups;
+    c->no_bias = plain.conv2d.no_bias;
+    c->weight_init = plain.conv2d.weight_init;
+    c->bias_init = plain.conv2d.bias_init;
+    return true;
+}
+
+/* Whether a product is the user's: attributes that gradients and fusions set are not. */
+static bool
+is_plain_product(const yki_matmul_attrs *a)
+{
+    return !a->sum_batch && !a->sum_axes && !a->drop_axes && !a->act;
+}
+
+GET(dense)
+{
+    const yki_matmul_attrs a = ATTRS(yki_matmul_attrs, n);
+
+    if (!is_plain_product(&a) || !a.transpose_b || a.transpose_a ||
+        !yki_json_is_part(n->inputs[1], n, "weight") ||
+        (a.bias && !yki_json_is_part(n->inputs[2], n, "bias")))
+        return false;
+    o->dense.units = n->inputs[1]->shape.dim[0];
+    o->dense.no_bias = !a.bias;
+    o->dense.weight_init = n->inputs[1]->initializer;
+    if (a.bias)
+        o->dense.bias_init = n->inputs[2]->initializer;
+    return true;
+}
+
+/* Of what is no dense layer, which stands before it in the table. */
+GET(matmul)
+{
+    const yki_matmul_attrs a = ATTRS(yki_matmul_attrs, n);
+
+    o->matmul.transpose_a = a.transpose_a;
+    o->matmul.transpose_b = a.transpose_b;
+    return is_plain_product(&a) && !a.bias;
+}
+
+GET(pool)
+{
+    const yki_pool_attrs a = ATTRS(yki_pool_attrs, n);
+
+    copy_pair(a.kernel, o->pool.kernel);
+    copy_pair(a.stride, o->pool.stride);
+    copy_pair(a.pad, o->pool.pad);
+    if (o->pool.stride[0] == o->pool.kernel[0] && o->pool.stride[1] == o->pool.kernel[1])
+        o->pool.stride[0] = o->pool.stride[1] = 0;
+    o->pool.ceil_mode = a.ceil_mode;
+    o->pool.exclude_pad = a.exclude_pad;
+    return true;
+}
+
+/* The momentum is an attribute of the nodes after it that update the running statistics. */
+GET(batch_norm)
+{
+    const yki_bn_attrs a = ATTRS(yki_bn_attrs, n);
+    const yoke_node *running = NULL;
+
+    for (size_t i = n->id + 1; !running && i < n->graph->node_count; i++)
+        if (n->graph->nodes[i]->op == &yki_op_bn_running &&
+            n->graph->nodes[i]->inputs[1] == n->inputs[1])
+            running = n->graph->nodes[i];
+    if (!running || a.act || a.residual)
+        return false;
+    o->batch_norm.epsilon = a.epsilon == 1e-5f ? 0 : a.epsilon;
+    o->batch_norm.momentum = ATTRS(yki_bn_attrs, running).momentum;
+    if (o->batch_norm.momentum == 0.1f)
+        o->batch_norm.momentum = 0;
+    o->batch_norm.local = a.local;
+    o->batch_norm.no_affine = !a.affine;
+    return true;
+}
+
+GET(layer_norm)
+{
+    const yki_ln_attrs a = ATTRS(yki_ln_attrs, n);
+
+    o->layer_norm.axes = a.axes == n->shape.rank ? 0 : a.axes;
+    o->layer_norm.epsilon = a.epsilon == 1e-5f ? 0 : a.epsilon;
+    o->layer_norm.no_affine = !a.affine;
+    return true;
+}
+
+GET(embedding)
+{
+    const yoke_initializer *init = &n->inputs[1]->initializer;
+
+    o->embedding.rows = n->inputs[1]->shape.dim[0];
+    o->embedding.width = n->inputs[1]->shape.dim[1];
+    if (init->kind != YOKE_INIT_NORMAL || init->a != 0 || init->b != 1)
+        o->embedding.weight_init = *init;
+    return true;
+}
+
+#define GET_UNARY(kind_of, id, name, ...)                                                          \
+    GET(name)                                                                                      \
+    {                                                                                              \
+        const yki_unary_attrs a = ATTRS(yki_unary_attrs, n);                                       \
+                                                                                                   \
+        o->plain.a = a.a;                                                                          \
+        o->plain.b = a.b;                                                                          \
+        return a.kind == YKI_UNARY_##kind_of;                                                      \
+    }
+YKI_UNARY_PLAIN(GET_UNARY)
+YKI_UNARY_NUMBER(GET_UNARY)
+GET_UNARY(SCALE, 6, scale)
+
+#define GET_BINARY(kind_of, name)                                                                  \
+    GET(name)                                                                                      \
+    {                                                                                              \
+        (void)o;                                                                                   \
+        return ATTRS(yki_binary_attrs, n).kind == YKI_BINARY_##kind_of;                            \
+    }
+GET_BINARY(ADD, add)
+GET_BINARY(SUB, sub)
+GET_BINARY(MUL, mul)
+
+/* No public function keeps reduced axes as axes of size 1. */
+static bool
+get_reduced(const yoke_node *n, bool mean, yki_json_options *o)
+{
+    const yki_reduce_attrs a = ATTRS(yki_reduce_attrs, n);
+    const yoke_shape *x = &n->inputs[0]->shape;
+    int32_t kept = 0;
+
+    for (int32_t i = 0; i < x->rank; i++)
+        if (a.axes >> i & 1)
+            o->plain.axes.list[o->plain.axes.count++] = i;
+        else
+            kept++;
+    return kept == n->shape.rank && !a.mean == !mean;
+}
+
+GET(sum)
+{
+    return get_reduced(n, false, o);
+}
+
+GET(mean)
+{
+    return get_reduced(n, true, o);
+}
+
+#define GET_LOSS(kind_of, name)                                                                    \
+    GET(name)                                                                                      \
+    {                                                                                              \
+        const yki_loss_attrs a = ATTRS(yki_loss_attrs, n);                                         \
+                                                                                                   \
+        o->loss.has_ignore_index = a.has_ignore_index;                                             \
+        o->loss.ignore_index = a.ignore_index;                                                     \
+        o->loss.label_smoothing = a.label_smoothing;                                               \
+        o->loss.delta = a.delta == 1 ? 0 : a.delta;                                                \
+        return a.kind == YKI_LOSS_##kind_of;                                                       \
+    }
+GET_LOSS(SOFTMAX_CE, softmax_cross_entropy)
+GET_LOSS(CE, cross_entropy)
+GET_LOSS(BCE, binary_cross_entropy)
+GET_LOSS(MSE, mean_squared_error)
+GET_LOSS(L1, l1_loss)
+GET_LOSS(HUBER, huber_loss)
+
+GET(accuracy)
+{
+    (void)o;
+    return ATTRS(yki_loss_attrs, n).kind == YKI_METRIC_ACCURACY;
+}
+
+GET(top_k)
+{
+    o->plain.k = ATTRS(yki_loss_attrs, n).k;
+    return ATTRS(yki_loss_attrs, n).kind == YKI_METRIC_TOP_K;
+}
+
+GET(mean_absolute_error)
+{
+    (void)o;
+    return ATTRS(yki_loss_attrs, n).kind == YKI_METRIC_MAE;
+}
+
+GET(dropout)
+{
+    o->plain.probability = ATTRS(yki_dropout_attrs, n).probability;
+    return true;
+}
+
+GET(softmax)
+{
+    o->plain.axis = ATTRS(yki_softmax_attrs, n).axis;
+    return true;
+}
+
+GET(concat)
+{
+    o->plain.axis = ATTRS(yki_concat_attrs, n).axis;
+    return true;
+}
+
+GET(slice)
+{
+    const yki_slice_attrs a = ATTRS(yki_slice_attrs, n);
+
+    o->plain.axis = a.axis;
+    o->plain.begin = a.begin;
+    o->plain.end = a.end;
+    return true;
+}
+
+GET(transpose)
+{
+    const yki_transpose_attrs a = ATTRS(yki_transpose_attrs, n);
+
+    o->plain.axes.count = a.rank;
+    memcpy(o->plain.axes.list, a.axes, sizeof o->plain.axes.list);
+    return true;
+}
+
+GET(flatten)
+{
+    (void)o;
+    return n->shape.rank == 1;
+}
+
+/* Of what is not flat, as flatten stands before it in the table. */
+GET(reshape)
+{
+    o->plain.shape = n->shape;
+    return true;
+}
+
+GET(custom)
+{
+    const yki_custom_text *text = n->data;
+
+    o->custom.function = text->name;
+    o->custom.source = text->source;
+    o->custom.shape = n->shape;
+    o->custom.no_backward = ATTRS(yki_custom_attrs, n).no_backward;
+    for (uint32_t i = 0; i < n->input_count; i++) {
+        o->custom.ranges.list[i] = text->ranges[i];
+        if (text->ranges[i].begin < text->ranges[i].end)
+            o->custom.ranges.count = (int32_t)n->input_count;
+    }
+    return true;
+}
+
 /* ---- the table ---- */
 
 static const yki_json_op ops[] = {
-    {"input", 0, 0, true, given_fields, build_input},
-    {"target", 0, 0, true, given_fields, build_target},
-    {"parameter", 0, 0, true, parameter_fields, build_parameter},
-    {"dense", 1, 1, true, dense_fields, build_dense},
-    {"conv2d", 1, 1, true, conv2d_fields, build_conv2d},
-    {"conv_transpose2d", 1, 1, true, conv_transpose2d_fields, build_conv_transpose2d},
-    {"maxpool2d", 1, 1, false, pool_fields, build_maxpool2d},
-    {"avgpool2d", 1, 1, false, pool_fields, build_avgpool2d},
-    {"global_avgpool", 1, 1, false, no_fields, build_global_avgpool},
-    {"batch_norm", 1, 1, true, batch_norm_fields, build_batch_norm},
-    {"layer_norm", 1, 1, true, layer_norm_fields, build_layer_norm},
-    {"embedding", 1, 1, true, embedding_fields, build_embedding},
-    {"matmul", 2, 2, false, matmul_fields, build_matmul},
-    {"scale", 1, 1, false, scale_fields, build_scale},
-    {"add", 2, 2, false, no_fields, build_add},
-    {"sub", 2, 2, false, no_fields, build_sub},
-    {"mul", 2, 2, false, no_fields, build_mul},
-    {"dropout", 1, 1, false, probability_fields, build_dropout},
-    {"softmax", 1, 1, false, axis_fields, build_softmax},
-    {"sum", 1, 1, false, axes_fields, build_sum},
-    {"mean", 1, 1, false, axes_fields, build_mean},
-    {"concat", 1, YKI_GRAPH_JSON_INPUTS, false, axis_fields, build_concat},
-    {"slice", 1, 1, false, slice_fields, build_slice},
-    {"reshape", 1, 1, false, shape_fields, build_reshape},
-    {"flatten", 1, 1, false, no_fields, build_flatten},
-    {"transpose", 1, 1, false, axes_fields, build_transpose},
-    {"custom", 1, YKI_MAX_INPUTS, false, custom_fields, build_custom},
-    {"softmax_cross_entropy", 2, 2, false, loss_fields, build_softmax_cross_entropy},
-    {"cross_entropy", 2, 2, false, loss_fields, build_cross_entropy},
-    {"binary_cross_entropy", 2, 2, false, loss_fields, build_binary_cross_entropy},
-    {"mean_squared_error", 2, 2, false, loss_fields, build_mean_squared_error},
-    {"l1_loss", 2, 2, false, loss_fields, build_l1_loss},
-    {"huber_loss", 2, 2, false, loss_fields, build_huber_loss},
-    {"accuracy", 2, 2, false, no_fields, build_accuracy},
-    {"top_k", 2, 2, false, top_fields, build_top_k},
-    {"mean_absolute_error", 2, 2, false, no_fields, build_mean_absolute_error},
-#define PLAIN_ROW(kind, id, name, ...)  {#name, 1, 1, false, no_fields, build_##name},
-#define NUMBER_ROW(kind, id, name, ...) {#name, 1, 1, false, name##_fields, build_##name},
+    {"input", 0, 0, true, given_fields, build_input, NULL, get_input},
+    {"target", 0, 0, true, given_fields, build_target, NULL, get_target},
+    {"parameter", 0, 0, true, parameter_fields, build_parameter, NULL, get_parameter},
+    {"dense", 1, 1, true, dense_fields, build_dense, &yki_op_matmul, get_dense},
+    {"conv2d", 1, 1, true, conv2d_fields, build_conv2d, &yki_op_conv2d, get_conv2d},
+    {"conv_transpose2d", 1, 1, true, conv_transpose2d_fields, build_conv_transpose2d,
+     &yki_op_conv2d_grad_input, get_conv_transpose2d},
+    {"maxpool2d", 1, 1, false, pool_fields, build_maxpool2d, &yki_op_maxpool2d, get_pool},
+    {"avgpool2d", 1, 1, false, pool_fields, build_avgpool2d, &yki_op_avgpool2d, get_pool},
+    {"global_avgpool", 1, 1, false, no_fields, build_global_avgpool, &yki_op_global_avgpool, NULL},
+    {"batch_norm", 1, 1, true, batch_norm_fields, build_batch_norm, &yki_op_bn_apply,
+     get_batch_norm},
+    {"layer_norm", 1, 1, true, layer_norm_fields, build_layer_norm, &yki_op_layer_norm,
+     get_layer_norm},
+    {"embedding", 1, 1, true, embedding_fields, build_embedding, &yki_op_embedding, get_embedding},
+    {"matmul", 2, 2, false, matmul_fields, build_matmul, &yki_op_matmul, get_matmul},
+    {"scale", 1, 1, false, scale_fields, build_scale, &yki_op_unary, get_scale},
+    {"add", 2, 2, false, no_fields, build_add, &yki_op_binary, get_add},
+    {"sub", 2, 2, false, no_fields, build_sub, &yki_op_binary, get_sub},
+    {"mul", 2, 2, false, no_fields, build_mul, &yki_op_binary, get_mul},
+    {"dropout", 1, 1, false, probability_fields, build_dropout, &yki_op_dropout, get_dropout},
+    {"softmax", 1, 1, false, axis_fields, build_softmax, &yki_op_softmax, get_softmax},
+    {"sum", 1, 1, false, axes_fields, build_sum, &yki_op_reduce, get_sum},
+    {"mean", 1, 1, false, axes_fields, build_mean, &yki_op_reduce, get_mean},
+    {"concat", 1, YKI_GRAPH_JSON_INPUTS, false, axis_fields, build_concat, &yki_op_concat,
+     get_concat},
+    {"slice", 1, 1, false, slice_fields, build_slice, &yki_op_slice, get_slice},
+    {"flatten", 1, 1, false, no_fields, build_flatten, &yki_op_reshape, get_flatten},
+    {"reshape", 1, 1, false, shape_fields, build_reshape, &yki_op_reshape, get_reshape},
+    {"transpose", 1, 1, false, axes_fields, build_transpose, &yki_op_transpose, get_transpose},
+    {"custom", 1, YKI_MAX_INPUTS, false, custom_fields, build_custom, &yki_op_custom, get_custom},
+    {"softmax_cross_entropy", 2, 2, false, loss_fields, build_softmax_cross_entropy, &yki_op_loss,
+     get_softmax_cross_entropy},
+    {"cross_entropy", 2, 2, false, loss_fields, build_cross_entropy, &yki_op_loss,
+     get_cross_entropy},
+    {"binary_cross_entropy", 2, 2, false, loss_fields, build_binary_cross_entropy, &yki_op_loss,
+     get_binary_cross_entropy},
+    {"mean_squared_error", 2, 2, false, loss_fields, build_mean_squared_error, &yki_op_loss,
+     get_mean_squared_error},
+    {"l1_loss", 2, 2, false, loss_fields, build_l1_loss, &yki_op_loss, get_l1_loss},
+    {"huber_loss", 2, 2, false, loss_fields, build_huber_loss, &yki_op_loss, get_huber_loss},
+    {"accuracy", 2, 2, false, no_fields, build_accuracy, &yki_op_loss, get_accuracy},
+    {"top_k", 2, 2, false, top_fields, build_top_k, &yki_op_loss, get_top_k},
+    {"mean_absolute_error", 2, 2, false, no_fields, build_mean_absolute_error, &yki_op_loss,
+     get_mean_absolute_error},
+#define PLAIN_ROW(kind, id, name, ...)                                                             \
+    {#name, 1, 1, false, no_fields, build_##name, &yki_op_unary, get_##name},
+#define NUMBER_ROW(kind, id, name, ...)                                                            \
+    {#name, 1, 1, false, name##_fields, build_##name, &yki_op_unary, get_##name},
     YKI_UNARY_PLAIN(PLAIN_ROW) YKI_UNARY_NUMBER(NUMBER_ROW)};
 
 const yki_json_op *

@@ -97,7 +97,7 @@ typedef enum yki_merge {
     YKI_MERGE_MOMENTS /* rows: count, mean, sum of squared deviations */
 } yki_merge;
 
-/* An operator: one const row, listed in lib/op/table.c. A function may be NULL where its comment
+/* An operator: one const row, listed in lib/op/ops.h. A function may be NULL where its comment
  * says what that means. */
 struct yki_op {
     const char *name; /* "conv2d" */

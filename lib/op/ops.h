@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ops.h - the operators by name. Gradient rules build nodes of other families with
- * them; fusions and tests use them too. The comment above each names its file, its
- * inputs and its result.
+ * ops.h - the operators and solvers by name. Gradient rules build nodes of other families with
+ * operators; fusions and tests use them too. Below the list of operators stand their attributes; a
+ * comment says of each its file, its inputs and its result.
  *
  * Shapes are those of one sample, unless a letter N is written.
  */
@@ -11,9 +11,62 @@
 
 #include "op/recipe.h"
 
-/* elementwise/unary.c: y = f(x). The gradient takes (x or y, dy) and gives dx; the kind decides
- * whether it reads x or y. */
-extern const yki_op yki_op_unary, yki_op_unary_grad;
+/* All operators: X(name) makes yki_op_NAME and its row in yki_ops (table.c). */
+#define YKI_OPS(X)                                                                                 \
+    X(unary)                                                                                       \
+    X(unary_grad)                                                                                  \
+    X(binary)                                                                                      \
+    X(ones)                                                                                        \
+    X(reorder)                                                                                     \
+    X(merge)                                                                                       \
+    X(batch_sum)                                                                                   \
+    X(counted)                                                                                     \
+    X(reduce)                                                                                      \
+    X(loss)                                                                                        \
+    X(loss_grad)                                                                                   \
+    X(fused_loss)                                                                                  \
+    X(reshape)                                                                                     \
+    X(concat)                                                                                      \
+    X(slice)                                                                                       \
+    X(unslice)                                                                                     \
+    X(transpose)                                                                                   \
+    X(softmax)                                                                                     \
+    X(softmax_grad)                                                                                \
+    X(embedding)                                                                                   \
+    X(embedding_grad)                                                                              \
+    X(dropout)                                                                                     \
+    X(custom)                                                                                      \
+    X(custom_grad)                                                                                 \
+    X(conv2d)                                                                                      \
+    X(conv2d_grad_input)                                                                           \
+    X(conv2d_grad_weight)                                                                          \
+    X(reduce_bias)                                                                                 \
+    X(matmul)                                                                                      \
+    X(matmul_pair)                                                                                 \
+    X(sum_rows)                                                                                    \
+    X(maxpool2d)                                                                                   \
+    X(maxpool2d_grad)                                                                              \
+    X(avgpool2d)                                                                                   \
+    X(avgpool2d_grad)                                                                              \
+    X(global_avgpool)                                                                              \
+    X(global_avgpool_grad)                                                                         \
+    X(bn_stats)                                                                                    \
+    X(bn_apply)                                                                                    \
+    X(bn_grad_stats)                                                                               \
+    X(bn_grad)                                                                                     \
+    X(bn_running)                                                                                  \
+    X(bn_known)                                                                                    \
+    X(row)                                                                                         \
+    X(layer_norm)                                                                                  \
+    X(layer_norm_grad)                                                                             \
+    X(layer_norm_grad_params)
+
+#define YKI_OP(name) extern const yki_op yki_op_##name;
+YKI_OPS(YKI_OP)
+#undef YKI_OP
+
+/* unary, unary_grad (elementwise/unary.c): y = f(x). The gradient takes (x or y, dy) and gives dx;
+ * the kind decides whether it reads x or y. */
 
 /* The activations: X(KIND, its number, name, whether the gradient reads the result, operations an
  * element). Checkpoints hold the number, so it never changes. The function is yoke_NAME, its
@@ -48,9 +101,8 @@ YKI_ATTRS(yki_unary_attrs)
 /* y = kind of x, with the kind's numbers; what is wrong with them fails the graph. */
 yoke_node *yki_unary(yoke_graph *graph, yoke_node *x, yki_unary_kind kind, float a, float b);
 
-/* elementwise/binary.c: add, sub, mul with numpy's broadcasting; an unbatched operand serves
- * every sample. Its gradients are built of binary and reduce nodes. */
-extern const yki_op yki_op_binary;
+/* binary (elementwise/binary.c): add, sub, mul with numpy's broadcasting; an unbatched operand
+ * serves every sample. Its gradients are built of binary and reduce nodes. */
 
 typedef enum yki_binary_kind {
     YKI_BINARY_ADD,
@@ -64,20 +116,15 @@ typedef struct yki_binary_attrs {
 } yki_binary_attrs;
 YKI_ATTRS(yki_binary_attrs)
 
-/* elementwise/ones.c: a tensor of ones like the input */
-extern const yki_op yki_op_ones;
-/* elementwise/reorder.c: the same tensor in another layout, or a copy. Only the planner makes
- * it. */
-extern const yki_op yki_op_reorder;
-/* team/merge.c: merges a value of each device of a team into one. attrs: a yki_merge. */
-extern const yki_op yki_op_merge;
+/* ones (elementwise/ones.c): a tensor of ones like the input.
+ * reorder (elementwise/reorder.c): the same tensor in another layout, or a copy. Only the planner
+ * makes it.
+ * merge (team/merge.c): merges a value of each device of a team into one. attrs: a yki_merge. */
 YKI_ATTRS(yki_merge)
-/* reduce/batch_sum.c: (N, S...) -> (S...), the sum over the batch in a fixed order. */
-extern const yki_op yki_op_batch_sum;
-/* reduce/batch_sum.c: a scalar per sample -> (2), the scalar and the count 1. */
-extern const yki_op yki_op_counted;
-/* reduce/reduce.c: the sum or the mean over axes of the sample. */
-extern const yki_op yki_op_reduce;
+
+/* batch_sum (reduce/batch_sum.c): (N, S...) -> (S...), the sum over the batch in a fixed order.
+ * counted (reduce/batch_sum.c): a scalar per sample -> (2), the scalar and the count 1.
+ * reduce (reduce/reduce.c): the sum or the mean over axes of the sample. */
 
 typedef struct yki_reduce_attrs {
     uint32_t axes; /* bit i: axis i is reduced */
@@ -88,9 +135,8 @@ YKI_ATTRS(yki_reduce_attrs)
 /* Makes a reduce node. `shape` is as in the attributes. */
 yoke_node *yki_reduce(yoke_graph *graph, yoke_node *x, uint32_t axes, bool mean, yoke_shape shape);
 
-/* loss/loss.c: the loss gives (2) per sample: its sum and its count. The gradient is that of the
- * sum by x. */
-extern const yki_op yki_op_loss, yki_op_loss_grad;
+/* loss, loss_grad (loss/loss.c): the loss gives (2) per sample: its sum and its count. The gradient
+ * is that of the sum by x. */
 
 typedef enum yki_loss_kind {
     YKI_LOSS_SOFTMAX_CE,
@@ -113,10 +159,9 @@ typedef struct yki_loss_attrs {
 } yki_loss_attrs;
 YKI_ATTRS(yki_loss_attrs)
 
-/* loss/fused_loss.c: x, target -> the loss (2), summed over the batch. Further results: up to
- * two metrics of the same operands (2), summed too, then the gradient of the loss by x. Only
- * fusions make it. */
-extern const yki_op yki_op_fused_loss;
+/* fused_loss (loss/fused_loss.c): x, target -> the loss (2), summed over the batch. Further
+ * results: up to two metrics of the same operands (2), summed too, then the gradient of the loss by
+ * x. Only fusions make it. */
 
 typedef struct yki_fused_loss_attrs {
     yki_loss_attrs loss;
@@ -126,20 +171,17 @@ typedef struct yki_fused_loss_attrs {
 } yki_fused_loss_attrs;
 YKI_ATTRS(yki_fused_loss_attrs)
 
-/* shape/reshape.c */
-extern const yki_op yki_op_reshape;
-
-/* shape/concat.c: joins its inputs along an axis of the sample. An unbatched input serves every
- * sample. */
-extern const yki_op yki_op_concat;
+/* reshape (shape/reshape.c): the same bytes under another shape.
+ * concat (shape/concat.c): joins its inputs along an axis of the sample. An unbatched input serves
+ * every sample. */
 
 typedef struct yki_concat_attrs {
     int32_t axis;
 } yki_concat_attrs;
 YKI_ATTRS(yki_concat_attrs)
 
-/* shape/slice.c: takes begin .. end of an axis. unslice puts such a range back into zeros. */
-extern const yki_op yki_op_slice, yki_op_unslice;
+/* slice, unslice (shape/slice.c): takes begin .. end of an axis. unslice puts such a range back
+ * into zeros. */
 
 typedef struct yki_slice_attrs {
     int32_t axis, reserved;
@@ -148,8 +190,7 @@ typedef struct yki_slice_attrs {
 } yki_slice_attrs;
 YKI_ATTRS(yki_slice_attrs)
 
-/* shape/transpose.c: axis i of the result is axis axes[i] of the input */
-extern const yki_op yki_op_transpose;
+/* transpose (shape/transpose.c): axis i of the result is axis axes[i] of the input */
 
 typedef struct yki_transpose_attrs {
     int32_t rank;
@@ -157,26 +198,24 @@ typedef struct yki_transpose_attrs {
 } yki_transpose_attrs;
 YKI_ATTRS(yki_transpose_attrs)
 
-/* softmax/softmax.c: along one axis. The gradient takes (y, dy) and gives dx. */
-extern const yki_op yki_op_softmax, yki_op_softmax_grad;
+/* softmax, softmax_grad (softmax/softmax.c): along one axis. The gradient takes (y, dy) and gives
+ * dx. */
 
 typedef struct yki_softmax_attrs {
     int32_t axis;
 } yki_softmax_attrs;
 YKI_ATTRS(yki_softmax_attrs)
 
-/* embedding/embedding.c: x integers (S...), weight (rows, width) -> (S..., width).
+/* embedding (embedding/embedding.c): x integers (S...), weight (rows, width) -> (S..., width).
  * embedding_grad: x, dy -> (rows, width), the sum over the batch. */
-extern const yki_op yki_op_embedding, yki_op_embedding_grad;
 
 typedef struct yki_embedding_attrs {
     int64_t rows; /* for embedding_grad alone; embedding leaves it 0 */
 } yki_embedding_attrs;
 YKI_ATTRS(yki_embedding_attrs)
 
-/* custom/custom.c: a user's operator. custom_grad: inputs..., y, dy -> the gradient by one
+/* custom (custom/custom.c): a user's operator. custom_grad: inputs..., y, dy -> the gradient by one
  * input, for each sample. */
-extern const yki_op yki_op_custom, yki_op_custom_grad;
 
 typedef struct yki_custom_attrs {
     yoke_shape shape; /* of the result */
@@ -187,8 +226,7 @@ typedef struct yki_custom_attrs {
 } yki_custom_attrs;
 YKI_ATTRS(yki_custom_attrs)
 
-/* dropout/dropout.c: applied to dy, it is its own gradient. */
-extern const yki_op yki_op_dropout;
+/* dropout (dropout/dropout.c): applied to dy, it is its own gradient. */
 
 typedef struct yki_dropout_attrs {
     float probability, scale;
@@ -197,11 +235,10 @@ typedef struct yki_dropout_attrs {
 } yki_dropout_attrs;
 YKI_ATTRS(yki_dropout_attrs)
 
-/* conv/conv2d.c. conv2d: x (C, H, W), weight (O, C / groups, kh, kw)[, bias (O)] -> (O, OH, OW).
+/* conv2d (conv/conv2d.c): x (C, H, W), weight (O, C / groups, kh, kw)[, bias (O)] -> (O, OH, OW).
  * conv2d_grad_input: dy (O, OH, OW), weight[, bias (C)] -> (C, size[0], size[1]). With a bias it
  * is the forward of a transposed convolution. conv2d_grad_weight: x, dy -> weight's shape, the
  * sum over the batch. */
-extern const yki_op yki_op_conv2d, yki_op_conv2d_grad_input, yki_op_conv2d_grad_weight;
 
 typedef enum yki_conv_act { YKI_CONV_ACT_NONE = 0, YKI_CONV_ACT_RELU = 1 } yki_conv_act;
 
@@ -214,12 +251,12 @@ typedef struct yki_conv_attrs {
 } yki_conv_attrs;
 YKI_ATTRS(yki_conv_attrs)
 
-/* conv/bias.c: dy (C, rest...) -> (C), the sum over the batch and the other axes. */
-extern const yki_op yki_op_reduce_bias;
-/* matmul/matmul.c: op(a) op(b) (+ bias). Leading axes and samples broadcast. A vector as `a` is
- * one row; the result leaves that axis out, unless `a` is transposed. sum_rows: (..., C),
- * batched or not -> (C), the sum over samples and all axes but the last. */
-extern const yki_op yki_op_matmul, yki_op_sum_rows;
+/* reduce_bias (conv/bias.c): dy (C, rest...) -> (C), the sum over the batch and the other axes. */
+
+/* matmul, sum_rows (matmul/matmul.c, matmul/sum_rows.c): op(a) op(b) (+ bias). Leading axes and
+ * samples broadcast. A vector as `a` is one row; the result leaves that axis out, unless `a` is
+ * transposed. sum_rows: (..., C), batched or not -> (C), the sum over samples and all axes but the
+ * last. */
 
 typedef enum yki_matmul_act {
     YKI_MATMUL_NONE = 0,
@@ -238,23 +275,19 @@ typedef struct yki_matmul_attrs {
 } yki_matmul_attrs;
 YKI_ATTRS(yki_matmul_attrs)
 
-/* matmul/pair.c: two products without bias or outer axes. The operands are the inputs and
- * results of the first, then those of the second. Only fusions make it. */
-extern const yki_op yki_op_matmul_pair;
+/* matmul_pair (matmul/pair.c): two products without bias or outer axes. The operands are the inputs
+ * and results of the first, then those of the second. Only fusions make it. */
 
 typedef struct yki_matmul_pair_attrs {
     yki_matmul_attrs part[2];
 } yki_matmul_pair_attrs;
 YKI_ATTRS(yki_matmul_pair_attrs)
 
-/* pool/pool.c: x (C, H, W) -> (C, OH, OW), the maximum or the mean of each window.
- * maxpool2d_grad: x, y, dy -> dx; a window's dy goes to its first maximum in row-major order.
- * avgpool2d_grad: [gate,] dy -> dx, which is 0 where the gate is not positive. global_avgpool:
- * (C, H, W) -> (C), so that a dense layer can follow. global_avgpool_grad: dy (C) -> (C,
- * size[0], size[1]). */
-extern const yki_op yki_op_maxpool2d, yki_op_maxpool2d_grad;
-extern const yki_op yki_op_avgpool2d, yki_op_avgpool2d_grad;
-extern const yki_op yki_op_global_avgpool, yki_op_global_avgpool_grad;
+/* maxpool2d, avgpool2d (pool/pool.c): x (C, H, W) -> (C, OH, OW), the maximum or the mean of each
+ * window. maxpool2d_grad: x, y, dy -> dx; a window's dy goes to its first maximum in row-major
+ * order. avgpool2d_grad: [gate,] dy -> dx, which is 0 where the gate is not positive.
+ * global_avgpool: (C, H, W) -> (C), so that a dense layer can follow. global_avgpool_grad: dy (C)
+ * -> (C, size[0], size[1]). */
 
 /* Index 0 is the vertical axis. */
 typedef struct yki_pool_attrs {
@@ -284,8 +317,6 @@ YKI_ATTRS(yki_pool_attrs)
  * merged: each device keeps its own, because gradients are summed anyway. Two statistics (n, m, M)
  * merge, with d = m2 - m1 and n = n1 + n2, to (n, m1 + d n2 / n, M1 + M2 + d d n1 n2 / n); for n =
  * 0 all are 0. Two sums of a gradient are added. The order of merging must be fixed. */
-extern const yki_op yki_op_bn_stats, yki_op_bn_apply, yki_op_bn_grad_stats, yki_op_bn_grad;
-extern const yki_op yki_op_bn_running, yki_op_bn_known;
 
 typedef enum yki_bn_act { YKI_BN_NONE = 0, YKI_BN_RELU = 1 } yki_bn_act;
 
@@ -303,7 +334,6 @@ YKI_ATTRS(yki_bn_attrs)
  * (I), beta (I)] -> y. layer_norm_grad: x, dy[, gamma] -> dx. layer_norm_grad_params: x, dy ->
  * (2, I...), the sums of dy and of dy * normalised x over rows and samples, which are the
  * gradients of beta and gamma. */
-extern const yki_op yki_op_layer_norm, yki_op_layer_norm_grad, yki_op_layer_norm_grad_params;
 
 typedef struct yki_ln_attrs {
     float epsilon;
@@ -312,13 +342,91 @@ typedef struct yki_ln_attrs {
 } yki_ln_attrs;
 YKI_ATTRS(yki_ln_attrs)
 
-/* norm/batch_norm.c: x (R, S...), not batched -> (S...), its row `row`. */
-extern const yki_op yki_op_row;
+/* row (norm/batch_norm.c): x (R, S...), not batched -> (S...), its row `row`. */
 
 typedef struct yki_row_attrs {
     int32_t row;
 } yki_row_attrs;
 YKI_ATTRS(yki_row_attrs)
 yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
+
+/* All solvers: X(name) makes the row yki_solver_NAME of yki_solvers (table.c). The order is that of
+ * preference where nothing is measured, so a special solver stands before a general one. */
+#define YKI_SOLVERS(X)                                                                             \
+    X(unary)                                                                                       \
+    X(unary_grad)                                                                                  \
+    X(binary)                                                                                      \
+    X(binary_broadcast)                                                                            \
+    X(ones)                                                                                        \
+    X(copy)                                                                                        \
+    X(reorder)                                                                                     \
+    X(loss)                                                                                        \
+    X(loss_grad)                                                                                   \
+    X(fused_loss)                                                                                  \
+    X(merge)                                                                                       \
+    X(batch_sum)                                                                                   \
+    X(counted)                                                                                     \
+    X(reduce)                                                                                      \
+    X(conv_depthwise)                                                                              \
+    X(conv_depthwise_grad_input)                                                                   \
+    X(conv_depthwise_grad_weight)                                                                  \
+    X(winograd_unpacked)                                                                           \
+    X(winograd_unpacked_grad_input)                                                                \
+    X(winograd)                                                                                    \
+    X(winograd_grad_input)                                                                         \
+    X(winograd_grad_weight)                                                                        \
+    X(conv_stacked)                                                                                \
+    X(conv_stacked_grad_input)                                                                     \
+    X(conv_blocked)                                                                                \
+    X(conv_blocked_grad_input)                                                                     \
+    X(conv_blocked_grad_weight)                                                                    \
+    X(conv_lanes)                                                                                  \
+    X(conv_lanes_grad_input)                                                                       \
+    X(conv_lanes_grad_weight)                                                                      \
+    X(concat)                                                                                      \
+    X(slice)                                                                                       \
+    X(unslice)                                                                                     \
+    X(transpose_tiles)                                                                             \
+    X(transpose_rows)                                                                              \
+    X(softmax_rows)                                                                                \
+    X(softmax_columns)                                                                             \
+    X(softmax_grad_rows)                                                                           \
+    X(softmax_grad_columns)                                                                        \
+    X(embedding)                                                                                   \
+    X(embedding_grad)                                                                              \
+    X(dropout)                                                                                     \
+    X(custom)                                                                                      \
+    X(custom_grad)                                                                                 \
+    X(conv_plain)                                                                                  \
+    X(conv_plain_grad_input)                                                                       \
+    X(conv_plain_grad_weight)                                                                      \
+    X(reduce_bias)                                                                                 \
+    X(gemm_cpu)                                                                                    \
+    X(gemm_cpu_pair)                                                                               \
+    X(gemm_clblast)                                                                                \
+    X(gemm_tiled)                                                                                  \
+    X(sum_rows)                                                                                    \
+    X(maxpool2d_2x2)                                                                               \
+    X(maxpool2d_blocked)                                                                           \
+    X(maxpool2d_plain)                                                                             \
+    X(maxpool2d_grad_2x2)                                                                          \
+    X(maxpool2d_grad_blocked)                                                                      \
+    X(maxpool2d_grad_plain)                                                                        \
+    X(avgpool2d_blocked)                                                                           \
+    X(avgpool2d_plain)                                                                             \
+    X(avgpool2d_grad_blocked)                                                                      \
+    X(avgpool2d_grad_plain)                                                                        \
+    X(global_avgpool)                                                                              \
+    X(global_avgpool_grad)                                                                         \
+    X(bn_stats)                                                                                    \
+    X(bn_apply)                                                                                    \
+    X(bn_grad_stats)                                                                               \
+    X(bn_grad)                                                                                     \
+    X(bn_running)                                                                                  \
+    X(bn_known)                                                                                    \
+    X(row)                                                                                         \
+    X(layer_norm)                                                                                  \
+    X(layer_norm_grad)                                                                             \
+    X(layer_norm_grad_params)
 
 #endif

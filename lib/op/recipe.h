@@ -9,7 +9,7 @@
  * with sizes that are expressions in the extents. A recipe names no buffer. So a test
  * runs it, the planner measures it, and a plan binds it to its memory.
  *
- * A solver is one row, in a file of its family, and its name in lib/op/solvers.c.
+ * A solver is one row, in a file of its family, and its name in lib/op/ops.h.
  */
 #ifndef YKI_RECIPE_H
 #define YKI_RECIPE_H
@@ -324,7 +324,7 @@ bool yki_solver_suits(const yki_solver *solver, const yki_problem *problem,
 /* What `applies` is for a solver that computes any problem whose operands lie row by row. */
 bool yki_plain_applies(const yki_problem *problem, const yki_device_traits *traits);
 
-/* All solvers (solvers.c) and all operators (table.c); NULL stands at the end. */
+/* All solvers and all operators (table.c); NULL stands at the end. */
 extern const yki_solver *const yki_solvers[];
 extern const yki_op *const yki_ops[];
 

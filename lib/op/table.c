@@ -1,57 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * table.c - every operator, one row each. tests/op/check_table.c walks it, and says of each what it
- * lacks.
+ * table.c - every operator and every solver, one row each, from the lists in ops.h.
+ * tests/op/check_table.c walks the operators, and says of each what it lacks.
  */
 #include "op/ops.h"
 
-const yki_op *const yki_ops[] = {
-    &yki_op_unary,
-    &yki_op_unary_grad,
-    &yki_op_binary,
-    &yki_op_ones,
-    &yki_op_reorder,
-    &yki_op_merge,
-    &yki_op_batch_sum,
-    &yki_op_counted,
-    &yki_op_reduce,
-    &yki_op_loss,
-    &yki_op_loss_grad,
-    &yki_op_fused_loss,
-    &yki_op_reshape,
-    &yki_op_concat,
-    &yki_op_slice,
-    &yki_op_unslice,
-    &yki_op_transpose,
-    &yki_op_softmax,
-    &yki_op_softmax_grad,
-    &yki_op_embedding,
-    &yki_op_embedding_grad,
-    &yki_op_dropout,
-    &yki_op_custom,
-    &yki_op_custom_grad,
-    &yki_op_conv2d,
-    &yki_op_conv2d_grad_input,
-    &yki_op_conv2d_grad_weight,
-    &yki_op_reduce_bias,
-    &yki_op_matmul,
-    &yki_op_matmul_pair,
-    &yki_op_sum_rows,
-    &yki_op_maxpool2d,
-    &yki_op_maxpool2d_grad,
-    &yki_op_avgpool2d,
-    &yki_op_avgpool2d_grad,
-    &yki_op_global_avgpool,
-    &yki_op_global_avgpool_grad,
-    &yki_op_bn_stats,
-    &yki_op_bn_apply,
-    &yki_op_bn_grad_stats,
-    &yki_op_bn_grad,
-    &yki_op_bn_running,
-    &yki_op_bn_known,
-    &yki_op_row,
-    &yki_op_layer_norm,
-    &yki_op_layer_norm_grad,
-    &yki_op_layer_norm_grad_params,
-    NULL,
-};
+#define OP_ROW(name) &yki_op_##name,
+const yki_op *const yki_ops[] = {YKI_OPS(OP_ROW) NULL};
+
+#define DECLARE(name) extern const yki_solver yki_solver_##name;
+YKI_SOLVERS(DECLARE)
+
+#define SOLVER_ROW(name) &yki_solver_##name,
+const yki_solver *const yki_solvers[] = {YKI_SOLVERS(SOLVER_ROW) NULL};

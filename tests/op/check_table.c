@@ -2,9 +2,9 @@
  *
  * check_table.c - what an operator needs to be whole: says of each what it lacks.
  *
- * Inside, an operator has a solver, an oracle and a tolerance; outside, a function of yoke-graph.h,
- * an entry in the manual. The lists of activations (ops.h) make their rows in the tests of NaN and
- * JSON.
+ * Inside, an operator has a solver, an oracle with a tolerance, and a small graph, which the tests
+ * of NaN and JSON walk; outside, a function of yoke-graph.h, a word in files of graphs, an entry in
+ * the manual.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -13,6 +13,8 @@
 
 #include "data/graph_json.h"
 #include "oracles.h"
+#include "plan/plan.h"
+#include "small_graphs.h"
 
 /* Views move nothing, and what only fusions or teams make is compared with its pieces
  * (check_joined.c) or by whole teams. */
@@ -20,15 +22,6 @@ static bool
 is_compared_otherwise(const yki_op *op)
 {
     return op == &yki_op_fused_loss || op == &yki_op_matmul_pair || op == &yki_op_merge;
-}
-
-static bool
-has_oracle(const yki_op *op)
-{
-    for (const op_oracle_row *row = op_oracles; row->op; row++)
-        if (row->op == op)
-            return true;
-    return false;
 }
 
 static bool
@@ -47,11 +40,97 @@ START_TEST(operators_are_whole)
 
         if (is_compared_otherwise(*op))
             continue;
-        ck_assert_msg(computes || *op == &yki_op_reshape, "%s: no solver (lib/op/solvers.c)",
-                      (*op)->name);
-        ck_assert_msg(has_oracle(*op), "%s: no oracle (tests/op/oracles.c)", (*op)->name);
-        if (computes) /* which fails where there is none, with its file */
-            (void)op_tolerance(*op, YKI_CLASS_DIRECT);
+        ck_assert_msg(computes || *op == &yki_op_reshape,
+                      "%s: no solver (YKI_SOLVERS in lib/op/ops.h)", (*op)->name);
+        ck_assert_msg(op_find_row(*op) != NULL,
+                      "%s: no oracle and tolerance (tests/op/oracle_<family>.c)", (*op)->name);
+    }
+}
+END_TEST
+
+/* ---- small graphs ---- */
+
+static bool seen[256]; /* by the operator's place in yki_ops */
+
+static void
+see(const yki_op *op)
+{
+    for (size_t i = 0; op && yki_ops[i]; i++)
+        if (yki_ops[i] == op)
+            seen[i] = true;
+}
+
+/* The user's nodes have a form in JSON. Notes these, and what replaces them in evaluation. */
+static void
+see_own_nodes(const yoke_graph *g)
+{
+    for (size_t i = 0; i < yki_graph_own_count(g); i++) {
+        const yoke_node *node = g->nodes[i];
+        yoke_node *inputs[YKI_MAX_INPUTS];
+        const yki_op *op = NULL;
+        const yki_json_op *row;
+        yki_json_options options;
+        uint32_t count;
+
+        if (!node->op)
+            continue;
+        ck_assert_msg(yki_json_of_node(node, &row, &options, &count) == YOKE_OK,
+                      "%s: no form in JSON (lib/data/graph_json_ops.c)", node->op->name);
+        if (node->op->evaluation)
+            (void)node->op->evaluation(node, &op, inputs);
+        see(op);
+    }
+}
+
+/* Builds one as it is trained, so that its gradient's operators are there, too. */
+static void
+see_small_graph(const op_small_graph *row)
+{
+    yoke_initializer init = {YOKE_INIT_DEFAULT, 0, 0, 0};
+    yoke_node *x, *y;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_mul(g, op_small_input(g, row), yoke_parameter(g, "p", yoke_shape(1), init));
+    y = row->make(g, x);
+    ck_assert_msg(y != NULL, "%s %s: %s", row->word, row->note, yoke_last_error());
+    see_own_nodes(g);
+    if (row->target != OP_NO_TARGET && row->stops_nan)
+        yoke_graph_add_metric(g, "y", y);
+    if (row->target != OP_NO_TARGET && !row->stops_nan)
+        yoke_graph_set_loss(g, y);
+    else
+        yoke_graph_set_loss(g, yoke_mean(g, row->target == OP_NO_TARGET ? y : x, NULL, 0));
+    ASSERT_OK(yki_graph_complete(g, true));
+    for (size_t i = 0; i < g->node_count; i++)
+        see(g->nodes[i]->op);
+    yoke_graph_destroy(g);
+}
+
+START_TEST(small_graphs_have_all_operators)
+{
+    for (size_t i = 0; i < op_small_graph_count; i++)
+        see_small_graph(&op_small_graphs[i]);
+    for (size_t i = 0; yki_ops[i]; i++) {
+        ck_assert_uint_lt(i, YKI_COUNT(seen));
+        /* the planner alone makes reorder */
+        ck_assert_msg(seen[i] || yki_ops[i] == &yki_op_reorder || is_compared_otherwise(yki_ops[i]),
+                      "%s: in no small graph (tests/op/small_graphs.c)", yki_ops[i]->name);
+    }
+}
+END_TEST
+
+START_TEST(functions_have_small_graphs)
+{
+    const yki_json_op *op;
+
+    for (size_t i = 0; (op = yki_json_op_at(i)) != NULL; i++) {
+        size_t k = 0;
+
+        while (k < op_small_graph_count && strcmp(op_small_graphs[k].word, op->name) != 0)
+            k++;
+        ck_assert_msg(k < op_small_graph_count || op->most == 0,
+                      "%s: no small graph (tests/op/small_graphs.c)", op->name);
     }
 }
 END_TEST
@@ -64,7 +143,7 @@ START_TEST(solvers_have_operators)
 
         while (*op && *op != *(*s)->op)
             op++;
-        ck_assert_msg(*op != NULL, "%s: operator %s is not in lib/op/table.c", (*s)->name,
+        ck_assert_msg(*op != NULL, "%s: operator %s is not in YKI_OPS of lib/op/ops.h", (*s)->name,
                       (*(*s)->op)->name);
     }
 }
@@ -181,6 +260,8 @@ test_suite(void)
 
     tcase_add_test(tcase, operators_are_whole);
     tcase_add_test(tcase, solvers_have_operators);
+    tcase_add_test(tcase, small_graphs_have_all_operators);
+    tcase_add_test(tcase, functions_have_small_graphs);
     tcase_add_test(tcase, functions_are_told_of);
     tcase_add_test(tcase, functions_have_words);
     tcase_add_test(tcase, numbers_of_kinds_stay);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "harness.h"
+#include "oracles.h"
 
 double
 op_uniform(uint32_t seed, uint32_t stream, uint64_t index)
@@ -35,11 +35,10 @@ op_value_count(const yoke_node *node, int64_t n)
 static op_oracle
 find_oracle(const yki_op *op)
 {
-    for (const op_oracle_row *row = op_oracles; row->op; row++)
-        if (row->op == op)
-            return row->oracle;
-    ck_abort_msg("operator %s has no oracle (tests/op/oracles.c)", op->name);
-    return NULL;
+    const op_row *row = op_find_row(op);
+
+    ck_assert_msg(row != NULL, "operator %s has no oracle (tests/op/oracle_<family>.c)", op->name);
+    return row->oracle;
 }
 
 void

@@ -29,19 +29,12 @@ typedef struct op_run {
 } op_run;
 typedef void (*op_oracle)(const op_run *run, double *out);
 
-/* oracles.c: one row per operator. */
-typedef struct op_oracle_row {
-    const yki_op *op;
-    op_oracle oracle;
-} op_oracle_row;
-extern const op_oracle_row op_oracles[];
-
 /* The operator that joins gradients; in oracles.c. */
 extern const yki_op *const op_sum_of_two;
 
-/* tolerance.c: the rows of the result are different quantities, each compared by itself. */
+/* oracles.c: the rows of the result are different quantities, each compared by itself. */
 bool op_rows_differ(const yki_op *op);
-/* tolerance.c: max|a-b| / max|b| allowed for an operator and class, with the reason. */
+/* oracles.c: max|a-b| / max|b| allowed for an operator and class. */
 double op_tolerance(const yki_op *op, yki_class numerical_class);
 
 typedef struct op_check_options {

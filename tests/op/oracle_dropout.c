@@ -5,7 +5,7 @@
  */
 #include "oracles.h"
 
-void
+static void
 oracle_dropout(const op_run *run, double *out)
 {
     const yki_dropout_attrs a = yki_dropout_attrs_get(&run->problem->attrs);
@@ -26,3 +26,8 @@ oracle_dropout(const op_run *run, double *out)
                                      : 0;
         }
 }
+
+const op_row op_rows_dropout[] = {
+    {&yki_op_dropout, oracle_dropout, 2e-7, "a product with a rounded factor", 0},
+    {0},
+};

@@ -24,7 +24,7 @@ gelu_cdf(double x)
     return 0.5 * (1 + erf(x / sqrt(2.0)));
 }
 
-void
+static void
 oracle_unary(const op_run *run, double *out)
 {
     const yki_unary_attrs a = yki_unary_attrs_get(&run->problem->attrs);
@@ -66,7 +66,7 @@ oracle_unary(const op_run *run, double *out)
     }
 }
 
-void
+static void
 oracle_unary_grad(const op_run *run, double *out)
 {
     const yki_unary_attrs a = yki_unary_attrs_get(&run->problem->attrs);
@@ -109,7 +109,7 @@ oracle_unary_grad(const op_run *run, double *out)
     }
 }
 
-void
+static void
 oracle_binary(const op_run *run, double *out)
 {
     const yki_problem *p = run->problem;
@@ -143,16 +143,26 @@ oracle_binary(const op_run *run, double *out)
     }
 }
 
-void
+static void
 oracle_ones(const op_run *run, double *out)
 {
     for (int64_t i = 0; i < elements(run); i++)
         out[i] = 1;
 }
 
-void
+static void
 oracle_view(const op_run *run, double *out)
 {
     for (int64_t i = 0; i < elements(run); i++)
         out[i] = run->in[0][i];
 }
+
+const op_row op_rows_elementwise[] = {
+    {&yki_op_unary, oracle_unary, 1e-6, "exp, erf, tanh of OpenCL: up to 16 ulp", 0},
+    {&yki_op_unary_grad, oracle_unary_grad, 2e-6, "products of two such functions", 0},
+    {&yki_op_binary, oracle_binary, 1e-7, "correctly rounded: u, twice for safety", 0},
+    {&yki_op_ones, oracle_ones, 0, "exact", 0},
+    {&yki_op_reorder, oracle_view, 1e-7, "exact, but for the rounding of the oracle's input", 0},
+    {&yki_op_reshape, oracle_view, 0, "a view: nothing is computed", 0},
+    {0},
+};

@@ -69,7 +69,7 @@ add_product(const double *a, const operand *oa, const double *b, const operand *
                     a[i * oa->row + k * oa->column] * b[k * ob->row + j * ob->column];
 }
 
-void
+static void
 oracle_matmul(const op_run *run, double *out)
 {
     const yki_problem *problem = run->problem;
@@ -112,7 +112,7 @@ oracle_matmul(const op_run *run, double *out)
     }
 }
 
-void
+static void
 oracle_sum_rows(const op_run *run, double *out)
 {
     int64_t columns = run->problem->out.shape.dim[0];
@@ -123,3 +123,9 @@ oracle_sum_rows(const op_run *run, double *out)
     for (int64_t i = 0; i < count; i++)
         out[i % columns] += run->in[0][i];
 }
+
+const op_row op_rows_matmul[] = {
+    {&yki_op_matmul, oracle_matmul, 5e-6, "a chain of up to 2000 terms", 0},
+    {&yki_op_sum_rows, oracle_sum_rows, 5e-6, "a chain of up to 2000 terms", 0},
+    {0},
+};

@@ -26,7 +26,7 @@ index_of(const image *m, int64_t n, int64_t c, int64_t k)
     return (n * m->channels + c) * m->area + k;
 }
 
-void
+static void
 oracle_bn_stats(const op_run *run, double *out)
 {
     image m = image_of(run);
@@ -48,7 +48,7 @@ oracle_bn_stats(const op_run *run, double *out)
     }
 }
 
-void
+static void
 oracle_bn_known(const op_run *run, double *out)
 {
     int64_t channels = run->problem->in[0].shape.dim[0];
@@ -60,7 +60,7 @@ oracle_bn_known(const op_run *run, double *out)
     }
 }
 
-void
+static void
 oracle_bn_running(const op_run *run, double *out)
 {
     const yki_bn_attrs a = yki_bn_attrs_get(&run->problem->attrs);
@@ -84,7 +84,7 @@ inverse_deviation(const double *stats, const image *m, int64_t c, double epsilon
     return 1 / sqrt((count > 0 ? stats[2 * m->channels + c] / count : 0) + epsilon);
 }
 
-void
+static void
 oracle_bn_apply(const op_run *run, double *out)
 {
     const yki_bn_attrs a = yki_bn_attrs_get(&run->problem->attrs);
@@ -118,7 +118,7 @@ gated(const op_run *run, const image *m, int64_t i, const double *stats, uint32_
     return a.act == YKI_BN_RELU && y <= 0 ? 0 : run->in[1][i];
 }
 
-void
+static void
 oracle_bn_grad_stats(const op_run *run, double *out)
 {
     image m = image_of(run);
@@ -140,7 +140,7 @@ oracle_bn_grad_stats(const op_run *run, double *out)
     }
 }
 
-void
+static void
 oracle_bn_grad(const op_run *run, double *out)
 {
     const yki_bn_attrs a = yki_bn_attrs_get(&run->problem->attrs);
@@ -158,7 +158,7 @@ oracle_bn_grad(const op_run *run, double *out)
     }
 }
 
-void
+static void
 oracle_row(const op_run *run, double *out)
 {
     const yki_row_attrs a = yki_row_attrs_get(&run->problem->attrs);
@@ -210,7 +210,7 @@ row_at(const op_run *run, int64_t r)
     return v;
 }
 
-void
+static void
 oracle_layer_norm(const op_run *run, double *out)
 {
     int64_t width = row_width(run);
@@ -226,7 +226,7 @@ oracle_layer_norm(const op_run *run, double *out)
     }
 }
 
-void
+static void
 oracle_layer_norm_grad(const op_run *run, double *out)
 {
     int64_t width = row_width(run);
@@ -250,7 +250,7 @@ oracle_layer_norm_grad(const op_run *run, double *out)
     }
 }
 
-void
+static void
 oracle_layer_norm_grad_params(const op_run *run, double *out)
 {
     int64_t width = row_width(run);
@@ -268,3 +268,20 @@ oracle_layer_norm_grad_params(const op_run *run, double *out)
         }
     }
 }
+
+const op_row op_rows_norm[] = {
+    {&yki_op_bn_stats, oracle_bn_stats, 5e-6, "chains of up to 4096 terms, a tile, then merges", 0},
+    {&yki_op_bn_apply, oracle_bn_apply, 2e-6, "a division, a root, two roundings of the difference",
+     0},
+    {&yki_op_bn_grad_stats, oracle_bn_grad_stats, 5e-6, "the same", 0},
+    {&yki_op_bn_grad, oracle_bn_grad, 2e-6, "as bn_apply", 0},
+    {&yki_op_bn_running, oracle_bn_running, 5e-7, "two products and a division", 0},
+    {&yki_op_bn_known, oracle_bn_known, 1e-7, "exact, but for the rounding of the oracle's input",
+     0},
+    {&yki_op_row, oracle_row, 1e-7, "exact, but for the rounding of the oracle's input", 0},
+    {&yki_op_layer_norm, oracle_layer_norm, 2e-6, "as bn_apply; a mean of up to 5000 in lanes", 0},
+    {&yki_op_layer_norm_grad, oracle_layer_norm_grad, 4e-6, "the same with two such sums", 0},
+    {&yki_op_layer_norm_grad_params, oracle_layer_norm_grad_params, 5e-6,
+     "a chain over up to 2000 rows", 0},
+    {0},
+};

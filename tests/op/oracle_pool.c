@@ -67,14 +67,14 @@ walk(const op_run *run, const yki_operand *xo, const yki_operand *yo, bool is_ma
     }
 }
 
-void
+static void
 oracle_pool(const op_run *run, double *out)
 {
     walk(run, &run->problem->in[0], &run->problem->out, run->problem->op == &yki_op_maxpool2d,
          run->in[0], NULL, out, NULL);
 }
 
-void
+static void
 oracle_pool_grad(const op_run *run, double *out)
 {
     bool is_max = run->problem->op == &yki_op_maxpool2d_grad;
@@ -89,7 +89,7 @@ oracle_pool_grad(const op_run *run, double *out)
             out[i] = 0;
 }
 
-void
+static void
 oracle_global_avgpool(const op_run *run, double *out)
 {
     const yki_operand *x = &run->problem->in[0];
@@ -102,7 +102,7 @@ oracle_global_avgpool(const op_run *run, double *out)
     }
 }
 
-void
+static void
 oracle_global_avgpool_grad(const op_run *run, double *out)
 {
     const yki_operand *dx = &run->problem->out;
@@ -112,3 +112,15 @@ oracle_global_avgpool_grad(const op_run *run, double *out)
     for (int64_t i = 0; i < count; i++)
         out[i] = run->in[0][i / area] / (double)area;
 }
+
+const op_row op_rows_pool[] = {
+    {&yki_op_maxpool2d, oracle_pool, 1e-7, "exact, but for the rounding of the oracle's input", 0},
+    {&yki_op_avgpool2d, oracle_pool, 1e-6, "sums over a window, up to 100, and two roundings", 0},
+    {&yki_op_maxpool2d_grad, oracle_pool_grad, 1e-6,
+     "sums over the windows of an element, up to 100", 0},
+    {&yki_op_avgpool2d_grad, oracle_pool_grad, 1e-6, "the same over the windows of an element", 0},
+    {&yki_op_global_avgpool, oracle_global_avgpool, 2e-6, "a mean over up to 3000, in vectors", 0},
+    {&yki_op_global_avgpool_grad, oracle_global_avgpool_grad, 4e-7,
+     "a quotient to 2.5 ulp and a product", 0},
+    {0},
+};

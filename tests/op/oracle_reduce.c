@@ -4,7 +4,7 @@
  */
 #include "oracles.h"
 
-void
+static void
 oracle_batch_sum(const op_run *run, double *out)
 {
     int64_t count = yki_shape_count(run->problem->out.shape);
@@ -16,7 +16,7 @@ oracle_batch_sum(const op_run *run, double *out)
             out[i] += run->in[0][n * count + i];
 }
 
-void
+static void
 oracle_reduce(const op_run *run, double *out)
 {
     const yki_problem *p = run->problem;
@@ -46,7 +46,7 @@ oracle_reduce(const op_run *run, double *out)
         out[i] *= (double)out_count / (double)in_count;
 }
 
-void
+static void
 oracle_counted(const op_run *run, double *out)
 {
     for (int64_t n = 0; n < run->n; n++) {
@@ -54,3 +54,10 @@ oracle_counted(const op_run *run, double *out)
         out[2 * n + 1] = 1;
     }
 }
+
+const op_row op_rows_reduce[] = {
+    {&yki_op_batch_sum, oracle_batch_sum, 2e-6, "a chain of up to 300 sums", 0},
+    {&yki_op_counted, oracle_counted, 1e-7, "exact, but for the rounding of the oracle's input", 0},
+    {&yki_op_reduce, oracle_reduce, 4e-6, "a chain of up to 1000 sums", 0},
+    {0},
+};

@@ -33,7 +33,7 @@ element(const op_run *run, uint32_t input, int64_t n, const int64_t *at)
         ->in[input][(in->batched ? n * yki_shape_count(in->shape) : 0) + index_of(in->shape, at)];
 }
 
-void
+static void
 oracle_concat(const op_run *run, double *out)
 {
     int32_t axis = yki_concat_attrs_get(&run->problem->attrs).axis;
@@ -52,7 +52,7 @@ oracle_concat(const op_run *run, double *out)
         }
 }
 
-void
+static void
 oracle_slice(const op_run *run, double *out)
 {
     const yki_slice_attrs a = yki_slice_attrs_get(&run->problem->attrs);
@@ -69,7 +69,7 @@ oracle_slice(const op_run *run, double *out)
         }
 }
 
-void
+static void
 oracle_unslice(const op_run *run, double *out)
 {
     const yki_slice_attrs a = yki_slice_attrs_get(&run->problem->attrs);
@@ -87,7 +87,7 @@ oracle_unslice(const op_run *run, double *out)
         }
 }
 
-void
+static void
 oracle_transpose(const op_run *run, double *out)
 {
     const yki_transpose_attrs a = yki_transpose_attrs_get(&run->problem->attrs);
@@ -104,3 +104,12 @@ oracle_transpose(const op_run *run, double *out)
             out[n * count + i] = element(run, 0, n, from);
         }
 }
+
+const op_row op_rows_shape[] = {
+    {&yki_op_concat, oracle_concat, 1e-7, "exact, but for the rounding of the oracle's input", 0},
+    {&yki_op_slice, oracle_slice, 1e-7, "exact, but for the rounding of the oracle's input", 0},
+    {&yki_op_unslice, oracle_unslice, 1e-7, "exact, but for the rounding of the oracle's input", 0},
+    {&yki_op_transpose, oracle_transpose, 1e-7, "exact, but for the rounding of the oracle's input",
+     0},
+    {0},
+};

@@ -1,63 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oracles.h - the oracles, by file; oracles.c says which operator each is for.
+ * oracles.h - what the tests know of each operator: its oracle, which is its meaning in double, and
+ * how far a device may be from that. One row for each operator stands below its oracle, in
+ * oracle_<family>.c.
+ *
+ * The tolerance is max|a-b| / max|b| over the tensor. Unit: u = 2^-24, half an ulp of 1. A chain of
+ * k multiply-adds has an error of about sqrt(k) u in the root mean square and rarely above k u;
+ * results are not smaller than the terms by much in these tests (random data), so the bound is a
+ * few times sqrt(k) u, with k up to about 5000 here.
  */
 #ifndef YOKE_TESTS_ORACLES_H
 #define YOKE_TESTS_ORACLES_H
 
 #include "harness.h"
 
-/* oracle_elementwise.c */
-void oracle_unary(const op_run *run, double *out);
-void oracle_unary_grad(const op_run *run, double *out);
-void oracle_binary(const op_run *run, double *out);
-void oracle_ones(const op_run *run, double *out);
-void oracle_batch_sum(const op_run *run, double *out);
-void oracle_loss(const op_run *run, double *out);
-void oracle_loss_grad(const op_run *run, double *out);
-void oracle_counted(const op_run *run, double *out);
-void oracle_reduce(const op_run *run, double *out);
-void oracle_view(const op_run *run, double *out);
+typedef struct op_row {
+    const yki_op *op;
+    op_oracle oracle;
+    double tolerance;
+    const char *reason; /* of the tolerance */
+    double winograd4;   /* tolerance of solvers of YKI_CLASS_WINOGRAD4; 0: there are none */
+} op_row;
 
-/* oracle_shape.c */
-void oracle_concat(const op_run *run, double *out);
-void oracle_slice(const op_run *run, double *out);
-void oracle_unslice(const op_run *run, double *out);
-void oracle_transpose(const op_run *run, double *out);
-/* oracle_softmax.c */
-void oracle_softmax(const op_run *run, double *out);
-void oracle_softmax_grad(const op_run *run, double *out);
-/* oracle_embedding.c */
-void oracle_embedding(const op_run *run, double *out);
-void oracle_embedding_grad(const op_run *run, double *out);
-/* oracle_dropout.c */
-void oracle_dropout(const op_run *run, double *out);
+/* The families: X(family) is op_rows_FAMILY, which ends with a row of zeros. */
+#define OP_FAMILIES(X)                                                                             \
+    X(elementwise)                                                                                 \
+    X(reduce)                                                                                      \
+    X(loss)                                                                                        \
+    X(shape)                                                                                       \
+    X(softmax)                                                                                     \
+    X(embedding)                                                                                   \
+    X(dropout)                                                                                     \
+    X(custom)                                                                                      \
+    X(conv)                                                                                        \
+    X(matmul)                                                                                      \
+    X(pool)                                                                                        \
+    X(norm)
+
+#define OP_ROWS(family) extern const op_row op_rows_##family[];
+OP_FAMILIES(OP_ROWS)
+#undef OP_ROWS
+
+/* The row of an operator; NULL: there is none. */
+const op_row *op_find_row(const yki_op *op);
+
 /* The test's own, for custom and custom_grad (whose attributes say by which input). */
 extern op_oracle op_custom_oracle;
-
-/* oracle_conv.c */
-void oracle_conv2d(const op_run *run, double *out);
-void oracle_conv2d_grad_input(const op_run *run, double *out);
-void oracle_conv2d_grad_weight(const op_run *run, double *out);
-void oracle_reduce_bias(const op_run *run, double *out);
-/* oracle_matmul.c */
-void oracle_matmul(const op_run *run, double *out);
-void oracle_sum_rows(const op_run *run, double *out);
-/* oracle_pool.c */
-void oracle_pool(const op_run *run, double *out);
-void oracle_pool_grad(const op_run *run, double *out);
-void oracle_global_avgpool(const op_run *run, double *out);
-void oracle_global_avgpool_grad(const op_run *run, double *out);
-/* oracle_norm.c */
-void oracle_bn_stats(const op_run *run, double *out);
-void oracle_bn_apply(const op_run *run, double *out);
-void oracle_bn_grad_stats(const op_run *run, double *out);
-void oracle_bn_grad(const op_run *run, double *out);
-void oracle_bn_running(const op_run *run, double *out);
-void oracle_bn_known(const op_run *run, double *out);
-void oracle_row(const op_run *run, double *out);
-void oracle_layer_norm(const op_run *run, double *out);
-void oracle_layer_norm_grad(const op_run *run, double *out);
-void oracle_layer_norm_grad_params(const op_run *run, double *out);
 
 #endif

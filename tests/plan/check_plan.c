@@ -72,7 +72,7 @@ hold(yki_buffer *buffer, const yoke_node *node, const double *expected, int64_t 
         ck_assert_msg(isfinite(got[k]), "%s: %s at %lld is %g", what, node->name, (long long)k,
                       (double)got[k]);
     }
-    /* Errors of a few layers add up; see tests/op/tolerance.c for one. */
+    /* Errors of a few layers add up; see tests/op/oracles.h for one. */
     ck_assert_msg(worst <= 1e-5 * largest + 1e-30, "%s: %s is off by %g of %g, batch %lld", what,
                   node->name, worst, largest, (long long)n);
     free(got);
