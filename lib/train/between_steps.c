@@ -184,9 +184,10 @@ yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
     if (!counts)
         return YOKE_ERROR_OUT_OF_MEMORY;
     if (strcmp(shares, "auto") != 0) {
-        int64_t part = (t->options.batch + t->options.accumulate - 1) / t->options.accumulate;
+        int64_t micro_batch =
+            (t->options.batch + t->options.accumulate - 1) / t->options.accumulate;
 
-        status = yki_shares_split(shares, t->team->total, part, counts);
+        status = yki_shares_split(shares, t->team->total, micro_batch, counts);
         for (size_t k = 0; k < t->team->count && status == YOKE_OK && !t->core_groups.taken; k++) {
             limit = t->crew.members[k].replica->options.batch;
             if (counts[t->team->first + k] > limit)

@@ -223,7 +223,7 @@ add_processes(yoke_trainer *t, double *sums)
 static int64_t
 chunk_size(const yoke_trainer *t)
 {
-    return yki_part_of(t->options.batch, t->options.accumulate, 0);
+    return yki_micro_batch_size(t->options.batch, t->options.accumulate, 0);
 }
 
 static yoke_status

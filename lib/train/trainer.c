@@ -81,7 +81,7 @@ make_arrays(yoke_trainer *t, const yoke_team *team)
 
 /* Samples of the first, largest micro-batch of a full step. */
 static int64_t
-part_size(const yoke_trainer *t)
+micro_batch_size(const yoke_trainer *t)
 {
     return (t->options.batch + t->options.accumulate - 1) / t->options.accumulate;
 }
@@ -91,8 +91,9 @@ make_shares(yoke_trainer *t)
 {
     const yoke_team *team = t->team;
     const char **names = yki_alloc(team->total, sizeof *names, "names of devices");
-    yki_shares_options options = {
-        .shares = t->options.shares, .batch = part_size(t), .freeze = t->options.reproducible};
+    yki_shares_options options = {.shares = t->options.shares,
+                                  .batch = micro_batch_size(t),
+                                  .fixed = t->options.reproducible};
     char *whole = NULL;
     yoke_status status = yki_stages_shares(team, t->graph, &whole);
 
@@ -129,18 +130,18 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
     yki_crew_options options = {
         .replica = replica_options(o),
         .local_batch_norm = o->local_batch_norm && !t->core_groups.taken,
-        .parts = t->options.accumulate > 1,
+        .accumulates = t->options.accumulate > 1,
         .timed = balances && !o->reproducible,
         .may_shrink = balances,
         .bucket_bytes = o->bucket_bytes,
         .apart = o->no_overlap,
     };
 
-    yki_trainer_divide(t, part_size(t), t->counts);
+    yki_trainer_divide(t, micro_batch_size(t), t->counts);
     for (size_t k = 0; k < team->total; k++)
         t->counts[k] = (balances && !o->reproducible) || t->graph->place_count
-                           ? part_size(t)
-                           : YKI_MIN(t->counts[k] + !t->core_groups.taken, part_size(t));
+                           ? micro_batch_size(t)
+                           : YKI_MIN(t->counts[k] + !t->core_groups.taken, micro_batch_size(t));
     options.most = t->counts + team->first;
     return yki_crew_create(team, t->graph, &options, &t->crew);
 }
@@ -169,7 +170,7 @@ set_limits(yoke_trainer *t)
         yki_free(all);
     }
     for (size_t k = 0; k < team->total; k++)
-        if (limits[k] >= part_size(t))
+        if (limits[k] >= micro_batch_size(t))
             limits[k] = INT64_MAX;
     return status == YOKE_OK ? yki_shares_set_limits(t->shares, limits) : status;
 }
@@ -201,7 +202,7 @@ build(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
 }
 
 static yoke_status
-build_lanes(yoke_trainer *t, const yoke_trainer_options *o)
+build_core_groups(yoke_trainer *t, const yoke_trainer_options *o)
 {
     yoke_team *core_groups;
     yoke_status status;
@@ -229,7 +230,7 @@ yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options 
         t->schedule = *o->schedule;
         t->has_schedule = true;
     }
-    status = core_groups->taken ? build_lanes(t, o) : build(t, team, o);
+    status = core_groups->taken ? build_core_groups(t, o) : build(t, team, o);
     t->options.shares = t->options.wisdom = NULL;
     t->options.schedule = NULL;
     t->options.groups = NULL;
