@@ -421,9 +421,9 @@ YOKE_API yoke_status yoke_team_allreduce(yoke_team *team, yoke_array *const *arr
 /* A trainer has a graph compiled for each device of a team, and trains it on all of them. */
 typedef struct yoke_trainer yoke_trainer;
 
-/* Whether a team of one whole CPU runs as core groups: up to 8 groups of its compute units, called
- * lanes here, each with its samples of a batch. They wait for each other once a step, not after
- * each launch. The team still has one device, with one share and one quota. */
+/* Whether a team of one whole CPU runs as core groups: up to 8 groups of its compute units, each
+ * with its samples of a batch. They wait for each other once a step, not after each launch. The
+ * team still has one device, with one share and one quota. */
 typedef enum yoke_core_groups_choice {
     YOKE_CORE_GROUPS_MEASURE =
         0, /* if a step takes less than 2 ms and core groups are over 5 % faster */

@@ -114,7 +114,7 @@ yki_tool_usage(const yki_tool_command *command, const char *format, ...)
     va_start(args, format);
     message(command, "", format, args);
     va_end(args);
-    fprintf(stderr, "Try '%s --help'.\n", command->name);
+    fprintf(stderr, "Try \"%s --help\".\n", command->name);
     return TOOL_USAGE;
 }
 
@@ -276,8 +276,8 @@ bad_option(const yki_tool_command *command, const row_list *rows, int argc, char
     if (!lacks_argument && is_word && !known)
         find_near_option(rows, word, &near);
     if (optopt > 0 && optopt < HELP)
-        return yki_tool_usage(command, "option '-%c' %s", optopt, what);
-    return yki_tool_usage(command, "option '%s' %s%s", word, what, near.hint);
+        return yki_tool_usage(command, "option \"-%c\" %s", optopt, what);
+    return yki_tool_usage(command, "option \"%s\" %s%s", word, what, near.hint);
 }
 
 /* ---- reading a command line ---- */
@@ -358,11 +358,13 @@ yki_tool_read_argument(const yki_tool_command *command, int argc, char **argv, c
                        const char *question, const char **argument)
 {
     if (!what && optind < argc)
-        return yki_tool_usage(command, "what is '%s'? Everything is an option here", argv[optind]);
+        return yki_tool_usage(command, "\"%s\" is no option; this command takes only options",
+                              argv[optind]);
     if (optind >= argc)
         return question ? yki_tool_usage(command, "%s", question) : TOOL_OK;
     if (optind + 1 < argc)
-        return yki_tool_usage(command, "one %s at a time: '%s'", what, argv[optind + 1]);
+        return yki_tool_usage(command, "\"%s\" is given as well; must be one %s at a time",
+                              argv[optind + 1], what);
     *argument = argv[optind];
     return TOOL_OK;
 }
@@ -381,7 +383,7 @@ yki_tool_run_group(const yki_tool_command *self, int argc, char **argv)
         return TOOL_OK;
     }
     if (optind >= argc)
-        return yki_tool_usage(self, "which command?");
+        return yki_tool_usage(self, "no command is given; must be one of those that --help lists");
     for (const yki_tool_command *const *sub = self->subcommands; *sub; sub++) {
         if (strcmp(argv[optind], strrchr((*sub)->name, ' ') + 1) == 0) {
             int first = optind;
@@ -393,5 +395,5 @@ yki_tool_run_group(const yki_tool_command *self, int argc, char **argv)
     yki_near_start(&near, argv[optind]);
     for (const yki_tool_command *const *sub = self->subcommands; *sub; sub++)
         yki_near_offer(&near, strrchr((*sub)->name, ' ') + 1);
-    return yki_tool_usage(self, "there is no command '%s'%s", argv[optind], yki_near_hint(&near));
+    return yki_tool_usage(self, "there is no command \"%s\"%s", argv[optind], yki_near_hint(&near));
 }

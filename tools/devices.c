@@ -378,7 +378,7 @@ run(const yki_tool_command *self, int argc, char **argv)
     if (status != TOOL_OK)
         return status == TOOL_EXIT ? TOOL_OK : status;
     if (wanted.all && wanted.selector)
-        return yki_tool_usage(self, "--all and a selector exclude each other");
+        return yki_tool_usage(self, "--all is given with a selector; must be one of both");
 
     /* The library logs a note for a platform without a device, and a warning for a broken one. */
     yki_tool_log(self, wanted.verbose ? YOKE_LOG_INFO : YOKE_LOG_WARNING);

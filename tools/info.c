@@ -82,7 +82,8 @@ open_subject(subject *s)
         s->graph = yoke_model_get_graph(s->model);
         return status;
     }
-    status = yki_tool_read_text(s->path, &text, &length);
+    status =
+        yki_tool_read_text(s->path, "weights, a checkpoint, or a graph as JSON", &text, &length);
     if (status)
         return status;
     status = yoke_graph_from_json(text, length, &s->graph);
@@ -326,7 +327,9 @@ run(const yki_tool_command *self, int argc, char **argv)
     yoke_status failed;
 
     if (status == TOOL_OK)
-        status = yki_tool_read_argument(self, argc, argv, "file", "which file?", &wanted.path);
+        status = yki_tool_read_argument(
+            self, argc, argv, "file",
+            "no file is given; must be one of weights, a checkpoint or a graph", &wanted.path);
     if (status != TOOL_OK)
         return status == TOOL_EXIT ? TOOL_OK : status;
     s.path = wanted.path;
@@ -339,7 +342,7 @@ run(const yki_tool_command *self, int argc, char **argv)
     if (failed) {
         status = yki_tool_fail(self, failed);
     } else if (s.state && s.state->damaged) {
-        yki_tool_error(self, "%s is damaged: --resume takes the one before it", s.state->path);
+        yki_tool_error(self, "%s is damaged; --resume takes the one before it", s.state->path);
         status = TOOL_FAILURE;
     }
     yoke_checkpoint_destroy(s.checkpoint);
@@ -356,7 +359,7 @@ const yki_tool_command yki_tool_info = {
     .summary = "what a file of a model or a checkpoint holds",
     .description =
         "Show what a file holds: the samples that a model takes, its classes, its layers\n"
-        "with their shapes and parameters. FILE is of 'yoke train --out', or a graph as\n"
+        "with their shapes and parameters. FILE is of \"yoke train --out\", or a graph as\n"
         "JSON, or a checkpoint or a folder of them: then also where training is, with\n"
         "what, and whether the checksums hold.",
     .options = options,

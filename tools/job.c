@@ -71,7 +71,10 @@ load(const yki_tool_command *command, const char *variable)
     }
     mpi = (const yki_tool_mpi *)dlsym(module, "yki_tool_mpi_table");
     if (!mpi || strcmp(mpi->version, yoke_version()) != 0) {
-        yki_tool_error(command, "yoke-mpi.so is of another version than yoke, %s", yoke_version());
+        yki_tool_error(
+            command,
+            "yoke-mpi.so is of another version than yoke, which is %s; install both from one build",
+            yoke_version());
         return NULL;
     }
     return mpi;
@@ -98,7 +101,7 @@ choose_streams(const yki_tool_command *command, const char *log_dir, const yki_t
 
     fflush(stdout);
     if (job->rank > 0 && !redirect("/dev/null", STDOUT_FILENO)) {
-        yki_tool_error(command, "/dev/null: %s", strerror(errno));
+        yki_tool_error(command, "/dev/null cannot be opened: %s", strerror(errno));
         return TOOL_FAILURE;
     }
     if (!log_dir)

@@ -22,7 +22,7 @@ const yki_tool_command yki_tool_help = {
     .name = "yoke help",
     .synopsis = "[COMMAND]...",
     .summary = "show the commands, or what one of them takes",
-    .description = "Show the text of 'yoke COMMAND --help', or, without a COMMAND, the commands.",
+    .description = "Show the text of \"yoke COMMAND --help\", or, without a COMMAND, the commands.",
     .run = run_help,
     .example = "yoke help train",
 };
@@ -33,9 +33,10 @@ static const yki_tool_command *const subcommands[] = {TOOL_COMMANDS(ADDRESS) NUL
 static const yki_tool_command yoke = {
     .name = "yoke",
     .synopsis = "[--version] COMMAND [ARGUMENT]...",
-    .description = "Train neural networks on every OpenCL device within reach, together.\n"
-                   "'yoke help COMMAND' tells more of a command; 'man yoke' is its manual, and\n"
-                   "'man 7 yoke' a tour of the library.",
+    .description =
+        "Train neural networks on every OpenCL device within reach, together.\n"
+        "\"yoke help COMMAND\" tells more of a command; \"man yoke\" is its manual, and\n"
+        "\"man 7 yoke\" a tour of the library.",
     .options = options,
     .subcommands = subcommands,
     .run = yki_tool_run_group,
@@ -53,7 +54,9 @@ run_help(const yki_tool_command *self, int argc, char **argv)
     if (status != TOOL_OK)
         return status == TOOL_EXIT ? TOOL_OK : status;
     if (argc - optind > WORDS - 2)
-        return yki_tool_usage(self, "which of the commands?");
+        return yki_tool_usage(self,
+                              "%d words are given; must be a command, such as \"bench devices\"",
+                              argc - optind);
     while (optind < argc)
         words[count++] = argv[optind++];
     words[count++] = (char[]){"--help"};

@@ -276,7 +276,7 @@ no_image(const yki_tool_model *model, yoke_shape shape)
     char sentence[200];
 
     snprintf(sentence, sizeof sentence,
-             "%s is for images, (channels, height, width); these samples have %d ax%s: "
+             "%s is for images, (channels, height, width); these samples have %d ax%s; "
              "take tiny or mlp",
              model->name, (int)shape.rank, shape.rank == 1 ? "is" : "es");
     return yoke_fail(YOKE_ERROR_SHAPE, sentence);

@@ -51,7 +51,7 @@ read_number(const yki_tool_option *row, const char *text, double *value, char wh
     if (number && *value >= row->least && *value <= row->most)
         return true;
     snprintf(why, TOOL_SENTENCE, "--%s is %s%s%s; must be %sbetween %.10g and %.10g", row->name,
-             number ? "" : "'", text, number ? "" : "'",
+             number ? "" : "\"", text, number ? "" : "\"",
              number  ? ""
              : whole ? "a whole number "
                      : "a number ",
@@ -74,7 +74,7 @@ read_choice(const yki_tool_option *row, const char *text, int *value, char why[T
         }
         yki_near_offer(&near, choice->name);
     }
-    used = (size_t)snprintf(why, TOOL_SENTENCE, "--%s is '%s'; must be", row->name, text);
+    used = (size_t)snprintf(why, TOOL_SENTENCE, "--%s is \"%s\"; must be", row->name, text);
     for (choice = row->choices; choice->name && used < TOOL_SENTENCE; choice++)
         used += (size_t)snprintf(why + used, TOOL_SENTENCE - used, "%s %s",
                                  choice == row->choices ? ""
@@ -134,7 +134,7 @@ typedef struct setting {
     bool *flag;
     unsigned kinds;
 } setting;
-enum { EVERY_KIND = 0xff };
+enum { EVERY_KIND = 0xff, MOST_SETTINGS = 8 };
 
 /* Splits the first word of a list into `word` and, after "=", `value`; returns the rest. A text
  * that is too long becomes "". */
@@ -151,22 +151,35 @@ next_word(const char *text, char word[WORD], char value[WORD])
     return text[length] ? text + length + 1 : text + length;
 }
 
+/* Appends names to a sentence: " a, b or c". Returns the length that it would have in full. */
+static size_t
+list_names(char *sentence, size_t size, size_t used, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count && used < size; i++)
+        used += (size_t)snprintf(sentence + used, size - used, "%s%s",
+                                 i == 0          ? " "
+                                 : i + 1 < count ? ", "
+                                                 : " or ",
+                                 names[i]);
+    return used;
+}
+
 /* Says that `kind` has no setting of this name, and which it has. */
 static void
 deny_setting(const setting *settings, unsigned kind, const char *word, char why[WHY])
 {
+    const char *names[MOST_SETTINGS];
     yki_near near;
-    size_t used = (size_t)snprintf(why, WHY, "there is no setting '%s'; must be", word);
-    int listed = 0;
+    size_t used = (size_t)snprintf(why, WHY, "there is no setting \"%s\"; must be", word);
+    size_t count = 0;
 
     yki_near_start(&near, word);
-    for (const setting *s = settings; s->name; s++)
+    for (const setting *s = settings; s->name && count < MOST_SETTINGS; s++)
         if (s->kinds & 1u << kind) {
             yki_near_offer(&near, s->name);
-            if (used < WHY)
-                used +=
-                    (size_t)snprintf(why + used, WHY - used, "%s %s", listed++ ? "," : "", s->name);
+            names[count++] = s->name;
         }
+    used = list_names(why, WHY, used, names, count);
     if (used < WHY)
         snprintf(why + used, WHY - used, "%s", yki_near_hint(&near));
 }
@@ -188,9 +201,10 @@ take_setting(const setting *settings, unsigned kind, const char *word, const cha
             return true;
         }
         if (s->flag)
-            snprintf(why, WHY, "'%s' takes no value", word);
+            snprintf(why, WHY, "%s is \"%s\"; must have no value", word, value);
         else
-            snprintf(why, WHY, "'%s' is a number of %g or more, not '%s'", word, s->least, value);
+            snprintf(why, WHY, "%s is \"%s\"; must be a number of at least %g", word, value,
+                     s->least);
         return false;
     }
     deny_setting(settings, kind, word, why);
@@ -216,16 +230,16 @@ find_name(const char *word, const char *const *names, char why[WHY])
 {
     yki_near near;
     size_t used;
+    int count = 0;
 
     yki_near_start(&near, word);
-    for (int i = 0; names[i]; i++) {
-        if (strcmp(word, names[i]) == 0)
-            return i;
-        yki_near_offer(&near, names[i]);
+    for (; names[count]; count++) {
+        if (strcmp(word, names[count]) == 0)
+            return count;
+        yki_near_offer(&near, names[count]);
     }
-    used = (size_t)snprintf(why, WHY, "'%s' is none of", word);
-    for (int i = 0; names[i] && used < WHY; i++)
-        used += (size_t)snprintf(why + used, WHY - used, "%s %s", i ? "," : "", names[i]);
+    used = (size_t)snprintf(why, WHY, "\"%s\" is unknown; must be", word);
+    used = list_names(why, WHY, used, names, (size_t)count);
     if (used < WHY)
         snprintf(why + used, WHY - used, "%s", yki_near_hint(&near));
     return -1;
@@ -339,7 +353,7 @@ yki_tool_parse_augmentation(const char *text, yoke_augmentation *out, char why[W
     if (strcmp(text, "none") != 0 && !take_settings(text, settings, 0, why))
         return false;
     if (shift > 1000 || shift != floor(shift)) {
-        snprintf(why, WHY, "'shift' is a whole number of pixels up to 1000, not %g", shift);
+        snprintf(why, WHY, "shift is %g; must be a whole number of at most 1000", shift);
         return false;
     }
     memset(out, 0, sizeof *out);

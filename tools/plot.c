@@ -152,7 +152,8 @@ read_log(const char *path, history *h)
     char *text, *line, *next, sentence[512];
     const char *wrong = NULL;
     size_t length, number = 0;
-    yoke_status status = yki_tool_read_text(path, &text, &length);
+    yoke_status status =
+        yki_tool_read_text(path, "a log that yoke train --log wrote", &text, &length);
 
     if (status)
         return status;
@@ -409,7 +410,9 @@ run(const yki_tool_command *self, int argc, char **argv)
     yoke_status failed;
 
     if (status == TOOL_OK)
-        status = yki_tool_read_argument(self, argc, argv, "log", "which log?", &wanted.log);
+        status = yki_tool_read_argument(
+            self, argc, argv, "log",
+            "no log is given; must be a file that \"yoke train --log\" wrote", &wanted.log);
     if (status != TOOL_OK)
         return status == TOOL_EXIT ? TOOL_OK : status;
     failed = read_log(wanted.log, &h);
@@ -426,7 +429,7 @@ const yki_tool_command yki_tool_plot = {
     .synopsis = "[OPTION]... LOG",
     .summary = "draw loss, accuracy and shares of a training",
     .description =
-        "Draw what 'yoke train --log' wrote: loss, accuracy and the shares of the devices\n"
+        "Draw what \"yoke train --log\" wrote: loss, accuracy and the shares of the devices\n"
         "over the steps, as a picture in SVG.",
     .options = options,
     .run = run,

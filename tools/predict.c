@@ -56,7 +56,7 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
         status = yki_tool_read_argument(self, argc, argv, "file",
                                         "which model? A file that yoke train wrote", &w->file);
     if (status == TOOL_OK && !w->training.data)
-        return yki_tool_usage(self, "which data? --data=DIR");
+        return yki_tool_usage(self, "no data is given; must be --data=DIR, a folder or a file");
     return status;
 }
 
@@ -286,6 +286,7 @@ predict(session *s)
     const request *w = s->wanted;
     yoke_status status = yoke_model_load(w->file, &s->model);
     int64_t count, end;
+    char sentence[100];
 
     if (!status)
         status = open_data(s);
@@ -299,8 +300,12 @@ predict(session *s)
     if (status)
         return status;
     count = yoke_dataset_count(s->source.train);
-    if ((int64_t)w->first >= count)
-        return yoke_fail(YOKE_ERROR_VALUE, "--first: the data has not so many samples");
+    if ((int64_t)w->first >= count) {
+        snprintf(sentence, sizeof sentence,
+                 "--first is %u; must be below %lld, the number of samples", w->first,
+                 (long long)count);
+        return yoke_fail(YOKE_ERROR_VALUE, sentence);
+    }
     end = w->count && w->count < count - w->first ? (int64_t)w->first + w->count : count;
     /* One sample tells whether the results are probabilities. */
     status = compute(s, w->first, 1);
@@ -341,7 +346,7 @@ const yki_tool_command yki_tool_predict = {
     .description =
         "Say of each sample which class it is, and how likely that is; or its values. Samples\n"
         "are those of the test part of a folder, or of a file. FILE is what\n"
-        "'yoke train --out' wrote. With labels in the data, they stand in parentheses.",
+        "\"yoke train --out\" wrote. With labels in the data, they stand in parentheses.",
     .options = options,
     TOOL_TRAINING(TOOL_FOR_PREDICT, request, training),
     .run = run,

@@ -76,23 +76,28 @@ look(const char *path, yki_tool_source *s)
 {
     const yoke_dataset *d = s->train;
     yoke_status status = YOKE_OK;
+    char axes[80];
 
     s->data = yoke_dataset_get_field(d, 0);
     s->target = yoke_dataset_field_count(d) > 1 ? yoke_dataset_get_field(d, 1) : NULL;
     s->classes = 0;
     if (yoke_dataset_count(d) == 0)
-        return fail_about(YOKE_ERROR_VALUE, path, "has no samples");
+        return fail_about(YOKE_ERROR_VALUE, path, "there are no samples; must be at least one");
     if (!s->target || s->target->type == YOKE_F32)
         return YOKE_OK;
-    if (s->target->shape.rank != 0)
-        return fail_about(YOKE_ERROR_SHAPE, path, "a label of each sample is one number");
+    if (s->target->shape.rank != 0) {
+        snprintf(axes, sizeof axes, "labels have %d ax%s; must be one number for each sample",
+                 (int)s->target->shape.rank, s->target->shape.rank == 1 ? "is" : "es");
+        return fail_about(YOKE_ERROR_SHAPE, path, axes);
+    }
     s->classes = (int64_t)yoke_dataset_class_count(d);
     if (s->classes == 0)
         status = count_labels(d, s->target, &s->classes);
     if (!status && s->test && yoke_dataset_class_count(d) == 0)
         status = count_labels(s->test, s->target, &s->classes);
     if (!status && s->classes < 2)
-        return fail_about(YOKE_ERROR_VALUE, path, "has one class only: there is nothing to learn");
+        return fail_about(YOKE_ERROR_VALUE, path,
+                          "the labels have one class; must have at least two");
     return status;
 }
 
@@ -141,7 +146,8 @@ yki_tool_source_open(const char *path, const yki_tool_reading *how, yki_tool_sou
         status = look(path, &s);
     if (!status && !s.target)
         status = fail_about(YOKE_ERROR_NOT_FOUND, path,
-                            "has samples but neither labels nor targets; see yoke-data(7)");
+                            "has samples but neither labels nor targets; yoke-data(7) tells where "
+                            "they are looked for");
     if (status)
         yki_tool_source_close(&s);
     else
@@ -283,7 +289,8 @@ read_stream(FILE *file, const char *path, char **text, size_t *length)
             continue;
         if (capacity >= MAX_TEXT) {
             free(memory);
-            return fail_about(YOKE_ERROR_FORMAT, path, "is larger than 64 MiB of text");
+            return fail_about(YOKE_ERROR_FORMAT, path,
+                              "is larger than 64 MiB; must be a text of at most that size");
         }
         capacity *= 2;
         more = realloc(memory, capacity + 1);
@@ -304,14 +311,18 @@ read_stream(FILE *file, const char *path, char **text, size_t *length)
 }
 
 yoke_status
-yki_tool_read_text(const char *path, char **text, size_t *length)
+yki_tool_read_text(const char *path, const char *wanted, char **text, size_t *length)
 {
     FILE *file = is_folder(path) ? NULL : fopen(path, "rb");
+    char sentence[160];
     yoke_status status;
 
+    if (!file && is_folder(path)) {
+        snprintf(sentence, sizeof sentence, "is a folder, not a file; must be %s", wanted);
+        return fail_about(YOKE_ERROR_IO, path, sentence);
+    }
     if (!file)
-        return is_folder(path) ? fail_about(YOKE_ERROR_IO, path, "is a folder, not a file")
-                               : fail_about(YOKE_ERROR_IO, path, strerror(errno));
+        return fail_about(YOKE_ERROR_IO, path, strerror(errno));
     status = read_stream(file, path, text, length);
     fclose(file);
     return status;

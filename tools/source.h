@@ -46,6 +46,6 @@ yoke_status yki_tool_source_fit(yki_tool_source *source, const yki_tool_model *m
 yoke_status yki_tool_source_normalize(yki_tool_source *source, bool whole);
 
 /* Reads a whole file of at most 64 MiB as text that ends with a 0. The caller calls free(). */
-yoke_status yki_tool_read_text(const char *path, char **text, size_t *length);
+yoke_status yki_tool_read_text(const char *path, const char *wanted, char **text, size_t *length);
 
 #endif

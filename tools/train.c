@@ -99,18 +99,24 @@ check_request(const yki_tool_command *self, request *w)
     yki_near near;
 
     if (!t->model)
-        return yki_tool_usage(self, "which model? --model=lenet, say");
+        return yki_tool_usage(self, "no model is given; must be --model=lenet, for example");
     if (!t->data)
-        return yki_tool_usage(self, "which data? --data=DIR");
+        return yki_tool_usage(self, "no data is given; must be --data=DIR, a folder or a file");
     w->built_in = yki_tool_find_model(t->model);
     if (!w->built_in && !strchr(t->model, '.') && !strchr(t->model, '/'))
-        return yki_tool_usage(self,
-                              "there is no model '%s', and it is no file of JSON by its name%s",
-                              t->model, yki_tool_near_model(t->model, &near));
+        return yki_tool_usage(
+            self,
+            "there is no model \"%s\"; must be a built-in one, or a file with a \".\" or a "
+            "\"/\" in its name%s",
+            t->model, yki_tool_near_model(t->model, &near));
     if (w->settings.normalize && w->settings.no_normalize)
-        return yki_tool_usage(self, "--normalize and --no-normalize contradict: give one of them");
+        return yki_tool_usage(self,
+                              "--normalize and --no-normalize are given; must be one of both");
     if ((w->resume || w->every || w->keep) && !w->checkpoint)
-        return yki_tool_usage(self, "--resume, --every and --keep go with --checkpoint=DIR");
+        return yki_tool_usage(self, "--%s is given without a folder; must go with --checkpoint=DIR",
+                              w->resume  ? "resume"
+                              : w->every ? "every"
+                                         : "keep");
     return TOOL_OK;
 }
 
@@ -155,7 +161,7 @@ read_graph(const char *path, yoke_graph **graph, bool *integers)
     size_t length;
     char *text, sentence[1024];
 
-    status = yki_tool_read_text(path, &text, &length);
+    status = yki_tool_read_text(path, "a graph as JSON", &text, &length);
     if (status)
         return status;
     status = yoke_graph_from_json(text, length, graph);
@@ -467,7 +473,7 @@ check_out(const session *s)
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
              slash ? path : ".");
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
-        snprintf(sentence, sizeof sentence, "%s is a folder: --out takes the name of a file", path);
+        snprintf(sentence, sizeof sentence, "%s is a folder; must be a file for --out", path);
     else if (access(folder, W_OK | X_OK) != 0 ||
              (access(path, F_OK) == 0 && access(path, W_OK) != 0))
         snprintf(sentence, sizeof sentence, "%s: the model cannot be written: %s", path,

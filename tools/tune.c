@@ -108,13 +108,14 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *wan
     int status = yki_tool_read(self, argc, argv, wanted);
 
     if (status == TOOL_OK)
-        status = yki_tool_read_argument(self, argc, argv, "model",
-                                        "which model? 'yoke bench --help' lists them", &name);
+        status = yki_tool_read_argument(
+            self, argc, argv, "model",
+            "no model is given; must be one that \"yoke bench --help\" lists", &name);
     if (status != TOOL_OK)
         return status;
     wanted->model = strcmp(name, gemm.name) == 0 ? &gemm : yki_tool_find_model(name);
     if (!wanted->model)
-        return yki_tool_usage(self, "there is no model '%s'%s", name,
+        return yki_tool_usage(self, "there is no model \"%s\"%s", name,
                               yki_tool_near_model(name, &near));
     if (!wanted->training.batch)
         wanted->training.batch = (unsigned)wanted->model->batch;
@@ -145,7 +146,7 @@ const yki_tool_command yki_tool_tune = {
     .synopsis = "[OPTION]... MODEL",
     .summary = "measure solvers and search parameters for a model, once",
     .description =
-        "Measure the solvers of a built-in model (or of 'gemm', a matrix product) on each\n"
+        "Measure the solvers of a built-in model (or of \"gemm\", a matrix product) on each\n"
         "device, search parameters of CLBlast for its products, and keep the times as wisdom:\n"
         "later runs plan by them without measuring. Takes up to ten minutes a device.",
     .options = options,

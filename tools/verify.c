@@ -268,15 +268,18 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *wan
     int status = yki_tool_read(self, argc, argv, wanted);
 
     if (status == TOOL_OK)
-        status = yki_tool_read_argument(self, argc, argv, "model", "which model?", &name);
+        status = yki_tool_read_argument(self, argc, argv, "model",
+                                        "no model is given; must be a built-in one, such as lenet",
+                                        &name);
     if (status != TOOL_OK)
         return status;
     if (wanted->training.batch_norm == 1)
-        return yki_tool_usage(self, "with local batch norm each device normalises by its own "
-                                    "samples: that is another network, and nothing to compare");
+        return yki_tool_usage(self,
+                              "--batch-norm is \"local\", which makes another network of each "
+                              "team; must be sync, to be compared");
     wanted->model = yki_tool_find_model(name);
     if (!wanted->model)
-        return yki_tool_usage(self, "there is no model '%s'%s", name,
+        return yki_tool_usage(self, "there is no model \"%s\"%s", name,
                               yki_tool_near_model(name, &near));
     if (!wanted->training.batch)
         wanted->training.batch = (unsigned)wanted->model->batch;

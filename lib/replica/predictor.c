@@ -89,6 +89,8 @@ make_feed(yoke_predictor *p)
 
 /* ---- making ---- */
 
+/* Returns "; did you mean \"y\"?", or "" if no output has a name near `name`. `near` holds the
+ * text. */
 static const char *
 near_output(const yoke_graph *g, size_t count, const char *name, yki_near *near)
 {
@@ -130,13 +132,13 @@ make_on_device(yoke_predictor *p, const yoke_predictor_options *o)
                                     .strict = o->strict,
                                     .level = o->level,
                                     .wisdom = o->wisdom};
-    yki_replica_in_team part = {0};
+    yki_replica_in_team in_team = {0};
     yoke_device *device = yoke_selection_get(p->selection, 0);
 
     YKI_TRY(yki_model_borrow(p->model, device, &p->weights));
-    part.lender = p->weights;
+    in_team.lender = p->weights;
     YKI_TRY(choose_output(p, o));
-    YKI_TRY(yki_replica_create(device, p->weights->graph, &options, &part, &p->replica));
+    YKI_TRY(yki_replica_create(device, p->weights->graph, &options, &in_team, &p->replica));
     return make_feed(p);
 }
 

@@ -150,9 +150,9 @@ make_plan(yoke_replica *r, bool training, bool team, yki_plan **plan)
 }
 
 yoke_status
-yki_replica_survey(yoke_replica *r, const yki_replica_in_team *part, yki_costs *costs)
+yki_replica_survey(yoke_replica *r, const yki_replica_in_team *in_team, yki_costs *costs)
 {
-    yki_plan_options options = plan_options(r, !r->options.evaluation_only, part->merges);
+    yki_plan_options options = plan_options(r, !r->options.evaluation_only, in_team->merges);
 
     YKI_TRY(yki_plan_survey(r->weights, r->queue, &options, costs, &r->surveyed));
     keep_wisdom(r);
@@ -160,19 +160,19 @@ yki_replica_survey(yoke_replica *r, const yki_replica_in_team *part, yki_costs *
 }
 
 static yoke_status
-make_training(yoke_replica *r, const yoke_replica_options *o, const yki_replica_in_team *part)
+make_training(yoke_replica *r, const yoke_replica_options *o, const yki_replica_in_team *in_team)
 {
     yki_updater_options options = {.optimizer = r->options.optimizer,
                                    .groups = o->groups,
                                    .group_count = o->group_count,
                                    .clip_norm = o->clip_norm,
                                    .clip_value = o->clip_value,
-                                   .owner = part->owner,
-                                   .owners = part->owners,
-                                   .norm_parts = part->norm_parts};
-    yki_buffer *loss = part->totals;
+                                   .owner = in_team->owner,
+                                   .owners = in_team->owners,
+                                   .norm_parts = in_team->norm_parts};
+    yki_buffer *loss = in_team->totals;
 
-    YKI_TRY(make_plan(r, true, part->merges, &r->training));
+    YKI_TRY(make_plan(r, true, in_team->merges, &r->training));
     if (!loss)
         loss = yki_plan_buffer(r->training, r->weights->graph->loss_sum);
     return yki_updater_create(r->weights, r->queue, loss, r->training->step_values, &options,
@@ -189,13 +189,13 @@ yki_replica_unplan(yoke_replica *r)
 }
 
 yoke_status
-yki_replica_plan(yoke_replica *r, const yoke_replica_options *o, const yki_replica_in_team *part)
+yki_replica_plan(yoke_replica *r, const yoke_replica_options *o, const yki_replica_in_team *in_team)
 {
     yoke_status status;
 
     if (o->evaluation_only)
         return make_plan(r, false, false, &r->evaluation);
-    status = make_training(r, o, part);
+    status = make_training(r, o, in_team);
     if (status != YOKE_OK)
         yki_replica_unplan(r);
     return status;
@@ -203,18 +203,18 @@ yki_replica_plan(yoke_replica *r, const yoke_replica_options *o, const yki_repli
 
 static yoke_status
 open(yoke_replica *r, yoke_device *device, yoke_graph *graph, const yoke_replica_options *o,
-     const yki_replica_in_team *part)
+     const yki_replica_in_team *in_team)
 {
-    r->tick = part->tick;
-    r->tick_user = part->tick_user;
-    r->repeats = part->parts;
-    if (part->weights)
-        r->weights = yki_weights_retain(part->weights);
+    r->tick = in_team->tick;
+    r->tick_user = in_team->tick_user;
+    r->repeats = in_team->accumulates;
+    if (in_team->weights)
+        r->weights = yki_weights_retain(in_team->weights);
     else
-        YKI_TRY(yki_weights_create(device, graph, !o->evaluation_only, part->bucket_size,
-                                   part->lender, &r->weights));
-    YKI_TRY(yki_queue_create(device, part->timed, &r->queue));
-    if (!part->lender)
+        YKI_TRY(yki_weights_create(device, graph, !o->evaluation_only, in_team->bucket_size,
+                                   in_team->lender, &r->weights));
+    YKI_TRY(yki_queue_create(device, in_team->timed, &r->queue));
+    if (!in_team->lender)
         YKI_TRY(yki_weights_initialize(r->weights, o->seed));
     YKI_TRY(collect_inputs(r));
     return yki_open_wisdom(device, o->wisdom, &r->wisdom);
@@ -222,7 +222,7 @@ open(yoke_replica *r, yoke_device *device, yoke_graph *graph, const yoke_replica
 
 yoke_status
 yki_replica_open(yoke_device *device, yoke_graph *graph, const yoke_replica_options *options,
-                 const yki_replica_in_team *part, yoke_replica **out)
+                 const yki_replica_in_team *in_team, yoke_replica **out)
 {
     yoke_replica_options o = *options;
     yoke_replica *r;
@@ -240,7 +240,7 @@ yki_replica_open(yoke_device *device, yoke_graph *graph, const yoke_replica_opti
     r->step = 1;
     r->seed = o.seed;
     r->batch = -1;
-    status = open(r, device, graph, &o, part);
+    status = open(r, device, graph, &o, in_team);
     if (status != YOKE_OK) {
         yoke_replica_destroy(r);
         return status;
@@ -251,15 +251,15 @@ yki_replica_open(yoke_device *device, yoke_graph *graph, const yoke_replica_opti
 
 yoke_status
 yki_replica_create(yoke_device *device, yoke_graph *graph, const yoke_replica_options *options,
-                   const yki_replica_in_team *part, yoke_replica **out)
+                   const yki_replica_in_team *in_team, yoke_replica **out)
 {
     const yki_replica_in_team alone = {.owners = 1};
     yoke_replica *r;
     yoke_status status;
 
-    part = part ? part : &alone;
-    YKI_TRY(yki_replica_open(device, graph, options, part, &r));
-    status = yki_replica_plan(r, options, part);
+    in_team = in_team ? in_team : &alone;
+    YKI_TRY(yki_replica_open(device, graph, options, in_team, &r));
+    status = yki_replica_plan(r, options, in_team);
     if (status != YOKE_OK) {
         yoke_replica_destroy(r);
         return status;

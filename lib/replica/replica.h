@@ -68,7 +68,7 @@ typedef struct yki_replica_in_team {
     yki_weights *weights;     /* to use as they are (places); retained; NULL: it makes its own */
     bool merges;              /* statistics are merged over the team */
     bool timed;               /* events of its queue have times */
-    bool parts;               /* steps may have several micro-batches; packed weights are kept */
+    bool accumulates;         /* steps may have several micro-batches; packed weights are kept */
     uint64_t bucket_size;     /* 0: the default */
     uint32_t owner, owners;   /* updates buckets `owner`, `owner` + `owners`, ...; owners 0: all */
     void (*tick)(void *user); /* see yki_plan_options */
@@ -77,23 +77,24 @@ typedef struct yki_replica_in_team {
     yki_buffer *norm_parts; /* partial norms that all owners share; lent; NULL: its own */
 } yki_replica_in_team;
 
-/* Makes a replica with its weights, its plan and, for training, its optimizer. `part` NULL: it is
- * no member of a team. The caller has checked the optimizer (yki_check_settings). Waits. */
+/* Makes a replica with its weights, its plan and, for training, its optimizer. `in_team` NULL: it
+ * is no member of a team. The caller has checked the optimizer (yki_check_settings). Waits. */
 yoke_status yki_replica_create(yoke_device *device, yoke_graph *graph,
-                               const yoke_replica_options *options, const yki_replica_in_team *part,
-                               yoke_replica **replica);
+                               const yoke_replica_options *options,
+                               const yki_replica_in_team *in_team, yoke_replica **replica);
 /* Makes all but the plan and the optimizer. yki_replica_plan then makes those. */
 yoke_status yki_replica_open(yoke_device *device, yoke_graph *graph,
-                             const yoke_replica_options *options, const yki_replica_in_team *part,
-                             yoke_replica **replica);
-/* Makes the plan and the optimizer, with the options and part that yki_replica_open was given, for
- * `replica->options.batch` samples. After a failure, the caller may change that and call again. */
+                             const yoke_replica_options *options,
+                             const yki_replica_in_team *in_team, yoke_replica **replica);
+/* Makes the plan and the optimizer, with the options and `in_team` that yki_replica_open was given,
+ * for `replica->options.batch` samples. After a failure, the caller may change that and call again.
+ */
 yoke_status yki_replica_plan(yoke_replica *replica, const yoke_replica_options *options,
-                             const yki_replica_in_team *part);
+                             const yki_replica_in_team *in_team);
 /* Frees the training plan and the optimizer, so that they can be made again. */
 void yki_replica_unplan(yoke_replica *replica);
 /* Finds what each numerical class would cost, before the plan is made. May measure. */
-yoke_status yki_replica_survey(yoke_replica *replica, const yki_replica_in_team *part,
+yoke_status yki_replica_survey(yoke_replica *replica, const yki_replica_in_team *in_team,
                                yki_costs *costs);
 /* Opens wisdom from the file `given`; if that is NULL, from YOKE_WISDOM, or else from the cache
  * directory of the device's context. The caller closes it. */

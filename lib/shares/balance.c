@@ -58,7 +58,7 @@ struct yki_shares {
     int64_t batch;
     double hysteresis;
     yki_shares_kind kind;
-    bool freeze;
+    bool fixed;
     bool decided;   /* counts are a decision, not just a start */
     uint64_t step;  /* splits so far that might have changed the shares */
     uint64_t since; /* such splits since the counts last changed */
@@ -472,10 +472,10 @@ yki_shares_next(yki_shares *s, int64_t n, int64_t *counts)
     if (n < 0 || n > s->batch)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the number of samples of a step", n, 0,
                               s->batch);
-    if (moves && !(s->freeze && s->decided))
+    if (moves && !(s->fixed && s->decided))
         YKI_TRY(decide(s));
     yki_shares_divide(s, n, counts);
-    if (moves && !s->freeze) {
+    if (moves && !s->fixed) {
         s->step++;
         s->since++;
         probe(s, counts);
@@ -600,7 +600,7 @@ yki_shares_create(size_t devices, const yki_shares_options *options, yki_shares 
     }
     s->batch = options->batch;
     s->hysteresis = options->hysteresis > 0 ? options->hysteresis : 0.02;
-    s->freeze = options->freeze;
+    s->fixed = options->fixed;
     for (size_t k = 0; k < devices && options->limits != NULL; k++)
         s->member[k].limit = options->limits[k];
     status = yki_shares_set(s, options->shares);
@@ -753,6 +753,6 @@ yki_shares_get_state(const yki_shares *s, yki_shares_state *state)
     *state = (yki_shares_state){.devices = s->devices,
                                 .batch = s->batch,
                                 .kind = s->kind,
-                                .freeze = s->freeze,
+                                .fixed = s->fixed,
                                 .changes = s->changes};
 }

@@ -75,9 +75,9 @@ tell_losses(const yki_shares *s, const yki_shares_state *state, const teller *to
          ceiling, now, 100 * now / ceiling);
     if (now >= NEAR * ceiling)
         return;
-    if (state->kind != YKI_SHARES_AUTO || state->freeze)
+    if (state->kind != YKI_SHARES_AUTO || state->fixed)
         tell(to, "held back: the others wait for %s, whose share is %s", slowest.name,
-             state->kind == YKI_SHARES_AUTO ? "frozen" : "given");
+             state->kind == YKI_SHARES_AUTO ? "fixed" : "given");
     if (slowest.overhead > (1 - NEAR) * step)
         tell(to, "held back: %s takes %.3g ms before its first sample; a larger batch spreads it",
              slowest.name, 1e3 * slowest.overhead);
@@ -95,7 +95,7 @@ yki_shares_explain(const yki_shares *s, void (*line)(void *user, const char *tex
     yki_share_info info;
 
     yki_shares_get_state(s, &state);
-    tell(&to, "shares: %s%s, changed %llu times", kinds[state.kind], state.freeze ? ", frozen" : "",
+    tell(&to, "shares: %s%s, changed %llu times", kinds[state.kind], state.fixed ? ", fixed" : "",
          (unsigned long long)state.changes);
     tell(&to, "%-20s %8s %12s %12s %8s", "device", "share", "predicted", "measured", "idle");
     for (size_t k = 0; k < state.devices; k++) {

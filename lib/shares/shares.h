@@ -63,7 +63,7 @@ typedef struct yki_shares_options {
     int64_t batch;            /* samples of a full step; smaller ones are split in proportion */
     const char *const *names; /* one for each device, copied; NULL: "device 0", ... */
     const int64_t *limits;    /* samples that each device's memory holds; NULL: no limits */
-    bool freeze;              /* the shares of the first step stay */
+    bool fixed;               /* the shares of the first step stay */
     /* Shares change only for a gain above this fraction of a step; 0: 0.02. */
     double hysteresis;
 } yki_shares_options;
@@ -129,7 +129,7 @@ typedef struct yki_shares_state {
     size_t devices;
     int64_t batch;
     yki_shares_kind kind;
-    bool freeze;
+    bool fixed;
     uint64_t changes; /* of the counts since the first step */
 } yki_shares_state;
 

@@ -79,7 +79,7 @@ say_alive(void *user)
 /* Fills in the options of member k's replica. */
 static void
 describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_replica_options *o,
-         yki_replica_in_team *part)
+         yki_replica_in_team *in_team)
 {
     const yki_member *m = &crew->members[k];
     const yki_group *group = &crew->groups[m->group];
@@ -87,12 +87,12 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
     *o = options->replica;
     o->batch = YKI_MAX(options->most[k], 1);
     o->evaluation_only = !crew->graph->loss;
-    *part = (yki_replica_in_team){
+    *in_team = (yki_replica_in_team){
         .merges = crew->team->total > 1 && !options->local_batch_norm && !crew->stages,
         .lender = m->index_in_group ? yki_crew_in_group(crew, m->group, 0)->replica->weights : NULL,
         .weights = crew->stages ? crew->stages->weights[k] : NULL,
         .timed = options->timed,
-        .parts = options->parts,
+        .accumulates = options->accumulates,
         .bucket_size = crew->bucket_bytes,
         .owner =
             m->index_in_group < group->owners ? m->index_in_group : UINT32_MAX, /* owns no bucket */
@@ -100,8 +100,8 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
         .totals = m->totals,
         .norm_parts = group->norm_parts};
     if (crew->comm && crew->comm->heartbeat) {
-        part->tick = say_alive;
-        part->tick_user = crew->comm;
+        in_team->tick = say_alive;
+        in_team->tick_user = crew->comm;
     }
 }
 
@@ -112,9 +112,9 @@ open_replica(yki_crew *crew, size_t k, const yki_crew_options *options)
     yki_member *m = &crew->members[k];
     yoke_device *device = yoke_team_get_device(crew->team, k);
     yoke_replica_options o;
-    yki_replica_in_team part;
+    yki_replica_in_team in_team;
 
-    if (crew->team->total > 1 || options->parts || crew->stages) {
+    if (crew->team->total > 1 || options->accumulates || crew->stages) {
         if (!crew->stages || k == crew->home)
             YKI_TRY(yki_buffer_create(device, crew->pairs * 8, 0, "results", &m->results));
         YKI_TRY(yki_buffer_create(device, crew->pairs * 8, 0, "results of the team", &m->totals));
@@ -123,19 +123,19 @@ open_replica(yki_crew *crew, size_t k, const yki_crew_options *options)
     if (m->index_in_group > 0 && options->replica.clip_norm > 0 &&
         !crew->groups[m->group].norm_parts)
         return yki_fail(YOKE_ERROR_INTERNAL, "no room for norms");
-    describe(crew, k, options, &o, &part);
-    return yki_replica_open(device, crew->graph, &o, &part, &m->replica);
+    describe(crew, k, options, &o, &in_team);
+    return yki_replica_open(device, crew->graph, &o, &in_team, &m->replica);
 }
 
 /* What is done with each replica: a survey or a plan. If the device's memory does not hold the
  * largest batch, the replica is made for half of it, and so on, and gets fewer samples. The plan
  * that fits then tells how many samples would fit. */
 typedef yoke_status (*with_replica)(yoke_replica *replica, const yoke_replica_options *options,
-                                    const yki_replica_in_team *part, yki_costs *costs);
+                                    const yki_replica_in_team *in_team, yki_costs *costs);
 
 /* Makes a plan for less than `wanted` samples again, for as many as fit, if those are more. */
 static yoke_status
-grow_again(yoke_replica *r, const yoke_replica_options *o, const yki_replica_in_team *part,
+grow_again(yoke_replica *r, const yoke_replica_options *o, const yki_replica_in_team *in_team,
            int64_t wanted)
 {
     int64_t made = r->options.batch, most;
@@ -147,11 +147,11 @@ grow_again(yoke_replica *r, const yoke_replica_options *o, const yki_replica_in_
         return YOKE_OK;
     yki_replica_unplan(r);
     r->options.batch = most;
-    status = yki_replica_plan(r, o, part);
+    status = yki_replica_plan(r, o, in_team);
     if (status != YOKE_ERROR_QUOTA && status != YOKE_ERROR_OUT_OF_DEVICE_MEMORY)
         return status;
     r->options.batch = made;
-    return yki_replica_plan(r, o, part);
+    return yki_replica_plan(r, o, in_team);
 }
 
 static yoke_status
@@ -161,19 +161,19 @@ shrink_until_it_fits(yki_crew *crew, size_t k, const yki_crew_options *options, 
     yoke_replica *r = crew->members[k].replica;
     int64_t wanted = r->options.batch;
     yoke_replica_options o;
-    yki_replica_in_team part;
+    yki_replica_in_team in_team;
     yoke_status status;
 
-    describe(crew, k, options, &o, &part);
+    describe(crew, k, options, &o, &in_team);
     while (true) {
-        status = act(r, &o, &part, costs);
+        status = act(r, &o, &in_team, costs);
         if ((status != YOKE_ERROR_QUOTA && status != YOKE_ERROR_OUT_OF_DEVICE_MEMORY) ||
             !options->may_shrink || r->options.batch == 1)
             break;
         r->options.batch = (r->options.batch + 1) / 2;
     }
     if (status == YOKE_OK && r->training && r->options.batch < wanted)
-        status = grow_again(r, &o, &part, wanted);
+        status = grow_again(r, &o, &in_team, wanted);
     if (status == YOKE_OK && r->options.batch < wanted)
         yki_log(YOKE_LOG_INFO, "%s: its memory holds %lld samples, not %lld",
                 yki_device_id(r->weights->device), (long long)r->options.batch, (long long)wanted);
@@ -181,21 +181,21 @@ shrink_until_it_fits(yki_crew *crew, size_t k, const yki_crew_options *options, 
 }
 
 static yoke_status
-survey(yoke_replica *replica, const yoke_replica_options *options, const yki_replica_in_team *part,
-       yki_costs *costs)
+survey(yoke_replica *replica, const yoke_replica_options *options,
+       const yki_replica_in_team *in_team, yki_costs *costs)
 {
     (void)options;
     yki_costs_free(costs); /* of the attempt with a larger batch */
     YKI_TRY(yki_costs_create(replica->weights->graph->node_count, costs));
-    return yki_replica_survey(replica, part, costs);
+    return yki_replica_survey(replica, in_team, costs);
 }
 
 static yoke_status
-plan(yoke_replica *replica, const yoke_replica_options *options, const yki_replica_in_team *part,
+plan(yoke_replica *replica, const yoke_replica_options *options, const yki_replica_in_team *in_team,
      yki_costs *costs)
 {
     (void)costs;
-    return yki_replica_plan(replica, options, part);
+    return yki_replica_plan(replica, options, in_team);
 }
 
 /* Makes the buffer of partial norms that the owners of a group share. It is needed before the first
@@ -350,14 +350,14 @@ make_sums(yki_crew *crew, yki_member *m, yki_buffer **buffers)
 static yoke_status
 make_gathered(yki_crew *crew, yki_member *m)
 {
-    m->accumulated = yki_alloc(crew->bucket_count, sizeof *m->accumulated, "gradients of parts");
+    m->accumulated = yki_alloc(crew->bucket_count, sizeof *m->accumulated, "accumulated gradients");
     if (!m->accumulated)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t b = 0; b < crew->bucket_count; b++) {
         if (!yki_weights_has(m->replica->weights, b))
             continue;
         YKI_TRY(yki_buffer_create(m->replica->weights->device, m->replica->weights->buckets[b].size,
-                                  0, "gradients of parts", &m->accumulated[b]));
+                                  0, "accumulated gradients", &m->accumulated[b]));
         YKI_TRY(yki_buffer_touch(m->replica->queue, m->accumulated[b]));
     }
     return YOKE_OK;
@@ -491,7 +491,7 @@ make_training(yki_crew *crew, const yki_crew_options *options, yki_buffer **buff
     crew->stop_count = crew->members[0].replica->training->stop_count;
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(make_side_queue(crew, &crew->members[k]));
-    for (size_t k = 0; options->parts && k < crew->count; k++)
+    for (size_t k = 0; options->accumulates && k < crew->count; k++)
         YKI_TRY(make_gathered(crew, &crew->members[k]));
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(make_exchange(crew, &crew->members[k], options, buffers));

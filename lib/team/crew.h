@@ -118,7 +118,7 @@ typedef struct yki_crew {
 typedef struct yki_crew_options {
     yoke_replica_options replica;
     bool local_batch_norm;
-    bool parts;            /* steps may have several micro-batches */
+    bool accumulates;      /* steps may have several micro-batches */
     bool timed;            /* queues record times */
     bool apart;            /* communication does not overlap backward */
     bool may_shrink;       /* a member's batch may be less than `most` if its memory is short */
@@ -222,9 +222,9 @@ const yoke_node *yki_pair_node(const yoke_graph *graph, size_t pair);
 
 /* ---- step.c ---- */
 
-/* Enqueues forward and backward of micro-batch `part` of `parts`. The caller has set n and first of
- * each member and given the inputs. */
-yoke_status yki_crew_micro_batch(yki_crew *crew, uint32_t part, uint32_t parts, float rate_factor);
+/* Enqueues forward and backward of micro-batch `index` of `count`. The caller has set n and first
+ * of each member and given the inputs. */
+yoke_status yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_factor);
 /* Sums the gradients that are not summed yet, waits for those that are exchanged through the host,
  * and enqueues the update. All processes call it. */
 yoke_status yki_crew_update(yki_crew *crew);

@@ -3,7 +3,7 @@
  * step.c - one training step of a crew: forward and backward on all devices, for one
  * micro-batch or several, then the update. Gradients are summed while backward runs.
  *
- * The caller's thread enqueues for all devices, piece by piece: from one stop, where
+ * The caller's thread enqueues for all devices, section by section: from one stop, where
  * a statistic of the whole batch is needed, to the next. Weights change only after
  * every device of the group has finished its backward, and the next forward runs
  * after the update. Events ensure both, so two steps can be in flight.
@@ -138,11 +138,11 @@ pick_updated(const yki_member *m, size_t index)
 }
 
 static yoke_status
-begin(yki_crew *crew, yki_member *m, uint32_t part, float rate_factor)
+begin(yki_crew *crew, yki_member *m, uint32_t index, float rate_factor)
 {
     yoke_replica *r = m->replica;
 
-    if (part == 0)
+    if (index == 0)
         YKI_TRY(yki_wait_for_group(crew, m->group, r->queue, m, pick_updated, 0));
     r->first_sample = (uint64_t)m->first;
     r->batch = m->n;
@@ -154,7 +154,7 @@ begin(yki_crew *crew, yki_member *m, uint32_t part, float rate_factor)
 
 /* Adds the gradients of this micro-batch to those of the ones before. */
 static yoke_status
-gather_part(yki_crew *crew, uint32_t part, bool last)
+accumulate(yki_crew *crew, uint32_t index, bool last)
 {
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
@@ -162,7 +162,7 @@ gather_part(yki_crew *crew, uint32_t part, bool last)
         for (size_t b = 0; b < crew->bucket_count; b++) {
             if (!m->accumulated[b])
                 continue;
-            if (part == 0)
+            if (index == 0)
                 YKI_TRY(yki_queue_fill(m->replica->queue, m->accumulated[b], 0,
                                        yki_buffer_size(m->accumulated[b]), 0, YKI_NO_WAIT, NULL));
             YKI_TRY(yki_combine_enqueue(m->replica->queue, &m->accumulates[b], YKI_NO_WAIT));
@@ -177,7 +177,7 @@ gather_part(yki_crew *crew, uint32_t part, bool last)
 
 /* Each micro-batch updates the running statistics. The first member of a group does it. */
 static yoke_status
-commit_part(yki_crew *crew)
+commit_micro_batch(yki_crew *crew)
 {
     if (crew->members[0].replica->weights->state_count == 0)
         return YOKE_OK;
@@ -206,26 +206,26 @@ run_apart(yki_crew *crew, yki_section section, double *seconds)
 }
 
 yoke_status
-yki_crew_micro_batch(yki_crew *crew, uint32_t part, uint32_t parts, float rate_factor)
+yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_factor)
 {
-    bool last = part + 1 == parts, accumulates = crew->members[0].accumulated != NULL;
+    bool last = index + 1 == count, accumulates = crew->members[0].accumulated != NULL;
 
     crew->next_bucket = 0;
     crew->marks_buckets = !accumulates && (crew->count > 1 || crew->comm);
-    if (crew->stages && part > 0)
+    if (crew->stages && index > 0)
         YKI_TRY(yki_stages_meet(crew));
     for (size_t k = 0; k < crew->count; k++) {
         crew->at = k;
-        YKI_TRY(begin(crew, &crew->members[k], part, rate_factor));
+        YKI_TRY(begin(crew, &crew->members[k], index, rate_factor));
     }
     YKI_TRY(run_apart(crew, YKI_FORWARD, &crew->times.forward));
     YKI_TRY(run_apart(crew, YKI_BACKWARD, &crew->times.backward));
     if (accumulates)
-        YKI_TRY(gather_part(crew, part, last));
+        YKI_TRY(accumulate(crew, index, last));
     if (crew->members[crew->home].results)
-        YKI_TRY(yki_crew_results(crew, false, part > 0));
+        YKI_TRY(yki_crew_results(crew, false, index > 0));
     if (!last)
-        YKI_TRY(commit_part(crew));
+        YKI_TRY(commit_micro_batch(crew));
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(yki_queue_flush(crew->members[k].replica->queue));
     return YOKE_OK;

@@ -184,9 +184,9 @@ yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
     if (!counts)
         return YOKE_ERROR_OUT_OF_MEMORY;
     if (!yki_shares_are_auto(shares)) {
-        int64_t part = yki_largest_part(&t->options);
+        int64_t micro_batch = yki_largest_micro_batch(&t->options);
 
-        status = yki_shares_split(shares, t->team->total, part, counts);
+        status = yki_shares_split(shares, t->team->total, micro_batch, counts);
         for (size_t k = 0; k < t->team->count && status == YOKE_OK && !t->core_groups.taken; k++) {
             limit = t->crew.members[k].replica->options.batch;
             if (counts[t->team->first + k] > limit)

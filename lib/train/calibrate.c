@@ -191,13 +191,13 @@ calibrate_size(yoke_trainer *t, int64_t total)
 yoke_status
 yki_trainer_calibrate(yoke_trainer *t)
 {
-    int64_t part = yki_largest_part(&t->options);
+    int64_t micro_batch = yki_largest_micro_batch(&t->options);
     int64_t devices = (int64_t)t->crew.team->total;
 
     if (!t->crew.timing)
         return YOKE_OK;
     for (int64_t s = 0; s < SIZES; s++) {
-        int64_t total = s == 0 ? part : part / 4;
+        int64_t total = s == 0 ? micro_batch : micro_batch / 4;
 
         if (total >= devices)
             YKI_TRY(calibrate_size(t, total));

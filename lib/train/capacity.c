@@ -169,7 +169,7 @@ yki_trainer_explain_memory(const yoke_trainer *t, void (*line)(void *user, const
     if (status == YOKE_OK && !t->crew.stages && t->team->total == t->team->count) {
         snprintf(text, sizeof text, "the largest batch that fits: %lld samples%s",
                  (long long)batch_of(t, held),
-                 t->options.accumulate > 1 ? ", in as many parts as now" : "");
+                 t->options.accumulate > 1 ? ", in as many micro-batches as now" : "");
         line(user, text);
     }
     yki_free(held);

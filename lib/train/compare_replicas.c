@@ -80,21 +80,21 @@ first_difference(const uint64_t *a, const uint64_t *b, size_t count)
 /* The checksum of each tensor of the first group of this process; own->inside says how another
  * group differs. */
 static yoke_status
-sum_process(const yki_saved_tensors *parts, uint64_t *sums, record *own)
+sum_process(const yki_saved_tensors *tensors, uint64_t *sums, record *own)
 {
-    const yoke_trainer *t = parts->trainer;
-    const size_t count = parts->count;
+    const yoke_trainer *t = tensors->trainer;
+    const size_t count = tensors->count;
     uint64_t *other = yki_alloc(count + 1, sizeof *other, "checksums of weights");
-    yoke_status status = other ? sum_group(parts, 0, sums) : YOKE_ERROR_OUT_OF_MEMORY;
+    yoke_status status = other ? sum_group(tensors, 0, sums) : YOKE_ERROR_OUT_OF_MEMORY;
 
     for (size_t g = 1; g < t->crew.group_count && status == YOKE_OK; g++) {
         size_t at;
 
-        status = sum_group(parts, g, other);
+        status = sum_group(tensors, g, other);
         at = status == YOKE_OK ? first_difference(sums, other, count) : count;
         if (at < count && !own->inside[0])
             snprintf(own->inside, sizeof own->inside, "%.64s has another %.64s than %.64s",
-                     device_of(t, g), parts->list[at].name, device_of(t, 0));
+                     device_of(t, g), tensors->list[at].name, device_of(t, 0));
     }
     yki_free(other);
     own->sum = yki_checksum_of(sums, count * sizeof *sums);
@@ -144,10 +144,10 @@ name_guilty(const record *all, int32_t ranks, char *text, size_t size)
 
 /* Finds the first tensor in which processes differ. All processes call it. */
 static yoke_status
-find_part(const yki_saved_tensors *parts, const uint64_t *sums, const char **name)
+find_tensor(const yki_saved_tensors *tensors, const uint64_t *sums, const char **name)
 {
-    yoke_comm *comm = parts->trainer->crew.comm;
-    const size_t count = parts->count;
+    yoke_comm *comm = tensors->trainer->crew.comm;
+    const size_t count = tensors->count;
     uint64_t *all = yki_alloc(count * (size_t)comm->ranks + 1, sizeof *all, "checksums of weights");
     size_t first = count;
     yoke_status status = all ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
@@ -156,17 +156,17 @@ find_part(const yki_saved_tensors *parts, const uint64_t *sums, const char **nam
         status = comm->allgather(comm, sums, count * sizeof *sums, all);
     for (int32_t r = 1; r < comm->ranks && status == YOKE_OK; r++)
         first = YKI_MIN(first, first_difference(all, all + (size_t)r * count, count));
-    *name = first < count ? parts->list[first].name : "a parameter";
+    *name = first < count ? tensors->list[first].name : "a parameter";
     yki_free(all);
     return status;
 }
 
 /* `all` has the records of all processes, so every process comes to the same verdict. */
 static yoke_status
-judge(const yki_saved_tensors *parts, const record *all, int32_t ranks, const uint64_t *sums)
+judge(const yki_saved_tensors *tensors, const record *all, int32_t ranks, const uint64_t *sums)
 {
-    const yoke_trainer *t = parts->trainer;
-    const char *part = "";
+    const yoke_trainer *t = tensors->trainer;
+    const char *tensor = "";
     char names[512] = "";
     bool same = true;
 
@@ -179,28 +179,28 @@ judge(const yki_saved_tensors *parts, const record *all, int32_t ranks, const ui
     }
     if (same)
         return YOKE_OK;
-    YKI_TRY(find_part(parts, sums, &part));
+    YKI_TRY(find_tensor(tensors, sums, &tensor));
     name_guilty(all, ranks, names, sizeof names);
     return yki_fail(YOKE_ERROR_DEVICE,
                     "after step %lld replicas are not the same any more: %.64s is another at %s; a "
                     "device or its memory has made a mistake",
-                    (long long)t->step, part, names);
+                    (long long)t->step, tensor, names);
 }
 
 static yoke_status
-compare(const yki_saved_tensors *parts)
+compare(const yki_saved_tensors *tensors)
 {
-    const yoke_trainer *t = parts->trainer;
+    const yoke_trainer *t = tensors->trainer;
     yoke_comm *comm = t->crew.comm;
     int32_t ranks = comm ? comm->ranks : 1;
-    uint64_t *sums = yki_alloc(parts->count + 1, sizeof *sums, "checksums of weights");
+    uint64_t *sums = yki_alloc(tensors->count + 1, sizeof *sums, "checksums of weights");
     record own = {0}, *all = yki_alloc((size_t)ranks, sizeof *all, "checksums of weights");
     yoke_status status = sums && all ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 
     snprintf(own.where, sizeof own.where, "%.90s%s%.64s", comm ? comm->host : "", comm ? ", " : "",
              device_of(t, 0));
     if (status == YOKE_OK)
-        status = sum_process(parts, sums, &own);
+        status = sum_process(tensors, sums, &own);
     if (status != YOKE_OK)
         yki_team_fail(t->crew.team); /* the others wait in the gather */
     if (status == YOKE_OK && comm)
@@ -208,7 +208,7 @@ compare(const yki_saved_tensors *parts)
     else if (status == YOKE_OK)
         *all = own;
     if (status == YOKE_OK)
-        status = judge(parts, all, ranks, sums);
+        status = judge(tensors, all, ranks, sums);
     yki_free(all);
     yki_free(sums);
     return status;
@@ -217,16 +217,16 @@ compare(const yki_saved_tensors *parts)
 yoke_status
 yki_trainer_compare_weights(yoke_trainer *t)
 {
-    yki_saved_tensors parts = {0};
+    yki_saved_tensors tensors = {0};
     yoke_status status;
 
     /* Members that each have a stage of the graph have no tensor twice. */
     if (t->crew.stages || (!t->crew.comm && t->crew.group_count == 1))
         return YOKE_OK;
     YKI_TRY(yoke_trainer_wait(t));
-    status = yki_saved_tensors_list(t, &parts);
+    status = yki_saved_tensors_list(t, &tensors);
     if (status == YOKE_OK)
-        status = compare(&parts);
-    yki_saved_tensors_clear(&parts);
+        status = compare(&tensors);
+    yki_saved_tensors_clear(&tensors);
     return status == YOKE_OK ? YOKE_OK : yki_trainer_stand_still(t, status);
 }

@@ -33,6 +33,7 @@ enum {
     STEPS = 12              /* in one round */
 };
 
+/* The names under which wisdom keeps both times. Files have them, so they stay. */
 static const char WHOLE[] = "device-whole", GROUPS[] = "device-lanes";
 
 /* ---- whether it can be ---- */
@@ -42,7 +43,7 @@ static uint32_t
 possible(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o,
          const char **why)
 {
-    int64_t part = yki_largest_part(o);
+    int64_t samples = yki_largest_micro_batch(o);
     uint32_t count;
 
     *why = NULL;
@@ -57,10 +58,10 @@ possible(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_opti
     if (*why)
         return 0;
     count = yki_core_groups_count(yoke_selection_get(team->selection, 0),
-                                  (uint32_t)YKI_MIN(part, (int64_t)MOST));
+                                  (uint32_t)YKI_MIN(samples, (int64_t)MOST));
     if (count < 2)
-        *why = part < 2 ? "one sample at a time cannot be split"
-                        : "the device is no whole CPU that can be split into equal parts";
+        *why = samples < 2 ? "one sample at a time cannot be split"
+                           : "the device is no whole CPU that can be split into equal parts";
     return count;
 }
 
@@ -282,7 +283,7 @@ yki_core_groups_explain(const yki_core_groups_choice *c, void (*line)(void *user
                  1e3 * c->seconds[0]);
     if (c->taken)
         snprintf(text, sizeof text,
-                 "core groups: the device runs as %u, each with its part of a batch%s", c->taken,
+                 "core groups: the device runs as %u, each with its share of a batch%s", c->taken,
                  times);
     else if (c->known)
         snprintf(text, sizeof text, "core groups: none; %u would not be worth it%s", c->possible,

@@ -223,7 +223,7 @@ static yoke_status
 run_chunks(evaluation *e, int64_t n, each_chunk each)
 {
     yoke_trainer *t = e->trainer;
-    const int64_t size = yki_largest_part(&t->options);
+    const int64_t size = yki_largest_micro_batch(&t->options);
 
     YKI_TRY(make_chunks(e));
     for (int64_t first = 0, i = 0; first < n; first += size, i++) {
@@ -284,7 +284,7 @@ static yoke_status
 load_dataset(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t first, int64_t n)
 {
     const dataset_source *from = user;
-    const int64_t size = yki_largest_part(&t->options);
+    const int64_t size = yki_largest_micro_batch(&t->options);
     int64_t *indices = yki_alloc((size_t)n, sizeof *indices, "sample numbers");
     yoke_status status;
 

@@ -108,12 +108,12 @@ yki_trainer_end_prefetch(yki_loaders *loaders)
 
 /* Asks for the samples of this process among the n samples from `position` on. */
 static yoke_status
-ask(yoke_trainer *t, yki_loaders *loaders, int64_t position, int64_t n, int64_t parts)
+ask(yoke_trainer *t, yki_loaders *loaders, int64_t position, int64_t n, int64_t micro_batches)
 {
     const yoke_team *team = t->crew.team;
 
-    for (int64_t p = 0; p < parts; p++) {
-        int64_t size = yki_part_of(n, parts, p), first = position, own = 0;
+    for (int64_t p = 0; p < micro_batches; p++) {
+        int64_t size = yki_micro_batch_size(n, micro_batches, p), first = position, own = 0;
 
         yki_trainer_divide(t, size, t->counts);
         for (size_t k = 0; k < team->first; k++)
@@ -129,14 +129,14 @@ ask(yoke_trainer *t, yki_loaders *loaders, int64_t position, int64_t n, int64_t 
 
 yoke_status
 yki_trainer_prefetch(yoke_trainer *t, yki_loaders *loaders, int64_t position, int64_t step,
-                     int64_t parts)
+                     int64_t micro_batches)
 {
     int64_t end = YKI_MIN(position + (1 + STEPS_AHEAD) * step, loaders->count);
 
     while (loaders->ahead && loaders->asked < end) {
         int64_t n = YKI_MIN(step, loaders->count - loaders->asked);
 
-        YKI_TRY(ask(t, loaders, loaders->asked, n, parts));
+        YKI_TRY(ask(t, loaders, loaders->asked, n, micro_batches));
         loaders->asked += n;
     }
     return YOKE_OK;

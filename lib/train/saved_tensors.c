@@ -49,7 +49,7 @@ add_part(yki_saved_tensors *all, size_t index, bool is_state, int which)
     yki_saved_tensor p = {index, is_state, which, NULL, weight->node, weight->size / 4};
 
     YKI_TRY(yki_grow((void **)&all->list, &all->capacity, all->count + 1, sizeof *all->list,
-                     "parts of a model"));
+                     "tensors of a model"));
     p.name = which == YKI_SAVED_VALUE ? yki_strdup(weight->node->name, "a name")
                                       : yki_format("%s#%c", weight->node->name, "mv"[which]);
     if (!p.name)

@@ -34,6 +34,6 @@ void yki_saved_tensors_clear(yki_saved_tensors *all);
 /* The buffer that holds a tensor in a group, and the tensor's offset in it in bytes. NULL: this
  * group does not have the tensor. */
 yki_buffer *yki_saved_tensor_find(const yoke_trainer *trainer, size_t group,
-                                  const yki_saved_tensor *part, uint64_t *offset);
+                                  const yki_saved_tensor *tensor, uint64_t *offset);
 
 #endif

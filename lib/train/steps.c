@@ -187,19 +187,19 @@ yki_trainer_divide(const yoke_trainer *t, int64_t n, int64_t *counts)
 /* Enqueues one micro-batch, samples [first, first + n) of the batch. All devices divide it; or,
  * with places, each of them gets all of it. */
 static yoke_status
-run_part(yoke_trainer *t, yki_flight *flight, uint32_t part, int64_t first, int64_t n,
-         yki_load_function load, void *user)
+run_micro_batch(yoke_trainer *t, yki_flight *flight, uint32_t index, int64_t first, int64_t n,
+                yki_load_function load, void *user)
 {
     yki_crew *crew = &t->crew;
 
-    if (part == 0)
+    if (index == 0)
         YKI_TRY(yki_shares_next(t->shares, n, t->counts));
-    if (part > 0 || t->core_groups.taken)
+    if (index > 0 || t->core_groups.taken)
         yki_trainer_divide(t, n, t->counts);
     if (!load && memcmp(t->counts, t->flights[t->step % YKI_FLIGHT].counts,
                         crew->team->total * sizeof *t->counts) != 0)
         return yki_fail(YOKE_ERROR_STATE, "the data of the step before is split in other shares");
-    if (part == 0)
+    if (index == 0)
         memcpy(flight->counts, t->counts, crew->team->total * sizeof *t->counts);
     for (size_t k = 0; k < crew->team->first; k++)
         first += t->counts[k];
@@ -213,20 +213,20 @@ run_part(yoke_trainer *t, yki_flight *flight, uint32_t part, int64_t first, int6
             YKI_TRY(load(user, t, k, m->replica->training, first, m->n));
         first += crew->stages ? 0 : m->n;
     }
-    return yki_crew_micro_batch(crew, part, t->options.accumulate, rate_factor(t));
+    return yki_crew_micro_batch(crew, index, t->options.accumulate, rate_factor(t));
 }
 
 static yoke_status
 run_step(yoke_trainer *t, yki_flight *flight, int64_t n, yki_load_function load, void *user)
 {
-    int64_t first = 0, parts = t->options.accumulate;
+    int64_t first = 0, count = t->options.accumulate;
 
     t->crew.flight = (size_t)(flight - t->flights);
     yki_crew_drop_times(&t->crew, t->crew.flight);
-    for (int64_t p = 0; p < parts; p++) {
-        int64_t size = yki_part_of(n, parts, p);
+    for (int64_t p = 0; p < count; p++) {
+        int64_t size = yki_micro_batch_size(n, count, p);
 
-        YKI_TRY(run_part(t, flight, (uint32_t)p, first, size, load, user));
+        YKI_TRY(run_micro_batch(t, flight, (uint32_t)p, first, size, load, user));
         first += size;
     }
     YKI_TRY(yki_crew_update(&t->crew));

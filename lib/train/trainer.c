@@ -85,8 +85,8 @@ make_shares(yoke_trainer *t)
     const yoke_team *team = t->team;
     const char **names = yki_alloc(team->total, sizeof *names, "names of devices");
     yki_shares_options options = {.shares = t->options.shares,
-                                  .batch = yki_largest_part(&t->options),
-                                  .freeze = t->options.reproducible};
+                                  .batch = yki_largest_micro_batch(&t->options),
+                                  .fixed = t->options.reproducible};
     char *whole = NULL;
     yoke_status status = yki_stages_shares(team, t->graph, &whole);
 
@@ -123,19 +123,19 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
     yki_crew_options options = {
         .replica = replica_options(o),
         .local_batch_norm = o->local_batch_norm && !t->core_groups.taken,
-        .parts = t->options.accumulate > 1,
+        .accumulates = t->options.accumulate > 1,
         .timed = balances && !o->reproducible,
         .may_shrink = balances,
         .bucket_bytes = o->bucket_bytes,
         .apart = o->no_overlap,
     };
 
-    yki_trainer_divide(t, yki_largest_part(&t->options), t->counts);
+    yki_trainer_divide(t, yki_largest_micro_batch(&t->options), t->counts);
     for (size_t k = 0; k < team->total; k++)
-        t->counts[k] =
-            (balances && !o->reproducible) || t->graph->place_count
-                ? yki_largest_part(&t->options)
-                : YKI_MIN(t->counts[k] + !t->core_groups.taken, yki_largest_part(&t->options));
+        t->counts[k] = (balances && !o->reproducible) || t->graph->place_count
+                           ? yki_largest_micro_batch(&t->options)
+                           : YKI_MIN(t->counts[k] + !t->core_groups.taken,
+                                     yki_largest_micro_batch(&t->options));
     options.most = t->counts + team->first;
     return yki_crew_create(team, t->graph, &options, &t->crew);
 }
@@ -164,7 +164,7 @@ set_limits(yoke_trainer *t)
         yki_free(all);
     }
     for (size_t k = 0; k < team->total; k++)
-        if (limits[k] >= yki_largest_part(&t->options))
+        if (limits[k] >= yki_largest_micro_batch(&t->options))
             limits[k] = INT64_MAX;
     return status == YOKE_OK ? yki_shares_set_limits(t->shares, limits) : status;
 }
@@ -196,7 +196,7 @@ build(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
 }
 
 static yoke_status
-build_lanes(yoke_trainer *t, const yoke_trainer_options *o)
+build_core_groups(yoke_trainer *t, const yoke_trainer_options *o)
 {
     yoke_team *core_groups;
     yoke_status status;
@@ -224,7 +224,7 @@ yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options 
         t->schedule = *o->schedule;
         t->has_schedule = true;
     }
-    status = core_groups->taken ? build_lanes(t, o) : build(t, team, o);
+    status = core_groups->taken ? build_core_groups(t, o) : build(t, team, o);
     t->options.shares = t->options.wisdom = NULL;
     t->options.schedule = NULL;
     t->options.groups = NULL;

@@ -139,17 +139,17 @@ yoke_status yki_trainer_compare_processes(yoke_comm *comm, const yoke_graph *gra
 /* Measures the speed of each device before the first step, if shares follow the speed
  * (calibrate.c). */
 yoke_status yki_trainer_calibrate(yoke_trainer *trainer);
-/* Samples of micro-batch `part`, where a step of n samples has `parts` of them. */
+/* Samples of micro-batch `index`, where a step of n samples has `count` of them. */
 static inline int64_t
-yki_part_of(int64_t n, int64_t parts, int64_t part)
+yki_micro_batch_size(int64_t n, int64_t count, int64_t index)
 {
-    return n / parts + (part < n % parts);
+    return n / count + (index < n % count);
 }
 /* Samples of the first, largest micro-batch of a full step: no device gets more at once. */
 static inline int64_t
-yki_largest_part(const yoke_trainer_options *options)
+yki_largest_micro_batch(const yoke_trainer_options *options)
 {
-    return yki_part_of(options->batch, options->accumulate, 0);
+    return yki_micro_batch_size(options->batch, options->accumulate, 0);
 }
 
 /* ---- loaders.c ---- */
@@ -170,8 +170,8 @@ yoke_status yki_trainer_begin_prefetch(yoke_trainer *trainer, yki_loaders *loade
                                        const yki_order *order, int64_t position);
 void yki_trainer_end_prefetch(yki_loaders *loaders);
 /* Asks the thread for the samples of the step at `position`, which comes next, and of the two after
- * it. A step has up to `step` samples in `parts` micro-batches. Never waits. */
+ * it. A step has up to `step` samples in `micro_batches` micro-batches. Never waits. */
 yoke_status yki_trainer_prefetch(yoke_trainer *trainer, yki_loaders *loaders, int64_t position,
-                                 int64_t step, int64_t parts);
+                                 int64_t step, int64_t micro_batches);
 
 #endif

@@ -50,14 +50,14 @@ mutant 'mean of the devices means' clkernels/team.cl \
 mutant 'variance within devices' clkernels/team.cl \
     'm2 += d * d * (n * part);' '' $team halves
 
-# ---- steps in parts ----
+# ---- steps in micro-batches ----
 
-mutant 'loss of the last part' lib/team/step.c \
-    'yki_crew_results(crew, false, part > 0)' 'yki_crew_results(crew, false, false)' $team halves
+mutant 'loss of the last micro-batch' lib/team/step.c \
+    'yki_crew_results(crew, false, index > 0)' 'yki_crew_results(crew, false, false)' $team halves
 mutant 'gradients of the step before' lib/team/step.c \
-    'if (part == 0)
+    'if (index == 0)
                 YKI_TRY(yki_queue_fill' \
-    'if (part == 9)
+    'if (index == 9)
                 YKI_TRY(yki_queue_fill' $team halves
 
 # ---- evaluation ----
@@ -105,7 +105,7 @@ mutant 'root as the driver likes' clkernels/update.cl \
 mutant 'own statistics of core groups' lib/train/trainer.c \
     'o->local_batch_norm && !t->core_groups.taken,' 'o->local_batch_norm,' tests/train/check_core_groups
 mutant 'core groups for noise' lib/train/core_groups.c 'WORTH = 1.05;' 'WORTH = 1;' tests/train/check_core_groups
-mutant 'core groups raced when frozen' lib/train/core_groups.c \
+mutant 'core groups measured when reproducible' lib/train/core_groups.c \
     'c->measures = !c->known && !o->reproducible;' 'c->measures = !c->known;' tests/train/check_core_groups
 mutant 'core groups without a quota' lib/device/quota.c \
     'return device->space->core_groups_of ? device->space->core_groups_of : device;' 'return device;' \

@@ -55,7 +55,7 @@ sound() {
 build() {
     objects=$2.o
     case $2 in
-    *check_team* | *check_classes | *check_comm | *check_fit | *check_lanes | *check_capacity)
+    *check_team* | *check_classes | *check_comm | *check_fit | *check_core_groups | *check_capacity)
         objects="$objects tests/train/runs.o"
         ;;
     esac

@@ -108,7 +108,7 @@ predict(yoke_trainer *t, const yoke_feed *feeds, size_t count, float *values)
     ASSERT_OK(yoke_trainer_predict(t, "y", BATCH, feeds, count, values, BATCH * CLASSES));
 }
 
-/* Plans and lanes are measured when it is made; then everything that it is for. */
+/* Plans and core groups are measured when it is made; then everything that it is for. */
 START_TEST(loss_that_indexes_by_a_label_trains)
 {
     yoke_graph *g = network(FAR, true);

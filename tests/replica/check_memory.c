@@ -153,7 +153,7 @@ END_TEST
 
 START_TEST(packed_weights_are_made_again_or_kept)
 {
-    const yki_replica_in_team parts = {.owners = 1, .parts = true};
+    const yki_replica_in_team parts = {.owners = 1, .accumulates = true};
     test_devices devices;
 
     ck_assert(test_devices_open(TEST_AS_IS, &devices));

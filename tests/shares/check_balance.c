@@ -671,13 +671,13 @@ START_TEST(given_shares_stay)
 }
 END_TEST
 
-START_TEST(frozen_shares_stay)
+START_TEST(fixed_shares_stay)
 {
     simulation s;
     int64_t counts[2] = {20, 12}, wrong[2] = {20, 13};
 
     begin(&s, 2, 32, none, ones);
-    ASSERT_OK(yki_shares_create(s.devices, &(yki_shares_options){.batch = s.batch, .freeze = true},
+    ASSERT_OK(yki_shares_create(s.devices, &(yki_shares_options){.batch = s.batch, .fixed = true},
                                 &s.shares));
     calibrate(&s);
     run(&s, 1);
@@ -843,7 +843,7 @@ test_suite(void)
     tc = test_case(suite, "fixed");
     tcase_add_test(tc, memory_bounds);
     tcase_add_test(tc, given_shares_stay);
-    tcase_add_test(tc, frozen_shares_stay);
+    tcase_add_test(tc, fixed_shares_stay);
     tc = test_case(suite, "inside");
     tcase_add_test(tc, useless_times_are_left_aside);
     tcase_add_test(tc, decisions_are_functions_of_times);

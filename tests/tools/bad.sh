@@ -118,7 +118,7 @@ for row in 'open:line 2, column 0' 'op:there is no operator "imput"; did you mea
     refused "$file" "${row#*:}" train --data="$digits" --model="$work/$file"
 done
 refused none.json 'No such file' train --model="$work/none.json" --data="$digits"
-refused folder 'folder' train --model="$work/folder" --data="$digits"
+refused folder 'is a folder, not a file; must be a graph as JSON' train --model="$work/folder" --data="$digits"
 
 : >"$work/empty"
 head -c 100 /dev/zero >"$work/zeros"
@@ -139,10 +139,10 @@ done
 refused cut 'the length of its header is 16; must be' \
     train --model="$graph" --data="$digits" --devices=cpu:0 --init="$work/cut"
 refused none 'No such file' plot "$work/none"
-refused folder 'is a folder' plot "$work/folder"
+refused folder 'is a folder, not a file; must be a log that yoke train --log wrote' plot "$work/folder"
 refused zeros 'has no step of a training' plot "$work/zeros"
 refused none 'the model cannot be written: No such file' train --model=mlp --data="$digits" --out="$work/none/model"
-refused folder 'is a folder' train --model=mlp --data="$digits" --out="$work/folder"
+refused folder 'is a folder; must be a file for --out' train --model=mlp --data="$digits" --out="$work/folder"
 refused folder 'the log cannot be written: Is a directory' train --model=mlp --data="$digits" --log="$work/folder"
 
 finish

@@ -39,16 +39,16 @@ START_TEST(schedules_that_are_none)
     static const struct {
         const char *text, *why;
     } cases[] = {
-        {"", "'' is none of constant, step, cosine, linear, one-cycle"},
-        {"slow", "'slow' is none of constant, step, cosine, linear, one-cycle"},
+        {"", "\"\" is unknown; must be constant, step, cosine, linear or one-cycle"},
+        {"slow", "\"slow\" is unknown; must be constant, step, cosine, linear or one-cycle"},
         {"cosine,", NULL}, /* a comma too much is forgiven */
-        {"cosine,x=1", "there is no setting 'x'; must be warmup, final"},
-        {"cosine,factor=2", "there is no setting 'factor'; must be warmup, final"},
-        {"step,initial=2", "there is no setting 'initial'; must be warmup, period, factor"},
-        {"cosine,warmup", "'warmup' is a number of 0 or more, not ''"},
-        {"cosine,warmup=-1", "'warmup' is a number of 0 or more, not '-1'"},
-        {"cosine,warmup=1e999", "'warmup' is a number of 0 or more, not '1e999'"},
-        {"cosine,warmup= 1", "'warmup' is a number of 0 or more, not ' 1'"},
+        {"cosine,x=1", "there is no setting \"x\"; must be warmup or final"},
+        {"cosine,factor=2", "there is no setting \"factor\"; must be warmup or final"},
+        {"step,initial=2", "there is no setting \"initial\"; must be warmup, period or factor"},
+        {"cosine,warmup", "warmup is \"\"; must be a number of at least 0"},
+        {"cosine,warmup=-1", "warmup is \"-1\"; must be a number of at least 0"},
+        {"cosine,warmup=1e999", "warmup is \"1e999\"; must be a number of at least 0"},
+        {"cosine,warmup= 1", "warmup is \" 1\"; must be a number of at least 0"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -77,11 +77,12 @@ START_TEST(optimizers)
     ck_assert(yki_tool_parse_optimizer("rmsprop", 0, &o, why));
     ck_assert_int_eq(o.kind, YOKE_OPTIMIZER_RMSPROP);
     ck_assert(!yki_tool_parse_optimizer("lion", 0, &o, why));
-    ck_assert_str_eq(why, "'lion' is none of sgd, adam, adamw, rmsprop");
+    ck_assert_str_eq(why, "\"lion\" is unknown; must be sgd, adam, adamw or rmsprop");
     ck_assert(!yki_tool_parse_optimizer("sgd,nesterov=1", 0, &o, why));
-    ck_assert_str_eq(why, "'nesterov' takes no value");
+    ck_assert_str_eq(why, "nesterov is \"1\"; must have no value");
     ck_assert(!yki_tool_parse_optimizer("adam,momentum=0.9", 0, &o, why));
-    ck_assert_str_eq(why, "there is no setting 'momentum'; must be decay, epsilon, beta1, beta2");
+    ck_assert_str_eq(why,
+                     "there is no setting \"momentum\"; must be decay, epsilon, beta1 or beta2");
     ck_assert(!yki_tool_parse_optimizer("sgd,beta1=0.9", 0, &o, why));
     ck_assert(yki_tool_parse_optimizer("rmsprop,momentum=0.9,beta2=0.9", 0, &o, why));
     /* longer than any word can be */
@@ -98,9 +99,9 @@ START_TEST(augmentations)
     ck_assert(yki_tool_parse_augmentation("flip,shift=2,crop,noise=0.5", &a, why));
     ck_assert(a.flip && a.crop && a.shift == 2 && a.noise == 0.5f);
     ck_assert(!yki_tool_parse_augmentation("shift=0.5", &a, why));
-    ck_assert_str_eq(why, "'shift' is a whole number of pixels up to 1000, not 0.5");
+    ck_assert_str_eq(why, "shift is 0.5; must be a whole number of at most 1000");
     ck_assert(!yki_tool_parse_augmentation("turn", &a, why));
-    ck_assert_str_eq(why, "there is no setting 'turn'; must be flip, shift, noise, crop");
+    ck_assert_str_eq(why, "there is no setting \"turn\"; must be flip, shift, noise or crop");
 }
 END_TEST
 
@@ -160,20 +161,21 @@ START_TEST(values_that_are_refused)
         {COUNT, "4294967296", "--count is 4294967296; must be between 2 and 4294967295"},
         {COUNT, "99999999999999999999",
          "--count is 99999999999999999999; must be between 2 and 4294967295"},
-        {COUNT, "", "--count is ''; must be a whole number between 2 and 4294967295"},
-        {COUNT, "2.0", "--count is '2.0'; must be a whole number between 2 and 4294967295"},
-        {COUNT, "3x", "--count is '3x'; must be a whole number between 2 and 4294967295"},
+        {COUNT, "", "--count is \"\"; must be a whole number between 2 and 4294967295"},
+        {COUNT, "2.0", "--count is \"2.0\"; must be a whole number between 2 and 4294967295"},
+        {COUNT, "3x", "--count is \"3x\"; must be a whole number between 2 and 4294967295"},
         {REAL, "0", "--real is 0; must be between 1e-06 and 0.5"},
         {REAL, "0.6", "--real is 0.6; must be between 1e-06 and 0.5"},
-        {REAL, "nan", "--real is 'nan'; must be a number between 1e-06 and 0.5"},
-        {REAL, "inf", "--real is 'inf'; must be a number between 1e-06 and 0.5"},
-        {REAL, "0x0.1", "--real is '0x0.1'; must be a number between 1e-06 and 0.5"},
-        {REAL, " 0.1", "--real is ' 0.1'; must be a number between 1e-06 and 0.5"},
-        {REAL, "0.1 ", "--real is '0.1 '; must be a number between 1e-06 and 0.5"},
-        {REAL, "--1", "--real is '--1'; must be a number between 1e-06 and 0.5"},
+        {REAL, "nan", "--real is \"nan\"; must be a number between 1e-06 and 0.5"},
+        {REAL, "inf", "--real is \"inf\"; must be a number between 1e-06 and 0.5"},
+        {REAL, "0x0.1", "--real is \"0x0.1\"; must be a number between 1e-06 and 0.5"},
+        {REAL, " 0.1", "--real is \" 0.1\"; must be a number between 1e-06 and 0.5"},
+        {REAL, "0.1 ", "--real is \"0.1 \"; must be a number between 1e-06 and 0.5"},
+        {REAL, "--1", "--real is \"--1\"; must be a number between 1e-06 and 0.5"},
         {LIST, "bad", "--list=bad: it is bad"},
-        {CHOICE, "", "--choice is ''; must be red, green or blue"},
-        {CHOICE, "gren", "--choice is 'gren'; must be red, green or blue; did you mean \"green\"?"},
+        {CHOICE, "", "--choice is \"\"; must be red, green or blue"},
+        {CHOICE, "gren",
+         "--choice is \"gren\"; must be red, green or blue; did you mean \"green\"?"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -38,6 +38,10 @@ expect devices ''
 expect --devices= train --dev
 expect --json bench tiny --js
 expect lenet train --model = le
+for model in $("$yoke" bench --help | sed -n 's/.*built-in model //p'); do
+    expect "$model" train --model = ''
+done
+expect tiny train --model = ti
 expect resnet18 bench res
 expect resnet34 train --model = res
 expect resnet50 train --model = res

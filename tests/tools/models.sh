@@ -15,9 +15,9 @@ model=$work/digits.safetensors
 
 for command in eval predict; do
     expect 2 -- $command
-    says "$err" 'which model'
+    says "$err" 'no model is given'
     expect 2 -- $command file
-    says "$err" 'which data'
+    says "$err" 'no data is given'
     expect 2 -- $command --data=x file more
     says "$err" "'more'"
 done

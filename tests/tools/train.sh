@@ -13,13 +13,13 @@ digits=$YOKE_SRCDIR/examples/data
 # ---- settings ----
 
 expect 2 -- train
-says "$err" 'which model'
+says "$err" 'no model is given'
 expect 2 -- train --model=lenet
-says "$err" 'which data'
+says "$err" 'no data is given'
 expect 2 -- train --model=lenet --data="$digits" more
 says "$err" "'more'"
 expect 2 -- train --model=lenat --data="$digits"
-says "$err" "no model 'lenat'"
+says "$err" 'no model "lenat"'
 for bad in epochs=0 epochs=x batch=-1 batch=2000000 lr=0 lr=nan lr=0x1 seed=-1 seed=4294967296 \
     accumulate=0 validation=1 validation=0 batch-norm=both \
     clip-norm=0 clip-value=x recompute=all core-groups=maybe level=fast schedule=slow schedule=cosine,x=1 \
@@ -31,15 +31,15 @@ empty "$out"
 expect 2 -- train --model=lenet --data="$digits" --batch=0
 says "$err" '^yoke: train: --batch is 0; must be between 1 and 1048576$'
 expect 2 -- train --model=lenet --data="$digits" --batch=3x
-says "$err" "^yoke: train: --batch is '3x'; must be a whole number between 1 and 1048576\$"
+says "$err" "^yoke: train: --batch is \"3x\"; must be a whole number between 1 and 1048576\$"
 expect 2 -- train --model=lenet --data="$digits" --recompute=all
-says "$err" "^yoke: train: --recompute is 'all'; must be none or cheap\$"
+says "$err" "^yoke: train: --recompute is \"all\"; must be none or cheap\$"
 for alone in --resume --every=3 --keep=2; do
     expect 2 -- train --model=lenet --data="$digits" $alone
-    says "$err" 'go with --checkpoint'
+    says "$err" 'must go with --checkpoint=DIR$'
 done
 expect 2 -- train --model=lenet --data="$digits" --normalize --no-normalize
-says "$err" '^yoke: train: --normalize and --no-normalize contradict'
+says "$err" '^yoke: train: --normalize and --no-normalize are given; must be one of both'
 
 # ---- files ----
 

@@ -33,12 +33,12 @@ for command in '' $all bench_devices; do
     says "$out" "^Usage: yoke $command"
     # shellcheck disable=SC2086
     expect 2 -- $command --no-such-option
-    says "$err" "^yoke: .*'--no-such-option'"
-    says "$err" "^Try 'yoke( $command)? --help'"
+    says "$err" "^yoke: .*\"--no-such-option\""
+    says "$err" "^Try \"yoke( $command)? --help\""
     empty "$out"
     # shellcheck disable=SC2086
     expect 2 -- $command -Q
-    says "$err" "'-Q'"
+    says "$err" "\"-Q\""
 done
 
 # Each has an example, with options that it takes.
@@ -56,50 +56,50 @@ done
 expect 2 -- devices --version
 
 expect 2 -- train --strict=3
-says "$err" "'--strict=3' takes no argument"
+says "$err" "\"--strict=3\" takes no argument"
 expect 2 -- train --batch
-says "$err" "'--batch' needs an argument"
+says "$err" "\"--batch\" needs an argument"
 expect 2 -- train --strit
-says "$err" "'--strit' is unknown; did you mean"
+says "$err" "\"--strit\" is unknown; did you mean"
 
 expect 2 --
-says "$err" 'which command'
+says "$err" 'no command is given'
 expect 2 -- bench
-says "$err" '^yoke: bench: which command'
+says "$err" '^yoke: bench: no command is given'
 expect 2 -- nonsense
-says "$err" "'nonsense'"
+says "$err" '"nonsense"'
 expect 2 -- bench nonsense
-says "$err" "'nonsense'"
+says "$err" '"nonsense"'
 
 expect 2 -- devices cpu gpu
-says "$err" 'one selector'
+says "$err" 'one selector \(a list has commas\) at a time$'
 expect 2 -- devices --all cpu
 expect 2 -- devices --json=yes
-says "$err" "'--json=yes'"
+says "$err" '"--json=yes"'
 
 for repeats in 0 -1 x 3x '' 99999999999999999999 10001; do
     expect 2 -- bench devices --repeats="$repeats"
-    says "$err" "--repeats is '?$repeats'?; must be (a whole number )?between 1 and 10000\$"
+    says "$err" "--repeats is \"?$repeats\"?; must be (a whole number )?between 1 and 10000\$"
 done
 expect 2 -- bench devices --repeats
-says "$err" "'--repeats' needs"
+says "$err" '"--repeats" needs'
 expect 2 -- bench devices -n
-says "$err" "'-n' needs"
+says "$err" '"-n" needs'
 expect 2 -- bench devices cpu gpu
 
 expect 2 -- tune
-says "$err" 'which model'
+says "$err" 'no model is given'
 expect 2 -- tune nonsense
-says "$err" "no model 'nonsense'"
+says "$err" 'no model "nonsense"'
 expect 2 -- tune mlp lenet
 says "$err" "one model"
 for batch in 0 -1 x 2000000; do
     expect 2 -- tune --batch="$batch" mlp
-    says "$err" "--batch is '?$batch'?; must be (a whole number )?between 1 and 1048576\$"
+    says "$err" "--batch is \"?$batch\"?; must be (a whole number )?between 1 and 1048576\$"
 done
 for level in estimate fast ''; do
     expect 2 -- tune --level="$level" mlp
-    says "$err" "--level is '$level'; must be measure or patient"
+    says "$err" "--level is \"$level\"; must be measure or patient"
 done
 
 finish

@@ -9,16 +9,16 @@ pocl=OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
 unset OCL_ICD_VENDORS OCL_ICD_FILENAMES POCL_DEVICES
 
 expect 2 -- verify
-says "$err" '^yoke: verify: which model'
+says "$err" '^yoke: verify: no model is given'
 expect 2 -- verify mlp tiny
-says "$err" '^yoke: verify: one model'
+says "$err" 'one model at a time$'
 expect 2 -- verify nonsense
-says "$err" "'nonsense'"
+says "$err" '"nonsense"'
 expect 2 -- verify --batch-norm=local resnet18
-says "$err" '^yoke: verify: with local batch norm .* another network'
+says "$err" '^yoke: verify: --batch-norm is "local", .* must be sync'
 for wrong in --steps=0 --batch=x --accumulate=-1 --lr=0 --tolerance=x --batch-norm=x; do
     expect 2 -- verify $wrong mlp
-    says "$err" "^yoke: verify: ${wrong%=*} is '?${wrong#*=}'?; must be "
+    says "$err" "^yoke: verify: ${wrong%=*} is \"?${wrong#*=}\"?; must be "
     empty "$out"
 done
 

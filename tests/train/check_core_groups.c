@@ -95,7 +95,7 @@ static const team_run runs[] = {
 };
 
 /* Local statistics are those of the one device, so those of all its core groups. */
-START_TEST(lanes_train_what_the_device_does)
+START_TEST(core_groups_train_what_the_device_does)
 {
     team_outcome whole, core_groups, again;
     team_run run = runs[_i];
@@ -116,7 +116,7 @@ START_TEST(lanes_train_what_the_device_does)
 END_TEST
 
 /* One device to see: its share, its predictions, its memory. */
-START_TEST(lanes_are_one_device_to_see)
+START_TEST(core_groups_are_one_device_to_see)
 {
     enum { N = 61 };
     static float whole[N * TEAM_CLASSES], core_groups[N * TEAM_CLASSES];
@@ -157,7 +157,7 @@ END_TEST
 
 /* fit's history and a checkpoint know one device, so what core groups began goes on without them.
  */
-START_TEST(checkpoints_of_lanes_go_on_without_them)
+START_TEST(checkpoints_of_core_groups_go_on_without_them)
 {
     enum { COUNT = 100, WIDTH = 12 };
     team_run run = {.net = TEAM_MLP, .batch = 16};
@@ -195,7 +195,7 @@ START_TEST(checkpoints_of_lanes_go_on_without_them)
 END_TEST
 
 /* What the device may use is what its core groups may use together. */
-START_TEST(lanes_keep_to_the_quota)
+START_TEST(core_groups_keep_to_the_quota)
 {
     team_run run = {.net = TEAM_MLP};
     yoke_trainer_options o = team_options(&run);
@@ -216,7 +216,7 @@ START_TEST(lanes_keep_to_the_quota)
 }
 END_TEST
 
-START_TEST(lanes_that_cannot_be_are_refused)
+START_TEST(core_groups_that_cannot_be_are_refused)
 {
     static const struct {
         const char *split, *says;
@@ -328,11 +328,11 @@ test_suite(void)
     TCase *tc = test_case(suite, "core groups");
 
     tcase_add_checked_fixture(tc, find_devices, leave_devices);
-    tcase_add_loop_test(tc, lanes_train_what_the_device_does, 0, YKI_COUNT(runs));
-    tcase_add_test(tc, lanes_are_one_device_to_see);
-    tcase_add_test(tc, checkpoints_of_lanes_go_on_without_them);
-    tcase_add_test(tc, lanes_keep_to_the_quota);
-    tcase_add_test(tc, lanes_that_cannot_be_are_refused);
+    tcase_add_loop_test(tc, core_groups_train_what_the_device_does, 0, YKI_COUNT(runs));
+    tcase_add_test(tc, core_groups_are_one_device_to_see);
+    tcase_add_test(tc, checkpoints_of_core_groups_go_on_without_them);
+    tcase_add_test(tc, core_groups_keep_to_the_quota);
+    tcase_add_test(tc, core_groups_that_cannot_be_are_refused);
     tcase_add_test(tc, the_choice_is_kept_in_wisdom);
     return suite;
 }
