@@ -84,6 +84,15 @@ void yki_set_detail(const char *detail);
 /* Hands a line to the application's callback, if it wants lines of this level. */
 void yki_log(yoke_log_level level, const char *format, ...) YKI_PRINTF(2, 3);
 
+/* Who takes lines of a report, such as the caller of yoke_trainer_explain. */
+typedef struct yki_teller {
+    void (*line)(void *user, const char *text);
+    void *user;
+} yki_teller;
+
+/* Hands over one line; more than 2047 bytes are cut off. */
+void yki_tell(const yki_teller *to, const char *format, ...) YKI_PRINTF(2, 3);
+
 /* ---- memory.c ---- */
 
 /* In all of these `what` names the memory in the error. Where there is no memory they set the

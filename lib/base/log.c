@@ -45,6 +45,18 @@ yki_log(yoke_log_level level, const char *format, ...)
 }
 
 void
+yki_tell(const yki_teller *to, const char *format, ...)
+{
+    char line[LINE_SIZE];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    to->line(to->user, line);
+}
+
+void
 yoke_log_write(yoke_log_level level, const char *line)
 {
     if (line)

@@ -30,8 +30,7 @@ typedef struct table {
     size_t width[COLUMNS];
     totals sum;
     double pending; /* FLOPs of nodes without a row; the next row adds them */
-    void (*line)(void *user, const char *text);
-    void *user;
+    yki_teller to;
 } table;
 
 /* "1.23 M"; small numbers in full */
@@ -190,7 +189,7 @@ take_line(table *t, const row *r)
     for (int c = 0; c < COLUMNS; c++)
         used += (size_t)snprintf(text + used, sizeof text - used, c < 3 ? "%s%-*s" : "%s%*s",
                                  c ? "  " : "", (int)t->width[c], r->cell[c]);
-    t->line(t->user, text);
+    t->to.line(t->to.user, text);
 }
 
 /* Passes all rows to `take`, and sums the totals. */
@@ -226,7 +225,7 @@ for_rows(table *t, void (*take)(table *t, const row *r))
 yoke_status
 yoke_graph_print(const yoke_graph *graph, void (*line)(void *user, const char *text), void *user)
 {
-    table t = {.graph = graph, .line = line, .user = user};
+    table t = {.graph = graph, .to = {line, user}};
 
     if (!graph || !line)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_graph_print: %s is NULL",
@@ -237,12 +236,8 @@ yoke_graph_print(const yoke_graph *graph, void (*line)(void *user, const char *t
         return YOKE_ERROR_OUT_OF_MEMORY;
     for_rows(&t, take_width);
     for_rows(&t, take_line);
-    if (t.sum.frozen) {
-        char text[LINE];
-
-        snprintf(text, sizeof text, "%" PRId64 " of the parameters are frozen", t.sum.frozen);
-        line(user, text);
-    }
+    if (t.sum.frozen)
+        yki_tell(&t.to, "%" PRId64 " of the parameters are frozen", t.sum.frozen);
     yki_free(t.counted);
     return YOKE_OK;
 }

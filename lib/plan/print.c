@@ -13,24 +13,9 @@
 #include "plan/plan.h"
 
 typedef struct output {
-    void (*line)(void *user, const char *text);
-    void *user;
+    yki_teller to;
     yoke_peak peak; /* all zeros: unknown */
 } output;
-
-static void say(const output *out, const char *format, ...) YKI_PRINTF(2, 3);
-
-static void
-say(const output *out, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    out->line(out->user, text);
-}
 
 /* Writes " 0.83 peak", the fraction of the nearer limit, or "" where no limit is known. */
 static void
@@ -75,11 +60,11 @@ print_task(const yki_plan *plan, const output *out, size_t index)
         snprintf(rate, sizeof rate, "%9.1f %8.1f %7.1f%s", task->seconds * 1e6, gflops, gbytes,
                  limit);
     }
-    say(out, "%4zu %-8s %-24s %-28s %-6s /%-3u %2zu %10.3f %10.3f %s", index,
-        task->section == YKI_FORWARD ? "forward" : "backward",
-        task->node ? yki_node_title(task->node) : "reorder", task->solver->name,
-        yki_class_name(task->solver->numerical_class), task->problem.out.layout.block, launches,
-        flops / 1e6, bytes / 1e6, rate);
+    yki_tell(&out->to, "%4zu %-8s %-24s %-28s %-6s /%-3u %2zu %10.3f %10.3f %s", index,
+             task->section == YKI_FORWARD ? "forward" : "backward",
+             task->node ? yki_node_title(task->node) : "reorder", task->solver->name,
+             yki_class_name(task->solver->numerical_class), task->problem.out.layout.block,
+             launches, flops / 1e6, bytes / 1e6, rate);
 }
 
 static void
@@ -89,19 +74,19 @@ print_memory(const yki_plan *plan, const output *out)
 
     for (size_t i = 0; i < plan->chunk_count; i++)
         packed += plan->chunk_sizes[i];
-    say(out, "memory: %6s %12s %12s  lives", "chunk", "offset", "bytes");
+    yki_tell(&out->to, "memory: %6s %12s %12s  lives", "chunk", "offset", "bytes");
     for (size_t v = 0; v < plan->value_count; v++) {
         const yki_value *value = &plan->values[v];
 
         if (value->storage != YKI_STORE_ARENA || value->alias >= 0 || value->last < 0)
             continue;
         unpacked += value->size;
-        say(out, "        %6u %12llu %12llu  %d-%d %s", value->chunk,
-            (unsigned long long)value->offset, (unsigned long long)value->size, value->first,
-            value->last, value->node ? yki_node_title(value->node) : "");
+        yki_tell(&out->to, "        %6u %12llu %12llu  %d-%d %s", value->chunk,
+                 (unsigned long long)value->offset, (unsigned long long)value->size, value->first,
+                 value->last, value->node ? yki_node_title(value->node) : "");
     }
-    say(out, "packed %.1f MB of %.1f MB; whole plan %.1f MB", (double)packed / 1e6,
-        (double)unpacked / 1e6, (double)yki_plan_memory(plan) / 1e6);
+    yki_tell(&out->to, "packed %.1f MB of %.1f MB; whole plan %.1f MB", (double)packed / 1e6,
+             (double)unpacked / 1e6, (double)yki_plan_memory(plan) / 1e6);
 }
 
 /* Measures the limits only if there are times to compare with. A quota may leave no room for that;
@@ -117,25 +102,26 @@ measure_limits(const yki_plan *plan, output *out)
         return YOKE_OK;
     YKI_TRY(yki_queue_finish(plan->queue)); /* so that nothing else runs beside the measurement */
     if (yoke_device_measure_peak(yki_queue_device(plan->queue), &out->peak) == YOKE_OK) {
-        say(out, "limits: peak %.1f GFLOP/s, copy %.1f GB/s", out->peak.gflops,
-            out->peak.copy_gbytes);
+        yki_tell(&out->to, "limits: peak %.1f GFLOP/s, copy %.1f GB/s", out->peak.gflops,
+                 out->peak.copy_gbytes);
         return YOKE_OK;
     }
     memset(&out->peak, 0, sizeof out->peak);
-    say(out, "limits: not measured: %s", yoke_last_error());
+    yki_tell(&out->to, "limits: not measured: %s", yoke_last_error());
     return YOKE_OK;
 }
 
 yoke_status
 yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *user)
 {
-    output out = {.line = line, .user = user};
+    output out = {.to = {line, user}};
 
     if (!line)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_replica_print_plan: line is NULL");
     YKI_TRY(measure_limits(plan, &out));
-    say(&out, "%4s %-8s %-24s %-28s %-6s %-4s %2s %10s %10s %9s %8s %7s %8s", "#", "section",
-        "node", "solver", "class", "lay", "n", "MFLOP", "MB", "us", "GFLOP/s", "GB/s", "of limit");
+    yki_tell(&out.to, "%4s %-8s %-24s %-28s %-6s %-4s %2s %10s %10s %9s %8s %7s %8s", "#",
+             "section", "node", "solver", "class", "lay", "n", "MFLOP", "MB", "us", "GFLOP/s",
+             "GB/s", "of limit");
     for (size_t i = 0; i < plan->task_count; i++)
         print_task(plan, &out, i);
     print_memory(plan, &out);

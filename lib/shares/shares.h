@@ -137,9 +137,7 @@ void yki_shares_get_state(const yki_shares *shares, yki_shares_state *state);
 
 /* ---- explain.c ---- */
 
-/* Passes lines of text to `line`: the share of each device, the ceiling, and what holds the team
- * back. */
-void yki_shares_explain(const yki_shares *shares, void (*line)(void *user, const char *text),
-                        void *user);
+/* Tells the share of each device, the ceiling, and what holds the team back. */
+void yki_shares_explain(const yki_shares *shares, const yki_teller *to);
 
 #endif

@@ -86,11 +86,11 @@ yki_crew_agree_classes(yki_crew *crew, yki_costs *costs)
 
 /* Names the nodes for which the device alone would choose another class, as many as fit a line. */
 static void
-tell_member(const yki_crew *crew, size_t k, void (*line)(void *, const char *), void *user)
+tell_member(const yki_crew *crew, size_t k, const yki_teller *to)
 {
     const char *id = yki_device_id(yoke_team_get_device(crew->team, k));
     const uint8_t *own = crew->members[k].own_classes;
-    char text[400], nodes[280] = "";
+    char nodes[280] = "";
     size_t used = 0, count = 0;
 
     for (size_t i = 0; i < crew->class_count; i++) {
@@ -104,29 +104,24 @@ tell_member(const yki_crew *crew, size_t k, void (*line)(void *, const char *), 
         else if (nodes[used - 1] != '.')
             used += (size_t)snprintf(nodes + used, sizeof nodes - used, ", ...");
     }
-    if (count == 0)
-        return;
-    snprintf(text, sizeof text, "numerical classes: %s alone would compute %zu otherwise:%s", id,
-             count, nodes);
-    line(user, text);
+    if (count > 0)
+        yki_tell(to, "numerical classes: %s alone would compute %zu otherwise:%s", id, count,
+                 nodes);
 }
 
 void
-yki_crew_explain_classes(const yki_crew *crew, void (*line)(void *user, const char *text),
-                         void *user)
+yki_crew_explain_classes(const yki_crew *crew, const yki_teller *to)
 {
     size_t counts[YKI_CLASSES] = {0};
-    char text[160];
 
     if (!crew->classes)
         return;
     for (size_t i = 0; i < crew->class_count; i++)
         if (crew->classes[i] != YKI_ANY_CLASS)
             counts[crew->classes[i] - 1]++;
-    snprintf(text, sizeof text, "numerical classes, the same on every device: %zu nodes %s, %zu %s",
+    yki_tell(to, "numerical classes, the same on every device: %zu nodes %s, %zu %s",
              counts[YKI_CLASS_DIRECT], yki_class_name(YKI_CLASS_DIRECT),
              counts[YKI_CLASS_WINOGRAD4], yki_class_name(YKI_CLASS_WINOGRAD4));
-    line(user, text);
     for (size_t k = 0; k < crew->count; k++)
-        tell_member(crew, k, line, user);
+        tell_member(crew, k, to);
 }

@@ -166,9 +166,8 @@ bool yki_crew_agrees_classes(const yki_crew *crew, const yki_crew_options *optio
 /* Sets the classes of the crew and of its replicas from costs[], one entry for each member. Weighs
  * the entries in place (yki_costs_weigh). All processes call it. */
 yoke_status yki_crew_agree_classes(yki_crew *crew, yki_costs *costs);
-/* Passes lines of text on the classes to `line`; none if no classes were agreed on. */
-void yki_crew_explain_classes(const yki_crew *crew, void (*line)(void *user, const char *text),
-                              void *user);
+/* Tells the classes, if classes were agreed on. */
+void yki_crew_explain_classes(const yki_crew *crew, const yki_teller *to);
 
 /* ---- reduce_choice.c ---- */
 

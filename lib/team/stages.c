@@ -15,7 +15,6 @@
  * clipping, the norms of all devices. One batch goes through at a time: pipelines
  * over micro-batches would need a buffer for each crossing and micro-batch.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "team/stages.h"
@@ -532,26 +531,22 @@ own_parameters(const yki_weights *w)
 }
 
 void
-yki_stages_explain(const yki_crew *crew, void (*line)(void *user, const char *text), void *user)
+yki_stages_explain(const yki_crew *crew, const yki_teller *to)
 {
     const bool training = crew->graph->loss;
     const yki_crossings *all = &crew->stages->placed.crossings[training];
-    char text[256];
 
-    line(user, "places: every device has a part of the graph, and all samples");
-    snprintf(text, sizeof text, "%-20s %10s %12s %18s", "device", "commands", "parameters",
-             "copied to it, MB");
-    line(user, text);
+    yki_tell(to, "places: every device has a part of the graph, and all samples");
+    yki_tell(to, "%-20s %10s %12s %18s", "device", "commands", "parameters", "copied to it, MB");
     for (size_t k = 0; k < crew->count; k++) {
         uint64_t bytes = 0;
 
         for (size_t i = 0; i < all->count; i++)
             if (all->list[i].to == k && all->list[i].target != all->list[i].source)
                 bytes += yki_buffer_size(all->list[i].target);
-        snprintf(text, sizeof text, "%-20s %10zu %12llu %18.3f",
+        yki_tell(to, "%-20s %10zu %12llu %18.3f",
                  yki_device_id(yoke_team_get_device(crew->team, k)),
                  plan_of(crew, k, training)->task_count,
                  (unsigned long long)own_parameters(crew->stages->weights[k]), (double)bytes / 1e6);
-        line(user, text);
     }
 }

@@ -53,9 +53,8 @@ yoke_status yki_stages_total(yki_crew *crew);
  * yki_stages_meet: no member updates before all have done their backward. */
 yoke_status yki_stages_agree(yki_crew *crew);
 
-/* Passes the lines of a table to `line`: how much of the graph each device has, and how many bytes
- * others copy to it. */
-void yki_stages_explain(const yki_crew *crew, void (*line)(void *user, const char *text),
-                        void *user);
+/* Tells, in a table, how much of the graph each device has, and how many bytes others copy to it.
+ */
+void yki_stages_explain(const yki_crew *crew, const yki_teller *to);
 
 #endif

@@ -4,7 +4,6 @@
  * parameters by name, set shares and learning rate, freeze parameters, start anew.
  */
 #include <float.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "team/stages.h"
@@ -240,22 +239,20 @@ yoke_trainer_get_times_sized(const yoke_trainer *t, yoke_step_times *times, size
 yoke_status
 yoke_trainer_explain(yoke_trainer *t, void (*line)(void *user, const char *text), void *user)
 {
-    char text[256];
+    const yki_teller to = {line, user};
 
     YKI_TRY(yki_trainer_ready(t, "yoke_trainer_explain"));
     if (!line)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_explain: line is NULL");
     if (t->crew.stages)
-        yki_stages_explain(&t->crew, line, user);
+        yki_stages_explain(&t->crew, &to);
     else
-        yki_shares_explain(t->shares, line, user);
-    yki_core_groups_explain(&t->core_groups, line, user);
-    yki_crew_explain_classes(&t->crew, line, user);
-    if (t->crew.travel[0]) {
-        snprintf(text, sizeof text, "gradients between %d processes (%s): %zu %s",
-                 t->crew.comm->ranks, t->crew.comm->transport ? t->crew.comm->transport : "-",
-                 t->crew.bucket_count, t->crew.travel);
-        line(user, text);
-    }
-    return yki_trainer_explain_memory(t, line, user);
+        yki_shares_explain(t->shares, &to);
+    yki_core_groups_explain(&t->core_groups, &to);
+    yki_crew_explain_classes(&t->crew, &to);
+    if (t->crew.travel[0])
+        yki_tell(&to, "gradients between %d processes (%s): %zu %s", t->crew.comm->ranks,
+                 t->crew.comm->transport ? t->crew.comm->transport : "-", t->crew.bucket_count,
+                 t->crew.travel);
+    return yki_trainer_explain_memory(t, &to);
 }

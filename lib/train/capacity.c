@@ -133,12 +133,11 @@ yki_trainer_largest_batch(const yoke_trainer *t, int64_t *batch)
 
 /* Writes the most samples at once to `held` as well. */
 static yoke_status
-explain_device(const yoke_trainer *t, size_t k, void (*line)(void *user, const char *text),
-               void *user, int64_t *held)
+explain_device(const yoke_trainer *t, size_t k, const yki_teller *to, int64_t *held)
 {
     yoke_device *device = yoke_team_get_device(t->team, k);
     yoke_memory_usage usage;
-    char limit[64] = "no quota", most[80] = "", text[320];
+    char limit[64] = "no quota", most[80] = "";
 
     YKI_TRY(yoke_device_get_memory(device, &usage));
     if (usage.quota)
@@ -147,31 +146,25 @@ explain_device(const yoke_trainer *t, size_t k, void (*line)(void *user, const c
         YKI_TRY(capacity_of(t, k, held));
         snprintf(most, sizeof most, "; the most that fit are %lld", (long long)*held);
     }
-    snprintf(text, sizeof text,
+    yki_tell(to,
              "memory of %s: %.1f MB used, %.1f MB at most, %s, for up to %lld samples at once%s",
              yki_device_id(device), (double)usage.used / 1e6, (double)usage.peak / 1e6, limit,
              (long long)made_for(t, k), most);
-    line(user, text);
     return YOKE_OK;
 }
 
 yoke_status
-yki_trainer_explain_memory(const yoke_trainer *t, void (*line)(void *user, const char *text),
-                           void *user)
+yki_trainer_explain_memory(const yoke_trainer *t, const yki_teller *to)
 {
     int64_t *held = yki_alloc(t->team->total, sizeof *held, "what devices hold");
     yoke_status status = held ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
-    char text[160];
 
     for (size_t k = 0; k < t->team->count && status == YOKE_OK; k++)
-        status = explain_device(t, k, line, user, &held[k]);
+        status = explain_device(t, k, to, &held[k]);
     /* A process knows only the memory of its own devices. */
-    if (status == YOKE_OK && !t->crew.stages && t->team->total == t->team->count) {
-        snprintf(text, sizeof text, "the largest batch that fits: %lld samples%s",
-                 (long long)batch_of(t, held),
+    if (status == YOKE_OK && !t->crew.stages && t->team->total == t->team->count)
+        yki_tell(to, "the largest batch that fits: %lld samples%s", (long long)batch_of(t, held),
                  t->options.accumulate > 1 ? ", in as many micro-batches as now" : "");
-        line(user, text);
-    }
     yki_free(held);
     return status;
 }

@@ -10,9 +10,8 @@
 /* Tests only: finds the largest batch of the team with the shares as they are. All devices must
  * belong to this process. */
 yoke_status yki_trainer_largest_batch(const yoke_trainer *trainer, int64_t *batch);
-/* Writes a line about the memory of each device of this process, and one about the largest batch
+/* Tells a line about the memory of each device of this process, and one about the largest batch
  * that fits, if all devices of the team belong to this process and the graph has no places. */
-yoke_status yki_trainer_explain_memory(const yoke_trainer *trainer,
-                                       void (*line)(void *user, const char *text), void *user);
+yoke_status yki_trainer_explain_memory(const yoke_trainer *trainer, const yki_teller *to);
 
 #endif

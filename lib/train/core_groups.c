@@ -273,22 +273,16 @@ yki_core_groups_measure(yoke_team *team, const yoke_trainer_options *o, yoke_tra
 /* ---- telling ---- */
 
 void
-yki_core_groups_explain(const yki_core_groups_choice *c, void (*line)(void *user, const char *text),
-                        void *user)
+yki_core_groups_explain(const yki_core_groups_choice *c, const yki_teller *to)
 {
-    char text[160], times[80] = "";
+    char times[80] = "";
 
     if (c->known)
         snprintf(times, sizeof times, ": %.4g ms a step, whole %.4g ms", 1e3 * c->seconds[1],
                  1e3 * c->seconds[0]);
     if (c->taken)
-        snprintf(text, sizeof text,
-                 "core groups: the device runs as %u, each with its share of a batch%s", c->taken,
-                 times);
+        yki_tell(to, "core groups: the device runs as %u, each with its share of a batch%s",
+                 c->taken, times);
     else if (c->known)
-        snprintf(text, sizeof text, "core groups: none; %u would not be worth it%s", c->possible,
-                 times);
-    else
-        return;
-    line(user, text);
+        yki_tell(to, "core groups: none; %u would not be worth it%s", c->possible, times);
 }

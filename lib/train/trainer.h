@@ -105,9 +105,8 @@ yoke_status yki_core_groups_measure(yoke_team *team, const yoke_trainer_options 
                                     yoke_trainer **trainer);
 /* Makes a team of `count` core groups of the one device of `team`. The caller destroys it. */
 yoke_status yki_core_groups_team(const yoke_team *team, uint32_t count, yoke_team **core_groups);
-/* Writes a line about the choice, if core groups are used or both times are known. */
-void yki_core_groups_explain(const yki_core_groups_choice *choice,
-                             void (*line)(void *user, const char *text), void *user);
+/* Tells the choice, if core groups are used or both times are known. */
+void yki_core_groups_explain(const yki_core_groups_choice *choice, const yki_teller *to);
 
 /* Fails with YOKE_ERROR_STATE, and the sentence of the failure, if a failure has ended training.
  * `function` is the name for the message. */

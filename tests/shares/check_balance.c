@@ -505,7 +505,7 @@ static const char *
 explained(const yki_shares *shares)
 {
     test_forget_lines();
-    yki_shares_explain(shares, test_keep_line, NULL);
+    yki_shares_explain(shares, &(yki_teller){test_keep_line, NULL});
     return test_lines;
 }
 
