@@ -35,6 +35,12 @@ yki_expr yki_conv_times(const yki_conv *conv, int64_t per_sample);
 void yki_conv_sum_parts(yki_recipe *recipe, const yki_device_traits *traits, uint32_t part,
                         uint32_t out, int64_t count, int64_t parts);
 
+/* Reads one field of two numbers, such as stride; a 0 stands for zero[i], unless `zero` is NULL. If
+ * a number is below `least` or too large, it fails the graph, names the field and returns false
+ * (layers.c; pooling uses it too). */
+bool yki_take_pair(yoke_graph *graph, const char *layer, const char *field, const int64_t given[2],
+                   const int32_t *zero, int64_t least, int32_t out[2]);
+
 /* ---- CPU solvers, channels in blocks (axis.c) ---- */
 
 /* One axis of a grid of result positions. Position i is element i * out_step + out_at of the

@@ -10,14 +10,12 @@
 
 #include "op/conv/conv.h"
 
-/* Reads one field of two numbers, in which 0 stands for `zero`. On an error it fails the graph
- * and names the field. */
-static bool
-take_pair(yoke_graph *graph, const char *layer, const char *field, const int64_t given[2],
-          int64_t zero, int64_t least, int32_t out[2])
+bool
+yki_take_pair(yoke_graph *graph, const char *layer, const char *field, const int64_t given[2],
+              const int32_t *zero, int64_t least, int32_t out[2])
 {
     for (int i = 0; i < 2; i++) {
-        int64_t value = given[i] ? given[i] : zero;
+        int64_t value = given[i] == 0 && zero ? zero[i] : given[i];
 
         if (value < least || value > 1 << 20) {
             char what[32];
@@ -50,13 +48,18 @@ take_options(yoke_graph *graph, const char *layer, const yoke_node *x, int64_t f
              const int64_t *kernel, const int64_t *stride, const int64_t *pad,
              const int64_t *dilation, int64_t groups, yki_conv_attrs *a)
 {
+    static const int32_t ones[2] = {1, 1};
     yoke_status status = YOKE_OK;
 
+    if (!x || x->graph != graph) {
+        yki_graph_fail(graph, layer, yki_fail_node("the input", x));
+        return false;
+    }
     if (!take_count(graph, layer, "filters", filters, 1) ||
-        !take_pair(graph, layer, "kernel", kernel, 0, 1, a->kernel) ||
-        !take_pair(graph, layer, "stride", stride, 1, 1, a->stride) ||
-        !take_pair(graph, layer, "pad", pad, 0, 0, a->pad) ||
-        !take_pair(graph, layer, "dilation", dilation, 1, 1, a->dilation) ||
+        !yki_take_pair(graph, layer, "kernel", kernel, NULL, 1, a->kernel) ||
+        !yki_take_pair(graph, layer, "stride", stride, ones, 1, a->stride) ||
+        !yki_take_pair(graph, layer, "pad", pad, NULL, 0, a->pad) ||
+        !yki_take_pair(graph, layer, "dilation", dilation, ones, 1, a->dilation) ||
         !take_count(graph, layer, "groups", groups ? groups : 1, 1))
         return false;
     a->groups = groups ? (int32_t)groups : 1;
@@ -72,15 +75,6 @@ take_options(yoke_graph *graph, const char *layer, const yoke_node *x, int64_t f
     if (status != YOKE_OK)
         yki_graph_fail(graph, layer, status);
     return status == YOKE_OK;
-}
-
-static bool
-same_graph(yoke_graph *graph, const char *layer, const yoke_node *x)
-{
-    if (x && x->graph == graph)
-        return true;
-    yki_graph_fail(graph, layer, yki_fail_node("the input", x));
-    return false;
 }
 
 /* Makes the parameters and the node. `channels` is the number of the result's, for the bias. */
@@ -108,17 +102,13 @@ yoke_conv2d_sized(yoke_graph *graph, yoke_node *x, const yoke_conv2d_options *op
     yoke_node *node = NULL;
     char *layer;
 
-    if (!graph || graph->status != YOKE_OK)
-        return NULL;
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
     layer = yki_layer_name(graph, o.name, "conv");
-    if (!layer) {
-        yki_graph_fail(graph, "conv2d", YOKE_ERROR_OUT_OF_MEMORY);
+    if (!layer)
         return NULL;
-    }
-    if (same_graph(graph, layer, x) && take_options(graph, layer, x, o.filters, o.kernel, o.stride,
-                                                    o.pad, o.dilation, o.groups, &a))
+    if (take_options(graph, layer, x, o.filters, o.kernel, o.stride, o.pad, o.dilation, o.groups,
+                     &a))
         node =
             layer_node(graph, layer, &yki_op_conv2d, x,
                        yoke_shape(o.filters, x->shape.dim[0] / a.groups, a.kernel[0], a.kernel[1]),
@@ -169,17 +159,12 @@ yoke_conv_transpose2d_sized(yoke_graph *graph, yoke_node *x,
     yoke_node *node = NULL;
     char *layer;
 
-    if (!graph || graph->status != YOKE_OK)
-        return NULL;
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
     layer = yki_layer_name(graph, o.name, "convt");
-    if (!layer) {
-        yki_graph_fail(graph, "conv_transpose2d", YOKE_ERROR_OUT_OF_MEMORY);
+    if (!layer)
         return NULL;
-    }
-    if (same_graph(graph, layer, x) &&
-        take_options(graph, layer, x, o.filters, o.kernel, o.stride, o.pad, o.dilation, o.groups,
+    if (take_options(graph, layer, x, o.filters, o.kernel, o.stride, o.pad, o.dilation, o.groups,
                      &a) &&
         transposed_size(graph, layer, x, o.output_pad, &a))
         node =

@@ -280,8 +280,6 @@ yoke_custom_sized(yoke_graph *graph, yoke_node *const *inputs, size_t count,
     yoke_node *node;
     char *name;
 
-    if (!graph || graph->status != YOKE_OK)
-        return NULL;
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
     name = yki_layer_name(graph, NULL, o.name && *o.name ? o.name : "custom");

@@ -113,8 +113,6 @@ yoke_embedding_sized(yoke_graph *graph, yoke_node *x, const yoke_embedding_optio
     yoke_node *node;
     char *name;
 
-    if (!graph || graph->status != YOKE_OK)
-        return NULL;
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
     name = yki_layer_name(graph, o.name, "embedding");

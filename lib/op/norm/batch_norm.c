@@ -386,15 +386,11 @@ yoke_batch_norm_sized(yoke_graph *graph, yoke_node *x, const yoke_batch_norm_opt
     yoke_node *node = NULL;
     char *layer;
 
-    if (!graph || graph->status != YOKE_OK)
-        return NULL;
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
     layer = yki_layer_name(graph, o.name, "bn");
-    if (!layer) {
-        yki_graph_fail(graph, "batch_norm", YOKE_ERROR_OUT_OF_MEMORY);
+    if (!layer)
         return NULL;
-    }
     if (check_options(graph, layer, x, &o)) {
         a.epsilon = o.epsilon > 0 ? o.epsilon : 1e-5f;
         a.momentum = o.momentum > 0 ? o.momentum : 0.1f;

@@ -166,15 +166,11 @@ yoke_layer_norm_sized(yoke_graph *graph, yoke_node *x, const yoke_layer_norm_opt
     yoke_node *node = NULL, *inputs[3] = {x};
     char *layer;
 
-    if (!graph || graph->status != YOKE_OK)
-        return NULL;
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
     layer = yki_layer_name(graph, o.name, "ln");
-    if (!layer) {
-        yki_graph_fail(graph, "layer_norm", YOKE_ERROR_OUT_OF_MEMORY);
+    if (!layer)
         return NULL;
-    }
     if (check_options(graph, layer, x, &o)) {
         yki_ln_attrs a = {.epsilon = o.epsilon > 0 ? o.epsilon : 1e-5f,
                           .axes = o.axes ? o.axes : x->shape.rank,

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "op/ops.h"
+#include "op/conv/conv.h"
 
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
@@ -225,27 +225,6 @@ const yki_op yki_op_global_avgpool_grad = {
 
 /* ---- building ---- */
 
-static bool
-take_pair(yoke_graph *graph, const char *kind, const char *field, const int64_t given[2],
-          const int32_t *zero, int64_t least, int32_t out[2])
-{
-    for (int i = 0; i < 2; i++) {
-        int64_t value = given[i] == 0 && zero ? zero[i] : given[i];
-
-        if (value < least || value > 1 << 20) {
-            char what[32];
-
-            snprintf(what, sizeof what, "%s[%d]", field, i);
-            yki_graph_fail(
-                graph, kind,
-                yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, what, given[i], least, 1 << 20));
-            return false;
-        }
-        out[i] = (int32_t)value;
-    }
-    return true;
-}
-
 static yoke_node *
 pool(yoke_graph *graph, yoke_node *x, const yki_op *op, const yoke_pool2d_options *options,
      size_t size)
@@ -257,9 +236,9 @@ pool(yoke_graph *graph, yoke_node *x, const yki_op *op, const yoke_pool2d_option
         return NULL;
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
-    if (!take_pair(graph, op->name, "kernel", o.kernel, NULL, 1, a.kernel) ||
-        !take_pair(graph, op->name, "stride", o.stride, a.kernel, 1, a.stride) ||
-        !take_pair(graph, op->name, "pad", o.pad, NULL, 0, a.pad))
+    if (!yki_take_pair(graph, op->name, "kernel", o.kernel, NULL, 1, a.kernel) ||
+        !yki_take_pair(graph, op->name, "stride", o.stride, a.kernel, 1, a.stride) ||
+        !yki_take_pair(graph, op->name, "pad", o.pad, NULL, 0, a.pad))
         return NULL;
     for (int i = 0; i < 2; i++)
         /* Otherwise a window could lie in the padding altogether, and have no maximum. */
