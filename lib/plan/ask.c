@@ -42,16 +42,16 @@ static void
 mark_tasks(yki_plan *plan, bool *wanted)
 {
     for (size_t i = 0; i < plan->node_count; i++)
-        if (plan->asked[i])
+        if (plan->asked.nodes[i])
             mark_value(plan, wanted, plan->node_value[i]);
     for (size_t t = plan->task_count; t-- > 0;) {
         const yki_task *task = &plan->tasks[t];
         uint32_t inputs = task->problem.input_count;
 
-        plan->skips[t] = true;
+        plan->asked.skips[t] = true;
         for (uint32_t s = inputs; s < yki_problem_operands(&task->problem); s++)
-            plan->skips[t] &= !wanted[task->slots[s]];
-        for (uint32_t s = 0; s < inputs && !plan->skips[t]; s++)
+            plan->asked.skips[t] &= !wanted[task->slots[s]];
+        for (uint32_t s = 0; s < inputs && !plan->asked.skips[t]; s++)
             mark_value(plan, wanted, task->slots[s]);
     }
 }
@@ -61,30 +61,32 @@ yki_plan_ask(yki_plan *plan, const yoke_node *const *nodes, size_t count)
 {
     bool *wanted;
 
-    plan->asks = false;
+    plan->asked.some = false;
     if (count == 0)
         return YOKE_OK;
-    if (!plan->skips)
-        plan->skips = yki_alloc(plan->task_count, sizeof *plan->skips, "a plan's tasks");
-    if (!plan->asked)
-        plan->asked = yki_alloc(plan->node_count, sizeof *plan->asked, "a plan's nodes");
+    if (!plan->asked.skips)
+        plan->asked.skips =
+            yki_alloc(plan->task_count, sizeof *plan->asked.skips, "a plan's tasks");
+    if (!plan->asked.nodes)
+        plan->asked.nodes =
+            yki_alloc(plan->node_count, sizeof *plan->asked.nodes, "a plan's nodes");
     wanted = yki_alloc(plan->value_count, sizeof *wanted, "a plan's values");
-    if (!plan->skips || !plan->asked || !wanted) {
+    if (!plan->asked.skips || !plan->asked.nodes || !wanted) {
         yki_free(wanted);
         return YOKE_ERROR_OUT_OF_MEMORY;
     }
-    memset(plan->asked, 0, plan->node_count * sizeof *plan->asked);
+    memset(plan->asked.nodes, 0, plan->node_count * sizeof *plan->asked.nodes);
     for (size_t i = 0; i < count; i++)
-        plan->asked[nodes[i]->id] = true;
-    mark_nodes(plan, plan->asked);
+        plan->asked.nodes[nodes[i]->id] = true;
+    mark_nodes(plan, plan->asked.nodes);
     mark_tasks(plan, wanted);
     yki_free(wanted);
-    plan->asks = true;
+    plan->asked.some = true;
     return YOKE_OK;
 }
 
 bool
 yki_plan_is_asked(const yki_plan *plan, const yoke_node *node)
 {
-    return !plan->asks || (node->id < plan->node_count && plan->asked[node->id]);
+    return !plan->asked.some || (node->id < plan->node_count && plan->asked.nodes[node->id]);
 }

@@ -31,7 +31,7 @@ make_buffer(yki_plan *plan, yki_value *value)
     if (value->alias >= 0 || value->storage == YKI_STORE_LENT)
         return YOKE_OK;
     if (value->storage == YKI_STORE_POOLED) {
-        YKI_TRY(yki_buffer_view(plan->pool, value->offset, value->size, &value->buffer));
+        YKI_TRY(yki_buffer_view(plan->running.pool, value->offset, value->size, &value->buffer));
     } else if (value->storage == YKI_STORE_ARENA) {
         if (value->last < 0)
             return YOKE_OK;
@@ -184,9 +184,10 @@ yki_plan_bind(yki_plan *plan)
     YKI_TRY(
         yki_buffer_create(device, sizeof(yki_step_values), 0, "step values", &plan->step_values));
     YKI_TRY(yki_buffer_touch(plan->queue, plan->step_values));
-    if (plan->pool_size) {
-        YKI_TRY(yki_buffer_create(device, plan->pool_size, 0, "statistics", &plan->pool));
-        YKI_TRY(yki_buffer_touch(plan->queue, plan->pool));
+    if (plan->running.pool_size) {
+        YKI_TRY(yki_buffer_create(device, plan->running.pool_size, 0, "statistics",
+                                  &plan->running.pool));
+        YKI_TRY(yki_buffer_touch(plan->queue, plan->running.pool));
     }
     for (size_t v = 0; v < plan->value_count; v++)
         YKI_TRY(make_buffer(plan, &plan->values[v]));

@@ -69,7 +69,7 @@ yoke_status
 yki_plan_enqueue_tasks(yki_plan *plan, yki_section section, size_t first, size_t end)
 {
     for (size_t t = first; t < end; t++)
-        if (plan->tasks[t].section == section && !(plan->asks && plan->skips[t]))
+        if (plan->tasks[t].section == section && !(plan->asked.some && plan->asked.skips[t]))
             YKI_TRY(enqueue_task(plan, &plan->tasks[t], YKI_PHASE_RUN));
     return YOKE_OK;
 }

@@ -101,7 +101,6 @@ yki_plan_destroy(yki_plan *plan)
         yki_kernel_destroy(plan->commits[i]);
     yki_free(plan->commits);
     yki_plan_free_running(plan);
-    yki_buffer_destroy(plan->pool);
     yki_buffer_destroy(plan->step_values);
     yki_weights_release(plan->weights);
     yki_free(plan->chunks);
@@ -112,8 +111,8 @@ yki_plan_destroy(yki_plan *plan)
     yki_free(plan->unmerged);
     yki_free(plan->stops);
     yki_free(plan->bucket_task);
-    yki_free(plan->asked);
-    yki_free(plan->skips);
+    yki_free(plan->asked.nodes);
+    yki_free(plan->asked.skips);
     yki_free(plan->sets);
     yki_free(plan);
 }

@@ -216,6 +216,24 @@ typedef struct yki_running {
     float momentum;
 } yki_running;
 
+/* The one launch that updates all running statistics (running.c). */
+typedef struct yki_running_update {
+    yki_running *list;
+    size_t count, capacity;
+    yki_buffer *pool; /* the statistics of the batch, which the launch reads */
+    uint64_t pool_size;
+    yki_buffer *table; /* says which statistics belong to which state */
+    size_t rows;       /* of the table */
+    yki_kernel *kernel;
+} yki_running_update;
+
+/* The results that runs compute, if not all (ask.c). */
+typedef struct yki_asked {
+    bool some;   /* only some: */
+    bool *nodes; /* by node id: these results, and what they are computed from */
+    bool *skips; /* by task: left out */
+} yki_asked;
+
 /* The set of parameters that a plan takes for all problems of a solver. */
 typedef struct yki_taken_set {
     const yki_solver *solver;
@@ -240,12 +258,8 @@ typedef struct yki_plan {
     uint64_t *chunk_sizes;
     size_t chunk_count, chunk_capacity;
     yki_buffer *step_values;
-    yki_kernel **commits; /* by state; NULL where it has no next value, or is in `runnings` */
-    yki_running *runnings;
-    size_t running_count, running_capacity, running_rows;
-    yki_buffer *pool, *running_table;
-    uint64_t pool_size;
-    yki_kernel *commit_running;
+    yki_kernel **commits; /* by state; NULL where it has no next value, or is in `running` */
+    yki_running_update running;
     uint64_t prepared_version; /* the version of the weights that packed copies were made of */
     yki_extents extents;       /* for which kernel arguments are set; a batch of -1: none yet */
     double measured_seconds;   /* spent on measuring, options.spent included */
@@ -255,9 +269,7 @@ typedef struct yki_plan {
     struct yki_costs *costs; /* of a survey; NULL: a plan to be run */
     yki_taken_set *sets;     /* of the solvers whose tunings are sets of parameters */
     size_t set_count, set_capacity;
-    bool asks;   /* runs compute only some results (ask.c): */
-    bool *asked; /* by node id: these results, and what they are computed from */
-    bool *skips; /* by task: left out */
+    yki_asked asked;
 } yki_plan;
 
 /* Makes a plan. The plan retains `weights`. `queue` and the pointers in `options` must outlive the

@@ -27,8 +27,8 @@ pool(yki_plan *plan, int32_t index)
     if (value->storage != YKI_STORE_ARENA || value->operand.batched)
         return false;
     value->storage = YKI_STORE_POOLED;
-    value->offset = plan->pool_size;
-    plan->pool_size += (value->size + align - 1) / align * align;
+    value->offset = plan->running.pool_size;
+    plan->running.pool_size += (value->size + align - 1) / align * align;
     return true;
 }
 
@@ -36,6 +36,7 @@ static yoke_status
 defer(yki_fusion *f, size_t index, const uint32_t *state_of)
 {
     yki_plan *plan = f->plan;
+    yki_running_update *update = &plan->running;
     const yki_task *task = &plan->tasks[index];
     const yoke_node *state = plan->values[task->slots[0]].node;
     yki_running made = {.statistics = task->slots[1]};
@@ -48,9 +49,9 @@ defer(yki_fusion *f, size_t index, const uint32_t *state_of)
     made.state = state_of[state->id] - 1;
     made.variance = attrs.variance;
     made.momentum = attrs.momentum;
-    YKI_TRY(yki_grow((void **)&plan->runnings, &plan->running_capacity, plan->running_count + 1,
-                     sizeof *plan->runnings, "a plan's running statistics"));
-    plan->runnings[plan->running_count++] = made;
+    YKI_TRY(yki_grow((void **)&update->list, &update->capacity, update->count + 1,
+                     sizeof *update->list, "a plan's running statistics"));
+    update->list[update->count++] = made;
     plan->node_value[task->node->id] = -1;
     yki_fusion_drop(f, index);
     return YOKE_OK;
@@ -89,8 +90,8 @@ fill_table(const yki_plan *plan, int32_t *table)
 {
     size_t rows = 0;
 
-    for (size_t i = 0; i < plan->running_count; i++) {
-        const yki_running *r = &plan->runnings[i];
+    for (size_t i = 0; i < plan->running.count; i++) {
+        const yki_running *r = &plan->running.list[i];
         const yki_weight *state = &plan->weights->states[r->state];
         int32_t channels = (int32_t)(state->size / 4);
 
@@ -114,17 +115,17 @@ fill_table(const yki_plan *plan, int32_t *table)
 static yoke_status
 make_table(yki_plan *plan)
 {
-    int32_t *table = yki_alloc(plan->running_rows * ROW, sizeof *table, "running statistics");
-    uint64_t size = plan->running_rows * ROW * sizeof *table;
+    int32_t *table = yki_alloc(plan->running.rows * ROW, sizeof *table, "running statistics");
+    uint64_t size = plan->running.rows * ROW * sizeof *table;
     yoke_status status;
 
     if (!table)
         return YOKE_ERROR_OUT_OF_MEMORY;
     fill_table(plan, table);
     status = yki_buffer_create(yki_queue_device(plan->queue), size, 0, "running statistics",
-                               &plan->running_table);
+                               &plan->running.table);
     if (status == YOKE_OK)
-        status = yki_buffer_put(plan->running_table, 0, size, table);
+        status = yki_buffer_put(plan->running.table, 0, size, table);
     yki_free(table);
     return status;
 }
@@ -132,33 +133,36 @@ make_table(yki_plan *plan)
 yoke_status
 yki_plan_bind_running(yki_plan *plan)
 {
-    if (plan->running_count == 0)
+    yki_running_update *update = &plan->running;
+
+    if (update->count == 0)
         return YOKE_OK;
-    plan->running_rows = fill_table(plan, NULL);
+    update->rows = fill_table(plan, NULL);
     YKI_TRY(make_table(plan));
-    YKI_TRY(yki_plan_update_kernel(plan, "yki_commit_running", &plan->commit_running));
-    YKI_TRY(yki_kernel_set_buffer(plan->commit_running, 0, plan->pool));
-    YKI_TRY(yki_kernel_set_buffer(plan->commit_running, 1, plan->weights->state_bucket.values));
-    YKI_TRY(yki_kernel_set_buffer(plan->commit_running, 2, plan->step_values));
-    return yki_kernel_set_buffer(plan->commit_running, 3, plan->running_table);
+    YKI_TRY(yki_plan_update_kernel(plan, "yki_commit_running", &update->kernel));
+    YKI_TRY(yki_kernel_set_buffer(update->kernel, 0, update->pool));
+    YKI_TRY(yki_kernel_set_buffer(update->kernel, 1, plan->weights->state_bucket.values));
+    YKI_TRY(yki_kernel_set_buffer(update->kernel, 2, plan->step_values));
+    YKI_TRY(yki_kernel_set_buffer(update->kernel, 3, update->table));
+    return yki_kernel_set_int(update->kernel, 4, (int64_t)update->rows);
 }
 
 yoke_status
 yki_plan_commit_running(yki_plan *plan, yki_queue *queue)
 {
     const size_t most = 32768; /* groups of a launch; each takes several rows if there are more */
-    const yki_grid grid = {{YKI_MIN(plan->running_rows, most), 1, 1}, {1, 1, 1}};
+    const yki_grid grid = {{YKI_MIN(plan->running.rows, most), 1, 1}, {1, 1, 1}};
 
-    if (!plan->commit_running)
+    if (!plan->running.kernel)
         return YOKE_OK;
-    YKI_TRY(yki_kernel_set_int(plan->commit_running, 4, (int64_t)plan->running_rows));
-    return yki_queue_launch(queue, plan->commit_running, &grid, YKI_NO_WAIT, NULL);
+    return yki_queue_launch(queue, plan->running.kernel, &grid, YKI_NO_WAIT, NULL);
 }
 
 void
 yki_plan_free_running(yki_plan *plan)
 {
-    yki_kernel_destroy(plan->commit_running);
-    yki_buffer_destroy(plan->running_table);
-    yki_free(plan->runnings);
+    yki_kernel_destroy(plan->running.kernel);
+    yki_buffer_destroy(plan->running.table);
+    yki_buffer_destroy(plan->running.pool);
+    yki_free(plan->running.list);
 }
