@@ -71,8 +71,10 @@ yki_json_of_node(const yoke_node *node, const yki_json_op **op, yki_json_options
         return YOKE_OK;
     *op = find_row(node, options);
     if (!*op)
-        return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s: %s nodes cannot be written as JSON",
-                        node->name, node->op->name);
+        return yki_fail(
+            YOKE_ERROR_UNSUPPORTED,
+            "%s: %s nodes cannot be written as JSON; must be an operator of yoke-files(7)",
+            node->name, node->op->name);
     *inputs = argument_count(*op, node);
     return YOKE_OK;
 }
