@@ -32,6 +32,16 @@ free_operation(yki_mpi_operation *o)
     free(o);
 }
 
+/* Fails for a value that must be between 0 and `most`. */
+static yoke_status
+fail_range(const char *what, long long value, int most)
+{
+    char sentence[100];
+
+    snprintf(sentence, sizeof sentence, "%s is %lld; must be between 0 and %d", what, value, most);
+    return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT, sentence);
+}
+
 /* Enters a copy of an operation, which takes over its offsets. */
 static yoke_status
 enter(yoke_comm *comm, yki_mpi_operation what, void **request)
@@ -96,7 +106,8 @@ allreduce_start(yoke_comm *comm, int32_t type, const void *in, void *out, size_t
     if (status != YOKE_OK)
         return status;
     if (algorithm >= self->algorithm_count)
-        return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT, "allreduce_start: no such algorithm");
+        return fail_range("allreduce_start: algorithm", (long long)algorithm,
+                          (int)self->algorithm_count - 1);
     o.mode = self->algorithms[algorithm];
     /* Arrays outside shared memory need another algorithm. */
     if (o.mode == YOKE_MPI_SHARED && !yki_mpi_shared_holds(self, &o))
@@ -143,10 +154,13 @@ allgather_start(yoke_comm *comm, int32_t type, const void *in, void *out, const 
 static yoke_status
 start_message(yoke_comm *comm, yki_mpi_operation o, void **request)
 {
-    if (o.peer < 0 || o.peer >= comm->ranks || o.peer == comm->rank)
-        return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT, "a message: peer is no other rank");
+    if (o.peer < 0 || o.peer >= comm->ranks)
+        return fail_range("a message: peer", o.peer, comm->ranks - 1);
+    if (o.peer == comm->rank)
+        return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                         "a message: peer is this rank; must be another one");
     if (o.tag < 0 || o.tag > 32767)
-        return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT, "a message: tag must be between 0 and 32767");
+        return fail_range("a message: tag", o.tag, 32767);
     return enter(comm, o, request);
 }
 
@@ -197,7 +211,7 @@ broadcast(yoke_comm *comm, void *data, size_t bytes, int32_t root)
     char *box;
 
     if (root < 0 || root >= comm->ranks)
-        return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT, "broadcast: there is no such rank");
+        return fail_range("broadcast: root", root, comm->ranks - 1);
     box = make_box(comm->self, bytes, 1, &most);
     if (!box)
         return YOKE_ERROR_OUT_OF_MEMORY;

@@ -62,7 +62,9 @@ yki_mpi_thread(void *(*run)(void *), void *argument, pthread_t *thread)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(thread, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error ? yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "cannot start a thread for communication")
+    return error ? yoke_fail(
+                       YOKE_ERROR_OUT_OF_MEMORY,
+                       "no thread could be started for communication; the system allows no more")
                  : YOKE_OK;
 }
 

@@ -68,9 +68,9 @@ read_mode(yoke_mpi_mode *mode)
             return YOKE_OK;
         }
     }
-    return refuse("YOKE_MPI_MODE=%.40s is none of auto, blocking, nonblocking, reduce-broadcast, "
-                  "shared",
-                  text);
+    return refuse(
+        "YOKE_MPI_MODE=%.40s; must be auto, blocking, nonblocking, reduce-broadcast or shared",
+        text);
 }
 
 /* A limit in seconds: the option, else the variable, else the default; -1: never. */
@@ -194,14 +194,15 @@ yki_mpi_check_start(MPI_Comm mpi, const yoke_mpi_options *options, int *level)
     MPI_Finalized(&finalized);
     if (!yes || finalized)
         return yoke_fail(YOKE_ERROR_STATE,
-                         yes ? "MPI is finalised already"
-                             : "MPI is not initialised: call MPI_Init_thread first");
+                         yes ? "MPI is finalised already; make the comm before MPI_Finalize"
+                             : "MPI is not initialised; call MPI_Init_thread first");
     if (mpi == MPI_COMM_NULL)
-        return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT, "the communicator is MPI_COMM_NULL");
+        return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                         "the communicator is MPI_COMM_NULL; must be one that has this process");
     MPI_Query_thread(level);
     if (*level < MPI_THREAD_FUNNELED)
         return yoke_fail(YOKE_ERROR_STATE,
-                         "MPI was initialised with MPI_THREAD_SINGLE: call MPI_Init_thread with "
+                         "MPI was initialised with MPI_THREAD_SINGLE; call MPI_Init_thread with "
                          "MPI_THREAD_MULTIPLE (or SERIALIZED, or FUNNELED) instead of MPI_Init");
     MPI_Is_thread_main(&main_thread);
     if (*level == MPI_THREAD_FUNNELED && !main_thread)
@@ -212,7 +213,7 @@ yki_mpi_check_start(MPI_Comm mpi, const yoke_mpi_options *options, int *level)
     MPI_Comm_test_inter(mpi, &between);
     if (between)
         return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                         "the communicator joins two groups: merge it");
+                         "the communicator joins two groups; merge it by MPI_Intercomm_merge");
     return check_world(options);
 }
 

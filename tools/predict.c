@@ -53,8 +53,9 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
     int status = yki_tool_read(self, argc, argv, w);
 
     if (status == TOOL_OK)
-        status = yki_tool_read_argument(self, argc, argv, "file",
-                                        "which model? A file that yoke train wrote", &w->file);
+        status = yki_tool_read_argument(
+            self, argc, argv, "file",
+            "no model is given; must be a file that \"yoke train --out\" wrote", &w->file);
     if (status == TOOL_OK && !w->training.data)
         return yki_tool_usage(self, "no data is given; must be --data=DIR, a folder or a file");
     return status;

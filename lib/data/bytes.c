@@ -52,8 +52,9 @@ stored_read(const yki_bytes *b, uint64_t offset, uint64_t size, unsigned char *o
         if (got < 0)
             return yki_fail(YOKE_ERROR_IO, "%s cannot be read: %s", b->name, strerror(errno));
         if (got == 0)
-            return yki_fail(YOKE_ERROR_FORMAT, "%s has become shorter: it ends at byte %llu",
-                            b->name, (unsigned long long)offset);
+            return yki_fail(YOKE_ERROR_FORMAT,
+                            "%s has become shorter: it ends at byte %llu; open it again", b->name,
+                            (unsigned long long)offset);
         out += got;
         offset += (uint64_t)got;
         size -= (uint64_t)got;
@@ -102,7 +103,7 @@ open_file(yki_bytes *b)
         return yki_fail(errno == ENOENT ? YOKE_ERROR_NOT_FOUND : YOKE_ERROR_IO,
                         "%s cannot be opened: %s", b->name, strerror(errno));
     if (fstat(b->file, &about) != 0)
-        return yki_fail(YOKE_ERROR_IO, "%s: %s", b->name, strerror(errno));
+        return yki_fail(YOKE_ERROR_IO, "%s cannot be examined: %s", b->name, strerror(errno));
     if (!S_ISREG(about.st_mode))
         return yki_fail(YOKE_ERROR_FORMAT, "%s is %s; must be a file", b->name,
                         S_ISDIR(about.st_mode) ? "a folder" : "no regular file");
@@ -333,14 +334,15 @@ yki_bytes_expect(yki_bytes *b, uint64_t size)
 
     if (!b->compressed || b->expanded) {
         if (b->size != size)
-            return yki_fail(YOKE_ERROR_FORMAT, "%s has %llu bytes, its header says %llu", b->name,
+            return yki_fail(YOKE_ERROR_FORMAT,
+                            "%s has %llu bytes; must have %llu, as its header says", b->name,
                             (unsigned long long)b->size, (unsigned long long)size);
         return YOKE_OK;
     }
     if (size / MOST_EXPANSION > b->stored || size > SIZE_MAX)
         return yki_fail(YOKE_ERROR_FORMAT,
-                        "%s has %llu compressed bytes, which cannot be the %llu that its header "
-                        "says",
+                        "%s has %llu compressed bytes, which cannot expand to the %llu that its "
+                        "header says; get the whole file",
                         b->name, (unsigned long long)b->stored, (unsigned long long)size);
     memory = yki_alloc(1, (size_t)size, "the contents of a compressed file");
     if (!memory)
@@ -361,8 +363,8 @@ yki_bytes_read(const yki_bytes *b, uint64_t offset, uint64_t size, void *out)
     if (!b->expanded)
         return stored_read(b, offset, size, out);
     if (offset > b->size || size > b->size - offset)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s ends at byte %llu", b->name,
-                        (unsigned long long)b->size);
+        return yki_fail(YOKE_ERROR_FORMAT, "%s ends at byte %llu; must have at least %llu bytes",
+                        b->name, (unsigned long long)b->size, (unsigned long long)(offset + size));
     memcpy(out, b->expanded + offset, (size_t)size);
     return YOKE_OK;
 }

@@ -40,13 +40,11 @@ recognise(yki_bytes *bytes, int *labels)
 
     if (yki_bytes_compressed(bytes))
         return yki_fail(YOKE_ERROR_FORMAT,
-                        "%s is compressed; CIFAR's files are read as they are "
-                        "unpacked",
-                        name);
+                        "%s is compressed; must be unpacked, as files of CIFAR are", name);
     if (size == 0 || (size % RECORD_10 && size % RECORD_100))
         return yki_fail(YOKE_ERROR_FORMAT,
-                        "%s has %llu bytes, a file of CIFAR-10 has a multiple "
-                        "of %d, one of CIFAR-100 of %d",
+                        "%s has %llu bytes; must have a multiple of %d, as CIFAR-10 has, or of %d, "
+                        "as CIFAR-100 has",
                         name, (unsigned long long)size, RECORD_10, RECORD_100);
     for (*labels = 1; *labels <= 2; ++*labels) {
         if (size % ((uint64_t)IMAGE + (uint64_t)*labels))
@@ -55,10 +53,8 @@ recognise(yki_bytes *bytes, int *labels)
         if (bad < 0)
             return YOKE_OK;
     }
-    return yki_fail(YOKE_ERROR_FORMAT,
-                    "%s: image %lld has the label %d, beyond the classes of "
-                    "CIFAR-%d",
-                    name, (long long)bad, value, size % RECORD_100 ? 10 : 100);
+    return yki_fail(YOKE_ERROR_FORMAT, "%s: image %lld has the label %d; must be below %d", name,
+                    (long long)bad, value, size % RECORD_100 ? 10 : 100);
 }
 
 yoke_status
@@ -75,8 +71,10 @@ yki_cifar_parse(yki_bytes *const *files, size_t count, yki_column *images, yki_c
 
         status = recognise(files[i], &kind);
         if (status == YOKE_OK && i > 0 && kind != first)
-            status = yki_fail(YOKE_ERROR_FORMAT, "%s has records of another length than %s",
-                              yki_bytes_name(files[i]), yki_bytes_name(files[0]));
+            status = yki_fail(
+                YOKE_ERROR_FORMAT,
+                "%s has records of another length than %s; must all be of CIFAR-10 or of CIFAR-100",
+                yki_bytes_name(files[i]), yki_bytes_name(files[0]));
         if (status != YOKE_OK)
             break;
         first = kind;

@@ -120,12 +120,13 @@ check_value(const yki_column *column, const struct yki_column_part *part, int64_
 {
     if (column->limit && (value < 0 || value >= column->limit))
         return yki_fail(YOKE_ERROR_VALUE,
-                        "%s: sample %lld has the label %lld, there are %lld "
-                        "classes",
+                        "%s: sample %lld has the label %lld; must be at least 0 and below %lld, "
+                        "the number of classes",
                         yki_bytes_name(part->bytes), (long long)sample, (long long)value,
                         (long long)column->limit);
     if (value < INT32_MIN || value > INT32_MAX)
-        return yki_fail(YOKE_ERROR_VALUE, "%s: a number of sample %lld is beyond 32 bits",
+        return yki_fail(YOKE_ERROR_VALUE,
+                        "%s: a number of sample %lld is beyond 32 bits; must fit into an int32",
                         yki_bytes_name(part->bytes), (long long)sample);
     return YOKE_OK;
 }
@@ -222,7 +223,8 @@ yki_column_add(yki_column *column, yki_bytes *bytes, uint64_t offset, int64_t co
     struct yki_column_part *part = &column->parts[column->part_count];
 
     if (column->part_count == YKI_COUNT(column->parts))
-        return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s: more than %zu files for one field",
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "%s is a file too many for one field; must be at most %zu",
                         yki_bytes_name(bytes), YKI_COUNT(column->parts));
     part->bytes = yki_bytes_retain(bytes);
     part->offset = offset;
@@ -245,7 +247,8 @@ check_counts(const yki_column *columns, size_t count)
 {
     for (size_t i = 1; i < count; i++)
         if (columns[i].count != columns[0].count)
-            return yki_fail(YOKE_ERROR_FORMAT, "%s has %lld samples, %s has %lld",
+            return yki_fail(YOKE_ERROR_FORMAT,
+                            "%s has %lld samples, %s has %lld; must have the same number",
                             yki_bytes_name(columns[0].parts[0].bytes), (long long)columns[0].count,
                             yki_bytes_name(columns[i].parts[0].bytes), (long long)columns[i].count);
     return YOKE_OK;

@@ -222,7 +222,8 @@ read_first_row(csv *c)
     do {
         YKI_TRY(next_cell(&c->s, &found));
         if (!found)
-            return yki_fail(YOKE_ERROR_FORMAT, "%s is empty", yki_bytes_name(c->s.bytes));
+            return yki_fail(YOKE_ERROR_FORMAT, "%s is empty; must have rows of numbers",
+                            yki_bytes_name(c->s.bytes));
         numbers = numbers || yki_parse_number(c->s.cell, c->s.length, &value);
         YKI_TRY(yki_grow((void **)&c->names, &c->names_capacity, c->names_length + c->s.length + 1,
                          1, "names of columns"));
@@ -300,7 +301,8 @@ set_targets(csv *c)
 
         YKI_TRY(find_column(c, p, length, &column));
         if (c->roles[column] != ROLE_DATA)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: column \"%.*s\" is named twice",
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "%s: column \"%.*s\" is named twice; must be named once",
                             yki_bytes_name(c->s.bytes), (int)length, p);
         c->roles[column] = ROLE_TARGET;
         c->targets++;
@@ -331,7 +333,8 @@ set_roles(csv *c)
     if (c->options->label) {
         YKI_TRY(find_column(c, c->options->label, strlen(c->options->label), &c->label));
         if (c->roles[c->label] != ROLE_DATA)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: column \"%s\" is named twice",
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "%s: column \"%s\" is named twice; must be named once",
                             yki_bytes_name(c->s.bytes), c->options->label);
     } else if (!c->targets && !c->options->no_label && c->columns > 1) {
         c->label = guess_label(c);
@@ -341,8 +344,10 @@ set_roles(csv *c)
         c->roles[c->label] = ROLE_LABEL;
     c->data = c->columns - c->targets - (c->label != SIZE_MAX);
     if (c->data == 0)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s has no column of data beside labels and targets",
-                        yki_bytes_name(c->s.bytes));
+        return yki_fail(
+            YOKE_ERROR_FORMAT,
+            "%s has no column of data beside labels and targets; must have at least one",
+            yki_bytes_name(c->s.bytes));
     return YOKE_OK;
 }
 
@@ -607,9 +612,10 @@ read_all(csv *c)
     if (!c->x || !c->whole_x || !c->y || !c->labels)
         return YOKE_ERROR_OUT_OF_MEMORY;
     YKI_TRY(walk(c, keep_cell));
-    return (size_t)c->rows == rows ? YOKE_OK
-                                   : yki_fail(YOKE_ERROR_IO, "%s has changed while it was read",
-                                              yki_bytes_name(c->s.bytes));
+    return (size_t)c->rows == rows
+               ? YOKE_OK
+               : yki_fail(YOKE_ERROR_IO, "%s has changed while it was read; open it again",
+                          yki_bytes_name(c->s.bytes));
 }
 
 static yoke_status
@@ -645,9 +651,7 @@ yki_csv_read(yki_bytes *bytes, const yki_csv_options *options, yoke_dataset **da
     yoke_status status;
 
     if (yki_bytes_compressed(bytes))
-        return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "%s is compressed; tables are read as they are "
-                        "unpacked",
+        return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s is compressed; must be unpacked, as tables are",
                         yki_bytes_name(bytes));
     if (!(c = yki_alloc(1, sizeof *c, "a table")))
         return YOKE_ERROR_OUT_OF_MEMORY;

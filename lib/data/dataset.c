@@ -488,8 +488,8 @@ find_images(const yoke_dataset *dataset, const char *name, size_t *field)
             images++;
         }
     if (images != 1)
-        return yki_fail(YOKE_ERROR_SHAPE, "%zu fields hold images (C, H, W): %s", images,
-                        images ? "say which" : "there is nothing to augment");
+        return yki_fail(YOKE_ERROR_SHAPE, "%zu fields hold images (C, H, W); %s", images,
+                        images ? "name the one to augment" : "must have one to augment");
     return YOKE_OK;
 }
 

@@ -126,7 +126,8 @@ add_name(listing *l, const char *name)
     if (name[0] == '.')
         return YOKE_OK;
     if (l->count == MOST_NAMES)
-        return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s has more than %d files", l->path, MOST_NAMES);
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "%s has more than %d files; give a folder with fewer", l->path, MOST_NAMES);
     YKI_TRY(yki_grow((void **)&l->names, &l->capacity, l->count + 1, sizeof *l->names,
                      "names of files"));
     l->names[l->count] = yki_strdup(name, "a file's name");
@@ -212,8 +213,9 @@ find_cifar(const listing *l, yoke_data_part part, yki_found *found)
         if (part == YOKE_PART_TEST ? !test : !train)
             continue;
         if (found->data_count == YKI_COUNT(found->data))
-            return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s has more than %zu files of CIFAR", l->path,
-                            YKI_COUNT(found->data));
+            return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                            "%s has more than %zu files of CIFAR; give a folder with fewer",
+                            l->path, YKI_COUNT(found->data));
         YKI_TRY(join(l, name, &found->data[found->data_count]));
         found->data_count++;
         found->kind = YKI_KIND_CIFAR;
@@ -235,8 +237,9 @@ find_one(const listing *l, format f, yoke_data_part part, role r, const char **f
         if (*found && strncmp(name, *found, length) == 0 && strcmp(name + length, ".gz") == 0)
             continue; /* the same file, compressed */
         if (*found)
-            return yki_fail(YOKE_ERROR_FORMAT, "%s: %s or %s? Give the file itself", l->path,
-                            *found, name);
+            return yki_fail(YOKE_ERROR_FORMAT,
+                            "%s has %s and %s; must have one of them, or give the file itself",
+                            l->path, *found, name);
         *found = name;
     }
     return YOKE_OK;
@@ -256,8 +259,9 @@ find_format(const listing *l, format f, yoke_data_part part, yki_found *found)
     } else {
         YKI_TRY(find_one(l, f, part, ROLE_TARGET, &target));
         if (!target)
-            return yki_fail(YOKE_ERROR_NOT_FOUND, "%s: there is %s, but no file with its labels",
-                            l->path, data);
+            return yki_fail(YOKE_ERROR_NOT_FOUND,
+                            "%s has %s, but no file with its labels; must have both", l->path,
+                            data);
     }
     found->kind = f == FORMAT_CSV ? YKI_KIND_CSV : YKI_KIND_PAIR;
     YKI_TRY(join(l, data, &found->data[0]));

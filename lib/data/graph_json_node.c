@@ -360,8 +360,10 @@ yki_json_of_node(const yoke_node *node, const yki_json_op **op, yki_json_options
         name = node->role == YKI_ROLE_PARAMETER ? "parameter" : node->target ? "target" : "input";
     }
     if (!name)
-        return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s: %s nodes cannot be written as JSON",
-                        node->name, node->op->name);
+        return yki_fail(
+            YOKE_ERROR_UNSUPPORTED,
+            "%s: %s nodes cannot be written as JSON; must be an operator of yoke-files(7)",
+            node->name, node->op->name);
     *op = yki_json_find_op(name);
     return YOKE_OK;
 }

@@ -125,7 +125,7 @@ get_init(const reader *r, const char *key, json_t *json, yoke_initializer *init)
         if (strcmp(member, "kind") == 0)
             continue;
         if (!is_a && strcmp(member, "b") != 0)
-            return bad(r, member, "is no part of an initialiser: kind, a and b are");
+            return bad(r, member, "is unknown in an initialiser; must be kind, a or b");
         if (!yki_json_get_float(value, is_a ? &init->a : &init->b))
             return bad(r, member, "must be a number");
     }
@@ -207,8 +207,8 @@ unknown_key(const reader *r, const char *key, const yki_json_op *op)
 
     for (const yki_json_field *field = op->fields; field->key && used < sizeof known; field++)
         used += (size_t)snprintf(known + used, sizeof known - used, ", %s", field->key);
-    return yki_fail(YOKE_ERROR_FORMAT, "%s: \"%.80s\" is no option of %s, which has %s%s", r->place,
-                    key, op->name, known, near_key(key, op, &near));
+    return yki_fail(YOKE_ERROR_FORMAT, "%s: \"%.80s\" is no option of %s; must be one of %s%s",
+                    r->place, key, op->name, known, near_key(key, op, &near));
 }
 
 static yoke_status
@@ -298,8 +298,9 @@ get_inputs(const reader *r, const json_t *node, const yki_json_op *op, yoke_node
             YKI_TRY(get_input(r, json_array_get(list, i), &inputs[(*count)++]));
     }
     if (*count < op->least || *count > op->most)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: %s has %zu inputs, not %" PRIu32 "%s", r->place,
-                        op->name, *count, op->least, op->most > op->least ? " or more" : "");
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: %s has %zu inputs; must have %" PRIu32 "%s",
+                        r->place, op->name, *count, op->least,
+                        op->most > op->least ? " or more" : "");
     return YOKE_OK;
 }
 
@@ -327,7 +328,8 @@ begin_node(reader *r, size_t index, const json_t *node, const yki_json_op **op, 
                     : "",
              *name || kind ? ")" : "");
     if (!json_is_object(node) || !kind)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s is no object with an \"op\"", r->place);
+        return yki_fail(YOKE_ERROR_FORMAT, "%s has no \"op\"; must be an object with one",
+                        r->place);
     if (json && (!*name || !**name))
         return bad(r, "name", "must be a text");
     json = json_object_get(node, "place");

@@ -168,7 +168,7 @@ check_text(const char *text)
     json_t *json = json_string(text);
 
     if (!json)
-        return yki_fail(YOKE_ERROR_VALUE, "\"%.80s\" is no UTF-8: it cannot be written as JSON",
+        return yki_fail(YOKE_ERROR_VALUE, "\"%.80s\" is no UTF-8; must be, to be written as JSON",
                         text);
     json_decref(json);
     return YOKE_OK;

@@ -68,13 +68,16 @@ measure(const char *name, const unsigned char *head, yki_column *made, uint64_t 
                             "%s: axis %d has size %lu; must be between 1 and 2147483647", name,
                             axis, (unsigned long)size);
         if (bytes > (UINT64_MAX >> 1) / size)
-            return yki_fail(YOKE_ERROR_FORMAT, "%s: its sizes make more than any file holds", name);
+            return yki_fail(YOKE_ERROR_FORMAT,
+                            "%s: its sizes make more than any file holds; get the whole file",
+                            name);
         made->shape.dim[made->shape.rank++] = size;
         bytes *= size;
     }
     made->stride = bytes;
     if (made->count && bytes > (UINT64_MAX >> 1) / (uint64_t)made->count)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: its sizes make more than any file holds", name);
+        return yki_fail(YOKE_ERROR_FORMAT,
+                        "%s: its sizes make more than any file holds; get the whole file", name);
     *total = 4 + 4 * (uint64_t)head[3] + bytes * (uint64_t)made->count;
     return YOKE_OK;
 }
@@ -91,12 +94,13 @@ yki_idx_parse(yki_bytes *bytes, yki_column *column)
 
     YKI_TRY(yki_bytes_peek(bytes, head, sizeof head, &got));
     if (!yki_is_idx(head, got) || !number_of(head[2], &made.number))
-        return yki_fail(YOKE_ERROR_FORMAT,
-                        "%s is no IDX file: it does not begin with 0, 0, a type "
-                        "and a number of axes up to %d",
-                        name, MOST_AXES);
+        return yki_fail(
+            YOKE_ERROR_FORMAT,
+            "%s is no IDX file; must begin with 0, 0, a type and a number of axes up to %d", name,
+            MOST_AXES);
     if (got < 4 + 4 * (size_t)head[3])
-        return yki_fail(YOKE_ERROR_FORMAT, "%s ends within its header of %d axes", name, head[3]);
+        return yki_fail(YOKE_ERROR_FORMAT,
+                        "%s ends within its header of %d axes; get the whole file", name, head[3]);
     YKI_TRY(measure(name, head, &made, &total));
     YKI_TRY(yki_bytes_expect(bytes, total));
     count = made.count;

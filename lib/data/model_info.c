@@ -173,7 +173,8 @@ read_floats(const yki_safetensors *file, const json_t *list, float **values, siz
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < *count; i++)
         if (!yki_json_get_float(json_array_get(list, i), &(*values)[i]))
-            return bad(file, YKI_INPUT_KEY, "has means and scales that are no numbers");
+            return bad(file, YKI_INPUT_KEY,
+                       "has means or scales that are no numbers; must be lists of numbers");
     return YOKE_OK;
 }
 
@@ -186,12 +187,12 @@ read_field(const yki_safetensors *file, const json_t *json, yoke_field *field)
     field->name = json_string_value(json_object_get(json, "name"));
     if (!field->name || !type || !yki_value_type_find(type, &field->type) ||
         !json_is_array(shape) || json_array_size(shape) >= YOKE_MAX_RANK)
-        return bad(file, YKI_INPUT_KEY, "has no name, type and shape");
+        return bad(file, YKI_INPUT_KEY, "lacks a name, a type or a shape; must have all three");
     field->shape.rank = (int32_t)json_array_size(shape);
     for (int32_t i = 0; i < field->shape.rank; i++) {
         field->shape.dim[i] = json_integer_value(json_array_get(shape, (size_t)i));
         if (field->shape.dim[i] < 1 || field->shape.dim[i] > INT32_MAX)
-            return bad(file, YKI_INPUT_KEY, "has a shape that is none");
+            return bad(file, YKI_INPUT_KEY, "has a bad shape; must be a list of sizes");
     }
     return YOKE_OK;
 }
@@ -210,7 +211,8 @@ read_input(const yki_safetensors *file, const json_t *json, const char *const *n
     if (status == YOKE_OK)
         status = read_floats(file, json_object_get(json, "scale"), &scale, &scales);
     if (status == YOKE_OK && means != scales)
-        status = bad(file, YKI_INPUT_KEY, "has not as many means as scales");
+        status =
+            bad(file, YKI_INPUT_KEY, "has not as many means as scales; must have the same number");
     if (status == YOKE_OK)
         status = yki_model_info_set(info, &field, mean, scale, scales, names, count);
     yki_free(mean);
@@ -229,7 +231,7 @@ read_classes(const yki_safetensors *file, const json_t *json, const char ***name
     for (size_t i = 0; i < *count; i++) {
         (*names)[i] = json_string_value(json_array_get(json, i));
         if (!(*names)[i])
-            return bad(file, YKI_CLASSES_KEY, "is no list of names");
+            return bad(file, YKI_CLASSES_KEY, "is no list; must be a list of names");
     }
     return YOKE_OK;
 }
@@ -246,9 +248,9 @@ yki_model_info_read(const yki_safetensors *file, yki_model_info *info)
     yoke_status status = YOKE_OK;
 
     if (input && !json_is_object(input_json))
-        status = bad(file, YKI_INPUT_KEY, "is no JSON object");
+        status = bad(file, YKI_INPUT_KEY, "is no object; must be one of JSON");
     else if (classes && !json_is_array(classes_json))
-        status = bad(file, YKI_CLASSES_KEY, "is no list of names");
+        status = bad(file, YKI_CLASSES_KEY, "is no list; must be a list of names");
     if (status == YOKE_OK)
         status = read_classes(file, classes_json, &names, &count);
     if (status == YOKE_OK && input)

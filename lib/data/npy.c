@@ -47,7 +47,7 @@ take(reader *r, const char *token)
 static yoke_status
 bad_header(const reader *r, const char *expected)
 {
-    return yki_fail(YOKE_ERROR_FORMAT, "%s: its header is not NumPy's: %s is expected", r->name,
+    return yki_fail(YOKE_ERROR_FORMAT, "%s: its header is not NumPy's; must have %s here", r->name,
                     expected);
 }
 
@@ -81,7 +81,8 @@ take_number(reader *r, uint64_t *value)
         return bad_header(r, "the size of an axis");
     while (r->p < r->end && *r->p >= '0' && *r->p <= '9') {
         if (n > INT64_MAX / 10 - 1)
-            return yki_fail(YOKE_ERROR_FORMAT, "%s: its sizes make more than any file holds",
+            return yki_fail(YOKE_ERROR_FORMAT,
+                            "%s: its sizes make more than any file holds; get the whole file",
                             r->name);
         n = n * 10 + (uint64_t)(*r->p++ - '0');
     }
@@ -104,9 +105,7 @@ take_descr(reader *r, yki_number *number)
     skip_spaces(r);
     if (r->p < r->end && *r->p == '[')
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "%s is an array of structs; plain numbers are "
-                        "read",
-                        r->name);
+                        "%s is an array of structs; must be one of plain numbers", r->name);
     YKI_TRY(take_text(r, text, sizeof text));
     for (size_t i = 0; i < YKI_COUNT(known); i++)
         if (strcmp(text, known[i].text) == 0 || /* a single byte has no byte order */
@@ -115,8 +114,7 @@ take_descr(reader *r, yki_number *number)
             return YOKE_OK;
         }
     return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                    "%s is an array of type %s%s; little-endian numbers "
-                    "of up to 8 bytes are read",
+                    "%s is an array of type %s%s; must be little-endian numbers of up to 8 bytes",
                     r->name, text,
                     text[0] && text[1] == 'O' ? ", Python objects"
                     : text[0] == '>'          ? ", big-endian"
@@ -143,8 +141,8 @@ take_shape(reader *r, uint64_t *sizes, size_t *rank)
         return bad_header(r, "a shape");
     while (!take(r, ")")) {
         if (*rank > YOKE_MAX_RANK)
-            return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s has more than %d axes", r->name,
-                            YOKE_MAX_RANK + 1);
+            return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s has too many axes; must have at most %d",
+                            r->name, YOKE_MAX_RANK + 1);
         YKI_TRY(take_number(r, &sizes[(*rank)++]));
         if (!take(r, ",")) {
             if (!take(r, ")"))
@@ -232,12 +230,15 @@ measure(const char *name, const header *h, bool channels_last, yki_column *made,
                             "%s: axis %zu has size %llu; must be between 1 and 2147483647", name, i,
                             (unsigned long long)h->sizes[i]);
         if (bytes > (UINT64_MAX >> 1) / h->sizes[i])
-            return yki_fail(YOKE_ERROR_FORMAT, "%s: its sizes make more than any file holds", name);
+            return yki_fail(YOKE_ERROR_FORMAT,
+                            "%s: its sizes make more than any file holds; get the whole file",
+                            name);
         bytes *= h->sizes[i];
         made->shape.dim[made->shape.rank++] = (int64_t)h->sizes[i];
     }
     if (h->sizes[0] && bytes > (UINT64_MAX >> 1) / h->sizes[0])
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: its sizes make more than any file holds", name);
+        return yki_fail(YOKE_ERROR_FORMAT,
+                        "%s: its sizes make more than any file holds; get the whole file", name);
     if (!channels_last)
         warn_of_channels(name, &made->shape);
     if (channels_last && made->shape.rank == 3) {
@@ -264,11 +265,10 @@ yki_npy_parse(yki_bytes *bytes, bool channels_last, yki_column *column)
 
     YKI_TRY(yki_bytes_peek(bytes, head, sizeof head, &got));
     if (!yki_is_npy(u, got) || got < 12)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s is no .npy file of NumPy", name);
+        return yki_fail(YOKE_ERROR_FORMAT, "%s is no .npy file; must be one that numpy.save wrote",
+                        name);
     if (u[6] < 1 || u[6] > 3)
-        return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "%s is of version %d of the format, 1 to 3 are "
-                        "read",
+        return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s is of version %d of the format; must be 1 to 3",
                         name, u[6]);
     start = u[6] == 1 ? 10 : 12;
     length = u[8] | (size_t)u[9] << 8;
@@ -283,7 +283,8 @@ yki_npy_parse(yki_bytes *bytes, bool channels_last, yki_column *column)
     YKI_TRY(take_header(&r, &h));
     YKI_TRY(measure(name, &h, channels_last, &made, &total));
     if (total > (UINT64_MAX >> 1) - start - length)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: its sizes make more than any file holds", name);
+        return yki_fail(YOKE_ERROR_FORMAT,
+                        "%s: its sizes make more than any file holds; get the whole file", name);
     YKI_TRY(yki_bytes_expect(bytes, start + length + total));
     YKI_TRY(yki_column_add(&made, bytes, start + length, (int64_t)h.sizes[0]));
     *column = made;

@@ -39,12 +39,11 @@ parse_column(yki_bytes *bytes, const yoke_dataset_open_options *o, yki_column *c
         return yki_idx_parse(bytes, column);
     if (got >= 4 && memcmp(head, "PK\3\4", 4) == 0)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "%s is a zip archive, as .npz is; unpack it, its "
-                        "parts are read",
+                        "%s is a zip archive, as .npz is; unpack it and give its files",
                         yki_bytes_name(bytes));
     return yki_fail(YOKE_ERROR_FORMAT,
-                    "%s is neither IDX nor .npy by its first bytes, and its "
-                    "name does not end in .csv or .bin",
+                    "%s is neither IDX nor .npy by its first bytes, and its name does not end in "
+                    ".csv or .bin; must be one of these",
                     yki_bytes_name(bytes));
 }
 

@@ -349,8 +349,9 @@ check_places(const yki_safetensors *file, uint64_t data_size)
             return bad_tensor(file, tensor->name, "ends behind the end of the file");
     }
     if (expected != data_size)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s: %" PRIu64 " bytes follow the last tensor",
-                        file->path, data_size - expected);
+        return yki_fail(YOKE_ERROR_FORMAT,
+                        "%s: %" PRIu64 " bytes follow the last tensor; must be none", file->path,
+                        data_size - expected);
     return YOKE_OK;
 }
 

@@ -25,7 +25,7 @@ read_at(const yki_safetensors *file, uint64_t offset, size_t size, void *out)
     unsigned char *bytes = out;
 
     if (offset > file->size || size > file->size - offset)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s ends in the middle", file->path);
+        return yki_fail(YOKE_ERROR_FORMAT, "%s ends in the middle; get the whole file", file->path);
     if (file->fd < 0) {
         memcpy(out, file->memory + offset, size);
         return YOKE_OK;
@@ -36,9 +36,10 @@ read_at(const yki_safetensors *file, uint64_t offset, size_t size, void *out)
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
-            return yki_fail(YOKE_ERROR_IO, "%s cannot read it: %s", file->path, strerror(errno));
+            return yki_fail(YOKE_ERROR_IO, "%s cannot be read: %s", file->path, strerror(errno));
         if (done == 0)
-            return yki_fail(YOKE_ERROR_FORMAT, "%s ends in the middle", file->path);
+            return yki_fail(YOKE_ERROR_FORMAT, "%s ends in the middle; get the whole file",
+                            file->path);
         bytes += done;
         size -= (size_t)done;
         offset += (uint64_t)done;
@@ -168,9 +169,9 @@ open_file(yki_safetensors *file)
     /* O_NONBLOCK, because opening a pipe would wait for a writer. */
     file->fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file->fd < 0 || fstat(file->fd, &found) != 0)
-        return yki_fail(YOKE_ERROR_IO, "%s cannot open it: %s", file->path, strerror(errno));
+        return yki_fail(YOKE_ERROR_IO, "%s cannot be opened: %s", file->path, strerror(errno));
     if (!S_ISREG(found.st_mode))
-        return yki_fail(YOKE_ERROR_IO, "%s is %s, not a safetensors file", file->path,
+        return yki_fail(YOKE_ERROR_IO, "%s is %s; must be a safetensors file", file->path,
                         S_ISDIR(found.st_mode) ? "a folder" : "no regular file");
     file->size = (uint64_t)found.st_size;
     return load_header(file);
@@ -376,8 +377,10 @@ to_floats(const target *t, const unsigned char *bytes, size_t size, uint64_t off
 
     for (size_t i = 0; i < size / width; i++)
         if (!to_float(t->tensor->dtype, yki_little_endian(bytes + i * width, width), &out[i]))
-            return yki_fail(YOKE_ERROR_VALUE, "%s: a value of \"%.200s\" is too large for float32",
-                            t->file->path, t->tensor->name);
+            return yki_fail(
+                YOKE_ERROR_VALUE,
+                "%s: a value of \"%.200s\" is too large for float32; must be at most 3.4e38",
+                t->file->path, t->tensor->name);
     return YOKE_OK;
 }
 
@@ -429,7 +432,7 @@ yki_safetensors_read_f32(const yki_safetensors *file, const yki_tensor *tensor, 
 {
     if (tensor->dtype > YKI_DTYPE_BOOL)
         return yki_fail(YOKE_ERROR_TYPE,
-                        "%s: \"%.200s\" is of type %s, which is not read as floats", file->path,
-                        tensor->name, yki_dtype_name(tensor->dtype));
+                        "%s: \"%.200s\" is of type %s; must be one of floats, integers or bool",
+                        file->path, tensor->name, yki_dtype_name(tensor->dtype));
     return read_tensor(file, tensor, true, out);
 }

@@ -71,13 +71,14 @@ describe_all(const char *path, const yki_text *texts, size_t text_count,
     uint64_t begin = 0;
 
     if (json_object_set_new(header, "__metadata__", describe_texts(texts, text_count, count)) != 0)
-        return yki_fail(YOKE_ERROR_VALUE, "%s: a text that is no UTF-8 cannot be written", path);
+        return yki_fail(YOKE_ERROR_VALUE, "%s: a text to write is no UTF-8; must be", path);
     for (size_t i = 0; i < count; i++) {
         if (json_object_get(header, tensors[i].name))
-            return yki_fail(YOKE_ERROR_VALUE, "%s: two tensors of the name \"%.200s\"", path,
-                            tensors[i].name);
+            return yki_fail(YOKE_ERROR_VALUE,
+                            "%s: two tensors of the name \"%.200s\"; must have different names",
+                            path, tensors[i].name);
         if (json_object_set_new(header, tensors[i].name, describe(&tensors[i], begin)) != 0)
-            return yki_fail(YOKE_ERROR_VALUE, "%s: the name \"%.200s\" cannot be written", path,
+            return yki_fail(YOKE_ERROR_VALUE, "%s: the name \"%.200s\" is no UTF-8; must be", path,
                             tensors[i].name);
         begin += tensor_size(&tensors[i]);
     }

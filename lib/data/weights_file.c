@@ -192,7 +192,8 @@ match_names(loading *l)
     if (l->problems)
         return report(l, YOKE_ERROR_NOT_FOUND);
     if (!any && l->count)
-        return yki_fail(YOKE_ERROR_NOT_FOUND, "%s has no weights of this graph%s", l->file->path,
+        return yki_fail(YOKE_ERROR_NOT_FOUND,
+                        "%s has no weights of this graph%s; must have at least one", l->file->path,
                         l->options->pattern ? " that match the pattern" : "");
     return YOKE_OK;
 }

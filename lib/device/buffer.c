@@ -207,7 +207,7 @@ yki_buffer_view(yki_buffer *parent, uint64_t offset, uint64_t size, yki_buffer *
     YKI_TRY(yki_buffer_check(parent, offset, size, "viewing"));
     if (parent->pinned || offset % parent->owner->traits.base_align)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "viewing %s at offset %llu: views start at multiples of %u bytes on %s",
+                        "a view of %s begins at offset %llu; must be a multiple of %u bytes on %s",
                         parent->name, (unsigned long long)offset, parent->owner->traits.base_align,
                         parent->owner->id);
     made = yki_alloc(1, sizeof *made, parent->name);
@@ -274,10 +274,11 @@ yoke_status
 yki_buffer_check(const yki_buffer *buffer, uint64_t offset, uint64_t size, const char *verb)
 {
     if (offset > buffer->size || size > buffer->size - offset)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "%s %llu bytes at offset %llu of %s: it has %llu bytes (on %s)", verb,
-                        (unsigned long long)size, (unsigned long long)offset, buffer->name,
-                        (unsigned long long)buffer->size, buffer->owner->id);
+        return yki_fail(
+            YOKE_ERROR_INVALID_ARGUMENT,
+            "%s %llu bytes at offset %llu of %s; must end within its %llu bytes (on %s)", verb,
+            (unsigned long long)size, (unsigned long long)offset, buffer->name,
+            (unsigned long long)buffer->size, buffer->owner->id);
     return YOKE_OK;
 }
 
@@ -296,7 +297,7 @@ check_plain(const yki_buffer *buffer, const char *verb)
 {
     if (buffer->pinned)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "%s %s: it is pinned host memory, use its host pointer", verb,
+                        "%s %s: it is pinned host memory; use its host pointer", verb,
                         buffer->name);
     return YOKE_OK;
 }
@@ -536,14 +537,14 @@ yki_queue_copy(yki_queue *queue, yki_buffer *from, uint64_t from_offset, yki_buf
     YKI_TRY(check_space(queue, to, "copying to"));
     if (from == to && from_offset < to_offset + size && to_offset < from_offset + size)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "copying %llu bytes inside %s from offset %llu to %llu: they overlap",
+                        "copying %llu bytes inside %s from offset %llu to %llu; must not overlap",
                         (unsigned long long)size, from->name, (unsigned long long)from_offset,
                         (unsigned long long)to_offset);
     if (!size)
         return yki_queue_marker(queue, wait, done);
     if (from->mapped && to->mapped)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "copying from %s to %s: both are pinned host memory, use their pointers",
+                        "copying from %s to %s: both are pinned host memory; use their pointers",
                         from->name, to->name);
     if (from->mapped)
         return enqueue_write(queue, to, to_offset, size, (char *)from->host + from_offset, wait,

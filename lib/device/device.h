@@ -54,8 +54,8 @@ typedef struct yki_device_traits {
         loop_limit; /* iterations, over all its loops, after which a work-item ends; 0: no limit */
     yoke_device_type type;
 } yki_device_traits;
-/* Lends the traits. Compiles nothing and cannot fail. `direct_host` and `turns` are found by trial
- * when a device is first selected; they are false and 0 for a device that is only listed. */
+/* Lends the traits. Compiles nothing and cannot fail. `direct_host` and `loop_limit` are found by
+ * trial when a device is first selected; they are false and 0 for a device that is only listed. */
 const yki_device_traits *yki_device_get_traits(const yoke_device *device);
 /* Writes what measured times depend on as one line, cut to `size`: "name; driver; platform; 2
  * units x 16". */

@@ -110,11 +110,11 @@ yki_kernel_set_buffer(yki_kernel *kernel, unsigned index, yki_buffer *buffer)
     if (buffer->owner->space != kernel->program->space)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "kernel %s: buffer %s is on %s, which shares no memory with the kernel's "
-                        "device",
+                        "device; must be on that device",
                         kernel->name, buffer->name, buffer->owner->id);
     if (buffer->pinned)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "kernel %s: buffer %s is pinned host memory, which kernels cannot use",
+                        "kernel %s: buffer %s is pinned host memory; must be device memory",
                         kernel->name, buffer->name);
     return set_argument(kernel, index, sizeof buffer->cl, &buffer->cl, buffer->name);
 }

@@ -239,8 +239,10 @@ yki_link_copy(yki_link *link, yki_queue *from_queue, yki_buffer *from, uint64_t 
     if (link->from->space != from_queue->device->space || link->from->space != from->owner->space ||
         link->to->space != to_queue->device->space || link->to->space != to->owner->space)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "a link from %s to %s cannot copy %s (on %s) to %s (on %s)", link->from->id,
-                        link->to->id, from->name, from->owner->id, to->name, to->owner->id);
+                        "a link from %s to %s cannot copy %s (on %s) to %s (on %s); must be "
+                        "buffers of its devices",
+                        link->from->id, link->to->id, from->name, from->owner->id, to->name,
+                        to->owner->id);
     YKI_TRY(yki_buffer_check(from, from_offset, size, "copying from"));
     YKI_TRY(yki_buffer_check(to, to_offset, size, "copying to"));
     if (link->kind == YKI_LINK_SHARED)

@@ -182,7 +182,7 @@ yoke_selection_measure_overlap_sized(yoke_selection *selection, unsigned repeats
     yoke_status status = YOKE_OK;
 
     if (!selection || !overlap)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s is NULL",
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_selection_measure_overlap: %s is NULL",
                         selection ? "overlap" : "selection");
     if (repeats > MAX_REPEATS)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "repeats", repeats, 0, MAX_REPEATS);

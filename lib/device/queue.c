@@ -486,8 +486,8 @@ check_launch(const yki_queue *queue, const yki_kernel *kernel, const size_t grou
 
     if (kernel->program->space != queue->device->space)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "kernel %s was not built for %s: it belongs to another device",
-                        kernel->name, queue->device->id);
+                        "kernel %s belongs to another device; must be built for %s", kernel->name,
+                        queue->device->id);
     for (int i = 0; i < 3; i++) {
         if (groups[i] > MAX_GROUPS)
             return yki_fail(

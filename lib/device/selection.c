@@ -167,8 +167,8 @@ check_part(const plan *p, const yki_selector_item *part, const yki_root *root)
 
     if (part->split.kind == YKI_SPLIT_NUMA && !(root->info.partition & YOKE_PARTITION_NUMA))
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "%s (%s, %s) cannot be split by NUMA domain: its "
-                        "driver does not offer it",
+                        "%s (%s, %s) cannot be split by NUMA domain, which its driver does not "
+                        "offer; split it by compute units",
                         root->info.id, root->info.name, root->info.platform);
     YKI_TRY(check_units(p, part, root));
     if (part->has_piece && part->split.count && part->piece >= part->split.count)

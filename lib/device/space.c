@@ -123,7 +123,7 @@ create_subdevices(yki_space *space, const cl_device_partition_property *properti
     yoke_status status;
 
     if (error == CL_SUCCESS && (!count || count < wanted || count > YKI_MAX_PARTS))
-        return yki_fail(YOKE_ERROR_DEVICE, "splitting %s: the driver offers %u parts, wanted %u",
+        return yki_fail(YOKE_ERROR_DEVICE, "splitting %s: the driver makes %u parts; must be %u",
                         space->layout, count, wanted);
     if (error != CL_SUCCESS)
         return yki_cl_fail(error, "clCreateSubDevices", space->root->whole, "splitting");
@@ -156,8 +156,8 @@ create_devices(yki_space *space)
         return create_subdevices(space, properties, split->count);
     if (split->kind == YKI_SPLIT_NUMA)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "%s (%s, %s) cannot be split by NUMA domain: its "
-                        "driver does not offer it",
+                        "%s (%s, %s) cannot be split by NUMA domain, which its driver does not "
+                        "offer; split it by compute units",
                         root->info.id, root->info.name, root->info.platform);
     YKI_TRY(allocate_devices(space, count));
     for (uint32_t i = 0; i < count; i++)

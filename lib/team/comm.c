@@ -32,7 +32,7 @@ yki_comm_alloc(yoke_comm *comm, size_t bytes, size_t algorithm, const char *what
         return yki_alloc_aligned(4096, bytes, what);
     memory = comm->alloc(comm, bytes, algorithm);
     if (!memory)
-        yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "%zu bytes for %s", bytes, what);
+        yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no host memory for %s (%zu bytes)", what, bytes);
     return memory;
 }
 

@@ -264,8 +264,10 @@ find_ends(const yki_crew *crew, const yki_crossings *all, yki_route *route, size
         if (c->from == member) {
             made[s] = touched->made;
             if (made[s] > lacks[s])
-                return yki_fail(YOKE_ERROR_INTERNAL, "%s is made from what crosses later",
-                                c->node->name);
+                return yki_fail(
+                    YOKE_ERROR_INTERNAL,
+                    "%s crosses before what it is made of; this is a bug of yoke, please report it",
+                    c->node->name);
         }
         route->ends[i * crew->count + member] = YKI_MIN(lacks[s], made[s]);
     }

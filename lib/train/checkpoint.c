@@ -199,7 +199,10 @@ read_part(void *user, size_t index, void *out)
     for (size_t g = 0; g < all->trainer->crew.group_count && !buffer; g++)
         buffer = yki_saved_tensor_find(all->trainer, g, p, &offset);
     if (!buffer)
-        return yki_fail(YOKE_ERROR_INTERNAL, "no device has %s", p->name);
+        return yki_fail(YOKE_ERROR_INTERNAL,
+                        "no device has \"%s\", which a checkpoint needs; this is a bug of yoke, "
+                        "please report it",
+                        p->name);
     return yki_buffer_get(buffer, offset, p->count * 4, out);
 }
 
@@ -302,7 +305,9 @@ read_values(const yki_safetensors *file, const yki_saved_tensors *all, float *va
         const yki_tensor *tensor = yki_safetensors_find(file, p->name);
 
         if (!tensor || tensor->count != p->count || tensor->dtype != YKI_DTYPE_F32)
-            return yki_fail(YOKE_ERROR_STATE, "%s: \"%.200s\" is not there as this training has it",
+            return yki_fail(YOKE_ERROR_STATE,
+                            "%s: \"%.200s\" is missing, or has another shape or type; must be a "
+                            "checkpoint of this training",
                             file->path, p->name);
         YKI_TRY(yki_safetensors_read_f32(file, tensor, values));
         values += p->count;
@@ -377,7 +382,7 @@ read_file(const yoke_trainer *t, const yki_progress *asked, const char *path,
     YKI_TRY(yki_safetensors_open(path, &file));
     text = yki_safetensors_text(file, YKI_STATE_KEY);
     if (!file->has_header_sum || !text)
-        status = yki_fail(YOKE_ERROR_FORMAT, "%s is damaged: it is no checkpoint", path);
+        status = yki_fail(YOKE_ERROR_FORMAT, "%s is damaged: it has no state of a training", path);
     else
         status = check_state(t, asked, file, text);
     for (size_t i = 0; i < file->count && status == YOKE_OK; i++)
@@ -501,12 +506,13 @@ take_state(yoke_trainer *t, const json_t *json, yki_progress *progress)
     if (number(json, "position") > 0 &&
         (number(json, "count") != progress->count ||
          json_is_true(json_object_get(json, "sequential")) != progress->sequential))
-        return yki_fail(YOKE_ERROR_STATE,
-                        "the checkpoint is in the middle of an epoch of %lld samples in %s order, "
-                        "the data has %lld: it cannot go on in it",
-                        (long long)number(json, "count"),
-                        json_is_true(json_object_get(json, "sequential")) ? "their" : "random",
-                        (long long)progress->count);
+        return yki_fail(
+            YOKE_ERROR_STATE,
+            "the checkpoint is in the middle of an epoch of %lld samples in %s order, "
+            "the data has %lld; resume with the data and the order that it was made with",
+            (long long)number(json, "count"),
+            json_is_true(json_object_get(json, "sequential")) ? "their" : "random",
+            (long long)progress->count);
     if ((int64_t)t->options.seed != number(json, "seed")) {
         /* Feeds draw random numbers by the seed. */
         yki_loaders_clear(&t->train_loaders, t->crew.count);

@@ -71,8 +71,10 @@ find_file(yoke_checkpoint *c, const char *path)
     c->info.others = count ? count - 1 : 0;
     yki_free(steps);
     if (!count)
-        return yki_fail(YOKE_ERROR_NOT_FOUND,
-                        "%s is a folder without a checkpoint (checkpoint-STEP.safetensors)", path);
+        return yki_fail(
+            YOKE_ERROR_NOT_FOUND,
+            "%s is a folder without a checkpoint; must have a file checkpoint-STEP.safetensors",
+            path);
     return c->path ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 }
 
@@ -123,7 +125,7 @@ take_state(yoke_checkpoint *c)
                         c->path);
     c->state = json_loads(state, JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(c->state) || !c->file->has_header_sum)
-        return yki_fail(YOKE_ERROR_FORMAT, "%s is damaged: its state is none", c->path);
+        return yki_fail(YOKE_ERROR_FORMAT, "%s is damaged: its state cannot be read", c->path);
     c->info.path = c->path;
     c->info.step = number(c, "step");
     c->info.epochs = number(c, "epoch");

@@ -213,9 +213,11 @@ yki_core_groups_decide(const yoke_team *team, const yoke_graph *graph,
     c->possible = possible(team, graph, o, &why);
     if (o->core_groups == YOKE_CORE_GROUPS_ALWAYS) {
         c->taken = c->possible;
-        return c->possible > 1
-                   ? YOKE_OK
-                   : yki_fail(YOKE_ERROR_UNSUPPORTED, "there can be no core groups: %s", why);
+        return c->possible > 1 ? YOKE_OK
+                               : yki_fail(YOKE_ERROR_UNSUPPORTED,
+                                          "core_groups is YOKE_CORE_GROUPS_ALWAYS; must be "
+                                          "_MEASURE or _NEVER here: %s",
+                                          why);
     }
     if (c->possible < 2 || o->level == YOKE_PLAN_ESTIMATE ||
         (o->shares && strcmp(o->shares, "auto") != 0))

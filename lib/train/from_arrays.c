@@ -53,7 +53,7 @@ check_feeds(const yoke_trainer *t, const char *function, int64_t n, const yoke_f
             return yki_graph_no_input(t->graph, given[i].name);
         if (is_given(given[i].name, given, i))
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                            "%s: feed \"%s\" is given twice; each input takes one", function,
+                            "%s: feed \"%s\" is given twice; must be given once", function,
                             given[i].name);
         YKI_TRY(yki_check_feed(function, &given[i], node->type, node->shape, n));
         YKI_TRY(yki_check_labels(node, n, given[i].data));

@@ -163,7 +163,7 @@ take_epoch(yoke_trainer *t, const json_t *json, double *numbers)
         yki_history_take_numbers(shares, numbers, e.devices) != e.devices ||
         yki_history_take_numbers(json_object_get(json, "losses"), numbers + e.devices, e.devices) !=
             e.devices)
-        return yki_fail(YOKE_ERROR_FORMAT, "the checkpoint's history is none");
+        return yki_fail(YOKE_ERROR_FORMAT, "the checkpoint is damaged: its history cannot be read");
     return yki_history_add(t, &e, NULL);
 }
 

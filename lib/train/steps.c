@@ -198,7 +198,8 @@ run_micro_batch(yoke_trainer *t, yki_flight *flight, uint32_t index, int64_t fir
         yki_trainer_divide(t, n, t->counts);
     if (!load && memcmp(t->counts, t->flights[t->step % YKI_FLIGHT].counts,
                         crew->team->total * sizeof *t->counts) != 0)
-        return yki_fail(YOKE_ERROR_STATE, "the data of the step before is split in other shares");
+        return yki_fail(YOKE_ERROR_STATE, "the shares have changed since the step before, so its "
+                                          "data cannot be used again; give the data anew");
     if (index == 0)
         memcpy(flight->counts, t->counts, crew->team->total * sizeof *t->counts);
     for (size_t k = 0; k < crew->team->first; k++)

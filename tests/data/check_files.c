@@ -92,15 +92,16 @@ START_TEST(idx_lies)
 {
     put_two_images();
     size--;
-    refused(written("a.idx", false), NULL, YOKE_ERROR_FORMAT, "27 bytes, its header says 28");
+    refused(written("a.idx", false), NULL, YOKE_ERROR_FORMAT,
+            "27 bytes; must have 28, as its header says");
     refused(written("a.idx.gz", true), NULL, YOKE_ERROR_FORMAT, "less than the 28 bytes");
     size += 2;
-    refused(written("a.idx", false), NULL, YOKE_ERROR_FORMAT, "29 bytes, its header says 28");
+    refused(written("a.idx", false), NULL, YOKE_ERROR_FORMAT,
+            "29 bytes; must have 28, as its header says");
     refused(written("a.idx.gz", true), NULL, YOKE_ERROR_FORMAT, "more than the 28 bytes");
     start_idx(8, 3, 1u << 31, 28, 28);
-    refused(written("a.idx", false), NULL, YOKE_ERROR_FORMAT,
-            "16 bytes, its header says 1683627180");
-    refused(written("a.idx.gz", true), NULL, YOKE_ERROR_FORMAT, "cannot be the 1683627180");
+    refused(written("a.idx", false), NULL, YOKE_ERROR_FORMAT, "16 bytes; must have 1683627180");
+    refused(written("a.idx.gz", true), NULL, YOKE_ERROR_FORMAT, "cannot expand to the 1683627180");
     start_idx(8, 3, UINT32_MAX, INT32_MAX, INT32_MAX);
     refused(written("a.idx", false), NULL, YOKE_ERROR_FORMAT, "more than any file holds");
     start_idx(8, 9, INT32_MAX, INT32_MAX, INT32_MAX);
@@ -331,7 +332,7 @@ START_TEST(folders)
     put_two_images();
     written("m/other-train-images-idx3-ubyte", false);
     refused(scratch_path("m"), NULL, YOKE_ERROR_FORMAT,
-            "other-train-images-idx3-ubyte or train-images-idx3-ubyte.gz?");
+            "other-train-images-idx3-ubyte and train-images-idx3-ubyte.gz; must");
 }
 END_TEST
 

@@ -95,7 +95,7 @@ START_TEST(buffer_bounds_are_checked)
         uint64_t offset = outside[i][0], size = outside[i][1];
 
         ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yki_buffer_put(buffer, offset, size, data));
-        ASSERT_DETAIL("it has 16 bytes");
+        ASSERT_DETAIL("must end within its 16 bytes");
         ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yki_buffer_get(buffer, offset, size, data));
         ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT,
                       yki_queue_write(queue, buffer, offset, size, data, YKI_NO_WAIT, NULL));

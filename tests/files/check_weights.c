@@ -237,10 +237,11 @@ START_TEST(metadata_of_others)
     static const struct {
         const char *key, *value, *detail;
     } wrong[] = {
-        {YKI_INPUT_KEY, "[", "is no JSON object"},
-        {YKI_INPUT_KEY, "{}", "has no name, type and shape"},
-        {YKI_INPUT_KEY, "{\"name\":\"x\",\"type\":\"f16\",\"shape\":[1]}", "has no name, type"},
-        {YKI_INPUT_KEY, "{\"name\":\"x\",\"type\":\"f32\",\"shape\":[-1]}", "a shape that is none"},
+        {YKI_INPUT_KEY, "[", "is no object; must be one of JSON"},
+        {YKI_INPUT_KEY, "{}", "lacks a name, a type or a shape"},
+        {YKI_INPUT_KEY, "{\"name\":\"x\",\"type\":\"f16\",\"shape\":[1]}", "lacks a name, a type"},
+        {YKI_INPUT_KEY, "{\"name\":\"x\",\"type\":\"f32\",\"shape\":[-1]}",
+         "a bad shape; must be a list of sizes"},
         {YKI_INPUT_KEY, "{\"name\":\"z\",\"type\":\"f32\",\"shape\":[1]}", "no input \"z\""},
         {YKI_INPUT_KEY, "{\"name\":\"x\",\"type\":\"u8\",\"shape\":[1],\"mean\":[1]}",
          "not as many means as scales"},
@@ -250,8 +251,8 @@ START_TEST(metadata_of_others)
         {YKI_INPUT_KEY,
          "{\"name\":\"x\",\"type\":\"u8\",\"shape\":[1],\"mean\":[1,2],\"scale\":[1,2]}",
          "is 2; must be 1, or 1, one for each channel or column"},
-        {YKI_CLASSES_KEY, "{}", "is no list of names"},
-        {YKI_CLASSES_KEY, "[1]", "is no list of names"},
+        {YKI_CLASSES_KEY, "{}", "is no list; must be a list of names"},
+        {YKI_CLASSES_KEY, "[1]", "is no list; must be a list of names"},
         {"a", "b", NULL},
     };
     yoke_model *m;

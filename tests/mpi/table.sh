@@ -104,7 +104,7 @@ refused() {
 }
 
 # MPICH gives what is asked for; so does Open MPI.
-refused 'MPI_THREAD_SINGLE: call MPI_Init_thread' 1 single create
+refused 'MPI_THREAD_SINGLE; call MPI_Init_thread' 1 single create
 YOKE_MPI_TIMEOUT=soon
 export YOKE_MPI_TIMEOUT
 refused 'YOKE_MPI_TIMEOUT=soon; must be a finite number of at least 0.001, or -1 for never' \
@@ -120,7 +120,7 @@ refused 'YOKE_MPI_CHUNK=-1; must be a finite number of at least 8$' 1 multiple c
 unset YOKE_MPI_CHUNK
 YOKE_MPI_MODE=fast
 export YOKE_MPI_MODE
-refused 'YOKE_MPI_MODE=fast is none of' 1 multiple create
+refused 'YOKE_MPI_MODE=fast; must be auto, blocking, nonblocking, reduce-broadcast or shared' 1 multiple create
 unset YOKE_MPI_MODE
 
 # Tasks that do not know of each other: worlds of one.

@@ -62,10 +62,10 @@ head -c 200 /dev/zero >"$work/zeros.idx"
 data zeros.idx 'is neither IDX nor .npy by its first bytes'
 header short-images-idx3-ubyte "$ten" "$ten" "$ten"
 head -c 500 /dev/zero >>"$work/short-images-idx3-ubyte"
-data short-images-idx3-ubyte 'has 516 bytes, its header says 1016'
+data short-images-idx3-ubyte 'has 516 bytes; must have 1016, as its header says'
 header huge-images-idx3-ubyte '\200\000\000\000' '\000\000\000\034' '\000\000\000\034'
 head -c 784 /dev/zero >>"$work/huge-images-idx3-ubyte"
-data huge-images-idx3-ubyte 'has 800 bytes, its header says 1683627180048'
+data huge-images-idx3-ubyte 'has 800 bytes; must have 1683627180048, as its header says'
 header many-images-idx3-ubyte '\377\377\377\377' '\377\377\377\377' '\377\377\377\377'
 data many-images-idx3-ubyte 'axis 1 has size 4294967295'
 header alone-images-idx3-ubyte "$one" "$ten" "$ten"
@@ -90,7 +90,7 @@ data objects.npy 'it is not of numbers'
 printf '\223NUMPZ' >"$work/magic.npy"
 data magic.npy 'is neither IDX nor .npy'
 head -c 3000 /dev/zero >"$work/odd.bin"
-data odd.bin 'has 3000 bytes, a file of CIFAR-10 has a multiple of 3073'
+data odd.bin 'has 3000 bytes; must have a multiple of 3073, as CIFAR-10 has'
 
 printf 'a,b,label\n1,2,0\n3,nan,1\n' >"$work/nan.csv"
 data nan.csv 'line 3, column 2: "nan" is not a number'

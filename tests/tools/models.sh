@@ -19,7 +19,7 @@ for command in eval predict; do
     expect 2 -- $command file
     says "$err" 'no data is given'
     expect 2 -- $command --data=x file more
-    says "$err" "'more'"
+    says "$err" '"more"'
 done
 expect 2 -- eval --data=x --batch=0 file
 for bad in count=0 first=-1 top=x; do

@@ -17,7 +17,7 @@ says "$err" 'no model is given'
 expect 2 -- train --model=lenet
 says "$err" 'no data is given'
 expect 2 -- train --model=lenet --data="$digits" more
-says "$err" "'more'"
+says "$err" '"more"'
 expect 2 -- train --model=lenat --data="$digits"
 says "$err" 'no model "lenat"'
 for bad in epochs=0 epochs=x batch=-1 batch=2000000 lr=0 lr=nan lr=0x1 seed=-1 seed=4294967296 \
