@@ -90,7 +90,7 @@ const yki_tool_option yki_tool_training_options[] = {
      .takers = TRAIN | BENCH | VERIFY},
     {"seed", 0, "N", "of initial values and orders (default: 0)",
      TOOL_COUNT(yki_tool_training, seed, 0, UINT32_MAX), .takers = TRAIN | VERIFY},
-    {"accumulate", 'k', "N", "parts that a step is computed in (default: 1)",
+    {"accumulate", 'k', "N", "micro-batches of a step (default: 1)",
      TOOL_COUNT(yki_tool_training, accumulate, 1, MAX_ACCUMULATE),
      .takers = TRAIN | BENCH | VERIFY},
     {"batch-norm", 'B', "KIND", "its statistics: sync (default), or local to each device",

@@ -311,7 +311,7 @@ run(const yki_tool_command *self, int argc, char **argv)
 const yki_tool_command yki_tool_verify = {
     .name = "yoke verify",
     .synopsis = "[OPTION]... MODEL",
-    .summary = "hold a team of devices to what one of them computes",
+    .summary = "compare the results of a team with those of one device",
     .description =
         "Train the built-in model MODEL on a team of devices and on one device, from the\n"
         "same start and with the same random samples, and compare losses and weights.\n"
