@@ -168,7 +168,7 @@ START_TEST(npy_refusals)
          YOKE_ERROR_FORMAT, "once each"},
         {"{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}", YOKE_ERROR_FORMAT, "True or False"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1)}",
-         YOKE_ERROR_UNSUPPORTED, "more than 9 axes"},
+         YOKE_ERROR_UNSUPPORTED, "too many axes; must have at most 9"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", YOKE_ERROR_FORMAT,
          "size of an axis"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1", YOKE_ERROR_FORMAT, "\")\""},
