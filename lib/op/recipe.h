@@ -225,8 +225,8 @@ void yki_launch_grid(yki_launch *launch, yki_expr g0, yki_expr g1, yki_expr g2, 
                      uint32_t l1, uint32_t l2);
 
 /* Notes how many loop iterations a work-item of this launch makes at most (launch->iterations).
- * `turns` is the number that all work-items share at the largest extents; `each` is what every
- * work-item makes besides. Call it after yki_launch_grid. See also traits->loop_limit. */
+ * `iterations` is what all work-items share at the largest extents; `each` is what every work-item
+ * makes besides. Call it after yki_launch_grid. See also traits->loop_limit. */
 void yki_launch_iterations(yki_launch *launch, const yki_problem *problem, double iterations,
                            int64_t each);
 /* Computes the grid for these extents. Returns false if there is nothing to do. */
