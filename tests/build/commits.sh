@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # commits.sh - the subjects of the newest 20 commits are `area: what changes`, of at most 72
-# characters (HACKING.md, "Commits"). Skipped where the sources are no clone, or git is missing.
+# characters (HACKING.md, "Rules of the house"). Skipped where the sources are no clone, or git is missing.
 
 set -u
 cd "${YOKE_SRCDIR:?}" || exit 1

@@ -35,7 +35,7 @@ given_up '(^|[^-])\<[Ll]anes?\>' 'core group(s)' lib/train/*.[ch] lib/team lib/s
     lib/yoke-train.h man/yoke_trainer.3
 given_up '\<lanes_|_of_lanes\>' 'core groups' tests/train
 given_up '\<(freeze|frozen)\>' 'fixed' lib/shares
-given_up '\<yki_micro_batch_size\>|[.>]parts\>' 'micro-batch' lib/train lib/team lib/replica/replica.*
+given_up '\<yki_part_of\>|[.>]parts\>' 'micro-batch' lib/train lib/team lib/replica/replica.*
 given_up '\<yki_(part|parts|lie|ahead|feeds?|place|source)\>' 'a word of its own' lib tests
 given_up '\<(yki_[a-z_]*_turns|MAX_TURNS|traits[.>-]+turns)\>' 'iterations' lib tests
 given_up '\<(travel|teach|lend|agree|same|match|control|live|feeds?|parts)\.[ch]\>' 'a name that says what is in it' lib mpi
