@@ -271,7 +271,7 @@ beat(yoke_comm *comm, int64_t step, const char *doing)
     self->beat.signs++;
     self->beat.step = step;
     snprintf(self->beat.doing, sizeof self->beat.doing, "%s", doing ? doing : "");
-    self->waiting_since = 0;
+    self->waiting.since = 0;
     pthread_mutex_unlock(&self->lock);
     yki_mpi_watchdog_tick(self);
 }
@@ -282,7 +282,7 @@ give_up(yoke_comm *comm, const char *reason)
     yki_mpi *self = comm->self;
     char sentence[YKI_MPI_REASON + 128];
 
-    if (atomic_load(&self->failed))
+    if (atomic_load(&self->failure.set))
         return; /* the others know already, or cannot be told */
     snprintf(sentence, sizeof sentence, "rank %d (%s): %s", (int)comm->rank, comm->host,
              reason ? reason : "gave up");
@@ -315,7 +315,7 @@ release(yoke_comm *comm, void *memory)
 
     if (!memory || yki_mpi_shared_give(self, memory))
         return;
-    if (!atomic_load(&self->abandoned))
+    if (!atomic_load(&self->threads.abandoned))
         free(memory);
 }
 
@@ -327,27 +327,28 @@ stop_threads(yki_mpi *self)
     unsigned naps = 0;
     /* If the program aborts while the launcher ends all ranks, the launcher starts to end them
      * anew. So there is more time in that case. */
-    double end = yki_mpi_now() + (atomic_load(&self->launcher_acts) ? 0.5 : 0.1);
+    double end = yki_mpi_now() + (atomic_load(&self->failure.launcher_acts) ? 0.5 : 0.1);
 
     pthread_mutex_lock(&self->lock);
     self->stop = true;
     pthread_cond_broadcast(&self->changed);
     pthread_cond_broadcast(&self->watchdog_wakes);
     pthread_mutex_unlock(&self->lock);
-    if (self->has_watchdog)
-        pthread_join(self->watchdog_thread, NULL);
-    self->has_watchdog = false;
-    if (!self->has_worker)
+    if (self->threads.has_watchdog)
+        pthread_join(self->threads.watchdog, NULL);
+    self->threads.has_watchdog = false;
+    if (!self->threads.has_worker)
         return;
     /* A worker inside MPI_Allreduce with a dead rank does not come back. */
-    while (atomic_load(&self->failed) && !atomic_load(&self->worker_gone) && yki_mpi_now() < end)
+    while (atomic_load(&self->failure.set) && !atomic_load(&self->threads.worker_gone) &&
+           yki_mpi_now() < end)
         yki_mpi_nap(&naps);
-    if (atomic_load(&self->failed) && !atomic_load(&self->worker_gone)) {
-        pthread_detach(self->worker);
+    if (atomic_load(&self->failure.set) && !atomic_load(&self->threads.worker_gone)) {
+        pthread_detach(self->threads.worker);
         return;
     }
-    pthread_join(self->worker, NULL);
-    self->has_worker = false;
+    pthread_join(self->threads.worker, NULL);
+    self->threads.has_worker = false;
 }
 
 static void
@@ -358,7 +359,7 @@ destroy(yoke_comm *comm)
     stop_threads(self);
     self->threaded = false; /* from here on this thread does all that is left */
     yki_mpi_watchdog_leave(self);
-    if (atomic_load(&self->failed))
+    if (atomic_load(&self->failure.set))
         return; /* MPI may still use memory of the object, so all of it stays */
     yki_mpi_watchdog_destroy(self);
     yki_mpi_shared_destroy(self);
@@ -511,14 +512,14 @@ set_up(yki_mpi *self, int level)
     if (status != YOKE_OK || level < MPI_THREAD_MULTIPLE)
         return status;
     self->threaded = true;
-    status = yki_mpi_thread(yki_mpi_worker, self, &self->worker);
+    status = yki_mpi_thread(yki_mpi_worker, self, &self->threads.worker);
     if (status != YOKE_OK)
         return status;
-    self->has_worker = true;
+    self->threads.has_worker = true;
     if (!self->watchdog)
         return YOKE_OK;
-    status = yki_mpi_thread(yki_mpi_watchdog_run, self, &self->watchdog_thread);
-    self->has_watchdog = status == YOKE_OK;
+    status = yki_mpi_thread(yki_mpi_watchdog_run, self, &self->threads.watchdog);
+    self->threads.has_watchdog = status == YOKE_OK;
     return status;
 }
 

@@ -74,11 +74,11 @@ void
 yki_mpi_set_failure(yki_mpi *self, const char *sentence)
 {
     pthread_mutex_lock(&self->lock);
-    if (!atomic_load(&self->failed)) {
-        snprintf(self->failure, sizeof self->failure, "%s", sentence);
-        atomic_store(&self->failed, true);
+    if (!atomic_load(&self->failure.set)) {
+        snprintf(self->failure.text, sizeof self->failure.text, "%s", sentence);
+        atomic_store(&self->failure.set, true);
         if (self->first || self->direct > 0)
-            atomic_store(&self->abandoned, true);
+            atomic_store(&self->threads.abandoned, true);
     }
     pthread_cond_broadcast(&self->changed);
     pthread_mutex_unlock(&self->lock);
@@ -87,13 +87,13 @@ yki_mpi_set_failure(yki_mpi *self, const char *sentence)
 yoke_status
 yki_mpi_failure(yki_mpi *self)
 {
-    return yoke_fail(YOKE_ERROR_COMM, self->failure);
+    return yoke_fail(YOKE_ERROR_COMM, self->failure.text);
 }
 
 void
 yki_mpi_fail_with(yki_mpi *self, int code, const char *what)
 {
-    char sentence[sizeof self->failure];
+    char sentence[sizeof self->failure.text];
 
     if (code == MPI_ERR_TRUNCATE)
         what = "a message does not have the bytes that its receiver expects";
@@ -228,10 +228,10 @@ note_waiting(yki_mpi *self, const yki_mpi_operation *o, bool blocked)
         self->beat.tag = o->tag;
         self->beat.bytes = o->count;
     }
-    self->polled = yki_mpi_now();
-    if (self->waiting_since == 0)
-        self->waiting_since = self->polled;
-    self->blocked = blocked;
+    self->waiting.polled = yki_mpi_now();
+    if (self->waiting.since == 0)
+        self->waiting.since = self->waiting.polled;
+    self->waiting.blocked = blocked;
 }
 
 /* Polls `o`, with sleeps, until it is done (true) or the communication has failed. */
@@ -245,7 +245,7 @@ poll_requests(yki_mpi *self, yki_mpi_operation *o)
 
         if (code != MPI_SUCCESS)
             yki_mpi_fail_with(self, code, "an operation of MPI's");
-        if (atomic_load(&self->failed))
+        if (atomic_load(&self->failure.set))
             return false;
         if (done)
             return true;
@@ -360,7 +360,7 @@ start_line(yki_mpi *self)
         for (o = self->first; o && o->started; o = o->next)
             ;
         pthread_mutex_unlock(&self->lock);
-        if (!o || !is_nonblocking(o) || atomic_load(&self->failed))
+        if (!o || !is_nonblocking(o) || atomic_load(&self->failure.set))
             return;
         code = start_requests(self, o);
         if (code != MPI_SUCCESS)
@@ -413,9 +413,9 @@ advance(yki_mpi *self)
     pthread_mutex_lock(&self->lock);
     o = self->first;
     pthread_mutex_unlock(&self->lock);
-    if (o && !is_nonblocking(o) && !atomic_load(&self->failed))
+    if (o && !is_nonblocking(o) && !atomic_load(&self->failure.set))
         return advance_first(self, o);
-    for (; o && o->started && !atomic_load(&self->failed); o = next) {
+    for (; o && o->started && !atomic_load(&self->failure.set); o = next) {
         pthread_mutex_lock(&self->lock);
         next = o->next;
         pthread_mutex_unlock(&self->lock);
@@ -434,11 +434,11 @@ yki_mpi_worker(void *argument)
 
     for (;;) {
         pthread_mutex_lock(&self->lock);
-        while (!self->first && !self->stop && !atomic_load(&self->failed)) {
+        while (!self->first && !self->stop && !atomic_load(&self->failure.set)) {
             pthread_cond_wait(&self->changed, &self->lock);
             turn = 0;
         }
-        if ((self->stop && !self->first) || atomic_load(&self->failed)) {
+        if ((self->stop && !self->first) || atomic_load(&self->failure.set)) {
             pthread_mutex_unlock(&self->lock);
             break;
         }
@@ -448,7 +448,7 @@ yki_mpi_worker(void *argument)
         else
             yki_mpi_nap(&turn);
     }
-    atomic_store(&self->worker_gone, true);
+    atomic_store(&self->threads.worker_gone, true);
     return NULL;
 }
 
@@ -457,7 +457,7 @@ static void
 note_entered(yki_mpi *self, const yki_mpi_operation *o)
 {
     self->beat.signs++;
-    self->waiting_since = 0;
+    self->waiting.since = 0;
     if (is_message(o))
         return;
     self->beat.entered++;
@@ -487,7 +487,7 @@ yki_mpi_enter(yki_mpi *self, yki_mpi_operation *o)
         return status;
     o->comm = is_direct(o) ? self->few : self->data;
     pthread_mutex_lock(&self->lock);
-    if (atomic_load(&self->failed)) {
+    if (atomic_load(&self->failure.set)) {
         pthread_mutex_unlock(&self->lock);
         return yki_mpi_failure(self);
     }
@@ -513,7 +513,7 @@ yki_mpi_enter(yki_mpi *self, yki_mpi_operation *o)
 static void
 help(yki_mpi *self, yki_mpi_operation *o)
 {
-    if (is_direct(o) && !atomic_load(&self->failed))
+    if (is_direct(o) && !atomic_load(&self->failure.set))
         test_requests(self, o);
     if (self->threaded)
         return;
@@ -534,7 +534,7 @@ yki_mpi_finish(yki_mpi *self, yki_mpi_operation *o, bool wait, bool *done)
             help(self, o);
             pthread_mutex_lock(&self->lock);
         }
-        if (o->done || atomic_load(&self->failed))
+        if (o->done || atomic_load(&self->failure.set))
             break;
         note_waiting(self, o, wait);
         if (!wait)
@@ -547,10 +547,10 @@ yki_mpi_finish(yki_mpi *self, yki_mpi_operation *o, bool wait, bool *done)
             pthread_cond_wait(&self->changed, &self->lock);
         }
     }
-    self->blocked = false;
-    if (o->done || atomic_load(&self->failed))
-        self->waiting_since = 0;
+    self->waiting.blocked = false;
+    if (o->done || atomic_load(&self->failure.set))
+        self->waiting.since = 0;
     *done = o->done;
     pthread_mutex_unlock(&self->lock);
-    return !*done && atomic_load(&self->failed) ? yki_mpi_failure(self) : YOKE_OK;
+    return !*done && atomic_load(&self->failure.set) ? yki_mpi_failure(self) : YOKE_OK;
 }

@@ -154,19 +154,25 @@ struct yki_mpi {
     pthread_cond_t changed, watchdog_wakes;
     yki_mpi_operation *first, *last; /* queue; an operation leaves it when done */
     yki_mpi_beat beat;               /* of this rank */
-    double waiting_since, polled;    /* waiting_since 0: not waiting */
-    bool blocked;                    /* the caller is inside a waiting call */
-    unsigned direct;                 /* operations under way that bypass the queue */
+    struct {
+        double since, polled; /* since 0: not waiting */
+        bool blocked;         /* the caller is inside a waiting call */
+    } waiting;
+    unsigned direct; /* operations under way that bypass the queue */
     bool stop;
-    char failure[YKI_MPI_REASON + 128];
-    char report[YKI_MPI_REASON + 128]; /* the watchdog tells it to all others; "": nothing */
-    atomic_bool failed;                /* set once, after `failure` is written */
-    atomic_bool launcher_acts;         /* a process died, so the launcher ends the others */
-    atomic_bool reported;              /* this rank's verdict has reached its receivers */
+    struct {
+        char text[YKI_MPI_REASON + 128];
+        char report[YKI_MPI_REASON + 128]; /* the watchdog tells it to all others; "": nothing */
+        atomic_bool set;                   /* set once, after `text` is written */
+        atomic_bool launcher_acts;         /* a process died, so the launcher ends the others */
+        atomic_bool reported;              /* this rank's verdict has reached its receivers */
+    } failure;
 
-    pthread_t worker, watchdog_thread;
-    bool has_worker, has_watchdog;
-    atomic_bool worker_gone, abandoned; /* abandoned: MPI may still write to arrays */
+    struct {
+        pthread_t worker, watchdog;
+        bool has_worker, has_watchdog;
+        atomic_bool worker_gone, abandoned; /* abandoned: MPI may still write to arrays */
+    } threads;
     struct yki_mpi_watchdog *watchdog;
 };
 

@@ -481,7 +481,7 @@ yki_mpi_shared_create(yki_mpi *self)
         yki_mpi_shared_destroy(self);
     else if (!all_agree(self, good))
         self->shared = NULL;
-    return atomic_load(&self->failed) ? yki_mpi_failure(self) : YOKE_OK;
+    return atomic_load(&self->failure.set) ? yki_mpi_failure(self) : YOKE_OK;
 }
 
 void

@@ -90,8 +90,9 @@ fill_beat(yki_mpi *self, yki_mpi_beat *beat)
     *beat = self->beat;
     beat->waited = 0;
     /* A caller that tested for a result and then went on to something else does not wait. */
-    if (self->waiting_since > 0 && (self->blocked || now - self->polled < limit / 2))
-        beat->waited = now - self->waiting_since + 1e-9;
+    if (self->waiting.since > 0 &&
+        (self->waiting.blocked || now - self->waiting.polled < limit / 2))
+        beat->waited = now - self->waiting.since + 1e-9;
     pthread_mutex_unlock(&self->lock);
 }
 
@@ -156,7 +157,7 @@ spread(yki_mpi *self, const char *sentence)
     if (w->verdict.type == VERDICT)
         return;
     w->verdict.type = VERDICT;
-    w->verdict.launcher_acts = atomic_load(&self->launcher_acts);
+    w->verdict.launcher_acts = atomic_load(&self->failure.launcher_acts);
     snprintf(w->verdict.reason, sizeof w->verdict.reason, "%s", sentence);
     yki_mpi_set_failure(self, sentence);
     for (int c = is_hub(self) ? 1 : 0; c < w->channel_count; c++)
@@ -182,7 +183,7 @@ take(yki_mpi *self, int from)
     switch (m->type) {
     case VERDICT:
         if (m->launcher_acts)
-            atomic_store(&self->launcher_acts, true);
+            atomic_store(&self->failure.launcher_acts, true);
         if (is_hub(self))
             spread(self, m->reason);
         else
@@ -272,7 +273,7 @@ look_at_neighbours(yki_mpi *self, double now)
         snprintf(sentence, sizeof sentence, "rank %d (%s, process %lld) has ended without a word",
                  rank, self->peers[rank].host, (long long)self->peers[rank].pid);
         w->neighbours[i] = -1;
-        atomic_store(&self->launcher_acts, true);
+        atomic_store(&self->failure.launcher_acts, true);
         spread(self, sentence);
     }
 }
@@ -342,16 +343,17 @@ turn(yki_mpi *self, double now)
         for (int c = 0; c < w->channel_count; c++)
             w->channels[c].beat_owed = !w->leaving;
     }
-    if (now >= w->next_look && !w->leaving && !atomic_load(&self->failed)) {
+    if (now >= w->next_look && !w->leaving && !atomic_load(&self->failure.set)) {
         w->next_look = now + (was_given_up(w, now) ? LOOK_EVERY / 4 : LOOK_EVERY);
         look_at_neighbours(self, now);
     }
-    if (drain_all(self) && w->verdict.type == VERDICT && !atomic_exchange(&self->reported, true)) {
+    if (drain_all(self) && w->verdict.type == VERDICT &&
+        !atomic_exchange(&self->failure.reported, true)) {
         pthread_mutex_lock(&self->lock);
         pthread_cond_broadcast(&self->changed);
         pthread_mutex_unlock(&self->lock);
     }
-    if (!w->leaving && !atomic_load(&self->failed))
+    if (!w->leaving && !atomic_load(&self->failure.set))
         judge(self, now);
 }
 
@@ -403,10 +405,10 @@ yki_mpi_watchdog_run(void *argument)
 
         pthread_mutex_lock(&self->lock);
         stop = self->stop;
-        if (self->report[0] && self->watchdog->verdict.type != VERDICT) {
-            char sentence[sizeof self->report];
+        if (self->failure.report[0] && self->watchdog->verdict.type != VERDICT) {
+            char sentence[sizeof self->failure.report];
 
-            memcpy(sentence, self->report, sizeof sentence);
+            memcpy(sentence, self->failure.report, sizeof sentence);
             pthread_mutex_unlock(&self->lock);
             spread(self, sentence);
         } else {
@@ -446,10 +448,10 @@ yki_mpi_watchdog_report(yki_mpi *self, const char *sentence)
     }
     end = time_in(0.999);
     pthread_mutex_lock(&self->lock);
-    if (!self->report[0])
-        snprintf(self->report, sizeof self->report, "%s", sentence);
+    if (!self->failure.report[0])
+        snprintf(self->failure.report, sizeof self->failure.report, "%s", sentence);
     pthread_cond_signal(&self->watchdog_wakes);
-    while (!atomic_load(&self->reported))
+    while (!atomic_load(&self->failure.reported))
         if (pthread_cond_timedwait(&self->changed, &self->lock, &end) == ETIMEDOUT)
             break;
     pthread_mutex_unlock(&self->lock);
@@ -465,14 +467,14 @@ yki_mpi_watchdog_leave(yki_mpi *self)
 
     if (!w)
         return;
-    if (atomic_load(&self->failed)) {
+    if (atomic_load(&self->failure.set)) {
         flush(self);
         return;
     }
     w->leaving = true;
     if (!is_hub(self))
         w->channels[0].owed = LEAVE;
-    while (yki_mpi_now() < end && !atomic_load(&self->failed)) {
+    while (yki_mpi_now() < end && !atomic_load(&self->failure.set)) {
         receive_all(self);
         if (is_hub(self) && w->left == self->table.ranks - 1)
             break;

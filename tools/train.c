@@ -292,14 +292,14 @@ open_log(session *s)
     yki_tool_watch *watch = &s->watch;
     char sentence[512];
 
-    watch->log_path = s->wanted->log;
-    if (!watch->log_path || s->job.rank > 0)
+    watch->log.path = s->wanted->log;
+    if (!watch->log.path || s->job.rank > 0)
         return YOKE_OK;
-    watch->log_appends = s->wanted->resume;
-    watch->log = fopen(watch->log_path, watch->log_appends ? "a" : "w");
-    if (watch->log)
+    watch->log.appends = s->wanted->resume;
+    watch->log.file = fopen(watch->log.path, watch->log.appends ? "a" : "w");
+    if (watch->log.file)
         return YOKE_OK;
-    snprintf(sentence, sizeof sentence, "%s: the log cannot be written: %s", watch->log_path,
+    snprintf(sentence, sizeof sentence, "%s: the log cannot be written: %s", watch->log.path,
              strerror(errno));
     return yoke_fail(YOKE_ERROR_IO, sentence);
 }
@@ -424,8 +424,8 @@ static void
 give_hint(const session *s)
 {
     size_t count = yoke_trainer_epoch_count(s->trainer);
-    yki_tool_course course = {.step = s->watch.first_loss,
-                              .early = s->watch.early_sum / s->watch.early,
+    yki_tool_course course = {.step = s->watch.early.first,
+                              .early = s->watch.early.sum / s->watch.early.count,
                               .epochs = count,
                               .rate = (double)yoke_trainer_get_learning_rate(s->trainer),
                               .normalized = s->settings.normalize,
@@ -507,8 +507,8 @@ train(session *s)
 static void
 clear(session *s)
 {
-    if (s->watch.log)
-        fclose(s->watch.log);
+    if (s->watch.log.file)
+        fclose(s->watch.log.file);
     yoke_trainer_destroy(s->trainer);
     yoke_team_destroy(s->team);
     yoke_context_destroy(s->context);

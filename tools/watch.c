@@ -60,12 +60,12 @@ log_start(yki_tool_watch *w, int64_t steps, int64_t epochs)
 {
     yki_tool_json j;
 
-    if (!w->log || w->log_begun)
+    if (!w->log.file || w->log.begun)
         return;
-    w->log_begun = true;
-    if (w->log_appends && !w->log_error)
-        w->log_error = yki_tool_log_cut(w->log, w->log_path, steps, epochs);
-    yki_tool_json_start_line(&j, w->log);
+    w->log.begun = true;
+    if (w->log.appends && !w->log.error)
+        w->log.error = yki_tool_log_cut(w->log.file, w->log.path, steps, epochs);
+    yki_tool_json_start_line(&j, w->log.file);
     yki_tool_json_open_object(&j, NULL);
     yki_tool_json_string(&j, "kind", "start");
     yki_tool_json_integer(&j, "batch", (uint64_t)w->batch);
@@ -88,13 +88,14 @@ yki_tool_watch_start(yki_tool_watch *w)
     name_devices(w);
     yki_tool_progress_start(&w->progress, stderr);
     w->begun = yki_tool_now();
-    w->first_loss = (double)NAN;
+    w->early.first = (double)NAN;
     begin_epoch(w);
     on_terminal = w;
     yki_tool_on_message(clear_terminal);
-    if (w->log)
-        setvbuf(w->log, NULL, _IOLBF, BUFSIZ); /* so that lines are whole if the process is ended */
-    if (!w->log_appends)
+    if (w->log.file)
+        setvbuf(w->log.file, NULL, _IOLBF,
+                BUFSIZ); /* so that lines are whole if the process is ended */
+    if (!w->log.appends)
         log_start(w, 0, 0);
 }
 
@@ -126,7 +127,7 @@ log_step(const yki_tool_watch *w, const yoke_result *result)
     yoke_memory_usage usage;
     yki_tool_json j;
 
-    yki_tool_json_start_line(&j, w->log);
+    yki_tool_json_start_line(&j, w->log.file);
     yki_tool_json_open_object(&j, NULL);
     yki_tool_json_string(&j, "kind", "step");
     yki_tool_json_integer(&j, "step", (uint64_t)result->step);
@@ -150,8 +151,8 @@ log_step(const yki_tool_watch *w, const yoke_result *result)
 static void
 check_log(yki_tool_watch *w)
 {
-    if ((fflush(w->log) != 0 || ferror(w->log)) && !w->log_error)
-        w->log_error = errno;
+    if ((fflush(w->log.file) != 0 || ferror(w->log.file)) && !w->log.error)
+        w->log.error = errno;
 }
 
 /* Writes the object of an epoch, for the log and for --json. */
@@ -236,12 +237,12 @@ show_epoch(yki_tool_watch *w, const yoke_epoch *e)
 static void
 note_early(yki_tool_watch *w, double loss)
 {
-    if (isnan(w->first_loss))
-        w->first_loss = loss;
-    if (w->early == TOOL_EARLY || !isfinite(loss))
+    if (isnan(w->early.first))
+        w->early.first = loss;
+    if (w->early.count == TOOL_EARLY || !isfinite(loss))
         return;
-    w->early_sum += loss;
-    w->early++;
+    w->early.sum += loss;
+    w->early.count++;
 }
 
 bool
@@ -263,7 +264,7 @@ yki_tool_watch_step(void *user, const yoke_result *result)
         w->metric_sum += (result->metric_count ? result->metrics[0] : 0) * result->count;
         w->count += result->count;
     }
-    if (w->speaks && w->log) {
+    if (w->speaks && w->log.file) {
         log_step(w, result);
         check_log(w);
     }
@@ -284,9 +285,9 @@ yki_tool_watch_epoch(void *user, const yoke_epoch *e)
     for (size_t k = 0; k < w->devices && k < e->devices; k++)
         w->shares[k] = (int64_t)e->shares[k];
     show_epoch(w, e);
-    if (w->log) {
+    if (w->log.file) {
         log_start(w, e->step, e->step - 1);
-        write_epoch(w, w->log, e);
+        write_epoch(w, w->log.file, e);
         check_log(w);
     }
     if (w->json) {
@@ -304,16 +305,16 @@ yki_tool_watch_end(yki_tool_watch *w, yoke_status status)
     yki_tool_on_message(NULL);
     on_terminal = NULL;
     yki_tool_progress_clear(&w->progress);
-    if (!w->log)
+    if (!w->log.file)
         return status;
     check_log(w);
-    if (fclose(w->log) != 0 && !w->log_error)
-        w->log_error = errno;
-    w->log = NULL;
-    if (status || !w->log_error)
+    if (fclose(w->log.file) != 0 && !w->log.error)
+        w->log.error = errno;
+    w->log.file = NULL;
+    if (status || !w->log.error)
         return status;
-    snprintf(sentence, sizeof sentence, "%s: the log cannot be written: %s", w->log_path,
-             strerror(w->log_error));
+    snprintf(sentence, sizeof sentence, "%s: the log cannot be written: %s", w->log.path,
+             strerror(w->log.error));
     return yoke_fail(YOKE_ERROR_IO, sentence);
 }
 

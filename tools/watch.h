@@ -18,10 +18,12 @@ typedef struct yki_tool_watch {
     yoke_schedule schedule;
     int64_t batch, samples, epochs; /* `samples` of an epoch */
     bool speaks, json;              /* this is rank 0; it writes objects to standard output */
-    FILE *log;                      /* NULL: none */
-    const char *log_path;
-    bool log_appends, log_begun;
-    int log_error; /* errno of the first failure */
+    struct {
+        FILE *file; /* NULL: none */
+        const char *path;
+        bool appends, begun;
+        int error; /* errno of the first failure */
+    } log;
 
     yki_tool_progress progress;
     size_t devices;
@@ -33,9 +35,11 @@ typedef struct yki_tool_watch {
     int64_t steps; /* trained by this run */
     int64_t done;  /* samples of the epoch that this run has trained */
     double loss_sum, metric_sum, count;
-    double first_loss; /* of the first step of this run; NaN: there was none */
-    double early_sum;  /* the sum of the losses of its first TOOL_EARLY steps */
-    int early;         /* the number of losses in `early_sum` */
+    struct {
+        double first; /* of the first step of this run; NaN: there was none */
+        double sum;   /* of the first TOOL_EARLY steps */
+        int count;    /* of losses in `sum` */
+    } early;          /* losses */
 } yki_tool_watch;
 
 /* Fills in the members that follow from `team` and `trainer`. */

@@ -293,9 +293,9 @@ yoke_replica_destroy(yoke_replica *r)
     for (size_t k = 0; k < YKI_COUNT(r->steps); k++)
         yki_staging_free(&r->steps[k]);
     yki_free(r->inputs);
-    for (size_t i = 0; i < r->lent_count; i++)
-        yki_free(r->lent[i]);
-    yki_free(r->lent);
+    for (size_t i = 0; i < r->lent.count; i++)
+        yki_free(r->lent.list[i]);
+    yki_free(r->lent.list);
     yki_updater_destroy(r->updater);
     yki_plan_destroy(r->training);
     yki_plan_destroy(r->evaluation);

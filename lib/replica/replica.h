@@ -58,8 +58,10 @@ struct yoke_replica {
     bool repeats;    /* see yki_plan_options */
     void (*tick)(void *user);
     void *tick_user;
-    yoke_array **lent; /* made by team/replica_arrays.c */
-    size_t lent_count, lent_capacity;
+    struct {
+        yoke_array **list;
+        size_t count, capacity;
+    } lent; /* arrays, made by team/replica_arrays.c */
 };
 
 /* What a team gives to a replica that is one of several. */

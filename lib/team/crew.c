@@ -93,7 +93,7 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
         .weights = crew->stages ? crew->stages->weights[k] : NULL,
         .timed = options->timed,
         .accumulates = options->accumulates,
-        .bucket_size = crew->bucket_bytes,
+        .bucket_size = crew->buckets.limit,
         .owner =
             m->index_in_group < group->owners ? m->index_in_group : UINT32_MAX, /* owns no bucket */
         .owners = group->owners,
@@ -212,7 +212,8 @@ make_norm_parts(yki_crew *crew, const yki_crew_options *options)
 
         if (crew->groups[g].count < 2 || options->replica.clip_norm <= 0)
             continue;
-        YKI_TRY(yki_weights_create(device, crew->graph, false, crew->bucket_bytes, NULL, &weights));
+        YKI_TRY(
+            yki_weights_create(device, crew->graph, false, crew->buckets.limit, NULL, &weights));
         size = (uint64_t)yki_updater_norm_count(weights) * 4;
         yki_weights_release(weights);
         YKI_TRY(yki_buffer_create(device, size, 0, "partial norms", &crew->groups[g].norm_parts));
@@ -327,7 +328,7 @@ make_merges(yki_crew *crew, yki_member *m, yki_buffer **buffers)
 static yoke_status
 make_sums(yki_crew *crew, yki_member *m, yki_buffer **buffers)
 {
-    for (size_t b = 0; b < crew->bucket_count; b++) {
+    for (size_t b = 0; b < crew->buckets.count; b++) {
         size_t floats = m->replica->weights->buckets[b].size / 4;
         size_t count;
 
@@ -352,10 +353,11 @@ make_sums(yki_crew *crew, yki_member *m, yki_buffer **buffers)
 static yoke_status
 make_gathered(yki_crew *crew, yki_member *m)
 {
-    m->accumulated = yki_alloc(crew->bucket_count, sizeof *m->accumulated, "accumulated gradients");
+    m->accumulated =
+        yki_alloc(crew->buckets.count, sizeof *m->accumulated, "accumulated gradients");
     if (!m->accumulated)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    for (size_t b = 0; b < crew->bucket_count; b++) {
+    for (size_t b = 0; b < crew->buckets.count; b++) {
         if (!yki_weights_has(m->replica->weights, b))
             continue;
         YKI_TRY(yki_buffer_create(m->replica->weights->device, m->replica->weights->buckets[b].size,
@@ -368,9 +370,9 @@ make_gathered(yki_crew *crew, yki_member *m)
 static yoke_status
 make_exchange(yki_crew *crew, yki_member *m, const yki_crew_options *options, yki_buffer **buffers)
 {
-    size_t buckets = YKI_MAX(crew->bucket_count, (size_t)1);
+    size_t buckets = YKI_MAX(crew->buckets.count, (size_t)1);
 
-    m->merges = yki_alloc(crew->stop_count, sizeof *m->merges, "kernels of a team");
+    m->merges = yki_alloc(crew->buckets.stop_count, sizeof *m->merges, "kernels of a team");
     m->sums = yki_alloc(buckets, sizeof *m->sums, "kernels of a team");
     m->accumulates = yki_alloc(buckets, sizeof *m->accumulates, "kernels of a team");
     m->complete = yki_alloc(buckets, sizeof *m->complete, "events of a team");
@@ -418,11 +420,11 @@ static yoke_status
 find_ready_stops(yki_crew *crew)
 {
     uint32_t *own, *all;
-    size_t buckets = crew->bucket_count;
+    size_t buckets = crew->buckets.count;
     yoke_status status = YOKE_OK;
 
-    crew->ready_stop = yki_alloc(buckets, sizeof *crew->ready_stop, "buckets");
-    if (!crew->ready_stop)
+    crew->buckets.ready_stop = yki_alloc(buckets, sizeof *crew->buckets.ready_stop, "buckets");
+    if (!crew->buckets.ready_stop)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t b = 0; b < buckets; b++)
         for (size_t k = 0; k < crew->count; k++) {
@@ -433,7 +435,7 @@ find_ready_stops(yki_crew *crew)
                 passed += plan->stops[s].section == YKI_BACKWARD &&
                           plan->stops[s].task < plan->bucket_task[b];
             /* The task that completes it is enqueued once the next stop is passed. */
-            crew->ready_stop[b] = YKI_MAX(crew->ready_stop[b], passed + 1);
+            crew->buckets.ready_stop[b] = YKI_MAX(crew->buckets.ready_stop[b], passed + 1);
         }
     if (!crew->comm || buckets == 0)
         return YOKE_OK;
@@ -442,11 +444,12 @@ find_ready_stops(yki_crew *crew)
     if (!own || !all)
         status = YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t b = 0; status == YOKE_OK && b < buckets; b++)
-        own[b] = (uint32_t)crew->ready_stop[b];
+        own[b] = (uint32_t)crew->buckets.ready_stop[b];
     if (status == YOKE_OK)
         status = crew->comm->allgather(crew->comm, own, buckets * sizeof *own, all);
     for (size_t i = 0; status == YOKE_OK && i < buckets * (size_t)crew->comm->ranks; i++)
-        crew->ready_stop[i % buckets] = YKI_MAX(crew->ready_stop[i % buckets], all[i]);
+        crew->buckets.ready_stop[i % buckets] =
+            YKI_MAX(crew->buckets.ready_stop[i % buckets], all[i]);
     yki_free(own);
     yki_free(all);
     return status;
@@ -463,24 +466,25 @@ make_transit(yki_crew *crew)
     uint64_t total = 0, page = 4096;
     float *at;
 
-    for (size_t s = 0; s < crew->stop_count; s++)
+    for (size_t s = 0; s < crew->buckets.stop_count; s++)
         most = YKI_MAX(most, crew->members[0].replica->training->stops[s].count);
     crew->host_floats = most;
     crew->host = yki_alloc(most * rows, sizeof *crew->host, "results on their way");
-    crew->transit = yki_alloc(crew->bucket_count, sizeof *crew->transit, "gradients on their way");
-    if (!crew->host || !crew->transit)
+    crew->buckets.transit =
+        yki_alloc(crew->buckets.count, sizeof *crew->buckets.transit, "gradients on their way");
+    if (!crew->host || !crew->buckets.transit)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    for (size_t b = 0; b < crew->bucket_count; b++)
+    for (size_t b = 0; b < crew->buckets.count; b++)
         total += 2 * ((buckets[b].size + page - 1) / page * page);
-    crew->transit_memory = at =
-        yki_comm_alloc(crew->comm, total, crew->algorithm, "gradients on their way");
+    crew->buckets.transit_memory = at =
+        yki_comm_alloc(crew->comm, total, crew->buckets.algorithm, "gradients on their way");
     if (!at)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    for (size_t b = 0; b < crew->bucket_count; b++) {
+    for (size_t b = 0; b < crew->buckets.count; b++) {
         uint64_t floats = (buckets[b].size + page - 1) / page * page / sizeof *at;
 
-        crew->transit[b].own = at;
-        crew->transit[b].sum = at + floats;
+        crew->buckets.transit[b].own = at;
+        crew->buckets.transit[b].sum = at + floats;
         at += 2 * floats;
     }
     return YOKE_OK;
@@ -493,7 +497,7 @@ static yoke_status
 make_training(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
 {
     YKI_TRY(check_alike(crew));
-    crew->stop_count = crew->members[0].replica->training->stop_count;
+    crew->buckets.stop_count = crew->members[0].replica->training->stop_count;
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(make_side_queue(crew, &crew->members[k]));
     for (size_t k = 0; options->accumulates && k < crew->count; k++)
@@ -514,7 +518,7 @@ build(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
     YKI_TRY(make_groups(crew));
     YKI_TRY(make_norm_parts(crew, options));
     YKI_TRY(make_replicas(crew, options));
-    crew->bucket_count = crew->members[0].replica->weights->bucket_count;
+    crew->buckets.count = crew->members[0].replica->weights->bucket_count;
     if (crew->graph->loss)
         YKI_TRY(make_training(crew, options, buffers));
     if (crew->stages)
@@ -533,7 +537,7 @@ yki_crew_create(yoke_team *team, yoke_graph *graph, const yki_crew_options *opti
     crew->comm = yki_team_comm(team);
     crew->graph = graph;
     crew->count = team->count;
-    crew->apart = options->apart;
+    crew->buckets.apart = options->apart;
     crew->pairs = 1 + graph->metric_count;
     crew->members = yki_alloc(crew->count, sizeof *crew->members, "members of a team");
     buffers = yki_alloc(crew->count, sizeof *buffers, "members of a team");
@@ -552,9 +556,9 @@ clear_member(yki_crew *crew, yki_member *m)
     yki_combine_clear(&m->total);
     for (size_t i = 0; i < YKI_COUNT(m->pack); i++)
         yki_kernel_destroy(m->pack[i]);
-    for (size_t s = 0; m->merges && s < crew->stop_count; s++)
+    for (size_t s = 0; m->merges && s < crew->buckets.stop_count; s++)
         yki_combine_clear(&m->merges[s]);
-    for (size_t b = 0; b < crew->bucket_count; b++) {
+    for (size_t b = 0; b < crew->buckets.count; b++) {
         if (m->sums)
             yki_combine_clear(&m->sums[b]);
         if (m->accumulates)
@@ -589,11 +593,11 @@ yki_crew_destroy(yki_crew *crew)
     if (crew->members)
         (void)yki_crew_finish(crew);
     /* Ends all requests before their memory is freed. */
-    for (size_t b = 0; crew->transit && b < crew->bucket_count; b++) {
+    for (size_t b = 0; crew->buckets.transit && b < crew->buckets.count; b++) {
         bool done;
 
-        if (crew->transit[b].request)
-            (void)crew->comm->test(crew->comm, &crew->transit[b].request, true, &done);
+        if (crew->buckets.transit[b].request)
+            (void)crew->comm->test(crew->comm, &crew->buckets.transit[b].request, true, &done);
     }
     for (size_t f = 0; crew->members && f < YKI_FLIGHT; f++)
         yki_crew_drop_times(crew, f);
@@ -606,9 +610,9 @@ yki_crew_destroy(yki_crew *crew)
         yki_buffer_destroy(crew->groups[g].norm_parts);
         yki_free(crew->groups[g].members);
     }
-    yki_comm_release(crew->comm, crew->transit_memory);
-    yki_free(crew->transit);
-    yki_free(crew->ready_stop);
+    yki_comm_release(crew->comm, crew->buckets.transit_memory);
+    yki_free(crew->buckets.transit);
+    yki_free(crew->buckets.ready_stop);
     yki_free(crew->classes);
     yki_free(crew->groups);
     yki_free(crew->members);

@@ -81,6 +81,21 @@ typedef struct yki_transit {
     void *request;
 } yki_transit;
 
+/* How the gradients of a crew are summed: bucket after bucket, while backward runs. */
+typedef struct yki_bucket_exchange {
+    size_t count;          /* of buckets */
+    uint64_t limit;        /* bytes of a bucket; 0: the default */
+    size_t *ready_stop;    /* by bucket: stops of backward that come before it is complete, + 1 */
+    size_t stop_count;     /* of the training plan */
+    size_t next;           /* the next bucket to be summed in backward */
+    bool marks;            /* complete[] is recorded while backward runs */
+    bool apart;            /* gradients are exchanged after backward, not during it */
+    yki_transit *transit;  /* by bucket; NULL: nothing goes through the host */
+    float *transit_memory; /* one piece, for all buckets */
+    size_t algorithm;      /* of the comm, by which gradients are reduced */
+    char text[80];         /* the algorithm and the limit, for reports */
+} yki_bucket_exchange;
+
 typedef struct yki_crew {
     yoke_team *team;   /* retained */
     yoke_comm *comm;   /* the team's; NULL: this process alone */
@@ -89,26 +104,16 @@ typedef struct yki_crew {
     size_t count;
     yki_group *groups;
     size_t group_count;
-    bool through_host;     /* several groups or processes */
-    size_t pairs;          /* 1 + metrics */
-    yki_transit *transit;  /* by bucket; NULL: nothing goes through the host */
-    float *transit_memory; /* one piece, for all buckets */
-    uint64_t bucket_bytes; /* limit of a bucket; 0: the default */
-    size_t algorithm;      /* of the comm, by which gradients are reduced */
-    char travel[80];       /* both, as text */
-    bool apart;            /* gradients are exchanged after backward, not during it */
-    yoke_step_times times; /* of the newest step */
-    size_t bucket_count;
-    size_t *ready_stop; /* by bucket: stops of backward that come before it is complete, + 1 */
-    size_t stop_count;  /* of the training plan */
-    float *host;        /* rows of host_floats for merging, one per member and rank */
-    size_t host_floats; /* of the largest statistic */
-    size_t next_bucket; /* the next bucket to be summed in backward */
-    bool marks_buckets; /* complete[] is recorded while backward runs */
-    bool timing;        /* spans are recorded */
-    size_t flight;      /* index of the spans that are recorded */
-    bool updating;      /* an update is being enqueued */
-    size_t at;          /* member of the newest command: errors name it */
+    bool through_host; /* several groups or processes */
+    size_t pairs;      /* 1 + metrics */
+    yki_bucket_exchange buckets;
+    yoke_step_times times;     /* of the newest step */
+    float *host;               /* rows of host_floats for merging, one per member and rank */
+    size_t host_floats;        /* of the largest statistic */
+    bool timing;               /* spans are recorded */
+    size_t flight;             /* index of the spans that are recorded */
+    bool updating;             /* an update is being enqueued */
+    size_t at;                 /* member of the newest command: errors name it */
     struct yki_stages *stages; /* set up for places; NULL: each member has the whole graph */
     uint8_t *classes;          /* by node: the team's numerical class + 1; NULL: not agreed */
     size_t class_count;

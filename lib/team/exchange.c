@@ -322,7 +322,7 @@ add_group(yki_crew *crew, size_t group, size_t bucket, float *sum, float *other)
 static yoke_status
 send_bucket(yki_crew *crew, size_t bucket)
 {
-    yki_transit *t = &crew->transit[bucket];
+    yki_transit *t = &crew->buckets.transit[bucket];
     uint64_t size = crew->members[0].replica->weights->buckets[bucket].size;
 
     for (size_t g = 0; g < crew->group_count; g++)
@@ -330,7 +330,7 @@ send_bucket(yki_crew *crew, size_t bucket)
     if (!crew->comm)
         return YOKE_OK;
     return crew->comm->allreduce_start(crew->comm, YOKE_F32, t->own, t->sum, size / 4,
-                                       crew->algorithm, &t->request);
+                                       crew->buckets.algorithm, &t->request);
 }
 
 yoke_status
@@ -338,11 +338,11 @@ yki_crew_reduce(yki_crew *crew, size_t stops_passed)
 {
     if (crew->stages)
         return yki_stages_reduce(crew);
-    for (; crew->next_bucket < crew->bucket_count; crew->next_bucket++) {
-        size_t bucket = crew->next_bucket;
+    for (; crew->buckets.next < crew->buckets.count; crew->buckets.next++) {
+        size_t bucket = crew->buckets.next;
         yki_member *owner;
 
-        if (crew->ready_stop[bucket] > stops_passed)
+        if (crew->buckets.ready_stop[bucket] > stops_passed)
             return YOKE_OK;
         if (crew->through_host) {
             YKI_TRY(send_bucket(crew, bucket));
@@ -377,8 +377,8 @@ yki_crew_receive(yki_crew *crew)
 {
     if (!crew->through_host)
         return YOKE_OK;
-    for (size_t b = 0; b < crew->bucket_count; b++) {
-        yki_transit *t = &crew->transit[b];
+    for (size_t b = 0; b < crew->buckets.count; b++) {
+        yki_transit *t = &crew->buckets.transit[b];
         bool done;
 
         if (crew->comm)

@@ -306,10 +306,10 @@ decide(yki_crew *crew, const yki_crew_options *options, choice *c)
         d.known = c->cost[size][algorithm] > 0;
     }
     YKI_TRY(c->comm->broadcast(c->comm, &d, sizeof d, 0));
-    crew->algorithm = (size_t)d.algorithm;
-    crew->bucket_bytes = c->bytes[d.size];
-    snprintf(crew->travel, sizeof crew->travel, "buckets of up to %.2f MB, %s (%s)",
-             (double)crew->bucket_bytes / (double)MB, c->names[d.algorithm],
+    crew->buckets.algorithm = (size_t)d.algorithm;
+    crew->buckets.limit = c->bytes[d.size];
+    snprintf(crew->buckets.text, sizeof crew->buckets.text, "buckets of up to %.2f MB, %s (%s)",
+             (double)crew->buckets.limit / (double)MB, c->names[d.algorithm],
              d.measure ? "measured"
              : d.known ? "known from before"
                        : "as usual");
@@ -322,7 +322,7 @@ yki_crew_choose_reduction(yki_crew *crew, const yki_crew_options *options)
     choice c = {.comm = crew->comm, .total = gradient_bytes(crew->graph)};
     yoke_status status = YOKE_OK;
 
-    crew->bucket_bytes = options->bucket_bytes;
+    crew->buckets.limit = options->bucket_bytes;
     if (!crew->comm || crew->graph->place_count)
         return YOKE_OK;
     c.device = yoke_team_get_device(crew->team, 0);
@@ -333,6 +333,6 @@ yki_crew_choose_reduction(yki_crew *crew, const yki_crew_options *options)
         status = decide(crew, options, &c);
     yki_wisdom_close(c.wisdom);
     if (status == YOKE_OK && c.comm->rank == 0)
-        yki_log(YOKE_LOG_INFO, "gradients travel in %s", crew->travel);
+        yki_log(YOKE_LOG_INFO, "gradients travel in %s", crew->buckets.text);
     return status;
 }

@@ -12,13 +12,13 @@
 static yoke_status
 lend(yoke_replica *r, yki_buffer *buffer, int64_t count, bool is_weight, yoke_array **out)
 {
-    for (size_t i = 0; i < r->lent_count; i++)
-        if (r->lent[i]->buffer == buffer) {
-            *out = r->lent[i];
+    for (size_t i = 0; i < r->lent.count; i++)
+        if (r->lent.list[i]->buffer == buffer) {
+            *out = r->lent.list[i];
             return YOKE_OK;
         }
-    YKI_TRY(yki_grow((void **)&r->lent, &r->lent_capacity, r->lent_count + 1, sizeof *r->lent,
-                     "arrays of a replica"));
+    YKI_TRY(yki_grow((void **)&r->lent.list, &r->lent.capacity, r->lent.count + 1,
+                     sizeof *r->lent.list, "arrays of a replica"));
     *out = yki_alloc(1, sizeof **out, "an array of a replica");
     if (!*out)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -27,7 +27,7 @@ lend(yoke_replica *r, yki_buffer *buffer, int64_t count, bool is_weight, yoke_ar
     (*out)->count = count;
     (*out)->replica = r;
     (*out)->is_weight = is_weight;
-    r->lent[r->lent_count++] = *out;
+    r->lent.list[r->lent.count++] = *out;
     return YOKE_OK;
 }
 

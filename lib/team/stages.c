@@ -474,7 +474,7 @@ yki_stages_reduce(yki_crew *crew)
         yki_member *m = &crew->members[k];
 
         crew->at = k;
-        for (size_t b = 0; b < crew->bucket_count; b++)
+        for (size_t b = 0; b < crew->buckets.count; b++)
             YKI_TRY(yki_combine_enqueue(m->replica->queue, &m->sums[b], YKI_NO_WAIT));
     }
     return YOKE_OK;
@@ -515,7 +515,7 @@ yoke_status
 yki_stages_agree(yki_crew *crew)
 {
     if (yki_updater_wants_norm(crew->members[0].replica->updater))
-        for (size_t b = 0; b < crew->bucket_count; b++)
+        for (size_t b = 0; b < crew->buckets.count; b++)
             YKI_TRY(tell_norms(crew, b));
     return yki_stages_meet(crew);
 }

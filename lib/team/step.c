@@ -68,11 +68,11 @@ static yoke_status
 run_piece(yki_crew *crew, yki_member *m, yki_section section, size_t end)
 {
     yki_plan *plan = m->replica->training;
-    bool marks = section == YKI_BACKWARD && crew->marks_buckets;
+    bool marks = section == YKI_BACKWARD && crew->buckets.marks;
     size_t begin = m->position;
 
     YKI_TRY(note_time(crew, m));
-    for (size_t b = 0; marks && b < crew->bucket_count; b++) {
+    for (size_t b = 0; marks && b < crew->buckets.count; b++) {
         size_t task = plan->bucket_task[b];
 
         if (task < begin || task >= end)
@@ -116,13 +116,13 @@ run_section(yki_crew *crew, yki_section section)
         return yki_stages_run(crew, true, section);
     for (size_t k = 0; k < crew->count; k++)
         crew->members[k].position = 0;
-    for (size_t s = 0; s < crew->stop_count; s++) {
+    for (size_t s = 0; s < crew->buckets.stop_count; s++) {
         if (plan->stops[s].section != section)
             continue;
         YKI_TRY(run_all(crew, section, s));
         YKI_TRY(yki_crew_merge(crew, s));
         passed++;
-        if (section == YKI_BACKWARD && crew->marks_buckets && !crew->apart)
+        if (section == YKI_BACKWARD && crew->buckets.marks && !crew->buckets.apart)
             YKI_TRY(yki_crew_reduce(crew, passed));
     }
     return run_all(crew, section, SIZE_MAX);
@@ -159,7 +159,7 @@ accumulate(yki_crew *crew, uint32_t index, bool last)
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
 
-        for (size_t b = 0; b < crew->bucket_count; b++) {
+        for (size_t b = 0; b < crew->buckets.count; b++) {
             if (!m->accumulated[b])
                 continue;
             if (index == 0)
@@ -198,7 +198,7 @@ run_apart(yki_crew *crew, yki_section section, double *seconds)
     double begin = yki_now();
 
     YKI_TRY(run_section(crew, section));
-    if (!crew->apart)
+    if (!crew->buckets.apart)
         return YOKE_OK;
     YKI_TRY(yki_crew_finish(crew));
     *seconds = yki_now() - begin;
@@ -210,8 +210,8 @@ yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_
 {
     bool last = index + 1 == count, accumulates = crew->members[0].accumulated != NULL;
 
-    crew->next_bucket = 0;
-    crew->marks_buckets = !accumulates && (crew->count > 1 || crew->comm);
+    crew->buckets.next = 0;
+    crew->buckets.marks = !accumulates && (crew->count > 1 || crew->comm);
     if (crew->stages && index > 0)
         YKI_TRY(yki_stages_meet(crew));
     for (size_t k = 0; k < crew->count; k++) {
@@ -299,7 +299,7 @@ yki_crew_update(yki_crew *crew)
     double begin = yki_now();
 
     YKI_TRY(yki_crew_reduce(crew, SIZE_MAX));
-    if (!crew->apart)
+    if (!crew->buckets.apart)
         begin = yki_now();
     if (crew->members[crew->home].results)
         YKI_TRY(yki_crew_total(crew));
@@ -362,7 +362,7 @@ yki_crew_complete_update(yki_crew *crew)
 yoke_status
 yki_crew_settle(yki_crew *crew)
 {
-    if (crew->comm && crew->next_bucket > 0) {
+    if (crew->comm && crew->buckets.next > 0) {
         YKI_TRY(yki_crew_reduce(crew, SIZE_MAX));
         YKI_TRY(yki_crew_receive(crew));
     }

@@ -72,7 +72,7 @@ yoke_trainer_read(yoke_trainer *t, const char *name, float *values, int64_t coun
     yki_weight *weight;
 
     YKI_TRY(find(t, name, values, count, "yoke_trainer_read", &weight));
-    if (t->status == YOKE_OK)
+    if (t->failure.status == YOKE_OK)
         YKI_TRY(yoke_trainer_wait(t));
     return yki_buffer_get(weight->value, 0, weight->size, values);
 }
@@ -250,9 +250,9 @@ yoke_trainer_explain(yoke_trainer *t, void (*line)(void *user, const char *text)
         yki_shares_explain(t->shares, &to);
     yki_core_groups_explain(&t->core_groups, &to);
     yki_crew_explain_classes(&t->crew, &to);
-    if (t->crew.travel[0])
+    if (t->crew.buckets.text[0])
         yki_tell(&to, "gradients between %d processes (%s): %zu %s", t->crew.comm->ranks,
-                 t->crew.comm->transport ? t->crew.comm->transport : "-", t->crew.bucket_count,
-                 t->crew.travel);
+                 t->crew.comm->transport ? t->crew.comm->transport : "-", t->crew.buckets.count,
+                 t->crew.buckets.text);
     return yki_trainer_explain_memory(t, &to);
 }

@@ -158,7 +158,7 @@ save_between(fitting *f)
 {
     yoke_status status = save_now(f);
 
-    if (status != YOKE_ERROR_IO || f->trainer->status != YOKE_OK)
+    if (status != YOKE_ERROR_IO || f->trainer->failure.status != YOKE_OK)
         return status;
     yki_log(YOKE_LOG_WARNING, "no checkpoint of step %lld: %s", (long long)f->trainer->step,
             yoke_last_error());
@@ -357,10 +357,10 @@ yoke_trainer_fit_sized(yoke_trainer *t, yoke_dataset *train, yoke_dataset *test,
                           .seed = t->options.seed,
                           .sequential = f.options.no_shuffle};
     t->stopped = false;
-    t->on_result = step_done;
-    t->on_result_user = &f;
+    t->on_result.call = step_done;
+    t->on_result.user = &f;
     status = run_fit(&f, test);
-    t->on_result = NULL;
+    t->on_result.call = NULL;
     yki_free(f.indices);
     yki_free(f.device_sums);
     return status;
@@ -369,13 +369,13 @@ yoke_trainer_fit_sized(yoke_trainer *t, yoke_dataset *train, yoke_dataset *test,
 size_t
 yoke_trainer_epoch_count(const yoke_trainer *t)
 {
-    return t ? t->history_count : 0;
+    return t ? t->history.count : 0;
 }
 
 const yoke_epoch *
 yoke_trainer_get_epoch(const yoke_trainer *t, size_t index)
 {
-    return t && index < t->history_count ? &t->history[index]->told : NULL;
+    return t && index < t->history.count ? &t->history.epochs[index]->told : NULL;
 }
 
 bool

@@ -19,12 +19,12 @@ enum { MAX_TEXT = 1 << 24, NUMBER_TEXT = 26 };
 void
 yki_history_clear(yoke_trainer *t)
 {
-    for (size_t i = 0; i < t->history_count; i++) {
-        yki_free((void *)t->history[i]->told.shares);
-        yki_free((void *)t->history[i]->told.device_losses);
-        yki_free(t->history[i]);
+    for (size_t i = 0; i < t->history.count; i++) {
+        yki_free((void *)t->history.epochs[i]->told.shares);
+        yki_free((void *)t->history.epochs[i]->told.device_losses);
+        yki_free(t->history.epochs[i]);
     }
-    t->history_count = 0;
+    t->history.count = 0;
 }
 
 yoke_status
@@ -33,8 +33,8 @@ yki_history_add(yoke_trainer *t, const yoke_epoch *epoch, const yoke_epoch **add
     double *shares, *losses;
     yki_epoch *copy;
 
-    YKI_TRY(yki_grow((void **)&t->history, &t->history_capacity, t->history_count + 1,
-                     sizeof *t->history, "a history"));
+    YKI_TRY(yki_grow((void **)&t->history.epochs, &t->history.capacity, t->history.count + 1,
+                     sizeof *t->history.epochs, "a history"));
     shares = yki_alloc(epoch->devices, sizeof *shares, "a history");
     losses = yki_alloc(epoch->devices, sizeof *losses, "a history");
     copy = yki_alloc(1, sizeof *copy, "a history");
@@ -53,7 +53,7 @@ yki_history_add(yoke_trainer *t, const yoke_epoch *epoch, const yoke_epoch **add
     copy->told.test = &copy->test;
     copy->told.shares = shares;
     copy->told.device_losses = losses;
-    t->history[t->history_count++] = copy;
+    t->history.epochs[t->history.count++] = copy;
     if (added)
         *added = &copy->told;
     return YOKE_OK;
@@ -132,16 +132,16 @@ json_t *
 yki_history_json(const yoke_trainer *t)
 {
     json_t *list = json_array();
-    size_t text = 0, first = t->history_count;
+    size_t text = 0, first = t->history.count;
 
     while (first > 0 && text < MAX_TEXT) {
-        const yoke_epoch *e = &t->history[--first]->told;
+        const yoke_epoch *e = &t->history.epochs[--first]->told;
 
         text +=
             NUMBER_TEXT * (12 + e->train->metric_count + e->test->metric_count + 2 * e->devices);
     }
-    for (size_t i = first; i < t->history_count; i++)
-        json_array_append_new(list, epoch_json(&t->history[i]->told));
+    for (size_t i = first; i < t->history.count; i++)
+        json_array_append_new(list, epoch_json(&t->history.epochs[i]->told));
     return list;
 }
 

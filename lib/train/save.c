@@ -147,7 +147,7 @@ yoke_trainer_save(yoke_trainer *t, const char *path)
 
     YKI_GIVEN("yoke_trainer_save", {"trainer", t}, {"path", path});
     /* Works after a failure too: the weights are those of one completed step. */
-    if (t->status != YOKE_OK)
+    if (t->failure.status != YOKE_OK)
         return save(t, path);
     YKI_TRY(yoke_trainer_wait(t));
     if (!t->crew.comm || t->crew.comm->rank == 0)

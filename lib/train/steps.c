@@ -20,10 +20,11 @@ yki_trainer_ready(yoke_trainer *t, const char *function)
 {
     if (!t)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "%s: trainer is NULL", function);
-    if (t->status != YOKE_OK)
-        return yki_fail(YOKE_ERROR_STATE,
-                        "%s: the trainer takes no more steps, because an earlier call failed: %s",
-                        function, t->detail ? t->detail : yoke_status_string(t->status));
+    if (t->failure.status != YOKE_OK)
+        return yki_fail(
+            YOKE_ERROR_STATE,
+            "%s: the trainer takes no more steps, because an earlier call failed: %s", function,
+            t->failure.detail ? t->failure.detail : yoke_status_string(t->failure.status));
     return YOKE_OK;
 }
 
@@ -42,9 +43,9 @@ yki_trainer_trains(yoke_trainer *t, const char *function)
 yoke_status
 yki_trainer_stand_still(yoke_trainer *t, yoke_status status)
 {
-    t->status = status;
-    yki_free(t->detail);
-    t->detail = yki_strdup(yoke_last_error(), "an error");
+    t->failure.status = status;
+    yki_free(t->failure.detail);
+    t->failure.detail = yki_strdup(yoke_last_error(), "an error");
     return status;
 }
 
@@ -57,19 +58,20 @@ yki_trainer_failed(yoke_trainer *t, yoke_status status)
     char *why = yki_strdup(yoke_last_error(), "an error");
     int64_t step = t->step + 1;
 
-    t->status = status;
+    t->failure.status = status;
     (void)yki_crew_finish(&t->crew);
     if (yki_crew_complete_update(&t->crew))
         t->step++;
-    yki_free(t->detail);
-    t->detail =
+    yki_free(t->failure.detail);
+    t->failure.detail =
         yki_format("step %lld, device %s: %s; the weights are those of step %lld", (long long)step,
                    device ? yki_device_id(device) : "?", why ? why : "", (long long)t->step);
     yki_free(why);
-    if (t->detail)
-        yki_set_detail(t->detail);
+    if (t->failure.detail)
+        yki_set_detail(t->failure.detail);
     if (t->crew.comm && t->crew.comm->fail)
-        t->crew.comm->fail(t->crew.comm, t->detail ? t->detail : yoke_status_string(status));
+        t->crew.comm->fail(t->crew.comm,
+                           t->failure.detail ? t->failure.detail : yoke_status_string(status));
     return status;
 }
 
@@ -130,8 +132,8 @@ land(yoke_trainer *t, yki_flight *flight)
     YKI_TRY(status);
     t->completed = flight->step;
     YKI_TRY(tell_times(t, flight));
-    if (t->on_result)
-        t->on_result(t->on_result_user, flight);
+    if (t->on_result.call)
+        t->on_result.call(t->on_result.user, flight);
     return YOKE_OK;
 }
 

@@ -308,7 +308,7 @@ yoke_trainer_destroy(yoke_trainer *t)
         yki_free(t->flights[i].devices);
     }
     yki_history_clear(t);
-    yki_free(t->history);
+    yki_free(t->history.epochs);
     yki_crew_destroy(&t->crew);
     yoke_team_destroy(t->team);
     yki_shares_destroy(t->shares);
@@ -316,7 +316,7 @@ yoke_trainer_destroy(yoke_trainer *t)
     yki_free(t->counts);
     yki_free(t->seconds);
     yki_free(t->told);
-    yki_free(t->detail);
+    yki_free(t->failure.detail);
     yoke_graph_destroy(t->graph);
     yki_free(t);
 }

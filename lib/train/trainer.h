@@ -58,23 +58,28 @@ struct yoke_trainer {
     yki_flight flights[YKI_FLIGHT];
     int64_t step; /* of the newest step that is enqueued */
     int64_t completed;
-    int64_t *counts;    /* of the micro-batch being enqueued, by device of the whole crew */
-    double *seconds;    /* that a completed step took, by device of the whole team */
-    float *told;        /* the same as floats, then those of every process */
-    yoke_status status; /* of the failure that ended training */
-    char *detail;
+    int64_t *counts; /* of the micro-batch being enqueued, by device of the whole crew */
+    double *seconds; /* that a completed step took, by device of the whole team */
+    float *told;     /* the same as floats, then those of every process */
+    struct {
+        yoke_status status;
+        char *detail;
+    } failure;      /* that ended training */
     uint32_t epoch; /* that fit trains next */
     yki_loaders train_loaders, test_loaders;
     yki_buffer **inputs; /* of one plan, passed to a loader */
-    yki_epoch **history;
-    size_t history_count, history_capacity;
+    struct {
+        yki_epoch **epochs;
+        size_t count, capacity;
+    } history;
     atomic_int stop, save;
     bool stopped;          /* the newest fit ended on request */
     bool local_statistics; /* a batch norm takes the statistics of each device alone */
     bool states_differ;    /* running statistics of the groups may differ */
-    /* called after each completed step; may be NULL */
-    void (*on_result)(void *user, const yki_flight *flight);
-    void *on_result_user;
+    struct {
+        void (*call)(void *user, const yki_flight *flight);
+        void *user;
+    } on_result; /* called after each completed step; may be NULL */
 };
 
 /* Loads samples into a member's plan: `n` of them, from number `first` of the batch. */

@@ -512,7 +512,7 @@ flip_in_fit(yoke_trainer *t, yoke_dataset *data, const char *dir)
     /* The trainer stands still, as after any failure. */
     if (yoke_trainer_step(t, 0, NULL, 0, NULL) != YOKE_ERROR_STATE)
         MPI_Abort(MPI_COMM_WORLD, 9);
-    t->status = YOKE_OK;
+    t->failure.status = YOKE_OK;
 }
 
 static void
@@ -538,7 +538,7 @@ flips(yoke_trainer *t, int n, int count, const char *dir)
         turn(t, &f);
         check_found(
             i % 2 ? yki_checkpoint_save(t, &progress, dir, 1) : yki_trainer_compare_weights(t), &f);
-        t->status = YOKE_OK;
+        t->failure.status = YOKE_OK;
         turn(t, &f);
         check(i % 10 ? yki_trainer_compare_weights(t) : yki_checkpoint_save(t, &progress, dir, 1));
     }

@@ -118,7 +118,7 @@ mutant 'comm not kept' lib/team/team.c 'yki_comm_retain(comm)' 'comm' tests/team
 mutant 'sums in memory that is freed' lib/team/array.c \
     'float *sum = yki_comm_alloc(comm,' 'float *sum = yki_comm_alloc(NULL,' tests/team/check_comm
 mutant 'usual algorithm' lib/team/exchange.c \
-    'crew->algorithm, &t->request' '0, &t->request' tests/team/check_comm
+    'crew->buckets.algorithm, &t->request' '0, &t->request' tests/team/check_comm
 mutant 'left at a half' lib/team/crew.c \
     'if (status == YOKE_OK && r->training && r->options.batch < wanted)' 'if (false)' \
     tests/train/check_capacity

@@ -307,7 +307,7 @@ START_TEST(a_failed_step)
     ASSERT_OK(yoke_context_create(NULL, &context));
     trainer = mirror_trainer(context, &m, &run, team_options(&run));
     ck_assert_ptr_nonnull(trainer);
-    ck_assert_uint_gt(trainer->crew.bucket_count, 1); /* others are under way */
+    ck_assert_uint_gt(trainer->crew.buckets.count, 1); /* others are under way */
     ASSERT_OK(team_step(&run, trainer, 0, NULL));
     ASSERT_OK(yoke_trainer_wait(trainer));
     m.left = 0;
@@ -337,7 +337,7 @@ START_TEST(an_algorithm_is_an_argument)
     m.comm.algorithm = mirror_algorithm;
     trainer = mirror_trainer(context, &m, &run, o);
     ck_assert_ptr_nonnull(trainer);
-    ck_assert_ptr_nonnull(strstr(trainer->crew.travel, "quick (measured)"));
+    ck_assert_ptr_nonnull(strstr(trainer->crew.buckets.text, "quick (measured)"));
     m.last_algorithm = 0;
     ASSERT_OK(team_step(&run, trainer, 0, NULL));
     ASSERT_OK(yoke_trainer_wait(trainer));

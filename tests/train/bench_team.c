@@ -123,7 +123,7 @@ sum_seconds(yki_crew *crew)
 
         bench_must(yki_crew_finish(crew));
         begin = yki_now();
-        crew->next_bucket = 0;
+        crew->buckets.next = 0;
         bench_must(yki_crew_reduce(crew, SIZE_MAX));
         bench_must(yki_crew_finish(crew));
         seconds[i] = yki_now() - begin;
@@ -136,7 +136,7 @@ static void
 skip_sums(yki_crew *crew, bool skip, size_t *kept)
 {
     for (size_t k = 0; k < crew->count; k++)
-        for (size_t b = 0; b < crew->bucket_count; b++) {
+        for (size_t b = 0; b < crew->buckets.count; b++) {
             size_t *count = &crew->members[k].sums[b].count;
 
             if (skip)
@@ -150,7 +150,7 @@ measure_reduce(const bench *b)
 {
     side with = {.trainer = make_trainer(b, "even")}, without = with;
     yki_crew *crew = &with.trainer->crew;
-    size_t *kept = yki_alloc(crew->count * crew->bucket_count, sizeof *kept, "sums"), rounds = 0;
+    size_t *kept = yki_alloc(crew->count * crew->buckets.count, sizeof *kept, "sums"), rounds = 0;
     uint64_t bytes = 0;
     double summing, copying, step, lone, start;
     int steps;
@@ -159,7 +159,7 @@ measure_reduce(const bench *b)
         fprintf(stderr, "bench_team: 2 to %d devices of one space are needed\n", MAX_DEVICES);
         exit(77);
     }
-    for (size_t i = 0; i < crew->bucket_count; i++)
+    for (size_t i = 0; i < crew->buckets.count; i++)
         bytes += crew->members[0].replica->weights->buckets[i].size;
     run_steps(b, with.trainer, 3);
     steps = (int)(TURN_SECONDS / run_steps(b, with.trainer, 3)) + 1;
