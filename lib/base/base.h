@@ -51,6 +51,8 @@ yki_round_up(int64_t value, int64_t to)
 /* Makes a sentence this thread's detail, which yoke_last_error() returns, and returns `status`. An
  * argument may be the present detail. */
 yoke_status yki_fail(yoke_status status, const char *format, ...) YKI_PRINTF(2, 3);
+/* The same with YOKE_ERROR_INTERNAL, which it returns: the sentence ends with what to do. */
+yoke_status yki_fail_bug(const char *format, ...) YKI_PRINTF(1, 2);
 /* Puts "prefix: " before the present detail and returns `status`. A caller that knows where the
  * error happened uses it. */
 yoke_status yki_fail_in(yoke_status status, const char *prefix);

@@ -76,6 +76,18 @@ yki_fail(yoke_status status, const char *format, ...)
 }
 
 yoke_status
+yki_fail_bug(const char *format, ...)
+{
+    char line[DETAIL_SIZE];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    return yki_fail(YOKE_ERROR_INTERNAL, "%s; this is a bug of yoke, please report it", line);
+}
+
+yoke_status
 yki_fail_in(yoke_status status, const char *prefix)
 {
     return yki_fail(status, "%s: %s", prefix, detail);

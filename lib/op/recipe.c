@@ -162,8 +162,7 @@ uint32_t
 yki_recipe_slot(yki_recipe *recipe, yki_slot_kind kind, yki_expr bytes)
 {
     if (recipe->slot_count == YKI_MAX_SLOTS) {
-        keep(recipe,
-             yki_fail(YOKE_ERROR_INTERNAL, "a recipe with more than %d slots", YKI_MAX_SLOTS));
+        keep(recipe, yki_fail_bug("a recipe has more than %d slots", YKI_MAX_SLOTS));
         return 0;
     }
     recipe->slots[recipe->slot_count] = (yki_slot){kind, bytes};
@@ -192,7 +191,7 @@ yki_recipe_launch(yki_recipe *recipe, const char *file, const char *kernel, cons
     va_start(args, options);
     if (vsnprintf(launch->options, sizeof launch->options, options, args) >=
         (int)sizeof launch->options)
-        keep(recipe, yki_fail(YOKE_ERROR_INTERNAL, "%s: build options too long", kernel));
+        keep(recipe, yki_fail_bug("%s: its build options are too long", kernel));
     va_end(args);
     return launch;
 }
@@ -206,7 +205,7 @@ next_arg(yki_recipe *recipe, yki_arg_kind kind)
     if (!launch || recipe->status != YOKE_OK)
         return NULL;
     if (launch->arg_count == YKI_MAX_ARGS) {
-        keep(recipe, yki_fail(YOKE_ERROR_INTERNAL, "%s: too many arguments", launch->kernel));
+        keep(recipe, yki_fail_bug("%s has too many arguments", launch->kernel));
         return NULL;
     }
     arg = &launch->args[launch->arg_count++];

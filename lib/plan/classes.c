@@ -119,10 +119,10 @@ yki_costs_choose(const yki_costs *costs, uint8_t *classes)
 static yoke_status
 differs(const yki_plan *plan, const yki_task *task, uint8_t agreed)
 {
-    return yki_fail(YOKE_ERROR_INTERNAL, "%s: %s is computed as %s, not as %s",
-                    yki_device_id(yki_queue_device(plan->queue)), task->node->name,
-                    yki_class_name(task->solver->numerical_class),
-                    yki_class_name((yki_class)(agreed - 1)));
+    return yki_fail_bug("%s: %s is computed as %s, not as %s",
+                        yki_device_id(yki_queue_device(plan->queue)), task->node->name,
+                        yki_class_name(task->solver->numerical_class),
+                        yki_class_name((yki_class)(agreed - 1)));
 }
 
 /* Checks that each node has its class in at least one task, and otherwise the direct class. */

@@ -125,7 +125,7 @@ yki_choice_make_reorder(const yki_choice *choice, const yki_operand *from, yki_l
     reorder_problem(choice->plan, from, to, &task->problem);
     task->solver = reorder_solver(choice->plan, &task->problem);
     if (!task->solver)
-        return yki_fail(YOKE_ERROR_INTERNAL, "no solver for a reorder");
+        return yki_fail_bug("no solver computes a change of layout");
     return seconds_of(choice, NULL, &task->problem, task->solver, 0, &task->seconds);
 }
 

@@ -122,9 +122,7 @@ open_replica(yki_crew *crew, size_t k, const yki_crew_options *options)
     /* make_norm_parts has made the buffer that all owners of the group share. */
     if (m->index_in_group > 0 && options->replica.clip_norm > 0 &&
         !crew->groups[m->group].norm_parts)
-        return yki_fail(
-            YOKE_ERROR_INTERNAL,
-            "the buffer for partial norms was not made; this is a bug of yoke, please report it");
+        return yki_fail_bug("the buffer for partial norms was not made");
     describe(crew, k, options, &o, &in_team);
     return yki_replica_open(device, crew->graph, &o, &in_team, &m->replica);
 }
@@ -406,10 +404,7 @@ check_alike(yki_crew *crew)
                     other->stops[s].merge == plan->stops[s].merge &&
                     other->stops[s].section == plan->stops[s].section;
         if (!alike)
-            return yki_fail(YOKE_ERROR_INTERNAL,
-                            "the plans of devices 0 and %zu merge different statistics; this is a "
-                            "bug of yoke, please report it",
-                            k);
+            return yki_fail_bug("the plans of devices 0 and %zu merge different statistics", k);
     }
     return YOKE_OK;
 }

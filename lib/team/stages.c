@@ -262,10 +262,7 @@ find_ends(const yki_crew *crew, const yki_crossings *all, yki_route *route, size
         if (c->from == member) {
             made[s] = touched->made;
             if (made[s] > lacks[s])
-                return yki_fail(
-                    YOKE_ERROR_INTERNAL,
-                    "%s crosses before what it is made of; this is a bug of yoke, please report it",
-                    c->node->name);
+                return yki_fail_bug("%s crosses before what it is made of", c->node->name);
         }
         route->ends[i * crew->count + member] = YKI_MIN(lacks[s], made[s]);
     }

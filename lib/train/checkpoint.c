@@ -199,10 +199,7 @@ read_part(void *user, size_t index, void *out)
     for (size_t g = 0; g < all->trainer->crew.group_count && !buffer; g++)
         buffer = yki_saved_tensor_find(all->trainer, g, p, &offset);
     if (!buffer)
-        return yki_fail(YOKE_ERROR_INTERNAL,
-                        "no device has \"%s\", which a checkpoint needs; this is a bug of yoke, "
-                        "please report it",
-                        p->name);
+        return yki_fail_bug("no device has \"%s\", which a checkpoint needs", p->name);
     return yki_buffer_get(buffer, offset, p->count * 4, out);
 }
 

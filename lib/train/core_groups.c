@@ -213,11 +213,12 @@ yki_core_groups_decide(const yoke_team *team, const yoke_graph *graph,
     c->possible = possible(team, graph, o, &why);
     if (o->core_groups == YOKE_CORE_GROUPS_ALWAYS) {
         c->taken = c->possible;
-        return c->possible > 1 ? YOKE_OK
-                               : yki_fail(YOKE_ERROR_UNSUPPORTED,
-                                          "core_groups is YOKE_CORE_GROUPS_ALWAYS; must be "
-                                          "_MEASURE or _NEVER here: %s",
-                                          why);
+        return c->possible > 1
+                   ? YOKE_OK
+                   : yki_fail(YOKE_ERROR_UNSUPPORTED,
+                              "core groups are wanted always; must be measured or never "
+                              "here: %s",
+                              why);
     }
     if (c->possible < 2 || o->level == YOKE_PLAN_ESTIMATE || !yki_shares_are_auto(o->shares))
         return YOKE_OK;

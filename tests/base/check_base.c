@@ -39,6 +39,8 @@ END_TEST
 
 START_TEST(values_out_of_range_have_one_sentence)
 {
+    ASSERT_STATUS(YOKE_ERROR_INTERNAL, yki_fail_bug("%d slots", 3));
+    ck_assert_str_eq(yoke_last_error(), "3 slots; this is a bug of yoke, please report it");
     ASSERT_STATUS(YOKE_ERROR_SHAPE,
                   yki_fail_range(YOKE_ERROR_SHAPE, "conv1: stride", -1, 1, 32767));
     ck_assert_str_eq(yoke_last_error(), "conv1: stride is -1; must be between 1 and 32767");

@@ -57,7 +57,7 @@ static yoke_status
 check_operands(const yoke_node *node, uint32_t required, uint32_t most)
 {
     if (node->input_count < required || node->input_count > most)
-        return yki_fail(YOKE_ERROR_INTERNAL, "%u operands", node->input_count);
+        return yki_fail_bug("%s has %u operands", node->name, node->input_count);
     for (uint32_t i = 0; i < node->input_count; i++)
         YKI_TRY(yki_check_f32("the input", node->inputs[i]));
     return YOKE_OK;

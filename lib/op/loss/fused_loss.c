@@ -24,8 +24,7 @@ static const char *const kernels[YKI_LOSS_KINDS] = {
 static yoke_status
 infer(yoke_node *node)
 {
-    return yki_fail(YOKE_ERROR_INTERNAL, "%s: only the planner joins a loss with its gradient",
-                    node->name);
+    return yki_fail_bug("%s: only the planner joins a loss with its gradient", node->name);
 }
 
 static void

@@ -372,8 +372,7 @@ multiply(yki_queue *queue, yki_buffer *const *slots, const call_data *d, size_t 
     if (code != CLBlastSuccess)
         return clblast_fail(queue, code, "asking for scratch");
     if (needed > yki_buffer_size(slots[d->scratch]))
-        return yki_fail(YOKE_ERROR_INTERNAL, "CLBlast wants %zu bytes of scratch for %zux%zux%zu",
-                        needed, m, n, k);
+        return yki_fail_bug("CLBlast wants %zu bytes of scratch for %zux%zux%zu", needed, m, n, k);
     code = CLBlastSgemmWithTempBuffer(CLBlastLayoutRowMajor, ta, tb, m, n, k, 1.0f,
                                       yki_buffer_raw(slots[0]), 0, lda, yki_buffer_raw(slots[1]), 0,
                                       ldb, 0.0f, yki_buffer_raw(slots[d->out]), 0, n, &raw, NULL,
@@ -476,7 +475,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     call_data d;
 
     if (!find_call(problem, &g, &d))
-        return yki_fail(YOKE_ERROR_INTERNAL, "not a problem for this solver");
+        return yki_fail_bug("a solver of products was asked for another operator");
     /* All three operands are padded to the largest tile, and each begins at a vector's boundary. */
     m = yki_round_up(yki_expr_value(d.m, max), MAX_TILE);
     n = yki_round_up(d.n, MAX_TILE);
@@ -557,7 +556,7 @@ check(trial *t, unsigned tuning)
     yki_gemm g;
 
     if (!yki_gemm_of(t->problem, &g))
-        return yki_fail(YOKE_ERROR_INTERNAL, "not a problem for this solver");
+        return yki_fail_bug("a solver of products was asked for another operator");
     m = yki_expr_value(g.m, max);
     n = yki_expr_value(g.n, max);
     k = yki_expr_value(g.k, max);

@@ -166,7 +166,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     blocking b;
 
     if (!yki_gemm_of(problem, &g))
-        return yki_fail(YOKE_ERROR_INTERNAL, "not a problem for this solver");
+        return yki_fail_bug("a solver of products was asked for another operator");
     b = yki_gemm_cpu_choose(problem->max, &g, traits,
                             yki_gemm_cpu_tile_for(traits, yki_expr_value(g.n, problem->max)),
                             tuning);

@@ -136,7 +136,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 
     (void)tuning;
     if (!yki_gemm_of(problem, &g))
-        return yki_fail(YOKE_ERROR_INTERNAL, "not a problem for this solver");
+        return yki_fail_bug("a solver of products was asked for another operator");
     edge =
         yki_gemm_edge(traits, yki_expr_value(g.m, problem->max), yki_expr_value(g.n, problem->max));
     tile = edge * 4;

@@ -83,7 +83,7 @@ infer_bias(const yoke_node *node, int64_t columns)
     if (!bias)
         return YOKE_OK;
     if (attrs.sum_batch || attrs.sum_axes || attrs.drop_axes)
-        return yki_fail(YOKE_ERROR_INTERNAL, "a summed product with a bias");
+        return yki_fail_bug("a summed product with a bias");
     if (bias->batched || bias->shape.rank != 1 || bias->shape.dim[0] != columns)
         return yki_fail_shape("the bias", bias,
                               yki_shape_text(yoke_shape(columns), text, sizeof text));
@@ -126,8 +126,7 @@ infer(yoke_node *node)
         return mismatch(node, "the leading axes must be equal, or one of them 1");
     YKI_TRY(infer_bias(node, vb.columns));
     if (attrs.drop_axes < 0 || attrs.drop_axes > lead.rank)
-        return yki_fail(YOKE_ERROR_INTERNAL, "%d of %d leading axes dropped", attrs.drop_axes,
-                        lead.rank);
+        return yki_fail_bug("%d of %d leading axes dropped", attrs.drop_axes, lead.rank);
     node->type = YOKE_F32;
     node->batched = (a->batched || b->batched) && !attrs.sum_batch;
     node->shape = lead_of_result(&attrs, lead);

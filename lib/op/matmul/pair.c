@@ -19,7 +19,7 @@ typedef struct part {
 static yoke_status
 infer(yoke_node *node)
 {
-    return yki_fail(YOKE_ERROR_INTERNAL, "%s: only the planner joins products", node->name);
+    return yki_fail_bug("%s: only the planner joins products", node->name);
 }
 
 static void
@@ -135,7 +135,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     part parts[2];
 
     if (!split(problem, parts))
-        return yki_fail(YOKE_ERROR_INTERNAL, "not a problem for this solver");
+        return yki_fail_bug("a solver of products was asked for another operator");
     for (int i = 0; i < 2; i++)
         columns = YKI_MAX(columns, yki_expr_value(parts[i].gemm.n, max));
     tile = yki_gemm_cpu_tile_for(traits, columns);

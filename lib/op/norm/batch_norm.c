@@ -158,7 +158,7 @@ infer_apply(yoke_node *node)
 
     YKI_TRY(check_input(x));
     if (node->input_count != expected)
-        return yki_fail(YOKE_ERROR_INTERNAL, "%u operands, not %u", node->input_count, expected);
+        return yki_fail_bug("%s has %u operands, not %u", node->name, node->input_count, expected);
     YKI_TRY(check_operand(node->inputs[1], "the statistics", yoke_shape(3, x->shape.dim[0])));
     for (uint32_t i = 2; a.affine && i < 4; i++)
         YKI_TRY(check_operand(node->inputs[i], "the parameter", yoke_shape(x->shape.dim[0])));
@@ -233,7 +233,8 @@ static yoke_status
 check_parameters(const yoke_node *node, uint32_t at, uint32_t count)
 {
     if (node->input_count != at + count)
-        return yki_fail(YOKE_ERROR_INTERNAL, "%u operands, not %u", node->input_count, at + count);
+        return yki_fail_bug("%s has %u operands, not %u", node->name, node->input_count,
+                            at + count);
     for (uint32_t i = at; i < at + count; i++)
         YKI_TRY(check_operand(node->inputs[i], "the parameter",
                               yoke_shape(node->inputs[0]->shape.dim[0])));
@@ -297,7 +298,7 @@ infer_row(yoke_node *node)
 
     YKI_TRY(check_input(x));
     if (x->batched || a.row < 0 || a.row >= x->shape.dim[0])
-        return yki_fail(YOKE_ERROR_INTERNAL, "row %d of %s", a.row, x->name);
+        return yki_fail_bug("row %d of %s", a.row, x->name);
     node->type = YOKE_F32;
     node->shape.rank = x->shape.rank - 1;
     for (int32_t i = 0; i < node->shape.rank; i++)

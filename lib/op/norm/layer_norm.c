@@ -44,7 +44,7 @@ check(const yoke_node *node, uint32_t like_x, uint32_t count)
     if (a.axes < 1 || a.axes > x->shape.rank)
         return yki_fail_range(YOKE_ERROR_SHAPE, "axes", a.axes, 1, x->shape.rank);
     if (node->input_count != count)
-        return yki_fail(YOKE_ERROR_INTERNAL, "%u operands, not %u", node->input_count, count);
+        return yki_fail_bug("%s has %u operands, not %u", node->name, node->input_count, count);
     for (uint32_t i = 0; i < count; i++) {
         const yoke_node *operand = node->inputs[i];
         yoke_shape shape = i < like_x ? x->shape : inner_shape(x, a.axes);

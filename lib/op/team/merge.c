@@ -11,7 +11,7 @@
 static yoke_status
 infer(yoke_node *node)
 {
-    return yki_fail(YOKE_ERROR_INTERNAL, "%s: merges are made by the planner", node->name);
+    return yki_fail_bug("%s: merges are made by the planner", node->name);
 }
 
 static void
