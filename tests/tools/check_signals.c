@@ -313,7 +313,7 @@ START_TEST(no_permission)
     ck_assert_int_eq(command_wait(start("--epochs=1", option("checkpoint", "file"), NULL)), FAILED);
     check_said("is no folder; must be one for checkpoints");
     ck_assert_int_eq(command_wait(start("--epochs=1", option("out", scratch_dir()), NULL)), FAILED);
-    check_said("is a folder: --out takes the name of a file");
+    check_said("is a folder; must be a file for --out");
 }
 END_TEST
 
