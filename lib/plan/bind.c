@@ -12,13 +12,14 @@
 static yoke_status
 make_chunks(yki_plan *plan)
 {
-    plan->chunks = yki_alloc(plan->chunk_count, sizeof *plan->chunks, "a plan's chunks");
-    if (!plan->chunks)
+    plan->chunks.buffers =
+        yki_alloc(plan->chunks.count, sizeof *plan->chunks.buffers, "a plan's chunks");
+    if (!plan->chunks.buffers)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    for (size_t i = 0; i < plan->chunk_count; i++) {
-        YKI_TRY(yki_buffer_create(yki_queue_device(plan->queue), plan->chunk_sizes[i], 0,
-                                  "the values of a plan", &plan->chunks[i]));
-        YKI_TRY(yki_buffer_touch(plan->queue, plan->chunks[i]));
+    for (size_t i = 0; i < plan->chunks.count; i++) {
+        YKI_TRY(yki_buffer_create(yki_queue_device(plan->queue), plan->chunks.sizes[i], 0,
+                                  "the values of a plan", &plan->chunks.buffers[i]));
+        YKI_TRY(yki_buffer_touch(plan->queue, plan->chunks.buffers[i]));
     }
     return YOKE_OK;
 }
@@ -35,7 +36,7 @@ make_buffer(yki_plan *plan, yki_value *value)
     } else if (value->storage == YKI_STORE_ARENA) {
         if (value->last < 0)
             return YOKE_OK;
-        YKI_TRY(yki_buffer_view(plan->chunks[value->chunk], value->offset, value->size,
+        YKI_TRY(yki_buffer_view(plan->chunks.buffers[value->chunk], value->offset, value->size,
                                 &value->buffer));
     } else {
         YKI_TRY(yki_buffer_create(device, value->size, 0,

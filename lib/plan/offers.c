@@ -49,22 +49,22 @@ report(const yki_choice *choice, const yki_task *task)
     yki_plan *plan = choice->plan;
     double now = yki_now();
 
-    if (plan->measured_count == 1)
-        plan->reported = now;
-    if (plan->measured_seconds > yki_plan_budget(plan))
+    if (plan->measuring.count == 1)
+        plan->measuring.reported = now;
+    if (plan->measuring.seconds > yki_plan_budget(plan))
         yki_log(YOKE_LOG_INFO,
                 "%s: the %.0f s for measuring are used up after %u candidates; the rest is taken "
                 "by preference",
                 yki_device_id(yki_queue_device(plan->queue)), yki_plan_budget(plan),
-                plan->measured_count);
-    else if (now - plan->reported >= REPORT_EVERY)
+                plan->measuring.count);
+    else if (now - plan->measuring.reported >= REPORT_EVERY)
         yki_log(YOKE_LOG_INFO, "%s: measured %u candidates in %.0f s, now for %s (task %zu of %zu)",
-                yki_device_id(yki_queue_device(plan->queue)), plan->measured_count,
-                plan->measured_seconds, task && task->node ? task->node->name : "a reorder",
+                yki_device_id(yki_queue_device(plan->queue)), plan->measuring.count,
+                plan->measuring.seconds, task && task->node ? task->node->name : "a reorder",
                 choice->index + 1, choice->count);
     else
         return;
-    plan->reported = now;
+    plan->measuring.reported = now;
 }
 
 /* Gives the seconds of a problem from wisdom or by measuring; 0 if neither knows. `task` is NULL
@@ -83,13 +83,14 @@ seconds_of(const yki_choice *choice, const yki_task *task, const yki_problem *pr
     if (plan->options.wisdom &&
         yki_wisdom_get(plan->options.wisdom, device, text, solver->name, tuning, seconds))
         return YOKE_OK;
-    if (plan->options.level == YOKE_PLAN_ESTIMATE || plan->measured_seconds > yki_plan_budget(plan))
+    if (plan->options.level == YOKE_PLAN_ESTIMATE ||
+        plan->measuring.seconds > yki_plan_budget(plan))
         return YOKE_OK;
     start = yki_now();
     YKI_TRY(yki_measure(plan->queue, problem, solver, tuning,
                         task && plan->options.training && reads_parameters(task), seconds));
-    plan->measured_seconds += yki_now() - start;
-    plan->measured_count++;
+    plan->measuring.seconds += yki_now() - start;
+    plan->measuring.count++;
     report(choice, task);
     if (plan->options.wisdom)
         return yki_wisdom_put(plan->options.wisdom, device, text, solver->name, tuning, *seconds);

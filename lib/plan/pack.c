@@ -101,9 +101,9 @@ typedef struct packing {
 static yoke_status
 add_chunk(yki_plan *plan)
 {
-    YKI_TRY(yki_grow((void **)&plan->chunk_sizes, &plan->chunk_capacity, plan->chunk_count + 1,
-                     sizeof *plan->chunk_sizes, "a plan's chunks"));
-    plan->chunk_sizes[plan->chunk_count++] = 0;
+    YKI_TRY(yki_grow((void **)&plan->chunks.sizes, &plan->chunks.capacity, plan->chunks.count + 1,
+                     sizeof *plan->chunks.sizes, "a plan's chunks"));
+    plan->chunks.sizes[plan->chunks.count++] = 0;
     return YOKE_OK;
 }
 
@@ -112,7 +112,7 @@ put(yki_plan *plan, yki_value *value, uint32_t chunk, uint64_t offset)
 {
     value->chunk = chunk;
     value->offset = offset;
-    plan->chunk_sizes[chunk] = YKI_MAX(plan->chunk_sizes[chunk], offset + value->size);
+    plan->chunks.sizes[chunk] = YKI_MAX(plan->chunks.sizes[chunk], offset + value->size);
 }
 
 /* ---- few values: the largest first ---- */
@@ -163,10 +163,10 @@ place(packing *p, yki_value **placed, size_t count)
     size_t at = count;
 
     for (;; chunk++) {
-        if (chunk == p->plan->chunk_count)
+        if (chunk == p->plan->chunks.count)
             YKI_TRY(add_chunk(p->plan));
         offset = lowest_offset(p->plan, placed, count, value, chunk);
-        if (offset + value->size <= p->limit || p->plan->chunk_sizes[chunk] == 0)
+        if (offset + value->size <= p->limit || p->plan->chunks.sizes[chunk] == 0)
             break;
     }
     put(p->plan, value, chunk, offset);
@@ -274,9 +274,9 @@ take_end(packing *p, gaps *g, yki_value *value)
         uint64_t end;
         size_t at = 0;
 
-        if (chunk == p->plan->chunk_count)
+        if (chunk == p->plan->chunks.count)
             YKI_TRY(add_chunk(p->plan));
-        end = p->plan->chunk_sizes[chunk];
+        end = p->plan->chunks.sizes[chunk];
         while (at < g->count &&
                !(g->list[at].chunk == chunk && g->list[at].offset + g->list[at].size == end))
             at++;
@@ -400,8 +400,8 @@ yki_plan_repacked(const yki_plan *plan, yki_extents max, uint64_t *bytes)
     yki_plan copy = *plan;
     yoke_status status;
 
-    copy.chunk_sizes = NULL;
-    copy.chunk_count = copy.chunk_capacity = 0;
+    copy.chunks.sizes = NULL;
+    copy.chunks.count = copy.chunks.capacity = 0;
     copy.values = yki_alloc(plan->value_count, sizeof *copy.values, "a plan's memory map");
     if (!copy.values)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -409,7 +409,7 @@ yki_plan_repacked(const yki_plan *plan, yki_extents max, uint64_t *bytes)
     size_values(&copy, max);
     status = pack_values(&copy);
     *bytes = yki_plan_memory(&copy);
-    yki_free(copy.chunk_sizes);
+    yki_free(copy.chunks.sizes);
     yki_free(copy.values);
     return status;
 }
@@ -421,9 +421,9 @@ yki_plan_memory(const yki_plan *plan)
     uint64_t limit = yki_device_get_traits(yki_queue_device(plan->queue))->max_allocation;
     uint64_t bytes = 0, largest = 0;
 
-    for (size_t i = 0; i < plan->chunk_count; i++) {
-        bytes += plan->chunk_sizes[i];
-        largest = YKI_MAX(largest, plan->chunk_sizes[i]);
+    for (size_t i = 0; i < plan->chunks.count; i++) {
+        bytes += plan->chunks.sizes[i];
+        largest = YKI_MAX(largest, plan->chunks.sizes[i]);
     }
     for (size_t v = 0; v < plan->value_count; v++) {
         const yki_value *value = &plan->values[v];

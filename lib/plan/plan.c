@@ -22,7 +22,7 @@ begin(yki_weights *weights, yki_queue *queue, const yki_plan_options *options, y
     plan->weights = yki_weights_retain(weights);
     plan->queue = queue;
     plan->extents = (yki_extents){.batch = -1};
-    plan->measured_seconds = options->spent;
+    plan->measuring.seconds = options->spent;
     *out = plan;
     return YOKE_OK;
 }
@@ -47,7 +47,7 @@ yki_plan_survey(yki_weights *weights, yki_queue *queue, const yki_plan_options *
     YKI_TRY(begin(weights, queue, options, &plan));
     plan->costs = costs;
     status = decide(plan);
-    *seconds = plan->measured_seconds;
+    *seconds = plan->measuring.seconds;
     yki_plan_destroy(plan);
     return status;
 }
@@ -95,16 +95,16 @@ yki_plan_destroy(yki_plan *plan)
     for (size_t v = 0; v < plan->value_count; v++)
         if (plan->values[v].owned)
             yki_buffer_destroy(plan->values[v].buffer);
-    for (size_t i = 0; plan->chunks && i < plan->chunk_count; i++)
-        yki_buffer_destroy(plan->chunks[i]);
+    for (size_t i = 0; plan->chunks.buffers && i < plan->chunks.count; i++)
+        yki_buffer_destroy(plan->chunks.buffers[i]);
     for (size_t i = 0; plan->commits && i < plan->weights->state_count; i++)
         yki_kernel_destroy(plan->commits[i]);
     yki_free(plan->commits);
     yki_plan_free_running(plan);
     yki_buffer_destroy(plan->step_values);
     yki_weights_release(plan->weights);
-    yki_free(plan->chunks);
-    yki_free(plan->chunk_sizes);
+    yki_free(plan->chunks.buffers);
+    yki_free(plan->chunks.sizes);
     yki_free(plan->values);
     yki_free(plan->tasks);
     yki_free(plan->node_value);
@@ -113,7 +113,7 @@ yki_plan_destroy(yki_plan *plan)
     yki_free(plan->bucket_task);
     yki_free(plan->asked.nodes);
     yki_free(plan->asked.skips);
-    yki_free(plan->sets);
+    yki_free(plan->sets.list);
     yki_free(plan);
 }
 

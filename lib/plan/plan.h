@@ -254,21 +254,27 @@ typedef struct yki_plan {
     size_t stop_count;
     size_t *bucket_task; /* by bucket: the last task that writes to its gradients */
     size_t node_count;
-    yki_buffer **chunks;
-    uint64_t *chunk_sizes;
-    size_t chunk_count, chunk_capacity;
+    struct {
+        yki_buffer **buffers;
+        uint64_t *sizes;
+        size_t count, capacity;
+    } chunks; /* of memory, in which values are packed */
     yki_buffer *step_values;
     yki_kernel **commits; /* by state; NULL where it has no next value, or is in `running` */
     yki_running_update running;
     uint64_t prepared_version; /* the version of the weights that packed copies were made of */
     yki_extents extents;       /* for which kernel arguments are set; a batch of -1: none yet */
-    double measured_seconds;   /* spent on measuring, options.spent included */
-    double reported;           /* when the log last reported progress */
-    unsigned measured_count;
+    struct {
+        double seconds;  /* spent, options.spent included */
+        double reported; /* when the log last reported progress */
+        unsigned count;
+    } measuring;
     uint64_t work; /* iterations of the planner's loops, measuring aside: tests limit its growth */
     struct yki_costs *costs; /* of a survey; NULL: a plan to be run */
-    yki_taken_set *sets;     /* of the solvers whose tunings are sets of parameters */
-    size_t set_count, set_capacity;
+    struct {
+        yki_taken_set *list;
+        size_t count, capacity;
+    } sets; /* taken, of the solvers whose tunings are sets of parameters */
     yki_asked asked;
 } yki_plan;
 

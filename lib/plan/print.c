@@ -72,8 +72,8 @@ print_memory(const yki_plan *plan, const output *out)
 {
     uint64_t packed = 0, unpacked = 0;
 
-    for (size_t i = 0; i < plan->chunk_count; i++)
-        packed += plan->chunk_sizes[i];
+    for (size_t i = 0; i < plan->chunks.count; i++)
+        packed += plan->chunks.sizes[i];
     yki_tell(&out->to, "memory: %6s %12s %12s  lives", "chunk", "offset", "bytes");
     for (size_t v = 0; v < plan->value_count; v++) {
         const yki_value *value = &plan->values[v];

@@ -348,9 +348,9 @@ take(search *s, unsigned set)
 {
     yki_plan *plan = s->plan;
 
-    YKI_TRY(yki_grow((void **)&plan->sets, &plan->set_capacity, plan->set_count + 1,
-                     sizeof *plan->sets, "sets of parameters"));
-    plan->sets[plan->set_count++] = (yki_taken_set){s->solver, set};
+    YKI_TRY(yki_grow((void **)&plan->sets.list, &plan->sets.capacity, plan->sets.count + 1,
+                     sizeof *plan->sets.list, "sets of parameters"));
+    plan->sets.list[plan->sets.count++] = (yki_taken_set){s->solver, set};
     return YOKE_OK;
 }
 
@@ -370,7 +370,7 @@ run(search *s)
         }
         YKI_TRY(compare_finalists(s));
     }
-    s->plan->measured_seconds += yki_now() - start;
+    s->plan->measuring.seconds += yki_now() - start;
     if (!best(s))
         return YOKE_OK;
     set = best(s)->set;
@@ -386,9 +386,9 @@ run(search *s)
 const unsigned *
 yki_plan_set_of(const yki_plan *plan, const yki_solver *solver)
 {
-    for (size_t i = 0; i < plan->set_count; i++)
-        if (plan->sets[i].solver == solver)
-            return &plan->sets[i].set;
+    for (size_t i = 0; i < plan->sets.count; i++)
+        if (plan->sets.list[i].solver == solver)
+            return &plan->sets.list[i].set;
     return NULL;
 }
 

@@ -318,73 +318,73 @@ START_TEST(initial_values_have_two_names)
 }
 END_TEST
 
+static const struct {
+    const char *text;
+    const char *detail;
+} mistakes[] = {
+    {"{\"nodes\": [\n{\"op\": \"relu\",}]}", "line 2, column 15: "},
+    {"", "line 1"},
+    {"{}", "the text is no model; must be an object with a list \"nodes\""},
+    {"[]", "the text is no model; must be an object with a list \"nodes\""},
+    {"{\"nodes\": [], \"nodes\": []}", "duplicate"},
+    {"{\"nodes\": [], \"output\": {}}", "a model has no \"output\""},
+    {"{\"nodes\": [1]}", "node 0 has no \"op\"; must be an object with one"},
+    {"{\"nodes\": [{\"op\": \"rleu\", \"name\": \"r\"}]}",
+     "node 0 (r): there is no operator \"rleu\"; did you mean \"relu\"?"},
+    {"{\"nodes\": [{\"op\": \"relu\"}]}", "node 0 (relu): relu has 0 inputs; must have 1"},
+    {"{\"nodes\": [X, {\"op\": \"add\"}]}", "node 1 (add): add has 0 inputs; must have 2"},
+    {"{\"nodes\": [X, {\"op\": \"relu\", \"inputs\": [\"y\"]}]}",
+     "its input \"y\" is no node before it"},
+    {"{\"nodes\": [X, {\"op\": \"relu\", \"inputs\": [1]}]}", "\"inputs\" must be a list of names"},
+    {"{\"nodes\": [X, {\"op\": \"relu\", \"name\": \"x\"}]}",
+     "another node has this name; must be unique"},
+    {"{\"nodes\": [X, {\"op\": \"relu\", \"name\": 3}]}", "\"name\" must be a text"},
+    {"{\"nodes\": [{\"op\": \"input\", \"type\": \"f32\", \"shape\": [1]}]}",
+     "input needs a \"name\""},
+    {"{\"nodes\": [X, {\"op\": \"dense\", \"name\": \"d\", \"unit\": 3}]}",
+     "node 1 (d): \"unit\" is no option of dense; must be one of op, name, place, inputs, "
+     "units, no_bias"},
+    {"{\"nodes\": [X, {\"op\": \"dense\", \"name\": \"d\"}]}", "dense needs \"units\""},
+    {"{\"nodes\": [X, {\"op\": \"dense\", \"units\": 1.5}]}", "\"units\" must be a whole"},
+    {"{\"nodes\": [X, {\"op\": \"dense\", \"units\": -1}]}", "dense1: units is -1"},
+    {"{\"nodes\": [X, {\"op\": \"dense\", \"units\": 3, \"no_bias\": 1}]}",
+     "\"no_bias\" must be true or false"},
+    {"{\"nodes\": [X, {\"op\": \"dense\", \"units\": 3, \"bias_init\": \"ones\"}]}",
+     "\"bias_init\" must be an initialiser"},
+    {"{\"nodes\": [X, {\"op\": \"scale\", \"factor\": 1e300}]}", "\"factor\" must be a number"},
+    {"{\"nodes\": [X, {\"op\": \"maxpool2d\", \"kernel\": [2, 2]}]}", "maxpool2d1: "},
+    {"{\"nodes\": [X, {\"op\": \"maxpool2d\", \"kernel\": [2, 2, 2]}]}",
+     "\"kernel\" must be a whole number, or two"},
+    {"{\"nodes\": [X, {\"op\": \"reshape\", \"name\": \"r\", \"shape\": [5]}]}",
+     "r: the shape (5) has 5 elements; must have 4"},
+    {"{\"nodes\": [X, {\"op\": \"transpose\", \"axes\": [0, 1]}]}",
+     "the number of axes is 2; must be 1"},
+    {"{\"nodes\": [{\"op\": \"input\", \"name\": \"x\", \"type\": \"f64\", \"shape\": []}]}",
+     "\"type\" must be a type: f32, i32 or u8"},
+    {"{\"nodes\": [X], \"outputs\": {\"y\": \"z\"}}", "outputs: there is no node \"z\""},
+    {"{\"nodes\": [X], \"loss\": \"x\"}",
+     "x: the loss has shape (4); must be a loss or a scalar for each sample"},
+    {"{\"nodes\": [X], \"frozen\": [\"z\"]}", "no parameter matches \"z\""},
+    {"{\"yoke\": 2, \"nodes\": []}", "has another version than this yoke reads; must be 1"},
+};
+
 START_TEST(mistakes_are_named)
 {
-    static const struct {
-        const char *text;
-        const char *detail;
-    } files[] = {
-        {"{\"nodes\": [\n{\"op\": \"relu\",}]}", "line 2, column 15: "},
-        {"", "line 1"},
-        {"{}", "the text is no model; must be an object with a list \"nodes\""},
-        {"[]", "the text is no model; must be an object with a list \"nodes\""},
-        {"{\"nodes\": [], \"nodes\": []}", "duplicate"},
-        {"{\"nodes\": [], \"output\": {}}", "a model has no \"output\""},
-        {"{\"nodes\": [1]}", "node 0 has no \"op\"; must be an object with one"},
-        {"{\"nodes\": [{\"op\": \"rleu\", \"name\": \"r\"}]}",
-         "node 0 (r): there is no operator \"rleu\"; did you mean \"relu\"?"},
-        {"{\"nodes\": [{\"op\": \"relu\"}]}", "node 0 (relu): relu has 0 inputs; must have 1"},
-        {"{\"nodes\": [X, {\"op\": \"add\"}]}", "node 1 (add): add has 0 inputs; must have 2"},
-        {"{\"nodes\": [X, {\"op\": \"relu\", \"inputs\": [\"y\"]}]}",
-         "its input \"y\" is no node before it"},
-        {"{\"nodes\": [X, {\"op\": \"relu\", \"inputs\": [1]}]}",
-         "\"inputs\" must be a list of names"},
-        {"{\"nodes\": [X, {\"op\": \"relu\", \"name\": \"x\"}]}",
-         "another node has this name; must be unique"},
-        {"{\"nodes\": [X, {\"op\": \"relu\", \"name\": 3}]}", "\"name\" must be a text"},
-        {"{\"nodes\": [{\"op\": \"input\", \"type\": \"f32\", \"shape\": [1]}]}",
-         "input needs a \"name\""},
-        {"{\"nodes\": [X, {\"op\": \"dense\", \"name\": \"d\", \"unit\": 3}]}",
-         "node 1 (d): \"unit\" is no option of dense; must be one of op, name, place, inputs, "
-         "units, no_bias"},
-        {"{\"nodes\": [X, {\"op\": \"dense\", \"name\": \"d\"}]}", "dense needs \"units\""},
-        {"{\"nodes\": [X, {\"op\": \"dense\", \"units\": 1.5}]}", "\"units\" must be a whole"},
-        {"{\"nodes\": [X, {\"op\": \"dense\", \"units\": -1}]}", "dense1: units is -1"},
-        {"{\"nodes\": [X, {\"op\": \"dense\", \"units\": 3, \"no_bias\": 1}]}",
-         "\"no_bias\" must be true or false"},
-        {"{\"nodes\": [X, {\"op\": \"dense\", \"units\": 3, \"bias_init\": \"ones\"}]}",
-         "\"bias_init\" must be an initialiser"},
-        {"{\"nodes\": [X, {\"op\": \"scale\", \"factor\": 1e300}]}", "\"factor\" must be a number"},
-        {"{\"nodes\": [X, {\"op\": \"maxpool2d\", \"kernel\": [2, 2]}]}", "maxpool2d1: "},
-        {"{\"nodes\": [X, {\"op\": \"maxpool2d\", \"kernel\": [2, 2, 2]}]}",
-         "\"kernel\" must be a whole number, or two"},
-        {"{\"nodes\": [X, {\"op\": \"reshape\", \"name\": \"r\", \"shape\": [5]}]}",
-         "r: the shape (5) has 5 elements; must have 4"},
-        {"{\"nodes\": [X, {\"op\": \"transpose\", \"axes\": [0, 1]}]}",
-         "the number of axes is 2; must be 1"},
-        {"{\"nodes\": [{\"op\": \"input\", \"name\": \"x\", \"type\": \"f64\", \"shape\": []}]}",
-         "\"type\" must be a type: f32, i32 or u8"},
-        {"{\"nodes\": [X], \"outputs\": {\"y\": \"z\"}}", "outputs: there is no node \"z\""},
-        {"{\"nodes\": [X], \"loss\": \"x\"}",
-         "x: the loss has shape (4); must be a loss or a scalar for each sample"},
-        {"{\"nodes\": [X], \"frozen\": [\"z\"]}", "no parameter matches \"z\""},
-        {"{\"yoke\": 2, \"nodes\": []}", "has another version than this yoke reads; must be 1"},
-    };
     static const char x[] =
         "{\"op\": \"input\", \"name\": \"x\", \"type\": \"f32\", \"shape\": [4]}";
     char text[400];
 
-    for (size_t i = 0; i < YKI_COUNT(files); i++) {
-        const char *mark = strstr(files[i].text, "[X");
+    for (size_t i = 0; i < YKI_COUNT(mistakes); i++) {
+        const char *mark = strstr(mistakes[i].text, "[X");
         yoke_graph *g = NULL;
 
         if (mark)
-            snprintf(text, sizeof text, "%.*s[%s%s", (int)(mark - files[i].text), files[i].text, x,
-                     mark + 2);
+            snprintf(text, sizeof text, "%.*s[%s%s", (int)(mark - mistakes[i].text),
+                     mistakes[i].text, x, mark + 2);
         else
-            snprintf(text, sizeof text, "%s", files[i].text);
+            snprintf(text, sizeof text, "%s", mistakes[i].text);
         ck_assert_int_ne(yoke_graph_from_json(text, strlen(text), &g), YOKE_OK);
-        ASSERT_DETAIL(files[i].detail);
+        ASSERT_DETAIL(mistakes[i].detail);
         ck_assert_ptr_null(g);
     }
 }

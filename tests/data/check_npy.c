@@ -135,50 +135,49 @@ START_TEST(channels_that_look_last_are_warned_of)
 }
 END_TEST
 
+static const struct {
+    const char *dictionary;
+    yoke_status status;
+    const char *part;
+} refusals[] = {
+    {"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", YOKE_ERROR_UNSUPPORTED,
+     "Python objects"},
+    {"{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", YOKE_ERROR_UNSUPPORTED,
+     "big-endian"},
+    {"{'descr': '<U3', 'fortran_order': False, 'shape': (1,), }", YOKE_ERROR_UNSUPPORTED,
+     "type <U3"},
+    {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", YOKE_ERROR_UNSUPPORTED,
+     "structs"},
+    {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", YOKE_ERROR_UNSUPPORTED,
+     "Fortran"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (), }", YOKE_ERROR_FORMAT, "single number"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 0), }", YOKE_ERROR_FORMAT,
+     "axis 1 has size 0"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }",
+     YOKE_ERROR_FORMAT, "more than any file holds"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (2147483648, 28, 28), }", YOKE_ERROR_FORMAT,
+     "must have 6734508720"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 2147483647, 2147483647), "
+     "}",
+     YOKE_ERROR_FORMAT, "more than any file holds"},
+    {"{'descr': '<f4', 'shape': (1,), }", YOKE_ERROR_FORMAT, "once each"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'shape': (1,)}", YOKE_ERROR_FORMAT,
+     "once each"},
+    {"{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}", YOKE_ERROR_FORMAT, "True or False"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1)}",
+     YOKE_ERROR_UNSUPPORTED, "too many axes; must have at most 9"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", YOKE_ERROR_FORMAT,
+     "size of an axis"},
+    {"{'descr': '<f4', 'fortran_order': False, 'shape': (1", YOKE_ERROR_FORMAT, "\")\""},
+    {"", YOKE_ERROR_FORMAT, "\"{\""},
+};
+
 START_TEST(npy_refusals)
 {
-    static const struct {
-        const char *dictionary;
-        yoke_status status;
-        const char *part;
-    } rows[] = {
-        {"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", YOKE_ERROR_UNSUPPORTED,
-         "Python objects"},
-        {"{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", YOKE_ERROR_UNSUPPORTED,
-         "big-endian"},
-        {"{'descr': '<U3', 'fortran_order': False, 'shape': (1,), }", YOKE_ERROR_UNSUPPORTED,
-         "type <U3"},
-        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }",
-         YOKE_ERROR_UNSUPPORTED, "structs"},
-        {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }", YOKE_ERROR_UNSUPPORTED,
-         "Fortran"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (), }", YOKE_ERROR_FORMAT,
-         "single number"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 0), }", YOKE_ERROR_FORMAT,
-         "axis 1 has size 0"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }",
-         YOKE_ERROR_FORMAT, "more than any file holds"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2147483648, 28, 28), }",
-         YOKE_ERROR_FORMAT, "must have 6734508720"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 2147483647, 2147483647), "
-         "}",
-         YOKE_ERROR_FORMAT, "more than any file holds"},
-        {"{'descr': '<f4', 'shape': (1,), }", YOKE_ERROR_FORMAT, "once each"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'shape': (1,)}",
-         YOKE_ERROR_FORMAT, "once each"},
-        {"{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}", YOKE_ERROR_FORMAT, "True or False"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1)}",
-         YOKE_ERROR_UNSUPPORTED, "too many axes; must have at most 9"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", YOKE_ERROR_FORMAT,
-         "size of an axis"},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1", YOKE_ERROR_FORMAT, "\")\""},
-        {"", YOKE_ERROR_FORMAT, "\"{\""},
-    };
-
-    for (size_t i = 0; i < YKI_COUNT(rows); i++) {
-        start_npy(rows[i].dictionary);
+    for (size_t i = 0; i < YKI_COUNT(refusals); i++) {
+        start_npy(refusals[i].dictionary);
         put("\0\0\200?", 4);
-        refused(written("x.npy", false), NULL, rows[i].status, rows[i].part);
+        refused(written("x.npy", false), NULL, refusals[i].status, refusals[i].part);
     }
     start_npy("{'descr': '<i8', 'fortran_order': False, 'shape': (1,)}");
     put("\0\0\0\0\1\0\0\0", 8);

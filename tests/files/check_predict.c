@@ -223,6 +223,21 @@ softmax(float *rows)
 }
 
 /* A model as its trainer sees it: trained on bytes, saved, loaded, asked with bytes. */
+static yoke_trainer *
+make_trained(yoke_team *team, yoke_graph *g, const samples *s)
+{
+    const yoke_trainer_options options = {.batch = 8,
+                                          .seed = 3,
+                                          .strict = true,
+                                          .optimizer = yoke_adam(1e-2f),
+                                          .level = YOKE_PLAN_ESTIMATE};
+    yoke_trainer *t;
+
+    ASSERT_OK(yoke_trainer_create(team, g, &options, &t));
+    ASSERT_OK(yoke_trainer_fit(t, s->dataset, NULL, &(yoke_fit_options){.epochs = 3}));
+    return t;
+}
+
 START_TEST(predicts_as_trained)
 {
     const bool scaled = _i == 1;
@@ -239,14 +254,7 @@ START_TEST(predicts_as_trained)
 
     ck_assert(test_devices_open(TEST_AS_IS, &devices));
     ASSERT_OK(yoke_team_create(devices.context, test_selector(), NULL, &team));
-    ASSERT_OK(yoke_trainer_create(team, g,
-                                  &(yoke_trainer_options){.batch = 8,
-                                                          .seed = 3,
-                                                          .strict = true,
-                                                          .optimizer = yoke_adam(1e-2f),
-                                                          .level = YOKE_PLAN_ESTIMATE},
-                                  &t));
-    ASSERT_OK(yoke_trainer_fit(t, s->dataset, NULL, &(yoke_fit_options){.epochs = 3}));
+    t = make_trained(team, g, s);
     ASSERT_OK(yoke_trainer_save(t, path));
     x = as_floats(s, scaled);
     floats = yoke_feed_f32("image", x, SAMPLES * PIXELS);
@@ -323,6 +331,20 @@ START_TEST(values_in_their_units)
 END_TEST
 
 /* A replica's file, floats as they are, the sigmoid of a binary cross-entropy, other outputs. */
+static yoke_replica *
+make_replica(yoke_device *device, yoke_graph *g, uint32_t seed)
+{
+    const yoke_replica_options options = {.batch = SAMPLES,
+                                          .seed = seed,
+                                          .evaluation_only = true,
+                                          .strict = true,
+                                          .level = YOKE_PLAN_ESTIMATE};
+    yoke_replica *replica;
+
+    ASSERT_OK(yoke_replica_create(device, g, &options, &replica));
+    return replica;
+}
+
 START_TEST(replicas_and_outputs)
 {
     const char *path = scratch_path("replica.safetensors");
@@ -336,21 +358,9 @@ START_TEST(replicas_and_outputs)
     yoke_predictor *p = NULL;
 
     ck_assert(test_devices_open(TEST_AS_IS, &devices));
-    ASSERT_OK(yoke_replica_create(devices.device[0], g,
-                                  &(yoke_replica_options){.batch = SAMPLES,
-                                                          .seed = 4,
-                                                          .evaluation_only = true,
-                                                          .strict = true,
-                                                          .level = YOKE_PLAN_ESTIMATE},
-                                  &r));
+    r = make_replica(devices.device[0], g, 4);
     ASSERT_OK(yoke_replica_save(r, path));
-    ASSERT_OK(yoke_replica_create(devices.device[0], g,
-                                  &(yoke_replica_options){.batch = SAMPLES,
-                                                          .seed = 5,
-                                                          .evaluation_only = true,
-                                                          .strict = true,
-                                                          .level = YOKE_PLAN_ESTIMATE},
-                                  &other));
+    other = make_replica(devices.device[0], g, 5);
     ASSERT_OK(yoke_replica_load_weights(other, path, NULL));
     ASSERT_OK(yoke_replica_set_input(r, SAMPLES, image));
     ASSERT_OK(yoke_replica_set_input(other, SAMPLES, image));

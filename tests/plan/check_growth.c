@@ -121,8 +121,8 @@ START_TEST(memory_is_packed_well)
                 now += m.plan->values[v].size;
         peak = YKI_MAX(peak, now);
     }
-    for (size_t i = 0; i < m.plan->chunk_count; i++)
-        packed += m.plan->chunk_sizes[i];
+    for (size_t i = 0; i < m.plan->chunks.count; i++)
+        packed += m.plan->chunks.sizes[i];
     ck_assert_msg((double)packed <= 1.1 * (double)peak, "packed %.0f, alive at once %.0f",
                   (double)packed, (double)peak);
     destroy(&m);
