@@ -34,10 +34,10 @@ for call in broadcast gather; do
     [ "$(grep -c '^rank [0-9]: late ok$' "$work/output")" = 3 ] || fail "late $call"
 done
 
-# Two ranks that do not agree on the length of a message learn it.
-for length in longer shorter; do
-    expect 2 multiple unequal $length
-    expect 2 serialized unequal $length
+# A rank that expects more of a message than is sent learns it. (If it expects less, MPI itself
+# notices; MPICH then ends the program.)
+for level in multiple serialized; do
+    expect 2 $level unequal
 done
 
 # Chunks: of 400 bytes, and of a size that is no whole number of values.
