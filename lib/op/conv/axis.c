@@ -62,3 +62,40 @@ yki_conv_gradient_axis(const yki_conv *conv, int i, int64_t residue)
     x.tap_step = period ? period * dilation / stride : 1;
     return x;
 }
+
+void
+yki_arg_window(yki_recipe *recipe, const yki_conv *conv)
+{
+    const yki_conv_attrs *a = &conv->a;
+    const yki_named_int values[] = {
+        {"kh", a->kernel[0]}, {"kw", a->kernel[1]}, {"sh", a->stride[0]},   {"sw", a->stride[1]},
+        {"ph", a->pad[0]},    {"pw", a->pad[1]},    {"dh", a->dilation[0]}, {"dw", a->dilation[1]}};
+
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
+}
+
+void
+yki_arg_packed_taps(yki_recipe *recipe, const yki_conv *conv, const yki_conv_axis *vertical,
+                    const yki_conv_axis *horizontal)
+{
+    const yki_named_int values[] = {
+        {"kh", conv->a.kernel[0]},      {"kw", conv->a.kernel[1]},
+        {"taps_h", vertical->taps},     {"taps_w", horizontal->taps},
+        {"kh0", vertical->kernel_at},   {"khs", vertical->kernel_step},
+        {"kw0", horizontal->kernel_at}, {"kws", horizontal->kernel_step}};
+
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
+}
+
+void
+yki_arg_axes(yki_recipe *recipe, const yki_conv_axis *vertical, const yki_conv_axis *horizontal)
+{
+    const yki_conv_axis *v = vertical, *h = horizontal;
+    const yki_named_int values[] = {
+        {"gh", v->count},    {"gw", h->count},    {"ish", v->in_step},  {"isw", h->in_step},
+        {"taps_h", v->taps}, {"taps_w", h->taps}, {"tsh", v->tap_step}, {"tsw", h->tap_step},
+        {"bh", v->in_at},    {"bw", h->in_at},    {"osh", v->out_step}, {"osw", h->out_step},
+        {"oah", v->out_at},  {"oaw", h->out_at}};
+
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
+}

@@ -188,16 +188,8 @@ emit_pack(yki_recipe *recipe, const yki_conv *conv, const side *s, const grid *g
                                     {"c", s->c},
                                     {"o", s->o},
                                     {"groups", conv->a.groups},
-                                    {"transposed", s->transposed},
-                                    {"kh", conv->a.kernel[0]},
-                                    {"kw", conv->a.kernel[1]},
-                                    {"taps_h", g->vertical.taps},
-                                    {"taps_w", g->horizontal.taps},
-                                    {"kh0", g->vertical.kernel_at},
-                                    {"khs", g->vertical.kernel_step},
-                                    {"kw0", g->horizontal.kernel_at},
-                                    {"kws", g->horizontal.kernel_step},
-                                    {"from_plain", s->from_plain},
+                                    {"transposed", s->transposed}};
+    const yki_named_int memory[] = {{"from_plain", s->from_plain},
                                     {"weight_step", g->weight_step},
                                     {"has_bias", conv->has_bias}};
 
@@ -205,6 +197,8 @@ emit_pack(yki_recipe *recipe, const yki_conv *conv, const side *s, const grid *g
     yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
     yki_arg_slot(recipe, weights);
     yki_arg_ints(recipe, values, YKI_COUNT(values));
+    yki_arg_packed_taps(recipe, conv, &g->vertical, &g->horizontal);
+    yki_arg_ints(recipe, memory, YKI_COUNT(memory));
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(jobs, PACK_GROUPS)), YKI_CONST(1), YKI_CONST(1), 1, 1,
                     1);
     if (launch) {
@@ -276,28 +270,11 @@ emit_grid(const yki_problem *problem, const yki_device_traits *traits, yki_recip
                                     {"w", s->w},
                                     {"o", s->o},
                                     {"oh", s->oh},
-                                    {"ow", s->ow},
-                                    {"gh", v->count},
-                                    {"gw", h->count},
-                                    {"ish", v->in_step},
-                                    {"isw", h->in_step},
-                                    {"taps_h", v->taps},
-                                    {"taps_w", h->taps},
-                                    {"tsh", v->tap_step},
-                                    {"tsw", h->tap_step},
-                                    {"bh", v->in_at},
-                                    {"bw", h->in_at},
-                                    {"osh", v->out_step},
-                                    {"osw", h->out_step},
-                                    {"oah", v->out_at},
-                                    {"oaw", h->out_at},
-                                    {"groups", conv->a.groups},
-                                    {"from_plain", s->from_plain},
-                                    source,
-                                    {"strip_size", u->strip},
-                                    {"table_size", u->table},
-                                    {"weight_step", g->weight_step},
-                                    {"act", conv->a.act}};
+                                    {"ow", s->ow}};
+    const yki_named_int memory[] = {
+        {"groups", conv->a.groups}, {"from_plain", s->from_plain}, source,
+        {"strip_size", u->strip},   {"table_size", u->table},      {"weight_step", g->weight_step},
+        {"act", conv->a.act}};
     yki_expr groups = yki_conv_times(conv, traits->compute_units);
     int64_t taps = stacked ? inner_taps(v, s->h) * inner_taps(h, s->w)
                            : v->count * v->taps * h->count * h->taps;
@@ -306,6 +283,8 @@ emit_grid(const yki_problem *problem, const yki_device_traits *traits, yki_recip
         yki_arg_slot(recipe, buffers[i]);
     yki_arg_expr(recipe, "samples", conv->n);
     yki_arg_ints(recipe, values, YKI_COUNT(values));
+    yki_arg_axes(recipe, v, h);
+    yki_arg_ints(recipe, memory, YKI_COUNT(memory));
     if (!launch)
         return;
     groups.max = traits->compute_units; /* and no group if there are no samples */

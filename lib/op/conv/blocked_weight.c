@@ -126,35 +126,22 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
      yki_recipe *recipe)
 {
     yki_conv conv = yki_conv_of(problem);
-    const yki_conv_attrs *a = &conv.a;
     shape s = shape_of(problem, traits, &conv);
     int64_t units = traits->compute_units, jobs = s.in_blocks * s.out_groups;
     int64_t sums = s.splits * jobs * conv.taps * s.cp * 2 * s.v;
     uint32_t part, strips, tables;
-    const yki_named_int values[] = {{"splits", s.splits},
-                                    {"unit_samples", s.samples},
-                                    {"unit_rows", s.rows},
-                                    {"c", conv.c},
-                                    {"h", conv.h},
-                                    {"w", conv.w},
-                                    {"o", conv.o},
-                                    {"oh", conv.oh},
-                                    {"ow", conv.ow},
-                                    {"kh", a->kernel[0]},
-                                    {"kw", a->kernel[1]},
-                                    {"sh", a->stride[0]},
-                                    {"sw", a->stride[1]},
-                                    {"ph", a->pad[0]},
-                                    {"pw", a->pad[1]},
-                                    {"dh", a->dilation[0]},
-                                    {"dw", a->dilation[1]},
-                                    {"groups", a->groups},
+    const yki_named_int work[] = {{"splits", s.splits},  {"unit_samples", s.samples},
+                                  {"unit_rows", s.rows}, {"c", conv.c},
+                                  {"h", conv.h},         {"w", conv.w},
+                                  {"o", conv.o},         {"oh", conv.oh},
+                                  {"ow", conv.ow}};
+    const yki_named_int memory[] = {{"groups", conv.a.groups},
                                     {"from_plain", s.from_plain},
                                     {"direct", s.direct},
                                     {"strip_size", s.strip},
                                     {"table_size", s.table}};
     const yki_named_int unpack[] = {{"splits", s.splits}, {"c", conv.c},
-                                    {"o", conv.o},        {"groups", a->groups},
+                                    {"o", conv.o},        {"groups", conv.a.groups},
                                     {"area", conv.taps},  {"from_plain", s.from_plain}};
     yki_launch *launch;
 
@@ -171,7 +158,9 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_slot(recipe, strips);
     yki_arg_slot(recipe, tables);
     yki_arg_expr(recipe, "samples", conv.n);
-    yki_arg_ints(recipe, values, YKI_COUNT(values));
+    yki_arg_ints(recipe, work, YKI_COUNT(work));
+    yki_arg_window(recipe, &conv);
+    yki_arg_ints(recipe, memory, YKI_COUNT(memory));
     yki_launch_grid(launch, YKI_CONST(units), YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     if (launch) {
         launch->flops = yki_conv_flops(&conv);

@@ -55,6 +55,13 @@ yki_conv_axis yki_conv_forward_axis(const yki_conv *conv, int i);
 /* Returns an axis of the gradient of the input, which is one grid for each residue of the
  * position modulo the stride. */
 yki_conv_axis yki_conv_gradient_axis(const yki_conv *conv, int i, int64_t residue);
+/* These add what several kernels take alike: how the window lies over the image; which weights of
+ * it a grid uses, for kernels that pack them; how a grid walks over the image. */
+void yki_arg_window(yki_recipe *recipe, const yki_conv *conv);
+void yki_arg_packed_taps(yki_recipe *recipe, const yki_conv *conv, const yki_conv_axis *vertical,
+                         const yki_conv_axis *horizontal);
+void yki_arg_axes(yki_recipe *recipe, const yki_conv_axis *vertical,
+                  const yki_conv_axis *horizontal);
 /* Returns whether kernels of one work-item with vectors suit the device: whether it is a CPU
  * whose compiler has vectors. Software rasterizers say that they have none, and may end loops
  * after 2^16 iterations. */

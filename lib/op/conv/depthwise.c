@@ -72,20 +72,16 @@ static void
 emit_pack(yki_recipe *recipe, const yki_conv *conv, const grid *g, uint32_t v, uint32_t weights)
 {
     int64_t blocks = (conv->c + v - 1) / v;
-    const yki_named_int values[] = {
-        {"weight_at", g->weight_at},      {"c", conv->c},
-        {"kh", conv->a.kernel[0]},        {"kw", conv->a.kernel[1]},
-        {"taps_h", g->vertical.taps},     {"taps_w", g->horizontal.taps},
-        {"kh0", g->vertical.kernel_at},   {"khs", g->vertical.kernel_step},
-        {"kw0", g->horizontal.kernel_at}, {"kws", g->horizontal.kernel_step},
-        {"has_bias", conv->has_bias}};
     yki_launch *launch =
         yki_recipe_launch(recipe, "conv_depthwise.cl", "yki_conv_depthwise_pack", "-DV=%u", v);
 
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
     yki_arg_slot(recipe, weights);
-    yki_arg_ints(recipe, values, YKI_COUNT(values));
+    yki_arg_int(recipe, "weight_at", g->weight_at);
+    yki_arg_int(recipe, "c", conv->c);
+    yki_arg_packed_taps(recipe, conv, &g->vertical, &g->horizontal);
+    yki_arg_int(recipe, "has_bias", conv->has_bias);
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(blocks, 64)), YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     if (launch) {
         launch->phase = YKI_PHASE_PREPARE;
@@ -106,24 +102,7 @@ emit_grid(const yki_problem *problem, const yki_device_traits *traits, yki_recip
                                     {"h", transposed ? conv->oh : conv->h},
                                     {"w", transposed ? conv->ow : conv->w},
                                     {"oh", transposed ? conv->h : conv->oh},
-                                    {"ow", transposed ? conv->w : conv->ow},
-                                    {"gh", vertical->count},
-                                    {"gw", horizontal->count},
-                                    {"ish", vertical->in_step},
-                                    {"isw", horizontal->in_step},
-                                    {"taps_h", vertical->taps},
-                                    {"taps_w", horizontal->taps},
-                                    {"tsh", vertical->tap_step},
-                                    {"tsw", horizontal->tap_step},
-                                    {"bh", vertical->in_at},
-                                    {"bw", horizontal->in_at},
-                                    {"osh", vertical->out_step},
-                                    {"osw", horizontal->out_step},
-                                    {"oah", vertical->out_at},
-                                    {"oaw", horizontal->out_at},
-                                    {"act", conv->a.act},
-                                    {"band", g->band},
-                                    {"strip_size", strip_size}};
+                                    {"ow", transposed ? conv->w : conv->ow}};
     yki_launch *launch = yki_recipe_launch(recipe, "conv_depthwise.cl",
                                            vertical->out_step * horizontal->out_step > 1
                                                ? "yki_conv_depthwise_direct"
@@ -137,6 +116,10 @@ emit_grid(const yki_problem *problem, const yki_device_traits *traits, yki_recip
     yki_arg_slot(recipe, strips);
     yki_arg_expr(recipe, "samples", conv->n);
     yki_arg_ints(recipe, values, YKI_COUNT(values));
+    yki_arg_axes(recipe, vertical, horizontal);
+    yki_arg_int(recipe, "act", conv->a.act);
+    yki_arg_int(recipe, "band", g->band);
+    yki_arg_int(recipe, "strip_size", strip_size);
     groups.max = GROUPS_PER_UNIT * traits->compute_units;
     yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     if (launch) {
@@ -200,7 +183,6 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
             yki_recipe *recipe)
 {
     yki_conv conv = yki_conv_of(problem);
-    const yki_conv_attrs *a = &conv.a;
     uint32_t v = yki_conv_width(traits), part;
     int64_t blocks = (conv.c + v - 1) / v, most = conv.batched ? problem->max.batch : 1;
     int64_t jobs = (int64_t)GROUPS_PER_UNIT * traits->compute_units, splits;
@@ -217,16 +199,13 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, part);
     yki_arg_expr(recipe, "samples", conv.n);
-    {
-        const yki_named_int values[] = {
-            {"splits", splits},     {"blocks", blocks},    {"h", conv.h},
-            {"w", conv.w},          {"oh", conv.oh},       {"ow", conv.ow},
-            {"kh", a->kernel[0]},   {"kw", a->kernel[1]},  {"sh", a->stride[0]},
-            {"sw", a->stride[1]},   {"ph", a->pad[0]},     {"pw", a->pad[1]},
-            {"dh", a->dilation[0]}, {"dw", a->dilation[1]}};
-
-        yki_arg_ints(recipe, values, YKI_COUNT(values));
-    }
+    yki_arg_int(recipe, "splits", splits);
+    yki_arg_int(recipe, "blocks", blocks);
+    yki_arg_int(recipe, "h", conv.h);
+    yki_arg_int(recipe, "w", conv.w);
+    yki_arg_int(recipe, "oh", conv.oh);
+    yki_arg_int(recipe, "ow", conv.ow);
+    yki_arg_window(recipe, &conv);
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(jobs, splits * blocks)), YKI_CONST(1), YKI_CONST(1),
                     1, 1, 1);
     if (launch) {

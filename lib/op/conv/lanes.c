@@ -164,30 +164,21 @@ emit_pack(yki_recipe *recipe, const yki_conv *conv, const side *s, const tile *t
     yki_launch *launch =
         yki_recipe_launch(recipe, "conv_lanes.cl", "yki_conv_lanes_pack", "-DV=%d -DR=%d -DX=%d",
                           (int)t->v, (int)t->rows, (int)t->columns);
-    const yki_conv_axis *v = &s->vertical, *h = &s->horizontal;
-    const yki_named_int values[] = {{"c", s->c},
-                                    {"o", s->o},
-                                    {"transposed", s->transposed},
-                                    {"kh", conv->a.kernel[0]},
-                                    {"kw", conv->a.kernel[1]},
-                                    {"taps_h", v->taps},
-                                    {"taps_w", h->taps},
-                                    {"kh0", v->kernel_at},
-                                    {"khs", v->kernel_step},
-                                    {"kw0", h->kernel_at},
-                                    {"kws", h->kernel_step},
-                                    {"has_bias", conv->has_bias}};
 
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
     yki_arg_slot(recipe, packed);
-    yki_arg_ints(recipe, values, YKI_COUNT(values));
+    yki_arg_int(recipe, "c", s->c);
+    yki_arg_int(recipe, "o", s->o);
+    yki_arg_int(recipe, "transposed", s->transposed);
+    yki_arg_packed_taps(recipe, conv, &s->vertical, &s->horizontal);
+    yki_arg_int(recipe, "has_bias", conv->has_bias);
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(blocks * s->c, PACK_GROUPS)), YKI_CONST(1),
                     YKI_CONST(1), 1, 1, 1);
     if (!launch)
         return;
     launch->phase = YKI_PHASE_PREPARE;
-    launch->bytes = YKI_CONST(8 * blocks * t->rows * s->c * v->taps * h->taps);
+    launch->bytes = YKI_CONST(8 * blocks * t->rows * s->c * s->vertical.taps * s->horizontal.taps);
 }
 
 static yoke_status
@@ -279,24 +270,11 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
             yki_recipe *recipe)
 {
     yki_conv conv = yki_conv_of(problem);
-    const yki_conv_attrs *a = &conv.a;
     weight_shape s = shape_of_weight(problem, traits, &conv);
     int64_t scratch = s.x + s.dy + s.sums, elements = conv.o * conv.c * conv.taps;
-    const yki_named_int values[] = {{"c", conv.c},
-                                    {"h", conv.h},
-                                    {"w", conv.w},
-                                    {"o", conv.o},
-                                    {"oh", conv.oh},
-                                    {"ow", conv.ow},
-                                    {"kh", a->kernel[0]},
-                                    {"kw", a->kernel[1]},
-                                    {"sh", a->stride[0]},
-                                    {"sw", a->stride[1]},
-                                    {"ph", a->pad[0]},
-                                    {"pw", a->pad[1]},
-                                    {"dh", a->dilation[0]},
-                                    {"dw", a->dilation[1]},
-                                    {"columns", s.columns},
+    const yki_named_int sizes[] = {{"c", conv.c}, {"h", conv.h},   {"w", conv.w},
+                                   {"o", conv.o}, {"oh", conv.oh}, {"ow", conv.ow}};
+    const yki_named_int memory[] = {{"columns", s.columns},
                                     {"x_size", s.x},
                                     {"dy_size", s.dy},
                                     {"scratch_size", scratch},
@@ -317,7 +295,9 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
     yki_arg_slot(recipe, part);
     yki_arg_slot(recipe, own);
     yki_arg_expr(recipe, "samples", conv.n);
-    yki_arg_ints(recipe, values, YKI_COUNT(values));
+    yki_arg_ints(recipe, sizes, YKI_COUNT(sizes));
+    yki_arg_window(recipe, &conv);
+    yki_arg_ints(recipe, memory, YKI_COUNT(memory));
     yki_launch_grid(launch, YKI_CONST(s.splits), YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     if (launch) {
         launch->flops = yki_conv_flops(&conv);

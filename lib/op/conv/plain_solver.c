@@ -42,15 +42,17 @@ group_items(const yki_device_traits *traits)
 static void
 shape_args(yki_recipe *recipe, const yki_conv *conv)
 {
-    const yki_conv_attrs *a = &conv->a;
-    const yki_named_int values[] = {
-        {"groups", a->groups}, {"cg", conv->cg},       {"og", conv->og},      {"h", conv->h},
-        {"w", conv->w},        {"oh", conv->oh},       {"ow", conv->ow},      {"kh", a->kernel[0]},
-        {"kw", a->kernel[1]},  {"sh", a->stride[0]},   {"sw", a->stride[1]},  {"ph", a->pad[0]},
-        {"pw", a->pad[1]},     {"dh", a->dilation[0]}, {"dw", a->dilation[1]}};
+    const yki_named_int sizes[] = {{"groups", conv->a.groups},
+                                   {"cg", conv->cg},
+                                   {"og", conv->og},
+                                   {"h", conv->h},
+                                   {"w", conv->w},
+                                   {"oh", conv->oh},
+                                   {"ow", conv->ow}};
 
     yki_arg_expr(recipe, "samples", conv->n);
-    yki_arg_ints(recipe, values, YKI_COUNT(values));
+    yki_arg_ints(recipe, sizes, YKI_COUNT(sizes));
+    yki_arg_window(recipe, conv);
 }
 
 static bool
