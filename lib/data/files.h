@@ -88,12 +88,26 @@ yoke_status yki_columns_make(yki_column *columns, const char *const *names, size
 
 /* ---- formats: one file each. All of them write their outputs only on success ---- */
 
-/* `is` recognises a format by the first `size` bytes. `parse` describes the samples of a file as a
- * column. */
-bool yki_is_idx(const unsigned char *head, size_t size);
-yoke_status yki_idx_parse(yki_bytes *bytes, yki_column *column);
-bool yki_is_npy(const unsigned char *head, size_t size);
-yoke_status yki_npy_parse(yki_bytes *bytes, bool channels_last, yki_column *column);
+/* A format of files that hold one column each. */
+typedef struct yki_column_format {
+    const char *name;
+    const char *endings[5]; /* of names of files in folders; ends with NULL */
+    /* Recognises the format by the first `size` bytes. */
+    bool (*is)(const unsigned char *head, size_t size);
+    /* Describes the samples of a file as a column. */
+    yoke_status (*parse)(yki_bytes *bytes, const yoke_dataset_open_options *options,
+                         yki_column *column);
+} yki_column_format;
+
+/* All of them, in the order in which a folder is searched. */
+#define YKI_COLUMN_FORMATS(X)                                                                      \
+    X(idx)                                                                                         \
+    X(npy)
+#define YKI_COLUMN_FORMAT(name) extern const yki_column_format yki_format_##name;
+YKI_COLUMN_FORMATS(YKI_COLUMN_FORMAT)
+#undef YKI_COLUMN_FORMAT
+extern const yki_column_format *const yki_column_formats[]; /* NULL stands at the end (open.c) */
+
 /* Describes images and labels of files that are all of CIFAR-10 or all of CIFAR-100. */
 yoke_status yki_cifar_parse(yki_bytes *const *files, size_t count, yki_column *images,
                             yki_column *labels);

@@ -19,11 +19,15 @@
 #include <sys/stat.h>
 
 #include "data/files.h"
+#include "data/text.h"
 
 enum { MOST_NAMES = 100000 };
 
 typedef enum role { ROLE_NONE, ROLE_DATA, ROLE_TARGET } role;
-typedef enum format { FORMAT_NONE, FORMAT_IDX, FORMAT_NPY, FORMAT_CSV } format;
+typedef const yki_column_format *format; /* NULL: none */
+
+/* Tables stand for themselves: they hold data and labels. */
+static const yki_column_format tables = {.name = "CSV", .endings = {".csv", ".tsv"}};
 
 typedef struct listing {
     const char *path;
@@ -32,14 +36,6 @@ typedef struct listing {
 } listing;
 
 /* ---- names ---- */
-
-static bool
-ends_with(const char *name, const char *end)
-{
-    size_t a = strlen(name), b = strlen(end);
-
-    return a >= b && strcasecmp(name + a - b, end) == 0;
-}
 
 /* True if `word` is one of the words of a name. */
 static bool
@@ -91,17 +87,13 @@ role_of(const char *name)
                                       : ROLE_NONE;
 }
 
-static format
-format_of(const char *name)
+static bool
+has_format(const char *name, format f)
 {
-    if (ends_with(name, ".npy"))
-        return FORMAT_NPY;
-    if (ends_with(name, ".csv") || ends_with(name, ".tsv"))
-        return FORMAT_CSV;
-    if (ends_with(name, "ubyte") || ends_with(name, "ubyte.gz") || ends_with(name, ".idx") ||
-        ends_with(name, ".idx.gz"))
-        return FORMAT_IDX;
-    return FORMAT_NONE;
+    for (const char *const *end = f->endings; *end; end++)
+        if (yki_ends_with(name, *end))
+            return true;
+    return false;
 }
 
 /* ---- listing ---- */
@@ -207,7 +199,7 @@ find_cifar(const listing *l, yoke_data_part part, yki_found *found)
     for (size_t i = 0; i < l->count; i++) {
         const char *name = l->names[i];
         const bool train = strcmp(name, "train.bin") == 0 ||
-                           (strncmp(name, "data_batch_", 11) == 0 && ends_with(name, ".bin"));
+                           (strncmp(name, "data_batch_", 11) == 0 && yki_ends_with(name, ".bin"));
         const bool test = strcmp(name, "test_batch.bin") == 0 || strcmp(name, "test.bin") == 0;
 
         if (part == YOKE_PART_TEST ? !test : !train)
@@ -232,7 +224,7 @@ find_one(const listing *l, format f, yoke_data_part part, role r, const char **f
         const char *name = l->names[i];
         size_t length = *found ? strlen(*found) : 0;
 
-        if (format_of(name) != f || part_of(name) != part || (r && role_of(name) != r))
+        if (!has_format(name, f) || part_of(name) != part || (r && role_of(name) != r))
             continue;
         if (*found && strncmp(name, *found, length) == 0 && strcmp(name + length, ".gz") == 0)
             continue; /* the same file, compressed */
@@ -251,10 +243,10 @@ find_format(const listing *l, format f, yoke_data_part part, yki_found *found)
 {
     const char *data, *target = NULL, *train = NULL;
 
-    YKI_TRY(find_one(l, f, part, f == FORMAT_CSV ? ROLE_NONE : ROLE_DATA, &data));
+    YKI_TRY(find_one(l, f, part, f == &tables ? ROLE_NONE : ROLE_DATA, &data));
     if (!data)
         return YOKE_OK;
-    if (f == FORMAT_CSV) {
+    if (f == &tables) {
         YKI_TRY(find_one(l, f, YOKE_PART_TRAIN, ROLE_NONE, &train));
     } else {
         YKI_TRY(find_one(l, f, part, ROLE_TARGET, &target));
@@ -263,7 +255,7 @@ find_format(const listing *l, format f, yoke_data_part part, yki_found *found)
                             "%s has %s, but no file with its labels; must have both", l->path,
                             data);
     }
-    found->kind = f == FORMAT_CSV ? YKI_KIND_CSV : YKI_KIND_PAIR;
+    found->kind = f == &tables ? YKI_KIND_CSV : YKI_KIND_PAIR;
     YKI_TRY(join(l, data, &found->data[0]));
     found->data_count = 1;
     if (target)
@@ -276,7 +268,6 @@ find_format(const listing *l, format f, yoke_data_part part, yki_found *found)
 static yoke_status
 search_files(const listing *l, yoke_data_part part, yki_found *found)
 {
-    static const format formats[] = {FORMAT_IDX, FORMAT_NPY, FORMAT_CSV};
     /* Files that name no part hold everything, so they are for training. */
     const yoke_data_part parts[] = {part == YOKE_PART_ANY ? YOKE_PART_TRAIN : part, YOKE_PART_ANY};
 
@@ -284,8 +275,10 @@ search_files(const listing *l, yoke_data_part part, yki_found *found)
     for (size_t p = 0; p < YKI_COUNT(parts); p++) {
         if (p == 1 && part != YOKE_PART_ANY)
             break;
-        for (size_t f = 0; f < YKI_COUNT(formats) && found->kind == YKI_KIND_NONE; f++)
-            YKI_TRY(find_format(l, formats[f], parts[p], found));
+        for (format const *f = yki_column_formats; *f && found->kind == YKI_KIND_NONE; f++)
+            YKI_TRY(find_format(l, *f, parts[p], found));
+        if (found->kind == YKI_KIND_NONE)
+            YKI_TRY(find_format(l, &tables, parts[p], found));
     }
     return YOKE_OK;
 }

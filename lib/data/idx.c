@@ -38,8 +38,8 @@ number_of(unsigned char code, yki_number *number)
     }
 }
 
-bool
-yki_is_idx(const unsigned char *head, size_t size)
+static bool
+is_idx(const unsigned char *head, size_t size)
 {
     yki_number number;
 
@@ -82,8 +82,8 @@ measure(const char *name, const unsigned char *head, yki_column *made, uint64_t 
     return YOKE_OK;
 }
 
-yoke_status
-yki_idx_parse(yki_bytes *bytes, yki_column *column)
+static yoke_status
+parse(yki_bytes *bytes, const yoke_dataset_open_options *options, yki_column *column)
 {
     const char *name = yki_bytes_name(bytes);
     yki_column made = {.big_endian = true};
@@ -92,8 +92,9 @@ yki_idx_parse(yki_bytes *bytes, yki_column *column)
     size_t got;
     int64_t count;
 
+    (void)options;
     YKI_TRY(yki_bytes_peek(bytes, head, sizeof head, &got));
-    if (!yki_is_idx(head, got) || !number_of(head[2], &made.number))
+    if (!is_idx(head, got) || !number_of(head[2], &made.number))
         return yki_fail(
             YOKE_ERROR_FORMAT,
             "%s is no IDX file; must begin with 0, 0, a type and a number of axes up to %d", name,
@@ -109,3 +110,10 @@ yki_idx_parse(yki_bytes *bytes, yki_column *column)
     *column = made;
     return YOKE_OK;
 }
+
+const yki_column_format yki_format_idx = {
+    .name = "IDX",
+    .endings = {"ubyte", "ubyte.gz", ".idx", ".idx.gz"},
+    .is = is_idx,
+    .parse = parse,
+};

@@ -19,8 +19,8 @@ typedef struct reader {
     const char *name;
 } reader;
 
-bool
-yki_is_npy(const unsigned char *head, size_t size)
+static bool
+is_npy(const unsigned char *head, size_t size)
 {
     return size >= MAGIC && memcmp(head, "\x93NUMPY", MAGIC) == 0;
 }
@@ -251,8 +251,8 @@ measure(const char *name, const header *h, bool channels_last, yki_column *made,
     return YOKE_OK;
 }
 
-yoke_status
-yki_npy_parse(yki_bytes *bytes, bool channels_last, yki_column *column)
+static yoke_status
+parse(yki_bytes *bytes, const yoke_dataset_open_options *options, yki_column *column)
 {
     const char *name = yki_bytes_name(bytes);
     char head[MOST_HEADER];
@@ -264,7 +264,7 @@ yki_npy_parse(yki_bytes *bytes, bool channels_last, yki_column *column)
     reader r;
 
     YKI_TRY(yki_bytes_peek(bytes, head, sizeof head, &got));
-    if (!yki_is_npy(u, got) || got < 12)
+    if (!is_npy(u, got) || got < 12)
         return yki_fail(YOKE_ERROR_FORMAT, "%s is no .npy file; must be one that numpy.save wrote",
                         name);
     if (u[6] < 1 || u[6] > 3)
@@ -281,7 +281,7 @@ yki_npy_parse(yki_bytes *bytes, bool channels_last, yki_column *column)
                         name, length);
     r = (reader){head + start, head + start + length, name};
     YKI_TRY(take_header(&r, &h));
-    YKI_TRY(measure(name, &h, channels_last, &made, &total));
+    YKI_TRY(measure(name, &h, options->channels_last, &made, &total));
     if (total > (UINT64_MAX >> 1) - start - length)
         return yki_fail(YOKE_ERROR_FORMAT,
                         "%s: its sizes make more than any file holds; get the whole file", name);
@@ -290,3 +290,10 @@ yki_npy_parse(yki_bytes *bytes, bool channels_last, yki_column *column)
     *column = made;
     return YOKE_OK;
 }
+
+const yki_column_format yki_format_npy = {
+    .name = ".npy",
+    .endings = {".npy"},
+    .is = is_npy,
+    .parse = parse,
+};

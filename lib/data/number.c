@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "data/text.h"
 
@@ -19,6 +20,14 @@ static bool
 is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
+}
+
+bool
+yki_ends_with(const char *name, const char *end)
+{
+    size_t a = strlen(name), b = strlen(end);
+
+    return a >= b && strcasecmp(name + a - b, end) == 0;
 }
 
 size_t

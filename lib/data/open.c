@@ -2,13 +2,12 @@
  *
  * open.c - yoke_dataset_open: recognises a file's format and makes a dataset of it.
  *
- * IDX and npy files are recognised by their first bytes, CIFAR's files and tables by their names.
+ * Files of one column are recognised by their first bytes, CIFAR's files and tables by their names.
  * folder.c finds the files of a part of a data set in a folder.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "data/files.h"
@@ -16,35 +15,35 @@
 
 enum { HEAD = 16, MOST_CLASS_BYTES = 1 << 20, MOST_CLASSES = 1 << 15 };
 
-static bool
-ends_with(const char *path, const char *end)
-{
-    size_t a = strlen(path), b = strlen(end);
+#define YKI_COLUMN_FORMAT(name) &yki_format_##name,
+const yki_column_format *const yki_column_formats[] = {YKI_COLUMN_FORMATS(YKI_COLUMN_FORMAT) NULL};
+#undef YKI_COLUMN_FORMAT
 
-    return a >= b && strcasecmp(path + a - b, end) == 0;
-}
-
-/* ---- columns: IDX and npy ---- */
+/* ---- columns ---- */
 
 static yoke_status
 parse_column(yki_bytes *bytes, const yoke_dataset_open_options *o, yki_column *column)
 {
     unsigned char head[HEAD];
-    size_t got;
+    char names[128] = "";
+    size_t got, used = 0;
 
     YKI_TRY(yki_bytes_peek(bytes, head, sizeof head, &got));
-    if (yki_is_npy(head, got))
-        return yki_npy_parse(bytes, o->channels_last, column);
-    if (yki_is_idx(head, got))
-        return yki_idx_parse(bytes, column);
+    for (const yki_column_format *const *f = yki_column_formats; *f; f++) {
+        if ((*f)->is(head, got))
+            return (*f)->parse(bytes, o, column);
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
+                                 (*f)->name);
+        used = YKI_MIN(used, sizeof names - 1);
+    }
     if (got >= 4 && memcmp(head, "PK\3\4", 4) == 0)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
                         "%s is a zip archive, as .npz is; unpack it and give its files",
                         yki_bytes_name(bytes));
     return yki_fail(YOKE_ERROR_FORMAT,
-                    "%s is neither IDX nor .npy by its first bytes, and its name does not end in "
-                    ".csv or .bin; must be one of these",
-                    yki_bytes_name(bytes));
+                    "%s is none of %s by its first bytes, and its name does not end in .csv or "
+                    ".bin; must be one of these",
+                    yki_bytes_name(bytes), names);
 }
 
 static yoke_status
@@ -273,9 +272,9 @@ yoke_dataset_open_sized(const char *path, const yoke_dataset_open_options *optio
                         errno == ENOENT ? "there is no such file or folder" : strerror(errno));
     if (S_ISDIR(about.st_mode))
         return open_folder(path, &o, dataset);
-    if (ends_with(path, ".csv") || ends_with(path, ".tsv"))
+    if (yki_ends_with(path, ".csv") || yki_ends_with(path, ".tsv"))
         return open_table(path, NULL, &o, dataset);
-    if (!ends_with(path, ".bin"))
+    if (!yki_ends_with(path, ".bin"))
         return open_pair(path, o.target_file, &o, dataset);
     if (!(copy = yki_strdup(path, "a file's name")))
         return YOKE_ERROR_OUT_OF_MEMORY;

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Returns whether a file's name ends like this, in capitals or not. */
+bool yki_ends_with(const char *name, const char *end);
 /* Removes spaces, tabs and carriage returns at both ends and returns the new length. Ends the text
  * with a 0, for which it must have room. */
 size_t yki_trim(char *text, size_t length);

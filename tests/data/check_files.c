@@ -112,11 +112,11 @@ START_TEST(idx_lies)
     size = 9;
     refused(written("a.idx", false), NULL, YOKE_ERROR_FORMAT, "ends within its header");
     start_idx(0x0A, 1, 3, 0, 0);
-    refused(written("a.idx", false), NULL, YOKE_ERROR_FORMAT, "neither IDX nor .npy");
+    refused(written("a.idx", false), NULL, YOKE_ERROR_FORMAT, "none of IDX, .npy");
     start_idx(8, 1, 0, 0, 0);
     yoke_dataset_destroy(opened(written("empty.idx", false), NULL)); /* no sample is no mistake */
     size = 0;
-    refused(written("a.idx", false), NULL, YOKE_ERROR_FORMAT, "neither IDX nor .npy");
+    refused(written("a.idx", false), NULL, YOKE_ERROR_FORMAT, "none of IDX, .npy");
 }
 END_TEST
 
@@ -212,7 +212,7 @@ START_TEST(no_file)
     ck_assert_int_eq(mkdir(scratch_path("folder.csv"), 0700), 0);
     refused(scratch_path("folder.csv"), NULL, YOKE_ERROR_NOT_FOUND, "no data here");
     text_file("hello.txt", "hello, world\n");
-    refused(scratch_path("hello.txt"), NULL, YOKE_ERROR_FORMAT, "neither IDX nor .npy");
+    refused(scratch_path("hello.txt"), NULL, YOKE_ERROR_FORMAT, "none of IDX, .npy");
     text_file("a.npz", "PK\3\4 and so on");
     refused(scratch_path("a.npz"), NULL, YOKE_ERROR_UNSUPPORTED, "zip archive");
     snprintf(path, sizeof path, "%s", text_file("secret.csv", "1,2\n"));

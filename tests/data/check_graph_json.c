@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "../tools/models.h"
-#include "data/fuzz_graph_json.h"
 #include "data/graph_json.h"
+#include "fuzz/fuzz.h"
 #include "op/small_graphs.h"
 #include "plan/plan.h"
 #include "support/support.h"

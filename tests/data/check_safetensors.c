@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/fuzz_safetensors.h"
 #include "data/safetensors.h"
+#include "fuzz/fuzz.h"
 #include "support/scratch.h"
 #include "support/support.h"
 

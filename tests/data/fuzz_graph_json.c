@@ -5,7 +5,7 @@
  * What holds for every input: a refusal has a sentence; what is accepted can be
  * written, and read again it is the same graph.
  */
-#include "data/fuzz_graph_json.h"
+#include "fuzz/fuzz.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * is accepted all tensors lie side by side within the data, can be found by name,
  * and are read or refused with a sentence.
  */
-#include "data/fuzz_safetensors.h"
+#include "fuzz/fuzz.h"
 
 #include <stdio.h>
 #include <stdlib.h>

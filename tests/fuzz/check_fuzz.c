@@ -17,8 +17,6 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "data/fuzz_graph_json.h"
-#include "data/fuzz_safetensors.h"
 #include "fuzz/fuzz.h"
 #include "support/support.h"
 

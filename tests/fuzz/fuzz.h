@@ -2,7 +2,8 @@
  *
  * fuzz.h - what can be fuzzed: a name, a function that takes one input as libFuzzer
  * gives it, a folder of seeds. A new one is a line in targets.h, an input or two in
- * tests/fuzz/seeds/NAME, and its function, which aborts when something does not hold.
+ * tests/fuzz/seeds/NAME, and its function, which aborts when something does not hold;
+ * parsers.c makes that of each format of YKI_COLUMN_FORMATS.
  *
  * check_fuzz.c drives all of them with seeds and random changes to them, with any
  * compiler; libfuzzer.sh builds one for libFuzzer.
@@ -19,9 +20,8 @@ typedef struct fuzz_target {
     const char *const *words; /* that mutations put in; ends with NULL */
 } fuzz_target;
 
-int fuzz_idx(const uint8_t *data, size_t size);
-int fuzz_npy(const uint8_t *data, size_t size);
-int fuzz_cifar(const uint8_t *data, size_t size);
-int fuzz_csv(const uint8_t *data, size_t size);
+#define FUZZ_TARGET(name, ...) int fuzz_##name(const uint8_t *data, size_t size);
+#include "fuzz/targets.h"
+#undef FUZZ_TARGET
 
 #endif

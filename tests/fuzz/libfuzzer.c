@@ -3,8 +3,6 @@
  * libfuzzer.c - one target as libFuzzer wants it; libfuzzer.sh compiles it with
  * -DTARGET=fuzz_idx or another.
  */
-#include "data/fuzz_graph_json.h"
-#include "data/fuzz_safetensors.h"
 #include "fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -57,9 +57,9 @@ data none 'there is no such file or folder'
 mkdir "$work/folder"
 data folder 'no data here'
 : >"$work/empty.idx"
-data empty.idx 'is neither IDX nor .npy by its first bytes'
+data empty.idx 'is none of IDX, .npy by its first bytes'
 head -c 200 /dev/zero >"$work/zeros.idx"
-data zeros.idx 'is neither IDX nor .npy by its first bytes'
+data zeros.idx 'is none of IDX, .npy by its first bytes'
 header short-images-idx3-ubyte "$ten" "$ten" "$ten"
 head -c 500 /dev/zero >>"$work/short-images-idx3-ubyte"
 data short-images-idx3-ubyte 'has 516 bytes; must have 1016, as its header says'
@@ -74,7 +74,7 @@ data alone-images-idx3-ubyte 'has samples but neither labels nor targets'
 head -c 3000 "$digits/train-images-idx3-ubyte.gz" >"$work/cut-images-idx3-ubyte.gz"
 data cut-images-idx3-ubyte.gz 'is cut short: the compressed data ends at byte'
 printf 'not zipped at all' >"$work/plain.gz"
-data plain.gz 'is neither IDX nor .npy'
+data plain.gz 'is none of IDX, .npy'
 
 # a folder whose parts do not belong together, or are none
 mkdir "$work/odd"
@@ -88,7 +88,7 @@ refused nested/train-images-idx3-ubyte 'is a folder; must be a file' \
 printf '\223NUMPY\001\000\166\000{"descr": "|O"' >"$work/objects.npy"
 data objects.npy 'it is not of numbers'
 printf '\223NUMPZ' >"$work/magic.npy"
-data magic.npy 'is neither IDX nor .npy'
+data magic.npy 'is none of IDX, .npy'
 head -c 3000 /dev/zero >"$work/odd.bin"
 data odd.bin 'has 3000 bytes; must have a multiple of 3073, as CIFAR-10 has'
 
