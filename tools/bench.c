@@ -182,6 +182,7 @@ static const yki_tool_command *const subcommands[] = {
     &yki_tool_bench_resnet18,
     &yki_tool_bench_resnet34,
     &yki_tool_bench_resnet50,
+    &yki_tool_bench_mobilenet,
     NULL,
 };
 

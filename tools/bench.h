@@ -20,5 +20,6 @@ extern const yki_tool_command yki_tool_bench_lenet;
 extern const yki_tool_command yki_tool_bench_resnet18;
 extern const yki_tool_command yki_tool_bench_resnet34;
 extern const yki_tool_command yki_tool_bench_resnet50;
+extern const yki_tool_command yki_tool_bench_mobilenet;
 
 #endif

@@ -24,6 +24,7 @@ typedef struct request {
     const yki_tool_model *model;
     yki_tool_training training;
     bool json, plan, overlap;
+    unsigned size;
     yki_tool_job job;
 } request;
 
@@ -32,6 +33,8 @@ static const yki_tool_option options[] = {
     {"plan", 'p', NULL, "print the plan's tasks and memory map instead", TOOL_FLAG(request, plan)},
     {"overlap", 'o', NULL, "also without overlap: how much communication backward hides",
      TOOL_FLAG(request, overlap)},
+    {"size", 0, "N", "height and width of the images (default: the model's)",
+     TOOL_COUNT(request, size, 1, 4096)},
     {0},
 };
 
@@ -392,10 +395,26 @@ bench(const request *wanted, yoke_context *context)
     return status;
 }
 
+/* Replaces the model by a copy with the size that is asked for. */
+static int
+resize(const yki_tool_command *self, request *wanted, yki_tool_model *copy)
+{
+    if (wanted->size == 0)
+        return TOOL_OK;
+    if (!wanted->model->image)
+        return yki_tool_usage(self, "%s takes no images: --size is not for it",
+                              wanted->model->name);
+    *copy = *wanted->model;
+    copy->input.dim[1] = copy->input.dim[2] = wanted->size;
+    wanted->model = copy;
+    return TOOL_OK;
+}
+
 static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
     request wanted = {.model = yki_tool_find_model(strrchr(self->name, ' ') + 1)};
+    yki_tool_model sized;
     yoke_context *context = NULL;
     yoke_status failed;
     int status;
@@ -405,6 +424,8 @@ run(const yki_tool_command *self, int argc, char **argv)
     status = yki_tool_read(self, argc, argv, &wanted);
     if (status == TOOL_OK)
         status = yki_tool_read_argument(self, argc, argv, NULL, NULL, NULL);
+    if (status == TOOL_OK)
+        status = resize(self, &wanted, &sized);
     if (status != TOOL_OK)
         return status == TOOL_EXIT ? TOOL_OK : status;
     status = yki_tool_job_start(self, NULL, &wanted.job);
@@ -439,3 +460,4 @@ MODEL(lenet, "lenet")
 MODEL(resnet18, "resnet18")
 MODEL(resnet34, "resnet34")
 MODEL(resnet50, "resnet50")
+MODEL(mobilenet, "mobilenet")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * models.c - the built-in models: tiny, mlp, simplecnn, lenet, resnet18, resnet34 and
- * resnet50. They adapt to the shape of the data and to the number of classes.
+ * models.c - the built-in models: tiny, mlp, simplecnn, lenet, resnet18, resnet34,
+ * resnet50 and mobilenet. They adapt to the shape of the data and to the number of classes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +33,22 @@ conv(yoke_graph *g, yoke_node *x, int64_t filters, int64_t size, int64_t stride,
     o.stride[0] = o.stride[1] = stride;
     o.pad[0] = o.pad[1] = pad;
     o.no_bias = !bias;
+    o.name = name;
+    return yoke_conv2d(g, x, &o);
+}
+
+/* 3x3, each channel by itself. */
+static yoke_node *
+depthwise(yoke_graph *g, yoke_node *x, int64_t stride, const char *name)
+{
+    yoke_conv2d_options o;
+
+    memset(&o, 0, sizeof o);
+    o.filters = o.groups = yoke_node_shape(x).dim[0];
+    o.kernel[0] = o.kernel[1] = 3;
+    o.stride[0] = o.stride[1] = stride;
+    o.pad[0] = o.pad[1] = 1;
+    o.no_bias = true;
     o.name = name;
     return yoke_conv2d(g, x, &o);
 }
@@ -151,15 +167,22 @@ bottleneck(yoke_graph *g, yoke_node *x, int64_t filters, int64_t stride, place a
 typedef yoke_node *(*residual_block)(yoke_graph *, yoke_node *, int64_t filters, int64_t stride,
                                      place at);
 
+static bool
+is_small(const yoke_node *x)
+{
+    yoke_shape shape = yoke_node_shape(x);
+
+    return shape.dim[1] < LARGE_IMAGE || shape.dim[2] < LARGE_IMAGE;
+}
+
 /* For small images the stem is 3x3 with stride 1 and no pooling; for large ones it is
  * torchvision's. */
 static yoke_node *
 stem(yoke_graph *g, yoke_node *x)
 {
-    yoke_shape shape = yoke_node_shape(x);
     yoke_pool2d_options pool = window(3);
 
-    if (shape.dim[1] < LARGE_IMAGE || shape.dim[2] < LARGE_IMAGE)
+    if (is_small(x))
         return yoke_relu(g, norm(g, conv(g, x, 64, 3, 1, 1, false, "conv1"), "bn1"));
     pool.stride[0] = pool.stride[1] = 2;
     pool.pad[0] = pool.pad[1] = 1;
@@ -200,6 +223,68 @@ build_resnet50(yoke_graph *g, yoke_node *x, int64_t outputs)
     return build_resnet(g, x, outputs, bottleneck, deep_blocks);
 }
 
+/* The names of a part of an inverted residual, a convolution and its batch norm. Those that relu
+ * follows are a layer of two, as in torchvision. */
+typedef struct mobile_names {
+    char conv[40], norm[40];
+} mobile_names;
+
+static mobile_names
+name_part(int block, int part, bool with_relu)
+{
+    mobile_names n;
+
+    snprintf(n.conv, sizeof n.conv, "features.%d.conv.%d%s", block, part, with_relu ? ".0" : "");
+    if (with_relu)
+        snprintf(n.norm, sizeof n.norm, "features.%d.conv.%d.1", block, part);
+    else
+        snprintf(n.norm, sizeof n.norm, "features.%d.conv.%d", block, part + 1);
+    return n;
+}
+
+/* 1x1 to `expansion` times the channels, 3x3 depthwise, 1x1 without relu. */
+static yoke_node *
+inverted_residual(yoke_graph *g, yoke_node *x, int64_t filters, int64_t expansion, int64_t stride,
+                  int block)
+{
+    int64_t channels = yoke_node_shape(x).dim[0];
+    mobile_names n = name_part(block, 0, true);
+    yoke_node *y = x;
+    int part = 0;
+
+    if (expansion > 1) {
+        y = conv(g, y, expansion * channels, 1, 1, 0, false, n.conv);
+        y = yoke_relu(g, norm(g, y, n.norm));
+        n = name_part(block, ++part, true);
+    }
+    y = yoke_relu(g, norm(g, depthwise(g, y, stride, n.conv), n.norm));
+    n = name_part(block, ++part, false);
+    y = norm(g, conv(g, y, filters, 1, 1, 0, false, n.conv), n.norm);
+    return stride == 1 && filters == channels ? yoke_add(g, x, y) : y;
+}
+
+/* MobileNetV2, with relu instead of relu6. For small images the first two strides are 1. */
+static yoke_node *
+build_mobilenet(yoke_graph *g, yoke_node *x, int64_t outputs)
+{
+    static const struct {
+        int64_t expansion, filters, blocks, stride;
+    } stages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
+                  {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
+    bool small = is_small(x);
+    int block = 1;
+
+    x = conv(g, x, 32, 3, small ? 1 : 2, 1, false, "features.0.0");
+    x = yoke_relu(g, norm(g, x, "features.0.1"));
+    for (size_t s = 0; s < sizeof stages / sizeof *stages; s++)
+        for (int64_t i = 0; i < stages[s].blocks; i++)
+            x = inverted_residual(g, x, stages[s].filters, stages[s].expansion,
+                                  i > 0 || (small && s == 1) ? 1 : stages[s].stride, block++);
+    x = conv(g, x, 1280, 1, 1, 0, false, "features.18.0");
+    x = yoke_relu(g, norm(g, x, "features.18.1"));
+    return dense(g, yoke_global_avgpool(g, x), outputs, "classifier.1");
+}
+
 static yoke_optimizer
 adam(void)
 {
@@ -237,6 +322,7 @@ const yki_tool_model yki_tool_models[] = {
     {"resnet18", "ResNet-18", SHAPE3(3, 32, 32), 10, sgd, 64, true, build_resnet18},
     {"resnet34", "ResNet-34", SHAPE3(3, 32, 32), 10, sgd, 64, true, build_resnet34},
     {"resnet50", "ResNet-50", SHAPE3(3, 32, 32), 10, sgd, 32, true, build_resnet50},
+    {"mobilenet", "MobileNetV2", SHAPE3(3, 32, 32), 10, sgd, 64, true, build_mobilenet},
     {NULL, NULL, SHAPE1(1), 0, NULL, 0, false, NULL},
 };
 

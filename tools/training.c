@@ -66,8 +66,8 @@ enum {
 
 /* An option whose defaults differ has a row for each of them. */
 const yki_tool_option yki_tool_training_options[] = {
-    {"model", 'm', "MODEL", "tiny, mlp, simplecnn, lenet, resnet18, 34 or 50, or JSON", TEXT(model),
-     .takers = TRAIN},
+    {"model", 'm', "MODEL", "tiny, mlp, simplecnn, lenet, resnet18, mobilenet, or JSON",
+     TEXT(model), .takers = TRAIN},
     {"data", 0, "DIR", "folder or file of samples; see yoke-data(7)", TEXT(data),
      .takers = TRAIN | EVAL | PREDICT},
     {"batch", 'b', "N", "samples of a step (default: the recipe's)", BATCH, .takers = TRAIN},

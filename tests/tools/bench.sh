@@ -62,6 +62,20 @@ check_pocl() {
         'BEGIN { d = rate * ms / 16e3 - 1; exit !(d < 1e-9 && d > -1e-9) }' ||
         fail "the rate is not that of the time"
 
+    # The size of images is another: four times the operations, and not for what takes no images.
+    for size in 32 64; do
+        expect 0 "$pocl" YOKE_DEVICES=cpu:0 -- bench mobilenet --json --batch 1 --level estimate --size=$size
+        json model mobilenet
+        "$pick" gflops <"$out" >"$work/gflops.$size"
+        "$pick" step_ms <"$out" >"$work/ms.$size"
+    done
+    checks=$((checks + 1))
+    paste -d' ' "$work"/gflops.32 "$work"/ms.32 "$work"/gflops.64 "$work"/ms.64 |
+        awk '{ r = $3 * $4 / ($1 * $2); exit !(r > 3.5 && r < 4.1) }' ||
+        fail "an image of twice the height and width has not four times the operations"
+    expect 2 "$pocl" -- bench mlp --size=32
+    says "$err" '^yoke: bench mlp: mlp takes no images'
+
     # The plan, in names of the layers: what is backward belongs to one of them.
     expect 0 "$pocl" YOKE_DEVICES=cpu:0 -- bench lenet --plan --batch 2 --level estimate
     says "$out" '^ +[0-9]+ forward +conv1 '

@@ -22,7 +22,7 @@ sed -n 's/^    {"\([a-z0-9]*\)", "\([^"]*\)", \([0-9.e-]*\), "one-cycle", \([0-9
 sed -n '/^\.Sh RECIPES/,/^\.El/{/^\.It Em/d;s/^\.It \(Cm \)\{0,1\}//p;}' "$YOKE_SRCDIR/man/yoke-train.1" |
     awk -F ' *Ta *' '{ print $1, $2, $3 + 0, $4, $5, $6, $7 }' >"$work/page"
 checks=$((checks + 1))
-[ "$(wc -l <"$work/code")" = 9 ] && diff "$work/code" "$work/page" >"$out" ||
+[ "$(wc -l <"$work/code")" = 10 ] && diff "$work/code" "$work/page" >"$out" ||
     fail "tools/recipe.c (<) and yoke-train(1) (>) differ"
 
 # ---- figures ----
