@@ -2,8 +2,9 @@
 #
 # lib.sh - for the scripts of tests/bench: one figure of `yoke bench`, a part of
 # BENCHMARKS.md that is rewritten, and the order of it all. Sourced; a script NAME.sh has
-# the functions `measure`, which adds lines to $samples, and `summarize`, `table` and `plot`,
-# which print: what of the samples counts (into $work/summary), and what is made of that.
+# the functions `measure`, which adds lines to $samples, and `summarize`, `table` and, unless it has
+# plot=none, `plot`, which print: what of the samples counts (into $work/summary), and what is made
+# of that.
 # It ends with `main "$@"`.
 
 set -eu
@@ -20,12 +21,14 @@ samples=${SAMPLES:-$work/samples}
 raw=$work/raw
 mkdir -p "$work"
 
-# bench MODEL BATCH KEY...: the values of these members, on one line
+# bench MODEL[@SIZE] BATCH KEY...: the values of these members, on one line. LAUNCHER are the words
+# that start yoke, OPTIONS more of its own.
 bench() {
-    model=$1 batch=$2
+    model=${1%@*} size=${1#"${1%@*}"} batch=$2
     shift 2
-    # shellcheck disable=SC2086 # no devices, no argument
-    "$yoke" bench "$model" --batch "$batch" ${DEVICES:+--devices "$DEVICES"} --json >"$raw"
+    # shellcheck disable=SC2086 # words; no devices, no argument
+    ${LAUNCHER:-} "$yoke" bench "$model" --batch "$batch" ${size:+--size "${size#@}"} \
+        ${DEVICES:+--devices "$DEVICES"} ${OPTIONS:-} --json >"$raw"
     "$awk" -v keys="$*" '
         { gsub(/[",: ]+/, " "); value[$1] = $2 }
         END {
@@ -35,6 +38,43 @@ bench() {
                 printf "%s%s", value[key[i]], i < n ? " " : "\n"
             }
         }' "$raw"
+}
+
+# peer PACKAGE: sets $python to one that has the package: PYTHON, or an environment in the build
+# folder, with the newest of the package index. It is made only if PEERS_INSTALL=yes or a person at
+# the terminal agrees: it takes some minutes, and up to 6 GB.
+peer() {
+    python=${PYTHON:-${YOKE_BUILDDIR:?}/tests/bench/$1/bin/python}
+    if [ ! -x "$python" ] && [ -z "${PYTHON:-}" ]; then
+        answer=${PEERS_INSTALL:-no}
+        if [ "$answer" = no ] && [ -t 0 ] && [ -t 2 ]; then
+            printf 'Install the newest %s in %s (up to 6 GB)? [yes/no] ' "$1" "${python%/bin/*}" >&2
+            read -r answer
+        fi
+        [ "$answer" = yes ] || {
+            echo "no $1: PEERS_INSTALL=yes installs it in the build folder, PYTHON= names a Python that has it" >&2
+            exit 1
+        }
+        python3 -m venv "${python%/bin/*}"
+        "$python" -m pip install -q "$1" || {
+            rm -rf "${python%/bin/*}"
+            exit 1
+        }
+    fi
+    "$python" -c "import $1" 2>"$raw" || {
+        echo "$python has no $1 ($(tail -n 1 "$raw")): name another in PYTHON=" >&2
+        exit 1
+    }
+}
+
+# ask NAME ARGUMENT...: what the program peer_NAME.py prints, in $raw; its messages only if it fails
+ask() {
+    program=$1
+    shift
+    "$python" -W ignore "$srcdir/tests/bench/peer_$program.py" "$@" >"$raw" 2>"$work/messages" || {
+        cat "$work/messages" >&2
+        return 1
+    }
 }
 
 # What was measured where, in one line.
@@ -78,7 +118,7 @@ report() {
     summarize >"$work/summary"
     table >"$work/table"
     rewrite "bench-$name" "$work/table"
-    plot >"$pictures/$name.svg"
+    [ "${plot:-}" = none ] || plot >"$pictures/$name.svg"
     cat "$work/table"
 }
 

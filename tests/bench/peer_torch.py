@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times whole training steps of one model in PyTorch, in eager mode, under several settings.
+"""Times whole training steps of one model in PyTorch, under several settings.
 
-  peer_torch.py MODEL BATCH SECONDS THREADS,LAYOUT...
+  peer_torch.py MODEL[@SIZE] BATCH SECONDS THREADS,LAYOUT,MODE,TYPE...
 
-The models are those of `yoke bench`: layers, loss, optimizer, random data. LAYOUT is default or
-channels_last, of the model and of the images. Prints `version V`, then a line `THREADS,LAYOUT MS`
-each: the median of the steps that go into SECONDS, at least 3, after 3 that are not counted.
+The models are those of `yoke bench`: layers, loss, optimizer, random data; SIZE is that of images.
+LAYOUT is default or channels_last, of the model and of the images; MODE eager or compile; TYPE
+float32 or bfloat16, by autocast. With the THREADS 1+1, two processes of one thread share the batch
+(DistributedDataParallel, gloo); with 1+1x3 the second computes its gradients three times, as one
+does that is three times as slow. Prints `version V W`, of PyTorch and oneDNN, then a line
+`THREADS,LAYOUT,MODE,TYPE MS` each: the median of the steps that go into SECONDS, at least 3, after
+those that are not counted, 3 or, if they are slow, 2.
 """
-import statistics, sys, time
+import os, re, statistics, sys, time
 import torch
 from torch import nn
 from torch.nn import functional
+
+
+def conv_norm(inputs, outputs, size, stride, groups=1):
+    return (nn.Conv2d(inputs, outputs, size, stride, size // 2, groups=groups, bias=False),
+            nn.BatchNorm2d(outputs))
 
 
 class Residual(nn.Module):
@@ -27,17 +36,59 @@ class Residual(nn.Module):
         return functional.relu(self.body(x) + self.shortcut(x))
 
 
-def conv_norm(inputs, outputs, size, stride):
-    return (nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False),
-            nn.BatchNorm2d(outputs))
+class Bottleneck(Residual):
+    """1x1, 3x3 on a quarter of the channels, 1x1, and such a shortcut."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__(inputs, outputs, stride)
+        self.body = nn.Sequential(*conv_norm(inputs, outputs // 4, 1, 1), nn.ReLU(),
+                                  *conv_norm(outputs // 4, outputs // 4, 3, stride), nn.ReLU(),
+                                  *conv_norm(outputs // 4, outputs, 1, 1))
+
+
+class InvertedResidual(nn.Module):
+    """1x1 to `expansion` times the channels, 3x3 depthwise, 1x1."""
+
+    def __init__(self, inputs, outputs, expansion, stride):
+        super().__init__()
+        inner = expansion * inputs
+        expand = (*conv_norm(inputs, inner, 1, 1), nn.ReLU()) if expansion > 1 else ()
+        self.body = nn.Sequential(*expand, *conv_norm(inner, inner, 3, stride, groups=inner),
+                                  nn.ReLU(), *conv_norm(inner, outputs, 1, 1))
+        self.adds = stride == 1 and inputs == outputs
+
+    def forward(self, x):
+        return x + self.body(x) if self.adds else self.body(x)
+
+
+def resnet(block, counts, factor):
+    layers, width = [*conv_norm(3, 64, 3, 1), nn.ReLU()], 64
+    for stage, count in enumerate(counts):
+        for number in range(count):
+            outputs = factor * 64 << stage
+            layers.append(block(width, outputs, 2 if stage and not number else 1))
+            width = outputs
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10))
 
 
 def resnet18():
-    layers, width = [*conv_norm(3, 64, 3, 1), nn.ReLU()], 64
-    for stage, outputs in enumerate((64, 128, 256, 512)):
-        layers += [Residual(width, outputs, 2 if stage else 1), Residual(outputs, outputs, 1)]
-        width = outputs
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+    return resnet(Residual, (2, 2, 2, 2), 1)
+
+
+def resnet50():
+    return resnet(Bottleneck, (3, 4, 6, 3), 4)
+
+
+def mobilenet():
+    layers, width = [*conv_norm(3, 32, 3, 1), nn.ReLU()], 32
+    for expansion, outputs, count, stride in ((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2),
+                                              (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+                                              (6, 320, 1, 1)):
+        for number in range(count):
+            layers.append(InvertedResidual(width, outputs, expansion, 1 if number else stride))
+            width = outputs
+    return nn.Sequential(*layers, *conv_norm(width, 1280, 1, 1), nn.ReLU(),
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 10))
 
 
 def tiny():
@@ -69,33 +120,83 @@ def sgd(parameters):
 
 MODELS = {"tiny": (tiny, (10,), adam), "mlp": (mlp, (784,), adam),
           "simplecnn": (simplecnn, (1, 28, 28), adam), "lenet": (lenet, (1, 28, 28), sgd),
-          "resnet18": (resnet18, (3, 32, 32), sgd)}
+          "resnet18": (resnet18, (3, 32, 32), sgd), "resnet50": (resnet50, (3, 32, 32), sgd),
+          "mobilenet": (mobilenet, (3, 32, 32), sgd)}
 
 
-def step_ms(name, batch, seconds, layout):
+def step_of(name, batch, layout, mode, type, processes=1, work=1):
+    """A function that makes a step, of this process's part of the batch."""
+    name, _, size = name.partition("@")
     build, shape, optimizer_of = MODELS[name]
+    if size:
+        shape = (shape[0], int(size), int(size))
     torch.manual_seed(0)
-    model, x = build(), torch.randn(batch, *shape)
+    model, x = build(), torch.randn(batch // processes, *shape)
     if layout == "channels_last" and x.dim() == 4:
         model, x = (t.to(memory_format=torch.channels_last) for t in (model, x))
-    y = torch.randn(batch, 1) if name == "tiny" else torch.randint(10, (batch,))
-    loss = functional.mse_loss if name == "tiny" else functional.cross_entropy
+    y = torch.randn(len(x), 1) if name == "tiny" else torch.randint(10, (len(x),))
+    loss_of = functional.mse_loss if name == "tiny" else functional.cross_entropy
     optimizer = optimizer_of(model.parameters())
+    if processes > 1:
+        model = nn.parallel.DistributedDataParallel(model)
+
+    def forward(x, y):
+        return loss_of(model(x), y)
+
+    update = optimizer.step
+    if mode == "compile":
+        torch._dynamo.reset()
+        forward, update = torch.compile(forward), torch.compile(update)
+
+    def gradients():
+        with torch.autocast("cpu", torch.bfloat16, enabled=type == "bfloat16"):
+            loss = forward(x, y)
+        loss.backward()
 
     def step():
         begin = time.perf_counter()
         optimizer.zero_grad()
-        loss(model(x), y).backward()
-        optimizer.step()
+        for _ in range(work - 1):
+            with model.no_sync():
+                gradients()
+        gradients()
+        update()
         return time.perf_counter() - begin
 
-    last = [step() for _ in range(3)][-1]
-    return 1e3 * statistics.median(step() for _ in range(max(3, min(300, int(seconds / last)))))
+    return step
 
 
-model, batch, seconds = sys.argv[1:4]
-print("version", torch.__version__)
-for setting in sys.argv[4:]:
-    threads, layout = setting.split(",")
-    torch.set_num_threads(int(threads))
-    print(setting, f"{step_ms(model, int(batch), float(seconds), layout):.4f}", flush=True)
+def measure(setting, name, batch, seconds, processes=1, work=1):
+    threads, layout, mode, type = setting.split(",")
+    torch.set_num_threads(int(threads) if processes == 1 else 1)
+    step = step_of(name, batch, layout, mode, type, processes, work)
+    last = max(step(), step())
+    if last < seconds:
+        last = step()
+    count = torch.tensor(max(3, min(300, int(seconds / last))))
+    if processes > 1:
+        torch.distributed.broadcast(count, 0)
+    return f"{setting} {1e3 * statistics.median(step() for _ in range(int(count))):.4f}"
+
+
+def rank(rank, work, *what):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=os.environ.get("PEER_PORT", "29511"))
+    os.sched_setaffinity(0, [sorted(os.sched_getaffinity(0))[rank]])
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
+    line = measure(*what, 2, work if rank == 1 else 1)
+    if rank == 0:
+        print(line, flush=True)
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    name, batch, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    onednn = re.search(r"MKL-DNN v([0-9.]+)", torch.__config__.show())
+    print("version", torch.__version__, onednn[1] if onednn else "-", flush=True)
+    for setting in sys.argv[4:]:
+        processes = re.match(r"1\+1(x(\d+))?,", setting)
+        if processes:
+            work = int(processes[2] or 1)
+            torch.multiprocessing.spawn(rank, (work, setting, name, batch, seconds), nprocs=2)
+        else:
+            print(measure(setting, name, batch, seconds), flush=True)

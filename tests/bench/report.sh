@@ -14,31 +14,45 @@ cat >"$work/yoke" <<'END'
 #!/bin/sh
 turn=$(cat "$0.turn" 2>/dev/null || echo 0)
 echo $((turn + 1)) >"$0.turn"
-set -- "$@" "$(echo 2 3 1 | cut -d' ' -f$((turn % 3 + 1)))"
+last=$(echo 2 3 1 | cut -d' ' -f$((turn % 3 + 1)))
 echo "{
   \"model\": \"$2\",
-  \"step_ms\": $6,
+  \"step_ms\": $last,
   \"gflops\": 0.5
 }"
 END
 chmod +x "$work/yoke"
-# PyTorch is not asked for: this one prints what peer_torch.py would.
+# No peer is asked for: this one prints what peer_torch.py and peer_tensorflow.py would.
 cat >"$work/python" <<'END'
 #!/bin/sh
-[ "$1" != -c ] || exit 0
-shift 4
-echo version 1.13
+case $1 in -c | -m) exit 0 ;; esac
+script=$3
+shift 6
+echo version 2.15 3.13
 for setting; do
-    case $setting in
-    2,default) echo "$setting 30" ;;
-    2,channels_last) echo "$setting 10" ;;
+    case $script:$setting in
+    *tensorflow.py:*) echo "$setting 8" ;;
+    *:2,channels_last,compile,float32 | *:1+1,default*) echo "$setting 10" ;;
+    *:2,*,float32) echo "$setting 30" ;;
+    *:2,default,eager,bfloat16) echo "$setting 4" ;;
     *) echo "$setting 100" ;;
     esac
 done
 END
 chmod +x "$work/python"
 printf 'before\n<!-- bench-peers: begin -->\nold\n<!-- bench-peers: end -->\nbetween\n' >"$work/page.md"
-printf '<!-- bench-growth: begin -->\n<!-- bench-growth: end -->\nafter\n' >>"$work/page.md"
+for part in ranks tensorflow growth; do
+    printf '<!-- bench-%s: begin -->\n<!-- bench-%s: end -->\n' $part $part
+done >>"$work/page.md"
+echo after >>"$work/page.md"
+
+# Starts one process of the two.
+cat >"$work/mpirun" <<'END'
+#!/bin/sh
+shift 6
+exec "$@"
+END
+chmod +x "$work/mpirun"
 
 export YOKE="$work/yoke" PYTHON="$work/python"
 export BENCHMARKS="$work/page.md" PICTURES="$work"
@@ -64,11 +78,49 @@ says() {
 
 # Median 2 of 2, 3, 1 against 10 of the fastest setting: 5 times, between 3.3 and 10.
 run peers ROUNDS=3 CASES=lenet:256
-says '| lenet 256 | 2.00 (1.00-3.00) | 10.0 (10.0-10.0) | 2 threads, cl | **5.0** (3.3-10.0) | 3 |'
+says '| lenet 256 | 2.00 (1.00-3.00) | 10.0 (10.0-10.0) | 2 threads, cl, compile | **5.0** (3.3-10.0) | 3 | 4.00 |'
+says 'PyTorch 2.15 with oneDNN 3.13, '
+says 'goal: **5.00**; goal 3.35.'
 ! grep -q '^old$' "$work/page.md"
-# What was slow in the first round is not run again: 4 settings, a version and yoke, then 3 each.
-test "$(wc -l <"$work/peers.samples")" -eq 12
-grep -q '<rect x="120"' "$work/peers.svg"
+# What was slow in the first round is not run again: 12 settings, a version and yoke, then one of
+# each type.
+test "$(wc -l <"$work/peers.samples")" -eq 22
+grep -q '<rect x="140"' "$work/peers.svg"
+# A case without a goal has its size, and no part in the mean.
+rm "$YOKE.turn"
+run peers ROUNDS=1 CASES='resnet50@64:16 tiny:32'
+says '| resnet50 at 64x64 16 | 2.00 (2.00-2.00) | 10.0 (10.0-10.0) | 2 threads, cl, compile | **5.0** (5.0-5.0) |  | 4.00 |'
+says 'goal: **10.00**; goal 3.35.'
+
+# 2, 3, 1, 2, 3 ms are whole, parts, slow with even shares and by speed, and two processes.
+rm "$YOKE.turn"
+run ranks ROUNDS=1 CASES=lenet:256 MPIRUN="$work/mpirun"
+says '| lenet 256 | 2.00 (2.00-2.00) **5.0** | 3.00 (3.00-3.00) **3.3** | 3.00 (3.00-3.00) **3.3** | 10.0 (10.0-10.0) |'
+says '| lenet 256 | 1.00 (1.00-1.00) **100.0** | 2.00 (2.00-2.00) **50.0** | 100 (100-100) |'
+
+rm "$YOKE.turn"
+run tensorflow ROUNDS=3 CASES='simplecnn:256:1'
+says '| simplecnn 256 | one CPU | 2.00 (1.00-3.00) | 8.00 (8.00-8.00) | **4.0** (2.7-8.0) | 3 |'
+
+# Nothing is installed unless it is agreed to; then it is once.
+mkdir "$work/bin"
+cat >"$work/bin/python3" <<END
+#!/bin/sh
+mkdir -p "\$3/bin"
+cp "$work/python" "\$3/bin"
+echo once >>"$work/installed"
+END
+chmod +x "$work/bin/python3"
+install() {
+    env PYTHON= PATH="$work/bin:$PATH" YOKE_BUILDDIR="$work/build" SAMPLES="$work/install.samples" \
+        ROUNDS=1 CASES=tiny:32 "$@" sh "$YOKE_SRCDIR/tests/bench/peers.sh" >"$work/out" 2>"$work/err" </dev/null
+}
+! install PEERS_INSTALL=no
+grep -q 'PEERS_INSTALL=yes installs it' "$work/err"
+test ! -e "$work/installed"
+install PEERS_INSTALL=yes
+install PEERS_INSTALL=no
+test "$(cat "$work/installed")" = once
 
 # 2, 3 and 1 ms, three rounds each: always the same for a case. 8: 2 ms, 32: 3 ms, 64: 1 ms.
 rm "$YOKE.turn"
