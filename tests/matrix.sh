@@ -146,6 +146,7 @@ wanted() {
     name=$1
     program=$2
     case $name:$program in
+    *:tests/gpu/*) return 1 ;; # has a driver of its own
     *:tests/base/* | *:tests/shares/* | *:tests/graph/* | *:tests/data/* | *:tests/fuzz/* | *:tests/tools/*) return 1 ;; # touch no device
     # Operators, plans and replicas compute on one device: the whole CPU is make check's;
     # plans and replicas are run on its halves too, operators on the other implementations.

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * null_internal.h - what the files of the null driver share.
+ *
+ * The first member of each object is the table of functions: the loader of drivers reads it there.
+ */
+#ifndef YOKE_TESTS_GPU_NULL_INTERNAL_H
+#define YOKE_TESTS_GPU_NULL_INTERNAL_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl_icd.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gpu/null.h"
+
+enum { NULL_MOST_ARGUMENTS = 64, NULL_NAME_SIZE = 80 };
+
+extern cl_icd_dispatch null_table;
+
+/* What a GPU answers. */
+typedef struct null_model {
+    const char *name, *device, *vendor, *driver, *version, *extensions;
+    cl_uint vendor_id, units, clock, align, line; /* align: bits; line: bytes of a cache's line */
+    cl_ulong memory, allocation, cache, local;
+    size_t group;
+    cl_bool host_memory;
+    cl_device_fp_config single, twice;
+} null_model;
+
+struct _cl_platform_id {
+    const cl_icd_dispatch *table;
+};
+struct _cl_device_id {
+    const cl_icd_dispatch *table;
+    const null_model *model;
+    cl_uint index;
+};
+struct _cl_context {
+    const cl_icd_dispatch *table;
+    atomic_int references;
+    cl_device_id device;
+};
+struct _cl_command_queue {
+    const cl_icd_dispatch *table;
+    atomic_int references;
+    int number;
+    cl_context context;
+    cl_device_id device;
+};
+struct _cl_mem {
+    const cl_icd_dispatch *table;
+    atomic_int references;
+    int number;
+    cl_mem parent; /* of a sub-buffer */
+    char *data;
+    size_t size;
+    bool owned; /* the memory is the driver's */
+    void(CL_CALLBACK *gone)(cl_mem, void *);
+    void *user;
+};
+struct _cl_program {
+    const cl_icd_dispatch *table;
+    atomic_int references;
+    cl_context context;
+    char *source, *text; /* text: what the preprocessor makes of it */
+};
+struct _cl_kernel {
+    const cl_icd_dispatch *table;
+    atomic_int references;
+    cl_program program;
+    char name[NULL_NAME_SIZE];
+    cl_uint count; /* of arguments */
+    size_t required[3];
+    struct {
+        size_t size;
+        unsigned char value[8];
+    } argument[NULL_MOST_ARGUMENTS];
+};
+struct _cl_event {
+    const cl_icd_dispatch *table;
+    atomic_int references;
+    cl_ulong when;
+};
+
+/* Answer a question of OpenCL: `size`, `value` and `wrote` are parameters. */
+#define NULL_SAY(type, answer)                                                                     \
+    do {                                                                                           \
+        type answer_ = (answer);                                                                   \
+        return null_answer(&answer_, sizeof answer_, size, value, wrote);                          \
+    } while (0)
+#define NULL_SAY_TEXT(text) return null_answer(text, strlen(text) + 1, size, value, wrote)
+
+static inline cl_int
+null_answer(const void *answer, size_t bytes, size_t size, void *value, size_t *wrote)
+{
+    if (wrote)
+        *wrote = bytes;
+    if (!value)
+        return CL_SUCCESS;
+    if (size < bytes)
+        return CL_INVALID_VALUE;
+    memcpy(value, answer, bytes);
+    return CL_SUCCESS;
+}
+
+/* Counts one reference less; true if it was the last. */
+#define NULL_LAST(object) (atomic_fetch_sub(&(object)->references, 1) == 1)
+
+/* ---- one file each ---- */
+
+extern struct _cl_platform_id null_platform;
+
+cl_int CL_API_CALL null_platform_info(cl_platform_id platform, cl_platform_info what, size_t size,
+                                      void *value, size_t *wrote);
+
+/* Each file enters its functions. */
+void null_fill_devices(cl_icd_dispatch *table);
+void null_fill_objects(cl_icd_dispatch *table);
+void null_fill_programs(cl_icd_dispatch *table);
+void null_fill_queues(cl_icd_dispatch *table);
+
+/* Counts an argument that was set. */
+void null_count_argument(void);
+
+#endif

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * null_queues.c - queues and events of the null driver: commands are counted, written to the log,
+ * and done at once. Only those that move bytes do something.
+ *
+ * A line of the log begins with the command: K (kernel), W (write), R (read), C (copy), F (fill), M
+ * (map), marker, flush, finish, wait; then the queue. A kernel has its name, its groups and the
+ * size of one, and its arguments: buffers as m<number>:<bytes>, ints, local memory as ?<bytes>.
+ * YOKE_NULL_LOG=FILE begins it with the process.
+ */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "gpu/null_internal.h"
+
+enum { CALL_NANOSECONDS = 5000 }; /* what a command takes, for those who ask */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static null_counts counts;
+static FILE *log_file;
+
+/* ---- counting and telling ---- */
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void
+say(const char *format, ...)
+{
+    va_list args;
+
+    if (!log_file)
+        return;
+    va_start(args, format);
+    vfprintf(log_file, format, args);
+    va_end(args);
+}
+
+static int
+start_log(const char *path)
+{
+    int status = 0;
+
+    pthread_mutex_lock(&lock);
+    if (log_file)
+        status = fclose(log_file);
+    log_file = path ? fopen(path, "w") : NULL;
+    if (path && !log_file)
+        status = -1;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static void
+get_counts(null_counts *out)
+{
+    pthread_mutex_lock(&lock);
+    *out = counts;
+    pthread_mutex_unlock(&lock);
+}
+
+static void
+end_log(void)
+{
+    start_log(NULL);
+}
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT const null_driver *
+yoke_null_driver(void)
+{
+    static const null_driver driver = {get_counts, start_log};
+
+    return &driver;
+}
+
+void
+null_count_argument(void)
+{
+    pthread_mutex_lock(&lock);
+    counts.arguments++;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- events ---- */
+
+static cl_int
+give_event(cl_event *event)
+{
+    struct timespec now;
+
+    if (!event)
+        return CL_SUCCESS;
+    *event = calloc(1, sizeof **event);
+    if (!*event)
+        return CL_OUT_OF_HOST_MEMORY;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    (*event)->table = &null_table;
+    (*event)->references = 1;
+    (*event)->when = (cl_ulong)now.tv_sec * 1000000000u + (cl_ulong)now.tv_nsec;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL
+retain_event(cl_event event)
+{
+    event->references++;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL
+release_event(cl_event event)
+{
+    if (NULL_LAST(event))
+        free(event);
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL
+get_event_info(cl_event event, cl_event_info what, size_t size, void *value, size_t *wrote)
+{
+    (void)event;
+    if (what != CL_EVENT_COMMAND_EXECUTION_STATUS)
+        return CL_INVALID_VALUE;
+    NULL_SAY(cl_int, CL_COMPLETE);
+}
+
+static cl_int CL_API_CALL
+get_event_times(cl_event event, cl_profiling_info what, size_t size, void *value, size_t *wrote)
+{
+    NULL_SAY(cl_ulong, event->when + (what == CL_PROFILING_COMMAND_END ? CALL_NANOSECONDS : 0));
+}
+
+static cl_int CL_API_CALL
+wait_for_events(cl_uint n, const cl_event *events)
+{
+    (void)events;
+    pthread_mutex_lock(&lock);
+    counts.stops++;
+    say("wait %u\n", n);
+    pthread_mutex_unlock(&lock);
+    return CL_SUCCESS;
+}
+
+/* ---- queues ---- */
+
+static cl_command_queue CL_API_CALL
+create_queue(cl_context context, cl_device_id device, cl_command_queue_properties properties,
+             cl_int *error)
+{
+    static atomic_int made;
+    cl_command_queue queue = calloc(1, sizeof *queue);
+
+    (void)properties;
+    *error = queue ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+    if (!queue)
+        return NULL;
+    queue->table = &null_table;
+    queue->references = 1;
+    queue->context = context;
+    queue->device = device;
+    queue->number = ++made;
+    return queue;
+}
+
+static cl_int CL_API_CALL
+retain_queue(cl_command_queue queue)
+{
+    queue->references++;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL
+release_queue(cl_command_queue queue)
+{
+    if (NULL_LAST(queue))
+        free(queue);
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL
+get_queue_info(cl_command_queue queue, cl_command_queue_info what, size_t size, void *value,
+               size_t *wrote)
+{
+    switch (what) {
+    case CL_QUEUE_CONTEXT:
+        NULL_SAY(cl_context, queue->context);
+    case CL_QUEUE_DEVICE:
+        NULL_SAY(cl_device_id, queue->device);
+    default:
+        return CL_INVALID_VALUE;
+    }
+}
+
+static cl_int CL_API_CALL
+flush(cl_command_queue queue)
+{
+    pthread_mutex_lock(&lock);
+    counts.flushes++;
+    say("flush q%d\n", queue->number);
+    pthread_mutex_unlock(&lock);
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL
+finish(cl_command_queue queue)
+{
+    pthread_mutex_lock(&lock);
+    counts.stops++;
+    say("finish q%d\n", queue->number);
+    pthread_mutex_unlock(&lock);
+    return CL_SUCCESS;
+}
+
+/* ---- commands ---- */
+
+static bool
+is_buffer(const void *value, cl_mem *memory)
+{
+    memcpy(memory, value, sizeof *memory);
+    return *memory != NULL;
+}
+
+/* An argument of the size of a pointer is a buffer: kernels of yoke get longs as two ints. */
+static void
+say_arguments(cl_kernel kernel)
+{
+    for (cl_uint i = 0; i < kernel->count && i < NULL_MOST_ARGUMENTS; i++) {
+        const void *value = kernel->argument[i].value;
+        cl_mem memory;
+        int number;
+
+        if (kernel->argument[i].size == sizeof memory && is_buffer(value, &memory)) {
+            say(" m%d:%zu", memory->number, memory->size);
+        } else if (kernel->argument[i].size == sizeof number) {
+            memcpy(&number, value, sizeof number);
+            say(" %d", number);
+        } else {
+            say(" ?%zu", kernel->argument[i].size);
+        }
+    }
+}
+
+static cl_int CL_API_CALL
+launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t *offset,
+       const size_t *items, const size_t *group, cl_uint waits, const cl_event *events,
+       cl_event *event)
+{
+    size_t size = 1;
+
+    (void)offset, (void)events;
+    for (cl_uint d = 0; d < dimensions; d++) {
+        if (!items[d] || (group && (!group[d] || items[d] % group[d])))
+            return CL_INVALID_WORK_GROUP_SIZE;
+        if (kernel->required[0] && (!group || group[d] != kernel->required[d]))
+            return CL_INVALID_WORK_GROUP_SIZE;
+        size *= group ? group[d] : 1;
+    }
+    if (size > queue->device->model->group)
+        return CL_INVALID_WORK_GROUP_SIZE;
+    pthread_mutex_lock(&lock);
+    counts.launches++;
+    say("K q%d %s", queue->number, kernel->name);
+    for (cl_uint d = 0; d < dimensions; d++)
+        say("%c%zu", d ? 'x' : ' ', group ? items[d] / group[d] : items[d]);
+    for (cl_uint d = 0; d < dimensions; d++)
+        say("%c%zu", d ? 'x' : ' ', group ? group[d] : 1);
+    say(" w%u", waits);
+    if (log_file)
+        say_arguments(kernel);
+    say("\n");
+    pthread_mutex_unlock(&lock);
+    return give_event(event);
+}
+
+/* Counts a command that moves bytes, in `count`, and in `bytes` if that is not NULL. */
+static cl_int
+moved(char what, cl_command_queue queue, cl_mem memory, size_t size, cl_bool blocking,
+      uint64_t *count, uint64_t *bytes, cl_event *event)
+{
+    pthread_mutex_lock(&lock);
+    ++*count;
+    if (bytes)
+        *bytes += size;
+    counts.stops += blocking ? 1 : 0;
+    say("%c q%d m%d %zu%s\n", what, queue->number, memory->number, size,
+        blocking ? " blocking" : "");
+    pthread_mutex_unlock(&lock);
+    return give_event(event);
+}
+
+static bool
+lies_inside(cl_mem memory, size_t offset, size_t size)
+{
+    return size && offset <= memory->size && size <= memory->size - offset;
+}
+
+static cl_int CL_API_CALL
+enqueue_write(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t offset, size_t size,
+              const void *from, cl_uint waits, const cl_event *events, cl_event *event)
+{
+    (void)waits, (void)events;
+    if (!lies_inside(memory, offset, size))
+        return CL_INVALID_VALUE;
+    memcpy(memory->data + offset, from, size);
+    return moved('W', queue, memory, size, blocking, &counts.writes, &counts.bytes_written, event);
+}
+
+static cl_int CL_API_CALL
+enqueue_read(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t offset, size_t size,
+             void *to, cl_uint waits, const cl_event *events, cl_event *event)
+{
+    (void)waits, (void)events;
+    if (!lies_inside(memory, offset, size))
+        return CL_INVALID_VALUE;
+    memcpy(to, memory->data + offset, size);
+    return moved('R', queue, memory, size, blocking, &counts.reads, &counts.bytes_read, event);
+}
+
+static cl_int CL_API_CALL
+enqueue_copy(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_at, size_t to_at,
+             size_t size, cl_uint waits, const cl_event *events, cl_event *event)
+{
+    (void)waits, (void)events;
+    if (!lies_inside(from, from_at, size) || !lies_inside(to, to_at, size))
+        return CL_INVALID_VALUE;
+    memmove(to->data + to_at, from->data + from_at, size);
+    return moved('C', queue, to, size, CL_FALSE, &counts.copies, NULL, event);
+}
+
+static cl_int CL_API_CALL
+enqueue_fill(cl_command_queue queue, cl_mem memory, const void *pattern, size_t pattern_size,
+             size_t offset, size_t size, cl_uint waits, const cl_event *events, cl_event *event)
+{
+    (void)waits, (void)events;
+    if (!lies_inside(memory, offset, size) || !pattern_size || size % pattern_size)
+        return CL_INVALID_VALUE;
+    for (size_t at = 0; at < size; at += pattern_size)
+        memcpy(memory->data + offset + at, pattern, pattern_size);
+    return moved('F', queue, memory, size, CL_FALSE, &counts.fills, NULL, event);
+}
+
+static void *CL_API_CALL
+enqueue_map(cl_command_queue queue, cl_mem memory, cl_bool blocking, cl_map_flags flags,
+            size_t offset, size_t size, cl_uint waits, const cl_event *events, cl_event *event,
+            cl_int *error)
+{
+    (void)flags, (void)waits, (void)events;
+    *error = lies_inside(memory, offset, size) ? CL_SUCCESS : CL_INVALID_VALUE;
+    if (*error == CL_SUCCESS)
+        *error = moved('M', queue, memory, size, blocking, &counts.maps, NULL, event);
+    return *error == CL_SUCCESS ? memory->data + offset : NULL;
+}
+
+static cl_int CL_API_CALL
+enqueue_unmap(cl_command_queue queue, cl_mem memory, void *at, cl_uint waits,
+              const cl_event *events, cl_event *event)
+{
+    (void)queue, (void)memory, (void)at, (void)waits, (void)events;
+    return give_event(event);
+}
+
+static cl_int CL_API_CALL
+enqueue_marker(cl_command_queue queue, cl_uint waits, const cl_event *events, cl_event *event)
+{
+    (void)events;
+    pthread_mutex_lock(&lock);
+    counts.markers++;
+    say("marker q%d w%u\n", queue->number, waits);
+    pthread_mutex_unlock(&lock);
+    return give_event(event);
+}
+
+void
+null_fill_queues(cl_icd_dispatch *table)
+{
+    const char *path = getenv("YOKE_NULL_LOG");
+
+    if (path && *path) {
+        start_log(path);
+        atexit(end_log);
+    }
+    table->clRetainEvent = retain_event;
+    table->clReleaseEvent = release_event;
+    table->clGetEventInfo = get_event_info;
+    table->clGetEventProfilingInfo = get_event_times;
+    table->clWaitForEvents = wait_for_events;
+    table->clCreateCommandQueue = create_queue;
+    table->clRetainCommandQueue = retain_queue;
+    table->clReleaseCommandQueue = release_queue;
+    table->clGetCommandQueueInfo = get_queue_info;
+    table->clFlush = flush;
+    table->clFinish = finish;
+    table->clEnqueueNDRangeKernel = launch;
+    table->clEnqueueWriteBuffer = enqueue_write;
+    table->clEnqueueReadBuffer = enqueue_read;
+    table->clEnqueueCopyBuffer = enqueue_copy;
+    table->clEnqueueFillBuffer = enqueue_fill;
+    table->clEnqueueMapBuffer = enqueue_map;
+    table->clEnqueueUnmapMemObject = enqueue_unmap;
+    table->clEnqueueMarkerWithWaitList = enqueue_marker;
+}
