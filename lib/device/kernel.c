@@ -137,6 +137,8 @@ yki_kernel_set_int(yki_kernel *kernel, unsigned index, int64_t value)
 {
     int32_t narrow = (int32_t)value;
 
+    if (narrow != value)
+        return yki_fail_bug("a number of a kernel is no int");
     return yki_kernel_set(kernel, index, sizeof narrow, &narrow);
 }
 

@@ -348,6 +348,27 @@ yki_plain_applies(const yki_problem *problem, const yki_device_traits *traits)
     return true;
 }
 
+/* Fails if a number of a kernel is no int in the largest batch. */
+static yoke_status
+check_numbers(const yki_recipe *recipe, yki_extents max)
+{
+    for (size_t i = 0; i < recipe->launch_count; i++) {
+        const yki_launch *launch = &recipe->launches[i];
+
+        for (uint32_t k = 0; k < launch->arg_count; k++) {
+            const yki_arg *arg = &launch->args[k];
+            int64_t value = arg->kind == YKI_ARG_INT ? yki_expr_value(arg->expr, max) : 0;
+
+            if (value > INT32_MAX || value < INT32_MIN)
+                return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                                "%s: \"%s\" is %lld in a batch of %lld; must be between %d and %d",
+                                launch->kernel, arg->name ? arg->name : "a number",
+                                (long long)value, (long long)max.batch, INT32_MIN, INT32_MAX);
+        }
+    }
+    return YOKE_OK;
+}
+
 yoke_status
 yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
                 const yki_device_traits *traits, unsigned tuning, yki_recipe *recipe)
@@ -358,6 +379,11 @@ yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
     for (;; finer.compute_units *= 2) {
         yoke_status status = solver->emit(problem, &finer, tuning, recipe);
 
+        if (status == YOKE_OK) {
+            status = check_numbers(recipe, problem->max);
+            if (status != YOKE_OK)
+                yki_recipe_clear(recipe);
+        }
         if (status != YOKE_OK || !traits->loop_limit ||
             most_iterations(recipe) <= traits->loop_limit)
             return status;
@@ -373,8 +399,6 @@ yki_solver_ends(const yki_solver *solver, const yki_problem *problem,
 {
     yki_recipe recipe;
 
-    if (!traits->loop_limit)
-        return true;
     if (yki_solver_emit(solver, problem, traits, tuning, &recipe) != YOKE_OK)
         return false;
     yki_recipe_clear(&recipe);

@@ -310,11 +310,12 @@ typedef struct yki_solver {
 /* Calls emit(). Some devices end a work-item after traits->loop_limit iterations of its loops.
  * There emit() is told of more compute units, twice as many each time, so that solvers cut the work
  * finer, until each launch stays within the limit. Where that does not help, returns
- * YOKE_ERROR_UNSUPPORTED without a message. All callers of emit() go through this. */
+ * YOKE_ERROR_UNSUPPORTED without a message. A number of a kernel that is no int in the largest
+ * batch is YOKE_ERROR_UNSUPPORTED too. All callers of emit() go through this. */
 yoke_status yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
                             const yki_device_traits *traits, unsigned tuning, yki_recipe *recipe);
 /* Returns whether the recipe for a problem to which the solver applies stays within
- * traits->loop_limit. */
+ * traits->loop_limit, and all numbers of its kernels are ints. */
 bool yki_solver_ends(const yki_solver *solver, const yki_problem *problem,
                      const yki_device_traits *traits, unsigned tuning);
 /* Returns whether the solver applies, and its guess (tuning 0) stays within traits->loop_limit. */

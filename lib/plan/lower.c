@@ -11,9 +11,25 @@
 
 #include "plan/plan.h"
 
+/* Kernels count elements with ints. */
+static yoke_status
+check_count(const yki_plan *plan, const yki_value *value)
+{
+    int64_t count = yki_operand_count(&value->operand, plan->options.max);
+
+    if (count <= INT32_MAX)
+        return YOKE_OK;
+    return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                    "%s: a batch of %lld has %lld values; must be at most %d; take a smaller "
+                    "batch, or accumulate",
+                    value->node ? value->node->name : "a value of the plan",
+                    (long long)plan->options.max.batch, (long long)count, INT32_MAX);
+}
+
 yoke_status
 yki_plan_add_value(yki_plan *plan, const yki_value *value, int32_t *index)
 {
+    YKI_TRY(check_count(plan, value));
     YKI_TRY(yki_grow((void **)&plan->values, &plan->value_capacity, plan->value_count + 1,
                      sizeof *plan->values, "a plan's values"));
     plan->values[plan->value_count] = *value;

@@ -188,10 +188,14 @@ yki_offer_problem(const yki_plan *plan, const yki_task *task, const yki_offer *o
     (void)lay_out(plan, task, offer->solver, offer->variant, problem);
 }
 
-/* Values that are seen from outside must be in the plain layout. */
+/* Values that are seen from outside must be in the plain layout, and no layout may have more
+ * elements, padding included, than an int counts. */
 static bool
 permitted(const yki_plan *plan, const yki_task *task, const yki_problem *problem)
 {
+    for (uint32_t s = 0; s < yki_problem_operands(problem); s++)
+        if (yki_operand_count(yki_problem_operand(problem, s), problem->max) > INT32_MAX)
+            return false;
     for (uint32_t s = problem->input_count; s < yki_problem_operands(problem); s++)
         if (yki_problem_operand(problem, s)->layout.block != 1 &&
             plan->values[task->slots[s]].storage != YKI_STORE_ARENA)

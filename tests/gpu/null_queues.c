@@ -11,11 +11,15 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "gpu/null_internal.h"
 
-enum { CALL_NANOSECONDS = 5000 }; /* what a command takes, for those who ask */
+enum {
+    CALL_NANOSECONDS = 5000,
+    PAGE = 4096
+}; /* the first: what a command takes, for those who ask */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static null_counts counts;
@@ -329,6 +333,33 @@ enqueue_copy(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_at, siz
     return moved('C', queue, to, size, CL_FALSE, &counts.copies, NULL, event);
 }
 
+/* Writes zeros. Whole pages are given back to the system, so that memory nobody writes to costs
+ * nothing. */
+static void
+clear(cl_mem memory, size_t offset, size_t size)
+{
+    cl_mem root = memory->parent ? memory->parent : memory;
+    char *from = memory->data + offset, *to = from + size;
+    char *page = root->data + (size_t)(from - root->data + PAGE - 1) / PAGE * PAGE;
+    char *end = root->data + (size_t)(to - root->data) / PAGE * PAGE;
+
+    if (!root->owned || page >= end || madvise(page, (size_t)(end - page), MADV_DONTNEED) != 0) {
+        memset(from, 0, size);
+        return;
+    }
+    memset(from, 0, (size_t)(page - from));
+    memset(end, 0, (size_t)(to - end));
+}
+
+static bool
+is_zero(const unsigned char *pattern, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (pattern[i])
+            return false;
+    return true;
+}
+
 static cl_int CL_API_CALL
 enqueue_fill(cl_command_queue queue, cl_mem memory, const void *pattern, size_t pattern_size,
              size_t offset, size_t size, cl_uint waits, const cl_event *events, cl_event *event)
@@ -336,8 +367,11 @@ enqueue_fill(cl_command_queue queue, cl_mem memory, const void *pattern, size_t 
     (void)waits, (void)events;
     if (!lies_inside(memory, offset, size) || !pattern_size || size % pattern_size)
         return CL_INVALID_VALUE;
-    for (size_t at = 0; at < size; at += pattern_size)
-        memcpy(memory->data + offset + at, pattern, pattern_size);
+    if (is_zero(pattern, pattern_size))
+        clear(memory, offset, size);
+    else
+        for (size_t at = 0; at < size; at += pattern_size)
+            memcpy(memory->data + offset + at, pattern, pattern_size);
     return moved('F', queue, memory, size, CL_FALSE, &counts.fills, NULL, event);
 }
 
