@@ -170,11 +170,13 @@ YKI_DEFINE_STORE(16)
 #endif
 
 /* YKI_PREFETCH(p) asks for the cache line at p, which may be beyond the end of a buffer.
+ * YKI_PREFETCH_FAR(p), only with YKI_NATIVE, asks for it into the second level, for much later.
  * YKI_AHEAD: an inner loop asks this many iterations before it needs the line; 16 was the best
  * of 8, 16 and 32. */
 #define YKI_AHEAD 16
 #if YKI_NATIVE
-#define YKI_PREFETCH(p) __builtin_prefetch((const void *)(size_t)(p))
+#define YKI_PREFETCH(p)     __builtin_prefetch((const void *)(size_t)(p))
+#define YKI_PREFETCH_FAR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 #else
 #define YKI_PREFETCH(p) ((void)0)
 #endif

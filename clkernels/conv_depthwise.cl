@@ -68,6 +68,17 @@ pack_rows(__global const float *image, __global float *strip, int h, int w, int 
     }
 }
 
+/* Asks for vectors that the next band will read, while this band computes; otherwise memory would
+ * rest meanwhile. They may be beyond the end of a buffer. */
+void
+ask_ahead(__global const float *from, int vectors)
+{
+#if YKI_NATIVE
+    for (int i = 0; i < vectors; i++)
+        YKI_PREFETCH_FAR(from + (long)i * V);
+#endif
+}
+
 __kernel YKI_GROUP(1, 1) void
 yki_conv_depthwise(__global const float *x, __global const float *weight, __global float *y,
                    __global float *strips, int samples, int weight_at, int blocks, int h, int w,
@@ -86,6 +97,8 @@ yki_conv_depthwise(__global const float *x, __global const float *weight, __glob
 
         for (int g0 = 0; g0 < gh; g0 += band) {
             int gr = min(band, gh - g0);
+            /* the row of x where the next band begins; that of the next plane follows the last */
+            int next = clamp((g0 + gr - 1) * ish + bh + (taps_h - 1) * tsh + 1, 0, h);
 
             if (taps)
                 pack_rows(x + job * h * w * V, strip, h, w, g0 * ish + bh,
@@ -95,6 +108,7 @@ yki_conv_depthwise(__global const float *x, __global const float *weight, __glob
                 __global const float *row = strip + (long)i * ish * columns * V;
                 int j = 0;
 
+                ask_ahead(x + (job * h + next + i * ish) * w * V, ish * w);
                 for (; j + 8 <= gw; j += 8) {
                     floatv a0 = bias, a1 = bias, a2 = bias, a3 = bias;
                     floatv a4 = bias, a5 = bias, a6 = bias, a7 = bias;
@@ -253,7 +267,12 @@ yki_conv_depthwise_grad_weight(__global const float *x, __global const float *dy
             __global const float *grad = dy + ((long)n * blocks + block) * oh * ow * V;
 
             /* A band of rows stays in the first-level cache while all taps pass over it. */
-            for (int i0 = 0; i0 < oh; i0 += band)
+            for (int i0 = 0; i0 < oh; i0 += band) {
+                __global const float *next = image + (long)min((i0 + band) * sh, h) * w * V;
+                __global const float *next_grad = grad + (long)min(i0 + band, oh) * ow * V;
+                int vectors = min(band, oh) * sh * w / (kh * kw) + 1;
+                int grad_vectors = min(band, oh) * ow / (kh * kw) + 1;
+
                 for (int s = 0; s < kw; s++) {
                     int first, end;
 
@@ -261,6 +280,8 @@ yki_conv_depthwise_grad_weight(__global const float *x, __global const float *dy
                     for (int r = 0; r < kh; r++) {
                         floatv a0 = loadv(r * kw + s, sums), a1 = 0.f, a2 = 0.f, a3 = 0.f;
 
+                        ask_ahead(next + (long)(r * kw + s) * vectors * V, vectors);
+                        ask_ahead(next_grad + (long)(r * kw + s) * grad_vectors * V, grad_vectors);
                         for (int i = i0; i < min(i0 + band, oh); i++) {
                             int row = i * sh - ph + r * dh, j;
                             __global const float *d = grad + (long)i * ow * V, *p;
@@ -280,6 +301,7 @@ yki_conv_depthwise_grad_weight(__global const float *x, __global const float *dy
                         storev((a0 + a1) + (a2 + a3), r * kw + s, sums);
                     }
                 }
+            }
         }
     }
 }
