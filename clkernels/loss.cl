@@ -267,10 +267,8 @@ void sum_all(__global const float *pairs, int stride, __global float *loss,
                 vstore2(OF_SAMPLE(metric, n, per_target, NOWHERE, k1), 2 * (long)stride + n,  \
                         pairs);                                                               \
         }                                                                                     \
-        if (!alone)                                                                           \
-            return;                                                                           \
         barrier(CLK_GLOBAL_MEM_FENCE);                                                        \
-        if (get_local_id(0) == 0)                                                             \
+        if (alone && get_local_id(0) == 0)                                                    \
             sum_all(pairs, stride, loss, metric0, metric1, metrics, samples);                 \
     }
 

@@ -20,26 +20,33 @@
 #define GROUP __kernel YKI_GROUP(WG, 1)
 
 #define EACH(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
-#define DECLARE(k) floatv c##k = (floatv)(k + (float)get_global_id(0));
+#define DECLARE(k) floatv c##k = first + (floatv)(k);
 #define STEP(k) c##k = YKI_FMA(c##k, factor, factor);
 #define SUM(k) sum += c##k;
 
-/* 24 VEC floating-point operations for each round and work-item. */
+/* 24 VEC floating-point operations for each round and work-item. All lanes are different, and all
+ * count in the end: a compiler that takes vectors apart drops what nobody reads, and computes
+ * once what is the same. */
 GROUP void
 yki_peak_fma(__global float *out, int rounds)
 {
     const floatv factor = (floatv)(0.5f); /* x -> 0.5 x + 0.5 stays finite */
-    floatv sum = (floatv)(0.f);
-    float lanes[VEC];
+    floatv first, sum = (floatv)(0.f);
+    float lanes[VEC], total = 0.f;
 
+    for (int l = 0; l < VEC; l++)
+        lanes[l] = (float)get_global_id(0) + 0.01f * l;
+    first = loadv(0, lanes);
     EACH(DECLARE)
     for (int i = 0; i < rounds; i++) {
         EACH(STEP)
     }
     EACH(SUM)
     storev(sum, 0, lanes);
-    if (lanes[0] == -1.f) /* never true, but no compiler can know that */
-        out[0] = lanes[0];
+    for (int l = 0; l < VEC; l++)
+        total += lanes[l];
+    if (total == -1.f) /* never true, but no compiler can know that */
+        out[0] = total;
 }
 
 #define FOR_EACH_VECTOR(i)                                                                    \
