@@ -12,6 +12,8 @@
 # installed is a skip; with YOKE_REQUIRE_ALL=1 (CI) it is a failure. Intel's is a skip even then: no
 # system packages it. It is taken from YOKE_INTEL_RUNTIME, the folder of libintelocl.so, else from where
 # `make intel-runtime` puts it, else from the .icd file of an installation.
+# The rows that begin with "face" are PoCL behind the GPU face (tests/gpu/face.c): GPUs of several
+# sizes. They run only if they are named, as `make check-gpu-face` does.
 #
 # From make: UNIT_TESTS (programs). YOKE_MATRIX_TIMEOUT: seconds for one
 # program, default 900, which ends what hangs. YOKE_MATRIX_JOBS: programs at a time, default one a core: most of
@@ -28,6 +30,10 @@ pocl-uneven    pocl           cpu:0/1+3       POCL_MAX_PTHREAD_COUNT=4
 rusticl        rusticl        all             RUSTICL_ENABLE=llvmpipe
 two-platforms  pocl,rusticl   cpu:0,cpu:1     RUSTICL_ENABLE=llvmpipe
 intel          intel          cpu:0           -
+face           pocl           gpu:0           YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768
+face-1024      pocl           gpu:0           YOKE_FACE_GROUP=1024 YOKE_FACE_LOCAL=49152
+face-256       pocl           gpu:0           YOKE_FACE_GROUP=256 YOKE_FACE_LOCAL=32768
+face-64        pocl           gpu:0           YOKE_FACE_GROUP=64 YOKE_FACE_LOCAL=16384
 oclgrind       oclgrind       all             OCLGRIND_DATA_RACES=1 OCLGRIND_UNINITIALIZED=1 OCLGRIND_CHECK_API=1 OCLGRIND_BUILD_OPTIONS=-DYKI_LANES_APART
 END
 }
@@ -40,6 +46,7 @@ vendors=${OCL_ICD_VENDORS:-/etc/OpenCL/vendors}
 unset YOKE_DEVICES YOKE_VISIBLE_DEVICES YOKE_CL_DIR OCL_ICD_VENDORS OCL_ICD_FILENAMES POCL_DEVICES RUSTICL_ENABLE
 total_failed=0
 layer=$PWD/tests/faults/.libs/faultlayer.so # none in a build without shared libraries
+face=$PWD/tests/gpu/.libs/face.so           # likewise
 
 # What Oclgrind writes when a kernel does wrong; its exit status tells nothing. Calls that it
 # finds wrong are in the log, but do not count: tests provoke errors, and see their status.
@@ -86,6 +93,10 @@ run() {
         settings="$settings LD_LIBRARY_PATH=$(dirname "$(cat "$icd/intel.icd")")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     fi
     case $icd:$3 in
+    # What is known of the processor is no wisdom for the GPU that it says it is.
+    */matrix/face*/*)
+        settings="$settings OPENCL_LAYERS=$face XDG_CACHE_HOME=$PWD/$out/face.cache YOKE_TEST_QUICK=1"
+        ;;
     # Small cases: an interpreter. The fault layer notes the kernels that are launched. (Oclgrind
     # could, with --inst-counts, but writes beyond its own memory then.)
     */oclgrind/*:tests/op/* | */oclgrind/*:tests/device/check_kernels)
@@ -147,6 +158,10 @@ wanted() {
     program=$2
     case $name:$program in
     *:tests/gpu/*) return 1 ;; # has a driver of its own
+    # What a GPU computes; what devices and files are is as on the processor.
+    face*:tests/op/* | face*:tests/plan/* | face*:tests/replica/* | face*:tests/team/*) ;;
+    face*:tests/train/* | face*:tests/golden/*) ;;
+    face*) return 1 ;;
     *:tests/base/* | *:tests/shares/* | *:tests/graph/* | *:tests/data/* | *:tests/fuzz/* | *:tests/tools/*) return 1 ;; # touch no device
     # Operators, plans and replicas compute on one device: the whole CPU is make check's;
     # plans and replicas are run on its halves too, operators on the other implementations.
@@ -189,6 +204,8 @@ fi
 while read -r name drivers devices settings; do
     if [ $# -gt 0 ]; then
         case " $* " in *" $name "*) ;; *) continue ;; esac
+    elif [ "${name#face}" != "$name" ]; then
+        continue
     fi
     if ! setup "$name" "$drivers"; then
         if [ "${YOKE_REQUIRE_ALL:-0}" = 1 ] && [ "$name" != intel ]; then
