@@ -20,7 +20,8 @@ cost_of(yki_choice *choice, const yki_offer *offer, double *cost)
     return yki_choice_inputs(choice, choice->index, offer, -1, cost);
 }
 
-/* Finds the cheapest offer. A survey also notes the cheapest of each class. */
+/* Finds the cheapest offer; of those that cost about the same, the first. A survey also notes the
+ * cheapest of each class. */
 static yoke_status
 best_offer(yki_choice *choice, const yki_task *task, const yki_offer **best)
 {
@@ -36,7 +37,7 @@ best_offer(yki_choice *choice, const yki_task *task, const yki_offer **best)
         YKI_TRY(cost_of(choice, offer, &cost));
         if (*of_class == 0 || cost < *of_class)
             *of_class = cost;
-        if (!*best || cost < least) {
+        if (!*best || cost < (1 - YKI_TIE) * least) {
             *best = offer;
             least = cost;
         }
@@ -212,6 +213,7 @@ yki_plan_choose(yki_plan *plan)
     yki_free(c.first);
     yki_free(c.readers);
     yki_free(c.offers);
+    yki_free(c.asked);
     yki_free(c.menu);
     yki_free(c.reorders);
     yki_free(c.ahead);

@@ -22,6 +22,10 @@ typedef struct yki_offer {
     uint8_t lies[YKI_MAX_OPERANDS];
 } yki_offer;
 
+/* Of two costs the greater is preferred, if it stands first in the table of solvers and is within
+ * this fraction of the other. Times differ by so much from run to run, and plans should not. */
+#define YKI_TIE 0.03
+
 /* The state of choosing. The tasks are those that came from fusing. While they are decided, the
  * plan's list of tasks is built anew, with reorders in between. */
 typedef struct yki_choice {
@@ -33,7 +37,10 @@ typedef struct yki_choice {
     size_t values;       /* the number of values before the first reorder */
     yki_offer *offers;
     size_t offer_count, offer_capacity;
-    size_t *menu; /* by task: start of its offers; the next task's start ends them */
+    yki_offer *asked; /* all offers of the task at hand */
+    size_t asked_count, asked_capacity;
+    unsigned layouts; /* a bit for each layout that is worth asking for */
+    size_t *menu;     /* by task: start of its offers; the next task's start ends them */
     double (*reorders)[YKI_LAYOUT_COUNT]
                       [YKI_LAYOUT_COUNT]; /* [value][from][to]: seconds; 0: not looked up yet */
     double (*ahead)[YKI_LAYOUT_COUNT]; /* [value][layout]: what its readers lose (look_ahead.c) */

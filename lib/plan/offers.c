@@ -2,10 +2,11 @@
  *
  * offers.c - finds which solvers can do each task, and how long they take.
  *
- * A time comes from wisdom. Otherwise it is measured while the budget lasts; after that the
- * order of solvers.c takes its place. All tasks are listed in order before any is decided,
- * because measured times do not depend on the decisions, and of two offers with the same
- * layouts nobody needs the slower one.
+ * A time comes from wisdom. Otherwise it is measured while the budget lasts, together with the
+ * other offers for the task; after that the order of the table of solvers takes its place. That
+ * order also decides between offers that take about the same time, so that two plans agree. All
+ * tasks are listed in order before any is decided, because measured times do not depend on the
+ * decisions, and of two offers with the same layouts nobody needs the slower one.
  */
 #include <string.h>
 
@@ -49,7 +50,7 @@ report(const yki_choice *choice, const yki_task *task)
     yki_plan *plan = choice->plan;
     double now = yki_now();
 
-    if (plan->measuring.count == 1)
+    if (plan->measuring.reported == 0)
         plan->measuring.reported = now;
     if (plan->measuring.seconds > yki_plan_budget(plan))
         yki_log(YOKE_LOG_INFO,
@@ -67,33 +68,59 @@ report(const yki_choice *choice, const yki_task *task)
     plan->measuring.reported = now;
 }
 
-/* Gives the seconds of a problem from wisdom or by measuring; 0 if neither knows. `task` is NULL
- * for a reorder. */
+/* Measures trials whose time wisdom does not know, while the budget lasts; the others keep 0
+ * seconds. `task` is NULL for a reorder. */
 static yoke_status
-seconds_of(const yki_choice *choice, const yki_task *task, const yki_problem *problem,
-           const yki_solver *solver, unsigned tuning, double *seconds)
+measure(const yki_choice *choice, const yki_task *task, yki_trial *trials, size_t count)
 {
     yki_plan *plan = choice->plan;
     yoke_device *device = yki_queue_device(plan->queue);
+    double start = yki_now(), left = yki_plan_budget(plan) - plan->measuring.seconds;
     char text[YKI_PROBLEM_TEXT];
-    double start;
 
-    *seconds = 0;
-    yki_problem_text(problem, text, sizeof text);
-    if (plan->options.wisdom &&
-        yki_wisdom_get(plan->options.wisdom, device, text, solver->name, tuning, seconds))
+    if (count == 0 || plan->options.level == YOKE_PLAN_ESTIMATE || left < 0)
         return YOKE_OK;
-    if (plan->options.level == YOKE_PLAN_ESTIMATE ||
-        plan->measuring.seconds > yki_plan_budget(plan))
-        return YOKE_OK;
-    start = yki_now();
-    YKI_TRY(yki_measure(plan->queue, problem, solver, tuning,
-                        task && plan->options.training && reads_parameters(task), seconds));
+    YKI_TRY(yki_measure(plan->queue, trials, count,
+                        task && plan->options.training && reads_parameters(task), start + left));
     plan->measuring.seconds += yki_now() - start;
-    plan->measuring.count++;
+    for (size_t i = 0; i < count; i++) {
+        const yki_trial *t = &trials[i];
+
+        if (t->seconds == 0)
+            continue;
+        plan->measuring.count++;
+        yki_problem_text(&t->problem, text, sizeof text);
+        if (plan->options.wisdom)
+            YKI_TRY(yki_wisdom_put(plan->options.wisdom, device, text, t->solver->name, t->tuning,
+                                   t->seconds));
+    }
     report(choice, task);
-    if (plan->options.wisdom)
-        return yki_wisdom_put(plan->options.wisdom, device, text, solver->name, tuning, *seconds);
+    return YOKE_OK;
+}
+
+/* Returns whether wisdom knows the seconds of a trial, and enters them. */
+static bool
+is_known(const yki_plan *plan, yki_trial *trial)
+{
+    char text[YKI_PROBLEM_TEXT];
+
+    if (!plan->options.wisdom)
+        return false;
+    yki_problem_text(&trial->problem, text, sizeof text);
+    return yki_wisdom_get(plan->options.wisdom, yki_queue_device(plan->queue), text,
+                          trial->solver->name, trial->tuning, &trial->seconds);
+}
+
+/* Gives the seconds of a reorder from wisdom or by measuring; 0 if neither knows. */
+static yoke_status
+reorder_seconds(const yki_choice *choice, const yki_problem *problem, const yki_solver *solver,
+                double *seconds)
+{
+    yki_trial trial = {.problem = *problem, .solver = solver};
+
+    if (!is_known(choice->plan, &trial))
+        YKI_TRY(measure(choice, NULL, &trial, 1));
+    *seconds = trial.seconds;
     return YOKE_OK;
 }
 
@@ -127,7 +154,7 @@ yki_choice_make_reorder(const yki_choice *choice, const yki_operand *from, yki_l
     task->solver = reorder_solver(choice->plan, &task->problem);
     if (!task->solver)
         return yki_fail_bug("no solver computes a change of layout");
-    return seconds_of(choice, NULL, &task->problem, task->solver, 0, &task->seconds);
+    return reorder_seconds(choice, &task->problem, task->solver, &task->seconds);
 }
 
 /* Gives the measured time, or else an estimate from the bytes. */
@@ -145,7 +172,7 @@ time_reorder(const yki_choice *choice, const yki_operand *from, yki_layout to, d
         *seconds = IMPOSSIBLE;
         return YOKE_OK;
     }
-    YKI_TRY(seconds_of(choice, NULL, &problem, solver, 0, seconds));
+    YKI_TRY(reorder_seconds(choice, &problem, solver, seconds));
     if (*seconds == 0)
         *seconds = 2.0 * (double)bytes / REORDER_BYTES_PER_SECOND;
     return YOKE_OK;
@@ -209,7 +236,8 @@ tunings_of(const yki_solver *solver, const yki_problem *problem, const yki_devic
     return solver->tunings ? solver->tunings(problem, traits) : 1;
 }
 
-/* Keeps an offer, unless the task has one with the same layouts and class that costs no more. */
+/* Keeps an offer, unless the task has one with the same layouts and class that costs no more, or
+ * about the same. */
 static yoke_status
 keep(yki_choice *choice, const yki_problem *problem, yki_offer *offer)
 {
@@ -224,7 +252,7 @@ keep(yki_choice *choice, const yki_problem *problem, yki_offer *offer)
         if (other->solver->numerical_class != offer->solver->numerical_class ||
             memcmp(other->lies, offer->lies, operands) != 0)
             continue;
-        if (offer->cost < other->cost)
+        if (offer->cost < (1 - YKI_TIE) * other->cost)
             *other = *offer;
         return YOKE_OK;
     }
@@ -232,6 +260,56 @@ keep(yki_choice *choice, const yki_problem *problem, yki_offer *offer)
                      sizeof *choice->offers, "what solvers offer"));
     choice->offers[choice->offer_count++] = *offer;
     return YOKE_OK;
+}
+
+static bool
+has_choice(const yki_task *task)
+{
+    return task->problem.op != &yki_op_reorder && !task->problem.op->is_view;
+}
+
+/* Returns a bit for each layout of the operands. */
+static unsigned
+layouts_of(const yki_problem *problem)
+{
+    unsigned layouts = 0;
+
+    for (uint32_t s = 0; s < yki_problem_operands(problem); s++)
+        layouts |= 1u << yki_layout_index(yki_problem_operand(problem, s)->layout);
+    return layouts;
+}
+
+/* Adds the layouts that a solver wants, unless it would take other blocks as well. */
+static void
+add_layouts(yki_choice *choice, const yki_task *task, const yki_solver *solver)
+{
+    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(choice->plan->queue));
+    unsigned layouts = 0;
+    yki_problem problem;
+
+    for (unsigned variant = 0; lay_out(choice->plan, task, solver, variant, &problem); variant++) {
+        choice->plan->work++;
+        if (solver->applies(&problem, traits))
+            layouts |= layouts_of(&problem) & ~(1u << YKI_LAYOUT_PLAIN_INDEX);
+    }
+    if ((layouts & (layouts - 1)) == 0)
+        choice->layouts |= layouts;
+}
+
+/* Many operators work in blocks of any size. Those that nobody else works in gain nothing by them,
+ * but would be compiled and measured in each. */
+static void
+find_layouts(yki_choice *choice)
+{
+    enum { PLAIN = 1u << YKI_LAYOUT_PLAIN_INDEX, ALL = (1u << YKI_LAYOUT_COUNT) - 1 };
+
+    choice->layouts = PLAIN;
+    for (size_t t = 0; t < choice->count; t++)
+        for (const yki_solver *const *s = yki_solvers; *s && has_choice(&choice->tasks[t]); s++)
+            if (*(*s)->op == choice->tasks[t].problem.op && (*s)->layouts)
+                add_layouts(choice, &choice->tasks[t], *s);
+    if (choice->layouts == PLAIN || choice->plan->options.level == YOKE_PLAN_PATIENT)
+        choice->layouts = ALL;
 }
 
 /* Lists the variants and tunings of a solver. */
@@ -248,21 +326,20 @@ ask_solver(yki_choice *choice, const yki_task *task, const yki_solver *solver, u
     for (unsigned variant = 0; lay_out(plan, task, solver, variant, &problem); variant++) {
         unsigned first = set ? *set : 0, end;
 
-        if (!permitted(plan, task, &problem) || !solver->applies(&problem, traits))
+        if ((layouts_of(&problem) & ~choice->layouts) || !permitted(plan, task, &problem) ||
+            !solver->applies(&problem, traits))
             continue;
         end = set ? first + 1 : tunings_of(solver, &problem, traits);
         for (unsigned tuning = first; tuning < end; tuning++) {
-            yki_offer offer = {.solver = solver, .tuning = tuning, .variant = variant};
-
             if (!yki_solver_ends(solver, &problem, traits, tuning))
                 continue;
-            YKI_TRY(seconds_of(choice, task, &problem, solver, tuning, &offer.seconds));
-            if (set && offer.seconds == 0)
-                continue; /* taken only with a measured time */
-            offer.cost = offer.seconds > 0
-                             ? offer.seconds
-                             : UNMEASURED + RANK_COST * (rank + 0.01 * (tuning - first));
-            YKI_TRY(keep(choice, &problem, &offer));
+            YKI_TRY(yki_grow((void **)&choice->asked, &choice->asked_capacity,
+                             choice->asked_count + 1, sizeof *choice->asked, "what solvers offer"));
+            choice->asked[choice->asked_count++] =
+                (yki_offer){.solver = solver,
+                            .tuning = tuning,
+                            .variant = variant,
+                            .cost = UNMEASURED + RANK_COST * (rank + 0.01 * (tuning - first))};
         }
     }
     return YOKE_OK;
@@ -287,7 +364,7 @@ ask_classes(yki_choice *choice, const yki_task *task, unsigned wanted)
 
     for (const yki_solver *const *s = yki_solvers; *s; s++) {
         const yki_solver *solver = *s;
-        size_t before = choice->offer_count;
+        size_t before = choice->asked_count;
 
         if (*solver->op != task->problem.op || !(wanted >> solver->numerical_class & 1))
             continue;
@@ -296,10 +373,47 @@ ask_classes(yki_choice *choice, const yki_task *task, unsigned wanted)
         rank++;
         choice->plan->work++;
         YKI_TRY(ask_solver(choice, task, solver, rank));
-        if (choice->offer_count > before)
+        if (choice->asked_count > before && !solver->sets)
             found |= 1u << solver->numerical_class;
     }
     return YOKE_OK;
+}
+
+/* Finds the seconds of all that was asked, from wisdom or by measuring, and keeps the best. */
+static yoke_status
+time_asked(yki_choice *choice, const yki_task *task)
+{
+    size_t count = choice->asked_count, unknown = 0;
+    yki_trial *trials = yki_alloc(2 * count, sizeof *trials, "what is measured");
+    yki_trial *measured = trials + count;
+    yoke_status status;
+
+    if (!trials)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const yki_offer *offer = &choice->asked[i];
+
+        trials[i] = (yki_trial){.solver = offer->solver, .tuning = offer->tuning};
+        yki_offer_problem(choice->plan, task, offer, &trials[i].problem);
+        if (!is_known(choice->plan, &trials[i]))
+            measured[unknown++] = trials[i];
+    }
+    status = measure(choice, task, measured, unknown);
+    unknown = 0;
+    for (size_t i = 0; i < count && status == YOKE_OK; i++) {
+        yki_offer *offer = &choice->asked[i];
+
+        offer->seconds = trials[i].seconds;
+        if (offer->seconds == 0)
+            offer->seconds = measured[unknown++].seconds;
+        if (offer->solver->sets && offer->seconds == 0)
+            continue; /* taken only with a measured time */
+        if (offer->seconds > 0)
+            offer->cost = offer->seconds;
+        status = keep(choice, &trials[i].problem, offer);
+    }
+    yki_free(trials);
+    return status;
 }
 
 /* Lists the offers of the task at hand. */
@@ -315,11 +429,13 @@ ask(yki_choice *choice)
                                                 : 1u << (agreed - 1);
     char text[YKI_PROBLEM_TEXT];
 
-    if (task->problem.op == &yki_op_reorder || task->problem.op->is_view)
-        return YOKE_OK; /* nothing to choose */
+    choice->asked_count = 0;
+    if (!has_choice(task))
+        return YOKE_OK;
     YKI_TRY(ask_classes(choice, task, wanted));
-    if (choice->offer_count == choice->menu[choice->index] && wanted != DIRECT)
+    if (choice->asked_count == 0 && wanted != DIRECT)
         YKI_TRY(ask_classes(choice, task, DIRECT));
+    YKI_TRY(time_asked(choice, task));
     if (choice->offer_count > choice->menu[choice->index])
         return YOKE_OK;
     yki_problem_text(&task->problem, text, sizeof text);
@@ -331,6 +447,7 @@ ask(yki_choice *choice)
 yoke_status
 yki_choice_list_offers(yki_choice *choice)
 {
+    find_layouts(choice);
     for (choice->index = 0; choice->index < choice->count; choice->index++) {
         yki_plan_tick(choice->plan);
         choice->menu[choice->index] = choice->offer_count;

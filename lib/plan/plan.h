@@ -439,12 +439,22 @@ yoke_status yki_classes_check(const yki_plan *plan);
 yoke_status yki_plan_survey(yki_weights *weights, yki_queue *queue, const yki_plan_options *options,
                             yki_costs *costs, double *seconds);
 
-/* ---- measuring one recipe (measure.c) ---- */
+/* ---- measuring (measure.c) ---- */
 
-/* Measures a run at the largest extents: the least of a few. With `prepare`, the time includes
- * packing weights. Allocates operands for the time of the call. Waits. */
-yoke_status yki_measure(yki_queue *queue, const yki_problem *problem, const yki_solver *solver,
-                        unsigned tuning, bool prepare, double *seconds);
+/* A way to compute a task. */
+typedef struct yki_trial {
+    yki_problem problem;
+    const yki_solver *solver;
+    unsigned tuning;
+    double seconds; /* 0: unknown */
+} yki_trial;
+
+/* Measures trials, which compute the same but for their layouts, at the largest extents. They run
+ * in turns, and the median time of each counts. With `prepare`, the times include packing weights.
+ * At least one is measured; those that are not reached before `deadline` (yki_now) keep their
+ * `seconds`. Allocates operands for the time of the call. Waits. */
+yoke_status yki_measure(yki_queue *queue, yki_trial *trials, size_t count, bool prepare,
+                        double deadline);
 
 /* ---- wisdom (wisdom.c) ---- */
 
