@@ -20,8 +20,7 @@ cost_of(yki_choice *choice, const yki_offer *offer, double *cost)
     return yki_choice_inputs(choice, choice->index, offer, -1, cost);
 }
 
-/* Finds the cheapest offer; of those that cost about the same, the first. A survey also notes the
- * cheapest of each class. */
+/* Finds the cheapest offer. A survey also notes the cheapest of each class. */
 static yoke_status
 best_offer(yki_choice *choice, const yki_task *task, const yki_offer **best)
 {
@@ -37,7 +36,7 @@ best_offer(yki_choice *choice, const yki_task *task, const yki_offer **best)
         YKI_TRY(cost_of(choice, offer, &cost));
         if (*of_class == 0 || cost < *of_class)
             *of_class = cost;
-        if (!*best || cost < (1 - YKI_TIE) * least) {
+        if (!*best || cost < least) {
             *best = offer;
             least = cost;
         }

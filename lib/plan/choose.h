@@ -13,7 +13,7 @@
 enum { YKI_LAYOUT_COUNT = 5, YKI_LAYOUT_PLAIN_INDEX = 0 };
 
 /* A candidate for a task: a solver with its tuning and layouts. Of candidates with the same layouts
- * and class only the cheapest is kept. */
+ * and class only the cheapest is kept, or the first of those that cost about the same. */
 typedef struct yki_offer {
     const yki_solver *solver;
     unsigned tuning, variant;
@@ -21,10 +21,6 @@ typedef struct yki_offer {
     double cost;    /* the seconds, or a preference in their place */
     uint8_t lies[YKI_MAX_OPERANDS];
 } yki_offer;
-
-/* Of two costs the greater is preferred, if it stands first in the table of solvers and is within
- * this fraction of the other. Times differ by so much from run to run, and plans should not. */
-#define YKI_TIE 0.03
 
 /* The state of choosing. The tasks are those that came from fusing. While they are decided, the
  * plan's list of tasks is built anew, with reorders in between. */

@@ -23,6 +23,9 @@
 /* The cost of a reorder that the device has no solver for. It is finite, because costs are
  * subtracted. */
 #define IMPOSSIBLE 1e9
+/* Of two offers with the same layouts and class the first one is kept unless the other takes less
+ * by this fraction. Times differ by so much from run to run, and plans should not. */
+#define TIE 0.03
 /* Seconds between two lines of the log. */
 #define REPORT_EVERY 2.0
 
@@ -252,7 +255,7 @@ keep(yki_choice *choice, const yki_problem *problem, yki_offer *offer)
         if (other->solver->numerical_class != offer->solver->numerical_class ||
             memcmp(other->lies, offer->lies, operands) != 0)
             continue;
-        if (offer->cost < (1 - YKI_TIE) * other->cost)
+        if (offer->cost < (1 - TIE) * other->cost)
             *other = *offer;
         return YOKE_OK;
     }

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_offers.c - which solvers and layouts the planner takes into account for a task: what is
+ * measured, and what it takes of two that need about the same time.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/plan.h"
+#include "support/support.h"
+
+enum { BATCH = 4, CHANNELS = 16 };
+
+typedef struct made {
+    yoke_context *context;
+    yoke_selection *selection;
+    yoke_device *device;
+    yki_weights *weights;
+    yki_queue *queue;
+    yki_wisdom *wisdom;
+} made;
+
+/* All but the plan. */
+static void
+make(made *m, yoke_graph *graph)
+{
+    ASSERT_OK(yoke_graph_status(graph));
+    ASSERT_OK(yoke_context_create(NULL, &m->context));
+    ASSERT_OK(yoke_selection_create(m->context, test_selector(), NULL, &m->selection));
+    m->device = yoke_selection_get(m->selection, 0);
+    ASSERT_OK(yki_weights_create(m->device, graph, false, 0, NULL, &m->weights));
+    yoke_graph_destroy(graph);
+    ASSERT_OK(yki_queue_create(m->device, false, &m->queue));
+    ASSERT_OK(yki_wisdom_open(NULL, &m->wisdom));
+}
+
+static void
+destroy(made *m)
+{
+    yki_wisdom_close(m->wisdom);
+    yki_queue_destroy(m->queue);
+    yki_weights_release(m->weights);
+    yoke_selection_destroy(m->selection);
+    yoke_context_destroy(m->context);
+}
+
+static yki_plan *
+plan(const made *m, yoke_plan_level level)
+{
+    yki_plan_options options = {.max.batch = BATCH, .level = level, .wisdom = m->wisdom};
+    yki_plan *p;
+
+    ASSERT_OK(yki_plan_create(m->weights, m->queue, &options, &p));
+    return p;
+}
+
+/* ---- about the same time ---- */
+
+static yoke_graph *
+sum(void)
+{
+    yoke_graph *g;
+    yoke_node *x;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(CHANNELS));
+    yoke_graph_set_output(g, "y",
+                          yoke_add(g, x, yoke_input(g, "z", YOKE_F32, yoke_shape(CHANNELS))));
+    return g;
+}
+
+/* Returns whether a plan takes the second of the two solvers for a sum, where that takes
+ * `fraction` of the first one's time. */
+static bool
+takes_second(double fraction)
+{
+    static const char first[] = "binary-flat", other[] = "binary-broadcast";
+    made m;
+    yki_plan *p;
+    char text[YKI_PROBLEM_TEXT];
+    bool second;
+
+    make(&m, sum());
+    p = plan(&m, YOKE_PLAN_ESTIMATE);
+    ck_assert_uint_eq(p->task_count, 1);
+    ck_assert_str_eq(p->tasks[0].solver->name, first);
+    yki_problem_text(&p->tasks[0].problem, text, sizeof text);
+    yki_plan_destroy(p);
+    ASSERT_OK(yki_wisdom_put(m.wisdom, m.device, text, first, 0, 1e-3));
+    ASSERT_OK(yki_wisdom_put(m.wisdom, m.device, text, other, 0, fraction * 1e-3));
+    p = plan(&m, YOKE_PLAN_ESTIMATE);
+    second = strcmp(p->tasks[0].solver->name, other) == 0;
+    yki_plan_destroy(p);
+    destroy(&m);
+    return second;
+}
+
+START_TEST(of_two_that_take_the_same_the_first_is_taken)
+{
+    ck_assert(!takes_second(1.02));
+    ck_assert(!takes_second(0.98));
+    ck_assert(takes_second(0.95));
+}
+END_TEST
+
+/* ---- what is measured ---- */
+
+static yoke_graph *
+convolution(void)
+{
+    yoke_conv2d_options conv = {.filters = CHANNELS, .kernel = {3, 3}, .pad = {1, 1}};
+    yoke_graph *g;
+    yoke_node *x;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(CHANNELS, 4, 4));
+    yoke_graph_set_output(g, "y", yoke_tanh(g, yoke_conv2d(g, x, &conv)));
+    return g;
+}
+
+/* Returns a bit, by its size, for each block in the lines that begin with a time and this word, and
+ * counts the lines. */
+static unsigned
+blocks_of(const char *text, const char *word, unsigned *lines)
+{
+    unsigned blocks = 0;
+
+    *lines = 0;
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        size_t length;
+        const char *at;
+
+        line += *line == '\n';
+        length = strcspn(line, "\n");
+        at = memchr(line, ' ', length);
+        if (!at || strncmp(at + 1, word, strlen(word)) != 0)
+            continue;
+        ++*lines;
+        while ((at = memchr(at, '/', length - (size_t)(at - line))) != NULL)
+            blocks |= 1u << strtol(++at, NULL, 10);
+    }
+    return blocks;
+}
+
+/* An activation works in blocks of any size. Beside convolutions, which have one size on a device,
+ * the others are not tried. */
+START_TEST(blocks_that_nobody_else_works_in_are_not_tried)
+{
+    made m;
+    char *text;
+    unsigned convolutions, activations, wanted, tried;
+
+    make(&m, convolution());
+    yki_plan_destroy(plan(&m, YOKE_PLAN_MEASURE));
+    ASSERT_OK(yki_wisdom_tell(&m.wisdom, 1, &text));
+    wanted = blocks_of(text, "conv2d", &convolutions);
+    tried = blocks_of(text, "unary", &activations);
+    ck_assert_uint_gt(convolutions, 0);
+    ck_assert_uint_gt(activations, 0);
+    if (wanted)
+        ck_assert_msg((tried & ~wanted) == 0, "blocks %#x of convolutions, %#x of activations: %s",
+                      wanted, tried, text);
+    free(text);
+    destroy(&m);
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("offers");
+    TCase *tcase = test_case(suite, "offers");
+
+    tcase_add_test(tcase, of_two_that_take_the_same_the_first_is_taken);
+    tcase_add_test(tcase, blocks_that_nobody_else_works_in_are_not_tried);
+    return suite;
+}
