@@ -116,17 +116,17 @@ floatw finish(floatw x, __global const float *bias, __global const float *gate, 
     return x;
 }
 
-/* A narrow tile, of fewer columns than NR, is loaded and stored through the work-item's own
- * memory. Written out lane by lane, for every vector of every tile, it would be most of the code
- * to compile. */
-void load_narrow(float *tile, int height, __global const float *c, int ldc, int rows, int columns)
+/* A narrow tile, of fewer columns than NR, is computed in the group's scratch memory. What waits in
+ * C is copied there before, and the tile back afterwards, in one place for tiles of all heights.
+ * Written out in each of them, it would be most of the code to compile. */
+void load_narrow(__global float *tile, __global const float *c, int ldc, int rows, int columns)
 {
-    for (int i = 0; i < height; i++)
+    for (int i = 0; i < rows; i++)
         for (int j = 0; j < NR; j++)
-            tile[i * NR + j] = i < rows && j < columns ? c[(long)i * ldc + j] : 0.f;
+            tile[i * NR + j] = j < columns ? c[(long)i * ldc + j] : 0.f;
 }
 
-void store_narrow(const float *tile, __global float *c, int ldc, int rows, int columns,
+void store_narrow(__global const float *tile, __global float *c, int ldc, int rows, int columns,
                   __global const float *bias, __global const float *gate, int flags)
 {
     for (int i = 0; i < rows; i++)
@@ -151,12 +151,7 @@ void store_narrow(const float *tile, __global float *c, int ldc, int rows, int c
 #define ACC_STORE(i, j) storew(c##i##_##j, j, c + (long)i * ldc);
 #define ACC_FMA(i, j)   c##i##_##j = YKI_FMA((floatw)(x), b##j, c##i##_##j);
 
-#define ACC_LOAD_NARROW(i, j)  c##i##_##j = loadw(i * NV + j, tile);
-#define ACC_STORE_NARROW(i, j) storew(c##i##_##j, i * NV + j, tile);
-
-#define DECLARE(i)      ON_VECTORS(ACC_ZERO, i)
-#define LOAD_NARROW(i)  ON_VECTORS(ACC_LOAD_NARROW, i)
-#define STORE_NARROW(i) ON_VECTORS(ACC_STORE_NARROW, i)
+#define DECLARE(i) ON_VECTORS(ACC_ZERO, i)
 #define LOAD_C(i)                                                                             \
     if (i < rows) {                                                                           \
         ON_VECTORS(ACC_LOAD, i)                                                               \
@@ -168,23 +163,11 @@ void store_narrow(const float *tile, __global float *c, int ldc, int rows, int c
         }                                                                                     \
         ON_VECTORS(ACC_STORE, i)                                                              \
     }
-/* The beginning and end of a tile of R rows, before and after its sums. */
+/* The beginning of a tile of R rows, before its sums. */
 #define BEGIN(R)                                                                              \
     REP(R)(DECLARE)                                                                           \
     if (!(flags & FLAG_FIRST)) {                                                              \
-        if (columns == NR) {                                                                  \
-            REP(R)(LOAD_C)                                                                    \
-        } else {                                                                              \
-            load_narrow(tile, R, c, ldc, rows, columns);                                      \
-            REP(R)(LOAD_NARROW)                                                               \
-        }                                                                                     \
-    }
-#define END(R)                                                                                \
-    if (columns == NR) {                                                                      \
-        REP(R)(STORE_C)                                                                       \
-    } else {                                                                                  \
-        REP(R)(STORE_NARROW)                                                                  \
-        store_narrow(tile, c, ldc, rows, columns, bias, gate, flags);                         \
+        REP(R)(LOAD_C)                                                                        \
     }
 #define STEP_COLUMN(i)                                                                        \
     {                                                                                         \
@@ -206,17 +189,14 @@ void store_narrow(const float *tile, __global float *c, int ldc, int rows, int c
 #define PREFETCH_B YKI_PREFETCH(b + YKI_AHEAD * b_step);
 #endif
 
-/* A tile of R rows: C (rows x columns of it) = or += A B over `ks` terms. column: the R numbers
+/* A tile of R rows: C (the first `rows` of it) = or += A B over `ks` terms. column: the R numbers
  * of a step are adjacent, and steps are a_step apart (packed, or A stored transposed). row: A is
  * row-major with rows a_step apart. */
 #define TILE(R)                                                                               \
     void tile_column_##R(__global const float *a, long a_step, __global const float *b,       \
                          long b_step, int ks, __global float *c, int ldc, int rows,           \
-                         int columns, __global const float *bias,                             \
-                         __global const float *gate, int flags)                               \
+                         __global const float *bias, __global const float *gate, int flags)   \
     {                                                                                         \
-        float tile[R * NR];                                                                   \
-                                                                                              \
         BEGIN(R)                                                                              \
         for (int q = 0; q < ks; q++) {                                                        \
             LOAD_B                                                                            \
@@ -226,15 +206,13 @@ void store_narrow(const float *tile, __global float *c, int ldc, int rows, int c
             a += a_step;                                                                      \
             b += b_step;                                                                      \
         }                                                                                     \
-        END(R)                                                                                \
+        REP(R)(STORE_C)                                                                       \
     }
 #define TILE_ROW(R)                                                                           \
     void tile_row_##R(__global const float *a, long a_step, __global const float *b,          \
-                      long b_step, int ks, __global float *c, int ldc, int rows, int columns, \
+                      long b_step, int ks, __global float *c, int ldc, int rows,              \
                       __global const float *bias, __global const float *gate, int flags)      \
     {                                                                                         \
-        float tile[R * NR];                                                                   \
-                                                                                              \
         BEGIN(R)                                                                              \
         for (int q = 0; q < ks; q++) {                                                        \
             LOAD_B                                                                            \
@@ -242,7 +220,7 @@ void store_narrow(const float *tile, __global float *c, int ldc, int rows, int c
             REP(R)(STEP_ROW)                                                                  \
             b += b_step;                                                                      \
         }                                                                                     \
-        END(R)                                                                                \
+        REP(R)(STORE_C)                                                                       \
     }
 /* These macros expand MR before it is pasted. */
 #define MAKE_TILE(R)     TILE(R)
@@ -442,7 +420,7 @@ void product(__global const float *A, __global const float *B, __global float *C
     int col_begin = (int)((long)panels * gx / nx) * NR;
     int col_end = min((int)((long)panels * (gx + 1) / nx) * NR, n);
     bool all_a = flags & FLAG_PACK_A, all_b = flags & FLAG_PACK_B;
-    __global float *packed_a = packed;
+    __global float *narrow = packed, *packed_a = packed + MR * NR;
     __global float *packed_b = packed_a + (all_a ? mc : MR) * kc + W;
 
     if ((flags & FLAG_SUMS) && gx == 0)
@@ -478,24 +456,29 @@ void product(__global const float *A, __global const float *B, __global float *C
                         __global const float *a = packed_a + (all_a ? (i - mb) * kc : 0);
                         bool in_place = rows == MR && !all_a;
                         long a_step = in_place ? a_k : MR;
+                        __global float *c = columns == NR ? C + at : narrow;
+                        int ldc = columns == NR ? n : NR;
+                        int then = columns == NR ? now : now & ~FLAG_LAST;
 
+                        if (columns < NR && kb > 0)
+                            load_narrow(narrow, C + at, n, rows, columns);
                         /* Each function is called in one place only, because all are inlined. */
                         if (in_place && a_m != 1)
                             YKI_PASTE(tile_row_, MR)
-                            (own, a_m, b, b_step, ks, C + at, n, MR, columns, bias + j, gate + at,
-                             now);
+                            (own, a_m, b, b_step, ks, c, ldc, MR, bias + j, gate + at, then);
                         else if (rows > MR_MIDDLE)
                             YKI_PASTE(tile_column_, MR)
-                            (in_place ? own : a, a_step, b, b_step, ks, C + at, n, rows, columns,
-                             bias + j, gate + at, now);
+                            (in_place ? own : a, a_step, b, b_step, ks, c, ldc, rows, bias + j,
+                             gate + at, then);
                         else if (rows > MR_LOW)
                             YKI_PASTE(tile_column_, MR_MIDDLE)
-                            (a, MR, b, b_step, ks, C + at, n, rows, columns, bias + j, gate + at,
-                             now);
+                            (a, MR, b, b_step, ks, c, ldc, rows, bias + j, gate + at, then);
                         else
                             YKI_PASTE(tile_column_, MR_LOW)
-                            (a, MR, b, b_step, ks, C + at, n, rows, columns, bias + j, gate + at,
-                             now);
+                            (a, MR, b, b_step, ks, c, ldc, rows, bias + j, gate + at, then);
+                        if (columns < NR)
+                            store_narrow(narrow, C + at, n, rows, columns, bias + j, gate + at,
+                                         now);
                     }
                 }
             }

@@ -113,9 +113,11 @@ yki_gemm_cpu_choose(yki_extents max, const yki_gemm *g, const yki_device_traits 
     b.kc = divide_up(k, divide_up(k, KC_MAX));
     b.mc = YKI_MIN(b.row_tiles, MC_MAX / b.tile.rows) * b.tile.rows;
     b.nc = YKI_MIN(b.col_panels, NC_MAX / columns) * columns;
-    /* What the kernel keeps for a group. A vector may be written past the end of the rows of A. */
-    b.scratch =
-        ((b.pack_a ? b.mc : b.tile.rows) + (b.pack_b ? b.nc : columns)) * b.kc + 2 * b.tile.lanes;
+    /* What the kernel keeps for a group: a narrow tile, and packed pieces. A vector may be written
+     * past the end of the rows of A. */
+    b.scratch = b.tile.rows * columns +
+                ((b.pack_a ? b.mc : b.tile.rows) + (b.pack_b ? b.nc : columns)) * b.kc +
+                2 * b.tile.lanes;
     b.scratch = divide_up(b.scratch, 16) * 16;
     return b;
 }
