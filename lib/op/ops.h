@@ -375,6 +375,9 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(winograd)                                                                                    \
     X(winograd_grad_input)                                                                         \
     X(winograd_grad_weight)                                                                        \
+    X(winograd5x5)                                                                                 \
+    X(winograd5x5_grad_input)                                                                      \
+    X(winograd5x5_grad_weight)                                                                     \
     X(conv_stacked)                                                                                \
     X(conv_stacked_grad_input)                                                                     \
     X(conv_blocked)                                                                                \
