@@ -27,7 +27,7 @@
  * The other way to the gradient of the input, a convolution of dy with turned weights, would need a
  * tile for each 3 x 3 of the larger image.
  *
- * Transforms and products are fused as in winograd.cl: a group transforms P tiles into its own
+ * Transforms and products are fused as in winograd.cl: a group transforms some tiles into its own
  * scratch memory, multiplies 49 small matrices, and transforms back. The windows of a sample are
  * added by one group, in order.
  *
@@ -185,7 +185,7 @@
 __constant float scales[49] = {SCALES(-90), SCALES(-60), SCALES(20), SCALES(5),
                                SCALES(-3),  SCALES(128), SCALES(180)};
 
-/* The plane of a channel block at (y0, x0). Outside it are zeros: rows are clamped and their bits
+/* The plane of a channel block at (i, j). Outside it are zeros: rows are clamped and their bits
  * masked, so it does not matter what memory holds there. */
 floatv
 inside(__global const float *x, int h, int w, int i, int j)
@@ -236,15 +236,23 @@ void
 transform_gradient(__global const float *dy, int h, int w, int y0, int x0, __global float *to,
                    long e_step)
 {
+    int whole = y0 + 3 <= h && x0 + 3 <= w;
     floatv d[21];
 
 #pragma unroll
     for (int j = 0; j < 3; j++) {
+        __global const float *q = dy + ((long)y0 * w + x0 + j) * V;
         floatv a[3];
 
+        if (whole) {
 #pragma unroll
-        for (int i = 0; i < 3; i++)
-            a[i] = inside(dy, h, w, y0 + i, x0 + j);
+            for (int i = 0; i < 3; i++)
+                a[i] = loadv(i * w, q);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 3; i++)
+                a[i] = inside(dy, h, w, y0 + i, x0 + j);
+        }
         TRANSFORM_3(a, 1, (d + j), 3)
     }
 #pragma unroll
@@ -287,18 +295,23 @@ MULTIPLY(multiply_3, EACH_3)
 MULTIPLY(multiply_2, EACH_2)
 MULTIPLY(multiply_1, EACH_1)
 
-/* All matrices of `count` tiles. */
+/* All matrices of `count` tiles. v_part: the floats of P tiles. */
 void
-multiply(__global const float *v, long v_step, __global const float *u, long u_step,
+multiply(__global const float *v, long v_part, long v_step, __global const float *u, long u_step,
          __global float *m, long m_step, int count, int c)
 {
-    for (int e = 0; e < 49; e++, v += v_step, u += u_step, m += m_step)
-        if (count > 2 * THIRD)
-            multiply_3(v, u, m, c);
-        else if (count > THIRD)
-            multiply_2(v, u, m, c);
-        else
-            multiply_1(v, u, m, c);
+    for (int e = 0; e < 49; e++, v += v_step, u += u_step, m += m_step) {
+        __global const float *vp = v;
+        __global float *mp = m;
+
+        for (int left = count; left > 0; left -= P, vp += v_part, mp += P * 2 * V)
+            if (left > 2 * THIRD)
+                multiply_3(vp, u, mp, c);
+            else if (left > THIRD)
+                multiply_2(vp, u, mp, c);
+            else
+                multiply_1(vp, u, mp, c);
+    }
 }
 
 /* The 49 products of a tile and channel block, at m + e * m_step, give up to 3 x 3 results. */
@@ -370,8 +383,8 @@ spread_tile(__global const float *m, long m_step, __global float *x, int h, int 
  * and oh, ow those of dx. Weights are packed [o / 2 V][49][c][2 V]. Tiles are 3 x 3 of y. */
 __kernel YKI_GROUP(1, 1) void
 yki_winograd5x5(__global const float *x, __global const float *packed, __global float *y,
-                __global float *scratch, int samples, int c, int h, int w, int o, int oh, int ow,
-                int pad_h, int pad_w, int spread, int scratch_step, int act)
+                __global float *scratch, int samples, int most, int c, int h, int w, int o, int oh,
+                int ow, int pad_h, int pad_w, int spread, int scratch_step, int act)
 {
     int group = get_group_id(0), groups = get_num_groups(0);
     int th = ((spread ? h : oh) + 2) / 3, tw = ((spread ? w : ow) + 2) / 3, each = th * tw;
@@ -380,21 +393,22 @@ yki_winograd5x5(__global const float *x, __global const float *packed, __global 
     int unit = spread ? each : 1, units = samples * (each / unit);
     int begin = (int)((long)units * group / groups) * unit;
     int end = (int)((long)units * (group + 1) / groups) * unit;
-    long v_step = (long)in_blocks * P * V + SKEW, m_step = P * 2 * V + SKEW;
+    long v_part = (long)in_blocks * P * V, v_step = most / P * v_part + SKEW;
+    long m_step = (long)most * 2 * V + SKEW;
     long u_step = (long)c * 2 * V + SKEW, plane = (long)oh * ow * V;
     __global float *v = scratch + (long)group * scratch_step, *m = v + 49 * v_step;
     __global const float *biases = packed + pairs * 49 * u_step;
 
-    for (int t0 = begin; t0 < end; t0 += P) {
-        int some = min(P, end - t0), count = (some + THIRD - 1) / THIRD * THIRD;
+    for (int t0 = begin; t0 < end; t0 += most) {
+        int some = min(most, end - t0), count = (some + THIRD - 1) / THIRD * THIRD;
 
         for (int b = 0; b < in_blocks; b++)
             for (int t = 0; t < count; t++) {
                 /* Beyond the last tile, any other one is used. */
                 int tile = min(t0 + t, end - 1), row = tile / tw, n = row / th;
-                int i = (row - n * th) * 3, j = (tile - row * tw) * 3;
+                int i = (row - n * th) * 3, j = (tile - row * tw) * 3, part = t / P;
                 __global const float *from = x + ((long)n * in_blocks + b) * h * w * V;
-                __global float *to = v + (b * P + t) * V;
+                __global float *to = v + part * v_part + (b * P + t - part * P) * V;
 
                 if (spread)
                     transform_gradient(from, h, w, i, j, to, v_step);
@@ -402,7 +416,7 @@ yki_winograd5x5(__global const float *x, __global const float *packed, __global 
                     transform_window(from, h, w, i - pad_h, j - pad_w, to, v_step);
             }
         for (int pair = 0; pair < pairs; pair++) {
-            multiply(v, v_step, packed + pair * 49 * u_step, u_step, m, m_step, count, c);
+            multiply(v, v_part, v_step, packed + pair * 49 * u_step, u_step, m, m_step, count, c);
             for (int t = 0; t < some; t++) {
                 int tile = t0 + t, row = tile / tw, n = row / th;
                 int i = (row - n * th) * 3, j = (tile - row * tw) * 3;

@@ -59,7 +59,8 @@ typedef struct yki_operand {
     yki_layout layout;
 } yki_operand;
 
-/* Numerical classes, the most exact first. All devices of a team use one class for a node. */
+/* Numerical classes, the most exact first. All devices of a team use one class for a node. In the
+ * class of Winograd the kernel decides about the arithmetic: F(4x4, 3x3) or F(3x3, 5x5). */
 typedef enum yki_class { YKI_CLASS_DIRECT = 0, YKI_CLASS_WINOGRAD4 = 1 } yki_class;
 enum { YKI_CLASSES = 2 };
 

@@ -2,7 +2,7 @@
  *
  * classes.c - one numerical class for each node, for all devices of a team.
  *
- * A direct convolution and one by Winograd's F(4) differ by far more than the rounding of sums.
+ * A direct convolution and one by Winograd's method differ by far more than the rounding of sums.
  * A team whose devices mixed them would train a model that depends on the split. So each device
  * first says what every class would cost it: a survey makes the planner's choice without making
  * the plan. The costs are merged, and plans are made with the classes that come out.
@@ -23,7 +23,7 @@
 const char *
 yki_class_name(yki_class numerical_class)
 {
-    static const char *const names[YKI_CLASSES] = {"direct", "F(4)"};
+    static const char *const names[YKI_CLASSES] = {"direct", "Winograd"};
 
     return names[numerical_class];
 }

@@ -60,7 +60,7 @@ print_task(const yki_plan *plan, const output *out, size_t index)
         snprintf(rate, sizeof rate, "%9.1f %8.1f %7.1f%s", task->seconds * 1e6, gflops, gbytes,
                  limit);
     }
-    yki_tell(&out->to, "%4zu %-8s %-24s %-28s %-6s /%-3u %2zu %10.3f %10.3f %s", index,
+    yki_tell(&out->to, "%4zu %-8s %-24s %-28s %-8s /%-3u %2zu %10.3f %10.3f %s", index,
              task->section == YKI_FORWARD ? "forward" : "backward",
              task->node ? yki_node_title(task->node) : "reorder", task->solver->name,
              yki_class_name(task->solver->numerical_class), task->problem.out.layout.block,
@@ -119,7 +119,7 @@ yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *u
     if (!line)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_replica_print_plan: line is NULL");
     YKI_TRY(measure_limits(plan, &out));
-    yki_tell(&out.to, "%4s %-8s %-24s %-28s %-6s %-4s %2s %10s %10s %9s %8s %7s %8s", "#",
+    yki_tell(&out.to, "%4s %-8s %-24s %-28s %-8s %-4s %2s %10s %10s %9s %8s %7s %8s", "#",
              "section", "node", "solver", "class", "lay", "n", "MFLOP", "MB", "us", "GFLOP/s",
              "GB/s", "of limit");
     for (size_t i = 0; i < plan->task_count; i++)

@@ -131,7 +131,7 @@ assert_class(yoke_trainer *t, bool winograd)
         ck_assert_uint_eq(winograds(r->evaluation), winograd ? 1 : 0);
         test_forget_lines();
         ASSERT_OK(yoke_replica_print_plan(r, test_keep_line, NULL));
-        ck_assert_msg((strstr(test_lines, " F(4) ") != NULL) == winograd, "%s", test_lines);
+        ck_assert_msg((strstr(test_lines, " Winograd ") != NULL) == winograd, "%s", test_lines);
     }
 }
 
@@ -172,7 +172,7 @@ check_pair(const double seconds[2][2], bool winograd, size_t overruled)
     write_wisdom(run.wisdom, devices.selector, seconds);
     t = team_trainer(devices.context, &run);
     assert_class(t, winograd);
-    assert_told(t, info[overruled].id, winograd ? " as direct" : " as F(4)");
+    assert_told(t, info[overruled].id, winograd ? " as direct" : " as Winograd");
     yoke_trainer_destroy(t);
     alone.selector = info[0].parent;
     alone.wisdom = scratch_path(winograd ? "one-fast" : "one-slow");
@@ -182,7 +182,7 @@ check_pair(const double seconds[2][2], bool winograd, size_t overruled)
     yoke_trainer_destroy(t);
     train(&run, &a);
     train(&alone, &b);
-    team_assert_near(&a, &b, winograd ? "F(4)" : "direct");
+    team_assert_near(&a, &b, winograd ? "Winograd" : "direct");
     team_free(&a);
     team_free(&b);
 }
@@ -384,7 +384,7 @@ START_TEST(classes_are_those_that_all_have)
     ck_assert_int_eq(classes[C], YKI_ANY_CLASS);
     ck_assert_double_eq(costs[0].total, 4);
     ck_assert_double_eq(costs[0].of[B * YKI_CLASSES + YKI_CLASS_WINOGRAD4], 3);
-    yki_costs_add(&costs[1], A, (double[]){8, 0}); /* no F(4) here */
+    yki_costs_add(&costs[1], A, (double[]){8, 0}); /* no Winograd here */
     yki_costs_add(&costs[1], B, (double[]){1, 400});
     for (int k = 0; k < 2; k++) {
         yki_costs_weigh(&costs[k]);

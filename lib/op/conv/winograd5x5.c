@@ -24,7 +24,7 @@ enum {
 
 /* What is read and written; the tiles lie on y, or on dy. */
 typedef struct side {
-    int64_t c, h, w, o, oh, ow, v, in_blocks, pairs, tiles, step;
+    int64_t c, h, w, o, oh, ow, v, in_blocks, pairs, tiles, most, step;
     bool spread;
 } side;
 
@@ -82,12 +82,29 @@ layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
     return true;
 }
 
+/* Tiles that are transformed together, a multiple of those multiplied at a time, P in the kernels:
+ * with more the weights are read less often, with fewer more stays in the first-level cache. */
+static int64_t
+tiles_together(int64_t v, unsigned tuning)
+{
+    int64_t p = v == 16 ? 12 : 6;
+
+    return tuning ? p : 3 * p;
+}
+
+static unsigned
+tunings(const yki_problem *problem, const yki_device_traits *traits)
+{
+    (void)problem;
+    (void)traits;
+    return 2;
+}
+
 static side
-side_of(const yki_problem *problem, const yki_device_traits *traits)
+side_of(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning)
 {
     yki_conv conv = yki_conv_of(problem);
-    int64_t v = yki_conv_width(traits),
-            p = v == 16 ? 12 : 6; /* tiles at a time, P in the kernels */
+    int64_t v = yki_conv_width(traits);
     side s = {.c = conv.c, .h = conv.h, .w = conv.w, .o = conv.o, .oh = conv.oh, .ow = conv.ow};
 
     if (problem->op == &yki_op_conv2d_grad_input)
@@ -102,7 +119,8 @@ side_of(const yki_problem *problem, const yki_device_traits *traits)
     s.in_blocks = (s.c + v - 1) / v;
     s.pairs = (s.o + 2 * v - 1) / (2 * v);
     s.tiles = tiles_of(&conv);
-    s.step = 49 * (p * s.in_blocks * v + SKEW) + 49 * (p * 2 * v + SKEW);
+    s.most = tiles_together(v, tuning);
+    s.step = 49 * (s.most * s.in_blocks * v + SKEW) + 49 * (s.most * 2 * v + SKEW);
     return s;
 }
 
@@ -133,8 +151,9 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
      yki_recipe *recipe)
 {
     yki_conv conv = yki_conv_of(problem);
-    side s = side_of(problem, traits);
-    const yki_named_int values[] = {{"c", s.c},
+    side s = side_of(problem, traits, tuning);
+    const yki_named_int values[] = {{"most", s.most},
+                                    {"c", s.c},
                                     {"h", s.h},
                                     {"w", s.w},
                                     {"o", s.o},
@@ -149,7 +168,6 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     uint32_t packed, scratch;
     yki_launch *launch;
 
-    (void)tuning;
     yki_recipe_start(recipe, problem);
     packed = yki_recipe_slot(recipe, YKI_SLOT_PREPARED,
                              YKI_CONST(4 * s.pairs * (49 * (s.c * 2 * s.v + SKEW) + 2 * s.v)));
@@ -284,6 +302,7 @@ const yki_solver yki_solver_winograd5x5 = {
     .numerical_class = YKI_CLASS_WINOGRAD4,
     .applies = applies,
     .layouts = layouts,
+    .tunings = tunings,
     .emit = emit,
 };
 
@@ -293,6 +312,7 @@ const yki_solver yki_solver_winograd5x5_grad_input = {
     .numerical_class = YKI_CLASS_WINOGRAD4,
     .applies = applies,
     .layouts = layouts,
+    .tunings = tunings,
     .emit = emit,
 };
 
