@@ -22,7 +22,7 @@ const yki_tool_recipe yki_tool_recipes[] = {
     {"resnet18", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0},
     {"resnet34", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0},
     {"resnet50", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0},
-    {"mobilenet", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0},
+    {"mobilenet", "adam", 3e-3, "one-cycle", 64, 128, 2700, 10, true, 0},
     {"table", "adam", 3e-3, "one-cycle", 64, 256, 2000, 10, false, 0},
     {"file", "adam", 1e-3, "one-cycle", 64, 128, 2000, 10, false, 0},
     {NULL, NULL, 0, NULL, 0, 0, 0, 0, false, 0},
