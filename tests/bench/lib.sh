@@ -80,7 +80,9 @@ ask() {
 # What was measured where, in one line.
 conditions() {
     cpu=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo 2>/dev/null | head -n 1)
-    echo "${cpu:-$(uname -m)}, $(getconf _NPROCESSORS_ONLN) cores; $(date +%Y-%m-%d); medians of ${1:?} runs."
+    runs="medians of ${1:?} runs"
+    [ "$1" != 1 ] || runs='one run of each'
+    echo "${cpu:-$(uname -m)}, $(getconf _NPROCESSORS_ONLN) cores; $(date +%Y-%m-%d); $runs."
 }
 
 # rewrite NAME FILE: what stands in the document between NAME's two markers is now FILE
