@@ -128,7 +128,8 @@ table() {
 the fastest in float32 of 1 or 2 threads, default layout or channels_last
 (cl), eager mode or torch.compile (compile). bfloat16 (autocast, 2 threads) is information.
 END
-    conditions "$("$awk" '{ print $14; exit }' "$work/summary")"
+    conditions "$(sort -n -k14,14 "$work/summary" | "$awk" '
+        NR == 1 { least = $14 } { most = $14 } END { print least (most > least ? " to " most : "") }')"
     cat <<'END'
 Least and greatest in brackets; times are the ratio of the medians, and of single rounds.
 
