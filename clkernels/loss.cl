@@ -7,6 +7,9 @@
  * like x. A function computes the pair (sum, count) of one sample and, if it gets
  * memory for it, the gradient of the sum, not divided by anything. A label that is no
  * class makes the result NaN and reads nothing.
+ *
+ * Last stands a dense layer with its loss and its backward, for CPUs: -DDENSE and -DMETRIC
+ * name the loss and the metric, and -DTARGET the type of the target.
  */
 #ifndef WG
 #define WG 1
@@ -291,3 +294,186 @@ yki_loss_sums(__global const float *pairs, __global float *loss, __global float 
 {
     sum_all(pairs, stride, loss, metric0, metric1, metrics, samples);
 }
+
+#ifdef DENSE
+/* ---- a dense layer, its loss and its backward, in one work-item ---- */
+
+#define floatw YKI_PASTE(float, LANES)
+#define loadw  YKI_PASTE(vload, LANES)
+#define storew YKI_PASTE(yki_store, LANES)
+#define lanesw YKI_PASTE(YKI_LANES, LANES)
+/* Samples, or units, that are taken at once: one accumulator each. */
+#define BLOCK  8
+#define EACH(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
+
+#define LANE_LOAD(name, i)                                                                    \
+    if (i < count)                                                                            \
+        x.s##name = from[i];
+#define LANE_STORE(name, i)                                                                   \
+    if (i < count)                                                                            \
+        to[i] = x.s##name;
+
+/* A vector of which only `count` lanes exist in memory. */
+floatw load_some(__global const float *from, int count)
+{
+    floatw x = 0.f;
+
+    if (count >= LANES)
+        return loadw(0, from);
+    lanesw(LANE_LOAD)
+    return x;
+}
+
+void store_some(floatw x, __global float *to, int count)
+{
+    if (count >= LANES) {
+        storew(x, 0, to);
+        return;
+    }
+    lanesw(LANE_STORE)
+}
+
+/* Copies the weight (classes, inputs) to (inputs, padded), and the bias behind it, so that units
+ * are lanes. Units that do not exist have zeros. */
+void pack_units(__global const float *weight, __global const float *bias, int inputs, int classes,
+                int padded, int has_bias, __global float *to)
+{
+    for (int q = 0; q < inputs; q++)
+        for (int u = 0; u < padded; u++)
+            to[(long)q * padded + u] = u < classes ? weight[(long)u * inputs + q] : 0.f;
+    for (int u = 0; u < padded; u++)
+        to[(long)inputs * padded + u] = has_bias && u < classes ? bias[u] : 0.f;
+}
+
+/* Samples beyond the last one repeat it. */
+#define SAMPLE(i) min(first + i, samples - 1)
+#define ROW(i)    __global const float *x##i = x + (long)SAMPLE(i) * inputs;
+#define ZERO(i)   floatw sum##i = (floatw)(0.f);
+#define TERM(i)   sum##i = YKI_FMA((floatw)(x##i[q]), w, sum##i);
+#define RESULT(i) store_some(sum##i + shift, y + (long)SAMPLE(i) * classes + j, classes - j);
+
+/* y (samples, classes) for a block of samples. */
+void layer(__global const float *x, __global const float *packed, __global float *y, int first,
+           int samples, int inputs, int classes, int padded)
+{
+    EACH(ROW)
+
+    for (int j = 0; j < padded; j += LANES) {
+        floatw shift = loadw(0, packed + (long)inputs * padded + j);
+        EACH(ZERO)
+
+        for (int q = 0; q < inputs; q++) {
+            floatw w = loadw(0, packed + (long)q * padded + j);
+
+            EACH(TERM)
+        }
+        EACH(RESULT)
+    }
+}
+
+#define SLOPE(i)      __global const float *s##i = slope + (long)SAMPLE(i) * padded;
+#define TERM_DX(i)    sum##i = YKI_FMA((floatw)(s##i[u]), w, sum##i);
+#define GATE(i)                                                                               \
+    sum##i = select(sum##i, (floatw)(0.f),                                                    \
+                    load_some(x + (long)SAMPLE(i) * inputs + q, inputs - q) <= 0.f);
+#define RESULT_DX(i) store_some(sum##i, dx + (long)SAMPLE(i) * inputs + q, inputs - q);
+
+/* dx = slope weight for a block of samples, 0 where x is not positive if there is a gate. */
+void layer_by_input(__global const float *x, __global const float *weight,
+                    __global const float *slope, __global float *dx, int first, int samples,
+                    int inputs, int classes, int padded, int gate)
+{
+    EACH(SLOPE)
+
+    for (int q = 0; q < inputs; q += LANES) {
+        EACH(ZERO)
+
+        for (int u = 0; u < classes; u++) {
+            floatw w = load_some(weight + (long)u * inputs + q, inputs - q);
+
+            EACH(TERM_DX)
+        }
+        if (gate) {
+            EACH(GATE)
+        }
+        EACH(RESULT_DX)
+    }
+}
+
+#define TERM_DW(i) sum##i = YKI_FMA((floatw)(s[i]), v, sum##i);
+#define RESULT_DW(i)                                                                          \
+    if (u + i < classes)                                                                      \
+        store_some(sum##i, dw + (long)(u + i) * inputs + q, inputs - q);
+
+/* dw = slope^T x, summed in the order of the samples. */
+void layer_by_weight(__global const float *x, __global const float *slope, __global float *dw,
+                     int samples, int inputs, int classes, int padded)
+{
+    for (int q = 0; q < inputs; q += LANES)
+        for (int u = 0; u < classes; u += BLOCK) {
+            EACH(ZERO)
+
+            for (int n = 0; n < samples; n++) {
+                floatw v = load_some(x + (long)n * inputs + q, inputs - q);
+                __global const float *s = slope + (long)n * padded + u;
+
+                EACH(TERM_DW)
+            }
+            EACH(RESULT_DW)
+        }
+}
+
+void layer_by_bias(__global const float *slope, __global float *db, int samples, int classes,
+                   int padded)
+{
+    for (int u = 0; u < classes; u += LANES) {
+        floatw sum = (floatw)(0.f);
+
+        for (int n = 0; n < samples; n++)
+            sum += loadw(0, slope + (long)n * padded + u);
+        store_some(sum, db + u, classes - u);
+    }
+}
+
+/* x (N, inputs), weight (classes, inputs). `scratch` has room for the packed weight, the slope
+ * (the gradient by y) and the pairs, for the most samples that there may be. */
+__kernel YKI_GROUP(1, 1) void
+yki_dense_loss(__global const float *x, __global const float *weight, __global const float *bias,
+               __global const TARGET *target, __global float *loss, __global float *metric0,
+               __global float *metric1, __global float *y, __global float *dw, __global float *db,
+               __global float *dx, __global float *scratch, int samples, int most, int inputs,
+               int classes, int per_target, int has_bias, int gate, int with_dx, int has_ignore,
+               int ignore, float smoothing, float delta, int metrics, int k0, int k1)
+{
+    int padded = (classes + (LANES > BLOCK ? LANES : BLOCK) - 1) &
+                 -(LANES > BLOCK ? LANES : BLOCK);
+    __global float *slope = scratch + ((long)inputs + 1) * padded;
+    __global float *pairs = slope + (long)most * padded;
+
+    pack_units(weight, bias, inputs, classes, padded, has_bias, scratch);
+    for (int first = 0; first < samples; first += BLOCK) {
+        layer(x, scratch, y, first, samples, inputs, classes, padded);
+        for (int n = first; n < min(first + BLOCK, samples); n++) {
+            __global const float *row = y + (long)n * classes;
+            __global float *grad = slope + (long)n * padded;
+
+#define OF_ROW(name, grad, k)                                                                 \
+    name(row, target + (long)n * per_target, grad, classes, 1, has_ignore, ignore, smoothing, \
+         delta, k)
+            for (int u = classes; u < padded; u++)
+                grad[u] = 0.f;
+            vstore2(OF_ROW(DENSE, grad, 0), n, pairs);
+            if (metrics > 0)
+                vstore2(OF_ROW(METRIC, NOWHERE, k0), most + n, pairs);
+            if (metrics > 1)
+                vstore2(OF_ROW(METRIC, NOWHERE, k1), 2 * (long)most + n, pairs);
+        }
+        if (with_dx)
+            layer_by_input(x, weight, slope, dx, first, samples, inputs, classes, padded, gate);
+    }
+    layer_by_weight(x, slope, dw, samples, inputs, classes, padded);
+    if (has_bias)
+        layer_by_bias(slope, db, samples, classes, padded);
+    sum_all(pairs, most, loss, metric0, metric1, metrics, samples);
+}
+#endif

@@ -25,6 +25,7 @@
     X(loss)                                                                                        \
     X(loss_grad)                                                                                   \
     X(fused_loss)                                                                                  \
+    X(dense_loss)                                                                                  \
     X(reshape)                                                                                     \
     X(concat)                                                                                      \
     X(slice)                                                                                       \
@@ -170,6 +171,19 @@ typedef struct yki_fused_loss_attrs {
     int32_t gradient; /* whether the gradient is a result */
 } yki_fused_loss_attrs;
 YKI_ATTRS(yki_fused_loss_attrs)
+
+/* dense_loss (loss/dense_loss.c): x (K), weight (C, K)[, bias (C)], target -> the loss (2) of a
+ * dense layer's result, summed over the batch. Further results: the metrics, as of fused_loss,
+ * the layer's own result, then the gradients by weight and bias, and that by x. Only fusions make
+ * it. */
+
+typedef struct yki_dense_loss_attrs {
+    yki_fused_loss_attrs loss; /* with its gradient */
+    int32_t bias;              /* whether there is one, and its gradient */
+    int32_t input;             /* whether the gradient by x is a result */
+    int32_t gate;              /* whether it is 0 where x is not positive */
+} yki_dense_loss_attrs;
+YKI_ATTRS(yki_dense_loss_attrs)
 
 /* reshape (shape/reshape.c): the same bytes under another shape.
  * concat (shape/concat.c): joins its inputs along an axis of the sample. An unbatched input serves
@@ -363,6 +377,7 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(loss)                                                                                        \
     X(loss_grad)                                                                                   \
     X(fused_loss)                                                                                  \
+    X(dense_loss)                                                                                  \
     X(merge)                                                                                       \
     X(batch_sum)                                                                                   \
     X(counted)                                                                                     \

@@ -119,6 +119,10 @@ static const rule rules[] = {
 static const rule last_rules[] = {
     yki_fuse_pair,
 };
+/* The pairs are complete. */
+static const rule loss_rules[] = {
+    yki_fuse_dense_loss,
+};
 
 static void
 apply(yki_fusion *f, const rule *list, size_t count)
@@ -141,6 +145,7 @@ yki_plan_fuse(yki_plan *plan)
     YKI_TRY(yki_fusion_begin(&f, plan));
     apply(&f, rules, YKI_COUNT(rules));
     apply(&f, last_rules, YKI_COUNT(last_rules));
+    apply(&f, loss_rules, YKI_COUNT(loss_rules));
     status = yki_fuse_running(&f);
     yki_fusion_end(&f);
     return status;

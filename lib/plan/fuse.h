@@ -58,6 +58,7 @@ bool yki_fuse_averaged_gate(yki_fusion *f, size_t index);
 bool yki_fuse_normalised_gate(yki_fusion *f, size_t index); /* fuse_norm.c */
 bool yki_fuse_gate(yki_fusion *f, size_t index);            /* fuse_matmul.c */
 bool yki_fuse_sums(yki_fusion *f, size_t index);
-bool yki_fuse_pair(yki_fusion *f, size_t index); /* runs after the others, on their tasks */
+bool yki_fuse_pair(yki_fusion *f, size_t index);       /* runs after the others, on their tasks */
+bool yki_fuse_dense_loss(yki_fusion *f, size_t index); /* fuse_dense_loss.c; after the pairs */
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * check_joined.c - operators with several results, which only fusions make: the loss with
- * its sum, gradient and metrics, and the two products of a dense layer's backward. Each is
- * run alone over buffers of its own, small, so that Oclgrind looks at its kernels too
- * (within plans it loses track of memory, docs/drivers.md).
+ * its sum, gradient and metrics, the two products of a dense layer's backward, and a dense
+ * layer with its loss. Each is run alone over buffers of its own, small, so that Oclgrind looks at
+ * its kernels too (within plans it loses track of memory, docs/drivers.md).
  *
  * What the loss gives has the bits of the operators that it joins, which the oracles hold
  * (check_loss.c); products are held to sums in double. That fusions make them rightly is
@@ -272,9 +272,9 @@ near(float got, double wanted, double largest, const char *what)
 }
 
 static void
-check_pair_results(const layer *l, const pair_data *d)
+check_pair_results(const layer *l, bool input, const pair_data *d)
 {
-    for (int n = 0; n < SAMPLES; n++)
+    for (int n = 0; n < SAMPLES && input; n++)
         for (int i = 0; i < l->inputs; i++) {
             double sum = 0;
 
@@ -308,19 +308,26 @@ fill(float *values, size_t count, uint32_t stream)
         values[i] = (float)op_uniform(5, stream, i) - 0.5f;
 }
 
+/* For kernels that only CPUs have; a simulator looks at them as well. */
+static void
+use_vectors(uint32_t width)
+{
+    if (op_on_simulator()) {
+        traits.type = YOKE_DEVICE_CPU;
+        traits.vector_width = width;
+        traits.compute_units = YKI_MAX(traits.compute_units, 2u);
+    }
+    if (traits.type != YOKE_DEVICE_CPU || traits.vector_width < 4)
+        TEST_NOT_HERE("a kernel for CPUs with vectors");
+}
+
 START_TEST(products_of_a_layer_join)
 {
     const layer *l = &layers[_i];
     yki_problem p = pair_problem(l);
     pair_data d;
 
-    if (op_on_simulator()) { /* which looks at the kernels for CPUs as well */
-        traits.type = YOKE_DEVICE_CPU;
-        traits.vector_width = l->units > 16 ? 16 : 4;
-        traits.compute_units = YKI_MAX(traits.compute_units, 2u);
-    }
-    if (traits.type != YOKE_DEVICE_CPU || traits.vector_width < 4)
-        TEST_NOT_HERE("a kernel for CPUs with vectors");
+    use_vectors(l->units > 16 ? 16 : 4);
     fill(d.dy, YKI_COUNT(d.dy), 0);
     fill(d.w, YKI_COUNT(d.w), 1);
     fill(d.x, YKI_COUNT(d.x), 2);
@@ -329,8 +336,141 @@ START_TEST(products_of_a_layer_join)
         void *without[] = {d.dy, d.w, d.dy, d.x, d.dx, d.dw, d.db};
 
         run_alone(&p, tuning, SAMPLES, l->gate ? with_gate : without);
-        check_pair_results(l, &d);
+        check_pair_results(l, true, &d);
     }
+}
+END_TEST
+
+/* ---- a dense layer with its loss ---- */
+
+typedef struct last_layer {
+    yki_loss_kind kind;
+    layer is; /* sums: there is a bias */
+    bool input;
+} last_layer;
+
+static const last_layer last_layers[] = {
+    {YKI_LOSS_SOFTMAX_CE, {10, 6, true, true}, true},
+    {YKI_LOSS_CE, {21, 19, false, true}, true},
+    {YKI_LOSS_BCE, {10, 6, false, false}, true},
+    {YKI_LOSS_MSE, {21, 1, true, true}, true},
+    {YKI_LOSS_L1, {16, 16, false, true}, false},
+    {YKI_LOSS_HUBER, {3, 17, false, false}, false},
+};
+
+typedef struct last_data {
+    float x[SAMPLES * MOST_INPUTS], w[MOST_UNITS * MOST_INPUTS], bias[MOST_UNITS];
+    float values[SAMPLES * MOST_UNITS], y[SAMPLES * MOST_UNITS], loss[2], metric[2];
+    int32_t labels[SAMPLES];
+    pair_data back; /* x, w and dy are copies */
+} last_data;
+
+static yki_problem
+last_problem(const last_layer *l, const yki_fused_loss_attrs *loss)
+{
+    const yki_dense_loss_attrs attrs = {
+        .loss = *loss, .bias = l->is.sums, .gate = l->is.gate, .input = l->input};
+    const yki_operand pair = tensor(YOKE_F32, false, yoke_shape(2));
+    const yki_operand y = tensor(YOKE_F32, true, yoke_shape(l->is.units));
+    const yki_operand bias = tensor(YOKE_F32, false, yoke_shape(l->is.units));
+    yki_problem p = {.op = &yki_op_dense_loss, .max.batch = SAMPLES + 2, .out = pair};
+
+    yki_dense_loss_attrs_set(&p.attrs, &attrs);
+    p.in[p.input_count++] = tensor(YOKE_F32, true, yoke_shape(l->is.inputs));
+    p.in[p.input_count++] = tensor(YOKE_F32, false, yoke_shape(l->is.units, l->is.inputs));
+    if (l->is.sums)
+        p.in[p.input_count++] = bias;
+    p.in[p.input_count++] = has_labels(l->kind) ? tensor(YOKE_I32, true, yoke_shape()) : y;
+    p.extra[p.extra_count++] = pair;
+    p.extra[p.extra_count++] = y;
+    p.extra[p.extra_count++] = p.in[1];
+    if (l->is.sums)
+        p.extra[p.extra_count++] = bias;
+    if (l->input)
+        p.extra[p.extra_count++] = p.in[0];
+    return p;
+}
+
+static void
+run_last(const last_layer *l, const yki_fused_loss_attrs *loss, last_data *d)
+{
+    const yki_problem p = last_problem(l, loss);
+    void *values[YKI_MAX_OPERANDS];
+    uint32_t at = 0;
+
+    values[at++] = d->x;
+    values[at++] = d->w;
+    if (l->is.sums)
+        values[at++] = d->bias;
+    values[at++] = has_labels(l->kind) ? (void *)d->labels : d->values;
+    values[at++] = d->loss;
+    values[at++] = d->metric;
+    values[at++] = d->y;
+    values[at++] = d->back.dw;
+    if (l->is.sums)
+        values[at++] = d->back.db;
+    if (l->input)
+        values[at++] = d->back.dx;
+    run_alone(&p, 0, SAMPLES, values);
+}
+
+/* The loss, the metric and the slope have the bits that the fused loss gives for that y. */
+static void
+check_loss_of(const last_layer *l, const yki_fused_loss_attrs *attrs, last_data *d)
+{
+    yki_problem p = {.op = &yki_op_fused_loss, .input_count = 2, .max.batch = SAMPLES};
+    float sum[2], metric[2];
+
+    yki_fused_loss_attrs_set(&p.attrs, attrs);
+    p.in[0] = tensor(YOKE_F32, true, yoke_shape(l->is.units));
+    p.in[1] = has_labels(l->kind) ? tensor(YOKE_I32, true, yoke_shape()) : p.in[0];
+    p.out = p.extra[0] = tensor(YOKE_F32, false, yoke_shape(2));
+    p.extra[1] = p.in[0];
+    p.extra_count = 2;
+    run_alone(&p, 0, SAMPLES,
+              (void *[]){d->y, has_labels(l->kind) ? (void *)d->labels : d->values, sum, metric,
+                         d->back.dy});
+    same(d->loss, sum, 2, "sum", l->kind);
+    same(d->metric, metric, 2, "metric", l->kind);
+}
+
+static void
+check_layer(const last_layer *l, const last_data *d)
+{
+    for (int n = 0; n < SAMPLES; n++)
+        for (int u = 0; u < l->is.units; u++) {
+            double sum = l->is.sums ? (double)d->bias[u] : 0;
+
+            for (int i = 0; i < l->is.inputs; i++)
+                sum += (double)d->x[n * l->is.inputs + i] * (double)d->w[u * l->is.inputs + i];
+            near(d->y[n * l->is.units + u], sum, l->is.inputs, "y");
+        }
+}
+
+START_TEST(a_layer_joins_its_loss)
+{
+    const last_layer *l = &last_layers[_i];
+    const yki_fused_loss_attrs attrs = {
+        .loss = attrs_of(l->kind, 0), .metrics = 1, .k = {1, 0}, .gradient = 1};
+    last_data d;
+
+    use_vectors(l->is.units > 16 ? 16 : 4);
+    fill(d.x, YKI_COUNT(d.x), 0);
+    fill(d.w, YKI_COUNT(d.w), 1);
+    fill(d.bias, YKI_COUNT(d.bias), 2);
+    fill(d.values, YKI_COUNT(d.values), 3);
+    for (size_t i = 0; i < YKI_COUNT(d.w) && l->kind <= YKI_LOSS_BCE; i++)
+        d.w[i] *= l->kind == YKI_LOSS_SOFTMAX_CE ? 1.f : 0.01f;
+    for (size_t i = 0; i < YKI_COUNT(d.bias) && l->kind <= YKI_LOSS_BCE; i++)
+        d.bias[i] = 0.5f + 0.1f * d.bias[i]; /* y is a probability */
+    for (int i = 0; i < SAMPLES; i++)
+        d.labels[i] = i == 3 ? -1 : i % l->is.units;
+    memcpy(d.back.x, d.x, sizeof d.x);
+    memcpy(d.back.w, d.w, sizeof d.w);
+    run_last(l, &attrs, &d);
+    check_layer(l, &d);
+    check_loss_of(l, &attrs, &d);
+    check_pair_results(&l->is, l->input, &d.back);
 }
 END_TEST
 
@@ -343,5 +483,6 @@ test_suite(void)
     tcase_add_checked_fixture(tcase, open_device, close_device);
     tcase_add_loop_test(tcase, losses_join_what_belongs_to_them, 0, (int)YKI_COUNT(kinds));
     tcase_add_loop_test(tcase, products_of_a_layer_join, 0, (int)YKI_COUNT(layers));
+    tcase_add_loop_test(tcase, a_layer_joins_its_loss, 0, (int)YKI_COUNT(last_layers));
     return suite;
 }

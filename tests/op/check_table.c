@@ -21,7 +21,8 @@
 static bool
 is_compared_otherwise(const yki_op *op)
 {
-    return op == &yki_op_fused_loss || op == &yki_op_matmul_pair || op == &yki_op_merge;
+    return op == &yki_op_fused_loss || op == &yki_op_dense_loss || op == &yki_op_matmul_pair ||
+           op == &yki_op_merge;
 }
 
 static bool

@@ -311,14 +311,77 @@ dense_graph(const int64_t *widths, size_t count, int64_t rows, bool bias)
 }
 
 /* Sums of a bias' gradient are in another order: 1e-5 of the largest. On a CPU a layer's backward
- * is one task, but for the first layer's, which has only one product. */
+ * is one task, but for the first layer's, which has only one product, and for the last layer's,
+ * which goes with the loss. */
 START_TEST(backward_of_dense_layers_is_a_task_each)
 {
     static const int64_t widths[][4] = {{10, 32, 7, 1}, {33, 17, 64, 5}, {1, 2, 3, 4}};
-    const expected e = {"gemm-cpu-pair", 2, 9, 1e-5, 37, true};
-    const expected no_bias = {"gemm-cpu-pair", 2, 6, 1e-5, 37, true};
+    const expected e = {"gemm-cpu-pair", 1, 11, 1e-5, 37, true};
+    const expected no_bias = {"gemm-cpu-pair", 1, 8, 1e-5, 37, true};
 
     check_everywhere(dense_graph(widths[_i % 3], 4, 0, _i / 3), true, _i / 3 ? &e : &no_bias);
+}
+END_TEST
+
+/* The last layer, with its loss and its backward. */
+static yoke_graph *
+last_layer_graph(int64_t inputs, int64_t units, bool first, bool labels, bool bias)
+{
+    yoke_node *x, *y, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(inputs));
+    if (!first)
+        x = yoke_relu(g, dense(g, x, inputs));
+    y = yoke_dense(g, x, &(yoke_dense_options){.units = units, .no_bias = !bias});
+    target = labels ? yoke_target(g, "target", YOKE_I32, yoke_shape())
+                    : yoke_target(g, "target", YOKE_F32, yoke_shape(units));
+    yoke_graph_set_output(g, "y", y);
+    yoke_graph_set_loss(g, labels ? yoke_softmax_cross_entropy(g, y, target, NULL)
+                                  : yoke_huber_loss(g, y, target, NULL));
+    if (labels)
+        yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, y, target));
+    return g;
+}
+
+/* As the only layer or behind another, with labels and with values, with a bias and without, in
+ * widths that fill vectors and that do not; its result stays an output. */
+START_TEST(the_last_layer_goes_with_its_loss)
+{
+    static const int64_t widths[][2] = {{32, 10}, {19, 4}, {5, 33}};
+
+    check_everywhere(last_layer_graph(widths[_i / 8][0], widths[_i / 8][1], _i & 1, _i & 2, _i & 4),
+                     true, &(expected){"dense-loss", 1, _i & 1 ? 4 : 6, 1e-5, 21, true});
+}
+END_TEST
+
+/* Not a layer with more work than a core should do alone, nor one with many units. */
+START_TEST(a_large_last_layer_keeps_its_tasks)
+{
+    static const int64_t widths[][2] = {{900, 40}, {20, 65}};
+
+    check_everywhere(last_layer_graph(widths[_i][0], widths[_i][1], true, true, true), true,
+                     &(expected){"dense-loss", 0, 4, 1e-5, 21, true});
+}
+END_TEST
+
+/* The layer's result, or its gradient, has another reader. */
+START_TEST(a_last_layer_that_others_read_keeps_its_tasks)
+{
+    yoke_node *x, *y, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(9));
+    y = dense(g, x, 6);
+    if (_i)
+        yoke_graph_set_output(g, "more", yoke_sigmoid(g, y));
+    else
+        y = yoke_add(g, y, dense(g, x, 6));
+    target = yoke_target(g, "target", YOKE_F32, yoke_shape(6));
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
+    check_everywhere(g, true, &(expected){"dense-loss", 0, 2, 1e-5, 7, true});
 }
 END_TEST
 
@@ -522,6 +585,9 @@ test_suite(void)
     tcase_add_test(tcase, a_loss_that_is_a_result_stays);
     tcase = test_case(suite, "dense");
     tcase_add_loop_test(tcase, backward_of_dense_layers_is_a_task_each, 0, 6);
+    tcase_add_loop_test(tcase, the_last_layer_goes_with_its_loss, 0, 24);
+    tcase_add_loop_test(tcase, a_large_last_layer_keeps_its_tasks, 0, 2);
+    tcase_add_loop_test(tcase, a_last_layer_that_others_read_keeps_its_tasks, 0, 2);
     tcase_add_test(tcase, rows_of_a_sample_are_summed_too);
     tcase_add_test(tcase, large_layers_keep_their_products_apart);
     tcase_add_test(tcase, a_sum_of_gradients_is_not_gated);
