@@ -117,40 +117,42 @@ YKI_DEFINE_STORE(16)
 #define YKI_LANES16(F)                                                                        \
     YKI_LANES8(F) F(8, 8) F(9, 9) F(a, 10) F(b, 11) F(c, 12) F(d, 13) F(e, 14) F(f, 15)
 
-/* YKI_DEFINE_TRANSPOSE(name, n) makes name(r), which transposes n vectors of n floats. It takes
- * log2 n steps: in each, the even elements of two neighbours become a row of the first half, and
- * the odd ones a row of the second half. Simulators that cannot run a shuffle (docs/drivers.md)
- * go through memory. */
+/* YKI_DEFINE_TURN(name, m, n, by) makes name(r), in which r is m vectors of n floats. It turns the
+ * address of each float, its vector times n plus its lane, to the right by log2(by) bits; with by
+ * = m = n this is a transpose. It takes log2(by) steps: in each, the even elements of two
+ * neighbours become a row of the first half, and the odd ones a row of the second half. Simulators
+ * that cannot run a shuffle (docs/drivers.md) go through memory. */
 #ifdef YKI_LANES_APART
-#define YKI_DEFINE_TRANSPOSE(name, n)                                                         \
+#define YKI_DEFINE_TURN(name, m, n, by)                                                       \
     void name(YKI_PASTE(float, n) * r)                                                        \
     {                                                                                         \
-        float from[n * n], to[n * n];                                                         \
+        float from[(m) * n], to[(m) * n];                                                     \
                                                                                               \
-        for (int i = 0; i < n; i++)                                                           \
+        for (int i = 0; i < (m); i++)                                                         \
             YKI_PASTE(vstore, n)(r[i], i, from);                                              \
-        for (int i = 0; i < n * n; i++)                                                       \
-            to[i] = from[i % n * n + i / n];                                                  \
-        for (int i = 0; i < n; i++)                                                           \
+        for (int i = 0; i < (m) * n; i++)                                                     \
+            to[i] = from[i % ((m) * n / (by)) * (by) + i / ((m) * n / (by))];                 \
+        for (int i = 0; i < (m); i++)                                                         \
             r[i] = YKI_PASTE(vload, n)(i, to);                                                \
     }
 #else
-#define YKI_DEFINE_TRANSPOSE(name, n)                                                         \
+#define YKI_DEFINE_TURN(name, m, n, by)                                                       \
     void name(YKI_PASTE(float, n) * r)                                                        \
     {                                                                                         \
-        YKI_PASTE(float, n) t[n];                                                             \
+        YKI_PASTE(float, n) t[m];                                                             \
                                                                                               \
-        _Pragma("unroll") for (int step = 1; step < n; step *= 2)                             \
+        _Pragma("unroll") for (int step = 1; step < (by); step *= 2)                          \
         {                                                                                     \
-            _Pragma("unroll") for (int i = 0; i < n; i++) t[i] = r[i];                        \
-            _Pragma("unroll") for (int i = 0; i < n / 2; i++)                                 \
+            _Pragma("unroll") for (int i = 0; i < (m); i++) t[i] = r[i];                      \
+            _Pragma("unroll") for (int i = 0; i < (m) / 2; i++)                               \
             {                                                                                 \
                 r[i] = (YKI_PASTE(float, n))(t[2 * i].even, t[2 * i + 1].even);               \
-                r[n / 2 + i] = (YKI_PASTE(float, n))(t[2 * i].odd, t[2 * i + 1].odd);         \
+                r[(m) / 2 + i] = (YKI_PASTE(float, n))(t[2 * i].odd, t[2 * i + 1].odd);       \
             }                                                                                 \
         }                                                                                     \
     }
 #endif
+#define YKI_DEFINE_TRANSPOSE(name, n) YKI_DEFINE_TURN(name, n, n, n)
 
 /* The taps first..end of an axis that lie inside it: 0 <= at + tap * step < size. */
 #define YKI_FIRST_TAP(at, step) ((at) < 0 ? (-(at) + (step)-1) / (step) : 0)
@@ -170,15 +172,18 @@ YKI_DEFINE_STORE(16)
 #endif
 
 /* YKI_PREFETCH(p) asks for the cache line at p, which may be beyond the end of a buffer.
- * YKI_PREFETCH_FAR(p), only with YKI_NATIVE, asks for it into the second level, for much later.
+ * YKI_PREFETCH_TO_STORE asks for a line that is stored next. YKI_PREFETCH_FAR, only with
+ * YKI_NATIVE, asks for it into the second level, for much later.
  * YKI_AHEAD: an inner loop asks this many iterations before it needs the line; 16 was the best
  * of 8, 16 and 32. */
 #define YKI_AHEAD 16
 #if YKI_NATIVE
-#define YKI_PREFETCH(p)     __builtin_prefetch((const void *)(size_t)(p))
-#define YKI_PREFETCH_FAR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
+#define YKI_PREFETCH(p)          __builtin_prefetch((const void *)(size_t)(p))
+#define YKI_PREFETCH_TO_STORE(p) __builtin_prefetch((const void *)(size_t)(p), 1)
+#define YKI_PREFETCH_FAR(p)      __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 #else
-#define YKI_PREFETCH(p) ((void)0)
+#define YKI_PREFETCH(p)          ((void)0)
+#define YKI_PREFETCH_TO_STORE(p) ((void)0)
 #endif
 
 /* Philox 4x32-10, the same as in lib/base/random.c. It turns the counter c0..c3 into four random

@@ -135,7 +135,25 @@
 __constant float scales[36] = {SCALES(15), SCALES(5), SCALES(-5), SCALES(-16), SCALES(1),
                                SCALES(15)};
 
-YKI_DEFINE_TRANSPOSE(transpose_rows, V)
+/* The first 8 weights of V channels, in 8 vectors or, for V = 4, in two halves. In memory a row has
+ * the weights of a channel; 16 lanes have two rows. The ninth is moved alone: transposing 9 of 16
+ * columns would take more than twice as many shuffles. */
+#if V == 16
+#define HALF 8
+#define LOAD_ROWS(p, apart, l)                                                                \
+    (float16)(vload8(0, (p) + 2 * (l) * (apart)), vload8(0, (p) + (2 * (l) + 1) * (apart)))
+#define STORE_ROWS(r, l, p)                                                                   \
+    yki_store8(r.lo, 0, (p) + 2 * (l)*9);                                                     \
+    yki_store8(r.hi, 0, (p) + (2 * (l) + 1) * 9);
+#define LANES_V YKI_LANES16
+#else
+#define HALF                    V
+#define LOAD_ROWS(p, apart, l)  loadv(0, (p) + (l) * (apart))
+#define STORE_ROWS(r, l, p)     storev(r, 0, (p) + (l)*9);
+#define LANES_V                 YKI_PASTE(YKI_LANES, V)
+#endif
+YKI_DEFINE_TURN(rows_to_taps, HALF, V, HALF)
+YKI_DEFINE_TURN(taps_to_rows, HALF, V, V)
 
 /* Transforms the 6 x 6 window at (y0, x0) of a plane of one channel block. Matrix e goes to to +
  * e * e_step. Outside the image are zeros: rows are clamped and their bits masked, so it does
@@ -303,6 +321,35 @@ piece_of(int unit, int splits, int blocks, int tiles, int pairs)
     return q;
 }
 
+/* While products are computed, memory is idle, and before and after them the transforms wait for
+ * it. So each piece of the products, part / parts, asks for a piece of the lines that the next
+ * transform reads or, if `store`, writes. They are those of the tiles t0..t1 of 4 x 4, of the
+ * channel blocks b0..b1, in image (N, blocks, h, w, V). Lines around the tiles are not asked for:
+ * most of them belong to neighbours. */
+void
+ask_tiles(__global const float *image, int blocks, int h, int w, int th, int tw, int t0, int t1,
+          int b0, int b1, int part, int parts, int store)
+{
+#if YKI_NATIVE
+    int rows = max(t1 - t0, 0) * 4;
+    long all = (long)rows * (b1 - b0);
+
+    for (int i = (int)(all * part / parts); i < (int)(all * (part + 1) / parts); i++) {
+        int b = i / rows, k = i - b * rows, t = t0 + k / 4, row = t / tw, n = row / th;
+        int y = (row - n * th) * 4 + (k & 3), x = (t - row * tw) * 4;
+        __global const float *p = image + ((((long)n * blocks + b0 + b) * h + y) * w + x) * V;
+
+        if (y >= h)
+            continue;
+        for (int j = 0; j < 4; j++)
+            if (store)
+                YKI_PREFETCH_TO_STORE(p + j * V);
+            else
+                YKI_PREFETCH(p + j * V);
+    }
+#endif
+}
+
 /* Transforms `count` tiles of x (N, c/V, h, w, V) from t0 on, for `chunk` blocks of channels one
  * after the other, c_step apart, to [36][count / P][chunk][P][V]. Neighbouring tiles follow one
  * another, so rows of x are read as streams. Beyond the last tile, any other one is used. */
@@ -372,7 +419,8 @@ yki_winograd(__global const float *x, __global const float *packed, __global flo
 {
     int group = get_group_id(0), groups = get_num_groups(0);
     plane p = {h, w, oh, ow, pad_h, pad_w, (c + V - 1) / V, (o + V - 1) / V};
-    int tiles = samples * ((oh + 3) / 4) * ((ow + 3) / 4), pairs = (p.out_blocks + 1) / 2;
+    int th = (oh + 3) / 4, tw = (ow + 3) / 4, tiles = samples * th * tw;
+    int pairs = (p.out_blocks + 1) / 2;
     int thirds = (tiles + THIRD - 1) / THIRD, blocks = (tiles + most - 1) / most, have = -1;
     int last = c - (p.in_blocks - 1) * V;
     long v_part = (long)p.in_blocks * P * V, v_step = (most + P - 1) / P * v_part + SKEW;
@@ -385,14 +433,21 @@ yki_winograd(__global const float *x, __global const float *packed, __global flo
     for (int unit = (int)((long)blocks * splits * group / groups);
          unit < (int)((long)blocks * splits * (group + 1) / groups); unit++) {
         piece q = piece_of(unit, splits, blocks, tiles, pairs);
+        piece next = piece_of(min(unit + 1, blocks * splits - 1), splits, blocks, tiles, pairs);
 
         if (q.block != have)
             transform_tiles(x, p, q.t0, q.count, tiles, v, v_step, p.in_blocks, 0);
         have = q.block;
         for (int pair = q.first; pair < q.end; pair++) {
-            for (int e = 0; e < 36; e++)
+            for (int e = 0; e < 36; e++) {
                 multiply_tiles(v + e * v_step, v_part, packed + ((long)pair * 36 + e) * u_step,
                                m + e * m_step, q.count, p.in_blocks, last, 0);
+                ask_tiles(y, p.out_blocks, oh, ow, th, tw, q.t0, q.t1, pair * 2,
+                          min(pair * 2 + 2, p.out_blocks), e, 36, 1);
+                if (next.block != q.block)
+                    ask_tiles(x, p.in_blocks, h, w, th, tw, next.t0, next.t1, 0, p.in_blocks,
+                              (pair - q.first) * 36 + e, (q.end - q.first) * 36, 0);
+            }
             results_tiles(m, m_step, p, q.t0, q.t1, pair, bias + pair * 2 * V, y, act);
         }
     }
@@ -406,24 +461,26 @@ yki_winograd(__global const float *x, __global const float *packed, __global flo
 #endif
 
 /* The 9 weights of V output channels, as 9 vectors; channels are `apart` floats from one
- * another. `lanes` of them exist. `room`: floats from the first weight to the end of all. */
+ * another. `lanes` of them exist. */
 void
-load_taps(__global const float *weight, long apart, int lanes, long room, floatv *g)
+load_taps(__global const float *weight, long apart, int lanes, floatv *g)
 {
-    if (lanes >= V && (V - 1) * apart + (V < 9 ? 9 : V) <= room) {
-        floatv r[V];
+    if (lanes >= V) {
+        floatv r[HALF];
 
 #pragma unroll
-        for (int k = 0; k < 9; k += V) {
+        for (int k = 0; k < 8; k += HALF) {
 #pragma unroll
-            for (int l = 0; l < V; l++)
-                r[l] = k == 0 || k + V <= 9 ? loadv(0, weight + l * apart + k)
-                                            : (floatv)(weight[l * apart + k]);
-            transpose_rows(r);
+            for (int l = 0; l < HALF; l++)
+                r[l] = LOAD_ROWS(weight + k, apart, l);
+            rows_to_taps(r);
 #pragma unroll
-            for (int i = 0; i < V && k + i < 9; i++)
+            for (int i = 0; i < HALF; i++)
                 g[k + i] = r[i];
         }
+#define LANE(name, l) g[8].s##name = weight[l * apart + 8];
+        LANES_V(LANE)
+#undef LANE
     } else {
         float taps[9 * V];
 
@@ -444,15 +501,14 @@ transform_weight(__global const float *weight, int c, int o, int transposed, int
                  __global float *to, long e_step)
 {
     long of_o = transposed ? 9 : (long)c * 9, of_c = transposed ? (long)o * 9 : 9;
-    long at = o0 * of_o + channel * of_c;
     floatv g[9], d[18];
 
-    weight += at;
+    weight += o0 * of_o + channel * of_c;
     /* V streams are more than processors prefetch by themselves; transposed weights are one
      * stream. */
     for (int l = 0; l < V && !transposed; l++)
         YKI_PREFETCH(weight + l * of_o + 32);
-    load_taps(weight, of_o, o - o0, (long)c * o * 9 - at, g);
+    load_taps(weight, of_o, o - o0, g);
     if (transposed) {
 #pragma unroll
         for (int k = 0; k < 4; k++) {
@@ -516,8 +572,8 @@ yki_winograd_unpacked(__global const float *x, __global const float *weight,
 {
     int group = get_group_id(0), groups = get_num_groups(0);
     plane p = {h, w, oh, ow, pad_h, pad_w, (c + V - 1) / V, (o + V - 1) / V};
-    int tiles = samples * ((oh + 3) / 4) * ((ow + 3) / 4), pairs = (p.out_blocks + 1) / 2;
-    int blocks = (tiles + most - 1) / most, have = -1;
+    int th = (oh + 3) / 4, tw = (ow + 3) / 4, tiles = samples * th * tw;
+    int pairs = (p.out_blocks + 1) / 2, blocks = (tiles + most - 1) / most, have = -1;
     long v_part = (long)chunk * P * V, v_step = (most + P - 1) / P * v_part + SKEW;
     long c_step = 36 * v_step;
     long m_step = (long)most * 2 * V + SKEW, u_step = (long)chunk * V * 2 * V + SKEW;
@@ -540,9 +596,13 @@ yki_winograd_unpacked(__global const float *x, __global const float *weight,
                     for (int l = 0; l < channels; l++)
                         transform_weight(weight, c, o, transposed, (pair * 2 + side) * V,
                                          b * V + l, u + (l * 2 + side) * V, u_step);
-                for (int e = 0; e < 36; e++)
+                for (int e = 0; e < 36; e++) {
                     multiply_tiles(v + b / chunk * c_step + e * v_step, v_part, u + e * u_step,
                                    m + e * m_step, q.count, here, channels - (here - 1) * V, b > 0);
+                    if (b + chunk >= p.in_blocks)
+                        ask_tiles(y, p.out_blocks, oh, ow, th, tw, q.t0, q.t1, pair * 2,
+                                  min(pair * 2 + 2, p.out_blocks), e, 36, 1);
+                }
             }
             for (int i = 0; i < 2 * V; i++)
                 biases[i] = has_bias && pair * 2 * V + i < o ? bias[pair * 2 * V + i] : 0.f;
@@ -622,7 +682,7 @@ add_products(__global const float *v, int v_row, __global const float *d, int d_
 void
 store_taps(floatv *g, int lanes, __global float *to)
 {
-    floatv r[V];
+    floatv r[HALF];
 
     if (lanes < V) {
         float taps[9 * V];
@@ -635,25 +695,19 @@ store_taps(floatv *g, int lanes, __global float *to)
         return;
     }
 #pragma unroll
-    for (int k = 0; k < 9; k += V) {
+    for (int k = 0; k < 8; k += HALF) {
 #pragma unroll
-        for (int i = 0; i < V; i++)
-            r[i] = k + i < 9 ? g[k + i] : (floatv)(0.f);
-        transpose_rows(r);
-        /* What is written beyond a channel's 9 weights belongs to the next channel, which
-         * overwrites it. */
+        for (int i = 0; i < HALF; i++)
+            r[i] = g[k + i];
+        taps_to_rows(r);
 #pragma unroll
-        for (int l = 0; l < V; l++)
-            if (V < 9 ? k + V <= 9 : l + 1 < V) {
-                storev(r[l], 0, to + l * 9 + k);
-            } else {
-                float rest[V];
-
-                storev(r[l], 0, rest);
-                for (int i = 0; i < 9 - k; i++)
-                    to[l * 9 + k + i] = rest[i];
-            }
+        for (int l = 0; l < HALF; l++) {
+            STORE_ROWS(r[l], l, to + k)
+        }
     }
+#define LANE(name, l) to[l * 9 + 8] = g[8].s##name;
+    LANES_V(LANE)
+#undef LANE
 }
 
 /* The 36 sums for one output channel and V input channels give 9 weights of `lanes` channels. */
@@ -683,7 +737,8 @@ results_weight(__global const float *sum, long e_step, __global float *to, int l
 /* x (N, c/V, h, w, V), dy (N, o/V, oh, ow, V) -> part[split] (o, c, 3, 3).
  *
  * A unit of work is a range of tiles (a split), c_most blocks of x (an even number) and o_most
- * of dy. Its sums stay in the group's scratch memory, [36][o_most V / R][c_most / 2][R][2 V],
+ * of dy. Where one chunk has all tiles, units of the same gradients share their transforms. Its
+ * sums stay in the group's scratch memory, [36][o_most V / R][c_most / 2][R][2 V],
  * while tiles pass through in chunks: [36][chunk][c_most V], then [36][chunk][o_most V]. */
 __kernel YKI_GROUP(1, 1) void
 yki_winograd_grad_weight(__global const float *x, __global const float *dy, __global float *part,
@@ -700,7 +755,8 @@ yki_winograd_grad_weight(__global const float *x, __global const float *dy, __gl
     long s_step = (long)c_row * o_row + SKEW;
     __global float *v = scratch + (long)group * scratch_step, *d = v + 36 * v_step;
     __global float *sums = d + 36 * d_step;
-    int units = splits * c_parts * o_parts;
+    int units = splits * c_parts * o_parts, have = -1;
+    int ask = c_parts * o_parts <= 4; /* otherwise, a cache has most of the images */
 
     for (int unit = (int)((long)units * group / groups);
          unit < (int)((long)units * (group + 1) / groups); unit++) {
@@ -710,11 +766,12 @@ yki_winograd_grad_weight(__global const float *x, __global const float *dy, __gl
         int c_pairs = (cn + 1) / 2, o_tiles = on * V / R;
         int t0 = (int)((long)tiles * split / splits);
         int t1 = (int)((long)tiles * (split + 1) / splits), first = 1;
+        int kept = row == have && t1 - t0 <= chunk; /* the gradients of the unit before */
 
         do { /* at least once, because sums of nothing are 0 */
-            int count = min(chunk, t1 - t0);
+            int count = min(chunk, t1 - t0), next = t0 + chunk, parts = 36 * o_tiles;
 
-            for (int b = 0; b < c_pairs * 2 + on; b++)
+            for (int b = 0; b < c_pairs * 2 + (kept ? 0 : on); b++)
                 for (int t = 0; t < count; t++) {
                     int line = (t0 + t) / tw, n = line / th, from = b - c_pairs * 2;
                     int y0 = (line - n * th) * 4, x0 = (t0 + t - line * tw) * 4;
@@ -732,15 +789,23 @@ yki_winograd_grad_weight(__global const float *x, __global const float *dy, __gl
                             storev((floatv)(0.f), 0, to + e * v_step);
                 }
             for (int e = 0; e < 36; e++)
-                for (int i = 0; i < o_tiles; i++)
+                for (int i = 0; i < o_tiles; i++) {
                     for (int j = 0; j < c_pairs; j++)
                         add_products(v + e * v_step + j * 2 * V, c_row, d + e * d_step + i * R,
                                      o_row,
                                      sums + e * s_step + (long)(i * c_pairs + j) * R * 2 * V,
                                      count, first);
+                    if (!ask)
+                        continue;
+                    ask_tiles(x, in_blocks, h, w, th, tw, next, min(next + chunk, t1), c0, c0 + cn,
+                              e * o_tiles + i, parts, 0);
+                    ask_tiles(dy, out_blocks, oh, ow, th, tw, next, min(next + chunk, t1), o0,
+                              o0 + on, e * o_tiles + i, parts, 0);
+                }
             first = 0;
             t0 += chunk;
         } while (t0 < t1);
+        have = row;
         for (int i = 0; i < on * V; i++)
             for (int j = 0; j < cn && o0 * V + i < o; j++) {
                 int tile = i / R * c_pairs + j / 2, line = i - i / R * R, channel = (c0 + j) * V;

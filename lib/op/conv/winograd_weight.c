@@ -4,13 +4,14 @@
  * 4x4) on CPUs (yki_winograd_grad_weight in clkernels/winograd.cl).
  *
  * A unit of work is a square of input and output channels. Its 36 matrices of sums
- * stay in a cache while tiles pass. Only where there are fewer squares than compute
- * units, the tiles are split too. The partial sums, which are already as small as the
+ * stay in a cache while tiles pass. Where the tiles are so few that all are transformed at once,
+ * neighbouring squares share the transformed gradients. Only where there are fewer squares than
+ * compute units, the tiles are split too. The partial sums, which are already as small as the
  * weights, are then added in order.
  */
 #include "op/conv/winograd.h"
 
-enum { MAX_SPLITS = 64, CHANNELS = 64, CHUNK = 32 };
+enum { MAX_SPLITS = 64, CHANNELS = 64, CHUNK = 32, ONE_CHUNK = 64 };
 
 static bool
 layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
@@ -55,14 +56,19 @@ shape_for(const yki_problem *problem, const yki_device_traits *traits, const yki
 {
     shape s = {.v = yki_conv_width(traits), .chunk = CHUNK};
     int64_t in_blocks = (conv->c + s.v - 1) / s.v, out_blocks = (conv->o + s.v - 1) / s.v;
-    int64_t units = traits->compute_units, most;
+    int64_t units = traits->compute_units;
+    int64_t most =
+        (conv->batched ? problem->max.batch : 1) * yki_winograd_tiles(conv->oh, conv->ow);
 
     s.c_most = YKI_MIN(CHANNELS / s.v, (in_blocks + 1) / 2 * 2);
+    if (most <= ONE_CHUNK) { /* x is transformed for each square anyway, so squares are narrow */
+        s.chunk = YKI_MAX(most, 1);
+        s.c_most = 2;
+    }
     s.o_most = YKI_MIN(CHANNELS / s.v, out_blocks);
     s.units = ((in_blocks + s.c_most - 1) / s.c_most) * ((out_blocks + s.o_most - 1) / s.o_most);
     /* Each compute unit gets the same number of units, unless there are many. */
     s.splits = s.units >= 4 * units ? 1 : units / common_divisor(s.units, units);
-    most = (conv->batched ? problem->max.batch : 1) * yki_winograd_tiles(conv->oh, conv->ow);
     s.splits = YKI_MAX(YKI_MIN(YKI_MIN(s.splits, most / 8), MAX_SPLITS), 1);
     s.units *= s.splits;
     s.step = 36 * (s.chunk * s.c_most * s.v + YKI_WINOGRAD_SKEW) +
