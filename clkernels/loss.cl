@@ -298,6 +298,16 @@ yki_loss_sums(__global const float *pairs, __global float *loss, __global float 
 #ifdef DENSE
 /* ---- a dense layer, its loss and its backward, in one work-item ---- */
 
+#ifndef METRIC
+#define METRIC top_k
+#endif
+#ifndef TARGET
+#define TARGET LABEL
+#endif
+#ifndef LANES
+#define LANES 4
+#endif
+
 #define floatw YKI_PASTE(float, LANES)
 #define loadw  YKI_PASTE(vload, LANES)
 #define storew YKI_PASTE(yki_store, LANES)

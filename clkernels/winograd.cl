@@ -140,11 +140,36 @@ __constant float scales[36] = {SCALES(15), SCALES(5), SCALES(-5), SCALES(-16), S
  * columns would take more than twice as many shuffles. */
 #if V == 16
 #define HALF 8
+#ifdef YKI_LANES_APART
+float16
+join(float8 low, float8 high)
+{
+    float lanes[16];
+
+    vstore8(low, 0, lanes);
+    vstore8(high, 1, lanes);
+    return vload16(0, lanes);
+}
+float8
+half_of(float16 x, int which)
+{
+    float lanes[16];
+
+    vstore16(x, 0, lanes);
+    return vload8(which, lanes);
+}
+#define LOW(x)  half_of(x, 0)
+#define HIGH(x) half_of(x, 1)
+#else
+#define join(low, high) (float16)(low, high)
+#define LOW(x)          (x).lo
+#define HIGH(x)         (x).hi
+#endif
 #define LOAD_ROWS(p, apart, l)                                                                \
-    (float16)(vload8(0, (p) + 2 * (l) * (apart)), vload8(0, (p) + (2 * (l) + 1) * (apart)))
+    join(vload8(0, (p) + 2 * (l) * (apart)), vload8(0, (p) + (2 * (l) + 1) * (apart)))
 #define STORE_ROWS(r, l, p)                                                                   \
-    yki_store8(r.lo, 0, (p) + 2 * (l)*9);                                                     \
-    yki_store8(r.hi, 0, (p) + (2 * (l) + 1) * 9);
+    yki_store8(LOW(r), 0, (p) + 2 * (l)*9);                                                   \
+    yki_store8(HIGH(r), 0, (p) + (2 * (l) + 1) * 9);
 #define LANES_V YKI_LANES16
 #else
 #define HALF                    V

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * list_kernels.c - the names of all kernels of the embedded table, one a line, as the
- * first device's compiler sees them: with the default macros and with work-groups of
- * many items, which some kernels are only there for. For tests/matrix.sh.
+ * first device's compiler sees them: with the default macros, and with those that some
+ * kernels are only there for. For tests/matrix.sh.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -12,7 +12,8 @@
 
 #include "device/sources.h"
 
-static const char *const options[] = {"-cl-std=CL1.2", "-cl-std=CL1.2 -DWG=64"};
+static const char *const options[] = {"-cl-std=CL1.2", "-cl-std=CL1.2 -DWG=64",
+                                      "-cl-std=CL1.2 -DDENSE=softmax_ce"};
 
 /* Lines of common.cl and of a file: as many strings. */
 static cl_program
