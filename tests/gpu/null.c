@@ -36,7 +36,8 @@ void *CL_API_CALL
 clGetExtensionFunctionAddress(const char *name)
 {
     cl_int(CL_API_CALL * platforms)(cl_uint, cl_platform_id *, cl_uint *) = clIcdGetPlatformIDsKHR;
-    cl_api_clGetPlatformInfo info = null_platform_info;
+    cl_int(CL_API_CALL * info)(cl_platform_id, cl_platform_info, size_t, void *, size_t *) =
+        null_platform_info;
     void *address = NULL;
 
     if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0)
