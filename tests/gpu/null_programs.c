@@ -239,9 +239,6 @@ create_kernel(cl_program program, const char *name, cl_int *error)
     if (group && group < parameters)
         sscanf(group, "reqd_work_group_size ( %zu , %zu , %zu", &kernel->required[0],
                &kernel->required[1], &kernel->required[2]);
-    if (group && group < parameters && !kernel->required[0])
-        sscanf(group, "reqd_work_group_size(%zu,%zu,%zu", &kernel->required[0],
-               &kernel->required[1], &kernel->required[2]);
     *error = CL_SUCCESS;
     return kernel;
 }
