@@ -14,9 +14,7 @@
 #define WG 1
 #endif
 
-#define floatv YKI_PASTE(float, VEC)
-#define loadv YKI_PASTE(vload, VEC)
-#define storev YKI_PASTE(yki_store, VEC)
+#include "vectors.cl"
 
 /* Whole vectors of this work-group's piece, then the remainder one by one. These operations are
  * correctly rounded, so vector and scalar code agree. */
@@ -36,7 +34,7 @@
     __kernel YKI_GROUP(WG, 1) void yki_##name(                                                \
         __global const float *a, __global const float *b, __global float *out, int count)     \
     {                                                                                         \
-        FOR_EACH(storev(loadv(i, a) OP loadv(i, b), i, out), out[i] = a[i] OP b[i])           \
+        FOR_EACH(STOREV(LOADV(i, a) OP LOADV(i, b), i, out), out[i] = a[i] OP b[i])           \
     }
 BINARY(add, +)
 BINARY(sub, -)
@@ -45,13 +43,13 @@ BINARY(mul, *)
 __kernel YKI_GROUP(WG, 1) void
 yki_ones(__global float *out, int count)
 {
-    FOR_EACH(storev((floatv)(1.f), i, out), out[i] = 1.f)
+    FOR_EACH(STOREV((floatv)(1.f), i, out), out[i] = 1.f)
 }
 
 __kernel YKI_GROUP(WG, 1) void
 yki_copy_flat(__global const float *in, __global float *out, int count)
 {
-    FOR_EACH(storev(loadv(i, in), i, out), out[i] = in[i])
+    FOR_EACH(STOREV(LOADV(i, in), i, out), out[i] = in[i])
 }
 
 /* Writes a scalar per sample, and the count 1. */
@@ -217,6 +215,21 @@ yki_batch_sum(__global const float *in, __global float *out, int count, int samp
     for (long n = 0; n < samples; n++)
         for (int s = begin; s < end; s++)
             out[s] += in[n * count + s];
+}
+
+/* The same where a sample has `used` elements, at most `count`; those that no sample has are 0. */
+__kernel YKI_GROUP(WG, 1) void
+yki_position_sum(__global const float *in, __global float *out, int count, int used, int samples)
+{
+    int groups = (int)get_num_groups(0), group = (int)get_group_id(0), run = WG;
+    int begin = (int)((long)count * group / groups) + (int)get_local_id(0);
+    int end = (int)((long)count * (group + 1) / groups), there = min(used, end);
+
+    for (int s = begin; s < end; s += run)
+        out[s] = 0.f;
+    for (long n = 0; n < samples; n++)
+        for (int s = begin; s < there; s += run)
+            out[s] += in[n * used + s];
 }
 
 #define REDUCE_STEP(size, stride)                                                             \

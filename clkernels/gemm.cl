@@ -1,208 +1,189 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gemm.cl - matrix products for any device: tiles in local memory.
+ * gemm.cl - matrix products for any device: tiles in local memory (tile.cl).
  *
- *     C[z][m][n] = sum over s, k of A[z, s][m][k] * B[z, s][k][n]  (+ bias[n], relu)
+ *     C[z][m][n] = sum over s, k of A[z, s][m][k] * B[z, s][k][n]  (+ bias[n], relu, gate)
  *
  * A and B have a stride for every axis, so one kernel serves transposed and broadcast
- * operands; C is row-major. A group of WG x WG work-items computes a tile of 4 WG rows
- * and columns, 4 x 4 for each work-item, and walks the inner sum in steps of KT
- * through local memory. Every element is one chain of multiply-adds in the order of s,
+ * operands; C is row-major. How a matrix is read, A_FORM and B_FORM, the host decides
+ * from strides and sizes. Every element is one chain of multiply-adds in the order of s,
  * k, from 0, so its value does not depend on where it is.
  *
- * Long sums of small results are divided into `parts` along the outermost summed axis;
- * yki_gemm_finish adds the parts in order.
+ * Long sums of small results are divided into `parts` along the outermost summed axis, or along k
+ * at multiples of 16 terms; yki_gemm_finish (sum_rows.cl) adds the parts in order.
  *
  * Axes i < outer are the result's; the next `sum` ones are summed over.
  */
-#ifndef WG
-#define WG 16
+#include "tile.cl"
+#ifndef A_FORM
+#define A_FORM TILE_BY_K
 #endif
-#ifndef VEC
-#define VEC 4
+#ifndef B_FORM
+#define B_FORM TILE_BY_ROW
 #endif
-#ifndef SUM_WG
-#define SUM_WG 1
+/* Whether there are axes of the result, and such to sum over: without them the kernel has more
+ * registers for its tile. */
+#ifndef OUTER_AXES
+#define OUTER_AXES 1
 #endif
-#define KT 16
-#define RM 4
-#define RN 4
-#define TILE (WG * 4)
+#ifndef SUM_AXES
+#define SUM_AXES 1
+#endif
+/* Whether a group may have several tiles: also a matter of registers. */
+#ifndef LOOPS
+#define LOOPS 1
+#endif
+#define NEXT(at, step, end) (LOOPS ? (at) + (step) : (end))
+#define STEP 16
+
+/* Whether the sums of A over k are a further result; only without axes, and of an A whose rows are
+ * adjacent. The last group of each row of groups has them. */
+#ifndef SUMS
+#define SUMS 0
+#endif
+#if SUMS
+#include "sum_columns.cl"
+#define SUMS_DOWN 4 /* of every tile, which all have the same bits */
+#endif
 
 #define FLAG_BIAS 1
 #define FLAG_RELU 2
+#define FLAG_GATE 64
 
 #define AXIS_PARAMS(i) int e##i, int a##i, int b##i
 
-/* Takes axis i off the running index: the position along it is `index % size`. */
+/* Takes axis i off the running index: the position along it is `index % size`, as a
+ * long: of a remainder beside a division LLVM makes a freeze, which Oclgrind lacks. */
 #define AXIS_STEP(i, first, last, index, oa, ob)                                              \
     if (i >= (first) && i < (last)) {                                                         \
-        int next_ = index / e##i, at_ = index - next_ * e##i;                                 \
+        int next_ = index / e##i;                                                             \
+        long at_ = (long)index - (long)next_ * e##i;                                          \
                                                                                               \
         index = next_;                                                                        \
-        oa += (long)at_ * a##i;                                                               \
-        ob += (long)at_ * b##i;                                                               \
+        oa += at_ * a##i;                                                                     \
+        ob += at_ * b##i;                                                                     \
     }
 #define AXES(first, last, index, oa, ob)                                                      \
+    {                                                                                         \
     AXIS_STEP(5, first, last, index, oa, ob)                                                  \
     AXIS_STEP(4, first, last, index, oa, ob)                                                  \
     AXIS_STEP(3, first, last, index, oa, ob)                                                  \
     AXIS_STEP(2, first, last, index, oa, ob)                                                  \
     AXIS_STEP(1, first, last, index, oa, ob)                                                  \
-    AXIS_STEP(0, first, last, index, oa, ob)
-#define SIZES(result, first, last)                                                            \
-    {                                                                                         \
-        const int e_[6] = {e0, e1, e2, e3, e4, e5};                                           \
-        for (int i_ = (first); i_ < (last); i_++)                                             \
-            result *= e_[i_];                                                                 \
+    AXIS_STEP(0, first, last, index, oa, ob)                                                  \
     }
+#define SIZE_OF(i, first, last) (i >= (first) && i < (last) ? e##i : 1)
+#define SIZES(first, last)                                                                    \
+    (SIZE_OF(0, first, last) * SIZE_OF(1, first, last) * SIZE_OF(2, first, last) *            \
+     SIZE_OF(3, first, last) * SIZE_OF(4, first, last) * SIZE_OF(5, first, last))
 
-/* max(x, 0); NaN stays NaN. */
-float finish(float x, __global const float *bias, int column, int flags)
+/* A form whose terms or rows are adjacent has a constant stride there. */
+#define ROW_STRIDE(form, stride) ((form) == TILE_BY_ROW4 ? 1 : (stride))
+#define K_STRIDE(form, stride)   ((form) == TILE_BY_K4 ? 1 : (stride))
+
+#define LOAD(at)                                                                              \
+    tile_load(ra, pa, A_FORM, TM, tile_item, m - row0, k1 - k0, ROW_STRIDE(A_FORM, a_m),      \
+              K_STRIDE(A_FORM, a_k), at);                                                     \
+    tile_load(rb, pb, B_FORM, TN, tile_item, n - col0, k1 - k0, ROW_STRIDE(B_FORM, b_n),      \
+              K_STRIDE(B_FORM, b_k), at);
+#define STORE(half)                                                                           \
+    tile_store(&TILE_A(half, 0, 0), TILE_A_STEP, ra, A_FORM, TM, tile_item);                  \
+    tile_store(&TILE_B(half, 0, 0), TILE_B_STEP, rb, B_FORM, TN, tile_item);
+
+/* Writes 4 columns of a row of n. `more` is the bias, or the gate's row: 0 where that is not
+ * positive. Relu is max(x, 0), and NaN stays NaN. */
+static __attribute__((always_inline)) void
+put(__global float *row, float4 x, int column, int n, __global const float *more, int flags)
 {
-    if (flags & FLAG_BIAS)
-        x += bias[column];
-    if (flags & FLAG_RELU)
-        x = x <= 0.f ? 0.f : x;
-    return x;
+    if (n % 4 == 0) {
+        if (column >= n)
+            return;
+        if (flags & FLAG_BIAS)
+            x += *(__global const float4 *)(more + column);
+        if (flags & FLAG_RELU)
+            x = select(x, (float4)(0.f), x <= 0.f);
+        if (flags & FLAG_GATE)
+            x = select(x, (float4)(0.f), *(__global const float4 *)(more + column) <= 0.f);
+        *(__global float4 *)(row + column) = x;
+    } else {
+        float lanes[4];
+
+        vstore4(x, 0, lanes);
+        for (int i = 0; i < 4 && column + i < n; i++) {
+            float y = lanes[i] + (flags & FLAG_BIAS ? more[column + i] : 0.f);
+
+            if ((flags & FLAG_RELU && y <= 0.f) || (flags & FLAG_GATE && more[column + i] <= 0.f))
+                y = 0.f;
+            row[column + i] = y;
+        }
+    }
 }
 
-/* Loads a block of op(X) with `rows` along the tile: to[k][row], with zeros outside.
- * Neighbouring work-items read adjacent addresses, whichever axis that is. */
-void load_tile(__local float *to, __global const float *x, int row_stride, int k_stride, int rows,
-               int ks, int item)
-{
-    /* Unsigned, so that quotients and remainders by powers of two are shifts and masks. */
-    for (uint i = (uint)item; i < KT * TILE; i += WG * WG) {
-        int row = (int)(k_stride == 1 ? i / KT : i % TILE);
-        int k = (int)(k_stride == 1 ? i % KT : i / TILE);
-
-        to[k * (TILE + 1) + row] =
-            row < rows && k < ks ? x[(long)row * row_stride + (long)k * k_stride] : 0.f;
-    }
-}
-
-/* One term of the work-item's 4 x 4 elements. It is a macro because Oclgrind 21 cannot pass an
- * array of arrays to a function. */
-#define MULTIPLY_STEP(q)                                                                      \
-    {                                                                                         \
-        float va[RM], vb[RN];                                                                 \
-                                                                                              \
-        for (int i = 0; i < RM; i++)                                                          \
-            va[i] = ta[(q) * (TILE + 1) + ly + i * WG];                                       \
-        for (int j = 0; j < RN; j++)                                                          \
-            vb[j] = tb[(q) * (TILE + 1) + lx + j * WG];                                       \
-        for (int i = 0; i < RM; i++)                                                          \
-            for (int j = 0; j < RN; j++)                                                      \
-                acc[i][j] = YKI_FMA(va[i], vb[j], acc[i][j]);                                 \
-    }
-
-__kernel YKI_GROUP(WG, WG) void
+__kernel YKI_GROUP(TILE_ITEMS, 1) void
 yki_gemm_tiled(__global const float *A, __global const float *B, __global float *C,
-               __global const float *bias, int parts, int m, int n, int k, int a_m, int a_k,
+               __global const float *more, __global float *sums, int parts, int m, int n, int k, int a_m, int a_k,
                int b_k, int b_n, int flags, int outer, int sum, AXIS_PARAMS(0), AXIS_PARAMS(1),
                AXIS_PARAMS(2), AXIS_PARAMS(3), AXIS_PARAMS(4), AXIS_PARAMS(5))
 {
-    __local float ta[KT * (TILE + 1)], tb[KT * (TILE + 1)];
-    int lx = (int)get_local_id(0), ly = (int)get_local_id(1), item = ly * WG + lx;
-    int zs = 1, sums = 1;
+    TILE_START
+    int zs = OUTER_AXES ? SIZES(0, outer) : 1, last_flags = parts > 1 ? 0 : flags;
 
-    SIZES(zs, 0, outer)
-    SIZES(sums, outer, outer + sum)
-    for (int zp = (int)get_group_id(2); zp < zs * parts; zp += (int)get_num_groups(2)) {
-        int part = zp / zs, index = zp - part * zs;
-        int s0 = 0, s1 = sums, k0 = 0, k1 = k;
+#if SUMS
+    if (get_group_id(0) == get_num_groups(0) - 1 && get_group_id(2) == 0)
+        sum_columns((__local float4 *)tile_a, tile_item, TM / 4, SUMS_DOWN, A, k, m,
+                    (int)get_group_id(1) * TM, sums);
+#endif
+    for (int zp = (int)get_group_id(2); zp < zs * parts;
+         zp = NEXT(zp, (int)get_num_groups(2), zs * parts)) {
+        int part = zp; /* what is left of it behind the axes */
         long za = 0, zb = 0;
 
-        AXES(0, outer, index, za, zb)
-        if (sum > 0) {
-            s0 = (int)((long)sums * part / parts);
-            s1 = (int)((long)sums * (part + 1) / parts);
-        } else {
-            k0 = (int)((long)k * part / parts);
-            k1 = (int)((long)k * (part + 1) / parts);
-        }
-        for (int row0 = (int)get_group_id(1) * TILE; row0 < m;
-             row0 += (int)get_num_groups(1) * TILE)
-            for (int col0 = (int)get_group_id(0) * TILE; col0 < n;
-                 col0 += (int)get_num_groups(0) * TILE) {
-                float acc[RM][RN];
+        if (OUTER_AXES)
+            AXES(0, outer, part, za, zb)
+#if SUM_AXES
+        int sums = SIZES(outer, outer + sum), k0 = 0, k1 = k;
+        int s0 = (int)((long)sums * part / parts), s1 = (int)((long)sums * (part + 1) / parts);
+#else
+        long steps = ((long)k + STEP - 1) / STEP;
+        int k0 = (int)min((long)k, steps * part / parts * STEP);
+        int k1 = (int)min((long)k, steps * (part + 1) / parts * STEP);
+#endif
+        for (int row0 = (int)get_group_id(1) * TM; row0 < m;
+             row0 = NEXT(row0, (int)get_num_groups(1) * TM, m))
+            for (int col0 = (int)get_group_id(0) * TN; col0 < n;
+                 col0 = NEXT(col0, (int)get_num_groups(0) * TN, n)) {
+                __global const float *pa = A + za + (long)row0 * a_m + (long)k0 * a_k;
+                __global const float *pb = B + zb + (long)col0 * b_n + (long)k0 * b_k;
+                float ra[TILE_FLOATS(TM)], rb[TILE_FLOATS(TN)];
+                float4 acc[TILE_ACCS];
 
-                for (int i = 0; i < RM; i++)
-                    for (int j = 0; j < RN; j++)
-                        acc[i][j] = 0.f;
+                TILE_ZERO(acc)
+#if SUM_AXES
                 for (int s = s0; s < s1; s++) {
-                    long oa = za, ob = zb;
+                    int index = s;
+                    long oa = 0, ob = 0;
 
-                    index = s;
                     AXES(outer, outer + sum, index, oa, ob)
-                    for (int kk = k0; kk < k1; kk += KT) {
-                        int ks = min(KT, k1 - kk);
-
-                        load_tile(ta, A + oa + (long)row0 * a_m + (long)kk * a_k, a_m, a_k,
-                                  m - row0, ks, item);
-                        load_tile(tb, B + ob + (long)col0 * b_n + (long)kk * b_k, b_n, b_k,
-                                  n - col0, ks, item);
-                        barrier(CLK_LOCAL_MEM_FENCE);
-                        if (ks == KT)
-                            for (int q = 0; q < KT; q++)
-                                MULTIPLY_STEP(q)
-                        else
-                            for (int q = 0; q < ks; q++)
-                                MULTIPLY_STEP(q)
-                        barrier(CLK_LOCAL_MEM_FENCE);
-                    }
+                    pa += oa;
+                    pb += ob;
+                    TILE_SUM(acc, k1 - k0, LOAD, STORE)
+                    pa -= oa;
+                    pb -= ob;
                 }
-                for (int i = 0; i < RM; i++)
-                    for (int j = 0; j < RN; j++) {
-                        int row = row0 + ly + i * WG, col = col0 + lx + j * WG;
+#else
+                TILE_SUM(acc, k1 - k0, LOAD, STORE)
+#endif
+#pragma unroll
+                for (int i = 0; i < IM; i++) {
+                    int row = row0 + TILE_ROW(i);
+                    long at = ((long)zp * m + row) * n;
 
-                        if (row < m && col < n)
-                            C[((long)zp * m + row) * n + col] =
-                                parts > 1 ? acc[i][j] : finish(acc[i][j], bias, col, flags);
-                    }
+                    if (row < m)
+#pragma unroll
+                        for (int j = 0; j < IN / 4; j++)
+                            put(C + at, acc[TILE_ACC(i, j)], col0 + TILE_COLUMN(j), n,
+                                last_flags & FLAG_GATE ? more + at : more, last_flags);
+                }
             }
-    }
-}
-
-/* out[i] = parts[0][i] + parts[1][i] + ...; each part has `count` elements, and i % columns is
- * the column. */
-__kernel YKI_GROUP(SUM_WG, 1) void
-yki_gemm_finish(__global const float *parts, __global float *out, __global const float *bias,
-                int count, int part_count, int columns, int flags)
-{
-    for (int i = (int)get_global_id(0); i < count; i += (int)get_global_size(0)) {
-        float sum = 0.f;
-
-        for (int p = 0; p < part_count; p++)
-            sum += parts[(long)p * count + i];
-        out[i] = finish(sum, bias, i % columns, flags);
-    }
-}
-
-/* out[part][c] = sum over the part's rows of x[row][c]. A work-item has VEC columns. */
-__kernel YKI_GROUP(SUM_WG, 1) void
-yki_sum_rows(__global const float *x, __global float *out, int rows, int columns)
-{
-    int part = (int)get_group_id(1), parts = (int)get_num_groups(1);
-    int row0 = (int)((long)rows * part / parts), row1 = (int)((long)rows * (part + 1) / parts);
-
-    for (int c = (int)get_global_id(0) * VEC; c < columns; c += (int)get_global_size(0) * VEC) {
-        int width = min(VEC, columns - c);
-        __global const float *from = x + (long)row0 * columns + c;
-        float sum[VEC];
-
-        for (int j = 0; j < VEC; j++)
-            sum[j] = 0.f;
-        if (width == VEC)
-            for (int row = row0; row < row1; row++, from += columns)
-                for (int j = 0; j < VEC; j++)
-                    sum[j] += from[j];
-        else
-            for (int row = row0; row < row1; row++, from += columns)
-                for (int j = 0; j < width; j++)
-                    sum[j] += from[j];
-        for (int j = 0; j < width; j++)
-            out[(long)part * columns + c + j] = sum[j];
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * layer_norm.cl - normalisation of rows (the last axes of a sample taken together),
- * and its gradients.
+ * and its gradients. With RMS 1 a row is divided by its root mean square: there is no
+ * mean to subtract, and no shift.
  *
  * A work-group does whole rows, and its work-items take vectors of a row in rotation:
  * one work-item with a wide vector on CPUs, many with a short one elsewhere. Each pass
@@ -15,9 +16,23 @@
 #define WG 1
 #endif
 
-#define floatv      YKI_PASTE(float, VEC)
-#define loadv       YKI_PASTE(vload, VEC)
-#define storev      YKI_PASTE(yki_store, VEC)
+#ifndef KEEP
+#define KEEP 0
+#endif
+#ifndef RMS
+#define RMS 0
+#endif
+
+#if RMS
+#define SHIFTED(v, gamma, beta) ((v) * (gamma))
+#define PARTS                   1
+#else
+#define SHIFTED(v, gamma, beta) YKI_FMA(v, gamma, beta)
+#define PARTS                   2
+#endif
+
+/* Side by side, work-items have vectors of 1 or 4, which divide the width. */
+#include "vectors.cl"
 
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
 
@@ -64,11 +79,15 @@ yki_sum_row(floatv v, float rest, __local float *sums)
 float
 yki_row_mean(__global const float *p, int width, __local float *sums)
 {
+#if RMS
+    return 0.f;
+#else
     floatv v = 0.f;
     float rest = 0.f;
 
-    FOR_ITEM(i, v += loadv(0, p + i), rest += p[i])
+    FOR_ITEM(i, v += LOADV(0, p + i), rest += p[i])
     return yki_sum_row(v, rest, sums) / (float)width;
+#endif
 }
 
 /* 1 / deviation. */
@@ -79,7 +98,7 @@ yki_row_inverse(__global const float *p, int width, float mean, float epsilon,
     floatv v = 0.f;
     float rest = 0.f;
 
-    FOR_ITEM(i, floatv d = loadv(0, p + i) - mean; v = YKI_FMA(d, d, v),
+    FOR_ITEM(i, floatv d = LOADV(0, p + i) - mean; v = YKI_FMA(d, d, v),
              float d = p[i] - mean; rest = YKI_FMA(d, d, rest))
     return 1.f / sqrt(yki_sum_row(v, rest, sums) / (float)width + epsilon);
 }
@@ -99,18 +118,19 @@ yki_ln(__global const float *x, __global const float *gamma, __global const floa
 
         if (affine) {
             FOR_ITEM(i,
-                     storev(YKI_FMA((loadv(0, p + i) - mean) * inverse, loadv(0, gamma + i),
-                                    loadv(0, beta + i)),
+                     STOREV(SHIFTED((LOADV(0, p + i) - mean) * inverse, LOADV(0, gamma + i),
+                                    LOADV(0, beta + i)),
                             0, out + i),
-                     out[i] = YKI_FMA((p[i] - mean) * inverse, gamma[i], beta[i]))
+                     out[i] = SHIFTED((p[i] - mean) * inverse, gamma[i], beta[i]))
         } else {
-            FOR_ITEM(i, storev((loadv(0, p + i) - mean) * inverse, 0, out + i),
+            FOR_ITEM(i, STOREV((LOADV(0, p + i) - mean) * inverse, 0, out + i),
                      out[i] = (p[i] - mean) * inverse)
         }
     }
 }
 
-/* dx = (g - mean of g - normalised x * mean of their product) / deviation, g = dy gamma. */
+/* dx = (g - mean of g - normalised x * mean of their product) / deviation, g = dy gamma. With RMS
+ * the mean of g is left out. */
 KERNEL
 yki_ln_grad(__global const float *x, __global const float *dy, __global const float *gamma,
             __global float *dx, int rows, int width, int affine, float epsilon)
@@ -127,29 +147,37 @@ yki_ln_grad(__global const float *x, __global const float *dy, __global const fl
         float rest = 0.f, dot = 0.f;
 
         FOR_ITEM(
-            i, floatv t = loadv(0, g + i); if (affine) t *= loadv(0, gamma + i); v += t;
-            dots = YKI_FMA(t, loadv(0, p + i) - mean, dots), float t = g[i];
+            i, floatv t = LOADV(0, g + i); if (affine) t *= LOADV(0, gamma + i); v += t;
+            dots = YKI_FMA(t, LOADV(0, p + i) - mean, dots), float t = g[i];
             if (affine) t *= gamma[i]; rest += t; dot = YKI_FMA(t, p[i] - mean, dot))
+#if RMS
+        rest = 0.f;
+#else
         rest = yki_sum_row(v, rest, sums) / (float)width;
+#endif
         dot = -yki_sum_row(dots, dot, sums) * inverse * inverse / (float)width;
-        FOR_ITEM(i, floatv t = loadv(0, g + i); if (affine) t *= loadv(0, gamma + i);
-                 storev(YKI_FMA(loadv(0, p + i) - mean, (floatv)(dot), t - rest) * inverse, 0,
+        FOR_ITEM(i, floatv t = LOADV(0, g + i); if (affine) t *= LOADV(0, gamma + i);
+                 STOREV(YKI_FMA(LOADV(0, p + i) - mean, (floatv)(dot), t - rest) * inverse, 0,
                         out + i),
                  float t = g[i]; if (affine) t *= gamma[i];
                  out[i] = YKI_FMA(p[i] - mean, dot, t - rest) * inverse)
     }
 }
 
-/* part is (splits, 2, width): sums over a split's rows of dy, and of dy times the normalised x.
- * A split is a work-group, and each of its work-items has its own columns. */
+/* part is (splits, PARTS, width): sums over a split's rows of dy (not with RMS), and of dy times
+ * the normalised x.
+ * A split is a work-group, and each of its work-items has its own columns: up to KEEP vectors of
+ * them, which then stay in registers. */
+#if KEEP == 0
 KERNEL
 yki_ln_grad_params(__global const float *x, __global const float *dy, __global float *part,
                    int rows, int width, float epsilon)
 {
     __local float sums[WG];
-    __global float *sum = part + (long)get_group_id(0) * 2 * width, *dot = sum + width;
+    __global float *sum = part + (long)get_group_id(0) * PARTS * width;
+    __global float *dot = sum + (PARTS - 1) * width;
 
-    FOR_ITEM(i, storev((floatv)(0.f), 0, sum + i); storev((floatv)(0.f), 0, dot + i),
+    FOR_ITEM(i, STOREV((floatv)(0.f), 0, sum + i); STOREV((floatv)(0.f), 0, dot + i),
              sum[i] = 0.f;
              dot[i] = 0.f)
     FOR_EACH_ROW(row)
@@ -158,10 +186,50 @@ yki_ln_grad_params(__global const float *x, __global const float *dy, __global f
         float mean = yki_row_mean(p, width, sums);
         float inverse = yki_row_inverse(p, width, mean, epsilon, sums);
 
-        FOR_ITEM(i, floatv t = loadv(0, g + i); storev(loadv(0, sum + i) + t, 0, sum + i);
-                 storev(YKI_FMA(t, (loadv(0, p + i) - mean) * inverse, loadv(0, dot + i)), 0,
+        FOR_ITEM(i, floatv t = LOADV(0, g + i);
+                 if (!RMS) STOREV(LOADV(0, sum + i) + t, 0, sum + i);
+                 STOREV(YKI_FMA(t, (LOADV(0, p + i) - mean) * inverse, LOADV(0, dot + i)), 0,
                         dot + i),
-                 sum[i] += g[i];
+                 if (!RMS) sum[i] += g[i];
                  dot[i] = YKI_FMA(g[i], (p[i] - mean) * inverse, dot[i]))
     }
 }
+#else
+#define EACH_COLUMN(k, i)                                                                      \
+    _Pragma("unroll") for (int k = 0, i = (int)get_local_id(0) * VEC; k < KEEP;                \
+                           k++, i += WG * VEC) if (i < width)
+
+KERNEL
+yki_ln_grad_params(__global const float *x, __global const float *dy, __global float *part,
+                   int rows, int width, float epsilon)
+{
+    __local float sums[WG];
+    __global float *sum = part + (long)get_group_id(0) * PARTS * width;
+    __global float *dot = sum + (PARTS - 1) * width;
+    floatv s[KEEP], d[KEEP];
+
+    EACH_COLUMN(k, i)
+        s[k] = d[k] = 0.f;
+    FOR_EACH_ROW(row)
+    {
+        __global const float *p = x + row * width, *g = dy + row * width;
+        float mean = yki_row_mean(p, width, sums);
+        float inverse = yki_row_inverse(p, width, mean, epsilon, sums);
+
+        EACH_COLUMN(k, i)
+        {
+            floatv t = LOADV(0, g + i);
+
+            if (!RMS)
+                s[k] += t;
+            d[k] = YKI_FMA(t, (LOADV(0, p + i) - mean) * inverse, d[k]);
+        }
+    }
+    EACH_COLUMN(k, i)
+    {
+        if (!RMS)
+            STOREV(s[k], 0, sum + i);
+        STOREV(d[k], 0, dot + i);
+    }
+}
+#endif

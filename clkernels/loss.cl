@@ -8,6 +8,11 @@
  * memory for it, the gradient of the sum, not divided by anything. A label that is no
  * class makes the result NaN and reads nothing.
  *
+ * With SPREAD 0 a work-item takes a sample, and a few samples are one group. With 1 a
+ * group takes a sample, and its work-items take positions, or single elements, in
+ * rotation. With 2 a group takes a sample with few positions and labels, and its
+ * work-items take the classes in rotation. Sums and maxima are joined in a tree.
+ *
  * Last stands a dense layer with its loss and its backward, for CPUs: -DDENSE and -DMETRIC
  * name the loss and the metric, and -DTARGET the type of the target.
  */
@@ -17,20 +22,90 @@
 #ifndef LABEL
 #define LABEL int
 #endif
+#ifndef SPREAD
+#define SPREAD 0
+#endif
 
 /* The arguments for one sample; `grad` NULL: the gradient is not wanted. */
 #define SAMPLE_ARGS(TARGET)                                                                   \
     __global const float *x, __global const TARGET *target, __global float *grad,             \
         int classes, int positions, int has_ignore, int ignore, float smoothing, float delta, \
-        int k
+        int k PARTS_ARG
 #define ARGS(TARGET)                                                                          \
     __global const float *x, __global const TARGET *target, __global float *out, int samples, \
         int classes, int positions, int has_ignore, int ignore, float smoothing, float delta, \
         int k
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
 
+/* Where this work-item begins among positions and single elements, and how far it steps. */
+#if SPREAD == 0
+#define PARTS
+#define PARTS_ARG
+#define LOCAL_PARTS
+#define POSITION     0
+#define ELEMENT      0
+#define POSITION_STEP 1
+#define ELEMENT_STEP 1
 #define FOR_EACH_SAMPLE(n)                                                                    \
     for (long n = get_global_id(0); n < samples; n += get_global_size(0))
+#else
+#define PARTS        , parts
+#define PARTS_ARG    , __local float *parts
+#define LOCAL_PARTS  __local float parts[WG];
+#define ELEMENT      ((int)get_local_id(0))
+#define ELEMENT_STEP WG
+#if SPREAD == 1
+#define POSITION     ELEMENT
+#define POSITION_STEP WG
+#else
+#define POSITION     0
+#define POSITION_STEP 1
+#endif
+#define FOR_EACH_SAMPLE(n)                                                                    \
+    for (long n = get_group_id(0); n < samples; n += get_num_groups(0))
+
+/* WG is a power of 2. Each work-item gets the result. */
+#define JOIN_PARTS(name, OP)                                                                  \
+    float name(float own, __local float *parts)                                               \
+    {                                                                                         \
+        int item = (int)get_local_id(0);                                                      \
+                                                                                              \
+        parts[item] = own;                                                                    \
+        for (int step = WG / 2; step > 0; step /= 2) {                                        \
+            barrier(CLK_LOCAL_MEM_FENCE);                                                     \
+            if (item < step)                                                                  \
+                parts[item] = OP(parts[item], parts[item + step]);                            \
+        }                                                                                     \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                         \
+        own = parts[0];                                                                       \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                         \
+        return own;                                                                           \
+    }
+#define ADD(a, b) ((a) + (b))
+JOIN_PARTS(join_largest, fmax)
+JOIN_PARTS(join_sum, ADD)
+#endif
+
+/* A sample's pair. */
+#if SPREAD == 1
+#define SUM_PAIR(v) sum_pair(v, parts)
+float2 sum_pair(float2 v, __local float *parts)
+{
+    float first = join_sum(v.x, parts);
+
+    return (float2)(first, join_sum(v.y, parts));
+}
+#else
+#define SUM_PAIR(v) (v)
+#endif
+/* One of the work-items that have a sample's result stores it. */
+#define STORE_PAIR(v, n, p)                                                                   \
+    {                                                                                         \
+        float2 pair_ = SUM_PAIR(v);                                                           \
+                                                                                              \
+        if (SPREAD == 0 || get_local_id(0) == 0)                                              \
+            vstore2(pair_, n, p);                                                             \
+    }
 
 /* The largest element of a column: after subtracting it, exp cannot overflow. */
 float largest(__global const float *column, int classes, int stride)
@@ -77,12 +152,13 @@ int count_label(int label, float2 *result, __global float *slope, int classes, i
     return 0;
 }
 
+#if SPREAD < 2
 /* -log softmax[label], smoothed: (1 - s) of that plus s of the mean over classes. */
 float2 softmax_ce(SAMPLE_ARGS(LABEL))
 {
     float2 result = (float2)(0.f, 0.f);
 
-    for (int p = 0; p < positions; p++) {
+    for (int p = POSITION; p < positions; p += POSITION_STEP) {
         __global const float *column = x + p;
         __global float *slope = grad + p;
         int label = (int)target[p];
@@ -128,7 +204,7 @@ float2 ce(SAMPLE_ARGS(LABEL))
 {
     float2 result = (float2)(0.f, 0.f);
 
-    for (int p = 0; p < positions; p++) {
+    for (int p = POSITION; p < positions; p += POSITION_STEP) {
         __global const float *column = x + p;
         __global float *slope = grad + p;
         int label = (int)target[p];
@@ -155,6 +231,8 @@ float2 ce(SAMPLE_ARGS(LABEL))
     return result;
 }
 
+#endif
+
 /* Losses of single elements: EXPR of a (x) and b (target), and its GRAD. */
 #define ELEMENTWISE(name, EXPR, GRAD)                                                         \
     float2 name(SAMPLE_ARGS(float))                                                           \
@@ -162,14 +240,14 @@ float2 ce(SAMPLE_ARGS(LABEL))
         long count = (long)classes * positions;                                               \
         float total = 0.f;                                                                    \
                                                                                               \
-        for (long i = 0; i < count; i++) {                                                    \
+        for (long i = ELEMENT; i < count; i += ELEMENT_STEP) {                                \
             float a = x[i], b = target[i], d = a - b;                                         \
                                                                                               \
             total += EXPR;                                                                    \
             if (grad)                                                                         \
                 grad[i] = GRAD;                                                               \
         }                                                                                     \
-        return (float2)(total, (float)count);                                                 \
+        return (float2)(total, ELEMENT == 0 ? (float)count : 0.f);                            \
     }
 
 /* On logits, without overflow: max(a, 0) - a b + log(1 + e^-|a|). d is not used. */
@@ -180,12 +258,13 @@ ELEMENTWISE(l1, fabs(d), d > 0.f ? 1.f : d < 0.f ? -1.f : d * 0.f)
 ELEMENTWISE(huber, fabs(d) <= delta ? 0.5f * d *d : delta *(fabs(d) - 0.5f * delta),
             fabs(d) <= delta ? d : d > 0.f ? delta : d < 0.f ? -delta : d)
 
+#if SPREAD < 2
 /* 1 for each label among the k largest; of equal ones the first counts. */
 float2 top_k(SAMPLE_ARGS(LABEL))
 {
     float hits = 0.f;
 
-    for (int p = 0; p < positions; p++) {
+    for (int p = POSITION; p < positions; p += POSITION_STEP) {
         __global const float *column = x + p;
         int label = (int)target[p], before = 0;
 
@@ -199,28 +278,134 @@ float2 top_k(SAMPLE_ARGS(LABEL))
         }
         hits += before < k ? 1.f : 0.f;
     }
+    return (float2)(hits, POSITION == 0 ? (float)positions : 0.f);
+}
+#else
+/* ---- the same three with a group for a column. All its work-items go the same way, and have the
+ * same result. ---- */
+
+/* The slope of a column that takes no part, by its label. */
+#define NO_SLOPE(label) (has_ignore && (label) == ignore ? 0.f : NAN)
+#define FOR_EACH_CLASS(c)                                                                     \
+    for (int c = (int)get_local_id(0); c < classes; c += WG)
+
+float2 softmax_ce(SAMPLE_ARGS(LABEL))
+{
+    float2 result = (float2)(0.f, 0.f);
+
+    for (int p = 0; p < positions; p++) {
+        __global const float *column = x + p;
+        int label = (int)target[p];
+        int counts = count_label(label, &result, 0, classes, positions, has_ignore, ignore);
+        float m = column[0], sum = 0.f, all = 0.f, loss, log_sum;
+
+        FOR_EACH_CLASS(c)
+            m = fmax(m, column[(long)c * positions]);
+        m = join_largest(m, parts);
+        FOR_EACH_CLASS(c)
+        {
+            float v = column[(long)c * positions];
+
+            sum += exp(v - m);
+            all += v - m;
+        }
+        sum = join_sum(sum, parts);
+        all = join_sum(all, parts);
+        log_sum = log(sum);
+        loss = m + log_sum - column[(long)(counts ? label : 0) * positions];
+        if (smoothing > 0.f)
+            loss = YKI_FMA(1.f - smoothing, loss, smoothing * (log_sum - all / classes));
+        if (counts)
+            result.x += loss;
+        sum = 1.f / sum;
+        if (grad)
+            FOR_EACH_CLASS(c)
+            {
+                float wanted = (c == label ? 1.f - smoothing : 0.f) + smoothing / classes;
+                float slope = exp(column[(long)c * positions] - m) * sum - wanted;
+
+                grad[p + (long)c * positions] = counts ? slope : NO_SLOPE(label);
+            }
+    }
+    return result;
+}
+
+float2 ce(SAMPLE_ARGS(LABEL))
+{
+    float2 result = (float2)(0.f, 0.f);
+
+    for (int p = 0; p < positions; p++) {
+        __global const float *column = x + p;
+        int label = (int)target[p];
+        int counts = count_label(label, &result, 0, classes, positions, has_ignore, ignore);
+        float own = column[(long)(counts ? label : 0) * positions], mean = 0.f, loss;
+
+        if (smoothing > 0.f)
+            FOR_EACH_CLASS(c)
+                mean -= fmax(log(column[(long)c * positions]), -100.f);
+        mean = join_sum(mean, parts);
+        loss = -fmax(log(own), -100.f);
+        if (smoothing > 0.f)
+            loss = YKI_FMA(1.f - smoothing, loss, smoothing * (mean / classes));
+        if (counts)
+            result.x += isnan(own) ? NAN : loss;
+        if (grad)
+            FOR_EACH_CLASS(c)
+            {
+                float wanted = (c == label ? 1.f - smoothing : 0.f) + smoothing / classes;
+                float slope = wanted == 0.f
+                                  ? 0.f
+                                  : -wanted / fmax(column[(long)c * positions], 1e-38f);
+
+                grad[p + (long)c * positions] = counts ? slope : NO_SLOPE(label);
+            }
+    }
+    return result;
+}
+
+float2 top_k(SAMPLE_ARGS(LABEL))
+{
+    float hits = 0.f;
+
+    for (int p = 0; p < positions; p++) {
+        __global const float *column = x + p;
+        int label = (int)target[p], known = label >= 0 && label < classes;
+        float own = column[(long)(known ? label : 0) * positions], before = 0.f;
+
+        FOR_EACH_CLASS(c)
+        {
+            float other = column[(long)c * positions];
+
+            before += other > own || (other == own && c < label) || isnan(own) ? 1.f : 0.f;
+        }
+        before = join_sum(before, parts);
+        hits += known && before < (float)k ? 1.f : 0.f;
+    }
     return (float2)(hits, (float)positions);
 }
+#endif
 
 #define NOWHERE ((__global float *)0)
 #define OF_SAMPLE(name, n, per_target, grad, k)                                               \
     name(x + (n) * classes * positions, target + (n) * (per_target), grad, classes,           \
-         positions, has_ignore, ignore, smoothing, delta, k)
+         positions, has_ignore, ignore, smoothing, delta, k PARTS)
 
 /* For all samples: writes pairs to out, or the gradient. */
 #define PAIRS(name, TARGET, per_target)                                                       \
     KERNEL                                                                                    \
     yki_##name(ARGS(TARGET))                                                                  \
     {                                                                                         \
+        LOCAL_PARTS                                                                           \
         FOR_EACH_SAMPLE(n)                                                                    \
         {                                                                                     \
-            vstore2(OF_SAMPLE(name, n, per_target, NOWHERE, k), n, out);                      \
+            STORE_PAIR(OF_SAMPLE(name, n, per_target, NOWHERE, k), n, out)                    \
         }                                                                                     \
     }
 #define GRADIENT(name, TARGET, per_target)                                                    \
     KERNEL                                                                                    \
     yki_##name##_grad(ARGS(TARGET))                                                           \
     {                                                                                         \
+        LOCAL_PARTS                                                                           \
         FOR_EACH_SAMPLE(n)                                                                    \
         {                                                                                     \
             (void)OF_SAMPLE(name, n, per_target, out + n * classes * positions, k);           \
@@ -238,6 +423,9 @@ void sum_pairs(__global const float *pairs, __global float *out, int samples)
 }
 
 /* Sums all results: the loss, and up to two metrics, whose pairs begin `stride` further on each. */
+#if WG == 1
+#define SUMS
+#define LOCAL_SUMS
 void sum_all(__global const float *pairs, int stride, __global float *loss,
              __global float *metric0, __global float *metric1, int metrics, int samples)
 {
@@ -247,6 +435,57 @@ void sum_all(__global const float *pairs, int stride, __global float *loss,
     if (metrics > 1)
         sum_pairs(pairs + 4 * (long)stride, metric1, samples);
 }
+#else
+/* In the order of yki_batch_sum_groups: SHARE work-items take the samples in rotation. */
+#define SHARE      (WG < 32 ? WG : 32)
+#define SUMS       , sums
+#define LOCAL_SUMS __local float2 sums[SHARE];
+void sum_all(__global const float *pairs, int stride, __global float *loss,
+             __global float *metric0, __global float *metric1, int metrics, int samples,
+             __local float2 *sums)
+{
+    int item = (int)get_local_id(0);
+
+    for (int r = 0; r <= metrics; r++) {
+        __global float *out = r == 0 ? loss : r == 1 ? metric0 : metric1;
+        float2 sum = (float2)(0.f, 0.f);
+
+        for (int n = item; item < SHARE && n < samples; n += SHARE)
+            sum += vload2((long)r * stride + n, pairs);
+        if (item < SHARE)
+            sums[item] = sum;
+        for (int step = SHARE / 2; step > 0; step /= 2) {
+            barrier(CLK_LOCAL_MEM_FENCE);
+            if (item < step)
+                sums[item] += sums[item + step];
+        }
+        if (item == 0)
+            vstore2(sums[0], 0, out);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+}
+#endif
+
+/* A barrier under a condition confuses some compilers, so the number of metrics is a macro where
+ * pairs are joined by the group. Only single groups are alone. */
+#ifndef METRICS
+#define METRICS 0
+#endif
+#if SPREAD
+#define HAS_METRIC(i) (METRICS > (i))
+#define SUM_ALONE
+#elif WG == 1
+#define HAS_METRIC(i) (metrics > (i))
+#define SUM_ALONE                                                                             \
+    barrier(CLK_GLOBAL_MEM_FENCE);                                                            \
+    if (alone)                                                                                \
+        sum_all(pairs, stride, loss, metric0, metric1, metrics, samples);
+#else /* without work, this loop ends at once */
+#define HAS_METRIC(i) (metrics > (i))
+#define SUM_ALONE                                                                             \
+    barrier(CLK_GLOBAL_MEM_FENCE);                                                            \
+    sum_all(pairs, stride, loss, metric0, metric1, alone ? metrics : -1, samples, sums);
+#endif
 
 /* The loss, its gradient (with_grad) and metrics of the same operands. alone: there is one
  * group, which also computes the sums; otherwise yki_loss_sums follows. */
@@ -259,20 +498,20 @@ void sum_all(__global const float *pairs, int stride, __global float *loss,
                       float smoothing, float delta, int metrics, int k0, int k1,              \
                       int with_grad, int alone)                                               \
     {                                                                                         \
+        LOCAL_PARTS                                                                           \
+        LOCAL_SUMS                                                                            \
         FOR_EACH_SAMPLE(n)                                                                    \
         {                                                                                     \
             __global float *slope = with_grad ? grad + n * classes * positions : NOWHERE;     \
                                                                                               \
-            vstore2(OF_SAMPLE(name, n, per_target, slope, 0), n, pairs);                      \
-            if (metrics > 0)                                                                  \
-                vstore2(OF_SAMPLE(metric, n, per_target, NOWHERE, k0), stride + n, pairs);    \
-            if (metrics > 1)                                                                  \
-                vstore2(OF_SAMPLE(metric, n, per_target, NOWHERE, k1), 2 * (long)stride + n,  \
-                        pairs);                                                               \
+            STORE_PAIR(OF_SAMPLE(name, n, per_target, slope, 0), n, pairs)                    \
+            if (HAS_METRIC(0))                                                                \
+                STORE_PAIR(OF_SAMPLE(metric, n, per_target, NOWHERE, k0), stride + n, pairs)  \
+            if (HAS_METRIC(1))                                                                \
+                STORE_PAIR(OF_SAMPLE(metric, n, per_target, NOWHERE, k1),                     \
+                           2 * (long)stride + n, pairs)                                       \
         }                                                                                     \
-        barrier(CLK_GLOBAL_MEM_FENCE);                                                        \
-        if (alone && get_local_id(0) == 0)                                                    \
-            sum_all(pairs, stride, loss, metric0, metric1, metrics, samples);                 \
+        SUM_ALONE                                                                             \
     }
 
 #define ALL(name, TARGET, per_target, metric)                                                 \
@@ -288,11 +527,12 @@ ALL(l1, float, classes *positions, l1)
 ALL(huber, float, classes *positions, l1)
 PAIRS(top_k, LABEL, positions)
 
-__kernel YKI_GROUP(1, 1) void
+KERNEL
 yki_loss_sums(__global const float *pairs, __global float *loss, __global float *metric0,
               __global float *metric1, int samples, int stride, int metrics)
 {
-    sum_all(pairs, stride, loss, metric0, metric1, metrics, samples);
+    LOCAL_SUMS
+    sum_all(pairs, stride, loss, metric0, metric1, metrics, samples SUMS);
 }
 
 #ifdef DENSE

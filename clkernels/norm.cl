@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * norm.cl - batch normalisation: statistics of channels, their use, and both for the
- * gradient.
+ * norm.cl - batch normalisation on processors: statistics of channels, their use, and
+ * both for the gradient. norm_groups.cl is for devices whose work-items run side by
+ * side.
  *
  * x is (N, C, area). Kernels named _blocked take it in blocks of VEC channels, (N, C /
  * VEC, area, VEC). With area 1 and a number of channels that VEC divides, the plain
- * layout is the same as that. Those named _rows take the plain layout with one
- * work-item per group and vectors along the area; those named _plain take it with many
- * work-items.
+ * layout is the same as that. Those named _rows take the plain layout with vectors
+ * along the area. A group has one work-item.
  *
  * Statistics are (3, C): count, mean, M2 (the sum of squared deviations from the
  * mean). A tile that fits the first-level cache is read twice, for its mean and for
@@ -24,9 +24,8 @@
 #define WG 1
 #endif
 
-#define floatv      YKI_PASTE(float, VEC)
-#define loadv       YKI_PASTE(vload, VEC)
-#define storev      YKI_PASTE(yki_store, VEC)
+#include "vectors.cl"
+#include "norm_flags.cl"
 
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
 
@@ -103,9 +102,6 @@
         floatv d = difference;                                                                 \
         sum = YKI_FMA(d, d, sum);                                                              \
     }
-
-/* 1 / deviation, from the statistics. If the count is 0, nothing is normalised with it. */
-#define INVERSE(count, m2) (1.f / sqrt((m2) / max((count), 1.f) + epsilon))
 
 float
 yki_sum_lanes(floatv v)
@@ -249,68 +245,6 @@ yki_bn_stats_rows(__global const float *x, __global float *part, int samples, in
     }
 }
 
-/* The sum of all work-items' values. Each of them gets it. */
-float
-yki_sum_group(float value, __local float *sums)
-{
-    int item = (int)get_local_id(0);
-    float sum;
-
-    sums[item] = value;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int step = WG / 2; step > 0; step /= 2) {
-        if (item < step)
-            sums[item] += sums[item + step];
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    sum = sums[0];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    return sum;
-}
-
-/* Element k of a tile. It has no remainder beside a division, because Oclgrind lacks what LLVM
- * makes of the pair. */
-#define AT(k)                                                                                  \
-    ((long)(n0 + (k) / wide) * channels + c) * area + a0 + ((k) - (k) / wide * wide)
-
-KERNEL
-yki_bn_stats_plain(__global const float *x, __global float *part, int samples, int channels,
-                   int area, int splits, int tile_samples, int tile_area)
-{
-    __local float sums[WG];
-    int item = (int)get_local_id(0);
-
-    FOR_EACH_PART(split, c, channels)
-    {
-        float count = 0.f, mean = 0.f, m2 = 0.f, pivot = samples > 0 ? x[(long)c * area] : 0.f;
-        __global float *out = part + (long)split * 3 * channels;
-
-        FOR_EACH_TILE(split)
-        {
-            TILE
-            int wide = a1 - a0, elements = (n1 - n0) * wide;
-            float tile_count = (float)elements, tile_mean, tile_m2 = 0.f, sum = 0.f;
-
-            for (int k = item; k < elements; k += WG)
-                sum += x[AT(k)] - pivot;
-            tile_mean = yki_sum_group(sum, sums) / tile_count;
-            for (int k = item; k < elements; k += WG) {
-                float d = x[AT(k)] -
-                          pivot - tile_mean;
-
-                tile_m2 = YKI_FMA(d, d, tile_m2);
-            }
-            tile_m2 = yki_sum_group(tile_m2, sums);
-            MERGE(count, mean, m2, tile_count, tile_mean, tile_m2)
-        }
-        if (item == 0) {
-            out[c] = count;
-            out[channels + c] = splits == 1 ? mean + pivot : mean;
-            out[2 * channels + c] = m2;
-        }
-    }
-}
-
 KERNEL
 yki_bn_merge(__global const float *x, __global const float *part, __global float *stats,
              int channels, int area, int block, int splits)
@@ -334,10 +268,6 @@ yki_bn_merge(__global const float *x, __global const float *part, __global float
 }
 
 /* ---- y = (x - mean) / deviation * gamma + beta (+ residual), with relu at least 0 ---- */
-
-#define AFFINE   1
-#define RESIDUAL 2
-#define RELU     4
 
 #define APPLY_ARGS                                                                             \
     __global const float *x, __global const float *stats, __global const float *gamma,         \
@@ -428,20 +358,6 @@ yki_bn_apply_rows(APPLY_ARGS)
             APPLY_ONE(float, v, more[i])
             out[i] = v;
         }
-    }
-}
-
-KERNEL
-yki_bn_apply_plain(APPLY_ARGS)
-{
-    FOR_EACH_TASK(i, (long)samples * channels * area)
-    {
-        int c = (int)(i / area % channels);
-        float v = x[i];
-        CHANNEL_SCALE(c)
-
-        APPLY_ONE(float, v, residual[i])
-        y[i] = v;
     }
 }
 
@@ -568,43 +484,6 @@ yki_bn_grad_stats_rows(GRAD_STATS_ARGS, int rows)
     }
 }
 
-KERNEL
-yki_bn_grad_stats_plain(GRAD_STATS_ARGS)
-{
-    __local float sums[WG];
-    int item = (int)get_local_id(0);
-
-    FOR_EACH_PART(split, c, channels)
-    {
-        __global float *out = part + (long)split * 2 * channels;
-        float sum = 0.f, dot = 0.f;
-        CHANNEL_SCALE(c)
-
-        FOR_EACH_TILE(split)
-        {
-            TILE
-            int wide = a1 - a0, elements = (n1 - n0) * wide;
-            float tile_sum = 0.f, tile_dot = 0.f;
-
-            for (int k = item; k < elements; k += WG) {
-                long at = AT(k);
-                float e = x[at] - mean, d = GATE(float, dy[at], e);
-
-                tile_sum += d;
-                tile_dot = YKI_FMA(d, e, tile_dot);
-            }
-            sum += tile_sum;
-            dot += tile_dot;
-        }
-        sum = yki_sum_group(sum, sums);
-        dot = yki_sum_group(dot, sums);
-        if (item == 0) {
-            out[c] = sum;
-            out[channels + c] = dot * INVERSE(stats[c], stats[2 * channels + c]);
-        }
-    }
-}
-
 /* ---- dx = gamma / deviation * (dy - mean of dy - normalised x * mean of their product) ---- */
 
 #define GRAD_ARGS                                                                              \
@@ -684,19 +563,6 @@ yki_bn_grad_rows(GRAD_ARGS)
 
             out[i] = YKI_FMA(e, slope, d - offset) * scale;
         }
-    }
-}
-
-KERNEL
-yki_bn_grad_plain(GRAD_ARGS)
-{
-    FOR_EACH_TASK(i, (long)samples * channels * area)
-    {
-        int c = (int)(i / area % channels);
-        CHANNEL_SLOPE(c)
-        float e = x[i] - mean, d = GATE(float, dy[i], e);
-
-        dx[i] = YKI_FMA(e, slope, d - offset) * scale;
     }
 }
 

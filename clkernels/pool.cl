@@ -4,9 +4,9 @@
  *
  * Kernels named _blocked take a tensor in blocks of VEC channels, (N, C / VEC, H, W,
  * VEC), with one work-item per group, which does whole rows or planes; VEC 1 is the
- * plain layout. Those named _plain take the plain layout, with one element per
- * work-item. A maximum is the first one of its window in row-major order, and a NaN is
- * a maximum, as in PyTorch.
+ * plain layout. A maximum is the first one of its window in row-major order, and a NaN
+ * is a maximum, as in PyTorch. pool_groups.cl is for devices whose work-items run side
+ * by side.
  *
  * The operator makes sure that each window holds at least one element of the input.
  */
@@ -17,25 +17,10 @@
 #define WG 1
 #endif
 
-#if VEC == 1
-#define floatv          float
-#define intv            int
-#define loadv(i, p)     ((p)[i])
-#define storev(v, i, p) ((p)[i] = (v))
-#else
-#define floatv    YKI_PASTE(float, VEC)
-#define intv      YKI_PASTE(int, VEC)
-#define as_floatv YKI_PASTE(as_float, VEC)
-#define as_intv   YKI_PASTE(as_int, VEC)
-#define loadv     YKI_PASTE(vload, VEC)
-#define storev    YKI_PASTE(yki_store, VEC)
-#endif
+#include "vectors.cl"
+#include "pool_window.cl"
 
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
-
-/* planes: (N, C) or (N, C / VEC); x is h by w, y is oh by ow. */
-#define GEOMETRY                                                                               \
-    int planes, int h, int w, int oh, int ow, int kh, int kw, int sh, int sw, int ph, int pw
 
 /* The piece of `count` tasks that this group does. */
 #define FOR_EACH_TASK(task, count)                                                             \
@@ -43,34 +28,8 @@
     for (long task = count_ * group_ / groups_ + (long)get_local_id(0);                        \
          task < count_ * (group_ + 1) / groups_; task += WG)
 
-/* i = (plane * height + y) * width + x. It has no remainder beside a division, because Oclgrind
- * lacks what LLVM makes of the pair. */
-#define SPLIT(i, height, width, plane, y, x)                                                   \
-    long line_ = (i) / (width), plane = line_ / (height);                                      \
-    int x = (int)((i)-line_ * (width)), y = (int)(line_ - plane * (height));
 /* The offset of the two rows of x that give row `row` of y. */
 #define FIRST_OF_PAIR (row / oh * (h - 2 * oh) + row * 2) * w
-
-/* True where b replaces a, the maximum so far. */
-#define EXCEEDS(b, a) (((b) > (a)) | ((b) != (b)))
-
-/* The divisor of the mean over window (oy, ox): PyTorch counts the padding, but not what the
- * last window of ceil_mode has beyond it. */
-float
-yki_window_weight(int oy, int ox, int h, int w, int kh, int kw, int sh, int sw, int ph, int pw,
-                  int exclude_pad)
-{
-    int y0 = oy * sh - ph, x0 = ox * sw - pw;
-    int y1 = min(y0 + kh, h + ph), x1 = min(x0 + kw, w + pw);
-
-    if (exclude_pad) {
-        y0 = max(y0, 0);
-        x0 = max(x0, 0);
-        y1 = min(y1, h);
-        x1 = min(x1, w);
-    }
-    return 1.f / ((float)(y1 - y0) * (float)(x1 - x0));
-}
 
 /* ---- blocks of channels; a task is a row of y ---- */
 
@@ -399,106 +358,6 @@ yki_avgpool_grad_blocked(__global const float *gate, __global const float *dy, _
     }
 }
 
-/* ---- plain, an element per work-item ---- */
-
-KERNEL
-yki_maxpool_plain(__global const float *x, __global float *y, GEOMETRY)
-{
-    FOR_EACH_TASK(i, (long)planes * oh * ow)
-    {
-        SPLIT(i, oh, ow, plane_, oy, ox)
-        int r0 = max(oy * sh - ph, 0), r1 = min(oy * sh - ph + kh, h);
-        int s0 = max(ox * sw - pw, 0), s1 = min(ox * sw - pw + kw, w);
-        __global const float *plane = x + plane_ * h * w;
-        float best = plane[r0 * w + s0];
-
-        for (int r = r0; r < r1; r++)
-            for (int s = s0; s < s1; s++) {
-                float v = plane[r * w + s];
-
-                best = EXCEEDS(v, best) ? v : best;
-            }
-        y[i] = best;
-    }
-}
-
-KERNEL
-yki_avgpool_plain(__global const float *x, __global float *y, GEOMETRY, int exclude_pad)
-{
-    FOR_EACH_TASK(i, (long)planes * oh * ow)
-    {
-        SPLIT(i, oh, ow, plane_, oy, ox)
-        int r0 = max(oy * sh - ph, 0), r1 = min(oy * sh - ph + kh, h);
-        int s0 = max(ox * sw - pw, 0), s1 = min(ox * sw - pw + kw, w);
-        __global const float *plane = x + plane_ * h * w;
-        float sum = 0.f;
-
-        for (int r = r0; r < r1; r++)
-            for (int s = s0; s < s1; s++)
-                sum += plane[r * w + s];
-        y[i] = sum * yki_window_weight(oy, ox, h, w, kh, kw, sh, sw, ph, pw, exclude_pad);
-    }
-}
-
-/* Whether element (iy, ix), which equals the maximum of window (oy, ox), is the first such
- * element. */
-int
-yki_is_first(__global const float *plane, float best, int iy, int ix, int oy, int ox, int w,
-             int kw, int sh, int sw, int ph, int pw)
-{
-    int s0 = max(ox * sw - pw, 0), s1 = min(ox * sw - pw + kw, w);
-
-    for (int r = max(oy * sh - ph, 0); r <= iy; r++)
-        for (int s = s0; s < (r == iy ? ix : s1); s++)
-            if (plane[r * w + s] == best)
-                return 0;
-    return 1;
-}
-
-KERNEL
-yki_maxpool_grad_plain(__global const float *x, __global const float *y, __global const float *dy,
-                       __global float *dx, GEOMETRY, int exact)
-{
-    FOR_EACH_TASK(i, (long)planes * h * w)
-    {
-        SPLIT(i, h, w, plane_, iy, ix)
-        int y0 = FIRST_WINDOW(iy, kh, sh, ph), y1 = END_WINDOW(iy, sh, ph, oh);
-        int x0 = FIRST_WINDOW(ix, kw, sw, pw), x1 = END_WINDOW(ix, sw, pw, ow);
-        __global const float *in = x + plane_ * h * w;
-        float v = x[i], sum = 0.f;
-
-        for (int oy = y0; oy < y1; oy++)
-            for (int ox = x0; ox < x1; ox++) {
-                long o = (plane_ * oh + oy) * ow + ox;
-
-                if (y[o] == v && yki_is_first(in, v, iy, ix, oy, ox, w, kw, sh, sw, ph, pw))
-                    sum += dy[o];
-            }
-        dx[i] = sum;
-    }
-}
-
-KERNEL
-yki_avgpool_grad_plain(__global const float *gate, __global const float *dy, __global float *dx,
-                       GEOMETRY, int exclude_pad, int gated)
-{
-    FOR_EACH_TASK(i, (long)planes * h * w)
-    {
-        SPLIT(i, h, w, plane_, iy, ix)
-        int y0 = FIRST_WINDOW(iy, kh, sh, ph), y1 = END_WINDOW(iy, sh, ph, oh);
-        int x0 = FIRST_WINDOW(ix, kw, sw, pw), x1 = END_WINDOW(ix, sw, pw, ow);
-        __global const float *grad = dy + plane_ * oh * ow;
-        float sum = 0.f;
-
-        for (int oy = y0; oy < y1; oy++)
-            for (int ox = x0; ox < x1; ox++)
-                sum = YKI_FMA(grad[oy * ow + ox],
-                              yki_window_weight(oy, ox, h, w, kh, kw, sh, sw, ph, pw, exclude_pad),
-                              sum);
-        dx[i] = gated && gate[i] <= 0.f ? 0.f : sum;
-    }
-}
-
 /* ---- plain, windows of 2 by 2 that do not overlap, VEC of them at a time; a task is a row of
  * y. The last vector of a row overlaps the one before where VEC does not divide the row. ---- */
 
@@ -701,44 +560,5 @@ yki_plane_mean_grad_rows(__global const float *dy, __global float *dx, int sampl
             storev((floatv)(g), 0, p + i);
         for (; i < area; i++)
             p[i] = g;
-    }
-}
-
-/* Plain, with a group per plane. */
-KERNEL
-yki_plane_mean_plain(__global const float *x, __global float *y, int samples, int channels,
-                     int area)
-{
-    __local float sums[WG];
-    int item = (int)get_local_id(0);
-    long planes = (long)samples * channels;
-
-    for (long plane = get_group_id(0); plane < planes; plane += get_num_groups(0)) {
-        float sum = 0.f;
-
-        for (int i = item; i < area; i += WG)
-            sum += x[plane * area + i];
-        sums[item] = sum;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (int step = WG / 2; step > 0; step /= 2) {
-            if (item < step)
-                sums[item] += sums[item + step];
-            barrier(CLK_LOCAL_MEM_FENCE);
-        }
-        if (item == 0)
-            y[plane] = sums[0] / (float)area;
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-}
-
-KERNEL
-yki_plane_mean_grad_plain(__global const float *dy, __global float *dx, int samples, int channels,
-                          int area)
-{
-    float weight = 1.f / (float)area;
-
-    FOR_EACH_TASK(i, (long)samples * channels * area)
-    {
-        dx[i] = dy[i / area] * weight;
     }
 }

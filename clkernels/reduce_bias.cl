@@ -4,7 +4,8 @@
  * gradient of a bias.
  *
  * Every sum is first split by samples, so that all compute units work, and
- * yki_sum_parts adds the partial sums. The order of additions depends on the sizes and
+ * yki_sum_parts adds the partial sums. norm_groups.cl and reduce_groups.cl have the
+ * kernels for devices whose work-items run side by side. The order of additions depends on the sizes and
  * the number of splits alone.
  */
 #ifndef WG
@@ -31,42 +32,7 @@ yki_sum_parts(__global const float *part, __global float *out, int count, int pa
     }
 }
 
-/* part[split][c] from dy (N, C, area). A work-group does one channel: its work-items take
- * elements in rotation, and add up their sums in a tree. */
-__kernel YKI_GROUP(WG, 1) void
-yki_bias_plain(__global const float *dy, __global float *part, int samples, int channels, int area,
-               int splits)
-{
-    __local float sums[WG];
-    int item = get_local_id(0);
-
-    for (int split = get_group_id(1); split < splits; split += get_num_groups(1)) {
-        long first = (long)samples * split / splits, end = (long)samples * (split + 1) / splits;
-
-        for (int c = get_group_id(0); c < channels; c += get_num_groups(0)) {
-            float sum = 0.f;
-
-            for (long k = item; k < (end - first) * area; k += WG) {
-                long n = k / area;
-
-                sum += dy[((first + n) * channels + c) * area + (k - n * area)];
-            }
-            sums[item] = sum;
-            barrier(CLK_LOCAL_MEM_FENCE);
-            for (int step = WG / 2; step > 0; step /= 2) {
-                if (item < step)
-                    sums[item] += sums[item + step];
-                barrier(CLK_LOCAL_MEM_FENCE);
-            }
-            if (item == 0)
-                part[(long)split * channels + c] = sums[0];
-            barrier(CLK_LOCAL_MEM_FENCE);
-        }
-    }
-}
-
-/* The same with one work-item per group, for dy in blocks of VEC channels (N, C / VEC, area,
- * VEC). With area 1 and a number of channels that VEC divides, the plain layout is the same as
+/* part[split][c] from dy in blocks of VEC channels (N, C / VEC, area, VEC). With area 1 and a number of channels that VEC divides, the plain layout is the same as
  * that. */
 __kernel YKI_GROUP(1, 1) void
 yki_bias_blocked(__global const float *dy, __global float *part, int samples, int channels,
@@ -101,7 +67,7 @@ yki_bias_blocked(__global const float *dy, __global float *part, int samples, in
     }
 }
 
-/* The same with one work-item per group, for plain rows (N, C, area) with an area of many
+/* The same for plain rows (N, C, area) with an area of many
  * vectors. */
 __kernel YKI_GROUP(1, 1) void
 yki_bias_rows(__global const float *dy, __global float *part, int samples, int channels, int area,

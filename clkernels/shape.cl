@@ -5,7 +5,8 @@
  *
  * Elements are words without a meaning (ELEM). Each group takes a piece of the result.
  * With one work-item a group (CPUs), a piece is walked run by run in vectors; with
- * several, neighbours take neighbouring elements.
+ * several, neighbours take neighbouring elements; transpositions have kernels of their
+ * own for that (shape_groups.cl).
  *
  * Remainders are written as a - a / b * b: of a pair a / b, a % b, LLVM makes a
  * `freeze`, which Oclgrind does not know.
@@ -18,6 +19,9 @@
 #endif
 #ifndef WG
 #define WG 1
+#endif
+#ifndef INDEX /* of an element of the result: int, where that suffices, is divided faster */
+#define INDEX long
 #endif
 
 #define ELEMS YKI_PASTE(ELEM, VEC)
@@ -60,13 +64,14 @@ yki_move(__global const ELEM *in, __global ELEM *out, int samples, int outer, in
 
 #if WG == 1
     for (long i = begin; i < end;) {
-#else
-    for (long i = begin + get_local_id(0); i < end; i += WG) {
-#endif
         long row = i / run, sample = row / outer, o = row - sample * outer;
+#else
+    for (INDEX i = (INDEX)begin + (INDEX)get_local_id(0); i < end; i += WG) {
+        INDEX row = i / run, sample = row / outer, o = row - sample * outer;
+#endif
         int at = (int)(i - row * run);
-        __global const ELEM *from = in + sample * in_sample + o * in_stride + in_offset + at;
-        __global ELEM *to = out + sample * out_sample + o * out_stride + out_offset + at;
+        __global const ELEM *from = in + (long)sample * in_sample + (long)o * in_stride + in_offset + at;
+        __global ELEM *to = out + (long)sample * out_sample + (long)o * out_stride + out_offset + at;
 
 #if WG == 1
         int length = (int)min((long)(run - at), end - i);
@@ -97,11 +102,11 @@ yki_pad(__global const ELEM *in, __global ELEM *out, int rows, int in_run, int o
         i += stop - at;
     }
 #else
-    for (long i = begin + get_local_id(0); i < end; i += WG) {
-        long row = i / out_run;
+    for (INDEX i = (INDEX)begin + (INDEX)get_local_id(0); i < end; i += WG) {
+        INDEX row = i / out_run;
         int at = (int)(i - row * out_run) - offset;
 
-        out[i] = at >= 0 && at < in_run ? in[row * in_run + at] : 0;
+        out[i] = at >= 0 && at < in_run ? in[(long)row * in_run + at] : 0;
     }
 #endif
 }
@@ -124,16 +129,11 @@ yki_transpose_rows(__global const ELEM *in, __global ELEM *out, int samples, int
 {
     PIECE((long)samples * count)
 
-#if WG == 1
     for (long i = begin; i < end;) {
-#else
-    for (long i = begin + get_local_id(0); i < end; i += WG) {
-#endif
         long rest = i / length, at = i - rest * length, from = at * stride;
 
         STEP(6) STEP(5) STEP(4) STEP(3) STEP(2) STEP(1)
         from += rest * count;
-#if WG == 1
         int n = (int)min(length - at, end - i);
 
         if (stride == 1)
@@ -142,9 +142,6 @@ yki_transpose_rows(__global const ELEM *in, __global ELEM *out, int samples, int
             for (int k = 0; k < n; k++)
                 out[i + k] = in[from + (long)k * stride];
         i += n;
-#else
-        out[i] = in[from];
-#endif
     }
 }
 

@@ -15,15 +15,8 @@
 #define WG 1
 #endif
 
-#if VEC == 1
-#define FLOATS float
-#define LOADV(i, p) ((p)[i])
-#define STOREV(x, i, p) ((p)[i] = (x))
-#else
-#define FLOATS YKI_PASTE(float, VEC)
-#define LOADV YKI_PASTE(vload, VEC)
-#define STOREV YKI_PASTE(yki_store, VEC)
-#endif
+/* Side by side, VEC divides the length. */
+#include "vectors.cl"
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
 
 #if WG == 1
@@ -58,22 +51,22 @@ JOIN_PARTS(largest_of_group, fmax)
 JOIN_PARTS(sum_of_group, ADD)
 
 /* The lanes of a vector are joined in order. */
-float largest_lane(FLOATS v)
+float largest_lane(floatv v)
 {
     float lanes[VEC], m;
 
-    STOREV(v, 0, lanes);
+    storev(v, 0, lanes);
     m = lanes[0];
     for (int i = 1; i < VEC; i++)
         m = fmax(m, lanes[i]);
     return m;
 }
 
-float sum_of_lanes(FLOATS v)
+float sum_of_lanes(floatv v)
 {
     float lanes[VEC], sum = 0.f;
 
-    STOREV(v, 0, lanes);
+    storev(v, 0, lanes);
     for (int i = 0; i < VEC; i++)
         sum += lanes[i];
     return sum;
@@ -99,12 +92,12 @@ yki_softmax_rows(__global const float *x, __global float *y, int rows, int lengt
     for (int row = begin; row < end; row++) {
         __global const float *in = x + (long)row * length;
         __global float *out = y + (long)row * length;
-        FLOATS tops = (FLOATS)(-INFINITY), sums = (FLOATS)(0.f);
+        floatv tops = (floatv)(-INFINITY), sums = (floatv)(0.f);
         float top = -INFINITY, sum = 0.f, scale;
 
         FOR_ROW(tops = fmax(tops, LOADV(i, in)), top = fmax(top, in[i]))
         top = largest_of_group(fmax(top, largest_lane(tops)), parts);
-        FOR_ROW(FLOATS e = exp(LOADV(i, in) - top); sums += e; STOREV(e, i, out),
+        FOR_ROW(floatv e = exp(LOADV(i, in) - top); sums += e; STOREV(e, i, out),
                 float e = exp(in[i] - top); sum += e; out[i] = e)
         sum = sum_of_group(sum + sum_of_lanes(sums), parts);
         scale = 1.f / sum;
@@ -123,7 +116,7 @@ yki_softmax_grad_rows(__global const float *y, __global const float *dy, __globa
     for (int row = begin; row < end; row++) {
         __global const float *p = y + (long)row * length, *d = dy + (long)row * length;
         __global float *out = dx + (long)row * length;
-        FLOATS sums = (FLOATS)(0.f);
+        floatv sums = (floatv)(0.f);
         float sum = 0.f;
 
         FOR_ROW(sums = YKI_FMA(LOADV(i, p), LOADV(i, d), sums), sum = YKI_FMA(p[i], d[i], sum))
@@ -132,7 +125,7 @@ yki_softmax_grad_rows(__global const float *y, __global const float *dy, __globa
     }
 }
 
-/* One column, or VEC of them. T is float or FLOATS; AT and PUT load and store the j-th element,
+/* One column, or VEC of them. T is float or floatv; AT and PUT load and store the j-th element,
  * given a pointer to the first. */
 #define SOFTMAX_COLUMN(T, AT, PUT, in, out)                                                   \
     {                                                                                         \
@@ -186,7 +179,7 @@ yki_softmax_grad_rows(__global const float *y, __global const float *dy, __globa
 KERNEL
 yki_softmax_columns(__global const float *x, __global float *y, int rows, int length, int inner)
 {
-    FOR_COLUMNS(SOFTMAX_COLUMN(FLOATS, LOADV, STOREV, x + at, y + at),
+    FOR_COLUMNS(SOFTMAX_COLUMN(floatv, LOADV, STOREV, x + at, y + at),
                 SOFTMAX_COLUMN(float, AT1, PUT1, x + at, y + at))
 }
 
@@ -194,6 +187,6 @@ KERNEL
 yki_softmax_grad_columns(__global const float *y, __global const float *dy, __global float *dx,
                          int rows, int length, int inner)
 {
-    FOR_COLUMNS(GRAD_COLUMN(FLOATS, LOADV, STOREV, y + at, dy + at, dx + at),
+    FOR_COLUMNS(GRAD_COLUMN(floatv, LOADV, STOREV, y + at, dy + at, dx + at),
                 GRAD_COLUMN(float, AT1, PUT1, y + at, dy + at, dx + at))
 }

@@ -18,12 +18,8 @@
 #define WG 1
 #endif
 
-#define floatv YKI_PASTE(float, VEC)
-#define intv YKI_PASTE(int, VEC)
-#define loadv YKI_PASTE(vload, VEC)
-#define storev YKI_PASTE(yki_store, VEC)
-#define as_intv YKI_PASTE(as_int, VEC)
-#define as_floatv YKI_PASTE(as_float, VEC)
+#include "vectors.cl"
+#include "exp2.cl"
 
 /* The range of this work-group, in whole vectors of the tensor. */
 #define FOR_EACH_VECTOR(i)                                                                    \
@@ -37,7 +33,7 @@
 #define LOAD(v, p, i)                                                                         \
     floatv v;                                                                                 \
     if (((i) + 1) * VEC <= count)                                                             \
-        v = loadv((i), p);                                                                    \
+        v = LOADV((i), p);                                                                    \
     else {                                                                                    \
         float part_[VEC];                                                                     \
         for (int k_ = 0; k_ < VEC; k_++)                                                      \
@@ -46,7 +42,7 @@
     }
 #define STORE(v, p, i)                                                                        \
     if (((i) + 1) * VEC <= count)                                                             \
-        storev(v, (i), p);                                                                    \
+        STOREV(v, (i), p);                                                                    \
     else {                                                                                    \
         float part_[VEC];                                                                     \
         storev(v, 0, part_);                                                                  \
@@ -80,31 +76,6 @@
         }                                                                                     \
     }
 
-/* 1 / (1 + e^-x) without overflow: e^-|x| is at most 1. NaN stays NaN. */
-floatv sigmoidv(floatv x)
-{
-    floatv e = exp(-fabs(x));
-
-    return select(e, (floatv)(1.f), x >= 0.f) / (1.f + e);
-}
-
-/* 2^a where a <= 0 (0 below 2^-126). The nearest integer goes to the exponent, and a polynomial
- * takes the rest. The error is at most 1.4 units of the last place; it takes half the time of a
- * driver's exp. */
-floatv exp2_down(floatv a)
-{
-    const float bias = 12582912.f; /* 1.5 * 2^23: a sum with it is rounded to an integer */
-    floatv shifted = a + bias, f = a - (shifted - bias), r;
-
-    r = YKI_FMA(f, (floatv)(1.5353362e-4f), (floatv)(1.3398875e-3f));
-    r = YKI_FMA(f, r, (floatv)(9.61843692e-3f));
-    r = YKI_FMA(f, r, (floatv)(5.55033237e-2f));
-    r = YKI_FMA(f, r, (floatv)(2.40226477e-1f));
-    r = YKI_FMA(f, r, (floatv)(6.93147182e-1f));
-    r = YKI_FMA(f, r, (floatv)(1.f));
-    return select(as_floatv(as_intv(r) + (as_intv(shifted) << 23)), (floatv)(0.f), a < -126.f);
-}
-
 /* The cumulative normal distribution, with which gelu(x) = x * cdf(x). Left of 0 it is 2^(t p(t)
  * - 1) with t = -x. p is a polynomial fitted up to 5.5, where cdf is 2e-8. So the error of cdf
  * is less than 8e-8 and, down to there, its relative error is less than 1e-5. (Computed as 1 +
@@ -132,6 +103,30 @@ floatv pdf(floatv x)
     return exp2_down(YKI_FMA(x * x, (floatv)(-0.72134752044448170f), (floatv)(-1.3257480647361593f)));
 }
 
+/* What gelu's distribution is by tanh: (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3),
+ * as 1 / (1 + 2^-w) with w = 2 u log2(e). Beyond 10 it is 1, or nothing, as it is at 10, so large
+ * numbers are not cubed. */
+floatv gelu_bounded(floatv x)
+{
+    return select(select(x, (floatv)(10.f), x > 10.f), (floatv)(-10.f), x < -10.f);
+}
+
+floatv gelu_share(floatv x)
+{
+    floatv t = gelu_bounded(x), e;
+
+    e = exp2_down(-fabs(t) * YKI_FMA(t * t, (floatv)(0.1029432397f), (floatv)(2.302208198f)));
+    return select(e, (floatv)(1.f), x >= 0.f) / (1.f + e);
+}
+
+/* 2 u'. */
+floatv gelu_slope(floatv x)
+{
+    floatv t = gelu_bounded(x);
+
+    return YKI_FMA(t * t, (floatv)(0.2140644488f), (floatv)(1.595769122f));
+}
+
 /* Near 0 an odd polynomial (Cephes), farther out 1 - 2 / (e^2|x| + 1). The tanh of some drivers
  * takes four times as long as reading x. The error is at most 3 units of the last place. The
  * polynomial keeps NaN. */
@@ -157,10 +152,29 @@ floatv expm1v(floatv x)
 
 /* max(x, 0) would turn NaN into 0; a comparison that is false for NaN keeps it. */
 UNARY(relu, select(x, (floatv)(0.f), x <= 0.f), select(dy, (floatv)(0.f), v <= 0.f))
+
+/* The same with dy = one + other, the gradients by two readers. */
+__kernel YKI_GROUP(WG, 1) void
+yki_relu_grad_of_sum(__global const float *in, __global const float *one,
+                     __global const float *other, __global float *out, int count, float a, float b)
+{
+    FOR_EACH_VECTOR(i)
+    {
+        LOAD(v, in, i)
+        LOAD(dy, one, i)
+        LOAD(more, other, i)
+        dy += more;
+        dy = select(dy, (floatv)(0.f), v <= 0.f);
+        STORE(dy, out, i)
+    }
+}
+
 UNARY(leaky_relu, select(x, a *x, x <= 0.f), select(dy, a *dy, v <= 0.f))
 UNARY(sigmoid, sigmoidv(x), dy *v *(1.f - v))
 UNARY(tanh, tanhv(x), dy *(1.f - v * v))
 UNARY(gelu, x *cdf(x), dy *YKI_FMA(v, pdf(v), cdf(v)))
+UNARY(gelu_tanh, x *gelu_share(x),
+      dy *YKI_FMA(v * gelu_share(v) * (1.f - gelu_share(v)), gelu_slope(v), gelu_share(v)))
 UNARY(silu, x *sigmoidv(x), dy *sigmoidv(v) * YKI_FMA(v, 1.f - sigmoidv(v), (floatv)(1.f)))
 /* Linear but for a smooth turn within 3 of 0; comparisons keep NaN, and keep infinity from 0. */
 UNARY(hardswish, select(select(x *YKI_FMA(x, (floatv)(1.f / 6.f), (floatv)(.5f)), x, x >= 3.f), (floatv)(0.f), x <= -3.f),

@@ -101,6 +101,27 @@ yki_commit_state(__global const uint *next, __global uint *state, __global const
         state[i] = next[i];
 }
 
+/* Adds the parts of gradients, in their order (plan/late_sums.c). A row of the table has: where the
+ * first part begins, how far the next one is, where the sums go, how many they are, and the number
+ * of parts. */
+GROUP void
+yki_sum_late(__global const float *part, __global float *gradient, __global const int *table,
+             int rows)
+{
+    for (int r = (int)get_group_id(0); r < rows; r += (int)get_num_groups(0)) {
+        __global const int *row = table + 5 * r;
+
+        for (int i = (int)get_local_id(0); i < row[3]; i += WG) {
+            __global const float *p = part + row[0] + i;
+            float sum = 0.f;
+
+            for (int k = 0; k < row[4]; k++)
+                sum += p[(long)k * row[1]];
+            gradient[row[2] + i] = sum;
+        }
+    }
+}
+
 /* Merges the batch's statistics into the running ones, unless the step is skipped. A row of the
  * table has: where (count, mean, M2) and the state begin, the number of channels, the first
  * channel and the end, and the momentum, which is negative for a variance. The operations are
@@ -130,21 +151,37 @@ yki_commit_running(__global const float *stats, __global float *states,
     }
 }
 
-/* The range of this work-group, and the gradient of vector i as the optimizer sees it. counts: 0
- * if yki_step_count ran before. Otherwise this is the first launch that needs its values, and
- * computes them itself; with 2 it also stores them for later launches. */
-#define FOR_EACH_VECTOR(i)                                                                         \
-    float scale = counts ? inverse_count(loss) : step[8] * step[9];                                \
-    float rate = step[5] * rate_scale;                                                             \
-    int groups = (int)get_num_groups(0), group = (int)get_group_id(0);                             \
-    int begin = first + (int)((long)count * group / groups);                                       \
-    int end = first + (int)((long)count * (group + 1) / groups);                                   \
-    bool good = counts ? is_good(loss) : ((__global const uint *)step)[10] != 0u;                  \
-    if (counts == 2 && get_global_id(0) == 0)                                                      \
-        count_step(loss, step);                                                                    \
-    if (!good)                                                                                     \
-        return;                                                                                    \
-    for (int i = begin + (int)get_local_id(0); i < end; i += WG)
+/* The vectors i of this work-group. A row of the table is a segment, which is updated alike: its
+ * first vector, how many vectors the rows before it have together, the bits of its rate_scale and
+ * of its decay. All rows have `count` vectors, of which each group takes one contiguous piece.
+ * counts: 0 if yki_step_count ran before. Otherwise this is the first launch that needs its values,
+ * and computes them itself; with 2 it also stores them for later launches. */
+#define FOR_EACH_VECTOR(i)                                                                     \
+    float scale = counts ? inverse_count(loss) : step[8] * step[9];                            \
+    int groups = (int)get_num_groups(0), group = (int)get_group_id(0);                         \
+    int begin = (int)((long)count * group / groups);                                           \
+    int end = (int)((long)count * (group + 1) / groups), row = 0, above = rows;                \
+    bool good = counts ? is_good(loss) : ((__global const uint *)step)[10] != 0u;              \
+    if (counts == 2 && get_global_id(0) == 0)                                                  \
+        count_step(loss, step);                                                                \
+    if (!good)                                                                                 \
+        return;                                                                                \
+    while (above - row > 1) {                                                                  \
+        int middle = (row + above) / 2;                                                        \
+                                                                                               \
+        if (table[4 * middle + 1] <= begin)                                                    \
+            row = middle;                                                                      \
+        else                                                                                   \
+            above = middle;                                                                    \
+    }                                                                                          \
+    for (int next; begin < end; begin = next, row++) {                                         \
+        int shift = table[4 * row] - table[4 * row + 1];                                       \
+        float rate = step[5] * as_float(table[4 * row + 2]);                                   \
+        float decay = as_float(table[4 * row + 3]);                                            \
+                                                                                               \
+        next = row + 1 < rows ? min(end, table[4 * row + 5]) : end;                            \
+        for (int i = begin + shift + (int)get_local_id(0); i < next + shift; i += WG)
+#define END }
 
 /* Divides by the count and clips. With clip_value 0 no value is clipped. */
 #define GRADIENT(i)                                                                           \
@@ -155,7 +192,7 @@ yki_commit_running(__global const float *stats, __global float *states,
 #define ARGS                                                                                  \
     __global float *value, __global const float *gradient, __global float *m,                 \
         __global float *v, __global float *step, __global const float *loss, int counts,      \
-        int first, int count, float rate_scale, float decay, float clip_value
+        __global const int *table, int rows, int count, float clip_value
 
 /* m: momentum's buffer, as PyTorch keeps it. */
 GROUP void
@@ -172,19 +209,18 @@ yki_sgd(ARGS, float momentum, int nesterov)
         }
         storev(YKI_EXACT_FMA((floatv)(-rate), g, p), i, value);
     }
+    END
 }
 
 GROUP void
 yki_adam(ARGS, float beta1, float beta2, float epsilon, int decoupled)
 {
-    float size = 0.f;
-
     FOR_EACH_VECTOR(i)
     {
         GRADIENT(i)
         floatv a, b, root;
+        float size = rate / step[6];
 
-        size = rate / step[6];
         if (decoupled)
             p = YKI_EXACT_FMA((floatv)(-(rate * decay)), p, p);
         else
@@ -196,6 +232,7 @@ yki_adam(ARGS, float beta1, float beta2, float epsilon, int decoupled)
         root = sqrt(b) / step[7] + epsilon;
         storev(YKI_EXACT_FMA((floatv)(-size), a / root, p), i, value);
     }
+    END
 }
 
 /* v: mean square; m: momentum's buffer. */
@@ -217,4 +254,5 @@ yki_rmsprop(ARGS, float alpha, float epsilon, float momentum)
         }
         storev(YKI_EXACT_FMA((floatv)(-rate), change, p), i, value);
     }
+    END
 }

@@ -100,6 +100,93 @@ yoke_dataset_open(const char *path, const yoke_dataset_open_options *options,
     return yoke_dataset_open_sized(path, options, sizeof(yoke_dataset_open_options), dataset);
 }
 
+/* Turns text into tokens, which are numbers from 0 on, and back: each byte or each character is
+ * one, or frequent sequences of bytes are (byte-level BPE). It does not change, so threads may
+ * share it. */
+typedef struct yoke_tokenizer yoke_tokenizer;
+
+/* Opens a tokenizer: Hugging Face's tokenizer.json; GPT-2's vocab.json, with a merges.txt beside
+ * it; a folder that has these; or a model's weights that yoke wrote with it. One that yoke would
+ * not follow exactly is YOKE_ERROR_UNSUPPORTED (yoke_tokenizer(3)). */
+YOKE_API yoke_status yoke_tokenizer_open(const char *path, yoke_tokenizer **tokenizer);
+YOKE_API yoke_status yoke_tokenizer_from_json(const char *text, size_t length,
+                                              yoke_tokenizer **tokenizer);
+
+typedef enum yoke_tokenizer_kind {
+    YOKE_TOKENIZER_BYTES = 0,  /* 256 tokens; needs no text */
+    YOKE_TOKENIZER_CHARACTERS, /* those of the text, which must be UTF-8 */
+    YOKE_TOKENIZER_BPE
+} yoke_tokenizer_kind;
+
+typedef struct yoke_tokenizer_options {
+    yoke_tokenizer_kind kind;
+    int64_t
+        vocabulary; /* of BPE: at most so many tokens, with one for the end of a text; 0: 4096 */
+} yoke_tokenizer_options;
+
+/* Makes a tokenizer of a text: a file, or all files of a folder and of the folders in it. */
+YOKE_API yoke_status yoke_tokenizer_train_sized(const char *path,
+                                                const yoke_tokenizer_options *options, size_t size,
+                                                yoke_tokenizer **tokenizer);
+static inline yoke_status
+yoke_tokenizer_train(const char *path, const yoke_tokenizer_options *options,
+                     yoke_tokenizer **tokenizer)
+{
+    return yoke_tokenizer_train_sized(path, options, sizeof(yoke_tokenizer_options), tokenizer);
+}
+YOKE_API void yoke_tokenizer_destroy(yoke_tokenizer *tokenizer);
+
+/* Write a tokenizer.json, to a file, or as text, which the caller frees with yoke_free. */
+YOKE_API yoke_status yoke_tokenizer_save(const yoke_tokenizer *tokenizer, const char *path);
+YOKE_API yoke_status yoke_tokenizer_to_json(const yoke_tokenizer *tokenizer, char **text);
+
+/* Returns the number of tokens; they are below it. */
+YOKE_API int64_t yoke_tokenizer_vocabulary(const yoke_tokenizer *tokenizer);
+/* Lends the bytes of a token, of which `length` (may be NULL) gets the number; they may be part of
+ * a character, or contain a 0. NULL: there is no such token. */
+YOKE_API const char *yoke_tokenizer_get_text(const yoke_tokenizer *tokenizer, int32_t token,
+                                             size_t *length);
+/* Returns the token of a text, as that of "<|endoftext|>"; -1: there is none. */
+YOKE_API int32_t yoke_tokenizer_find(const yoke_tokenizer *tokenizer, const char *text);
+/* Turns a text into tokens, which the caller frees with yoke_free. Named tokens that the text
+ * holds, as "<|endoftext|>", become one token each; none is added. */
+YOKE_API yoke_status yoke_tokenizer_encode(const yoke_tokenizer *tokenizer, const char *text,
+                                           size_t length, int32_t **tokens, size_t *count);
+/* Turns tokens into a text with a 0 after it, which the caller frees with yoke_free. */
+YOKE_API yoke_status yoke_tokenizer_decode(const yoke_tokenizer *tokenizer, const int32_t *tokens,
+                                           size_t count, char **text, size_t *length);
+
+/* Writes the tokens of a text, a file or a folder, to a file of llm.c. Each file of the text ends
+ * with the token for that, if there is one. `count` (may be NULL) gets their number. */
+YOKE_API yoke_status yoke_tokenizer_encode_file(const yoke_tokenizer *tokenizer, const char *path,
+                                                const char *out, int64_t *count);
+
+typedef struct yoke_text_options {
+    int64_t context; /* tokens of a sample; must be given */
+    /* Retained. NULL: that of the text's folder, else the text's bytes; tokens need none. */
+    const yoke_tokenizer *tokenizer;
+    yoke_data_part part;  /* YOKE_PART_ANY: all of the text */
+    double test_fraction; /* of the text: its tail is the test part; 0: a tenth */
+    int64_t vocabulary;   /* of the model: other tokens are refused; 0: the tokenizer's */
+} yoke_text_options;
+
+/* Opens a text as samples of `context` tokens, "tokens", and those that follow each, "next": a file
+ * or a folder of text, or tokens in files of llm.c or .npy. A text is made to tokens once, and kept
+ * so in a file beside it (yoke-data(7)). In training each epoch shifts the windows. */
+YOKE_API yoke_status yoke_dataset_open_text_sized(const char *path,
+                                                  const yoke_text_options *options, size_t size,
+                                                  yoke_dataset **dataset);
+static inline yoke_status
+yoke_dataset_open_text(const char *path, const yoke_text_options *options, yoke_dataset **dataset)
+{
+    return yoke_dataset_open_text_sized(path, options, sizeof(yoke_text_options), dataset);
+}
+/* Describe a dataset of text: its tokenizer, which is lent, NULL if unknown; its vocabulary; and
+ * the bytes of text that its samples predict, 0 if unknown. */
+YOKE_API const yoke_tokenizer *yoke_dataset_get_tokenizer(const yoke_dataset *dataset);
+YOKE_API int64_t yoke_dataset_vocabulary(const yoke_dataset *dataset);
+YOKE_API int64_t yoke_dataset_text_bytes(const yoke_dataset *dataset);
+
 /* Makes a view of a dataset: its sample i is sample indices[i] of `dataset`. The view copies the
  * indices, and the scaling, augmentation and class names as they are now. It keeps `dataset` alive
  * and reads through it. */

@@ -80,6 +80,13 @@ YOKE_API yoke_node *yoke_input(yoke_graph *graph, const char *name, yoke_type ty
                                yoke_shape shape);
 YOKE_API yoke_node *yoke_target(yoke_graph *graph, const char *name, yoke_type type,
                                 yoke_shape shape);
+/* Makes an input or target, before any operator uses it, a sequence: the first size of its shape is
+ * the most rows that a sample has. Each step may bring fewer; all samples of a step have as many.
+ * Of a sequence, an operator sees a row where it would see a sample, and the axes and shapes that
+ * it is given are those of a row; a loss counts rows. yoke_attention sees all rows of a sample, and
+ * yoke_add, yoke_sub and yoke_mul take the first rows of a parameter of shape (length, ...), for
+ * positions. All sequences of a graph have one length. Returns `input`. */
+YOKE_API yoke_node *yoke_sequence(yoke_graph *graph, yoke_node *input);
 /* Makes a node an output: its values can be read by this name. A graph may have several outputs. */
 YOKE_API void yoke_graph_set_output(yoke_graph *graph, const char *name, yoke_node *node);
 /* Sets what training minimises: the result of a loss function, or a node with one value for each
@@ -113,7 +120,8 @@ YOKE_API yoke_status yoke_graph_to_json(const yoke_graph *graph, char **text);
 YOKE_API yoke_status yoke_graph_from_json(const char *text, size_t length, yoke_graph **graph);
 /* Finds a node by its name; NULL: there is none. Lent. */
 YOKE_API yoke_node *yoke_graph_get_node(const yoke_graph *graph, const char *name);
-/* Describe a node. For NULL they return "", a scalar and YOKE_F32. */
+/* Describe a node. The shape is that of a sample: of a sequence the length, then a row. For NULL
+ * they return "", a scalar and YOKE_F32. */
 YOKE_API const char *yoke_node_name(const yoke_node *node);
 YOKE_API yoke_shape yoke_node_shape(const yoke_node *node);
 YOKE_API yoke_type yoke_node_type(const yoke_node *node);
@@ -251,7 +259,7 @@ typedef struct yoke_layer_norm_options {
     int32_t axes;     /* how many of the last axes; 0: all */
     float epsilon;    /* 0: 1e-5 */
     bool no_affine;   /* no weight and no bias */
-    const char *name; /* NULL: "ln1", ... */
+    const char *name; /* NULL: "ln1", ... or "rms1", ... */
 } yoke_layer_norm_options;
 YOKE_API yoke_node *yoke_layer_norm_sized(yoke_graph *graph, yoke_node *x,
                                           const yoke_layer_norm_options *options, size_t size);
@@ -259,6 +267,16 @@ static inline yoke_node *
 yoke_layer_norm(yoke_graph *graph, yoke_node *x, const yoke_layer_norm_options *options)
 {
     return yoke_layer_norm_sized(graph, x, options, sizeof(yoke_layer_norm_options));
+}
+
+/* Divides each row, the last axes of a sample, by its root mean square (the root of the mean of
+ * squares plus epsilon), then multiplies by NAME.weight. */
+YOKE_API yoke_node *yoke_rms_norm_sized(yoke_graph *graph, yoke_node *x,
+                                        const yoke_layer_norm_options *options, size_t size);
+static inline yoke_node *
+yoke_rms_norm(yoke_graph *graph, yoke_node *x, const yoke_layer_norm_options *options)
+{
+    return yoke_rms_norm_sized(graph, x, options, sizeof(yoke_layer_norm_options));
 }
 
 /* Replaces each integer of x by that row of NAME.weight (rows, width). */
@@ -287,14 +305,54 @@ yoke_matmul(yoke_graph *graph, yoke_node *a, yoke_node *b, const yoke_matmul_opt
     return yoke_matmul_sized(graph, a, b, options, sizeof(yoke_matmul_options));
 }
 
+typedef struct yoke_attention_options {
+    int32_t heads;  /* of queries */
+    int32_t shared; /* heads of keys and values, each for heads / shared of queries; 0: heads */
+    bool causal;    /* a row sees itself and earlier rows only */
+    float scale;    /* of the scores; 0: 1 / sqrt(the width of a head) */
+} yoke_attention_options;
+/* Computes softmax(scale Q K^T) V for each head. x is (T, columns): the queries of all heads side
+ * by side, then the keys, then the values, each head as wide as the others, as one dense layer
+ * gives them. The result is (T, heads * width). `lengths`, or NULL, has the length of each sample,
+ * 0 to T: later rows are not seen, and their results are 0. */
+YOKE_API yoke_node *yoke_attention_sized(yoke_graph *graph, yoke_node *x, yoke_node *lengths,
+                                         const yoke_attention_options *options, size_t size);
+static inline yoke_node *
+yoke_attention(yoke_graph *graph, yoke_node *x, yoke_node *lengths,
+               const yoke_attention_options *options)
+{
+    return yoke_attention_sized(graph, x, lengths, options, sizeof(yoke_attention_options));
+}
+
+typedef struct yoke_rope_options {
+    int32_t heads, shared; /* as in yoke_attention_options */
+    bool interleaved;      /* pairs are neighbours (GPT-J); false: half a head apart (Llama) */
+    float base;            /* 0: 10000 */
+} yoke_rope_options;
+/* Turns the queries and keys in the rows of x, which are those of yoke_attention, by their position
+ * (rotary embedding); values stay. Pair i of a head is turned by position * base^(-2 i / width).
+ * `start`, or NULL for 0, has the position of each sample's first row. */
+YOKE_API yoke_node *yoke_rope_sized(yoke_graph *graph, yoke_node *x, yoke_node *start,
+                                    const yoke_rope_options *options, size_t size);
+static inline yoke_node *
+yoke_rope(yoke_graph *graph, yoke_node *x, yoke_node *start, const yoke_rope_options *options)
+{
+    return yoke_rope_sized(graph, x, start, options, sizeof(yoke_rope_options));
+}
+
+/* Of x (..., 2 C): silu of the first C columns times the others. */
+YOKE_API yoke_node *yoke_swiglu(yoke_graph *graph, yoke_node *x);
+
 /* These work on each element. yoke_leaky_relu multiplies negative elements by `slope`; yoke_gelu
- * uses the exact normal distribution; yoke_scale computes x * factor + offset. yoke_add, yoke_sub
- * and yoke_mul broadcast as numpy does. yoke_dropout sets elements to 0 with this probability in
- * training and divides the others by 1 - probability; in evaluation it changes nothing. */
+ * uses the exact normal distribution, yoke_gelu_tanh its approximation by tanh, as GPT-2 does;
+ * yoke_scale computes x * factor + offset. yoke_add, yoke_sub and yoke_mul broadcast as numpy does.
+ * yoke_dropout sets elements to 0 with this probability in training and divides the others by 1 -
+ * probability; in evaluation it changes nothing. */
 YOKE_API yoke_node *yoke_relu(yoke_graph *graph, yoke_node *x);
 YOKE_API yoke_node *yoke_leaky_relu(yoke_graph *graph, yoke_node *x, float slope);
 YOKE_API yoke_node *yoke_elu(yoke_graph *graph, yoke_node *x, float alpha);
 YOKE_API yoke_node *yoke_gelu(yoke_graph *graph, yoke_node *x);
+YOKE_API yoke_node *yoke_gelu_tanh(yoke_graph *graph, yoke_node *x);
 YOKE_API yoke_node *yoke_silu(yoke_graph *graph, yoke_node *x);
 YOKE_API yoke_node *yoke_hardswish(yoke_graph *graph, yoke_node *x);
 YOKE_API yoke_node *yoke_sigmoid(yoke_graph *graph, yoke_node *x);
@@ -335,9 +393,11 @@ typedef struct yoke_loss_options {
     int32_t ignore_index;
     float label_smoothing; /* cross-entropies: part of the target spread over all classes */
     float delta;           /* Huber loss: where the square ends; 0: 1 */
+    int32_t axis;          /* softmax: of the classes; 0: the first, -1: the last */
 } yoke_loss_options;
 /* These take integer labels from 0 to classes - 1, and count them. x is (classes) with a scalar
- * label, or (classes, positions...) with a label for each position. */
+ * label, or (classes, positions...) with a label for each position; with an axis of -1,
+ * (positions..., classes). */
 /* of logits */
 YOKE_API yoke_node *yoke_softmax_cross_entropy_sized(yoke_graph *graph, yoke_node *x,
                                                      yoke_node *target,
@@ -347,6 +407,19 @@ yoke_softmax_cross_entropy(yoke_graph *graph, yoke_node *x, yoke_node *target,
                            const yoke_loss_options *options)
 {
     return yoke_softmax_cross_entropy_sized(graph, x, target, options, sizeof(yoke_loss_options));
+}
+/* The same of the rows x weight^T, with x (..., columns) and weight (classes, columns), such as an
+ * embedding's table: as if yoke_matmul gave the logits, but in chunks of rows, so that the logits
+ * of a batch never exist. There is a label for each row. */
+YOKE_API yoke_node *yoke_linear_cross_entropy_sized(yoke_graph *graph, yoke_node *x,
+                                                    yoke_node *weight, yoke_node *target,
+                                                    const yoke_loss_options *options, size_t size);
+static inline yoke_node *
+yoke_linear_cross_entropy(yoke_graph *graph, yoke_node *x, yoke_node *weight, yoke_node *target,
+                          const yoke_loss_options *options)
+{
+    return yoke_linear_cross_entropy_sized(graph, x, weight, target, options,
+                                           sizeof(yoke_loss_options));
 }
 /* of probabilities */
 YOKE_API yoke_node *yoke_cross_entropy_sized(yoke_graph *graph, yoke_node *x, yoke_node *target,

@@ -56,6 +56,8 @@ YOKE_API size_t yoke_model_get_scaling(const yoke_model *model, const float **me
 /* Return the number of class names, and one of them, which is lent; NULL where there is none. */
 YOKE_API size_t yoke_model_class_count(const yoke_model *model);
 YOKE_API const char *yoke_model_get_class_name(const yoke_model *model, size_t index);
+/* Lends the tokenizer of a model that was trained on text; NULL: its file has none. */
+YOKE_API const yoke_tokenizer *yoke_model_get_tokenizer(const yoke_model *model);
 /* Copy a parameter or a state by its name, from or to an array of exactly `count` floats.
  * Predictors that exist keep the values that they have. */
 YOKE_API yoke_status yoke_model_read(const yoke_model *model, const char *name, float *values,
@@ -66,7 +68,9 @@ YOKE_API yoke_status yoke_model_write(yoke_model *model, const char *name, const
 /* yoke_model_load_weights, yoke_replica_load_weights and yoke_trainer_load_weights take weights by
  * name from a safetensors file of any origin. The file must have every parameter and state of the
  * graph and nothing else, except PyTorch's num_batches_tracked. All names and shapes are compared
- * before anything changes. */
+ * before anything changes. `path` may also be an index of several files (.index.json), or a folder
+ * with model.safetensors or its index; names and arrays may be those of Hugging Face's GPT-2 and
+ * Llama (yoke-files(7)). A NaN is YOKE_ERROR_VALUE, unless yoke wrote the file. */
 typedef struct yoke_load_options {
     const char *pattern; /* take only names of the graph that match (with * and ?); NULL: all */
     const char *except;  /* and that do not match this; NULL: none */
@@ -132,6 +136,79 @@ YOKE_API yoke_shape yoke_predictor_get_shape(const yoke_predictor *predictor);
  * n times those of yoke_predictor_get_shape. Waits. */
 YOKE_API yoke_status yoke_predictor_run(yoke_predictor *predictor, int64_t n, yoke_feed input,
                                         float *output, int64_t count);
+
+/* ------------------------------------------------------------- generator */
+
+/* A generator is a language model on one device that writes: it gives token after token, each drawn
+ * from the logits that the tokens before it have. Keys and values of these stay in a cache, so a
+ * token costs no more than a row of the model. All memory is allocated when the generator is made.
+ */
+typedef struct yoke_generator yoke_generator;
+
+typedef struct yoke_generator_options {
+    const char *output; /* the output with the logits, (length, vocabulary); NULL: the first */
+    int64_t streams;    /* prompts that are continued at once, at most; 0: 1 */
+    int64_t context; /* tokens of a stream, its prompt included, at most; 0: the model's length */
+    yoke_plan_level level;
+    const char *wisdom; /* as in yoke_replica_options */
+} yoke_generator_options;
+
+/* Makes a generator on the first device that `selector` picks. The model's one input must be
+ * tokens, (length) whole numbers, and the output (length, vocabulary); only causal attention may
+ * look from one row to another (yoke_generator(3) says which operators fit). Generators and
+ * predictors of one model on one device share the weights there. Waits. */
+YOKE_API yoke_status yoke_generator_create_sized(yoke_context *context, const char *selector,
+                                                 yoke_model *model,
+                                                 const yoke_generator_options *options, size_t size,
+                                                 yoke_generator **generator);
+static inline yoke_status
+yoke_generator_create(yoke_context *context, const char *selector, yoke_model *model,
+                      const yoke_generator_options *options, yoke_generator **generator)
+{
+    return yoke_generator_create_sized(context, selector, model, options,
+                                       sizeof(yoke_generator_options), generator);
+}
+YOKE_API void yoke_generator_destroy(yoke_generator *generator);
+/* Return how many different logits there are, and how many tokens a stream may have. */
+YOKE_API int64_t yoke_generator_vocabulary(const yoke_generator *generator);
+YOKE_API int64_t yoke_generator_context(const yoke_generator *generator);
+
+/* A text to continue, as tokens: at least one, and fewer than the context has room for. */
+typedef struct yoke_prompt {
+    const int32_t *tokens;
+    int64_t count;
+} yoke_prompt;
+
+/* How tokens are drawn, and when a stream ends. All zeros: always the most probable token. */
+typedef struct yoke_sampling {
+    float temperature;    /* logits are divided by it; 0: always take the most probable token */
+    int32_t top_k;        /* draw among so many of the most probable tokens; 0: all */
+    float top_p;          /* among the most probable that together have this probability; 0: all */
+    uint64_t seed;        /* prompt i draws as it would alone with the seed `seed` + i */
+    const int32_t *stops; /* tokens that end a stream, and are not given; copied */
+    size_t stop_count;
+    int64_t length; /* tokens to give, at most; 0: until the context is full */
+} yoke_sampling;
+
+/* Begins to continue `count` prompts, whose tokens are copied, and forgets those before. `sampling`
+ * NULL: all zeros. Checks all tokens, computes nothing yet. */
+YOKE_API yoke_status yoke_generator_start_sized(yoke_generator *generator,
+                                                const yoke_prompt *prompts, size_t count,
+                                                const yoke_sampling *sampling, size_t size);
+static inline yoke_status
+yoke_generator_start(yoke_generator *generator, const yoke_prompt *prompts, size_t count,
+                     const yoke_sampling *sampling)
+{
+    return yoke_generator_start_sized(generator, prompts, count, sampling, sizeof(yoke_sampling));
+}
+/* Gives the next token of each prompt, or -1 for one that has ended, and how many have not ended
+ * with it. The first call also takes the prompts in. A prompt gets the same tokens whichever others
+ * there are. Waits. */
+YOKE_API yoke_status yoke_generator_next(yoke_generator *generator, int32_t *tokens,
+                                         size_t *running);
+/* Lends the logits from which yoke_generator_next drew the newest token of a prompt, one for each
+ * token of the vocabulary, until the next call. NULL: there are none. */
+YOKE_API const float *yoke_generator_get_logits(const yoke_generator *generator, size_t prompt);
 
 #ifdef __cplusplus
 }

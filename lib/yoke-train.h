@@ -144,10 +144,10 @@ YOKE_API yoke_status yoke_replica_initialize(yoke_replica *replica, uint32_t see
  * Type and count must be those of the graph; both are checked before any value is read. */
 typedef struct yoke_feed {
     const char *name;
-    yoke_type type;   /* of the input, and of what `data` points to */
-    const void *data; /* the caller may change it when the call returns */
-    int64_t count;    /* number of values: samples times the values of one sample */
-    int64_t length;   /* 0; for graphs whose samples vary in length, which this version has not */
+    yoke_type type;       /* of the input, and of what `data` points to */
+    const void *data;     /* the caller may change it when the call returns */
+    int64_t count;        /* number of values: samples times the values of one sample */
+    int64_t length;       /* of a sequence: rows of each sample; 0: as many as the count says */
     uint64_t reserved[2]; /* 0 */
 } yoke_feed;
 

@@ -13,7 +13,8 @@
 # system packages it. It is taken from YOKE_INTEL_RUNTIME, the folder of libintelocl.so, else from where
 # `make intel-runtime` puts it, else from the .icd file of an installation.
 # The rows that begin with "face" are PoCL behind the GPU face (tests/gpu/face.c): GPUs of several
-# sizes. They run only if they are named, as `make check-gpu-face` does.
+# sizes. They run only if they are named, as `make check-gpu-face` does; "face" is a part of "face-128"
+# for every day.
 #
 # From make: UNIT_TESTS (programs). YOKE_MATRIX_TIMEOUT: seconds for one
 # program, default 900, which ends what hangs. YOKE_MATRIX_JOBS: programs at a time, default one a core: most of
@@ -31,9 +32,11 @@ rusticl        rusticl        all             RUSTICL_ENABLE=llvmpipe
 two-platforms  pocl,rusticl   cpu:0,cpu:1     RUSTICL_ENABLE=llvmpipe
 intel          intel          cpu:0           -
 face           pocl           gpu:0           YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768
+face-128       pocl           gpu:0           YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768
 face-1024      pocl           gpu:0           YOKE_FACE_GROUP=1024 YOKE_FACE_LOCAL=49152
 face-256       pocl           gpu:0           YOKE_FACE_GROUP=256 YOKE_FACE_LOCAL=32768
 face-64        pocl           gpu:0           YOKE_FACE_GROUP=64 YOKE_FACE_LOCAL=16384
+face-two       pocl           gpu:0,gpu:1     YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768
 oclgrind       oclgrind       all             OCLGRIND_DATA_RACES=1 OCLGRIND_UNINITIALIZED=1 OCLGRIND_CHECK_API=1 OCLGRIND_BUILD_OPTIONS=-DYKI_LANES_APART
 END
 }
@@ -86,6 +89,10 @@ setup() {
 
 # run DEVICES SETTINGS PROGRAM LOG
 run() {
+    case $icd in
+    */matrix/face-two/*) export POCL_DEVICES='pthread pthread' ;; # PoCL is two devices then
+    *) unset POCL_DEVICES ;;
+    esac
     settings="OCL_ICD_VENDORS=$icd YOKE_TEST_DEVICES=$1"
     [ "$2" = - ] || settings="$settings $2"
     # The libraries that it loads lie beside it.
@@ -158,7 +165,13 @@ wanted() {
     program=$2
     case $name:$program in
     *:tests/gpu/*) return 1 ;; # has a driver of its own
+    # Operators, and one program of what is made of them: that the pieces fit.
+    face:tests/op/* | face:tests/plan/check_plan | face:tests/plan/check_fusion) ;;
+    face:tests/team/check_team_results | face:tests/train/check_fit) ;;
+    face:*) return 1 ;;
     # What a GPU computes; what devices and files are is as on the processor.
+    face-two:tests/team/* | face-two:tests/train/*) ;;
+    face-two:*) return 1 ;;
     face*:tests/op/* | face*:tests/plan/* | face*:tests/replica/* | face*:tests/team/*) ;;
     face*:tests/train/* | face*:tests/golden/*) ;;
     face*) return 1 ;;

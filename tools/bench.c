@@ -174,6 +174,7 @@ static const yki_tool_command *const subcommands[] = {
     &yki_tool_bench_peak,
     &yki_tool_bench_gemm,
     &yki_tool_bench_conv,
+    &yki_tool_bench_attention,
     &yki_tool_bench_eltwise,
     &yki_tool_bench_tiny,
     &yki_tool_bench_mlp,
@@ -183,6 +184,10 @@ static const yki_tool_command *const subcommands[] = {
     &yki_tool_bench_resnet34,
     &yki_tool_bench_resnet50,
     &yki_tool_bench_mobilenet,
+    &yki_tool_bench_gpt,
+    &yki_tool_bench_char,
+    &yki_tool_bench_gpt2,
+    &yki_tool_bench_llama,
     NULL,
 };
 

@@ -11,6 +11,7 @@
 extern const yki_tool_command yki_tool_bench_peak;
 extern const yki_tool_command yki_tool_bench_gemm;
 extern const yki_tool_command yki_tool_bench_conv;
+extern const yki_tool_command yki_tool_bench_attention;
 extern const yki_tool_command yki_tool_bench_eltwise;
 /* bench_model.c: one for each built-in model */
 extern const yki_tool_command yki_tool_bench_tiny;
@@ -21,5 +22,9 @@ extern const yki_tool_command yki_tool_bench_resnet18;
 extern const yki_tool_command yki_tool_bench_resnet34;
 extern const yki_tool_command yki_tool_bench_resnet50;
 extern const yki_tool_command yki_tool_bench_mobilenet;
+extern const yki_tool_command yki_tool_bench_gpt;
+extern const yki_tool_command yki_tool_bench_char;
+extern const yki_tool_command yki_tool_bench_gpt2;
+extern const yki_tool_command yki_tool_bench_llama;
 
 #endif

@@ -24,7 +24,7 @@ typedef struct request {
     const yki_tool_model *model;
     yki_tool_training training;
     bool json, plan, overlap;
-    unsigned size;
+    unsigned size, seq;
     yki_tool_job job;
 } request;
 
@@ -35,6 +35,8 @@ static const yki_tool_option options[] = {
      TOOL_FLAG(request, overlap)},
     {"size", 0, "N", "height and width of the images (default: the model's)",
      TOOL_COUNT(request, size, 1, 4096)},
+    {"seq", 0, "N", "tokens of a sample of gpt (default: the model's)",
+     TOOL_COUNT(request, seq, 1, 1 << 24)},
     {0},
 };
 
@@ -64,13 +66,13 @@ static double process_start;
 static yoke_status
 make_data(const yki_tool_model *model, int64_t n, yoke_feed feeds[2])
 {
-    float *image = malloc(yki_tool_model_values(model) * (size_t)n * sizeof *image);
-    void *target = malloc((size_t)n * 4);
+    void *input = malloc(yki_tool_model_values(model) * (size_t)n * 4);
+    void *target = malloc(yki_tool_target_values(model) * (size_t)n * 4);
 
-    yki_tool_batch_feeds(model, n, image, target, feeds);
-    if (!image || !target)
+    yki_tool_batch_feeds(model, n, input, target, feeds);
+    if (!input || !target)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    yki_tool_random_batch(model, n, 1, image, target);
+    yki_tool_random_batch(model, n, 1, input, target);
     return YOKE_OK;
 }
 
@@ -253,6 +255,13 @@ device_id(const bench_state *b, size_t index, yoke_device_info *info)
     return yoke_device_get_info(yoke_team_get_device(b->team, index), info) ? "?" : info->id;
 }
 
+static double
+tokens_per_second(const bench_state *b, const figures *f)
+{
+    return 1e3 * b->wanted->training.batch / f->step_ms *
+           (double)yki_tool_model_values(b->wanted->model);
+}
+
 static void
 print_text(const bench_state *b, const figures *f, const int64_t *counts)
 {
@@ -263,6 +272,8 @@ print_text(const bench_state *b, const figures *f, const int64_t *counts)
         printf(" %s (%lld)", device_id(b, k, &info), (long long)counts[k]);
     printf("\nstep       %.3f ms queued (%u steps), %.3f ms waited for\n", f->step_ms, f->steps,
            f->step_ms_waited);
+    if (b->wanted->model->language)
+        printf("tokens     %.0f tokens/s\n", tokens_per_second(b, f));
     printf("rate       %.0f samples/s, %.1f GFLOP/s, %.2f of the peak\n",
            1e3 * b->wanted->training.batch / f->step_ms, f->gflops, f->peak_fraction);
     printf("first step %.0f ms after the start, memory %.1f MB\n", f->first_step_ms,
@@ -302,6 +313,10 @@ print_figures(const bench_state *b, const figures *f, const int64_t *counts)
     yki_tool_json_real(&json, "step_ms", f->step_ms);
     yki_tool_json_real(&json, "step_ms_waited", f->step_ms_waited);
     yki_tool_json_real(&json, "samples_per_second", 1e3 * b->wanted->training.batch / f->step_ms);
+    if (b->wanted->model->language) {
+        yki_tool_json_integer(&json, "seq", yki_tool_model_values(b->wanted->model));
+        yki_tool_json_real(&json, "tokens_per_second", tokens_per_second(b, f));
+    }
     yki_tool_json_real(&json, "gflops", f->gflops);
     yki_tool_json_real(&json, "peak_fraction", f->peak_fraction);
     yki_tool_json_integer(&json, "memory_bytes", f->memory);
@@ -395,18 +410,22 @@ bench(const request *wanted, yoke_context *context)
     return status;
 }
 
-/* Replaces the model by a copy with the size that is asked for. */
+/* Replaces the model by a copy with the sizes that are asked for. */
 static int
 resize(const yki_tool_command *self, request *wanted, yki_tool_model *copy)
 {
-    if (wanted->size == 0)
-        return TOOL_OK;
-    if (!wanted->model->image)
-        return yki_tool_usage(self, "%s takes no images: --size is not for it",
-                              wanted->model->name);
-    *copy = *wanted->model;
-    copy->input.dim[1] = copy->input.dim[2] = wanted->size;
+    const yki_tool_model *model = wanted->model;
+    char why[TOOL_MODEL_WHY];
+
+    if (wanted->size && !model->image)
+        return yki_tool_usage(self, "%s takes no images: --size is not for it", model->name);
+    *copy = *model;
     wanted->model = copy;
+    if (wanted->size)
+        copy->input.dim[1] = copy->input.dim[2] = wanted->size;
+    if ((wanted->seq || yki_tool_sizes_given(&wanted->training.sizes)) &&
+        !yki_tool_size_model(model, &wanted->training.sizes, wanted->seq, copy, why))
+        return yki_tool_usage(self, "%s", why);
     return TOOL_OK;
 }
 
@@ -461,3 +480,7 @@ MODEL(resnet18, "resnet18")
 MODEL(resnet34, "resnet34")
 MODEL(resnet50, "resnet50")
 MODEL(mobilenet, "mobilenet")
+MODEL(gpt, "gpt")
+MODEL(char, "char")
+MODEL(gpt2, "gpt2")
+MODEL(llama, "llama")

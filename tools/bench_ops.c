@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench_ops.c - `yoke bench peak|gemm|conv|eltwise`: single operators beside the
+ * bench_ops.c - `yoke bench peak|gemm|conv|attention|eltwise`: single operators beside the
  * limits of the device, measured in the same run.
  *
  * Each case is a small graph, compiled like any other, whose commands are timed.
@@ -220,6 +220,46 @@ bench_conv(session *s)
     return status;
 }
 
+/* ---- attention ---- */
+
+/* Causal, on one sample: forward, and backward, which computes the scores again. The products of
+ * queries with the keys that they see count. */
+static yoke_status
+attention_case(session *s, int64_t length)
+{
+    enum { HEADS = 12, WIDTH = 64 };
+    yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
+    yoke_shape shape = yoke_shape(length, 3 * HEADS * WIDTH);
+    yoke_attention_options o;
+    char label[64];
+    yoke_graph *g;
+    yoke_node *x, *y;
+    yoke_status status = yoke_graph_create(&g);
+
+    if (status)
+        return status;
+    memset(&o, 0, sizeof o);
+    o.heads = HEADS;
+    o.causal = true;
+    x = yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape), yoke_parameter(g, "p", shape, init));
+    y = yoke_attention(g, x, NULL, &o);
+    yoke_graph_set_loss(g, yoke_mean(g, yoke_mul(g, y, y), NULL, 0));
+    snprintf(label, sizeof label, "%d x %d, T %lld, causal", HEADS, WIDTH, (long long)length);
+    s->label = label;
+    return run_case(s, g, 1, true);
+}
+
+static yoke_status
+bench_attention(session *s)
+{
+    yoke_status status = YOKE_OK;
+
+    s->wanted = "attention";
+    for (int64_t length = 256; !status && length <= 4096; length *= 2)
+        status = attention_case(s, length);
+    return status;
+}
+
 /* ---- eltwise ---- */
 
 static yoke_status
@@ -431,4 +471,5 @@ run(const yki_tool_command *self, int argc, char **argv, yoke_status (*bench)(se
 COMMAND(peak, "peak", "the limits of a device")
 COMMAND(gemm, "gemm", "matrix products")
 COMMAND(conv, "conv", "convolutions and their gradients")
+COMMAND(attention, "attention", "attention and its gradient")
 COMMAND(eltwise, "eltwise", "elementwise operators, normalisation, pooling, optimizers")

@@ -5,6 +5,7 @@
  * The file has the graph, the weights and the scaling of the data, so nothing else is
  * needed. A trainer of the library evaluates the model on all devices.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,7 +60,10 @@ open_data(session *s, const request *w)
     size_t count = yoke_model_get_scaling(s->model, &mean, &scale);
     const yki_tool_reading how = {.channels_last = w->training.channels_last,
                                   .integers = yoke_model_get_input(s->model)->type == YOKE_I32};
-    yoke_status status = yki_tool_source_open_test(w->training.data, &how, &s->source);
+    const int64_t context = yki_tool_text_context(yoke_model_get_graph(s->model));
+    yoke_status status =
+        context ? yki_tool_source_open_test_text(w->training.data, s->model, context, &s->source)
+                : yki_tool_source_open_test(w->training.data, &how, &s->source);
 
     if (!status && count)
         status =
@@ -100,6 +104,16 @@ print_text(const session *s, const yoke_graph *graph)
 
     printf("samples %lld\nloss %s\n", (long long)s->result.samples,
            yki_tool_loss_text(s->result.loss, loss));
+    if (s->source.context) {
+        const double bits = yki_tool_bits_per_byte(s->source.train, s->result.loss);
+
+        printf("perplexity %s\n", yki_tool_loss_text(exp(s->result.loss), loss));
+        if (!isnan(bits))
+            printf("bits a byte %.4f\n", bits);
+        if (s->seconds > 0)
+            printf("tokens/s %.0f\n",
+                   (double)s->result.samples * (double)s->source.context / s->seconds);
+    }
     for (size_t i = 0; i < s->result.metric_count; i++) {
         const char *name = yoke_graph_get_metric_name(graph, i);
 
@@ -119,6 +133,15 @@ print_json(const session *s, const yoke_graph *graph)
     yki_tool_json_open_object(&j, NULL);
     yki_tool_json_integer(&j, "samples", (uint64_t)s->result.samples);
     yki_tool_json_real(&j, "loss", s->result.loss);
+    if (s->source.context) {
+        yki_tool_json_real(&j, "perplexity", exp(s->result.loss));
+        yki_tool_json_real(&j, "bits_per_byte",
+                           yki_tool_bits_per_byte(s->source.train, s->result.loss));
+        yki_tool_json_real(&j, "tokens_per_second",
+                           s->seconds > 0
+                               ? (double)s->result.samples * (double)s->source.context / s->seconds
+                               : 0);
+    }
     yki_tool_json_open_object(&j, "metrics");
     for (size_t i = 0; i < s->result.metric_count; i++)
         yki_tool_json_real(&j, yoke_graph_get_metric_name(graph, i), s->result.metrics[i]);

@@ -2,7 +2,8 @@
  *
  * info.c - `yoke info FILE`: shows what a file of a model or a checkpoint holds.
  *
- * A file that begins with a brace is a graph as JSON; every other file has weights with
+ * The name of a built-in model stands for its graph, and a file of that name needs a
+ * "./". A file that begins with a brace is a graph as JSON; every other file has weights with
  * their graph; a folder is one of checkpoints. A checkpoint is also a model and is shown
  * as both; a damaged one is shown as a checkpoint only.
  */
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "json.h"
+#include "models.h"
 #include "options.h"
 #include "source.h"
 #include "table.h"
@@ -65,10 +67,13 @@ is_folder(const char *path)
 static yoke_status
 open_subject(subject *s)
 {
+    const yki_tool_model *built_in = yki_tool_find_model(s->path);
     char *text, sentence[1024];
     size_t length;
     yoke_status status;
 
+    if (built_in)
+        return yki_tool_build_model(built_in, yoke_shape(), -1, &s->graph);
     if (!begins_with_brace(s->path)) {
         status = yoke_checkpoint_open(s->path, &s->checkpoint);
         s->state = yoke_checkpoint_get_info(s->checkpoint);
@@ -360,8 +365,8 @@ const yki_tool_command yki_tool_info = {
     .description =
         "Show what a file holds: the samples that a model takes, its classes, its layers\n"
         "with their shapes and parameters. FILE is of \"yoke train --out\", or a graph as\n"
-        "JSON, or a checkpoint or a folder of them: then also where training is, with\n"
-        "what, and whether the checksums hold.",
+        "JSON, or the name of a built-in model, or a checkpoint or a folder of them: then\n"
+        "also where training is, with what, and whether the checksums hold.",
     .options = options,
     .run = run,
     .example = "yoke info digits.safetensors",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * models.c - the built-in models: tiny, mlp, simplecnn, lenet, resnet18, resnet34,
- * resnet50 and mobilenet. They adapt to the shape of the data and to the number of classes.
+ * resnet50 and mobilenet, which adapt to the shape of the data and to the number of
+ * classes, and the table of all of them. Language models are in language.c.
  */
 #include <stdio.h>
 #include <string.h>
@@ -297,6 +298,12 @@ sgd(void)
     return yoke_sgd(0.05f, 0.9f);
 }
 
+static yoke_optimizer
+adamw(void)
+{
+    return yoke_adamw(3e-4f, 0.1f);
+}
+
 #define SHAPE1(a)                                                                                  \
     {                                                                                              \
         1, 0,                                                                                      \
@@ -313,17 +320,73 @@ sgd(void)
     }
 
 const yki_tool_model yki_tool_models[] = {
-    {"tiny", "10-32-1, regression", SHAPE1(10), 0, adam, 32, false, build_tiny},
-    {"mlp", "784-128-10", SHAPE1(784), 10, adam, 64, false, build_mlp},
-    {"simplecnn", "one convolution and a dense layer", SHAPE3(1, 28, 28), 10, adam, 64, true,
-     build_simplecnn},
-    {"lenet", "two convolutions, two dense layers", SHAPE3(1, 28, 28), 10, sgd, 256, true,
-     build_lenet},
-    {"resnet18", "ResNet-18", SHAPE3(3, 32, 32), 10, sgd, 64, true, build_resnet18},
-    {"resnet34", "ResNet-34", SHAPE3(3, 32, 32), 10, sgd, 64, true, build_resnet34},
-    {"resnet50", "ResNet-50", SHAPE3(3, 32, 32), 10, sgd, 32, true, build_resnet50},
-    {"mobilenet", "MobileNetV2", SHAPE3(3, 32, 32), 10, sgd, 64, true, build_mobilenet},
-    {NULL, NULL, SHAPE1(1), 0, NULL, 0, false, NULL},
+    {"tiny", "10-32-1, regression", SHAPE1(10), 0, adam, 32, false, build_tiny, NULL, {0}},
+    {"mlp", "784-128-10", SHAPE1(784), 10, adam, 64, false, build_mlp, NULL, {0}},
+    {"simplecnn",
+     "one convolution and a dense layer",
+     SHAPE3(1, 28, 28),
+     10,
+     adam,
+     64,
+     true,
+     build_simplecnn,
+     NULL,
+     {0}},
+    {"lenet",
+     "two convolutions, two dense layers",
+     SHAPE3(1, 28, 28),
+     10,
+     sgd,
+     256,
+     true,
+     build_lenet,
+     NULL,
+     {0}},
+    {"resnet18", "ResNet-18", SHAPE3(3, 32, 32), 10, sgd, 64, true, build_resnet18, NULL, {0}},
+    {"resnet34", "ResNet-34", SHAPE3(3, 32, 32), 10, sgd, 64, true, build_resnet34, NULL, {0}},
+    {"resnet50", "ResNet-50", SHAPE3(3, 32, 32), 10, sgd, 32, true, build_resnet50, NULL, {0}},
+    {"mobilenet", "MobileNetV2", SHAPE3(3, 32, 32), 10, sgd, 64, true, build_mobilenet, NULL, {0}},
+    {"gpt",
+     "a small GPT of 128 bytes",
+     SHAPE1(128),
+     256,
+     adamw,
+     8,
+     false,
+     NULL,
+     yki_tool_build_gpt,
+     {4, 4, 128, 128, 256, 0, 0}},
+    {"char",
+     "a GPT of characters, 10.7 M parameters",
+     SHAPE1(256),
+     65,
+     adamw,
+     16,
+     false,
+     NULL,
+     yki_tool_build_gpt,
+     {6, 6, 384, 256, 65, 0, 0}},
+    {"gpt2",
+     "GPT-2, 124 M parameters",
+     SHAPE1(64),
+     50304,
+     adamw,
+     4,
+     false,
+     NULL,
+     yki_tool_build_gpt,
+     {12, 12, 768, 1024, 50304, 0, 0}},
+    {"llama",
+     "a small Llama of 128 bytes",
+     SHAPE1(128),
+     256,
+     adamw,
+     8,
+     false,
+     NULL,
+     yki_tool_build_llama,
+     {4, 4, 128, 128, 256, 2, 384}},
+    {NULL, NULL, SHAPE1(1), 0, NULL, 0, false, NULL, NULL, {0}},
 };
 
 const yki_tool_model *
@@ -342,6 +405,53 @@ yki_tool_near_model(const char *name, yki_near *near)
     for (const yki_tool_model *model = yki_tool_models; model->name; model++)
         yki_near_offer(near, model->name);
     return yki_near_hint(near);
+}
+
+bool
+yki_tool_sizes_given(const yki_tool_sizes *s)
+{
+    return s->layers || s->heads || s->width || s->context || s->vocabulary || s->shared ||
+           s->inner;
+}
+
+bool
+yki_tool_size_model(const yki_tool_model *model, const yki_tool_sizes *sizes, unsigned length,
+                    yki_tool_model *copy, char why[TOOL_MODEL_WHY])
+{
+    yki_tool_sizes *own = &copy->sizes;
+
+    *copy = *model;
+    if (!model->language) {
+        snprintf(why, TOOL_MODEL_WHY, "%s is no language model: it has no such sizes", model->name);
+        return false;
+    }
+    own->layers = sizes->layers ? sizes->layers : own->layers;
+    own->heads = sizes->heads ? sizes->heads : own->heads;
+    own->width = sizes->width ? sizes->width : own->width;
+    own->context = sizes->context ? sizes->context : own->context;
+    own->vocabulary = sizes->vocabulary ? sizes->vocabulary : own->vocabulary;
+    own->shared = sizes->shared ? sizes->shared : own->shared;
+    own->inner = sizes->inner ? sizes->inner : own->inner;
+    copy->classes = own->vocabulary;
+    copy->input.dim[0] = length                              ? length
+                         : own->context < copy->input.dim[0] ? own->context
+                                                             : copy->input.dim[0];
+    if (own->width % own->heads != 0) {
+        snprintf(why, TOOL_MODEL_WHY, "the width is %u; must be a multiple of the %u heads",
+                 own->width, own->heads);
+        return false;
+    }
+    if (own->shared && own->heads % own->shared != 0) {
+        snprintf(why, TOOL_MODEL_WHY, "the heads are %u; must be a multiple of the %u shared ones",
+                 own->heads, own->shared);
+        return false;
+    }
+    if (length > own->context) {
+        snprintf(why, TOOL_MODEL_WHY, "a sample has %u tokens; must have at most %u, the context",
+                 length, own->context);
+        return false;
+    }
+    return true;
 }
 
 /* Samples of two axes are images of one channel. False: the model cannot take the samples. */
@@ -442,13 +552,12 @@ add_loss(yoke_graph *g, yoke_node *y, const yki_tool_fit *fit)
     add_values_loss(g, y, fit);
 }
 
-yoke_status
-yki_tool_fit_model(const yki_tool_model *model, const yki_tool_fit *fit, yoke_graph **out)
+/* Builds a model of images or rows in the graph. */
+static yoke_status
+fit_samples(const yki_tool_model *model, const yki_tool_fit *fit, yoke_graph *g)
 {
     yoke_shape input = fit->input;
     int64_t outputs = fit->classes;
-    yoke_status status;
-    yoke_graph *g;
     yoke_node *x;
 
     if (!fit_input(model, &input))
@@ -458,12 +567,41 @@ yki_tool_fit_model(const yki_tool_model *model, const yki_tool_fit *fit, yoke_gr
         for (int32_t i = 0; i < fit->target.rank; i++)
             outputs *= fit->target.dim[i];
     }
-    status = yoke_graph_create(&g);
-    if (status)
-        return status;
     x = yoke_input(g, fit->input_name, YOKE_F32, input);
     add_loss(g, model->build(g, x, outputs), fit);
-    status = yoke_graph_status(g);
+    return yoke_graph_status(g);
+}
+
+/* Builds a language model in the graph. */
+static yoke_status
+fit_tokens(const yki_tool_model *model, const yki_tool_fit *fit, yoke_graph *g)
+{
+    const unsigned length = (unsigned)fit->input.dim[0];
+    yki_tool_model sized;
+    char why[TOOL_MODEL_WHY], sentence[TOOL_MODEL_WHY + 64];
+
+    if (fit->input.rank != 1) {
+        snprintf(sentence, sizeof sentence,
+                 "%s is for texts, rows of tokens; these samples have %d axes", model->name,
+                 (int)fit->input.rank);
+        return yoke_fail(YOKE_ERROR_SHAPE, sentence);
+    }
+    if (!yki_tool_size_model(model, &(yki_tool_sizes){.vocabulary = (unsigned)fit->classes}, length,
+                             &sized, why))
+        return yoke_fail(YOKE_ERROR_SHAPE, why);
+    model->language(g, &sized.sizes, length, fit->input_name, fit->target_name);
+    return yoke_graph_status(g);
+}
+
+yoke_status
+yki_tool_fit_model(const yki_tool_model *model, const yki_tool_fit *fit, yoke_graph **out)
+{
+    yoke_graph *g;
+    yoke_status status = yoke_graph_create(&g);
+
+    if (status)
+        return status;
+    status = model->language ? fit_tokens(model, fit, g) : fit_samples(model, fit, g);
     if (status) {
         yoke_graph_destroy(g);
         return status;
@@ -484,6 +622,12 @@ yki_tool_model_values(const yki_tool_model *model)
     return count;
 }
 
+size_t
+yki_tool_target_values(const yki_tool_model *model)
+{
+    return model->language ? (size_t)model->input.dim[0] : 1;
+}
+
 static uint32_t
 next_random(uint32_t *state)
 {
@@ -491,39 +635,69 @@ next_random(uint32_t *state)
     return *state >> 8;
 }
 
-void
-yki_tool_random_batch(const yki_tool_model *model, int64_t n, uint32_t state, float *image,
-                      void *target)
+/* Labels or tokens below `classes`. */
+static void
+random_integers(uint32_t *state, int64_t classes, size_t count, void *out)
 {
-    size_t count = yki_tool_model_values(model) * (size_t)n;
+    for (size_t i = 0; i < count; i++) {
+        int32_t value = (int32_t)(next_random(state) % classes);
 
-    for (size_t i = 0; i < count; i++)
-        image[i] = (float)next_random(&state) / 16777216.f - 0.5f;
-    for (int64_t i = 0; i < n; i++) {
-        int32_t label = model->classes ? (int32_t)(next_random(&state) % model->classes) : 0;
-        float value = (float)next_random(&state) / 16777216.f;
+        memcpy((char *)out + 4 * i, &value, 4);
+    }
+}
 
-        memcpy((char *)target + 4 * i, model->classes ? (void *)&label : (void *)&value, 4);
+static void
+random_floats(uint32_t *state, float offset, size_t count, void *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        float value = (float)next_random(state) / 16777216.f + offset;
+
+        memcpy((char *)out + 4 * i, &value, 4);
     }
 }
 
 void
-yki_tool_batch_feeds(const yki_tool_model *model, int64_t n, const float *image, const void *target,
+yki_tool_random_batch(const yki_tool_model *model, int64_t n, uint32_t state, void *input,
+                      void *target)
+{
+    size_t values = yki_tool_model_values(model) * (size_t)n;
+    size_t targets = yki_tool_target_values(model) * (size_t)n;
+
+    if (model->language)
+        random_integers(&state, model->classes, values, input);
+    else
+        random_floats(&state, -0.5f, values, input);
+    if (model->classes)
+        random_integers(&state, model->classes, targets, target);
+    else
+        random_floats(&state, 0, targets, target);
+}
+
+void
+yki_tool_batch_feeds(const yki_tool_model *model, int64_t n, const void *input, const void *target,
                      yoke_feed feeds[2])
 {
-    feeds[0] = yoke_feed_f32("image", image, (int64_t)yki_tool_model_values(model) * n);
-    feeds[1] =
-        model->classes ? yoke_feed_i32("label", target, n) : yoke_feed_f32("value", target, n);
+    int64_t values = (int64_t)yki_tool_model_values(model) * n;
+    int64_t targets = (int64_t)yki_tool_target_values(model) * n;
+
+    if (model->language) {
+        feeds[0] = yoke_feed_i32("tokens", input, values);
+        feeds[1] = yoke_feed_i32("next", target, targets);
+        return;
+    }
+    feeds[0] = yoke_feed_f32("image", input, values);
+    feeds[1] = model->classes ? yoke_feed_i32("label", target, targets)
+                              : yoke_feed_f32("value", target, targets);
 }
 
 yoke_status
 yki_tool_build_model(const yki_tool_model *model, yoke_shape input, int64_t classes,
                      yoke_graph **out)
 {
-    yki_tool_fit fit = {.input_name = "image", .target = {1, 0, {1}}};
+    yki_tool_fit fit = {.input_name = model->language ? "tokens" : "image", .target = {1, 0, {1}}};
 
     fit.input = input.rank == 0 ? model->input : input;
     fit.classes = classes < 0 ? model->classes : classes;
-    fit.target_name = fit.classes > 0 ? "label" : "value";
+    fit.target_name = model->language ? "next" : fit.classes > 0 ? "label" : "value";
     return yki_tool_fit_model(model, &fit, out);
 }

@@ -8,6 +8,7 @@
 #include <yoke.h>
 
 #include "base/near.h"
+#include "language.h"
 
 typedef struct yki_tool_model {
     const char *name;
@@ -18,6 +19,9 @@ typedef struct yki_tool_model {
     int64_t batch; /* of benchmarks */
     bool image;    /* samples must be (channels, height, width) */
     yoke_node *(*build)(yoke_graph *graph, yoke_node *x, int64_t outputs);
+    yki_tool_language *language; /* if not NULL, it builds the model, of these sizes; `input` is the
+                                    number of tokens */
+    yki_tool_sizes sizes;
 } yki_tool_model;
 
 /* Ends with a row without a name. */
@@ -27,20 +31,31 @@ const yki_tool_model *yki_tool_find_model(const char *name);
 /* Returns the "did you mean" hint for a name that is no model's. */
 const char *yki_tool_near_model(const char *name, yki_near *near);
 
+/* Whether a size is not 0. */
+bool yki_tool_sizes_given(const yki_tool_sizes *sizes);
+/* Makes a copy of a language model with the sizes that are not 0, and samples of `length` tokens;
+ * 0: the model's, or as many as the context. False: they do not fit, or it is no language model;
+ * `why` has the sentence. */
+enum { TOOL_MODEL_WHY = 160 };
+bool yki_tool_size_model(const yki_tool_model *model, const yki_tool_sizes *sizes, unsigned length,
+                         yki_tool_model *copy, char why[TOOL_MODEL_WHY]);
+
 /* Builds the model with input "image", target "label" (or "value"), output "logits" (or
- * "prediction"), a loss and metrics. An `input` of rank 0 and `classes` of -1 mean the model's own.
- * The caller destroys the graph. */
+ * "prediction"), a loss and metrics; a language model has the input "tokens" and the target "next".
+ * An `input` of rank 0 and `classes` of -1 mean the model's own. The caller destroys the graph. */
 yoke_status yki_tool_build_model(const yki_tool_model *model, yoke_shape input, int64_t classes,
                                  yoke_graph **graph);
 
 /* Returns the number of values in one sample of the model's own input. */
 size_t yki_tool_model_values(const yki_tool_model *model);
-/* Writes n random samples, which follow from `state`: inputs in -0.5 .. 0.5, and as targets labels
- * (int32_t) or values (float). */
-void yki_tool_random_batch(const yki_tool_model *model, int64_t n, uint32_t state, float *image,
+/* Returns the number of values in the target of one sample. */
+size_t yki_tool_target_values(const yki_tool_model *model);
+/* Writes n random samples, which follow from `state`: inputs in -0.5 .. 0.5 (float) or tokens
+ * (int32_t), and as targets labels or tokens (int32_t) or values (float). */
+void yki_tool_random_batch(const yki_tool_model *model, int64_t n, uint32_t state, void *input,
                            void *target);
 /* Describes such a batch as the inputs of a trainer of the model. */
-void yki_tool_batch_feeds(const yki_tool_model *model, int64_t n, const float *image,
+void yki_tool_batch_feeds(const yki_tool_model *model, int64_t n, const void *input,
                           const void *target, yoke_feed feeds[2]);
 
 enum { TOOL_MAX_PARTS = 16 };

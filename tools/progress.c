@@ -256,7 +256,9 @@ write_line(char line[TOOL_LINE], const yki_tool_view *v, int bar, form devices,
         add_number(&p, "test ", v->metric_name, v->test_metric);
     whole &= join(line, &columns, &p, style);
     p = (part){0};
-    if (v->rate > 0)
+    if (v->rate > 0 && v->tokens)
+        add(&p, "  %.0f tokens/s", v->rate * (double)v->tokens);
+    else if (v->rate > 0)
         add(&p, "  %.0f/s", v->rate);
     if (v->left >= 0)
         add_time(&p, v->left);

@@ -19,6 +19,7 @@ typedef struct yki_tool_view {
     const char *metric_name;       /* NULL: none; "accuracy" is shown in per cent */
     double test_loss, test_metric; /* NaN: not tested */
     double rate;                   /* samples a second; 0: not known */
+    int64_t tokens;                /* in a sample, which are shown instead; 0: no text */
     double left;                   /* seconds; negative: not known */
     size_t devices;                /* 0: no bars */
     const int64_t *shares;         /* of a batch */

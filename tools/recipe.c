@@ -15,17 +15,19 @@
 enum { LEAST_BATCH = 8, MOST_EPOCHS = 200, SHIFT_PART = 8, LINE = 256, AUGMENT = 64 };
 
 const yki_tool_recipe yki_tool_recipes[] = {
-    {"tiny", "sgd,decay=1e-4", 0.03, "one-cycle", 64, 256, 7200, 10, false, 0.7},
-    {"mlp", "sgd,decay=1e-4", 0.03, "one-cycle", 64, 256, 7200, 10, false, 0.7},
-    {"simplecnn", "sgd,decay=3e-3", 0.05, "one-cycle", 64, 256, 1800, 10, true, 0},
-    {"lenet", "sgd,decay=1e-3", 0.05, "one-cycle", 128, 256, 3600, 10, true, 0},
-    {"resnet18", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0},
-    {"resnet34", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0},
-    {"resnet50", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0},
-    {"mobilenet", "adam", 3e-3, "one-cycle", 64, 128, 2700, 10, true, 0},
-    {"table", "adam", 3e-3, "one-cycle", 64, 256, 2000, 10, false, 0},
-    {"file", "adam", 1e-3, "one-cycle", 64, 128, 2000, 10, false, 0},
-    {NULL, NULL, 0, NULL, 0, 0, 0, 0, false, 0},
+    {"tiny", "sgd,decay=1e-4", 0.03, "one-cycle", 64, 256, 7200, 10, false, 0.7, 0},
+    {"mlp", "sgd,decay=1e-4", 0.03, "one-cycle", 64, 256, 7200, 10, false, 0.7, 0},
+    {"simplecnn", "sgd,decay=3e-3", 0.05, "one-cycle", 64, 256, 1800, 10, true, 0, 0},
+    {"lenet", "sgd,decay=1e-3", 0.05, "one-cycle", 128, 256, 3600, 10, true, 0, 0},
+    {"resnet18", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0, 0},
+    {"resnet34", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0, 0},
+    {"resnet50", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0, 0},
+    {"mobilenet", "adam", 3e-3, "one-cycle", 64, 128, 2700, 10, true, 0, 0},
+    {"table", "adam", 3e-3, "one-cycle", 64, 256, 2000, 10, false, 0, 0},
+    {"file", "adam", 1e-3, "one-cycle", 64, 128, 2000, 10, false, 0, 0},
+    {"text", "adamw,decay=0.1,beta2=0.99", 1e-3, "cosine,warmup=0.1,final=0.1", 64, 32, 2000, 1,
+     false, 0, 1},
+    {NULL, NULL, 0, NULL, 0, 0, 0, 0, false, 0, 0},
 };
 
 /* A shifted or noisy image keeps its class, but not a value that belongs to it. */
@@ -39,7 +41,7 @@ const yki_tool_recipe *
 yki_tool_find_recipe(const yki_tool_model *model, const yki_tool_source *source)
 {
     bool images = source->data->shape.rank > 1 && source->classes > 0;
-    const char *name = !model ? "file" : images ? model->name : "table";
+    const char *name = source->context ? "text" : !model ? "file" : images ? model->name : "table";
     const yki_tool_recipe *recipe = yki_tool_recipes;
 
     while (recipe[1].model && strcmp(recipe->model, name) != 0)
@@ -125,6 +127,8 @@ yki_tool_take_recipe(const yki_tool_recipe *r, const yki_tool_source *source, bo
     }
     if (!t->schedule)
         add(line, LINE, ' ', "--schedule=%s", t->schedule = r->schedule);
+    if (r->clip > 0 && !(t->clip_norm > 0) && !(t->clip_value > 0))
+        add(line, LINE, ' ', "--clip-norm=%g", t->clip_norm = r->clip);
     if (!s->normalize && !s->no_normalize && floats) {
         s->normalize = true;
         add(line, LINE, ' ', "--normalize");

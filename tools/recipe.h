@@ -17,6 +17,7 @@ typedef struct yki_tool_recipe {
     int64_t steps, epochs; /* least numbers of them */
     bool shift;            /* images are shifted by up to an eighth of their shorter side */
     double noise;          /* images get noise of this deviation; 0: none */
+    double clip;           /* the largest norm of all gradients; 0: none */
 } yki_tool_recipe;
 
 /* Ends with a row without a model. */

@@ -174,6 +174,111 @@ yki_tool_source_open_test(const char *path, const yki_tool_reading *how, yki_too
     return status;
 }
 
+/* ---- texts ---- */
+
+int64_t
+yki_tool_text_context(const yoke_graph *graph)
+{
+    const yoke_node *tokens = yoke_graph_get_node(graph, "tokens");
+    const yoke_node *next = yoke_graph_get_node(graph, "next");
+
+    if (!tokens || !next || yoke_node_type(tokens) != YOKE_I32 ||
+        yoke_node_type(next) != YOKE_I32 || yoke_node_shape(tokens).rank != 1)
+        return 0;
+    return yoke_node_shape(tokens).dim[0];
+}
+
+yoke_status
+yki_tool_open_tokenizer(const char *name, const char *text, yoke_tokenizer **tokenizer)
+{
+    yoke_tokenizer_options o;
+
+    memset(&o, 0, sizeof o);
+    if (strcmp(name, "bytes") != 0 && strcmp(name, "characters") != 0)
+        return yoke_tokenizer_open(name, tokenizer);
+    o.kind = name[0] == 'c' ? YOKE_TOKENIZER_CHARACTERS : YOKE_TOKENIZER_BYTES;
+    return yoke_tokenizer_train(text, &o, tokenizer);
+}
+
+/* The tokenizer that the user or the model names; NULL: the text's. */
+static yoke_status
+choose_tokenizer(const char *path, const char *name, const char *init, yoke_tokenizer **tokenizer)
+{
+    yoke_status status;
+
+    *tokenizer = NULL;
+    if (name)
+        return yki_tool_open_tokenizer(name, path, tokenizer);
+    status = init ? yoke_tokenizer_open(init, tokenizer) : YOKE_OK;
+    return status == YOKE_ERROR_NOT_FOUND ? YOKE_OK : status;
+}
+
+yoke_status
+yki_tool_source_open_text(const char *path, const yki_tool_reading *how, int64_t context,
+                          int64_t vocabulary, const char *tokenizer, const char *init,
+                          yki_tool_source *out)
+{
+    yki_tool_source s = {0};
+    yoke_tokenizer *opened = NULL;
+    yoke_text_options o;
+    yoke_status status = choose_tokenizer(path, tokenizer, init, &opened);
+
+    memset(&o, 0, sizeof o);
+    o.context = s.context = context;
+    o.vocabulary = vocabulary;
+    o.tokenizer = opened;
+    o.test_fraction = how->validation;
+    o.part = YOKE_PART_TRAIN;
+    if (!status)
+        status = yoke_dataset_open_text(path, &o, &s.train);
+    o.part = YOKE_PART_TEST;
+    if (!status)
+        status = yoke_dataset_open_text(path, &o, &s.test);
+    yoke_tokenizer_destroy(opened);
+    if (status) {
+        yki_tool_source_close(&s);
+        return status;
+    }
+    s.data = yoke_dataset_get_field(s.train, 0);
+    s.target = yoke_dataset_get_field(s.train, 1);
+    s.classes = yoke_dataset_vocabulary(s.train);
+    if (yoke_dataset_vocabulary(s.test) > s.classes)
+        s.classes = yoke_dataset_vocabulary(s.test);
+    *out = s;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_tool_source_open_test_text(const char *path, const yoke_model *model, int64_t context,
+                               yki_tool_source *out)
+{
+    yki_tool_source s = {.context = context};
+    yoke_text_options o;
+    yoke_status status;
+
+    memset(&o, 0, sizeof o);
+    o.context = context;
+    o.tokenizer = yoke_model_get_tokenizer(model);
+    o.part = YOKE_PART_TEST;
+    status = yoke_dataset_open_text(path, &o, &s.train);
+    if (status)
+        return status;
+    s.data = yoke_dataset_get_field(s.train, 0);
+    s.target = yoke_dataset_get_field(s.train, 1);
+    *out = s;
+    return YOKE_OK;
+}
+
+double
+yki_tool_bits_per_byte(const yoke_dataset *text, double loss)
+{
+    const double bytes = (double)yoke_dataset_text_bytes(text);
+    const yoke_field *field = yoke_dataset_get_field(text, 0);
+    const double tokens = (double)yoke_dataset_count(text) * (double)field->shape.dim[0];
+
+    return bytes > 0 ? loss / log(2) * tokens / bytes : (double)NAN;
+}
+
 yoke_status
 yki_tool_source_blame(const char *path, yoke_status status)
 {

@@ -14,6 +14,7 @@ typedef struct yki_tool_source {
     const yoke_field *data, *target; /* lent by `train`; target NULL: none */
     int64_t classes;                 /* of an integer target; 0: values */
     bool split;                      /* `test` was split off the training samples */
+    int64_t context;                 /* tokens of a sample of text; 0: no text */
 } yki_tool_source;
 
 /* How samples are read; zeros are the default. */
@@ -29,6 +30,22 @@ typedef struct yki_tool_reading {
  * Samples without a target are an error. */
 yoke_status yki_tool_source_open(const char *path, const yki_tool_reading *how,
                                  yki_tool_source *source);
+/* Opens a text as samples of `context` tokens, with a test part. Tokens must be below `vocabulary`,
+ * if that is not 0. `tokenizer` is bytes, characters, or a file; NULL: that of the model `init`, if
+ * it has one, or that beside the text, or bytes. */
+yoke_status yki_tool_source_open_text(const char *path, const yki_tool_reading *how,
+                                      int64_t context, int64_t vocabulary, const char *tokenizer,
+                                      const char *init, yki_tool_source *source);
+/* Opens the test part of a text for a model, as `train`. */
+yoke_status yki_tool_source_open_test_text(const char *path, const yoke_model *model,
+                                           int64_t context, yki_tool_source *source);
+/* The number of tokens of a graph's input "tokens", whose target is "next"; 0: it takes no text. */
+int64_t yki_tool_text_context(const yoke_graph *graph);
+/* Opens a tokenizer by what a user types: bytes, characters, which are those of a text, or a file.
+ */
+yoke_status yki_tool_open_tokenizer(const char *name, const char *text, yoke_tokenizer **tokenizer);
+/* Converts the loss of a text, in nats a token, to bits for each byte; NaN: not known. */
+double yki_tool_bits_per_byte(const yoke_dataset *text, double loss);
 /* Opens the test part of a folder, or all of a file or of a folder without a test part, as `train`.
  * Samples may lack a target; classes are not counted. */
 yoke_status yki_tool_source_open_test(const char *path, const yki_tool_reading *how,

@@ -97,7 +97,9 @@ struct yki_tool_command {
 /* The subcommands of `yoke`, in the order of its --help. Each is yki_tool_NAME, in a file of its
  * own; help is in main.c. */
 #define TOOL_COMMANDS(X)                                                                           \
-    X(train) X(eval) X(predict) X(info) X(plot) X(devices) X(bench) X(tune) X(verify) X(help)
+    X(train)                                                                                       \
+    X(eval)                                                                                        \
+    X(predict) X(tokenize) X(generate) X(info) X(plot) X(devices) X(bench) X(tune) X(verify) X(help)
 #define TOOL_DECLARE(name) extern const yki_tool_command yki_tool_##name;
 TOOL_COMMANDS(TOOL_DECLARE)
 

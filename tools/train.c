@@ -31,7 +31,8 @@ enum { MAX_EPOCHS = 1 << 24, MAX_EVERY = 1 << 30, MAX_KEPT = 1000 };
 typedef struct request {
     yki_tool_settings settings;     /* those that are given; a recipe chooses the others */
     const yki_tool_model *built_in; /* NULL: the model is a file */
-    const char *init, *out, *checkpoint, *log, *log_dir;
+    yki_tool_model sized;           /* a language model of the sizes that are given */
+    const char *init, *out, *checkpoint, *log, *log_dir, *tokenizer;
     unsigned every, keep;
     double validation;
     bool resume, json;
@@ -49,6 +50,8 @@ static const yki_tool_option options[] = {
     {"epochs", 'e', "N", "times through the data (default: the recipe's)",
      TOOL_COUNT(request, settings.epochs, 1, MAX_EPOCHS)},
     {"init", 0, "FILE", "start from the weights of a safetensors file", TOOL_TEXT(request, init)},
+    {"tokenizer", 0, "NAME", "of a text: bytes, characters, or a file (default: the text's)",
+     TOOL_TEXT(request, tokenizer)},
     {"augment", 0, "LIST", "flip, shift=N, crop, noise=X, with commas; or none",
      TOOL_LIST(request, settings.augment, check_augmentation)},
     {"normalize", 0, NULL, "bring each channel or column to mean 0, deviation 1",
@@ -96,6 +99,7 @@ static int
 check_request(const yki_tool_command *self, request *w)
 {
     const yki_tool_training *t = &w->settings.training;
+    char why[TOOL_MODEL_WHY];
     yki_near near;
 
     if (!t->model)
@@ -109,6 +113,14 @@ check_request(const yki_tool_command *self, request *w)
             "there is no model \"%s\"; must be a built-in one, or a file with a \".\" or a "
             "\"/\" in its name%s",
             t->model, yki_tool_near_model(t->model, &near));
+    if (yki_tool_sizes_given(&t->sizes)) {
+        if (!w->built_in)
+            return yki_tool_usage(
+                self, "%s has its own sizes: --layers and the like are not for it", t->model);
+        if (!yki_tool_size_model(w->built_in, &t->sizes, 0, &w->sized, why))
+            return yki_tool_usage(self, "%s", why);
+        w->built_in = &w->sized;
+    }
     if (w->settings.normalize && w->settings.no_normalize)
         return yki_tool_usage(self,
                               "--normalize and --no-normalize are given; must be one of both");
@@ -231,6 +243,29 @@ prepare_data(session *s)
     return yoke_dataset_set_augmentation(source->train, &augmentation);
 }
 
+/* The number of tokens in a sample of text; 0: the model is for other samples. */
+static int64_t
+text_context(const session *s)
+{
+    const yki_tool_model *model = s->wanted->built_in;
+
+    if (s->graph)
+        return yki_tool_text_context(s->graph);
+    return model && model->language ? model->input.dim[0] : 0;
+}
+
+/* The data decide the vocabulary of a built-in model, unless the user does. */
+static yoke_status
+open_text(session *s, int64_t context)
+{
+    const request *w = s->wanted;
+    const yki_tool_training *t = &w->settings.training;
+    const yki_tool_reading how = {.validation = w->validation};
+
+    return yki_tool_source_open_text(t->data, &how, context, t->sizes.vocabulary, w->tokenizer,
+                                     w->init, &s->source);
+}
+
 /* The graph of a file tells how to read the data, so it is opened first. A built-in model is made
  * to fit the data. */
 static yoke_status
@@ -239,12 +274,18 @@ open_both(session *s)
     const request *w = s->wanted;
     yoke_status status =
         w->built_in ? YOKE_OK : read_graph(w->settings.training.model, &s->graph, &s->integers);
+    const int64_t context = status ? 0 : text_context(s);
 
+    if (!status && w->tokenizer && !context)
+        status = yoke_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                           "--tokenizer is given, but the model is not for text");
     if (!status)
-        status = open_data(s);
+        status = context ? open_text(s, context) : open_data(s);
     if (status)
         return status;
     choose_settings(s);
+    if (w->built_in && w->settings.training.sizes.vocabulary)
+        s->source.classes = w->settings.training.sizes.vocabulary;
     if (w->built_in)
         status = yki_tool_source_fit(&s->source, w->built_in, s->settings.normalize, &s->graph);
     return status ? status : prepare_data(s);
@@ -317,6 +358,7 @@ fit(session *s)
     watch->team = s->team;
     watch->trainer = s->trainer;
     watch->speaks = s->job.rank == 0;
+    watch->context = s->source.context;
     watch->json = w->json;
     yki_tool_watch_start(watch);
     memset(&o, 0, sizeof o);
@@ -366,6 +408,25 @@ metric_of(const session *s, const yoke_epoch *last, const char *name)
     return (double)NAN;
 }
 
+/* The last line of a training on text. */
+static void
+print_text_result(const session *s, const yoke_epoch *last, double rate)
+{
+    const double loss = last ? last->test->loss : (double)NAN;
+    const double bits = yki_tool_bits_per_byte(s->source.test, loss);
+    const long long done = last ? (long long)last->epoch + 1 : 0;
+    char text[TOOL_LOSS];
+
+    if (last) {
+        printf("test perplexity %s, ", yki_tool_loss_text(exp(loss), text));
+        if (!isnan(bits))
+            printf("%.3f bits a byte, ", bits);
+        printf("test loss %s, ", yki_tool_loss_text(loss, text));
+        printf("%.0f tokens/s, ", rate * (double)s->source.context);
+    }
+    printf("%lld epoch%s\n", done, done == 1 ? "" : "s");
+}
+
 static void
 print_result(const session *s)
 {
@@ -379,6 +440,10 @@ print_result(const session *s)
     accuracy = metric_of(s, last, "accuracy");
     r2 = metric_of(s, last, "r2");
     loss = last ? last->test->loss : (double)NAN;
+    if (!s->wanted->json && s->source.context) {
+        print_text_result(s, last, rate);
+        return;
+    }
     if (!s->wanted->json) {
         if (!isnan(accuracy))
             printf("test accuracy %.2f %%, ", 100 * accuracy);
@@ -396,6 +461,11 @@ print_result(const session *s)
     yki_tool_json_real(&j, "test_r2", r2);
     yki_tool_json_real(&j, "test_loss", loss);
     yki_tool_json_real(&j, "samples_per_second", rate);
+    if (s->source.context) {
+        yki_tool_json_real(&j, "test_perplexity", exp(loss));
+        yki_tool_json_real(&j, "test_bits_per_byte", yki_tool_bits_per_byte(s->source.test, loss));
+        yki_tool_json_real(&j, "tokens_per_second", rate * (double)s->source.context);
+    }
     yki_tool_json_integer(&j, "epochs", last ? (uint64_t)last->epoch + 1 : 0);
     yki_tool_json_integer(&j, "steps", (uint64_t)yoke_trainer_get_step(s->trainer));
     yki_tool_json_bool(&j, "stopped", s->stopped);
@@ -432,7 +502,7 @@ give_hint(const session *s)
                               .raw_targets = s->source.classes == 0 && !s->wanted->built_in};
     char text[TOOL_HINT];
 
-    if (count == 0 || s->wanted->json || s->wanted->resume || s->wanted->init)
+    if (count == 0 || s->wanted->json || s->wanted->resume || s->wanted->init || s->source.context)
         return;
     course.last = yoke_trainer_get_epoch(s->trainer, count - 1)->train->loss;
     if (yki_tool_hint(&course, text))

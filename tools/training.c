@@ -10,7 +10,7 @@
 
 #include "training.h"
 
-enum { MAX_ACCUMULATE = 65536 };
+enum { MAX_ACCUMULATE = 65536, MAX_SIZE = 65536, MAX_CONTEXT = 1 << 24 };
 /* Its bounds are far within those of a float. */
 #define POSITIVE(member)    TOOL_REAL(yki_tool_training, member, 1e-30, 1e30)
 #define FROM(names, member) TOOL_CHOICE(yki_tool_training, member, names)
@@ -61,13 +61,14 @@ enum {
     VERIFY = TOOL_FOR_VERIFY,
     TUNE = TOOL_FOR_TUNE,
     EVAL = TOOL_FOR_EVAL,
-    PREDICT = TOOL_FOR_PREDICT
+    PREDICT = TOOL_FOR_PREDICT,
+    GENERATE = TOOL_FOR_GENERATE
 };
 
 /* An option whose defaults differ has a row for each of them. */
 const yki_tool_option yki_tool_training_options[] = {
-    {"model", 'm', "MODEL", "tiny, mlp, simplecnn, lenet, resnet18, mobilenet, or JSON",
-     TEXT(model), .takers = TRAIN},
+    {"model", 'm', "MODEL", "tiny, mlp, lenet, resnet18, mobilenet, gpt..., or JSON", TEXT(model),
+     .takers = TRAIN},
     {"data", 0, "DIR", "folder or file of samples; see yoke-data(7)", TEXT(data),
      .takers = TRAIN | EVAL | PREDICT},
     {"batch", 'b', "N", "samples of a step (default: the recipe's)", BATCH, .takers = TRAIN},
@@ -85,7 +86,7 @@ const yki_tool_option yki_tool_training_options[] = {
     {"devices", 'd', "SELECTOR", "the devices (default: all)", TEXT(devices),
      .takers = TRAIN | BENCH | VERIFY | TUNE | EVAL},
     {"devices", 'd', "SELECTOR", "the device; the first one is used (default: all)", TEXT(devices),
-     .takers = OPERATORS | PREDICT},
+     .takers = OPERATORS | PREDICT | GENERATE},
     {"shares", 'S', "SHARES", "auto (default), even, or weights such as 80,20", TEXT(shares),
      .takers = TRAIN | BENCH | VERIFY},
     {"seed", 0, "N", "of initial values and orders (default: 0)",
@@ -114,6 +115,20 @@ const yki_tool_option yki_tool_training_options[] = {
      FROM(reproduced, reproducible), .takers = TRAIN | BENCH},
     {"channels-last", 0, NULL, ".npy images are (height, width, channels)", FLAG(channels_last),
      .takers = TRAIN | EVAL | PREDICT},
+    {"layers", 0, "N", "of gpt: its layers (default: the model's, as of the next four)",
+     TOOL_COUNT(yki_tool_training, sizes.layers, 1, MAX_SIZE), .takers = TRAIN | BENCH},
+    {"heads", 0, "N", "of gpt: heads of attention, which divide the width",
+     TOOL_COUNT(yki_tool_training, sizes.heads, 1, MAX_SIZE), .takers = TRAIN | BENCH},
+    {"width", 0, "N", "of gpt: numbers for each token",
+     TOOL_COUNT(yki_tool_training, sizes.width, 1, MAX_SIZE), .takers = TRAIN | BENCH},
+    {"context", 0, "N", "of gpt: the most tokens that it looks back at",
+     TOOL_COUNT(yki_tool_training, sizes.context, 1, MAX_CONTEXT), .takers = TRAIN | BENCH},
+    {"vocabulary", 0, "N", "of gpt: different tokens",
+     TOOL_COUNT(yki_tool_training, sizes.vocabulary, 1, MAX_CONTEXT), .takers = TRAIN | BENCH},
+    {"shared", 0, "N", "of llama: heads of keys and values, which divide the heads",
+     TOOL_COUNT(yki_tool_training, sizes.shared, 1, MAX_SIZE), .takers = TRAIN | BENCH},
+    {"inner", 0, "N", "of llama: width inside its gated layers",
+     TOOL_COUNT(yki_tool_training, sizes.inner, 1, MAX_CONTEXT), .takers = TRAIN | BENCH},
     {0},
 };
 

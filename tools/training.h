@@ -8,6 +8,7 @@
 #ifndef YOKE_TOOLS_TRAINING_H
 #define YOKE_TOOLS_TRAINING_H
 
+#include "language.h"
 #include "options.h"
 
 /* The commands that take options of the table. */
@@ -18,7 +19,8 @@ enum {
     TOOL_FOR_VERIFY = 8,
     TOOL_FOR_TUNE = 16,
     TOOL_FOR_EVAL = 32,
-    TOOL_FOR_PREDICT = 64
+    TOOL_FOR_PREDICT = 64,
+    TOOL_FOR_GENERATE = 128
 };
 
 typedef struct yki_tool_training {
@@ -34,6 +36,7 @@ typedef struct yki_tool_training {
     int level;                    /* a yoke_plan_level */
     int reproducible;             /* a yoke_reproducible_choice */
     bool strict, channels_last;
+    yki_tool_sizes sizes; /* of a language model */
 } yki_tool_training;
 
 /* Ends with a zeroed row. */

@@ -87,20 +87,20 @@ static yoke_status
 run_steps(const request *wanted, yoke_trainer *trainer, trained *out)
 {
     int64_t n = wanted->training.batch;
-    float *image = malloc(yki_tool_model_values(wanted->model) * (size_t)n * sizeof *image);
-    void *target = malloc((size_t)n * 4);
+    void *input = malloc(yki_tool_model_values(wanted->model) * (size_t)n * 4);
+    void *target = malloc(yki_tool_target_values(wanted->model) * (size_t)n * 4);
     yoke_feed feeds[2];
-    yoke_status status = image && target ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    yoke_status status = input && target ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 
-    yki_tool_batch_feeds(wanted->model, n, image, target, feeds);
+    yki_tool_batch_feeds(wanted->model, n, input, target, feeds);
     for (unsigned i = 0; !status && i < wanted->steps; i++) {
         yoke_result result;
 
-        yki_tool_random_batch(wanted->model, n, i + 1, image, target);
+        yki_tool_random_batch(wanted->model, n, i + 1, input, target);
         status = yoke_trainer_step(trainer, n, feeds, 2, &result);
         out->losses[i] = status ? 0 : result.loss;
     }
-    free(image);
+    free(input);
     free(target);
     return status;
 }

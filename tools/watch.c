@@ -171,6 +171,8 @@ write_epoch(const yki_tool_watch *w, FILE *stream, const yoke_epoch *e)
     yki_tool_json_real(&j, "test_loss", e->test->samples ? e->test->loss : (double)NAN);
     add_metrics(&j, w, "test_metrics", e->test);
     yki_tool_json_real(&j, "samples_per_second", e->samples_per_second);
+    if (w->context)
+        yki_tool_json_real(&j, "tokens_per_second", e->samples_per_second * (double)w->context);
     add_shares(&j, w);
     yki_tool_json_open_array(&j, "device_losses");
     for (size_t k = 0; k < e->devices; k++)
@@ -181,6 +183,18 @@ write_epoch(const yki_tool_watch *w, FILE *stream, const yoke_epoch *e)
 }
 
 /* ---- the terminal ---- */
+
+/* Of a text, the perplexity and tokens a second are shown. */
+static void
+show_as_text(const yki_tool_watch *w, yki_tool_view *view)
+{
+    if (w->context == 0)
+        return;
+    view->metric_name = "perplexity";
+    view->metric = exp(view->loss);
+    view->test_metric = exp(view->test_loss);
+    view->tokens = w->context;
+}
 
 /* The time left is that of the rest of all epochs, at the speed of this epoch so far. */
 static void
@@ -206,6 +220,7 @@ show_step(yki_tool_watch *w, int64_t in_epoch)
         view.left =
             ((double)(w->epochs - w->epoch) * (double)w->samples - (double)in_epoch) / view.rate;
     }
+    show_as_text(w, &view);
     yki_tool_progress_update(&w->progress, &view);
 }
 
@@ -229,6 +244,7 @@ show_epoch(yki_tool_watch *w, const yoke_epoch *e)
                           .shares = w->shares,
                           .names = w->name_list};
 
+    show_as_text(w, &view);
     yki_tool_progress_epoch(&w->progress, &view);
 }
 

@@ -17,6 +17,7 @@ typedef struct yki_tool_watch {
     yoke_trainer *trainer;
     yoke_schedule schedule;
     int64_t batch, samples, epochs; /* `samples` of an epoch */
+    int64_t context;                /* tokens of a sample of text; 0: no text */
     bool speaks, json;              /* this is rank 0; it writes objects to standard output */
     struct {
         FILE *file; /* NULL: none */

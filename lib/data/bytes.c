@@ -147,6 +147,19 @@ yki_bytes_of_memory(const void *data, size_t size, const char *name, yki_bytes *
     return YOKE_OK;
 }
 
+yoke_status
+yki_bytes_take(void *data, size_t size, const char *name, yki_bytes **out)
+{
+    yki_bytes *b = new_bytes(name);
+
+    if (!b)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    b->memory = b->expanded = data;
+    b->stored = b->size = size;
+    *out = b;
+    return YOKE_OK;
+}
+
 yki_bytes *
 yki_bytes_retain(yki_bytes *b)
 {

@@ -67,7 +67,7 @@ yki_cifar_parse(yki_bytes *const *files, size_t count, yki_column *images, yki_c
 
     for (size_t i = 0; i < count && status == YOKE_OK; i++) {
         uint64_t record;
-        int kind;
+        int kind = 0;
 
         status = recognise(files[i], &kind);
         if (status == YOKE_OK && i > 0 && kind != first)

@@ -176,6 +176,34 @@ read_sample(const yki_column *column, const struct yki_column_part *part, int64_
     return YOKE_OK;
 }
 
+yoke_status
+yki_column_read_numbers(const yki_column *column, int64_t first, size_t count, int32_t *out)
+{
+    const size_t size = yki_number_size(column->number);
+    unsigned char piece[PIECE];
+
+    while (count) {
+        int64_t index = first;
+        const struct yki_column_part *part = find_part(column, &index);
+        size_t n = YKI_MIN(count, PIECE / size);
+
+        n = (size_t)YKI_MIN((int64_t)n, part->count - index);
+        YKI_TRY(
+            yki_bytes_read(part->bytes, part->offset + (uint64_t)index * size, n * size, piece));
+        for (size_t i = 0; i < n; i++) {
+            uint64_t bits = bits_of(piece + i * size, size, column->big_endian);
+
+            YKI_TRY(
+                check_value(column, part, index + (int64_t)i, to_integer(column->number, bits)));
+            out[i] = (int32_t)to_integer(column->number, bits);
+        }
+        first += (int64_t)n;
+        out += n;
+        count -= n;
+    }
+    return YOKE_OK;
+}
+
 static yoke_status
 table_read(void *self, size_t field, const int64_t *indices, size_t count, void *out)
 {
@@ -213,7 +241,7 @@ table_destroy(void *self)
     yki_free(t);
 }
 
-static const yki_sample_source table_source = {table_read, table_destroy, true};
+static const yki_sample_source table_source = {table_read, table_destroy, true, NULL};
 
 /* ---- making ---- */
 

@@ -133,7 +133,15 @@ yoke_dataset_destroy(yoke_dataset *dataset)
         yki_free(dataset->scaling[i].scale);
     }
     free_names(dataset->class_names, dataset->class_count);
+    yoke_tokenizer_destroy(dataset->tokenizer);
     yki_free(dataset);
+}
+
+void
+yki_dataset_begin_epoch(yoke_dataset *dataset, uint32_t seed, uint32_t epoch)
+{
+    if (dataset->source->begin && dataset->source->begin(dataset->self, seed, epoch))
+        dataset->version++;
 }
 
 int64_t
@@ -278,8 +286,8 @@ given_destroy(void *self)
     yki_free(g);
 }
 
-static const yki_sample_source memory_source = {memory_read, given_destroy, false};
-static const yki_sample_source fill_source = {fill_read, given_destroy, true};
+static const yki_sample_source memory_source = {memory_read, given_destroy, false, NULL};
+static const yki_sample_source fill_source = {fill_read, given_destroy, true, NULL};
 
 /* Checks that all arrays are given and that samples do not overlap. */
 static yoke_status
@@ -528,6 +536,9 @@ yki_dataset_copy_settings(yoke_dataset *dataset, const yoke_dataset *from)
             YKI_TRY(set_scaling(dataset, i, from->scaling[i].mean, from->scaling[i].scale,
                                 from->scaling[i].count));
     dataset->augmentation = from->augmentation;
+    dataset->vocabulary = from->vocabulary;
+    if (from->tokenizer)
+        dataset->tokenizer = yki_tokenizer_retain(from->tokenizer);
     return yoke_dataset_set_class_names(dataset, (const char *const *)from->class_names,
                                         from->class_count);
 }

@@ -21,6 +21,9 @@ typedef struct yki_sample_source {
     yoke_status (*read)(void *self, size_t field, const int64_t *indices, size_t count, void *out);
     void (*destroy)(void *self);
     bool slow; /* reading is more than a copy of memory */
+    /* An epoch of training begins, nobody reads: returns whether the samples are others now. NULL:
+     * they never are. */
+    bool (*begin)(void *self, uint32_t seed, uint32_t epoch);
 } yki_sample_source;
 
 struct yoke_dataset {
@@ -52,6 +55,10 @@ struct yoke_dataset {
     bool ahead;         /* a thread may read samples before they are wanted, and this is worth it */
     char **class_names; /* owned; NULL: unknown */
     size_t class_count;
+    /* Of a text: */
+    yoke_tokenizer *tokenizer; /* retained; NULL: unknown */
+    int64_t vocabulary;        /* 0: no text */
+    int64_t text_bytes;        /* that all windows predict; 0: unknown */
 };
 
 /* Makes a dataset of a source. It owns `self` from here on: also on failure `self` is destroyed.
@@ -61,11 +68,14 @@ yoke_status yki_dataset_make(int64_t count, const yoke_field *fields, size_t fie
 /* Copies scaling, augmentation and class names from a dataset with the same fields. */
 yoke_status yki_dataset_copy_settings(yoke_dataset *dataset, const yoke_dataset *from);
 yoke_dataset *yki_dataset_retain(yoke_dataset *dataset);
+yoke_tokenizer *yki_tokenizer_retain(yoke_tokenizer *tokenizer); /* (tokenizer.c) */
 /* Bytes of a field of one sample. */
 size_t yki_field_size(const yoke_field *field);
 /* Copies field `field` of these samples to `out`. Any thread may call it. */
 yoke_status yki_dataset_read(const yoke_dataset *dataset, size_t field, const int64_t *indices,
                              size_t count, void *out);
+/* Tells that an epoch of training begins, so that samples may change with it. */
+void yki_dataset_begin_epoch(yoke_dataset *dataset, uint32_t seed, uint32_t epoch);
 /* Finds a field by name and returns its number; -1: there is none. */
 int yki_dataset_find(const yoke_dataset *dataset, const char *name);
 

@@ -23,6 +23,8 @@ yoke_status yki_bytes_open(const char *path, yki_bytes **bytes);
 /* Tests only: uses borrowed memory, which must outlive the result. `name` is copied, and appears in
  * errors. */
 yoke_status yki_bytes_of_memory(const void *data, size_t size, const char *name, yki_bytes **bytes);
+/* The same for memory of yki_alloc, which it takes over on success. */
+yoke_status yki_bytes_take(void *data, size_t size, const char *name, yki_bytes **bytes);
 yki_bytes *yki_bytes_retain(yki_bytes *bytes);
 void yki_bytes_release(yki_bytes *bytes);
 const char *yki_bytes_name(const yki_bytes *bytes);
@@ -59,7 +61,7 @@ size_t yki_number_size(yki_number number);
 /* The type of a field of these numbers: u8, i32 or f32. */
 yoke_type yki_number_type(yki_number number);
 
-enum { YKI_MAX_PARTS_OF_COLUMN = 16 };
+enum { YKI_MAX_PARTS_OF_COLUMN = 256 };
 
 /* One field of samples in one or more files. */
 typedef struct yki_column {
@@ -81,6 +83,9 @@ typedef struct yki_column {
 /* Appends `count` samples that begin at `offset` of a file. Retains `bytes`. */
 yoke_status yki_column_add(yki_column *column, yki_bytes *bytes, uint64_t offset, int64_t count);
 void yki_column_clear(yki_column *column);
+/* Reads `count` integers from number `first` on of a column of single numbers. */
+yoke_status yki_column_read_numbers(const yki_column *column, int64_t first, size_t count,
+                                    int32_t *out);
 /* Makes a dataset of columns, which must have equal numbers of samples. It takes over the columns,
  * also on failure. */
 yoke_status yki_columns_make(yki_column *columns, const char *const *names, size_t count,

@@ -19,13 +19,16 @@ typedef union yki_json_options {
     yoke_pool2d_options pool;
     yoke_batch_norm_options batch_norm;
     yoke_layer_norm_options layer_norm;
+    yoke_attention_options attention;
     yoke_embedding_options embedding;
+    yoke_rope_options rope;
     yoke_matmul_options matmul;
     yoke_loss_options loss;
     struct {
         yoke_type type;
         yoke_shape shape;
         yoke_initializer init;
+        bool sequence;
     } given;
     struct {
         float a, b, probability; /* a, b: numbers of a yki_unary_kind */

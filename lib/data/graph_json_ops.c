@@ -3,6 +3,7 @@
  * graph_json_ops.c - the table of functions that make nodes: their options, their calls, and the
  * reverse, which tells from a node which function made it.
  */
+#include <math.h>
 #include <string.h>
 
 #include "data/graph_json.h"
@@ -20,6 +21,7 @@ static const yki_json_field no_fields[] = {END};
 static const yki_json_field given_fields[] = {
     {"type", YKI_JSON_TYPE, AT(given.type), true},
     {"shape", YKI_JSON_SHAPE, AT(given.shape), true},
+    {"sequence", YKI_JSON_BOOL, AT(given.sequence), false},
     END,
 };
 static const yki_json_field parameter_fields[] = {
@@ -91,11 +93,26 @@ static const yki_json_field matmul_fields[] = {
     {"transpose_b", YKI_JSON_BOOL, AT(matmul.transpose_b), false},
     END,
 };
+static const yki_json_field rope_fields[] = {
+    {"heads", YKI_JSON_INT32, AT(rope.heads), true},
+    {"shared", YKI_JSON_INT32, AT(rope.shared), false},
+    {"interleaved", YKI_JSON_BOOL, AT(rope.interleaved), false},
+    {"base", YKI_JSON_FLOAT, AT(rope.base), false},
+    END,
+};
+static const yki_json_field attention_fields[] = {
+    {"heads", YKI_JSON_INT32, AT(attention.heads), true},
+    {"shared", YKI_JSON_INT32, AT(attention.shared), false},
+    {"causal", YKI_JSON_BOOL, AT(attention.causal), false},
+    {"scale", YKI_JSON_FLOAT, AT(attention.scale), false},
+    END,
+};
 static const yki_json_field loss_fields[] = {
     {"has_ignore_index", YKI_JSON_BOOL, AT(loss.has_ignore_index), false},
     {"ignore_index", YKI_JSON_INT32, AT(loss.ignore_index), false},
     {"label_smoothing", YKI_JSON_FLOAT, AT(loss.label_smoothing), false},
     {"delta", YKI_JSON_FLOAT, AT(loss.delta), false},
+    {"axis", YKI_JSON_INT32, AT(loss.axis), false},
     END,
 };
 #define NUMBER(kind, id, name, from_result, flops, number)                                         \
@@ -151,16 +168,22 @@ static const yki_json_field custom_fields[] = {
     static yoke_node *build_##op(yoke_graph *g, const char *name, yoke_node *const *in,            \
                                  size_t count, const yki_json_options *o)
 
+static yoke_node *
+given(yoke_graph *g, yoke_node *node, const yki_json_options *o)
+{
+    return node && o->given.sequence ? yoke_sequence(g, node) : node;
+}
+
 BUILDER(input)
 {
     (void)in, (void)count;
-    return yoke_input(g, name, o->given.type, o->given.shape);
+    return given(g, yoke_input(g, name, o->given.type, o->given.shape), o);
 }
 
 BUILDER(target)
 {
     (void)in, (void)count;
-    return yoke_target(g, name, o->given.type, o->given.shape);
+    return given(g, yoke_target(g, name, o->given.type, o->given.shape), o);
 }
 
 BUILDER(parameter)
@@ -185,6 +208,15 @@ LAYER(batch_norm)
 LAYER(layer_norm)
 LAYER(embedding)
 
+BUILDER(rms_norm)
+{
+    yoke_layer_norm_options options = o->layer_norm;
+
+    (void)count;
+    options.name = name;
+    return yoke_rms_norm(g, in[0], &options);
+}
+
 /* `call` may use g, in, count and o. */
 #define PLAIN(op, call)                                                                            \
     BUILDER(op)                                                                                    \
@@ -194,6 +226,9 @@ LAYER(embedding)
     }
 PLAIN(maxpool2d, yoke_maxpool2d(g, in[0], &o->pool))
 PLAIN(avgpool2d, yoke_avgpool2d(g, in[0], &o->pool))
+PLAIN(attention, yoke_attention(g, in[0], count == 2 ? in[1] : NULL, &o->attention))
+PLAIN(rope, yoke_rope(g, in[0], count == 2 ? in[1] : NULL, &o->rope))
+PLAIN(swiglu, yoke_swiglu(g, in[0]))
 PLAIN(matmul, yoke_matmul(g, in[0], in[1], &o->matmul))
 #define UNARY(kind, id, name, ...)                                                                 \
     PLAIN(name, yki_unary(g, in[0], YKI_UNARY_##kind, o->plain.a, o->plain.b))
@@ -214,6 +249,7 @@ PLAIN(slice, yoke_slice(g, in[0], o->plain.axis, o->plain.begin, o->plain.end))
 PLAIN(reshape, yoke_reshape(g, in[0], o->plain.shape))
 PLAIN(flatten, yoke_flatten(g, in[0]))
 PLAIN(softmax_cross_entropy, yoke_softmax_cross_entropy(g, in[0], in[1], &o->loss))
+PLAIN(linear_cross_entropy, yoke_linear_cross_entropy(g, in[0], in[1], in[2], &o->loss))
 PLAIN(cross_entropy, yoke_cross_entropy(g, in[0], in[1], &o->loss))
 PLAIN(binary_cross_entropy, yoke_binary_cross_entropy(g, in[0], in[1], &o->loss))
 PLAIN(mean_squared_error, yoke_mean_squared_error(g, in[0], in[1], &o->loss))
@@ -290,14 +326,16 @@ yki_json_is_part(const yoke_node *parameter, const yoke_node *layer, const char 
 GET(input)
 {
     o->given.type = n->type;
-    o->given.shape = n->shape;
+    o->given.shape = yki_whole_shape(n);
+    o->given.sequence = n->length > 0;
     return n->role == YKI_ROLE_INPUT && !n->target;
 }
 
 GET(target)
 {
     o->given.type = n->type;
-    o->given.shape = n->shape;
+    o->given.shape = yki_whole_shape(n);
+    o->given.sequence = n->length > 0;
     return n->role == YKI_ROLE_INPUT && n->target;
 }
 
@@ -399,6 +437,28 @@ GET(matmul)
     return is_plain_product(&a) && !a.bias;
 }
 
+GET(rope)
+{
+    const yki_rope_attrs a = ATTRS(yki_rope_attrs, n);
+
+    o->rope.heads = a.heads;
+    o->rope.shared = a.shared == a.heads ? 0 : a.shared;
+    o->rope.interleaved = a.interleaved;
+    o->rope.base = a.base == 10000 ? 0 : a.base;
+    return !a.back;
+}
+
+GET(attention)
+{
+    const yki_attention_attrs a = ATTRS(yki_attention_attrs, n);
+
+    o->attention.heads = a.heads;
+    o->attention.shared = a.shared == a.heads ? 0 : a.shared;
+    o->attention.causal = a.causal;
+    o->attention.scale = a.scale == 1 / sqrtf((float)a.width) ? 0 : a.scale;
+    return true;
+}
+
 GET(pool)
 {
     const yki_pool_attrs a = ATTRS(yki_pool_attrs, n);
@@ -441,7 +501,12 @@ GET(layer_norm)
     o->layer_norm.axes = a.axes == n->shape.rank ? 0 : a.axes;
     o->layer_norm.epsilon = a.epsilon == 1e-5f ? 0 : a.epsilon;
     o->layer_norm.no_affine = !a.affine;
-    return true;
+    return !a.rms;
+}
+
+GET(rms_norm)
+{
+    return !get_layer_norm(n, o);
 }
 
 GET(embedding)
@@ -513,6 +578,7 @@ GET(mean)
         o->loss.ignore_index = a.ignore_index;                                                     \
         o->loss.label_smoothing = a.label_smoothing;                                               \
         o->loss.delta = a.delta == 1 ? 0 : a.delta;                                                \
+        o->loss.axis = a.rows ? -1 : 0;                                                            \
         return a.kind == YKI_LOSS_##kind_of;                                                       \
     }
 GET_LOSS(SOFTMAX_CE, softmax_cross_entropy)
@@ -521,6 +587,15 @@ GET_LOSS(BCE, binary_cross_entropy)
 GET_LOSS(MSE, mean_squared_error)
 GET_LOSS(L1, l1_loss)
 GET_LOSS(HUBER, huber_loss)
+
+GET(linear_cross_entropy)
+{
+    const yki_linear_loss_attrs a = ATTRS(yki_linear_loss_attrs, n);
+
+    o->loss.has_ignore_index = a.has_ignore_index;
+    o->loss.ignore_index = a.ignore_index;
+    return true;
+}
 
 GET(accuracy)
 {
@@ -623,7 +698,11 @@ static const yki_json_op ops[] = {
      get_batch_norm},
     {"layer_norm", 1, 1, true, layer_norm_fields, build_layer_norm, &yki_op_layer_norm,
      get_layer_norm},
+    {"rms_norm", 1, 1, true, layer_norm_fields, build_rms_norm, &yki_op_layer_norm, get_rms_norm},
     {"embedding", 1, 1, true, embedding_fields, build_embedding, &yki_op_embedding, get_embedding},
+    {"attention", 1, 2, false, attention_fields, build_attention, &yki_op_attention, get_attention},
+    {"rope", 1, 2, false, rope_fields, build_rope, &yki_op_rope, get_rope},
+    {"swiglu", 1, 1, false, no_fields, build_swiglu, &yki_op_swiglu, NULL},
     {"matmul", 2, 2, false, matmul_fields, build_matmul, &yki_op_matmul, get_matmul},
     {"scale", 1, 1, false, scale_fields, build_scale, &yki_op_unary, get_scale},
     {"add", 2, 2, false, no_fields, build_add, &yki_op_binary, get_add},
@@ -642,6 +721,8 @@ static const yki_json_op ops[] = {
     {"custom", 1, YKI_MAX_INPUTS, false, custom_fields, build_custom, &yki_op_custom, get_custom},
     {"softmax_cross_entropy", 2, 2, false, loss_fields, build_softmax_cross_entropy, &yki_op_loss,
      get_softmax_cross_entropy},
+    {"linear_cross_entropy", 3, 3, false, loss_fields, build_linear_cross_entropy,
+     &yki_op_linear_loss, get_linear_cross_entropy},
     {"cross_entropy", 2, 2, false, loss_fields, build_cross_entropy, &yki_op_loss,
      get_cross_entropy},
     {"binary_cross_entropy", 2, 2, false, loss_fields, build_binary_cross_entropy, &yki_op_loss,

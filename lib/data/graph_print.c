@@ -150,7 +150,8 @@ operator_text(const yki_json_op *op, const yki_json_options *options, char text[
 static bool
 fill_row(table *t, const yoke_node *node, row *r)
 {
-    double flops = node->op && node->op->flops ? node->op->flops(node) : 0;
+    double rows = node->length && !node->op->whole ? (double)node->length : 1;
+    double flops = node->op && node->op->flops ? rows * node->op->flops(node) : 0;
     yki_json_options options;
     const yki_json_op *op;
     uint32_t inputs;
@@ -165,7 +166,7 @@ fill_row(table *t, const yoke_node *node, row *r)
     else
         operator_text(op, &options, r->cell[1]);
     snprintf(r->cell[0], CELL, "%.*s", CELL - 1, node->name);
-    yki_shape_text(node->shape, r->cell[2], CELL);
+    yki_shape_text(yki_whole_shape(node), r->cell[2], CELL);
     snprintf(r->cell[3], CELL, "%" PRId64, count_parameters(t, node));
     flops_text(t->pending, r->cell[4], CELL);
     t->pending = 0;

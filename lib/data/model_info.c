@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "data/graph_json.h"
+#include "data/tokenizer.h"
 #include "data/weights_file.h"
 
 void
@@ -17,6 +18,7 @@ yki_model_info_clear(yki_model_info *info)
     for (size_t i = 0; info->class_names && i < info->class_count; i++)
         yki_free(info->class_names[i]);
     yki_free(info->class_names);
+    yoke_tokenizer_destroy(info->tokenizer);
     memset(info, 0, sizeof *info);
 }
 
@@ -133,24 +135,33 @@ classes_text(const yki_model_info *info, char **out)
 }
 
 yoke_status
-yki_model_info_write(const yki_model_info *info, yki_text texts[2], size_t *count)
+yki_model_info_write(const yki_model_info *info, yki_text texts[3], size_t *count)
 {
+    size_t made = 0;
+    yoke_status status = YOKE_OK;
+
     *count = 0;
     if (info->field.name) {
-        YKI_TRY(input_text(info, &texts[*count].value));
-        texts[(*count)++].key = (char *)YKI_INPUT_KEY;
+        status = input_text(info, &texts[made].value);
+        texts[made].key = (char *)YKI_INPUT_KEY;
+        made += status == YOKE_OK;
     }
-    if (info->class_count) {
-        yoke_status status = classes_text(info, &texts[*count].value);
-
-        if (status != YOKE_OK) {
-            if (*count)
-                yki_free(texts[0].value);
-            *count = 0;
-            return status;
-        }
-        texts[(*count)++].key = (char *)YKI_CLASSES_KEY;
+    if (status == YOKE_OK && info->class_count) {
+        status = classes_text(info, &texts[made].value);
+        texts[made].key = (char *)YKI_CLASSES_KEY;
+        made += status == YOKE_OK;
     }
+    if (status == YOKE_OK && info->tokenizer) {
+        status = yki_tokenizer_write(info->tokenizer, &texts[made].value);
+        texts[made].key = (char *)YKI_TOKENIZER_KEY;
+        made += status == YOKE_OK;
+    }
+    if (status != YOKE_OK) {
+        while (made)
+            yki_free(texts[--made].value);
+        return status;
+    }
+    *count = made;
     return YOKE_OK;
 }
 
@@ -241,6 +252,7 @@ yki_model_info_read(const yki_safetensors *file, yki_model_info *info)
 {
     const char *input = yki_safetensors_text(file, YKI_INPUT_KEY);
     const char *classes = yki_safetensors_text(file, YKI_CLASSES_KEY);
+    const char *tokenizer = yki_safetensors_text(file, YKI_TOKENIZER_KEY);
     json_t *input_json = input ? json_loads(input, JSON_REJECT_DUPLICATES, NULL) : NULL;
     json_t *classes_json = classes ? json_loads(classes, 0, NULL) : NULL;
     const char **names = NULL;
@@ -257,6 +269,8 @@ yki_model_info_read(const yki_safetensors *file, yki_model_info *info)
         status = read_input(file, input_json, names, count, info);
     else if (status == YOKE_OK)
         status = set_classes(info, names, count);
+    if (status == YOKE_OK && tokenizer)
+        status = yki_tokenizer_read(tokenizer, strlen(tokenizer), file->path, &info->tokenizer);
     yki_free(names);
     json_decref(input_json);
     json_decref(classes_json);

@@ -9,12 +9,13 @@
 #define YKI_WEIGHTS_FILE_H
 
 #include "data/dataset.h"
-#include "data/safetensors.h"
+#include "data/shards.h"
 #include "graph/graph.h"
 
-#define YKI_GRAPH_KEY   "yoke.graph"
-#define YKI_INPUT_KEY   "yoke.input"
-#define YKI_CLASSES_KEY "yoke.classes"
+#define YKI_GRAPH_KEY     "yoke.graph"
+#define YKI_INPUT_KEY     "yoke.input"
+#define YKI_CLASSES_KEY   "yoke.classes"
+#define YKI_TOKENIZER_KEY "yoke.tokenizer"
 
 /* The input data that a model expects, and its classes. Zero is empty; everything in it is owned.
  */
@@ -23,6 +24,7 @@ typedef struct yki_model_info {
     struct yki_scaling scaling;
     char **class_names;
     size_t class_count;
+    yoke_tokenizer *tokenizer; /* of a text; NULL: none */
 } yki_model_info;
 
 void yki_model_info_clear(yki_model_info *info);
@@ -31,11 +33,14 @@ yoke_status yki_model_info_set(yki_model_info *info, const yoke_field *field, co
                                const char *const *class_names, size_t class_count);
 /* Write the info as texts of a file, and read it back. Members that the file does not have stay
  * zero. */
-yoke_status yki_model_info_write(const yki_model_info *info, yki_text texts[2], size_t *count);
+yoke_status yki_model_info_write(const yki_model_info *info, yki_text texts[3], size_t *count);
 yoke_status yki_model_info_read(const yki_safetensors *file, yki_model_info *info);
 
 /* True for a parameter or a state. */
 bool yki_is_weight(const yoke_node *node);
+
+/* Lists all parameters, then all states; the caller frees the list. */
+yoke_status yki_list_weights(const yoke_graph *graph, const yoke_node ***nodes, size_t *count);
 
 /* Writes all parameters and states, with the graph and the info (NULL: none). `get` copies a node's
  * values to `values`. */
@@ -43,9 +48,10 @@ yoke_status
 yki_weights_file_save(const char *path, const yoke_graph *graph, const yki_model_info *info,
                       yoke_status (*get)(void *user, const yoke_node *node, float *values),
                       void *user);
-/* Reads and checks every tensor that is wanted, then passes the values to `put`, node by node. */
+/* Reads and checks every tensor that is wanted, then passes the values to `put`, node by node
+ * (weights_load.c). */
 yoke_status yki_weights_file_load(
-    const yki_safetensors *file, const yoke_graph *graph, const yoke_load_options *options,
+    const yki_shards *shards, const yoke_graph *graph, const yoke_load_options *options,
     yoke_status (*put)(void *user, const yoke_node *node, const float *values), void *user);
 /* Makes the graph of a file's metadata; YOKE_ERROR_FORMAT if the file has none. */
 yoke_status yki_weights_file_graph(const yki_safetensors *file, yoke_graph **graph);

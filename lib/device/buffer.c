@@ -178,7 +178,8 @@ yki_buffer_create(yoke_device *owner, uint64_t size, unsigned flags, const char 
     made->owner = owner;
     made->size = size;
     made->pinned = flags & YKI_BUFFER_PINNED;
-    status = yki_quota_charge(owner, size, what);
+    made->charged = made->pinned && !owner->traits.host_memory ? 0 : size;
+    status = yki_quota_charge(owner, made->charged, what);
     if (status != YOKE_OK)
         goto free_made;
     status = owner->traits.direct_host ? create_direct(made, real)
@@ -191,7 +192,7 @@ yki_buffer_create(yoke_device *owner, uint64_t size, unsigned flags, const char 
     return YOKE_OK;
 
 return_quota:
-    yki_quota_return(owner, size);
+    yki_quota_return(owner, made->charged);
 free_made:
     yki_free(made);
     return status;
@@ -239,7 +240,7 @@ yki_buffer_destroy(yki_buffer *buffer)
         yki_space_finish(buffer->owner->space);
     clReleaseMemObject(buffer->cl);
     if (!buffer->view)
-        yki_quota_return(buffer->owner, buffer->size);
+        yki_quota_return(buffer->owner, buffer->charged);
     yki_device_release(buffer->owner);
     yki_free(buffer);
 }

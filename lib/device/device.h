@@ -101,6 +101,10 @@ yoke_status yki_queue_flush(yki_queue *queue);
  * wait returns it, here or in yki_event_wait; it is returned once and names the device. */
 yoke_status yki_queue_finish(yki_queue *queue);
 yoke_device *yki_queue_device(const yki_queue *queue);
+/* From now on, a wait for an event of the device sleeps and asks, instead of waiting in the driver:
+ * some drivers of GPUs spin there, on a core that a processor of the team needs. A wait may take
+ * 0.1 ms longer. */
+void yki_device_wait_asleep(yoke_device *device);
 
 /* ---- events (queue.c): passed by value; a zeroed event stands for "nothing to wait for" ---- */
 
@@ -116,6 +120,9 @@ void yki_event_release(yki_event *event); /* also zeroes it */
 /* Flushes the event's queue and waits on the host. Returns an error of this command, or one that
  * the queue keeps (yki_queue_finish). A zeroed event returns at once. */
 yoke_status yki_event_wait(const yki_event *event);
+/* Asks, without waiting, whether the command is complete or has failed. It must have been flushed.
+ * A zeroed event is complete. */
+yoke_status yki_event_is_complete(const yki_event *event, bool *complete);
 /* Writes start and end in nanoseconds on the device's clock. The queue must be timed and the
  * command complete. */
 yoke_status yki_event_times(const yki_event *event, uint64_t *start, uint64_t *end);
@@ -143,8 +150,9 @@ yoke_status yki_queue_marker(yki_queue *queue, yki_wait wait, yki_event *done);
  * fills, reads and writes refuse such a buffer. Wait for its commands before destroying it. */
 #define YKI_BUFFER_PINNED 1u
 
-/* Makes a buffer of `size` bytes, 0 included, with undefined contents, and charges its owner.
- * `flags` is 0 or YKI_BUFFER_PINNED; `what` names the buffer in errors. */
+/* Makes a buffer of `size` bytes, 0 included, with undefined contents, and charges its owner,
+ * unless it is pinned and the device's memory is not the host's. `flags` is 0 or YKI_BUFFER_PINNED;
+ * `what` names the buffer in errors. */
 yoke_status yki_buffer_create(yoke_device *owner, uint64_t size, unsigned flags, const char *what,
                               yki_buffer **buffer);
 /* Makes a buffer of a range of `parent`, which is not pinned; `offset` is a multiple of

@@ -18,7 +18,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "device/cache.h"
 #include "device/internal.h"
+
+#include "config.h"
 
 /* Queries of extensions. Not every cl_ext.h has them. */
 enum {
@@ -554,36 +557,84 @@ count_iterations(cl_command_queue queue, cl_kernel kernel, cl_mem buffer, cl_uin
                                NULL) == CL_SUCCESS;
 }
 
-/* Returns the number of iterations after which the driver ends a loop, or 0. Drivers do not report
- * it (llvmpipe's is 65535). */
-static uint32_t
-try_iterations(cl_context cl, cl_command_queue queue, cl_program program)
+/* Gives the number of iterations after which the driver ends a loop, or 0. Drivers do not report
+ * it (llvmpipe's is 65535). Returns false if something failed. */
+static bool
+try_iterations(cl_context cl, cl_command_queue queue, cl_program program, uint32_t *limit)
 {
     cl_int kernel_error, error;
     cl_kernel kernel = clCreateKernel(program, "yki_probe_iterations", &kernel_error);
     cl_mem buffer = clCreateBuffer(cl, CL_MEM_READ_WRITE, 2 * sizeof(cl_uint), NULL, &error);
     cl_uint counted = PROBE_TURNS;
+    bool done = kernel_error == CL_SUCCESS && error == CL_SUCCESS &&
+                count_iterations(queue, kernel, buffer, &counted);
 
-    if (kernel_error == CL_SUCCESS && error == CL_SUCCESS &&
-        !count_iterations(queue, kernel, buffer, &counted))
-        counted = PROBE_TURNS;
     if (error == CL_SUCCESS)
         clReleaseMemObject(buffer);
     if (kernel_error == CL_SUCCESS)
         clReleaseKernel(kernel);
-    return counted < PROBE_TURNS ? counted : 0;
+    *limit = done && counted < PROBE_TURNS ? counted : 0;
+    return done;
 }
 
+/* What a trial found, as the cache keeps it. */
+typedef struct findings {
+    uint32_t direct, limit;
+} findings;
+
+/* Hashes all that the findings may depend on. */
 static void
-probe(yki_root *root, cl_context cl)
+findings_key(const yki_root *root, char key[33])
 {
+    const yoke_device_info *info = &root->info;
+    const char *const parts[] = {PACKAGE_VERSION, probe_source,   info->name,   info->vendor,
+                                 info->driver,    info->platform, info->version};
+    yki_hash hash;
+
+    yki_hash_start(&hash);
+    for (size_t i = 0; i < YKI_COUNT(parts); i++)
+        yki_hash_string(&hash, parts[i]);
+    yki_hash_add(&hash, &root->traits.host_memory, sizeof root->traits.host_memory);
+    yki_hash_hex(&hash, key);
+}
+
+static bool
+load_findings(yki_root *root, const char *key)
+{
+    findings *kept;
+    size_t size;
+    void *data;
+    bool good;
+
+    if (!root->context->cache_dir ||
+        yki_cache_load(root->context, key, YOKE_LOG_DEBUG, &data, &size) != YOKE_OK)
+        return false;
+    kept = data;
+    good = kept && size == sizeof *kept;
+    if (good) {
+        root->traits.direct_host = kept->direct;
+        root->traits.loop_limit = kept->limit;
+    }
+    yki_free(data);
+    return good;
+}
+
+/* What failed, or may have, is not kept: the next context tries again. */
+static void
+probe(yki_root *root, cl_context cl, const char *key)
+{
+    bool host = root->traits.host_memory, counted;
     cl_int error;
     cl_command_queue queue = clCreateCommandQueue(cl, root->id, 0, &error);
     cl_program program = error == CL_SUCCESS ? probe_program(cl, root->id, probe_source) : NULL;
 
     if (program) {
-        root->traits.direct_host = root->traits.host_memory && try_direct(cl, queue, program);
-        root->traits.loop_limit = try_iterations(cl, queue, program);
+        root->traits.direct_host = host && try_direct(cl, queue, program);
+        counted = try_iterations(cl, queue, program, &root->traits.loop_limit);
+        if (root->context->cache_dir && counted && root->traits.direct_host == host)
+            yki_cache_store(root->context, key,
+                            &(findings){root->traits.direct_host, root->traits.loop_limit},
+                            sizeof(findings));
         clReleaseProgram(program);
     }
     if (error == CL_SUCCESS) {
@@ -596,15 +647,17 @@ void
 yki_root_probe(yki_root *root)
 {
     yoke_context *context = root->context;
+    char key[33];
     cl_context cl;
 
+    findings_key(root, key);
     pthread_mutex_lock(&context->probe_lock);
     /* A simulator watches every access but does not see those of the host, and each iteration takes
      * it long. */
-    if (!root->probed && root->rank != YKI_DRIVER_SIMULATOR) {
+    if (!root->probed && root->rank != YKI_DRIVER_SIMULATOR && !load_findings(root, key)) {
         cl = probe_context(root);
         if (cl) {
-            probe(root, cl);
+            probe(root, cl, key);
             clReleaseContext(cl);
         }
     }

@@ -167,6 +167,7 @@ struct yoke_device {
     yki_device_traits traits;
     uint64_t quota; /* bytes; 0: none. Set by the first who takes it, under context->lock */
     atomic_uint_fast64_t used, peak; /* bytes */
+    atomic_bool asleep;              /* yki_device_wait_asleep */
     int references; /* of yki_device_retain, under context->lock; each holds the space */
     pthread_mutex_t setup_lock;
     cl_command_queue setup_queue; /* made when first needed, for put, get and mapping */
@@ -200,6 +201,14 @@ void yki_programs_free(yki_space *space);
  * NULL and YOKE_OK. It makes nothing on disk. */
 yoke_status yki_cache_choose(const char *cache_dir, bool no_cache, char **dir);
 
+/* ---- sources.c ---- */
+
+/* Gives the whole text of the program of a kernel file: common.cl, then the file, with those that
+ * it includes. The caller frees it. */
+yoke_status yki_source_of_file(const char *file, char **whole);
+/* The same for a text that is no file; `name` stands for it in the compiler's messages. */
+yoke_status yki_source_of_text(const char *name, const char *text, char **whole);
+
 /* ---- error.c ---- */
 
 /* Returns the status for an OpenCL error. The detail has the call, the error's name and number, the
@@ -215,7 +224,8 @@ const char *yki_cl_error_name(cl_int error);
 yoke_status yki_root_query(cl_platform_id platform, const char *platform_name, cl_device_id id,
                            yki_root *root);
 /* Finds traits.direct_host and traits.loop_limit by trial, once; they stay false and 0 if the trial
- * is impossible. It compiles, runs kernels and waits. It takes probe_lock. */
+ * is impossible. It compiles, runs kernels and waits, or finds in the cache what an earlier trial
+ * found. It takes probe_lock. */
 void yki_root_probe(yki_root *root);
 
 /* ---- order.c ---- */

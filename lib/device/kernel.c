@@ -4,7 +4,8 @@
  *
  * Idea: a driver answers a forgotten argument or a group of the wrong size with a
  * bare number. So the driver is asked for the right ones when the kernel is made,
- * and queue.c can report a mistake in words before the driver sees it.
+ * and queue.c can report a mistake in words before the driver sees it. A kernel that
+ * needs a larger group than its registers leave room for is refused when it is made.
  *
  * Not here: building (program.c) and launching (queue.c).
  */
@@ -17,6 +18,7 @@ static yoke_status
 inspect(yki_kernel *kernel)
 {
     yoke_device *device = &kernel->program->space->devices[0];
+    size_t items;
     cl_int error = clGetKernelInfo(kernel->cl, CL_KERNEL_NUM_ARGS, sizeof kernel->argument_count,
                                    &kernel->argument_count, NULL);
 
@@ -24,8 +26,19 @@ inspect(yki_kernel *kernel)
         return yki_cl_fail(error, "clGetKernelInfo", device, kernel->name);
     error = clGetKernelWorkGroupInfo(kernel->cl, device->cl, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
                                      sizeof kernel->required, kernel->required, NULL);
+    if (error == CL_SUCCESS)
+        error = clGetKernelWorkGroupInfo(kernel->cl, device->cl, CL_KERNEL_WORK_GROUP_SIZE,
+                                         sizeof kernel->most, &kernel->most, NULL);
     if (error != CL_SUCCESS)
         return yki_cl_fail(error, "clGetKernelWorkGroupInfo", device, kernel->name);
+    /* Registers limit groups of GPUs. llvmpipe says 32, but runs 256. */
+    if (device->traits.type == YOKE_DEVICE_CPU)
+        kernel->most = device->traits.max_group;
+    items = kernel->required[0] * kernel->required[1] * kernel->required[2];
+    if (items > kernel->most)
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "kernel %s needs groups of %zu work-items; on %s it can have at most %zu",
+                        kernel->name, items, device->id, kernel->most);
     return YOKE_OK;
 }
 

@@ -18,31 +18,22 @@
  * Kernels are built without fast-math. If the device can round division and square
  * root correctly, the options ask for it.
  *
- * Not here: kernels and their arguments (kernel.c). It reads no source from the user's
- * disk but that in $YOKE_CL_DIR, which is for those who work on the kernels.
+ * Not here: kernels and their arguments (kernel.c), and where source comes from
+ * (sources.c).
  */
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "device/cache.h"
 #include "device/internal.h"
-#include "device/sources.h"
 
 #include "config.h"
 
 /* Bytes of a compiler's log in an error's detail, which has 8192 bytes. */
 enum { LOG_SIZE = 6000 };
-/* Bytes; a larger kernel file in $YOKE_CL_DIR is a mistake. */
-enum { MAX_OVERRIDE = 16 << 20 };
 /* Seconds of compiling between two lines of the log. */
 #define REPORT_EVERY 2.0
-
-static const char COMMON[] = "common.cl";
 
 static atomic_uint_fast64_t builds;
 
@@ -62,161 +53,6 @@ uint64_t
 yki_program_builds(void)
 {
     return atomic_load(&builds);
-}
-
-/* ---- source text ---- */
-
-static const yki_kernel_source *
-find_source(const char *file)
-{
-    for (size_t i = 0; i < yki_kernel_source_count; i++)
-        if (!strcmp(yki_kernel_sources[i].file, file))
-            return &yki_kernel_sources[i];
-    return NULL;
-}
-
-static char *
-embedded_text(const yki_kernel_source *source)
-{
-    size_t length = 0;
-    char *text, *to;
-
-    for (size_t i = 0; i < source->line_count; i++)
-        length += strlen(source->lines[i]);
-    text = to = yki_alloc(1, length + 1, "a kernel's source");
-    if (!text)
-        return NULL;
-    for (size_t i = 0; i < source->line_count; i++) {
-        size_t size = strlen(source->lines[i]);
-
-        memcpy(to, source->lines[i], size);
-        to += size;
-    }
-    return text;
-}
-
-/* Returns `text` behind a #line that makes the compiler call it `name`. */
-static char *
-named_text(const char *name, const char *text)
-{
-    char *whole = yki_format("#line 1 \"%s\"\n%s", name, text);
-
-    /* The name may come from a user: replace the characters that would end the directive. */
-    for (char *c = whole ? whole + strlen("#line 1 \"") : NULL; c && *name; c++, name++)
-        if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
-            *c = '_';
-    return whole;
-}
-
-static yoke_status
-io_failure(const char *path, const char *reason)
-{
-    return yki_fail(YOKE_ERROR_IO, "kernel source %s (YOKE_CL_DIR): %s", path, reason);
-}
-
-/* Reads the whole of an open file as text. */
-static yoke_status
-read_open_file(int fd, const char *path, char **text)
-{
-    struct stat about;
-    size_t size, have = 0;
-    char *data;
-
-    if (fstat(fd, &about))
-        return io_failure(path, strerror(errno));
-    if (!S_ISREG(about.st_mode) || about.st_size > MAX_OVERRIDE)
-        return io_failure(path, "not a plain file of at most 16 MiB");
-    size = (size_t)about.st_size;
-    data = yki_alloc(1, size + 1, "a kernel's source");
-    if (!data)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    while (have < size) {
-        ssize_t got = read(fd, data + have, size - have);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0) {
-            yoke_status status = io_failure(path, strerror(errno));
-
-            yki_free(data);
-            return status;
-        }
-        if (!got)
-            break; /* the file has become shorter; the text still ends with a 0 */
-        have += (size_t)got;
-    }
-    *text = data;
-    return YOKE_OK;
-}
-
-/* Reads the file of that name in $YOKE_CL_DIR, which replaces the embedded one; *text stays NULL
- * if there is none. `file` is the name of an embedded file, so the path stays in that folder. */
-static yoke_status
-override_text(const char *file, char **text)
-{
-    const char *dir = yki_secure_env("YOKE_CL_DIR");
-    yoke_status status;
-    char *path, *data = NULL;
-    int fd;
-
-    if (!dir)
-        return YOKE_OK;
-    if (dir[0] != '/') {
-        yki_log(YOKE_LOG_WARNING, "YOKE_CL_DIR=%s ignored: not an absolute path", dir);
-        return YOKE_OK;
-    }
-    path = yki_format("%s/%s", dir, file);
-    if (!path)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) {
-        status = errno == ENOENT ? YOKE_OK : io_failure(path, strerror(errno));
-    } else {
-        status = read_open_file(fd, path, &data);
-        close(fd);
-    }
-    if (data) {
-        yki_log(YOKE_LOG_INFO, "kernel source %s taken from %s (YOKE_CL_DIR)", file, path);
-        *text = named_text(file, data);
-        if (!*text)
-            status = YOKE_ERROR_OUT_OF_MEMORY;
-        yki_free(data);
-    }
-    yki_free(path);
-    return status;
-}
-
-static yoke_status
-file_text(const char *file, char **text)
-{
-    const yki_kernel_source *source = find_source(file);
-    char *found = NULL;
-
-    if (!source)
-        return yki_fail(YOKE_ERROR_NOT_FOUND, "no kernel file \"%s\" in this library", file);
-    YKI_TRY(override_text(file, &found));
-    if (!found)
-        found = embedded_text(source);
-    if (!found)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    *text = found;
-    return YOKE_OK;
-}
-
-/* Joins common.cl and `text`. The newline between them keeps a last line without an end from
- * swallowing the #line. */
-static yoke_status
-whole_text(const char *text, char **whole)
-{
-    char *common = NULL, *joined;
-
-    YKI_TRY(file_text(COMMON, &common));
-    joined = yki_format("%s\n%s", common, text);
-    yki_free(common);
-    if (!joined)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    *whole = joined;
-    return YOKE_OK;
 }
 
 /* ---- the request ---- */
@@ -744,18 +580,16 @@ add_program(request *want, yki_program **added)
     return YOKE_OK;
 }
 
-/* `text` is the source after common.cl. */
+/* `source` is the whole text, which is freed. */
 static yoke_status
-get(yoke_device *device, const char *name, const char *text, const char *options,
-    yki_program **program)
+get(yoke_device *device, const char *name, char *source, const char *options, yki_program **program)
 {
-    request want = {.device = device, .space = yki_device_space(device), .name = name};
+    request want = {
+        .device = device, .space = yki_device_space(device), .name = name, .source = source};
     yki_program *found = NULL;
     yoke_status status;
 
-    status = whole_text(text, &want.source);
-    if (status == YOKE_OK)
-        status = make_options(&want, options);
+    status = make_options(&want, options);
     if (status == YOKE_OK)
         status = make_key(&want);
     if (status == YOKE_OK) {
@@ -776,27 +610,20 @@ get(yoke_device *device, const char *name, const char *text, const char *options
 yoke_status
 yki_program_get(yoke_device *device, const char *file, const char *options, yki_program **program)
 {
-    char *text = NULL;
-    yoke_status status;
+    char *source;
 
-    YKI_TRY(file_text(file, &text));
-    status = get(device, file, text, options, program);
-    yki_free(text);
-    return status;
+    YKI_TRY(yki_source_of_file(file, &source));
+    return get(device, file, source, options, program);
 }
 
 yoke_status
 yki_program_get_source(yoke_device *device, const char *name, const char *source,
                        const char *options, yki_program **program)
 {
-    char *text = named_text(name, source);
-    yoke_status status;
+    char *whole;
 
-    if (!text)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    status = get(device, name, text, options, program);
-    yki_free(text);
-    return status;
+    YKI_TRY(yki_source_of_text(name, source, &whole));
+    return get(device, name, whole, options, program);
 }
 
 yki_program *

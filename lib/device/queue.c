@@ -19,6 +19,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "device/runtime.h"
 
@@ -266,6 +267,35 @@ yki_queue_flush(yki_queue *queue)
     return flush_to(queue, queue->serial);
 }
 
+void
+yki_device_wait_asleep(yoke_device *device)
+{
+    atomic_store(&device->asleep, true);
+}
+
+/* Waits for a command that was flushed. */
+static cl_int
+wait_for_event(const yki_queue *queue, cl_event event)
+{
+    enum { LEAST = 10000, MOST = 100000 }; /* nanoseconds */
+    struct timespec pause = {0, LEAST};
+    cl_int error, state = CL_COMPLETE + 1;
+
+    if (!atomic_load(&queue->device->asleep))
+        return clWaitForEvents(1, &event);
+    while (true) {
+        error =
+            clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+        if (error != CL_SUCCESS)
+            return error;
+        if (state <= CL_COMPLETE)
+            break;
+        nanosleep(&pause, NULL);
+        pause.tv_nsec = YKI_MIN(2 * pause.tv_nsec, MOST);
+    }
+    return state == CL_COMPLETE ? CL_SUCCESS : CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+}
+
 /* Waits for everything and returns the first OpenCL error of the calls that wait. Rusticl's
  * clFinish does not wait for commands that were flushed before it, so the last event is waited for
  * too. */
@@ -287,7 +317,7 @@ wait_for_all(yki_queue *queue, const char **call)
         error = clFlush(queue->cl);
         if (error == CL_SUCCESS) {
             *call = "clWaitForEvents";
-            error = clWaitForEvents(1, &last);
+            error = wait_for_event(queue, last);
         }
         clReleaseEvent(last);
     }
@@ -357,7 +387,7 @@ yki_event_wait(const yki_event *event)
     if (!cl)
         return YOKE_OK;
     YKI_TRY(flush_to(event->queue, event->serial));
-    error = clWaitForEvents(1, &cl);
+    error = wait_for_event(event->queue, cl);
     YKI_TRY(settle_and_report(event->queue));
     if (error == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) {
         YKI_TRY(event_state(event->queue, cl, &state));
@@ -365,6 +395,17 @@ yki_event_wait(const yki_event *event)
     }
     if (error != CL_SUCCESS)
         return yki_cl_fail(error, "clWaitForEvents", event->queue->device, "waiting for a command");
+    return YOKE_OK;
+}
+
+yoke_status
+yki_event_is_complete(const yki_event *event, bool *complete)
+{
+    cl_int state = CL_COMPLETE;
+
+    if (event->cl)
+        YKI_TRY(event_state(event->queue, event->cl, &state));
+    *complete = state <= CL_COMPLETE;
     return YOKE_OK;
 }
 
@@ -480,7 +521,7 @@ static yoke_status
 check_launch(const yki_queue *queue, const yki_kernel *kernel, const size_t groups[3],
              const size_t local[3])
 {
-    uint32_t most = queue->device->traits.max_group;
+    size_t most = YKI_MIN(queue->device->traits.max_group, kernel->most);
     const size_t *required = kernel->required;
     size_t items = 1;
 
@@ -500,11 +541,11 @@ check_launch(const yki_queue *queue, const yki_kernel *kernel, const size_t grou
                             kernel->name, local[0], local[1], local[2], required[0], required[1],
                             required[2]);
         /* Each factor is bounded, so the product cannot overflow. */
-        items = local[i] > most ? (size_t)most + 1 : items * local[i];
+        items = local[i] > most ? most + 1 : items * local[i];
         if (items > most)
             return yki_fail(
-                YOKE_ERROR_INVALID_ARGUMENT,
-                "kernel %s: the work-group is %zux%zux%zu; must have at most %u work-items on %s",
+                YOKE_ERROR_UNSUPPORTED,
+                "kernel %s: the work-group is %zux%zux%zu; must have at most %zu work-items on %s",
                 kernel->name, local[0], local[1], local[2], most, queue->device->id);
     }
     for (cl_uint i = 0; i < kernel->argument_count && i < 64; i++)

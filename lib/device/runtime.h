@@ -46,8 +46,8 @@ struct yki_queue {
 };
 
 struct yki_buffer {
-    yoke_device *owner; /* retained */
-    uint64_t size;
+    yoke_device *owner;     /* retained */
+    uint64_t size, charged; /* bytes; charged to the owner */
     cl_mem cl;
     void *host;  /* NULL: the host cannot use the memory directly */
     bool pinned; /* YKI_BUFFER_PINNED: for the host and for copies only, on every device */
@@ -60,6 +60,7 @@ struct yki_kernel {
     yki_program *program; /* retained */
     cl_kernel cl;
     size_t required[3]; /* reqd_work_group_size; zeros: any */
+    size_t most;        /* work-items in a group, for this kernel's registers */
     cl_uint argument_count;
     uint64_t set; /* bit i: argument i has a value; only the first 64 are checked */
     char name[YKI_NAME_LENGTH];

@@ -80,8 +80,9 @@ yki_fail_shape(const char *what, const yoke_node *node, const char *must)
 {
     char text[128];
 
-    return yki_fail(YOKE_ERROR_SHAPE, "%s \"%s\" has shape %s; must be %s", what, node->name,
-                    yki_shape_text(node->shape, text, sizeof text), must);
+    return yki_fail(YOKE_ERROR_SHAPE, "%s \"%s\" has %sshape %s; must be %s", what, node->name,
+                    node->length ? "rows of " : "", yki_shape_text(node->shape, text, sizeof text),
+                    must);
 }
 
 yoke_status

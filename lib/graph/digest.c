@@ -33,6 +33,8 @@ add_node(yki_hash *hash, const yoke_node *node)
     add_number(hash, node->shape.rank);
     for (int32_t i = 0; i < node->shape.rank; i++)
         add_number(hash, node->shape.dim[i]);
+    if (node->length)
+        add_number(hash, node->length);
     add_number(hash, node->input_count);
     for (uint32_t i = 0; i < node->input_count; i++)
         add_number(hash, node->inputs[i]->id);

@@ -266,6 +266,32 @@ check_input(const yoke_graph *graph, const yki_op *op, const yoke_node *input, u
     return YOKE_OK;
 }
 
+/* An operator that works row by row takes sequences alone, or no sequence; what serves every sample
+ * serves every row. */
+static yoke_status
+infer_length(yoke_node *node)
+{
+    const yoke_node *first = NULL;
+
+    for (uint32_t i = 0; i < node->input_count && !node->op->whole; i++) {
+        const yoke_node *input = node->inputs[i];
+
+        if (!input->batched)
+            continue;
+        first = first ? first : input;
+        if (input->length != first->length)
+            return yki_fail(YOKE_ERROR_SHAPE,
+                            "\"%s\" is a sequence and \"%s\" is not; must both be sequences, or "
+                            "neither",
+                            input->length ? input->name : first->name,
+                            input->length ? first->name : input->name);
+    }
+    YKI_TRY(node->op->infer(node));
+    if (!node->op->whole)
+        node->length = first && node->batched ? first->length : 0;
+    return check_size(yki_whole_shape(node));
+}
+
 yoke_node *
 yki_node(yoke_graph *graph, const yki_op *op, const char *name, yoke_node *const *inputs,
          uint32_t input_count, const void *attrs, size_t attr_size)
@@ -302,9 +328,7 @@ yki_node(yoke_graph *graph, const yki_op *op, const char *name, yoke_node *const
             inputs[i]->place = node->place;
     if (attr_size)
         memcpy(node->attrs.bytes, attrs, attr_size);
-    status = op->infer(node);
-    if (status == YOKE_OK)
-        status = check_size(node->shape);
+    status = infer_length(node);
     if (status != YOKE_OK) {
         yki_graph_fail(graph, node->name, status);
         graph->node_count--;
@@ -400,6 +424,54 @@ yoke_target(yoke_graph *graph, const char *name, yoke_type type, yoke_shape shap
     if (node)
         node->target = true;
     return node;
+}
+
+static yoke_status
+make_sequence(yoke_node *node)
+{
+    yoke_graph *graph = node->graph;
+
+    if (node->role != YKI_ROLE_INPUT || node->length)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "it is %s; must be an input or a target that is not a sequence yet",
+                        node->role == YKI_ROLE_INPUT ? "a sequence already" : "no input");
+    if (node->shape.rank == 0)
+        return yki_fail_shape("the input", node, "(length) or (length, ...)");
+    if (graph->length && node->shape.dim[0] != graph->length)
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "its length is %lld; must be %lld, the length of the graph's other "
+                        "sequences",
+                        (long long)node->shape.dim[0], (long long)graph->length);
+    for (size_t i = node->id + 1; i < graph->node_count; i++)
+        for (uint32_t k = 0; k < graph->nodes[i]->input_count; k++)
+            if (graph->nodes[i]->inputs[k] == node)
+                return yki_fail(YOKE_ERROR_STATE,
+                                "\"%s\" uses it; must become a sequence before it is used",
+                                graph->nodes[i]->name);
+    graph->length = node->length = node->shape.dim[0];
+    node->shape.rank--;
+    memmove(node->shape.dim, node->shape.dim + 1,
+            (size_t)node->shape.rank * sizeof node->shape.dim[0]);
+    node->shape.dim[node->shape.rank] = 0;
+    return YOKE_OK;
+}
+
+yoke_node *
+yoke_sequence(yoke_graph *graph, yoke_node *input)
+{
+    yoke_status status;
+
+    if (!takes(graph, "a sequence"))
+        return NULL;
+    if (!input || input->graph != graph) {
+        yki_graph_fail(graph, "a sequence", yki_fail_node("the input", input));
+        return NULL;
+    }
+    status = make_sequence(input);
+    if (status == YOKE_OK)
+        return input;
+    yki_graph_fail(graph, input->name, status);
+    return NULL;
 }
 
 char *
@@ -676,7 +748,7 @@ yoke_node_name(const yoke_node *node)
 yoke_shape
 yoke_node_shape(const yoke_node *node)
 {
-    return node ? node->shape : yoke_shape();
+    return node ? yki_whole_shape(node) : yoke_shape();
 }
 
 yoke_type

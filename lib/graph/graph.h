@@ -4,7 +4,10 @@
  * topological order, and the row that describes an operator.
  *
  * A graph describes one sample. A node that depends on the sample is `batched`:
- * in memory its shape has the batch in front. Parameters and sums
+ * in memory its shape has the batch in front. Where a sample is a sequence of rows, a
+ * node describes one row: its batch are the rows of all samples, which lie side by side
+ * without gaps. So an operator that knows nothing of sequences works row by row, and
+ * costs what the rows that are there cost. Parameters and sums
  * over samples (gradients of parameters, statistics) are not batched.
  *
  * Every operator has one result. A second result (the statistics of a batch norm,
@@ -66,8 +69,9 @@ struct yoke_node {
     yki_node_role role;
     char *name; /* unique in the graph; of a parameter "conv1.weight" */
     yoke_type type;
-    yoke_shape shape; /* of one sample if batched */
+    yoke_shape shape; /* of one sample if batched, or of one row of it */
     bool batched;
+    int64_t length; /* of a sequence: the most rows of a sample; 0: it is none */
     bool target;    /* an input that a loss compares with */
     bool backward;  /* appended by differentiation */
     uint32_t place; /* 1 + position in graph->places; 0: none */
@@ -140,6 +144,9 @@ struct yki_op {
     yki_merge (*merge)(const yki_attrs *attrs);
     /* It reads such a statistic as it is before the merge: this device's part of a gradient. */
     bool reads_unmerged;
+    /* It takes sequences as whole samples, (rows, ...), and not row by row. Then `infer` checks
+     * which of the inputs are sequences, and sets `length` of the node. */
+    bool whole;
 };
 
 /* The index of nodes by name, and the next number for each kind of layer (names.c). */
@@ -178,6 +185,7 @@ struct yoke_graph {
         yoke_node *sum;  /* over the batch; made when first compiled */
     } * metrics;
     size_t metric_count, metric_capacity;
+    int64_t length; /* of its sequences, which all have the same; 0: there are none */
     bool differentiated;
     char **places;
     size_t place_count, place_capacity;
@@ -276,12 +284,14 @@ yoke_status yki_fail_shape(const char *what, const yoke_node *node, const char *
 yoke_status yki_fail_axis(const char *what, int32_t axis, const yoke_node *node);
 /* Fails unless the node has floats, by yki_fail_type. */
 yoke_status yki_check_f32(const char *what, const yoke_node *node);
-/* Gives the result of a node the type and the shape of another node, and its batch if it has one.
- */
+/* Gives the result of a node the type and the shape of another node, and its batch and its length
+ * if it has them. */
 void yki_node_like(yoke_node *node, const yoke_node *other);
 bool yki_shape_equal(yoke_shape a, yoke_shape b);
 /* Writes a shape as "(3, 32, 32)", and returns `text`. */
 const char *yki_shape_text(yoke_shape shape, char *text, size_t size);
+/* Returns the shape of a whole sample: of a sequence (length, the shape of a row). */
+yoke_shape yki_whole_shape(const yoke_node *node);
 /* Computes the shape that numpy's broadcasting gives; false if the shapes do not fit. */
 bool yki_shape_broadcast(yoke_shape a, yoke_shape b, yoke_shape *result);
 /* Returns the bytes of one value. */

@@ -23,6 +23,19 @@ yki_node_like(yoke_node *node, const yoke_node *other)
     node->type = other->type;
     node->shape = other->shape;
     node->batched = other->batched;
+    node->length = other->length;
+}
+
+yoke_shape
+yki_whole_shape(const yoke_node *node)
+{
+    yoke_shape whole = node->shape;
+
+    if (!node->length)
+        return whole;
+    memmove(whole.dim + 1, whole.dim, (size_t)whole.rank++ * sizeof whole.dim[0]);
+    whole.dim[0] = node->length;
+    return whole;
 }
 
 bool

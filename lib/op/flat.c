@@ -39,6 +39,30 @@ yki_flat_grid(yki_launch *launch, const yki_flat *flat, const yki_problem *probl
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, flat->group, 1, 1);
 }
 
+yki_share
+yki_share_for(const yki_device_traits *traits, int64_t results, int64_t terms, bool across)
+{
+    enum { ITEMS = 256, BESIDE = 32, ITEMS_PER_UNIT = 1024, TERMS_PER_ITEM = 8 };
+    yki_share s = {ITEMS, 1};
+    uint32_t most;
+
+    while (s.items > traits->max_group)
+        s.items /= 2;
+    most = s.items;
+    /* What lies side by side is read by as many work-items: whole lines of memory. */
+    for (int64_t beside = 1; across && beside < YKI_MIN(results, BESIDE) && most > 1; beside *= 2)
+        most /= 2;
+    while (!across && s.share < BESIDE && 2 * s.share <= YKI_MIN(terms, most))
+        s.share *= 2;
+    /* More of them for a result only if results are few, or so long that it costs little. */
+    while (2 * s.share <= most &&
+           (results * s.share < (int64_t)traits->compute_units * ITEMS_PER_UNIT
+                ? 4 * s.share <= terms
+                : !across && 2 * s.share * TERMS_PER_ITEM <= terms))
+        s.share *= 2;
+    return s;
+}
+
 void
 yki_flat_cost(yki_launch *launch, const yki_problem *problem, int64_t flops_per_element)
 {

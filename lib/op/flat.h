@@ -22,6 +22,15 @@ yki_flat yki_flat_for(const yki_device_traits *traits);
  * work-item would otherwise make more iterations than every driver allows (llvmpipe ends such a
  * work-item silently). */
 void yki_flat_grid(yki_launch *launch, const yki_flat *flat, const yki_problem *problem);
+/* How work-items that run side by side share sums (reduce_groups.cl): powers of 2. */
+typedef struct yki_share {
+    uint32_t items; /* of a group */
+    uint32_t share; /* of them add up one result */
+} yki_share;
+/* Returns the shares for `results` sums of `terms` each. `across`: neighbouring results lie side by
+ * side in memory, otherwise neighbouring terms. */
+yki_share yki_share_for(const yki_device_traits *traits, int64_t results, int64_t terms,
+                        bool across);
 /* Sets the FLOPs and bytes of a launch, for yoke_replica_print_plan. */
 void yki_flat_cost(yki_launch *launch, const yki_problem *problem, int64_t flops_per_element);
 

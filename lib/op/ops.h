@@ -20,12 +20,15 @@
     X(reorder)                                                                                     \
     X(merge)                                                                                       \
     X(batch_sum)                                                                                   \
+    X(position_sum)                                                                                \
     X(counted)                                                                                     \
     X(reduce)                                                                                      \
     X(loss)                                                                                        \
     X(loss_grad)                                                                                   \
     X(fused_loss)                                                                                  \
     X(dense_loss)                                                                                  \
+    X(linear_loss)                                                                                 \
+    X(linear_loss_grad)                                                                            \
     X(reshape)                                                                                     \
     X(concat)                                                                                      \
     X(slice)                                                                                       \
@@ -33,6 +36,13 @@
     X(transpose)                                                                                   \
     X(softmax)                                                                                     \
     X(softmax_grad)                                                                                \
+    X(attention)                                                                                   \
+    X(attention_lse)                                                                               \
+    X(attention_grad)                                                                              \
+    X(rope)                                                                                        \
+    X(swiglu)                                                                                      \
+    X(swiglu_grad)                                                                                 \
+    X(attention_step)                                                                              \
     X(embedding)                                                                                   \
     X(embedding_grad)                                                                              \
     X(dropout)                                                                                     \
@@ -55,6 +65,8 @@
     X(bn_apply)                                                                                    \
     X(bn_grad_stats)                                                                               \
     X(bn_grad)                                                                                     \
+    X(bn_layer)                                                                                    \
+    X(bn_layer_grad)                                                                               \
     X(bn_running)                                                                                  \
     X(bn_known)                                                                                    \
     X(row)                                                                                         \
@@ -67,7 +79,7 @@ YKI_OPS(YKI_OP)
 #undef YKI_OP
 
 /* unary, unary_grad (elementwise/unary.c): y = f(x). The gradient takes (x or y, dy) and gives dx;
- * the kind decides whether it reads x or y. */
+ * the kind decides whether it reads x or y. A fusion may give relu's gradient dy as two terms. */
 
 /* The activations: X(KIND, its number, name, whether the gradient reads the result, operations an
  * element). Checkpoints hold the number, so it never changes. The function is yoke_NAME, its
@@ -79,7 +91,8 @@ YKI_OPS(YKI_OP)
     X(TANH, 3, tanh, true, 8)                                                                      \
     X(GELU, 4, gelu, false, 12)                                                                    \
     X(SILU, 5, silu, false, 5)                                                                     \
-    X(HARDSWISH, 7, hardswish, false, 5)
+    X(HARDSWISH, 7, hardswish, false, 5)                                                           \
+    X(GELU_TANH, 9, gelu_tanh, false, 12)
 /* Those with a number of their own, which must not be negative: its name stands last. */
 #define YKI_UNARY_NUMBER(X)                                                                        \
     X(LEAKY_RELU, 1, leaky_relu, true, 2, slope)                                                   \
@@ -90,7 +103,7 @@ typedef enum yki_unary_kind {
     YKI_UNARY_PLAIN(KIND) YKI_UNARY_NUMBER(KIND)
 #undef KIND
         YKI_UNARY_SCALE = 6, /* a x + b */
-    YKI_UNARY_KINDS = 9
+    YKI_UNARY_KINDS = 10
 } yki_unary_kind;
 
 typedef struct yki_unary_attrs {
@@ -103,7 +116,8 @@ YKI_ATTRS(yki_unary_attrs)
 yoke_node *yki_unary(yoke_graph *graph, yoke_node *x, yki_unary_kind kind, float a, float b);
 
 /* binary (elementwise/binary.c): add, sub, mul with numpy's broadcasting; an unbatched operand
- * serves every sample. Its gradients are built of binary and reduce nodes. */
+ * serves every sample. Beside a sequence, it may have a row for each row, (length, ...). Its
+ * gradients are built of binary and reduce nodes. */
 
 typedef enum yki_binary_kind {
     YKI_BINARY_ADD,
@@ -124,8 +138,10 @@ YKI_ATTRS(yki_binary_attrs)
 YKI_ATTRS(yki_merge)
 
 /* batch_sum (reduce/batch_sum.c): (N, S...) -> (S...), the sum over the batch in a fixed order.
- * counted (reduce/batch_sum.c): a scalar per sample -> (2), the scalar and the count 1.
- * reduce (reduce/reduce.c): the sum or the mean over axes of the sample. */
+ * position_sum (reduce/batch_sum.c): of a sequence (T, S...) -> (T, S...), the sum over the batch
+ * of each row. Rows that are not there have the sum 0. counted (reduce/batch_sum.c): a scalar per
+ * sample -> (2), the scalar and the count 1. reduce (reduce/reduce.c): the sum or the mean over
+ * axes of the sample. */
 
 typedef struct yki_reduce_attrs {
     uint32_t axes; /* bit i: axis i is reduced */
@@ -157,6 +173,7 @@ typedef struct yki_loss_attrs {
     int32_t has_ignore_index, ignore_index;
     float label_smoothing, delta;
     int32_t k;
+    int32_t rows; /* softmax: whether the classes are the last axis, not the first */
 } yki_loss_attrs;
 YKI_ATTRS(yki_loss_attrs)
 
@@ -184,6 +201,16 @@ typedef struct yki_dense_loss_attrs {
     int32_t gate;              /* whether it is 0 where x is not positive */
 } yki_dense_loss_attrs;
 YKI_ATTRS(yki_dense_loss_attrs)
+
+/* linear_loss (loss/linear_loss.c): x (S..., C), weight (V, C), target (S...) -> (2), the softmax
+ * cross-entropy of x weight^T. Further results, which fusion sets: the gradients by x and by the
+ * weight, as of linear_loss_grad, which takes the same inputs and has one of the two. */
+
+typedef struct yki_linear_loss_attrs {
+    int32_t has_ignore_index, ignore_index;
+    int32_t dx, dw; /* whether the gradient is a result */
+} yki_linear_loss_attrs;
+YKI_ATTRS(yki_linear_loss_attrs)
 
 /* reshape (shape/reshape.c): the same bytes under another shape.
  * concat (shape/concat.c): joins its inputs along an axis of the sample. An unbatched input serves
@@ -219,6 +246,47 @@ typedef struct yki_softmax_attrs {
     int32_t axis;
 } yki_softmax_attrs;
 YKI_ATTRS(yki_softmax_attrs)
+
+/* attention (attention/attention.c): x (T, (heads + 2 shared) width)[, lengths ()] -> (T, heads
+ * width). The columns of x are the queries of all heads, then the keys, then the values.
+ * attention_lse: the same inputs -> (heads, T), log(sum(exp(scores))) of each query.
+ * attention_grad: x, y, dy, lse[, lengths] -> dx. Rows from a sample's length on have the result
+ * 0. attention_step (attention/step.c): x (R, columns), positions (R), cache -> (R, heads width):
+ * causal attention of rows that stand at these positions of their streams (-1: nowhere, the result
+ * is 0). It puts their keys and values into the cache, a state of the shape that
+ * yki_attention_cache says, and looks at all that is there up to each row's position. Only
+ * generators have it (replica/decoding.c). */
+
+typedef struct yki_attention_attrs {
+    int32_t heads, shared; /* heads of queries; heads of keys and values, each for heads / shared */
+    int32_t width;         /* of a head */
+    int32_t causal;        /* whether a query sees no later keys */
+    int32_t lengths;       /* whether the samples' lengths are given */
+    int32_t lse;           /* further result: that of attention_lse; set by fusion */
+    float scale;           /* of the scores */
+} yki_attention_attrs;
+YKI_ATTRS(yki_attention_attrs)
+/* Checks the packed rows (length, columns) of x: `heads` of queries, *shared of keys (0 becomes
+ * `heads`) and as many of values. *width gets the width of a head; `even`: it must be. */
+yoke_status yki_packed_heads(const yoke_node *x, int32_t heads, int32_t *shared, bool even,
+                             int32_t *width);
+/* Returns the shape of the cache for so many streams of at most `length` rows. */
+yoke_shape yki_attention_cache(const yki_attention_attrs *attrs, int64_t streams, int64_t length);
+
+/* rope (sequence/rope.c): x (T, (heads + 2 shared) width)[, start ()] -> the same shape. The
+ * columns are those of attention; queries and keys are turned by their position, which is start +
+ * t. With `back` it is its own gradient. */
+
+typedef struct yki_rope_attrs {
+    int32_t heads, shared, width; /* as in yki_attention_attrs */
+    int32_t interleaved;          /* pairs are neighbours; otherwise half a head apart */
+    int32_t back;                 /* whether it turns the other way */
+    float base;
+} yki_rope_attrs;
+YKI_ATTRS(yki_rope_attrs)
+
+/* swiglu (sequence/swiglu.c): x (..., 2 C) -> (..., C), silu of the first half times the second.
+ * swiglu_grad: x, dy -> dx. */
 
 /* embedding (embedding/embedding.c): x integers (S...), weight (rows, width) -> (S..., width).
  * embedding_grad: x, dy -> (rows, width), the sum over the batch. */
@@ -326,6 +394,9 @@ YKI_ATTRS(yki_pool_attrs)
  *                  the unbiased one. The state stays as it is where the count is 0, and for the
  *                  variance also where it is 1.
  *   bn_known       mean, variance -> stats of count 1, which replace bn_stats in evaluation
+ * Fusions make (norm/batch_norm_groups.c):
+ *   bn_layer       x[, gamma, beta][, residual] -> y of bn_apply, and stats
+ *   bn_layer_grad  x, dy, stats[, gamma[, beta]] -> dx of bn_grad, and sums or its two rows
  * Unless attrs.local is set, a team merges over its devices the result of bn_stats, and that of
  * bn_grad_stats before bn_grad reads it. The rows that are gradients of beta and gamma are not
  * merged: each device keeps its own, because gradients are summed anyway. Two statistics (n, m, M)
@@ -347,12 +418,14 @@ YKI_ATTRS(yki_bn_attrs)
 /* norm/layer_norm.c: a row is the last `axes` axes, and I is their shape. layer_norm: x[, gamma
  * (I), beta (I)] -> y. layer_norm_grad: x, dy[, gamma] -> dx. layer_norm_grad_params: x, dy ->
  * (2, I...), the sums of dy and of dy * normalised x over rows and samples, which are the
- * gradients of beta and gamma. */
+ * gradients of beta and gamma. With rms there is no mean and no beta, and layer_norm_grad_params
+ * gives (I...), the gradient of gamma. */
 
 typedef struct yki_ln_attrs {
     float epsilon;
     int32_t axes;
     int32_t affine; /* whether gamma is given (to layer_norm also beta) */
+    int32_t rms;    /* whether a row is divided by its root mean square alone */
 } yki_ln_attrs;
 YKI_ATTRS(yki_ln_attrs)
 
@@ -374,13 +447,20 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(ones)                                                                                        \
     X(copy)                                                                                        \
     X(reorder)                                                                                     \
+    X(loss_rows)                                                                                   \
+    X(loss_grad_rows)                                                                              \
     X(loss)                                                                                        \
     X(loss_grad)                                                                                   \
     X(fused_loss)                                                                                  \
     X(dense_loss)                                                                                  \
+    X(linear_loss)                                                                                 \
+    X(linear_loss_grad)                                                                            \
     X(merge)                                                                                       \
+    X(batch_sum_groups)                                                                            \
     X(batch_sum)                                                                                   \
+    X(position_sum)                                                                                \
     X(counted)                                                                                     \
+    X(reduce_groups)                                                                               \
     X(reduce)                                                                                      \
     X(conv_depthwise)                                                                              \
     X(conv_depthwise_grad_input)                                                                   \
@@ -393,6 +473,9 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(winograd5x5)                                                                                 \
     X(winograd5x5_grad_input)                                                                      \
     X(winograd5x5_grad_weight)                                                                     \
+    X(winograd_tiles)                                                                              \
+    X(winograd_tiles_grad_input)                                                                   \
+    X(winograd_tiles_grad_weight)                                                                  \
     X(conv_stacked)                                                                                \
     X(conv_stacked_grad_input)                                                                     \
     X(conv_blocked)                                                                                \
@@ -404,12 +487,24 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(concat)                                                                                      \
     X(slice)                                                                                       \
     X(unslice)                                                                                     \
+    X(transpose_tiles_groups)                                                                      \
+    X(transpose_rows_groups)                                                                       \
     X(transpose_tiles)                                                                             \
     X(transpose_rows)                                                                              \
     X(softmax_rows)                                                                                \
     X(softmax_columns)                                                                             \
     X(softmax_grad_rows)                                                                           \
     X(softmax_grad_columns)                                                                        \
+    X(attention_tiled)                                                                             \
+    X(attention_lse_tiled)                                                                         \
+    X(attention_grad_tiled)                                                                        \
+    X(attention)                                                                                   \
+    X(attention_lse)                                                                               \
+    X(attention_grad)                                                                              \
+    X(rope)                                                                                        \
+    X(swiglu)                                                                                      \
+    X(swiglu_grad)                                                                                 \
+    X(attention_step)                                                                              \
     X(embedding)                                                                                   \
     X(embedding_grad)                                                                              \
     X(dropout)                                                                                     \
@@ -418,7 +513,10 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(conv_plain)                                                                                  \
     X(conv_plain_grad_input)                                                                       \
     X(conv_plain_grad_weight)                                                                      \
+    X(reduce_bias_groups)                                                                          \
     X(reduce_bias)                                                                                 \
+    X(gemv)                                                                                        \
+    X(gemv_groups)                                                                                 \
     X(gemm_cpu)                                                                                    \
     X(gemm_cpu_pair)                                                                               \
     X(gemm_clblast)                                                                                \
@@ -434,12 +532,23 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(avgpool2d_plain)                                                                             \
     X(avgpool2d_grad_blocked)                                                                      \
     X(avgpool2d_grad_plain)                                                                        \
+    X(global_avgpool_groups)                                                                       \
     X(global_avgpool)                                                                              \
+    X(global_avgpool_grad_groups)                                                                  \
     X(global_avgpool_grad)                                                                         \
+    X(bn_stats_whole)                                                                              \
+    X(bn_stats_groups)                                                                             \
     X(bn_stats)                                                                                    \
+    X(bn_apply_groups)                                                                             \
     X(bn_apply)                                                                                    \
+    X(bn_grad_stats_groups)                                                                        \
     X(bn_grad_stats)                                                                               \
+    X(bn_grad_groups)                                                                              \
     X(bn_grad)                                                                                     \
+    X(bn_layer_whole)                                                                              \
+    X(bn_layer_groups)                                                                             \
+    X(bn_layer_grad_whole)                                                                         \
+    X(bn_layer_grad_groups)                                                                        \
     X(bn_running)                                                                                  \
     X(bn_known)                                                                                    \
     X(row)                                                                                         \

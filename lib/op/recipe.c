@@ -17,6 +17,9 @@ yki_extents_check(yki_extents extents, yki_extents max)
     if (extents.batch < 0 || extents.batch > max.batch)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the batch", extents.batch, 0,
                               max.batch);
+    if (extents.length < 0 || extents.length > max.length)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the length", extents.length, 0,
+                              max.length);
     return YOKE_OK;
 }
 
@@ -24,7 +27,8 @@ int64_t
 yki_expr_value(yki_expr expr, yki_extents extents)
 {
     int64_t divisor = expr.divisor ? expr.divisor : 1;
-    int64_t value = (expr.per_sample * extents.batch + expr.constant + divisor - 1) / divisor;
+    int64_t terms = expr.per_sample * extents.batch + expr.per_row * extents.length;
+    int64_t value = (terms + expr.constant + divisor - 1) / divisor;
 
     return expr.max ? YKI_MIN(value, expr.max) : value;
 }
@@ -56,6 +60,18 @@ yki_operand_bytes(const yki_operand *operand)
     bytes.per_sample *= (int64_t)yki_type_size(operand->type);
     bytes.constant *= (int64_t)yki_type_size(operand->type);
     return bytes;
+}
+
+int64_t
+yki_value_count(const yki_operand *operand, yki_extents extents)
+{
+    return yki_operand_count(operand, yki_extents_for(extents, operand->rows));
+}
+
+int64_t
+yki_value_bytes(const yki_operand *operand, yki_extents extents)
+{
+    return yki_value_count(operand, extents) * (int64_t)yki_type_size(operand->type);
 }
 
 static size_t
@@ -105,10 +121,22 @@ yki_problem_text(const yki_problem *problem, char *text, size_t size)
         snprintf(text + used, size - used, " @%lld", (long long)problem->max.batch);
 }
 
-static yki_operand
-operand_of_node(const yoke_node *node)
+yki_operand
+yki_operand_of(const yoke_node *node)
 {
-    return (yki_operand){node->type, node->shape, node->batched, YKI_PLAIN};
+    return (yki_operand){node->type, node->shape, node->batched, YKI_PLAIN, node->length > 0};
+}
+
+static yki_operand
+operand_for(const yki_op *op, const yoke_node *node)
+{
+    yki_operand operand = yki_operand_of(node);
+
+    if (op->whole) {
+        operand.shape = yki_whole_shape(node);
+        operand.rows = false;
+    }
+    return operand;
 }
 
 void
@@ -116,7 +144,7 @@ yki_problem_set_inputs(yki_problem *problem, yoke_node *const *inputs, uint32_t 
 {
     problem->input_count = count;
     for (uint32_t i = 0; i < count; i++) {
-        problem->in[i] = operand_of_node(inputs[i]);
+        problem->in[i] = operand_for(problem->op, inputs[i]);
         problem->valid[i] = (int32_t)inputs[i]->low;
     }
 }
@@ -124,12 +152,20 @@ yki_problem_set_inputs(yki_problem *problem, yoke_node *const *inputs, uint32_t 
 void
 yki_problem_of_node(const yoke_node *node, yki_extents max, yki_problem *problem)
 {
+    bool is_sequence = node->length > 0;
+
     memset(problem, 0, sizeof *problem);
     problem->op = node->op;
     problem->attrs = node->attrs;
     yki_problem_set_inputs(problem, node->inputs, node->input_count);
-    problem->out = operand_of_node(node);
-    problem->max = max;
+    problem->out = operand_for(node->op, node);
+    problem->rows = problem->out.rows;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        problem->rows |= problem->in[i].rows;
+        is_sequence |= node->inputs[i]->length > 0;
+    }
+    max.length = is_sequence ? node->graph->length : 0;
+    problem->max = yki_extents_for(max, problem->rows);
     problem->data = node->data;
 }
 
@@ -302,9 +338,9 @@ yki_launch_grid_at(const yki_launch *launch, yki_extents extents, yki_grid *grid
     for (int d = 0; d < 3; d++) {
         int64_t groups = yki_expr_value(launch->groups[d], extents);
 
-        /* A dimension that was not given is 1. One that is given and comes out as 0 means no
-         * work. */
-        if (groups == 0 && (launch->groups[d].per_sample || launch->groups[d].constant))
+        /* A dimension that was not given is 1. One that is given and comes out as 0 or less means
+         * no work. */
+        if (groups <= 0 && (launch->groups[d].per_sample || launch->groups[d].constant))
             return false;
         grid->groups[d] = (size_t)YKI_MAX(groups, 1);
         grid->local[d] = YKI_MAX(launch->local[d], 1u);

@@ -19,27 +19,39 @@
 
 enum { YKI_MAX_ARGS = 48, YKI_MAX_SLOTS = 20, YKI_MAX_EXTRAS = 6, YKI_PROBLEM_TEXT = 512 };
 
-/* The sizes that are known only when a plan runs; the batch today. */
+/* The sizes that are known only when a plan runs. */
 typedef struct yki_extents {
-    int64_t batch; /* samples */
+    int64_t batch;  /* samples; in a problem that works row by row: rows, of all samples */
+    int64_t length; /* rows of each sample that is a sequence; 0: as many as there may be */
 } yki_extents;
 static inline bool
 yki_extents_equal(yki_extents a, yki_extents b)
 {
-    return a.batch == b.batch;
+    return a.batch == b.batch && a.length == b.length;
+}
+/* What is in rows, instead of samples, has the rows of all samples as its batch. */
+static inline yki_extents
+yki_extents_for(yki_extents extents, bool rows)
+{
+    if (rows)
+        extents.batch *= extents.length;
+    return extents;
 }
 /* Fails unless each extent is at least 0 and at most as large as in `max`. */
 yoke_status yki_extents_check(yki_extents extents, yki_extents max);
 
-/* ---- expressions in extents: min(max, ceil((per_sample * batch + constant) / divisor)) ---- */
+/* ---- expressions in extents:
+ * min(max, ceil((per_sample * batch + per_row * length + constant) / divisor)) ---- */
 typedef struct yki_expr {
     int64_t per_sample; /* how much each sample of the batch adds */
     int64_t constant;
     int64_t divisor; /* 0 counts as 1 */
     int64_t max;     /* 0: no maximum */
+    int64_t per_row; /* how much each row of a sample adds */
 } yki_expr;
-#define YKI_CONST(c)      ((yki_expr){0, (c), 1, 0})
-#define YKI_PER_SAMPLE(c) ((yki_expr){(c), 0, 1, 0})
+#define YKI_CONST(c)      ((yki_expr){0, (c), 1, 0, 0})
+#define YKI_PER_SAMPLE(c) ((yki_expr){(c), 0, 1, 0, 0})
+#define YKI_PER_ROW(c)    ((yki_expr){0, 0, 1, 0, (c)})
 #define YKI_BATCH         YKI_PER_SAMPLE(1) /* the batch itself */
 int64_t yki_expr_value(yki_expr expr, yki_extents extents);
 
@@ -57,6 +69,7 @@ typedef struct yki_operand {
     yoke_shape shape;
     bool batched;
     yki_layout layout;
+    bool rows; /* one for each row of a sequence, not for each sample */
 } yki_operand;
 
 /* Numerical classes, the most exact first. All devices of a team use one class for a node. In the
@@ -74,6 +87,7 @@ typedef struct yki_problem {
     uint32_t extra_count;
     yki_operand extra[YKI_MAX_EXTRAS];
     yki_extents max;               /* the largest that it is computed for */
+    bool rows;                     /* it works row by row: its batch are the rows */
     const void *data;              /* the node's data, lent by its graph; NULL for most */
     int32_t valid[YKI_MAX_INPUTS]; /* for an integer input: a value that is valid there */
 } yki_problem;
@@ -89,12 +103,18 @@ yki_problem_operands(const yki_problem *problem)
 /* Returns the operand of a slot. */
 const yki_operand *yki_problem_operand(const yki_problem *problem, uint32_t slot);
 
-/* Writes the problem of a node, with all layouts plain. It borrows the node's data. */
+/* The operand of a node in the plain layout. */
+yki_operand yki_operand_of(const yoke_node *node);
+/* Writes the problem of a node, with all layouts plain. `max` are the largest extents of a plan. It
+ * borrows the node's data. */
 void yki_problem_of_node(const yoke_node *node, yki_extents max, yki_problem *problem);
 /* Replaces the inputs of a problem by these nodes, in plain layouts. */
 void yki_problem_set_inputs(yki_problem *problem, yoke_node *const *inputs, uint32_t count);
-/* Returns the number of elements in memory, padding included. */
+/* Returns the number of elements in memory, padding included, for the extents of a problem. */
 int64_t yki_operand_count(const yki_operand *operand, yki_extents extents);
+/* The same number, and the bytes, for the extents of a plan. */
+int64_t yki_value_count(const yki_operand *operand, yki_extents extents);
+int64_t yki_value_bytes(const yki_operand *operand, yki_extents extents);
 /* The same number, and the size in bytes, as expressions in the extents. */
 yki_expr yki_operand_elements(const yki_operand *operand);
 yki_expr yki_operand_bytes(const yki_operand *operand);
@@ -160,6 +180,7 @@ typedef struct yki_launch {
     uint32_t local[3];
     yki_expr flops, bytes; /* for yoke_replica_print_plan; 0: unknown */
     int64_t iterations;    /* the most iterations that a work-item makes of its loops; 0: few */
+    bool adds_parts;       /* yki_conv_sum_parts made it; a plan may add later (plan/late_sums.c) */
 } yki_launch;
 
 typedef enum yki_slot_kind {

@@ -162,6 +162,8 @@ yki_runner_enqueue(yki_runner *runner, yki_phase phase, yki_extents extents, yki
     size_t last = runner->recipe.launch_count;
 
     YKI_TRY(yki_extents_check(extents, runner->problem.max));
+    if (!extents.length)
+        extents.length = runner->problem.max.length;
     if (done)
         memset(done, 0, sizeof *done);
     for (size_t k = 0;

@@ -3,10 +3,6 @@
  * bind.c - makes buffers for the values, and programs and kernels for the tasks. After that a
  * plan runs without allocating or building.
  */
-#include <stdio.h>
-#include <string.h>
-
-#include "op/flat.h"
 #include "plan/plan.h"
 
 static yoke_status
@@ -79,19 +75,8 @@ prepare_call(const yki_plan *plan, const yki_task *task)
     if (!task->recipe.call)
         return YOKE_OK;
     yki_plan_slots(plan, task, slots);
-    return task->recipe.call->prepare(plan->queue, slots, plan->options.max,
+    return task->recipe.call->prepare(plan->queue, slots, yki_task_extents(task, plan->options.max),
                                       task->recipe.call_data);
-}
-
-yoke_status
-yki_plan_update_kernel(const yki_plan *plan, const char *name, yki_kernel **kernel)
-{
-    yoke_device *device = yki_queue_device(plan->queue);
-    yki_flat flat = yki_flat_for(yki_device_get_traits(device));
-    char options[128];
-
-    snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", flat.vector, flat.group);
-    return yki_kernel_get(device, "update.cl", options, name, kernel);
 }
 
 static yoke_status
@@ -202,5 +187,6 @@ yki_plan_bind(yki_plan *plan)
     YKI_TRY(make_stops(plan));
     YKI_TRY(find_bucket_tasks(plan));
     YKI_TRY(make_commits(plan));
-    return yki_plan_bind_running(plan);
+    YKI_TRY(yki_plan_bind_running(plan));
+    return yki_plan_bind_late_sums(plan);
 }

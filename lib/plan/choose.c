@@ -20,15 +20,16 @@ cost_of(yki_choice *choice, const yki_offer *offer, double *cost)
     return yki_choice_inputs(choice, choice->index, offer, -1, cost);
 }
 
-/* Finds the cheapest offer. A survey also notes the cheapest of each class. */
+/* Finds the cheapest offer, and the costs of the cheapest of each class. */
 static yoke_status
-best_offer(yki_choice *choice, const yki_task *task, const yki_offer **best)
+cheapest(yki_choice *choice, const yki_offer **best, double costs[YKI_CLASSES])
 {
     yki_plan *plan = choice->plan;
-    double costs[YKI_CLASSES] = {0}, least = 0;
+    double least = 0;
 
     *best = NULL;
-    for (size_t i = choice->menu[choice->index]; i < choice->menu[choice->index + 1]; i++) {
+    memset(costs, 0, YKI_CLASSES * sizeof *costs);
+    for (size_t i = choice->menu[choice->index].begin; i < choice->menu[choice->index].end; i++) {
         const yki_offer *offer = &choice->offers[i];
         double cost, *of_class = &costs[offer->solver->numerical_class];
 
@@ -40,6 +41,22 @@ best_offer(yki_choice *choice, const yki_task *task, const yki_offer **best)
             *best = offer;
             least = cost;
         }
+    }
+    return YOKE_OK;
+}
+
+/* Finds the cheapest offer that works. A survey also notes the cheapest of each class. */
+static yoke_status
+best_offer(yki_choice *choice, const yki_task *task, const yki_offer **best)
+{
+    yki_plan *plan = choice->plan;
+    double costs[YKI_CLASSES];
+    bool works = false;
+
+    choice->broken_count = 0;
+    while (!works) {
+        YKI_TRY(cheapest(choice, best, costs));
+        YKI_TRY(yki_choice_try(choice, *best, &works));
     }
     if (plan->costs && task->node)
         yki_costs_add(plan->costs, task->node->id, costs);
@@ -103,7 +120,7 @@ decide_results(const yki_choice *choice, const yki_task *task)
 
         value->operand.layout = result->layout;
         value->decided = true;
-        value->size = (uint64_t)yki_expr_value(yki_operand_bytes(result), plan->options.max);
+        value->size = (uint64_t)yki_expr_value(yki_operand_bytes(result), task->problem.max);
     }
 }
 
@@ -115,7 +132,7 @@ take(yki_choice *choice, yki_task *task)
     yki_plan *plan = choice->plan;
     int32_t out = task->slots[task->problem.input_count];
     yki_problem problem;
-    const yki_offer *best;
+    const yki_offer *best = NULL;
 
     if (task->problem.op == &yki_op_reorder)
         return take_copy(choice, task);
@@ -213,6 +230,7 @@ yki_plan_choose(yki_plan *plan)
     yki_free(c.readers);
     yki_free(c.offers);
     yki_free(c.asked);
+    yki_free(c.broken);
     yki_free(c.menu);
     yki_free(c.reorders);
     yki_free(c.ahead);

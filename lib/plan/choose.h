@@ -18,6 +18,7 @@ typedef struct yki_offer {
     const yki_solver *solver;
     unsigned tuning, variant;
     double seconds; /* 0: not measured */
+    bool known;     /* the seconds are wisdom's */
     double cost;    /* the seconds, or a preference in their place */
     uint8_t lies[YKI_MAX_OPERANDS];
 } yki_offer;
@@ -36,7 +37,12 @@ typedef struct yki_choice {
     yki_offer *asked; /* all offers of the task at hand */
     size_t asked_count, asked_capacity;
     unsigned layouts; /* a bit for each layout that is worth asking for */
-    size_t *menu;     /* by task: start of its offers; the next task's start ends them */
+    struct yki_menu {
+        size_t begin, end;
+    } * menu;          /* by task: its offers */
+    yki_offer *broken; /* offers for the task at hand that turned out not to work */
+    size_t broken_count, broken_capacity;
+    yoke_status refusal; /* why the newest of the offers for it does not work */
     double (*reorders)[YKI_LAYOUT_COUNT]
                       [YKI_LAYOUT_COUNT]; /* [value][from][to]: seconds; 0: not looked up yet */
     double (*ahead)[YKI_LAYOUT_COUNT]; /* [value][layout]: what its readers lose (look_ahead.c) */
@@ -57,6 +63,10 @@ yki_layout_index(yki_layout layout)
 
 /* Lists the offers of all tasks, in the order of tasks. It measures them while the budget lasts. */
 yoke_status yki_choice_list_offers(yki_choice *choice);
+/* Makes sure that an offer for the task at hand works, as far as building its kernels tells. If it
+ * does not, lists the task's offers again without it, and *works is false. `offer` may be gone
+ * then. Fails if no offer is left. */
+yoke_status yki_choice_try(yki_choice *choice, const yki_offer *offer, bool *works);
 /* Gives the seconds to bring one of the tasks' values from one layout into another: measured, or
  * else estimated from the bytes. */
 yoke_status yki_choice_reorder(yki_choice *choice, int32_t value, uint8_t from, uint8_t to,

@@ -22,7 +22,8 @@ set_extents(yki_plan *plan, yki_extents extents)
         const yki_task *task = &plan->tasks[t];
 
         for (size_t k = 0; k < task->recipe.launch_count; k++)
-            YKI_TRY(yki_launch_set_extents(&task->recipe.launches[k], task->kernels[k], extents));
+            YKI_TRY(yki_launch_set_extents(&task->recipe.launches[k], task->kernels[k],
+                                           yki_task_extents(task, extents)));
     }
     plan->extents = extents;
     return YOKE_OK;
@@ -34,7 +35,8 @@ enqueue_call(yki_plan *plan, const yki_task *task)
     yki_buffer *slots[YKI_MAX_SLOTS] = {0};
 
     yki_plan_slots(plan, task, slots);
-    return task->recipe.call->run(plan->queue, slots, plan->extents, task->recipe.call_data);
+    return task->recipe.call->run(plan->queue, slots, yki_task_extents(task, plan->extents),
+                                  task->recipe.call_data);
 }
 
 static yoke_status
@@ -47,7 +49,7 @@ enqueue_task(yki_plan *plan, const yki_task *task, yki_phase phase)
     for (size_t k = 0; k < task->recipe.launch_count; k++)
         if (task->recipe.launches[k].phase == phase)
             YKI_TRY(yki_launch_enqueue(&task->recipe.launches[k], task->kernels[k], plan->queue,
-                                       plan->extents, NULL));
+                                       yki_task_extents(task, plan->extents), NULL));
     return YOKE_OK;
 }
 
@@ -55,6 +57,8 @@ yoke_status
 yki_plan_begin(yki_plan *plan, yki_extents extents)
 {
     YKI_TRY(yki_extents_check(extents, plan->options.max));
+    if (!extents.length)
+        extents.length = plan->options.max.length;
     if (!yki_extents_equal(extents, plan->extents))
         YKI_TRY(set_extents(plan, extents));
     if (plan->prepared_version == plan->weights->version || yki_plan_repacks(plan))
@@ -71,7 +75,8 @@ yki_plan_enqueue_tasks(yki_plan *plan, yki_section section, size_t first, size_t
     for (size_t t = first; t < end; t++)
         if (plan->tasks[t].section == section && !(plan->asked.some && plan->asked.skips[t]))
             YKI_TRY(enqueue_task(plan, &plan->tasks[t], YKI_PHASE_RUN));
-    return YOKE_OK;
+    return section == YKI_BACKWARD && end == plan->task_count ? yki_plan_enqueue_late_sums(plan)
+                                                              : YOKE_OK;
 }
 
 yoke_status

@@ -108,20 +108,59 @@ fuse_residual(yki_fusion *f, size_t index)
     return true;
 }
 
+/* Where two paths meet behind a relu, its gradient adds theirs as it gates them. */
+static bool
+fuse_gated_sum(yki_fusion *f, size_t index)
+{
+    const yki_task *sum = &f->plan->tasks[index];
+    yki_task joined;
+    int32_t reader;
+
+    if (!is_plain_sum(sum) || sum->section != YKI_BACKWARD)
+        return false;
+    reader = yki_fusion_only_reader(f, yki_task_result(sum));
+    if (reader < 0)
+        return false;
+    joined = f->plan->tasks[reader];
+    if (!yki_is_relu_gradient(&joined) || joined.slots[1] != yki_task_result(sum))
+        return false;
+    joined.problem.input_count = 3;
+    joined.slots[3] = yki_task_result(&f->plan->tasks[reader]);
+    for (uint32_t k = 0; k < 2; k++) {
+        joined.problem.in[1 + k] = sum->problem.in[k];
+        joined.slots[1 + k] = sum->slots[k];
+    }
+    if (!yki_fusion_solvable(f, &joined.problem))
+        return false;
+    if (sum->node)
+        f->plan->node_value[sum->node->id] = -1;
+    yki_fusion_drop(f, index);
+    yki_fusion_replace(f, (size_t)reader, &joined);
+    return true;
+}
+
 typedef bool (*rule)(yki_fusion *f, size_t index);
 
 static const rule rules[] = {
     fuse_activation,      fuse_residual,          yki_fuse_loss,
     yki_fuse_pooled_gate, yki_fuse_averaged_gate, yki_fuse_normalised_gate,
-    yki_fuse_gate,        yki_fuse_sums,
+    yki_fuse_gate,        yki_fuse_sums,          yki_fuse_attention,
+    yki_fuse_linear_loss,
 };
 /* These run when the other rules can join nothing more. */
 static const rule last_rules[] = {
     yki_fuse_pair,
+    fuse_gated_sum,
 };
 /* The pairs are complete. */
 static const rule loss_rules[] = {
     yki_fuse_dense_loss,
+};
+
+/* Only the gradient reads the statistics now. */
+static const rule norm_rules[] = {
+    yki_fuse_statistics,
+    yki_fuse_gradient_sums,
 };
 
 static void
@@ -147,6 +186,7 @@ yki_plan_fuse(yki_plan *plan)
     apply(&f, last_rules, YKI_COUNT(last_rules));
     apply(&f, loss_rules, YKI_COUNT(loss_rules));
     status = yki_fuse_running(&f);
+    apply(&f, norm_rules, YKI_COUNT(norm_rules));
     yki_fusion_end(&f);
     return status;
 }

@@ -43,6 +43,7 @@ yki_task_result(const yki_task *task)
     return task->slots[task->problem.input_count];
 }
 
+/* Returns whether it gates one value: joined with a sum, it no longer does. */
 bool yki_is_relu_gradient(const yki_task *task);
 
 /* ---- rules ---- */
@@ -53,10 +54,14 @@ yoke_status yki_fuse_running(yki_fusion *f);
 /* Rules. Each returns whether it joined something with the task at `index`, which may then be
  * dropped. */
 bool yki_fuse_loss(yki_fusion *f, size_t index);        /* fuse_loss.c */
+bool yki_fuse_linear_loss(yki_fusion *f, size_t index); /* fuse_linear_loss.c */
+bool yki_fuse_attention(yki_fusion *f, size_t index);   /* fuse_attention.c */
 bool yki_fuse_pooled_gate(yki_fusion *f, size_t index); /* fuse_pool.c */
 bool yki_fuse_averaged_gate(yki_fusion *f, size_t index);
 bool yki_fuse_normalised_gate(yki_fusion *f, size_t index); /* fuse_norm.c */
-bool yki_fuse_gate(yki_fusion *f, size_t index);            /* fuse_matmul.c */
+bool yki_fuse_statistics(yki_fusion *f, size_t index);
+bool yki_fuse_gradient_sums(yki_fusion *f, size_t index);
+bool yki_fuse_gate(yki_fusion *f, size_t index); /* fuse_matmul.c */
 bool yki_fuse_sums(yki_fusion *f, size_t index);
 bool yki_fuse_pair(yki_fusion *f, size_t index);       /* runs after the others, on their tasks */
 bool yki_fuse_dense_loss(yki_fusion *f, size_t index); /* fuse_dense_loss.c; after the pairs */

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuse_norm.c - joins the gradient of relu with the gradient of the batch norm before it.
+ * fuse_norm.c - joins the gradient of relu with the gradient of the batch norm before it, and the
+ * statistics of a batch norm with their use.
  *
  * relu's gradient passes dy on where y was above 0. The gradient of the batch norm reads x
  * anyway and can compute y = relu(normalised x) again from it. The same arithmetic finds the
  * same sign. So a pass that reads y and dy and writes dy is gone. (With a shortcut between the
  * two, y does not follow from x alone.)
+ *
+ * Statistics and their use become one operator where a device has a solver for it: the pass that
+ * uses partial statistics adds them up itself. In a team they stay apart, because the statistics
+ * of all devices are merged between the two.
  */
 #include <string.h>
 
 #include "plan/fuse.h"
 
 /* The two tasks that read the gate's result are looked for this far behind it. */
-enum { NEAR = 8 };
+enum { NEAR = 8, MOST_APART = 24 /* statistics and their use */ };
 
 /* Returns the batch norm whose result relu turns into y; NULL if y is something else. */
 static const yoke_node *
@@ -94,5 +99,140 @@ yki_fuse_normalised_gate(yki_fusion *f, size_t index)
     yki_fusion_drop(f, index);
     yki_fusion_replace(f, at, &sums);
     yki_fusion_replace(f, last, &grad);
+    return true;
+}
+
+/* ---- statistics and their use ---- */
+
+static bool
+reads(const yki_task *task, int32_t value)
+{
+    for (uint32_t k = 0; k < task->problem.input_count; k++)
+        if (task->slots[k] == value)
+            return true;
+    return false;
+}
+
+/* Returns the task before `index` that computes `value`, if it is this operator, is near, and no
+ * task reads the value before `index`, except operator `except`; else -1. */
+static int64_t
+producer_near(const yki_fusion *f, size_t index, int32_t value, const yki_op *op,
+              const yki_op *except)
+{
+    for (size_t t = index; t > 0 && t + MOST_APART > index; t--) {
+        const yki_task *task = &f->plan->tasks[t - 1];
+
+        f->plan->work++;
+        if (task->dropped)
+            continue;
+        if (yki_task_result(task) == value)
+            return task->problem.op == op ? (int64_t)t - 1 : -1;
+        if (reads(task, value) && task->problem.op != except)
+            return -1;
+    }
+    return -1;
+}
+
+/* Removes an input. */
+static void
+remove_input(yki_task *task, uint32_t at)
+{
+    yki_problem *p = &task->problem;
+
+    for (uint32_t k = at; k < p->input_count; k++)
+        task->slots[k] = task->slots[k + 1]; /* the result too */
+    for (uint32_t k = at; k + 1 < p->input_count; k++)
+        p->in[k] = p->in[k + 1];
+    p->input_count--;
+}
+
+static void
+add_result(yki_fusion *f, yki_task *task, int32_t value)
+{
+    task->slots[yki_problem_operands(&task->problem)] = value;
+    task->problem.extra[task->problem.extra_count++] = f->plan->values[value].operand;
+}
+
+bool
+yki_fuse_statistics(yki_fusion *f, size_t index)
+{
+    yki_plan *plan = f->plan;
+    yki_task joined = plan->tasks[index];
+    int32_t statistics = joined.slots[1];
+    int64_t at;
+
+    if (joined.problem.op != &yki_op_bn_apply || joined.section != YKI_FORWARD ||
+        plan->options.small) /* which computes the normalised values again (recompute.c) */
+        return false;
+    at = producer_near(f, index, statistics, &yki_op_bn_stats, NULL);
+    if (at < 0 || plan->tasks[at].slots[0] != joined.slots[0])
+        return false;
+    joined.problem.op = &yki_op_bn_layer;
+    remove_input(&joined, 1);
+    add_result(f, &joined, statistics);
+    if (!yki_fusion_solvable(f, &joined.problem))
+        return false;
+    yki_fusion_drop(f, (size_t)at);
+    yki_fusion_replace(f, index, &joined);
+    return true;
+}
+
+/* Finds the two tasks that take the rows of `sums`, from task `first` on. Returns false unless they
+ * and one other task are all its readers. */
+static bool
+find_rows(const yki_fusion *f, size_t first, int32_t sums, size_t rows[2])
+{
+    const yki_plan *plan = f->plan;
+    int found = 0;
+
+    if (plan->values[sums].storage != YKI_STORE_ARENA || f->readers[sums].count != 3)
+        return false;
+    for (size_t t = first; t < YKI_MIN(first + 2 * (size_t)MOST_APART, plan->task_count); t++) {
+        const yki_task *task = &plan->tasks[t];
+
+        f->plan->work++;
+        if (task->dropped || task->problem.op != &yki_op_row || task->slots[0] != sums)
+            continue;
+        rows[yki_row_attrs_get(&task->problem.attrs).row] = t;
+        found++;
+    }
+    return found == 2;
+}
+
+bool
+yki_fuse_gradient_sums(yki_fusion *f, size_t index)
+{
+    yki_plan *plan = f->plan;
+    yki_task joined = plan->tasks[index];
+    int32_t sums = joined.slots[3];
+    const yki_task *stats;
+    size_t rows[2] = {0, 0};
+    bool with_rows;
+    int64_t at;
+
+    if (joined.problem.op != &yki_op_bn_grad)
+        return false;
+    at = producer_near(f, index, sums, &yki_op_bn_grad_stats, &yki_op_row);
+    if (at < 0)
+        return false;
+    stats = &plan->tasks[at];
+    if (memcmp(stats->slots, joined.slots, 3 * sizeof *stats->slots) != 0 ||
+        yki_bn_attrs_get(&stats->problem.attrs).act != yki_bn_attrs_get(&joined.problem.attrs).act)
+        return false;
+    with_rows = find_rows(f, (size_t)at, sums, rows);
+    if (!with_rows && producer_near(f, index, sums, &yki_op_bn_grad_stats, NULL) < 0)
+        return false;
+    joined.problem.op = &yki_op_bn_layer_grad;
+    remove_input(&joined, 3);
+    for (int i = 0; i < 2 && with_rows; i++)
+        add_result(f, &joined, yki_task_result(&plan->tasks[rows[i]]));
+    if (!with_rows)
+        add_result(f, &joined, sums);
+    if (!yki_fusion_solvable(f, &joined.problem))
+        return false;
+    for (int i = 0; i < 2 && with_rows; i++)
+        yki_fusion_drop(f, rows[i]);
+    yki_fusion_drop(f, (size_t)at);
+    yki_fusion_replace(f, index, &joined);
     return true;
 }

@@ -71,7 +71,8 @@ yki_is_relu_gradient(const yki_task *task)
     yki_unary_attrs attrs;
 
     attrs = yki_unary_attrs_get(&task->problem.attrs);
-    return task->problem.op == &yki_op_unary_grad && attrs.kind == YKI_UNARY_RELU;
+    return task->problem.op == &yki_op_unary_grad && attrs.kind == YKI_UNARY_RELU &&
+           task->problem.input_count == 2;
 }
 
 yoke_status

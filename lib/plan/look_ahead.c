@@ -75,11 +75,11 @@ share_of(const yki_choice *choice, const yki_task *reader, int32_t value)
 {
     const yki_value *values = choice->plan->values;
     yki_extents max = choice->plan->options.max;
-    double own = (double)yki_operand_count(&values[value].operand, max), all = own;
+    double own = (double)yki_value_count(&values[value].operand, max), all = own;
 
     for (uint32_t k = 0; k < reader->problem.input_count; k++)
         if (reader->slots[k] != value && !values[reader->slots[k]].decided)
-            all += (double)yki_operand_count(&values[reader->slots[k]].operand, max);
+            all += (double)yki_value_count(&values[reader->slots[k]].operand, max);
     return own / all;
 }
 
@@ -98,7 +98,7 @@ ask_reader(yki_choice *choice, size_t reader, int32_t value, double takes[YKI_LA
         takes[YKI_LAYOUT_PLAIN_INDEX] = 0;
     while (task->slots[slot] != value)
         slot++;
-    for (size_t i = choice->menu[reader]; i < choice->menu[reader + 1]; i++) {
+    for (size_t i = choice->menu[reader].begin; i < choice->menu[reader].end; i++) {
         const yki_offer *offer = &choice->offers[i];
         double *least = &takes[offer->lies[slot]];
         double cost = offer->cost + yki_choice_results(choice, reader, offer);
@@ -185,7 +185,7 @@ yki_choice_look_from(yki_choice *choice, size_t task)
     for (uint32_t s = t->problem.input_count; s < yki_problem_operands(&t->problem); s++) {
         unsigned left = 0; /* a bit for each layout that the value may be left in */
 
-        for (size_t i = choice->menu[task]; i < choice->menu[task + 1]; i++)
+        for (size_t i = choice->menu[task].begin; i < choice->menu[task].end; i++)
             left |= 1u << choice->offers[i].lies[s];
         if (left & (left - 1)) /* otherwise there is no choice */
             YKI_TRY(look_from_value(choice, t->slots[s], left));

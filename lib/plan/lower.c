@@ -15,7 +15,7 @@
 static yoke_status
 check_count(const yki_plan *plan, const yki_value *value)
 {
-    int64_t count = yki_operand_count(&value->operand, plan->options.max);
+    int64_t count = yki_value_count(&value->operand, plan->options.max);
 
     if (count <= INT32_MAX)
         return YOKE_OK;
@@ -34,7 +34,7 @@ yki_plan_add_value(yki_plan *plan, const yki_value *value, int32_t *index)
                      sizeof *plan->values, "a plan's values"));
     plan->values[plan->value_count] = *value;
     plan->values[plan->value_count].size =
-        (uint64_t)yki_expr_value(yki_operand_bytes(&value->operand), plan->options.max);
+        (uint64_t)yki_value_bytes(&value->operand, plan->options.max);
     *index = (int32_t)plan->value_count++;
     return YOKE_OK;
 }
@@ -108,7 +108,7 @@ lower_given(yki_plan *plan, const yoke_node *node, const role *its)
     const yki_weight *weight = its->weight;
     yki_buffer *lent = weight && weight->value ? weight->value : its->lent;
 
-    value.operand = (yki_operand){node->type, node->shape, node->batched, YKI_PLAIN};
+    value.operand = yki_operand_of(node);
     value.decided = true; /* given in the plain layout */
     /* This is false for a weight of another member, which has contents of its own. */
     value.given = node->role == YKI_ROLE_INPUT || (its->use.import && node->op);
@@ -178,10 +178,11 @@ lower_computed(yki_plan *plan, const yoke_node *node, const role *its)
     yki_problem_set_inputs(&task.problem, inputs, count);
     for (uint32_t k = 0; k < count; k++)
         task.slots[k] = value_for(plan, op, inputs[k]);
-    value.operand = task.problem.out;
+    value.operand = yki_operand_of(node);
     if (its->gradient) {
         value.buffer = its->gradient->gradient;
         value.bucket = its->gradient->bucket + 1;
+        value.offset = plan->weights->buckets[its->gradient->bucket].start + its->gradient->offset;
     } else {
         value.buffer = its->lent;
     }

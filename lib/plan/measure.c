@@ -6,15 +6,32 @@
  * the median of what the others take relative to it in the same round, count: other work on the
  * machine only adds to a time, and where it makes all slower for a while, relations stay. What
  * takes far longer than another has few rounds. Short runs are enqueued several at a time: the
- * host's wait for one would otherwise be most of the time, while a plan does not wait.
+ * host's wait for one would otherwise be most of the time, while a plan does not wait. Devices that
+ * are not processors idle at a fraction of their clock, so they work for a moment before anything
+ * is timed, and more runs are enqueued at a time, because starting one takes longer.
+ *
+ * A trial that does not build, launch or fit is left out. Whether it was the trial or the device
+ * that failed, a command that does next to nothing tells.
  */
 #include <stdlib.h>
 
 #include "plan/plan.h"
 
-enum { FEW_ROUNDS = 3, ROUNDS = 11, MAX_REPEATS = 16 };
-/* Seconds: runs that are shorter are repeated until they take so long. */
-#define SHORT_RUN 3e-4
+enum { FEW_ROUNDS = 3, ROUNDS = 11 };
+
+/* How runs are repeated: those that take less than `seconds` are, until they take so long, but at
+ * most `most` times. */
+typedef struct repeats {
+    double seconds;
+    int most;
+} repeats;
+static const repeats on_processors = {3e-4, 16}, on_others = {2e-3, 256};
+
+/* Seconds for which a device that is no processor works before it is timed: at least, and at most
+ * while it becomes faster by STEADY. */
+#define WARM_LEAST 0.02
+#define WARM_MOST  0.3
+#define STEADY     0.03
 /* Seconds: after FEW_ROUNDS rounds, what took longer in all has no more of them, ... */
 #define LONG_ROUNDS 0.1
 /* ... nor has what takes so many times as long as the fastest. */
@@ -30,6 +47,8 @@ typedef struct runner {
 
 typedef struct bench {
     yki_queue *queue;
+    bool processor;
+    repeats repeats;
     yki_buffer *operands[YKI_MAX_OPERANDS]; /* of all trials; large enough for each */
     yki_buffer *step;
     bool prepare;
@@ -95,6 +114,15 @@ run(const bench *b, const runner *r, bool prepare, double *seconds)
     return YOKE_OK;
 }
 
+/* Sets how often a trial runs at a time, from the seconds of one run. */
+static void
+repeat(const bench *b, runner *r, double seconds)
+{
+    r->repeats = 1;
+    while (seconds * r->repeats < b->repeats.seconds && r->repeats < b->repeats.most)
+        r->repeats *= 2;
+}
+
 /* Makes the runner of a trial. The first run compiles; the second one says how long a run takes. */
 static yoke_status
 open_runner(bench *b, yki_trial *trial)
@@ -115,14 +143,51 @@ open_runner(bench *b, yki_trial *trial)
         status = run(b, r, true, &seconds);
     if (status == YOKE_OK)
         status = run(b, r, b->prepare, &seconds);
-    if (status != YOKE_OK) {
-        yki_runner_destroy(r->runner);
-        return status;
+    repeat(b, r, seconds);
+    /* One run alone was mostly the host's wait, where starting a kernel takes long. */
+    if (status == YOKE_OK && !b->processor && r->repeats > 1) {
+        status = run(b, r, b->prepare, &seconds);
+        repeat(b, r, seconds);
     }
-    b->count++;
-    while (seconds * r->repeats < SHORT_RUN && r->repeats < MAX_REPEATS)
-        r->repeats *= 2;
-    return YOKE_OK;
+    if (status == YOKE_OK)
+        b->count++;
+    else
+        yki_runner_destroy(r->runner);
+    return status;
+}
+
+/* Finds out whether a trial failed, or its device. If it was the trial, it is marked. Returns the
+ * error of a device that does nothing any more. */
+static yoke_status
+leave_out(const bench *b, yki_trial *trial, yoke_status why)
+{
+    const yoke_status harmless[] = {YOKE_ERROR_BUILD,
+                                    YOKE_ERROR_DEVICE,
+                                    YOKE_ERROR_UNSUPPORTED,
+                                    YOKE_ERROR_OUT_OF_MEMORY,
+                                    YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
+                                    YOKE_ERROR_QUOTA};
+    char *detail = yki_strdup(yoke_last_error(), "an error");
+    yoke_status status = why;
+
+    for (size_t i = 0; i < YKI_COUNT(harmless); i++)
+        if (why == harmless[i])
+            status = YOKE_OK;
+    if (status == YOKE_OK) {
+        (void)yki_queue_finish(b->queue); /* returns what is known already */
+        status = yki_buffer_touch(b->queue, b->step);
+    }
+    if (status == YOKE_OK)
+        status = yki_queue_finish(b->queue);
+    if (status == YOKE_OK) {
+        trial->failed = why;
+        yki_log(YOKE_LOG_INFO, "%s: %s is left out: %s", yki_device_id(yki_queue_device(b->queue)),
+                trial->solver->name, detail ? detail : "");
+        if (detail)
+            yki_set_detail(detail);
+    }
+    yki_free(detail);
+    return status;
 }
 
 static void
@@ -176,12 +241,33 @@ is_done(const bench *b, const runner *r, const runner *best)
     return b->count == 1 || all > LONG_ROUNDS || relative(r, best) > HOPELESS;
 }
 
+/* Keeps a device at work until it is no longer becoming faster. */
+static yoke_status
+warm_up(const bench *b)
+{
+    double begin = yki_now(), before = 0, seconds = 0;
+    bool steady = false;
+
+    while (!steady) {
+        double start = yki_now(), used = start - begin;
+
+        if (used > WARM_MOST)
+            break;
+        YKI_TRY(run(b, &b->runners[0], b->prepare, &seconds));
+        steady = used > WARM_LEAST && seconds > (1 - STEADY) * before;
+        before = seconds;
+    }
+    return YOKE_OK;
+}
+
 static yoke_status
 time_runners(bench *b)
 {
     const runner *best = NULL;
     double least;
 
+    if (!b->processor)
+        YKI_TRY(warm_up(b));
     for (int round = 0; round < ROUNDS; round++)
         for (size_t i = 0; i < b->count; i++) {
             runner *r = &b->runners[i];
@@ -200,22 +286,31 @@ time_runners(bench *b)
     return YOKE_OK;
 }
 
+static bool
+is_short_of_memory(yoke_status status)
+{
+    return status == YOKE_ERROR_QUOTA || status == YOKE_ERROR_OUT_OF_DEVICE_MEMORY;
+}
+
 /* Measures as many trials together as memory allows; *done: their number, at least 1. */
 static yoke_status
 measure_some(bench *b, yki_trial *trials, size_t count, double deadline, size_t *done)
 {
     yoke_status status = YOKE_OK;
 
-    while (b->count < count && (b->count == 0 || yki_now() < deadline)) {
-        status = open_runner(b, &trials[b->count]);
+    for (*done = 0; *done < count && (b->count == 0 || yki_now() < deadline); ++*done) {
+        status = open_runner(b, &trials[*done]);
+        if (b->count > 0 && is_short_of_memory(status)) { /* it may fit when these are closed */
+            status = YOKE_OK;
+            break;
+        }
+        if (status != YOKE_OK)
+            status = leave_out(b, &trials[*done], status);
         if (status != YOKE_OK)
             break;
     }
-    if (b->count > 0 && (status == YOKE_ERROR_QUOTA || status == YOKE_ERROR_OUT_OF_DEVICE_MEMORY))
-        status = YOKE_OK;
-    if (status == YOKE_OK)
+    if (status == YOKE_OK && b->count > 0)
         status = time_runners(b);
-    *done = b->count;
     close_runners(b);
     return status;
 }
@@ -223,7 +318,11 @@ measure_some(bench *b, yki_trial *trials, size_t count, double deadline, size_t 
 yoke_status
 yki_measure(yki_queue *queue, yki_trial *trials, size_t count, bool prepare, double deadline)
 {
-    bench b = {.queue = queue, .prepare = prepare};
+    bool processor = yki_device_get_traits(yki_queue_device(queue))->type == YOKE_DEVICE_CPU;
+    bench b = {.queue = queue,
+               .processor = processor,
+               .repeats = processor ? on_processors : on_others,
+               .prepare = prepare};
     yoke_status status;
 
     b.runners = yki_alloc(count, sizeof *b.runners, "what is measured");

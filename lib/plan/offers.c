@@ -4,9 +4,11 @@
  *
  * A time comes from wisdom. Otherwise it is measured while the budget lasts, together with the
  * other offers for the task; after that the order of the table of solvers takes its place. That
- * order also decides between offers that take about the same time, so that two plans agree. All
+ * order also decides between offers that take about the same time, so that two plans agree; but
+ * one that was measured before stays, so that a plan does not change when it is made again. All
  * tasks are listed in order before any is decided, because measured times do not depend on the
- * decisions, and of two offers with the same layouts nobody needs the slower one.
+ * decisions, and of two offers with the same layouts nobody needs the slower one. An offer that
+ * does not build, launch or fit is left out; only a task without any other fails.
  */
 #include <string.h>
 
@@ -123,7 +125,7 @@ reorder_seconds(const yki_choice *choice, const yki_problem *problem, const yki_
 
     if (!is_known(choice->plan, &trial))
         YKI_TRY(measure(choice, NULL, &trial, 1));
-    *seconds = trial.seconds;
+    *seconds = trial.failed == YOKE_OK ? trial.seconds : IMPOSSIBLE;
     return YOKE_OK;
 }
 
@@ -143,7 +145,10 @@ reorder_solver(const yki_plan *plan, const yki_problem *problem)
 static void
 reorder_problem(const yki_plan *plan, const yki_operand *from, yki_layout to, yki_problem *problem)
 {
-    *problem = (yki_problem){.op = &yki_op_reorder, .input_count = 1, .max = plan->options.max};
+    *problem = (yki_problem){.op = &yki_op_reorder,
+                             .input_count = 1,
+                             .max = yki_extents_for(plan->options.max, from->rows),
+                             .rows = from->rows};
     problem->in[0] = *from;
     problem->out = *from;
     problem->out.layout = to;
@@ -167,7 +172,7 @@ time_reorder(const yki_choice *choice, const yki_operand *from, yki_layout to, d
     const yki_plan *plan = choice->plan;
     const yki_solver *solver;
     yki_problem problem;
-    int64_t bytes = yki_expr_value(yki_operand_bytes(from), plan->options.max);
+    int64_t bytes = yki_value_bytes(from, plan->options.max);
 
     reorder_problem(plan, from, to, &problem);
     solver = reorder_solver(plan, &problem);
@@ -248,14 +253,15 @@ keep(yki_choice *choice, const yki_problem *problem, yki_offer *offer)
 
     for (uint32_t s = 0; s < operands; s++)
         offer->lies[s] = yki_layout_index(yki_problem_operand(problem, s)->layout);
-    for (size_t i = choice->menu[choice->index]; i < choice->offer_count; i++) {
+    for (size_t i = choice->menu[choice->index].begin; i < choice->offer_count; i++) {
         yki_offer *other = &choice->offers[i];
 
         choice->plan->work++;
         if (other->solver->numerical_class != offer->solver->numerical_class ||
             memcmp(other->lies, offer->lies, operands) != 0)
             continue;
-        if (offer->cost < (1 - TIE) * other->cost)
+        if (offer->known && !other->known ? (1 - TIE) * offer->cost <= other->cost
+                                          : offer->cost < (1 - TIE) * other->cost)
             *other = *offer;
         return YOKE_OK;
     }
@@ -315,6 +321,16 @@ find_layouts(yki_choice *choice)
         choice->layouts = ALL;
 }
 
+static bool
+is_broken(const yki_choice *choice, const yki_solver *solver, unsigned variant, unsigned tuning)
+{
+    for (size_t i = 0; i < choice->broken_count; i++)
+        if (choice->broken[i].solver == solver && choice->broken[i].variant == variant &&
+            choice->broken[i].tuning == tuning)
+            return true;
+    return false;
+}
+
 /* Lists the variants and tunings of a solver. */
 static yoke_status
 ask_solver(yki_choice *choice, const yki_task *task, const yki_solver *solver, unsigned rank)
@@ -334,7 +350,8 @@ ask_solver(yki_choice *choice, const yki_task *task, const yki_solver *solver, u
             continue;
         end = set ? first + 1 : tunings_of(solver, &problem, traits);
         for (unsigned tuning = first; tuning < end; tuning++) {
-            if (!yki_solver_ends(solver, &problem, traits, tuning))
+            if (!yki_solver_ends(solver, &problem, traits, tuning) ||
+                is_broken(choice, solver, variant, tuning))
                 continue;
             YKI_TRY(yki_grow((void **)&choice->asked, &choice->asked_capacity,
                              choice->asked_count + 1, sizeof *choice->asked, "what solvers offer"));
@@ -394,11 +411,12 @@ time_asked(yki_choice *choice, const yki_task *task)
     if (!trials)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        const yki_offer *offer = &choice->asked[i];
+        yki_offer *offer = &choice->asked[i];
 
         trials[i] = (yki_trial){.solver = offer->solver, .tuning = offer->tuning};
         yki_offer_problem(choice->plan, task, offer, &trials[i].problem);
-        if (!is_known(choice->plan, &trials[i]))
+        offer->known = is_known(choice->plan, &trials[i]);
+        if (!offer->known)
             measured[unknown++] = trials[i];
     }
     status = measure(choice, task, measured, unknown);
@@ -407,8 +425,15 @@ time_asked(yki_choice *choice, const yki_task *task)
         yki_offer *offer = &choice->asked[i];
 
         offer->seconds = trials[i].seconds;
-        if (offer->seconds == 0)
-            offer->seconds = measured[unknown++].seconds;
+        if (!offer->known) {
+            const yki_trial *t = &measured[unknown++];
+
+            offer->seconds = t->seconds;
+            if (t->failed != YOKE_OK) {
+                choice->refusal = t->failed;
+                continue;
+            }
+        }
         if (offer->solver->sets && offer->seconds == 0)
             continue; /* taken only with a measured time */
         if (offer->seconds > 0)
@@ -417,6 +442,15 @@ time_asked(yki_choice *choice, const yki_task *task)
     }
     yki_free(trials);
     return status;
+}
+
+/* Lists the offers of the task at hand, of the classes whose bits are set in `wanted`. */
+static yoke_status
+list(yki_choice *choice, const yki_task *task, unsigned wanted)
+{
+    choice->asked_count = 0;
+    YKI_TRY(ask_classes(choice, task, wanted));
+    return time_asked(choice, task);
 }
 
 /* Lists the offers of the task at hand. */
@@ -430,17 +464,20 @@ ask(yki_choice *choice)
     unsigned wanted = plan->options.strict      ? DIRECT
                       : agreed == YKI_ANY_CLASS ? (1u << YKI_CLASSES) - 1
                                                 : 1u << (agreed - 1);
+    struct yki_menu *menu = &choice->menu[choice->index];
     char text[YKI_PROBLEM_TEXT];
 
-    choice->asked_count = 0;
+    menu->begin = menu->end = choice->offer_count;
     if (!has_choice(task))
         return YOKE_OK;
-    YKI_TRY(ask_classes(choice, task, wanted));
-    if (choice->asked_count == 0 && wanted != DIRECT)
-        YKI_TRY(ask_classes(choice, task, DIRECT));
-    YKI_TRY(time_asked(choice, task));
-    if (choice->offer_count > choice->menu[choice->index])
+    YKI_TRY(list(choice, task, wanted));
+    if (choice->offer_count == menu->begin && wanted != DIRECT)
+        YKI_TRY(list(choice, task, DIRECT));
+    menu->end = choice->offer_count;
+    if (menu->end > menu->begin)
         return YOKE_OK;
+    if (choice->refusal != YOKE_OK)
+        return choice->refusal; /* the detail is that of the newest that was left out */
     yki_problem_text(&task->problem, text, sizeof text);
     return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s: no solver on %s for %s",
                     task->node ? task->node->name : "a copy",
@@ -453,9 +490,59 @@ yki_choice_list_offers(yki_choice *choice)
     find_layouts(choice);
     for (choice->index = 0; choice->index < choice->count; choice->index++) {
         yki_plan_tick(choice->plan);
-        choice->menu[choice->index] = choice->offer_count;
+        choice->refusal = YOKE_OK;
         YKI_TRY(ask(choice));
     }
-    choice->menu[choice->count] = choice->offer_count;
     return YOKE_OK;
+}
+
+/* Builds the kernels of an offer. */
+static yoke_status
+build(const yki_plan *plan, const yki_task *task, const yki_offer *offer)
+{
+    yoke_device *device = yki_queue_device(plan->queue);
+    yki_recipe recipe = {.status = YOKE_OK};
+    yki_problem problem;
+    yoke_status status;
+
+    yki_offer_problem(plan, task, offer, &problem);
+    status = yki_solver_emit(offer->solver, &problem, yki_device_get_traits(device), offer->tuning,
+                             &recipe);
+    for (size_t k = 0; k < recipe.launch_count && status == YOKE_OK; k++) {
+        yki_program *program;
+        yki_kernel *kernel;
+
+        status = yki_launch_program(device, &recipe.launches[k], &program);
+        if (status != YOKE_OK)
+            break;
+        status = yki_kernel_create(program, recipe.launches[k].kernel, &kernel);
+        yki_program_release(program);
+        if (status == YOKE_OK)
+            yki_kernel_destroy(kernel);
+    }
+    yki_recipe_clear(&recipe);
+    return status;
+}
+
+yoke_status
+yki_choice_try(yki_choice *choice, const yki_offer *offer, bool *works)
+{
+    yki_plan *plan = choice->plan;
+    yoke_status status;
+
+    *works = true;
+    if (offer->seconds > 0) /* it was measured */
+        return YOKE_OK;
+    status = build(plan, &choice->tasks[choice->index], offer);
+    if (status != YOKE_ERROR_BUILD && status != YOKE_ERROR_UNSUPPORTED &&
+        status != YOKE_ERROR_DEVICE && status != YOKE_ERROR_OUT_OF_MEMORY)
+        return status;
+    *works = false;
+    yki_log(YOKE_LOG_INFO, "%s: %s is left out: %s", yki_device_id(yki_queue_device(plan->queue)),
+            offer->solver->name, yoke_last_error());
+    YKI_TRY(yki_grow((void **)&choice->broken, &choice->broken_capacity, choice->broken_count + 1,
+                     sizeof *choice->broken, "what does not work"));
+    choice->broken[choice->broken_count++] = *offer;
+    choice->refusal = status;
+    return ask(choice);
 }

@@ -36,7 +36,7 @@ add_slots(yki_plan *plan, yki_task *task)
         value.operand = (yki_operand){.layout = YKI_PLAIN};
         YKI_TRY(yki_plan_add_value(plan, &value, &task->slots[s]));
         plan->values[task->slots[s]].size =
-            (uint64_t)yki_expr_value(slot->bytes, plan->options.max);
+            (uint64_t)yki_expr_value(slot->bytes, yki_task_extents(task, plan->options.max));
     }
     return YOKE_OK;
 }
@@ -371,6 +371,7 @@ yki_plan_pack(yki_plan *plan)
 {
     for (size_t t = 0; t < plan->task_count; t++)
         YKI_TRY(add_slots(plan, &plan->tasks[t]));
+    YKI_TRY(yki_plan_find_late_sums(plan));
     find_lifetimes(plan);
     share_in_place(plan);
     return pack_values(plan);
@@ -382,14 +383,13 @@ static void
 size_values(yki_plan *plan, yki_extents max)
 {
     for (size_t v = 0; v < plan->value_count; v++)
-        plan->values[v].size =
-            (uint64_t)yki_expr_value(yki_operand_bytes(&plan->values[v].operand), max);
+        plan->values[v].size = (uint64_t)yki_value_bytes(&plan->values[v].operand, max);
     for (size_t t = 0; t < plan->task_count; t++) {
         const yki_task *task = &plan->tasks[t];
 
         for (uint32_t s = yki_problem_operands(&task->problem); s < task->recipe.slot_count; s++)
             plan->values[task->slots[s]].size =
-                (uint64_t)yki_expr_value(task->recipe.slots[s].bytes, max);
+                (uint64_t)yki_expr_value(task->recipe.slots[s].bytes, yki_task_extents(task, max));
     }
 }
 

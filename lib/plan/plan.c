@@ -19,6 +19,7 @@ begin(yki_weights *weights, yki_queue *queue, const yki_plan_options *options, y
     if (!plan)
         return YOKE_ERROR_OUT_OF_MEMORY;
     plan->options = *options;
+    plan->options.max.length = weights->graph->length;
     plan->weights = yki_weights_retain(weights);
     plan->queue = queue;
     plan->extents = (yki_extents){.batch = -1};
@@ -101,6 +102,7 @@ yki_plan_destroy(yki_plan *plan)
         yki_kernel_destroy(plan->commits[i]);
     yki_free(plan->commits);
     yki_plan_free_running(plan);
+    yki_plan_free_late_sums(plan);
     yki_buffer_destroy(plan->step_values);
     yki_weights_release(plan->weights);
     yki_free(plan->chunks.buffers);

@@ -82,9 +82,18 @@ enum { YKI_WEIGHT_ALIGN = 512 };
 
 typedef struct yki_bucket {
     uint64_t size;                  /* bytes */
-    yki_buffer *values, *gradients; /* gradients: NULL unless training; both: NULL if elsewhere */
+    yki_buffer *values, *gradients; /* views; gradients: NULL unless training; both: if elsewhere */
     uint32_t home;                  /* the member that has the bucket, where nodes are placed */
+    uint32_t pool;                  /* where its memory is, if it is here */
+    uint64_t start;                 /* bytes, within the pool */
 } yki_bucket;
+
+/* Neighbouring buckets lie in one buffer, so one launch can update them all. There are several only
+ * where the device does not allow so large a buffer. */
+typedef struct yki_pool {
+    uint64_t size;
+    yki_buffer *values, *gradients;
+} yki_pool;
 
 typedef struct yki_weight {
     yoke_node *node;
@@ -101,6 +110,8 @@ typedef struct yki_weights {
     size_t weight_count;
     yki_bucket *buckets; /* in the order in which backward completes their gradients */
     size_t bucket_count;
+    yki_pool *pools;
+    size_t pool_count;
     yki_weight *states; /* running statistics: in one bucket of their own, without gradients */
     size_t state_count;
     yki_bucket state_bucket;
@@ -113,8 +124,8 @@ typedef struct yki_weights {
 
 /* Completes the graph and makes its weights, filled with zeros, with one reference. A `bucket_size`
  * of 0 means 4 MiB. With a `lender`, only gradients are made, and values and states are the
- * lender's. The lender's device must be of the same space, and its graph and bucket size must be
- * the same. Waits. */
+ * lender's; states only if it has any. The lender's device must be of the same space, its bucket
+ * size the same, and its graph the same as far as parameters and states go. Waits. */
 yoke_status yki_weights_create(yoke_device *device, yoke_graph *graph, bool training,
                                uint64_t bucket_size, yki_weights *lender, yki_weights **weights);
 /* Makes the weights of member `home` of a graph with places. The order and the offsets of the
@@ -145,7 +156,8 @@ typedef enum yki_storage {
     YKI_STORE_ARENA,  /* packed by lifetime */
     YKI_STORE_LENT,   /* a weight, gradient, state or crossing: its buffer is lent to the plan */
     YKI_STORE_INPUT,  /* written by the caller before a run */
-    YKI_STORE_POOLED, /* in the plan's pool: statistics, kept until the states are updated */
+    YKI_STORE_POOLED, /* in the plan's pool: statistics, kept until the states are updated, and
+                         parts of gradients, until they are added */
     YKI_STORE_KEPT    /* a buffer for the plan's life: results, packed weights */
 } yki_storage;
 
@@ -157,14 +169,14 @@ typedef struct yki_value {
     int32_t alias;       /* the value whose memory this one uses (views, in place); -1: none */
     int32_t first, last; /* tasks that write it first and use it last */
     uint32_t chunk;      /* arena: which buffer, and where in it */
-    uint64_t offset;
-    yki_buffer *buffer; /* set by bind, or lent */
-    bool owned;         /* the value owns its buffer */
-    bool decided;       /* its layout is final */
-    bool given;         /* written before a run: an input, or from another member (inputs.c) */
-    uint32_t bucket;    /* of a parameter's gradient: its bucket + 1; else 0 */
-    int32_t copies;     /* its newest copy in another layout; 0: none (value 0 is never a copy) */
-    int32_t next_copy;  /* of a copy: the copy made before it */
+    uint64_t offset;     /* of a parameter's gradient: in the pool of the weights */
+    yki_buffer *buffer;  /* set by bind, or lent */
+    bool owned;          /* the value owns its buffer */
+    bool decided;        /* its layout is final */
+    bool given;          /* written before a run: an input, or from another member (inputs.c) */
+    uint32_t bucket;     /* of a parameter's gradient: its bucket + 1; else 0 */
+    int32_t copies;      /* its newest copy in another layout; 0: none (value 0 is never a copy) */
+    int32_t next_copy;   /* of a copy: the copy made before it */
 } yki_value;
 
 typedef struct yki_task {
@@ -180,8 +192,15 @@ typedef struct yki_task {
     bool dropped; /* joined with another task; removed when fusing ends */
 } yki_task;
 
+/* The extents of a task where its plan has these. */
+static inline yki_extents
+yki_task_extents(const yki_task *task, yki_extents extents)
+{
+    return yki_extents_for(extents, task->problem.rows);
+}
+
 typedef struct yki_plan_options {
-    yki_extents max; /* the largest that the plan can run with */
+    yki_extents max; /* the largest that the plan can run with; the length is the graph's */
     bool training;
     bool strict;    /* direct class only */
     bool no_fusion; /* every node is a task of its own: tests compare fusions with this */
@@ -189,6 +208,7 @@ typedef struct yki_plan_options {
     bool team;                 /* statistics of the batch are merged with those of other devices */
     bool small;                /* in training: saves memory at the cost of speed (recompute.c) */
     bool repeats;              /* in training: several micro-batches before each update */
+    bool late_sums;            /* nobody reads a gradient before backward ends (late_sums.c) */
     double budget;             /* seconds for measuring; 0: by level */
     double spent;              /* seconds of the budget that are used up already */
     struct yki_wisdom *wisdom; /* lent; NULL: nothing is known and nothing is kept */
@@ -227,6 +247,22 @@ typedef struct yki_running_update {
     yki_kernel *kernel;
 } yki_running_update;
 
+/* A weight's gradient that is there in parts until the end of backward (late_sums.c). */
+typedef struct yki_late_sum {
+    uint64_t from, to;    /* bytes: in the plan's pool, and among the gradients */
+    int64_t count, parts; /* elements of the sum */
+} yki_late_sum;
+
+/* The one launch that adds them. */
+typedef struct yki_late_sums {
+    yki_late_sum *list;
+    size_t count, capacity;
+    uint64_t bytes; /* of all parts */
+    yki_buffer *table;
+    size_t rows;
+    yki_kernel *kernel;
+} yki_late_sums;
+
 /* The results that runs compute, if not all (ask.c). */
 typedef struct yki_asked {
     bool some;   /* only some: */
@@ -262,6 +298,7 @@ typedef struct yki_plan {
     yki_buffer *step_values;
     yki_kernel **commits; /* by state; NULL where it has no next value, or is in `running` */
     yki_running_update running;
+    yki_late_sums late;
     uint64_t prepared_version; /* the version of the weights that packed copies were made of */
     yki_extents extents;       /* for which kernel arguments are set; a batch of -1: none yet */
     struct {
@@ -368,6 +405,15 @@ yoke_status yki_plan_bind_running(yki_plan *plan);
 yoke_status yki_plan_commit_running(yki_plan *plan, yki_queue *queue);
 void yki_plan_free_running(yki_plan *plan);
 
+/* late_sums.c */
+
+/* Takes launches that can wait out of their tasks. All values must be there. */
+yoke_status yki_plan_find_late_sums(yki_plan *plan);
+/* Makes the launch for them. The plan's pool must have its buffer. */
+yoke_status yki_plan_bind_late_sums(yki_plan *plan);
+yoke_status yki_plan_enqueue_late_sums(yki_plan *plan);
+void yki_plan_free_late_sums(yki_plan *plan);
+
 /* Shared by the stages. */
 
 /* Returns whether weights are packed anew in each run. It is so in training where weights change
@@ -395,6 +441,8 @@ int32_t yki_value_root(const yki_plan *plan, int32_t value);
 /* Makes a kernel of update.cl. The options are those of the optimizer's kernels, so one build
  * serves both. */
 yoke_status yki_plan_update_kernel(const yki_plan *plan, const char *name, yki_kernel **kernel);
+/* Returns the work-items in a group of such a kernel, if it does not have just one. */
+uint32_t yki_plan_update_group(const yki_plan *plan);
 /* Gives the buffers of a bound task's slots. */
 void yki_plan_slots(const yki_plan *plan, const yki_task *task, yki_buffer *slots[YKI_MAX_SLOTS]);
 
@@ -446,11 +494,13 @@ typedef struct yki_trial {
     yki_problem problem;
     const yki_solver *solver;
     unsigned tuning;
-    double seconds; /* 0: unknown */
+    double seconds;     /* 0: unknown */
+    yoke_status failed; /* why it cannot be computed this way here; YOKE_OK: it can, or unknown */
 } yki_trial;
 
 /* Measures trials, which compute the same but for their layouts, at the largest extents. They run
  * in turns, and the median time of each counts. With `prepare`, the times include packing weights.
+ * What does not build, launch or fit is marked as failed, unless the device does nothing any more.
  * At least one is measured; those that are not reached before `deadline` (yki_now) keep their
  * `seconds`. Allocates operands for the time of the call. Waits. */
 yoke_status yki_measure(yki_queue *queue, yki_trial *trials, size_t count, bool prepare,

@@ -37,6 +37,7 @@ static void
 print_task(const yki_plan *plan, const output *out, size_t index)
 {
     const yki_task *task = &plan->tasks[index];
+    const yki_extents max = yki_task_extents(task, plan->options.max);
     double flops = 0, bytes = 0;
     size_t launches = 0;
     char rate[96] = "", limit[32];
@@ -44,13 +45,13 @@ print_task(const yki_plan *plan, const output *out, size_t index)
     if (!task->solver)
         return;
     if (task->recipe.call) {
-        flops += (double)yki_expr_value(task->recipe.call_flops, plan->options.max);
-        bytes += (double)yki_expr_value(task->recipe.call_bytes, plan->options.max);
+        flops += (double)yki_expr_value(task->recipe.call_flops, max);
+        bytes += (double)yki_expr_value(task->recipe.call_bytes, max);
         launches++;
     }
     for (size_t k = 0; k < task->recipe.launch_count; k++) {
-        flops += (double)yki_expr_value(task->recipe.launches[k].flops, plan->options.max);
-        bytes += (double)yki_expr_value(task->recipe.launches[k].bytes, plan->options.max);
+        flops += (double)yki_expr_value(task->recipe.launches[k].flops, max);
+        bytes += (double)yki_expr_value(task->recipe.launches[k].bytes, max);
         launches += task->recipe.launches[k].phase == YKI_PHASE_RUN;
     }
     if (task->seconds > 0) {

@@ -34,6 +34,7 @@ run_task(profile *p, size_t index, yki_extents extents, double *seconds)
 {
     const yki_task *task = &p->plan->tasks[index];
 
+    extents = yki_task_extents(task, extents);
     *seconds = 0;
     if (task->recipe.call)
         YKI_TRY(run_call(p, task, extents, seconds));
@@ -82,6 +83,7 @@ report(const profile *p, yki_extents extents, void (*each)(void *, const yoke_ta
 {
     for (size_t t = 0; t < p->plan->task_count; t++) {
         const yki_task *task = &p->plan->tasks[t];
+        const yki_extents of_task = yki_task_extents(task, extents);
         yoke_task_info info = {.seconds = p->seconds[t]};
 
         if (!task->solver)
@@ -93,12 +95,12 @@ report(const profile *p, yki_extents extents, void (*each)(void *, const yoke_ta
         info.launches = (uint32_t)task->recipe.launch_count;
         if (task->recipe.call) {
             info.launches++;
-            info.flops += (double)yki_expr_value(task->recipe.call_flops, extents);
-            info.bytes += (double)yki_expr_value(task->recipe.call_bytes, extents);
+            info.flops += (double)yki_expr_value(task->recipe.call_flops, of_task);
+            info.bytes += (double)yki_expr_value(task->recipe.call_bytes, of_task);
         }
         for (size_t k = 0; k < task->recipe.launch_count; k++) {
-            info.flops += (double)yki_expr_value(task->recipe.launches[k].flops, extents);
-            info.bytes += (double)yki_expr_value(task->recipe.launches[k].bytes, extents);
+            info.flops += (double)yki_expr_value(task->recipe.launches[k].flops, of_task);
+            info.bytes += (double)yki_expr_value(task->recipe.launches[k].bytes, of_task);
         }
         each(user, &info);
     }
@@ -118,10 +120,10 @@ yki_plan_profile(yki_plan *plan, yki_extents extents, unsigned repeats,
         return YOKE_ERROR_OUT_OF_MEMORY;
     status = yki_queue_create(yki_queue_device(plan->queue), true, &p.queue);
     if (status == YOKE_OK)
-        status = run_all(&p, extents, repeats);
+        status = run_all(&p, plan->extents, repeats);
     yki_queue_destroy(p.queue);
     if (status == YOKE_OK)
-        report(&p, extents, each, user);
+        report(&p, plan->extents, each, user);
     yki_free(p.seconds);
     return status;
 }

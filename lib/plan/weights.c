@@ -77,6 +77,31 @@ lay_out(yki_weights *w, uint64_t bucket_size)
     return YOKE_OK;
 }
 
+/* Gives the buckets that are here their places in pools: those of the lender, if there is one. */
+static yoke_status
+lay_out_pools(yki_weights *w)
+{
+    const yoke_device *device = w->lender ? w->lender->device : w->device;
+    uint64_t most = yki_device_get_traits(device)->max_allocation;
+    size_t capacity = 0;
+
+    for (size_t b = 0; b < w->bucket_count; b++) {
+        yki_bucket *bucket = &w->buckets[b];
+
+        if (!yki_weights_has(w, b))
+            continue;
+        if (w->pool_count == 0 || w->pools[w->pool_count - 1].size + bucket->size > most) {
+            YKI_TRY(yki_grow((void **)&w->pools, &capacity, w->pool_count + 1, sizeof *w->pools,
+                             "pools of weights"));
+            w->pools[w->pool_count++] = (yki_pool){0};
+        }
+        bucket->pool = (uint32_t)w->pool_count - 1;
+        bucket->start = w->pools[bucket->pool].size;
+        w->pools[bucket->pool].size += bucket->size;
+    }
+    return YOKE_OK;
+}
+
 static yoke_status
 zeroed(yki_weights *w, yki_queue *queue, uint64_t size, const char *what, yki_buffer **buffer)
 {
@@ -85,34 +110,59 @@ zeroed(yki_weights *w, yki_queue *queue, uint64_t size, const char *what, yki_bu
 }
 
 static yoke_status
-allocate(yki_weights *w, yki_queue *queue)
+allocate_pools(yki_weights *w, yki_queue *queue)
 {
+    for (size_t i = 0; i < w->pool_count; i++) {
+        yki_pool *pool = &w->pools[i];
+
+        if (w->lender)
+            pool->values = w->lender->pools[i].values;
+        else
+            YKI_TRY(zeroed(w, queue, pool->size, "parameters", &pool->values));
+        if (w->training)
+            YKI_TRY(zeroed(w, queue, pool->size, "gradients", &pool->gradients));
+    }
     for (size_t b = 0; b < w->bucket_count; b++) {
         yki_bucket *bucket = &w->buckets[b];
+        const yki_pool *pool;
 
         if (!yki_weights_has(w, b))
             continue;
-        if (w->lender)
-            bucket->values = w->lender->buckets[b].values;
-        else
-            YKI_TRY(zeroed(w, queue, bucket->size, "parameters", &bucket->values));
+        pool = &w->pools[bucket->pool];
+        YKI_TRY(yki_buffer_view(pool->values, bucket->start, bucket->size, &bucket->values));
         if (w->training)
-            YKI_TRY(zeroed(w, queue, bucket->size, "gradients", &bucket->gradients));
+            YKI_TRY(
+                yki_buffer_view(pool->gradients, bucket->start, bucket->size, &bucket->gradients));
     }
-    if (w->lender)
+    return YOKE_OK;
+}
+
+static bool
+lends_states(const yki_weights *w)
+{
+    return w->lender && w->lender->state_count > 0;
+}
+
+static yoke_status
+allocate(yki_weights *w, yki_queue *queue)
+{
+    YKI_TRY(allocate_pools(w, queue));
+    if (lends_states(w))
         w->state_bucket.values = w->lender->state_bucket.values;
     else if (w->state_bucket.size)
         YKI_TRY(zeroed(w, queue, w->state_bucket.size, "states", &w->state_bucket.values));
     for (size_t i = 0; i < w->weight_count; i++) {
         yki_weight *weight = &w->weights[i];
-        yki_bucket *bucket = &w->buckets[weight->bucket];
+        const yki_bucket *bucket = &w->buckets[weight->bucket];
+        uint64_t start = bucket->start + weight->offset;
+        const yki_pool *pool;
 
         if (!bucket->values)
             continue;
-        YKI_TRY(yki_buffer_view(bucket->values, weight->offset, weight->size, &weight->value));
+        pool = &w->pools[bucket->pool];
+        YKI_TRY(yki_buffer_view(pool->values, start, weight->size, &weight->value));
         if (w->training)
-            YKI_TRY(yki_buffer_view(bucket->gradients, weight->offset, weight->size,
-                                    &weight->gradient));
+            YKI_TRY(yki_buffer_view(pool->gradients, start, weight->size, &weight->gradient));
     }
     for (size_t i = 0; i < w->state_count; i++)
         if (!is_elsewhere(w, w->states[i].node))
@@ -142,6 +192,8 @@ create(yoke_device *device, yoke_graph *graph, bool training, uint64_t bucket_si
     w->placed = placed;
     w->home = home;
     status = lay_out(w, bucket_size ? bucket_size : BUCKET_SIZE);
+    if (status == YOKE_OK)
+        status = lay_out_pools(w);
     if (status == YOKE_OK)
         status = yki_queue_create(device, false, &queue);
     if (status == YOKE_OK)
@@ -189,11 +241,16 @@ yki_weights_release(yki_weights *w)
     for (size_t i = 0; i < w->state_count; i++)
         yki_buffer_destroy(w->states[i].value);
     for (size_t b = 0; b < w->bucket_count; b++) {
-        if (!w->lender)
-            yki_buffer_destroy(w->buckets[b].values);
+        yki_buffer_destroy(w->buckets[b].values);
         yki_buffer_destroy(w->buckets[b].gradients);
     }
-    if (!w->lender)
+    for (size_t i = 0; i < w->pool_count; i++) {
+        if (!w->lender)
+            yki_buffer_destroy(w->pools[i].values);
+        yki_buffer_destroy(w->pools[i].gradients);
+    }
+    yki_free(w->pools);
+    if (!lends_states(w))
         yki_buffer_destroy(w->state_bucket.values);
     yki_weights_release(w->lender);
     yki_free(w->weights);

@@ -18,6 +18,7 @@
 
 #include "op/flat.h"
 #include "replica/loader.h"
+#include "replica/replica.h"
 
 enum {
     SLOTS = 4,            /* two for steps under way, one being prepared, one to spare */
@@ -55,6 +56,7 @@ struct yki_loader {
     yki_loader_options options;
     struct yki_augmentation augmentation;
     int64_t max_batch;
+    int64_t length; /* rows of a sample of each sequence; 0: there are none */
     channel *channels;
     size_t channel_count;
     yki_buffer *resident[YKI_MAX_FIELDS];
@@ -194,6 +196,12 @@ make_all_resident(yki_loader *loader)
     }
 }
 
+int64_t
+yki_loader_length(const yki_loader *loader)
+{
+    return loader->length;
+}
+
 bool
 yki_loader_streams(const yki_loader *loader, size_t field)
 {
@@ -325,6 +333,21 @@ set_fixed(yki_loader *loader, channel *c, const yoke_field *field)
 
 enum { ARG_EPOCH = ARG_FIXED + 10 };
 
+/* All sequences of a sample have as many rows. */
+static yoke_status
+note_length(yki_loader *loader, const channel *c, const yoke_field *field)
+{
+    const channel *first = loader->channels;
+
+    while (first < c && !(first->node->length && first->field >= 0))
+        first++;
+    if (loader->length && loader->length != field->shape.dim[0])
+        return yki_fail_lengths("the dataset", field->name, field->shape.dim[0],
+                                loader->dataset->fields[first->field].name, loader->length);
+    loader->length = field->shape.dim[0];
+    return YOKE_OK;
+}
+
 static yoke_status
 make_channel(yki_loader *loader, channel *c)
 {
@@ -332,13 +355,15 @@ make_channel(yki_loader *loader, channel *c)
     const struct yki_augmentation *a = &loader->augmentation;
     const bool image = (a->flip || a->shift || a->crop || a->noise > 0) &&
                        a->field == (size_t)c->field && c->node->shape.rank == 3 &&
-                       c->node->type == YOKE_F32;
+                       !c->node->length && c->node->type == YOKE_F32;
     char options[32];
     bool columns;
 
     c->moved = image && (yki_field_is_cut(field, c->node) ||
                          (loader->options.training && (a->flip || a->shift || a->noise > 0)));
-    c->elements = (uint64_t)yki_shape_count(c->node->shape);
+    if (c->node->length)
+        YKI_TRY(note_length(loader, c, field));
+    c->elements = (uint64_t)yki_sample_count(c->node, loader->length);
     YKI_TRY(make_scaling(loader, c, field));
     columns = c->means > 1 && field->shape.rank == 1 && c->node->type == YOKE_F32;
     c->rows = c->means > 1 && !columns ? c->means : 1;

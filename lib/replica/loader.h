@@ -57,6 +57,8 @@ yoke_status yki_loader_load(yki_loader *loader, yki_queue *queue, const yki_samp
 /* Tests only: gives the bytes of the dataset that the graph wants, and how many of them are on the
  * device. */
 void yki_loader_resident(const yki_loader *loader, uint64_t *resident, uint64_t *all);
+/* Returns the rows of a sample of each sequence that it loads; 0: it loads none. */
+int64_t yki_loader_length(const yki_loader *loader);
 /* Whether rows of the field are copied to the device batch by batch. */
 bool yki_loader_streams(const yki_loader *loader, size_t field);
 

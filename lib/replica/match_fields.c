@@ -51,13 +51,25 @@ same_layout(yoke_shape a, yoke_shape b)
     }
 }
 
+/* Whether the values of a sample are those of the input. A sequence may have fewer rows. */
+static bool
+fits_shape(yoke_shape shape, const yoke_node *node)
+{
+    if (!node->length)
+        return same_layout(shape, node->shape);
+    if (shape.rank == 0 || shape.dim[0] > node->length)
+        return false;
+    memmove(shape.dim, shape.dim + 1, (size_t)--shape.rank * sizeof shape.dim[0]);
+    return same_layout(shape, node->shape);
+}
+
 bool
 yki_field_is_cut(const yoke_field *field, const yoke_node *node)
 {
     const int64_t *f = field->shape.dim, *n = node->shape.dim;
 
-    return field->shape.rank == 3 && node->shape.rank == 3 && f[0] == n[0] && f[1] >= n[1] &&
-           f[2] >= n[2] && (f[1] > n[1] || f[2] > n[2]);
+    return field->shape.rank == 3 && node->shape.rank == 3 && !node->length && f[0] == n[0] &&
+           f[1] >= n[1] && f[2] >= n[2] && (f[1] > n[1] || f[2] > n[2]);
 }
 
 static bool
@@ -73,7 +85,7 @@ fits(const yoke_dataset *dataset, size_t f, const yoke_node *node)
     bool cut = dataset->augmentation.crop && dataset->augmentation.field == f &&
                yki_field_is_cut(field, node);
 
-    return type_fits(field->type, node->type) && (cut || same_layout(field->shape, node->shape));
+    return type_fits(field->type, node->type) && (cut || fits_shape(field->shape, node));
 }
 
 /* What the user can do about two types that are not converted. */
@@ -97,7 +109,8 @@ does_not_fit(const yoke_field *field, const yoke_node *node)
         "the dataset's field \"%s\" has %s %s; must be %s, as the graph's input \"%s\"%s",
         field->name, converts ? "shape" : "type",
         converts ? yki_shape_text(field->shape, a, sizeof a) : yki_value_type_name(field->type),
-        converts ? yki_shape_text(node->shape, b, sizeof b) : yki_value_type_name(node->type),
+        converts ? yki_shape_text(yki_whole_shape(node), b, sizeof b)
+                 : yki_value_type_name(node->type),
         node->name, converts ? "" : how_to_fit(field->type, node->type));
 }
 
@@ -109,7 +122,7 @@ is_missing(const yoke_dataset *dataset, const yoke_node *node, const bool *taken
     size_t used = 0;
 
     for (size_t i = 0; i < dataset->field_count; i++)
-        if (!taken[i] && same_layout(dataset->fields[i].shape, node->shape) &&
+        if (!taken[i] && fits_shape(dataset->fields[i].shape, node) &&
             !type_fits(dataset->fields[i].type, node->type))
             return does_not_fit(&dataset->fields[i], node);
     for (size_t i = 0; i < dataset->field_count && used < sizeof names; i++)
@@ -118,7 +131,7 @@ is_missing(const yoke_dataset *dataset, const yoke_node *node, const bool *taken
     return yki_fail(YOKE_ERROR_NOT_FOUND,
                     "the dataset has no field for the graph's input \"%s\", %s %s; it has %s",
                     node->name, yki_value_type_name(node->type),
-                    yki_shape_text(node->shape, shape, sizeof shape), names);
+                    yki_shape_text(yki_whole_shape(node), shape, sizeof shape), names);
 }
 
 /* Counts the free fields that fit an input; `last` is the last one. suitors() counts the free

@@ -99,7 +99,7 @@ yki_model_default_info(const yoke_graph *graph, yki_model_info *info)
     if (!input)
         return yki_fail(YOKE_ERROR_STATE,
                         "the graph has no input; must have at least one: yoke_input");
-    field = (yoke_field){.name = input->name, .type = input->type, .shape = input->shape};
+    field = (yoke_field){.name = input->name, .type = input->type, .shape = yki_whole_shape(input)};
     return yki_model_info_set(info, &field, NULL, NULL, 0, NULL, 0);
 }
 
@@ -293,8 +293,9 @@ put(void *user, const yoke_node *node, const float *values)
 }
 
 static yoke_status
-load(const yki_safetensors *file, yoke_model **out)
+load(const yki_shards *shards, yoke_model **out)
 {
+    const yki_safetensors *file = shards->files[0];
     /* Checkpoints are accepted too; they hold more than weights. */
     const yoke_load_options options = {.partial = yki_safetensors_text(file, "yoke.state") != NULL};
     yki_model_info info = {0};
@@ -310,7 +311,7 @@ load(const yki_safetensors *file, yoke_model **out)
         return status;
     }
     YKI_TRY(make_model(graph, &info, &m));
-    status = yki_weights_file_load(file, graph, &options, put, m);
+    status = yki_weights_file_load(shards, graph, &options, put, m);
     if (status != YOKE_OK) {
         yoke_model_destroy(m);
         return status;
@@ -322,13 +323,13 @@ load(const yki_safetensors *file, yoke_model **out)
 yoke_status
 yoke_model_load(const char *path, yoke_model **model)
 {
-    yki_safetensors *file;
+    yki_shards shards;
     yoke_status status;
 
     YKI_GIVEN("yoke_model_load", {"path", path}, {"model", model});
-    YKI_TRY(yki_safetensors_open(path, &file));
-    status = load(file, model);
-    yki_safetensors_close(file);
+    YKI_TRY(yki_shards_open(path, &shards));
+    status = load(&shards, model);
+    yki_shards_close(&shards);
     return status;
 }
 
@@ -337,15 +338,15 @@ yoke_model_load_weights_sized(yoke_model *m, const char *path, const yoke_load_o
                               size_t size)
 {
     yoke_load_options o = {0};
-    yki_safetensors *file;
+    yki_shards shards;
     yoke_status status;
 
     YKI_GIVEN("yoke_model_load_weights", {"model", m}, {"path", path});
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
-    YKI_TRY(yki_safetensors_open(path, &file));
-    status = yki_weights_file_load(file, m->graph, &o, put, m);
-    yki_safetensors_close(file);
+    YKI_TRY(yki_shards_open(path, &shards));
+    status = yki_weights_file_load(&shards, m->graph, &o, put, m);
+    yki_shards_close(&shards);
     m->version++;
     return status;
 }
@@ -391,6 +392,12 @@ const char *
 yoke_model_get_class_name(const yoke_model *m, size_t index)
 {
     return m && index < m->info.class_count ? m->info.class_names[index] : NULL;
+}
+
+const yoke_tokenizer *
+yoke_model_get_tokenizer(const yoke_model *m)
+{
+    return m ? m->info.tokenizer : NULL;
 }
 
 static yoke_status

@@ -25,7 +25,7 @@ struct yoke_predictor {
     yki_loader *loader;
     yki_buffer **inputs; /* of the plan; the loader writes them */
     int64_t *indices;    /* 0, 1, ... */
-    const yoke_node *output;
+    const yoke_node *input, *output;
     int64_t batch;
 };
 
@@ -58,6 +58,41 @@ make_samples(yoke_predictor *p)
     return YOKE_OK;
 }
 
+/* Sequences go to the device as they are. */
+static yoke_status
+check_sequence(const yoke_predictor *p)
+{
+    const yki_model_info *info = &p->model->info;
+
+    if (info->field.type != p->input->type || info->scaling.count)
+        return yki_fail(
+            YOKE_ERROR_UNSUPPORTED,
+            "the sequence \"%s\" is made of %s data%s; must be %s without a scaling for "
+            "a predictor",
+            p->input->name, yki_value_type_name(info->field.type),
+            info->scaling.count ? " with a scaling" : "", yki_value_type_name(p->input->type));
+    return YOKE_OK;
+}
+
+/* The graph may have no other input that the output is computed from. */
+static yoke_status
+find_input(yoke_predictor *p)
+{
+    const yoke_graph *graph = p->weights->graph;
+
+    p->input = yoke_graph_get_node(graph, p->model->info.field.name);
+    for (size_t i = 0; i < yki_loader_input_count(graph); i++) {
+        const yoke_node *node = yki_loader_get_input(graph, i);
+
+        if (node != p->input && yki_plan_buffer(p->replica->evaluation, node))
+            return yki_fail(
+                YOKE_ERROR_UNSUPPORTED,
+                "the model computes from \"%s\" too; must have one input for a predictor",
+                node->name);
+    }
+    return YOKE_OK;
+}
+
 static yoke_status
 make_feed(yoke_predictor *p)
 {
@@ -65,6 +100,9 @@ make_feed(yoke_predictor *p)
     const yoke_graph *graph = p->weights->graph;
     size_t count = yki_loader_input_count(graph);
 
+    YKI_TRY(find_input(p));
+    if (p->input->length)
+        return check_sequence(p);
     YKI_TRY(make_samples(p));
     YKI_TRY(
         yki_loader_create(p->weights->device, p->samples, graph, p->batch, &options, &p->loader));
@@ -74,16 +112,8 @@ make_feed(yoke_predictor *p)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (int64_t i = 0; i < p->batch; i++)
         p->indices[i] = i;
-    for (size_t i = 0; i < count; i++) {
-        const yoke_node *node = yki_loader_get_input(graph, i);
-
-        p->inputs[i] = yki_plan_buffer(p->replica->evaluation, node);
-        if (p->inputs[i] && strcmp(node->name, p->model->info.field.name) != 0)
-            return yki_fail(
-                YOKE_ERROR_UNSUPPORTED,
-                "the model computes from \"%s\" too; must have one input for a predictor",
-                node->name);
-    }
+    for (size_t i = 0; i < count; i++)
+        p->inputs[i] = yki_plan_buffer(p->replica->evaluation, yki_loader_get_input(graph, i));
     return YOKE_OK;
 }
 
@@ -207,62 +237,86 @@ yoke_predictor_destroy(yoke_predictor *p)
 yoke_shape
 yoke_predictor_get_shape(const yoke_predictor *p)
 {
-    return p ? p->output->shape : yoke_shape();
+    return p ? yki_whole_shape(p->output) : yoke_shape();
 }
 
 /* ---- predicting ---- */
 
+/* Enqueues samples [first, first + n) of the input on their way to the plan. */
 static yoke_status
-predict_chunk(yoke_predictor *p, int64_t n, float *output)
+give(yoke_predictor *p, const yoke_feed *input, int64_t length, int64_t first, int64_t n)
 {
-    yki_plan *plan = p->replica->evaluation;
-    uint64_t size = (uint64_t)(n * yki_shape_count(p->output->shape)) * sizeof *output;
-
-    YKI_TRY(yki_loader_load(p->loader, p->replica->queue,
-                            &(yki_samples){.indices = p->indices, .n = n}, p->inputs));
-    YKI_TRY(yki_plan_enqueue(plan, YKI_FORWARD, (yki_extents){.batch = n}, NULL));
-    return yki_queue_read(p->replica->queue, yki_plan_buffer(plan, p->output), 0, size, output,
-                          YKI_NO_WAIT, NULL);
+    if (p->input->length)
+        return yki_replica_give(p->replica, p->replica->evaluation, p->input->name, length, first,
+                                n, input->data);
+    p->given = (const unsigned char *)input->data + (size_t)first * p->sample_bytes;
+    return yki_loader_load(p->loader, p->replica->queue,
+                           &(yki_samples){.indices = p->indices, .n = n}, p->inputs);
 }
 
 static yoke_status
-check_predict(const yoke_predictor *p, int64_t n, const yoke_feed *input, int64_t count)
+predict_chunk(yoke_predictor *p, const yoke_feed *input, int64_t length, int64_t first, int64_t n,
+              float *output)
+{
+    yki_plan *plan = p->replica->evaluation;
+    int64_t row = yki_sample_count(p->output, length);
+
+    YKI_TRY(give(p, input, length, first, n));
+    YKI_TRY(yki_plan_enqueue(plan, YKI_FORWARD, (yki_extents){n, length}, NULL));
+    return yki_queue_read(p->replica->queue, yki_plan_buffer(plan, p->output), 0,
+                          (uint64_t)(n * row) * sizeof *output, output + first * row, YKI_NO_WAIT,
+                          NULL);
+}
+
+static yoke_status
+check_input(const yoke_predictor *p, int64_t n, const yoke_feed *input, int64_t *length)
 {
     const yoke_field *field = &p->model->info.field;
-    int64_t row = yki_shape_count(p->output->shape);
-    char text[128];
 
+    *length = 0;
     if (!input->name || strcmp(input->name, field->name) != 0)
         return yki_fail(
             YOKE_ERROR_NOT_FOUND,
             "yoke_predictor_run: the name of the feed is \"%s\"; must be \"%s\", the model's input",
             input->name ? input->name : "", field->name);
-    YKI_TRY(yki_check_feed("yoke_predictor_run", input, field->type, field->shape, n));
+    if (p->input->length)
+        YKI_TRY(yki_check_feed("yoke_predictor_run", input, p->input, n, length));
+    else
+        YKI_TRY(yki_check_feed_of("yoke_predictor_run", input, field->type, field->shape, n));
+    return yki_check_labels(p->input, *length, n, input->data);
+}
+
+static yoke_status
+check_output(const yoke_predictor *p, int64_t n, int64_t length, int64_t count)
+{
+    int64_t row = yki_sample_count(p->output, n ? length : p->output->length);
+    char text[128];
+
     if (count / row != n || count % row != 0)
         return yki_fail(
             YOKE_ERROR_SHAPE,
             "yoke_predictor_run: output has room for %lld values; must be %.0f for %lld "
-            "results of %s",
+            "results of %s%s",
             (long long)count, (double)n * (double)row, (long long)n,
-            yki_shape_text(p->output->shape, text, sizeof text));
-    return yki_check_labels(yoke_graph_get_node(p->weights->graph, field->name), n, input->data);
+            yki_shape_text(p->output->shape, text, sizeof text),
+            p->output->length ? " for each row" : "");
+    return YOKE_OK;
 }
 
 yoke_status
 yoke_predictor_run(yoke_predictor *p, int64_t n, yoke_feed input, float *output, int64_t count)
 {
     yoke_status status = YOKE_OK, finished;
+    int64_t length;
 
     YKI_GIVEN("yoke_predictor_run", {"predictor", p}, {"output", n ? (const void *)output : ""});
     if (n < 0)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the number of samples", n, 0,
                               INT64_MAX);
-    YKI_TRY(check_predict(p, n, &input, count));
-    for (int64_t first = 0; first < n && status == YOKE_OK; first += p->batch) {
-        p->given = (const unsigned char *)input.data + (size_t)first * p->sample_bytes;
-        status = predict_chunk(p, YKI_MIN(p->batch, n - first),
-                               output + first * yki_shape_count(p->output->shape));
-    }
+    YKI_TRY(check_input(p, n, &input, &length));
+    YKI_TRY(check_output(p, n, length, count));
+    for (int64_t first = 0; first < n && status == YOKE_OK; first += p->batch)
+        status = predict_chunk(p, &input, length, first, YKI_MIN(p->batch, n - first), output);
     p->given = NULL;
     /* Also after a failure, because enqueued reads write to the caller's output. */
     finished = yki_queue_finish(p->replica->queue);

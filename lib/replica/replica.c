@@ -14,16 +14,37 @@
 
 /* ---- staging ---- */
 
-yoke_status
-yki_staging_get(yki_staging *s, uint64_t size)
+/* Bytes: fewer are sent with the command itself, so they need no pinned memory. */
+enum { PINNED_FROM = 4096 };
+
+static void
+free_memory(yki_staging *s)
 {
+    if (s->pinned)
+        yki_buffer_destroy(s->pinned);
+    else
+        yki_free_aligned(s->memory);
+    s->pinned = NULL;
+    s->memory = NULL;
+    s->size = 0;
+}
+
+yoke_status
+yki_staging_get(yki_staging *s, yoke_device *device, uint64_t size)
+{
+    const yki_device_traits *traits = yki_device_get_traits(device);
+
     YKI_TRY(yki_event_wait(&s->busy));
     yki_event_release(&s->busy);
     if (s->size >= size)
         return YOKE_OK;
-    yki_free_aligned(s->memory);
-    s->size = 0;
-    s->memory = yki_alloc_aligned(4096, size, "staging memory");
+    free_memory(s);
+    if (!traits->host_memory && size >= PINNED_FROM) {
+        YKI_TRY(yki_buffer_create(device, size, YKI_BUFFER_PINNED, "staging memory", &s->pinned));
+        s->memory = yki_buffer_host(s->pinned);
+    } else {
+        s->memory = yki_alloc_aligned(4096, size, "staging memory");
+    }
     if (!s->memory)
         return YOKE_ERROR_OUT_OF_MEMORY;
     s->size = size;
@@ -35,7 +56,7 @@ yki_staging_free(yki_staging *s)
 {
     (void)yki_event_wait(&s->busy);
     yki_event_release(&s->busy);
-    yki_free_aligned(s->memory);
+    free_memory(s);
 }
 
 /* ---- creation ---- */
@@ -50,12 +71,12 @@ check_batch(const yoke_replica_options *o, const yoke_graph *graph)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "batch", o->batch, 1, INT32_MAX);
     for (size_t i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->batched &&
-            yki_shape_count(graph->nodes[i]->shape) > (INT64_C(1) << 48) / o->batch)
+            yki_shape_count(yki_whole_shape(graph->nodes[i])) > (INT64_C(1) << 48) / o->batch)
             return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
                             "\"%s\" has shape %s, and %lld samples of it are more than any device "
                             "holds; take a smaller batch",
                             graph->nodes[i]->name,
-                            yki_shape_text(graph->nodes[i]->shape, text, sizeof text),
+                            yki_shape_text(yki_whole_shape(graph->nodes[i]), text, sizeof text),
                             (long long)o->batch);
     return YOKE_OK;
 }
@@ -122,6 +143,7 @@ plan_options(const yoke_replica *r, bool training, bool team)
                               .team = team,
                               .small = r->options.recompute == YOKE_RECOMPUTE_CHEAP,
                               .repeats = r->repeats,
+                              .late_sums = training && !r->overlaps,
                               .level = r->options.level,
                               .classes = r->classes,
                               .class_count = r->class_count,
@@ -208,6 +230,7 @@ open(yoke_replica *r, yoke_device *device, yoke_graph *graph, const yoke_replica
     r->tick = in_team->tick;
     r->tick_user = in_team->tick_user;
     r->repeats = in_team->accumulates;
+    r->overlaps = in_team->overlaps;
     if (in_team->weights)
         r->weights = yki_weights_retain(in_team->weights);
     else
@@ -400,18 +423,18 @@ upload(yoke_replica *r, yki_replica_input *in, yki_plan *plan, const void *data,
     if (!buffer || size == 0)
         return YOKE_OK;
     in->next = (in->next + 1) % YKI_RING;
-    YKI_TRY(yki_staging_get(s, size));
+    YKI_TRY(yki_staging_get(s, r->weights->device, size));
     memcpy(s->memory, data, size);
     return yki_queue_write(r->queue, buffer, 0, size, s->memory, YKI_NO_WAIT, &s->busy);
 }
 
 yoke_status
-yki_replica_give(yoke_replica *r, yki_plan *plan, const char *name, int64_t first, int64_t n,
-                 const void *data)
+yki_replica_give(yoke_replica *r, yki_plan *plan, const char *name, int64_t length, int64_t first,
+                 int64_t n, const void *data)
 {
     for (size_t i = 0; i < r->input_count; i++) {
         yki_replica_input *in = &r->inputs[i];
-        uint64_t row = (uint64_t)yki_shape_count(in->node->shape) * yki_type_size(in->node->type);
+        uint64_t row = (uint64_t)yki_sample_count(in->node, length) * yki_type_size(in->node->type);
 
         if (strcmp(in->node->name, name) == 0)
             return upload(r, in, plan, (const char *)data + (uint64_t)first * row,
@@ -431,15 +454,17 @@ yoke_replica_set_input(yoke_replica *r, int64_t n, yoke_feed feed)
             feed.name, (long long)n, (long long)r->options.batch);
     for (size_t i = 0; i < r->input_count; i++) {
         yki_replica_input *in = &r->inputs[i];
+        int64_t length = 0;
         uint64_t size = (uint64_t)feed.count * yki_type_size(in->node->type);
 
         if (strcmp(in->node->name, feed.name) != 0)
             continue;
-        YKI_TRY(yki_check_feed(__func__, &feed, in->node->type, in->node->shape, n));
-        YKI_TRY(yki_check_labels(in->node, n, feed.data));
+        YKI_TRY(yki_check_feed(__func__, &feed, in->node, n, &length));
+        YKI_TRY(yki_check_labels(in->node, length, n, feed.data));
         YKI_TRY(upload(r, in, r->training, feed.data, size));
         YKI_TRY(upload(r, in, r->evaluation, feed.data, size));
         in->given = n;
+        in->length = length;
         return YOKE_OK;
     }
     return yki_graph_no_input(r->weights->graph, feed.name);
@@ -457,7 +482,7 @@ yki_replica_send_step(yoke_replica *r, yki_plan *plan, float rate_factor)
     if (r->updater)
         yki_updater_fill(r->updater, r->step, rate_factor, &values);
     r->next_step = (r->next_step + 1) % YKI_COUNT(r->steps);
-    YKI_TRY(yki_staging_get(s, sizeof values));
+    YKI_TRY(yki_staging_get(s, r->weights->device, sizeof values));
     memcpy(s->memory, &values, sizeof values);
     return yki_queue_write(r->queue, plan->step_values, 0, offsetof(yki_step_values, inverse_count),
                            s->memory, YKI_NO_WAIT, &s->busy);
@@ -482,12 +507,32 @@ fail_missing(const yki_replica_input *in, int64_t n)
                     in->node->name, (long long)in->given, (long long)n);
 }
 
+/* Gives the length of the sequences that the plan reads and that were given; they must agree. */
 static yoke_status
-check_given(const yoke_replica *r, const yki_plan *plan, int64_t n)
+find_length(const yoke_replica *r, const yki_plan *plan, int64_t n, int64_t *length)
+{
+    const yki_replica_input *first = NULL;
+
+    for (size_t i = 0; i < r->input_count; i++) {
+        const yki_replica_input *in = &r->inputs[i];
+
+        if (!in->length || in->given < n || !yki_plan_buffer(plan, in->node))
+            continue;
+        first = first ? first : in;
+        if (in->length != first->length)
+            return yki_fail_lengths("yoke_replica_set_input", in->node->name, in->length,
+                                    first->node->name, first->length);
+    }
+    *length = first ? first->length : 0;
+    return YOKE_OK;
+}
+
+static yoke_status
+check_given(const yoke_replica *r, const yki_plan *plan, int64_t n, int64_t *length)
 {
     const yki_replica_input *in = find_missing(r, plan, n);
 
-    return in ? fail_missing(in, n) : YOKE_OK;
+    return in ? fail_missing(in, n) : find_length(r, plan, n, length);
 }
 
 /* Marks, by node id, what cannot be computed because inputs were not given. */
@@ -573,16 +618,18 @@ check_range(const yoke_replica *r, int64_t n)
 yoke_status
 yoke_replica_forward(yoke_replica *r, int64_t n)
 {
+    int64_t length;
+
     YKI_GIVEN(__func__, {"replica", r});
     if (!r->training)
         return yki_fail(
             YOKE_ERROR_STATE,
             "the replica was made for evaluation only; make one without evaluation_only");
     YKI_TRY(check_range(r, n));
-    YKI_TRY(check_given(r, r->training, n));
+    YKI_TRY(check_given(r, r->training, n, &length));
     r->stage = YKI_STAGE_NONE;
     YKI_TRY(yki_replica_send_step(r, r->training, 1));
-    YKI_TRY(yki_plan_enqueue(r->training, YKI_FORWARD, (yki_extents){.batch = n}, NULL));
+    YKI_TRY(yki_plan_enqueue(r->training, YKI_FORWARD, (yki_extents){n, length}, NULL));
     r->newest = r->training;
     r->batch = n;
     r->stage = YKI_STAGE_FORWARD;
@@ -597,7 +644,7 @@ yoke_replica_backward(yoke_replica *r)
         return yki_fail(YOKE_ERROR_STATE,
                         "yoke_replica_forward must come before each yoke_replica_backward");
     r->stage = YKI_STAGE_NONE;
-    YKI_TRY(yki_plan_enqueue(r->training, YKI_BACKWARD, (yki_extents){.batch = r->batch}, NULL));
+    YKI_TRY(yki_plan_enqueue(r->training, YKI_BACKWARD, r->training->extents, NULL));
     r->stage = YKI_STAGE_BACKWARD;
     return YOKE_OK;
 }
@@ -625,6 +672,7 @@ yoke_replica_update(yoke_replica *r, float rate_factor)
 yoke_status
 yoke_replica_evaluate(yoke_replica *r, int64_t n)
 {
+    int64_t length;
     bool first;
 
     YKI_GIVEN(__func__, {"replica", r});
@@ -641,8 +689,9 @@ yoke_replica_evaluate(yoke_replica *r, int64_t n)
                 yki_queue_copy(r->queue, from, 0, to, 0, yki_buffer_size(to), YKI_NO_WAIT, NULL));
     }
     r->stage = YKI_STAGE_NONE;
+    YKI_TRY(find_length(r, r->evaluation, n, &length));
     YKI_TRY(ask_for_known(r, n));
-    YKI_TRY(yki_plan_enqueue(r->evaluation, YKI_FORWARD, (yki_extents){.batch = n}, NULL));
+    YKI_TRY(yki_plan_enqueue(r->evaluation, YKI_FORWARD, (yki_extents){n, length}, NULL));
     r->newest = r->evaluation;
     r->batch = n;
     return YOKE_OK;
@@ -715,6 +764,7 @@ yoke_replica_read_output(yoke_replica *r, const char *name, float *values, int64
     graph = r->weights->graph;
     for (size_t i = 0; i < graph->output_count; i++) {
         const yoke_node *node = graph->outputs[i].node;
+        const yki_operand operand = yki_operand_of(node);
         yki_buffer *buffer;
         yoke_status status;
         int64_t have;
@@ -727,7 +777,7 @@ yoke_replica_read_output(yoke_replica *r, const char *name, float *values, int64
         if (node->type != YOKE_F32)
             return yki_fail(YOKE_ERROR_TYPE, "output \"%s\" has type %s; must be f32", name,
                             yki_value_type_name(node->type));
-        have = yki_shape_count(node->shape) * (node->batched ? r->batch : 1);
+        have = yki_value_count(&operand, r->newest->extents);
         if (count != have)
             return yki_fail(YOKE_ERROR_SHAPE,
                             "output \"%s\": the number of values is %lld; must be %lld", name,
@@ -772,7 +822,6 @@ yoke_replica_profile(yoke_replica *r, int64_t n, unsigned repeats,
 double
 yoke_replica_flops(const yoke_replica *r, int64_t n)
 {
-    const yki_extents extents = {.batch = n};
     const yki_plan *plan;
     double flops = 0;
 
@@ -780,6 +829,9 @@ yoke_replica_flops(const yoke_replica *r, int64_t n)
         return 0;
     plan = r->training ? r->training : r->evaluation;
     for (size_t t = 0; t < plan->task_count; t++) {
+        const yki_extents extents =
+            yki_task_extents(&plan->tasks[t], (yki_extents){n, plan->options.max.length});
+
         if (plan->tasks[t].recipe.call)
             flops += (double)yki_expr_value(plan->tasks[t].recipe.call_flops, extents);
         for (size_t k = 0; k < plan->tasks[t].recipe.launch_count; k++)

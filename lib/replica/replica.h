@@ -10,8 +10,10 @@
 
 enum { YKI_RING = 3 };
 
-/* Host memory from which a transfer reads. It may be reused after the event `busy`. */
+/* Host memory from which a transfer reads, pinned where it is large and the device's memory is not
+ * the host's. It may be reused after the event `busy`. */
 typedef struct yki_staging {
+    yki_buffer *pinned; /* `memory` is its; NULL: `memory` is allocated */
     void *memory;
     uint64_t size;
     yki_event busy;
@@ -19,13 +21,14 @@ typedef struct yki_staging {
 
 /* Waits until the memory may be reused, and makes it at least `size` bytes long. Zeros are an empty
  * staging. */
-yoke_status yki_staging_get(yki_staging *staging, uint64_t size);
+yoke_status yki_staging_get(yki_staging *staging, yoke_device *device, uint64_t size);
 /* Waits for the transfer and frees the memory. */
 void yki_staging_free(yki_staging *staging);
 
 typedef struct yki_replica_input {
     const yoke_node *node;
-    int64_t given; /* samples of the newest data that was given */
+    int64_t given;  /* samples of the newest data that was given */
+    int64_t length; /* of a sequence: rows of each of them; else 0 */
     yki_staging ring[YKI_RING];
     unsigned next;
 } yki_replica_input;
@@ -56,6 +59,7 @@ struct yoke_replica {
     size_t class_count;
     double surveyed; /* seconds that a survey has spent measuring */
     bool repeats;    /* see yki_plan_options */
+    bool overlaps;   /* see yki_replica_in_team */
     void (*tick)(void *user);
     void *tick_user;
     struct {
@@ -71,6 +75,7 @@ typedef struct yki_replica_in_team {
     bool merges;              /* statistics are merged over the team */
     bool timed;               /* events of its queue have times */
     bool accumulates;         /* steps may have several micro-batches; packed weights are kept */
+    bool overlaps;            /* gradients are read while backward runs */
     uint64_t bucket_size;     /* 0: the default */
     uint32_t owner, owners;   /* updates buckets `owner`, `owner` + `owners`, ...; owners 0: all */
     void (*tick)(void *user); /* see yki_plan_options */
@@ -104,9 +109,10 @@ yoke_status yki_open_wisdom(yoke_device *device, const char *given, yki_wisdom *
 /* Enqueues the step values that the host computes: step, seed, first sample, learning rate. */
 yoke_status yki_replica_send_step(yoke_replica *replica, yki_plan *plan, float rate_factor);
 /* Copies samples [first, first + n) of `data` and enqueues their transfer to the input `name` of
- * the plan, if the plan reads it. Does not check the data, which may be reused on return. */
-yoke_status yki_replica_give(yoke_replica *replica, yki_plan *plan, const char *name, int64_t first,
-                             int64_t n, const void *data);
+ * the plan, if the plan reads it; sequences have `length` rows. Does not check the data, which may
+ * be reused on return. */
+yoke_status yki_replica_give(yoke_replica *replica, yki_plan *plan, const char *name,
+                             int64_t length, int64_t first, int64_t n, const void *data);
 /* Makes the plan for evaluation unless it exists. */
 yoke_status yki_replica_make_evaluation(yoke_replica *replica);
 
@@ -122,12 +128,21 @@ yoke_status yki_check_schedule(const yoke_schedule *schedule);
 
 /* ---- check_feeds.c ---- */
 
-/* Checks that a feed holds n samples of this type and shape. `function` names, in messages, the
- * public function that got it. */
-yoke_status yki_check_feed(const char *function, const yoke_feed *feed, yoke_type type,
-                           yoke_shape shape, int64_t n);
+/* Returns the values of a sample of an input; a sequence has `length` rows. */
+int64_t yki_sample_count(const yoke_node *node, int64_t length);
+/* Checks that a feed holds n samples of this input. Of a sequence it gives the rows of each: as
+ * many as the count says, or 0 if there are no samples. `function` names, in messages, the public
+ * function that got it. */
+yoke_status yki_check_feed(const char *function, const yoke_feed *feed, const yoke_node *node,
+                           int64_t n, int64_t *length);
+/* The same for data of another type and shape. */
+yoke_status yki_check_feed_of(const char *function, const yoke_feed *feed, yoke_type type,
+                              yoke_shape shape, int64_t n);
+/* Fails because two sequences have lengths that differ. */
+yoke_status yki_fail_lengths(const char *function, const char *name, int64_t length,
+                             const char *other, int64_t other_length);
 /* Refuses labels that the input `node` cannot take, before they reach a kernel. `data` has n
  * samples of that input. */
-yoke_status yki_check_labels(const yoke_node *node, int64_t n, const void *data);
+yoke_status yki_check_labels(const yoke_node *node, int64_t length, int64_t n, const void *data);
 
 #endif

@@ -3,9 +3,11 @@
  * updater.c - an optimizer over the buckets of one device: its state, and the
  * launches that turn summed gradients into new parameters.
  *
- * A bucket is cut into segments: runs of parameters that are updated alike (the same
- * rate and decay, not frozen). Usually a bucket is one segment, so an update is one
- * launch for each bucket. The state has the same order in memory as the parameters.
+ * The parameters are cut into segments: runs that are updated alike (the same rate and
+ * decay, not frozen). One launch updates all segments of a pool, so usually it is all of an
+ * update; a table tells the kernel where the segments are. Where several devices own a part
+ * of the buckets each, there is a launch for each bucket. The state has the same order in
+ * memory as the parameters.
  */
 #include <fnmatch.h>
 #include <math.h>
@@ -28,12 +30,21 @@ typedef struct range {
     uint64_t offset, size;
 } range;
 
-typedef struct segment {
-    uint32_t bucket;
-    uint64_t offset, size; /* bytes */
-    float rate_scale, decay;
-    yki_kernel *kernel;
+/* Memory in which segments lie, with the launch for them: a pool of the weights, or one bucket that
+ * this updater owns. */
+typedef struct unit {
+    yki_buffer *values, *gradients; /* lent */
+    yki_buffer *m, *v;              /* state; NULL if it is not kept */
+    uint64_t size;                  /* bytes */
+    yki_buffer *table;              /* of the segments; update.cl says what a row has */
+    yki_kernel *kernel;             /* NULL: nothing to be updated */
     yki_grid grid;
+} unit;
+
+typedef struct segment {
+    uint32_t unit;
+    uint64_t offset, size; /* bytes, within the unit */
+    float rate_scale, decay;
 } segment;
 
 struct yki_updater {
@@ -42,12 +53,15 @@ struct yki_updater {
     yki_updater_options options;
     yoke_parameter_group *groups; /* a copy, which options.groups names */
     yki_flat flat;
-    yki_buffer **m, **v; /* state by bucket; an entry is NULL if it is not kept */
+    unit *units;
+    size_t unit_count;
+    uint32_t *unit_of;   /* by bucket */
+    yki_buffer **m, **v; /* views of the state by bucket; an entry is NULL if it is not kept */
     yki_buffer *parts, *empty;
     yki_buffer *loss, *step; /* lent */
     segment *segments;
     size_t segment_count, segment_capacity;
-    size_t next_segment; /* next to be enqueued, if an update was interrupted; else 0 */
+    size_t next_unit; /* next to be enqueued, if an update was interrupted; else 0 */
     yki_kernel *count, *finish;
     yki_kernel **norms; /* by bucket */
     range *frozen;      /* gradients that backward computes but that update nothing */
@@ -85,6 +99,19 @@ owns(const yki_updater *u, size_t bucket)
 {
     return yki_weights_has(u->weights, bucket) &&
            (u->options.owners == 0 || bucket % u->options.owners == u->options.owner);
+}
+
+static bool
+owns_all(const yki_updater *u)
+{
+    return u->options.owners <= 1;
+}
+
+/* Where a bucket begins in its unit. */
+static uint64_t
+start_in_unit(const yki_updater *u, size_t bucket)
+{
+    return owns_all(u) ? u->weights->buckets[bucket].start : 0;
 }
 
 /* The number of partial norms of a bucket. It follows from the size alone, so it is the same on
@@ -151,16 +178,18 @@ cut_segments(yki_updater *u)
         const yki_weight *weight = &u->weights->weights[i];
         segment *last = u->segment_count ? &u->segments[u->segment_count - 1] : NULL;
         uint64_t size = (weight->size + YKI_WEIGHT_ALIGN - 1) / YKI_WEIGHT_ALIGN * YKI_WEIGHT_ALIGN;
-        segment made = {.bucket = weight->bucket, .offset = weight->offset, .size = size};
+        segment made = {.size = size};
 
         if (!weight->node->gradient || !owns(u, weight->bucket))
             continue;
         if (weight->node->frozen) {
-            YKI_TRY(leave_out(u, made.bucket, made.offset, size));
+            YKI_TRY(leave_out(u, weight->bucket, weight->offset, size));
             continue;
         }
+        made.unit = u->unit_of[weight->bucket];
+        made.offset = start_in_unit(u, weight->bucket) + weight->offset;
         treatment(u, weight->node, &made.rate_scale, &made.decay);
-        if (last && last->bucket == made.bucket && last->offset + last->size == made.offset &&
+        if (last && last->unit == made.unit && last->offset + last->size == made.offset &&
             last->rate_scale == made.rate_scale && last->decay == made.decay) {
             last->size += size;
             continue;
@@ -168,6 +197,57 @@ cut_segments(yki_updater *u)
         YKI_TRY(yki_grow((void **)&u->segments, &u->segment_capacity, u->segment_count + 1,
                          sizeof *u->segments, "an optimizer's segments"));
         u->segments[u->segment_count++] = made;
+    }
+    return YOKE_OK;
+}
+
+/* Decides in which memory segments lie; makes no state. */
+static yoke_status
+make_units(yki_updater *u)
+{
+    const yki_weights *w = u->weights;
+    size_t most = YKI_MAX(w->pool_count, w->bucket_count);
+
+    u->units = yki_alloc(most, sizeof *u->units, "optimizer state");
+    u->unit_of = yki_alloc(w->bucket_count, sizeof *u->unit_of, "optimizer state");
+    if (!u->units || !u->unit_of)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < w->pool_count && owns_all(u); i++)
+        u->units[u->unit_count++] = (unit){.values = w->pools[i].values,
+                                           .gradients = w->pools[i].gradients,
+                                           .size = w->pools[i].size};
+    for (size_t b = 0; b < w->bucket_count; b++) {
+        u->unit_of[b] = owns_all(u) ? w->buckets[b].pool : (uint32_t)u->unit_count;
+        if (owns(u, b) && !owns_all(u))
+            u->units[u->unit_count++] = (unit){.values = w->buckets[b].values,
+                                               .gradients = w->buckets[b].gradients,
+                                               .size = w->buckets[b].size};
+    }
+    return YOKE_OK;
+}
+
+/* Makes the state of the units, and the views of the buckets. */
+static yoke_status
+allocate_units(yki_updater *u)
+{
+    for (size_t i = 0; i < u->unit_count; i++) {
+        unit *at = &u->units[i];
+
+        if (keeps_m(&u->options.optimizer))
+            YKI_TRY(yki_buffer_create(u->weights->device, at->size, 0, "optimizer state", &at->m));
+        if (keeps_v(&u->options.optimizer))
+            YKI_TRY(yki_buffer_create(u->weights->device, at->size, 0, "optimizer state", &at->v));
+    }
+    for (size_t b = 0; b < u->weights->bucket_count; b++) {
+        uint64_t size = u->weights->buckets[b].size, start = start_in_unit(u, b);
+        const unit *at = &u->units[u->unit_of[b]];
+
+        if (!owns(u, b))
+            continue;
+        if (at->m)
+            YKI_TRY(yki_buffer_view(at->m, start, size, &u->m[b]));
+        if (at->v)
+            YKI_TRY(yki_buffer_view(at->v, start, size, &u->v[b]));
     }
     return YOKE_OK;
 }
@@ -190,16 +270,7 @@ allocate_state(yki_updater *u)
                                   YKI_MAX(yki_updater_norm_count(u->weights) * 4, (size_t)64), 0,
                                   "partial norms", &u->parts));
     YKI_TRY(yki_buffer_create(device, 64, 0, "no optimizer state", &u->empty));
-    for (size_t b = 0; b < buckets; b++) {
-        uint64_t size = u->weights->buckets[b].size;
-
-        if (!owns(u, b))
-            continue;
-        if (keeps_m(&u->options.optimizer))
-            YKI_TRY(yki_buffer_create(device, size, 0, "optimizer state", &u->m[b]));
-        if (keeps_v(&u->options.optimizer))
-            YKI_TRY(yki_buffer_create(device, size, 0, "optimizer state", &u->v[b]));
-    }
+    YKI_TRY(allocate_units(u));
     return yki_updater_reset(u);
 }
 
@@ -233,32 +304,76 @@ set_optimizer_args(const yoke_optimizer *o, yki_kernel *kernel, unsigned i)
     return YOKE_OK;
 }
 
+enum { ROW = 4 };
+
+/* Makes the table of `count` segments of a unit, and gives the number of their vectors. */
 static yoke_status
-make_segment(yki_updater *u, segment *s, yki_buffer *step)
+make_table(yki_updater *u, unit *at, const segment *segments, size_t count, int64_t *vectors)
+{
+    uint64_t size = count * ROW * sizeof(int32_t);
+    int32_t *rows = yki_alloc(count, ROW * sizeof *rows, "an optimizer's segments");
+    yoke_status status;
+
+    if (!rows)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    *vectors = 0;
+    for (size_t s = 0; s < count; s++) {
+        rows[ROW * s] = (int32_t)(segments[s].offset / 4 / u->flat.vector);
+        rows[ROW * s + 1] = (int32_t)*vectors;
+        memcpy(&rows[ROW * s + 2], &segments[s].rate_scale, sizeof *rows);
+        memcpy(&rows[ROW * s + 3], &segments[s].decay, sizeof *rows);
+        *vectors += (int64_t)(segments[s].size / 4 / u->flat.vector);
+    }
+    status = yki_buffer_create(u->weights->device, size, 0, "an optimizer's segments", &at->table);
+    if (status == YOKE_OK)
+        status = yki_buffer_put(at->table, 0, size, rows);
+    yki_free(rows);
+    return status;
+}
+
+/* Makes the launch of a unit, which has `count` segments. counts: see update.cl. */
+static yoke_status
+make_update(yki_updater *u, unit *at, const segment *segments, size_t count, int counts)
 {
     static const char *const names[] = {"yki_sgd", "yki_adam", "yki_adam", "yki_rmsprop"};
-    const yki_bucket *bucket = &u->weights->buckets[s->bucket];
-    uint64_t vectors = s->size / 4 / u->flat.vector;
+    int64_t vectors;
     unsigned i = 0;
 
-    YKI_TRY(make_kernel(u, names[u->options.optimizer.kind], &s->kernel));
-    YKI_TRY(yki_kernel_set_buffer(s->kernel, i++, bucket->values));
-    YKI_TRY(yki_kernel_set_buffer(s->kernel, i++, bucket->gradients));
-    YKI_TRY(yki_kernel_set_buffer(s->kernel, i++, u->m[s->bucket] ? u->m[s->bucket] : u->empty));
-    YKI_TRY(yki_kernel_set_buffer(s->kernel, i++, u->v[s->bucket] ? u->v[s->bucket] : u->empty));
-    YKI_TRY(yki_kernel_set_buffer(s->kernel, i++, step));
-    YKI_TRY(yki_kernel_set_buffer(s->kernel, i++, u->loss));
-    YKI_TRY(yki_kernel_set_int(s->kernel, i++, !counts_itself(u) ? 0 : s == u->segments ? 2 : 1));
-    YKI_TRY(yki_kernel_set_int(s->kernel, i++, (int64_t)(s->offset / 4 / u->flat.vector)));
-    YKI_TRY(yki_kernel_set_int(s->kernel, i++, (int32_t)vectors));
-    YKI_TRY(yki_kernel_set_float(s->kernel, i++, s->rate_scale));
-    YKI_TRY(yki_kernel_set_float(s->kernel, i++, s->decay));
-    YKI_TRY(yki_kernel_set_float(s->kernel, i++, u->options.clip_value));
-    YKI_TRY(set_optimizer_args(&u->options.optimizer, s->kernel, i));
-    s->grid.local[0] = u->flat.group;
-    s->grid.groups[0] =
-        (size_t)YKI_MAX(YKI_MIN(YKI_MAX(vectors / 64, 1u), (uint64_t)u->flat.groups),
+    YKI_TRY(make_table(u, at, segments, count, &vectors));
+    YKI_TRY(make_kernel(u, names[u->options.optimizer.kind], &at->kernel));
+    YKI_TRY(yki_kernel_set_buffer(at->kernel, i++, at->values));
+    YKI_TRY(yki_kernel_set_buffer(at->kernel, i++, at->gradients));
+    YKI_TRY(yki_kernel_set_buffer(at->kernel, i++, at->m ? at->m : u->empty));
+    YKI_TRY(yki_kernel_set_buffer(at->kernel, i++, at->v ? at->v : u->empty));
+    YKI_TRY(yki_kernel_set_buffer(at->kernel, i++, u->step));
+    YKI_TRY(yki_kernel_set_buffer(at->kernel, i++, u->loss));
+    YKI_TRY(yki_kernel_set_int(at->kernel, i++, counts));
+    YKI_TRY(yki_kernel_set_buffer(at->kernel, i++, at->table));
+    YKI_TRY(yki_kernel_set_int(at->kernel, i++, (int64_t)count));
+    YKI_TRY(yki_kernel_set_int(at->kernel, i++, vectors));
+    YKI_TRY(yki_kernel_set_float(at->kernel, i++, u->options.clip_value));
+    YKI_TRY(set_optimizer_args(&u->options.optimizer, at->kernel, i));
+    at->grid = (yki_grid){.local = {u->flat.group}};
+    at->grid.groups[0] =
+        (size_t)YKI_MAX(YKI_MIN(YKI_MAX(vectors / 64, INT64_C(1)), (int64_t)u->flat.groups),
                         vectors / u->flat.group / MAX_ITERATIONS + 1);
+    return YOKE_OK;
+}
+
+/* Makes a launch of each unit that has segments; they are sorted by unit. */
+static yoke_status
+make_updates(yki_updater *u)
+{
+    for (size_t s = 0, end; s < u->segment_count; s = end) {
+        uint32_t at = u->segments[s].unit;
+
+        for (end = s + 1; end < u->segment_count && u->segments[end].unit == at;)
+            end++;
+        YKI_TRY(make_update(u, &u->units[at], &u->segments[s], end - s,
+                            !counts_itself(u) ? 0
+                            : s == 0          ? 2
+                                              : 1));
+    }
     return YOKE_OK;
 }
 
@@ -297,9 +412,7 @@ make_launches(yki_updater *u, yki_buffer *loss, yki_buffer *step)
     YKI_TRY(yki_kernel_set_buffer(u->count, 1, step));
     if (yki_updater_wants_norm(u))
         YKI_TRY(make_norms(u, step));
-    for (size_t s = 0; s < u->segment_count; s++)
-        YKI_TRY(make_segment(u, &u->segments[s], step));
-    return YOKE_OK;
+    return make_updates(u);
 }
 
 /* The caller may free its groups; freezing reads them again. */
@@ -345,6 +458,8 @@ yki_updater_create(yki_weights *weights, yki_queue *queue, yki_buffer *loss, yki
     u->flat = yki_flat_for(yki_device_get_traits(weights->device));
     status = copy_groups(u);
     if (status == YOKE_OK)
+        status = make_units(u);
+    if (status == YOKE_OK)
         status = cut_segments(u);
     if (status == YOKE_OK)
         status = allocate_state(u);
@@ -361,8 +476,12 @@ yki_updater_create(yki_weights *weights, yki_queue *queue, yki_buffer *loss, yki
 static void
 drop_segments(yki_updater *u)
 {
-    for (size_t s = 0; s < u->segment_count; s++)
-        yki_kernel_destroy(u->segments[s].kernel);
+    for (size_t i = 0; i < u->unit_count; i++) {
+        yki_kernel_destroy(u->units[i].kernel);
+        yki_buffer_destroy(u->units[i].table);
+        u->units[i].kernel = NULL;
+        u->units[i].table = NULL;
+    }
     u->segment_count = u->frozen_count = 0;
 }
 
@@ -380,6 +499,10 @@ yki_updater_destroy(yki_updater *u)
         if (u->norms)
             yki_kernel_destroy(u->norms[b]);
     }
+    for (size_t i = 0; i < u->unit_count; i++) {
+        yki_buffer_destroy(u->units[i].m);
+        yki_buffer_destroy(u->units[i].v);
+    }
     yki_kernel_destroy(u->count);
     yki_kernel_destroy(u->finish);
     if (!u->options.norm_parts)
@@ -391,6 +514,8 @@ yki_updater_destroy(yki_updater *u)
     yki_free(u->groups);
     yki_free(u->segments);
     yki_free(u->frozen);
+    yki_free(u->units);
+    yki_free(u->unit_of);
     yki_free(u->m);
     yki_free(u->v);
     yki_free(u->norms);
@@ -400,11 +525,11 @@ yki_updater_destroy(yki_updater *u)
 yoke_status
 yki_updater_reset(yki_updater *u)
 {
-    for (size_t b = 0; b < u->weights->bucket_count; b++) {
-        if (u->m[b])
-            YKI_TRY(yki_buffer_touch(u->queue, u->m[b]));
-        if (u->v[b])
-            YKI_TRY(yki_buffer_touch(u->queue, u->v[b]));
+    for (size_t i = 0; i < u->unit_count; i++) {
+        if (u->units[i].m)
+            YKI_TRY(yki_buffer_touch(u->queue, u->units[i].m));
+        if (u->units[i].v)
+            YKI_TRY(yki_buffer_touch(u->queue, u->units[i].v));
     }
     return YOKE_OK;
 }
@@ -439,12 +564,15 @@ yki_updater_enqueue_updates(yki_updater *u, yki_queue *queue)
 {
     const yki_grid one = {{1, 1, 1}, {1, 1, 1}};
 
-    if (u->next_segment == 0 && yki_updater_wants_norm(u))
+    if (u->next_unit == 0 && yki_updater_wants_norm(u))
         YKI_TRY(yki_queue_launch(queue, u->finish, &one, YKI_NO_WAIT, NULL));
-    for (; u->next_segment < u->segment_count; u->next_segment++)
-        YKI_TRY(yki_queue_launch(queue, u->segments[u->next_segment].kernel,
-                                 &u->segments[u->next_segment].grid, YKI_NO_WAIT, NULL));
-    u->next_segment = 0;
+    for (; u->next_unit < u->unit_count; u->next_unit++) {
+        const unit *at = &u->units[u->next_unit];
+
+        if (at->kernel)
+            YKI_TRY(yki_queue_launch(queue, at->kernel, &at->grid, YKI_NO_WAIT, NULL));
+    }
+    u->next_unit = 0;
     u->weights->version++;
     return YOKE_OK;
 }
@@ -468,9 +596,7 @@ yki_updater_refresh(yki_updater *u)
     YKI_TRY(yki_queue_finish(u->queue));
     drop_segments(u);
     YKI_TRY(cut_segments(u));
-    for (size_t s = 0; s < u->segment_count; s++)
-        YKI_TRY(make_segment(u, &u->segments[s], u->step));
-    return YOKE_OK;
+    return make_updates(u);
 }
 
 void

@@ -93,6 +93,7 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
         .weights = crew->stages ? crew->stages->weights[k] : NULL,
         .timed = options->timed,
         .accumulates = options->accumulates,
+        .overlaps = crew->count > 1 || crew->comm,
         .bucket_size = crew->buckets.limit,
         .owner =
             m->index_in_group < group->owners ? m->index_in_group : UINT32_MAX, /* owns no bucket */
@@ -270,10 +271,19 @@ make_replicas(yki_crew *crew, const yki_crew_options *options)
     return with_each(crew, options, plan, NULL);
 }
 
+/* Whether gradients of this member go to the host and back, through pinned memory. */
+static bool
+passes_pinned(const yki_crew *crew, const yki_member *m)
+{
+    return crew->through_host && !crew->comm &&
+           !yki_device_get_traits(m->replica->weights->device)->direct_host;
+}
+
 static yoke_status
 make_side_queue(yki_crew *crew, yki_member *m)
 {
-    if (m->index_in_group >= crew->groups[m->group].owners || crew->groups[m->group].count < 2)
+    if (m->index_in_group >= crew->groups[m->group].owners ||
+        (crew->groups[m->group].count < 2 && !passes_pinned(crew, m)))
         return YOKE_OK;
     return yki_queue_create(m->replica->weights->device, false, &m->side);
 }
@@ -450,25 +460,78 @@ find_ready_stops(yki_crew *crew)
     return status;
 }
 
-/* All buckets share one piece of memory: a transport can share one large piece between processes
- * more easily than many small ones. */
+/* Statistics pass through the host's memory, and through pinned memory of devices whose memory the
+ * host cannot use. */
 static yoke_status
-make_transit(yki_crew *crew)
+make_few(yki_crew *crew)
 {
-    size_t most = crew->pairs * 2,
-           rows = 1 + crew->count + (crew->comm ? (size_t)crew->comm->ranks : 0);
-    const yki_bucket *buckets = crew->members[0].replica->weights->buckets;
-    uint64_t total = 0, page = 4096;
-    float *at;
+    size_t most = crew->pairs * 2, rows = 1 + (crew->comm ? (size_t)crew->comm->ranks : 0);
 
     for (size_t s = 0; s < crew->buckets.stop_count; s++)
         most = YKI_MAX(most, crew->members[0].replica->training->stops[s].count);
     crew->host_floats = most;
     crew->host = yki_alloc(most * rows, sizeof *crew->host, "results on their way");
+    if (!crew->host)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        if (!yki_device_get_traits(m->replica->weights->device)->direct_host)
+            YKI_TRY(yki_buffer_create(m->replica->weights->device, 2 * most * sizeof(float),
+                                      YKI_BUFFER_PINNED, "results on their way", &m->few));
+    }
+    return YOKE_OK;
+}
+
+/* Makes what buckets need that go from group to group of this process. */
+static yoke_status
+make_pinned(yki_crew *crew)
+{
+    const yki_bucket *buckets = crew->members[0].replica->weights->buckets;
+
+    for (size_t b = 0; b < crew->buckets.count; b++) {
+        yki_transit *t = &crew->buckets.transit[b];
+
+        t->arrived = yki_alloc(crew->group_count, sizeof *t->arrived, "gradients on their way");
+        if (!t->arrived)
+            return YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    for (size_t g = 0; g < crew->group_count; g++) {
+        yki_group *group = &crew->groups[g];
+
+        group->pinned =
+            yki_alloc(crew->buckets.count, sizeof *group->pinned, "gradients on their way");
+        if (!group->pinned)
+            return YOKE_ERROR_OUT_OF_MEMORY;
+        for (size_t b = 0; b < crew->buckets.count; b++) {
+            yki_member *m = yki_crew_in_group(crew, g, b % group->owners);
+
+            if (passes_pinned(crew, m))
+                YKI_TRY(yki_buffer_create(m->replica->weights->device, buckets[b].size,
+                                          YKI_BUFFER_PINNED, "gradients on their way",
+                                          &group->pinned[b]));
+        }
+    }
+    return YOKE_OK;
+}
+
+/* Makes what gradients and statistics pass through between groups and processes. For processes all
+ * buckets share one piece of memory: a transport can share one large piece between them more easily
+ * than many small ones. */
+static yoke_status
+make_transit(yki_crew *crew)
+{
+    const yki_bucket *buckets = crew->members[0].replica->weights->buckets;
+    uint64_t total = 0, page = 4096;
+    float *at;
+
+    YKI_TRY(make_few(crew));
     crew->buckets.transit =
         yki_alloc(crew->buckets.count, sizeof *crew->buckets.transit, "gradients on their way");
-    if (!crew->host || !crew->buckets.transit)
+    if (!crew->buckets.transit)
         return YOKE_ERROR_OUT_OF_MEMORY;
+    if (!crew->comm)
+        return make_pinned(crew);
     for (size_t b = 0; b < crew->buckets.count; b++)
         total += 2 * ((buckets[b].size + page - 1) / page * page);
     crew->buckets.transit_memory = at =
@@ -503,10 +566,28 @@ make_training(yki_crew *crew, const yki_crew_options *options, yki_buffer **buff
     return crew->through_host ? make_transit(crew) : YOKE_OK;
 }
 
+/* Beside a processor that computes, the host sleeps while it waits for GPUs. */
+static void
+wait_asleep(const yki_crew *crew)
+{
+    bool processor = false;
+
+    for (size_t k = 0; k < crew->count; k++)
+        processor |=
+            yki_device_get_traits(yoke_team_get_device(crew->team, k))->type == YOKE_DEVICE_CPU;
+    for (size_t k = 0; k < crew->count && processor; k++) {
+        yoke_device *device = yoke_team_get_device(crew->team, k);
+
+        if (yki_device_get_traits(device)->type == YOKE_DEVICE_GPU)
+            yki_device_wait_asleep(device);
+    }
+}
+
 /* A graph without a loss can only be evaluated. */
 static yoke_status
 build(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
 {
+    wait_asleep(crew);
     YKI_TRY(yki_crew_choose_reduction(crew, options));
     if (crew->graph->place_count)
         YKI_TRY(yki_stages_create(crew, options));
@@ -566,7 +647,7 @@ clear_member(yki_crew *crew, yki_member *m)
     yki_event_release(&m->arrived);
     yki_event_release(&m->reduced);
     yki_event_release(&m->updated);
-    yki_staging_free(&m->staging);
+    yki_buffer_destroy(m->few);
     yki_buffer_destroy(m->results);
     yki_buffer_destroy(m->totals);
     yki_queue_destroy(m->side);
@@ -593,6 +674,12 @@ yki_crew_destroy(yki_crew *crew)
 
         if (crew->buckets.transit[b].request)
             (void)crew->comm->test(crew->comm, &crew->buckets.transit[b].request, true, &done);
+        for (size_t g = 0; crew->buckets.transit[b].arrived && g < crew->group_count; g++)
+            yki_event_release(&crew->buckets.transit[b].arrived[g]);
+        yki_free(crew->buckets.transit[b].arrived);
+        for (size_t g = 0; g < crew->group_count; g++)
+            if (crew->groups[g].pinned)
+                yki_buffer_destroy(crew->groups[g].pinned[b]);
     }
     for (size_t f = 0; crew->members && f < YKI_FLIGHT; f++)
         yki_crew_drop_times(crew, f);
@@ -603,6 +690,7 @@ yki_crew_destroy(yki_crew *crew)
     yki_stages_destroy(crew);
     for (size_t g = 0; crew->groups && g < crew->group_count; g++) {
         yki_buffer_destroy(crew->groups[g].norm_parts);
+        yki_free(crew->groups[g].pinned);
         yki_free(crew->groups[g].members);
     }
     yki_comm_release(crew->comm, crew->buckets.transit_memory);

@@ -60,7 +60,8 @@ typedef struct yki_member {
     uint8_t *own_classes; /* by node: class + 1 that the device alone would take; NULL: unknown */
     int64_t first, n;     /* samples of the running micro-batch */
     size_t position;      /* next task of the running section */
-    yki_staging staging;  /* results merged on the host, being written back */
+    yki_buffer *few;      /* pinned: a statistic on its way to the host, then back; NULL: the host
+                             may use the device's memory */
     /* Time spent computing, without waits; empty unless the crew is timed. */
     struct yki_spans {
         yki_event *events; /* begin, end, begin, end, ... */
@@ -73,12 +74,16 @@ typedef struct yki_group {
     size_t count;
     uint32_t owners;        /* the first `owners` members own buckets */
     yki_buffer *norm_parts; /* partial norms of all owners; NULL: each updater has its own */
+    yki_buffer *
+        *pinned; /* by bucket: its gradients on their way to the host, then the team's back;
+                    NULL: the host may use the device's memory, or other processes take part */
 } yki_group;
 
 /* A bucket that is exchanged through the host. */
 typedef struct yki_transit {
-    float *own, *sum; /* gradients of this process; of all */
+    float *own, *sum; /* gradients of this process; of all. Only with other processes */
     void *request;
+    yki_event *arrived; /* by group: the host may use its gradients. Only without other processes */
 } yki_transit;
 
 /* How the gradients of a crew are summed: bucket after bucket, while backward runs. */
@@ -88,6 +93,7 @@ typedef struct yki_bucket_exchange {
     size_t *ready_stop;    /* by bucket: stops of backward that come before it is complete, + 1 */
     size_t stop_count;     /* of the training plan */
     size_t next;           /* the next bucket to be summed in backward */
+    size_t landed;         /* the next bucket to be added by the host */
     bool marks;            /* complete[] is recorded while backward runs */
     bool apart;            /* gradients are exchanged after backward, not during it */
     yki_transit *transit;  /* by bucket; NULL: nothing goes through the host */
@@ -108,11 +114,12 @@ typedef struct yki_crew {
     size_t pairs;      /* 1 + metrics */
     yki_bucket_exchange buckets;
     yoke_step_times times;     /* of the newest step */
-    float *host;               /* rows of host_floats for merging, one per member and rank */
+    float *host;               /* rows of host_floats for merging: the result, one per rank */
     size_t host_floats;        /* of the largest statistic */
     bool timing;               /* spans are recorded */
     size_t flight;             /* index of the spans that are recorded */
     bool updating;             /* an update is being enqueued */
+    int64_t length;            /* rows of the sequences of this step; 0: as many as there may be */
     size_t at;                 /* member of the newest command: errors name it */
     struct yki_stages *stages; /* set up for places; NULL: each member has the whole graph */
     uint8_t *classes;          /* by node: the team's numerical class + 1; NULL: not agreed */
@@ -203,12 +210,13 @@ yoke_status yki_crew_meet(yki_crew *crew, yki_member *member);
 yoke_status yki_wait_for_group(yki_crew *crew, size_t group, yki_queue *queue,
                                const yki_member *but,
                                const yki_event *(*pick)(const yki_member *, size_t), size_t index);
-/* Merges the statistic at a stop over the team. The host waits if it goes through the host. */
+/* Merges the statistic at a stop over the team. The host waits, once, if it goes through the host.
+ */
 yoke_status yki_crew_merge(yki_crew *crew, size_t stop);
 /* Sums, within groups, the buckets that are complete after `stops_passed` stops of backward
- * (SIZE_MAX: all), and starts their exchange between groups and processes. The exchange waits for
- * the sums; sums within a single group are only enqueued. With places, just enqueues the sums over
- * micro-batches. */
+ * (SIZE_MAX: all), and starts their exchange between groups and processes. An exchange between
+ * processes waits for the sums; all else is only enqueued, and the host adds what has arrived. With
+ * places, just enqueues the sums over micro-batches. */
 yoke_status yki_crew_reduce(yki_crew *crew, size_t stops_passed);
 /* Waits for all exchanges that yki_crew_reduce has started and writes the sums to the owners. */
 yoke_status yki_crew_receive(yki_crew *crew);

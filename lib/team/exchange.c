@@ -4,10 +4,13 @@
  * losses.
  *
  * Within a group nothing is copied: a kernel of one member reads what the others
- * wrote, after their events. Between groups and processes the host reads the
- * values, merges them in the order of the devices, and writes the result back. The
- * host waits meanwhile, but devices go on with what was enqueued before. All
- * processes make the exchanges in the same order, because it follows from the graph.
+ * wrote, after their events. Between groups and processes the host merges the
+ * values in the order of the devices. It uses the memory of a device where it may;
+ * else values go through pinned memory of that device, gradients on a queue of their
+ * own. For a statistic the host waits, once. Gradients it adds when they have
+ * arrived, while devices go on; it waits for the last ones only. Between processes it
+ * waits for each bucket. All processes make the exchanges in the same order, because
+ * it follows from the graph.
  */
 #include <stdio.h>
 #include <string.h>
@@ -196,42 +199,65 @@ merge_rows(yki_merge merge, float *into, const float *from, size_t count)
         into[i] += from[i];
 }
 
+/* Enqueues the way of a few floats to the host. m->arrived is the event behind it. */
+static yoke_status
+fetch_few(yki_member *m, yki_buffer *from, size_t bytes)
+{
+    if (yki_buffer_host(from))
+        return mark(m->replica->queue, &m->arrived);
+    yki_event_release(&m->arrived);
+    YKI_TRY(yki_queue_read(m->replica->queue, from, 0, bytes, yki_buffer_host(m->few), YKI_NO_WAIT,
+                           &m->arrived));
+    return yki_queue_flush(m->replica->queue);
+}
+
+/* Gives a device the merged values. Its queue has nothing left to do, as the host has waited for
+ * the newest command. */
+static yoke_status
+send_few(const yki_crew *crew, yki_member *m, yki_buffer *to, const float *result, size_t bytes)
+{
+    float *few;
+
+    if (yki_buffer_host(to)) {
+        memcpy(yki_buffer_host(to), result, bytes);
+        return YOKE_OK;
+    }
+    few = (float *)yki_buffer_host(m->few) + crew->host_floats;
+    memcpy(few, result, bytes);
+    return yki_queue_write(m->replica->queue, to, 0, bytes, few, YKI_NO_WAIT, NULL);
+}
+
 /* Reads a few floats of each device, merges them over devices and processes, and writes the result
  * to each device. */
 static yoke_status
 exchange_few(yki_crew *crew, yki_merge merge, yki_buffer *(*in)(const yki_member *, size_t),
              yki_buffer *(*out)(const yki_member *, size_t), size_t index, size_t count)
 {
-    float *result = host_row(crew, 0), *all = host_row(crew, 1 + crew->count);
+    float *result = host_row(crew, 0), *all = host_row(crew, 1);
     size_t bytes = count * sizeof *result;
 
-    for (size_t k = 0; k < crew->count; k++) {
-        yki_member *m = &crew->members[k];
-
-        yki_event_release(&m->arrived);
-        YKI_TRY(yki_queue_read(m->replica->queue, in(m, index), 0, bytes, host_row(crew, 1 + k),
-                               YKI_NO_WAIT, &m->arrived));
-        YKI_TRY(yki_queue_flush(m->replica->queue));
-    }
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(fetch_few(&crew->members[k], in(&crew->members[k], index), bytes));
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(yki_event_wait(&crew->members[k].arrived));
-    memcpy(result, host_row(crew, 1), bytes);
-    for (size_t k = 1; k < crew->count; k++)
-        merge_rows(merge, result, host_row(crew, 1 + k), count);
+    for (size_t k = 0; k < crew->count; k++) {
+        const yki_member *m = &crew->members[k];
+        const float *row = yki_buffer_host(in(m, index));
+
+        row = row ? row : yki_buffer_host(m->few);
+        if (k == 0)
+            memcpy(result, row, bytes);
+        else
+            merge_rows(merge, result, row, count);
+    }
     if (crew->comm) {
         YKI_TRY(crew->comm->allgather(crew->comm, result, bytes, all));
         memcpy(result, all, bytes);
         for (int32_t r = 1; r < crew->comm->ranks; r++)
             merge_rows(merge, result, all + count * (size_t)r, count);
     }
-    for (size_t k = 0; k < crew->count; k++) {
-        yki_member *m = &crew->members[k];
-
-        YKI_TRY(yki_staging_get(&m->staging, bytes));
-        memcpy(m->staging.memory, result, bytes);
-        YKI_TRY(yki_queue_write(m->replica->queue, out(m, index), 0, bytes, m->staging.memory,
-                                YKI_NO_WAIT, &m->staging.busy));
-    }
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(send_few(crew, &crew->members[k], out(&crew->members[k], index), result, bytes));
     return YOKE_OK;
 }
 
@@ -266,7 +292,7 @@ yki_crew_merge(yki_crew *crew, size_t stop)
     return YOKE_OK;
 }
 
-/* ---- gradients ---- */
+/* ---- gradients of groups and processes ---- */
 
 /* Enqueues the sum of a bucket over a group, on the owner's device. `done` is an event behind it.
  * The caller releases it. */
@@ -327,11 +353,119 @@ send_bucket(yki_crew *crew, size_t bucket)
 
     for (size_t g = 0; g < crew->group_count; g++)
         YKI_TRY(add_group(crew, g, bucket, t->own, t->sum));
-    if (!crew->comm)
-        return YOKE_OK;
     return crew->comm->allreduce_start(crew->comm, YOKE_F32, t->own, t->sum, size / 4,
                                        crew->buckets.algorithm, &t->request);
 }
+
+/* ---- gradients of several groups of one process ---- */
+
+/* The owner of a bucket in a group. */
+static yki_member *
+owner_of(const yki_crew *crew, size_t group, size_t bucket)
+{
+    return yki_crew_in_group(crew, group, bucket % crew->groups[group].owners);
+}
+
+/* Where the host finds the gradients of a group, and leaves those of the team. */
+static float *
+piece_of(const yki_crew *crew, size_t group, size_t bucket)
+{
+    yki_buffer *pinned = crew->groups[group].pinned[bucket];
+
+    return yki_buffer_host(
+        pinned ? pinned
+               : owner_of(crew, group, bucket)->replica->weights->buckets[bucket].gradients);
+}
+
+/* Enqueues the way of each group's sum to the host. */
+static yoke_status
+fetch_bucket(yki_crew *crew, size_t bucket)
+{
+    for (size_t g = 0; g < crew->group_count; g++) {
+        yki_event *arrived = &crew->buckets.transit[bucket].arrived[g], done = {0};
+        yki_buffer *pinned = crew->groups[g].pinned[bucket], *gradients;
+        yki_member *m;
+        yoke_status status;
+
+        yki_event_release(arrived);
+        YKI_TRY(sum_in_group(crew, g, bucket, &m, &done));
+        if (!pinned) {
+            *arrived = done;
+            continue;
+        }
+        gradients = m->replica->weights->buckets[bucket].gradients;
+        status = yki_queue_read(m->side, gradients, 0, yki_buffer_size(gradients),
+                                yki_buffer_host(pinned), (yki_wait){&done, 1}, arrived);
+        yki_event_release(&done);
+        YKI_TRY(status);
+        YKI_TRY(yki_queue_flush(m->side));
+    }
+    return YOKE_OK;
+}
+
+/* Adds the gradients of all groups in their order, and gives each the sum. */
+static void
+add_pieces(const yki_crew *crew, size_t bucket)
+{
+    enum { CHUNK = 4096 }; /* floats that stay in the first-level cache */
+    size_t floats = crew->members[0].replica->weights->buckets[bucket].size / 4;
+    float *sum = piece_of(crew, 0, bucket);
+
+    for (size_t at = 0; at < floats; at += CHUNK) {
+        size_t end = YKI_MIN(at + CHUNK, floats);
+
+        for (size_t g = 1; g < crew->group_count; g++) {
+            const float *piece = piece_of(crew, g, bucket);
+
+            for (size_t i = at; i < end; i++)
+                sum[i] += piece[i];
+        }
+        for (size_t g = 1; g < crew->group_count; g++)
+            memcpy(piece_of(crew, g, bucket) + at, sum + at, (end - at) * sizeof *sum);
+    }
+}
+
+static yoke_status
+has_arrived(const yki_crew *crew, size_t bucket, bool *all)
+{
+    *all = true;
+    for (size_t g = 0; g < crew->group_count && *all; g++)
+        YKI_TRY(yki_event_is_complete(&crew->buckets.transit[bucket].arrived[g], all));
+    return YOKE_OK;
+}
+
+/* Adds the buckets that have arrived, in their order, and sends them back. `wait`: all that are
+ * under way. */
+static yoke_status
+land_buckets(yki_crew *crew, bool wait)
+{
+    for (; crew->buckets.landed < crew->buckets.next; crew->buckets.landed++) {
+        size_t bucket = crew->buckets.landed;
+        bool arrived = true;
+
+        if (!wait)
+            YKI_TRY(has_arrived(crew, bucket, &arrived));
+        if (!arrived)
+            return YOKE_OK;
+        for (size_t g = 0; g < crew->group_count; g++)
+            YKI_TRY(yki_event_wait(&crew->buckets.transit[bucket].arrived[g]));
+        add_pieces(crew, bucket);
+        for (size_t g = 0; g < crew->group_count; g++) {
+            yki_member *m = owner_of(crew, g, bucket);
+            yki_buffer *gradients = m->replica->weights->buckets[bucket].gradients;
+
+            if (!crew->groups[g].pinned[bucket])
+                continue;
+            yki_event_release(&m->reduced);
+            YKI_TRY(yki_queue_write(m->side, gradients, 0, yki_buffer_size(gradients),
+                                    piece_of(crew, g, bucket), YKI_NO_WAIT, &m->reduced));
+            YKI_TRY(yki_queue_flush(m->side));
+        }
+    }
+    return YOKE_OK;
+}
+
+/* ---- gradients ---- */
 
 yoke_status
 yki_crew_reduce(yki_crew *crew, size_t stops_passed)
@@ -343,8 +477,10 @@ yki_crew_reduce(yki_crew *crew, size_t stops_passed)
         yki_member *owner;
 
         if (crew->buckets.ready_stop[bucket] > stops_passed)
-            return YOKE_OK;
-        if (crew->through_host) {
+            break;
+        if (crew->through_host && !crew->comm) {
+            YKI_TRY(fetch_bucket(crew, bucket));
+        } else if (crew->through_host) {
             YKI_TRY(send_bucket(crew, bucket));
         } else if (crew->count > 1 || crew->members[0].accumulated) {
             yki_event done = {0};
@@ -353,14 +489,14 @@ yki_crew_reduce(yki_crew *crew, size_t stops_passed)
             yki_event_release(&done);
         }
     }
-    return YOKE_OK;
+    return crew->through_host && !crew->comm ? land_buckets(crew, false) : YOKE_OK;
 }
 
 static yoke_status
 write_bucket(yki_crew *crew, size_t bucket, const float *sum)
 {
     for (size_t g = 0; g < crew->group_count; g++) {
-        yki_member *owner = yki_crew_in_group(crew, g, bucket % crew->groups[g].owners);
+        yki_member *owner = owner_of(crew, g, bucket);
         yki_buffer *gradients = owner->replica->weights->buckets[bucket].gradients;
 
         if (yki_buffer_host(gradients))
@@ -377,13 +513,14 @@ yki_crew_receive(yki_crew *crew)
 {
     if (!crew->through_host)
         return YOKE_OK;
+    if (!crew->comm)
+        return land_buckets(crew, true);
     for (size_t b = 0; b < crew->buckets.count; b++) {
         yki_transit *t = &crew->buckets.transit[b];
         bool done;
 
-        if (crew->comm)
-            YKI_TRY(crew->comm->test(crew->comm, &t->request, true, &done));
-        YKI_TRY(write_bucket(crew, b, crew->comm ? t->sum : t->own));
+        YKI_TRY(crew->comm->test(crew->comm, &t->request, true, &done));
+        YKI_TRY(write_bucket(crew, b, t->sum));
     }
     return YOKE_OK;
 }

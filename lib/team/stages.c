@@ -125,12 +125,13 @@ static yoke_status
 make_buffer(struct yki_stages *s, yoke_device *device, const yoke_node *node, yki_extents max,
             yki_buffer **buffer)
 {
-    yki_operand operand = {node->type, node->shape, node->batched, YKI_PLAIN};
+    yki_operand operand = yki_operand_of(node);
 
+    max.length = node->graph->length;
     YKI_TRY(yki_grow((void **)&s->owned, &s->owned_capacity, s->owned_count + 1, sizeof *s->owned,
                      "crossings"));
-    YKI_TRY(yki_buffer_create(device, (uint64_t)yki_expr_value(yki_operand_bytes(&operand), max), 0,
-                              node->name, buffer));
+    YKI_TRY(
+        yki_buffer_create(device, (uint64_t)yki_value_bytes(&operand, max), 0, node->name, buffer));
     s->owned[s->owned_count++] = *buffer;
     return YOKE_OK;
 }
@@ -425,7 +426,7 @@ yki_stages_run(yki_crew *crew, bool training, yki_section section)
         crew->members[k].position = 0;
     for (size_t i = 0; i < all->count; i++) {
         const yki_crossing *c = &all->list[i];
-        yki_operand operand = {c->node->type, c->node->shape, c->node->batched, YKI_PLAIN};
+        yki_operand operand = yki_operand_of(c->node);
         yki_extents extents = plan_of(crew, c->from, training)->extents;
 
         if (route->sections[i] != section)
@@ -434,7 +435,7 @@ yki_stages_run(yki_crew *crew, bool training, yki_section section)
             YKI_TRY(run_to(crew, k, plan_of(crew, k, training), section,
                            route->ends[i * crew->count + k]));
         YKI_TRY(pass(crew, c->from, c->source, c->to, c->target, 0,
-                     (uint64_t)yki_expr_value(yki_operand_bytes(&operand), extents)));
+                     (uint64_t)yki_value_bytes(&operand, extents)));
     }
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(run_to(crew, k, plan_of(crew, k, training), section,

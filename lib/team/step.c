@@ -149,7 +149,7 @@ begin(yki_crew *crew, yki_member *m, uint32_t index, float rate_factor)
     r->newest = r->training;
     r->stage = YKI_STAGE_NONE;
     YKI_TRY(yki_replica_send_step(r, r->training, rate_factor));
-    return yki_plan_begin(r->training, (yki_extents){.batch = m->n});
+    return yki_plan_begin(r->training, (yki_extents){m->n, crew->length});
 }
 
 /* Adds the gradients of this micro-batch to those of the ones before. */
@@ -210,7 +210,7 @@ yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_
 {
     bool last = index + 1 == count, accumulates = crew->members[0].accumulated != NULL;
 
-    crew->buckets.next = 0;
+    crew->buckets.next = crew->buckets.landed = 0;
     crew->buckets.marks = !accumulates && (crew->count > 1 || crew->comm);
     if (crew->stages && index > 0)
         YKI_TRY(yki_stages_meet(crew));

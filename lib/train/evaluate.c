@@ -130,7 +130,7 @@ begin_member(evaluation *e, size_t k, int64_t first, int64_t n)
     r->newest = r->evaluation;
     r->batch = n;
     r->stage = YKI_STAGE_NONE;
-    return yki_plan_begin(r->evaluation, (yki_extents){.batch = n});
+    return yki_plan_begin(r->evaluation, (yki_extents){n, t->crew.length});
 }
 
 static yoke_status
@@ -308,6 +308,7 @@ yoke_trainer_evaluate_sized(yoke_trainer *t, yoke_dataset *dataset, yoke_result 
     double sums[2 * YKI_PAIRS], begun = yki_now();
     yki_order order = {.sequential = true};
     dataset_source from;
+    int64_t length;
     yoke_status status;
 
     YKI_TRY(yki_trainer_trains(t, "yoke_trainer_evaluate"));
@@ -316,7 +317,9 @@ yoke_trainer_evaluate_sized(yoke_trainer *t, yoke_dataset *dataset, yoke_result 
     YKI_TRY(yki_trainer_loaders(t, from.loaders, dataset, false));
     order.count = (uint64_t)dataset->count;
     YKI_TRY(yki_trainer_begin_prefetch(t, from.loaders, &order, 0));
+    length = t->crew.length;
     status = evaluate(t, NULL, dataset->count, load_dataset, &from, sums, NULL);
+    t->crew.length = length; /* of data that the next step may use again */
     yki_trainer_end_prefetch(from.loaders);
     YKI_TRY(status);
     yki_trainer_result(t, sums, &full);
@@ -410,7 +413,7 @@ yki_trainer_predict(yoke_trainer *t, const char *output, int64_t n, yki_load_fun
             YOKE_ERROR_INVALID_ARGUMENT,
             "output \"%s\" does not depend on any input: the number of samples is %lld; must be 1",
             output, (long long)n);
-    p.row = (size_t)yki_shape_count(p.node->shape);
+    p.row = (size_t)yki_sample_count(p.node, t->crew.length ? t->crew.length : p.node->length);
     if ((uint64_t)count != p.row * (uint64_t)n)
         return yki_fail(YOKE_ERROR_SHAPE,
                         "output \"%s\": the number of values is %lld; must be %zu for %lld samples",

@@ -284,6 +284,7 @@ one_epoch(fitting *f, yoke_dataset *test, bool *stop)
     yoke_result result = {0};
     const yoke_epoch *epoch;
 
+    yki_dataset_begin_epoch(f->train, f->order.seed, t->epoch);
     /* A callback may have changed the augmentation. */
     YKI_TRY(yki_trainer_loaders(t, &t->train_loaders, f->train, true));
     if (!f->resumed) {

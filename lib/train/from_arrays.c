@@ -20,7 +20,8 @@ load_arrays(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t 
     yoke_replica *r = t->crew.members[member].replica;
 
     for (size_t i = 0; i < from->count; i++)
-        YKI_TRY(yki_replica_give(r, plan, from->feeds[i].name, first, n, from->feeds[i].data));
+        YKI_TRY(yki_replica_give(r, plan, from->feeds[i].name, t->crew.length, first, n,
+                                 from->feeds[i].data));
     return YOKE_OK;
 }
 
@@ -35,14 +36,18 @@ is_given(const char *name, const yoke_feed *given, size_t count)
 
 static yoke_status
 check_feeds(const yoke_trainer *t, const char *function, int64_t n, const yoke_feed *given,
-            size_t count)
+            size_t count, int64_t *length)
 {
+    const char *first = NULL;
+
+    *length = 0;
     if (count && !given)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "%s: the feeds are NULL and their number is %zu; must be 0 without feeds",
                         function, count);
     for (size_t i = 0; i < count; i++) {
         const yoke_node *node;
+        int64_t own;
 
         if (!given[i].name)
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
@@ -55,8 +60,12 @@ check_feeds(const yoke_trainer *t, const char *function, int64_t n, const yoke_f
             return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                             "%s: feed \"%s\" is given twice; must be given once", function,
                             given[i].name);
-        YKI_TRY(yki_check_feed(function, &given[i], node->type, node->shape, n));
-        YKI_TRY(yki_check_labels(node, n, given[i].data));
+        YKI_TRY(yki_check_feed(function, &given[i], node, n, &own));
+        YKI_TRY(yki_check_labels(node, own, n, given[i].data));
+        if (own && *length && own != *length)
+            return yki_fail_lengths(function, node->name, own, first, *length);
+        first = own && !first ? node->name : first;
+        *length = own ? own : *length;
     }
     return YOKE_OK;
 }
@@ -77,7 +86,7 @@ check_fed(const yoke_trainer *t, const yki_plan *plan, const yoke_feed *given, s
 }
 
 static yoke_status
-check_step(const yoke_trainer *t, int64_t n, const yoke_feed *given, size_t count)
+check_step(const yoke_trainer *t, int64_t n, const yoke_feed *given, size_t count, int64_t *length)
 {
     const char *function = "yoke_trainer_step";
 
@@ -93,7 +102,7 @@ check_step(const yoke_trainer *t, int64_t n, const yoke_feed *given, size_t coun
                             function, (long long)n);
         return YOKE_OK;
     }
-    YKI_TRY(check_feeds(t, function, n, given, count));
+    YKI_TRY(check_feeds(t, function, n, given, count, length));
     for (size_t k = 0; k < (t->crew.stages ? t->crew.count : 1); k++)
         YKI_TRY(check_fed(t, t->crew.members[k].replica->training, given, count));
     return YOKE_OK;
@@ -119,9 +128,12 @@ yoke_trainer_step_sized(yoke_trainer *t, int64_t n, const yoke_feed *given, size
 {
     yoke_result full;
     feeds from = {given, count};
+    int64_t length;
 
     YKI_TRY(yki_trainer_trains(t, "yoke_trainer_step"));
-    YKI_TRY(check_step(t, n, given, count));
+    length = t->crew.length;
+    YKI_TRY(check_step(t, n, given, count, &length));
+    t->crew.length = length;
     YKI_TRY(yki_trainer_run(t, n, count ? load_arrays : NULL, &from));
     if (!result)
         return YOKE_OK;
@@ -166,12 +178,18 @@ yoke_trainer_predict(yoke_trainer *t, const char *output, int64_t n, const yoke_
                      size_t count, float *values, int64_t value_count)
 {
     feeds from = {given, count};
+    int64_t length, step_length;
+    yoke_status status;
 
     YKI_TRY(yki_trainer_ready(t, "yoke_trainer_predict"));
     if (n < 0)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_predict: n", n, 0,
                               INT64_MAX);
-    YKI_TRY(check_feeds(t, "yoke_trainer_predict", n, given, count));
+    YKI_TRY(check_feeds(t, "yoke_trainer_predict", n, given, count, &length));
     YKI_TRY(check_read(t, output, given, count));
-    return yki_trainer_predict(t, output, n, load_arrays, &from, values, value_count);
+    step_length = t->crew.length;
+    t->crew.length = length;
+    status = yki_trainer_predict(t, output, n, load_arrays, &from, values, value_count);
+    t->crew.length = step_length; /* of data that the next step may use again */
+    return status;
 }

@@ -77,6 +77,7 @@ yki_trainer_load(yoke_trainer *t, yki_loaders *loaders, size_t member, yki_plan 
     size_t count = 0;
 
     ahead.ahead = loaders->ahead;
+    t->crew.length = yki_loader_length(loaders->loaders[member]);
     for (size_t i = 0; i < t->graph->node_count; i++)
         if (t->graph->nodes[i]->role == YKI_ROLE_INPUT)
             t->inputs[count++] = yki_plan_buffer(plan, t->graph->nodes[i]);

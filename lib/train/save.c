@@ -46,14 +46,14 @@ load(const char *path, const yoke_graph *graph, const yoke_load_options *options
      yoke_status (*put)(void *, const yoke_node *, const float *), void *user)
 {
     yoke_load_options o = {0};
-    yki_safetensors *file;
+    yki_shards shards;
     yoke_status status;
 
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
-    YKI_TRY(yki_safetensors_open(path, &file));
-    status = yki_weights_file_load(file, graph, &o, put, user);
-    yki_safetensors_close(file);
+    YKI_TRY(yki_shards_open(path, &shards));
+    status = yki_weights_file_load(&shards, graph, &o, put, user);
+    yki_shards_close(&shards);
     return status;
 }
 
@@ -93,6 +93,10 @@ yki_trainer_info(const yoke_trainer *t, yki_model_info *info)
         scaling = &data->scaling[fields[index]];
         status = yki_model_info_set(info, &field, scaling->mean, scaling->scale, scaling->count,
                                     (const char *const *)data->class_names, data->class_count);
+    }
+    if (status == YOKE_OK && data->tokenizer) {
+        yoke_tokenizer_destroy(info->tokenizer);
+        info->tokenizer = yki_tokenizer_retain(data->tokenizer);
     }
     yki_free(fields);
     return status;

@@ -60,13 +60,14 @@ round_trip(yoke_graph *graph)
 
 START_TEST(built_in_models)
 {
-    static const yoke_shape shapes[] = {{0, 0, {0}}, {3, 0, {3, 12, 12}}};
+    static const yoke_shape shapes[] = {{0, 0, {0}}, {3, 0, {3, 12, 12}}}, text = {1, 0, {12}};
 
     for (const yki_tool_model *model = yki_tool_models; model->name; model++)
         for (size_t i = 0; i < YKI_COUNT(shapes); i++) {
             yoke_graph *graph;
 
-            ASSERT_OK(yki_tool_build_model(model, shapes[i], -1, &graph));
+            ASSERT_OK(
+                yki_tool_build_model(model, i && model->language ? text : shapes[i], -1, &graph));
             yoke_free(round_trip(graph));
         }
 }

@@ -134,7 +134,7 @@ step_values(float rate, float inverse_count, float scale, uint32_t good)
     return floats(WORDS, words);
 }
 
-/* ---- optimizers: one step of a segment; elements before it stay ---- */
+/* ---- optimizers: one step of some segments; elements outside them stay ---- */
 
 typedef struct optimizer_case {
     const char *kernel;
@@ -155,12 +155,49 @@ static const optimizer_case optimizers[] = {
     {"yki_rmsprop", {0.9f, 1e-3f, 0.f}, -1, "-DVEC=4 -DWG=64", 64, 4, 0.f},
 };
 
-static const double rate = 0.1 * 2, decay = 0.01; /* rate_scale is 2 */
+/* Segments that are updated alike. Between two of them are elements that stay. */
+typedef struct part {
+    int first, end;
+    float rate_scale, decay;
+} part;
+
+static const part parts_of_all[] = {
+    {FIRST, FIRST + 64, 2.f, 0.01f}, {FIRST + 64, FIRST + 96, 1.f, 0.f}, {256, COUNT, 3.f, 0.02f}};
+
+enum { PARTS = sizeof parts_of_all / sizeof parts_of_all[0] };
+
+/* Gives the table that update.cl reads, and the vectors of all segments. */
+static yki_buffer *
+segments_of(uint32_t vector, int32_t *vectors)
+{
+    int32_t rows[4 * PARTS];
+
+    *vectors = 0;
+    for (int i = 0; i < PARTS; i++) {
+        rows[4 * i] = parts_of_all[i].first / (int32_t)vector;
+        rows[4 * i + 1] = *vectors;
+        memcpy(&rows[4 * i + 2], &parts_of_all[i].rate_scale, 4);
+        memcpy(&rows[4 * i + 3], &parts_of_all[i].decay, 4);
+        *vectors += (parts_of_all[i].end - parts_of_all[i].first) / (int32_t)vector;
+    }
+    return buffer(sizeof rows, rows);
+}
+
+/* NULL: the element stays. */
+static const part *
+part_of(int element)
+{
+    for (int i = 0; i < PARTS; i++)
+        if (element >= parts_of_all[i].first && element < parts_of_all[i].end)
+            return &parts_of_all[i];
+    return NULL;
+}
 
 /* What PyTorch's documentation says of one step. */
 static void
-one_step(const optimizer_case *c, double g, double *p, double *m, double *v)
+one_step(const optimizer_case *c, const part *of, double g, double *p, double *m, double *v)
 {
+    const double rate = (double)0.1f * (double)of->rate_scale, decay = (double)of->decay;
     double a0 = (double)c->arguments[0], a1 = (double)c->arguments[1];
     double a2 = (double)c->arguments[2];
 
@@ -202,7 +239,7 @@ optimize(const optimizer_case *c, uint32_t good)
     float value[COUNT], gradient[COUNT], m[COUNT], v[COUNT];
     double p[COUNT], dm[COUNT], dv[COUNT];
     const float loss[2] = {good ? 3.f : NAN, 4.f};
-    int counts = c->vector == 4 ? 2 : 0;
+    int32_t counts = c->vector == 4 ? 2 : 0, vectors;
     yki_buffer *operands[4], *step;
     call run = begin("update.cl", c->options, c->kernel, c->local);
 
@@ -214,8 +251,8 @@ optimize(const optimizer_case *c, uint32_t good)
         p[i] = (double)value[i];
         dm[i] = (double)m[i];
         dv[i] = (double)v[i];
-        if (i >= FIRST && good)
-            one_step(c, (double)gradient[i], &p[i], &dm[i], &dv[i]);
+        if (good && part_of(i))
+            one_step(c, part_of(i), (double)gradient[i], &p[i], &dm[i], &dv[i]);
     }
     pass_buffer(&run, operands[0] = floats(COUNT, value));
     pass_buffer(&run, operands[1] = floats(COUNT, gradient));
@@ -225,10 +262,9 @@ optimize(const optimizer_case *c, uint32_t good)
     pass_buffer(&run, step = step_values(0.1f, counts ? 0.f : 0.25f, 1.f, counts ? 0 : good));
     pass_buffer(&run, floats(2, loss));
     pass_int(&run, counts);
-    pass_int(&run, FIRST / (int32_t)c->vector);
-    pass_int(&run, (COUNT - FIRST) / (int32_t)c->vector);
-    pass_float(&run, 2.f);
-    pass_float(&run, 0.01f);
+    pass_buffer(&run, segments_of(c->vector, &vectors));
+    pass_int(&run, PARTS);
+    pass_int(&run, vectors);
     pass_float(&run, c->clip_value);
     pass_float(&run, c->arguments[0]);
     if (strcmp(c->kernel, "yki_sgd") != 0) {
@@ -237,7 +273,7 @@ optimize(const optimizer_case *c, uint32_t good)
     }
     if (c->integer >= 0)
         pass_int(&run, c->integer);
-    launch(&run, 2);
+    launch(&run, 5);
     expect(operands[0], p, COUNT, "value");
     expect(operands[2], dm, COUNT, "m");
     expect(operands[3], dv, COUNT, "v");
@@ -262,6 +298,40 @@ START_TEST(a_bad_step_changes_nothing)
 {
     open_device();
     optimize(&optimizers[_i], 0);
+    close_device();
+}
+END_TEST
+
+/* Two rows of three parts each, side by side in the parts and not in the sums. */
+START_TEST(late_parts_are_added)
+{
+    enum { PART = 70, COUNT_OF = 3 };
+    static const int32_t rows[] = {0, PART, 100, 64, COUNT_OF, 64, PART, 4, PART - 64, COUNT_OF};
+    float parts[PART * COUNT_OF], sums[200];
+    double wanted[200];
+    yki_buffer *out;
+    call run;
+
+    open_device();
+    ramp(parts, PART * COUNT_OF, -1.f, 0.5f);
+    ramp(sums, 200, 3.f, 0.25f);
+    for (int i = 0; i < 200; i++)
+        wanted[i] = (double)sums[i];
+    for (int i = 0; i < PART; i++) {
+        double *sum = &wanted[i < 64 ? 100 + i : 4 + i - 64];
+
+        *sum = 0;
+        for (int k = 0; k < COUNT_OF; k++)
+            *sum += (double)parts[k * PART + i];
+    }
+    run =
+        begin("update.cl", _i ? "-DVEC=4 -DWG=64" : "-DVEC=16 -DWG=1", "yki_sum_late", _i ? 64 : 1);
+    pass_buffer(&run, floats(PART * COUNT_OF, parts));
+    pass_buffer(&run, out = floats(200, sums));
+    pass_buffer(&run, buffer(sizeof rows, rows));
+    pass_int(&run, 2);
+    launch(&run, 1);
+    expect(out, wanted, 200, "sum");
     close_device();
 }
 END_TEST
@@ -643,6 +713,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, optimizers_do_a_step, 0, YKI_COUNT(optimizers));
     tcase_add_loop_test(tcase, a_bad_step_changes_nothing, 0, YKI_COUNT(optimizers));
     tcase_add_test(tcase, count_and_norm_are_found);
+    tcase_add_loop_test(tcase, late_parts_are_added, 0, 2);
     tcase_add_test(tcase, a_state_is_committed_when_the_step_is_good);
     tcase_add_test(tcase, running_statistics_are_taken_up);
     tcase_add_test(tcase, bytes_are_copied_and_filled);

@@ -4,36 +4,25 @@
  * first device's compiler sees them: with the default macros, and with those that some
  * kernels are only there for. For tests/matrix.sh.
  */
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "device/internal.h"
 #include "device/sources.h"
 
 static const char *const options[] = {"-cl-std=CL1.2", "-cl-std=CL1.2 -DWG=64",
                                       "-cl-std=CL1.2 -DDENSE=softmax_ce"};
 
-/* Lines of common.cl and of a file: as many strings. */
 static cl_program
-program_of(cl_context context, const yki_kernel_source *source)
+program_of(cl_context context, const char *file)
 {
-    const yki_kernel_source *common = yki_kernel_sources;
-    const char **lines;
-    cl_program program;
-    size_t count;
+    cl_program program = NULL;
+    char *text;
 
-    while (strcmp(common->file, "common.cl") != 0)
-        common++;
-    count = common->line_count + source->line_count;
-    lines = calloc(count, sizeof *lines);
-    if (!lines)
-        return NULL;
-    memcpy(lines, common->lines, common->line_count * sizeof *lines);
-    memcpy(lines + common->line_count, source->lines, source->line_count * sizeof *lines);
-    program = clCreateProgramWithSource(context, (cl_uint)count, lines, NULL, NULL);
-    free(lines);
+    if (yki_source_of_file(file, &text) == YOKE_OK) {
+        program = clCreateProgramWithSource(context, 1, (const char **)&text, NULL, NULL);
+        yki_free(text);
+    }
     return program;
 }
 
@@ -42,7 +31,7 @@ static int
 list(cl_context context, cl_device_id device, const yki_kernel_source *source)
 {
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        cl_program program = program_of(context, source);
+        cl_program program = program_of(context, source->file);
         char names[8192] = "";
 
         if (!program || clBuildProgram(program, 1, &device, options[i], NULL, NULL) ||

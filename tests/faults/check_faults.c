@@ -288,47 +288,26 @@ runs_on(const char *name)
     return WEXITSTATUS(status) == 0;
 }
 
-static void
-fail_everything(const fault_scenario *scenario)
+/* Three set-ups, and a code for each. With a full cache, where a run takes least, each point is
+ * tried again without a fault, and there are runs in which all calls fail from a point on. */
+START_TEST(faults_everywhere)
 {
+    static const char *const names[] = {"without a cache", "with an empty cache",
+                                        "with a full cache"};
+    mode m = {.cache_dir = _i > 0 ? fault_cache_folder() : NULL, .cold = _i == 1};
+    const bool full = _i == 2;
+    fault_scenario s = {.name = names[_i], .run = run_all, .argument = &m, .may_absorb = may_go_on};
     fault_counts calls = {0}, allocations = {0};
-    fault_scenario s = *scenario;
 
-    /* Leaks are looked for at each point, which takes its time, and depend on no code. */
-    for (int i = 0; i < (fault_checks_leaks() ? 1 : CL_CODES); i++) {
-        s.retry_once =
-            i > 0 || fault_checks_leaks(); /* a failure undone is undone for every code */
-        count("cl calls", fault_loop_calls(&s, codes[i], false), &calls);
-    }
+    /* Leaks are looked for at each point, which takes its time. */
+    s.retry_once = !full || fault_checks_leaks();
+    count("cl calls", fault_loop_calls(&s, codes[_i], false), &calls);
     /* Oclgrind runs commands when it is asked to finish, and crashes when objects that a command
      * still needs have been released by then, which happens when no wait succeeds. */
-    if (!fault_checks_leaks() && !runs_on("oclgrind"))
+    if (full && !fault_checks_leaks() && !runs_on("oclgrind"))
         count("all later cl calls", fault_loop_calls(&s, codes[0], true), &calls);
     count("allocations", fault_loop_allocations(&s), &allocations);
-    report(scenario, calls, allocations);
-}
-
-/* Only building is of interest: what else there is failed in the test above. */
-START_TEST(faults_with_a_cache)
-{
-    mode m = {.cache_dir = fault_cache_folder(), .cold = _i == 0};
-    fault_scenario s = {.run = run_all, .argument = &m, .may_absorb = may_go_on};
-    fault_counts calls, allocations;
-
-    s.name = m.cold ? "with an empty cache" : "with a full cache";
-    s.retry_once = true;
-    calls = fault_loop_calls(&s, codes[0], false);
-    allocations = fault_loop_allocations(&s);
     report(&s, calls, allocations);
-}
-END_TEST
-
-START_TEST(faults_without_a_cache)
-{
-    mode m = {0};
-
-    fail_everything(&(fault_scenario){
-        .name = "without a cache", .run = run_all, .argument = &m, .may_absorb = may_go_on});
 }
 END_TEST
 
@@ -425,10 +404,9 @@ test_suite(void)
     TCase *tcase = test_case(suite, "faults");
 
     fault_require();
-    tcase_add_checked_fixture(tcase, fault_make_folders, fault_remove_folders);
+    tcase_add_unchecked_fixture(tcase, fault_make_folder, fault_remove_folder);
     tcase_set_timeout(tcase, 300);
-    tcase_add_test(tcase, faults_without_a_cache);
-    tcase_add_loop_test(tcase, faults_with_a_cache, 0, 2);
+    tcase_add_loop_test(tcase, faults_everywhere, 0, CL_CODES);
     tcase_add_test(tcase, faults_thousand_contexts);
     return suite;
 }

@@ -130,9 +130,12 @@ fail_everywhere(const char *selector, team_run run)
 {
     team_outcome outcomes[FAILING + 2];
     uint64_t failed = 0, n = 1, last = 0;
+    yoke_selection *kept;
 
     run.selector = selector;
     name_device(selector);
+    /* As long as the devices are held in this split, their programs stay built. */
+    ASSERT_OK(yoke_selection_create(devices.context, selector, NULL, &kept));
     completed_steps(&run, outcomes);
     for (; n < MOST && n < last + QUIET; n++)
         if (fail_at(&run, n, outcomes)) {
@@ -145,6 +148,7 @@ fail_everywhere(const char *selector, team_run run)
     ck_assert_uint_lt(n, MOST);
     for (int i = 0; i <= FAILING + 1; i++)
         team_free(&outcomes[i]);
+    yoke_selection_destroy(kept);
 }
 
 static bool

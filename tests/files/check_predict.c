@@ -568,7 +568,7 @@ test_suite(void)
     Suite *suite = suite_create("predict");
     TCase *predict = test_case(suite, "predict");
 
-    tcase_add_checked_fixture(predict, scratch_set_up_warm, scratch_tear_down);
+    tcase_add_checked_fixture(predict, scratch_set_up, scratch_tear_down);
     tcase_add_test(predict, pytorch_resnet18);
     tcase_add_loop_test(predict, predicts_as_trained, 0, 2);
     tcase_add_test(predict, values_in_their_units);

@@ -9,4 +9,9 @@ FUZZ_TARGET(cifar, "\x09", "\x63")
 FUZZ_TARGET(csv, "\"", ",", ";", "\n", "nan", "1e39", "label", "\xEF\xBB\xBF")
 FUZZ_TARGET(safetensors, "{", "\"dtype\":\"F32\"", "\"shape\":[", "\"data_offsets\":[0,",
             "__metadata__")
+FUZZ_TARGET(tokenizer, "{", "}", "[", "]", "\"vocab\":", "\"merges\":", "a b", "-1", "1048576",
+            "\"type\":\"ByteLevel\"", "\xC4\xA0", "\"added_tokens\":", "null")
+FUZZ_TARGET(merges, "#version", "\n", " ", "a b", "\xC4\xA0")
+FUZZ_TARGET(tokens, "\x48\x18\x34\x01", "\xc1\x1c\x35\x01", "\x07", "\xff\xff\xff\xff")
 FUZZ_TARGET(graph_json, "{", "}", "[", "]", "\"op\":", "null", "1e400", "-1", "\"shape\":")
+FUZZ_TARGET(shard_index, "{", "}", "\"weight_map\":", "\"..\"", "/", "null")

@@ -208,6 +208,100 @@ build_sequence(yoke_graph *g)
         g, yoke_mean_squared_error(g, y, yoke_target(g, "t", YOKE_F32, yoke_shape(6, 3)), NULL));
 }
 
+enum { WIDTH = 16, HEADS = 4, SHARED = 2, TOKENS = 19, LENGTH = 7 };
+
+/* The name of a part of a layer; two at a time. */
+static const char *
+part(const char *format, int layer)
+{
+    static char names[2][64];
+    static int at;
+
+    at = !at;
+    snprintf(names[at], sizeof names[at], format, layer);
+    return names[at];
+}
+
+static yoke_node *
+rows(yoke_graph *g, yoke_node *x, int64_t units, bool no_bias, const char *name)
+{
+    return yoke_dense(g, x,
+                      &(yoke_dense_options){.units = units, .no_bias = no_bias, .name = name});
+}
+
+static yoke_node *
+row_norm(yoke_graph *g, yoke_node *x, const char *name)
+{
+    return yoke_layer_norm(g, x, &(yoke_layer_norm_options){.axes = 1, .name = name});
+}
+
+static yoke_node *
+embed(yoke_graph *g, const char *name)
+{
+    yoke_node *x = yoke_input(g, "x", YOKE_I32, yoke_shape(LENGTH));
+
+    return yoke_embedding(g, x,
+                          &(yoke_embedding_options){.rows = TOKENS, .width = WIDTH, .name = name});
+}
+
+static void
+guess_tokens(yoke_graph *g, yoke_node *y)
+{
+    const yoke_loss_options o = {.has_ignore_index = true, .ignore_index = -1};
+    yoke_node *t = yoke_target(g, "t", YOKE_I32, yoke_shape(LENGTH));
+
+    yoke_graph_set_output(g, "y", y);
+    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, yoke_transpose(g, y, NULL), t, &o));
+}
+
+static void
+build_gpt(yoke_graph *g)
+{
+    yoke_node *x = embed(g, "wte"), *y, *position;
+
+    position = yoke_parameter(g, "wpe.weight", yoke_shape(LENGTH, WIDTH),
+                              (yoke_initializer){YOKE_INIT_ZEROS, 0, 0, 0});
+    x = yoke_add(g, x, position);
+    for (int i = 0; i < 2; i++) {
+        y = rows(g, row_norm(g, x, part("h.%d.ln_1", i)), 3 * WIDTH, false,
+                 part("h.%d.attn.c_attn", i));
+        y = yoke_attention(g, y, NULL, &(yoke_attention_options){.heads = HEADS, .causal = true});
+        x = yoke_add(g, x, rows(g, y, WIDTH, false, part("h.%d.attn.c_proj", i)));
+        y = rows(g, row_norm(g, x, part("h.%d.ln_2", i)), 4 * WIDTH, false,
+                 part("h.%d.mlp.c_fc", i));
+        y = rows(g, yoke_gelu_tanh(g, y), WIDTH, false, part("h.%d.mlp.c_proj", i));
+        x = yoke_add(g, x, y);
+    }
+    guess_tokens(g, yoke_matmul(g, row_norm(g, x, "ln_f"), yoke_graph_get_node(g, "wte.weight"),
+                                &(yoke_matmul_options){.transpose_b = true}));
+}
+
+static yoke_node *
+rms_norm(yoke_graph *g, yoke_node *x, const char *name)
+{
+    return yoke_rms_norm(g, x, &(yoke_layer_norm_options){.axes = 1, .name = name});
+}
+
+static void
+build_llama(yoke_graph *g)
+{
+    const yoke_rope_options rope = {.heads = HEADS, .shared = SHARED};
+    const yoke_attention_options causal = {.heads = HEADS, .shared = SHARED, .causal = true};
+    const int64_t row = WIDTH + 2 * WIDTH / HEADS * SHARED;
+    yoke_node *x = embed(g, "embed"), *y;
+
+    for (int i = 0; i < 2; i++) {
+        y = rows(g, rms_norm(g, x, part("layers.%d.norm1", i)), row, true,
+                 part("layers.%d.qkv", i));
+        y = yoke_attention(g, yoke_rope(g, y, NULL, &rope), NULL, &causal);
+        x = yoke_add(g, x, rows(g, y, WIDTH, true, part("layers.%d.out", i)));
+        y = rows(g, rms_norm(g, x, part("layers.%d.norm2", i)), 2 * 24, true,
+                 part("layers.%d.gate_up", i));
+        x = yoke_add(g, x, rows(g, yoke_swiglu(g, y), WIDTH, true, part("layers.%d.down", i)));
+    }
+    guess_tokens(g, rows(g, rms_norm(g, x, "norm"), TOKENS, true, "head"));
+}
+
 /* ---- training ---- */
 
 static void
@@ -256,6 +350,7 @@ check_on(yoke_device *device, const char *name, void (*build)(yoke_graph *), boo
          yoke_plan_level level)
 {
     yoke_replica_options o = {.batch = BATCH, .strict = strict, .level = level};
+    const bool language = strcmp(name, "gpt") == 0 || strcmp(name, "llama") == 0;
     const double tolerance = 1e-4;
     yoke_replica *replica;
     yoke_graph *graph;
@@ -266,8 +361,11 @@ check_on(yoke_device *device, const char *name, void (*build)(yoke_graph *), boo
     ASSERT_OK(yoke_graph_create(&graph));
     build(graph);
     ASSERT_OK(yoke_graph_status(graph));
-    o.optimizer = yoke_sgd(0.05f, 0.9f);
-    o.optimizer.weight_decay = 1e-4f;
+    o.optimizer = language ? yoke_adamw(2e-3f, 0.01f) : yoke_sgd(0.05f, 0.9f);
+    if (language)
+        o.optimizer.epsilon = 1e-5f;
+    else
+        o.optimizer.weight_decay = 1e-4f;
     ASSERT_OK(yoke_replica_create(device, graph, &o, &replica));
     for (size_t i = 0; i < file.count; i++)
         if (strncmp(file.entries[i].name, "before:", 7) == 0)
@@ -325,6 +423,18 @@ START_TEST(golden_conv)
 }
 END_TEST
 
+START_TEST(golden_gpt)
+{
+    check_everywhere("gpt", build_gpt, _i, true);
+}
+END_TEST
+
+START_TEST(golden_llama)
+{
+    check_everywhere("llama", build_llama, _i, true);
+}
+END_TEST
+
 START_TEST(golden_residual)
 {
     check_everywhere("residual", build_residual, _i, false);
@@ -354,5 +464,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, golden_residual, 0, 2);
     tcase_add_loop_test(tcase, golden_smooth, 0, 2);
     tcase_add_loop_test(tcase, golden_sequence, 0, 2);
+    tcase_add_loop_test(tcase, golden_gpt, 0, 2);
+    tcase_add_loop_test(tcase, golden_llama, 0, 2);
     return suite;
 }

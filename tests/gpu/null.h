@@ -9,6 +9,8 @@
 #ifndef YOKE_TESTS_GPU_NULL_H
 #define YOKE_TESTS_GPU_NULL_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Since the process began. Take the difference of two. */
@@ -17,15 +19,32 @@ typedef struct null_counts {
     uint64_t writes, reads, copies, fills, maps; /* commands */
     uint64_t bytes_written, bytes_read;          /* between host and device */
     uint64_t markers, flushes;
-    uint64_t
-        stops; /* calls for which the host waits: blocking commands, clFinish, clWaitForEvents */
+    /* Times that the host waits for devices. Waiting for several, with nothing enqueued in between,
+     * is one; asking again and again whether a command is done is waiting, too. */
+    uint64_t stops;
+    uint64_t gpu_waits; /* events of GPUs in clWaitForEvents, where some drivers spin */
     uint64_t arguments; /* that were set */
 } null_counts;
+
+/* What goes wrong from now on. The strings stay the caller's; "*" stands for all. */
+typedef struct null_faults {
+    int builds;          /* so many programs do not build */
+    const char *launch;  /* a kernel's name */
+    int launch_error;    /* of launches of this kernel, as CL_OUT_OF_RESOURCES */
+    const char *narrow;  /* a kernel's name */
+    size_t narrow_group; /* CL_KERNEL_WORK_GROUP_SIZE of this kernel */
+    bool dead;           /* no command works any more */
+} null_faults;
 
 typedef struct null_driver {
     void (*get_counts)(null_counts *counts);
     /* Each later command is written to the file `path`, one a line; NULL: no more. */
     int (*log)(const char *path);
+    /* A step begins. Those before the last one are done by now: a host that is so far ahead has to
+     * wait. Everything younger is done when the host waits for it, or for a younger command of the
+     * same device. */
+    void (*begin_step)(void);
+    void (*set_faults)(const null_faults *faults);
 } null_driver;
 
 #define NULL_DRIVER_SYMBOL "yoke_null_driver"

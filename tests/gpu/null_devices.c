@@ -22,6 +22,7 @@ static const null_model models[] = {
      .version = "OpenCL 3.0 CUDA",
      .extensions = "cl_khr_fp64 cl_khr_byte_addressable_store cl_khr_pci_bus_info "
                    "cl_nv_device_attribute_query",
+     .type = CL_DEVICE_TYPE_GPU,
      .vendor_id = 0x10de,
      .units = 132,
      .clock = 1980,
@@ -40,6 +41,7 @@ static const null_model models[] = {
      .driver = "3635.0 (HSA1.1,LC)",
      .version = "OpenCL 2.0 ",
      .extensions = "cl_khr_fp64 cl_khr_fp16 cl_khr_byte_addressable_store cl_khr_pci_bus_info",
+     .type = CL_DEVICE_TYPE_GPU,
      .vendor_id = 0x1002,
      .units = 304,
      .clock = 2100,
@@ -58,6 +60,7 @@ static const null_model models[] = {
      .driver = "25.18.33578",
      .version = "OpenCL 3.0 NEO ",
      .extensions = "cl_khr_fp16 cl_khr_byte_addressable_store cl_khr_pci_bus_info",
+     .type = CL_DEVICE_TYPE_GPU,
      .vendor_id = 0x8086,
      .units = 512,
      .clock = 2400,
@@ -75,6 +78,7 @@ static const null_model models[] = {
      .driver = "3.0",
      .version = "OpenCL 3.0 v1.g6p0-01eac0",
      .extensions = "cl_khr_fp16 cl_khr_byte_addressable_store",
+     .type = CL_DEVICE_TYPE_GPU,
      .vendor_id = 0xa8670000,
      .units = 4,
      .clock = 1000,
@@ -93,6 +97,7 @@ static const null_model models[] = {
      .driver = "OpenCL 3.0 QUALCOMM build: commit unknown Compiler E031.45.02.16",
      .version = "OpenCL 3.0 Adreno(TM) 740",
      .extensions = "cl_khr_fp16 cl_khr_byte_addressable_store",
+     .type = CL_DEVICE_TYPE_GPU,
      .vendor_id = 0xbf4d3c4b,
      .units = 3,
      .clock = 680,
@@ -105,6 +110,25 @@ static const null_model models[] = {
      .group = 1024,
      .host_memory = CL_TRUE,
      .single = CL_FP_INF_NAN | CL_FP_ROUND_TO_NEAREST}, /* neither denormals nor fma */
+    {.name = "cpu",
+     .device = "a processor",
+     .vendor = "yoke",
+     .driver = "1",
+     .version = "OpenCL 1.2 null",
+     .extensions = "cl_khr_fp64 cl_khr_byte_addressable_store",
+     .type = CL_DEVICE_TYPE_CPU,
+     .units = 2,
+     .clock = 2000,
+     .align = 1024,
+     .line = 64,
+     .memory = 8000000000,
+     .allocation = 8000000000,
+     .cache = 16777216,
+     .local = 32768,
+     .group = 4096,
+     .host_memory = CL_TRUE,
+     .single = EXACT | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT,
+     .twice = EXACT},
 };
 
 static struct _cl_device_id devices[MOST_DEVICES];
@@ -132,7 +156,7 @@ list_devices(void)
          names += length) {
         length = strcspn(names, " ");
         devices[device_count] =
-            (struct _cl_device_id){&null_table, model_of(names, length), device_count};
+            (struct _cl_device_id){&null_table, model_of(names, length), device_count, 0};
         device_count++;
     }
 }
@@ -181,7 +205,7 @@ get_device_info(cl_device_id device, cl_device_info what, size_t size, void *val
 
     switch (what) {
     case CL_DEVICE_TYPE:
-        NULL_SAY(cl_device_type, CL_DEVICE_TYPE_GPU);
+        NULL_SAY(cl_device_type, m->type);
     case CL_DEVICE_NAME:
         NULL_SAY_TEXT(m->device);
     case CL_DEVICE_VENDOR:

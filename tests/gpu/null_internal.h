@@ -25,6 +25,7 @@ extern cl_icd_dispatch null_table;
 /* What a GPU answers. */
 typedef struct null_model {
     const char *name, *device, *vendor, *driver, *version, *extensions;
+    cl_device_type type;
     cl_uint vendor_id, units, clock, align, line; /* align: bits; line: bytes of a cache's line */
     cl_ulong memory, allocation, cache, local;
     size_t group;
@@ -39,6 +40,7 @@ struct _cl_device_id {
     const cl_icd_dispatch *table;
     const null_model *model;
     cl_uint index;
+    uint64_t done; /* commands up to this serial number are */
 };
 struct _cl_context {
     const cl_icd_dispatch *table;
@@ -51,6 +53,7 @@ struct _cl_command_queue {
     int number;
     cl_context context;
     cl_device_id device;
+    uint64_t newest; /* the serial number of its newest command */
 };
 struct _cl_mem {
     const cl_icd_dispatch *table;
@@ -66,6 +69,7 @@ struct _cl_mem {
 struct _cl_program {
     const cl_icd_dispatch *table;
     atomic_int references;
+    int number;
     cl_context context;
     char *source, *text; /* text: what the preprocessor makes of it */
 };
@@ -85,6 +89,8 @@ struct _cl_event {
     const cl_icd_dispatch *table;
     atomic_int references;
     cl_ulong when;
+    cl_device_id device;
+    uint64_t serial;
 };
 
 /* Answer a question of OpenCL: `size`, `value` and `wrote` are parameters. */
@@ -123,6 +129,14 @@ void null_fill_devices(cl_icd_dispatch *table);
 void null_fill_objects(cl_icd_dispatch *table);
 void null_fill_programs(cl_icd_dispatch *table);
 void null_fill_queues(cl_icd_dispatch *table);
+
+/* What goes wrong, and whether a fault's name means a kernel. */
+extern null_faults null_injected;
+static inline bool
+null_fails(const char *fault, const char *kernel)
+{
+    return fault && (strcmp(fault, "*") == 0 || strcmp(fault, kernel) == 0);
+}
 
 /* Counts an argument that was set. */
 void null_count_argument(void);

@@ -5,6 +5,9 @@
  * Building runs the C preprocessor, with the options of the build, so a source that says #error
  * does not build, and names that macros make are found. Of a kernel it takes the number of its
  * parameters and the size of its groups. CC names the compiler.
+ *
+ * YOKE_NULL_DUMP=FOLDER keeps what a compiler would get: FOLDER/<number>.cl is the source, behind a
+ * comment with the options. The log names a kernel's program by that number.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -16,6 +19,7 @@ static cl_program CL_API_CALL
 create_program(cl_context context, cl_uint n, const char **texts, const size_t *lengths,
                cl_int *error)
 {
+    static atomic_int made;
     cl_program program = calloc(1, sizeof *program);
     size_t size = 1;
 
@@ -32,6 +36,7 @@ create_program(cl_context context, cl_uint n, const char **texts, const size_t *
         strncat(program->source, texts[i], lengths && lengths[i] ? lengths[i] : strlen(texts[i]));
     program->table = &null_table;
     program->references = 1;
+    program->number = ++made;
     program->context = context;
     *error = CL_SUCCESS;
     return program;
@@ -99,6 +104,24 @@ read_all(FILE *file)
     return text;
 }
 
+/* Keeps the source if that is wanted. */
+static bool
+dump(cl_program program, const char *options)
+{
+    const char *folder = getenv("YOKE_NULL_DUMP");
+    char path[4096];
+    FILE *file;
+
+    if (!folder || !*folder)
+        return true;
+    snprintf(path, sizeof path, "%s/%d.cl", folder, program->number);
+    file = fopen(path, "w");
+    if (!file)
+        return false;
+    fprintf(file, "// %s\n%s", options, program->source);
+    return fclose(file) == 0;
+}
+
 static cl_int CL_API_CALL
 build_program(cl_program program, cl_uint n, const cl_device_id *devices, const char *options,
               void(CL_CALLBACK *notify)(cl_program, void *), void *user)
@@ -107,10 +130,15 @@ build_program(cl_program program, cl_uint n, const cl_device_id *devices, const 
     char command[8192], path[] = "/tmp/yoke-null-XXXXXX";
     int fd = mkstemp(path);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    bool is_faulty = null_injected.builds > 0 && null_injected.builds-- > 0;
 
     (void)n, (void)devices, (void)notify, (void)user;
     if (!file)
         return CL_OUT_OF_HOST_MEMORY;
+    if (!dump(program, options ? options : "")) {
+        fclose(file);
+        return CL_OUT_OF_HOST_MEMORY;
+    }
     fputs(program->source, file);
     fclose(file);
     snprintf(command, sizeof command, "%s -E -P -x c -undef",
@@ -123,7 +151,7 @@ build_program(cl_program program, cl_uint n, const cl_device_id *devices, const 
     program->text = file ? read_all(file) : NULL;
     n = file && pclose(file) == 0;
     unlink(path);
-    return n ? CL_SUCCESS : CL_BUILD_PROGRAM_FAILURE;
+    return n && !is_faulty ? CL_SUCCESS : CL_BUILD_PROGRAM_FAILURE;
 }
 
 static cl_int CL_API_CALL
@@ -283,7 +311,8 @@ get_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info 
     case CL_KERNEL_COMPILE_WORK_GROUP_SIZE:
         return null_answer(kernel->required, sizeof kernel->required, size, value, wrote);
     case CL_KERNEL_WORK_GROUP_SIZE:
-        NULL_SAY(size_t, model->group);
+        NULL_SAY(size_t, null_fails(null_injected.narrow, kernel->name) ? null_injected.narrow_group
+                                                                        : model->group);
     case CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE:
         NULL_SAY(size_t, 32);
     case CL_KERNEL_LOCAL_MEM_SIZE:

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * null_queues.c - queues and events of the null driver: commands are counted, written to the log,
- * and done at once. Only those that move bytes do something.
+ * and those that move bytes do so at once. But a command counts as done only when the host waits
+ * for it or for a younger one of the device, or when the next step but one has begun. Only then a
+ * wait is no stop.
  *
  * A line of the log begins with the command: K (kernel), W (write), R (read), C (copy), F (fill), M
  * (map), marker, flush, finish, wait; then the queue. A kernel has its name, its groups and the
- * size of one, and its arguments: buffers as m<number>:<bytes>, ints, local memory as ?<bytes>.
+ * size of one, w<events that it waits for>, p<number of its program>, and its arguments: buffers as
+ * m<number>:<bytes>, ints, local memory as ?<bytes>.
  * YOKE_NULL_LOG=FILE begins it with the process.
  */
 #include <pthread.h>
@@ -24,6 +27,8 @@ enum {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static null_counts counts;
 static FILE *log_file;
+static uint64_t serial;           /* of the newest command */
+static uint64_t step_began, past; /* the newest command before this step, and the one before */
 
 /* ---- counting and telling ---- */
 
@@ -63,6 +68,14 @@ get_counts(null_counts *out)
     pthread_mutex_unlock(&lock);
 }
 
+null_faults null_injected;
+
+static void
+set_faults(const null_faults *faults)
+{
+    null_injected = *faults;
+}
+
 static void
 end_log(void)
 {
@@ -71,10 +84,34 @@ end_log(void)
 
 #define EXPORT __attribute__((visibility("default")))
 
+static void
+begin_step(void)
+{
+    pthread_mutex_lock(&lock);
+    past = step_began;
+    step_began = serial;
+    pthread_mutex_unlock(&lock);
+}
+
+/* The host waits for a command. Returns whether that is a stop: it is not done, and something was
+ * enqueued since the last stop. The caller holds the lock. */
+static bool
+is_stop(cl_device_id device, uint64_t command)
+{
+    static uint64_t stopped_at;
+    bool first = stopped_at != serial;
+
+    if (command <= past || command <= device->done)
+        return false;
+    device->done = command;
+    stopped_at = serial;
+    return first;
+}
+
 EXPORT const null_driver *
 yoke_null_driver(void)
 {
-    static const null_driver driver = {get_counts, start_log};
+    static const null_driver driver = {get_counts, start_log, begin_step, set_faults};
 
     return &driver;
 }
@@ -90,7 +127,7 @@ null_count_argument(void)
 /* ---- events ---- */
 
 static cl_int
-give_event(cl_event *event)
+give_event(cl_command_queue queue, cl_event *event)
 {
     struct timespec now;
 
@@ -102,6 +139,8 @@ give_event(cl_event *event)
     clock_gettime(CLOCK_MONOTONIC, &now);
     (*event)->table = &null_table;
     (*event)->references = 1;
+    (*event)->device = queue->device;
+    (*event)->serial = queue->newest;
     (*event)->when = (cl_ulong)now.tv_sec * 1000000000u + (cl_ulong)now.tv_nsec;
     return CL_SUCCESS;
 }
@@ -124,10 +163,22 @@ release_event(cl_event event)
 static cl_int CL_API_CALL
 get_event_info(cl_event event, cl_event_info what, size_t size, void *value, size_t *wrote)
 {
-    (void)event;
+    enum { PATIENCE = 16 };
+    static uint64_t asked, asked_at;
+    static int times;
+    bool done;
+
     if (what != CL_EVENT_COMMAND_EXECUTION_STATUS)
         return CL_INVALID_VALUE;
-    NULL_SAY(cl_int, CL_COMPLETE);
+    pthread_mutex_lock(&lock);
+    times = asked == event->serial && asked_at == serial ? times + 1 : 0;
+    if (times >= PATIENCE)
+        counts.stops += is_stop(event->device, event->serial);
+    asked = event->serial;
+    asked_at = serial;
+    done = event->serial <= past || event->serial <= event->device->done;
+    pthread_mutex_unlock(&lock);
+    NULL_SAY(cl_int, done ? CL_COMPLETE : CL_RUNNING);
 }
 
 static cl_int CL_API_CALL
@@ -139,10 +190,15 @@ get_event_times(cl_event event, cl_profiling_info what, size_t size, void *value
 static cl_int CL_API_CALL
 wait_for_events(cl_uint n, const cl_event *events)
 {
-    (void)events;
+    bool stop = false;
+
     pthread_mutex_lock(&lock);
-    counts.stops++;
-    say("wait %u\n", n);
+    for (cl_uint i = 0; i < n; i++)
+        counts.gpu_waits += events[i]->device->model->type == CL_DEVICE_TYPE_GPU;
+    for (cl_uint i = 0; i < n; i++)
+        stop |= is_stop(events[i]->device, events[i]->serial);
+    counts.stops += stop;
+    say("wait %u%s\n", n, stop ? "" : " for what is done");
     pthread_mutex_unlock(&lock);
     return CL_SUCCESS;
 }
@@ -211,7 +267,7 @@ static cl_int CL_API_CALL
 finish(cl_command_queue queue)
 {
     pthread_mutex_lock(&lock);
-    counts.stops++;
+    counts.stops += is_stop(queue->device, queue->newest);
     say("finish q%d\n", queue->number);
     pthread_mutex_unlock(&lock);
     return CL_SUCCESS;
@@ -263,19 +319,24 @@ launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_
     }
     if (size > queue->device->model->group)
         return CL_INVALID_WORK_GROUP_SIZE;
+    if (null_fails(null_injected.launch, kernel->name))
+        return null_injected.launch_error;
+    if (null_injected.dead)
+        return CL_OUT_OF_RESOURCES;
     pthread_mutex_lock(&lock);
     counts.launches++;
+    queue->newest = ++serial;
     say("K q%d %s", queue->number, kernel->name);
     for (cl_uint d = 0; d < dimensions; d++)
         say("%c%zu", d ? 'x' : ' ', group ? items[d] / group[d] : items[d]);
     for (cl_uint d = 0; d < dimensions; d++)
         say("%c%zu", d ? 'x' : ' ', group ? group[d] : 1);
-    say(" w%u", waits);
+    say(" w%u p%d", waits, kernel->program->number);
     if (log_file)
         say_arguments(kernel);
     say("\n");
     pthread_mutex_unlock(&lock);
-    return give_event(event);
+    return give_event(queue, event);
 }
 
 /* Counts a command that moves bytes, in `count`, and in `bytes` if that is not NULL. */
@@ -287,11 +348,13 @@ moved(char what, cl_command_queue queue, cl_mem memory, size_t size, cl_bool blo
     ++*count;
     if (bytes)
         *bytes += size;
-    counts.stops += blocking ? 1 : 0;
+    queue->newest = ++serial;
+    if (blocking)
+        counts.stops += is_stop(queue->device, queue->newest);
     say("%c q%d m%d %zu%s\n", what, queue->number, memory->number, size,
         blocking ? " blocking" : "");
     pthread_mutex_unlock(&lock);
-    return give_event(event);
+    return give_event(queue, event);
 }
 
 static bool
@@ -305,6 +368,8 @@ enqueue_write(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t of
               const void *from, cl_uint waits, const cl_event *events, cl_event *event)
 {
     (void)waits, (void)events;
+    if (null_injected.dead)
+        return CL_OUT_OF_RESOURCES;
     if (!lies_inside(memory, offset, size))
         return CL_INVALID_VALUE;
     memcpy(memory->data + offset, from, size);
@@ -316,6 +381,8 @@ enqueue_read(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t off
              void *to, cl_uint waits, const cl_event *events, cl_event *event)
 {
     (void)waits, (void)events;
+    if (null_injected.dead)
+        return CL_OUT_OF_RESOURCES;
     if (!lies_inside(memory, offset, size))
         return CL_INVALID_VALUE;
     memcpy(to, memory->data + offset, size);
@@ -327,6 +394,8 @@ enqueue_copy(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_at, siz
              size_t size, cl_uint waits, const cl_event *events, cl_event *event)
 {
     (void)waits, (void)events;
+    if (null_injected.dead)
+        return CL_OUT_OF_RESOURCES;
     if (!lies_inside(from, from_at, size) || !lies_inside(to, to_at, size))
         return CL_INVALID_VALUE;
     memmove(to->data + to_at, from->data + from_at, size);
@@ -365,6 +434,8 @@ enqueue_fill(cl_command_queue queue, cl_mem memory, const void *pattern, size_t 
              size_t offset, size_t size, cl_uint waits, const cl_event *events, cl_event *event)
 {
     (void)waits, (void)events;
+    if (null_injected.dead)
+        return CL_OUT_OF_RESOURCES;
     if (!lies_inside(memory, offset, size) || !pattern_size || size % pattern_size)
         return CL_INVALID_VALUE;
     if (is_zero(pattern, pattern_size))
@@ -391,8 +462,8 @@ static cl_int CL_API_CALL
 enqueue_unmap(cl_command_queue queue, cl_mem memory, void *at, cl_uint waits,
               const cl_event *events, cl_event *event)
 {
-    (void)queue, (void)memory, (void)at, (void)waits, (void)events;
-    return give_event(event);
+    (void)memory, (void)at, (void)waits, (void)events;
+    return give_event(queue, event);
 }
 
 static cl_int CL_API_CALL
@@ -401,9 +472,10 @@ enqueue_marker(cl_command_queue queue, cl_uint waits, const cl_event *events, cl
     (void)events;
     pthread_mutex_lock(&lock);
     counts.markers++;
+    queue->newest = ++serial;
     say("marker q%d w%u\n", queue->number, waits);
     pthread_mutex_unlock(&lock);
-    return give_event(event);
+    return give_event(queue, event);
 }
 
 void

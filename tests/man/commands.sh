@@ -51,6 +51,8 @@ yoke train --model=lenet --data=examples/data --log=training.jsonl	accuracy 95
 yoke plot --out=training.svg training.jsonl	writes training.svg ^<svg
 yoke predict --data=examples/data --count=10 --top=3 digits.safetensors	says ^9	[0-9]
 yoke info --json checkpoints	says "kind": "checkpoint"
+yoke tokenize --train --vocabulary=300 --out=tokenizer.json examples/data/README	writes tokenizer.json "merges"
+yoke tokenize --tokenizer=tokenizer.json examples/data/README	says ^[0-9]
 yoke help train	says --epochs
 yoke help bench devices	says --repeats
 yoke devices	says cpu:0
@@ -136,7 +138,7 @@ yoke devices cpu:0 >out 2>err || {
 }
 gpu=no
 ! yoke devices gpu >out 2>err || gpu=yes
-cp "$YOKE_SRCDIR"/examples/data/*.gz examples/ && mkdir examples/data && mv examples/*.gz examples/data/
+mkdir examples/data && cp "$YOKE_SRCDIR"/examples/data/*.gz "$YOKE_SRCDIR"/examples/data/README examples/data/
 awk -v count=1000 -f "$YOKE_SRCDIR/tests/tools/prices.awk" >prices.csv
 cp prices.csv measurements.csv
 awk '/^```/ { inside = $0 == "```json"; next } inside' "$YOKE_SRCDIR/docs/tour.md" >mine.json
@@ -184,6 +186,11 @@ run() {
     fi
     if eval "$command" >out 2>err </dev/null; then
         ran=$((ran + 1))
+        # Open MPI 5 has once lost the last lines of ranks that had ended well (docs/drivers.md).
+        if [ "$needs" = mpirun ] && [ ! -s out ]; then
+            echo "mpirun gave no output of ranks that ended well: once more"
+            eval "$command" >out 2>err </dev/null || fail "$command"
+        fi
         check "${wanted%% *}" "${wanted#* }"
     elif [ "$needs" = gpu ] && [ $gpu = no ] && grep -q -i gpu err; then
         ran=$((ran + 1))

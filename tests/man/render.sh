@@ -43,7 +43,7 @@ for page in *.[1-9]; do
     if command -v groff >/dev/null; then
         # What such a slip leaves behind: a word as if it were a header, a quote inside a quote.
         odd=$(groff -mandoc -Tascii -P-cbou "$page" |
-            grep -n -E "<[^>]*>|[[:alnum:]]\"\"|'[a-z]+='[a-z]+''" | grep -v -E '<[a-z/-]+\.h>')
+            grep -n -E "<[^>]*>|[[:alnum:]]\"\"|'[a-z]+='[a-z]+''" | grep -v -E '<[a-z/-]+\.h>|<\|[a-z_]+\|>')
         [ -z "$odd" ] || complain "$page: renders oddly" "$odd"
     fi
     long=$(awk 'length > 100' "$page")

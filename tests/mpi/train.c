@@ -8,7 +8,8 @@
  * weights of all ranks are compared, bit by bit. At the end rank 0 writes them to FILE, as text;
  * compare.awk compares two such files. $RANK_DEVICES holds a selector for each rank, with blanks
  * between; the last is for all that follow. $RANK_WISDOM likewise has files of wisdom; then how
- * each rank computes is printed.
+ * each rank computes is printed. With $SEQUENCES samples are sequences, of another length in each
+ * step.
  *
  * WHO WHAT WHERE: rank WHO is struck by WHAT (kill, stop, exit) in step 5: before it, or in its
  * reduction; or, with WHERE "save", while rank 0 writes a checkpoint to the folder FILE-save. Other
@@ -69,6 +70,22 @@ build(yoke_graph *g)
 
     y = yoke_tanh(g, yoke_batch_norm(g, yoke_conv2d(g, x, &conv), &norm));
     y = yoke_dense(g, yoke_flatten(g, yoke_avgpool2d(g, y, &pool)), &dense);
+    yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, &ignore));
+}
+
+/* Images as sequences of their rows, with a label for each row. */
+static void
+build_sequences(yoke_graph *g)
+{
+    yoke_loss_options ignore = {.has_ignore_index = true, .ignore_index = -1};
+    yoke_attention_options causal = {.heads = 2, .causal = true};
+    yoke_node *x = yoke_sequence(g, yoke_input(g, "image", YOKE_F32, yoke_shape(SIDE, SIDE))), *y;
+    yoke_node *label = yoke_sequence(g, yoke_target(g, "label", YOKE_I32, yoke_shape(SIDE)));
+
+    /* Without a bias: that of keys has no gradient but rounding, of which Adam makes steps. */
+    y = yoke_dense(g, x, &(yoke_dense_options){.units = 24, .no_bias = true, .name = "qkv"});
+    y = yoke_dense(g, yoke_attention(g, y, NULL, &causal),
+                   &(yoke_dense_options){.units = CLASSES, .name = "dense"});
     yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, label, &ignore));
 }
 
@@ -201,12 +218,31 @@ strike_soon(void *what)
     return NULL;
 }
 
+/* Another length in every step, and in every sample another number of rows that count. */
+static yoke_status
+step_of_rows(yoke_trainer *t, int64_t n, const float *image, const int32_t *label,
+             yoke_result *result)
+{
+    static int32_t labels[MOST * SIDE];
+    static int64_t steps;
+    const int64_t length = SIDE - steps++ % SIDE;
+    const yoke_feed feeds[] = {yoke_feed_f32("image", image, n * length * SIDE),
+                               yoke_feed_i32("label", labels, n * length)};
+
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t row = 0; row < length; row++)
+            labels[i * length + row] = row > i % SIDE ? -1 : (int32_t)((label[i] + row) % CLASSES);
+    return yoke_trainer_step(t, n, feeds, 2, result);
+}
+
 static yoke_status
 step(yoke_trainer *t, int64_t n, const float *image, const int32_t *label, yoke_result *result)
 {
     const yoke_feed feeds[] = {yoke_feed_f32("image", image, n * SIDE * SIDE),
                                yoke_feed_i32("label", label, n)};
 
+    if (getenv("SEQUENCES"))
+        return step_of_rows(t, n, image, label, result);
     return yoke_trainer_step(t, n, feeds, 2, result);
 }
 
@@ -593,7 +629,10 @@ main(int argc, char **argv)
            yoke_team_local_count(team), yoke_team_count(team),
            (int)yoke_team_local_count(team) > 0);
     check(yoke_graph_create(&g));
-    build(g);
+    if (getenv("SEQUENCES"))
+        build_sequences(g);
+    else
+        build(g);
     options.batch = atoi(argv[3]);
     options.shares = argv[4];
     options.reproducible = getenv("FREEZE") ? YOKE_REPRODUCIBLE_RUNS : YOKE_REPRODUCIBLE_NO;

@@ -80,6 +80,14 @@ export YOKE_MPI_MODE=shared YOKE_BUCKET_BYTES=2048
 same shared 3 "" 1,2,1
 unset YOKE_MPI_MODE YOKE_BUCKET_BYTES
 
+# Ranks count rows, not samples.
+export SEQUENCES=1
+mv "$work/one" "$work/one-image"
+same one 1 cpu:0 even
+same sequences 2 "cpu:0/2 cpu:0/2.0" 3,1,2
+mv "$work/one-image" "$work/one"
+unset SEQUENCES
+
 # How they travel is measured once, and known from then on.
 export YOKE_WISDOM="$work/wisdom"
 rm -f "$YOKE_WISDOM"

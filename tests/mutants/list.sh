@@ -41,6 +41,16 @@ mutant 'unflushed queue' lib/device/queue.c \
     if (error != CL_SUCCESS)
         return' $team slices
 
+# ---- sequences ----
+
+mutant 'positions of rows that are not there' clkernels/flat.cl \
+    'there = min(used, end)' 'there = end' tests/replica/check_sequences replicas
+mutant 'all rows instead of those of the step' lib/team/step.c \
+    '{m->n, crew->length}' '{m->n, 0}' $team halves
+mutant 'random numbers by row' lib/op/dropout/dropout_solver.c \
+    'length ? YKI_PER_ROW(count / length)' 'length ? YKI_CONST(count)' \
+    tests/replica/check_sequences replicas
+
 # ---- statistics of the batch ----
 
 mutant 'local statistics' lib/team/crew.c \

@@ -137,6 +137,10 @@ static const shape_case cases[] = {
      .no_bias = true},
     {.c = 64, .h = 8, .w = 8, .filters = 96, .kernel = {1, 1}, .stride = {2, 2}, .batch = 3},
     {.c = 96, .h = 7, .w = 7, .filters = 32, .kernel = {1, 1}, .batch = 4},
+    /* the same with a multiple of 4 positions: images are matrices */
+    {.c = 20, .h = 4, .w = 3, .filters = 36, .kernel = {1, 1}, .batch = 7},
+    {.c = 18, .h = 2, .w = 2, .filters = 22, .kernel = {1, 1}, .groups = 2, .batch = 3},
+    {.c = 40, .h = 8, .w = 8, .filters = 130, .kernel = {1, 1}, .batch = 5, .no_bias = true},
     {.c = 128,
      .h = 4,
      .w = 4,

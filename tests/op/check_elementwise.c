@@ -113,6 +113,23 @@ START_TEST(scale_gradient_matches_oracle)
 }
 END_TEST
 
+/* A fusion makes it: dy as two terms. */
+START_TEST(relu_gradient_of_a_sum_matches_oracle)
+{
+    const yoke_shape shapes[] = {yoke_shape(5, 7, 3), yoke_shape(1), yoke_shape(4099)};
+    const yki_unary_attrs attrs = {.kind = YKI_UNARY_RELU};
+    yoke_node *inputs[3];
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    inputs[0] = yoke_input(g, "y", YOKE_F32, shapes[_i]);
+    inputs[1] = yoke_input(g, "one", YOKE_F32, shapes[_i]);
+    inputs[2] = yoke_input(g, "other", YOKE_F32, shapes[_i]);
+    op_check_graph(g, yki_node(g, &yki_op_unary_grad, NULL, inputs, 3, &attrs, sizeof attrs),
+                   &(op_check_options){.no_gradient = true});
+}
+END_TEST
+
 START_TEST(binary_shapes_that_do_not_fit_are_named)
 {
     yoke_graph *g;
@@ -143,6 +160,7 @@ test_suite(void)
     tcase_add_test(tcase, moves_match_oracle);
     tcase_add_test(tcase, counts_match_oracle);
     tcase_add_test(tcase, scale_gradient_matches_oracle);
+    tcase_add_loop_test(tcase, relu_gradient_of_a_sum_matches_oracle, 0, 3);
     tcase_add_test(tcase, binary_shapes_that_do_not_fit_are_named);
     return suite;
 }

@@ -17,7 +17,7 @@
 
 enum { CLASSES = 5, POSITIONS = 3, COUNT = CLASSES * POSITIONS };
 enum { SAMPLES = 5, SPREAD = 5000 /* a largest batch for which one group is too few */ };
-enum { MOST_BUFFERS = 64, MOST_RUNNERS = 16 };
+enum { MOST_BUFFERS = 128, MOST_RUNNERS = 32 };
 
 static yoke_context *context;
 static yoke_selection *selection;
@@ -49,15 +49,21 @@ close_device(void)
     yoke_context_destroy(context);
 }
 
+/* Returns the first solver that applies, or the last one. */
 static const yki_solver *
-solver_of(const yki_problem *problem)
+solver_of(const yki_problem *problem, bool last)
 {
+    const yki_solver *found = NULL;
+
     for (const yki_solver *const *s = yki_solvers; *s; s++)
-        if (*(*s)->op == problem->op && (*s)->applies(problem, &traits))
-            return *s;
-    ck_abort_msg("nothing solves %s", problem->op->name);
-    return NULL;
+        if (*(*s)->op == problem->op && (*s)->applies(problem, &traits) && (last || !found))
+            found = *s;
+    ck_assert_msg(found != NULL, "nothing solves %s", problem->op->name);
+    return found;
 }
+
+/* Whether the last solver is tried instead of the first. */
+static bool try_last;
 
 /* values[slot] are inputs, then results, of n samples; results are NaN before. */
 static void
@@ -79,7 +85,7 @@ run_alone(const yki_problem *problem, unsigned tuning, int64_t n, void *const *v
                                     &buffers[buffer_count++]));
         ASSERT_OK(yki_buffer_put(slots[i], 0, bytes, values[i]));
     }
-    ASSERT_OK(solver_of(problem)->emit(problem, &traits, tuning, &recipe));
+    ASSERT_OK(solver_of(problem, try_last)->emit(problem, &traits, tuning, &recipe));
     op_check_arguments(yki_queue_device(queue), &recipe);
     ASSERT_OK(yki_runner_create(queue, problem, &recipe, slots, NULL, &runners[runner_count]));
     ASSERT_OK(yki_runner_enqueue(runners[runner_count++], YKI_PHASE_RUN, extents, NULL));
@@ -143,20 +149,20 @@ target_of(loss_data *d, yki_loss_kind kind)
     return has_labels(kind) ? (void *)d->labels : d->values;
 }
 
-/* By the operator of its own, and the sum in the order of the samples. */
+/* By the operators of their own. */
 static void
-separate_sum(loss_data *d, yki_loss_kind kind, int32_t k, float sum[2])
+separate_sum(loss_data *d, yki_loss_kind kind, int32_t k, int64_t max_batch, float sum[2])
 {
     const yki_loss_attrs attrs = attrs_of(kind, k);
-    const yki_problem p = loss_problem(&yki_op_loss, kind, &attrs, sizeof attrs);
+    yki_problem p = loss_problem(&yki_op_loss, kind, &attrs, sizeof attrs);
     float pairs[SAMPLES * 2];
 
+    p.max.batch = max_batch;
     run_alone(&p, 0, SAMPLES, (void *[]){d->x, target_of(d, kind), pairs});
-    sum[0] = sum[1] = 0;
-    for (int i = 0; i < SAMPLES; i++) {
-        sum[0] += pairs[2 * i];
-        sum[1] += pairs[2 * i + 1];
-    }
+    p = (yki_problem){
+        .op = &yki_op_batch_sum, .input_count = 1, .in = {p.out}, .out = p.out, .max = p.max};
+    p.out.batched = false;
+    run_alone(&p, 0, SAMPLES, (void *[]){pairs, sum});
 }
 
 static void
@@ -191,14 +197,15 @@ check_step(loss_data *d, yki_loss_kind kind, int32_t metrics, bool gradient, int
     }
     run_alone(&p, 0, SAMPLES, values);
 
-    separate_sum(d, kind, 0, wanted);
+    separate_sum(d, kind, 0, max_batch, wanted);
     same(sum, wanted, 2, "sum", kind);
     for (int32_t i = 0; i < metrics; i++) {
-        separate_sum(d, metric, attrs.k[i], wanted);
+        separate_sum(d, metric, attrs.k[i], max_batch, wanted);
         same(counted[i], wanted, 2, "metric", kind);
     }
     if (gradient) {
         p = loss_problem(&yki_op_loss_grad, kind, &attrs.loss, sizeof attrs.loss);
+        p.max.batch = max_batch;
         run_alone(&p, 0, SAMPLES, (void *[]){d->x, target_of(d, kind), wanted});
         same(slope, wanted, YKI_COUNT(wanted), "slope", kind);
     }
@@ -341,6 +348,83 @@ START_TEST(products_of_a_layer_join)
 }
 END_TEST
 
+/* As the pair, each product by itself, in tiles: some and parts of them, sums that are divided. */
+static const int64_t tiled[][3] = {{5, 4, 3}, {6, 36, 33}, {40, 70, 19}, {300, 21, 8}, {3, 8, 300}};
+
+/* dx = dy @ w where x is positive; terms are units. */
+static void
+check_gated(const int64_t *size, float *dy, float *w, float *x)
+{
+    int64_t n = size[0], inputs = size[1], units = size[2];
+    yki_problem p = {.op = &yki_op_matmul, .input_count = 3, .max.batch = n};
+    float *dx = calloc((size_t)(n * inputs), sizeof *dx);
+
+    ck_assert_ptr_nonnull(dx);
+    yki_matmul_attrs_set(&p.attrs, &(yki_matmul_attrs){.act = YKI_MATMUL_GATE});
+    p.in[0] = tensor(YOKE_F32, true, yoke_shape(units));
+    p.in[1] = tensor(YOKE_F32, false, yoke_shape(units, inputs));
+    p.in[2] = p.out = tensor(YOKE_F32, true, yoke_shape(inputs));
+    run_alone(&p, 0, n, (void *[]){dy, w, x, dx});
+    for (int64_t i = 0; i < n * inputs; i++) {
+        double sum = 0;
+
+        for (int64_t u = 0; u < units && !(x[i] <= 0); u++)
+            sum += (double)dy[i / inputs * units + u] * (double)w[u * inputs + i % inputs];
+        near(dx[i], sum, (double)units, "dx");
+    }
+    free(dx);
+}
+
+/* dw = dy^T @ x, db = dy summed; terms are samples. */
+static void
+check_summed(const int64_t *size, float *dy, float *x)
+{
+    int64_t n = size[0], inputs = size[1], units = size[2];
+    yki_problem p = {.op = &yki_op_matmul, .input_count = 2, .extra_count = 1, .max.batch = n};
+    float *dw = calloc((size_t)(units * inputs), sizeof *dw);
+    float *db = calloc((size_t)units, sizeof *db);
+
+    ck_assert(dw && db);
+    yki_matmul_attrs_set(&p.attrs,
+                         &(yki_matmul_attrs){.transpose_a = 1, .sum_batch = 1, .sums = 1});
+    p.in[0] = tensor(YOKE_F32, true, yoke_shape(units));
+    p.in[1] = tensor(YOKE_F32, true, yoke_shape(inputs));
+    p.out = tensor(YOKE_F32, false, yoke_shape(units, inputs));
+    p.extra[0] = tensor(YOKE_F32, false, yoke_shape(units));
+    run_alone(&p, 0, n, (void *[]){dy, x, dw, db});
+    for (int64_t u = 0; u < units; u++) {
+        double bias = 0;
+
+        for (int64_t i = 0; i < n; i++)
+            bias += (double)dy[i * units + u];
+        near(db[u], bias, (double)n, "db");
+        for (int64_t i = 0; i < inputs; i++) {
+            double sum = 0;
+
+            for (int64_t k = 0; k < n; k++)
+                sum += (double)dy[k * units + u] * (double)x[k * inputs + i];
+            near(dw[u * inputs + i], sum, (double)n, "dw");
+        }
+    }
+    free(dw);
+    free(db);
+}
+
+START_TEST(a_tiled_product_has_a_gate_and_sums)
+{
+    static float dy[3000], w[3000], x[7000];
+
+    try_last = true;
+    fill(dy, YKI_COUNT(dy), 0);
+    fill(w, YKI_COUNT(w), 1);
+    fill(x, YKI_COUNT(x), 2);
+    x[0] = NAN; /* it is not closed */
+    check_gated(tiled[_i], dy, w, x);
+    x[0] = 1;
+    check_summed(tiled[_i], dy, x);
+}
+END_TEST
+
 /* ---- a dense layer with its loss ---- */
 
 typedef struct last_layer {
@@ -475,6 +559,113 @@ START_TEST(a_layer_joins_its_loss)
 }
 END_TEST
 
+/* ---- batch norm with its statistics ---- */
+
+enum { NORM_SAMPLES = 9, MOST_CHANNELS = 35, MOST_VALUES = 2400 };
+
+typedef struct norm_data {
+    float x[MOST_VALUES], more[MOST_VALUES], y[MOST_VALUES], dx[MOST_VALUES];
+    float gamma[MOST_CHANNELS], beta[MOST_CHANNELS], stats[3 * MOST_CHANNELS];
+    float dgamma[MOST_CHANNELS], dbeta[MOST_CHANNELS];
+} norm_data;
+
+static yki_problem
+norm_problem(const yki_op *op, yoke_shape shape, yki_bn_attrs a)
+{
+    yki_problem p = {.op = op, .max.batch = NORM_SAMPLES};
+
+    yki_bn_attrs_set(&p.attrs, &a);
+    p.out = tensor(YOKE_F32, true, shape);
+    p.in[p.input_count++] = p.out;
+    return p;
+}
+
+static void
+add_input(yki_problem *p, yoke_shape shape, bool batched)
+{
+    p->in[p->input_count++] = tensor(YOKE_F32, batched, shape);
+}
+
+static void
+is_near(const float *a, const float *b, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        ck_assert_msg(fabsf(a[i] - b[i]) <= 1e-5f * (1 + fabsf(b[i])), "%lld: %g, not %g",
+                      (long long)i, (double)a[i], (double)b[i]);
+}
+
+/* Forward with a shortcut, backward with a gate, in one launch and in two: what the operators apart
+ * give, which the oracles hold (check_norm.c). */
+START_TEST(a_norm_joins_its_statistics)
+{
+    const yoke_shape shapes[] = {yoke_shape(3, 8, 11), yoke_shape(2, 3, 7), yoke_shape(35)};
+    yoke_shape shape = shapes[_i % 3], channels = yoke_shape(shape.dim[0]);
+    int64_t c = shape.dim[0], count = NORM_SAMPLES * yki_shape_count(shape);
+    yki_bn_attrs a = {.epsilon = 1e-3f, .affine = 1, .residual = 1}, none = {.epsilon = 1e-3f};
+    yki_bn_attrs gated = {.epsilon = 1e-3f, .affine = 1, .act = YKI_BN_RELU};
+    yki_problem p;
+    norm_data *d, *e;
+
+    if (traits.type == YOKE_DEVICE_CPU && traits.vector_width >= 4)
+        TEST_NOT_HERE("only for devices whose work-items run side by side");
+    d = calloc(2, sizeof *d);
+    e = d + 1;
+    for (int64_t i = 0; i < count; i++) {
+        d->x[i] = (float)op_normal(1, 2, (uint64_t)i) + 3;
+        d->more[i] = (float)op_normal(2, 2, (uint64_t)i);
+    }
+    for (int64_t i = 0; i < c; i++) {
+        d->gamma[i] = (float)op_uniform(3, 2, (uint64_t)i) + 0.5f;
+        d->beta[i] = (float)op_uniform(4, 2, (uint64_t)i);
+    }
+    p = norm_problem(&yki_op_bn_stats, shape, none);
+    p.out = tensor(YOKE_F32, false, yoke_shape(3, c));
+    run_alone(&p, 0, NORM_SAMPLES, (void *[]){d->x, e->stats});
+    p = norm_problem(&yki_op_bn_apply, shape, a);
+    add_input(&p, yoke_shape(3, c), false);
+    add_input(&p, channels, false);
+    add_input(&p, channels, false);
+    add_input(&p, shape, true);
+    run_alone(&p, 0, NORM_SAMPLES, (void *[]){d->x, e->stats, d->gamma, d->beta, d->more, e->y});
+    try_last = _i >= 3;
+    p = norm_problem(&yki_op_bn_layer, shape, a);
+    add_input(&p, channels, false);
+    add_input(&p, channels, false);
+    add_input(&p, shape, true);
+    p.extra[p.extra_count++] = tensor(YOKE_F32, false, yoke_shape(3, c));
+    run_alone(&p, 0, NORM_SAMPLES, (void *[]){d->x, d->gamma, d->beta, d->more, d->y, d->stats});
+    is_near(d->stats, e->stats, 3 * c);
+    is_near(d->y, e->y, count);
+
+    p = norm_problem(&yki_op_bn_grad_stats, shape, gated);
+    add_input(&p, shape, true);
+    add_input(&p, yoke_shape(3, c), false);
+    add_input(&p, channels, false);
+    add_input(&p, channels, false);
+    p.out = tensor(YOKE_F32, false, yoke_shape(2, c));
+    run_alone(&p, 0, NORM_SAMPLES,
+              (void *[]){d->x, d->more, d->stats, d->gamma, d->beta, e->stats});
+    p.op = &yki_op_bn_layer_grad;
+    p.out = p.in[0];
+    p.extra[p.extra_count++] = tensor(YOKE_F32, false, channels);
+    p.extra[p.extra_count++] = tensor(YOKE_F32, false, channels);
+    run_alone(&p, 0, NORM_SAMPLES,
+              (void *[]){d->x, d->more, d->stats, d->gamma, d->beta, d->dx, d->dbeta, d->dgamma});
+    is_near(d->dbeta, e->stats, c);
+    is_near(d->dgamma, e->stats + c, c);
+    p = norm_problem(&yki_op_bn_grad, shape, gated);
+    add_input(&p, shape, true);
+    add_input(&p, yoke_shape(3, c), false);
+    add_input(&p, yoke_shape(2, c), false);
+    add_input(&p, channels, false);
+    add_input(&p, channels, false);
+    run_alone(&p, 0, NORM_SAMPLES,
+              (void *[]){d->x, d->more, d->stats, e->stats, d->gamma, d->beta, e->dx});
+    is_near(d->dx, e->dx, count);
+    free(d);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -484,6 +675,8 @@ test_suite(void)
     tcase_add_checked_fixture(tcase, open_device, close_device);
     tcase_add_loop_test(tcase, losses_join_what_belongs_to_them, 0, (int)YKI_COUNT(kinds));
     tcase_add_loop_test(tcase, products_of_a_layer_join, 0, (int)YKI_COUNT(layers));
+    tcase_add_loop_test(tcase, a_tiled_product_has_a_gate_and_sums, 0, (int)YKI_COUNT(tiled));
     tcase_add_loop_test(tcase, a_layer_joins_its_loss, 0, (int)YKI_COUNT(last_layers));
+    tcase_add_loop_test(tcase, a_norm_joins_its_statistics, 0, 6);
     return suite;
 }

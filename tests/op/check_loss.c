@@ -16,8 +16,10 @@ static const loss_function with_values[] = {yoke_binary_cross_entropy, yoke_mean
 
 START_TEST(loss_of_labels_matches_oracle)
 {
-    const yoke_shape shapes[] = {yoke_shape(7), yoke_shape(1), yoke_shape(5, 3),
-                                 yoke_shape(3, 2, 4)};
+    /* Where work-items run side by side, a group takes a sample of the last two: the first of them
+     * class by class, the other position by position. */
+    const yoke_shape shapes[] = {yoke_shape(7),       yoke_shape(1),      yoke_shape(5, 3),
+                                 yoke_shape(3, 2, 4), yoke_shape(301, 2), yoke_shape(5, 3, 37)};
     const yoke_loss_options options[] = {
         {.delta = 0}, {.label_smoothing = 0.1f}, {.has_ignore_index = true, .ignore_index = 0}};
 
@@ -38,9 +40,110 @@ START_TEST(loss_of_labels_matches_oracle)
 }
 END_TEST
 
+/* Classes side by side: widths around a vector, of one class, and longer than a group. */
+START_TEST(loss_of_rows_matches_oracle)
+{
+    const yoke_shape shapes[] = {yoke_shape(5, 1), yoke_shape(3, 16), yoke_shape(2, 3, 33),
+                                 yoke_shape(4, 1500)};
+    const yoke_loss_options options[] = {
+        {.axis = -1},
+        {.axis = -1, .has_ignore_index = true, .label_smoothing = 0.1f},
+    };
+    const yoke_shape *s = &shapes[_i / 2];
+    yoke_shape rest = {.rank = s->rank - 1};
+    yoke_node *x, *label;
+    yoke_graph *g;
+
+    memcpy(rest.dim, s->dim, (size_t)rest.rank * sizeof rest.dim[0]);
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, *s);
+    label = yoke_target(g, "label", _i % 2 ? YOKE_U8 : YOKE_I32, rest);
+    op_check_graph(
+        g, yoke_softmax_cross_entropy(g, x, label, &options[_i % 2]),
+        &(op_check_options){.labels = (int32_t)YKI_MIN(s->dim[s->rank - 1], 200), .scale = 3});
+}
+END_TEST
+
+/* Fewer rows than a chunk, and more: of the largest batch, and of smaller ones. */
+START_TEST(linear_loss_matches_oracle)
+{
+    const struct linear {
+        int64_t rows, width, classes, batch;
+    } table[] = {{1, 1, 1, 3}, {3, 5, 7, 4}, {7, 16, 33, 5}, {260, 8, 20, 3}};
+    const struct linear *t = &table[_i / 2];
+    const yoke_loss_options ignore = {.has_ignore_index = true};
+    yoke_node *x, *weight, *label;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(t->rows, t->width));
+    weight = yoke_parameter(g, "weight", yoke_shape(t->classes, t->width),
+                            (yoke_initializer){YOKE_INIT_NORMAL, 0, 1, 0});
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape(t->rows));
+    op_check_graph(g, yoke_linear_cross_entropy(g, x, weight, label, _i % 2 ? &ignore : NULL),
+                   &(op_check_options){.labels = (int32_t)t->classes,
+                                       .batch = t->batch,
+                                       .no_differences = t->rows > 100,
+                                       .may_be_refused = true});
+}
+END_TEST
+
+static int64_t
+scratch_of(const yoke_node *node, const yki_device_traits *traits, int64_t batch)
+{
+    const yki_extents max = {.batch = batch};
+    yki_problem problem;
+    yki_recipe recipe;
+    int64_t bytes = 0;
+
+    yki_problem_of_node(node, max, &problem);
+    for (const yki_solver *const *s = yki_solvers; *s; s++)
+        if (*(*s)->op == node->op && (*s)->applies(&problem, traits)) {
+            ASSERT_OK(yki_solver_emit(*s, &problem, traits, 0, &recipe));
+            for (uint32_t i = yki_problem_operands(&problem); i < recipe.slot_count; i++)
+                bytes += yki_expr_value(recipe.slots[i].bytes, max);
+            yki_recipe_clear(&recipe);
+            break;
+        }
+    return bytes;
+}
+
+/* A batch that is four times as large takes no more than a pair for each row. */
+START_TEST(linear_loss_keeps_no_logits)
+{
+    enum { ROWS = 512, CLASSES = 5000 };
+    yoke_context *context;
+    yoke_selection *selection;
+    yoke_node *x, *weight, *label, *loss;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(ROWS, 8));
+    weight = yoke_parameter(g, "weight", yoke_shape(CLASSES, 8),
+                            (yoke_initializer){.kind = YOKE_INIT_ZEROS});
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape(ROWS));
+    loss = yoke_linear_cross_entropy(g, x, weight, label, NULL);
+    ASSERT_OK(yoke_graph_status(g));
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    for (size_t i = 0; i < yoke_selection_count(selection); i++) {
+        const yki_device_traits *traits = yki_device_get_traits(yoke_selection_get(selection, i));
+        int64_t few = scratch_of(loss, traits, 1), many = scratch_of(loss, traits, 4);
+
+        if (traits->loop_limit)
+            continue;
+        ck_assert_int_gt(few, 4 * ROWS * CLASSES);
+        ck_assert_int_le(many, few + 8 * 3 * ROWS);
+    }
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(loss_of_values_matches_oracle)
 {
-    const yoke_shape shapes[] = {yoke_shape(), yoke_shape(7), yoke_shape(3, 2, 5)};
+    const yoke_shape shapes[] = {yoke_shape(), yoke_shape(7), yoke_shape(3, 2, 5), yoke_shape(301)};
 
     for (size_t i = 0; i < YKI_COUNT(shapes); i++) {
         yoke_graph *g;
@@ -57,12 +160,14 @@ END_TEST
 
 START_TEST(metric_matches_oracle)
 {
+    int64_t classes = _i ? 101 : 7;
+
     for (int32_t k = 1; k < 4; k++) {
         yoke_graph *g;
         yoke_node *x, *label;
 
         ASSERT_OK(yoke_graph_create(&g));
-        x = yoke_input(g, "x", YOKE_F32, yoke_shape(7, 3));
+        x = yoke_input(g, "x", YOKE_F32, yoke_shape(classes, 3));
         label = yoke_target(g, "label", k == 2 ? YOKE_U8 : YOKE_I32, yoke_shape(3));
         op_check_graph(g, k == 1 ? yoke_accuracy(g, x, label) : yoke_top_k(g, x, label, k),
                        &(op_check_options){.labels = 7, .no_gradient = true, .batch = 40});
@@ -129,8 +234,11 @@ test_suite(void)
     TCase *tcase = test_case(suite, "loss");
 
     tcase_add_loop_test(tcase, loss_of_labels_matches_oracle, 0, 2);
+    tcase_add_loop_test(tcase, loss_of_rows_matches_oracle, 0, 8);
+    tcase_add_loop_test(tcase, linear_loss_matches_oracle, 0, 8);
+    tcase_add_test(tcase, linear_loss_keeps_no_logits);
     tcase_add_loop_test(tcase, loss_of_values_matches_oracle, 0, 4);
-    tcase_add_test(tcase, metric_matches_oracle);
+    tcase_add_loop_test(tcase, metric_matches_oracle, 0, 2);
     tcase_add_test(tcase, loss_names_what_does_not_fit);
     tcase_add_test(tcase, loss_asks_for_a_forgotten_flatten);
     return suite;

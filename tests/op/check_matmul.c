@@ -3,6 +3,9 @@
  * check_matmul.c - matrix products and dense layers, and their gradients: every
  * solver on awkward sizes, all transposes, broadcast axes and samples.
  */
+#include <math.h>
+#include <stdlib.h>
+
 #include "harness.h"
 
 typedef struct product {
@@ -138,6 +141,136 @@ START_TEST(long_sums_match_oracle)
 }
 END_TEST
 
+extern const yki_solver yki_solver_gemm_tiled;
+
+/* 3 samples of (transposed) 132 x k times 136 x k or k x 136: it suits every tile. */
+enum { TILED_M = 132, TILED_N = 136, TILED_BATCH = 3 };
+
+/* One chain of multiply-adds for each of `parts` of the sum, at multiples of 16. */
+static float
+tiled_chain(const float *a, const float *b, int64_t a_k, int64_t b_k, int64_t k, int64_t parts,
+            bool fused)
+{
+    int64_t steps = (k + 15) / 16;
+    float sum = 0;
+
+    for (int64_t p = 0; p < parts; p++) {
+        float part = 0;
+
+        for (int64_t i = steps * p / parts * 16; i < YKI_MIN(k, steps * (p + 1) / parts * 16); i++)
+            if (fused) {
+                part = fmaf(a[i * a_k], b[i * b_k], part);
+            } else {
+                volatile float term = a[i * a_k] * b[i * b_k];
+
+                part = term + part;
+            }
+        sum = parts > 1 ? sum + part : part;
+    }
+    return sum;
+}
+
+static yki_buffer *
+tiled_operand(yoke_device *device, float *values, int64_t count, uint32_t stream)
+{
+    yki_buffer *buffer;
+
+    for (int64_t i = 0; i < count; i++)
+        values[i] = (float)op_normal(5, stream, (uint64_t)i);
+    ASSERT_OK(yki_buffer_create(device, (size_t)count * 4, 0, "an operand", &buffer));
+    ASSERT_OK(yki_buffer_put(buffer, 0, (size_t)count * 4, values));
+    return buffer;
+}
+
+static void
+check_tilings(yoke_device *device, int64_t k, bool transpose, int64_t parts, unsigned least)
+{
+    enum { COUNT = TILED_M * TILED_N * TILED_BATCH };
+    yki_problem problem = {.op = &yki_op_matmul, .input_count = 2, .max.batch = TILED_BATCH};
+    yki_matmul_attrs attrs = {.transpose_a = transpose, .transpose_b = transpose};
+    yki_device_traits traits = *yki_device_get_traits(device);
+    int64_t size_a = TILED_M * k, size_b = TILED_N * k;
+    float *a = malloc(sizeof *a * (size_t)size_a * TILED_BATCH);
+    float *b = malloc(sizeof *b * (size_t)size_b * TILED_BATCH);
+    float *wanted = malloc(sizeof *wanted * COUNT), *got = malloc(sizeof *got * COUNT);
+    yki_buffer *buffers[3];
+    yki_queue *queue;
+    unsigned tunings;
+
+    /* As many parts on every device, and all tiles for which there is room. */
+    traits.type = YOKE_DEVICE_GPU;
+    traits.compute_units = 64;
+    yki_matmul_attrs_set(&problem.attrs, &attrs);
+    problem.in[0] =
+        (yki_operand){YOKE_F32, transpose ? yoke_shape(k, TILED_M) : yoke_shape(TILED_M, k), true,
+                      YKI_PLAIN, false};
+    problem.in[1] =
+        (yki_operand){YOKE_F32, transpose ? yoke_shape(TILED_N, k) : yoke_shape(k, TILED_N), true,
+                      YKI_PLAIN, false};
+    problem.out = (yki_operand){YOKE_F32, yoke_shape(TILED_M, TILED_N), true, YKI_PLAIN, false};
+    ASSERT_OK(yki_queue_create(device, false, &queue));
+    buffers[0] = tiled_operand(device, a, size_a * TILED_BATCH, 1);
+    buffers[1] = tiled_operand(device, b, size_b * TILED_BATCH, 2);
+    buffers[2] = tiled_operand(device, got, COUNT, 3);
+    for (int64_t i = 0; i < COUNT; i++) {
+        int64_t z = i / (TILED_M * TILED_N), row = i / TILED_N % TILED_M, column = i % TILED_N;
+
+        wanted[i] =
+            tiled_chain(a + z * size_a + row * (transpose ? 1 : k),
+                        b + z * size_b + column * (transpose ? k : 1), transpose ? TILED_M : 1,
+                        transpose ? 1 : TILED_N, k, parts, traits.fma);
+    }
+    tunings = yki_solver_gemm_tiled.tunings(&problem, &traits);
+    ck_assert_uint_ge(tunings, least);
+    for (unsigned tuning = 0; tuning < tunings; tuning++) {
+        yki_recipe recipe;
+        yki_runner *runner;
+
+        ASSERT_OK(yki_solver_emit(&yki_solver_gemm_tiled, &problem, &traits, tuning, &recipe));
+        ck_assert_uint_eq(recipe.launch_count, parts > 1 ? 2 : 1);
+        ASSERT_OK(yki_runner_create(queue, &problem, &recipe, buffers, NULL, &runner));
+        ASSERT_OK(yki_runner_enqueue(runner, YKI_PHASE_RUN, problem.max, NULL));
+        ASSERT_OK(yki_queue_finish(queue));
+        ASSERT_OK(yki_buffer_get(buffers[2], 0, sizeof *got * COUNT, got));
+        for (int64_t i = 0; i < COUNT; i++)
+            ck_assert_msg(memcmp(&wanted[i], &got[i], sizeof *got) == 0,
+                          "%s: element %lld is %a, not %a", recipe.launches[0].options,
+                          (long long)i, (double)got[i], (double)wanted[i]);
+        yki_runner_destroy(runner);
+        yki_recipe_clear(&recipe);
+    }
+    for (int i = 0; i < 3; i++)
+        yki_buffer_destroy(buffers[i]);
+    yki_queue_destroy(queue);
+    free(a);
+    free(b);
+    free(wanted);
+    free(got);
+}
+
+/* Every tile gives the bits of one chain of multiply-adds, read as vectors or not, in one part or
+ * several. */
+START_TEST(tilings_give_equal_bits)
+{
+    const yki_device_traits *traits;
+    yoke_selection *selection;
+    yoke_context *context;
+    yoke_device *device;
+    unsigned least;
+
+    SKIP_ON_SIMULATOR;
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    device = yoke_selection_get(selection, 0);
+    traits = yki_device_get_traits(device);
+    least = traits->max_group >= 256 ? 7 : traits->max_group >= 128 ? 5 : 2;
+    check_tilings(device, 43, true, 1, least);
+    check_tilings(device, 260, false, 4, least);
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+}
+END_TEST
+
 /* CLBlast with one set of parameters: what it does for one sample must not depend on others, in
  * either of its paths; sums over the batch, also an empty one; the epilogue that follows it. */
 START_TEST(clblast_matches_oracle)
@@ -201,13 +334,14 @@ START_TEST(clblast_set_is_measured)
     yki_queue *queue;
 
     sets->seeds(&seeds);
-    problem.in[0] = (yki_operand){YOKE_F32, yoke_shape(48), true, YKI_PLAIN};
-    problem.in[1] = (yki_operand){YOKE_F32, yoke_shape(48, 40), false, YKI_PLAIN};
-    problem.out = (yki_operand){YOKE_F32, yoke_shape(40), true, YKI_PLAIN};
+    problem.in[0] = (yki_operand){YOKE_F32, yoke_shape(48), true, YKI_PLAIN, false};
+    problem.in[1] = (yki_operand){YOKE_F32, yoke_shape(48, 40), false, YKI_PLAIN, false};
+    problem.out = (yki_operand){YOKE_F32, yoke_shape(40), true, YKI_PLAIN, false};
     ASSERT_OK(yoke_context_create(NULL, &context));
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
     device = yoke_selection_get(selection, 0);
-    if (yki_device_get_traits(device)->type != YOKE_DEVICE_ACCELERATOR) {
+    if (yki_solver_gemm_clblast.applies(&problem, yki_device_get_traits(device)) &&
+        yki_device_get_traits(device)->type != YOKE_DEVICE_ACCELERATOR) {
         ASSERT_OK(yki_queue_create(device, false, &queue));
         ASSERT_OK(sets->measure(queue, &problem, seeds[0], &seconds));
         ck_assert_double_gt(seconds, 0);
@@ -304,6 +438,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, dense_matches_oracle, 0, (int)YKI_COUNT(layers));
     tcase_add_test(tcase, epilogue_matches_oracle);
     tcase_add_test(tcase, long_sums_match_oracle);
+    tcase_add_test(tcase, tilings_give_equal_bits);
     tcase_add_test(tcase, clblast_sets_are_numbers);
     tcase_add_test(tcase, dense_names_its_parameters);
     tcase_add_test(tcase, errors_name_node_and_shapes);

@@ -35,7 +35,7 @@ END_TEST
 START_TEST(operands_have_sizes)
 {
     /* 5 channels in blocks of 4 have room for 8. */
-    yki_operand x = {YOKE_F32, {.rank = 2, .dim = {5, 3}}, true, {4}};
+    yki_operand x = {YOKE_F32, {.rank = 2, .dim = {5, 3}}, true, {4}, false};
 
     ck_assert_int_eq(yki_operand_count(&x, (yki_extents){.batch = 2}), 48);
     ck_assert_int_eq(at(yki_operand_elements(&x), 2), 48);

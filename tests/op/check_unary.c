@@ -41,7 +41,8 @@ END_TEST
 
 /* tanh, e^x - 1 and gelu's distribution are ours and not the driver's: from 0 to where they are 1,
  * at the borders of their forms, and beyond. */
-static const yki_unary_kind ours[] = {YKI_UNARY_TANH, YKI_UNARY_ELU, YKI_UNARY_GELU};
+static const yki_unary_kind ours[] = {YKI_UNARY_TANH, YKI_UNARY_ELU, YKI_UNARY_GELU,
+                                      YKI_UNARY_GELU_TANH};
 
 static double
 right_value(yki_unary_kind kind, double v)
@@ -50,6 +51,8 @@ right_value(yki_unary_kind kind, double v)
         return tanh(v);
     if (kind == YKI_UNARY_ELU)
         return v <= 0 ? (double)0.3f * expm1(v) : v;
+    if (kind == YKI_UNARY_GELU_TANH)
+        return v / (1 + exp(-2 * sqrt(2 / acos(-1.0)) * (v + 0.044715 * v * v * v)));
     return v * 0.5 * erfc(-v * sqrt(0.5));
 }
 
@@ -84,9 +87,10 @@ START_TEST(ours_are_right_everywhere)
         double right = right_value(ours[_i], v);
         /* gelu has the distribution as a factor, which is as exact as 1, and not nothing where it
          * is small. */
-        double scale = ours[_i] == YKI_UNARY_GELU ? fabs(v) : fabs(right);
+        bool gelu = ours[_i] == YKI_UNARY_GELU || ours[_i] == YKI_UNARY_GELU_TANH;
+        double scale = gelu ? fabs(v) : fabs(right);
 
-        if (ours[_i] == YKI_UNARY_GELU && v > -5 && v < 0)
+        if (gelu && v > -5 && v < 0)
             scale = fmin(scale, 40 * fabs(right));
 
         if (isnan(v) ? !isnan(y[i])

@@ -160,9 +160,21 @@ static const shape_case cases[] = {
     {.c = 256, .h = 4, .w = 4, .filters = 256, .pad = {1, 1}, .batch = 9, .no_bias = true},
 };
 
-START_TEST(winograd_matches_oracle)
+/* For groups whose work-items run side by side: from 32 channels and 16 tiles on. */
+static const shape_case tile_cases[] = {
+    /* small enough for simulators: partial tiles, pads of 0 to 2, channels that fill no block */
+    {.c = 33, .h = 5, .w = 6, .filters = 40, .pad = {1, 1}, .batch = 5, .relu = true},
+    {.c = 32, .h = 4, .w = 8, .filters = 34, .pad = {1, 1}, .batch = 9, .no_bias = true},
+    {.c = 24, .h = 6, .w = 2, .filters = 48, .pad = {0, 2}, .batch = 20, .relu = true},
+    /* rows of one and of several vectors, tiles in several blocks, splits of a sum over them */
+    {.c = 40, .h = 13, .w = 10, .filters = 36, .pad = {2, 0}, .batch = 4},
+    {.c = 70, .h = 4, .w = 4, .filters = 130, .pad = {1, 1}, .batch = 67, .no_bias = true},
+    {.c = 34, .h = 28, .w = 27, .filters = 33, .pad = {0, 1}, .batch = 5, .relu = true},
+};
+
+static void
+check_case(const shape_case *c, const char *only, int64_t simulator_flops)
 {
-    const shape_case *c = &cases[_i];
     yoke_conv2d_options o = {.filters = c->filters, .kernel = {3, 3}, .no_bias = c->no_bias};
     yoke_graph *g;
     yoke_node *y;
@@ -176,8 +188,19 @@ START_TEST(winograd_matches_oracle)
     op_check_graph(g, y,
                    &(op_check_options){.batch = c->batch,
                                        .no_differences = true,
-                                       .only = "winograd",
-                                       .simulator_flops = 1000000});
+                                       .only = only,
+                                       .simulator_flops = simulator_flops});
+}
+
+START_TEST(winograd_matches_oracle)
+{
+    check_case(&cases[_i], "winograd", 1000000);
+}
+END_TEST
+
+START_TEST(tiles_match_oracle)
+{
+    check_case(&tile_cases[_i], "winograd4-tiles", 5000000);
 }
 END_TEST
 
@@ -213,7 +236,8 @@ any_applies(const yoke_node *node)
             continue;
         ck_assert_int_eq((*s)->numerical_class, YKI_CLASS_WINOGRAD4);
         yki_problem_of_node(node, (yki_extents){.batch = 8}, &problem);
-        if ((*s)->layouts(&problem, &traits, 0) && (*s)->applies(&problem, &traits))
+        if ((!(*s)->layouts || (*s)->layouts(&problem, &traits, 0)) &&
+            (*s)->applies(&problem, &traits))
             return true;
     }
     return false;
@@ -261,6 +285,7 @@ test_suite(void)
 
     tcase_add_test(tcase, points_give_convolutions);
     tcase_add_loop_test(tcase, winograd_matches_oracle, 0, (int)YKI_COUNT(cases));
+    tcase_add_loop_test(tcase, tiles_match_oracle, 0, (int)YKI_COUNT(tile_cases));
     tcase_add_test(tcase, transposed_matches_oracle);
     tcase_add_test(tcase, only_what_it_can_do);
     return suite;

@@ -42,9 +42,10 @@ find_oracle(const yki_op *op)
 }
 
 void
-op_evaluate(const yoke_graph *graph, int64_t n, const yki_step_values *step, double **values)
+op_evaluate(const yoke_graph *graph, size_t count, int64_t n, const yki_step_values *step,
+            double **values)
 {
-    for (size_t i = 0; i < graph->node_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const yoke_node *node = graph->nodes[i];
         const double *in[YKI_MAX_INPUTS];
         yki_problem problem;

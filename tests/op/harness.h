@@ -33,7 +33,7 @@ typedef void (*op_oracle)(const op_run *run, double *out);
 extern const yki_op *const op_sum_of_two;
 
 /* oracles.c: the rows of the result are different quantities, each compared by itself. */
-bool op_rows_differ(const yki_op *op);
+bool op_rows_differ(const yoke_node *node);
 /* oracles.c: max|a-b| / max|b| allowed for an operator and class. */
 double op_tolerance(const yki_op *op, yki_class numerical_class);
 
@@ -70,9 +70,10 @@ void op_set_relu(yoke_node *conv);
  * and names. Adds an option to the launches, without which drivers do not tell names. */
 void op_check_arguments(yoke_device *device, yki_recipe *recipe);
 
-/* evaluate.c: all nodes in double. values[id] has yki_shape_count (times n if batched)
- * elements; given nodes are filled already. Caller frees each with free(). */
-void op_evaluate(const yoke_graph *graph, int64_t n, const yki_step_values *step, double **values);
+/* evaluate.c: the first `count` nodes in double. values[id] has yki_shape_count (times n if
+ * batched) elements; given nodes are filled already. Caller frees each with free(). */
+void op_evaluate(const yoke_graph *graph, size_t count, int64_t n, const yki_step_values *step,
+                 double **values);
 int64_t op_value_count(const yoke_node *node, int64_t n);
 
 /* A small generator for test data: uniform in [0, 1), by position. */

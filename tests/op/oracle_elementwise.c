@@ -24,6 +24,12 @@ gelu_cdf(double x)
     return 0.5 * (1 + erf(x / sqrt(2.0)));
 }
 
+static double
+gelu_angle(double x)
+{
+    return sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x);
+}
+
 static void
 oracle_unary(const op_run *run, double *out)
 {
@@ -47,6 +53,9 @@ oracle_unary(const op_run *run, double *out)
             break;
         case YKI_UNARY_GELU:
             out[i] = x * gelu_cdf(x);
+            break;
+        case YKI_UNARY_GELU_TANH:
+            out[i] = x * sigmoid(2 * gelu_angle(x));
             break;
         case YKI_UNARY_SILU:
             out[i] = x * sigmoid(x);
@@ -74,6 +83,8 @@ oracle_unary_grad(const op_run *run, double *out)
     for (int64_t i = 0; i < elements(run); i++) {
         double v = run->in[0][i], dy = run->in[1][i], s;
 
+        if (run->problem->input_count == 3)
+            dy += run->in[2][i];
         switch ((yki_unary_kind)a.kind) {
         case YKI_UNARY_RELU:
             out[i] = v <= 0 ? 0 : dy;
@@ -89,6 +100,11 @@ oracle_unary_grad(const op_run *run, double *out)
             break;
         case YKI_UNARY_GELU:
             out[i] = dy * (gelu_cdf(v) + v * exp(-v * v / 2) / sqrt(2 * acos(-1.0)));
+            break;
+        case YKI_UNARY_GELU_TANH:
+            s = tanh(gelu_angle(v));
+            out[i] = dy * ((1 + s) / 2 +
+                           v / 2 * (1 - s * s) * sqrt(2 / acos(-1.0)) * (1 + 3 * 0.044715 * v * v));
             break;
         case YKI_UNARY_SILU:
             s = sigmoid(v);

@@ -3,11 +3,13 @@
  * oracle_loss.c - losses and metrics in double, from their definitions.
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "oracles.h"
 
 typedef struct shape {
     int64_t classes, positions, count;
+    int64_t step, next; /* from a class to the next one, and from a position to the next */
 } shape;
 
 static shape
@@ -16,8 +18,12 @@ shape_of(const op_run *run)
     const yoke_shape *s = &run->problem->in[0].shape;
     shape out = {.count = yki_shape_count(*s)};
 
-    out.classes = s->rank ? s->dim[0] : 1;
+    bool rows = yki_loss_attrs_get(&run->problem->attrs).rows;
+
+    out.classes = s->rank ? s->dim[rows ? s->rank - 1 : 0] : 1;
     out.positions = out.count / out.classes;
+    out.step = rows ? 1 : out.positions;
+    out.next = rows ? out.classes : 1;
     return out;
 }
 
@@ -28,10 +34,10 @@ softmax(const double *column, const shape *s, int64_t c)
     double m = column[0], sum = 0;
 
     for (int64_t i = 0; i < s->classes; i++)
-        m = fmax(m, column[i * s->positions]);
+        m = fmax(m, column[i * s->step]);
     for (int64_t i = 0; i < s->classes; i++)
-        sum += exp(column[i * s->positions] - m);
-    return exp(column[c * s->positions] - m) / sum;
+        sum += exp(column[i * s->step] - m);
+    return exp(column[c * s->step] - m) / sum;
 }
 
 static double
@@ -100,12 +106,12 @@ label_loss(const yki_loss_attrs *a, const shape *s, const double *column, int64_
 
     if (a->kind == YKI_METRIC_ACCURACY || a->kind == YKI_METRIC_TOP_K) {
         for (int64_t c = 0; c < s->classes; c++)
-            before += column[c * s->positions] > column[label * s->positions] ||
-                      (c < label && column[c * s->positions] == column[label * s->positions]);
+            before += column[c * s->step] > column[label * s->step] ||
+                      (c < label && column[c * s->step] == column[label * s->step]);
         return before < a->k ? 1 : 0;
     }
     for (int64_t c = 0; c < s->classes; c++) {
-        double p = a->kind == YKI_LOSS_CE ? column[c * s->positions] : softmax(column, s, c);
+        double p = a->kind == YKI_LOSS_CE ? column[c * s->step] : softmax(column, s, c);
 
         loss -= wanted(a, s, c, label) * log(p);
     }
@@ -126,7 +132,7 @@ oracle_loss(const op_run *run, double *out)
 
             if (ignored(&a, label))
                 continue;
-            sum += label_loss(&a, &s, run->in[0] + n * s.count + p, label);
+            sum += label_loss(&a, &s, run->in[0] + n * s.count + p * s.next, label);
             count++;
         }
         for (int64_t i = 0; !uses_labels(&a) && i < s.count; i++) {
@@ -147,7 +153,7 @@ oracle_loss_grad(const op_run *run, double *out)
     for (int64_t n = 0; n < run->n; n++)
         for (int64_t i = 0; i < s.count; i++) {
             const double *x = run->in[0] + n * s.count;
-            int64_t c = i / s.positions, p = i % s.positions, label;
+            int64_t c = i / s.step % s.classes, p = i / s.next % s.positions, label;
             double *o = &out[n * s.count + i];
 
             if (!uses_labels(&a)) {
@@ -160,11 +166,85 @@ oracle_loss_grad(const op_run *run, double *out)
             else if (a.kind == YKI_LOSS_CE)
                 *o = -wanted(&a, &s, c, label) / x[i];
             else
-                *o = softmax(x + p, &s, c) - wanted(&a, &s, c, label);
+                *o = softmax(x + p * s.next, &s, c) - wanted(&a, &s, c, label);
         }
 }
 
+/* ---- a dense layer with its cross-entropy ---- */
+
+/* The logits of row r, and the logarithm of the sum of their exponentials. */
+static double
+logits_of(const op_run *run, int64_t r, double *logits)
+{
+    const yoke_shape *w = &run->problem->in[1].shape;
+    double m = -INFINITY, sum = 0;
+
+    for (int64_t c = 0; c < w->dim[0]; c++) {
+        logits[c] = 0;
+        for (int64_t i = 0; i < w->dim[1]; i++)
+            logits[c] += run->in[0][r * w->dim[1] + i] * run->in[1][c * w->dim[1] + i];
+        m = fmax(m, logits[c]);
+    }
+    for (int64_t c = 0; c < w->dim[0]; c++)
+        sum += exp(logits[c] - m);
+    return m + log(sum);
+}
+
+static void
+oracle_linear_loss(const op_run *run, double *out)
+{
+    const yki_linear_loss_attrs a = yki_linear_loss_attrs_get(&run->problem->attrs);
+    int64_t rows = yki_shape_count(run->problem->in[2].shape);
+    double *logits = calloc((size_t)run->problem->in[1].shape.dim[0], sizeof *logits);
+
+    for (int64_t n = 0; n < run->n; n++) {
+        out[2 * n] = out[2 * n + 1] = 0;
+        for (int64_t r = n * rows; r < (n + 1) * rows; r++) {
+            int64_t label = (int64_t)run->in[2][r];
+            double log_sum = logits_of(run, r, logits);
+
+            if (a.has_ignore_index && label == a.ignore_index)
+                continue;
+            out[2 * n] += log_sum - logits[label];
+            out[2 * n + 1] += 1;
+        }
+    }
+    free(logits);
+}
+
+static void
+oracle_linear_loss_grad(const op_run *run, double *out)
+{
+    const yki_linear_loss_attrs a = yki_linear_loss_attrs_get(&run->problem->attrs);
+    const yoke_shape *w = &run->problem->in[1].shape;
+    int64_t rows = run->n * yki_shape_count(run->problem->in[2].shape), width = w->dim[1];
+    double *logits = calloc((size_t)w->dim[0], sizeof *logits);
+
+    for (int64_t i = 0; i < (a.dw ? w->dim[0] : rows) * width; i++)
+        out[i] = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t label = (int64_t)run->in[2][r];
+        double log_sum = logits_of(run, r, logits);
+
+        if (a.has_ignore_index && label == a.ignore_index)
+            continue;
+        for (int64_t c = 0; c < w->dim[0]; c++) {
+            double slope = exp(logits[c] - log_sum) - (c == label);
+
+            for (int64_t i = 0; i < width; i++)
+                if (a.dw)
+                    out[c * width + i] += slope * run->in[0][r * width + i];
+                else
+                    out[r * width + i] += slope * run->in[1][c * width + i];
+        }
+    }
+    free(logits);
+}
+
 const op_row op_rows_loss[] = {
+    {&yki_op_linear_loss, oracle_linear_loss, 4e-6, "as loss", 0},
+    {&yki_op_linear_loss_grad, oracle_linear_loss_grad, 5e-6,
+     "a product of such quotients, sums over up to 700 rows", 0},
     {&yki_op_loss, oracle_loss, 4e-6, "exp and log to 4 ulp, sums of up to 1000 terms", 0},
     {&yki_op_loss_grad, oracle_loss_grad, 2e-6, "a quotient of such sums", 0},
     {0},

@@ -171,7 +171,7 @@ oracle_row(const op_run *run, double *out)
 /* ---- layer norm ---- */
 
 typedef struct row {
-    double mean, inverse; /* of the deviation */
+    double mean, inverse; /* of the deviation; with rms the mean is 0 */
 } row;
 
 static int64_t
@@ -202,7 +202,7 @@ row_at(const op_run *run, int64_t r)
     const double *x = run->in[0] + r * width;
     row v = {0, 0};
 
-    for (int64_t i = 0; i < width; i++)
+    for (int64_t i = 0; i < width && !a.rms; i++)
         v.mean += x[i] / (double)width;
     for (int64_t i = 0; i < width; i++)
         v.inverse += pow(x[i] - v.mean, 2) / (double)width;
@@ -214,7 +214,7 @@ static void
 oracle_layer_norm(const op_run *run, double *out)
 {
     int64_t width = row_width(run);
-    bool affine = run->problem->input_count == 3;
+    bool affine = run->problem->input_count > 1, shift = run->problem->input_count == 3;
 
     for (int64_t r = 0; r < row_count(run); r++) {
         row v = row_at(run, r);
@@ -222,13 +222,14 @@ oracle_layer_norm(const op_run *run, double *out)
         for (int64_t i = 0; i < width; i++)
             out[r * width + i] =
                 (run->in[0][r * width + i] - v.mean) * v.inverse * (affine ? run->in[1][i] : 1) +
-                (affine ? run->in[2][i] : 0);
+                (shift ? run->in[2][i] : 0);
     }
 }
 
 static void
 oracle_layer_norm_grad(const op_run *run, double *out)
 {
+    const yki_ln_attrs a = yki_ln_attrs_get(&run->problem->attrs);
     int64_t width = row_width(run);
     bool affine = run->problem->input_count == 3;
 
@@ -240,7 +241,7 @@ oracle_layer_norm_grad(const op_run *run, double *out)
         for (int64_t i = 0; i < width; i++) {
             double g = dy[i] * (affine ? run->in[2][i] : 1);
 
-            sum += g / (double)width;
+            sum += a.rms ? 0 : g / (double)width;
             dot += g * (x[i] - v.mean) * v.inverse / (double)width;
         }
         for (int64_t i = 0; i < width; i++)
@@ -253,9 +254,11 @@ oracle_layer_norm_grad(const op_run *run, double *out)
 static void
 oracle_layer_norm_grad_params(const op_run *run, double *out)
 {
+    const yki_ln_attrs a = yki_ln_attrs_get(&run->problem->attrs);
     int64_t width = row_width(run);
+    double *dot = a.rms ? out : out + width;
 
-    for (int64_t i = 0; i < 2 * width; i++)
+    for (int64_t i = 0; i < (a.rms ? 1 : 2) * width; i++)
         out[i] = 0;
     for (int64_t r = 0; r < row_count(run); r++) {
         row v = row_at(run, r);
@@ -263,8 +266,9 @@ oracle_layer_norm_grad_params(const op_run *run, double *out)
         for (int64_t i = 0; i < width; i++) {
             double dy = run->in[1][r * width + i];
 
-            out[i] += dy;
-            out[width + i] += dy * (run->in[0][r * width + i] - v.mean) * v.inverse;
+            if (!a.rms)
+                out[i] += dy;
+            dot[i] += dy * (run->in[0][r * width + i] - v.mean) * v.inverse;
         }
     }
 }

@@ -49,8 +49,10 @@ op_tolerance(const yki_op *op, yki_class numerical_class)
 }
 
 bool
-op_rows_differ(const yki_op *op)
+op_rows_differ(const yoke_node *node)
 {
+    const yki_op *op = node->op;
+
     return op == &yki_op_bn_stats || op == &yki_op_bn_known || op == &yki_op_bn_grad_stats ||
-           op == &yki_op_layer_norm_grad_params;
+           (op == &yki_op_layer_norm_grad_params && !yki_ln_attrs_get(&node->attrs).rms);
 }

@@ -29,6 +29,8 @@ typedef struct op_row {
     X(loss)                                                                                        \
     X(shape)                                                                                       \
     X(softmax)                                                                                     \
+    X(attention)                                                                                   \
+    X(sequence)                                                                                    \
     X(embedding)                                                                                   \
     X(dropout)                                                                                     \
     X(custom)                                                                                      \

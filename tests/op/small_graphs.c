@@ -55,6 +55,7 @@ OP(avgpool, yoke_avgpool2d(g, x, &pool))
 OP(global, yoke_global_avgpool(g, x))
 OP(softmax, yoke_softmax(g, x, 0))
 OP(layer_norm, yoke_layer_norm(g, x, NULL))
+OP(rms_norm, yoke_rms_norm(g, x, &(yoke_layer_norm_options){.axes = 1, .epsilon = 1e-3f}))
 OP(batch_norm, yoke_batch_norm(g, x, NULL))
 OP(dense, yoke_dense(g, yoke_flatten(g, x), &(yoke_dense_options){.units = 3}))
 OP(dense_relu, yoke_relu(g, dense(g, x)))
@@ -76,6 +77,28 @@ OP(sum, yoke_sum(g, x, NULL, 0))
 OP(mean, yoke_mean(g, x, NULL, 0))
 OP(concat, yoke_concat(g, (yoke_node *[]){other(g), x}, 2, 0))
 OP(transpose, yoke_transpose(g, x, NULL))
+OP(swiglu, yoke_swiglu(g, x))
+
+/* Two heads of queries share one of keys and values. */
+static yoke_node *
+attention(yoke_graph *g, yoke_node *x)
+{
+    yoke_node *rows = yoke_reshape(g, x, yoke_shape(CHANNELS * PLANE / 4, 4));
+
+    return yoke_attention(
+        g, rows, NULL,
+        &(yoke_attention_options){.heads = 2, .shared = 1, .causal = true, .scale = 0.3f});
+}
+
+static yoke_node *
+rope(yoke_graph *g, yoke_node *x)
+{
+    yoke_node *rows = yoke_reshape(g, x, yoke_shape(CHANNELS * PLANE / 8, 8));
+
+    return yoke_rope(
+        g, rows, NULL,
+        &(yoke_rope_options){.heads = 2, .shared = 1, .interleaved = true, .base = 100});
+}
 
 static yoke_node *
 embedding(yoke_graph *g, yoke_node *x)
@@ -105,6 +128,13 @@ OP(binary, yoke_binary_cross_entropy(g, x, values(g), NULL))
 OP(logits, yoke_softmax_cross_entropy(g, x, label(g), NULL))
 OP(smooth,
    yoke_softmax_cross_entropy(g, x, label(g), &(yoke_loss_options){.label_smoothing = 0.1f}))
+/* The parameter is 0, so a NaN of x makes every logit one. */
+OP(linear,
+   yoke_linear_cross_entropy(g, x,
+                             yoke_parameter(g, "table", yoke_shape(CLASSES, CLASSES),
+                                            (yoke_initializer){YOKE_INIT_CONSTANT, 0, 0, 0}),
+                             label(g),
+                             &(yoke_loss_options){.has_ignore_index = true, .ignore_index = -1}))
 OP(probabilities, yoke_cross_entropy(g, x, label(g), NULL))
 OP(accuracy, yoke_accuracy(g, x, label(g)))
 OP(top_k, yoke_top_k(g, x, label(g), 2))
@@ -123,6 +153,7 @@ const op_small_graph op_small_graphs[] = {
     {"global_avgpool", "", global, OP_NO_TARGET, NULL},
     {"softmax", "", softmax, OP_NO_TARGET, NULL},
     {"layer_norm", "", layer_norm, OP_NO_TARGET, NULL},
+    {"rms_norm", "", rms_norm, OP_NO_TARGET, NULL},
     {"batch_norm", "", batch_norm, OP_NO_TARGET, NULL},
     {"dense", "", dense, OP_NO_TARGET, NULL},
     {"dense", "and relu", dense_relu, OP_NO_TARGET, NULL},
@@ -139,6 +170,9 @@ const op_small_graph op_small_graphs[] = {
     {"mean", "", mean, OP_NO_TARGET, NULL},
     {"concat", "", concat, OP_NO_TARGET, NULL},
     {"transpose", "", transpose, OP_NO_TARGET, NULL},
+    {"attention", "", attention, OP_NO_TARGET, NULL},
+    {"rope", "", rope, OP_NO_TARGET, NULL},
+    {"swiglu", "", swiglu, OP_NO_TARGET, NULL},
     {"embedding", "", embedding, OP_NO_TARGET, integers},
     {"custom", "", custom, OP_NO_TARGET, users},
 #define ROW(kind, id, name, ...) {#name, "", of_##name, OP_NO_TARGET, NULL},
@@ -150,6 +184,7 @@ const op_small_graph op_small_graphs[] = {
     {"binary_cross_entropy", "", binary, OP_VALUES, NULL},
     {"softmax_cross_entropy", "", logits, OP_LABELS, NULL},
     {"softmax_cross_entropy", "with smoothing", smooth, OP_LABELS, NULL},
+    {"linear_cross_entropy", "", linear, OP_LABELS, NULL},
     {"cross_entropy", "", probabilities, OP_LABELS, NULL},
     {"accuracy", "", accuracy, OP_LABELS, metric},
     {"top_k", "", top_k, OP_LABELS, metric},

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "plan/plan.h"
+#include "support/planning.h"
 #include "support/support.h"
 
 enum { BATCH = 4, LAYOUTS = 4, LONGEST = 6, SEEDS = 40 };
@@ -18,12 +19,7 @@ typedef struct times {
 } times;
 
 typedef struct made {
-    yoke_context *context;
-    yoke_selection *selection;
-    yoke_device *device;
-    yki_weights *weights;
-    yki_queue *queue;
-    yki_wisdom *wisdom;
+    planning base;
     yki_plan *plan;
 } made;
 
@@ -93,7 +89,7 @@ two_ways(void)
 static void
 invent_tasks(made *m, const times *t)
 {
-    const yki_device_traits *traits = yki_device_get_traits(m->device);
+    const yki_device_traits *traits = yki_device_get_traits(m->base.device);
 
     for (size_t i = 0; i < m->plan->task_count; i++)
         for (const yki_solver *const *s = yki_solvers; *s; s++)
@@ -105,7 +101,7 @@ invent_tasks(made *m, const times *t)
                     break;
                 ck_assert_uint_eq(problem.out.layout.block, blocks[variant]);
                 yki_problem_text(&problem, text, sizeof text);
-                ASSERT_OK(yki_wisdom_put(m->wisdom, m->device, text, (*s)->name, 0,
+                ASSERT_OK(yki_wisdom_put(m->base.wisdom, m->base.device, text, (*s)->name, 0,
                                          t->task[i][variant] * 1e-6));
             }
 }
@@ -123,7 +119,8 @@ invent_reorders(made *m, const times *t)
             problem.in[0].layout.block = blocks[from];
             problem.out.layout.block = blocks[to];
             yki_problem_text(&problem, text, sizeof text);
-            ASSERT_OK(yki_wisdom_put(m->wisdom, m->device, text, "reorder", 0, t->reorder * 1e-6));
+            ASSERT_OK(yki_wisdom_put(m->base.wisdom, m->base.device, text, "reorder", 0,
+                                     t->reorder * 1e-6));
         }
 }
 
@@ -133,17 +130,11 @@ open_plan(made *m, yoke_graph *graph)
 {
     *m = (made){.plan = yki_alloc(1, sizeof *m->plan, "a plan")};
     ck_assert_ptr_nonnull(m->plan);
-    ASSERT_OK(yoke_context_create(NULL, &m->context));
-    ASSERT_OK(yoke_selection_create(m->context, test_selector(), NULL, &m->selection));
-    m->device = yoke_selection_get(m->selection, 0);
-    ASSERT_OK(yki_weights_create(m->device, graph, false, 0, NULL, &m->weights));
-    yoke_graph_destroy(graph);
-    ASSERT_OK(yki_queue_create(m->device, false, &m->queue));
-    ASSERT_OK(yki_wisdom_open(NULL, &m->wisdom));
-    m->plan->options =
-        (yki_plan_options){.max.batch = BATCH, .level = YOKE_PLAN_ESTIMATE, .wisdom = m->wisdom};
-    m->plan->weights = yki_weights_retain(m->weights);
-    m->plan->queue = m->queue;
+    planning_open(&m->base, test_selector(), graph);
+    m->plan->options = (yki_plan_options){
+        .max.batch = BATCH, .level = YOKE_PLAN_ESTIMATE, .wisdom = m->base.wisdom};
+    m->plan->weights = yki_weights_retain(m->base.weights);
+    m->plan->queue = m->base.queue;
     ASSERT_OK(yki_plan_lower(m->plan));
     ck_assert_uint_le(m->plan->task_count, LONGEST);
 }
@@ -152,11 +143,7 @@ static void
 close_plan(made *m)
 {
     yki_plan_destroy(m->plan);
-    yki_wisdom_close(m->wisdom);
-    yki_queue_destroy(m->queue);
-    yki_weights_release(m->weights);
-    yoke_selection_destroy(m->selection);
-    yoke_context_destroy(m->context);
+    planning_close(&m->base);
 }
 
 /* ---- what is best ---- */

@@ -6,46 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/plan.h"
+#include "support/planning.h"
 #include "support/support.h"
 
 enum { BATCH = 4, CHANNELS = 16 };
 
-typedef struct made {
-    yoke_context *context;
-    yoke_selection *selection;
-    yoke_device *device;
-    yki_weights *weights;
-    yki_queue *queue;
-    yki_wisdom *wisdom;
-} made;
-
-/* All but the plan. */
-static void
-make(made *m, yoke_graph *graph)
-{
-    ASSERT_OK(yoke_graph_status(graph));
-    ASSERT_OK(yoke_context_create(NULL, &m->context));
-    ASSERT_OK(yoke_selection_create(m->context, test_selector(), NULL, &m->selection));
-    m->device = yoke_selection_get(m->selection, 0);
-    ASSERT_OK(yki_weights_create(m->device, graph, false, 0, NULL, &m->weights));
-    yoke_graph_destroy(graph);
-    ASSERT_OK(yki_queue_create(m->device, false, &m->queue));
-    ASSERT_OK(yki_wisdom_open(NULL, &m->wisdom));
-}
-
-static void
-destroy(made *m)
-{
-    yki_wisdom_close(m->wisdom);
-    yki_queue_destroy(m->queue);
-    yki_weights_release(m->weights);
-    yoke_selection_destroy(m->selection);
-    yoke_context_destroy(m->context);
-}
-
 static yki_plan *
-plan(const made *m, yoke_plan_level level)
+plan(const planning *m, yoke_plan_level level)
 {
     yki_plan_options options = {.max.batch = BATCH, .level = level, .wisdom = m->wisdom};
     yki_plan *p;
@@ -75,12 +42,12 @@ static bool
 takes_second(double fraction)
 {
     static const char first[] = "binary-flat", other[] = "binary-broadcast";
-    made m;
+    planning m;
     yki_plan *p;
     char text[YKI_PROBLEM_TEXT];
     bool second;
 
-    make(&m, sum());
+    planning_open(&m, test_selector(), sum());
     p = plan(&m, YOKE_PLAN_ESTIMATE);
     ck_assert_uint_eq(p->task_count, 1);
     ck_assert_str_eq(p->tasks[0].solver->name, first);
@@ -91,7 +58,7 @@ takes_second(double fraction)
     p = plan(&m, YOKE_PLAN_ESTIMATE);
     second = strcmp(p->tasks[0].solver->name, other) == 0;
     yki_plan_destroy(p);
-    destroy(&m);
+    planning_close(&m);
     return second;
 }
 
@@ -146,11 +113,11 @@ blocks_of(const char *text, const char *word, unsigned *lines)
  * the others are not tried. */
 START_TEST(blocks_that_nobody_else_works_in_are_not_tried)
 {
-    made m;
+    planning m;
     char *text;
     unsigned convolutions, activations, wanted, tried;
 
-    make(&m, convolution());
+    planning_open(&m, test_selector(), convolution());
     yki_plan_destroy(plan(&m, YOKE_PLAN_MEASURE));
     ASSERT_OK(yki_wisdom_tell(&m.wisdom, 1, &text));
     wanted = blocks_of(text, "conv2d", &convolutions);
@@ -161,7 +128,7 @@ START_TEST(blocks_that_nobody_else_works_in_are_not_tried)
         ck_assert_msg((tried & ~wanted) == 0, "blocks %#x of convolutions, %#x of activations: %s",
                       wanted, tried, text);
     free(text);
-    destroy(&m);
+    planning_close(&m);
 }
 END_TEST
 

@@ -84,7 +84,7 @@ run_and_hold(bench *b, int64_t n)
     yki_weights *w = b->plan->weights;
     yki_step_values step = {.step = 1};
 
-    op_evaluate(b->graph, n, &step, b->values);
+    op_evaluate(b->graph, b->graph->node_count, n, &step, b->values);
     for (size_t i = 0; i < b->graph->node_count; i++) {
         const yoke_node *node = b->graph->nodes[i];
 

@@ -122,7 +122,7 @@ make_mistakes(mistake mistakes[MISTAKES])
          ": feed \"image\" has -1 values; must be 6272 for 8 samples of (1, 28, 28)"},
         {YOKE_ERROR_SHAPE, yoke_feed_i32("label", labels, 1),
          ": feed \"label\" has 1 value; must be 8 for 8 samples of ()"},
-        {YOKE_ERROR_INVALID_ARGUMENT, reserved, ": feed \"image\": length and reserved must be 0"},
+        {YOKE_ERROR_INVALID_ARGUMENT, reserved, ": feed \"image\": reserved must be 0"},
     };
 
     memcpy(mistakes, all, sizeof all);

@@ -14,7 +14,7 @@ static test_devices devices;
 static void
 open_devices(void)
 {
-    scratch_set_up_warm();
+    scratch_set_up();
     ck_assert(team_find(TEST_AS_IS, &devices, NULL));
 }
 

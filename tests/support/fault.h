@@ -45,9 +45,9 @@ bool fault_checks_leaks(void);
  * OpenCL cannot tell from its parent's: name those with slow_queue. */
 bool fault_device_name(yoke_device *device, char *name, size_t size);
 
-/* A checked fixture: folders of its own for the drivers' compiled kernels and for yoke's cache. */
-void fault_make_folders(void);
-void fault_remove_folders(void);
+/* An unchecked fixture: a folder for yoke's cache, which the tests of a case share. */
+void fault_make_folder(void);
+void fault_remove_folder(void);
 const char *fault_cache_folder(void);
 
 /* Everything from nothing to nothing: what it made is gone when it returns, also on failure.

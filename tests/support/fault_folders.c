@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fault_folders.c - where the fault loops keep compiled kernels.
+ * fault_folders.c - where the fault loops keep yoke's compiled kernels.
  *
- * In memory where there is such a file system: PoCL syncs each file that it writes.
+ * In memory where there is such a file system. The drivers' own kernels are where those of all
+ * tests are: compiling takes long, and no loop is about it.
  */
 #include <ftw.h>
 #include <stdio.h>
@@ -13,20 +14,15 @@
 #include "support/fault.h"
 #include "support/support.h"
 
-static char folder[64], driver_folder[80], cache_folder[80];
+static char folder[64];
 
 void
-fault_make_folders(void)
+fault_make_folder(void)
 {
     const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
 
     snprintf(folder, sizeof folder, "%s/yoke-faults-XXXXXX", base);
     ck_assert(mkdtemp(folder) != NULL);
-    snprintf(driver_folder, sizeof driver_folder, "%s/driver", folder);
-    snprintf(cache_folder, sizeof cache_folder, "%s/cache", folder);
-    ck_assert(mkdir(driver_folder, 0700) == 0);
-    ck_assert(mkdir(cache_folder, 0700) == 0);
-    setenv("POCL_CACHE_DIR", driver_folder, 1);
 }
 
 static int
@@ -39,7 +35,7 @@ remove_entry(const char *path, const struct stat *about, int kind, struct FTW *p
 }
 
 void
-fault_remove_folders(void)
+fault_remove_folder(void)
 {
     nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
@@ -47,5 +43,5 @@ fault_remove_folders(void)
 const char *
 fault_cache_folder(void)
 {
-    return cache_folder;
+    return folder;
 }

@@ -22,7 +22,7 @@ close_devices(void)
 void
 find_devices(void)
 {
-    scratch_set_up_warm();
+    scratch_set_up();
     ck_assert(test_devices_find(TEST_AS_IS, &devices));
 }
 

@@ -29,29 +29,22 @@ hear(void *user, yoke_log_level level, const char *line)
     pthread_mutex_unlock(&lock);
 }
 
-static void
-set_up(bool cold)
+void
+scratch_set_up(void)
 {
     const char *base = getenv("TMPDIR");
 
     snprintf(dir, sizeof dir, "%s/yoke-test-XXXXXX", base && *base == '/' ? base : "/tmp");
     ck_assert_msg(mkdtemp(dir) != NULL, "mkdtemp %s", dir);
-    if (cold)
-        setenv("POCL_CACHE_DIR", scratch_path("pocl"), 1);
     scratch_log_clear();
     yoke_log_set(hear, NULL, YOKE_LOG_DEBUG);
 }
 
 void
-scratch_set_up(void)
+scratch_set_up_cold(void)
 {
-    set_up(true);
-}
-
-void
-scratch_set_up_warm(void)
-{
-    set_up(false);
+    scratch_set_up();
+    setenv("POCL_CACHE_DIR", scratch_path("pocl"), 1);
 }
 
 static int

@@ -7,11 +7,11 @@
 
 #include <stddef.h>
 
-/* For a checked fixture: makes the folder and listens to the log at every level. PoCL's own
- * cache goes into the folder too, so each test starts cold. */
+/* For a checked fixture: makes the folder and listens to the log at every level. */
 void scratch_set_up(void);
-/* The same with the cache that all tests share: for tests that are not about compiling. */
-void scratch_set_up_warm(void);
+/* The same with PoCL's own cache in the folder too, not the one that all tests share: for the tests
+ * in which compiling must take its time. */
+void scratch_set_up_cold(void);
 void scratch_tear_down(void);
 
 /* The folder, and a path in it (of one of a few static buffers). */

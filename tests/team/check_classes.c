@@ -22,7 +22,7 @@ static yoke_device_info info[2];
 static bool
 open_setup(test_setup setup)
 {
-    scratch_set_up_warm();
+    scratch_set_up();
     if (team_find(setup, &devices, info))
         return true;
     scratch_tear_down();

@@ -364,7 +364,7 @@ test_suite(void)
 
     tcase_add_test(tcase, comm_destroy_calls_the_table);
     tcase_set_timeout(trained, 120);
-    tcase_add_checked_fixture(trained, scratch_set_up_warm, scratch_tear_down);
+    tcase_add_checked_fixture(trained, scratch_set_up, scratch_tear_down);
     tcase_add_test(trained, teams_keep_a_comm_alive);
     tcase_add_test(trained, a_failed_sum_of_arrays);
     tcase_add_test(trained, a_failed_step);

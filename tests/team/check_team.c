@@ -103,6 +103,8 @@ static const team_run pairs[] = {
     {.shares = "80,20", .net = TEAM_REGRESSION, .batch = 25, .last = 1, .accumulate = 3},
     {.shares = "even", .net = TEAM_DROPOUT, .last = 7},
     {.shares = "80,20", .net = TEAM_DROPOUT, .last = 7, .accumulate = 3},
+    {.shares = "even", .net = TEAM_SEQUENCE, .last = 7, .ignored = TEAM_FIRST_IGNORED},
+    {.shares = "80,20", .net = TEAM_SEQUENCE, .last = 7, .accumulate = 3},
     {.shares = "even", .net = TEAM_CONV, .last = 7},
     {.shares = "80,20", .net = TEAM_CONV, .last = 7},
     {.shares = "99,1", .net = TEAM_CONV, .last = 7},
@@ -117,6 +119,7 @@ static const team_run some_pairs[] = {
     {.shares = "80,20", .net = TEAM_CONV, .last = 7},
     {.shares = "99,1", .net = TEAM_CONV, .last = 7},
     {.shares = "even", .net = TEAM_DROPOUT, .last = 7},
+    {.shares = "80,20", .net = TEAM_SEQUENCE, .last = 7},
 };
 
 static void

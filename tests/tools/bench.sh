@@ -64,8 +64,8 @@ check_pocl() {
 
     # The size of images is another: four times the operations, and not for what takes no images.
     for size in 32 64; do
-        expect 0 "$pocl" YOKE_DEVICES=cpu:0 -- bench mobilenet --json --batch 1 --level estimate --size=$size
-        json model mobilenet
+        expect 0 "$pocl" YOKE_DEVICES=cpu:0 -- bench simplecnn --json --batch 1 --level estimate --size=$size
+        json model simplecnn
         "$pick" gflops <"$out" >"$work/gflops.$size"
         "$pick" step_ms <"$out" >"$work/ms.$size"
     done
@@ -75,6 +75,21 @@ check_pocl() {
         fail "an image of twice the height and width has not four times the operations"
     expect 2 "$pocl" -- bench mlp --size=32
     says "$err" '^yoke: bench mlp: mlp takes no images'
+
+    # A language model: of the sizes that are given, and its rate in tokens.
+    expect 0 "$pocl" YOKE_DEVICES=cpu:0 -- bench gpt --json --batch=2 --seq=8 --level=estimate --layers=1 \
+        --heads=2 --width=16 --context=12 --vocabulary=20
+    json model gpt
+    json seq 8
+    checks=$((checks + 1))
+    awk -v samples="$("$pick" samples_per_second <"$out")" -v rate="$("$pick" tokens_per_second <"$out")" \
+        'BEGIN { d = rate / samples / 8 - 1; exit !(d < 1e-9 && d > -1e-9) }' || fail "tokens are not 8 a sample"
+    expect 2 "$pocl" -- bench char --heads=7
+    says "$err" '^yoke: bench char: the width is 384; must be a multiple of the 7 heads'
+    expect 2 "$pocl" -- bench gpt --context=16 --seq=17
+    says "$err" '^yoke: bench gpt: a sample has 17 tokens; must have at most 16, the context'
+    expect 2 "$pocl" -- bench mlp --layers=2
+    says "$err" '^yoke: bench mlp: mlp is no language model'
 
     # The plan, in names of the layers: what is backward belongs to one of them.
     expect 0 "$pocl" YOKE_DEVICES=cpu:0 -- bench lenet --plan --batch 2 --level estimate
@@ -87,6 +102,13 @@ check_pocl() {
     json 0.case peak
     for member in gflops copy_gbytes triad_gbytes launch_us waited_launch_us; do
         positive 0.$member
+    done
+    expect 0 "$pocl" -- bench attention --json --devices=cpu:0 --repeats=1 --level=estimate
+    json 0.op attention
+    json 1.op attention_grad
+    json 9.limit peak
+    for member in us gflops fraction; do
+        positive 9.$member
     done
     expect 0 "$pocl" -- bench eltwise --json --devices=cpu:0 --repeats=1 --level=estimate
     json 0.op binary

@@ -359,7 +359,7 @@ test_suite(void)
     TCase *tcase = test_case(suite, "train");
 
     tcase_set_timeout(tcase, 200);
-    tcase_add_checked_fixture(tcase, scratch_set_up_warm, scratch_tear_down);
+    tcase_add_checked_fixture(tcase, scratch_set_up, scratch_tear_down);
     tcase_add_test(tcase, goes_on);
     return suite;
 }

@@ -323,8 +323,8 @@ test_suite(void)
     Suite *suite = suite_create("signals");
     TCase *signals = test_case(suite, "signals"), *disks = test_case(suite, "disks");
 
-    tcase_add_checked_fixture(signals, scratch_set_up_warm, scratch_tear_down);
-    tcase_add_checked_fixture(disks, scratch_set_up_warm, scratch_tear_down);
+    tcase_add_checked_fixture(signals, scratch_set_up, scratch_tear_down);
+    tcase_add_checked_fixture(disks, scratch_set_up, scratch_tear_down);
     tcase_add_test(signals, save_and_stop);
     tcase_add_test(signals, stop_at_once);
     tcase_add_test(disks, full_disk);

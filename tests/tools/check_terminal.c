@@ -224,7 +224,7 @@ test_suite(void)
     Suite *suite = suite_create("terminal");
     TCase *tcase = test_case(suite, "terminal");
 
-    tcase_add_checked_fixture(tcase, scratch_set_up_warm, scratch_tear_down);
+    tcase_add_checked_fixture(tcase, scratch_set_up, scratch_tear_down);
     tcase_add_loop_test(tcase, on_a_terminal, 0, 2);
     tcase_add_loop_test(tcase, elsewhere, 0, 2);
     tcase_add_test(tcase, a_message_is_one_write);

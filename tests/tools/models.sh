@@ -69,6 +69,14 @@ json kind graph
 json parameters 650
 json metrics.0 accuracy
 
+# Built-in models, with as many parameters as the same models elsewhere.
+expect 0 -- info --json char
+json kind graph
+json parameters 10770816
+expect 0 -- info gpt2
+says "$out" '^parameters 124475904$'
+says "$out" '^h\.11\.mlp\.c_proj '
+
 # ---- a training ----
 
 check_model() {

@@ -647,9 +647,9 @@ test_suite(void)
     TCase *resume = test_case(suite, "resume"), *files = test_case(suite, "files");
     TCase *damage = test_case(suite, "damage");
 
-    tcase_add_checked_fixture(resume, scratch_set_up_warm, scratch_tear_down);
-    tcase_add_checked_fixture(files, scratch_set_up_warm, scratch_tear_down);
-    tcase_add_checked_fixture(damage, scratch_set_up_warm, scratch_tear_down);
+    tcase_add_checked_fixture(resume, scratch_set_up, scratch_tear_down);
+    tcase_add_checked_fixture(files, scratch_set_up, scratch_tear_down);
+    tcase_add_checked_fixture(damage, scratch_set_up, scratch_tear_down);
     tcase_add_loop_test(resume, the_same_bits, 0, 2);
     tcase_add_test(resume, other_plans);
     tcase_add_loop_test(resume, other_devices, 0, 2);

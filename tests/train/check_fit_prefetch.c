@@ -26,7 +26,7 @@ open_devices(void)
 {
     yoke_device_info info[2];
 
-    scratch_set_up_warm();
+    scratch_set_up();
     ck_assert(team_find(TEST_AS_IS, &devices, info));
     snprintf(selector, sizeof selector, "%s@4MiB,%s@4MiB", info[0].id, info[1].id);
 }

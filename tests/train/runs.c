@@ -9,7 +9,7 @@
 
 #include "train/runs.h"
 
-enum { WIDTH = 12, HIDDEN = 24, VALUES = 4, CHANNELS = 3, SIZE = 8 };
+enum { WIDTH = 12, HIDDEN = 24, VALUES = 4, CHANNELS = 3, SIZE = 8, ROWS = 6 };
 
 /* Rounding after 20 steps of sums in another order: a few ulp each, through nets of this size. */
 static const double TOLERANCE = 1e-5;
@@ -68,6 +68,19 @@ image_net(yoke_graph *g, team_net net)
     return dense(g, yoke_flatten(g, x), TEAM_CLASSES);
 }
 
+static yoke_node *
+sequence_net(yoke_graph *g)
+{
+    const yoke_initializer places = {YOKE_INIT_NORMAL, 0, 0.5f, 0};
+    yoke_node *x = yoke_sequence(g, yoke_input(g, "x", YOKE_F32, yoke_shape(ROWS, WIDTH)));
+
+    x = yoke_add(g, x, yoke_parameter(g, "places", yoke_shape(ROWS, WIDTH), places));
+    x = yoke_attention(g, dense(g, x, 3 * HIDDEN), NULL,
+                       &(yoke_attention_options){.heads = 2, .causal = true});
+    x = yoke_layer_norm(g, yoke_dropout(g, x, 0.3f), NULL);
+    return dense(g, x, TEAM_CLASSES);
+}
+
 static bool
 has_images(team_net net)
 {
@@ -83,6 +96,8 @@ team_graph(team_net net)
     ASSERT_OK(yoke_graph_create(&g));
     if (has_images(net)) {
         y = image_net(g, net);
+    } else if (net == TEAM_SEQUENCE) {
+        y = sequence_net(g);
     } else {
         y = yoke_tanh(g, dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(WIDTH)), HIDDEN));
         if (net == TEAM_DROPOUT)
@@ -97,7 +112,10 @@ team_graph(team_net net)
     } else {
         const yoke_loss_options o = {.has_ignore_index = true, .ignore_index = TEAM_IGNORED};
 
-        target = yoke_target(g, "target", YOKE_I32, yoke_shape());
+        if (net == TEAM_SEQUENCE)
+            target = yoke_sequence(g, yoke_target(g, "target", YOKE_I32, yoke_shape(ROWS)));
+        else
+            target = yoke_target(g, "target", YOKE_I32, yoke_shape());
         yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, target, &o));
         yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, y, target));
     }
@@ -141,6 +159,30 @@ ignored(const team_run *run, int64_t in_batch)
     }
 }
 
+/* Every step has another length, and every sample another number of labels that count. */
+static size_t
+sequence_feeds(const team_run *run, int64_t first, int64_t n, yoke_feed feeds[2])
+{
+    static float x[TEAM_SAMPLES * ROWS * WIDTH];
+    static int32_t labels[TEAM_SAMPLES * ROWS];
+    const int64_t length = ROWS - first / batch_of(run) % ROWS;
+
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t t = 0; t < length; t++) {
+            uint32_t sample = (uint32_t)((first + i) % TEAM_SAMPLES), row = (uint32_t)(t * WIDTH);
+
+            for (uint32_t j = 0; j < WIDTH; j++)
+                x[(i * length + t) * WIDTH + j] = (float)noise(sample, row + j);
+            labels[i * length + t] =
+                ignored(run, i) || (t + i) % 4 < i % 3
+                    ? TEAM_IGNORED
+                    : (int32_t)((noise(sample, row) + 1) * 0.4999 * TEAM_CLASSES);
+        }
+    feeds[0] = yoke_feed_f32("x", x, n * length * WIDTH);
+    feeds[1] = yoke_feed_i32("target", labels, n * length);
+    return 2;
+}
+
 size_t
 team_feeds(const team_run *run, int64_t first, int64_t n, yoke_feed feeds[2])
 {
@@ -149,6 +191,8 @@ team_feeds(const team_run *run, int64_t first, int64_t n, yoke_feed feeds[2])
     const uint32_t size = has_images(run->net) ? CHANNELS * SIZE * SIZE : WIDTH;
 
     ck_assert_int_le(n, TEAM_SAMPLES);
+    if (run->net == TEAM_SEQUENCE)
+        return sequence_feeds(run, first, n, feeds);
     for (int64_t i = 0; i < n; i++) {
         uint32_t sample = (uint32_t)((first + i) % TEAM_SAMPLES);
         double best = -9;

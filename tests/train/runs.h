@@ -22,6 +22,7 @@ typedef enum team_net {
     TEAM_LOCAL,     /* the same with statistics of each device */
     TEAM_DROPOUT,   /* TEAM_MLP with dropout */
     TEAM_WIDE,      /* TEAM_CONV with enough channels for Winograd */
+    TEAM_SEQUENCE,  /* (up to 6, 12): attention with dropout; each step has another length */
     TEAM_REGRESSION /* (12) -> 24 -> 4 values, squared error */
 } team_net;
 

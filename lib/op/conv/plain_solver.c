@@ -3,30 +3,105 @@
  * plain_solver.c - convolutions in plain layout on any device, for all attributes: as
  * implicit matrix products, or element by element.
  *
- * Both ways are tunings of one solver per operator. The guess is the product where a
- * group has enough channels to fill tiles.
+ * The tiles of the products that fit the device, and the other way, are tunings of one solver
+ * per operator. The guess is the tile that keeps all units busy with the least work; element
+ * by element where rows of a tile would be empty.
  */
 #include "op/conv/conv.h"
 
-enum { MAX_GROUPS = 16384, FEW_CHANNELS = 8 };
+enum { MAX_GROUPS = 16384, MIN_ROWS = 8, MAX_GRID = 65535, TERMS = 8 };
+enum { BY_K, BY_ROW, BY_K4, BY_ROW4 }; /* forms of operands in tile.cl */
 
-typedef struct form {
-    const char *gemm, *gather;
-} form;
+/* A tile of a group, and an item's piece of it. `speed` is how well it uses arithmetic, in percent
+ * of the last. */
+typedef struct tile {
+    uint32_t rows, columns, item_rows, item_columns, speed;
+} tile;
 
-static unsigned
-tunings(const yki_problem *problem, const yki_device_traits *traits)
+static const tile tiles[] = {
+    {32, 32, 4, 4, 50}, {64, 64, 8, 8, 85}, {128, 64, 8, 8, 95}, {128, 128, 8, 8, 100}};
+enum { TILES = YKI_COUNT(tiles), SMALLEST = 0 };
+
+static uint32_t
+items_of(const tile *t)
 {
-    (void)problem;
-    (void)traits;
-    return 2;
+    return t->rows / t->item_rows * (t->columns / t->item_columns);
 }
 
-/* The side of a square work-group: 16 where a group may have 256 work-items. */
-static uint32_t
-tile_side(const yki_device_traits *traits)
+/* The product that an operator is: a result of rows x columns in each group, sums of `depth`. */
+typedef struct product {
+    int64_t rows, columns; /* the columns at the largest batch, of the largest class */
+    int64_t depth, groups; /* groups: independent pieces, classes and bands apart */
+    bool fits;             /* all offsets that kernels count as int are ints */
+    bool splits;           /* the sum is divided where tiles are fewer than units */
+} product;
+
+static int64_t
+ceil_of(int64_t a, int64_t b)
 {
-    return traits->max_group >= 256 ? 16 : traits->max_group >= 64 ? 8 : 1;
+    return (a + b - 1) / b;
+}
+
+/* Returns whether the device can run groups of the tile. Processors get the smallest only, which
+ * compiles soonest: they have other solvers for all but tests. */
+static bool
+tile_fits(const tile *t, const product *p, const yki_device_traits *traits)
+{
+    uint64_t bytes = (uint64_t)2 * TERMS * 4 * (t->rows + t->columns + 8) + 16 * t->columns + 512;
+
+    return p->fits && items_of(t) <= traits->max_group &&
+           (bytes <= traits->local_memory || t == &tiles[SMALLEST]) &&
+           (traits->type != YOKE_DEVICE_CPU || t == &tiles[SMALLEST]) &&
+           ceil_of(p->rows, t->rows) <= MAX_GRID &&
+           p->groups * YKI_MAX(ceil_of(ceil_of(p->columns, t->columns), MAX_GROUPS), 64) <=
+               MAX_GRID;
+}
+
+/* What a unit of the device works on a tile, times the tiles it gets. */
+static double
+cost_of(const tile *t, const product *p, const yki_device_traits *traits)
+{
+    int64_t count = ceil_of(p->rows, t->rows) * ceil_of(p->columns, t->columns) * p->groups;
+    int64_t units = YKI_MAX(traits->compute_units, 1u);
+
+    double turns =
+        p->splits && count < units ? (double)count / (double)units : (double)ceil_of(count, units);
+
+    return turns * t->rows * t->columns / t->speed;
+}
+
+/* Returns the tile of a tuning, or NULL for element by element. */
+static const tile *
+tile_of(const product *p, const yki_device_traits *traits, unsigned tuning)
+{
+    const tile *list[TILES + 1], *guess = NULL;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < TILES; i++)
+        if (tile_fits(&tiles[i], p, traits)) {
+            list[count++] = &tiles[i];
+            if (!guess || cost_of(&tiles[i], p, traits) < cost_of(guess, p, traits))
+                guess = &tiles[i];
+        }
+    list[count++] = NULL;
+    if (p->rows < MIN_ROWS || p->depth < TERMS)
+        guess = NULL;
+    if (tuning == 0)
+        return guess;
+    for (unsigned i = 0, other = 0; i < count; i++)
+        if (list[i] != guess && ++other == tuning)
+            return list[i];
+    return guess;
+}
+
+static unsigned
+count_tunings(const product *p, const yki_device_traits *traits)
+{
+    unsigned count = 1;
+
+    for (unsigned i = 0; i < TILES; i++)
+        count += tile_fits(&tiles[i], p, traits);
+    return count;
 }
 
 static uint32_t
@@ -55,95 +130,196 @@ shape_args(yki_recipe *recipe, const yki_conv *conv)
     yki_arg_window(recipe, conv);
 }
 
+/* A 1x1 kernel that reads each position once: the images are matrices. Four positions are read at
+ * a time. */
 static bool
-use_gemm(const yki_conv *conv, unsigned tuning)
+is_flat(const yki_conv *conv)
 {
-    return (YKI_MIN(conv->cg, conv->og) >= FEW_CHANNELS) == (tuning == 0);
+    const yki_conv_attrs *a = &conv->a;
+
+    return conv->taps == 1 && a->stride[0] == 1 && a->stride[1] == 1 && !a->pad[0] && !a->pad[1] &&
+           conv->h * conv->w % 4 == 0;
 }
 
-/* An iteration is a multiply-add, or one step of a product of tiles. A sum has `length` terms;
- * what a work-item loads for it counts too. */
-static void
-set_iterations(yki_launch *launch, const yki_problem *problem, const yki_conv *conv, bool gemm,
-               uint32_t side, int64_t length)
-{
-    double multiplies = (double)yki_expr_value(yki_conv_flops(conv), problem->max) / 2;
+/* Forward and the input's gradient see one geometry: what is gathered from, and the result. */
+typedef struct image {
+    bool transposed;
+    int64_t rows, channels;  /* of the result and of the other, in a group */
+    int64_t h, w, oh, ow;    /* of the other and of the result */
+    int64_t classes, column; /* positions of the largest class in a sample */
+} image;
 
-    if (gemm)
-        yki_launch_iterations(launch, problem, multiplies / 16,
-                              length * (2 + (8 + side - 1) / side));
-    else
-        yki_launch_iterations(launch, problem, multiplies, length);
+static image
+image_of(const yki_problem *problem, const yki_conv *conv)
+{
+    const yki_conv_attrs *a = &conv->a;
+
+    if (problem->op == &yki_op_conv2d)
+        return (image){false,    conv->og, conv->cg,           conv->h, conv->w, conv->oh,
+                       conv->ow, 1,        conv->oh * conv->ow};
+    return (image){true,
+                   conv->cg,
+                   conv->og,
+                   conv->oh,
+                   conv->ow,
+                   conv->h,
+                   conv->w,
+                   (int64_t)a->stride[0] * a->stride[1],
+                   ceil_of(conv->h, a->stride[0]) * ceil_of(conv->w, a->stride[1])};
 }
 
-/* Forward and the input's gradient. `rows` and `area` are those of the result's group. */
-static yoke_status
-emit_image(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-           yki_recipe *recipe, const form *names, int64_t rows, int64_t area)
+static product
+image_product(const yki_problem *problem, const yki_conv *conv, const image *i)
+{
+    product p = {.rows = i->rows,
+                 .columns = i->column * (conv->batched ? problem->max.batch : 1),
+                 .depth = i->channels * conv->taps / i->classes,
+                 .groups = conv->a.groups * i->classes};
+
+    p.fits = i->channels * i->h * i->w <= INT32_MAX / 2 && i->oh * i->ow <= INT32_MAX / 2 &&
+             conv->o * conv->cg * conv->taps <= INT32_MAX / 2;
+    return p;
+}
+
+static unsigned
+image_tunings(const yki_problem *problem, const yki_device_traits *traits)
 {
     yki_conv conv = yki_conv_of(problem);
-    bool gemm = use_gemm(&conv, tuning);
-    uint32_t side = tile_side(traits), items = group_items(traits);
-    yki_launch *launch;
-    yki_expr groups;
+    image i = image_of(problem, &conv);
+    product p = image_product(problem, &conv, &i);
 
-    yki_recipe_start(recipe, problem);
-    if (gemm)
-        launch = yki_recipe_launch(recipe, "conv_gemm.cl", names->gemm, "-DTS=%u", side);
-    else
-        launch = yki_recipe_launch(recipe, "conv_gather.cl", names->gather, "-DWG=%u", items);
+    return count_tunings(&p, traits);
+}
+
+static void
+emit_image_product(const yki_problem *problem, yki_recipe *recipe, const yki_conv *conv,
+                   const image *i, const product *p, const tile *t)
+{
+    bool flat = is_flat(conv), vectors = t->rows * TERMS / items_of(t) % 4 == 0;
+    int64_t bands = ceil_of(ceil_of(p->columns, t->columns), MAX_GROUPS);
+    int form = !flat || !i->transposed ? BY_K : BY_ROW;
+    yki_expr columns = yki_conv_times(conv, i->column);
+    yki_launch *launch;
+
+    if (flat && vectors && (i->transposed ? i->rows : i->channels) % 4 == 0)
+        form = i->transposed ? BY_ROW4 : BY_K4;
+    launch = yki_recipe_launch(recipe, "conv_gemm.cl", "yki_conv_gemm_image",
+                               "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d -DA_FORM=%d", t->rows,
+                               t->columns, t->item_rows, t->item_columns, flat, form);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
-    yki_arg_slot(recipe, conv.has_bias ? 2 : 1); /* a kernel has no optional arguments */
+    yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
     yki_arg_slot(recipe, problem->input_count);
-    shape_args(recipe, &conv);
-    yki_arg_int(recipe, "has_bias", conv.has_bias);
-    yki_arg_int(recipe, "act", conv.a.act);
+    yki_arg_int(recipe, "transposed", i->transposed);
+    yki_arg_expr(recipe, "samples", conv->n);
+    yki_arg_ints(recipe,
+                 (const yki_named_int[]){{"groups", conv->a.groups},
+                                         {"rows", i->rows},
+                                         {"channels", i->channels},
+                                         {"h", i->h},
+                                         {"w", i->w},
+                                         {"oh", i->oh},
+                                         {"ow", i->ow}},
+                 7);
+    yki_arg_window(recipe, conv);
+    yki_arg_int(recipe, "has_bias", conv->has_bias);
+    yki_arg_int(recipe, "act", conv->a.act);
+    yki_arg_int(recipe, "bands", bands);
+    yki_arg_int(recipe, "wide", i->classes == 1 && i->oh * i->ow % 4 == 0);
     if (!launch)
-        return recipe->status;
-    groups = yki_conv_times(&conv, gemm ? area : rows * conv.a.groups * area);
-    groups.divisor = gemm ? 4 * side : items;
+        return;
+    columns.divisor = t->columns;
+    columns.max = MAX_GROUPS;
+    yki_launch_grid(launch, YKI_CONST(ceil_of(i->rows, t->rows)), columns,
+                    YKI_CONST(p->groups * bands), items_of(t), 1, 1);
+    /* An iteration is one term of the sums, or what an item loads for it. */
+    yki_launch_iterations(launch, problem, 0,
+                          3 * i->channels * conv->taps + conv->a.kernel[0] + conv->a.kernel[1]);
+}
+
+static void
+emit_image_elements(const yki_problem *problem, const yki_device_traits *traits, yki_recipe *recipe,
+                    const yki_conv *conv, const image *i)
+{
+    uint32_t items = group_items(traits);
+    yki_launch *launch = yki_recipe_launch(
+        recipe, "conv_gather.cl",
+        i->transposed ? "yki_conv_gather_grad_input" : "yki_conv_gather_forward", "-DWG=%u", items);
+    yki_expr groups = yki_conv_times(conv, i->rows * conv->a.groups * i->oh * i->ow);
+
+    yki_arg_slot(recipe, 0);
+    yki_arg_slot(recipe, 1);
+    yki_arg_slot(recipe, conv->has_bias ? 2 : 1);
+    yki_arg_slot(recipe, problem->input_count);
+    shape_args(recipe, conv);
+    yki_arg_int(recipe, "has_bias", conv->has_bias);
+    yki_arg_int(recipe, "act", conv->a.act);
+    if (!launch)
+        return;
+    groups.divisor = items;
     groups.max = MAX_GROUPS;
-    if (gemm)
-        yki_launch_grid(launch, groups,
-                        YKI_CONST(YKI_MIN((rows + 4 * side - 1) / (4 * side), MAX_GROUPS)),
-                        YKI_CONST(YKI_MIN(conv.a.groups, MAX_GROUPS)), side, side, 1);
+    yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), items, 1, 1);
+    yki_launch_iterations(launch, problem,
+                          (double)yki_expr_value(yki_conv_flops(conv), problem->max) / 2,
+                          i->channels * conv->taps);
+}
+
+static yoke_status
+emit_image(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+           yki_recipe *recipe)
+{
+    yki_conv conv = yki_conv_of(problem);
+    image i = image_of(problem, &conv);
+    product p = image_product(problem, &conv, &i);
+    const tile *t = tile_of(&p, traits, tuning);
+
+    yki_recipe_start(recipe, problem);
+    if (t)
+        emit_image_product(problem, recipe, &conv, &i, &p, t);
     else
-        yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), items, 1, 1);
-    set_iterations(launch, problem, &conv, gemm, side,
-                   problem->op == &yki_op_conv2d ? conv.cg * conv.taps : conv.og * conv.taps);
-    launch->flops = yki_conv_flops(&conv);
-    launch->bytes = yki_problem_bytes(problem);
+        emit_image_elements(problem, traits, recipe, &conv, &i);
+    if (recipe->status != YOKE_OK)
+        return recipe->status;
+    recipe->launches[0].flops = yki_conv_flops(&conv);
+    recipe->launches[0].bytes = yki_problem_bytes(problem);
     return recipe->status;
 }
 
-static yoke_status
-emit_forward(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-             yki_recipe *recipe)
+static product
+weight_product(const yki_problem *problem, const yki_conv *conv)
 {
-    static const form names = {"yki_conv_gemm_forward", "yki_conv_gather_forward"};
-    yki_conv conv = yki_conv_of(problem);
+    int64_t samples = conv->batched ? problem->max.batch : 1, area = conv->oh * conv->ow;
+    product p = {.rows = conv->og,
+                 .columns = conv->cg * conv->taps,
+                 .depth = samples * area,
+                 .groups = conv->a.groups,
+                 .splits = true};
 
-    return emit_image(problem, traits, tuning, recipe, &names, conv.og, conv.oh * conv.ow);
+    p.fits = p.depth <= INT32_MAX / 2 && conv->o * area <= INT32_MAX / 2 &&
+             conv->c * conv->h * conv->w <= INT32_MAX / 2 && p.columns <= INT32_MAX / 2;
+    return p;
 }
 
-static yoke_status
-emit_grad_input(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-                yki_recipe *recipe)
-{
-    static const form names = {"yki_conv_gemm_grad_input", "yki_conv_gather_grad_input"};
-    yki_conv conv = yki_conv_of(problem);
-
-    return emit_image(problem, traits, tuning, recipe, &names, conv.cg, conv.h * conv.w);
-}
-
-/* Enough splits of the samples to fill the device, given `tiles` independent pieces of work. */
+/* Enough splits of the samples to fill the device, given `pieces` independent pieces of work. If
+ * these are as many as its units, another launch, which adds the parts, would cost more. */
 static int64_t
-split_count(const yki_problem *problem, const yki_device_traits *traits, int64_t tiles)
+split_count(const yki_problem *problem, const yki_device_traits *traits, int64_t pieces,
+            int64_t per_unit)
 {
-    int64_t wanted = (int64_t)traits->compute_units * 4, splits = (wanted + tiles - 1) / tiles;
+    int64_t wanted = ceil_of((int64_t)traits->compute_units * per_unit, pieces);
 
-    return YKI_MAX(YKI_MIN(YKI_MIN(splits, problem->max.batch), 64), 1);
+    if (pieces >= traits->compute_units)
+        return 1;
+    return YKI_MAX(YKI_MIN(YKI_MIN(wanted, problem->max.batch), 64), 1);
+}
+
+static unsigned
+weight_tunings(const yki_problem *problem, const yki_device_traits *traits)
+{
+    yki_conv conv = yki_conv_of(problem);
+    product p = weight_product(problem, &conv);
+
+    return count_tunings(&p, traits);
 }
 
 static yoke_status
@@ -151,21 +327,24 @@ emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, un
                  yki_recipe *recipe)
 {
     yki_conv conv = yki_conv_of(problem);
-    bool gemm = use_gemm(&conv, tuning);
-    uint32_t side = tile_side(traits), items = group_items(traits), part;
-    int64_t columns = conv.cg * conv.taps, elements = conv.o * columns;
-    int64_t tiles_m = (conv.og + 4 * side - 1) / (4 * side);
-    int64_t tiles_p = (columns + 4 * side - 1) / (4 * side);
-    int64_t splits =
-        split_count(problem, traits, gemm ? tiles_m * tiles_p * conv.a.groups : elements);
+    product p = weight_product(problem, &conv);
+    const tile *t = tile_of(&p, traits, tuning);
+    uint32_t items = t ? items_of(t) : group_items(traits), part;
+    int64_t elements = conv.o * p.columns, groups = conv.a.groups;
+    int64_t across = t ? ceil_of(p.columns, t->columns) : 0,
+            down = t ? ceil_of(p.rows, t->rows) : 0;
+    /* A tile of 128 x 128 has 256 items; a unit has room for about 512. */
+    int64_t splits = t ? split_count(problem, traits, across * down * groups, 512 / items)
+                       : split_count(problem, traits, elements, 4);
     yki_launch *launch;
 
     yki_recipe_start(recipe, problem);
     part = splits > 1 ? yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * splits * elements))
                       : problem->input_count;
-    if (gemm)
-        launch =
-            yki_recipe_launch(recipe, "conv_gemm.cl", "yki_conv_gemm_grad_weight", "-DTS=%u", side);
+    if (t)
+        launch = yki_recipe_launch(recipe, "conv_gemm_weight.cl", "yki_conv_gemm_weight",
+                                   "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d", t->rows, t->columns,
+                                   t->item_rows, t->item_columns, is_flat(&conv));
     else
         launch = yki_recipe_launch(recipe, "conv_gather.cl", "yki_conv_gather_grad_weight",
                                    "-DWG=%u", items);
@@ -174,18 +353,20 @@ emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, un
     yki_arg_slot(recipe, part);
     shape_args(recipe, &conv);
     yki_arg_int(recipe, "splits", splits);
+    if (t)
+        yki_arg_int(recipe, "wide", p.columns % 4 == 0);
     if (!launch)
         return recipe->status;
-    if (gemm)
-        yki_launch_grid(launch, YKI_CONST(YKI_MIN(tiles_p, MAX_GROUPS)),
-                        YKI_CONST(YKI_MIN(tiles_m, MAX_GROUPS)),
-                        YKI_CONST(YKI_MIN(conv.a.groups * splits, MAX_GROUPS)), side, side, 1);
+    if (t)
+        yki_launch_grid(launch, YKI_CONST(across), YKI_CONST(down), YKI_CONST(groups * splits),
+                        items, 1, 1);
     else
         yki_launch_grid(launch, YKI_CONST(YKI_MIN(elements, MAX_GROUPS)), YKI_CONST(splits),
                         YKI_CONST(1), items, 1, 1);
-    set_iterations(launch, problem, &conv, gemm, side,
-                   (problem->max.batch + splits - 1) / splits * conv.oh * conv.ow /
-                       (gemm ? 1 : items));
+    p.depth = ceil_of(problem->max.batch, splits) * conv.oh * conv.ow;
+    yki_launch_iterations(launch, problem,
+                          t ? 0 : (double)yki_expr_value(yki_conv_flops(&conv), problem->max) / 2,
+                          t ? 3 * p.depth : p.depth / items);
     launch->flops = yki_conv_flops(&conv);
     launch->bytes = yki_problem_bytes(problem);
     if (splits > 1)
@@ -202,8 +383,8 @@ const yki_solver yki_solver_conv_plain = {
     .op = &forward_op,
     .side_by_side = true,
     .applies = yki_plain_applies,
-    .tunings = tunings,
-    .emit = emit_forward,
+    .tunings = image_tunings,
+    .emit = emit_image,
 };
 
 const yki_solver yki_solver_conv_plain_grad_input = {
@@ -211,8 +392,8 @@ const yki_solver yki_solver_conv_plain_grad_input = {
     .op = &grad_input_op,
     .side_by_side = true,
     .applies = yki_plain_applies,
-    .tunings = tunings,
-    .emit = emit_grad_input,
+    .tunings = image_tunings,
+    .emit = emit_image,
 };
 
 const yki_solver yki_solver_conv_plain_grad_weight = {
@@ -220,6 +401,6 @@ const yki_solver yki_solver_conv_plain_grad_weight = {
     .op = &grad_weight_op,
     .side_by_side = true,
     .applies = yki_plain_applies,
-    .tunings = tunings,
+    .tunings = weight_tunings,
     .emit = emit_grad_weight,
 };

@@ -28,18 +28,11 @@ yki_winograd_tiles(int64_t h, int64_t w)
 }
 
 bool
-yki_winograd_fits(const yki_problem *problem, const yki_device_traits *traits)
+yki_winograd_pays(const yki_conv *conv, int64_t h, int64_t w)
 {
-    yki_conv conv = yki_conv_of(problem);
-    const yki_conv_attrs *a = &conv.a;
-    int64_t limit = INT32_MAX / 2, n = conv.batched ? problem->max.batch : 1;
-    bool to_x = problem->op == &yki_op_conv2d_grad_input;
-    int64_t h = to_x ? conv.h : conv.oh, w = to_x ? conv.w : conv.ow;
-    uint32_t v = yki_conv_width(traits);
+    const yki_conv_attrs *a = &conv->a;
 
-    /* A driver whose compiler has no vectors makes them of the work-items of a group. Here a
-     * group has one work-item. */
-    if (traits->type != YOKE_DEVICE_CPU || traits->vector_width < 4 || a->groups != 1)
+    if (a->groups != 1)
         return false;
     for (int i = 0; i < 2; i++)
         if (a->kernel[i] != 3 || a->stride[i] != 1 || a->dilation[i] != 1 || a->pad[i] < 0 ||
@@ -47,8 +40,23 @@ yki_winograd_fits(const yki_problem *problem, const yki_device_traits *traits)
             return false;
     /* A tile of 16 results costs 36 products and the transforms; directly each result costs 9
      * products. */
-    if (conv.c < MIN_CHANNELS || conv.o < MIN_CHANNELS ||
-        2 * 16 * yki_winograd_tiles(h, w) > 5 * h * w)
+    return conv->c >= MIN_CHANNELS && conv->o >= MIN_CHANNELS &&
+           2 * 16 * yki_winograd_tiles(h, w) <= 5 * h * w;
+}
+
+bool
+yki_winograd_fits(const yki_problem *problem, const yki_device_traits *traits)
+{
+    yki_conv conv = yki_conv_of(problem);
+    int64_t limit = INT32_MAX / 2, n = conv.batched ? problem->max.batch : 1;
+    bool to_x = problem->op == &yki_op_conv2d_grad_input;
+    int64_t h = to_x ? conv.h : conv.oh, w = to_x ? conv.w : conv.ow;
+    uint32_t v = yki_conv_width(traits);
+
+    /* A driver whose compiler has no vectors makes them of the work-items of a group. Here a
+     * group has one work-item. */
+    if (traits->type != YOKE_DEVICE_CPU || traits->vector_width < 4 ||
+        !yki_winograd_pays(&conv, h, w))
         return false;
     return (conv.c + v) * conv.h * conv.w < limit && (conv.o + v) * conv.oh * conv.ow < limit &&
            n * yki_winograd_tiles(h, w) < limit && conv.c < limit / 9 / conv.o;

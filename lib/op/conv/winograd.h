@@ -11,7 +11,9 @@
 enum { YKI_WINOGRAD_SKEW = 16 };
 
 /* Returns whether the convolution is 3x3 with stride 1 and large enough for the transforms to
- * pay, and its sizes fit the kernels' integers. */
+ * pay; h x w is the size of the result, or of the image whose gradient it is. */
+bool yki_winograd_pays(const yki_conv *conv, int64_t h, int64_t w);
+/* Returns whether it pays, the device is a CPU, and the sizes fit its kernels' integers. */
 bool yki_winograd_fits(const yki_problem *problem, const yki_device_traits *traits);
 /* Returns the number of 4 x 4 tiles in an image of h x w. */
 int64_t yki_winograd_tiles(int64_t h, int64_t w);

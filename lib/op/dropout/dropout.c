@@ -64,6 +64,7 @@ const yki_op yki_op_dropout = {
     .in_place = 1,
     .evaluation = evaluation,
     .cheap = true,
+    .whole = true,
 };
 
 /* A hash of 64 bits of the layer's name, the same on every host. */

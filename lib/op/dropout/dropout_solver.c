@@ -16,7 +16,7 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
     if (!yki_flat_applies(problem, traits))
         return false;
     return problem->out.layout.block == 1 ||
-           (problem->out.shape.rank > 0 &&
+           (!problem->max.length && problem->out.shape.rank > 0 &&
             yki_shape_count(problem->out.shape) == problem->out.shape.dim[0]);
 }
 
@@ -26,6 +26,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 {
     const yki_dropout_attrs attrs = yki_dropout_attrs_get(&problem->attrs);
     int64_t count = yki_operand_count(&problem->out, (yki_extents){.batch = 1}); /* of a sample */
+    int64_t length = problem->max.length;
     int64_t chunks = (count + CHUNK - 1) / CHUNK;
     bool batched = problem->out.batched;
     yki_flat flat = yki_flat_for(traits);
@@ -42,7 +43,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_slot(recipe, 1);
     yki_arg_step(recipe);
     yki_arg_expr(recipe, "samples", batched ? YKI_BATCH : YKI_CONST(1));
-    yki_arg_int(recipe, "count", count);
+    yki_arg_expr(recipe, "count", length ? YKI_PER_ROW(count / length) : YKI_CONST(count));
     yki_arg_int(recipe, "batched", batched);
     /* The bits are passed as an int. */
     yki_arg_int(recipe, "key0", (int32_t)attrs.key[0]);

@@ -21,11 +21,39 @@ describe(const yki_attrs *attrs, char *text, size_t size)
     snprintf(text, size, "%s", names[kind_of(attrs)]);
 }
 
+/* Whether `b` has a row for each row of the sequence `a`: (length, the shape of a row). */
+static bool
+has_positions(const yoke_node *a, const yoke_node *b)
+{
+    return a->length && !b->batched && yki_shape_equal(yki_whole_shape(a), b->shape);
+}
+
+/* A parameter of more axes than a row has must have all of them. */
+static yoke_status
+check_positions(const yoke_node *a, const yoke_node *b)
+{
+    char text[128];
+
+    if (!a->length || b->batched || b->shape.rank <= a->shape.rank)
+        return YOKE_OK;
+    return yki_fail_shape("the input", b, yki_shape_text(yki_whole_shape(a), text, sizeof text));
+}
+
 static yoke_status
 infer(yoke_node *node)
 {
     const yoke_node *a = node->inputs[0], *b = node->inputs[1];
     char left[128], right[128];
+
+    for (int i = 0; i < 2; i++)
+        if (has_positions(node->inputs[i], node->inputs[1 - i])) {
+            YKI_TRY(yki_check_f32("the input", a));
+            YKI_TRY(yki_check_f32("the input", b));
+            yki_node_like(node, node->inputs[i]);
+            return YOKE_OK;
+        }
+    YKI_TRY(check_positions(a, b));
+    YKI_TRY(check_positions(b, a));
 
     YKI_TRY(yki_check_f32("the input", a));
     YKI_TRY(yki_check_f32("the input", b));
@@ -48,6 +76,8 @@ sum_to(yoke_node *gradient, const yoke_node *operand)
     uint32_t axes = 0;
     int32_t extra = gradient->shape.rank - operand->shape.rank;
 
+    if (has_positions(gradient, operand))
+        return yki_node1(graph, &yki_op_position_sum, gradient);
     if (gradient->batched && !operand->batched)
         gradient = yki_node1(graph, &yki_op_batch_sum, gradient);
     for (int32_t i = 0; gradient && i < gradient->shape.rank; i++)

@@ -3,6 +3,8 @@
  * binary_solver.c - binary operators: over flat memory where the operands are alike,
  * and by strides over up to nine axes where one is broadcast.
  */
+#include <string.h>
+
 #include "op/flat.h"
 #include "op/ops.h"
 
@@ -57,20 +59,45 @@ strides_of(const yki_operand *operand, const yki_operand *out, int64_t *strides)
 typedef struct walk {
     int64_t size[AXES];      /* of the result's axes; that of the batch, the first, is not used */
     int64_t stride[2][AXES]; /* of the operands */
+    int outer;               /* the first axis that is used; of positions it has the rows */
 } walk;
+
+/* Whether an operand has a row for each row of a sequence. The batch of the walk are then samples,
+ * and its first axis ends with the rows that are there. */
+static bool
+has_positions(const yki_problem *problem)
+{
+    return YKI_MAX(problem->in[0].shape.rank, problem->in[1].shape.rank) > problem->out.shape.rank;
+}
+
+static yki_operand
+with_positions(yki_operand operand, int64_t length)
+{
+    if (!operand.rows)
+        return operand;
+    memmove(operand.shape.dim + 1, operand.shape.dim,
+            (size_t)operand.shape.rank++ * sizeof operand.shape.dim[0]);
+    operand.shape.dim[0] = length;
+    return operand;
+}
 
 /* Leaves out axes of size 1, and joins neighbours that both operands step through as if they
  * were one axis. So the last axis, along which a work-item runs, becomes as long as possible. */
 static walk
 walk_of(const yki_problem *problem)
 {
-    const yoke_shape *shape = &problem->out.shape;
+    const int64_t length = problem->max.length;
+    const bool positions = has_positions(problem);
+    const yki_operand out = positions ? with_positions(problem->out, length) : problem->out;
+    const yoke_shape *shape = &out.shape;
     int64_t strides[2][AXES];
     walk w = {.stride = {{0}}};
     int at = AXES;
 
     for (int k = 0; k < 2; k++) {
-        strides_of(&problem->in[k], &problem->out, strides[k]);
+        const yki_operand in = positions ? with_positions(problem->in[k], length) : problem->in[k];
+
+        strides_of(&in, &out, strides[k]);
         w.stride[k][0] = strides[k][0];
     }
     for (int i = 0; i < AXES; i++)
@@ -88,7 +115,17 @@ walk_of(const yki_problem *problem)
         }
         w.size[at] *= shape->dim[axis];
     }
+    w.outer = at;
     return w;
+}
+
+/* A size or a stride, of which the length is a factor where `rows` says so. */
+static yki_expr
+with_length(const yki_problem *problem, int64_t value, bool rows)
+{
+    int64_t length = problem->max.length;
+
+    return rows && length > 1 ? YKI_PER_ROW(value / length) : YKI_CONST(value);
 }
 
 static yoke_status
@@ -97,6 +134,7 @@ emit_broadcast(const yki_problem *problem, const yki_device_traits *traits, unsi
 {
     const yki_binary_attrs attrs = yki_binary_attrs_get(&problem->attrs);
     yki_flat flat = yki_flat_for(traits);
+    const bool positions = has_positions(problem);
     walk w = walk_of(problem);
     yki_launch *launch;
 
@@ -108,10 +146,11 @@ emit_broadcast(const yki_problem *problem, const yki_device_traits *traits, unsi
         yki_arg_slot(recipe, i);
     yki_arg_expr(recipe, "count", yki_operand_elements(&problem->out));
     for (int i = 1; i < AXES; i++)
-        yki_arg_int_at(recipe, "d", i, w.size[i]);
+        yki_arg_expr_at(recipe, "d", i, with_length(problem, w.size[i], positions && i == w.outer));
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < AXES; i++)
-            yki_arg_int_at(recipe, k ? "sb" : "sa", i, w.stride[k][i]);
+            yki_arg_expr_at(recipe, k ? "sb" : "sa", i,
+                            with_length(problem, w.stride[k][i], positions && i == 0));
     yki_flat_grid(launch, &flat, problem);
     yki_flat_cost(launch, problem, 1);
     return recipe->status;

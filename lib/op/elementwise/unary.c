@@ -87,7 +87,7 @@ const yki_op yki_op_unary_grad = {
     .infer = infer,
     .flops = flops,
     .describe = describe,
-    .in_place = 2, /* dx may overwrite dy */
+    .in_place = 6, /* dx may overwrite dy, or a term of it */
 };
 
 yoke_node *

@@ -23,8 +23,10 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
-    launch = yki_recipe_launch(recipe, "unary.cl", kernels[attrs.kind][is_grad], "-DVEC=%u -DWG=%u",
-                               flat.vector, flat.group);
+    launch = yki_recipe_launch(recipe, "unary.cl",
+                               problem->input_count == 3 ? "yki_relu_grad_of_sum"
+                                                         : kernels[attrs.kind][is_grad],
+                               "-DVEC=%u -DWG=%u", flat.vector, flat.group);
     for (uint32_t i = 0; i <= problem->input_count; i++)
         yki_arg_slot(recipe, i);
     yki_arg_expr(recipe, "count", yki_operand_elements(&problem->out));
@@ -46,10 +48,19 @@ const yki_solver yki_solver_unary = {
     .emit = emit,
 };
 
+/* Only relu's gradient takes a sum. */
+static bool
+grad_applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return yki_flat_applies(problem, traits) &&
+           (problem->input_count == 2 ||
+            yki_unary_attrs_get(&problem->attrs).kind == YKI_UNARY_RELU);
+}
+
 const yki_solver yki_solver_unary_grad = {
     .name = "unary-grad-flat",
     .op = &unary_grad_op,
-    .applies = yki_flat_applies,
+    .applies = grad_applies,
     .layouts = yki_flat_layouts,
     .emit = emit,
 };

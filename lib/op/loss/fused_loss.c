@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "op/ops.h"
+#include "op/loss/loss.h"
 
 enum { ALONE_ELEMENTS = 4096, ALONE_SAMPLES = 4096 };
 
@@ -53,7 +53,7 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
 {
     const yki_fused_loss_attrs a = yki_fused_loss_attrs_get(&problem->attrs);
 
-    return yki_plain_applies(problem, traits) && kernels[a.loss.kind] != NULL;
+    return yki_plain_applies(problem, traits) && kernels[a.loss.kind] != NULL && !a.loss.rows;
 }
 
 static void
@@ -69,7 +69,8 @@ emit_sums(yki_recipe *recipe, const uint32_t *results, uint32_t pairs, int64_t s
     yki_arg_expr(recipe, "samples", YKI_BATCH);
     yki_arg_int(recipe, "stride", stride);
     yki_arg_int(recipe, "metrics", metrics);
-    yki_launch_grid(launch, YKI_CONST(1), (yki_expr){0}, (yki_expr){0}, 1, 1, 1);
+    yki_launch_grid(launch, YKI_CONST(1), (yki_expr){0}, (yki_expr){0},
+                    recipe->launches[0].local[0], 1, 1);
 }
 
 static yoke_status
@@ -79,10 +80,9 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     const yki_fused_loss_attrs a = yki_fused_loss_attrs_get(&problem->attrs);
     int64_t count = yki_shape_count(problem->in[0].shape), n = problem->max.batch;
     int64_t classes = problem->in[0].shape.rank ? problem->in[0].shape.dim[0] : 1;
-    uint32_t group = traits->type == YOKE_DEVICE_CPU ? 1 : YKI_MIN(traits->max_group, 64u);
-    bool alone = n * count <= ALONE_ELEMENTS * (int64_t)group && n <= ALONE_SAMPLES;
-    int64_t samples_per_group = YKI_MAX(1, 2048 / YKI_MAX(count, 1)) * group;
-    yki_expr groups = {1, 0, samples_per_group, traits->compute_units * 4};
+    yki_loss_form form = yki_loss_form_for(problem, traits, a.loss.kind);
+    /* Work-items side by side are spread where a sample for each would be too much. */
+    bool alone = form.items == 1 ? n * count <= ALONE_ELEMENTS && n <= ALONE_SAMPLES : !form.spread;
     uint32_t out = problem->input_count, pairs, results[3];
     uint32_t metrics = (uint32_t)a.metrics, gradient = out + 1 + metrics;
     yki_launch *launch;
@@ -92,8 +92,10 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     pairs = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(8 * n * (1 + metrics)));
     for (uint32_t i = 0; i < 3; i++)
         results[i] = i <= metrics ? out + i : out;
-    launch = yki_recipe_launch(recipe, "loss.cl", kernels[a.loss.kind], "-DWG=%u -DLABEL=%s", group,
-                               problem->in[1].type == YOKE_U8 ? "uchar" : "int");
+    launch = yki_recipe_launch(recipe, "loss.cl", kernels[a.loss.kind],
+                               "-DWG=%u -DLABEL=%s -DSPREAD=%d -DMETRICS=%d", form.items,
+                               problem->in[1].type == YOKE_U8 ? "uchar" : "int", form.spread,
+                               form.spread ? (int)a.metrics : 0);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, a.gradient ? gradient : pairs);
@@ -113,8 +115,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_int(recipe, "k1", a.k[1]);
     yki_arg_int(recipe, "with_grad", a.gradient);
     yki_arg_int(recipe, "alone", alone);
-    yki_launch_grid(launch, alone ? YKI_CONST(1) : groups, (yki_expr){0}, (yki_expr){0}, group, 1,
-                    1);
+    yki_launch_grid(launch, alone ? YKI_CONST(1) : form.groups, (yki_expr){0}, (yki_expr){0},
+                    form.items, 1, 1);
     if (launch) {
         launch->flops = YKI_PER_SAMPLE((6 + 4 * a.gradient + 2 * a.metrics) * count);
         launch->bytes = YKI_PER_SAMPLE((8 + 4 * a.gradient) * count);

@@ -38,8 +38,9 @@ describe(const yki_attrs *attrs, char *text, size_t size)
 {
     const yki_loss_attrs a = yki_loss_attrs_get(attrs);
 
-    snprintf(text, size, "%s i%d:%d s%.9g d%.9g k%d", kinds[a.kind].name, a.has_ignore_index,
-             a.ignore_index, (double)a.label_smoothing, (double)a.delta, a.k);
+    snprintf(text, size, "%s i%d:%d s%.9g d%.9g k%d%s", kinds[a.kind].name, a.has_ignore_index,
+             a.ignore_index, (double)a.label_smoothing, (double)a.delta, a.k,
+             a.rows ? " rows" : "");
 }
 
 /* The hint is for a sample that has one label, or one row of targets, where x still has several
@@ -50,9 +51,10 @@ flatten_hint(const yoke_node *x, const yoke_node *target, int32_t rank)
     return target->shape.rank == rank && x->shape.rank > 1 ? "; did you forget yoke_flatten?" : "";
 }
 
-/* x is (C) with a scalar label, or (C, rest...) with labels (rest...). */
+/* x is (C) with a scalar label, or (C, rest...) with labels (rest...); with `rows`, (rest..., C).
+ */
 static yoke_status
-check_labels(const yoke_node *x, const yoke_node *target)
+check_labels(const yoke_node *x, const yoke_node *target, bool rows)
 {
     yoke_shape rest = {0};
     char given[128], wanted[128], got[128];
@@ -62,13 +64,13 @@ check_labels(const yoke_node *x, const yoke_node *target)
     if (x->shape.rank < 1)
         return yki_fail_shape("the input", x, "(classes) or (classes, ...)");
     rest.rank = x->shape.rank - 1;
-    memcpy(rest.dim, x->shape.dim + 1, (size_t)rest.rank * sizeof rest.dim[0]);
+    memcpy(rest.dim, x->shape.dim + !rows, (size_t)rest.rank * sizeof rest.dim[0]);
     if (!yki_shape_equal(rest, target->shape))
         return yki_fail(
             YOKE_ERROR_SHAPE,
-            "the target \"%s\" has shape %s; must be %s, the axes after the classes of \"%s\" %s%s",
+            "the target \"%s\" has shape %s; must be %s, the axes %s the classes of \"%s\" %s%s",
             target->name, yki_shape_text(target->shape, got, sizeof got),
-            yki_shape_text(rest, wanted, sizeof wanted), x->name,
+            yki_shape_text(rest, wanted, sizeof wanted), rows ? "before" : "after", x->name,
             yki_shape_text(x->shape, given, sizeof given), flatten_hint(x, target, 0));
     return YOKE_OK;
 }
@@ -86,7 +88,7 @@ check_operands(const yoke_node *node)
                         "\"%s\" does not depend on the sample; must be computed from an input",
                         x->batched ? target->name : x->name);
     if (kinds[a.kind].labels) {
-        YKI_TRY(check_labels(x, target));
+        YKI_TRY(check_labels(x, target, a.rows));
         if (a.kind == YKI_METRIC_TOP_K && (a.k < 1 || a.k > x->shape.dim[0]))
             return yki_fail_range(YOKE_ERROR_VALUE, "k", a.k, 1, x->shape.dim[0]);
         return YOKE_OK;
@@ -174,7 +176,7 @@ make(yoke_graph *graph, yki_loss_kind kind, yoke_node *x, yoke_node *target,
     yki_free(name);
     /* For a metric, a label beyond the classes is a miss, whatever it is. */
     if (node && kinds[kind].labels && !kinds[kind].metric &&
-        !yki_limit_values(target, 0, x->shape.dim[0],
+        !yki_limit_values(target, 0, x->shape.dim[attrs->rows ? x->shape.rank - 1 : 0],
                           attrs->has_ignore_index ? &attrs->ignore_index : NULL))
         return NULL;
     return node;
@@ -199,6 +201,13 @@ with_options(yoke_graph *graph, yki_loss_kind kind, yoke_node *x, yoke_node *tar
                                                           (double)o.delta, 0, FLT_MAX));
         return NULL;
     }
+    if (o.axis != 0 && (o.axis != -1 || kind != YKI_LOSS_SOFTMAX_CE)) {
+        yki_graph_fail(graph, kinds[kind].name,
+                       yki_fail(YOKE_ERROR_VALUE,
+                                "axis is %d; must be 0 or, for softmax_cross_entropy, -1", o.axis));
+        return NULL;
+    }
+    attrs.rows = o.axis == -1 && x && x->shape.rank > 1;
     attrs.has_ignore_index = o.has_ignore_index;
     attrs.ignore_index = o.has_ignore_index ? o.ignore_index : 0;
     attrs.label_smoothing = o.label_smoothing;

@@ -5,7 +5,7 @@
  * not their throughput.
  */
 #include "op/flat.h"
-#include "op/ops.h"
+#include "op/loss/loss.h"
 
 static const char *const kernels[YKI_LOSS_KINDS] = {
     "yki_softmax_ce", "yki_ce",    "yki_bce",   "yki_mse", "yki_l1",
@@ -23,7 +23,36 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
 
     if (problem->op == &yki_op_loss_grad && !gradients[attrs.kind])
         return false;
-    return yki_plain_applies(problem, traits);
+    return !attrs.rows && yki_plain_applies(problem, traits);
+}
+
+yki_loss_form
+yki_loss_form_for(const yki_problem *problem, const yki_device_traits *traits, int32_t kind)
+{
+    enum { ITEMS = 256, FEW_ITEMS = 64, ELEMENTS_PER_ITEM = 256, FEW_POSITIONS = 32 };
+    int64_t count = yki_shape_count(problem->in[0].shape), n = problem->max.batch;
+    int64_t classes = problem->in[0].shape.rank ? problem->in[0].shape.dim[0] : 1;
+    int64_t positions = count / YKI_MAX(classes, 1), width = count, share;
+    bool labels = kind == YKI_LOSS_SOFTMAX_CE || kind == YKI_LOSS_CE ||
+                  kind == YKI_METRIC_ACCURACY || kind == YKI_METRIC_TOP_K;
+    yki_loss_form f = {1, 0, {0}};
+
+    if (traits->type != YOKE_DEVICE_CPU) {
+        f.items = FEW_ITEMS;
+        if ((n + f.items - 1) / f.items * count > ELEMENTS_PER_ITEM) {
+            f.spread = labels && positions < FEW_POSITIONS ? 2 : 1;
+            width = f.spread == 2 ? classes : labels ? positions : count;
+            f.items = width >= 4 * ITEMS ? ITEMS : FEW_ITEMS;
+        }
+        while (f.items > traits->max_group)
+            f.items /= 2;
+    }
+    /* A group has a few thousand elements at least, so a small batch is one group. */
+    share = f.spread ? 1 : YKI_MAX(1, 2048 / YKI_MAX(count, 1)) * f.items;
+    f.groups = YKI_PER_SAMPLE(1);
+    f.groups.divisor = share;
+    f.groups.max = (int64_t)traits->compute_units * (f.spread ? 32 : 4);
+    return f;
 }
 
 static yoke_status
@@ -34,17 +63,14 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     bool is_grad = problem->op == &yki_op_loss_grad;
     int64_t count = yki_shape_count(problem->in[0].shape);
     int64_t classes = problem->in[0].shape.rank ? problem->in[0].shape.dim[0] : 1;
-    uint32_t group = traits->type == YOKE_DEVICE_CPU ? 1 : YKI_MIN(traits->max_group, 64u);
-    /* A group has a few thousand elements at least, so a small batch is one group. */
-    int64_t samples_per_group = YKI_MAX(1, 2048 / YKI_MAX(count, 1)) * group;
-    yki_expr groups = {1, 0, samples_per_group, traits->compute_units * 4};
+    yki_loss_form form = yki_loss_form_for(problem, traits, attrs.kind);
     yki_launch *launch;
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
     launch = yki_recipe_launch(recipe, "loss.cl", (is_grad ? gradients : kernels)[attrs.kind],
-                               "-DWG=%u -DLABEL=%s", group,
-                               problem->in[1].type == YOKE_U8 ? "uchar" : "int");
+                               "-DWG=%u -DLABEL=%s -DSPREAD=%d", form.items,
+                               problem->in[1].type == YOKE_U8 ? "uchar" : "int", form.spread);
     for (uint32_t i = 0; i <= 2; i++)
         yki_arg_slot(recipe, i);
     yki_arg_expr(recipe, "samples", YKI_BATCH);
@@ -55,7 +81,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_float(recipe, "smoothing", attrs.label_smoothing);
     yki_arg_float(recipe, "delta", attrs.delta);
     yki_arg_int(recipe, "k", attrs.k);
-    yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, group, 1, 1);
+    yki_launch_grid(launch, form.groups, (yki_expr){0}, (yki_expr){0}, form.items, 1, 1);
     yki_launch_iterations(launch, problem, 4.0 * (double)count * (double)problem->max.batch,
                           4 * count);
     if (launch) {

@@ -37,7 +37,8 @@ enum {
     MAX_VECTOR = 16,
     MAX_DEVICES = 64,
     SAMPLES = 512, /* elements of a product that are compared */
-    RUNS = 5
+    RUNS = 5,
+    OWN_GROUP = 256 /* work-items of a group, in its own parameters and in the kernels that copy */
 };
 
 /* ---- sets of parameters ----
@@ -446,8 +447,7 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
     yki_gemm g;
     call_data d;
 
-    (void)traits;
-    return find_call(problem, &g, &d);
+    return traits->max_group >= OWN_GROUP && find_call(problem, &g, &d);
 }
 
 static double

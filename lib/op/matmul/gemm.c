@@ -10,9 +10,9 @@ yki_expr
 yki_gemm_times(yki_expr a, yki_expr b)
 {
     /* One of the two is a constant: (p n) (c) or (c) (p n). */
-    yki_expr product = {a.per_sample * b.constant + a.constant * b.per_sample,
-                        a.constant * b.constant, 1, 0};
+    yki_expr product = YKI_PER_SAMPLE(a.per_sample * b.constant + a.constant * b.per_sample);
 
+    product.constant = a.constant * b.constant;
     return product;
 }
 

@@ -3,53 +3,184 @@
  * gemm_tiled.c - matrix products of any shape on any device, with tiles in local
  * memory (clkernels/gemm.cl).
  *
+ * Tunings are tiles: those that fit the device and are not far larger than the result. All
+ * of them give the same bits. The guess is the one whose slowest compute unit is done first,
+ * by a count of its multiply-adds.
+ *
+ * A gate is applied where the result is written. The sums of A over k are another group's work in
+ * the same launch.
+ *
  * Where the result is too small to occupy the device, the sum is divided into parts,
  * which a second launch adds. The number of parts depends on the problem, never on the
- * batch: a sample's result does not depend on the samples beside it.
+ * batch: a sample's result does not depend on the samples beside it. Nor does it depend on
+ * the tile.
  */
 #include <stdio.h>
 
 #include "op/matmul/matmul.h"
 
 enum {
-    SMALL = 32,         /* rows and columns that a group of 8 x 8 work-items computes at once */
     MAX_GROUPS = 32768, /* in one grid dimension; kernels loop over the rest */
     MAX_PARTS = 64,
-    MIN_PART = 64,            /* a part should have at least this many terms of the sum */
-    MAX_PART_BYTES = 64 << 20 /* of all parts together */
+    MIN_PART = 64,             /* a part should have at least this many terms of the sum */
+    MIN_SPLIT = 256,           /* a sum of less terms is faster than a second launch */
+    MAX_SUMMED = 4096,         /* one group of a row adds up A, over this many terms at most */
+    MAX_PART_BYTES = 64 << 20, /* of all parts together */
+    PART_TILE = 64             /* the tile for which parts are counted */
 };
+
+/* As in tile.cl. `density` is the share of multiply-adds in the inner loop, in percent, as
+ * compiled for sm_90. */
+typedef struct tile {
+    uint8_t rows, columns, item_rows, item_columns, terms, density;
+} tile;
+
+static const tile tiles[] = {
+    {128, 128, 8, 8, 8, 89}, {128, 64, 8, 8, 8, 88}, {64, 128, 8, 8, 8, 88}, {64, 64, 8, 8, 8, 87},
+    {64, 64, 8, 4, 8, 84},   {64, 64, 4, 4, 16, 81}, {32, 32, 4, 4, 8, 74},
+};
+
+enum { TILES = YKI_COUNT(tiles), SMALLEST = TILES - 1 };
+
+static int64_t
+group_of(const tile *t)
+{
+    return t->rows / t->item_rows * (t->columns / t->item_columns);
+}
+
+static int64_t
+local_bytes(const tile *t)
+{
+    return 2 * t->terms * (t->rows + 4 + t->columns + 4) * 4;
+}
+
+static int64_t
+rounded_up(int64_t size, int64_t unit)
+{
+    return (size + unit - 1) / unit;
+}
+
+/* Whether the kernel can add up A over k, too: then one more group of each row of groups does. */
+static bool
+can_sum(const yki_problem *problem, const yki_gemm *g)
+{
+    const tile *smallest = &tiles[SMALLEST];
+
+    return g->outer + g->sum == 0 && g->a_m == 1 && g->a_k == yki_expr_value(g->m, problem->max) &&
+           yki_expr_value(g->k, problem->max) <= MAX_SUMMED &&
+           yki_expr_value(g->m, problem->max) <= (int64_t)MAX_GROUPS * smallest->rows &&
+           yki_expr_value(g->n, problem->max) < (int64_t)MAX_GROUPS * smallest->columns;
+}
 
 static bool
 applies(const yki_problem *problem, const yki_device_traits *traits)
 {
+    const tile *smallest = &tiles[SMALLEST];
     yki_gemm g;
 
-    (void)traits;
-    return yki_gemm_of(problem, &g) && !g.gate && !g.sums;
+    return group_of(smallest) <= traits->max_group &&
+           (uint64_t)local_bytes(smallest) <= traits->local_memory && yki_gemm_of(problem, &g) &&
+           (!g.sums || can_sum(problem, &g));
+}
+
+/* The length of the sum over all its axes. */
+static int64_t
+length_of(const yki_problem *problem, const yki_gemm *g)
+{
+    int64_t length = yki_expr_value(g->k, problem->max);
+
+    for (uint32_t i = 0; i < g->sum; i++)
+        length *= yki_expr_value(g->axes[g->outer + i].size, problem->max);
+    return length;
+}
+
+/* The tiles of the result at the largest extents. */
+static int64_t
+count_tiles(const yki_problem *problem, const yki_gemm *g, int64_t rows, int64_t columns)
+{
+    return rounded_up(yki_expr_value(g->m, problem->max), rows) *
+           rounded_up(yki_expr_value(g->n, problem->max), columns) *
+           yki_expr_value(g->z, problem->max);
 }
 
 /* The number of parts that gives about two groups for each compute unit. */
 static int64_t
-choose_parts(const yki_problem *problem, const yki_gemm *g, const yki_device_traits *traits,
-             int64_t tile)
+choose_parts(const yki_problem *problem, const yki_gemm *g, const yki_device_traits *traits)
 {
     yki_extents max = problem->max;
     int64_t m = yki_expr_value(g->m, max), n = yki_expr_value(g->n, max);
-    int64_t z = yki_expr_value(g->z, max), length = yki_expr_value(g->k, max), parts;
-    int64_t tiles = ((m + tile - 1) / tile) * ((n + tile - 1) / tile) * z;
+    int64_t z = yki_expr_value(g->z, max), parts;
+    int64_t count = count_tiles(problem, g, PART_TILE, PART_TILE);
 
-    for (uint32_t i = 0; i < g->sum; i++)
-        length *= yki_expr_value(g->axes[g->outer + i].size, max);
-    if (tiles == 0)
+    if (count == 0 || length_of(problem, g) < MIN_SPLIT)
         return 1;
-    parts = 2 * (int64_t)traits->compute_units / tiles;
-    parts = YKI_MIN(parts, length / MIN_PART);
+    parts = 2 * (int64_t)traits->compute_units / count;
+    parts = YKI_MIN(parts, length_of(problem, g) / MIN_PART);
     parts = YKI_MIN(parts, MAX_PART_BYTES / YKI_MAX(m * n * z * 4, 1));
     parts = YKI_MIN(parts, MAX_PARTS);
     /* Only sums can be divided along their outermost axis, which must be long enough too. */
     if (g->sum > 0)
         parts = YKI_MIN(parts, yki_expr_value(g->axes[g->outer].size, max));
     return YKI_MAX(parts, 1);
+}
+
+/* Whether a tile fits the device, and most of it the result. A processor gets one only: compiling
+ * others would take longer than they could save. */
+static bool
+suits(const tile *t, const yki_problem *problem, const yki_gemm *g, const yki_device_traits *traits)
+{
+    if (t == &tiles[SMALLEST])
+        return true;
+    return traits->type != YOKE_DEVICE_CPU && group_of(t) <= traits->max_group &&
+           (uint64_t)local_bytes(t) <= traits->local_memory &&
+           t->rows < 2 * yki_expr_value(g->m, problem->max) &&
+           t->columns < 2 * yki_expr_value(g->n, problem->max);
+}
+
+/* How long the busiest compute unit takes for a sum of one term: a model. A unit with less than
+ * 256 work-items stands still at times. */
+static double
+guess_time(const tile *t, int64_t count, const yki_device_traits *traits)
+{
+    int64_t most = YKI_MAX(rounded_up(count, YKI_MAX(traits->compute_units, 1u)), 1);
+    double full = (double)YKI_MIN(most * group_of(t), 256) / 256;
+
+    return (double)(most * t->rows * t->columns) / (full * t->density);
+}
+
+/* Lists the tiles that suit, the guess first. Returns how many there are. */
+static unsigned
+list_tiles(const yki_problem *problem, const yki_gemm *g, const yki_device_traits *traits,
+           const tile *list[TILES])
+{
+    int64_t parts = choose_parts(problem, g, traits);
+    double best = 0;
+    unsigned count = 0;
+
+    for (size_t i = 0; i < TILES; i++) {
+        const tile *t = &tiles[i];
+        double time;
+
+        if (!suits(t, problem, g, traits))
+            continue;
+        time = guess_time(t, count_tiles(problem, g, t->rows, t->columns) * parts, traits);
+        list[count++] = t;
+        if (count == 1 || time < best) {
+            best = time;
+            list[count - 1] = list[0];
+            list[0] = t;
+        }
+    }
+    return count;
+}
+
+static unsigned
+tunings(const yki_problem *problem, const yki_device_traits *traits)
+{
+    const tile *list[TILES];
+    yki_gemm g;
+
+    return yki_gemm_of(problem, &g) ? list_tiles(problem, &g, traits, list) : 1;
 }
 
 static yki_expr
@@ -60,106 +191,154 @@ groups_of(yki_expr size, int64_t per_group)
     return size;
 }
 
-void
-yki_gemm_options(const yki_device_traits *traits, uint32_t edge, char *text, size_t size)
+/* Whether there are more tiles along a dimension than groups. */
+static bool
+exceeds_grid(const yki_problem *problem, const yki_gemm *g, const tile *t, int64_t parts)
 {
-    bool cpu = traits->type == YOKE_DEVICE_CPU;
+    yki_extents max = problem->max;
 
-    snprintf(text, size, "-DWG=%u -DSUM_WG=%u -DVEC=%u", edge, yki_gemm_sum_group(traits),
-             cpu ? YKI_MIN(YKI_MAX(traits->vector_width, 4u), 16u) : 1);
+    return rounded_up(yki_expr_value(g->n, max), t->columns) > MAX_GROUPS ||
+           rounded_up(yki_expr_value(g->m, max), t->rows) > MAX_GROUPS ||
+           yki_expr_value(g->z, max) * parts > MAX_GROUPS;
+}
+
+static bool
+by_four(yki_expr size)
+{
+    return size.per_sample % 4 == 0 && size.constant % 4 == 0;
+}
+
+/* How tile.cl reads A (or B, `of_b`): the larger of the two strides is that between vectors. */
+static const char *
+form_of(const yki_gemm *g, bool of_b)
+{
+    int64_t row = of_b ? g->b_n : g->a_m, k = of_b ? g->b_k : g->a_k;
+    bool vectors = true;
+
+    for (uint32_t i = 0; i < g->outer + g->sum; i++)
+        vectors = vectors && (of_b ? g->axes[i].b : g->axes[i].a) % 4 == 0;
+    if (k == 1 && vectors && row % 4 == 0 && by_four(g->k))
+        return "TILE_BY_K4";
+    if (row == 1 && vectors && k % 4 == 0 && by_four(of_b ? g->n : g->m))
+        return "TILE_BY_ROW4";
+    return k == 1 ? "TILE_BY_K" : "TILE_BY_ROW";
+}
+
+/* Whether the terms of a row may be 2^31 elements apart. */
+static bool
+far_apart(const yki_problem *problem, const yki_gemm *g)
+{
+    return (double)yki_expr_value(g->k, problem->max) * (double)YKI_MAX(g->a_k, g->b_k) > INT32_MAX;
+}
+
+static void
+write_sum_options(const yki_device_traits *traits, char *text, size_t size)
+{
+    snprintf(text, size, "-DSUM_WG=%u -DVEC=%u", yki_sum_group(traits),
+             traits->type == YOKE_DEVICE_CPU ? YKI_MIN(YKI_MAX(traits->vector_width, 4u), 16u) : 4);
 }
 
 uint32_t
-yki_gemm_edge(const yki_device_traits *traits, int64_t rows, int64_t columns)
+yki_sum_group(const yki_device_traits *traits)
 {
-    return traits->max_group >= 256 && YKI_MAX(rows, columns) > SMALL ? 16 : 8;
+    uint32_t group = 256;
+
+    if (traits->type == YOKE_DEVICE_CPU)
+        return 1;
+    while (group > traits->max_group)
+        group /= 2;
+    return group;
 }
 
-uint32_t
-yki_gemm_sum_group(const yki_device_traits *traits)
+yki_launch *
+yki_sum_launch(yki_recipe *recipe, const yki_device_traits *traits, const char *kernel)
 {
-    return traits->type == YOKE_DEVICE_CPU ? 1 : YKI_MIN(traits->max_group, 64u);
+    char options[64];
+
+    write_sum_options(traits, options, sizeof options);
+    return yki_recipe_launch(recipe, "sum_rows.cl", kernel, "%s", options);
 }
 
 void
 yki_gemm_emit_finish(yki_recipe *recipe, const yki_problem *problem, const yki_gemm *g,
                      const yki_device_traits *traits, uint32_t from, int64_t parts)
 {
-    uint32_t wg = yki_gemm_sum_group(traits);
-    uint32_t edge = yki_gemm_edge(traits, yki_expr_value(g->m, problem->max),
-                                  yki_expr_value(g->n, problem->max));
+    uint32_t wg = yki_sum_group(traits);
     yki_expr count = yki_operand_elements(&problem->out);
-    yki_launch *launch;
-    char options[64];
+    yki_launch *launch = yki_sum_launch(recipe, traits, "yki_gemm_finish");
 
-    yki_gemm_options(traits, edge, options, sizeof options);
-    launch = yki_recipe_launch(recipe, "gemm.cl", "yki_gemm_finish", "%s", options);
     yki_arg_slot(recipe, from);
     yki_arg_slot(recipe, problem->input_count);
-    yki_arg_slot(recipe, g->bias ? 2 : 0);
+    yki_arg_slot(recipe, g->bias || g->gate ? 2 : 0);
     yki_arg_expr(recipe, "count", count);
     yki_arg_int(recipe, "part_count", parts);
     yki_arg_expr(recipe, "columns", g->n);
-    yki_arg_int(recipe, "flags", (g->bias ? 1 : 0) | (g->relu ? 2 : 0));
-    yki_launch_grid(launch, groups_of(count, wg == 1 ? 1024 : wg), YKI_CONST(1), YKI_CONST(1), wg,
-                    1, 1);
+    yki_arg_int(recipe, "flags", (g->bias ? 1 : 0) | (g->relu ? 2 : 0) | (g->gate ? 64 : 0));
+    yki_launch_grid(launch, groups_of(count, wg == 1 ? 1024 : 4 * wg), YKI_CONST(1), YKI_CONST(1),
+                    wg, 1, 1);
     if (launch) {
         launch->flops = yki_gemm_times(count, YKI_CONST(parts));
         launch->bytes = yki_gemm_times(count, YKI_CONST(4 * (parts + 1)));
     }
 }
 
-/* The iterations of all work-items together: for each tile a step of the sum and, before it,
- * what a work-item loads. */
+/* The iterations of all work-items together, as in tile.cl: an unrolled loop counts as one. */
 static double
-iterations_of(const yki_problem *problem, const yki_gemm *g, uint32_t edge, int64_t tile)
+iterations_of(const yki_problem *problem, const yki_gemm *g, const tile *t)
 {
-    yki_extents max = problem->max;
-    int64_t m = yki_expr_value(g->m, max), n = yki_expr_value(g->n, max);
-    double length = (double)yki_expr_value(g->k, max), items = (double)edge * edge;
+    double sums =
+        (double)length_of(problem, g) / (double)YKI_MAX(yki_expr_value(g->k, problem->max), 1);
+    double steps = (double)length_of(problem, g) / t->terms + sums * (t->terms + 1);
 
-    for (uint32_t i = 0; i < g->sum; i++)
-        length *= (double)yki_expr_value(g->axes[g->outer + i].size, max);
-    return (double)(((m + tile - 1) / tile) * ((n + tile - 1) / tile) * yki_expr_value(g->z, max)) *
-           items * length * (2 + 2 * (double)tile / items);
+    return (double)(count_tiles(problem, g, t->rows, t->columns) * group_of(t)) * steps;
 }
 
 static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
 {
-    uint32_t out = problem->input_count, to = out, edge;
-    int64_t tile, parts;
+    uint32_t out = problem->input_count, to = out;
+    const tile *list[TILES], *t;
     yki_launch *launch;
+    yki_expr columns;
+    int64_t parts;
     yki_gemm g;
-    char options[64];
 
-    (void)tuning;
     if (!yki_gemm_of(problem, &g))
         return yki_fail_bug("a solver of products was asked for another operator");
-    edge =
-        yki_gemm_edge(traits, yki_expr_value(g.m, problem->max), yki_expr_value(g.n, problem->max));
-    tile = edge * 4;
-    yki_gemm_options(traits, edge, options, sizeof options);
-    parts = choose_parts(problem, &g, traits, tile);
+    if (tuning >= list_tiles(problem, &g, traits, list))
+        return yki_fail_bug("a product has no tuning %u", tuning);
+    t = list[tuning];
+    parts = choose_parts(problem, &g, traits);
     yki_recipe_start(recipe, problem);
     if (parts > 1) {
         yki_expr bytes = yki_operand_bytes(&problem->out);
 
         to = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, yki_gemm_times(bytes, YKI_CONST(parts)));
     }
-    launch = yki_recipe_launch(recipe, "gemm.cl", "yki_gemm_tiled", "%s", options);
+    launch = yki_recipe_launch(
+        recipe, "gemm.cl", "yki_gemm_tiled",
+        "-DTM=%d -DTN=%d -DIM=%d -DIN=%d -DTK=%d -DA_FORM=%s -DB_FORM=%s "
+        "-DLOOPS=%d -DOUTER_AXES=%d -DSUM_AXES=%d%s%s",
+        t->rows, t->columns, t->item_rows, t->item_columns, t->terms, form_of(&g, false),
+        form_of(&g, true), exceeds_grid(problem, &g, t, parts), g.outer > 0, g.sum > 0,
+        g.sums ? " -DSUMS=1" : "", far_apart(problem, &g) ? " -DTILE_OFFSET=long" : "");
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, to);
-    yki_arg_slot(recipe, g.bias ? 2 : 0);
+    yki_arg_slot(recipe, g.bias || g.gate ? 2 : 0);
+    yki_arg_slot(recipe, g.sums ? out + 1 : to);
     yki_arg_int(recipe, "parts", parts);
     yki_gemm_args(recipe, &g);
-    yki_launch_grid(launch, groups_of(g.n, tile), groups_of(g.m, tile),
-                    groups_of(yki_gemm_times(g.z, YKI_CONST(parts)), 1), edge, edge, 1);
+    columns = groups_of(g.n, t->columns);
+    if (g.sums)
+        columns = YKI_CONST(yki_expr_value(columns, problem->max) + 1);
+    yki_launch_grid(launch, columns, groups_of(g.m, t->rows),
+                    groups_of(yki_gemm_times(g.z, YKI_CONST(parts)), 1), (uint32_t)group_of(t), 1,
+                    1);
     if (launch)
         yki_gemm_cost(&launch->flops, &launch->bytes, problem, &g);
-    yki_launch_iterations(launch, problem, iterations_of(problem, &g, edge, tile), 0);
+    yki_launch_iterations(launch, problem, iterations_of(problem, &g, t), 0);
     if (parts > 1)
         yki_gemm_emit_finish(recipe, problem, &g, traits, to, parts);
     return recipe->status;
@@ -172,5 +351,6 @@ const yki_solver yki_solver_gemm_tiled = {
     .op = &op,
     .side_by_side = true,
     .applies = applies,
+    .tunings = tunings,
     .emit = emit,
 };

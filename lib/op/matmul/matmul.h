@@ -80,14 +80,10 @@ yki_gemm_cpu_blocking yki_gemm_cpu_choose(yki_extents max, const yki_gemm *gemm,
 /* Returns the loop iterations of the group that makes most. */
 int64_t yki_gemm_cpu_iterations(const yki_gemm_cpu_blocking *blocking, const yki_gemm *gemm,
                                 yki_extents max);
-/* Returns the work-items in a group of yki_gemm_finish and yki_sum_rows. */
-uint32_t yki_gemm_sum_group(const yki_device_traits *traits);
-/* Returns the work-items along each edge of a group that computes a tile of a rows x columns
- * product. */
-uint32_t yki_gemm_edge(const yki_device_traits *traits, int64_t rows, int64_t columns);
-/* Writes the build options of gemm.cl. They are the same for all its kernels, so the kernels are
- * one program. */
-void yki_gemm_options(const yki_device_traits *traits, uint32_t edge, char *text, size_t size);
+/* Returns the work-items in a group of the kernels of sum_rows.cl. */
+uint32_t yki_sum_group(const yki_device_traits *traits);
+/* Adds a launch of one of them, all with the same build options, so that they are one program. */
+yki_launch *yki_sum_launch(yki_recipe *recipe, const yki_device_traits *traits, const char *kernel);
 /* The FLOPs and bytes of the whole problem. */
 void yki_gemm_cost(yki_expr *flops, yki_expr *bytes, const yki_problem *problem,
                    const yki_gemm *gemm);

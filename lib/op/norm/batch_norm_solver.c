@@ -1,49 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch_norm_solver.c - batch normalisation. Statistics are computed over (piece of
- * the channels, split of the samples), and the partial ones are merged in order; then
- * one pass uses them. norm.cl has the three forms of each kernel.
+ * batch_norm_solver.c - batch normalisation on processors, and its small operators.
+ * Statistics are computed over (piece of the channels, split of the samples), and the
+ * partial ones are merged in order; then one pass uses them. norm.cl has the two forms
+ * of each kernel.
  */
 #include "op/conv/conv.h"
-#include "op/ops.h"
+#include "op/norm/norm.h"
 
 enum {
     MAX_GROUPS = 16384,
     ELEMENTS_PER_GROUP = 4096,
     ELEMENTS_PER_SPLIT = 16384,
-    TILE_BYTES = 16384, /* of each operand: half of a first-level cache */
-    TILE_PER_ITEM = 16,
+    TILE_BYTES = 16384,  /* of each operand: half of a first-level cache */
     ROWS_BYTES = 131072, /* of a tile of whole rows: it fits a second-level cache */
     MOST_ROWS = 16       /* channels of a piece; the kernel's limit */
 };
 
-/* Bits of the kernels' flags. */
-enum { AFFINE = 1, RESIDUAL = 2, RELU = 4 };
-
 typedef struct form {
     const char *kernels[4]; /* stats, apply, grad_stats, grad */
-    uint32_t vector, items;
+    uint32_t vector;
     int64_t pieces;                /* of the channels */
     int64_t channels, area, width; /* width: channels in a piece */
-    bool cpu, in_rows;             /* in_rows: kernels of statistics take the width */
+    bool in_rows;                  /* kernels of statistics take the width */
 } form;
 
 static const char *const blocked[] = {"yki_bn_stats_blocked", "yki_bn_apply_blocked",
                                       "yki_bn_grad_stats_blocked", "yki_bn_grad_blocked"};
 static const char *const rows[] = {"yki_bn_stats_rows", "yki_bn_apply_rows",
                                    "yki_bn_grad_stats_rows", "yki_bn_grad_rows"};
-static const char *const plain[] = {"yki_bn_stats_plain", "yki_bn_apply_plain",
-                                    "yki_bn_grad_stats_plain", "yki_bn_grad_plain"};
 
 enum { STATS, APPLY, GRAD_STATS, GRAD };
 
 static void
-set_form(form *f, const char *const *kernels, uint32_t vector, uint32_t items, int64_t width)
+set_form(form *f, const char *const *kernels, uint32_t vector, int64_t width)
 {
     for (int i = 0; i < 4; i++)
         f->kernels[i] = kernels[i];
     f->vector = vector;
-    f->items = items;
     f->width = width;
     f->pieces = (f->channels + width - 1) / width;
 }
@@ -53,31 +47,23 @@ form_of(const yki_problem *problem, const yki_device_traits *traits)
 {
     const yki_operand *x = &problem->in[0];
     uint32_t width = traits->vector_width >= 16 ? 16 : traits->vector_width >= 8 ? 8 : 4;
-    uint32_t items = 64;
-    form f = {.channels = x->shape.dim[0], .cpu = yki_conv_is_cpu(traits)};
+    form f = {.channels = x->shape.dim[0]};
 
     f.area = yki_shape_count(x->shape) / f.channels;
-    while (items > traits->max_group)
-        items /= 2;
     if (x->layout.block > 1) {
-        f.cpu = true;
-        set_form(&f, blocked, x->layout.block, 1, x->layout.block);
-        return f;
-    }
-    if (!f.cpu) {
-        set_form(&f, plain, 4, items, 1);
+        set_form(&f, blocked, x->layout.block, x->layout.block);
         return f;
     }
     /* Without an area, neighbouring channels are adjacent in memory. */
     for (uint32_t v = width; f.area == 1 && v >= 4; v /= 2)
         if (f.channels % v == 0) {
-            set_form(&f, blocked, v, 1, v);
+            set_form(&f, blocked, v, v);
             return f;
         }
     while (width > 4 && (int64_t)width > f.area)
         width /= 2;
     f.in_rows = true;
-    set_form(&f, rows, width, 1,
+    set_form(&f, rows, width,
              YKI_MAX(YKI_MIN(YKI_MIN(ROWS_BYTES / 4 / f.area, f.channels), MOST_ROWS), 1));
     return f;
 }
@@ -100,13 +86,6 @@ cost(yki_launch *launch, const yki_problem *problem, int64_t flops_per_element)
 }
 
 /* ---- layouts ---- */
-
-static bool
-is_image(const yki_problem *problem, const yki_operand *operand)
-{
-    return operand->batched == problem->in[0].batched &&
-           yki_shape_equal(operand->shape, problem->in[0].shape);
-}
 
 /* x, and the other operands of this operator with its shape. */
 static bool
@@ -144,13 +123,14 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
 {
     uint32_t block = problem->in[0].layout.block;
 
-    if (block > 1 && !yki_conv_is_cpu(traits))
+    if (!yki_conv_is_cpu(traits))
         return false;
     for (uint32_t i = 0; i <= problem->input_count; i++) {
         const yki_operand *operand = i == problem->input_count ? &problem->out : &problem->in[i];
 
-        if (image_at(problem, i) ? !is_image(problem, operand) || operand->layout.block != block
-                                 : operand->layout.block > 1 || operand->batched)
+        if (image_at(problem, i)
+                ? !yki_bn_is_image(problem, operand) || operand->layout.block != block
+                : operand->layout.block > 1 || operand->batched)
             return false;
     }
     return block <= 1 || block == 4 || block == 8 || block == 16;
@@ -169,15 +149,13 @@ plan_splits(const form *f, const yki_operand *x, const yki_device_traits *traits
     int64_t most = x->batched ? max_samples : 1, tile, tiles;
     split_plan s;
 
-    tile = f->in_rows ? ROWS_BYTES / 4 / f->width
-           : f->cpu   ? TILE_BYTES / 4 / f->width
-                      : (int64_t)f->items * TILE_PER_ITEM;
+    tile = (f->in_rows ? ROWS_BYTES : TILE_BYTES) / 4 / f->width;
     s.tile_area = YKI_MIN(f->area, tile);
     /* A tile has several rows if they are short, but never more than there are. */
     s.tile_samples = YKI_MAX(YKI_MIN(tile / s.tile_area, most), 1);
     tiles =
         (most + s.tile_samples - 1) / s.tile_samples * ((f->area + s.tile_area - 1) / s.tile_area);
-    s.splits = ((int64_t)traits->compute_units * (f->cpu ? 4 : 16) + f->pieces - 1) / f->pieces;
+    s.splits = ((int64_t)traits->compute_units * 4 + f->pieces - 1) / f->pieces;
     s.splits = YKI_MIN(s.splits, most * f->area * f->channels / ELEMENTS_PER_SPLIT);
     s.splits = YKI_MAX(YKI_MIN(YKI_MIN(s.splits, tiles), 256), 1);
     return s;
@@ -191,21 +169,14 @@ parameter_slot(yki_recipe *recipe, const yki_problem *problem, uint32_t i)
     yki_arg_slot(recipe, i < problem->input_count ? i : 0);
 }
 
-static int
-flags_of(const yki_bn_attrs *a)
-{
-    return (a->affine ? AFFINE : 0) | (a->residual ? RESIDUAL : 0) |
-           (a->act == YKI_BN_RELU ? RELU : 0);
-}
-
 /* The first pass, which writes partial statistics into slot `part`. */
 static void
 emit_parts(yki_recipe *recipe, const yki_problem *problem, const form *f, int kernel,
            const split_plan *s, uint32_t part)
 {
     const yki_bn_attrs a = yki_bn_attrs_get(&problem->attrs);
-    yki_launch *launch = yki_recipe_launch(recipe, "norm.cl", f->kernels[kernel],
-                                           "-DVEC=%u -DWG=%u", f->vector, f->items);
+    yki_launch *launch =
+        yki_recipe_launch(recipe, "norm.cl", f->kernels[kernel], "-DVEC=%u -DWG=1", f->vector);
 
     for (uint32_t i = 0; i < (kernel == STATS ? 1 : 3); i++)
         yki_arg_slot(recipe, i);
@@ -219,13 +190,14 @@ emit_parts(yki_recipe *recipe, const yki_problem *problem, const form *f, int ke
     yki_arg_int(recipe, "tile_samples", s->tile_samples);
     yki_arg_int(recipe, "tile_area", s->tile_area);
     if (kernel == GRAD_STATS) {
-        yki_arg_int(recipe, "flags", flags_of(&a) & (problem->input_count > 3 ? ~0 : ~AFFINE));
+        yki_arg_int(recipe, "flags",
+                    yki_bn_flags(problem) & (problem->input_count > 3 ? ~0 : ~AFFINE));
         yki_arg_float(recipe, "epsilon", a.epsilon);
     }
     if (f->in_rows)
         yki_arg_int(recipe, "rows", f->width);
     yki_launch_grid(launch, YKI_CONST(YKI_MIN(f->pieces, MAX_GROUPS)), YKI_CONST(s->splits),
-                    YKI_CONST(1), f->items, 1, 1);
+                    YKI_CONST(1), 1, 1, 1);
     cost(launch, problem, 4);
 }
 
@@ -243,8 +215,8 @@ emit_stats(const yki_problem *problem, const yki_device_traits *traits, unsigned
         part = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * 3 * f.channels * s.splits));
     emit_parts(recipe, problem, &f, STATS, &s, part);
     if (s.splits > 1) {
-        yki_launch *launch = yki_recipe_launch(recipe, "norm.cl", "yki_bn_merge",
-                                               "-DVEC=%u -DWG=%u", f.vector, f.items);
+        yki_launch *launch =
+            yki_recipe_launch(recipe, "norm.cl", "yki_bn_merge", "-DVEC=%u -DWG=1", f.vector);
 
         yki_arg_slot(recipe, 0);
         yki_arg_slot(recipe, part);
@@ -254,7 +226,7 @@ emit_stats(const yki_problem *problem, const yki_device_traits *traits, unsigned
         yki_arg_int(recipe, "block", YKI_MAX(problem->in[0].layout.block, 1));
         yki_arg_int(recipe, "splits", s.splits);
         yki_launch_grid(launch, YKI_CONST(YKI_MIN((f.channels + 255) / 256, MAX_GROUPS)),
-                        YKI_CONST(1), YKI_CONST(1), f.items, 1, 1);
+                        YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
     }
     return recipe->status;
 }
@@ -280,12 +252,12 @@ emit_grad_stats(const yki_problem *problem, const yki_device_traits *traits, uns
 /* ---- one pass over the elements ---- */
 
 static yki_expr
-element_groups(const form *f, const yki_operand *x, const yki_device_traits *traits)
+element_groups(const yki_operand *x, const yki_device_traits *traits)
 {
     yki_expr groups = yki_operand_elements(x);
 
-    groups.divisor = f->cpu ? ELEMENTS_PER_GROUP : f->items;
-    groups.max = f->cpu ? YKI_MIN((int64_t)traits->compute_units * 8, MAX_GROUPS) : MAX_GROUPS;
+    groups.divisor = ELEMENTS_PER_GROUP;
+    groups.max = YKI_MIN((int64_t)traits->compute_units * 8, MAX_GROUPS);
     return groups;
 }
 
@@ -319,15 +291,15 @@ emit_elements(const yki_problem *problem, const yki_device_traits *traits, unsig
     yki_recipe_start(recipe, problem);
     launch = yki_recipe_launch(recipe, "norm.cl",
                                f.kernels[problem->op == &yki_op_bn_apply ? APPLY : GRAD],
-                               "-DVEC=%u -DWG=%u", f.vector, f.items);
+                               "-DVEC=%u -DWG=1", f.vector);
     element_slots(recipe, problem, &a);
     yki_arg_expr(recipe, "samples", samples_of(&problem->in[0]));
     yki_arg_int(recipe, "channels", f.channels);
     yki_arg_int(recipe, "area", f.area);
-    yki_arg_int(recipe, "flags", flags_of(&a));
+    yki_arg_int(recipe, "flags", yki_bn_flags(problem));
     yki_arg_float(recipe, "epsilon", a.epsilon);
-    yki_launch_grid(launch, element_groups(&f, &problem->in[0], traits), YKI_CONST(1), YKI_CONST(1),
-                    f.items, 1, 1);
+    yki_launch_grid(launch, element_groups(&problem->in[0], traits), YKI_CONST(1), YKI_CONST(1), 1,
+                    1, 1);
     cost(launch, problem, 4);
     return recipe->status;
 }

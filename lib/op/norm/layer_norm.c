@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * layer_norm.c - normalisation over the last axes of a sample, its gradients, and the
- * layer.
+ * layers: the one with a mean, and the one by the root mean square, which is the same
+ * without a mean and without a shift.
  *
  * The gradients compute a row's mean and deviation again. That costs one more pass
  * over data that is read anyway, and saves a result that would have to be kept.
@@ -18,7 +19,15 @@ describe(const yki_attrs *attrs, char *text, size_t size)
 {
     const yki_ln_attrs a = yki_ln_attrs_get(attrs);
 
-    snprintf(text, size, "axes %d e%.9g%s", a.axes, (double)a.epsilon, a.affine ? " affine" : "");
+    snprintf(text, size, "axes %d e%.9g%s%s", a.axes, (double)a.epsilon, a.affine ? " affine" : "",
+             a.rms ? " rms" : "");
+}
+
+/* The number of parameters. */
+static uint32_t
+parameters(yki_ln_attrs a)
+{
+    return !a.affine ? 0 : a.rms ? 1 : 2;
 }
 
 /* The shape of the last `axes` axes. */
@@ -59,7 +68,7 @@ check(const yoke_node *node, uint32_t like_x, uint32_t count)
 static yoke_status
 infer(yoke_node *node)
 {
-    YKI_TRY(check(node, 1, yki_ln_attrs_get(&node->attrs).affine ? 3 : 1));
+    YKI_TRY(check(node, 1, 1 + parameters(yki_ln_attrs_get(&node->attrs))));
     yki_node_like(node, node->inputs[0]);
     return YOKE_OK;
 }
@@ -75,14 +84,19 @@ infer_grad(yoke_node *node)
 static yoke_status
 infer_grad_params(yoke_node *node)
 {
+    const yki_ln_attrs a = yki_ln_attrs_get(&node->attrs);
     yoke_shape inner;
 
     YKI_TRY(check(node, 2, 2));
-    inner = inner_shape(node->inputs[0], yki_ln_attrs_get(&node->attrs).axes);
+    inner = inner_shape(node->inputs[0], a.axes);
     node->type = YOKE_F32;
+    node->batched = false;
+    if (a.rms) {
+        node->shape = inner;
+        return YOKE_OK;
+    }
     node->shape = (yoke_shape){.rank = inner.rank + 1, .dim = {2}};
     memcpy(node->shape.dim + 1, inner.dim, (size_t)inner.rank * sizeof inner.dim[0]);
-    node->batched = false;
     return YOKE_OK;
 }
 
@@ -96,11 +110,13 @@ gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
     if (wanted[0])
         dx[0] =
             yki_node(graph, &yki_op_layer_norm_grad, NULL, inputs, a.affine ? 3 : 2, &a, sizeof a);
-    if (a.affine && (wanted[1] || wanted[2])) {
+    if (a.affine && (wanted[1] || (!a.rms && wanted[2]))) {
         yoke_node *sums =
             yki_node(graph, &yki_op_layer_norm_grad_params, NULL, inputs, 2, &a, sizeof a);
 
-        for (int32_t i = 0; sums && i < 2; i++)
+        if (a.rms)
+            dx[1] = sums;
+        for (int32_t i = 0; sums && !a.rms && i < 2; i++)
             if (wanted[1 + i]) /* the gradient of gamma is the second row */
                 dx[1 + i] = yki_row(graph, sums, 1 - i);
     }
@@ -157,9 +173,9 @@ check_options(yoke_graph *graph, const char *layer, const yoke_node *x,
     return status == YOKE_OK;
 }
 
-yoke_node *
-yoke_layer_norm_sized(yoke_graph *graph, yoke_node *x, const yoke_layer_norm_options *options,
-                      size_t size)
+static yoke_node *
+build(yoke_graph *graph, yoke_node *x, const yoke_layer_norm_options *options, size_t size,
+      bool rms)
 {
     const yoke_initializer one = {YOKE_INIT_CONSTANT, 1, 0, 0}, zero = {YOKE_INIT_ZEROS, 0, 0, 0};
     yoke_layer_norm_options o = {0};
@@ -168,22 +184,38 @@ yoke_layer_norm_sized(yoke_graph *graph, yoke_node *x, const yoke_layer_norm_opt
 
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
-    layer = yki_layer_name(graph, o.name, "ln");
+    layer = yki_layer_name(graph, o.name, rms ? "rms" : "ln");
     if (!layer)
         return NULL;
     if (check_options(graph, layer, x, &o)) {
         yki_ln_attrs a = {.epsilon = o.epsilon > 0 ? o.epsilon : 1e-5f,
                           .axes = o.axes ? o.axes : x->shape.rank,
-                          .affine = !o.no_affine};
+                          .affine = !o.no_affine,
+                          .rms = rms};
         yoke_shape inner = inner_shape(x, a.axes);
         int64_t width = yki_shape_count(inner);
 
         if (a.affine) {
             inputs[1] = yki_parameter(graph, layer, "weight", inner, one, width, width);
-            inputs[2] = yki_parameter(graph, layer, "bias", inner, zero, width, width);
+            if (!rms)
+                inputs[2] = yki_parameter(graph, layer, "bias", inner, zero, width, width);
         }
-        node = yki_node(graph, &yki_op_layer_norm, layer, inputs, a.affine ? 3 : 1, &a, sizeof a);
+        node = yki_node(graph, &yki_op_layer_norm, layer, inputs, 1 + parameters(a), &a, sizeof a);
     }
     yki_free(layer);
     return node;
+}
+
+yoke_node *
+yoke_layer_norm_sized(yoke_graph *graph, yoke_node *x, const yoke_layer_norm_options *options,
+                      size_t size)
+{
+    return build(graph, x, options, size, false);
+}
+
+yoke_node *
+yoke_rms_norm_sized(yoke_graph *graph, yoke_node *x, const yoke_layer_norm_options *options,
+                    size_t size)
+{
+    return build(graph, x, options, size, true);
 }

@@ -7,7 +7,14 @@
 #include "op/conv/conv.h"
 #include "op/ops.h"
 
-enum { MAX_GROUPS = 16384, ELEMENTS_PER_GROUP = 4096, ELEMENTS_PER_SPLIT = 16384 };
+enum {
+    MAX_GROUPS = 16384,
+    ELEMENTS_PER_GROUP = 4096,
+    ELEMENTS_PER_SPLIT = 16384,
+    MOST_ITEMS = 256,
+    VECTORS_PER_ITEM = 4, /* of a row, where there are enough */
+    MOST_KEPT = 8         /* vectors of columns that stay in registers */
+};
 
 typedef struct form {
     uint32_t vector, items;
@@ -26,6 +33,10 @@ form_of(const yki_problem *problem, const yki_device_traits *traits)
         f.width *= x->shape.dim[i];
     f.rows_per_sample = yki_shape_count(x->shape) / f.width;
     f.rows = x->batched ? YKI_PER_SAMPLE(f.rows_per_sample) : YKI_CONST(f.rows_per_sample);
+    if (f.width % f.vector != 0)
+        f.vector = 1;
+    while (f.items < MOST_ITEMS && (int64_t)f.items * f.vector * VECTORS_PER_ITEM < f.width)
+        f.items *= 2;
     while (f.items > traits->max_group)
         f.items /= 2;
     if (yki_conv_is_cpu(traits)) {
@@ -61,7 +72,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     (void)tuning;
     yki_recipe_start(recipe, problem);
     launch = yki_recipe_launch(recipe, "layer_norm.cl", is_grad ? "yki_ln_grad" : "yki_ln",
-                               "-DVEC=%u -DWG=%u", f.vector, f.items);
+                               "-DVEC=%u -DWG=%u%s", f.vector, f.items, a.rms ? " -DRMS=1" : "");
     for (uint32_t i = 0; i < 3; i++)
         yki_arg_slot(recipe, i < problem->input_count ? i : 0);
     yki_arg_slot(recipe, problem->input_count);
@@ -87,17 +98,22 @@ emit_params(const yki_problem *problem, const yki_device_traits *traits, unsigne
     form f = form_of(problem, traits);
     int64_t rows = f.rows_per_sample * (problem->in[0].batched ? problem->max.batch : 1);
     int64_t splits = (int64_t)traits->compute_units * (f.items == 1 ? 2 : 4);
+    int64_t kept = (f.width + (int64_t)f.items * f.vector - 1) / ((int64_t)f.items * f.vector);
+    int64_t sums = a.rms ? f.width : 2 * f.width;
     uint32_t part = 2;
     yki_launch *launch;
 
     (void)tuning;
+    if (f.items == 1 || kept > MOST_KEPT)
+        kept = 0;
     splits = YKI_MIN(YKI_MIN(splits, rows), rows * f.width / ELEMENTS_PER_SPLIT);
-    splits = YKI_MAX(YKI_MIN(splits, 256), 1);
+    splits = YKI_MAX(YKI_MIN(splits, f.items == 1 ? 256 : 1024), 1);
     yki_recipe_start(recipe, problem);
     if (splits > 1)
-        part = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * 2 * f.width * splits));
-    launch = yki_recipe_launch(recipe, "layer_norm.cl", "yki_ln_grad_params", "-DVEC=%u -DWG=%u",
-                               f.vector, f.items);
+        part = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * sums * splits));
+    launch = yki_recipe_launch(recipe, "layer_norm.cl", "yki_ln_grad_params",
+                               "-DVEC=%u -DWG=%u -DKEEP=%d%s", f.vector, f.items, (int)kept,
+                               a.rms ? " -DRMS=1" : "");
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, part);
@@ -107,7 +123,7 @@ emit_params(const yki_problem *problem, const yki_device_traits *traits, unsigne
     yki_launch_grid(launch, YKI_CONST(splits), YKI_CONST(1), YKI_CONST(1), f.items, 1, 1);
     cost(launch, problem);
     if (splits > 1)
-        yki_conv_sum_parts(recipe, traits, part, 2, 2 * f.width, splits);
+        yki_conv_sum_parts(recipe, traits, part, 2, sums, splits);
     return recipe->status;
 }
 

@@ -4,13 +4,13 @@
  *
  * "blocked" is for devices on which few large work-items are best: groups of one
  * work-item, with vectors over a block of channels, or scalars in the plain layout.
- * "plain" is for devices that want many work-items. "2x2" is the plain layout where
- * vectors can run along a row.
+ * "plain" is for devices whose work-items run side by side (pool_groups.cl). "2x2" is
+ * the plain layout where vectors can run along a row.
  */
 #include "op/conv/conv.h"
 #include "op/ops.h"
 
-enum { MAX_GROUPS = 32768, ELEMENTS_PER_GROUP = 4096 };
+enum { MAX_GROUPS = 32768, ELEMENTS_PER_GROUP = 4096, ELEMENTS_PER_ITEM = 8 };
 
 typedef struct pool {
     const yki_operand *x, *y; /* the operator decides which of the two is given */
@@ -59,7 +59,7 @@ item_groups(const yki_operand *operand, uint32_t items)
 {
     yki_expr groups = yki_operand_elements(operand);
 
-    groups.divisor = items;
+    groups.divisor = (int64_t)items * ELEMENTS_PER_ITEM;
     groups.max = MAX_GROUPS;
     return groups;
 }
@@ -67,11 +67,11 @@ item_groups(const yki_operand *operand, uint32_t items)
 static uint32_t
 group_items(const yki_device_traits *traits)
 {
-    uint32_t items = 64;
+    uint32_t items = 256;
 
     while (items > traits->max_group)
         items /= 2;
-    return yki_conv_is_cpu(traits) ? 1 : items;
+    return items;
 }
 
 static void
@@ -194,14 +194,13 @@ emit_plain(const yki_problem *problem, const yki_device_traits *traits, unsigned
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
-    launch = yki_recipe_launch(recipe, "pool.cl",
+    launch = yki_recipe_launch(recipe, "pool_groups.cl",
                                pick(&p, "yki_maxpool_plain", "yki_maxpool_grad_plain",
                                     "yki_avgpool_plain", "yki_avgpool_grad_plain"),
-                               "-DVEC=4 -DWG=%u", items);
+                               "-DWG=%u", items);
     window_args(recipe, problem, &p);
-    yki_launch_grid(launch,
-                    items == 1 ? cpu_groups(p.x, traits) : item_groups(&problem->out, items),
-                    YKI_CONST(1), YKI_CONST(1), items, 1, 1);
+    yki_launch_grid(launch, item_groups(&problem->out, items), YKI_CONST(1), YKI_CONST(1), items, 1,
+                    1);
     cost(launch, problem, &p);
     return recipe->status;
 }
@@ -260,8 +259,8 @@ global_applies(const yki_problem *problem, const yki_device_traits *traits)
     pool p = pool_of(problem);
     uint32_t block = p.x->layout.block;
 
-    return p.y->layout.block <= 1 &&
-           (block <= 1 || ((block == 4 || block == 8 || block == 16) && yki_conv_is_cpu(traits)));
+    return yki_conv_is_cpu(traits) && p.y->layout.block <= 1 &&
+           (block <= 1 || block == 4 || block == 8 || block == 16);
 }
 
 static yoke_status
@@ -269,28 +268,60 @@ emit_global(const yki_problem *problem, const yki_device_traits *traits, unsigne
             yki_recipe *recipe)
 {
     pool p = pool_of(problem);
-    uint32_t items = group_items(traits), block = p.x->layout.block;
-    uint32_t vector = block > 1 ? block : traits->vector_width >= 8 ? 8 : 4;
+    uint32_t block = p.x->layout.block;
     const char *kernel;
     yki_launch *launch;
 
     (void)tuning;
-    if (block > 1) {
+    if (block > 1)
         kernel = p.is_grad ? "yki_plane_mean_grad_blocked" : "yki_plane_mean_blocked";
-        items = 1;
-    } else if (items == 1)
-        kernel = p.is_grad ? "yki_plane_mean_grad_rows" : "yki_plane_mean_rows";
     else
-        kernel = p.is_grad ? "yki_plane_mean_grad_plain" : "yki_plane_mean_plain";
+        kernel = p.is_grad ? "yki_plane_mean_grad_rows" : "yki_plane_mean_rows";
     yki_recipe_start(recipe, problem);
-    launch = yki_recipe_launch(recipe, "pool.cl", kernel, "-DVEC=%u -DWG=%u", vector, items);
+    launch = yki_recipe_launch(recipe, "pool.cl", kernel, "-DVEC=%u -DWG=1",
+                               block > 1                   ? block
+                               : traits->vector_width >= 8 ? 8
+                                                           : 4);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_expr(recipe, "samples", times(p.x, 1));
     yki_arg_int(recipe, "channels", p.x->shape.dim[0]);
     yki_arg_int(recipe, "area", p.x->shape.dim[1] * p.x->shape.dim[2]);
-    yki_launch_grid(launch, items == 1 ? cpu_groups(p.x, traits) : item_groups(p.x, items),
-                    YKI_CONST(1), YKI_CONST(1), items, 1, 1);
+    yki_launch_grid(launch, cpu_groups(p.x, traits), YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
+    cost(launch, problem, &p);
+    return recipe->status;
+}
+
+static bool
+global_groups_apply(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return !yki_conv_is_cpu(traits) && yki_plain_applies(problem, traits);
+}
+
+static yoke_status
+emit_global_groups(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+                   yki_recipe *recipe)
+{
+    pool p = pool_of(problem);
+    uint32_t items = group_items(traits), share = 1;
+    int64_t area = p.x->shape.dim[1] * p.x->shape.dim[2], vector = area % 4 == 0 ? 4 : 1;
+    yki_expr groups = times(p.x, p.planes);
+    yki_launch *launch;
+
+    (void)tuning;
+    while (2 * share <= items && 2 * share <= area / vector)
+        share *= 2;
+    yki_recipe_start(recipe, problem);
+    launch = yki_recipe_launch(recipe, "pool_groups.cl",
+                               p.is_grad ? "yki_plane_mean_grad_groups" : "yki_plane_mean_groups",
+                               "-DVEC=%d -DWG=%u -DSHARE=%u", (int)vector, items, share);
+    yki_arg_slot(recipe, 0);
+    yki_arg_slot(recipe, 1);
+    yki_arg_expr(recipe, "planes", groups);
+    yki_arg_int(recipe, "wide", area / vector);
+    groups.divisor = items / share;
+    groups.max = MAX_GROUPS;
+    yki_launch_grid(launch, groups, YKI_CONST(1), YKI_CONST(1), items, 1, 1);
     cost(launch, problem, &p);
     return recipe->status;
 }
@@ -307,6 +338,7 @@ emit_global(const yki_problem *problem, const yki_device_traits *traits, unsigne
     const yki_solver yki_solver_##op_name##_plain = {                                              \
         .name = text "-plain",                                                                     \
         .op = &op_name##_op,                                                                       \
+        .side_by_side = true,                                                                      \
         .applies = yki_plain_applies,                                                              \
         .emit = emit_plain,                                                                        \
     }
@@ -346,4 +378,20 @@ const yki_solver yki_solver_global_avgpool_grad = {
     .applies = global_applies,
     .layouts = global_layouts,
     .emit = emit_global,
+};
+
+const yki_solver yki_solver_global_avgpool_groups = {
+    .name = "global-avgpool-groups",
+    .op = &global_op,
+    .side_by_side = true,
+    .applies = global_groups_apply,
+    .emit = emit_global_groups,
+};
+
+const yki_solver yki_solver_global_avgpool_grad_groups = {
+    .name = "global-avgpool-grad-groups",
+    .op = &global_grad_op,
+    .side_by_side = true,
+    .applies = global_groups_apply,
+    .emit = emit_global_groups,
 };

@@ -6,6 +6,8 @@
 #include "op/flat.h"
 #include "op/ops.h"
 
+enum { MAX_GROUPS = 32768 };
+
 static yoke_status
 infer(yoke_node *node)
 {
@@ -17,6 +19,19 @@ infer(yoke_node *node)
                         x->name);
     node->type = YOKE_F32;
     node->shape = x->shape;
+    node->batched = false;
+    return YOKE_OK;
+}
+
+static yoke_status
+infer_positions(yoke_node *node)
+{
+    const yoke_node *x = node->inputs[0];
+
+    if (!x->length)
+        return yki_fail_bug("\"%s\" is no sequence", x->name);
+    node->type = YOKE_F32;
+    node->shape = yki_whole_shape(x);
     node->batched = false;
     return YOKE_OK;
 }
@@ -43,6 +58,13 @@ const yki_op yki_op_batch_sum = {
     .takes_losses = true,
 };
 
+const yki_op yki_op_position_sum = {
+    .name = "position_sum",
+    .infer = infer_positions,
+    .flops = flops,
+    .whole = true,
+};
+
 const yki_op yki_op_counted = {
     .name = "counted",
     .infer = infer_counted,
@@ -51,8 +73,49 @@ const yki_op yki_op_counted = {
 static bool
 applies(const yki_problem *problem, const yki_device_traits *traits)
 {
-    (void)traits;
-    return problem->in[0].layout.block == 1;
+    return traits->type == YOKE_DEVICE_CPU && problem->in[0].layout.block == 1;
+}
+
+static bool
+groups_apply(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return traits->type != YOKE_DEVICE_CPU && problem->in[0].layout.block == 1;
+}
+
+static void
+cost(yki_launch *launch, int64_t count)
+{
+    if (!launch)
+        return;
+    launch->flops = YKI_PER_SAMPLE(count);
+    launch->bytes = (yki_expr){.per_sample = 4 * count, .constant = 4 * count};
+}
+
+/* A few results, as those of a loss, have 32 work-items each: loss.cl adds in the same order. */
+static yoke_status
+emit_groups(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+            yki_recipe *recipe)
+{
+    int64_t count = yki_shape_count(problem->out.shape);
+    uint32_t items = 256, share;
+    yki_launch *launch;
+
+    (void)tuning;
+    while (items > traits->max_group)
+        items /= 2;
+    share = YKI_MIN(count <= 8 ? 32u : 8u, items);
+    yki_recipe_start(recipe, problem);
+    launch = yki_recipe_launch(recipe, "reduce_groups.cl", "yki_batch_sum_groups",
+                               "-DWG=%u -DSHARE=%u -DACROSS=1", items, share);
+    yki_arg_slot(recipe, 0);
+    yki_arg_slot(recipe, 1);
+    yki_arg_int(recipe, "count", count);
+    yki_arg_expr(recipe, "samples", YKI_BATCH);
+    yki_launch_grid(launch,
+                    YKI_CONST(YKI_MIN((count * share + items - 1) / items, (int64_t)MAX_GROUPS)),
+                    (yki_expr){0}, (yki_expr){0}, items, 1, 1);
+    cost(launch, count);
+    return recipe->status;
 }
 
 static yoke_status
@@ -64,10 +127,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
-    launch =
-        yki_recipe_launch(recipe, "flat.cl", "yki_batch_sum", "-DVEC=%u -DWG=%u",
-                          traits->type == YOKE_DEVICE_CPU ? YKI_MAX(traits->vector_width, 4u) : 4u,
-                          traits->type == YOKE_DEVICE_CPU ? 1u : YKI_MIN(traits->max_group, 128u));
+    launch = yki_recipe_launch(recipe, "flat.cl", "yki_batch_sum", "-DVEC=%u -DWG=1",
+                               YKI_MAX(traits->vector_width, 4u));
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_int(recipe, "count", count);
@@ -75,10 +136,30 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_launch_grid(launch,
                     YKI_CONST(YKI_MIN((count + 63) / 64, (int64_t)traits->compute_units * 8)),
                     (yki_expr){0}, (yki_expr){0}, 1, 1, 1);
-    if (launch) {
-        launch->flops = YKI_PER_SAMPLE(count);
-        launch->bytes = (yki_expr){4 * count, 4 * count, 1, 0};
-    }
+    cost(launch, count);
+    return recipe->status;
+}
+
+static yoke_status
+emit_positions(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+               yki_recipe *recipe)
+{
+    int64_t count = yki_shape_count(problem->out.shape);
+    yki_flat flat = yki_flat_for(traits);
+    yki_launch *launch;
+
+    (void)tuning;
+    yki_recipe_start(recipe, problem);
+    launch = yki_recipe_launch(recipe, "flat.cl", "yki_position_sum", "-DVEC=%u -DWG=%u",
+                               flat.vector, flat.group);
+    yki_arg_slot(recipe, 0);
+    yki_arg_slot(recipe, 1);
+    yki_arg_int(recipe, "count", count);
+    yki_arg_expr(recipe, "used", YKI_PER_ROW(count / problem->max.length));
+    yki_arg_expr(recipe, "samples", YKI_BATCH);
+    yki_flat_grid(launch, &flat, problem);
+    cost(launch, count);
+    yki_launch_iterations(launch, problem, (double)count * (double)problem->max.batch, 1);
     return recipe->status;
 }
 
@@ -108,6 +189,7 @@ emit_counted(const yki_problem *problem, const yki_device_traits *traits, unsign
 }
 
 static const yki_op *const batch_sum_op = &yki_op_batch_sum;
+static const yki_op *const position_sum_op = &yki_op_position_sum;
 static const yki_op *const counted_op = &yki_op_counted;
 
 const yki_solver yki_solver_counted = {
@@ -122,4 +204,19 @@ const yki_solver yki_solver_batch_sum = {
     .op = &batch_sum_op,
     .applies = applies,
     .emit = emit,
+};
+
+const yki_solver yki_solver_batch_sum_groups = {
+    .name = "batch-sum-groups",
+    .op = &batch_sum_op,
+    .side_by_side = true,
+    .applies = groups_apply,
+    .emit = emit_groups,
+};
+
+const yki_solver yki_solver_position_sum = {
+    .name = "position-sum",
+    .op = &position_sum_op,
+    .applies = yki_plain_applies,
+    .emit = emit_positions,
 };

@@ -89,8 +89,10 @@ start_launch(yki_recipe *recipe, const yki_problem *problem, const yki_device_tr
 {
     yki_flat flat = yki_flat_for(traits);
     yki_expr groups = problem->out.batched ? YKI_PER_SAMPLE(elements) : YKI_CONST(elements);
-    yki_launch *launch = yki_recipe_launch(recipe, "shape.cl", kernel, "-DELEM=%s -DVEC=%u -DWG=%u",
-                                           element_type(problem), flat.vector, flat.group);
+    bool near = flat.group > 1 && yki_expr_value(groups, problem->max) < INT32_MAX / 2;
+    yki_launch *launch = yki_recipe_launch(recipe, "shape.cl", kernel,
+                                           "-DELEM=%s -DVEC=%u -DWG=%u%s", element_type(problem),
+                                           flat.vector, flat.group, near ? " -DINDEX=int" : "");
 
     if (!launch)
         return NULL;

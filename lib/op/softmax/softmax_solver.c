@@ -79,6 +79,11 @@ emit_rows(const yki_problem *problem, const yki_device_traits *traits, unsigned 
     int64_t rows_per_group = is_cpu ? YKI_MAX(1, ELEMENTS_PER_GROUP / v.length) : 1;
 
     (void)tuning;
+    if (!is_cpu && v.length % flat.vector != 0)
+        flat.vector = 1;
+    /* Four vectors of a long row for each work-item. */
+    while (!is_cpu && group < 256 && (int64_t)group * flat.vector * 4 < v.length)
+        group *= 2;
     while (group > traits->max_group)
         group /= 2;
     return emit(problem, is_grad ? "yki_softmax_grad_rows" : "yki_softmax_rows", flat.vector, group,

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_tokenizer.c - how text is cut and becomes tokens; tokenizers that are learned, written and
+ * read; texts as samples, and what is refused.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "data/token_file.h"
+#include "support/scratch.h"
+#include "support/support.h"
+
+/* ---- pieces ---- */
+
+/* The pieces of a text with "|" between them. */
+static const char *
+cut_text(yki_cut cut, const char *text)
+{
+    static char out[512];
+    size_t length = strlen(text), used = 0;
+
+    while (length) {
+        size_t size = yki_next_piece(cut, (const unsigned char *)text, length);
+
+        used += (size_t)snprintf(out + used, sizeof out - used, "%s%.*s", used ? "|" : "",
+                                 (int)size, text);
+        text += size;
+        length -= size;
+    }
+    return out;
+}
+
+/* As the package tokenizers cuts them. */
+START_TEST(pieces)
+{
+    static const struct {
+        const char *text, *gpt2, *llama3;
+    } rows[] = {
+        {"The ox isn't it's", "The| ox| isn|'t| it|'s", "The| ox| isn|'t| it|'s"},
+        {"IT'S we'LL", "IT|'|S| we|'|LL", "IT|'S| we|'LL"},
+        {"a  b\n\n  c \n", "a| | b|\n\n | c| \n", "a| | b|\n\n| | c| \n"},
+        {"12345 x1.5!!\n\nz", "12345| x|1|.|5|!!|\n|\n|z", "123|45| x|1|.|5|!!\n\n|z"},
+        {"\tint *p;  ", "\t|int| *|p|;|  ", "\tint| *|p|;|  "},
+        {"\xC3\xA9t\xC3\xA9\xC2\xA0"
+         "\xE2\x82\xAC"
+         "3",
+         "\xC3\xA9t\xC3\xA9|\xC2\xA0|\xE2\x82\xAC|3", "\xC3\xA9t\xC3\xA9|\xC2\xA0|\xE2\x82\xAC|3"},
+        {"\xFF\xFE a", "\xFF\xFE| a", "\xFF\xFE| a"},
+    };
+
+    for (size_t i = 0; i < YKI_COUNT(rows); i++) {
+        ck_assert_str_eq(cut_text(YKI_CUT_GPT2, rows[i].text), rows[i].gpt2);
+        ck_assert_str_eq(cut_text(YKI_CUT_LLAMA3, rows[i].text), rows[i].llama3);
+        ck_assert_str_eq(cut_text(YKI_CUT_NONE, rows[i].text), rows[i].text);
+    }
+    ck_assert_str_eq(cut_text(YKI_CUT_LLAMA3_DIGITS, "a12"), "a|1|2");
+}
+END_TEST
+
+/* ---- tokenizers ---- */
+
+static const char lines[] = "The farmer has two oxen now, the one is large, the other small; "
+                            "he yokes the two before the plough, and so they do the work of all.\n";
+
+static const char *
+text_of(const char *name, int times)
+{
+    const char *path = scratch_path(name);
+    char *text = calloc((size_t)times + 1, sizeof lines);
+
+    for (int i = 0; i < times; i++)
+        strcat(text, lines);
+    scratch_write(path, text, strlen(text));
+    free(text);
+    return path;
+}
+
+static yoke_tokenizer *
+learned(const char *path, yoke_tokenizer_kind kind, int64_t vocabulary)
+{
+    yoke_tokenizer *t = NULL;
+
+    ASSERT_OK(yoke_tokenizer_train(
+        path, &(yoke_tokenizer_options){.kind = kind, .vocabulary = vocabulary}, &t));
+    return t;
+}
+
+/* Encodes and decodes; returns the number of tokens. */
+static size_t
+round_trip(const yoke_tokenizer *t, const char *text)
+{
+    size_t count, length;
+    int32_t *tokens;
+    char *again;
+
+    ASSERT_OK(yoke_tokenizer_encode(t, text, strlen(text), &tokens, &count));
+    ASSERT_OK(yoke_tokenizer_decode(t, tokens, count, &again, &length));
+    ck_assert_uint_eq(length, strlen(text));
+    ck_assert_str_eq(again, text);
+    yoke_free(tokens);
+    yoke_free(again);
+    return count;
+}
+
+/* The same tokenizer after it is written and read. */
+static void
+check_written(const yoke_tokenizer *t)
+{
+    yoke_tokenizer *again = NULL;
+    char *text = NULL, *second = NULL;
+
+    ASSERT_OK(yoke_tokenizer_to_json(t, &text));
+    ASSERT_OK(yoke_tokenizer_from_json(text, strlen(text), &again));
+    ASSERT_OK(yoke_tokenizer_to_json(again, &second));
+    ck_assert_str_eq(text, second);
+    ck_assert_uint_eq(round_trip(t, lines), round_trip(again, lines));
+    yoke_tokenizer_destroy(again);
+    yoke_free(text);
+    yoke_free(second);
+}
+
+START_TEST(learning)
+{
+    const char *path = text_of("rhyme.txt", 20);
+    yoke_tokenizer *bytes = learned(NULL, YOKE_TOKENIZER_BYTES, 0);
+    yoke_tokenizer *characters = learned(path, YOKE_TOKENIZER_CHARACTERS, 0);
+    yoke_tokenizer *bpe = learned(path, YOKE_TOKENIZER_BPE, 300);
+    size_t length;
+
+    ck_assert_int_eq(yoke_tokenizer_vocabulary(bytes), 256);
+    ck_assert_uint_eq(round_trip(bytes, "any \xFF\x01 bytes"), 12);
+    ck_assert_int_lt(yoke_tokenizer_vocabulary(characters), 40);
+    ck_assert_uint_eq(round_trip(characters, lines), strlen(lines));
+    ck_assert_int_eq(yoke_tokenizer_vocabulary(bpe), 300);
+    ck_assert_uint_lt(round_trip(bpe, lines), strlen(lines) * 6 / 10);
+    ck_assert_uint_eq(round_trip(bpe, "a<|endoftext|>b"), 3);
+    ck_assert_int_eq(yoke_tokenizer_find(bpe, "<|endoftext|>"), 299);
+    ck_assert_int_eq(*yoke_tokenizer_get_text(bpe, 'x', &length), 'x');
+    ck_assert_uint_eq(length, 1);
+    ck_assert_ptr_null(yoke_tokenizer_get_text(bpe, 300, &length));
+    /* The most frequent pair of the rhyme, "he", is the first merge. */
+    ck_assert_int_eq(yoke_tokenizer_find(bpe, "he"), 256);
+    check_written(bytes);
+    check_written(characters);
+    check_written(bpe);
+    yoke_tokenizer_destroy(bytes);
+    yoke_tokenizer_destroy(characters);
+    yoke_tokenizer_destroy(bpe);
+}
+END_TEST
+
+START_TEST(refused_texts)
+{
+    const char *path = text_of("rhyme.txt", 1);
+    yoke_tokenizer *t = learned(path, YOKE_TOKENIZER_CHARACTERS, 0);
+    const int32_t beyond = 1000;
+    int32_t *tokens;
+    size_t count;
+    char *text;
+
+    ASSERT_REFUSED(YOKE_ERROR_VALUE, "U+0051",
+                   yoke_tokenizer_encode(t, "two Q", 5, &tokens, &count));
+    ASSERT_REFUSED(YOKE_ERROR_FORMAT, "byte 4, 0xff, is no UTF-8",
+                   yoke_tokenizer_encode(t, "two \xFF", 5, &tokens, &count));
+    ASSERT_REFUSED(YOKE_ERROR_VALUE, "token 0 is 1000",
+                   yoke_tokenizer_decode(t, &beyond, 1, &text, &count));
+    yoke_tokenizer_destroy(t);
+}
+END_TEST
+
+static const char *
+json_of(const char *model, const char *more)
+{
+    static char text[1024];
+
+    snprintf(text, sizeof text, "{\"pre_tokenizer\": {\"type\": \"ByteLevel\"}, \"model\": {%s}%s}",
+             model, more);
+    return text;
+}
+
+START_TEST(refused_tokenizers)
+{
+    static const struct {
+        const char *model, *more, *part;
+        yoke_status status;
+    } rows[] = {
+        {"\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]", "", "merge 1",
+         YOKE_ERROR_FORMAT},
+        {"\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}", "", "two tokens have the number 0",
+         YOKE_ERROR_FORMAT},
+        {"\"type\": \"BPE\", \"vocab\": {\"a\": 99999999}", "", "has no number", YOKE_ERROR_FORMAT},
+        {"\"type\": \"BPE\"", "", "no model with a vocab", YOKE_ERROR_FORMAT},
+        {"\"type\": \"Unigram\", \"vocab\": {}", "", "is not BPE", YOKE_ERROR_UNSUPPORTED},
+        {"\"type\": \"BPE\", \"byte_fallback\": true, \"vocab\": {\"a\": 0}", "", "byte_fallback",
+         YOKE_ERROR_UNSUPPORTED},
+        {"\"type\": \"BPE\", \"vocab\": {\"a\": 0}", ", \"normalizer\": {\"type\": \"NFC\"}",
+         "normalizer", YOKE_ERROR_UNSUPPORTED},
+        {"\"type\": \"BPE\", \"vocab\": {\"a\": 0}", ", ", "is no JSON", YOKE_ERROR_FORMAT},
+    };
+    yoke_tokenizer *t;
+
+    for (size_t i = 0; i < YKI_COUNT(rows); i++) {
+        const char *text = json_of(rows[i].model, rows[i].more);
+
+        ASSERT_REFUSED(rows[i].status, rows[i].part,
+                       yoke_tokenizer_from_json(text, strlen(text), &t));
+    }
+    ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "none",
+                   yoke_tokenizer_open(scratch_path("none.json"), &t));
+}
+END_TEST
+
+/* GPT-2's pair of files, and Llama 3's way to take a piece that is a token as it is. */
+START_TEST(files)
+{
+    static const char words[] = "{\"a\": 0, \"b\": 1, \"\\u0120\": 2, \"ab\": 3, \"\\u0120ab\": 4,"
+                                " \"<|endoftext|>\": 5}";
+    static const char merges[] = "#version: 0.2\na b\n\xC4\xA0 ab\n";
+    const char *json;
+    yoke_tokenizer *t = NULL;
+    size_t count;
+    int32_t *tokens;
+
+    scratch_write(scratch_path("vocab.json"), words, sizeof words - 1);
+    scratch_write(scratch_path("merges.txt"), merges, sizeof merges - 1);
+    ASSERT_OK(yoke_tokenizer_open(scratch_dir(), &t));
+    ASSERT_OK(yoke_tokenizer_encode(t, "ab ab<|endoftext|>ba", 20, &tokens, &count));
+    ck_assert_uint_eq(count, 5);
+    ck_assert(tokens[0] == 3 && tokens[1] == 4 && tokens[2] == 5 && tokens[3] == 1 && !tokens[4]);
+    yoke_free(tokens);
+    ASSERT_REFUSED(YOKE_ERROR_VALUE, "byte 2 is 0x63",
+                   yoke_tokenizer_encode(t, "abc", 3, &tokens, &count));
+    yoke_tokenizer_destroy(t);
+    json = json_of("\"type\": \"BPE\", \"ignore_merges\": true, \"vocab\": {\"a\": 0, \"b\": 1, "
+                   "\"aba\": 2}, \"merges\": []",
+                   "");
+    ASSERT_OK(yoke_tokenizer_from_json(json, strlen(json), &t));
+    ck_assert_uint_eq(round_trip(t, "aba"), 1);
+    ck_assert_uint_eq(round_trip(t, "abab"), 4);
+    yoke_tokenizer_destroy(t);
+}
+END_TEST
+
+/* ---- texts as samples ---- */
+
+static yoke_dataset *
+open_text(const char *path, int64_t context, yoke_data_part part)
+{
+    yoke_dataset *dataset = NULL;
+
+    ASSERT_OK(yoke_dataset_open_text(path, &(yoke_text_options){.context = context, .part = part},
+                                     &dataset));
+    return dataset;
+}
+
+static void
+read_window(const yoke_dataset *dataset, int64_t index, int32_t tokens[8], int32_t next[8])
+{
+    ASSERT_OK(yoke_dataset_read(dataset, "tokens", &index, 1, tokens, 8 * sizeof *tokens));
+    ASSERT_OK(yoke_dataset_read(dataset, "next", &index, 1, next, 8 * sizeof *next));
+    for (int i = 0; i < 7; i++)
+        ck_assert_int_eq(tokens[i + 1], next[i]);
+}
+
+START_TEST(windows)
+{
+    const char *path = text_of("rhyme.txt", 4);
+    const int64_t all = 4 * (int64_t)strlen(lines);
+    yoke_dataset *train = open_text(path, 8, YOKE_PART_TRAIN);
+    yoke_dataset *test = open_text(path, 8, YOKE_PART_TEST);
+    int32_t tokens[8], next[8], first;
+    bool moved = false;
+
+    ck_assert_int_eq(yoke_dataset_count(train), (all - all / 10 - 1) / 8 - 1);
+    ck_assert_int_eq(yoke_dataset_count(test), (all / 10 - 1) / 8);
+    ck_assert_int_eq(yoke_dataset_vocabulary(train), 256);
+    ck_assert_int_eq(yoke_dataset_text_bytes(test), (all / 10 - 1) / 8 * 8);
+    read_window(train, 1, tokens, next);
+    ck_assert_int_eq(tokens[0], lines[8]);
+    read_window(test, 0, tokens, next);
+    ck_assert_int_eq(tokens[0], lines[(all - all / 10) % (int64_t)strlen(lines)]);
+    /* An epoch moves the windows, by its seed and number alone, and never too far. */
+    for (uint32_t epoch = 0; epoch < 20; epoch++) {
+        yki_dataset_begin_epoch(train, 5, epoch);
+        read_window(train, yoke_dataset_count(train) - 1, tokens, next);
+        read_window(train, 0, tokens, next);
+        first = tokens[0];
+        moved |= first != lines[0];
+        yki_dataset_begin_epoch(train, 5, epoch + 1);
+        yki_dataset_begin_epoch(train, 5, epoch);
+        read_window(train, 0, tokens, next);
+        ck_assert_int_eq(tokens[0], first);
+    }
+    ck_assert(moved);
+    yoke_dataset_destroy(train);
+    yoke_dataset_destroy(test);
+}
+END_TEST
+
+START_TEST(kept_tokens)
+{
+    const char *path = text_of("rhyme.txt", 4);
+    char *kept = strcat(strcpy(malloc(4096), path), ".tokens");
+    yoke_dataset *d = open_text(path, 8, YOKE_PART_ANY);
+    struct stat before, after;
+
+    yoke_dataset_destroy(d);
+    ck_assert_int_eq(stat(kept, &before), 0);
+    yoke_dataset_destroy(open_text(path, 8, YOKE_PART_ANY));
+    ck_assert_int_eq(stat(kept, &after), 0);
+    ck_assert(before.st_ino == after.st_ino);
+    text_of("rhyme.txt", 5);
+    d = open_text(path, 8, YOKE_PART_ANY);
+    ck_assert_int_eq(yoke_dataset_count(d), (5 * (int64_t)strlen(lines) - 1) / 8 - 1);
+    yoke_dataset_destroy(d);
+    /* The file of tokens is data by itself. */
+    d = open_text(kept, 8, YOKE_PART_ANY);
+    ck_assert_int_eq(yoke_dataset_count(d), (5 * (int64_t)strlen(lines) - 1) / 8 - 1);
+    ck_assert_ptr_null(yoke_dataset_get_tokenizer(d));
+    yoke_dataset_destroy(d);
+    free(kept);
+}
+END_TEST
+
+START_TEST(refused_data)
+{
+    const char *path = text_of("rhyme.txt", 1), *bin = scratch_path("x.bin");
+    uint32_t head[256] = {20240520, 1, 10};
+    uint16_t tokens[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 300};
+    unsigned char file[sizeof head + sizeof tokens];
+    yoke_text_options o = {.context = 4, .vocabulary = 200};
+    yoke_dataset *d;
+
+    memcpy(file, head, sizeof head);
+    memcpy(file + sizeof head, tokens, sizeof tokens);
+    scratch_write(bin, file, sizeof file);
+    ASSERT_REFUSED(YOKE_ERROR_VALUE, "token 9 is 300", yoke_dataset_open_text(bin, &o, &d));
+    ASSERT_REFUSED(YOKE_ERROR_VALUE, "has 256 tokens, the model a vocabulary of 200",
+                   yoke_dataset_open_text(path, &o, &d));
+    o = (yoke_text_options){.context = 4096};
+    ASSERT_REFUSED(YOKE_ERROR_VALUE, "must have at least 4097",
+                   yoke_dataset_open_text(path, &o, &d));
+    o.context = 0;
+    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "context is 0",
+                   yoke_dataset_open_text(path, &o, &d));
+    scratch_write(bin, file, sizeof file - 2);
+    o.context = 4;
+    ASSERT_REFUSED(YOKE_ERROR_FORMAT, "must have 1044", yoke_dataset_open_text(bin, &o, &d));
+    scratch_write(bin, "raw", 3);
+    ASSERT_REFUSED(YOKE_ERROR_FORMAT, "no file of tokens", yoke_dataset_open_text(bin, &o, &d));
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("tokenizer");
+    TCase *c = test_case(suite, "tokenizer");
+
+    tcase_add_checked_fixture(c, scratch_set_up, scratch_tear_down);
+    tcase_add_test(c, pieces);
+    tcase_add_test(c, learning);
+    tcase_add_test(c, refused_texts);
+    tcase_add_test(c, refused_tokenizers);
+    tcase_add_test(c, files);
+    tcase_add_test(c, windows);
+    tcase_add_test(c, kept_tokens);
+    tcase_add_test(c, refused_data);
+    return suite;
+}

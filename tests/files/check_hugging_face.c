@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_hugging_face.c - weights of GPT-2 and Llama that transformers wrote
+ * (hugging_face.py): logits and gradients are PyTorch's, from one file, from shards and
+ * without the prefix; and files that are no good.
+ */
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../tools/language.h"
+#include "data/shards.h"
+#include "graph/graph.h"
+#include "support/devices.h"
+#include "support/scratch.h"
+
+enum { SAMPLES = 3, LENGTH = 6, VOCABULARY = 11, MOST = 512 };
+
+static const char *
+in_source(const char *name)
+{
+    static char path[2][500];
+    static unsigned turn;
+    const char *folder = getenv("YOKE_SRCDIR");
+
+    turn ^= 1;
+    snprintf(path[turn], sizeof path[turn], "%s/tests/files/%s", folder ? folder : ".", name);
+    return path[turn];
+}
+
+static yoke_graph *
+build(yki_tool_language *language, unsigned vocabulary)
+{
+    const yki_tool_sizes sizes = {.layers = 2,
+                                  .heads = language == yki_tool_build_llama ? 4 : 2,
+                                  .width = 8,
+                                  .context = 7,
+                                  .vocabulary = vocabulary,
+                                  .shared = 2,
+                                  .inner = 12};
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    language(g, &sizes, LENGTH, "tokens", "next");
+    ASSERT_OK(yoke_graph_status(g));
+    return g;
+}
+
+/* max |a - b| / max |b| */
+static double
+error_of(const float *a, const float *b, size_t count)
+{
+    double worst = 0, largest = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        double difference = fabs((double)a[i] - (double)b[i]);
+
+        worst = difference > worst || isnan(difference) ? difference : worst;
+        largest = fmax(largest, fabs((double)b[i]));
+    }
+    return worst / largest;
+}
+
+/* Reads the gradient that PyTorch computed, of all parts of a parameter. */
+static void
+read_expected(const yki_safetensors *io, const char *parameter, float *out)
+{
+    for (unsigned p = 0; p < yki_parts_of(parameter); p++) {
+        char part[100], name[120];
+        const yki_tensor *tensor;
+
+        yki_translate_back(parameter, p, part, sizeof part);
+        snprintf(name, sizeof name, "gradient.%s", part);
+        tensor = yki_safetensors_find(io, name);
+        ck_assert_msg(tensor != NULL, "%s", name);
+        ASSERT_OK(yki_safetensors_read_f32(io, tensor, out));
+        out += tensor->count;
+    }
+}
+
+/* Compares the gradient by a parameter; that of a Conv1D is (in, out) in the file. */
+static void
+check_gradient(yoke_replica *replica, const yki_safetensors *io, const yoke_node *node)
+{
+    const size_t count = (size_t)yki_shape_count(node->shape);
+    const int64_t rows = node->shape.dim[0], columns = node->shape.dim[1];
+    float got[MOST], expected[MOST], turned[MOST];
+
+    ck_assert_uint_le(count, MOST);
+    read_expected(io, node->name, expected);
+    ASSERT_OK(yoke_replica_read_gradient(replica, node->name, got, (int64_t)count));
+    if (yki_is_conv1d(node->name)) {
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t c = 0; c < columns; c++)
+                turned[c * rows + r] = got[r * columns + c];
+        memcpy(got, turned, sizeof got);
+    }
+    ck_assert_msg(error_of(got, expected, count) < 1e-5, "%s: error %g", node->name,
+                  error_of(got, expected, count));
+}
+
+static void
+check_weights(yki_tool_language *language, const char *path)
+{
+    int32_t tokens[SAMPLES * LENGTH], next[SAMPLES * LENGTH];
+    float expected[SAMPLES * LENGTH * VOCABULARY], got[SAMPLES * LENGTH * VOCABULARY];
+    yoke_graph *g = build(language, VOCABULARY);
+    test_devices devices;
+    yoke_replica *replica;
+    yki_safetensors *io;
+
+    ASSERT_OK(yki_safetensors_open(
+        in_source(language == yki_tool_build_gpt ? "gpt2-io.safetensors" : "llama-io.safetensors"),
+        &io));
+    ASSERT_OK(yki_safetensors_read(io, yki_safetensors_find(io, "tokens"), tokens));
+    ASSERT_OK(yki_safetensors_read(io, yki_safetensors_find(io, "next"), next));
+    ASSERT_OK(yki_safetensors_read_f32(io, yki_safetensors_find(io, "logits"), expected));
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+    ASSERT_OK(yoke_replica_create(
+        yoke_selection_get(devices.selection, 0), g,
+        &(yoke_replica_options){.batch = SAMPLES, .level = YOKE_PLAN_ESTIMATE}, &replica));
+    ASSERT_OK(yoke_replica_load_weights(replica, path, NULL));
+    ASSERT_OK(yoke_replica_set_input(replica, SAMPLES,
+                                     yoke_feed_i32("tokens", tokens, SAMPLES * LENGTH)));
+    ASSERT_OK(
+        yoke_replica_set_input(replica, SAMPLES, yoke_feed_i32("next", next, SAMPLES * LENGTH)));
+    ASSERT_OK(yoke_replica_forward(replica, SAMPLES));
+    ASSERT_OK(yoke_replica_backward(replica));
+    for (size_t i = 0; i < yoke_graph_parameter_count(g); i++)
+        check_gradient(replica, io, yoke_graph_get_parameter(g, i));
+    ASSERT_OK(yoke_replica_evaluate(replica, SAMPLES));
+    ASSERT_OK(yoke_replica_read_output(replica, "logits", got, sizeof got / sizeof *got));
+    ck_assert_msg(error_of(got, expected, sizeof got / sizeof *got) < 2e-6, "error %g",
+                  error_of(got, expected, sizeof got / sizeof *got));
+    yoke_replica_destroy(replica);
+    test_devices_close(&devices);
+    yki_safetensors_close(io);
+    yoke_graph_destroy(g);
+}
+
+START_TEST(one_file)
+{
+    check_weights(yki_tool_build_gpt, in_source("gpt2"));
+    check_weights(yki_tool_build_gpt, in_source("gpt2/model.safetensors"));
+    check_weights(yki_tool_build_llama, in_source("llama"));
+}
+END_TEST
+
+START_TEST(shards)
+{
+    check_weights(yki_tool_build_gpt, in_source("gpt2-sharded/model.safetensors.index.json"));
+    check_weights(yki_tool_build_llama, in_source("llama-sharded"));
+}
+END_TEST
+
+/* ---- the same weights, written otherwise ---- */
+
+/* What becomes of a file of weights. */
+typedef struct change {
+    const yki_safetensors *from;
+    bool turned; /* Conv1D is (out, in), as other programs have it */
+    bool nan;    /* the last value of each tensor is NaN */
+} change;
+
+static yoke_status
+give(void *user, size_t index, void *out)
+{
+    const change *c = user;
+    const yki_tensor *tensor = index < c->from->count ? &c->from->tensors[index] : NULL;
+    float *values = out, copy[MOST];
+
+    if (!tensor) {
+        memset(out, 0, 4 * LENGTH * LENGTH); /* the buffer */
+        return YOKE_OK;
+    }
+    YKI_TRY(yki_safetensors_read(c->from, tensor, out));
+    if (c->nan)
+        values[tensor->count - 1] = NAN;
+    if (!c->turned || !yki_is_conv1d(tensor->name))
+        return YOKE_OK;
+    memcpy(copy, values, tensor->count * sizeof *copy);
+    for (int64_t i = 0; i < tensor->shape[0]; i++)
+        for (int64_t o = 0; o < tensor->shape[1]; o++)
+            values[o * tensor->shape[0] + i] = copy[i * tensor->shape[1] + o];
+    return YOKE_OK;
+}
+
+/* Writes gpt2 without the prefix, with a buffer. */
+static const char *
+rewrite(change c)
+{
+    static const int64_t buffer[4] = {1, 1, LENGTH, LENGTH};
+    const char *path = scratch_path("model.safetensors");
+    yki_tensor_source tensors[64];
+    int64_t shapes[64][2];
+    yki_safetensors *from;
+    size_t count;
+
+    ASSERT_OK(yki_safetensors_open(in_source("gpt2/model.safetensors"), &from));
+    c.from = from;
+    count = from->count;
+    for (size_t i = 0; i < count; i++) {
+        const yki_tensor *t = &from->tensors[i];
+        bool turns = c.turned && yki_is_conv1d(t->name);
+
+        tensors[i] =
+            (yki_tensor_source){strchr(t->name, '.') + 1, YKI_DTYPE_F32, t->rank, t->shape};
+        if (turns) {
+            shapes[i][0] = t->shape[1];
+            shapes[i][1] = t->shape[0];
+            tensors[i].shape = shapes[i];
+        }
+    }
+    tensors[count++] = (yki_tensor_source){"h.0.attn.bias", YKI_DTYPE_F32, 4, buffer};
+    ASSERT_OK(yki_safetensors_write(path, NULL, 0, tensors, count, give, &c));
+    yki_safetensors_close(from);
+    return path;
+}
+
+START_TEST(other_forms)
+{
+    check_weights(yki_tool_build_gpt, rewrite((change){0}));
+    check_weights(yki_tool_build_gpt, rewrite((change){.turned = true}));
+}
+END_TEST
+
+/* ---- files that are no good ---- */
+
+static void
+refused(unsigned vocabulary, const char *path, yoke_status status, const char *sentence)
+{
+    yoke_graph *g = build(yki_tool_build_gpt, vocabulary);
+    yoke_model *m;
+
+    ASSERT_OK(yoke_model_create(g, NULL, &m));
+    ASSERT_STATUS(status, yoke_model_load_weights(m, path, NULL));
+    ck_assert_msg(strstr(yoke_last_error(), sentence) != NULL, "%s", yoke_last_error());
+    yoke_model_destroy(m);
+    yoke_graph_destroy(g);
+}
+
+static void
+write_text(const char *path, const char *text, size_t length)
+{
+    FILE *file = fopen(path, "wb");
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(text, 1, length, file), length);
+    fclose(file);
+}
+
+/* Copies a file of the shards to the scratch folder, or a part of it. */
+static void
+copy_shard(const char *name, size_t most)
+{
+    char path[200], bytes[8192];
+    size_t length;
+    FILE *file;
+
+    snprintf(path, sizeof path, "gpt2-sharded/%s", name);
+    file = fopen(in_source(path), "rb");
+    ck_assert_ptr_nonnull(file);
+    length = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    write_text(scratch_path(name), bytes, YKI_MIN(length, most));
+}
+
+START_TEST(refusals)
+{
+    static const struct {
+        const char *text, *sentence;
+    } bad[] = {
+        {"", "is no JSON"},
+        {"{\"weight_map\": 3}", "has no \"weight_map\""},
+        {"{\"weight_map\": {}}", "has no \"weight_map\""},
+        {"{\"weight_map\": {\"wte.weight\": 1}}", "is no text; must be the name of a file"},
+        {"{\"weight_map\": {\"wte.weight\": \"../x\"}}", "is ../x; must be the name of a file"},
+        {"{\"weight_map\": {\"wte.weight\": \"x.safetensors\"}}",
+         "names the file x.safetensors, which is not there"},
+        {"{\"weight_map\": {\"lost\": \"model-00002-of-00003.safetensors\"}}",
+         "says that \"lost\" is in model-00002-of-00003.safetensors; it is not"},
+    };
+    const char *index = scratch_path("model.safetensors.index.json");
+
+    refused(12, in_source("gpt2"), YOKE_ERROR_SHAPE,
+            "\"wte.weight\" has shape (11, 8); must be (12, 8)");
+    refused(VOCABULARY, rewrite((change){.nan = true}), YOKE_ERROR_VALUE, "is NaN");
+    copy_shard("model-00002-of-00003.safetensors", SIZE_MAX);
+    for (size_t i = 0; i < YKI_COUNT(bad); i++) {
+        write_text(index, bad[i].text, strlen(bad[i].text));
+        refused(VOCABULARY, index,
+                strstr(bad[i].sentence, "not there") ? YOKE_ERROR_NOT_FOUND : YOKE_ERROR_FORMAT,
+                bad[i].sentence);
+    }
+    copy_shard("model.safetensors.index.json", SIZE_MAX);
+    copy_shard("model-00003-of-00003.safetensors", SIZE_MAX);
+    copy_shard("model-00001-of-00003.safetensors", 1500);
+    refused(VOCABULARY, scratch_dir(), YOKE_ERROR_FORMAT, "model-00001-of-00003.safetensors");
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("hugging face");
+    TCase *weights = test_case(suite, "weights");
+
+    tcase_add_checked_fixture(weights, scratch_set_up, scratch_tear_down);
+    tcase_add_test(weights, one_file);
+    tcase_add_test(weights, shards);
+    tcase_add_test(weights, other_forms);
+    tcase_add_test(weights, refusals);
+    return suite;
+}

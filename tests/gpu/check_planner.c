@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_planner.c - how the planner measures on a GPU, and what it does with kernels that do not
+ * build, launch or fit there. On the null driver, which fails where it is told to.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/open_null.h"
+#include "support/planning.h"
+#include "support/scratch.h"
+#include "support/support.h"
+
+enum { BATCH = 4, VALUES = 16 };
+/* Of OpenCL, whose headers tests do not include. */
+enum {
+    CL_MEM_OBJECT_ALLOCATION_FAILURE = -4,
+    CL_OUT_OF_RESOURCES = -5,
+    CL_OUT_OF_HOST_MEMORY = -6,
+    CL_INVALID_WORK_GROUP_SIZE = -54
+};
+
+static const null_driver *driver;
+static planning m;
+
+static void
+keep_line(void *user, yoke_log_level level, const char *line)
+{
+    (void)level;
+    test_keep_line(user, line);
+}
+
+/* A sum has two solvers, whose layouts are the same. */
+static yoke_graph *
+sum_graph(void)
+{
+    yoke_graph *g;
+    yoke_node *x;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(VALUES));
+    yoke_graph_set_output(g, "y", yoke_add(g, x, yoke_input(g, "z", YOKE_F32, yoke_shape(VALUES))));
+    return g;
+}
+
+static void
+set_up(void)
+{
+    scratch_set_up();
+    driver = null_open("h200");
+    planning_open(&m, "gpu:0", sum_graph());
+    test_forget_lines();
+    yoke_log_set(keep_line, NULL, YOKE_LOG_INFO);
+}
+
+static void
+tear_down(void)
+{
+    driver->set_faults(&(null_faults){0});
+    yoke_log_set(NULL, NULL, YOKE_LOG_INFO);
+    planning_close(&m);
+    scratch_tear_down();
+}
+
+static yoke_status
+try_plan(yoke_plan_level level, yki_wisdom *wisdom, yki_plan **plan)
+{
+    const yki_plan_options o = {.max.batch = BATCH, .level = level, .wisdom = wisdom};
+
+    return yki_plan_create(m.weights, m.queue, &o, plan);
+}
+
+/* The solver that a plan takes for the sum, and its kernel. */
+static const char *
+solver_taken(yoke_plan_level level, char kernel[80])
+{
+    const char *name;
+    yki_plan *p;
+
+    ASSERT_OK(try_plan(level, NULL, &p));
+    ck_assert_uint_eq(p->task_count, 1);
+    name = p->tasks[0].solver->name;
+    if (kernel)
+        snprintf(kernel, 80, "%s", p->tasks[0].recipe.launches[0].kernel);
+    yki_plan_destroy(p);
+    return name;
+}
+
+/* Each fault makes the planner take another solver than it would, and say so. */
+static void
+takes_another(yoke_plan_level level, null_faults faults)
+{
+    char kernel[80];
+    const char *first = solver_taken(level, kernel), *other;
+
+    faults.launch = faults.launch ? kernel : NULL;
+    faults.narrow = faults.narrow ? kernel : NULL;
+    driver->set_faults(&faults);
+    test_forget_lines();
+    other = solver_taken(level, NULL);
+    ck_assert_str_ne(first, other);
+    ck_assert_ptr_nonnull(strstr(test_lines, first));
+    ck_assert_ptr_nonnull(strstr(test_lines, "is left out"));
+    driver->set_faults(&(null_faults){0});
+}
+
+static const yoke_plan_level levels[] = {YOKE_PLAN_MEASURE, YOKE_PLAN_ESTIMATE};
+
+START_TEST(what_does_not_fit_is_left_out)
+{
+    takes_another(levels[_i], (null_faults){.narrow = "", .narrow_group = 64});
+    ck_assert_ptr_nonnull(strstr(test_lines, "it can have at most 64"));
+}
+END_TEST
+
+/* Nothing is built yet. Both solvers are in one program, so the second one builds it again. */
+START_TEST(what_does_not_build_is_left_out)
+{
+    const char *taken;
+
+    driver->set_faults(&(null_faults){.builds = 1});
+    taken = solver_taken(levels[_i], NULL);
+    ck_assert_ptr_nonnull(strstr(test_lines, "is left out"));
+    ck_assert_ptr_nonnull(strstr(test_lines, "CL_BUILD_PROGRAM_FAILURE"));
+    ck_assert_str_ne(taken, solver_taken(levels[_i], NULL));
+}
+END_TEST
+
+START_TEST(what_does_not_launch_is_left_out)
+{
+    static const int errors[] = {CL_OUT_OF_RESOURCES, CL_INVALID_WORK_GROUP_SIZE,
+                                 CL_OUT_OF_HOST_MEMORY, CL_MEM_OBJECT_ALLOCATION_FAILURE};
+
+    takes_another(YOKE_PLAN_MEASURE, (null_faults){.launch = "", .launch_error = errors[_i]});
+}
+END_TEST
+
+START_TEST(a_plan_fails_where_nothing_is_left)
+{
+    yki_plan *p;
+
+    driver->set_faults(&(null_faults){.builds = 1000});
+    ASSERT_STATUS(YOKE_ERROR_BUILD, try_plan(levels[_i], NULL, &p));
+    ASSERT_DETAIL("CL_BUILD_PROGRAM_FAILURE");
+}
+END_TEST
+
+START_TEST(a_lost_device_fails)
+{
+    yki_plan *p;
+
+    driver->set_faults(&(null_faults){.dead = true});
+    test_forget_lines();
+    ASSERT_STATUS(YOKE_ERROR_DEVICE, try_plan(YOKE_PLAN_MEASURE, NULL, &p));
+    ASSERT_DETAIL("CL_OUT_OF_RESOURCES");
+    ck_assert_ptr_null(strstr(test_lines, "is left out"));
+}
+END_TEST
+
+/* An idle GPU is slow, and the host's wait takes longer than a short kernel. */
+START_TEST(short_kernels_are_timed_back_to_back_and_warm)
+{
+    null_counts before, after;
+    yki_plan *p;
+
+    driver->get_counts(&before);
+    ASSERT_OK(try_plan(YOKE_PLAN_MEASURE, NULL, &p));
+    driver->get_counts(&after);
+    ck_assert_uint_gt(after.launches - before.launches, 32 * (after.stops - before.stops));
+    ck_assert_double_gt(p->measuring.seconds, 0.02);
+    yki_plan_destroy(p);
+}
+END_TEST
+
+/* Of two solvers, wisdom knows one: the other must be faster by more than noise. */
+START_TEST(what_wisdom_knows_stays_within_noise)
+{
+    const char *names[] = {"binary-flat", "binary-broadcast"};
+    char text[YKI_PROBLEM_TEXT];
+    double seconds;
+    yki_plan *p;
+
+    ASSERT_OK(try_plan(YOKE_PLAN_MEASURE, m.wisdom, &p));
+    yki_problem_text(&p->tasks[0].problem, text, sizeof text);
+    yki_plan_destroy(p);
+    for (int i = 0; i < 2; i++) {
+        yki_wisdom *wisdom;
+
+        ck_assert(yki_wisdom_get(m.wisdom, m.device, text, names[!_i], 0, &seconds));
+        ASSERT_OK(yki_wisdom_open(NULL, &wisdom));
+        /* The null driver's kernels take next to nothing, all of them: 0 to many times as long. */
+        ASSERT_OK(yki_wisdom_put(wisdom, m.device, text, names[_i], 0, i ? 1e3 : 1e-12));
+        ASSERT_OK(try_plan(YOKE_PLAN_MEASURE, wisdom, &p));
+        ck_assert_str_eq(p->tasks[0].solver->name, names[i ? !_i : _i]);
+        yki_plan_destroy(p);
+        yki_wisdom_close(wisdom);
+    }
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("planner");
+    TCase *tcase = test_case(suite, "candidates");
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_loop_test(tcase, what_does_not_fit_is_left_out, 0, 2);
+    tcase_add_loop_test(tcase, what_does_not_build_is_left_out, 0, 2);
+    tcase_add_loop_test(tcase, what_does_not_launch_is_left_out, 0, 4);
+    tcase_add_loop_test(tcase, a_plan_fails_where_nothing_is_left, 0, 2);
+    tcase_add_test(tcase, a_lost_device_fails);
+    tcase_add_test(tcase, short_kernels_are_timed_back_to_back_and_warm);
+    tcase_add_loop_test(tcase, what_wisdom_knows_stays_within_noise, 0, 2);
+    return suite;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_generate.c - `yoke generate` writes what a generator of the library gives, and says what is
+ * wrong with a model or a prompt.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "support/scratch.h"
+#include "support/support.h"
+
+enum { PATH = 512 };
+
+/* Saves a model of `letters` tokens, whose context is 32. Its weights are wide, so that its
+ * logits are far apart. */
+static const char *
+save_model(int letters)
+{
+    static char path[PATH + 64];
+    const yoke_attention_options causal = {.heads = 2, .causal = true};
+    const yoke_initializer wide = {YOKE_INIT_NORMAL, 0, 0.5f, 0};
+    yoke_model *model;
+    yoke_graph *g;
+    yoke_node *x;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "tokens", YOKE_I32, yoke_shape(32));
+    x = yoke_embedding(g, x,
+                       &(yoke_embedding_options){.rows = letters, .width = 8, .weight_init = wide});
+    x = yoke_attention(g, yoke_dense(g, x, &(yoke_dense_options){.units = 24, .weight_init = wide}),
+                       NULL, &causal);
+    x = yoke_dense(g, x, &(yoke_dense_options){.units = letters, .weight_init = wide});
+    yoke_graph_set_output(g, "logits", x);
+    ASSERT_OK(yoke_model_create(g, &(yoke_model_options){.seed = 3}, &model));
+    snprintf(path, sizeof path, "--model=%s", scratch_path("model"));
+    ASSERT_OK(yoke_model_save(model, path + strlen("--model=")));
+    yoke_model_destroy(model);
+    yoke_graph_destroy(g);
+    return path;
+}
+
+/* What `yoke generate` writes to standard output, or to standard error where `status` is not 0. The
+ * caller frees it. */
+static char *
+generate(int status, const char *const *options)
+{
+    const char *arguments[COMMAND_ARGUMENTS] = {"generate", "--devices=cpu:0"};
+    size_t count = 2, size;
+
+    while (*options)
+        arguments[count++] = *options++;
+    ck_assert_int_eq(
+        command_wait(command_start(arguments, scratch_path("output"), scratch_path("errors"))),
+        status);
+    return scratch_read(scratch_path(status ? "errors" : "output"), &size);
+}
+#define GENERATE(status, ...) generate(status, (const char *const[]){__VA_ARGS__, NULL})
+
+START_TEST(texts_are_continued)
+{
+    const char *model = save_model(256);
+    char *one, *again, *other;
+
+    if (!command_usable())
+        TEST_SKIP("PoCL is not installed");
+    one = GENERATE(0, model, "--prompt=98 111 98", "--tokens", "--length=9", "--temperature=1");
+    ck_assert_msg(strncmp(one, "98 111 98 ", 10) == 0, "%s", one);
+    again = GENERATE(0, model, "--prompt=98,111,98", "--tokens", "--length=9", "--temperature=1");
+    ck_assert_str_eq(one, again);
+    other = GENERATE(0, model, "--prompt=98 111 98", "--tokens", "--length=9", "--temperature=1",
+                     "--seed=1");
+    ck_assert_str_ne(one, other);
+    free(one);
+    free(again);
+    free(other);
+    one = GENERATE(0, model, "--prompt=bob", "--length=1", "--temperature=0");
+    ck_assert_msg(strncmp(one, "bob", 3) == 0 && one[4] == '\n', "%s", one);
+    free(one);
+}
+END_TEST
+
+/* The lines of a file, side by side, are what each gives alone. */
+START_TEST(lines_of_a_file_are_continued)
+{
+    const char *model = save_model(256);
+    char file[PATH + 64], *all, *first, *second, *lines;
+    FILE *prompts = fopen(scratch_path("prompts"), "w");
+
+    if (!command_usable())
+        TEST_SKIP("PoCL is not installed");
+    ck_assert_ptr_nonnull(prompts);
+    fputs("1 2 3\n\n4 5 6 7 8 9 10 11\n12\n", prompts);
+    fclose(prompts);
+    snprintf(file, sizeof file, "--prompts=%s", scratch_path("prompts"));
+    all = GENERATE(0, model, file, "--count=2", "--tokens", "--length=6", "--top-k=40", "--seed=7");
+    first =
+        GENERATE(0, model, "--prompt=1 2 3", "--tokens", "--length=6", "--top-k=40", "--seed=7");
+    second = GENERATE(0, model, "--prompt=4 5 6 7 8 9 10 11", "--tokens", "--length=6",
+                      "--top-k=40", "--seed=8");
+    lines = malloc(strlen(first) + strlen(second) + 1);
+    ck_assert_ptr_nonnull(lines);
+    strcat(strcpy(lines, first), second);
+    ck_assert_str_eq(all, lines);
+    free(all);
+    free(first);
+    free(second);
+    free(lines);
+}
+END_TEST
+
+static void
+expect_error(int status, const char *sentence, const char *const *options)
+{
+    char *said = generate(status, options);
+
+    ck_assert_msg(strstr(said, sentence) != NULL, "\"%s\" is not in \"%s\"", sentence, said);
+    free(said);
+}
+#define EXPECT_ERROR(status, sentence, ...)                                                        \
+    expect_error(status, sentence, (const char *const[]){__VA_ARGS__, NULL})
+
+START_TEST(what_is_wrong_is_said)
+{
+    const char *model = save_model(300);
+
+    if (!command_usable())
+        TEST_SKIP("PoCL is not installed");
+    EXPECT_ERROR(2, "no model is given; must be --model=FILE", "--prompt=a");
+    EXPECT_ERROR(2, "no prompt is given; must be --prompt=TEXT or --prompts=FILE", model);
+    EXPECT_ERROR(2, "--count is for --prompts=FILE alone", model, "--prompt=a", "--count=2");
+    EXPECT_ERROR(1, "the model has 300 tokens, more than a byte has values", model, "--prompt=a");
+    EXPECT_ERROR(1, "\"x 2\" is no number of a token", model, "--tokens", "--prompt=1 x 2");
+    EXPECT_ERROR(1, "token 1 of prompt 0 is 300; must be between 0 and 299", model, "--tokens",
+                 "--prompt=1 300");
+    EXPECT_ERROR(1, "prompt 0 has 0 tokens; must have between 1 and 31", model, "--tokens",
+                 "--prompt=");
+    EXPECT_ERROR(1, "nowhere", model, "--prompts=nowhere");
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("generate");
+    TCase *tcase = test_case(suite, "generate");
+
+    tcase_add_checked_fixture(tcase, scratch_set_up, scratch_tear_down);
+    tcase_add_test(tcase, texts_are_continued);
+    tcase_add_test(tcase, lines_of_a_file_are_continued);
+    tcase_add_test(tcase, what_is_wrong_is_said);
+    return suite;
+}

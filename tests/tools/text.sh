@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# text.sh - text on the command line: tokens and back, tokenizers, training on a text and
+# its test, and what is refused.
+
+. "$YOKE_SRCDIR/tests/tools/lib.sh"
+
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12; do
+    echo "he yokes the two before the plough, and so they do the work of all."
+done >"$work/rhyme.txt"
+
+# ---- tokens ----
+
+expect 0 -- tokenize --train --vocabulary=270 --out="$work/own.json" "$work/rhyme.txt"
+says "$err" '270 tokens'
+expect 0 -- tokenize --tokenizer="$work/own.json" "$work/rhyme.txt"
+cp "$out" "$work/numbers"
+[ "$(wc -l <"$work/numbers")" -lt 700 ] || fail "more tokens than 700"
+expect 0 -- tokenize --decode --tokenizer="$work/own.json" "$work/numbers"
+cmp -s "$out" "$work/rhyme.txt" || fail "another text"
+expect 0 -- tokenize --out="$work/rhyme.bin" "$work/rhyme.txt"
+expect 0 -- tokenize --decode "$work/rhyme.bin"
+cmp -s "$out" "$work/rhyme.txt" || fail "another text"
+expect 2 -- tokenize
+says "$err" 'no text is given'
+expect 2 -- tokenize --train "$work/rhyme.txt"
+says "$err" 'must be --out=FILE'
+expect 2 -- tokenize --characters "$work/rhyme.txt"
+says "$err" 'must go with it'
+expect 1 -- tokenize --decode "$work/rhyme.txt"
+says "$err" 'is no token'
+echo '{' >"$work/broken.json"
+expect 1 -- tokenize --tokenizer="$work/broken.json" "$work/rhyme.txt"
+says "$err" 'broken.json: line [12] is no JSON'
+
+# ---- training ----
+
+unset OCL_ICD_FILENAMES POCL_DEVICES
+case ${LD_PRELOAD:-}${OCL_ICD_VENDORS:-} in
+*oclgrind*) finish ;;
+esac
+OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
+export OCL_ICD_VENDORS
+"$yoke" devices cpu:0 >"$out" 2>"$err" || {
+    skip "no PoCL"
+    finish
+}
+train() {
+    expected=$1
+    shift
+    expect "$expected" -- train --model=gpt --layers=1 --heads=1 --width=16 --context=16 \
+        --level=estimate --core-groups=never --devices=cpu:0 --batch=8 --epochs=1 "$@"
+}
+train 0 --data="$work/rhyme.txt" --tokenizer=characters --out="$work/rhyme.safetensors"
+says "$out" '^test perplexity [0-9.]+, [0-9.]+ bits a byte, test loss .* tokens/s, 1 epoch$'
+says "$err" 'recipe "text" chooses .*--optimizer=adamw.* --clip-norm=1'
+says "$err" 'perplexity .* tokens/s'
+expect 0 -- eval --devices=cpu:0 --data="$work/rhyme.txt" "$work/rhyme.safetensors"
+says "$out" '^perplexity '
+says "$out" '^bits a byte '
+# What was trained on characters writes characters, and takes no others.
+expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="he" --length=9
+says "$out" '^he[a-z ,.]{0,9}$'
+expect 1 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="HE" --length=9
+says "$err" 'yoke: generate: '
+expect 0 -- tokenize --tokenizer="$work/rhyme.safetensors" "$work/rhyme.txt"
+train 0 --data="$work/rhyme.bin" --json
+says "$out" 'test_perplexity'
+train 1 --data="$work/rhyme.txt" --tokenizer="$work/own.json" --vocabulary=256
+says "$err" 'has 270 tokens, the model a vocabulary of 256'
+echo short >"$work/short.txt"
+train 1 --data="$work/short.txt"
+says "$err" 'must have at least 17'
+expect 1 -- train --model=lenet --data="$YOKE_SRCDIR/examples/data" --tokenizer=bytes
+says "$err" 'not for text'
+
+finish
