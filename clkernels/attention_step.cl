@@ -70,13 +70,16 @@ yki_attention_store(__global const float *x, __global const int *positions, __gl
 
 #if WG == 1
 
+/* Through an array, as Oclgrind crashes on a half of a vector of 16. */
 #define JOIN_LANES(OP)                                                                        \
     {                                                                                         \
-        float8 a_ = OP(x.lo, x.hi);                                                           \
-        float4 b_ = OP(a_.lo, a_.hi);                                                         \
-        float2 c_ = OP(b_.lo, b_.hi);                                                         \
+        float lanes[16];                                                                      \
                                                                                               \
-        return OP(c_.s0, c_.s1);                                                              \
+        vstore16(x, 0, lanes);                                                                \
+        for (int apart = 8; apart > 0; apart /= 2)                                            \
+            for (int i = 0; i < apart; i++)                                                   \
+                lanes[i] = OP(lanes[i], lanes[i + apart]);                                    \
+        return lanes[0];                                                                      \
     }
 #define ADD(a, b) ((a) + (b))
 

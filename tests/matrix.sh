@@ -144,7 +144,14 @@ judge() {
 compare_kernels() {
     dir=$out/oclgrind
     [ -f "$layer" ] || return
-    OCL_ICD_VENDORS=$icd ./tests/device/list_kernels 2>&1 | sort -u >"$dir/kernels"
+    # A compiler's warnings are no kernels.
+    if ! OCL_ICD_VENDORS=$icd ./tests/device/list_kernels >"$dir/kernels.listed" 2>"$dir/kernels.log"; then
+        cat "$dir/kernels.log"
+        echo ":test-result: FAIL the kernels cannot be listed" >"$dir/kernels.trs"
+        echo "  oclgrind: the kernels cannot be listed"
+        return
+    fi
+    sort -u "$dir/kernels.listed" >"$dir/kernels"
     cat "$dir"/*.launches | grep '^yki_' | sort -u >"$dir/kernels.run"
     {
         comm -23 "$dir/kernels" "$dir/kernels.run" | sed 's/.*/FAIL kernel &: never run/'

@@ -17,8 +17,9 @@
 #include "small_graphs.h"
 
 /* Views move nothing, and what only fusions, teams or generators make is compared with its pieces
- * (check_joined.c), by whole teams, or with the whole graph (replica/check_generator.c); what only
- * sequences have with graphs that have none (replica/check_sequences.c). */
+ * (check_joined.c), by whole teams, or with the whole graph (check_rows.c,
+ * replica/check_generator.c); what only sequences have with graphs that have none (check_rows.c,
+ * replica/check_sequences.c). */
 static bool
 is_compared_otherwise(const yki_op *op)
 {
