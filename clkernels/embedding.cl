@@ -15,6 +15,10 @@
 #define WG 1
 #endif
 
+#ifndef ADD
+#define ADD 0
+#endif
+
 #define FLOATS YKI_PASTE(float, VEC)
 #define LOADV YKI_PASTE(vload, VEC)
 #define STOREV YKI_PASTE(yki_store, VEC)
@@ -55,33 +59,47 @@ yki_embedding(__global const INDEX *x, __global const float *table, __global flo
 }
 
 /* Each group owns a range of rows. Each work-item takes every WG-th vector of them, and then
- * every WG-th element of the remainder. All walk the indices in order. */
+ * every WG-th element of the remainder. All walk the indices in order. The sums begin at 0, or with
+ * ADD at the values of `more`: where that is `out` itself, nothing is done for rows that no index
+ * selects. */
 KERNEL
-yki_embedding_grad(__global const INDEX *x, __global const float *dy, __global float *out,
-                   int places, int rows, int width)
+yki_embedding_grad(__global const INDEX *x, __global const float *dy,
+#if ADD
+                   __global const float *more,
+#endif
+                   __global float *out, int places, int rows, int width)
 {
     int groups = (int)get_num_groups(0), group = (int)get_group_id(0);
     int begin = (int)((long)rows * group / groups), end = (int)((long)rows * (group + 1) / groups);
     int vectors = width / VEC, lid = (int)get_local_id(0);
 
+#if ADD
+    for (int row = more == out ? end : begin; row < end; row++) {
+        __global const float *from = more + (long)row * width;
+#define FIRST_VECTOR(v)  LOADV(v, from)
+#define FIRST_ELEMENT(k) from[k]
+#else
     for (int row = begin; row < end; row++) {
+#define FIRST_VECTOR(v)  (FLOATS)(0.f)
+#define FIRST_ELEMENT(k) 0.f
+#endif
         __global float *sums = out + (long)row * width;
 
         for (int v = lid; v < vectors; v += WG)
-            STOREV((FLOATS)(0.f), v, sums);
+            STOREV(FIRST_VECTOR(v), v, sums);
         for (int k = vectors * VEC + lid; k < width; k += WG)
-            sums[k] = 0.f;
+            sums[k] = FIRST_ELEMENT(k);
     }
     for (int place = 0; place < places; place++) {
         int row = (int)x[place];
         __global float *sums = out + (long)row * width;
-        __global const float *more = dy + (long)place * width;
+        __global const float *rest = dy + (long)place * width;
 
         if (row < begin || row >= end)
             continue;
         for (int v = lid; v < vectors; v += WG)
-            STOREV(LOADV(v, sums) + LOADV(v, more), v, sums);
+            STOREV(LOADV(v, sums) + LOADV(v, rest), v, sums);
         for (int k = vectors * VEC + lid; k < width; k += WG)
-            sums[k] += more[k];
+            sums[k] += rest[k];
     }
 }

@@ -289,7 +289,8 @@ YKI_ATTRS(yki_rope_attrs)
  * swiglu_grad: x, dy -> dx. */
 
 /* embedding (embedding/embedding.c): x integers (S...), weight (rows, width) -> (S..., width).
- * embedding_grad: x, dy -> (rows, width), the sum over the batch. */
+ * embedding_grad: x, dy[, more (rows, width)] -> (rows, width), the sum over the batch; `more`,
+ * which fusions give (plan/fuse_embedding.c), is added. */
 
 typedef struct yki_embedding_attrs {
     int64_t rows; /* for embedding_grad alone; embedding leaves it 0 */

@@ -65,15 +65,6 @@ fuse_activation(yki_fusion *f, size_t index)
     return true;
 }
 
-static bool
-is_plain_sum(const yki_task *task)
-{
-    const yki_problem *p = &task->problem;
-
-    return p->op == &yki_op_binary && yki_binary_attrs_get(&p->attrs).kind == YKI_BINARY_ADD &&
-           yki_shape_equal(p->in[0].shape, p->in[1].shape) && p->in[0].batched == p->in[1].batched;
-}
-
 /* A sum after a batch norm is a shortcut. The joined task takes the place of the sum, because the
  * other term may be computed between the two. */
 static bool
@@ -91,7 +82,7 @@ fuse_residual(yki_fusion *f, size_t index)
         count == YKI_MAX_INPUTS)
         return false;
     reader = yki_fusion_only_reader(f, joined.slots[count]);
-    if (reader < 0 || !is_plain_sum(&plan->tasks[reader]) ||
+    if (reader < 0 || !yki_is_plain_sum(&plan->tasks[reader]) ||
         plan->tasks[reader].section != joined.section)
         return false;
     sum = &plan->tasks[reader];
@@ -116,7 +107,7 @@ fuse_gated_sum(yki_fusion *f, size_t index)
     yki_task joined;
     int32_t reader;
 
-    if (!is_plain_sum(sum) || sum->section != YKI_BACKWARD)
+    if (!yki_is_plain_sum(sum) || sum->section != YKI_BACKWARD)
         return false;
     reader = yki_fusion_only_reader(f, yki_task_result(sum));
     if (reader < 0)
@@ -145,7 +136,7 @@ static const rule rules[] = {
     fuse_activation,      fuse_residual,          yki_fuse_loss,
     yki_fuse_pooled_gate, yki_fuse_averaged_gate, yki_fuse_normalised_gate,
     yki_fuse_gate,        yki_fuse_sums,          yki_fuse_attention,
-    yki_fuse_linear_loss,
+    yki_fuse_linear_loss, yki_fuse_embedding,
 };
 /* These run when the other rules can join nothing more. */
 static const rule last_rules[] = {

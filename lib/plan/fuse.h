@@ -46,6 +46,9 @@ yki_task_result(const yki_task *task)
 /* Returns whether it gates one value: joined with a sum, it no longer does. */
 bool yki_is_relu_gradient(const yki_task *task);
 
+/* Returns whether it adds two values of one shape. */
+bool yki_is_plain_sum(const yki_task *task);
+
 /* ---- rules ---- */
 
 /* Moves running statistics out of the list of tasks (running.c). */
@@ -56,6 +59,7 @@ yoke_status yki_fuse_running(yki_fusion *f);
 bool yki_fuse_loss(yki_fusion *f, size_t index);        /* fuse_loss.c */
 bool yki_fuse_linear_loss(yki_fusion *f, size_t index); /* fuse_linear_loss.c */
 bool yki_fuse_attention(yki_fusion *f, size_t index);   /* fuse_attention.c */
+bool yki_fuse_embedding(yki_fusion *f, size_t index);   /* fuse_embedding.c */
 bool yki_fuse_pooled_gate(yki_fusion *f, size_t index); /* fuse_pool.c */
 bool yki_fuse_averaged_gate(yki_fusion *f, size_t index);
 bool yki_fuse_normalised_gate(yki_fusion *f, size_t index); /* fuse_norm.c */

@@ -75,6 +75,15 @@ yki_is_relu_gradient(const yki_task *task)
            task->problem.input_count == 2;
 }
 
+bool
+yki_is_plain_sum(const yki_task *task)
+{
+    const yki_problem *p = &task->problem;
+
+    return p->op == &yki_op_binary && yki_binary_attrs_get(&p->attrs).kind == YKI_BINARY_ADD &&
+           yki_shape_equal(p->in[0].shape, p->in[1].shape) && p->in[0].batched == p->in[1].batched;
+}
+
 yoke_status
 yki_fusion_begin(yki_fusion *f, yki_plan *plan)
 {

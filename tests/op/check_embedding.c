@@ -37,14 +37,16 @@ START_TEST(embedding_matches_oracle)
 }
 END_TEST
 
-/* Runs the one solver of a node on the first device under test. */
+/* Runs the one solver of a node on the first device under test, as if it had so many compute units
+ * (0: as many as it has). An input that is `out` is in the memory of the result. */
 static void
-run_node(const yoke_node *node, int64_t n, const void *const *in, void *out)
+run_node(const yoke_node *node, int64_t n, uint32_t units, const void *const *in, void *out)
 {
-    yki_buffer *buffers[YKI_MAX_INPUTS + 1] = {0};
+    yki_buffer *buffers[YKI_MAX_INPUTS + 1] = {0}, *result;
     yoke_context *context;
     yoke_selection *selection;
     yoke_device *device;
+    yki_device_traits traits;
     yki_problem problem;
     yki_runner *runner;
     yki_recipe recipe;
@@ -54,6 +56,9 @@ run_node(const yoke_node *node, int64_t n, const void *const *in, void *out)
     ASSERT_OK(yoke_context_create(NULL, &context));
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
     device = yoke_selection_get(selection, 0);
+    traits = *yki_device_get_traits(device);
+    if (units)
+        traits.compute_units = units;
     ASSERT_OK(yki_queue_create(device, false, &queue));
     yki_problem_of_node(node, (yki_extents){.batch = n}, &problem);
     for (uint32_t i = 0; i <= problem.input_count; i++) {
@@ -65,15 +70,21 @@ run_node(const yoke_node *node, int64_t n, const void *const *in, void *out)
     }
     for (const yki_solver *const *s = yki_solvers; *s; s++)
         if (*(*s)->op == node->op) {
-            ASSERT_OK((*s)->emit(&problem, yki_device_get_traits(device), 0, &recipe));
+            ASSERT_OK((*s)->emit(&problem, &traits, 0, &recipe));
             break;
         }
+    op_check_arguments(device, &recipe);
+    result = buffers[problem.input_count];
+    for (uint32_t i = 0; i < problem.input_count; i++)
+        if (in[i] == out)
+            buffers[problem.input_count] = buffers[i];
     ASSERT_OK(yki_runner_create(queue, &problem, &recipe, buffers, NULL, &runner));
     ASSERT_OK(yki_runner_enqueue(runner, YKI_PHASE_RUN, problem.max, NULL));
     ASSERT_OK(yki_queue_finish(queue));
     ASSERT_OK(yki_buffer_get(buffers[problem.input_count], 0, size, out));
     yki_runner_destroy(runner);
     yki_recipe_clear(&recipe);
+    buffers[problem.input_count] = result;
     for (uint32_t i = 0; i <= problem.input_count; i++)
         yki_buffer_destroy(buffers[i]);
     yki_queue_destroy(queue);
@@ -94,7 +105,7 @@ START_TEST(indices_beyond_the_table_read_nothing)
     node = yoke_embedding(g, yoke_input(g, "x", YOKE_I32, yoke_shape(4)),
                           &(yoke_embedding_options){.rows = 2, .width = 3});
     ASSERT_OK(yoke_graph_status(g));
-    run_node(node, 1, (const void *const[]){x, table}, y);
+    run_node(node, 1, 0, (const void *const[]){x, table}, y);
     for (int w = 0; w < 3; w++) {
         ck_assert(isnan(y[0][w]) && isnan(y[2][w]) && isnan(y[3][w]));
         ck_assert_float_eq(y[1][w], table[1][w]);
@@ -102,11 +113,49 @@ START_TEST(indices_beyond_the_table_read_nothing)
     nodes[0] = node->inputs[0];
     nodes[1] = yoke_input(g, "dy", YOKE_F32, yoke_shape(4, 3));
     node = yki_node(g, &yki_op_embedding_grad, NULL, nodes, 2, &attrs, sizeof attrs);
-    run_node(node, 1, (const void *const[]){x, dy}, sums);
+    run_node(node, 1, 0, (const void *const[]){x, dy}, sums);
     for (int w = 0; w < 3; w++) {
         ck_assert_float_eq(sums[0][w], 0);
         ck_assert_float_eq(sums[1][w], dy[1][w]);
     }
+    yoke_graph_destroy(g);
+}
+END_TEST
+
+enum { ADDED_ROWS = 40, ADDED_WIDTH = 19, ADDED = ADDED_ROWS * ADDED_WIDTH, PLACES = 30 };
+
+/* Rows are added to another gradient, in the order of their places: in the bits of the sum by hand,
+ * for any number of groups, and in its own memory too. */
+START_TEST(rows_are_added_to_another_gradient)
+{
+    static const uint32_t units[] = {0, 1, 3, 64};
+    float dy[PLACES * ADDED_WIDTH], more[ADDED], sums[ADDED], wanted[ADDED];
+    yki_embedding_attrs attrs = {ADDED_ROWS};
+    yoke_node *nodes[3], *node;
+    int32_t x[PLACES];
+    yoke_graph *g;
+
+    for (int i = 0; i < ADDED; i++) {
+        wanted[i] = more[i] = (float)op_normal(1, 0, (uint64_t)i);
+        sums[i] = _i % 2 ? more[i] : NAN;
+    }
+    for (int i = 0; i < PLACES * ADDED_WIDTH; i++) {
+        int place = i / ADDED_WIDTH, w = i % ADDED_WIDTH;
+
+        x[place] = place % 7 == 3 ? ADDED_ROWS - 1 : place * place % 13; /* some rows often */
+        dy[i] = (float)op_normal(1, 1, (uint64_t)i);
+        wanted[x[place] * ADDED_WIDTH + w] += dy[i];
+    }
+    ASSERT_OK(yoke_graph_create(&g));
+    nodes[0] = yoke_input(g, "x", YOKE_I32, yoke_shape());
+    nodes[1] = yoke_input(g, "dy", YOKE_F32, yoke_shape(ADDED_WIDTH));
+    nodes[2] = yoke_parameter(g, "more", yoke_shape(ADDED_ROWS, ADDED_WIDTH),
+                              (yoke_initializer){.kind = YOKE_INIT_ZEROS});
+    node = yki_node(g, &yki_op_embedding_grad, NULL, nodes, 3, &attrs, sizeof attrs);
+    ASSERT_OK(yoke_graph_status(g));
+    run_node(node, PLACES, units[_i / 2],
+             (const void *const[]){x, dy, _i % 2 ? (void *)sums : (void *)more}, sums);
+    ck_assert_mem_eq(sums, wanted, sizeof sums);
     yoke_graph_destroy(g);
 }
 END_TEST
@@ -191,6 +240,7 @@ test_suite(void)
 
     tcase_add_loop_test(tcase, embedding_matches_oracle, 0, 6);
     tcase_add_test(tcase, indices_beyond_the_table_read_nothing);
+    tcase_add_loop_test(tcase, rows_are_added_to_another_gradient, 0, 8);
     tcase_add_test(tcase, limits_reach_the_input);
     tcase_add_test(tcase, embedding_parameters_are_named_and_normal);
     tcase_add_test(tcase, embedding_names_what_does_not_fit);

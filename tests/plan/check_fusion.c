@@ -702,7 +702,41 @@ START_TEST(a_tied_head_computes_its_logits_once)
     table = yoke_graph_get_node(g, "wte.weight");
     target = yoke_target(g, "target", YOKE_I32, yoke_shape(90));
     yoke_graph_set_loss(g, yoke_linear_cross_entropy(g, x, table, target, &ignore));
-    check_everywhere(g, true, &(expected){"linear-loss", 1, 2, 1e-5, 7, false});
+    check_everywhere(g, true, &(expected){"linear-loss", 1, 3, 1e-5, 7, false});
+}
+END_TEST
+
+/* The table of the embedding has other gradients: of a head that is the same table, of another
+ * embedding, or of both. No sum is left, only the products of the embeddings: the rows are added
+ * where it was. */
+START_TEST(an_embedding_adds_its_rows_to_another_gradient)
+{
+    const yoke_shape words = yoke_shape(11);
+    yoke_node *x, *more, *table, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "words", YOKE_I32, words);
+    x = yoke_embedding(g, x, &(yoke_embedding_options){.rows = 9, .width = 8, .name = "wte"});
+    table = yoke_graph_get_node(g, "wte.weight");
+    if (_i > 0) { /* as a second embedding of the same table, which has no function of its own */
+        yoke_node *inputs[2] = {yoke_input(g, "others", YOKE_I32, words), table};
+
+        more = yki_node(g, &yki_op_embedding, NULL, inputs, 2, NULL, 0);
+        x = yoke_mul(g, x, more);
+    }
+    x = yoke_tanh(g, x);
+    if (_i == 1) {
+        target = yoke_target(g, "target", YOKE_F32, yoke_node_shape(x));
+        yoke_graph_set_loss(g, yoke_mean_squared_error(g, x, target, NULL));
+    } else {
+        target = yoke_target(g, "target", YOKE_I32, words);
+        x = yoke_matmul(g, x, table, &(yoke_matmul_options){.transpose_b = true});
+        yoke_graph_set_loss(
+            g, yoke_softmax_cross_entropy(g, x, target, &(yoke_loss_options){.axis = -1}));
+    }
+    check_everywhere(g, true,
+                     &(expected){"binary-flat", _i > 0 ? 3 : 0, _i == 2 ? 2 : 1, 1e-5, 7, false});
 }
 END_TEST
 
@@ -751,6 +785,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, a_norm_finds_the_gate_again, 0, NORM_READ_TWICE + 1);
     tcase_add_loop_test(tcase, statistics_go_with_their_use, 0, NORM_READ_TWICE + 1);
     tcase_add_test(tcase, attention_keeps_its_sums_for_backward);
+    tcase_add_loop_test(tcase, an_embedding_adds_its_rows_to_another_gradient, 0, 3);
     tcase_add_test(tcase, a_tied_head_computes_its_logits_once);
     tcase_add_test(tcase, running_statistics_take_no_tasks);
     tcase_add_loop_test(tcase, a_maximum_is_gated_on_its_small_side, 0, 4);

@@ -46,7 +46,7 @@ infer(yoke_node *node)
     return YOKE_OK;
 }
 
-/* x (S...), dy (S..., width) -> (rows, width) */
+/* x (S...), dy (S..., width)[, more (rows, width)] -> (rows, width) */
 static yoke_status
 infer_grad(yoke_node *node)
 {
@@ -89,6 +89,7 @@ const yki_op yki_op_embedding_grad = {
     .infer = infer_grad,
     .flops = flops_grad,
     .describe = describe_grad,
+    .in_place = 1u << 2,
 };
 
 static yoke_node *

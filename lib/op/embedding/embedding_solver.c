@@ -2,7 +2,9 @@
  *
  * embedding_solver.c - copies rows and, for the gradient, adds them up. Each group
  * owns a range of the table's rows and walks all indices in order. So no two groups
- * write the same element, no atomics are needed, and a sum has the order of the batch.
+ * write the same element, no atomics are needed, and a sum has the order of the batch
+ * for any number of groups. Where the rows are added in place to another gradient of
+ * the table, only those that occur are touched.
  */
 #include "op/flat.h"
 #include "op/ops.h"
@@ -12,11 +14,12 @@ enum { ELEMENTS_PER_GROUP = 4096 };
 static yki_launch *
 start(yki_recipe *recipe, const yki_problem *problem, const char *kernel, const yki_flat *flat)
 {
-    yki_launch *launch = yki_recipe_launch(
-        recipe, "embedding.cl", kernel, "-DINDEX=%s -DVEC=%u -DWG=%u",
-        problem->in[0].type == YOKE_U8 ? "uchar" : "int", flat->vector, flat->group);
+    yki_launch *launch =
+        yki_recipe_launch(recipe, "embedding.cl", kernel, "-DINDEX=%s -DVEC=%u -DWG=%u%s",
+                          problem->in[0].type == YOKE_U8 ? "uchar" : "int", flat->vector,
+                          flat->group, problem->input_count > 2 ? " -DADD=1" : "");
 
-    for (uint32_t i = 0; i <= 2; i++)
+    for (uint32_t i = 0; i <= problem->input_count; i++)
         yki_arg_slot(recipe, i);
     yki_arg_expr(recipe, "places", yki_operand_elements(&problem->in[0]));
     return launch;
@@ -72,7 +75,7 @@ emit_grad(const yki_problem *problem, const yki_device_traits *traits, unsigned 
     if (launch) {
         launch->flops = yki_operand_elements(&problem->in[1]);
         launch->bytes = yki_operand_bytes(&problem->in[1]);
-        launch->bytes.constant += 4 * rows * width;
+        launch->bytes.constant += problem->input_count > 2 ? 0 : 4 * rows * width;
     }
     return recipe->status;
 }
