@@ -122,6 +122,8 @@ struct yki_op {
     void (*describe)(const yki_attrs *attrs, char *text, size_t size);
     /* Bit i: the result may share memory with input i (elementwise operators). */
     uint32_t in_place;
+    /* The planner measures it in place: with two memories it would copy what plans do not copy. */
+    bool measured_in_place;
     /* It takes a few operations an element, so computing it again costs about as much as reading
      * it twice (yki_plan_recompute). */
     bool cheap;

@@ -14,6 +14,7 @@
  * that failed, a command that does next to nothing tells.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan/plan.h"
 
@@ -123,21 +124,34 @@ repeat(const bench *b, runner *r, double seconds)
         r->repeats *= 2;
 }
 
+/* Writes the operands of a trial. A result that takes over the memory of an input wherever plans
+ * use it does so here too. */
+static void
+place_operands(const bench *b, const yki_problem *problem, yki_buffer **operands)
+{
+    memcpy(operands, b->operands, sizeof b->operands);
+    for (uint32_t k = 0; problem->op->measured_in_place && k < problem->input_count; k++)
+        if (problem->op->in_place >> k & 1)
+            operands[problem->input_count] = operands[k];
+}
+
 /* Makes the runner of a trial. The first run compiles; the second one says how long a run takes. */
 static yoke_status
 open_runner(bench *b, yki_trial *trial)
 {
     const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(b->queue));
     runner *r = &b->runners[b->count];
+    yki_buffer *operands[YKI_MAX_OPERANDS];
     yki_recipe recipe = {.status = YOKE_OK};
     yoke_status status =
         yki_solver_emit(trial->solver, &trial->problem, traits, trial->tuning, &recipe);
     double seconds = 0;
 
     *r = (runner){.trial = trial, .repeats = 1};
+    place_operands(b, &trial->problem, operands);
     if (status == YOKE_OK)
         status =
-            yki_runner_create(b->queue, &trial->problem, &recipe, b->operands, b->step, &r->runner);
+            yki_runner_create(b->queue, &trial->problem, &recipe, operands, b->step, &r->runner);
     yki_recipe_clear(&recipe);
     if (status == YOKE_OK)
         status = run(b, r, true, &seconds);

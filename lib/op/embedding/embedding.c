@@ -90,6 +90,7 @@ const yki_op yki_op_embedding_grad = {
     .flops = flops_grad,
     .describe = describe_grad,
     .in_place = 1u << 2,
+    .measured_in_place = true,
 };
 
 static yoke_node *
