@@ -34,7 +34,7 @@ fail() {
 # A command succeeds and writes something; a line here tells more of it.
 # COMMAND, a tab, and what it has to do: "accuracy" or "r2", of a test, of at least so much; "says" a
 # line like this; "writes" a file with one. With "gpu" before it, where there is no GPU, it fails and
-# says so; with "jq" or "mpirun" that program has to be there.
+# says so; with "jq" or "mpirun" that program has to be there. With "short" it runs for one epoch.
 cat >"$work/expected" <<'END'
 yoke train --model=lenet --data=examples/data --epochs=30 --batch=16 --lr=0.05 --optimizer=sgd,momentum=0.9,decay=1e-3 --schedule=cosine --normalize --augment=shift=1,noise=0.2 --out=digits.safetensors --log=digits.jsonl	accuracy 96
 yoke eval --data=examples/data digits.safetensors	says ^accuracy 9[6-9]
@@ -53,6 +53,9 @@ yoke predict --data=examples/data --count=10 --top=3 digits.safetensors	says ^9	
 yoke info --json checkpoints	says "kind": "checkpoint"
 yoke tokenize --train --vocabulary=300 --out=tokenizer.json examples/data/README	writes tokenizer.json "merges"
 yoke tokenize --tokenizer=tokenizer.json examples/data/README	says ^[0-9]
+yoke tokenize --train --vocabulary=1024 --out=pages.json pages.txt	writes pages.json "merges"
+yoke train --model=gpt --width=192 --heads=6 --data=pages.txt --tokenizer=pages.json --epochs=15 --lr=0.002 --schedule=one-cycle --out=pages.safetensors	short says ^test perplexity [0-9.]+, [1-3]\.[0-9]+ bits a byte
+yoke generate --model=pages.safetensors --prompt=".Dd November 24, 2026" --temperature=0.5 --seed=1	says ^\.Dd November 24, 2026
 yoke help train	says --epochs
 yoke help bench devices	says --repeats
 yoke devices	says cpu:0
@@ -141,6 +144,7 @@ gpu=no
 mkdir examples/data && cp "$YOKE_SRCDIR"/examples/data/*.gz "$YOKE_SRCDIR"/examples/data/README examples/data/
 awk -v count=1000 -f "$YOKE_SRCDIR/tests/tools/prices.awk" >prices.csv
 cp prices.csv measurements.csv
+cat "$YOKE_SRCDIR"/man/*.[137] >pages.txt
 awk '/^```/ { inside = $0 == "```json"; next } inside' "$YOKE_SRCDIR/docs/tour.md" >mine.json
 yoke train --model=tiny --data=examples/data --epochs=1 --checkpoint=checkpoints >out 2>err ||
     fail "no checkpoint to look at"
@@ -176,6 +180,10 @@ run() {
     wanted=$2
     case $wanted in
     gpu\ *) wanted=${wanted#gpu } needs=gpu ;;
+    short\ *)
+        wanted=${wanted#short } needs=
+        command=$(echo "$command" | sed 's/ --epochs=[0-9]*/ --epochs=1/')
+        ;;
     jq\ * | mpirun\ *) needs=${wanted%% *} wanted=${wanted#* } ;;
     *) needs= ;;
     esac
