@@ -154,9 +154,9 @@ typedef struct yoke_generator_options {
 } yoke_generator_options;
 
 /* Makes a generator on the first device that `selector` picks. The model's one input must be
- * tokens, (length) whole numbers, and the output (length, vocabulary); only causal attention may
- * look from one row to another (yoke_generator(3) says which operators fit). Generators and
- * predictors of one model on one device share the weights there. Waits. */
+ * tokens, (length) whole numbers or a sequence of them, and the output (length, vocabulary); only
+ * causal attention may look from one row to another (yoke_generator(3) says which operators fit).
+ * Generators and predictors of one model on one device share the weights there. Waits. */
 YOKE_API yoke_status yoke_generator_create_sized(yoke_context *context, const char *selector,
                                                  yoke_model *model,
                                                  const yoke_generator_options *options, size_t size,

@@ -93,8 +93,8 @@ void
 yki_tool_build_gpt(yoke_graph *g, const yki_tool_sizes *sizes, int64_t length, const char *input,
                    const char *target)
 {
-    yoke_node *tokens = yoke_input(g, input, YOKE_I32, yoke_shape(length));
-    yoke_node *next = yoke_target(g, target, YOKE_I32, yoke_shape(length));
+    yoke_node *tokens = yoke_sequence(g, yoke_input(g, input, YOKE_I32, yoke_shape(length)));
+    yoke_node *next = yoke_sequence(g, yoke_target(g, target, YOKE_I32, yoke_shape(length)));
     const yoke_embedding_options embedding = {sizes->vocabulary, sizes->width, "wte",
                                               spread(SPREAD)};
     yoke_node *x = yoke_embedding(g, tokens, &embedding);
@@ -154,8 +154,8 @@ void
 yki_tool_build_llama(yoke_graph *g, const yki_tool_sizes *sizes, int64_t length, const char *input,
                      const char *target)
 {
-    yoke_node *tokens = yoke_input(g, input, YOKE_I32, yoke_shape(length));
-    yoke_node *next = yoke_target(g, target, YOKE_I32, yoke_shape(length));
+    yoke_node *tokens = yoke_sequence(g, yoke_input(g, input, YOKE_I32, yoke_shape(length)));
+    yoke_node *next = yoke_sequence(g, yoke_target(g, target, YOKE_I32, yoke_shape(length)));
     const yoke_embedding_options embedding = {sizes->vocabulary, sizes->width, "model.embed_tokens",
                                               spread(SPREAD)};
     yoke_node *x = yoke_embedding(g, tokens, &embedding);

@@ -16,10 +16,10 @@ typedef struct yki_tool_sizes {
     unsigned inner;      /* llama: the width inside a gated layer */
 } yki_tool_sizes;
 
-/* Builds a model that predicts the next of each of `length` tokens, at most `context`: an input
- * (length) and a target (length) of integers, -1 in it where nothing is to be predicted; the output
- * "logits" (length, vocabulary); and as loss the mean cross-entropy of the tokens that have a
- * target. Errors are the graph's. */
+/* Builds a model that predicts the next of each token of a sequence, which has up to `length` of
+ * them, at most `context`: an input and a target of integers, -1 in it where nothing is to be
+ * predicted; the output "logits" (length, vocabulary); and as loss the mean cross-entropy of the
+ * tokens that have a target. Errors are the graph's. */
 typedef void yki_tool_language(yoke_graph *graph, const yki_tool_sizes *sizes, int64_t length,
                                const char *input, const char *target);
 

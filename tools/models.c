@@ -433,9 +433,7 @@ yki_tool_size_model(const yki_tool_model *model, const yki_tool_sizes *sizes, un
     own->shared = sizes->shared ? sizes->shared : own->shared;
     own->inner = sizes->inner ? sizes->inner : own->inner;
     copy->classes = own->vocabulary;
-    copy->input.dim[0] = length                              ? length
-                         : own->context < copy->input.dim[0] ? own->context
-                                                             : copy->input.dim[0];
+    copy->input.dim[0] = length ? length : sizes->context ? sizes->context : copy->input.dim[0];
     if (own->width % own->heads != 0) {
         snprintf(why, TOOL_MODEL_WHY, "the width is %u; must be a multiple of the %u heads",
                  own->width, own->heads);

@@ -34,8 +34,8 @@ const char *yki_tool_near_model(const char *name, yki_near *near);
 /* Whether a size is not 0. */
 bool yki_tool_sizes_given(const yki_tool_sizes *sizes);
 /* Makes a copy of a language model with the sizes that are not 0, and samples of `length` tokens;
- * 0: the model's, or as many as the context. False: they do not fit, or it is no language model;
- * `why` has the sentence. */
+ * 0: as many as the context that is given, or else the model's. False: they do not fit, or it is no
+ * language model; `why` has the sentence. */
 enum { TOOL_MODEL_WHY = 160 };
 bool yki_tool_size_model(const yki_tool_model *model, const yki_tool_sizes *sizes, unsigned length,
                          yki_tool_model *copy, char why[TOOL_MODEL_WHY]);

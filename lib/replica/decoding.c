@@ -13,7 +13,9 @@
  *   - the samples' lengths are left out: a causal row sees none that is beyond its own;
  *   - dropout is left out, as in evaluation.
  *
- * An operator that is not known to keep rows apart is refused by its name.
+ * An operator that is not known to keep rows apart is refused by its name. Of a model over
+ * sequences the derived graph has sequences too: all operators but attention and rotary
+ * positions take their rows one by one already.
  */
 #include <string.h>
 
@@ -61,16 +63,11 @@ check_input(const yoke_node *node, yki_language *found)
                         "the model computes from \"%s\" too; must have one input, of tokens, to "
                         "generate",
                         node->name);
-    if (node->length)
-        return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "the model's input \"%s\" is a sequence; must have a fixed length to "
-                        "generate, as the same model without yoke_sequence has",
-                        node->name);
-    if (node->type == YOKE_F32 || node->shape.rank != 1)
+    if (node->type == YOKE_F32 || yki_whole_shape(node).rank != 1)
         return yki_fail_shape("the model's input", node,
                               "(length), one whole number for each token");
     found->tokens = node;
-    found->context = node->shape.dim[0];
+    found->context = yki_whole_shape(node).dim[0];
     found->tokens_end = node->low < node->limit ? node->limit : INT32_MAX;
     return YOKE_OK;
 }
@@ -118,6 +115,7 @@ yki_language_find(const yoke_graph *g, const char *output, yki_language *found)
 {
     yki_language l = {0};
     yoke_status status;
+    yoke_shape shape;
     bool *needed;
 
     YKI_TRY(find_output(g, output, &l.logits));
@@ -125,10 +123,11 @@ yki_language_find(const yoke_graph *g, const char *output, yki_language *found)
     status = look(g, needed, &l);
     yki_free(needed);
     YKI_TRY(status);
-    if (l.logits->type != YOKE_F32 || !l.logits->batched || l.logits->shape.rank != 2 ||
-        l.logits->shape.dim[0] != l.context)
+    shape = yki_whole_shape(l.logits);
+    if (l.logits->type != YOKE_F32 || !l.logits->batched || shape.rank != 2 ||
+        shape.dim[0] != l.context)
         return yki_fail_shape("the output", l.logits, "(length, vocabulary), a row for each token");
-    l.vocabulary = l.logits->shape.dim[1];
+    l.vocabulary = shape.dim[1];
     *found = l;
     return YOKE_OK;
 }
@@ -155,6 +154,8 @@ refuse(const yoke_node *node, const char *why)
 static bool
 has_rows(const derivation *d, const yoke_node *node)
 {
+    if (d->language->tokens->length)
+        return node->length > 0;
     return node->batched && node->shape.rank > 0 && node->shape.dim[0] == d->language->context;
 }
 
@@ -167,6 +168,8 @@ keeps_apart(const derivation *d, const yoke_node *node, const yki_op *op, yoke_n
 
     if (!has_rows(d, in[0]) || !has_rows(d, node))
         return false;
+    if (node->length)
+        return !op->whole;
     if (op == &yki_op_unary || op == &yki_op_embedding)
         return true;
     if (op == &yki_op_swiglu)
@@ -187,7 +190,8 @@ keeps_apart(const derivation *d, const yoke_node *node, const yki_op *op, yoke_n
     return false;
 }
 
-/* A value that is the same for all samples, as each row of the other operand meets it. */
+/* A value that is the same for all samples, as each row of the other operand meets it; `rank` is
+ * that of the result with its rows. */
 static yoke_node *
 at_positions(derivation *d, const yoke_node *value, int32_t rank)
 {
@@ -208,16 +212,16 @@ at_positions(derivation *d, const yoke_node *value, int32_t rank)
 static yoke_status
 derive_binary(derivation *d, const yoke_node *node)
 {
+    const int32_t rank = yki_whole_shape(node).rank;
     yoke_node *inputs[2];
 
     for (int k = 0; k < 2; k++) {
         const yoke_node *in = node->inputs[k];
+        bool lacks_rows = !has_rows(d, in) || (!in->length && in->shape.rank < rank);
 
-        if (in->batched ? !has_rows(d, in) || in->shape.rank < node->shape.rank
-                        : in->shape.rank == node->shape.rank && in->shape.dim[0] != 1 &&
-                              in->shape.rank != 2)
+        if (in->batched ? lacks_rows : in->shape.rank == rank && in->shape.dim[0] != 1 && rank != 2)
             return refuse(node, "mixes rows");
-        inputs[k] = in->batched ? d->of[in->id] : at_positions(d, in, node->shape.rank);
+        inputs[k] = in->batched ? d->of[in->id] : at_positions(d, in, rank);
     }
     d->of[node->id] =
         yki_node(d->made->graph, node->op, node->name, inputs, 2, &node->attrs, sizeof node->attrs);
@@ -265,7 +269,8 @@ derive_reshape(derivation *d, const yoke_node *node)
 
     if (!has_rows(d, node) || !has_rows(d, node->inputs[0]))
         return refuse(node, "mixes rows");
-    shape.dim[0] = d->rows;
+    if (!node->length)
+        shape.dim[0] = d->rows;
     d->of[node->id] = yoke_reshape(d->made->graph, d->of[node->inputs[0]->id], shape);
     return yki_graph_status(d->made->graph);
 }
@@ -293,7 +298,7 @@ derive_computed(derivation *d, const yoke_node *node)
         if (op == &yki_op_reshape)
             return derive_reshape(d, node);
         for (uint32_t k = 1; k < count; k++)
-            if (inputs[k]->batched)
+            if (inputs[k]->batched && !inputs[k]->length)
                 return refuse(node, "mixes rows");
         if (!keeps_apart(d, node, op, inputs))
             return refuse(node, "mixes rows");
@@ -331,6 +336,10 @@ add_inputs(derivation *d, const yoke_graph *model)
     m->tokens = yoke_input(m->graph, tokens->name, YOKE_I32, yoke_shape(d->rows));
     m->positions = add_input(m->graph, model, "positions", yoke_shape(d->rows));
     m->starts = add_input(m->graph, model, "starts", yoke_shape());
+    if (tokens->length) {
+        yoke_sequence(m->graph, m->tokens);
+        yoke_sequence(m->graph, m->positions);
+    }
     YKI_TRY(yki_graph_status(m->graph));
     m->tokens->limit = d->language->tokens_end;
     m->positions->limit = m->starts->limit = d->context;

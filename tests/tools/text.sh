@@ -62,6 +62,8 @@ says "$out" '^bits a byte '
 # What was trained on characters writes characters, and takes no others.
 expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="he" --length=9
 says "$out" '^he[a-z ,.]{0,9}$'
+expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="he yokes" --length=99
+[ "$(head -c 17 "$out" | wc -c)" = 17 ] || fail "a text that does not fill the context"
 expect 1 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="HE" --length=9
 says "$err" 'yoke: generate: '
 expect 0 -- tokenize --tokenizer="$work/rhyme.safetensors" "$work/rhyme.txt"

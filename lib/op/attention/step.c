@@ -38,14 +38,14 @@ infer(yoke_node *node)
 {
     const yki_attention_attrs a = yki_attention_attrs_get(&node->attrs);
     const yoke_node *x = node->inputs[0], *positions = node->inputs[1], *cache = node->inputs[2];
+    const yoke_shape shape = yki_whole_shape(x);
 
-    if (x->shape.rank != 2 || x->shape.dim[1] != ((int64_t)a.heads + 2 * a.shared) * a.width ||
-        positions->type != YOKE_I32 || positions->shape.dim[0] != x->shape.dim[0] ||
-        cache->shape.rank != 4 || cache->batched)
+    if (shape.rank != 2 || shape.dim[1] != ((int64_t)a.heads + 2 * a.shared) * a.width ||
+        positions->type != YOKE_I32 || yki_whole_shape(positions).dim[0] != shape.dim[0] ||
+        positions->length != x->length || cache->shape.rank != 4 || cache->batched)
         return yki_fail_bug("a step of attention has other operands");
-    node->type = YOKE_F32;
-    node->batched = x->batched;
-    node->shape = yoke_shape(x->shape.dim[0], (int64_t)a.heads * a.width);
+    yki_node_like(node, x);
+    node->shape.dim[node->shape.rank - 1] = (int64_t)a.heads * a.width;
     return YOKE_OK;
 }
 
@@ -54,8 +54,8 @@ flops(const yoke_node *node)
 {
     const yki_attention_attrs a = yki_attention_attrs_get(&node->attrs);
 
-    return 4.0 * (double)node->shape.dim[0] * (double)node->inputs[2]->shape.dim[2] * a.heads *
-           a.width;
+    return 4.0 * (double)yki_whole_shape(node).dim[0] * (double)node->inputs[2]->shape.dim[2] *
+           a.heads * a.width;
 }
 
 const yki_op yki_op_attention_step = {
@@ -63,6 +63,7 @@ const yki_op yki_op_attention_step = {
     .infer = infer,
     .flops = flops,
     .describe = describe,
+    .whole = true,
 };
 
 /* ---- the solver ---- */
