@@ -45,6 +45,28 @@ yoke_model_create(const yoke_graph *graph, const yoke_model_options *options, yo
 YOKE_API yoke_status yoke_model_load(const char *path, yoke_model **model);
 /* Writes the model to a file. An older file is replaced as a whole or not at all. */
 YOKE_API yoke_status yoke_model_save(const yoke_model *model, const char *path);
+/* How numbers are written: those that f16 (at most 65504) and bf16 do not have are rounded to the
+ * nearest, and where two are as near to the even one. */
+typedef enum yoke_weight_type {
+    YOKE_WEIGHTS_F32 = 0,
+    YOKE_WEIGHTS_F16,
+    YOKE_WEIGHTS_BF16
+} yoke_weight_type;
+typedef struct yoke_export_options {
+    yoke_weight_type type;
+    int64_t shard; /* most bytes of weights in a file, unless it has one tensor; 0: one file */
+} yoke_export_options;
+/* Writes a GPT-2 or a Llama for Hugging Face's transformers to a folder, which is made or has no
+ * model yet: model.safetensors, or several files and model.safetensors.index.json; config.json;
+ * and tokenizer.json if the model has one. The names of the weights tell which of both it is
+ * (yoke-files(7)); another model is YOKE_ERROR_UNSUPPORTED. */
+YOKE_API yoke_status yoke_model_export_sized(const yoke_model *model, const char *folder,
+                                             const yoke_export_options *options, size_t size);
+static inline yoke_status
+yoke_model_export(const yoke_model *model, const char *folder, const yoke_export_options *options)
+{
+    return yoke_model_export_sized(model, folder, options, sizeof(yoke_export_options));
+}
 YOKE_API void yoke_model_destroy(yoke_model *model);
 /* Lends the graph. */
 YOKE_API yoke_graph *yoke_model_get_graph(const yoke_model *model);

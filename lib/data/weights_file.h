@@ -53,6 +53,17 @@ yki_weights_file_save(const char *path, const yoke_graph *graph, const yki_model
 yoke_status yki_weights_file_load(
     const yki_shards *shards, const yoke_graph *graph, const yoke_load_options *options,
     yoke_status (*put)(void *user, const yoke_node *node, const float *values), void *user);
+/* Writes the weights as Hugging Face keeps those of a GPT-2 or a Llama, with the tokenizer (NULL:
+ * none), to a folder (hugging_face_write.c). */
+yoke_status yki_hugging_face_write(const char *folder, const yoke_graph *graph,
+                                   const yoke_tokenizer *tokenizer, const yoke_export_options *o,
+                                   yoke_status (*get)(void *user, const yoke_node *node,
+                                                      float *values),
+                                   void *user);
+/* Round to the nearest, and where two are as near to the even one; what is too large becomes
+ * infinite. */
+uint16_t yki_to_f16(float value);
+uint16_t yki_to_bf16(float value);
 /* Makes the graph of a file's metadata; YOKE_ERROR_FORMAT if the file has none. */
 yoke_status yki_weights_file_graph(const yki_safetensors *file, yoke_graph **graph);
 

@@ -358,6 +358,18 @@ yoke_model_save(const yoke_model *m, const char *path)
     return yki_weights_file_save(path, m->graph, &m->info, get, (void *)m);
 }
 
+yoke_status
+yoke_model_export_sized(const yoke_model *m, const char *folder, const yoke_export_options *options,
+                        size_t size)
+{
+    yoke_export_options o = {0};
+
+    YKI_GIVEN("yoke_model_export", {"model", m}, {"folder", folder});
+    if (options)
+        memcpy(&o, options, YKI_MIN(size, sizeof o));
+    return yki_hugging_face_write(folder, m->graph, m->info.tokenizer, &o, get, (void *)m);
+}
+
 /* ---- what it holds ---- */
 
 yoke_graph *

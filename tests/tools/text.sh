@@ -67,6 +67,15 @@ expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt=
 expect 1 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="HE" --length=9
 says "$err" 'yoke: generate: '
 expect 0 -- tokenize --tokenizer="$work/rhyme.safetensors" "$work/rhyme.txt"
+# It is written for Hugging Face, with its tokenizer, to a folder of its own.
+expect 0 -- convert --type=f16 --out="$work/rhyme.hf" "$work/rhyme.safetensors"
+grep -q '"torch_dtype": "float16"' "$work/rhyme.hf/config.json" || fail "no config.json of float16"
+expect 0 -- tokenize --tokenizer="$work/rhyme.hf" "$work/rhyme.txt"
+expect 1 -- convert --out="$work/rhyme.hf" "$work/rhyme.safetensors"
+says "$err" 'yoke: convert: .*rhyme.hf has a config.json; must be a folder without a model'
+expect 2 -- convert "$work/rhyme.safetensors"
+says "$err" 'must be --out=DIR'
+expect 2 -- convert --type=f64 --out="$work/x" "$work/rhyme.safetensors"
 train 0 --data="$work/rhyme.bin" --json
 says "$out" 'test_perplexity'
 train 1 --data="$work/rhyme.txt" --tokenizer="$work/own.json" --vocabulary=256
