@@ -110,9 +110,11 @@ typedef struct yki_weights {
     size_t weight_count;
     yki_bucket *buckets; /* in the order in which backward completes their gradients */
     size_t bucket_count;
+    size_t frozen_buckets; /* behind those: of frozen parameters, which have no gradients */
     yki_pool *pools;
     size_t pool_count;
-    yki_weight *states; /* running statistics: in one bucket of their own, without gradients */
+    size_t frozen_pools; /* behind those, likewise */
+    yki_weight *states;  /* running statistics: in one bucket of their own, without gradients */
     size_t state_count;
     yki_bucket state_bucket;
     struct yki_weights *lender; /* owns the values and states; retained; or NULL */

@@ -5,7 +5,8 @@
  * Order and offsets follow from the graph alone, so gradients of any two devices can be added
  * word by word. Buckets are filled from the last parameter to the first, because backward makes
  * gradients in that order. So the first bucket is complete early and can be reduced while
- * backward computes the rest.
+ * backward computes the rest. Parameters that are frozen for good have buckets and pools of their
+ * own behind the others, with values alone: nothing sums, sends or updates them.
  */
 #include <string.h>
 
@@ -31,11 +32,49 @@ yki_weights_has(const yki_weights *w, size_t bucket)
     return w->buckets[bucket].home == w->home;
 }
 
+/* Whether a parameter has a bucket with gradients: it is not frozen, or backward computes its
+ * gradient because it was frozen later. A borrower's memory is the lender's, whose graph may not be
+ * differentiated, or is another copy of the graph. */
+static bool
+is_trained(const yki_weights *w, size_t index)
+{
+    const yoke_node *node = w->weights[index].node;
+
+    if (w->lender)
+        return w->lender->weights[index].bucket < w->lender->bucket_count;
+    return !node->frozen || node->gradient;
+}
+
+/* Puts the parameters that are trained, or those that are not, into buckets of their own. */
+static yoke_status
+fill_buckets(yki_weights *w, uint64_t bucket_size, bool trained, size_t *capacity, size_t *count)
+{
+    const size_t first = *count;
+
+    for (size_t i = w->weight_count; i-- > 0;) {
+        yki_weight *weight = &w->weights[i];
+        uint32_t home = w->placed ? yki_home_of(w->placed, weight->node) : w->home;
+
+        if (is_trained(w, i) != trained)
+            continue;
+        if (*count == first || w->buckets[*count - 1].home != home ||
+            w->buckets[*count - 1].size + weight->size > bucket_size) {
+            YKI_TRY(yki_grow((void **)&w->buckets, capacity, *count + 1, sizeof *w->buckets,
+                             "buckets"));
+            w->buckets[(*count)++] = (yki_bucket){.home = home};
+        }
+        weight->bucket = (uint32_t)*count - 1;
+        weight->offset = w->buckets[weight->bucket].size;
+        w->buckets[weight->bucket].size += aligned(weight->size);
+    }
+    return YOKE_OK;
+}
+
 /* Decides offsets and buckets; makes no memory. */
 static yoke_status
 lay_out(yki_weights *w, uint64_t bucket_size)
 {
-    size_t capacity = 0, parameters = 0, states = 0;
+    size_t capacity = 0, count = 0, parameters = 0, states = 0;
 
     for (size_t i = 0; i < w->graph->node_count; i++) {
         parameters += w->graph->nodes[i]->role == YKI_ROLE_PARAMETER;
@@ -59,21 +98,10 @@ lay_out(yki_weights *w, uint64_t bucket_size)
             w->state_bucket.size += aligned(size);
         }
     }
-    for (size_t i = w->weight_count; i-- > 0;) {
-        yki_weight *weight = &w->weights[i];
-
-        uint32_t home = w->placed ? yki_home_of(w->placed, weight->node) : w->home;
-
-        if (w->bucket_count == 0 || w->buckets[w->bucket_count - 1].home != home ||
-            w->buckets[w->bucket_count - 1].size + weight->size > bucket_size) {
-            YKI_TRY(yki_grow((void **)&w->buckets, &capacity, w->bucket_count + 1,
-                             sizeof *w->buckets, "buckets"));
-            w->buckets[w->bucket_count++] = (yki_bucket){.home = home};
-        }
-        weight->bucket = (uint32_t)w->bucket_count - 1;
-        weight->offset = w->buckets[weight->bucket].size;
-        w->buckets[weight->bucket].size += aligned(weight->size);
-    }
+    YKI_TRY(fill_buckets(w, bucket_size, true, &capacity, &count));
+    w->bucket_count = count;
+    YKI_TRY(fill_buckets(w, bucket_size, false, &capacity, &count));
+    w->frozen_buckets = count - w->bucket_count;
     return YOKE_OK;
 }
 
@@ -83,22 +111,27 @@ lay_out_pools(yki_weights *w)
 {
     const yoke_device *device = w->lender ? w->lender->device : w->device;
     uint64_t most = yki_device_get_traits(device)->max_allocation;
-    size_t capacity = 0;
+    size_t capacity = 0, count = 0, first = 0;
 
-    for (size_t b = 0; b < w->bucket_count; b++) {
+    for (size_t b = 0; b < w->bucket_count + w->frozen_buckets; b++) {
         yki_bucket *bucket = &w->buckets[b];
 
+        if (b == w->bucket_count)
+            first = w->pool_count = count;
         if (!yki_weights_has(w, b))
             continue;
-        if (w->pool_count == 0 || w->pools[w->pool_count - 1].size + bucket->size > most) {
-            YKI_TRY(yki_grow((void **)&w->pools, &capacity, w->pool_count + 1, sizeof *w->pools,
+        if (count == first || w->pools[count - 1].size + bucket->size > most) {
+            YKI_TRY(yki_grow((void **)&w->pools, &capacity, count + 1, sizeof *w->pools,
                              "pools of weights"));
-            w->pools[w->pool_count++] = (yki_pool){0};
+            w->pools[count++] = (yki_pool){0};
         }
-        bucket->pool = (uint32_t)w->pool_count - 1;
+        bucket->pool = (uint32_t)count - 1;
         bucket->start = w->pools[bucket->pool].size;
         w->pools[bucket->pool].size += bucket->size;
     }
+    if (!w->frozen_buckets)
+        w->pool_count = count;
+    w->frozen_pools = count - w->pool_count;
     return YOKE_OK;
 }
 
@@ -112,17 +145,17 @@ zeroed(yki_weights *w, yki_queue *queue, uint64_t size, const char *what, yki_bu
 static yoke_status
 allocate_pools(yki_weights *w, yki_queue *queue)
 {
-    for (size_t i = 0; i < w->pool_count; i++) {
+    for (size_t i = 0; i < w->pool_count + w->frozen_pools; i++) {
         yki_pool *pool = &w->pools[i];
 
         if (w->lender)
             pool->values = w->lender->pools[i].values;
         else
             YKI_TRY(zeroed(w, queue, pool->size, "parameters", &pool->values));
-        if (w->training)
+        if (w->training && i < w->pool_count)
             YKI_TRY(zeroed(w, queue, pool->size, "gradients", &pool->gradients));
     }
-    for (size_t b = 0; b < w->bucket_count; b++) {
+    for (size_t b = 0; b < w->bucket_count + w->frozen_buckets; b++) {
         yki_bucket *bucket = &w->buckets[b];
         const yki_pool *pool;
 
@@ -130,7 +163,7 @@ allocate_pools(yki_weights *w, yki_queue *queue)
             continue;
         pool = &w->pools[bucket->pool];
         YKI_TRY(yki_buffer_view(pool->values, bucket->start, bucket->size, &bucket->values));
-        if (w->training)
+        if (pool->gradients)
             YKI_TRY(
                 yki_buffer_view(pool->gradients, bucket->start, bucket->size, &bucket->gradients));
     }
@@ -161,7 +194,7 @@ allocate(yki_weights *w, yki_queue *queue)
             continue;
         pool = &w->pools[bucket->pool];
         YKI_TRY(yki_buffer_view(pool->values, start, weight->size, &weight->value));
-        if (w->training)
+        if (pool->gradients)
             YKI_TRY(yki_buffer_view(pool->gradients, start, weight->size, &weight->gradient));
     }
     for (size_t i = 0; i < w->state_count; i++)
@@ -240,11 +273,11 @@ yki_weights_release(yki_weights *w)
     }
     for (size_t i = 0; i < w->state_count; i++)
         yki_buffer_destroy(w->states[i].value);
-    for (size_t b = 0; b < w->bucket_count; b++) {
+    for (size_t b = 0; b < w->bucket_count + w->frozen_buckets; b++) {
         yki_buffer_destroy(w->buckets[b].values);
         yki_buffer_destroy(w->buckets[b].gradients);
     }
-    for (size_t i = 0; i < w->pool_count; i++) {
+    for (size_t i = 0; i < w->pool_count + w->frozen_pools; i++) {
         if (!w->lender)
             yki_buffer_destroy(w->pools[i].values);
         yki_buffer_destroy(w->pools[i].gradients);

@@ -59,6 +59,23 @@ state_groups(statement *s, size_t *count, const yoke_trainer_options *o)
 }
 
 static void
+state_frozen(statement *s, size_t *count, const yoke_graph *graph)
+{
+    yki_hash hash;
+    char hex[33];
+    size_t frozen = 0;
+
+    yki_hash_start(&hash);
+    for (size_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i]->frozen) {
+            yki_hash_string(&hash, graph->nodes[i]->name);
+            frozen++;
+        }
+    yki_hash_hex(&hash, hex);
+    state(s, count, "frozen parameters", "%zu, %.8s", frozen, hex);
+}
+
+static void
 state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
 {
     const yoke_optimizer *p = &o->optimizer;
@@ -85,6 +102,7 @@ state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
           (long long)c->steps);
     state(s, &count, "clipping", "norm %g, value %g", (double)o->clip_norm, (double)o->clip_value);
     state_groups(s, &count, o);
+    state_frozen(s, &count, graph);
     state(s, &count, "strict", "%d", o->strict);
     state(s, &count, "reproducible", "%d", o->reproducible);
     state(s, &count, "batch norm", "%s", o->local_batch_norm ? "local" : "sync");

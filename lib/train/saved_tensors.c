@@ -79,6 +79,7 @@ yki_saved_tensors_list(const yoke_trainer *t, yki_saved_tensors *all)
         YKI_TRY(add_part(all, i, true, YKI_SAVED_VALUE));
     for (int which = 0; which < 2 && w->bucket_count; which++)
         for (size_t i = 0; i < w->weight_count && optimizer_state(t, 0, 0, which); i++)
-            YKI_TRY(add_part(all, i, false, which));
+            if (w->weights[i].bucket < w->bucket_count)
+                YKI_TRY(add_part(all, i, false, which));
     return YOKE_OK;
 }
