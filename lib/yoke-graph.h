@@ -105,6 +105,28 @@ YOKE_API const char *yoke_graph_get_metric_name(const yoke_graph *graph, size_t 
  * YOKE_ERROR_NOT_FOUND: no parameter matches. */
 YOKE_API yoke_status yoke_graph_freeze(yoke_graph *graph, const char *pattern);
 YOKE_API yoke_status yoke_graph_unfreeze(yoke_graph *graph, const char *pattern);
+/* Low-rank adapters (LoRA). */
+typedef struct yoke_lora_options {
+    int64_t rank; /* 0: 8 */
+    float alpha;  /* 0: 16; adapters are multiplied by alpha / rank */
+    /* Patterns with commas between them; each matches the whole name of a dense layer, or what
+     * follows any point in it. NULL: "*attn.*", the dense layers of attention */
+    const char *targets;
+    float dropout; /* of the input of adapters, in training */
+} yoke_lora_options;
+/* Gives the dense layers that a target matches an adapter: the layer's result becomes y +
+ * (alpha / rank) (x A^T) B^T, with the parameters LAYER.lora_A.weight (rank, in), which starts as
+ * weights of dense layers do, and LAYER.lora_B.weight (units, rank), which starts with zeros. All
+ * other parameters are frozen. Everything that read the layer reads the sum, whose node is
+ * LAYER.lora. Call it when the graph is complete. YOKE_ERROR_NOT_FOUND: a target matches no dense
+ * layer without an adapter. */
+YOKE_API yoke_status yoke_graph_add_lora_sized(yoke_graph *graph, const yoke_lora_options *options,
+                                               size_t size);
+static inline yoke_status
+yoke_graph_add_lora(yoke_graph *graph, const yoke_lora_options *options)
+{
+    return yoke_graph_add_lora_sized(graph, options, sizeof(yoke_lora_options));
+}
 /* Puts the nodes that are made from now on into this place; NULL means none. A team binds each
  * place to a device (yoke_team_bind_place), and copies values from one place to another. */
 YOKE_API void yoke_graph_set_place(yoke_graph *graph, const char *place);

@@ -87,6 +87,22 @@ YOKE_API yoke_status yoke_model_read(const yoke_model *model, const char *name, 
 YOKE_API yoke_status yoke_model_write(yoke_model *model, const char *name, const float *values,
                                       int64_t count);
 
+/* Read and write the adapters of a model alone (yoke_graph_add_lora), in the form of Hugging Face's
+ * PEFT: a folder with adapter_model.safetensors and adapter_config.json. Loading gives the layers
+ * that the file names adapters, if they have none; then only adapters are trained. It comes before
+ * any predictor, generator, replica or trainer is made of the model, and so does merging, which
+ * adds each adapter's product to its layer's weight and takes the adapters out of the graph. */
+YOKE_API yoke_status yoke_model_load_adapters(yoke_model *model, const char *folder);
+YOKE_API yoke_status yoke_model_save_adapters(const yoke_model *model, const char *folder);
+YOKE_API yoke_status yoke_model_merge_adapters(yoke_model *model);
+/* The same for a trainer, whose graph has the adapters. With a comm every process calls them; rank
+ * 0 writes. Wait. */
+YOKE_API yoke_status yoke_trainer_load_adapters(yoke_trainer *trainer, const char *folder);
+YOKE_API yoke_status yoke_trainer_save_adapters(yoke_trainer *trainer, const char *folder);
+/* Gives a graph the adapters of such a folder, with their initial values: for a trainer that loads
+ * them then. */
+YOKE_API yoke_status yoke_graph_add_adapters(yoke_graph *graph, const char *folder);
+
 /* yoke_model_load_weights, yoke_replica_load_weights and yoke_trainer_load_weights take weights by
  * name from a safetensors file of any origin. The file must have every parameter and state of the
  * graph and nothing else, except PyTorch's num_batches_tracked. All names and shapes are compared

@@ -404,6 +404,8 @@ bench(const request *wanted, yoke_context *context)
     if (!status)
         status = yki_tool_build_model(wanted->model, yoke_shape(), -1, &graph);
     if (!status)
+        status = yki_tool_add_lora(&wanted->training, graph);
+    if (!status)
         status = wanted->plan ? print_plan(&b, graph) : train(&b, graph);
     yoke_graph_destroy(graph);
     yoke_team_destroy(b.team);

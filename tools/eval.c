@@ -75,9 +75,16 @@ static yoke_status
 evaluate(session *s, const request *w)
 {
     yoke_trainer_options o = yki_tool_trainer_options(&w->training, (yoke_optimizer){0});
+    yoke_load_options load;
     yoke_status status = yoke_model_load(w->file, &s->model);
     double begun;
 
+    memset(&load, 0, sizeof load);
+    if (w->training.adapters)
+        load.except = "*.lora_[AB].weight"; /* they come from the folder */
+
+    if (!status && w->training.adapters)
+        status = yoke_model_load_adapters(s->model, w->training.adapters);
     if (!status)
         status = open_data(s, w);
     if (!status)
@@ -88,7 +95,9 @@ evaluate(session *s, const request *w)
     if (!status)
         status = yoke_trainer_create(s->team, yoke_model_get_graph(s->model), &o, &s->trainer);
     if (!status)
-        status = yoke_trainer_load_weights(s->trainer, w->file, NULL);
+        status = yoke_trainer_load_weights(s->trainer, w->file, &load);
+    if (!status && w->training.adapters)
+        status = yoke_trainer_load_adapters(s->trainer, w->training.adapters);
     begun = yki_tool_now();
     if (!status)
         status = yki_tool_source_blame(

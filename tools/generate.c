@@ -291,6 +291,8 @@ generate(session *s)
     yoke_status status = yoke_model_load(w->model, &s->model);
 
     memset(&o, 0, sizeof o);
+    if (!status && w->training.adapters)
+        status = yoke_model_load_adapters(s->model, w->training.adapters);
     if (!status) {
         s->tokenizer = yoke_model_get_tokenizer(s->model);
         status = take_prompts(s);

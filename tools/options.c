@@ -363,3 +363,67 @@ yki_tool_parse_augmentation(const char *text, yoke_augmentation *out, char why[W
     out->noise = (float)noise;
     return true;
 }
+
+/* A word without "=" goes on with the targets, which are separated by commas too. */
+static bool
+take_lora_word(const char *text, size_t length, const setting *settings, yki_tool_lora *l,
+               bool *in_targets, char why[WHY])
+{
+    static const char key[] = "targets=";
+    const size_t key_length = sizeof key - 1;
+    const bool starts = strncmp(text, key, key_length) == 0;
+    char word[WORD], value[WORD];
+    size_t used = strlen(l->targets);
+
+    if (!starts && !(*in_targets && !memchr(text, '=', length))) {
+        *in_targets = false;
+        next_word(text, word, value);
+        return take_setting(settings, 0, word, value, why);
+    }
+    *in_targets = true;
+    if (starts) {
+        text += key_length;
+        length -= key_length;
+    }
+    if (used + length + 2 > sizeof l->targets || length == 0) {
+        snprintf(why, WHY, "the targets are %s; must have 1 to %zu characters",
+                 length ? "too long" : "empty", sizeof l->targets - 1);
+        return false;
+    }
+    snprintf(l->targets + used, sizeof l->targets - used, "%s%.*s", used ? "," : "", (int)length,
+             text);
+    return true;
+}
+
+bool
+yki_tool_parse_lora(const char *text, yki_tool_lora *out, char why[WHY])
+{
+    double rank = 8, alpha = 16, dropout = 0;
+    const setting settings[] = {{"rank", &rank, 1, NULL, EVERY_KIND},
+                                {"alpha", &alpha, 1e-6, NULL, EVERY_KIND},
+                                {"dropout", &dropout, 0, NULL, EVERY_KIND},
+                                {"targets", NULL, 0, NULL, EVERY_KIND},
+                                {0}};
+    yki_tool_lora l = {0};
+    bool in_targets = false;
+
+    for (size_t length; *text && strcmp(text, "default") != 0;
+         text += length + (text[length] != 0)) {
+        length = strcspn(text, ",");
+        if (!take_lora_word(text, length, settings, &l, &in_targets, why))
+            return false;
+    }
+    if (rank > 65536 || rank != floor(rank)) {
+        snprintf(why, WHY, "rank is %g; must be a whole number between 1 and 65536", rank);
+        return false;
+    }
+    if (dropout >= 1) {
+        snprintf(why, WHY, "dropout is %g; must be at least 0 and below 1", dropout);
+        return false;
+    }
+    l.rank = (unsigned)rank;
+    l.alpha = (float)alpha;
+    l.dropout = (float)dropout;
+    *out = l;
+    return true;
+}

@@ -46,6 +46,16 @@ bool yki_tool_parse_optimizer(const char *text, double rate, yoke_optimizer *opt
 bool yki_tool_parse_augmentation(const char *text, yoke_augmentation *augmentation,
                                  char why[TOOL_WHY]);
 
+/* Adapters; empty targets are the library's. */
+typedef struct yki_tool_lora {
+    unsigned rank;
+    float alpha, dropout;
+    char targets[256];
+} yki_tool_lora;
+/* "rank=8,alpha=16,dropout=0.1,targets=c_attn,c_proj", where what is not given has its default; or
+ * "default" */
+bool yki_tool_parse_lora(const char *text, yki_tool_lora *lora, char why[TOOL_WHY]);
+
 /* Returns the seconds of a clock that only goes forward. */
 double yki_tool_now(void);
 

@@ -32,7 +32,7 @@ typedef struct request {
     yki_tool_settings settings;     /* those that are given; a recipe chooses the others */
     const yki_tool_model *built_in; /* NULL: the model is a file */
     yki_tool_model sized;           /* a language model of the sizes that are given */
-    const char *init, *out, *checkpoint, *log, *log_dir, *tokenizer;
+    const char *init, *init_adapters, *out, *checkpoint, *log, *log_dir, *tokenizer;
     unsigned every, keep;
     double validation;
     bool resume, json;
@@ -50,6 +50,8 @@ static const yki_tool_option options[] = {
     {"epochs", 'e', "N", "times through the data (default: the recipe's)",
      TOOL_COUNT(request, settings.epochs, 1, MAX_EPOCHS)},
     {"init", 0, "FILE", "start from the weights of a safetensors file", TOOL_TEXT(request, init)},
+    {"init-adapters", 0, "DIR", "train the adapters of this folder on",
+     TOOL_TEXT(request, init_adapters)},
     {"tokenizer", 0, "NAME", "of a text: bytes, characters, or a file (default: the text's)",
      TOOL_TEXT(request, tokenizer)},
     {"augment", 0, "LIST", "flip, shift=N, crop, noise=X, with commas; or none",
@@ -121,6 +123,11 @@ check_request(const yki_tool_command *self, request *w)
             return yki_tool_usage(self, "%s", why);
         w->built_in = &w->sized;
     }
+    if (t->lora && w->init_adapters)
+        return yki_tool_usage(self, "--lora and --init-adapters are given; must be one of both");
+    if (t->adapters && !t->lora && !w->init_adapters)
+        return yki_tool_usage(self, "--adapters is given without any; must go with --lora=LIST or "
+                                    "--init-adapters=DIR");
     if (w->settings.normalize && w->settings.no_normalize)
         return yki_tool_usage(self,
                               "--normalize and --no-normalize are given; must be one of both");
@@ -288,6 +295,9 @@ open_both(session *s)
         s->source.classes = w->settings.training.sizes.vocabulary;
     if (w->built_in)
         status = yki_tool_source_fit(&s->source, w->built_in, s->settings.normalize, &s->graph);
+    if (!status)
+        status = w->init_adapters ? yoke_graph_add_adapters(s->graph, w->init_adapters)
+                                  : yki_tool_add_lora(&w->settings.training, s->graph);
     return status ? status : prepare_data(s);
 }
 
@@ -309,10 +319,27 @@ plan_steps(session *s)
         &schedule, (watch->samples + watch->batch - 1) / watch->batch, watch->epochs);
 }
 
+/* A base has no adapters; those of --lora start anew. */
+static yoke_status
+load_initial(session *s)
+{
+    const request *w = s->wanted;
+    yoke_load_options o;
+    yoke_status status = YOKE_OK;
+
+    memset(&o, 0, sizeof o);
+    if (w->settings.training.lora || w->init_adapters)
+        o.except = "*.lora_[AB].weight";
+    if (w->init)
+        status = yoke_trainer_load_weights(s->trainer, w->init, &o);
+    if (!status && w->init_adapters)
+        status = yoke_trainer_load_adapters(s->trainer, w->init_adapters);
+    return status;
+}
+
 static yoke_status
 make_trainer(session *s)
 {
-    const request *w = s->wanted;
     yki_tool_watch *watch = &s->watch;
     yoke_trainer_options o = yki_tool_trainer_options(&s->settings.training, (yoke_optimizer){0});
     yoke_status status = yoke_team_create(s->context, s->settings.training.devices,
@@ -322,9 +349,7 @@ make_trainer(session *s)
     o.schedule = &watch->schedule;
     if (!status)
         status = yoke_trainer_create(s->team, s->graph, &o, &s->trainer);
-    if (!status && w->init)
-        status = yoke_trainer_load_weights(s->trainer, w->init, NULL);
-    return status;
+    return status ? status : load_initial(s);
 }
 
 static yoke_status
@@ -570,6 +595,8 @@ train(session *s)
         status = fit(s);
     if (!status && s->wanted->out)
         status = yoke_trainer_save(s->trainer, s->wanted->out);
+    if (!status && s->wanted->settings.training.adapters)
+        status = yoke_trainer_save_adapters(s->trainer, s->wanted->settings.training.adapters);
     /* Last, so that a log that cannot be written does not prevent the model from being saved. */
     return yki_tool_watch_end(&s->watch, status);
 }

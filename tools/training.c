@@ -52,6 +52,14 @@ check_schedule(const char *text, char why[TOOL_WHY])
     return yki_tool_parse_schedule(text, &schedule, why);
 }
 
+static bool
+check_lora(const char *text, char why[TOOL_WHY])
+{
+    yki_tool_lora lora;
+
+    return yki_tool_parse_lora(text, &lora, why);
+}
+
 /* ---- the table ---- */
 
 enum {
@@ -83,6 +91,12 @@ const yki_tool_option yki_tool_training_options[] = {
      .takers = VERIFY},
     {"schedule", 0, "NAME", "constant, step, cosine, linear or one-cycle",
      TOOL_LIST(yki_tool_training, schedule, check_schedule), .takers = TRAIN},
+    {"lora", 0, "LIST", "train adapters only: rank=8,alpha=16,targets=*attn.*, or default",
+     TOOL_LIST(yki_tool_training, lora, check_lora), .takers = TRAIN | BENCH},
+    {"adapters", 0, "DIR", "write the adapters of --lora there, by themselves", TEXT(adapters),
+     .takers = TRAIN},
+    {"adapters", 0, "DIR", "add the adapters of this folder", TEXT(adapters),
+     .takers = EVAL | GENERATE},
     {"devices", 'd', "SELECTOR", "the devices (default: all)", TEXT(devices),
      .takers = TRAIN | BENCH | VERIFY | TUNE | EVAL},
     {"devices", 'd', "SELECTOR", "the device; the first one is used (default: all)", TEXT(devices),
@@ -183,4 +197,22 @@ yki_tool_replica_options(const yki_tool_training *t, yoke_optimizer usual)
     o.level = (yoke_plan_level)t->level;
     o.strict = t->strict;
     return o;
+}
+
+yoke_status
+yki_tool_add_lora(const yki_tool_training *t, yoke_graph *graph)
+{
+    yki_tool_lora lora;
+    yoke_lora_options o;
+    char why[TOOL_WHY];
+
+    if (!t->lora)
+        return YOKE_OK;
+    yki_tool_parse_lora(t->lora, &lora, why); /* checked before */
+    memset(&o, 0, sizeof o);
+    o.rank = lora.rank;
+    o.alpha = lora.alpha;
+    o.dropout = lora.dropout;
+    o.targets = lora.targets[0] ? lora.targets : NULL;
+    return yoke_graph_add_lora(graph, &o);
 }

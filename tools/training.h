@@ -25,7 +25,8 @@ enum {
 
 typedef struct yki_tool_training {
     const char *model, *data, *devices, *shares; /* NULL: not given */
-    const char *optimizer, *schedule;            /* texts that can be parsed; NULL: not given */
+    const char *adapters;                        /* a folder of them; NULL: not given */
+    const char *optimizer, *schedule, *lora;     /* texts that can be parsed; NULL: not given */
     unsigned batch;                              /* 0: not given */
     unsigned seed, accumulate;
     double rate;                  /* of learning; 0: not given */
@@ -55,5 +56,7 @@ yoke_trainer_options yki_tool_trainer_options(const yki_tool_training *training,
                                               yoke_optimizer usual);
 yoke_replica_options yki_tool_replica_options(const yki_tool_training *training,
                                               yoke_optimizer usual);
+/* Gives the graph adapters if they are asked for. */
+yoke_status yki_tool_add_lora(const yki_tool_training *training, yoke_graph *graph);
 
 #endif

@@ -30,8 +30,8 @@ yoke_graph_create(yoke_graph **out)
     return YOKE_OK;
 }
 
-static void
-node_free(yoke_node *node)
+void
+yki_node_free(yoke_node *node)
 {
     if (!node)
         return;
@@ -53,7 +53,7 @@ yoke_graph_destroy(yoke_graph *graph)
     if (!graph || atomic_fetch_sub(&graph->references, 1) != 1)
         return;
     for (size_t i = 0; i < graph->node_count; i++)
-        node_free(graph->nodes[i]);
+        yki_node_free(graph->nodes[i]);
     for (size_t i = 0; i < graph->output_count; i++)
         yki_free(graph->outputs[i].name);
     for (size_t i = 0; i < graph->metric_count; i++)
@@ -221,7 +221,7 @@ append(yoke_graph *graph, char *name)
 fail:
     yki_graph_fail(graph, name, status);
     yki_free(name);
-    node_free(node);
+    yki_node_free(node);
     return NULL;
 }
 
@@ -332,7 +332,7 @@ yki_node(yoke_graph *graph, const yki_op *op, const char *name, yoke_node *const
     if (status != YOKE_OK) {
         yki_graph_fail(graph, node->name, status);
         graph->node_count--;
-        node_free(node);
+        yki_node_free(node);
         return NULL;
     }
     return node;

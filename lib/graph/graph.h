@@ -245,6 +245,20 @@ size_t yki_graph_own_count(const yoke_graph *graph);
 void yki_graph_begin_compiling(yoke_graph *graph);
 void yki_graph_end_compiling(yoke_graph *graph);
 
+/* Frees a node that is in no graph any more. NULL is fine. */
+void yki_node_free(yoke_node *node);
+
+/* ---- rearranging a graph that was built (rearrange.c) ---- */
+
+/* Fails if the graph has an error, or is compiled and cannot change any more. */
+yoke_status yki_graph_check_open(const yoke_graph *graph);
+/* Lets the first `count` nodes, outputs, metrics and the loss that read `from` read `to` instead.
+ */
+void yki_graph_redirect(yoke_node *from, yoke_node *to, size_t count);
+/* Replaces the nodes by those of `order`, each of which was in the graph and stands behind its
+ * inputs. Nodes that are not in it, which nothing may read any more, are freed. */
+yoke_status yki_graph_reorder(yoke_graph *graph, yoke_node *const *order, size_t count);
+
 /* ---- names that do not exist (missing.c) ---- */
 
 /* Fail with YOKE_ERROR_NOT_FOUND and suggest the nearest name that exists. */
@@ -259,6 +273,8 @@ yoke_status yki_graph_no_weight(const yoke_graph *graph, const char *name);
 yoke_status yki_names_reserve(yoke_graph *graph);
 /* Enters the newest node, which is in graph->nodes already. yki_names_reserve comes before. */
 void yki_names_add(yoke_graph *graph, const yoke_node *node);
+/* Makes the index again, after nodes got other ids. */
+void yki_names_renew(yoke_graph *graph);
 /* Returns a name that is free, the kind and a number ("relu3"). The caller frees it. NULL: there is
  * no memory. */
 char *yki_names_number(yoke_graph *graph, const char *kind);

@@ -5,7 +5,7 @@
  * nodes.
  *
  * The index is an open-addressing table of node ids, at most half full. Nodes are
- * never renamed. None is removed but the newest one, when it makes the graph fail.
+ * never renamed. Where nodes get other ids (rearrange.c), the index is made anew.
  */
 #include <string.h>
 
@@ -74,6 +74,14 @@ void
 yki_names_add(yoke_graph *graph, const yoke_node *node)
 {
     put(&graph->names, node);
+}
+
+void
+yki_names_renew(yoke_graph *graph)
+{
+    memset(graph->names.slots, 0, graph->names.slot_count * sizeof *graph->names.slots);
+    for (size_t i = 0; i < graph->node_count; i++)
+        put(&graph->names, graph->nodes[i]);
 }
 
 /* Returns the counter of a kind of layer, which it makes if needed; NULL: there is no memory. */

@@ -557,4 +557,25 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(layer_norm_grad)                                                                             \
     X(layer_norm_grad_params)
 
+/* ---- adapters (matmul/lora.c) ---- */
+
+/* The adapter of a dense layer: layer + factor (x a^T) b^T. */
+typedef struct yki_adapter {
+    const yoke_node *layer, *sum; /* the sum is what others read */
+    const yoke_node *a, *b;       /* parameters: (rank, in) and (out, rank) */
+    int64_t rank;
+    float factor;
+} yki_adapter;
+
+/* Finds the adapter of a layer. False: the node is no dense layer, or has none. */
+bool yki_find_adapter(const yoke_node *layer, yki_adapter *adapter);
+/* Whether a node is a dense layer without an adapter. */
+bool yki_is_adaptable(const yoke_node *node);
+/* Adds adapters to the layers that are marked, by id, and freezes all that is no adapter. All
+ * options but the targets must be given. */
+yoke_status yki_add_adapters(yoke_graph *graph, const yoke_lora_options *options,
+                             const bool *chosen);
+/* Takes all adapters out again, and thaws all parameters. */
+yoke_status yki_remove_adapters(yoke_graph *graph);
+
 #endif

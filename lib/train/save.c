@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "data/adapter_file.h"
 #include "data/weights_file.h"
 #include "replica/model.h"
 #include "train/save.h"
@@ -132,8 +133,11 @@ get_from_crew(void *user, const yoke_node *node, float *values)
     return yki_buffer_get(weight->value, 0, weight->size, values);
 }
 
+/* Writes the model, or its adapters alone. */
+typedef yoke_status write_part(yoke_trainer *t, const char *path);
+
 static yoke_status
-save(yoke_trainer *t, const char *path)
+write_model(yoke_trainer *t, const char *path)
 {
     yki_model_info info = {0};
     yoke_status status = yki_trainer_info(t, &info);
@@ -144,19 +148,38 @@ save(yoke_trainer *t, const char *path)
     return status;
 }
 
-yoke_status
-yoke_trainer_save(yoke_trainer *t, const char *path)
+static yoke_status
+write_adapters(yoke_trainer *t, const char *folder)
+{
+    return yki_adapters_save(folder, t->graph, get_from_crew, &t->crew);
+}
+
+static yoke_status
+save(yoke_trainer *t, const char *path, write_part *write)
 {
     yoke_status status = YOKE_OK;
 
-    YKI_GIVEN("yoke_trainer_save", {"trainer", t}, {"path", path});
     /* Works after a failure too: the weights are those of one completed step. */
     if (t->failure.status != YOKE_OK)
-        return save(t, path);
+        return write(t, path);
     YKI_TRY(yoke_trainer_wait(t));
     if (!t->crew.comm || t->crew.comm->rank == 0)
-        status = save(t, path);
+        status = write(t, path);
     return yki_trainer_agree(t, status);
+}
+
+yoke_status
+yoke_trainer_save(yoke_trainer *t, const char *path)
+{
+    YKI_GIVEN("yoke_trainer_save", {"trainer", t}, {"path", path});
+    return save(t, path, write_model);
+}
+
+yoke_status
+yoke_trainer_save_adapters(yoke_trainer *t, const char *folder)
+{
+    YKI_GIVEN("yoke_trainer_save_adapters", {"trainer", t}, {"folder", folder});
+    return save(t, folder, write_adapters);
 }
 
 static yoke_status
@@ -173,4 +196,19 @@ yoke_trainer_load_weights_sized(yoke_trainer *t, const char *path, const yoke_lo
     if (!path)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_load_weights: path is NULL");
     return load(path, t->graph, options, size, put_to_trainer, t);
+}
+
+yoke_status
+yoke_trainer_load_adapters(yoke_trainer *t, const char *folder)
+{
+    yki_adapter_file *file = NULL;
+    yoke_status status;
+
+    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_load_adapters"));
+    if (!folder)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_load_adapters: folder is NULL");
+    YKI_TRY(yki_adapters_open(folder, &file));
+    status = yki_adapters_load(file, t->graph, put_to_trainer, t);
+    yki_adapters_close(file);
+    return status;
 }

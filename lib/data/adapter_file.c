@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * adapter_file.c - reads the adapters of PEFT into a graph.
+ *
+ * A tensor is called base_model.model.MODULE.lora_A.weight, (rank, in), or lora_B, (out, rank).
+ * Queries, keys and values of Llama, and gate and up, are modules of their own there and one layer
+ * here. Their adapters become one: the rows of their A below one another, and B with a block for
+ * each, which is the same function. Where all have the same A, as yoke writes them, it stands once.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/adapter_file.h"
+#include "data/adapter_names.h"
+#include "data/json.h"
+#include "op/ops.h"
+
+enum { PARTS = 3 };
+
+/* The adapters of a layer in the file. */
+typedef struct entry {
+    char *layer;
+    unsigned parts; /* modules of the file that make the layer */
+    const yki_tensor *a[PARTS], *b[PARTS];
+    bool joined; /* all parts have the same A */
+    float factor;
+} entry;
+
+struct yki_adapter_file {
+    char *folder;
+    yki_safetensors *tensors;
+    json_t *config;
+    int64_t rank;
+    double alpha;
+    entry *entries;
+    size_t count, capacity;
+};
+
+/* ---- the configuration ---- */
+
+static yoke_status
+fail_config(const yki_adapter_file *f, const char *what)
+{
+    return yki_fail(YOKE_ERROR_FORMAT, "%s/%s: %s", f->folder, YKI_ADAPTER_CONFIG, what);
+}
+
+/* Kinds of adapters that are more than W + factor B A. */
+static yoke_status
+check_kind(const yki_adapter_file *f)
+{
+    static const char *const flags[] = {"use_dora", "use_rslora"};
+    static const char *const lists[] = {"modules_to_save", "layer_replication",
+                                        "trainable_token_indices"};
+    const char *kind = json_string_value(json_object_get(f->config, "peft_type"));
+    const char *bias = json_string_value(json_object_get(f->config, "bias"));
+    char text[160];
+
+    if (!kind || strcmp(kind, "LORA") != 0)
+        return fail_config(f, "peft_type must be \"LORA\"");
+    if (bias && strcmp(bias, "none") != 0)
+        return fail_config(f, "bias must be \"none\": adapters of biases are not supported");
+    for (size_t i = 0; i < YKI_COUNT(flags); i++)
+        if (json_is_true(json_object_get(f->config, flags[i]))) {
+            snprintf(text, sizeof text, "%s is true; must be false", flags[i]);
+            return fail_config(f, text);
+        }
+    for (size_t i = 0; i < YKI_COUNT(lists); i++) {
+        const json_t *list = json_object_get(f->config, lists[i]);
+
+        if (json_array_size(list) || json_object_size(list)) {
+            snprintf(text, sizeof text, "%s must be empty", lists[i]);
+            return fail_config(f, text);
+        }
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+read_config(yki_adapter_file *f)
+{
+    char *path = yki_format("%s/%s", f->folder, YKI_ADAPTER_CONFIG),
+         text[JSON_ERROR_TEXT_LENGTH + 64];
+    json_error_t error;
+    FILE *file = path ? fopen(path, "r") : NULL;
+
+    yki_free(path);
+    if (!file)
+        return fail_config(f, "cannot be opened; must be beside adapter_model.safetensors");
+    f->config = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+    fclose(file);
+    if (!json_is_object(f->config)) {
+        snprintf(text, sizeof text, "is no JSON object: line %d: %s", f->config ? 1 : error.line,
+                 f->config ? "another value" : error.text);
+        return fail_config(f, text);
+    }
+    f->rank = json_integer_value(json_object_get(f->config, "r"));
+    f->alpha = json_number_value(json_object_get(f->config, "lora_alpha"));
+    if (f->rank < 1 || f->rank > INT32_MAX)
+        return fail_config(f, "\"r\", the rank, must be a whole number of at least 1");
+    if (!(f->alpha > 0) || !isfinite((float)f->alpha))
+        return fail_config(f, "\"lora_alpha\" must be a number above 0");
+    return check_kind(f);
+}
+
+/* The alpha of a module: a name in alpha_pattern is the module's, or its end. */
+static double
+alpha_of(const yki_adapter_file *f, const char *module)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(json_object_get(f->config, "alpha_pattern"), key, value)
+    {
+        const size_t length = strlen(module), its = strlen(key);
+
+        if (json_is_number(value) && length >= its && strcmp(module + length - its, key) == 0 &&
+            (length == its || module[length - its - 1] == '.'))
+            return json_number_value(value);
+    }
+    return f->alpha;
+}
+
+/* ---- opening ---- */
+
+void
+yki_adapters_close(yki_adapter_file *f)
+{
+    if (!f)
+        return;
+    for (size_t i = 0; i < f->count; i++)
+        yki_free(f->entries[i].layer);
+    yki_free(f->entries);
+    yki_safetensors_close(f->tensors);
+    json_decref(f->config);
+    yki_free(f->folder);
+    yki_free(f);
+}
+
+static yoke_status
+open_files(yki_adapter_file *f, const char *folder)
+{
+    char *path;
+    yoke_status status;
+
+    f->folder = yki_strdup(folder, "a path");
+    path = yki_format("%s/%s", folder, YKI_ADAPTER_TENSORS);
+    if (!f->folder || !path) {
+        yki_free(path);
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    status = yki_safetensors_open(path, &f->tensors);
+    yki_free(path);
+    return status == YOKE_OK ? read_config(f) : status;
+}
+
+yoke_status
+yki_adapters_open(const char *folder, yki_adapter_file **out)
+{
+    yki_adapter_file *f = yki_alloc(1, sizeof *f, "a file of adapters");
+    yoke_status status;
+
+    if (!f)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = open_files(f, folder);
+    if (status != YOKE_OK) {
+        yki_adapters_close(f);
+        return status;
+    }
+    *out = f;
+    return YOKE_OK;
+}
+
+/* ---- tensors and layers ---- */
+
+static bool
+has_weight(const void *graph, const char *name)
+{
+    const yoke_node *node = yoke_graph_get_node(graph, name);
+
+    return node && yki_is_weight(node);
+}
+
+static entry *
+entry_of(yki_adapter_file *f, const char *layer)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (strcmp(f->entries[i].layer, layer) == 0)
+            return &f->entries[i];
+    if (yki_grow((void **)&f->entries, &f->capacity, f->count + 1, sizeof *f->entries, "adapters"))
+        return NULL;
+    f->entries[f->count].layer = yki_strdup(layer, "a layer's name");
+    return f->entries[f->count].layer ? &f->entries[f->count++] : NULL;
+}
+
+/* Gives a tensor to the layer of the graph that it adapts. */
+static yoke_status
+place_tensor(yki_adapter_file *f, const yoke_graph *graph, const yki_tensor *tensor)
+{
+    const size_t prefix = sizeof YKI_ADAPTER_PREFIX - 1, length = strlen(tensor->name);
+    const char *ending = length > 14 ? tensor->name + length - 14 : "";
+    const bool is_a = strcmp(ending, ".lora_A.weight") == 0;
+    char module[256];
+    yki_place_in place;
+    entry *e;
+
+    if (strncmp(tensor->name, YKI_ADAPTER_PREFIX, prefix) != 0 || length - prefix > 240 ||
+        (!is_a && strcmp(ending, ".lora_B.weight") != 0))
+        return yki_fail(YOKE_ERROR_FORMAT,
+                        "%s: \"%.200s\" is no adapter; must be " YKI_ADAPTER_PREFIX
+                        "MODULE.lora_A.weight or lora_B.weight",
+                        f->tensors->path, tensor->name);
+    snprintf(module, sizeof module, "%.*s.weight", (int)(length - prefix - 14),
+             tensor->name + prefix);
+    yki_translate(module, has_weight, graph, &place);
+    if (!has_weight(graph, place.name))
+        return yki_fail(YOKE_ERROR_NOT_FOUND, "%s: \"%.200s\" adapts no layer of the graph",
+                        f->tensors->path, tensor->name);
+    module[length - prefix - 14] = '\0';
+    place.name[strlen(place.name) - 7] = '\0';
+    e = entry_of(f, place.name);
+    if (!e)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    e->parts = place.parts;
+    *(is_a ? &e->a[place.part] : &e->b[place.part]) = tensor;
+    if (is_a)
+        e->factor = (float)(alpha_of(f, module) / (double)YKI_MAX(tensor->shape[0], INT64_C(1)));
+    return YOKE_OK;
+}
+
+/* Compares the shapes of a part with the weight's. */
+static yoke_status
+check_part(const yki_adapter_file *f, const entry *e, const yoke_node *layer, unsigned part)
+{
+    const yki_tensor *a = e->a[part], *b = e->b[part];
+    const int64_t in = layer->inputs[1]->shape.dim[1];
+    int64_t first, rows;
+
+    if (!a != !b)
+        return yki_fail(YOKE_ERROR_FORMAT, "%s: \"%.200s\" is there without its lora_%c",
+                        f->tensors->path, a ? a->name : b->name, a ? 'B' : 'A');
+    if (!a)
+        return YOKE_OK;
+    if (!yki_adapter_rows(layer, part, e->parts, &first, &rows))
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "%s: \"%s\" is no layer whose parts are known, so an adapter of one of "
+                        "them has no place",
+                        f->tensors->path, layer->name);
+    if (a->rank == 2 && b->rank == 2 && a->shape[0] == b->shape[1] && a->shape[0] > 0 &&
+        a->shape[1] == in && b->shape[0] == rows)
+        return json_object_size(json_object_get(f->config, "rank_pattern")) ||
+                       a->shape[0] == f->rank
+                   ? YOKE_OK
+                   : yki_fail(YOKE_ERROR_SHAPE,
+                              "%s: \"%.200s\" has rank %lld; must be %lld, as in "
+                              "%s",
+                              f->tensors->path, a->name, (long long)a->shape[0], (long long)f->rank,
+                              YKI_ADAPTER_CONFIG);
+    return yki_fail(YOKE_ERROR_SHAPE,
+                    "%s: the adapter \"%.200s\" does not fit; must be A (rank, %lld) and B (%lld, "
+                    "rank)",
+                    f->tensors->path, a->name, (long long)in, (long long)rows);
+}
+
+/* Finds out whether all parts of a layer have the same A. */
+static yoke_status
+compare_parts(const yki_adapter_file *f, entry *e)
+{
+    float *values[2] = {NULL, NULL};
+    yoke_status status = YOKE_OK;
+
+    e->joined = true;
+    for (unsigned p = 1; p < e->parts && e->joined; p++)
+        e->joined = e->a[0] && e->a[p] && e->a[p]->count == e->a[0]->count;
+    for (int i = 0; i < 2 && e->joined && e->parts > 1; i++) {
+        values[i] = yki_alloc(e->a[0]->count, sizeof(float), "values of an adapter");
+        status = values[i] ? status : YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    if (status == YOKE_OK && values[0])
+        status = yki_safetensors_read_f32(f->tensors, e->a[0], values[0]);
+    for (unsigned p = 1; p < e->parts && e->joined && status == YOKE_OK; p++) {
+        status = yki_safetensors_read_f32(f->tensors, e->a[p], values[1]);
+        e->joined =
+            status == YOKE_OK && memcmp(values[0], values[1], e->a[0]->count * sizeof(float)) == 0;
+    }
+    yki_free(values[0]);
+    yki_free(values[1]);
+    return status;
+}
+
+static int64_t
+rank_of(const entry *e)
+{
+    int64_t rank = 0;
+
+    for (unsigned p = 0; p < e->parts; p++)
+        rank += e->a[p] && (p == 0 || !e->joined) ? e->a[p]->shape[0] : 0;
+    return rank;
+}
+
+static yoke_status
+match(yki_adapter_file *f, const yoke_graph *graph)
+{
+    if (f->tensors->count == 0)
+        return yki_fail(YOKE_ERROR_FORMAT, "%s has no adapters; must have at least one",
+                        f->tensors->path);
+    for (size_t i = 0; i < f->count; i++)
+        yki_free(f->entries[i].layer);
+    f->count = 0;
+    memset(f->entries, 0, f->capacity * sizeof *f->entries);
+    for (size_t i = 0; i < f->tensors->count; i++)
+        YKI_TRY(place_tensor(f, graph, &f->tensors->tensors[i]));
+    for (size_t i = 0; i < f->count; i++) {
+        entry *e = &f->entries[i];
+        const yoke_node *layer = yoke_graph_get_node(graph, e->layer);
+        yki_adapter adapter;
+
+        if (!layer || !(yki_is_adaptable(layer) || yki_find_adapter(layer, &adapter)))
+            return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                            "%s adapts \"%s\", which is no dense layer; must be one",
+                            f->tensors->path, e->layer);
+        for (unsigned p = 0; p < e->parts; p++)
+            YKI_TRY(check_part(f, e, layer, p));
+        YKI_TRY(compare_parts(f, e));
+    }
+    return YOKE_OK;
+}
+
+/* ---- into a graph ---- */
+
+static yoke_status
+add_entry(const yki_adapter_file *f, const entry *e, yoke_graph *graph)
+{
+    const yoke_node *layer = yoke_graph_get_node(graph, e->layer);
+    const yoke_lora_options o = {.rank = rank_of(e), .alpha = e->factor * (float)rank_of(e)};
+    yki_adapter has;
+    bool *chosen;
+    yoke_status status;
+
+    if (yki_find_adapter(layer, &has)) {
+        if (has.rank == o.rank && fabsf(has.factor - e->factor) <= 1e-6f * e->factor)
+            return YOKE_OK;
+        return yki_fail(YOKE_ERROR_SHAPE,
+                        "%s: the adapter of \"%s\" has rank %lld and is multiplied by %g; must be "
+                        "%lld and %g, as in the graph",
+                        f->tensors->path, e->layer, (long long)o.rank, (double)e->factor,
+                        (long long)has.rank, (double)has.factor);
+    }
+    chosen = yki_alloc(graph->node_count, sizeof *chosen, "targets of adapters");
+    if (!chosen)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    chosen[layer->id] = true;
+    status = yki_add_adapters(graph, &o, chosen);
+    yki_free(chosen);
+    return status;
+}
+
+yoke_status
+yki_adapters_add(yki_adapter_file *f, yoke_graph *graph)
+{
+    YKI_TRY(yki_graph_check_open(graph));
+    YKI_TRY(match(f, graph));
+    for (size_t i = 0; i < f->count; i++)
+        YKI_TRY(add_entry(f, &f->entries[i], graph));
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_graph_add_adapters(yoke_graph *graph, const char *folder)
+{
+    yki_adapter_file *file = NULL;
+    yoke_status status;
+
+    YKI_GIVEN("yoke_graph_add_adapters", {"graph", graph}, {"folder", folder});
+    YKI_TRY(yki_adapters_open(folder, &file));
+    status = yki_adapters_add(file, graph);
+    yki_adapters_close(file);
+    return status;
+}
+
+static yoke_status
+read_part(const yki_adapter_file *f, const yki_tensor *tensor, float **values)
+{
+    *values = yki_alloc(tensor->count, sizeof **values, "values of an adapter");
+    if (!*values)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    YKI_TRY(yki_safetensors_read_f32(f->tensors, tensor, *values));
+    for (uint64_t i = 0; i < tensor->count; i++)
+        if (isnan((*values)[i]))
+            return yki_fail(YOKE_ERROR_VALUE,
+                            "%s: element %llu of \"%.200s\" is NaN; weights must be numbers",
+                            f->tensors->path, (unsigned long long)i, tensor->name);
+    return YOKE_OK;
+}
+
+/* Fills in the values of a layer's A and B. */
+static yoke_status
+fill(const yki_adapter_file *f, const entry *e, const yki_adapter *to, float *a, float *b)
+{
+    int64_t column = 0, first, rows;
+    float *part = NULL;
+    yoke_status status = YOKE_OK;
+
+    for (unsigned p = 0; p < e->parts && status == YOKE_OK; p++) {
+        const int64_t rank = e->a[p] ? e->a[p]->shape[0] : 0, in = to->a->shape.dim[1];
+
+        if (!e->a[p])
+            continue;
+        if (p == 0 || !e->joined) {
+            status = read_part(f, e->a[p], &part);
+            if (status == YOKE_OK)
+                memcpy(a + column * in, part, (size_t)(rank * in) * sizeof *a);
+            yki_free(part);
+            part = NULL;
+        }
+        if (status == YOKE_OK)
+            status = read_part(f, e->b[p], &part);
+        (void)yki_adapter_rows(to->layer, p, e->parts, &first, &rows);
+        for (int64_t r = 0; r < rows && status == YOKE_OK; r++)
+            memcpy(b + (first + r) * to->rank + column, part + r * rank, (size_t)rank * sizeof *b);
+        yki_free(part);
+        part = NULL;
+        column += e->joined ? 0 : rank;
+    }
+    return status;
+}
+
+static yoke_status
+load_entry(const yki_adapter_file *f, const entry *e, const yoke_graph *graph,
+           yoke_status (*put)(void *, const yoke_node *, const float *), void *user)
+{
+    const yoke_node *layer = yoke_graph_get_node(graph, e->layer);
+    yki_adapter to;
+    float *a, *b;
+    yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
+
+    (void)yki_find_adapter(layer, &to);
+    a = yki_alloc((size_t)yki_shape_count(to.a->shape), sizeof *a, "values of an adapter");
+    b = yki_alloc((size_t)yki_shape_count(to.b->shape), sizeof *b, "values of an adapter");
+    if (a && b)
+        status = fill(f, e, &to, a, b);
+    if (status == YOKE_OK && put)
+        status = put(user, to.a, a);
+    if (status == YOKE_OK && put)
+        status = put(user, to.b, b);
+    yki_free(a);
+    yki_free(b);
+    return status;
+}
+
+/* Each adapter of the graph must be in the file, with its rank and factor. */
+static yoke_status
+match_graph(yki_adapter_file *f, yoke_graph *graph)
+{
+    size_t adapters = 0;
+    yki_adapter adapter;
+
+    YKI_TRY(match(f, graph));
+    for (size_t i = 0; i < yki_graph_own_count(graph); i++)
+        adapters += yki_find_adapter(graph->nodes[i], &adapter);
+    for (size_t i = 0; i < f->count; i++) {
+        if (!yki_find_adapter(yoke_graph_get_node(graph, f->entries[i].layer), &adapter))
+            return yki_fail(YOKE_ERROR_NOT_FOUND, "%s adapts \"%s\", which has no adapter here",
+                            f->tensors->path, f->entries[i].layer);
+        YKI_TRY(add_entry(f, &f->entries[i], graph)); /* compares, as there is one */
+    }
+    if (adapters != f->count)
+        return yki_fail(YOKE_ERROR_NOT_FOUND,
+                        "%s has %zu adapters; must have %zu, as the graph has", f->tensors->path,
+                        f->count, adapters);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_adapters_load(yki_adapter_file *f, yoke_graph *graph,
+                  yoke_status (*put)(void *, const yoke_node *, const float *), void *user)
+{
+    YKI_TRY(match_graph(f, graph));
+    /* All are read once before any is passed on, so a damaged file changes nothing. */
+    for (size_t i = 0; i < f->count; i++)
+        YKI_TRY(load_entry(f, &f->entries[i], graph, NULL, NULL));
+    for (size_t i = 0; i < f->count; i++)
+        YKI_TRY(load_entry(f, &f->entries[i], graph, put, user));
+    return YOKE_OK;
+}
