@@ -100,8 +100,8 @@ struct yki_tool_command {
     X(train)                                                                                       \
     X(eval)                                                                                        \
     X(predict)                                                                                     \
-    X(tokenize) X(generate) X(convert) X(merge) X(info) X(plot) X(devices) X(bench) X(tune)        \
-    X(verify) X(help)
+    X(tokenize)                                                                                    \
+    X(generate) X(convert) X(merge) X(info) X(plot) X(devices) X(bench) X(tune) X(verify) X(help)
 #define TOOL_DECLARE(name) extern const yki_tool_command yki_tool_##name;
 TOOL_COMMANDS(TOOL_DECLARE)
 

@@ -150,7 +150,7 @@ operator_text(const yki_json_op *op, const yki_json_options *options, char text[
 static bool
 fill_row(table *t, const yoke_node *node, row *r)
 {
-    double rows = node->length && !node->op->whole ? (double)node->length : 1;
+    double rows = node->length && !(node->op && node->op->whole) ? (double)node->length : 1;
     double flops = node->op && node->op->flops ? rows * node->op->flops(node) : 0;
     yki_json_options options;
     const yki_json_op *op;
