@@ -4,9 +4,10 @@
  * weights under its names, in one file or in several with an index, and config.json, which has the
  * sizes.
  *
- * The names of the weights tell which of the two a graph is; all of them must be there and no
- * others. What config.json cannot say of a graph is refused. The graph between the weights is not
- * compared further: who gives other layers these names gets their weights.
+ * The names of the weights tell which of the two a graph is; all of them must be there, in the
+ * shapes that follow from its sizes, and no others. What config.json cannot say of a graph is
+ * refused. The graph between the weights is not compared further: who gives other layers these
+ * names gets their weights.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -24,11 +25,17 @@ enum { MOST_NAMES = 12, NAME = 256, MOST_FILES = 99999 };
 
 /* ---- which model it is ---- */
 
-/* Names without and with the number of a layer; NULL ends them. */
+/* The shape has a letter for each size: vocabulary, positions, c for the width; q for the columns
+ * of attention's operands, a for those of its result; i for the inner width, g for twice that. */
+typedef struct named_weight {
+    const char *name, *shape;
+} named_weight;
+
+/* Weights without and with the number of a layer; NULL ends them. */
 typedef struct family {
     const char *type, *architecture, *prefix, *embedding;
     bool positions; /* turned by rope, not learned */
-    const char *once[MOST_NAMES], *each[MOST_NAMES + 1];
+    named_weight once[MOST_NAMES], each[MOST_NAMES + 1];
 } family;
 
 static const family families[] = {
@@ -37,22 +44,33 @@ static const family families[] = {
      "transformer.",
      "wte.weight",
      false,
-     {"wte.weight", "wpe.weight", "ln_f.weight", "ln_f.bias"},
-     {"h.%u.ln_1.weight", "h.%u.ln_1.bias", "h.%u.attn.c_attn.weight", "h.%u.attn.c_attn.bias",
-      "h.%u.attn.c_proj.weight", "h.%u.attn.c_proj.bias", "h.%u.ln_2.weight", "h.%u.ln_2.bias",
-      "h.%u.mlp.c_fc.weight", "h.%u.mlp.c_fc.bias", "h.%u.mlp.c_proj.weight",
-      "h.%u.mlp.c_proj.bias"}},
+     {{"wte.weight", "vc"}, {"wpe.weight", "pc"}, {"ln_f.weight", "c"}, {"ln_f.bias", "c"}},
+     {{"h.%u.ln_1.weight", "c"},
+      {"h.%u.ln_1.bias", "c"},
+      {"h.%u.attn.c_attn.weight", "qc"},
+      {"h.%u.attn.c_attn.bias", "q"},
+      {"h.%u.attn.c_proj.weight", "ca"},
+      {"h.%u.attn.c_proj.bias", "c"},
+      {"h.%u.ln_2.weight", "c"},
+      {"h.%u.ln_2.bias", "c"},
+      {"h.%u.mlp.c_fc.weight", "ic"},
+      {"h.%u.mlp.c_fc.bias", "i"},
+      {"h.%u.mlp.c_proj.weight", "ci"},
+      {"h.%u.mlp.c_proj.bias", "c"}}},
     {"llama",
      "LlamaForCausalLM",
      "",
      "model.embed_tokens.weight",
      true,
-     {"model.embed_tokens.weight", "model.norm.weight"},
-     {"model.layers.%u.input_layernorm.weight", "model.layers.%u.self_attn.qkv_proj.weight",
-      "model.layers.%u.self_attn.o_proj.weight", "model.layers.%u.post_attention_layernorm.weight",
-      "model.layers.%u.mlp.gate_up_proj.weight", "model.layers.%u.mlp.down_proj.weight"}},
+     {{"model.embed_tokens.weight", "vc"}, {"model.norm.weight", "c"}},
+     {{"model.layers.%u.input_layernorm.weight", "c"},
+      {"model.layers.%u.self_attn.qkv_proj.weight", "qc"},
+      {"model.layers.%u.self_attn.o_proj.weight", "ca"},
+      {"model.layers.%u.post_attention_layernorm.weight", "c"},
+      {"model.layers.%u.mlp.gate_up_proj.weight", "gc"},
+      {"model.layers.%u.mlp.down_proj.weight", "ci"}}},
 };
-static const char head_name[] = "lm_head.weight";
+static const named_weight head = {"lm_head.weight", "vc"};
 
 typedef struct description {
     const yoke_graph *graph;
@@ -81,13 +99,13 @@ check_names(const description *d)
 {
     for (size_t i = 0; i < d->graph->node_count; i++) {
         const yoke_node *node = d->graph->nodes[i];
-        bool known = !yki_is_weight(node) || strcmp(node->name, head_name) == 0;
+        bool known = !yki_is_weight(node) || strcmp(node->name, head.name) == 0;
 
-        for (size_t k = 0; !known && k < MOST_NAMES && d->family->once[k]; k++)
-            known = strcmp(node->name, d->family->once[k]) == 0;
+        for (size_t k = 0; !known && k < MOST_NAMES && d->family->once[k].name; k++)
+            known = strcmp(node->name, d->family->once[k].name) == 0;
         for (unsigned l = 0; !known && l < d->layers; l++)
-            for (size_t k = 0; !known && d->family->each[k]; k++)
-                known = weight_of(d, d->family->each[k], l) == node;
+            for (size_t k = 0; !known && d->family->each[k].name; k++)
+                known = weight_of(d, d->family->each[k].name, l) == node;
         if (!known)
             return yki_fail(YOKE_ERROR_UNSUPPORTED,
                             "the weight \"%s\" has no place in Hugging Face's %s", node->name,
@@ -97,23 +115,26 @@ check_names(const description *d)
 }
 
 static yoke_status
+check_there(const description *d, const char *format, unsigned layer)
+{
+    char name[NAME];
+
+    if (weight_of(d, format, layer))
+        return YOKE_OK;
+    snprintf(name, sizeof name, format, layer);
+    return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                    "the model has no weight \"%s\"; Hugging Face's %s has one", name,
+                    d->family->type);
+}
+
+static yoke_status
 check_all(const description *d)
 {
-    for (size_t k = 0; k < MOST_NAMES && d->family->once[k]; k++)
-        if (!weight_of(d, d->family->once[k], 0))
-            return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                            "the model has no weight \"%s\"; Hugging Face's %s has one",
-                            d->family->once[k], d->family->type);
-    for (unsigned l = 0; l < d->layers; l++)
-        for (size_t k = 0; d->family->each[k]; k++)
-            if (!weight_of(d, d->family->each[k], l)) {
-                char name[NAME];
-
-                snprintf(name, sizeof name, d->family->each[k], l);
-                return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                                "the model has no weight \"%s\"; Hugging Face's %s has one", name,
-                                d->family->type);
-            }
+    for (size_t k = 0; k < MOST_NAMES && d->family->once[k].name; k++)
+        YKI_TRY(check_there(d, d->family->once[k].name, 0));
+    for (unsigned l = 0; l < YKI_MAX(d->layers, 1u); l++)
+        for (size_t k = 0; d->family->each[k].name; k++)
+            YKI_TRY(check_there(d, d->family->each[k].name, l));
     return YOKE_OK;
 }
 
@@ -128,9 +149,9 @@ find_family(description *d)
                         "the model has neither \"%s\" nor \"%s\"; must be a gpt or a llama for "
                         "Hugging Face's format",
                         families[0].embedding, families[1].embedding);
-    while (weight_of(d, d->family->each[0], d->layers))
+    while (weight_of(d, d->family->each[0].name, d->layers))
         d->layers++;
-    d->tied = !weight_of(d, head_name, 0);
+    d->tied = !weight_of(d, head.name, 0);
     YKI_TRY(check_all(d));
     return check_names(d);
 }
@@ -154,7 +175,8 @@ take_node(description *d, const yoke_node *node, unsigned counts[2])
 
         if (!a.causal || a.lengths || fabsf(a.scale - scale) > 1e-6f * scale)
             return refuse(node, "is no causal attention of the usual scale");
-        if (counts[0]++ && (a.heads != d->attention.heads || a.shared != d->attention.shared))
+        if (counts[0]++ && (a.heads != d->attention.heads || a.shared != d->attention.shared ||
+                            a.width != d->attention.width))
             return refuse(node, "has other heads than the layer before");
         d->attention = a;
     } else if (node->op == &yki_op_rope) {
@@ -207,6 +229,64 @@ static int64_t
 size_of(const description *d, const char *name, int axis)
 {
     return weight_of(d, name, 0)->shape.dim[axis];
+}
+
+static int64_t
+size_by_letter(const description *d, char letter)
+{
+    const char *inner =
+        d->family->positions ? "model.layers.0.mlp.down_proj.weight" : "h.0.mlp.c_proj.weight";
+    const int64_t heads = d->attention.heads, width = d->attention.width;
+
+    switch (letter) {
+    case 'v':
+        return size_of(d, d->family->embedding, 0);
+    case 'p':
+        return size_of(d, "wpe.weight", 0);
+    case 'c':
+        return size_of(d, d->family->embedding, 1);
+    case 'q':
+        return (heads + 2 * d->attention.shared) * width;
+    case 'a':
+        return heads * width;
+    default:
+        return size_of(d, inner, 1) * (letter == 'g' ? 2 : 1);
+    }
+}
+
+static yoke_status
+check_shape(const description *d, const named_weight *w, unsigned layer)
+{
+    const yoke_node *node = weight_of(d, w->name, layer);
+    const size_t rank = strlen(w->shape);
+    yoke_shape wanted = {.rank = (int32_t)rank};
+    char text[128];
+
+    for (size_t i = 0; i < rank; i++)
+        wanted.dim[i] = size_by_letter(d, w->shape[i]);
+    if (yki_shape_equal(node->shape, wanted))
+        return YOKE_OK;
+    return yki_fail_shape("the weight", node, yki_shape_text(wanted, text, sizeof text));
+}
+
+static yoke_status
+check_shapes(const description *d)
+{
+    const named_weight *const each = d->family->each, *const once = d->family->once;
+
+    for (size_t k = 0; once[k].name; k++)
+        YKI_TRY(check_shape(d, &once[k], 0));
+    for (unsigned l = 0; l < d->layers; l++)
+        for (size_t k = 0; each[k].name; k++)
+            YKI_TRY(check_shape(d, &each[k], l));
+    if (!d->family->positions && (d->attention.shared != d->attention.heads ||
+                                  size_by_letter(d, 'a') != size_by_letter(d, 'c')))
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "the model has %d heads of %d, %d of them for keys, in a width of %lld; "
+                        "Hugging Face's gpt2 has heads that share nothing and fill the width",
+                        d->attention.heads, d->attention.width, d->attention.shared,
+                        (long long)size_by_letter(d, 'c'));
+    return d->tied ? YOKE_OK : check_shape(d, &head, 0);
 }
 
 /* The shortest number that reads back as the same float: 1e-05, not 9.9999997e-06. */
@@ -363,7 +443,7 @@ static void
 add_weight(writing *w, const yoke_node *node)
 {
     const unsigned parts = yki_parts_of(node->name);
-    const bool is_head = strcmp(node->name, head_name) == 0;
+    const bool is_head = strcmp(node->name, head.name) == 0;
     int64_t first = 0;
 
     for (unsigned part = 0; part < parts; part++) {
@@ -604,6 +684,7 @@ yki_hugging_face_write(const char *folder, const yoke_graph *graph, const yoke_t
     w.dtype = types[o->type].dtype;
     YKI_TRY(find_family(&w.about));
     YKI_TRY(take_attributes(&w.about));
+    YKI_TRY(check_shapes(&w.about));
     status = list_pieces(&w, (uint64_t)o->shard);
     if (status == YOKE_OK)
         status = write_all(&w, tokenizer);

@@ -236,14 +236,13 @@ END_TEST
 /* ---- what is refused ---- */
 
 static void
-refused(const yoke_graph *g, const char *sentence)
+refused(const yoke_graph *g, yoke_status status, const char *sentence)
 {
     yoke_model *m;
 
     ASSERT_OK(yoke_graph_status(g));
     ASSERT_OK(yoke_model_create(g, NULL, &m));
-    ASSERT_REFUSED(YOKE_ERROR_UNSUPPORTED, sentence,
-                   yoke_model_export(m, scratch_path("refused"), NULL));
+    ASSERT_REFUSED(status, sentence, yoke_model_export(m, scratch_path("refused"), NULL));
     ck_assert_int_ne(access(scratch_path("refused"), F_OK), 0);
     yoke_model_destroy(m);
 }
@@ -256,17 +255,67 @@ START_TEST(other_models_are_refused)
     ASSERT_OK(yoke_graph_create(&g));
     x = yoke_input(g, "x", YOKE_F32, yoke_shape(4));
     yoke_graph_set_output(g, "y", yoke_dense(g, x, &(yoke_dense_options){.units = 2}));
-    refused(g, "the model has neither \"wte.weight\" nor \"model.embed_tokens.weight\"");
+    refused(g, YOKE_ERROR_UNSUPPORTED,
+            "the model has neither \"wte.weight\" nor \"model.embed_tokens.weight\"");
     yoke_graph_destroy(g);
     g = build(yki_tool_build_gpt);
     yoke_parameter(g, "more", yoke_shape(2), (yoke_initializer){0});
-    refused(g, "the weight \"more\" has no place in Hugging Face's gpt2");
+    refused(g, YOKE_ERROR_UNSUPPORTED, "the weight \"more\" has no place in Hugging Face's gpt2");
     yoke_graph_destroy(g);
     ASSERT_OK(yoke_graph_create(&g));
     x = yoke_input(g, "x", YOKE_I32, yoke_shape(4));
     x = yoke_embedding(g, x, &(yoke_embedding_options){.rows = 3, .width = 2, .name = "wte"});
     yoke_graph_set_output(g, "y", x);
-    refused(g, "the model has no weight \"wpe.weight\"; Hugging Face's gpt2 has one");
+    refused(g, YOKE_ERROR_UNSUPPORTED,
+            "the model has no weight \"wpe.weight\"; Hugging Face's gpt2 has one");
+    yoke_graph_destroy(g);
+}
+END_TEST
+
+/* Weights with GPT-2's names, of one head of 2 and the inner width 4, and one in another shape: of
+ * more axes than a tensor of such a file has, of fewer, or of another size. */
+START_TEST(other_shapes_are_refused)
+{
+    const yoke_attention_options causal = {.heads = 1, .causal = true};
+    const struct {
+        const char *name;
+        yoke_shape shape;
+    } vectors[] = {
+        {"wpe.weight", yoke_shape(4, 2)},
+        {"ln_f.weight", yoke_shape(2)},
+        {"h.0.ln_1.weight", yoke_shape(2)},
+        {"h.0.ln_1.bias", yoke_shape(2)},
+        {"h.0.ln_2.weight", yoke_shape(2)},
+        {"h.0.ln_2.bias", yoke_shape(2)},
+        {"h.0.mlp.c_fc.weight", yoke_shape(4, 2)},
+        {"h.0.mlp.c_fc.bias", yoke_shape(4)},
+        {"h.0.mlp.c_proj.weight", yoke_shape(2, 4)},
+        {"h.0.mlp.c_proj.bias", yoke_shape(2)},
+        {"h.0.attn.c_proj.weight", yoke_shape(2, 2)},
+        {"h.0.attn.c_proj.bias", yoke_shape(2)},
+    };
+    const yoke_shape others[] = {yoke_shape(1, 2, 3, 4), yoke_shape(), yoke_shape(3)};
+    const char *const texts[] = {"(1, 2, 3, 4)", "()", "(3)"};
+    char sentence[200];
+    yoke_graph *g;
+    yoke_node *x;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_I32, yoke_shape(4));
+    x = yoke_embedding(g, x, &(yoke_embedding_options){.rows = 3, .width = 2, .name = "wte"});
+    yoke_parameter(g, "ln_f.bias", others[_i], (yoke_initializer){0});
+    for (size_t i = 0; i < YKI_COUNT(vectors); i++) {
+        if (i == 2 && _i == 0)
+            refused(g, YOKE_ERROR_UNSUPPORTED,
+                    "the model has no weight \"h.0.ln_1.weight\"; Hugging Face's gpt2 has one");
+        yoke_parameter(g, vectors[i].name, vectors[i].shape, (yoke_initializer){0});
+        if (i == 0)
+            x = yoke_dense(g, x, &(yoke_dense_options){.units = 6, .name = "h.0.attn.c_attn"});
+    }
+    yoke_graph_set_output(g, "y", yoke_attention(g, x, NULL, &causal));
+    snprintf(sentence, sizeof sentence, "the weight \"ln_f.bias\" has shape %s; must be (2)",
+             texts[_i]);
+    refused(g, YOKE_ERROR_SHAPE, sentence);
     yoke_graph_destroy(g);
 }
 END_TEST
@@ -305,6 +354,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, sizes_are_those_of_transformers, 0, 2);
     tcase_add_loop_test(tcase, numbers_become_the_nearest_or_the_even_one, 0, 2);
     tcase_add_test(tcase, other_models_are_refused);
+    tcase_add_loop_test(tcase, other_shapes_are_refused, 0, 3);
     tcase_add_test(tcase, what_cannot_be_written_is_refused);
     return suite;
 }

@@ -106,7 +106,8 @@ if [ -n "${MPIRUN:-}" ]; then
     what="mpirun"
     checks=$((checks + 1))
     # Open MPI and its libraries leak.
-    ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 "$MPIRUN" -n 2 "$yoke" train --model=gpt --layers=1 --heads=1 --width=16 \
+    ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 \
+        "$MPIRUN" -n 2 "$yoke" train --model=gpt --layers=1 --heads=1 --width=16 \
         --context=16 --level=estimate --core-groups=never --batch=8 --epochs=1 \
         --data="$work/rhyme.txt" --tokenizer=characters --devices=cpu:0 "$@" --json \
         >"$out" 2>"$err" </dev/null || fail "exit status $?"
