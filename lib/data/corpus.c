@@ -132,10 +132,17 @@ yki_corpus_find(const char *path, yki_corpus *corpus)
 
 /* ---- reading ---- */
 
+/* Whether the last character of a text is a letter, of any script. */
 static bool
-is_letter(char c)
+ends_with_letter(const unsigned char *text, size_t length)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    size_t begin = length - 1;
+    int32_t code;
+
+    while (begin > 0 && length - begin < 4 && (text[begin] & 0xC0) == 0x80)
+        begin--;
+    return yki_utf8_next(text + begin, length - begin, &code) == length - begin && code >= 0 &&
+           yki_character_of(code) == YKI_CHARACTER_LETTER;
 }
 
 /* The last place between a letter and a space; 0: there is none. */
@@ -143,7 +150,7 @@ static size_t
 last_cut(const char *text, size_t length)
 {
     for (size_t i = length; i-- > 1;)
-        if ((text[i] == ' ' || text[i] == '\n') && is_letter(text[i - 1]))
+        if ((text[i] == ' ' || text[i] == '\n') && ends_with_letter((const unsigned char *)text, i))
             return i;
     return 0;
 }

@@ -183,6 +183,11 @@ see_characters(lesson *l, const unsigned char *text, size_t length, uint64_t bef
                             "%s: byte %llu, 0x%02x, is no UTF-8; must be for a tokenizer of "
                             "characters; one of bytes takes any",
                             l->path, (unsigned long long)(before + at), text[at]);
+        if (code == 0) /* JSON keeps tokens as keys, which cannot have it */
+            return yki_fail(YOKE_ERROR_FORMAT,
+                            "%s: byte %llu is 0; must be no NUL for a tokenizer of characters; one "
+                            "of bytes takes any",
+                            l->path, (unsigned long long)(before + at));
         l->seen[code] = true;
     }
     return YOKE_OK;

@@ -99,6 +99,37 @@ is_counter(const char *name)
     return length >= sizeof suffix - 1 && strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
 }
 
+/* Whether the tensor is a matrix that fits when its axes are exchanged. */
+static bool
+is_turned(const yki_tensor *tensor, const yoke_shape *shape)
+{
+    return tensor->rank == 2 && shape->rank == 2 && tensor->shape[0] == shape->dim[1] &&
+           tensor->shape[1] == shape->dim[0];
+}
+
+static bool
+same_shape(const yki_tensor *tensor, const yoke_shape *shape)
+{
+    if (tensor->rank != (uint32_t)shape->rank)
+        return false;
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        if (tensor->shape[i] != shape->dim[i])
+            return false;
+    return true;
+}
+
+/* A matrix that is not square shows how all of them are stored, wanted or not. */
+static void
+find_conv1d(loading *l, const yki_tensor *tensor, const yki_place_in *place)
+{
+    const yoke_shape *shape;
+
+    if (place->parts != 1 || !yki_is_conv1d(place->name) || !has_weight(l->graph, place->name))
+        return;
+    shape = &yoke_graph_get_node(l->graph, place->name)->shape;
+    l->conv1d |= is_turned(tensor, shape) && !same_shape(tensor, shape);
+}
+
 /* Gives a tensor to the weight that it belongs to, if that is wanted. False: it has no place in the
  * graph. */
 static bool
@@ -112,6 +143,7 @@ place_tensor(loading *l, const yki_safetensors *file, const yki_tensor *tensor)
         return true;
     name += strlen(prefix);
     yki_translate(name, has_weight, l->graph, &place);
+    find_conv1d(l, tensor, &place);
     if (place.name[0] == '\0' || !matches(l->options, place.name))
         return true;
     if (!has_weight(l->graph, place.name))
@@ -178,25 +210,6 @@ match_names(loading *l)
     return YOKE_OK;
 }
 
-/* Whether the tensor is a matrix that fits when its axes are exchanged. */
-static bool
-is_turned(const yki_tensor *tensor, const yoke_shape *shape)
-{
-    return tensor->rank == 2 && shape->rank == 2 && tensor->shape[0] == shape->dim[1] &&
-           tensor->shape[1] == shape->dim[0];
-}
-
-static bool
-same_shape(const yki_tensor *tensor, const yoke_shape *shape)
-{
-    if (tensor->rank != (uint32_t)shape->rank)
-        return false;
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        if (tensor->shape[i] != shape->dim[i])
-            return false;
-    return true;
-}
-
 static bool
 is_conv1d(const loading *l, const wanted *w)
 {
@@ -228,25 +241,11 @@ pieces_fit(const loading *l, const wanted *w)
     return rows == shape->dim[0];
 }
 
-/* A matrix that is not square shows how all of them are stored. */
-static void
-find_conv1d(loading *l)
-{
-    for (size_t i = 0; i < l->count && !l->conv1d; i++) {
-        const wanted *w = &l->wanted[i];
-
-        l->conv1d = w->count == 1 && yki_is_conv1d(w->node->name) &&
-                    is_turned(w->pieces[0].tensor, &w->node->shape) &&
-                    !same_shape(w->pieces[0].tensor, &w->node->shape);
-    }
-}
-
 static yoke_status
 match_shapes(loading *l)
 {
     char there[200], here[200];
 
-    find_conv1d(l);
     for (size_t i = 0; i < l->count; i++) {
         const wanted *w = &l->wanted[i];
 

@@ -167,6 +167,45 @@ START_TEST(refused_texts)
     ASSERT_REFUSED(YOKE_ERROR_VALUE, "token 0 is 1000",
                    yoke_tokenizer_decode(t, &beyond, 1, &text, &count));
     yoke_tokenizer_destroy(t);
+    scratch_write(scratch_path("nul.txt"), "ab\0c", 4);
+    ASSERT_REFUSED(
+        YOKE_ERROR_FORMAT, "byte 2 is 0; must be no NUL",
+        yoke_tokenizer_train(scratch_path("nul.txt"),
+                             &(yoke_tokenizer_options){.kind = YOKE_TOKENIZER_CHARACTERS}, &t));
+}
+END_TEST
+
+static yoke_status
+count_takes(void *user, const char *text, size_t length, uint64_t before)
+{
+    int *takes = user;
+
+    (void)before;
+    ck_assert_uint_gt(length, 0);
+    ck_assert(*takes == 0 || text[0] == ' ');
+    ++*takes;
+    return YOKE_OK;
+}
+
+/* A large text is taken in parts that end behind a word, in whatever script. */
+START_TEST(parts_of_large_texts)
+{
+    static const char *const words[] = {"oxen ", "\xD0\xB2\xD0\xBE\xD0\xBB ",
+                                        "\xE7\x89\x9B\xE8\xBD\xAD "};
+    const size_t each = strlen(words[_i]), count = 9000000 / each;
+    char *text = malloc(count * each);
+    const char *path = scratch_path("large.txt");
+    yki_corpus corpus;
+    int takes = 0;
+
+    for (size_t i = 0; i < count; i++)
+        memcpy(text + i * each, words[_i], each);
+    scratch_write(path, text, count * each);
+    free(text);
+    ASSERT_OK(yki_corpus_find(path, &corpus));
+    ASSERT_OK(yki_corpus_read(&corpus.files[0], count_takes, &takes));
+    yki_corpus_clear(&corpus);
+    ck_assert_int_ge(takes, 2);
 }
 END_TEST
 
@@ -363,6 +402,7 @@ test_suite(void)
     tcase_add_test(c, pieces);
     tcase_add_test(c, learning);
     tcase_add_test(c, refused_texts);
+    tcase_add_loop_test(c, parts_of_large_texts, 0, 3);
     tcase_add_test(c, refused_tokenizers);
     tcase_add_test(c, files);
     tcase_add_test(c, windows);

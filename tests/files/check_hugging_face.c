@@ -249,6 +249,27 @@ START_TEST(other_forms)
 }
 END_TEST
 
+/* Which way matrices lie is seen from one that is not square, even if only square ones are wanted.
+ */
+START_TEST(square_matrices_alone)
+{
+    static const char name[] = "h.0.attn.c_proj.weight";
+    const yoke_load_options only = {.pattern = name, .partial = true};
+    float values[2][MOST];
+    yoke_graph *g = build(yki_tool_build_gpt, VOCABULARY);
+    yoke_model *m;
+
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(yoke_model_create(g, NULL, &m));
+        ASSERT_OK(yoke_model_load_weights(m, in_source("gpt2"), i ? &only : NULL));
+        ASSERT_OK(yoke_model_read(m, name, values[i], 64));
+        yoke_model_destroy(m);
+    }
+    ck_assert_mem_eq(values[0], values[1], 64 * sizeof(float));
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 /* ---- files that are no good ---- */
 
 static void
@@ -334,6 +355,7 @@ test_suite(void)
     tcase_add_test(weights, one_file);
     tcase_add_test(weights, shards);
     tcase_add_test(weights, other_forms);
+    tcase_add_test(weights, square_matrices_alone);
     tcase_add_test(weights, refusals);
     return suite;
 }
