@@ -302,7 +302,7 @@ yki_attention_tiled_grad_keys(__global const float *x, __global const float *dy,
                     long at = ((long)n * heads + h) * length + min(q0 + i, length - 1);
 
                     logs[i] = -lse[at];
-                    means[i] = dots[at];
+                    means[i] = q0 + i < used ? dots[at] : 0.f; /* beyond, dy may be NaN */
                 }
                 PRODUCT(p, keys, used - k0, width, q, used - q0, width)
                 UNROLL for (int i = 0; i < IM; i++)

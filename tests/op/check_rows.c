@@ -207,7 +207,7 @@ compare_row(const truth *t, int64_t stream, int64_t at, const float *got)
         double e = at < 0 ? 0 : wanted[k], difference = fabs((double)got[k] - e);
 
         largest = fmax(largest, fabs(e));
-        if (!(difference <= worst))
+        if (!isnan(worst) && !(difference <= worst))
             worst = difference;
     }
     ck_assert_msg(worst <= op_tolerance(t->y->op, YKI_CLASS_DIRECT) * largest,
