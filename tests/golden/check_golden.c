@@ -312,6 +312,7 @@ compare(const char *what, const float *got, const entry *expected, double tolera
     for (size_t i = 0; i < expected->count; i++) {
         largest = fmax(largest, fabs((double)expected->values[i]));
         worst = fmax(worst, fabs((double)got[i] - (double)expected->values[i]));
+        ck_assert_msg(isfinite(got[i]), "%s: %s is %g", what, expected->name, (double)got[i]);
     }
     ck_assert_msg(worst <= tolerance * largest, "%s: %s is off by %g of %g", what, expected->name,
                   worst, largest);

@@ -131,6 +131,7 @@ compare_logits(const float *a, const float *b, const char *what, int64_t count)
     for (int i = 0; i < VOCABULARY; i++) {
         difference = fmax(difference, fabs((double)a[i] - (double)b[i]));
         largest = fmax(largest, fabs((double)b[i]));
+        ck_assert(isfinite(a[i]) && isfinite(b[i]));
     }
     ck_assert_msg(difference <= 2e-5 * largest, "%s %lld: %g of %g", what, (long long)count,
                   difference, largest);

@@ -291,6 +291,7 @@ assert_alike(net which, const how *h)
     for (size_t i = 0; i < YKI_COUNT(one.y); i++) {
         most = fmax(most, fabs((double)(apart.y[i] - one.y[i])));
         largest = fmax(largest, fabs((double)one.y[i]));
+        ck_assert(isfinite(apart.y[i]));
     }
     ck_assert_double_le(most, 1e-5 * largest);
     team_free(&apart.weights);

@@ -185,6 +185,7 @@ check_weights(bench *b, const float *expected, double tolerance)
     for (size_t i = 0; i < count; i++) {
         worst = fmax(worst, fabs((double)got[i] - (double)expected[i]));
         largest = fmax(largest, fabs((double)expected[i]));
+        ck_assert(isfinite(got[i]));
     }
     if (tolerance == 0)
         ck_assert_msg(memcmp(got, expected, count * sizeof *got) == 0, "not the same bits");
