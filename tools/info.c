@@ -4,14 +4,13 @@
  *
  * The name of a built-in model stands for its graph, and a file of that name needs a
  * "./". A file that begins with a brace is a graph as JSON; every other file has weights with
- * their graph; a folder is one of checkpoints. A checkpoint is also a model and is shown
- * as both; a damaged one is shown as a checkpoint only.
+ * their graph; a folder has a config.json of Hugging Face, or checkpoints. A checkpoint is also a
+ * model and is shown as both; a damaged one is shown as a checkpoint only.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "json.h"
 #include "models.h"
@@ -56,22 +55,21 @@ begins_with_brace(const char *path)
     return c == '{';
 }
 
-static bool
-is_folder(const char *path)
-{
-    struct stat about;
-
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
 static yoke_status
 open_subject(subject *s)
 {
     const yki_tool_model *built_in = yki_tool_find_model(s->path);
     char *text, sentence[1024];
+    yki_tool_model sized;
     size_t length;
     yoke_status status;
 
+    if (!built_in && yki_tool_has_config(s->path)) {
+        status = yki_tool_read_config(s->path, &sized);
+        if (status)
+            return status;
+        built_in = &sized;
+    }
     if (built_in)
         return yki_tool_build_model(built_in, yoke_shape(), -1, &s->graph);
     if (!begins_with_brace(s->path)) {
@@ -79,7 +77,7 @@ open_subject(subject *s)
         s->state = yoke_checkpoint_get_info(s->checkpoint);
         if (status && status != YOKE_ERROR_NOT_FOUND)
             return status;
-        if (status && is_folder(s->path))
+        if (status && yki_tool_is_folder(s->path))
             return status;
         if (s->state && s->state->damaged)
             return YOKE_OK;
@@ -365,8 +363,9 @@ const yki_tool_command yki_tool_info = {
     .description =
         "Show what a file holds: the samples that a model takes, its classes, its layers\n"
         "with their shapes and parameters. FILE is of \"yoke train --out\", or a graph as\n"
-        "JSON, or the name of a built-in model, or a checkpoint or a folder of them: then\n"
-        "also where training is, with what, and whether the checksums hold.",
+        "JSON, or the name of a built-in model, or a folder of Hugging Face, or a checkpoint\n"
+        "or a folder of them: then also where training is, with what, and whether the\n"
+        "checksums hold.",
     .options = options,
     .run = run,
     .example = "yoke info digits.safetensors",

@@ -53,9 +53,11 @@ dense(const block *b, yoke_node *x, int64_t units, float deviation, const char *
 
 /* Of each row by itself. */
 static yoke_node *
-norm(yoke_graph *g, yoke_node *x, const char *name)
+norm(yoke_graph *g, yoke_node *x, const yki_tool_sizes *s, const char *name)
 {
-    return yoke_layer_norm(g, x, &(yoke_layer_norm_options){.axes = 1, .name = name});
+    const yoke_layer_norm_options o = {.axes = 1, .epsilon = s->epsilon, .name = name};
+
+    return yoke_layer_norm(g, x, &o);
 }
 
 /* Each row looks back at the rows before it, then is computed by itself. What is added to the rows
@@ -67,12 +69,12 @@ gpt_block(const block *b, yoke_node *x)
     const int64_t width = b->sizes->width;
     const float less = SPREAD / sqrtf(2 * (float)b->sizes->layers);
     char name[NAME];
-    yoke_node *y = norm(b->graph, x, name_of(b, "ln_1", name));
+    yoke_node *y = norm(b->graph, x, b->sizes, name_of(b, "ln_1", name));
 
     y = dense(b, y, 3 * width, SPREAD, "attn.c_attn");
     y = yoke_attention(b->graph, y, NULL, &causal);
     x = yoke_add(b->graph, x, dense(b, y, width, less, "attn.c_proj"));
-    y = norm(b->graph, x, name_of(b, "ln_2", name));
+    y = norm(b->graph, x, b->sizes, name_of(b, "ln_2", name));
     y = yoke_gelu_tanh(b->graph, dense(b, y, EXPANSION * width, SPREAD, "mlp.c_fc"));
     return yoke_add(b->graph, x, dense(b, y, width, less, "mlp.c_proj"));
 }
@@ -106,15 +108,17 @@ yki_tool_build_gpt(yoke_graph *g, const yki_tool_sizes *sizes, int64_t length, c
     x = yoke_add(g, x, position);
     for (block b = {g, sizes, 0}; b.number < sizes->layers; b.number++)
         x = gpt_block(&b, x);
-    add_head(g, norm(g, x, "ln_f"), yoke_graph_get_node(g, "wte.weight"), next);
+    add_head(g, norm(g, x, sizes, "ln_f"), yoke_graph_get_node(g, "wte.weight"), next);
 }
 
 /* ---- llama ---- */
 
 static yoke_node *
-llama_norm(yoke_graph *g, yoke_node *x, const char *name)
+llama_norm(yoke_graph *g, yoke_node *x, const yki_tool_sizes *s, const char *name)
 {
-    return yoke_rms_norm(g, x, &(yoke_layer_norm_options){.axes = 1, .name = name});
+    const yoke_layer_norm_options o = {.axes = 1, .epsilon = s->epsilon, .name = name};
+
+    return yoke_rms_norm(g, x, &o);
 }
 
 static yoke_node *
@@ -135,17 +139,18 @@ static yoke_node *
 llama_block(const block *b, yoke_node *x)
 {
     const yki_tool_sizes *s = b->sizes;
-    const yoke_rope_options turn = {.heads = (int32_t)s->heads, .shared = (int32_t)s->shared};
+    const yoke_rope_options turn = {
+        .heads = (int32_t)s->heads, .shared = (int32_t)s->shared, .base = s->base};
     const yoke_attention_options causal = {
         .heads = (int32_t)s->heads, .shared = (int32_t)s->shared, .causal = true};
     const int64_t columns = (int64_t)(s->width / s->heads) * (s->heads + 2 * s->shared);
     char name[NAME];
-    yoke_node *y = llama_norm(b->graph, x, llama_name(b, "input_layernorm", name));
+    yoke_node *y = llama_norm(b->graph, x, s, llama_name(b, "input_layernorm", name));
 
     y = llama_dense(b, y, columns, "self_attn.qkv_proj");
     y = yoke_attention(b->graph, yoke_rope(b->graph, y, NULL, &turn), NULL, &causal);
     x = yoke_add(b->graph, x, llama_dense(b, y, s->width, "self_attn.o_proj"));
-    y = llama_norm(b->graph, x, llama_name(b, "post_attention_layernorm", name));
+    y = llama_norm(b->graph, x, s, llama_name(b, "post_attention_layernorm", name));
     y = yoke_swiglu(b->graph, llama_dense(b, y, 2 * (int64_t)s->inner, "mlp.gate_up_proj"));
     return yoke_add(b->graph, x, llama_dense(b, y, s->width, "mlp.down_proj"));
 }
@@ -162,8 +167,11 @@ yki_tool_build_llama(yoke_graph *g, const yki_tool_sizes *sizes, int64_t length,
 
     for (block b = {g, sizes, 0}; b.number < sizes->layers; b.number++)
         x = llama_block(&b, x);
-    add_head(g, llama_norm(g, x, "model.norm"),
-             yoke_parameter(g, "lm_head.weight", yoke_shape(sizes->vocabulary, sizes->width),
-                            spread(SPREAD)),
+    x = llama_norm(g, x, sizes, "model.norm");
+    add_head(g, x,
+             sizes->tied
+                 ? yoke_graph_get_node(g, "model.embed_tokens.weight")
+                 : yoke_parameter(g, "lm_head.weight", yoke_shape(sizes->vocabulary, sizes->width),
+                                  spread(SPREAD)),
              next);
 }

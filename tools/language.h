@@ -14,6 +14,9 @@ typedef struct yki_tool_sizes {
     unsigned vocabulary; /* tokens are 0 to vocabulary - 1 */
     unsigned shared;     /* llama: heads of keys and values; they divide the heads */
     unsigned inner;      /* llama: the width inside a gated layer */
+    float epsilon;       /* of norms; 0: 1e-5 */
+    float base;          /* llama: of rotary positions; 0: 10000 */
+    bool tied;           /* llama: the head is the embedding, as gpt's always is */
 } yki_tool_sizes;
 
 /* Builds a model that predicts the next of each token of a sequence, which has up to `length` of

@@ -40,6 +40,11 @@ enum { TOOL_MODEL_WHY = 160 };
 bool yki_tool_size_model(const yki_tool_model *model, const yki_tool_sizes *sizes, unsigned length,
                          yki_tool_model *copy, char why[TOOL_MODEL_WHY]);
 
+/* Hugging Face's config.json in a folder: whether there is one; and gpt or llama with its sizes,
+ * and samples of as many tokens as the context (config.c). */
+bool yki_tool_has_config(const char *folder);
+yoke_status yki_tool_read_config(const char *folder, yki_tool_model *model);
+
 /* Builds the model with input "image", target "label" (or "value"), output "logits" (or
  * "prediction"), a loss and metrics; a language model has the input "tokens" and the target "next".
  * An `input` of rank 0 and `classes` of -1 mean the model's own. The caller destroys the graph. */

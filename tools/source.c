@@ -15,8 +15,8 @@
 enum { CHUNK = 4096, MAX_TEXT = 64 << 20 };
 static const double TENTH = 0.1;
 
-static bool
-is_folder(const char *path)
+bool
+yki_tool_is_folder(const char *path)
 {
     struct stat about;
 
@@ -135,7 +135,7 @@ yki_tool_source_open(const char *path, const yki_tool_reading *how, yki_tool_sou
     yki_tool_source s = {0};
     yoke_status status = open_part(path, how, YOKE_PART_ANY, &s.train);
 
-    if (!status && how->validation == 0 && is_folder(path)) {
+    if (!status && how->validation == 0 && yki_tool_is_folder(path)) {
         status = open_part(path, how, YOKE_PART_TEST, &s.test);
         if (status == YOKE_ERROR_NOT_FOUND)
             status = YOKE_OK;
@@ -161,7 +161,7 @@ yki_tool_source_open_test(const char *path, const yki_tool_reading *how, yki_too
     yki_tool_source s = {0};
     yoke_status status = YOKE_ERROR_NOT_FOUND;
 
-    if (is_folder(path))
+    if (yki_tool_is_folder(path))
         status = open_part(path, how, YOKE_PART_TEST, &s.train);
     if (status == YOKE_ERROR_NOT_FOUND)
         status = open_part(path, how, YOKE_PART_ANY, &s.train);
@@ -200,28 +200,31 @@ yki_tool_open_tokenizer(const char *name, const char *text, yoke_tokenizer **tok
     return yoke_tokenizer_train(text, &o, tokenizer);
 }
 
-/* The tokenizer that the user or the model names; NULL: the text's. */
+/* The tokenizer that the user names, or that of a model; NULL: the text's. */
 static yoke_status
-choose_tokenizer(const char *path, const char *name, const char *init, yoke_tokenizer **tokenizer)
+choose_tokenizer(const char *path, const char *name, const char *const models[2],
+                 yoke_tokenizer **tokenizer)
 {
-    yoke_status status;
+    yoke_status status = YOKE_ERROR_NOT_FOUND;
 
     *tokenizer = NULL;
     if (name)
         return yki_tool_open_tokenizer(name, path, tokenizer);
-    status = init ? yoke_tokenizer_open(init, tokenizer) : YOKE_OK;
+    for (int i = 0; i < 2 && status == YOKE_ERROR_NOT_FOUND; i++)
+        if (models[i])
+            status = yoke_tokenizer_open(models[i], tokenizer);
     return status == YOKE_ERROR_NOT_FOUND ? YOKE_OK : status;
 }
 
 yoke_status
 yki_tool_source_open_text(const char *path, const yki_tool_reading *how, int64_t context,
-                          int64_t vocabulary, const char *tokenizer, const char *init,
+                          int64_t vocabulary, const char *tokenizer, const char *const models[2],
                           yki_tool_source *out)
 {
     yki_tool_source s = {0};
     yoke_tokenizer *opened = NULL;
     yoke_text_options o;
-    yoke_status status = choose_tokenizer(path, tokenizer, init, &opened);
+    yoke_status status = choose_tokenizer(path, tokenizer, models, &opened);
 
     memset(&o, 0, sizeof o);
     o.context = s.context = context;
@@ -418,11 +421,11 @@ read_stream(FILE *file, const char *path, char **text, size_t *length)
 yoke_status
 yki_tool_read_text(const char *path, const char *wanted, char **text, size_t *length)
 {
-    FILE *file = is_folder(path) ? NULL : fopen(path, "rb");
+    FILE *file = yki_tool_is_folder(path) ? NULL : fopen(path, "rb");
     char sentence[160];
     yoke_status status;
 
-    if (!file && is_folder(path)) {
+    if (!file && yki_tool_is_folder(path)) {
         snprintf(sentence, sizeof sentence, "is a folder, not a file; must be %s", wanted);
         return fail_about(YOKE_ERROR_IO, path, sentence);
     }

@@ -31,11 +31,11 @@ typedef struct yki_tool_reading {
 yoke_status yki_tool_source_open(const char *path, const yki_tool_reading *how,
                                  yki_tool_source *source);
 /* Opens a text as samples of `context` tokens, with a test part. Tokens must be below `vocabulary`,
- * if that is not 0. `tokenizer` is bytes, characters, or a file; NULL: that of the model `init`, if
- * it has one, or that beside the text, or bytes. */
+ * if that is not 0. `tokenizer` is bytes, characters, or a file; NULL: that of the first of
+ * two models (each may be NULL) that has one, or that beside the text, or bytes. */
 yoke_status yki_tool_source_open_text(const char *path, const yki_tool_reading *how,
                                       int64_t context, int64_t vocabulary, const char *tokenizer,
-                                      const char *init, yki_tool_source *source);
+                                      const char *const models[2], yki_tool_source *source);
 /* Opens the test part of a text for a model, as `train`. */
 yoke_status yki_tool_source_open_test_text(const char *path, const yoke_model *model,
                                            int64_t context, yki_tool_source *source);
@@ -62,6 +62,7 @@ yoke_status yki_tool_source_fit(yki_tool_source *source, const yki_tool_model *m
  * deviation 1: each channel or column by itself or, if `whole`, all of them together. */
 yoke_status yki_tool_source_normalize(yki_tool_source *source, bool whole);
 
+bool yki_tool_is_folder(const char *path);
 /* Reads a whole file of at most 64 MiB as text that ends with a 0. The caller calls free(). */
 yoke_status yki_tool_read_text(const char *path, const char *wanted, char **text, size_t *length);
 

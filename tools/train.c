@@ -31,7 +31,8 @@ enum { MAX_EPOCHS = 1 << 24, MAX_EVERY = 1 << 30, MAX_KEPT = 1000 };
 typedef struct request {
     yki_tool_settings settings;     /* those that are given; a recipe chooses the others */
     const yki_tool_model *built_in; /* NULL: the model is a file */
-    yki_tool_model sized;           /* a language model of the sizes that are given */
+    yki_tool_model sized;           /* a language model of the sizes that are given or read */
+    const char *folder;             /* of Hugging Face, that has them; NULL: none */
     const char *init, *init_adapters, *out, *checkpoint, *log, *log_dir, *tokenizer;
     unsigned every, keep;
     double validation;
@@ -101,6 +102,7 @@ static int
 check_request(const yki_tool_command *self, request *w)
 {
     const yki_tool_training *t = &w->settings.training;
+    yki_tool_sizes given = t->sizes;
     char why[TOOL_MODEL_WHY];
     yki_near near;
 
@@ -112,10 +114,14 @@ check_request(const yki_tool_command *self, request *w)
     if (!w->built_in && !strchr(t->model, '.') && !strchr(t->model, '/'))
         return yki_tool_usage(
             self,
-            "there is no model \"%s\"; must be a built-in one, or a file with a \".\" or a "
-            "\"/\" in its name%s",
+            "there is no model \"%s\"; must be a built-in one, or a file or folder with a \".\" "
+            "or a \"/\" in its name%s",
             t->model, yki_tool_near_model(t->model, &near));
-    if (yki_tool_sizes_given(&t->sizes)) {
+    if (!w->built_in && yki_tool_has_config(t->model)) {
+        w->folder = t->model;
+        given.context = 0; /* samples may be shorter than the model's */
+    }
+    if (yki_tool_sizes_given(&given)) {
         if (!w->built_in)
             return yki_tool_usage(
                 self, "%s has its own sizes: --layers and the like are not for it", t->model);
@@ -151,6 +157,45 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
 
 /* ---- model and data ---- */
 
+static bool
+has_weights(const char *folder)
+{
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        if (access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Takes sizes and weights of the folder of the model. */
+static yoke_status
+take_folder(const yki_tool_command *self, request *w)
+{
+    yki_tool_sizes *sizes = &w->settings.training.sizes;
+    char why[TOOL_MODEL_WHY];
+    yki_tool_model model;
+    yoke_status status;
+
+    if (!w->folder)
+        return YOKE_OK;
+    status = yki_tool_read_config(w->folder, &model);
+    if (status)
+        return status;
+    if (!yki_tool_size_model(&model, &(yki_tool_sizes){0}, sizes->context, &w->sized, why))
+        return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT, why);
+    sizes->vocabulary = w->sized.sizes.vocabulary;
+    w->built_in = &w->sized;
+    if (!w->init && has_weights(w->folder))
+        w->init = w->folder;
+    else if (!w->init)
+        yki_tool_note(self, "%s has no model.safetensors: the model starts anew", w->folder);
+    return YOKE_OK;
+}
+
 /* Whether all inputs of a graph as JSON are integers. The text was read without an error before. */
 static bool
 takes_integers(const char *text, size_t length)
@@ -180,7 +225,8 @@ read_graph(const char *path, yoke_graph **graph, bool *integers)
     size_t length;
     char *text, sentence[1024];
 
-    status = yki_tool_read_text(path, "a graph as JSON", &text, &length);
+    status =
+        yki_tool_read_text(path, "a graph as JSON, or a folder with a config.json", &text, &length);
     if (status)
         return status;
     status = yoke_graph_from_json(text, length, graph);
@@ -268,9 +314,10 @@ open_text(session *s, int64_t context)
     const request *w = s->wanted;
     const yki_tool_training *t = &w->settings.training;
     const yki_tool_reading how = {.validation = w->validation};
+    const char *const models[2] = {w->init, w->folder};
 
     return yki_tool_source_open_text(t->data, &how, context, t->sizes.vocabulary, w->tokenizer,
-                                     w->init, &s->source);
+                                     models, &s->source);
 }
 
 /* The graph of a file tells how to read the data, so it is opened first. A built-in model is made
@@ -628,7 +675,9 @@ run(const yki_tool_command *self, int argc, char **argv)
     yki_tool_log(self, yki_tool_notes(wanted.log_dir));
     status = yki_tool_job_start(self, wanted.log_dir, &s.job);
     if (status == TOOL_OK) {
-        failed = train(&s);
+        failed = take_folder(self, &wanted);
+        if (!failed)
+            failed = train(&s);
         if (!failed && s.job.rank == 0) {
             print_result(&s);
             give_hint(&s);

@@ -75,7 +75,7 @@ enum {
 
 /* An option whose defaults differ has a row for each of them. */
 const yki_tool_option yki_tool_training_options[] = {
-    {"model", 'm', "MODEL", "tiny, mlp, lenet, resnet18, mobilenet, gpt..., or JSON", TEXT(model),
+    {"model", 'm', "MODEL", "tiny, lenet, resnet18, gpt..., a JSON or a folder", TEXT(model),
      .takers = TRAIN},
     {"data", 0, "DIR", "folder or file of samples; see yoke-data(7)", TEXT(data),
      .takers = TRAIN | EVAL | PREDICT},

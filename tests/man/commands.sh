@@ -55,6 +55,7 @@ yoke info --json checkpoints	says "kind": "checkpoint"
 yoke tokenize --train --vocabulary=300 --out=tokenizer.json examples/data/README	writes tokenizer.json "merges"
 yoke train --model=gpt --context=32 --data=examples/data/README --out=rhyme.safetensors	short says ^test perplexity
 yoke convert --type=bf16 --out=rhyme rhyme.safetensors	writes rhyme/config.json "model_type"
+yoke train --model=./rhyme --context=16 --data=examples/data/README --epochs=2	short says ^test perplexity
 yoke tokenize --tokenizer=tokenizer.json examples/data/README	says ^[0-9]
 yoke tokenize --train --vocabulary=1024 --out=pages.json pages.txt	writes pages.json "merges"
 yoke train --model=gpt --width=192 --heads=6 --data=pages.txt --tokenizer=pages.json --epochs=15 --lr=0.002 --schedule=one-cycle --out=pages.safetensors	short says ^test perplexity [0-9.]+, [1-3]\.[0-9]+ bits a byte
