@@ -134,6 +134,20 @@ YOKE_API void yoke_graph_set_place(yoke_graph *graph, const char *place);
  * the result, the number of parameters, and the FLOPs of forward for one sample; then totals. */
 YOKE_API yoke_status yoke_graph_print(const yoke_graph *graph,
                                       void (*line)(void *user, const char *text), void *user);
+/* The sizes of a graph. */
+typedef struct yoke_graph_counts {
+    int64_t parameters; /* elements of all of them */
+    int64_t frozen;     /* of these, those that are not trained */
+    double flops;       /* of the loss of one sample, without backward; if there is no loss, of all
+                         * operators. A sequence has all its rows. */
+} yoke_graph_counts;
+YOKE_API yoke_status yoke_graph_count_sized(const yoke_graph *graph, yoke_graph_counts *counts,
+                                            size_t size);
+static inline yoke_status
+yoke_graph_count(const yoke_graph *graph, yoke_graph_counts *counts)
+{
+    return yoke_graph_count_sized(graph, counts, sizeof(yoke_graph_counts));
+}
 /* Writes the graph as JSON, in the form of yoke-files(7), which people can write too. The text ends
  * with a 0; the caller frees it with yoke_free(). */
 YOKE_API yoke_status yoke_graph_to_json(const yoke_graph *graph, char **text);

@@ -8,6 +8,7 @@
  * model and is shown as both; a damaged one is shown as a checkpoint only.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +29,24 @@ static const yki_tool_option options[] = {
     {0},
 };
 
+enum { MODULE = 128 };
+
+/* Parameters of one kind in all layers: those whose names differ in numbers, or behind the word
+ * that follows the first number, as "h.*.attn". */
+typedef struct module {
+    char name[MODULE];
+    uint64_t parameters;
+} module;
+
 typedef struct subject {
     const char *path;
     yoke_checkpoint *checkpoint;       /* NULL: the file is no checkpoint */
     const yoke_checkpoint_info *state; /* of the checkpoint */
     yoke_model *model;                 /* NULL: only a graph, or a damaged checkpoint */
     yoke_graph *graph;                 /* owned if there is no model */
+    yoke_graph_counts counts;          /* of the graph, as the next two */
+    module *modules;
+    size_t module_count;
 } subject;
 
 static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop"};
@@ -97,21 +110,83 @@ open_subject(subject *s)
     return yoke_fail(status, sentence);
 }
 
-static uint64_t
-count_parameters(const yoke_graph *graph)
+/* ---- sizes ---- */
+
+static void
+name_module(const char *name, char out[MODULE])
 {
-    uint64_t count = 0;
+    const char *point = strrchr(name, '.'), *end = point ? point : name + strlen(name);
+    bool is_last = false;
+    size_t used = 0, length;
 
-    for (size_t i = 0; i < yoke_graph_parameter_count(graph); i++) {
-        yoke_shape shape = yoke_node_shape(yoke_graph_get_parameter(graph, i));
-        uint64_t each = 1;
+    out[0] = '\0';
+    for (const char *at = name; at < end && used < MODULE; at += length + (at[length] == '.')) {
+        const bool number = (length = strcspn(at, ".")) > 0 && strspn(at, "0123456789") == length;
 
-        for (int32_t k = 0; k < shape.rank; k++)
-            each *= (uint64_t)shape.dim[k];
-        count += each;
+        used += (size_t)snprintf(out + used, MODULE - used, "%s%.*s", used ? "." : "",
+                                 number ? 1 : (int)length, number ? "*" : at);
+        if (is_last)
+            break;
+        is_last = number;
     }
-    return count;
 }
+
+static void
+add_parameter(subject *s, const yoke_node *parameter)
+{
+    const yoke_shape shape = yoke_node_shape(parameter);
+    char name[MODULE] = "";
+    uint64_t count = 1;
+    size_t i = 0;
+
+    for (int32_t k = 0; k < shape.rank; k++)
+        count *= (uint64_t)shape.dim[k];
+    name_module(yoke_node_name(parameter), name);
+    while (i < s->module_count && strcmp(s->modules[i].name, name) != 0)
+        i++;
+    if (i == s->module_count)
+        memcpy(s->modules[s->module_count++].name, name, MODULE);
+    s->modules[i].parameters += count;
+}
+
+static yoke_status
+count_sizes(subject *s)
+{
+    const size_t count = yoke_graph_parameter_count(s->graph);
+
+    if (!s->graph)
+        return YOKE_OK;
+    s->modules = calloc(count + 1, sizeof *s->modules);
+    if (!s->modules)
+        return yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for the sizes of a model");
+    for (size_t i = 0; i < count; i++)
+        add_parameter(s, yoke_graph_get_parameter(s->graph, i));
+    return yoke_graph_count(s->graph, &s->counts);
+}
+
+/* Bytes of gradients, of which only what is trained has any. */
+static uint64_t
+gradient_bytes(const subject *s)
+{
+    return sizeof(float) * (uint64_t)(s->counts.parameters - s->counts.frozen);
+}
+
+/* Bytes of the state of the optimizer: that in the checkpoint, or else Adam's two values for each
+ * parameter. */
+static uint64_t
+state_bytes(const subject *s)
+{
+    const yoke_checkpoint_tensor *tensor;
+    uint64_t bytes = 0;
+
+    if (!s->state)
+        return 2 * gradient_bytes(s);
+    for (size_t i = 0; (tensor = yoke_checkpoint_get_tensor(s->checkpoint, i)) != NULL; i++)
+        bytes += strchr(tensor->name, '#') ? tensor->bytes : 0;
+    return bytes;
+}
+
+/* ---- text ---- */
 
 static void
 print_line(void *user, const char *text)
@@ -186,6 +261,27 @@ print_checkpoint(const yoke_checkpoint *checkpoint)
         }
 }
 
+static void
+print_sizes(const subject *s)
+{
+    const int64_t tokens = yki_tool_text_context(s->graph);
+    char bytes[3][32];
+
+    printf("parameters %" PRId64 "\n", s->counts.parameters);
+    for (size_t i = 0; i < s->module_count; i++) {
+        printf("           ");
+        yki_tool_print_clean(s->modules[i].name, stdout);
+        printf(" %" PRIu64 "\n", s->modules[i].parameters);
+    }
+    printf("FLOPs      %.0f a %s, without backward\n",
+           s->counts.flops / (tokens ? (double)tokens : 1), tokens ? "token" : "sample");
+    printf("memory     weights %s, gradients %s, state of %s %s\n"
+           "           activations are not known without the plan of a device\n",
+           yki_tool_bytes(sizeof(float) * (uint64_t)s->counts.parameters, bytes[0]),
+           yki_tool_bytes(gradient_bytes(s), bytes[1]),
+           s->state ? optimizer_name(s->state) : "adam", yki_tool_bytes(state_bytes(s), bytes[2]));
+}
+
 static yoke_status
 print_text(const subject *s)
 {
@@ -199,7 +295,7 @@ print_text(const subject *s)
         return YOKE_OK;
     if (!s->state)
         printf("%s: %s\n", s->path, s->model ? "a model with its weights" : "a graph");
-    printf("parameters %llu\n", (unsigned long long)count_parameters(s->graph));
+    print_sizes(s);
     if (input && input->name) {
         printf("samples    %s, %s (", input->name, types[input->type]);
         for (int32_t i = 0; i < input->shape.rank; i++)
@@ -289,10 +385,35 @@ add_checkpoint(yki_tool_json *j, const yoke_checkpoint *checkpoint)
 }
 
 static void
+add_sizes(yki_tool_json *j, const subject *s)
+{
+    const int64_t tokens = yki_tool_text_context(s->graph);
+
+    yki_tool_json_integer(j, "parameters", (uint64_t)s->counts.parameters);
+    yki_tool_json_integer(j, "frozen", (uint64_t)s->counts.frozen);
+    yki_tool_json_integer(j, "arrays", yoke_graph_parameter_count(s->graph));
+    yki_tool_json_open_array(j, "modules");
+    for (size_t i = 0; i < s->module_count; i++) {
+        yki_tool_json_open_object(j, NULL);
+        yki_tool_json_string(j, "name", s->modules[i].name);
+        yki_tool_json_integer(j, "parameters", s->modules[i].parameters);
+        yki_tool_json_close_object(j);
+    }
+    yki_tool_json_close_array(j);
+    yki_tool_json_real(j, "flops", s->counts.flops);
+    yki_tool_json_real(j, "flops_per_token",
+                       tokens ? s->counts.flops / (double)tokens : (double)NAN);
+    yki_tool_json_open_object(j, "memory");
+    yki_tool_json_integer(j, "weights", sizeof(float) * (uint64_t)s->counts.parameters);
+    yki_tool_json_integer(j, "gradients", gradient_bytes(s));
+    yki_tool_json_integer(j, "optimizer", state_bytes(s));
+    yki_tool_json_close_object(j);
+}
+
+static void
 add_model(yki_tool_json *j, const subject *s)
 {
-    yki_tool_json_integer(j, "parameters", count_parameters(s->graph));
-    yki_tool_json_integer(j, "arrays", yoke_graph_parameter_count(s->graph));
+    add_sizes(j, s);
     if (s->model)
         add_input(j, s);
     yki_tool_json_open_array(j, "classes");
@@ -338,6 +459,8 @@ run(const yki_tool_command *self, int argc, char **argv)
     s.path = wanted.path;
     yki_tool_log(self, YOKE_LOG_WARNING);
     failed = open_subject(&s);
+    if (!failed)
+        failed = count_sizes(&s);
     if (!failed && wanted.json)
         print_json(&s);
     else if (!failed)
@@ -348,6 +471,7 @@ run(const yki_tool_command *self, int argc, char **argv)
         yki_tool_error(self, "%s is damaged; --resume takes the one before it", s.state->path);
         status = TOOL_FAILURE;
     }
+    free(s.modules);
     yoke_checkpoint_destroy(s.checkpoint);
     if (s.model)
         yoke_model_destroy(s.model);

@@ -5,7 +5,8 @@
  *
  * Functions and options have the names of the JSON form, which are those of C. A parameter counts
  * with the first layer that uses it. A layer of several nodes has one row. The rows are made twice:
- * the first time only to measure the width of the columns.
+ * the first time only to measure the width of the columns. The sizes of a
+ * graph are counted in the same way, without rows.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,16 +20,11 @@ typedef struct row {
     char cell[COLUMNS][CELL]; /* layer, operator, result, parameters, FLOPs */
 } row;
 
-typedef struct totals {
-    int64_t parameters, frozen;
-    double flops;
-} totals;
-
 typedef struct table {
     const yoke_graph *graph;
     bool *counted; /* parameters, by node id */
     size_t width[COLUMNS];
-    totals sum;
+    yoke_graph_counts sum;
     double pending; /* FLOPs of nodes without a row; the next row adds them */
     yki_teller to;
 } table;
@@ -47,6 +43,14 @@ flops_text(double flops, char *text, size_t size)
     for (flops /= 1000; flops >= 999.995 && unit + 1 < YKI_COUNT(units); unit++)
         flops /= 1000;
     snprintf(text, size, "%.2f%s", flops, units[unit]);
+}
+
+static double
+flops_of(const yoke_node *node)
+{
+    const double rows = node->length && !(node->op && node->op->whole) ? (double)node->length : 1;
+
+    return node->op && node->op->flops ? rows * node->op->flops(node) : 0;
 }
 
 static int64_t
@@ -150,8 +154,7 @@ operator_text(const yki_json_op *op, const yki_json_options *options, char text[
 static bool
 fill_row(table *t, const yoke_node *node, row *r)
 {
-    double rows = node->length && !(node->op && node->op->whole) ? (double)node->length : 1;
-    double flops = node->op && node->op->flops ? rows * node->op->flops(node) : 0;
+    const double flops = flops_of(node);
     yki_json_options options;
     const yki_json_op *op;
     uint32_t inputs;
@@ -171,6 +174,13 @@ fill_row(table *t, const yoke_node *node, row *r)
     flops_text(t->pending, r->cell[4], CELL);
     t->pending = 0;
     return true;
+}
+
+static void
+take_nothing(table *t, const row *r)
+{
+    (void)t;
+    (void)r;
 }
 
 static void
@@ -223,6 +233,51 @@ for_rows(table *t, void (*take)(table *t, const row *r))
     take(t, &r);
 }
 
+/* Sums over the nodes that the loss is computed from: a head that gives the logits beside it does
+ * not count. */
+static double
+count_flops(const yoke_graph *graph, bool *needed)
+{
+    const size_t count = yki_graph_own_count(graph);
+    double flops = 0;
+
+    for (size_t i = 0; i < count; i++)
+        needed[i] = !graph->loss || graph->nodes[i] == graph->loss;
+    for (size_t i = count; i-- > 0;) {
+        const yoke_node *node = graph->nodes[i];
+
+        if (!needed[i])
+            continue;
+        flops += flops_of(node);
+        for (uint32_t k = 0; k < node->input_count; k++)
+            needed[node->inputs[k]->id] = true;
+    }
+    return flops;
+}
+
+/* Begins a table, whose `counted` the caller frees. */
+static yoke_status
+begin(table *t)
+{
+    YKI_TRY(yki_graph_status(t->graph));
+    t->counted = yki_alloc(t->graph->node_count + 1, sizeof *t->counted, "a table of layers");
+    return t->counted ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+}
+
+yoke_status
+yoke_graph_count_sized(const yoke_graph *graph, yoke_graph_counts *counts, size_t size)
+{
+    table t = {.graph = graph};
+
+    YKI_GIVEN("yoke_graph_count", {"graph", graph}, {"counts", counts});
+    YKI_TRY(begin(&t));
+    for_rows(&t, take_nothing);
+    t.sum.flops = count_flops(graph, t.counted);
+    memcpy(counts, &t.sum, YKI_MIN(size, sizeof t.sum));
+    yki_free(t.counted);
+    return YOKE_OK;
+}
+
 yoke_status
 yoke_graph_print(const yoke_graph *graph, void (*line)(void *user, const char *text), void *user)
 {
@@ -231,10 +286,7 @@ yoke_graph_print(const yoke_graph *graph, void (*line)(void *user, const char *t
     if (!graph || !line)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_graph_print: %s is NULL",
                         graph ? "line" : "graph");
-    YKI_TRY(yki_graph_status(graph));
-    t.counted = yki_alloc(graph->node_count + 1, sizeof *t.counted, "a table of layers");
-    if (!t.counted)
-        return YOKE_ERROR_OUT_OF_MEMORY;
+    YKI_TRY(begin(&t));
     for_rows(&t, take_width);
     for_rows(&t, take_line);
     if (t.sum.frozen)

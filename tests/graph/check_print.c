@@ -3,6 +3,7 @@
  * check_print.c - a graph as a table, word by word, and as a hash that tells any
  * two graphs apart.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -88,7 +89,12 @@ START_TEST(table_is_as_expected)
 {
     yoke_graph *g = network(SAME);
     page first = {.used = 0}, second = {.used = 0};
+    yoke_graph_counts counts;
 
+    ASSERT_OK(yoke_graph_count(g, &counts));
+    ck_assert_int_eq(counts.parameters, 8485);
+    ck_assert_int_eq(counts.frozen, 0);
+    ck_assert_double_eq(counts.flops, 1586);
     ASSERT_OK(yoke_graph_print(g, take, &first));
     ck_assert_str_eq(first.text, expected);
     /* What compiling adds is no part of it. */
@@ -103,6 +109,7 @@ START_TEST(shared_and_frozen_parameters_count_once)
 {
     yoke_initializer init = {YOKE_INIT_DEFAULT, 0, 0, 0};
     page p = {.used = 0};
+    yoke_graph_counts counts;
     yoke_graph *g;
     yoke_node *x, *w;
 
@@ -119,6 +126,13 @@ START_TEST(shared_and_frozen_parameters_count_once)
                              "mul1   mul        (3)              0      3\n"
                              "total                              8      6\n"
                              "3 of the parameters are frozen\n");
+    ASSERT_OK(yoke_graph_count(g, &counts));
+    ck_assert_int_eq(counts.parameters, 8);
+    ck_assert_int_eq(counts.frozen, 3);
+    ck_assert_double_eq(counts.flops, 6);
+    counts.flops = -1;
+    ASSERT_OK(yoke_graph_count_sized(g, &counts, offsetof(yoke_graph_counts, flops)));
+    ck_assert_double_eq(counts.flops, -1);
     yoke_graph_destroy(g);
 }
 END_TEST
@@ -148,8 +162,29 @@ START_TEST(layers_are_told_as_they_were_written)
 }
 END_TEST
 
+/* Of a loss, what it needs counts, in a sequence for each row. */
+START_TEST(flops_are_those_of_the_loss)
+{
+    yoke_graph_counts counts;
+    yoke_graph *g;
+    yoke_node *x, *y;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_sequence(g, yoke_input(g, "x", YOKE_F32, yoke_shape(6, 3)));
+    y = yoke_dense(g, x, &(yoke_dense_options){.units = 4});
+    ASSERT_OK(yoke_graph_count(g, &counts));
+    ck_assert_double_eq(counts.flops, 6 * 2 * 3 * 4);
+    yoke_graph_set_output(g, "more", yoke_dense(g, y, &(yoke_dense_options){.units = 9}));
+    yoke_graph_set_loss(g, yoke_mean(g, y, NULL, 0));
+    ASSERT_OK(yoke_graph_count(g, &counts));
+    ck_assert_double_eq(counts.flops, 6 * (2 * 3 * 4 + 4));
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(table_refuses_what_is_no_graph)
 {
+    yoke_graph_counts counts;
     yoke_graph *g;
     page p = {.used = 0};
 
@@ -158,6 +193,10 @@ START_TEST(table_refuses_what_is_no_graph)
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_graph_print(g, NULL, NULL));
     yoke_relu(g, NULL);
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_graph_print(g, take, &p));
+    ASSERT_DETAIL("relu1");
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_graph_count(NULL, &counts));
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_graph_count(g, NULL));
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_graph_count(g, &counts));
     ASSERT_DETAIL("relu1");
     ck_assert_uint_eq(p.used, 0);
     yoke_graph_destroy(g);
@@ -215,6 +254,7 @@ test_suite(void)
     tcase_add_test(tcase, table_is_as_expected);
     tcase_add_test(tcase, layers_are_told_as_they_were_written);
     tcase_add_test(tcase, shared_and_frozen_parameters_count_once);
+    tcase_add_test(tcase, flops_are_those_of_the_loss);
     tcase_add_test(tcase, table_refuses_what_is_no_graph);
     tcase_add_test(tcase, hash_tells_graphs_apart);
     tcase_add_test(tcase, hash_of_the_same_graph_is_the_same);

@@ -67,6 +67,14 @@ says "$out" '^fc '
 expect 0 -- info --json "$work/graph.json"
 json kind graph
 json parameters 650
+json frozen 0
+json 'modules.#' 1
+json modules.0.name fc
+json modules.0.parameters 650
+json flops_per_token null
+json memory.weights 2600
+json memory.gradients 2600
+json memory.optimizer 5200
 json metrics.0 accuracy
 
 # Built-in models, with as many parameters as the same models elsewhere.
@@ -76,6 +84,23 @@ json parameters 10770816
 expect 0 -- info gpt2
 says "$out" '^parameters 124475904$'
 says "$out" '^h\.11\.mlp\.c_proj '
+says "$out" '^           wte 38633472$'
+says "$out" '^           h\.\*\.attn 28348416$'
+says "$out" '^           h\.\*\.mlp 56669184$'
+says "$out" '^           ln_f 1536$'
+# Twice the weights of the layers and of the head, which is computed once; and the attention.
+flops=$(sed -n 's/^FLOPs  *\([0-9]*\) a token, without backward$/\1/p' "$out")
+awk -v f="${flops:-0}" 'BEGIN { exit !(f > 247e6 && f < 251e6) }' || fail "FLOPs: $flops"
+says "$out" '^memory     weights 474\.8 MiB, gradients 474\.8 MiB, state of adam 949\.7 MiB$'
+expect 0 -- info resnet18
+says "$out" '^           layer2\.\*\.downsample 8448$'
+says "$out" '^FLOPs      [0-9]+ a sample, without backward$'
+sed 's/\("nodes"\)/"frozen": ["fc.bias"], \1/' "$work/graph.json" >"$work/frozen.json"
+expect 0 -- info --json "$work/frozen.json"
+json frozen 10
+json memory.weights 2600
+json memory.gradients 2560
+json memory.optimizer 5120
 
 # ---- a training ----
 
@@ -166,6 +191,7 @@ check_checkpoint() {
     says "$out" '^devices +cpu:0 \(.*\), share 32$'
     says "$out" '^parts +6, .*, all checksums hold$'
     says "$out" '^plans +[0-9a-f]{32}$'
+    says "$out" '^memory .*, state of adam 5\.1 KiB$'
     says "$out" '^fc '
     newest=$work/saved/checkpoint-000000000080.safetensors
     expect 0 -- info "$newest"

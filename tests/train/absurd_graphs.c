@@ -335,6 +335,7 @@ START_TEST(losses_and_metrics)
     REFUSED("", yoke_graph_unfreeze(g, NULL));
     REFUSED("", yoke_graph_freeze(NULL, "*"));
     REFUSED("", yoke_graph_print(g, NULL, NULL));
+    REFUSED("", yoke_graph_count(g, NULL));
     REFUSED("", yoke_graph_create(NULL));
     REFUSED("", yoke_graph_status(NULL));
     REFUSED("", yoke_graph_to_json(g, NULL));
