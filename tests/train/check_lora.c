@@ -258,10 +258,10 @@ START_TEST(a_frozen_base_has_values_alone)
 }
 END_TEST
 
+/* Makes a model of the graph, which is given away. */
 static yoke_model *
-model(bool adapted, uint32_t seed)
+model_of(yoke_graph *g, bool adapted, uint32_t seed)
 {
-    yoke_graph *g = network(WIDTH);
     yoke_model *m;
     float b[RANK * WIDTH];
 
@@ -276,6 +276,12 @@ model(bool adapted, uint32_t seed)
     }
     yoke_graph_destroy(g);
     return m;
+}
+
+static yoke_model *
+model(bool adapted, uint32_t seed)
+{
+    return model_of(network(WIDTH), adapted, seed);
 }
 
 static void
@@ -351,6 +357,39 @@ START_TEST(files_and_merging_keep_the_function)
     yoke_model_destroy(base);
     yoke_model_destroy(merged);
     yoke_model_destroy(loaded);
+}
+END_TEST
+
+/* The same layers with nothing between them, or a dropout that both the second and its adapter
+ * read. */
+static yoke_graph *
+row_of_layers(bool dropout)
+{
+    yoke_graph *g;
+    yoke_node *y;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    y = dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(IN)), WIDTH, "h.0.attn.c_attn", true);
+    finish(g, dense(g, dropout ? yoke_dropout(g, y, 0.5f) : y, OUT, "h.0.mlp.c_fc", true));
+    return g;
+}
+
+START_TEST(adapters_in_a_row_read_one_another)
+{
+    float y[BATCH * OUT], z[BATCH * OUT];
+
+    for (int dropout = 0; dropout < 2; dropout++) {
+        yoke_model *m = model_of(row_of_layers(dropout), true, 1), *loaded;
+
+        predict(m, y);
+        ASSERT_OK(yoke_model_save(m, scratch_path("whole.safetensors")));
+        ASSERT_OK(yoke_model_load(scratch_path("whole.safetensors"), &loaded));
+        ASSERT_OK(yoke_model_merge_adapters(loaded));
+        predict(loaded, z);
+        assert_near(z, y, BATCH * OUT, "merged");
+        yoke_model_destroy(m);
+        yoke_model_destroy(loaded);
+    }
 }
 END_TEST
 
@@ -603,6 +642,7 @@ test_suite(void)
     tcase_add_test(tc, adapters_learn_and_the_base_stays);
     tcase_add_test(tc, a_frozen_base_has_values_alone);
     tcase_add_test(tc, files_and_merging_keep_the_function);
+    tcase_add_test(tc, adapters_in_a_row_read_one_another);
     tcase_add_test(tc, parts_share_what_was_one);
     tcase_add_test(tc, modules_of_peft_become_one_adapter);
     tcase_add_test(tc, options_that_are_refused);

@@ -276,11 +276,11 @@ add_marked(yoke_graph *graph, const yoke_lora_options *o, const bool *chosen)
         if (chosen[i]) {
             sums[i] = append(graph->nodes[i], o);
             status = yki_graph_status(graph);
+            /* At once: the adapter of a reader reads the sum too. */
+            if (status == YOKE_OK)
+                yki_graph_redirect(graph->nodes[i], sums[i], count);
         }
     graph->place = place;
-    for (size_t i = 0; i < count && status == YOKE_OK; i++)
-        if (sums[i])
-            yki_graph_redirect(graph->nodes[i], sums[i], count);
     if (status == YOKE_OK)
         status = bring_in_order(graph, count, sums);
     yki_free(sums);
