@@ -567,7 +567,8 @@ typedef struct yki_adapter {
     float factor;
 } yki_adapter;
 
-/* Finds the adapter of a layer. False: the node is no dense layer, or has none. */
+/* Finds the adapter of a layer, by names and by what the nodes compute. False: the node is no dense
+ * layer, or has none; then *adapter is unchanged. */
 bool yki_find_adapter(const yoke_node *layer, yki_adapter *adapter);
 /* Whether a node is a dense layer without an adapter. */
 bool yki_is_adaptable(const yoke_node *node);
@@ -575,7 +576,9 @@ bool yki_is_adaptable(const yoke_node *node);
  * options but the targets must be given. */
 yoke_status yki_add_adapters(yoke_graph *graph, const yoke_lora_options *options,
                              const bool *chosen);
-/* Takes all adapters out again, and thaws all parameters. */
+/* Fails if anything but adapters reads a node of one, other than the sum. */
+yoke_status yki_check_removable(const yoke_graph *graph);
+/* Takes all adapters out again, and thaws all parameters. yki_check_removable comes before. */
 yoke_status yki_remove_adapters(yoke_graph *graph);
 
 #endif

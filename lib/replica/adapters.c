@@ -183,6 +183,7 @@ yoke_model_merge_adapters(yoke_model *m)
 
     YKI_GIVEN("yoke_model_merge_adapters", {"model", m});
     YKI_TRY(check_unused(m, "yoke_model_merge_adapters"));
+    YKI_TRY(yki_check_removable(m->graph));
     for (size_t i = 0; i < m->graph->node_count; i++)
         if (yki_find_adapter(m->graph->nodes[i], &adapter)) {
             YKI_TRY(merge_one(m, &adapter));

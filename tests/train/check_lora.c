@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "data/safetensors.h"
+#include "graph/graph.h"
 #include "support/devices.h"
 #include "support/scratch.h"
 
@@ -576,6 +577,119 @@ START_TEST(options_that_are_refused)
 }
 END_TEST
 
+/* What another program may have made of the names of an adapter. */
+enum {
+    OTHER_INPUT, /* A reads another node */
+    ONE_UNIT,    /* B has one row, which is broadcast */
+    OTHER_RANK,  /* B does not read A's result */
+    OFFSET,      /* something is added to A's result */
+    NOT_SCALED,  /* B reads A's result itself */
+    OTHER_SUM,   /* the sum is none */
+    DIFFERENCE,
+    NO_PARAMETER, /* A's weight is computed */
+    TRANSPOSED,   /* the layer multiplies with its weight itself, and not its transpose */
+    IMITATIONS
+};
+
+static yoke_graph *
+imitation(int kind)
+{
+    yoke_graph *g;
+    yoke_node *x, *y, *a, *b, *weight;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(IN));
+    if (kind == TRANSPOSED) {
+        weight = yoke_parameter(g, "fc.weight", yoke_shape(IN, IN), (yoke_initializer){0});
+        yki_names_wish(g, "fc");
+        y = yoke_matmul(g, x, weight, NULL);
+    } else
+        y = dense(g, x, IN, "fc", false);
+    a = kind == OTHER_INPUT ? dense(g, x, IN - 1, "narrow", false) : x;
+    if (kind == NO_PARAMETER) {
+        weight = yoke_parameter(g, "p", yoke_shape(RANK, IN), (yoke_initializer){0});
+        weight = yoke_tanh(g, weight);
+        yki_names_wish(g, "fc.lora_A");
+        a = yoke_matmul(g, a, weight, &(yoke_matmul_options){.transpose_b = true});
+    } else
+        a = dense(g, a, RANK, "fc.lora_A", false);
+    yki_names_wish(g, "fc.lora_scale");
+    b = yoke_scale(g, a, 2, kind == OFFSET);
+    if (kind == OTHER_RANK)
+        b = dense(g, b, RANK + 1, "wide", false);
+    b = dense(g, kind == NOT_SCALED ? a : b, kind == ONE_UNIT ? 1 : IN, "fc.lora_B", false);
+    yki_names_wish(g, "fc.lora");
+    if (kind == OTHER_SUM)
+        y = yoke_tanh(g, y);
+    else
+        y = kind == DIFFERENCE ? yoke_sub(g, y, b) : yoke_add(g, y, b);
+    finish(g, dense(g, y, OUT, "out", false));
+    return g;
+}
+
+START_TEST(imitations_are_no_adapters)
+{
+    for (int kind = 0; kind < IMITATIONS; kind++) {
+        yoke_graph *g = imitation(kind);
+        yoke_model *m;
+
+        ASSERT_OK(yoke_model_create(g, NULL, &m));
+        ASSERT_REFUSED(YOKE_ERROR_STATE, "no adapters", yoke_model_merge_adapters(m));
+        ASSERT_REFUSED(YOKE_ERROR_STATE, "no adapters",
+                       yoke_model_save_adapters(m, scratch_path("none")));
+        yoke_model_destroy(m);
+        yoke_graph_destroy(g);
+    }
+}
+END_TEST
+
+/* Merges a model whose adapter of "fc" has an additional reader of the node `read`. */
+static yoke_status
+merge_read(const char *read, bool output)
+{
+    yoke_graph *g;
+    yoke_node *y;
+    yoke_model *m;
+    float b[RANK * WIDTH], before[IN * WIDTH], after[IN * WIDTH];
+    yoke_status status;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    y = dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(IN)), WIDTH, "fc", false);
+    y = dense(g, y, OUT, "other", false);
+    yki_names_wish(g, "other.lora_x");
+    finish(g, yoke_tanh(g, y));
+    ASSERT_OK(adapt(g, "fc"));
+    if (output)
+        yoke_graph_set_output(g, "z", yoke_graph_get_node(g, read));
+    else
+        (void)yoke_tanh(g, yoke_graph_get_node(g, read));
+    ASSERT_OK(yoke_model_create(g, NULL, &m));
+    for (unsigned i = 0; i < RANK * WIDTH; i++)
+        b[i] = number(i);
+    ASSERT_OK(yoke_model_write(m, "fc.lora_B.weight", b, RANK * WIDTH));
+    ASSERT_OK(yoke_model_read(m, "fc.weight", before, IN * WIDTH));
+    status = yoke_model_merge_adapters(m);
+    ASSERT_OK(yoke_model_read(m, "fc.weight", after, IN * WIDTH));
+    ck_assert_int_eq(memcmp(before, after, sizeof before) == 0, status != YOKE_OK);
+    ck_assert_ptr_nonnull(yoke_graph_get_node(yoke_model_get_graph(m), "other.lora_x"));
+    yoke_model_destroy(m);
+    yoke_graph_destroy(g);
+    return status;
+}
+
+START_TEST(what_is_read_stays)
+{
+    ASSERT_OK(merge_read("fc.lora", true));
+    ASSERT_OK(merge_read("fc.lora", false));
+    ASSERT_REFUSED(YOKE_ERROR_STATE, "the output \"z\" reads \"fc.lora_A\", which is inside",
+                   merge_read("fc.lora_A", true));
+    ASSERT_REFUSED(YOKE_ERROR_STATE, "reads \"fc.lora_B\", which is inside",
+                   merge_read("fc.lora_B", false));
+    ASSERT_REFUSED(YOKE_ERROR_STATE, "reads \"fc.lora_A.weight\", which is inside",
+                   merge_read("fc.lora_A.weight", false));
+}
+END_TEST
+
 static void
 rewrite_config(const char *text)
 {
@@ -646,6 +760,8 @@ test_suite(void)
     tcase_add_test(tc, parts_share_what_was_one);
     tcase_add_test(tc, modules_of_peft_become_one_adapter);
     tcase_add_test(tc, options_that_are_refused);
+    tcase_add_test(tc, imitations_are_no_adapters);
+    tcase_add_test(tc, what_is_read_stays);
     tcase_add_test(tc, files_that_are_refused);
     return suite;
 }

@@ -27,14 +27,29 @@ ends_in(const char *name, const char *ending)
     return length > its && strcmp(name + length - its, ending) == 0;
 }
 
+/* The product of rows with a parameter (out, in), as dense layers have it. An `out` of 0 may be
+ * any. */
+static bool
+is_product(const yoke_node *node, int64_t out, int64_t in)
+{
+    const yoke_node *weight = node->inputs[1];
+    yki_matmul_attrs attrs;
+
+    if (node->op != &yki_op_matmul || node->backward || weight->role != YKI_ROLE_PARAMETER)
+        return false;
+    attrs = yki_matmul_attrs_get(&node->attrs);
+    return !attrs.transpose_a && attrs.transpose_b && weight->shape.rank == 2 &&
+           weight->shape.dim[1] == in && (!out || weight->shape.dim[0] == out);
+}
+
 /* A dense layer, and no part of an adapter. */
 static bool
 is_dense(const yoke_node *node)
 {
-    const yoke_node *weight = node->input_count > 1 ? node->inputs[1] : NULL;
     const size_t length = strlen(node->name);
+    const yoke_node *weight = node->inputs[1];
 
-    return node->op == &yki_op_matmul && !node->backward && weight->role == YKI_ROLE_PARAMETER &&
+    return weight && is_product(node, 0, weight->shape.dim[1]) &&
            strncmp(weight->name, node->name, length) == 0 &&
            strcmp(weight->name + length, ".weight") == 0 && !ends_in(node->name, ".lora_A") &&
            !ends_in(node->name, ".lora_B");
@@ -49,24 +64,48 @@ named(const yoke_node *layer, const char *part)
     return yoke_graph_get_node(layer->graph, name);
 }
 
+/* Whether the nodes compute layer + factor (x a^T) b^T, with a dropout behind x or none. */
+static bool
+is_adapter(const yoke_node *layer, const yoke_node *a, const yoke_node *scale, const yoke_node *b,
+           const yoke_node *sum)
+{
+    const yoke_shape *weight = &layer->inputs[1]->shape;
+    const yoke_node *x;
+    yki_unary_attrs factor;
+
+    if (!is_product(a, 0, weight->dim[1]) || a->input_count != 2 || b->input_count != 2 ||
+        !is_product(b, weight->dim[0], a->inputs[1]->shape.dim[0]) || scale->op != &yki_op_unary ||
+        sum->op != &yki_op_binary)
+        return false;
+    x = a->inputs[0];
+    if (x != layer->inputs[0] && x->op == &yki_op_dropout)
+        x = x->inputs[0];
+    factor = yki_unary_attrs_get(&scale->attrs);
+    return x == layer->inputs[0] && scale->inputs[0] == a && factor.kind == YKI_UNARY_SCALE &&
+           factor.b == 0 && b->inputs[0] == scale && sum->inputs[0] == layer &&
+           sum->inputs[1] == b && yki_binary_attrs_get(&sum->attrs).kind == YKI_BINARY_ADD;
+}
+
 bool
 yki_find_adapter(const yoke_node *layer, yki_adapter *adapter)
 {
-    const yoke_node *a, *b, *scale;
+    const yoke_node *a, *b, *scale, *sum;
 
     if (!is_dense(layer))
         return false;
     a = named(layer, "lora_A");
     b = named(layer, "lora_B");
     scale = named(layer, "lora_scale");
-    *adapter = (yki_adapter){.layer = layer, .sum = named(layer, "lora")};
-    if (!a || !b || !scale || !adapter->sum || a->op != &yki_op_matmul || b->op != &yki_op_matmul ||
-        scale->op != &yki_op_unary || a->input_count != 2 || b->input_count != 2)
+    sum = named(layer, "lora");
+    /* A file may have anything under these names. */
+    if (!a || !b || !scale || !sum || !is_adapter(layer, a, scale, b, sum))
         return false;
-    adapter->a = a->inputs[1];
-    adapter->b = b->inputs[1];
-    adapter->rank = adapter->a->shape.dim[0];
-    adapter->factor = yki_unary_attrs_get(&scale->attrs).a;
+    *adapter = (yki_adapter){.layer = layer,
+                             .sum = sum,
+                             .a = a->inputs[1],
+                             .b = b->inputs[1],
+                             .rank = a->inputs[1]->shape.dim[0],
+                             .factor = yki_unary_attrs_get(&scale->attrs).a};
     return true;
 }
 
@@ -339,41 +378,101 @@ yoke_graph_add_lora_sized(yoke_graph *graph, const yoke_lora_options *options, s
 
 /* ---- taking them out ---- */
 
-/* Whether a node is one of an adapter's, by its name: LAYER and a part of an adapter. */
-static bool
-is_of(const yki_adapter *adapter, const yoke_node *node)
-{
-    const size_t length = strlen(adapter->layer->name);
+enum { INSIDE = 1, SUM };
 
-    return strncmp(node->name, adapter->layer->name, length) == 0 &&
-           (strcmp(node->name + length, ".lora") == 0 ||
-            strncmp(node->name + length, ".lora_", 6) == 0);
+/* Marks the nodes of adapters, by id: the sums, which others read, and what only they read. */
+static yoke_status
+mark_adapters(const yoke_graph *graph, unsigned char **marks)
+{
+    yki_adapter adapter;
+
+    *marks = yki_alloc(graph->node_count, sizeof **marks, "nodes of adapters");
+    if (!*marks)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const yoke_node *node;
+
+        if (!yki_find_adapter(graph->nodes[i], &adapter))
+            continue;
+        (*marks)[adapter.sum->id] = SUM;
+        (*marks)[adapter.a->id] = (*marks)[adapter.b->id] = INSIDE;
+        for (node = adapter.sum->inputs[1]; node != adapter.layer->inputs[0];
+             node = node->inputs[0])
+            (*marks)[node->id] = INSIDE;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+check_reader(const char *what, const char *name, const yoke_node *node, const unsigned char *marks)
+{
+    if (marks[node->id] != INSIDE)
+        return YOKE_OK;
+    return yki_fail(YOKE_ERROR_STATE,
+                    "the %s \"%s\" reads \"%s\", which is inside an adapter; must read its sum",
+                    what, name, node->name);
+}
+
+static yoke_status
+check_readers(const yoke_graph *graph, const unsigned char *marks)
+{
+    for (size_t i = 0; i < graph->node_count; i++)
+        for (uint32_t k = 0; k < graph->nodes[i]->input_count && !marks[i]; k++)
+            YKI_TRY(check_reader("node", graph->nodes[i]->name, graph->nodes[i]->inputs[k], marks));
+    for (size_t i = 0; i < graph->output_count; i++)
+        YKI_TRY(check_reader("output", graph->outputs[i].name, graph->outputs[i].node, marks));
+    for (size_t i = 0; i < graph->metric_count; i++)
+        YKI_TRY(check_reader("metric", graph->metrics[i].name, graph->metrics[i].node, marks));
+    return graph->loss ? check_reader("loss", graph->loss->name, graph->loss, marks) : YOKE_OK;
 }
 
 yoke_status
-yki_remove_adapters(yoke_graph *graph)
+yki_check_removable(const yoke_graph *graph)
 {
-    yoke_node **order;
+    unsigned char *marks;
+    yoke_status status = mark_adapters(graph, &marks);
+
+    if (status == YOKE_OK)
+        status = check_readers(graph, marks);
+    yki_free(marks);
+    return status;
+}
+
+/* The nodes that `marks` leaves, with the layers read in place of the sums. */
+static yoke_status
+remove_marked(yoke_graph *graph, const unsigned char *marks)
+{
+    yoke_node **order = yki_alloc(graph->node_count, sizeof *order, "nodes of a graph");
     size_t used = 0;
-    yki_adapter adapter = {0};
     yoke_status status;
 
-    YKI_TRY(yki_graph_check_open(graph));
-    order = yki_alloc(graph->node_count, sizeof *order, "nodes of a graph");
     if (!order)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < graph->node_count; i++) {
         yoke_node *node = graph->nodes[i];
 
-        /* The nodes of an adapter follow its layer. */
-        if (adapter.layer && is_of(&adapter, node))
+        if (marks[i] == SUM)
+            yki_graph_redirect(node, node->inputs[0], graph->node_count);
+        if (marks[i])
             continue;
         order[used++] = node;
         node->frozen = false;
-        if (yki_find_adapter(node, &adapter))
-            yki_graph_redirect((yoke_node *)adapter.sum, node, graph->node_count);
     }
     status = yki_graph_reorder(graph, order, used);
     yki_free(order);
+    return status;
+}
+
+yoke_status
+yki_remove_adapters(yoke_graph *graph)
+{
+    unsigned char *marks;
+    yoke_status status;
+
+    YKI_TRY(yki_graph_check_open(graph));
+    status = mark_adapters(graph, &marks);
+    if (status == YOKE_OK)
+        status = remove_marked(graph, marks);
+    yki_free(marks);
     return status;
 }
