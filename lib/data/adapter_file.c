@@ -200,12 +200,14 @@ place_tensor(yki_adapter_file *f, const yoke_graph *graph, const yki_tensor *ten
     const size_t prefix = sizeof YKI_ADAPTER_PREFIX - 1, length = strlen(tensor->name);
     const char *ending = length > 14 ? tensor->name + length - 14 : "";
     const bool is_a = strcmp(ending, ".lora_A.weight") == 0;
+    const yki_tensor **slot;
     char module[256];
     yki_place_in place;
     entry *e;
 
-    if (strncmp(tensor->name, YKI_ADAPTER_PREFIX, prefix) != 0 || length - prefix > 240 ||
-        (!is_a && strcmp(ending, ".lora_B.weight") != 0))
+    /* One point may not end the prefix and begin the ending. */
+    if (strncmp(tensor->name, YKI_ADAPTER_PREFIX, prefix) != 0 || length < prefix + 15 ||
+        length - prefix > 240 || (!is_a && strcmp(ending, ".lora_B.weight") != 0))
         return yki_fail(YOKE_ERROR_FORMAT,
                         "%s: \"%.200s\" is no adapter; must be " YKI_ADAPTER_PREFIX
                         "MODULE.lora_A.weight or lora_B.weight",
@@ -213,7 +215,7 @@ place_tensor(yki_adapter_file *f, const yoke_graph *graph, const yki_tensor *ten
     snprintf(module, sizeof module, "%.*s.weight", (int)(length - prefix - 14),
              tensor->name + prefix);
     yki_translate(module, has_weight, graph, &place);
-    if (!has_weight(graph, place.name))
+    if (!has_weight(graph, place.name) || strlen(place.name) < sizeof ".weight")
         return yki_fail(YOKE_ERROR_NOT_FOUND, "%s: \"%.200s\" adapts no layer of the graph",
                         f->tensors->path, tensor->name);
     module[length - prefix - 14] = '\0';
@@ -221,8 +223,13 @@ place_tensor(yki_adapter_file *f, const yoke_graph *graph, const yki_tensor *ten
     e = entry_of(f, place.name);
     if (!e)
         return YOKE_ERROR_OUT_OF_MEMORY;
+    slot = is_a ? &e->a[place.part] : &e->b[place.part];
+    if (*slot || (e->parts && e->parts != place.parts))
+        return yki_fail(YOKE_ERROR_FORMAT,
+                        "%s: the adapter of \"%.200s\" is there twice, or beside parts of it",
+                        f->tensors->path, tensor->name);
     e->parts = place.parts;
-    *(is_a ? &e->a[place.part] : &e->b[place.part]) = tensor;
+    *slot = tensor;
     if (is_a)
         e->factor = (float)(alpha_of(f, module) / (double)YKI_MAX(tensor->shape[0], INT64_C(1)));
     return YOKE_OK;

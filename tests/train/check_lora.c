@@ -487,11 +487,12 @@ give_part(void *user, size_t index, void *out)
     return YOKE_OK;
 }
 
+/* Writes queries and values, or queries and one other tensor (NULL: none), which is like an A. */
 static void
-write_parts(void)
+write_parts(const char *other)
 {
     static const int64_t a[] = {RANK, IN}, q[] = {QUERIES, RANK}, v[] = {HEAD, RANK};
-    static const yki_tensor_source tensors[] = {
+    yki_tensor_source tensors[] = {
         {"base_model.model.l.q_proj.lora_A.weight", YKI_DTYPE_F32, 2, a},
         {"base_model.model.l.q_proj.lora_B.weight", YKI_DTYPE_F32, 2, q},
         {"base_model.model.l.v_proj.lora_A.weight", YKI_DTYPE_F32, 2, a},
@@ -503,8 +504,10 @@ write_parts(void)
     for (unsigned t = 0; t < 4; t++)
         for (unsigned i = 0; i < sizeof parts[t] / sizeof *parts[t]; i++)
             parts[t][i] = number(100 * t + i);
+    if (other)
+        tensors[2].name = other;
     ASSERT_OK(yki_safetensors_write(scratch_path("adapters/adapter_model.safetensors"), NULL, 0,
-                                    tensors, 4, give_part, NULL));
+                                    tensors, other ? 3 : 4, give_part, NULL));
     scratch_write(scratch_path("adapters/adapter_config.json"), config, sizeof config - 1);
 }
 
@@ -515,7 +518,7 @@ START_TEST(modules_of_peft_become_one_adapter)
     float w[PACKED * IN], y[BATCH * ROWS * QUERIES], z[BATCH * ROWS * QUERIES];
 
     ASSERT_OK(yoke_model_save_adapters(m, scratch_path("adapters"))); /* makes the folder */
-    write_parts();
+    write_parts(NULL);
     copy_weight(m, base, w);
     for (int o = 0; o < PACKED; o++)
         for (int r = 0; r < RANK; r++)
@@ -574,6 +577,29 @@ START_TEST(options_that_are_refused)
     ASSERT_REFUSED(YOKE_ERROR_STATE, "compiled", adapt(g, "c_fc"));
     yoke_replica_destroy(r);
     yoke_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(names_that_are_refused)
+{
+    static const struct {
+        const char *name, *part;
+    } others[] = {
+        {"base_model.model.lora_A.weight", "is no adapter"},
+        {"base_model.model..lora_A.weight", "is no adapter"},
+        {"base_model.model.transformer.l.q_proj.lora_A.weight", "is there twice"},
+        {"base_model.model.l.qkv_proj.lora_A.weight", "or beside parts of it"},
+    };
+    yoke_model *m = attention_model("q_proj"), *base = attention_model(NULL);
+
+    ASSERT_OK(yoke_model_save_adapters(m, scratch_path("adapters"))); /* makes the folder */
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        write_parts(others[i].name);
+        ASSERT_REFUSED(YOKE_ERROR_FORMAT, others[i].part,
+                       yoke_model_load_adapters(base, scratch_path("adapters")));
+    }
+    yoke_model_destroy(m);
+    yoke_model_destroy(base);
 }
 END_TEST
 
@@ -762,6 +788,7 @@ test_suite(void)
     tcase_add_test(tc, options_that_are_refused);
     tcase_add_test(tc, imitations_are_no_adapters);
     tcase_add_test(tc, what_is_read_stays);
+    tcase_add_test(tc, names_that_are_refused);
     tcase_add_test(tc, files_that_are_refused);
     return suite;
 }
