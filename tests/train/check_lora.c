@@ -133,6 +133,7 @@ assert_near(const float *a, const float *b, size_t count, const char *what)
     double worst = 0, largest = 0;
 
     for (size_t i = 0; i < count; i++) {
+        ck_assert_msg(isfinite(a[i]) && isfinite(b[i]), "%s", what); /* fmax ignores NaN */
         worst = fmax(worst, fabs((double)a[i] - (double)b[i]));
         largest = fmax(largest, fabs((double)b[i]));
     }
