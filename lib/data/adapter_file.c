@@ -24,7 +24,8 @@ typedef struct entry {
     unsigned parts; /* modules of the file that make the layer */
     const yki_tensor *a[PARTS], *b[PARTS];
     bool joined; /* all parts have the same A */
-    float factor;
+    double factors[PARTS];
+    float factor; /* the first part's; B of another is multiplied by what it has more */
 } entry;
 
 struct yki_adapter_file {
@@ -76,6 +77,32 @@ check_kind(const yki_adapter_file *f)
     return YOKE_OK;
 }
 
+/* PEFT takes the names in alpha_pattern as regular expressions; only plain names are known here. */
+static yoke_status
+check_alphas(const yki_adapter_file *f)
+{
+    const char *key;
+    json_t *value;
+    char text[320];
+
+    json_object_foreach(json_object_get(f->config, "alpha_pattern"), key, value)
+    {
+        const double alpha = json_number_value(value);
+
+        if (strpbrk(key, "\\^$*+?()[]{}|")) {
+            snprintf(text, sizeof text,
+                     "alpha_pattern has the regular expression \"%.200s\"; must have names alone",
+                     key);
+            return fail_config(f, text);
+        }
+        if (!(alpha > 0) || !isfinite((float)alpha)) {
+            snprintf(text, sizeof text, "alpha_pattern: \"%.200s\" must be a number above 0", key);
+            return fail_config(f, text);
+        }
+    }
+    return YOKE_OK;
+}
+
 static yoke_status
 read_config(yki_adapter_file *f)
 {
@@ -100,6 +127,7 @@ read_config(yki_adapter_file *f)
         return fail_config(f, "\"r\", the rank, must be a whole number of at least 1");
     if (!(f->alpha > 0) || !isfinite((float)f->alpha))
         return fail_config(f, "\"lora_alpha\" must be a number above 0");
+    YKI_TRY(check_alphas(f));
     return check_kind(f);
 }
 
@@ -114,7 +142,7 @@ alpha_of(const yki_adapter_file *f, const char *module)
     {
         const size_t length = strlen(module), its = strlen(key);
 
-        if (json_is_number(value) && length >= its && strcmp(module + length - its, key) == 0 &&
+        if (length >= its && strcmp(module + length - its, key) == 0 &&
             (length == its || module[length - its - 1] == '.'))
             return json_number_value(value);
     }
@@ -231,7 +259,8 @@ place_tensor(yki_adapter_file *f, const yoke_graph *graph, const yki_tensor *ten
     e->parts = place.parts;
     *slot = tensor;
     if (is_a)
-        e->factor = (float)(alpha_of(f, module) / (double)YKI_MAX(tensor->shape[0], INT64_C(1)));
+        e->factors[place.part] =
+            alpha_of(f, module) / (double)YKI_MAX(tensor->shape[0], INT64_C(1));
     return YOKE_OK;
 }
 
@@ -305,6 +334,16 @@ rank_of(const entry *e)
     return rank;
 }
 
+static unsigned
+first_part(const entry *e)
+{
+    unsigned p = 0;
+
+    while (p + 1 < e->parts && !e->a[p])
+        p++;
+    return p;
+}
+
 static yoke_status
 match(yki_adapter_file *f, const yoke_graph *graph)
 {
@@ -328,6 +367,7 @@ match(yki_adapter_file *f, const yoke_graph *graph)
                             f->tensors->path, e->layer);
         for (unsigned p = 0; p < e->parts; p++)
             YKI_TRY(check_part(f, e, layer, p));
+        e->factor = (float)e->factors[first_part(e)];
         YKI_TRY(compare_parts(f, e));
     }
     return YOKE_OK;
@@ -410,6 +450,7 @@ fill(const yki_adapter_file *f, const entry *e, const yki_adapter *to, float *a,
 
     for (unsigned p = 0; p < e->parts && status == YOKE_OK; p++) {
         const int64_t rank = e->a[p] ? e->a[p]->shape[0] : 0, in = to->a->shape.dim[1];
+        const float more = (float)(e->factors[p] / e->factors[first_part(e)]);
 
         if (!e->a[p])
             continue;
@@ -424,7 +465,8 @@ fill(const yki_adapter_file *f, const entry *e, const yki_adapter *to, float *a,
             status = read_part(f, e->b[p], &part);
         (void)yki_adapter_rows(to->layer, p, e->parts, &first, &rows);
         for (int64_t r = 0; r < rows && status == YOKE_OK; r++)
-            memcpy(b + (first + r) * to->rank + column, part + r * rank, (size_t)rank * sizeof *b);
+            for (int64_t c = 0; c < rank; c++)
+                b[(first + r) * to->rank + column + c] = more * part[r * rank + c];
         yki_free(part);
         part = NULL;
         column += e->joined ? 0 : rank;

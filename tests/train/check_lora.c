@@ -512,14 +512,20 @@ write_parts(const char *other)
     scratch_write(scratch_path("adapters/adapter_config.json"), config, sizeof config - 1);
 }
 
+/* The modules may have an alpha of their own. */
 START_TEST(modules_of_peft_become_one_adapter)
 {
+    static const char config[] = "{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 3, "
+                                 "\"alpha_pattern\": {\"v_proj\": 12}}";
+    const float of_values = _i ? 6 : 1.5f;
     yoke_model *m = attention_model("q_proj"), *by_hand = attention_model(NULL);
     yoke_model *base = attention_model(NULL);
     float w[PACKED * IN], y[BATCH * ROWS * QUERIES], z[BATCH * ROWS * QUERIES];
 
     ASSERT_OK(yoke_model_save_adapters(m, scratch_path("adapters"))); /* makes the folder */
     write_parts(NULL);
+    if (_i)
+        scratch_write(scratch_path("adapters/adapter_config.json"), config, sizeof config - 1);
     copy_weight(m, base, w);
     for (int o = 0; o < PACKED; o++)
         for (int r = 0; r < RANK; r++)
@@ -528,7 +534,7 @@ START_TEST(modules_of_peft_become_one_adapter)
                     w[o * IN + i] += 1.5f * parts[1][o * RANK + r] * parts[0][r * IN + i];
                 else if (o >= PACKED - HEAD)
                     w[o * IN + i] +=
-                        1.5f * parts[3][(o - PACKED + HEAD) * RANK + r] * parts[2][r * IN + i];
+                        of_values * parts[3][(o - PACKED + HEAD) * RANK + r] * parts[2][r * IN + i];
     ASSERT_OK(yoke_model_write(by_hand, "l.qkv_proj.weight", w, PACKED * IN));
     ASSERT_OK(yoke_model_load_adapters(base, scratch_path("adapters")));
     ck_assert_int_eq(
@@ -756,6 +762,12 @@ START_TEST(files_that_are_refused)
     ASSERT_REFUSED(YOKE_ERROR_SHAPE, "has rank 2; must be 4", load(WIDTH));
     rewrite_config("{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 8, \"use_dora\": true}");
     ASSERT_REFUSED(YOKE_ERROR_FORMAT, "use_dora is true", load(WIDTH));
+    rewrite_config("{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 8, "
+                   "\"alpha_pattern\": {\".*fc\": 4}}");
+    ASSERT_REFUSED(YOKE_ERROR_FORMAT, "the regular expression \".*fc\"", load(WIDTH));
+    rewrite_config("{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 8, "
+                   "\"alpha_pattern\": {\"c_fc\": 0}}");
+    ASSERT_REFUSED(YOKE_ERROR_FORMAT, "\"c_fc\" must be a number above 0", load(WIDTH));
     rewrite_config("{\"peft_type\": \"IA3\", \"r\": 2, \"lora_alpha\": 8}");
     ASSERT_REFUSED(YOKE_ERROR_FORMAT, "peft_type must be", load(WIDTH));
     rewrite_config("{\"peft_type\": \"LORA\", \"r\": 0}");
@@ -785,7 +797,7 @@ test_suite(void)
     tcase_add_test(tc, files_and_merging_keep_the_function);
     tcase_add_test(tc, adapters_in_a_row_read_one_another);
     tcase_add_test(tc, parts_share_what_was_one);
-    tcase_add_test(tc, modules_of_peft_become_one_adapter);
+    tcase_add_loop_test(tc, modules_of_peft_become_one_adapter, 0, 2);
     tcase_add_test(tc, options_that_are_refused);
     tcase_add_test(tc, imitations_are_no_adapters);
     tcase_add_test(tc, what_is_read_stays);
