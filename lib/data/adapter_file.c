@@ -353,7 +353,8 @@ match(yki_adapter_file *f, const yoke_graph *graph)
     for (size_t i = 0; i < f->count; i++)
         yki_free(f->entries[i].layer);
     f->count = 0;
-    memset(f->entries, 0, f->capacity * sizeof *f->entries);
+    if (f->entries)
+        memset(f->entries, 0, f->capacity * sizeof *f->entries);
     for (size_t i = 0; i < f->tensors->count; i++)
         YKI_TRY(place_tensor(f, graph, &f->tensors->tensors[i]));
     for (size_t i = 0; i < f->count; i++) {
