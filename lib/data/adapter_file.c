@@ -376,54 +376,23 @@ match(yki_adapter_file *f, const yoke_graph *graph)
 
 /* ---- into a graph ---- */
 
+/* Compares with the adapter that the layer has, if there is one. */
 static yoke_status
-add_entry(const yki_adapter_file *f, const entry *e, yoke_graph *graph)
+check_entry(const yki_adapter_file *f, const entry *e, const yoke_graph *graph)
 {
     const yoke_node *layer = yoke_graph_get_node(graph, e->layer);
-    const yoke_lora_options o = {.rank = rank_of(e), .alpha = e->factor * (float)rank_of(e)};
+    const int64_t rank = rank_of(e);
     yki_adapter has;
-    bool *chosen;
-    yoke_status status;
 
-    if (yki_find_adapter(layer, &has)) {
-        if (has.rank == o.rank && fabsf(has.factor - e->factor) <= 1e-6f * e->factor)
-            return YOKE_OK;
-        return yki_fail(YOKE_ERROR_SHAPE,
-                        "%s: the adapter of \"%s\" has rank %lld and is multiplied by %g; must be "
-                        "%lld and %g, as in the graph",
-                        f->tensors->path, e->layer, (long long)o.rank, (double)e->factor,
-                        (long long)has.rank, (double)has.factor);
-    }
-    chosen = yki_alloc(graph->node_count, sizeof *chosen, "targets of adapters");
-    if (!chosen)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    chosen[layer->id] = true;
-    status = yki_add_adapters(graph, &o, chosen);
-    yki_free(chosen);
-    return status;
-}
-
-yoke_status
-yki_adapters_add(yki_adapter_file *f, yoke_graph *graph)
-{
-    YKI_TRY(yki_graph_check_open(graph));
-    YKI_TRY(match(f, graph));
-    for (size_t i = 0; i < f->count; i++)
-        YKI_TRY(add_entry(f, &f->entries[i], graph));
-    return YOKE_OK;
-}
-
-yoke_status
-yoke_graph_add_adapters(yoke_graph *graph, const char *folder)
-{
-    yki_adapter_file *file = NULL;
-    yoke_status status;
-
-    YKI_GIVEN("yoke_graph_add_adapters", {"graph", graph}, {"folder", folder});
-    YKI_TRY(yki_adapters_open(folder, &file));
-    status = yki_adapters_add(file, graph);
-    yki_adapters_close(file);
-    return status;
+    if (!yki_find_adapter(layer, &has))
+        return yki_check_adapter_rank(layer, rank);
+    if (has.rank == rank && fabsf(has.factor - e->factor) <= 1e-6f * e->factor)
+        return YOKE_OK;
+    return yki_fail(YOKE_ERROR_SHAPE,
+                    "%s: the adapter of \"%s\" has rank %lld and is multiplied by %g; must be "
+                    "%lld and %g, as in the graph",
+                    f->tensors->path, e->layer, (long long)rank, (double)e->factor,
+                    (long long)has.rank, (double)has.factor);
 }
 
 static yoke_status
@@ -439,6 +408,69 @@ read_part(const yki_adapter_file *f, const yki_tensor *tensor, float **values)
                             "%s: element %llu of \"%.200s\" is NaN; weights must be numbers",
                             f->tensors->path, (unsigned long long)i, tensor->name);
     return YOKE_OK;
+}
+
+/* Whether all values are there and are numbers. */
+static yoke_status
+check_values(const yki_adapter_file *f, const entry *e)
+{
+    for (unsigned i = 0; i < 2 * e->parts; i++) {
+        const yki_tensor *tensor = i % 2 ? e->b[i / 2] : e->a[i / 2];
+        float *values = NULL;
+        yoke_status status = tensor ? read_part(f, tensor, &values) : YOKE_OK;
+
+        yki_free(values);
+        YKI_TRY(status);
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+add_entry(const entry *e, yoke_graph *graph)
+{
+    const yoke_node *layer = yoke_graph_get_node(graph, e->layer);
+    const yoke_lora_options o = {.rank = rank_of(e), .alpha = e->factor * (float)rank_of(e)};
+    yki_adapter has;
+    bool *chosen;
+    yoke_status status;
+
+    if (yki_find_adapter(layer, &has))
+        return YOKE_OK;
+    chosen = yki_alloc(graph->node_count, sizeof *chosen, "targets of adapters");
+    if (!chosen)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    chosen[layer->id] = true;
+    status = yki_add_adapters(graph, &o, chosen);
+    yki_free(chosen);
+    return status;
+}
+
+/* Everything is checked before the first adapter is added, so a bad file changes nothing. */
+yoke_status
+yki_adapters_add(yki_adapter_file *f, yoke_graph *graph)
+{
+    YKI_TRY(yki_graph_check_open(graph));
+    YKI_TRY(match(f, graph));
+    for (size_t i = 0; i < f->count; i++) {
+        YKI_TRY(check_entry(f, &f->entries[i], graph));
+        YKI_TRY(check_values(f, &f->entries[i]));
+    }
+    for (size_t i = 0; i < f->count; i++)
+        YKI_TRY(add_entry(&f->entries[i], graph));
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_graph_add_adapters(yoke_graph *graph, const char *folder)
+{
+    yki_adapter_file *file = NULL;
+    yoke_status status;
+
+    YKI_GIVEN("yoke_graph_add_adapters", {"graph", graph}, {"folder", folder});
+    YKI_TRY(yki_adapters_open(folder, &file));
+    status = yki_adapters_add(file, graph);
+    yki_adapters_close(file);
+    return status;
 }
 
 /* Fills in the values of a layer's A and B. */
@@ -512,7 +544,7 @@ match_graph(yki_adapter_file *f, yoke_graph *graph)
         if (!yki_find_adapter(yoke_graph_get_node(graph, f->entries[i].layer), &adapter))
             return yki_fail(YOKE_ERROR_NOT_FOUND, "%s adapts \"%s\", which has no adapter here",
                             f->tensors->path, f->entries[i].layer);
-        YKI_TRY(add_entry(f, &f->entries[i], graph)); /* compares, as there is one */
+        YKI_TRY(check_entry(f, &f->entries[i], graph));
     }
     if (adapters != f->count)
         return yki_fail(YOKE_ERROR_NOT_FOUND,

@@ -572,6 +572,8 @@ typedef struct yki_adapter {
 bool yki_find_adapter(const yoke_node *layer, yki_adapter *adapter);
 /* Whether a node is a dense layer without an adapter. */
 bool yki_is_adaptable(const yoke_node *node);
+/* Fails if a dense layer is too small for an adapter of this rank. */
+yoke_status yki_check_adapter_rank(const yoke_node *layer, int64_t rank);
 /* Adds adapters to the layers that are marked, by id, and freezes all that is no adapter. All
  * options but the targets must be given. */
 yoke_status yki_add_adapters(yoke_graph *graph, const yoke_lora_options *options,

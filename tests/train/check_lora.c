@@ -739,6 +739,26 @@ load(int64_t width)
     return status;
 }
 
+/* A file whose last value is NaN leaves a model without adapters, which can be saved as before. */
+static void
+a_nan_changes_nothing(void)
+{
+    const char *path = scratch_path("adapters/adapter_model.safetensors");
+    const float nan = NAN;
+    yoke_model *m = model(false, 1);
+    const size_t before = yoke_graph_parameter_count(yoke_model_get_graph(m));
+    size_t size;
+    char *text = scratch_read(path, &size);
+
+    memcpy(text + size - sizeof nan, &nan, sizeof nan);
+    scratch_write(path, text, size);
+    free(text);
+    ck_assert_int_ne(yoke_model_load_adapters(m, scratch_path("adapters")), YOKE_OK);
+    ck_assert_uint_eq(yoke_graph_parameter_count(yoke_model_get_graph(m)), before);
+    ASSERT_REFUSED(YOKE_ERROR_STATE, "no adapters", yoke_model_merge_adapters(m));
+    yoke_model_destroy(m);
+}
+
 START_TEST(files_that_are_refused)
 {
     yoke_model *m = model(true, 1);
@@ -758,6 +778,8 @@ START_TEST(files_that_are_refused)
                    yoke_model_load_adapters(with_other, scratch_path("adapters")));
     yoke_model_destroy(with_other);
     yoke_graph_destroy(other);
+    a_nan_changes_nothing();
+    ASSERT_OK(yoke_model_save_adapters(m, scratch_path("adapters")));
     rewrite_config("{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 8}");
     ASSERT_REFUSED(YOKE_ERROR_SHAPE, "has rank 2; must be 4", load(WIDTH));
     rewrite_config("{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 8, \"use_dora\": true}");

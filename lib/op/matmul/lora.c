@@ -231,8 +231,8 @@ check_options(const yoke_lora_options *o)
     return YOKE_OK;
 }
 
-static yoke_status
-check_layer(const yoke_node *layer, int64_t rank)
+yoke_status
+yki_check_adapter_rank(const yoke_node *layer, int64_t rank)
 {
     const yoke_shape *weight = &layer->inputs[1]->shape;
     const int64_t most = YKI_MIN(weight->dim[0], weight->dim[1]);
@@ -345,7 +345,7 @@ yki_add_adapters(yoke_graph *graph, const yoke_lora_options *o, const bool *chos
     YKI_TRY(check_options(o));
     for (size_t i = 0; i < graph->node_count; i++)
         if (chosen[i])
-            YKI_TRY(check_layer(graph->nodes[i], o->rank));
+            YKI_TRY(yki_check_adapter_rank(graph->nodes[i], o->rank));
     YKI_TRY(add_marked(graph, o, chosen));
     freeze_others(graph);
     return YOKE_OK;
