@@ -485,7 +485,7 @@ yki_cache_store(yoke_context *context, const char *key, const void *data, size_t
 /* ---- building ---- */
 
 void
-yki_cache_lock(yoke_context *context, yki_lock *lock)
+yki_cache_lock(yoke_context *context, const char *key, yki_lock *lock)
 {
     /* A context that gave up once only tries from then on; else each kernel would wait so long. */
     double patience = atomic_load(&context->lock_given_up) ? 0 : LOCK_PATIENCE;
@@ -494,7 +494,7 @@ yki_cache_lock(yoke_context *context, yki_lock *lock)
     lock->fd = -1;
     if (dir < 0)
         return;
-    switch (yki_lock_take(dir, patience, lock)) {
+    switch (yki_lock_take(dir, key, patience, lock)) {
     case YKI_LOCK_TAKEN:
         break;
     case YKI_LOCK_STUCK:

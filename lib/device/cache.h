@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cache.h - the compiled kernels on disk (cache.c) and the lock that lets one
- * process of a host build at a time (lock.c); for program.c and the tests.
+ * cache.h - the compiled kernels on disk (cache.c) and the locks that let one
+ * process of a host build a program (lock.c); for program.c and the tests.
  *
  * No result depends on the cache. The first failure of each context is logged as a
  * warning, and kernels are then built from source. The cache knows no OpenCL: an
@@ -35,7 +35,7 @@ void yki_cache_store(yoke_context *context, const char *key, const void *data, s
  * bytes are left, and temporary files that a crash left behind. Returns the bytes that are left. */
 uint64_t yki_cache_trim(const char *dir, uint64_t limit);
 
-/* ---- lock.c: the operating system releases the lock when its holder dies ---- */
+/* ---- lock.c: the operating system releases a lock when its holder dies ---- */
 
 typedef struct yki_lock {
     int fd; /* -1: not held */
@@ -47,14 +47,14 @@ typedef enum yki_lock_state {
     YKI_LOCK_BROKEN /* the file cannot be made, or its file system has no locks; see errno */
 } yki_lock_state;
 
-/* Takes the lock of this host, a file in the open directory `dirfd`. It waits, for at most
- * `patience` seconds for each holder in turn. */
-yki_lock_state yki_lock_take(int dirfd, double patience, yki_lock *lock);
+/* Takes this host's lock for `key` (of hex digits), a file in the open directory `dirfd`. It waits,
+ * for at most `patience` seconds for each holder in turn. */
+yki_lock_state yki_lock_take(int dirfd, const char *key, double patience, yki_lock *lock);
 void yki_lock_release(yki_lock *lock); /* a lock that is not held is fine */
 
-/* cache.c: takes the lock for building in this context's cache. If it cannot, it logs that, and the
- * caller goes on without the lock. */
-void yki_cache_lock(yoke_context *context, yki_lock *lock);
+/* cache.c: takes the lock for building what `key` names in this context's cache. If it cannot, it
+ * logs that, and the caller goes on without the lock. */
+void yki_cache_lock(yoke_context *context, const char *key, yki_lock *lock);
 
 /* ---- program.c ---- */
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lock.c - an advisory lock that lets one process of a host build at a time. It is on
- * a file in the cache directory, with the host in its name, because many hosts may
- * share that directory through NFS.
+ * lock.c - advisory locks, so that of the processes of a host one builds a program and the
+ * others find it. Each is on a file in the cache directory, with the host in its name,
+ * because many hosts may share that directory through NFS.
+ *
+ * A program has one of 16 locks, by the first digit of its key: so different programs are built
+ * side by side, and no file has to be removed again.
  *
  * Idea: flock() where it works, else a lock of the open file description. Both belong
  * to the open file, so they also keep the threads of a process apart. The operating
@@ -29,12 +32,13 @@
 enum {
     FIRST_PAUSE_NS = 1000000, /* nanoseconds between two tries; doubled up to the last */
     LAST_PAUSE_NS = 16000000,
-    HOST_SIZE = 65 /* bytes of a host's name; a longer one is cut */
+    HOST_SIZE = 65, /* bytes of a host's name; a longer one is cut */
+    NAME_SIZE = HOST_SIZE + 16
 };
 
-/* Writes "build-HOST.lock", with characters that are safe in a file name. */
+/* Writes "build-HOST-DIGIT.lock", with characters that are safe in a file name. */
 static void
-lock_name(char *name, size_t size)
+lock_name(const char *key, char name[NAME_SIZE])
 {
     char host[HOST_SIZE];
 
@@ -45,7 +49,7 @@ lock_name(char *name, size_t size)
         if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
               *c == '-' || *c == '.'))
             *c = '_';
-    snprintf(name, size, "build-%s.lock", host);
+    snprintf(name, NAME_SIZE, "build-%s-%c.lock", host, key[0]);
 }
 
 /* Returns 1 if it took the lock, 0 if somebody has it, -1 if the file system has no locks. */
@@ -111,14 +115,14 @@ wait_for(int fd, double patience)
 }
 
 yki_lock_state
-yki_lock_take(int dirfd, double patience, yki_lock *lock)
+yki_lock_take(int dirfd, const char *key, double patience, yki_lock *lock)
 {
-    char name[HOST_SIZE + 16];
+    char name[NAME_SIZE];
     yki_lock_state state;
     int fd, error;
 
     lock->fd = -1;
-    lock_name(name, sizeof name);
+    lock_name(key, name);
     fd = openat(dirfd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
     if (fd < 0)
         return YKI_LOCK_BROKEN;

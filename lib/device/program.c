@@ -2,7 +2,7 @@
  *
  * program.c - makes built programs of kernel source: from the space's table, else
  * from the cache on disk (cache.c), else from the compiler, which one process of a
- * host uses at a time (lock.c).
+ * host uses for a program, while the others wait for it (lock.c).
  *
  * Idea: a program is named by a hash of everything that the compiler sees: source,
  * options, device, driver, platform and yoke's version. The table and the disk use
@@ -519,7 +519,7 @@ build_program(const request *want, cl_program *program)
         return build_source(want, program, &seconds);
     YKI_TRY(load_program(want, YOKE_LOG_WARNING, &made, &before));
     if (!made) {
-        yki_cache_lock(context, &lock);
+        yki_cache_lock(context, want->key, &lock);
         /* The last holder of the lock may have built it. */
         status = load_program(want, YOKE_LOG_DEBUG, &made, &before);
         if (status == YOKE_OK && !made) {

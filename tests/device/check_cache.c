@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_cache.c - the compiled kernels on disk and the build lock, without OpenCL:
+ * check_cache.c - the compiled kernels on disk and the build locks, without OpenCL:
  * what is believed, what is ignored, and that nothing going wrong is an error.
  */
 #include <errno.h>
@@ -267,7 +267,7 @@ assert_one_line(void)
     fresh_context();
     for (int i = 0; i < 3; i++) {
         ck_assert(!found());
-        yki_cache_lock(&context, &lock);
+        yki_cache_lock(&context, KEY, &lock);
         store();
         yki_lock_release(&lock);
         ck_assert(!found());
@@ -292,7 +292,7 @@ START_TEST(no_place)
     fresh_context();
     ck_assert(!found());
     store();
-    yki_cache_lock(&context, &lock);
+    yki_cache_lock(&context, KEY, &lock);
     ck_assert_int_eq(lock.fd, -1);
     ck_assert_uint_eq(scratch_log_count(YOKE_LOG_DEBUG, ""), 0);
 }
@@ -351,7 +351,7 @@ START_TEST(no_descriptors)
         none.rlim_cur = room;
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
         ASSERT_OK(yki_cache_load(&context, KEY, YOKE_LOG_WARNING, &data, &size));
-        yki_cache_lock(&context, &lock);
+        yki_cache_lock(&context, KEY, &lock);
         store();
         yki_lock_release(&lock);
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -401,7 +401,7 @@ START_TEST(oldest_go)
         yki_cache_store(&context, key, data, sizeof data);
         set_age(entry(key), 100000 + 1000 * ((i * 7) % 10)); /* 7 i mod 10: the oldest is 7 */
     }
-    yki_cache_lock(&context, &lock);
+    yki_cache_lock(&context, KEY, &lock);
     yki_lock_release(&lock);
     snprintf(path, sizeof path, "%s/tmp-orphan", cache_dir);
     scratch_write(path, "x", 1);
@@ -453,7 +453,7 @@ start_holder(int dir, bool again)
     if (!child) {
         yki_lock lock;
 
-        if (yki_lock_take(dir, 1, &lock) != YKI_LOCK_TAKEN || write(ready[1], "", 1) != 1)
+        if (yki_lock_take(dir, KEY, 1, &lock) != YKI_LOCK_TAKEN || write(ready[1], "", 1) != 1)
             _exit(1);
         /* Another holder comes, as far as anybody can see. */
         while (again) {
@@ -482,11 +482,11 @@ START_TEST(lock_dies_with_holder)
     pid_t child = start_holder(dir, false);
     yki_lock lock;
 
-    ck_assert_int_eq(yki_lock_take(dir, 0, &lock), YKI_LOCK_STUCK);
+    ck_assert_int_eq(yki_lock_take(dir, KEY, 0, &lock), YKI_LOCK_STUCK);
     ck_assert_int_eq(lock.fd, -1);
-    ck_assert_int_eq(yki_lock_take(dir, 0.2, &lock), YKI_LOCK_STUCK);
+    ck_assert_int_eq(yki_lock_take(dir, KEY, 0.2, &lock), YKI_LOCK_STUCK);
     stop(child);
-    ck_assert_int_eq(yki_lock_take(dir, 5, &lock), YKI_LOCK_TAKEN);
+    ck_assert_int_eq(yki_lock_take(dir, KEY, 5, &lock), YKI_LOCK_TAKEN);
     yki_lock_release(&lock);
     yki_lock_release(&lock);
     close(dir);
@@ -509,7 +509,7 @@ START_TEST(lock_is_patient_with_the_busy)
         _exit(0);
     }
     /* Longer than a busy machine keeps the holder from its stamp, shorter than that holds. */
-    ck_assert_int_eq(yki_lock_take(dir, 3, &lock), YKI_LOCK_TAKEN);
+    ck_assert_int_eq(yki_lock_take(dir, KEY, 3, &lock), YKI_LOCK_TAKEN);
     ck_assert(yki_now() - start > 3);
     yki_lock_release(&lock);
     waitpid(child, NULL, 0);
@@ -528,7 +528,7 @@ take_turns(void *argument)
     for (int i = 0; i < 10; i++) {
         yki_lock lock;
 
-        if (yki_lock_take(dir, 30, &lock) != YKI_LOCK_TAKEN)
+        if (yki_lock_take(dir, KEY, 30, &lock) != YKI_LOCK_TAKEN)
             continue;
         if (atomic_fetch_add(&inside, 1))
             atomic_fetch_add(&overlaps, 1);
@@ -563,15 +563,30 @@ START_TEST(lock_is_not_inherited)
     yki_lock lock, again;
     pid_t child;
 
-    ck_assert_int_eq(yki_lock_take(dir, 0, &lock), YKI_LOCK_TAKEN);
+    ck_assert_int_eq(yki_lock_take(dir, KEY, 0, &lock), YKI_LOCK_TAKEN);
     child = fork();
     ck_assert_int_ge(child, 0);
     if (!child)
         for (;;)
             pause();
     yki_lock_release(&lock);
-    ck_assert_int_eq(yki_lock_take(dir, 0, &again), YKI_LOCK_TAKEN);
+    ck_assert_int_eq(yki_lock_take(dir, KEY, 0, &again), YKI_LOCK_TAKEN);
     yki_lock_release(&again);
+    stop(child);
+    close(dir);
+}
+END_TEST
+
+/* Two processes build two programs at once, and one program one after the other. */
+START_TEST(locks_of_two_keys)
+{
+    int dir = open_scratch();
+    pid_t child = start_holder(dir, false);
+    yki_lock lock;
+
+    ck_assert_int_eq(yki_lock_take(dir, OTHER_KEY, 0, &lock), YKI_LOCK_TAKEN);
+    yki_lock_release(&lock);
+    ck_assert_int_eq(yki_lock_take(dir, KEY, 0, &lock), YKI_LOCK_STUCK);
     stop(child);
     close(dir);
 }
@@ -583,10 +598,10 @@ START_TEST(lock_cannot_be_had)
     yki_lock lock;
 
     ck_assert_int_ge(dir, 0);
-    ck_assert_int_eq(yki_lock_take(dir, 0, &lock), YKI_LOCK_BROKEN);
+    ck_assert_int_eq(yki_lock_take(dir, KEY, 0, &lock), YKI_LOCK_BROKEN);
     ck_assert_int_eq(lock.fd, -1);
     close(dir);
-    ck_assert_int_eq(yki_lock_take(-1, 0, &lock), YKI_LOCK_BROKEN);
+    ck_assert_int_eq(yki_lock_take(-1, KEY, 0, &lock), YKI_LOCK_BROKEN);
     yki_lock_release(&lock);
 }
 END_TEST
@@ -604,12 +619,12 @@ START_TEST(stuck_holder_is_waited_for_once)
     child = start_holder(dir, false);
     atomic_store(&context.lock_given_up, true);
     for (int i = 0; i < 3; i++) {
-        yki_cache_lock(&context, &lock);
+        yki_cache_lock(&context, KEY, &lock);
         ck_assert_int_eq(lock.fd, -1);
     }
     ck_assert(yki_now() - start < 100); /* one wait takes 120 s */
     stop(child);
-    yki_cache_lock(&context, &lock);
+    yki_cache_lock(&context, KEY, &lock);
     ck_assert_int_ge(lock.fd, 0);
     yki_lock_release(&lock);
     close(dir);
@@ -639,6 +654,7 @@ test_suite(void)
     tcase_add_test(locks, lock_is_patient_with_the_busy);
     tcase_add_test(locks, lock_between_threads);
     tcase_add_test(locks, lock_is_not_inherited);
+    tcase_add_test(locks, locks_of_two_keys);
     tcase_add_test(locks, lock_cannot_be_had);
     tcase_add_test(locks, stuck_holder_is_waited_for_once);
     return suite;
