@@ -445,12 +445,34 @@ add_entry(const entry *e, yoke_graph *graph)
     return status;
 }
 
+/* Whether the file has an adapter for each one of the graph. */
+static yoke_status
+check_all(const yki_adapter_file *f, const yoke_graph *graph)
+{
+    for (size_t i = 0; i < yki_graph_own_count(graph); i++) {
+        const char *layer = graph->nodes[i]->name;
+        yki_adapter adapter;
+        size_t e = 0;
+
+        if (!yki_find_adapter(graph->nodes[i], &adapter))
+            continue;
+        while (e < f->count && strcmp(f->entries[e].layer, layer) != 0)
+            e++;
+        if (e == f->count)
+            return yki_fail(YOKE_ERROR_NOT_FOUND,
+                            "%s has no adapter of \"%s\"; must have all that the graph has",
+                            f->tensors->path, layer);
+    }
+    return YOKE_OK;
+}
+
 /* Everything is checked before the first adapter is added, so a bad file changes nothing. */
 yoke_status
 yki_adapters_add(yki_adapter_file *f, yoke_graph *graph)
 {
     YKI_TRY(yki_graph_check_open(graph));
     YKI_TRY(match(f, graph));
+    YKI_TRY(check_all(f, graph));
     for (size_t i = 0; i < f->count; i++) {
         YKI_TRY(check_entry(f, &f->entries[i], graph));
         YKI_TRY(check_values(f, &f->entries[i]));
@@ -534,22 +556,16 @@ load_entry(const yki_adapter_file *f, const entry *e, const yoke_graph *graph,
 static yoke_status
 match_graph(yki_adapter_file *f, yoke_graph *graph)
 {
-    size_t adapters = 0;
     yki_adapter adapter;
 
     YKI_TRY(match(f, graph));
-    for (size_t i = 0; i < yki_graph_own_count(graph); i++)
-        adapters += yki_find_adapter(graph->nodes[i], &adapter);
+    YKI_TRY(check_all(f, graph));
     for (size_t i = 0; i < f->count; i++) {
         if (!yki_find_adapter(yoke_graph_get_node(graph, f->entries[i].layer), &adapter))
             return yki_fail(YOKE_ERROR_NOT_FOUND, "%s adapts \"%s\", which has no adapter here",
                             f->tensors->path, f->entries[i].layer);
         YKI_TRY(check_entry(f, &f->entries[i], graph));
     }
-    if (adapters != f->count)
-        return yki_fail(YOKE_ERROR_NOT_FOUND,
-                        "%s has %zu adapters; must have %zu, as the graph has", f->tensors->path,
-                        f->count, adapters);
     return YOKE_OK;
 }
 

@@ -739,6 +739,35 @@ load(int64_t width)
     return status;
 }
 
+/* A file without an adapter that the model has leaves it with that one alone, and with its values.
+ */
+static void
+too_few_change_nothing(void)
+{
+    yoke_graph *g = network(WIDTH);
+    yoke_model *m;
+    float before[RANK * WIDTH], after[RANK * WIDTH];
+    size_t count;
+
+    ASSERT_OK(adapt(g, "c_fc"));
+    ASSERT_OK(yoke_model_create(g, NULL, &m));
+    yoke_graph_destroy(g);
+    ASSERT_OK(yoke_model_save_adapters(m, scratch_path("few")));
+    yoke_model_destroy(m);
+    g = network(WIDTH);
+    ASSERT_OK(adapt(g, "c_attn"));
+    ASSERT_OK(yoke_model_create(g, NULL, &m));
+    yoke_graph_destroy(g);
+    count = yoke_graph_parameter_count(yoke_model_get_graph(m));
+    ASSERT_OK(yoke_model_read(m, "h.0.attn.c_attn.lora_A.weight", before, RANK * IN));
+    ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "has no adapter of \"h.0.attn.c_attn\"",
+                   yoke_model_load_adapters(m, scratch_path("few")));
+    ck_assert_uint_eq(yoke_graph_parameter_count(yoke_model_get_graph(m)), count);
+    ASSERT_OK(yoke_model_read(m, "h.0.attn.c_attn.lora_A.weight", after, RANK * IN));
+    ck_assert_mem_eq(before, after, RANK * IN * sizeof *before);
+    yoke_model_destroy(m);
+}
+
 /* A file whose last value is NaN leaves a model without adapters, which can be saved as before. */
 static void
 a_nan_changes_nothing(void)
@@ -778,6 +807,7 @@ START_TEST(files_that_are_refused)
                    yoke_model_load_adapters(with_other, scratch_path("adapters")));
     yoke_model_destroy(with_other);
     yoke_graph_destroy(other);
+    too_few_change_nothing();
     a_nan_changes_nothing();
     ASSERT_OK(yoke_model_save_adapters(m, scratch_path("adapters")));
     rewrite_config("{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 8}");
