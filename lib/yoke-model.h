@@ -29,6 +29,7 @@ typedef struct yoke_model_options {
     size_t scaling_count;
     const char *const *class_names; /* copied */
     size_t class_count;
+    const yoke_tokenizer *tokenizer; /* of an input of tokens; kept alive. NULL: none */
 } yoke_model_options;
 
 /* Makes a model of a copy of the graph, with initial values. */

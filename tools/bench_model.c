@@ -23,6 +23,7 @@ static const double SECONDS = 3;
 typedef struct request {
     const yki_tool_model *model;
     yki_tool_training training;
+    const char *folder; /* of Hugging Face, that has the sizes; NULL: none */
     bool json, plan, overlap;
     unsigned size, seq;
     yki_tool_job job;
@@ -35,6 +36,8 @@ static const yki_tool_option options[] = {
      TOOL_FLAG(request, overlap)},
     {"size", 0, "N", "height and width of the images (default: the model's)",
      TOOL_COUNT(request, size, 1, 4096)},
+    {"model", 'm', "DIR", "gpt or llama of the sizes of this folder of Hugging Face",
+     TOOL_TEXT(request, folder)},
     {"seq", 0, "N", "tokens of a sample of gpt (default: the model's)",
      TOOL_COUNT(request, seq, 1, 1 << 24)},
     {0},
@@ -412,6 +415,25 @@ bench(const request *wanted, yoke_context *context)
     return status;
 }
 
+/* Takes the sizes of a folder. Its samples have the context of the folder, or, if that is more, as
+ * many tokens as the built-in model's. */
+static int
+take_folder(const yki_tool_command *self, request *wanted, yki_tool_model *sized)
+{
+    const yki_tool_model *model = wanted->model;
+    yoke_status failed = yki_tool_read_config(wanted->folder, sized);
+
+    if (failed)
+        return yki_tool_fail(self, failed);
+    if (sized->language != model->language)
+        return yki_tool_usage(self, "%s is of a %s; take \"yoke bench %s\"", wanted->folder,
+                              sized->name, sized->name);
+    if (sized->input.dim[0] > model->input.dim[0])
+        sized->input.dim[0] = model->input.dim[0];
+    wanted->model = sized;
+    return TOOL_OK;
+}
+
 /* Replaces the model by a copy with the sizes that are asked for. */
 static int
 resize(const yki_tool_command *self, request *wanted, yki_tool_model *copy)
@@ -435,7 +457,7 @@ static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
     request wanted = {.model = yki_tool_find_model(strrchr(self->name, ' ') + 1)};
-    yki_tool_model sized;
+    yki_tool_model of_folder, sized;
     yoke_context *context = NULL;
     yoke_status failed;
     int status;
@@ -445,6 +467,8 @@ run(const yki_tool_command *self, int argc, char **argv)
     status = yki_tool_read(self, argc, argv, &wanted);
     if (status == TOOL_OK)
         status = yki_tool_read_argument(self, argc, argv, NULL, NULL, NULL);
+    if (status == TOOL_OK && wanted.folder)
+        status = take_folder(self, &wanted, &of_folder);
     if (status == TOOL_OK)
         status = resize(self, &wanted, &sized);
     if (status != TOOL_OK)

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "models.h"
 #include "options.h"
 #include "tool.h"
 
@@ -32,7 +33,7 @@ convert(const request *w)
 {
     yoke_export_options o;
     yoke_model *model = NULL;
-    yoke_status status = yoke_model_load(w->model, &model);
+    yoke_status status = yki_tool_load_model(w->model, &model);
 
     memset(&o, 0, sizeof o);
     o.type = (yoke_weight_type)w->type;
@@ -67,8 +68,10 @@ const yki_tool_command yki_tool_convert = {
     .name = "yoke convert",
     .synopsis = "[OPTION]... FILE",
     .summary = "write a language model for Hugging Face",
-    .description = "Write a gpt or a llama as Hugging Face's transformers read it: weights under\n"
-                   "their names, config.json, and the tokenizer. FILE is of \"yoke train --out\".",
+    .description =
+        "Write a gpt or a llama as Hugging Face's transformers read it: weights under\n"
+        "their names, config.json, and the tokenizer. FILE is of \"yoke train --out\", or a\n"
+        "folder of Hugging Face.",
     .options = options,
     .run = run,
     .example = "yoke convert --type=bf16 --out=rhyme rhyme.safetensors",

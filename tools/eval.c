@@ -15,7 +15,7 @@
 #include "source.h"
 #include "training.h"
 
-enum { BATCH = 256 };
+enum { BATCH = 256, TOKENS = 8192 };
 
 typedef struct request {
     const char *file;
@@ -71,12 +71,23 @@ open_data(session *s, const request *w)
     return status;
 }
 
+/* How many samples are computed at once: of long texts fewer. */
+static unsigned
+choose_batch(const session *s, const request *w)
+{
+    const int64_t context = s->source.context;
+
+    if (w->training.batch)
+        return w->training.batch;
+    return !context ? BATCH : context < TOKENS ? (unsigned)(TOKENS / context) : 1;
+}
+
 static yoke_status
 evaluate(session *s, const request *w)
 {
     yoke_trainer_options o = yki_tool_trainer_options(&w->training, (yoke_optimizer){0});
     yoke_load_options load;
-    yoke_status status = yoke_model_load(w->file, &s->model);
+    yoke_status status = yki_tool_load_model(w->file, &s->model);
     double begun;
 
     memset(&load, 0, sizeof load);
@@ -87,6 +98,7 @@ evaluate(session *s, const request *w)
         status = yoke_model_load_adapters(s->model, w->training.adapters);
     if (!status)
         status = open_data(s, w);
+    o.batch = choose_batch(s, w);
     if (!status)
         status = yoke_context_create(NULL, &s->context);
     if (!status)
@@ -174,7 +186,7 @@ clear(session *s)
 static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
-    request wanted = {.training = {.batch = BATCH, .level = YOKE_PLAN_ESTIMATE}};
+    request wanted = {.training = {.level = YOKE_PLAN_ESTIMATE}};
     session s = {0};
     int status = read_arguments(self, argc, argv, &wanted);
     yoke_status failed;
@@ -202,7 +214,7 @@ const yki_tool_command yki_tool_eval = {
     .summary = "test a trained model",
     .description =
         "Compute loss and metrics of a model over the test part of a folder, or all of a\n"
-        "file of samples. FILE is what \"yoke train --out\" wrote.",
+        "file of samples. FILE is what \"yoke train --out\" wrote, or a folder of Hugging Face.",
     .options = options,
     TOOL_TRAINING(TOOL_FOR_EVAL, request, training),
     .run = run,

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "models.h"
 #include "training.h"
 
 enum { MOST_PROMPTS = 256, BYTES = 256, MOST = 1 << 30 };
@@ -27,7 +28,8 @@ typedef struct request {
 } request;
 
 static const yki_tool_option options[] = {
-    {"model", 'm', "FILE", "the trained model", TOOL_TEXT(request, model)},
+    {"model", 'm', "FILE", "the trained model, or a folder of Hugging Face",
+     TOOL_TEXT(request, model)},
     {"prompt", 'p', "TEXT", "the text to continue", TOOL_TEXT(request, prompt)},
     {"prompts", 'f', "FILE", "texts to continue side by side, one in each line",
      TOOL_TEXT(request, prompts)},
@@ -288,7 +290,7 @@ generate(session *s)
 {
     const request *w = s->wanted;
     yoke_generator_options o;
-    yoke_status status = yoke_model_load(w->model, &s->model);
+    yoke_status status = yki_tool_load_model(w->model, &s->model);
 
     memset(&o, 0, sizeof o);
     if (!status && w->training.adapters)
@@ -362,7 +364,8 @@ const yki_tool_command yki_tool_generate = {
     .summary = "let a language model write",
     .description =
         "Continue a text, token by token. FILE is what \"yoke train --out\" wrote of a model\n"
-        "over tokens with causal attention. The same seed gives the same text on one device.",
+        "over tokens with causal attention, or a folder of Hugging Face with a GPT-2 or a\n"
+        "Llama. The same seed gives the same text on one device.",
     .options = options,
     TOOL_TRAINING(TOOL_FOR_GENERATE, request, training),
     .run = run,

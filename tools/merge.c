@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "models.h"
 #include "tool.h"
 
 typedef struct request {
@@ -37,7 +38,7 @@ static yoke_status
 merge(const request *w)
 {
     yoke_model *model = NULL;
-    yoke_status status = yoke_model_load(w->base, &model);
+    yoke_status status = yki_tool_load_model(w->base, &model);
 
     if (!status && w->adapters)
         status = yoke_model_load_adapters(model, w->adapters);
@@ -69,7 +70,8 @@ const yki_tool_command yki_tool_merge = {
     .summary = "make adapters part of the weights",
     .description =
         "Write the model BASE with its low-rank adapters, or those of the folder ADAPTERS,\n"
-        "added to the weights. The result has no adapters and computes the same.",
+        "added to the weights. The result has no adapters and computes the same. BASE may be\n"
+        "a folder of Hugging Face.",
     .options = options,
     .run = run,
     .example = "yoke merge --out=merged.safetensors adapted.safetensors",

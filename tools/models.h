@@ -44,6 +44,10 @@ bool yki_tool_size_model(const yki_tool_model *model, const yki_tool_sizes *size
  * and samples of as many tokens as the context (config.c). */
 bool yki_tool_has_config(const char *folder);
 yoke_status yki_tool_read_config(const char *folder, yki_tool_model *model);
+/* Whether such a folder has weights, and a model with its weights and its tokenizer, if it has one;
+ * another file or folder is a model of yoke (hugging_face.c). The caller destroys the model. */
+bool yki_tool_has_weights(const char *folder);
+yoke_status yki_tool_load_model(const char *path, yoke_model **model);
 
 /* Builds the model with input "image", target "label" (or "value"), output "logits" (or
  * "prediction"), a loss and metrics; a language model has the input "tokens" and the target "next".

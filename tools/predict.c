@@ -285,7 +285,7 @@ static yoke_status
 predict(session *s)
 {
     const request *w = s->wanted;
-    yoke_status status = yoke_model_load(w->file, &s->model);
+    yoke_status status = yki_tool_load_model(w->file, &s->model);
     int64_t count, end;
     char sentence[100];
 

@@ -157,20 +157,6 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
 
 /* ---- model and data ---- */
 
-static bool
-has_weights(const char *folder)
-{
-    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
-    char path[PATH_MAX];
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        if (access(path, F_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Takes sizes and weights of the folder of the model. */
 static yoke_status
 take_folder(const yki_tool_command *self, request *w)
@@ -189,7 +175,7 @@ take_folder(const yki_tool_command *self, request *w)
         return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT, why);
     sizes->vocabulary = w->sized.sizes.vocabulary;
     w->built_in = &w->sized;
-    if (!w->init && has_weights(w->folder))
+    if (!w->init && yki_tool_has_weights(w->folder))
         w->init = w->folder;
     else if (!w->init)
         yki_tool_note(self, "%s has no model.safetensors: the model starts anew", w->folder);

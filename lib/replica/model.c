@@ -219,6 +219,7 @@ static yoke_status
 info_of_options(const yoke_graph *graph, const yoke_model_options *o, yki_model_info *info)
 {
     yoke_field field;
+    yoke_status status;
 
     if (o->scaling_count)
         YKI_GIVEN("yoke_model_create", {"mean", o->mean}, {"scale", o->scale});
@@ -240,8 +241,16 @@ info_of_options(const yoke_graph *graph, const yoke_model_options *o, yki_model_
     field.name = first_input(graph)->name;
     if (field.type == YOKE_F32)
         field.type = o->input_type;
-    return yki_model_info_set(info, &field, o->mean, o->scale, o->scaling_count, o->class_names,
-                              o->class_count);
+    if (o->tokenizer && field.type != YOKE_I32)
+        return yki_fail(YOKE_ERROR_TYPE,
+                        "yoke_model_create: the input \"%s\" has type %s; must be i32 to have a "
+                        "tokenizer",
+                        field.name, yki_value_type_name(field.type));
+    status = yki_model_info_set(info, &field, o->mean, o->scale, o->scaling_count, o->class_names,
+                                o->class_count);
+    if (status == YOKE_OK && o->tokenizer)
+        info->tokenizer = yki_tokenizer_retain((yoke_tokenizer *)o->tokenizer);
+    return status;
 }
 
 yoke_status

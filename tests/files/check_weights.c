@@ -335,6 +335,33 @@ START_TEST(arguments)
 }
 END_TEST
 
+/* A tokenizer is kept by the model and its file, where the input is tokens. */
+START_TEST(tokenizers)
+{
+    yoke_graph *g = small_graph(3, false);
+    yoke_tokenizer *bytes;
+    yoke_model *m;
+
+    ASSERT_OK(yoke_tokenizer_train(NULL, NULL, &bytes));
+    ASSERT_REFUSED(YOKE_ERROR_TYPE, "has type f32; must be i32 to have a tokenizer",
+                   yoke_model_create(g, &(yoke_model_options){.tokenizer = bytes}, &m));
+    yoke_graph_destroy(g);
+    ASSERT_OK(yoke_graph_create(&g));
+    yoke_graph_set_output(
+        g, "y",
+        yoke_embedding(g, yoke_input(g, "tokens", YOKE_I32, yoke_shape(4)),
+                       &(yoke_embedding_options){.rows = 256, .width = 2, .name = "wte"}));
+    ASSERT_OK(yoke_model_create(g, &(yoke_model_options){.tokenizer = bytes}, &m));
+    yoke_graph_destroy(g);
+    yoke_tokenizer_destroy(bytes);
+    ASSERT_OK(yoke_model_save(m, scratch_path("tokens.safetensors")));
+    yoke_model_destroy(m);
+    ASSERT_OK(yoke_model_load(scratch_path("tokens.safetensors"), &m));
+    ck_assert_int_eq(yoke_tokenizer_vocabulary(yoke_model_get_tokenizer(m)), 256);
+    yoke_model_destroy(m);
+}
+END_TEST
+
 /* The file that check.py expects, where python.sh wants it. */
 START_TEST(for_python)
 {
@@ -380,6 +407,7 @@ test_suite(void)
     tcase_add_test(files, metadata_of_others);
     tcase_add_test(files, out_of_memory);
     tcase_add_test(files, arguments);
+    tcase_add_test(files, tokenizers);
     tcase_add_checked_fixture(python, scratch_set_up, scratch_tear_down);
     tcase_add_test(python, for_python);
     return suite;

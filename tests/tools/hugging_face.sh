@@ -104,6 +104,21 @@ says "$err" 'a sample has 8 tokens; must have at most 7, the context'
 expect 1 -- train --model="$files" --data="$work/text"
 says "$err" "^yoke: train: $files: is a folder, .* a graph as JSON, or a folder with a config.json"
 
+# The other commands that take a folder.
+expect 1 -- generate --model="$work/hf" --prompt=a
+says "$err" "^yoke: generate: $work/hf/config.json is no JSON"
+cp "$files/gpt2/config.json" "$work/hf"
+expect 1 -- generate --model="$work/hf" --prompt=a
+says "$err" "^yoke: generate: $work/hf has no model.safetensors; must have the weights of the model"
+cp "$files/gpt2/model.safetensors" "$work/hf"
+expect 0 -- tokenize --train --vocabulary=270 --out="$work/hf/tokenizer.json" "$work/text"
+expect 1 -- eval --data="$work/text" "$work/hf"
+says "$err" "^yoke: eval: $work/hf: its tokenizer has [0-9]* tokens, the model a vocabulary of 11"
+expect 2 -- bench gpt --model="$files/llama"
+says "$err" 'is of a llama; take "yoke bench llama"'
+expect 2 -- bench gpt --model="$files/gpt2" --seq=8
+says "$err" 'a sample has 8 tokens; must have at most 7, the context'
+
 # ---- training ----
 
 unset OCL_ICD_FILENAMES POCL_DEVICES
@@ -140,7 +155,20 @@ for model in gpt llama; do
     expect 0 -- eval --devices=cpu:0 --data="$work/text" --json "$work/again.safetensors"
     json samples 1
     near "$trained" "$("$pick" loss <"$out")"
+    # The folder by itself is a model.
+    expect 0 -- eval --devices=cpu:0 --data="$work/text" --json "$work/$model.hf"
+    near "$trained" "$("$pick" loss <"$out")"
+    for form in safetensors hf; do
+        expect 0 -- generate --devices=cpu:0 --model="$work/$model.$form" --prompt=ab --length=9 \
+            --temperature=0
+        [ $form = hf ] || cp "$out" "$work/written"
+        says "$out" '^ab[a-j]{2,9}$'
+    done
+    cmp -s "$out" "$work/written" || fail "the folder writes another text"
 done
+expect 0 -- convert --type=bf16 --out="$work/again.hf" "$work/llama.hf"
+grep -q '"torch_dtype": "bfloat16"' "$work/again.hf/config.json" || fail "not bfloat16"
+[ -f "$work/again.hf/tokenizer.json" ] || fail "the tokenizer is lost"
 # Without the weights it starts anew; --init brings them, and their tokenizer.
 mkdir "$work/bare"
 cp "$work/gpt.hf/config.json" "$work/bare"
