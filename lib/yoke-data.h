@@ -168,6 +168,9 @@ typedef struct yoke_text_options {
     yoke_data_part part;  /* YOKE_PART_ANY: all of the text */
     double test_fraction; /* of the text: its tail is the test part; 0: a tenth */
     int64_t vocabulary;   /* of the model: other tokens are refused; 0: the tokenizer's */
+    /* Each token once: the last sample may have fewer than `context`, the others are 0, and in
+     * "next" -1, which the loss must ignore (yoke_loss_options). Not for YOKE_PART_TRAIN. */
+    bool short_last;
 } yoke_text_options;
 
 /* Opens a text as samples of `context` tokens, "tokens", and those that follow each, "next": a file
@@ -182,9 +185,10 @@ yoke_dataset_open_text(const char *path, const yoke_text_options *options, yoke_
     return yoke_dataset_open_text_sized(path, options, sizeof(yoke_text_options), dataset);
 }
 /* Describe a dataset of text: its tokenizer, which is lent, NULL if unknown; its vocabulary; and
- * the bytes of text that its samples predict, 0 if unknown. */
+ * the tokens that its samples predict, and the bytes of these, 0 if unknown. */
 YOKE_API const yoke_tokenizer *yoke_dataset_get_tokenizer(const yoke_dataset *dataset);
 YOKE_API int64_t yoke_dataset_vocabulary(const yoke_dataset *dataset);
+YOKE_API int64_t yoke_dataset_text_tokens(const yoke_dataset *dataset);
 YOKE_API int64_t yoke_dataset_text_bytes(const yoke_dataset *dataset);
 
 /* Makes a view of a dataset: its sample i is sample indices[i] of `dataset`. The view copies the

@@ -60,11 +60,13 @@ open_data(session *s, const request *w)
     size_t count = yoke_model_get_scaling(s->model, &mean, &scale);
     const yki_tool_reading how = {.channels_last = w->training.channels_last,
                                   .integers = yoke_model_get_input(s->model)->type == YOKE_I32};
-    const int64_t context = yki_tool_text_context(yoke_model_get_graph(s->model));
-    yoke_status status =
-        context ? yki_tool_source_open_test_text(w->training.data, s->model, context, &s->source)
-                : yki_tool_source_open_test(w->training.data, &how, &s->source);
+    yki_tool_text text;
+    yoke_status status = yki_tool_text_of(yoke_model_get_graph(s->model), &text);
 
+    if (!status)
+        status = text.context
+                     ? yki_tool_source_open_test_text(w->training.data, s->model, &text, &s->source)
+                     : yki_tool_source_open_test(w->training.data, &how, &s->source);
     if (!status && count)
         status =
             yoke_dataset_set_scaling(s->source.train, s->source.data->name, mean, scale, count);
@@ -118,6 +120,12 @@ evaluate(session *s, const request *w)
     return status;
 }
 
+static double
+tokens_per_second(const session *s)
+{
+    return (double)yoke_dataset_text_tokens(s->source.train) / s->seconds;
+}
+
 static void
 print_text(const session *s, const yoke_graph *graph)
 {
@@ -128,12 +136,12 @@ print_text(const session *s, const yoke_graph *graph)
     if (s->source.context) {
         const double bits = yki_tool_bits_per_byte(s->source.train, s->result.loss);
 
+        printf("tokens %lld\n", (long long)yoke_dataset_text_tokens(s->source.train));
         printf("perplexity %s\n", yki_tool_loss_text(exp(s->result.loss), loss));
         if (!isnan(bits))
             printf("bits a byte %.4f\n", bits);
         if (s->seconds > 0)
-            printf("tokens/s %.0f\n",
-                   (double)s->result.samples * (double)s->source.context / s->seconds);
+            printf("tokens/s %.0f\n", tokens_per_second(s));
     }
     for (size_t i = 0; i < s->result.metric_count; i++) {
         const char *name = yoke_graph_get_metric_name(graph, i);
@@ -155,13 +163,11 @@ print_json(const session *s, const yoke_graph *graph)
     yki_tool_json_integer(&j, "samples", (uint64_t)s->result.samples);
     yki_tool_json_real(&j, "loss", s->result.loss);
     if (s->source.context) {
+        yki_tool_json_integer(&j, "tokens", (uint64_t)yoke_dataset_text_tokens(s->source.train));
         yki_tool_json_real(&j, "perplexity", exp(s->result.loss));
         yki_tool_json_real(&j, "bits_per_byte",
                            yki_tool_bits_per_byte(s->source.train, s->result.loss));
-        yki_tool_json_real(&j, "tokens_per_second",
-                           s->seconds > 0
-                               ? (double)s->result.samples * (double)s->source.context / s->seconds
-                               : 0);
+        yki_tool_json_real(&j, "tokens_per_second", s->seconds > 0 ? tokens_per_second(s) : 0);
     }
     yki_tool_json_open_object(&j, "metrics");
     for (size_t i = 0; i < s->result.metric_count; i++)

@@ -4,6 +4,7 @@
  * target and how many classes it has.
  */
 #include <errno.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,6 +189,42 @@ yki_tool_text_context(const yoke_graph *graph)
     return yoke_node_shape(tokens).dim[0];
 }
 
+/* The graph's text as JSON has the rows of its first embedding, and what its loss ignores. */
+yoke_status
+yki_tool_text_of(const yoke_graph *graph, yki_tool_text *out)
+{
+    yki_tool_text found = {.context = yki_tool_text_context(graph)};
+    json_t *json = NULL, *node;
+    const char *loss;
+    yoke_status status;
+    char *text = NULL;
+    size_t i;
+
+    *out = found;
+    if (!found.context)
+        return YOKE_OK;
+    status = yoke_graph_to_json(graph, &text);
+    if (status)
+        return status;
+    json = json_loads(text, 0, NULL);
+    yoke_free(text);
+    loss = json_string_value(json_object_get(json, "loss"));
+    json_array_foreach(json_object_get(json, "nodes"), i, node)
+    {
+        const char *name = json_string_value(json_object_get(node, "name"));
+        const char *op = json_string_value(json_object_get(node, "op"));
+
+        if (!found.vocabulary && op && strcmp(op, "embedding") == 0)
+            found.vocabulary = json_integer_value(json_object_get(node, "rows"));
+        if (loss && name && strcmp(name, loss) == 0)
+            found.ignores = json_is_true(json_object_get(node, "has_ignore_index")) &&
+                            json_integer_value(json_object_get(node, "ignore_index")) == -1;
+    }
+    json_decref(json);
+    *out = found;
+    return YOKE_OK;
+}
+
 yoke_status
 yki_tool_open_tokenizer(const char *name, const char *text, yoke_tokenizer **tokenizer)
 {
@@ -217,9 +254,8 @@ choose_tokenizer(const char *path, const char *name, const char *const models[2]
 }
 
 yoke_status
-yki_tool_source_open_text(const char *path, const yki_tool_reading *how, int64_t context,
-                          int64_t vocabulary, const char *tokenizer, const char *const models[2],
-                          yki_tool_source *out)
+yki_tool_source_open_text(const char *path, const yki_tool_reading *how, const yki_tool_text *text,
+                          const char *tokenizer, const char *const models[2], yki_tool_source *out)
 {
     yki_tool_source s = {0};
     yoke_tokenizer *opened = NULL;
@@ -227,14 +263,15 @@ yki_tool_source_open_text(const char *path, const yki_tool_reading *how, int64_t
     yoke_status status = choose_tokenizer(path, tokenizer, models, &opened);
 
     memset(&o, 0, sizeof o);
-    o.context = s.context = context;
-    o.vocabulary = vocabulary;
+    o.context = s.context = text->context;
+    o.vocabulary = text->vocabulary;
     o.tokenizer = opened;
     o.test_fraction = how->validation;
     o.part = YOKE_PART_TRAIN;
     if (!status)
         status = yoke_dataset_open_text(path, &o, &s.train);
     o.part = YOKE_PART_TEST;
+    o.short_last = text->ignores;
     if (!status)
         status = yoke_dataset_open_text(path, &o, &s.test);
     yoke_tokenizer_destroy(opened);
@@ -252,17 +289,19 @@ yki_tool_source_open_text(const char *path, const yki_tool_reading *how, int64_t
 }
 
 yoke_status
-yki_tool_source_open_test_text(const char *path, const yoke_model *model, int64_t context,
+yki_tool_source_open_test_text(const char *path, const yoke_model *model, const yki_tool_text *text,
                                yki_tool_source *out)
 {
-    yki_tool_source s = {.context = context};
+    yki_tool_source s = {.context = text->context};
     yoke_text_options o;
     yoke_status status;
 
     memset(&o, 0, sizeof o);
-    o.context = context;
+    o.context = text->context;
+    o.vocabulary = text->vocabulary;
     o.tokenizer = yoke_model_get_tokenizer(model);
     o.part = YOKE_PART_TEST;
+    o.short_last = text->ignores;
     status = yoke_dataset_open_text(path, &o, &s.train);
     if (status)
         return status;
@@ -276,10 +315,8 @@ double
 yki_tool_bits_per_byte(const yoke_dataset *text, double loss)
 {
     const double bytes = (double)yoke_dataset_text_bytes(text);
-    const yoke_field *field = yoke_dataset_get_field(text, 0);
-    const double tokens = (double)yoke_dataset_count(text) * (double)field->shape.dim[0];
 
-    return bytes > 0 ? loss / log(2) * tokens / bytes : (double)NAN;
+    return bytes > 0 ? loss / log(2) * (double)yoke_dataset_text_tokens(text) / bytes : (double)NAN;
 }
 
 yoke_status

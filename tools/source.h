@@ -30,17 +30,25 @@ typedef struct yki_tool_reading {
  * Samples without a target are an error. */
 yoke_status yki_tool_source_open(const char *path, const yki_tool_reading *how,
                                  yki_tool_source *source);
-/* Opens a text as samples of `context` tokens, with a test part. Tokens must be below `vocabulary`,
- * if that is not 0. `tokenizer` is bytes, characters, or a file; NULL: that of the first of
- * two models (each may be NULL) that has one, or that beside the text, or bytes. */
+/* What a model takes of texts. */
+typedef struct yki_tool_text {
+    int64_t context;    /* tokens of a sample; 0: it takes no text */
+    int64_t vocabulary; /* tokens must be below it; 0: unknown */
+    bool ignores;       /* its loss ignores what follows a token that is -1 */
+} yki_tool_text;
+
+/* The number of tokens of a graph's input "tokens", whose target is "next"; 0: it takes no text. */
+int64_t yki_tool_text_context(const yoke_graph *graph);
+yoke_status yki_tool_text_of(const yoke_graph *graph, yki_tool_text *text);
+/* Opens a text as samples for a model, with a test part. `tokenizer` is bytes, characters, or a
+ * file; NULL: that of the first of two models (each may be NULL) that has one, or that beside the
+ * text, or bytes. */
 yoke_status yki_tool_source_open_text(const char *path, const yki_tool_reading *how,
-                                      int64_t context, int64_t vocabulary, const char *tokenizer,
+                                      const yki_tool_text *text, const char *tokenizer,
                                       const char *const models[2], yki_tool_source *source);
 /* Opens the test part of a text for a model, as `train`. */
 yoke_status yki_tool_source_open_test_text(const char *path, const yoke_model *model,
-                                           int64_t context, yki_tool_source *source);
-/* The number of tokens of a graph's input "tokens", whose target is "next"; 0: it takes no text. */
-int64_t yki_tool_text_context(const yoke_graph *graph);
+                                           const yki_tool_text *text, yki_tool_source *source);
 /* Opens a tokenizer by what a user types: bytes, characters, which are those of a text, or a file.
  */
 yoke_status yki_tool_open_tokenizer(const char *name, const char *text, yoke_tokenizer **tokenizer);

@@ -282,28 +282,30 @@ prepare_data(session *s)
     return yoke_dataset_set_augmentation(source->train, &augmentation);
 }
 
-/* The number of tokens in a sample of text; 0: the model is for other samples. */
-static int64_t
-text_context(const session *s)
+/* What the model takes of texts. The data decide the vocabulary of a built-in model, unless the
+ * user does. */
+static yoke_status
+read_text(const session *s, yki_tool_text *text)
 {
     const yki_tool_model *model = s->wanted->built_in;
 
     if (s->graph)
-        return yki_tool_text_context(s->graph);
-    return model && model->language ? model->input.dim[0] : 0;
+        return yki_tool_text_of(s->graph, text);
+    text->context = model && model->language ? model->input.dim[0] : 0;
+    text->vocabulary = s->wanted->settings.training.sizes.vocabulary;
+    text->ignores = true;
+    return YOKE_OK;
 }
 
-/* The data decide the vocabulary of a built-in model, unless the user does. */
 static yoke_status
-open_text(session *s, int64_t context)
+open_text(session *s, const yki_tool_text *text)
 {
     const request *w = s->wanted;
-    const yki_tool_training *t = &w->settings.training;
     const yki_tool_reading how = {.validation = w->validation};
     const char *const models[2] = {w->init, w->folder};
 
-    return yki_tool_source_open_text(t->data, &how, context, t->sizes.vocabulary, w->tokenizer,
-                                     models, &s->source);
+    return yki_tool_source_open_text(w->settings.training.data, &how, text, w->tokenizer, models,
+                                     &s->source);
 }
 
 /* The graph of a file tells how to read the data, so it is opened first. A built-in model is made
@@ -314,13 +316,15 @@ open_both(session *s)
     const request *w = s->wanted;
     yoke_status status =
         w->built_in ? YOKE_OK : read_graph(w->settings.training.model, &s->graph, &s->integers);
-    const int64_t context = status ? 0 : text_context(s);
+    yki_tool_text text = {0};
 
-    if (!status && w->tokenizer && !context)
+    if (!status)
+        status = read_text(s, &text);
+    if (!status && w->tokenizer && !text.context)
         status = yoke_fail(YOKE_ERROR_INVALID_ARGUMENT,
                            "--tokenizer is given, but the model is not for text");
     if (!status)
-        status = context ? open_text(s, context) : open_data(s);
+        status = text.context ? open_text(s, &text) : open_data(s);
     if (status)
         return status;
     choose_settings(s);

@@ -58,7 +58,8 @@ struct yoke_dataset {
     /* Of a text: */
     yoke_tokenizer *tokenizer; /* retained; NULL: unknown */
     int64_t vocabulary;        /* 0: no text */
-    int64_t text_bytes;        /* that all windows predict; 0: unknown */
+    int64_t text_tokens;       /* that all windows predict */
+    int64_t text_bytes;        /* of these tokens; 0: unknown */
 };
 
 /* Makes a dataset of a source. It owns `self` from here on: also on failure `self` is destroyed.

@@ -5,7 +5,8 @@
  * Window i of T tokens begins at token i * T, so an epoch sees each token once. In training an
  * epoch shifts all windows by a number below T that follows from the seed and the epoch, so that no
  * token always stands at the same place of its window. Their order, the share of each process and
- * going on after a checkpoint are those of any dataset.
+ * going on after a checkpoint are those of any dataset. For evaluation the last window may have
+ * fewer tokens: the others are 0, and what follows them is -1, which the loss ignores.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -31,10 +32,15 @@ windows_read(void *self, size_t field, const int64_t *indices, size_t count, voi
     const windows *w = self;
     int32_t *to = out;
 
-    for (size_t i = 0; i < count; i++, to += w->context)
-        YKI_TRY(yki_column_read_numbers(
-            &w->tokens, w->first + w->shift + indices[i] * w->context + (int64_t)field,
-            (size_t)w->context, to));
+    for (size_t i = 0; i < count; i++, to += w->context) {
+        const int64_t at = w->shift + indices[i] * w->context;
+        const int64_t there = YKI_MIN(w->context, w->count - 1 - at);
+
+        YKI_TRY(
+            yki_column_read_numbers(&w->tokens, w->first + at + (int64_t)field, (size_t)there, to));
+        for (int64_t k = there; k < w->context; k++)
+            to[k] = field ? -1 : 0;
+    }
     return YOKE_OK;
 }
 
@@ -232,13 +238,14 @@ choose_part(windows *w, const yoke_text_options *o, bool split)
     w->count = o->part == YOKE_PART_TEST ? test : all - test;
 }
 
-/* One window less than there could be leaves room to shift them by any number. */
+/* In training, one window less than there could be leaves room to shift them by any number. */
 static yoke_status
-count_windows(const char *path, windows *w, yoke_data_part part)
+count_windows(const char *path, windows *w, yoke_data_part part, bool short_last)
 {
-    const int64_t most = (w->count - 1) / w->context;
+    const int64_t least = short_last ? 1 : w->context;
+    const int64_t most = (w->count - 1 + w->context - least) / w->context;
 
-    if (w->count < w->context + 1)
+    if (w->count < least + 1)
         return yki_fail(
             YOKE_ERROR_VALUE,
             "%s: the %stext has %lld token%s; must have at least %lld, a window of %lld "
@@ -247,8 +254,11 @@ count_windows(const char *path, windows *w, yoke_data_part part)
             part == YOKE_PART_TEST    ? "test part of the "
             : part == YOKE_PART_TRAIN ? "training part of the "
                                       : "",
-            (long long)w->count, w->count == 1 ? "" : "s", (long long)w->context + 1,
-            (long long)w->context);
+            (long long)w->count, w->count == 1 ? "" : "s", (long long)least + 1, (long long)least);
+    if (short_last) {
+        w->samples = most;
+        return YOKE_OK;
+    }
     w->samples = part == YOKE_PART_TEST ? most : YKI_MAX(most - 1, (int64_t)1);
     w->most_shift = part == YOKE_PART_TEST
                         ? 0
@@ -256,12 +266,19 @@ count_windows(const char *path, windows *w, yoke_data_part part)
     return YOKE_OK;
 }
 
+/* The tokens that windows predict, in all. */
+static int64_t
+predicted(const windows *w)
+{
+    return YKI_MIN(w->samples * w->context, w->count - 1);
+}
+
 /* Checks all tokens of the part; finds the largest, and the bytes that windows predict. */
 static yoke_status
 check_tokens(const char *path, const windows *w, const yoke_tokenizer *t, int64_t limit,
              int64_t *vocabulary, int64_t *bytes)
 {
-    const int64_t end = w->samples * w->context;
+    const int64_t end = predicted(w);
     int32_t *chunk = yki_alloc(CHUNK, sizeof *chunk, "tokens");
     yoke_status status = chunk ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 
@@ -316,7 +333,7 @@ open_text(const char *path, const yoke_text_options *o, yoke_dataset **out)
     windows *w = yki_alloc(1, sizeof *w, "a text");
     yoke_tokenizer *tokenizer = NULL;
     yoke_dataset *dataset = NULL;
-    int64_t vocabulary = 0, bytes = 0;
+    int64_t vocabulary = 0, bytes = 0, tokens = 0;
     bool split = true;
     yoke_status status;
 
@@ -328,10 +345,11 @@ open_text(const char *path, const yoke_text_options *o, yoke_dataset **out)
         status = check_vocabulary(path, tokenizer, o->vocabulary);
     if (status == YOKE_OK) {
         choose_part(w, o, split);
-        status = count_windows(path, w, o->part);
+        status = count_windows(path, w, o->part, o->short_last);
     }
     if (status == YOKE_OK)
         status = check_tokens(path, w, tokenizer, o->vocabulary, &vocabulary, &bytes);
+    tokens = status == YOKE_OK ? predicted(w) : 0;
     if (status == YOKE_OK)
         status = make_dataset(w, &dataset);
     else
@@ -342,6 +360,7 @@ open_text(const char *path, const yoke_text_options *o, yoke_dataset **out)
     }
     dataset->tokenizer = tokenizer;
     dataset->vocabulary = tokenizer ? tokenizer->count : vocabulary;
+    dataset->text_tokens = tokens;
     dataset->text_bytes = bytes;
     *out = dataset;
     return YOKE_OK;
@@ -361,6 +380,10 @@ yoke_dataset_open_text_sized(const char *path, const yoke_text_options *options,
     if (!(o.test_fraction >= 0 && o.test_fraction < 1))
         return yki_fail_range_below(YOKE_ERROR_VALUE, "yoke_dataset_open_text: test_fraction",
                                     o.test_fraction, 0, 1);
+    if (o.short_last && o.part == YOKE_PART_TRAIN)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_dataset_open_text: short_last is true; must be false for training, "
+                        "which shifts the windows");
     return open_text(path, &o, dataset);
 }
 
@@ -376,6 +399,12 @@ int64_t
 yoke_dataset_vocabulary(const yoke_dataset *dataset)
 {
     return dataset ? dataset->vocabulary : 0;
+}
+
+int64_t
+yoke_dataset_text_tokens(const yoke_dataset *dataset)
+{
+    return dataset ? dataset->text_tokens : 0;
 }
 
 int64_t

@@ -338,6 +338,46 @@ START_TEST(windows)
 }
 END_TEST
 
+/* Each token of a part is predicted once, also where they fill no window. */
+START_TEST(short_windows)
+{
+    const char *path = text_of("rhyme.txt", 1);
+    const int64_t all = (int64_t)strlen(lines);
+    yoke_text_options o = {.context = 8, .part = YOKE_PART_ANY, .short_last = true};
+    int32_t tokens[8], next[8];
+    yoke_dataset *d;
+    int64_t last, there;
+
+    ASSERT_OK(yoke_dataset_open_text(path, &o, &d));
+    last = (all - 2) / 8;
+    there = all - 1 - 8 * last;
+    ck_assert_int_lt(there, 8);
+    ck_assert_int_eq(yoke_dataset_count(d), last + 1);
+    ck_assert_int_eq(yoke_dataset_text_tokens(d), all - 1);
+    ck_assert_int_eq(yoke_dataset_text_bytes(d), all - 1);
+    read_window(d, 0, tokens, next);
+    ASSERT_OK(yoke_dataset_read(d, "tokens", &last, 1, tokens, sizeof tokens));
+    ASSERT_OK(yoke_dataset_read(d, "next", &last, 1, next, sizeof next));
+    for (int64_t i = 0; i < 8; i++) {
+        ck_assert_int_eq(tokens[i], i < there ? lines[8 * last + i] : 0);
+        ck_assert_int_eq(next[i], i < there ? lines[8 * last + i + 1] : -1);
+    }
+    yoke_dataset_destroy(d);
+    /* A text that is shorter than a window is one. */
+    o = (yoke_text_options){.context = 4096, .part = YOKE_PART_TEST, .short_last = true};
+    ASSERT_OK(yoke_dataset_open_text(path, &o, &d));
+    ck_assert_int_eq(yoke_dataset_count(d), 1);
+    ck_assert_int_eq(yoke_dataset_text_tokens(d), all - 1);
+    yoke_dataset_destroy(d);
+    scratch_write(scratch_path("one.txt"), "a", 1);
+    ASSERT_REFUSED(YOKE_ERROR_VALUE, "has 1 token; must have at least 2",
+                   yoke_dataset_open_text(scratch_path("one.txt"), &o, &d));
+    o.part = YOKE_PART_TRAIN;
+    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "must be false for training",
+                   yoke_dataset_open_text(path, &o, &d));
+}
+END_TEST
+
 START_TEST(kept_tokens)
 {
     const char *path = text_of("rhyme.txt", 4);
@@ -406,6 +446,7 @@ test_suite(void)
     tcase_add_test(c, refused_tokenizers);
     tcase_add_test(c, files);
     tcase_add_test(c, windows);
+    tcase_add_test(c, short_windows);
     tcase_add_test(c, kept_tokens);
     tcase_add_test(c, refused_data);
     return suite;

@@ -59,6 +59,32 @@ says "$err" 'perplexity .* tokens/s'
 expect 0 -- eval --devices=cpu:0 --data="$work/rhyme.txt" "$work/rhyme.safetensors"
 says "$out" '^perplexity '
 says "$out" '^bits a byte '
+# Each token counts once, also in a last window that is short: the loss of 16 + 5 of them is that of
+# the 16 and that of the 5.
+mkdir "$work/part"
+# measure FROM COUNT: `loss` of so many tokens from that one on
+measure() {
+    tail -c +"$1" "$work/rhyme.txt" | head -c $(($2 + 1)) >"$work/part.txt"
+    expect 0 -- tokenize --tokenizer="$work/rhyme.safetensors" --out="$work/part/test.bin" \
+        "$work/part.txt"
+    expect 0 -- eval --devices=cpu:0 --data="$work/part" --json "$work/rhyme.safetensors"
+    json tokens "$2"
+    loss=$("$pick" loss <"$out")
+}
+measure 1 16
+first=$loss
+measure 17 5
+second=$loss
+measure 1 21
+json samples 2
+awk -v all="$loss" -v a="$first" -v b="$second" \
+    'BEGIN { d = 21 * all - 16 * a - 5 * b; exit !(a != b && d < 1e-3 && d > -1e-3) }' ||
+    fail "the losses are $loss, $first and $second"
+# Tokens that the model does not have.
+printf 'he yokes 2' >"$work/part.txt"
+expect 0 -- tokenize --out="$work/part/test.bin" "$work/part.txt"
+expect 1 -- eval --devices=cpu:0 --data="$work/part" "$work/rhyme.safetensors"
+says "$err" 'part: token 0 is 104; must be at least 0 and below [0-9]*, the vocabulary'
 # What was trained on characters writes characters, and takes no others.
 expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="he" --length=9
 says "$out" '^he[a-z ,.]{0,9}$'
