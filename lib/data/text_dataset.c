@@ -200,6 +200,7 @@ static yoke_status
 find_tokens(const char *path, const yoke_text_options *o, yki_column *column,
             yoke_tokenizer **tokenizer, bool *split)
 {
+    const char *slash = strrchr(path, '/');
     struct stat about = {0};
     shards s = {0};
     bool tokens;
@@ -208,7 +209,7 @@ find_tokens(const char *path, const yoke_text_options *o, yki_column *column,
     *split = true;
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
         status = list_shards(path, &s);
-    tokens = s.count || (!S_ISDIR(about.st_mode) && is_tokens(path));
+    tokens = s.count || (!S_ISDIR(about.st_mode) && is_tokens(slash ? slash + 1 : path));
     if (status == YOKE_OK)
         status = choose_tokenizer(path, o, tokens, tokenizer);
     if (status == YOKE_OK)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "data/token_file.h"
 #include "support/scratch.h"
@@ -394,11 +395,18 @@ START_TEST(kept_tokens)
     d = open_text(path, 8, YOKE_PART_ANY);
     ck_assert_int_eq(yoke_dataset_count(d), (5 * (int64_t)strlen(lines) - 1) / 8 - 1);
     yoke_dataset_destroy(d);
-    /* The file of tokens is data by itself. */
-    d = open_text(kept, 8, YOKE_PART_ANY);
-    ck_assert_int_eq(yoke_dataset_count(d), (5 * (int64_t)strlen(lines) - 1) / 8 - 1);
-    ck_assert_ptr_null(yoke_dataset_get_tokenizer(d));
-    yoke_dataset_destroy(d);
+    /* The file of tokens is data by itself, whatever the path to it begins with. */
+    for (int i = 0; i < 2; i++) {
+        if (i) {
+            ck_assert_int_eq(chdir(scratch_dir()), 0);
+            strcpy(kept, "./rhyme.txt.tokens");
+        }
+        d = open_text(kept, 8, YOKE_PART_ANY);
+        ck_assert_int_eq(yoke_dataset_count(d), (5 * (int64_t)strlen(lines) - 1) / 8 - 1);
+        ck_assert_ptr_null(yoke_dataset_get_tokenizer(d));
+        yoke_dataset_destroy(d);
+    }
+    ck_assert_int_eq(chdir("/"), 0);
     free(kept);
 }
 END_TEST
