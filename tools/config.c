@@ -264,22 +264,15 @@ yki_tool_has_config(const char *folder)
 }
 
 yoke_status
-yki_tool_read_config(const char *folder, yki_tool_model *model)
+yki_tool_parse_config(const char *text, size_t length, const char *path, yki_tool_model *model)
 {
-    char path[PATH_MAX], sentence[PATH_MAX + JSON_ERROR_TEXT_LENGTH + 64], *text;
+    char sentence[PATH_MAX + JSON_ERROR_TEXT_LENGTH + 64];
     json_error_t error;
     yki_tool_model copy;
     yoke_status status;
-    size_t length;
-    config c = {path, NULL};
-    json_t *json;
+    json_t *json = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    const config c = {path, json};
 
-    name_config(folder, path);
-    status = yki_tool_read_text(path, "the sizes of a model", &text, &length);
-    if (status)
-        return status;
-    c.json = json = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
-    free(text);
     if (!json) {
         snprintf(sentence, sizeof sentence, "%s is no JSON: %s in line %d", path, error.text,
                  error.line);
@@ -289,5 +282,21 @@ yki_tool_read_config(const char *folder, yki_tool_model *model)
     json_decref(json);
     if (!status)
         *model = copy;
+    return status;
+}
+
+yoke_status
+yki_tool_read_config(const char *folder, yki_tool_model *model)
+{
+    char path[PATH_MAX], *text;
+    yoke_status status;
+    size_t length;
+
+    name_config(folder, path);
+    status = yki_tool_read_text(path, "the sizes of a model", &text, &length);
+    if (status)
+        return status;
+    status = yki_tool_parse_config(text, length, path, model);
+    free(text);
     return status;
 }

@@ -41,9 +41,11 @@ bool yki_tool_size_model(const yki_tool_model *model, const yki_tool_sizes *size
                          yki_tool_model *copy, char why[TOOL_MODEL_WHY]);
 
 /* Hugging Face's config.json in a folder: whether there is one; and gpt or llama with its sizes,
- * and samples of as many tokens as the context (config.c). */
+ * and samples of as many tokens as the context, also from the file's text (config.c). */
 bool yki_tool_has_config(const char *folder);
 yoke_status yki_tool_read_config(const char *folder, yki_tool_model *model);
+yoke_status yki_tool_parse_config(const char *text, size_t length, const char *path,
+                                  yki_tool_model *model);
 /* Whether such a folder has weights, and a model with its weights and its tokenizer, if it has one;
  * another file or folder is a model of yoke (hugging_face.c). The caller destroys the model. */
 bool yki_tool_has_weights(const char *folder);

@@ -13,7 +13,6 @@
 
 #include "data/adapter_file.h"
 #include "data/adapter_names.h"
-#include "data/json.h"
 #include "op/ops.h"
 
 enum { PARTS = 3 };
@@ -31,123 +30,10 @@ typedef struct entry {
 struct yki_adapter_file {
     char *folder;
     yki_safetensors *tensors;
-    json_t *config;
-    int64_t rank;
-    double alpha;
+    yki_adapter_config config;
     entry *entries;
     size_t count, capacity;
 };
-
-/* ---- the configuration ---- */
-
-static yoke_status
-fail_config(const yki_adapter_file *f, const char *what)
-{
-    return yki_fail(YOKE_ERROR_FORMAT, "%s/%s: %s", f->folder, YKI_ADAPTER_CONFIG, what);
-}
-
-/* Kinds of adapters that are more than W + factor B A. */
-static yoke_status
-check_kind(const yki_adapter_file *f)
-{
-    static const char *const flags[] = {"use_dora", "use_rslora"};
-    static const char *const lists[] = {"modules_to_save", "layer_replication",
-                                        "trainable_token_indices"};
-    const char *kind = json_string_value(json_object_get(f->config, "peft_type"));
-    const char *bias = json_string_value(json_object_get(f->config, "bias"));
-    char text[160];
-
-    if (!kind || strcmp(kind, "LORA") != 0)
-        return fail_config(f, "peft_type must be \"LORA\"");
-    if (bias && strcmp(bias, "none") != 0)
-        return fail_config(f, "bias must be \"none\": adapters of biases are not supported");
-    for (size_t i = 0; i < YKI_COUNT(flags); i++)
-        if (json_is_true(json_object_get(f->config, flags[i]))) {
-            snprintf(text, sizeof text, "%s is true; must be false", flags[i]);
-            return fail_config(f, text);
-        }
-    for (size_t i = 0; i < YKI_COUNT(lists); i++) {
-        const json_t *list = json_object_get(f->config, lists[i]);
-
-        if (json_array_size(list) || json_object_size(list)) {
-            snprintf(text, sizeof text, "%s must be empty", lists[i]);
-            return fail_config(f, text);
-        }
-    }
-    return YOKE_OK;
-}
-
-/* PEFT takes the names in alpha_pattern as regular expressions; only plain names are known here. */
-static yoke_status
-check_alphas(const yki_adapter_file *f)
-{
-    const char *key;
-    json_t *value;
-    char text[320];
-
-    json_object_foreach(json_object_get(f->config, "alpha_pattern"), key, value)
-    {
-        const double alpha = json_number_value(value);
-
-        if (strpbrk(key, "\\^$*+?()[]{}|")) {
-            snprintf(text, sizeof text,
-                     "alpha_pattern has the regular expression \"%.200s\"; must have names alone",
-                     key);
-            return fail_config(f, text);
-        }
-        if (!(alpha > 0) || !isfinite((float)alpha)) {
-            snprintf(text, sizeof text, "alpha_pattern: \"%.200s\" must be a number above 0", key);
-            return fail_config(f, text);
-        }
-    }
-    return YOKE_OK;
-}
-
-static yoke_status
-read_config(yki_adapter_file *f)
-{
-    char *path = yki_format("%s/%s", f->folder, YKI_ADAPTER_CONFIG),
-         text[JSON_ERROR_TEXT_LENGTH + 64];
-    json_error_t error;
-    FILE *file = path ? fopen(path, "r") : NULL;
-
-    yki_free(path);
-    if (!file)
-        return fail_config(f, "cannot be opened; must be beside adapter_model.safetensors");
-    f->config = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
-    fclose(file);
-    if (!json_is_object(f->config)) {
-        snprintf(text, sizeof text, "is no JSON object: line %d: %s", f->config ? 1 : error.line,
-                 f->config ? "another value" : error.text);
-        return fail_config(f, text);
-    }
-    f->rank = json_integer_value(json_object_get(f->config, "r"));
-    f->alpha = json_number_value(json_object_get(f->config, "lora_alpha"));
-    if (f->rank < 1 || f->rank > INT32_MAX)
-        return fail_config(f, "\"r\", the rank, must be a whole number of at least 1");
-    if (!(f->alpha > 0) || !isfinite((float)f->alpha))
-        return fail_config(f, "\"lora_alpha\" must be a number above 0");
-    YKI_TRY(check_alphas(f));
-    return check_kind(f);
-}
-
-/* The alpha of a module: a name in alpha_pattern is the module's, or its end. */
-static double
-alpha_of(const yki_adapter_file *f, const char *module)
-{
-    const char *key;
-    json_t *value;
-
-    json_object_foreach(json_object_get(f->config, "alpha_pattern"), key, value)
-    {
-        const size_t length = strlen(module), its = strlen(key);
-
-        if (length >= its && strcmp(module + length - its, key) == 0 &&
-            (length == its || module[length - its - 1] == '.'))
-            return json_number_value(value);
-    }
-    return f->alpha;
-}
 
 /* ---- opening ---- */
 
@@ -160,7 +46,7 @@ yki_adapters_close(yki_adapter_file *f)
         yki_free(f->entries[i].layer);
     yki_free(f->entries);
     yki_safetensors_close(f->tensors);
-    json_decref(f->config);
+    json_decref(f->config.json);
     yki_free(f->folder);
     yki_free(f);
 }
@@ -179,7 +65,13 @@ open_files(yki_adapter_file *f, const char *folder)
     }
     status = yki_safetensors_open(path, &f->tensors);
     yki_free(path);
-    return status == YOKE_OK ? read_config(f) : status;
+    YKI_TRY(status);
+    path = yki_format("%s/%s", folder, YKI_ADAPTER_CONFIG);
+    if (!path)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = yki_adapter_config_read(path, &f->config);
+    yki_free(path);
+    return status;
 }
 
 yoke_status
@@ -259,8 +151,8 @@ place_tensor(yki_adapter_file *f, const yoke_graph *graph, const yki_tensor *ten
     e->parts = place.parts;
     *slot = tensor;
     if (is_a)
-        e->factors[place.part] =
-            alpha_of(f, module) / (double)YKI_MAX(tensor->shape[0], INT64_C(1));
+        e->factors[place.part] = yki_adapter_config_alpha(&f->config, module) /
+                                 (double)YKI_MAX(tensor->shape[0], INT64_C(1));
     return YOKE_OK;
 }
 
@@ -284,14 +176,14 @@ check_part(const yki_adapter_file *f, const entry *e, const yoke_node *layer, un
                         f->tensors->path, layer->name);
     if (a->rank == 2 && b->rank == 2 && a->shape[0] == b->shape[1] && a->shape[0] > 0 &&
         a->shape[1] == in && b->shape[0] == rows)
-        return json_object_size(json_object_get(f->config, "rank_pattern")) ||
-                       a->shape[0] == f->rank
+        return json_object_size(json_object_get(f->config.json, "rank_pattern")) ||
+                       a->shape[0] == f->config.rank
                    ? YOKE_OK
                    : yki_fail(YOKE_ERROR_SHAPE,
                               "%s: \"%.200s\" has rank %lld; must be %lld, as in "
                               "%s",
-                              f->tensors->path, a->name, (long long)a->shape[0], (long long)f->rank,
-                              YKI_ADAPTER_CONFIG);
+                              f->tensors->path, a->name, (long long)a->shape[0],
+                              (long long)f->config.rank, YKI_ADAPTER_CONFIG);
     return yki_fail(YOKE_ERROR_SHAPE,
                     "%s: the adapter \"%.200s\" does not fit; must be A (rank, %lld) and B (%lld, "
                     "rank)",

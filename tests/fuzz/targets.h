@@ -14,4 +14,9 @@ FUZZ_TARGET(tokenizer, "{", "}", "[", "]", "\"vocab\":", "\"merges\":", "a b", "
 FUZZ_TARGET(merges, "#version", "\n", " ", "a b", "\xC4\xA0")
 FUZZ_TARGET(tokens, "\x48\x18\x34\x01", "\xc1\x1c\x35\x01", "\x07", "\xff\xff\xff\xff")
 FUZZ_TARGET(graph_json, "{", "}", "[", "]", "\"op\":", "null", "1e400", "-1", "\"shape\":")
+FUZZ_TARGET(adapter_config, "{", "}", "[", "]",
+            "\"r\":", "\"lora_alpha\":", "\"alpha_pattern\":", "\"LORA\"", "true", "null", "1e400",
+            "-1", "2147483648")
+FUZZ_TARGET(model_config, "{", "}", "[", "]", "null", "true", "1e400", "-1", "65536", "16777216",
+            "\"gpt2\"", "\"llama\"", "\"rope_parameters\":", "\"n_inner\":")
 FUZZ_TARGET(shard_index, "{", "}", "\"weight_map\":", "\"..\"", "/", "null")

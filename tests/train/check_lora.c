@@ -815,6 +815,9 @@ START_TEST(files_that_are_refused)
     rewrite_config("{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 8, \"use_dora\": true}");
     ASSERT_REFUSED(YOKE_ERROR_FORMAT, "use_dora is true", load(WIDTH));
     rewrite_config("{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 8, "
+                   "\"alora_invocation_tokens\": [1]}");
+    ASSERT_REFUSED(YOKE_ERROR_FORMAT, "alora_invocation_tokens must be empty", load(WIDTH));
+    rewrite_config("{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 8, "
                    "\"alpha_pattern\": {\".*fc\": 4}}");
     ASSERT_REFUSED(YOKE_ERROR_FORMAT, "the regular expression \".*fc\"", load(WIDTH));
     rewrite_config("{\"peft_type\": \"LORA\", \"r\": 2, \"lora_alpha\": 8, "
