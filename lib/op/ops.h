@@ -51,6 +51,8 @@
     X(conv2d)                                                                                      \
     X(conv2d_grad_input)                                                                           \
     X(conv2d_grad_weight)                                                                          \
+    X(conv_pooled)                                                                                 \
+    X(conv_pooled_grad)                                                                            \
     X(reduce_bias)                                                                                 \
     X(matmul)                                                                                      \
     X(matmul_pair)                                                                                 \
@@ -334,6 +336,18 @@ typedef struct yki_conv_attrs {
 } yki_conv_attrs;
 YKI_ATTRS(yki_conv_attrs)
 
+/* conv_pooled, conv_pooled_grad (conv/pooled.c; only fusions make them): conv2d with its relu, then
+ * the maximum or the mean of each 2 x 2 results, without padding; a last odd row or column is left
+ * out. The gradient: x, weight[, bias], the gradient by the pooled result -> weight's shape[, (O)].
+ */
+
+typedef struct yki_conv_pooled_attrs {
+    yki_conv_attrs conv;
+    int32_t bias; /* whether it is given */
+    int32_t max;  /* the maximum instead of the mean */
+} yki_conv_pooled_attrs;
+YKI_ATTRS(yki_conv_pooled_attrs)
+
 /* reduce_bias (conv/bias.c): dy (C, rest...) -> (C), the sum over the batch and the other axes. */
 
 /* matmul, sum_rows (matmul/matmul.c, matmul/sum_rows.c): op(a) op(b) (+ bias). Leading axes and
@@ -485,6 +499,8 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(conv_lanes)                                                                                  \
     X(conv_lanes_grad_input)                                                                       \
     X(conv_lanes_grad_weight)                                                                      \
+    X(conv_pooled)                                                                                 \
+    X(conv_pooled_grad)                                                                            \
     X(concat)                                                                                      \
     X(slice)                                                                                       \
     X(unslice)                                                                                     \

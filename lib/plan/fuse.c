@@ -142,6 +142,8 @@ static const rule rules[] = {
 static const rule last_rules[] = {
     yki_fuse_pair,
     fuse_gated_sum,
+    yki_fuse_pooled,
+    yki_fuse_pooled_grad,
 };
 /* The pairs are complete. */
 static const rule loss_rules[] = {

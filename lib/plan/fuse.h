@@ -62,6 +62,8 @@ bool yki_fuse_attention(yki_fusion *f, size_t index);   /* fuse_attention.c */
 bool yki_fuse_embedding(yki_fusion *f, size_t index);   /* fuse_embedding.c */
 bool yki_fuse_pooled_gate(yki_fusion *f, size_t index); /* fuse_pool.c */
 bool yki_fuse_averaged_gate(yki_fusion *f, size_t index);
+bool yki_fuse_pooled(yki_fusion *f, size_t index); /* fuse_pooled.c; after the gates */
+bool yki_fuse_pooled_grad(yki_fusion *f, size_t index);
 bool yki_fuse_normalised_gate(yki_fusion *f, size_t index); /* fuse_norm.c */
 bool yki_fuse_statistics(yki_fusion *f, size_t index);
 bool yki_fuse_gradient_sums(yki_fusion *f, size_t index);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * check_joined.c - operators with several results, which only fusions make: the loss with
- * its sum, gradient and metrics, the two products of a dense layer's backward, and a dense
- * layer with its loss. Each is run alone over buffers of its own, small, so that Oclgrind looks at
- * its kernels too (within plans it loses track of memory, docs/drivers.md).
+ * its sum, gradient and metrics, the two products of a dense layer's backward, a dense
+ * layer with its loss, and a convolution with its pooling. Each is run alone over buffers of its
+ * own, small, so that Oclgrind looks at its kernels too (within plans it loses track of memory,
+ * docs/drivers.md).
  *
  * What the loss gives has the bits of the operators that it joins, which the oracles hold
  * (check_loss.c); products are held to sums in double. That fusions make them rightly is
@@ -559,6 +560,198 @@ START_TEST(a_layer_joins_its_loss)
 }
 END_TEST
 
+/* ---- a convolution with its pooling ---- */
+
+typedef struct pooled {
+    int width; /* lanes */
+    bool blocked, max, relu, bias;
+    int c, h, w, o, kernel, stride, pad, dilation;
+} pooled;
+
+static const pooled pooled_layers[] = {
+    {16, true, true, true, true, 1, 9, 8, 20, 3, 1, 1, 1},
+    {16, false, false, true, true, 3, 5, 19, 33, 3, 1, 1, 1},
+    {16, false, true, true, true, 2, 10, 13, 17, 3, 2, 1, 1},
+    {16, false, true, false, false, 2, 8, 9, 5, 2, 1, 0, 3},
+    {8, true, false, true, false, 1, 9, 10, 9, 5, 1, 2, 1},
+    {8, false, true, true, true, 1, 4, 20, 18, 3, 1, 0, 1},
+    {4, true, true, true, true, 2, 6, 11, 6, 3, 1, 1, 1},
+    {4, false, false, true, true, 4, 5, 6, 3, 3, 1, 1, 1},
+};
+
+enum { MOST_IMAGE = 400, MOST_SMALL = 1600, MOST_TAPS = 1000 };
+
+/* All are multiples of 1/8 and so small that no sum is rounded. */
+typedef struct pooled_data {
+    float x[SAMPLES * MOST_IMAGE], weight[MOST_TAPS], bias[64], dy[SAMPLES * MOST_SMALL];
+    float y[SAMPLES * MOST_SMALL], dw[MOST_TAPS], db[64];
+    float wanted_y[SAMPLES * MOST_SMALL], wanted_dw[MOST_TAPS], wanted_db[64];
+} pooled_data;
+
+static int
+pooled_size(const pooled *l, int size)
+{
+    return ((size + 2 * l->pad - l->dilation * (l->kernel - 1) - 1) / l->stride + 1) / 2;
+}
+
+/* Where channel o, position (i, j) of sample n lies in what is pooled. */
+static size_t
+pooled_at(const pooled *l, int n, int o, int i, int j)
+{
+    int block = l->blocked ? l->width : 1, blocks = (l->o + block - 1) / block;
+    int oh = pooled_size(l, l->h), ow = pooled_size(l, l->w);
+
+    return (size_t)((((n * blocks + o / block) * oh + i) * ow + j) * block + o % block);
+}
+
+static size_t
+tap_at(const pooled *l, int o, int c, int r, int s)
+{
+    return (size_t)(((o * l->c + c) * l->kernel + r) * l->kernel + s);
+}
+
+/* The element of x that meets tap (r, s) at (i, j) of the convolution; NULL: padding. */
+static const float *
+met(const pooled *l, const pooled_data *d, int n, int c, int i, int j, int r, int s)
+{
+    int y = i * l->stride - l->pad + r * l->dilation, x = j * l->stride - l->pad + s * l->dilation;
+
+    return y < 0 || y >= l->h || x < 0 || x >= l->w ? NULL
+                                                    : &d->x[((n * l->c + c) * l->h + y) * l->w + x];
+}
+
+/* A pixel of the convolution; or, with a gradient g, what it adds to those of weights and bias. */
+static float
+pixel(const pooled *l, pooled_data *d, int n, int o, int i, int j, float g)
+{
+    float sum = l->bias ? d->bias[o] : 0;
+
+    d->wanted_db[o] += g;
+    for (int c = 0; c < l->c; c++)
+        for (int r = 0; r < l->kernel; r++)
+            for (int s = 0; s < l->kernel; s++) {
+                const float *x = met(l, d, n, c, i, j, r, s);
+
+                sum += x ? *x * d->weight[tap_at(l, o, c, r, s)] : 0;
+                d->wanted_dw[tap_at(l, o, c, r, s)] += x ? *x * g : 0;
+            }
+    return l->relu && sum <= 0 ? 0 : sum;
+}
+
+static void
+expect_window(const pooled *l, pooled_data *d, int n, int o, int i, int j)
+{
+    size_t at = pooled_at(l, n, o, i, j);
+    float p[4], sum = 0, g = d->dy[at];
+    int best = 0;
+
+    for (int k = 0; k < 4; k++) {
+        p[k] = pixel(l, d, n, o, 2 * i + k / 2, 2 * j + k % 2, 0);
+        sum += p[k];
+        if (p[k] > p[best] || isnan(p[k]))
+            best = k;
+    }
+    d->wanted_y[at] = l->max ? p[best] : sum / 4;
+    for (int k = 0; k < 4; k++)
+        if (!(l->relu && p[k] <= 0) && (k == best || !l->max))
+            (void)pixel(l, d, n, o, 2 * i + k / 2, 2 * j + k % 2, l->max ? g : g / 4);
+}
+
+static yki_problem
+pooled_problem(const pooled *l, bool grad)
+{
+    const yki_conv_pooled_attrs attrs = {.conv = {.kernel = {l->kernel, l->kernel},
+                                                  .stride = {l->stride, l->stride},
+                                                  .pad = {l->pad, l->pad},
+                                                  .dilation = {l->dilation, l->dilation},
+                                                  .groups = 1,
+                                                  .act = l->relu},
+                                         .bias = l->bias,
+                                         .max = l->max};
+    const yki_operand weight =
+        tensor(YOKE_F32, false, yoke_shape(l->o, l->c, l->kernel, l->kernel));
+    const yki_operand bias = tensor(YOKE_F32, false, yoke_shape(l->o));
+    yki_operand y =
+        tensor(YOKE_F32, true, yoke_shape(l->o, pooled_size(l, l->h), pooled_size(l, l->w)));
+    yki_problem p = {.op = grad ? &yki_op_conv_pooled_grad : &yki_op_conv_pooled,
+                     .max.batch = SAMPLES + 2};
+
+    y.layout.block = l->blocked ? (uint32_t)l->width : 1;
+    yki_conv_pooled_attrs_set(&p.attrs, &attrs);
+    p.in[p.input_count++] = tensor(YOKE_F32, true, yoke_shape(l->c, l->h, l->w));
+    p.in[p.input_count++] = weight;
+    if (l->bias)
+        p.in[p.input_count++] = bias;
+    if (grad)
+        p.in[p.input_count++] = y;
+    p.out = grad ? weight : y;
+    if (grad && l->bias)
+        p.extra[p.extra_count++] = bias;
+    return p;
+}
+
+/* Multiples of `step`, from -4 to 4 of them. */
+static void
+fill_steps(float *values, size_t count, uint32_t stream, float step)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] = ((float)(int)(op_uniform(7, stream, i) * 9) - 4) * step;
+}
+
+/* Notes what is expected, and compares the result. */
+static void
+check_windows(const pooled *l, pooled_data *d)
+{
+    yki_problem p = pooled_problem(l, false);
+    void *with_bias[] = {d->x, d->weight, d->bias, d->y}, *without[] = {d->x, d->weight, d->y};
+
+    run_alone(&p, 0, SAMPLES, l->bias ? with_bias : without);
+    for (int n = 0; n < SAMPLES; n++)
+        for (int o = 0; o < l->o; o++)
+            for (int i = 0; i < pooled_size(l, l->h); i++)
+                for (int j = 0; j < pooled_size(l, l->w); j++) {
+                    size_t at = pooled_at(l, n, o, i, j);
+
+                    expect_window(l, d, n, o, i, j);
+                    ck_assert_msg(d->y[at] == d->wanted_y[at] ||
+                                      (isnan(d->y[at]) && isnan(d->wanted_y[at])),
+                                  "y[%d][%d][%d][%d] is %g instead of %g", n, o, i, j,
+                                  (double)d->y[at], (double)d->wanted_y[at]);
+                }
+}
+
+/* The result and the gradients, exactly; a maximum that comes twice gets its gradient once. No
+ * samples give gradients of 0. A NaN stays one. */
+START_TEST(a_convolution_joins_its_pooling)
+{
+    const pooled *l = &pooled_layers[_i];
+    pooled_data *d = calloc(1, sizeof *d);
+    yki_problem p = pooled_problem(l, true);
+    void *with_bias[] = {d->x, d->weight, d->bias, d->dy, d->dw, d->db};
+    void *without[] = {d->x, d->weight, d->dy, d->dw};
+
+    if (!use_vectors((uint32_t)l->width) || traits.vector_width < (uint32_t)l->width)
+        TEST_NOT_HERE("a kernel for CPUs with vectors");
+    traits.vector_width = (uint32_t)l->width;
+    fill_steps(d->x, YKI_COUNT(d->x), 0, 0.5f);
+    fill_steps(d->weight, YKI_COUNT(d->weight), 1, 0.25f);
+    fill_steps(d->bias, YKI_COUNT(d->bias), 2, 0.25f);
+    fill_steps(d->dy, YKI_COUNT(d->dy), 3, 0.5f);
+    check_windows(l, d);
+    run_alone(&p, 0, SAMPLES, l->bias ? with_bias : without);
+    for (int i = 0; i < l->o * l->c * l->kernel * l->kernel; i++)
+        ck_assert_float_eq(d->dw[i], d->wanted_dw[i]);
+    for (int i = 0; i < l->o && l->bias; i++)
+        ck_assert_float_eq(d->db[i], d->wanted_db[i]);
+    run_alone(&p, 0, 0, l->bias ? with_bias : without);
+    for (int i = 0; i < l->o * l->c * l->kernel * l->kernel; i++)
+        ck_assert_float_eq(d->dw[i], 0);
+    d->x[2 * l->w + 3] = NAN;
+    check_windows(l, d);
+    free(d);
+}
+END_TEST
+
 /* ---- batch norm with its statistics ---- */
 
 enum { NORM_SAMPLES = 9, MOST_CHANNELS = 35, MOST_VALUES = 2400 };
@@ -678,5 +871,8 @@ test_suite(void)
     tcase_add_loop_test(tcase, a_tiled_product_has_a_gate_and_sums, 0, (int)YKI_COUNT(tiled));
     tcase_add_loop_test(tcase, a_layer_joins_its_loss, 0, (int)YKI_COUNT(last_layers));
     tcase_add_loop_test(tcase, a_norm_joins_its_statistics, 0, 6);
+    tcase = test_case(suite, "pooled");
+    tcase_add_checked_fixture(tcase, open_device, close_device);
+    tcase_add_loop_test(tcase, a_convolution_joins_its_pooling, 0, (int)YKI_COUNT(pooled_layers));
     return suite;
 }

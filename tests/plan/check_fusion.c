@@ -538,6 +538,71 @@ START_TEST(an_average_is_gated_as_it_is_written)
 }
 END_TEST
 
+/* ---- a convolution and its pooling ---- */
+
+typedef enum image_use { ONE_READER, AS_OUTPUT, READ_TWICE, INPUT_HAS_GRADIENT, WIDE } image_use;
+
+/* A convolution with bias, relu and pooling, and a dense layer behind them. */
+static yoke_graph *
+first_layer_graph(bool max, bool relu, bool bias, image_use use)
+{
+    const yoke_pool2d_options two = {.kernel = {2, 2}}, odd = {.kernel = {2, 2}, .stride = {1, 1}};
+    const yoke_pool2d_options *window = use == WIDE ? &odd : &two;
+    yoke_shape shape = yoke_shape(2, 9, 8);
+    yoke_node *x, *y, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, shape);
+    if (use == INPUT_HAS_GRADIENT)
+        x = yoke_mul(
+            g, x, yoke_parameter(g, "p", shape, (yoke_initializer){YOKE_INIT_UNIFORM, -1, 1, 0}));
+    x = yoke_conv2d(
+        g, x,
+        &(yoke_conv2d_options){.filters = 7, .kernel = {3, 3}, .pad = {1, 1}, .no_bias = !bias});
+    if (relu)
+        x = yoke_relu(g, x);
+    y = max ? yoke_maxpool2d(g, x, window) : yoke_avgpool2d(g, x, window);
+    if (use == READ_TWICE)
+        y = yoke_add(g, y, yoke_maxpool2d(g, x, &two));
+    if (use == AS_OUTPUT)
+        yoke_graph_set_output(g, "image", x);
+    y = dense(g, yoke_flatten(g, y), 5);
+    target = yoke_target(g, "target", YOKE_F32, yoke_shape(5));
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
+    return g;
+}
+
+/* Forward, without training, and with the gradients of its parameters as one task more; the mean
+ * needs no image for its gradient if there is no relu, so that stays as it was. */
+START_TEST(a_first_layer_goes_with_its_pooling)
+{
+    bool max = _i & 1, relu = _i & 2, bias = _i & 4, grad = max || relu;
+
+    check_everywhere(first_layer_graph(max, relu, bias, ONE_READER), false,
+                     &(expected){"conv-pooled", 1, relu ? 2 : 1, 1e-6, 6, true});
+    check_everywhere(first_layer_graph(max, relu, bias, ONE_READER), true,
+                     &(expected){"conv-pooled", 1, relu ? 4 : 2, 1e-5, 6, true});
+    check_everywhere(first_layer_graph(max, relu, bias, ONE_READER), true,
+                     &(expected){"conv-pooled-grad", grad, relu ? 4 : 2, 1e-5, 6, true});
+}
+END_TEST
+
+/* Not where the image has other readers, or windows overlap; where the input has a gradient, it is
+ * not in training. */
+START_TEST(an_image_that_others_read_is_not_joined)
+{
+    image_use use = AS_OUTPUT + _i / 2;
+    bool max = _i & 1;
+
+    check_everywhere(first_layer_graph(max, true, true, use), true,
+                     &(expected){"conv-pooled", 0, 0, 1e-5, 6, true});
+    check_everywhere(
+        first_layer_graph(max, true, true, use), false,
+        &(expected){"conv-pooled", use == INPUT_HAS_GRADIENT ? 1 : 0, 0, 1e-6, 6, true});
+}
+END_TEST
+
 /* ---- sums ---- */
 
 /* Several read what relu gives: one of the additions of their gradients goes with the gate, with
@@ -790,5 +855,7 @@ test_suite(void)
     tcase_add_test(tcase, running_statistics_take_no_tasks);
     tcase_add_loop_test(tcase, a_maximum_is_gated_on_its_small_side, 0, 4);
     tcase_add_loop_test(tcase, an_average_is_gated_as_it_is_written, 0, 3);
+    tcase_add_loop_test(tcase, a_first_layer_goes_with_its_pooling, 0, 8);
+    tcase_add_loop_test(tcase, an_image_that_others_read_is_not_joined, 0, 8);
     return suite;
 }
