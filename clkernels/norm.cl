@@ -26,6 +26,7 @@
 
 #include "vectors.cl"
 #include "norm_flags.cl"
+#include "exact.cl"
 
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
 
@@ -578,10 +579,9 @@ yki_bn_running(__global const float *old, __global const float *stats, __global 
     {
         float count = stats[c], now = old[c], value;
 
-        value = variance ? stats[2 * channels + c] / max(count - 1.f, 1.f) : stats[channels + c];
-        out[c] = count > (variance ? 1.f : 0.f)
-                     ? YKI_EXACT_FMA(momentum, value, (1.f - momentum) * now)
-                     : now;
+        value = variance ? quotient_float(stats[2 * channels + c], max(count - 1.f, 1.f))
+                         : stats[channels + c];
+        out[c] = count > (variance ? 1.f : 0.f) ? renewed(now, value, momentum) : now;
     }
 }
 

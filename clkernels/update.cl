@@ -4,9 +4,10 @@
  * all gradients, and the optimizers.
  *
  * It uses only correctly rounded operations (fma, product, quotient, root), so
- * replicas updated on different vendors' devices keep the same bits. Segments of a
- * bucket start and end at multiples of 128 floats (padding is 0 and stays 0), so there
- * are no remainders.
+ * replicas updated on different vendors' devices keep the same bits. exact.cl says
+ * how, in a team some of whose devices do not promise that. Segments of a bucket start
+ * and end at multiples of 128 floats (padding is 0 and stays 0), so there are no
+ * remainders.
  *
  * Step values, as words: 0 step, 1-2 seed, 3-4 first sample, 5 learning rate, 6-7 bias
  * corrections, 8 inverse count, 9 clip scale, 10 good.
@@ -25,9 +26,18 @@
 #define ITEM __kernel YKI_GROUP(1, 1)
 #define GROUP __kernel YKI_GROUP(WG, 1)
 
+#include "exact.cl"
+
+#if SETTLE
+DEFINE_EXACT(float16, int16)
+#if VEC != 16
+DEFINE_EXACT(floatv, YKI_PASTE(int, VEC))
+#endif
+#endif
+
 float inverse_count(__global const float *loss)
 {
-    return loss[1] > 0.f ? 1.f / loss[1] : 0.f;
+    return loss[1] > 0.f ? QUOTIENT(float, 1.f, loss[1]) : 0.f;
 }
 
 /* A step whose loss is not finite, or in which no sample counted, changes nothing. */
@@ -63,8 +73,8 @@ yki_norm_part(__global const float *gradient, __global float *parts, int count, 
     float lanes[16], total = 0.f;
 
     for (int i = begin; i < end; i++) {
-        float16 g = vload16(i, gradient);
-        sum = YKI_EXACT_FMA(g, g, sum);
+        float16 g = SETTLED(float16, vload16(i, gradient));
+        sum = SETTLED(float16, YKI_EXACT_FMA(g, g, sum));
     }
     yki_store16(sum, 0, lanes);
     for (int k = 0; k < 16; k++)
@@ -79,11 +89,11 @@ yki_norm_finish(__global const float *parts, int count, __global float *step, fl
 
     for (int i = 0; i < count; i++)
         sum += parts[i];
-    norm = sqrt(sum) * step[8];
+    norm = ROOT(float, sum) * step[8];
     if (!isfinite(norm))
         ((__global uint *)step)[10] = 0u;
     if (clip_norm > 0.f && norm > clip_norm)
-        step[9] = clip_norm / (norm + 1e-6f);
+        step[9] = QUOTIENT(float, clip_norm, norm + 1e-6f);
 }
 
 /* A state (running statistics) takes its next value, unless the step is skipped. */
@@ -143,10 +153,9 @@ yki_commit_running(__global const float *stats, __global float *states,
         for (int c = row[3]; c < row[4]; c++) {
             float count = from[c], now = state[c], value;
 
-            value = variance ? from[2 * channels + c] / max(count - 1.f, 1.f) : from[channels + c];
-            state[c] = count > (variance ? 1.f : 0.f)
-                           ? YKI_EXACT_FMA(momentum, value, (1.f - momentum) * now)
-                           : now;
+            value = variance ? quotient_float(from[2 * channels + c], max(count - 1.f, 1.f))
+                             : from[channels + c];
+            state[c] = count > (variance ? 1.f : 0.f) ? renewed(now, value, momentum) : now;
         }
     }
 }
@@ -183,9 +192,16 @@ yki_commit_running(__global const float *stats, __global float *states,
         for (int i = begin + shift + (int)get_local_id(0); i < next + shift; i += WG)
 #define END }
 
+/* What the optimizers compute by. */
+#define LOAD(i, p)   SETTLED(floatv, loadv(i, p))
+#define FMA(a, b, c) SETTLED(floatv, YKI_EXACT_FMA((floatv)(a), b, c))
+#define TIMES(a, b)  SETTLED(floatv, (a) * (b))
+#define OVER(a, b)   SETTLED(floatv, QUOTIENT(floatv, a, (floatv)(b)))
+#define ROOT_OF(a)   SETTLED(floatv, ROOT(floatv, a))
+
 /* Divides by the count and clips. With clip_value 0 no value is clipped. */
 #define GRADIENT(i)                                                                           \
-    floatv p = loadv(i, value), g = loadv(i, gradient) * scale;                               \
+    floatv p = LOAD(i, value), g = TIMES(LOAD(i, gradient), scale);                           \
     if (clip_value > 0.f)                                                                     \
         g = clamp(g, (floatv)(-clip_value), (floatv)(clip_value));
 
@@ -201,13 +217,13 @@ yki_sgd(ARGS, float momentum, int nesterov)
     FOR_EACH_VECTOR(i)
     {
         GRADIENT(i)
-        g = YKI_EXACT_FMA((floatv)(decay), p, g);
+        g = FMA(decay, p, g);
         if (momentum != 0.f) {
-            floatv b = YKI_EXACT_FMA((floatv)(momentum), loadv(i, m), g);
+            floatv b = FMA(momentum, LOAD(i, m), g);
             storev(b, i, m);
-            g = nesterov ? YKI_EXACT_FMA((floatv)(momentum), b, g) : b;
+            g = nesterov ? FMA(momentum, b, g) : b;
         }
-        storev(YKI_EXACT_FMA((floatv)(-rate), g, p), i, value);
+        storev(FMA(-rate, g, p), i, value);
     }
     END
 }
@@ -219,18 +235,18 @@ yki_adam(ARGS, float beta1, float beta2, float epsilon, int decoupled)
     {
         GRADIENT(i)
         floatv a, b, root;
-        float size = rate / step[6];
+        float size = QUOTIENT(float, rate, step[6]);
 
         if (decoupled)
-            p = YKI_EXACT_FMA((floatv)(-(rate * decay)), p, p);
+            p = FMA(-(rate * decay), p, p);
         else
-            g = YKI_EXACT_FMA((floatv)(decay), p, g);
-        a = YKI_EXACT_FMA((floatv)(1.f - beta1), g, beta1 * loadv(i, m));
-        b = YKI_EXACT_FMA((1.f - beta2) * g, g, beta2 * loadv(i, v));
+            g = FMA(decay, p, g);
+        a = FMA(1.f - beta1, g, TIMES(beta1, LOAD(i, m)));
+        b = FMA(TIMES(1.f - beta2, g), g, TIMES(beta2, LOAD(i, v)));
         storev(a, i, m);
         storev(b, i, v);
-        root = sqrt(b) / step[7] + epsilon;
-        storev(YKI_EXACT_FMA((floatv)(-size), a / root, p), i, value);
+        root = OVER(ROOT_OF(b), step[7]) + epsilon;
+        storev(FMA(-size, OVER(a, root), p), i, value);
     }
     END
 }
@@ -244,15 +260,15 @@ yki_rmsprop(ARGS, float alpha, float epsilon, float momentum)
         GRADIENT(i)
         floatv b, change;
 
-        g = YKI_EXACT_FMA((floatv)(decay), p, g);
-        b = YKI_EXACT_FMA((1.f - alpha) * g, g, alpha * loadv(i, v));
+        g = FMA(decay, p, g);
+        b = FMA(TIMES(1.f - alpha, g), g, TIMES(alpha, LOAD(i, v)));
         storev(b, i, v);
-        change = g / (sqrt(b) + epsilon);
+        change = OVER(g, ROOT_OF(b) + epsilon);
         if (momentum != 0.f) {
-            change = YKI_EXACT_FMA((floatv)(momentum), loadv(i, m), change);
+            change = FMA(momentum, LOAD(i, m), change);
             storev(change, i, m);
         }
-        storev(YKI_EXACT_FMA((floatv)(-rate), change, p), i, value);
+        storev(FMA(-rate, change, p), i, value);
     }
     END
 }

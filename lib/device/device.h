@@ -49,7 +49,10 @@ typedef struct yki_device_traits {
     bool direct_host;    /* the host may also use a buffer's memory between finishes, unmapped */
     bool fma;            /* the driver reports a fused multiply-add (CL_FP_FMA) */
     bool fp64;
-    bool inf_nan; /* CL_FP_INF_NAN */
+    bool inf_nan;    /* CL_FP_INF_NAN */
+    bool denormals;  /* CL_FP_DENORM: it keeps numbers below FLT_MIN */
+    bool to_nearest; /* CL_FP_ROUND_TO_NEAREST */
+    bool rounded;    /* CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT */
     uint32_t
         loop_limit; /* iterations, over all its loops, after which a work-item ends; 0: no limit */
     yoke_device_type type;

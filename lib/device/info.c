@@ -317,6 +317,9 @@ query_traits(yki_root *root)
     traits->base_align = YKI_MAX(align, 4u);
     traits->fma = (single & CL_FP_FMA) != 0;
     traits->inf_nan = (single & CL_FP_INF_NAN) != 0;
+    traits->denormals = (single & CL_FP_DENORM) != 0;
+    traits->rounded = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+    traits->to_nearest = (single & CL_FP_ROUND_TO_NEAREST) != 0;
 }
 
 /* Returns why a device cannot be used, or NULL. */

@@ -69,6 +69,7 @@ open_run(peak_run *run, yoke_device *device)
 {
     const yki_device_traits *traits = yki_device_get_traits(device);
     const int32_t rounds = ROUNDS;
+    const float never = -1; /* all terms are positive */
     bool cpu = traits->type == YOKE_DEVICE_CPU;
 
     run->device = device;
@@ -81,6 +82,7 @@ open_run(peak_run *run, yoke_device *device)
     YKI_TRY(make_kernel(run, "yki_peak_fma", &run->fma));
     YKI_TRY(yki_kernel_set_buffer(run->fma, 0, run->small));
     YKI_TRY(yki_kernel_set(run->fma, 1, sizeof rounds, &rounds));
+    YKI_TRY(yki_kernel_set(run->fma, 2, sizeof never, &never));
     return make_streams(run);
 }
 

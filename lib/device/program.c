@@ -71,14 +71,8 @@ static yoke_status
 make_options(request *want, const char *options)
 {
     const yki_root *root = want->space->root;
-    cl_device_fp_config config = 0;
-    bool rounded;
-    cl_int error;
+    bool rounded = root->traits.rounded;
 
-    error = clGetDeviceInfo(root->id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
-    if (error != CL_SUCCESS)
-        return yki_cl_fail(error, "clGetDeviceInfo", want->device, want->name);
-    rounded = config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
     want->options =
         yki_format("-cl-std=CL1.2%s -DYKI_WIDTH=%u -DYKI_HAVE_FMA=%d -DYKI_ROUNDED_DIVIDE=%d%s%s",
                    rounded ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",

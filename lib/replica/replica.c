@@ -191,7 +191,8 @@ make_training(yoke_replica *r, const yoke_replica_options *o, const yki_replica_
                                    .clip_value = o->clip_value,
                                    .owner = in_team->owner,
                                    .owners = in_team->owners,
-                                   .norm_parts = in_team->norm_parts};
+                                   .norm_parts = in_team->norm_parts,
+                                   .settle = in_team->settle};
     yki_buffer *loss = in_team->totals;
 
     YKI_TRY(make_plan(r, true, in_team->merges, &r->training));

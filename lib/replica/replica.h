@@ -76,6 +76,7 @@ typedef struct yki_replica_in_team {
     bool timed;               /* events of its queue have times */
     bool accumulates;         /* steps may have several micro-batches; packed weights are kept */
     bool overlaps;            /* gradients are read while backward runs */
+    bool settle;              /* see yki_updater_options */
     uint64_t bucket_size;     /* 0: the default */
     uint32_t owner, owners;   /* updates buckets `owner`, `owner` + `owners`, ...; owners 0: all */
     void (*tick)(void *user); /* see yki_plan_options */

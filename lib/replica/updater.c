@@ -279,7 +279,8 @@ make_kernel(yki_updater *u, const char *name, yki_kernel **kernel)
 {
     char options[128];
 
-    snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", u->flat.vector, u->flat.group);
+    snprintf(options, sizeof options, "-DVEC=%u -DWG=%u%s", u->flat.vector, u->flat.group,
+             u->options.settle ? " -DSETTLE=1" : "");
     return yki_kernel_get(u->weights->device, "update.cl", options, name, kernel);
 }
 

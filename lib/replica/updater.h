@@ -18,6 +18,7 @@ typedef struct yki_updater_options {
     float clip_norm, clip_value;
     uint32_t owner, owners; /* owns buckets `owner`, `owner` + `owners`, ...; owners 0: all */
     yki_buffer *norm_parts; /* partial norms of all buckets, of all owners; lent; NULL: its own */
+    bool settle;            /* what devices do differently comes out alike (clkernels/exact.cl) */
 } yki_updater_options;
 
 /* Makes an updater with its state at zero. Retains the weights; queue and buffers are lent. `loss`

@@ -94,6 +94,7 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
         .timed = options->timed,
         .accumulates = options->accumulates,
         .overlaps = crew->count > 1 || crew->comm,
+        .settle = crew->team->settle,
         .bucket_size = crew->buckets.limit,
         .owner =
             m->index_in_group < group->owners ? m->index_in_group : UINT32_MAX, /* owns no bucket */

@@ -79,6 +79,60 @@ name_devices(yoke_team *team)
     return status;
 }
 
+/* What a device promises of its arithmetic. */
+typedef struct arithmetic {
+    int32_t to_nearest, denormals, rounded;
+} arithmetic;
+
+/* Decides what updates may rely on. A device that does not round to the nearest number cannot keep
+ * its replica equal to the others. What else one does not promise, all get in software. */
+static yoke_status
+compare_arithmetic(yoke_team *team, const arithmetic *of)
+{
+    for (size_t k = 0; k < team->total; k++)
+        if (!of[k].to_nearest)
+            return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                            "%s does not round to the nearest number, so its weights would drift "
+                            "from those of other devices; must be the only device of a team",
+                            yoke_team_get_device_name(team, k));
+    for (size_t k = 0; k < team->total && !team->settle; k++) {
+        team->settle = !of[k].denormals || !of[k].rounded;
+        if (team->settle)
+            yki_log(YOKE_LOG_INFO,
+                    "%s does not promise %s; updates do without on all devices of the team",
+                    yoke_team_get_device_name(team, k),
+                    of[k].denormals ? "to round quotients correctly"
+                                    : "to keep numbers below 1.2e-38");
+    }
+    return YOKE_OK;
+}
+
+/* Gathers what all devices say of their arithmetic. All processes call it. */
+static yoke_status
+agree_on_arithmetic(yoke_team *team)
+{
+    int64_t *counts = yki_alloc(team->total, sizeof *counts, "device counts");
+    arithmetic *of = yki_alloc(team->total, sizeof *of, "the arithmetic of devices");
+    yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
+
+    if (counts && of) {
+        for (size_t k = 0; k < team->total; k++)
+            counts[k] = 1;
+        for (size_t k = 0; k < team->count; k++) {
+            const yki_device_traits *traits = yki_device_get_traits(yoke_team_get_device(team, k));
+
+            of[team->first + k] =
+                (arithmetic){traits->to_nearest, traits->denormals, traits->rounded};
+        }
+        status = yki_team_share_rows(team, counts, sizeof *of, of);
+    }
+    if (status == YOKE_OK && team->total > 1)
+        status = compare_arithmetic(team, of);
+    yki_free(of);
+    yki_free(counts);
+    return status;
+}
+
 yoke_status
 yoke_team_create_sized(yoke_context *context, const char *selector, const yoke_team_options *given,
                        size_t size, yoke_team **out)
@@ -110,6 +164,8 @@ yoke_team_create_sized(yoke_context *context, const char *selector, const yoke_t
         status = number_devices(team);
     if (status == YOKE_OK)
         status = name_devices(team);
+    if (status == YOKE_OK)
+        status = agree_on_arithmetic(team);
     if (status != YOKE_OK) {
         yki_team_fail(team); /* the others wait for this process's count or names */
         yoke_team_destroy(team);

@@ -23,6 +23,7 @@ struct yoke_team {
     size_t first;    /* number of this process's first device in the whole team */
     size_t total;    /* devices of all processes */
     char *names;     /* of all devices, YKI_TEAM_NAME bytes each */
+    bool settle;     /* not all devices promise the same arithmetic, so updates settle it */
     yki_place_binding *places;
     size_t place_count, place_capacity;
 };

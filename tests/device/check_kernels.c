@@ -5,10 +5,12 @@
  * Oclgrind looks at them too: within plans it loses track of memory (docs/drivers.md).
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/device.h"
+#include "device/sources.h"
 #include "support/support.h"
 
 enum { COUNT = 384, FIRST = 128, WORDS = 16, MAX_ARGS = 20 };
@@ -16,7 +18,7 @@ enum { COUNT = 384, FIRST = 128, WORDS = 16, MAX_ARGS = 20 };
 static yoke_context *context;
 static yoke_selection *selection;
 static yki_queue *queue;
-static yki_buffer *made[16];
+static yki_buffer *made[24];
 static size_t made_count;
 
 static void
@@ -299,6 +301,185 @@ START_TEST(a_bad_step_changes_nothing)
     open_device();
     optimize(&optimizers[_i], 0);
     close_device();
+}
+END_TEST
+
+/* Elements of the magnitudes at which devices differ, above and below FLT_MIN, and zeros. */
+static void
+small_numbers(float *values, size_t count, int exponent, unsigned seed)
+{
+    for (size_t i = 0; i < count; i++) {
+        seed = 1664525u * seed + 1013904223u;
+        values[i] = i % 7 == 0 ? 0.f
+                               : ldexpf((float)(seed >> 8) / 16777216.f - 0.5f,
+                                        exponent + (int)(seed % 13) - 6);
+    }
+}
+
+/* Some steps with small numbers; gives value, m and v, COUNT elements each. */
+static void
+optimize_small(const optimizer_case *c, const char *more, float *results)
+{
+    static const char *const kinds[] = {"-DVEC=8 -DWG=1 -DSETTLE=1", "-DVEC=4 -DWG=64 -DSETTLE=1"};
+    const uint32_t vector = c->vector == 4 ? 4 : 8;
+    float values[4][COUNT];
+    const float loss[2] = {3.f, 4.f};
+    yki_buffer *operands[4];
+    int32_t vectors;
+    char options[96];
+
+    snprintf(options, sizeof options, "%s%s", kinds[vector == 4], more);
+    /* A weight that is 0 takes the whole of its change; v has squares. */
+    small_numbers(values[0], COUNT, -122, 1);
+    small_numbers(values[1], COUNT, c->kernel[4] == 's' ? -122 : -62, 2);
+    small_numbers(values[2], COUNT, -122, 3);
+    small_numbers(values[3], COUNT, -122, 4);
+    for (int i = 0; i < COUNT; i++)
+        values[3][i] = fabsf(values[3][i]);
+    for (int i = 0; i < 4; i++)
+        operands[i] = floats(COUNT, values[i]);
+    for (int step = 0; step < 3; step++) {
+        call run = begin("update.cl", options, c->kernel, c->local);
+
+        for (int i = 0; i < 4; i++)
+            pass_buffer(&run, operands[i]);
+        pass_buffer(&run, step_values(0.1f, 0.25f, 1.f, 1));
+        pass_buffer(&run, floats(2, loss));
+        pass_int(&run, 0);
+        pass_buffer(&run, segments_of(vector, &vectors));
+        pass_int(&run, PARTS);
+        pass_int(&run, vectors);
+        pass_float(&run, 0.f);
+        pass_float(&run, c->arguments[0]);
+        if (strcmp(c->kernel, "yki_sgd") != 0) {
+            pass_float(&run, c->arguments[1]);
+            pass_float(&run, 0.f); /* epsilon or momentum */
+        }
+        if (c->integer >= 0)
+            pass_int(&run, c->integer);
+        launch(&run, 5);
+    }
+    for (int i = 0; i < 3; i++)
+        ASSERT_OK(yki_buffer_get(operands[i ? i + 1 : 0], 0, COUNT * sizeof *results,
+                                 results + i * COUNT));
+}
+
+/* Small numbers come out alike, whether or not the compiler lets the device keep them. */
+START_TEST(small_numbers_are_the_same_everywhere)
+{
+    float kept[3 * COUNT], dropped[3 * COUNT];
+
+    open_device();
+    if (!yki_device_get_traits(yki_queue_device(queue))->denormals) {
+        close_device();
+        TEST_NOT_HERE("the device does not promise to keep small numbers");
+    }
+    optimize_small(&optimizers[_i], "", kept);
+    close_device();
+    open_device();
+    optimize_small(&optimizers[_i], " -cl-denorms-are-zero", dropped);
+    close_device();
+    ck_assert_mem_eq(kept, dropped, sizeof kept);
+}
+END_TEST
+
+/* The text of exact.cl between other text, in which quotients and roots are wrong by OFF_BY units
+ * of the last place, above or below. */
+static char *
+exact_source(void)
+{
+    static const char before[] =
+        "#define SETTLE 1\n"
+        "#undef YKI_ROUNDED_DIVIDE\n"
+        "#define YKI_ROUNDED_DIVIDE 0\n"
+        "#define BITS(I, x) YKI_PASTE(as_, I)(x)\n"
+        "#define OFF(T, I, x, a) YKI_PASTE(as_, T)(BITS(I, x) + OFF_BY * (1 - (BITS(I, a) & 2)))\n"
+        "#define ROUGH_QUOTIENT(T, I, a, b) OFF(T, I, (a) / (b), a)\n"
+        "#define ROUGH_ROOT(T, I, a) OFF(T, I, sqrt(a), a)\n";
+    static const char behind[] =
+        "DEFINE_EXACT(float4, int4)\n"
+        "__kernel YKI_GROUP(1, 1) void exact(__global const float *a, __global const float *b,\n"
+        "                                    __global const float *x, __global float *q,\n"
+        "                                    __global float *r, int count)\n"
+        "{\n"
+        "    for (int i = 0; i < count / 4; i++)\n"
+        "        vstore4(QUOTIENT(float4, vload4(i, a), vload4(i, b)), i, q);\n"
+        "    for (int i = 0; i < count; i++)\n"
+        "        r[i] = ROOT(float, x[i]);\n"
+        "}\n";
+    size_t size = sizeof before + sizeof behind, i = 0;
+    char *text;
+
+    while (strcmp(yki_kernel_sources[i].file, "exact.cl") != 0)
+        ck_assert_uint_lt(++i, yki_kernel_source_count);
+    for (size_t k = 0; k < yki_kernel_sources[i].line_count; k++)
+        size += strlen(yki_kernel_sources[i].lines[k]);
+    text = malloc(size);
+    strcpy(text, before);
+    for (size_t k = 0; k < yki_kernel_sources[i].line_count; k++)
+        strcat(text, yki_kernel_sources[i].lines[k]);
+    return strcat(text, behind);
+}
+
+/* Numbers whose quotient, and whose root, are as near to the middle of two floats as can be. */
+static void
+hard_cases(float *a, float *b, float *x)
+{
+    int count = 0;
+
+    for (uint64_t i = 0; count < COUNT; i++) {
+        uint64_t d = 8388609 + 40002 * i % 8388608, inverse = d, middle;
+
+        for (int k = 0; k < 5; k++)
+            inverse *= 2 - d * inverse;
+        middle = (i & 1 ? inverse : 0 - inverse) & 0x1ffffff; /* times d it is 1 or -1 */
+        if (!(middle >> 24))
+            continue;
+        a[count] = (float)((middle * d + (i & 1 ? (uint64_t)-1 : 1)) >> 25);
+        b[count++] = (float)d;
+    }
+    count = 0;
+    for (uint64_t middle = (1 << 24) + 1; count < COUNT && middle < 1 << 25; middle += 2) {
+        uint64_t square = middle * middle + (1 << 8);
+
+        if ((square & 0x3ffffff) < 1 << 9)
+            x[count++] = (float)(square >> 26) * 67108864.f;
+    }
+    for (int found = count; count < COUNT; count++)
+        x[count] = x[count - found];
+}
+
+/* What the device gets wrong by 3 units of the last place is put right. */
+START_TEST(quotients_and_roots_are_rounded_once)
+{
+    static const char *const off[] = {"-DOFF_BY=0", "-DOFF_BY=3"};
+    float a[COUNT], b[COUNT], x[COUNT], none[COUNT] = {0}, got[COUNT];
+    char *source = exact_source();
+    yki_buffer *quotients, *roots;
+    yki_program *program;
+    call run = {.local = 1};
+
+    open_device();
+    hard_cases(a, b, x);
+    ASSERT_OK(yki_program_get_source(yki_queue_device(queue), "exact", source, off[_i], &program));
+    ASSERT_OK(yki_kernel_create(program, "exact", &run.kernel));
+    yki_program_release(program);
+    pass_buffer(&run, floats(COUNT, a));
+    pass_buffer(&run, floats(COUNT, b));
+    pass_buffer(&run, floats(COUNT, x));
+    pass_buffer(&run, quotients = floats(COUNT, none));
+    pass_buffer(&run, roots = floats(COUNT, none));
+    pass_int(&run, COUNT);
+    launch(&run, 1);
+    /* In double, rounding once more changes nothing. */
+    ASSERT_OK(yki_buffer_get(quotients, 0, sizeof got, got));
+    for (int i = 0; i < COUNT; i++)
+        ck_assert_float_eq(got[i], (float)((double)a[i] / (double)b[i]));
+    ASSERT_OK(yki_buffer_get(roots, 0, sizeof got, got));
+    for (int i = 0; i < COUNT; i++)
+        ck_assert_float_eq(got[i], (float)sqrt((double)x[i]));
+    close_device();
+    free(source);
 }
 END_TEST
 
@@ -677,6 +858,42 @@ START_TEST(streams_are_copied_and_added)
 }
 END_TEST
 
+/* The multiply-adds whose results nobody reads are not computed. So each chain of each lane must
+ * be in the total, which this asks for: `rounds` multiply-adds of each. */
+START_TEST(all_multiply_adds_of_the_peak_count)
+{
+    enum { ROUNDS = 3, CHAINS = 12 };
+    const int lanes = _i ? 4 : 16;
+    const float none[1] = {0};
+    float total = 0, got;
+    yki_buffer *result;
+    call run;
+
+    open_device();
+    for (int l = 0; l < lanes; l++) {
+        float sum = 0;
+
+        for (int k = 0; k < CHAINS; k++) {
+            float c = 0.f + 0.01f * (float)l;
+
+            c += (float)k;
+            for (int i = 0; i < ROUNDS; i++)
+                c = fmaf(c, 0.5f, 0.5f);
+            sum += c;
+        }
+        total += sum;
+    }
+    run = begin("peak.cl", _i ? "-DVEC=4 -DWG=32" : "-DVEC=16 -DWG=1", "yki_peak_fma", _i ? 32 : 1);
+    pass_buffer(&run, result = floats(1, none));
+    pass_int(&run, ROUNDS);
+    pass_float(&run, total);
+    launch(&run, 1);
+    ASSERT_OK(yki_buffer_get(result, 0, sizeof got, &got));
+    ck_assert_float_eq(got, total);
+    close_device();
+}
+END_TEST
+
 /* They keep a device busy and leave memory alone. */
 START_TEST(loads_write_nothing)
 {
@@ -698,6 +915,8 @@ START_TEST(loads_write_nothing)
     run = begin(cases[_i].file, cases[_i].options, cases[_i].kernel, cases[_i].local);
     pass_buffer(&run, result = floats(16, kept));
     pass_int(&run, 5);
+    if (strcmp(cases[_i].file, "peak.cl") == 0)
+        pass_float(&run, -1.f);
     launch(&run, 2);
     expect(result, wanted, 16, "element");
     close_device();
@@ -712,6 +931,8 @@ test_suite(void)
 
     tcase_add_loop_test(tcase, optimizers_do_a_step, 0, YKI_COUNT(optimizers));
     tcase_add_loop_test(tcase, a_bad_step_changes_nothing, 0, YKI_COUNT(optimizers));
+    tcase_add_loop_test(tcase, small_numbers_are_the_same_everywhere, 0, YKI_COUNT(optimizers));
+    tcase_add_loop_test(tcase, quotients_and_roots_are_rounded_once, 0, 2);
     tcase_add_test(tcase, count_and_norm_are_found);
     tcase_add_loop_test(tcase, late_parts_are_added, 0, 2);
     tcase_add_test(tcase, a_state_is_committed_when_the_step_is_good);
@@ -724,5 +945,6 @@ test_suite(void)
     tcase = test_case(suite, "measure");
     tcase_add_loop_test(tcase, streams_are_copied_and_added, 0, 4);
     tcase_add_loop_test(tcase, loads_write_nothing, 0, 3);
+    tcase_add_loop_test(tcase, all_multiply_adds_of_the_peak_count, 0, 2);
     return suite;
 }

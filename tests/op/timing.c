@@ -130,10 +130,12 @@ void
 bench_peak_open(const bench_device *device, bench_limit *limit)
 {
     const int32_t rounds = 20000;
+    const float never = -1;
 
     open_limit(device, "yki_peak_fma", 128, limit);
     add_buffer(limit, 0, 64);
     bench_must(yki_kernel_set(limit->kernel, 1, sizeof rounds, &rounds));
+    bench_must(yki_kernel_set(limit->kernel, 2, sizeof never, &never));
     limit->work = (double)FLOPS_PER_LANE * rounds * core_groups_of(device) *
                   (double)(limit->grid.groups[0] * limit->grid.local[0]);
 }

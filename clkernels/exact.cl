@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * exact.cl - arithmetic with the same bits on every device, for what each replica computes for
+ * itself: updates and running statistics. YKI_EXACT_FMA (common.cl) rounds once everywhere; here
+ * are quotients, roots, and numbers below FLT_MIN.
+ *
+ *     QUOTIENT(float, a, b)      a / b
+ *     ROOT(float, a)             the square root
+ *     SETTLED(float, x)          x, an operand or a result
+ *     DEFINE_EXACT(float4, int4) makes all that another type of floats needs
+ *
+ * SETTLE is 1 in a team that has a device which does not promise all of IEEE's arithmetic. Then what
+ * devices do differently is settled:
+ *
+ *  - Quotients and roots are rounded once. Where the device does not, they are within 3 units of the
+ *    last place. A step of Newton's brings them to the right number or to a neighbour of it, and
+ *    remainders tell which. They have no error unless they are below FLT_MIN.
+ *  - Numbers below FLT_MIN are 0: some devices keep them, others take operands for 0, or results, or
+ *    those of a few operations. FLT_MIN becomes 0 too: what rounds to it may have been 0 before.
+ */
+#ifndef SETTLE
+#define SETTLE 0
+#endif
+
+#if SETTLE
+#define SETTLED(T, x)     YKI_PASTE(settled_, T)(x)
+#define QUOTIENT(T, a, b) YKI_PASTE(quotient_, T)(a, b)
+#define ROOT(T, a)        YKI_PASTE(root_, T)(a)
+#else
+#define SETTLED(T, x)     (x)
+#define QUOTIENT(T, a, b) ((a) / (b))
+#define ROOT(T, a)        sqrt(a)
+#endif
+
+#if YKI_ROUNDED_DIVIDE
+#define DEFINE_ROUNDED(T, I)                                                                  \
+    T YKI_PASTE(quotient_, T)(T a, T b) { return a / b; }                                     \
+    T YKI_PASTE(root_, T)(T a) { return sqrt(a); }
+#else
+#ifndef ROUGH_QUOTIENT
+#define ROUGH_QUOTIENT(T, I, a, b) ((a) / (b))
+#define ROUGH_ROOT(T, I, a)        sqrt(a)
+#endif
+#define NEIGHBOUR(T, I, x, way) YKI_PASTE(as_, T)(YKI_PASTE(as_, I)(x) + (way))
+/* A neighbour that is no number has a remainder that is none, and loses each comparison. */
+#define DEFINE_ROUNDED(T, I)                                                                  \
+    T YKI_PASTE(quotient_, T)(T a, T b)                                                       \
+    {                                                                                         \
+        T q = ROUGH_QUOTIENT(T, I, a, b), up, down, least;                                    \
+        T next = fma(fma(-q, b, a), ROUGH_QUOTIENT(T, I, (T)(1.f), b), q);                    \
+                                                                                              \
+        q = select(q, next, isfinite(next));                                                  \
+        up = NEIGHBOUR(T, I, q, 1), down = NEIGHBOUR(T, I, q, -1);                            \
+        least = fabs(fma(-q, b, a));                                                          \
+        next = select(q, up, fabs(fma(-up, b, a)) < least);                                   \
+        return select(next, down, fabs(fma(-down, b, a)) < least);                            \
+    }                                                                                         \
+    T YKI_PASTE(root_, T)(T a)                                                                \
+    {                                                                                         \
+        T s = ROUGH_ROOT(T, I, a), up, down;                                                  \
+        T next = fma(fma(-s, s, a), ROUGH_QUOTIENT(T, I, (T)(.5f), s), s);                    \
+                                                                                              \
+        s = select(s, next, isfinite(next));                                                  \
+        up = NEIGHBOUR(T, I, s, 1), down = NEIGHBOUR(T, I, s, -1);                            \
+        next = select(s, up, fma(s, up, -a) < (T)(0.f));                                      \
+        return select(next, down, (fma(s, down, -a) >= (T)(0.f)) & (s > (T)(0.f)));           \
+    }
+#endif
+
+#define DEFINE_EXACT(T, I)                                                                    \
+    T YKI_PASTE(settled_, T)(T x)                                                             \
+    {                                                                                         \
+        return select(x, (T)(0.f), fabs(x) <= (T)(FLT_MIN));                                  \
+    }                                                                                         \
+    DEFINE_ROUNDED(T, I)
+
+DEFINE_EXACT(float, int)
+
+/* The next value of a running mean or variance, always settled: it costs nothing, and those of a
+ * channel that is 0 for long come down to numbers that some devices do not keep. */
+float
+renewed(float now, float value, float momentum)
+{
+    float old = settled_float((1.f - momentum) * settled_float(now));
+
+    return settled_float(YKI_EXACT_FMA(momentum, settled_float(value), old));
+}
