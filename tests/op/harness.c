@@ -10,7 +10,7 @@
 #include "harness.h"
 
 /* Simulators take minutes for what a device does in milliseconds. */
-enum { SIMULATOR_ELEMENTS = 6000, SIMULATOR_FLOPS = 100000, DIFFERENCES = 12 };
+enum { SIMULATOR_ELEMENTS = 6000, SIMULATOR_FLOPS = 100000, DIFFERENCES = 12, FEW_GRAPHS = 2 };
 enum {
     QUICK_ELEMENTS = 1500,
     QUICK_FLOPS = 10000,
@@ -23,6 +23,7 @@ typedef struct setup {
     int64_t n;
     double **values; /* by node id */
     yki_step_values step;
+    int graphs_before; /* in this test */
 } setup;
 
 /* YOKE_TEST_QUICK=1: a second and third look (sanitizers, distcheck) at the same code
@@ -31,6 +32,14 @@ static bool
 quick(void)
 {
     const char *wanted = getenv("YOKE_TEST_QUICK");
+
+    return wanted && strcmp(wanted, "1") == 0;
+}
+
+bool
+op_thorough(void)
+{
+    const char *wanted = getenv("YOKE_TEST_THOROUGH");
 
     return wanted && strcmp(wanted, "1") == 0;
 }
@@ -379,7 +388,7 @@ is_tiny(const setup *s, const yoke_node *node)
     return node->op->flops && node->op->flops(node) * (double)s->n <= TINY_FLOPS;
 }
 
-/* All layouts, widths and tunings of a solver. Returns how many were run. */
+/* All layouts and widths of a solver, and its tunings. Returns how many were run. */
 static unsigned
 check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yki_queue *queue)
 {
@@ -390,7 +399,13 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
 
     for (size_t w = 0; w < width_count; w++) {
         yki_device_traits traits = *own;
+        bool foreign = own->type == YOKE_DEVICE_CPU && (widths[w] || solver->side_by_side);
 
+        /* What this processor never runs by itself gets few graphs and one tuning. */
+        if (op_thorough())
+            foreign = false;
+        if (foreign && s->graphs_before >= FEW_GRAPHS)
+            continue;
         if (widths[w] && own->type == YOKE_DEVICE_ACCELERATOR) {
             /* A simulator, which also looks at the kernels for CPUs: 16 and 4 lanes, two units. */
             traits.type = YOKE_DEVICE_CPU;
@@ -416,6 +431,8 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
             /* On simulators two for tiny problems: kernels that only a tuning launches. */
             if (quick())
                 tunings = YKI_MIN(tunings, is_simulator(queue) && is_tiny(s, node) ? 2u : 1u);
+            if (foreign)
+                tunings = YKI_MIN(tunings, 1u);
             for (unsigned tuning = 0; tuning < tunings; tuning++) {
                 if (!yki_solver_ends(solver, &t.problem, &traits, tuning))
                     continue;
@@ -502,7 +519,8 @@ op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *opt
     size_t also_count = 0;
     static int graphs; /* of this test: Check forks */
 
-    if (quick() && graphs++ >= 2) {
+    s.graphs_before = graphs++;
+    if (quick() && s.graphs_before >= FEW_GRAPHS) {
         yoke_graph_destroy(graph);
         return;
     }
