@@ -136,10 +136,11 @@ YOKE_API yoke_status yoke_graph_print(const yoke_graph *graph,
                                       void (*line)(void *user, const char *text), void *user);
 /* The sizes of a graph. */
 typedef struct yoke_graph_counts {
-    int64_t parameters; /* elements of all of them */
-    int64_t frozen;     /* of these, those that are not trained */
-    double flops;       /* of the loss of one sample, without backward; if there is no loss, of all
-                         * operators. A sequence has all its rows. */
+    int64_t parameters;  /* elements of all of them */
+    int64_t frozen;      /* of these, those that are not trained */
+    double flops;        /* of the loss of one sample, without backward; if there is no loss, of all
+                          * operators. A sequence has all its rows. */
+    int64_t activations; /* numbers that these operators compute for one sample */
 } yoke_graph_counts;
 YOKE_API yoke_status yoke_graph_count_sized(const yoke_graph *graph, yoke_graph_counts *counts,
                                             size_t size);

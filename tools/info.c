@@ -171,6 +171,13 @@ gradient_bytes(const subject *s)
     return sizeof(float) * (uint64_t)(s->counts.parameters - s->counts.frozen);
 }
 
+/* Bytes of what forward computes for a sample. */
+static uint64_t
+activation_bytes(const subject *s)
+{
+    return sizeof(float) * (uint64_t)s->counts.activations;
+}
+
 /* Bytes of the state of the optimizer: that in the checkpoint, or else Adam's two values for each
  * parameter. */
 static uint64_t
@@ -265,7 +272,7 @@ static void
 print_sizes(const subject *s)
 {
     const int64_t tokens = yki_tool_text_context(s->graph);
-    char bytes[3][32];
+    char bytes[4][32];
 
     printf("parameters %" PRId64 "\n", s->counts.parameters);
     for (size_t i = 0; i < s->module_count; i++) {
@@ -276,10 +283,11 @@ print_sizes(const subject *s)
     printf("FLOPs      %.0f a %s, without backward\n",
            s->counts.flops / (tokens ? (double)tokens : 1), tokens ? "token" : "sample");
     printf("memory     weights %s, gradients %s, state of %s %s\n"
-           "           activations are not known without the plan of a device\n",
+           "           activations %s a sample, of which a plan keeps what backward reads\n",
            yki_tool_bytes(sizeof(float) * (uint64_t)s->counts.parameters, bytes[0]),
            yki_tool_bytes(gradient_bytes(s), bytes[1]),
-           s->state ? optimizer_name(s->state) : "adam", yki_tool_bytes(state_bytes(s), bytes[2]));
+           s->state ? optimizer_name(s->state) : "adam", yki_tool_bytes(state_bytes(s), bytes[2]),
+           yki_tool_bytes(activation_bytes(s), bytes[3]));
 }
 
 static yoke_status
@@ -407,6 +415,7 @@ add_sizes(yki_tool_json *j, const subject *s)
     yki_tool_json_integer(j, "weights", sizeof(float) * (uint64_t)s->counts.parameters);
     yki_tool_json_integer(j, "gradients", gradient_bytes(s));
     yki_tool_json_integer(j, "optimizer", state_bytes(s));
+    yki_tool_json_integer(j, "activations", activation_bytes(s));
     yki_tool_json_close_object(j);
 }
 

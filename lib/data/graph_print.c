@@ -235,12 +235,12 @@ for_rows(table *t, void (*take)(table *t, const row *r))
 
 /* Sums over the nodes that the loss is computed from: a head that gives the logits beside it does
  * not count. */
-static double
-count_flops(const yoke_graph *graph, bool *needed)
+static void
+count_needed(const yoke_graph *graph, bool *needed, yoke_graph_counts *sum)
 {
     const size_t count = yki_graph_own_count(graph);
-    double flops = 0;
 
+    sum->flops = 0;
     for (size_t i = 0; i < count; i++)
         needed[i] = !graph->loss || graph->nodes[i] == graph->loss;
     for (size_t i = count; i-- > 0;) {
@@ -248,11 +248,12 @@ count_flops(const yoke_graph *graph, bool *needed)
 
         if (!needed[i])
             continue;
-        flops += flops_of(node);
+        sum->flops += flops_of(node);
+        if (node->op && node->op != &yki_op_reshape && node->batched)
+            sum->activations += yki_shape_count(yki_whole_shape(node));
         for (uint32_t k = 0; k < node->input_count; k++)
             needed[node->inputs[k]->id] = true;
     }
-    return flops;
 }
 
 /* Begins a table, whose `counted` the caller frees. */
@@ -272,7 +273,7 @@ yoke_graph_count_sized(const yoke_graph *graph, yoke_graph_counts *counts, size_
     YKI_GIVEN("yoke_graph_count", {"graph", graph}, {"counts", counts});
     YKI_TRY(begin(&t));
     for_rows(&t, take_nothing);
-    t.sum.flops = count_flops(graph, t.counted);
+    count_needed(graph, t.counted, &t.sum);
     memcpy(counts, &t.sum, YKI_MIN(size, sizeof t.sum));
     yki_free(t.counted);
     return YOKE_OK;

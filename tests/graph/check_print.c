@@ -178,6 +178,7 @@ START_TEST(flops_are_those_of_the_loss)
     yoke_graph_set_loss(g, yoke_mean(g, y, NULL, 0));
     ASSERT_OK(yoke_graph_count(g, &counts));
     ck_assert_double_eq(counts.flops, 6 * (2 * 3 * 4 + 4));
+    ck_assert_int_eq(counts.activations, 6 * (4 + 1));
     yoke_graph_destroy(g);
 }
 END_TEST

@@ -75,6 +75,7 @@ json flops_per_token null
 json memory.weights 2600
 json memory.gradients 2600
 json memory.optimizer 5200
+json memory.activations 48
 json metrics.0 accuracy
 
 # Built-in models, with as many parameters as the same models elsewhere.
@@ -92,6 +93,8 @@ says "$out" '^           ln_f 1536$'
 flops=$(sed -n 's/^FLOPs  *\([0-9]*\) a token, without backward$/\1/p' "$out")
 awk -v f="${flops:-0}" 'BEGIN { exit !(f > 247e6 && f < 251e6) }' || fail "FLOPs: $flops"
 says "$out" '^memory     weights 474\.8 MiB, gradients 474\.8 MiB, state of adam 949\.7 MiB$'
+# Eighteen times the width for each token and layer, and a little.
+says "$out" '^           activations 4[0-9]\.[0-9] MiB a sample, of which'
 expect 0 -- info resnet18
 says "$out" '^           layer2\.\*\.downsample 8448$'
 says "$out" '^FLOPs      [0-9]+ a sample, without backward$'
