@@ -51,6 +51,62 @@ mutant 'random numbers by row' lib/op/dropout/dropout_solver.c \
     'length ? YKI_PER_ROW(count / length)' 'length ? YKI_CONST(count)' \
     tests/replica/check_sequences replicas
 
+# ---- language models ----
+
+models=tests/files/check_hugging_face
+
+mutant 'attention looks ahead' clkernels/attention.cl \
+    '(intv)(k0 + k) > q0 + v * W + COUNT_UP' '(intv)(k0 + k) > 1 + q0 + v * W + COUNT_UP' $models models
+mutant 'sum of the last block of keys' clkernels/attention.cl \
+    'STORE(YKI_FMA(LOAD(sum + c), f, total), sum + c);' 'STORE(total, sum + c);' tests/op/check_attention
+mutant 'softmax without the sum of its gradient' clkernels/attention.cl \
+    '(LOAD(dp + k * BQ + c) - dot)' 'LOAD(dp + k * BQ + c)' $models models
+mutant 'turned on in backward' clkernels/rope.cl \
+    'loadv(0, rest), &c) * sign;' 'loadv(0, rest), &c);' $models models
+mutant 'one frequency' clkernels/rope.cl \
+    'frequency[pair + i] * (ulong)position' 'frequency[0] * (ulong)position' tests/op/check_sequence
+mutant 'root mean square without weight' clkernels/layer_norm.cl \
+    '((v) * (gamma))' '(v)' $models models
+mutant 'gate and value exchanged' clkernels/swiglu.cl \
+    'STOREV(gate * sigmoidv(gate) * up,' 'STOREV(up * sigmoidv(up) * gate,' $models models
+mutant 'slope of a sigmoid for that of silu' clkernels/swiglu.cl \
+    'up * s * YKI_FMA(gate, rest, (floatv)(1.f))' 'up * s * rest' $models models
+mutant 'the label has no gradient' clkernels/loss_rows.cl \
+    'grad[row * width + label] -= 1.f - smoothing;' ';' $models models
+mutant 'ignored rows have a gradient' clkernels/loss_rows.cl \
+    'yki_put_some(good && !ignored ? v :' 'yki_put_some(true ? v :' $models models
+mutant 'the last of equal tokens' clkernels/embedding.cl \
+    'sums[k] += rest[k];' 'sums[k] = rest[k];' $models models
+
+mutant 'alpha instead of its quotient' lib/op/matmul/lora.c \
+    'o->alpha / (float)o->rank, 0)' 'o->alpha, 0)' tests/train/check_lora
+mutant 'an adapter reads the bare layer' lib/op/matmul/lora.c \
+    '*x = layer->inputs[0];' \
+    '*x = layer->inputs[0]->op == &yki_op_binary ? layer->inputs[0]->inputs[0] : layer->inputs[0];' \
+    tests/train/check_lora
+mutant 'the base is trained' lib/op/matmul/lora.c \
+    'node->frozen =
+                !ends_in' \
+    'node->frozen = false &&
+                !ends_in' tests/train/check_lora
+mutant 'an offset is no part of a factor' lib/op/matmul/lora.c \
+    'factor.b == 0 && ' '' tests/train/check_lora
+mutant 'what is inside may be read' lib/op/matmul/lora.c \
+    'if (marks[node->id] != INSIDE)' 'if (marks)' tests/train/check_lora
+mutant 'alpha of the first module' lib/data/adapter_file.c \
+    '(float)(e->factors[p] / e->factors[first_part(e)])' '1' tests/train/check_lora
+mutant 'any parts share an A' lib/data/adapter_file.c \
+    'memcmp(values[0], values[1], e->a[0]->count * sizeof(float)) == 0' 'true' tests/train/check_lora
+mutant 'adapters that the file lacks' lib/data/adapter_file.c \
+    'if (e == f->count)' 'if (e > f->count)' tests/train/check_lora
+mutant 'values seen too late' lib/data/adapter_file.c \
+    'YKI_TRY(check_values(f, &f->entries[i]));' '(void)check_values;' tests/train/check_lora
+mutant 'merged without the factor' lib/replica/adapters.c \
+    '(double)adapter->factor * row[i]' 'row[i]' tests/train/check_lora
+
+mutant 'a short window predicts zeros' lib/data/text_dataset.c \
+    'field ? -1 : 0' '0' tests/data/check_tokenizer
+
 # ---- statistics of the batch ----
 
 mutant 'local statistics' lib/team/crew.c \

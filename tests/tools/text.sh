@@ -112,4 +112,31 @@ says "$err" 'must have at least 17'
 expect 1 -- train --model=lenet --data="$YOKE_SRCDIR/examples/data" --tokenizer=bytes
 says "$err" 'not for text'
 
+# Begun on unequal devices, gone on with from its checkpoint in two processes, a training is that of
+# one device.
+set -- train --model=gpt --layers=1 --heads=1 --width=16 --context=16 --level=estimate \
+    --core-groups=never --batch=8 --schedule=constant --lr=0.01 --data="$work/rhyme.txt" \
+    --tokenizer=characters --json
+loss() {
+    sed -n 's/.*"test_loss": \([0-9.]*\).*/\1/p' "$out" | tail -n 1
+}
+expect 0 -- "$@" --devices=cpu:0 --epochs=2
+one=$(loss)
+expect 0 -- "$@" --devices=cpu:0/1+1 --shares=5,2 --epochs=1 --every=3 --checkpoint="$work/begun"
+half=$(loss)
+. "$YOKE_SRCDIR/tests/support/launcher.sh"
+if [ -n "${MPIRUN:-}" ]; then
+    what="mpirun"
+    checks=$((checks + 1))
+    # Open MPI and its libraries leak.
+    ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 \
+        "$MPIRUN" -n 2 "$yoke" "$@" --devices=cpu:0 --epochs=2 --resume \
+        --checkpoint="$work/begun" >"$out" 2>"$err" </dev/null || fail "exit status $?"
+    awk -v a="$one" -v b="$(loss)" -v c="$half" \
+        'BEGIN { exit !(a > 0 && a - b < 1e-4 && b - a < 1e-4 && c - a > 1e-3) }' ||
+        fail "the losses are $one and $(loss), after the first epoch $half"
+else
+    skip "this build has no MPI"
+fi
+
 finish
