@@ -14,6 +14,11 @@
  *
  * Axes i < outer are the result's; the next `sum` ones are summed over.
  */
+#define W 4
+#include "dot.cl"
+#if DOT == DOT_ROUNDED
+#define TILE_OPERAND(x) as_float(dot_round1(x) & 0xffff0000u)
+#endif
 #include "tile.cl"
 #ifndef A_FORM
 #define A_FORM TILE_BY_K
@@ -187,3 +192,4 @@ yki_gemm_tiled(__global const float *A, __global const float *B, __global float 
             }
     }
 }
+DOT_END

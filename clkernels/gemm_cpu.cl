@@ -18,14 +18,15 @@
  * columns, which do not fill a tile, are always packed, so nothing is read beyond an
  * operand's end. Groups share nothing, so all is one launch.
  *
+ * With -DDOT a step of k is a part of two terms in bfloat16 (dot.cl). Operands are floats in
+ * memory all the same, and become parts when they are packed, which then all are.
+ *
  * Every element is one chain of multiply-adds over k from 0, which waits in C between
  * pieces. So its bits do not depend on its position, the tile or the batch.
  *
  * Sums over several axes are left to gemm.cl.
  */
-#ifndef W
-#define W 16
-#endif
+#include "dot.cl"
 #ifndef NV
 #define NV 2
 #endif
@@ -44,7 +45,6 @@
 #define FLAG_FIRST 16
 #define FLAG_LAST  32
 
-#define floatw YKI_PASTE(float, W)
 #define intw   YKI_PASTE(int, W)
 #define loadw  YKI_PASTE(vload, W)
 #define storew YKI_PASTE(yki_store, W)
@@ -149,7 +149,7 @@ void store_narrow(__global const float *tile, __global float *c, int ldc, int ro
 #define ACC_DONE(i, j)                                                                        \
     c##i##_##j = finish(c##i##_##j, bias + j * W, gate + (long)i * ldc + j * W, flags);
 #define ACC_STORE(i, j) storew(c##i##_##j, j, c + (long)i * ldc);
-#define ACC_FMA(i, j)   c##i##_##j = YKI_FMA((floatw)(x), b##j, c##i##_##j);
+#define ACC_FMA(i, j)   c##i##_##j = DOT_ADD(x, b##j, c##i##_##j);
 
 #define DECLARE(i) ON_VECTORS(ACC_ZERO, i)
 #define LOAD_C(i)                                                                             \
@@ -171,29 +171,29 @@ void store_narrow(__global const float *tile, __global float *c, int ldc, int ro
     }
 #define STEP_COLUMN(i)                                                                        \
     {                                                                                         \
-        float x = a[i];                                                                       \
+        dot_part x = a[i];                                                                    \
         ON_VECTORS(ACC_FMA, i)                                                                \
     }
 #define STEP_ROW(i)                                                                           \
     {                                                                                         \
-        float x = a[(long)i * a_step + q];                                                    \
+        dot_part x = a[(long)i * a_step + q];                                                 \
         ON_VECTORS(ACC_FMA, i)                                                                \
     }
 #if NV == 2
-#define LOAD_B floatw b0 = loadw(0, b), b1 = loadw(1, b);
+#define LOAD_B dot_parts b0 = DOT_LOAD(0, b), b1 = DOT_LOAD(1, b);
 #define PREFETCH_B                                                                            \
     YKI_PREFETCH(b + YKI_AHEAD * b_step);                                                         \
     YKI_PREFETCH(b + YKI_AHEAD * b_step + W);
 #else
-#define LOAD_B     floatw b0 = loadw(0, b);
+#define LOAD_B     dot_parts b0 = DOT_LOAD(0, b);
 #define PREFETCH_B YKI_PREFETCH(b + YKI_AHEAD * b_step);
 #endif
 
-/* A tile of R rows: C (the first `rows` of it) = or += A B over `ks` terms. column: the R numbers
+/* A tile of R rows: C (the first `rows` of it) = or += A B over `ks` parts. column: the R parts
  * of a step are adjacent, and steps are a_step apart (packed, or A stored transposed). row: A is
  * row-major with rows a_step apart. */
 #define TILE(R)                                                                               \
-    void tile_column_##R(__global const float *a, long a_step, __global const float *b,       \
+    void tile_column_##R(__global const dot_part *a, long a_step, __global const dot_part *b, \
                          long b_step, int ks, __global float *c, int ldc, int rows,           \
                          __global const float *bias, __global const float *gate, int flags)   \
     {                                                                                         \
@@ -209,7 +209,7 @@ void store_narrow(__global const float *tile, __global float *c, int ldc, int ro
         REP(R)(STORE_C)                                                                       \
     }
 #define TILE_ROW(R)                                                                           \
-    void tile_row_##R(__global const float *a, long a_step, __global const float *b,          \
+    void tile_row_##R(__global const dot_part *a, long a_step, __global const dot_part *b,    \
                       long b_step, int ks, __global float *c, int ldc, int rows,              \
                       __global const float *bias, __global const float *gate, int flags)      \
     {                                                                                         \
@@ -228,7 +228,9 @@ void store_narrow(__global const float *tile, __global float *c, int ldc, int ro
 MAKE_TILE(MR)
 MAKE_TILE(MR_MIDDLE)
 MAKE_TILE(MR_LOW)
+#if DOT == DOT_FMA
 MAKE_TILE_ROW(MR)
+#endif
 
 /* transpose_block: to[q][j] = from[j][q] for W x W elements; rows of `from` beyond `rows` count
  * as 0. It zips vector i with vector i + W / 2 (x0 y0 x1 y1 ... of the first halves, then of the
@@ -316,14 +318,22 @@ void transpose_block(__global const float *from, long from_step, int rows, __glo
 }
 #endif
 
-/* pack_a, pack_b: to[q][i] = X[i][q] for q < ks, with WIDTH values of i in a row. `used` of them
- * exist; the others are 0. X has strides x_i and x_q. With x_q 1 and a WIDTH that is no multiple
- * of W, up to W - 1 elements beyond the last row are overwritten. */
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
 
+/* The same for a block with fewer rows, out of line to keep the common case short. */
+void transpose_some(__global const float *from, long from_step, int rows, __global float *to,
+                    int to_step)
+{
+    transpose_block(from, from_step, rows, to, to_step);
+}
+
+#if DOT == DOT_FMA
+/* pack_a, pack_b: to[q][i] = X[i][q] for q < ks, with WIDTH values of i in a row. `used` of them
+ * exist; the others are 0. X has strides x_i and x_q. With x_q 1 and a WIDTH that is no multiple
+ * of W, up to W - 1 elements beyond the last row are overwritten. `turned` is not used. */
 #define PACK(name, WIDTH)                                                                     \
     void name(__global const float *x, long x_i, long x_q, int used, int ks,                  \
-              __global float *to)                                                             \
+              __global float *to, __global float *turned)                                     \
     {                                                                                         \
         int done = 0;                                                                         \
                                                                                               \
@@ -361,12 +371,72 @@ void copy_pack_b(__global const float *from, __global float *to)
         storew(loadw(j, from), j, to);
 }
 
-/* The same for a block with fewer rows, out of line to keep the common case short. */
-void transpose_some(__global const float *from, long from_step, int rows, __global float *to,
-                    int to_step)
+#else
+/* The same with parts: to[q][i] = X[i][2 q] and X[i][2 q + 1], of which the second is 0 beyond the
+ * end. Where terms are adjacent, a block's rows are first turned to parts, in `turned`, which has
+ * W * W floats; then the block is transposed. */
+void turn_rows(__global const float *x, long x_i, int rows, __global float *turned)
 {
-    transpose_block(from, from_step, rows, to, to_step);
+    for (int i = 0; i < rows; i++) {
+        floatw low = loadw(0, x + i * x_i), high = loadw(1, x + i * x_i);
+
+        YKI_PREFETCH(x + i * x_i + 4 * W); /* two blocks ahead */
+        YKI_PREFETCH(x + i * x_i + 5 * W);
+        storew(YKI_PASTE(as_, floatw)(DOT_IN_ORDER(low, high)), i, turned);
+    }
 }
+
+#define PACK(name, WIDTH)                                                                     \
+    void name(__global const float *x, long x_i, long x_q, int used, int ks,                  \
+              __global dot_part *to, __global float *turned)                                  \
+    {                                                                                         \
+        int done = 0, parts = (ks + 1) / 2;                                                   \
+                                                                                              \
+        if (x_i == 1 && used == WIDTH)                                                        \
+            for (; done < ks / 2; done++)                                                     \
+                copy_##name(x + 2 * done * x_q, x_q, to + done * WIDTH);                      \
+        else if (x_q == 1)                                                                    \
+            for (; done + W <= ks / 2; done += W)                                             \
+                for (int i = 0; i < WIDTH; i += W) {                                          \
+                    int rows = LEAST(W, used - i);                                            \
+                                                                                              \
+                    turn_rows(x + i * x_i + 2 * done, x_i, rows, turned);                     \
+                    transpose_some(turned, W, rows, (__global float *)to + done * WIDTH + i,  \
+                                   WIDTH);                                                    \
+                }                                                                             \
+        for (int q = done; q < parts; q++)                                                    \
+            for (int i = 0; i < WIDTH; i++) {                                                 \
+                __global const float *at = x + i * x_i + 2 * q * x_q;                         \
+                                                                                              \
+                to[q * WIDTH + i] =                                                           \
+                    i < used ? DOT_PAIR(1, at[0], 2 * q + 1 < ks ? at[x_q] : 0.f) : 0u;       \
+            }                                                                                 \
+    }
+
+/* A row of the packed form from two rows of X, which are `step` apart. */
+void copy_pack_a(__global const float *first, long step, __global dot_part *to)
+{
+    __global const float *second = first + step;
+
+    for (int i = 0; i + 4 <= MR; i += 4)
+        vstore4(DOT_PAIR(4, vload4(0, first + i), vload4(0, second + i)), 0, to + i);
+    for (int i = MR / 4 * 4; i < MR; i++)
+        to[i] = DOT_PAIR(1, first[i], second[i]);
+}
+
+/* The rows of a wide matrix are in other pages, so nothing else fetches them ahead. */
+void copy_pack_b(__global const float *first, long step, __global dot_part *to)
+{
+    __global const float *second = first + step;
+
+    for (int j = 0; j < NV; j++) {
+        YKI_PREFETCH(first + YKI_AHEAD * step + j * W);
+        YKI_PREFETCH(second + YKI_AHEAD * step + j * W);
+        storew(YKI_PASTE(as_, floatw)(DOT_PAIRS(loadw(j, first), loadw(j, second))), j,
+               (__global float *)to);
+    }
+}
+#endif
 
 PACK(pack_a, MR)
 PACK(pack_b, NR)
@@ -406,6 +476,14 @@ void sum_rows(__global const float *A, __global float *sums, int a_m, int a_k, i
     }
 }
 
+#if DOT == DOT_FMA
+#define TURNED      0
+#define IN_PLACE(x) (x)
+#else
+#define TURNED      (W * W)
+#define IN_PLACE(x) ((__global const dot_part *)(x)) /* never read */
+#endif
+
 /* The piece of one product that group (gx, gy) of nx by ny computes; `packed` is the group's own
  * scratch memory. kc, mc, nc: steps of the inner sum, of rows (a multiple of MR) and of columns
  * (of NR). */
@@ -419,15 +497,19 @@ void product(__global const float *A, __global const float *B, __global float *C
     int row_end = min((int)((long)tiles * (gy + 1) / ny) * MR, m);
     int col_begin = (int)((long)panels * gx / nx) * NR;
     int col_end = min((int)((long)panels * (gx + 1) / nx) * NR, n);
-    bool all_a = flags & FLAG_PACK_A, all_b = flags & FLAG_PACK_B;
-    __global float *narrow = packed, *packed_a = packed + MR * NR;
-    __global float *packed_b = packed_a + (all_a ? mc : MR) * kc + W;
+    /* Parts of more than one term exist only in packed form. */
+    bool all_a = DOT != DOT_FMA || flags & FLAG_PACK_A;
+    bool all_b = DOT != DOT_FMA || flags & FLAG_PACK_B;
+    int kp = kc / DOT_TERMS;
+    __global float *narrow = packed, *turned = packed + MR * NR;
+    __global dot_part *packed_a = (__global dot_part *)(turned + TURNED);
+    __global dot_part *packed_b = packed_a + (all_a ? mc : MR) * kp + W;
 
     if ((flags & FLAG_SUMS) && gx == 0)
         sum_rows(A, sums, a_m, a_k, k, row_begin, row_end);
     for (int nb = col_begin; nb < col_end; nb += nc)
         for (int kb = 0; kb < k || kb == 0; kb += kc) {
-            int ks = min(kc, k - kb);
+            int ks = min(kc, k - kb), parts = (ks + DOT_TERMS - 1) / DOT_TERMS;
             int now = (flags & (FLAG_BIAS | FLAG_RELU | FLAG_GATE)) | (kb == 0 ? FLAG_FIRST : 0) |
                       (kb + kc >= k ? FLAG_LAST : 0);
             __global const float *a_k0 = A + (long)kb * a_k;
@@ -439,21 +521,21 @@ void product(__global const float *A, __global const float *B, __global float *C
                 for (int i = mb; i < me; i += MR)
                     if (all_a || i + MR > m)
                         pack_a(a_k0 + (long)i * a_m, a_m, a_k, min(MR, m - i), ks,
-                               packed_a + (all_a ? (i - mb) * kc : 0));
+                               packed_a + (all_a ? (i - mb) * kp : 0), turned);
                 for (int j = nb; j < min(nb + nc, col_end); j += NR) {
                     int columns = min(NR, n - j);
                     bool own_b = !all_b && columns == NR;
-                    __global float *to = packed_b + (all_b ? (j - nb) * kc : 0);
-                    __global const float *b = own_b ? b_k0 + j : to;
+                    __global dot_part *to = packed_b + (all_b ? (j - nb) * kp : 0);
+                    __global const dot_part *b = own_b ? IN_PLACE(b_k0 + j) : to;
                     long b_step = own_b ? b_k : NR;
 
                     if (!own_b && mb == row_begin)
-                        pack_b(b_k0 + (long)j * b_n, b_n, b_k, columns, ks, to);
+                        pack_b(b_k0 + (long)j * b_n, b_n, b_k, columns, ks, to, turned);
                     for (int i = mb; i < me; i += MR) {
                         int rows = min(MR, m - i);
                         long at = (long)i * n + j;
-                        __global const float *own = a_k0 + (long)i * a_m;
-                        __global const float *a = packed_a + (all_a ? (i - mb) * kc : 0);
+                        __global const dot_part *own = IN_PLACE(a_k0 + (long)i * a_m);
+                        __global const dot_part *a = packed_a + (all_a ? (i - mb) * kp : 0);
                         bool in_place = rows == MR && !all_a;
                         long a_step = in_place ? a_k : MR;
                         __global float *c = columns == NR ? C + at : narrow;
@@ -463,19 +545,22 @@ void product(__global const float *A, __global const float *B, __global float *C
                         if (columns < NR && kb > 0)
                             load_narrow(narrow, C + at, n, rows, columns);
                         /* Each function is called in one place only, because all are inlined. */
+#if DOT == DOT_FMA
                         if (in_place && a_m != 1)
                             YKI_PASTE(tile_row_, MR)
                             (own, a_m, b, b_step, ks, c, ldc, MR, bias + j, gate + at, then);
-                        else if (rows > MR_MIDDLE)
+                        else
+#endif
+                            if (rows > MR_MIDDLE)
                             YKI_PASTE(tile_column_, MR)
-                            (in_place ? own : a, a_step, b, b_step, ks, c, ldc, rows, bias + j,
+                            (in_place ? own : a, a_step, b, b_step, parts, c, ldc, rows, bias + j,
                              gate + at, then);
                         else if (rows > MR_LOW)
                             YKI_PASTE(tile_column_, MR_MIDDLE)
-                            (a, MR, b, b_step, ks, c, ldc, rows, bias + j, gate + at, then);
+                            (a, MR, b, b_step, parts, c, ldc, rows, bias + j, gate + at, then);
                         else
                             YKI_PASTE(tile_column_, MR_LOW)
-                            (a, MR, b, b_step, ks, c, ldc, rows, bias + j, gate + at, then);
+                            (a, MR, b, b_step, parts, c, ldc, rows, bias + j, gate + at, then);
                         if (columns < NR)
                             store_narrow(narrow, C + at, n, rows, columns, bias + j, gate + at,
                                          now);
@@ -531,3 +616,4 @@ yki_gemm_cpu_pair(PRODUCT_PARAMS(0), PRODUCT_PARAMS(1), __global float *scratch,
             EITHER(n), EITHER(k), EITHER(a_m), EITHER(a_k), EITHER(b_k), EITHER(b_n),
             EITHER(flags), at - row * nx, row, nx, EITHER(ny));
 }
+DOT_END

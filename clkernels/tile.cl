@@ -75,6 +75,10 @@
 #ifndef TILE_OFFSET
 #define TILE_OFFSET int
 #endif
+/* What tile_load makes of an element: a file may round it. */
+#ifndef TILE_OPERAND
+#define TILE_OPERAND(x) (x)
+#endif
 
 #define TILE_ITEMS      (TM / IM * (TN / IN))
 #define TILE_FLOATS(R)  ((R) * TK / TILE_ITEMS)
@@ -258,12 +262,12 @@ tile_load(float *to, __global const float *x, int form, int size, int item, int 
         if (vector == 4) {
             float4 v = *(__global const float4 *)from;
 
-            to[4 * u] = v.s0;
-            to[4 * u + 1] = v.s1;
-            to[4 * u + 2] = v.s2;
-            to[4 * u + 3] = v.s3;
+            to[4 * u] = TILE_OPERAND(v.s0);
+            to[4 * u + 1] = TILE_OPERAND(v.s1);
+            to[4 * u + 2] = TILE_OPERAND(v.s2);
+            to[4 * u + 3] = TILE_OPERAND(v.s3);
         } else {
-            to[u] = *from;
+            to[u] = TILE_OPERAND(*from);
         }
     }
 }

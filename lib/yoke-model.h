@@ -150,7 +150,8 @@ typedef struct yoke_predictor_options {
     int64_t batch;      /* samples computed at once; 0: 64 */
     bool strict;        /* no Winograd */
     yoke_plan_level level;
-    const char *wisdom; /* as in yoke_replica_options */
+    const char *wisdom;    /* as in yoke_replica_options */
+    const char *precision; /* as in yoke_replica_options */
 } yoke_predictor_options;
 
 /* Makes a predictor on the first device that `selector` picks. Predictors of one model on one

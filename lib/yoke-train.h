@@ -108,6 +108,8 @@ typedef struct yoke_replica_options {
     const char *wisdom; /* file of measured times; NULL: $YOKE_WISDOM, else in the cache */
     yoke_recompute_choice recompute;
     yoke_type state_type; /* of the optimizer's state: YOKE_F32, which is the only one so far */
+    const char
+        *precision; /* of products: "f32", "bf16", or by node, "head=f32,bf16"; NULL: "f32" */
 } yoke_replica_options;
 
 /* Compiles the graph for a selected device and gives the parameters their initial values. `options`
@@ -458,6 +460,7 @@ typedef struct yoke_trainer_options {
     yoke_type state_type; /* as in yoke_replica_options */
     bool no_overlap;      /* several processes send gradients after backward, not during it */
     yoke_core_groups_choice core_groups;
+    const char *precision; /* as in yoke_replica_options */
 } yoke_trainer_options;
 
 /* Compiles the graph for all devices of the team, measures, and gives every device the same initial

@@ -126,6 +126,8 @@ const yki_tool_option yki_tool_training_options[] = {
     {"level", 0, "LEVEL", "of planning: measure or patient (default)", FROM(tuned, level),
      .takers = TUNE},
     {"strict", 's', NULL, "no Winograd", FLAG(strict), .takers = TRAIN | BENCH | OPERATORS | TUNE},
+    {"precision", 0, "LIST", "of products: f32 (default), bf16, or by node: head=f32,bf16",
+     TEXT(precision), .takers = TRAIN | BENCH | OPERATORS | VERIFY | TUNE},
     {"reproducible", 0, "KIND", "no (default), or runs: the same bits every time",
      FROM(reproduced, reproducible), .takers = TRAIN | BENCH},
     {"channels-last", 0, NULL, ".npy images are (height, width, channels)", FLAG(channels_last),
@@ -179,6 +181,7 @@ yki_tool_trainer_options(const yki_tool_training *t, yoke_optimizer usual)
     o.core_groups = (yoke_core_groups_choice)t->core_groups;
     o.level = (yoke_plan_level)t->level;
     o.strict = t->strict;
+    o.precision = t->precision;
     o.reproducible = (yoke_reproducible_choice)t->reproducible;
     return o;
 }
@@ -197,6 +200,7 @@ yki_tool_replica_options(const yki_tool_training *t, yoke_optimizer usual)
     o.recompute = (yoke_recompute_choice)t->recompute;
     o.level = (yoke_plan_level)t->level;
     o.strict = t->strict;
+    o.precision = t->precision;
     return o;
 }
 

@@ -36,6 +36,7 @@ typedef struct yki_tool_training {
     int core_groups;              /* a yoke_core_groups_choice */
     int level;                    /* a yoke_plan_level */
     int reproducible;             /* a yoke_reproducible_choice */
+    const char *precision;        /* NULL: not given */
     bool strict, channels_last;
     yki_tool_sizes sizes; /* of a language model */
 } yki_tool_training;

@@ -34,6 +34,14 @@ const char *yki_device_id(const yoke_device *device);
 yoke_context *yki_device_context(const yoke_device *device);
 /* The directory for compiled kernels and wisdom; NULL: nothing is kept on disk. */
 const char *yki_context_cache_dir(const yoke_context *context);
+/* What multiplies two numbers and adds them to a sum in float32 (clkernels/dot.cl, which has the
+ * same numbers). The first two are everywhere. */
+typedef enum yki_dot_unit {
+    YKI_DOT_FMA,        /* float32 */
+    YKI_DOT_ROUNDED,    /* operands are rounded to bfloat16, and multiplied as float32 */
+    YKI_DOT_AVX512_BF16 /* pairs of bfloat16 */
+} yki_dot_unit;
+
 /* The properties of a device that solvers and the planner need. */
 typedef struct yki_device_traits {
     uint32_t compute_units;
@@ -56,10 +64,19 @@ typedef struct yki_device_traits {
     uint32_t
         loop_limit; /* iterations, over all its loops, after which a work-item ends; 0: no limit */
     yoke_device_type type;
+    yki_dot_unit bf16; /* what multiplies bfloat16 */
 } yki_device_traits;
-/* Lends the traits. Compiles nothing and cannot fail. `direct_host` and `loop_limit` are found by
- * trial when a device is first selected; they are false and 0 for a device that is only listed. */
+/* Lends the traits. Compiles nothing and cannot fail. `direct_host`, `loop_limit` and `bf16` are
+ * found by trial when a device is first selected; until then they are false, 0 and YKI_DOT_FMA. */
 const yki_device_traits *yki_device_get_traits(const yoke_device *device);
+/* Returns what people call a unit: "avx512-bf16". */
+const char *yki_dot_unit_name(yki_dot_unit unit);
+/* Returns whether the device has a unit for bfloat16, of vectors as wide as its own. */
+static inline bool
+yki_has_bf16(const yki_device_traits *traits)
+{
+    return traits->bf16 == YKI_DOT_AVX512_BF16 && traits->vector_width >= 16;
+}
 /* Writes what measured times depend on as one line, cut to `size`: "name; driver; platform; 2
  * units x 16". */
 void yki_device_describe(const yoke_device *device, char *text, size_t size);

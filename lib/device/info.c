@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * info.c - asks OpenCL devices what they are: properties, traits for the planner, the
- * identity of the hardware, and three things that only a trial can tell.
+ * identity of the hardware, and what only a trial can tell.
  *
  * Identity: yoke must see when two drivers reach one chip. The identity is "host-cpu"
  * for all that runs on this host's processor. Otherwise it is the PCI address
@@ -12,7 +12,7 @@
  * Tried, not asked: fp16 is compiled, because drivers that have it do not always say
  * so. Host pointers of buffers are tested in both directions, because no query tells
  * whether host and kernels see each other's writes without a map. The iterations of a
- * loop are counted, because drivers that limit them do not say so.
+ * loop are counted, because drivers that limit them do not say so. Dot units are run (dot.c).
  */
 #include <stdio.h>
 #include <string.h>
@@ -582,7 +582,7 @@ try_iterations(cl_context cl, cl_command_queue queue, cl_program program, uint32
 
 /* What a trial found, as the cache keeps it. */
 typedef struct findings {
-    uint32_t direct, limit;
+    uint32_t direct, limit, bf16;
 } findings;
 
 /* Hashes all that the findings may depend on. */
@@ -592,12 +592,14 @@ findings_key(const yki_root *root, char key[33])
     const yoke_device_info *info = &root->info;
     const char *const parts[] = {PACKAGE_VERSION, probe_source,   info->name,   info->vendor,
                                  info->driver,    info->platform, info->version};
+    const yki_dot_unit candidate = yki_dot_candidate(root);
     yki_hash hash;
 
     yki_hash_start(&hash);
     for (size_t i = 0; i < YKI_COUNT(parts); i++)
         yki_hash_string(&hash, parts[i]);
     yki_hash_add(&hash, &root->traits.host_memory, sizeof root->traits.host_memory);
+    yki_hash_add(&hash, &candidate, sizeof candidate);
     yki_hash_hex(&hash, key);
 }
 
@@ -617,6 +619,7 @@ load_findings(yki_root *root, const char *key)
     if (good) {
         root->traits.direct_host = kept->direct;
         root->traits.loop_limit = kept->limit;
+        root->traits.bf16 = (yki_dot_unit)kept->bf16;
     }
     yki_free(data);
     return good;
@@ -634,10 +637,12 @@ probe(yki_root *root, cl_context cl, const char *key)
     if (program) {
         root->traits.direct_host = host && try_direct(cl, queue, program);
         counted = try_iterations(cl, queue, program, &root->traits.loop_limit);
+        root->traits.bf16 = yki_dot_probe(root, cl, queue);
         if (root->context->cache_dir && counted && root->traits.direct_host == host)
-            yki_cache_store(root->context, key,
-                            &(findings){root->traits.direct_host, root->traits.loop_limit},
-                            sizeof(findings));
+            yki_cache_store(
+                root->context, key,
+                &(findings){root->traits.direct_host, root->traits.loop_limit, root->traits.bf16},
+                sizeof(findings));
         clReleaseProgram(program);
     }
     if (error == CL_SUCCESS) {
@@ -680,6 +685,7 @@ yoke_device_get_info_sized(yoke_device *device, yoke_device_info *info, size_t s
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_device_get_info: %s is NULL",
                         device ? "info" : "device");
     root = device->root;
+    yki_root_probe(root);
     pthread_mutex_lock(&root->context->probe_lock);
     if (!root->fp16_known) {
         root->info.fp16 = probe_fp16(root);
@@ -693,6 +699,8 @@ yoke_device_get_info_sized(yoke_device *device, yoke_device_info *info, size_t s
     if (device->kind != YOKE_VIRTUAL_NONE)
         result.partition = 0; /* sub-devices and slices cannot be split again */
     result.quota = device->quota;
+    if (yki_has_bf16(&root->traits))
+        snprintf(result.bf16, sizeof result.bf16, "%s", yki_dot_unit_name(root->traits.bf16));
     memcpy(info, &result, YKI_MIN(size, sizeof result));
     return YOKE_OK;
 }

@@ -63,7 +63,9 @@ walk(yoke_graph *graph, const yki_op *add, const yoke_node *start, size_t count,
         for (uint32_t k = 0; k < node->input_count; k++)
             want[k] = wanted[node->inputs[k]->id];
         graph->place = node->place;
+        graph->origin = node;
         status = node->op->gradient(node, gradients[i], want, dx);
+        graph->origin = NULL;
         if (status != YOKE_OK) {
             yki_graph_fail(graph, node->name, status);
             return yki_graph_status(graph);

@@ -214,6 +214,7 @@ append(yoke_graph *graph, char *name)
     node->id = (uint32_t)graph->node_count;
     node->name = name;
     node->place = graph->place;
+    node->origin = graph->origin;
     graph->nodes[graph->node_count++] = node;
     yki_names_add(graph, node);
     return node;

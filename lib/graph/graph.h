@@ -71,10 +71,11 @@ struct yoke_node {
     yoke_type type;
     yoke_shape shape; /* of one sample if batched, or of one row of it */
     bool batched;
-    int64_t length; /* of a sequence: the most rows of a sample; 0: it is none */
-    bool target;    /* an input that a loss compares with */
-    bool backward;  /* appended by differentiation */
-    uint32_t place; /* 1 + position in graph->places; 0: none */
+    int64_t length;          /* of a sequence: the most rows of a sample; 0: it is none */
+    bool target;             /* an input that a loss compares with */
+    bool backward;           /* appended by differentiation */
+    const yoke_node *origin; /* of a node of a gradient: the node that it is the gradient of */
+    uint32_t place;          /* 1 + position in graph->places; 0: none */
     uint32_t input_count;
     yoke_node *inputs[YKI_MAX_INPUTS];
     yki_attrs attrs;
@@ -191,7 +192,8 @@ struct yoke_graph {
     bool differentiated;
     char **places;
     size_t place_count, place_capacity;
-    uint32_t place; /* of the nodes that are added now, as in yoke_node */
+    uint32_t place;          /* of the nodes that are added now, as in yoke_node */
+    const yoke_node *origin; /* the same */
 };
 
 /* ---- building (graph.c); functions that return a node return NULL after the first error ---- */

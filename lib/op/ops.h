@@ -469,7 +469,11 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(fused_loss)                                                                                  \
     X(dense_loss)                                                                                  \
     X(linear_loss)                                                                                 \
+    X(linear_loss_bf16)                                                                            \
+    X(linear_loss_rounded)                                                                         \
     X(linear_loss_grad)                                                                            \
+    X(linear_loss_grad_bf16)                                                                       \
+    X(linear_loss_grad_rounded)                                                                    \
     X(merge)                                                                                       \
     X(batch_sum_groups)                                                                            \
     X(batch_sum)                                                                                   \
@@ -535,9 +539,14 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(gemv)                                                                                        \
     X(gemv_groups)                                                                                 \
     X(gemm_cpu)                                                                                    \
+    X(gemm_cpu_bf16)                                                                               \
+    X(gemm_cpu_rounded)                                                                            \
     X(gemm_cpu_pair)                                                                               \
+    X(gemm_cpu_pair_bf16)                                                                          \
+    X(gemm_cpu_pair_rounded)                                                                       \
     X(gemm_clblast)                                                                                \
     X(gemm_tiled)                                                                                  \
+    X(gemm_tiled_rounded)                                                                          \
     X(sum_rows)                                                                                    \
     X(maxpool2d_2x2)                                                                               \
     X(maxpool2d_blocked)                                                                           \

@@ -73,9 +73,14 @@ typedef struct yki_operand {
 } yki_operand;
 
 /* Numerical classes, the most exact first. All devices of a team use one class for a node. In the
- * class of Winograd the kernel decides about the arithmetic: F(4x4, 3x3) or F(3x3, 5x5). */
-typedef enum yki_class { YKI_CLASS_DIRECT = 0, YKI_CLASS_WINOGRAD4 = 1 } yki_class;
-enum { YKI_CLASSES = 2 };
+ * class of Winograd the kernel decides about the arithmetic: F(4x4, 3x3) or F(3x3, 5x5). In that of
+ * bfloat16 the operands of products are rounded to it, and summed in float32. */
+typedef enum yki_class {
+    YKI_CLASS_DIRECT = 0,
+    YKI_CLASS_WINOGRAD4 = 1,
+    YKI_CLASS_BF16 = 2
+} yki_class;
+enum { YKI_CLASSES = 3 };
 
 typedef struct yki_problem {
     const yki_op *op;
@@ -314,6 +319,9 @@ typedef struct yki_solver {
      * another. There the planner measures such a solver only if no other of its class applies,
      * or at level patient: compiling it takes longer than a small model trains. */
     bool side_by_side;
+    /* It computes what other devices have a unit for, and is no faster than a more exact solver.
+     * The planner takes it only where the class is settled: by a team, or by `strict`. */
+    bool emulates;
     /* Returns whether it can compute the problem, with the layouts as they are, on such a
      * device. */
     bool (*applies)(const yki_problem *problem, const yki_device_traits *traits);

@@ -190,6 +190,9 @@ yki_fuse_dense_loss(yki_fusion *f, size_t index)
     if (at < 0 || f->plan->tasks[at].problem.op != &yki_op_matmul || !find_backward(f, dy, &b))
         return false;
     layer = &f->plan->tasks[at];
+    /* The joined task multiplies in float32, and other devices may not join them. */
+    if (layer->rounds && (f->plan->options.strict || f->plan->options.team))
+        return false;
     product = yki_matmul_attrs_get(&layer->problem.attrs);
     if (layer->section != loss->section || product.transpose_a || !product.transpose_b ||
         product.sum_batch || product.act || product.sums || product.bias != (b.db >= 0) ||

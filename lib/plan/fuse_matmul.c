@@ -136,7 +136,8 @@ static bool
 is_other_half(const yki_fusion *f, const yki_task *task, const yki_task *other)
 {
     if (other->problem.op != &yki_op_matmul || other->slots[0] != task->slots[0] ||
-        matmul_attrs(other).bias || flops_of(task) + flops_of(other) > PAIR_FLOPS)
+        other->rounds != task->rounds || matmul_attrs(other).bias ||
+        flops_of(task) + flops_of(other) > PAIR_FLOPS)
         return false;
     for (uint32_t k = 1; k < other->problem.input_count; k++)
         if (!is_of_forward(f->plan, other->slots[k]))

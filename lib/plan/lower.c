@@ -173,6 +173,7 @@ lower_computed(yki_plan *plan, const yoke_node *node, const role *its)
         return YOKE_OK;
     }
     task.section = node->backward ? YKI_BACKWARD : YKI_FORWARD;
+    task.rounds = yki_precision_is_bf16(plan->options.precision, node) && yki_has_products(op);
     yki_problem_of_node(node, plan->options.max, &task.problem);
     task.problem.op = op;
     yki_problem_set_inputs(&task.problem, inputs, count);

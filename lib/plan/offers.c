@@ -338,6 +338,9 @@ ask_solver(yki_choice *choice, const yki_task *task, const yki_solver *solver, u
     yki_plan *plan = choice->plan;
     const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
     const unsigned *set = yki_plan_set_of(plan, solver);
+    /* Where no time is known, a unit for the precision that was asked for comes first. */
+    double preference =
+        solver->numerical_class == YKI_CLASS_BF16 && !solver->emulates ? 0 : (double)rank;
     yki_problem problem;
 
     if (solver->sets && !set)
@@ -355,11 +358,11 @@ ask_solver(yki_choice *choice, const yki_task *task, const yki_solver *solver, u
                 continue;
             YKI_TRY(yki_grow((void **)&choice->asked, &choice->asked_capacity,
                              choice->asked_count + 1, sizeof *choice->asked, "what solvers offer"));
-            choice->asked[choice->asked_count++] =
-                (yki_offer){.solver = solver,
-                            .tuning = tuning,
-                            .variant = variant,
-                            .cost = UNMEASURED + RANK_COST * (rank + 0.01 * (tuning - first))};
+            choice->asked[choice->asked_count++] = (yki_offer){
+                .solver = solver,
+                .tuning = tuning,
+                .variant = variant,
+                .cost = UNMEASURED + RANK_COST * (preference + 0.01 * (tuning - first))};
         }
     }
     return YOKE_OK;
@@ -376,6 +379,14 @@ is_hopeless(const yki_plan *plan, const yki_solver *solver)
            plan->options.level == YOKE_PLAN_MEASURE;
 }
 
+/* Whether the class is settled, or is about to be: then a solver counts that gains nothing here. */
+static bool
+is_settled(const yki_plan *plan, const yki_task *task)
+{
+    return plan->options.strict || plan->costs ||
+           yki_agreed_class(&plan->options, task->node) != YKI_ANY_CLASS;
+}
+
 /* Asks all solvers of the classes whose bits are set in `wanted`. */
 static yoke_status
 ask_classes(yki_choice *choice, const yki_task *task, unsigned wanted)
@@ -388,7 +399,10 @@ ask_classes(yki_choice *choice, const yki_task *task, unsigned wanted)
 
         if (*solver->op != task->problem.op || !(wanted >> solver->numerical_class & 1))
             continue;
-        if (found >> solver->numerical_class & 1 && is_hopeless(choice->plan, solver))
+        if (found >> solver->numerical_class & 1 &&
+            (solver->emulates || is_hopeless(choice->plan, solver)))
+            continue;
+        if (solver->emulates && !is_settled(choice->plan, task))
             continue;
         rank++;
         choice->plan->work++;
@@ -457,12 +471,14 @@ list(yki_choice *choice, const yki_task *task, unsigned wanted)
 static yoke_status
 ask(yki_choice *choice)
 {
-    enum { DIRECT = 1u << YKI_CLASS_DIRECT };
+    enum { DIRECT = 1u << YKI_CLASS_DIRECT, BF16 = 1u << YKI_CLASS_BF16 };
     yki_plan *plan = choice->plan;
     const yki_task *task = &choice->tasks[choice->index];
     uint8_t agreed = yki_agreed_class(&plan->options, task->node);
-    unsigned wanted = plan->options.strict      ? DIRECT
-                      : agreed == YKI_ANY_CLASS ? (1u << YKI_CLASSES) - 1
+    unsigned strict = task->rounds ? BF16 : DIRECT;
+    unsigned any = ((1u << YKI_CLASSES) - 1) & ~(task->rounds ? 0u : BF16);
+    unsigned wanted = plan->options.strict      ? strict
+                      : agreed == YKI_ANY_CLASS ? any
                                                 : 1u << (agreed - 1);
     struct yki_menu *menu = &choice->menu[choice->index];
     char text[YKI_PROBLEM_TEXT];

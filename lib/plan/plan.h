@@ -192,6 +192,7 @@ typedef struct yki_task {
     int32_t slots[YKI_MAX_SLOTS]; /* the value of each slot of the recipe */
     yki_kernel **kernels;
     bool dropped; /* joined with another task; removed when fusing ends */
+    bool rounds;  /* a product whose operands may be rounded to bfloat16 */
 } yki_task;
 
 /* The extents of a task where its plan has these. */
@@ -204,8 +205,9 @@ yki_task_extents(const yki_task *task, yki_extents extents)
 typedef struct yki_plan_options {
     yki_extents max; /* the largest that the plan can run with; the length is the graph's */
     bool training;
-    bool strict;    /* direct class only */
-    bool no_fusion; /* every node is a task of its own: tests compare fusions with this */
+    bool strict;           /* direct class only, or that of the precision */
+    const char *precision; /* of products: see yki_precision_check; lent; NULL: f32 */
+    bool no_fusion;        /* every node is a task of its own: tests compare fusions with this */
     yoke_plan_level level;
     bool team;                 /* statistics of the batch are merged with those of other devices */
     bool small;                /* in training: saves memory at the cost of speed (recompute.c) */
@@ -447,6 +449,18 @@ yoke_status yki_plan_update_kernel(const yki_plan *plan, const char *name, yki_k
 uint32_t yki_plan_update_group(const yki_plan *plan);
 /* Gives the buffers of a bound task's slots. */
 void yki_plan_slots(const yki_plan *plan, const yki_task *task, yki_buffer *slots[YKI_MAX_SLOTS]);
+
+/* ---- precision (precision.c) ---- */
+
+/* Fails unless `text` is a precision: a kind (f32 or bf16), or a list of PATTERN=KIND, where the
+ * first pattern that matches a node's name counts, and a kind alone is that of all other nodes.
+ * Each pattern must match a node of the graph. NULL is fine. */
+yoke_status yki_precision_check(const char *text, const yoke_graph *graph);
+/* Returns whether a node's operands may be rounded to bfloat16. A gradient has the precision of the
+ * node that it is the gradient of. */
+bool yki_precision_is_bf16(const char *text, const yoke_node *node);
+/* Returns whether the operator has solvers that round operands to bfloat16. */
+bool yki_has_products(const yki_op *op);
 
 /* ---- numerical classes of a team (classes.c) ---- */
 

@@ -161,7 +161,8 @@ make_on_device(yoke_predictor *p, const yoke_predictor_options *o)
                                     .evaluation_only = true,
                                     .strict = o->strict,
                                     .level = o->level,
-                                    .wisdom = o->wisdom};
+                                    .wisdom = o->wisdom,
+                                    .precision = o->precision};
     yki_replica_in_team in_team = {0};
     yoke_device *device = yoke_selection_get(p->selection, 0);
 

@@ -85,6 +85,7 @@ static yoke_status
 check_options(const yoke_replica_options *o, const yoke_graph *graph)
 {
     YKI_TRY(check_batch(o, graph));
+    YKI_TRY(yki_precision_check(o->precision, graph));
     if ((unsigned)o->recompute > YOKE_RECOMPUTE_CHEAP)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "recompute", (int)o->recompute,
                               YOKE_RECOMPUTE_NOTHING, YOKE_RECOMPUTE_CHEAP);
@@ -140,6 +141,7 @@ plan_options(const yoke_replica *r, bool training, bool team)
     return (yki_plan_options){.max.batch = r->options.batch,
                               .training = training,
                               .strict = r->options.strict,
+                              .precision = r->precision,
                               .team = team,
                               .small = r->options.recompute == YOKE_RECOMPUTE_CHEAP,
                               .repeats = r->repeats,
@@ -241,6 +243,11 @@ open(yoke_replica *r, yoke_device *device, yoke_graph *graph, const yoke_replica
     if (!in_team->lender)
         YKI_TRY(yki_weights_initialize(r->weights, o->seed));
     YKI_TRY(collect_inputs(r));
+    if (o->precision) {
+        r->precision = yki_strdup(o->precision, "a precision");
+        if (!r->precision)
+            return YOKE_ERROR_OUT_OF_MEMORY;
+    }
     return yki_open_wisdom(device, o->wisdom, &r->wisdom);
 }
 
@@ -261,6 +268,7 @@ yki_replica_open(yoke_device *device, yoke_graph *graph, const yoke_replica_opti
     r->options = o;
     r->options.groups = NULL;
     r->options.wisdom = NULL;
+    r->options.precision = NULL;
     r->step = 1;
     r->seed = o.seed;
     r->batch = -1;
@@ -325,6 +333,7 @@ yoke_replica_destroy(yoke_replica *r)
     yki_plan_destroy(r->evaluation);
     yki_queue_destroy(r->queue);
     yki_wisdom_close(r->wisdom);
+    yki_free(r->precision);
     yki_weights_release(r->weights);
     yki_free(r);
 }

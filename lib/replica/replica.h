@@ -42,6 +42,7 @@ struct yoke_replica {
     yki_weights *weights;
     yki_queue *queue;
     yki_wisdom *wisdom;
+    char *precision; /* NULL: f32 */
     yki_plan *training, *evaluation;
     yki_updater *updater;
     yki_replica_input *inputs;

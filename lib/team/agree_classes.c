@@ -109,19 +109,44 @@ tell_member(const yki_crew *crew, size_t k, const yki_teller *to)
                  nodes);
 }
 
+/* Tells how many products a device multiplies in bfloat16, where that was asked for. */
+static void
+tell_precision(const yki_crew *crew, size_t k, const yki_teller *to)
+{
+    const yoke_replica *r = crew->members[k].replica;
+    const yoke_device *device = yoke_team_get_device(crew->team, k);
+    const yki_device_traits *traits = yki_device_get_traits(device);
+    const yki_plan *plan = r->training ? r->training : r->evaluation;
+    size_t products = 0, rounded = 0;
+
+    for (size_t t = 0; plan && t < plan->task_count; t++)
+        if (plan->tasks[t].solver && yki_has_products(plan->tasks[t].problem.op)) {
+            products++;
+            rounded += plan->tasks[t].solver->numerical_class == YKI_CLASS_BF16;
+        }
+    if (r->precision && plan)
+        yki_tell(to, "precision %s: %s does %zu of %zu products in bfloat16%s%s", r->precision,
+                 yki_device_id(device), rounded, products,
+                 yki_has_bf16(traits) ? ", by " : "; it has no unit for that",
+                 yki_has_bf16(traits) ? yki_dot_unit_name(traits->bf16) : "");
+}
+
 void
 yki_crew_explain_classes(const yki_crew *crew, const yki_teller *to)
 {
     size_t counts[YKI_CLASSES] = {0};
 
+    for (size_t k = 0; k < crew->count; k++)
+        tell_precision(crew, k, to);
     if (!crew->classes)
         return;
     for (size_t i = 0; i < crew->class_count; i++)
         if (crew->classes[i] != YKI_ANY_CLASS)
             counts[crew->classes[i] - 1]++;
-    yki_tell(to, "numerical classes, the same on every device: %zu nodes %s, %zu %s",
+    yki_tell(to, "numerical classes, the same on every device: %zu nodes %s, %zu %s, %zu %s",
              counts[YKI_CLASS_DIRECT], yki_class_name(YKI_CLASS_DIRECT),
-             counts[YKI_CLASS_WINOGRAD4], yki_class_name(YKI_CLASS_WINOGRAD4));
+             counts[YKI_CLASS_WINOGRAD4], yki_class_name(YKI_CLASS_WINOGRAD4),
+             counts[YKI_CLASS_BF16], yki_class_name(YKI_CLASS_BF16));
     for (size_t k = 0; k < crew->count; k++)
         tell_member(crew, k, to);
 }

@@ -104,6 +104,7 @@ state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
     state_groups(s, &count, o);
     state_frozen(s, &count, graph);
     state(s, &count, "strict", "%d", o->strict);
+    state(s, &count, "precision", "%s", o->precision ? o->precision : "f32");
     state(s, &count, "reproducible", "%d", o->reproducible);
     state(s, &count, "batch norm", "%s", o->local_batch_norm ? "local" : "sync");
     state(s, &count, "overlap", "%d", !o->no_overlap);

@@ -20,6 +20,7 @@ replica_options(const yoke_trainer_options *o)
 {
     return (yoke_replica_options){.seed = o->seed,
                                   .strict = o->strict,
+                                  .precision = o->precision,
                                   .level = o->level,
                                   .recompute = o->recompute,
                                   .state_type = o->state_type,
@@ -225,7 +226,7 @@ yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options 
         t->has_schedule = true;
     }
     status = core_groups->taken ? build_core_groups(t, o) : build(t, team, o);
-    t->options.shares = t->options.wisdom = NULL;
+    t->options.shares = t->options.wisdom = t->options.precision = NULL;
     t->options.schedule = NULL;
     t->options.groups = NULL;
     if (status != YOKE_OK)

@@ -144,6 +144,19 @@ mutant 'class of each device' lib/team/agree_classes.c \
 mutant 'class of this process' lib/team/agree_classes.c \
     'status = merge_processes(crew, &sum);' 'status = YOKE_OK;' tests/team/check_classes
 
+# ---- bfloat16 ----
+
+mutant 'bfloat16 cut off' clkernels/dot.cl \
+    ' + 0x7fffu + (bits >> 16 & 1u)' '' tests/op/check_bf16
+mutant 'ties of bfloat16 go up' clkernels/dot.cl \
+    '0x7fffu + (bits >> 16 & 1u)' '0x8000u' tests/op/check_bf16
+mutant 'last term counts twice' clkernels/gemm_cpu.cl \
+    '2 * q + 1 < ks ? at[x_q] : 0.f' 'at[2 * q + 1 < ks ? x_q : 0]' tests/op/check_bf16
+mutant 'gradients have no precision' lib/graph/gradient.c \
+    'graph->origin = node;' 'graph->origin = NULL;' tests/plan/check_precision
+mutant 'strict rounds nothing' lib/plan/offers.c \
+    'task->rounds ? BF16 : DIRECT' 'DIRECT' tests/plan/check_precision
+
 # ---- shares ----
 
 mutant 'smallest remainder' lib/shares/shares.c \

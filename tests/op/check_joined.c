@@ -309,11 +309,12 @@ check_pair_results(const layer *l, bool input, const pair_data *d)
     }
 }
 
+/* Numbers that are exact in bfloat16, so the last solver, which rounds, sees the same. */
 static void
 fill(float *values, size_t count, uint32_t stream)
 {
     for (size_t i = 0; i < count; i++)
-        values[i] = (float)op_uniform(5, stream, i) - 0.5f;
+        values[i] = (float)op_bf16(op_uniform(5, stream, i) - 0.5);
 }
 
 /* For kernels that only CPUs have; a simulator looks at them as well. */
@@ -343,9 +344,11 @@ START_TEST(products_of_a_layer_join)
         void *with_gate[] = {d.dy, d.w, d.x, d.dy, d.x, d.dx, d.dw, d.db};
         void *without[] = {d.dy, d.w, d.dy, d.x, d.dx, d.dw, d.db};
 
+        try_last = tuning == 1;
         run_alone(&p, tuning, SAMPLES, l->gate ? with_gate : without);
         check_pair_results(l, true, &d);
     }
+    try_last = false;
 }
 END_TEST
 

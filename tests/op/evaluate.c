@@ -41,6 +41,45 @@ find_oracle(const yki_op *op)
     return row->oracle;
 }
 
+double
+op_bf16(double value)
+{
+    float x = (float)value;
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    bits += 0x7fff + (bits >> 16 & 1);
+    bits &= 0xffff0000u;
+    memcpy(&x, &bits, sizeof x);
+    return (double)x;
+}
+
+double *
+op_evaluate_rounded(const yoke_node *node, int64_t n, const yki_step_values *step,
+                    double *const *values)
+{
+    double *out = calloc((size_t)op_value_count(node, n) + 1, sizeof *out);
+    double *in[YKI_MAX_INPUTS];
+    yki_problem problem;
+    op_run run = {&problem, n, (const double *const *)in, step};
+
+    for (uint32_t k = 0; k < node->input_count; k++) {
+        int64_t count = op_value_count(node->inputs[k], n);
+
+        in[k] = calloc((size_t)count + 1, sizeof *in[k]);
+        for (int64_t i = 0; i < count; i++) {
+            double value = values[node->inputs[k]->id][i];
+
+            in[k][i] = k < op_find_bf16_row(node->op)->rounded ? op_bf16(value) : value;
+        }
+    }
+    yki_problem_of_node(node, (yki_extents){.batch = n}, &problem);
+    find_oracle(node->op)(&run, out);
+    for (uint32_t k = 0; k < node->input_count; k++)
+        free(in[k]);
+    return out;
+}
+
 void
 op_evaluate(const yoke_graph *graph, size_t count, int64_t n, const yki_step_values *step,
             double **values)

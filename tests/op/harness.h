@@ -36,6 +36,12 @@ extern const yki_op *const op_sum_of_two;
 bool op_rows_differ(const yoke_node *node);
 /* oracles.c: max|a-b| / max|b| allowed for an operator and class. */
 double op_tolerance(const yki_op *op, yki_class numerical_class);
+/* evaluate.c: a number as bfloat16: rounded to the nearest, ties to even. */
+double op_bf16(double value);
+/* evaluate.c: what a node is in double, where a solver rounds its operands (op_row). Caller frees.
+ */
+double *op_evaluate_rounded(const yoke_node *node, int64_t n, const yki_step_values *step,
+                            double *const *values);
 
 typedef struct op_check_options {
     int64_t batch;       /* the largest; 0: 5 */
@@ -49,7 +55,8 @@ typedef struct op_check_options {
     bool whole;          /* float inputs are -2 .. 2: however long a sum is, it is exact */
     bool may_be_refused; /* where work-items end early (traits->loop_limit) */
     const char *targets; /* this input is a target: no gradient by it */
-    const char *only;    /* only solvers whose name contains this; else none whose row has sets */
+    const char *only;    /* only solvers whose name contains this; else none whose row has sets, or
+                          * emulates */
     int64_t simulator_flops; /* the largest problem for simulators; 0: the usual limits */
 } op_check_options;
 

@@ -22,6 +22,15 @@ typedef struct op_row {
     double winograd4;   /* tolerance of solvers of YKI_CLASS_WINOGRAD4; 0: there are none */
 } op_row;
 
+/* What the class of bfloat16 adds for the operators that have it. */
+typedef struct op_bf16_row {
+    const yki_op *op;
+    uint32_t rounded; /* so many inputs are rounded before the oracle sees them: products of such
+                       * numbers are exact in float32, so what is left is the rounding of sums */
+    double tolerance;
+    const char *reason;
+} op_bf16_row;
+
 /* The families: X(family) is op_rows_FAMILY, which ends with a row of zeros. */
 #define OP_FAMILIES(X)                                                                             \
     X(elementwise)                                                                                 \
@@ -45,6 +54,7 @@ OP_FAMILIES(OP_ROWS)
 
 /* The row of an operator; NULL: there is none. */
 const op_row *op_find_row(const yki_op *op);
+const op_bf16_row *op_find_bf16_row(const yki_op *op);
 
 /* The test's own, for custom and custom_grad (whose attributes say by which input). */
 extern op_oracle op_custom_oracle;

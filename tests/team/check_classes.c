@@ -376,16 +376,17 @@ START_TEST(classes_are_those_that_all_have)
     ASSERT_OK(yki_costs_create(N, &sum));
     for (int k = 0; k < 2; k++)
         ASSERT_OK(yki_costs_create(N, &costs[k]));
-    yki_costs_add(&costs[0], A, (double[]){4, 1});
-    yki_costs_add(&costs[0], B, (double[]){4, 1});
-    yki_costs_add(&costs[0], B, (double[]){2, 0}); /* a second task, directly in any case */
+    yki_costs_add(&costs[0], A, (double[YKI_CLASSES]){4, 1});
+    yki_costs_add(&costs[0], B, (double[YKI_CLASSES]){4, 1});
+    yki_costs_add(&costs[0], B,
+                  (double[YKI_CLASSES]){2, 0}); /* a second task, directly in any case */
     yki_costs_choose(&costs[0], classes);
     ck_assert(classes[A] == YKI_CLASS_WINOGRAD4 + 1 && classes[B] == YKI_CLASS_WINOGRAD4 + 1);
     ck_assert_int_eq(classes[C], YKI_ANY_CLASS);
     ck_assert_double_eq(costs[0].total, 4);
     ck_assert_double_eq(costs[0].of[B * YKI_CLASSES + YKI_CLASS_WINOGRAD4], 3);
-    yki_costs_add(&costs[1], A, (double[]){8, 0}); /* no Winograd here */
-    yki_costs_add(&costs[1], B, (double[]){1, 400});
+    yki_costs_add(&costs[1], A, (double[YKI_CLASSES]){8, 0}); /* no Winograd here */
+    yki_costs_add(&costs[1], B, (double[YKI_CLASSES]){1, 400});
     for (int k = 0; k < 2; k++) {
         yki_costs_weigh(&costs[k]);
         yki_costs_merge(&sum, costs[k].of);

@@ -69,9 +69,10 @@ assert_like_one_device(const team_run *run)
     char what[512];
 
     snprintf(what, sizeof what,
-             "team %s, shares %s, net %d, ignored %d, batch %d, last %d, parts %u", run->selector,
-             run->shares ? run->shares : "auto", run->net, run->ignored, (int)run->batch,
-             (int)run->last, run->accumulate);
+             "team %s, shares %s, net %d, ignored %d, batch %d, last %d, parts %u, %s",
+             run->selector, run->shares ? run->shares : "auto", run->net, run->ignored,
+             (int)run->batch, (int)run->last, run->accumulate,
+             run->precision ? run->precision : "f32");
     team_train(devices.context, run, &outcome);
     team_assert_near(&outcome, on_one_device(run), what);
     team_free(&outcome);
@@ -103,6 +104,7 @@ static const team_run pairs[] = {
     {.shares = "80,20", .net = TEAM_REGRESSION, .batch = 25, .last = 1, .accumulate = 3},
     {.shares = "even", .net = TEAM_DROPOUT, .last = 7},
     {.shares = "80,20", .net = TEAM_DROPOUT, .last = 7, .accumulate = 3},
+    {.shares = "80,20", .net = TEAM_MLP, .last = 7, .precision = "bf16"},
     {.shares = "even", .net = TEAM_SEQUENCE, .last = 7, .ignored = TEAM_FIRST_IGNORED},
     {.shares = "80,20", .net = TEAM_SEQUENCE, .last = 7, .accumulate = 3},
     {.shares = "even", .net = TEAM_CONV, .last = 7},
@@ -116,6 +118,7 @@ static const team_run pairs[] = {
 static const team_run some_pairs[] = {
     {.shares = "even", .net = TEAM_MLP, .last = 7, .bucket_bytes = 256},
     {.shares = "80,20", .net = TEAM_MLP, .ignored = TEAM_FIRST_IGNORED, .accumulate = 3},
+    {.shares = "80,20", .net = TEAM_MLP, .last = 7, .precision = "bf16"},
     {.shares = "80,20", .net = TEAM_CONV, .last = 7},
     {.shares = "99,1", .net = TEAM_CONV, .last = 7},
     {.shares = "even", .net = TEAM_DROPOUT, .last = 7},

@@ -59,11 +59,18 @@ check_pocl() {
         [ "$value" = true ] || [ "$value" = false ] || fail "$member is $value"
     done
     units=$("$pick" 0.compute_units <"$out")
+    unit=$("$pick" 0.bf16 <"$out")
+    # PoCL compiles for the processor, whatever it calls it.
+    if grep -q avx512_bf16 /proc/cpuinfo && [ "$("$pick" 0.vector_width <"$out")" -ge 16 ]; then
+        checks=$((checks + 1))
+        [ "$unit" = avx512-bf16 ] || fail "bf16 is \"$unit\""
+    fi
 
     expect 0 "$pocl" -- devices --verbose
     says "$out" '^cpu:0$'
     says "$out" "^  compute units +$units\$"
     says "$out" '^  partition +equally by_counts'
+    says "$out" "^  bf16 +${unit:-no unit}\$"
 }
 
 check_quota() {

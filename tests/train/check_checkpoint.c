@@ -25,6 +25,7 @@ typedef struct bench {
     yoke_dataset *data;
     yoke_team *team;
     yoke_trainer *trainer;
+    const char *precision;
     uint8_t image[SAMPLES][PIXELS];
     int32_t label[SAMPLES];
     /* of training */
@@ -87,6 +88,7 @@ make_trainer(bench *b, const char *selector, uint32_t seed)
                                                           .schedule = &schedule,
                                                           .strict = true,
                                                           .clip_norm = 1,
+                                                          .precision = b->precision,
                                                           .level = YOKE_PLAN_ESTIMATE},
                                   &b->trainer));
 }
@@ -336,6 +338,40 @@ START_TEST(other_plans)
     ck_assert_int_eq(yoke_trainer_get_step(b->trainer), 8);
     ck_assert_uint_eq(scratch_log_count(YOKE_LOG_INFO, "the plans are not those"), 1);
     free(before);
+    tear_down(b);
+}
+END_TEST
+
+/* Weights and the optimizer's state are floats in any precision, so a run goes on in another one,
+ * and back. */
+START_TEST(other_precisions)
+{
+    static const char *const precisions[] = {NULL, "bf16", "f32"};
+    const char *dir = scratch_path("run");
+    bench *b = set_up();
+
+    for (int i = 0; i < 3; i++) {
+        const yki_plan *plan;
+        size_t count, rounded = 0;
+        float *after;
+
+        b->precision = precisions[i];
+        begin_again(b, test_selector(), 5);
+        b->trainer->options.reproducible = YOKE_REPRODUCIBLE_NO;
+        b->seen = 0;
+        ASSERT_OK(fit(b, dir, 0, i > 0, i + 1));
+        ck_assert_int_eq(b->seen, 4);
+        ck_assert_int_eq(yoke_trainer_get_step(b->trainer), 4 * (i + 1));
+        after = weights(b, &count);
+        for (size_t k = 0; k < count; k++)
+            ck_assert(isfinite(after[k]));
+        free(after);
+        plan = b->trainer->crew.members[0].replica->training;
+        for (size_t t = 0; t < plan->task_count; t++)
+            rounded +=
+                plan->tasks[t].solver && plan->tasks[t].solver->numerical_class == YKI_CLASS_BF16;
+        ck_assert_int_eq(rounded > 0, i == 1);
+    }
     tear_down(b);
 }
 END_TEST
@@ -653,6 +689,7 @@ test_suite(void)
     tcase_add_checked_fixture(damage, scratch_set_up, scratch_tear_down);
     tcase_add_loop_test(resume, the_same_bits, 0, 2);
     tcase_add_test(resume, other_plans);
+    tcase_add_test(resume, other_precisions);
     tcase_add_loop_test(resume, other_devices, 0, 2);
     tcase_add_test(resume, as_a_model);
     tcase_add_test(files, the_newest_are_kept);

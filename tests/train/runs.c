@@ -249,6 +249,7 @@ team_options(const team_run *run)
         .shares = run->shares,
         .strict = !run->any_class,
         .wisdom = run->wisdom,
+        .precision = run->precision,
         .level = YOKE_PLAN_ESTIMATE,
         .bucket_bytes = run->bucket_bytes,
         .clip_norm = run->clip_norm,

@@ -51,6 +51,7 @@ typedef struct team_run {
     bool waits;         /* for each step */
     bool any_class;     /* Winograd too */
     const char *wisdom; /* file; NULL: the usual one */
+    const char *precision;
 } team_run;
 
 typedef struct team_outcome {

@@ -7,7 +7,8 @@
  * The products are the recipes of the solvers of matmul, for a batch whose samples are
  * the rows of a chunk; append() puts them in here. A chunk has a fixed number of rows:
  * it orders the sums of the weight's gradient, so it is part of the result and no
- * tuning. Launches of chunks that a smaller batch does not have do nothing.
+ * tuning. All products are of one class, and so is the whole. Launches of chunks that a
+ * smaller batch does not have do nothing.
  */
 #include <string.h>
 
@@ -24,6 +25,8 @@ typedef struct plan {
     int64_t most, first;          /* rows of a chunk; where this chunk begins */
     uint32_t scratch[PRODUCTS][4];
     bool has_scratch[PRODUCTS];
+    yki_class numerical_class; /* of the products; `emulates` as theirs */
+    bool emulates;
 } plan;
 
 /* The rows of the chunk: 0 or less if the batch ends before it. */
@@ -126,10 +129,12 @@ product_of(const plan *p, unsigned product)
 
 /* The first solver for the product that the device can use; NULL: there is none. */
 static const yki_solver *
-solver_for(const yki_problem *product, const yki_device_traits *traits)
+solver_for(const plan *p, const yki_problem *product)
 {
     for (const yki_solver *const *s = yki_solvers; *s; s++)
-        if (*(*s)->op == &yki_op_matmul && !(*s)->sets && yki_solver_suits(*s, product, traits))
+        if (*(*s)->op == &yki_op_matmul && !(*s)->sets &&
+            (*s)->numerical_class == p->numerical_class && (*s)->emulates == p->emulates &&
+            yki_solver_suits(*s, product, p->traits))
             return *s;
     return NULL;
 }
@@ -139,7 +144,7 @@ multiply(plan *p, unsigned product, uint32_t a, uint32_t b, uint32_t out)
 {
     const uint32_t operands[3] = {a, b, out};
     yki_problem problem = product_of(p, product);
-    const yki_solver *solver = solver_for(&problem, p->traits);
+    const yki_solver *solver = solver_for(p, &problem);
     yki_recipe sub;
 
     if (p->recipe->status != YOKE_OK || !solver)
@@ -181,9 +186,13 @@ add_weights(plan *p, uint32_t from, uint32_t to)
 }
 
 static bool
-applies(const yki_problem *problem, const yki_device_traits *traits)
+can_multiply(const yki_problem *problem, const yki_device_traits *traits, yki_class numerical_class,
+             bool emulates)
 {
-    plan p = {.problem = problem, .width = 0};
+    plan p = {.problem = problem,
+              .traits = traits,
+              .numerical_class = numerical_class,
+              .emulates = emulates};
 
     if (!yki_plain_applies(problem, traits))
         return false;
@@ -193,27 +202,28 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
     for (unsigned i = 0; i < PRODUCTS; i++) {
         yki_problem product = product_of(&p, i);
 
-        if (!solver_for(&product, traits))
+        if (!solver_for(&p, &product))
             return false;
     }
     return true;
 }
 
 static yoke_status
-emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-     yki_recipe *recipe)
+write_recipe(const yki_problem *problem, const yki_device_traits *traits, yki_class numerical_class,
+             bool emulates, yki_recipe *recipe)
 {
     bool is_loss = problem->op == &yki_op_linear_loss;
     plan p = {.problem = problem,
               .traits = traits,
               .recipe = recipe,
+              .numerical_class = numerical_class,
+              .emulates = emulates,
               .attrs = yki_linear_loss_attrs_get(&problem->attrs),
               .width = problem->in[1].shape.dim[1],
               .classes = problem->in[1].shape.dim[0]};
     uint32_t x, logits, pairs, slope = 0, part = 0, dx = 3u + is_loss, dw = dx + (p.attrs.dx != 0);
     int64_t all;
 
-    (void)tuning;
     p.rows = yki_shape_count(problem->in[0].shape) / p.width;
     all = p.rows * problem->max.batch;
     p.most = CHUNK;
@@ -256,16 +266,34 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 static const yki_op *const loss_op = &yki_op_linear_loss;
 static const yki_op *const loss_grad_op = &yki_op_linear_loss_grad;
 
-const yki_solver yki_solver_linear_loss = {
-    .name = "linear-loss",
-    .op = &loss_op,
-    .applies = applies,
-    .emit = emit,
-};
-
-const yki_solver yki_solver_linear_loss_grad = {
-    .name = "linear-loss-grad",
-    .op = &loss_grad_op,
-    .applies = applies,
-    .emit = emit,
-};
+/* The solvers of both operators, with products of one kind. */
+#define LINEAR_LOSS(suffix, text, of_class, emulated)                                              \
+    static bool applies##suffix(const yki_problem *problem, const yki_device_traits *traits)       \
+    {                                                                                              \
+        return can_multiply(problem, traits, of_class, emulated);                                  \
+    }                                                                                              \
+    static yoke_status emit##suffix(const yki_problem *problem, const yki_device_traits *traits,   \
+                                    unsigned tuning, yki_recipe *recipe)                           \
+    {                                                                                              \
+        (void)tuning;                                                                              \
+        return write_recipe(problem, traits, of_class, emulated, recipe);                          \
+    }                                                                                              \
+    const yki_solver yki_solver_linear_loss##suffix = {                                            \
+        .name = "linear-loss" text,                                                                \
+        .op = &loss_op,                                                                            \
+        .numerical_class = (of_class),                                                             \
+        .emulates = (emulated),                                                                    \
+        .applies = applies##suffix,                                                                \
+        .emit = emit##suffix,                                                                      \
+    };                                                                                             \
+    const yki_solver yki_solver_linear_loss_grad##suffix = {                                       \
+        .name = "linear-loss-grad" text,                                                           \
+        .op = &loss_grad_op,                                                                       \
+        .numerical_class = (of_class),                                                             \
+        .emulates = (emulated),                                                                    \
+        .applies = applies##suffix,                                                                \
+        .emit = emit##suffix,                                                                      \
+    };
+LINEAR_LOSS(, "", YKI_CLASS_DIRECT, false)
+LINEAR_LOSS(_bf16, "-bf16", YKI_CLASS_BF16, false)
+LINEAR_LOSS(_rounded, "-rounded", YKI_CLASS_BF16, true)

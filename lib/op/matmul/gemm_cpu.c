@@ -3,6 +3,9 @@
  * gemm_cpu.c - matrix products on CPUs, with a register tile of vectors for each
  * work-item (clkernels/gemm_cpu.cl). Packing is a part of the one launch.
  *
+ * Operands may be rounded to bfloat16: by the same kernel, with the device's unit for that
+ * or without one (clkernels/dot.cl).
+ *
  * This file decides the tile for the device's vectors, how the result is divided among
  * groups, which operands are packed, and the blocks of the caches.
  */
@@ -25,17 +28,31 @@ typedef yki_gemm_cpu_blocking blocking;
 /* Accumulators, a row of B and a number of A must fit the registers: 32 with AVX-512 and NEON,
  * 16 with AVX2. */
 tile
-yki_gemm_cpu_tile_for(const yki_device_traits *traits, int64_t n)
+yki_gemm_cpu_tile_for(const yki_device_traits *traits, yki_dot_unit unit, int64_t n)
 {
-    tile t = {4, 2, 8};
+    tile t = {4, 2, 8, unit};
 
     if (traits->vector_width >= 16)
-        t = (tile){16, 2, 12};
+        t = (tile){16, 2, 12, unit};
     else if (traits->vector_width >= 8)
-        t = (tile){8, 2, 6};
+        t = (tile){8, 2, 6, unit};
     if (n <= t.lanes)
         t.vectors = 1;
     return t;
+}
+
+/* The terms of a part, as in clkernels/dot.cl. */
+static int64_t
+terms_of(yki_dot_unit unit)
+{
+    return unit == YKI_DOT_FMA ? 1 : 2;
+}
+
+yki_launch *
+yki_gemm_cpu_launch(yki_recipe *recipe, const char *kernel, tile t)
+{
+    return yki_recipe_launch(recipe, "gemm_cpu.cl", kernel, "-DW=%d -DNV=%d -DMR=%d -DDOT=%d",
+                             (int)t.lanes, (int)t.vectors, (int)t.rows, (int)t.unit);
 }
 
 static int64_t
@@ -53,8 +70,9 @@ cost_of_grid(const blocking *b, int64_t tiles, int64_t panels, int64_t k, int64_
     double row_tiles = (double)divide_up(tiles, ny), col_panels = (double)divide_up(panels, nx);
     double rounds = (double)divide_up(groups, units),
            columns = (double)(b->tile.lanes * b->tile.vectors);
-    double multiply = row_tiles * col_panels * (double)(b->tile.rows * b->tile.vectors) / 2;
-    double read_a = 0.3 * row_tiles * (double)b->tile.rows;
+    double multiply = row_tiles * col_panels * (double)(b->tile.rows * b->tile.vectors) /
+                      (double)(2 * terms_of(b->tile.unit));
+    double read_a = (b->tile.unit == YKI_DOT_FMA ? 0.3 : 0.5) * row_tiles * (double)b->tile.rows;
     double copy_b = (b->pack_b ? 0.5 : 0.2) * col_panels * columns;
 
     return rounds * ((multiply + read_a + copy_b) * (double)k + 500);
@@ -96,28 +114,32 @@ blocking
 yki_gemm_cpu_choose(yki_extents max, const yki_gemm *g, const yki_device_traits *traits, tile of,
                     unsigned tuning)
 {
-    int64_t k = YKI_MAX(yki_expr_value(g->k, max), 1), columns;
+    int64_t k = YKI_MAX(yki_expr_value(g->k, max), 1), columns, terms = terms_of(of.unit);
     blocking b = {.tile = of};
 
-    b.pack_a = g->a_m != 1 && g->a_k != 1;
-    b.pack_b = g->b_n != 1;
+    /* Parts exist only in packed form. */
+    b.pack_a = terms > 1 || (g->a_m != 1 && g->a_k != 1);
+    b.pack_b = terms > 1 || g->b_n != 1;
     choose_grid(&b, g, traits, max);
     b.pack_b |= b.row_tiles * b.tile.rows >= PACK_ROWS;
     /* The alternatives to measure pack an operand that need not be packed, or do not pack one
      * where packing mostly pays. */
     if (tuning & 1)
-        b.pack_b = g->b_n != 1 || !b.pack_b;
+        b.pack_b = terms > 1 || g->b_n != 1 || !b.pack_b;
     if (tuning & 2)
         b.pack_a = true;
     columns = b.tile.lanes * b.tile.vectors;
-    b.kc = divide_up(k, divide_up(k, KC_MAX));
+    b.kc = divide_up(k, divide_up(k, KC_MAX * terms));
+    b.kc = divide_up(b.kc, terms) * terms;
     b.mc = YKI_MIN(b.row_tiles, MC_MAX / b.tile.rows) * b.tile.rows;
     b.nc = YKI_MIN(b.col_panels, NC_MAX / columns) * columns;
     /* What the kernel keeps for a group: a narrow tile, and packed pieces. A vector may be written
      * past the end of the rows of A. */
     b.scratch = b.tile.rows * columns +
-                ((b.pack_a ? b.mc : b.tile.rows) + (b.pack_b ? b.nc : columns)) * b.kc +
+                ((b.pack_a ? b.mc : b.tile.rows) + (b.pack_b ? b.nc : columns)) * b.kc / terms +
                 2 * b.tile.lanes;
+    if (terms > 1)
+        b.scratch += b.tile.lanes * b.tile.lanes;
     b.scratch = divide_up(b.scratch, 16) * 16;
     return b;
 }
@@ -141,7 +163,7 @@ yki_gemm_cpu_iterations(const blocking *b, const yki_gemm *g, yki_extents max)
 }
 
 static bool
-applies(const yki_problem *problem, const yki_device_traits *traits)
+applies_direct(const yki_problem *problem, const yki_device_traits *traits)
 {
     yki_gemm g;
 
@@ -149,8 +171,14 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
            (!g.sums || g.outer == 0);
 }
 
+static bool
+applies_bf16(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return yki_has_bf16(traits) && applies_direct(problem, traits);
+}
+
 static unsigned
-tunings(const yki_problem *problem, const yki_device_traits *traits)
+tunings_direct(const yki_problem *problem, const yki_device_traits *traits)
 {
     (void)problem;
     (void)traits;
@@ -158,8 +186,8 @@ tunings(const yki_problem *problem, const yki_device_traits *traits)
 }
 
 static yoke_status
-emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-     yki_recipe *recipe)
+emit(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit unit,
+     unsigned tuning, yki_recipe *recipe)
 {
     uint32_t out = problem->input_count, scratch;
     yki_launch *launch;
@@ -170,15 +198,14 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     if (!yki_gemm_of(problem, &g))
         return yki_fail_bug("a solver of products was asked for another operator");
     b = yki_gemm_cpu_choose(problem->max, &g, traits,
-                            yki_gemm_cpu_tile_for(traits, yki_expr_value(g.n, problem->max)),
+                            yki_gemm_cpu_tile_for(traits, unit, yki_expr_value(g.n, problem->max)),
                             tuning);
     g.pack_a = b.pack_a;
     g.pack_b = b.pack_b;
     yki_recipe_start(recipe, problem);
     scratch =
         yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * b.scratch * b.nx * b.ny * b.nz));
-    launch = yki_recipe_launch(recipe, "gemm_cpu.cl", "yki_gemm_cpu", "-DW=%d -DNV=%d -DMR=%d",
-                               (int)b.tile.lanes, (int)b.tile.vectors, (int)b.tile.rows);
+    launch = yki_gemm_cpu_launch(recipe, "yki_gemm_cpu", b.tile);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, out);
@@ -204,12 +231,50 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     return recipe->status;
 }
 
+static yoke_status
+emit_direct(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+            yki_recipe *recipe)
+{
+    return emit(problem, traits, YKI_DOT_FMA, tuning, recipe);
+}
+
+static yoke_status
+emit_bf16(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+          yki_recipe *recipe)
+{
+    return emit(problem, traits, traits->bf16, tuning, recipe);
+}
+
+static yoke_status
+emit_rounded(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+             yki_recipe *recipe)
+{
+    return emit(problem, traits, YKI_DOT_ROUNDED, tuning, recipe);
+}
+
 static const yki_op *const op = &yki_op_matmul;
 
 const yki_solver yki_solver_gemm_cpu = {
     .name = "gemm-cpu",
     .op = &op,
-    .applies = applies,
-    .tunings = tunings,
-    .emit = emit,
+    .applies = applies_direct,
+    .tunings = tunings_direct,
+    .emit = emit_direct,
+};
+
+const yki_solver yki_solver_gemm_cpu_bf16 = {
+    .name = "gemm-cpu-bf16",
+    .op = &op,
+    .numerical_class = YKI_CLASS_BF16,
+    .applies = applies_bf16,
+    .emit = emit_bf16,
+};
+
+const yki_solver yki_solver_gemm_cpu_rounded = {
+    .name = "gemm-cpu-rounded",
+    .op = &op,
+    .numerical_class = YKI_CLASS_BF16,
+    .emulates = true,
+    .applies = applies_direct,
+    .emit = emit_rounded,
 };

@@ -7,6 +7,8 @@
  * of them give the same bits. The guess is the one whose slowest compute unit is done first,
  * by a count of its multiply-adds.
  *
+ * Operands may be rounded to bfloat16 on their way into local memory.
+ *
  * A gate is applied where the result is written. The sums of A over k are another group's work in
  * the same launch.
  *
@@ -294,8 +296,8 @@ iterations_of(const yki_problem *problem, const yki_gemm *g, const tile *t)
 }
 
 static yoke_status
-emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-     yki_recipe *recipe)
+emit(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit unit,
+     unsigned tuning, yki_recipe *recipe)
 {
     uint32_t out = problem->input_count, to = out;
     const tile *list[TILES], *t;
@@ -319,10 +321,11 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     launch = yki_recipe_launch(
         recipe, "gemm.cl", "yki_gemm_tiled",
         "-DTM=%d -DTN=%d -DIM=%d -DIN=%d -DTK=%d -DA_FORM=%s -DB_FORM=%s "
-        "-DLOOPS=%d -DOUTER_AXES=%d -DSUM_AXES=%d%s%s",
+        "-DLOOPS=%d -DOUTER_AXES=%d -DSUM_AXES=%d%s%s%s",
         t->rows, t->columns, t->item_rows, t->item_columns, t->terms, form_of(&g, false),
         form_of(&g, true), exceeds_grid(problem, &g, t, parts), g.outer > 0, g.sum > 0,
-        g.sums ? " -DSUMS=1" : "", far_apart(problem, &g) ? " -DTILE_OFFSET=long" : "");
+        g.sums ? " -DSUMS=1" : "", far_apart(problem, &g) ? " -DTILE_OFFSET=long" : "",
+        unit == YKI_DOT_ROUNDED ? " -DDOT=1" : "");
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, to);
@@ -344,6 +347,20 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     return recipe->status;
 }
 
+static yoke_status
+emit_direct(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+            yki_recipe *recipe)
+{
+    return emit(problem, traits, YKI_DOT_FMA, tuning, recipe);
+}
+
+static yoke_status
+emit_rounded(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+             yki_recipe *recipe)
+{
+    return emit(problem, traits, YKI_DOT_ROUNDED, tuning, recipe);
+}
+
 static const yki_op *const op = &yki_op_matmul;
 
 const yki_solver yki_solver_gemm_tiled = {
@@ -352,5 +369,15 @@ const yki_solver yki_solver_gemm_tiled = {
     .side_by_side = true,
     .applies = applies,
     .tunings = tunings,
-    .emit = emit,
+    .emit = emit_direct,
+};
+
+const yki_solver yki_solver_gemm_tiled_rounded = {
+    .name = "gemm-tiled-rounded",
+    .op = &op,
+    .numerical_class = YKI_CLASS_BF16,
+    .side_by_side = true,
+    .emulates = true,
+    .applies = applies,
+    .emit = emit_rounded,
 };

@@ -61,6 +61,7 @@ void yki_gemm_emit_finish(yki_recipe *recipe, const yki_problem *problem, const 
 /* How gemm_cpu.cl divides a product (gemm_cpu.c). */
 typedef struct yki_gemm_cpu_tile {
     int64_t lanes, vectors, rows; /* a tile is rows x (lanes * vectors) */
+    yki_dot_unit unit;
 } yki_gemm_cpu_tile;
 
 typedef struct yki_gemm_cpu_blocking {
@@ -73,7 +74,10 @@ typedef struct yki_gemm_cpu_blocking {
 } yki_gemm_cpu_blocking;
 
 /* Returns the tile for results of n columns. */
-yki_gemm_cpu_tile yki_gemm_cpu_tile_for(const yki_device_traits *traits, int64_t n);
+yki_gemm_cpu_tile yki_gemm_cpu_tile_for(const yki_device_traits *traits, yki_dot_unit unit,
+                                        int64_t n);
+/* Adds the launch of one of the kernels of gemm_cpu.cl. */
+yki_launch *yki_gemm_cpu_launch(yki_recipe *recipe, const char *kernel, yki_gemm_cpu_tile tile);
 yki_gemm_cpu_blocking yki_gemm_cpu_choose(yki_extents max, const yki_gemm *gemm,
                                           const yki_device_traits *traits, yki_gemm_cpu_tile tile,
                                           unsigned tuning);

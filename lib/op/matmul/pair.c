@@ -77,11 +77,17 @@ split(const yki_problem *problem, part parts[2])
 }
 
 static bool
-applies(const yki_problem *problem, const yki_device_traits *traits)
+applies_direct(const yki_problem *problem, const yki_device_traits *traits)
 {
     part parts[2];
 
     return traits->type == YOKE_DEVICE_CPU && split(problem, parts);
+}
+
+static bool
+applies_bf16(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return yki_has_bf16(traits) && applies_direct(problem, traits);
 }
 
 static unsigned
@@ -123,8 +129,8 @@ add_cost(yki_launch *launch, const part *p)
 }
 
 static yoke_status
-emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-     yki_recipe *recipe)
+emit(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit unit,
+     unsigned tuning, yki_recipe *recipe)
 {
     yki_extents max = problem->max;
     int64_t columns = 0, size, groups;
@@ -138,15 +144,14 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
         return yki_fail_bug("a solver of products was asked for another operator");
     for (int i = 0; i < 2; i++)
         columns = YKI_MAX(columns, yki_expr_value(parts[i].gemm.n, max));
-    tile = yki_gemm_cpu_tile_for(traits, columns);
+    tile = yki_gemm_cpu_tile_for(traits, unit, columns);
     for (int i = 0; i < 2; i++)
         b[i] = yki_gemm_cpu_choose(max, &parts[i].gemm, traits, tile, tuning);
     size = YKI_MAX(b[0].scratch, b[1].scratch);
     groups = b[0].nx * b[0].ny + b[1].nx * b[1].ny;
     yki_recipe_start(recipe, problem);
     scratch = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * size * groups));
-    launch = yki_recipe_launch(recipe, "gemm_cpu.cl", "yki_gemm_cpu_pair", "-DW=%d -DNV=%d -DMR=%d",
-                               (int)tile.lanes, (int)tile.vectors, (int)tile.rows);
+    launch = yki_gemm_cpu_launch(recipe, "yki_gemm_cpu_pair", tile);
     for (int i = 0; i < 2; i++)
         add_args(recipe, &parts[i], i, &b[i], scratch);
     yki_arg_slot(recipe, scratch);
@@ -160,12 +165,50 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     return recipe->status;
 }
 
+static yoke_status
+emit_direct(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+            yki_recipe *recipe)
+{
+    return emit(problem, traits, YKI_DOT_FMA, tuning, recipe);
+}
+
+static yoke_status
+emit_bf16(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+          yki_recipe *recipe)
+{
+    return emit(problem, traits, traits->bf16, tuning, recipe);
+}
+
+static yoke_status
+emit_rounded(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+             yki_recipe *recipe)
+{
+    return emit(problem, traits, YKI_DOT_ROUNDED, tuning, recipe);
+}
+
 static const yki_op *const op = &yki_op_matmul_pair;
 
 const yki_solver yki_solver_gemm_cpu_pair = {
     .name = "gemm-cpu-pair",
     .op = &op,
-    .applies = applies,
+    .applies = applies_direct,
     .tunings = tunings,
-    .emit = emit,
+    .emit = emit_direct,
+};
+
+const yki_solver yki_solver_gemm_cpu_pair_bf16 = {
+    .name = "gemm-cpu-pair-bf16",
+    .op = &op,
+    .numerical_class = YKI_CLASS_BF16,
+    .applies = applies_bf16,
+    .emit = emit_bf16,
+};
+
+const yki_solver yki_solver_gemm_cpu_pair_rounded = {
+    .name = "gemm-cpu-pair-rounded",
+    .op = &op,
+    .numerical_class = YKI_CLASS_BF16,
+    .emulates = true,
+    .applies = applies_direct,
+    .emit = emit_rounded,
 };

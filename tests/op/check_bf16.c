@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_bf16.c - products of numbers rounded to bfloat16: the emulation and, where a device has
+ * it, the unit. check_matmul.c and check_loss.c hold the unit to the oracles as well.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "harness.h"
+
+static yoke_context *context;
+static yoke_selection *selection;
+static yki_queue *queue;
+
+static void
+open_device(void)
+{
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    ASSERT_OK(yki_queue_create(yoke_selection_get(selection, 0), false, &queue));
+}
+
+static void
+close_device(void)
+{
+    yki_queue_destroy(queue);
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+}
+
+/* ---- the emulation, which the other tests leave out ---- */
+
+START_TEST(rounded_products_match_oracle)
+{
+    bool ta = _i & 1, tb = _i & 2;
+    yoke_matmul_options options = {ta, tb};
+    yoke_node *a, *b;
+    yoke_graph *g;
+
+    /* Whole tiles, vectors and pairs, and a rest of each. */
+    ASSERT_OK(yoke_graph_create(&g));
+    a = yoke_input(g, "a", YOKE_F32, ta ? yoke_shape(67, 13) : yoke_shape(13, 67));
+    b = yoke_parameter(g, "b", tb ? yoke_shape(33, 67) : yoke_shape(67, 33), (yoke_initializer){0});
+    /* The kernel for GPUs reads operands as it does without rounding, which check_matmul.c sees. */
+    op_check_graph(g, yoke_matmul(g, a, b, &options),
+                   &(op_check_options){.batch = 2, .only = _i ? "cpu-rounded" : "rounded"});
+}
+END_TEST
+
+/* Axes that only the general kernel can sum over. */
+START_TEST(rounded_sums_match_oracle)
+{
+    yoke_node *a, *b;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    a = yoke_input(g, "a", YOKE_F32, yoke_shape(3, 4, 6));
+    b = yoke_parameter(g, "b", yoke_shape(2, 1, 3, 6, 2), (yoke_initializer){0});
+    op_check_graph(g, yoke_matmul(g, a, b, NULL),
+                   &(op_check_options){.batch = 2, .only = "rounded"});
+}
+END_TEST
+
+START_TEST(rounded_loss_matches_oracle)
+{
+    yoke_graph *g;
+    yoke_node *x, *label, *weight, *loss;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 24));
+    label = yoke_input(g, "label", YOKE_I32, yoke_shape(2));
+    weight = yoke_parameter(g, "w", yoke_shape(10, 24), (yoke_initializer){0});
+    loss = yoke_linear_cross_entropy(g, x, weight, label, NULL);
+    op_check_graph(
+        g, loss,
+        &(op_check_options){.batch = 5, .targets = "label", .labels = 10, .only = "rounded"});
+}
+END_TEST
+
+/* ---- rounding ---- */
+
+enum { COUNT = 16, SIDE = 2 * COUNT, TERMS = 65 };
+
+static const float numbers[COUNT] = {1.0f,
+                                     -0.0f,
+                                     0x1.01p0f /* a tie: down to even */,
+                                     0x1.03p0f /* up to even */,
+                                     0x1.01001p0f,
+                                     -0x1.03p0f,
+                                     0x1.00fffp0f /* just below a tie */,
+                                     0x1.fep127f,
+                                     0x1.fffffep127f /* becomes infinite */,
+                                     INFINITY,
+                                     -INFINITY,
+                                     NAN,
+                                     0x1p-126f,
+                                     0x1p-130f /* a unit may take it for 0 */,
+                                     0x1.ffffp-2f,
+                                     3.1415926f};
+
+/* A product one of whose sides has each number in one term, anywhere, and 0 in the others, while
+ * the other side has 1 everywhere. */
+static void
+check_rounding(const yki_solver *solver, const yki_device_traits *traits, bool transposed,
+               bool left)
+{
+    const yki_matmul_attrs attrs = {.transpose_a = transposed, .transpose_b = transposed};
+    yki_problem problem = {.op = &yki_op_matmul, .input_count = 2, .max.batch = 1};
+    static float values[2][SIDE * TERMS], sums[SIDE * SIDE];
+    yki_buffer *buffers[3];
+    yki_runner *runner;
+    yki_recipe recipe;
+
+    yki_matmul_attrs_set(&problem.attrs, &attrs);
+    problem.in[0] =
+        (yki_operand){YOKE_F32, transposed ? yoke_shape(TERMS, SIDE) : yoke_shape(SIDE, TERMS),
+                      true, YKI_PLAIN, false};
+    problem.in[1] =
+        (yki_operand){YOKE_F32, transposed ? yoke_shape(SIDE, TERMS) : yoke_shape(TERMS, SIDE),
+                      false, YKI_PLAIN, false};
+    problem.out = (yki_operand){YOKE_F32, yoke_shape(SIDE, SIDE), true, YKI_PLAIN, false};
+    for (int i = 0; i < SIDE; i++)
+        for (int k = 0; k < TERMS; k++) {
+            int a = transposed ? k * SIDE + i : i * TERMS + k;
+            int b = transposed ? i * TERMS + k : k * SIDE + i;
+            float number = k == (i * 37 + 64) % TERMS ? numbers[i % COUNT] : 0;
+
+            values[0][a] = left ? number : 1;
+            values[1][b] = left ? 1 : number;
+        }
+    ASSERT_OK(yki_solver_emit(solver, &problem, traits, 0, &recipe));
+    for (int i = 0; i < 3; i++) {
+        size_t size = i < 2 ? sizeof values[i] : sizeof sums;
+
+        ASSERT_OK(yki_buffer_create(yki_queue_device(queue), size, 0, "an operand", &buffers[i]));
+        if (i < 2)
+            ASSERT_OK(yki_buffer_put(buffers[i], 0, size, values[i]));
+    }
+    ASSERT_OK(yki_runner_create(queue, &problem, &recipe, buffers, NULL, &runner));
+    ASSERT_OK(yki_runner_enqueue(runner, YKI_PHASE_RUN, problem.max, NULL));
+    ASSERT_OK(yki_queue_finish(queue));
+    ASSERT_OK(yki_buffer_get(buffers[2], 0, sizeof sums, sums));
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        float number = numbers[(left ? i / SIDE : i % SIDE) % COUNT], got = sums[i];
+        float wanted = (float)op_bf16((double)number);
+        bool tiny = fabsf(wanted) < 0x1p-126f && got == 0;
+
+        if (isnan(number))
+            ck_assert_msg(isnan(got), "%s: NaN became %g", solver->name, (double)got);
+        else
+            ck_assert_msg(got == wanted || tiny, "%s, %s, %s: %a became %a instead of %a",
+                          solver->name, transposed ? "tt" : "nn", left ? "left" : "right",
+                          (double)number, (double)got, (double)wanted);
+    }
+    yki_runner_destroy(runner);
+    yki_recipe_clear(&recipe);
+    for (int i = 0; i < 3; i++)
+        yki_buffer_destroy(buffers[i]);
+}
+
+START_TEST(operands_are_rounded_to_even)
+{
+    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(queue));
+    const yki_operand any = {YOKE_F32, yoke_shape(SIDE, SIDE), true, YKI_PLAIN, false};
+    const yki_problem problem = {
+        .op = &yki_op_matmul, .input_count = 2, .in = {any, any}, .out = any, .max.batch = 1};
+    unsigned runs = 0;
+
+    for (const yki_solver *const *s = yki_solvers; *s; s++)
+        if (*(*s)->op == problem.op && (*s)->numerical_class == YKI_CLASS_BF16 &&
+            (*s)->applies(&problem, traits))
+            for (int i = 0; i < 4; i++, runs++)
+                check_rounding(*s, traits, i & 1, i & 2);
+    ck_assert_uint_gt(runs, 0);
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("bf16");
+    TCase *tcase = test_case(suite, "emulation");
+
+    tcase_add_loop_test(tcase, rounded_products_match_oracle, 0, 4);
+    tcase_add_test(tcase, rounded_sums_match_oracle);
+    tcase_add_test(tcase, rounded_loss_matches_oracle);
+    tcase = test_case(suite, "rounding");
+    tcase_add_checked_fixture(tcase, open_device, close_device);
+    tcase_add_test(tcase, operands_are_rounded_to_even);
+    return suite;
+}
