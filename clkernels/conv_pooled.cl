@@ -151,13 +151,47 @@ result_at(layer q, long n, int oy, int i)
     return ((n * blocks + b) * q.oh + oy) * q.ow * BLOCK + i - b * BLOCK;
 }
 
+/* Plain rows and lines are turned in squares of 8 windows by V channels. Simulators cannot run the
+ * shuffles of that (docs/drivers.md). */
+#if BLOCK == 1 && V > 4 && !defined YKI_LANES_APART
+#define TURNS
+YKI_DEFINE_TURN(to_rows, 8, V, V)
+YKI_DEFINE_TURN(to_lines, 8, V, 8)
+#if V == 16
+#define ROW(r, i)            ((i) % 2 ? (r)[(i) / 2].hi : (r)[(i) / 2].lo)
+#define SET_ROW(r, i, value)                                                                  \
+    if ((i) % 2)                                                                              \
+        (r)[(i) / 2].hi = value;                                                              \
+    else                                                                                      \
+        (r)[(i) / 2].lo = value;
+#else
+#define ROW(r, i)            ((r)[i])
+#define SET_ROW(r, i, value) (r)[i] = value;
+#endif
+#endif
+
 /* Moves a row of results, or of their gradients, between memory and a line [ow][2 V]. */
 void
 store_line(layer q, __global const float *line, long n, int oy, int pair, __global float *y)
 {
-    int end = min((q.o + BLOCK - 1) / BLOCK * BLOCK, (pair + 1) * 2 * V);
+    int end = min((q.o + BLOCK - 1) / BLOCK * BLOCK, (pair + 1) * 2 * V), begin = pair * 2 * V;
 
-    for (int i = pair * 2 * V; i < end; i += BLOCK, line += BLOCK) {
+#ifdef TURNS
+    for (; q.ow >= 8 && begin + V <= end; begin += V, line += V)
+        for (int t = 0; t < q.ow; t += 8) {
+            int x = min(t, q.ow - 8);
+            floatv r[8];
+
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                r[i] = loadv(2 * (x + i), line);
+            to_rows(r);
+#pragma unroll
+            for (int i = 0; i < V; i++)
+                yki_store8(ROW(r, i), 0, y + result_at(q, n, oy, begin + i) + x);
+        }
+#endif
+    for (int i = begin; i < end; i += BLOCK, line += BLOCK) {
         __global float *to = y + result_at(q, n, oy, i);
 
 #if BLOCK == 1
@@ -173,7 +207,25 @@ store_line(layer q, __global const float *line, long n, int oy, int pair, __glob
 void
 load_line(layer q, __global const float *dy, long n, int oy, int pair, __global float *line)
 {
-    for (int i = pair * 2 * V; i < (pair + 1) * 2 * V; i += BLOCK, line += BLOCK) {
+    int begin = pair * 2 * V;
+
+#ifdef TURNS
+    for (; q.ow >= 8 && begin + V <= min(q.o, (pair + 1) * 2 * V); begin += V, line += V)
+        for (int t = 0; t < q.ow; t += 8) {
+            int x = min(t, q.ow - 8);
+            floatv r[8];
+
+#pragma unroll
+            for (int i = 0; i < V; i++) {
+                SET_ROW(r, i, vload8(0, dy + result_at(q, n, oy, begin + i) + x))
+            }
+            to_lines(r);
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                storev(r[i], 2 * (x + i), line);
+        }
+#endif
+    for (int i = begin; i < (pair + 1) * 2 * V; i += BLOCK, line += BLOCK) {
         __global const float *from = dy + result_at(q, n, oy, min(i, q.o - 1) / BLOCK * BLOCK);
 
 #if BLOCK == 1
