@@ -531,6 +531,9 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(dropout)                                                                                     \
     X(custom)                                                                                      \
     X(custom_grad)                                                                                 \
+    X(depthwise_groups)                                                                            \
+    X(depthwise_groups_grad_input)                                                                 \
+    X(depthwise_groups_grad_weight)                                                                \
     X(conv_plain)                                                                                  \
     X(conv_plain_grad_input)                                                                       \
     X(conv_plain_grad_weight)                                                                      \
