@@ -176,6 +176,9 @@ wanted() {
     face:tests/op/* | face:tests/plan/check_plan | face:tests/plan/check_fusion) ;;
     face:tests/team/check_team_results | face:tests/train/check_fit) ;;
     face:*) return 1 ;;
+    # Whole networks take long to compile: on one size of GPU.
+    face-128:tests/train/check_models) ;;
+    face*:tests/train/check_models) return 1 ;;
     # What a GPU computes; what devices and files are is as on the processor.
     face-two:tests/team/* | face-two:tests/train/*) ;;
     face-two:*) return 1 ;;

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_models.c - each built-in model is trained for some steps on a GPU, or on what says that it
+ * is one (tests/gpu/face.c): plans of whole networks, with all that is joined there. The same batch
+ * again and again must be learned.
+ *
+ * Sizes of language models are small: their layers are the same. On a processor other tests do it.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../tools/models.h"
+#include "support/devices.h"
+#include "support/scratch.h"
+#include "support/support.h"
+
+enum { BATCH = 2, STEPS = 4 };
+
+static test_devices devices;
+
+static void
+open_devices(void)
+{
+    scratch_set_up();
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+}
+
+static void
+close_devices(void)
+{
+    test_devices_close(&devices);
+    scratch_tear_down();
+}
+
+/* The model with small sizes, where it has some. */
+static void
+size_model(const yki_tool_model *model, yki_tool_model *sized)
+{
+    const yki_tool_sizes small = {
+        .layers = 2, .heads = 2, .width = 64, .context = 32, .vocabulary = 96};
+    char why[TOOL_MODEL_WHY];
+
+    *sized = *model;
+    if (model->language)
+        ck_assert_msg(yki_tool_size_model(model, &small, 32, sized, why), "%s", why);
+}
+
+START_TEST(a_gpu_learns_each_model)
+{
+    const yki_tool_model *model = &yki_tool_models[_i];
+    yoke_trainer_options o = {.batch = BATCH, .level = YOKE_PLAN_ESTIMATE, .shares = "even"};
+    float first = 0, last = 0;
+    yki_tool_model sized;
+    yoke_feed feeds[2];
+    yoke_trainer *trainer;
+    yoke_graph *graph;
+    yoke_team *team;
+    float *input;
+    void *target;
+
+    if (yki_device_get_traits(devices.device[0])->type != YOKE_DEVICE_GPU)
+        TEST_NOT_HERE("it is for GPUs; models are trained on processors by other tests");
+    size_model(model, &sized);
+    o.optimizer = sized.optimizer();
+    o.optimizer.learning_rate = 1e-3f;
+    input = calloc(BATCH * yki_tool_model_values(&sized), sizeof *input);
+    target = calloc(BATCH * yki_tool_target_values(&sized), sizeof(int32_t));
+    yki_tool_random_batch(&sized, BATCH, 1, input, target);
+    yki_tool_batch_feeds(&sized, BATCH, input, target, feeds);
+    ASSERT_OK(yki_tool_build_model(&sized, (yoke_shape){0}, -1, &graph));
+    ASSERT_OK(yoke_team_create(devices.context, devices.selector, NULL, &team));
+    ASSERT_OK(yoke_trainer_create(team, graph, &o, &trainer));
+    for (int i = 0; i < STEPS; i++) {
+        yoke_result result;
+
+        ASSERT_OK(yoke_trainer_step(trainer, BATCH, feeds, 2, &result));
+        last = (float)result.loss;
+        ck_assert_msg(isfinite(last), "%s: the loss of step %d is %g", model->name, i,
+                      (double)last);
+        if (i == 0)
+            first = last;
+    }
+    ck_assert_msg(last < first, "%s: the loss goes from %g to %g", model->name, (double)first,
+                  (double)last);
+    yoke_trainer_destroy(trainer);
+    yoke_team_destroy(team);
+    yoke_graph_destroy(graph);
+    free(input);
+    free(target);
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("models");
+
+    for (int i = 0; yki_tool_models[i].name; i++) {
+        TCase *tcase = test_case(suite, yki_tool_models[i].name);
+
+        tcase_add_checked_fixture(tcase, open_devices, close_devices);
+        tcase_add_loop_test(tcase, a_gpu_learns_each_model, i, i + 1);
+    }
+    return suite;
+}
