@@ -392,9 +392,11 @@ is_tiny(const setup *s, const yoke_node *node)
     return node->op->flops && node->op->flops(node) * (double)s->n <= TINY_FLOPS;
 }
 
-/* All layouts and widths of a solver, and its tunings. Returns how many were run. */
+/* All layouts and widths of a solver, and its tunings; `brief`: not what this processor runs only
+ * where it has no other solver. Returns how many were run. */
 static unsigned
-check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yki_queue *queue)
+check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yki_queue *queue,
+             bool brief)
 {
     const yki_device_traits *own = yki_device_get_traits(yki_queue_device(queue));
     static const uint32_t widths[] = {0, 8, 4};
@@ -405,10 +407,9 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
         yki_device_traits traits = *own;
         bool foreign = own->type == YOKE_DEVICE_CPU && (widths[w] || solver->side_by_side);
 
-        /* What this processor never runs by itself gets few graphs and one tuning. */
         if (op_thorough())
             foreign = false;
-        if (foreign && s->graphs_before >= FEW_GRAPHS)
+        if (foreign && brief)
             continue;
         if (widths[w] && own->type == YOKE_DEVICE_ACCELERATOR) {
             /* A simulator, which also looks at the kernels for CPUs: 16 and 4 lanes, two units. */
@@ -469,6 +470,20 @@ too_large_for_simulator(const setup *s, const yoke_node *node)
            flops > (quick() ? QUICK_FLOPS : SIMULATOR_FLOPS);
 }
 
+static unsigned
+check_solvers(const setup *s, const yoke_node *node, yki_queue *queue, bool brief)
+{
+    unsigned runs = 0;
+
+    for (const yki_solver *const *solver = yki_solvers; *solver; solver++)
+        if (*(*solver)->op == node->op &&
+            (!(*solver)->sets || (s->options.only && !is_simulator(queue))) &&
+            (!(*solver)->emulates || s->options.only) &&
+            (!s->options.only || strstr((*solver)->name, s->options.only)))
+            runs += check_solver(s, node, *solver, queue, brief);
+    return runs;
+}
+
 static void
 check_on_device(const setup *s, yoke_device *device)
 {
@@ -483,12 +498,10 @@ check_on_device(const setup *s, yoke_device *device)
 
         if (!node->op || node->op->is_view || (simulator && too_large_for_simulator(s, node)))
             continue;
-        for (const yki_solver *const *solver = yki_solvers; *solver; solver++)
-            if (*(*solver)->op == node->op &&
-                (!(*solver)->sets || (s->options.only && !simulator)) &&
-                (!(*solver)->emulates || s->options.only) &&
-                (!s->options.only || strstr((*solver)->name, s->options.only)))
-                runs += check_solver(s, node, *solver, queue);
+        if (s->graphs_before >= FEW_GRAPHS)
+            runs = check_solvers(s, node, queue, true);
+        if (runs == 0)
+            runs = check_solvers(s, node, queue, false);
         ck_assert_msg(
             runs > 0 || s->options.only ||
                 (s->options.may_be_refused && yki_device_get_traits(device)->loop_limit > 0),
