@@ -54,6 +54,8 @@ yoke predict --data=examples/data --count=10 --top=3 digits.safetensors	says ^9	
 yoke info --json checkpoints	says "kind": "checkpoint"
 yoke tokenize --train --vocabulary=300 --out=tokenizer.json examples/data/README	writes tokenizer.json "merges"
 yoke train --model=gpt --context=32 --data=examples/data/README --out=rhyme.safetensors	short says ^test perplexity
+yoke train --model=gpt --context=32 --data=examples/data/README --precision=bf16	short says ^test perplexity
+yoke train --model=gpt --context=32 --data=examples/data/README --precision='*.attn.*=f32,bf16'	short says ^test perplexity
 yoke convert --type=bf16 --out=rhyme rhyme.safetensors	writes rhyme/config.json "model_type"
 yoke train --model=./rhyme --context=16 --data=examples/data/README --epochs=2	short says ^test perplexity
 yoke tokenize --tokenizer=tokenizer.json examples/data/README	says ^[0-9]

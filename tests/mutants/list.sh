@@ -8,7 +8,7 @@ team=tests/team/check_team
 # ---- what is divided by, and what is added up ----
 
 mutant 'wrong divisor' clkernels/update.cl \
-    '1.f / loss[1] : 0.f' '1.f / (loss[1] + 1.f) : 0.f' tests/replica/check_update
+    '1.f, loss[1]) : 0.f' '1.f, loss[1] + 1.f) : 0.f' tests/replica/check_update
 mutant 'divisor of one device' lib/team/crew.c \
     '.totals = m->totals,' '.totals = m->results,' $team halves
 mutant 'mean of means' clkernels/team.cl \
@@ -177,7 +177,7 @@ mutant 'no probes' lib/shares/balance.c \
 # ---- updates of two drivers ----
 
 mutant 'root as the driver likes' clkernels/update.cl \
-    'root = sqrt(b) /' 'root = pow(b, (floatv)(0.5f)) /' tests/replica/check_replicas
+    'OVER(ROOT_OF(b), step[7])' 'OVER(pow(b, (floatv)(0.5f)), step[7])' tests/replica/check_replicas
 
 # ---- core groups of one device, and memory ----
 

@@ -93,7 +93,7 @@ check_pocl() {
 
     # The plan, in names of the layers: what is backward belongs to one of them.
     expect 0 "$pocl" YOKE_DEVICES=cpu:0 -- bench lenet --plan --batch 2 --level estimate
-    says "$out" '^ +[0-9]+ forward +conv1 '
+    says "$out" '^ +[0-9]+ forward +avgpool2d1 +conv-pooled '
     says "$out" '^ +[0-9]+ backward +conv1\.weight '
     lacks "$out" '_grad[0-9]|backward +matmul'
 
