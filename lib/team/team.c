@@ -79,9 +79,10 @@ name_devices(yoke_team *team)
     return status;
 }
 
-/* What a device promises of its arithmetic. */
+/* What a device does not promise of its arithmetic. */
 typedef struct arithmetic {
-    int32_t to_nearest, denormals, rounded;
+    int32_t not_to_nearest; /* rounding */
+    int32_t no_denormals, no_quotients;
 } arithmetic;
 
 /* Decides what updates may rely on. A device that does not round to the nearest number cannot keep
@@ -90,19 +91,19 @@ static yoke_status
 compare_arithmetic(yoke_team *team, const arithmetic *of)
 {
     for (size_t k = 0; k < team->total; k++)
-        if (!of[k].to_nearest)
+        if (of[k].not_to_nearest)
             return yki_fail(YOKE_ERROR_UNSUPPORTED,
                             "%s does not round to the nearest number, so its weights would drift "
                             "from those of other devices; must be the only device of a team",
                             yoke_team_get_device_name(team, k));
     for (size_t k = 0; k < team->total && !team->settle; k++) {
-        team->settle = !of[k].denormals || !of[k].rounded;
+        team->settle = of[k].no_denormals || of[k].no_quotients;
         if (team->settle)
             yki_log(YOKE_LOG_INFO,
                     "%s does not promise %s; updates do without on all devices of the team",
                     yoke_team_get_device_name(team, k),
-                    of[k].denormals ? "to round quotients correctly"
-                                    : "to keep numbers below 1.2e-38");
+                    of[k].no_denormals ? "to keep numbers below 1.2e-38"
+                                       : "to round quotients correctly");
     }
     return YOKE_OK;
 }
@@ -122,7 +123,7 @@ agree_on_arithmetic(yoke_team *team)
             const yki_device_traits *traits = yki_device_get_traits(yoke_team_get_device(team, k));
 
             of[team->first + k] =
-                (arithmetic){traits->to_nearest, traits->denormals, traits->rounded};
+                (arithmetic){!traits->to_nearest, !traits->denormals, !traits->rounded};
         }
         status = yki_team_share_rows(team, counts, sizeof *of, of);
     }
