@@ -14,7 +14,8 @@
  *
  *  - Quotients and roots are rounded once. Where the device does not, they are within 3 units of the
  *    last place. A step of Newton's brings them to the right number or to a neighbour of it, and
- *    remainders tell which. They have no error unless they are below FLT_MIN.
+ *    remainders tell which. They have no error, because small operands are made larger before: a
+ *    remainder may be 2^-46 of its operand, and below FLT_MIN it could be taken for 0.
  *  - Numbers below FLT_MIN are 0: some devices keep them, others take operands for 0, or results, or
  *    those of a few operations. FLT_MIN becomes 0 too: what rounds to it may have been 0 before.
  */
@@ -42,28 +43,33 @@
 #define ROUGH_ROOT(T, I, a)        sqrt(a)
 #endif
 #define NEIGHBOUR(T, I, x, way) YKI_PASTE(as_, T)(YKI_PASTE(as_, I)(x) + (way))
-/* A neighbour that is no number has a remainder that is none, and loses each comparison. */
+/* x times 2^power if a is small. */
+#define SCALED(T, x, power, a)  ((x) * select((T)(1.f), (T)(power), fabs(a) < (T)(0x1p-80f)))
+/* A neighbour that is no number has a remainder that is none, and loses each comparison; so do those
+ * of infinity. */
 #define DEFINE_ROUNDED(T, I)                                                                  \
     T YKI_PASTE(quotient_, T)(T a, T b)                                                       \
     {                                                                                         \
-        T q = ROUGH_QUOTIENT(T, I, a, b), up, down, least;                                    \
-        T next = fma(fma(-q, b, a), ROUGH_QUOTIENT(T, I, (T)(1.f), b), q);                    \
+        T c = SCALED(T, a, 0x1p64f, a), q = ROUGH_QUOTIENT(T, I, c, b), up, down, least;      \
+        T next = fma(fma(-q, b, c), ROUGH_QUOTIENT(T, I, (T)(1.f), b), q);                    \
                                                                                               \
         q = select(q, next, isfinite(next));                                                  \
         up = NEIGHBOUR(T, I, q, 1), down = NEIGHBOUR(T, I, q, -1);                            \
-        least = fabs(fma(-q, b, a));                                                          \
-        next = select(q, up, fabs(fma(-up, b, a)) < least);                                   \
-        return select(next, down, fabs(fma(-down, b, a)) < least);                            \
+        least = select((T)(0.f), fabs(fma(-q, b, c)), isfinite(q));                           \
+        next = select(q, up, fabs(fma(-up, b, c)) < least);                                   \
+        next = select(next, down, fabs(fma(-down, b, c)) < least);                            \
+        return SCALED(T, next, 0x1p-64f, a);                                                  \
     }                                                                                         \
     T YKI_PASTE(root_, T)(T a)                                                                \
     {                                                                                         \
-        T s = ROUGH_ROOT(T, I, a), up, down;                                                  \
-        T next = fma(fma(-s, s, a), ROUGH_QUOTIENT(T, I, (T)(.5f), s), s);                    \
+        T c = SCALED(T, a, 0x1p64f, a), s = ROUGH_ROOT(T, I, c), up, down;                    \
+        T next = fma(fma(-s, s, c), ROUGH_QUOTIENT(T, I, (T)(.5f), s), s);                    \
                                                                                               \
         s = select(s, next, isfinite(next));                                                  \
         up = NEIGHBOUR(T, I, s, 1), down = NEIGHBOUR(T, I, s, -1);                            \
-        next = select(s, up, fma(s, up, -a) < (T)(0.f));                                      \
-        return select(next, down, (fma(s, down, -a) >= (T)(0.f)) & (s > (T)(0.f)));           \
+        next = select(s, up, fma(s, up, -c) < (T)(0.f));                                      \
+        next = select(next, down, (fma(s, down, -c) >= (T)(0.f)) & (s > (T)(0.f)));           \
+        return SCALED(T, next, 0x1p-32f, a);                                                  \
     }
 #endif
 

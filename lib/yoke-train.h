@@ -352,7 +352,8 @@ typedef struct yoke_team_options {
 
 /* Makes a team of the devices that `selector` picks in this process; NULL is $YOKE_DEVICES, else
  * "all". While it exists, the hardware stays split as the selector says. With a comm, all processes
- * call it, and the team keeps the comm alive. */
+ * call it, and the team keeps the comm alive. A device that does not round to the nearest number
+ * must be alone. */
 YOKE_API yoke_status yoke_team_create_sized(yoke_context *context, const char *selector,
                                             const yoke_team_options *options, size_t size,
                                             yoke_team **team);
