@@ -191,7 +191,7 @@ yki_fuse_dense_loss(yki_fusion *f, size_t index)
         return false;
     layer = &f->plan->tasks[at];
     /* The joined task multiplies in float32, and other devices may not join them. */
-    if (layer->rounds && (f->plan->options.strict || f->plan->options.team))
+    if (layer->rounds && (f->plan->options.strict || yki_plan_agrees(f->plan)))
         return false;
     product = yki_matmul_attrs_get(&layer->problem.attrs);
     if (layer->section != loss->section || product.transpose_a || !product.transpose_b ||

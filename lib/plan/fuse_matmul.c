@@ -130,13 +130,24 @@ flops_of(const yki_task *task)
                : 0;
 }
 
+/* Returns whether one task may compute both nodes, as one solver rounds all operands or none. A
+ * survey keeps them apart: other devices may have a task for each, and must know its costs. */
+static bool
+are_of_one_class(const yki_plan *plan, const yki_task *task, const yki_task *other)
+{
+    if (!task->rounds || !other->rounds || !yki_plan_agrees(plan))
+        return task->rounds == other->rounds;
+    return !plan->costs && yki_agreed_class(&plan->options, task->node) ==
+                               yki_agreed_class(&plan->options, other->node);
+}
+
 /* Returns whether the other task is the other gradient of the same layer: it reads the same dy, and
  * besides that only values of forward. */
 static bool
 is_other_half(const yki_fusion *f, const yki_task *task, const yki_task *other)
 {
     if (other->problem.op != &yki_op_matmul || other->slots[0] != task->slots[0] ||
-        other->rounds != task->rounds || matmul_attrs(other).bias ||
+        !are_of_one_class(f->plan, task, other) || matmul_attrs(other).bias ||
         flops_of(task) + flops_of(other) > PAIR_FLOPS)
         return false;
     for (uint32_t k = 1; k < other->problem.input_count; k++)

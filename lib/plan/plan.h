@@ -495,6 +495,13 @@ yki_agreed_class(const yki_plan_options *o, const yoke_node *node)
 {
     return o->classes && node && node->id < o->class_count ? o->classes[node->id] : YKI_ANY_CLASS;
 }
+/* Returns whether other devices compute the same nodes, perhaps in other tasks. Then nodes of which
+ * one may be rounded are joined only if they are of one class. */
+static inline bool
+yki_plan_agrees(const yki_plan *plan)
+{
+    return plan->costs || plan->options.classes;
+}
 /* Fails unless the plan has the classes that its options give. A plan for evaluation may compute
  * more of a node directly. */
 yoke_status yki_classes_check(const yki_plan *plan);

@@ -150,10 +150,14 @@ mutant 'bfloat16 cut off' clkernels/dot.cl \
     ' + 0x7fffu + (bits >> 16 & 1u)' '' tests/op/check_bf16
 mutant 'ties of bfloat16 go up' clkernels/dot.cl \
     '0x7fffu + (bits >> 16 & 1u)' '0x8000u' tests/op/check_bf16
+mutant 'NaN is not of bfloat16' clkernels/dot.cl \
+    '(bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : up' 'up' tests/op/check_bf16
 mutant 'last term counts twice' clkernels/gemm_cpu.cl \
     '2 * q + 1 < ks ? at[x_q] : 0.f' 'at[2 * q + 1 < ks ? x_q : 0]' tests/op/check_bf16
 mutant 'gradients have no precision' lib/graph/gradient.c \
     'graph->origin = node;' 'graph->origin = NULL;' tests/plan/check_precision
+mutant 'class of the other gradient' lib/plan/fuse_matmul.c \
+    'return !plan->costs && yki_agreed_class' 'return yki_agreed_class' tests/plan/check_precision
 mutant 'strict rounds nothing' lib/plan/offers.c \
     'task->rounds ? BF16 : DIRECT' 'DIRECT' tests/plan/check_precision
 

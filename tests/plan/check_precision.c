@@ -3,6 +3,7 @@
  * check_precision.c - which products a plan rounds to bfloat16: as the text says, node by node, the
  * gradients as the node that they belong to; and what is refused.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "support/planning.h"
@@ -41,6 +42,52 @@ count(const yki_plan *plan, const char *name, size_t *products, size_t *rounded)
     }
 }
 
+/* As planning_open, with weights that have gradients. */
+static void
+open_training(planning *m)
+{
+    yoke_graph *g = network();
+
+    planning_open(m, test_selector(), network());
+    yki_weights_release(m->weights);
+    ASSERT_OK(yki_weights_create(m->device, g, true, 0, NULL, &m->weights));
+    yoke_graph_destroy(g);
+}
+
+/* Finds the products that are the gradients of a layer, by its input and by its weight. */
+static void
+find_gradients(const yoke_graph *graph, const char *name, const yoke_node *gradients[2])
+{
+    int count = 0;
+
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const yoke_node *node = graph->nodes[i];
+
+        if (node->origin && node->op == &yki_op_matmul && strcmp(node->origin->name, name) == 0)
+            gradients[count++] = node;
+    }
+    ck_assert_int_eq(count, 2);
+}
+
+/* Checks that a node has a task of that class, or is computed beside another one that has. */
+static void
+assert_class(const yki_plan *plan, const yoke_node *node, uint8_t wanted)
+{
+    int32_t value = plan->node_value[node->id];
+    const yki_task *found = NULL;
+
+    for (size_t t = 0; t < plan->task_count; t++) {
+        const yki_task *task = &plan->tasks[t];
+
+        for (uint32_t s = task->problem.input_count; s < yki_problem_operands(&task->problem); s++)
+            if (task->solver && (task->node == node || task->slots[s] == value))
+                found = task;
+    }
+    ck_assert_msg(found, "%s has no task", node->name);
+    ck_assert_msg(found->solver->numerical_class + 1 == wanted, "%s is computed by %s", node->name,
+                  found->solver->name);
+}
+
 typedef struct wish {
     const char *precision;
     bool strict, first, second; /* whether that layer is rounded */
@@ -67,15 +114,10 @@ START_TEST(products_are_rounded_as_the_text_says)
                                 .strict = w->strict,
                                 .precision = w->precision};
     const char *names[] = {"first", "second"};
-    yoke_graph *g;
     planning m;
     yki_plan *p;
 
-    planning_open(&m, test_selector(), network());
-    yki_weights_release(m.weights); /* which have no gradients */
-    g = network();
-    ASSERT_OK(yki_weights_create(m.device, g, true, 0, NULL, &m.weights));
-    yoke_graph_destroy(g);
+    open_training(&m);
     options.wisdom = m.wisdom;
     ASSERT_OK(yki_plan_create(m.weights, m.queue, &options, &p));
     for (int i = 0; i < 2; i++) {
@@ -88,6 +130,47 @@ START_TEST(products_are_rounded_as_the_text_says)
         ck_assert_uint_eq(rounded, wanted ? products : 0);
     }
     yki_plan_destroy(p);
+    planning_close(&m);
+}
+END_TEST
+
+/* A team agrees on the gradients of a layer one by one. Devices that make one task of both, or of
+ * the layer and its loss, say what each would cost them, and compute each as agreed. */
+START_TEST(gradients_keep_their_own_classes)
+{
+    yki_plan_options options = {
+        .max.batch = BATCH, .training = true, .level = YOKE_PLAN_ESTIMATE, .precision = "bf16"};
+    const yoke_node *gradients[2];
+    yki_costs costs;
+    planning m;
+
+    open_training(&m);
+    options.wisdom = m.wisdom;
+    find_gradients(m.weights->graph, "second", gradients);
+    options.class_count = m.weights->graph->node_count;
+    ASSERT_OK(yki_costs_create(options.class_count, &costs));
+    ASSERT_OK(yki_plan_survey(m.weights, m.queue, &options, &costs, &(double){0}));
+    for (int i = 0; i < 2; i++)
+        for (int c = 0; c < YKI_CLASSES; c++)
+            ck_assert((costs.of[gradients[i]->id * YKI_CLASSES + (size_t)c] > 0) ==
+                      (c != YKI_CLASS_WINOGRAD4));
+    yki_costs_free(&costs);
+    for (unsigned rounded = 0; rounded < 4; rounded++) {
+        uint8_t *classes = calloc(options.class_count, 1);
+        yki_plan *p;
+
+        for (size_t i = 0; i < options.class_count; i++)
+            classes[i] = YKI_CLASS_DIRECT + 1;
+        for (int i = 0; i < 2; i++)
+            if (rounded >> i & 1)
+                classes[gradients[i]->id] = YKI_CLASS_BF16 + 1;
+        options.classes = classes;
+        ASSERT_OK(yki_plan_create(m.weights, m.queue, &options, &p));
+        for (int i = 0; i < 2; i++)
+            assert_class(p, gradients[i], classes[gradients[i]->id]);
+        yki_plan_destroy(p);
+        free(classes);
+    }
     planning_close(&m);
 }
 END_TEST
@@ -125,6 +208,7 @@ test_suite(void)
     TCase *tcase = test_case(suite, "precision");
 
     tcase_add_loop_test(tcase, products_are_rounded_as_the_text_says, 0, (int)YKI_COUNT(wishes));
+    tcase_add_test(tcase, gradients_keep_their_own_classes);
     tcase_add_test(tcase, other_texts_are_refused);
     return suite;
 }
