@@ -638,7 +638,8 @@ probe(yki_root *root, cl_context cl, const char *key)
         root->traits.direct_host = host && try_direct(cl, queue, program);
         counted = try_iterations(cl, queue, program, &root->traits.loop_limit);
         root->traits.bf16 = yki_dot_probe(root, cl, queue);
-        if (root->context->cache_dir && counted && root->traits.direct_host == host)
+        if (root->context->cache_dir && counted && root->traits.direct_host == host &&
+            root->traits.bf16 == yki_dot_candidate(root))
             yki_cache_store(
                 root->context, key,
                 &(findings){root->traits.direct_host, root->traits.loop_limit, root->traits.bf16},

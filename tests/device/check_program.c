@@ -32,12 +32,18 @@ static yoke_context *context;
 static yoke_selection *selection;
 
 static void
-open_devices(const char *selector)
+open_cached(const char *cache, const char *selector)
 {
-    yoke_context_options options = {.cache_dir = scratch_path("cache")};
+    yoke_context_options options = {.cache_dir = scratch_path(cache)};
 
     ASSERT_OK(yoke_context_create(&options, &context));
     ASSERT_OK(yoke_selection_create(context, selector, NULL, &selection));
+}
+
+static void
+open_devices(const char *selector)
+{
+    open_cached("cache", selector);
 }
 
 static void
@@ -273,6 +279,25 @@ START_TEST(source_override)
     ASSERT_OK(yki_program_get_source(first_device(), "own.cl", text, "", &theirs));
     ck_assert_int_eq(run_program(0, theirs, "number"), 8);
     yki_program_release(theirs);
+}
+END_TEST
+
+/* A dot unit whose trial failed, here by a user's file, is tried again: the cache does not keep it.
+ */
+START_TEST(source_of_a_trial)
+{
+    const yki_dot_unit unit = yki_device_get_traits(first_device())->bf16;
+
+    close_devices();
+    setenv("YOKE_CL_DIR", scratch_dir(), 1);
+    scratch_write(scratch_path("dot_probe.cl"), "nonsense;", 9);
+    open_cached("other", test_selector());
+    ck_assert_int_eq(yki_device_get_traits(first_device())->bf16,
+                     YKI_MIN(unit, YKI_DOT_ROUNDED)); /* simulators: none is tried */
+    close_devices();
+    ck_assert_int_eq(unlink(scratch_path("dot_probe.cl")), 0);
+    open_cached("other", test_selector());
+    ck_assert_int_eq(yki_device_get_traits(first_device())->bf16, unit);
 }
 END_TEST
 
@@ -779,6 +804,7 @@ test_suite(void)
     tcase_add_test(programs, embedded_compile_otherwise);
     tcase_add_test(programs, unknown_file);
     tcase_add_test(programs, source_override);
+    tcase_add_test(programs, source_of_a_trial);
     tcase_add_test(programs, source_includes);
     tcase_add_test(programs, table);
     tcase_add_test(programs, outlives_its_parents);
