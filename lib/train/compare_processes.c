@@ -39,6 +39,22 @@ state(statement *s, size_t *count, const char *name, const char *format, ...)
     va_end(args);
 }
 
+/* Of a text that is longer than a value the beginning and a hash. */
+static void
+state_text(statement *s, size_t *count, const char *name, const char *text)
+{
+    yki_hash hash;
+    char hex[33];
+
+    yki_hash_start(&hash);
+    yki_hash_string(&hash, text);
+    yki_hash_hex(&hash, hex);
+    if (strlen(text) < VALUE)
+        state(s, count, name, "%s", text);
+    else
+        state(s, count, name, "%.64s..., %.8s", text, hex);
+}
+
 static void
 state_groups(statement *s, size_t *count, const yoke_trainer_options *o)
 {
@@ -93,7 +109,7 @@ state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
     state(s, &count, "graph", "%zu parameters, %.16s", yoke_graph_parameter_count(graph), hex);
     state(s, &count, "batch", "%lld", (long long)o->batch);
     state(s, &count, "accumulate", "%u", o->accumulate);
-    state(s, &count, "shares", "%s", o->shares ? o->shares : "auto");
+    state_text(s, &count, "shares", o->shares ? o->shares : "auto");
     state(s, &count, "optimizer", "%d: rate %g, momentum %g, betas %g %g, epsilon %g, decay %g, %u",
           (int)p->kind, (double)p->learning_rate, (double)p->momentum, (double)p->beta1,
           (double)p->beta2, (double)p->epsilon, (double)p->weight_decay, p->nesterov);
@@ -104,7 +120,7 @@ state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
     state_groups(s, &count, o);
     state_frozen(s, &count, graph);
     state(s, &count, "strict", "%d", o->strict);
-    state(s, &count, "precision", "%s", o->precision ? o->precision : "f32");
+    state_text(s, &count, "precision", o->precision ? o->precision : "f32");
     state(s, &count, "reproducible", "%d", o->reproducible);
     state(s, &count, "batch norm", "%s", o->local_batch_norm ? "local" : "sync");
     state(s, &count, "overlap", "%d", !o->no_overlap);

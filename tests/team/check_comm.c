@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * check_comm.c - tables of communication that are not libyoke-mpi's: who keeps them alive, what
- * they are asked for, and whose memory is whose after a failure.
+ * they are asked for, what must be alike in all processes, and whose memory is whose after a
+ * failure.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,64 @@ START_TEST(teams_keep_a_comm_alive)
     yoke_trainer_destroy(trainer);
     ck_assert_int_eq(destroyed, 1);
     yoke_context_destroy(context);
+}
+END_TEST
+
+/* ---- what all processes must have alike ---- */
+
+/* Gives rank 1 what rank 0 gave before, and its own. */
+static yoke_status
+gather_in_turns(yoke_comm *comm, const void *in, size_t bytes, void *out)
+{
+    static char first[4096];
+
+    ck_assert_uint_le(bytes, sizeof first);
+    if (comm->rank == 0)
+        memcpy(first, in, bytes);
+    memcpy(out, first, bytes);
+    memcpy((char *)out + bytes, in, bytes);
+    return YOKE_OK;
+}
+
+static yoke_status
+keep_own(yoke_comm *comm, void *data, size_t bytes, int32_t root)
+{
+    (void)comm;
+    (void)data;
+    (void)bytes;
+    (void)root;
+    return YOKE_OK;
+}
+
+static yoke_status
+compare(const yoke_graph *g, const char *precision, const char *other)
+{
+    yoke_comm comm = {
+        .size = sizeof comm, .ranks = 2, .allgather = gather_in_turns, .broadcast = keep_own};
+    yoke_trainer_options o = {.precision = precision};
+
+    ASSERT_OK(yki_trainer_compare_processes(&comm, g, &o));
+    o.precision = other;
+    comm.rank = 1;
+    return yki_trainer_compare_processes(&comm, g, &o);
+}
+
+START_TEST(precisions_are_compared_to_their_end)
+{
+    yoke_graph *g = team_graph(TEAM_MLP);
+    char one[400], other[400];
+
+    for (size_t i = 0; i < sizeof one; i++)
+        one[i] = other[i] = "layer=f32,"[i % 10];
+    memcpy(one + sizeof one - 10, "layer=f32", 10);
+    memcpy(other + sizeof other - 10, "layer=bf1", 10);
+    ASSERT_OK(compare(g, NULL, "f32"));
+    ASSERT_OK(compare(g, one, one));
+    ASSERT_STATUS(YOKE_ERROR_STATE, compare(g, "f32", "bf16"));
+    ASSERT_DETAIL("precision: \"bf16\", not \"f32\"");
+    ASSERT_STATUS(YOKE_ERROR_STATE, compare(g, one, other));
+    ASSERT_DETAIL("in the precision: \"layer=f32,layer");
+    yoke_graph_destroy(g);
 }
 END_TEST
 
@@ -363,6 +422,7 @@ test_suite(void)
     TCase *tcase = test_case(suite, "comm"), *trained = test_case(suite, "trained");
 
     tcase_add_test(tcase, comm_destroy_calls_the_table);
+    tcase_add_test(tcase, precisions_are_compared_to_their_end);
     tcase_set_timeout(trained, 120);
     tcase_add_checked_fixture(trained, scratch_set_up, scratch_tear_down);
     tcase_add_test(trained, teams_keep_a_comm_alive);
