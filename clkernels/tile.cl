@@ -272,6 +272,19 @@ tile_load(float *to, __global const float *x, int form, int size, int item, int 
     }
 }
 
+/* Writes four lanes. Simulators take a vector of which no lane was there before for uninitialised. */
+#ifdef YKI_LANES_APART
+void
+tile_put4(__local int4 *to, int a, int b, int c, int d)
+{
+    __local int *lanes = (__local int *)to;
+
+    lanes[0] = a, lanes[1] = b, lanes[2] = c, lanes[3] = d;
+}
+#else
+#define tile_put4(to, a, b, c, d) (*(to) = (int4)(a, b, c, d))
+#endif
+
 /* Writes them to a half of local memory: `tile` is &TILE_A(half, 0, 0), `step` TILE_A_STEP. */
 static __attribute__((always_inline)) void
 tile_store(__local float *tile, int step, const float *from, int form, int size, int item)
@@ -284,23 +297,16 @@ tile_store(__local float *tile, int step, const float *from, int form, int size,
                             tile_row(form, size, item, u);
 
         if (form == TILE_BY_ROW4)
+#ifdef YKI_LANES_APART
+            tile_put4((__local int4 *)to, as_int(from[4 * u]), as_int(from[4 * u + 1]),
+                      as_int(from[4 * u + 2]), as_int(from[4 * u + 3]));
+#else
             *(__local float4 *)to = (float4)(from[4 * u], from[4 * u + 1], from[4 * u + 2],
                                              from[4 * u + 3]);
+#endif
         else
 #pragma unroll
             for (int i = 0; i < vector; i++)
                 to[i * step] = from[u * vector + i];
     }
 }
-/* Simulators take a vector of which no lane was there before for uninitialised. */
-#ifdef YKI_LANES_APART
-void
-tile_put4(__local int4 *to, int a, int b, int c, int d)
-{
-    __local int *lanes = (__local int *)to;
-
-    lanes[0] = a, lanes[1] = b, lanes[2] = c, lanes[3] = d;
-}
-#else
-#define tile_put4(to, a, b, c, d) (*(to) = (int4)(a, b, c, d))
-#endif

@@ -504,6 +504,32 @@ START_TEST(quotients_and_roots_are_rounded_once)
 }
 END_TEST
 
+/* What finds out about dot units, with the one that every device has: two products a lane. */
+START_TEST(a_dot_unit_multiplies_pairs)
+{
+    enum { LANES = 16 };
+    uint32_t a = 0x40a04040, b[LANES]; /* 3 and 5 as bfloat16, the first term below */
+    float sums[LANES], got[LANES];
+    yki_buffer *c;
+    call run;
+
+    open_device();
+    run = begin("dot_probe.cl", "", "yki_dot_probe", 1);
+    for (int i = 0; i < LANES; i++) {
+        b[i] = i % 2 ? 0x3f80c000 : 0x4000bf80; /* -2 and 1, or -1 and 2 */
+        sums[i] = (float)(10 * i);
+    }
+    pass_buffer(&run, buffer(sizeof a, &a));
+    pass_buffer(&run, buffer(sizeof b, b));
+    pass_buffer(&run, c = floats(LANES, sums));
+    launch(&run, 1);
+    ASSERT_OK(yki_buffer_get(c, 0, sizeof got, got));
+    for (int i = 0; i < LANES; i++)
+        ck_assert_float_eq(got[i], (float)(10 * i + (i % 2 ? -1 : 7)));
+    close_device();
+}
+END_TEST
+
 /* Two rows of three parts each, side by side in the parts and not in the sums. */
 START_TEST(late_parts_are_added)
 {
@@ -958,6 +984,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, late_parts_are_added, 0, 2);
     tcase_add_test(tcase, a_state_is_committed_when_the_step_is_good);
     tcase_add_test(tcase, running_statistics_are_taken_up);
+    tcase_add_test(tcase, a_dot_unit_multiplies_pairs);
     tcase_add_test(tcase, bytes_are_copied_and_filled);
     tcase = test_case(suite, "team");
     tcase_add_loop_test(tcase, inputs_are_summed_in_their_order, 0, 3);
