@@ -106,7 +106,7 @@ run() {
         ;;
     # Small cases: an interpreter. The fault layer notes the kernels that are launched. (Oclgrind
     # could, with --inst-counts, but writes beyond its own memory then.)
-    */oclgrind/*:tests/op/* | */oclgrind/*:tests/device/check_kernels)
+    */oclgrind/*:tests/op/* | */oclgrind/*:tests/device/check_*kernels)
         settings="$settings YOKE_TEST_QUICK=1 YOKE_FAULT_KERNELS=$PWD/$out/oclgrind/$(basename "$3").launches"
         [ ! -f "$layer" ] || settings="$settings OPENCL_LAYERS=$layer"
         ;;
