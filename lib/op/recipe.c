@@ -405,6 +405,18 @@ check_numbers(const yki_recipe *recipe, yki_extents max)
     return YOKE_OK;
 }
 
+static yoke_status
+emit(const yki_solver *solver, const yki_problem *problem, const yki_device_traits *traits,
+     unsigned tuning, yki_recipe *recipe)
+{
+    yki_dot_unit unit = solver->numerical_class != YKI_CLASS_BF16 ? YKI_DOT_FMA
+                        : solver->emulates                        ? YKI_DOT_ROUNDED
+                                                                  : traits->bf16;
+
+    return solver->emit_by ? solver->emit_by(problem, traits, unit, tuning, recipe)
+                           : solver->emit(problem, traits, tuning, recipe);
+}
+
 yoke_status
 yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
                 const yki_device_traits *traits, unsigned tuning, yki_recipe *recipe)
@@ -413,7 +425,7 @@ yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
     yki_device_traits finer = *traits;
 
     for (;; finer.compute_units *= 2) {
-        yoke_status status = solver->emit(problem, &finer, tuning, recipe);
+        yoke_status status = emit(solver, problem, &finer, tuning, recipe);
 
         if (status == YOKE_OK) {
             status = check_numbers(recipe, problem->max);

@@ -335,11 +335,15 @@ typedef struct yki_solver {
     /* Writes the recipe. `tuning` 0 .. tunings-1 are alternatives to measure; 0 is the guess. */
     yoke_status (*emit)(const yki_problem *problem, const yki_device_traits *traits,
                         unsigned tuning, yki_recipe *recipe);
+    /* Takes its place in solvers whose products are made by a dot unit: multiply-adds, in the class
+     * of bfloat16 the device's unit, or rounding where it `emulates` one. */
+    yoke_status (*emit_by)(const yki_problem *problem, const yki_device_traits *traits,
+                           yki_dot_unit unit, unsigned tuning, yki_recipe *recipe);
 } yki_solver;
 
-/* Calls emit(). Some devices end a work-item after traits->loop_limit iterations of its loops.
- * There emit() is told of more compute units, twice as many each time, so that solvers cut the work
- * finer, until each launch stays within the limit. Where that does not help, returns
+/* Calls emit() or emit_by(). Some devices end a work-item after traits->loop_limit iterations of
+ * its loops. There emit() is told of more compute units, twice as many each time, so that solvers
+ * cut the work finer, until each launch stays within the limit. Where that does not help, returns
  * YOKE_ERROR_UNSUPPORTED without a message. A number of a kernel that is no int in the largest
  * batch is YOKE_ERROR_UNSUPPORTED too. All callers of emit() go through this. */
 yoke_status yki_solver_emit(const yki_solver *solver, const yki_problem *problem,

@@ -78,7 +78,7 @@ bench(const bench_device *d, bench_time peak, const shape *s, const yki_solver *
     yki_runner *runner;
     yki_recipe recipe;
 
-    bench_must(solver->emit(&p, d->traits, tuning, &recipe));
+    bench_must(yki_solver_emit(solver, &p, d->traits, tuning, &recipe));
     for (uint32_t i = 0; i < 3; i++)
         buffers[i] = bench_operand(d->queue, i < 2 ? &p.in[i] : &p.out, p.max, i + 1, NULL);
     bench_must(yki_runner_create(d->queue, &p, &recipe, buffers, NULL, &runner));

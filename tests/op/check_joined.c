@@ -86,7 +86,7 @@ run_alone(const yki_problem *problem, unsigned tuning, int64_t n, void *const *v
                                     &buffers[buffer_count++]));
         ASSERT_OK(yki_buffer_put(slots[i], 0, bytes, values[i]));
     }
-    ASSERT_OK(solver_of(problem, try_last)->emit(problem, &traits, tuning, &recipe));
+    ASSERT_OK(yki_solver_emit(solver_of(problem, try_last), problem, &traits, tuning, &recipe));
     op_check_arguments(yki_queue_device(queue), &recipe);
     ASSERT_OK(yki_runner_create(queue, problem, &recipe, slots, NULL, &runners[runner_count]));
     ASSERT_OK(yki_runner_enqueue(runners[runner_count++], YKI_PHASE_RUN, extents, NULL));

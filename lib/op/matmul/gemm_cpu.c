@@ -231,27 +231,6 @@ emit(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit u
     return recipe->status;
 }
 
-static yoke_status
-emit_direct(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-            yki_recipe *recipe)
-{
-    return emit(problem, traits, YKI_DOT_FMA, tuning, recipe);
-}
-
-static yoke_status
-emit_bf16(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-          yki_recipe *recipe)
-{
-    return emit(problem, traits, traits->bf16, tuning, recipe);
-}
-
-static yoke_status
-emit_rounded(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-             yki_recipe *recipe)
-{
-    return emit(problem, traits, YKI_DOT_ROUNDED, tuning, recipe);
-}
-
 static const yki_op *const op = &yki_op_matmul;
 
 const yki_solver yki_solver_gemm_cpu = {
@@ -259,7 +238,7 @@ const yki_solver yki_solver_gemm_cpu = {
     .op = &op,
     .applies = applies_direct,
     .tunings = tunings_direct,
-    .emit = emit_direct,
+    .emit_by = emit,
 };
 
 const yki_solver yki_solver_gemm_cpu_bf16 = {
@@ -267,7 +246,7 @@ const yki_solver yki_solver_gemm_cpu_bf16 = {
     .op = &op,
     .numerical_class = YKI_CLASS_BF16,
     .applies = applies_bf16,
-    .emit = emit_bf16,
+    .emit_by = emit,
 };
 
 const yki_solver yki_solver_gemm_cpu_rounded = {
@@ -276,5 +255,5 @@ const yki_solver yki_solver_gemm_cpu_rounded = {
     .numerical_class = YKI_CLASS_BF16,
     .emulates = true,
     .applies = applies_direct,
-    .emit = emit_rounded,
+    .emit_by = emit,
 };

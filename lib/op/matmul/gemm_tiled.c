@@ -347,20 +347,6 @@ emit(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit u
     return recipe->status;
 }
 
-static yoke_status
-emit_direct(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-            yki_recipe *recipe)
-{
-    return emit(problem, traits, YKI_DOT_FMA, tuning, recipe);
-}
-
-static yoke_status
-emit_rounded(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-             yki_recipe *recipe)
-{
-    return emit(problem, traits, YKI_DOT_ROUNDED, tuning, recipe);
-}
-
 static const yki_op *const op = &yki_op_matmul;
 
 const yki_solver yki_solver_gemm_tiled = {
@@ -369,7 +355,7 @@ const yki_solver yki_solver_gemm_tiled = {
     .side_by_side = true,
     .applies = applies,
     .tunings = tunings,
-    .emit = emit_direct,
+    .emit_by = emit,
 };
 
 const yki_solver yki_solver_gemm_tiled_rounded = {
@@ -379,5 +365,5 @@ const yki_solver yki_solver_gemm_tiled_rounded = {
     .side_by_side = true,
     .emulates = true,
     .applies = applies,
-    .emit = emit_rounded,
+    .emit_by = emit,
 };
