@@ -6,7 +6,8 @@
  * Every kernel takes up to eight inputs, `used` of them, and goes through them in
  * order, so the order of a sum is the order of the devices. More than eight are merged
  * in several launches, with the result so far as the first input: `out` may be one of
- * the inputs, because elements are independent. All operations are correctly rounded.
+ * the inputs, because elements are independent. Sums and products are correctly rounded;
+ * quotients are the device's, and only members that share weights merge moments here.
  */
 #ifndef VEC
 #define VEC 16

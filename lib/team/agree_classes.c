@@ -117,6 +117,7 @@ tell_precision(const yki_crew *crew, size_t k, const yki_teller *to)
     const yoke_device *device = yoke_team_get_device(crew->team, k);
     const yki_device_traits *traits = yki_device_get_traits(device);
     const yki_plan *plan = r->training ? r->training : r->evaluation;
+    const char *by = "", *unit = "";
     size_t products = 0, rounded = 0;
 
     for (size_t t = 0; plan && t < plan->task_count; t++)
@@ -124,11 +125,14 @@ tell_precision(const yki_crew *crew, size_t k, const yki_teller *to)
             products++;
             rounded += plan->tasks[t].solver->numerical_class == YKI_CLASS_BF16;
         }
-    if (r->precision && plan)
-        yki_tell(to, "precision %s: %s does %zu of %zu products in bfloat16%s%s", r->precision,
-                 yki_device_id(device), rounded, products,
-                 yki_has_bf16(traits) ? ", by " : "; it has no unit for that",
-                 yki_has_bf16(traits) ? yki_dot_unit_name(traits->bf16) : "");
+    if (!r->precision || !plan)
+        return;
+    if (!yki_has_bf16(traits))
+        by = "; it has no unit for that";
+    else if (rounded > 0)
+        by = ", by ", unit = yki_dot_unit_name(traits->bf16);
+    yki_tell(to, "precision %s: %s does %zu of %zu products in bfloat16%s%s", r->precision,
+             yki_device_id(device), rounded, products, by, unit);
 }
 
 void

@@ -392,8 +392,8 @@ is_tiny(const setup *s, const yoke_node *node)
     return node->op->flops && node->op->flops(node) * (double)s->n <= TINY_FLOPS;
 }
 
-/* All layouts and widths of a solver, and its tunings; `brief`: not what this processor runs only
- * where it has no other solver. Returns how many were run. */
+/* All layouts and widths of a solver, and its tunings; `brief`: leaves out what this processor runs
+ * only where it has no other solver. Returns how many were run. */
 static unsigned
 check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yki_queue *queue,
              bool brief)
