@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * flat.cl - plain elementwise work: sums, products, copies, constants, with and
- * without broadcasting, and the change of layout.
+ * flat.cl - plain elementwise work: functions of two elements, copies, constants, with
+ * and without broadcasting, and the change of layout.
  *
  * The kernels without broadcasting take flat memory (unary.cl has the idea). Those
  * with it take sizes and strides of up to nine axes, outermost first. They use no %
@@ -30,15 +30,29 @@
             SCALAR_BODY;                                                                      \
         }
 
-#define BINARY(name, OP)                                                                      \
+/* What is computed of x and y, both of type T, a float or a vector. NaN stays NaN. */
+#define ADD(T) x + y
+#define SUB(T) x - y
+#define MUL(T) x *y
+#define DIV(T) x / y
+#define MAXIMUM(T) select(y, x, (x >= y) | (x != x))
+#define MINIMUM(T) select(y, x, (x <= y) | (x != x))
+#define AT_LEAST(T) select((T)(0.f), (T)(1.f), x >= y)
+
+#define BINARY(name, OF)                                                                      \
     __kernel YKI_GROUP(WG, 1) void yki_##name(                                                \
         __global const float *a, __global const float *b, __global float *out, int count)     \
     {                                                                                         \
-        FOR_EACH(STOREV(LOADV(i, a) OP LOADV(i, b), i, out), out[i] = a[i] OP b[i])           \
+        FOR_EACH(floatv x = LOADV(i, a); floatv y = LOADV(i, b); STOREV(OF(floatv), i, out),  \
+                 float x = a[i]; float y = b[i]; out[i] = OF(float))                          \
     }
-BINARY(add, +)
-BINARY(sub, -)
-BINARY(mul, *)
+BINARY(add, ADD)
+BINARY(sub, SUB)
+BINARY(mul, MUL)
+BINARY(div, DIV)
+BINARY(maximum, MAXIMUM)
+BINARY(minimum, MINIMUM)
+BINARY(at_least, AT_LEAST)
 
 __kernel YKI_GROUP(WG, 1) void
 yki_ones(__global float *out, int count)
@@ -78,21 +92,25 @@ yki_counted(__global const float *in, __global float *out, int samples)
 /* From element i of the result on, `run` are in a row: one where work-items run side by side,
  * otherwise the rest of the last axis. */
 #if WG == 1
-#define RUN(OP)                                                                               \
+#define RUN(OF)                                                                               \
     int c = i - i / d8 * d8, k = 0;                                                           \
     run = min(d8 - c, end - i);                                                               \
     for (; k + VEC <= run; k += VEC) {                                                        \
-        floatv va = sa8 ? loadv(0, a + ia + k) : (floatv)(a[ia]);                             \
-        floatv vb = sb8 ? loadv(0, b + ib + k) : (floatv)(b[ib]);                             \
-        storev(va OP vb, 0, out + i + k);                                                     \
+        floatv x = sa8 ? loadv(0, a + ia + k) : (floatv)(a[ia]);                              \
+        floatv y = sb8 ? loadv(0, b + ib + k) : (floatv)(b[ib]);                              \
+        storev(OF(floatv), 0, out + i + k);                                                   \
     }                                                                                         \
-    for (; k < run; k++)                                                                      \
-        out[i + k] = a[ia + k * sa8] OP b[ib + k * sb8];
+    for (; k < run; k++) {                                                                    \
+        float x = a[ia + k * sa8], y = b[ib + k * sb8];                                       \
+        out[i + k] = OF(float);                                                               \
+    }
 #else
-#define RUN(OP) out[i] = a[ia] OP b[ib];
+#define RUN(OF)                                                                               \
+    float x = a[ia], y = b[ib];                                                               \
+    out[i] = OF(float);
 #endif
 
-#define BINARY_BROADCAST(name, OP)                                                            \
+#define BINARY_BROADCAST(name, OF)                                                            \
     __kernel YKI_GROUP(WG, 1) void yki_##name##_broadcast(                                    \
         __global const float *a, __global const float *b, __global float *out, int count,     \
         int d1, int d2, int d3, int d4, int d5, int d6, int d7, int d8, AXES(sa), AXES(sb))   \
@@ -107,12 +125,16 @@ yki_counted(__global const float *in, __global float *out, int samples)
             STEP(4, d4) STEP(3, d3) STEP(2, d2) STEP(1, d1)                                   \
             ia += (long)rest * sa0;                                                           \
             ib += (long)rest * sb0;                                                           \
-            RUN(OP)                                                                           \
+            RUN(OF)                                                                           \
         }                                                                                     \
     }
-BINARY_BROADCAST(add, +)
-BINARY_BROADCAST(sub, -)
-BINARY_BROADCAST(mul, *)
+BINARY_BROADCAST(add, ADD)
+BINARY_BROADCAST(sub, SUB)
+BINARY_BROADCAST(mul, MUL)
+BINARY_BROADCAST(div, DIV)
+BINARY_BROADCAST(maximum, MAXIMUM)
+BINARY_BROADCAST(minimum, MINIMUM)
+BINARY_BROADCAST(at_least, AT_LEAST)
 
 #if VEC == 4 || VEC == 8 || VEC == 16
 #define TURNS 1

@@ -3,7 +3,7 @@
  * unary.cl - functions of one element, and their gradients.
  *
  * The tensor is flat memory: layouts do not matter, and padding lanes are computed
- * like the rest (every function here is finite at finite values). A work-group takes
+ * like the rest; functions that are not finite at some of them take none. A work-group takes
  * one contiguous piece, which its WG work-items walk together, VEC floats at a time:
  * WG 1 and a full vector on CPUs, many work-items and a short vector on GPUs.
  *
@@ -181,4 +181,12 @@ UNARY(hardswish, select(select(x *YKI_FMA(x, (floatv)(1.f / 6.f), (floatv)(.5f))
       select(select(dy *YKI_FMA(v, (floatv)(1.f / 3.f), (floatv)(.5f)), dy, v > 3.f), (floatv)(0.f), v < -3.f))
 /* e^x - 1 left of 0, by way of tanh, which is exact near 0, too. */
 UNARY(elu, select(x, a *expm1v(x), x <= 0.f), select(dy, dy *(v + a), v <= 0.f))
+/* Infinite, or NaN, outside of what they are for, as IEEE 754 has it. */
+UNARY(exp, exp(x), dy *v)
+UNARY(log, log(x), dy / v)
+UNARY(sqrt, sqrt(x), .5f * dy / v)
+UNARY(abs, fabs(x), select(select(dy, -dy, v < 0.f), v, v == 0.f))
+/* A square is exact. The gradient of a constant is 0, also where x^-1 is infinite. */
+UNARY(pow, a == 2.f ? x *x : pow(x, (floatv)(a)),
+      a == 0.f ? 0.f * v : a == 2.f ? 2.f * dy *v : dy *a *pow(v, (floatv)(a - 1.f)))
 UNARY(scale, YKI_FMA(x, (floatv)(a), (floatv)(b)), dy *a)

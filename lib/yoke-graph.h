@@ -84,8 +84,8 @@ YOKE_API yoke_node *yoke_target(yoke_graph *graph, const char *name, yoke_type t
  * the most rows that a sample has. Each step may bring fewer; all samples of a step have as many.
  * Of a sequence, an operator sees a row where it would see a sample, and the axes and shapes that
  * it is given are those of a row; a loss counts rows. yoke_attention sees all rows of a sample, and
- * yoke_add, yoke_sub and yoke_mul take the first rows of a parameter of shape (length, ...), for
- * positions. All sequences of a graph have one length. Returns `input`. */
+ * the functions of two elements, as yoke_add, take the first rows of a parameter of shape (length,
+ * ...), for positions. All sequences of a graph have one length. Returns `input`. */
 YOKE_API yoke_node *yoke_sequence(yoke_graph *graph, yoke_node *input);
 /* Makes a node an output: its values can be read by this name. A graph may have several outputs. */
 YOKE_API void yoke_graph_set_output(yoke_graph *graph, const char *name, yoke_node *node);
@@ -382,7 +382,8 @@ YOKE_API yoke_node *yoke_swiglu(yoke_graph *graph, yoke_node *x);
 
 /* These work on each element. yoke_leaky_relu multiplies negative elements by `slope`; yoke_gelu
  * uses the exact normal distribution, yoke_gelu_tanh its approximation by tanh, as GPT-2 does;
- * yoke_scale computes x * factor + offset. yoke_add, yoke_sub and yoke_mul broadcast as numpy does.
+ * yoke_scale computes x * factor + offset. Those of two operands broadcast as numpy does; of equal
+ * elements, the gradient of yoke_maximum and yoke_minimum goes to `a`.
  * yoke_dropout sets elements to 0 with this probability in training and divides the others by 1 -
  * probability; in evaluation it changes nothing. */
 YOKE_API yoke_node *yoke_relu(yoke_graph *graph, yoke_node *x);
@@ -394,10 +395,18 @@ YOKE_API yoke_node *yoke_silu(yoke_graph *graph, yoke_node *x);
 YOKE_API yoke_node *yoke_hardswish(yoke_graph *graph, yoke_node *x);
 YOKE_API yoke_node *yoke_sigmoid(yoke_graph *graph, yoke_node *x);
 YOKE_API yoke_node *yoke_tanh(yoke_graph *graph, yoke_node *x);
+YOKE_API yoke_node *yoke_exp(yoke_graph *graph, yoke_node *x);
+YOKE_API yoke_node *yoke_log(yoke_graph *graph, yoke_node *x);
+YOKE_API yoke_node *yoke_sqrt(yoke_graph *graph, yoke_node *x);
+YOKE_API yoke_node *yoke_abs(yoke_graph *graph, yoke_node *x);
+YOKE_API yoke_node *yoke_pow(yoke_graph *graph, yoke_node *x, float exponent);
 YOKE_API yoke_node *yoke_scale(yoke_graph *graph, yoke_node *x, float factor, float offset);
 YOKE_API yoke_node *yoke_add(yoke_graph *graph, yoke_node *a, yoke_node *b);
 YOKE_API yoke_node *yoke_sub(yoke_graph *graph, yoke_node *a, yoke_node *b);
 YOKE_API yoke_node *yoke_mul(yoke_graph *graph, yoke_node *a, yoke_node *b);
+YOKE_API yoke_node *yoke_div(yoke_graph *graph, yoke_node *a, yoke_node *b);
+YOKE_API yoke_node *yoke_maximum(yoke_graph *graph, yoke_node *a, yoke_node *b);
+YOKE_API yoke_node *yoke_minimum(yoke_graph *graph, yoke_node *a, yoke_node *b);
 YOKE_API yoke_node *yoke_dropout(yoke_graph *graph, yoke_node *x, float probability);
 /* yoke_softmax works along one axis. yoke_sum and yoke_mean remove `count` axes; a count of 0 means
  * all. yoke_global_avgpool makes (C) of (C, H, W). */

@@ -236,9 +236,9 @@ YKI_UNARY_PLAIN(UNARY)
 YKI_UNARY_NUMBER(UNARY)
 UNARY(SCALE, 6, scale)
 #undef UNARY
-PLAIN(add, yoke_add(g, in[0], in[1]))
-PLAIN(sub, yoke_sub(g, in[0], in[1]))
-PLAIN(mul, yoke_mul(g, in[0], in[1]))
+#define BINARY(kind, id, name) PLAIN(name, yoke_##name(g, in[0], in[1]))
+YKI_BINARY(BINARY)
+#undef BINARY
 PLAIN(dropout, yoke_dropout(g, in[0], o->plain.probability))
 PLAIN(softmax, yoke_softmax(g, in[0], o->plain.axis))
 PLAIN(sum, yoke_sum(g, in[0], o->plain.axes.list, o->plain.axes.count))
@@ -533,15 +533,13 @@ YKI_UNARY_PLAIN(GET_UNARY)
 YKI_UNARY_NUMBER(GET_UNARY)
 GET_UNARY(SCALE, 6, scale)
 
-#define GET_BINARY(kind_of, name)                                                                  \
+#define GET_BINARY(kind_of, id, name)                                                              \
     GET(name)                                                                                      \
     {                                                                                              \
         (void)o;                                                                                   \
         return ATTRS(yki_binary_attrs, n).kind == YKI_BINARY_##kind_of;                            \
     }
-GET_BINARY(ADD, add)
-GET_BINARY(SUB, sub)
-GET_BINARY(MUL, mul)
+YKI_BINARY(GET_BINARY)
 
 /* No public function keeps reduced axes as axes of size 1. */
 static bool
@@ -705,10 +703,10 @@ static const yki_json_op ops[] = {
     {"swiglu", 1, 1, false, no_fields, build_swiglu, &yki_op_swiglu, NULL},
     {"matmul", 2, 2, false, matmul_fields, build_matmul, &yki_op_matmul, get_matmul},
     {"scale", 1, 1, false, scale_fields, build_scale, &yki_op_unary, get_scale},
-    {"add", 2, 2, false, no_fields, build_add, &yki_op_binary, get_add},
-    {"sub", 2, 2, false, no_fields, build_sub, &yki_op_binary, get_sub},
-    {"mul", 2, 2, false, no_fields, build_mul, &yki_op_binary, get_mul},
-    {"dropout", 1, 1, false, probability_fields, build_dropout, &yki_op_dropout, get_dropout},
+#define BINARY_ROW(kind, id, name)                                                                 \
+    {#name, 2, 2, false, no_fields, build_##name, &yki_op_binary, get_##name},
+    YKI_BINARY(BINARY_ROW){"dropout", 1, 1, false, probability_fields, build_dropout,
+                           &yki_op_dropout, get_dropout},
     {"softmax", 1, 1, false, axis_fields, build_softmax, &yki_op_softmax, get_softmax},
     {"sum", 1, 1, false, axes_fields, build_sum, &yki_op_reduce, get_sum},
     {"mean", 1, 1, false, axes_fields, build_mean, &yki_op_reduce, get_mean},

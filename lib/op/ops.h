@@ -94,18 +94,24 @@ YKI_OPS(YKI_OP)
     X(GELU, 4, gelu, false, 12)                                                                    \
     X(SILU, 5, silu, false, 5)                                                                     \
     X(HARDSWISH, 7, hardswish, false, 5)                                                           \
-    X(GELU_TANH, 9, gelu_tanh, false, 12)
-/* Those with a number of their own, which must not be negative: its name stands last. */
+    X(GELU_TANH, 9, gelu_tanh, false, 12)                                                          \
+    X(EXP, 10, exp, true, 8)                                                                       \
+    X(LOG, 11, log, false, 8)                                                                      \
+    X(SQRT, 12, sqrt, true, 2)                                                                     \
+    X(ABS, 13, abs, false, 1)
+/* Those with a number of their own, whose name stands last. Where the gradient reads the result,
+ * it reads its sign, which a negative number would make ambiguous. */
 #define YKI_UNARY_NUMBER(X)                                                                        \
     X(LEAKY_RELU, 1, leaky_relu, true, 2, slope)                                                   \
-    X(ELU, 8, elu, true, 10, alpha)
+    X(ELU, 8, elu, true, 10, alpha)                                                                \
+    X(POW, 14, pow, false, 16, exponent)
 
 typedef enum yki_unary_kind {
 #define KIND(kind, id, ...) YKI_UNARY_##kind = id,
     YKI_UNARY_PLAIN(KIND) YKI_UNARY_NUMBER(KIND)
 #undef KIND
         YKI_UNARY_SCALE = 6, /* a x + b */
-    YKI_UNARY_KINDS = 10
+    YKI_UNARY_KINDS = 15
 } yki_unary_kind;
 
 typedef struct yki_unary_attrs {
@@ -117,15 +123,27 @@ YKI_ATTRS(yki_unary_attrs)
 /* y = kind of x, with the kind's numbers; what is wrong with them fails the graph. */
 yoke_node *yki_unary(yoke_graph *graph, yoke_node *x, yki_unary_kind kind, float a, float b);
 
-/* binary (elementwise/binary.c): add, sub, mul with numpy's broadcasting; an unbatched operand
+/* binary (elementwise/binary.c): two operands with numpy's broadcasting; an unbatched operand
  * serves every sample. Beside a sequence, it may have a row for each row, (length, ...). Its
  * gradients are built of binary and reduce nodes. */
 
+/* X(KIND, its number, name). Checkpoints hold the number, so it never changes. The function is
+ * yoke_NAME, its kernels are made by BINARY(NAME, ...) in flat.cl, and files of graphs have its
+ * name. */
+#define YKI_BINARY(X)                                                                              \
+    X(ADD, 0, add)                                                                                 \
+    X(SUB, 1, sub)                                                                                 \
+    X(MUL, 2, mul)                                                                                 \
+    X(DIV, 3, div)                                                                                 \
+    X(MAXIMUM, 4, maximum)                                                                         \
+    X(MINIMUM, 5, minimum)
+
 typedef enum yki_binary_kind {
-    YKI_BINARY_ADD,
-    YKI_BINARY_SUB,
-    YKI_BINARY_MUL,
-    YKI_BINARY_KINDS
+#define KIND(kind, id, name) YKI_BINARY_##kind = id,
+    YKI_BINARY(KIND)
+#undef KIND
+        YKI_BINARY_AT_LEAST = 6, /* 1 where a >= b, else 0: a factor of gradients alone */
+    YKI_BINARY_KINDS = 7
 } yki_binary_kind;
 
 typedef struct yki_binary_attrs {

@@ -74,10 +74,18 @@ call_all(yoke_graph *g)
     ck_assert_ptr_null(yoke_silu(g, NULL));
     ck_assert_ptr_null(yoke_sigmoid(g, NULL));
     ck_assert_ptr_null(yoke_tanh(g, NULL));
+    ck_assert_ptr_null(yoke_exp(g, NULL));
+    ck_assert_ptr_null(yoke_log(g, NULL));
+    ck_assert_ptr_null(yoke_sqrt(g, NULL));
+    ck_assert_ptr_null(yoke_abs(g, NULL));
+    ck_assert_ptr_null(yoke_pow(g, NULL, 2));
     ck_assert_ptr_null(yoke_scale(g, NULL, 1, 0));
     ck_assert_ptr_null(yoke_add(g, NULL, NULL));
     ck_assert_ptr_null(yoke_sub(g, NULL, NULL));
     ck_assert_ptr_null(yoke_mul(g, NULL, NULL));
+    ck_assert_ptr_null(yoke_div(g, NULL, NULL));
+    ck_assert_ptr_null(yoke_maximum(g, NULL, NULL));
+    ck_assert_ptr_null(yoke_minimum(g, NULL, NULL));
     ck_assert_ptr_null(yoke_dropout(g, NULL, 0.5f));
     ck_assert_ptr_null(yoke_softmax(g, NULL, 0));
     ck_assert_ptr_null(yoke_sum(g, NULL, axes, 1));

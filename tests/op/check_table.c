@@ -256,6 +256,18 @@ START_TEST(numbers_of_kinds_stay)
     ck_assert_int_eq(YKI_UNARY_SCALE, 6);
     ck_assert_int_eq(YKI_UNARY_HARDSWISH, 7);
     ck_assert_int_eq(YKI_UNARY_ELU, 8);
+    ck_assert_int_eq(YKI_UNARY_GELU_TANH, 9);
+    ck_assert_int_eq(YKI_UNARY_EXP, 10);
+    ck_assert_int_eq(YKI_UNARY_LOG, 11);
+    ck_assert_int_eq(YKI_UNARY_SQRT, 12);
+    ck_assert_int_eq(YKI_UNARY_ABS, 13);
+    ck_assert_int_eq(YKI_UNARY_POW, 14);
+    ck_assert_int_eq(YKI_BINARY_ADD, 0);
+    ck_assert_int_eq(YKI_BINARY_SUB, 1);
+    ck_assert_int_eq(YKI_BINARY_MUL, 2);
+    ck_assert_int_eq(YKI_BINARY_DIV, 3);
+    ck_assert_int_eq(YKI_BINARY_MAXIMUM, 4);
+    ck_assert_int_eq(YKI_BINARY_MINIMUM, 5);
 }
 END_TEST
 

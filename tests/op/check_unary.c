@@ -22,6 +22,12 @@ build(yoke_graph *g, yoke_node *x, int kind)
     }
 }
 
+static bool
+of_positive(int kind)
+{
+    return kind == YKI_UNARY_LOG || kind == YKI_UNARY_SQRT || kind == YKI_UNARY_POW;
+}
+
 START_TEST(unary_matches_oracle)
 {
     const yoke_shape shapes[] = {yoke_shape(), yoke_shape(17), yoke_shape(5, 3, 7),
@@ -34,7 +40,8 @@ START_TEST(unary_matches_oracle)
         ASSERT_OK(yoke_graph_create(&g));
         x = yoke_input(g, "x", YOKE_F32, shapes[i]);
         op_check_graph(g, build(g, x, _i),
-                       &(op_check_options){.scale = _i == YKI_UNARY_HARDSWISH ? 5 : 2});
+                       &(op_check_options){.scale = _i == YKI_UNARY_HARDSWISH ? 5 : 2,
+                                           .positive = of_positive(_i)});
     }
 }
 END_TEST
@@ -104,7 +111,7 @@ START_TEST(ours_are_right_everywhere)
 }
 END_TEST
 
-START_TEST(unary_refuses_a_negative_number)
+START_TEST(unary_refuses_a_wrong_number)
 {
     const float numbers[] = {-0.5f, NAN};
 
@@ -116,8 +123,10 @@ START_TEST(unary_refuses_a_negative_number)
                                                                                                    \
         ASSERT_OK(yoke_graph_create(&g));                                                          \
         yoke_##name(g, yoke_input(g, "x", YOKE_F32, yoke_shape()), numbers[i]);                    \
-        ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_graph_status(g));                                     \
-        ASSERT_DETAIL(#number);                                                                    \
+        if (from_result || isnan(numbers[i]))                                                      \
+            ASSERT_STATUS(YOKE_ERROR_VALUE, yoke_graph_status(g));                                 \
+        else                                                                                       \
+            ASSERT_OK(yoke_graph_status(g));                                                       \
         yoke_graph_destroy(g);                                                                     \
     }
         YKI_UNARY_NUMBER(NUMBER)
@@ -133,6 +142,6 @@ test_suite(void)
 
     tcase_add_loop_test(tcase, unary_matches_oracle, 0, YKI_UNARY_KINDS);
     tcase_add_loop_test(tcase, ours_are_right_everywhere, 0, (int)YKI_COUNT(ours));
-    tcase_add_test(tcase, unary_refuses_a_negative_number);
+    tcase_add_test(tcase, unary_refuses_a_wrong_number);
     return suite;
 }

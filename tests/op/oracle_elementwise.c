@@ -66,6 +66,21 @@ oracle_unary(const op_run *run, double *out)
         case YKI_UNARY_ELU:
             out[i] = x <= 0 ? (double)a.a * expm1(x) : x;
             break;
+        case YKI_UNARY_EXP:
+            out[i] = exp(x);
+            break;
+        case YKI_UNARY_LOG:
+            out[i] = log(x);
+            break;
+        case YKI_UNARY_SQRT:
+            out[i] = sqrt(x);
+            break;
+        case YKI_UNARY_ABS:
+            out[i] = fabs(x);
+            break;
+        case YKI_UNARY_POW:
+            out[i] = pow(x, (double)a.a);
+            break;
         case YKI_UNARY_SCALE:
             out[i] = (double)a.a * x + (double)a.b;
             break;
@@ -116,6 +131,21 @@ oracle_unary_grad(const op_run *run, double *out)
         case YKI_UNARY_ELU:
             out[i] = v <= 0 ? dy * (v + (double)a.a) : dy;
             break;
+        case YKI_UNARY_EXP:
+            out[i] = dy * v;
+            break;
+        case YKI_UNARY_LOG:
+            out[i] = dy / v;
+            break;
+        case YKI_UNARY_SQRT:
+            out[i] = dy / (2 * v);
+            break;
+        case YKI_UNARY_ABS:
+            out[i] = v < 0 ? -dy : v > 0 ? dy : 0;
+            break;
+        case YKI_UNARY_POW:
+            out[i] = dy * (double)a.a * pow(v, (double)a.a - 1);
+            break;
         case YKI_UNARY_SCALE:
             out[i] = dy * (double)a.a;
             break;
@@ -123,6 +153,30 @@ oracle_unary_grad(const op_run *run, double *out)
             break;
         }
     }
+}
+
+static double
+of_two(yki_binary_kind kind, double x, double y)
+{
+    switch (kind) {
+    case YKI_BINARY_ADD:
+        return x + y;
+    case YKI_BINARY_SUB:
+        return x - y;
+    case YKI_BINARY_MUL:
+        return x * y;
+    case YKI_BINARY_DIV:
+        return x / y;
+    case YKI_BINARY_MAXIMUM:
+        return x >= y ? x : y;
+    case YKI_BINARY_MINIMUM:
+        return x <= y ? x : y;
+    case YKI_BINARY_AT_LEAST:
+        return x >= y;
+    case YKI_BINARY_KINDS:
+        break;
+    }
+    return NAN;
 }
 
 static void
@@ -134,7 +188,6 @@ oracle_binary(const op_run *run, double *out)
 
     for (int64_t i = 0; i < elements(run); i++) {
         int64_t n = p->out.batched ? i / per_sample : 0, at[2] = {0, 0};
-        double x, y;
 
         for (int k = 0; k < 2; k++) {
             const yoke_shape *shape = &p->in[k].shape;
@@ -153,9 +206,7 @@ oracle_binary(const op_run *run, double *out)
             if (p->in[k].batched)
                 at[k] += n * yki_shape_count(*shape);
         }
-        x = run->in[0][at[0]];
-        y = run->in[1][at[1]];
-        out[i] = a.kind == YKI_BINARY_ADD ? x + y : a.kind == YKI_BINARY_SUB ? x - y : x * y;
+        out[i] = of_two((yki_binary_kind)a.kind, run->in[0][at[0]], run->in[1][at[1]]);
     }
 }
 

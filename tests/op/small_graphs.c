@@ -37,19 +37,32 @@ label(yoke_graph *g)
     return yoke_target(g, "target", YOKE_I32, yoke_shape());
 }
 
+/* A number of which this is a number, whatever x is. */
+static yoke_node *
+in_domain(yoke_graph *g, yoke_node *x, yki_unary_kind kind)
+{
+    return kind == YKI_UNARY_LOG || kind == YKI_UNARY_SQRT || kind == YKI_UNARY_POW
+               ? yoke_sigmoid(g, x)
+               : x;
+}
+
 #define OP(identifier, expression)                                                                 \
     static yoke_node *identifier(yoke_graph *g, yoke_node *x)                                      \
     {                                                                                              \
         return expression;                                                                         \
     }
-#define PLAIN(kind, id, name, ...)  OP(of_##name, yoke_##name(g, x))
-#define NUMBER(kind, id, name, ...) OP(of_##name, yoke_##name(g, x, 0.3f))
+#define PLAIN(kind, id, name, ...) OP(of_##name, yoke_##name(g, in_domain(g, x, YKI_UNARY_##kind)))
+#define NUMBER(kind, id, name, ...)                                                                \
+    OP(of_##name, yoke_##name(g, in_domain(g, x, YKI_UNARY_##kind), 0.3f))
 YKI_UNARY_PLAIN(PLAIN)
 YKI_UNARY_NUMBER(NUMBER)
 OP(scale, yoke_scale(g, x, 0, 1))
 OP(add, yoke_add(g, x, other(g)))
 OP(sub, yoke_sub(g, other(g), x))
 OP(mul, yoke_mul(g, x, other(g))) /* by 0 */
+OP(div, yoke_div(g, other(g), yoke_exp(g, x)))
+OP(maximum, yoke_maximum(g, other(g), x))
+OP(minimum, yoke_minimum(g, x, other(g)))
 OP(maxpool, yoke_maxpool2d(g, x, &pool))
 OP(avgpool, yoke_avgpool2d(g, x, &pool))
 OP(global, yoke_global_avgpool(g, x))
@@ -148,6 +161,9 @@ const op_small_graph op_small_graphs[] = {
     {"add", "", add, OP_NO_TARGET, NULL},
     {"sub", "", sub, OP_NO_TARGET, NULL},
     {"mul", "", mul, OP_NO_TARGET, NULL},
+    {"div", "", div, OP_NO_TARGET, NULL},
+    {"maximum", "", maximum, OP_NO_TARGET, NULL},
+    {"minimum", "", minimum, OP_NO_TARGET, NULL},
     {"maxpool2d", "", maxpool, OP_NO_TARGET, NULL},
     {"avgpool2d", "", avgpool, OP_NO_TARGET, NULL},
     {"global_avgpool", "", global, OP_NO_TARGET, NULL},

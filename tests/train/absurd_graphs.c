@@ -190,6 +190,7 @@ START_TEST(layers)
         NO_NODE("dropout", yoke_dropout(g, row, x));
         NO_NODE("leaky_relu", yoke_leaky_relu(g, row, x));
         NO_NODE("elu", yoke_elu(g, row, x));
+        NO_NODE("pow", yoke_pow(g, row, x));
         NO_NODE("scale", yoke_scale(g, row, x, 0));
         NO_NODE("scale", yoke_scale(g, row, 1, x));
     }
@@ -202,9 +203,10 @@ END_TEST
 
 /* Each takes one node. */
 static yoke_node *(*const unary[])(yoke_graph *, yoke_node *) = {
-    yoke_relu, yoke_gelu, yoke_silu, yoke_hardswish, yoke_sigmoid, yoke_tanh, yoke_global_avgpool};
-static yoke_node *(*const binary[])(yoke_graph *, yoke_node *, yoke_node *) = {yoke_add, yoke_sub,
-                                                                               yoke_mul};
+    yoke_relu, yoke_gelu, yoke_silu, yoke_hardswish, yoke_sigmoid,       yoke_tanh,
+    yoke_exp,  yoke_log,  yoke_sqrt, yoke_abs,       yoke_global_avgpool};
+static yoke_node *(*const binary[])(yoke_graph *, yoke_node *, yoke_node *) = {
+    yoke_add, yoke_sub, yoke_mul, yoke_div, yoke_maximum, yoke_minimum};
 
 START_TEST(operators)
 {

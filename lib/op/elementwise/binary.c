@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * binary.c - add, sub and mul with numpy's broadcasting. An operand that is not
+ * binary.c - functions of two elements, with numpy's broadcasting. An operand that is not
  * batched serves every sample.
  */
 #include <stdio.h>
 
 #include "op/ops.h"
 
-static const char *const names[YKI_BINARY_KINDS] = {"add", "sub", "mul"};
+static const char *const names[YKI_BINARY_KINDS] = {
+#define NAME(kind, id, name) [YKI_BINARY_##kind] = #name,
+    YKI_BINARY(NAME) NAME(AT_LEAST, 6, at_least)
+#undef NAME
+};
 
 static int32_t
 kind_of(const yki_attrs *attrs)
@@ -88,26 +92,68 @@ sum_to(yoke_node *gradient, const yoke_node *operand)
     return gradient;
 }
 
+static yoke_node *
+make(yoke_node *a, yoke_node *b, yki_binary_kind kind)
+{
+    yki_binary_attrs attrs = {(int32_t)kind};
+    yoke_node *inputs[2] = {a, b};
+
+    return a && b ? yki_node(a->graph, &yki_op_binary, NULL, inputs, 2, &attrs, sizeof attrs)
+                  : NULL;
+}
+
+/* What the gradients by both operands are made of, if anything. Of equal elements the first
+ * operand's is the maximum, or the minimum. */
+static yoke_node *
+common(yoke_node *node, yoke_node *dy)
+{
+    yoke_node *const *in = node->inputs;
+
+    switch ((yki_binary_kind)kind_of(&node->attrs)) {
+    case YKI_BINARY_DIV:
+        return make(dy, in[1], YKI_BINARY_DIV);
+    case YKI_BINARY_MAXIMUM:
+        return make(in[0], in[1], YKI_BINARY_AT_LEAST);
+    case YKI_BINARY_MINIMUM:
+        return make(in[1], in[0], YKI_BINARY_AT_LEAST);
+    default:
+        return dy;
+    }
+}
+
+/* The gradient by one operand, before it is summed to the operand's shape. */
+static yoke_node *
+part(yoke_node *node, yoke_node *dy, yoke_node *both, int operand)
+{
+    yoke_graph *graph = node->graph;
+
+    switch ((yki_binary_kind)kind_of(&node->attrs)) {
+    case YKI_BINARY_SUB:
+        return operand ? yoke_scale(graph, dy, -1, 0) : dy;
+    case YKI_BINARY_MUL:
+        return make(dy, node->inputs[!operand], YKI_BINARY_MUL);
+    case YKI_BINARY_DIV:
+        return operand ? yoke_scale(graph, make(both, node, YKI_BINARY_MUL), -1, 0) : both;
+    case YKI_BINARY_MAXIMUM:
+    case YKI_BINARY_MINIMUM:
+        return make(dy, operand ? yoke_scale(graph, both, -1, 1) : both, YKI_BINARY_MUL);
+    default:
+        return dy;
+    }
+}
+
 static yoke_status
 gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 {
-    yoke_graph *graph = node->graph;
-    int32_t kind = kind_of(&node->attrs);
-    yki_binary_attrs mul = {YKI_BINARY_MUL};
+    yoke_node *both = wanted[0] || wanted[1] ? common(node, dy) : NULL;
 
     for (int i = 0; i < 2; i++) {
-        yoke_node *part = dy, *factors[2] = {dy, node->inputs[1 - i]};
+        yoke_node *of = both && wanted[i] ? part(node, dy, both, i) : NULL;
 
-        if (!wanted[i])
-            continue;
-        if (kind == YKI_BINARY_MUL)
-            part = yki_node(graph, &yki_op_binary, NULL, factors, 2, &mul, sizeof mul);
-        else if (kind == YKI_BINARY_SUB && i == 1)
-            part = yoke_scale(graph, dy, -1, 0);
-        if (part)
-            dx[i] = sum_to(part, node->inputs[i]);
+        if (of)
+            dx[i] = sum_to(of, node->inputs[i]);
     }
-    return yki_graph_status(graph);
+    return yki_graph_status(node->graph);
 }
 
 static double
@@ -138,20 +184,9 @@ binary(yoke_graph *graph, yoke_node *a, yoke_node *b, yki_binary_kind kind)
     return node;
 }
 
-yoke_node *
-yoke_add(yoke_graph *graph, yoke_node *a, yoke_node *b)
-{
-    return binary(graph, a, b, YKI_BINARY_ADD);
-}
-
-yoke_node *
-yoke_sub(yoke_graph *graph, yoke_node *a, yoke_node *b)
-{
-    return binary(graph, a, b, YKI_BINARY_SUB);
-}
-
-yoke_node *
-yoke_mul(yoke_graph *graph, yoke_node *a, yoke_node *b)
-{
-    return binary(graph, a, b, YKI_BINARY_MUL);
-}
+#define FUNCTION(kind, id, name)                                                                   \
+    yoke_node *yoke_##name(yoke_graph *graph, yoke_node *a, yoke_node *b)                          \
+    {                                                                                              \
+        return binary(graph, a, b, YKI_BINARY_##kind);                                             \
+    }
+YKI_BINARY(FUNCTION)

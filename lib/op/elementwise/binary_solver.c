@@ -10,9 +10,12 @@
 
 enum { AXES = YOKE_MAX_RANK + 1 }; /* the batch and the axes of the shape */
 
-static const char *const alike[YKI_BINARY_KINDS] = {"yki_add", "yki_sub", "yki_mul"};
-static const char *const broadcast[YKI_BINARY_KINDS] = {"yki_add_broadcast", "yki_sub_broadcast",
-                                                        "yki_mul_broadcast"};
+/* Without broadcasting, and with it. */
+static const char *const kernels[YKI_BINARY_KINDS][2] = {
+#define KERNELS(kind, id, name) [YKI_BINARY_##kind] = {"yki_" #name, "yki_" #name "_broadcast"},
+    YKI_BINARY(KERNELS) KERNELS(AT_LEAST, 6, at_least)
+#undef KERNELS
+};
 
 static yoke_status
 emit_flat(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
@@ -24,7 +27,7 @@ emit_flat(const yki_problem *problem, const yki_device_traits *traits, unsigned 
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
-    launch = yki_recipe_launch(recipe, "flat.cl", alike[attrs.kind], "-DVEC=%u -DWG=%u",
+    launch = yki_recipe_launch(recipe, "flat.cl", kernels[attrs.kind][0], "-DVEC=%u -DWG=%u",
                                flat.vector, flat.group);
     for (uint32_t i = 0; i <= 2; i++)
         yki_arg_slot(recipe, i);
@@ -140,7 +143,7 @@ emit_broadcast(const yki_problem *problem, const yki_device_traits *traits, unsi
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
-    launch = yki_recipe_launch(recipe, "flat.cl", broadcast[attrs.kind], "-DVEC=%u -DWG=%u",
+    launch = yki_recipe_launch(recipe, "flat.cl", kernels[attrs.kind][1], "-DVEC=%u -DWG=%u",
                                flat.vector, flat.group);
     for (uint32_t i = 0; i <= 2; i++)
         yki_arg_slot(recipe, i);
@@ -177,11 +180,31 @@ emit_ones(const yki_problem *problem, const yki_device_traits *traits, unsigned 
 static const yki_op *const binary_op = &yki_op_binary;
 static const yki_op *const ones_op = &yki_op_ones;
 
+/* A quotient of what padding lanes hold may be NaN. */
+static bool
+is_finite(const yki_problem *problem)
+{
+    return yki_binary_attrs_get(&problem->attrs).kind != YKI_BINARY_DIV;
+}
+
+static bool
+flat_applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return yki_flat_applies(problem, traits) &&
+           (problem->out.layout.block == 1 || is_finite(problem));
+}
+
+static bool
+flat_layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
+{
+    return (variant == 0 || is_finite(problem)) && yki_flat_layouts(problem, traits, variant);
+}
+
 const yki_solver yki_solver_binary = {
     .name = "binary-flat",
     .op = &binary_op,
-    .applies = yki_flat_applies,
-    .layouts = yki_flat_layouts,
+    .applies = flat_applies,
+    .layouts = flat_layouts,
     .emit = emit_flat,
 };
 

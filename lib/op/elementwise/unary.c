@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * unary.c - functions of one element: activations and scale. This file has the rules
+ * unary.c - functions of one element: activations, powers and scale. This file has the rules
  * for shape and gradient; unary_solver.c computes them.
  *
  * One operator with a kind, not one operator for each: they share everything but one line of
@@ -18,7 +18,7 @@ static const struct {
     const char *name;
     bool from_result; /* the gradient needs y, not x */
     double flops;
-    const char *number; /* what `a` is called, which is not negative; NULL: anything */
+    const char *number; /* what `a` is called; NULL: it has none of its own */
 } kinds[YKI_UNARY_KINDS] = {[YKI_UNARY_SCALE] = {"scale", false, 2, NULL},
 #define PLAIN(kind, id, name, from_result, flops)                                                  \
     [YKI_UNARY_##kind] = {#name, from_result, flops, NULL},
@@ -97,9 +97,7 @@ yki_unary(yoke_graph *graph, yoke_node *x, yki_unary_kind kind, float a, float b
     char *name = yki_layer_name(graph, NULL, kinds[kind].name);
     yoke_node *node;
 
-    /* The gradient may read the sign of the result, which a negative number would make ambiguous.
-     */
-    if (name && kinds[kind].number && !(a >= 0))
+    if (name && kinds[kind].number && kinds[kind].from_result && !(a >= 0))
         yki_graph_fail(
             graph, name,
             yki_fail_range_real(YOKE_ERROR_VALUE, kinds[kind].number, (double)a, 0, FLT_MAX));

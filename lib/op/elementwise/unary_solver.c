@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * unary_solver.c - unary operators and their gradients over flat memory, in one pass.
- * It works in any layout, if all operands have the same one.
+ * It works in any layout, if all operands have the same one; but functions that are infinite at
+ * some numbers take plain tensors alone, as they would make NaN of what padding lanes hold.
  */
 #include "op/flat.h"
 #include "op/ops.h"
@@ -40,11 +41,37 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 static const yki_op *const unary_op = &yki_op_unary;
 static const yki_op *const unary_grad_op = &yki_op_unary_grad;
 
+static bool
+is_finite(const yki_problem *problem)
+{
+    switch (yki_unary_attrs_get(&problem->attrs).kind) {
+    case YKI_UNARY_EXP:
+    case YKI_UNARY_LOG:
+    case YKI_UNARY_SQRT:
+    case YKI_UNARY_POW:
+        return false;
+    }
+    return true;
+}
+
+static bool
+applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return yki_flat_applies(problem, traits) &&
+           (problem->out.layout.block == 1 || is_finite(problem));
+}
+
+static bool
+layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
+{
+    return (variant == 0 || is_finite(problem)) && yki_flat_layouts(problem, traits, variant);
+}
+
 const yki_solver yki_solver_unary = {
     .name = "unary-flat",
     .op = &unary_op,
-    .applies = yki_flat_applies,
-    .layouts = yki_flat_layouts,
+    .applies = applies,
+    .layouts = layouts,
     .emit = emit,
 };
 
@@ -52,7 +79,7 @@ const yki_solver yki_solver_unary = {
 static bool
 grad_applies(const yki_problem *problem, const yki_device_traits *traits)
 {
-    return yki_flat_applies(problem, traits) &&
+    return applies(problem, traits) &&
            (problem->input_count == 2 ||
             yki_unary_attrs_get(&problem->attrs).kind == YKI_UNARY_RELU);
 }
@@ -61,6 +88,6 @@ const yki_solver yki_solver_unary_grad = {
     .name = "unary-grad-flat",
     .op = &unary_grad_op,
     .applies = grad_applies,
-    .layouts = yki_flat_layouts,
+    .layouts = layouts,
     .emit = emit,
 };
