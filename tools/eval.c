@@ -3,32 +3,56 @@
  * eval.c - `yoke eval FILE --data DIR`: loss and metrics of a trained model.
  *
  * The file has the graph, the weights and the scaling of the data, so nothing else is
- * needed. A trainer of the library evaluates the model on all devices.
+ * needed. A trainer of the library evaluates the model on all devices. If samples have one
+ * label, or values, it also predicts them, some at a time, for the metrics of metrics.c. Of other
+ * models, as those of texts, there is the loss and what metrics the graph has.
  */
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "job.h"
 #include "json.h"
+#include "metrics.h"
 #include "progress.h"
 #include "source.h"
 #include "training.h"
 
-enum { BATCH = 256, TOKENS = 8192 };
+enum { BATCH = 256, TOKENS = 8192, ROOM = 64 << 20, MOST = 1 << 30 };
 
 typedef struct request {
     const char *file;
     yki_tool_training training;
-    bool json;
+    unsigned top;
+    bool json, per_class, confusion;
 } request;
 
 static const yki_tool_option options[] = {
+    {"per-class", 0, NULL, "show each class or value, not the worst alone",
+     TOOL_FLAG(request, per_class)},
+    {"confusion", 0, NULL, "show which classes are taken for which", TOOL_FLAG(request, confusion)},
+    {"top", 't', "K", "count labels among the K most likely classes (default: 5)",
+     TOOL_COUNT(request, top, 1, MOST)},
     TOOL_ROW_JSON(request),
     {0},
 };
 
+/* What a model says of a sample. */
+typedef struct subject {
+    char *output; /* of the graph, by name; NULL: neither one class nor values */
+    size_t count; /* of classes or values */
+    bool classes; /* the output has a number for each class */
+    bool logits;  /* these are logits, not probabilities */
+    bool ignores; /* labels that are `ignored` do not count */
+    int64_t ignored;
+} subject;
+
 typedef struct session {
+    subject subject;
+    yki_tool_classes classes;
+    yki_tool_values values;
     yki_tool_job job;
     yki_tool_source source;
     yoke_model *model;
@@ -84,6 +108,271 @@ choose_batch(const session *s, const request *w)
     return !context ? BATCH : context < TOKENS ? (unsigned)(TOKENS / context) : 1;
 }
 
+/* ---- what the model says ---- */
+
+static size_t
+values_of(yoke_shape shape)
+{
+    size_t count = 1;
+
+    for (int32_t i = 0; i < shape.rank; i++)
+        count *= (size_t)shape.dim[i];
+    return count;
+}
+
+static const char *
+text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+static const json_t *
+node_of(const json_t *graph, const char *name)
+{
+    const json_t *nodes = json_object_get(graph, "nodes");
+
+    for (size_t i = 0; i < json_array_size(nodes); i++)
+        if (strcmp(text_of(json_array_get(nodes, i), "name"), name) == 0)
+            return json_array_get(nodes, i);
+    return NULL;
+}
+
+/* The loss is a cross-entropy of an output, with a number for each class. */
+static void
+find_classes(const yoke_graph *graph, json_t *json, const json_t *loss, subject *out)
+{
+    const char *op = text_of(loss, "op"), *name;
+    const char *x = json_string_value(json_array_get(json_object_get(loss, "inputs"), 0));
+    const yoke_node *node = x ? yoke_graph_get_node(graph, x) : NULL;
+    json_t *value;
+
+    out->classes = true;
+    out->logits = strcmp(op, "softmax_cross_entropy") == 0;
+    out->ignores = json_is_true(json_object_get(loss, "has_ignore_index"));
+    out->ignored = json_integer_value(json_object_get(loss, "ignore_index"));
+    if ((!out->logits && strcmp(op, "cross_entropy") != 0) || !node ||
+        yoke_node_shape(node).rank != 1)
+        return;
+    out->count = values_of(yoke_node_shape(node));
+    json_object_foreach(json_object_get(json, "outputs"), name, value)
+    {
+        if (!out->output && strcmp(json_string_value(value), x) == 0)
+            out->output = strdup(name);
+    }
+}
+
+/* The loss is of values, and the first output has as many as the target. */
+static void
+find_values(const yoke_graph *graph, json_t *json, const json_t *loss, size_t count, subject *out)
+{
+    static const char *const losses[] = {"mean_squared_error", "l1_loss", "huber_loss"};
+    json_t *outputs = json_object_get(json, "outputs");
+    void *first = json_object_iter(outputs);
+    const yoke_node *node;
+
+    node =
+        first ? yoke_graph_get_node(graph, json_string_value(json_object_iter_value(first))) : NULL;
+    if (!node || yoke_node_type(node) != YOKE_F32 || values_of(yoke_node_shape(node)) != count)
+        return;
+    out->count = count;
+    for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++)
+        if (strcmp(text_of(loss, "op"), losses[i]) == 0)
+            out->output = strdup(json_object_iter_key(first));
+}
+
+/* The graph's text as JSON tells what its loss is of. */
+static yoke_status
+find_subject(session *s)
+{
+    const yoke_graph *graph = yoke_model_get_graph(s->model);
+    const yoke_field *target = s->source.target;
+    const json_t *loss;
+    char *text = NULL;
+    json_t *json;
+    yoke_status status;
+
+    if (s->source.context || !target)
+        return YOKE_OK;
+    status = yoke_graph_to_json(graph, &text);
+    if (status)
+        return status;
+    json = json_loads(text, 0, NULL);
+    yoke_free(text);
+    loss = node_of(json, text_of(json, "loss"));
+    if (json_is_true(
+            json_object_get(node_of(json, yoke_model_get_input(s->model)->name), "sequence")))
+        loss = NULL; /* its outputs may have a row for each of the input's */
+    if (target->type == YOKE_F32)
+        find_values(graph, json, loss, values_of(target->shape), &s->subject);
+    else if (target->shape.rank == 0)
+        find_classes(graph, json, loss, &s->subject);
+    json_decref(json);
+    return YOKE_OK;
+}
+
+/* What is asked for must be there to be shown. */
+static yoke_status
+check_wishes(const session *s, const request *w)
+{
+    const subject *j = &s->subject;
+    char sentence[160];
+
+    if (w->per_class && !j->output)
+        return yoke_fail(YOKE_ERROR_VALUE, "--per-class is given; must go with a model that says "
+                                           "one class or values of a sample");
+    if (w->confusion && (!j->output || !j->classes))
+        return yoke_fail(YOKE_ERROR_VALUE,
+                         "--confusion is given; must go with a model that says one class of a "
+                         "sample");
+    if (!w->confusion || j->count <= TOOL_MOST_CONFUSED)
+        return YOKE_OK;
+    snprintf(sentence, sizeof sentence,
+             "--confusion is given for %zu classes; must be for at most %d", j->count,
+             TOOL_MOST_CONFUSED);
+    return yoke_fail(YOKE_ERROR_VALUE, sentence);
+}
+
+/* ---- predictions ---- */
+
+/* Some samples at a time. */
+typedef struct part {
+    size_t room, n; /* of samples; how many there are now */
+    int64_t *indices;
+    void *input; /* numbers of the input's type */
+    float *results;
+    void *targets; /* int32_t or float */
+} part;
+
+static yoke_status
+make_part(const session *s, size_t most, part *p)
+{
+    const size_t values = values_of(s->source.data->shape);
+    const size_t targets = values_of(s->source.target->shape);
+    const size_t size = 4 * (values + targets + s->subject.count) + sizeof *p->indices;
+
+    p->room = ROOM / size < most ? ROOM / size : most;
+    p->room = p->room ? p->room : 1;
+    p->indices = malloc(p->room * sizeof *p->indices);
+    p->input = malloc(p->room * values * 4);
+    p->results = malloc(p->room * s->subject.count * sizeof *p->results);
+    p->targets = malloc(p->room * targets * 4);
+    return p->indices && p->input && p->results && p->targets
+               ? YOKE_OK
+               : yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for samples");
+}
+
+static void
+free_part(part *p)
+{
+    free(p->indices);
+    free(p->input);
+    free(p->results);
+    free(p->targets);
+}
+
+/* Reads a field. Bytes that are not `kept` become int32_t in place, from the last to the first. */
+static yoke_status
+read_field(const session *s, const part *p, const yoke_field *field, bool kept, void *to)
+{
+    const size_t count = p->n * values_of(field->shape);
+    yoke_status status = yoke_dataset_read(s->source.train, field->name, p->indices, (int64_t)p->n,
+                                           to, count * (field->type == YOKE_U8 ? 1 : 4));
+
+    for (size_t i = count; !status && !kept && field->type == YOKE_U8 && i-- > 0;)
+        ((int32_t *)to)[i] = ((const uint8_t *)to)[i];
+    return status;
+}
+
+/* Makes the floats of an input as devices do (yoke_dataset_set_scaling), in place. */
+static void
+scale_input(const session *s, const part *p)
+{
+    const yoke_field *data = s->source.data;
+    const float none = 0, usual = data->type == YOKE_U8 ? 1 / 255.f : 1;
+    const float *mean = &none, *scale = &usual;
+    const size_t values = values_of(data->shape);
+    size_t means = yoke_dataset_get_scaling(s->source.train, data->name, &mean, &scale), width;
+    float *floats = p->input;
+
+    if (means == 0) {
+        mean = &none;
+        scale = &usual;
+        means = 1;
+    }
+    width = values / means;
+    for (size_t i = 0; i < p->n * values; i++) {
+        const size_t k = i % values / width;
+        const float x = data->type == YOKE_F32 ? floats[i] : (float)((const int32_t *)p->input)[i];
+
+        floats[i] = (x - mean[k]) * scale[k];
+    }
+}
+
+static void
+add_part(session *s, const part *p)
+{
+    const subject *j = &s->subject;
+    const int32_t *labels = p->targets;
+
+    for (size_t i = 0; i < p->n; i++) {
+        const float *result = p->results + i * j->count;
+
+        if (!j->classes)
+            yki_tool_values_add(&s->values, result, (const float *)p->targets + i * j->count);
+        else if (!(j->ignores && labels[i] == j->ignored) && labels[i] >= 0 &&
+                 (size_t)labels[i] < j->count)
+            yki_tool_classes_add(&s->classes, result, j->logits, (size_t)labels[i]);
+    }
+}
+
+static yoke_status
+judge_part(session *s, part *p)
+{
+    const char *name = yoke_model_get_input(s->model)->name;
+    const yoke_type type =
+        yoke_node_type(yoke_graph_get_node(yoke_model_get_graph(s->model), name));
+    const size_t values = values_of(s->source.data->shape);
+    yoke_status status = read_field(s, p, s->source.data, type == YOKE_U8, p->input);
+    yoke_feed feed = yoke_feed_make(name, type, p->input, (int64_t)(p->n * values));
+
+    if (!status && type == YOKE_F32)
+        scale_input(s, p);
+    if (!status)
+        status = yoke_trainer_predict(s->trainer, s->subject.output, (int64_t)p->n, &feed, 1,
+                                      p->results, (int64_t)(p->n * s->subject.count));
+    if (!status)
+        status = read_field(s, p, s->source.target, false, p->targets);
+    if (!status)
+        add_part(s, p);
+    return status;
+}
+
+/* Every process gets all results. */
+static yoke_status
+judge(session *s, const request *w)
+{
+    const subject *j = &s->subject;
+    const int64_t count = yoke_dataset_count(s->source.train);
+    part p = {0};
+    yoke_status status = make_part(s, choose_batch(s, w), &p);
+
+    if (!status && !(j->classes ? yki_tool_classes_start(&s->classes, j->count, w->top)
+                                : yki_tool_values_start(&s->values, j->count)))
+        status = yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for metrics");
+    for (int64_t first = 0; !status && first < count; first += (int64_t)p.room) {
+        p.n = count - first < (int64_t)p.room ? (size_t)(count - first) : p.room;
+        for (size_t i = 0; i < p.n; i++)
+            p.indices[i] = first + (int64_t)i;
+        status = judge_part(s, &p);
+    }
+    free_part(&p);
+    return status;
+}
+
+/* ---- evaluation ---- */
+
 static yoke_status
 evaluate(session *s, const request *w)
 {
@@ -100,6 +389,10 @@ evaluate(session *s, const request *w)
         status = yoke_model_load_adapters(s->model, w->training.adapters);
     if (!status)
         status = open_data(s, w);
+    if (!status)
+        status = find_subject(s);
+    if (!status)
+        status = check_wishes(s, w);
     o.batch = choose_batch(s, w);
     if (!status)
         status = yoke_context_create(NULL, &s->context);
@@ -117,8 +410,10 @@ evaluate(session *s, const request *w)
         status = yki_tool_source_blame(
             w->training.data, yoke_trainer_evaluate(s->trainer, s->source.train, &s->result));
     s->seconds = yki_tool_now() - begun;
-    return status;
+    return !status && s->subject.output ? judge(s, w) : status;
 }
+
+/* ---- results ---- */
 
 static double
 tokens_per_second(const session *s)
@@ -126,9 +421,22 @@ tokens_per_second(const session *s)
     return (double)yoke_dataset_text_tokens(s->source.train) / s->seconds;
 }
 
-static void
-print_text(const session *s, const yoke_graph *graph)
+/* False: out of memory. */
+static bool
+print_metrics(const session *s, const request *w)
 {
+    if (!s->subject.output)
+        return true;
+    if (!s->subject.classes)
+        return yki_tool_values_print(&s->values, w->per_class, stdout);
+    return yki_tool_classes_print(&s->classes, s->model, w->per_class, stdout) &&
+           (!w->confusion || yki_tool_confusion_print(&s->classes, s->model, stdout));
+}
+
+static bool
+print_text(const session *s, const request *w)
+{
+    const yoke_graph *graph = yoke_model_get_graph(s->model);
     char loss[TOOL_LOSS];
 
     printf("samples %lld\nloss %s\n", (long long)s->result.samples,
@@ -151,11 +459,13 @@ print_text(const session *s, const yoke_graph *graph)
         else
             printf("%s %.6g\n", name, s->result.metrics[i]);
     }
+    return print_metrics(s, w);
 }
 
-static void
-print_json(const session *s, const yoke_graph *graph)
+static bool
+print_json(const session *s)
 {
+    const yoke_graph *graph = yoke_model_get_graph(s->model);
     yki_tool_json j;
 
     yki_tool_json_start_line(&j, stdout);
@@ -175,8 +485,13 @@ print_json(const session *s, const yoke_graph *graph)
     yki_tool_json_close_object(&j);
     yki_tool_json_real(&j, "samples_per_second",
                        s->seconds > 0 ? (double)s->result.samples / s->seconds : 0);
+    if (s->subject.output && s->subject.classes)
+        yki_tool_classes_json(&s->classes, s->model, &j, "classification");
+    else if (s->subject.output)
+        yki_tool_values_json(&s->values, &j, "regression");
     yki_tool_json_close_object(&j);
     yki_tool_json_end(&j);
+    return true;
 }
 
 static void
@@ -187,12 +502,15 @@ clear(session *s)
     yoke_context_destroy(s->context);
     yoke_model_destroy(s->model);
     yki_tool_source_close(&s->source);
+    yki_tool_classes_end(&s->classes);
+    yki_tool_values_end(&s->values);
+    free(s->subject.output);
 }
 
 static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
-    request wanted = {.training = {.level = YOKE_PLAN_ESTIMATE}};
+    request wanted = {.training = {.level = YOKE_PLAN_ESTIMATE}, .top = 5};
     session s = {0};
     int status = read_arguments(self, argc, argv, &wanted);
     yoke_status failed;
@@ -203,12 +521,10 @@ run(const yki_tool_command *self, int argc, char **argv)
     status = yki_tool_job_start(self, NULL, &s.job);
     if (status == TOOL_OK) {
         failed = evaluate(&s, &wanted);
+        if (!failed && !(wanted.json ? print_json(&s) : print_text(&s, &wanted)))
+            failed = yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for a table");
         if (failed)
             status = yki_tool_fail(self, failed);
-        else if (wanted.json)
-            print_json(&s, yoke_model_get_graph(s.model));
-        else
-            print_text(&s, yoke_model_get_graph(s.model));
     }
     clear(&s);
     return yki_tool_job_end(&s.job, status);
@@ -220,7 +536,9 @@ const yki_tool_command yki_tool_eval = {
     .summary = "test a trained model",
     .description =
         "Compute loss and metrics of a model over the test part of a folder, or all of a\n"
-        "file of samples. FILE is what \"yoke train --out\" wrote, or a folder of Hugging Face.",
+        "file of samples: of classes precision, recall, F1, top-k and calibration, of values\n"
+        "R2 and the mean errors. FILE is what \"yoke train --out\" wrote, or a folder of Hugging "
+        "Face.",
     .options = options,
     TOOL_TRAINING(TOOL_FOR_EVAL, request, training),
     .run = run,

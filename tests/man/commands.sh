@@ -38,6 +38,7 @@ fail() {
 cat >"$work/expected" <<'END'
 yoke train --model=lenet --data=examples/data --epochs=30 --batch=16 --lr=0.05 --optimizer=sgd,momentum=0.9,decay=1e-3 --schedule=cosine --normalize --augment=shift=1,noise=0.2 --out=digits.safetensors --log=digits.jsonl	accuracy 96
 yoke eval --data=examples/data digits.safetensors	says ^accuracy 9[6-9]
+yoke eval --data=examples/data --confusion digits.safetensors	says ^LABEL +0 +1
 yoke predict --data=examples/data --count=5 digits.safetensors	says ^4	[0-9]
 yoke merge --out=merged.safetensors adapted.safetensors	writes merged.safetensors fc1.weight
 yoke info digits.safetensors	says ^parameters

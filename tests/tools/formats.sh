@@ -73,6 +73,7 @@ expect 0 -- info "$work/words"
 says "$out" '^samples +x, i32 \(4\)$|^samples +tokens, i32 \(4\)$'
 # shellcheck disable=SC2086
 expect 0 "$pocl" -- eval $tokens "$work/words"
+says "$out" '^1           20 '
 # shellcheck disable=SC2086
 expect 0 "$pocl" -- predict $tokens "$work/words"
 checks=$((checks + 1))

@@ -59,6 +59,7 @@ says "$err" 'perplexity .* tokens/s'
 expect 0 -- eval --devices=cpu:0 --data="$work/rhyme.txt" "$work/rhyme.safetensors"
 says "$out" '^perplexity '
 says "$out" '^bits a byte '
+lacks "$out" '^calibration|^R2'
 # Each token counts once, also in a last window that is short: the loss of 16 + 5 of them is that of
 # the 16 and that of the 5.
 mkdir "$work/part"
