@@ -2,13 +2,14 @@
  *
  * cores.c - how many of the host's cores this process may use: its affinity
  * mask (taskset, Slurm, cpusets) and the CPU quota of its control groups
- * (containers), version 1 or 2.
+ * (containers), version 1 or 2; and how much memory.
  *
  * Idea: OpenCL drivers count the cores of the machine and start as many threads. If
- * the process may use fewer cores, these threads wait for one another.
+ * the process may use fewer cores, these threads wait for one another. They also
+ * report the memory of the machine, whatever the limit of the control group.
  *
- * Any group between the process and the root of the mount may have a quota; the
- * smallest one holds. Groups outside the mount (above a container) cannot be seen.
+ * Any group between the process and the root of the mount may have a quota or a limit;
+ * the smallest one holds. Groups outside the mount (above a container) cannot be seen.
  * Paths with blanks are not handled, because no system mounts control groups there.
  */
 #include <sched.h>
@@ -73,7 +74,7 @@ open_under(const char *root, const char *folder, const char *file)
 
 /* The lines of /proc/self/cgroup are "number:controllers:path"; for version 2, "0::path". */
 static bool
-find_own_group(const char *root, int version, cgroup *group)
+find_own_group(const char *root, int version, const char *controller, cgroup *group)
 {
     FILE *file = open_under(root, "/proc/self", "cgroup");
     char *line = NULL;
@@ -89,7 +90,7 @@ find_own_group(const char *root, int version, cgroup *group)
         *path++ = '\0';
         controllers++;
         path[strcspn(path, "\n")] = '\0';
-        found = version == 2 ? *controllers == '\0' : has_word(controllers, "cpu");
+        found = version == 2 ? *controllers == '\0' : has_word(controllers, controller);
         if (found)
             snprintf(group->path, sizeof group->path, "%s", path);
     }
@@ -102,7 +103,7 @@ find_own_group(const char *root, int version, cgroup *group)
 /* The lines of /proc/self/mountinfo have id, parent, device, root, mount point, options, any number
  * of tags, "-", type, source, and options of the file system. */
 static bool
-find_mount(const char *root, int version, cgroup *group)
+find_mount(const char *root, int version, const char *controller, cgroup *group)
 {
     FILE *file = open_under(root, "/proc/self", "mountinfo");
     char *line = NULL;
@@ -116,7 +117,7 @@ find_mount(const char *root, int version, cgroup *group)
         if (!tail || sscanf(tail, " - %63s %*s %1023s", type, options) != 2)
             continue;
         if (version == 2 ? strcmp(type, "cgroup2") != 0
-                         : strcmp(type, "cgroup") != 0 || !has_word(options, "cpu"))
+                         : strcmp(type, "cgroup") != 0 || !has_word(options, controller))
             continue;
         found = sscanf(line, "%*s %*s %*s %4095s %4095s", group->root, group->mount) == 2;
     }
@@ -152,9 +153,23 @@ folder_quota(const char *root, int version, const char *folder)
     return known && quota > 0 && period > 0 ? quota / period : 0;
 }
 
-/* The least quota from the process's own group up to the mounted one; 0: none. */
+/* The limit of one group in bytes; 0: none. Version 1 has a number near 2^63 for none. */
 static double
-quota_cores(const char *root, int version)
+folder_memory(const char *root, int version, const char *folder)
+{
+    double limit = 0;
+    bool known = read_numbers(root, folder, version == 2 ? "memory.max" : "memory.limit_in_bytes",
+                              &limit, NULL);
+
+    return known && limit > 0 && limit < 0x1p62 ? limit : 0;
+}
+
+/* What one group allows; 0: as much as there is. */
+typedef double (*folder_limit)(const char *root, int version, const char *folder);
+
+/* The least limit from the process's own group up to the mounted one; 0: none. */
+static double
+least_limit(const char *root, int version, const char *controller, folder_limit limit_of)
 {
     cgroup group = {0};
     char folder[2 * PATH_SIZE];
@@ -162,7 +177,8 @@ quota_cores(const char *root, int version)
     double least = 0;
     size_t top;
 
-    if (!find_own_group(root, version, &group) || !find_mount(root, version, &group))
+    if (!find_own_group(root, version, controller, &group) ||
+        !find_mount(root, version, controller, &group))
         return 0;
     /* If the root of the mount is "/docker/x", the path "/docker/x" is the mount itself. */
     below = strcmp(group.root, "/") == 0 ? group.path
@@ -174,11 +190,11 @@ quota_cores(const char *root, int version)
     top = strlen(group.mount);
     snprintf(folder, sizeof folder, "%s%s", group.mount, below);
     while (true) {
-        double quota = folder_quota(root, version, folder);
+        double limit = limit_of(root, version, folder);
         char *slash = strrchr(folder, '/');
 
-        if (quota > 0 && (least == 0 || quota < least))
-            least = quota;
+        if (limit > 0 && (least == 0 || limit < least))
+            least = limit;
         if (strlen(folder) <= top || !slash)
             return least;
         *slash = '\0';
@@ -195,10 +211,36 @@ yki_tool_usable_cores(const char *root)
     if (affinity > 0 && affinity < cores.count)
         cores = (yki_tool_cores){affinity, "its affinity mask (taskset, cpuset)"};
     for (int version = 1; version <= 2; version++) {
-        double quota = quota_cores(root, version);
+        double quota = least_limit(root, version, "cpu", folder_quota);
 
         if (quota > 0 && quota < cores.count)
             cores = (yki_tool_cores){quota, "the CPU quota of its control group"};
     }
     return cores;
+}
+
+yki_tool_memory
+yki_tool_usable_memory(const char *root)
+{
+    FILE *file = open_under(root, "/proc", "meminfo");
+    yki_tool_memory memory = {0};
+    char line[256];
+
+    while (file && fgets(line, sizeof line, file)) {
+        unsigned long long kib;
+
+        if (sscanf(line, "MemTotal: %llu kB", &kib) == 1)
+            memory.total = kib * 1024;
+        else if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+            memory.available = kib * 1024;
+    }
+    if (file)
+        fclose(file);
+    for (int version = 1; version <= 2; version++) {
+        uint64_t limit = (uint64_t)least_limit(root, version, "memory", folder_memory);
+
+        if (limit && (!memory.limit || limit < memory.limit))
+            memory.limit = limit;
+    }
+    return memory;
 }

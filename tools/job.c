@@ -36,13 +36,16 @@ launcher(void)
 
 /* ---- the module ---- */
 
+static const char INSTALLED[] = TOOL_MODULE_DIR "/yoke-mpi.so";
+
 static void *
-open_beside_program(void)
+open_beside_program(bool *there)
 {
     char path[PATH];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 16);
     char *slash;
 
+    *there = false;
     if (length <= 0)
         return NULL;
     path[length] = '\0';
@@ -51,32 +54,46 @@ open_beside_program(void)
         return NULL;
     strcpy(slash + 1, "yoke-mpi.so");
     /* RTLD_GLOBAL: an MPI library loads plugins, which look for the symbols of the library. */
-    return access(path, R_OK) == 0 ? dlopen(path, RTLD_NOW | RTLD_GLOBAL) : NULL;
+    *there = access(path, R_OK) == 0;
+    return *there ? dlopen(path, RTLD_NOW | RTLD_GLOBAL) : NULL;
+}
+
+const yki_tool_mpi *
+yki_tool_job_load(bool *there, char why[JOB_WHY])
+{
+    void *module = open_beside_program(there);
+    const yki_tool_mpi *mpi;
+
+    if (!*there) {
+        *there = access(INSTALLED, F_OK) == 0;
+        module = dlopen(INSTALLED, RTLD_NOW | RTLD_GLOBAL);
+    }
+    if (!module) {
+        snprintf(why, JOB_WHY, "cannot be loaded (%s); a build without MPI has none", dlerror());
+        return NULL;
+    }
+    mpi = (const yki_tool_mpi *)dlsym(module, "yki_tool_mpi_table");
+    if (!mpi || strcmp(mpi->version, yoke_version()) != 0) {
+        snprintf(why, JOB_WHY,
+                 "is of another version than yoke, which is %s; install both from one build",
+                 yoke_version());
+        return NULL;
+    }
+    return mpi;
 }
 
 static const yki_tool_mpi *
 load(const yki_tool_command *command, const char *variable)
 {
-    void *module = open_beside_program();
-    const yki_tool_mpi *mpi;
+    char why[JOB_WHY];
+    bool there;
+    const yki_tool_mpi *mpi = yki_tool_job_load(&there, why);
 
-    if (!module)
-        module = dlopen(TOOL_MODULE_DIR "/yoke-mpi.so", RTLD_NOW | RTLD_GLOBAL);
-    if (!module) {
+    if (!mpi)
         yki_tool_error(command,
                        "%s says that this is one of several processes, but the part of yoke that "
-                       "joins them cannot be loaded (%s); a build without MPI has none",
-                       variable, dlerror());
-        return NULL;
-    }
-    mpi = (const yki_tool_mpi *)dlsym(module, "yki_tool_mpi_table");
-    if (!mpi || strcmp(mpi->version, yoke_version()) != 0) {
-        yki_tool_error(
-            command,
-            "yoke-mpi.so is of another version than yoke, which is %s; install both from one build",
-            yoke_version());
-        return NULL;
-    }
+                       "joins them %s",
+                       variable, why);
     return mpi;
 }
 

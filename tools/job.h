@@ -27,6 +27,10 @@ typedef struct yki_tool_job {
     const yki_tool_mpi *mpi; /* NULL: one process */
 } yki_tool_job;
 
+enum { JOB_WHY = 1024 };
+/* Loads the module. If that fails it returns NULL, `why` completes the sentence "the part of yoke
+ * that joins processes ...", and `*there` says whether there is such a file at all. */
+const yki_tool_mpi *yki_tool_job_load(bool *there, char why[JOB_WHY]);
 /* Joins the job, if there is one. Afterwards only rank 0 writes to standard output, and only rank 0
  * writes notes. With `log_dir` each process writes its notes and errors to a file of its own in
  * that folder. Returns TOOL_OK or the exit status. */

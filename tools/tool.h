@@ -101,7 +101,8 @@ struct yki_tool_command {
     X(eval)                                                                                        \
     X(predict)                                                                                     \
     X(tokenize)                                                                                    \
-    X(generate) X(convert) X(merge) X(info) X(plot) X(devices) X(bench) X(tune) X(verify) X(help)
+    X(generate)                                                                                    \
+    X(convert) X(merge) X(info) X(plot) X(devices) X(doctor) X(bench) X(tune) X(verify) X(help)
 #define TOOL_DECLARE(name) extern const yki_tool_command yki_tool_##name;
 TOOL_COMMANDS(TOOL_DECLARE)
 
@@ -154,5 +155,11 @@ typedef struct yki_tool_cores {
 } yki_tool_cores;
 /* `root` is put before /proc and /sys; it is "" except in tests. */
 yki_tool_cores yki_tool_usable_cores(const char *root);
+
+typedef struct yki_tool_memory {
+    uint64_t total, available; /* bytes of the host, and of them those that are free; 0: unknown */
+    uint64_t limit;            /* of the control group; 0: none */
+} yki_tool_memory;
+yki_tool_memory yki_tool_usable_memory(const char *root);
 
 #endif

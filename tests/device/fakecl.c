@@ -6,13 +6,15 @@
  *
  * clCreateSubDevices aborts where no partition is offered, as a driver that has a
  * null entry there would. Everything that would build or run fails with
- * CL_INVALID_OPERATION.
+ * CL_INVALID_OPERATION. Of the scenes "crash" and "hang" nothing comes back when the
+ * loader asks for platforms.
  */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl_icd.h>
@@ -557,6 +559,14 @@ fakecl_live(void)
 EXPORT cl_int CL_API_CALL
 clIcdGetPlatformIDsKHR(cl_uint entries, cl_platform_id *ids, cl_uint *count)
 {
+    const char *scene = getenv("YOKE_FAKECL");
+
+    if (scene && strcmp(scene, "crash") == 0) {
+        fprintf(stderr, "fakecl: no thunder\nfakecl: no lightning\n");
+        abort();
+    }
+    while (scene && strcmp(scene, "hang") == 0)
+        sleep(1);
     table.clGetPlatformIDs = platform_ids;
     table.clGetPlatformInfo = platform_info;
     table.clGetDeviceIDs = device_ids;

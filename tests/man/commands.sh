@@ -66,6 +66,8 @@ yoke generate --model=pages.safetensors --prompt=".Dd November 24, 2026" --tempe
 yoke help train	says --epochs
 yoke help bench devices	says --repeats
 yoke devices	says cpu:0
+yoke doctor	says ^ok  *devices  cpu:0 .* compiles and computes
+yoke doctor --json | jq -r '.findings[].found'	jq says ^cpu:0 .* compiles and computes
 yoke devices --json | jq -r '.[].name'	jq says .
 yoke devices 'cpu:0/2@256MiB'	says cpu:0/2
 yoke bench resnet18 --devices=gpu:0	gpu says ^rate .* samples/s

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_cores.c - how many cores this process may use, from made-up /proc and
- * /sys trees with control groups of both versions, and from the real affinity.
+ * check_cores.c - how many cores and how much memory this process may use, from made-up
+ * /proc and /sys trees with control groups of both versions, and from the real affinity.
  */
 #include <errno.h>
 #include <sched.h>
@@ -152,6 +152,29 @@ START_TEST(affinity)
 }
 END_TEST
 
+START_TEST(memory)
+{
+    yki_tool_memory found = yki_tool_usable_memory(root);
+
+    ck_assert_uint_eq(found.total, 0);
+    ck_assert_uint_eq(found.limit, 0);
+    put("/proc/meminfo", "MemTotal: 8192 kB\nMemFree: 1 kB\nMemAvailable: 4096 kB\n");
+    put("/proc/self/cgroup", "9:memory:/x\n4:cpu,cpuacct:/job\n0::/user/job\n");
+    put("/proc/self/mountinfo",
+        "33 31 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n" V2_MOUNT);
+    put("/sys/fs/cgroup/user/job/memory.max", "max\n");
+    put("/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "9223372036854771712\n");
+    found = yki_tool_usable_memory(root);
+    ck_assert_uint_eq(found.total, 8192 * 1024);
+    ck_assert_uint_eq(found.available, 4096 * 1024);
+    ck_assert_uint_eq(found.limit, 0);
+    put("/sys/fs/cgroup/user/memory.max", "2097152\n");
+    ck_assert_uint_eq(yki_tool_usable_memory(root).limit, 2097152);
+    put("/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1048576\n");
+    ck_assert_uint_eq(yki_tool_usable_memory(root).limit, 1048576);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -166,5 +189,6 @@ test_suite(void)
     tcase_add_test(tcase, version_1_container);
     tcase_add_test(tcase, nothing_mounted);
     tcase_add_test(tcase, affinity);
+    tcase_add_test(tcase, memory);
     return suite;
 }
