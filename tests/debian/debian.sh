@@ -1,13 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# debian.sh [VERSION...] - from a bare Debian to a tested yoke, as somebody new does it.
+# debian.sh [packages] [VERSION...] - from a bare Debian to a tested yoke, as somebody new does it.
 #
 # For each version (12 and 13 unless told otherwise) debootstrap makes a bare system in a folder of the
 # build tree. The tree as it is committed goes in, and nothing that was built. Then `./quickstart`,
 # `./quickstart check` and `make installcheck` run there, as root and without HOME. The logs and results of
 # the tests are left in output-VERSION. The mirror, the proxies and the keys are those of this system's
 # apt. Where no such system can be made it exits with 77, after the reason.
+#
+# With "packages", it builds those of debian/ instead, as Debian does, asks lintian about them, installs
+# them and runs their tests.
 #
 # environment:
 #   DEBIAN_FOLDERS   check only these folders of tests/, such as "device mpi"
@@ -147,6 +150,36 @@ install_check() {
     inside "$folder" sh -c 'make -s -C build install >/dev/null && ldconfig && make -s -C build installcheck'
 }
 
+# shellcheck disable=SC2016 # expanded inside
+build_packages() {
+    inside "$folder" bash -euc '
+        export DEBIAN_FRONTEND=noninteractive DEB_BUILD_OPTIONS="parallel=$(nproc)"
+        install="apt-get -q -y --no-install-recommends"
+        apt-get -q update
+        $install install build-essential lintian autopkgtest
+        $install build-dep .
+        dpkg-buildpackage -us -uc'
+}
+
+packages() {
+    step "the build of packages" build_packages >"$output/build.log" 2>&1 || {
+        tail -n 30 "$output/build.log"
+        return 1
+    }
+    step lintian inside "$folder" bash -c 'lintian --fail-on error,warning ../yoke_*.changes' || return 1
+    step "the tests of packages" inside "$folder" bash -c 'autopkgtest --no-built-binaries ../*.deb . -- null' \
+        >"$output/tests.log" 2>&1 || {
+        tail -n 30 "$output/tests.log"
+        return 1
+    }
+}
+
+first_to_last() {
+    # shellcheck disable=SC2086 # words
+    step ./quickstart first_use && step "./quickstart check" inside "$folder" ./quickstart check ${DEBIAN_FOLDERS-} &&
+        step "make installcheck" install_check
+}
+
 # try VERSION: true if all succeeds in it
 try() {
     local start=$SECONDS version=$1 failed=0
@@ -156,9 +189,7 @@ try() {
     rm -rf "$output"
     mkdir -p "$output" "$archives"
     bootstrap "$1" "$folder" && furnish "$folder" || return 1
-    # shellcheck disable=SC2086 # words
-    step ./quickstart first_use && step "./quickstart check" inside "$folder" ./quickstart check ${DEBIAN_FOLDERS-} &&
-        step "make installcheck" install_check || failed=1
+    $what || failed=1
     keep_results "$folder" "$output"
     [ "${DEBIAN_KEEP:-0}" = 1 ] || rm -rf "$folder"
     return $failed
@@ -167,6 +198,11 @@ try() {
 [ "${DEBIAN_KEEP:-0}" = 1 ] || trap '[ -z "$folder" ] || rm -rf "$folder"' EXIT
 trap 'exit 1' TERM INT HUP
 possible
+what=first_to_last
+if [ "${1-}" = packages ]; then
+    what=packages
+    shift
+fi
 for version in ${*:-12 13}; do
     code_name "$version" >/dev/null || {
         echo "debian.sh: Debian $version is not known; 12 and 13 are"

@@ -6,9 +6,10 @@
 # Compiles every installed example, and a C++ caller where there is a C++ compiler,
 # against the installed header and library, found through pkg-config alone; once
 # with the shared library and once with libyoke.a (the rest stays shared: Debian
-# has no static OpenCL loader). Runs them where a driver is installed.
+# has no static OpenCL loader). Runs them where a driver is installed. Where there is CMake, an
+# example is built through find_package(), too.
 #
-# From make: DESTDIR, LIBDIR, BINDIR, PKGCONFIGDIR, EXAMPLESDIR, PKG_CONFIG, CC, VERSION, MPI_CFLAGS,
+# From make: DESTDIR, CMAKEDIR, LIBDIR, BINDIR, PKGCONFIGDIR, EXAMPLESDIR, PKG_CONFIG, CC, VERSION, MPI_CFLAGS,
 # MPI_LIBS.
 
 set -eu
@@ -63,6 +64,47 @@ build() {
             die "$3 does not build against libyoke.a with $libs"
         programs=$((programs + 1))
     fi
+}
+
+# configure_with_cmake VERSION NAME...: configures a project that wants these components.
+configure_with_cmake() {
+    version=$1
+    shift
+    rm -rf "$work/cmake"
+    mkdir "$work/cmake"
+    cat >"$work/cmake/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.16)
+project(caller C)
+find_package(yoke $version REQUIRED COMPONENTS $*)
+add_executable(first "$DESTDIR$EXAMPLESDIR/first.c")
+target_link_libraries(first yoke::yoke)
+if(TARGET yoke::mpi)
+    add_executable(ranks "$DESTDIR$EXAMPLESDIR/ranks_mpi.c")
+    target_link_libraries(ranks yoke::mpi)
+endif()
+END
+    CC=$CC cmake -S "$work/cmake" -B "$work/cmake" -Dyoke_DIR="$DESTDIR$CMAKEDIR" >"$work/output" 2>&1
+}
+
+build_with_cmake() {
+    command -v cmake >/dev/null || {
+        echo "installcheck: no CMake, so its package is not tried"
+        return 0
+    }
+    component=
+    [ ! -e "$DESTDIR$PKGCONFIGDIR/yoke-mpi.pc" ] || component=mpi
+    ! configure_with_cmake 0.0.1 || die "find_package() takes version $VERSION for 0.0.1"
+    ! configure_with_cmake "${VERSION%.*}" none || die "find_package() finds a component \"none\""
+    configure_with_cmake "${VERSION%.*}" $component && cmake --build "$work/cmake" >>"$work/output" 2>&1 || {
+        cat "$work/output"
+        die "an example does not build through find_package()"
+    }
+    mv "$work/cmake/first" "$work/first_of_cmake.shared"
+    programs=$((programs + 1))
+    [ -z "$component" ] || {
+        mv "$work/cmake/ranks" "$work/ranks_of_cmake.shared"
+        programs=$((programs + 1))
+    }
 }
 
 # What needs libyoke.so is only what was built so.
@@ -122,6 +164,7 @@ if command -v "${cxx%% *}" >/dev/null; then
 else
     echo "installcheck: no C++ compiler, so no C++ caller"
 fi
+[ ! -e "$DESTDIR$LIBDIR/libyoke.so" ] || build_with_cmake
 [ $programs -gt 0 ] || die "no library is installed"
 check_linkage
 run_programs
