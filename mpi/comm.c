@@ -570,3 +570,9 @@ yoke_mpi_comm_create_sized(MPI_Comm mpi, const yoke_mpi_options *given, size_t s
     *comm = &self->table;
     return YOKE_OK;
 }
+
+yoke_status
+yoke_mpi_comm_from_fortran(MPI_Fint mpi, yoke_comm **comm)
+{
+    return yoke_mpi_comm_create(MPI_Comm_f2c(mpi), NULL, comm);
+}

@@ -47,6 +47,8 @@ yoke_mpi_comm_create(MPI_Comm mpi, const yoke_mpi_options *options, yoke_comm **
 {
     return yoke_mpi_comm_create_sized(mpi, options, sizeof(yoke_mpi_options), comm);
 }
+/* The same for a communicator's handle in Fortran, with the default options. */
+YOKE_API yoke_status yoke_mpi_comm_from_fortran(MPI_Fint mpi, yoke_comm **comm);
 
 #ifdef __cplusplus
 }

@@ -65,7 +65,7 @@ fi
 shared=.libs/libyoke-mpi.so
 if [ -f $shared ]; then
     $NM -D --defined-only $shared | awk '$2 != "A" { print $3 }' >$work
-    [ "$(cat $work)" = yoke_mpi_comm_create_sized@@YOKE_MPI_0 ] || fail "exports of libyoke-mpi: $(cat $work)"
+    [ "$(tr '\n' ' ' <$work)" = "yoke_mpi_comm_create_sized@@YOKE_MPI_0 yoke_mpi_comm_from_fortran@@YOKE_MPI_0 " ] || fail "exports of libyoke-mpi: $(cat $work)"
     if $NM -D --undefined-only $shared | awk '{ print $2 }' | sed 's/@.*//' |
         grep -E '^(MPI_(Init|Init_thread|Finalize|Abort)|_?exit|abort|v?printf|__v?printf_chk|puts|putchar|stdout|stderr)$'; then
         fail "^ called by libyoke-mpi"

@@ -7,9 +7,9 @@
 # against the installed header and library, found through pkg-config alone; once
 # with the shared library and once with libyoke.a (the rest stays shared: Debian
 # has no static OpenCL loader). Runs them where a driver is installed. Where there is CMake, an
-# example is built through find_package(), too.
+# example is built through find_package(), too; where there is a Fortran compiler, the module.
 #
-# From make: DESTDIR, CMAKEDIR, LIBDIR, BINDIR, PKGCONFIGDIR, EXAMPLESDIR, PKG_CONFIG, CC, VERSION, MPI_CFLAGS,
+# From make: DESTDIR, CMAKEDIR, INCLUDEDIR, LIBDIR, BINDIR, PKGCONFIGDIR, EXAMPLESDIR, PKG_CONFIG, CC, VERSION, MPI_CFLAGS,
 # MPI_LIBS.
 
 set -eu
@@ -107,6 +107,29 @@ build_with_cmake() {
     }
 }
 
+# The module for Fortran: its types are C's, and the example learns.
+build_fortran() {
+    fortran=${FC:-gfortran}
+    command -v "${fortran%% *}" >/dev/null || {
+        echo "installcheck: no Fortran compiler, so its module is not tried"
+        return 0
+    }
+    flags="-std=f2018 $warnings -J$work"
+    includes=$DESTDIR$INCLUDEDIR
+    # shellcheck disable=SC2046,SC2086 # words
+    $CC $($PKG_CONFIG --cflags yoke) -c "$YOKE_SRCDIR/tests/install/sizes.c" -o "$work/sizes.o" &&
+        $fortran $flags "$includes/yoke.f90" "$YOKE_SRCDIR/tests/install/sizes.f90" "$work/sizes.o" \
+            -o "$work/sizes.shared" $($PKG_CONFIG --libs yoke) || die "the module for Fortran does not build"
+    programs=$((programs + 1))
+    if [ -e "$DESTDIR$PKGCONFIGDIR/yoke-mpi.pc" ] && command -v mpif90 >/dev/null; then
+        # mpif90 knows where its module is, and what else is to be linked.
+        # shellcheck disable=SC2046,SC2086 # words
+        mpif90 $flags "$includes/yoke.f90" "$DESTDIR$EXAMPLESDIR/insitu_mpi.f90" -o "$work/insitu_mpi.shared" \
+            $($PKG_CONFIG --libs yoke) -lyoke-mpi || die "insitu_mpi.f90 does not build"
+        programs=$((programs + 1))
+    fi
+}
+
 # What needs libyoke.so is only what was built so.
 check_linkage() {
     command -v readelf >/dev/null || return 0
@@ -164,7 +187,10 @@ if command -v "${cxx%% *}" >/dev/null; then
 else
     echo "installcheck: no C++ compiler, so no C++ caller"
 fi
-[ ! -e "$DESTDIR$LIBDIR/libyoke.so" ] || build_with_cmake
+if [ -e "$DESTDIR$LIBDIR/libyoke.so" ]; then
+    build_with_cmake
+    build_fortran
+fi
 [ $programs -gt 0 ] || die "no library is installed"
 check_linkage
 run_programs
