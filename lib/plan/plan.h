@@ -456,6 +456,8 @@ void yki_plan_slots(const yki_plan *plan, const yki_task *task, yki_buffer *slot
  * first pattern that matches a node's name counts, and a kind alone is that of all other nodes.
  * Each pattern must match a node of the graph. NULL is fine. */
 yoke_status yki_precision_check(const char *text, const yoke_graph *graph);
+/* The text, or that of the default instead of NULL. */
+const char *yki_precision_text(const char *text);
 /* Returns whether a node's operands may be rounded to bfloat16. A gradient has the precision of the
  * node that it is the gradient of. */
 bool yki_precision_is_bf16(const char *text, const yoke_node *node);

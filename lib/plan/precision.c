@@ -61,6 +61,12 @@ matches_a_node(const yoke_graph *graph, const char *pattern)
     return false;
 }
 
+const char *
+yki_precision_text(const char *text)
+{
+    return text ? text : "f32";
+}
+
 yoke_status
 yki_precision_check(const char *text, const yoke_graph *graph)
 {

@@ -37,8 +37,7 @@ problem_text(const yoke_trainer *t, int64_t n, char *text, size_t size)
 
     yki_hash_start(&hash);
     yki_graph_hash(t->graph, &hash);
-    if (t->options.precision)
-        yki_hash_string(&hash, t->options.precision);
+    yki_hash_string(&hash, yki_precision_text(t->options.precision));
     yki_hash_hex(&hash, hex);
     snprintf(text, size, "step %s%s of %zu -> %lld samples", hex,
              t->options.strict ? " strict" : "", t->crew.team->total, (long long)n);

@@ -97,8 +97,7 @@ problem_text(const yoke_graph *graph, const yoke_trainer_options *o, uint32_t co
 
     yki_hash_start(&hash);
     yki_graph_hash(graph, &hash);
-    if (o->precision)
-        yki_hash_string(&hash, o->precision);
+    yki_hash_string(&hash, yki_precision_text(o->precision));
     yki_hash_hex(&hash, hex);
     snprintf(text, size, "step %s%s of %lld in %u, optimizer %d%s -> %u core groups", hex,
              o->strict ? " strict" : "", (long long)o->batch, o->accumulate, (int)o->optimizer.kind,

@@ -311,6 +311,7 @@ START_TEST(the_choice_is_kept_in_wisdom)
 
         rewrite(run.wisdom, " device-whole ", "0.001000000");
         rewrite(run.wisdom, " device-lanes ", faster ? "0.000900000" : "0.000960000");
+        o.precision = i / 2 == 1 ? "f32" : NULL; /* which is the same */
         o.reproducible = i / 2 == 1 ? YOKE_REPRODUCIBLE_RUNS : YOKE_REPRODUCIBLE_NO;
         o.shares = i / 2 == 2 ? "even" : NULL;
         o.level = i / 2 == 3 ? YOKE_PLAN_ESTIMATE : YOKE_PLAN_MEASURE;
