@@ -52,11 +52,18 @@ read_item(const char **at, item *found)
     return YOKE_OK;
 }
 
+/* Of a gradient the name of what it is the gradient of counts. */
+static const char *
+name_of(const yoke_node *node)
+{
+    return node->origin ? node->origin->name : node->name;
+}
+
 static bool
 matches_a_node(const yoke_graph *graph, const char *pattern)
 {
     for (size_t i = 0; i < graph->node_count; i++)
-        if (graph->nodes[i]->op && fnmatch(pattern, graph->nodes[i]->name, 0) == 0)
+        if (graph->nodes[i]->op && fnmatch(pattern, name_of(graph->nodes[i]), 0) == 0)
             return true;
     return false;
 }
@@ -89,7 +96,7 @@ yki_precision_check(const char *text, const yoke_graph *graph)
 bool
 yki_precision_is_bf16(const char *text, const yoke_node *node)
 {
-    const char *name = node->origin ? node->origin->name : node->name;
+    const char *name = name_of(node);
     bool other = false;
     item found;
 

@@ -3,6 +3,7 @@
  * check_precision.c - which products a plan rounds to bfloat16: as the text says, node by node, the
  * gradients as the node that they belong to; and what is refused.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,6 +202,22 @@ START_TEST(other_texts_are_refused)
 }
 END_TEST
 
+/* It would have no effect. */
+START_TEST(the_name_of_a_gradient_is_refused)
+{
+    const yoke_node *gradients[2];
+    char text[200];
+    planning m;
+
+    open_training(&m);
+    find_gradients(m.weights->graph, "second", gradients);
+    snprintf(text, sizeof text, "%s=bf16", gradients[1]->name);
+    ck_assert_int_eq(yki_precision_check(text, m.weights->graph), YOKE_ERROR_NOT_FOUND);
+    ASSERT_OK(yki_precision_check("second=bf16", m.weights->graph));
+    planning_close(&m);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -210,5 +227,6 @@ test_suite(void)
     tcase_add_loop_test(tcase, products_are_rounded_as_the_text_says, 0, (int)YKI_COUNT(wishes));
     tcase_add_test(tcase, gradients_keep_their_own_classes);
     tcase_add_test(tcase, other_texts_are_refused);
+    tcase_add_test(tcase, the_name_of_a_gradient_is_refused);
     return suite;
 }
