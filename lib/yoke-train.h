@@ -548,6 +548,8 @@ typedef struct yoke_fit_options {
     bool resume;                /* go on from the newest good checkpoint, if there is one */
     bool keep_learning_rate;    /* resume with the trainer's rate, not the checkpoint's */
     bool same_seed;             /* refuse a checkpoint of another seed (YOKE_ERROR_STATE) */
+    int64_t patience;           /* epochs without a lower loss after which training ends; 0: any */
+    bool keep_best;             /* keep the checkpoint of the best epoch beside the newest */
 } yoke_fit_options;
 
 /* Trains for some epochs, and evaluates `test` after each if it is not NULL. The order of samples
@@ -568,6 +570,9 @@ yoke_trainer_fit(yoke_trainer *trainer, yoke_dataset *train, yoke_dataset *test,
  * yoke_trainer_initialize. */
 YOKE_API size_t yoke_trainer_epoch_count(const yoke_trainer *trainer);
 YOKE_API const yoke_epoch *yoke_trainer_get_epoch(const yoke_trainer *trainer, size_t index);
+/* Returns the epoch with the lowest loss of the test, or of the training where there was no test;
+ * of equal ones the first. NULL: no epoch has a loss that is a number. It is lent likewise. */
+YOKE_API const yoke_epoch *yoke_trainer_best_epoch(const yoke_trainer *trainer);
 /* Says whether the newest call of fit ended before its time, because a callback or
  * yoke_trainer_request_stop asked for it. */
 YOKE_API bool yoke_trainer_was_stopped(const yoke_trainer *trainer);

@@ -37,6 +37,7 @@ static struct {
     int rank, ranks;
     char host[64];
     bool quiet;
+    bool hushed; /* no notes are wanted */
 } speaker = {.ranks = 1};
 
 void
@@ -97,10 +98,18 @@ yki_tool_warn(const yki_tool_command *command, const char *format, ...)
 }
 
 void
+yki_tool_hush(void)
+{
+    speaker.hushed = true;
+}
+
+void
 yki_tool_note(const yki_tool_command *command, const char *format, ...)
 {
     va_list args;
 
+    if (speaker.hushed)
+        return;
     va_start(args, format);
     message(command, "note: ", format, args);
     va_end(args);

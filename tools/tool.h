@@ -139,6 +139,8 @@ int yki_tool_fail(const yki_tool_command *command, yoke_status status);
 void yki_tool_speak_as(int rank, int ranks, const char *host, bool own_file);
 /* Sets a function that is called before each message is written; NULL: none. */
 void yki_tool_on_message(void (*clear)(void));
+/* From here on no notes are written. */
+void yki_tool_hush(void);
 /* Writes a note to standard error. */
 void yki_tool_note(const yki_tool_command *command, const char *format, ...) TOOL_PRINTF(2, 3);
 /* Makes the lines of the library's log, up to `level`, warnings and notes of this command. */

@@ -34,9 +34,9 @@ typedef struct request {
     yki_tool_model sized;           /* a language model of the sizes that are given or read */
     const char *folder;             /* of Hugging Face, that has them; NULL: none */
     const char *init, *init_adapters, *out, *checkpoint, *log, *log_dir, *tokenizer;
-    unsigned every, keep;
+    unsigned every, keep, early_stop;
     double validation;
-    bool resume, json;
+    bool keep_best, resume, quiet, json;
 } request;
 
 static bool
@@ -67,12 +67,17 @@ static const yki_tool_option options[] = {
     {"every", 0, "N", "steps from one to the next (default: an epoch's)",
      TOOL_COUNT(request, every, 1, MAX_EVERY)},
     {"keep", 0, "N", "checkpoints to keep (default: 3)", TOOL_COUNT(request, keep, 1, MAX_KEPT)},
+    {"keep-best", 0, NULL, "keep the checkpoint of the best epoch too",
+     TOOL_FLAG(request, keep_best)},
+    {"early-stop", 0, "N", "end after N epochs without a lower test loss (default: never)",
+     TOOL_COUNT(request, early_stop, 1, MAX_EPOCHS)},
     {"resume", 'r', NULL, "go on from the newest checkpoint, if there is one",
      TOOL_FLAG(request, resume)},
     {"out", 'o', "FILE", "write the model there, as safetensors", TOOL_TEXT(request, out)},
     {"log", 'l', "FILE", "write a line of JSON for each step", TOOL_TEXT(request, log)},
     {"log-dir", 0, "DIR", "under mpirun: a file for what each process has to say",
      TOOL_TEXT(request, log_dir)},
+    {"quiet", 'q', NULL, "show no progress and no notes", TOOL_FLAG(request, quiet)},
     TOOL_ROW_JSON(request),
     {0},
 };
@@ -137,11 +142,12 @@ check_request(const yki_tool_command *self, request *w)
     if (w->settings.normalize && w->settings.no_normalize)
         return yki_tool_usage(self,
                               "--normalize and --no-normalize are given; must be one of both");
-    if ((w->resume || w->every || w->keep) && !w->checkpoint)
+    if ((w->resume || w->every || w->keep || w->keep_best) && !w->checkpoint)
         return yki_tool_usage(self, "--%s is given without a folder; must go with --checkpoint=DIR",
                               w->resume  ? "resume"
                               : w->every ? "every"
-                                         : "keep");
+                              : w->keep  ? "keep"
+                                         : "keep-best");
     return TOOL_OK;
 }
 
@@ -422,6 +428,7 @@ fit(session *s)
     watch->speaks = s->job.rank == 0;
     watch->context = s->source.context;
     watch->json = w->json;
+    watch->quiet = w->quiet;
     yki_tool_watch_start(watch);
     memset(&o, 0, sizeof o);
     o.epochs = s->settings.epochs;
@@ -431,11 +438,13 @@ fit(session *s)
     o.checkpoint_dir = w->checkpoint;
     o.checkpoint_every = w->every;
     o.checkpoint_keep = w->keep;
+    o.keep_best = w->keep_best;
+    o.patience = w->early_stop;
     o.resume = w->resume;
     o.keep_learning_rate = w->settings.training.rate > 0;
     o.same_seed = true; /* with another seed, trained samples would be in the test part */
     yki_tool_signals_start(s->trainer);
-    if (!s->wanted->log_dir) /* notes are for the preparation; epochs have lines of their own */
+    if (!w->log_dir) /* notes are for the preparation; epochs have lines of their own */
         yki_tool_log(s->self, YOKE_LOG_WARNING);
     status = yoke_trainer_fit(s->trainer, s->source.train, s->source.test, &o);
     s->signal = yki_tool_signals_end();
@@ -494,6 +503,7 @@ print_result(const session *s)
 {
     size_t count = yoke_trainer_epoch_count(s->trainer);
     const yoke_epoch *last = yoke_trainer_get_epoch(s->trainer, count - 1);
+    const yoke_epoch *best = yoke_trainer_best_epoch(s->trainer);
     double accuracy, r2, loss, rate = mean_rate(s->trainer, count);
     long long done;
     char text[TOOL_LOSS];
@@ -530,19 +540,41 @@ print_result(const session *s)
     }
     yki_tool_json_integer(&j, "epochs", last ? (uint64_t)last->epoch + 1 : 0);
     yki_tool_json_integer(&j, "steps", (uint64_t)yoke_trainer_get_step(s->trainer));
+    yki_tool_json_integer(&j, "best_epoch", best ? (uint64_t)best->epoch + 1 : 0);
+    yki_tool_json_real(&j, "best_test_loss", best ? best->test->loss : (double)NAN);
     yki_tool_json_bool(&j, "stopped", s->stopped);
     yki_tool_json_close_object(&j);
     yki_tool_json_end(&j);
 }
 
-/* Tells if a resumed training already had all its epochs. */
+/* Tells which epoch was the best, if the user asks for it. */
 static void
-say_if_nothing_was_left(const session *s)
+say_what_was_best(const session *s)
+{
+    const yoke_epoch *best = yoke_trainer_best_epoch(s->trainer);
+    char text[TOOL_LOSS];
+
+    if ((s->wanted->early_stop || s->wanted->keep_best) && best)
+        yki_tool_note(s->self, "epoch %lld is the best, with a test loss of %s after step %lld",
+                      (long long)best->epoch + 1, yki_tool_loss_text(best->test->loss, text),
+                      (long long)best->step);
+}
+
+/* Tells if training ended before its last epoch, or if a resumed one had all its epochs already. */
+static void
+say_why_it_ended(const session *s)
 {
     size_t count = yoke_trainer_epoch_count(s->trainer);
     const yoke_epoch *last = yoke_trainer_get_epoch(s->trainer, count - 1);
 
-    if (s->wanted->resume && s->watch.steps == 0 && last)
+    if (!last)
+        return;
+    if (last->epoch + 1 < (int64_t)s->settings.epochs)
+        yki_tool_note(s->self,
+                      "the test loss was not lower for %u epoch%s: training ends after %lld of %u",
+                      s->wanted->early_stop, s->wanted->early_stop == 1 ? "" : "s",
+                      (long long)last->epoch + 1, s->settings.epochs);
+    else if (s->wanted->resume && s->watch.steps == 0)
         yki_tool_note(s->self,
                       "%s: the training has %lld epoch%s already, --epochs=%u asks for no more: "
                       "nothing was left to do",
@@ -662,6 +694,8 @@ run(const yki_tool_command *self, int argc, char **argv)
         return status == TOOL_EXIT ? TOOL_OK : status;
     s.self = self;
     s.wanted = &wanted;
+    if (wanted.quiet)
+        yki_tool_hush();
     yki_tool_log(self, yki_tool_notes(wanted.log_dir));
     status = yki_tool_job_start(self, wanted.log_dir, &s.job);
     if (status == TOOL_OK) {
@@ -670,6 +704,7 @@ run(const yki_tool_command *self, int argc, char **argv)
             failed = train(&s);
         if (!failed && s.job.rank == 0) {
             print_result(&s);
+            say_what_was_best(&s);
             give_hint(&s);
         }
         if (failed)
@@ -677,7 +712,7 @@ run(const yki_tool_command *self, int argc, char **argv)
         else if (s.stopped)
             say_how_to_resume(&s, argc, argv);
         else
-            say_if_nothing_was_left(&s);
+            say_why_it_ended(&s);
         if (status == TOOL_OK && s.stopped)
             status = TOOL_STOPPED;
     }

@@ -285,7 +285,7 @@ yki_tool_watch_step(void *user, const yoke_result *result)
         check_log(w);
     }
     in_epoch = (result->step - 1 - w->epoch_step) * w->batch + result->samples;
-    if (w->speaks)
+    if (w->speaks && !w->quiet)
         show_step(w, in_epoch < w->samples ? in_epoch : w->samples);
     return false;
 }
@@ -300,7 +300,8 @@ yki_tool_watch_epoch(void *user, const yoke_epoch *e)
         return false;
     for (size_t k = 0; k < w->devices && k < e->devices; k++)
         w->shares[k] = (int64_t)e->shares[k];
-    show_epoch(w, e);
+    if (!w->quiet)
+        show_epoch(w, e);
     if (w->log.file) {
         log_start(w, e->step, e->step - 1);
         write_epoch(w, w->log.file, e);

@@ -19,6 +19,7 @@ typedef struct yki_tool_watch {
     int64_t batch, samples, epochs; /* `samples` of an epoch */
     int64_t context;                /* tokens of a sample of text; 0: no text */
     bool speaks, json;              /* this is rank 0; it writes objects to standard output */
+    bool quiet;                     /* no progress is shown */
     struct {
         FILE *file; /* NULL: none */
         const char *path;

@@ -271,6 +271,7 @@ yki_checkpoint_begin(yoke_trainer *t, const char *dir)
 yoke_status
 yki_checkpoint_save(yoke_trainer *t, const yki_progress *progress, const char *dir, uint32_t keep)
 {
+    const yoke_epoch *best = progress->keep_best ? yoke_trainer_best_epoch(t) : NULL;
     yoke_status status;
     yki_saved_tensors all = {0};
     identity own;
@@ -286,7 +287,7 @@ yki_checkpoint_save(yoke_trainer *t, const yki_progress *progress, const char *d
         yki_free(path);
         yki_saved_tensors_clear(&all);
         if (status == YOKE_OK)
-            yki_checkpoint_prune(dir, t->step, keep ? keep : KEEP);
+            yki_checkpoint_prune(dir, t->step, keep ? keep : KEEP, best ? best->step : -1);
     }
     identity_clear(&own);
     return yki_trainer_agree(t, status);

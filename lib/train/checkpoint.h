@@ -16,6 +16,7 @@ typedef struct yki_progress {
     int64_t count;    /* samples of the dataset: the order of an epoch depends on it */
     bool sequential;
     bool keep_rate, same_seed; /* as in yoke_fit_options; read by yki_checkpoint_resume */
+    bool keep_best;            /* likewise; read by yki_checkpoint_save */
     int64_t samples;           /* of the epoch so far, as the sums below, for its history */
     double sums[2 * YKI_PAIRS];
     double seconds;      /* that the epoch took so far */
@@ -27,7 +28,7 @@ typedef struct yki_progress {
  * belongs to another training. */
 yoke_status yki_checkpoint_begin(yoke_trainer *trainer, const char *dir);
 /* Waits for all steps, compares all replicas, writes a file, and removes all checkpoints but the
- * newest `keep` (0: 3). */
+ * newest `keep` (0: 3) and, if `keep_best` says so, that of the best epoch. */
 yoke_status yki_checkpoint_save(yoke_trainer *trainer, const yki_progress *progress,
                                 const char *dir, uint32_t keep);
 /* Goes on from the newest good checkpoint. `found` says whether there was one. Damaged ones are
@@ -45,8 +46,8 @@ yoke_status yki_checkpoint_list(const char *dir, int64_t **steps, size_t *count)
 char *yki_checkpoint_path(const char *dir, int64_t step);
 /* Makes the folder if there is none; its parent must exist. */
 yoke_status yki_checkpoint_make_folder(const char *dir);
-/* Removes the checkpoints up to `step` except the newest `keep`, and temporary files of processes
- * that no longer exist. */
-void yki_checkpoint_prune(const char *dir, int64_t step, uint32_t keep);
+/* Removes the checkpoints up to `step` except the newest `keep` and that of the step `best` (-1:
+ * none), and temporary files of processes that no longer exist. */
+void yki_checkpoint_prune(const char *dir, int64_t step, uint32_t keep, int64_t best);
 
 #endif

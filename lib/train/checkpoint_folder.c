@@ -115,7 +115,7 @@ remove_leftovers(const char *dir)
 }
 
 void
-yki_checkpoint_prune(const char *dir, int64_t step, uint32_t keep)
+yki_checkpoint_prune(const char *dir, int64_t step, uint32_t keep, int64_t best)
 {
     int64_t *steps = NULL;
     size_t count = 0;
@@ -126,7 +126,7 @@ yki_checkpoint_prune(const char *dir, int64_t step, uint32_t keep)
     for (size_t i = 0; i < count; i++) {
         char *path;
 
-        if (steps[i] > step || kept++ < keep)
+        if (steps[i] > step || kept++ < keep || steps[i] == best)
             continue;
         path = yki_checkpoint_path(dir, steps[i]);
         if (path && unlink(path) != 0)

@@ -129,7 +129,8 @@ save_now(fitting *f)
     yoke_trainer *t = f->trainer;
     yki_progress progress = {.position = f->position,
                              .count = (int64_t)f->order.count,
-                             .sequential = f->order.sequential};
+                             .sequential = f->order.sequential,
+                             .keep_best = f->options.keep_best};
     yoke_status status;
 
     if (!f->options.checkpoint_dir || f->saved == t->step)
@@ -307,7 +308,26 @@ one_epoch(fitting *f, yoke_dataset *test, bool *stop)
     t->epoch++;
     if (f->options.on_epoch && f->options.on_epoch(f->options.user, epoch))
         f->stop = true;
-    return f->options.checkpoint_every ? YOKE_OK : save_between(f);
+    if (f->options.keep_best && yoke_trainer_best_epoch(t) == epoch)
+        f->saved = -1; /* one of this step, from before the test, does not know the best */
+    else if (f->options.checkpoint_every)
+        return YOKE_OK;
+    return save_between(f);
+}
+
+/* Whether the loss has not fallen for as long as the caller waits. The history tells, so it is the
+ * same in all processes, and in a training that goes on from a checkpoint. */
+static bool
+has_stalled(const fitting *f)
+{
+    const yoke_trainer *t = f->trainer;
+    const size_t count = t->history.count;
+    const yoke_epoch *best = yoke_trainer_best_epoch(t);
+    int64_t since = (int64_t)count;
+
+    if (best)
+        since = t->history.epochs[count - 1]->told.epoch - best->epoch;
+    return f->options.patience > 0 && since >= f->options.patience;
 }
 
 static yoke_status
@@ -324,7 +344,7 @@ run_fit(fitting *f, yoke_dataset *test)
         return YOKE_ERROR_OUT_OF_MEMORY;
     YKI_TRY(begin_checkpoints(f));
     YKI_TRY(yki_trainer_loaders(t, &t->train_loaders, f->train, true));
-    while (t->epoch < end && !stop) {
+    while (t->epoch < end && !stop && !has_stalled(f)) {
         YKI_TRY(one_epoch(f, test, &stop));
         if (stop)
             break;
@@ -353,6 +373,13 @@ yoke_trainer_fit_sized(yoke_trainer *t, yoke_dataset *train, yoke_dataset *test,
     if (f.options.epochs < 0)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_fit: epochs",
                               f.options.epochs, 0, INT64_MAX);
+    if (f.options.patience < 0)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_fit: patience",
+                              f.options.patience, 0, INT64_MAX);
+    if (f.options.keep_best && !f.options.checkpoint_dir)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "yoke_trainer_fit: checkpoint_dir is NULL; must be a folder to keep the "
+                        "best checkpoint in");
     f.train = train;
     f.order = (yki_order){.count = (uint64_t)train->count,
                           .seed = t->options.seed,
@@ -377,6 +404,24 @@ const yoke_epoch *
 yoke_trainer_get_epoch(const yoke_trainer *t, size_t index)
 {
     return t && index < t->history.count ? &t->history.epochs[index]->told : NULL;
+}
+
+const yoke_epoch *
+yoke_trainer_best_epoch(const yoke_trainer *t)
+{
+    const yoke_epoch *best = NULL;
+    double least = INFINITY;
+
+    for (size_t i = 0; t && i < t->history.count; i++) {
+        const yoke_epoch *e = &t->history.epochs[i]->told;
+        const double loss = e->test->samples ? e->test->loss : e->train->loss;
+
+        if (loss < least) {
+            best = e;
+            least = loss;
+        }
+    }
+    return best;
 }
 
 bool

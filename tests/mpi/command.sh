@@ -32,11 +32,14 @@ what="an error that all ranks have"
 ! launch 2 train --model=lenet --data="$work/none" || fail "$what: exit 0"
 [ "$(count 'there is no such')" = 1 ] || fail "$what: not said once"
 
+# At this rate no weight changes, so all ranks end after the second epoch.
 what="a file for each rank"
 # shellcheck disable=SC2086
-launch 2 $train --epochs=1 --log-dir="$work/logs" --checkpoint="$work/saved" ||
+launch 2 $train --epochs=9 --lr=1e-30 --optimizer=sgd --schedule=constant --early-stop=1 \
+    --keep-best --log-dir="$work/logs" --checkpoint="$work/saved" ||
     fail "$what: exit $launch_status"
 [ "$(count .)" = 1 ] || fail "$what: more than the result is on the terminal"
+[ "$(count ' 2 epochs$')" = 1 ] || fail "$what: does not end early"
 for rank in 0 1; do
     [ -f "$work/logs/rank-$rank.log" ] || fail "$what: none of rank $rank"
     ! grep -qE "rank $((1 - rank)) on " "$work/logs/rank-$rank.log" || fail "$what: the other's words"

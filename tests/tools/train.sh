@@ -34,7 +34,7 @@ expect 2 -- train --model=lenet --data="$digits" --batch=3x
 says "$err" "^yoke: train: --batch is \"3x\"; must be a whole number between 1 and 1048576\$"
 expect 2 -- train --model=lenet --data="$digits" --recompute=all
 says "$err" "^yoke: train: --recompute is \"all\"; must be none or cheap\$"
-for alone in --resume --every=3 --keep=2; do
+for alone in --resume --every=3 --keep=2 --keep-best; do
     expect 2 -- train --model=lenet --data="$digits" $alone
     says "$err" 'must go with --checkpoint=DIR$'
 done
@@ -159,6 +159,28 @@ check_resume() {
     says "$err" 'a training with the seed 2, this one has 0, .*; go on with the seed 2'
 }
 
+# At this rate no weight changes, so no epoch is better than the first.
+check_early_stop() {
+    still="--model=mlp --data=$digits --devices=cpu:0 --batch=256 --optimizer=sgd --lr=1e-30"
+    still="$still --schedule=constant --epochs=9 --keep=1 --checkpoint=$work/still"
+    # shellcheck disable=SC2086 # words
+    expect 0 "$pocl" -- train $still --early-stop=2 --keep-best
+    says "$out" ' 3 epochs$'
+    says "$err" '^yoke: train: note: the test loss was not lower for 2 epochs: training ends after 3 of 9$'
+    says "$err" '^yoke: train: note: epoch 1 is the best, with a test loss of [0-9.]+ after step 6$'
+    checks=$((checks + 1))
+    [ "$(cd "$work/still" && echo ./*)" = \
+        "./checkpoint-000000000006.safetensors ./checkpoint-000000000018.safetensors" ] ||
+        fail "other checkpoints: $(ls "$work/still")"
+    # shellcheck disable=SC2086
+    expect 0 "$pocl" -- train $still --early-stop=3 --quiet --json --resume
+    empty "$err"
+    tail -n 1 "$out" >"$work/last" && mv "$work/last" "$out"
+    json epochs 4
+    json best_epoch 1
+    json stopped false
+}
+
 # Stopped by a signal, it goes on to the same bits as if it had not been.
 check_stop() {
     steady="$quick --epochs=25 --reproducible=runs --seed=3"
@@ -204,6 +226,7 @@ check_parts() {
 if usable "$pocl"; then
     check_training
     check_resume
+    check_early_stop
     check_stop
     check_parts
 else

@@ -499,6 +499,81 @@ START_TEST(asked_for_between_epochs)
 }
 END_TEST
 
+/* Losses of the epochs, made up, so that it is known which is the best. */
+static bool
+make_up_loss(void *user, const yoke_epoch *epoch)
+{
+    static const double losses[] = {3, 1, 2, 1, NAN, 0.5};
+    const bench *b = user;
+    yki_epoch *e = b->trainer->history.epochs[epoch->epoch];
+
+    *(e->test.samples ? &e->test.loss : &e->train.loss) = losses[epoch->epoch];
+    return false;
+}
+
+static void
+fit_with_patience(bench *b, yoke_dataset *test, const char *dir, int64_t patience)
+{
+    ASSERT_OK(yoke_trainer_fit(b->trainer, b->data, test,
+                               &(yoke_fit_options){.epochs = 6,
+                                                   .on_epoch = make_up_loss,
+                                                   .user = b,
+                                                   .checkpoint_dir = dir,
+                                                   .checkpoint_every = 3,
+                                                   .checkpoint_keep = 1,
+                                                   .resume = dir != NULL,
+                                                   .patience = patience,
+                                                   .keep_best = dir != NULL}));
+    ck_assert(!yoke_trainer_was_stopped(b->trainer));
+}
+
+/* The second epoch, which ends at step 8, is the best, until the sixth. */
+START_TEST(the_best_is_kept)
+{
+    const char *dir = scratch_path("run");
+    bench *b = set_up();
+    int64_t newest;
+    char *path = yki_checkpoint_path(dir, 8);
+
+    ck_assert_ptr_null(yoke_trainer_best_epoch(b->trainer));
+    fit_with_patience(b, b->data, dir, 3);
+    ck_assert_uint_eq(yoke_trainer_epoch_count(b->trainer), 5);
+    ck_assert_int_eq(yoke_trainer_best_epoch(b->trainer)->epoch, 1);
+    ck_assert_uint_eq(checkpoints(dir, &newest), 2);
+    ck_assert_int_eq(newest, 20);
+    ck_assert_int_eq(access(path, F_OK), 0);
+    /* It knows this from the checkpoint: nothing is left to do for who waits no longer. */
+    begin_again(b, test_selector(), 5);
+    fit_with_patience(b, b->data, dir, 3);
+    ck_assert_uint_eq(yoke_trainer_epoch_count(b->trainer), 5);
+    ck_assert_int_eq(yoke_trainer_get_step(b->trainer), 20);
+    begin_again(b, test_selector(), 5);
+    fit_with_patience(b, b->data, dir, 4);
+    ck_assert_int_eq(yoke_trainer_best_epoch(b->trainer)->epoch, 5);
+    ck_assert_uint_eq(checkpoints(dir, &newest), 1);
+    ck_assert_int_eq(newest, 24);
+    yki_free(path);
+    tear_down(b);
+}
+END_TEST
+
+/* Without a test the loss of the training counts. */
+START_TEST(patience_without_a_test)
+{
+    bench *b = set_up();
+
+    fit_with_patience(b, NULL, NULL, 1);
+    ck_assert_uint_eq(yoke_trainer_epoch_count(b->trainer), 3);
+    ck_assert_int_eq(yoke_trainer_best_epoch(b->trainer)->epoch, 1);
+    for (size_t i = 0; i < 3; i++)
+        b->trainer->history.epochs[i]->train.loss = NAN;
+    ck_assert_ptr_null(yoke_trainer_best_epoch(b->trainer));
+    fit_with_patience(b, NULL, NULL, 3);
+    ck_assert_uint_eq(yoke_trainer_epoch_count(b->trainer), 3);
+    tear_down(b);
+}
+END_TEST
+
 START_TEST(refusals)
 {
     const char *dir = scratch_path("run"), *file = scratch_path("file");
@@ -507,6 +582,12 @@ START_TEST(refusals)
     int64_t few[7] = {0, 1, 2, 3, 4, 5, 6};
 
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, fit(b, NULL, 0, true, 1));
+    ASSERT_STATUS(
+        YOKE_ERROR_INVALID_ARGUMENT,
+        yoke_trainer_fit(b->trainer, b->data, NULL, &(yoke_fit_options){.keep_best = true}));
+    ASSERT_DETAIL("must be a folder to keep the best checkpoint in");
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT,
+                  yoke_trainer_fit(b->trainer, b->data, NULL, &(yoke_fit_options){.patience = -1}));
     scratch_write(file, "", 0);
     ASSERT_STATUS(YOKE_ERROR_IO, fit(b, file, 0, false, 1));
     ASSERT_STATUS(YOKE_ERROR_IO, fit(b, scratch_path("no/such"), 0, false, 1));
@@ -694,6 +775,8 @@ test_suite(void)
     tcase_add_test(resume, as_a_model);
     tcase_add_test(files, the_newest_are_kept);
     tcase_add_test(files, asked_for_between_epochs);
+    tcase_add_test(files, the_best_is_kept);
+    tcase_add_test(files, patience_without_a_test);
     tcase_add_test(files, refusals);
     tcase_add_test(damage, every_damage_is_found);
     tcase_add_test(damage, the_one_before_is_used);
