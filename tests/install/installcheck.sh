@@ -3,13 +3,15 @@
 #
 # installcheck.sh - the installed library as a user meets it.
 #
-# Compiles every installed example, and a C++ caller where there is a C++ compiler,
+# Compiles every installed example and the programs of docs/from-*.md, and a C++ caller where there
+# is a C++ compiler,
 # against the installed header and library, found through pkg-config alone; once
 # with the shared library and once with libyoke.a (the rest stays shared: Debian
 # has no static OpenCL loader). Runs them where a driver is installed. Where there is CMake, an
 # example is built through find_package(), too; where there is a Fortran compiler, the module.
 #
-# From make: DESTDIR, CMAKEDIR, INCLUDEDIR, LIBDIR, BINDIR, PKGCONFIGDIR, EXAMPLESDIR, PKG_CONFIG, CC, VERSION, MPI_CFLAGS,
+# From make: DESTDIR, CMAKEDIR, INCLUDEDIR, LIBDIR, BINDIR, PKGCONFIGDIR, EXAMPLESDIR, PKG_CONFIG, CC,
+# VERSION, MPI_CFLAGS,
 # MPI_LIBS.
 
 set -eu
@@ -130,6 +132,16 @@ build_fortran() {
     fi
 }
 
+# The whole programs of the documents for those who come from elsewhere.
+build_documents() {
+    for page in "$YOKE_SRCDIR"/docs/from-*.md; do
+        name=$(basename "$page" .md)
+        sed -n '/^```c$/,/^```$/ { /^```/d; p }' "$page" >"$work/$name.c"
+        grep -q 'int$' "$work/$name.c" || die "${page##*/} has no program"
+        build "$CC" c11 "$work/$name.c" "$name"
+    done
+}
+
 # What needs libyoke.so is only what was built so.
 check_linkage() {
     command -v readelf >/dev/null || return 0
@@ -187,6 +199,7 @@ if command -v "${cxx%% *}" >/dev/null; then
 else
     echo "installcheck: no C++ compiler, so no C++ caller"
 fi
+build_documents
 if [ -e "$DESTDIR$LIBDIR/libyoke.so" ]; then
     build_with_cmake
     build_fortran
