@@ -377,8 +377,12 @@ train(bench_state *b, yoke_graph *graph)
     status = make_data(b->wanted->model, b->wanted->training.batch, b->feeds);
     if (!status)
         status = make_trainer(b, graph, false);
+    if (!status && b->wanted->training.trace)
+        status = yoke_trainer_trace(b->trainer, b->wanted->training.trace);
     if (!status)
         status = measure(b, &f);
+    if (!status && b->wanted->training.trace)
+        status = yoke_trainer_trace(b->trainer, NULL);
     if (!status)
         status = yoke_trainer_get_shares(b->trainer, counts, yoke_team_count(b->team));
     if (!status && b->wanted->overlap && b->wanted->job.ranks > 1) {

@@ -417,6 +417,7 @@ static yoke_status
 fit(session *s)
 {
     const request *w = s->wanted;
+    const char *trace = w->settings.training.trace;
     yki_tool_watch *watch = &s->watch;
     yoke_fit_options o;
     yoke_status status;
@@ -446,7 +447,9 @@ fit(session *s)
     yki_tool_signals_start(s->trainer);
     if (!w->log_dir) /* notes are for the preparation; epochs have lines of their own */
         yki_tool_log(s->self, YOKE_LOG_WARNING);
-    status = yoke_trainer_fit(s->trainer, s->source.train, s->source.test, &o);
+    status = trace ? yoke_trainer_trace(s->trainer, trace) : YOKE_OK;
+    if (!status)
+        status = yoke_trainer_fit(s->trainer, s->source.train, s->source.test, &o);
     s->signal = yki_tool_signals_end();
     s->stopped = yoke_trainer_was_stopped(s->trainer);
     return yki_tool_source_blame(w->settings.training.data, status);
@@ -666,7 +669,9 @@ train(session *s)
         status = yoke_trainer_save(s->trainer, s->wanted->out);
     if (!status && s->wanted->settings.training.adapters)
         status = yoke_trainer_save_adapters(s->trainer, s->wanted->settings.training.adapters);
-    /* Last, so that a log that cannot be written does not prevent the model from being saved. */
+    /* Last, so that what cannot be written of these does not prevent the model from being saved. */
+    if (!status && s->wanted->settings.training.trace)
+        status = yoke_trainer_trace(s->trainer, NULL);
     return yki_tool_watch_end(&s->watch, status);
 }
 

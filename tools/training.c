@@ -130,6 +130,8 @@ const yki_tool_option yki_tool_training_options[] = {
      TEXT(precision), .takers = TRAIN | BENCH | OPERATORS | VERIFY | TUNE},
     {"reproducible", 0, "KIND", "no (default), or runs: the same bits every time",
      FROM(reproduced, reproducible), .takers = TRAIN | BENCH},
+    {"trace", 0, "FILE", "write a timeline there, which Perfetto opens", TEXT(trace),
+     .takers = TRAIN | BENCH},
     {"channels-last", 0, NULL, ".npy images are (height, width, channels)", FLAG(channels_last),
      .takers = TRAIN | EVAL | PREDICT},
     {"layers", 0, "N", "of gpt: its layers (default: the model's, as of the next four)",

@@ -37,6 +37,7 @@ typedef struct yki_tool_training {
     int level;                    /* a yoke_plan_level */
     int reproducible;             /* a yoke_reproducible_choice */
     const char *precision;        /* NULL: not given */
+    const char *trace;            /* file of the timeline; NULL: none */
     bool strict, channels_last;
     yki_tool_sizes sizes; /* of a language model */
 } yki_tool_training;

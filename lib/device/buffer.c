@@ -317,7 +317,7 @@ enqueue_write(yki_queue *queue, yki_buffer *buffer, uint64_t offset, uint64_t si
     YKI_TRY(yki_queue_begin(queue, wait, &count));
     error = clEnqueueWriteBuffer(queue->cl, buffer->cl, CL_FALSE, offset, size, data, count,
                                  count ? queue->waits : NULL, &event);
-    return yki_queue_end(queue, error, event, "clEnqueueWriteBuffer", "writing", buffer->name,
+    return yki_queue_end(queue, error, event, "clEnqueueWriteBuffer", "writing", buffer->name, size,
                          done);
 }
 
@@ -333,7 +333,8 @@ enqueue_read(yki_queue *queue, yki_buffer *buffer, uint64_t offset, uint64_t siz
     YKI_TRY(yki_queue_begin(queue, wait, &count));
     error = clEnqueueReadBuffer(queue->cl, buffer->cl, CL_FALSE, offset, size, data, count,
                                 count ? queue->waits : NULL, &event);
-    return yki_queue_end(queue, error, event, "clEnqueueReadBuffer", "reading", buffer->name, done);
+    return yki_queue_end(queue, error, event, "clEnqueueReadBuffer", "reading", buffer->name, size,
+                         done);
 }
 
 yoke_status
@@ -483,7 +484,8 @@ yki_queue_fill(yki_queue *queue, yki_buffer *buffer, uint64_t offset, uint64_t s
     YKI_TRY(yki_queue_begin(queue, wait, &count));
     error = clEnqueueFillBuffer(queue->cl, buffer->cl, &pattern, sizeof pattern, offset, size,
                                 count, count ? queue->waits : NULL, &event);
-    return yki_queue_end(queue, error, event, "clEnqueueFillBuffer", "filling", buffer->name, done);
+    return yki_queue_end(queue, error, event, "clEnqueueFillBuffer", "filling", buffer->name, 0,
+                         done);
 }
 
 yoke_status
@@ -550,5 +552,6 @@ yki_queue_copy(yki_queue *queue, yki_buffer *from, uint64_t from_offset, yki_buf
     YKI_TRY(yki_queue_begin(queue, wait, &count));
     error = clEnqueueCopyBuffer(queue->cl, from->cl, to->cl, from_offset, to_offset, size, count,
                                 count ? queue->waits : NULL, &event);
-    return yki_queue_end(queue, error, event, "clEnqueueCopyBuffer", "copying to", to->name, done);
+    return yki_queue_end(queue, error, event, "clEnqueueCopyBuffer", "copying to", to->name, size,
+                         done);
 }

@@ -15,7 +15,8 @@
  * Locks: queue->lock guards the members that a waiting thread uses. It is never
  * held while the host waits or while another queue's lock is taken.
  *
- * It does not reorder, batch or time anything by itself.
+ * It does not reorder, batch or time anything by itself. Of a queue that is traced (trace.h) it
+ * notes the commands and their times.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,7 @@ enum {
     FIRST_PENDING = 64, /* commands remembered before the first look at their events */
     MAX_GROUPS = 65535  /* in a grid dimension; every driver takes so many */
 };
+static const char marker_verb[] = "passing";
 
 void
 yki_name_set(char name[YKI_NAME_LENGTH], const char *text)
@@ -157,6 +159,8 @@ settle(yki_queue *queue)
             queue->error_verb = oldest->verb;
             memcpy(queue->error_name, oldest->name, sizeof oldest->name);
         }
+        if (oldest->record && queue->track)
+            yki_queue_note_times(queue, oldest->event, oldest->record);
         clReleaseEvent(oldest->event);
         queue->pending_first++;
         queue->pending_count--;
@@ -445,6 +449,8 @@ yki_queue_begin(yki_queue *queue, yki_wait wait, cl_uint *count)
     queue->waits = waits;
     if (status != YOKE_OK)
         return status;
+    if (queue->track)
+        queue->entered = yki_now();
     pthread_mutex_lock(&queue->lock);
     status = make_room(queue);
     pthread_mutex_unlock(&queue->lock);
@@ -473,7 +479,7 @@ yki_queue_begin(yki_queue *queue, yki_wait wait, cl_uint *count)
 
 yoke_status
 yki_queue_end(yki_queue *queue, cl_int error, cl_event event, const char *call, const char *verb,
-              const char *name, yki_event *done)
+              const char *name, uint64_t bytes, yki_event *done)
 {
     yki_pending *pending;
     yki_event made = {event, queue, 0};
@@ -491,6 +497,8 @@ yki_queue_end(yki_queue *queue, cl_int error, cl_event event, const char *call, 
     pending->serial = made.serial;
     pending->verb = verb;
     yki_name_set(pending->name, name);
+    pending->record =
+        queue->track && verb != marker_verb ? yki_queue_note(queue, pending, bytes) : 0;
     if (done)
         error = clRetainEvent(event);
     pthread_mutex_unlock(&queue->lock);
@@ -510,8 +518,8 @@ yki_queue_marker(yki_queue *queue, yki_wait wait, yki_event *done)
 
     YKI_TRY(yki_queue_begin(queue, wait, &count));
     error = clEnqueueMarkerWithWaitList(queue->cl, count, count ? queue->waits : NULL, &event);
-    return yki_queue_end(queue, error, event, "clEnqueueMarkerWithWaitList", "passing", "a marker",
-                         done);
+    return yki_queue_end(queue, error, event, "clEnqueueMarkerWithWaitList", marker_verb,
+                         "a marker", 0, done);
 }
 
 /* -------------------------------------------------------------- launch */
@@ -579,5 +587,5 @@ yki_queue_launch(yki_queue *queue, yki_kernel *kernel, const yki_grid *grid, yki
     error = clEnqueueNDRangeKernel(queue->cl, kernel->cl, dims, NULL, global, local, count,
                                    count ? queue->waits : NULL, &event);
     return yki_queue_end(queue, error, event, "clEnqueueNDRangeKernel", "running kernel",
-                         kernel->name, done);
+                         kernel->name, 0, done);
 }

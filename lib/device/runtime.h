@@ -13,6 +13,7 @@
 #define YKI_DEVICE_RUNTIME_H
 
 #include "device/internal.h"
+#include "device/trace.h"
 
 enum { YKI_NAME_LENGTH = 40 }; /* of a buffer or kernel in errors; longer names are cut */
 
@@ -20,6 +21,7 @@ enum { YKI_NAME_LENGTH = 40 }; /* of a buffer or kernel in errors; longer names 
 typedef struct yki_pending {
     cl_event event;
     uint64_t serial;
+    size_t record;    /* its number in the track of the queue, from 1; 0: none */
     const char *verb; /* a constant, such as "writing" */
     char name[YKI_NAME_LENGTH];
 } yki_pending;
@@ -29,6 +31,10 @@ struct yki_queue {
     yki_queue *next;     /* in device->queues */
     cl_command_queue cl;
     bool timed;
+    yki_track *track;      /* where commands are recorded; NULL: nowhere */
+    yki_trace_about about; /* of the next command */
+    double entered;        /* when it began to be enqueued, by the host's clock */
+    bool was_timed;        /* before it was traced */
     /* Made when first needed. Each launch sets their arguments anew. */
     yki_kernel *fill, *copy;
     /* The events that the command being enqueued waits for. */
@@ -73,9 +79,16 @@ yoke_status yki_queue_newest(yki_queue *queue, yki_event *event);
  * for events of other spaces. */
 yoke_status yki_queue_begin(yki_queue *queue, yki_wait wait, cl_uint *count);
 /* Takes the `error` and the `event` that `call` gave. `verb` and `name` say in errors what was
- * being done, as in "writing conv1.weight"; `verb` must be a constant. */
+ * being done, as in "writing conv1.weight"; `verb` must be a constant. `bytes` are those that are
+ * copied, or 0. */
 yoke_status yki_queue_end(yki_queue *queue, cl_int error, cl_event event, const char *call,
-                          const char *verb, const char *name, yki_event *done);
+                          const char *verb, const char *name, uint64_t bytes, yki_event *done);
+/* trace_commands.c, for queue.c, whose lock is held: record a command of a queue that is traced and
+ * return its number on the track, 0 if it is lost; and record its times, when it is complete. */
+size_t yki_queue_note(yki_queue *queue, const yki_pending *command, uint64_t bytes);
+void yki_queue_note_times(yki_queue *queue, cl_event event, size_t number);
+/* Frees what waits for the driver to tell the ends of commands. */
+void yki_track_forget_ends(yki_track *track);
 /* Waits on the host for every queue of a space. The queues keep their errors. */
 void yki_space_finish(yki_space *space);
 

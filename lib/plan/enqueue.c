@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * enqueue.c - enqueues the tasks of a plan. Nothing is allocated or built here.
+ * enqueue.c - enqueues the tasks of a plan. Nothing is allocated or built here. If the queue is
+ * traced, it is told what each launch is for.
  */
+#include "device/trace.h"
 #include "plan/plan.h"
 
 yki_buffer *
@@ -29,6 +31,34 @@ set_extents(yki_plan *plan, yki_extents extents)
     return YOKE_OK;
 }
 
+/* Tells a timeline of a launch, when the timeline is written. */
+static void
+tell_launch(const yki_trace_about *about, yki_trace_details *details)
+{
+    const yki_task *task = about->subject;
+    const yki_launch *launch = &task->recipe.launches[about->part];
+    const yki_extents extents = {about->batch, about->length};
+
+    details->name = task->node ? yki_node_title(task->node) : "reorder";
+    details->op = task->problem.op->name;
+    details->solver = task->solver->name;
+    details->flops = (double)yki_expr_value(launch->flops, extents);
+    details->bytes = (double)yki_expr_value(launch->bytes, extents);
+    yki_shape_text(task->problem.out.shape, details->shape, sizeof details->shape);
+}
+
+static yoke_status
+enqueue_launch(yki_plan *plan, const yki_task *task, size_t index)
+{
+    const yki_extents extents = yki_task_extents(task, plan->extents);
+
+    if (yki_queue_track(plan->queue))
+        yki_queue_about(plan->queue, &(yki_trace_about){tell_launch, task, index, extents.batch,
+                                                        extents.length});
+    return yki_launch_enqueue(&task->recipe.launches[index], task->kernels[index], plan->queue,
+                              extents, NULL);
+}
+
 static yoke_status
 enqueue_call(yki_plan *plan, const yki_task *task)
 {
@@ -48,8 +78,8 @@ enqueue_task(yki_plan *plan, const yki_task *task, yki_phase phase)
         YKI_TRY(enqueue_call(plan, task));
     for (size_t k = 0; k < task->recipe.launch_count; k++)
         if (task->recipe.launches[k].phase == phase)
-            YKI_TRY(yki_launch_enqueue(&task->recipe.launches[k], task->kernels[k], plan->queue,
-                                       yki_task_extents(task, plan->extents), NULL));
+            YKI_TRY(enqueue_launch(plan, task, k));
+    yki_queue_about(plan->queue, NULL);
     return YOKE_OK;
 }
 

@@ -645,3 +645,9 @@ yki_loader_load(yki_loader *loader, yki_queue *queue, const yki_samples *samples
                            inputs[i]));
     return YOKE_OK;
 }
+
+yki_queue *
+yki_loader_transfer(const yki_loader *loader)
+{
+    return loader->transfer;
+}

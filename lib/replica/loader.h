@@ -62,6 +62,9 @@ int64_t yki_loader_length(const yki_loader *loader);
 /* Whether rows of the field are copied to the device batch by batch. */
 bool yki_loader_streams(const yki_loader *loader, size_t field);
 
+/* The queue by which rows are copied to the device; NULL: they go another way. */
+yki_queue *yki_loader_transfer(const yki_loader *loader);
+
 /* ---- match_fields.c ---- */
 
 /* Finds the field for each of the graph's inputs, -1: none. `fields` has room for `count`, the

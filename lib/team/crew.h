@@ -24,6 +24,7 @@
 #ifndef YKI_CREW_H
 #define YKI_CREW_H
 
+#include "device/trace.h"
 #include "replica/replica.h"
 #include "team/team.h"
 
@@ -118,6 +119,7 @@ typedef struct yki_crew {
     size_t host_floats;        /* of the largest statistic */
     bool timing;               /* spans are recorded */
     size_t flight;             /* index of the spans that are recorded */
+    yki_track *host_track;     /* of a timeline: what this thread does; NULL: none is recorded */
     bool updating;             /* an update is being enqueued */
     int64_t length;            /* rows of the sequences of this step; 0: as many as there may be */
     size_t at;                 /* member of the newest command: errors name it */
@@ -158,6 +160,16 @@ static inline yki_member *
 yki_crew_in_group(const yki_crew *crew, size_t group, size_t index)
 {
     return &crew->members[crew->groups[group].members[index]];
+}
+
+/* The number of the arrow of a timeline from a member's gradients of a bucket, in the step that is
+ * being enqueued, through their sum to the update. */
+static inline uint64_t
+yki_member_flow(const yki_crew *crew, const yki_member *m, size_t bucket)
+{
+    uint64_t place = (uint64_t)m->replica->step * crew->buckets.count + bucket;
+
+    return place * crew->count + (uint64_t)(m - crew->members);
 }
 
 /* Whether the member updates this bucket. */

@@ -280,8 +280,13 @@ yki_crew_merge(yki_crew *crew, size_t stop)
 {
     const yki_stop *what = &crew->members[0].replica->training->stops[stop];
 
-    if (crew->through_host)
-        return exchange_few(crew, what->merge, yki_member_stop, stop_out, stop, what->count);
+    if (crew->through_host) {
+        double begin = yki_span_begin(crew->host_track);
+
+        YKI_TRY(exchange_few(crew, what->merge, yki_member_stop, stop_out, stop, what->count));
+        yki_span_end(crew->host_track, begin, "merge statistic", (int64_t)stop);
+        return YOKE_OK;
+    }
     YKI_TRY(yki_crew_arrive(crew));
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
@@ -309,6 +314,9 @@ sum_in_group(yki_crew *crew, size_t group, size_t bucket, yki_member **owner, yk
     }
     YKI_TRY(yki_wait_for_group(crew, group, queue, NULL, pick_complete, bucket));
     YKI_TRY(yki_combine_enqueue(queue, &m->sums[bucket], YKI_NO_WAIT));
+    for (size_t i = 0; i < crew->groups[group].count; i++)
+        yki_track_flow(yki_queue_track(queue),
+                       yki_member_flow(crew, yki_crew_in_group(crew, group, i), bucket), 't');
     YKI_TRY(mark(queue, &m->reduced));
     *done = yki_event_retain(m->reduced);
     return YOKE_OK;
@@ -442,6 +450,7 @@ land_buckets(yki_crew *crew, bool wait)
     for (; crew->buckets.landed < crew->buckets.next; crew->buckets.landed++) {
         size_t bucket = crew->buckets.landed;
         bool arrived = true;
+        double begin;
 
         if (!wait)
             YKI_TRY(has_arrived(crew, bucket, &arrived));
@@ -449,7 +458,11 @@ land_buckets(yki_crew *crew, bool wait)
             return YOKE_OK;
         for (size_t g = 0; g < crew->group_count; g++)
             YKI_TRY(yki_event_wait(&crew->buckets.transit[bucket].arrived[g]));
+        begin = yki_span_begin(crew->host_track);
         add_pieces(crew, bucket);
+        yki_span_end(crew->host_track, begin, "add bucket", (int64_t)bucket);
+        for (size_t k = 0; k < crew->count; k++)
+            yki_track_flow(crew->host_track, yki_member_flow(crew, &crew->members[k], bucket), 't');
         for (size_t g = 0; g < crew->group_count; g++) {
             yki_member *m = owner_of(crew, g, bucket);
             yki_buffer *gradients = m->replica->weights->buckets[bucket].gradients;

@@ -63,6 +63,17 @@ yki_member_seconds(yki_member *m, size_t flight)
 
 /* ---- sections ---- */
 
+/* Enqueues an event behind the gradients of a bucket. */
+static yoke_status
+mark_complete(yki_crew *crew, yki_member *m, size_t bucket)
+{
+    yki_queue *queue = m->replica->queue;
+
+    yki_track_flow(yki_queue_track(queue), yki_member_flow(crew, m, bucket), 's');
+    yki_event_release(&m->complete[bucket]);
+    return yki_queue_marker(queue, YKI_NO_WAIT, &m->complete[bucket]);
+}
+
 /* Enqueues a member's tasks up to `end`, and an event behind each bucket that becomes complete. */
 static yoke_status
 run_piece(yki_crew *crew, yki_member *m, yki_section section, size_t end)
@@ -83,8 +94,7 @@ run_piece(yki_crew *crew, yki_member *m, yki_section section, size_t end)
             YKI_TRY(yki_plan_enqueue_tasks(plan, section, m->position, task + 1));
             m->position = task + 1;
         }
-        yki_event_release(&m->complete[b]);
-        YKI_TRY(yki_queue_marker(m->replica->queue, YKI_NO_WAIT, &m->complete[b]));
+        YKI_TRY(mark_complete(crew, m, b));
     }
     YKI_TRY(yki_plan_enqueue_tasks(plan, section, m->position, end));
     m->position = end;
@@ -168,8 +178,7 @@ accumulate(yki_crew *crew, uint32_t index, bool last)
             YKI_TRY(yki_combine_enqueue(m->replica->queue, &m->accumulates[b], YKI_NO_WAIT));
             if (!last)
                 continue;
-            yki_event_release(&m->complete[b]);
-            YKI_TRY(yki_queue_marker(m->replica->queue, YKI_NO_WAIT, &m->complete[b]));
+            YKI_TRY(mark_complete(crew, m, b));
         }
     }
     return YOKE_OK;
@@ -198,6 +207,8 @@ run_apart(yki_crew *crew, yki_section section, double *seconds)
     double begin = yki_now();
 
     YKI_TRY(run_section(crew, section));
+    yki_span_end(crew->host_track, begin,
+                 section == YKI_FORWARD ? "enqueue forward" : "enqueue backward", -1);
     if (!crew->buckets.apart)
         return YOKE_OK;
     YKI_TRY(yki_crew_finish(crew));
@@ -266,6 +277,17 @@ prepare_updates(yki_crew *crew)
     return YOKE_OK;
 }
 
+/* Ends the arrows of a timeline at the newest launch of the update: those of the gradients of all
+ * buckets that the member updates. */
+static void
+end_flows(const yki_crew *crew, const yki_member *m, const yki_queue *queue)
+{
+    for (size_t b = 0; yki_queue_track(queue) && b < crew->buckets.count; b++)
+        for (size_t i = 0; yki_member_owns(crew, m, b) && i < crew->groups[m->group].count; i++)
+            yki_track_flow(yki_queue_track(queue),
+                           yki_member_flow(crew, yki_crew_in_group(crew, m->group, i), b), 'f');
+}
+
 /* Enqueues the member's share of the update on a queue of its space. Goes on where a failed call
  * stopped. */
 static yoke_status
@@ -282,6 +304,8 @@ update_member(yki_crew *crew, yki_member *m, yki_queue *queue)
     }
     if (!m->is_committed)
         YKI_TRY(yki_updater_enqueue_updates(r->updater, queue));
+    if (!m->is_committed)
+        end_flows(crew, m, queue);
     m->is_committed = true;
     if (m->index_in_group == 0)
         YKI_TRY(yki_plan_commit_states_on(r->training, queue));
@@ -305,6 +329,8 @@ yki_crew_update(yki_crew *crew)
         YKI_TRY(yki_crew_total(crew));
     YKI_TRY(yki_crew_receive(crew));
     crew->times.exposed = yki_now() - begin;
+    yki_span_end(crew->host_track, begin, "wait for gradients", -1);
+    begin = yki_span_begin(crew->host_track);
     YKI_TRY(prepare_updates(crew));
     for (size_t k = 0; k < crew->count; k++)
         crew->members[k].is_updated = crew->members[k].is_committed = false;
@@ -317,6 +343,7 @@ yki_crew_update(yki_crew *crew)
     crew->updating = false;
     for (size_t k = 0; k < crew->count; k++)
         crew->members[k].replica->step++;
+    yki_span_end(crew->host_track, begin, "enqueue update", -1);
     return YOKE_OK;
 }
 

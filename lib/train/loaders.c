@@ -65,7 +65,7 @@ yki_trainer_loaders(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset
     }
     loaders->dataset = yki_dataset_retain(dataset);
     loaders->version = dataset->version;
-    return YOKE_OK;
+    return yki_timeline_add_loaders(t, loaders);
 }
 
 yoke_status

@@ -116,6 +116,7 @@ tell_times(yoke_trainer *t, const yki_flight *flight)
 static yoke_status
 land(yoke_trainer *t, yki_flight *flight)
 {
+    double begin = yki_span_begin(t->crew.host_track);
     yoke_status status;
 
     if (!flight->busy)
@@ -132,6 +133,8 @@ land(yoke_trainer *t, yki_flight *flight)
     YKI_TRY(status);
     t->completed = flight->step;
     YKI_TRY(tell_times(t, flight));
+    yki_span_end(t->crew.host_track, begin, "wait for step", flight->step);
+    yki_timeline_count(t, flight);
     if (t->on_result.call)
         t->on_result.call(t->on_result.user, flight);
     return YOKE_OK;
@@ -212,8 +215,12 @@ run_micro_batch(yoke_trainer *t, yki_flight *flight, uint32_t index, int64_t fir
         crew->at = k;
         m->first = first;
         m->n = crew->stages ? n : t->counts[crew->team->first + k];
-        if (m->n && load)
+        if (m->n && load) {
+            double begin = yki_span_begin(crew->host_track);
+
             YKI_TRY(load(user, t, k, m->replica->training, first, m->n));
+            yki_span_end(crew->host_track, begin, "load samples of device", (int64_t)k);
+        }
         first += crew->stages ? 0 : m->n;
     }
     return yki_crew_micro_batch(crew, index, t->options.accumulate, rate_factor(t));
@@ -241,6 +248,7 @@ yoke_status
 yki_trainer_run(yoke_trainer *t, int64_t n, yki_load_function load, void *user)
 {
     yki_flight *flight = &t->flights[(t->step + 1) % YKI_FLIGHT];
+    double begin = yki_span_begin(t->crew.host_track);
     yoke_status status;
 
     if (t->crew.comm && t->crew.comm->heartbeat)
@@ -255,6 +263,7 @@ yki_trainer_run(yoke_trainer *t, int64_t n, yki_load_function load, void *user)
         return yki_trainer_failed(t, status);
     flight->busy = true;
     t->step++;
+    yki_span_end(t->crew.host_track, begin, "step", t->step);
     t->states_differ = t->local_statistics;
     return YOKE_OK;
 }

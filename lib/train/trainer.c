@@ -298,6 +298,7 @@ yoke_trainer_destroy(yoke_trainer *t)
         return;
     if (t->crew.team)
         (void)yki_crew_finish(&t->crew);
+    yki_timeline_drop(t);
     yki_loaders_clear(&t->train_loaders, t->crew.count);
     yki_loaders_clear(&t->test_loaders, t->crew.count);
     for (size_t i = 0; i < YKI_FLIGHT; i++) {

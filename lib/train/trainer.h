@@ -9,6 +9,8 @@
 #include "shares/shares.h"
 #include "team/crew.h"
 
+typedef struct yki_timeline yki_timeline;
+
 /* A step that is enqueued, and where its results arrive. */
 typedef struct yki_flight {
     bool busy;
@@ -72,6 +74,7 @@ struct yoke_trainer {
         yki_epoch **epochs;
         size_t count, capacity;
     } history;
+    yki_timeline *timeline; /* that is recorded; NULL: none */
     atomic_int stop, save;
     bool stopped;          /* the newest fit ended on request */
     bool local_statistics; /* a batch norm takes the statistics of each device alone */
@@ -155,6 +158,15 @@ yki_largest_micro_batch(const yoke_trainer_options *options)
 {
     return yki_micro_batch_size(options->batch, options->accumulate, 0);
 }
+
+/* ---- timeline.c: all do nothing while no timeline is recorded ---- */
+
+/* Records the copies of these loaders too. */
+yoke_status yki_timeline_add_loaders(yoke_trainer *trainer, const yki_loaders *loaders);
+/* Records loss, shares and memory after a step. */
+void yki_timeline_count(yoke_trainer *trainer, const yki_flight *flight);
+/* Ends the timeline without a file. */
+void yki_timeline_drop(yoke_trainer *trainer);
 
 /* ---- loaders.c ---- */
 

@@ -23,7 +23,7 @@ fail() {
 # room: headers that others may include
 rooms='
 base     base/base.h base/near.h
-device   device/device.h device/cl.h
+device   device/device.h device/cl.h device/trace.h
 graph    graph/graph.h
 op       op/ops.h op/flat.h op/custom/custom.h
 plan     plan/plan.h

@@ -45,7 +45,9 @@ check_pocl() {
     says "$out" '^devices +cpu:0/1\+1\.0 cpu:0/1\+1\.1$'
     says "$out" '^ratio +[0-9]+\.[0-9][0-9];'
     # A model: every figure is there, and they agree with one another.
-    expect 0 "$pocl" YOKE_DEVICES=cpu:0 -- bench tiny --json --batch 16 --level estimate
+    expect 0 "$pocl" YOKE_DEVICES=cpu:0 -- bench tiny --json --batch 16 --level estimate \
+        --trace="$work/timeline"
+    says "$work/timeline" '"name": "fc1 matmul", .*"solver": .*"gflops": [0-9]'
     json model tiny
     json batch 16
     json 'devices.#' 1

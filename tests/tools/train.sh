@@ -70,8 +70,12 @@ quick="--model=lenet --data=$digits --batch=32 --devices=cpu:0"
 
 check_training() {
     # shellcheck disable=SC2086 # words
+    expect 1 "$pocl" -- train $quick --epochs=1 --trace="$work/no/timeline"
+    says "$err" "^yoke: train: $work/no/timeline"
+    # shellcheck disable=SC2086 # words
     expect 0 "$pocl" -- train $quick --epochs=3 --lr=0.1 --schedule=constant --augment=none \
-        --normalize --log="$work/log"
+        --normalize --log="$work/log" --trace="$work/timeline"
+    says "$work/timeline" '"name": "load samples of device 0"'
     says "$out" '^test accuracy [0-9.]+ %, test loss [0-9.]+, [0-9]+ samples/s, 3 epochs$'
     says "$err" '^epoch 3/3  loss [0-9.]+  accuracy +[0-9.]+ %  test loss'
     lacks "$err" "$(printf '\033')"

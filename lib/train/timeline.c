@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * timeline.c - the timeline of a trainer: which queues and which work of the host it shows, its
+ * begin, its end, and its file.
+ *
+ * The crew and the trainer record spans of the host where they do the work; here tracks are made
+ * for them. A timeline begins and ends between steps.
+ */
+#include "train/timeline.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* About 150 bytes each: a file of a few hundred MB, which is as much as viewers take. */
+enum { MOST_RECORDS = 1 << 20 };
+
+/* ---- queues ---- */
+
+/* Core groups have the id of the whole device. */
+static yoke_status
+trace_queue(yoke_trainer *t, size_t member, yki_queue *queue, const char *work)
+{
+    char name[128];
+
+    if (!queue)
+        return YOKE_OK;
+    if (t->core_groups.taken)
+        snprintf(name, sizeof name, "%s group %zu %s", yki_device_id(yki_queue_device(queue)),
+                 member, work);
+    else
+        snprintf(name, sizeof name, "%s %s", yki_device_id(yki_queue_device(queue)), work);
+    return yki_queue_trace(queue, t->timeline->trace, name);
+}
+
+static yoke_status
+trace_loaders(yoke_trainer *t, const yki_loaders *loaders)
+{
+    for (size_t k = 0; loaders->loaders && k < t->crew.count; k++)
+        YKI_TRY(trace_queue(t, k, yki_loader_transfer(loaders->loaders[k]), "transfers"));
+    return YOKE_OK;
+}
+
+yoke_status
+yki_timeline_add_loaders(yoke_trainer *t, const yki_loaders *loaders)
+{
+    return t->timeline ? trace_loaders(t, loaders) : YOKE_OK;
+}
+
+static yoke_status
+trace_all(yoke_trainer *t)
+{
+    yki_trace *trace = t->timeline->trace;
+
+    for (size_t k = 0; k < t->crew.count; k++) {
+        YKI_TRY(trace_queue(t, k, t->crew.members[k].replica->queue, "commands"));
+        YKI_TRY(trace_queue(t, k, t->crew.members[k].side, "sums"));
+    }
+    YKI_TRY(trace_loaders(t, &t->train_loaders));
+    YKI_TRY(trace_loaders(t, &t->test_loaders));
+    return yki_trace_add_track(trace, YKI_TRACK_HOST, "host", &t->crew.host_track);
+}
+
+static yoke_status
+untrace_loaders(yoke_trainer *t, const yki_loaders *loaders)
+{
+    yoke_status status = YOKE_OK;
+
+    for (size_t k = 0; loaders->loaders && k < t->crew.count; k++) {
+        yki_queue *queue = yki_loader_transfer(loaders->loaders[k]);
+        yoke_status one = queue ? yki_queue_untrace(queue) : YOKE_OK;
+
+        status = status == YOKE_OK ? one : status;
+    }
+    return status;
+}
+
+/* Frees all queues from the trace, whatever fails, and returns the first error. */
+static yoke_status
+untrace_all(yoke_trainer *t)
+{
+    yoke_status status = YOKE_OK, one;
+
+    t->crew.host_track = NULL;
+    for (size_t k = 0; k < t->crew.count; k++) {
+        one = yki_queue_untrace(t->crew.members[k].replica->queue);
+        status = status == YOKE_OK ? one : status;
+        one = t->crew.members[k].side ? yki_queue_untrace(t->crew.members[k].side) : YOKE_OK;
+        status = status == YOKE_OK ? one : status;
+    }
+    one = untrace_loaders(t, &t->train_loaders);
+    status = status == YOKE_OK ? one : status;
+    one = untrace_loaders(t, &t->test_loaders);
+    return status == YOKE_OK ? one : status;
+}
+
+/* ---- numbers ---- */
+
+void
+yki_timeline_count(yoke_trainer *t, const yki_flight *flight)
+{
+    const yoke_team *team = t->team;
+    yoke_memory_usage usage;
+    double at;
+
+    if (!t->timeline)
+        return;
+    at = yki_now();
+    if (!t->crew.comm || t->crew.comm->rank == 0) {
+        if (flight->pairs[1] > 0)
+            yki_trace_count(t->timeline->trace, at, "loss", "loss",
+                            (double)(flight->pairs[0] / flight->pairs[1]));
+        for (size_t k = 0; k < team->total && !t->core_groups.taken; k++)
+            yki_trace_count(t->timeline->trace, at, "samples", yoke_team_get_device_name(team, k),
+                            (double)flight->counts[k]);
+    }
+    for (size_t k = 0; k < team->count; k++)
+        if (yoke_device_get_memory(yoke_team_get_device(team, k), &usage) == YOKE_OK)
+            yki_trace_count(t->timeline->trace, at, "memory",
+                            yki_device_id(yoke_team_get_device(team, k)), (double)usage.used);
+}
+
+/* ---- the file ---- */
+
+static yoke_status
+write_piece(void *user, const char *text, size_t length)
+{
+    return yki_replace_write(user, text, length);
+}
+
+static yoke_status
+write_file(const yki_timeline *line)
+{
+    static const yki_sight none[2];
+    yki_replace *file;
+    yki_timeline_sink to = {.write = write_piece};
+    yoke_status status;
+
+    YKI_TRY(yki_replace_begin(line->path, &file));
+    to.user = file;
+    status = yki_timeline_write_head(&to);
+    if (status == YOKE_OK)
+        status = yki_timeline_write(line->trace, 0, "", none, line->trace->begun, &to);
+    if (status == YOKE_OK)
+        status = yki_timeline_write_tail(&to);
+    if (status == YOKE_OK)
+        return yki_replace_commit(file);
+    yki_replace_drop(file);
+    return status;
+}
+
+/* Fails now if the file cannot be written at the end, because training may take long. */
+static yoke_status
+try_path(const char *path)
+{
+    yki_replace *file;
+
+    YKI_TRY(yki_replace_begin(path, &file));
+    yki_replace_drop(file);
+    return YOKE_OK;
+}
+
+/* ---- begin and end ---- */
+
+void
+yki_timeline_drop(yoke_trainer *t)
+{
+    if (!t->timeline)
+        return;
+    (void)untrace_all(t);
+    yki_trace_destroy(t->timeline->trace);
+    yki_free(t->timeline->path);
+    yki_free(t->timeline);
+    t->timeline = NULL;
+}
+
+static yoke_status
+begin(yoke_trainer *t, const char *path)
+{
+    yoke_status status;
+
+    if (t->timeline)
+        return yki_fail(YOKE_ERROR_STATE,
+                        "yoke_trainer_trace: a timeline is recorded already, for %s; end it with a "
+                        "path that is NULL",
+                        t->timeline->path);
+    YKI_TRY(try_path(path));
+    YKI_TRY(yoke_trainer_wait(t));
+    t->timeline = yki_alloc(1, sizeof *t->timeline, "a timeline");
+    if (!t->timeline)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    t->timeline->path = yki_strdup(path, "a path");
+    status = t->timeline->path ? yki_trace_create(MOST_RECORDS, &t->timeline->trace)
+                               : YOKE_ERROR_OUT_OF_MEMORY;
+    if (status == YOKE_OK)
+        status = trace_all(t);
+    if (status != YOKE_OK)
+        yki_timeline_drop(t);
+    return status;
+}
+
+static yoke_status
+end(yoke_trainer *t)
+{
+    yoke_status status;
+
+    if (!t->timeline)
+        return yki_fail(YOKE_ERROR_STATE, "yoke_trainer_trace: no timeline is recorded; begin one "
+                                          "with the path of its file");
+    status = yoke_trainer_wait(t);
+    if (status == YOKE_OK)
+        status = untrace_all(t);
+    if (status == YOKE_OK)
+        status = write_file(t->timeline);
+    if (status == YOKE_OK && atomic_load(&t->timeline->trace->lost))
+        yki_log(YOKE_LOG_WARNING, "%s: the timeline ends early: it takes %d records at most",
+                t->timeline->path, MOST_RECORDS);
+    yki_timeline_drop(t);
+    return status;
+}
+
+yoke_status
+yoke_trainer_trace(yoke_trainer *t, const char *path)
+{
+    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_trace"));
+    if (t->crew.comm)
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "yoke_trainer_trace: the team has several processes; a timeline is of one");
+    return path ? begin(t, path) : end(t);
+}
