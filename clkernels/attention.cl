@@ -22,6 +22,8 @@
  * The order of every sum is fixed and does not depend on the device: BK is part of the
  * result, BQ, W, MR and NV are not. Blocks of keys beyond a query are skipped where it is
  * causal. Rows from a sample's length on do not take part: their results are zero.
+ *
+ * With DROP weights are dropped once their sum is taken (attention_drop.cl).
  */
 #ifndef D
 #define D 64
@@ -41,8 +43,10 @@
 #define VEC W
 #include "vectors.cl"
 #include "exp2.cl"
+#include "attention_drop.cl"
 YKI_DEFINE_TRANSPOSE(turn, W)
 
+#define LANE_QUERIES(q0) (YKI_PASTE(as_uint, W)(COUNT_UP) + (uint)(q0))
 #define LOAD(p)     loadv(0, p)
 #define STORE(x, p) storev(x, 0, p)
 #define UNROLL      _Pragma("unroll")
@@ -165,7 +169,7 @@ yki_transpose(__global float *to, __global const float *from, int rows, int colu
  * see no keys behind them. */
 void
 yki_soften(__global float *scores, __global float *top, __global float *sum,
-           __global float *factor, int count, float scale, int masked, int q0, int k0)
+           __global float *factor, int count, float scale, int masked, int q0, int k0 DROP_TAKE)
 {
     floatv most[NV];
 
@@ -186,11 +190,14 @@ yki_soften(__global float *scores, __global float *top, __global float *sum,
         int c = v * W;
         floatv before = LOAD(top + c), now = fmax(before, most[v] * scale), total = (floatv)(0.f);
         floatv f;
+        IF_DROP(floatv factors[4];)
 
         for (int k = 0; k < count; k++) {
             floatv x = yki_exp(YKI_FMA(LOAD(scores + k * BQ + c), (floatv)(scale), -now));
 
-            STORE(x, scores + k * BQ + c);
+            IF_DROP(if ((k & 3) == 0)
+                        yki_drop_keys(factors, drop, LANE_QUERIES(q0 + c), k0 + k);)
+            STORE(x IF_DROP(*factors[k & 3]), scores + k * BQ + c);
             total += x;
         }
         f = yki_exp(before - now);
@@ -205,7 +212,7 @@ yki_soften(__global float *scores, __global float *top, __global float *sum,
 KERNEL
 yki_attention(__global const float *x, __global const int *lengths, __global float *y,
               __global float *lse, __global float *scratch, int samples, int length, int heads,
-              int shared, int chunks, int causal, int has_lengths, float scale)
+              int shared, int chunks, int causal, int has_lengths, float scale DROP_ARGS)
 {
     int width = (heads + 2 * shared) * D, ratio = heads / shared;
     long padded = (long)UP(length, BK) * DP;
@@ -230,6 +237,7 @@ yki_attention(__global const float *x, __global const int *lengths, __global flo
             int rows = min(BQ, used - q0), limit = causal ? q0 + rows : used;
             __global float *to = y + (((long)n * length + q0) * heads + h) * D;
             __global float *lse_to = lse + ((long)n * heads + h) * length + q0;
+            DROP_START(n, h)
 
             yki_pack(rows_of, from + (long)q0 * width + h * D, width, rows, BQ);
             yki_transpose(q, rows_of, BQ, DP);
@@ -243,7 +251,7 @@ yki_attention(__global const float *x, __global const int *lengths, __global flo
 
                 yki_multiply(scores, BQ, keys + (long)k0 * DP, DP, 1, q, BQ, UP(count, MR), BQ, DP,
                              ZERO, factor);
-                yki_soften(scores, top, sum, factor, count, scale, masked, q0, k0);
+                yki_soften(scores, top, sum, factor, count, scale, masked, q0, k0 DROP_GIVE);
                 if (k0 == 0)
                     yki_multiply(o, BQ, values, 1, DP, scores, BQ, DP, BQ, count, ZERO, factor);
                 else
@@ -294,31 +302,37 @@ yki_dots(__global float *to, __global const float *dy, __global const float *y, 
 /* scores become weights p, dp becomes ds = p (dp - dots) scale. */
 void
 yki_soften_grad(__global float *scores, __global float *dp, __global const float *lse,
-                __global const float *dots, int count, float scale, int masked, int q0, int k0)
+                __global const float *dots, int count, float scale, int masked, int q0, int k0
+                    DROP_TAKE)
 {
     for (int c = 0; c < BQ; c += W) {
         intv query = q0 + c + COUNT_UP;
         floatv minus = -LOAD(lse + c), dot = LOAD(dots + c);
+        IF_DROP(floatv factors[4];)
 
         for (int k = 0; k < count; k++) {
             floatv p = yki_exp(YKI_FMA(LOAD(scores + k * BQ + c), (floatv)(scale), minus));
 
             if (masked)
                 p = select(p, (floatv)(0.f), (intv)(k0 + k) > query);
-            STORE(p, scores + k * BQ + c);
-            STORE(p * (LOAD(dp + k * BQ + c) - dot) * scale, dp + k * BQ + c);
+            IF_DROP(if ((k & 3) == 0)
+                        yki_drop_keys(factors, drop, LANE_QUERIES(q0 + c), k0 + k);)
+            STORE(p IF_DROP(*factors[k & 3]), scores + k * BQ + c);
+            STORE(p * (LOAD(dp + k * BQ + c) IF_DROP(*factors[k & 3]) - dot) * scale,
+                  dp + k * BQ + c);
         }
     }
 }
 
 /* dx, of x's shape. scratch: of each group (2 (T rounded up to BK) + 5 (T rounded up to BQ) + 2 BK + BQ)
  * DP + 2 (T rounded up to BQ) + 2 BQ BK numbers. With p the weights of softmax: dv = p^T dy, dp = dy v^T,
- * ds = p (dp - sum(dy y)) scale, dq = ds k, dk = ds^T q. */
+ * ds = p (dp - sum(dy y)) scale, dq = ds k, dk = ds^T q. Where weights are dropped, dv has p and ds has dp
+ * times the factors of the mask. */
 KERNEL
 yki_attention_grad(__global const float *x, __global const float *y, __global const float *dy,
                    __global const float *lse, __global const int *lengths, __global float *dx,
                    __global float *scratch, int samples, int length, int heads, int shared,
-                   int causal, int has_lengths, float scale)
+                   int causal, int has_lengths, float scale DROP_ARGS)
 {
     int width = (heads + 2 * shared) * D, ratio = heads / shared;
     long queries = UP(length, BQ), padded = queries * DP, keys = (long)UP(length, BK) * DP;
@@ -340,6 +354,8 @@ yki_attention_grad(__global const float *x, __global const float *y, __global co
             STORE((floatv)(0.f), dv + i);
         }
         for (int h = g * ratio; h < (g + 1) * ratio; h++) {
+            DROP_START(n, h)
+
             for (int q0 = 0; q0 < used; q0 += BQ) {
                 int rows = min(BQ, used - q0);
                 long at = ((long)n * length + q0) * heads * D + h * D, own_at = (long)q0 * DP;
@@ -368,7 +384,8 @@ yki_attention_grad(__global const float *x, __global const float *y, __global co
 
                     yki_multiply(scores, BQ, key, DP, 1, q + at, BQ, up, BQ, DP, ZERO, 0);
                     yki_multiply(dp, BQ, value, DP, 1, d_out + at, BQ, up, BQ, DP, ZERO, 0);
-                    yki_soften_grad(scores, dp, logs + q0, dots + q0, up, scale, masked, q0, k0);
+                    yki_soften_grad(scores, dp, logs + q0, dots + q0, up, scale, masked, q0, k0
+                                        DROP_GIVE);
                     yki_multiply(dv + key_at, DP, scores, BQ, 1, dy_rows + at, DP, up, DP, rows,
                                  KEEP, 0);
                     yki_multiply(dk + key_at, DP, dp, BQ, 1, q_rows + at, DP, up, DP, rows, KEEP,

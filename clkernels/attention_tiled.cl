@@ -47,6 +47,7 @@
 #include "vectors.cl"
 #include "exp2.cl"
 #include "tile.cl"
+#include "attention_drop.cl"
 
 #define KERNEL __kernel YKI_GROUP(TILE_ITEMS, 1) void
 #define INLINE static __attribute__((always_inline))
@@ -139,12 +140,31 @@ yki_exp(float4 x)
  * is behind it or beyond the sample's length. */
 #define COLUMNS(j) (TILE_COLUMN(j) + (int4)(0, 1, 2, 3))
 
+#ifdef DROP
+/* Which of the weights stay: of a query in a row, and, as a new tile, where rows are keys. */
+#define DROP_QUERY(i, j) yki_drop_row(&drop, q0 + TILE_ROW(i), k0 + TILE_COLUMN(j))
+#define DROP_KEYS(to, from)                                                                   \
+    UNROLL for (int i = 0; i < IM; i += 4)                                                    \
+        UNROLL for (int j = 0; j < IN / 4; j++)                                               \
+    {                                                                                         \
+        float4 factors[4];                                                                    \
+                                                                                              \
+        yki_drop_keys(factors, &drop, as_uint4(q0 + COLUMNS(j)), k0 + TILE_ROW(i));           \
+        UNROLL for (int r = 0; r < 4; r++)                                                    \
+            to[TILE_ACC(i + r, j)] = from[TILE_ACC(i + r, j)] * factors[r];                   \
+    }
+#define DROPPED acc
+#else
+#define DROP_KEYS(to, from)
+#define DROPPED p
+#endif
+
 #if HAS(FORWARD)
 /* y (T, heads D) and lse (heads, T). lengths: of each sample, if has_lengths. */
 KERNEL
 yki_attention_tiled(__global const float *x, __global const int *lengths, __global float *y,
                     __global float *lse, int samples, int length, int heads, int shared,
-                    int causal, int has_lengths, float scale)
+                    int causal, int has_lengths, float scale DROP_ARGS)
 {
     TILE_START
     __local float weights[BK * TILE_A_STEP] __attribute__((aligned(16)));
@@ -161,6 +181,7 @@ yki_attention_tiled(__global const float *x, __global const int *lengths, __glob
         __global const float *keys = from + (heads + g) * D, *values = keys + shared * D;
         float4 acc[TILE_ACCS], out[PIECES][TILE_ACCS];
         float ra[TILE_FLOATS(TM)], rb[TILE_FLOATS(TN)], top[IM], sum[IM], part[IM][IN / 4];
+        DROP_START(n, h)
 
         ZERO(out)
         UNROLL for (int i = 0; i < IM; i++)
@@ -200,7 +221,7 @@ yki_attention_tiled(__global const float *x, __global const int *lengths, __glob
                     float4 p = yki_exp(
                         YKI_FMA(acc[TILE_ACC(i, j)], (float4)(scale), (float4)(-top[i])));
 
-                    acc[TILE_ACC(i, j)] = p;
+                    acc[TILE_ACC(i, j)] = p IF_DROP(*DROP_QUERY(i, j));
                     part[i][j] = YKI_FMA(part[i][j], factor, yki_sum_few_lanes(p));
                     UNROLL for (int piece = 0; piece < PIECES; piece++)
                         out[piece][TILE_ACC(i, j)] *= factor;
@@ -271,7 +292,7 @@ yki_attention_tiled_grad_keys(__global const float *x, __global const float *dy,
                               __global const float *lse, __global const float *dots,
                               __global const int *lengths, __global float *dx, int samples,
                               int length, int heads, int shared, int causal, int has_lengths,
-                              float scale)
+                              float scale DROP_ARGS)
 {
     TILE_START
     __local float weights[BK * TILE_A_STEP] __attribute__((aligned(16)));
@@ -297,6 +318,7 @@ yki_attention_tiled_grad_keys(__global const float *x, __global const float *dy,
             for (int q0 = causal ? k0 / TN * TN : 0; q0 < end; q0 += TN) {
                 __global const float *q = from + (long)q0 * width + h * D;
                 __global const float *out = dy + (((long)n * length + q0) * heads + h) * D;
+                DROP_START(n, h)
 
                 for (int i = tile_item; i < TN; i += TILE_ITEMS) {
                     long at = ((long)n * heads + h) * length + min(q0 + i, length - 1);
@@ -316,9 +338,11 @@ yki_attention_tiled_grad_keys(__global const float *x, __global const float *dy,
                         select(yki_exp(s), (float4)(0.f),
                                q0 + COLUMNS(j) < first || q0 + COLUMNS(j) >= used);
                 }
-                PUT(p)
+                DROP_KEYS(acc, p)
+                PUT(DROPPED)
                 ADD_PRODUCT(dv, out, used - q0, heads * D)
                 PRODUCT(acc, keys + shared * D, used - k0, width, out, used - q0, heads * D)
+                DROP_KEYS(acc, acc)
                 UNROLL for (int i = 0; i < IM; i++)
                     UNROLL for (int j = 0; j < IN / 4; j++) p[TILE_ACC(i, j)] *=
                     (acc[TILE_ACC(i, j)] - *(__local const float4 *)(means + TILE_COLUMN(j))) *
@@ -340,7 +364,7 @@ yki_attention_tiled_grad_queries(__global const float *x, __global const float *
                                  __global const float *lse, __global const float *dots,
                                  __global const int *lengths, __global float *dx, int samples,
                                  int length, int heads, int shared, int causal, int has_lengths,
-                                 float scale)
+                                 float scale DROP_ARGS)
 {
     TILE_START
     __local float weights[BK * TILE_A_STEP] __attribute__((aligned(16)));
@@ -357,6 +381,7 @@ yki_attention_tiled_grad_queries(__global const float *x, __global const float *
         __global const float *out = dy + (((long)n * length + q0) * heads + h) * D;
         float4 p[TILE_ACCS], acc[TILE_ACCS], dq[PIECES][TILE_ACCS];
         float ra[TILE_FLOATS(TM)], rb[TILE_FLOATS(TN)], minus[IM], mean[IM];
+        DROP_START(n, h)
 
         ZERO(dq)
         UNROLL for (int i = 0; i < IM; i++)
@@ -382,7 +407,7 @@ yki_attention_tiled_grad_queries(__global const float *x, __global const float *
             PRODUCT(acc, out, used - q0, heads * D, keys + shared * D, used - k0, width)
             UNROLL for (int i = 0; i < IM; i++)
                 UNROLL for (int j = 0; j < IN / 4; j++) p[TILE_ACC(i, j)] *=
-                (acc[TILE_ACC(i, j)] - mean[i]) * scale;
+                (acc[TILE_ACC(i, j)] IF_DROP(*DROP_QUERY(i, j)) - mean[i]) * scale;
             PUT(p)
             ADD_PRODUCT(dq, keys, used - k0, width)
         }

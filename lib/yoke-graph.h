@@ -347,11 +347,12 @@ typedef struct yoke_attention_options {
     int32_t shared; /* heads of keys and values, each for heads / shared of queries; 0: heads */
     bool causal;    /* a row sees itself and earlier rows only */
     float scale;    /* of the scores; 0: 1 / sqrt(the width of a head) */
+    float dropout;  /* in training, the probability that a weight is set to 0, as by yoke_dropout */
 } yoke_attention_options;
 /* Computes softmax(scale Q K^T) V for each head. x is (T, columns): the queries of all heads side
  * by side, then the keys, then the values, each head as wide as the others, as one dense layer
  * gives them. The result is (T, heads * width). `lengths`, or NULL, has the length of each sample,
- * 0 to T: later rows are not seen, and their results are 0. */
+ * 0 to T: later rows are not seen, and their results are 0. With a dropout T is at most 65536. */
 YOKE_API yoke_node *yoke_attention_sized(yoke_graph *graph, yoke_node *x, yoke_node *lengths,
                                          const yoke_attention_options *options, size_t size);
 static inline yoke_node *

@@ -105,6 +105,7 @@ static const yki_json_field attention_fields[] = {
     {"shared", YKI_JSON_INT32, AT(attention.shared), false},
     {"causal", YKI_JSON_BOOL, AT(attention.causal), false},
     {"scale", YKI_JSON_FLOAT, AT(attention.scale), false},
+    {"dropout", YKI_JSON_FLOAT, AT(attention.dropout), false},
     END,
 };
 static const yki_json_field loss_fields[] = {
@@ -456,6 +457,7 @@ GET(attention)
     o->attention.shared = a.shared == a.heads ? 0 : a.shared;
     o->attention.causal = a.causal;
     o->attention.scale = a.scale == 1 / sqrtf((float)a.width) ? 0 : a.scale;
+    o->attention.dropout = a.dropout.probability;
     return true;
 }
 

@@ -133,9 +133,12 @@ struct yki_op {
     bool is_view;
     /* Tells what replaces the node in an evaluation plan. *op becomes another operator (batch norm
      * by the running statistics) over `inputs`, whose number is returned; or *op becomes NULL, and
-     * input 0 passes through (dropout). Attributes stay. NULL function: the node is the same in
-     * training and evaluation. */
+     * input 0 passes through (dropout). NULL function: operator and inputs are the same in training
+     * and evaluation. */
     uint32_t (*evaluation)(const yoke_node *node, const yki_op **op, yoke_node **inputs);
+    /* Changes the attributes for an evaluation plan (attention drops nothing there). NULL: they
+     * stay. */
+    void (*evaluation_attrs)(yki_attrs *attrs);
     /* The result is (2) for each sample: a sum and a count. Only operators with `takes_losses` have
      * such results as inputs: a gradient starts at a loss and does not pass through one. */
     bool is_loss;

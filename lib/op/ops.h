@@ -267,6 +267,23 @@ typedef struct yki_softmax_attrs {
 } yki_softmax_attrs;
 YKI_ATTRS(yki_softmax_attrs)
 
+/* dropout (dropout/dropout.c): applied to dy, it is its own gradient. */
+
+typedef struct yki_dropout_attrs {
+    float probability, scale;
+    uint32_t threshold; /* a random word below it drops the element */
+    uint32_t key[2];    /* the layer's part of the key, made from its name; low word first */
+} yki_dropout_attrs;
+YKI_ATTRS(yki_dropout_attrs)
+/* Returns the attributes of a layer of this name, which is where its key comes from. */
+yki_dropout_attrs yki_dropout_of(const char *name, float probability);
+/* Returns the key in one number. */
+static inline uint64_t
+yki_dropout_key(const yki_dropout_attrs *attrs)
+{
+    return attrs->key[0] | (uint64_t)attrs->key[1] << 32;
+}
+
 /* attention (attention/attention.c): x (T, (heads + 2 shared) width)[, lengths ()] -> (T, heads
  * width). The columns of x are the queries of all heads, then the keys, then the values.
  * attention_lse: the same inputs -> (heads, T), log(sum(exp(scores))) of each query.
@@ -284,6 +301,7 @@ typedef struct yki_attention_attrs {
     int32_t lengths;       /* whether the samples' lengths are given */
     int32_t lse;           /* further result: that of attention_lse; set by fusion */
     float scale;           /* of the scores */
+    yki_dropout_attrs dropout; /* of the weights, in training; zeros: none is dropped */
 } yki_attention_attrs;
 YKI_ATTRS(yki_attention_attrs)
 /* Checks the packed rows (length, columns) of x: `heads` of queries, *shared of keys (0 becomes
@@ -328,15 +346,6 @@ typedef struct yki_custom_attrs {
     char name[40]; /* for describing the node; cut to fit */
 } yki_custom_attrs;
 YKI_ATTRS(yki_custom_attrs)
-
-/* dropout (dropout/dropout.c): applied to dy, it is its own gradient. */
-
-typedef struct yki_dropout_attrs {
-    float probability, scale;
-    uint32_t threshold; /* a random word below it drops the element */
-    uint32_t key[2];    /* the layer's part of the key, made from its name; low word first */
-} yki_dropout_attrs;
-YKI_ATTRS(yki_dropout_attrs)
 
 /* conv2d (conv/conv2d.c): x (C, H, W), weight (O, C / groups, kh, kw)[, bias (O)] -> (O, OH, OW).
  * conv2d_grad_input: dy (O, OH, OW), weight[, bias (C)] -> (C, size[0], size[1]). With a bias it

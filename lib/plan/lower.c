@@ -176,6 +176,8 @@ lower_computed(yki_plan *plan, const yoke_node *node, const role *its)
     task.rounds = yki_precision_is_bf16(plan->options.precision, node) && yki_has_products(op);
     yki_problem_of_node(node, plan->options.max, &task.problem);
     task.problem.op = op;
+    if (!plan->options.training && op->evaluation_attrs)
+        op->evaluation_attrs(&task.problem.attrs);
     yki_problem_set_inputs(&task.problem, inputs, count);
     for (uint32_t k = 0; k < count; k++)
         task.slots[k] = value_for(plan, op, inputs[k]);

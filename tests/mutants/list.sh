@@ -60,7 +60,11 @@ mutant 'attention looks ahead' clkernels/attention.cl \
 mutant 'sum of the last block of keys' clkernels/attention.cl \
     'STORE(YKI_FMA(LOAD(sum + c), f, total), sum + c);' 'STORE(total, sum + c);' tests/op/check_attention
 mutant 'softmax without the sum of its gradient' clkernels/attention.cl \
-    '(LOAD(dp + k * BQ + c) - dot)' 'LOAD(dp + k * BQ + c)' $models models
+    '(LOAD(dp + k * BQ + c) IF_DROP(*factors[k & 3]) - dot)' 'LOAD(dp + k * BQ + c)' $models models
+mutant 'weights that backward does not drop' clkernels/attention.cl \
+    'STORE(p IF_DROP(*factors[k & 3]), scores' 'STORE(p, scores' tests/op/check_attention
+mutant 'attention drops in evaluation' lib/op/attention/attention.c \
+    'a.dropout = (yki_dropout_attrs){0};' '' tests/replica/check_generator
 mutant 'turned on in backward' clkernels/rope.cl \
     'loadv(0, rest), &c) * sign;' 'loadv(0, rest), &c);' $models models
 mutant 'one frequency' clkernels/rope.cl \

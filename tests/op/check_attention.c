@@ -13,20 +13,26 @@ typedef struct attention_case {
     int64_t length, width;
     int32_t heads, shared;
     bool causal, lengths;
+    float dropout;
 } attention_case;
 
 static const attention_case cases[] = {
-    {1, 1, 1, 1, false, false},    {3, 4, 2, 2, true, false},    {5, 3, 4, 2, true, true},
-    {32, 16, 2, 1, true, false},   {33, 17, 1, 1, false, true},  {64, 64, 1, 1, true, false},
-    {65, 80, 2, 2, true, true},    {97, 20, 3, 1, false, false}, {130, 16, 2, 2, true, false},
-    {200, 32, 1, 1, false, false}, {5, 64, 2, 1, true, true},    {130, 64, 1, 1, false, true},
-    {97, 128, 2, 1, true, true},   {2, 64, 1, 1, true, true},
+    {1, 1, 1, 1, false, false, 0},    {3, 4, 2, 2, true, false, 0},
+    {5, 3, 4, 2, true, true, 0},      {32, 16, 2, 1, true, false, 0},
+    {33, 17, 1, 1, false, true, 0},   {64, 64, 1, 1, true, false, 0},
+    {65, 80, 2, 2, true, true, 0},    {97, 20, 3, 1, false, false, 0},
+    {130, 16, 2, 2, true, false, 0},  {200, 32, 1, 1, false, false, 0},
+    {5, 64, 2, 1, true, true, 0},     {130, 64, 1, 1, false, true, 0},
+    {97, 128, 2, 1, true, true, 0},   {2, 64, 1, 1, true, true, 0},
+    {71, 17, 4, 2, true, true, 0.3f}, {130, 64, 2, 1, true, false, 0.5f},
+    {3, 64, 2, 1, false, true, 0.1f},
 };
 
 START_TEST(attention_matches_oracle)
 {
     const attention_case *c = &cases[_i];
-    yoke_attention_options o = {.heads = c->heads, .shared = c->shared, .causal = c->causal};
+    yoke_attention_options o = {
+        .heads = c->heads, .shared = c->shared, .causal = c->causal, .dropout = c->dropout};
     yoke_node *x, *lengths = NULL;
     yoke_graph *g;
 
@@ -34,11 +40,12 @@ START_TEST(attention_matches_oracle)
     x = yoke_input(g, "x", YOKE_F32, yoke_shape(c->length, (c->heads + 2 * c->shared) * c->width));
     if (c->lengths)
         lengths = yoke_input(g, "lengths", YOKE_I32, yoke_shape());
-    op_check_graph(g, yoke_attention(g, x, lengths, &o),
-                   &(op_check_options){.batch = c->length > 64 ? 2 : 4,
-                                       .labels = (int32_t)c->length + 1,
-                                       .simulator_flops = c->length <= 2 ? 100000 : 0,
-                                       .may_be_refused = true});
+    op_check_graph(
+        g, yoke_attention(g, x, lengths, &o),
+        &(op_check_options){.batch = c->length > 64 ? 2 : 4,
+                            .labels = (int32_t)c->length + 1,
+                            .simulator_flops = c->length <= 3 && c->width == 64 ? 100000 : 0,
+                            .may_be_refused = true});
 }
 END_TEST
 
@@ -87,6 +94,14 @@ START_TEST(attention_names_what_does_not_fit)
          {.heads = 2, .scale = -1},
          YOKE_ERROR_INVALID_ARGUMENT,
          "attention1: scale is -1; must be between 0 and 1e+30"},
+        {yoke_shape(4, 12),
+         {.heads = 2, .dropout = 1},
+         YOKE_ERROR_VALUE,
+         "attention1: dropout is 1; must be at least 0 and below 1"},
+        {yoke_shape(65537, 12),
+         {.heads = 2, .dropout = 0.1f},
+         YOKE_ERROR_UNSUPPORTED,
+         "attention1: the length of samples with dropout is 65537; must be between 0 and 65536"},
     };
     const refused *r = &list[_i];
     yoke_graph *g;
@@ -128,7 +143,7 @@ test_suite(void)
 
     tcase_add_loop_test(tcase, attention_matches_oracle, 0, (int)YKI_COUNT(cases));
     tcase_add_loop_test(tcase, large_scores_are_finite, 0, 2);
-    tcase_add_loop_test(tcase, attention_names_what_does_not_fit, 0, 5);
+    tcase_add_loop_test(tcase, attention_names_what_does_not_fit, 0, 7);
     tcase_add_test(tcase, lengths_are_one_integer_a_sample);
     return suite;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * oracle_attention.c - attention in double, row by row from its definition, and its
- * gradient by the chain rule over all pairs.
+ * gradient by the chain rule over all pairs. Dropout draws with the library's generator on
+ * the host.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -69,6 +70,28 @@ weights(const form *f, const op_run *run, int64_t n, int64_t t, int64_t h, doubl
     return top + log(sum);
 }
 
+/* What remains of the weight of key k after dropout. */
+static double
+kept(const form *f, const op_run *run, int64_t n, int64_t t, int64_t h, int64_t k, double weight)
+{
+    const yki_dropout_attrs *d = &f->a.dropout;
+    const yki_step_values *s = run->step;
+    uint64_t sample = s->first_sample[0] | (uint64_t)s->first_sample[1] << 32;
+    uint32_t key[2], counter[4], words[4];
+
+    if (!(d->probability > 0))
+        return weight;
+    sample = run->problem->in[0].batched ? sample + (uint64_t)n : 0;
+    key[0] = d->key[0] ^ s->seed[0];
+    key[1] = d->key[1] ^ s->seed[1] ^ (uint32_t)h;
+    counter[0] = (uint32_t)(t << 16 | k / 4);
+    counter[1] = (uint32_t)sample;
+    counter[2] = (uint32_t)(sample >> 32);
+    counter[3] = s->step;
+    yki_philox(key, counter, words);
+    return words[k % 4] < d->threshold ? 0 : weight / (1 - (double)d->probability);
+}
+
 /* Clears the result, and calls `each` for every query that takes part, with its weights. */
 static void
 for_queries(const form *f, const op_run *run, double *out,
@@ -94,10 +117,13 @@ add_result(const form *f, const op_run *run, int64_t n, int64_t t, int64_t h, co
            double lse, double *out)
 {
     (void)lse;
-    for (int64_t k = 0; k < used(f, run, n); k++)
+    for (int64_t k = 0; k < used(f, run, n); k++) {
+        double weight = kept(f, run, n, t, h, k, p[k]);
+
         for (int64_t d = 0; d < f->a.width; d++)
             out[((n * f->length + t) * f->a.heads + h) * f->a.width + d] +=
-                p[k] * row(f, run, n, k, h, 2)[d];
+                weight * row(f, run, n, k, h, 2)[d];
+    }
 }
 
 static void
@@ -124,7 +150,7 @@ oracle_lse(const op_run *run, double *out)
     for_queries(&f, run, out, store_lse);
 }
 
-/* y_d = sum over k of p_k v_kd, and dp_k / ds_j = p_k ((k == j) - p_j). */
+/* y_d = sum over k of m_k p_k v_kd, and dp_k / ds_j = p_k ((k == j) - p_j). */
 static void
 add_gradient(const form *f, const op_run *run, int64_t n, int64_t t, int64_t h, const double *p,
              double lse, double *out)
@@ -135,15 +161,16 @@ add_gradient(const form *f, const op_run *run, int64_t n, int64_t t, int64_t h, 
 
     (void)lse;
     for (int64_t k = 0; k < used(f, run, n); k++)
-        mean += p[k] * dot(dy, row(f, run, n, k, h, 2), f->a.width);
+        mean += kept(f, run, n, t, h, k, p[k]) * dot(dy, row(f, run, n, k, h, 2), f->a.width);
     for (int64_t k = 0; k < used(f, run, n); k++) {
         const double *key = row(f, run, n, k, h, 1), *value = row(f, run, n, k, h, 2);
-        double ds = (double)f->a.scale * p[k] * (dot(dy, value, f->a.width) - mean);
+        double mask = kept(f, run, n, t, h, k, 1);
+        double ds = (double)f->a.scale * p[k] * (mask * dot(dy, value, f->a.width) - mean);
 
         for (int64_t d = 0; d < f->a.width; d++) {
             out[q - x + d] += ds * key[d];
             out[key - x + d] += ds * q[d];
-            out[value - x + d] += p[k] * dy[d];
+            out[value - x + d] += mask * p[k] * dy[d];
         }
     }
 }

@@ -100,7 +100,8 @@ attention(yoke_graph *g, yoke_node *x)
 
     return yoke_attention(
         g, rows, NULL,
-        &(yoke_attention_options){.heads = 2, .shared = 1, .causal = true, .scale = 0.3f});
+        &(yoke_attention_options){
+            .heads = 2, .shared = 1, .causal = true, .scale = 0.3f, .dropout = 0.25f});
 }
 
 static yoke_node *

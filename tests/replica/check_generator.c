@@ -39,7 +39,8 @@ dense(yoke_graph *g, yoke_node *x, int64_t units)
 static yoke_graph *
 build(const shape *s)
 {
-    const yoke_attention_options causal = {.heads = s->heads, .shared = s->shared, .causal = true};
+    const yoke_attention_options causal = {
+        .heads = s->heads, .shared = s->shared, .causal = true, .dropout = 0.25f};
     yoke_node *x, *y, *table;
     yoke_graph *g;
 

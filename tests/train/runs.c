@@ -76,7 +76,7 @@ sequence_net(yoke_graph *g)
 
     x = yoke_add(g, x, yoke_parameter(g, "places", yoke_shape(ROWS, WIDTH), places));
     x = yoke_attention(g, dense(g, x, 3 * HIDDEN), NULL,
-                       &(yoke_attention_options){.heads = 2, .causal = true});
+                       &(yoke_attention_options){.heads = 2, .causal = true, .dropout = 0.2f});
     x = yoke_layer_norm(g, yoke_dropout(g, x, 0.3f), NULL);
     return dense(g, x, TEAM_CLASSES);
 }

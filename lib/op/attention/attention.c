@@ -5,6 +5,10 @@
  *
  * The gradient needs log(sum(exp(scores))) of each query, which is a node of its own
  * (attention_lse). In a plan one launch computes it together with the result.
+ *
+ * Dropout sets weights to zero behind softmax: y = sum over k of m_k p_k v_k, where m is 0 or 1 /
+ * (1 - probability). The sums of softmax are of all weights, so the logarithms do not know of it.
+ * Like dropout, attention draws its mask in backward again, and none in evaluation.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,15 +16,20 @@
 
 #include "op/ops.h"
 
-enum { MAX_WIDTH = 256, MAX_HEADS = 1024 };
+/* A random word is that of a query below 2^16 (clkernels/attention_drop.cl). */
+enum { MAX_WIDTH = 256, MAX_HEADS = 1024, MAX_DROPPED = 65536 };
 
+/* The key of dropout is left out, so wisdom is the same for all layers. */
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
     const yki_attention_attrs a = yki_attention_attrs_get(attrs);
+    char drops[32] = "";
 
-    snprintf(text, size, "%d/%d x %d s%.9g%s%s%s", a.heads, a.shared, a.width, (double)a.scale,
-             a.causal ? " causal" : "", a.lengths ? " lengths" : "", a.lse ? " lse" : "");
+    if (a.dropout.probability > 0)
+        snprintf(drops, sizeof drops, " p %.9g", (double)a.dropout.probability);
+    snprintf(text, size, "%d/%d x %d s%.9g%s%s%s%s", a.heads, a.shared, a.width, (double)a.scale,
+             a.causal ? " causal" : "", a.lengths ? " lengths" : "", a.lse ? " lse" : "", drops);
 }
 
 /* The rows of a sample at most. */
@@ -99,15 +108,19 @@ static yoke_status
 gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 {
     const yki_attention_attrs a = yki_attention_attrs_get(&node->attrs);
+    yki_attention_attrs lse = a;
     yoke_node *inputs[5] = {node->inputs[0], node, dy, NULL, a.lengths ? node->inputs[1] : NULL};
 
     if (!wanted[0])
         return YOKE_OK;
+    lse.dropout = (yki_dropout_attrs){0};
     inputs[3] = yki_node(node->graph, &yki_op_attention_lse, NULL, node->inputs, node->input_count,
-                         &a, sizeof a);
+                         &lse, sizeof lse);
     if (inputs[3])
         dx[0] = yki_node(node->graph, &yki_op_attention_grad, NULL, inputs,
                          4 + node->input_count - 1, &a, sizeof a);
+    if (dx[0])
+        dx[0]->random_key = node->random_key;
     return yki_graph_status(node->graph);
 }
 
@@ -133,12 +146,22 @@ flops_grad(const yoke_node *node)
     return 5 * product(node);
 }
 
+static void
+drop_nothing(yki_attrs *attrs)
+{
+    yki_attention_attrs a = yki_attention_attrs_get(attrs);
+
+    a.dropout = (yki_dropout_attrs){0};
+    yki_attention_attrs_set(attrs, &a);
+}
+
 const yki_op yki_op_attention = {
     .name = "attention",
     .infer = infer,
     .gradient = gradient,
     .flops = flops,
     .describe = describe,
+    .evaluation_attrs = drop_nothing,
     .whole = true,
 };
 
@@ -187,15 +210,21 @@ yki_packed_heads(const yoke_node *x, int32_t heads, int32_t *shared, bool even, 
     return YOKE_OK;
 }
 
-/* Fills the attributes; what is wrong with them is the graph's error. */
+/* Fills the attributes of the layer; what is wrong with them is the graph's error. */
 static yoke_status
-read_options(const yoke_node *x, const yoke_attention_options *o, yki_attention_attrs *a)
+read_options(const yoke_node *x, const char *name, const yoke_attention_options *o,
+             yki_attention_attrs *a)
 {
     int32_t shared = o->shared, width;
 
     if (!(o->scale >= 0 && isfinite(o->scale)))
         return yki_fail_range_real(YOKE_ERROR_INVALID_ARGUMENT, "scale", (double)o->scale, 0, 1e30);
+    if (!(o->dropout >= 0 && o->dropout < 1))
+        return yki_fail_range_below(YOKE_ERROR_VALUE, "dropout", (double)o->dropout, 0, 1);
     YKI_TRY(yki_packed_heads(x, o->heads, &shared, false, &width));
+    if (o->dropout > 0 && length_of(x) > MAX_DROPPED)
+        return yki_fail_range(YOKE_ERROR_UNSUPPORTED, "the length of samples with dropout",
+                              length_of(x), 0, MAX_DROPPED);
     *a = (yki_attention_attrs){.heads = o->heads,
                                .shared = shared,
                                .width = width,
@@ -203,6 +232,8 @@ read_options(const yoke_node *x, const yoke_attention_options *o, yki_attention_
                                .scale = o->scale};
     if (o->scale == 0)
         a->scale = 1 / sqrtf((float)a->width);
+    if (o->dropout > 0)
+        a->dropout = yki_dropout_of(name, o->dropout);
     return YOKE_OK;
 }
 
@@ -220,13 +251,16 @@ yoke_attention_sized(yoke_graph *graph, yoke_node *x, yoke_node *lengths,
         return NULL;
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
-    status = !x || x->graph != graph ? yki_fail_node("the input", x) : read_options(x, &o, &attrs);
+    status =
+        !x || x->graph != graph ? yki_fail_node("the input", x) : read_options(x, name, &o, &attrs);
     if (status != YOKE_OK)
         yki_graph_fail(graph, name, status);
     else {
         attrs.lengths = lengths != NULL;
         node =
             yki_node(graph, &yki_op_attention, name, inputs, lengths ? 2 : 1, &attrs, sizeof attrs);
+        if (node)
+            node->random_key = yki_dropout_key(&attrs.dropout);
         if (node && lengths && !yki_limit_values(lengths, 0, length_of(x) + 1, NULL))
             node = NULL;
     }

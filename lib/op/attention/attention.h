@@ -24,5 +24,8 @@ void yki_attention_results(const yki_problem *problem, yki_recipe *recipe, uint3
 yki_expr yki_attention_flops(const yki_problem *problem, int64_t products);
 /* The arguments of a kernel from "samples" on. 0 chunks: it has no such argument. */
 void yki_attention_size_args(const yki_problem *problem, yki_recipe *recipe, int64_t chunks);
+/* The option that a kernel is built with to drop weights, or "", and its arguments behind those. */
+const char *yki_attention_drop_option(const yki_problem *problem);
+void yki_attention_drop_args(const yki_problem *problem, yki_recipe *recipe);
 
 #endif

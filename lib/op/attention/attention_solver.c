@@ -91,6 +91,28 @@ yki_attention_size_args(const yki_problem *problem, yki_recipe *recipe, int64_t 
     yki_arg_float(recipe, "scale", a.scale);
 }
 
+const char *
+yki_attention_drop_option(const yki_problem *problem)
+{
+    return yki_attention_attrs_get(&problem->attrs).dropout.probability > 0 ? " -DDROP" : "";
+}
+
+void
+yki_attention_drop_args(const yki_problem *problem, yki_recipe *recipe)
+{
+    const yki_dropout_attrs d = yki_attention_attrs_get(&problem->attrs).dropout;
+
+    if (!(d.probability > 0))
+        return;
+    yki_arg_step(recipe);
+    yki_arg_int(recipe, "batched", problem->in[0].batched);
+    /* The bits are passed as an int. */
+    yki_arg_int(recipe, "key0", (int32_t)d.key[0]);
+    yki_arg_int(recipe, "key1", (int32_t)d.key[1]);
+    yki_arg_int(recipe, "threshold", (int32_t)d.threshold);
+    yki_arg_float(recipe, "kept", d.scale);
+}
+
 /* Returns among how many groups the queries that share keys are divided: as many as leave no core
  * without work in the largest batch. */
 static int64_t
@@ -158,6 +180,8 @@ finish(yki_launch *launch, const yki_problem *problem, const yki_device_traits *
 {
     const yki_attention_attrs a = yki_attention_attrs_get(&problem->attrs);
     yki_expr groups = yki_attention_per_sample(problem, a.shared * chunks_of(problem, traits));
+    /* Beside the products of a score: the rounds of the generator, for four scores at once. */
+    double rounds = a.dropout.probability > 0 ? 10 / 4.0 : 0;
 
     groups.max = most_groups(problem, traits);
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, 1, 1, 1);
@@ -168,7 +192,7 @@ finish(yki_launch *launch, const yki_problem *problem, const yki_device_traits *
     /* A vector of a product is an iteration. */
     yki_launch_iterations(launch, problem,
                           (double)yki_expr_value(launch->flops, problem->max) / 2 /
-                                  vector_of(traits) +
+                                  vector_of(traits) * (1 + rounds / (double)(products * a.width)) +
                               copied(problem, traits),
                           0);
 }
@@ -185,14 +209,15 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     (void)tuning;
     yki_attention_results(problem, recipe, &y, &lse);
     scratch = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, scratch_bytes(problem, traits));
-    launch = yki_recipe_launch(recipe, "attention.cl", "yki_attention", "-DD=%d -DW=%d", a.width,
-                               vector_of(traits));
+    launch = yki_recipe_launch(recipe, "attention.cl", "yki_attention", "-DD=%d -DW=%d%s", a.width,
+                               vector_of(traits), yki_attention_drop_option(problem));
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, a.lengths ? 1 : 0);
     yki_arg_slot(recipe, y);
     yki_arg_slot(recipe, lse);
     yki_arg_slot(recipe, scratch);
     yki_attention_size_args(problem, recipe, chunks_of(problem, traits));
+    yki_attention_drop_args(problem, recipe);
     finish(launch, problem, traits, 2);
     return recipe->status;
 }
@@ -208,14 +233,15 @@ emit_grad(const yki_problem *problem, const yki_device_traits *traits, unsigned 
     (void)tuning;
     yki_recipe_start(recipe, problem);
     scratch = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, scratch_bytes(problem, traits));
-    launch = yki_recipe_launch(recipe, "attention.cl", "yki_attention_grad", "-DD=%d -DW=%d",
-                               a.width, vector_of(traits));
+    launch = yki_recipe_launch(recipe, "attention.cl", "yki_attention_grad", "-DD=%d -DW=%d%s",
+                               a.width, vector_of(traits), yki_attention_drop_option(problem));
     for (uint32_t i = 0; i < 4; i++)
         yki_arg_slot(recipe, i);
     yki_arg_slot(recipe, a.lengths ? 4 : 0);
     yki_arg_slot(recipe, problem->input_count);
     yki_arg_slot(recipe, scratch);
     yki_attention_size_args(problem, recipe, 0);
+    yki_attention_drop_args(problem, recipe);
     finish(launch, problem, traits, 5);
     return recipe->status;
 }

@@ -69,15 +69,15 @@ tunings(const yki_problem *problem, const yki_device_traits *traits)
 
 static yki_launch *
 start(const yki_problem *problem, yki_recipe *recipe, const tile *t, const char *kernel,
-      const char *part)
+      const char *part, const char *drop)
 {
     const yki_attention_attrs a = yki_attention_attrs_get(&problem->attrs);
     double last = (double)yki_attention_length(problem) * (a.heads + 2.0 * a.shared) * a.width;
 
     return yki_recipe_launch(recipe, "attention_tiled.cl", kernel,
-                             "-DPART=%s -DD=%d -DTM=%d -DIM=%d -DIN=%d -DTK=%d%s", part, a.width,
+                             "-DPART=%s -DD=%d -DTM=%d -DIM=%d -DIN=%d -DTK=%d%s%s", part, a.width,
                              t->rows, t->item_rows, t->item_columns, t->terms,
-                             last > INT32_MAX ? " -DTILE_OFFSET=long" : "");
+                             last > INT32_MAX ? " -DTILE_OFFSET=long" : "", drop);
 }
 
 /* A group for each block of rows of each of `heads`, in which `products` products are made. */
@@ -89,6 +89,8 @@ finish(yki_launch *launch, const yki_problem *problem, const tile *t, int64_t he
     double columns = (double)((length + YKI_ATTENTION_KEYS - 1) / YKI_ATTENTION_KEYS);
     yki_expr groups = yki_attention_per_sample(problem, heads * blocks);
     const yki_attention_attrs a = yki_attention_attrs_get(&problem->attrs);
+    /* Of the generator, for four weights of an item at once. */
+    int rounds = a.dropout.probability > 0 ? 10 * t->item_rows * t->item_columns / 4 : 0;
 
     groups.max = MAX_GROUPS;
     yki_launch_grid(launch, groups, (yki_expr){0}, (yki_expr){0}, group_of(t), 1, 1);
@@ -99,7 +101,7 @@ finish(yki_launch *launch, const yki_problem *problem, const tile *t, int64_t he
     yki_launch_iterations(
         launch, problem,
         (double)yki_expr_value(yki_attention_per_sample(problem, a.heads * blocks), problem->max) *
-            group_of(t) * columns * (double)(products * a.width / t->terms + 40),
+            group_of(t) * columns * (double)(products * a.width / t->terms + 40 + rounds),
         40);
 }
 
@@ -116,12 +118,14 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     if (!t)
         return yki_fail_bug("attention has no tuning %u", tuning);
     yki_attention_results(problem, recipe, &y, &lse);
-    launch = start(problem, recipe, t, "yki_attention_tiled", "FORWARD");
+    launch = start(problem, recipe, t, "yki_attention_tiled", "FORWARD",
+                   yki_attention_drop_option(problem));
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, a.lengths ? 1 : 0);
     yki_arg_slot(recipe, y);
     yki_arg_slot(recipe, lse);
     yki_attention_size_args(problem, recipe, 0);
+    yki_attention_drop_args(problem, recipe);
     finish(launch, problem, t, a.heads, 2);
     return recipe->status;
 }
@@ -134,7 +138,7 @@ emit_dots(const yki_problem *problem, yki_recipe *recipe, const tile *t)
     int64_t rows = yki_attention_length(problem) * a.heads;
     uint32_t dots =
         yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, yki_attention_per_sample(problem, 4 * rows));
-    yki_launch *launch = start(problem, recipe, t, "yki_attention_dots", "DOTS");
+    yki_launch *launch = start(problem, recipe, t, "yki_attention_dots", "DOTS", "");
     yki_expr groups = yki_attention_per_sample(problem, rows);
 
     yki_arg_slot(recipe, 1);
@@ -174,7 +178,8 @@ emit_grad(const yki_problem *problem, const yki_device_traits *traits, unsigned 
     yki_recipe_start(recipe, problem);
     dots = emit_dots(problem, recipe, t);
     for (int i = 0; i < 2; i++) {
-        yki_launch *launch = start(problem, recipe, t, kernels[i], i == 0 ? "KEYS" : "QUERIES");
+        yki_launch *launch = start(problem, recipe, t, kernels[i], i == 0 ? "KEYS" : "QUERIES",
+                                   yki_attention_drop_option(problem));
 
         yki_arg_slot(recipe, 0);
         yki_arg_slot(recipe, 2);
@@ -183,6 +188,7 @@ emit_grad(const yki_problem *problem, const yki_device_traits *traits, unsigned 
         yki_arg_slot(recipe, a.lengths ? 4 : 0);
         yki_arg_slot(recipe, problem->input_count);
         yki_attention_size_args(problem, recipe, 0);
+        yki_attention_drop_args(problem, recipe);
         finish(launch, problem, t, i == 0 ? a.shared : a.heads, i == 0 ? 4 : 3);
     }
     return recipe->status;

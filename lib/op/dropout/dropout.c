@@ -84,12 +84,22 @@ key_of(const char *name)
     return key;
 }
 
+yki_dropout_attrs
+yki_dropout_of(const char *name, float probability)
+{
+    const uint64_t key = key_of(name);
+
+    return (yki_dropout_attrs){.probability = probability,
+                               .scale = 1 / (1 - probability),
+                               .threshold = (uint32_t)((double)probability * 4294967296.0),
+                               .key = {(uint32_t)key, (uint32_t)(key >> 32)}};
+}
+
 yoke_node *
 yoke_dropout(yoke_graph *graph, yoke_node *x, float probability)
 {
-    yki_dropout_attrs attrs = {.probability = probability};
+    yki_dropout_attrs attrs;
     yoke_node *node;
-    uint64_t key;
     char *name = yki_layer_name(graph, NULL, "dropout");
 
     if (!name)
@@ -100,14 +110,10 @@ yoke_dropout(yoke_graph *graph, yoke_node *x, float probability)
         yki_free(name);
         return NULL;
     }
-    key = key_of(name);
-    attrs.threshold = (uint32_t)((double)probability * 4294967296.0);
-    attrs.scale = 1 / (1 - probability);
-    attrs.key[0] = (uint32_t)key;
-    attrs.key[1] = (uint32_t)(key >> 32);
+    attrs = yki_dropout_of(name, probability);
     node = yki_node(graph, &yki_op_dropout, name, &x, 1, &attrs, sizeof attrs);
     if (node)
-        node->random_key = key;
+        node->random_key = yki_dropout_key(&attrs);
     yki_free(name);
     return node;
 }
