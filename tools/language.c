@@ -60,12 +60,27 @@ norm(yoke_graph *g, yoke_node *x, const yki_tool_sizes *s, const char *name)
     return yoke_layer_norm(g, x, &o);
 }
 
+/* Embeddings, or what is added to the rows, as training sees them. */
+static yoke_node *
+drop(yoke_graph *g, const yki_tool_sizes *s, yoke_node *x)
+{
+    return s->dropout > 0 ? yoke_dropout(g, x, (float)s->dropout) : x;
+}
+
+/* Rows and what a layer adds to them. */
+static yoke_node *
+add(const block *b, yoke_node *x, yoke_node *y)
+{
+    return yoke_add(b->graph, x, drop(b->graph, b->sizes, y));
+}
+
 /* Each row looks back at the rows before it, then is computed by itself. What is added to the rows
  * starts smaller the more layers add to them. */
 static yoke_node *
 gpt_block(const block *b, yoke_node *x)
 {
-    const yoke_attention_options causal = {.heads = (int32_t)b->sizes->heads, .causal = true};
+    const yoke_attention_options causal = {
+        .heads = (int32_t)b->sizes->heads, .causal = true, .dropout = (float)b->sizes->dropout};
     const int64_t width = b->sizes->width;
     const float less = SPREAD / sqrtf(2 * (float)b->sizes->layers);
     char name[NAME];
@@ -73,10 +88,10 @@ gpt_block(const block *b, yoke_node *x)
 
     y = dense(b, y, 3 * width, SPREAD, "attn.c_attn");
     y = yoke_attention(b->graph, y, NULL, &causal);
-    x = yoke_add(b->graph, x, dense(b, y, width, less, "attn.c_proj"));
+    x = add(b, x, dense(b, y, width, less, "attn.c_proj"));
     y = norm(b->graph, x, b->sizes, name_of(b, "ln_2", name));
     y = yoke_gelu_tanh(b->graph, dense(b, y, EXPANSION * width, SPREAD, "mlp.c_fc"));
-    return yoke_add(b->graph, x, dense(b, y, width, less, "mlp.c_proj"));
+    return add(b, x, dense(b, y, width, less, "mlp.c_proj"));
 }
 
 /* The product of each row and the weight of each token, and the loss, which takes the rows in
@@ -105,7 +120,7 @@ yki_tool_build_gpt(yoke_graph *g, const yki_tool_sizes *sizes, int64_t length, c
 
     if (length < sizes->context)
         position = yoke_slice(g, position, 0, 0, length);
-    x = yoke_add(g, x, position);
+    x = drop(g, sizes, yoke_add(g, x, position));
     for (block b = {g, sizes, 0}; b.number < sizes->layers; b.number++)
         x = gpt_block(&b, x);
     add_head(g, norm(g, x, sizes, "ln_f"), yoke_graph_get_node(g, "wte.weight"), next);
@@ -141,18 +156,20 @@ llama_block(const block *b, yoke_node *x)
     const yki_tool_sizes *s = b->sizes;
     const yoke_rope_options turn = {
         .heads = (int32_t)s->heads, .shared = (int32_t)s->shared, .base = s->base};
-    const yoke_attention_options causal = {
-        .heads = (int32_t)s->heads, .shared = (int32_t)s->shared, .causal = true};
+    const yoke_attention_options causal = {.heads = (int32_t)s->heads,
+                                           .shared = (int32_t)s->shared,
+                                           .causal = true,
+                                           .dropout = (float)s->dropout};
     const int64_t columns = (int64_t)(s->width / s->heads) * (s->heads + 2 * s->shared);
     char name[NAME];
     yoke_node *y = llama_norm(b->graph, x, s, llama_name(b, "input_layernorm", name));
 
     y = llama_dense(b, y, columns, "self_attn.qkv_proj");
     y = yoke_attention(b->graph, yoke_rope(b->graph, y, NULL, &turn), NULL, &causal);
-    x = yoke_add(b->graph, x, llama_dense(b, y, s->width, "self_attn.o_proj"));
+    x = add(b, x, llama_dense(b, y, s->width, "self_attn.o_proj"));
     y = llama_norm(b->graph, x, s, llama_name(b, "post_attention_layernorm", name));
     y = yoke_swiglu(b->graph, llama_dense(b, y, 2 * (int64_t)s->inner, "mlp.gate_up_proj"));
-    return yoke_add(b->graph, x, llama_dense(b, y, s->width, "mlp.down_proj"));
+    return add(b, x, llama_dense(b, y, s->width, "mlp.down_proj"));
 }
 
 void
@@ -163,7 +180,7 @@ yki_tool_build_llama(yoke_graph *g, const yki_tool_sizes *sizes, int64_t length,
     yoke_node *next = yoke_sequence(g, yoke_target(g, target, YOKE_I32, yoke_shape(length)));
     const yoke_embedding_options embedding = {sizes->vocabulary, sizes->width, "model.embed_tokens",
                                               spread(SPREAD)};
-    yoke_node *x = yoke_embedding(g, tokens, &embedding);
+    yoke_node *x = drop(g, sizes, yoke_embedding(g, tokens, &embedding));
 
     for (block b = {g, sizes, 0}; b.number < sizes->layers; b.number++)
         x = llama_block(&b, x);

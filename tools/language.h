@@ -17,6 +17,8 @@ typedef struct yki_tool_sizes {
     float epsilon;       /* of norms; 0: 1e-5 */
     float base;          /* llama: of rotary positions; 0: 10000 */
     bool tied;           /* llama: the head is the embedding, as gpt's always is */
+    double dropout;      /* in training, of embeddings, of weights of attention, and of what layers
+                            add to the rows */
 } yki_tool_sizes;
 
 /* Builds a model that predicts the next of each token of a sequence, which has up to `length` of

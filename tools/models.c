@@ -355,7 +355,7 @@ const yki_tool_model yki_tool_models[] = {
      false,
      NULL,
      yki_tool_build_gpt,
-     {4, 4, 128, 128, 256, 0, 0, 0, 0, false}},
+     {4, 4, 128, 128, 256, 0, 0, 0, 0, false, 0}},
     {"char",
      "a GPT of characters, 10.7 M parameters",
      SHAPE1(256),
@@ -365,7 +365,7 @@ const yki_tool_model yki_tool_models[] = {
      false,
      NULL,
      yki_tool_build_gpt,
-     {6, 6, 384, 256, 65, 0, 0, 0, 0, false}},
+     {6, 6, 384, 256, 65, 0, 0, 0, 0, false, 0}},
     {"gpt2",
      "GPT-2, 124 M parameters",
      SHAPE1(64),
@@ -375,7 +375,7 @@ const yki_tool_model yki_tool_models[] = {
      false,
      NULL,
      yki_tool_build_gpt,
-     {12, 12, 768, 1024, 50304, 0, 0, 0, 0, false}},
+     {12, 12, 768, 1024, 50304, 0, 0, 0, 0, false, 0}},
     {"llama",
      "a small Llama of 128 bytes",
      SHAPE1(128),
@@ -385,7 +385,7 @@ const yki_tool_model yki_tool_models[] = {
      false,
      NULL,
      yki_tool_build_llama,
-     {4, 4, 128, 128, 256, 2, 384, 0, 0, false}},
+     {4, 4, 128, 128, 256, 2, 384, 0, 0, false, 0}},
     {NULL, NULL, SHAPE1(1), 0, NULL, 0, false, NULL, NULL, {0}},
 };
 
@@ -411,7 +411,7 @@ bool
 yki_tool_sizes_given(const yki_tool_sizes *s)
 {
     return s->layers || s->heads || s->width || s->context || s->vocabulary || s->shared ||
-           s->inner;
+           s->inner || s->dropout > 0;
 }
 
 bool
@@ -432,6 +432,7 @@ yki_tool_size_model(const yki_tool_model *model, const yki_tool_sizes *sizes, un
     own->vocabulary = sizes->vocabulary ? sizes->vocabulary : own->vocabulary;
     own->shared = sizes->shared ? sizes->shared : own->shared;
     own->inner = sizes->inner ? sizes->inner : own->inner;
+    own->dropout = sizes->dropout > 0 ? sizes->dropout : own->dropout;
     copy->classes = own->vocabulary;
     copy->input.dim[0] = length ? length : sizes->context ? sizes->context : copy->input.dim[0];
     if (own->width % own->heads != 0) {

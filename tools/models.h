@@ -31,7 +31,7 @@ const yki_tool_model *yki_tool_find_model(const char *name);
 /* Returns the "did you mean" hint for a name that is no model's. */
 const char *yki_tool_near_model(const char *name, yki_near *near);
 
-/* Whether a size is not 0. */
+/* Whether a size, or the dropout, is not 0. */
 bool yki_tool_sizes_given(const yki_tool_sizes *sizes);
 /* Makes a copy of a language model with the sizes that are not 0, and samples of `length` tokens;
  * 0: as many as the context that is given, or else the model's. False: they do not fit, or it is no

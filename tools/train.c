@@ -125,6 +125,7 @@ check_request(const yki_tool_command *self, request *w)
     if (!w->built_in && yki_tool_has_config(t->model)) {
         w->folder = t->model;
         given.context = 0; /* samples may be shorter than the model's */
+        given.dropout = 0;
     }
     if (yki_tool_sizes_given(&given)) {
         if (!w->built_in)
@@ -177,7 +178,8 @@ take_folder(const yki_tool_command *self, request *w)
     status = yki_tool_read_config(w->folder, &model);
     if (status)
         return status;
-    if (!yki_tool_size_model(&model, &(yki_tool_sizes){0}, sizes->context, &w->sized, why))
+    if (!yki_tool_size_model(&model, &(yki_tool_sizes){.dropout = sizes->dropout}, sizes->context,
+                             &w->sized, why))
         return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT, why);
     sizes->vocabulary = w->sized.sizes.vocabulary;
     w->built_in = &w->sized;

@@ -148,6 +148,8 @@ const yki_tool_option yki_tool_training_options[] = {
      TOOL_COUNT(yki_tool_training, sizes.shared, 1, MAX_SIZE), .takers = TRAIN | BENCH},
     {"inner", 0, "N", "of llama: width inside its gated layers",
      TOOL_COUNT(yki_tool_training, sizes.inner, 1, MAX_CONTEXT), .takers = TRAIN | BENCH},
+    {"dropout", 0, "P", "of gpt and llama: what training drops, as 0.1 (default: 0)",
+     TOOL_REAL(yki_tool_training, sizes.dropout, 0, 0.99), .takers = TRAIN | BENCH},
     {0},
 };
 

@@ -117,7 +117,7 @@ says "$err" 'not for text'
 # one device.
 set -- train --model=gpt --layers=1 --heads=1 --width=16 --context=16 --level=estimate \
     --core-groups=never --batch=8 --schedule=constant --lr=0.01 --data="$work/rhyme.txt" \
-    --tokenizer=characters --json
+    --tokenizer=characters --dropout=0.1 --json
 loss() {
     sed -n 's/.*"test_loss": \([0-9.]*\).*/\1/p' "$out" | tail -n 1
 }
