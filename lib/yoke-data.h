@@ -84,12 +84,23 @@ typedef struct yoke_dataset_open_options {
     const char *csv_targets; /* CSV: columns of targets, "price", or several, "x,y" */
     bool csv_no_label;       /* CSV: all columns are data */
     bool csv_integers;       /* CSV: data are whole numbers and become i32, for integer inputs */
+    /* Images: the size of a sample, at most 4096 by 4096; 0: that of the first image. Each image is
+     * resized to cover it, and the middle is kept. */
+    int32_t image_height, image_width;
+    int32_t image_channels; /* images: 1 (gray) or 3 (red, green, blue); 0: those of the first */
+    /* Images: opening decodes all of them, warns of each that is damaged, and leaves it out. False:
+     * reading a damaged one fails. */
+    bool skip_bad_images;
+    /* Images: names of classes 0, 1, ...; NULL: the folders, sorted, for a test part those of the
+     * training part. */
+    const char *const *class_names;
+    size_t class_count;
 } yoke_dataset_open_options;
 
-/* Opens a file (IDX, IDX.gz, CIFAR-10 or -100 binary, .npy, CSV), or a folder of such files with
- * their usual names (yoke-data(7)). Sizes in a file are compared with its length before memory is
- * taken. A file that is not compressed is read when samples are, so it must not change meanwhile.
- */
+/* Opens a file (IDX, IDX.gz, CIFAR-10 or -100 binary, .npy, CSV, or one image), a folder of such
+ * files with their usual names, or one of folders of PNG and JPEG images, a class each
+ * (yoke-data(7)). Sizes in a file are compared with its length before memory is taken. Images, and
+ * files that are not compressed, are read when samples are, so they must not change meanwhile. */
 YOKE_API yoke_status yoke_dataset_open_sized(const char *path,
                                              const yoke_dataset_open_options *options, size_t size,
                                              yoke_dataset **dataset);

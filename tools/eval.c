@@ -82,8 +82,12 @@ open_data(session *s, const request *w)
 {
     const float *mean, *scale;
     size_t count = yoke_model_get_scaling(s->model, &mean, &scale);
+    const yoke_field *input = yoke_model_get_input(s->model);
     const yki_tool_reading how = {.channels_last = w->training.channels_last,
-                                  .integers = yoke_model_get_input(s->model)->type == YOKE_I32};
+                                  .integers = input->type == YOKE_I32,
+                                  .image = input->shape.rank == 3 ? input->shape : yoke_shape(),
+                                  .skip_bad = w->training.bad_images == 1,
+                                  .model = s->model};
     yki_tool_text text;
     yoke_status status = yki_tool_text_of(yoke_model_get_graph(s->model), &text);
 

@@ -427,3 +427,22 @@ yki_tool_parse_lora(const char *text, yki_tool_lora *out, char why[WHY])
     *out = l;
     return true;
 }
+
+bool
+yki_tool_parse_image_size(const char *text, int *height, int *width, char why[WHY])
+{
+    enum { MOST = 4096 };
+    char *end;
+    long h = strtol(text, &end, 10), w = h;
+
+    if (end != text && *end == 'x' && end[1] >= '0' && end[1] <= '9')
+        w = strtol(end + 1, &end, 10);
+    if (end == text || *end || h < 1 || h > MOST || w < 1 || w > MOST) {
+        snprintf(why, WHY, "must be a side or height and width, as 224 or 96x128, of at most %d",
+                 MOST);
+        return false;
+    }
+    *height = (int)h;
+    *width = (int)w;
+    return true;
+}

@@ -46,6 +46,9 @@ bool yki_tool_parse_optimizer(const char *text, double rate, yoke_optimizer *opt
 bool yki_tool_parse_augmentation(const char *text, yoke_augmentation *augmentation,
                                  char why[TOOL_WHY]);
 
+/* "224" or "96x128": height and width */
+bool yki_tool_parse_image_size(const char *text, int *height, int *width, char why[TOOL_WHY]);
+
 /* Adapters; empty targets are the library's. */
 typedef struct yki_tool_lora {
     unsigned rank;

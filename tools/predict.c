@@ -107,7 +107,10 @@ open_data(session *s)
     const request *w = s->wanted;
     const yoke_field *input = yoke_model_get_input(s->model), *data;
     const yki_tool_reading how = {.channels_last = w->training.channels_last,
-                                  .integers = input->type == YOKE_I32};
+                                  .integers = input->type == YOKE_I32,
+                                  .image = input->shape.rank == 3 ? input->shape : yoke_shape(),
+                                  .skip_bad = w->training.bad_images == 1,
+                                  .model = s->model};
     yoke_status status = yki_tool_source_open_test(w->training.data, &how, &s->source);
     char sentence[512];
 

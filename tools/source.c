@@ -104,17 +104,52 @@ look(const char *path, yki_tool_source *s)
 
 /* ---- opening ---- */
 
+/* Returns the names of the model's classes, for free(); NULL: it has none. */
+static const char **
+classes_of(const yoke_model *model, size_t *count)
+{
+    const char **names;
+
+    *count = model ? yoke_model_class_count(model) : 0;
+    names = *count ? malloc(*count * sizeof *names) : NULL;
+    for (size_t i = 0; names && i < *count; i++)
+        names[i] = yoke_model_get_class_name(model, i);
+    return names;
+}
+
 static yoke_status
 open_part(const char *path, const yki_tool_reading *how, yoke_data_part part,
           yoke_dataset **dataset)
 {
     yoke_dataset_open_options options;
+    const char **names;
+    yoke_status status;
 
     memset(&options, 0, sizeof options);
     options.part = part;
     options.channels_last = how->channels_last;
     options.csv_integers = how->integers;
-    return yoke_dataset_open(path, &options, dataset);
+    options.image_channels = (int32_t)how->image.dim[0];
+    options.image_height = (int32_t)how->image.dim[1];
+    options.image_width = (int32_t)how->image.dim[2];
+    options.skip_bad_images = how->skip_bad;
+    options.class_names = names = classes_of(how->model, &options.class_count);
+    status = yoke_dataset_open(path, &options, dataset);
+    free(names);
+    return status;
+}
+
+/* The same samples of other files: images have the size that those of `like` have. */
+static yoke_status
+open_test_part(const char *path, const yki_tool_reading *how, const yoke_dataset *like,
+               yoke_dataset **dataset)
+{
+    const yoke_field *field = yoke_dataset_get_field(like, 0);
+    yki_tool_reading same = *how;
+
+    if (field->shape.rank == 3)
+        same.image = field->shape;
+    return open_part(path, &same, YOKE_PART_TEST, dataset);
 }
 
 static yoke_status
@@ -137,7 +172,7 @@ yki_tool_source_open(const char *path, const yki_tool_reading *how, yki_tool_sou
     yoke_status status = open_part(path, how, YOKE_PART_ANY, &s.train);
 
     if (!status && how->validation == 0 && yki_tool_is_folder(path)) {
-        status = open_part(path, how, YOKE_PART_TEST, &s.test);
+        status = open_test_part(path, how, s.train, &s.test);
         if (status == YOKE_ERROR_NOT_FOUND)
             status = YOKE_OK;
     }

@@ -21,9 +21,12 @@ typedef struct yki_tool_source {
 typedef struct yki_tool_reading {
     bool channels_last; /* images of .npy files */
     bool integers;      /* data of tables */
-    double validation;  /* the fraction of the samples that is kept for tests, in place of a test
-                           part; 0: the test part or, if there is none, a tenth */
-    uint32_t seed;      /* chooses the samples kept for tests */
+    yoke_shape image;   /* images of folders: (channels, height, width); 0: the first image's */
+    bool skip_bad;      /* images that are damaged are left out */
+    const yoke_model *model; /* whose classes folders of images are; NULL: their own */
+    double validation; /* the fraction of the samples that is kept for tests, in place of a test
+                          part; 0: the test part or, if there is none, a tenth */
+    uint32_t seed;     /* chooses the samples kept for tests */
 } yki_tool_reading;
 
 /* Opens `path` for training. If it has no test part, some of the training samples become it.

@@ -233,6 +233,30 @@ read_graph(const char *path, yoke_graph **graph, bool *integers)
     return yoke_fail(status, sentence);
 }
 
+/* How images of a folder become samples: a graph of a file says it all, and a built-in model only
+ * the size, as it fits itself to the channels. */
+static yoke_shape
+choose_image(const session *s)
+{
+    const yki_tool_model *model = s->wanted->built_in;
+    const yoke_node *input = s->graph ? yoke_graph_get_node(s->graph, "image") : NULL;
+    const char *given = s->wanted->settings.training.image_size;
+    yoke_shape image = yoke_shape(0, 0, 0);
+    int height, width;
+    char why[TOOL_WHY];
+
+    if (input && yoke_node_shape(input).rank == 3)
+        image = yoke_node_shape(input);
+    else if (model && model->image)
+        image = yoke_shape(0, model->input.dim[1], model->input.dim[2]);
+    if (given) {
+        yki_tool_parse_image_size(given, &height, &width, why); /* checked before */
+        image.dim[1] = height;
+        image.dim[2] = width;
+    }
+    return image;
+}
+
 static yoke_status
 open_data(session *s)
 {
@@ -241,6 +265,8 @@ open_data(session *s)
     yki_tool_source *source = &s->source;
     const yki_tool_reading how = {.channels_last = t->channels_last,
                                   .integers = s->integers,
+                                  .image = choose_image(s),
+                                  .skip_bad = t->bad_images == 1,
                                   .validation = w->validation,
                                   .seed = t->seed};
     yoke_status status = yki_tool_source_open(t->data, &how, source);

@@ -27,6 +27,7 @@ static const yki_tool_choice grouped[] = {{"measure", YOKE_CORE_GROUPS_MEASURE},
                                           {"never", YOKE_CORE_GROUPS_NEVER},
                                           {"always", YOKE_CORE_GROUPS_ALWAYS},
                                           {NULL, 0}};
+static const yki_tool_choice bad_images[] = {{"stop", 0}, {"skip", 1}, {NULL, 0}};
 static const yki_tool_choice levels[] = {{"estimate", YOKE_PLAN_ESTIMATE},
                                          {"measure", YOKE_PLAN_MEASURE},
                                          {"patient", YOKE_PLAN_PATIENT},
@@ -60,6 +61,14 @@ check_lora(const char *text, char why[TOOL_WHY])
     return yki_tool_parse_lora(text, &lora, why);
 }
 
+static bool
+check_image_size(const char *text, char why[TOOL_WHY])
+{
+    int height, width;
+
+    return yki_tool_parse_image_size(text, &height, &width, why);
+}
+
 /* ---- the table ---- */
 
 enum {
@@ -70,7 +79,8 @@ enum {
     TUNE = TOOL_FOR_TUNE,
     EVAL = TOOL_FOR_EVAL,
     PREDICT = TOOL_FOR_PREDICT,
-    GENERATE = TOOL_FOR_GENERATE
+    GENERATE = TOOL_FOR_GENERATE,
+    DATA = TOOL_FOR_DATA
 };
 
 /* An option whose defaults differ has a row for each of them. */
@@ -133,7 +143,13 @@ const yki_tool_option yki_tool_training_options[] = {
     {"trace", 0, "FILE", "write a timeline there, which Perfetto opens", TEXT(trace),
      .takers = TRAIN | BENCH},
     {"channels-last", 0, NULL, ".npy images are (height, width, channels)", FLAG(channels_last),
-     .takers = TRAIN | EVAL | PREDICT},
+     .takers = TRAIN | EVAL | PREDICT | DATA},
+    {"image-size", 0, "SIZE", "size of an image, as 224 or 96x128 (default: the model's)",
+     TOOL_LIST(yki_tool_training, image_size, check_image_size), .takers = TRAIN},
+    {"image-size", 0, "SIZE", "size of an image, as 224 or 96x128 (default: the first's)",
+     TOOL_LIST(yki_tool_training, image_size, check_image_size), .takers = DATA},
+    {"bad-images", 0, "KIND", "what damaged ones do: stop (default) or skip",
+     FROM(bad_images, bad_images), .takers = TRAIN | EVAL | PREDICT | DATA},
     {"layers", 0, "N", "of gpt: its layers (default: the model's, as of the next four)",
      TOOL_COUNT(yki_tool_training, sizes.layers, 1, MAX_SIZE), .takers = TRAIN | BENCH},
     {"heads", 0, "N", "of gpt: heads of attention, which divide the width",

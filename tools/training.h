@@ -20,7 +20,8 @@ enum {
     TOOL_FOR_TUNE = 16,
     TOOL_FOR_EVAL = 32,
     TOOL_FOR_PREDICT = 64,
-    TOOL_FOR_GENERATE = 128
+    TOOL_FOR_GENERATE = 128,
+    TOOL_FOR_DATA = 256
 };
 
 typedef struct yki_tool_training {
@@ -39,7 +40,9 @@ typedef struct yki_tool_training {
     const char *precision;        /* NULL: not given */
     const char *trace;            /* file of the timeline; NULL: none */
     bool strict, channels_last;
-    yki_tool_sizes sizes; /* of a language model */
+    const char *image_size; /* a text that can be parsed; NULL: not given */
+    int bad_images;         /* 1: skip */
+    yki_tool_sizes sizes;   /* of a language model */
 } yki_tool_training;
 
 /* Ends with a zeroed row. */

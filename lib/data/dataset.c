@@ -95,7 +95,7 @@ yki_dataset_make(int64_t count, const yoke_field *fields, size_t field_count,
     atomic_init(&dataset->references, 1);
     dataset->count = count;
     dataset->source = source;
-    dataset->ahead = source->slow;
+    dataset->ahead = source->ahead;
     dataset->self = self;
     status = set_fields(dataset, fields, field_count);
     if (status != YOKE_OK) {
@@ -286,8 +286,8 @@ given_destroy(void *self)
     yki_free(g);
 }
 
-static const yki_sample_source memory_source = {memory_read, given_destroy, false, NULL};
-static const yki_sample_source fill_source = {fill_read, given_destroy, true, NULL};
+static const yki_sample_source memory_source = {memory_read, given_destroy, 0, NULL};
+static const yki_sample_source fill_source = {fill_read, given_destroy, 1, NULL};
 
 /* Checks that all arrays are given and that samples do not overlap. */
 static yoke_status

@@ -20,7 +20,8 @@ typedef struct yki_sample_source {
      * it at once. */
     yoke_status (*read)(void *self, size_t field, const int64_t *indices, size_t count, void *out);
     void (*destroy)(void *self);
-    bool slow; /* reading is more than a copy of memory */
+    /* Samples that are best read at once, ahead of their use; 0: reading is a copy of memory. */
+    size_t ahead;
     /* An epoch of training begins, nobody reads: returns whether the samples are others now. NULL:
      * they never are. */
     bool (*begin)(void *self, uint32_t seed, uint32_t epoch);
@@ -52,7 +53,7 @@ struct yoke_dataset {
     /* Every change of scaling or augmentation increments it. What was made for an older version is
      * stale. */
     uint64_t version;
-    bool ahead;         /* a thread may read samples before they are wanted, and this is worth it */
+    size_t ahead;       /* that of the source; 0 also if no thread may read ahead */
     char **class_names; /* owned; NULL: unknown */
     size_t class_count;
     /* Of a text: */

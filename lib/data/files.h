@@ -111,7 +111,7 @@ typedef struct yki_column_format {
 #define YKI_COLUMN_FORMAT(name) extern const yki_column_format yki_format_##name;
 YKI_COLUMN_FORMATS(YKI_COLUMN_FORMAT)
 #undef YKI_COLUMN_FORMAT
-extern const yki_column_format *const yki_column_formats[]; /* NULL stands at the end (open.c) */
+extern const yki_column_format *const yki_column_formats[]; /* NULL stands at the end (folder.c) */
 
 /* Describes images and labels of files that are all of CIFAR-10 or all of CIFAR-100. */
 yoke_status yki_cifar_parse(yki_bytes *const *files, size_t count, yki_column *images,
@@ -132,6 +132,17 @@ typedef struct yki_csv_options {
 yoke_status yki_csv_read(yki_bytes *bytes, const yki_csv_options *options, yoke_dataset **dataset);
 
 /* ---- folders (folder.c) ---- */
+
+/* The names in a folder, sorted by their bytes, without hidden ones. */
+typedef struct yki_listing {
+    const char *path; /* lent */
+    char **names;
+    size_t count, capacity;
+} yki_listing;
+yoke_status yki_list_folder(const char *path, yki_listing *listing);
+void yki_listing_clear(yki_listing *listing);
+/* The part of a data set that words in a name tell; YOKE_PART_ANY: none. */
+yoke_data_part yki_part_of_name(const char *name);
 
 /* Which files hold a part of a data set (training or test data), found by their names. */
 typedef enum yki_found_kind {

@@ -21,19 +21,17 @@
 #include "data/files.h"
 #include "data/text.h"
 
-enum { MOST_NAMES = 100000 };
+enum { MOST_NAMES = 1 << 22 };
 
 typedef enum role { ROLE_NONE, ROLE_DATA, ROLE_TARGET } role;
 typedef const yki_column_format *format; /* NULL: none */
 
+#define YKI_COLUMN_FORMAT(name) &yki_format_##name,
+const yki_column_format *const yki_column_formats[] = {YKI_COLUMN_FORMATS(YKI_COLUMN_FORMAT) NULL};
+#undef YKI_COLUMN_FORMAT
+
 /* Tables stand for themselves: they hold data and labels. */
 static const yki_column_format tables = {.name = "CSV", .endings = {".csv", ".tsv"}};
-
-typedef struct listing {
-    const char *path;
-    char **names;
-    size_t count, capacity;
-} listing;
 
 /* ---- names ---- */
 
@@ -62,8 +60,8 @@ has_any_word(const char *name, const char *const *words)
     return false;
 }
 
-static yoke_data_part
-part_of(const char *name)
+yoke_data_part
+yki_part_of_name(const char *name)
 {
     static const char *const train[] = {"train", "training", NULL};
     static const char *const test[] = {"test",       "t10k", "testing", "valid",
@@ -98,8 +96,8 @@ has_format(const char *name, format f)
 
 /* ---- listing ---- */
 
-static void
-listing_clear(listing *l)
+void
+yki_listing_clear(yki_listing *l)
 {
     for (size_t i = 0; i < l->count; i++)
         yki_free(l->names[i]);
@@ -113,7 +111,7 @@ by_name(const void *a, const void *b)
 }
 
 static yoke_status
-add_name(listing *l, const char *name)
+add_name(yki_listing *l, const char *name)
 {
     if (name[0] == '.')
         return YOKE_OK;
@@ -129,21 +127,21 @@ add_name(listing *l, const char *name)
     return YOKE_OK;
 }
 
-static yoke_status
-list(const char *path, listing *l)
+yoke_status
+yki_list_folder(const char *path, yki_listing *l)
 {
     struct dirent *entry;
     DIR *dir = opendir(path);
     yoke_status status = YOKE_OK;
 
-    *l = (listing){.path = path};
+    *l = (yki_listing){.path = path};
     if (!dir)
         return yki_fail(YOKE_ERROR_IO, "%s cannot be listed: %s", path, strerror(errno));
     while (status == YOKE_OK && (entry = readdir(dir)))
         status = add_name(l, entry->d_name);
     closedir(dir);
     if (status != YOKE_OK) {
-        listing_clear(l);
+        yki_listing_clear(l);
         return status;
     }
     if (l->count)
@@ -152,7 +150,7 @@ list(const char *path, listing *l)
 }
 
 static const char *
-find_name(const listing *l, const char *name)
+find_name(const yki_listing *l, const char *name)
 {
     for (size_t i = 0; i < l->count; i++)
         if (strcmp(l->names[i], name) == 0)
@@ -161,7 +159,7 @@ find_name(const listing *l, const char *name)
 }
 
 static yoke_status
-join(const listing *l, const char *name, char **path)
+join(const yki_listing *l, const char *name, char **path)
 {
     *path = yki_format("%s/%s", l->path, name);
     return *path ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
@@ -181,7 +179,7 @@ yki_found_clear(yki_found *found)
 }
 
 static yoke_status
-find_classes(const listing *l, yki_found *found)
+find_classes(const yki_listing *l, yki_found *found)
 {
     static const char *const usual[] = {"classes.txt", "class_names.txt", "batches.meta.txt",
                                         "fine_label_names.txt"};
@@ -194,7 +192,7 @@ find_classes(const listing *l, yki_found *found)
 
 /* Finds data_batch_1.bin ... and test_batch.bin, or train.bin and test.bin. */
 static yoke_status
-find_cifar(const listing *l, yoke_data_part part, yki_found *found)
+find_cifar(const yki_listing *l, yoke_data_part part, yki_found *found)
 {
     for (size_t i = 0; i < l->count; i++) {
         const char *name = l->names[i];
@@ -217,14 +215,14 @@ find_cifar(const listing *l, yoke_data_part part, yki_found *found)
 
 /* Finds the one file of a format with this part and role; NULL: none. */
 static yoke_status
-find_one(const listing *l, format f, yoke_data_part part, role r, const char **found)
+find_one(const yki_listing *l, format f, yoke_data_part part, role r, const char **found)
 {
     *found = NULL;
     for (size_t i = 0; i < l->count; i++) {
         const char *name = l->names[i];
         size_t length = *found ? strlen(*found) : 0;
 
-        if (!has_format(name, f) || part_of(name) != part || (r && role_of(name) != r))
+        if (!has_format(name, f) || yki_part_of_name(name) != part || (r && role_of(name) != r))
             continue;
         if (*found && strncmp(name, *found, length) == 0 && strcmp(name + length, ".gz") == 0)
             continue; /* the same file, compressed */
@@ -239,7 +237,7 @@ find_one(const listing *l, format f, yoke_data_part part, role r, const char **f
 
 /* Finds files of one format. If there are none, found->kind does not change. */
 static yoke_status
-find_format(const listing *l, format f, yoke_data_part part, yki_found *found)
+find_format(const yki_listing *l, format f, yoke_data_part part, yki_found *found)
 {
     const char *data, *target = NULL, *train = NULL;
 
@@ -266,7 +264,7 @@ find_format(const listing *l, format f, yoke_data_part part, yki_found *found)
 }
 
 static yoke_status
-search_files(const listing *l, yoke_data_part part, yki_found *found)
+search_files(const yki_listing *l, yoke_data_part part, yki_found *found)
 {
     /* Files that name no part hold everything, so they are for training. */
     const yoke_data_part parts[] = {part == YOKE_PART_ANY ? YOKE_PART_TRAIN : part, YOKE_PART_ANY};
@@ -285,7 +283,7 @@ search_files(const listing *l, yoke_data_part part, yki_found *found)
 
 /* A folder whose name tells this part, or NULL. */
 static const char *
-find_subfolder(const listing *l, yoke_data_part part)
+find_subfolder(const yki_listing *l, yoke_data_part part)
 {
     for (size_t i = 0; i < l->count; i++) {
         const char *name = l->names[i];
@@ -293,7 +291,8 @@ find_subfolder(const listing *l, yoke_data_part part)
         char *path;
         bool folder;
 
-        if (part_of(name) != (part == YOKE_PART_ANY ? YOKE_PART_TRAIN : part) || strchr(name, '.'))
+        if (yki_part_of_name(name) != (part == YOKE_PART_ANY ? YOKE_PART_TRAIN : part) ||
+            strchr(name, '.'))
             continue;
         if (join(l, name, &path) != YOKE_OK)
             return NULL;
@@ -308,27 +307,27 @@ find_subfolder(const listing *l, yoke_data_part part)
 static yoke_status
 search(const char *path, yoke_data_part part, yki_found *found)
 {
-    listing l;
+    yki_listing l;
     const char *folder;
     char *below = NULL;
     yoke_status status;
 
-    YKI_TRY(list(path, &l));
+    YKI_TRY(yki_list_folder(path, &l));
     status = search_files(&l, part, found);
     if (status == YOKE_OK)
         status = find_classes(&l, found);
     if (status == YOKE_OK && found->kind == YKI_KIND_NONE && (folder = find_subfolder(&l, part)))
         status = join(&l, folder, &below);
-    listing_clear(&l);
+    yki_listing_clear(&l);
     if (status != YOKE_OK || !below)
         return status;
     /* The folder's name tells the part, so names in it need not. */
-    status = list(below, &l);
+    status = yki_list_folder(below, &l);
     if (status == YOKE_OK) {
         status = search_files(&l, YOKE_PART_ANY, found);
         if (status == YOKE_OK && found->kind == YKI_KIND_NONE && part == YOKE_PART_TEST)
             status = search_files(&l, part, found);
-        listing_clear(&l);
+        yki_listing_clear(&l);
     }
     yki_free(below);
     return status;

@@ -2,8 +2,9 @@
  *
  * open.c - yoke_dataset_open: recognises a file's format and makes a dataset of it.
  *
- * Files of one column are recognised by their first bytes, CIFAR's files and tables by their names.
- * folder.c finds the files of a part of a data set in a folder.
+ * Files of one column are recognised by their first bytes, CIFAR's files, tables and images by
+ * their names. folder.c finds the files of a part of a data set in a folder; where it finds none,
+ * image_folder.c looks for images.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,13 +12,10 @@
 #include <sys/stat.h>
 
 #include "data/files.h"
+#include "data/image.h"
 #include "data/text.h"
 
 enum { HEAD = 16, MOST_CLASS_BYTES = 1 << 20, MOST_CLASSES = 1 << 15 };
-
-#define YKI_COLUMN_FORMAT(name) &yki_format_##name,
-const yki_column_format *const yki_column_formats[] = {YKI_COLUMN_FORMATS(YKI_COLUMN_FORMAT) NULL};
-#undef YKI_COLUMN_FORMAT
 
 /* ---- columns ---- */
 
@@ -230,14 +228,30 @@ read_classes(const char *path, yoke_dataset *dataset)
 
 /* ---- all of them ---- */
 
+/* Opens images; without any it returns YOKE_ERROR_NOT_FOUND, and the present detail stays. */
+static yoke_status
+open_images(const char *path, const yoke_dataset_open_options *o, yoke_dataset **dataset)
+{
+    yki_image_list list;
+
+    YKI_TRY(yki_image_list_make(path, o->part, o->class_names, o->class_names ? o->class_count : 0,
+                                &list));
+    if (list.count)
+        return yki_images_make(&list, o, dataset);
+    yki_image_list_clear(&list);
+    return YOKE_ERROR_NOT_FOUND;
+}
+
 static yoke_status
 open_folder(const char *path, const yoke_dataset_open_options *o, yoke_dataset **out)
 {
     yoke_dataset *dataset = NULL;
     yki_found found;
-    yoke_status status;
+    yoke_status status = yki_folder_search(path, o->part, &found);
 
-    YKI_TRY(yki_folder_search(path, o->part, &found));
+    if (status == YOKE_ERROR_NOT_FOUND)
+        return open_images(path, o, out);
+    YKI_TRY(status);
     if (found.kind == YKI_KIND_CIFAR)
         status = open_cifar(found.data, found.data_count, o, &dataset);
     else if (found.kind == YKI_KIND_CSV)
@@ -274,6 +288,8 @@ yoke_dataset_open_sized(const char *path, const yoke_dataset_open_options *optio
         return open_folder(path, &o, dataset);
     if (yki_ends_with(path, ".csv") || yki_ends_with(path, ".tsv"))
         return open_table(path, NULL, &o, dataset);
+    if (yki_image_name(path))
+        return open_images(path, &o, dataset);
     if (!yki_ends_with(path, ".bin"))
         return open_pair(path, o.target_file, &o, dataset);
     if (!(copy = yki_strdup(path, "a file's name")))

@@ -4,11 +4,11 @@
  * and functions take their time while devices compute, not in between.
  *
  * The trainer announces which positions of the epoch's order it will want, as ranges in the order
- * of their use. The thread reads them, sample by sample, into a ring of two batches in host memory,
- * and yki_prefetch_read copies from there. Samples that were not announced, or differently from
- * what is wanted then (shares follow the speed), are read on the spot. So a wrong guess costs time
- * and changes nothing. An error is kept until its sample is wanted, and the thread reads nothing
- * after it.
+ * of their use. The thread reads them, as many at once as the dataset likes, into a ring of two
+ * batches in host memory, and yki_prefetch_read copies from there. Samples that were not announced,
+ * or differently from what is wanted then (shares follow the speed), are read on the spot. So a
+ * wrong guess costs time and changes nothing. An error is kept until its sample is wanted, and the
+ * thread reads nothing after it.
  *
  * Knows no device. One thread outside asks and reads; the other is in this file.
  */
@@ -16,7 +16,7 @@
 
 #include "data/dataset.h"
 
-enum { RING = 2, ALIGN = 64 };
+enum { RING = 2, ALIGN = 64, MOST_AT_ONCE = 256 };
 
 typedef struct range {
     int64_t first, end; /* positions in the order */
@@ -86,19 +86,28 @@ make_room(const yki_prefetch *a, batch *b)
     return true;
 }
 
-/* Reads one row; returns whether to go on. */
+/* Reads `count` rows; returns whether to go on. If one of several fails, all are read again one by
+ * one, so those before it are there. */
 static bool
-read_row(yki_prefetch *a, batch *b, size_t field, int64_t row)
+read_rows(yki_prefetch *a, batch *b, size_t field, int64_t row, int64_t count)
 {
     size_t size = yki_field_size(&a->dataset->fields[field]);
-    int64_t index = yki_order_at(&a->order, b->of.first + row);
-    yoke_status status =
-        yki_dataset_read(a->dataset, field, &index, 1, b->rows[field] + (size_t)row * size);
-    bool more;
+    int64_t indices[MOST_AT_ONCE];
+    yoke_status status;
+    bool more = true;
 
+    for (int64_t i = 0; i < count; i++)
+        indices[i] = yki_order_at(&a->order, b->of.first + row + i);
+    status = yki_dataset_read(a->dataset, field, indices, (size_t)count,
+                              b->rows[field] + (size_t)row * size);
+    if (status != YOKE_OK && count > 1) {
+        for (int64_t i = 0; i < count && more; i++)
+            more = read_rows(a, b, field, row + i, 1);
+        return more;
+    }
     pthread_mutex_lock(&a->lock);
     if (status == YOKE_OK) {
-        b->ready[field] = row + 1;
+        b->ready[field] = row + count;
     } else {
         a->status = status;
         a->detail = yki_strdup(yoke_last_error(), "an error");
@@ -115,9 +124,11 @@ read_batch(yki_prefetch *a, batch *b)
 {
     bool more = make_room(a, b);
 
+    const int64_t at_once = (int64_t)YKI_MIN(a->dataset->ahead, (size_t)MOST_AT_ONCE);
+
     for (size_t f = 0; f < a->dataset->field_count && more; f++)
-        for (int64_t row = 0; a->fields[f] && row < b->of.end - b->of.first && more; row++)
-            more = read_row(a, b, f, row);
+        for (int64_t row = 0; a->fields[f] && row < b->of.end - b->of.first && more; row += at_once)
+            more = read_rows(a, b, f, row, YKI_MIN(at_once, b->of.end - b->of.first - row));
 }
 
 /* Waits for a range and for room in the ring, and begins a batch; NULL: the thread must stop. */

@@ -49,7 +49,7 @@ view_destroy(void *self)
     yki_free(v);
 }
 
-static const yki_sample_source view_source = {view_read, view_destroy, false, NULL};
+static const yki_sample_source view_source = {view_read, view_destroy, 0, NULL};
 
 /* Takes over the list, also on failure. */
 static yoke_status

@@ -67,8 +67,7 @@ windows_destroy(void *self)
     yki_free(w);
 }
 
-static const yki_sample_source windows_source = {windows_read, windows_destroy, true,
-                                                 windows_begin};
+static const yki_sample_source windows_source = {windows_read, windows_destroy, 1, windows_begin};
 
 /* ---- finding the tokens ---- */
 
