@@ -190,6 +190,14 @@ rows_of(const yki_tool_command *command)
     return list;
 }
 
+const yki_tool_option *
+yki_tool_row(const yki_tool_command *command, size_t index)
+{
+    const row_list rows = rows_of(command);
+
+    return index < rows.count ? rows.row[index] : NULL;
+}
+
 static void
 print_option(int letter, const char *name, const char *argument, const char *help)
 {

@@ -114,6 +114,8 @@ enum { TOOL_EXIT = -1 };
  * argv[optind] is the first argument. Returns TOOL_OK; TOOL_EXIT if --help was printed; or the exit
  * status of an error. */
 int yki_tool_read(const yki_tool_command *command, int argc, char **argv, void *to);
+/* Lends an option of the command, those of its shared table first; NULL: it has no more. */
+const yki_tool_option *yki_tool_row(const yki_tool_command *command, size_t index);
 /* After the options: takes the argument that is left. `what` tells what it is; NULL: none is taken.
  * If it is missing, `*argument` stays as it is or, if `question` is not NULL, that is an error, and
  * `question` asks for it. Returns TOOL_OK or TOOL_USAGE. */

@@ -19,6 +19,7 @@
 #include "job.h"
 #include "json.h"
 #include "models.h"
+#include "option_file.h"
 #include "recipe.h"
 #include "source.h"
 #include "watch.h"
@@ -33,7 +34,8 @@ typedef struct request {
     const yki_tool_model *built_in; /* NULL: the model is a file */
     yki_tool_model sized;           /* a language model of the sizes that are given or read */
     const char *folder;             /* of Hugging Face, that has them; NULL: none */
-    const char *init, *init_adapters, *out, *checkpoint, *log, *log_dir, *tokenizer;
+    const char *init, *init_adapters, *out, *checkpoint, *log, *log_dir, *tokenizer, *config;
+    yki_tool_sizes sizes; /* as they are given */
     unsigned every, keep, early_stop;
     double validation;
     bool keep_best, resume, quiet, json;
@@ -48,6 +50,8 @@ check_augmentation(const char *text, char why[TOOL_WHY])
 }
 
 static const yki_tool_option options[] = {
+    {"config", 0, "FILE", "options as JSON; those of the command line come first",
+     TOOL_TEXT(request, config)},
     {"epochs", 'e', "N", "times through the data (default: the recipe's)",
      TOOL_COUNT(request, settings.epochs, 1, MAX_EPOCHS)},
     {"init", 0, "FILE", "start from the weights of a safetensors file", TOOL_TEXT(request, init)},
@@ -99,6 +103,8 @@ typedef struct session {
     yki_tool_watch watch;
     int signal; /* the one that stopped training */
     bool stopped;
+    json_t *config; /* what texts of the options point to */
+    bool told;      /* the options of this run are written */
 } session;
 
 /* ---- the command line ---- */
@@ -152,11 +158,20 @@ check_request(const yki_tool_command *self, request *w)
     return TOOL_OK;
 }
 
+/* Options of the command line are read twice: before those of a file, which they name, and after
+ * them, to take their place. */
 static int
-read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
+read_arguments(const yki_tool_command *self, int argc, char **argv, request *w, json_t **config)
 {
     int status = yki_tool_read(self, argc, argv, w);
 
+    if (status == TOOL_OK && w->config) {
+        status = yki_tool_read_options(self, w->config, w, config);
+        optind = 0; /* restarts getopt */
+        if (status == TOOL_OK)
+            status = yki_tool_read(self, argc, argv, w);
+    }
+    w->sizes = w->settings.training.sizes;
     if (status == TOOL_OK)
         status = yki_tool_read_argument(self, argc, argv, NULL, NULL, NULL);
     return status == TOOL_OK ? check_request(self, w) : status;
@@ -441,6 +456,47 @@ open_log(session *s)
     return yoke_fail(YOKE_ERROR_IO, sentence);
 }
 
+/* Writes the options of this run, with those that the recipe chose, beside what it writes. A device
+ * such as /dev/null has nothing beside it. */
+static void
+write_options(const session *s, const char *path, const char *ending)
+{
+    static const char *const except[] = {"config", "resume", NULL};
+    request all = *s->wanted;
+    char name[PATH_MAX];
+    struct stat about;
+
+    if (!path || (stat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)))
+        return;
+    all.settings = s->settings;
+    all.settings.training.sizes = s->wanted->sizes;
+    snprintf(name, sizeof name, "%s%s", path, ending);
+    if (yki_tool_write_options(s->self, name, &all, except))
+        yki_tool_warn(s->self, "%s", yoke_last_error());
+}
+
+/* Once training has begun, its folders are there, and are those of no other training. */
+static bool
+on_step(void *user, const yoke_result *result)
+{
+    session *s = user;
+
+    if (s->job.rank == 0 && !s->told) {
+        write_options(s, s->wanted->checkpoint, "/options.json");
+        write_options(s, s->wanted->out, ".options.json");
+    }
+    s->told = true;
+    return yki_tool_watch_step(&s->watch, result);
+}
+
+static bool
+on_epoch(void *user, const yoke_epoch *epoch)
+{
+    session *s = user;
+
+    return yki_tool_watch_epoch(&s->watch, epoch);
+}
+
 static yoke_status
 fit(session *s)
 {
@@ -461,9 +517,9 @@ fit(session *s)
     yki_tool_watch_start(watch);
     memset(&o, 0, sizeof o);
     o.epochs = s->settings.epochs;
-    o.on_step = yki_tool_watch_step;
-    o.on_epoch = yki_tool_watch_epoch;
-    o.user = watch;
+    o.on_step = on_step;
+    o.on_epoch = on_epoch;
+    o.user = s;
     o.checkpoint_dir = w->checkpoint;
     o.checkpoint_every = w->every;
     o.checkpoint_keep = w->keep;
@@ -713,6 +769,7 @@ clear(session *s)
     yoke_context_destroy(s->context);
     yoke_graph_destroy(s->graph);
     yki_tool_source_close(&s->source);
+    json_decref(s->config);
 }
 
 static int
@@ -720,11 +777,13 @@ run(const yki_tool_command *self, int argc, char **argv)
 {
     request wanted = {0};
     static session s; /* static, as it is large: it has the names of devices */
-    int status = read_arguments(self, argc, argv, &wanted);
+    int status = read_arguments(self, argc, argv, &wanted, &s.config);
     yoke_status failed;
 
-    if (status != TOOL_OK)
+    if (status != TOOL_OK) {
+        json_decref(s.config);
         return status == TOOL_EXIT ? TOOL_OK : status;
+    }
     s.self = self;
     s.wanted = &wanted;
     if (wanted.quiet)

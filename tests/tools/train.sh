@@ -64,6 +64,24 @@ says "$err" '^yoke: train: lenet is for images'
 expect 1 -- train --model=lenet --data="$digits" --log="$work/no/log"
 says "$err" "^yoke: train: $work/no/log: the log cannot be written"
 
+# What is wrong in a file of options is said as of a command line.
+while IFS='|' read -r text sentence; do
+    echo "$text" >"$work/options.json"
+    expect 2 -- train --config="$work/options.json" --data="$digits"
+    says "$err" "^yoke: train: $work/options.json$sentence"
+done <<'END'
+{"epoch": 3}|: there is no option "epoch"; did you mean "epochs"\?
+{"epochs": "3"}|: the value of "epochs" must be a number
+{"epochs": 0}|: --epochs is 0; must be between 1 and
+{"strict": 1}|: the value of "strict" must be true or false
+{"model": 3}|: the value of "model" must be a text
+{"schedule": "cosin"}|: --schedule=cosin
+{"epochs": 3, "epochs": 4}|: line 1 is no JSON: duplicate
+["epochs"]| is no object; must be one
+{"epochs": 3|: line 2 is no JSON
+END
+expect 1 -- train --config="$work/none.json"
+
 # ---- training ----
 
 quick="--model=lenet --data=$digits --batch=32 --devices=cpu:0"
@@ -173,7 +191,7 @@ check_early_stop() {
     says "$err" '^yoke: train: note: the test loss was not lower for 2 epochs: training ends after 3 of 9$'
     says "$err" '^yoke: train: note: epoch 1 is the best, with a test loss of [0-9.]+ after step 6$'
     checks=$((checks + 1))
-    [ "$(cd "$work/still" && echo ./*)" = \
+    [ "$(cd "$work/still" && echo ./checkpoint-*)" = \
         "./checkpoint-000000000006.safetensors ./checkpoint-000000000018.safetensors" ] ||
         fail "other checkpoints: $(ls "$work/still")"
     # shellcheck disable=SC2086
@@ -183,6 +201,32 @@ check_early_stop() {
     json epochs 4
     json best_epoch 1
     json stopped false
+}
+
+# Options of a file, those of the command line, and what is written to run it again.
+check_config() {
+    printf '{"model": "mlp", "data": "%s", "devices": "cpu:0", "epochs": 3, "batch": 256, "lr": 0.125,
+        "optimizer": "sgd", "reproducible": "runs", "strict": false, "normalize": true}' "$digits" \
+        >"$work/options.json"
+    expect 0 "$pocl" -- train --config="$work/options.json" --epochs=1 --out="$work/once"
+    says "$out" ' 1 epoch$'
+    says "$err" 'note: the recipe "mlp" chooses --schedule=one-cycle'
+    lacks "$err" 'chooses .*--(epochs|batch|optimizer|lr|normalize)'
+    cp "$work/once.options.json" "$out"
+    json epochs 1
+    json lr 0.125
+    json normalize true
+    json schedule one-cycle
+    json reproducible runs
+    lacks "$out" 'config|strict|seed'
+    expect 0 "$pocl" -- train --config="$work/once.options.json" --out="$work/twice" \
+        --checkpoint="$work/configured" --resume
+    lacks "$err" 'the recipe'
+    checks=$((checks + 1))
+    cmp "$work/once" "$work/twice" >"$out" 2>&1 || fail "other bits with the same options"
+    cp "$work/configured/options.json" "$out"
+    json checkpoint "$work/configured"
+    lacks "$out" 'resume'
 }
 
 # Stopped by a signal, it goes on to the same bits as if it had not been.
@@ -231,6 +275,7 @@ if usable "$pocl"; then
     check_training
     check_resume
     check_early_stop
+    check_config
     check_stop
     check_parts
 else
