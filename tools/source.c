@@ -166,16 +166,26 @@ split(yki_tool_source *s, double fraction, uint32_t seed)
 }
 
 yoke_status
+yki_tool_source_open_parts(const char *path, const yki_tool_reading *how, yoke_dataset **train,
+                           yoke_dataset **test)
+{
+    yoke_status status = open_part(path, how, YOKE_PART_ANY, train);
+
+    *test = NULL;
+    if (status || !yki_tool_is_folder(path))
+        return status;
+    status = open_test_part(path, how, *train, test);
+    return status == YOKE_ERROR_NOT_FOUND ? YOKE_OK : status;
+}
+
+yoke_status
 yki_tool_source_open(const char *path, const yki_tool_reading *how, yki_tool_source *out)
 {
     yki_tool_source s = {0};
-    yoke_status status = open_part(path, how, YOKE_PART_ANY, &s.train);
+    yoke_status status = how->validation == 0
+                             ? yki_tool_source_open_parts(path, how, &s.train, &s.test)
+                             : open_part(path, how, YOKE_PART_ANY, &s.train);
 
-    if (!status && how->validation == 0 && yki_tool_is_folder(path)) {
-        status = open_test_part(path, how, s.train, &s.test);
-        if (status == YOKE_ERROR_NOT_FOUND)
-            status = YOKE_OK;
-    }
     if (!status && !s.test)
         status = split(&s, how->validation, how->seed);
     if (!status)

@@ -57,6 +57,10 @@ yoke_status yki_tool_source_open_test_text(const char *path, const yoke_model *m
 yoke_status yki_tool_open_tokenizer(const char *name, const char *text, yoke_tokenizer **tokenizer);
 /* Converts the loss of a text, in nats a token, to bits for each byte; NaN: not known. */
 double yki_tool_bits_per_byte(const yoke_dataset *text, double loss);
+/* Opens all that there is: the training part of a folder and its test part, which is NULL if there
+ * is none, or a file. */
+yoke_status yki_tool_source_open_parts(const char *path, const yki_tool_reading *how,
+                                       yoke_dataset **train, yoke_dataset **test);
 /* Opens the test part of a folder, or all of a file or of a folder without a test part, as `train`.
  * Samples may lack a target; classes are not counted. */
 yoke_status yki_tool_source_open_test(const char *path, const yki_tool_reading *how,

@@ -65,6 +65,8 @@ yoke train --model=gpt --width=192 --heads=6 --data=pages.txt --tokenizer=pages.
 yoke generate --model=pages.safetensors --prompt=".Dd November 24, 2026" --temperature=0.5 --seed=1	says ^\.Dd November 24, 2026
 yoke help train	says --epochs
 yoke help bench devices	says --repeats
+yoke data examples/data	says ^train: 1437 samples
+yoke data --out=digits.pgm examples/data	writes digits.pgm ^P5
 yoke devices	says cpu:0
 yoke doctor	says ^ok  *devices  cpu:0 .* compiles and computes
 yoke doctor --json | jq -r '.findings[].found'	jq says ^cpu:0 .* compiles and computes
