@@ -162,7 +162,7 @@ yki_span_begin(const yki_track *track)
 void
 yki_span_end(yki_track *track, double begin, const char *verb, int64_t number)
 {
-    yki_trace_record *record = track ? yki_track_add(track) : NULL;
+    yki_trace_record *record = track && begin > 0 ? yki_track_add(track) : NULL;
 
     if (!record)
         return;

@@ -130,7 +130,8 @@ yoke_status yki_trace_get_clock(yki_trace *trace, const void *of, yki_trace_cloc
 
 /* Returns when a span of the host begins; 0 without a track. */
 double yki_span_begin(const yki_track *track);
-/* Records a span that ends now. `verb` is a constant. Does nothing without a track. */
+/* Records a span that ends now. `verb` is a constant. Does nothing without a track, or for a span
+ * that began before there was one. */
 void yki_span_end(yki_track *track, double begin, const char *verb, int64_t number);
 /* Both are for the thread of the trainer. Records a number, unless it is not finite; series of one
  * counter that have the same time are shown together. */

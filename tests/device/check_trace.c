@@ -65,7 +65,8 @@ START_TEST(what_finds_no_room_is_counted)
 
     ASSERT_OK(yki_trace_create(3, &trace));
     ASSERT_OK(yki_trace_add_track(trace, YKI_TRACK_HOST, "host", &track));
-    yki_track_flow(track, 1, 's'); /* there is no record to begin at */
+    yki_span_end(track, yki_span_begin(NULL), "work", 0); /* began before the trace */
+    yki_track_flow(track, 1, 's');                        /* there is no record to begin at */
     for (int i = 0; i < 5; i++)
         yki_span_end(track, yki_span_begin(track), "work", i);
     yki_trace_count(trace, 1, "loss", "loss", (double)NAN);
