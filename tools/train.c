@@ -159,17 +159,22 @@ check_request(const yki_tool_command *self, request *w)
 }
 
 /* Options of the command line are read twice: before those of a file, which they name, and after
- * them, to take their place. */
+ * them, to take their place. Of two that exclude each other, that of the file goes. */
 static int
 read_arguments(const yki_tool_command *self, int argc, char **argv, request *w, json_t **config)
 {
     int status = yki_tool_read(self, argc, argv, w);
+    const bool normalize = w->settings.normalize, no_normalize = w->settings.no_normalize;
 
     if (status == TOOL_OK && w->config) {
         status = yki_tool_read_options(self, w->config, w, config);
         optind = 0; /* restarts getopt */
         if (status == TOOL_OK)
             status = yki_tool_read(self, argc, argv, w);
+        if (normalize != no_normalize) {
+            w->settings.normalize = normalize;
+            w->settings.no_normalize = no_normalize;
+        }
     }
     w->sizes = w->settings.training.sizes;
     if (status == TOOL_OK)

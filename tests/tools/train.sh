@@ -219,6 +219,10 @@ check_config() {
     json schedule one-cycle
     json reproducible runs
     lacks "$out" 'config|strict|seed'
+    expect 0 "$pocl" -- train --config="$work/once.options.json" --no-normalize --out="$work/plain"
+    cp "$work/plain.options.json" "$out"
+    json no-normalize true
+    lacks "$out" '"normalize"'
     expect 0 "$pocl" -- train --config="$work/once.options.json" --out="$work/twice" \
         --checkpoint="$work/configured" --resume
     lacks "$err" 'the recipe'
