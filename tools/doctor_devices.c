@@ -144,8 +144,8 @@ typedef struct trial {
     unsigned index;
     const char *stage; /* what was begun last: a constant text, at the same address in the child */
     yoke_device_info info;
-    yoke_status status;
-    bool wrong; /* the kernel ran and gave another number */
+    yoke_status status; /* YOKE_OK only once all was done: a driver may end the process with 0 */
+    bool wrong;         /* the kernel ran and gave another number */
     char error[SENTENCE];
 } trial;
 
@@ -221,20 +221,22 @@ try_device(void *shared)
     trial *t = shared;
     yoke_context *context = NULL;
     yoke_selection *selection = NULL;
+    yoke_status status;
 
     setenv("POCL_KERNEL_CACHE", "0", 1);
     t->stage = "finding it again";
-    t->status = yoke_context_create(&(yoke_context_options){.no_cache = true}, &context);
-    if (!t->status) {
+    status = yoke_context_create(&(yoke_context_options){.no_cache = true}, &context);
+    if (!status) {
         t->stage = "compiling small kernels to learn what it can";
-        t->status = yoke_device_get_info(yoke_context_get_device(context, t->index), &t->info);
+        status = yoke_device_get_info(yoke_context_get_device(context, t->index), &t->info);
     }
-    if (!t->status)
-        t->status = yoke_selection_create(context, t->info.id, NULL, &selection);
-    if (!t->status)
-        t->status = try_on(t, yoke_selection_get(selection, 0));
-    if (t->status)
+    if (!status)
+        status = yoke_selection_create(context, t->info.id, NULL, &selection);
+    if (!status)
+        status = try_on(t, yoke_selection_get(selection, 0));
+    if (status)
         snprintf(t->error, sizeof t->error, "%s", yoke_last_error());
+    t->status = status;
     yoke_selection_destroy(selection);
     yoke_context_destroy(context);
 }
@@ -263,6 +265,8 @@ check_device(yki_tool_checkup *doctor, unsigned index, unsigned count)
     if (!t)
         return;
     t->index = index;
+    t->stage = "a process for it"; /* if there can be none */
+    t->status = YOKE_ERROR_DEVICE;
     if (!yki_tool_doctor_apart(doctor->limit, try_device, t, why))
         t->status = YOKE_ERROR_DEVICE;
     else
