@@ -179,6 +179,19 @@ find_rows(yki_trace_record **order, size_t count)
 
 /* ---- events ---- */
 
+/* How wrong times of a clock may be, in seconds: times between two looks are as unsure as the worse
+ * of both. */
+static double
+uncertainty(const yki_sight sights[2])
+{
+    double most = 0;
+
+    for (int i = 0; i < 2; i++)
+        if (sights[i].at > 0)
+            most = YKI_MAX(most, 0.5 * fabs(sights[i].high - sights[i].low));
+    return most;
+}
+
 /* The number of a thread. Threads are listed by it. */
 static long long
 thread_of(const writer *w, const yki_track *track, uint32_t row)
@@ -202,8 +215,7 @@ write_thread(writer *w, const yki_track *track, uint32_t row)
     add_text(w, name);
     add_named(w, "clock", track->clock ? "device" : "host");
     if (track->clock)
-        add_time(w, "uncertainty_us",
-                 0.5 * fabs(track->clock->sights[0].high - track->clock->sights[0].low));
+        add_time(w, "uncertainty_us", uncertainty(track->clock->sights));
     yki_json_add(&w->text, "}");
     YKI_TRY(end_event(w));
     begin_event(w, 'M', "thread_sort_index");
@@ -381,7 +393,7 @@ write_process(writer *w, const char *host)
     add_text(w, name);
     add_integer(w, "lost", (long long)atomic_load(&w->trace->lost));
     if (w->sights[0].at > 0)
-        add_time(w, "uncertainty_us", 0.5 * fabs(w->sights[0].high - w->sights[0].low));
+        add_time(w, "uncertainty_us", uncertainty(w->sights));
     yki_json_add(&w->text, "}");
     return end_event(w);
 }
