@@ -165,9 +165,12 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *w, 
 {
     int status = yki_tool_read(self, argc, argv, w);
     const bool normalize = w->settings.normalize, no_normalize = w->settings.no_normalize;
+    const char *path = w->config;
 
-    if (status == TOOL_OK && w->config) {
-        status = yki_tool_read_options(self, w->config, w, config);
+    if (status == TOOL_OK && path) {
+        status = yki_tool_read_options(self, path, w, config);
+        if (status == TOOL_OK && w->config != path)
+            return yki_tool_usage(self, "%s: \"config\" is for the command line alone", path);
         optind = 0; /* restarts getopt */
         if (status == TOOL_OK)
             status = yki_tool_read(self, argc, argv, w);

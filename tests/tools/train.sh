@@ -71,6 +71,7 @@ while IFS='|' read -r text sentence; do
     says "$err" "^yoke: train: $work/options.json$sentence"
 done <<'END'
 {"epoch": 3}|: there is no option "epoch"; did you mean "epochs"\?
+{"config": "other.json"}|: "config" is for the command line alone
 {"epochs": "3"}|: the value of "epochs" must be a number
 {"epochs": 0}|: --epochs is 0; must be between 1 and
 {"strict": 1}|: the value of "strict" must be true or false
