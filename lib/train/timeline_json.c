@@ -330,16 +330,21 @@ write_samples(writer *w)
     return YOKE_OK;
 }
 
-/* By arrow, and along it. */
+/* By arrow, and along it: it may pass several records, and qsort need not keep their order. */
 static int
 by_arrow(const void *a, const void *b)
 {
     const yki_trace_flow *x = a, *y = b;
     const char order[] = "stf";
+    double x_end, y_end;
 
     if (x->id != y->id)
         return x->id < y->id ? -1 : 1;
-    return (int)(strchr(order, x->phase) - order) - (int)(strchr(order, y->phase) - order);
+    if (x->phase != y->phase)
+        return strchr(order, x->phase) < strchr(order, y->phase) ? -1 : 1;
+    x_end = x->track->records[x->record].end;
+    y_end = y->track->records[y->record].end;
+    return x_end < y_end ? -1 : x_end > y_end;
 }
 
 /* Near the end of a command, which is known better than its begin where the driver has no clock. */
