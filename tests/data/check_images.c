@@ -445,7 +445,7 @@ START_TEST(left_out)
     uint8_t pixels[6 * 4];
 
     for (int i = 0; i < 6; i++) {
-        char name[8];
+        char name[16];
 
         snprintf(name, sizeof name, "%d.png", i);
         put_image(i < 3 ? "some/a" : "some/b", name, (uint8_t)(10 * i));
