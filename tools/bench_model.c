@@ -419,21 +419,18 @@ bench(const request *wanted, yoke_context *context)
     return status;
 }
 
-/* Takes the sizes of a folder. Its samples have the context of the folder, or, if that is more, as
- * many tokens as the built-in model's. */
+/* Takes the sizes of a folder. */
 static int
 take_folder(const yki_tool_command *self, request *wanted, yki_tool_model *sized)
 {
     const yki_tool_model *model = wanted->model;
-    yoke_status failed = yki_tool_read_config(wanted->folder, sized);
+    yoke_status failed = yki_tool_read_shorter(wanted->folder, sized);
 
     if (failed)
         return yki_tool_fail(self, failed);
     if (sized->language != model->language)
         return yki_tool_usage(self, "%s is of a %s; take \"yoke bench %s\"", wanted->folder,
                               sized->name, sized->name);
-    if (sized->input.dim[0] > model->input.dim[0])
-        sized->input.dim[0] = model->input.dim[0];
     wanted->model = sized;
     return TOOL_OK;
 }

@@ -300,3 +300,19 @@ yki_tool_read_config(const char *folder, yki_tool_model *model)
     free(text);
     return status;
 }
+
+yoke_status
+yki_tool_read_shorter(const char *folder, yki_tool_model *model)
+{
+    yki_tool_model sized;
+    yoke_status status = yki_tool_read_config(folder, &sized);
+    int64_t most;
+
+    if (status)
+        return status;
+    most = yki_tool_find_model(sized.name)->input.dim[0];
+    if (sized.input.dim[0] > most)
+        sized.input.dim[0] = most;
+    *model = sized;
+    return YOKE_OK;
+}

@@ -46,6 +46,9 @@ bool yki_tool_has_config(const char *folder);
 yoke_status yki_tool_read_config(const char *folder, yki_tool_model *model);
 yoke_status yki_tool_parse_config(const char *text, size_t length, const char *path,
                                   yki_tool_model *model);
+/* The same for what is measured without data: samples have as many tokens as those of the built-in
+ * model, or the context if that is less. */
+yoke_status yki_tool_read_shorter(const char *folder, yki_tool_model *model);
 /* Whether such a folder has weights, and a model with its weights and its tokenizer, if it has one;
  * another file or folder is a model of yoke (hugging_face.c). The caller destroys the model. */
 bool yki_tool_has_weights(const char *folder);

@@ -15,6 +15,8 @@ enum { GEMM = 1024 };
 
 typedef struct request {
     const yki_tool_model *model;
+    const char *name;         /* as the user gives it */
+    yki_tool_model of_folder; /* of Hugging Face */
     const char *wisdom;
     yki_tool_training training;
 } request;
@@ -77,8 +79,8 @@ tune_on(const request *wanted, yoke_device *device)
     if (!status)
         status = yoke_replica_wait(replica);
     if (!status) {
-        printf("%s, batches up to %u, on %s (%s): %.1f s\n", wanted->model->name,
-               wanted->training.batch, info.id, info.name, yki_tool_now() - start);
+        printf("%s, batches up to %u, on %s (%s): %.1f s\n", wanted->name, wanted->training.batch,
+               info.id, info.name, yki_tool_now() - start);
         fflush(stdout);
     }
     yoke_replica_destroy(replica);
@@ -103,17 +105,25 @@ tune(const request *wanted, yoke_context *context)
 static int
 read_arguments(const yki_tool_command *self, int argc, char **argv, request *wanted)
 {
-    const char *name = NULL;
+    const char *name;
     yki_near near;
     int status = yki_tool_read(self, argc, argv, wanted);
 
     if (status == TOOL_OK)
         status = yki_tool_read_argument(
             self, argc, argv, "model",
-            "no model is given; must be one that \"yoke bench --help\" lists", &name);
+            "no model is given; must be one that \"yoke bench --help\" lists", &wanted->name);
     if (status != TOOL_OK)
         return status;
+    name = wanted->name;
     wanted->model = strcmp(name, gemm.name) == 0 ? &gemm : yki_tool_find_model(name);
+    if (!wanted->model && yki_tool_has_config(name)) {
+        yoke_status failed = yki_tool_read_shorter(name, &wanted->of_folder);
+
+        if (failed)
+            return yki_tool_fail(self, failed);
+        wanted->model = &wanted->of_folder;
+    }
     if (!wanted->model)
         return yki_tool_usage(self, "there is no model \"%s\"%s", name,
                               yki_tool_near_model(name, &near));
@@ -146,9 +156,10 @@ const yki_tool_command yki_tool_tune = {
     .synopsis = "[OPTION]... MODEL",
     .summary = "measure solvers and search parameters for a model, once",
     .description =
-        "Measure the solvers of a built-in model (or of \"gemm\", a matrix product) on each\n"
-        "device, search parameters of CLBlast for its products, and keep the times as wisdom:\n"
-        "later runs plan by them without measuring. Takes up to ten minutes a device.",
+        "Measure the solvers of a built-in model (or of a folder of Hugging Face, or of \"gemm\",\n"
+        "a matrix product) on each device, search parameters of CLBlast for its products, and\n"
+        "keep the times as wisdom: later runs plan by them without measuring. Takes up to ten\n"
+        "minutes a device.",
     .options = options,
     TOOL_TRAINING(TOOL_FOR_TUNE, request, training),
     .run = run,

@@ -107,6 +107,8 @@ says "$err" "^yoke: train: $files: is a folder, .* a graph as JSON, or a folder 
 # The other commands that take a folder.
 expect 1 -- generate --model="$work/hf" --prompt=a
 says "$err" "^yoke: generate: $work/hf/config.json is no JSON"
+expect 1 -- tune "$work/hf"
+says "$err" "^yoke: tune: $work/hf/config.json is no JSON"
 cp "$files/gpt2/config.json" "$work/hf"
 expect 1 -- generate --model="$work/hf" --prompt=a
 says "$err" "^yoke: generate: $work/hf has no model.safetensors; must have the weights of the model"
