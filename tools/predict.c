@@ -101,6 +101,19 @@ open_without_label(const char *path, const yki_tool_reading *how, yki_tool_sourc
 }
 
 static yoke_status
+refuse_text(const request *w)
+{
+    char sentence[512];
+
+    snprintf(
+        sentence, sizeof sentence,
+        "%s is a language model; must be one of samples (\"yoke generate\" writes with it, and "
+        "\"yoke eval\" tests it)",
+        w->file);
+    return yoke_fail(YOKE_ERROR_UNSUPPORTED, sentence);
+}
+
+static yoke_status
 open_data(session *s)
 {
     static const char *const types[] = {"f32", "i32", "u8"};
@@ -292,6 +305,8 @@ predict(session *s)
     int64_t count, end;
     char sentence[100];
 
+    if (!status && yki_tool_text_context(yoke_model_get_graph(s->model)))
+        status = refuse_text(w);
     if (!status)
         status = open_data(s);
     if (!status)

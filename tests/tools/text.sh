@@ -94,6 +94,8 @@ expect 0 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt=
 expect 1 -- generate --devices=cpu:0 --model="$work/rhyme.safetensors" --prompt="HE" --length=9
 says "$err" 'yoke: generate: '
 expect 0 -- tokenize --tokenizer="$work/rhyme.safetensors" "$work/rhyme.txt"
+expect 1 -- predict --data="$work/rhyme.txt" "$work/rhyme.safetensors"
+says "$err" 'rhyme.safetensors is a language model; must be one of samples \("yoke generate" writes'
 # It is written for Hugging Face, with its tokenizer, to a folder of its own.
 expect 0 -- convert --type=f16 --out="$work/rhyme.hf" "$work/rhyme.safetensors"
 grep -q '"torch_dtype": "float16"' "$work/rhyme.hf/config.json" || fail "no config.json of float16"
