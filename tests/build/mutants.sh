@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # mutants.sh - every fault of tests/mutants/list.sh can still be made: the text that it replaces
-# stands once in its file, and the test that must see it exists. `make check-mutants` makes them.
+# stands once in its file, and the test that must see it exists and is built. `make check-mutants`
+# makes them.
 
 set -u
 cd "${YOKE_SRCDIR:?}" || exit 1
@@ -17,6 +18,10 @@ mutant() {
     }
     [ -f "$5.c" ] || [ -f "$5" ] || {
         echo "FAIL: $1: there is no test $5"
+        failed=1
+    }
+    [ ! -f "$5.c" ] || grep -qw "$5" tests/mutants/Makemodule.am || {
+        echo "FAIL: $1: $5 is not in MUTATED_TESTS, so make check-mutants does not build it"
         failed=1
     }
 }
