@@ -164,8 +164,8 @@ test_suite(void)
     Suite *suite = suite_create("elementwise");
     TCase *tcase = test_case(suite, "elementwise");
 
-    tcase_add_loop_test(tcase, binary_alike_matches_oracle, 0, 3);
-    tcase_add_loop_test(tcase, binary_broadcast_matches_oracle, 0, 3);
+    tcase_add_loop_test(tcase, binary_alike_matches_oracle, 0, (int)YKI_COUNT(functions));
+    tcase_add_loop_test(tcase, binary_broadcast_matches_oracle, 0, (int)YKI_COUNT(functions));
     tcase_add_loop_test(tcase, reduce_matches_oracle, 0, 2);
     tcase_add_test(tcase, moves_match_oracle);
     tcase_add_test(tcase, counts_match_oracle);
