@@ -179,11 +179,13 @@ add_part(yki_image_list *l, const char *path, yoke_data_part part)
     return status;
 }
 
-/* Takes the classes of the training part alone. */
+/* Takes the classes of the training part alone: of its folder, or else of the folder itself. */
 static yoke_status
 take_classes(yki_image_list *l, const char *path)
 {
     YKI_TRY(add_part(l, path, YOKE_PART_TRAIN));
+    if (!l->count)
+        YKI_TRY(add_classes(l, path));
     while (l->count)
         yki_free(l->paths[--l->count]);
     return YOKE_OK;

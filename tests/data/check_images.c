@@ -427,6 +427,10 @@ START_TEST(without_parts)
     expect_sample(dataset, 0, 2, 0);
     yoke_dataset_destroy(dataset);
     refused(scratch_path("flat"), &test, YOKE_ERROR_NOT_FOUND, "no test data here");
+    put_image("flat/test/train", "1.png", 3);
+    dataset = opened(scratch_path("flat"), &test); /* its class has the number of training */
+    expect_sample(dataset, 0, 3, 1);
+    yoke_dataset_destroy(dataset);
     dataset = opened(scratch_path("flat/bus"), NULL); /* no classes: no labels */
     ck_assert_uint_eq(yoke_dataset_field_count(dataset), 1);
     ck_assert_uint_eq(yoke_dataset_class_count(dataset), 0);
