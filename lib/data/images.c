@@ -73,7 +73,9 @@ decode_file(decoding *d, const char *path, yki_image *image, uint8_t *out)
     yoke_status status;
 
     *image = (yki_image){.name = path};
-    YKI_TRY(yki_bytes_open(path, &bytes));
+    status = yki_bytes_open(path, &bytes);
+    if (status != YOKE_OK) /* "not found" would tell that there is no such part of the data */
+        return status == YOKE_ERROR_NOT_FOUND ? YOKE_ERROR_IO : status;
     status = read_bytes(d, bytes, &image->size);
     yki_bytes_release(bytes);
     YKI_TRY(status);

@@ -341,6 +341,9 @@ START_TEST(no_images)
     ck_assert_int_eq(yoke_dataset_open(path, &large, &(yoke_dataset *){NULL}),
                      YOKE_ERROR_INVALID_ARGUMENT);
     ASSERT_DETAIL("image_height is 5000; must be between 0 and 4096");
+    ck_assert_int_eq(mkdir(scratch_path("gone"), 0700), 0);
+    ck_assert_int_eq(symlink("nowhere", scratch_path("gone/a.png")), 0);
+    refused(scratch_path("gone"), NULL, YOKE_ERROR_IO, "gone/a.png cannot be opened: ");
 }
 END_TEST
 
