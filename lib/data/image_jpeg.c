@@ -47,11 +47,7 @@ on_error(j_common_ptr jpeg)
 static bool
 harmless(int code)
 {
-    return code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR
-#if JPEG_LIB_VERSION >= 80 || defined(LIBJPEG_TURBO_VERSION)
-           || code == JWRN_BOGUS_ICC
-#endif
-        ;
+    return code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR;
 }
 
 static void
