@@ -155,7 +155,11 @@ yki_jpeg_decode(yki_image *image, yki_resize *resize)
     returned = guarded(&d);
     jpeg_destroy_decompress(&d.jpeg);
     yki_free(d.row);
-    return returned ? d.status : yki_image_fail(image, d.why);
+    if (returned)
+        return d.status;
+    if (d.errors.msg_code == JERR_OUT_OF_MEMORY)
+        return yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "decoding %s: %s", image->name, d.why);
+    return yki_image_fail(image, d.why);
 }
 
 #else

@@ -27,6 +27,7 @@ typedef struct decoder {
     png_structp png;
     png_infop info;
     unsigned char *pixels;
+    bool no_room;       /* an allocation failed, which is no damage */
     yoke_status status; /* of what failed outside libpng */
     char why[WHY];
 } decoder;
@@ -61,8 +62,12 @@ on_warning(png_structp png, png_const_charp why)
 static png_voidp
 png_room(png_structp png, png_alloc_size_t size)
 {
-    (void)png;
-    return yki_alloc(1, size, "decoding an image");
+    decoder *d = png_get_mem_ptr(png);
+    void *memory = yki_alloc(1, size, "decoding an image");
+
+    if (!memory)
+        d->no_room = true;
+    return memory;
 }
 
 static void
@@ -130,8 +135,8 @@ guarded(decoder *d)
 {
     if (setjmp(d->jump))
         return false;
-    d->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, d, on_error, on_warning, NULL,
-                                      png_room, png_no_room);
+    d->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, d, on_error, on_warning, d, png_room,
+                                      png_no_room);
     d->info = d->png ? png_create_info_struct(d->png) : NULL;
     d->status = d->info ? read_header(d) : YOKE_ERROR_OUT_OF_MEMORY;
     if (d->status == YOKE_OK && d->resize)
@@ -147,7 +152,9 @@ yki_png_decode(yki_image *image, yki_resize *resize)
 
     png_destroy_read_struct(&d.png, &d.info, NULL);
     yki_free(d.pixels);
-    return returned ? d.status : yki_image_fail(image, d.why);
+    if (returned)
+        return d.status;
+    return d.no_room ? YOKE_ERROR_OUT_OF_MEMORY : yki_image_fail(image, d.why);
 }
 
 #else
