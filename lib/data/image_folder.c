@@ -145,37 +145,28 @@ add_classes(yki_image_list *l, const char *path)
     return status;
 }
 
-/* Finds the folder of a part; NULL: there is none. */
-static yoke_status
-find_part(const char *path, yoke_data_part part, char **found)
-{
-    yki_listing names;
-
-    *found = NULL;
-    YKI_TRY(yki_list_folder(path, &names));
-    for (size_t i = 0; i < names.count && !*found; i++) {
-        if (yki_part_of_name(names.names[i]) != part)
-            continue;
-        *found = yki_format("%s/%s", path, names.names[i]);
-        if (*found && !is_folder(*found)) {
-            yki_free(*found);
-            *found = NULL;
-        }
-    }
-    yki_listing_clear(&names);
-    return YOKE_OK;
-}
-
-/* Adds the classes of a part's folder, if it is there. */
+/* Adds the classes of a part's folder: of the first that has some. */
 static yoke_status
 add_part(yki_image_list *l, const char *path, yoke_data_part part)
 {
-    char *below;
+    yki_listing names;
     yoke_status status;
 
-    YKI_TRY(find_part(path, part, &below));
-    status = below ? add_classes(l, below) : YOKE_OK;
-    yki_free(below);
+    YKI_TRY(yki_list_folder(path, &names));
+    status = YOKE_OK;
+    for (size_t i = 0; i < names.count && status == YOKE_OK && !l->count; i++) {
+        char *below;
+
+        if (yki_part_of_name(names.names[i]) != part)
+            continue;
+        below = yki_format("%s/%s", path, names.names[i]);
+        if (!below)
+            status = YOKE_ERROR_OUT_OF_MEMORY;
+        else if (is_folder(below))
+            status = add_classes(l, below);
+        yki_free(below);
+    }
+    yki_listing_clear(&names);
     return status;
 }
 

@@ -411,6 +411,7 @@ START_TEST(parts)
     expect_sample(dataset, 0, 50, 0);
     ck_assert_uint_eq(yoke_dataset_class_count(dataset), 3);
     yoke_dataset_destroy(dataset);
+    mkdir(scratch_path("set/eval-logs"), 0700); /* sorted before test/, but without images */
     put_image("set/test/fox", "1.png", 60);
     ASSERT_STATUS(YOKE_ERROR_FORMAT, yoke_dataset_open(root, &test, &dataset));
     ASSERT_DETAIL("\"fox\" is no class of the training data; must be one of its 3, as \"cat\"");
