@@ -134,7 +134,9 @@ open_part(const char *path, const yki_tool_reading *how, yoke_data_part part,
     options.image_width = (int32_t)how->image.dim[2];
     options.skip_bad_images = how->skip_bad;
     options.class_names = names = classes_of(how->model, &options.class_count);
-    status = yoke_dataset_open(path, &options, dataset);
+    status = options.class_count && !names
+                 ? yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for names of classes")
+                 : yoke_dataset_open(path, &options, dataset);
     free(names);
     return status;
 }

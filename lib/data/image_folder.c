@@ -204,7 +204,7 @@ yki_image_list_make(const char *path, yoke_data_part part, const char *const *kn
     yoke_status status = YOKE_OK;
 
     for (size_t i = 0; i < known_count && status == YOKE_OK; i++)
-        status = add_class(&l, known[i]);
+        status = add_class(&l, known[i] ? known[i] : "");
     if (status == YOKE_OK)
         status = fill(&l, path, part);
     if (status != YOKE_OK) {
