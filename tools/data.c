@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fields.h"
 #include "json.h"
 #include "sheet.h"
 #include "source.h"
@@ -50,27 +51,8 @@ typedef struct session {
 } session;
 
 static const char *const part_names[] = {"train", "test"};
-static const char *const types[] = {"f32", "i32", "u8"};
 
 /* ---- looking ---- */
-
-static size_t
-values_of(const yoke_field *field)
-{
-    size_t count = 1;
-
-    for (int32_t i = 0; i < field->shape.rank; i++)
-        count *= (size_t)field->shape.dim[i];
-    return count;
-}
-
-static double
-number_at(yoke_type type, const void *values, size_t at)
-{
-    return type == YOKE_U8    ? ((const uint8_t *)values)[at]
-           : type == YOKE_I32 ? ((const int32_t *)values)[at]
-                              : (double)((const float *)values)[at];
-}
 
 static void
 add_number(range *r, double number)
@@ -135,11 +117,11 @@ static yoke_status
 take(session *s, int part, int which, const void *values, size_t n)
 {
     const yoke_field *field = which ? s->target : s->data;
-    size_t count = values_of(field), rest = count / s->channels[which];
+    size_t count = yki_tool_values_of(field->shape), rest = count / s->channels[which];
     yoke_status status = YOKE_OK;
 
     for (size_t i = 0; i < n * count && !status; i++) {
-        double number = number_at(field->type, values, i);
+        double number = yki_tool_number_at(field->type, values, i);
 
         if (which && is_label(field))
             status = count_class(s, part, (int64_t)number);
@@ -154,7 +136,7 @@ static yoke_status
 look_at(session *s, int part, int which)
 {
     const yoke_field *field = which ? s->target : s->data;
-    size_t bytes = values_of(field) * (field->type == YOKE_U8 ? 1 : 4);
+    size_t bytes = yki_tool_values_of(field->shape) * yki_tool_type_bytes(field->type);
     size_t at_once = bytes < MOST_BYTES ? MOST_BYTES / bytes : 1;
     int64_t count = yoke_dataset_count(s->parts[part]), indices[MOST_AT_ONCE];
     yoke_status status = YOKE_OK;
@@ -232,7 +214,7 @@ class_name(const session *s, size_t index, char number[24])
 static void
 print_field(const yoke_field *field, const char *before)
 {
-    printf("%s%s %s (", before, field->name, types[field->type]);
+    printf("%s%s %s (", before, field->name, yki_tool_type_name(field->type));
     for (int32_t i = 0; i < field->shape.rank; i++)
         printf("%s%lld", i ? ", " : "", (long long)field->shape.dim[i]);
     putchar(')');
@@ -329,7 +311,7 @@ write_field(yki_tool_json *j, const session *s, int which)
 
     yki_tool_json_open_object(j, which ? "target" : "data");
     yki_tool_json_string(j, "name", field->name);
-    yki_tool_json_string(j, "type", types[field->type]);
+    yki_tool_json_string(j, "type", yki_tool_type_name(field->type));
     yki_tool_json_open_array(j, "shape");
     for (int32_t i = 0; i < field->shape.rank; i++)
         yki_tool_json_integer(j, NULL, (uint64_t)field->shape.dim[i]);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fields.h"
 #include "job.h"
 #include "json.h"
 #include "metrics.h"
@@ -114,16 +115,6 @@ choose_batch(const session *s, const request *w)
 
 /* ---- what the model says ---- */
 
-static size_t
-values_of(yoke_shape shape)
-{
-    size_t count = 1;
-
-    for (int32_t i = 0; i < shape.rank; i++)
-        count *= (size_t)shape.dim[i];
-    return count;
-}
-
 static const char *
 text_of(const json_t *object, const char *key)
 {
@@ -159,7 +150,7 @@ find_classes(const yoke_graph *graph, json_t *json, const json_t *loss, subject 
     if ((!out->logits && strcmp(op, "cross_entropy") != 0) || !node ||
         yoke_node_shape(node).rank != 1)
         return;
-    out->count = values_of(yoke_node_shape(node));
+    out->count = yki_tool_values_of(yoke_node_shape(node));
     json_object_foreach(json_object_get(json, "outputs"), name, value)
     {
         if (!out->output && strcmp(json_string_value(value), x) == 0)
@@ -178,7 +169,8 @@ find_values(const yoke_graph *graph, json_t *json, const json_t *loss, size_t co
 
     node =
         first ? yoke_graph_get_node(graph, json_string_value(json_object_iter_value(first))) : NULL;
-    if (!node || yoke_node_type(node) != YOKE_F32 || values_of(yoke_node_shape(node)) != count)
+    if (!node || yoke_node_type(node) != YOKE_F32 ||
+        yki_tool_values_of(yoke_node_shape(node)) != count)
         return;
     out->count = count;
     for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++)
@@ -209,7 +201,7 @@ find_subject(session *s)
             json_object_get(node_of(json, yoke_model_get_input(s->model)->name), "sequence")))
         loss = NULL; /* its outputs may have a row for each of the input's */
     if (target->type == YOKE_F32)
-        find_values(graph, json, loss, values_of(target->shape), &s->subject);
+        find_values(graph, json, loss, yki_tool_values_of(target->shape), &s->subject);
     else if (target->shape.rank == 0)
         find_classes(graph, json, loss, &s->subject);
     json_decref(json);
@@ -252,8 +244,8 @@ typedef struct part {
 static yoke_status
 make_part(const session *s, size_t most, part *p)
 {
-    const size_t values = values_of(s->source.data->shape);
-    const size_t targets = values_of(s->source.target->shape);
+    const size_t values = yki_tool_values_of(s->source.data->shape);
+    const size_t targets = yki_tool_values_of(s->source.target->shape);
     const size_t size = 4 * (values + targets + s->subject.count) + sizeof *p->indices;
 
     p->room = ROOM / size < most ? ROOM / size : most;
@@ -280,9 +272,9 @@ free_part(part *p)
 static yoke_status
 read_field(const session *s, const part *p, const yoke_field *field, bool kept, void *to)
 {
-    const size_t count = p->n * values_of(field->shape);
+    const size_t count = p->n * yki_tool_values_of(field->shape);
     yoke_status status = yoke_dataset_read(s->source.train, field->name, p->indices, (int64_t)p->n,
-                                           to, count * (field->type == YOKE_U8 ? 1 : 4));
+                                           to, count * yki_tool_type_bytes(field->type));
 
     for (size_t i = count; !status && !kept && field->type == YOKE_U8 && i-- > 0;)
         ((int32_t *)to)[i] = ((const uint8_t *)to)[i];
@@ -296,7 +288,7 @@ scale_input(const session *s, const part *p)
     const yoke_field *data = s->source.data;
     const float none = 0, usual = data->type == YOKE_U8 ? 1 / 255.f : 1;
     const float *mean = &none, *scale = &usual;
-    const size_t values = values_of(data->shape);
+    const size_t values = yki_tool_values_of(data->shape);
     size_t means = yoke_dataset_get_scaling(s->source.train, data->name, &mean, &scale), width;
     float *floats = p->input;
 
@@ -337,7 +329,7 @@ judge_part(session *s, part *p)
     const char *name = yoke_model_get_input(s->model)->name;
     const yoke_type type =
         yoke_node_type(yoke_graph_get_node(yoke_model_get_graph(s->model), name));
-    const size_t values = values_of(s->source.data->shape);
+    const size_t values = yki_tool_values_of(s->source.data->shape);
     yoke_status status = read_field(s, p, s->source.data, type == YOKE_U8, p->input);
     yoke_feed feed = yoke_feed_make(name, type, p->input, (int64_t)(p->n * values));
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fields.h"
 #include "json.h"
 #include "models.h"
 #include "options.h"
@@ -50,8 +51,6 @@ typedef struct subject {
 } subject;
 
 static const char *const optimizers[] = {"sgd", "adam", "adamw", "rmsprop"};
-
-static const char *const types[] = {"f32", "i32", "u8"};
 
 static bool
 begins_with_brace(const char *path)
@@ -305,7 +304,7 @@ print_text(const subject *s)
         printf("%s: %s\n", s->path, s->model ? "a model with its weights" : "a graph");
     print_sizes(s);
     if (input && input->name) {
-        printf("samples    %s, %s (", input->name, types[input->type]);
+        printf("samples    %s, %s (", input->name, yki_tool_type_name(input->type));
         for (int32_t i = 0; i < input->shape.rank; i++)
             printf("%s%lld", i ? ", " : "", (long long)input->shape.dim[i]);
         printf(")\n");
@@ -335,7 +334,7 @@ add_input(yki_tool_json *j, const subject *s)
 
     yki_tool_json_open_object(j, "input");
     yki_tool_json_string(j, "name", input->name);
-    yki_tool_json_string(j, "type", types[input->type]);
+    yki_tool_json_string(j, "type", yki_tool_type_name(input->type));
     yki_tool_json_open_array(j, "shape");
     for (int32_t i = 0; i < input->shape.rank; i++)
         yki_tool_json_integer(j, NULL, (uint64_t)input->shape.dim[i]);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fields.h"
 #include "metrics.h"
 #include "progress.h"
 #include "table.h"
@@ -196,15 +197,6 @@ each_row(const double *scores, size_t count, bool all, void (*row)(void *user, s
 
 /* ---- classes for people ---- */
 
-static const char *
-class_name(const yoke_model *model, size_t index, char number[24])
-{
-    const char *name = yoke_model_get_class_name(model, index);
-
-    snprintf(number, 24, "%zu", index);
-    return name ? name : number;
-}
-
 static void
 percent_cell(yki_tool_table *table, double value)
 {
@@ -235,7 +227,7 @@ class_row(void *user, size_t i)
     const yki_tool_score s = yki_tool_class_score(rows->classes, i);
     char number[24];
 
-    yki_tool_table_cell(&rows->table, "%s", class_name(rows->model, i, number));
+    yki_tool_table_cell(&rows->table, "%s", yki_tool_class_name(rows->model, i, number));
     yki_tool_table_cell(&rows->table, "%llu", (unsigned long long)rows->classes->labels[i]);
     score_cells(&rows->table, &s);
 }
@@ -293,9 +285,9 @@ print_matrix(const yki_tool_classes *c, const yoke_model *model, FILE *stream)
     yki_tool_table_start(&table);
     yki_tool_table_column(&table, "LABEL", false);
     for (size_t i = 0; i < c->count; i++)
-        yki_tool_table_column(&table, class_name(model, i, numbers[i]), true);
+        yki_tool_table_column(&table, yki_tool_class_name(model, i, numbers[i]), true);
     for (size_t i = 0; i < c->count; i++) {
-        yki_tool_table_cell(&table, "%s", class_name(model, i, numbers[i]));
+        yki_tool_table_cell(&table, "%s", yki_tool_class_name(model, i, numbers[i]));
         for (size_t k = 0; k < c->count; k++)
             yki_tool_table_cell(&table, "%llu", (unsigned long long)c->confusion[i * c->count + k]);
     }
@@ -354,8 +346,8 @@ print_pairs(const yki_tool_classes *c, const yoke_model *model, FILE *stream)
     yki_tool_table_column(&table, "ANSWER", false);
     yki_tool_table_column(&table, "SAMPLES", true);
     for (size_t i = 0; i < n; i++) {
-        yki_tool_table_cell(&table, "%s", class_name(model, pairs[i].label, number));
-        yki_tool_table_cell(&table, "%s", class_name(model, pairs[i].answer, number));
+        yki_tool_table_cell(&table, "%s", yki_tool_class_name(model, pairs[i].label, number));
+        yki_tool_table_cell(&table, "%s", yki_tool_class_name(model, pairs[i].answer, number));
         yki_tool_table_cell(&table, "%llu", (unsigned long long)pairs[i].samples);
     }
     free(pairs);
@@ -389,7 +381,7 @@ write_classes(const yki_tool_classes *c, const yoke_model *model, yki_tool_json 
         const yki_tool_score s = yki_tool_class_score(c, i);
 
         yki_tool_json_open_object(j, NULL);
-        yki_tool_json_string(j, "class", class_name(model, i, number));
+        yki_tool_json_string(j, "class", yki_tool_class_name(model, i, number));
         yki_tool_json_integer(j, "samples", c->labels[i]);
         yki_tool_json_integer(j, "answers", c->answers[i]);
         score_members(j, &s);

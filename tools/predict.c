@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fields.h"
 #include "json.h"
 #include "source.h"
 #include "training.h"
@@ -63,20 +64,11 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
 
 /* ---- data that the model takes ---- */
 
-static size_t
-values_of(yoke_shape shape)
-{
-    size_t count = 1;
-
-    for (int32_t i = 0; i < shape.rank; i++)
-        count *= (size_t)shape.dim[i];
-    return count;
-}
-
 static bool
 fits(const yoke_field *data, const yoke_field *input)
 {
-    return data->type == input->type && values_of(data->shape) == values_of(input->shape);
+    return data->type == input->type &&
+           yki_tool_values_of(data->shape) == yki_tool_values_of(input->shape);
 }
 
 /* Opens a table in which all columns are data: new samples have no labels yet. */
@@ -116,7 +108,6 @@ refuse_text(const request *w)
 static yoke_status
 open_data(session *s)
 {
-    static const char *const types[] = {"f32", "i32", "u8"};
     const request *w = s->wanted;
     const yoke_field *input = yoke_model_get_input(s->model), *data;
     const yki_tool_reading how = {.channels_last = w->training.channels_last,
@@ -136,8 +127,8 @@ open_data(session *s)
         return YOKE_OK;
     snprintf(sentence, sizeof sentence,
              "%s: a sample has %zu values of type %s, the model takes %zu of type %s",
-             w->training.data, values_of(data->shape), types[data->type], values_of(input->shape),
-             types[input->type]);
+             w->training.data, yki_tool_values_of(data->shape), yki_tool_type_name(data->type),
+             yki_tool_values_of(input->shape), yki_tool_type_name(input->type));
     return yoke_fail(YOKE_ERROR_SHAPE, sentence);
 }
 
@@ -146,8 +137,8 @@ make_room(session *s)
 {
     const yoke_field *target = s->source.target;
 
-    s->size = values_of(s->source.data->shape) * (s->source.data->type == YOKE_U8 ? 1 : 4);
-    s->values = values_of(yoke_predictor_get_shape(s->predictor));
+    s->size = yki_tool_values_of(s->source.data->shape) * yki_tool_type_bytes(s->source.data->type);
+    s->values = yki_tool_values_of(yoke_predictor_get_shape(s->predictor));
     s->samples = malloc(AT_ONCE * s->size);
     s->results = malloc(AT_ONCE * s->values * sizeof *s->results);
     if (target && target->type != YOKE_F32 && target->shape.rank == 0)
@@ -158,15 +149,6 @@ make_room(session *s)
 }
 
 /* ---- what is written ---- */
-
-static const char *
-class_name(const session *s, size_t index, char number[24])
-{
-    const char *name = yoke_model_get_class_name(s->model, index);
-
-    snprintf(number, 24, "%zu", index);
-    return name ? name : number;
-}
 
 /* The index of the largest value that is not `taken`; the first of equal ones. */
 static size_t
@@ -191,11 +173,11 @@ write_classes(const session *s, const float *values, yki_tool_json *j)
 
         taken[i] = true;
         if (!j) {
-            printf("\t%s\t%.4f", class_name(s, i, number), (double)values[i]);
+            printf("\t%s\t%.4f", yki_tool_class_name(s->model, i, number), (double)values[i]);
             continue;
         }
         yki_tool_json_open_object(j, NULL);
-        yki_tool_json_string(j, "class", class_name(s, i, number));
+        yki_tool_json_string(j, "class", yki_tool_class_name(s->model, i, number));
         yki_tool_json_real(j, "probability", (double)values[i]);
         yki_tool_json_close_object(j);
     }
@@ -213,7 +195,7 @@ write_text(const session *s, int64_t index, const float *values, const int32_t *
     for (size_t i = 0; !s->classes && i < s->values; i++)
         printf("\t%.7g", (double)values[i]);
     if (label)
-        printf("\t(%s)", class_name(s, (size_t)(*label < 0 ? 0 : *label), number));
+        printf("\t(%s)", yki_tool_class_name(s->model, (size_t)(*label < 0 ? 0 : *label), number));
     putchar('\n');
 }
 
@@ -233,7 +215,8 @@ write_json(const session *s, int64_t index, const float *values, const int32_t *
         yki_tool_json_real(&j, NULL, (double)values[i]);
     yki_tool_json_close_array(&j);
     if (label)
-        yki_tool_json_string(&j, "label", class_name(s, (size_t)(*label < 0 ? 0 : *label), number));
+        yki_tool_json_string(
+            &j, "label", yki_tool_class_name(s->model, (size_t)(*label < 0 ? 0 : *label), number));
     yki_tool_json_close_object(&j);
     yki_tool_json_end(&j);
 }
@@ -246,7 +229,7 @@ read_labels(session *s, size_t n)
     yoke_status status;
 
     status = yoke_dataset_read(s->source.train, target->name, s->indices, n, s->labels,
-                               n * (target->type == YOKE_U8 ? 1 : sizeof *s->labels));
+                               n * yki_tool_type_bytes(target->type));
     for (size_t i = n; !status && target->type == YOKE_U8 && i-- > 0;)
         s->labels[i] = ((const uint8_t *)s->labels)[i];
     return status;
@@ -266,7 +249,8 @@ compute(session *s, int64_t first, size_t n)
         return status;
     return yoke_predictor_run(s->predictor, (int64_t)n,
                               yoke_feed_make(yoke_model_get_input(s->model)->name, data->type,
-                                             s->samples, (int64_t)(n * values_of(data->shape))),
+                                             s->samples,
+                                             (int64_t)(n * yki_tool_values_of(data->shape))),
                               s->results, n * s->values);
 }
 

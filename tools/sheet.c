@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "fields.h"
 #include "sheet.h"
 
 #ifdef YOKE_HAVE_PNG
@@ -23,15 +24,6 @@ typedef struct sheet {
     uint32_t rows, columns;           /* of the whole picture */
     uint8_t *pixels;
 } sheet;
-
-static yoke_status
-fail_about(yoke_status status, const char *path, const char *what)
-{
-    char sentence[512];
-
-    snprintf(sentence, sizeof sentence, "%s: %s", path, what);
-    return yoke_fail(status, sentence);
-}
 
 static bool
 ends_in(const char *path, const char *ending)
@@ -60,7 +52,7 @@ begin(sheet *s, const yoke_field *field, const char *path)
     s->columns = ACROSS * (s->width * s->times + GAP) + GAP;
     s->pixels = malloc((size_t)s->rows * s->columns * s->channels);
     if (!s->pixels)
-        return fail_about(YOKE_ERROR_OUT_OF_MEMORY, path, "out of memory for the picture");
+        return yki_tool_fail_about(YOKE_ERROR_OUT_OF_MEMORY, path, "out of memory for the picture");
     memset(s->pixels, GREY, (size_t)s->rows * s->columns * s->channels);
     return YOKE_OK;
 }
@@ -68,9 +60,7 @@ begin(sheet *s, const yoke_field *field, const char *path)
 static uint8_t
 shade(yoke_type type, const void *image, size_t at, double least, double most)
 {
-    double number = type == YOKE_U8    ? ((const uint8_t *)image)[at]
-                    : type == YOKE_I32 ? ((const int32_t *)image)[at]
-                                       : (double)((const float *)image)[at];
+    double number = yki_tool_number_at(type, image, at);
 
     number = most > least ? 255 * (number - least) / (most - least) : 0;
     return (uint8_t)(number >= 255 ? 255 : number > 0 ? number + 0.5 : 0); /* NaN: black */
@@ -100,11 +90,11 @@ write_netpbm(const sheet *s, const char *path)
     bool good;
 
     if (!file)
-        return fail_about(YOKE_ERROR_IO, path, "cannot be written");
+        return yki_tool_fail_about(YOKE_ERROR_IO, path, "cannot be written");
     good = fprintf(file, "P%d\n%u %u\n255\n", s->channels == 3 ? 6 : 5, s->columns, s->rows) > 0 &&
            fwrite(s->pixels, 1, size, file) == size;
     good = fclose(file) == 0 && good;
-    return good ? YOKE_OK : fail_about(YOKE_ERROR_IO, path, "cannot be written");
+    return good ? YOKE_OK : yki_tool_fail_about(YOKE_ERROR_IO, path, "cannot be written");
 }
 
 #ifdef YOKE_HAVE_PNG
@@ -120,15 +110,15 @@ write_png(const sheet *s, const char *path)
     image.format = s->channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
     return png_image_write_to_file(&image, path, 0, s->pixels, 0, NULL)
                ? YOKE_OK
-               : fail_about(YOKE_ERROR_IO, path, "cannot be written");
+               : yki_tool_fail_about(YOKE_ERROR_IO, path, "cannot be written");
 }
 #else
 static yoke_status
 write_png(const sheet *s, const char *path)
 {
     (void)s;
-    return fail_about(YOKE_ERROR_UNSUPPORTED, path,
-                      "this yoke was built without libpng; must end in .ppm or .pgm");
+    return yki_tool_fail_about(YOKE_ERROR_UNSUPPORTED, path,
+                               "this yoke was built without libpng; must end in .ppm or .pgm");
 }
 #endif
 
@@ -144,14 +134,15 @@ yki_tool_draw_sheet(const yoke_dataset *dataset, const yoke_field *field, double
     void *image;
 
     if (!png && !ends_in(path, ".ppm") && !ends_in(path, ".pgm"))
-        return fail_about(YOKE_ERROR_INVALID_ARGUMENT, path, "must end in .png, .ppm or .pgm");
+        return yki_tool_fail_about(YOKE_ERROR_INVALID_ARGUMENT, path,
+                                   "must end in .png, .ppm or .pgm");
     status = begin(&s, field, path);
     if (status)
         return status;
-    bytes = (size_t)s.channels * s.height * s.width * (field->type == YOKE_U8 ? 1 : 4);
+    bytes = (size_t)s.channels * s.height * s.width * yki_tool_type_bytes(field->type);
     image = malloc(bytes);
     if (!image)
-        status = fail_about(YOKE_ERROR_OUT_OF_MEMORY, path, "out of memory for an image");
+        status = yki_tool_fail_about(YOKE_ERROR_OUT_OF_MEMORY, path, "out of memory for an image");
     for (uint32_t i = 0; i < SAMPLES && i < count && !status; i++) {
         int64_t index = count < SAMPLES ? i : count * i / SAMPLES;
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "fields.h"
 #include "source.h"
 
 enum { CHUNK = 4096, MAX_TEXT = 64 << 20 };
@@ -24,23 +25,13 @@ yki_tool_is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-static yoke_status
-fail_about(yoke_status status, const char *path, const char *what)
-{
-    char sentence[512];
-
-    snprintf(sentence, sizeof sentence, "%s: %s", path, what);
-    return yoke_fail(status, sentence);
-}
-
 /* ---- classes ---- */
 
 static int64_t
 largest(const yoke_field *field, const void *values, size_t count, int64_t so_far)
 {
     for (size_t i = 0; i < count; i++) {
-        int64_t value =
-            field->type == YOKE_U8 ? ((const uint8_t *)values)[i] : ((const int32_t *)values)[i];
+        int64_t value = (int64_t)yki_tool_number_at(field->type, values, i);
 
         if (value > so_far)
             so_far = value;
@@ -62,7 +53,7 @@ count_labels(const yoke_dataset *dataset, const yoke_field *field, int64_t *clas
         for (size_t i = 0; i < n; i++)
             indices[i] = first + (int64_t)i;
         status = yoke_dataset_read(dataset, field->name, indices, n, values,
-                                   n * (field->type == YOKE_U8 ? 1 : sizeof *values));
+                                   n * yki_tool_type_bytes(field->type));
         if (status)
             return status;
         most = largest(field, values, n, most);
@@ -83,13 +74,14 @@ look(const char *path, yki_tool_source *s)
     s->target = yoke_dataset_field_count(d) > 1 ? yoke_dataset_get_field(d, 1) : NULL;
     s->classes = 0;
     if (yoke_dataset_count(d) == 0)
-        return fail_about(YOKE_ERROR_VALUE, path, "there are no samples; must be at least one");
+        return yki_tool_fail_about(YOKE_ERROR_VALUE, path,
+                                   "there are no samples; must be at least one");
     if (!s->target || s->target->type == YOKE_F32)
         return YOKE_OK;
     if (s->target->shape.rank != 0) {
         snprintf(axes, sizeof axes, "labels have %d ax%s; must be one number for each sample",
                  (int)s->target->shape.rank, s->target->shape.rank == 1 ? "is" : "es");
-        return fail_about(YOKE_ERROR_SHAPE, path, axes);
+        return yki_tool_fail_about(YOKE_ERROR_SHAPE, path, axes);
     }
     s->classes = (int64_t)yoke_dataset_class_count(d);
     if (s->classes == 0)
@@ -97,8 +89,8 @@ look(const char *path, yki_tool_source *s)
     if (!status && s->test && yoke_dataset_class_count(d) == 0)
         status = count_labels(s->test, s->target, &s->classes);
     if (!status && s->classes < 2)
-        return fail_about(YOKE_ERROR_VALUE, path,
-                          "the labels have one class; must have at least two");
+        return yki_tool_fail_about(YOKE_ERROR_VALUE, path,
+                                   "the labels have one class; must have at least two");
     return status;
 }
 
@@ -193,9 +185,10 @@ yki_tool_source_open(const char *path, const yki_tool_reading *how, yki_tool_sou
     if (!status)
         status = look(path, &s);
     if (!status && !s.target)
-        status = fail_about(YOKE_ERROR_NOT_FOUND, path,
-                            "has samples but neither labels nor targets; yoke-data(7) tells where "
-                            "they are looked for");
+        status = yki_tool_fail_about(
+            YOKE_ERROR_NOT_FOUND, path,
+            "has samples but neither labels nor targets; yoke-data(7) tells where "
+            "they are looked for");
     if (status)
         yki_tool_source_close(&s);
     else
@@ -481,8 +474,9 @@ read_stream(FILE *file, const char *path, char **text, size_t *length)
             continue;
         if (capacity >= MAX_TEXT) {
             free(memory);
-            return fail_about(YOKE_ERROR_FORMAT, path,
-                              "is larger than 64 MiB; must be a text of at most that size");
+            return yki_tool_fail_about(
+                YOKE_ERROR_FORMAT, path,
+                "is larger than 64 MiB; must be a text of at most that size");
         }
         capacity *= 2;
         more = realloc(memory, capacity + 1);
@@ -494,7 +488,7 @@ read_stream(FILE *file, const char *path, char **text, size_t *length)
         return yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for a file's text");
     if (ferror(file)) {
         free(memory);
-        return fail_about(YOKE_ERROR_IO, path, strerror(errno));
+        return yki_tool_fail_about(YOKE_ERROR_IO, path, strerror(errno));
     }
     memory[used] = '\0';
     *text = memory;
@@ -511,10 +505,10 @@ yki_tool_read_text(const char *path, const char *wanted, char **text, size_t *le
 
     if (!file && yki_tool_is_folder(path)) {
         snprintf(sentence, sizeof sentence, "is a folder, not a file; must be %s", wanted);
-        return fail_about(YOKE_ERROR_IO, path, sentence);
+        return yki_tool_fail_about(YOKE_ERROR_IO, path, sentence);
     }
     if (!file)
-        return fail_about(YOKE_ERROR_IO, path, strerror(errno));
+        return yki_tool_fail_about(YOKE_ERROR_IO, path, strerror(errno));
     status = read_stream(file, path, text, length);
     fclose(file);
     return status;
