@@ -182,29 +182,18 @@ static const yki_op *const ones_op = &yki_op_ones;
 
 /* A quotient of what padding lanes hold may be NaN. */
 static bool
-is_finite(const yki_problem *problem)
-{
-    return yki_binary_attrs_get(&problem->attrs).kind != YKI_BINARY_DIV;
-}
-
-static bool
 flat_applies(const yki_problem *problem, const yki_device_traits *traits)
 {
     return yki_flat_applies(problem, traits) &&
-           (problem->out.layout.block == 1 || is_finite(problem));
-}
-
-static bool
-flat_layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
-{
-    return (variant == 0 || is_finite(problem)) && yki_flat_layouts(problem, traits, variant);
+           (problem->out.layout.block == 1 ||
+            yki_binary_attrs_get(&problem->attrs).kind != YKI_BINARY_DIV);
 }
 
 const yki_solver yki_solver_binary = {
     .name = "binary-flat",
     .op = &binary_op,
     .applies = flat_applies,
-    .layouts = flat_layouts,
+    .layouts = yki_flat_layouts,
     .emit = emit_flat,
 };
 

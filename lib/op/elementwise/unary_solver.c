@@ -61,17 +61,11 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
            (problem->out.layout.block == 1 || is_finite(problem));
 }
 
-static bool
-layouts(yki_problem *problem, const yki_device_traits *traits, unsigned variant)
-{
-    return (variant == 0 || is_finite(problem)) && yki_flat_layouts(problem, traits, variant);
-}
-
 const yki_solver yki_solver_unary = {
     .name = "unary-flat",
     .op = &unary_op,
     .applies = applies,
-    .layouts = layouts,
+    .layouts = yki_flat_layouts,
     .emit = emit,
 };
 
@@ -88,6 +82,6 @@ const yki_solver yki_solver_unary_grad = {
     .name = "unary-grad-flat",
     .op = &unary_grad_op,
     .applies = grad_applies,
-    .layouts = layouts,
+    .layouts = yki_flat_layouts,
     .emit = emit,
 };
