@@ -5,6 +5,8 @@
  */
 #include "harness.h"
 
+extern const yki_solver yki_solver_binary;
+
 typedef yoke_node *(*binary_function)(yoke_graph *, yoke_node *, yoke_node *);
 
 #define FUNCTION(kind, id, name) yoke_##name,
@@ -60,6 +62,24 @@ START_TEST(binary_broadcast_matches_oracle)
             op_check_graph(g, functions[_i](g, a, b), options_of(functions[_i]));
         }
     }
+}
+END_TEST
+
+/* A quotient of what padding lanes hold may be NaN. */
+START_TEST(quotients_take_plain_tensors)
+{
+    yki_device_traits traits = {0};
+    yki_problem problem;
+    yoke_node *a, *b;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    a = yoke_input(g, "a", YOKE_F32, yoke_shape(5, 3));
+    b = yoke_input(g, "b", YOKE_F32, yoke_shape(5, 3));
+    yki_problem_of_node(functions[_i](g, a, b), (yki_extents){.batch = 2}, &problem);
+    problem.in[0].layout.block = problem.in[1].layout.block = problem.out.layout.block = 16;
+    ck_assert_int_eq(yki_solver_binary.applies(&problem, &traits), functions[_i] != yoke_div);
+    yoke_graph_destroy(g);
 }
 END_TEST
 
@@ -166,6 +186,7 @@ test_suite(void)
 
     tcase_add_loop_test(tcase, binary_alike_matches_oracle, 0, (int)YKI_COUNT(functions));
     tcase_add_loop_test(tcase, binary_broadcast_matches_oracle, 0, (int)YKI_COUNT(functions));
+    tcase_add_loop_test(tcase, quotients_take_plain_tensors, 0, (int)YKI_COUNT(functions));
     tcase_add_loop_test(tcase, reduce_matches_oracle, 0, 2);
     tcase_add_test(tcase, moves_match_oracle);
     tcase_add_test(tcase, counts_match_oracle);

@@ -7,6 +7,8 @@
 
 #include "harness.h"
 
+extern const yki_solver yki_solver_unary;
+
 static yoke_node *
 build(yoke_graph *g, yoke_node *x, int kind)
 {
@@ -134,6 +136,24 @@ START_TEST(unary_refuses_a_wrong_number)
 }
 END_TEST
 
+/* Padding lanes hold any finite number, and must stay finite. */
+START_TEST(functions_that_may_be_infinite_take_plain_tensors)
+{
+    bool finite = _i != YKI_UNARY_EXP && !of_positive(_i);
+    yki_device_traits traits = {0};
+    yki_problem problem;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    yki_problem_of_node(build(g, yoke_input(g, "x", YOKE_F32, yoke_shape(5, 3)), _i),
+                        (yki_extents){.batch = 2}, &problem);
+    ck_assert(yki_solver_unary.applies(&problem, &traits));
+    problem.in[0].layout.block = problem.out.layout.block = 16;
+    ck_assert_int_eq(yki_solver_unary.applies(&problem, &traits), finite);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -143,5 +163,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, unary_matches_oracle, 0, YKI_UNARY_KINDS);
     tcase_add_loop_test(tcase, ours_are_right_everywhere, 0, (int)YKI_COUNT(ours));
     tcase_add_test(tcase, unary_refuses_a_wrong_number);
+    tcase_add_loop_test(tcase, functions_that_may_be_infinite_take_plain_tensors, 0,
+                        YKI_UNARY_KINDS);
     return suite;
 }
