@@ -436,9 +436,10 @@ typedef enum yoke_core_groups_choice {
 
 /* Which runs have the same bits. Runs with other shares agree within rounding in any case. */
 typedef enum yoke_reproducible_choice {
-    YOKE_REPRODUCIBLE_NO = 0, /* shares and plans follow what is measured */
-    YOKE_REPRODUCIBLE_RUNS /* shares and plans stay as they are: so do the bits of every run on the
-                            * same devices */
+    YOKE_REPRODUCIBLE_NO = 0,   /* shares and plans follow what is measured */
+    YOKE_REPRODUCIBLE_RUNS,     /* shares and plans stay as they are: so do the bits of every run on
+                                 * the same devices */
+    YOKE_REPRODUCIBLE_ANY_SPLIT /* the bits do not depend on devices, processes and shares */
 } yoke_reproducible_choice;
 
 typedef struct yoke_trainer_options {
@@ -462,6 +463,8 @@ typedef struct yoke_trainer_options {
     bool no_overlap;      /* several processes send gradients after backward, not during it */
     yoke_core_groups_choice core_groups;
     const char *precision; /* as in yoke_replica_options */
+    int64_t granule; /* with ANY_SPLIT: samples that one device computes together; 0: yoke chooses
+                      * by the batch */
 } yoke_trainer_options;
 
 /* Compiles the graph for all devices of the team, measures, and gives every device the same initial

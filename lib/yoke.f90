@@ -43,6 +43,7 @@ module yoke
         logical(c_bool) :: no_overlap = .false.
         integer(c_int) :: core_groups = 0
         type(c_ptr) :: precision = c_null_ptr
+        integer(c_int64_t) :: granule = 0
     end type
 
     type, bind(c), public :: yoke_result

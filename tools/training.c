@@ -21,8 +21,10 @@ enum { MAX_ACCUMULATE = 65536, MAX_SIZE = 65536, MAX_CONTEXT = 1 << 24 };
 static const yki_tool_choice norms[] = {{"sync", 0}, {"local", 1}, {NULL, 0}};
 static const yki_tool_choice recomputed[] = {
     {"none", YOKE_RECOMPUTE_NOTHING}, {"cheap", YOKE_RECOMPUTE_CHEAP}, {NULL, 0}};
-static const yki_tool_choice reproduced[] = {
-    {"no", YOKE_REPRODUCIBLE_NO}, {"runs", YOKE_REPRODUCIBLE_RUNS}, {NULL, 0}};
+static const yki_tool_choice reproduced[] = {{"no", YOKE_REPRODUCIBLE_NO},
+                                             {"runs", YOKE_REPRODUCIBLE_RUNS},
+                                             {"any-split", YOKE_REPRODUCIBLE_ANY_SPLIT},
+                                             {NULL, 0}};
 static const yki_tool_choice grouped[] = {{"measure", YOKE_CORE_GROUPS_MEASURE},
                                           {"never", YOKE_CORE_GROUPS_NEVER},
                                           {"always", YOKE_CORE_GROUPS_ALWAYS},

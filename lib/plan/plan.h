@@ -212,6 +212,8 @@ typedef struct yki_plan_options {
     bool team;                 /* statistics of the batch are merged with those of other devices */
     bool small;                /* in training: saves memory at the cost of speed (recompute.c) */
     bool repeats;              /* in training: several micro-batches before each update */
+    bool canonical;            /* the same bits on every device: solvers of a fixed order, and
+                                * nothing that follows from measuring */
     bool late_sums;            /* nobody reads a gradient before backward ends (late_sums.c) */
     double budget;             /* seconds for measuring; 0: by level */
     double spent;              /* seconds of the budget that are used up already */

@@ -145,6 +145,7 @@ plan_options(const yoke_replica *r, bool training, bool team)
                               .team = team,
                               .small = r->options.recompute == YOKE_RECOMPUTE_CHEAP,
                               .repeats = r->repeats,
+                              .canonical = r->canonical,
                               .late_sums = training && !r->overlaps,
                               .level = r->options.level,
                               .classes = r->classes,
@@ -234,6 +235,7 @@ open(yoke_replica *r, yoke_device *device, yoke_graph *graph, const yoke_replica
     r->tick_user = in_team->tick_user;
     r->repeats = in_team->accumulates;
     r->overlaps = in_team->overlaps;
+    r->canonical = in_team->canonical;
     if (in_team->weights)
         r->weights = yki_weights_retain(in_team->weights);
     else

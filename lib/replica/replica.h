@@ -61,6 +61,7 @@ struct yoke_replica {
     double surveyed; /* seconds that a survey has spent measuring */
     bool repeats;    /* see yki_plan_options */
     bool overlaps;   /* see yki_replica_in_team */
+    bool canonical;  /* see yki_plan_options */
     void (*tick)(void *user);
     void *tick_user;
     struct {
@@ -78,6 +79,7 @@ typedef struct yki_replica_in_team {
     bool accumulates;         /* steps may have several micro-batches; packed weights are kept */
     bool overlaps;            /* gradients are read while backward runs */
     bool settle;              /* see yki_updater_options */
+    bool canonical;           /* see yki_plan_options */
     uint64_t bucket_size;     /* 0: the default */
     uint32_t owner, owners;   /* updates buckets `owner`, `owner` + `owners`, ...; owners 0: all */
     void (*tick)(void *user); /* see yki_plan_options */

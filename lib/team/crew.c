@@ -95,6 +95,7 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
         .accumulates = options->accumulates,
         .overlaps = crew->count > 1 || crew->comm,
         .settle = crew->team->settle,
+        .canonical = options->granule > 0,
         .bucket_size = crew->buckets.limit,
         .owner =
             m->index_in_group < group->owners ? m->index_in_group : UINT32_MAX, /* owns no bucket */

@@ -135,6 +135,7 @@ typedef struct yki_crew_options {
     bool accumulates;      /* steps may have several micro-batches */
     bool timed;            /* queues record times */
     bool apart;            /* communication does not overlap backward */
+    int64_t granule;       /* samples of a granule; 0: the bits may depend on the split */
     bool may_shrink;       /* a member's batch may be less than `most` if its memory is short */
     uint64_t bucket_bytes; /* 0: chosen */
     const int64_t *most;   /* by member: its largest batch */

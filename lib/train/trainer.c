@@ -42,6 +42,13 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
     if (o->accumulate > MAX_PARTS)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "accumulate", o->accumulate, 0,
                               MAX_PARTS);
+    if (o->granule < 0 || o->granule > INT32_MAX)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "granule", o->granule, 0, INT32_MAX);
+    if (o->granule && o->reproducible != YOKE_REPRODUCIBLE_ANY_SPLIT)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "granule is %lld; must be 0 unless reproducible is "
+                        "YOKE_REPRODUCIBLE_ANY_SPLIT",
+                        (long long)o->granule);
     if (!graph->loss && graph->output_count == 0)
         return yki_fail(YOKE_ERROR_STATE, "the graph has no loss and no output; call "
                                           "yoke_graph_set_loss or yoke_graph_set_output before");
@@ -129,6 +136,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .may_shrink = balances,
         .bucket_bytes = o->bucket_bytes,
         .apart = o->no_overlap,
+        .granule = o->granule,
     };
 
     yki_trainer_divide(t, yki_largest_micro_batch(&t->options), t->counts);
@@ -252,6 +260,15 @@ check_alone(yoke_team *team, yoke_graph *graph, yoke_trainer_options *o)
     return status;
 }
 
+/* Depends on the batch alone, as the bits depend on it. */
+static int64_t
+usual_granule(int64_t micro_batch)
+{
+    enum { GRANULES = 8 };
+
+    return (micro_batch + GRANULES - 1) / GRANULES;
+}
+
 yoke_status
 yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer_options *given,
                           size_t size, yoke_trainer **out)
@@ -264,11 +281,11 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
     YKI_GIVEN("yoke_trainer_create", {"team", team}, {"graph", graph}, {"trainer", out});
     if (given)
         memcpy(&o, given, YKI_MIN(size, sizeof o));
-    if ((unsigned)o.reproducible > YOKE_REPRODUCIBLE_RUNS)
-        return yki_fail(
-            YOKE_ERROR_INVALID_ARGUMENT,
-            "reproducible is %d; must be YOKE_REPRODUCIBLE_NO or YOKE_REPRODUCIBLE_RUNS",
-            (int)o.reproducible);
+    if ((unsigned)o.reproducible > YOKE_REPRODUCIBLE_ANY_SPLIT)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "reproducible is %d; must be YOKE_REPRODUCIBLE_NO, "
+                        "YOKE_REPRODUCIBLE_RUNS or YOKE_REPRODUCIBLE_ANY_SPLIT",
+                        (int)o.reproducible);
     YKI_TRY(check_alone(team, graph, &o));
     yki_optimizer_complete(&o.optimizer);
     /* A graph without a loss has no steps, so there are no times for shares to follow. */
@@ -276,6 +293,8 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
         o.shares = "even";
     o.batch = o.batch ? o.batch : 32;
     o.accumulate = o.accumulate ? o.accumulate : 1;
+    if (o.reproducible == YOKE_REPRODUCIBLE_ANY_SPLIT && !o.granule)
+        o.granule = usual_granule(yki_largest_micro_batch(&o));
     YKI_TRY(yki_trainer_compare_processes(yki_team_comm(team), graph, &o));
     status = yki_core_groups_decide(team, graph, &o, &core_groups);
     if (status == YOKE_OK)
