@@ -638,6 +638,9 @@ YOKE_API yoke_status yoke_trainer_read(yoke_trainer *trainer, const char *name, 
                                        int64_t count);
 YOKE_API yoke_status yoke_trainer_write(yoke_trainer *trainer, const char *name,
                                         const float *values, int64_t count);
+/* Writes 32 hexadecimal digits and a 0 to `text`, which stand for the bits of the parameter or
+ * state `name`, or of all of them (NULL). Waits. */
+YOKE_API yoke_status yoke_trainer_hash(yoke_trainer *trainer, const char *name, char text[33]);
 /* Writes the model to a safetensors file: the weights and, in the metadata, the graph. With a comm
  * every process calls it, and rank 0 writes. Waits. */
 YOKE_API yoke_status yoke_trainer_save(yoke_trainer *trainer, const char *path);
@@ -681,6 +684,8 @@ typedef struct yoke_checkpoint_info {
     const int64_t *shares;   /* samples of a batch, for each device */
     size_t tensors, damaged; /* number of tensors, and how many of them are damaged */
     size_t others;           /* number of older checkpoints in the folder, if a folder was opened */
+    int64_t granule;         /* samples, with YOKE_REPRODUCIBLE_ANY_SPLIT; else 0 */
+    const char *weights;     /* yoke_trainer_hash of all weights then; else "" */
 } yoke_checkpoint_info;
 
 /* Opens a file, or the newest checkpoint of a folder, and reads all of it. Damaged tensors are

@@ -251,6 +251,10 @@ print_checkpoint(const yoke_checkpoint *checkpoint)
     yki_tool_print_clean(c->graph, stdout);
     printf("\nplans      ");
     yki_tool_print_clean(c->plans, stdout);
+    if (c->granule) {
+        printf("\ngranules   of %" PRId64 " samples\nweights    ", c->granule);
+        yki_tool_print_clean(c->weights, stdout);
+    }
     for (size_t k = 0; k < c->devices; k++) {
         printf("\n%s", k ? "           " : "devices    ");
         yki_tool_print_clean(c->device_names[k], stdout);
@@ -369,6 +373,10 @@ add_checkpoint(yki_tool_json *j, const yoke_checkpoint *checkpoint)
     yki_tool_json_integer(j, "seed", c->seed);
     yki_tool_json_string(j, "graph", c->graph);
     yki_tool_json_string(j, "plans", c->plans);
+    if (c->granule) {
+        yki_tool_json_integer(j, "granule", (uint64_t)c->granule);
+        yki_tool_json_string(j, "weights", c->weights);
+    }
     yki_tool_json_open_array(j, "devices");
     for (size_t k = 0; k < c->devices; k++)
         yki_tool_json_string(j, NULL, c->device_names[k]);

@@ -594,7 +594,7 @@ print_text_result(const session *s, const yoke_epoch *last, double rate)
 }
 
 static void
-print_result(const session *s)
+print_result(const session *s, const char *hash)
 {
     size_t count = yoke_trainer_epoch_count(s->trainer);
     const yoke_epoch *last = yoke_trainer_get_epoch(s->trainer, count - 1);
@@ -609,6 +609,8 @@ print_result(const session *s)
     loss = last ? last->test->loss : (double)NAN;
     if (!s->wanted->json && s->source.context) {
         print_text_result(s, last, rate);
+        if (hash)
+            printf("weights %s\n", hash);
         return;
     }
     if (!s->wanted->json) {
@@ -620,6 +622,8 @@ print_result(const session *s)
             printf("test loss %s, %.0f samples/s, ", yki_tool_loss_text(loss, text), rate);
         done = last ? (long long)last->epoch + 1 : 0;
         printf("%lld epoch%s\n", done, done == 1 ? "" : "s");
+        if (hash)
+            printf("weights %s\n", hash);
         return;
     }
     yki_tool_json_start_line(&j, stdout);
@@ -638,6 +642,8 @@ print_result(const session *s)
     yki_tool_json_integer(&j, "best_epoch", best ? (uint64_t)best->epoch + 1 : 0);
     yki_tool_json_real(&j, "best_test_loss", best ? best->test->loss : (double)NAN);
     yki_tool_json_bool(&j, "stopped", s->stopped);
+    if (hash)
+        yki_tool_json_string(&j, "weights", hash);
     yki_tool_json_close_object(&j);
     yki_tool_json_end(&j);
 }
@@ -786,6 +792,7 @@ run(const yki_tool_command *self, int argc, char **argv)
     request wanted = {0};
     static session s; /* static, as it is large: it has the names of devices */
     int status = read_arguments(self, argc, argv, &wanted, &s.config);
+    char hash[33] = "";
     yoke_status failed;
 
     if (status != TOOL_OK) {
@@ -802,8 +809,10 @@ run(const yki_tool_command *self, int argc, char **argv)
         failed = take_folder(self, &wanted);
         if (!failed)
             failed = train(&s);
+        if (!failed && wanted.settings.training.reproducible == YOKE_REPRODUCIBLE_ANY_SPLIT)
+            failed = yoke_trainer_hash(s.trainer, NULL, hash);
         if (!failed && s.job.rank == 0) {
-            print_result(&s);
+            print_result(&s, hash[0] ? hash : NULL);
             say_what_was_best(&s);
             give_hint(&s);
         }

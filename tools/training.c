@@ -140,8 +140,10 @@ const yki_tool_option yki_tool_training_options[] = {
     {"strict", 's', NULL, "no Winograd", FLAG(strict), .takers = TRAIN | BENCH | OPERATORS | TUNE},
     {"precision", 0, "LIST", "of products: f32 (default), bf16, or by node: head=f32,bf16",
      TEXT(precision), .takers = TRAIN | BENCH | OPERATORS | VERIFY | TUNE},
-    {"reproducible", 0, "KIND", "no (default), or runs: the same bits every time",
+    {"reproducible", 0, "KIND", "no (default), runs, or any-split: the same bits",
      FROM(reproduced, reproducible), .takers = TRAIN | BENCH},
+    {"granule", 0, "N", "of any-split: samples computed together (default: by the batch)",
+     TOOL_COUNT(yki_tool_training, granule, 1, TOOL_MAX_BATCH), .takers = TRAIN | BENCH},
     {"trace", 0, "FILE", "write a timeline there, which Perfetto opens", TEXT(trace),
      .takers = TRAIN | BENCH},
     {"channels-last", 0, NULL, ".npy images are (height, width, channels)", FLAG(channels_last),
@@ -205,6 +207,7 @@ yki_tool_trainer_options(const yki_tool_training *t, yoke_optimizer usual)
     o.strict = t->strict;
     o.precision = t->precision;
     o.reproducible = (yoke_reproducible_choice)t->reproducible;
+    o.granule = t->granule;
     return o;
 }
 

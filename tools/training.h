@@ -37,6 +37,7 @@ typedef struct yki_tool_training {
     int core_groups;              /* a yoke_core_groups_choice */
     int level;                    /* a yoke_plan_level */
     int reproducible;             /* a yoke_reproducible_choice */
+    unsigned granule;             /* 0: not given */
     const char *precision;        /* NULL: not given */
     const char *trace;            /* file of the timeline; NULL: none */
     bool strict, channels_last;

@@ -161,6 +161,23 @@ yki_little_endian(const unsigned char *bytes, size_t count)
     return number;
 }
 
+/* ---- exact_sum.c ---- */
+
+enum { YKI_EXACT_DIGITS = 9 };
+
+/* An exact sum of floats, the same whatever their order; zeros are an empty one. It is sent between
+ * processes as it is. */
+typedef struct yki_exact_sum {
+    int64_t digits[YKI_EXACT_DIGITS];
+    int64_t no_number, infinite[2]; /* how many NaN; infinity, minus infinity */
+} yki_exact_sum;
+/* Adds a float; a sum takes up to 2^31 of them, those of others merged included. */
+void yki_exact_add(yki_exact_sum *sum, float value);
+/* Adds another sum. */
+void yki_exact_merge(yki_exact_sum *sum, const yki_exact_sum *other);
+/* Returns the sum, rounded to a double. */
+double yki_exact_value(const yki_exact_sum *sum);
+
 /* ---- checksum.c ---- */
 
 /* XXH64 with seed 0, for the contents of files. It takes several bytes a cycle, and is the same on

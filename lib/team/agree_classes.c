@@ -7,7 +7,7 @@
  * all processes choose the same classes (lib/plan/classes.c).
  *
  * There is nothing to agree on if the team is one device, under `strict`, which leaves
- * one class, and if the graph has places.
+ * one class, if the graph has places, and if plans are the same everywhere anyway.
  */
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 bool
 yki_crew_agrees_classes(const yki_crew *crew, const yki_crew_options *options)
 {
-    return crew->team->total > 1 && !options->replica.strict && !crew->stages;
+    return crew->team->total > 1 && !options->replica.strict && !crew->stages && !options->granule;
 }
 
 static yoke_status

@@ -93,9 +93,9 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
         .weights = crew->stages ? crew->stages->weights[k] : NULL,
         .timed = options->timed,
         .accumulates = options->accumulates,
-        .overlaps = crew->count > 1 || crew->comm,
-        .settle = crew->team->settle,
-        .canonical = options->granule > 0,
+        .overlaps = !crew->exact.granule && (crew->count > 1 || crew->comm),
+        .settle = crew->team->settle || crew->exact.granule,
+        .canonical = crew->exact.granule > 0,
         .bucket_size = crew->buckets.limit,
         .owner =
             m->index_in_group < group->owners ? m->index_in_group : UINT32_MAX, /* owns no bucket */
@@ -118,8 +118,10 @@ open_replica(yki_crew *crew, size_t k, const yki_crew_options *options)
     yki_replica_in_team in_team;
 
     if (crew->team->total > 1 || options->accumulates || crew->stages) {
+        size_t rows = YKI_MAX(crew->exact.most, (size_t)1);
+
         if (!crew->stages || k == crew->home)
-            YKI_TRY(yki_buffer_create(device, crew->pairs * 8, 0, "results", &m->results));
+            YKI_TRY(yki_buffer_create(device, rows * crew->pairs * 8, 0, "results", &m->results));
         YKI_TRY(yki_buffer_create(device, crew->pairs * 8, 0, "results of the team", &m->totals));
     }
     /* make_norm_parts has made the buffer that all owners of the group share. */
@@ -344,13 +346,19 @@ make_sums(yki_crew *crew, yki_member *m, yki_buffer **buffers)
 
         if (!yki_weights_has(m->replica->weights, b))
             continue;
-        if (m->accumulated) {
+        if (m->accumulated && !crew->exact.granule) {
             yki_buffer *both[2] = {m->accumulated[b], m->replica->weights->buckets[b].gradients};
 
             YKI_TRY(yki_combine_make(m->replica->weights->device, "yki_team_sum", both, 2, both[0],
                                      floats, &m->accumulates[b]));
         }
         count = collect(crew, m->group, pick_gradients, b, buffers);
+        if (crew->exact.granule) {
+            if (yki_member_owns(crew, m, b) && count > 1)
+                YKI_TRY(yki_combine_make(m->replica->weights->device, "yki_team_sum_whole", buffers,
+                                         count, m->accumulated[b], floats, &m->sums[b]));
+            continue;
+        }
         /* The update reads the plan's own gradients, so sums over micro-batches end there too. */
         if (yki_member_owns(crew, m, b) && (count > 1 || m->accumulated))
             YKI_TRY(yki_combine_make(m->replica->weights->device, "yki_team_sum", buffers, count,
@@ -370,8 +378,8 @@ make_gathered(yki_crew *crew, yki_member *m)
     for (size_t b = 0; b < crew->buckets.count; b++) {
         if (!yki_weights_has(m->replica->weights, b))
             continue;
-        YKI_TRY(yki_buffer_create(m->replica->weights->device, m->replica->weights->buckets[b].size,
-                                  0, "accumulated gradients", &m->accumulated[b]));
+        YKI_TRY(yki_buffer_create(m->replica->weights->device, yki_crew_travel_size(crew, b), 0,
+                                  "accumulated gradients", &m->accumulated[b]));
         YKI_TRY(yki_buffer_touch(m->replica->queue, m->accumulated[b]));
     }
     return YOKE_OK;
@@ -489,8 +497,6 @@ make_few(yki_crew *crew)
 static yoke_status
 make_pinned(yki_crew *crew)
 {
-    const yki_bucket *buckets = crew->members[0].replica->weights->buckets;
-
     for (size_t b = 0; b < crew->buckets.count; b++) {
         yki_transit *t = &crew->buckets.transit[b];
 
@@ -509,9 +515,9 @@ make_pinned(yki_crew *crew)
             yki_member *m = yki_crew_in_group(crew, g, b % group->owners);
 
             if (passes_pinned(crew, m))
-                YKI_TRY(yki_buffer_create(m->replica->weights->device, buckets[b].size,
-                                          YKI_BUFFER_PINNED, "gradients on their way",
-                                          &group->pinned[b]));
+                YKI_TRY(yki_buffer_create(m->replica->weights->device,
+                                          yki_crew_travel_size(crew, b), YKI_BUFFER_PINNED,
+                                          "gradients on their way", &group->pinned[b]));
         }
     }
     return YOKE_OK;
@@ -523,9 +529,8 @@ make_pinned(yki_crew *crew)
 static yoke_status
 make_transit(yki_crew *crew)
 {
-    const yki_bucket *buckets = crew->members[0].replica->weights->buckets;
     uint64_t total = 0, page = 4096;
-    float *at;
+    char *at;
 
     YKI_TRY(make_few(crew));
     crew->buckets.transit =
@@ -535,17 +540,17 @@ make_transit(yki_crew *crew)
     if (!crew->comm)
         return make_pinned(crew);
     for (size_t b = 0; b < crew->buckets.count; b++)
-        total += 2 * ((buckets[b].size + page - 1) / page * page);
+        total += 2 * ((yki_crew_travel_size(crew, b) + page - 1) / page * page);
     crew->buckets.transit_memory = at =
         yki_comm_alloc(crew->comm, total, crew->buckets.algorithm, "gradients on their way");
     if (!at)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t b = 0; b < crew->buckets.count; b++) {
-        uint64_t floats = (buckets[b].size + page - 1) / page * page / sizeof *at;
+        uint64_t size = (yki_crew_travel_size(crew, b) + page - 1) / page * page;
 
         crew->buckets.transit[b].own = at;
-        crew->buckets.transit[b].sum = at + floats;
-        at += 2 * floats;
+        crew->buckets.transit[b].sum = at + size;
+        at += 2 * size;
     }
     return YOKE_OK;
 }
@@ -562,6 +567,8 @@ make_training(yki_crew *crew, const yki_crew_options *options, yki_buffer **buff
         YKI_TRY(make_side_queue(crew, &crew->members[k]));
     for (size_t k = 0; options->accumulates && k < crew->count; k++)
         YKI_TRY(make_gathered(crew, &crew->members[k]));
+    if (crew->exact.granule)
+        YKI_TRY(yki_granules_create(crew));
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(make_exchange(crew, &crew->members[k], options, buffers));
     YKI_TRY(find_ready_stops(crew));
@@ -616,6 +623,8 @@ yki_crew_create(yoke_team *team, yoke_graph *graph, const yki_crew_options *opti
     crew->graph = graph;
     crew->count = team->count;
     crew->buckets.apart = options->apart;
+    crew->exact.granule = options->granule;
+    crew->exact.most = options->granules;
     crew->pairs = 1 + graph->metric_count;
     crew->members = yki_alloc(crew->count, sizeof *crew->members, "members of a team");
     buffers = yki_alloc(crew->count, sizeof *buffers, "members of a team");
@@ -685,6 +694,7 @@ yki_crew_destroy(yki_crew *crew)
     }
     for (size_t f = 0; crew->members && f < YKI_FLIGHT; f++)
         yki_crew_drop_times(crew, f);
+    yki_granules_destroy(crew);
     for (size_t k = 0; crew->members && k < crew->count; k++)
         clear_member(crew, &crew->members[k]);
     for (size_t k = crew->members ? crew->count : 0; k-- > 0;)

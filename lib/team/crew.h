@@ -17,6 +17,7 @@
  *   share_wisdom.c   the order in which processes plan, and the wisdom they share
  *   agree_classes.c  agrees on the numerical class of each node
  *   reduce_choice.c  picks the reduction algorithm and the size of buckets
+ *   granules.c       steps whose bits do not depend on the split
  *   exchange.c       merges statistics in mid-section, gradients and losses
  *   step.c           builds a training step from these
  *   stages.c         runs a graph with places on several devices
@@ -41,17 +42,32 @@ typedef struct yki_combine {
     yki_grid grid;
 } yki_combine;
 
+/* What a member needs to add granules (granules.c); zeros: steps have none. */
+typedef struct yki_adder {
+    yki_kernel **adds;   /* by bucket: accumulated += a granule's gradients */
+    yki_kernel **rounds; /* by bucket: gradients = accumulated; NULL: it is not the owner */
+    yki_grid *grids;     /* by bucket, of both */
+    yki_buffer *largest; /* by weight: bits of the largest element of a granule's gradient */
+    size_t count;        /* granules of this step so far */
+    uint32_t *found;     /* `largest`, on the host */
+    float *rows;         /* pairs of each granule, on the host */
+    yki_event reads[2];  /* when they are there */
+    double loss[2];      /* sum and count of the loss of this member's granules */
+} yki_adder;
+
 typedef struct yki_member {
     yoke_replica *replica;
     uint32_t group, index_in_group; /* index of the group; index of the member in it */
     yki_queue *side;     /* sums gradients; NULL: it owns no bucket, or is alone in its group */
-    yki_buffer *results; /* pairs of this device; NULL: not needed (open_replica) */
+    yki_buffer *results; /* pairs of this device, of each granule if there are any; NULL: not
+                            needed (open_replica) */
     yki_buffer *totals;  /* pairs of the whole team */
     yki_kernel *pack[2]; /* copy the pairs of a plan into results, eight at a time */
     yki_combine total;   /* totals = sum of the results of the group */
     yki_combine *merges; /* by stop */
     yki_combine *sums;   /* by bucket; empty: it is not the owner, or nothing is summed */
-    yki_buffer **accumulated; /* by bucket: sums over micro-batches; NULL: a step has only one */
+    yki_buffer **accumulated; /* by bucket: sums over micro-batches, or over granules, as 64-bit
+                                 integers; NULL: a step has only one */
     yki_combine *accumulates; /* by bucket: accumulated += gradients of a micro-batch */
     yki_event arrived;        /* the newest point that other members wait for */
     yki_event *complete;      /* by bucket: its gradients are complete */
@@ -61,8 +77,9 @@ typedef struct yki_member {
     uint8_t *own_classes; /* by node: class + 1 that the device alone would take; NULL: unknown */
     int64_t first, n;     /* samples of the running micro-batch */
     size_t position;      /* next task of the running section */
-    yki_buffer *few;      /* pinned: a statistic on its way to the host, then back; NULL: the host
-                             may use the device's memory */
+    yki_adder adder;
+    yki_buffer *few; /* pinned: a statistic on its way to the host, then back; NULL: the host
+                        may use the device's memory */
     /* Time spent computing, without waits; empty unless the crew is timed. */
     struct yki_spans {
         yki_event *events; /* begin, end, begin, end, ... */
@@ -75,6 +92,8 @@ typedef struct yki_group {
     size_t count;
     uint32_t owners;        /* the first `owners` members own buckets */
     yki_buffer *norm_parts; /* partial norms of all owners; NULL: each updater has its own */
+    yki_buffer *weight_of;  /* with granules: by 128 floats of gradients, whose they are */
+    yki_buffer *units;      /* with granules: by weight, of two steps */
     yki_buffer *
         *pinned; /* by bucket: its gradients on their way to the host, then the team's back;
                     NULL: the host may use the device's memory, or other processes take part */
@@ -82,26 +101,39 @@ typedef struct yki_group {
 
 /* A bucket that is exchanged through the host. */
 typedef struct yki_transit {
-    float *own, *sum; /* gradients of this process; of all. Only with other processes */
+    void *own, *sum; /* gradients of this process; of all. Only with other processes */
     void *request;
     yki_event *arrived; /* by group: the host may use its gradients. Only without other processes */
 } yki_transit;
 
 /* How the gradients of a crew are summed: bucket after bucket, while backward runs. */
 typedef struct yki_bucket_exchange {
-    size_t count;          /* of buckets */
-    uint64_t limit;        /* bytes of a bucket; 0: the default */
-    size_t *ready_stop;    /* by bucket: stops of backward that come before it is complete, + 1 */
-    size_t stop_count;     /* of the training plan */
-    size_t next;           /* the next bucket to be summed in backward */
-    size_t landed;         /* the next bucket to be added by the host */
-    bool marks;            /* complete[] is recorded while backward runs */
-    bool apart;            /* gradients are exchanged after backward, not during it */
-    yki_transit *transit;  /* by bucket; NULL: nothing goes through the host */
-    float *transit_memory; /* one piece, for all buckets */
-    size_t algorithm;      /* of the comm, by which gradients are reduced */
-    char text[80];         /* the algorithm and the limit, for reports */
+    size_t count;         /* of buckets */
+    uint64_t limit;       /* bytes of a bucket; 0: the default */
+    size_t *ready_stop;   /* by bucket: stops of backward that come before it is complete, + 1 */
+    size_t stop_count;    /* of the training plan */
+    size_t next;          /* the next bucket to be summed in backward */
+    size_t landed;        /* the next bucket to be added by the host */
+    bool marks;           /* complete[] is recorded while backward runs */
+    bool apart;           /* gradients are exchanged after backward, not during it */
+    yki_transit *transit; /* by bucket; NULL: nothing goes through the host */
+    void *transit_memory; /* one piece, for all buckets */
+    size_t algorithm;     /* of the comm, by which gradients are reduced */
+    char text[80];        /* the algorithm and the limit, for reports */
 } yki_bucket_exchange;
+
+/* How granules are added (granules.c); zeros: steps have none. */
+typedef struct yki_exact {
+    int64_t granule;             /* samples */
+    size_t most;                 /* granules of a step */
+    size_t weights;              /* of the graph, frozen ones too; at least 1 */
+    int32_t *exponents;          /* by weight: of the largest element so far; 0: not known */
+    int32_t *units;              /* that follow from them, on their way to devices */
+    unsigned turn;               /* which half of the groups' `units` this step uses */
+    void *message;               /* what processes exchange: this one's, then those of all */
+    float totals[2 * YKI_PAIRS]; /* of the newest step */
+    uint64_t repeats;            /* steps that were made twice */
+} yki_exact;
 
 typedef struct yki_crew {
     yoke_team *team;   /* retained */
@@ -114,6 +146,7 @@ typedef struct yki_crew {
     bool through_host; /* several groups or processes */
     size_t pairs;      /* 1 + metrics */
     yki_bucket_exchange buckets;
+    yki_exact exact;
     yoke_step_times times;     /* of the newest step */
     float *host;               /* rows of host_floats for merging: the result, one per rank */
     size_t host_floats;        /* of the largest statistic */
@@ -136,6 +169,7 @@ typedef struct yki_crew_options {
     bool timed;            /* queues record times */
     bool apart;            /* communication does not overlap backward */
     int64_t granule;       /* samples of a granule; 0: the bits may depend on the split */
+    size_t granules;       /* of a step, at most */
     bool may_shrink;       /* a member's batch may be less than `most` if its memory is short */
     uint64_t bucket_bytes; /* 0: chosen */
     const int64_t *most;   /* by member: its largest batch */
@@ -173,6 +207,15 @@ yki_member_flow(const yki_crew *crew, const yki_member *m, size_t bucket)
     return place * crew->count + (uint64_t)(m - crew->members);
 }
 
+/* Bytes of a bucket's gradients as they are summed: floats, or 64-bit integers of granules. */
+static inline uint64_t
+yki_crew_travel_size(const yki_crew *crew, size_t bucket)
+{
+    uint64_t size = crew->members[0].replica->weights->buckets[bucket].size;
+
+    return crew->exact.granule ? 2 * size : size;
+}
+
 /* Whether the member updates this bucket. */
 bool yki_member_owns(const yki_crew *crew, const yki_member *member, size_t bucket);
 
@@ -200,12 +243,37 @@ void yki_crew_explain_classes(const yki_crew *crew, const yki_teller *to);
  * them. May measure, for about a second. All processes call it. */
 yoke_status yki_crew_choose_reduction(yki_crew *crew, const yki_crew_options *options);
 
+/* ---- granules.c: nothing here is called unless crew->exact.granule is above 0 ---- */
+
+/* Makes what granules need besides replicas, `accumulated`, `results` and `totals`. On failure
+ * yki_granules_destroy frees what was made. */
+yoke_status yki_granules_create(yki_crew *crew);
+/* Frees it. Zeros are fine. */
+void yki_granules_destroy(yki_crew *crew);
+/* Forgets the units, as before the first step; or takes the exponents that they follow from, of a
+ * checkpoint. No step is under way. */
+yoke_status yki_granules_forget(yki_crew *crew);
+yoke_status yki_granules_resume(yki_crew *crew, const int32_t *exponents);
+/* Enqueues the sum of the granule whose backward the member has enqueued. */
+yoke_status yki_granules_add(yki_crew *crew, yki_member *member);
+/* Enqueues sums of nothing, for a member that gets no granule in this step. */
+yoke_status yki_granules_none(yki_crew *crew, yki_member *member);
+/* Waits for all granules of the step, and merges their losses over the team. *good is false if
+ * their units were wrong: then the step is to be made again. All processes call it and get the same
+ * answer. */
+yoke_status yki_granules_judge(yki_crew *crew, bool *good);
+/* Enqueues the sums of the buckets that the member owns, rounded to float, as gradients. */
+yoke_status yki_granules_round(yki_crew *crew, yki_member *member);
+/* Sets the units of the next step, once all is enqueued that reads those of this one. */
+yoke_status yki_granules_next(yki_crew *crew);
+
 /* ---- exchange.c ---- */
 
 /* Makes the launches of `kernel`, of team.cl, that combine `count` inputs of `floats` floats each
  * into `out`. The first launch reads eight inputs; each further one adds seven to the result so
- * far. So `out` may be one of the first eight inputs, but no later one. For "yki_team_sum" `floats`
- * is a multiple of the device's vector. The caller frees `combine`, also on failure. */
+ * far. So `out` may be one of the first eight inputs, but no later one. For "yki_team_sum", and
+ * for "yki_team_sum_whole" of 64-bit integers, `floats` is a multiple of the device's vector. The
+ * caller frees `combine`, also on failure. */
 yoke_status yki_combine_make(yoke_device *device, const char *kernel, yki_buffer *const *inputs,
                              size_t count, yki_buffer *out, size_t floats, yki_combine *combine);
 /* Frees the launches. Zeros are fine. */
@@ -236,6 +304,9 @@ yoke_status yki_crew_receive(yki_crew *crew);
 /* Enqueues the copy of each member's loss and metrics, of a micro-batch or of an evaluation, into
  * `results`; `more`: adds them to what is there. */
 yoke_status yki_crew_results(yki_crew *crew, bool evaluation, bool more);
+/* The same of one member, of the plan that it has run, into row `row` of its results. */
+yoke_status yki_member_pack(yki_crew *crew, yki_member *member, const yki_plan *plan, size_t row,
+                            bool more);
 /* Sums `results` over the team into `totals` of each member that updates weights. */
 yoke_status yki_crew_total(yki_crew *crew);
 
@@ -250,6 +321,10 @@ const yoke_node *yki_pair_node(const yoke_graph *graph, size_t pair);
 /* Enqueues forward and backward of micro-batch `index` of `count`. The caller has set n and first
  * of each member and given the inputs. */
 yoke_status yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_factor);
+/* Enqueues forward and backward of one granule on one member, and adds its gradients. The caller
+ * has set n and first of the member and given the inputs; n is 0 for a member that gets no granule
+ * in a step. */
+yoke_status yki_crew_granule(yki_crew *crew, yki_member *member, float rate_factor);
 /* Sums the gradients that are not summed yet, waits for those that are exchanged through the host,
  * and enqueues the update. All processes call it. */
 yoke_status yki_crew_update(yki_crew *crew);

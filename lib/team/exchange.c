@@ -50,7 +50,7 @@ yki_combine_make(yoke_device *device, const char *name, yki_buffer *const *input
                  yki_buffer *out, size_t floats, yki_combine *combine)
 {
     yki_flat flat = yki_flat_for(yki_device_get_traits(device));
-    bool large = strcmp(name, "yki_team_sum") == 0;
+    bool large = strcmp(name, "yki_team_sum") == 0 || strcmp(name, "yki_team_sum_whole") == 0;
     size_t turns = count <= YKI_TEAM_INPUTS ? 1
                                             : 1 + (count - YKI_TEAM_INPUTS + YKI_TEAM_INPUTS - 2) /
                                                       (YKI_TEAM_INPUTS - 1);
@@ -299,6 +299,33 @@ yki_crew_merge(yki_crew *crew, size_t stop)
 
 /* ---- gradients of groups and processes ---- */
 
+/* What of a member's gradients is exchanged: sums of granules, or the gradients themselves. */
+static yki_buffer *
+travelling(const yki_crew *crew, const yki_member *m, size_t bucket)
+{
+    return crew->exact.granule ? m->accumulated[bucket]
+                               : m->replica->weights->buckets[bucket].gradients;
+}
+
+/* Adds 64-bit integers or floats. */
+static void
+add_values(const yki_crew *crew, void *to, const void *from, size_t bytes)
+{
+    if (crew->exact.granule) {
+        uint64_t *sum = to; /* the same bits as with a sign */
+        const uint64_t *more = from;
+
+        for (size_t i = 0; i < bytes / 8; i++)
+            sum[i] += more[i];
+    } else {
+        float *sum = to;
+        const float *more = from;
+
+        for (size_t i = 0; i < bytes / 4; i++)
+            sum[i] += more[i];
+    }
+}
+
 /* Enqueues the sum of a bucket over a group, on the owner's device. `done` is an event behind it.
  * The caller releases it. */
 static yoke_status
@@ -323,33 +350,28 @@ sum_in_group(yki_crew *crew, size_t group, size_t bucket, yki_member **owner, yk
 }
 
 static yoke_status
-add_group(yki_crew *crew, size_t group, size_t bucket, float *sum, float *other)
+add_group(yki_crew *crew, size_t group, size_t bucket, void *sum, void *other)
 {
     yki_member *owner;
     yki_event done = {0};
     yki_buffer *gradients;
     uint64_t size;
-    float *to = group == 0 ? sum : other;
     yoke_status status = sum_in_group(crew, group, bucket, &owner, &done);
 
     if (status == YOKE_OK)
         status = yki_event_wait(&done);
     yki_event_release(&done);
     YKI_TRY(status);
-    gradients = owner->replica->weights->buckets[bucket].gradients;
+    gradients = travelling(crew, owner, bucket);
     size = yki_buffer_size(gradients);
+    if (group == 0)
+        return yki_buffer_get(gradients, 0, size, sum);
     if (yki_buffer_host(gradients)) {
-        const float *from = yki_buffer_host(gradients);
-
-        if (group == 0)
-            memcpy(sum, from, size);
-        for (size_t i = 0; group > 0 && i < size / 4; i++)
-            sum[i] += from[i];
+        add_values(crew, sum, yki_buffer_host(gradients), size);
         return YOKE_OK;
     }
-    YKI_TRY(yki_buffer_get(gradients, 0, size, to));
-    for (size_t i = 0; group > 0 && i < size / 4; i++)
-        sum[i] += other[i];
+    YKI_TRY(yki_buffer_get(gradients, 0, size, other));
+    add_values(crew, sum, other, size);
     return YOKE_OK;
 }
 
@@ -357,12 +379,12 @@ static yoke_status
 send_bucket(yki_crew *crew, size_t bucket)
 {
     yki_transit *t = &crew->buckets.transit[bucket];
-    uint64_t size = crew->members[0].replica->weights->buckets[bucket].size;
+    size_t count = crew->members[0].replica->weights->buckets[bucket].size / 4;
 
     for (size_t g = 0; g < crew->group_count; g++)
         YKI_TRY(add_group(crew, g, bucket, t->own, t->sum));
-    return crew->comm->allreduce_start(crew->comm, YOKE_F32, t->own, t->sum, size / 4,
-                                       crew->buckets.algorithm, &t->request);
+    return crew->comm->allreduce_start(crew->comm, crew->exact.granule ? YOKE_I64 : YOKE_F32,
+                                       t->own, t->sum, count, crew->buckets.algorithm, &t->request);
 }
 
 /* ---- gradients of several groups of one process ---- */
@@ -375,14 +397,13 @@ owner_of(const yki_crew *crew, size_t group, size_t bucket)
 }
 
 /* Where the host finds the gradients of a group, and leaves those of the team. */
-static float *
+static char *
 piece_of(const yki_crew *crew, size_t group, size_t bucket)
 {
     yki_buffer *pinned = crew->groups[group].pinned[bucket];
 
-    return yki_buffer_host(
-        pinned ? pinned
-               : owner_of(crew, group, bucket)->replica->weights->buckets[bucket].gradients);
+    return yki_buffer_host(pinned ? pinned
+                                  : travelling(crew, owner_of(crew, group, bucket), bucket));
 }
 
 /* Enqueues the way of each group's sum to the host. */
@@ -401,7 +422,7 @@ fetch_bucket(yki_crew *crew, size_t bucket)
             *arrived = done;
             continue;
         }
-        gradients = m->replica->weights->buckets[bucket].gradients;
+        gradients = travelling(crew, m, bucket);
         status = yki_queue_read(m->side, gradients, 0, yki_buffer_size(gradients),
                                 yki_buffer_host(pinned), (yki_wait){&done, 1}, arrived);
         yki_event_release(&done);
@@ -415,21 +436,17 @@ fetch_bucket(yki_crew *crew, size_t bucket)
 static void
 add_pieces(const yki_crew *crew, size_t bucket)
 {
-    enum { CHUNK = 4096 }; /* floats that stay in the first-level cache */
-    size_t floats = crew->members[0].replica->weights->buckets[bucket].size / 4;
-    float *sum = piece_of(crew, 0, bucket);
+    enum { CHUNK = 16384 }; /* bytes that stay in the first-level cache */
+    size_t bytes = yki_buffer_size(travelling(crew, owner_of(crew, 0, bucket), bucket));
+    char *sum = piece_of(crew, 0, bucket);
 
-    for (size_t at = 0; at < floats; at += CHUNK) {
-        size_t end = YKI_MIN(at + CHUNK, floats);
+    for (size_t at = 0; at < bytes; at += CHUNK) {
+        size_t count = YKI_MIN((size_t)CHUNK, bytes - at);
 
-        for (size_t g = 1; g < crew->group_count; g++) {
-            const float *piece = piece_of(crew, g, bucket);
-
-            for (size_t i = at; i < end; i++)
-                sum[i] += piece[i];
-        }
         for (size_t g = 1; g < crew->group_count; g++)
-            memcpy(piece_of(crew, g, bucket) + at, sum + at, (end - at) * sizeof *sum);
+            add_values(crew, sum + at, piece_of(crew, g, bucket) + at, count);
+        for (size_t g = 1; g < crew->group_count; g++)
+            memcpy(piece_of(crew, g, bucket) + at, sum + at, count);
     }
 }
 
@@ -465,7 +482,7 @@ land_buckets(yki_crew *crew, bool wait)
             yki_track_flow(crew->host_track, yki_member_flow(crew, &crew->members[k], bucket), 't');
         for (size_t g = 0; g < crew->group_count; g++) {
             yki_member *m = owner_of(crew, g, bucket);
-            yki_buffer *gradients = m->replica->weights->buckets[bucket].gradients;
+            yki_buffer *gradients = travelling(crew, m, bucket);
 
             if (!crew->groups[g].pinned[bucket])
                 continue;
@@ -506,11 +523,11 @@ yki_crew_reduce(yki_crew *crew, size_t stops_passed)
 }
 
 static yoke_status
-write_bucket(yki_crew *crew, size_t bucket, const float *sum)
+write_bucket(yki_crew *crew, size_t bucket, const void *sum)
 {
     for (size_t g = 0; g < crew->group_count; g++) {
         yki_member *owner = owner_of(crew, g, bucket);
-        yki_buffer *gradients = owner->replica->weights->buckets[bucket].gradients;
+        yki_buffer *gradients = travelling(crew, owner, bucket);
 
         if (yki_buffer_host(gradients))
             memcpy(yki_buffer_host(gradients), sum, yki_buffer_size(gradients));
@@ -561,28 +578,35 @@ yki_pair_node(const yoke_graph *graph, size_t pair)
 }
 
 yoke_status
-yki_crew_results(yki_crew *crew, bool evaluation, bool more)
+yki_member_pack(yki_crew *crew, yki_member *m, const yki_plan *plan, size_t row, bool more)
 {
     const yki_grid one = {{1, 1, 1}, {1, 1, 1}};
 
+    for (size_t first = 0; m->results && first < crew->pairs; first += YKI_TEAM_INPUTS) {
+        size_t used = YKI_MIN(crew->pairs - first, (size_t)YKI_TEAM_INPUTS);
+        yki_kernel *kernel = m->pack[first / YKI_TEAM_INPUTS];
+
+        for (unsigned i = 0; i < YKI_TEAM_INPUTS; i++)
+            YKI_TRY(yki_kernel_set_buffer(
+                kernel, i,
+                yki_plan_buffer(plan, yki_pair_node(crew->graph, first + (i < used ? i : 0)))));
+        YKI_TRY(yki_kernel_set_int(kernel, 8, (int64_t)used));
+        YKI_TRY(yki_kernel_set_buffer(kernel, 9, m->results));
+        YKI_TRY(yki_kernel_set_int(kernel, 10, (int64_t)(row * crew->pairs + first)));
+        YKI_TRY(yki_kernel_set_int(kernel, 11, more));
+        YKI_TRY(yki_queue_launch(m->replica->queue, kernel, &one, YKI_NO_WAIT, NULL));
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_crew_results(yki_crew *crew, bool evaluation, bool more)
+{
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
-        const yki_plan *plan = evaluation ? m->replica->evaluation : m->replica->training;
 
-        for (size_t first = 0; m->results && first < crew->pairs; first += YKI_TEAM_INPUTS) {
-            size_t used = YKI_MIN(crew->pairs - first, (size_t)YKI_TEAM_INPUTS);
-            yki_kernel *kernel = m->pack[first / YKI_TEAM_INPUTS];
-
-            for (unsigned i = 0; i < YKI_TEAM_INPUTS; i++)
-                YKI_TRY(yki_kernel_set_buffer(
-                    kernel, i,
-                    yki_plan_buffer(plan, yki_pair_node(crew->graph, first + (i < used ? i : 0)))));
-            YKI_TRY(yki_kernel_set_int(kernel, 8, (int64_t)used));
-            YKI_TRY(yki_kernel_set_buffer(kernel, 9, m->results));
-            YKI_TRY(yki_kernel_set_int(kernel, 10, (int64_t)first));
-            YKI_TRY(yki_kernel_set_int(kernel, 11, more));
-            YKI_TRY(yki_queue_launch(m->replica->queue, kernel, &one, YKI_NO_WAIT, NULL));
-        }
+        YKI_TRY(yki_member_pack(crew, m, evaluation ? m->replica->evaluation : m->replica->training,
+                                0, more));
     }
     return YOKE_OK;
 }

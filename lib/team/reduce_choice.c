@@ -50,6 +50,8 @@ given_size(const yki_crew_options *options, uint64_t *bytes)
     char *end;
 
     *bytes = options->bucket_bytes;
+    if (!*bytes && options->granule) /* the order of the parts of a norm follows from it */
+        *bytes = USUAL;
     if (*bytes || !text || !*text)
         return YOKE_OK;
     *bytes = strtoull(text, &end, 10);

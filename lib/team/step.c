@@ -219,7 +219,8 @@ run_apart(yki_crew *crew, yki_section section, double *seconds)
 yoke_status
 yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_factor)
 {
-    bool last = index + 1 == count, accumulates = crew->members[0].accumulated != NULL;
+    bool last = index + 1 == count;
+    bool accumulates = crew->members[0].accumulated != NULL && !crew->exact.granule;
 
     crew->buckets.next = crew->buckets.landed = 0;
     crew->buckets.marks = !accumulates && (crew->count > 1 || crew->comm);
@@ -242,6 +243,22 @@ yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_
     return YOKE_OK;
 }
 
+yoke_status
+yki_crew_granule(yki_crew *crew, yki_member *m, float rate_factor)
+{
+    crew->buckets.next = crew->buckets.landed = 0;
+    crew->buckets.marks = false;
+    YKI_TRY(begin(crew, m, (uint32_t)m->adder.count, rate_factor));
+    if (m->n == 0)
+        return yki_granules_none(crew, m);
+    for (int section = YKI_FORWARD; section <= YKI_BACKWARD; section++) {
+        m->position = 0;
+        YKI_TRY(run_piece(crew, m, (yki_section)section, m->replica->training->task_count));
+    }
+    YKI_TRY(yki_granules_add(crew, m));
+    return yki_queue_flush(m->replica->queue);
+}
+
 /* ---- the update ---- */
 
 static bool
@@ -262,6 +279,8 @@ prepare_updates(yki_crew *crew)
             continue;
         if (m->reduced.cl)
             YKI_TRY(yki_queue_marker(m->replica->queue, (yki_wait){&m->reduced, 1}, NULL));
+        if (crew->exact.granule)
+            YKI_TRY(yki_granules_round(crew, m));
         YKI_TRY(yki_updater_enqueue_norms(m->replica->updater));
         exchange |=
             yki_updater_wants_norm(m->replica->updater) && crew->groups[m->group].owners > 1;
@@ -325,7 +344,7 @@ yki_crew_update(yki_crew *crew)
     YKI_TRY(yki_crew_reduce(crew, SIZE_MAX));
     if (!crew->buckets.apart)
         begin = yki_now();
-    if (crew->members[crew->home].results)
+    if (crew->members[crew->home].results && !crew->exact.granule)
         YKI_TRY(yki_crew_total(crew));
     YKI_TRY(yki_crew_receive(crew));
     crew->times.exposed = yki_now() - begin;
@@ -344,7 +363,7 @@ yki_crew_update(yki_crew *crew)
     for (size_t k = 0; k < crew->count; k++)
         crew->members[k].replica->step++;
     yki_span_end(crew->host_track, begin, "enqueue update", -1);
-    return YOKE_OK;
+    return crew->exact.granule ? yki_granules_next(crew) : YOKE_OK;
 }
 
 /* Completes a member's share of the update on any queue of its group, or on a new one. */

@@ -186,7 +186,9 @@ yoke_trainer_set_shares(yoke_trainer *t, const char *shares)
         int64_t micro_batch = yki_largest_micro_batch(&t->options);
 
         status = yki_shares_split(shares, t->team->total, micro_batch, counts);
-        for (size_t k = 0; k < t->team->count && status == YOKE_OK && !t->core_groups.taken; k++) {
+        for (size_t k = 0; k < t->team->count && status == YOKE_OK && !t->core_groups.taken &&
+                           !t->options.granule;
+             k++) {
             limit = t->crew.members[k].replica->options.batch;
             if (counts[t->team->first + k] > limit)
                 status = yki_fail(YOKE_ERROR_STATE,

@@ -166,6 +166,8 @@ calibrate_size(yoke_trainer *t, int64_t total)
     bool known = true;
 
     YKI_TRY(yki_shares_split("even", team->total, total, t->counts));
+    for (size_t k = 0; t->options.granule && k < team->total; k++)
+        t->counts[k] = t->options.granule;
     memset(t->seconds, 0, team->total * sizeof *t->seconds);
     for (size_t k = 0; k < team->count; k++) {
         size_t at = team->first + k;
@@ -197,7 +199,8 @@ yki_trainer_calibrate(yoke_trainer *t)
 
     if (!t->crew.timing)
         return YOKE_OK;
-    for (int64_t s = 0; s < SIZES; s++) {
+    /* A device with granules takes as long for each of them: one size is enough. */
+    for (int64_t s = 0; s < (t->options.granule ? 1 : SIZES); s++) {
         int64_t total = s == 0 ? micro_batch : micro_batch / 4;
 
         if (total >= devices)

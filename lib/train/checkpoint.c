@@ -149,6 +149,27 @@ lists_json(const yoke_trainer *t, const yki_progress *progress)
                      yki_history_json(t));
 }
 
+/* What granules add to a state: the units of gradients follow from the exponents. `weights` is a
+ * hash, for those who look at the file. */
+static yoke_status
+add_granules(const yoke_trainer *t, json_t *state)
+{
+    const yki_exact *e = &t->crew.exact;
+    json_t *exponents;
+    char hash[33];
+
+    if (!t->options.granule)
+        return YOKE_OK;
+    YKI_TRY(yoke_trainer_hash((yoke_trainer *)t, NULL, hash));
+    exponents = json_array();
+    for (size_t i = 0; i < e->weights; i++)
+        json_array_append_new(exponents, json_integer(e->exponents[i]));
+    json_object_set_new(state, "granule", json_integer(t->options.granule));
+    json_object_set_new(state, "exponents", exponents);
+    json_object_set_new(state, "weights", json_string(hash));
+    return YOKE_OK;
+}
+
 static json_t *
 schedule_json(const yoke_schedule *s)
 {
@@ -182,6 +203,8 @@ state_text(const yoke_trainer *t, const yki_progress *progress, const identity *
     else
         text.failed = true;
     json_decref(lists);
+    if (!text.failed && add_granules(t, json) != YOKE_OK)
+        text.failed = true;
     yki_json_add_value(&text, json, JSON_COMPACT);
     return yki_json_take(&text, out);
 }
@@ -540,6 +563,35 @@ take_state(yoke_trainer *t, const json_t *json, yki_progress *progress)
     return take_shares(t, json);
 }
 
+/* Takes the exponents of granules. Without them the first step finds its own, and the last bits may
+ * be others than without the interruption. */
+static yoke_status
+take_granules(yoke_trainer *t, const json_t *json)
+{
+    const json_t *list = json_object_get(json, "exponents");
+    const size_t count = t->crew.exact.weights;
+    int32_t *exponents;
+    yoke_status status;
+
+    if (!t->options.granule)
+        return YOKE_OK;
+    if (number(json, "granule") != t->options.granule || json_array_size(list) != count) {
+        yki_log(YOKE_LOG_WARNING,
+                "the checkpoint was made with granules of %lld samples, training goes on with %lld "
+                "(0: without granules): results will not have the same bits",
+                (long long)number(json, "granule"), (long long)t->options.granule);
+        return yki_granules_forget(&t->crew);
+    }
+    exponents = yki_alloc(count, sizeof *exponents, "units of gradients");
+    if (!exponents)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        exponents[i] = (int32_t)json_integer_value(json_array_get(list, i));
+    status = yki_granules_resume(&t->crew, exponents);
+    yki_free(exponents);
+    return status;
+}
+
 /* The same bits need the same solvers. With `reproducible`, other solvers on the same devices are
  * an error. On other devices the bits differ in any case, which is only logged. */
 static yoke_status
@@ -548,14 +600,15 @@ compare_plans(yoke_trainer *t, const json_t *json)
     const char *plans = json_string_value(json_object_get(json, "plans"));
     identity own;
     yoke_status status = identify(t, &own);
+    bool any_split = t->options.reproducible == YOKE_REPRODUCIBLE_ANY_SPLIT;
     bool same = status == YOKE_OK && plans && strcmp(plans, own.plans) == 0;
     bool at_home =
         status == YOKE_OK && json_equal(own.devices, json_object_get(json, "devices")) == 1;
 
     identity_clear(&own);
-    if (status != YOKE_OK || (same && at_home))
+    if (status != YOKE_OK || (same && at_home) || any_split)
         return status;
-    if (at_home && t->options.reproducible)
+    if (at_home && t->options.reproducible == YOKE_REPRODUCIBLE_RUNS)
         return yki_fail(YOKE_ERROR_STATE,
                         "the checkpoint was made with other plans on these devices, so results "
                         "would not have the same bits, which `reproducible` asks for; give it the "
@@ -578,6 +631,8 @@ apply(yoke_trainer *t, const yki_saved_tensors *all, const found *result, const 
     status = compare_plans(t, json);
     if (status == YOKE_OK)
         status = take_state(t, json, progress);
+    if (status == YOKE_OK)
+        status = take_granules(t, json);
     if (status == YOKE_OK)
         status = put_parts(t, all, values);
     json_decref(json);

@@ -138,6 +138,8 @@ take_state(yoke_checkpoint *c)
     c->info.history = json_array_size(json_object_get(c->state, "history"));
     c->info.graph = text(c, "graph");
     c->info.plans = text(c, "plans");
+    c->info.granule = number(c, "granule");
+    c->info.weights = text(c, "weights");
     return take_devices(c);
 }
 

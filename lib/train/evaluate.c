@@ -4,7 +4,8 @@
  * each sample, once; nothing is padded, and no remainder is dropped.
  *
  * Samples go in chunks of a training micro-batch, split by the shares in force. The sums of a chunk
- * are read after it and added in double while the next one runs.
+ * are read after it and added in double while the next one runs. With granules a chunk is one for
+ * each device, and sums are exact.
  */
 #include <math.h>
 #include <string.h>
@@ -29,7 +30,8 @@ typedef struct evaluation {
     yoke_trainer *trainer;
     yki_load_function load;
     void *user;
-    double *sums; /* NULL: only the output is wanted */
+    double *sums;                       /* NULL: only the output is wanted */
+    yki_exact_sum exact[2 * YKI_PAIRS]; /* instead, with granules */
     chunk chunks[CHUNKS];
 } evaluation;
 
@@ -95,8 +97,10 @@ finish_chunk(evaluation *e, chunk *c)
 
         yki_event_release(&c->read[k]);
         YKI_TRY(status);
-        for (size_t i = 0; e->sums && i < crew->pairs * 2; i++)
+        for (size_t i = 0; e->sums && i < crew->pairs * 2; i++) {
             e->sums[i] += (double)c->pairs[k * crew->pairs * 2 + i];
+            yki_exact_add(&e->exact[i], c->pairs[k * crew->pairs * 2 + i]);
+        }
     }
     return YOKE_OK;
 }
@@ -173,6 +177,24 @@ run_stages(evaluation *e, chunk *c, int64_t first, int64_t n)
     return read_member(e, c, crew->home);
 }
 
+static int64_t
+chunk_size(const yoke_trainer *t)
+{
+    return t->options.granule ? t->options.granule * (int64_t)t->crew.team->total
+                              : yki_largest_micro_batch(&t->options);
+}
+
+static void
+divide_chunk(const yoke_trainer *t, int64_t n, int64_t *counts)
+{
+    const int64_t granule = t->options.granule;
+
+    if (!granule)
+        yki_trainer_divide(t, n, counts);
+    for (size_t k = 0; granule && k < t->crew.team->total; k++, n -= YKI_MIN(granule, n))
+        counts[k] = YKI_MIN(granule, n);
+}
+
 /* Runs samples [first, first + n). */
 static yoke_status
 run_chunk(evaluation *e, chunk *c, int64_t first, int64_t n)
@@ -180,7 +202,7 @@ run_chunk(evaluation *e, chunk *c, int64_t first, int64_t n)
     yoke_trainer *t = e->trainer;
     const yoke_team *team = t->crew.team;
 
-    yki_trainer_divide(t, n, c->counts);
+    divide_chunk(t, n, c->counts);
     memset(c->pairs, 0, team->count * t->crew.pairs * 2 * sizeof *c->pairs);
     c->busy = true;
     if (t->crew.stages)
@@ -196,34 +218,64 @@ run_chunk(evaluation *e, chunk *c, int64_t first, int64_t n)
     return YOKE_OK;
 }
 
+/* Gathers what each process has: `all` then has `bytes` of each of them. The caller frees it. */
 static yoke_status
-add_processes(yoke_trainer *t, double *sums)
+gather(yoke_trainer *t, const void *own, size_t bytes, void **all)
 {
-    yoke_comm *comm = t->crew.comm;
-    size_t count = t->crew.pairs * 2;
-    double *all;
-    yoke_status status;
+    *all = yki_alloc((size_t)t->crew.comm->ranks, bytes, "results of other processes");
+    return *all ? t->crew.comm->allgather(t->crew.comm, own, bytes, *all)
+                : YOKE_ERROR_OUT_OF_MEMORY;
+}
 
-    if (!comm)
-        return YOKE_OK;
-    all = yki_alloc(count * (size_t)comm->ranks, sizeof *all, "results of other processes");
-    if (!all)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    status = comm->allgather(comm, sums, count * sizeof *sums, all);
+static yoke_status
+add_doubles(evaluation *e)
+{
+    yoke_trainer *t = e->trainer;
+    const size_t count = t->crew.pairs * 2;
+    void *all;
+    yoke_status status = gather(t, e->sums, count * sizeof *e->sums, &all);
+
     for (size_t i = 0; i < count && status == YOKE_OK; i++) {
-        sums[i] = 0;
-        for (int32_t r = 0; r < comm->ranks; r++)
-            sums[i] += all[(size_t)r * count + i];
+        e->sums[i] = 0;
+        for (int32_t r = 0; r < t->crew.comm->ranks; r++)
+            e->sums[i] += ((const double *)all)[(size_t)r * count + i];
     }
     yki_free(all);
     return status;
 }
 
 static yoke_status
+add_exact(evaluation *e)
+{
+    yoke_trainer *t = e->trainer;
+    const size_t count = t->crew.pairs * 2;
+    void *all;
+    yoke_status status = gather(t, e->exact, count * sizeof *e->exact, &all);
+
+    memset(e->exact, 0, sizeof e->exact);
+    for (size_t i = 0; status == YOKE_OK && i < count * (size_t)t->crew.comm->ranks; i++)
+        yki_exact_merge(&e->exact[i % count], (const yki_exact_sum *)all + i);
+    yki_free(all);
+    return status;
+}
+
+static yoke_status
+add_processes(evaluation *e)
+{
+    yoke_trainer *t = e->trainer;
+
+    if (t->crew.comm)
+        YKI_TRY(t->options.granule ? add_exact(e) : add_doubles(e));
+    for (size_t i = 0; t->options.granule && i < t->crew.pairs * 2; i++)
+        e->sums[i] = yki_exact_value(&e->exact[i]);
+    return YOKE_OK;
+}
+
+static yoke_status
 run_chunks(evaluation *e, int64_t n, each_chunk each)
 {
     yoke_trainer *t = e->trainer;
-    const int64_t size = yki_largest_micro_batch(&t->options);
+    const int64_t size = chunk_size(t);
 
     YKI_TRY(make_chunks(e));
     for (int64_t first = 0, i = 0; first < n; first += size, i++) {
@@ -268,7 +320,7 @@ evaluate(yoke_trainer *t, const yoke_node *output, int64_t n, yki_load_function 
     status = run_chunks(&e, n, each);
     free_chunks(&e);
     if (status == YOKE_OK && sums)
-        status = add_processes(t, sums);
+        status = add_processes(&e);
     if (status != YOKE_OK)
         return yki_trainer_failed(t, status);
     return YOKE_OK;
@@ -284,7 +336,7 @@ static yoke_status
 load_dataset(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t first, int64_t n)
 {
     const dataset_source *from = user;
-    const int64_t size = yki_largest_micro_batch(&t->options);
+    const int64_t size = chunk_size(t);
     int64_t *indices = yki_alloc((size_t)n, sizeof *indices, "sample numbers");
     yoke_status status;
 

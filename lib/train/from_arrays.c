@@ -95,7 +95,7 @@ check_step(const yoke_trainer *t, int64_t n, const yoke_feed *given, size_t coun
                         "%s: a step of %lld samples; must be between 0 and %lld, the batch",
                         function, (long long)n, (long long)t->options.batch);
     if (count == 0 && n > 0) {
-        if (t->step == 0 || t->options.accumulate > 1 ||
+        if (t->step == 0 || t->options.accumulate > 1 || t->options.granule ||
             t->flights[t->step % YKI_FLIGHT].samples != n)
             return yki_fail(YOKE_ERROR_STATE,
                             "%s: nothing is given for %lld samples; must be a feed for each input",

@@ -150,12 +150,26 @@ settle(yoke_trainer *t, size_t left)
     return YOKE_OK;
 }
 
+/* With granules the host has the results already. */
+static yoke_status
+take_results(yoke_trainer *t, yki_flight *flight)
+{
+    memcpy(flight->pairs, t->crew.exact.totals, 2 * t->crew.pairs * sizeof *flight->pairs);
+    for (size_t k = 0; k < t->crew.count && flight->devices; k++)
+        for (size_t i = 0; i < 2; i++)
+            flight->devices[2 * k + i] = (float)t->crew.members[k].adder.loss[i];
+    return yki_queue_marker(t->crew.members[t->crew.home].replica->queue, YKI_NO_WAIT,
+                            &flight->read);
+}
+
 /* Reads the pairs of loss and metrics after this step. */
 static yoke_status
 read_results(yoke_trainer *t, yki_flight *flight)
 {
     yki_member *m = &t->crew.members[t->crew.home];
 
+    if (t->options.granule)
+        return take_results(t, flight);
     for (size_t k = 0; k < t->crew.count && flight->devices; k++) {
         const yki_member *one = &t->crew.members[k];
 
@@ -177,6 +191,24 @@ read_results(yoke_trainer *t, yki_flight *flight)
     return YOKE_OK;
 }
 
+/* Moves the borders between devices to the nearest ones of granules. */
+static void
+keep_granules_whole(const yoke_trainer *t, int64_t n, int64_t *counts)
+{
+    const int64_t granule = t->options.granule;
+    const size_t devices = t->core_groups.taken ? t->core_groups.taken : t->team->total;
+    int64_t end = 0, before = 0;
+
+    for (size_t k = 0; granule && k < devices; k++) {
+        int64_t border;
+
+        end += counts[k];
+        border = end == n ? n : YKI_MIN((end + granule / 2) / granule * granule, n);
+        counts[k] = border - before;
+        before = border;
+    }
+}
+
 /* Core groups get equal numbers of samples; the shares know them as the one device of the team. */
 void
 yki_trainer_divide(const yoke_trainer *t, int64_t n, int64_t *counts)
@@ -187,57 +219,146 @@ yki_trainer_divide(const yoke_trainer *t, int64_t n, int64_t *counts)
         yki_shares_divide(t->shares, n, counts);
     for (int64_t k = 0; k < core_groups; k++)
         counts[k] = n / core_groups + (k < n % core_groups);
+    keep_granules_whole(t, n, counts);
+}
+
+/* Enqueues samples for one member. */
+static yoke_status
+load_member(yoke_trainer *t, size_t k, yki_load_function load, void *user)
+{
+    yki_crew *crew = &t->crew;
+    yki_member *m = &crew->members[k];
+    double begin = yki_span_begin(crew->host_track);
+
+    if (m->n == 0 || !load)
+        return YOKE_OK;
+    YKI_TRY(load(user, t, k, m->replica->training, m->first, m->n));
+    yki_span_end(crew->host_track, begin, "load samples of device", (int64_t)k);
+    return YOKE_OK;
+}
+
+/* Enqueues the granules of a micro-batch, in turns one of each device. The samples of this process
+ * begin with `first`. */
+static yoke_status
+run_granules(yoke_trainer *t, int64_t first, yki_load_function load, void *user)
+{
+    yki_crew *crew = &t->crew;
+    const int64_t *counts = t->counts + crew->team->first;
+    int64_t most = 0;
+
+    for (size_t k = 0; k < crew->count; k++)
+        most = YKI_MAX(most, counts[k]);
+    for (int64_t done = 0; done < most; done += t->options.granule) {
+        int64_t begin = first;
+
+        for (size_t k = 0; k < crew->count; begin += counts[k++]) {
+            yki_member *m = &crew->members[k];
+
+            crew->at = k;
+            m->first = begin + done;
+            m->n = YKI_MIN(t->options.granule, counts[k] - done);
+            if (m->n <= 0)
+                continue;
+            YKI_TRY(load_member(t, k, load, user));
+            YKI_TRY(yki_crew_granule(crew, m, rate_factor(t)));
+        }
+    }
+    return YOKE_OK;
+}
+
+/* Waits for the granules of a step. Devices that got none take part with none. */
+static yoke_status
+end_granules(yoke_trainer *t, bool *good)
+{
+    yki_crew *crew = &t->crew;
+
+    for (size_t k = 0; k < crew->count; k++) {
+        crew->at = k;
+        crew->members[k].n = 0;
+        if (crew->members[k].adder.count == 0)
+            YKI_TRY(yki_crew_granule(crew, &crew->members[k], rate_factor(t)));
+    }
+    return yki_granules_judge(crew, good);
 }
 
 /* Enqueues one micro-batch, samples [first, first + n) of the batch. All devices divide it; or,
  * with places, each of them gets all of it. */
 static yoke_status
-run_micro_batch(yoke_trainer *t, yki_flight *flight, uint32_t index, int64_t first, int64_t n,
-                yki_load_function load, void *user)
+run_micro_batch(yoke_trainer *t, uint32_t index, int64_t first, int64_t n, yki_load_function load,
+                void *user)
 {
     yki_crew *crew = &t->crew;
 
-    if (index == 0)
-        YKI_TRY(yki_shares_next(t->shares, n, t->counts));
-    if (index > 0 || t->core_groups.taken)
-        yki_trainer_divide(t, n, t->counts);
-    if (!load && memcmp(t->counts, t->flights[t->step % YKI_FLIGHT].counts,
-                        crew->team->total * sizeof *t->counts) != 0)
-        return yki_fail(YOKE_ERROR_STATE, "the shares have changed since the step before, so its "
-                                          "data cannot be used again; give the data anew");
-    if (index == 0)
-        memcpy(flight->counts, t->counts, crew->team->total * sizeof *t->counts);
     for (size_t k = 0; k < crew->team->first; k++)
         first += t->counts[k];
+    if (t->options.granule)
+        return run_granules(t, first, load, user);
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
 
         crew->at = k;
         m->first = first;
         m->n = crew->stages ? n : t->counts[crew->team->first + k];
-        if (m->n && load) {
-            double begin = yki_span_begin(crew->host_track);
-
-            YKI_TRY(load(user, t, k, m->replica->training, first, m->n));
-            yki_span_end(crew->host_track, begin, "load samples of device", (int64_t)k);
-        }
+        YKI_TRY(load_member(t, k, load, user));
         first += crew->stages ? 0 : m->n;
     }
     return yki_crew_micro_batch(crew, index, t->options.accumulate, rate_factor(t));
 }
 
+/* Decides the counts of the first micro-batch of a step, of n samples. */
 static yoke_status
-run_step(yoke_trainer *t, yki_flight *flight, int64_t n, yki_load_function load, void *user)
+choose_counts(yoke_trainer *t, yki_flight *flight, int64_t n, bool loads)
+{
+    const size_t bytes = t->crew.team->total * sizeof *t->counts;
+
+    YKI_TRY(yki_shares_next(t->shares, n, t->counts));
+    keep_granules_whole(t, n, t->counts);
+    if (t->core_groups.taken)
+        yki_trainer_divide(t, n, t->counts);
+    if (!loads && memcmp(t->counts, t->flights[t->step % YKI_FLIGHT].counts, bytes) != 0)
+        return yki_fail(YOKE_ERROR_STATE, "the shares have changed since the step before, so its "
+                                          "data cannot be used again; give the data anew");
+    memcpy(flight->counts, t->counts, bytes);
+    return YOKE_OK;
+}
+
+/* Enqueues all micro-batches of a step. */
+static yoke_status
+run_micro_batches(yoke_trainer *t, const yki_flight *flight, int64_t n, yki_load_function load,
+                  void *user)
 {
     int64_t first = 0, count = t->options.accumulate;
 
-    t->crew.flight = (size_t)(flight - t->flights);
-    yki_crew_drop_times(&t->crew, t->crew.flight);
     for (int64_t p = 0; p < count; p++) {
         int64_t size = yki_micro_batch_size(n, count, p);
 
-        YKI_TRY(run_micro_batch(t, flight, (uint32_t)p, first, size, load, user));
+        if (p == 0)
+            memcpy(t->counts, flight->counts, t->crew.team->total * sizeof *t->counts);
+        else
+            yki_trainer_divide(t, size, t->counts);
+        YKI_TRY(run_micro_batch(t, (uint32_t)p, first, size, load, user));
         first += size;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+run_step(yoke_trainer *t, yki_flight *flight, int64_t n, yki_load_function load, void *user)
+{
+    bool good = true;
+
+    YKI_TRY(
+        choose_counts(t, flight, yki_micro_batch_size(n, t->options.accumulate, 0), load != NULL));
+    t->crew.flight = (size_t)(flight - t->flights);
+    for (int i = 0; i == 0 || !good; i++) {
+        yki_crew_drop_times(&t->crew, t->crew.flight);
+        YKI_TRY(run_micro_batches(t, flight, n, load, user));
+        if (t->options.granule)
+            YKI_TRY(end_granules(t, &good));
+        if (!good && i > 0)
+            return yki_fail(YOKE_ERROR_STATE,
+                            "the same step gave other gradients the second time, so its bits are "
+                            "those of no other device; train without any-split");
     }
     YKI_TRY(yki_crew_update(&t->crew));
     YKI_TRY(read_results(t, flight));

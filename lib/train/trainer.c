@@ -32,6 +32,47 @@ replica_options(const yoke_trainer_options *o)
                                   .wisdom = o->wisdom};
 }
 
+/* What the same bits on any split exclude. */
+static yoke_status
+check_granule(const yoke_trainer_options *o, const yoke_graph *graph)
+{
+    if (o->granule < 0 || o->granule > INT32_MAX)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "granule", o->granule, 0, INT32_MAX);
+    if (o->granule && o->reproducible != YOKE_REPRODUCIBLE_ANY_SPLIT)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "granule is %lld; must be 0 unless reproducible is "
+                        "YOKE_REPRODUCIBLE_ANY_SPLIT",
+                        (long long)o->granule);
+    if (o->reproducible != YOKE_REPRODUCIBLE_ANY_SPLIT)
+        return YOKE_OK;
+    if (graph->place_count)
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "the graph has places, so no batch is split; reproducible must be "
+                        "YOKE_REPRODUCIBLE_NO or YOKE_REPRODUCIBLE_RUNS");
+    for (size_t i = 0; i < graph->node_count && graph->loss; i++)
+        if (graph->nodes[i]->op && graph->nodes[i]->op->merge)
+            return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                            "\"%s\" takes statistics of the whole batch, whose bits depend on the "
+                            "split; reproducible must be YOKE_REPRODUCIBLE_NO or "
+                            "YOKE_REPRODUCIBLE_RUNS, or the norm one of each sample",
+                            graph->nodes[i]->name);
+    return YOKE_OK;
+}
+
+/* The usual granule depends on the batch alone, because the bits depend on it. */
+static void
+complete_granule(yoke_trainer_options *o)
+{
+    enum { GRANULES = 8 };
+    const int64_t micro_batch = yki_largest_micro_batch(o);
+
+    if (o->reproducible != YOKE_REPRODUCIBLE_ANY_SPLIT)
+        return;
+    if (!o->granule)
+        o->granule = (micro_batch + GRANULES - 1) / GRANULES;
+    o->granule = YKI_MIN(o->granule, micro_batch);
+}
+
 static yoke_status
 check_options(const yoke_trainer_options *o, const yoke_graph *graph)
 {
@@ -42,13 +83,7 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
     if (o->accumulate > MAX_PARTS)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "accumulate", o->accumulate, 0,
                               MAX_PARTS);
-    if (o->granule < 0 || o->granule > INT32_MAX)
-        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "granule", o->granule, 0, INT32_MAX);
-    if (o->granule && o->reproducible != YOKE_REPRODUCIBLE_ANY_SPLIT)
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "granule is %lld; must be 0 unless reproducible is "
-                        "YOKE_REPRODUCIBLE_ANY_SPLIT",
-                        (long long)o->granule);
+    YKI_TRY(check_granule(o, graph));
     if (!graph->loss && graph->output_count == 0)
         return yki_fail(YOKE_ERROR_STATE, "the graph has no loss and no output; call "
                                           "yoke_graph_set_loss or yoke_graph_set_output before");
@@ -94,7 +129,7 @@ make_shares(yoke_trainer *t)
     const char **names = yki_alloc(team->total, sizeof *names, "names of devices");
     yki_shares_options options = {.shares = t->options.shares,
                                   .batch = yki_largest_micro_batch(&t->options),
-                                  .fixed = t->options.reproducible};
+                                  .fixed = t->options.reproducible == YOKE_REPRODUCIBLE_RUNS};
     char *whole = NULL;
     yoke_status status = yki_stages_shares(team, t->graph, &whole);
 
@@ -122,29 +157,39 @@ is_auto(const yoke_trainer *t)
     return state.kind == YKI_SHARES_AUTO;
 }
 
+static int64_t
+granules_of(int64_t micro_batch, int64_t granule)
+{
+    return (micro_batch + granule - 1) / granule;
+}
+
 /* Makes plans for the most samples that each device may get at once: where shares follow the speed,
  * the whole micro-batch; else its share, and one more that rounding may give it. */
 static yoke_status
 make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
 {
     const bool balances = t->team->total > 1 && is_auto(t);
+    const bool fixed = o->reproducible == YOKE_REPRODUCIBLE_RUNS;
+    const int64_t micro_batch = yki_largest_micro_batch(&t->options);
     yki_crew_options options = {
         .replica = replica_options(o),
         .local_batch_norm = o->local_batch_norm && !t->core_groups.taken,
-        .accumulates = t->options.accumulate > 1,
-        .timed = balances && !o->reproducible,
-        .may_shrink = balances,
+        .accumulates = t->options.accumulate > 1 || o->granule,
+        .timed = balances && !fixed,
+        .may_shrink = balances && !o->granule, /* the bits may depend on the size of a plan */
         .bucket_bytes = o->bucket_bytes,
         .apart = o->no_overlap,
         .granule = o->granule,
     };
 
-    yki_trainer_divide(t, yki_largest_micro_batch(&t->options), t->counts);
+    if (o->granule)
+        options.granules = (size_t)granules_of(micro_batch, o->granule) * o->accumulate;
+    yki_trainer_divide(t, micro_batch, t->counts);
     for (size_t k = 0; k < team->total; k++)
-        t->counts[k] = (balances && !o->reproducible) || t->graph->place_count
-                           ? yki_largest_micro_batch(&t->options)
-                           : YKI_MIN(t->counts[k] + !t->core_groups.taken,
-                                     yki_largest_micro_batch(&t->options));
+        t->counts[k] = o->granule ? o->granule
+                       : (balances && !fixed) || t->graph->place_count
+                           ? micro_batch
+                           : YKI_MIN(t->counts[k] + !t->core_groups.taken, micro_batch);
     options.most = t->counts + team->first;
     return yki_crew_create(team, t->graph, &options, &t->crew);
 }
@@ -157,7 +202,7 @@ set_limits(yoke_trainer *t)
     int64_t *limits = t->counts;
     yoke_status status = YOKE_OK;
 
-    if (t->core_groups.taken)
+    if (t->core_groups.taken || t->options.granule)
         return YOKE_OK;
     memset(limits, 0, team->total * sizeof *limits);
     for (size_t k = 0; k < team->count; k++)
@@ -199,7 +244,7 @@ build(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
     YKI_TRY(make_arrays(t, team));
     YKI_TRY(make_shares(t));
     YKI_TRY(make_crew(t, team, o));
-    t->crew.timing = t->team->total > 1 && is_auto(t) && !o->reproducible;
+    t->crew.timing = t->team->total > 1 && is_auto(t) && o->reproducible != YOKE_REPRODUCIBLE_RUNS;
     YKI_TRY(set_limits(t));
     return yki_trainer_calibrate(t);
 }
@@ -260,15 +305,6 @@ check_alone(yoke_team *team, yoke_graph *graph, yoke_trainer_options *o)
     return status;
 }
 
-/* Depends on the batch alone, as the bits depend on it. */
-static int64_t
-usual_granule(int64_t micro_batch)
-{
-    enum { GRANULES = 8 };
-
-    return (micro_batch + GRANULES - 1) / GRANULES;
-}
-
 yoke_status
 yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer_options *given,
                           size_t size, yoke_trainer **out)
@@ -293,8 +329,7 @@ yoke_trainer_create_sized(yoke_team *team, yoke_graph *graph, const yoke_trainer
         o.shares = "even";
     o.batch = o.batch ? o.batch : 32;
     o.accumulate = o.accumulate ? o.accumulate : 1;
-    if (o.reproducible == YOKE_REPRODUCIBLE_ANY_SPLIT && !o.granule)
-        o.granule = usual_granule(yki_largest_micro_batch(&o));
+    complete_granule(&o);
     YKI_TRY(yki_trainer_compare_processes(yki_team_comm(team), graph, &o));
     status = yki_core_groups_decide(team, graph, &o, &core_groups);
     if (status == YOKE_OK)

@@ -254,6 +254,8 @@ team_options(const team_run *run)
         .bucket_bytes = run->bucket_bytes,
         .clip_norm = run->clip_norm,
         .recompute = run->recompute,
+        .reproducible = run->any_split ? YOKE_REPRODUCIBLE_ANY_SPLIT : YOKE_REPRODUCIBLE_NO,
+        .granule = run->granule,
     };
 }
 

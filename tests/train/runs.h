@@ -52,6 +52,8 @@ typedef struct team_run {
     bool any_class;     /* Winograd too */
     const char *wisdom; /* file; NULL: the usual one */
     const char *precision;
+    bool any_split; /* the same bits on any split, in granules of so many samples; 0: the usual */
+    int64_t granule;
 } team_run;
 
 typedef struct team_outcome {

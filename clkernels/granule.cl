@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * granule.cl - sums of gradients that are the same bits in any order (lib/team/granules.c).
+ *
+ * A granule's gradient is added as integers, in units of a power of 2, so the order of a sum does
+ * not matter. Every weight has its own unit. All is done with integers, so devices that round in
+ * another way, or take numbers below 1.2e-38 for 0, compute the same: here all take them for 0.
+ *
+ * Weights start at multiples of 128 floats within a bucket. `weights` says, for each 128 floats,
+ * whose they are. `units` has, by weight, what is added to the biased exponent of a float to get
+ * the number of bits that its 24 bits are shifted to the left.
+ */
+#ifndef VEC
+#define VEC 16
+#endif
+#ifndef WG
+#define WG 1
+#endif
+
+#define floatv YKI_PASTE(float, VEC)
+#define intv   YKI_PASTE(int, VEC)
+#define uintv  YKI_PASTE(uint, VEC)
+#define longv  YKI_PASTE(long, VEC)
+#define ulongv YKI_PASTE(ulong, VEC)
+#define loadv  YKI_PASTE(vload, VEC)
+#define storev YKI_PASTE(yki_store, VEC)
+
+#define as_intv        YKI_PASTE(as_int, VEC)
+#define as_uintv       YKI_PASTE(as_uint, VEC)
+#define as_floatv      YKI_PASTE(as_float, VEC)
+#define convert_intv   YKI_PASTE(convert_int, VEC)
+#define convert_uintv  YKI_PASTE(convert_uint, VEC)
+#define convert_longv  YKI_PASTE(convert_long, VEC)
+#define convert_ulongv YKI_PASTE(convert_ulong, VEC)
+
+/* Vectors of a run of floats that belongs to one weight. */
+#define RUN (128 / VEC)
+/* The unit of a weight whose gradient has an element that is no number. */
+#define NO_NUMBER (-2147483647 - 1)
+
+#define GROUP __kernel YKI_GROUP(WG, 1)
+
+/* Each group has one contiguous piece, as in team.cl. */
+#define FOR_EACH_VECTOR(i)                                                                    \
+    int groups = (int)get_num_groups(0), part = (count + groups - 1) / groups;                \
+    int begin = (int)get_group_id(0) * part, end = min(begin + part, count);                  \
+                                                                                              \
+    for (int i = begin + (int)get_local_id(0); i < end; i += WG)
+
+/* Notes the largest of these elements; as bits, because those of floats are in their order. */
+void note_largest(uintv bits, __global uint *largest)
+{
+    uint lanes[VEC], most = 0u;
+
+    YKI_PASTE(vstore, VEC)(bits, 0, lanes);
+    for (int k = 0; k < VEC; k++)
+        most = max(most, lanes[k]);
+    if (most >= 0x800000u)
+        atomic_max((volatile __global uint *)largest, most);
+}
+
+/* The elements, whose bits without a sign are given, in units; rounded to the nearest. */
+longv
+in_units(uintv bits, intv sign, int unit)
+{
+    intv exponent = as_intv(bits >> 23), shift = exponent + unit;
+    uintv mantissa = exponent > 0 ? (bits & 0x7fffffu) | 0x800000u : (uintv)0u;
+    uintv right = as_uintv(clamp(-shift, 0, 31));
+    longv minus = convert_longv(sign >> 31), whole;
+
+    mantissa = (mantissa + (((uintv)1u << right) >> 1)) >> right;
+    whole = convert_longv(mantissa) << convert_longv(clamp(shift, 0, 39));
+    return (whole ^ minus) - minus;
+}
+
+/* Adds a granule's gradient of a bucket, of `count` vectors; the `first` one of a step begins the
+ * sum. */
+GROUP void
+yki_granule_add(__global const float *gradient, __global const int *weights,
+                __global const int *units, __global uint *largest, __global long *sum, int count,
+                int first, int run, int turn)
+{
+    uintv most = 0u;
+    int weight = -1, unit = 0;
+
+    weights += run;
+    units += turn;
+    FOR_EACH_VECTOR(i)
+    {
+        intv given = as_intv(loadv(i, gradient));
+        uintv bits = as_uintv(given) & 0x7fffffffu;
+        __global longv *to = (__global longv *)sum + i;
+        longv add;
+
+        if (weights[i / RUN] != weight) {
+            if (weight >= 0)
+                note_largest(most, largest + weight);
+            most = 0u;
+            weight = weights[i / RUN];
+            unit = units[weight];
+        }
+        most = max(most, bits);
+        add = in_units(bits, given, unit);
+        *to = first ? add : *to + add;
+    }
+    if (weight >= 0)
+        note_largest(most, largest + weight);
+}
+
+/* Makes floats of sums, rounded once, to the nearest, ties to even. */
+GROUP void
+yki_granule_round(__global const long *sum, __global const int *weights,
+                  __global const int *units, __global float *gradient, int count, int run,
+                  int turn)
+{
+    weights += run;
+    units += turn;
+    FOR_EACH_VECTOR(i)
+    {
+        longv from = ((__global const longv *)sum)[i];
+        ulongv size = abs(from), right, odd, bias;
+        intv top = 63 - convert_intv(clz(size)), exponent;
+        intv minus = convert_intv(from >> 63) & (intv)NO_NUMBER;
+        int unit = units[weights[i / RUN]];
+        uintv bits;
+
+        size <<= convert_ulongv(max(23 - top, 0));
+        right = convert_ulongv(max(top - 23, 0));
+        odd = (size >> right) & 1ul;
+        bias = right > 0ul ? ((ulongv)1ul << right >> 1) - 1ul + odd : (ulongv)0ul;
+        size = (size + bias) >> right;
+        exponent = unit == NO_NUMBER ? top : top - 23 - unit;
+        /* A sum that was rounded up to 2^24 adds 1 to the exponent. */
+        bits = (as_uintv(exponent) << 23) + (convert_uintv(size) - 0x800000u);
+        bits = exponent > 254 ? (uintv)0x7f800000u : bits;
+        bits = exponent < 1 || top < 0 ? (uintv)0u : bits;
+        bits = unit == NO_NUMBER ? (uintv)0x7fc00000u : bits | as_uintv(minus);
+        storev(as_floatv(bits), i, gradient);
+    }
+}

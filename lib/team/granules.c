@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * granules.c - steps whose bits do not depend on the split.
+ *
+ * A batch is cut into granules, whose borders follow from the options alone. A device computes
+ * whole granules, one after the other, so the gradient of each is the same bits wherever it is
+ * computed. It is added as integers, in units of a power of 2 (clkernels/granule.cl), and integers
+ * may be added in any order: on the device, over a group, through the host, between processes. The
+ * sum is then rounded once to float, and all that follows is as in any other step.
+ *
+ * Units. Each weight has its own, by the largest element of a granule's gradient in the step before
+ * this one. That is the same in all processes, as the largest of anything has no order either. If
+ * the largest element of this step is far off, so that a sum might not fit or would lose bits, the
+ * step is made again with units that follow from itself. Weights have not changed by then. The
+ * gradients are the same, so the second time they fit. The first step begins without units.
+ *
+ * Losses and metrics of all granules are read and added exactly by the host, which waits for them
+ * once a step.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "op/flat.h"
+#include "team/crew.h"
+
+enum {
+    RUN = 128,               /* floats that belong to one weight: YKI_WEIGHT_ALIGN bytes */
+    BITS = 61,               /* of a sum, whose sum of two still fits */
+    GROWTH = 12,             /* bits by which gradients may grow from step to step */
+    SHRINKAGE = 16,          /* or become smaller, before bits are lost that a float has */
+    MANTISSA = 23,           /* bits of a float behind the first */
+    SPECIAL = 255,           /* the exponent of what is no number */
+    MOST_GRANULES = 1 << 22, /* with more, too few bits would be left */
+};
+
+/* ---- making ---- */
+
+static int
+bits_of(size_t count)
+{
+    int bits = 0;
+
+    while (bits < 62 && (UINT64_C(1) << bits) < count)
+        bits++;
+    return bits;
+}
+
+/* What granule.cl adds to the exponent of a float, if `exponent` is that of the largest. */
+static int32_t
+unit_of(const yki_crew *crew, int32_t exponent)
+{
+    return BITS - GROWTH - bits_of(crew->exact.most) - MANTISSA - exponent;
+}
+
+/* The table that says, for each 128 floats of all buckets, whose they are. */
+static yoke_status
+make_table(const yki_weights *w, size_t buckets, yki_buffer **table)
+{
+    size_t runs = 0, first = 0;
+    int32_t *rows;
+    yoke_status status;
+
+    for (size_t b = 0; b < buckets; b++)
+        runs += w->buckets[b].size / 4 / RUN;
+    rows = yki_alloc(YKI_MAX(runs, (size_t)1), sizeof *rows, "a table of weights");
+    if (!rows)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t b = 0; b < buckets; b++) {
+        for (size_t i = 0; i < w->weight_count; i++) {
+            const yki_weight *weight = &w->weights[i];
+            size_t begin = first + weight->offset / 4 / RUN;
+            size_t end = begin + (weight->size / 4 + RUN - 1) / RUN;
+
+            for (size_t r = begin; weight->bucket == b && r < end; r++)
+                rows[r] = (int32_t)i;
+        }
+        first += w->buckets[b].size / 4 / RUN;
+    }
+    status = yki_buffer_create(w->device, YKI_MAX(runs, (size_t)1) * sizeof *rows, 0,
+                               "a table of weights", table);
+    if (status == YOKE_OK)
+        status = yki_buffer_put(*table, 0, runs * sizeof *rows, rows);
+    yki_free(rows);
+    return status;
+}
+
+static yoke_status
+make_group(yki_crew *crew, size_t g)
+{
+    yki_group *group = &crew->groups[g];
+    const yki_weights *w = yki_crew_in_group(crew, g, 0)->replica->weights;
+
+    YKI_TRY(make_table(w, crew->buckets.count, &group->weight_of));
+    return yki_buffer_create(w->device, 2 * crew->exact.weights * sizeof(int32_t), 0,
+                             "units of gradients", &group->units);
+}
+
+static yki_grid
+grid_of(const yki_flat *flat, size_t vectors)
+{
+    yki_grid grid = {{1, 1, 1}, {1, 1, 1}};
+
+    /* As in yki_combine_make. */
+    grid.local[0] = flat->group;
+    grid.groups[0] = YKI_MAX(YKI_MIN(vectors / 256 + 1, (size_t)flat->groups),
+                             vectors / flat->group / 16384 + 1);
+    return grid;
+}
+
+/* The launches for one bucket, whose first 128 floats have the number `run` in the table. */
+static yoke_status
+make_launches(yki_crew *crew, yki_member *m, size_t bucket, size_t run)
+{
+    const yki_weights *w = m->replica->weights;
+    const yki_group *group = &crew->groups[m->group];
+    const yki_flat flat = yki_flat_for(yki_device_get_traits(w->device));
+    const size_t vectors = w->buckets[bucket].size / 4 / flat.vector;
+    yki_adder *a = &m->adder;
+    yki_kernel *add, *round;
+    char options[64];
+
+    snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", flat.vector, flat.group);
+    a->grids[bucket] = grid_of(&flat, vectors);
+    YKI_TRY(yki_kernel_get(w->device, "granule.cl", options, "yki_granule_add", &a->adds[bucket]));
+    add = a->adds[bucket];
+    YKI_TRY(yki_kernel_set_buffer(add, 0, w->buckets[bucket].gradients));
+    YKI_TRY(yki_kernel_set_buffer(add, 1, group->weight_of));
+    YKI_TRY(yki_kernel_set_buffer(add, 2, group->units));
+    YKI_TRY(yki_kernel_set_buffer(add, 3, a->largest));
+    YKI_TRY(yki_kernel_set_buffer(add, 4, m->accumulated[bucket]));
+    YKI_TRY(yki_kernel_set_int(add, 5, (int64_t)vectors));
+    YKI_TRY(yki_kernel_set_int(add, 7, (int64_t)run));
+    if (!yki_member_owns(crew, m, bucket))
+        return YOKE_OK;
+    YKI_TRY(
+        yki_kernel_get(w->device, "granule.cl", options, "yki_granule_round", &a->rounds[bucket]));
+    round = a->rounds[bucket];
+    YKI_TRY(yki_kernel_set_buffer(round, 0, m->accumulated[bucket]));
+    YKI_TRY(yki_kernel_set_buffer(round, 1, group->weight_of));
+    YKI_TRY(yki_kernel_set_buffer(round, 2, group->units));
+    YKI_TRY(yki_kernel_set_buffer(round, 3, w->buckets[bucket].gradients));
+    YKI_TRY(yki_kernel_set_int(round, 4, (int64_t)vectors));
+    return yki_kernel_set_int(round, 5, (int64_t)run);
+}
+
+static yoke_status
+make_adder(yki_crew *crew, yki_member *m)
+{
+    const size_t buckets = YKI_MAX(crew->buckets.count, (size_t)1);
+    yki_adder *a = &m->adder;
+    size_t run = 0;
+
+    a->adds = yki_alloc(buckets, sizeof *a->adds, "kernels of a team");
+    a->rounds = yki_alloc(buckets, sizeof *a->rounds, "kernels of a team");
+    a->grids = yki_alloc(buckets, sizeof *a->grids, "kernels of a team");
+    a->found = yki_alloc(crew->exact.weights, sizeof *a->found, "the largest gradients");
+    a->rows = yki_alloc(crew->exact.most * crew->pairs * 2, sizeof *a->rows, "losses of granules");
+    if (!a->adds || !a->rounds || !a->grids || !a->found || !a->rows)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    YKI_TRY(yki_buffer_create(m->replica->weights->device, crew->exact.weights * sizeof *a->found,
+                              0, "the largest gradients", &a->largest));
+    for (size_t b = 0; b < crew->buckets.count; b++) {
+        YKI_TRY(make_launches(crew, m, b, run));
+        run += m->replica->weights->buckets[b].size / 4 / RUN;
+    }
+    return YOKE_OK;
+}
+
+static size_t
+sum_count(const yki_crew *crew)
+{
+    return 2 * crew->pairs;
+}
+
+/* Bytes that processes exchange once a step: the sums of losses and metrics, then the largest
+ * elements. */
+static size_t
+message_bytes(const yki_crew *crew)
+{
+    size_t bytes = sum_count(crew) * sizeof(yki_exact_sum) + crew->exact.weights * sizeof(uint32_t);
+
+    return (bytes + 7) / 8 * 8;
+}
+
+static uint32_t *
+largest_in(const yki_crew *crew, void *message)
+{
+    return (uint32_t *)((yki_exact_sum *)message + sum_count(crew));
+}
+
+yoke_status
+yki_granules_create(yki_crew *crew)
+{
+    yki_exact *e = &crew->exact;
+    size_t ranks = crew->comm ? (size_t)crew->comm->ranks : 0;
+
+    if (e->most > MOST_GRANULES)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "a step has up to %zu granules; must be at most %d: take larger ones",
+                        e->most, MOST_GRANULES);
+    e->weights = YKI_MAX(crew->members[0].replica->weights->weight_count, (size_t)1);
+    e->exponents = yki_alloc(e->weights, sizeof *e->exponents, "units of gradients");
+    e->units = yki_alloc(e->weights, sizeof *e->units, "units of gradients");
+    e->message = yki_alloc(1 + ranks, message_bytes(crew), "results of processes");
+    if (!e->exponents || !e->units || !e->message)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t g = 0; g < crew->group_count; g++)
+        YKI_TRY(make_group(crew, g));
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(make_adder(crew, &crew->members[k]));
+    return yki_granules_forget(crew);
+}
+
+void
+yki_granules_destroy(yki_crew *crew)
+{
+    for (size_t k = 0; crew->members && k < crew->count; k++) {
+        yki_adder *a = &crew->members[k].adder;
+
+        for (size_t b = 0; b < crew->buckets.count; b++) {
+            if (a->adds)
+                yki_kernel_destroy(a->adds[b]);
+            if (a->rounds)
+                yki_kernel_destroy(a->rounds[b]);
+        }
+        for (size_t i = 0; i < YKI_COUNT(a->reads); i++)
+            yki_event_release(&a->reads[i]);
+        yki_buffer_destroy(a->largest);
+        yki_free(a->adds);
+        yki_free(a->rounds);
+        yki_free(a->grids);
+        yki_free(a->found);
+        yki_free(a->rows);
+    }
+    for (size_t g = 0; crew->groups && g < crew->group_count; g++) {
+        yki_buffer_destroy(crew->groups[g].weight_of);
+        yki_buffer_destroy(crew->groups[g].units);
+    }
+    yki_free(crew->exact.exponents);
+    yki_free(crew->exact.units);
+    yki_free(crew->exact.message);
+}
+
+/* ---- units ---- */
+
+/* Gives each group the units of the step that comes next, or of this one again. Nothing that is
+ * enqueued reads that half of its buffer. */
+static yoke_status
+send_units(yki_crew *crew, unsigned turn)
+{
+    const uint64_t bytes = crew->exact.weights * sizeof(int32_t);
+
+    crew->exact.turn = turn;
+    for (size_t g = 0; g < crew->group_count; g++)
+        YKI_TRY(yki_buffer_put(crew->groups[g].units, turn * bytes, bytes, crew->exact.units));
+    return YOKE_OK;
+}
+
+static yoke_status
+take_exponents(yki_crew *crew, unsigned turn)
+{
+    for (size_t i = 0; i < crew->exact.weights; i++)
+        crew->exact.units[i] = unit_of(crew, crew->exact.exponents[i]);
+    return send_units(crew, turn);
+}
+
+yoke_status
+yki_granules_forget(yki_crew *crew)
+{
+    memset(crew->exact.exponents, 0, crew->exact.weights * sizeof *crew->exact.exponents);
+    return take_exponents(crew, crew->exact.turn);
+}
+
+yoke_status
+yki_granules_resume(yki_crew *crew, const int32_t *exponents)
+{
+    memcpy(crew->exact.exponents, exponents, crew->exact.weights * sizeof *exponents);
+    return take_exponents(crew, crew->exact.turn);
+}
+
+/* Whether a sum of such elements fits, and keeps the bits of a float. */
+static bool
+fits(int32_t known, int32_t found)
+{
+    return found == 0 || found == SPECIAL ||
+           (known > 0 && found <= known + GROWTH && found >= known - SHRINKAGE);
+}
+
+/* Compares the largest elements with the units of this step. Then all that were found decide the
+ * next units. */
+static bool
+judge(yki_crew *crew, const uint32_t *largest)
+{
+    yki_exact *e = &crew->exact;
+    bool good = true;
+
+    for (size_t i = 0; i < e->weights; i++) {
+        int32_t found = (int32_t)(largest[i] >> MANTISSA);
+
+        good &= fits(e->exponents[i], found);
+        if (found > 0 && found < SPECIAL)
+            e->exponents[i] = found;
+    }
+    return good;
+}
+
+/* A weight whose gradient has an element that is no number gets no number. */
+static yoke_status
+mark_strange(yki_crew *crew, const uint32_t *largest)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < crew->exact.weights; i++)
+        if (largest[i] >> MANTISSA == SPECIAL) {
+            crew->exact.units[i] = INT32_MIN;
+            any = true;
+        }
+    return any ? send_units(crew, crew->exact.turn) : YOKE_OK;
+}
+
+/* ---- a step ---- */
+
+yoke_status
+yki_granules_add(yki_crew *crew, yki_member *m)
+{
+    yki_adder *a = &m->adder;
+    yki_queue *queue = m->replica->queue;
+
+    if (a->count == 0)
+        YKI_TRY(yki_queue_fill(queue, a->largest, 0, yki_buffer_size(a->largest), 0, YKI_NO_WAIT,
+                               NULL));
+    for (size_t b = 0; b < crew->buckets.count; b++) {
+        YKI_TRY(yki_kernel_set_int(a->adds[b], 6, a->count == 0));
+        YKI_TRY(
+            yki_kernel_set_int(a->adds[b], 8, (int64_t)(crew->exact.turn * crew->exact.weights)));
+        YKI_TRY(yki_queue_launch(queue, a->adds[b], &a->grids[b], YKI_NO_WAIT, NULL));
+    }
+    YKI_TRY(yki_member_pack(crew, m, m->replica->training, a->count, false));
+    a->count++;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_granules_none(yki_crew *crew, yki_member *m)
+{
+    for (size_t b = 0; b < crew->buckets.count; b++)
+        YKI_TRY(yki_queue_fill(m->replica->queue, m->accumulated[b], 0,
+                               yki_buffer_size(m->accumulated[b]), 0, YKI_NO_WAIT, NULL));
+    return YOKE_OK;
+}
+
+/* Enqueues the way of what a member has found to the host. */
+static yoke_status
+fetch(yki_crew *crew, yki_member *m)
+{
+    yki_adder *a = &m->adder;
+    yki_queue *queue = m->replica->queue;
+
+    if (a->count == 0)
+        return yki_queue_marker(queue, YKI_NO_WAIT, &a->reads[0]);
+    YKI_TRY(yki_queue_read(queue, a->largest, 0, yki_buffer_size(a->largest), a->found, YKI_NO_WAIT,
+                           &a->reads[0]));
+    YKI_TRY(yki_queue_read(queue, m->results, 0, a->count * crew->pairs * 8, a->rows, YKI_NO_WAIT,
+                           &a->reads[1]));
+    return yki_queue_flush(queue);
+}
+
+static void
+add_member(const yki_crew *crew, yki_member *m, yki_exact_sum *sums, uint32_t *largest)
+{
+    yki_adder *a = &m->adder;
+
+    a->loss[0] = a->loss[1] = 0;
+    for (size_t r = 0; r < a->count; r++) {
+        const float *row = a->rows + r * sum_count(crew);
+
+        for (size_t i = 0; i < sum_count(crew); i++)
+            yki_exact_add(&sums[i], row[i]);
+        a->loss[0] += (double)row[0];
+        a->loss[1] += (double)row[1];
+    }
+    for (size_t i = 0; a->count && i < crew->exact.weights; i++)
+        largest[i] = YKI_MAX(largest[i], a->found[i]);
+}
+
+static yoke_status
+merge_processes(yki_crew *crew, void *own)
+{
+    const size_t bytes = message_bytes(crew);
+    char *all = (char *)own + bytes;
+
+    if (!crew->comm)
+        return YOKE_OK;
+    YKI_TRY(crew->comm->allgather(crew->comm, own, bytes, all));
+    memset(own, 0, bytes);
+    for (int32_t r = 0; r < crew->comm->ranks; r++, all += bytes) {
+        for (size_t i = 0; i < sum_count(crew); i++)
+            yki_exact_merge((yki_exact_sum *)own + i, (const yki_exact_sum *)(void *)all + i);
+        for (size_t i = 0; i < crew->exact.weights; i++)
+            largest_in(crew, own)[i] = YKI_MAX(largest_in(crew, own)[i], largest_in(crew, all)[i]);
+    }
+    return YOKE_OK;
+}
+
+/* Gives losses and metrics of the whole team to those who update weights. */
+static yoke_status
+tell_totals(yki_crew *crew, const yki_exact_sum *sums)
+{
+    for (size_t i = 0; i < sum_count(crew); i++)
+        crew->exact.totals[i] = (float)yki_exact_value(&sums[i]);
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(yki_buffer_put(crew->members[k].totals, 0, crew->pairs * 8, crew->exact.totals));
+    return YOKE_OK;
+}
+
+yoke_status
+yki_granules_judge(yki_crew *crew, bool *good)
+{
+    yki_exact *e = &crew->exact;
+    yki_exact_sum *sums = e->message;
+    uint32_t *largest = largest_in(crew, e->message);
+
+    memset(e->message, 0, message_bytes(crew));
+    for (size_t k = 0; k < crew->count; k++) {
+        crew->at = k;
+        YKI_TRY(fetch(crew, &crew->members[k]));
+    }
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        crew->at = k;
+        for (size_t i = 0; i < YKI_COUNT(m->adder.reads); i++) {
+            YKI_TRY(yki_event_wait(&m->adder.reads[i]));
+            yki_event_release(&m->adder.reads[i]);
+        }
+        add_member(crew, m, sums, largest);
+        m->adder.count = 0;
+    }
+    YKI_TRY(merge_processes(crew, e->message));
+    *good = judge(crew, largest);
+    if (!*good) {
+        e->repeats++;
+        return take_exponents(crew, e->turn);
+    }
+    YKI_TRY(mark_strange(crew, largest));
+    return tell_totals(crew, sums);
+}
+
+yoke_status
+yki_granules_round(yki_crew *crew, yki_member *m)
+{
+    yki_adder *a = &m->adder;
+
+    for (size_t b = 0; b < crew->buckets.count; b++) {
+        if (!a->rounds[b])
+            continue;
+        YKI_TRY(
+            yki_kernel_set_int(a->rounds[b], 6, (int64_t)(crew->exact.turn * crew->exact.weights)));
+        YKI_TRY(yki_queue_launch(m->replica->queue, a->rounds[b], &a->grids[b], YKI_NO_WAIT, NULL));
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_granules_next(yki_crew *crew)
+{
+    return take_exponents(crew, 1 - crew->exact.turn);
+}
