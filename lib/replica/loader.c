@@ -141,15 +141,17 @@ make_resident(yki_loader *loader, size_t field)
     return YOKE_OK;
 }
 
-/* Finds a twin whose memory this device can use; NULL: there is none. */
+/* Finds the oldest twin whose memory this device can use; NULL: there is none. Younger ones have
+ * views of that memory, and OpenCL makes no views of views. */
 static const yki_loader *
 find_twin(const yki_loader *loader)
 {
-    const yki_loader *twin = loader->options.twin;
+    const yki_loader *found = NULL;
 
-    while (twin && yki_device_space(twin->device) != yki_device_space(loader->device))
-        twin = twin->options.twin;
-    return twin;
+    for (const yki_loader *twin = loader->options.twin; twin; twin = twin->options.twin)
+        if (yki_device_space(twin->device) == yki_device_space(loader->device))
+            found = twin;
+    return found;
 }
 
 /* Shares the fields that the twin keeps. A view of its buffers keeps the memory alive, and the
