@@ -7,7 +7,7 @@
  * another way, or take numbers below 1.2e-38 for 0, compute the same: here all take them for 0.
  *
  * Weights start at multiples of 128 floats within a bucket. `weights` says, for each 128 floats,
- * whose they are. `units` has, by weight, what is added to the biased exponent of a float to get
+ * whose they are, and behind that how many of them are: the others are 0. `units` has, by weight, what is added to the biased exponent of a float to get
  * the number of bits that its 24 bits are shifted to the left.
  */
 #ifndef VEC
@@ -111,7 +111,7 @@ yki_granule_add(__global const float *gradient, __global const int *weights,
 GROUP void
 yki_granule_round(__global const long *sum, __global const int *weights,
                   __global const int *units, __global float *gradient, int count, int run,
-                  int turn)
+                  int turn, int runs)
 {
     weights += run;
     units += turn;
@@ -124,17 +124,24 @@ yki_granule_round(__global const long *sum, __global const int *weights,
         int unit = units[weights[i / RUN]];
         uintv bits;
 
+        if (unit == NO_NUMBER) {
+            int there = weights[runs + i / RUN] - i % RUN * VEC;
+
+            for (int k = 0; k < VEC; k++)
+                gradient[(long)i * VEC + k] = k < there ? as_float(0x7fc00000u) : 0.f;
+            continue;
+        }
+
         size <<= convert_ulongv(max(23 - top, 0));
         right = convert_ulongv(max(top - 23, 0));
         odd = (size >> right) & 1ul;
         bias = right > 0ul ? ((ulongv)1ul << right >> 1) - 1ul + odd : (ulongv)0ul;
         size = (size + bias) >> right;
-        exponent = unit == NO_NUMBER ? top : top - 23 - unit;
+        exponent = top - 23 - unit;
         /* A sum that was rounded up to 2^24 adds 1 to the exponent. */
         bits = (as_uintv(exponent) << 23) + (convert_uintv(size) - 0x800000u);
         bits = exponent > 254 ? (uintv)0x7f800000u : bits;
         bits = exponent < 1 || top < 0 ? (uintv)0u : bits;
-        bits = unit == NO_NUMBER ? (uintv)0x7fc00000u : bits | as_uintv(minus);
-        storev(as_floatv(bits), i, gradient);
+        storev(as_floatv(bits | as_uintv(minus)), i, gradient);
     }
 }

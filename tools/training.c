@@ -143,7 +143,7 @@ const yki_tool_option yki_tool_training_options[] = {
     {"reproducible", 0, "KIND", "no (default), runs, or any-split: the same bits",
      FROM(reproduced, reproducible), .takers = TRAIN | BENCH},
     {"granule", 0, "N", "of any-split: samples computed together (default: by the batch)",
-     TOOL_COUNT(yki_tool_training, granule, 1, TOOL_MAX_BATCH), .takers = TRAIN | BENCH},
+     TOOL_COUNT(yki_tool_training, granule, 1, TOOL_MAX_BATCH), .takers = TRAIN | BENCH | VERIFY},
     {"trace", 0, "FILE", "write a timeline there, which Perfetto opens", TEXT(trace),
      .takers = TRAIN | BENCH},
     {"channels-last", 0, NULL, ".npy images are (height, width, channels)", FLAG(channels_last),

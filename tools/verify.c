@@ -12,15 +12,14 @@
  * whether a gradient passes: with some initial values (one set of seven, of lenet) a weight then
  * differs by far more than rounding. So only what differs with each of three seeds is different.
  *
- * Not here: speed (yoke bench).
+ * Not here: the same bits on any split (verify_bits.c), speed (yoke bench).
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "models.h"
 #include "progress.h"
-#include "training.h"
+#include "verify.h"
 
 enum { MAX_STEPS = 1000000, MOST_TOLERANCE = 1000000, TRIES = 3 };
 static const float USUAL_RATE = 0.01f;
@@ -30,6 +29,7 @@ typedef struct request {
     const char *alone;
     unsigned steps;
     double tolerance; /* 0: not given */
+    bool bits;
     yki_tool_training training;
 } request;
 
@@ -40,6 +40,8 @@ static const yki_tool_option options[] = {
      TOOL_COUNT(request, steps, 1, MAX_STEPS)},
     {"tolerance", 't', "X", "largest difference allowed (default: 1e-5 for each 20 steps)",
      TOOL_REAL(request, tolerance, 1e-30, MOST_TOLERANCE)},
+    {"bits", 0, NULL, "train in several splits with any-split, and compare the bits",
+     TOOL_FLAG(request, bits)},
     {0},
 };
 
@@ -328,7 +330,9 @@ run(const yki_tool_command *self, int argc, char **argv)
     yki_tool_log(self, YOKE_LOG_WARNING);
     status = yoke_context_create(NULL, &context);
     if (!status)
-        status = verify(&wanted, context, &same);
+        status = wanted.bits ? yki_tool_verify_bits(wanted.model, &wanted.training, wanted.steps,
+                                                    context, &same)
+                             : verify(&wanted, context, &same);
     result = status ? yki_tool_fail(self, status) : same ? TOOL_OK : TOOL_FAILURE;
     yoke_context_destroy(context);
     return result;
@@ -341,7 +345,8 @@ const yki_tool_command yki_tool_verify = {
     .description =
         "Train the built-in model MODEL on a team of devices and on one device, from the\n"
         "same start and with the same random samples, and compare losses and weights.\n"
-        "The exit status is 1 if they differ by more than rounding does.",
+        "The exit status is 1 if they differ by more than rounding does; with --bits, if\n"
+        "they differ at all between splits of a batch.",
     .options = options,
     TOOL_TRAINING(TOOL_FOR_VERIFY, request, training),
     .run = run,

@@ -53,34 +53,45 @@ unit_of(const yki_crew *crew, int32_t exponent)
     return BITS - GROWTH - bits_of(crew->exact.most) - MANTISSA - exponent;
 }
 
-/* The table that says, for each 128 floats of all buckets, whose they are. */
-static yoke_status
-make_table(const yki_weights *w, size_t buckets, yki_buffer **table)
+static size_t
+runs_of(const yki_weights *w, size_t buckets)
 {
-    size_t runs = 0, first = 0;
-    int32_t *rows;
-    yoke_status status;
+    size_t runs = 0;
 
     for (size_t b = 0; b < buckets; b++)
         runs += w->buckets[b].size / 4 / RUN;
-    rows = yki_alloc(YKI_MAX(runs, (size_t)1), sizeof *rows, "a table of weights");
+    return runs;
+}
+
+/* The table that says, for each 128 floats of all buckets, whose they are, and then for each how
+ * many there are. */
+static yoke_status
+make_table(const yki_weights *w, size_t buckets, yki_buffer **table)
+{
+    const size_t runs = runs_of(w, buckets), size = 2 * YKI_MAX(runs, (size_t)1);
+    size_t first = 0;
+    int32_t *rows;
+    yoke_status status;
+
+    rows = yki_alloc(size, sizeof *rows, "a table of weights");
     if (!rows)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t b = 0; b < buckets; b++) {
         for (size_t i = 0; i < w->weight_count; i++) {
             const yki_weight *weight = &w->weights[i];
-            size_t begin = first + weight->offset / 4 / RUN;
-            size_t end = begin + (weight->size / 4 + RUN - 1) / RUN;
+            size_t begin = first + weight->offset / 4 / RUN, left = weight->size / 4;
 
-            for (size_t r = begin; weight->bucket == b && r < end; r++)
+            for (size_t r = begin; weight->bucket == b && left > 0; r++) {
                 rows[r] = (int32_t)i;
+                rows[runs + r] = (int32_t)YKI_MIN(left, (size_t)RUN);
+                left -= (size_t)rows[runs + r];
+            }
         }
         first += w->buckets[b].size / 4 / RUN;
     }
-    status = yki_buffer_create(w->device, YKI_MAX(runs, (size_t)1) * sizeof *rows, 0,
-                               "a table of weights", table);
+    status = yki_buffer_create(w->device, size * sizeof *rows, 0, "a table of weights", table);
     if (status == YOKE_OK)
-        status = yki_buffer_put(*table, 0, runs * sizeof *rows, rows);
+        status = yki_buffer_put(*table, 0, size * sizeof *rows, rows);
     yki_free(rows);
     return status;
 }
@@ -141,7 +152,8 @@ make_launches(yki_crew *crew, yki_member *m, size_t bucket, size_t run)
     YKI_TRY(yki_kernel_set_buffer(round, 2, group->units));
     YKI_TRY(yki_kernel_set_buffer(round, 3, w->buckets[bucket].gradients));
     YKI_TRY(yki_kernel_set_int(round, 4, (int64_t)vectors));
-    return yki_kernel_set_int(round, 5, (int64_t)run);
+    YKI_TRY(yki_kernel_set_int(round, 5, (int64_t)run));
+    return yki_kernel_set_int(round, 7, (int64_t)runs_of(w, crew->buckets.count));
 }
 
 static yoke_status

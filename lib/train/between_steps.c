@@ -135,6 +135,8 @@ yoke_trainer_initialize(yoke_trainer *t, uint32_t seed)
             YKI_TRY(yoke_replica_initialize(r, seed));
         }
     }
+    if (t->options.granule && t->graph->loss)
+        YKI_TRY(yki_granules_forget(&t->crew));
     t->options.seed = seed;
     t->step = t->completed = 0;
     t->epoch = 0;

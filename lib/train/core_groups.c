@@ -11,8 +11,8 @@
  * For the user it stays one device. Its samples are divided evenly over the core groups. Batch
  * normalisation takes the statistics of all of them, as one device would.
  *
- * Nothing is measured where the same bits are promised: with given shares, with `reproducible`
- * (which takes the choice that wisdom has), or with estimated plans.
+ * Nothing is measured where the same bits are promised and depend on it: with given shares, with
+ * YOKE_REPRODUCIBLE_RUNS (which takes the choice that wisdom has), or with estimated plans.
  */
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +43,8 @@ static uint32_t
 possible(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_options *o,
          const char **why)
 {
-    int64_t samples = yki_largest_micro_batch(o);
+    const int64_t samples = yki_largest_micro_batch(o);
+    const int64_t pieces = o->granule ? (samples + o->granule - 1) / o->granule : samples;
     uint32_t count;
 
     *why = NULL;
@@ -58,10 +59,10 @@ possible(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_opti
     if (*why)
         return 0;
     count = yki_core_groups_count(yoke_selection_get(team->selection, 0),
-                                  (uint32_t)YKI_MIN(samples, (int64_t)MOST));
+                                  (uint32_t)YKI_MIN(pieces, (int64_t)MOST));
     if (count < 2)
-        *why = samples < 2 ? "one sample at a time cannot be split"
-                           : "the device is no whole CPU that can be split into equal parts";
+        *why = pieces < 2 ? "one sample or granule at a time cannot be split"
+                          : "the device is no whole CPU that can be split into equal parts";
     return count;
 }
 
@@ -93,15 +94,17 @@ problem_text(const yoke_graph *graph, const yoke_trainer_options *o, uint32_t co
              size_t size)
 {
     yki_hash hash;
-    char hex[33];
+    char hex[33], granules[40] = "";
 
     yki_hash_start(&hash);
     yki_graph_hash(graph, &hash);
     yki_hash_string(&hash, yki_precision_text(o->precision));
     yki_hash_hex(&hash, hex);
-    snprintf(text, size, "step %s%s of %lld in %u, optimizer %d%s -> %u core groups", hex,
-             o->strict ? " strict" : "", (long long)o->batch, o->accumulate, (int)o->optimizer.kind,
-             o->clip_norm > 0 ? " clipped" : "", count);
+    if (o->granule)
+        snprintf(granules, sizeof granules, ", granules of %lld", (long long)o->granule);
+    snprintf(text, size, "step %s%s of %lld in %u%s, optimizer %d%s -> %u core groups", hex,
+             o->strict ? " strict" : "", (long long)o->batch, o->accumulate, granules,
+             (int)o->optimizer.kind, o->clip_norm > 0 ? " clipped" : "", count);
 }
 
 static yoke_status
@@ -135,7 +138,11 @@ is_short(yoke_trainer *t, bool *is)
     *is = false;
     for (size_t i = 0; i < plan->task_count; i++)
         seconds += plan->tasks[i].seconds;
-    if (seconds * t->options.accumulate > LONG_STEP)
+    if (t->options.granule)
+        seconds *= (double)t->crew.exact.most;
+    else
+        seconds *= t->options.accumulate;
+    if (seconds > LONG_STEP)
         return YOKE_OK;
     YKI_TRY(time_steps(t, 1, &seconds)); /* warms up; one step is enough to see that it is long */
     if (seconds > 20 * LONG_STEP)
@@ -225,7 +232,7 @@ yki_core_groups_decide(const yoke_team *team, const yoke_graph *graph,
         return YOKE_OK;
     YKI_TRY(recall(team, graph, o, c));
     c->taken = is_worth_it(c) ? c->possible : 0;
-    c->measures = !c->known && !o->reproducible;
+    c->measures = !c->known && o->reproducible != YOKE_REPRODUCIBLE_RUNS;
     return YOKE_OK;
 }
 

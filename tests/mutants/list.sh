@@ -193,7 +193,7 @@ mutant 'own statistics of core groups' lib/train/trainer.c \
     'o->local_batch_norm && !t->core_groups.taken,' 'o->local_batch_norm,' tests/train/check_core_groups
 mutant 'core groups for noise' lib/train/core_groups.c 'WORTH = 1.05;' 'WORTH = 1;' tests/train/check_core_groups
 mutant 'core groups measured when reproducible' lib/train/core_groups.c \
-    'c->measures = !c->known && !o->reproducible;' 'c->measures = !c->known;' tests/train/check_core_groups
+    'c->measures = !c->known && o->reproducible != YOKE_REPRODUCIBLE_RUNS;' 'c->measures = !c->known;' tests/train/check_core_groups
 mutant 'core groups without a quota' lib/device/quota.c \
     'return device->space->core_groups_of ? device->space->core_groups_of : device;' 'return device;' \
     tests/train/check_core_groups
@@ -209,6 +209,40 @@ mutant 'usual algorithm' lib/team/exchange.c \
 mutant 'left at a half' lib/team/crew.c \
     'if (status == YOKE_OK && r->training && r->options.batch < wanted)' 'if (false)' \
     tests/train/check_capacity
+
+# ---- the same bits on any split ----
+
+granules=tests/train/check_granules
+mutant 'granules cut by shares' lib/train/steps.c \
+    'border = end == n ? n : YKI_MIN((end + granule / 2) / granule * granule, n);' 'border = end;' \
+    tests/train/check_any_split splits
+mutant 'granules added as floats' clkernels/granule.cl '*to = first ? add : *to + add;' \
+    '*to = first ? add : convert_longv(YKI_PASTE(convert_float, VEC)(*to) +
+                                       YKI_PASTE(convert_float, VEC)(add));' \
+    tests/train/check_any_split splits
+mutant 'groups added as floats' clkernels/team.cl \
+    'if (used > 1)
+            sum += WHOLE(a1);' \
+    'if (used > 1)
+            sum = YKI_PASTE(convert_long, VEC)(YKI_PASTE(convert_float, VEC)(sum) +
+                                               YKI_PASTE(convert_float, VEC)(WHOLE(a1)));' \
+    tests/train/check_any_split splits
+mutant 'units of the same step' lib/team/granules.c \
+    'YKI_TRY(mark_strange(crew, largest));' \
+    'YKI_TRY(take_exponents(crew, e->turn)); YKI_TRY(mark_strange(crew, largest));' $granules units
+mutant 'sums that do not fit' lib/team/granules.c \
+    'good &= fits(e->exponents[i], found);' 'good &= e->exponents[i] > 0 || found == 0;' $granules units
+mutant 'units of one device' lib/team/granules.c \
+    'largest[i] = YKI_MAX(largest[i], a->found[i]);' 'largest[i] = a->found[i];' $granules units
+mutant 'losses added as they come' lib/team/granules.c \
+    'crew->exact.totals[i] = (float)yki_exact_value(&sums[i]);' \
+    'crew->exact.totals[i] = i ? (float)yki_exact_value(&sums[i])
+                                   : (float)(crew->members[0].adder.loss[0] * 1.0001);' \
+    tests/train/check_any_split splits
+mutant 'no update of a device without a granule' lib/team/step.c \
+    'YKI_TRY(begin(crew, m, (uint32_t)m->adder.count, rate_factor));' \
+    'if (m->n) YKI_TRY(begin(crew, m, (uint32_t)m->adder.count, rate_factor));' \
+    tests/train/check_any_split splits
 
 # ---- failures ----
 

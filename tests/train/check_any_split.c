@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "team/crew.h"
+#include "support/scratch.h"
 #include "train/runs.h"
 #include "train/trainer.h"
+
+enum { EVALUATED = 61 };
 
 static test_devices devices;
 static char root[128];
@@ -19,6 +21,8 @@ static void
 open_devices(void)
 {
     yoke_device_info info[2];
+
+    scratch_set_up();
 
     if (!test_in_matrix())
         setenv("POCL_MAX_PTHREAD_COUNT", "6", 1);
@@ -30,6 +34,7 @@ static void
 close_devices(void)
 {
     test_devices_close(&devices);
+    scratch_tear_down();
 }
 
 /* ---- splits ---- */
@@ -78,6 +83,141 @@ compare_splits(team_run run)
     team_free(&first);
 }
 
+/* The core groups of a whole CPU are one more split. */
+START_TEST(core_groups)
+{
+    team_run run = {.net = TEAM_MLP, .any_split = true, .selector = root, .steps = 10};
+    team_outcome whole, groups;
+    yoke_device_info info;
+    yoke_selection *selection;
+
+    ASSERT_OK(yoke_selection_create(devices.context, root, NULL, &selection));
+    ASSERT_OK(yoke_device_get_info(yoke_selection_get(selection, 0), &info));
+    yoke_selection_destroy(selection);
+    if (info.type != YOKE_DEVICE_CPU || info.compute_units < 2 || test_in_matrix())
+        TEST_NOT_HERE("no CPU of several units");
+    team_train(devices.context, &run, &whole);
+    run.core_groups = YOKE_CORE_GROUPS_ALWAYS;
+    team_train(devices.context, &run, &groups);
+    ck_assert(team_same_bits(&whole, &groups));
+    ck_assert(whole.loss == groups.loss);
+    team_free(&whole);
+    team_free(&groups);
+}
+END_TEST
+
+/* Evaluation and outputs, over samples that are no whole number of granules. */
+START_TEST(evaluations)
+{
+    static float y[EVALUATED * TEAM_CLASSES], first[EVALUATED * TEAM_CLASSES];
+    yoke_result result, expected = {0};
+    char selector[160];
+
+    for (size_t i = 0; i < YKI_COUNT(splits); i++) {
+        team_run run = {.net = TEAM_MLP, .any_split = true, .selector = selector};
+        float *into = i == 0 ? first : y;
+        yoke_dataset *dataset;
+        yoke_trainer *t;
+        yoke_feed feeds[2];
+
+        if (strchr(splits[i].parts, '+') && test_in_matrix())
+            continue;
+        snprintf(selector, sizeof selector, "%s%s", root, splits[i].parts);
+        run.shares = splits[i].shares;
+        t = team_trainer(devices.context, &run);
+        dataset = team_dataset(&run, 0, EVALUATED);
+        ASSERT_OK(yoke_trainer_evaluate(t, dataset, &result));
+        yoke_dataset_destroy(dataset);
+        ck_assert(team_feeds(&run, 0, EVALUATED, feeds) > 0);
+        ASSERT_OK(yoke_trainer_predict(t, "y", EVALUATED, feeds, 1, into, YKI_COUNT(y)));
+        if (i == 0)
+            expected = result;
+        ck_assert_msg(result.loss == expected.loss, "%s: loss %.17g, not %.17g", selector,
+                      result.loss, expected.loss);
+        ck_assert(result.metrics[0] == expected.metrics[0] && result.count == expected.count);
+        ck_assert_int_eq(memcmp(into, first, sizeof first), 0);
+        yoke_trainer_destroy(t);
+    }
+}
+END_TEST
+
+/* Steps are made again in mid-run of `initialize` as in a new trainer. */
+START_TEST(a_new_beginning)
+{
+    team_run run = {.net = TEAM_MLP, .any_split = true, .selector = root};
+    yoke_trainer *t = team_trainer(devices.context, &run);
+    char first[33], second[33];
+
+    for (int i = 0; i < 5; i++)
+        ASSERT_OK(team_step(&run, t, i, NULL));
+    ASSERT_OK(yoke_trainer_hash(t, NULL, first));
+    ck_assert_int_eq(t->crew.exact.repeats, 1);
+    ASSERT_OK(yoke_trainer_initialize(t, 1));
+    for (int i = 0; i < 5; i++)
+        ASSERT_OK(team_step(&run, t, i, NULL));
+    ASSERT_OK(yoke_trainer_hash(t, NULL, second));
+    ck_assert_int_eq(t->crew.exact.repeats, 2);
+    ck_assert_str_eq(first, second);
+    ASSERT_OK(yoke_trainer_hash(t, "dense1.weight", second));
+    ck_assert_str_ne(first, second);
+    ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "dense1.wait",
+                   yoke_trainer_hash(t, "dense1.wait", second));
+    yoke_trainer_destroy(t);
+}
+END_TEST
+
+static bool
+stop_early(void *user, const yoke_result *result)
+{
+    return result->step >= *(const int64_t *)user;
+}
+
+/* The newest checkpoint tells the hash of its weights. */
+static void
+check_checkpoint(const char *dir, const char *hash)
+{
+    yoke_checkpoint *c;
+
+    ASSERT_OK(yoke_checkpoint_open(dir, &c));
+    ck_assert_str_eq(yoke_checkpoint_get_info(c)->weights, hash);
+    ck_assert_int_eq(yoke_checkpoint_get_info(c)->granule, 3);
+    yoke_checkpoint_destroy(c);
+}
+
+/* A run that goes on from a checkpoint on another team has the bits of one without interruption. */
+START_TEST(resumed_elsewhere)
+{
+    static const yoke_fit_options whole = {.epochs = 3};
+    team_run run = {.net = TEAM_MLP, .any_split = true, .selector = root, .last = 0};
+    const char *dir = scratch_path("resumed");
+    char selector[160], expected[33], got[33];
+    int64_t limit;
+    yoke_fit_options part = {
+        .epochs = 3, .checkpoint_every = 3, .on_step = stop_early, .user = &limit};
+    yoke_dataset *dataset = team_dataset(&run, 0, 100);
+    yoke_trainer *t = team_trainer(devices.context, &run);
+
+    ASSERT_OK(yoke_trainer_fit(t, dataset, NULL, &whole));
+    ASSERT_OK(yoke_trainer_hash(t, NULL, expected));
+    yoke_trainer_destroy(t);
+    part.checkpoint_dir = dir;
+    for (int i = 0; i < 3; i++) {
+        snprintf(selector, sizeof selector, "%s%s", root, (const char *[]){"/2", "", "/3"}[i]);
+        run.selector = selector;
+        run.shares = (const char *[]){"80,20", NULL, "1,0,2"}[i];
+        part.resume = i > 0;
+        limit = i < 2 ? 4 + 3 * i : 1000;
+        t = team_trainer(devices.context, &run);
+        ASSERT_OK(yoke_trainer_fit(t, dataset, NULL, &part));
+        ASSERT_OK(yoke_trainer_hash(t, NULL, got));
+        yoke_trainer_destroy(t);
+    }
+    ck_assert_str_eq(expected, got);
+    check_checkpoint(dir, got);
+    yoke_dataset_destroy(dataset);
+}
+END_TEST
+
 START_TEST(splits_have_the_same_bits)
 {
     compare_splits((team_run){.net = TEAM_MLP});
@@ -120,6 +260,55 @@ START_TEST(most_labels_ignored)
 }
 END_TEST
 
+/* ---- refusals ---- */
+
+static yoke_status
+try_options(yoke_graph *graph, yoke_reproducible_choice reproducible, int64_t granule)
+{
+    const yoke_trainer_options o = {
+        .reproducible = reproducible, .granule = granule, .level = YOKE_PLAN_ESTIMATE};
+    yoke_trainer *trainer = NULL;
+    yoke_team *team;
+    yoke_status status;
+
+    ASSERT_OK(yoke_team_create(devices.context, root, NULL, &team));
+    status = yoke_trainer_create(team, graph, &o, &trainer);
+    yoke_trainer_destroy(trainer);
+    yoke_team_destroy(team);
+    return status;
+}
+
+START_TEST(what_is_refused)
+{
+    const team_run run = {.net = TEAM_MLP, .any_split = true, .selector = root};
+    yoke_graph *g = team_graph(TEAM_MLP), *norm = team_graph(TEAM_CONV), *placed;
+    yoke_trainer *t;
+
+    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "granule is 4; must be 0",
+                   try_options(g, YOKE_REPRODUCIBLE_RUNS, 4));
+    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "granule",
+                   try_options(g, YOKE_REPRODUCIBLE_ANY_SPLIT, -1));
+    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "reproducible is 3",
+                   try_options(g, (yoke_reproducible_choice)3, 0));
+    ASSERT_REFUSED(YOKE_ERROR_UNSUPPORTED, "statistics of the whole batch",
+                   try_options(norm, YOKE_REPRODUCIBLE_ANY_SPLIT, 0));
+    ASSERT_OK(yoke_graph_create(&placed));
+    yoke_graph_set_place(placed, "left");
+    yoke_graph_set_loss(
+        placed, yoke_mean(placed, yoke_input(placed, "x", YOKE_F32, yoke_shape(3)), NULL, 0));
+    ASSERT_OK(yoke_graph_status(placed));
+    ASSERT_REFUSED(YOKE_ERROR_UNSUPPORTED, "places",
+                   try_options(placed, YOKE_REPRODUCIBLE_ANY_SPLIT, 0));
+    yoke_graph_destroy(placed);
+    yoke_graph_destroy(g);
+    yoke_graph_destroy(norm);
+    t = team_trainer(devices.context, &run);
+    ASSERT_OK(team_step(&run, t, 0, NULL));
+    ASSERT_REFUSED(YOKE_ERROR_STATE, "nothing is given", yoke_trainer_step(t, 24, NULL, 0, NULL));
+    yoke_trainer_destroy(t);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -134,5 +323,12 @@ test_suite(void)
     tcase_add_test(tc, adamw);
     tcase_add_test(tc, dropout_and_small_buckets);
     tcase_add_test(tc, most_labels_ignored);
+    tcase_add_test(tc, core_groups);
+    tcase_add_test(tc, evaluations);
+    tc = test_case(suite, "in mid-run");
+    tcase_add_checked_fixture(tc, open_devices, close_devices);
+    tcase_add_test(tc, a_new_beginning);
+    tcase_add_test(tc, resumed_elsewhere);
+    tcase_add_test(tc, what_is_refused);
     return suite;
 }

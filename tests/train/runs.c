@@ -256,6 +256,7 @@ team_options(const team_run *run)
         .recompute = run->recompute,
         .reproducible = run->any_split ? YOKE_REPRODUCIBLE_ANY_SPLIT : YOKE_REPRODUCIBLE_NO,
         .granule = run->granule,
+        .core_groups = run->core_groups,
     };
 }
 
