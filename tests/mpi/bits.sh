@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# bits.sh - with --reproducible=any-split the weights have the same bits in any number of processes,
+# and in one process after the other.
+
+set -u
+. "$YOKE_SRCDIR/tests/mpi/lib.sh"
+program=$YOKE_BUILDDIR/tools/yoke
+[ -x "$program" ] || skip "the yoke command was not built"
+[ -f "$YOKE_BUILDDIR/tools/.libs/yoke-mpi.so" ] || skip "the yoke command was built without MPI"
+only_pocl
+rm -rf "$work"/saved*
+train="train --model=mlp --data=$YOKE_SRCDIR/examples/data --batch=64 --seed=3 --level=estimate"
+train="$train --reproducible=any-split --schedule=constant --epochs=1 --quiet"
+export POCL_MAX_PTHREAD_COUNT=4
+
+# hash RANKS OPTION...: of the weights, into $hash
+hash() {
+    ranks=$1
+    shift
+    # shellcheck disable=SC2086 # words
+    launch "$ranks" $train "$@" || fail "$ranks ranks, $*: exit $launch_status"
+    hash=$(sed -n 's/^weights //p' "$work/output")
+    [ "$(printf %s "$hash" | wc -c)" = 32 ] || fail "$ranks ranks, $*: no hash of the weights"
+}
+
+# same RANKS OPTION...: the hash is that of $expected
+same() {
+    hash "$@"
+    shift
+    [ "$hash" = "$expected" ] || fail "$ranks ranks, $*: the weights have other bits"
+}
+
+for options in "--devices=cpu:0" "--devices=cpu:0 --accumulate=3 --clip-norm=0.5 --optimizer=adamw"; do
+    # shellcheck disable=SC2086
+    set -- $options
+    hash 1 "$@"
+    expected=$hash
+    same 1 "$@" --devices=cpu:0/1+3 --shares=80,20
+    same 2 "$@"
+    same 2 "$@" --shares=1,3
+    same 3 "$@" --shares=5,0,2
+    same 2 "$@" --devices=cpu:0/2 --shares=1,2,3,4
+    hash 1 "$@" --granule=16
+    [ "$hash" != "$expected" ] || fail "$*: granules of another size have the same bits"
+done
+
+# How gradients travel does not matter, nor in how many pieces they do.
+hash 1 --devices=cpu:0
+expected=$hash
+for mode in nonblocking reduce-broadcast shared; do
+    YOKE_MPI_MODE=$mode same 3 --devices=cpu:0 --shares=even
+done
+YOKE_MPI_CHUNK=4096 YOKE_BUCKET_BYTES=2048 same 2 --devices=cpu:0
+
+# Another number of processes goes on.
+hash 1 --devices=cpu:0 --epochs=3
+expected=$hash
+hash 2 --devices=cpu:0 --epochs=1 --checkpoint="$work/saved"
+hash 1 --devices=cpu:0/2 --epochs=2 --checkpoint="$work/saved" --resume --shares=80,20
+same 3 --devices=cpu:0 --epochs=3 --checkpoint="$work/saved" --resume
+"$program" info "$work/saved" >"$work/output" 2>&1 || fail "yoke info: exit $?"
+grep -q "^weights  *$expected\$" "$work/output" || fail "the checkpoint does not tell the hash"
+
+finish
