@@ -68,6 +68,15 @@ yoke_model_export(const yoke_model *model, const char *folder, const yoke_export
 {
     return yoke_model_export_sized(model, folder, options, sizeof(yoke_export_options));
 }
+/* Reads a model from a file of ONNX, of operator sets 13 to 20: its inputs have the batch as their
+ * first axis, and its weights become parameters, most by their names there, so it can be trained
+ * on. What yoke cannot compute is YOKE_ERROR_UNSUPPORTED, with the node and its operator. Has no
+ * loss. */
+YOKE_API yoke_status yoke_model_load_onnx(const char *path, yoke_model **model);
+/* Writes the outputs of the model for ONNX: its graph as it evaluates, with the weights, any size
+ * of the batch, and data as the model takes them. What ONNX cannot say, such as an operator of the
+ * user's, is YOKE_ERROR_UNSUPPORTED. An older file is replaced as a whole or not at all. */
+YOKE_API yoke_status yoke_model_save_onnx(const yoke_model *model, const char *path);
 YOKE_API void yoke_model_destroy(yoke_model *model);
 /* Lends the graph. */
 YOKE_API yoke_graph *yoke_model_get_graph(const yoke_model *model);

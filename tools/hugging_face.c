@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * hugging_face.c - opens a model: a file of `yoke train`, or a folder of Hugging Face, whose
- * config.json has the sizes (config.c) that its weights are loaded into.
+ * hugging_face.c - opens a model: a file of `yoke train`, one of ONNX, or a folder of Hugging Face,
+ * whose config.json has the sizes (config.c) that its weights are loaded into.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -82,8 +82,19 @@ load_folder(const char *folder, yoke_model **out)
     return YOKE_OK;
 }
 
+bool
+yki_tool_ends_with(const char *name, const char *ending)
+{
+    const size_t length = strlen(name), end = strlen(ending);
+
+    return length > end && strcmp(name + length - end, ending) == 0;
+}
+
 yoke_status
 yki_tool_load_model(const char *path, yoke_model **model)
 {
-    return yki_tool_has_config(path) ? load_folder(path, model) : yoke_model_load(path, model);
+    if (yki_tool_has_config(path))
+        return load_folder(path, model);
+    return yki_tool_ends_with(path, ".onnx") ? yoke_model_load_onnx(path, model)
+                                             : yoke_model_load(path, model);
 }

@@ -49,8 +49,11 @@ yoke_status yki_tool_parse_config(const char *text, size_t length, const char *p
 /* The same for what is measured without data: samples have as many tokens as those of the built-in
  * model, or the context if that is less. */
 yoke_status yki_tool_read_shorter(const char *folder, yki_tool_model *model);
+/* Whether a name ends so, and is more than that. */
+bool yki_tool_ends_with(const char *name, const char *ending);
 /* Whether such a folder has weights, and a model with its weights and its tokenizer, if it has one;
- * another file or folder is a model of yoke (hugging_face.c). The caller destroys the model. */
+ * a file FILE.onnx is a model of ONNX, and another file or folder one of yoke (hugging_face.c). The
+ * caller destroys the model. */
 bool yki_tool_has_weights(const char *folder);
 yoke_status yki_tool_load_model(const char *path, yoke_model **model);
 

@@ -76,6 +76,9 @@ const char *yki_dtype_name(yki_dtype dtype);
 unsigned yki_dtype_bits(yki_dtype dtype);
 /* Finds a type by its name; false: there is none. */
 bool yki_dtype_find(const char *name, yki_dtype *dtype);
+/* Converts the bits of one element, of types up to BOOL; false: it is too large for a float
+ * (safetensors_read.c). */
+bool yki_dtype_to_float(yki_dtype dtype, uint64_t bits, float *value);
 
 /* ---- safetensors_read.c ---- */
 

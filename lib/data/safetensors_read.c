@@ -296,8 +296,8 @@ from_double(uint64_t bits, float *value)
     return !(isfinite(wide) && fabs(wide) > (double)FLT_MAX);
 }
 
-static bool
-to_float(yki_dtype dtype, uint64_t bits, float *value)
+bool
+yki_dtype_to_float(yki_dtype dtype, uint64_t bits, float *value)
 {
     uint32_t word = (uint32_t)bits;
 
@@ -376,7 +376,8 @@ to_floats(const target *t, const unsigned char *bytes, size_t size, uint64_t off
     float *out = (float *)(void *)t->out + offset / width;
 
     for (size_t i = 0; i < size / width; i++)
-        if (!to_float(t->tensor->dtype, yki_little_endian(bytes + i * width, width), &out[i]))
+        if (!yki_dtype_to_float(t->tensor->dtype, yki_little_endian(bytes + i * width, width),
+                                &out[i]))
             return yki_fail(
                 YOKE_ERROR_VALUE,
                 "%s: a value of \"%.200s\" is too large for float32; must be at most 3.4e38",

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "data/onnx.h"
 #include "replica/model.h"
 
 /* ---- the graph to predict with ---- */
@@ -340,6 +341,59 @@ yoke_model_load(const char *path, yoke_model **model)
     status = load(&shards, model);
     yki_shards_close(&shards);
     return status;
+}
+
+/* Bytes are given as they are, where a file of ONNX takes them. */
+static yoke_status
+take_imported(yki_onnx_imported *made, yoke_model **out)
+{
+    static const float mean = 0, scale = 1;
+    const yoke_model_options o = {.input_type = made->bytes ? YOKE_U8 : YOKE_F32,
+                                  .mean = &mean,
+                                  .scale = &scale,
+                                  .scaling_count = made->bytes};
+    yki_model_info info = {0};
+    yoke_graph *const graph = made->graph;
+    const yoke_status status = info_of_options(graph, &o, &info);
+    yoke_model *m = NULL;
+
+    if (status != YOKE_OK) {
+        yki_model_info_clear(&info);
+        return status;
+    }
+    made->graph = NULL;
+    YKI_TRY(make_model(graph, &info, &m));
+    for (size_t i = 0; i < made->count; i++)
+        if (made->values[i])
+            memcpy(m->values[i], made->values[i],
+                   (size_t)yki_shape_count(graph->nodes[i]->shape) * sizeof(float));
+    *out = m;
+    return YOKE_OK;
+}
+
+yoke_status
+yoke_model_load_onnx(const char *path, yoke_model **model)
+{
+    yki_onnx file;
+    yki_onnx_imported made = {0};
+    yoke_status status;
+
+    YKI_GIVEN("yoke_model_load_onnx", {"path", path}, {"model", model});
+    status = yki_onnx_open(path, &file);
+    if (status == YOKE_OK)
+        status = yki_onnx_import(&file, &made);
+    if (status == YOKE_OK)
+        status = take_imported(&made, model);
+    yki_onnx_imported_clear(&made);
+    yki_onnx_clear(&file);
+    return status;
+}
+
+yoke_status
+yoke_model_save_onnx(const yoke_model *m, const char *path)
+{
+    YKI_GIVEN("yoke_model_save_onnx", {"model", m}, {"path", path});
+    return yki_onnx_export(path, m->graph, &m->info, get, (void *)m);
 }
 
 yoke_status

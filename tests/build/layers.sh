@@ -27,7 +27,7 @@ device   device/device.h device/cl.h device/trace.h
 graph    graph/graph.h
 op       op/ops.h op/flat.h op/custom/custom.h
 plan     plan/plan.h
-data     data/adapter_file.h data/dataset.h data/json.h data/graph_json.h data/safetensors.h data/shards.h data/weights_file.h
+data     data/adapter_file.h data/dataset.h data/json.h data/graph_json.h data/onnx.h data/safetensors.h data/shards.h data/weights_file.h
 shares   shares/shares.h
 replica  replica/updater.h replica/replica.h replica/loader.h replica/model.h
 team     team/team.h team/crew.h team/stages.h

@@ -20,3 +20,5 @@ FUZZ_TARGET(adapter_config, "{", "}", "[", "]",
 FUZZ_TARGET(model_config, "{", "}", "[", "]", "null", "true", "1e400", "-1", "65536", "16777216",
             "\"gpt2\"", "\"llama\"", "\"rope_parameters\":", "\"n_inner\":")
 FUZZ_TARGET(shard_index, "{", "}", "\"weight_map\":", "\"..\"", "/", "null")
+FUZZ_TARGET(onnx, "Conv", "MatMul", "Reshape", "Slice", "Concat", "Add", "\x0a\x00", "\x22\x04",
+            "\x2a\x04", "\xff\xff\xff\xff\x07", "axes", "perm", "pads", "../x", "\x4a\x08")

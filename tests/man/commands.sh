@@ -58,6 +58,8 @@ yoke train --model=gpt --context=32 --data=examples/data/README --out=rhyme.safe
 yoke train --model=gpt --context=32 --data=examples/data/README --precision=bf16	short says ^test perplexity
 yoke train --model=gpt --context=32 --data=examples/data/README --precision='*.attn.*=f32,bf16'	short says ^test perplexity
 yoke convert --type=bf16 --out=rhyme rhyme.safetensors	writes rhyme/config.json "model_type"
+yoke convert --out=digits.onnx digits.safetensors	writes digits.onnx fc1.weight
+yoke convert --out=again.safetensors digits.onnx	writes again.safetensors fc1.weight
 yoke train --model=./rhyme --context=16 --data=examples/data/README --epochs=2	short says ^test perplexity
 yoke tokenize --tokenizer=tokenizer.json examples/data/README	says ^[0-9]
 yoke tokenize --train --vocabulary=1024 --out=pages.json pages.txt	writes pages.json "merges"

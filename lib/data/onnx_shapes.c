@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * onnx_shapes.c - imports what moves elements and gives them other shapes. The batch stays the
+ * first axis; what would move it is refused.
+ */
+#include <string.h>
+
+#include "data/onnx_import.h"
+#include "op/ops.h"
+
+enum { MOST_ROWS = 64 };
+
+/* ---- other shapes of the same elements ---- */
+
+/* Makes a node of the same elements with these sizes, the batch's first if it has one. */
+static yoke_status
+give_shape(yki_onnx_importer *im, yoke_node *x, int32_t rank, const int64_t *dim)
+{
+    const int32_t lead = x->batched;
+    yoke_shape shape;
+
+    if (rank < lead || rank - lead >= YOKE_MAX_RANK)
+        return yki_onnx_refuse(im, "its result has %d axes; must have at most %d, the batch first",
+                               (int)rank, YOKE_MAX_RANK);
+    shape = yoke_shape_of((size_t)(rank - lead), dim + lead);
+    if (yki_shape_equal(shape, x->shape))
+        return yki_onnx_give(im, x);
+    return yki_onnx_give(im, yoke_reshape(im->graph, x, shape));
+}
+
+/* The sizes that a Reshape asks for, with `count` elements behind the first `lead` axes; a size of
+ * 0 is that of the input, and -1 what is left over. */
+static yoke_status
+resolve(yki_onnx_importer *im, int32_t lead, int64_t count, const int64_t *in, int32_t in_rank,
+        int32_t rank, int64_t *dim)
+{
+    const bool keep_zeros = yki_onnx_get_int(im, "allowzero", 0);
+    int64_t product = 1;
+    int32_t open = -1;
+
+    for (int32_t i = lead; i < rank; i++) {
+        if (dim[i] == 0 && !keep_zeros && i < in_rank)
+            dim[i] = in[i];
+        if (dim[i] == -1 && open < 0)
+            open = i;
+        else if (dim[i] < 1 || product > INT32_MAX / dim[i])
+            return yki_onnx_refuse(im, "it asks for the size %lld in axis %d", (long long)dim[i],
+                                   (int)i);
+        else
+            product *= dim[i];
+    }
+    if (open >= 0)
+        dim[open] = count / product;
+    if (open >= 0 ? count % product != 0 : count != product)
+        return yki_onnx_refuse(im,
+                               "a sample of %lld elements does not get the shape that it asks "
+                               "for without a change of the batch",
+                               (long long)count);
+    return YOKE_OK;
+}
+
+/* Whether the first size that a Reshape asks for is the batch. */
+static bool
+is_batch(const yki_onnx_importer *im, const yki_onnx_item *shape)
+{
+    const int64_t first = shape->ints[0];
+
+    if (shape->batches && shape->batches[0])
+        return first == 1;
+    return first == 0 || first == -1 || (im->batch > 0 && first == im->batch);
+}
+
+/* The sizes in input 1, which may have the batch's in front alone. */
+static yoke_status
+get_target(yki_onnx_importer *im, int64_t dim[YKI_ONNX_RANK], int32_t *rank)
+{
+    yki_onnx_item *shape = im->in[1];
+
+    YKI_TRY(yki_onnx_numbers(im, shape));
+    if (shape->is_float || shape->rank != 1 || shape->count > YKI_ONNX_RANK)
+        return yki_onnx_refuse(im, "\"%s\" is no shape; must be a list of at most %d whole numbers",
+                               shape->name, YKI_ONNX_RANK);
+    *rank = (int32_t)shape->count;
+    for (int32_t i = 0; i < *rank; i++) {
+        dim[i] = shape->ints[i];
+        if (shape->batches && shape->batches[i] && i > 0)
+            return yki_onnx_refuse(im,
+                                   "the size of the batch is in axis %d of \"%s\"; must be in "
+                                   "the first",
+                                   (int)i, shape->name);
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+make_reshape(yki_onnx_importer *im)
+{
+    int64_t in[YKI_ONNX_RANK], dim[YKI_ONNX_RANK];
+    const int32_t in_rank = yki_onnx_dims(im->in[0], in);
+    int32_t rank;
+    yoke_node *x;
+
+    YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
+    YKI_TRY(get_target(im, dim, &rank));
+    if (x->batched && (rank == 0 || !is_batch(im, im->in[1])))
+        return yki_onnx_refuse(im, "it makes another first axis than the batch; must keep it");
+    YKI_TRY(resolve(im, x->batched, yki_shape_count(x->shape), in, in_rank, rank, dim));
+    return give_shape(im, x, rank, dim);
+}
+
+static yoke_status
+fold_reshape(yki_onnx_importer *im)
+{
+    yki_onnx_item *x = im->in[0];
+    int64_t dim[YKI_ONNX_RANK];
+    int32_t rank;
+
+    YKI_TRY(get_target(im, dim, &rank));
+    YKI_TRY(resolve(im, 0, x->count, x->dim, x->rank, rank, dim));
+    return yki_onnx_fold_move(im, x, rank, dim, NULL);
+}
+
+/* All axes from `axis` on become one, and all before it, which must be the batch alone. */
+static yoke_status
+make_flatten(yki_onnx_importer *im)
+{
+    const int64_t given = yki_onnx_get_int(im, "axis", 1);
+    int32_t axis;
+    int64_t before = 1;
+    yoke_node *x;
+
+    YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
+    if (given == x->shape.rank + 1)
+        axis = x->shape.rank + 1; /* behind all of them */
+    else
+        YKI_TRY(yki_onnx_axis(im, given, x->shape.rank + 1, &axis));
+    for (int32_t i = 1; i < axis; i++)
+        before *= x->shape.dim[i - 1];
+    if (!x->batched || axis == 0 || before != 1)
+        return yki_onnx_refuse(im, "it joins the batch with other axes; must have the axis 1");
+    return yki_onnx_give(im, x->shape.rank == 1 ? x : yoke_flatten(im->graph, x));
+}
+
+/* Marks the axes in input 1 or the attribute, of `rank` axes. */
+static yoke_status
+mark_axes(yki_onnx_importer *im, int32_t rank, bool marked[2 * YKI_ONNX_RANK], size_t *count)
+{
+    const int64_t *list;
+    int32_t axis;
+
+    YKI_TRY(yki_onnx_list(im, 1, "axes", &list, count));
+    memset(marked, 0, 2 * YKI_ONNX_RANK * sizeof *marked);
+    for (size_t i = 0; i < *count; i++) {
+        YKI_TRY(yki_onnx_axis(im, list[i], rank, &axis));
+        marked[axis] = true;
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+give_dims(yki_onnx_importer *im, int32_t rank, const int64_t *dim)
+{
+    yoke_node *x;
+
+    if (im->in[0]->kind == YKI_ONNX_CONSTANT)
+        return yki_onnx_fold_move(im, im->in[0], rank, dim, NULL);
+    if (im->in[0]->node->type == YOKE_F32)
+        YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
+    x = im->in[0]->node;
+    if (x->batched && (rank == 0 || dim[0] != -1))
+        return yki_onnx_refuse(im, "it moves the batch from the first axis; must keep it there");
+    return give_shape(im, x, rank, dim);
+}
+
+static yoke_status
+make_squeeze(yki_onnx_importer *im)
+{
+    int64_t in[YKI_ONNX_RANK], dim[YKI_ONNX_RANK];
+    const int32_t in_rank = yki_onnx_dims(im->in[0], in);
+    bool marked[2 * YKI_ONNX_RANK];
+    int32_t rank = 0;
+    size_t count;
+
+    YKI_TRY(mark_axes(im, in_rank, marked, &count));
+    for (int32_t i = 0; i < in_rank; i++) {
+        if (count > 0 && marked[i] && in[i] != 1)
+            return yki_onnx_refuse(im, "axis %d has not the size 1; must have", (int)i);
+        if (count > 0 ? !marked[i] : in[i] != 1)
+            dim[rank++] = in[i];
+    }
+    return give_dims(im, rank, dim);
+}
+
+static yoke_status
+make_unsqueeze(yki_onnx_importer *im)
+{
+    int64_t in[YKI_ONNX_RANK], dim[2 * YKI_ONNX_RANK];
+    const int32_t in_rank = yki_onnx_dims(im->in[0], in);
+    bool marked[2 * YKI_ONNX_RANK];
+    const int64_t *list;
+    size_t count;
+    int32_t rank, next = 0;
+
+    YKI_TRY(yki_onnx_list(im, 1, "axes", &list, &count));
+    if (!list || count > YKI_ONNX_RANK || in_rank + (int32_t)count > YKI_ONNX_RANK)
+        return yki_onnx_refuse(im, "its result has more than %d axes", YKI_ONNX_RANK);
+    rank = in_rank + (int32_t)count;
+    YKI_TRY(mark_axes(im, rank, marked, &count));
+    for (int32_t i = 0; i < rank; i++)
+        dim[i] = marked[i] || next == in_rank ? 1 : in[next++];
+    return give_dims(im, rank, dim);
+}
+
+/* ---- transposition ---- */
+
+static yoke_status
+get_order(yki_onnx_importer *im, int32_t rank, int32_t order[YKI_ONNX_RANK])
+{
+    const yki_onnx_attr *perm = yki_onnx_get_attr(im, "perm");
+    uint32_t seen = 0;
+
+    for (int32_t i = 0; i < rank; i++) {
+        order[i] = rank - 1 - i;
+        if (perm && perm->count == (size_t)rank)
+            YKI_TRY(yki_onnx_axis(im, perm->ints[i], rank, &order[i]));
+        seen |= 1u << order[i];
+    }
+    if ((perm && perm->count != (size_t)rank) || seen != (1u << rank) - 1)
+        return yki_onnx_refuse(im, "\"perm\" is no order of %d axes; must have each once",
+                               (int)rank);
+    return YOKE_OK;
+}
+
+static yoke_status
+make_transpose(yki_onnx_importer *im)
+{
+    int32_t order[YKI_ONNX_RANK], axes[YOKE_MAX_RANK] = {0};
+    int32_t lead;
+    yoke_node *x;
+
+    YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
+    lead = x->batched;
+    YKI_TRY(get_order(im, x->shape.rank + lead, order));
+    if (lead && order[0] != 0)
+        return yki_onnx_refuse(im, "it moves the batch from the first axis; must keep it there");
+    for (int32_t i = 0; i < x->shape.rank; i++)
+        axes[i] = order[i + lead] - lead;
+    return yki_onnx_give(im, yoke_transpose(im->graph, x, axes));
+}
+
+static yoke_status
+fold_transpose(yki_onnx_importer *im)
+{
+    yki_onnx_item *x = im->in[0];
+    int32_t order[YKI_ONNX_RANK];
+    int64_t dim[YKI_ONNX_RANK], step[YKI_ONNX_RANK], *from, index[YKI_ONNX_RANK] = {0}, at = 0;
+
+    YKI_TRY(get_order(im, x->rank, order));
+    from = yki_onnx_keep(im->model, (size_t)x->count, sizeof *from);
+    if (!from)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (int32_t i = 0; i < x->rank; i++) {
+        dim[i] = x->dim[order[i]];
+        step[i] = 1;
+        for (int32_t k = order[i] + 1; k < x->rank; k++)
+            step[i] *= x->dim[k];
+    }
+    for (int64_t i = 0; i < x->count; i++) {
+        from[i] = at;
+        for (int32_t k = x->rank - 1; k >= 0; k--) {
+            at += step[k];
+            if (++index[k] < dim[k])
+                break;
+            at -= step[k] * dim[k];
+            index[k] = 0;
+        }
+    }
+    YKI_TRY(yki_onnx_fold_move(im, x, x->rank, dim, from));
+    if (x->rank == 2 && order[0] == 1)
+        im->out->turned_of = x;
+    return YOKE_OK;
+}
+
+/* ---- parts ---- */
+
+static yoke_status
+make_concat(yki_onnx_importer *im)
+{
+    yoke_node *parts[YKI_ONNX_MOST_INPUTS], *first = NULL;
+    int32_t axis;
+
+    for (size_t i = 0; i < im->in_count && !first; i++)
+        if (im->in[i] && im->in[i]->kind == YKI_ONNX_NODE && im->in[i]->node->batched)
+            YKI_TRY(yki_onnx_node_of(im, im->in[i], &first));
+    if (!first)
+        return yki_onnx_refuse(im, "it joins parameters; must join values of the data");
+    YKI_TRY(yki_onnx_node_axis(im, yki_onnx_get_int(im, "axis", 0), first, &axis));
+    for (size_t i = 0; i < im->in_count; i++) {
+        if (!im->in[i])
+            return yki_onnx_refuse(im, "an input is left out; must be there");
+        YKI_TRY(yki_onnx_operand(im, im->in[i], first, &parts[i]));
+        if (parts[i]->shape.rank != first->shape.rank)
+            return yki_onnx_refuse(im, "\"%s\" has other axes than \"%s\"; must have the same",
+                                   im->in[i]->name, im->in[0]->name);
+    }
+    return yki_onnx_give(im, yoke_concat(im->graph, parts, im->in_count, axis));
+}
+
+/* Takes a range of an axis, which counts the batch. */
+static yoke_status
+take_range(yki_onnx_importer *im, yoke_node **x, int64_t axis, int64_t begin, int64_t end)
+{
+    int32_t own;
+
+    YKI_TRY(yki_onnx_node_axis(im, axis, *x, &own));
+    if (begin == 0 && end == (*x)->shape.dim[own])
+        return YOKE_OK;
+    *x = yoke_slice(im->graph, *x, own, begin, end);
+    return *x ? YOKE_OK : yki_onnx_refuse(im, "%s", im->graph->detail);
+}
+
+/* A place in an axis of `size`: negative ones count from its end. */
+static int64_t
+place_in(int64_t place, int64_t size)
+{
+    place = place < 0 ? (place < -size ? 0 : place + size) : place;
+    return YKI_MIN(place, size);
+}
+
+/* The lists of a Slice: starts, ends, axes and steps. */
+static yoke_status
+get_slices(yki_onnx_importer *im, int32_t rank, const int64_t *lists[4], size_t *count)
+{
+    size_t counts[4];
+
+    for (size_t i = 0; i < 4; i++)
+        YKI_TRY(yki_onnx_list(im, i + 1, NULL, &lists[i], &counts[i]));
+    *count = counts[0];
+    for (size_t i = 1; i < 4; i++)
+        if (lists[i] ? counts[i] != *count : i == 1)
+            return yki_onnx_refuse(im, "its lists have different lengths; must have the same");
+    if (*count > (size_t)rank)
+        return yki_onnx_refuse(im, "it has more ranges than axes");
+    for (size_t i = 0; lists[3] && i < *count; i++)
+        if (lists[3][i] != 1)
+            return yki_onnx_refuse(im, "a step is %lld; must be 1", (long long)lists[3][i]);
+    return YOKE_OK;
+}
+
+static yoke_status
+make_slice(yki_onnx_importer *im)
+{
+    const int64_t *lists[4];
+    size_t count;
+    yoke_node *x;
+    int32_t axis, rank;
+
+    YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
+    rank = x->shape.rank + x->batched;
+    YKI_TRY(get_slices(im, rank, lists, &count));
+    for (size_t i = 0; i < count; i++) {
+        int64_t size;
+
+        YKI_TRY(yki_onnx_axis(im, lists[2] ? lists[2][i] : (int64_t)i, rank, &axis));
+        if (axis == 0 && x->batched && lists[0][i] == 0 && lists[1][i] >= INT32_MAX)
+            continue; /* all samples */
+        size = axis >= x->batched ? x->shape.dim[axis - x->batched] : 0;
+        YKI_TRY(take_range(im, &x, axis, place_in(lists[0][i], size), place_in(lists[1][i], size)));
+    }
+    return yki_onnx_give(im, x);
+}
+
+static yoke_status
+fold_slice(yki_onnx_importer *im)
+{
+    yki_onnx_item *x = im->in[0];
+    const int64_t *lists[4];
+    int64_t *from, begin, end;
+    size_t count;
+    int32_t axis = 0;
+
+    YKI_TRY(get_slices(im, x->rank, lists, &count));
+    if (x->rank != 1 || count != 1)
+        return yki_onnx_refuse(im, "it takes a part of a constant of %d axes; must have one",
+                               (int)x->rank);
+    YKI_TRY(yki_onnx_axis(im, lists[2] ? lists[2][0] : 0, 1, &axis));
+    begin = place_in(lists[0][0], x->count);
+    end = YKI_MAX(place_in(lists[1][0], x->count), begin);
+    from = yki_onnx_keep(im->model, (size_t)(end - begin), sizeof *from);
+    if (!from)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (int64_t i = begin; i < end; i++)
+        from[i - begin] = i;
+    return yki_onnx_fold_move(im, x, 1, (const int64_t[]){end - begin}, from);
+}
+
+/* Parts of the sizes that are given, or equal ones. */
+static yoke_status
+make_split(yki_onnx_importer *im)
+{
+    const size_t outputs = im->node->output_count;
+    int64_t begin = 0, end, whole, size, equal;
+    const int64_t *sizes;
+    yoke_node *x, *part;
+    yki_onnx_item *out;
+    size_t count;
+    int32_t axis;
+
+    YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
+    YKI_TRY(yki_onnx_node_axis(im, yki_onnx_get_int(im, "axis", 0), x, &axis));
+    YKI_TRY(yki_onnx_list(im, 1, "split", &sizes, &count));
+    if (sizes && count != outputs)
+        return yki_onnx_refuse(im, "it has %zu sizes and %zu outputs; must have as many", count,
+                               outputs);
+    whole = x->shape.dim[axis];
+    equal = (whole + (int64_t)outputs - 1) / (int64_t)outputs;
+    for (size_t i = 0; i < outputs; i++, begin = end) {
+        size = sizes ? sizes[i] : equal;
+        end = size < 1 || size > whole - begin ? whole : begin + size;
+        if (size < 1 || begin >= whole || (sizes && end - begin != size))
+            return yki_onnx_refuse(im, "its sizes do not fit the axis of %lld", (long long)whole);
+        out = yki_onnx_output(im, i);
+        if (!out)
+            continue;
+        part = x;
+        YKI_TRY(take_range(im, &part, axis + x->batched, begin, end));
+        im->out = out;
+        YKI_TRY(yki_onnx_give(im, part));
+    }
+    return YOKE_OK;
+}
+
+/* ---- rows of a table, and parts by their numbers ---- */
+
+static yoke_status
+make_embedding(yki_onnx_importer *im)
+{
+    yki_onnx_item *table = im->in[0], *index = im->in[1];
+    yoke_embedding_options o = {.rows = table->dim[0], .width = table->dim[1]};
+    yoke_node *y;
+
+    YKI_TRY(yki_onnx_numbers(im, table));
+    if (!table->is_float || table->rank != 2 || yki_onnx_get_int(im, "axis", 0) != 0 ||
+        index->node->type != YOKE_I32 || table->parameter)
+        return yki_onnx_refuse(im, "it is no look-up of rows; must have a table of two axes that "
+                                   "no layer has, and whole numbers of the data");
+    o.name = yki_onnx_layer_name(im, table);
+    if (!o.name)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    y = yoke_embedding(im->graph, index->node, &o);
+    YKI_TRY(yki_onnx_give(im, y));
+    table->parameter = y->inputs[1];
+    table->parameter->frozen = table->literal;
+    return yki_onnx_set_part(im, o.name, "weight", table->floats);
+}
+
+/* Parts of a node, by constant numbers. */
+static yoke_status
+make_gather(yki_onnx_importer *im)
+{
+    yki_onnx_item *index = im->in[1];
+    yoke_node *x, *parts[MOST_ROWS];
+    yoke_shape shape;
+    int32_t axis;
+    int64_t size;
+
+    if (index->kind == YKI_ONNX_NODE && im->in[0]->kind == YKI_ONNX_CONSTANT)
+        return make_embedding(im);
+    YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
+    YKI_TRY(yki_onnx_numbers(im, index));
+    YKI_TRY(yki_onnx_node_axis(im, yki_onnx_get_int(im, "axis", 0), x, &axis));
+    if (index->is_float || index->batches || index->rank > 1 || index->count < 1 ||
+        index->count > MOST_ROWS)
+        return yki_onnx_refuse(im,
+                               "\"%s\" is no list of constant numbers; must have between 1 and "
+                               "%d",
+                               index->name, MOST_ROWS);
+    size = x->shape.dim[axis];
+    for (int64_t i = 0; i < index->count; i++) {
+        const int64_t at = index->ints[i] < 0 ? index->ints[i] + size : index->ints[i];
+
+        parts[i] = yoke_slice(im->graph, x, axis, at, at + 1);
+    }
+    if (index->rank == 1)
+        return yki_onnx_give(im, index->count == 1
+                                     ? parts[0]
+                                     : yoke_concat(im->graph, parts, (size_t)index->count, axis));
+    shape = x->shape;
+    for (int32_t i = axis; i + 1 < shape.rank; i++)
+        shape.dim[i] = shape.dim[i + 1];
+    shape.dim[--shape.rank] = 0;
+    return yki_onnx_give(im, parts[0] ? yoke_reshape(im->graph, parts[0], shape) : NULL);
+}
+
+/* Of a list: shapes. */
+static yoke_status
+fold_gather(yki_onnx_importer *im)
+{
+    yki_onnx_item *x = im->in[0], *index = im->in[1];
+    int64_t *from;
+
+    YKI_TRY(yki_onnx_numbers(im, index));
+    if (x->rank != 1 || index->is_float)
+        return yki_onnx_refuse(im, "it takes parts of a constant of %d axes; must have one",
+                               (int)x->rank);
+    from = yki_onnx_keep(im->model, (size_t)index->count, sizeof *from);
+    if (!from)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (int64_t i = 0; i < index->count; i++) {
+        from[i] = index->ints[i] < 0 ? index->ints[i] + x->count : index->ints[i];
+        if (from[i] < 0 || from[i] >= x->count)
+            return yki_onnx_refuse(im, "\"%s\" has the number %lld; must be below %lld",
+                                   index->name, (long long)index->ints[i], (long long)x->count);
+    }
+    return yki_onnx_fold_move(im, x, index->rank, index->dim, from);
+}
+
+/* ---- nothing ---- */
+
+static yoke_status
+make_identity(yki_onnx_importer *im)
+{
+    return yki_onnx_pass(im, im->in[0]);
+}
+
+static yoke_status
+make_dropout(yki_onnx_importer *im)
+{
+    double ratio = 0.5;
+    bool single = true;
+    yoke_node *x;
+
+    YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
+    if (im->in_count > 1 && im->in[1])
+        YKI_TRY(yki_onnx_single(im, im->in[1], &single, &ratio));
+    if (!single)
+        return yki_onnx_refuse(im, "its ratio is no number; must be one constant");
+    return yki_onnx_give(im, ratio > 0 ? yoke_dropout(im->graph, x, (float)ratio) : x);
+}
+
+/* Between floats, which yoke has in one width. */
+static yoke_status
+make_cast(yki_onnx_importer *im)
+{
+    const int32_t to = (int32_t)yki_onnx_get_int(im, "to", 0);
+    const yki_onnx_item *x = im->in[0];
+
+    if (x->node->type == YOKE_F32 ? yki_onnx_is_float(to)
+                                  : to == YKI_ONNX_I32 || to == YKI_ONNX_I64)
+        return yki_onnx_pass(im, im->in[0]);
+    return yki_onnx_refuse(im,
+                           "it makes %s of %s; yoke has floats of one width, and computes "
+                           "nothing else",
+                           yki_onnx_type_name(to),
+                           x->node->type == YOKE_F32 ? "floats" : "whole numbers");
+}
+
+const yki_onnx_row yki_onnx_shapes[] = {
+    {"Reshape", 2, 2, make_reshape, fold_reshape},
+    {"Flatten", 1, 1, make_flatten, NULL},
+    {"Squeeze", 1, 2, make_squeeze, make_squeeze},
+    {"Unsqueeze", 1, 2, make_unsqueeze, make_unsqueeze},
+    {"Transpose", 1, 1, make_transpose, fold_transpose},
+    {"Concat", 1, YKI_ONNX_MOST_INPUTS, make_concat, yki_onnx_fold_concat},
+    {"Slice", 3, 5, make_slice, fold_slice},
+    {"Split", 1, 2, make_split, NULL},
+    {"Gather", 2, 2, make_gather, fold_gather},
+    {"Identity", 1, 1, make_identity, make_identity},
+    {"Dropout", 1, 3, make_dropout, NULL},
+    {"Cast", 1, 1, make_cast, yki_onnx_fold_cast},
+    {NULL, 0, 0, NULL, NULL},
+};

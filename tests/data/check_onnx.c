@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_onnx.c - the reader of ONNX: models that the writer's functions compose here; each length
+ * in them that is wrong, each prefix of one, and what yoke does not compute are refused with a
+ * sentence, and data outside the model's folder are not read.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data/onnx.h"
+#include "fuzz/fuzz.h"
+#include "support/scratch.h"
+#include "support/support.h"
+
+/* ---- models by hand ---- */
+
+enum { GRAPH_NODE = 1, GRAPH_TENSOR = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
+
+/* An attribute: a number, a float, or a list of numbers that ends with END. */
+enum { END = -99, MOST_INTS = 8 };
+typedef struct attr {
+    const char *name;
+    int64_t i;
+    int64_t ints[MOST_INTS]; /* used where `is_list` */
+    bool is_list;
+} attr;
+
+static void
+add_attr(yki_onnx_out *node, const attr *a)
+{
+    yki_onnx_out out = {0};
+
+    yki_onnx_put_text(&out, 1, a->name);
+    if (a->is_list)
+        for (size_t i = 0; i < MOST_INTS && a->ints[i] != END; i++)
+            yki_onnx_put_int(&out, 8, a->ints[i]);
+    else
+        yki_onnx_put_int(&out, 3, a->i);
+    yki_onnx_put_int(&out, 20, a->is_list ? 7 : 2);
+    yki_onnx_put_message(node, 5, &out);
+}
+
+/* Adds a node; `in` are names with commas between them. */
+static void
+add_node(yki_onnx_out *graph, const char *op, const char *in, const char *out, const attr *a)
+{
+    yki_onnx_out node = {0};
+    char names[200], *name, *rest = names;
+
+    snprintf(names, sizeof names, "%s", in);
+    while ((name = strsep(&rest, ",")) != NULL)
+        yki_onnx_put_text(&node, 1, name);
+    yki_onnx_put_text(&node, 2, out);
+    yki_onnx_put_text(&node, 3, "it");
+    yki_onnx_put_text(&node, 4, op);
+    if (a)
+        add_attr(&node, a);
+    yki_onnx_put_message(graph, GRAPH_NODE, &node);
+}
+
+static void
+add_value(yki_onnx_out *graph, uint32_t number, const char *name, int64_t type, const int64_t *dim)
+{
+    yki_onnx_out value = {0}, kind = {0}, tensor = {0}, shape = {0}, size = {0};
+
+    for (; *dim != END; dim++) {
+        if (*dim < 0)
+            yki_onnx_put_text(&size, 2, "N");
+        else
+            yki_onnx_put_int(&size, 1, *dim);
+        yki_onnx_put_message(&shape, 1, &size);
+    }
+    yki_onnx_put_int(&tensor, 1, type);
+    yki_onnx_put_message(&tensor, 2, &shape);
+    yki_onnx_put_message(&kind, 1, &tensor);
+    yki_onnx_put_text(&value, 1, name);
+    yki_onnx_put_message(&value, 2, &kind);
+    yki_onnx_put_message(graph, number, &value);
+}
+
+/* Adds floats of this shape, or whole numbers, as bytes. */
+static void
+add_tensor(yki_onnx_out *graph, const char *name, int64_t type, const int64_t *dim,
+           const void *data, size_t size)
+{
+    yki_onnx_out tensor = {0};
+
+    for (; *dim != END; dim++)
+        yki_onnx_put_int(&tensor, 1, *dim);
+    yki_onnx_put_int(&tensor, 2, type);
+    yki_onnx_put_text(&tensor, 8, name);
+    if (data)
+        yki_onnx_put_bytes(&tensor, 9, data, size);
+    yki_onnx_put_message(graph, GRAPH_TENSOR, &tensor);
+}
+
+static void
+finish_model(yki_onnx_out *model, yki_onnx_out *graph, int64_t opset)
+{
+    yki_onnx_out set = {0};
+
+    yki_onnx_put_int(model, 1, 8);
+    yki_onnx_put_int(&set, 2, opset);
+    yki_onnx_put_message(model, 8, &set);
+    yki_onnx_put_message(model, 7, graph);
+}
+
+static const int64_t image[] = {-1, 2, 4, 4, END}, row[] = {-1, 3, END};
+static const int64_t square[] = {3, 3, END}, three[] = {3, END};
+static const float numbers[64] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+
+/* The input "x" of this shape, and the output "y". */
+static yki_onnx_out
+start_graph(const int64_t *dim)
+{
+    static const int64_t any[] = {-1, END};
+    yki_onnx_out graph = {0};
+
+    add_value(&graph, GRAPH_INPUT, "x", 1, dim);
+    add_value(&graph, GRAPH_OUTPUT, "y", 1, any);
+    return graph;
+}
+
+static yoke_status
+import(const yki_onnx_out *bytes, const char *path)
+{
+    yki_onnx model;
+    yki_onnx_imported made = {0};
+    yoke_status status = yki_onnx_parse(bytes->data, bytes->size, path, &model);
+
+    if (status == YOKE_OK)
+        status = yki_onnx_import(&model, &made);
+    yki_onnx_imported_clear(&made);
+    yki_onnx_clear(&model);
+    return status;
+}
+
+/* Refuses the graph with this sentence, which begins with the file's name. */
+static void
+refuse(yki_onnx_out *graph, yoke_status status, const char *sentence)
+{
+    yki_onnx_out model = {0};
+
+    finish_model(&model, graph, 17);
+    ASSERT_REFUSED(status, sentence, import(&model, "m.onnx"));
+    ck_assert_msg(strncmp(yoke_last_error(), "m.onnx", 6) == 0, "%s", yoke_last_error());
+    yki_onnx_out_clear(&model);
+}
+
+/* A model with a weight in each of two layers. */
+static yki_onnx_out
+whole_model(void)
+{
+    const attr turned = {"transB", 1, {0}, false};
+    yki_onnx_out graph = start_graph(row), model = {0};
+
+    add_tensor(&graph, "fc.weight", 1, square, numbers, 36);
+    add_tensor(&graph, "fc.bias", 1, three, numbers, 12);
+    add_node(&graph, "Gemm", "x,fc.weight,fc.bias", "a", &turned);
+    add_node(&graph, "Relu", "a", "y", NULL);
+    finish_model(&model, &graph, 17);
+    return model;
+}
+
+/* ---- bytes ---- */
+
+START_TEST(every_prefix)
+{
+    yki_onnx_out model = whole_model();
+
+    ASSERT_OK(import(&model, "m.onnx"));
+    for (size_t size = 0; size < model.size; size++) {
+        unsigned char *bytes = malloc(size + 1); /* of its own size, so that none beyond is read */
+        yki_onnx_out prefix = {bytes, size, size, false};
+
+        ck_assert_ptr_nonnull(bytes);
+        memcpy(bytes, model.data, size);
+        ASSERT_REFUSED(YOKE_ERROR_FORMAT, "m.onnx", import(&prefix, "m.onnx"));
+        fuzz_onnx(bytes, size);
+        free(bytes);
+    }
+    yki_onnx_out_clear(&model);
+}
+END_TEST
+
+/* Each byte with each bit turned: refused or accepted, but nothing breaks. */
+START_TEST(every_bit)
+{
+    yki_onnx_out model = whole_model();
+
+    for (size_t i = 0; i < 8 * model.size; i++) {
+        model.data[i / 8] ^= (unsigned char)(1u << i % 8);
+        fuzz_onnx(model.data, model.size);
+        model.data[i / 8] ^= (unsigned char)(1u << i % 8);
+    }
+    yki_onnx_out_clear(&model);
+}
+END_TEST
+
+START_TEST(operator_sets)
+{
+    static const int64_t sets[] = {12, 13, 20, 21};
+
+    for (size_t i = 0; i < YKI_COUNT(sets); i++) {
+        yki_onnx_out graph = start_graph(row), model = {0};
+
+        add_node(&graph, "Relu", "x", "y", NULL);
+        finish_model(&model, &graph, sets[i]);
+        if (sets[i] == 12 || sets[i] == 21)
+            ASSERT_REFUSED(YOKE_ERROR_UNSUPPORTED, "must be between 13 and 20",
+                           import(&model, "m.onnx"));
+        else
+            ASSERT_OK(import(&model, "m.onnx"));
+        yki_onnx_out_clear(&model);
+    }
+}
+END_TEST
+
+START_TEST(wrong_sizes)
+{
+    static const struct {
+        int64_t dim[4];
+        size_t size;
+        const char *sentence;
+    } bad[] = {
+        {{3, 3, END}, 35, "has 35 bytes; must have 36"},
+        {{3, 3, END}, 40, "has 40 bytes; must have 36"},
+        {{3, -3, END}, 36, "has the size -3 in axis 1"},
+        {{INT64_MAX, 9, END}, 36, "has the size 9223372036854775807 in axis 0"},
+        {{1 << 30, 1 << 30, END}, 36, "has the size 1073741824 in axis 1"},
+        {{0, 3, END}, 0, "has no floats"},
+    };
+
+    for (size_t i = 0; i < YKI_COUNT(bad); i++) {
+        yki_onnx_out graph = start_graph(row);
+
+        add_tensor(&graph, "w", 1, bad[i].dim, numbers, bad[i].size);
+        add_node(&graph, "MatMul", "x,w", "y", NULL);
+        refuse(&graph, i == 5 ? YOKE_ERROR_UNSUPPORTED : YOKE_ERROR_FORMAT, bad[i].sentence);
+    }
+}
+END_TEST
+
+/* Graphs in attributes of nodes in graphs: they are not opened. */
+START_TEST(deep_nesting)
+{
+    yki_onnx_out graph = start_graph(row), inner = {0}, attribute = {0}, node = {0};
+
+    for (int depth = 0; depth < 2000; depth++) {
+        yki_onnx_put_text(&attribute, 1, "body");
+        yki_onnx_put_message(&attribute, 6, &inner);
+        yki_onnx_put_message(&node, 5, &attribute);
+        yki_onnx_put_message(&inner, GRAPH_NODE, &node);
+    }
+    yki_onnx_put_text(&node, 1, "x");
+    yki_onnx_put_text(&node, 2, "y");
+    yki_onnx_put_text(&node, 4, "Loop");
+    yki_onnx_put_text(&attribute, 1, "body");
+    yki_onnx_put_message(&attribute, 6, &inner);
+    yki_onnx_put_message(&node, 5, &attribute);
+    yki_onnx_put_message(&graph, GRAPH_NODE, &node);
+    refuse(&graph, YOKE_ERROR_UNSUPPORTED, "node 0 (Loop): yoke has no such operator");
+}
+END_TEST
+
+/* ---- the order of nodes ---- */
+
+START_TEST(order)
+{
+    static const struct {
+        const char *nodes[2][3]; /* operator, inputs, output */
+        const char *sentence;
+    } bad[] = {
+        {{{"Add", "x,b", "a"}, {"Relu", "a", "b"}},
+         "node \"it\" (Add): its input \"b\" is made by no node before it"},
+        {{{"Relu", "a", "a"}, {"Relu", "a", "y"}}, "its input \"a\" is made by no node before it"},
+        {{{"Relu", "gone", "a"}, {"Relu", "a", "y"}}, "its input \"gone\" is missing"},
+        {{{"Relu", "x", "y"}, {"Relu", "x", "y"}}, "another value is called \"y\" too"},
+        {{{"Relu", "x", "x"}, {"Relu", "x", "y"}}, "another value is called \"x\" too"},
+        {{{"Relu", "x", "a"}, {"Relu", "a", "b"}}, "the output \"y\" is made by no node"},
+        {{{"Relu", "x,x", "a"}, {"Relu", "a", "y"}}, "it has 2 inputs and 1 outputs"},
+    };
+
+    for (size_t i = 0; i < YKI_COUNT(bad); i++) {
+        yki_onnx_out graph = start_graph(row);
+
+        for (int k = 0; k < 2; k++)
+            add_node(&graph, bad[i].nodes[k][0], bad[i].nodes[k][1], bad[i].nodes[k][2], NULL);
+        refuse(&graph, YOKE_ERROR_UNSUPPORTED, bad[i].sentence);
+    }
+}
+END_TEST
+
+/* ---- operators that are refused ---- */
+
+START_TEST(refused_operators)
+{
+    static const int64_t shapes[] = {2, END};
+    static const struct {
+        const int64_t *input;
+        const char *op, *in;
+        attr a;
+        const char *sentence;
+    } bad[] = {
+        {row, "NonZero", "x", {0}, "node \"it\" (NonZero): yoke has no such operator"},
+        {row, "Erf", "x", {0}, "yoke has erf(x) as part of a GELU alone"},
+        {row, "Softmax", "x", {"axis", 0, {0}, false}, "it works along the batch"},
+        {row, "Softmax", "x", {"axis", 2, {0}, false}, "its axis is 2; must be between -2 and 1"},
+        {image, "Transpose", "x", {"perm", 0, {1, 0, 2, 3, END}, true}, "it moves the batch"},
+        {image, "Transpose", "x", {"perm", 0, {0, 1, 1, 3, END}, true}, "is no order of 4 axes"},
+        {image, "Flatten", "x", {"axis", 2, {0}, false}, "it joins the batch with other axes"},
+        {image, "ReduceMean", "x", {"axes", 0, {0, 1, END}, true}, "it works along the batch"},
+        {image, "ReduceMean", "x", {0}, "it sums over all axes, the batch too"},
+        {row, "Reshape", "x,shape", {0}, "it makes another first axis than the batch"},
+        {row, "Pow", "x,w", {0}, "its exponent is no number"},
+        {row, "MatMul", "w,x", {0}, "must have fewer, or 1 as its first size"},
+        {row, "Add", "x,shape", {0}, "has whole numbers; must have floats"},
+        {row, "Conv", "x,w", {0}, "a sample has 1 axes; must be an image"},
+        {image, "Conv", "x,w", {0}, "its weight \"w\" has 2 axes; must have 4"},
+        {image, "MaxPool", "x", {"kernel_shape", 0, {0, 2, END}, true}, "are out of range"},
+        {image, "MaxPool", "x", {"kernel_shape", 0, {2, END}, true}, "has 1 numbers; must have 2"},
+        {image, "MaxPool", "x", {"kernel_shape", 0, {9, 9, END}, true}, "maxpool"},
+        {row, "BatchNormalization", "x,w,w,w,w", {0}, "has 9 elements; must have 3 floats"},
+        {row, "Gather", "w,x", {0}, "it is no look-up of rows"},
+        {row, "Cast", "x", {"to", 7, {0}, false}, "it makes int64 of floats"},
+        {row, "Split", "x", {"axis", 1, {0}, false}, ""},
+        {row, "Clip", "x,w", {0}, "its bound \"w\" is no number"},
+        {row, "Shape", "x", {0}, "does not depend on the data"},
+        {row, "Constant", "", {0}, "it has 1 inputs"},
+    };
+
+    for (size_t i = 0; i < YKI_COUNT(bad); i++) {
+        yki_onnx_out graph = start_graph(bad[i].input), model = {0};
+
+        add_tensor(&graph, "w", 1, square, numbers, 36);
+        add_tensor(&graph, "shape", 7, shapes, "\3\0\0\0\0\0\0\0\3\0\0\0\0\0\0", 16);
+        add_node(&graph, bad[i].op, bad[i].in, "y", bad[i].a.name ? &bad[i].a : NULL);
+        if (*bad[i].sentence) {
+            refuse(&graph, YOKE_ERROR_UNSUPPORTED, bad[i].sentence);
+            continue;
+        }
+        finish_model(&model, &graph, 17);
+        ASSERT_OK(import(&model, "m.onnx"));
+        yki_onnx_out_clear(&model);
+    }
+}
+END_TEST
+
+START_TEST(refused_inputs)
+{
+    static const struct {
+        int64_t type, dim[5];
+        const char *sentence;
+    } bad[] = {
+        {1, {END}, "has no axes; must have the batch as its first"},
+        {1, {-1, 3, -1, END}, "has the size \"N\" in axis 2; must be a number"},
+        {9, {-1, 3, END}, "has type bool; must be float, uint8, int32 or int64"},
+        {8, {-1, 3, END}, "has type string"},
+    };
+
+    for (size_t i = 0; i < YKI_COUNT(bad); i++) {
+        yki_onnx_out graph = {0};
+
+        add_value(&graph, GRAPH_INPUT, "x", bad[i].type, bad[i].dim);
+        add_value(&graph, GRAPH_OUTPUT, "y", 1, row);
+        add_node(&graph, "Relu", "x", "y", NULL);
+        refuse(&graph, YOKE_ERROR_UNSUPPORTED, bad[i].sentence);
+    }
+}
+END_TEST
+
+/* ---- external data ---- */
+
+/* A model whose weight is in a file of this name. */
+static void
+external_model(const char *location, const char *offset, const char *length, yki_onnx_out *model)
+{
+    const char *const entries[][2] = {
+        {"location", location}, {"offset", offset}, {"length", length}};
+    yki_onnx_out graph = start_graph(row), tensor = {0}, entry = {0};
+
+    for (int i = 0; i < 2; i++)
+        yki_onnx_put_int(&tensor, 1, 3);
+    yki_onnx_put_int(&tensor, 2, 1);
+    yki_onnx_put_text(&tensor, 8, "fc.weight");
+    for (size_t i = 0; i < YKI_COUNT(entries); i++) {
+        if (!entries[i][1])
+            continue;
+        yki_onnx_put_text(&entry, 1, entries[i][0]);
+        yki_onnx_put_text(&entry, 2, entries[i][1]);
+        yki_onnx_put_message(&tensor, 13, &entry);
+    }
+    yki_onnx_put_int(&tensor, 14, 1);
+    yki_onnx_put_message(&graph, GRAPH_TENSOR, &tensor);
+    add_node(&graph, "MatMul", "x,fc.weight", "y", NULL);
+    finish_model(model, &graph, 17);
+}
+
+START_TEST(external_data)
+{
+    static const struct {
+        const char *location, *offset, *length, *sentence;
+    } rows[] = {
+        {"w.bin", NULL, NULL, NULL},
+        {"inner/w.bin", "4", "36", NULL},
+        {"w.bin", "0", "35", "has 35 bytes of external data; must have 36"},
+        {"w.bin", "29", "36", "are bytes 29 to 65 of"},
+        {"w.bin", "999999999999999999", NULL, "are bytes 999999999999999999 to"},
+        {"w.bin", "-4", NULL, "an offset or a length that is no number"},
+        {"w.bin", "4x", NULL, "an offset or a length that is no number"},
+        {"../w.bin", NULL, NULL, "must be a file inside the model's folder"},
+        {"inner/../../w.bin", NULL, NULL, "must be a file inside the model's folder"},
+        {"/etc/passwd", NULL, NULL, "must be a file inside the model's folder"},
+        {"inner\\w.bin", NULL, NULL, "must be a file inside the model's folder"},
+        {"", NULL, NULL, "must be a file inside the model's folder"},
+        {NULL, NULL, NULL, "must be a file inside the model's folder"},
+        {"out", NULL, NULL, "must be a file inside the model's folder"}, /* a link */
+        {"inner", NULL, NULL, "is a folder; must be a file"},
+        {"gone.bin", NULL, NULL, "gone.bin, which is not there; get all files of the model"},
+    };
+    char folder[600], path[700], file[800];
+
+    snprintf(folder, sizeof folder, "%s/model", scratch_dir());
+    snprintf(path, sizeof path, "%s/m.onnx", folder);
+    snprintf(file, sizeof file, "%s/inner", folder);
+    ck_assert(mkdir(folder, 0777) == 0 && mkdir(file, 0777) == 0);
+    scratch_write(scratch_path("w.bin"), numbers, 64);
+    snprintf(file, sizeof file, "%s/w.bin", folder);
+    scratch_write(file, numbers, 64);
+    snprintf(file, sizeof file, "%s/inner/w.bin", folder);
+    scratch_write(file, numbers, 64);
+    snprintf(file, sizeof file, "%s/out", folder);
+    ck_assert_int_eq(symlink("../w.bin", file), 0);
+    for (size_t i = 0; i < YKI_COUNT(rows); i++) {
+        yki_onnx_out model = {0};
+        yoke_status status;
+
+        external_model(rows[i].location, rows[i].offset, rows[i].length, &model);
+        status = import(&model, path);
+        if (rows[i].sentence) {
+            ck_assert_int_ne(status, YOKE_OK);
+            ASSERT_DETAIL(rows[i].sentence);
+        } else {
+            ck_assert_msg(status == YOKE_OK, "%s", yoke_last_error());
+        }
+        yki_onnx_out_clear(&model);
+    }
+}
+END_TEST
+
+/* ---- a file ---- */
+
+START_TEST(files)
+{
+    yki_onnx_out model = whole_model();
+    yoke_model *m = NULL;
+    float weight[9];
+
+    scratch_write(scratch_path("m.onnx"), model.data, model.size);
+    ASSERT_OK(yoke_model_load_onnx(scratch_path("m.onnx"), &m));
+    ASSERT_OK(yoke_model_read(m, "fc.weight", weight, 9));
+    ck_assert_mem_eq(weight, numbers, sizeof weight);
+    yoke_model_destroy(m);
+    scratch_write(scratch_path("m.onnx"), "\x1f\x8b\x08\0", 4);
+    ASSERT_REFUSED(YOKE_ERROR_FORMAT, "is compressed by gzip",
+                   yoke_model_load_onnx(scratch_path("m.onnx"), &m));
+    ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "none.onnx",
+                   yoke_model_load_onnx(scratch_path("none.onnx"), &m));
+    ASSERT_INVALID(yoke_model_load_onnx(NULL, &m));
+    yki_onnx_out_clear(&model);
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("onnx");
+    TCase *bytes = test_case(suite, "bytes"), *graphs = test_case(suite, "graphs");
+    TCase *on_disk = test_case(suite, "files");
+
+    tcase_add_test(bytes, every_prefix);
+    tcase_add_test(bytes, every_bit);
+    tcase_add_test(bytes, operator_sets);
+    tcase_add_test(bytes, wrong_sizes);
+    tcase_add_test(bytes, deep_nesting);
+    tcase_add_test(graphs, order);
+    tcase_add_test(graphs, refused_operators);
+    tcase_add_test(graphs, refused_inputs);
+    tcase_add_checked_fixture(on_disk, scratch_set_up, scratch_tear_down);
+    tcase_add_test(on_disk, external_data);
+    tcase_add_test(on_disk, files);
+    return suite;
+}
