@@ -64,6 +64,7 @@ make_neg(yki_onnx_importer *im)
     const yki_onnx_item *x = im->in[0];
 
     YKI_TRY(yki_onnx_give_scaled(im, x->node, -x->factor, -x->offset));
+    im->out->batch_at = x->batch_at;
     im->out->gauss = x->gauss;
     return YOKE_OK;
 }
@@ -78,6 +79,7 @@ make_erf(yki_onnx_importer *im)
         return yki_onnx_refuse(im, "yoke has erf(x) as part of a GELU alone: x * (1 + erf(x / "
                                    "sqrt(2))) / 2");
     YKI_TRY(yki_onnx_give_scaled(im, x->node, 1, 0));
+    im->out->batch_at = x->batch_at;
     im->out->gauss = true;
     return YOKE_OK;
 }
@@ -89,7 +91,7 @@ make_softmax(yki_onnx_importer *im)
     int32_t axis;
 
     YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
-    YKI_TRY(yki_onnx_node_axis(im, yki_onnx_get_int(im, "axis", -1), x, &axis));
+    YKI_TRY(yki_onnx_node_axis(im, yki_onnx_get_int(im, "axis", -1), im->in[0], &axis));
     x = yoke_softmax(im->graph, x, axis);
     return yki_onnx_give(im, strcmp(im->node->op, "LogSoftmax") == 0 ? yoke_log(im->graph, x) : x);
 }
@@ -266,6 +268,7 @@ join_number(yki_onnx_importer *im, two kind, bool *done)
         return yki_onnx_refuse(im, "\"%s\" has whole numbers; yoke computes with floats", x->name);
     *done = true;
     YKI_TRY(yki_onnx_give_scaled(im, x->node, factor, offset));
+    im->out->batch_at = x->batch_at;
     im->out->gauss = x->gauss;
     return YOKE_OK;
 }
@@ -275,7 +278,7 @@ static bool
 is_gelu(const yki_onnx_item *gauss, const yki_onnx_item *x)
 {
     return gauss->kind == YKI_ONNX_NODE && x->kind == YKI_ONNX_NODE && gauss->gauss && !x->gauss &&
-           gauss->node == x->node && x->offset == 0 &&
+           gauss->node == x->node && gauss->batch_at == 0 && x->batch_at == 0 && x->offset == 0 &&
            fabs(gauss->factor - gauss->offset) <= 1e-6 * fabs(gauss->factor);
 }
 
@@ -365,7 +368,7 @@ make_pow(yki_onnx_importer *im)
 
 /* The axes of a reduction, without the batch. */
 static yoke_status
-get_axes(yki_onnx_importer *im, const yoke_node *x, int32_t axes[YOKE_MAX_RANK], int32_t *count)
+get_axes(yki_onnx_importer *im, int32_t axes[YOKE_MAX_RANK], int32_t *count)
 {
     const int64_t *list;
     size_t given;
@@ -376,7 +379,7 @@ get_axes(yki_onnx_importer *im, const yoke_node *x, int32_t axes[YOKE_MAX_RANK],
         return yki_onnx_refuse(im,
                                "it sums over all axes, the batch too; must have a list of axes");
     for (size_t i = 0; i < given && i < YOKE_MAX_RANK; i++)
-        YKI_TRY(yki_onnx_node_axis(im, list[i], x, &axes[(*count)++]));
+        YKI_TRY(yki_onnx_node_axis(im, list[i], im->in[0], &axes[(*count)++]));
     return YOKE_OK;
 }
 
@@ -392,7 +395,7 @@ make_reduce(yki_onnx_importer *im)
         yki_onnx_get_int(im, "noop_with_empty_axes", 0))
         return yki_onnx_pass(im, im->in[0]);
     YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
-    YKI_TRY(get_axes(im, x, axes, &count));
+    YKI_TRY(get_axes(im, axes, &count));
     y = mean ? yoke_mean(im->graph, x, axes, count) : yoke_sum(im->graph, x, axes, count);
     if (y && keep) {
         kept = x->shape;

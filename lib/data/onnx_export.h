@@ -62,6 +62,8 @@ const char *yki_onnx_ints(yki_onnx_exporter *ex, const int64_t *values, size_t c
 const char *yki_onnx_floats(yki_onnx_exporter *ex, const float *values, int32_t rank,
                             const int64_t *dim);
 const char *yki_onnx_number(yki_onnx_exporter *ex, float value);
+/* How many rows the samples of a batch have, as a list of one number. */
+const char *yki_onnx_rows(yki_onnx_exporter *ex, const yoke_node *x);
 /* Starts a tensor; `name` NULL: it has none. */
 yki_onnx_out yki_onnx_start_tensor(const char *name, yki_onnx_type type, int32_t rank,
                                    const int64_t *dim);

@@ -100,13 +100,8 @@ first_rows(yki_onnx_exporter *ex, const yoke_node *n, const char *in)
 {
     const yoke_node *x = n->inputs[0]->length ? n->inputs[0] : n->inputs[1];
 
-    if (!ex->length) {
-        yki_onnx_attr_int(ex, "start", 1);
-        yki_onnx_attr_int(ex, "end", 2);
-        ex->length = yki_onnx_emit(ex, "Shape", NULL, yki_onnx_name(ex, x), NULL);
-    }
     return yki_onnx_emit(ex, "Slice", NULL, in, yki_onnx_ints(ex, (const int64_t[]){0}, 1),
-                         ex->length, yki_onnx_ints(ex, (const int64_t[]){0}, 1), NULL);
+                         yki_onnx_rows(ex, x), yki_onnx_ints(ex, (const int64_t[]){0}, 1), NULL);
 }
 
 /* Beside an operand of more axes, axes of size 1 behind the batch take their place. */
@@ -213,13 +208,38 @@ WRITE(transpose)
     return YOKE_OK;
 }
 
+/* A part that is the same for all samples, once for each. */
+static const char *
+repeated(yki_onnx_exporter *ex, const yoke_node *part, const yoke_node *beside, const char *in)
+{
+    const char *shape[2];
+
+    yki_onnx_attr_int(ex, "start", 0);
+    yki_onnx_attr_int(ex, "end", 1);
+    shape[0] = yki_onnx_emit(ex, "Shape", NULL, yki_onnx_name(ex, beside), NULL);
+    shape[1] = yki_onnx_ints(ex, part->shape.dim, (size_t)part->shape.rank);
+    yki_onnx_attr_int(ex, "axis", 0);
+    return yki_onnx_emit(ex, "Expand", NULL, in, yki_onnx_emit_list(ex, "Concat", NULL, shape, 2),
+                         NULL);
+}
+
 WRITE(concat)
 {
+    const char *parts[YKI_MAX_INPUTS];
+    const yoke_node *batched = NULL;
+
     for (uint32_t i = 0; i < n->input_count; i++)
-        if (n->inputs[i]->batched != n->batched)
-            return yki_onnx_cannot(n, "joins a parameter to each sample");
+        if (n->inputs[i]->batched)
+            batched = n->inputs[i];
+    for (uint32_t i = 0; i < n->input_count; i++) {
+        const bool repeats = batched && !n->inputs[i]->batched;
+
+        if (repeats && n->length)
+            return yki_onnx_cannot(n, "joins a parameter to each row");
+        parts[i] = repeats ? repeated(ex, n->inputs[i], batched, in[i]) : in[i];
+    }
     yki_onnx_attr_int(ex, "axis", o->plain.axis + yki_onnx_lead(n));
-    yki_onnx_emit_list(ex, "Concat", out, in, n->input_count);
+    yki_onnx_emit_list(ex, "Concat", out, parts, n->input_count);
     return YOKE_OK;
 }
 

@@ -205,6 +205,21 @@ yki_onnx_number(yki_onnx_exporter *ex, float value)
     return yki_onnx_floats(ex, &value, 0, NULL);
 }
 
+const char *
+yki_onnx_rows(yki_onnx_exporter *ex, const yoke_node *x)
+{
+    const char *name;
+
+    if (x->length && ex->length)
+        return ex->length;
+    yki_onnx_attr_int(ex, "start", 1);
+    yki_onnx_attr_int(ex, "end", 2);
+    name = yki_onnx_emit(ex, "Shape", NULL, yki_onnx_name(ex, x), NULL);
+    if (x->length)
+        ex->length = name;
+    return name;
+}
+
 yoke_status
 yki_onnx_cannot(const yoke_node *n, const char *why)
 {

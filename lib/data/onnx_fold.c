@@ -110,10 +110,9 @@ yki_onnx_fold_one(yki_onnx_importer *im)
 }
 
 /* Whole numbers become floats, and the reverse where they keep their value. */
-yoke_status
-yki_onnx_fold_cast(yki_onnx_importer *im)
+static yoke_status
+cast_to(yki_onnx_importer *im, bool to_float)
 {
-    const bool to_float = yki_onnx_is_float((int32_t)yki_onnx_get_int(im, "to", 0));
     yki_onnx_item *x = im->in[0];
 
     if (to_float == x->is_float)
@@ -132,6 +131,27 @@ yki_onnx_fold_cast(yki_onnx_importer *im)
         im->out->ints[i] = (int64_t)x->floats[i];
     }
     return YOKE_OK;
+}
+
+yoke_status
+yki_onnx_fold_cast(yki_onnx_importer *im)
+{
+    return cast_to(im, yki_onnx_is_float((int32_t)yki_onnx_get_int(im, "to", 0)));
+}
+
+/* To the type of another value. */
+yoke_status
+yki_onnx_cast_like(yki_onnx_importer *im)
+{
+    const yki_onnx_item *x = im->in[0], *like = im->in[1];
+    const bool to_float =
+        like->kind == YKI_ONNX_NODE ? like->node->type == YOKE_F32 : like->is_float;
+
+    if (x->kind == YKI_ONNX_CONSTANT)
+        return cast_to(im, to_float);
+    return to_float == (x->node->type == YOKE_F32)
+               ? yki_onnx_pass(im, im->in[0])
+               : yki_onnx_refuse(im, "it makes floats of whole numbers, or the reverse");
 }
 
 /* ---- two operands ---- */
@@ -167,9 +187,8 @@ compute_floats(char op, double a, double b)
                        : pow(a, b);
 }
 
-/* Of two shapes, numpy's; false: they do not fit. */
-static bool
-broadcast(const yki_onnx_item *a, const yki_onnx_item *b, int32_t *rank, int64_t *dim)
+bool
+yki_onnx_broadcast(const yki_onnx_item *a, const yki_onnx_item *b, int32_t *rank, int64_t *dim)
 {
     *rank = YKI_MAX(a->rank, b->rank);
     for (int32_t i = 0; i < *rank; i++) {
@@ -183,9 +202,8 @@ broadcast(const yki_onnx_item *a, const yki_onnx_item *b, int32_t *rank, int64_t
     return true;
 }
 
-/* The element of an operand that goes into element `index` of the result. */
-static int64_t
-element_of(const yki_onnx_item *x, int64_t index, int32_t rank, const int64_t *dim)
+int64_t
+yki_onnx_element(const yki_onnx_item *x, int64_t index, int32_t rank, const int64_t *dim)
 {
     int64_t at = 0, step = 1;
 
@@ -224,7 +242,7 @@ yki_onnx_fold_two(yki_onnx_importer *im)
 
     YKI_TRY(yki_onnx_numbers(im, a));
     YKI_TRY(yki_onnx_numbers(im, b));
-    if (a->is_float != b->is_float || !broadcast(a, b, &rank, dim))
+    if (a->is_float != b->is_float || !yki_onnx_broadcast(a, b, &rank, dim))
         return yki_onnx_refuse(im, "\"%s\" and \"%s\" differ in type or do not fit in shape",
                                a->name, b->name);
     YKI_TRY(yki_onnx_new_constant(im, a->is_float, rank, dim));
@@ -235,7 +253,8 @@ yki_onnx_fold_two(yki_onnx_importer *im)
             return YOKE_ERROR_OUT_OF_MEMORY;
     }
     for (int64_t i = 0; i < out->count; i++) {
-        const int64_t left = element_of(a, i, rank, dim), right = element_of(b, i, rank, dim);
+        const int64_t left = yki_onnx_element(a, i, rank, dim),
+                      right = yki_onnx_element(b, i, rank, dim);
 
         if (a->is_float)
             out->floats[i] =

@@ -8,8 +8,8 @@
 #include "data/onnx_import.h"
 #include "op/ops.h"
 
-static const yki_onnx_row *const tables[] = {yki_onnx_layers, yki_onnx_products, yki_onnx_elements,
-                                             yki_onnx_shapes, yki_onnx_constants};
+static const yki_onnx_row *const tables[] = {yki_onnx_layers, yki_onnx_products,  yki_onnx_elements,
+                                             yki_onnx_shapes, yki_onnx_constants, yki_onnx_masks};
 
 /* ---- values ---- */
 

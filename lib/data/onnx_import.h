@@ -34,6 +34,7 @@ typedef struct yki_onnx_item {
     /* nodes: the value is factor * node + offset; with `gauss` factor * erf(node / sqrt(2)) +
      * offset, which is good for GELU alone */
     yoke_node *node;
+    int32_t batch_at; /* the axis that is the batch; most operators take the first alone */
     double factor, offset;
     bool gauss;
     const struct yki_onnx_item *absorbed; /* what the reader would add is in the node already */
@@ -69,7 +70,7 @@ typedef struct yki_onnx_row {
 } yki_onnx_row;
 
 extern const yki_onnx_row yki_onnx_layers[], yki_onnx_elements[], yki_onnx_shapes[],
-    yki_onnx_constants[], yki_onnx_products[];
+    yki_onnx_constants[], yki_onnx_products[], yki_onnx_masks[];
 
 /* ---- onnx_importer.c ---- */
 
@@ -77,6 +78,8 @@ extern const yki_onnx_row yki_onnx_layers[], yki_onnx_elements[], yki_onnx_shape
 yoke_status yki_onnx_refuse(const yki_onnx_importer *im, const char *format, ...) YKI_PRINTF(2, 3);
 /* Makes a node the result; fails if the graph refused it (NULL). */
 yoke_status yki_onnx_give(yki_onnx_importer *im, yoke_node *node);
+/* The same with the batch in this axis. */
+yoke_status yki_onnx_give_moved(yki_onnx_importer *im, yoke_node *node, int32_t batch_at);
 /* Makes factor * node + offset the result; nothing is computed before somebody reads it. */
 yoke_status yki_onnx_give_scaled(yki_onnx_importer *im, yoke_node *node, double factor,
                                  double offset);
@@ -102,10 +105,17 @@ const yki_onnx_attr *yki_onnx_get_attr(const yki_onnx_importer *im, const char *
 yoke_status yki_onnx_fold_one(yki_onnx_importer *im);
 yoke_status yki_onnx_fold_two(yki_onnx_importer *im);
 yoke_status yki_onnx_fold_cast(yki_onnx_importer *im);
+yoke_status yki_onnx_cast_like(yki_onnx_importer *im); /* of nodes too */
 yoke_status yki_onnx_fold_concat(yki_onnx_importer *im);
 /* The elements of a constant, in another order: element i of the result is `from[i]`. */
 yoke_status yki_onnx_fold_move(yki_onnx_importer *im, yki_onnx_item *item, int32_t rank,
                                const int64_t *dim, const int64_t *from);
+
+/* The shape of two operands as numpy broadcasts them; false: they do not fit. */
+bool yki_onnx_broadcast(const yki_onnx_item *a, const yki_onnx_item *b, int32_t *rank,
+                        int64_t *dim);
+/* The element of an operand that goes into element `index` of such a result. */
+int64_t yki_onnx_element(const yki_onnx_item *x, int64_t index, int32_t rank, const int64_t *dim);
 
 /* ---- onnx_items.c ---- */
 
@@ -120,8 +130,10 @@ yoke_status yki_onnx_new_constant(yki_onnx_importer *im, bool is_float, int32_t 
                                   const int64_t *dim);
 /* Whether a constant is a single number, and which. */
 yoke_status yki_onnx_single(yki_onnx_importer *im, yki_onnx_item *item, bool *is, double *value);
-/* The value as a node of floats: a constant becomes a parameter. */
+/* The value as a node of floats, with the batch first: a constant becomes a parameter. */
 yoke_status yki_onnx_node_of(yki_onnx_importer *im, yki_onnx_item *item, yoke_node **node);
+/* The same with the batch in any axis. */
+yoke_status yki_onnx_moved_node(yki_onnx_importer *im, yki_onnx_item *item, yoke_node **node);
 /* The same of a constant beside a node of `rank` axes without the batch: as many axes, or fewer. */
 yoke_status yki_onnx_operand(yki_onnx_importer *im, yki_onnx_item *item, const yoke_node *beside,
                              yoke_node **node);
@@ -129,8 +141,8 @@ yoke_status yki_onnx_operand(yki_onnx_importer *im, yki_onnx_item *item, const y
 int32_t yki_onnx_dims(const yki_onnx_item *item, int64_t dim[YKI_ONNX_RANK]);
 /* Makes an axis of `rank` axes count from 0. */
 yoke_status yki_onnx_axis(const yki_onnx_importer *im, int64_t axis, int32_t rank, int32_t *out);
-/* The same of a node, and without the batch, which is refused. */
-yoke_status yki_onnx_node_axis(const yki_onnx_importer *im, int64_t axis, const yoke_node *node,
+/* The same of a value that is a node; gives the axis of the node. The batch is refused. */
+yoke_status yki_onnx_node_axis(const yki_onnx_importer *im, int64_t axis, const yki_onnx_item *item,
                                int32_t *out);
 /* A name for a layer whose weight the constant becomes, which no node has; lent. NULL: no memory.
  */

@@ -118,6 +118,14 @@ yki_onnx_give(yki_onnx_importer *im, yoke_node *node)
 }
 
 yoke_status
+yki_onnx_give_moved(yki_onnx_importer *im, yoke_node *node, int32_t batch_at)
+{
+    YKI_TRY(give(im, im->out, node));
+    im->out->batch_at = batch_at;
+    return YOKE_OK;
+}
+
+yoke_status
 yki_onnx_give_scaled(yki_onnx_importer *im, yoke_node *node, double factor, double offset)
 {
     YKI_TRY(give(im, im->out, node));

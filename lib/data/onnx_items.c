@@ -231,7 +231,7 @@ parameter_of(yki_onnx_importer *im, yki_onnx_item *item, int32_t drop, yoke_node
 }
 
 yoke_status
-yki_onnx_node_of(yki_onnx_importer *im, yki_onnx_item *item, yoke_node **node)
+yki_onnx_moved_node(yki_onnx_importer *im, yki_onnx_item *item, yoke_node **node)
 {
     if (item->kind == YKI_ONNX_CONSTANT)
         return parameter_of(im, item, 0, node);
@@ -243,6 +243,15 @@ yki_onnx_node_of(yki_onnx_importer *im, yki_onnx_item *item, yoke_node **node)
                                item->name);
     *node = item->node;
     return YOKE_OK;
+}
+
+yoke_status
+yki_onnx_node_of(yki_onnx_importer *im, yki_onnx_item *item, yoke_node **node)
+{
+    if (item->kind == YKI_ONNX_NODE && item->batch_at != 0)
+        return yki_onnx_refuse(im, "\"%s\" has the batch in axis %d; must be in the first",
+                               item->name, (int)item->batch_at);
+    return yki_onnx_moved_node(im, item, node);
 }
 
 yoke_status
@@ -297,17 +306,19 @@ yki_onnx_number_node(yki_onnx_importer *im, const char *name, double value, yoke
 int32_t
 yki_onnx_dims(const yki_onnx_item *item, int64_t dim[YKI_ONNX_RANK])
 {
-    int32_t lead;
+    int32_t rank = 0;
 
     if (item->kind == YKI_ONNX_CONSTANT) {
         memcpy(dim, item->dim, sizeof item->dim);
         return item->rank;
     }
-    lead = item->node->batched;
-    dim[0] = -1;
-    for (int32_t i = 0; i < item->node->shape.rank; i++)
-        dim[lead + i] = item->node->shape.dim[i];
-    return lead + item->node->shape.rank;
+    for (int32_t i = 0; i <= item->node->shape.rank; i++) {
+        if (i == item->batch_at && item->node->batched)
+            dim[rank++] = -1;
+        if (i < item->node->shape.rank)
+            dim[rank++] = item->node->shape.dim[i];
+    }
+    return rank;
 }
 
 yoke_status
@@ -321,12 +332,14 @@ yki_onnx_axis(const yki_onnx_importer *im, int64_t axis, int32_t rank, int32_t *
 }
 
 yoke_status
-yki_onnx_node_axis(const yki_onnx_importer *im, int64_t axis, const yoke_node *node, int32_t *out)
+yki_onnx_node_axis(const yki_onnx_importer *im, int64_t axis, const yki_onnx_item *item,
+                   int32_t *out)
 {
-    const int32_t lead = node->batched;
+    const yoke_node *node = item->node;
 
-    YKI_TRY(yki_onnx_axis(im, axis, node->shape.rank + lead, out));
-    *out -= lead;
-    return *out >= 0 ? YOKE_OK
-                     : yki_onnx_refuse(im, "it works along the batch; must work on each sample");
+    YKI_TRY(yki_onnx_axis(im, axis, node->shape.rank + node->batched, out));
+    if (node->batched && *out == item->batch_at)
+        return yki_onnx_refuse(im, "it works along the batch; must work on each sample");
+    *out -= node->batched && *out > item->batch_at;
+    return YOKE_OK;
 }

@@ -348,7 +348,7 @@ make_pad(yki_onnx_importer *im)
                                    (long long)pads[i]);
         if (pads[i] == 0)
             continue;
-        YKI_TRY(yki_onnx_node_axis(im, axes ? axes[k] : (int64_t)k, x, &axis));
+        YKI_TRY(yki_onnx_node_axis(im, axes ? axes[k] : (int64_t)k, im->in[0], &axis));
         x = join_rows(im->graph, x, axis, pads[i], i < axis_count, (float)value);
         if (!x)
             return yki_onnx_refuse(im, "%s", im->graph->detail);
@@ -425,7 +425,7 @@ make_layer_norm(yki_onnx_importer *im)
     int32_t axis;
 
     YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
-    YKI_TRY(yki_onnx_node_axis(im, yki_onnx_get_int(im, "axis", -1), x, &axis));
+    YKI_TRY(yki_onnx_node_axis(im, yki_onnx_get_int(im, "axis", -1), im->in[0], &axis));
     o.axes = x->shape.rank - axis;
     for (int32_t i = axis; i < x->shape.rank; i++)
         count *= x->shape.dim[i];

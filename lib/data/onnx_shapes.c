@@ -12,20 +12,26 @@ enum { MOST_ROWS = 64 };
 
 /* ---- other shapes of the same elements ---- */
 
-/* Makes a node of the same elements with these sizes, the batch's first if it has one. */
+/* Makes a node of the same elements with these sizes, of which -1 is the batch. */
 static yoke_status
 give_shape(yki_onnx_importer *im, yoke_node *x, int32_t rank, const int64_t *dim)
 {
-    const int32_t lead = x->batched;
-    yoke_shape shape;
+    int32_t batch_at = 0, own = 0;
+    int64_t sizes[YKI_ONNX_RANK];
 
-    if (rank < lead || rank - lead >= YOKE_MAX_RANK)
-        return yki_onnx_refuse(im, "its result has %d axes; must have at most %d, the batch first",
+    for (int32_t i = 0; i < rank && own < YOKE_MAX_RANK; i++)
+        if (x->batched && dim[i] == -1)
+            batch_at = i;
+        else
+            sizes[own++] = dim[i];
+    if (rank - own != x->batched || own >= YOKE_MAX_RANK)
+        return yki_onnx_refuse(im,
+                               "its result has %d axes; must have at most %d, one of them the "
+                               "batch",
                                (int)rank, YOKE_MAX_RANK);
-    shape = yoke_shape_of((size_t)(rank - lead), dim + lead);
-    if (yki_shape_equal(shape, x->shape))
-        return yki_onnx_give(im, x);
-    return yki_onnx_give(im, yoke_reshape(im->graph, x, shape));
+    if (x->shape.rank != own || memcmp(x->shape.dim, sizes, (size_t)own * sizeof *sizes) != 0)
+        x = yoke_reshape(im->graph, x, yoke_shape_of((size_t)own, sizes));
+    return yki_onnx_give_moved(im, x, batch_at);
 }
 
 /* The sizes that a Reshape asks for, with `count` elements behind the first `lead` axes; a size of
@@ -105,6 +111,8 @@ make_reshape(yki_onnx_importer *im)
     if (x->batched && (rank == 0 || !is_batch(im, im->in[1])))
         return yki_onnx_refuse(im, "it makes another first axis than the batch; must keep it");
     YKI_TRY(resolve(im, x->batched, yki_shape_count(x->shape), in, in_rank, rank, dim));
+    if (x->batched)
+        dim[0] = -1;
     return give_shape(im, x, rank, dim);
 }
 
@@ -165,11 +173,8 @@ give_dims(yki_onnx_importer *im, int32_t rank, const int64_t *dim)
     if (im->in[0]->kind == YKI_ONNX_CONSTANT)
         return yki_onnx_fold_move(im, im->in[0], rank, dim, NULL);
     if (im->in[0]->node->type == YOKE_F32)
-        YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
-    x = im->in[0]->node;
-    if (x->batched && (rank == 0 || dim[0] != -1))
-        return yki_onnx_refuse(im, "it moves the batch from the first axis; must keep it there");
-    return give_shape(im, x, rank, dim);
+        YKI_TRY(yki_onnx_moved_node(im, im->in[0], &x));
+    return give_shape(im, im->in[0]->node, rank, dim);
 }
 
 static yoke_status
@@ -231,21 +236,26 @@ get_order(yki_onnx_importer *im, int32_t rank, int32_t order[YKI_ONNX_RANK])
     return YOKE_OK;
 }
 
+/* The batch may come to another axis, from which a later one has to bring it back. */
 static yoke_status
 make_transpose(yki_onnx_importer *im)
 {
     int32_t order[YKI_ONNX_RANK], axes[YOKE_MAX_RANK] = {0};
-    int32_t lead;
+    const int32_t from = im->in[0]->batch_at;
+    int32_t batch_at = 0, own = 0;
+    bool moves = false;
     yoke_node *x;
 
-    YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
-    lead = x->batched;
-    YKI_TRY(get_order(im, x->shape.rank + lead, order));
-    if (lead && order[0] != 0)
-        return yki_onnx_refuse(im, "it moves the batch from the first axis; must keep it there");
-    for (int32_t i = 0; i < x->shape.rank; i++)
-        axes[i] = order[i + lead] - lead;
-    return yki_onnx_give(im, yoke_transpose(im->graph, x, axes));
+    YKI_TRY(yki_onnx_moved_node(im, im->in[0], &x));
+    YKI_TRY(get_order(im, x->shape.rank + x->batched, order));
+    for (int32_t i = 0; i < x->shape.rank + x->batched; i++)
+        if (x->batched && order[i] == from)
+            batch_at = i;
+        else
+            axes[own++] = order[i] - (x->batched && order[i] > from);
+    for (int32_t i = 0; i < own; i++)
+        moves = moves || axes[i] != i;
+    return yki_onnx_give_moved(im, moves ? yoke_transpose(im->graph, x, axes) : x, batch_at);
 }
 
 static yoke_status
@@ -287,14 +297,15 @@ static yoke_status
 make_concat(yki_onnx_importer *im)
 {
     yoke_node *parts[YKI_ONNX_MOST_INPUTS], *first = NULL;
+    yki_onnx_item *item = NULL;
     int32_t axis;
 
     for (size_t i = 0; i < im->in_count && !first; i++)
         if (im->in[i] && im->in[i]->kind == YKI_ONNX_NODE && im->in[i]->node->batched)
-            YKI_TRY(yki_onnx_node_of(im, im->in[i], &first));
+            YKI_TRY(yki_onnx_node_of(im, item = im->in[i], &first));
     if (!first)
         return yki_onnx_refuse(im, "it joins parameters; must join values of the data");
-    YKI_TRY(yki_onnx_node_axis(im, yki_onnx_get_int(im, "axis", 0), first, &axis));
+    YKI_TRY(yki_onnx_node_axis(im, yki_onnx_get_int(im, "axis", 0), item, &axis));
     for (size_t i = 0; i < im->in_count; i++) {
         if (!im->in[i])
             return yki_onnx_refuse(im, "an input is left out; must be there");
@@ -306,16 +317,13 @@ make_concat(yki_onnx_importer *im)
     return yki_onnx_give(im, yoke_concat(im->graph, parts, im->in_count, axis));
 }
 
-/* Takes a range of an axis, which counts the batch. */
+/* Takes a range of an axis of the node. */
 static yoke_status
-take_range(yki_onnx_importer *im, yoke_node **x, int64_t axis, int64_t begin, int64_t end)
+take_range(yki_onnx_importer *im, yoke_node **x, int32_t axis, int64_t begin, int64_t end)
 {
-    int32_t own;
-
-    YKI_TRY(yki_onnx_node_axis(im, axis, *x, &own));
-    if (begin == 0 && end == (*x)->shape.dim[own])
+    if (begin == 0 && end == (*x)->shape.dim[axis])
         return YOKE_OK;
-    *x = yoke_slice(im->graph, *x, own, begin, end);
+    *x = yoke_slice(im->graph, *x, axis, begin, end);
     return *x ? YOKE_OK : yki_onnx_refuse(im, "%s", im->graph->detail);
 }
 
@@ -341,57 +349,86 @@ get_slices(yki_onnx_importer *im, int32_t rank, const int64_t *lists[4], size_t 
             return yki_onnx_refuse(im, "its lists have different lengths; must have the same");
     if (*count > (size_t)rank)
         return yki_onnx_refuse(im, "it has more ranges than axes");
-    for (size_t i = 0; lists[3] && i < *count; i++)
-        if (lists[3][i] != 1)
-            return yki_onnx_refuse(im, "a step is %lld; must be 1", (long long)lists[3][i]);
     return YOKE_OK;
 }
 
 static yoke_status
 make_slice(yki_onnx_importer *im)
 {
+    const yki_onnx_item *item = im->in[0];
     const int64_t *lists[4];
     size_t count;
     yoke_node *x;
     int32_t axis, rank;
 
-    YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
+    YKI_TRY(yki_onnx_moved_node(im, im->in[0], &x));
     rank = x->shape.rank + x->batched;
     YKI_TRY(get_slices(im, rank, lists, &count));
     for (size_t i = 0; i < count; i++) {
         int64_t size;
 
+        if (lists[3] && lists[3][i] != 1)
+            return yki_onnx_refuse(im, "a step is %lld; must be 1", (long long)lists[3][i]);
         YKI_TRY(yki_onnx_axis(im, lists[2] ? lists[2][i] : (int64_t)i, rank, &axis));
-        if (axis == 0 && x->batched && lists[0][i] == 0 && lists[1][i] >= INT32_MAX)
+        if (x->batched && axis == item->batch_at && lists[0][i] == 0 && lists[1][i] >= INT32_MAX)
             continue; /* all samples */
-        size = axis >= x->batched ? x->shape.dim[axis - x->batched] : 0;
+        YKI_TRY(yki_onnx_node_axis(im, axis, item, &axis));
+        size = x->shape.dim[axis];
         YKI_TRY(take_range(im, &x, axis, place_in(lists[0][i], size), place_in(lists[1][i], size)));
     }
-    return yki_onnx_give(im, x);
+    return yki_onnx_give_moved(im, x, item->batch_at);
+}
+
+/* Where a range of an axis of `size` begins, its step, and how many elements it has. */
+static int64_t
+count_range(int64_t size, int64_t start, int64_t end, int64_t step, int64_t *begin)
+{
+    const int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
+
+    start = start < 0 ? (start < -size ? low : start + size) : start;
+    end = end < 0 ? (end < -size ? low : end + size) : end;
+    *begin = start = YKI_MIN(YKI_MAX(start, 0), high);
+    end = YKI_MIN(YKI_MAX(end, low), high + (step < 0));
+    if (step > 0 ? end <= start : end >= start)
+        return 0;
+    return step > 0 ? (end - start - 1) / step + 1 : (start - end - 1) / -step + 1;
 }
 
 static yoke_status
 fold_slice(yki_onnx_importer *im)
 {
     yki_onnx_item *x = im->in[0];
+    int64_t dim[YKI_ONNX_RANK], begin[YKI_ONNX_RANK] = {0}, step[YKI_ONNX_RANK], total = 1, *from;
     const int64_t *lists[4];
-    int64_t *from, begin, end;
     size_t count;
-    int32_t axis = 0;
+    int32_t axis;
 
     YKI_TRY(get_slices(im, x->rank, lists, &count));
-    if (x->rank != 1 || count != 1)
-        return yki_onnx_refuse(im, "it takes a part of a constant of %d axes; must have one",
-                               (int)x->rank);
-    YKI_TRY(yki_onnx_axis(im, lists[2] ? lists[2][0] : 0, 1, &axis));
-    begin = place_in(lists[0][0], x->count);
-    end = YKI_MAX(place_in(lists[1][0], x->count), begin);
-    from = yki_onnx_keep(im->model, (size_t)(end - begin), sizeof *from);
+    memcpy(dim, x->dim, sizeof dim);
+    for (int32_t i = 0; i < YKI_ONNX_RANK; i++)
+        step[i] = 1;
+    for (size_t i = 0; i < count; i++) {
+        YKI_TRY(yki_onnx_axis(im, lists[2] ? lists[2][i] : (int64_t)i, x->rank, &axis));
+        step[axis] = lists[3] ? lists[3][i] : 1;
+        if (step[axis] == 0 || step[axis] < -INT32_MAX || step[axis] > INT32_MAX)
+            return yki_onnx_refuse(im, "a step is %lld; must not be", (long long)step[axis]);
+        dim[axis] = count_range(x->dim[axis], lists[0][i], lists[1][i], step[axis], &begin[axis]);
+    }
+    for (int32_t i = 0; i < x->rank; i++)
+        total *= dim[i];
+    from = yki_onnx_keep(im->model, (size_t)total, sizeof *from);
     if (!from)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    for (int64_t i = begin; i < end; i++)
-        from[i - begin] = i;
-    return yki_onnx_fold_move(im, x, 1, (const int64_t[]){end - begin}, from);
+    for (int64_t i = 0; i < total; i++) {
+        int64_t rest = i, width = 1;
+
+        for (int32_t k = x->rank - 1; k >= 0; k--) {
+            from[i] += (begin[k] + rest % dim[k] * step[k]) * width;
+            rest /= dim[k];
+            width *= x->dim[k];
+        }
+    }
+    return yki_onnx_fold_move(im, x, x->rank, dim, from);
 }
 
 /* Parts of the sizes that are given, or equal ones. */
@@ -406,8 +443,8 @@ make_split(yki_onnx_importer *im)
     size_t count;
     int32_t axis;
 
-    YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
-    YKI_TRY(yki_onnx_node_axis(im, yki_onnx_get_int(im, "axis", 0), x, &axis));
+    YKI_TRY(yki_onnx_moved_node(im, im->in[0], &x));
+    YKI_TRY(yki_onnx_node_axis(im, yki_onnx_get_int(im, "axis", 0), im->in[0], &axis));
     YKI_TRY(yki_onnx_list(im, 1, "split", &sizes, &count));
     if (sizes && count != outputs)
         return yki_onnx_refuse(im, "it has %zu sizes and %zu outputs; must have as many", count,
@@ -423,9 +460,9 @@ make_split(yki_onnx_importer *im)
         if (!out)
             continue;
         part = x;
-        YKI_TRY(take_range(im, &part, axis + x->batched, begin, end));
+        YKI_TRY(take_range(im, &part, axis, begin, end));
         im->out = out;
-        YKI_TRY(yki_onnx_give(im, part));
+        YKI_TRY(yki_onnx_give_moved(im, part, im->in[0]->batch_at));
     }
     return YOKE_OK;
 }
@@ -458,6 +495,7 @@ make_embedding(yki_onnx_importer *im)
 static yoke_status
 make_gather(yki_onnx_importer *im)
 {
+    const int32_t batch_at = im->in[0]->batch_at;
     yki_onnx_item *index = im->in[1];
     yoke_node *x, *parts[MOST_ROWS];
     yoke_shape shape;
@@ -466,9 +504,11 @@ make_gather(yki_onnx_importer *im)
 
     if (index->kind == YKI_ONNX_NODE && im->in[0]->kind == YKI_ONNX_CONSTANT)
         return make_embedding(im);
-    YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
+    YKI_TRY(yki_onnx_moved_node(im, im->in[0], &x));
     YKI_TRY(yki_onnx_numbers(im, index));
-    YKI_TRY(yki_onnx_node_axis(im, yki_onnx_get_int(im, "axis", 0), x, &axis));
+    if (im->in[0]->kind == YKI_ONNX_CONSTANT)
+        return yki_onnx_refuse(im, "it takes parts of a constant");
+    YKI_TRY(yki_onnx_node_axis(im, yki_onnx_get_int(im, "axis", 0), im->in[0], &axis));
     if (index->is_float || index->batches || index->rank > 1 || index->count < 1 ||
         index->count > MOST_ROWS)
         return yki_onnx_refuse(im,
@@ -482,14 +522,17 @@ make_gather(yki_onnx_importer *im)
         parts[i] = yoke_slice(im->graph, x, axis, at, at + 1);
     }
     if (index->rank == 1)
-        return yki_onnx_give(im, index->count == 1
-                                     ? parts[0]
-                                     : yoke_concat(im->graph, parts, (size_t)index->count, axis));
+        return yki_onnx_give_moved(im,
+                                   index->count == 1
+                                       ? parts[0]
+                                       : yoke_concat(im->graph, parts, (size_t)index->count, axis),
+                                   batch_at);
     shape = x->shape;
     for (int32_t i = axis; i + 1 < shape.rank; i++)
         shape.dim[i] = shape.dim[i + 1];
     shape.dim[--shape.rank] = 0;
-    return yki_onnx_give(im, parts[0] ? yoke_reshape(im->graph, parts[0], shape) : NULL);
+    return yki_onnx_give_moved(im, parts[0] ? yoke_reshape(im->graph, parts[0], shape) : NULL,
+                               batch_at - (axis < batch_at));
 }
 
 /* Of a list: shapes. */
@@ -568,5 +611,6 @@ const yki_onnx_row yki_onnx_shapes[] = {
     {"Identity", 1, 1, make_identity, make_identity},
     {"Dropout", 1, 3, make_dropout, NULL},
     {"Cast", 1, 1, make_cast, yki_onnx_fold_cast},
+    {"CastLike", 2, 2, yki_onnx_cast_like, yki_onnx_cast_like},
     {NULL, 0, 0, NULL, NULL},
 };

@@ -103,7 +103,7 @@ expect 0 -- tokenize --tokenizer="$work/rhyme.hf" "$work/rhyme.txt"
 expect 1 -- convert --out="$work/rhyme.hf" "$work/rhyme.safetensors"
 says "$err" 'yoke: convert: .*rhyme.hf has a config.json; must be a folder without a model'
 expect 2 -- convert "$work/rhyme.safetensors"
-says "$err" 'must be --out=DIR'
+says "$err" 'must be --out=PATH'
 expect 2 -- convert --type=f64 --out="$work/x" "$work/rhyme.safetensors"
 train 0 --data="$work/rhyme.bin" --json
 says "$out" 'test_perplexity'
