@@ -460,6 +460,48 @@ yki_tool_source_fit(yki_tool_source *source, const yki_tool_model *model, bool s
     return status ? status : yki_tool_fit_model(model, &fit, graph);
 }
 
+/* The node of a graph's first output; NULL: it has a loss already, or no output. */
+static yoke_node *
+last_layer(const yoke_graph *graph)
+{
+    const char *name = NULL;
+    yoke_node *node = NULL;
+    char *text = NULL;
+    json_t *json;
+
+    if (yoke_graph_to_json(graph, &text))
+        return NULL;
+    json = json_loads(text, 0, NULL);
+    if (json && !json_object_get(json, "loss"))
+        name = json_string_value(
+            json_object_iter_value(json_object_iter(json_object_get(json, "outputs"))));
+    if (name)
+        node = yoke_graph_get_node(graph, name);
+    json_decref(json);
+    yoke_free(text);
+    return node;
+}
+
+yoke_status
+yki_tool_source_complete(const yki_tool_source *source, yoke_graph *graph)
+{
+    yoke_node *y = last_layer(graph), *target;
+
+    if (!y)
+        return YOKE_OK;
+    if (source->classes > 0) {
+        target = yoke_target(graph, source->target->name, YOKE_I32, yoke_shape());
+        yoke_graph_set_loss(graph, yoke_softmax_cross_entropy(graph, y, target, NULL));
+        yoke_graph_add_metric(graph, "accuracy", yoke_accuracy(graph, y, target));
+        return yoke_graph_status(graph);
+    }
+    target = yoke_target(graph, source->target->name, YOKE_F32, source->target->shape);
+    y = yoke_reshape(graph, y, source->target->shape);
+    yoke_graph_set_loss(graph, yoke_mean_squared_error(graph, y, target, NULL));
+    yoke_graph_add_metric(graph, "absolute_error", yoke_mean_absolute_error(graph, y, target));
+    return yoke_graph_status(graph);
+}
+
 /* ---- text ---- */
 
 static yoke_status

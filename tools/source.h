@@ -73,6 +73,9 @@ void yki_tool_source_close(yki_tool_source *source);
 /* Builds a model that fits the data; `scaled`: it learns values of mean 0 and deviation 1. */
 yoke_status yki_tool_source_fit(yki_tool_source *source, const yki_tool_model *model, bool scaled,
                                 yoke_graph **graph);
+/* Gives a graph without a loss, as models of ONNX are, one of its first output: the softmax
+ * cross-entropy of classes and their accuracy, or else the mean squared error. */
+yoke_status yki_tool_source_complete(const yki_tool_source *source, yoke_graph *graph);
 /* Measures the training data, and sets the scaling of both sets that brings it to mean 0 and
  * deviation 1: each channel or column by itself or, if `whole`, all of them together. */
 yoke_status yki_tool_source_normalize(yki_tool_source *source, bool whole);

@@ -128,6 +128,13 @@ check_request(const yki_tool_command *self, request *w)
             "there is no model \"%s\"; must be a built-in one, or a file or folder with a \".\" "
             "or a \"/\" in its name%s",
             t->model, yki_tool_near_model(t->model, &near));
+    if (!w->built_in && yki_tool_ends_with(t->model, ".onnx"))
+        return yki_tool_usage(self,
+                              "%s is a model of ONNX; must be converted first: yoke convert "
+                              "--out=FILE.safetensors",
+                              t->model);
+    if (!w->built_in && !w->init && yki_tool_ends_with(t->model, ".safetensors"))
+        w->init = t->model;
     if (!w->built_in && yki_tool_has_config(t->model)) {
         w->folder = t->model;
         given.context = 0; /* samples may be shorter than the model's */
@@ -235,6 +242,25 @@ takes_integers(const char *text, size_t length)
     return integers > 0 && others == 0;
 }
 
+/* The graph of a model as JSON. */
+static yoke_status
+read_model(const char *path, char **text, size_t *length)
+{
+    yoke_model *model = NULL;
+    yoke_status status = yoke_model_load(path, &model);
+    char *json = NULL;
+
+    if (!status)
+        status = yoke_graph_to_json(yoke_model_get_graph(model), &json);
+    yoke_model_destroy(model);
+    *text = json ? strdup(json) : NULL;
+    yoke_free(json);
+    if (!status && !*text)
+        return yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for a graph");
+    *length = *text ? strlen(*text) : 0;
+    return status;
+}
+
 static yoke_status
 read_graph(const char *path, yoke_graph **graph, bool *integers)
 {
@@ -242,8 +268,11 @@ read_graph(const char *path, yoke_graph **graph, bool *integers)
     size_t length;
     char *text, sentence[1024];
 
-    status =
-        yki_tool_read_text(path, "a graph as JSON, or a folder with a config.json", &text, &length);
+    if (yki_tool_ends_with(path, ".safetensors"))
+        status = read_model(path, &text, &length);
+    else
+        status = yki_tool_read_text(path, "a graph as JSON, or a folder with a config.json", &text,
+                                    &length);
     if (status)
         return status;
     status = yoke_graph_from_json(text, length, graph);
@@ -389,6 +418,8 @@ open_both(session *s)
         s->source.classes = w->settings.training.sizes.vocabulary;
     if (w->built_in)
         status = yki_tool_source_fit(&s->source, w->built_in, s->settings.normalize, &s->graph);
+    else if (!text.context)
+        status = yki_tool_source_complete(&s->source, s->graph);
     if (!status)
         status = w->init_adapters ? yoke_graph_add_adapters(s->graph, w->init_adapters)
                                   : yki_tool_add_lora(&w->settings.training, s->graph);
