@@ -21,8 +21,8 @@
         yoke_graph *const g = im->graph;                                                           \
         yoke_node *x;                                                                              \
                                                                                                    \
-        YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));                                              \
-        return yki_onnx_give(im, call);                                                            \
+        YKI_TRY(yki_onnx_moved_node(im, im->in[0], &x));                                           \
+        return yki_onnx_give_moved(im, call, im->in[0]->batch);                                    \
     }
 MAKE_ONE(relu, yoke_relu(g, x))
 MAKE_ONE(leaky_relu, yoke_leaky_relu(g, x, yki_onnx_get_float(im, "alpha", 0.01f)))
@@ -64,7 +64,7 @@ make_neg(yki_onnx_importer *im)
     const yki_onnx_item *x = im->in[0];
 
     YKI_TRY(yki_onnx_give_scaled(im, x->node, -x->factor, -x->offset));
-    im->out->batch_at = x->batch_at;
+    im->out->batch = x->batch;
     im->out->gauss = x->gauss;
     return YOKE_OK;
 }
@@ -79,7 +79,7 @@ make_erf(yki_onnx_importer *im)
         return yki_onnx_refuse(im, "yoke has erf(x) as part of a GELU alone: x * (1 + erf(x / "
                                    "sqrt(2))) / 2");
     YKI_TRY(yki_onnx_give_scaled(im, x->node, 1, 0));
-    im->out->batch_at = x->batch_at;
+    im->out->batch = x->batch;
     im->out->gauss = true;
     return YOKE_OK;
 }
@@ -90,10 +90,11 @@ make_softmax(yki_onnx_importer *im)
     yoke_node *x;
     int32_t axis;
 
-    YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
+    YKI_TRY(yki_onnx_moved_node(im, im->in[0], &x));
     YKI_TRY(yki_onnx_node_axis(im, yki_onnx_get_int(im, "axis", -1), im->in[0], &axis));
     x = yoke_softmax(im->graph, x, axis);
-    return yki_onnx_give(im, strcmp(im->node->op, "LogSoftmax") == 0 ? yoke_log(im->graph, x) : x);
+    return yki_onnx_give_moved(
+        im, strcmp(im->node->op, "LogSoftmax") == 0 ? yoke_log(im->graph, x) : x, im->in[0]->batch);
 }
 
 /* ---- bounds ---- */
@@ -193,13 +194,31 @@ is_batched(const yki_onnx_item *item)
     return item->kind == YKI_ONNX_NODE && item->node->batched;
 }
 
+/* Whether two values meet axis by axis with a batch that is not the first axis alone: both have it
+ * so, or one is a constant of axes behind it. */
+static bool
+meet(const yki_onnx_item *a, const yki_onnx_item *b)
+{
+    int64_t dim[YKI_ONNX_RANK];
+
+    if (!is_batched(a) || (a->batch.at == 0 && !a->batch.joined))
+        return false;
+    if (b->kind == YKI_ONNX_CONSTANT)
+        return b->rank < yki_onnx_dims(a, dim) - a->batch.at;
+    return is_batched(b) && a->batch.at == b->batch.at && a->batch.joined == b->batch.joined &&
+           a->node->shape.rank == b->node->shape.rank;
+}
+
 /* The result of two values; the constant fits itself to the other. */
 static yoke_status
 combine_items(yki_onnx_importer *im, two kind, yki_onnx_item *a, yki_onnx_item *b, yoke_node **out)
 {
     yoke_node *left, *right;
 
-    if (!is_batched(a) && is_batched(b)) {
+    if (meet(a, b) || meet(b, a)) {
+        YKI_TRY(yki_onnx_moved_node(im, a, &left));
+        YKI_TRY(yki_onnx_moved_node(im, b, &right));
+    } else if (!is_batched(a) && is_batched(b)) {
         YKI_TRY(yki_onnx_node_of(im, b, &right));
         YKI_TRY(yki_onnx_operand(im, a, right, &left));
     } else {
@@ -268,7 +287,7 @@ join_number(yki_onnx_importer *im, two kind, bool *done)
         return yki_onnx_refuse(im, "\"%s\" has whole numbers; yoke computes with floats", x->name);
     *done = true;
     YKI_TRY(yki_onnx_give_scaled(im, x->node, factor, offset));
-    im->out->batch_at = x->batch_at;
+    im->out->batch = x->batch;
     im->out->gauss = x->gauss;
     return YOKE_OK;
 }
@@ -278,7 +297,7 @@ static bool
 is_gelu(const yki_onnx_item *gauss, const yki_onnx_item *x)
 {
     return gauss->kind == YKI_ONNX_NODE && x->kind == YKI_ONNX_NODE && gauss->gauss && !x->gauss &&
-           gauss->node == x->node && gauss->batch_at == 0 && x->batch_at == 0 && x->offset == 0 &&
+           gauss->node == x->node && x->offset == 0 &&
            fabs(gauss->factor - gauss->offset) <= 1e-6 * fabs(gauss->factor);
 }
 
@@ -296,11 +315,14 @@ make_two(yki_onnx_importer *im, two kind)
     }
     if (kind == ADD && (a->absorbed == b || b->absorbed == a))
         return yki_onnx_pass(im, a->absorbed ? a : b);
-    if (kind == MUL && (is_gelu(a, b) || is_gelu(b, a)))
-        return yki_onnx_give_scaled(im, yoke_gelu(im->graph, a->node), 2 * a->factor * b->factor,
-                                    0);
+    if (kind == MUL && (is_gelu(a, b) || is_gelu(b, a))) {
+        YKI_TRY(
+            yki_onnx_give_scaled(im, yoke_gelu(im->graph, a->node), 2 * a->factor * b->factor, 0));
+        im->out->batch = a->batch;
+        return YOKE_OK;
+    }
     YKI_TRY(combine_items(im, kind, a, b, &result));
-    return yki_onnx_give(im, result);
+    return yki_onnx_give_moved(im, result, is_batched(a) ? a->batch : b->batch);
 }
 
 #define MAKE_TWO(name, KIND)                                                                       \

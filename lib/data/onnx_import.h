@@ -14,6 +14,14 @@
 
 typedef enum yki_onnx_kind { YKI_ONNX_NOTHING = 0, YKI_ONNX_CONSTANT, YKI_ONNX_NODE } yki_onnx_kind;
 
+/* Which axis of a value is the batch, and whether that is one of (N, count) joined: then the axis
+ * of the node at that place is the count. Most operators take a batch that is the first axis alone.
+ */
+typedef struct yki_onnx_batch {
+    int32_t at;
+    bool joined;
+} yki_onnx_batch;
+
 /* A value of the model. */
 typedef struct yki_onnx_item {
     const char *name;
@@ -34,7 +42,7 @@ typedef struct yki_onnx_item {
     /* nodes: the value is factor * node + offset; with `gauss` factor * erf(node / sqrt(2)) +
      * offset, which is good for GELU alone */
     yoke_node *node;
-    int32_t batch_at; /* the axis that is the batch; most operators take the first alone */
+    yki_onnx_batch batch;
     double factor, offset;
     bool gauss;
     const struct yki_onnx_item *absorbed; /* what the reader would add is in the node already */
@@ -78,8 +86,8 @@ extern const yki_onnx_row yki_onnx_layers[], yki_onnx_elements[], yki_onnx_shape
 yoke_status yki_onnx_refuse(const yki_onnx_importer *im, const char *format, ...) YKI_PRINTF(2, 3);
 /* Makes a node the result; fails if the graph refused it (NULL). */
 yoke_status yki_onnx_give(yki_onnx_importer *im, yoke_node *node);
-/* The same with the batch in this axis. */
-yoke_status yki_onnx_give_moved(yki_onnx_importer *im, yoke_node *node, int32_t batch_at);
+/* The same with such a batch. */
+yoke_status yki_onnx_give_moved(yki_onnx_importer *im, yoke_node *node, yki_onnx_batch batch);
 /* Makes factor * node + offset the result; nothing is computed before somebody reads it. */
 yoke_status yki_onnx_give_scaled(yki_onnx_importer *im, yoke_node *node, double factor,
                                  double offset);
@@ -132,12 +140,12 @@ yoke_status yki_onnx_new_constant(yki_onnx_importer *im, bool is_float, int32_t 
 yoke_status yki_onnx_single(yki_onnx_importer *im, yki_onnx_item *item, bool *is, double *value);
 /* The value as a node of floats, with the batch first: a constant becomes a parameter. */
 yoke_status yki_onnx_node_of(yki_onnx_importer *im, yki_onnx_item *item, yoke_node **node);
-/* The same with the batch in any axis. */
+/* The same with any batch. */
 yoke_status yki_onnx_moved_node(yki_onnx_importer *im, yki_onnx_item *item, yoke_node **node);
 /* The same of a constant beside a node of `rank` axes without the batch: as many axes, or fewer. */
 yoke_status yki_onnx_operand(yki_onnx_importer *im, yki_onnx_item *item, const yoke_node *beside,
                              yoke_node **node);
-/* The axes of a value, the batch included; -1 is the batch. */
+/* The axes of a value, the batch included; -1 is the batch, joined or not. */
 int32_t yki_onnx_dims(const yki_onnx_item *item, int64_t dim[YKI_ONNX_RANK]);
 /* Makes an axis of `rank` axes count from 0. */
 yoke_status yki_onnx_axis(const yki_onnx_importer *im, int64_t axis, int32_t rank, int32_t *out);

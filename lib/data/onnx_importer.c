@@ -118,10 +118,10 @@ yki_onnx_give(yki_onnx_importer *im, yoke_node *node)
 }
 
 yoke_status
-yki_onnx_give_moved(yki_onnx_importer *im, yoke_node *node, int32_t batch_at)
+yki_onnx_give_moved(yki_onnx_importer *im, yoke_node *node, yki_onnx_batch batch)
 {
     YKI_TRY(give(im, im->out, node));
-    im->out->batch_at = batch_at;
+    im->out->batch = batch;
     return YOKE_OK;
 }
 

@@ -248,9 +248,10 @@ yki_onnx_moved_node(yki_onnx_importer *im, yki_onnx_item *item, yoke_node **node
 yoke_status
 yki_onnx_node_of(yki_onnx_importer *im, yki_onnx_item *item, yoke_node **node)
 {
-    if (item->kind == YKI_ONNX_NODE && item->batch_at != 0)
-        return yki_onnx_refuse(im, "\"%s\" has the batch in axis %d; must be in the first",
-                               item->name, (int)item->batch_at);
+    if (item->kind == YKI_ONNX_NODE && (item->batch.at != 0 || item->batch.joined))
+        return yki_onnx_refuse(im, "\"%s\" has the batch %sin axis %d; must be in the first%s",
+                               item->name, item->batch.joined ? "and another axis " : "",
+                               (int)item->batch.at, item->batch.joined ? ", alone" : "");
     return yki_onnx_moved_node(im, item, node);
 }
 
@@ -313,9 +314,11 @@ yki_onnx_dims(const yki_onnx_item *item, int64_t dim[YKI_ONNX_RANK])
         return item->rank;
     }
     for (int32_t i = 0; i <= item->node->shape.rank; i++) {
-        if (i == item->batch_at && item->node->batched)
+        const bool batch = item->node->batched && i == item->batch.at;
+
+        if (batch)
             dim[rank++] = -1;
-        if (i < item->node->shape.rank)
+        if (i < item->node->shape.rank && !(batch && item->batch.joined))
             dim[rank++] = item->node->shape.dim[i];
     }
     return rank;
@@ -337,9 +340,9 @@ yki_onnx_node_axis(const yki_onnx_importer *im, int64_t axis, const yki_onnx_ite
 {
     const yoke_node *node = item->node;
 
-    YKI_TRY(yki_onnx_axis(im, axis, node->shape.rank + node->batched, out));
-    if (node->batched && *out == item->batch_at)
+    YKI_TRY(yki_onnx_axis(im, axis, node->shape.rank + node->batched - item->batch.joined, out));
+    if (node->batched && *out == item->batch.at)
         return yki_onnx_refuse(im, "it works along the batch; must work on each sample");
-    *out -= node->batched && *out > item->batch_at;
+    *out -= node->batched && !item->batch.joined && *out > item->batch.at;
     return YOKE_OK;
 }

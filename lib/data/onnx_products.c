@@ -115,11 +115,26 @@ static yoke_status
 make_matmul(yki_onnx_importer *im)
 {
     yki_onnx_item *a = im->in[0], *b = im->in[1];
+    int64_t dim[YKI_ONNX_RANK];
     yoke_node *left, *right;
 
     if (a->kind == YKI_ONNX_NODE && b->kind == YKI_ONNX_CONSTANT && b->rank == 2) {
-        YKI_TRY(yki_onnx_node_of(im, a, &left));
-        return multiply_constant(im, left, b);
+        YKI_TRY(yki_onnx_moved_node(im, a, &left));
+        if (a->batch.at == yki_onnx_dims(a, dim) - 1)
+            return yki_onnx_refuse(im, "it works along the batch; must work on each sample");
+        YKI_TRY(multiply_constant(im, left, b));
+        im->out->batch = a->batch;
+        return YOKE_OK;
+    }
+    /* Matrices of samples and of what is joined to them. */
+    if (a->kind == YKI_ONNX_NODE && b->kind == YKI_ONNX_NODE && a->batch.joined &&
+        b->batch.joined && a->batch.at == 0 && b->batch.at == 0) {
+        YKI_TRY(yki_onnx_moved_node(im, a, &left));
+        YKI_TRY(yki_onnx_moved_node(im, b, &right));
+        if (left->shape.rank != 3 || right->shape.rank != 3 ||
+            left->shape.dim[0] != right->shape.dim[0])
+            return yki_onnx_refuse(im, "it multiplies different numbers of matrices");
+        return yki_onnx_give_moved(im, yoke_matmul(im->graph, left, right, NULL), a->batch);
     }
     if (a->kind == YKI_ONNX_CONSTANT) {
         YKI_TRY(yki_onnx_node_of(im, b, &right));

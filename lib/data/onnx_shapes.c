@@ -12,52 +12,122 @@ enum { MOST_ROWS = 64 };
 
 /* ---- other shapes of the same elements ---- */
 
-/* Makes a node of the same elements with these sizes, of which -1 is the batch. */
+/* Makes a node of the same elements with these sizes, of which -1 is the batch; `joined` elements
+ * follow it where they are joined to it. */
 static yoke_status
-give_shape(yki_onnx_importer *im, yoke_node *x, int32_t rank, const int64_t *dim)
+give_shape(yki_onnx_importer *im, yoke_node *x, int64_t joined, int32_t rank, const int64_t *dim)
 {
-    int32_t batch_at = 0, own = 0;
-    int64_t sizes[YKI_ONNX_RANK];
+    yki_onnx_batch batch = {0, joined > 1};
+    int64_t sizes[YKI_ONNX_RANK + 2];
+    int32_t own = 0, found = 0;
 
-    for (int32_t i = 0; i < rank && own < YOKE_MAX_RANK; i++)
-        if (x->batched && dim[i] == -1)
-            batch_at = i;
-        else
+    for (int32_t i = 0; i < rank && own < YOKE_MAX_RANK; i++) {
+        if (!x->batched || dim[i] != -1) {
             sizes[own++] = dim[i];
-    if (rank - own != x->batched || own >= YOKE_MAX_RANK)
+            continue;
+        }
+        batch.at = i;
+        found++;
+        if (batch.joined)
+            sizes[own++] = joined;
+    }
+    if (found != x->batched || own >= YOKE_MAX_RANK)
         return yki_onnx_refuse(im,
                                "its result has %d axes; must have at most %d, one of them the "
                                "batch",
                                (int)rank, YOKE_MAX_RANK);
     if (x->shape.rank != own || memcmp(x->shape.dim, sizes, (size_t)own * sizeof *sizes) != 0)
         x = yoke_reshape(im->graph, x, yoke_shape_of((size_t)own, sizes));
-    return yki_onnx_give_moved(im, x, batch_at);
+    return yki_onnx_give_moved(im, x, batch);
 }
 
-/* The sizes that a Reshape asks for, with `count` elements behind the first `lead` axes; a size of
- * 0 is that of the input, and -1 what is left over. */
-static yoke_status
-resolve(yki_onnx_importer *im, int32_t lead, int64_t count, const int64_t *in, int32_t in_rank,
-        int32_t rank, int64_t *dim)
+/* How many elements are joined to the batch of a value. */
+static int64_t
+joined_to(const yki_onnx_item *item)
 {
-    const bool keep_zeros = yki_onnx_get_int(im, "allowzero", 0);
-    int64_t product = 1;
-    int32_t open = -1;
+    return item->batch.joined ? item->node->shape.dim[item->batch.at] : 1;
+}
 
-    for (int32_t i = lead; i < rank; i++) {
-        if (dim[i] == 0 && !keep_zeros && i < in_rank)
-            dim[i] = in[i];
-        if (dim[i] == -1 && open < 0)
-            open = i;
-        else if (dim[i] < 1 || product > INT32_MAX / dim[i])
-            return yki_onnx_refuse(im, "it asks for the size %lld in axis %d", (long long)dim[i],
+/* The sizes that a Reshape asks for. */
+typedef struct target {
+    int64_t dim[YKI_ONNX_RANK];
+    int32_t rank;
+    int32_t batch;  /* the axis that the batch is to be; -1: not known yet */
+    int64_t joined; /* how many elements are joined to it; 0: not known yet */
+} target;
+
+/* Reads input 1; a size of 0 is that of the input. */
+static yoke_status
+get_target(yki_onnx_importer *im, target *t)
+{
+    yki_onnx_item *shape = im->in[1];
+    const bool keep_zeros = yki_onnx_get_int(im, "allowzero", 0);
+    int64_t in[YKI_ONNX_RANK];
+    const int32_t has = yki_onnx_dims(im->in[0], in);
+    const bool constant = im->in[0]->kind == YKI_ONNX_CONSTANT;
+
+    YKI_TRY(yki_onnx_numbers(im, shape));
+    if (shape->is_float || shape->rank != 1 || shape->count > YKI_ONNX_RANK)
+        return yki_onnx_refuse(im, "\"%s\" is no shape; must be a list of at most %d whole numbers",
+                               shape->name, YKI_ONNX_RANK);
+    *t = (target){.rank = (int32_t)shape->count, .batch = -1};
+    for (int32_t i = 0; i < t->rank; i++) {
+        const bool batch = shape->batches && shape->batches[i];
+        const bool copied = shape->ints[i] == 0 && !keep_zeros && i < has;
+
+        t->dim[i] = copied ? in[i] : shape->ints[i];
+        if (!batch && !(copied && !constant && in[i] == -1))
+            continue;
+        if (t->batch >= 0)
+            return yki_onnx_refuse(im, "\"%s\" has the size of the batch twice", shape->name);
+        t->batch = i;
+        t->joined = batch ? shape->ints[i] : joined_to(im->in[0]);
+    }
+    return YOKE_OK;
+}
+
+/* Which axis is the batch, where the shape does not say it by its size: the one that stays as it is
+ * in the file, the one that is left open, or where the batch is now. */
+static void
+find_batch(const yki_onnx_importer *im, target *t)
+{
+    const int32_t at = im->in[0]->batch.at;
+    const int64_t now = at < t->rank ? t->dim[at] : -1;
+
+    if (t->batch < 0 && im->batch > 0 && now == im->batch * joined_to(im->in[0])) {
+        t->batch = at;
+        t->joined = joined_to(im->in[0]);
+    }
+    for (int32_t i = 0; t->batch < 0 && i < t->rank; i++)
+        if (t->dim[i] == -1)
+            t->batch = i;
+    if (t->batch < 0 && im->batch > 0 && now > 0 && now % im->batch == 0) {
+        t->batch = at;
+        t->joined = now / im->batch;
+    }
+}
+
+/* Finds what is left open, of `count` elements besides the batch. */
+static yoke_status
+resolve(yki_onnx_importer *im, int64_t count, target *t)
+{
+    int64_t product = t->batch >= 0 && t->joined > 0 ? t->joined : 1;
+    int64_t *open = t->batch >= 0 && t->joined == 0 ? &t->joined : NULL;
+
+    for (int32_t i = 0; i < t->rank; i++) {
+        if (i == t->batch)
+            continue;
+        if (t->dim[i] == -1 && !open)
+            open = &t->dim[i];
+        else if (t->dim[i] < 1 || product > INT32_MAX / t->dim[i])
+            return yki_onnx_refuse(im, "it asks for the size %lld in axis %d", (long long)t->dim[i],
                                    (int)i);
         else
-            product *= dim[i];
+            product *= t->dim[i];
     }
-    if (open >= 0)
-        dim[open] = count / product;
-    if (open >= 0 ? count % product != 0 : count != product)
+    if (open)
+        *open = count / product;
+    if (open ? count % product != 0 : count != product)
         return yki_onnx_refuse(im,
                                "a sample of %lld elements does not get the shape that it asks "
                                "for without a change of the batch",
@@ -65,67 +135,46 @@ resolve(yki_onnx_importer *im, int32_t lead, int64_t count, const int64_t *in, i
     return YOKE_OK;
 }
 
-/* Whether the first size that a Reshape asks for is the batch. */
-static bool
-is_batch(const yki_onnx_importer *im, const yki_onnx_item *shape)
-{
-    const int64_t first = shape->ints[0];
-
-    if (shape->batches && shape->batches[0])
-        return first == 1;
-    return first == 0 || first == -1 || (im->batch > 0 && first == im->batch);
-}
-
-/* The sizes in input 1, which may have the batch's in front alone. */
-static yoke_status
-get_target(yki_onnx_importer *im, int64_t dim[YKI_ONNX_RANK], int32_t *rank)
-{
-    yki_onnx_item *shape = im->in[1];
-
-    YKI_TRY(yki_onnx_numbers(im, shape));
-    if (shape->is_float || shape->rank != 1 || shape->count > YKI_ONNX_RANK)
-        return yki_onnx_refuse(im, "\"%s\" is no shape; must be a list of at most %d whole numbers",
-                               shape->name, YKI_ONNX_RANK);
-    *rank = (int32_t)shape->count;
-    for (int32_t i = 0; i < *rank; i++) {
-        dim[i] = shape->ints[i];
-        if (shape->batches && shape->batches[i] && i > 0)
-            return yki_onnx_refuse(im,
-                                   "the size of the batch is in axis %d of \"%s\"; must be in "
-                                   "the first",
-                                   (int)i, shape->name);
-    }
-    return YOKE_OK;
-}
-
 static yoke_status
 make_reshape(yki_onnx_importer *im)
 {
-    int64_t in[YKI_ONNX_RANK], dim[YKI_ONNX_RANK];
-    const int32_t in_rank = yki_onnx_dims(im->in[0], in);
-    int32_t rank;
+    const yki_onnx_item *item = im->in[0];
+    int64_t before = 1, now = 1;
     yoke_node *x;
+    target t;
 
-    YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
-    YKI_TRY(get_target(im, dim, &rank));
-    if (x->batched && (rank == 0 || !is_batch(im, im->in[1])))
-        return yki_onnx_refuse(im, "it makes another first axis than the batch; must keep it");
-    YKI_TRY(resolve(im, x->batched, yki_shape_count(x->shape), in, in_rank, rank, dim));
-    if (x->batched)
-        dim[0] = -1;
-    return give_shape(im, x, rank, dim);
+    YKI_TRY(yki_onnx_moved_node(im, im->in[0], &x));
+    YKI_TRY(get_target(im, &t));
+    if (!x->batched) {
+        YKI_TRY(resolve(im, yki_shape_count(x->shape), &t));
+        return give_shape(im, x, 1, t.rank, t.dim);
+    }
+    find_batch(im, &t);
+    if (t.batch < 0)
+        return yki_onnx_refuse(im, "it leaves no axis for the batch; must have one");
+    YKI_TRY(resolve(im, yki_shape_count(x->shape), &t));
+    /* As many elements stand before the batch as did. */
+    for (int32_t i = 0; i < item->batch.at; i++)
+        before *= x->shape.dim[i];
+    for (int32_t i = 0; i < t.batch; i++)
+        now *= t.dim[i];
+    if (before != now)
+        return yki_onnx_refuse(im, "it joins the batch with axes before it; must not");
+    t.dim[t.batch] = -1;
+    return give_shape(im, x, t.joined, t.rank, t.dim);
 }
 
 static yoke_status
 fold_reshape(yki_onnx_importer *im)
 {
     yki_onnx_item *x = im->in[0];
-    int64_t dim[YKI_ONNX_RANK];
-    int32_t rank;
+    target t;
 
-    YKI_TRY(get_target(im, dim, &rank));
-    YKI_TRY(resolve(im, 0, x->count, x->dim, x->rank, rank, dim));
-    return yki_onnx_fold_move(im, x, rank, dim, NULL);
+    YKI_TRY(get_target(im, &t));
+    if (t.batch >= 0)
+        return yki_onnx_refuse(im, "it gives a constant the size of the batch");
+    YKI_TRY(resolve(im, x->count, &t));
+    return yki_onnx_fold_move(im, x, t.rank, t.dim, NULL);
 }
 
 /* All axes from `axis` on become one, and all before it, which must be the batch alone. */
@@ -174,7 +223,7 @@ give_dims(yki_onnx_importer *im, int32_t rank, const int64_t *dim)
         return yki_onnx_fold_move(im, im->in[0], rank, dim, NULL);
     if (im->in[0]->node->type == YOKE_F32)
         YKI_TRY(yki_onnx_moved_node(im, im->in[0], &x));
-    return give_shape(im, im->in[0]->node, rank, dim);
+    return give_shape(im, im->in[0]->node, joined_to(im->in[0]), rank, dim);
 }
 
 static yoke_status
@@ -236,26 +285,32 @@ get_order(yki_onnx_importer *im, int32_t rank, int32_t order[YKI_ONNX_RANK])
     return YOKE_OK;
 }
 
-/* The batch may come to another axis, from which a later one has to bring it back. */
+/* The batch may come to another axis, from which a later operator has to bring it back. What is
+ * joined to it goes with it. */
 static yoke_status
 make_transpose(yki_onnx_importer *im)
 {
-    int32_t order[YKI_ONNX_RANK], axes[YOKE_MAX_RANK] = {0};
-    const int32_t from = im->in[0]->batch_at;
-    int32_t batch_at = 0, own = 0;
+    const yki_onnx_batch from = im->in[0]->batch;
+    int32_t order[YKI_ONNX_RANK], axes[YOKE_MAX_RANK + 1] = {0}, own = 0, rank;
+    yki_onnx_batch batch = {0, from.joined};
     bool moves = false;
     yoke_node *x;
 
     YKI_TRY(yki_onnx_moved_node(im, im->in[0], &x));
-    YKI_TRY(get_order(im, x->shape.rank + x->batched, order));
-    for (int32_t i = 0; i < x->shape.rank + x->batched; i++)
-        if (x->batched && order[i] == from)
-            batch_at = i;
-        else
-            axes[own++] = order[i] - (x->batched && order[i] > from);
+    rank = x->shape.rank + x->batched - from.joined;
+    YKI_TRY(get_order(im, rank, order));
+    for (int32_t i = 0; i < rank; i++) {
+        if (!x->batched || order[i] != from.at) {
+            axes[own++] = order[i] - (x->batched && !from.joined && order[i] > from.at);
+            continue;
+        }
+        batch.at = i;
+        if (from.joined)
+            axes[own++] = from.at;
+    }
     for (int32_t i = 0; i < own; i++)
         moves = moves || axes[i] != i;
-    return yki_onnx_give_moved(im, moves ? yoke_transpose(im->graph, x, axes) : x, batch_at);
+    return yki_onnx_give_moved(im, moves ? yoke_transpose(im->graph, x, axes) : x, batch);
 }
 
 static yoke_status
@@ -362,7 +417,7 @@ make_slice(yki_onnx_importer *im)
     int32_t axis, rank;
 
     YKI_TRY(yki_onnx_moved_node(im, im->in[0], &x));
-    rank = x->shape.rank + x->batched;
+    rank = x->shape.rank + x->batched - item->batch.joined;
     YKI_TRY(get_slices(im, rank, lists, &count));
     for (size_t i = 0; i < count; i++) {
         int64_t size;
@@ -370,13 +425,13 @@ make_slice(yki_onnx_importer *im)
         if (lists[3] && lists[3][i] != 1)
             return yki_onnx_refuse(im, "a step is %lld; must be 1", (long long)lists[3][i]);
         YKI_TRY(yki_onnx_axis(im, lists[2] ? lists[2][i] : (int64_t)i, rank, &axis));
-        if (x->batched && axis == item->batch_at && lists[0][i] == 0 && lists[1][i] >= INT32_MAX)
+        if (x->batched && axis == item->batch.at && lists[0][i] == 0 && lists[1][i] >= INT32_MAX)
             continue; /* all samples */
         YKI_TRY(yki_onnx_node_axis(im, axis, item, &axis));
         size = x->shape.dim[axis];
         YKI_TRY(take_range(im, &x, axis, place_in(lists[0][i], size), place_in(lists[1][i], size)));
     }
-    return yki_onnx_give_moved(im, x, item->batch_at);
+    return yki_onnx_give_moved(im, x, item->batch);
 }
 
 /* Where a range of an axis of `size` begins, its step, and how many elements it has. */
@@ -462,7 +517,7 @@ make_split(yki_onnx_importer *im)
         part = x;
         YKI_TRY(take_range(im, &part, axis, begin, end));
         im->out = out;
-        YKI_TRY(yki_onnx_give_moved(im, part, im->in[0]->batch_at));
+        YKI_TRY(yki_onnx_give_moved(im, part, im->in[0]->batch));
     }
     return YOKE_OK;
 }
@@ -495,7 +550,7 @@ make_embedding(yki_onnx_importer *im)
 static yoke_status
 make_gather(yki_onnx_importer *im)
 {
-    const int32_t batch_at = im->in[0]->batch_at;
+    yki_onnx_batch batch = im->in[0]->batch;
     yki_onnx_item *index = im->in[1];
     yoke_node *x, *parts[MOST_ROWS];
     yoke_shape shape;
@@ -526,13 +581,14 @@ make_gather(yki_onnx_importer *im)
                                    index->count == 1
                                        ? parts[0]
                                        : yoke_concat(im->graph, parts, (size_t)index->count, axis),
-                                   batch_at);
+                                   batch);
     shape = x->shape;
     for (int32_t i = axis; i + 1 < shape.rank; i++)
         shape.dim[i] = shape.dim[i + 1];
     shape.dim[--shape.rank] = 0;
+    batch.at -= axis < batch.at;
     return yki_onnx_give_moved(im, parts[0] ? yoke_reshape(im->graph, parts[0], shape) : NULL,
-                               batch_at - (axis < batch_at));
+                               batch);
 }
 
 /* Of a list: shapes. */

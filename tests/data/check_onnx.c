@@ -318,7 +318,7 @@ START_TEST(refused_operators)
         {image, "Flatten", "x", {"axis", 2, {0}, false}, "it joins the batch with other axes"},
         {image, "ReduceMean", "x", {"axes", 0, {0, 1, END}, true}, "it works along the batch"},
         {image, "ReduceMean", "x", {0}, "it sums over all axes, the batch too"},
-        {row, "Reshape", "x,shape", {0}, "it makes another first axis than the batch"},
+        {row, "Reshape", "x,shape", {0}, "it leaves no axis for the batch"},
         {row, "Pow", "x,w", {0}, "its exponent is no number"},
         {row, "MatMul", "w,x", {0}, "must have fewer, or 1 as its first size"},
         {row, "Add", "x,shape", {0}, "has whole numbers; must have floats"},

@@ -24,7 +24,7 @@ if [ ! -f build-fuzz/Makefile ]; then
         CC="$clang" CFLAGS="$flags -fsanitize=fuzzer-no-link" LDFLAGS="$flags")
 fi
 make -s -C build-fuzz libyokeinternal.la
-libs=$(sed -n 's/^\(OPENCL_LIBS\|CLBLAST_LIBS\|ZLIB_LIBS\|JANSSON_LIBS\) = //p' build-fuzz/Makefile |
+libs=$(sed -n 's/^\(OPENCL_LIBS\|CLBLAST_LIBS\|ZLIB_LIBS\|JANSSON_LIBS\|PNG_LIBS\|JPEG_LIBS\) = //p' build-fuzz/Makefile |
     tr '\n' ' ')
 # shellcheck disable=SC2086 # words
 $clang -std=c11 -D_GNU_SOURCE $flags -fsanitize=fuzzer "-DTARGET=fuzz_$target" -Ilib -Itests \
