@@ -3,9 +3,9 @@
 #
 # onnx_models.py FOLDER - writes small models of random weights as PyTorch exports them to ONNX, and what
 # PyTorch computes with them in double precision: FOLDER/NAME.onnx and FOLDER/NAME-io.safetensors
-# with data, outputs, labels and the gradients of the sum of cross-entropies. residual and words are
-# of the older exporter, images and attention of the one on torch.export. They are kept in the tree:
-# the tests need no Python.
+# with data, outputs, labels and the gradients of the sum of cross-entropies. residual, masked and
+# words are of the older exporter, images and attention of the one on torch.export. They are kept in
+# the tree: the tests need no Python.
 import json
 import logging
 import struct
@@ -74,10 +74,12 @@ class Images(nn.Module):
 
 
 class Attention(nn.Module):
-    """A block of a transformer over rows of floats, with a causal mask and a class token."""
+    """A block of a transformer over rows of floats, with a causal mask and a class token: PyTorch's
+    function, or what it computes by hand."""
 
-    def __init__(self, width=8, heads=2, rows=4):
+    def __init__(self, by_hand, width=8, heads=2, rows=4):
         super().__init__()
+        self.by_hand = by_hand
         self.heads = heads
         self.token = nn.Parameter(torch.randn(1, 1, width))
         self.place = nn.Parameter(torch.randn(1, rows + 1, width))
@@ -91,10 +93,13 @@ class Attention(nn.Module):
         x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.place
         n, t, c = x.shape
         q, k, v = self.qkv(self.norm(x)).view(n, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
-        scores = (q @ k.transpose(-2, -1)) * 0.5
-        scores = scores.masked_fill(self.mask == 0, float("-inf"))
-        y = (torch.softmax(scores, -1) @ v).transpose(1, 2).reshape(n, t, c)
-        return self.head((x + self.out(y))[:, -1])
+        if self.by_hand:
+            scores = (q @ k.transpose(-2, -1)) * 0.5
+            scores = scores.masked_fill(self.mask[:t, :t] == 0, float("-inf"))
+            y = torch.softmax(scores, -1) @ v
+        else:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.head((x + self.out(y.transpose(1, 2).reshape(n, t, c)))[:, -1])
 
 
 class Words(nn.Module):
@@ -166,5 +171,6 @@ logging.disable(logging.WARNING)
 torch.manual_seed(3)
 make(sys.argv[1], "residual", Residual(), torch.randn(4, 2, 8, 8), False)
 make(sys.argv[1], "images", Images(), torch.randn(4, 2, 6, 5), True)
-make(sys.argv[1], "attention", Attention(), torch.randn(4, 4, 8), True)
+make(sys.argv[1], "attention", Attention(False), torch.randn(4, 4, 8), True)
+make(sys.argv[1], "masked", Attention(True), torch.randn(4, 4, 8), False)
 make(sys.argv[1], "words", Words(), torch.randint(0, 5, (4, 7)), False)
