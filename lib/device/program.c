@@ -390,15 +390,16 @@ done:
  * more. Such drivers tend to keep a cache of their own, so that the next process gets its programs
  * from source in no time. yoke measures both:
  *
- * - The time to ask, for each kernel. Programs of one kernel, whose binaries are always asked for,
- *   give most of these times. The least is kept in the cache, under a key of the driver.
- * - The time to build again. If asking is expensive, a program of several kernels leaves a note
- *   with its build time in place of a binary. A later process that finds the note and builds no
- *   faster concludes that the driver keeps nothing, and asks for the binary.
+ * - The time to ask, for each kernel. The first program gives it. The least is kept in the cache,
+ *   under a key of the driver.
+ * - The time to build again. If asking is expensive, a program leaves a note with its build time in
+ *   place of a binary. A later process that finds the note and builds no faster concludes that the
+ *   driver keeps nothing, and asks for the binary: so it finds out, too, where a copy only seemed
+ *   expensive because the machine was busy.
  */
 
 /* Asking is expensive above so many seconds a kernel: no copy takes longer, no translation less. */
-#define DEAR 0.02
+#define DEAR 0.004
 /* A build of fewer seconds may have come from the driver's cache, so the time to ask is ignored. */
 #define TELLING 0.1
 /* A build is as good as a binary if it takes less than this fraction of the first build, ... */
@@ -458,11 +459,11 @@ keep_program(const request *want, cl_program program, double seconds, double bef
     double asking, asked = 0;
     char key[33];
 
-    if (kernels > 1 && before > 0 && seconds < SOONER * before)
+    if (before > 0 && seconds < SOONER * before)
         return YOKE_OK;
     YKI_TRY(asking_key(want, key));
     YKI_TRY(asking_load(want, key, &asking));
-    if (kernels > 1 && before <= 0 && asking > DEAR) {
+    if (before <= 0 && asking > DEAR) {
         yki_unasked note = {YKI_UNASKED, YKI_MAX(seconds, LEAST_BUILT)};
 
         yki_cache_store(context, want->key, &note, sizeof note);
