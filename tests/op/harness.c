@@ -11,6 +11,9 @@
 
 /* Simulators take minutes for what a device does in milliseconds. */
 enum { SIMULATOR_ELEMENTS = 6000, SIMULATOR_FLOPS = 100000, DIFFERENCES = 12, FEW_GRAPHS = 2 };
+/* Compilers are slow: only every third test tries what this processor runs only for lack of
+ * anything else. The matrix has other processors. */
+enum { FOREIGN_TESTS = 3 };
 enum {
     QUICK_ELEMENTS = 1500,
     QUICK_FLOPS = 10000,
@@ -42,6 +45,12 @@ op_thorough(void)
     const char *wanted = getenv("YOKE_TEST_THOROUGH");
 
     return wanted && strcmp(wanted, "1") == 0;
+}
+
+__attribute__((constructor)) static void
+share_process(void)
+{
+    test_shares_process = true;
 }
 
 static bool
@@ -498,7 +507,7 @@ check_on_device(const setup *s, yoke_device *device)
 
         if (!node->op || node->op->is_view || (simulator && too_large_for_simulator(s, node)))
             continue;
-        if (s->graphs_before >= FEW_GRAPHS)
+        if (s->graphs_before >= FEW_GRAPHS || test_number % FOREIGN_TESTS != 1)
             runs = check_solvers(s, node, queue, true);
         if (runs == 0)
             runs = check_solvers(s, node, queue, false);
@@ -535,8 +544,11 @@ op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *opt
     yoke_selection *selection;
     yoke_node *seed = NULL, *also[64];
     size_t also_count = 0;
-    static int graphs; /* of this test: Check forks */
+    static int graphs; /* of this test */
+    static unsigned of_test;
 
+    graphs = of_test == test_number ? graphs : 0;
+    of_test = test_number;
     s.graphs_before = graphs++;
     if (quick() && s.graphs_before >= FEW_GRAPHS) {
         yoke_graph_destroy(graph);

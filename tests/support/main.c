@@ -14,12 +14,29 @@
 
 enum { TIMEOUT_SECONDS = 60 };
 
+/* ---- one process for each test, or one for all ---- */
+
+unsigned test_number;
+bool test_shares_process;
+
+/* Check ends only processes of their own when they hang. */
+static void
+begin_test(void)
+{
+    const char *times = getenv("CK_TIMEOUT_MULTIPLIER");
+
+    test_number++;
+    if (test_shares_process)
+        alarm(TIMEOUT_SECONDS * (unsigned)(times && atoi(times) > 0 ? atoi(times) : 1));
+}
+
 TCase *
 test_case(Suite *suite, const char *name)
 {
     TCase *tcase = tcase_create(name);
 
     tcase_set_timeout(tcase, TIMEOUT_SECONDS);
+    tcase_add_checked_fixture(tcase, begin_test, NULL);
     suite_add_tcase(suite, tcase);
     return tcase;
 }
@@ -176,6 +193,8 @@ main(void)
         return EXIT_FAILURE;
     }
     runner = srunner_create(test_suite());
+    if (test_shares_process && !getenv("CK_FORK"))
+        srunner_set_fork_status(runner, CK_NOFORK);
     srunner_set_tap(runner, "-");
     srunner_run_all(runner, CK_SILENT);
     failed = srunner_ntests_failed(runner);

@@ -2,10 +2,9 @@
  *
  * support.h - what every test program shares: a main, a context, a selection.
  *
- * Check forks each test; OpenCL must be touched first inside a test (a checked
- * fixture), never in main, or drivers hang. The implementation under test is
- * whatever the environment offers; YOKE_TEST_DEVICES (default "all") picks the
- * devices that tests run on.
+ * Check forks each test, or most (test_shares_process); OpenCL must be touched first inside a test
+ * (a checked fixture), never in main, or drivers hang. The implementation under test is whatever
+ * the environment offers; YOKE_TEST_DEVICES (default "all") picks the devices that tests run on.
  */
 #ifndef YOKE_TESTS_SUPPORT_H
 #define YOKE_TESTS_SUPPORT_H
@@ -19,6 +18,12 @@ Suite *test_suite(void);
 
 /* A test case whose tests have 60 seconds (kernels compile), added to the suite. */
 TCase *test_case(Suite *suite, const char *name);
+
+/* Set before main() by a program whose tests leave nothing behind: they run in one process, which
+ * lists the devices and starts their compilers once. CK_FORK=yes gives each its own again. */
+extern bool test_shares_process;
+/* The number of the running test, from 1; always 1 in a process of its own. */
+extern unsigned test_number;
 
 /* Fails the test with the detail of the error. */
 #define ASSERT_OK(call)                                                                            \
