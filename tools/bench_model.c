@@ -361,7 +361,8 @@ make_trainer(bench_state *b, yoke_graph *graph, bool apart)
         o.reproducible == YOKE_REPRODUCIBLE_NO && (!o.shares || strcmp(o.shares, "auto") == 0);
 
     o.no_overlap = apart;
-    b->feed_each = o.accumulate > 1 || (yoke_team_count(b->team) > 1 && moves);
+    b->feed_each = o.accumulate > 1 || o.reproducible == YOKE_REPRODUCIBLE_ANY_SPLIT ||
+                   (yoke_team_count(b->team) > 1 && moves);
     return yoke_trainer_create(b->team, graph, &o, &b->trainer);
 }
 

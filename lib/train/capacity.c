@@ -105,10 +105,23 @@ share_of(const yoke_trainer *t, int64_t samples)
     return samples - 1;
 }
 
+/* With granules every device holds one of them at once: as many as now, of the largest size. */
+static int64_t
+batch_of_granules(const yoke_trainer *t, const int64_t *held)
+{
+    int64_t granule = INT32_MAX / (int64_t)t->crew.exact.most;
+
+    for (size_t k = 0; k < t->team->count; k++)
+        granule = YKI_MIN(granule, held[k]);
+    return granule * (int64_t)t->crew.exact.most;
+}
+
 /* The largest batch, from the samples that each device of the team can hold. */
 static int64_t
 batch_of(const yoke_trainer *t, int64_t *held)
 {
+    if (t->options.granule)
+        return batch_of_granules(t, held);
     for (size_t k = 0; k < t->team->count; k++)
         held[k] = share_of(t, held[k]);
     return YKI_MIN(yki_shares_largest_batch(t->shares, held), (int64_t)INT32_MAX) *
@@ -164,7 +177,9 @@ yki_trainer_explain_memory(const yoke_trainer *t, const yki_teller *to)
     /* A process knows only the memory of its own devices. */
     if (status == YOKE_OK && !t->crew.stages && t->team->total == t->team->count)
         yki_tell(to, "the largest batch that fits: %lld samples%s", (long long)batch_of(t, held),
-                 t->options.accumulate > 1 ? ", in as many micro-batches as now" : "");
+                 t->options.granule          ? ", in as many granules as now"
+                 : t->options.accumulate > 1 ? ", in as many micro-batches as now"
+                                             : "");
     yki_free(held);
     return status;
 }

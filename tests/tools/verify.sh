@@ -44,6 +44,25 @@ check_pocl() {
     says "$err" 'precision "f16"; must be f32 or bf16'
     expect 2 "$pocl" -- verify tiny -d nonsense
     says "$err" '^yoke: verify: .*nonsense'
+
+    expect 0 "$pocl" "$threads" -- verify --bits mlp -d cpu:0/4 -S 4,0,1,3 --level=estimate -n 3 -b 30 -k 2
+    says "$out" '^mlp, 3 steps of 30 samples$'
+    says "$out" '^[0-9a-f]{32}  cpu:0/2, shares 80,20$'
+    says "$out" '^[0-9a-f]{32}  cpu:0/4, shares 4,0,1,3$'
+    says "$out" '^the same bits: 7 splits$'
+    expect 0 POCL_MAX_PTHREAD_COUNT=2 "$pocl" -- verify --bits tiny -n 1
+    says "$out" 'cpu:0/3: left out: '
+    # Kernels that add granules as floats.
+    mkdir -p "$work/cl"
+    cp "$YOKE_SRCDIR"/clkernels/*.cl "$work/cl"
+    sed -i 's/ : \*to + add;/ : convert_longv(YKI_PASTE(convert_float, VEC)(*to + add));/' \
+        "$work/cl/granule.cl"
+    ! cmp -s "$work/cl/granule.cl" "$YOKE_SRCDIR/clkernels/granule.cl" || fail "the fault is not there"
+    expect 1 "$pocl" "$threads" YOKE_CL_DIR="$work/cl" -- verify --bits mlp -d cpu:0/2 -n 3
+    says "$out" ', from step [123] on, first in fc[12]\.'
+    says "$out" '^DIFFERENT BITS: '
+    expect 1 "$pocl" "$threads" -- verify --bits resnet18 -n 1 -b 2
+    says "$err" 'statistics of the whole batch'
 }
 
 if usable "$pocl"; then

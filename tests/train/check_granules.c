@@ -70,25 +70,29 @@ make(const char *parts, const char *shares)
     return t;
 }
 
-/* Samples whose targets are about as large as `first`, that of the last sample as `last`. */
+/* Samples whose targets are about as large as `rest`, those of the first and the last as `first`
+ * and `last`. */
 static void
-fill(float first, float last, float *x, float *target)
+fill(float first, float rest, float last, float *x, float *target)
 {
     for (int i = 0; i < BATCH * INPUTS; i++)
         x[i] = 0.3f + 0.1f * (float)(i * 7 % 11);
     for (int i = 0; i < BATCH * OUTPUTS; i++)
-        target[i] = (i < (BATCH - 1) * OUTPUTS ? first : last) * (1 + 0.2f * (float)(i * 5 % 7));
+        target[i] = (i < OUTPUTS                 ? first
+                     : i < (BATCH - 1) * OUTPUTS ? rest
+                                                 : last) *
+                    (1 + 0.2f * (float)(i * 5 % 7));
 }
 
 /* Makes a step and reads its gradient. */
 static void
-step(yoke_trainer *t, float first, float last, float *gradient, yoke_result *result)
+step(yoke_trainer *t, float first, float rest, float last, float *gradient, yoke_result *result)
 {
     float x[BATCH * INPUTS], target[BATCH * OUTPUTS];
     const yki_weight *w = &t->crew.members[0].replica->weights->weights[0];
     yoke_feed feeds[2];
 
-    fill(first, last, x, target);
+    fill(first, rest, last, x, target);
     feeds[0] = yoke_feed_f32("x", x, BATCH * INPUTS);
     feeds[1] = yoke_feed_f32("target", target, BATCH * OUTPUTS);
     ASSERT_OK(yoke_trainer_step(t, BATCH, feeds, 2, result));
@@ -98,11 +102,11 @@ step(yoke_trainer *t, float first, float last, float *gradient, yoke_result *res
 
 /* In double. */
 static void
-expect(float first, float last, double *gradient)
+expect(float first, float rest, float last, double *gradient)
 {
     float x[BATCH * INPUTS], target[BATCH * OUTPUTS];
 
-    fill(first, last, x, target);
+    fill(first, rest, last, x, target);
     for (int o = 0; o < OUTPUTS; o++)
         for (int i = 0; i < INPUTS; i++) {
             double sum = 0;
@@ -115,21 +119,21 @@ expect(float first, float last, double *gradient)
 
 /* The gradients of steps as these, and which of them are made twice. */
 static const struct {
-    float first, last;
+    float first, rest, last;
     int again;
 } steps[] = {
-    {1, 1, 1}, /* nothing is known yet */
-    {1, 1, 0},
-    {100, 100, 0},
-    {0x1p30f, 0x1p30f, 1}, /* far larger */
-    {0x1p30f, 0x1p30f, 0},
-    {0x1p-10f, 0x1p-10f, 1}, /* far smaller, by 2^40 */
-    {0, 0, 0},               /* nothing at all: the units stay */
-    {0x1p-10f, 0x1p-10f, 0},
-    {0x1p-10f, 0x1p24f, 1}, /* one granule that is far larger than all others */
-    {0x1p24f, 0x1p-10f, 0}, /* and the one that was, now small */
-    {1e-38f, 1e-38f, 1},    /* near the least numbers */
-    {1e36f, -1e36f, 1},     /* and the largest */
+    {1, 1, 1, 1}, /* nothing is known yet */
+    {1, 1, 1, 0},
+    {100, 100, 100, 0},
+    {0x1p30f, 0x1p30f, 0x1p30f, 1}, /* far larger */
+    {0x1p30f, 0x1p30f, 0x1p30f, 0},
+    {0x1p-10f, 0x1p-10f, 0x1p-10f, 1}, /* far smaller, by 2^40 */
+    {0, 0, 0, 0},                      /* nothing at all: the units stay */
+    {0x1p-10f, 0x1p-10f, 0x1p-10f, 0},
+    {0x1p-10f, 0x1p-10f, 0x1p24f, 1}, /* one granule that is far larger than all others */
+    {0x1p24f, 0x1p-10f, 0x1p-10f, 0}, /* and another one, of another device */
+    {1e-38f, 1e-38f, 1e-38f, 1},      /* near the least numbers */
+    {1e36f, 1e36f, -1e36f, 1},        /* and the largest */
 };
 
 static void
@@ -137,7 +141,7 @@ check_gradient(size_t index, const float *gradient)
 {
     double expected[WEIGHTS], largest = 0;
 
-    expect(steps[index].first, steps[index].last, expected);
+    expect(steps[index].first, steps[index].rest, steps[index].last, expected);
     for (int i = 0; i < WEIGHTS; i++)
         largest = fmax(largest, fabs(expected[i]));
     for (int i = 0; i < WEIGHTS; i++)
@@ -160,7 +164,8 @@ START_TEST(units_follow_gradients)
         for (size_t i = 0; i < YKI_COUNT(steps); i++) {
             uint64_t before = t->crew.exact.repeats;
 
-            step(t, steps[i].first, steps[i].last, p == 0 ? first[i] : gradient, NULL);
+            step(t, steps[i].first, steps[i].rest, steps[i].last, p == 0 ? first[i] : gradient,
+                 NULL);
             ck_assert_msg((int)(t->crew.exact.repeats - before) == steps[i].again,
                           "step %zu on %s: made again %d times", i, parts[p][0],
                           (int)(t->crew.exact.repeats - before));
@@ -176,7 +181,7 @@ START_TEST(units_follow_gradients)
 }
 END_TEST
 
-/* A step that is no number changes nothing, and leaves the units as they are. */
+/* A step that is no number, or of no samples, changes nothing and leaves the units as they are. */
 START_TEST(no_number_changes_nothing)
 {
     for (size_t p = 0; p < YKI_COUNT(parts); p++) {
@@ -184,19 +189,26 @@ START_TEST(no_number_changes_nothing)
         char before[33], after[33];
         float gradient[WEIGHTS];
         yoke_result result;
+        yoke_feed feeds[2];
 
         ASSERT_OK(yoke_trainer_set_learning_rate(t, 0.5f));
-        step(t, 1, 1, gradient, &result);
+        step(t, 1, 1, 1, gradient, &result);
         ASSERT_OK(yoke_trainer_hash(t, NULL, before));
-        step(t, 1, NAN, gradient, &result);
+        step(t, 1, 1, NAN, gradient, &result);
         ck_assert(isnan(result.loss));
         ck_assert(isnan(gradient[0]));
         ASSERT_OK(yoke_trainer_hash(t, NULL, after));
         ck_assert_str_eq(before, after);
-        step(t, INFINITY, 1, gradient, &result);
+        step(t, INFINITY, 1, 1, gradient, &result);
         ASSERT_OK(yoke_trainer_hash(t, NULL, after));
         ck_assert_str_eq(before, after);
-        step(t, 1, 1, gradient, &result);
+        feeds[0] = yoke_feed_f32("x", gradient, 0);
+        feeds[1] = yoke_feed_f32("target", gradient, 0);
+        ASSERT_OK(yoke_trainer_step(t, 0, feeds, 2, &result));
+        ck_assert(result.count == 0);
+        ASSERT_OK(yoke_trainer_hash(t, NULL, after));
+        ck_assert_str_eq(before, after);
+        step(t, 1, 1, 1, gradient, &result);
         ck_assert_msg(t->crew.exact.repeats == 1, "made again %d times",
                       (int)t->crew.exact.repeats);
         ck_assert_msg(isfinite(result.loss) && isfinite(gradient[0]), "%s: loss %g, gradient %g",
