@@ -164,3 +164,27 @@ yki_trainer_compare_processes(yoke_comm *comm, const yoke_graph *graph,
     YKI_TRY(status);
     return comm->broadcast(comm, &options->seed, sizeof options->seed, 0);
 }
+
+yoke_status
+yki_trainer_compare_counts(const yoke_trainer *t, const char *function, const char *what,
+                           int64_t count)
+{
+    yoke_comm *comm = t->crew.comm;
+    int64_t *all;
+    yoke_status status;
+
+    if (!comm)
+        return YOKE_OK;
+    all = yki_alloc((size_t)comm->ranks, sizeof *all, "sizes of datasets");
+    if (!all)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    status = comm->allgather(comm, &count, sizeof count, all);
+    for (int32_t r = 1; r < comm->ranks && status == YOKE_OK; r++)
+        if (all[r] != all[0])
+            status = yki_fail(YOKE_ERROR_STATE,
+                              "%s: rank %d has %lld samples for %s, rank 0 has %lld; must be the "
+                              "same in all processes",
+                              function, r, (long long)all[r], what, (long long)all[0]);
+    yki_free(all);
+    return status;
+}

@@ -366,6 +366,8 @@ yoke_trainer_evaluate_sized(yoke_trainer *t, yoke_dataset *dataset, yoke_result 
     YKI_TRY(yki_trainer_trains(t, "yoke_trainer_evaluate"));
     from.loaders = &t->test_loaders;
     YKI_GIVEN("yoke_trainer_evaluate", {"dataset", dataset}, {"result", result});
+    YKI_TRY(
+        yki_trainer_compare_counts(t, "yoke_trainer_evaluate", "the evaluation", dataset->count));
     YKI_TRY(yki_trainer_loaders(t, from.loaders, dataset, false));
     order.count = (uint64_t)dataset->count;
     YKI_TRY(yki_trainer_begin_prefetch(t, from.loaders, &order, 0));

@@ -342,6 +342,8 @@ run_fit(fitting *f, yoke_dataset *test)
     f->device_sums = yki_alloc(2 * t->team->total, sizeof *f->device_sums, "losses");
     if (!f->indices || !f->device_sums)
         return YOKE_ERROR_OUT_OF_MEMORY;
+    YKI_TRY(yki_trainer_compare_counts(t, "yoke_trainer_fit", "training", f->train->count));
+    YKI_TRY(yki_trainer_compare_counts(t, "yoke_trainer_fit", "the test", test ? test->count : 0));
     YKI_TRY(begin_checkpoints(f));
     YKI_TRY(yki_trainer_loaders(t, &t->train_loaders, f->train, true));
     while (t->epoch < end && !stop && !has_stalled(f)) {

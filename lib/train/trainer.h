@@ -143,6 +143,11 @@ void yki_trainer_result(const yoke_trainer *trainer, const double *pairs, yoke_r
  * (compare_processes.c). */
 yoke_status yki_trainer_compare_processes(yoke_comm *comm, const yoke_graph *graph,
                                           yoke_trainer_options *options);
+/* Fails with YOKE_ERROR_STATE in all processes if their datasets have other numbers of samples:
+ * they would take unlike numbers of steps, and wait for one another for ever. All call it.
+ * `function` and `what` ("training") are for the message. */
+yoke_status yki_trainer_compare_counts(const yoke_trainer *trainer, const char *function,
+                                       const char *what, int64_t count);
 /* Measures the speed of each device before the first step, if shares follow the speed
  * (calibrate.c). */
 yoke_status yki_trainer_calibrate(yoke_trainer *trainer);

@@ -19,6 +19,7 @@
  *          stop after the same step
  *   resume trains WHO epochs, or goes on with them, with checkpoints in the folder WHAT; stops
  *          after step $STOP_AT; with $FREEZE for the same bits
+ *   counts fits and evaluates datasets of which rank WHO has one sample less: all ranks refuse them
  *   nothing trains, then makes steps to which no sample counts: they change nothing on any rank
  *   flips  WHO bits of weights, running statistics and optimizer state are turned, one by one, each
  *          on one rank, and have to be found
@@ -371,6 +372,40 @@ fit(yoke_trainer *t, yoke_graph *g, int n, char **disaster)
     yoke_dataset_destroy(dataset);
 }
 
+/* ---- datasets that differ ---- */
+
+static void
+expect_refusal(yoke_status status, const char *named, const char *has)
+{
+    if (status == YOKE_ERROR_STATE && strstr(yoke_last_error(), named) &&
+        strstr(yoke_last_error(), has) && strstr(yoke_last_error(), "rank 0 has "))
+        return;
+    fprintf(stderr, "train: %d, \"%s\" instead of \"%s\"\n", (int)status, yoke_last_error(), named);
+    MPI_Abort(MPI_COMM_WORLD, 12);
+}
+
+/* By as little as a sample, which makes one step more. Afterwards the trainer is as before. */
+static void
+train_counts(yoke_trainer *t, yoke_graph *g, int n, int who)
+{
+    yoke_dataset *same = make_dataset(n), *other = make_dataset(2 * n + (comm->rank != who));
+    char named[32], has[32];
+    yoke_result result;
+
+    snprintf(named, sizeof named, "rank %d has %d samples", who, 2 * n);
+    snprintf(has, sizeof has, "rank 0 has %d", 2 * n + 1);
+    expect_refusal(yoke_trainer_fit(t, other, NULL, NULL), named, has);
+    expect_refusal(yoke_trainer_fit(t, same, other, NULL), named, "for the test");
+    expect_refusal(yoke_trainer_fit(t, same, comm->rank == who ? NULL : same, NULL),
+                   "has 0 samples", "for the test");
+    expect_refusal(yoke_trainer_evaluate(t, other, &result), named, has);
+    check(yoke_trainer_fit(t, same, same, NULL));
+    compare_replicas(t, g, yoke_trainer_get_step(t));
+    printf("rank %d: unlike counts refused\n", (int)comm->rank);
+    yoke_dataset_destroy(same);
+    yoke_dataset_destroy(other);
+}
+
 /* ---- with checkpoints ---- */
 
 static bool
@@ -595,6 +630,8 @@ run(yoke_trainer *t, yoke_graph *g, int argc, char **argv)
 
     if (strcmp(where, "fit") == 0)
         fit(t, g, n, disaster);
+    else if (strcmp(where, "counts") == 0)
+        train_counts(t, g, n, atoi(disaster[0]));
     else if (strcmp(where, "nothing") == 0)
         train_nothing(t, g, n);
     else if (strcmp(where, "resume") == 0)

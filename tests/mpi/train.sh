@@ -57,6 +57,12 @@ for n in 1 2; do
     [ "$(grep -c 'nothing changed' "$work/output")" = $n ] || fail "$n ranks: steps of nothing count"
 done
 
+# A rank whose dataset has one sample less.
+for who in 1 2; do
+    launch 3 "$work/counts" 0 24 even $who 0 counts || fail "unlike counts: exit $launch_status"
+    [ "$(grep -c 'unlike counts refused' "$work/output")" = 3 ] || fail "unlike counts are not refused"
+done
+
 # A signal to one rank: all stop after the same step.
 for who in 0 2; do
     launch 3 "$work/stopped" 0 48 even $who term fit || fail "SIGTERM to rank $who: exit $launch_status"
