@@ -13,6 +13,9 @@
  * rotation. With 2 a group takes a sample with few positions and labels, and its
  * work-items take the classes in rotation. Sums and maxima are joined in a tree.
  *
+ * With -DWEIGHTED, which goes with a SPREAD of 0 or 1, classes and values of the target may have
+ * weights: what has weight w gives w times its loss, and counts w.
+ *
  * Last stands a dense layer with its loss and its backward, for CPUs: -DDENSE and -DMETRIC
  * name the loss and the metric, and -DTARGET the type of the target.
  */
@@ -30,12 +33,39 @@
 #define SAMPLE_ARGS(TARGET)                                                                   \
     __global const float *x, __global const TARGET *target, __global float *grad,             \
         int classes, int positions, int has_ignore, int ignore, float smoothing, float delta, \
-        int k PARTS_ARG
+        int k WEIGHTS_ARG PARTS_ARG
 #define ARGS(TARGET)                                                                          \
     __global const float *x, __global const TARGET *target, __global float *out, int samples, \
         int classes, int positions, int has_ignore, int ignore, float smoothing, float delta, \
-        int k
+        int k WEIGHTS_ARG
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
+
+/* weights has one for each value of the target with a weight_step of 1, and with 0 one for each
+ * sample. */
+#ifdef WEIGHTED
+#define WEIGHTS_ARG                                                                           \
+    , __global const float *class_weights, __global const float *weights,                     \
+        int has_class_weights, int has_weights, int weight_step
+#define WEIGHTS(n, per_target)                                                                \
+    , class_weights, weights + (n) * (weight_step ? (per_target) : 1), has_class_weights,     \
+        has_weights, weight_step
+#define CLASS_WEIGHT(c) (has_class_weights ? class_weights[c] : 1.f)
+#define WEIGHT(i)       (has_weights ? weights[(long)(i)*weight_step] : 1.f)
+#define TIMES_CLASS(c)  *CLASS_WEIGHT(c)
+#define TIMES(i)        *WEIGHT(i)
+#define LABEL_WEIGHT(label, p)                                                                \
+    (((label) >= 0 && (label) < classes ? CLASS_WEIGHT(label) : 1.f) * WEIGHT(p))
+#define COUNT_ELEMENT(i) counted += WEIGHT(i);
+#define ELEMENTS         counted
+#else
+#define WEIGHTS_ARG
+#define WEIGHTS(n, per_target)
+#define TIMES_CLASS(c)
+#define TIMES(i)
+#define LABEL_WEIGHT(label, p) 1.f
+#define COUNT_ELEMENT(i)
+#define ELEMENTS (ELEMENT == 0 ? (float)count : 0.f)
+#endif
 
 /* Where this work-item begins among positions and single elements, and how far it steps. */
 #if SPREAD == 0
@@ -133,16 +163,16 @@ void fill_column(__global float *column, int classes, int stride, float value)
         column[(long)c * stride] = value;
 }
 
-/* Counts a label in `result`. Returns false if its column takes no part: the label is ignored,
+/* Counts a label of this weight in `result`. Returns false if its column takes no part: the label is ignored,
  * or is no class and has made the result NaN. It then writes the column's slope too, unless
  * `slope` is NULL because it is not wanted. */
-int count_label(int label, float2 *result, __global float *slope, int classes, int positions,
+int count_label(int label, float weight, float2 *result, __global float *slope, int classes, int positions,
                 int has_ignore, int ignore)
 {
     int ignored = has_ignore && label == ignore;
 
     if (!ignored)
-        (*result).y += 1.f;
+        (*result).y += weight;
     if (!ignored && label >= 0 && label < classes)
         return 1;
     if (!ignored)
@@ -151,6 +181,22 @@ int count_label(int label, float2 *result, __global float *slope, int classes, i
         fill_column(slope, classes, positions, ignored ? 0.f : NAN);
     return 0;
 }
+
+#ifdef WEIGHTED
+/* The weight of a label's target, which is spread over the classes: 1 without weights of classes. */
+float mass_of(__global const float *class_weights, int has_class_weights, int classes, int label,
+              float smoothing)
+{
+    float sum = 0.f;
+
+    if (!has_class_weights)
+        return 1.f;
+    for (int c = 0; smoothing > 0.f && c < classes; c++)
+        sum += class_weights[c];
+    return YKI_FMA(1.f - smoothing, class_weights[label], smoothing * (sum / classes));
+}
+#define MASS mass_of(class_weights, has_class_weights, classes, label, smoothing)
+#endif
 
 #if SPREAD < 2
 /* -log softmax[label], smoothed: (1 - s) of that plus s of the mean over classes. */
@@ -164,7 +210,8 @@ float2 softmax_ce(SAMPLE_ARGS(LABEL))
         int label = (int)target[p];
         float m, sum = 0.f, log_sum, loss, scale;
 
-        if (!count_label(label, &result, grad ? slope : 0, classes, positions, has_ignore, ignore))
+        if (!count_label(label, LABEL_WEIGHT(label, p), &result, grad ? slope : 0, classes,
+                         positions, has_ignore, ignore))
             continue;
         m = largest(column, classes, positions);
         if (!grad)
@@ -177,22 +224,26 @@ float2 softmax_ce(SAMPLE_ARGS(LABEL))
                 sum += e;
             }
         log_sum = m + log(sum);
-        loss = log_sum - column[(long)label * positions];
+        loss = (log_sum - column[(long)label * positions]) TIMES_CLASS(label);
         if (smoothing > 0.f) {
             float mean = 0.f;
 
             for (int c = 0; c < classes; c++)
-                mean += log_sum - column[(long)c * positions];
+                mean += (log_sum - column[(long)c * positions]) TIMES_CLASS(c);
             loss = YKI_FMA(1.f - smoothing, loss, smoothing * (mean / classes));
         }
-        result.x += loss;
+        result.x += loss TIMES(p);
         if (!grad)
             continue;
         scale = 1.f / sum;
+#ifdef WEIGHTED
+        scale *= MASS * WEIGHT(p);
+#endif
         for (int c = 0; c < classes; c++) {
             float wanted = (c == label ? 1.f - smoothing : 0.f) + smoothing / classes;
 
-            slope[(long)c * positions] = slope[(long)c * positions] * scale - wanted;
+            slope[(long)c * positions] =
+                slope[(long)c * positions] * scale - wanted TIMES_CLASS(c) TIMES(p);
         }
     }
     return result;
@@ -210,20 +261,22 @@ float2 ce(SAMPLE_ARGS(LABEL))
         int label = (int)target[p];
         float loss;
 
-        if (!count_label(label, &result, grad ? slope : 0, classes, positions, has_ignore, ignore))
+        if (!count_label(label, LABEL_WEIGHT(label, p), &result, grad ? slope : 0, classes,
+                         positions, has_ignore, ignore))
             continue;
-        loss = -fmax(log(column[(long)label * positions]), -100.f);
+        loss = -fmax(log(column[(long)label * positions]), -100.f) TIMES_CLASS(label);
         if (smoothing > 0.f) {
             float mean = 0.f;
 
             for (int c = 0; c < classes; c++)
-                mean -= fmax(log(column[(long)c * positions]), -100.f);
+                mean -= fmax(log(column[(long)c * positions]), -100.f) TIMES_CLASS(c);
             loss = YKI_FMA(1.f - smoothing, loss, smoothing * (mean / classes));
         }
-        result.x += isnan(column[(long)label * positions]) ? NAN : loss;
+        result.x += isnan(column[(long)label * positions]) ? NAN : loss TIMES(p);
         for (int c = 0; grad && c < classes; c++) {
             float wanted = (c == label ? 1.f - smoothing : 0.f) + smoothing / classes;
 
+            wanted = wanted TIMES_CLASS(c) TIMES(p);
             slope[(long)c * positions] =
                 wanted == 0.f ? 0.f : -wanted / fmax(column[(long)c * positions], 1e-38f);
         }
@@ -238,16 +291,18 @@ float2 ce(SAMPLE_ARGS(LABEL))
     float2 name(SAMPLE_ARGS(float))                                                           \
     {                                                                                         \
         long count = (long)classes * positions;                                               \
-        float total = 0.f;                                                                    \
+        float total = 0.f, counted = 0.f;                                                     \
                                                                                               \
         for (long i = ELEMENT; i < count; i += ELEMENT_STEP) {                                \
             float a = x[i], b = target[i], d = a - b;                                         \
                                                                                               \
-            total += EXPR;                                                                    \
+            total += (EXPR)TIMES(i);                                                          \
+            COUNT_ELEMENT(i)                                                                  \
             if (grad)                                                                         \
-                grad[i] = GRAD;                                                               \
+                grad[i] = (GRAD)TIMES(i);                                                     \
         }                                                                                     \
-        return (float2)(total, ELEMENT == 0 ? (float)count : 0.f);                            \
+        (void)counted;                                                                        \
+        return (float2)(total, ELEMENTS);                                                     \
     }
 
 /* On logits, without overflow: max(a, 0) - a b + log(1 + e^-|a|). d is not used. */
@@ -296,7 +351,7 @@ float2 softmax_ce(SAMPLE_ARGS(LABEL))
     for (int p = 0; p < positions; p++) {
         __global const float *column = x + p;
         int label = (int)target[p];
-        int counts = count_label(label, &result, 0, classes, positions, has_ignore, ignore);
+        int counts = count_label(label, 1.f, &result, 0, classes, positions, has_ignore, ignore);
         float m = column[0], sum = 0.f, all = 0.f, loss, log_sum;
 
         FOR_EACH_CLASS(c)
@@ -337,7 +392,7 @@ float2 ce(SAMPLE_ARGS(LABEL))
     for (int p = 0; p < positions; p++) {
         __global const float *column = x + p;
         int label = (int)target[p];
-        int counts = count_label(label, &result, 0, classes, positions, has_ignore, ignore);
+        int counts = count_label(label, 1.f, &result, 0, classes, positions, has_ignore, ignore);
         float own = column[(long)(counts ? label : 0) * positions], mean = 0.f, loss;
 
         if (smoothing > 0.f)
@@ -388,7 +443,7 @@ float2 top_k(SAMPLE_ARGS(LABEL))
 #define NOWHERE ((__global float *)0)
 #define OF_SAMPLE(name, n, per_target, grad, k)                                               \
     name(x + (n) * classes * positions, target + (n) * (per_target), grad, classes,           \
-         positions, has_ignore, ignore, smoothing, delta, k PARTS)
+         positions, has_ignore, ignore, smoothing, delta, k WEIGHTS(n, per_target) PARTS)
 
 /* For all samples: writes pairs to out, or the gradient. */
 #define PAIRS(name, TARGET, per_target)                                                       \
@@ -514,6 +569,10 @@ void sum_all(__global const float *pairs, int stride, __global float *loss,
         SUM_ALONE                                                                             \
     }
 
+#ifdef WEIGHTED /* what joins a loss with others takes no weights */
+#undef STEP
+#define STEP(name, TARGET, per_target, metric)
+#endif
 #define ALL(name, TARGET, per_target, metric)                                                 \
     PAIRS(name, TARGET, per_target)                                                           \
     GRADIENT(name, TARGET, per_target)                                                        \

@@ -95,6 +95,9 @@ typedef struct yoke_dataset_open_options {
      * training part. */
     const char *const *class_names;
     size_t class_count;
+    /* CSV: the column of weights of samples, which is no data; it becomes the field "weight". NULL:
+     * none */
+    const char *csv_weights;
 } yoke_dataset_open_options;
 
 /* Opens a file (IDX, IDX.gz, CIFAR-10 or -100 binary, .npy, CSV, or one image), a folder of such

@@ -433,6 +433,11 @@ YOKE_API yoke_node *yoke_transpose(yoke_graph *graph, yoke_node *x, const int32_
 YOKE_API yoke_node *yoke_parameter(yoke_graph *graph, const char *name, yoke_shape shape,
                                    yoke_initializer initializer);
 
+/* Adds values that never change, such as the weights of classes; they are copied. A file of the
+ * model has them in its graph. */
+YOKE_API yoke_node *yoke_constant(yoke_graph *graph, const char *name, yoke_shape shape,
+                                  const float *values);
+
 /* A loss is a sum with a count. The sum over the whole batch is divided once by its count, so it
  * does not matter how the batch is split over devices. */
 typedef struct yoke_loss_options {
@@ -441,7 +446,19 @@ typedef struct yoke_loss_options {
     float label_smoothing; /* cross-entropies: part of the target spread over all classes */
     float delta;           /* Huber loss: where the square ends; 0: 1 */
     int32_t axis;          /* softmax: of the classes; 0: the first, -1: the last */
+    /* Cross-entropies: a weight for each class, (classes), such as a yoke_constant; NULL: none. */
+    yoke_node *class_weights;
+    /* A weight for each sample, or for each value of the target: an input or target of the shape ()
+     * or of the target's; NULL: none. Weights are not negative. What has weight w adds w times its
+     * loss to the sum and w to the count, so means are divided by sums of weights. Not for
+     * yoke_linear_cross_entropy. */
+    yoke_node *weights;
 } yoke_loss_options;
+/* Weigh the loss of a graph that is complete, as the options of the same names do: `class_weights`
+ * (`count` values, copied; NULL: none) by a constant LOSS.class_weights, `weights` (NULL: none) by
+ * a new target of this name, () for each sample. */
+YOKE_API yoke_status yoke_graph_weigh_loss(yoke_graph *graph, const float *class_weights,
+                                           size_t count, const char *weights);
 /* These take integer labels from 0 to classes - 1, and count them. x is (classes) with a scalar
  * label, or (classes, positions...) with a label for each position; with an axis of -1,
  * (positions..., classes). */

@@ -88,6 +88,7 @@ open_data(session *s, const request *w)
                                   .integers = input->type == YOKE_I32,
                                   .image = input->shape.rank == 3 ? input->shape : yoke_shape(),
                                   .skip_bad = w->training.bad_images == 1,
+                                  .weights = w->training.sample_weights,
                                   .model = s->model};
     yki_tool_text text;
     yoke_status status = yki_tool_text_of(yoke_model_get_graph(s->model), &text);

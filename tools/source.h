@@ -24,6 +24,7 @@ typedef struct yki_tool_reading {
     yoke_shape image;   /* images of folders: (channels, height, width); 0: the first image's */
     bool skip_bad;      /* images that are damaged are left out */
     const yoke_model *model; /* whose classes folders of images are; NULL: their own */
+    const char *weights;     /* of a table: the column of weights of samples; NULL: none */
     double validation; /* the fraction of the samples that is kept for tests, in place of a test
                           part; 0: the test part or, if there is none, a tenth */
     uint32_t seed;     /* chooses the samples kept for tests */

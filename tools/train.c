@@ -319,6 +319,7 @@ open_data(session *s)
                                   .integers = s->integers,
                                   .image = choose_image(s),
                                   .skip_bad = t->bad_images == 1,
+                                  .weights = t->sample_weights,
                                   .validation = w->validation,
                                   .seed = t->seed};
     yoke_status status = yki_tool_source_open(t->data, &how, source);
@@ -420,6 +421,8 @@ open_both(session *s)
         status = yki_tool_source_fit(&s->source, w->built_in, s->settings.normalize, &s->graph);
     else if (!text.context)
         status = yki_tool_source_complete(&s->source, s->graph);
+    if (!status)
+        status = yki_tool_weigh(&w->settings.training, &s->source, s->graph);
     if (!status)
         status = w->init_adapters ? yoke_graph_add_adapters(s->graph, w->init_adapters)
                                   : yki_tool_add_lora(&w->settings.training, s->graph);

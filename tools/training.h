@@ -10,6 +10,7 @@
 
 #include "language.h"
 #include "options.h"
+#include "source.h"
 
 /* The commands that take options of the table. */
 enum {
@@ -41,9 +42,11 @@ typedef struct yki_tool_training {
     const char *precision;        /* NULL: not given */
     const char *trace;            /* file of the timeline; NULL: none */
     bool strict, channels_last;
-    const char *image_size; /* a text that can be parsed; NULL: not given */
-    int bad_images;         /* 1: skip */
-    yki_tool_sizes sizes;   /* of a language model */
+    const char *image_size;     /* a text that can be parsed; NULL: not given */
+    int bad_images;             /* 1: skip */
+    const char *class_weights;  /* a text that can be parsed; NULL: not given */
+    const char *sample_weights; /* a column of the table; NULL: not given */
+    yki_tool_sizes sizes;       /* of a language model */
 } yki_tool_training;
 
 /* Ends with a zeroed row. */
@@ -62,6 +65,11 @@ yoke_trainer_options yki_tool_trainer_options(const yki_tool_training *training,
                                               yoke_optimizer usual);
 yoke_replica_options yki_tool_replica_options(const yki_tool_training *training,
                                               yoke_optimizer usual);
+/* Gives the graph's loss the weights that are asked for: those of classes as they are given or, if
+ * they are "balanced", so that each class of the training data weighs as much (weigh.c). */
+yoke_status yki_tool_weigh(const yki_tool_training *training, const yki_tool_source *source,
+                           yoke_graph *graph);
+bool yki_tool_check_class_weights(const char *text, char why[TOOL_WHY]);
 /* Gives the graph adapters if they are asked for. */
 yoke_status yki_tool_add_lora(const yki_tool_training *training, yoke_graph *graph);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * csv.c - tables as text: columns of numbers; one column may be a label, or some may be targets.
+ * csv.c - tables as text: columns of numbers; one column may be a label, or some may be targets,
+ * and one may have weights of samples.
  *
  * Commas separate the cells, or semicolons or tabs if the first line has more of those. Cells may
  * be quoted as in RFC 4180. The first row is a header if none of its cells is a number. The file is
@@ -25,7 +26,7 @@ enum {
     GUESSED_CLASSES = 1000, /* if nobody says, smaller whole numbers are classes */
 };
 
-typedef enum role { ROLE_DATA, ROLE_LABEL, ROLE_TARGET } role;
+typedef enum role { ROLE_DATA, ROLE_LABEL, ROLE_TARGET, ROLE_WEIGHT, ROLES } role;
 
 /* Reads the file cell by cell. */
 typedef struct scan {
@@ -51,15 +52,16 @@ typedef struct csv {
     uint8_t *roles;
     uint32_t *places; /* number of a column among those of its role */
     size_t columns, data, targets;
-    size_t label; /* number of the column; SIZE_MAX: none */
-    bool guessed; /* nobody named the column of the label */
-    bool text;    /* some label is not a number */
-    bool whole;   /* all labels that are numbers are whole and not negative */
+    bool weighted; /* a column has weights of samples */
+    size_t label;  /* number of the column; SIZE_MAX: none */
+    bool guessed;  /* nobody named the column of the label */
+    bool text;     /* some label is not a number */
+    bool whole;    /* all labels that are numbers are whole and not negative */
     int64_t largest;
     int64_t rows;
     char **classes; /* names, sorted; not used if options->known is given */
     size_t class_count, class_capacity;
-    float *x, *y;
+    float *x, *y, *weights;
     int32_t *whole_x; /* instead of x, if options->integers */
     int32_t *labels;
 } csv;
@@ -294,17 +296,31 @@ find_column(const csv *c, const char *name, size_t length, size_t *column)
 }
 
 static yoke_status
+named_twice(const csv *c, const char *name, size_t length)
+{
+    return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                    "%s: column \"%.*s\" is named twice; must be named once",
+                    yki_bytes_name(c->s.bytes), (int)length, name);
+}
+
+/* Gives the column of this name a role of its own. */
+static yoke_status
+set_role(csv *c, const char *name, size_t length, role its, size_t *column)
+{
+    YKI_TRY(find_column(c, name, length, column));
+    if (c->roles[*column] != ROLE_DATA)
+        return named_twice(c, name, length);
+    c->roles[*column] = (uint8_t)its;
+    return YOKE_OK;
+}
+
+static yoke_status
 set_targets(csv *c)
 {
     for (const char *p = c->options->targets; *p;) {
         size_t length = strcspn(p, ","), column;
 
-        YKI_TRY(find_column(c, p, length, &column));
-        if (c->roles[column] != ROLE_DATA)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                            "%s: column \"%.*s\" is named twice; must be named once",
-                            yki_bytes_name(c->s.bytes), (int)length, p);
-        c->roles[column] = ROLE_TARGET;
+        YKI_TRY(set_role(c, p, length, ROLE_TARGET, &column));
         c->targets++;
         p += length + (p[length] == ',');
     }
@@ -327,22 +343,27 @@ guess_label(const csv *c)
 static yoke_status
 set_roles(csv *c)
 {
+    const char *weights = c->options->weights;
+    size_t column;
+
     c->label = SIZE_MAX;
     if (c->options->targets)
         YKI_TRY(set_targets(c));
-    if (c->options->label) {
-        YKI_TRY(find_column(c, c->options->label, strlen(c->options->label), &c->label));
-        if (c->roles[c->label] != ROLE_DATA)
-            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                            "%s: column \"%s\" is named twice; must be named once",
-                            yki_bytes_name(c->s.bytes), c->options->label);
-    } else if (!c->targets && !c->options->no_label && c->columns > 1) {
+    if (c->options->label)
+        YKI_TRY(set_role(c, c->options->label, strlen(c->options->label), ROLE_LABEL, &c->label));
+    if (weights)
+        YKI_TRY(set_role(c, weights, strlen(weights), ROLE_WEIGHT, &column));
+    c->weighted = weights != NULL;
+    if (!c->options->label && !c->targets && !c->options->no_label && c->columns > 1) {
         c->label = guess_label(c);
         c->guessed = true;
-    }
-    if (c->label != SIZE_MAX)
+        if (c->roles[c->label] != ROLE_DATA)
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "%s: the column of weights would be the label; name another for that",
+                            yki_bytes_name(c->s.bytes));
         c->roles[c->label] = ROLE_LABEL;
-    c->data = c->columns - c->targets - (c->label != SIZE_MAX);
+    }
+    c->data = c->columns - c->targets - (c->label != SIZE_MAX) - c->weighted;
     if (c->data == 0)
         return yki_fail(
             YOKE_ERROR_FORMAT,
@@ -472,6 +493,13 @@ take_number(csv *c, float *value)
 }
 
 static yoke_status
+take_weight(csv *c, float *value)
+{
+    YKI_TRY(take_number(c, value));
+    return *value >= 0 ? YOKE_OK : cell_fail(&c->s, "a weight is negative; must be 0 or more");
+}
+
+static yoke_status
 take_integer(csv *c, int32_t *value)
 {
     double number;
@@ -495,6 +523,8 @@ look_at_cell(csv *c, int64_t row)
 
     if (c->roles[c->s.column] == ROLE_DATA && c->options->integers)
         return take_integer(c, &ignored_integer);
+    if (c->roles[c->s.column] == ROLE_WEIGHT)
+        return take_weight(c, &ignored);
     if (c->roles[c->s.column] != ROLE_LABEL)
         return take_number(c, &ignored);
     if (c->s.length == 0)
@@ -536,6 +566,8 @@ keep_cell(csv *c, int64_t row)
         return take_number(c, &c->x[(size_t)row * c->data + place]);
     if (r == ROLE_TARGET)
         return take_number(c, &c->y[(size_t)row * c->targets + place]);
+    if (r == ROLE_WEIGHT)
+        return take_weight(c, &c->weights[row]);
     if (c->text)
         return class_number(c, &c->labels[row]);
     if (!yki_parse_number(c->s.cell, c->s.length, &value) || !(value >= 0) || value > INT32_MAX ||
@@ -561,6 +593,7 @@ csv_free(void *self)
     yki_free(c->x);
     yki_free(c->whole_x);
     yki_free(c->y);
+    yki_free(c->weights);
     yki_free(c->labels);
     yki_free(c->s.piece);
     yki_free(c->s.cell);
@@ -573,7 +606,7 @@ csv_free(void *self)
 static yoke_status
 settle(csv *c)
 {
-    uint32_t counts[3] = {0};
+    uint32_t counts[ROLES] = {0};
 
     if (c->label != SIZE_MAX && c->options->known_count)
         c->text = true;
@@ -609,7 +642,8 @@ read_all(csv *c)
         yki_alloc(c->options->integers ? rows * c->data : 0, sizeof *c->whole_x, "a table");
     c->y = yki_alloc(rows * c->targets, sizeof *c->y, "a table");
     c->labels = yki_alloc(c->label == SIZE_MAX ? 0 : rows, sizeof *c->labels, "a table");
-    if (!c->x || !c->whole_x || !c->y || !c->labels)
+    c->weights = yki_alloc(c->weighted ? rows : 0, sizeof *c->weights, "a table");
+    if (!c->x || !c->whole_x || !c->y || !c->labels || !c->weights)
         return YOKE_ERROR_OUT_OF_MEMORY;
     YKI_TRY(walk(c, keep_cell));
     return (size_t)c->rows == rows
@@ -622,7 +656,7 @@ static yoke_status
 make_dataset(csv *c, yoke_dataset **out)
 {
     const yki_csv_options *o = c->options;
-    yoke_field fields[3] = {{0}};
+    yoke_field fields[4] = {{0}};
     size_t count = 1;
 
     fields[0] = (yoke_field){o->data_name ? o->data_name : "x", YOKE_F32,
@@ -638,6 +672,8 @@ make_dataset(csv *c, yoke_dataset **out)
         fields[count++] =
             (yoke_field){o->target_name && c->label == SIZE_MAX ? o->target_name : "target",
                          YOKE_F32, yoke_shape((int64_t)c->targets), c->y, 0};
+    if (c->weighted)
+        fields[count++] = (yoke_field){"weight", YOKE_F32, yoke_shape(), c->weights, 0};
     YKI_TRY(yoke_dataset_create(c->rows, fields, count,
                                 &(yoke_dataset_options){.release = csv_free, .user = c}, out));
     return YOKE_OK;

@@ -122,6 +122,7 @@ yoke_status yki_cifar_parse(yki_bytes *const *files, size_t count, yki_column *i
 typedef struct yki_csv_options {
     const char *label;   /* a column's name, or its number from 1; NULL: guessed (csv.c) */
     const char *targets; /* names or numbers of columns, separated by commas */
+    const char *weights; /* the column of weights of samples; NULL: none */
     bool no_label;
     bool integers; /* data columns become i32 */
     const char *const *known;

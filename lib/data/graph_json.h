@@ -31,6 +31,13 @@ typedef union yki_json_options {
         bool sequence;
     } given;
     struct {
+        yoke_shape shape;
+        struct yki_json_floats {
+            size_t count;
+            const float *list; /* lent; what reads JSON frees it */
+        } values;
+    } constant;
+    struct {
         float a, b, probability; /* a, b: numbers of a yki_unary_kind */
         int32_t axis, k;
         int64_t begin, end;
@@ -62,6 +69,7 @@ typedef enum yki_json_kind {
     YKI_JSON_SHAPE,
     YKI_JSON_AXES,
     YKI_JSON_RANGES, /* a list of pairs */
+    YKI_JSON_FLOATS, /* a list of numbers */
     YKI_JSON_INIT
 } yki_json_kind;
 

@@ -66,7 +66,7 @@ yki_json_of_node(const yoke_node *node, const yki_json_op **op, yki_json_options
     memset(options, 0, sizeof *options);
     *op = NULL;
     *inputs = 0;
-    if (node->role == YKI_ROLE_STATE || node->op == &yki_op_bn_stats ||
+    if ((node->role == YKI_ROLE_STATE && !yki_is_constant(node)) || node->op == &yki_op_bn_stats ||
         node->op == &yki_op_bn_running || (node->role == YKI_ROLE_PARAMETER && has_layer(node)))
         return YOKE_OK;
     *op = find_row(node, options);

@@ -29,6 +29,11 @@ static const yki_json_field parameter_fields[] = {
     {"initializer", YKI_JSON_INIT, AT(given.init), false},
     END,
 };
+static const yki_json_field constant_fields[] = {
+    {"shape", YKI_JSON_SHAPE, AT(constant.shape), true},
+    {"values", YKI_JSON_FLOATS, AT(constant.values), true},
+    END,
+};
 static const yki_json_field dense_fields[] = {
     {"units", YKI_JSON_INT64, AT(dense.units), true},
     {"no_bias", YKI_JSON_BOOL, AT(dense.no_bias), false},
@@ -193,6 +198,22 @@ BUILDER(parameter)
     return yoke_parameter(g, name, o->given.shape, o->given.init);
 }
 
+BUILDER(constant)
+{
+    const yoke_shape *shape = &o->constant.shape;
+
+    (void)in, (void)count;
+    /* A shape that makes no sense is yoke_constant's to refuse. */
+    if (yki_check_shape(*shape) == YOKE_OK &&
+        (uint64_t)yki_shape_count(*shape) != o->constant.values.count) {
+        yki_graph_fail(g, name,
+                       yki_fail(YOKE_ERROR_SHAPE, "the number of values is %zu; must be %lld",
+                                o->constant.values.count, (long long)yki_shape_count(*shape)));
+        return NULL;
+    }
+    return yoke_constant(g, name, *shape, o->constant.values.list);
+}
+
 #define LAYER(op)                                                                                  \
     BUILDER(op)                                                                                    \
     {                                                                                              \
@@ -249,13 +270,24 @@ PLAIN(concat, yoke_concat(g, in, count, o->plain.axis))
 PLAIN(slice, yoke_slice(g, in[0], o->plain.axis, o->plain.begin, o->plain.end))
 PLAIN(reshape, yoke_reshape(g, in[0], o->plain.shape))
 PLAIN(flatten, yoke_flatten(g, in[0]))
-PLAIN(softmax_cross_entropy, yoke_softmax_cross_entropy(g, in[0], in[1], &o->loss))
+/* Weights are further inputs: those of classes serve all samples, the others do not. */
+#define LOSS(op)                                                                                   \
+    BUILDER(op)                                                                                    \
+    {                                                                                              \
+        yoke_loss_options options = o->loss;                                                       \
+                                                                                                   \
+        (void)name;                                                                                \
+        for (size_t i = 2; i < count; i++)                                                         \
+            *(in[i]->batched ? &options.weights : &options.class_weights) = in[i];                 \
+        return yoke_##op(g, in[0], in[1], &options);                                               \
+    }
+LOSS(softmax_cross_entropy)
 PLAIN(linear_cross_entropy, yoke_linear_cross_entropy(g, in[0], in[1], in[2], &o->loss))
-PLAIN(cross_entropy, yoke_cross_entropy(g, in[0], in[1], &o->loss))
-PLAIN(binary_cross_entropy, yoke_binary_cross_entropy(g, in[0], in[1], &o->loss))
-PLAIN(mean_squared_error, yoke_mean_squared_error(g, in[0], in[1], &o->loss))
-PLAIN(l1_loss, yoke_l1_loss(g, in[0], in[1], &o->loss))
-PLAIN(huber_loss, yoke_huber_loss(g, in[0], in[1], &o->loss))
+LOSS(cross_entropy)
+LOSS(binary_cross_entropy)
+LOSS(mean_squared_error)
+LOSS(l1_loss)
+LOSS(huber_loss)
 PLAIN(accuracy, yoke_accuracy(g, in[0], in[1]))
 PLAIN(top_k, yoke_top_k(g, in[0], in[1], o->plain.k))
 PLAIN(mean_absolute_error, yoke_mean_absolute_error(g, in[0], in[1]))
@@ -345,6 +377,14 @@ GET(parameter)
     o->given.shape = n->shape;
     o->given.init = n->initializer;
     return n->role == YKI_ROLE_PARAMETER;
+}
+
+GET(constant)
+{
+    o->constant.shape = n->shape;
+    o->constant.values.count = (size_t)yki_shape_count(n->shape);
+    o->constant.values.list = n->data;
+    return yki_is_constant(n);
 }
 
 static void
@@ -687,6 +727,7 @@ static const yki_json_op ops[] = {
     {"input", 0, 0, true, given_fields, build_input, NULL, get_input},
     {"target", 0, 0, true, given_fields, build_target, NULL, get_target},
     {"parameter", 0, 0, true, parameter_fields, build_parameter, NULL, get_parameter},
+    {"constant", 0, 0, true, constant_fields, build_constant, NULL, get_constant},
     {"dense", 1, 1, true, dense_fields, build_dense, &yki_op_matmul, get_dense},
     {"conv2d", 1, 1, true, conv2d_fields, build_conv2d, &yki_op_conv2d, get_conv2d},
     {"conv_transpose2d", 1, 1, true, conv_transpose2d_fields, build_conv_transpose2d,
@@ -719,18 +760,18 @@ static const yki_json_op ops[] = {
     {"reshape", 1, 1, false, shape_fields, build_reshape, &yki_op_reshape, get_reshape},
     {"transpose", 1, 1, false, axes_fields, build_transpose, &yki_op_transpose, get_transpose},
     {"custom", 1, YKI_MAX_INPUTS, false, custom_fields, build_custom, &yki_op_custom, get_custom},
-    {"softmax_cross_entropy", 2, 2, false, loss_fields, build_softmax_cross_entropy, &yki_op_loss,
+    {"softmax_cross_entropy", 2, 4, false, loss_fields, build_softmax_cross_entropy, &yki_op_loss,
      get_softmax_cross_entropy},
     {"linear_cross_entropy", 3, 3, false, loss_fields, build_linear_cross_entropy,
      &yki_op_linear_loss, get_linear_cross_entropy},
-    {"cross_entropy", 2, 2, false, loss_fields, build_cross_entropy, &yki_op_loss,
+    {"cross_entropy", 2, 4, false, loss_fields, build_cross_entropy, &yki_op_loss,
      get_cross_entropy},
-    {"binary_cross_entropy", 2, 2, false, loss_fields, build_binary_cross_entropy, &yki_op_loss,
+    {"binary_cross_entropy", 2, 3, false, loss_fields, build_binary_cross_entropy, &yki_op_loss,
      get_binary_cross_entropy},
-    {"mean_squared_error", 2, 2, false, loss_fields, build_mean_squared_error, &yki_op_loss,
+    {"mean_squared_error", 2, 3, false, loss_fields, build_mean_squared_error, &yki_op_loss,
      get_mean_squared_error},
-    {"l1_loss", 2, 2, false, loss_fields, build_l1_loss, &yki_op_loss, get_l1_loss},
-    {"huber_loss", 2, 2, false, loss_fields, build_huber_loss, &yki_op_loss, get_huber_loss},
+    {"l1_loss", 2, 3, false, loss_fields, build_l1_loss, &yki_op_loss, get_l1_loss},
+    {"huber_loss", 2, 3, false, loss_fields, build_huber_loss, &yki_op_loss, get_huber_loss},
     {"accuracy", 2, 2, false, no_fields, build_accuracy, &yki_op_loss, get_accuracy},
     {"top_k", 2, 2, false, top_fields, build_top_k, &yki_op_loss, get_top_k},
     {"mean_absolute_error", 2, 2, false, no_fields, build_mean_absolute_error, &yki_op_loss,

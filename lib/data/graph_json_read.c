@@ -99,6 +99,33 @@ get_ranges(const reader *r, const char *key, const json_t *json, struct yki_json
 }
 
 static yoke_status
+get_floats(const reader *r, const char *key, const json_t *json, struct yki_json_floats *floats)
+{
+    size_t count = json_array_size(json);
+    float *list = yki_alloc(count, sizeof *list, "numbers of a model");
+
+    if (!list)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    floats->list = list; /* free_floats frees it, also after an error */
+    for (; floats->count < count; floats->count++)
+        if (!yki_json_get_float(json_array_get(json, floats->count), &list[floats->count]))
+            return bad(r, key, "must be a list of numbers");
+    return json_is_array(json) ? YOKE_OK : bad(r, key, "must be a list of numbers");
+}
+
+static void
+free_floats(const yki_json_op *op, const yki_json_options *options)
+{
+    for (const yki_json_field *field = op->fields; field->key; field++)
+        if (field->kind == YKI_JSON_FLOATS) {
+            struct yki_json_floats floats;
+
+            memcpy(&floats, (const char *)options + field->offset, sizeof floats);
+            yki_free((void *)floats.list);
+        }
+}
+
+static yoke_status
 get_init(const reader *r, const char *key, json_t *json, yoke_initializer *init)
 {
     json_t *kind = json_is_object(json) ? json_object_get(json, "kind") : json;
@@ -179,6 +206,8 @@ get_field(const reader *r, const yki_json_field *field, json_t *json, void *at)
         return get_axes(r, field->key, json, at);
     case YKI_JSON_RANGES:
         return get_ranges(r, field->key, json, at);
+    case YKI_JSON_FLOATS:
+        return get_floats(r, field->key, json, at);
     case YKI_JSON_INIT:
         return get_init(r, field->key, json, at);
     }
@@ -347,23 +376,20 @@ begin_node(reader *r, size_t index, const json_t *node, const yki_json_op **op, 
     return YOKE_OK;
 }
 
+/* Makes the node that its options and its name describe. */
 static yoke_status
-add_node(reader *r, size_t index, json_t *node)
+make_node(reader *r, const json_t *node, const yki_json_op *op, const char *name,
+          const yki_json_options *options)
 {
     yoke_node *inputs[YKI_GRAPH_JSON_INPUTS], *made;
-    const yki_json_op *op = NULL;
-    const char *name = NULL;
-    yki_json_options options;
     size_t count;
 
-    YKI_TRY(begin_node(r, index, node, &op, &name));
-    YKI_TRY(get_options(r, node, op, &options));
     YKI_TRY(get_inputs(r, node, op, inputs, &count));
     yoke_graph_set_place(r->graph, json_string_value(json_object_get(node, "place")));
     /* A concat of many inputs first makes other nodes, which would get the name. */
     if (!op->takes_name && count <= YKI_MAX_INPUTS)
         yki_names_wish(r->graph, name);
-    made = op->build(r->graph, name, inputs, count, &options);
+    made = op->build(r->graph, name, inputs, count, options);
     yki_names_wish(r->graph, NULL);
     if (!made)
         return yki_graph_status(r->graph)
@@ -372,9 +398,25 @@ add_node(reader *r, size_t index, json_t *node)
     if (name && strcmp(made->name, name) != 0 &&
         json_object_set_new(r->names, name, json_integer((json_int_t)made->id)) != 0)
         return yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "no host memory for a name");
-    if (strcmp(op->name, "target") != 0 && strcmp(op->name, "parameter") != 0)
+    if (strcmp(op->name, "input") == 0 || op->most)
         r->previous = made;
     return YOKE_OK;
+}
+
+static yoke_status
+add_node(reader *r, size_t index, json_t *node)
+{
+    const yki_json_op *op = NULL;
+    const char *name = NULL;
+    yki_json_options options;
+    yoke_status status;
+
+    YKI_TRY(begin_node(r, index, node, &op, &name));
+    status = get_options(r, node, op, &options);
+    if (status == YOKE_OK)
+        status = make_node(r, node, op, name, &options);
+    free_floats(op, &options);
+    return status;
 }
 
 /* ---- the whole ---- */

@@ -34,6 +34,19 @@ axes_json(const struct yki_json_axes *axes)
 }
 
 static json_t *
+floats_json(const struct yki_json_floats *floats)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; list && i < floats->count; i++)
+        if (json_array_append_new(list, yki_json_float(floats->list[i])) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+static json_t *
 ranges_json(const struct yki_json_ranges *ranges)
 {
     json_t *list = json_array();
@@ -84,6 +97,7 @@ yki_json_is_zero(const yki_json_field *field, const void *at)
     case YKI_JSON_TEXT:
     case YKI_JSON_TYPE:
     case YKI_JSON_SHAPE:
+    case YKI_JSON_FLOATS:
         return false;
     }
     return false;
@@ -115,6 +129,8 @@ field_json(const yki_json_field *field, const void *at)
         return axes_json(at);
     case YKI_JSON_RANGES:
         return ranges_json(at);
+    case YKI_JSON_FLOATS:
+        return floats_json(at);
     case YKI_JSON_INIT:
         return init_json(at);
     }

@@ -126,6 +126,7 @@ option_text(const yki_json_field *field, const void *at, char *text, size_t size
     case YKI_JSON_SHAPE:
     case YKI_JSON_INIT:
     case YKI_JSON_RANGES:
+    case YKI_JSON_FLOATS:
         break;
     }
 }

@@ -157,6 +157,7 @@ open_table(const char *path, const char *train, const yoke_dataset_open_options 
                                .targets = o->csv_targets,
                                .no_label = o->csv_no_label,
                                .integers = o->csv_integers,
+                               .weights = o->csv_weights,
                                .data_name = o->data_name,
                                .target_name = o->target_name};
     yoke_dataset *first = NULL;

@@ -11,7 +11,8 @@
 bool
 yki_is_weight(const yoke_node *node)
 {
-    return node->role == YKI_ROLE_PARAMETER || node->role == YKI_ROLE_STATE;
+    return node->role == YKI_ROLE_PARAMETER ||
+           (node->role == YKI_ROLE_STATE && !yki_is_constant(node));
 }
 
 yoke_status
@@ -25,7 +26,7 @@ yki_list_weights(const yoke_graph *graph, const yoke_node ***nodes, size_t *coun
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t r = 0; r < YKI_COUNT(roles); r++)
         for (size_t i = 0; i < graph->node_count; i++)
-            if (graph->nodes[i]->role == roles[r])
+            if (graph->nodes[i]->role == roles[r] && yki_is_weight(graph->nodes[i]))
                 (*nodes)[(*count)++] = graph->nodes[i];
     return YOKE_OK;
 }

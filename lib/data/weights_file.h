@@ -36,7 +36,7 @@ yoke_status yki_model_info_set(yki_model_info *info, const yoke_field *field, co
 yoke_status yki_model_info_write(const yki_model_info *info, yki_text texts[3], size_t *count);
 yoke_status yki_model_info_read(const yki_safetensors *file, yki_model_info *info);
 
-/* True for a parameter or a state. */
+/* True for a parameter or a state that is no constant: those are written with the graph. */
 bool yki_is_weight(const yoke_node *node);
 
 /* Lists all parameters, then all states; the caller frees the list. */

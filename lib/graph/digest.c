@@ -6,7 +6,7 @@
  * the graph is compiled.
  *
  * Initial values, what is frozen, and places are left out: they may differ between
- * runs of one model.
+ * runs of one model. The values of constants are part of it.
  */
 #include <string.h>
 
@@ -39,6 +39,8 @@ add_node(yki_hash *hash, const yoke_node *node)
     for (uint32_t i = 0; i < node->input_count; i++)
         add_number(hash, node->inputs[i]->id);
     yki_hash_add(hash, node->attrs.bytes, sizeof node->attrs.bytes);
+    if (yki_is_constant(node))
+        yki_hash_add(hash, node->data, (size_t)yki_shape_count(node->shape) * sizeof(float));
     add_number(hash, node->next ? (int64_t)node->next->id : -1);
 }
 

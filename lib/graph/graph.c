@@ -548,6 +548,34 @@ yki_state(yoke_graph *graph, const char *layer, const char *part, yoke_shape sha
     return node;
 }
 
+yoke_node *
+yoke_constant(yoke_graph *graph, const char *name, yoke_shape shape, const float *values)
+{
+    yoke_node *node;
+    size_t bytes;
+
+    if (!takes(graph, name))
+        return NULL;
+    if (is_empty(graph, "a constant", name))
+        return NULL;
+    if (!values) {
+        yki_graph_fail(graph, name,
+                       yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_constant: values is NULL"));
+        return NULL;
+    }
+    node = given(graph, yki_strdup(name, "a constant's name"), YKI_ROLE_STATE, YOKE_F32, shape);
+    if (!node)
+        return NULL;
+    bytes = (size_t)yki_shape_count(shape) * sizeof *values;
+    node->data = yki_alloc(bytes, 1, "a constant");
+    if (!node->data) {
+        yki_graph_fail(graph, name, YOKE_ERROR_OUT_OF_MEMORY);
+        return NULL;
+    }
+    memcpy(node->data, values, bytes);
+    return node;
+}
+
 void
 yoke_graph_set_output(yoke_graph *graph, const char *name, yoke_node *node)
 {

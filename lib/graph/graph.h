@@ -59,7 +59,7 @@ typedef enum yki_node_role {
     YKI_ROLE_COMPUTED = 0,
     YKI_ROLE_INPUT,     /* given with each batch: data and targets */
     YKI_ROLE_PARAMETER, /* trained, or frozen */
-    YKI_ROLE_STATE      /* kept between steps, but not trained: running statistics */
+    YKI_ROLE_STATE      /* kept between steps, but not trained: running statistics, constants */
 } yki_node_role;
 
 struct yoke_node {
@@ -214,6 +214,13 @@ yoke_node *yki_parameter(yoke_graph *graph, const char *layer, const char *part,
                          yoke_initializer initializer, int64_t fan_in, int64_t fan_out);
 yoke_node *yki_state(yoke_graph *graph, const char *layer, const char *part, yoke_shape shape,
                      float initial);
+/* Whether a node is a constant: a state that starts with `data` and never changes. It belongs to
+ * the graph, as attributes do, and not to the weights. */
+static inline bool
+yki_is_constant(const yoke_node *node)
+{
+    return node->role == YKI_ROLE_STATE && node->data;
+}
 /* Returns the name of a new layer, which the caller frees: a copy of `given` or, if that is NULL,
  * the kind and a number ("conv1"). It returns NULL if the graph has an error then. */
 char *yki_layer_name(yoke_graph *graph, const char *given, const char *kind);

@@ -172,8 +172,8 @@ YKI_ATTRS(yki_reduce_attrs)
 /* Makes a reduce node. `shape` is as in the attributes. */
 yoke_node *yki_reduce(yoke_graph *graph, yoke_node *x, uint32_t axes, bool mean, yoke_shape shape);
 
-/* loss, loss_grad (loss/loss.c): the loss gives (2) per sample: its sum and its count. The gradient
- * is that of the sum by x. */
+/* loss, loss_grad (loss/loss.c): x, target[, class weights (C)][, weights, () or like the target]
+ * -> (2) per sample, the sum and the count. The gradient is that of the sum by x. */
 
 typedef enum yki_loss_kind {
     YKI_LOSS_SOFTMAX_CE,
@@ -194,6 +194,7 @@ typedef struct yki_loss_attrs {
     float label_smoothing, delta;
     int32_t k;
     int32_t rows; /* softmax: whether the classes are the last axis, not the first */
+    int32_t class_weights, weights; /* whether they are given */
 } yki_loss_attrs;
 YKI_ATTRS(yki_loss_attrs)
 

@@ -97,7 +97,8 @@ yki_fuse_loss(yki_fusion *f, size_t index)
     parts p = {0};
     int32_t sum;
 
-    if (loss->problem.op != &yki_op_loss || loss->node != plan->weights->graph->loss)
+    if (loss->problem.op != &yki_op_loss || loss->node != plan->weights->graph->loss ||
+        loss->problem.input_count > 2) /* weighted */
         return false;
     sum = sum_of(f, loss);
     if (sum < 0)

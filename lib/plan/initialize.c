@@ -8,6 +8,7 @@
  * weights.
  */
 #include <math.h>
+#include <string.h>
 
 #include "plan/plan.h"
 
@@ -61,6 +62,10 @@ yki_initialize(const yoke_node *node, uint32_t seed, uint32_t index, float *valu
     float in = (float)YKI_MAX(node->fan_in, 1), out = (float)YKI_MAX(node->fan_out, 1);
     float gain = init->a != 0 ? init->a : 1;
 
+    if (yki_is_constant(node)) {
+        memcpy(values, node->data, (size_t)count * sizeof *values);
+        return;
+    }
     for (int64_t i = 0; i < count; i++) {
         uint64_t at = (uint64_t)i;
         float bound;

@@ -80,7 +80,7 @@ look(const yoke_graph *g, const bool *needed, yki_language *found)
     for (size_t i = 0; i < g->node_count; i++) {
         const yoke_node *node = g->nodes[i];
 
-        if (node->role == YKI_ROLE_STATE)
+        if (node->role == YKI_ROLE_STATE && (needed[i] || !yki_is_constant(node)))
             return yki_fail(YOKE_ERROR_UNSUPPORTED,
                             "the model has the running statistic \"%s\"; a generator takes models "
                             "that compute each row by itself",

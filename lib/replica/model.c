@@ -138,11 +138,13 @@ make_values(yoke_model *m)
     for (size_t i = 0; i < m->graph->node_count; i++) {
         const yoke_node *node = m->graph->nodes[i];
 
-        if (!yki_is_weight(node))
+        if (!yki_is_weight(node) && !yki_is_constant(node))
             continue;
         m->values[i] = yki_alloc((size_t)yki_shape_count(node->shape), sizeof(float), node->name);
         if (!m->values[i])
             return YOKE_ERROR_OUT_OF_MEMORY;
+        if (yki_is_constant(node))
+            yki_initialize(node, 0, 0, m->values[i]);
     }
     return YOKE_OK;
 }

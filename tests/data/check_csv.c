@@ -37,6 +37,32 @@ START_TEST(csv)
 }
 END_TEST
 
+/* A column of weights is a field of its own, and no data. */
+START_TEST(csv_weights)
+{
+    static const char table[] = "a,w,label,b\n1,0.5,no,2\n3,0,yes,4\n";
+    yoke_dataset *dataset =
+        opened(text_file("t.csv", table), &(yoke_dataset_open_options){.csv_weights = "W"});
+    float row[2], weight;
+
+    ck_assert_uint_eq(yoke_dataset_field_count(dataset), 3);
+    ck_assert_str_eq(yoke_dataset_get_field(dataset, 1)->name, "label");
+    read_one(dataset, "x", 1, row);
+    ck_assert(row[0] == 3 && row[1] == 4);
+    read_one(dataset, "weight", 0, &weight);
+    ck_assert(weight == 0.5f);
+    yoke_dataset_destroy(dataset);
+    refused(text_file("t.csv", table),
+            &(yoke_dataset_open_options){.csv_weights = "3", .csv_label = "label"},
+            YOKE_ERROR_INVALID_ARGUMENT, "column \"3\" is named twice");
+    refused(text_file("t.csv", table), &(yoke_dataset_open_options){.csv_weights = "label"},
+            YOKE_ERROR_INVALID_ARGUMENT, "the column of weights would be the label");
+    refused(text_file("t.csv", "a,w,label\n1,-1,0\n"),
+            &(yoke_dataset_open_options){.csv_weights = "w"}, YOKE_ERROR_FORMAT,
+            "line 2, column 2: a weight is negative; must be 0 or more");
+}
+END_TEST
+
 START_TEST(csv_integers)
 {
     yoke_dataset *dataset;
@@ -178,6 +204,7 @@ test_suite(void)
     tcase_add_test(c, csv);
     tcase_add_test(c, csv_columns);
     tcase_add_test(c, csv_integers);
+    tcase_add_test(c, csv_weights);
     tcase_add_test(c, csv_refusals);
     tcase_add_test(c, numbers);
     return suite;

@@ -159,6 +159,153 @@ START_TEST(loss_of_values_matches_oracle)
 }
 END_TEST
 
+/* Classes have weights, or samples or labels, or both; with ignored labels and smoothing. */
+START_TEST(weighted_loss_of_labels_matches_oracle)
+{
+    const yoke_shape shapes[] = {yoke_shape(7), yoke_shape(3, 2, 4), yoke_shape(301, 2),
+                                 yoke_shape(5, 3, 37)};
+    const yoke_shape *shape = &shapes[_i / 4];
+    float values[301];
+    yoke_shape rest = {.rank = shape->rank - 1};
+    yoke_loss_options options = {
+        .label_smoothing = _i % 2 ? 0.1f : 0, .has_ignore_index = true, .ignore_index = 1};
+    yoke_node *x, *label;
+    yoke_graph *g;
+
+    for (int c = 0; c < 301; c++)
+        values[c] = (float)(c % 5) * 0.75f; /* some are 0 */
+    memcpy(rest.dim, shape->dim + 1, (size_t)rest.rank * sizeof rest.dim[0]);
+    for (int given = 1; given < 4; given++) {
+        ASSERT_OK(yoke_graph_create(&g));
+        x = yoke_input(g, "x", YOKE_F32, *shape);
+        label = yoke_target(g, "label", YOKE_U8, rest);
+        options.class_weights =
+            given & 1 ? yoke_constant(g, "classes", yoke_shape(shape->dim[0]), values) : NULL;
+        options.weights =
+            given & 2 ? yoke_target(g, "w", YOKE_F32, _i % 2 ? rest : yoke_shape()) : NULL;
+        op_check_graph(g, with_labels[_i / 2 % 2](g, x, label, &options),
+                       &(op_check_options){.labels = (int32_t)YKI_MIN(shape->dim[0], 200),
+                                           .positive = _i / 2 % 2 == 1});
+    }
+}
+END_TEST
+
+/* Of classes side by side. */
+START_TEST(weighted_loss_of_rows_matches_oracle)
+{
+    const float values[] = {1, 0.5f, 3, 0, 2};
+    yoke_loss_options options = {.axis = -1};
+    yoke_node *x, *label;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(2, 3, 5));
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape(2, 3));
+    options.class_weights = yoke_constant(g, "classes", yoke_shape(5), values);
+    options.weights = yoke_target(g, "w", YOKE_F32, yoke_shape(2, 3));
+    op_check_graph(g, yoke_softmax_cross_entropy(g, x, label, &options),
+                   &(op_check_options){.labels = 5});
+}
+END_TEST
+
+START_TEST(weighted_loss_of_values_matches_oracle)
+{
+    const yoke_shape shapes[] = {yoke_shape(), yoke_shape(3, 2, 5), yoke_shape(301)};
+
+    for (size_t i = 0; i < 2 * YKI_COUNT(shapes); i++) {
+        const yoke_shape *shape = &shapes[i / 2];
+        yoke_loss_options options = {0};
+        yoke_graph *g;
+        yoke_node *x, *t;
+
+        ASSERT_OK(yoke_graph_create(&g));
+        x = yoke_input(g, "x", YOKE_F32, *shape);
+        t = yoke_target(g, "t", YOKE_F32, *shape);
+        options.weights = yoke_target(g, "w", YOKE_F32, i % 2 ? *shape : yoke_shape());
+        op_check_graph(g, with_values[_i](g, x, t, &options), &(op_check_options){.targets = "t"});
+    }
+}
+END_TEST
+
+/* A graph that is complete gets what the options would have given it. */
+START_TEST(complete_graphs_take_weights)
+{
+    const float values[] = {1, 0.5f, 3};
+    yoke_node *x, *label, *loss;
+    yoke_graph *g, *again;
+    char *text;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(4)),
+                   &(yoke_dense_options){.units = 3});
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape());
+    loss = yoke_softmax_cross_entropy(g, x, label, NULL);
+    yoke_graph_set_loss(g, loss);
+    yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, x, label));
+    ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_graph_weigh_loss(g, values, 2, NULL));
+    ASSERT_DETAIL("softmax_cross_entropy1: the class weights "
+                  "\"softmax_cross_entropy1.class_weights\" has shape (2); must be (3)");
+    yoke_graph_destroy(g);
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(4)),
+                   &(yoke_dense_options){.units = 3});
+    label = yoke_target(g, "label", YOKE_I32, yoke_shape());
+    loss = yoke_softmax_cross_entropy(g, x, label, NULL);
+    yoke_graph_set_loss(g, loss);
+    yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, x, label));
+    ASSERT_OK(yoke_graph_weigh_loss(g, values, 3, "weight"));
+    ASSERT_STATUS(YOKE_ERROR_STATE, yoke_graph_weigh_loss(g, values, 3, NULL));
+    ck_assert_str_eq(yoke_node_name(loss), "softmax_cross_entropy1");
+    ck_assert_uint_eq(loss->input_count, 4);
+    for (uint32_t i = 0; i < loss->input_count; i++)
+        ck_assert_uint_lt(loss->inputs[i]->id, loss->id);
+    ASSERT_OK(yoke_graph_to_json(g, &text));
+    ASSERT_OK(yoke_graph_from_json(text, strlen(text), &again));
+    x = yoke_graph_get_node(again, "softmax_cross_entropy1.class_weights");
+    ck_assert(x && x->data && memcmp(x->data, values, sizeof values) == 0);
+    ck_assert_uint_eq(yoke_graph_get_node(again, "softmax_cross_entropy1")->input_count, 4);
+    yoke_graph_destroy(again);
+    yoke_free(text);
+    op_check_graph(g, loss, &(op_check_options){.labels = 3});
+}
+END_TEST
+
+START_TEST(weights_that_do_not_fit_are_refused)
+{
+    const float values[] = {1, 0.5f, 3}, negative[] = {1, -1, 1};
+    yoke_loss_options options = {0};
+    yoke_node *x, *label;
+    yoke_graph *g;
+
+    for (int i = 0; i < 4; i++) {
+        ASSERT_OK(yoke_graph_create(&g));
+        x = yoke_input(g, "x", YOKE_F32, yoke_shape(3));
+        label = yoke_target(g, "label", YOKE_I32, yoke_shape());
+        if (i == 0) {
+            options.class_weights = yoke_constant(g, "classes", yoke_shape(3), negative);
+            yoke_softmax_cross_entropy(g, x, label, &options);
+            ASSERT_DETAIL("the weight of class 1 is -1; must be between 0 and ");
+        } else if (i == 1) {
+            options.class_weights = yoke_constant(g, "classes", yoke_shape(3), values);
+            yoke_mean_squared_error(g, x, yoke_target(g, "t", YOKE_F32, yoke_shape(3)), &options);
+            ASSERT_DETAIL("class_weights are given; only a cross-entropy of labels takes them");
+        } else if (i == 2) {
+            options.weights = yoke_target(g, "w", YOKE_F32, yoke_shape(3));
+            yoke_softmax_cross_entropy(g, x, label, &options);
+            ASSERT_DETAIL(
+                "the weights \"w\" has shape (3); must be (), and be given for each sample");
+        } else {
+            yoke_constant(g, "classes", yoke_shape(3), NULL);
+            ASSERT_DETAIL("classes: yoke_constant: values is NULL");
+        }
+        ck_assert_int_ne(yoke_graph_status(g), YOKE_OK);
+        yoke_graph_destroy(g);
+        options = (yoke_loss_options){0};
+    }
+}
+END_TEST
+
 START_TEST(metric_matches_oracle)
 {
     int64_t classes = _i ? 101 : 7;
@@ -239,6 +386,11 @@ test_suite(void)
     tcase_add_loop_test(tcase, linear_loss_matches_oracle, 0, 10);
     tcase_add_test(tcase, linear_loss_keeps_no_logits);
     tcase_add_loop_test(tcase, loss_of_values_matches_oracle, 0, 4);
+    tcase_add_loop_test(tcase, weighted_loss_of_labels_matches_oracle, 0, 16);
+    tcase_add_test(tcase, weighted_loss_of_rows_matches_oracle);
+    tcase_add_loop_test(tcase, weighted_loss_of_values_matches_oracle, 0, 4);
+    tcase_add_test(tcase, complete_graphs_take_weights);
+    tcase_add_test(tcase, weights_that_do_not_fit_are_refused);
     tcase_add_loop_test(tcase, metric_matches_oracle, 0, 2);
     tcase_add_test(tcase, loss_names_what_does_not_fit);
     tcase_add_test(tcase, loss_asks_for_a_forgotten_flatten);

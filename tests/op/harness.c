@@ -74,7 +74,9 @@ fill_given(setup *s)
         for (int64_t k = 0; k < count; k++) {
             double value;
 
-            if (node->type != YOKE_F32)
+            if (yki_is_constant(node))
+                value = (double)((const float *)node->data)[k];
+            else if (node->type != YOKE_F32)
                 value = floor(op_uniform(s->options.seed, (uint32_t)i, (uint64_t)k) *
                               (s->options.labels ? s->options.labels : 10));
             else if (s->options.whole)
@@ -570,7 +572,7 @@ op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *opt
     if (!s.options.no_gradient) {
         for (size_t i = 0; i < graph->node_count; i++)
             if (!graph->nodes[i]->op && graph->nodes[i]->type == YOKE_F32 &&
-                graph->nodes[i]->role == YKI_ROLE_INPUT &&
+                graph->nodes[i]->role == YKI_ROLE_INPUT && !graph->nodes[i]->target &&
                 !(s.options.targets && strcmp(graph->nodes[i]->name, s.options.targets) == 0) &&
                 also_count < YKI_COUNT(also))
                 also[also_count++] = graph->nodes[i];

@@ -48,6 +48,24 @@ wanted(const yki_loss_attrs *a, const shape *s, int64_t c, int64_t label)
     return (c == label ? 1 - smoothing : 0) + smoothing / (double)s->classes;
 }
 
+/* Of a class; 1 where there are no such weights. */
+static double
+class_weight(const op_run *run, int64_t c)
+{
+    return yki_loss_attrs_get(&run->problem->attrs).class_weights ? run->in[2][c] : 1;
+}
+
+/* Of the value of a sample's target that stands at `at` of `count`. */
+static double
+own_weight(const op_run *run, int64_t n, int64_t at, int64_t count)
+{
+    const uint32_t last = run->problem->input_count - 1;
+
+    if (!yki_loss_attrs_get(&run->problem->attrs).weights)
+        return 1;
+    return run->in[last][run->problem->in[last].shape.rank ? n * count + at : n];
+}
+
 static bool
 ignored(const yki_loss_attrs *a, int64_t label)
 {
@@ -99,8 +117,10 @@ uses_labels(const yki_loss_attrs *a)
 }
 
 static double
-label_loss(const yki_loss_attrs *a, const shape *s, const double *column, int64_t label)
+label_loss(const op_run *run, const shape *s, const double *column, int64_t label)
 {
+    const yki_loss_attrs attrs = yki_loss_attrs_get(&run->problem->attrs), *a = &attrs;
+
     double loss = 0;
     int64_t before = 0;
 
@@ -113,7 +133,7 @@ label_loss(const yki_loss_attrs *a, const shape *s, const double *column, int64_
     for (int64_t c = 0; c < s->classes; c++) {
         double p = a->kind == YKI_LOSS_CE ? column[c * s->step] : softmax(column, s, c);
 
-        loss -= wanted(a, s, c, label) * log(p);
+        loss -= class_weight(run, c) * wanted(a, s, c, label) * log(p);
     }
     return loss;
 }
@@ -129,19 +149,34 @@ oracle_loss(const op_run *run, double *out)
 
         for (int64_t p = 0; uses_labels(&a) && p < s.positions; p++) {
             int64_t label = (int64_t)run->in[1][n * s.positions + p];
+            double weight = own_weight(run, n, p, s.positions);
 
             if (ignored(&a, label))
                 continue;
-            sum += label_loss(&a, &s, run->in[0] + n * s.count + p * s.next, label);
-            count++;
+            sum += weight * label_loss(run, &s, run->in[0] + n * s.count + p * s.next, label);
+            count += weight * class_weight(run, label);
         }
         for (int64_t i = 0; !uses_labels(&a) && i < s.count; i++) {
-            sum += element_loss(&a, run->in[0][n * s.count + i], run->in[1][n * s.count + i]);
-            count++;
+            double weight = own_weight(run, n, i, s.count);
+
+            sum +=
+                weight * element_loss(&a, run->in[0][n * s.count + i], run->in[1][n * s.count + i]);
+            count += weight;
         }
         out[2 * n] = sum;
         out[2 * n + 1] = count;
     }
+}
+
+/* All that a label wants of the classes, weighted; 1 without weights. */
+static double
+mass(const op_run *run, const yki_loss_attrs *a, const shape *s, int64_t label)
+{
+    double sum = 0;
+
+    for (int64_t c = 0; c < s->classes; c++)
+        sum += class_weight(run, c) * wanted(a, s, c, label);
+    return sum;
 }
 
 static void
@@ -157,16 +192,19 @@ oracle_loss_grad(const op_run *run, double *out)
             double *o = &out[n * s.count + i];
 
             if (!uses_labels(&a)) {
-                *o = element_grad(&a, x[i], run->in[1][n * s.count + i]);
+                *o = own_weight(run, n, i, s.count) *
+                     element_grad(&a, x[i], run->in[1][n * s.count + i]);
                 continue;
             }
             label = (int64_t)run->in[1][n * s.positions + p];
             if (ignored(&a, label))
                 *o = 0;
             else if (a.kind == YKI_LOSS_CE)
-                *o = -wanted(&a, &s, c, label) / x[i];
+                *o = -class_weight(run, c) * wanted(&a, &s, c, label) / x[i];
             else
-                *o = softmax(x + p * s.next, &s, c) - wanted(&a, &s, c, label);
+                *o = mass(run, &a, &s, label) * softmax(x + p * s.next, &s, c) -
+                     class_weight(run, c) * wanted(&a, &s, c, label);
+            *o *= own_weight(run, n, p, s.positions);
         }
 }
 

@@ -142,6 +142,11 @@ OP(binary, yoke_binary_cross_entropy(g, x, values(g), NULL))
 OP(logits, yoke_softmax_cross_entropy(g, x, label(g), NULL))
 OP(smooth,
    yoke_softmax_cross_entropy(g, x, label(g), &(yoke_loss_options){.label_smoothing = 0.1f}))
+OP(weighted,
+   yoke_softmax_cross_entropy(g, x, label(g),
+                              &(yoke_loss_options){.class_weights = yoke_constant(
+                                                       g, "weights", yoke_shape(CLASSES),
+                                                       (const float[CLASSES]){0.5f, 2, 0.25f})}))
 /* The parameter is 0, so a NaN of x makes every logit one. */
 OP(linear,
    yoke_linear_cross_entropy(g, x,
@@ -201,6 +206,7 @@ const op_small_graph op_small_graphs[] = {
     {"binary_cross_entropy", "", binary, OP_VALUES, NULL},
     {"softmax_cross_entropy", "", logits, OP_LABELS, NULL},
     {"softmax_cross_entropy", "with smoothing", smooth, OP_LABELS, NULL},
+    {"softmax_cross_entropy", "with weights", weighted, OP_LABELS, NULL},
     {"linear_cross_entropy", "", linear, OP_LABELS, NULL},
     {"cross_entropy", "", probabilities, OP_LABELS, NULL},
     {"accuracy", "", accuracy, OP_LABELS, metric},

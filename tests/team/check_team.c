@@ -102,6 +102,8 @@ static const team_run pairs[] = {
     {.shares = "80,20", .net = TEAM_MLP, .last = 7, .accumulate = 3},
     {.shares = "even", .net = TEAM_REGRESSION, .batch = 25, .last = 1, .accumulate = 1},
     {.shares = "80,20", .net = TEAM_REGRESSION, .batch = 25, .last = 1, .accumulate = 3},
+    {.shares = "80,20", .net = TEAM_WEIGHTED, .last = 7, .accumulate = 3},
+    {.shares = "80,20", .net = TEAM_WEIGHTED, .ignored = TEAM_FIRST_IGNORED, .clip_norm = 0.5f},
     {.shares = "even", .net = TEAM_DROPOUT, .last = 7},
     {.shares = "80,20", .net = TEAM_DROPOUT, .last = 7, .accumulate = 3},
     {.shares = "80,20", .net = TEAM_MLP, .last = 7, .precision = "bf16"},

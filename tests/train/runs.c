@@ -87,6 +87,17 @@ has_images(team_net net)
     return net == TEAM_CONV || net == TEAM_LOCAL || net == TEAM_WIDE;
 }
 
+/* Of a sample a weight between 1 / 100 and 100, by its first number. */
+static void
+weigh(yoke_graph *g, yoke_loss_options *o)
+{
+    const float classes[TEAM_CLASSES] = {1, 0.25f, 3, 0, 0.5f};
+    yoke_node *first = yoke_slice(g, yoke_graph_get_node(g, "x"), 0, 0, 1);
+
+    o->class_weights = yoke_constant(g, "classes", yoke_shape(TEAM_CLASSES), classes);
+    o->weights = yoke_reshape(g, yoke_exp(g, yoke_scale(g, first, 4.6f, 0)), yoke_shape());
+}
+
 yoke_graph *
 team_graph(team_net net)
 {
@@ -110,12 +121,14 @@ team_graph(team_net net)
         yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
         yoke_graph_add_metric(g, "distance", yoke_mean_absolute_error(g, y, target));
     } else {
-        const yoke_loss_options o = {.has_ignore_index = true, .ignore_index = TEAM_IGNORED};
+        yoke_loss_options o = {.has_ignore_index = true, .ignore_index = TEAM_IGNORED};
 
         if (net == TEAM_SEQUENCE)
             target = yoke_sequence(g, yoke_target(g, "target", YOKE_I32, yoke_shape(ROWS)));
         else
             target = yoke_target(g, "target", YOKE_I32, yoke_shape());
+        if (net == TEAM_WEIGHTED)
+            weigh(g, &o);
         yoke_graph_set_loss(g, yoke_softmax_cross_entropy(g, y, target, &o));
         yoke_graph_add_metric(g, "accuracy", yoke_accuracy(g, y, target));
     }

@@ -17,13 +17,14 @@ enum { TEAM_STEPS = 20, TEAM_TENSORS = 24, TEAM_SAMPLES = 512, TEAM_CLASSES = 5 
 enum { TEAM_IGNORED = -7 };
 
 typedef enum team_net {
-    TEAM_MLP,       /* (12) -> 24 -> 5, labels, some of them ignored */
-    TEAM_CONV,      /* (3, 8, 8): convolutions, batch norm over the whole batch, averages */
-    TEAM_LOCAL,     /* the same with statistics of each device */
-    TEAM_DROPOUT,   /* TEAM_MLP with dropout */
-    TEAM_WIDE,      /* TEAM_CONV with enough channels for Winograd */
-    TEAM_SEQUENCE,  /* (up to 6, 12): attention with dropout; each step has another length */
-    TEAM_REGRESSION /* (12) -> 24 -> 4 values, squared error */
+    TEAM_MLP,        /* (12) -> 24 -> 5, labels, some of them ignored */
+    TEAM_CONV,       /* (3, 8, 8): convolutions, batch norm over the whole batch, averages */
+    TEAM_LOCAL,      /* the same with statistics of each device */
+    TEAM_DROPOUT,    /* TEAM_MLP with dropout */
+    TEAM_WIDE,       /* TEAM_CONV with enough channels for Winograd */
+    TEAM_SEQUENCE,   /* (up to 6, 12): attention with dropout; each step has another length */
+    TEAM_REGRESSION, /* (12) -> 24 -> 4 values, squared error */
+    TEAM_WEIGHTED    /* TEAM_MLP with weights of classes and, very unlike ones, of samples */
 } team_net;
 
 /* How ignored labels lie in a batch. */

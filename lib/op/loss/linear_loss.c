@@ -126,10 +126,11 @@ yoke_linear_cross_entropy_sized(yoke_graph *graph, yoke_node *x, yoke_node *weig
         return NULL;
     if (options)
         memcpy(&o, options, YKI_MIN(size, sizeof o));
-    if (o.label_smoothing != 0 || o.delta != 0 || o.axis != 0) {
-        yki_graph_fail(
-            graph, name,
-            yki_fail(YOKE_ERROR_VALUE, "label_smoothing, delta and axis must be 0 for this loss"));
+    if (o.label_smoothing != 0 || o.delta != 0 || o.axis != 0 || o.class_weights || o.weights) {
+        yki_graph_fail(graph, name,
+                       yki_fail(YOKE_ERROR_VALUE,
+                                "label_smoothing, delta, axis and weights must be "
+                                "0 or NULL for this loss"));
         yki_free(name);
         return NULL;
     }

@@ -38,9 +38,9 @@ describe(const yki_attrs *attrs, char *text, size_t size)
 {
     const yki_loss_attrs a = yki_loss_attrs_get(attrs);
 
-    snprintf(text, size, "%s i%d:%d s%.9g d%.9g k%d%s", kinds[a.kind].name, a.has_ignore_index,
-             a.ignore_index, (double)a.label_smoothing, (double)a.delta, a.k,
-             a.rows ? " rows" : "");
+    snprintf(text, size, "%s i%d:%d s%.9g d%.9g k%d%s%s%s", kinds[a.kind].name, a.has_ignore_index,
+             a.ignore_index, (double)a.label_smoothing, (double)a.delta, a.k, a.rows ? " rows" : "",
+             a.class_weights ? " classes" : "", a.weights ? " weights" : "");
 }
 
 /* The hint is for a sample that has one label, or one row of targets, where x still has several
@@ -75,6 +75,47 @@ check_labels(const yoke_node *x, const yoke_node *target, bool rows)
     return YOKE_OK;
 }
 
+/* Of a constant. */
+static yoke_status
+check_class_weights(const yoke_node *w)
+{
+    const float *values = w->data;
+
+    for (int64_t c = 0; yki_is_constant(w) && c < w->shape.dim[0]; c++)
+        if (!(values[c] >= 0 && values[c] <= FLT_MAX))
+            return yki_fail(YOKE_ERROR_VALUE,
+                            "the weight of class %lld is %g; must be between 0 and %g",
+                            (long long)c, (double)values[c], (double)FLT_MAX);
+    return YOKE_OK;
+}
+
+static yoke_status
+check_weights(const yoke_node *node, const yki_loss_attrs *a)
+{
+    const yoke_node *x = node->inputs[0], *target = node->inputs[1], *w = node->inputs[2];
+    char text[128], must[160];
+
+    if (a->class_weights) {
+        YKI_TRY(yki_check_f32("the class weights", w));
+        if (w->batched || !yki_shape_equal(w->shape, yoke_shape(x->shape.dim[0]))) {
+            snprintf(must, sizeof must, "(%lld), a weight for each class, the same for all samples",
+                     (long long)x->shape.dim[0]);
+            return yki_fail_shape("the class weights", w, must);
+        }
+        YKI_TRY(check_class_weights(w));
+    }
+    if (!a->weights)
+        return YOKE_OK;
+    w = node->inputs[node->input_count - 1];
+    YKI_TRY(yki_check_f32("the weights", w));
+    if (w->batched && (w->shape.rank == 0 || yki_shape_equal(w->shape, target->shape)))
+        return YOKE_OK;
+    snprintf(must, sizeof must, "()%s%s, and be given for each sample",
+             target->shape.rank ? " or " : "",
+             target->shape.rank ? yki_shape_text(target->shape, text, sizeof text) : "");
+    return yki_fail_shape("the weights", w, must);
+}
+
 static yoke_status
 check_operands(const yoke_node *node)
 {
@@ -91,7 +132,7 @@ check_operands(const yoke_node *node)
         YKI_TRY(check_labels(x, target, a.rows));
         if (a.kind == YKI_METRIC_TOP_K && (a.k < 1 || a.k > x->shape.dim[0]))
             return yki_fail_range(YOKE_ERROR_VALUE, "k", a.k, 1, x->shape.dim[0]);
-        return YOKE_OK;
+        return check_weights(node, &a);
     }
     YKI_TRY(yki_check_f32("the target", target));
     if (!yki_shape_equal(x->shape, target->shape))
@@ -99,7 +140,7 @@ check_operands(const yoke_node *node)
             YOKE_ERROR_SHAPE, "the target \"%s\" has shape %s; must be %s, the shape of \"%s\"%s",
             target->name, yki_shape_text(target->shape, right, sizeof right),
             yki_shape_text(x->shape, left, sizeof left), x->name, flatten_hint(x, target, 1));
-    return YOKE_OK;
+    return check_weights(node, &a);
 }
 
 static yoke_status
@@ -124,14 +165,16 @@ static yoke_status
 gradient(yoke_node *node, yoke_node *dy, const bool *wanted, yoke_node **dx)
 {
     (void)dy; /* differentiation starts at a loss */
-    if (wanted[1])
-        return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "the target \"%s\" depends on a parameter that is trained; must not, as a "
-                        "loss has no gradient by its target",
-                        node->inputs[1]->name);
+    for (uint32_t i = 1; i < node->input_count; i++)
+        if (wanted[i])
+            return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                            "the %s \"%s\" depends on a parameter that is trained; must not, as a "
+                            "loss has no gradient by its %s",
+                            i == 1 ? "target" : "weight", node->inputs[i]->name,
+                            i == 1 ? "target" : "weights");
     if (wanted[0])
-        dx[0] = yki_node(node->graph, &yki_op_loss_grad, NULL, node->inputs, 2, &node->attrs,
-                         sizeof node->attrs);
+        dx[0] = yki_node(node->graph, &yki_op_loss_grad, NULL, node->inputs, node->input_count,
+                         &node->attrs, sizeof node->attrs);
     return yki_graph_status(node->graph);
 }
 
@@ -164,15 +207,21 @@ const yki_op yki_op_loss_grad = {
     .describe = describe,
 };
 
+/* `weights` (NULL: none) are those of classes, then those of the target's values. */
 static yoke_node *
 make(yoke_graph *graph, yki_loss_kind kind, yoke_node *x, yoke_node *target,
-     const yki_loss_attrs *attrs)
+     yoke_node *const weights[2], const yki_loss_attrs *attrs)
 {
-    yoke_node *inputs[2] = {x, target}, *node;
+    yoke_node *inputs[4] = {x, target}, *node;
+    uint32_t count = 2;
     char *name;
 
+    for (int i = 0; i < 2 && weights; i++)
+        if (weights[i])
+            inputs[count++] = weights[i];
+
     name = yki_layer_name(graph, NULL, kinds[kind].name);
-    node = yki_node(graph, &yki_op_loss, name, inputs, 2, attrs, sizeof *attrs);
+    node = yki_node(graph, &yki_op_loss, name, inputs, count, attrs, sizeof *attrs);
     yki_free(name);
     /* For a metric, a label beyond the classes is a miss, whatever it is. */
     if (node && kinds[kind].labels && !kinds[kind].metric &&
@@ -180,6 +229,17 @@ make(yoke_graph *graph, yki_loss_kind kind, yoke_node *x, yoke_node *target,
                           attrs->has_ignore_index ? &attrs->ignore_index : NULL))
         return NULL;
     return node;
+}
+
+/* Weighted losses have kernels for classes on the first axis alone. */
+static yoke_node *
+classes_first(yoke_graph *graph, yoke_node *x)
+{
+    int32_t axes[YOKE_MAX_RANK] = {x->shape.rank - 1};
+
+    for (int32_t i = 1; i < x->shape.rank; i++)
+        axes[i] = i - 1;
+    return yoke_transpose(graph, x, axes);
 }
 
 static yoke_node *
@@ -207,12 +267,25 @@ with_options(yoke_graph *graph, yki_loss_kind kind, yoke_node *x, yoke_node *tar
                                 "axis is %d; must be 0 or, for softmax_cross_entropy, -1", o.axis));
         return NULL;
     }
+    if (o.class_weights && !kinds[kind].labels) {
+        yki_graph_fail(graph, kinds[kind].name,
+                       yki_fail(YOKE_ERROR_VALUE,
+                                "class_weights are given; only a cross-entropy of "
+                                "labels takes them"));
+        return NULL;
+    }
     attrs.rows = o.axis == -1 && x && x->shape.rank > 1;
+    attrs.class_weights = o.class_weights != NULL;
+    attrs.weights = o.weights != NULL;
+    if (attrs.rows && (o.class_weights || o.weights)) {
+        x = classes_first(graph, x);
+        attrs.rows = 0;
+    }
     attrs.has_ignore_index = o.has_ignore_index;
     attrs.ignore_index = o.has_ignore_index ? o.ignore_index : 0;
     attrs.label_smoothing = o.label_smoothing;
     attrs.delta = o.delta > 0 ? o.delta : 1;
-    return make(graph, kind, x, target, &attrs);
+    return make(graph, kind, x, target, (yoke_node *[]){o.class_weights, o.weights}, &attrs);
 }
 
 yoke_node *
@@ -262,7 +335,7 @@ yoke_accuracy(yoke_graph *graph, yoke_node *x, yoke_node *target)
 {
     yki_loss_attrs attrs = {.kind = YKI_METRIC_ACCURACY, .k = 1};
 
-    return make(graph, YKI_METRIC_ACCURACY, x, target, &attrs);
+    return make(graph, YKI_METRIC_ACCURACY, x, target, NULL, &attrs);
 }
 
 yoke_node *
@@ -270,7 +343,7 @@ yoke_top_k(yoke_graph *graph, yoke_node *x, yoke_node *target, int32_t k)
 {
     yki_loss_attrs attrs = {.kind = YKI_METRIC_TOP_K, .k = k};
 
-    return make(graph, YKI_METRIC_TOP_K, x, target, &attrs);
+    return make(graph, YKI_METRIC_TOP_K, x, target, NULL, &attrs);
 }
 
 yoke_node *
@@ -278,5 +351,5 @@ yoke_mean_absolute_error(yoke_graph *graph, yoke_node *x, yoke_node *target)
 {
     yki_loss_attrs attrs = {.kind = YKI_METRIC_MAE};
 
-    return make(graph, YKI_METRIC_MAE, x, target, &attrs);
+    return make(graph, YKI_METRIC_MAE, x, target, NULL, &attrs);
 }

@@ -55,12 +55,26 @@ yki_loss_form_for(const yki_problem *problem, const yki_device_traits *traits, i
     return f;
 }
 
+/* Where there are no weights, the kernel does not read the slot. */
+static void
+add_weights(const yki_problem *problem, const yki_loss_attrs *attrs, yki_recipe *recipe)
+{
+    const uint32_t last = problem->input_count - 1;
+
+    yki_arg_slot(recipe, attrs->class_weights ? 2 : 0);
+    yki_arg_slot(recipe, attrs->weights ? last : 0);
+    yki_arg_int(recipe, "has_class_weights", attrs->class_weights);
+    yki_arg_int(recipe, "has_weights", attrs->weights);
+    yki_arg_int(recipe, "weight_step", attrs->weights && problem->in[last].shape.rank > 0);
+}
+
 static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
 {
     const yki_loss_attrs attrs = yki_loss_attrs_get(&problem->attrs);
     bool is_grad = problem->op == &yki_op_loss_grad;
+    bool weighted = attrs.class_weights || attrs.weights;
     int64_t count = yki_shape_count(problem->in[0].shape);
     int64_t classes = problem->in[0].shape.rank ? problem->in[0].shape.dim[0] : 1;
     yki_loss_form form = yki_loss_form_for(problem, traits, attrs.kind);
@@ -68,11 +82,15 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 
     (void)tuning;
     yki_recipe_start(recipe, problem);
+    if (weighted)
+        form.spread = YKI_MIN(form.spread, 1);
     launch = yki_recipe_launch(recipe, "loss.cl", (is_grad ? gradients : kernels)[attrs.kind],
-                               "-DWG=%u -DLABEL=%s -DSPREAD=%d", form.items,
-                               problem->in[1].type == YOKE_U8 ? "uchar" : "int", form.spread);
-    for (uint32_t i = 0; i <= 2; i++)
-        yki_arg_slot(recipe, i);
+                               "-DWG=%u -DLABEL=%s -DSPREAD=%d%s", form.items,
+                               problem->in[1].type == YOKE_U8 ? "uchar" : "int", form.spread,
+                               weighted ? " -DWEIGHTED" : "");
+    yki_arg_slot(recipe, 0);
+    yki_arg_slot(recipe, 1);
+    yki_arg_slot(recipe, problem->input_count);
     yki_arg_expr(recipe, "samples", YKI_BATCH);
     yki_arg_int(recipe, "classes", classes);
     yki_arg_int(recipe, "positions", count / classes);
@@ -81,6 +99,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     yki_arg_float(recipe, "smoothing", attrs.label_smoothing);
     yki_arg_float(recipe, "delta", attrs.delta);
     yki_arg_int(recipe, "k", attrs.k);
+    if (weighted)
+        add_weights(problem, &attrs, recipe);
     yki_launch_grid(launch, form.groups, (yki_expr){0}, (yki_expr){0}, form.items, 1, 1);
     yki_launch_iterations(launch, problem, 4.0 * (double)count * (double)problem->max.batch,
                           4 * count);
