@@ -553,6 +553,8 @@ typedef struct yoke_fit_options {
     bool same_seed;             /* refuse a checkpoint of another seed (YOKE_ERROR_STATE) */
     int64_t patience;           /* epochs without a lower loss after which training ends; 0: any */
     bool keep_best;             /* keep the checkpoint of the best epoch beside the newest */
+    int64_t plateau; /* epochs without a lower loss after which the learning rate falls; 0: never */
+    float plateau_factor; /* that it is multiplied by then; 0: 0.1 */
 } yoke_fit_options;
 
 /* Trains for some epochs, and evaluates `test` after each if it is not NULL. The order of samples

@@ -36,8 +36,8 @@ typedef struct request {
     const char *folder;             /* of Hugging Face, that has them; NULL: none */
     const char *init, *init_adapters, *out, *checkpoint, *log, *log_dir, *tokenizer, *config;
     yki_tool_sizes sizes; /* as they are given */
-    unsigned every, keep, early_stop;
-    double validation;
+    unsigned every, keep, early_stop, plateau;
+    double validation, plateau_factor;
     bool keep_best, resume, quiet, json;
 } request;
 
@@ -75,6 +75,10 @@ static const yki_tool_option options[] = {
      TOOL_FLAG(request, keep_best)},
     {"early-stop", 0, "N", "end after N epochs without a lower test loss (default: never)",
      TOOL_COUNT(request, early_stop, 1, MAX_EPOCHS)},
+    {"plateau", 0, "N", "lower the learning rate after N such epochs (default: never)",
+     TOOL_COUNT(request, plateau, 1, MAX_EPOCHS)},
+    {"plateau-factor", 0, "X", "what it is multiplied by then (default: 0.1)",
+     TOOL_REAL(request, plateau_factor, LEAST_PART, MOST_PART)},
     {"resume", 'r', NULL, "go on from the newest checkpoint, if there is one",
      TOOL_FLAG(request, resume)},
     {"out", 'o', "FILE", "write the model there, as safetensors", TOOL_TEXT(request, out)},
@@ -156,6 +160,8 @@ check_request(const yki_tool_command *self, request *w)
     if (w->settings.normalize && w->settings.no_normalize)
         return yki_tool_usage(self,
                               "--normalize and --no-normalize are given; must be one of both");
+    if (w->plateau_factor > 0 && !w->plateau)
+        return yki_tool_usage(self, "--plateau-factor is given alone; must go with --plateau=N");
     if ((w->resume || w->every || w->keep || w->keep_best) && !w->checkpoint)
         return yki_tool_usage(self, "--%s is given without a folder; must go with --checkpoint=DIR",
                               w->resume  ? "resume"
@@ -567,6 +573,8 @@ fit(session *s)
     o.checkpoint_keep = w->keep;
     o.keep_best = w->keep_best;
     o.patience = w->early_stop;
+    o.plateau = w->plateau;
+    o.plateau_factor = (float)w->plateau_factor;
     o.resume = w->resume;
     o.keep_learning_rate = w->settings.training.rate > 0;
     o.same_seed = true; /* with another seed, trained samples would be in the test part */

@@ -233,6 +233,49 @@ run_steps(fitting *f, bool *stop)
     return yoke_trainer_wait(t);
 }
 
+/* ---- the learning rate ---- */
+
+static double
+loss_of(const yoke_epoch *e)
+{
+    return e->test->samples ? e->test->loss : e->train->loss;
+}
+
+/* Whether the newest epoch is the last of so many without a lower loss than the best before them,
+ * counted anew after each time that it was so. The history alone tells: it is the same in all
+ * processes, and in a training that goes on from a checkpoint. */
+static bool
+on_plateau(const fitting *f)
+{
+    const yoke_trainer *t = f->trainer;
+    double least = INFINITY;
+    int64_t since = 0;
+    bool now = false;
+
+    for (size_t i = 0; f->options.plateau > 0 && i < t->history.count; i++) {
+        const double loss = loss_of(&t->history.epochs[i]->told);
+
+        since = loss < least ? 0 : since + 1;
+        least = loss < least ? loss : least;
+        now = since == f->options.plateau;
+        since = now ? 0 : since;
+    }
+    return now;
+}
+
+static yoke_status
+reduce_rate(fitting *f)
+{
+    const float factor = f->options.plateau_factor > 0 ? f->options.plateau_factor : 0.1f;
+    float rate = yoke_trainer_get_learning_rate(f->trainer) * factor;
+
+    if (!on_plateau(f))
+        return YOKE_OK;
+    yki_log(YOKE_LOG_INFO, "the loss was not lower for %lld epochs: the learning rate is now %g",
+            (long long)f->options.plateau, (double)rate);
+    return yoke_trainer_set_learning_rate(f->trainer, rate);
+}
+
 /* Trains the rest of the epoch. */
 static yoke_status
 run_epoch(fitting *f, bool *stop)
@@ -308,6 +351,7 @@ one_epoch(fitting *f, yoke_dataset *test, bool *stop)
     t->epoch++;
     if (f->options.on_epoch && f->options.on_epoch(f->options.user, epoch))
         f->stop = true;
+    YKI_TRY(reduce_rate(f));
     if (f->options.keep_best && yoke_trainer_best_epoch(t) == epoch)
         f->saved = -1; /* one of this step, from before the test, does not know the best */
     else if (f->options.checkpoint_every)
@@ -378,6 +422,12 @@ yoke_trainer_fit_sized(yoke_trainer *t, yoke_dataset *train, yoke_dataset *test,
     if (f.options.patience < 0)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_fit: patience",
                               f.options.patience, 0, INT64_MAX);
+    if (f.options.plateau < 0)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_fit: plateau",
+                              f.options.plateau, 0, INT64_MAX);
+    if (!(f.options.plateau_factor >= 0 && f.options.plateau_factor < 1))
+        return yki_fail_range_below(YOKE_ERROR_INVALID_ARGUMENT, "yoke_trainer_fit: plateau_factor",
+                                    (double)f.options.plateau_factor, 0, 1);
     if (f.options.keep_best && !f.options.checkpoint_dir)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "yoke_trainer_fit: checkpoint_dir is NULL; must be a folder to keep the "
@@ -416,7 +466,7 @@ yoke_trainer_best_epoch(const yoke_trainer *t)
 
     for (size_t i = 0; t && i < t->history.count; i++) {
         const yoke_epoch *e = &t->history.epochs[i]->told;
-        const double loss = e->test->samples ? e->test->loss : e->train->loss;
+        const double loss = loss_of(e);
 
         if (loss < least) {
             best = e;

@@ -76,7 +76,8 @@ yki_saved_tensors_list(const yoke_trainer *t, yki_saved_tensors *all)
     for (size_t i = 0; i < w->weight_count; i++)
         YKI_TRY(add_part(all, i, false, YKI_SAVED_VALUE));
     for (size_t i = 0; i < w->state_count; i++)
-        YKI_TRY(add_part(all, i, true, YKI_SAVED_VALUE));
+        if (!yki_is_constant(w->states[i].node))
+            YKI_TRY(add_part(all, i, true, YKI_SAVED_VALUE));
     for (int which = 0; which < 2 && w->bucket_count; which++)
         for (size_t i = 0; i < w->weight_count && optimizer_state(t, 0, 0, which); i++)
             if (w->weights[i].bucket < w->bucket_count)

@@ -38,6 +38,8 @@ for alone in --resume --every=3 --keep=2 --keep-best; do
     expect 2 -- train --model=lenet --data="$digits" $alone
     says "$err" 'must go with --checkpoint=DIR$'
 done
+expect 2 -- train --model=lenet --data="$digits" --plateau-factor=0.5
+says "$err" '^yoke: train: --plateau-factor is given alone; must go with --plateau=N'
 expect 2 -- train --model=lenet --data="$digits" --normalize --no-normalize
 says "$err" '^yoke: train: --normalize and --no-normalize are given; must be one of both'
 
@@ -202,6 +204,13 @@ check_early_stop() {
     json epochs 4
     json best_epoch 1
     json stopped false
+    # After epochs 3, 5 and 7 the rate is halved.
+    # shellcheck disable=SC2086
+    expect 0 "$pocl" -- train ${still% --keep*} --plateau=2 --plateau-factor=0.5 --log="$work/plateau"
+    grep '"kind": "step"' "$work/plateau" | tail -n 1 >"$out"
+    checks=$((checks + 1))
+    awk -v rate="$("$pick" rate <"$out")" 'BEGIN { exit !(rate > 1.24e-31 && rate < 1.26e-31) }' ||
+        fail "not the rate of the ninth epoch"
 }
 
 # Options of a file, those of the command line, and what is written to run it again.

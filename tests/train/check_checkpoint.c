@@ -574,6 +574,48 @@ START_TEST(patience_without_a_test)
 }
 END_TEST
 
+static void
+fit_on_plateau(bench *b, const char *dir, int64_t epochs, int64_t plateau, float factor)
+{
+    ASSERT_OK(yoke_trainer_fit(b->trainer, b->data, b->data,
+                               &(yoke_fit_options){.epochs = epochs,
+                                                   .on_epoch = make_up_loss,
+                                                   .user = b,
+                                                   .checkpoint_dir = dir,
+                                                   .resume = dir != NULL,
+                                                   .plateau = plateau,
+                                                   .plateau_factor = factor}));
+}
+
+/* Of 3, 1, 2, 1, NaN, 0.5 the third to the fifth are not lower. What is interrupted goes on with
+ * the rate that it had, and counts on from where it was. */
+START_TEST(the_rate_falls_on_a_plateau)
+{
+    static const struct plateau {
+        int64_t epochs;
+        float factor, rates[6]; /* after each epoch, in parts of the first */
+    } table[] = {{1, 0.5f, {1, 1, 0.5f, 0.25f, 0.125f, 0.125f}},
+                 {2, 0, {1, 1, 1, 0.1f, 0.1f, 0.1f}},
+                 {3, 0.5f, {1, 1, 1, 1, 0.5f, 0.5f}},
+                 {4, 0.5f, {1, 1, 1, 1, 1, 1}}};
+    const struct plateau *row = &table[_i];
+    const char *dir = scratch_path("run");
+    bench *b = set_up();
+
+    for (int64_t i = 0; i < 6; i++) {
+        fit_on_plateau(b, dir, i + 1, row->epochs, row->factor);
+        ck_assert_uint_eq(yoke_trainer_epoch_count(b->trainer), (size_t)i + 1);
+        ck_assert_float_eq_tol(yoke_trainer_get_learning_rate(b->trainer), 1e-2f * row->rates[i],
+                               1e-8f);
+        begin_again(b, test_selector(), 5);
+    }
+    fit_on_plateau(b, NULL, 6, row->epochs, row->factor);
+    ck_assert_float_eq_tol(yoke_trainer_get_learning_rate(b->trainer), 1e-2f * row->rates[5],
+                           1e-8f);
+    tear_down(b);
+}
+END_TEST
+
 START_TEST(refusals)
 {
     const char *dir = scratch_path("run"), *file = scratch_path("file");
@@ -588,6 +630,11 @@ START_TEST(refusals)
     ASSERT_DETAIL("must be a folder to keep the best checkpoint in");
     ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT,
                   yoke_trainer_fit(b->trainer, b->data, NULL, &(yoke_fit_options){.patience = -1}));
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT,
+                  yoke_trainer_fit(b->trainer, b->data, NULL, &(yoke_fit_options){.plateau = -1}));
+    ASSERT_STATUS(
+        YOKE_ERROR_INVALID_ARGUMENT,
+        yoke_trainer_fit(b->trainer, b->data, NULL, &(yoke_fit_options){.plateau_factor = 1}));
     scratch_write(file, "", 0);
     ASSERT_STATUS(YOKE_ERROR_IO, fit(b, file, 0, false, 1));
     ASSERT_STATUS(YOKE_ERROR_IO, fit(b, scratch_path("no/such"), 0, false, 1));
@@ -777,6 +824,7 @@ test_suite(void)
     tcase_add_test(files, asked_for_between_epochs);
     tcase_add_test(files, the_best_is_kept);
     tcase_add_test(files, patience_without_a_test);
+    tcase_add_loop_test(files, the_rate_falls_on_a_plateau, 0, 4);
     tcase_add_test(files, refusals);
     tcase_add_test(damage, every_damage_is_found);
     tcase_add_test(damage, the_one_before_is_used);
