@@ -272,3 +272,45 @@ yki_rmsprop(ARGS, float alpha, float epsilon, float momentum)
     }
     END
 }
+
+/* ---- the moving average of the weights ---- */
+
+/* After step n, counted from 0, average = value + d (average - value), where d is `decay` or, if
+ * that is less, n / (n + 9): the first steps, which change most, are soon forgotten. In the first
+ * the average becomes the value, whatever was there; after that a step that changes no weight
+ * changes no average. `count` is in vectors, of which each group takes one contiguous piece. */
+GROUP void
+yki_average(__global const float *value, __global float *average, __global const float *step,
+            int count, float decay)
+{
+    int groups = (int)get_num_groups(0), group = (int)get_group_id(0);
+    int begin = (int)((long)count * group / groups);
+    int end = (int)((long)count * (group + 1) / groups);
+    float n = (float)(((__global const uint *)step)[0] - 1u);
+    bool first = n == 0.f;
+    float d = min(decay, QUOTIENT(float, n, n + 9.f));
+
+    if (!first && ((__global const uint *)step)[10] == 0u)
+        return;
+    for (int i = begin + (int)get_local_id(0); i < end; i += WG) {
+        floatv p = LOAD(i, value);
+
+        storev(first ? p : FMA(d, SETTLED(floatv, LOAD(i, average) - p), p), i, average);
+    }
+}
+
+/* a and b take each other's values. */
+GROUP void
+yki_exchange(__global float *a, __global float *b, int count)
+{
+    int groups = (int)get_num_groups(0), group = (int)get_group_id(0);
+    int begin = (int)((long)count * group / groups);
+    int end = (int)((long)count * (group + 1) / groups);
+
+    for (int i = begin + (int)get_local_id(0); i < end; i += WG) {
+        floatv kept = loadv(i, a);
+
+        storev(loadv(i, b), i, a);
+        storev(kept, i, b);
+    }
+}

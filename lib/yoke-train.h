@@ -465,6 +465,9 @@ typedef struct yoke_trainer_options {
     const char *precision; /* as in yoke_replica_options */
     int64_t granule; /* with ANY_SPLIT: samples that one device computes together; 0: yoke chooses
                       * by the batch */
+    /* Decay of a moving average of the weights, such as 0.999, or what is less, n / (n + 9) after
+     * step n from 0; 0: none. Evaluations, predictions and files then have the average. */
+    float average;
 } yoke_trainer_options;
 
 /* Compiles the graph for all devices of the team, measures, and gives every device the same initial

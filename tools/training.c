@@ -129,6 +129,8 @@ const yki_tool_option yki_tool_training_options[] = {
      POSITIVE(clip_norm), .takers = TRAIN | BENCH | VERIFY},
     {"clip-value", 0, "X", "largest size of an element of a gradient (default: none)",
      POSITIVE(clip_value), .takers = TRAIN | BENCH | VERIFY},
+    {"ema", 0, "DECAY", "use a moving average of the weights, as 0.999 (default: none)",
+     TOOL_REAL(yki_tool_training, average, 0, 0.9999999), .takers = TRAIN},
     {"recompute", 0, "KIND", "in backward: none (default), or cheap: less memory",
      FROM(recomputed, recompute), .takers = TRAIN | BENCH | VERIFY | TUNE},
     {"core-groups", 'G', "KIND", "of a CPU: measure (default), never or always",
@@ -203,6 +205,7 @@ yki_tool_trainer_options(const yki_tool_training *t, yoke_optimizer usual)
     o.accumulate = t->accumulate;
     o.shares = t->shares;
     o.local_batch_norm = t->batch_norm == 1;
+    o.average = (float)t->average;
     o.clip_norm = (float)t->clip_norm;
     o.clip_value = (float)t->clip_value;
     o.recompute = (yoke_recompute_choice)t->recompute;

@@ -33,6 +33,7 @@ typedef struct yki_tool_training {
     unsigned seed, accumulate;
     double rate;                  /* of learning; 0: not given */
     double clip_norm, clip_value; /* 0: gradients are not clipped */
+    double average;               /* 0: none */
     int batch_norm;               /* 1: local */
     int recompute;                /* a yoke_recompute_choice */
     int core_groups;              /* a yoke_core_groups_choice */

@@ -99,6 +99,19 @@ is_counter(const char *name)
     return length >= sizeof suffix - 1 && strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
 }
 
+/* What a checkpoint keeps beside a weight, as "fc.weight#m". */
+static bool
+is_beside(const loading *l, const char *name)
+{
+    const char *mark = strrchr(name, '#');
+    char weight[512];
+
+    if (!mark || strlen(mark) != 2 || (size_t)(mark - name) >= sizeof weight)
+        return false;
+    snprintf(weight, sizeof weight, "%.*s", (int)(mark - name), name);
+    return has_weight(l->graph, weight);
+}
+
 /* Whether the tensor is a matrix that fits when its axes are exchanged. */
 static bool
 is_turned(const yki_tensor *tensor, const yoke_shape *shape)
@@ -147,7 +160,7 @@ place_tensor(loading *l, const yki_safetensors *file, const yki_tensor *tensor)
     if (place.name[0] == '\0' || !matches(l->options, place.name))
         return true;
     if (!has_weight(l->graph, place.name))
-        return is_counter(name);
+        return is_counter(name) || is_beside(l, name);
     w = l->of_node[yoke_graph_get_node(l->graph, place.name)->id];
     w->count = place.parts;
     w->pieces[place.part] = (piece){file, tensor};

@@ -195,7 +195,8 @@ make_training(yoke_replica *r, const yoke_replica_options *o, const yki_replica_
                                    .owner = in_team->owner,
                                    .owners = in_team->owners,
                                    .norm_parts = in_team->norm_parts,
-                                   .settle = in_team->settle};
+                                   .settle = in_team->settle,
+                                   .average = in_team->average};
     yki_buffer *loss = in_team->totals;
 
     YKI_TRY(make_plan(r, true, in_team->merges, &r->training));

@@ -80,6 +80,7 @@ typedef struct yki_replica_in_team {
     bool overlaps;            /* gradients are read while backward runs */
     bool settle;              /* see yki_updater_options */
     bool canonical;           /* see yki_plan_options */
+    float average;            /* likewise */
     uint64_t bucket_size;     /* 0: the default */
     uint32_t owner, owners;   /* updates buckets `owner`, `owner` + `owners`, ...; owners 0: all */
     void (*tick)(void *user); /* see yki_plan_options */

@@ -35,10 +35,13 @@ typedef struct range {
 typedef struct unit {
     yki_buffer *values, *gradients; /* lent */
     yki_buffer *m, *v;              /* state; NULL if it is not kept */
+    yki_buffer *average;            /* of the values; NULL if it is not kept */
     uint64_t size;                  /* bytes */
     yki_buffer *table;              /* of the segments; update.cl says what a row has */
     yki_kernel *kernel;             /* NULL: nothing to be updated */
     yki_grid grid;
+    yki_kernel *averages, *exchange; /* NULL without an average */
+    yki_grid all;                    /* of these two */
 } unit;
 
 typedef struct segment {
@@ -55,13 +58,14 @@ struct yki_updater {
     yki_flat flat;
     unit *units;
     size_t unit_count;
-    uint32_t *unit_of;   /* by bucket */
-    yki_buffer **m, **v; /* views of the state by bucket; an entry is NULL if it is not kept */
+    uint32_t *unit_of; /* by bucket */
+    /* Views of the state by bucket; an entry is NULL if it is not kept. */
+    yki_buffer **m, **v, **average;
     yki_buffer *parts, *empty;
     yki_buffer *loss, *step; /* lent */
     segment *segments;
     size_t segment_count, segment_capacity;
-    size_t next_unit; /* next to be enqueued, if an update was interrupted; else 0 */
+    size_t next; /* launch to be enqueued, if an update was interrupted: two of a unit; else 0 */
     yki_kernel *count, *finish;
     yki_kernel **norms; /* by bucket */
     range *frozen;      /* gradients that backward computes but that update nothing */
@@ -237,6 +241,8 @@ allocate_units(yki_updater *u)
             YKI_TRY(yki_buffer_create(u->weights->device, at->size, 0, "optimizer state", &at->m));
         if (keeps_v(&u->options.optimizer))
             YKI_TRY(yki_buffer_create(u->weights->device, at->size, 0, "optimizer state", &at->v));
+        if (u->options.average > 0)
+            YKI_TRY(yki_buffer_create(u->weights->device, at->size, 0, "averages", &at->average));
     }
     for (size_t b = 0; b < u->weights->bucket_count; b++) {
         uint64_t size = u->weights->buckets[b].size, start = start_in_unit(u, b);
@@ -248,6 +254,8 @@ allocate_units(yki_updater *u)
             YKI_TRY(yki_buffer_view(at->m, start, size, &u->m[b]));
         if (at->v)
             YKI_TRY(yki_buffer_view(at->v, start, size, &u->v[b]));
+        if (at->average)
+            YKI_TRY(yki_buffer_view(at->average, start, size, &u->average[b]));
     }
     return YOKE_OK;
 }
@@ -260,8 +268,9 @@ allocate_state(yki_updater *u)
 
     u->m = yki_alloc(buckets, sizeof *u->m, "optimizer state");
     u->v = yki_alloc(buckets, sizeof *u->v, "optimizer state");
+    u->average = yki_alloc(buckets, sizeof *u->average, "averages");
     u->norms = yki_alloc(buckets, sizeof *u->norms, "optimizer kernels");
-    if (!u->m || !u->v || !u->norms)
+    if (!u->m || !u->v || !u->average || !u->norms)
         return YOKE_ERROR_OUT_OF_MEMORY;
     if (u->options.norm_parts)
         u->parts = u->options.norm_parts;
@@ -332,6 +341,17 @@ make_table(yki_updater *u, unit *at, const segment *segments, size_t count, int6
     return status;
 }
 
+static yki_grid
+grid_for(const yki_updater *u, int64_t vectors)
+{
+    yki_grid grid = {.local = {u->flat.group}};
+
+    grid.groups[0] =
+        (size_t)YKI_MAX(YKI_MIN(YKI_MAX(vectors / 64, INT64_C(1)), (int64_t)u->flat.groups),
+                        vectors / u->flat.group / MAX_ITERATIONS + 1);
+    return grid;
+}
+
 /* Makes the launch of a unit, which has `count` segments. counts: see update.cl. */
 static yoke_status
 make_update(yki_updater *u, unit *at, const segment *segments, size_t count, int counts)
@@ -354,10 +374,7 @@ make_update(yki_updater *u, unit *at, const segment *segments, size_t count, int
     YKI_TRY(yki_kernel_set_int(at->kernel, i++, vectors));
     YKI_TRY(yki_kernel_set_float(at->kernel, i++, u->options.clip_value));
     YKI_TRY(set_optimizer_args(&u->options.optimizer, at->kernel, i));
-    at->grid = (yki_grid){.local = {u->flat.group}};
-    at->grid.groups[0] =
-        (size_t)YKI_MAX(YKI_MIN(YKI_MAX(vectors / 64, INT64_C(1)), (int64_t)u->flat.groups),
-                        vectors / u->flat.group / MAX_ITERATIONS + 1);
+    at->grid = grid_for(u, vectors);
     return YOKE_OK;
 }
 
@@ -405,6 +422,31 @@ make_norms(yki_updater *u, yki_buffer *step)
     return yki_kernel_set_float(u->finish, i, u->options.clip_norm);
 }
 
+/* Makes the launches that keep and use the averages: over all of each unit. */
+static yoke_status
+make_averages(yki_updater *u)
+{
+    for (size_t k = 0; k < u->unit_count && u->options.average > 0; k++) {
+        unit *at = &u->units[k];
+        const int64_t vectors = (int64_t)(at->size / 4 / u->flat.vector);
+        unsigned i = 0;
+
+        YKI_TRY(make_kernel(u, "yki_average", &at->averages));
+        YKI_TRY(yki_kernel_set_buffer(at->averages, i++, at->values));
+        YKI_TRY(yki_kernel_set_buffer(at->averages, i++, at->average));
+        YKI_TRY(yki_kernel_set_buffer(at->averages, i++, u->step));
+        YKI_TRY(yki_kernel_set_int(at->averages, i++, vectors));
+        YKI_TRY(yki_kernel_set_float(at->averages, i, u->options.average));
+        i = 0;
+        YKI_TRY(make_kernel(u, "yki_exchange", &at->exchange));
+        YKI_TRY(yki_kernel_set_buffer(at->exchange, i++, at->values));
+        YKI_TRY(yki_kernel_set_buffer(at->exchange, i++, at->average));
+        YKI_TRY(yki_kernel_set_int(at->exchange, i, vectors));
+        at->all = grid_for(u, vectors);
+    }
+    return YOKE_OK;
+}
+
 static yoke_status
 make_launches(yki_updater *u, yki_buffer *loss, yki_buffer *step)
 {
@@ -413,6 +455,7 @@ make_launches(yki_updater *u, yki_buffer *loss, yki_buffer *step)
     YKI_TRY(yki_kernel_set_buffer(u->count, 1, step));
     if (yki_updater_wants_norm(u))
         YKI_TRY(make_norms(u, step));
+    YKI_TRY(make_averages(u));
     return make_updates(u);
 }
 
@@ -497,12 +540,17 @@ yki_updater_destroy(yki_updater *u)
             yki_buffer_destroy(u->m[b]);
         if (u->v)
             yki_buffer_destroy(u->v[b]);
+        if (u->average)
+            yki_buffer_destroy(u->average[b]);
         if (u->norms)
             yki_kernel_destroy(u->norms[b]);
     }
     for (size_t i = 0; i < u->unit_count; i++) {
         yki_buffer_destroy(u->units[i].m);
         yki_buffer_destroy(u->units[i].v);
+        yki_buffer_destroy(u->units[i].average);
+        yki_kernel_destroy(u->units[i].averages);
+        yki_kernel_destroy(u->units[i].exchange);
     }
     yki_kernel_destroy(u->count);
     yki_kernel_destroy(u->finish);
@@ -519,6 +567,7 @@ yki_updater_destroy(yki_updater *u)
     yki_free(u->unit_of);
     yki_free(u->m);
     yki_free(u->v);
+    yki_free(u->average);
     yki_free(u->norms);
     yki_free(u);
 }
@@ -531,6 +580,8 @@ yki_updater_reset(yki_updater *u)
             YKI_TRY(yki_buffer_touch(u->queue, u->units[i].m));
         if (u->units[i].v)
             YKI_TRY(yki_buffer_touch(u->queue, u->units[i].v));
+        if (u->units[i].average)
+            YKI_TRY(yki_buffer_touch(u->queue, u->units[i].average));
     }
     return YOKE_OK;
 }
@@ -565,16 +616,28 @@ yki_updater_enqueue_updates(yki_updater *u, yki_queue *queue)
 {
     const yki_grid one = {{1, 1, 1}, {1, 1, 1}};
 
-    if (u->next_unit == 0 && yki_updater_wants_norm(u))
+    if (u->next == 0 && yki_updater_wants_norm(u))
         YKI_TRY(yki_queue_launch(queue, u->finish, &one, YKI_NO_WAIT, NULL));
-    for (; u->next_unit < u->unit_count; u->next_unit++) {
-        const unit *at = &u->units[u->next_unit];
+    for (; u->next < 2 * u->unit_count; u->next++) {
+        const unit *at = &u->units[u->next / 2];
+        yki_kernel *kernel = u->next % 2 ? at->averages : at->kernel;
 
-        if (at->kernel)
-            YKI_TRY(yki_queue_launch(queue, at->kernel, &at->grid, YKI_NO_WAIT, NULL));
+        if (kernel)
+            YKI_TRY(yki_queue_launch(queue, kernel, u->next % 2 ? &at->all : &at->grid, YKI_NO_WAIT,
+                                     NULL));
     }
-    u->next_unit = 0;
+    u->next = 0;
     u->weights->version++;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_updater_exchange(yki_updater *u)
+{
+    for (size_t i = 0; i < u->unit_count; i++)
+        if (u->units[i].exchange)
+            YKI_TRY(yki_queue_launch(u->queue, u->units[i].exchange, &u->units[i].all, YKI_NO_WAIT,
+                                     NULL));
     return YOKE_OK;
 }
 
@@ -623,5 +686,7 @@ yki_updater_norms(const yki_updater *u, size_t bucket, uint64_t *offset, uint64_
 yki_buffer *
 yki_updater_state(const yki_updater *u, size_t bucket, unsigned which)
 {
-    return which == 0 ? u->m[bucket] : u->v[bucket];
+    yki_buffer *const *const by_bucket[] = {u->m, u->v, u->average};
+
+    return by_bucket[which][bucket];
 }

@@ -19,6 +19,7 @@ typedef struct yki_updater_options {
     uint32_t owner, owners; /* owns buckets `owner`, `owner` + `owners`, ...; owners 0: all */
     yki_buffer *norm_parts; /* partial norms of all buckets, of all owners; lent; NULL: its own */
     bool settle;            /* what devices do differently comes out alike (clkernels/exact.cl) */
+    float average;          /* decay of a moving average of the weights; 0: none is kept */
 } yki_updater_options;
 
 /* Makes an updater with its state at zero. Retains the weights; queue and buffers are lent. `loss`
@@ -55,8 +56,11 @@ yoke_status yki_updater_refresh(yki_updater *updater);
 /* Fills in the step values that depend on the optimizer, for step `step` (from 1). */
 void yki_updater_fill(const yki_updater *updater, uint32_t step, float rate_factor,
                       yki_step_values *values);
-/* Returns state buffer `which` (0 or 1) of a bucket, lent, for checkpoints; NULL if the optimizer
- * keeps none. */
+/* Enqueues that the weights that it owns and their average take each other's places. Packed copies
+ * of the weights are then stale, those of other members too. */
+yoke_status yki_updater_exchange(yki_updater *updater);
+/* Returns state buffer `which` (0 or 1; 2 is the average) of a bucket, lent, for checkpoints; NULL
+ * if the optimizer keeps none. */
 yki_buffer *yki_updater_state(const yki_updater *updater, size_t bucket, unsigned which);
 
 #endif

@@ -96,6 +96,7 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
         .overlaps = !crew->exact.granule && (crew->count > 1 || crew->comm),
         .settle = crew->team->settle || crew->exact.granule,
         .canonical = crew->exact.granule > 0,
+        .average = options->average,
         .bucket_size = crew->buckets.limit,
         .owner =
             m->index_in_group < group->owners ? m->index_in_group : UINT32_MAX, /* owns no bucket */

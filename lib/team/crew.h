@@ -170,6 +170,7 @@ typedef struct yki_crew_options {
     bool apart;            /* communication does not overlap backward */
     int64_t granule;       /* samples of a granule; 0: the bits may depend on the split */
     size_t granules;       /* of a step, at most */
+    float average;         /* see yki_updater_options */
     bool may_shrink;       /* a member's batch may be less than `most` if its memory is short */
     uint64_t bucket_bytes; /* 0: chosen */
     const int64_t *most;   /* by member: its largest batch */

@@ -317,8 +317,12 @@ evaluate(yoke_trainer *t, const yoke_node *output, int64_t n, yki_load_function 
     YKI_TRY(make_plans(t, output));
     if (sums)
         memset(sums, 0, t->crew.pairs * 2 * sizeof *sums);
-    status = run_chunks(&e, n, each);
+    status = yki_trainer_exchange_average(t);
+    if (status == YOKE_OK)
+        status = run_chunks(&e, n, each);
     free_chunks(&e);
+    if (status == YOKE_OK)
+        status = yki_trainer_exchange_average(t);
     if (status == YOKE_OK && sums)
         status = add_processes(&e);
     if (status != YOKE_OK)

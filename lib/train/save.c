@@ -163,9 +163,12 @@ save(yoke_trainer *t, const char *path, write_part *write)
     if (t->failure.status != YOKE_OK)
         return write(t, path);
     YKI_TRY(yoke_trainer_wait(t));
+    YKI_TRY(yki_trainer_exchange_average(t));
     if (!t->crew.comm || t->crew.comm->rank == 0)
         status = write(t, path);
-    return yki_trainer_agree(t, status);
+    status = yki_trainer_agree(t, status);
+    YKI_TRY(yki_trainer_exchange_average(t));
+    return status;
 }
 
 yoke_status

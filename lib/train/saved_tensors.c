@@ -5,6 +5,8 @@
  */
 #include "train/saved_tensors.h"
 
+enum { AVERAGE = 2 };
+
 static yki_weights *
 weights_of(const yoke_trainer *t, size_t group)
 {
@@ -35,7 +37,8 @@ yki_saved_tensor_find(const yoke_trainer *t, size_t group, const yki_saved_tenso
         return NULL;
     if (p->is_state)
         return w->states[p->index].value;
-    if (p->which == YKI_SAVED_VALUE)
+    /* Before the first step the average is the value. */
+    if (p->which == YKI_SAVED_VALUE || (p->which == AVERAGE && t->step == 0))
         return w->weights[p->index].value;
     *offset = w->weights[p->index].offset;
     return optimizer_state(t, group, w->weights[p->index].bucket, p->which);
@@ -47,11 +50,16 @@ add_part(yki_saved_tensors *all, size_t index, bool is_state, int which)
     const yki_weights *w = weights_of(all->trainer, 0);
     const yki_weight *weight = is_state ? &w->states[index] : &w->weights[index];
     yki_saved_tensor p = {index, is_state, which, NULL, weight->node, weight->size / 4};
+    const bool averaged =
+        !is_state && weight->bucket < w->bucket_count && all->trainer->options.average > 0;
+    const char *ending = which == 0                             ? "#m"
+                         : which == 1                           ? "#v"
+                         : which == YKI_SAVED_VALUE && averaged ? "#w"
+                                                                : "";
 
     YKI_TRY(yki_grow((void **)&all->list, &all->capacity, all->count + 1, sizeof *all->list,
                      "tensors of a model"));
-    p.name = which == YKI_SAVED_VALUE ? yki_strdup(weight->node->name, "a name")
-                                      : yki_format("%s#%c", weight->node->name, "mv"[which]);
+    p.name = yki_format("%s%s", weight->node->name, ending);
     if (!p.name)
         return YOKE_ERROR_OUT_OF_MEMORY;
     all->list[all->count++] = p;
@@ -78,7 +86,7 @@ yki_saved_tensors_list(const yoke_trainer *t, yki_saved_tensors *all)
     for (size_t i = 0; i < w->state_count; i++)
         if (!yki_is_constant(w->states[i].node))
             YKI_TRY(add_part(all, i, true, YKI_SAVED_VALUE));
-    for (int which = 0; which < 2 && w->bucket_count; which++)
+    for (int which = 0; which <= AVERAGE && w->bucket_count; which++)
         for (size_t i = 0; i < w->weight_count && optimizer_state(t, 0, 0, which); i++)
             if (w->weights[i].bucket < w->bucket_count)
                 YKI_TRY(add_part(all, i, false, which));

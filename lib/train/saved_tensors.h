@@ -15,7 +15,9 @@ typedef struct yki_saved_tensor {
     size_t index;  /* of the weight or of the statistic in yki_weights */
     bool is_state; /* a running statistic */
     int which;     /* YKI_SAVED_VALUE, or the state's number for yki_updater_state */
-    char *name;    /* the node's; optimizer states have #m or #v appended */
+    /* The node's; optimizer states have #m or #v appended. If there is an average, it has the name
+     * of the node, so that a checkpoint is a file of averages, and the value has #w appended. */
+    char *name;
     const yoke_node *node;
     uint64_t count; /* floats */
 } yki_saved_tensor;

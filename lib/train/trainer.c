@@ -93,6 +93,9 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
                         graph->metric_count, YOKE_MAX_METRICS);
     if (o->schedule)
         YKI_TRY(yki_check_schedule(o->schedule));
+    if (!(o->average >= 0 && o->average < 1))
+        return yki_fail_range_below(YOKE_ERROR_INVALID_ARGUMENT, "average", (double)o->average, 0,
+                                    1);
     return yki_check_settings(&settings, graph);
 }
 
@@ -180,6 +183,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .bucket_bytes = o->bucket_bytes,
         .apart = o->no_overlap,
         .granule = o->granule,
+        .average = o->average,
     };
 
     if (o->granule)

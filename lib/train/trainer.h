@@ -164,6 +164,12 @@ yki_largest_micro_batch(const yoke_trainer_options *options)
     return yki_micro_batch_size(options->batch, options->accumulate, 0);
 }
 
+/* ---- average.c ---- */
+
+/* If there is an average of the weights, lets the weights and it take each other's places. A second
+ * call undoes it. All steps must be complete. Every process calls it. Waits. */
+yoke_status yki_trainer_exchange_average(yoke_trainer *trainer);
+
 /* ---- timeline.c: all do nothing while no timeline is recorded ---- */
 
 /* Records the copies of these loaders too. */

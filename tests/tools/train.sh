@@ -21,7 +21,7 @@ says "$err" '"more"'
 expect 2 -- train --model=lenat --data="$digits"
 says "$err" 'no model "lenat"'
 for bad in epochs=0 epochs=x batch=-1 batch=2000000 lr=0 lr=nan lr=0x1 seed=-1 seed=4294967296 \
-    accumulate=0 validation=1 validation=0 batch-norm=both \
+    accumulate=0 ema=1 validation=1 validation=0 batch-norm=both \
     clip-norm=0 clip-value=x recompute=all core-groups=maybe level=fast schedule=slow schedule=cosine,x=1 \
     schedule=step,period=-1 optimizer=lion optimizer=sgd,nesterov=1 augment=turn augment=shift=0.5; do
     expect 2 -- train --model=lenet --data="$digits" --"$bad"

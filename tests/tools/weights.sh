@@ -63,6 +63,15 @@ expect 0 "$pocl" -- eval --data="$work/plain.csv" --devices=cpu:0 --json "$work/
 near "$("$pick" loss <"$out")" "$balanced" ||
     fail "eval: the loss is not that of the test, $balanced"
 
+# A checkpoint has no constants, and is a file of weights all the same.
+expect 0 "$pocl" -- train $model --data="$work/folder" --class-weights=2,1 --ema=0.9 \
+    --out="$work/averaged" --checkpoint="$work/checkpoints"
+for file in "$work/averaged" "$work/checkpoints/checkpoint-000000000018.safetensors"; do
+    expect 0 "$pocl" -- eval --data="$work/plain.csv" --devices=cpu:0 --json "$file"
+    "$pick" loss <"$out" >>"$work/losses"
+done
+[ "$(sort -u "$work/losses" | wc -l)" = 1 ] || fail "the file has another average than the checkpoint"
+
 # ---- samples ----
 
 expect 1 "$pocl" -- train --model=lenet --data="$YOKE_SRCDIR/examples/data" --sample-weights=2

@@ -266,6 +266,7 @@ team_options(const team_run *run)
         .level = YOKE_PLAN_ESTIMATE,
         .bucket_bytes = run->bucket_bytes,
         .clip_norm = run->clip_norm,
+        .average = run->average,
         .recompute = run->recompute,
         .reproducible = run->any_split ? YOKE_REPRODUCIBLE_ANY_SPLIT : YOKE_REPRODUCIBLE_NO,
         .granule = run->granule,

@@ -48,6 +48,7 @@ typedef struct team_run {
     yoke_optimizer optimizer; /* zero: plain SGD, 0.1 */
     uint64_t bucket_bytes;
     float clip_norm;
+    float average;
     yoke_recompute_choice recompute;
     bool waits;         /* for each step */
     bool any_class;     /* Winograd too */
