@@ -98,6 +98,13 @@ typedef struct yoke_dataset_open_options {
     /* CSV: the column of weights of samples, which is no data; it becomes the field "weight". NULL:
      * none */
     const char *csv_weights;
+    /* CSV: how columns of data become numbers:
+     * "city=one-hot,age=median,zip=hash:32,id=drop,*=auto", where "*" is for all others; NULL: they
+     * are numbers. Medians and texts are those of the training data. */
+    const char *csv_columns;
+    /* CSV: what was learned of other data (yoke_dataset_get_encoding, yoke_model_get_encoding),
+     * instead: columns are found by their names, and others are left out. */
+    const char *csv_encoding;
 } yoke_dataset_open_options;
 
 /* Opens a file (IDX, IDX.gz, CIFAR-10 or -100 binary, .npy, CSV, or one image), a folder of such
@@ -113,6 +120,10 @@ yoke_dataset_open(const char *path, const yoke_dataset_open_options *options,
 {
     return yoke_dataset_open_sized(path, options, sizeof(yoke_dataset_open_options), dataset);
 }
+
+/* Lends how columns of a table became numbers, as JSON; NULL: there were no rules. Files of a model
+ * that is trained on it have it. */
+YOKE_API const char *yoke_dataset_get_encoding(const yoke_dataset *dataset);
 
 /* Turns text into tokens, which are numbers from 0 on, and back: each byte or each character is
  * one, or frequent sequences of bytes are (byte-level BPE). It does not change, so threads may

@@ -90,6 +90,9 @@ YOKE_API size_t yoke_model_class_count(const yoke_model *model);
 YOKE_API const char *yoke_model_get_class_name(const yoke_model *model, size_t index);
 /* Lends the tokenizer of a model that was trained on text; NULL: its file has none. */
 YOKE_API const yoke_tokenizer *yoke_model_get_tokenizer(const yoke_model *model);
+/* Lends how columns of a table become the model's input, for csv_encoding of
+ * yoke_dataset_open_options; NULL: they are numbers. */
+YOKE_API const char *yoke_model_get_encoding(const yoke_model *model);
 /* Copy a parameter or a state by its name, from or to an array of exactly `count` floats.
  * Predictors that exist keep the values that they have. */
 YOKE_API yoke_status yoke_model_read(const yoke_model *model, const char *name, float *values,

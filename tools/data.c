@@ -368,7 +368,8 @@ static yoke_status
 open_parts(session *s)
 {
     const yki_tool_training *t = &s->wanted->training;
-    yki_tool_reading how = {.channels_last = t->channels_last, .skip_bad = t->bad_images == 1};
+    yki_tool_reading how = {
+        .channels_last = t->channels_last, .skip_bad = t->bad_images == 1, .columns = t->columns};
     int height = 0, width = 0;
     yoke_status status;
     char why[TOOL_WHY];

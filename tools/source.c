@@ -122,6 +122,8 @@ open_part(const char *path, const yki_tool_reading *how, yoke_data_part part,
     options.channels_last = how->channels_last;
     options.csv_integers = how->integers;
     options.csv_weights = how->weights;
+    options.csv_columns = how->columns;
+    options.csv_encoding = yoke_model_get_encoding(how->model);
     options.image_channels = (int32_t)how->image.dim[0];
     options.image_height = (int32_t)how->image.dim[1];
     options.image_width = (int32_t)how->image.dim[2];

@@ -25,6 +25,7 @@ typedef struct yki_tool_reading {
     bool skip_bad;      /* images that are damaged are left out */
     const yoke_model *model; /* whose classes folders of images are; NULL: their own */
     const char *weights;     /* of a table: the column of weights of samples; NULL: none */
+    const char *columns;     /* likewise: rules for columns of data; NULL: they are numbers */
     double validation; /* the fraction of the samples that is kept for tests, in place of a test
                           part; 0: the test part or, if there is none, a tenth */
     uint32_t seed;     /* chooses the samples kept for tests */

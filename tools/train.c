@@ -326,6 +326,7 @@ open_data(session *s)
                                   .image = choose_image(s),
                                   .skip_bad = t->bad_images == 1,
                                   .weights = t->sample_weights,
+                                  .columns = t->columns,
                                   .validation = w->validation,
                                   .seed = t->seed};
     yoke_status status = yki_tool_source_open(t->data, &how, source);

@@ -158,6 +158,8 @@ const yki_tool_option yki_tool_training_options[] = {
      FROM(bad_images, bad_images), .takers = TRAIN | EVAL | PREDICT | DATA},
     {"class-weights", 0, "LIST", "weights of classes in the loss, as 1,2.5; or balanced",
      TOOL_LIST(yki_tool_training, class_weights, yki_tool_check_class_weights), .takers = TRAIN},
+    {"columns", 0, "RULES", "of a table: city=one-hot,age=median,id=drop,*=auto, for example",
+     TEXT(columns), .takers = TRAIN | DATA},
     {"sample-weights", 0, "COLUMN", "of a table: weights of samples in the loss",
      TEXT(sample_weights), .takers = TRAIN | EVAL},
     {"layers", 0, "N", "of gpt: its layers (default: the model's, as of the next four)",

@@ -47,6 +47,7 @@ typedef struct yki_tool_training {
     int bad_images;             /* 1: skip */
     const char *class_weights;  /* a text that can be parsed; NULL: not given */
     const char *sample_weights; /* a column of the table; NULL: not given */
+    const char *columns;        /* rules for columns of the table; NULL: not given */
     yki_tool_sizes sizes;       /* of a language model */
 } yki_tool_training;
 

@@ -9,7 +9,8 @@
  * find out what the labels are; again to collect their names, if they are text; last to store the
  * numbers. Errors name line and column.
  *
- * Numbers are read alike in every locale (number.c). Missing values are errors.
+ * Numbers are read alike in every locale (number.c). Missing values are errors, unless a rule says
+ * what they are (encoding.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include <strings.h>
 
 #include "base/near.h"
+#include "data/encoding.h"
 #include "data/files.h"
 #include "data/text.h"
 
@@ -26,7 +28,7 @@ enum {
     GUESSED_CLASSES = 1000, /* if nobody says, smaller whole numbers are classes */
 };
 
-typedef enum role { ROLE_DATA, ROLE_LABEL, ROLE_TARGET, ROLE_WEIGHT, ROLES } role;
+typedef enum role { ROLE_DATA, ROLE_LABEL, ROLE_TARGET, ROLE_WEIGHT, ROLE_NONE, ROLES } role;
 
 /* Reads the file cell by cell. */
 typedef struct scan {
@@ -50,7 +52,9 @@ typedef struct csv {
     char *names; /* of the columns, one after another, each with a 0: a wide table has many */
     size_t names_length, names_capacity;
     uint8_t *roles;
-    uint32_t *places; /* number of a column among those of its role */
+    uint32_t *places;       /* number of a column among those of its role, or of the encoding */
+    yki_encoding *encoding; /* NULL: data columns are numbers */
+    float *sample;          /* of a known encoding, to try a row on; otherwise NULL */
     size_t columns, data, targets;
     bool weighted; /* a column has weights of samples */
     size_t label;  /* number of the column; SIZE_MAX: none */
@@ -340,12 +344,134 @@ guess_label(const csv *c)
     return c->columns - 1;
 }
 
+/* ---- encodings ---- */
+
+/* The name of a column or, without a header, its number. */
+static const char *
+column_name(const csv *c, size_t column, char number[24])
+{
+    const char *p = c->names;
+
+    if (c->header) {
+        while (column-- > 0)
+            p += strlen(p) + 1;
+        return p;
+    }
+    snprintf(number, 24, "%zu", column + 1);
+    return number;
+}
+
+/* A column for each of data, to be learned. */
+static yoke_status
+begin_encoding(csv *c)
+{
+    const char *rules = c->options->columns;
+    char number[24];
+
+    c->encoding = yki_alloc(1, sizeof *c->encoding, "an encoding");
+    c->places = yki_alloc(c->columns, sizeof *c->places, "columns");
+    if (!c->encoding || !c->places)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < c->columns; i++) {
+        if (c->roles[i] != ROLE_DATA)
+            continue;
+        c->places[i] = (uint32_t)c->encoding->count;
+        YKI_TRY(yki_encoding_add(c->encoding, rules, column_name(c, i, number)));
+    }
+    return yki_encoding_check_rules(c->encoding, rules);
+}
+
+/* Finds the columns of an encoding that was learned; others have no role, but for that of labels,
+ * which may be missing. */
+static yoke_status
+use_encoding(csv *c)
+{
+    size_t column;
+
+    YKI_TRY(yki_encoding_read(c->options->encoding, yki_bytes_name(c->s.bytes), &c->encoding));
+    c->places = yki_alloc(c->columns, sizeof *c->places, "columns");
+    c->sample = yki_alloc(c->encoding->width, sizeof *c->sample, "a sample");
+    if (!c->places || !c->sample)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    memset(c->roles, ROLE_NONE, c->columns);
+    for (size_t i = 0; i < c->encoding->count; i++) {
+        const yki_encoded_column *e = &c->encoding->columns[i];
+
+        if (e->width == 0)
+            continue;
+        YKI_TRY(find_column(c, e->name, strlen(e->name), &column));
+        if (c->roles[column] != ROLE_NONE)
+            return named_twice(c, e->name, strlen(e->name));
+        c->roles[column] = ROLE_DATA;
+        c->places[column] = (uint32_t)i;
+    }
+    c->data = c->encoding->width;
+    c->label = SIZE_MAX;
+    if (c->encoding->label &&
+        find_column(c, c->encoding->label, strlen(c->encoding->label), &column) == YOKE_OK &&
+        c->roles[column] == ROLE_NONE) {
+        c->roles[column] = ROLE_LABEL;
+        c->label = column;
+        c->guessed = true;
+    }
+    if (!c->options->weights)
+        return YOKE_OK;
+    YKI_TRY(find_column(c, c->options->weights, strlen(c->options->weights), &column));
+    if (c->roles[column] != ROLE_NONE)
+        return named_twice(c, c->options->weights, strlen(c->options->weights));
+    c->roles[column] = ROLE_WEIGHT;
+    c->weighted = true;
+    return YOKE_OK;
+}
+
+/* The cell at hand: learns from it, or tries it on. */
+static yoke_status
+look_at_encoded(csv *c)
+{
+    yki_encoded_column *e = &c->encoding->columns[c->places[c->s.column]];
+    yoke_status status = c->sample ? yki_encoding_apply(e, c->s.cell, c->s.length, c->sample)
+                                   : yki_encoding_learn(e, c->s.cell, c->s.length);
+    char place[256];
+
+    if (status == YOKE_OK)
+        return YOKE_OK;
+    snprintf(place, sizeof place, "%.180s: line %llu, column %zu", yki_bytes_name(c->s.bytes),
+             (unsigned long long)c->s.cell_line, c->s.column + 1);
+    return yki_fail_in(status, place);
+}
+
+/* After the first reading. */
+static yoke_status
+settle_encoding(csv *c)
+{
+    size_t label = c->label;
+    char number[24];
+
+    if (!c->encoding || c->sample)
+        return YOKE_OK;
+    for (size_t i = 0; label == SIZE_MAX && i < c->columns; i++)
+        if (c->roles[i] == ROLE_TARGET)
+            label = i;
+    if (label != SIZE_MAX &&
+        !(c->encoding->label = yki_strdup(column_name(c, label, number), "a column's name")))
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    YKI_TRY(yki_encoding_settle(c->encoding));
+    c->data = c->encoding->width;
+    return YOKE_OK;
+}
+
 static yoke_status
 set_roles(csv *c)
 {
     const char *weights = c->options->weights;
     size_t column;
 
+    if ((c->options->columns || c->options->encoding) && c->options->integers)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "%s: columns have rules; must not, where data are integers",
+                        yki_bytes_name(c->s.bytes));
+    if (c->options->encoding)
+        return use_encoding(c);
     c->label = SIZE_MAX;
     if (c->options->targets)
         YKI_TRY(set_targets(c));
@@ -369,7 +495,7 @@ set_roles(csv *c)
             YOKE_ERROR_FORMAT,
             "%s has no column of data beside labels and targets; must have at least one",
             yki_bytes_name(c->s.bytes));
-    return YOKE_OK;
+    return c->options->columns ? begin_encoding(c) : YOKE_OK;
 }
 
 /* ---- classes ---- */
@@ -521,6 +647,10 @@ look_at_cell(csv *c, int64_t row)
     double value;
     bool number;
 
+    if (c->roles[c->s.column] == ROLE_NONE)
+        return YOKE_OK;
+    if (c->roles[c->s.column] == ROLE_DATA && c->encoding)
+        return look_at_encoded(c);
     if (c->roles[c->s.column] == ROLE_DATA && c->options->integers)
         return take_integer(c, &ignored_integer);
     if (c->roles[c->s.column] == ROLE_WEIGHT)
@@ -560,6 +690,11 @@ keep_cell(csv *c, int64_t row)
 
     if (row >= c->rows)
         return cell_fail(&c->s, "the file has changed while it was read");
+    if (r == ROLE_NONE)
+        return YOKE_OK;
+    if (r == ROLE_DATA && c->encoding)
+        return yki_encoding_apply(&c->encoding->columns[place], c->s.cell, c->s.length,
+                                  &c->x[(size_t)row * c->data]);
     if (r == ROLE_DATA && c->options->integers)
         return take_integer(c, &c->whole_x[(size_t)row * c->data + place]);
     if (r == ROLE_DATA)
@@ -594,6 +729,8 @@ csv_free(void *self)
     yki_free(c->whole_x);
     yki_free(c->y);
     yki_free(c->weights);
+    yki_encoding_destroy(c->encoding);
+    yki_free(c->sample);
     yki_free(c->labels);
     yki_free(c->s.piece);
     yki_free(c->s.cell);
@@ -616,11 +753,12 @@ settle(csv *c)
         c->label = SIZE_MAX;
         c->targets = 1;
     }
-    c->places = yki_alloc(c->columns, sizeof *c->places, "columns");
-    if (!c->places)
+    YKI_TRY(settle_encoding(c));
+    if (!c->places && !(c->places = yki_alloc(c->columns, sizeof *c->places, "columns")))
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < c->columns; i++)
-        c->places[i] = counts[c->roles[i]]++;
+        if (c->roles[i] != ROLE_DATA || !c->encoding)
+            c->places[i] = counts[c->roles[i]]++;
     if (c->text && !c->options->known_count)
         YKI_TRY(walk(c, note_class));
     return YOKE_OK;
@@ -708,6 +846,8 @@ yki_csv_read(yki_bytes *bytes, const yki_csv_options *options, yoke_dataset **da
     else if (c->class_count)
         status =
             yoke_dataset_set_class_names(made, (const char *const *)c->classes, c->class_count);
+    if (status == YOKE_OK && c->encoding)
+        status = yki_encoding_write(c->encoding, &made->encoding);
     if (status != YOKE_OK) {
         yoke_dataset_destroy(made);
         return status;

@@ -133,6 +133,7 @@ yoke_dataset_destroy(yoke_dataset *dataset)
         yki_free(dataset->scaling[i].scale);
     }
     free_names(dataset->class_names, dataset->class_count);
+    yki_free(dataset->encoding);
     yoke_tokenizer_destroy(dataset->tokenizer);
     yki_free(dataset);
 }
@@ -528,6 +529,12 @@ yoke_dataset_set_augmentation_sized(yoke_dataset *dataset, const yoke_augmentati
     return YOKE_OK;
 }
 
+const char *
+yoke_dataset_get_encoding(const yoke_dataset *dataset)
+{
+    return dataset ? dataset->encoding : NULL;
+}
+
 yoke_status
 yki_dataset_copy_settings(yoke_dataset *dataset, const yoke_dataset *from)
 {
@@ -537,6 +544,8 @@ yki_dataset_copy_settings(yoke_dataset *dataset, const yoke_dataset *from)
                                 from->scaling[i].count));
     dataset->augmentation = from->augmentation;
     dataset->vocabulary = from->vocabulary;
+    if (from->encoding && !(dataset->encoding = yki_strdup(from->encoding, "an encoding")))
+        return YOKE_ERROR_OUT_OF_MEMORY;
     if (from->tokenizer)
         dataset->tokenizer = yki_tokenizer_retain(from->tokenizer);
     return yoke_dataset_set_class_names(dataset, (const char *const *)from->class_names,

@@ -56,6 +56,7 @@ struct yoke_dataset {
     size_t ahead;       /* that of the source; 0 also if no thread may read ahead */
     char **class_names; /* owned; NULL: unknown */
     size_t class_count;
+    char *encoding; /* of a table's columns, as JSON (data/encoding.h); owned; NULL: none */
     /* Of a text: */
     yoke_tokenizer *tokenizer; /* retained; NULL: unknown */
     int64_t vocabulary;        /* 0: no text */

@@ -123,6 +123,9 @@ typedef struct yki_csv_options {
     const char *label;   /* a column's name, or its number from 1; NULL: guessed (csv.c) */
     const char *targets; /* names or numbers of columns, separated by commas */
     const char *weights; /* the column of weights of samples; NULL: none */
+    /* How data columns become numbers (data/encoding.h): rules, or what was learned of the training
+     * data, which rules do not change; NULL: all of them are numbers. */
+    const char *columns, *encoding;
     bool no_label;
     bool integers; /* data columns become i32 */
     const char *const *known;

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "data/encoding.h"
 #include "data/graph_json.h"
 #include "data/tokenizer.h"
 #include "data/weights_file.h"
@@ -19,6 +20,7 @@ yki_model_info_clear(yki_model_info *info)
         yki_free(info->class_names[i]);
     yki_free(info->class_names);
     yoke_tokenizer_destroy(info->tokenizer);
+    yki_free(info->encoding);
     memset(info, 0, sizeof *info);
 }
 
@@ -135,7 +137,7 @@ classes_text(const yki_model_info *info, char **out)
 }
 
 yoke_status
-yki_model_info_write(const yki_model_info *info, yki_text texts[3], size_t *count)
+yki_model_info_write(const yki_model_info *info, yki_text texts[4], size_t *count)
 {
     size_t made = 0;
     yoke_status status = YOKE_OK;
@@ -154,6 +156,12 @@ yki_model_info_write(const yki_model_info *info, yki_text texts[3], size_t *coun
     if (status == YOKE_OK && info->tokenizer) {
         status = yki_tokenizer_write(info->tokenizer, &texts[made].value);
         texts[made].key = (char *)YKI_TOKENIZER_KEY;
+        made += status == YOKE_OK;
+    }
+    if (status == YOKE_OK && info->encoding) {
+        texts[made].value = yki_strdup(info->encoding, "an encoding");
+        status = texts[made].value ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+        texts[made].key = (char *)YKI_ENCODING_KEY;
         made += status == YOKE_OK;
     }
     if (status != YOKE_OK) {
@@ -247,12 +255,25 @@ read_classes(const yki_safetensors *file, const json_t *json, const char ***name
     return YOKE_OK;
 }
 
+/* Only if it can be read. */
+static yoke_status
+take_encoding(const yki_safetensors *file, const char *text, yki_model_info *info)
+{
+    yki_encoding *read;
+
+    YKI_TRY(yki_encoding_read(text, file->path, &read));
+    yki_encoding_destroy(read);
+    info->encoding = yki_strdup(text, "an encoding");
+    return info->encoding ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+}
+
 yoke_status
 yki_model_info_read(const yki_safetensors *file, yki_model_info *info)
 {
     const char *input = yki_safetensors_text(file, YKI_INPUT_KEY);
     const char *classes = yki_safetensors_text(file, YKI_CLASSES_KEY);
     const char *tokenizer = yki_safetensors_text(file, YKI_TOKENIZER_KEY);
+    const char *encoding = yki_safetensors_text(file, YKI_ENCODING_KEY);
     json_t *input_json = input ? json_loads(input, JSON_REJECT_DUPLICATES, NULL) : NULL;
     json_t *classes_json = classes ? json_loads(classes, 0, NULL) : NULL;
     const char **names = NULL;
@@ -271,6 +292,8 @@ yki_model_info_read(const yki_safetensors *file, yki_model_info *info)
         status = set_classes(info, names, count);
     if (status == YOKE_OK && tokenizer)
         status = yki_tokenizer_read(tokenizer, strlen(tokenizer), file->path, &info->tokenizer);
+    if (status == YOKE_OK && encoding)
+        status = take_encoding(file, encoding, info);
     yki_free(names);
     json_decref(input_json);
     json_decref(classes_json);

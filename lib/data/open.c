@@ -158,6 +158,8 @@ open_table(const char *path, const char *train, const yoke_dataset_open_options 
                                .no_label = o->csv_no_label,
                                .integers = o->csv_integers,
                                .weights = o->csv_weights,
+                               .columns = o->csv_columns,
+                               .encoding = o->csv_encoding,
                                .data_name = o->data_name,
                                .target_name = o->target_name};
     yoke_dataset *first = NULL;
@@ -167,6 +169,7 @@ open_table(const char *path, const char *train, const yoke_dataset_open_options 
         YKI_TRY(read_table(train, &options, &first));
         options.known = (const char *const *)first->class_names;
         options.known_count = first->class_count;
+        options.encoding = first->encoding;
     }
     status = read_table(path, &options, dataset);
     yoke_dataset_destroy(first);

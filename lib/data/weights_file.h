@@ -16,6 +16,7 @@
 #define YKI_INPUT_KEY     "yoke.input"
 #define YKI_CLASSES_KEY   "yoke.classes"
 #define YKI_TOKENIZER_KEY "yoke.tokenizer"
+#define YKI_ENCODING_KEY  "yoke.encoding"
 
 /* The input data that a model expects, and its classes. Zero is empty; everything in it is owned.
  */
@@ -25,6 +26,7 @@ typedef struct yki_model_info {
     char **class_names;
     size_t class_count;
     yoke_tokenizer *tokenizer; /* of a text; NULL: none */
+    char *encoding;            /* of a table's columns, as JSON (data/encoding.h); NULL: none */
 } yki_model_info;
 
 void yki_model_info_clear(yki_model_info *info);
@@ -33,7 +35,7 @@ yoke_status yki_model_info_set(yki_model_info *info, const yoke_field *field, co
                                const char *const *class_names, size_t class_count);
 /* Write the info as texts of a file, and read it back. Members that the file does not have stay
  * zero. */
-yoke_status yki_model_info_write(const yki_model_info *info, yki_text texts[3], size_t *count);
+yoke_status yki_model_info_write(const yki_model_info *info, yki_text texts[4], size_t *count);
 yoke_status yki_model_info_read(const yki_safetensors *file, yki_model_info *info);
 
 /* True for a parameter or a state that is no constant: those are written with the graph. */

@@ -471,6 +471,12 @@ yoke_model_get_class_name(const yoke_model *m, size_t index)
     return m && index < m->info.class_count ? m->info.class_names[index] : NULL;
 }
 
+const char *
+yoke_model_get_encoding(const yoke_model *m)
+{
+    return m ? m->info.encoding : NULL;
+}
+
 const yoke_tokenizer *
 yoke_model_get_tokenizer(const yoke_model *m)
 {

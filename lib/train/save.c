@@ -99,6 +99,11 @@ yki_trainer_info(const yoke_trainer *t, yki_model_info *info)
         yoke_tokenizer_destroy(info->tokenizer);
         info->tokenizer = yki_tokenizer_retain(data->tokenizer);
     }
+    if (status == YOKE_OK && data->encoding) {
+        yki_free(info->encoding);
+        info->encoding = yki_strdup(data->encoding, "an encoding");
+        status = info->encoding ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    }
     yki_free(fields);
     return status;
 }

@@ -128,6 +128,129 @@ START_TEST(csv_columns)
 }
 END_TEST
 
+/* Fails unless sample `index` has these numbers. */
+static void
+expect_numbers(const yoke_dataset *dataset, int64_t index, size_t count, const float *wanted)
+{
+    float row[16];
+
+    ck_assert_uint_le(count, YKI_COUNT(row));
+    ck_assert_int_eq(yoke_dataset_get_field(dataset, 0)->shape.dim[0], (int64_t)count);
+    read_one(dataset, "x", index, row);
+    for (size_t i = 0; i < count; i++)
+        ck_assert_msg(row[i] == wanted[i], "sample %d, number %zu: %g instead of %g", (int)index, i,
+                      (double)row[i], (double)wanted[i]);
+}
+
+static const char people[] = "city,age,id,zip,label\n"
+                             "Rome,30,a1,00100,yes\nOslo,,a2,0150,no\n"
+                             ",21,a3,00100,no\nBonn,40,a4,,yes\nRome,60,a5,7,no\n";
+
+/* One-hot in the order of the bytes; the median of 21, 30, 40 and 60; equal texts share a bucket.
+ */
+START_TEST(csv_rules)
+{
+    const yoke_dataset_open_options rules = {.csv_columns = "zip=hash:3,ID=drop,*=auto"};
+    yoke_dataset *dataset = opened(text_file("t.csv", people), &rules);
+    float rows[5][7];
+
+    ck_assert_int_eq(yoke_dataset_get_field(dataset, 0)->shape.dim[0], 7);
+    for (int64_t i = 0; i < 5; i++)
+        read_one(dataset, "x", i, rows[i]);
+    for (int i = 0; i < 5; i++) {
+        static const float cities[5][3] = {{0, 0, 1}, {0, 1, 0}, {0, 0, 0}, {1, 0, 0}, {0, 0, 1}};
+        static const float ages[5] = {30, 35, 21, 40, 60};
+
+        ck_assert_mem_eq(rows[i], cities[i], sizeof cities[i]);
+        ck_assert(rows[i][3] == ages[i]);
+        ck_assert(rows[i][4] + rows[i][5] + rows[i][6] == (i == 3 ? 0 : 1));
+    }
+    ck_assert_mem_eq(rows[0] + 4, rows[2] + 4, 3 * sizeof(float));
+    yoke_dataset_destroy(dataset);
+}
+END_TEST
+
+/* Other data are encoded as the training data were: columns in another order, with one more and
+ * without labels, and texts that nobody has seen. */
+START_TEST(csv_encodings_are_kept)
+{
+    yoke_dataset *train, *again, *part;
+    yoke_dataset_open_options known = {0};
+    const int64_t two[] = {3, 1};
+
+    train = opened(text_file("t.csv", people),
+                   &(yoke_dataset_open_options){.csv_columns = "zip=drop,id=drop,*=auto"});
+    known.csv_encoding = yoke_dataset_get_encoding(train);
+    ck_assert_ptr_nonnull(known.csv_encoding);
+    again = opened(text_file("u.csv", "more,age,city\nx,50,Bonn\ny,,Paris\n"), &known);
+    ck_assert_uint_eq(yoke_dataset_field_count(again), 1);
+    expect_numbers(again, 0, 4, (const float[]){1, 0, 0, 50});
+    expect_numbers(again, 1, 4, (const float[]){0, 0, 0, 35});
+    ck_assert_str_eq(yoke_dataset_get_encoding(again), known.csv_encoding);
+    yoke_dataset_destroy(again);
+    known.class_names = (const char *const[]){"no", "yes"};
+    known.class_count = 2;
+    again = opened(text_file("u.csv", "label,city,age,id\nyes,Oslo,1,a9\n"), &known);
+    ck_assert_uint_eq(yoke_dataset_field_count(again), 2);
+    expect_numbers(again, 0, 4, (const float[]){0, 1, 0, 1});
+    yoke_dataset_destroy(again);
+    refused(text_file("u.csv", "cities,age\nRome,1\n"), &known, YOKE_ERROR_NOT_FOUND,
+            "has no column \"city\"");
+    refused(text_file("u.csv", "city,age\nRome,old\n"), &known, YOKE_ERROR_FORMAT,
+            "line 2, column 2: \"old\" is not a number");
+    ASSERT_OK(yoke_dataset_subset(train, two, 2, &part));
+    ck_assert_str_eq(yoke_dataset_get_encoding(part), known.csv_encoding);
+    expect_numbers(part, 1, 4, (const float[]){0, 1, 0, 35});
+    yoke_dataset_destroy(part);
+    yoke_dataset_destroy(train);
+}
+END_TEST
+
+START_TEST(csv_rules_that_make_no_sense)
+{
+    static const struct {
+        const char *rules, *text;
+        yoke_status status;
+        const char *part;
+    } rows[] = {
+        {"city=text", people, YOKE_ERROR_INVALID_ARGUMENT, "\"city=text\" is no rule for columns"},
+        {"city=hash:0", people, YOKE_ERROR_INVALID_ARGUMENT, "is no rule for columns"},
+        {"city=hash:65537", people, YOKE_ERROR_INVALID_ARGUMENT, "is no rule for columns"},
+        {"city", people, YOKE_ERROR_INVALID_ARGUMENT, "is no rule for columns"},
+        {"cty=drop,*=auto", people, YOKE_ERROR_NOT_FOUND, "did you mean \"city\"?"},
+        {"label=drop", people, YOKE_ERROR_NOT_FOUND, "there is no column of data \"label\""},
+        {"*=drop", people, YOKE_ERROR_FORMAT, "the rules leave no column of data"},
+        {"age=median", people, YOKE_ERROR_FORMAT,
+         "line 2, column 1: \"Rome\" is not a number; a rule such as \"city=one-hot\" takes text"},
+        {"b=drop", "a,b,label\n1,x,0\n,y,1\n", YOKE_ERROR_FORMAT,
+         "line 3, column 1: the cell is empty; must be a number, or have a rule such as "
+         "\"a=median\""},
+        {"a=median", "a,label\n,0\n,1\n", YOKE_ERROR_FORMAT, "column \"a\" has no number"},
+        {"1=one-hot", "\xFF,1\n2,0\n", YOKE_ERROR_FORMAT, "is no UTF-8"},
+    };
+
+    for (size_t i = 0; i < YKI_COUNT(rows); i++) {
+        const yoke_dataset_open_options o = {.csv_columns = rows[i].rules};
+        yoke_dataset *dataset;
+
+        ASSERT_STATUS(rows[i].status,
+                      yoke_dataset_open(text_file("t.csv", rows[i].text), &o, &dataset));
+        ASSERT_DETAIL(rows[i].part);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const bad[] = {"", "{\"columns\": [{\"name\": \"a\"}]}",
+                                          "{\"columns\": [{\"name\": \"a\", \"kind\": \"auto\"}]}"};
+        yoke_dataset *dataset;
+
+        ASSERT_STATUS(YOKE_ERROR_FORMAT,
+                      yoke_dataset_open(text_file("t.csv", people),
+                                        &(yoke_dataset_open_options){.csv_encoding = bad[i]},
+                                        &dataset));
+        ASSERT_DETAIL("the encoding of columns is not one that yoke wrote");
+    }
+}
+END_TEST
+
 START_TEST(csv_refusals)
 {
     static const struct {
@@ -205,6 +328,9 @@ test_suite(void)
     tcase_add_test(c, csv_columns);
     tcase_add_test(c, csv_integers);
     tcase_add_test(c, csv_weights);
+    tcase_add_test(c, csv_rules);
+    tcase_add_test(c, csv_encodings_are_kept);
+    tcase_add_test(c, csv_rules_that_make_no_sense);
     tcase_add_test(c, csv_refusals);
     tcase_add_test(c, numbers);
     return suite;
