@@ -18,6 +18,8 @@
 
 #include "support/support.h"
 
+TESTS_SHARE_A_PROCESS
+
 enum { STEPS = 10, BATCH = 8, MAX_ENTRIES = 256 };
 
 /* ---- golden files ---- */

@@ -47,11 +47,7 @@ op_thorough(void)
     return wanted && strcmp(wanted, "1") == 0;
 }
 
-__attribute__((constructor)) static void
-share_process(void)
-{
-    test_shares_process = true;
-}
+TESTS_SHARE_A_PROCESS
 
 static bool
 is_simulator(yki_queue *queue)

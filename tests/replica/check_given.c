@@ -11,6 +11,8 @@
 #include "support/opened.h"
 #include "support/support.h"
 
+TESTS_SHARE_A_PROCESS
+
 enum { BATCH = 8, PIXELS = 28 * 28, CLASSES = 10 };
 
 /* Zeros, with a page behind them that faults. */

@@ -9,6 +9,8 @@
 #include "support/scratch.h"
 #include "train/runs.h"
 
+TESTS_SHARE_A_PROCESS
+
 static test_devices devices;
 
 static void

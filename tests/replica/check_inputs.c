@@ -13,6 +13,8 @@
 #include "support/opened.h"
 #include "support/scratch.h"
 
+TESTS_SHARE_A_PROCESS
+
 enum { WIDTH = 6, CLASSES = 5, BATCH = 16, FAR = 1 << 28 };
 
 /* Labels count from BASE. */

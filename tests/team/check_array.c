@@ -7,6 +7,8 @@
 
 #include "support/devices.h"
 
+TESTS_SHARE_A_PROCESS
+
 static yoke_context *context;
 static yoke_team *team;
 static yoke_array *arrays[16];

@@ -12,6 +12,8 @@
 
 #include "train/runs.h"
 
+TESTS_SHARE_A_PROCESS
+
 enum { BATCH = 24, WIDTH = 12 };
 
 static test_devices devices;

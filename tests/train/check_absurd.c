@@ -17,6 +17,8 @@
 #include "support/scratch.h"
 #include "train/absurd.h"
 
+TESTS_SHARE_A_PROCESS
+
 enum { BATCH = 4, WIDTH = 6, CLASSES = 3, LEAST = 300 };
 
 int *absurd_calls;

@@ -12,6 +12,8 @@
 #include "train/runs.h"
 #include "train/trainer.h"
 
+TESTS_SHARE_A_PROCESS
+
 enum { EVALUATED = 61 };
 
 static test_devices devices;

@@ -10,6 +10,8 @@
 #include "train/capacity.h"
 #include "train/runs.h"
 
+TESTS_SHARE_A_PROCESS
+
 static test_devices devices;
 
 static void

@@ -16,6 +16,8 @@
 #include "support/scratch.h"
 #include "train/checkpoint.h"
 
+TESTS_SHARE_A_PROCESS
+
 enum { SIDE = 5, PIXELS = SIDE * SIDE, CLASSES = 3, SAMPLES = 22, BATCH = 6 };
 
 /* What a test works with. */

@@ -12,6 +12,8 @@
 #include "train/runs.h"
 #include "train/trainer.h"
 
+TESTS_SHARE_A_PROCESS
+
 /* The first whole CPU with two units that can be split, as `devices.selector`. */
 static bool
 find_cpu(void)

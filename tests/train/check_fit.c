@@ -8,6 +8,8 @@
 
 #include "train/runs.h"
 
+TESTS_SHARE_A_PROCESS
+
 enum { BATCH = 24, SAMPLES = 61, IMAGES = 30, STEPS = 3 /* of an epoch */ };
 
 static test_devices devices;

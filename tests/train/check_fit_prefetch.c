@@ -11,6 +11,8 @@
 #include "train/runs.h"
 #include "train/trainer.h"
 
+TESTS_SHARE_A_PROCESS
+
 #define NOT_SIMULATED                                                                              \
     if (devices.slow)                                                                              \
     TEST_NOT_HERE("thousands of samples take too long in a simulator")

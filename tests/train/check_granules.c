@@ -14,6 +14,8 @@
 #include "train/runs.h"
 #include "train/trainer.h"
 
+TESTS_SHARE_A_PROCESS
+
 enum { BATCH = 12, GRANULE = 2, INPUTS = 5, OUTPUTS = 3, WEIGHTS = INPUTS * OUTPUTS };
 
 static test_devices devices;

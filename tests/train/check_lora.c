@@ -13,6 +13,8 @@
 #include "support/devices.h"
 #include "support/scratch.h"
 
+TESTS_SHARE_A_PROCESS
+
 enum { BATCH = 8, IN = 6, WIDTH = 10, OUT = 4, RANK = 2, STEPS = 12 };
 /* Sums of at most 48 products in another order. */
 static const double ROUNDING = 2e-5;

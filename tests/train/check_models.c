@@ -15,6 +15,8 @@
 #include "support/scratch.h"
 #include "support/support.h"
 
+TESTS_SHARE_A_PROCESS
+
 enum { BATCH = 2, STEPS = 4 };
 
 static test_devices devices;

@@ -15,6 +15,8 @@
 #include "support/opened.h"
 #include "support/support.h"
 
+TESTS_SHARE_A_PROCESS
+
 enum { N = 2, SIZE = OP_SMALL_CHANNELS * OP_SMALL_SIDE * OP_SMALL_SIDE };
 
 static bool

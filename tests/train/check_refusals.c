@@ -11,6 +11,8 @@
 #include "support/scratch.h"
 #include "support/support.h"
 
+TESTS_SHARE_A_PROCESS
+
 enum { BATCH = 4, CLASSES = 3 };
 
 static test_devices devices;
