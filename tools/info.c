@@ -84,6 +84,11 @@ open_subject(subject *s)
     }
     if (built_in)
         return yki_tool_build_model(built_in, yoke_shape(), -1, &s->graph);
+    if (yki_tool_ends_with(s->path, ".onnx")) {
+        status = yki_tool_load_model(s->path, &s->model);
+        s->graph = yoke_model_get_graph(s->model);
+        return status;
+    }
     if (!begins_with_brace(s->path)) {
         status = yoke_checkpoint_open(s->path, &s->checkpoint);
         s->state = yoke_checkpoint_get_info(s->checkpoint);
@@ -503,9 +508,9 @@ const yki_tool_command yki_tool_info = {
     .description =
         "Show what a file holds: the samples that a model takes, its classes, its layers\n"
         "with their shapes and parameters. FILE is of \"yoke train --out\", or a graph as\n"
-        "JSON, or the name of a built-in model, or a folder of Hugging Face, or a checkpoint\n"
-        "or a folder of them: then also where training is, with what, and whether the\n"
-        "checksums hold.",
+        "JSON, or a model of ONNX, or the name of a built-in model, or a folder of Hugging\n"
+        "Face, or a checkpoint or a folder of them: then also where training is, with what,\n"
+        "and whether the checksums hold.",
     .options = options,
     .run = run,
     .example = "yoke info digits.safetensors",

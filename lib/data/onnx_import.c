@@ -8,6 +8,10 @@
 #include "data/onnx_import.h"
 #include "op/ops.h"
 
+/* Elements of constants that a file without weights may compute: a mask of 4096 rows and columns.
+ */
+enum { ROOM = 1 << 25 };
+
 static const yki_onnx_row *const tables[] = {yki_onnx_layers, yki_onnx_products,  yki_onnx_elements,
                                              yki_onnx_shapes, yki_onnx_constants, yki_onnx_masks};
 
@@ -255,6 +259,7 @@ yki_onnx_import(yki_onnx *model, yki_onnx_imported *made)
         return YOKE_ERROR_OUT_OF_MEMORY;
     im->model = model;
     im->made = made;
+    im->room = ROOM;
     status = import_graph(im);
     yki_free(im);
     if (status != YOKE_OK)

@@ -61,6 +61,7 @@ typedef struct yki_onnx_importer {
     uint32_t *slots; /* hash table by name: number of an item + 1, or 0 */
     size_t slot_count;
     int64_t batch; /* the size of the batch in the file; -1: any */
+    int64_t room;  /* elements that constants may still have; more, the more the file has */
     /* the node at work */
     const yki_onnx_node *node;
     size_t number;
@@ -133,6 +134,8 @@ yoke_status yki_onnx_numbers(yki_onnx_importer *im, yki_onnx_item *item);
  * Numbers of the batch are refused. */
 yoke_status yki_onnx_list(yki_onnx_importer *im, size_t index, const char *attr,
                           const int64_t **list, size_t *count);
+/* Checks that there is room for so many elements of a constant that is computed. */
+yoke_status yki_onnx_check_room(const yki_onnx_importer *im, int64_t count);
 /* Makes the result a constant of this shape, whose numbers the caller writes. */
 yoke_status yki_onnx_new_constant(yki_onnx_importer *im, bool is_float, int32_t rank,
                                   const int64_t *dim);

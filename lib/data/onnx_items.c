@@ -9,6 +9,9 @@
 #include "data/onnx_import.h"
 #include "op/ops.h"
 
+/* A constant may be copied so often. */
+enum { MOST_COPIES = 8 };
+
 static const char weight_ending[] = ".weight";
 
 /* ---- constants ---- */
@@ -28,6 +31,7 @@ yki_onnx_numbers(yki_onnx_importer *im, yki_onnx_item *item)
         item->ints = yki_onnx_keep(im->model, (size_t)item->count, sizeof *item->ints);
     if (!item->floats && !item->ints)
         return YOKE_ERROR_OUT_OF_MEMORY;
+    im->room += YKI_MIN(item->count, INT32_MAX) * MOST_COPIES;
     return item->is_float ? yki_onnx_read_floats(im->model, item->tensor, item->floats)
                           : yki_onnx_read_ints(im->model, item->tensor, item->ints);
 }
@@ -59,6 +63,18 @@ yki_onnx_list(yki_onnx_importer *im, size_t index, const char *attr, const int64
     return YOKE_OK;
 }
 
+/* So a small file cannot ask for much memory. */
+yoke_status
+yki_onnx_check_room(const yki_onnx_importer *im, int64_t count)
+{
+    return count <= im->room
+               ? YOKE_OK
+               : yki_onnx_refuse(im,
+                                 "its result has %lld elements; constants that are computed "
+                                 "may have %lld more",
+                                 (long long)count, (long long)im->room);
+}
+
 yoke_status
 yki_onnx_new_constant(yki_onnx_importer *im, bool is_float, int32_t rank, const int64_t *dim)
 {
@@ -78,6 +94,8 @@ yki_onnx_new_constant(yki_onnx_importer *im, bool is_float, int32_t rank, const 
         out->dim[i] = dim[i];
         out->count *= dim[i];
     }
+    YKI_TRY(yki_onnx_check_room(im, out->count));
+    im->room -= out->count;
     if (is_float)
         out->floats = yki_onnx_keep(im->model, (size_t)out->count, sizeof *out->floats);
     else

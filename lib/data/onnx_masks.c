@@ -149,6 +149,7 @@ fold_expand(yki_onnx_importer *im)
             return yki_onnx_refuse(im, "its result is too large, or has a size below 1");
         shape.count *= dim[i];
     }
+    YKI_TRY(yki_onnx_check_room(im, shape.count));
     from = yki_onnx_keep(im->model, (size_t)shape.count, sizeof *from);
     if (!from)
         return YOKE_ERROR_OUT_OF_MEMORY;

@@ -12,6 +12,7 @@
 
 #include "data/onnx.h"
 #include "fuzz/fuzz.h"
+#include "op/ops.h"
 #include "support/scratch.h"
 #include "support/support.h"
 
@@ -200,6 +201,60 @@ START_TEST(every_bit)
 }
 END_TEST
 
+/* The first field of some bytes, and what is left of them. */
+START_TEST(fields)
+{
+    static const struct {
+        const char *bytes;
+        size_t size, left;
+        bool good;
+        uint64_t value;
+    } rows[] = {
+        {"\x08\x05", 2, 0, true, 5},
+        {"\x08\xac\x02\x08", 4, 1, true, 300},
+        {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, 0, true, UINT64_MAX},
+        {"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 11, 0, false, 0},
+        {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 12, 0, false, 0},
+        {"\x08\x80", 2, 0, false, 0},
+        {"\x0a\x02"
+         "ab",
+         4, 0, true, 0},
+        {"\x0a\x02"
+         "abc",
+         5, 1, true, 0},
+        {"\x0a\x03"
+         "ab",
+         4, 0, false, 0},
+        {"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
+         "ab",
+         13, 0, false, 0},
+        {"\x0d\x01\x02\x03\x04", 5, 0, true, 0x04030201},
+        {"\x0d\x01\x02\x03", 4, 0, false, 0},
+        {"\x09\x01\0\0\0\0\0\0\x80", 9, 0, true, 1 | 1ull << 63},
+        {"\x09\x01\0\0\0\0\0\0", 8, 0, false, 0},
+        {"\x0b\x0c", 2, 0, false, 0}, /* a group */
+        {"\x0e\x00", 2, 0, false, 0},
+        {"\x00\x00", 2, 0, false, 0}, /* number 0 */
+    };
+
+    for (size_t i = 0; i < YKI_COUNT(rows); i++) {
+        unsigned char *bytes = malloc(rows[i].size); /* of its own size */
+        yki_onnx_span span = {bytes, rows[i].size};
+        yki_onnx_field field;
+
+        ck_assert_ptr_nonnull(bytes);
+        memcpy(bytes, rows[i].bytes, rows[i].size);
+        ck_assert_msg(yki_onnx_next(&span, &field) == rows[i].good, "row %zu", i);
+        if (rows[i].good) {
+            ck_assert_uint_eq(field.number, 1);
+            ck_assert_uint_eq(field.value, rows[i].value);
+            ck_assert_uint_eq(span.size, rows[i].left);
+        }
+        free(bytes);
+    }
+}
+END_TEST
+
 START_TEST(operator_sets)
 {
     static const int64_t sets[] = {12, 13, 20, 21};
@@ -294,6 +349,104 @@ START_TEST(order)
 }
 END_TEST
 
+/* ---- layers ---- */
+
+/* Loads a graph that is written to a file. */
+static yoke_model *
+load(yki_onnx_out *graph)
+{
+    yki_onnx_out model = {0};
+    yoke_model *m = NULL;
+
+    finish_model(&model, graph, 17);
+    scratch_write(scratch_path("m.onnx"), model.data, model.size);
+    ASSERT_OK(yoke_model_load_onnx(scratch_path("m.onnx"), &m));
+    yki_onnx_out_clear(&model);
+    return m;
+}
+
+static void
+check_values(const yoke_model *m, const char *name, const float *wanted, int64_t count)
+{
+    float got[16];
+
+    ASSERT_OK(yoke_model_read(m, name, got, count));
+    for (int64_t i = 0; i < count; i++)
+        ck_assert_msg(!(got[i] < wanted[i]) && !(got[i] > wanted[i]), "%s[%d] is %g", name, (int)i,
+                      (double)got[i]);
+}
+
+/* Matrices of (in, units) are turned, and what is added to their product is a bias. */
+START_TEST(dense_layers)
+{
+    static const float turned[6] = {1, 4, 2, 5, 3, 6}, twice[6] = {2, 4, 6, 8, 10, 12};
+    static const int64_t wide[] = {-1, 2, END}, matrix[] = {2, 3, END}, high[] = {3, 2, END};
+    const attr turn = {"transB", 1, {0}, false};
+    yki_onnx_out graph = start_graph(wide);
+    yoke_model *m;
+
+    add_tensor(&graph, "w", 1, matrix, numbers, 24);
+    add_tensor(&graph, "b", 1, three, numbers, 12);
+    add_node(&graph, "MatMul", "x,w", "a", NULL);
+    add_node(&graph, "Add", "b,a", "y", NULL);
+    m = load(&graph);
+    ck_assert_uint_eq(yoke_graph_parameter_count(yoke_model_get_graph(m)), 2);
+    check_values(m, "w.weight", turned, 6);
+    check_values(m, "w.bias", numbers, 3);
+    yoke_model_destroy(m);
+    graph = start_graph(wide);
+    add_tensor(&graph, "fc.weight", 1, high, twice, 24);
+    add_node(&graph, "Gemm", "x,fc.weight", "y", &turn);
+    m = load(&graph);
+    check_values(m, "fc.weight", twice, 6);
+    yoke_model_destroy(m);
+}
+END_TEST
+
+/* What one end of an axis is padded more than the other is joined to the image. */
+START_TEST(padding)
+{
+    static const struct {
+        const char *text;
+        int64_t kernel, stride, size, pad;
+        bool before;
+    } rows[] = {
+        {"SAME_UPPER", 4, 1, 5, 1, false}, {"SAME_LOWER", 4, 1, 5, 1, true},
+        {"SAME_UPPER", 3, 2, 5, 0, false}, {"SAME_UPPER", 3, 1, 4, 1, false},
+        {"VALID", 3, 1, 4, 0, false},
+    };
+
+    for (size_t i = 0; i < YKI_COUNT(rows); i++) {
+        const int64_t kernel = rows[i].kernel, dim[] = {1, 2, kernel, kernel, END};
+        yki_onnx_out graph = start_graph(image), node = {0}, text = {0};
+        const yoke_node *conv, *x;
+        yki_conv_attrs attrs;
+        yoke_model *m;
+
+        add_tensor(&graph, "conv.weight", 1, dim, numbers, (size_t)(8 * kernel * kernel));
+        yki_onnx_put_text(&node, 1, "x");
+        yki_onnx_put_text(&node, 1, "conv.weight");
+        yki_onnx_put_text(&node, 2, "y");
+        yki_onnx_put_text(&node, 4, "Conv");
+        yki_onnx_put_text(&text, 1, "auto_pad");
+        yki_onnx_put_text(&text, 4, rows[i].text);
+        yki_onnx_put_int(&text, 20, 3);
+        yki_onnx_put_message(&node, 5, &text);
+        add_attr(&node, &(attr){"strides", 0, {rows[i].stride, rows[i].stride, END}, true});
+        yki_onnx_put_message(&graph, GRAPH_NODE, &node);
+        m = load(&graph);
+        conv = yoke_graph_get_node(yoke_model_get_graph(m), "conv");
+        attrs = yki_conv_attrs_get(&conv->attrs);
+        x = conv->inputs[0];
+        ck_assert_int_eq(x->shape.dim[2], rows[i].size);
+        ck_assert_int_eq(attrs.pad[0], rows[i].pad);
+        if (rows[i].size > 4)
+            ck_assert_int_eq(x->inputs[0]->op == &yki_op_unary, rows[i].before);
+        yoke_model_destroy(m);
+    }
+}
+END_TEST
+
 /* ---- operators that are refused ---- */
 
 START_TEST(refused_operators)
@@ -373,6 +526,30 @@ START_TEST(refused_inputs)
         add_node(&graph, "Relu", "x", "y", NULL);
         refuse(&graph, YOKE_ERROR_UNSUPPORTED, bad[i].sentence);
     }
+}
+END_TEST
+
+/* A small file does not get much memory. */
+START_TEST(large_constants)
+{
+    static const int64_t shapes[] = {2, END};
+    static const unsigned char large[16] = {0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1};
+    yki_onnx_out graph = start_graph(row);
+
+    add_tensor(&graph, "shape", 7, shapes, large, sizeof large);
+    add_node(&graph, "ConstantOfShape", "shape", "a", NULL);
+    refuse(&graph, YOKE_ERROR_UNSUPPORTED, "its result is too large");
+    graph = start_graph(row);
+    add_tensor(&graph, "shape", 7, shapes, "\0\0\1\0\0\0\0\0\0\1\0\0\0\0\0", 16);
+    add_node(&graph, "ConstantOfShape", "shape", "a", NULL);
+    add_node(&graph, "Sqrt", "a", "b", NULL);
+    add_node(&graph, "Sqrt", "b", "y", NULL);
+    refuse(&graph, YOKE_ERROR_UNSUPPORTED, "its result has 16777216 elements; constants that are");
+    graph = start_graph(row);
+    add_tensor(&graph, "w", 1, three + 1, numbers, 4);
+    add_tensor(&graph, "shape", 7, shapes, "\0\0\1\0\0\0\0\0\0\4\0\0\0\0\0", 16);
+    add_node(&graph, "Expand", "w,shape", "y", NULL);
+    refuse(&graph, YOKE_ERROR_UNSUPPORTED, "its result has 67108864 elements; constants that are");
 }
 END_TEST
 
@@ -485,6 +662,7 @@ test_suite(void)
     TCase *bytes = test_case(suite, "bytes"), *graphs = test_case(suite, "graphs");
     TCase *on_disk = test_case(suite, "files");
 
+    tcase_add_test(bytes, fields);
     tcase_add_test(bytes, every_prefix);
     tcase_add_test(bytes, every_bit);
     tcase_add_test(bytes, operator_sets);
@@ -493,7 +671,10 @@ test_suite(void)
     tcase_add_test(graphs, order);
     tcase_add_test(graphs, refused_operators);
     tcase_add_test(graphs, refused_inputs);
+    tcase_add_test(graphs, large_constants);
     tcase_add_checked_fixture(on_disk, scratch_set_up, scratch_tear_down);
+    tcase_add_test(on_disk, dense_layers);
+    tcase_add_test(on_disk, padding);
     tcase_add_test(on_disk, external_data);
     tcase_add_test(on_disk, files);
     return suite;

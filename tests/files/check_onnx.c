@@ -268,6 +268,48 @@ START_TEST(operators)
 }
 END_TEST
 
+/* Heads that share keys, and positions of both kinds. */
+START_TEST(heads)
+{
+    static const struct {
+        int32_t heads, shared;
+        bool causal, interleaved;
+    } rows[] = {{4, 2, true, false}, {4, 1, false, true}, {6, 3, true, true}};
+    test_devices devices;
+    float x[MOST], y[2][MOST];
+    yoke_model *m, *again;
+    yoke_graph *g;
+    yoke_node *node;
+    size_t count;
+
+    fill(x, MOST);
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+    for (size_t i = 0; i < YKI_COUNT(rows); i++) {
+        const yoke_rope_options rope = {
+            .heads = rows[i].heads, .shared = rows[i].shared, .interleaved = rows[i].interleaved};
+        const yoke_attention_options attention = {
+            .heads = rows[i].heads, .shared = rows[i].shared, .causal = rows[i].causal};
+
+        ASSERT_OK(yoke_graph_create(&g));
+        node =
+            yoke_input(g, "x", YOKE_F32, yoke_shape(5, 4 * (rows[i].heads + 2 * rows[i].shared)));
+        node = yoke_attention(g, yoke_rope(g, node, NULL, &rope), NULL, &attention);
+        yoke_graph_set_output(g, "y", node);
+        ASSERT_OK(yoke_model_create(g, NULL, &m));
+        yoke_graph_destroy(g);
+        ASSERT_OK(yoke_model_save_onnx(m, scratch_path("x.onnx")));
+        ASSERT_OK(yoke_model_load_onnx(scratch_path("x.onnx"), &again));
+        count = predict(&devices, m, x, SAMPLES, y[0]);
+        predict(&devices, again, x, SAMPLES, y[1]);
+        ck_assert_msg(error_of(y[1], y[0], count) < 2e-6, "%zu: error %g", i,
+                      error_of(y[1], y[0], count));
+        yoke_model_destroy(again);
+        yoke_model_destroy(m);
+    }
+    test_devices_close(&devices);
+}
+END_TEST
+
 /* Data are scaled by the file as the model scales them. */
 START_TEST(scaled_data)
 {
@@ -420,6 +462,7 @@ test_suite(void)
     tcase_add_loop_test(read, training, 0, (int)YKI_COUNT(exported));
     tcase_add_checked_fixture(written, scratch_set_up, scratch_tear_down);
     tcase_add_loop_test(written, operators, 0, (int)op_small_graph_count);
+    tcase_add_test(written, heads);
     tcase_add_test(written, scaled_data);
     tcase_set_timeout(runtime, 600);
     tcase_add_test(runtime, for_runtime);

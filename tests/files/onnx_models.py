@@ -88,6 +88,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width)
         self.head = nn.Linear(width, 5)
         self.register_buffer("mask", torch.tril(torch.ones(rows + 1, rows + 1)))
+        self.register_buffer("seen", torch.arange(width) % 3 > 0)
 
     def forward(self, x):
         x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.place
@@ -97,6 +98,7 @@ class Attention(nn.Module):
             scores = (q @ k.transpose(-2, -1)) * 0.5
             scores = scores.masked_fill(self.mask[:t, :t] == 0, float("-inf"))
             y = torch.softmax(scores, -1) @ v
+            x = torch.where(self.seen, x, 0.25)
         else:
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.head((x + self.out(y.transpose(1, 2).reshape(n, t, c)))[:, -1])

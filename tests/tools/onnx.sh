@@ -11,7 +11,8 @@ files=$YOKE_SRCDIR/tests/files/onnx
 for name in residual images attention masked words; do
     expect 0 -- convert --out="$work/$name.safetensors" "$files/$name.onnx"
     expect 0 -- convert --out="$work/$name.onnx" "$work/$name.safetensors"
-    expect 0 -- info "$work/$name.safetensors"
+    expect 0 -- info "$work/$name.onnx"
+    says "$out" '^total '
 done
 expect 0 -- info "$work/residual.safetensors"
 says "$out" '^bn1 +batch_norm .*\(4, 4, 4\) +8'
