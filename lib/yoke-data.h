@@ -65,6 +65,13 @@ YOKE_API yoke_status yoke_dataset_read(const yoke_dataset *dataset, const char *
                                        const int64_t *indices, int64_t count, void *out,
                                        size_t bytes);
 
+/* Gives the same samples as floats, as a device gives them to an input of floats: scaled
+ * (yoke_dataset_set_scaling), or u8 divided by 255; not augmented. So a program can feed what fit
+ * would. `values` is the number of floats that `out` has room for, exactly those that they take. */
+YOKE_API yoke_status yoke_dataset_batch(const yoke_dataset *dataset, const char *field,
+                                        const int64_t *indices, int64_t count, float *out,
+                                        int64_t values);
+
 typedef enum yoke_data_part {
     YOKE_PART_ANY = 0, /* the training data of a folder that has training data, else everything */
     YOKE_PART_TRAIN,

@@ -12,6 +12,7 @@
 
 #include "fields.h"
 #include "json.h"
+#include "results.h"
 #include "source.h"
 #include "training.h"
 
@@ -22,6 +23,7 @@ typedef struct request {
     yki_tool_training training;
     unsigned count, first, top; /* `count` 0: all */
     bool json;
+    const char *out; /* NULL: results are shown */
 } request;
 
 static const yki_tool_option options[] = {
@@ -29,6 +31,7 @@ static const yki_tool_option options[] = {
     {"first", 'f', "N", "the number of the first, from 0",
      TOOL_COUNT(request, first, 0, UINT32_MAX)},
     {"top", 't', "N", "classes to show for each (default: 1)", TOOL_COUNT(request, top, 1, MOST)},
+    {"out", 'o', "FILE", "write all values there: FILE.csv or FILE.npy", TOOL_TEXT(request, out)},
     TOOL_ROW_JSON(request),
     {0},
 };
@@ -46,6 +49,7 @@ typedef struct session {
     float *results;
     int32_t *labels; /* of the current samples; NULL: the data has none */
     int64_t indices[AT_ONCE];
+    yki_tool_results file; /* of --out */
 } session;
 
 static int
@@ -59,6 +63,8 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
             "no model is given; must be a file that \"yoke train --out\" wrote", &w->file);
     if (status == TOOL_OK && !w->training.data)
         return yki_tool_usage(self, "no data is given; must be --data=DIR, a folder or a file");
+    if (status == TOOL_OK && w->out && !yki_tool_results_named(w->out))
+        return yki_tool_usage(self, "--out is \"%s\"; must end with .csv or .npy", w->out);
     return status;
 }
 
@@ -261,7 +267,9 @@ predict_some(session *s, int64_t first, size_t n)
 
     if (!status && s->labels)
         status = read_labels(s, n);
-    for (size_t i = 0; !status && i < n; i++)
+    for (size_t i = 0; !status && s->file.file && i < n; i++)
+        yki_tool_results_add(&s->file, s->results + i * s->values);
+    for (size_t i = 0; !status && !s->file.file && i < n; i++)
         (s->wanted->json ? write_json : write_text)(s, s->indices[i], s->results + i * s->values,
                                                     s->labels ? &s->labels[i] : NULL);
     return status;
@@ -313,9 +321,12 @@ predict(session *s)
     /* One sample tells whether the results are probabilities. */
     status = compute(s, w->first, 1);
     s->classes = yoke_model_class_count(s->model) == s->values || are_probabilities(s, s->results);
+    if (!status && w->out)
+        status =
+            yki_tool_results_open(w->out, s->model, w->first, end - w->first, s->values, &s->file);
     for (int64_t first = w->first; !status && first < end; first += AT_ONCE)
         status = predict_some(s, first, (size_t)(end - first < AT_ONCE ? end - first : AT_ONCE));
-    return status;
+    return yki_tool_results_close(&s->file, status);
 }
 
 static int

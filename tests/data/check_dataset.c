@@ -379,6 +379,7 @@ START_TEST(scaling)
     const yoke_field fields[] = {{"image", YOKE_U8, yoke_shape(2, 2), pixels, 0},
                                  {"x", YOKE_F32, yoke_shape(2), floats, 0}};
     const float *mean, *scale, nan = NAN, one = 1;
+    float out[8];
     yoke_dataset *dataset, *half, *other;
 
     ASSERT_OK(yoke_dataset_create(2, fields, 2, NULL, &dataset));
@@ -398,6 +399,15 @@ START_TEST(scaling)
     ck_assert_uint_eq(yoke_dataset_get_scaling(dataset, "image", &mean, &scale), 1);
     ASSERT_OK(yoke_dataset_set_scaling(dataset, "image", NULL, NULL, 0));
     ck_assert_uint_eq(yoke_dataset_get_scaling(dataset, "image", &mean, &scale), 0);
+    ASSERT_OK(yoke_dataset_batch(dataset, "image", (const int64_t[]){1, 0}, 2, out, 8));
+    ck_assert(out[0] == 5 * (1 / 255.f) && out[4] == 1 / 255.f && out[7] == 10 * (1 / 255.f));
+    ASSERT_OK(yoke_dataset_batch(dataset, "x", (const int64_t[]){1}, 1, out, 2));
+    ck_assert(out[0] == 1 && out[1] == 1); /* (3 - 2) * 1, (6 - 4) / 2 */
+    ASSERT_STATUS(YOKE_ERROR_SHAPE,
+                  yoke_dataset_batch(dataset, "x", (const int64_t[]){1}, 1, out, 4));
+    ASSERT_DETAIL("there is room for 4 values; must be 2, for 1 samples of \"x\"");
+    ASSERT_STATUS(YOKE_ERROR_NOT_FOUND,
+                  yoke_dataset_batch(dataset, "y", (const int64_t[]){1}, 1, out, 2));
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_dataset_set_scaling(dataset, "image", floats, floats, 3));
     ASSERT_DETAIL("the number of means is 3; must be 1, or 2, one for each of the channels");
     ASSERT_STATUS(YOKE_ERROR_SHAPE, yoke_dataset_set_scaling(dataset, "x", floats, floats, 3));

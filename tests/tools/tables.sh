@@ -35,6 +35,22 @@ printf 'age,height,city\n50,1.8,Oslo\n,1.7,Rome\n33,1.6,Bonn\n' >"$work/new.csv"
 expect 0 "$pocl" -- predict --data="$work/new.csv" --devices=cpu:0 "$work/model"
 checks=$((checks + 1))
 [ "$(cut -f2 "$out" | tr '\n' ' ')" = 'no yes no ' ] || fail "other classes"
+for file in "$work/new.csv" "$work/new"; do
+    expect 2 -- predict --data="$work/new.csv" --out="${file%.csv}.txt" "$work/model"
+    says "$err" 'must end with .csv or .npy$'
+done
+expect 0 "$pocl" -- predict --data="$work/new.csv" --devices=cpu:0 --out="$work/told.csv" "$work/model"
+empty "$out"
+checks=$((checks + 1))
+awk -F, 'NR == 1 { good = $0 == "sample,no,yes"; next }
+    { sum = $2 + $3; good = good && $1 == NR - 2 && sum > 0.9999 && sum < 1.0001 && ($3 > $2) == (NR == 3) }
+    END { exit !(good && NR == 4) }' "$work/told.csv" || fail "another table: $(cat "$work/told.csv")"
+expect 0 "$pocl" -- predict --data="$work/new.csv" --devices=cpu:0 --first=1 --out="$work/told.npy" "$work/model"
+checks=$((checks + 1))
+[ "$(wc -c <"$work/told.npy")" = $((128 + 2 * 2 * 4)) ] || fail "another size: $(wc -c <"$work/told.npy")"
+expect 0 -- data "$work/told.npy"
+says "$out" '2 samples$'
+says "$out" '^a sample: [a-z]* f32 \(2\)'
 printf 'age,town\n50,Oslo\n' >"$work/town.csv"
 expect 1 "$pocl" -- predict --data="$work/town.csv" --devices=cpu:0 "$work/model"
 says "$err" 'town.csv has no column "city"$'

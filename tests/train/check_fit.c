@@ -160,6 +160,44 @@ START_TEST(callbacks_and_history)
 END_TEST
 
 /* A device without samples has no loss. */
+/* A program that feeds what yoke_dataset_batch gives does what fit does. */
+START_TEST(batches_are_what_fit_feeds)
+{
+    enum { N = 48, WIDTH = 12 };
+    const float mean[] = {0.25f}, scale[] = {1.5f};
+    team_run run = {.selector = devices.selector, .shares = "even"};
+    yoke_trainer *fitted = team_trainer(devices.context, &run);
+    yoke_trainer *fed = team_trainer(devices.context, &run);
+    yoke_dataset *dataset = team_dataset(&run, 0, N);
+    team_outcome a, b;
+
+    ASSERT_OK(yoke_dataset_set_scaling(dataset, "x", mean, scale, 1));
+    ASSERT_OK(yoke_trainer_fit(fitted, dataset, NULL, &(yoke_fit_options){.no_shuffle = true}));
+    for (int64_t first = 0; first < N; first += 24) {
+        float x[24 * WIDTH];
+        int32_t label[24];
+        int64_t indices[24];
+        yoke_feed feeds[2];
+
+        for (int64_t i = 0; i < 24; i++)
+            indices[i] = first + i;
+        ASSERT_OK(yoke_dataset_batch(dataset, "x", indices, 24, x, YKI_COUNT(x)));
+        ASSERT_OK(yoke_dataset_read(dataset, "target", indices, 24, label, sizeof label));
+        feeds[0] = yoke_feed_f32("x", x, YKI_COUNT(x));
+        feeds[1] = yoke_feed_i32("target", label, 24);
+        ASSERT_OK(yoke_trainer_step(fed, 24, feeds, 2, NULL));
+    }
+    ASSERT_OK(team_read(fitted, &a));
+    ASSERT_OK(team_read(fed, &b));
+    ck_assert(team_same_bits(&a, &b));
+    team_free(&a);
+    team_free(&b);
+    yoke_dataset_destroy(dataset);
+    yoke_trainer_destroy(fitted);
+    yoke_trainer_destroy(fed);
+}
+END_TEST
+
 START_TEST(device_without_samples)
 {
     team_run run = {.selector = devices.selector, .shares = "1,0"};
@@ -322,6 +360,7 @@ test_suite(void)
     tcase_add_checked_fixture(tc, open_devices, close_devices);
     tcase_add_test(tc, structs_of_other_versions);
     tcase_add_test(tc, callbacks_and_history);
+    tcase_add_test(tc, batches_are_what_fit_feeds);
     tcase_add_test(tc, device_without_samples);
     tcase_add_test(tc, stopping);
     tcase_add_test(tc, scaling_that_changes);
