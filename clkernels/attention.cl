@@ -43,6 +43,7 @@
 #define VEC W
 #include "vectors.cl"
 #include "exp2.cl"
+#include "math.cl"
 #include "attention_drop.cl"
 YKI_DEFINE_TRANSPOSE(turn, W)
 
@@ -264,7 +265,7 @@ yki_attention(__global const float *x, __global const int *lengths, __global flo
             yki_transpose(rows_of, o, DP, BQ);
             yki_unpack(to, heads * D, rows_of, rows);
             for (int c = 0; c < rows; c++)
-                lse_to[c] = top[c] + log(sum[c]);
+                lse_to[c] = top[c] + YKI_LOG(float, sum[c]);
         }
         for (int h = g * ratio + chunk; h < (g + 1) * ratio; h += chunks) {
             yki_unpack(y + (((long)n * length + used) * heads + h) * D, heads * D, 0,

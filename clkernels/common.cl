@@ -38,6 +38,13 @@
 #define YKI_ROUNDED_DIVIDE 0
 #endif
 
+/* YKI_CANONICAL is 1 in canonical plans, whose kernels give the same bits on every device: a
+ * multiply-add rounds once, in software if it must, functions are those of math.cl, and some
+ * kernels add in another order (docs/design.md). */
+#ifndef YKI_CANONICAL
+#define YKI_CANONICAL 0
+#endif
+
 /* Stands on each kernel: the size of its groups and, on processors, that it is written in
  * vectors. Otherwise Intel's compiler makes vectors of work-items, although such a group has
  * only one: compiling gemm_cpu.cl took five times as long, and it ran no faster. Other compilers
@@ -50,7 +57,7 @@
 
 /* For floats and vectors of them. It rounds once where the device has fma, otherwise twice: that
  * is fast, and gives the same bits on all devices of one kind. */
-#if YKI_HAVE_FMA
+#if YKI_HAVE_FMA || YKI_CANONICAL
 #define YKI_FMA(a, b, c) fma(a, b, c)
 #else
 #define YKI_FMA(a, b, c) ((a) * (b) + (c))

@@ -115,10 +115,12 @@ yki_depthwise(__global const float *x, __global const float *weight, __global co
             }
             if (y0 + r >= oh)
                 continue;
+#ifndef YKI_LANES_APART /* simulators do not follow a vector made of numbers */
             if ((ow & 3) == 0) { /* then it is a whole vector, aligned as one */
                 *(__global float4 *)to = (float4)(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
                 continue;
             }
+#endif
 #pragma unroll
             for (int e = 0; e < COLUMNS; e++)
                 if (x0 + e < ow)

@@ -53,6 +53,9 @@ yki_conv_gather_forward(__global const float *x, __global const float *weight,
     }
 }
 
+/* In canonical plans the taps are met as in conv_gemm.cl: along dy. */
+#define TAP(i, taps) (YKI_CANONICAL ? (taps)-1 - (i) : (i))
+
 __kernel YKI_GROUP(WG, 1) void
 yki_conv_gather_grad_input(__global const float *dy, __global const float *weight,
                            __global const float *bias, __global float *dx, int samples, int groups,
@@ -71,13 +74,13 @@ yki_conv_gather_grad_input(__global const float *dy, __global const float *weigh
             __global const float *image = dy + ((n * groups + g) * og + o) * oh * ow;
             __global const float *tap = weight + ((long)(g * og + o) * cg + (c - g * cg)) * kh * kw;
 
-            for (int r = 0; r < kh; r++) {
-                int ty = iy + ph - r * dh, oy = ty / sh;
+            for (int down = 0; down < kh; down++) {
+                int r = TAP(down, kh), ty = iy + ph - r * dh, oy = ty / sh;
 
                 if (ty < 0 || oy * sh != ty || oy >= oh)
                     continue;
-                for (int s = 0; s < kw; s++) {
-                    int tx = ix + pw - s * dw, ox = tx / sw;
+                for (int right = 0; right < kw; right++) {
+                    int s = TAP(right, kw), tx = ix + pw - s * dw, ox = tx / sw;
 
                     if (tx >= 0 && ox * sw == tx && ox < ow)
                         sum = YKI_FMA(image[(long)oy * ow + ox], tap[r * kw + s], sum);

@@ -175,7 +175,14 @@ void clear_padding(__global float *y, int last, int o, long plane, int block, lo
                 y[l * sample + channel_at(c, plane, block) + at * block] = 0.f;
 }
 
+/* In canonical plans the bias comes last, as in conv_gemm.cl. */
+#if YKI_CANONICAL
+#define START(i, j)   floatv a##i##_##j = (floatv)(0.f);
+#else
 #define START(i, j)   floatv a##i##_##j = (floatv)(bias[i]);
+#endif
+#define BIAS(i, j)    a##i##_##j += (floatv)(bias[i]);
+#define BIAS_ROW(i)   BY_COLUMN(BIAS, i)
 #define START_ROW(i)  BY_COLUMN(START, i)
 #define LOAD_X(j)     floatv x##j = loadv(j * ISW, x);
 #define STEP(i, j)    a##i##_##j = YKI_FMA((floatv)(w[i]), x##j, a##i##_##j);
@@ -218,6 +225,9 @@ void tile(__global const float *xp, __global const float *wp, __global const flo
                 EACH_ROW(STEP_ROW)
             }
         }
+#if YKI_CANONICAL
+    EACH_ROW(BIAS_ROW)
+#endif
     if (act == 1) {
         EACH_ROW(ACT_ROW)
     }

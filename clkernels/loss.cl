@@ -38,6 +38,7 @@
     __global const float *x, __global const TARGET *target, __global float *out, int samples, \
         int classes, int positions, int has_ignore, int ignore, float smoothing, float delta, \
         int k WEIGHTS_ARG
+#include "math.cl"
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
 
 /* weights has one for each value of the target with a weight_step of 1, and with 0 one for each
@@ -152,7 +153,7 @@ float sum_of_exp(__global const float *column, int classes, int stride, float m)
     float sum = 0.f;
 
     for (int c = 0; c < classes; c++)
-        sum += exp(column[(long)c * stride] - m);
+        sum += YKI_EXP(float, column[(long)c * stride] - m);
     return sum;
 }
 
@@ -218,12 +219,12 @@ float2 softmax_ce(SAMPLE_ARGS(LABEL))
             sum = sum_of_exp(column, classes, positions, m);
         else
             for (int c = 0; c < classes; c++) {
-                float e = exp(column[(long)c * positions] - m);
+                float e = YKI_EXP(float, column[(long)c * positions] - m);
 
                 slope[(long)c * positions] = e;
                 sum += e;
             }
-        log_sum = m + log(sum);
+        log_sum = m + YKI_LOG(float, sum);
         loss = (log_sum - column[(long)label * positions]) TIMES_CLASS(label);
         if (smoothing > 0.f) {
             float mean = 0.f;
@@ -264,12 +265,12 @@ float2 ce(SAMPLE_ARGS(LABEL))
         if (!count_label(label, LABEL_WEIGHT(label, p), &result, grad ? slope : 0, classes,
                          positions, has_ignore, ignore))
             continue;
-        loss = -fmax(log(column[(long)label * positions]), -100.f) TIMES_CLASS(label);
+        loss = -fmax(YKI_LOG(float, column[(long)label * positions]), -100.f) TIMES_CLASS(label);
         if (smoothing > 0.f) {
             float mean = 0.f;
 
             for (int c = 0; c < classes; c++)
-                mean -= fmax(log(column[(long)c * positions]), -100.f) TIMES_CLASS(c);
+                mean -= fmax(YKI_LOG(float, column[(long)c * positions]), -100.f) TIMES_CLASS(c);
             loss = YKI_FMA(1.f - smoothing, loss, smoothing * (mean / classes));
         }
         result.x += isnan(column[(long)label * positions]) ? NAN : loss TIMES(p);
@@ -306,8 +307,8 @@ float2 ce(SAMPLE_ARGS(LABEL))
     }
 
 /* On logits, without overflow: max(a, 0) - a b + log(1 + e^-|a|). d is not used. */
-#define SIGMOID(a) ((a) >= 0.f ? 1.f / (1.f + exp(-(a))) : exp(a) / (1.f + exp(a)))
-ELEMENTWISE(bce, (d - d) + (a > 0.f ? a : 0.f) - a *b + log1p(exp(-fabs(a))), SIGMOID(a) - b)
+#define SIGMOID(a) ((a) >= 0.f ? 1.f / (1.f + YKI_EXP(float, -(a))) : YKI_EXP(float, a) / (1.f + YKI_EXP(float, a)))
+ELEMENTWISE(bce, (d - d) + (a > 0.f ? a : 0.f) - a *b + YKI_LOG1P(float, YKI_EXP(float, -fabs(a))), SIGMOID(a) - b)
 ELEMENTWISE(mse, d *d, 2.f * d)
 ELEMENTWISE(l1, fabs(d), d > 0.f ? 1.f : d < 0.f ? -1.f : d * 0.f)
 ELEMENTWISE(huber, fabs(d) <= delta ? 0.5f * d *d : delta *(fabs(d) - 0.5f * delta),
@@ -361,12 +362,12 @@ float2 softmax_ce(SAMPLE_ARGS(LABEL))
         {
             float v = column[(long)c * positions];
 
-            sum += exp(v - m);
+            sum += YKI_EXP(float, v - m);
             all += v - m;
         }
         sum = join_sum(sum, parts);
         all = join_sum(all, parts);
-        log_sum = log(sum);
+        log_sum = YKI_LOG(float, sum);
         loss = m + log_sum - column[(long)(counts ? label : 0) * positions];
         if (smoothing > 0.f)
             loss = YKI_FMA(1.f - smoothing, loss, smoothing * (log_sum - all / classes));
@@ -377,7 +378,7 @@ float2 softmax_ce(SAMPLE_ARGS(LABEL))
             FOR_EACH_CLASS(c)
             {
                 float wanted = (c == label ? 1.f - smoothing : 0.f) + smoothing / classes;
-                float slope = exp(column[(long)c * positions] - m) * sum - wanted;
+                float slope = YKI_EXP(float, column[(long)c * positions] - m) * sum - wanted;
 
                 grad[p + (long)c * positions] = counts ? slope : NO_SLOPE(label);
             }
@@ -397,9 +398,9 @@ float2 ce(SAMPLE_ARGS(LABEL))
 
         if (smoothing > 0.f)
             FOR_EACH_CLASS(c)
-                mean -= fmax(log(column[(long)c * positions]), -100.f);
+                mean -= fmax(YKI_LOG(float, column[(long)c * positions]), -100.f);
         mean = join_sum(mean, parts);
-        loss = -fmax(log(own), -100.f);
+        loss = -fmax(YKI_LOG(float, own), -100.f);
         if (smoothing > 0.f)
             loss = YKI_FMA(1.f - smoothing, loss, smoothing * (mean / classes));
         if (counts)

@@ -19,6 +19,7 @@
 
 #include "vectors.cl"
 #include "exp2.cl"
+#include "math.cl"
 
 #define LOG2E  1.442695041f
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
@@ -109,7 +110,7 @@ yki_ce_rows(__global const float *x, __global const LABEL *target, __global floa
         sum = yki_join_sum(s, parts);
         all = smoothing > 0.f ? yki_join_sum(a, parts) : 0.f;
         if (get_local_id(0) == 0) {
-            float log_sum = log(sum), loss = largest - picked + log_sum;
+            float log_sum = YKI_LOG(float, sum), loss = largest - picked + log_sum;
 
             if (smoothing > 0.f)
                 loss = YKI_FMA(1.f - smoothing, loss, smoothing * (log_sum - all / width));

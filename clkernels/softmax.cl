@@ -17,6 +17,7 @@
 
 /* Side by side, VEC divides the length. */
 #include "vectors.cl"
+#include "math.cl"
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
 
 #if WG == 1
@@ -97,8 +98,8 @@ yki_softmax_rows(__global const float *x, __global float *y, int rows, int lengt
 
         FOR_ROW(tops = fmax(tops, LOADV(i, in)), top = fmax(top, in[i]))
         top = largest_of_group(fmax(top, largest_lane(tops)), parts);
-        FOR_ROW(floatv e = exp(LOADV(i, in) - top); sums += e; STOREV(e, i, out),
-                float e = exp(in[i] - top); sum += e; out[i] = e)
+        FOR_ROW(floatv e = YKI_EXP(floatv, LOADV(i, in) - top); sums += e; STOREV(e, i, out),
+                float e = YKI_EXP(float, in[i] - top); sum += e; out[i] = e)
         sum = sum_of_group(sum + sum_of_lanes(sums), parts);
         scale = 1.f / sum;
         FOR_ROW(STOREV(LOADV(i, out) * scale, i, out), out[i] *= scale)
@@ -134,7 +135,7 @@ yki_softmax_grad_rows(__global const float *y, __global const float *dy, __globa
         for (int j = 1; j < length; j++)                                                      \
             top = fmax(top, AT(0, in + (long)j * inner));                                     \
         for (int j = 0; j < length; j++) {                                                    \
-            T e = exp(AT(0, in + (long)j * inner) - top);                                     \
+            T e = YKI_EXP(T, AT(0, in + (long)j * inner) - top);                                     \
                                                                                               \
             sum += e;                                                                         \
             PUT(e, 0, out + (long)j * inner);                                                 \

@@ -20,6 +20,7 @@
 
 #include "vectors.cl"
 #include "exp2.cl"
+#include "math.cl"
 
 /* The range of this work-group, in whole vectors of the tensor. */
 #define FOR_EACH_VECTOR(i)                                                                    \
@@ -132,7 +133,7 @@ floatv gelu_slope(floatv x)
  * polynomial keeps NaN. */
 floatv tanhv(floatv x)
 {
-    floatv z = x * x, far = 1.f - 2.f / (exp(2.f * fabs(x)) + 1.f), near;
+    floatv z = x * x, far = 1.f - 2.f / (YKI_EXP(floatv, 2.f * fabs(x)) + 1.f), near;
 
     near = YKI_FMA(z, (floatv)(-5.70498872745e-3f), (floatv)(2.06390887954e-2f));
     near = YKI_FMA(z, near, (floatv)(-5.37397155531e-2f));
@@ -182,11 +183,11 @@ UNARY(hardswish, select(select(x *YKI_FMA(x, (floatv)(1.f / 6.f), (floatv)(.5f))
 /* e^x - 1 left of 0, by way of tanh, which is exact near 0, too. */
 UNARY(elu, select(x, a *expm1v(x), x <= 0.f), select(dy, dy *(v + a), v <= 0.f))
 /* Infinite, or NaN, outside of what they are for, as IEEE 754 has it. */
-UNARY(exp, exp(x), dy *v)
-UNARY(log, log(x), dy / v)
+UNARY(exp, YKI_EXP(floatv, x), dy *v)
+UNARY(log, YKI_LOG(floatv, x), dy / v)
 UNARY(sqrt, sqrt(x), .5f * dy / v)
 UNARY(abs, fabs(x), select(select(dy, -dy, v < 0.f), v, v == 0.f))
 /* A square is exact. The gradient of a constant is 0, also where x^-1 is infinite. */
-UNARY(pow, a == 2.f ? x *x : pow(x, (floatv)(a)),
-      a == 0.f ? 0.f * v : a == 2.f ? 2.f * dy *v : dy *a *pow(v, (floatv)(a - 1.f)))
+UNARY(pow, a == 2.f ? x *x : YKI_POW(floatv, x, a),
+      a == 0.f ? 0.f * v : a == 2.f ? 2.f * dy *v : dy *a *YKI_POW(floatv, v, a - 1.f))
 UNARY(scale, YKI_FMA(x, (floatv)(a), (floatv)(b)), dy *a)

@@ -65,6 +65,7 @@ typedef struct yki_device_traits {
         loop_limit; /* iterations, over all its loops, after which a work-item ends; 0: no limit */
     yoke_device_type type;
     yki_dot_unit bf16; /* what multiplies bfloat16 */
+    bool canonical;    /* never of a device: what canonical plans tell solvers (op/recipe.h) */
 } yki_device_traits;
 /* Lends the traits. Compiles nothing and cannot fail. `direct_host`, `loop_limit` and `bf16` are
  * found by trial when a device is first selected; until then they are false, 0 and YKI_DOT_FMA. */

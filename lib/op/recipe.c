@@ -417,6 +417,40 @@ emit(const yki_solver *solver, const yki_problem *problem, const yki_device_trai
                            : solver->emit(problem, traits, tuning, recipe);
 }
 
+void
+yki_canonical_traits(const yki_device_traits *own, yki_canonical solver, yki_device_traits *traits)
+{
+    *traits = *own;
+    traits->canonical = true;
+    if (solver != YKI_CANONICAL_FIXED)
+        return;
+    traits->type = YOKE_DEVICE_GPU;
+    traits->compute_units = 32;
+    traits->vector_width = 4;
+    traits->local_memory = 16384;
+    traits->local_is_real = true;
+    traits->max_group = 64;
+    traits->cache = 0;
+    traits->loop_limit = 65535;
+}
+
+/* Tells the kernels of a canonical plan that they are of one: common.cl says what that means. */
+static yoke_status
+make_canonical(yki_recipe *recipe)
+{
+    for (size_t i = 0; i < recipe->launch_count; i++) {
+        char *options = recipe->launches[i].options;
+        size_t used = strlen(options), room = sizeof recipe->launches[i].options - used;
+        int size = 0;
+
+        if (!strstr(options, "-DYKI_CANONICAL=1")) /* or it came from another solver's recipe */
+            size = snprintf(options + used, room, "%s-DYKI_CANONICAL=1", used ? " " : "");
+        if (size < 0 || (size_t)size >= room)
+            return yki_fail_bug("the options of %s are too long", recipe->launches[i].kernel);
+    }
+    return YOKE_OK;
+}
+
 yoke_status
 yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
                 const yki_device_traits *traits, unsigned tuning, yki_recipe *recipe)
@@ -429,6 +463,8 @@ yki_solver_emit(const yki_solver *solver, const yki_problem *problem,
 
         if (status == YOKE_OK) {
             status = check_numbers(recipe, problem->max);
+            if (status == YOKE_OK && traits->canonical)
+                status = make_canonical(recipe);
             if (status != YOKE_OK)
                 yki_recipe_clear(recipe);
         }

@@ -308,6 +308,17 @@ typedef struct yki_parameter_sets {
     bool (*in_force)(yki_queue *queue, unsigned *set);
 } yki_parameter_sets;
 
+/* Whether a solver gives the same bits on every device, so that canonical plans may use it. All
+ * such solvers of an operator give the same bits as one another (docs/design.md). */
+typedef enum yki_canonical {
+    YKI_NOT_CANONICAL = 0,
+    /* Its bits depend neither on the traits, nor on the tuning, nor on the layouts. */
+    YKI_CANONICAL_FREE,
+    /* They may depend on all of them: it is told of one and the same device everywhere, and it gets
+     * plain layouts and its guess. */
+    YKI_CANONICAL_FIXED
+} yki_canonical;
+
 typedef struct yki_solver {
     const char *name; /* "conv2d-direct-blocked" */
     const yki_op *const *op;
@@ -322,6 +333,7 @@ typedef struct yki_solver {
     /* It computes what other devices have a unit for, and is no faster than a more exact solver.
      * The planner takes it only where the class is settled: by a team, or by `strict`. */
     bool emulates;
+    yki_canonical canonical;
     /* Returns whether it can compute the problem, with the layouts as they are, on such a
      * device. */
     bool (*applies)(const yki_problem *problem, const yki_device_traits *traits);
@@ -355,6 +367,12 @@ bool yki_solver_ends(const yki_solver *solver, const yki_problem *problem,
 /* Returns whether the solver applies, and its guess (tuning 0) stays within traits->loop_limit. */
 bool yki_solver_suits(const yki_solver *solver, const yki_problem *problem,
                       const yki_device_traits *traits);
+
+/* What a solver is told of the device in a canonical plan: the device's own traits, or for
+ * YKI_CANONICAL_FIXED those of a small GPU, which are the same on every device, as far as bits may
+ * depend on them. */
+void yki_canonical_traits(const yki_device_traits *own, yki_canonical solver,
+                          yki_device_traits *traits);
 
 /* What `applies` is for a solver that computes any problem whose operands lie row by row. */
 bool yki_plain_applies(const yki_problem *problem, const yki_device_traits *traits);

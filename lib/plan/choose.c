@@ -216,7 +216,6 @@ walk(yki_choice *c)
 yoke_status
 yki_plan_choose(yki_plan *plan)
 {
-    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
     yki_choice c = {.plan = plan, .tasks = plan->tasks, .count = plan->task_count};
     yoke_status status;
 
@@ -240,8 +239,9 @@ yki_plan_choose(yki_plan *plan)
 
         plan->work++;
         if (task->solver)
-            YKI_TRY(
-                yki_solver_emit(task->solver, &task->problem, traits, task->tuning, &task->recipe));
+            YKI_TRY(yki_solver_emit(task->solver, &task->problem,
+                                    yki_plan_traits(plan, task->solver), task->tuning,
+                                    &task->recipe));
     }
     return YOKE_OK;
 }

@@ -57,10 +57,9 @@ yki_fusion_take_over(yki_fusion *f, size_t earlier, size_t later)
 bool
 yki_fusion_solvable(const yki_fusion *f, const yki_problem *problem)
 {
-    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(f->plan->queue));
-
     for (const yki_solver *const *s = yki_solvers; *s; s++)
-        if (*(*s)->op == problem->op && yki_solver_suits(*s, problem, traits))
+        if (*(*s)->op == problem->op && yki_plan_allows(f->plan, *s) &&
+            yki_solver_suits(*s, problem, yki_plan_traits(f->plan, *s)))
             return true;
     return false;
 }

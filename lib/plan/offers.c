@@ -83,7 +83,8 @@ measure(const yki_choice *choice, const yki_task *task, yki_trial *trials, size_
     double start = yki_now(), left = yki_plan_budget(plan) - plan->measuring.seconds;
     char text[YKI_PROBLEM_TEXT];
 
-    if (count == 0 || plan->options.level == YOKE_PLAN_ESTIMATE || left < 0)
+    if (count == 0 || plan->options.level == YOKE_PLAN_ESTIMATE || plan->options.canonical ||
+        left < 0)
         return YOKE_OK;
     YKI_TRY(yki_measure(plan->queue, trials, count,
                         task && plan->options.training && reads_parameters(task), start + left));
@@ -109,7 +110,7 @@ is_known(const yki_plan *plan, yki_trial *trial)
 {
     char text[YKI_PROBLEM_TEXT];
 
-    if (!plan->options.wisdom)
+    if (!plan->options.wisdom || plan->options.canonical)
         return false;
     yki_problem_text(&trial->problem, text, sizeof text);
     return yki_wisdom_get(plan->options.wisdom, yki_queue_device(plan->queue), text,
@@ -134,10 +135,9 @@ reorder_seconds(const yki_choice *choice, const yki_problem *problem, const yki_
 static const yki_solver *
 reorder_solver(const yki_plan *plan, const yki_problem *problem)
 {
-    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
-
     for (const yki_solver *const *s = yki_solvers; *s; s++)
-        if (*(*s)->op == &yki_op_reorder && yki_solver_suits(*s, problem, traits))
+        if (*(*s)->op == &yki_op_reorder && yki_plan_allows(plan, *s) &&
+            yki_solver_suits(*s, problem, yki_plan_traits(plan, *s)))
             return *s;
     return NULL;
 }
@@ -208,11 +208,9 @@ static bool
 lay_out(const yki_plan *plan, const yki_task *task, const yki_solver *solver, unsigned variant,
         yki_problem *problem)
 {
-    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
-
     *problem = task->problem;
     if (solver->layouts)
-        return solver->layouts(problem, traits, variant);
+        return solver->layouts(problem, yki_plan_traits(plan, solver), variant);
     return variant == 0;
 }
 
@@ -292,7 +290,7 @@ layouts_of(const yki_problem *problem)
 static void
 add_layouts(yki_choice *choice, const yki_task *task, const yki_solver *solver)
 {
-    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(choice->plan->queue));
+    const yki_device_traits *traits = yki_plan_traits(choice->plan, solver);
     unsigned layouts = 0;
     yki_problem problem;
 
@@ -315,7 +313,8 @@ find_layouts(yki_choice *choice)
     choice->layouts = PLAIN;
     for (size_t t = 0; t < choice->count; t++)
         for (const yki_solver *const *s = yki_solvers; *s && has_choice(&choice->tasks[t]); s++)
-            if (*(*s)->op == choice->tasks[t].problem.op && (*s)->layouts)
+            if (*(*s)->op == choice->tasks[t].problem.op && (*s)->layouts &&
+                yki_plan_allows(choice->plan, *s))
                 add_layouts(choice, &choice->tasks[t], *s);
     if (choice->layouts == PLAIN || choice->plan->options.level == YOKE_PLAN_PATIENT)
         choice->layouts = ALL;
@@ -336,8 +335,9 @@ static yoke_status
 ask_solver(yki_choice *choice, const yki_task *task, const yki_solver *solver, unsigned rank)
 {
     yki_plan *plan = choice->plan;
-    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
+    const yki_device_traits *traits = yki_plan_traits(plan, solver);
     const unsigned *set = yki_plan_set_of(plan, solver);
+    bool fixed = plan->options.canonical && solver->canonical == YKI_CANONICAL_FIXED;
     /* Where no time is known, a unit for the precision that was asked for comes first. */
     double preference =
         solver->numerical_class == YKI_CLASS_BF16 && !solver->emulates ? 0 : (double)rank;
@@ -348,10 +348,10 @@ ask_solver(yki_choice *choice, const yki_task *task, const yki_solver *solver, u
     for (unsigned variant = 0; lay_out(plan, task, solver, variant, &problem); variant++) {
         unsigned first = set ? *set : 0, end;
 
-        if ((layouts_of(&problem) & ~choice->layouts) || !permitted(plan, task, &problem) ||
-            !solver->applies(&problem, traits))
+        if ((layouts_of(&problem) & ~(fixed ? 1u << YKI_LAYOUT_PLAIN_INDEX : choice->layouts)) ||
+            !permitted(plan, task, &problem) || !solver->applies(&problem, traits))
             continue;
-        end = set ? first + 1 : tunings_of(solver, &problem, traits);
+        end = set || fixed ? first + 1 : tunings_of(solver, &problem, traits);
         for (unsigned tuning = first; tuning < end; tuning++) {
             if (!yki_solver_ends(solver, &problem, traits, tuning) ||
                 is_broken(choice, solver, variant, tuning))
@@ -397,7 +397,8 @@ ask_classes(yki_choice *choice, const yki_task *task, unsigned wanted)
         const yki_solver *solver = *s;
         size_t before = choice->asked_count;
 
-        if (*solver->op != task->problem.op || !(wanted >> solver->numerical_class & 1))
+        if (*solver->op != task->problem.op || !(wanted >> solver->numerical_class & 1) ||
+            !yki_plan_allows(choice->plan, solver))
             continue;
         if (found >> solver->numerical_class & 1 &&
             (solver->emulates || is_hopeless(choice->plan, solver)))
@@ -409,6 +410,9 @@ ask_classes(yki_choice *choice, const yki_task *task, unsigned wanted)
         YKI_TRY(ask_solver(choice, task, solver, rank));
         if (choice->asked_count > before && !solver->sets)
             found |= 1u << solver->numerical_class;
+        if (choice->plan->options.canonical && solver->canonical == YKI_CANONICAL_FIXED &&
+            choice->asked_count > before)
+            break; /* the bits of others may differ */
     }
     return YOKE_OK;
 }
@@ -477,7 +481,8 @@ ask(yki_choice *choice)
     uint8_t agreed = yki_agreed_class(&plan->options, task->node);
     unsigned strict = task->rounds ? BF16 : DIRECT;
     unsigned any = ((1u << YKI_CLASSES) - 1) & ~(task->rounds ? 0u : BF16);
-    unsigned wanted = plan->options.strict      ? strict
+    unsigned wanted = plan->options.canonical   ? DIRECT
+                      : plan->options.strict    ? strict
                       : agreed == YKI_ANY_CLASS ? any
                                                 : 1u << (agreed - 1);
     struct yki_menu *menu = &choice->menu[choice->index];
@@ -486,6 +491,11 @@ ask(yki_choice *choice)
     menu->begin = menu->end = choice->offer_count;
     if (!has_choice(task))
         return YOKE_OK;
+    if (plan->options.canonical && task->rounds)
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "%s: products in bfloat16 do not have the same bits on every device; its "
+                        "precision must be f32",
+                        task->node->name);
     YKI_TRY(list(choice, task, wanted));
     if (choice->offer_count == menu->begin && wanted != DIRECT)
         YKI_TRY(list(choice, task, DIRECT));
@@ -495,6 +505,12 @@ ask(yki_choice *choice)
     if (choice->refusal != YOKE_OK)
         return choice->refusal; /* the detail is that of the newest that was left out */
     yki_problem_text(&task->problem, text, sizeof text);
+    if (plan->options.canonical && task->node)
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "%s: no solver of %s that has the same bits on every device computes it "
+                        "on %s: %s",
+                        task->node->name, task->problem.op->name,
+                        yki_device_id(yki_queue_device(plan->queue)), text);
     return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s: no solver on %s for %s",
                     task->node ? task->node->name : "a copy",
                     yki_device_id(yki_queue_device(plan->queue)), text);
@@ -522,8 +538,8 @@ build(const yki_plan *plan, const yki_task *task, const yki_offer *offer)
     yoke_status status;
 
     yki_offer_problem(plan, task, offer, &problem);
-    status = yki_solver_emit(offer->solver, &problem, yki_device_get_traits(device), offer->tuning,
-                             &recipe);
+    status = yki_solver_emit(offer->solver, &problem, yki_plan_traits(plan, offer->solver),
+                             offer->tuning, &recipe);
     for (size_t k = 0; k < recipe.launch_count && status == YOKE_OK; k++) {
         yki_program *program;
         yki_kernel *kernel;

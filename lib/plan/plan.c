@@ -23,6 +23,9 @@ begin(yki_weights *weights, yki_queue *queue, const yki_plan_options *options, y
     plan->weights = yki_weights_retain(weights);
     plan->queue = queue;
     plan->extents = (yki_extents){.batch = -1};
+    for (int i = 0; i <= YKI_CANONICAL_FIXED; i++)
+        yki_canonical_traits(yki_device_get_traits(yki_queue_device(queue)), (yki_canonical)i,
+                             &plan->canonical[i]);
     plan->measuring.seconds = options->spent;
     *out = plan;
     return YOKE_OK;

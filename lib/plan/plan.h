@@ -284,8 +284,9 @@ typedef struct yki_taken_set {
 
 typedef struct yki_plan {
     yki_plan_options options;
-    yki_weights *weights; /* retained */
-    yki_queue *queue;     /* lent */
+    yki_weights *weights;                                 /* retained */
+    yki_queue *queue;                                     /* lent */
+    yki_device_traits canonical[YKI_CANONICAL_FIXED + 1]; /* what solvers are told */
     yki_value *values;
     size_t value_count, value_capacity;
     yki_task *tasks;
@@ -429,6 +430,19 @@ static inline bool
 yki_plan_repacks(const yki_plan *plan)
 {
     return plan->options.training && (plan->options.small || !plan->options.repeats);
+}
+/* Returns what the plan tells a solver of its device. */
+static inline const yki_device_traits *
+yki_plan_traits(const yki_plan *plan, const yki_solver *solver)
+{
+    return plan->options.canonical ? &plan->canonical[solver->canonical]
+                                   : yki_device_get_traits(yki_queue_device(plan->queue));
+}
+/* Returns whether the plan may use a solver. */
+static inline bool
+yki_plan_allows(const yki_plan *plan, const yki_solver *solver)
+{
+    return !plan->options.canonical || solver->canonical != YKI_NOT_CANONICAL;
 }
 static inline void
 yki_plan_tick(const yki_plan *plan)

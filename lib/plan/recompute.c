@@ -137,9 +137,8 @@ add_again(const recompute *r, const yki_task *first)
     task->section = YKI_BACKWARD;
     memset(&task->recipe, 0, sizeof task->recipe);
     plan->task_count++;
-    return yki_solver_emit(task->solver, &task->problem,
-                           yki_device_get_traits(yki_queue_device(plan->queue)), task->tuning,
-                           &task->recipe);
+    return yki_solver_emit(task->solver, &task->problem, yki_plan_traits(plan, task->solver),
+                           task->tuning, &task->recipe);
 }
 
 /* Builds the list of tasks anew, with the repeated tasks in their places. */

@@ -423,7 +423,8 @@ yki_plan_search_sets(yki_plan *plan, const yki_solver *solver)
 yoke_status
 yki_plan_search(yki_plan *plan)
 {
-    if (!plan->options.wisdom || plan->options.level == YOKE_PLAN_ESTIMATE)
+    if (!plan->options.wisdom || plan->options.level == YOKE_PLAN_ESTIMATE ||
+        plan->options.canonical)
         return YOKE_OK;
     for (const yki_solver *const *s = yki_solvers; *s; s++)
         if ((*s)->sets)

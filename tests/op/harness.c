@@ -27,6 +27,7 @@ typedef struct setup {
     double **values; /* by node id */
     yki_step_values step;
     int graphs_before; /* in this test */
+    uint64_t *hashes;  /* by node id, of canonical solvers' results; 0: none yet */
 } setup;
 
 /* YOKE_TEST_QUICK=1: a second and third look (sanitizers, distcheck) at the same code
@@ -185,6 +186,35 @@ to_device(const yki_operand *operand, int64_t n, const double *values, float poi
     return bytes;
 }
 
+static bool
+is_zero(const unsigned char *element)
+{
+    float value;
+
+    memcpy(&value, element, sizeof value);
+    return value == 0;
+}
+
+/* Of the elements in the order of the plain layout, wherever they lie. A zero has no sign: some
+ * compilers drop a sum with 0. */
+static uint64_t
+hash_result(const yki_operand *out, int64_t n, const unsigned char *result)
+{
+    int64_t per_sample = yki_shape_count(out->shape), samples = out->batched ? n : 1;
+    size_t element = yki_type_size(out->type);
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+
+    for (int64_t b = 0; b < samples; b++)
+        for (int64_t i = 0; i < per_sample; i++) {
+            const unsigned char *from = result + (size_t)position(out, b, i) * element;
+            bool zero = out->type == YOKE_F32 && is_zero(from);
+
+            for (size_t k = 0; k < element; k++)
+                hash = (hash ^ (zero ? 0 : from[k])) * 1099511628211u;
+        }
+    return hash;
+}
+
 /* ---- one solver ---- */
 
 typedef struct trial {
@@ -293,6 +323,14 @@ check_runs(trial *t)
     int64_t count = yki_operand_count(&t->problem.out, t->problem.max);
 
     compare(t, max, full, expected);
+    if (t->s->options.canonical) {
+        uint64_t hash = hash_result(&t->problem.out, max, full), *known;
+
+        known = &t->s->hashes[t->node->id];
+        ck_assert_msg(*known == 0 || *known == hash, "%s: its bits are not those of other solvers",
+                      t->text);
+        *known = hash;
+    }
     again = brief ? NULL : run_once(t, max);
     ck_assert_msg(!again || memcmp(full, again, (size_t)count * element) == 0,
                   "%s: two runs differ", t->text);
@@ -413,6 +451,13 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
     for (size_t w = 0; w < width_count; w++) {
         yki_device_traits traits = *own;
         bool foreign = own->type == YOKE_DEVICE_CPU && (widths[w] || solver->side_by_side);
+        bool fixed = s->options.canonical && solver->canonical == YKI_CANONICAL_FIXED;
+
+        if (s->options.canonical) {
+            if (solver->canonical == YKI_NOT_CANONICAL || (fixed && w > 0))
+                continue;
+            foreign = false;
+        }
 
         if (op_thorough())
             foreign = false;
@@ -430,7 +475,9 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
                 continue;
             traits.vector_width = widths[w];
         }
-        for (unsigned variant = 0;; variant++) {
+        if (s->options.canonical)
+            yki_canonical_traits(&traits, solver->canonical, &traits);
+        for (unsigned variant = 0; !fixed || variant == 0; variant++) {
             trial t = {.s = s, .node = node, .solver = solver, .queue = queue};
             unsigned tunings;
 
@@ -443,7 +490,7 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
             /* On simulators two for tiny problems: kernels that only a tuning launches. */
             if (quick())
                 tunings = YKI_MIN(tunings, is_simulator(queue) && is_tiny(s, node) ? 2u : 1u);
-            if (foreign)
+            if (foreign || fixed)
                 tunings = YKI_MIN(tunings, 1u);
             for (unsigned tuning = 0; tuning < tunings; tuning++) {
                 if (!yki_solver_ends(solver, &t.problem, &traits, tuning))
@@ -486,8 +533,11 @@ check_solvers(const setup *s, const yoke_node *node, yki_queue *queue, bool brie
         if (*(*solver)->op == node->op &&
             (!(*solver)->sets || (s->options.only && !is_simulator(queue))) &&
             (!(*solver)->emulates || s->options.only) &&
-            (!s->options.only || strstr((*solver)->name, s->options.only)))
+            (!s->options.only || strstr((*solver)->name, s->options.only))) {
             runs += check_solver(s, node, *solver, queue, brief);
+            if (s->options.canonical && (*solver)->canonical == YKI_CANONICAL_FIXED && runs > 0)
+                break; /* plans take no other */
+        }
     return runs;
 }
 
@@ -509,6 +559,8 @@ check_on_device(const setup *s, yoke_device *device)
             runs = check_solvers(s, node, queue, true);
         if (runs == 0)
             runs = check_solvers(s, node, queue, false);
+        if (s->options.canonical && runs > 0)
+            s->options.canonical(node, s->hashes[i]);
         ck_assert_msg(
             runs > 0 || s->options.only ||
                 (s->options.may_be_refused && yki_device_get_traits(device)->loop_limit > 0),
@@ -581,6 +633,7 @@ op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *opt
             yki_graph_differentiate_from(graph, op_sum_of_two, result, seed, also, also_count));
     }
     s.values = calloc(graph->node_count, sizeof *s.values);
+    s.hashes = calloc(graph->node_count, sizeof *s.hashes);
     fill_given(&s);
     op_evaluate(graph, graph->node_count, s.n, &s.step, s.values);
     if (!s.options.no_gradient && !s.options.no_differences)
@@ -595,6 +648,7 @@ op_check_graph(yoke_graph *graph, yoke_node *result, const op_check_options *opt
     for (size_t i = 0; i < graph->node_count; i++)
         free(s.values[i]);
     free(s.values);
+    free(s.hashes);
     yoke_graph_destroy(graph);
 }
 

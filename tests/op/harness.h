@@ -57,6 +57,9 @@ typedef struct op_check_options {
     const char *targets; /* this input is a target: no gradient by it */
     const char *only;    /* only solvers whose name contains this; else none whose row has sets, or
                           * emulates */
+    /* Only canonical solvers, as canonical plans use them: all must give a node the same bits. It
+     * is told the hash of each node's result. */
+    void (*canonical)(const yoke_node *node, uint64_t hash);
     int64_t simulator_flops; /* the largest problem for simulators; 0: the usual limits */
 } op_check_options;
 

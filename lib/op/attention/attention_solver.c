@@ -253,6 +253,7 @@ static const yki_op *const attention_grad_op = &yki_op_attention_grad;
 const yki_solver yki_solver_attention = {
     .name = "attention",
     .op = &attention_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = yki_plain_applies,
     .emit = emit,
 };
@@ -260,6 +261,7 @@ const yki_solver yki_solver_attention = {
 const yki_solver yki_solver_attention_lse = {
     .name = "attention-lse",
     .op = &attention_lse_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = yki_plain_applies,
     .emit = emit,
 };
@@ -267,6 +269,7 @@ const yki_solver yki_solver_attention_lse = {
 const yki_solver yki_solver_attention_grad = {
     .name = "attention-grad",
     .op = &attention_grad_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = yki_plain_applies,
     .emit = emit_grad,
 };

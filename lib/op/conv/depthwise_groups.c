@@ -156,6 +156,7 @@ const yki_solver yki_solver_depthwise_groups = {
     .name = "conv2d-depthwise-groups",
     .op = &forward_op,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = applies,
     .emit = emit,
 };
@@ -164,6 +165,7 @@ const yki_solver yki_solver_depthwise_groups_grad_input = {
     .name = "conv2d-grad-input-depthwise-groups",
     .op = &grad_input_op,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = applies,
     .emit = emit,
 };
@@ -172,6 +174,7 @@ const yki_solver yki_solver_depthwise_groups_grad_weight = {
     .name = "conv2d-grad-weight-depthwise-groups",
     .op = &grad_weight_op,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = applies,
     .emit = emit_weight,
 };

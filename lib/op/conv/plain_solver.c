@@ -84,7 +84,10 @@ tile_of(const product *p, const yki_device_traits *traits, unsigned tuning)
                 guess = &tiles[i];
         }
     list[count++] = NULL;
-    if (p->rows < MIN_ROWS || p->depth < TERMS)
+    /* Element by element a gradient of weights has another order. */
+    if (traits->canonical && p->splits)
+        count--;
+    else if (p->rows < MIN_ROWS || p->depth < TERMS)
         guess = NULL;
     if (tuning == 0)
         return guess;
@@ -97,7 +100,7 @@ tile_of(const product *p, const yki_device_traits *traits, unsigned tuning)
 static unsigned
 count_tunings(const product *p, const yki_device_traits *traits)
 {
-    unsigned count = 1;
+    unsigned count = traits->canonical && p->splits ? 0 : 1;
 
     for (unsigned i = 0; i < TILES; i++)
         count += tile_fits(&tiles[i], p, traits);
@@ -308,6 +311,8 @@ split_count(const yki_problem *problem, const yki_device_traits *traits, int64_t
 {
     int64_t wanted = ceil_of((int64_t)traits->compute_units * per_unit, pieces);
 
+    if (traits->canonical)
+        return YKI_CONV_CANONICAL_SPLITS;
     if (pieces >= traits->compute_units)
         return 1;
     return YKI_MAX(YKI_MIN(YKI_MIN(wanted, problem->max.batch), 64), 1);
@@ -320,6 +325,16 @@ weight_tunings(const yki_problem *problem, const yki_device_traits *traits)
     product p = weight_product(problem, &conv);
 
     return count_tunings(&p, traits);
+}
+
+static bool
+weight_applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    yki_conv conv = yki_conv_of(problem);
+    product p = weight_product(problem, &conv);
+
+    return yki_plain_applies(problem, traits) &&
+           (!traits->canonical || tile_of(&p, traits, 0) != NULL);
 }
 
 static yoke_status
@@ -382,6 +397,7 @@ const yki_solver yki_solver_conv_plain = {
     .name = "conv2d-plain",
     .op = &forward_op,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = yki_plain_applies,
     .tunings = image_tunings,
     .emit = emit_image,
@@ -391,6 +407,7 @@ const yki_solver yki_solver_conv_plain_grad_input = {
     .name = "conv2d-grad-input-plain",
     .op = &grad_input_op,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = yki_plain_applies,
     .tunings = image_tunings,
     .emit = emit_image,
@@ -400,7 +417,8 @@ const yki_solver yki_solver_conv_plain_grad_weight = {
     .name = "conv2d-grad-weight-plain",
     .op = &grad_weight_op,
     .side_by_side = true,
-    .applies = yki_plain_applies,
+    .canonical = YKI_CANONICAL_FREE,
+    .applies = weight_applies,
     .tunings = weight_tunings,
     .emit = emit_grad_weight,
 };

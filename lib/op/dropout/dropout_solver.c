@@ -60,6 +60,7 @@ static const yki_op *const dropout_op = &yki_op_dropout;
 const yki_solver yki_solver_dropout = {
     .name = "dropout-flat",
     .op = &dropout_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = applies,
     .layouts = yki_flat_layouts,
     .emit = emit,

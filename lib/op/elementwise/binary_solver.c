@@ -192,6 +192,7 @@ flat_applies(const yki_problem *problem, const yki_device_traits *traits)
 const yki_solver yki_solver_binary = {
     .name = "binary-flat",
     .op = &binary_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = flat_applies,
     .layouts = yki_flat_layouts,
     .emit = emit_flat,
@@ -200,6 +201,7 @@ const yki_solver yki_solver_binary = {
 const yki_solver yki_solver_binary_broadcast = {
     .name = "binary-broadcast",
     .op = &binary_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = yki_plain_applies,
     .emit = emit_broadcast,
 };
@@ -207,6 +209,7 @@ const yki_solver yki_solver_binary_broadcast = {
 const yki_solver yki_solver_ones = {
     .name = "ones-flat",
     .op = &ones_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = yki_flat_applies,
     .layouts = yki_flat_layouts,
     .emit = emit_ones,

@@ -64,6 +64,7 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
 const yki_solver yki_solver_unary = {
     .name = "unary-flat",
     .op = &unary_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = applies,
     .layouts = yki_flat_layouts,
     .emit = emit,
@@ -81,6 +82,7 @@ grad_applies(const yki_problem *problem, const yki_device_traits *traits)
 const yki_solver yki_solver_unary_grad = {
     .name = "unary-grad-flat",
     .op = &unary_grad_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = grad_applies,
     .layouts = yki_flat_layouts,
     .emit = emit,

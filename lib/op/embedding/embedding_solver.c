@@ -86,6 +86,7 @@ static const yki_op *const embedding_grad_op = &yki_op_embedding_grad;
 const yki_solver yki_solver_embedding = {
     .name = "embedding-gather",
     .op = &embedding_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = yki_plain_applies,
     .emit = emit,
 };
@@ -93,6 +94,7 @@ const yki_solver yki_solver_embedding = {
 const yki_solver yki_solver_embedding_grad = {
     .name = "embedding-grad-owned",
     .op = &embedding_grad_op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = yki_plain_applies,
     .emit = emit_grad,
 };

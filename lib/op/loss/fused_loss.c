@@ -131,6 +131,7 @@ static const yki_op *const op = &yki_op_fused_loss;
 const yki_solver yki_solver_fused_loss = {
     .name = "loss-step",
     .op = &op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = applies,
     .emit = emit,
 };

@@ -134,7 +134,7 @@ solver_for(const plan *p, const yki_problem *product)
     for (const yki_solver *const *s = yki_solvers; *s; s++)
         if (*(*s)->op == &yki_op_matmul && !(*s)->sets &&
             (*s)->numerical_class == p->numerical_class && (*s)->emulates == p->emulates &&
-            yki_solver_suits(*s, product, p->traits))
+            (!p->traits->canonical || (*s)->canonical) && yki_solver_suits(*s, product, p->traits))
             return *s;
     return NULL;
 }
@@ -283,6 +283,7 @@ static const yki_op *const loss_grad_op = &yki_op_linear_loss_grad;
         .op = &loss_op,                                                                            \
         .numerical_class = (of_class),                                                             \
         .emulates = (emulated),                                                                    \
+        .canonical = (of_class) == YKI_CLASS_DIRECT ? YKI_CANONICAL_FIXED : YKI_NOT_CANONICAL,     \
         .applies = applies##suffix,                                                                \
         .emit = emit##suffix,                                                                      \
     };                                                                                             \
@@ -291,6 +292,7 @@ static const yki_op *const loss_grad_op = &yki_op_linear_loss_grad;
         .op = &loss_grad_op,                                                                       \
         .numerical_class = (of_class),                                                             \
         .emulates = (emulated),                                                                    \
+        .canonical = (of_class) == YKI_CLASS_DIRECT ? YKI_CANONICAL_FIXED : YKI_NOT_CANONICAL,     \
         .applies = applies##suffix,                                                                \
         .emit = emit##suffix,                                                                      \
     };

@@ -134,6 +134,7 @@ static const yki_op *const loss_grad_op = &yki_op_loss_grad;
 const yki_solver yki_solver_loss_rows = {
     .name = "loss-rows",
     .op = &loss_op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = applies,
     .emit = emit,
 };
@@ -141,6 +142,7 @@ const yki_solver yki_solver_loss_rows = {
 const yki_solver yki_solver_loss_grad_rows = {
     .name = "loss-grad-rows",
     .op = &loss_grad_op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = applies,
     .emit = emit,
 };

@@ -117,6 +117,7 @@ static const yki_op *const loss_grad_op = &yki_op_loss_grad;
 const yki_solver yki_solver_loss = {
     .name = "loss-plain",
     .op = &loss_op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = applies,
     .emit = emit,
 };
@@ -124,6 +125,7 @@ const yki_solver yki_solver_loss = {
 const yki_solver yki_solver_loss_grad = {
     .name = "loss-grad-plain",
     .op = &loss_grad_op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = applies,
     .emit = emit,
 };

@@ -168,7 +168,7 @@ applies_direct(const yki_problem *problem, const yki_device_traits *traits)
     yki_gemm g;
 
     return traits->type == YOKE_DEVICE_CPU && yki_gemm_of(problem, &g) && g.sum == 0 &&
-           (!g.sums || g.outer == 0);
+           (!g.sums || (!traits->canonical && g.outer == 0));
 }
 
 static bool
@@ -236,6 +236,7 @@ static const yki_op *const op = &yki_op_matmul;
 const yki_solver yki_solver_gemm_cpu = {
     .name = "gemm-cpu",
     .op = &op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = applies_direct,
     .tunings = tunings_direct,
     .emit_by = emit,

@@ -15,7 +15,8 @@
  * Where the result is too small to occupy the device, the sum is divided into parts,
  * which a second launch adds. The number of parts depends on the problem, never on the
  * batch: a sample's result does not depend on the samples beside it. Nor does it depend on
- * the tile.
+ * the tile. In a canonical plan there is one part, so that an element is one chain on every
+ * device.
  */
 #include <stdio.h>
 
@@ -82,7 +83,7 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
 
     return group_of(smallest) <= traits->max_group &&
            (uint64_t)local_bytes(smallest) <= traits->local_memory && yki_gemm_of(problem, &g) &&
-           (!g.sums || can_sum(problem, &g));
+           (!g.sums || (!traits->canonical && can_sum(problem, &g)));
 }
 
 /* The length of the sum over all its axes. */
@@ -114,7 +115,7 @@ choose_parts(const yki_problem *problem, const yki_gemm *g, const yki_device_tra
     int64_t z = yki_expr_value(g->z, max), parts;
     int64_t count = count_tiles(problem, g, PART_TILE, PART_TILE);
 
-    if (count == 0 || length_of(problem, g) < MIN_SPLIT)
+    if (count == 0 || length_of(problem, g) < MIN_SPLIT || traits->canonical)
         return 1;
     parts = 2 * (int64_t)traits->compute_units / count;
     parts = YKI_MIN(parts, length_of(problem, g) / MIN_PART);
@@ -353,6 +354,7 @@ const yki_solver yki_solver_gemm_tiled = {
     .name = "gemm-tiled",
     .op = &op,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = applies,
     .tunings = tunings,
     .emit_by = emit,

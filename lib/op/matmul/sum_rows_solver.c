@@ -85,6 +85,7 @@ static const yki_op *const op = &yki_op_sum_rows;
 const yki_solver yki_solver_sum_rows = {
     .name = "sum-rows",
     .op = &op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = applies,
     .emit = emit,
 };

@@ -369,6 +369,7 @@ emit_bias(const yki_problem *problem, const yki_device_traits *traits, unsigned 
         .name = text,                                                                              \
         .op = &op_name##_op,                                                                       \
         .side_by_side = true,                                                                      \
+        .canonical = YKI_CANONICAL_FIXED,                                                          \
         .applies = applies,                                                                        \
         .tunings = tunings,                                                                        \
         .emit = write,                                                                             \

@@ -343,19 +343,20 @@ emit_small(const yki_problem *problem, const yki_device_traits *traits, unsigned
     return recipe->status;
 }
 
-#define SOLVER(op_name, text, applies_to, lay_out, write)                                          \
+#define SOLVER(op_name, text, is_canonical, applies_to, lay_out, write)                            \
     static const yki_op *const op_name##_op = &yki_op_##op_name;                                   \
     const yki_solver yki_solver_##op_name = {                                                      \
         .name = text,                                                                              \
         .op = &op_name##_op,                                                                       \
+        .canonical = (is_canonical),                                                               \
         .applies = applies_to,                                                                     \
         .layouts = lay_out,                                                                        \
         .emit = write,                                                                             \
     }
-SOLVER(bn_stats, "bn-stats", applies, layouts, emit_stats);
-SOLVER(bn_apply, "bn-apply", applies, layouts, emit_elements);
-SOLVER(bn_grad_stats, "bn-grad-stats", applies, layouts, emit_grad_stats);
-SOLVER(bn_grad, "bn-grad", applies, layouts, emit_elements);
-SOLVER(bn_running, "bn-running", yki_plain_applies, NULL, emit_small);
-SOLVER(bn_known, "bn-known", yki_plain_applies, NULL, emit_small);
-SOLVER(row, "row", yki_plain_applies, NULL, emit_small);
+SOLVER(bn_stats, "bn-stats", YKI_NOT_CANONICAL, applies, layouts, emit_stats);
+SOLVER(bn_apply, "bn-apply", YKI_NOT_CANONICAL, applies, layouts, emit_elements);
+SOLVER(bn_grad_stats, "bn-grad-stats", YKI_NOT_CANONICAL, applies, layouts, emit_grad_stats);
+SOLVER(bn_grad, "bn-grad", YKI_NOT_CANONICAL, applies, layouts, emit_elements);
+SOLVER(bn_running, "bn-running", YKI_CANONICAL_FREE, yki_plain_applies, NULL, emit_small);
+SOLVER(bn_known, "bn-known", YKI_CANONICAL_FREE, yki_plain_applies, NULL, emit_small);
+SOLVER(row, "row", YKI_CANONICAL_FREE, yki_plain_applies, NULL, emit_small);

@@ -134,6 +134,7 @@ static const yki_op *const layer_norm_grad_params_op = &yki_op_layer_norm_grad_p
 const yki_solver yki_solver_layer_norm = {
     .name = "layer-norm",
     .op = &layer_norm_op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = yki_plain_applies,
     .emit = emit,
 };
@@ -141,6 +142,7 @@ const yki_solver yki_solver_layer_norm = {
 const yki_solver yki_solver_layer_norm_grad = {
     .name = "layer-norm-grad",
     .op = &layer_norm_grad_op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = yki_plain_applies,
     .emit = emit,
 };
@@ -148,6 +150,7 @@ const yki_solver yki_solver_layer_norm_grad = {
 const yki_solver yki_solver_layer_norm_grad_params = {
     .name = "layer-norm-grad-params",
     .op = &layer_norm_grad_params_op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = yki_plain_applies,
     .emit = emit_params,
 };

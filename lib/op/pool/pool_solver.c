@@ -331,6 +331,7 @@ emit_global_groups(const yki_problem *problem, const yki_device_traits *traits, 
     const yki_solver yki_solver_##op_name##_blocked = {                                            \
         .name = text "-blocked",                                                                   \
         .op = &op_name##_op,                                                                       \
+        .canonical = YKI_CANONICAL_FREE,                                                           \
         .applies = blocked_applies,                                                                \
         .layouts = layouts,                                                                        \
         .emit = emit_blocked,                                                                      \
@@ -339,6 +340,7 @@ emit_global_groups(const yki_problem *problem, const yki_device_traits *traits, 
         .name = text "-plain",                                                                     \
         .op = &op_name##_op,                                                                       \
         .side_by_side = true,                                                                      \
+        .canonical = YKI_CANONICAL_FREE,                                                           \
         .applies = yki_plain_applies,                                                              \
         .emit = emit_plain,                                                                        \
     }
@@ -350,6 +352,7 @@ POOL_SOLVERS(avgpool2d_grad, "avgpool-grad");
 const yki_solver yki_solver_maxpool2d_2x2 = {
     .name = "maxpool-2x2",
     .op = &maxpool2d_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = pairs_applies,
     .emit = emit_pairs,
 };
@@ -357,6 +360,7 @@ const yki_solver yki_solver_maxpool2d_2x2 = {
 const yki_solver yki_solver_maxpool2d_grad_2x2 = {
     .name = "maxpool-grad-2x2",
     .op = &maxpool2d_grad_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = pairs_applies,
     .emit = emit_pairs,
 };
@@ -384,6 +388,7 @@ const yki_solver yki_solver_global_avgpool_groups = {
     .name = "global-avgpool-groups",
     .op = &global_op,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = global_groups_apply,
     .emit = emit_global_groups,
 };
@@ -392,6 +397,7 @@ const yki_solver yki_solver_global_avgpool_grad_groups = {
     .name = "global-avgpool-grad-groups",
     .op = &global_grad_op,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = global_groups_apply,
     .emit = emit_global_groups,
 };

@@ -195,6 +195,7 @@ static const yki_op *const counted_op = &yki_op_counted;
 const yki_solver yki_solver_counted = {
     .name = "counted",
     .op = &counted_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = counted_applies,
     .emit = emit_counted,
 };
@@ -210,6 +211,7 @@ const yki_solver yki_solver_batch_sum_groups = {
     .name = "batch-sum-groups",
     .op = &batch_sum_op,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = groups_apply,
     .emit = emit_groups,
 };
@@ -217,6 +219,7 @@ const yki_solver yki_solver_batch_sum_groups = {
 const yki_solver yki_solver_position_sum = {
     .name = "position-sum",
     .op = &position_sum_op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = yki_plain_applies,
     .emit = emit_positions,
 };

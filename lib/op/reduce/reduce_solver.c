@@ -169,6 +169,7 @@ const yki_solver yki_solver_reduce_groups = {
     .name = "reduce-groups",
     .op = &reduce_op,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = groups_apply,
     .emit = emit_groups,
 };

@@ -104,6 +104,7 @@ static const yki_op *const op = &yki_op_rope;
 const yki_solver yki_solver_rope = {
     .name = "rope",
     .op = &op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = yki_plain_applies,
     .emit = emit,
 };

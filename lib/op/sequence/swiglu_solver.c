@@ -49,6 +49,7 @@ static const yki_op *const swiglu_grad_op = &yki_op_swiglu_grad;
 const yki_solver yki_solver_swiglu = {
     .name = "swiglu",
     .op = &swiglu_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = yki_plain_applies,
     .emit = emit,
 };
@@ -56,6 +57,7 @@ const yki_solver yki_solver_swiglu = {
 const yki_solver yki_solver_swiglu_grad = {
     .name = "swiglu-grad",
     .op = &swiglu_grad_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = yki_plain_applies,
     .emit = emit,
 };

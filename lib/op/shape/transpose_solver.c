@@ -241,6 +241,7 @@ static const yki_op *const transpose_op = &yki_op_transpose;
 const yki_solver yki_solver_transpose_tiles = {
     .name = "transpose-tiles",
     .op = &transpose_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = cpu_tiles_apply,
     .emit = emit_tiles,
 };
@@ -248,6 +249,7 @@ const yki_solver yki_solver_transpose_tiles = {
 const yki_solver yki_solver_transpose_rows = {
     .name = "transpose-rows",
     .op = &transpose_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = cpu_rows_apply,
     .emit = emit_rows,
 };
@@ -256,6 +258,7 @@ const yki_solver yki_solver_transpose_tiles_groups = {
     .name = "transpose-tiles-groups",
     .op = &transpose_op,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = group_tiles_apply,
     .emit = emit_tiles,
 };
@@ -264,6 +267,7 @@ const yki_solver yki_solver_transpose_rows_groups = {
     .name = "transpose-rows-groups",
     .op = &transpose_op,
     .side_by_side = true,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = group_rows_apply,
     .emit = emit_group_rows,
 };

@@ -114,6 +114,7 @@ static const yki_op *const softmax_grad_op = &yki_op_softmax_grad;
 const yki_solver yki_solver_softmax_rows = {
     .name = "softmax-rows",
     .op = &softmax_op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = rows_apply,
     .emit = emit_rows,
 };
@@ -121,6 +122,7 @@ const yki_solver yki_solver_softmax_rows = {
 const yki_solver yki_solver_softmax_columns = {
     .name = "softmax-columns",
     .op = &softmax_op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = yki_plain_applies,
     .emit = emit_columns,
 };
@@ -128,6 +130,7 @@ const yki_solver yki_solver_softmax_columns = {
 const yki_solver yki_solver_softmax_grad_rows = {
     .name = "softmax-grad-rows",
     .op = &softmax_grad_op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = rows_apply,
     .emit = emit_rows,
 };
@@ -135,6 +138,7 @@ const yki_solver yki_solver_softmax_grad_rows = {
 const yki_solver yki_solver_softmax_grad_columns = {
     .name = "softmax-grad-columns",
     .op = &softmax_grad_op,
+    .canonical = YKI_CANONICAL_FIXED,
     .applies = yki_plain_applies,
     .emit = emit_columns,
 };

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_canonical.c - canonical solvers give the same bits on every device: those that apply agree
+ * with one another, in every layout, tuning and vector width, and the bits of each node of many
+ * small graphs are those in canonical_bits.h. So one table holds all implementations to one
+ * another.
+ *
+ * YOKE_TEST_BITS=FILE appends the rows that are wrong or missing to a file, to be put into the
+ * table when an order changes on purpose.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "small_graphs.h"
+
+typedef struct bits_row {
+    const char *graph, *node; /* a node has the number of the small graph, or of the case below */
+    uint64_t hash;
+} bits_row;
+
+static const bits_row bits[] = {
+#include "canonical_bits.h"
+};
+
+static char graph_name[64];
+
+static void
+report(const char *node, uint64_t hash)
+{
+    const char *path = getenv("YOKE_TEST_BITS");
+    FILE *file = path ? fopen(path, "a") : NULL;
+
+    if (!file)
+        ck_abort_msg("\"%s\", \"%s\": the bits are 0x%016llx, which is not what the table says",
+                     graph_name, node, (unsigned long long)hash);
+    fprintf(file, "{\"%s\", \"%s\", 0x%016llx},\n", graph_name, node, (unsigned long long)hash);
+    fclose(file);
+}
+
+static void
+hold_to_table(const yoke_node *node, uint64_t hash)
+{
+    char name[96];
+
+    snprintf(name, sizeof name, "%u %s", node->id, node->op->name);
+    for (size_t i = 0; i < YKI_COUNT(bits); i++)
+        if (strcmp(bits[i].graph, graph_name) == 0 && strcmp(bits[i].node, name) == 0) {
+            if (bits[i].hash != hash)
+                report(name, hash);
+            return;
+        }
+    report(name, hash);
+}
+
+START_TEST(small_graphs_have_their_bits)
+{
+    const op_small_graph *row = &op_small_graphs[_i];
+    bool labels = row->target == OP_LABELS;
+    yoke_graph *g;
+    yoke_node *x;
+
+    if (strcmp(row->word, "custom") == 0 || strcmp(row->word, "batch_norm") == 0)
+        return; /* canonical plans refuse them */
+    snprintf(graph_name, sizeof graph_name, "%s%s%s", row->word, *row->note ? " " : "", row->note);
+    ASSERT_OK(yoke_graph_create(&g));
+    x = op_small_input(g, row);
+    op_check_graph(g, row->make(g, x),
+                   &(op_check_options){.canonical = hold_to_table,
+                                       .no_differences = true,
+                                       .no_gradient = row->stops_nan != NULL && row->target,
+                                       .positive = strcmp(row->word, "cross_entropy") == 0 ||
+                                                   strcmp(row->word, "binary_cross_entropy") == 0,
+                                       .labels = labels ? OP_SMALL_CLASSES : 7,
+                                       .targets = "target"});
+}
+END_TEST
+
+/* ---- larger ones, in which sums are long enough to have another order ---- */
+
+static yoke_node *
+floats(yoke_graph *g, yoke_shape shape)
+{
+    return yoke_input(g, "x", YOKE_F32, shape);
+}
+
+static yoke_node *
+dense_case(yoke_graph *g)
+{
+    return yoke_dense(g, floats(g, yoke_shape(67)), &(yoke_dense_options){.units = 41});
+}
+
+static yoke_node *
+dense_of_rows_case(yoke_graph *g)
+{
+    return yoke_dense(g, floats(g, yoke_shape(9, 33)), &(yoke_dense_options){.units = 18});
+}
+
+/* A sum of more terms than gemm_cpu.c takes at a time. */
+static yoke_node *
+long_sum_case(yoke_graph *g)
+{
+    return yoke_dense(g, floats(g, yoke_shape(1300)), &(yoke_dense_options){.units = 3});
+}
+
+static yoke_node *
+conv_case(yoke_graph *g)
+{
+    return yoke_relu(
+        g, yoke_conv2d(g, floats(g, yoke_shape(19, 7, 6)),
+                       &(yoke_conv2d_options){.filters = 21, .kernel = {3, 3}, .pad = {1, 1}}));
+}
+
+static yoke_node *
+strided_conv_case(yoke_graph *g)
+{
+    return yoke_conv2d(
+        g, floats(g, yoke_shape(5, 9, 9)),
+        &(yoke_conv2d_options){.filters = 18, .kernel = {5, 3}, .stride = {2, 2}, .pad = {2, 0}});
+}
+
+static yoke_node *
+dilated_conv_case(yoke_graph *g)
+{
+    return yoke_conv2d(
+        g, floats(g, yoke_shape(4, 8, 8)),
+        &(yoke_conv2d_options){
+            .filters = 6, .kernel = {3, 2}, .dilation = {2, 1}, .groups = 2, .pad = {2, 1}});
+}
+
+static yoke_node *
+pointwise_conv_case(yoke_graph *g)
+{
+    return yoke_conv2d(g, floats(g, yoke_shape(20, 4, 4)),
+                       &(yoke_conv2d_options){.filters = 17, .kernel = {1, 1}});
+}
+
+static yoke_node *
+depthwise_case(yoke_graph *g)
+{
+    return yoke_conv2d(
+        g, floats(g, yoke_shape(6, 8, 8)),
+        &(yoke_conv2d_options){.filters = 6, .kernel = {3, 3}, .pad = {1, 1}, .groups = 6});
+}
+
+static yoke_node *
+maxpool_case(yoke_graph *g)
+{
+    return yoke_maxpool2d(g, floats(g, yoke_shape(17, 8, 8)),
+                          &(yoke_pool2d_options){.kernel = {2, 2}, .stride = {2, 2}});
+}
+
+static yoke_node *
+avgpool_case(yoke_graph *g)
+{
+    return yoke_avgpool2d(g, floats(g, yoke_shape(17, 8, 8)),
+                          &(yoke_pool2d_options){.kernel = {2, 2}, .stride = {2, 2}});
+}
+
+static yoke_node *
+global_avgpool_case(yoke_graph *g)
+{
+    return yoke_global_avgpool(g, floats(g, yoke_shape(17, 9, 9)));
+}
+
+static yoke_node *
+softmax_case(yoke_graph *g)
+{
+    return yoke_softmax(g, floats(g, yoke_shape(3, 131)), 1);
+}
+
+static yoke_node *
+layer_norm_case(yoke_graph *g)
+{
+    return yoke_layer_norm(g, floats(g, yoke_shape(7, 68)),
+                           &(yoke_layer_norm_options){.axes = 1, .epsilon = 1e-5f});
+}
+
+static yoke_node *
+attention_case(yoke_graph *g)
+{
+    return yoke_attention(g, floats(g, yoke_shape(21, 4 * 3 * 8)), NULL,
+                          &(yoke_attention_options){.heads = 4, .causal = true});
+}
+
+static yoke_node *
+embedding_case(yoke_graph *g)
+{
+    return yoke_embedding(g, yoke_input(g, "words", YOKE_I32, yoke_shape(40)),
+                          &(yoke_embedding_options){.rows = 7, .width = 12});
+}
+
+static yoke_node *
+logits_case(yoke_graph *g)
+{
+    return yoke_softmax_cross_entropy(g, floats(g, yoke_shape(131)),
+                                      yoke_target(g, "target", YOKE_I32, yoke_shape()), NULL);
+}
+
+static yoke_node *
+rows_of_logits_case(yoke_graph *g)
+{
+    return yoke_softmax_cross_entropy(g, floats(g, yoke_shape(9, 37)),
+                                      yoke_target(g, "target", YOKE_I32, yoke_shape(37)), NULL);
+}
+
+static yoke_node *
+mean_case(yoke_graph *g)
+{
+    return yoke_mean(g, floats(g, yoke_shape(3, 517)), (int32_t[]){1}, 1);
+}
+
+static const struct {
+    const char *name;
+    yoke_node *(*make)(yoke_graph *g);
+} cases[] = {
+    {"large dense", dense_case},
+    {"dense of rows", dense_of_rows_case},
+    {"long sum", long_sum_case},
+    {"large conv", conv_case},
+    {"strided conv", strided_conv_case},
+    {"dilated conv", dilated_conv_case},
+    {"pointwise conv", pointwise_conv_case},
+    {"large depthwise", depthwise_case},
+    {"large maxpool", maxpool_case},
+    {"large avgpool", avgpool_case},
+    {"large global_avgpool", global_avgpool_case},
+    {"large softmax", softmax_case},
+    {"large layer_norm", layer_norm_case},
+    {"large attention", attention_case},
+    {"large embedding", embedding_case},
+    {"large logits", logits_case},
+    {"rows of logits", rows_of_logits_case},
+    {"large mean", mean_case},
+};
+
+START_TEST(larger_graphs_have_their_bits)
+{
+    yoke_graph *g;
+
+    snprintf(graph_name, sizeof graph_name, "%s", cases[_i].name);
+    ASSERT_OK(yoke_graph_create(&g));
+    op_check_graph(g, cases[_i].make(g),
+                   &(op_check_options){.canonical = hold_to_table,
+                                       .no_differences = true,
+                                       .labels = 7,
+                                       .targets = "target",
+                                       .simulator_flops = 2000000});
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("canonical");
+    TCase *tcase = test_case(suite, "canonical");
+
+    tcase_add_loop_test(tcase, small_graphs_have_their_bits, 0, (int)op_small_graph_count);
+    tcase_add_loop_test(tcase, larger_graphs_have_their_bits, 0, (int)YKI_COUNT(cases));
+    return suite;
+}
