@@ -49,6 +49,14 @@ static const split splits[] = {{"", NULL},      {"/2", "even"}, {"/2", "80,20"},
                                {"/2", "0,1"},   {"/2", "1,3"},  {"/2", NULL},     {"/3", "even"},
                                {"/3", "3,0,1"}, {"/5", "even"}, {"/1+3", "even"}, {"/1+1+4", NULL}};
 
+/* On the implementations of the matrix every third: llvmpipe compiles all kernels for each. Slices
+ * are equal. */
+static bool
+is_split_for_here(size_t i)
+{
+    return !test_in_matrix() || (i % 3 == 0 && !strchr(splits[i].parts, '+'));
+}
+
 /* Trains on every split and compares with the first. */
 static void
 compare_splits(team_run run)
@@ -60,8 +68,8 @@ compare_splits(team_run run)
     for (size_t i = 0; i < YKI_COUNT(splits); i++) {
         const split *s = &splits[i];
 
-        if (strchr(s->parts, '+') && test_in_matrix())
-            continue; /* slices are equal */
+        if (!is_split_for_here(i))
+            continue;
         snprintf(selector, sizeof selector, "%s%s", root, s->parts);
         run.selector = selector;
         run.shares = s->shares;
@@ -122,7 +130,7 @@ START_TEST(evaluations)
         yoke_trainer *t;
         yoke_feed feeds[2];
 
-        if (strchr(splits[i].parts, '+') && test_in_matrix())
+        if (!is_split_for_here(i))
             continue;
         snprintf(selector, sizeof selector, "%s%s", root, splits[i].parts);
         run.shares = splits[i].shares;
