@@ -75,6 +75,11 @@ read_arguments(const yki_tool_command *self, int argc, char **argv, request *w)
             "no model is given; must be a file that \"yoke train --out\" wrote", &w->file);
     if (status == TOOL_OK && !w->training.data)
         return yki_tool_usage(self, "no data is given; must be --data=DIR, a folder or a file");
+    if (status == TOOL_OK && yki_tool_ends_with(w->file, ".onnx"))
+        return yki_tool_usage(self,
+                              "%s is a model of ONNX, which has no loss; must be one that \"yoke "
+                              "train --out\" wrote",
+                              w->file);
     return status;
 }
 

@@ -41,6 +41,8 @@ expect 1 -- convert --out="$work/hf" "$files/words.onnx"
 says "$err" 'must be a gpt or a llama'
 expect 2 -- train --model="$files/words.onnx" --data="$work"
 says "$err" 'is a model of ONNX; must be converted first: yoke convert --out=FILE.safetensors'
+expect 2 -- eval --data="$work" "$files/words.onnx"
+says "$err" 'is a model of ONNX, which has no loss; must be one that "yoke train --out" wrote'
 
 # ---- training ----
 
