@@ -37,15 +37,27 @@
 #define EACH_CHANNEL(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8) F(9) F(10) F(11)
 #endif
 
+/* In canonical plans the sum over later units goes on with the chain of those before. */
+#if YKI_CANONICAL
+#define START(i)                                                                              \
+    floatv a##i##_0 = 0.f, a##i##_1 = 0.f;                                                    \
+    if (!first && i < count) {                                                                \
+        a##i##_0 = loadv(2 * i, to);                                                          \
+        a##i##_1 = loadv(2 * i + 1, to);                                                      \
+    }
+#define ADDED(x, i) (x)
+#else
 #define START(i) floatv a##i##_0 = 0.f, a##i##_1 = 0.f;
+#define ADDED(x, i) (first ? (x) : (x) + loadv(i, to))
+#endif
 #define STEP(i)                                                                               \
     a##i##_0 = YKI_FMA((floatv)(x[i]), d0, a##i##_0);                                         \
     a##i##_1 = YKI_FMA((floatv)(x[i]), d1, a##i##_1);
 /* The sum over the first unit is stored; sums over later units are added to it. */
 #define STORE(i)                                                                              \
     if (i < count) {                                                                          \
-        storev(first ? a##i##_0 : a##i##_0 + loadv(2 * i, to), 2 * i, to);                    \
-        storev(first ? a##i##_1 : a##i##_1 + loadv(2 * i + 1, to), 2 * i + 1, to);            \
+        storev(ADDED(a##i##_0, 2 * i), 2 * i, to);                                            \
+        storev(ADDED(a##i##_1, 2 * i + 1), 2 * i + 1, to);                                    \
     }
 
 /* Sums P channels by Q V outputs over pixels. This is the innermost loop. */

@@ -112,6 +112,14 @@ conv_case(yoke_graph *g)
                        &(yoke_conv2d_options){.filters = 21, .kernel = {3, 3}, .pad = {1, 1}}));
 }
 
+/* An image of more positions than conv_blocked_weight.cl sums at a time. */
+static yoke_node *
+wide_conv_case(yoke_graph *g)
+{
+    return yoke_conv2d(g, floats(g, yoke_shape(2, 30, 31)),
+                       &(yoke_conv2d_options){.filters = 3, .kernel = {3, 3}, .pad = {1, 1}});
+}
+
 static yoke_node *
 strided_conv_case(yoke_graph *g)
 {
@@ -215,23 +223,15 @@ static const struct {
     const char *name;
     yoke_node *(*make)(yoke_graph *g);
 } cases[] = {
-    {"large dense", dense_case},
-    {"dense of rows", dense_of_rows_case},
-    {"long sum", long_sum_case},
-    {"large conv", conv_case},
-    {"strided conv", strided_conv_case},
-    {"dilated conv", dilated_conv_case},
-    {"pointwise conv", pointwise_conv_case},
-    {"large depthwise", depthwise_case},
-    {"large maxpool", maxpool_case},
-    {"large avgpool", avgpool_case},
-    {"large global_avgpool", global_avgpool_case},
-    {"large softmax", softmax_case},
-    {"large layer_norm", layer_norm_case},
-    {"large attention", attention_case},
-    {"large embedding", embedding_case},
-    {"large logits", logits_case},
-    {"rows of logits", rows_of_logits_case},
+    {"large dense", dense_case},         {"dense of rows", dense_of_rows_case},
+    {"long sum", long_sum_case},         {"large conv", conv_case},
+    {"wide conv", wide_conv_case},       {"strided conv", strided_conv_case},
+    {"dilated conv", dilated_conv_case}, {"pointwise conv", pointwise_conv_case},
+    {"large depthwise", depthwise_case}, {"large maxpool", maxpool_case},
+    {"large avgpool", avgpool_case},     {"large global_avgpool", global_avgpool_case},
+    {"large softmax", softmax_case},     {"large layer_norm", layer_norm_case},
+    {"large attention", attention_case}, {"large embedding", embedding_case},
+    {"large logits", logits_case},       {"rows of logits", rows_of_logits_case},
     {"large mean", mean_case},
 };
 

@@ -534,8 +534,10 @@ check_solvers(const setup *s, const yoke_node *node, yki_queue *queue, bool brie
             (!(*solver)->sets || (s->options.only && !is_simulator(queue))) &&
             (!(*solver)->emulates || s->options.only) &&
             (!s->options.only || strstr((*solver)->name, s->options.only))) {
-            runs += check_solver(s, node, *solver, queue, brief);
-            if (s->options.canonical && (*solver)->canonical == YKI_CANONICAL_FIXED && runs > 0)
+            unsigned more = check_solver(s, node, *solver, queue, brief);
+
+            runs += more;
+            if (s->options.canonical && (*solver)->canonical == YKI_CANONICAL_FIXED && more > 0)
                 break; /* plans take no other */
         }
     return runs;

@@ -98,8 +98,10 @@ shape_of(const yki_problem *problem, const yki_device_traits *traits, const yki_
     s.in_blocks = s.from_plain ? 1 : (conv->c + s.v - 1) / s.v;
     s.out_groups = (conv->o + 2 * s.v - 1) / (2 * s.v);
     s.direct = !s.from_plain && !conv->a.pad[0] && !conv->a.pad[1];
-    while (s.splits < YKI_MIN(n, MAX_SPLITS) && s.in_blocks * s.splits < 4 * units &&
-           s.in_blocks * s.splits % units)
+    if (traits->canonical)
+        s.splits = YKI_CONV_CANONICAL_SPLITS;
+    while (!traits->canonical && s.splits < YKI_MIN(n, MAX_SPLITS) &&
+           s.in_blocks * s.splits < 4 * units && s.in_blocks * s.splits % units)
         s.splits++;
     row = 4 * s.cp * (s.direct ? conv->w : reach(conv, 1, conv->ow));
     while (s.rows > 1 &&
@@ -183,6 +185,7 @@ static const yki_op *const grad_weight_op = &yki_op_conv2d_grad_weight;
 const yki_solver yki_solver_conv_blocked_grad_weight = {
     .name = "conv2d-grad-weight-blocked",
     .op = &grad_weight_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = applies,
     .layouts = layouts,
     .emit = emit,
