@@ -47,6 +47,10 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
     if (!yki_conv_is_cpu(traits) || problem->in[1].layout.block != v ||
         problem->out.layout.block > 1 || (block != v && (block > 1 || conv.c > FEW_CHANNELS)))
         return false;
+    /* Canonical plans leave them to depthwise_groups.c where it applies, on devices of any width.
+     */
+    if (traits->canonical && conv.a.groups > 1)
+        return false;
     /* With many groups, a block multiplies mostly zeros. */
     if (conv.a.groups > 1 && (block != v || YKI_MIN(conv.cg, conv.og) * 4 < v))
         return false;
