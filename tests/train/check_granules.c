@@ -134,7 +134,7 @@ static const struct {
     {0x1p-10f, 0x1p-10f, 0x1p-10f, 0},
     {0x1p-10f, 0x1p-10f, 0x1p24f, 1}, /* one granule that is far larger than all others */
     {0x1p24f, 0x1p-10f, 0x1p-10f, 0}, /* and another one, of another device */
-    {1e-38f, 1e-38f, 1e-38f, 1},      /* near the least numbers */
+    {1e-36f, 1e-36f, 1e-36f, 1},      /* near the least numbers */
     {1e36f, 1e36f, -1e36f, 1},        /* and the largest */
 };
 
