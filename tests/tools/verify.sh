@@ -45,6 +45,11 @@ check_pocl() {
     expect 2 "$pocl" -- verify tiny -d nonsense
     says "$err" '^yoke: verify: .*nonsense'
 
+    expect 0 "$pocl" "$threads" -- verify --bits mlp -d cpu:0/4 -S 4,0,1,3 -n 3 -b 30 -k 2
+    says "$out" '^mlp, 3 steps of 30 samples$'
+    says "$out" '^[0-9a-f]{32}  cpu:0/2, shares 80,20$'
+    says "$out" '^[0-9a-f]{32}  cpu:0/4, shares 4,0,1,3$'
+    says "$out" '^the same bits: 7 splits$'
     expect 0 POCL_MAX_PTHREAD_COUNT=2 "$pocl" -- verify --bits tiny -n 1
     says "$out" 'cpu:0/3: left out: '
     # Kernels that add granules as floats.
