@@ -433,6 +433,43 @@ YOKE_API yoke_node *yoke_transpose(yoke_graph *graph, yoke_node *x, const int32_
 YOKE_API yoke_node *yoke_parameter(yoke_graph *graph, const char *name, yoke_shape shape,
                                    yoke_initializer initializer);
 
+/* These are made of other operators, which files of graphs have in their place. */
+/* Convolves x (C, L) with NAME.weight (filters, C / groups, 1, kernel), as conv2d does. */
+typedef struct yoke_conv1d_options {
+    int64_t filters, kernel, stride, pad, dilation, groups;
+    const char *name; /* NULL: "conv1", ... */
+    bool no_bias;
+    yoke_initializer weight_init, bias_init;
+} yoke_conv1d_options;
+YOKE_API yoke_node *yoke_conv1d_sized(yoke_graph *graph, yoke_node *x,
+                                      const yoke_conv1d_options *options, size_t size);
+static inline yoke_node *
+yoke_conv1d(yoke_graph *graph, yoke_node *x, const yoke_conv1d_options *options)
+{
+    return yoke_conv1d_sized(graph, x, options, sizeof(yoke_conv1d_options));
+}
+/* Normalises x (C, ...) of each sample in groups of C / groups channels, then multiplies by
+ * NAME.weight (C) and adds NAME.bias (C). With C groups it is instance norm. */
+typedef struct yoke_group_norm_options {
+    int64_t groups;
+    float epsilon;    /* 0: 1e-5 */
+    bool no_affine;   /* no weight and no bias */
+    const char *name; /* NULL: "gn1", ... */
+} yoke_group_norm_options;
+YOKE_API yoke_node *yoke_group_norm_sized(yoke_graph *graph, yoke_node *x,
+                                          const yoke_group_norm_options *options, size_t size);
+static inline yoke_node *
+yoke_group_norm(yoke_graph *graph, yoke_node *x, const yoke_group_norm_options *options)
+{
+    return yoke_group_norm_sized(graph, x, options, sizeof(yoke_group_norm_options));
+}
+/* Multiplies what is negative in x (C, ...) by NAME.weight (C), which starts with 0.25 and is
+ * trained; a name of NULL is "prelu1", ... */
+YOKE_API yoke_node *yoke_prelu(yoke_graph *graph, yoke_node *x, const char *name);
+/* Makes (C, rows H, columns W) of x (C, H, W), with factors from 1 to 64: each element is repeated
+ * or, if `bilinear`, values between the centres of elements are interpolated. */
+YOKE_API yoke_node *yoke_upsample2d(yoke_graph *graph, yoke_node *x, int64_t rows, int64_t columns,
+                                    bool bilinear);
 /* Adds values that never change, such as the weights of classes; they are copied. A file of the
  * model has them in its graph. */
 YOKE_API yoke_node *yoke_constant(yoke_graph *graph, const char *name, yoke_shape shape,
