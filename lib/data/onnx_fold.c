@@ -233,6 +233,19 @@ join_batches(char op, bool a, bool b, bool *out)
 }
 
 yoke_status
+yki_onnx_two_constants(yki_onnx_importer *im, int32_t *rank, int64_t *dim)
+{
+    yki_onnx_item *a = im->in[0], *b = im->in[1];
+
+    YKI_TRY(yki_onnx_numbers(im, a));
+    YKI_TRY(yki_onnx_numbers(im, b));
+    if (a->is_float != b->is_float || !yki_onnx_broadcast(a, b, rank, dim))
+        return yki_onnx_refuse(im, "\"%s\" and \"%s\" differ in type or do not fit in shape",
+                               a->name, b->name);
+    return YOKE_OK;
+}
+
+yoke_status
 yki_onnx_fold_two(yki_onnx_importer *im)
 {
     yki_onnx_item *a = im->in[0], *b = im->in[1], *out = im->out;
@@ -240,11 +253,7 @@ yki_onnx_fold_two(yki_onnx_importer *im)
     int64_t dim[YKI_ONNX_RANK];
     int32_t rank;
 
-    YKI_TRY(yki_onnx_numbers(im, a));
-    YKI_TRY(yki_onnx_numbers(im, b));
-    if (a->is_float != b->is_float || !yki_onnx_broadcast(a, b, &rank, dim))
-        return yki_onnx_refuse(im, "\"%s\" and \"%s\" differ in type or do not fit in shape",
-                               a->name, b->name);
+    YKI_TRY(yki_onnx_two_constants(im, &rank, dim));
     YKI_TRY(yki_onnx_new_constant(im, a->is_float, rank, dim));
     out->literal = a->literal && b->literal;
     if (a->batches || b->batches) {

@@ -123,6 +123,8 @@ yoke_status yki_onnx_fold_move(yki_onnx_importer *im, yki_onnx_item *item, int32
 /* The shape of two operands as numpy broadcasts them; false: they do not fit. */
 bool yki_onnx_broadcast(const yki_onnx_item *a, const yki_onnx_item *b, int32_t *rank,
                         int64_t *dim);
+/* Takes both operands of a node as constants, and gives the shape of their result. */
+yoke_status yki_onnx_two_constants(yki_onnx_importer *im, int32_t *rank, int64_t *dim);
 /* The element of an operand that goes into element `index` of such a result. */
 int64_t yki_onnx_element(const yki_onnx_item *x, int64_t index, int32_t rank, const int64_t *dim);
 

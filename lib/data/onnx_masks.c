@@ -68,11 +68,7 @@ fold_equal(yki_onnx_importer *im)
     int64_t dim[YKI_ONNX_RANK];
     int32_t rank;
 
-    YKI_TRY(yki_onnx_numbers(im, a));
-    YKI_TRY(yki_onnx_numbers(im, b));
-    if (a->is_float != b->is_float || !yki_onnx_broadcast(a, b, &rank, dim))
-        return yki_onnx_refuse(im, "\"%s\" and \"%s\" differ in type or do not fit in shape",
-                               a->name, b->name);
+    YKI_TRY(yki_onnx_two_constants(im, &rank, dim));
     YKI_TRY(yki_onnx_new_constant(im, false, rank, dim));
     for (int64_t i = 0; i < im->out->count; i++) {
         const int64_t left = yki_onnx_element(a, i, rank, dim);

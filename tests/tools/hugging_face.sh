@@ -123,16 +123,7 @@ says "$err" 'a sample has 8 tokens; must have at most 7, the context'
 
 # ---- training ----
 
-unset OCL_ICD_FILENAMES POCL_DEVICES
-case ${LD_PRELOAD:-}${OCL_ICD_VENDORS:-} in
-*oclgrind*) finish ;;
-esac
-OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
-export OCL_ICD_VENDORS
-"$yoke" devices cpu:0 >"$out" 2>"$err" || {
-    skip "no PoCL"
-    finish
-}
+take_pocl
 # train MODEL [OPTION]...: an epoch; `loss` is that of its test
 train() {
     expect 0 -- train --model="$@" --data="$work/text" --level=estimate --core-groups=never \

@@ -89,6 +89,19 @@ usable() {
     env "$@" "$yoke" devices --all >"$out" 2>"$err" </dev/null
 }
 
+# take_pocl: what follows runs on PoCL alone; without it, or on Oclgrind, the script ends here
+take_pocl() {
+    unset OCL_ICD_FILENAMES POCL_DEVICES
+    case ${LD_PRELOAD:-}${OCL_ICD_VENDORS:-} in
+    *oclgrind*) finish ;;
+    esac
+    export OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
+    "$yoke" devices cpu:0 >"$out" 2>"$err" || {
+        skip "no PoCL"
+        finish
+    }
+}
+
 finish() {
     echo "$checks checks, $failures failed, $skips skipped"
     [ $failures -gt 0 ] || rm -rf "$work"

@@ -46,16 +46,7 @@ says "$err" 'is a model of ONNX, which has no loss; must be one that "yoke train
 
 # ---- training ----
 
-unset OCL_ICD_FILENAMES POCL_DEVICES
-case ${LD_PRELOAD:-}${OCL_ICD_VENDORS:-} in
-*oclgrind*) finish ;;
-esac
-OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
-export OCL_ICD_VENDORS
-"$yoke" devices cpu:0 >"$out" 2>"$err" || {
-    skip "no PoCL"
-    finish
-}
+take_pocl
 # The label is the first word.
 awk 'BEGIN { for (i = 0; i < 200; i++) { s = ""; for (k = 0; k < 7; k++) s = s (i * (k + 3) + k) % 5 ","
     print s i * 3 % 5 } }' >"$work/words.csv"

@@ -36,16 +36,7 @@ says "$err" 'broken.json: line [12] is no JSON'
 
 # ---- training ----
 
-unset OCL_ICD_FILENAMES POCL_DEVICES
-case ${LD_PRELOAD:-}${OCL_ICD_VENDORS:-} in
-*oclgrind*) finish ;;
-esac
-OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
-export OCL_ICD_VENDORS
-"$yoke" devices cpu:0 >"$out" 2>"$err" || {
-    skip "no PoCL"
-    finish
-}
+take_pocl
 train() {
     expected=$1
     shift
