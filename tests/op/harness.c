@@ -572,20 +572,31 @@ check_on_device(const setup *s, yoke_device *device)
     yki_queue_destroy(queue);
 }
 
-bool
-op_on_simulator(void)
+static yki_device_traits
+first_traits(void)
 {
+    yki_device_traits traits;
     yoke_context *context;
     yoke_selection *selection;
-    bool simulator;
 
     ASSERT_OK(yoke_context_create(NULL, &context));
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
-    simulator =
-        yki_device_get_traits(yoke_selection_get(selection, 0))->type == YOKE_DEVICE_ACCELERATOR;
+    traits = *yki_device_get_traits(yoke_selection_get(selection, 0));
     yoke_selection_destroy(selection);
     yoke_context_destroy(context);
-    return simulator;
+    return traits;
+}
+
+bool
+op_on_simulator(void)
+{
+    return first_traits().type == YOKE_DEVICE_ACCELERATOR;
+}
+
+bool
+op_attention_is_slow(void)
+{
+    return !op_thorough() && first_traits().loop_limit > 0;
 }
 
 void

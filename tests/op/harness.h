@@ -76,6 +76,12 @@ bool op_on_simulator(void);
     if (op_on_simulator())                                                                         \
     TEST_NOT_HERE("Oclgrind loses track of memory that is written in parts")
 
+/* llvmpipe compiles a processor's attention for many minutes. YOKE_TEST_THOROUGH=1 waits for it. */
+bool op_attention_is_slow(void);
+#define SKIP_SLOW_ATTENTION                                                                        \
+    if (op_attention_is_slow())                                                                    \
+    TEST_NOT_HERE("attention is compiled for many minutes; YOKE_TEST_THOROUGH=1 waits for it")
+
 /* Gives a convolution an activation, as a fusion does. */
 void op_set_relu(yoke_node *conv);
 
