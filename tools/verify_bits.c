@@ -59,7 +59,7 @@ list_splits(comparison *c)
     static const char *const parts[][2] = {
         {"/2", "even"}, {"/2", "80,20"}, {"/2", "1,0"}, {"/3", "even"}, {"/1+3", "1,3"}};
     const char *devices = c->training->devices;
-    yoke_team *team;
+    yoke_team *team = NULL;
     yoke_device_info info;
     char first[64] = "";
     yoke_status status = yoke_team_create(c->context, devices, NULL, &team);

@@ -45,6 +45,8 @@ check_pocl() {
     expect 2 "$pocl" -- verify tiny -d nonsense
     says "$err" '^yoke: verify: .*nonsense'
 
+    expect 2 "$pocl" -- verify --bits tiny -d cpu:99
+    says "$err" '^yoke: verify: .*cpu:99'
     expect 0 "$pocl" "$threads" -- verify --bits mlp -d cpu:0/4 -S 4,0,1,3 -n 3 -b 30 -k 2
     says "$out" '^mlp, 3 steps of 30 samples$'
     says "$out" '^[0-9a-f]{32}  cpu:0/2, shares 80,20$'
