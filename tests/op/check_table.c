@@ -218,7 +218,19 @@ START_TEST(functions_are_told_of)
 }
 END_TEST
 
-/* The reverse: every function that makes a node is a word of graphs in JSON. */
+/* Whether a function makes several nodes (lib/op/composed.c): graphs in JSON have those. */
+static bool
+is_composed(const char *name)
+{
+    static const char *const names[] = {"conv1d", "group_norm", "prelu", "upsample2d"};
+
+    for (size_t i = 0; i < YKI_COUNT(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The reverse: every other function that makes a node is a word of graphs in JSON. */
 START_TEST(functions_have_words)
 {
     static const char begin[] = "\nYOKE_API yoke_node *yoke_";
@@ -236,6 +248,8 @@ START_TEST(functions_have_words)
             continue; /* is an option of inputs and targets there */
         if (strlen(name) > 6 && strcmp(name + strlen(name) - 6, "_sized") == 0)
             name[strlen(name) - 6] = '\0';
+        if (is_composed(name))
+            continue;
         ck_assert_msg(yki_json_find_op(name) != NULL, "%s: not in lib/data/graph_json_ops.c", name);
         found++;
     }
