@@ -12,8 +12,6 @@
 #include "support/opened.h"
 #include "support/support.h"
 
-TESTS_SHARE_A_PROCESS
-
 enum { VOCABULARY = 37, MOST = 160 };
 
 typedef struct shape {

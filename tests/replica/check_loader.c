@@ -11,8 +11,6 @@
 #include "support/devices.h"
 #include "support/support.h"
 
-TESTS_SHARE_A_PROCESS
-
 enum { COUNT = 23, C = 3, H = 4, W = 11, BATCH = 9, PIXELS = C * H * W, SEED = 77 };
 
 static test_devices devices;

@@ -10,8 +10,6 @@
 #include "replica/replica.h"
 #include "train/runs.h"
 
-TESTS_SHARE_A_PROCESS
-
 enum { N = 6, CHANNELS = 8, SIDE = 16, CLASSES = 3, TENSORS = 32 };
 
 static yoke_node *

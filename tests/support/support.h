@@ -19,8 +19,9 @@ Suite *test_suite(void);
 /* A test case whose tests have 60 seconds (kernels compile), added to the suite. */
 TCase *test_case(Suite *suite, const char *name);
 
-/* Stands in a program whose tests leave nothing behind: they run in one process, which lists the
- * devices and starts their compilers once. CK_FORK=yes gives each its own again. */
+/* Stands in a program whose tests leave nothing behind, and ask for no other drivers than the one
+ * before (devices.h): they run in one process, which lists the devices and starts their compilers
+ * once. CK_FORK=yes gives each its own again. */
 #define TESTS_SHARE_A_PROCESS                                                                      \
     __attribute__((constructor)) static void share_a_process(void)                                 \
     {                                                                                              \

@@ -14,8 +14,6 @@
 #include "train/runs.h"
 #include "train/trainer.h"
 
-TESTS_SHARE_A_PROCESS
-
 enum { BATCH = 24, NODES = 3 /* forward and two gradients of the wide convolution */ };
 
 static test_devices devices;

@@ -16,8 +16,6 @@
 #include "support/scratch.h"
 #include "train/runs.h"
 
-TESTS_SHARE_A_PROCESS
-
 /* In exact arithmetic they are equal; the bound is that of runs.h. */
 enum { STEPS = 10, BATCH = 12, SAMPLES = 40, WIDTH = 48, CLASSES = 4 };
 

@@ -14,8 +14,6 @@
 #include "train/runs.h"
 #include "train/trainer.h"
 
-TESTS_SHARE_A_PROCESS
-
 enum { STEPS = 3, MAX_THREADS = 8192 };
 
 static bool
