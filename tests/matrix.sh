@@ -197,6 +197,9 @@ wanted() {
     pocl:tests/golden/* | pocl-uneven:tests/golden/* | two-platforms:tests/golden/*) return 1 ;;
     # It compiles every kernel anew, which takes minutes: make check did on PoCL.
     pocl*:tests/device/check_program | two-platforms:tests/device/check_program) return 1 ;;
+    # It compiles every training anew, of which these are dozens; granules and canonical plans have
+    # programs of their own. With YOKE_TEST_THOROUGH=1 it runs, as does attention.
+    rusticl:tests/train/check_any_split) [ "${YOKE_TEST_THOROUGH:-}" = 1 ] ;;
     # An interpreter: whole networks take hours, but not bringing data to their inputs.
     oclgrind:tests/replica/check_loader) ;;
     oclgrind:tests/plan/* | oclgrind:tests/replica/* | oclgrind:tests/team/*) return 1 ;;
