@@ -490,6 +490,8 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
             /* On simulators two for tiny problems: kernels that only a tuning launches. */
             if (quick())
                 tunings = YKI_MIN(tunings, is_simulator(queue) && is_tiny(s, node) ? 2u : 1u);
+            if (s->options.canonical && !op_thorough())
+                tunings = YKI_MIN(tunings, 2u); /* no tuning changes these bits: two show it */
             if (foreign || fixed)
                 tunings = YKI_MIN(tunings, 1u);
             for (unsigned tuning = 0; tuning < tunings; tuning++) {
