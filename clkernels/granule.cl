@@ -125,7 +125,8 @@ yki_granule_round(__global const long *sum, __global const int *weights,
         uintv bits;
 
         if (unit == NO_NUMBER) {
-            int there = weights[runs + i / RUN] - i % RUN * VEC;
+            /* Of numbers with a sign, clang makes what Oclgrind does not know (freeze). */
+            int there = weights[runs + i / RUN] - (int)((uint)i % RUN) * VEC;
 
             for (int k = 0; k < VEC; k++)
                 gradient[(long)i * VEC + k] = k < there ? as_float(0x7fc00000u) : 0.f;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * check_kernels.c - the kernels that no solver launches, each by itself over buffers
- * of its own: team.cl, feed.cl, fill.cl, copy.cl, peak.cl, load.cl, dot_probe.cl
+ * of its own: team.cl, granule.cl, feed.cl, fill.cl, copy.cl, peak.cl, load.cl, dot_probe.cl
  * (update.cl has check_update_kernels.c). Small, so that
  * Oclgrind looks at them too: within plans it loses track of memory (docs/drivers.md).
  */
@@ -130,6 +130,73 @@ START_TEST(moments_and_results_are_merged)
     pass_int(&run, 0);
     launch(&run, 1);
     expect(result, sums, 8, "result");
+    close_device();
+}
+END_TEST
+
+/* ---- granules: two weights, of 256 and 100 elements in runs of 128 ---- */
+
+START_TEST(granules_are_added_exactly)
+{
+    enum { RUNS = COUNT / 128, USED = 356, UNIT = -130 }; /* units of 2^-20 */
+    static const int32_t table[2 * RUNS] = {0, 0, 1, 128, 128, 100};
+    static const int32_t units[2] = {UNIT, UNIT};
+    static const int64_t none[COUNT];
+    const bool wide = _i == 0;
+    const char *options = wide ? "-DVEC=16 -DWG=1" : "-DVEC=4 -DWG=32";
+    const int vectors = COUNT / (wide ? 16 : 4);
+    const size_t local = wide ? 1 : 32;
+    float gradient[COUNT] = {0}, largest[2] = {0};
+    double wanted[COUNT] = {0};
+    yki_buffer *gradients, *weights, *unit, *most, *sums[2], *result;
+    call run;
+
+    open_device();
+    for (int i = 0; i < USED; i++) {
+        gradient[i] = (float)(i - 100) * 0.0625f;
+        wanted[i] = 3 * (double)gradient[i];
+    }
+    gradients = floats(COUNT, gradient);
+    weights = buffer(sizeof table, table);
+    unit = buffer(sizeof units, units);
+    most = floats(2, largest);
+    /* The first sum has two granules, the second one: three times the gradient in all. */
+    for (int k = 0; k < 3; k++) {
+        if (k < 2)
+            sums[k] = buffer(sizeof none, none);
+        run = begin("granule.cl", options, "yki_granule_add", local);
+        pass_buffer(&run, gradients);
+        pass_buffer(&run, weights);
+        pass_buffer(&run, unit);
+        pass_buffer(&run, most);
+        pass_buffer(&run, sums[k % 2]);
+        pass_int(&run, vectors);
+        pass_int(&run, k < 2);
+        pass_int(&run, 0);
+        pass_int(&run, 0);
+        launch(&run, 2);
+    }
+    run = begin("team.cl", options, "yki_team_sum_whole", local);
+    pass_inputs(&run, sums, 2);
+    pass_buffer(&run, sums[1]);
+    pass_int(&run, vectors);
+    launch(&run, 2);
+    run = begin("granule.cl", options, "yki_granule_round", local);
+    pass_buffer(&run, sums[1]);
+    pass_buffer(&run, weights);
+    pass_buffer(&run, unit);
+    pass_buffer(&run, result = buffer(COUNT * sizeof *gradient, none));
+    pass_int(&run, vectors);
+    pass_int(&run, 0);
+    pass_int(&run, 0);
+    pass_int(&run, RUNS);
+    launch(&run, 2);
+    if (yki_device_get_traits(yki_queue_device(queue))->type == YOKE_DEVICE_ACCELERATOR) {
+        close_device();
+        TEST_NOT_HERE("Oclgrind widens vectors of integers wrongly: the kernels only ran");
+    }
+    expect(result, wanted, COUNT, "sum of granules");
+    expect(most, (const double[]){155 * 0.0625, 255 * 0.0625}, 2, "largest");
     close_device();
 }
 END_TEST
@@ -360,6 +427,7 @@ test_suite(void)
     tcase = test_case(suite, "team");
     tcase_add_loop_test(tcase, inputs_are_summed_in_their_order, 0, 3);
     tcase_add_test(tcase, moments_and_results_are_merged);
+    tcase_add_loop_test(tcase, granules_are_added_exactly, 0, 2);
     tcase_add_loop_test(tcase, rows_are_gathered, 0, YKI_COUNT(feeds));
     tcase = test_case(suite, "measure");
     tcase_add_loop_test(tcase, streams_are_copied_and_added, 0, 4);

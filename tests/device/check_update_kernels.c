@@ -477,6 +477,50 @@ START_TEST(count_and_norm_are_found)
 }
 END_TEST
 
+/* After step 0 the average is the value, after step 1 a tenth of it stays, and after a step that
+ * was not good all does. */
+START_TEST(averages_follow_and_change_places)
+{
+    static const uint32_t turns[][2] = {{1, 1}, {2, 1}, {2, 0}}; /* number of the step, good */
+    yki_buffer *values, *averages;
+    float value[COUNT], average[COUNT];
+    double wanted[COUNT], own[COUNT];
+    call run;
+
+    open_device();
+    ramp(value, COUNT, -1.f, 0.03f);
+    ramp(average, COUNT, 4.f, 0.07f);
+    values = floats(COUNT, value);
+    for (size_t k = 0; k < YKI_COUNT(turns); k++) {
+        uint32_t step[16] = {[0] = turns[k][0], [10] = turns[k][1]};
+
+        averages = floats(COUNT, average);
+        run = begin("update.cl", "-DVEC=16 -DWG=1", "yki_average", 1);
+        pass_buffer(&run, values);
+        pass_buffer(&run, averages);
+        pass_buffer(&run, buffer(sizeof step, step));
+        pass_int(&run, COUNT / 16);
+        pass_float(&run, 0.6f);
+        launch(&run, 2);
+        for (int i = 0; i < COUNT; i++) {
+            const double d = k == 0 ? 0 : k == 1 ? 0.1 : 1;
+
+            own[i] = (double)value[i];
+            wanted[i] = own[i] + d * ((double)average[i] - own[i]);
+        }
+        expect(averages, wanted, COUNT, "average");
+    }
+    run = begin("update.cl", "-DVEC=16 -DWG=1", "yki_exchange", 1);
+    pass_buffer(&run, values);
+    pass_buffer(&run, averages);
+    pass_int(&run, COUNT / 16);
+    launch(&run, 2);
+    expect(values, wanted, COUNT, "average in place of the value");
+    expect(averages, own, COUNT, "value in place of the average");
+    close_device();
+}
+END_TEST
+
 START_TEST(a_state_is_committed_when_the_step_is_good)
 {
     uint32_t next[37], state[37], got[37];
@@ -543,6 +587,7 @@ test_suite(void)
     tcase_add_test(tcase, count_and_norm_are_found);
     tcase_add_loop_test(tcase, late_parts_are_added, 0, 2);
     tcase_add_test(tcase, a_state_is_committed_when_the_step_is_good);
+    tcase_add_test(tcase, averages_follow_and_change_places);
     tcase_add_test(tcase, running_statistics_are_taken_up);
     return suite;
 }
