@@ -44,6 +44,7 @@ module yoke
         integer(c_int) :: core_groups = 0
         type(c_ptr) :: precision = c_null_ptr
         integer(c_int64_t) :: granule = 0
+        real(c_float) :: average = 0
     end type
 
     type, bind(c), public :: yoke_result
