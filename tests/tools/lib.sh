@@ -70,6 +70,14 @@ json() {
     [ "$value" = "$2" ] || fail "$1 is '$value' instead of '$2'"
 }
 
+# xml FILE: it is well-formed, as far as a program is there that can tell
+xml() {
+    checks=$((checks + 1))
+    if command -v xmllint >/dev/null; then
+        xmllint --noout "$1" 2>"$err" || fail "${1##*/} is no XML"
+    fi
+}
+
 # write_graph FILE [LAYERS]: a dense layer, behind these, for the digits of examples/data
 write_graph() {
     cat >"$1" <<END
