@@ -21,7 +21,7 @@
 #include "source.h"
 #include "training.h"
 
-enum { BATCH = 256, TOKENS = 8192, ROOM = 64 << 20, MOST = 1 << 30 };
+enum { BATCH = 256, AT_ONCE = 1 << 14, TOKENS = 8192, ROOM = 64 << 20, MOST = 1 << 30 };
 
 typedef struct request {
     const char *file;
@@ -242,7 +242,6 @@ check_wishes(const session *s, const request *w)
 typedef struct part {
     size_t room, n; /* of samples; how many there are now */
     int64_t *indices;
-    void *input; /* numbers of the input's type */
     float *results;
     void *targets; /* int32_t or float */
 } part;
@@ -250,17 +249,15 @@ typedef struct part {
 static yoke_status
 make_part(const session *s, size_t most, part *p)
 {
-    const size_t values = yki_tool_values_of(s->source.data->shape);
     const size_t targets = yki_tool_values_of(s->source.target->shape);
-    const size_t size = 4 * (values + targets + s->subject.count) + sizeof *p->indices;
+    const size_t size = 4 * (targets + s->subject.count) + sizeof *p->indices;
 
     p->room = ROOM / size < most ? ROOM / size : most;
     p->room = p->room ? p->room : 1;
     p->indices = malloc(p->room * sizeof *p->indices);
-    p->input = malloc(p->room * values * 4);
     p->results = malloc(p->room * s->subject.count * sizeof *p->results);
     p->targets = malloc(p->room * targets * 4);
-    return p->indices && p->input && p->results && p->targets
+    return p->indices && p->results && p->targets
                ? YOKE_OK
                : yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for samples");
 }
@@ -269,47 +266,22 @@ static void
 free_part(part *p)
 {
     free(p->indices);
-    free(p->input);
     free(p->results);
     free(p->targets);
 }
 
-/* Reads a field. Bytes that are not `kept` become int32_t in place, from the last to the first. */
+/* Bytes become int32_t in place, from the last to the first. */
 static yoke_status
-read_field(const session *s, const part *p, const yoke_field *field, bool kept, void *to)
+read_targets(const session *s, const part *p)
 {
+    const yoke_field *field = s->source.target;
     const size_t count = p->n * yki_tool_values_of(field->shape);
     yoke_status status = yoke_dataset_read(s->source.train, field->name, p->indices, (int64_t)p->n,
-                                           to, count * yki_tool_type_bytes(field->type));
+                                           p->targets, count * yki_tool_type_bytes(field->type));
 
-    for (size_t i = count; !status && !kept && field->type == YOKE_U8 && i-- > 0;)
-        ((int32_t *)to)[i] = ((const uint8_t *)to)[i];
+    for (size_t i = count; !status && field->type == YOKE_U8 && i-- > 0;)
+        ((int32_t *)p->targets)[i] = ((const uint8_t *)p->targets)[i];
     return status;
-}
-
-/* Makes the floats of an input as devices do (yoke_dataset_set_scaling), in place. */
-static void
-scale_input(const session *s, const part *p)
-{
-    const yoke_field *data = s->source.data;
-    const float none = 0, usual = data->type == YOKE_U8 ? 1 / 255.f : 1;
-    const float *mean = &none, *scale = &usual;
-    const size_t values = yki_tool_values_of(data->shape);
-    size_t means = yoke_dataset_get_scaling(s->source.train, data->name, &mean, &scale), width;
-    float *floats = p->input;
-
-    if (means == 0) {
-        mean = &none;
-        scale = &usual;
-        means = 1;
-    }
-    width = values / means;
-    for (size_t i = 0; i < p->n * values; i++) {
-        const size_t k = i % values / width;
-        const float x = data->type == YOKE_F32 ? floats[i] : (float)((const int32_t *)p->input)[i];
-
-        floats[i] = (x - mean[k]) * scale[k];
-    }
 }
 
 static void
@@ -332,20 +304,12 @@ add_part(session *s, const part *p)
 static yoke_status
 judge_part(session *s, part *p)
 {
-    const char *name = yoke_model_get_input(s->model)->name;
-    const yoke_type type =
-        yoke_node_type(yoke_graph_get_node(yoke_model_get_graph(s->model), name));
-    const size_t values = yki_tool_values_of(s->source.data->shape);
-    yoke_status status = read_field(s, p, s->source.data, type == YOKE_U8, p->input);
-    yoke_feed feed = yoke_feed_make(name, type, p->input, (int64_t)(p->n * values));
+    yoke_status status =
+        yoke_trainer_predict_dataset(s->trainer, s->subject.output, s->source.train, p->indices[0],
+                                     (int64_t)p->n, p->results, (int64_t)(p->n * s->subject.count));
 
-    if (!status && type == YOKE_F32)
-        scale_input(s, p);
     if (!status)
-        status = yoke_trainer_predict(s->trainer, s->subject.output, (int64_t)p->n, &feed, 1,
-                                      p->results, (int64_t)(p->n * s->subject.count));
-    if (!status)
-        status = read_field(s, p, s->source.target, false, p->targets);
+        status = read_targets(s, p);
     if (!status)
         add_part(s, p);
     return status;
@@ -358,7 +322,7 @@ judge(session *s, const request *w)
     const subject *j = &s->subject;
     const int64_t count = yoke_dataset_count(s->source.train);
     part p = {0};
-    yoke_status status = make_part(s, choose_batch(s, w), &p);
+    yoke_status status = make_part(s, AT_ONCE, &p);
 
     if (!status && !(j->classes ? yki_tool_classes_start(&s->classes, j->count, w->top)
                                 : yki_tool_values_start(&s->values, j->count)))

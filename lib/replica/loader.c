@@ -468,7 +468,7 @@ match(yki_loader *loader, const yoke_graph *graph)
     fields = yki_alloc(loader->channel_count, sizeof *fields, "inputs");
     status = loader->channels && fields ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
     if (status == YOKE_OK)
-        status = yki_fields_match(loader->dataset, graph, loader->options.allow_missing, fields,
+        status = yki_fields_match(loader->dataset, graph, &loader->options, fields,
                                   loader->channel_count);
     for (size_t i = 0; i < loader->channel_count && status == YOKE_OK; i++) {
         channel *c = &loader->channels[i];

@@ -26,7 +26,8 @@ typedef struct yki_loader_options {
      * once. The twin, and the twin of that one, must exist while the new loader is made, not
      * afterwards. */
     const yki_loader *twin;
-    /* Whether an input is wanted on this device; NULL: all are. Called when the loader is made. */
+    /* Whether an input is wanted on this device; NULL: all are. Of others nothing is checked.
+     * Called when the loader is made. */
     bool (*reads)(void *user, const yoke_node *input);
     void *user;
 } yki_loader_options;
@@ -69,9 +70,9 @@ yki_queue *yki_loader_transfer(const yki_loader *loader);
 
 /* Finds the field for each of the graph's inputs, -1: none. `fields` has room for `count`, the
  * number of inputs. Matches by name, else by shape and type if only one match is possible. An input
- * without a field is an error unless `allow_missing`. */
+ * that the options want and that has no field is an error unless they allow that; NULL: they do. */
 yoke_status yki_fields_match(const yoke_dataset *dataset, const yoke_graph *graph,
-                             bool allow_missing, int *fields, size_t count);
+                             const yki_loader_options *options, int *fields, size_t count);
 /* The graph's nodes of role input: their number, and the node at an index (NULL: none there). */
 size_t yki_loader_input_count(const yoke_graph *graph);
 const yoke_node *yki_loader_get_input(const yoke_graph *graph, size_t index);

@@ -160,8 +160,14 @@ suitors(const yoke_dataset *dataset, const yoke_graph *graph, size_t field, cons
     return found;
 }
 
+static bool
+is_read(const yki_loader_options *o, const yoke_node *input)
+{
+    return !o || !o->reads || o->reads(o->user, input);
+}
+
 yoke_status
-yki_fields_match(const yoke_dataset *dataset, const yoke_graph *graph, bool allow_missing,
+yki_fields_match(const yoke_dataset *dataset, const yoke_graph *graph, const yki_loader_options *o,
                  int *fields, size_t count)
 {
     bool taken[YKI_MAX_FIELDS] = {false};
@@ -172,21 +178,24 @@ yki_fields_match(const yoke_dataset *dataset, const yoke_graph *graph, bool allo
         fields[i] = yki_dataset_find(dataset, node->name);
         if (fields[i] < 0)
             continue;
-        if (!fits(dataset, (size_t)fields[i], node))
-            return does_not_fit(&dataset->fields[fields[i]], node);
         taken[fields[i]] = true;
+        if (fits(dataset, (size_t)fields[i], node))
+            continue;
+        if (is_read(o, node))
+            return does_not_fit(&dataset->fields[fields[i]], node);
+        fields[i] = -1;
     }
     for (size_t i = 0; i < count; i++) {
         const yoke_node *node = yki_loader_get_input(graph, i);
         size_t field = 0;
 
-        if (fields[i] >= 0)
+        if (fields[i] >= 0 || yki_dataset_find(dataset, node->name) >= 0)
             continue;
         if (candidates(dataset, node, taken, &field) == 1 &&
             suitors(dataset, graph, field, fields, count) == 1) {
             fields[i] = (int)field;
             taken[field] = true;
-        } else if (!allow_missing) {
+        } else if (o && !o->allow_missing && is_read(o, node)) {
             return is_missing(dataset, node, taken);
         }
     }

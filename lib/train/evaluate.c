@@ -336,10 +336,10 @@ typedef struct dataset_source {
     yki_loaders *loaders;
 } dataset_source;
 
-static yoke_status
-load_dataset(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t first, int64_t n)
+yoke_status
+yki_trainer_load_range(yoke_trainer *t, yki_loaders *loaders, size_t member, yki_plan *plan,
+                       int64_t start, int64_t first, int64_t n)
 {
-    const dataset_source *from = user;
     const int64_t size = chunk_size(t);
     int64_t *indices = yki_alloc((size_t)n, sizeof *indices, "sample numbers");
     yoke_status status;
@@ -347,13 +347,22 @@ load_dataset(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t
     if (!indices)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (int64_t i = 0; i < n; i++)
-        indices[i] = first + i;
-    status = yki_trainer_prefetch(t, from->loaders, first / size * size, size, 1);
+        indices[i] = start + first + i;
+    status = yki_trainer_prefetch(t, loaders, start + first / size * size, size, 1);
     if (status == YOKE_OK)
-        status = yki_trainer_load(t, from->loaders, member, plan,
-                                  &(yki_samples){.indices = indices, .n = n, .position = first});
+        status =
+            yki_trainer_load(t, loaders, member, plan,
+                             &(yki_samples){.indices = indices, .n = n, .position = start + first});
     yki_free(indices);
     return status;
+}
+
+static yoke_status
+load_dataset(void *user, yoke_trainer *t, size_t member, yki_plan *plan, int64_t first, int64_t n)
+{
+    const dataset_source *from = user;
+
+    return yki_trainer_load_range(t, from->loaders, member, plan, 0, first, n);
 }
 
 yoke_status

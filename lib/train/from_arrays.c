@@ -144,6 +144,20 @@ yoke_trainer_step_sized(yoke_trainer *t, int64_t n, const yoke_feed *given, size
     return YOKE_OK;
 }
 
+void
+yki_trainer_mark_read(const yoke_trainer *t, const char *output, bool *reads)
+{
+    const yoke_graph *g = t->graph;
+
+    for (size_t i = 0; output && i < g->output_count; i++)
+        if (strcmp(g->outputs[i].name, output) == 0)
+            reads[g->outputs[i].node->id] = true;
+    /* Nodes come after their inputs, so this goes backwards. */
+    for (size_t i = g->node_count; i-- > 0;)
+        for (uint32_t k = 0; reads[i] && k < g->nodes[i]->input_count; k++)
+            reads[g->nodes[i]->inputs[k]->id] = true;
+}
+
 /* Checks that the inputs that the output is computed from are given. Targets are not needed. */
 static yoke_status
 check_read(const yoke_trainer *t, const char *output, const yoke_feed *given, size_t count)
@@ -154,18 +168,11 @@ check_read(const yoke_trainer *t, const char *output, const yoke_feed *given, si
 
     if (!read)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    for (size_t i = 0; output && i < g->output_count; i++)
-        if (strcmp(g->outputs[i].name, output) == 0)
-            read[g->outputs[i].node->id] = true;
-    /* Nodes come after their inputs, so this goes backwards. */
-    for (size_t i = g->node_count; i-- > 0;) {
-        const yoke_node *node = g->nodes[i];
-
-        for (uint32_t k = 0; read[i] && k < node->input_count; k++)
-            read[node->inputs[k]->id] = true;
-        if (read[i] && node->role == YKI_ROLE_INPUT && !is_given(node->name, given, count))
-            missing = node;
-    }
+    yki_trainer_mark_read(t, output, read);
+    for (size_t i = g->node_count; i-- > 0;)
+        if (read[i] && g->nodes[i]->role == YKI_ROLE_INPUT &&
+            !is_given(g->nodes[i]->name, given, count))
+            missing = g->nodes[i];
     yki_free(read);
     if (missing)
         return yki_fail(YOKE_ERROR_NOT_FOUND,

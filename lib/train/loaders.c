@@ -21,28 +21,36 @@ yki_loaders_clear(yki_loaders *loaders, size_t count)
     for (size_t k = 0; loaders->loaders && k < count; k++)
         yki_loader_destroy(loaders->loaders[k]);
     yki_free(loaders->loaders);
+    yki_free(loaders->reads);
     yoke_dataset_destroy(loaders->dataset);
     memset(loaders, 0, sizeof *loaders);
 }
+
+/* A device, and the loaders that it gets one of. */
+typedef struct reader {
+    const yki_loaders *loaders;
+    const yki_plan *plan; /* with places: what this device computes; else NULL */
+} reader;
 
 /* Whether this device needs an input. Evaluation reads no other inputs than the training plan. */
 static bool
 is_read(void *user, const yoke_node *input)
 {
-    const yoke_replica *r = user;
+    const reader *r = user;
 
-    return yki_plan_buffer(r->training, input) != NULL;
+    return (!r->plan || yki_plan_buffer(r->plan, input)) &&
+           (!r->loaders->reads || r->loaders->reads[input->id]);
 }
 
-yoke_status
-yki_trainer_loaders(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset, bool training)
+static yoke_status
+make_loaders(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset,
+             yki_loader_options options)
 {
-    yki_loader_options options = {
-        .seed = t->options.seed, .training = training, .allow_missing = false};
+    reader at = {.loaders = loaders};
 
-    if (loaders->dataset == dataset && loaders->version == dataset->version)
-        return YOKE_OK;
-    yki_loaders_clear(loaders, t->crew.count);
+    options.seed = t->options.seed;
+    options.reads = is_read;
+    options.user = &at;
     loaders->loaders = yki_alloc(t->crew.count, sizeof *loaders->loaders, "feeds");
     if (!loaders->loaders)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -50,10 +58,7 @@ yki_trainer_loaders(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset
         yoke_replica *r = t->crew.members[k].replica;
         yoke_status status;
 
-        if (t->crew.stages) {
-            options.reads = is_read;
-            options.user = r;
-        }
+        at.plan = t->crew.stages ? r->training : NULL;
         status = yki_loader_create(r->weights->device, dataset, t->graph, r->options.batch,
                                    &options, &loaders->loaders[k]);
         if (status != YOKE_OK) {
@@ -69,6 +74,33 @@ yki_trainer_loaders(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset
 }
 
 yoke_status
+yki_trainer_loaders(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset, bool training)
+{
+    if (loaders->dataset == dataset && loaders->version == dataset->version)
+        return YOKE_OK;
+    yki_loaders_clear(loaders, t->crew.count);
+    return make_loaders(t, loaders, dataset, (yki_loader_options){.training = training});
+}
+
+yoke_status
+yki_trainer_loaders_of(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset,
+                       const bool *reads)
+{
+    const yki_loader_options options = {.resident_limit = YKI_FEED_STREAM};
+    const size_t count = t->graph->node_count;
+
+    if (loaders->dataset == dataset && loaders->version == dataset->version &&
+        memcmp(loaders->reads, reads, count * sizeof *reads) == 0)
+        return YOKE_OK;
+    yki_loaders_clear(loaders, t->crew.count);
+    loaders->reads = yki_alloc(count, sizeof *reads, "inputs of an output");
+    if (!loaders->reads)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    memcpy(loaders->reads, reads, count * sizeof *reads);
+    return make_loaders(t, loaders, dataset, options);
+}
+
+yoke_status
 yki_trainer_load(yoke_trainer *t, yki_loaders *loaders, size_t member, yki_plan *plan,
                  const yki_samples *samples)
 {
@@ -80,7 +112,9 @@ yki_trainer_load(yoke_trainer *t, yki_loaders *loaders, size_t member, yki_plan 
     t->crew.length = yki_loader_length(loaders->loaders[member]);
     for (size_t i = 0; i < t->graph->node_count; i++)
         if (t->graph->nodes[i]->role == YKI_ROLE_INPUT)
-            t->inputs[count++] = yki_plan_buffer(plan, t->graph->nodes[i]);
+            t->inputs[count++] = !loaders->reads || loaders->reads[i]
+                                     ? yki_plan_buffer(plan, t->graph->nodes[i])
+                                     : NULL;
     return yki_loader_load(loaders->loaders[member], queue, &ahead, t->inputs);
 }
 

@@ -83,7 +83,7 @@ yki_trainer_info(const yoke_trainer *t, yki_model_info *info)
     fields = yki_alloc(count, sizeof *fields, "fields of a dataset");
     if (!fields)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = yki_fields_match(data, t->graph, true, fields, count);
+    status = yki_fields_match(data, t->graph, NULL, fields, count);
     while (index < count &&
            strcmp(yki_loader_get_input(t->graph, index)->name, info->field.name) != 0)
         index++;

@@ -57,6 +57,7 @@ trace_all(yoke_trainer *t)
     }
     YKI_TRY(trace_loaders(t, &t->train_loaders));
     YKI_TRY(trace_loaders(t, &t->test_loaders));
+    YKI_TRY(trace_loaders(t, &t->predict_loaders));
     return yki_trace_add_track(trace, YKI_TRACK_HOST, "host", &t->crew.host_track);
 }
 
@@ -90,6 +91,8 @@ untrace_all(yoke_trainer *t)
     one = untrace_loaders(t, &t->train_loaders);
     status = status == YOKE_OK ? one : status;
     one = untrace_loaders(t, &t->test_loaders);
+    status = status == YOKE_OK ? one : status;
+    one = untrace_loaders(t, &t->predict_loaders);
     return status == YOKE_OK ? one : status;
 }
 

@@ -359,6 +359,7 @@ yoke_trainer_destroy(yoke_trainer *t)
     yki_timeline_drop(t);
     yki_loaders_clear(&t->train_loaders, t->crew.count);
     yki_loaders_clear(&t->test_loaders, t->crew.count);
+    yki_loaders_clear(&t->predict_loaders, t->crew.count);
     for (size_t i = 0; i < YKI_FLIGHT; i++) {
         yki_event_release(&t->flights[i].read);
         for (size_t k = 0; t->flights[i].device_reads && k < t->crew.count; k++)

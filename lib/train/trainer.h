@@ -25,6 +25,7 @@ typedef struct yki_flight {
 
 /* The loaders of one dataset for all members. They are kept from one call to the next. */
 typedef struct yki_loaders {
+    bool *reads; /* by node: inputs that a prediction needs, which others lack; NULL: all inputs */
     yoke_dataset *dataset; /* retained; NULL: none yet */
     uint64_t version;      /* of the dataset's settings when the loaders were made */
     yki_loader **loaders;  /* by member */
@@ -68,7 +69,7 @@ struct yoke_trainer {
         char *detail;
     } failure;      /* that ended training */
     uint32_t epoch; /* that fit trains next */
-    yki_loaders train_loaders, test_loaders;
+    yki_loaders train_loaders, test_loaders, predict_loaders;
     yki_buffer **inputs; /* of one plan, passed to a loader */
     struct {
         yki_epoch **epochs;
@@ -134,6 +135,8 @@ yoke_status yki_trainer_compare_weights(yoke_trainer *trainer);
 /* Enqueues one step of n samples, after it has waited for the results of the step before last.
  * `load` is called for each member that gets samples; NULL: the inputs keep their data. */
 yoke_status yki_trainer_run(yoke_trainer *trainer, int64_t n, yki_load_function load, void *user);
+/* Marks the nodes that an output is computed from in `reads`, by node. */
+void yki_trainer_mark_read(const yoke_trainer *trainer, const char *output, bool *reads);
 /* Computes an output for n samples, in evaluation mode, and writes `count` values. Waits. */
 yoke_status yki_trainer_predict(yoke_trainer *trainer, const char *output, int64_t n,
                                 yki_load_function load, void *user, float *values, int64_t count);
@@ -185,12 +188,19 @@ void yki_timeline_drop(yoke_trainer *trainer);
  * turns augmentation on. */
 yoke_status yki_trainer_loaders(yoke_trainer *trainer, yki_loaders *loaders, yoke_dataset *dataset,
                                 bool training);
+/* The same for a prediction, which reads nothing but these inputs, by node, each sample once. */
+yoke_status yki_trainer_loaders_of(yoke_trainer *trainer, yki_loaders *loaders,
+                                   yoke_dataset *dataset, const bool *reads);
 /* Frees the loaders of `count` members and stops reading ahead. */
 void yki_loaders_clear(yki_loaders *loaders, size_t count);
 /* Loads samples into the inputs of a member's plan. Their position is that in the order of
  * `begin_ahead`. */
 yoke_status yki_trainer_load(yoke_trainer *trainer, yki_loaders *loaders, size_t member,
                              yki_plan *plan, const yki_samples *samples);
+/* Loads samples `first` to `first` + n of an evaluation into a member's plan, and reads ahead; the
+ * evaluation begins with number `start` of the dataset. */
+yoke_status yki_trainer_load_range(yoke_trainer *trainer, yki_loaders *loaders, size_t member,
+                                   yki_plan *plan, int64_t start, int64_t first, int64_t n);
 /* Starts a thread that reads samples in this order, from `position` on, if some field is copied
  * from the host and the dataset is worth reading ahead. After `end_ahead` nobody reads any more. */
 yoke_status yki_trainer_begin_prefetch(yoke_trainer *trainer, yki_loaders *loaders,

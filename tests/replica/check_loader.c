@@ -396,7 +396,8 @@ try_match(const yoke_field *fields, size_t field_count, yoke_node *(*build)(yoke
     ASSERT_OK(yoke_graph_create(&g));
     build(g);
     ASSERT_OK(yoke_graph_status(g));
-    status = yki_fields_match(dataset, g, allow_missing, found, yki_loader_input_count(g));
+    status = yki_fields_match(dataset, g, &(yki_loader_options){.allow_missing = allow_missing},
+                              found, yki_loader_input_count(g));
     yoke_graph_destroy(g);
     yoke_dataset_destroy(dataset);
     return status;
