@@ -80,9 +80,17 @@ YOKE_API yoke_status yoke_model_save_onnx(const yoke_model *model, const char *p
 YOKE_API void yoke_model_destroy(yoke_model *model);
 /* Lends the graph. */
 YOKE_API yoke_graph *yoke_model_get_graph(const yoke_model *model);
-/* Lends a description of one sample of the data: name, type and shape. */
+/* Lends a description of one sample of the data: name, type and shape; of a model of several inputs
+ * that of the first. */
 YOKE_API const yoke_field *yoke_model_get_input(const yoke_model *model);
-/* Returns the number of means and scales of the input, and lends them; 0: none were set. */
+/* Return the number of inputs, targets apart, and one of them, the first as above; NULL where there
+ * is none. More than 8 are not counted. */
+YOKE_API size_t yoke_model_input_count(const yoke_model *model);
+YOKE_API const yoke_field *yoke_model_get_input_at(const yoke_model *model, size_t index);
+/* Gives the fields of a dataset the means and scales that the model's inputs of their names have
+ * (yoke_dataset_set_scaling). The data of a model of one input may have another name. */
+YOKE_API yoke_status yoke_model_scale_dataset(const yoke_model *model, yoke_dataset *dataset);
+/* Returns the number of means and scales of the first input, and lends them; 0: none were set. */
 YOKE_API size_t yoke_model_get_scaling(const yoke_model *model, const float **mean,
                                        const float **scale);
 /* Return the number of class names, and one of them, which is lent; NULL where there is none. */
@@ -188,6 +196,11 @@ YOKE_API yoke_shape yoke_predictor_get_shape(const yoke_predictor *predictor);
  * n times those of yoke_predictor_get_shape. Waits. */
 YOKE_API yoke_status yoke_predictor_run(yoke_predictor *predictor, int64_t n, yoke_feed input,
                                         float *output, int64_t count);
+/* The same for a model of several inputs: a feed for each that the output is computed from, as
+ * yoke_model_get_input_at says. */
+YOKE_API yoke_status yoke_predictor_run_feeds(yoke_predictor *predictor, int64_t n,
+                                              const yoke_feed *feeds, size_t feed_count,
+                                              float *output, int64_t count);
 
 /* ------------------------------------------------------------- generator */
 

@@ -123,7 +123,7 @@ put_value(yki_onnx_out *graph, uint32_t number, const char *name, yki_onnx_type 
 
 /* (x - mean) * scale of the data; a number for all, or one for each index of the first axis. */
 static const char *
-write_scaling(yki_onnx_exporter *ex, const yki_model_info *info, const char *x)
+write_scaling(yki_onnx_exporter *ex, const yki_model_input *info, const char *x)
 {
     const struct yki_scaling *s = &info->scaling;
     yoke_shape shape = yoke_shape();
@@ -141,7 +141,7 @@ write_scaling(yki_onnx_exporter *ex, const yki_model_info *info, const char *x)
 
 /* The data as the model takes them, which are then scaled. */
 static void
-write_data(yki_onnx_exporter *ex, const yki_model_info *info, const yoke_node *n)
+write_data(yki_onnx_exporter *ex, const yki_model_input *info, const yoke_node *n)
 {
     const bool bytes = info->field.type == YOKE_U8;
     const yoke_shape *has = &info->field.shape;
@@ -171,6 +171,7 @@ write_inputs(yki_onnx_exporter *ex, const yki_model_info *info)
 {
     for (size_t i = 0; i < yki_graph_own_count(ex->graph); i++) {
         const yoke_node *n = ex->graph->nodes[i];
+        yki_model_input data;
 
         if (!ex->needed[i] || n->role != YKI_ROLE_INPUT)
             continue;
@@ -178,8 +179,8 @@ write_inputs(yki_onnx_exporter *ex, const yki_model_info *info)
             return yki_onnx_cannot(n, "takes bytes that nothing scales");
         if (yki_onnx_is_output(ex->graph, n->name))
             return yki_onnx_cannot(n, "is the name of an input and of an output");
-        if (n->type == YOKE_F32 && info->field.name && strcmp(info->field.name, n->name) == 0)
-            write_data(ex, info, n);
+        if (n->type == YOKE_F32 && yki_model_info_find(info, n->name, &data))
+            write_data(ex, &data, n);
         else
             put_value(&ex->nodes, GRAPH_INPUT, n->name,
                       n->type == YOKE_I32 ? YKI_ONNX_I64 : YKI_ONNX_F32, n, n->shape);

@@ -67,7 +67,8 @@ yoke_status
 yki_weights_file_save(const char *path, const yoke_graph *graph, const yki_model_info *info,
                       yoke_status (*get)(void *, const yoke_node *, float *), void *user)
 {
-    yki_text texts[6] = {{(char *)"format", (char *)"pt"}, {(char *)YKI_GRAPH_KEY, NULL}};
+    yki_text texts[2 + YKI_MODEL_TEXTS] = {{(char *)"format", (char *)"pt"},
+                                           {(char *)YKI_GRAPH_KEY, NULL}};
     saving s = {.get = get, .user = user};
     size_t count = 0, infos = 0;
     yoke_status status;

@@ -14,15 +14,24 @@
 
 #define YKI_GRAPH_KEY     "yoke.graph"
 #define YKI_INPUT_KEY     "yoke.input"
+#define YKI_INPUTS_KEY    "yoke.inputs"
 #define YKI_CLASSES_KEY   "yoke.classes"
 #define YKI_TOKENIZER_KEY "yoke.tokenizer"
 #define YKI_ENCODING_KEY  "yoke.encoding"
+
+/* The data of one input: name, type and shape of a sample, and what devices make of its values. */
+typedef struct yki_model_input {
+    yoke_field field;
+    struct yki_scaling scaling;
+} yki_model_input;
 
 /* The input data that a model expects, and its classes. Zero is empty; everything in it is owned.
  */
 typedef struct yki_model_info {
     yoke_field field; /* of the graph's first input: name, type and shape; name NULL: unknown */
     struct yki_scaling scaling;
+    yki_model_input more[YKI_MAX_FIELDS - 1]; /* the graph's other inputs */
+    size_t more_count;
     char **class_names;
     size_t class_count;
     yoke_tokenizer *tokenizer; /* of a text; NULL: none */
@@ -33,9 +42,16 @@ void yki_model_info_clear(yki_model_info *info);
 yoke_status yki_model_info_set(yki_model_info *info, const yoke_field *field, const float *mean,
                                const float *scale, size_t scaling_count,
                                const char *const *class_names, size_t class_count);
+/* Adds one more input; beyond YKI_MAX_FIELDS of them nothing. */
+yoke_status yki_model_info_add(yki_model_info *info, const yoke_field *field, const float *mean,
+                               const float *scale, size_t scaling_count);
+/* Lends what is known of an input; false: nothing. */
+bool yki_model_info_find(const yki_model_info *info, const char *name, yki_model_input *input);
 /* Write the info as texts of a file, and read it back. Members that the file does not have stay
  * zero. */
-yoke_status yki_model_info_write(const yki_model_info *info, yki_text texts[4], size_t *count);
+enum { YKI_MODEL_TEXTS = 5 };
+yoke_status yki_model_info_write(const yki_model_info *info, yki_text texts[YKI_MODEL_TEXTS],
+                                 size_t *count);
 yoke_status yki_model_info_read(const yki_safetensors *file, yki_model_info *info);
 
 /* True for a parameter or a state that is no constant: those are written with the graph. */

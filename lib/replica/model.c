@@ -82,13 +82,25 @@ make_predicting(yoke_model *m)
 
 /* ---- making ---- */
 
+static bool
+is_data(const yoke_node *node)
+{
+    return node->role == YKI_ROLE_INPUT && !node->target;
+}
+
 static const yoke_node *
 first_input(const yoke_graph *graph)
 {
     for (size_t i = 0; i < graph->node_count; i++)
-        if (graph->nodes[i]->role == YKI_ROLE_INPUT && !graph->nodes[i]->target)
+        if (is_data(graph->nodes[i]))
             return graph->nodes[i];
     return NULL;
+}
+
+static yoke_field
+field_of(const yoke_node *input)
+{
+    return (yoke_field){.name = input->name, .type = input->type, .shape = yki_whole_shape(input)};
 }
 
 yoke_status
@@ -100,31 +112,53 @@ yki_model_default_info(const yoke_graph *graph, yki_model_info *info)
     if (!input)
         return yki_fail(YOKE_ERROR_STATE,
                         "the graph has no input; must have at least one: yoke_input");
-    field = (yoke_field){.name = input->name, .type = input->type, .shape = yki_whole_shape(input)};
+    field = field_of(input);
     return yki_model_info_set(info, &field, NULL, NULL, 0, NULL, 0);
 }
 
+/* Gives inputs of the graph of which nothing is known their defaults. */
 static yoke_status
-check_info(const yoke_model *m)
+complete_info(const yoke_graph *graph, yki_model_info *info)
 {
-    const yoke_node *input = yoke_graph_get_node(m->graph, m->info.field.name);
-    size_t count = m->info.scaling.count;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const yoke_node *node = graph->nodes[i];
+        const yoke_field field = field_of(node);
+        yki_model_input known;
+
+        if (is_data(node) && !yki_model_info_find(info, node->name, &known))
+            YKI_TRY(yki_model_info_add(info, &field, NULL, NULL, 0));
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+check_input(const yoke_model *m, const yoke_field *field, size_t count)
+{
+    const yoke_node *input = yoke_graph_get_node(m->graph, field->name);
 
     if (!input || input->role != YKI_ROLE_INPUT)
-        return yki_fail(YOKE_ERROR_NOT_FOUND, "the graph has no input \"%s\"", m->info.field.name);
-    if (input->type != YOKE_F32 && (m->info.field.type != input->type || count))
+        return yki_fail(YOKE_ERROR_NOT_FOUND, "the graph has no input \"%s\"", field->name);
+    if (input->type != YOKE_F32 && (field->type != input->type || count))
         return yki_fail(YOKE_ERROR_TYPE,
                         "the input \"%s\" has type %s and takes whole numbers as they are; must be "
                         "f32 to be scaled",
                         input->name, yki_value_type_name(input->type));
     /* The data may have another shape than the input: (8, 8) for (1, 8, 8). */
-    if (count > 1 &&
-        (m->info.field.shape.rank == 0 || m->info.field.shape.dim[0] != (int64_t)count))
+    if (count > 1 && (field->shape.rank == 0 || field->shape.dim[0] != (int64_t)count))
         return yki_fail(YOKE_ERROR_SHAPE,
                         "the number of means for the input \"%s\" is %zu; must be 1, or %lld, one "
                         "for each channel or column",
                         input->name, count,
-                        (long long)(m->info.field.shape.rank ? m->info.field.shape.dim[0] : 1));
+                        (long long)(field->shape.rank ? field->shape.dim[0] : 1));
+    return YOKE_OK;
+}
+
+static yoke_status
+check_info(const yoke_model *m)
+{
+    YKI_TRY(check_input(m, &m->info.field, m->info.scaling.count));
+    for (size_t i = 0; i < m->info.more_count; i++)
+        YKI_TRY(check_input(m, &m->info.more[i].field, m->info.more[i].scaling.count));
     return YOKE_OK;
 }
 
@@ -168,6 +202,8 @@ make_model(yoke_graph *graph, yki_model_info *info, yoke_model **out)
     m->info = *info;
     memset(info, 0, sizeof *info);
     status = m->info.field.name ? YOKE_OK : yki_model_default_info(graph, &m->info);
+    if (status == YOKE_OK)
+        status = complete_info(graph, &m->info);
     if (status == YOKE_OK)
         status = check_info(m);
     if (status == YOKE_OK)
@@ -447,6 +483,44 @@ const yoke_field *
 yoke_model_get_input(const yoke_model *m)
 {
     return m ? &m->info.field : NULL;
+}
+
+size_t
+yoke_model_input_count(const yoke_model *m)
+{
+    return m ? 1 + m->info.more_count : 0;
+}
+
+const yoke_field *
+yoke_model_get_input_at(const yoke_model *m, size_t index)
+{
+    if (!m || index > m->info.more_count)
+        return NULL;
+    return index ? &m->info.more[index - 1].field : &m->info.field;
+}
+
+static yoke_status
+scale_field(yoke_dataset *dataset, const char *name, const struct yki_scaling *scaling)
+{
+    if (!scaling->count)
+        return YOKE_OK;
+    return yoke_dataset_set_scaling(dataset, name, scaling->mean, scaling->scale, scaling->count);
+}
+
+yoke_status
+yoke_model_scale_dataset(const yoke_model *m, yoke_dataset *dataset)
+{
+    const yoke_field *first;
+
+    YKI_GIVEN("yoke_model_scale_dataset", {"model", m}, {"dataset", dataset});
+    /* Of a model of one input, the data may have another name. */
+    first = yki_dataset_find(dataset, m->info.field.name) >= 0 || m->info.more_count
+                ? &m->info.field
+                : yoke_dataset_get_field(dataset, 0);
+    YKI_TRY(scale_field(dataset, first->name, &m->info.scaling));
+    for (size_t i = 0; i < m->info.more_count; i++)
+        YKI_TRY(scale_field(dataset, m->info.more[i].field.name, &m->info.more[i].scaling));
+    return YOKE_OK;
 }
 
 size_t

@@ -7,6 +7,7 @@
  * makes predictors of one model one after the other; afterwards they share nothing that
  * changes.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/near.h"
@@ -19,13 +20,16 @@ struct yoke_predictor {
     yoke_selection *selection; /* keeps the hardware in its present split */
     yki_weights *weights;      /* borrowed from the model */
     yoke_replica *replica;
-    yoke_dataset *samples;      /* one batch, read from `given` */
-    const unsigned char *given; /* the caller's samples; NULL: zeros */
-    size_t sample_bytes;
+    /* The data of each input that the output is computed from, the model's first input first. */
+    const yoke_field *fields[YKI_MAX_FIELDS];
+    const unsigned char *given[YKI_MAX_FIELDS]; /* the caller's samples; NULL: zeros */
+    size_t field_count;
+    yoke_dataset *samples; /* one batch, read from `given` */
     yki_loader *loader;
     yki_buffer **inputs; /* of the plan; the loader writes them */
     int64_t *indices;    /* 0, 1, ... */
-    const yoke_node *input, *output;
+    const yoke_node *output;
+    bool sequence; /* the one input is a sequence, which goes to the device as it is */
     int64_t batch;
 };
 
@@ -35,60 +39,83 @@ static yoke_status
 fill(void *user, int64_t index, size_t field, void *out)
 {
     const yoke_predictor *p = user;
+    const size_t bytes = yki_field_size(p->fields[field]);
 
-    (void)field;
-    if (p->given)
-        memcpy(out, p->given + (size_t)index * p->sample_bytes, p->sample_bytes);
+    if (p->given[field])
+        memcpy(out, p->given[field] + (size_t)index * bytes, bytes);
     else
-        memset(out, 0, p->sample_bytes);
+        memset(out, 0, bytes);
     return YOKE_OK;
 }
 
 static yoke_status
 make_samples(yoke_predictor *p)
 {
-    const yki_model_info *info = &p->model->info;
     const yoke_dataset_options options = {.fill = fill, .user = p};
+    yoke_field fields[YKI_MAX_FIELDS];
 
-    p->sample_bytes = yki_field_size(&info->field);
-    YKI_TRY(yoke_dataset_create(p->batch, &info->field, 1, &options, &p->samples));
-    if (info->scaling.count)
-        YKI_TRY(yoke_dataset_set_scaling(p->samples, info->field.name, info->scaling.mean,
-                                         info->scaling.scale, info->scaling.count));
+    for (size_t i = 0; i < p->field_count; i++)
+        fields[i] = *p->fields[i];
+    YKI_TRY(yoke_dataset_create(p->batch, fields, p->field_count, &options, &p->samples));
+    for (size_t i = 0; i < p->field_count; i++) {
+        yki_model_input input;
+
+        if (yki_model_info_find(&p->model->info, fields[i].name, &input) && input.scaling.count)
+            YKI_TRY(yoke_dataset_set_scaling(p->samples, fields[i].name, input.scaling.mean,
+                                             input.scaling.scale, input.scaling.count));
+    }
     return YOKE_OK;
 }
 
 /* Sequences go to the device as they are. */
 static yoke_status
-check_sequence(const yoke_predictor *p)
+check_sequence(const yoke_predictor *p, const yoke_node *node)
 {
     const yki_model_info *info = &p->model->info;
 
-    if (info->field.type != p->input->type || info->scaling.count)
+    if (p->field_count > 1)
+        return yki_fail(
+            YOKE_ERROR_UNSUPPORTED,
+            "the model computes from the sequence \"%s\" and from \"%s\"; must have one "
+            "input for a predictor, or no sequences",
+            node->name, p->fields[strcmp(p->fields[0]->name, node->name) == 0]->name);
+    if (info->field.type != node->type || info->scaling.count)
         return yki_fail(
             YOKE_ERROR_UNSUPPORTED,
             "the sequence \"%s\" is made of %s data%s; must be %s without a scaling for "
             "a predictor",
-            p->input->name, yki_value_type_name(info->field.type),
-            info->scaling.count ? " with a scaling" : "", yki_value_type_name(p->input->type));
+            node->name, yki_value_type_name(info->field.type),
+            info->scaling.count ? " with a scaling" : "", yki_value_type_name(node->type));
     return YOKE_OK;
 }
 
-/* The graph may have no other input that the output is computed from. */
+static bool
+is_read(const yoke_predictor *p, const yoke_node *input)
+{
+    return yki_plan_is_asked(p->replica->evaluation, input);
+}
+
+/* Finds the inputs that the output is computed from. */
 static yoke_status
-find_input(yoke_predictor *p)
+find_inputs(yoke_predictor *p)
 {
     const yoke_graph *graph = p->weights->graph;
+    yki_model_input input;
 
-    p->input = yoke_graph_get_node(graph, p->model->info.field.name);
+    for (size_t i = 0; i < yoke_model_input_count(p->model); i++) {
+        const yoke_field *field = yoke_model_get_input_at(p->model, i);
+
+        if (is_read(p, yoke_graph_get_node(graph, field->name)))
+            p->fields[p->field_count++] = field;
+    }
     for (size_t i = 0; i < yki_loader_input_count(graph); i++) {
         const yoke_node *node = yki_loader_get_input(graph, i);
 
-        if (node != p->input && yki_plan_buffer(p->replica->evaluation, node))
-            return yki_fail(
-                YOKE_ERROR_UNSUPPORTED,
-                "the model computes from \"%s\" too; must have one input for a predictor",
-                node->name);
+        if (is_read(p, node) && !yki_model_info_find(&p->model->info, node->name, &input))
+            return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                            "the model computes from \"%s\" too; must have at most %d inputs, and "
+                            "none of them a target, for a predictor",
+                            node->name, YKI_MAX_FIELDS);
     }
     return YOKE_OK;
 }
@@ -100,9 +127,16 @@ make_feed(yoke_predictor *p)
     const yoke_graph *graph = p->weights->graph;
     size_t count = yki_loader_input_count(graph);
 
-    YKI_TRY(find_input(p));
-    if (p->input->length)
-        return check_sequence(p);
+    YKI_TRY(find_inputs(p));
+    for (size_t i = 0; i < p->field_count; i++) {
+        const yoke_node *node = yoke_graph_get_node(graph, p->fields[i]->name);
+
+        if (node->length)
+            YKI_TRY(check_sequence(p, node));
+        p->sequence = p->sequence || node->length;
+    }
+    if (p->sequence)
+        return YOKE_OK;
     YKI_TRY(make_samples(p));
     YKI_TRY(
         yki_loader_create(p->weights->device, p->samples, graph, p->batch, &options, &p->loader));
@@ -113,7 +147,8 @@ make_feed(yoke_predictor *p)
     for (int64_t i = 0; i < p->batch; i++)
         p->indices[i] = i;
     for (size_t i = 0; i < count; i++)
-        p->inputs[i] = yki_plan_buffer(p->replica->evaluation, yki_loader_get_input(graph, i));
+        if (is_read(p, yki_loader_get_input(graph, i)))
+            p->inputs[i] = yki_plan_buffer(p->replica->evaluation, yki_loader_get_input(graph, i));
     return YOKE_OK;
 }
 
@@ -170,6 +205,7 @@ make_on_device(yoke_predictor *p, const yoke_predictor_options *o)
     in_team.lender = p->weights;
     YKI_TRY(choose_output(p, o));
     YKI_TRY(yki_replica_create(device, p->weights->graph, &options, &in_team, &p->replica));
+    YKI_TRY(yki_plan_ask(p->replica->evaluation, &p->output, 1));
     return make_feed(p);
 }
 
@@ -243,48 +279,102 @@ yoke_predictor_get_shape(const yoke_predictor *p)
 
 /* ---- predicting ---- */
 
-/* Enqueues samples [first, first + n) of the input on their way to the plan. */
+/* The caller's samples, of one call. */
+typedef struct given {
+    const yoke_feed *feeds[YKI_MAX_FIELDS]; /* in the order of the predictor's fields */
+    int64_t n, length;
+} given;
+
+/* Enqueues samples [first, first + n) of the inputs on their way to the plan. */
 static yoke_status
-give(yoke_predictor *p, const yoke_feed *input, int64_t length, int64_t first, int64_t n)
+give(yoke_predictor *p, const given *g, int64_t first, int64_t n)
 {
-    if (p->input->length)
-        return yki_replica_give(p->replica, p->replica->evaluation, p->input->name, length, first,
-                                n, input->data);
-    p->given = (const unsigned char *)input->data + (size_t)first * p->sample_bytes;
+    if (p->sequence)
+        return yki_replica_give(p->replica, p->replica->evaluation, p->fields[0]->name, g->length,
+                                first, n, g->feeds[0]->data);
+    for (size_t i = 0; i < p->field_count; i++)
+        p->given[i] =
+            (const unsigned char *)g->feeds[i]->data + (size_t)first * yki_field_size(p->fields[i]);
     return yki_loader_load(p->loader, p->replica->queue,
                            &(yki_samples){.indices = p->indices, .n = n}, p->inputs);
 }
 
 static yoke_status
-predict_chunk(yoke_predictor *p, const yoke_feed *input, int64_t length, int64_t first, int64_t n,
-              float *output)
+predict_chunk(yoke_predictor *p, const given *g, int64_t first, int64_t n, float *output)
 {
     yki_plan *plan = p->replica->evaluation;
-    int64_t row = yki_sample_count(p->output, length);
+    int64_t row = yki_sample_count(p->output, g->length);
 
-    YKI_TRY(give(p, input, length, first, n));
-    YKI_TRY(yki_plan_enqueue(plan, YKI_FORWARD, (yki_extents){n, length}, NULL));
+    YKI_TRY(give(p, g, first, n));
+    YKI_TRY(yki_plan_enqueue(plan, YKI_FORWARD, (yki_extents){n, g->length}, NULL));
     return yki_queue_read(p->replica->queue, yki_plan_buffer(plan, p->output), 0,
                           (uint64_t)(n * row) * sizeof *output, output + first * row, YKI_NO_WAIT,
                           NULL);
 }
 
 static yoke_status
-check_input(const yoke_predictor *p, int64_t n, const yoke_feed *input, int64_t *length)
+wrong_name(const yoke_predictor *p, const char *name)
 {
-    const yoke_field *field = &p->model->info.field;
+    char names[256] = "";
+    size_t used = 0;
 
-    *length = 0;
-    if (!input->name || strcmp(input->name, field->name) != 0)
+    for (size_t i = 0; i < p->field_count && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s\"%s\"", i ? ", " : "",
+                                 p->fields[i]->name);
+    if (p->field_count == 1)
         return yki_fail(
             YOKE_ERROR_NOT_FOUND,
-            "yoke_predictor_run: the name of the feed is \"%s\"; must be \"%s\", the model's input",
-            input->name ? input->name : "", field->name);
-    if (p->input->length)
-        YKI_TRY(yki_check_feed("yoke_predictor_run", input, p->input, n, length));
-    else
-        YKI_TRY(yki_check_feed_of("yoke_predictor_run", input, field->type, field->shape, n));
-    return yki_check_labels(p->input, *length, n, input->data);
+            "yoke_predictor_run: the name of the feed is \"%s\"; must be %s, the model's input",
+            name ? name : "", names);
+    return yki_fail(
+        YOKE_ERROR_NOT_FOUND,
+        "yoke_predictor_run: the name of a feed is \"%s\"; must be one of %s, the model's inputs",
+        name ? name : "", names);
+}
+
+/* Puts the feeds in the order of the fields: one for each. */
+static yoke_status
+match_feeds(const yoke_predictor *p, const yoke_feed *feeds, size_t count, given *g)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t f = 0;
+
+        while (f < p->field_count && feeds[i].name && strcmp(p->fields[f]->name, feeds[i].name))
+            f++;
+        if (f == p->field_count || !feeds[i].name)
+            return wrong_name(p, feeds[i].name);
+        if (g->feeds[f])
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "yoke_predictor_run: feed \"%s\" is given twice; must be given once",
+                            feeds[i].name);
+        g->feeds[f] = &feeds[i];
+    }
+    for (size_t f = 0; f < p->field_count; f++)
+        if (!g->feeds[f])
+            return yki_fail(
+                YOKE_ERROR_NOT_FOUND,
+                "yoke_predictor_run: nothing is given for the input \"%s\"; must have a "
+                "feed",
+                p->fields[f]->name);
+    return YOKE_OK;
+}
+
+static yoke_status
+check_inputs(const yoke_predictor *p, const yoke_feed *feeds, size_t count, given *g)
+{
+    YKI_TRY(match_feeds(p, feeds, count, g));
+    for (size_t i = 0; i < p->field_count; i++) {
+        const yoke_field *field = p->fields[i];
+        const yoke_node *node = yoke_graph_get_node(p->weights->graph, field->name);
+
+        if (p->sequence)
+            YKI_TRY(yki_check_feed("yoke_predictor_run", g->feeds[i], node, g->n, &g->length));
+        else
+            YKI_TRY(yki_check_feed_of("yoke_predictor_run", g->feeds[i], field->type, field->shape,
+                                      g->n));
+        YKI_TRY(yki_check_labels(node, g->length, g->n, g->feeds[i]->data));
+    }
+    return YOKE_OK;
 }
 
 static yoke_status
@@ -305,21 +395,29 @@ check_output(const yoke_predictor *p, int64_t n, int64_t length, int64_t count)
 }
 
 yoke_status
-yoke_predictor_run(yoke_predictor *p, int64_t n, yoke_feed input, float *output, int64_t count)
+yoke_predictor_run_feeds(yoke_predictor *p, int64_t n, const yoke_feed *feeds, size_t feed_count,
+                         float *output, int64_t count)
 {
     yoke_status status = YOKE_OK, finished;
-    int64_t length;
+    given g = {.n = n};
 
-    YKI_GIVEN("yoke_predictor_run", {"predictor", p}, {"output", n ? (const void *)output : ""});
+    YKI_GIVEN("yoke_predictor_run", {"predictor", p}, {"output", n ? (const void *)output : ""},
+              {"feeds", feed_count ? (const void *)feeds : ""});
     if (n < 0)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "the number of samples", n, 0,
                               INT64_MAX);
-    YKI_TRY(check_input(p, n, &input, &length));
-    YKI_TRY(check_output(p, n, length, count));
+    YKI_TRY(check_inputs(p, feeds, feed_count, &g));
+    YKI_TRY(check_output(p, n, g.length, count));
     for (int64_t first = 0; first < n && status == YOKE_OK; first += p->batch)
-        status = predict_chunk(p, &input, length, first, YKI_MIN(p->batch, n - first), output);
-    p->given = NULL;
+        status = predict_chunk(p, &g, first, YKI_MIN(p->batch, n - first), output);
+    memset(p->given, 0, sizeof p->given);
     /* Also after a failure, because enqueued reads write to the caller's output. */
     finished = yki_queue_finish(p->replica->queue);
     return status == YOKE_OK ? finished : status;
+}
+
+yoke_status
+yoke_predictor_run(yoke_predictor *p, int64_t n, yoke_feed input, float *output, int64_t count)
+{
+    return yoke_predictor_run_feeds(p, n, &input, 1, output, count);
 }

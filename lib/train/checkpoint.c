@@ -247,9 +247,9 @@ static yoke_status
 save_parts(yoke_trainer *t, yki_saved_tensors *all, const yki_progress *progress,
            const identity *own, const char *path)
 {
-    yki_text texts[7] = {{(char *)"format", (char *)"pt"},
-                         {(char *)YKI_GRAPH_KEY, NULL},
-                         {(char *)YKI_STATE_KEY, NULL}};
+    yki_text texts[3 + YKI_MODEL_TEXTS] = {{(char *)"format", (char *)"pt"},
+                                           {(char *)YKI_GRAPH_KEY, NULL},
+                                           {(char *)YKI_STATE_KEY, NULL}};
     yki_model_info info = {0};
     size_t infos = 0;
     yoke_status status = yki_saved_tensors_list(t, all);

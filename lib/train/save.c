@@ -68,12 +68,26 @@ yoke_replica_load_weights_sized(yoke_replica *r, const char *path, const yoke_lo
 
 /* ---- a team ---- */
 
+/* Takes what the data of input `i` are like. The graph's first input comes first. */
+static yoke_status
+take_field(const yoke_graph *graph, size_t i, const yoke_dataset *data, size_t f,
+           yki_model_info *info)
+{
+    const struct yki_scaling *scaling = &data->scaling[f];
+    yoke_field field = data->fields[f];
+
+    field.name = yki_loader_get_input(graph, i)->name;
+    if (strcmp(field.name, info->field.name) == 0)
+        return yki_model_info_set(info, &field, scaling->mean, scaling->scale, scaling->count,
+                                  (const char *const *)data->class_names, data->class_count);
+    return yki_model_info_add(info, &field, scaling->mean, scaling->scale, scaling->count);
+}
+
 yoke_status
 yki_trainer_info(const yoke_trainer *t, yki_model_info *info)
 {
     const yoke_dataset *data = t->train_loaders.dataset;
-    size_t count = yki_loader_input_count(t->graph), index = 0;
-    const struct yki_scaling *scaling;
+    size_t count = yki_loader_input_count(t->graph);
     int *fields;
     yoke_status status;
 
@@ -84,17 +98,9 @@ yki_trainer_info(const yoke_trainer *t, yki_model_info *info)
     if (!fields)
         return YOKE_ERROR_OUT_OF_MEMORY;
     status = yki_fields_match(data, t->graph, NULL, fields, count);
-    while (index < count &&
-           strcmp(yki_loader_get_input(t->graph, index)->name, info->field.name) != 0)
-        index++;
-    if (status == YOKE_OK && index < count && fields[index] >= 0) {
-        yoke_field field = data->fields[fields[index]];
-
-        field.name = yki_loader_get_input(t->graph, index)->name;
-        scaling = &data->scaling[fields[index]];
-        status = yki_model_info_set(info, &field, scaling->mean, scaling->scale, scaling->count,
-                                    (const char *const *)data->class_names, data->class_count);
-    }
+    for (size_t i = 0; i < count && status == YOKE_OK; i++)
+        if (fields[i] >= 0 && !yki_loader_get_input(t->graph, i)->target)
+            status = take_field(t->graph, i, data, (size_t)fields[i], info);
     if (status == YOKE_OK && data->tokenizer) {
         yoke_tokenizer_destroy(info->tokenizer);
         info->tokenizer = yki_tokenizer_retain(data->tokenizer);

@@ -526,7 +526,7 @@ START_TEST(refusals)
     ck_assert(test_devices_open(TEST_AS_IS, &devices));
     ASSERT_OK(yoke_graph_create(&g));
     a = yoke_input(g, "a", YOKE_F32, yoke_shape(2));
-    b = yoke_input(g, "b", YOKE_F32, yoke_shape(2));
+    b = yoke_target(g, "b", YOKE_F32, yoke_shape(2));
     a = yoke_add(g, a, b);
     ASSERT_OK(yoke_model_create(g, NULL, &m));
     ASSERT_STATUS(YOKE_ERROR_STATE,
@@ -539,6 +539,16 @@ START_TEST(refusals)
                   yoke_predictor_create(devices.context, test_selector(), m, NULL, &p));
     ASSERT_DETAIL("the model computes from \"b\" too");
     ASSERT_STATUS(YOKE_ERROR_SELECTOR, yoke_predictor_create(devices.context, "?", m, NULL, &p));
+    yoke_model_destroy(m);
+    yoke_graph_destroy(g);
+    ASSERT_OK(yoke_graph_create(&g));
+    a = yoke_sequence(g, yoke_input(g, "a", YOKE_F32, yoke_shape(3, 2)));
+    b = yoke_sequence(g, yoke_input(g, "b", YOKE_F32, yoke_shape(3, 2)));
+    yoke_graph_set_output(g, "y", yoke_add(g, a, b));
+    ASSERT_OK(yoke_model_create(g, NULL, &m));
+    ASSERT_STATUS(YOKE_ERROR_UNSUPPORTED,
+                  yoke_predictor_create(devices.context, test_selector(), m, NULL, &p));
+    ASSERT_DETAIL("from the sequence \"a\" and from \"b\"");
     yoke_model_destroy(m);
     yoke_graph_destroy(g);
     /* Numbers that are no rows of a table do not reach a device. */
