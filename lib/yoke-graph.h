@@ -620,6 +620,65 @@ yoke_custom(yoke_graph *graph, yoke_node *const *inputs, size_t count,
     return yoke_custom_sized(graph, inputs, count, options, sizeof(yoke_custom_options));
 }
 
+/* ------------------------------------------------------- built-in models */
+
+/* What a model takes and predicts. */
+typedef enum yoke_zoo_kind {
+    YOKE_ZOO_ROWS = 0, /* samples of any shape; a label or values */
+    YOKE_ZOO_IMAGES,   /* (channels, height, width); a label or values */
+    YOKE_ZOO_PIXELS,   /* images; a label for each pixel, or maps of values */
+    YOKE_ZOO_COPIES,   /* images, which it learns to predict themselves */
+    YOKE_ZOO_TEXTS     /* tokens; the next of each */
+} yoke_zoo_kind;
+
+/* A built-in model as it is without options. Sizes that it does not have are 0. */
+typedef struct yoke_zoo_model {
+    const char *name, *summary;
+    yoke_zoo_kind kind;
+    yoke_shape input;
+    int64_t classes; /* of labels; 0: it predicts values */
+    int64_t layers, heads, width, context, vocabulary, shared, inner;
+} yoke_zoo_model;
+
+/* Zeros are the model's own. A size that a model does not have is an error. */
+typedef struct yoke_zoo_options {
+    yoke_shape input;   /* of a sample; of texts (tokens), at most `context` of them */
+    int64_t classes;    /* of labels */
+    yoke_shape target;  /* of a rank above 0: predict values of this shape, not a class */
+    int64_t width;      /* of texts, numbers for each token; of maps, how many there are at first */
+    int64_t layers;     /* of texts, as all below */
+    int64_t heads;      /* of attention; they divide the width */
+    int64_t shared;     /* heads of keys and values; they divide the heads */
+    int64_t inner;      /* the width inside a gated layer */
+    int64_t context;    /* the most tokens that it looks back at */
+    int64_t vocabulary; /* tokens are from 0 to vocabulary - 1 */
+    float dropout;      /* in training: of embeddings, of weights of attention, and of what layers
+                         * add to rows */
+    float epsilon;      /* of norms; 0: 1e-5 */
+    float base;         /* of rotary positions; 0: 10000 */
+    bool tied;          /* the head is the embedding, as that of gpt always is */
+    /* NULL: "image" or "tokens"; "label", "value" or "next" */
+    const char *input_name, *target_name;
+    /* Of values: their mean and standard deviation, one of each for all or one for each index of
+     * the first axis, at most 16. The model learns values of mean 0 and deviation 1, and predicts
+     * them in their own units. A count of 0: they are learned as they are. */
+    size_t spread_count;
+    const float *mean, *deviation;
+} yoke_zoo_options;
+
+/* Makes the graph of a built-in model: its input and target, an output "logits", or "prediction" of
+ * values, a loss and metrics. Names of parameters are those of torchvision or Hugging Face where
+ * they have the model. YOKE_ERROR_NOT_FOUND: there is no such model; the error names a near one. */
+YOKE_API yoke_status yoke_zoo_sized(const char *name, const yoke_zoo_options *options, size_t size,
+                                    yoke_graph **graph);
+static inline yoke_status
+yoke_zoo(const char *name, const yoke_zoo_options *options, yoke_graph **graph)
+{
+    return yoke_zoo_sized(name, options, sizeof(yoke_zoo_options), graph);
+}
+/* Returns a built-in model, in an order that stays; NULL: there are no more. Lent. */
+YOKE_API const yoke_zoo_model *yoke_zoo_get(size_t index);
+
 #ifdef __cplusplus
 }
 #endif

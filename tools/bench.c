@@ -184,6 +184,8 @@ static const yki_tool_command *const subcommands[] = {
     &yki_tool_bench_resnet34,
     &yki_tool_bench_resnet50,
     &yki_tool_bench_mobilenet,
+    &yki_tool_bench_unet,
+    &yki_tool_bench_autoencoder,
     &yki_tool_bench_gpt,
     &yki_tool_bench_char,
     &yki_tool_bench_gpt2,

@@ -22,6 +22,8 @@ extern const yki_tool_command yki_tool_bench_resnet18;
 extern const yki_tool_command yki_tool_bench_resnet34;
 extern const yki_tool_command yki_tool_bench_resnet50;
 extern const yki_tool_command yki_tool_bench_mobilenet;
+extern const yki_tool_command yki_tool_bench_unet;
+extern const yki_tool_command yki_tool_bench_autoencoder;
 extern const yki_tool_command yki_tool_bench_gpt;
 extern const yki_tool_command yki_tool_bench_char;
 extern const yki_tool_command yki_tool_bench_gpt2;

@@ -58,6 +58,7 @@ typedef struct bench_state {
     yoke_team *team;
     yoke_trainer *trainer;
     yoke_feed feeds[2];
+    size_t feed_count;
     bool feed_each; /* shares may change, or a step has parts: each step needs the data again */
 } bench_state;
 
@@ -67,12 +68,12 @@ static double process_start;
 /* ---- data ---- */
 
 static yoke_status
-make_data(const yki_tool_model *model, int64_t n, yoke_feed feeds[2])
+make_data(const yki_tool_model *model, int64_t n, yoke_feed feeds[2], size_t *count)
 {
     void *input = malloc(yki_tool_model_values(model) * (size_t)n * 4);
     void *target = malloc(yki_tool_target_values(model) * (size_t)n * 4);
 
-    yki_tool_batch_feeds(model, n, input, target, feeds);
+    *count = yki_tool_batch_feeds(model, n, input, target, feeds);
     if (!input || !target)
         return YOKE_ERROR_OUT_OF_MEMORY;
     yki_tool_random_batch(model, n, 1, input, target);
@@ -85,7 +86,7 @@ static yoke_status
 step(bench_state *b, bool feed)
 {
     return yoke_trainer_step(b->trainer, b->wanted->training.batch, b->feeds,
-                             feed || b->feed_each ? 2 : 0, NULL);
+                             feed || b->feed_each ? b->feed_count : 0, NULL);
 }
 
 static int
@@ -375,7 +376,7 @@ train(bench_state *b, yoke_graph *graph)
 
     if (yoke_team_count(b->team) > sizeof counts / sizeof *counts)
         return YOKE_ERROR_UNSUPPORTED;
-    status = make_data(b->wanted->model, b->wanted->training.batch, b->feeds);
+    status = make_data(b->wanted->model, b->wanted->training.batch, b->feeds, &b->feed_count);
     if (!status)
         status = make_trainer(b, graph, false);
     if (!status && b->wanted->training.trace)
@@ -410,7 +411,7 @@ bench(const request *wanted, yoke_context *context)
                                           &(yoke_team_options){.comm = wanted->job.comm}, &b.team);
 
     if (!status)
-        status = yki_tool_build_model(wanted->model, yoke_shape(), -1, &graph);
+        status = yki_tool_build_model(wanted->model, &graph);
     if (!status)
         status = yki_tool_add_lora(&wanted->training, graph);
     if (!status)
@@ -508,6 +509,8 @@ MODEL(resnet18, "resnet18")
 MODEL(resnet34, "resnet34")
 MODEL(resnet50, "resnet50")
 MODEL(mobilenet, "mobilenet")
+MODEL(unet, "unet")
+MODEL(autoencoder, "autoencoder")
 MODEL(gpt, "gpt")
 MODEL(char, "char")
 MODEL(gpt2, "gpt2")

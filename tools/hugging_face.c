@@ -66,7 +66,7 @@ load_folder(const char *folder, yoke_model **out)
     if (!status)
         status = open_tokenizer(folder, &sized, &tokenizer);
     if (!status)
-        status = yki_tool_build_model(&sized, yoke_shape(), -1, &graph);
+        status = yki_tool_build_model(&sized, &graph);
     o.tokenizer = tokenizer;
     if (!status)
         status = yoke_model_create(graph, &o, &model);

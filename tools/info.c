@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fields.h"
 #include "json.h"
@@ -45,7 +46,8 @@ typedef struct subject {
     const yoke_checkpoint_info *state; /* of the checkpoint */
     yoke_model *model;                 /* NULL: only a graph, or a damaged checkpoint */
     yoke_graph *graph;                 /* owned if there is no model */
-    yoke_graph_counts counts;          /* of the graph, as the next two */
+    bool built_in;
+    yoke_graph_counts counts; /* of the graph, as the next two */
     module *modules;
     size_t module_count;
 } subject;
@@ -68,6 +70,19 @@ begins_with_brace(const char *path)
 }
 
 static yoke_status
+is_no_model(const char *name)
+{
+    char sentence[256];
+    yki_near near;
+
+    snprintf(
+        sentence, sizeof sentence,
+        "%.100s is neither a file nor a built-in model, of which \"yoke info lenet\" names all%s",
+        name, yki_tool_near_model(name, &near));
+    return yoke_fail(YOKE_ERROR_NOT_FOUND, sentence);
+}
+
+static yoke_status
 open_subject(subject *s)
 {
     const yki_tool_model *built_in = yki_tool_find_model(s->path);
@@ -82,8 +97,11 @@ open_subject(subject *s)
             return status;
         built_in = &sized;
     }
+    s->built_in = built_in && built_in != &sized;
     if (built_in)
-        return yki_tool_build_model(built_in, yoke_shape(), -1, &s->graph);
+        return yki_tool_build_model(built_in, &s->graph);
+    if (access(s->path, F_OK) != 0 && !strpbrk(s->path, "./"))
+        return is_no_model(s->path);
     if (yki_tool_ends_with(s->path, ".onnx")) {
         status = yki_tool_load_model(s->path, &s->model);
         s->graph = yoke_model_get_graph(s->model);
@@ -298,6 +316,18 @@ print_sizes(const subject *s)
            yki_tool_bytes(activation_bytes(s), bytes[3]));
 }
 
+static void
+print_others(const char *name)
+{
+    const yki_tool_model *model;
+
+    printf("others    ");
+    for (size_t i = 0; (model = yki_tool_get_model(i)) != NULL; i++)
+        if (strcmp(model->name, name) != 0)
+            printf(" %s", model->name);
+    printf("\n           yoke train --model=NAME trains one, and fits it to the data\n");
+}
+
 static yoke_status
 print_text(const subject *s)
 {
@@ -310,7 +340,12 @@ print_text(const subject *s)
     if (!s->graph)
         return YOKE_OK;
     if (!s->state)
-        printf("%s: %s\n", s->path, s->model ? "a model with its weights" : "a graph");
+        printf("%s: %s\n", s->path,
+               s->model      ? "a model with its weights"
+               : s->built_in ? "a built-in model"
+                             : "a graph");
+    if (s->built_in)
+        print_others(s->path);
     print_sizes(s);
     if (input && input->name) {
         printf("samples    %s, %s (", input->name, yki_tool_type_name(input->type));

@@ -8,34 +8,45 @@
 #include <yoke.h>
 
 #include "base/near.h"
-#include "language.h"
 
+/* Of a language model, and the width of others. Zeros are the model's own. */
+typedef struct yki_tool_sizes {
+    unsigned layers, heads, width;
+    unsigned context;    /* the most tokens of a sample */
+    unsigned vocabulary; /* tokens are 0 to vocabulary - 1 */
+    unsigned shared;     /* llama: heads of keys and values; they divide the heads */
+    unsigned inner;      /* llama: the width inside a gated layer */
+    float epsilon;       /* of norms; 0: 1e-5 */
+    float base;          /* llama: of rotary positions; 0: 10000 */
+    bool tied;           /* llama: the head is the embedding, as gpt's always is */
+    double dropout;      /* in training */
+} yki_tool_sizes;
+
+/* A model of the library's zoo, with what the command adds to it. */
 typedef struct yki_tool_model {
     const char *name;
     const char *summary;
+    yoke_zoo_kind kind;
     yoke_shape input; /* of one sample, unless the model is fitted to data */
-    int64_t classes;  /* 0: regression of one value */
-    yoke_optimizer (*optimizer)(void);
-    int64_t batch; /* of benchmarks */
-    bool image;    /* samples must be (channels, height, width) */
-    yoke_node *(*build)(yoke_graph *graph, yoke_node *x, int64_t outputs);
-    yki_tool_language *language; /* if not NULL, it builds the model, of these sizes; `input` is the
-                                    number of tokens */
+    int64_t classes;  /* 0: regression of one value; of texts, the tokens */
+    bool image;       /* samples must be (channels, height, width) */
+    bool language;    /* of these sizes; `input` is the number of tokens */
     yki_tool_sizes sizes;
+    yoke_optimizer (*optimizer)(void); /* of benchmarks, as the next */
+    int64_t batch;
 } yki_tool_model;
 
-/* Ends with a row without a name. */
-extern const yki_tool_model yki_tool_models[];
-
+/* Returns a model by its place in the zoo; NULL: there are no more. */
+const yki_tool_model *yki_tool_get_model(size_t index);
 const yki_tool_model *yki_tool_find_model(const char *name);
 /* Returns the "did you mean" hint for a name that is no model's. */
 const char *yki_tool_near_model(const char *name, yki_near *near);
 
 /* Whether a size, or the dropout, is not 0. */
 bool yki_tool_sizes_given(const yki_tool_sizes *sizes);
-/* Makes a copy of a language model with the sizes that are not 0, and samples of `length` tokens;
- * 0: as many as the context that is given, or else the model's. False: they do not fit, or it is no
- * language model; `why` has the sentence. */
+/* Makes a copy of a model with the sizes that are not 0 and, of a language model, samples of
+ * `length` tokens; 0: as many as the context that is given, or else the model's. False: they do not
+ * fit, or the model has no such size; `why` has the sentence. */
 enum { TOOL_MODEL_WHY = 160 };
 bool yki_tool_size_model(const yki_tool_model *model, const yki_tool_sizes *sizes, unsigned length,
                          yki_tool_model *copy, char why[TOOL_MODEL_WHY]);
@@ -57,11 +68,10 @@ bool yki_tool_ends_with(const char *name, const char *ending);
 bool yki_tool_has_weights(const char *folder);
 yoke_status yki_tool_load_model(const char *path, yoke_model **model);
 
-/* Builds the model with input "image", target "label" (or "value"), output "logits" (or
- * "prediction"), a loss and metrics; a language model has the input "tokens" and the target "next".
- * An `input` of rank 0 and `classes` of -1 mean the model's own. The caller destroys the graph. */
-yoke_status yki_tool_build_model(const yki_tool_model *model, yoke_shape input, int64_t classes,
-                                 yoke_graph **graph);
+/* The options of the library that are the model's sizes. */
+yoke_zoo_options yki_tool_zoo_options(const yki_tool_model *model);
+/* Builds the model with the input and classes that it has. The caller destroys the graph. */
+yoke_status yki_tool_build_model(const yki_tool_model *model, yoke_graph **graph);
 
 /* Returns the number of values in one sample of the model's own input. */
 size_t yki_tool_model_values(const yki_tool_model *model);
@@ -71,29 +81,8 @@ size_t yki_tool_target_values(const yki_tool_model *model);
  * (int32_t), and as targets labels or tokens (int32_t) or values (float). */
 void yki_tool_random_batch(const yki_tool_model *model, int64_t n, uint32_t state, void *input,
                            void *target);
-/* Describes such a batch as the inputs of a trainer of the model. */
-void yki_tool_batch_feeds(const yki_tool_model *model, int64_t n, const void *input,
-                          const void *target, yoke_feed feeds[2]);
-
-enum { TOOL_MAX_PARTS = 16 };
-
-/* Mean and deviation of targets: one pair for all values, or one for each index of the first axis.
- * A count of 0: not known. */
-typedef struct yki_tool_spread {
-    int64_t count;
-    float mean[TOOL_MAX_PARTS], deviation[TOOL_MAX_PARTS];
-} yki_tool_spread;
-
-/* The data that a model is fitted to: names, shapes, and classes (0: values of the shape `target`).
- * If the spread of the values is known, the model learns values of mean 0 and deviation 1, and
- * predicts them in their own units. */
-typedef struct yki_tool_fit {
-    const char *input_name, *target_name;
-    yoke_shape input, target;
-    int64_t classes;
-    yki_tool_spread spread;
-} yki_tool_fit;
-yoke_status yki_tool_fit_model(const yki_tool_model *model, const yki_tool_fit *fit,
-                               yoke_graph **graph);
+/* Describes such a batch as the inputs of a trainer of the model, and returns how many it has. */
+size_t yki_tool_batch_feeds(const yki_tool_model *model, int64_t n, const void *input,
+                            const void *target, yoke_feed feeds[2]);
 
 #endif

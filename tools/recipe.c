@@ -23,6 +23,8 @@ const yki_tool_recipe yki_tool_recipes[] = {
     {"resnet34", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0, 0},
     {"resnet50", "adam", 1e-3, "one-cycle", 64, 128, 900, 10, true, 0, 0},
     {"mobilenet", "adam", 3e-3, "one-cycle", 64, 128, 2700, 10, true, 0, 0},
+    {"unet", "adam", 1e-3, "one-cycle", 16, 16, 900, 10, false, 0, 0},
+    {"autoencoder", "adam", 2e-3, "one-cycle", 64, 128, 1800, 10, false, 0, 0},
     {"table", "adam", 3e-3, "one-cycle", 64, 256, 2000, 10, false, 0, 0},
     {"file", "adam", 1e-3, "one-cycle", 64, 128, 2000, 10, false, 0, 0},
     {"text", "adamw,decay=0.1,beta2=0.99", 1e-3, "cosine,warmup=0.1,final=0.1", 64, 32, 2000, 1,
@@ -40,7 +42,8 @@ can_be_moved(const yki_tool_source *source)
 const yki_tool_recipe *
 yki_tool_find_recipe(const yki_tool_model *model, const yki_tool_source *source)
 {
-    bool images = source->data->shape.rank > 1 && source->classes > 0;
+    const bool maps = model && (model->kind == YOKE_ZOO_PIXELS || model->kind == YOKE_ZOO_COPIES);
+    const bool images = maps || (source->data->shape.rank > 1 && source->classes > 0);
     const char *name = source->context ? "text" : !model ? "file" : images ? model->name : "table";
     const yki_tool_recipe *recipe = yki_tool_recipes;
 

@@ -43,42 +43,47 @@ largest(const yoke_field *field, const void *values, size_t count, int64_t so_fa
 static yoke_status
 count_labels(const yoke_dataset *dataset, const yoke_field *field, int64_t *classes)
 {
+    const size_t each = yki_tool_values_of(field->shape), room = each < CHUNK ? CHUNK / each : 1;
     int64_t count = yoke_dataset_count(dataset), most = *classes - 1, indices[CHUNK];
-    int32_t values[CHUNK];
+    int32_t *values = malloc(room * each * sizeof *values);
+    yoke_status status = YOKE_OK;
 
-    for (int64_t first = 0; first < count; first += CHUNK) {
-        size_t n = (size_t)(count - first < CHUNK ? count - first : CHUNK);
-        yoke_status status;
+    if (!values)
+        return yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for labels");
+    for (int64_t first = 0; first < count && !status; first += (int64_t)room) {
+        size_t n = count - first < (int64_t)room ? (size_t)(count - first) : room;
 
         for (size_t i = 0; i < n; i++)
             indices[i] = first + (int64_t)i;
         status = yoke_dataset_read(dataset, field->name, indices, n, values,
-                                   n * yki_tool_type_bytes(field->type));
-        if (status)
-            return status;
-        most = largest(field, values, n, most);
+                                   n * each * yki_tool_type_bytes(field->type));
+        if (!status)
+            most = largest(field, values, n * each, most);
     }
-    *classes = most + 1;
-    return YOKE_OK;
+    free(values);
+    if (!status)
+        *classes = most + 1;
+    return status;
 }
 
 /* The first field is data; the second, if there is one, is the target. */
 static yoke_status
-look(const char *path, yki_tool_source *s)
+look(const char *path, const yki_tool_reading *how, yki_tool_source *s)
 {
     const yoke_dataset *d = s->train;
     yoke_status status = YOKE_OK;
     char axes[80];
 
     s->data = yoke_dataset_get_field(d, 0);
-    s->target = yoke_dataset_field_count(d) > 1 ? yoke_dataset_get_field(d, 1) : NULL;
+    s->target =
+        yoke_dataset_field_count(d) > 1 && !how->no_target ? yoke_dataset_get_field(d, 1) : NULL;
     s->classes = 0;
     if (yoke_dataset_count(d) == 0)
         return yki_tool_fail_about(YOKE_ERROR_VALUE, path,
                                    "there are no samples; must be at least one");
     if (!s->target || s->target->type == YOKE_F32)
         return YOKE_OK;
-    if (s->target->shape.rank != 0) {
+    if (s->target->shape.rank != 0 && !how->maps) {
         snprintf(axes, sizeof axes, "labels have %d ax%s; must be one number for each sample",
                  (int)s->target->shape.rank, s->target->shape.rank == 1 ? "is" : "es");
         return yki_tool_fail_about(YOKE_ERROR_SHAPE, path, axes);
@@ -186,8 +191,8 @@ yki_tool_source_open(const char *path, const yki_tool_reading *how, yki_tool_sou
     if (!status && !s.test)
         status = split(&s, how->validation, how->seed);
     if (!status)
-        status = look(path, &s);
-    if (!status && !s.target)
+        status = look(path, how, &s);
+    if (!status && !s.target && !how->no_target)
         status = yki_tool_fail_about(
             YOKE_ERROR_NOT_FOUND, path,
             "has samples but neither labels nor targets; yoke-data(7) tells where "
@@ -426,41 +431,63 @@ yki_tool_source_normalize(yki_tool_source *source, bool whole)
     return status ? status : yoke_dataset_set_scaling(source->test, field, mean, scale, count);
 }
 
+/* Mean and deviation of targets: one pair for all values, or one for each index of the first axis.
+ * A count of 0: not known. */
+enum { MAX_PARTS = 16 };
+typedef struct spread_of_targets {
+    size_t count;
+    float mean[MAX_PARTS], deviation[MAX_PARTS];
+} spread_of_targets;
+
 /* Measures the targets. They are not scaled themselves, so their scaling is removed again. */
 static yoke_status
-measure_spread(yki_tool_source *source, yki_tool_spread *spread)
+measure_spread(yki_tool_source *source, spread_of_targets *spread)
 {
     const yoke_field *target = source->target;
-    bool whole = target->shape.rank > 0 && target->shape.dim[0] > TOOL_MAX_PARTS;
+    bool whole = target->shape.rank > 0 && target->shape.dim[0] > MAX_PARTS;
     yoke_status status = measure(source->train, target->name, whole);
     const float *mean, *scale;
 
     if (status)
         return status;
-    spread->count = (int64_t)yoke_dataset_get_scaling(source->train, target->name, &mean, &scale);
-    for (int64_t i = 0; i < spread->count; i++) {
+    spread->count = yoke_dataset_get_scaling(source->train, target->name, &mean, &scale);
+    for (size_t i = 0; i < spread->count; i++) {
         spread->mean[i] = mean[i];
         spread->deviation[i] = 1 / scale[i];
     }
     return yoke_dataset_set_scaling(source->train, target->name, NULL, NULL, 0);
 }
 
+static yoke_shape
+at_least_one_axis(yoke_shape shape)
+{
+    return shape.rank == 0 ? yoke_shape(1) : shape;
+}
+
 yoke_status
 yki_tool_source_fit(yki_tool_source *source, const yki_tool_model *model, bool scaled,
                     yoke_graph **graph)
 {
-    yki_tool_fit fit = {.input_name = source->data->name,
-                        .target_name = source->target->name,
-                        .input = source->data->shape,
-                        .target = source->target->shape,
-                        .classes = source->classes};
+    yoke_zoo_options o = yki_tool_zoo_options(model);
+    spread_of_targets spread = {0};
     yoke_status status = YOKE_OK;
 
-    if (fit.target.rank == 0)
-        fit.target = yoke_shape(1);
-    if (scaled && fit.classes == 0)
-        status = measure_spread(source, &fit.spread);
-    return status ? status : yki_tool_fit_model(model, &fit, graph);
+    o.input_name = source->data->name;
+    o.input = at_least_one_axis(source->data->shape);
+    if (model->language)
+        o.vocabulary = source->classes;
+    else if (source->classes > 0)
+        o.classes = source->classes;
+    else if (source->target)
+        o.target = at_least_one_axis(source->target->shape);
+    if (source->target)
+        o.target_name = source->target->name;
+    if (scaled && o.target.rank > 0)
+        status = measure_spread(source, &spread);
+    o.spread_count = spread.count;
+    o.mean = spread.mean;
+    o.deviation = spread.deviation;
+    return status ? status : yoke_zoo(model->name, &o, graph);
 }
 
 /* The node of a graph's first output; NULL: it has a loss already, or no output. */

@@ -26,6 +26,8 @@ typedef struct yki_tool_reading {
     const yoke_model *model; /* whose classes folders of images are; NULL: their own */
     const char *weights;     /* of a table: the column of weights of samples; NULL: none */
     const char *columns;     /* likewise: rules for columns of data; NULL: they are numbers */
+    bool maps;               /* integer targets are a class for each of their values */
+    bool no_target;          /* samples are only data: what else they have is not looked at */
     double validation; /* the fraction of the samples that is kept for tests, in place of a test
                           part; 0: the test part or, if there is none, a tenth */
     uint32_t seed;     /* chooses the samples kept for tests */

@@ -327,6 +327,8 @@ open_data(session *s)
                                   .skip_bad = t->bad_images == 1,
                                   .weights = t->sample_weights,
                                   .columns = t->columns,
+                                  .maps = w->built_in && w->built_in->kind == YOKE_ZOO_PIXELS,
+                                  .no_target = w->built_in && w->built_in->kind == YOKE_ZOO_COPIES,
                                   .validation = w->validation,
                                   .seed = t->seed};
     yoke_status status = yki_tool_source_open(t->data, &how, source);
@@ -373,6 +375,11 @@ prepare_data(session *s)
     if (status || !s->settings.augment)
         return status;
     yki_tool_parse_augmentation(s->settings.augment, &augmentation, why); /* checked before */
+    if (source->target && source->target->shape.rank > 1 &&
+        (augmentation.flip || augmentation.shift || augmentation.crop))
+        return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                         "--augment would move images, but not the maps that belong to them; must "
+                         "be noise=X or none");
     return yoke_dataset_set_augmentation(source->train, &augmentation);
 }
 

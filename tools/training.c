@@ -166,7 +166,7 @@ const yki_tool_option yki_tool_training_options[] = {
      TOOL_COUNT(yki_tool_training, sizes.layers, 1, MAX_SIZE), .takers = TRAIN | BENCH},
     {"heads", 0, "N", "of gpt: heads of attention, which divide the width",
      TOOL_COUNT(yki_tool_training, sizes.heads, 1, MAX_SIZE), .takers = TRAIN | BENCH},
-    {"width", 0, "N", "of gpt: numbers for each token",
+    {"width", 0, "N", "of gpt: numbers for each token; of unet: first maps",
      TOOL_COUNT(yki_tool_training, sizes.width, 1, MAX_SIZE), .takers = TRAIN | BENCH},
     {"context", 0, "N", "of gpt: the most tokens that it looks back at",
      TOOL_COUNT(yki_tool_training, sizes.context, 1, MAX_CONTEXT), .takers = TRAIN | BENCH},

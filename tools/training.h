@@ -8,7 +8,7 @@
 #ifndef YOKE_TOOLS_TRAINING_H
 #define YOKE_TOOLS_TRAINING_H
 
-#include "language.h"
+#include "models.h"
 #include "options.h"
 #include "source.h"
 

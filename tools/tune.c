@@ -29,15 +29,19 @@ static const yki_tool_option options[] = {
 
 /* ---- a product alone ---- */
 
-static yoke_node *
-build_gemm(yoke_graph *graph, yoke_node *x, int64_t outputs)
+static yoke_status
+build_gemm(yoke_graph **out)
 {
-    yoke_dense_options o;
+    const yoke_dense_options o = {.units = GEMM, .no_bias = true};
+    yoke_graph *g;
+    yoke_status status = yoke_graph_create(&g);
 
-    memset(&o, 0, sizeof o);
-    o.units = outputs;
-    o.no_bias = true;
-    return yoke_dense(graph, x, &o);
+    if (status)
+        return status;
+    yoke_graph_set_output(g, "product",
+                          yoke_dense(g, yoke_input(g, "rows", YOKE_F32, yoke_shape(GEMM)), &o));
+    *out = g;
+    return YOKE_OK;
 }
 
 static yoke_optimizer
@@ -53,7 +57,6 @@ static const yki_tool_model gemm = {
     .classes = GEMM,
     .optimizer = sgd,
     .batch = GEMM,
-    .build = build_gemm,
 };
 
 /* ---- the work ---- */
@@ -71,7 +74,8 @@ tune_on(const request *wanted, yoke_device *device)
 
     o.wisdom = wanted->wisdom;
     if (!status)
-        status = yki_tool_build_model(wanted->model, yoke_shape(), -1, &graph);
+        status = wanted->model == &gemm ? build_gemm(&graph)
+                                        : yki_tool_build_model(wanted->model, &graph);
     if (!status)
         status = yoke_replica_create(device, graph, &o, &replica);
     if (!status)

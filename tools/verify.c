@@ -96,14 +96,14 @@ run_steps(const request *wanted, yoke_trainer *trainer, trained *out)
     void *input = malloc(yki_tool_model_values(wanted->model) * (size_t)n * 4);
     void *target = malloc(yki_tool_target_values(wanted->model) * (size_t)n * 4);
     yoke_feed feeds[2];
+    const size_t count = yki_tool_batch_feeds(wanted->model, n, input, target, feeds);
     yoke_status status = input && target ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 
-    yki_tool_batch_feeds(wanted->model, n, input, target, feeds);
     for (unsigned i = 0; !status && i < wanted->steps; i++) {
         yoke_result result;
 
         yki_tool_random_batch(wanted->model, n, i + 1, input, target);
-        status = yoke_trainer_step(trainer, n, feeds, 2, &result);
+        status = yoke_trainer_step(trainer, n, feeds, count, &result);
         out->losses[i] = status ? 0 : result.loss;
     }
     free(input);
@@ -241,7 +241,7 @@ compare(const request *wanted, yoke_context *context, unsigned before, bool *sam
     trained team, alone;
     yoke_graph *graph = NULL;
     char first[64] = "";
-    yoke_status status = yki_tool_build_model(wanted->model, yoke_shape(), -1, &graph);
+    yoke_status status = yki_tool_build_model(wanted->model, &graph);
 
     memset(&team, 0, sizeof team);
     memset(&alone, 0, sizeof alone);

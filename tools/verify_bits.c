@@ -99,12 +99,12 @@ run_steps(const comparison *c, yoke_trainer *trainer, hashes into)
     void *input = malloc(yki_tool_model_values(c->model) * (size_t)n * 4);
     void *target = malloc(yki_tool_target_values(c->model) * (size_t)n * 4);
     yoke_feed feeds[2];
+    const size_t count = yki_tool_batch_feeds(c->model, n, input, target, feeds);
     yoke_status status = input && target ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 
-    yki_tool_batch_feeds(c->model, n, input, target, feeds);
     for (unsigned i = 0; !status && i < c->steps; i++) {
         yki_tool_random_batch(c->model, n, i + 1, input, target);
-        status = yoke_trainer_step(trainer, n, feeds, 2, NULL);
+        status = yoke_trainer_step(trainer, n, feeds, count, NULL);
         if (!status)
             status = note_hashes(c, trainer, into + i * yoke_graph_parameter_count(c->graph));
     }
@@ -174,7 +174,7 @@ yki_tool_verify_bits(const yki_tool_model *model, const yki_tool_training *train
 
     c = (comparison){
         .model = model, .training = training, .steps = steps, .context = context, .same = true};
-    status = yki_tool_build_model(model, yoke_shape(), -1, &c.graph);
+    status = yki_tool_build_model(model, &c.graph);
     if (!status)
         status = list_splits(&c);
     count = status ? 0 : steps * yoke_graph_parameter_count(c.graph);

@@ -26,6 +26,7 @@ base     base/base.h base/near.h
 device   device/device.h device/cl.h device/trace.h
 graph    graph/graph.h
 op       op/ops.h op/flat.h op/custom/custom.h
+zoo
 plan     plan/plan.h
 data     data/adapter_file.h data/dataset.h data/json.h data/graph_json.h data/onnx.h data/safetensors.h data/shards.h data/weights_file.h
 shares   shares/shares.h
@@ -77,7 +78,7 @@ for line in $(grep -rnE 'attrs(\.|->)bytes' lib tests --include='*.[ch]' |
     grep -vE '^lib/graph/(graph\.[ch]|digest\.c):' | tr ' ' '_'); do
     fail "attributes are read and written by the functions of YKI_ATTRS alone: $line"
 done
-for line in $(grep -rhoE '#include "(base|device|graph|op|plan|data|shares|replica|team|train)/[^"]*' \
+for line in $(grep -rhoE '#include "(base|device|graph|op|zoo|plan|data|shares|replica|team|train)/[^"]*' \
     mpi tools examples | grep -v 'base/near\.h' | sort -u | tr ' ' '_'); do
     fail "outside of lib/: $line"
 done

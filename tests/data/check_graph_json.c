@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../tools/models.h"
 #include "data/graph_json.h"
 #include "fuzz/fuzz.h"
 #include "op/small_graphs.h"
@@ -60,14 +59,16 @@ round_trip(yoke_graph *graph)
 
 START_TEST(built_in_models)
 {
-    static const yoke_shape shapes[] = {{0, 0, {0}}, {3, 0, {3, 12, 12}}}, text = {1, 0, {12}};
+    const yoke_zoo_model *model;
 
-    for (const yki_tool_model *model = yki_tool_models; model->name; model++)
-        for (size_t i = 0; i < YKI_COUNT(shapes); i++) {
+    for (size_t k = 0; (model = yoke_zoo_get(k)) != NULL; k++)
+        for (int i = 0; i < 2; i++) {
+            yoke_zoo_options o = {0};
             yoke_graph *graph;
 
-            ASSERT_OK(
-                yki_tool_build_model(model, i && model->language ? text : shapes[i], -1, &graph));
+            if (i)
+                o.input = model->kind == YOKE_ZOO_TEXTS ? yoke_shape(12) : yoke_shape(3, 12, 12);
+            ASSERT_OK(yoke_zoo(model->name, &o, &graph));
             yoke_free(round_trip(graph));
         }
 }

@@ -39,7 +39,7 @@ fuzz_model_config(const uint8_t *data, size_t size)
     }
     if (model.sizes.layers > MOST_LAYERS)
         return 0;
-    status = yki_tool_build_model(&model, yoke_shape(), -1, &graph);
+    status = yki_tool_build_model(&model, &graph);
     require(status == YOKE_OK || *yoke_last_error(), "a graph is refused without a reason");
     if (status == YOKE_OK)
         yoke_graph_destroy(graph);

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../tools/language.h"
 #include "data/weights_file.h"
 #include "support/scratch.h"
 #include "support/support.h"
@@ -28,20 +27,18 @@ in_source(const char *name)
 }
 
 static yoke_graph *
-build(yki_tool_language *language)
+build(bool llama)
 {
-    const yki_tool_sizes sizes = {.layers = 2,
-                                  .heads = language == yki_tool_build_llama ? 4 : 2,
-                                  .width = 8,
-                                  .context = LENGTH,
-                                  .vocabulary = VOCABULARY,
-                                  .shared = 2,
-                                  .inner = 12};
+    const yoke_zoo_options sizes = {.layers = 2,
+                                    .heads = llama ? 4 : 2,
+                                    .width = 8,
+                                    .context = LENGTH,
+                                    .vocabulary = VOCABULARY,
+                                    .shared = llama ? 2 : 0,
+                                    .inner = llama ? 12 : 0};
     yoke_graph *g;
 
-    ASSERT_OK(yoke_graph_create(&g));
-    language(g, &sizes, LENGTH, "tokens", "next");
-    ASSERT_OK(yoke_graph_status(g));
+    ASSERT_OK(yoke_zoo(llama ? "llama" : "gpt", &sizes, &g));
     return g;
 }
 
@@ -49,7 +46,7 @@ build(yki_tool_language *language)
 static yoke_model *
 load(bool llama)
 {
-    yoke_graph *g = build(llama ? yki_tool_build_llama : yki_tool_build_gpt);
+    yoke_graph *g = build(llama);
     yoke_model *m;
 
     ASSERT_OK(yoke_model_create(g, NULL, &m));
@@ -258,7 +255,7 @@ START_TEST(other_models_are_refused)
     refused(g, YOKE_ERROR_UNSUPPORTED,
             "the model has neither \"wte.weight\" nor \"model.embed_tokens.weight\"");
     yoke_graph_destroy(g);
-    g = build(yki_tool_build_gpt);
+    g = build(false);
     yoke_parameter(g, "more", yoke_shape(2), (yoke_initializer){0});
     refused(g, YOKE_ERROR_UNSUPPORTED, "the weight \"more\" has no place in Hugging Face's gpt2");
     yoke_graph_destroy(g);

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../tools/language.h"
 #include "data/shards.h"
 #include "graph/graph.h"
 #include "support/devices.h"
@@ -38,20 +37,20 @@ in_source(const char *name)
 }
 
 static yoke_graph *
-build(yki_tool_language *language, unsigned vocabulary)
+build(const char *model, int64_t vocabulary)
 {
-    const yki_tool_sizes sizes = {.layers = 2,
-                                  .heads = language == yki_tool_build_llama ? 4 : 2,
-                                  .width = 8,
-                                  .context = 7,
-                                  .vocabulary = vocabulary,
-                                  .shared = 2,
-                                  .inner = 12};
+    const bool llama = strcmp(model, "llama") == 0;
+    const yoke_zoo_options sizes = {.input = yoke_shape(LENGTH),
+                                    .layers = 2,
+                                    .heads = llama ? 4 : 2,
+                                    .width = 8,
+                                    .context = 7,
+                                    .vocabulary = vocabulary,
+                                    .shared = llama ? 2 : 0,
+                                    .inner = llama ? 12 : 0};
     yoke_graph *g;
 
-    ASSERT_OK(yoke_graph_create(&g));
-    language(g, &sizes, LENGTH, "tokens", "next");
-    ASSERT_OK(yoke_graph_status(g));
+    ASSERT_OK(yoke_zoo(model, &sizes, &g));
     return g;
 }
 
@@ -132,17 +131,17 @@ check_logits(yoke_replica *replica, const int32_t *tokens, const float *expected
 }
 
 static void
-check_weights(yki_tool_language *language, const char *path)
+check_weights(const char *model, const char *path)
 {
     int32_t tokens[SAMPLES * LENGTH], next[SAMPLES * LENGTH];
     float expected[SAMPLES * LENGTH * VOCABULARY];
-    yoke_graph *g = build(language, VOCABULARY);
+    yoke_graph *g = build(model, VOCABULARY);
     test_devices devices;
     yoke_replica *replica;
     yki_safetensors *io;
 
     ASSERT_OK(yki_safetensors_open(
-        in_source(language == yki_tool_build_gpt ? "gpt2-io.safetensors" : "llama-io.safetensors"),
+        in_source(strcmp(model, "gpt") == 0 ? "gpt2-io.safetensors" : "llama-io.safetensors"),
         &io));
     ASSERT_OK(yki_safetensors_read(io, yki_safetensors_find(io, "tokens"), tokens));
     ASSERT_OK(yki_safetensors_read(io, yki_safetensors_find(io, "next"), next));
@@ -170,16 +169,16 @@ check_weights(yki_tool_language *language, const char *path)
 
 START_TEST(one_file)
 {
-    check_weights(yki_tool_build_gpt, in_source("gpt2"));
-    check_weights(yki_tool_build_gpt, in_source("gpt2/model.safetensors"));
-    check_weights(yki_tool_build_llama, in_source("llama"));
+    check_weights("gpt", in_source("gpt2"));
+    check_weights("gpt", in_source("gpt2/model.safetensors"));
+    check_weights("llama", in_source("llama"));
 }
 END_TEST
 
 START_TEST(shards)
 {
-    check_weights(yki_tool_build_gpt, in_source("gpt2-sharded/model.safetensors.index.json"));
-    check_weights(yki_tool_build_llama, in_source("llama-sharded"));
+    check_weights("gpt", in_source("gpt2-sharded/model.safetensors.index.json"));
+    check_weights("llama", in_source("llama-sharded"));
 }
 END_TEST
 
@@ -249,8 +248,8 @@ rewrite(change c)
 
 START_TEST(other_forms)
 {
-    check_weights(yki_tool_build_gpt, rewrite((change){0}));
-    check_weights(yki_tool_build_gpt, rewrite((change){.turned = true}));
+    check_weights("gpt", rewrite((change){0}));
+    check_weights("gpt", rewrite((change){.turned = true}));
 }
 END_TEST
 
@@ -261,7 +260,7 @@ START_TEST(square_matrices_alone)
     static const char name[] = "h.0.attn.c_proj.weight";
     const yoke_load_options only = {.pattern = name, .partial = true};
     float values[2][MOST];
-    yoke_graph *g = build(yki_tool_build_gpt, VOCABULARY);
+    yoke_graph *g = build("gpt", VOCABULARY);
     yoke_model *m;
 
     for (int i = 0; i < 2; i++) {
@@ -280,7 +279,7 @@ END_TEST
 static void
 refused(unsigned vocabulary, const char *path, yoke_status status, const char *sentence)
 {
-    yoke_graph *g = build(yki_tool_build_gpt, vocabulary);
+    yoke_graph *g = build("gpt", vocabulary);
     yoke_model *m;
 
     ASSERT_OK(yoke_model_create(g, NULL, &m));

@@ -440,7 +440,7 @@ START_TEST(for_runtime)
             ck_assert_msg(yki_tool_size_model(model, &own, 9, &sized, why), "%s", why);
             model = &sized;
         }
-        ASSERT_OK(yki_tool_build_model(model, yoke_shape(), -1, &g));
+        ASSERT_OK(yki_tool_build_model(model, &g));
         ASSERT_OK(yoke_model_create(g, &(yoke_model_options){.seed = 7}, &m));
         yoke_graph_destroy(g);
         write_for_runtime(&devices, m, built_in[i]);

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../tools/models.h"
 #include "data/safetensors.h"
 #include "support/devices.h"
 #include "support/scratch.h"
@@ -301,12 +300,14 @@ END_TEST
  * own, where there are several. */
 START_TEST(values_in_their_units)
 {
-    const yki_tool_fit fit = {
-        .input_name = "x",
-        .target_name = "y",
-        .input = yoke_shape(3),
-        .target = yoke_shape(2),
-        .spread = {.count = 2, .mean = {3e5f, -2}, .deviation = {1e5f, 0.5f}}};
+    const float means[2] = {3e5f, -2}, deviations[2] = {1e5f, 0.5f};
+    const yoke_zoo_options o = {.input_name = "x",
+                                .target_name = "y",
+                                .input = yoke_shape(3),
+                                .target = yoke_shape(2),
+                                .spread_count = 2,
+                                .mean = means,
+                                .deviation = deviations};
     const float bias[2] = {0, 3}, weights[2 * 32] = {0}, x[3] = {1, 2, 3};
     float y[2];
     test_devices devices;
@@ -315,7 +316,7 @@ START_TEST(values_in_their_units)
     yoke_predictor *p;
 
     ck_assert(test_devices_open(TEST_AS_IS, &devices));
-    ASSERT_OK(yki_tool_fit_model(yki_tool_find_model("tiny"), &fit, &g));
+    ASSERT_OK(yoke_zoo("tiny", &o, &g));
     ck_assert_str_eq(yoke_graph_get_metric_name(g, 0), "r2");
     ASSERT_OK(yoke_model_create(g, NULL, &m));
     ASSERT_OK(yoke_model_write(m, "fc2.weight", weights, 2 * 32));

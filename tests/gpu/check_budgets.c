@@ -80,7 +80,7 @@ start(const budget *b, run *r)
     o.optimizer = r->model->optimizer();
     ASSERT_OK(yoke_context_create(NULL, &r->context));
     ASSERT_OK(yoke_team_create(r->context, b->selector, NULL, &r->team));
-    ASSERT_OK(yki_tool_build_model(r->model, (yoke_shape){0}, -1, &r->graph));
+    ASSERT_OK(yki_tool_build_model(r->model, &r->graph));
     ASSERT_OK(yoke_trainer_create(r->team, r->graph, &o, &r->trainer));
 }
 

@@ -146,7 +146,7 @@ train(const null_driver *driver, const char *name, int64_t batch, const char *lo
     need(yoke_team_create(context, "gpu:0", NULL, &team));
     if (model) {
         options.optimizer = model->optimizer();
-        need(yki_tool_build_model(model, (yoke_shape){0}, -1, &graph));
+        need(yki_tool_build_model(model, &graph));
         yki_tool_batch_feeds(model, batch, image, target, feeds);
     } else if (heads_of(name)) {
         graph = build_transformer(heads_of(name));

@@ -91,6 +91,8 @@ check_pocl() {
     expect 2 "$pocl" -- bench gpt --context=16 --seq=17
     says "$err" '^yoke: bench gpt: a sample has 17 tokens; must have at most 16, the context'
     expect 2 "$pocl" -- bench mlp --layers=2
+    says "$err" '^yoke: bench mlp: mlp has no such size: layers'
+    expect 2 "$pocl" -- bench mlp --seq=2
     says "$err" '^yoke: bench mlp: mlp is no language model'
 
     # The plan, in names of the layers: what is backward belongs to one of them.

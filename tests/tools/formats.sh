@@ -89,4 +89,30 @@ sed -i "1s/|u1/<f4/" "$work/floats/x.npy"
 head -c 40 /dev/zero | tr '\000' '\001' | npy "$work/floats/y.npy" "(40,)"
 expect 1 "$pocl" -- train --model="$work/tokens.json" --data="$work/floats" --devices=cpu:0
 says "$err" 'field "x" has type f32; must be i32, as the graph.s input "tokens"; save the samples as whole numbers \(numpy\.int32\)'
+# ---- labels that are maps, and samples without a label ----
+
+mkdir "$work/maps" "$work/plain"
+awk 'BEGIN { for (i = 0; i < 20 * 81; i++) printf "%c", 65 + i * 7 % 31 }' >"$work/bytes"
+npy "$work/maps/x.npy" "(20, 1, 9, 9)" <"$work/bytes"
+npy "$work/plain/x.npy" "(20, 1, 9, 9)" <"$work/bytes"
+tr '\101-\137' '[\000*16][\001*15]' <"$work/bytes" | npy "$work/maps/y.npy" "(20, 9, 9)"
+expect 0 "$pocl" -- train --model=unet --width=2 --data="$work/maps" --devices=cpu:0 --epochs=2 \
+    --out="$work/model"
+says "$err" 'the recipe "unet" chooses'
+says "$out" '^test accuracy'
+expect 0 -- info "$work/model"
+says "$out" '^outc\.conv .*\(2, 9, 9\)'
+expect 1 "$pocl" -- train --model=unet --width=2 --data="$work/maps" --devices=cpu:0 --augment=flip
+says "$err" 'would move images, but not the maps'
+expect 1 "$pocl" -- train --model=lenet --data="$work/maps" --devices=cpu:0
+says "$err" 'labels have 2 axes; must be one number for each sample'
+for data in maps plain/x.npy; do
+    expect 0 "$pocl" -- train --model=autoencoder --width=2 --data="$work/$data" --devices=cpu:0 \
+        --epochs=2
+    says "$err" 'the recipe "autoencoder" chooses'
+    says "$out" '^test loss'
+done
+expect 1 "$pocl" -- train --model=lenet --data="$work/plain/x.npy" --devices=cpu:0
+says "$err" 'neither labels nor targets'
+
 finish

@@ -95,6 +95,12 @@ awk -v f="${flops:-0}" 'BEGIN { exit !(f > 247e6 && f < 251e6) }' || fail "FLOPs
 says "$out" '^memory     weights 474\.8 MiB, gradients 474\.8 MiB, state of adam 949\.7 MiB$'
 # Eighteen times the width for each token and layer, and a little.
 says "$out" '^           activations 4[0-9]\.[0-9] MiB a sample, of which'
+expect 0 -- info lenet
+says "$out" '^lenet: a built-in model$'
+says "$out" '^others     tiny mlp simplecnn resnet18 .*unet autoencoder gpt char gpt2 llama$'
+expect 1 -- info lennet
+says "$err" '^yoke: info: lennet is neither a file nor a built-in model,.*; did you mean "lenet".$'
+empty "$out"
 expect 0 -- info resnet18
 says "$out" '^           layer2\.\*\.downsample 8448$'
 says "$out" '^FLOPs      [0-9]+ a sample, without backward$'

@@ -28,7 +28,7 @@ tr '\n' ' ' <"$YOKE_SRCDIR/tools/recipe.c" | sed 's/}, */},\
 sed -n '/^\.Sh RECIPES/,/^\.El/{/^\.It Em/d;s/^\.It \(Cm \)\{0,1\}//p;}' "$YOKE_SRCDIR/man/yoke-train.1" |
     awk -F ' *Ta *' '{ print $1, $2, $3 + 0, $4, $5, $6, $7 }' >"$work/page"
 checks=$((checks + 1))
-[ "$(wc -l <"$work/code")" = 11 ] && diff "$work/code" "$work/page" >"$out" ||
+[ "$(wc -l <"$work/code")" = 13 ] && diff "$work/code" "$work/page" >"$out" ||
     fail "tools/recipe.c (<) and yoke-train(1) (>) differ"
 
 # ---- figures ----

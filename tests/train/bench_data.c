@@ -138,7 +138,7 @@ main(int argc, char **argv)
     yki_tool_random_batch(model, SAMPLES, 1, image, label);
     bench_must(yoke_context_create(NULL, &context));
     bench_must(yoke_team_create(context, argv[3], NULL, &team));
-    bench_must(yki_tool_build_model(model, yoke_shape(), -1, &graph));
+    bench_must(yki_tool_build_model(model, &graph));
     for (int w = 0; w < WAYS; w++) {
         uint64_t memory = yki_device_get_traits(yoke_team_get_device(team, 0))->memory;
         int64_t many = (int64_t)(memory / 4 / (values * sizeof *image)) + 1;

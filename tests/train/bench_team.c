@@ -51,7 +51,7 @@ make_trainer(const bench *b, const char *shares)
     yoke_graph *graph;
     yoke_trainer *trainer;
 
-    bench_must(yki_tool_build_model(b->model, yoke_shape(), -1, &graph));
+    bench_must(yki_tool_build_model(b->model, &graph));
     bench_must(yoke_trainer_create(b->team, graph, &o, &trainer));
     yoke_graph_destroy(graph);
     return trainer;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * language.c - the built-in language models: gpt, which is GPT-2 of any size, and llama.
+ * language.c - gpt, which is GPT-2 of any size, and llama.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "language.h"
+#include "zoo/zoo.h"
 
 enum { NAME = 64, EXPANSION = 4 };
 /* The standard deviation of GPT-2's initial weights. */
@@ -15,21 +15,21 @@ enum { NAME = 64, EXPANSION = 4 };
 /* A layer of the model. */
 typedef struct block {
     yoke_graph *graph;
-    const yki_tool_sizes *sizes;
-    unsigned number;
+    const yoke_zoo_options *sizes;
+    int64_t number;
 } block;
 
 static const char *
 name_of(const block *b, const char *part, char name[NAME])
 {
-    snprintf(name, NAME, "h.%u.%s", b->number, part);
+    snprintf(name, NAME, "h.%lld.%s", (long long)b->number, part);
     return name;
 }
 
 static const char *
 llama_name(const block *b, const char *part, char name[NAME])
 {
-    snprintf(name, NAME, "model.layers.%u.%s", b->number, part);
+    snprintf(name, NAME, "model.layers.%lld.%s", (long long)b->number, part);
     return name;
 }
 
@@ -53,7 +53,7 @@ dense(const block *b, yoke_node *x, int64_t units, float deviation, const char *
 
 /* Of each row by itself. */
 static yoke_node *
-norm(yoke_graph *g, yoke_node *x, const yki_tool_sizes *s, const char *name)
+norm(yoke_graph *g, yoke_node *x, const yoke_zoo_options *s, const char *name)
 {
     const yoke_layer_norm_options o = {.axes = 1, .epsilon = s->epsilon, .name = name};
 
@@ -62,9 +62,9 @@ norm(yoke_graph *g, yoke_node *x, const yki_tool_sizes *s, const char *name)
 
 /* Embeddings, or what is added to the rows, as training sees them. */
 static yoke_node *
-drop(yoke_graph *g, const yki_tool_sizes *s, yoke_node *x)
+drop(yoke_graph *g, const yoke_zoo_options *s, yoke_node *x)
 {
-    return s->dropout > 0 ? yoke_dropout(g, x, (float)s->dropout) : x;
+    return s->dropout > 0 ? yoke_dropout(g, x, s->dropout) : x;
 }
 
 /* Rows and what a layer adds to them. */
@@ -74,13 +74,23 @@ add(const block *b, yoke_node *x, yoke_node *y)
     return yoke_add(b->graph, x, drop(b->graph, b->sizes, y));
 }
 
+/* The tokens of a sample and what follows each of them. */
+static yoke_node *
+add_tokens(yoke_graph *g, const yoke_zoo_options *s, yoke_node **next)
+{
+    yoke_node *tokens = yoke_sequence(g, yoke_input(g, s->input_name, YOKE_I32, s->input));
+
+    *next = yoke_sequence(g, yoke_target(g, s->target_name, YOKE_I32, s->input));
+    return tokens;
+}
+
 /* Each row looks back at the rows before it, then is computed by itself. What is added to the rows
  * starts smaller the more layers add to them. */
 static yoke_node *
 gpt_block(const block *b, yoke_node *x)
 {
     const yoke_attention_options causal = {
-        .heads = (int32_t)b->sizes->heads, .causal = true, .dropout = (float)b->sizes->dropout};
+        .heads = (int32_t)b->sizes->heads, .causal = true, .dropout = b->sizes->dropout};
     const int64_t width = b->sizes->width;
     const float less = SPREAD / sqrtf(2 * (float)b->sizes->layers);
     char name[NAME];
@@ -107,11 +117,10 @@ add_head(yoke_graph *g, yoke_node *x, yoke_node *weight, yoke_node *next)
 }
 
 void
-yki_tool_build_gpt(yoke_graph *g, const yki_tool_sizes *sizes, int64_t length, const char *input,
-                   const char *target)
+yki_zoo_gpt(yoke_graph *g, const yoke_zoo_options *sizes)
 {
-    yoke_node *tokens = yoke_sequence(g, yoke_input(g, input, YOKE_I32, yoke_shape(length)));
-    yoke_node *next = yoke_sequence(g, yoke_target(g, target, YOKE_I32, yoke_shape(length)));
+    const int64_t length = sizes->input.dim[0];
+    yoke_node *next, *tokens = add_tokens(g, sizes, &next);
     const yoke_embedding_options embedding = {sizes->vocabulary, sizes->width, "wte",
                                               spread(SPREAD)};
     yoke_node *x = yoke_embedding(g, tokens, &embedding);
@@ -129,7 +138,7 @@ yki_tool_build_gpt(yoke_graph *g, const yki_tool_sizes *sizes, int64_t length, c
 /* ---- llama ---- */
 
 static yoke_node *
-llama_norm(yoke_graph *g, yoke_node *x, const yki_tool_sizes *s, const char *name)
+llama_norm(yoke_graph *g, yoke_node *x, const yoke_zoo_options *s, const char *name)
 {
     const yoke_layer_norm_options o = {.axes = 1, .epsilon = s->epsilon, .name = name};
 
@@ -153,14 +162,14 @@ llama_dense(const block *b, yoke_node *x, int64_t units, const char *part)
 static yoke_node *
 llama_block(const block *b, yoke_node *x)
 {
-    const yki_tool_sizes *s = b->sizes;
+    const yoke_zoo_options *s = b->sizes;
     const yoke_rope_options turn = {
         .heads = (int32_t)s->heads, .shared = (int32_t)s->shared, .base = s->base};
     const yoke_attention_options causal = {.heads = (int32_t)s->heads,
                                            .shared = (int32_t)s->shared,
                                            .causal = true,
-                                           .dropout = (float)s->dropout};
-    const int64_t columns = (int64_t)(s->width / s->heads) * (s->heads + 2 * s->shared);
+                                           .dropout = s->dropout};
+    const int64_t columns = s->width / s->heads * (s->heads + 2 * s->shared);
     char name[NAME];
     yoke_node *y = llama_norm(b->graph, x, s, llama_name(b, "input_layernorm", name));
 
@@ -168,16 +177,14 @@ llama_block(const block *b, yoke_node *x)
     y = yoke_attention(b->graph, yoke_rope(b->graph, y, NULL, &turn), NULL, &causal);
     x = add(b, x, llama_dense(b, y, s->width, "self_attn.o_proj"));
     y = llama_norm(b->graph, x, s, llama_name(b, "post_attention_layernorm", name));
-    y = yoke_swiglu(b->graph, llama_dense(b, y, 2 * (int64_t)s->inner, "mlp.gate_up_proj"));
+    y = yoke_swiglu(b->graph, llama_dense(b, y, 2 * s->inner, "mlp.gate_up_proj"));
     return add(b, x, llama_dense(b, y, s->width, "mlp.down_proj"));
 }
 
 void
-yki_tool_build_llama(yoke_graph *g, const yki_tool_sizes *sizes, int64_t length, const char *input,
-                     const char *target)
+yki_zoo_llama(yoke_graph *g, const yoke_zoo_options *sizes)
 {
-    yoke_node *tokens = yoke_sequence(g, yoke_input(g, input, YOKE_I32, yoke_shape(length)));
-    yoke_node *next = yoke_sequence(g, yoke_target(g, target, YOKE_I32, yoke_shape(length)));
+    yoke_node *next, *tokens = add_tokens(g, sizes, &next);
     const yoke_embedding_options embedding = {sizes->vocabulary, sizes->width, "model.embed_tokens",
                                               spread(SPREAD)};
     yoke_node *x = drop(g, sizes, yoke_embedding(g, tokens, &embedding));
