@@ -639,9 +639,11 @@ yoke_trainer_get_times(const yoke_trainer *trainer, yoke_step_times *times)
 /* Records a timeline from now on: each command of each device, what this thread does, loss, shares
  * and memory. A second call, with a path that is NULL, ends it and writes the file, as Chrome's
  * trace events in JSON, which Perfetto opens. The path is checked in the first call. A trainer that
- * is destroyed before has written nothing. At most 1048576 records are kept, in host memory;
- * then the timeline ends, which the log tells. YOKE_ERROR_UNSUPPORTED: the team has several
- * processes. Waits. */
+ * is destroyed before has written nothing. At most 1048576 records are kept, in host memory, by all
+ * processes together; then the timeline ends, which the log tells. With a comm every process makes
+ * both calls, and rank 0 writes one file of all, in times of its clock. YOKE_ERROR_STATE: the
+ * clocks of two processes cannot be compared, so each process has written a file of its own,
+ * "PATH.rank-N". Waits. */
 YOKE_API yoke_status yoke_trainer_trace(yoke_trainer *trainer, const char *path);
 /* Copy a parameter or a state by its name, from or to a host array of exactly `count` floats. With
  * a comm every process calls them, and the values of rank 0 are written. Wait. */

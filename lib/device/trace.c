@@ -162,6 +162,12 @@ yki_span_begin(const yki_track *track)
 void
 yki_span_end(yki_track *track, double begin, const char *verb, int64_t number)
 {
+    yki_span_end_moved(track, begin, verb, number, 0);
+}
+
+void
+yki_span_end_moved(yki_track *track, double begin, const char *verb, int64_t number, uint64_t bytes)
+{
     yki_trace_record *record = track && begin > 0 ? yki_track_add(track) : NULL;
 
     if (!record)
@@ -170,6 +176,7 @@ yki_span_end(yki_track *track, double begin, const char *verb, int64_t number)
     record->end = yki_now();
     record->verb = verb;
     record->number = number;
+    record->bytes = bytes;
 }
 
 void

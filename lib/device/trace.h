@@ -133,6 +133,9 @@ double yki_span_begin(const yki_track *track);
 /* Records a span that ends now. `verb` is a constant. Does nothing without a track, or for a span
  * that began before there was one. */
 void yki_span_end(yki_track *track, double begin, const char *verb, int64_t number);
+/* The same of work that moves so many bytes. */
+void yki_span_end_moved(yki_track *track, double begin, const char *verb, int64_t number,
+                        uint64_t bytes);
 /* Both are for the thread of the trainer. Records a number, unless it is not finite; series of one
  * counter that have the same time are shown together. */
 void yki_trace_count(yki_trace *trace, double at, const char *counter, const char *series,

@@ -103,6 +103,7 @@ typedef struct yki_group {
 typedef struct yki_transit {
     void *own, *sum; /* gradients of this process; of all. Only with other processes */
     void *request;
+    double begun;       /* when the reduction was started, if a timeline is recorded */
     yki_event *arrived; /* by group: the host may use its gradients. Only without other processes */
 } yki_transit;
 
@@ -147,12 +148,14 @@ typedef struct yki_crew {
     size_t pairs;      /* 1 + metrics */
     yki_bucket_exchange buckets;
     yki_exact exact;
-    yoke_step_times times;     /* of the newest step */
-    float *host;               /* rows of host_floats for merging: the result, one per rank */
-    size_t host_floats;        /* of the largest statistic */
-    bool timing;               /* spans are recorded */
-    size_t flight;             /* index of the spans that are recorded */
-    yki_track *host_track;     /* of a timeline: what this thread does; NULL: none is recorded */
+    yoke_step_times times; /* of the newest step */
+    float *host;           /* rows of host_floats for merging: the result, one per rank */
+    size_t host_floats;    /* of the largest statistic */
+    bool timing;           /* spans are recorded */
+    size_t flight;         /* index of the spans that are recorded */
+    /* Of a timeline: what this thread does, and what it does with all other processes, in the same
+     * order in each. NULL: none is recorded, or there are no other processes. */
+    yki_track *host_track, *comm_track;
     bool updating;             /* an update is being enqueued */
     int64_t length;            /* rows of the sequences of this step; 0: as many as there may be */
     size_t at;                 /* member of the newest command: errors name it */
@@ -310,6 +313,11 @@ yoke_status yki_member_pack(yki_crew *crew, yki_member *member, const yki_plan *
                             bool more);
 /* Sums `results` over the team into `totals` of each member that updates weights. */
 yoke_status yki_crew_total(yki_crew *crew);
+
+/* Gives every process the `bytes` of all, as yoke_comm.allgather, in a step. A timeline tells
+ * `what`, a constant. */
+yoke_status yki_crew_gather(yki_crew *crew, const char *what, const void *in, size_t bytes,
+                            void *out);
 
 /* The buffers that a member contributes: its pairs, and its statistic at a stop. */
 yki_buffer *yki_member_results(const yki_member *member, size_t index);

@@ -227,6 +227,16 @@ send_few(const yki_crew *crew, yki_member *m, yki_buffer *to, const float *resul
     return yki_queue_write(m->replica->queue, to, 0, bytes, few, YKI_NO_WAIT, NULL);
 }
 
+yoke_status
+yki_crew_gather(yki_crew *crew, const char *what, const void *in, size_t bytes, void *out)
+{
+    double begin = yki_span_begin(crew->comm_track);
+
+    YKI_TRY(crew->comm->allgather(crew->comm, in, bytes, out));
+    yki_span_end_moved(crew->comm_track, begin, what, -1, bytes);
+    return YOKE_OK;
+}
+
 /* Reads a few floats of each device, merges them over devices and processes, and writes the result
  * to each device. */
 static yoke_status
@@ -251,7 +261,7 @@ exchange_few(yki_crew *crew, yki_merge merge, yki_buffer *(*in)(const yki_member
             merge_rows(merge, result, row, count);
     }
     if (crew->comm) {
-        YKI_TRY(crew->comm->allgather(crew->comm, result, bytes, all));
+        YKI_TRY(yki_crew_gather(crew, "all-gather statistic", result, bytes, all));
         memcpy(result, all, bytes);
         for (int32_t r = 1; r < crew->comm->ranks; r++)
             merge_rows(merge, result, all + count * (size_t)r, count);
@@ -380,9 +390,12 @@ send_bucket(yki_crew *crew, size_t bucket)
 {
     yki_transit *t = &crew->buckets.transit[bucket];
     size_t count = crew->members[0].replica->weights->buckets[bucket].size / 4;
+    double begin = yki_span_begin(crew->host_track);
 
     for (size_t g = 0; g < crew->group_count; g++)
         YKI_TRY(add_group(crew, g, bucket, t->own, t->sum));
+    yki_span_end(crew->host_track, begin, "wait for and add bucket", (int64_t)bucket);
+    t->begun = yki_span_begin(crew->comm_track);
     return crew->comm->allreduce_start(crew->comm, crew->exact.granule ? YOKE_I64 : YOKE_F32,
                                        t->own, t->sum, count, crew->buckets.algorithm, &t->request);
 }
@@ -459,6 +472,15 @@ has_arrived(const yki_crew *crew, size_t bucket, bool *all)
     return YOKE_OK;
 }
 
+/* Lets arrows of a timeline pass the newest record of a track: those of the gradients of all
+ * members. */
+static void
+pass_flows(const yki_crew *crew, yki_track *track, size_t bucket)
+{
+    for (size_t k = 0; track && k < crew->count; k++)
+        yki_track_flow(track, yki_member_flow(crew, &crew->members[k], bucket), 't');
+}
+
 /* Adds the buckets that have arrived, in their order, and sends them back. `wait`: all that are
  * under way. */
 static yoke_status
@@ -478,8 +500,7 @@ land_buckets(yki_crew *crew, bool wait)
         begin = yki_span_begin(crew->host_track);
         add_pieces(crew, bucket);
         yki_span_end(crew->host_track, begin, "add bucket", (int64_t)bucket);
-        for (size_t k = 0; k < crew->count; k++)
-            yki_track_flow(crew->host_track, yki_member_flow(crew, &crew->members[k], bucket), 't');
+        pass_flows(crew, crew->host_track, bucket);
         for (size_t g = 0; g < crew->group_count; g++) {
             yki_member *m = owner_of(crew, g, bucket);
             yki_buffer *gradients = travelling(crew, m, bucket);
@@ -550,6 +571,9 @@ yki_crew_receive(yki_crew *crew)
         bool done;
 
         YKI_TRY(crew->comm->test(crew->comm, &t->request, true, &done));
+        yki_span_end_moved(crew->comm_track, t->begun, "all-reduce bucket", (int64_t)b,
+                           yki_crew_travel_size(crew, b));
+        pass_flows(crew, crew->comm_track, b);
         YKI_TRY(write_bucket(crew, b, t->sum));
     }
     return YOKE_OK;

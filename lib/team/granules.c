@@ -404,7 +404,7 @@ merge_processes(yki_crew *crew, void *own)
 
     if (!crew->comm)
         return YOKE_OK;
-    YKI_TRY(crew->comm->allgather(crew->comm, own, bytes, all));
+    YKI_TRY(yki_crew_gather(crew, "all-gather losses", own, bytes, all));
     memset(own, 0, bytes);
     for (int32_t r = 0; r < crew->comm->ranks; r++, all += bytes) {
         for (size_t i = 0; i < sum_count(crew); i++)

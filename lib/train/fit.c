@@ -86,7 +86,7 @@ agree(fitting *f, bool *stop, bool *save)
     all = yki_alloc((size_t)comm->ranks, sizeof own, "requests");
     if (!all)
         return YOKE_ERROR_OUT_OF_MEMORY;
-    status = comm->allgather(comm, own, sizeof own, all);
+    status = yki_crew_gather(&t->crew, "all-gather requests", own, sizeof own, all);
     for (int32_t r = 0; r < comm->ranks && status == YOKE_OK; r++) {
         *stop |= all[2 * r] != 0;
         *save |= all[2 * r + 1] != 0;

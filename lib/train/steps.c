@@ -99,7 +99,8 @@ tell_times(yoke_trainer *t, const yki_flight *flight)
     if (t->crew.comm) {
         float *all = t->told + team->total;
 
-        YKI_TRY(t->crew.comm->allgather(t->crew.comm, t->told, team->total * sizeof *t->told, all));
+        YKI_TRY(yki_crew_gather(&t->crew, "all-gather times", t->told,
+                                team->total * sizeof *t->told, all));
         for (size_t k = 0; k < team->total; k++) {
             t->told[k] = 0;
             for (int32_t r = 0; r < t->crew.comm->ranks; r++)

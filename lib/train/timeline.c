@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* About 150 bytes each: a file of a few hundred MB, which is as much as viewers take. */
+/* Of all processes, about 150 bytes each: a file of a few hundred MB, which is as much as viewers
+ * take. */
 enum { MOST_RECORDS = 1 << 20 };
 
 /* ---- queues ---- */
@@ -58,7 +59,12 @@ trace_all(yoke_trainer *t)
     YKI_TRY(trace_loaders(t, &t->train_loaders));
     YKI_TRY(trace_loaders(t, &t->test_loaders));
     YKI_TRY(trace_loaders(t, &t->predict_loaders));
-    return yki_trace_add_track(trace, YKI_TRACK_HOST, "host", &t->crew.host_track);
+    YKI_TRY(yki_trace_add_track(trace, YKI_TRACK_HOST, "host", &t->crew.host_track));
+    if (t->crew.comm)
+        YKI_TRY(yki_trace_add_track(trace, YKI_TRACK_EXCHANGE, "all processes",
+                                    &t->timeline->together));
+    t->crew.comm_track = t->timeline->together;
+    return YOKE_OK;
 }
 
 static yoke_status
@@ -81,7 +87,7 @@ untrace_all(yoke_trainer *t)
 {
     yoke_status status = YOKE_OK, one;
 
-    t->crew.host_track = NULL;
+    t->crew.host_track = t->crew.comm_track = NULL;
     for (size_t k = 0; k < t->crew.count; k++) {
         one = yki_queue_untrace(t->crew.members[k].replica->queue);
         status = status == YOKE_OK ? one : status;
@@ -122,34 +128,7 @@ yki_timeline_count(yoke_trainer *t, const yki_flight *flight)
                             yki_device_id(yoke_team_get_device(team, k)), (double)usage.used);
 }
 
-/* ---- the file ---- */
-
-static yoke_status
-write_piece(void *user, const char *text, size_t length)
-{
-    return yki_replace_write(user, text, length);
-}
-
-static yoke_status
-write_file(const yki_timeline *line)
-{
-    static const yki_sight none[2];
-    yki_replace *file;
-    yki_timeline_sink to = {.write = write_piece};
-    yoke_status status;
-
-    YKI_TRY(yki_replace_begin(line->path, &file));
-    to.user = file;
-    status = yki_timeline_write_head(&to);
-    if (status == YOKE_OK)
-        status = yki_timeline_write(line->trace, 0, "", none, line->trace->begun, &to);
-    if (status == YOKE_OK)
-        status = yki_timeline_write_tail(&to);
-    if (status == YOKE_OK)
-        return yki_replace_commit(file);
-    yki_replace_drop(file);
-    return status;
-}
+/* ---- begin and end ---- */
 
 /* Fails now if the file cannot be written at the end, because training may take long. */
 static yoke_status
@@ -161,8 +140,6 @@ try_path(const char *path)
     yki_replace_drop(file);
     return YOKE_OK;
 }
-
-/* ---- begin and end ---- */
 
 void
 yki_timeline_drop(yoke_trainer *t)
@@ -177,46 +154,80 @@ yki_timeline_drop(yoke_trainer *t)
 }
 
 static yoke_status
+make(yoke_trainer *t, const char *path)
+{
+    const size_t most = MOST_RECORDS / (t->crew.comm ? (size_t)t->crew.comm->ranks : 1);
+
+    t->timeline = yki_alloc(1, sizeof *t->timeline, "a timeline");
+    if (!t->timeline)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    t->timeline->path = yki_strdup(path, "a path");
+    if (!t->timeline->path)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    YKI_TRY(yki_trace_create(most, &t->timeline->trace));
+    return trace_all(t);
+}
+
+static yoke_status
 begin(yoke_trainer *t, const char *path)
 {
-    yoke_status status;
+    yoke_comm *comm = t->crew.comm;
+    yoke_status status = YOKE_OK;
 
     if (t->timeline)
         return yki_fail(YOKE_ERROR_STATE,
                         "yoke_trainer_trace: a timeline is recorded already, for %s; end it with a "
                         "path that is NULL",
                         t->timeline->path);
-    YKI_TRY(try_path(path));
     YKI_TRY(yoke_trainer_wait(t));
-    t->timeline = yki_alloc(1, sizeof *t->timeline, "a timeline");
-    if (!t->timeline)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    t->timeline->path = yki_strdup(path, "a path");
-    status = t->timeline->path ? yki_trace_create(MOST_RECORDS, &t->timeline->trace)
-                               : YOKE_ERROR_OUT_OF_MEMORY;
+    if (!comm || comm->rank == 0)
+        status = try_path(path);
     if (status == YOKE_OK)
-        status = trace_all(t);
+        status = make(t, path);
+    status = yki_timeline_agree(comm, status);
+    if (status == YOKE_OK && comm)
+        status = yki_clocks_look(comm, yki_now, &t->timeline->sights[0]);
     if (status != YOKE_OK)
         yki_timeline_drop(t);
     return status;
 }
 
 static yoke_status
+save(yoke_trainer *t)
+{
+    yoke_comm *comm = t->crew.comm;
+    const yki_timeline *line = t->timeline;
+    yki_timeline_part part = {.trace = line->trace,
+                              .rank = comm ? comm->rank : 0,
+                              .ranks = comm ? comm->ranks : 1,
+                              .host = comm ? comm->host : "",
+                              .zero = line->trace->begun,
+                              .together = line->together};
+
+    memcpy(part.sights, line->sights, sizeof part.sights);
+    return yki_timeline_save(comm, &part, line->path);
+}
+
+static yoke_status
 end(yoke_trainer *t)
 {
+    yki_timeline *line = t->timeline;
+    yoke_comm *comm = t->crew.comm;
     yoke_status status;
 
-    if (!t->timeline)
+    if (!line)
         return yki_fail(YOKE_ERROR_STATE, "yoke_trainer_trace: no timeline is recorded; begin one "
                                           "with the path of its file");
     status = yoke_trainer_wait(t);
     if (status == YOKE_OK)
-        status = untrace_all(t);
+        status = yki_timeline_agree(comm, untrace_all(t));
+    if (status == YOKE_OK && comm)
+        status = yki_clocks_look(comm, yki_now, &line->sights[1]);
     if (status == YOKE_OK)
-        status = write_file(t->timeline);
-    if (status == YOKE_OK && atomic_load(&t->timeline->trace->lost))
+        status = save(t);
+    if (status == YOKE_OK && atomic_load(&line->trace->lost))
         yki_log(YOKE_LOG_WARNING, "%s: the timeline ends early: it takes %d records at most",
-                t->timeline->path, MOST_RECORDS);
+                line->path, MOST_RECORDS);
     yki_timeline_drop(t);
     return status;
 }
@@ -225,8 +236,5 @@ yoke_status
 yoke_trainer_trace(yoke_trainer *t, const char *path)
 {
     YKI_TRY(yki_trainer_ready(t, "yoke_trainer_trace"));
-    if (t->crew.comm)
-        return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "yoke_trainer_trace: the team has several processes; a timeline is of one");
     return path ? begin(t, path) : end(t);
 }

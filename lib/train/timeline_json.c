@@ -20,10 +20,7 @@
 enum { PIECE = 1 << 20, ROWS = 32, TRACKS_APART = 64 };
 
 typedef struct writer {
-    yki_trace *trace;
-    int32_t rank;
-    const yki_sight *sights; /* of rank 0's clock */
-    double zero;
+    const yki_timeline_part *part;
     const yki_timeline_sink *to;
     yki_json_text text;
 } writer;
@@ -97,7 +94,8 @@ begin_event(writer *w, char phase, const char *name)
 {
     char text[64];
 
-    snprintf(text, sizeof text, ",\n{\"ph\": \"%c\", \"pid\": %d", phase, process_of(w->rank));
+    snprintf(text, sizeof text, ",\n{\"ph\": \"%c\", \"pid\": %d", phase,
+             process_of(w->part->rank));
     yki_json_add(&w->text, text);
     add_named(w, "name", name);
 }
@@ -134,11 +132,10 @@ settle_record(const writer *w, const yki_track *track, yki_trace_record *record,
         record->begin = yki_sight_convert(track->clock->sights, record->begin);
         record->end = yki_sight_convert(track->clock->sights, record->end);
     }
-    if (w->sights[0].at > 0) {
-        record->begin = yki_sight_convert(w->sights, record->begin);
-        record->end = yki_sight_convert(w->sights, record->end);
-        record->enqueued = yki_sight_convert(w->sights, record->enqueued);
-    }
+    record->begin = yki_timeline_time(w->part, record->begin);
+    record->end = yki_timeline_time(w->part, record->end);
+    if (record->enqueued > 0)
+        record->enqueued = yki_timeline_time(w->part, record->enqueued);
     if (track->kind != YKI_TRACK_QUEUE)
         return;
     record->begin = YKI_MAX(record->begin, YKI_MAX(record->enqueued, *newest));
@@ -198,7 +195,7 @@ thread_of(const writer *w, const yki_track *track, uint32_t row)
 {
     size_t index = 0;
 
-    while (w->trace->tracks[index] != track)
+    while (w->part->trace->tracks[index] != track)
         index++;
     return (long long)(1 + index) * TRACKS_APART + row;
 }
@@ -268,11 +265,12 @@ write_record(writer *w, const yki_track *track, const yki_trace_record *record)
     else if (record->number >= 0)
         snprintf(name, sizeof name, "%s %lld", record->verb, (long long)record->number);
     else
-        snprintf(name, sizeof name, "%s%s%s", record->bytes ? record->verb : "",
-                 record->bytes ? " " : "", record->name[0] ? record->name : record->verb);
+        snprintf(name, sizeof name, "%s%s%s", record->bytes && record->name[0] ? record->verb : "",
+                 record->bytes && record->name[0] ? " " : "",
+                 record->name[0] ? record->name : record->verb);
     begin_event(w, 'X', name);
     add_integer(w, "tid", thread_of(w, track, record->row));
-    add_time(w, "ts", record->begin - w->zero);
+    add_time(w, "ts", record->begin - w->part->zero);
     add_time(w, "dur", record->end - record->begin);
     add_details(w, record, &details);
     return end_event(w);
@@ -310,14 +308,15 @@ write_track(writer *w, yki_track *track)
 static yoke_status
 write_samples(writer *w)
 {
-    for (size_t i = 0; i < w->trace->sample_count;) {
-        const yki_trace_sample *first = &w->trace->samples[i], *s = first;
-        double at = w->sights[0].at > 0 ? yki_sight_convert(w->sights, first->at) : first->at;
+    for (size_t i = 0; i < w->part->trace->sample_count;) {
+        const yki_trace_sample *first = &w->part->trace->samples[i], *s = first;
+        double at = yki_timeline_time(w->part, first->at);
 
         begin_event(w, 'C', first->counter);
-        add_time(w, "ts", at - w->zero);
+        add_time(w, "ts", at - w->part->zero);
         yki_json_add(&w->text, ", \"args\": {");
-        for (; i < w->trace->sample_count && s->counter == first->counter && s->at == first->at;
+        for (;
+             i < w->part->trace->sample_count && s->counter == first->counter && s->at == first->at;
              s++, i++) {
             yki_json_add(&w->text, s == first ? "" : ", ");
             add_text(w, s->series);
@@ -347,31 +346,40 @@ by_arrow(const void *a, const void *b)
     return x_end < y_end ? -1 : x_end > y_end;
 }
 
+/* One point of an arrow. Those of one name and id belong together. */
+static yoke_status
+write_point(writer *w, char phase, const char *name, const char *id, const yki_track *track,
+            const yki_trace_record *record, double at)
+{
+    begin_event(w, phase, name);
+    add_named(w, "cat", name);
+    add_named(w, "id", id);
+    add_integer(w, "tid", thread_of(w, track, record->row));
+    add_time(w, "ts", at - w->part->zero);
+    if (phase == 'f')
+        yki_json_add(&w->text, ", \"bp\": \"e\"");
+    return end_event(w);
+}
+
 /* Near the end of a command, which is known better than its begin where the driver has no clock. */
 static yoke_status
-write_flow(writer *w, const yki_trace_flow *flow)
+write_flow(writer *w, const yki_trace_flow *flow, char phase)
 {
     const yki_trace_record *record = &flow->track->records[flow->record];
     double at = YKI_MAX(0.5 * (record->begin + record->end), record->end - 1e-6);
     char id[64];
 
-    snprintf(id, sizeof id, "%d.%llu", w->rank, (unsigned long long)flow->id);
-    begin_event(w, flow->phase, "gradient");
-    yki_json_add(&w->text, ", \"cat\": \"gradient\"");
-    add_named(w, "id", id);
-    add_integer(w, "tid", thread_of(w, flow->track, record->row));
-    add_time(w, "ts", at - w->zero);
-    if (flow->phase == 'f')
-        yki_json_add(&w->text, ", \"bp\": \"e\"");
-    return end_event(w);
+    snprintf(id, sizeof id, "%d.%llu", w->part->rank, (unsigned long long)flow->id);
+    return write_point(w, phase, "gradient", id, flow->track, record, at);
 }
 
-/* An arrow without a begin or an end, or with one that was lost, is left out. */
+/* An arrow without a begin or an end, or with one that was lost, is left out. Where several
+ * commands make the gradients, one after the other, it begins at the first. */
 static yoke_status
 write_flows(writer *w)
 {
-    yki_trace_flow *flows = w->trace->flows;
-    size_t count = w->trace->flow_count;
+    yki_trace_flow *flows = w->part->trace->flows;
+    size_t count = w->part->trace->flow_count;
 
     if (count)
         qsort(flows, count, sizeof *flows, by_arrow);
@@ -382,33 +390,58 @@ write_flows(writer *w)
             whole &= flows[end].track->records[flows[end].record].end > 0;
         whole &= flows[end - 1].phase == 'f';
         for (size_t k = i; k < end && whole; k++)
-            YKI_TRY(write_flow(w, &flows[k]));
+            YKI_TRY(write_flow(w, &flows[k], k > i && k + 1 < end ? 't' : flows[k].phase));
+    }
+    return YOKE_OK;
+}
+
+/* Arrows from the begin of an operation in the process that came last to its end in each other
+ * one. */
+static yoke_status
+write_waits(writer *w)
+{
+    const yki_timeline_part *p = w->part;
+    char id[64];
+
+    for (size_t i = 0; p->last && i < p->operations; i++) {
+        const yki_trace_record *record = &p->together->records[i];
+        bool came_last = p->last[i] == p->rank;
+        double near = YKI_MIN(1e-6, 0.5 * (record->end - record->begin));
+
+        for (int32_t r = 0; r < p->ranks; r++) {
+            if (r == p->last[i] || (!came_last && r != p->rank))
+                continue;
+            snprintf(id, sizeof id, "%zu.%d", i, r);
+            YKI_TRY(write_point(w, came_last ? 's' : 'f', "last", id, p->together, record,
+                                came_last ? record->begin + near : record->end - near));
+        }
     }
     return YOKE_OK;
 }
 
 static yoke_status
-write_process(writer *w, const char *host)
+write_process(writer *w)
 {
+    const char *host = w->part->host;
     char name[128];
 
-    snprintf(name, sizeof name, "rank %d%s%s", w->rank, *host ? " on " : "", host);
+    snprintf(name, sizeof name, "rank %d%s%s", w->part->rank, *host ? " on " : "", host);
     begin_event(w, 'M', "process_name");
     yki_json_add(&w->text, ", \"args\": {\"name\": ");
     add_text(w, name);
-    add_integer(w, "lost", (long long)atomic_load(&w->trace->lost));
-    if (w->sights[0].at > 0)
-        add_time(w, "uncertainty_us", uncertainty(w->sights));
+    add_integer(w, "lost", (long long)atomic_load(&w->part->trace->lost));
+    if (w->part->sights[0].at > 0)
+        add_time(w, "uncertainty_us", uncertainty(w->part->sights));
     yki_json_add(&w->text, "}");
     return end_event(w);
 }
 
 yoke_status
-yki_timeline_write(yki_trace *trace, int32_t rank, const char *host, const yki_sight sights[2],
-                   double zero, const yki_timeline_sink *to)
+yki_timeline_write(const yki_timeline_part *part, const yki_timeline_sink *to)
 {
-    writer w = {.trace = trace, .rank = rank, .sights = sights, .zero = zero, .to = to};
-    yoke_status status = write_process(&w, host);
+    writer w = {.part = part, .to = to};
+    yki_trace *trace = part->trace;
+    yoke_status status = write_process(&w);
 
     for (size_t i = 0; i < trace->track_count && status == YOKE_OK; i++)
         status = write_track(&w, trace->tracks[i]);
@@ -416,6 +449,8 @@ yki_timeline_write(yki_trace *trace, int32_t rank, const char *host, const yki_s
         status = write_samples(&w);
     if (status == YOKE_OK)
         status = write_flows(&w);
+    if (status == YOKE_OK)
+        status = write_waits(&w);
     if (status == YOKE_OK)
         status = w.text.length || w.text.failed ? hand_on(&w) : YOKE_OK;
     yki_free(w.text.text);

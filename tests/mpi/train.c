@@ -21,6 +21,7 @@
  *          after step $STOP_AT; with $FREEZE for the same bits
  *   counts fits and evaluates datasets of which rank WHO has one sample less: all ranks refuse them
  *   nothing trains, then makes steps to which no sample counts: they change nothing on any rank
+ *   trace  writes a timeline to the file WHAT, while the clock of rank WHO (-1: none) is set
  *   flips  WHO bits of weights, running statistics and optimizer state are turned, one by one, each
  *          on one rank, and have to be found
  */
@@ -32,6 +33,7 @@
 #include "strike.h"
 #include "train/checkpoint.h"
 #include "train/saved_tensors.h"
+#include "train/timeline.h"
 
 enum { SIDE = 8, CLASSES = 4, MOST = 256, STRUCK = 5, DEVICES = 64 };
 
@@ -270,6 +272,26 @@ train(yoke_trainer *t, yoke_graph *g, int64_t steps, int n, char **disaster)
             compare_replicas(t, g, s + 1);
     }
     check(yoke_trainer_wait(t));
+}
+
+/* ---- a timeline ---- */
+
+/* The clock of rank `who` is set by 10 ms while it is recorded. */
+static void
+train_traced(yoke_trainer *t, yoke_graph *g, int n, int who, const char *path)
+{
+    yoke_status status;
+
+    check(yoke_trainer_trace(t, path));
+    train(t, g, 10, n, NULL);
+    if (who == comm->rank) {
+        t->timeline->sights[0].low += 0.01;
+        t->timeline->sights[0].high += 0.01;
+    }
+    status = yoke_trainer_trace(t, NULL);
+    if (status != YOKE_OK)
+        printf("rank %d: %d, %s\n", (int)comm->rank, (int)status, yoke_last_error());
+    train(t, g, 10, n, NULL); /* goes on as if nothing had been */
 }
 
 /* ---- steps of nothing ---- */
@@ -638,6 +660,8 @@ run(yoke_trainer *t, yoke_graph *g, int argc, char **argv)
         resume(t, n, atoi(disaster[0]), disaster[1]);
     else if (strcmp(where, "save") == 0)
         save_for_ever(t, n, argv[1], disaster);
+    else if (strcmp(where, "trace") == 0)
+        train_traced(t, g, n, atoi(disaster[0]), disaster[1]);
     else if (strcmp(where, "flips") == 0)
         flips(t, n, atoi(disaster[0]), disaster[1]);
     else

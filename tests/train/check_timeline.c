@@ -12,9 +12,10 @@
 #include "support/opened.h"
 #include "support/scratch.h"
 #include "train/runs.h"
+#include "train/trace_events.h"
 #include "train/trainer.h"
 
-enum { STEPS = 3, MAX_THREADS = 8192 };
+enum { STEPS = 3 };
 
 static bool
 open_setup(test_setup setup)
@@ -77,106 +78,21 @@ count_of(const json_t *events, char phase, const char *name)
 
 /* ---- what holds for every file ---- */
 
-/* On a thread the newest spans that are open, each inside the one before. */
-typedef struct thread {
-    bool named;
-    double begun, ends[8];
-    int depth;
-} thread;
-
-static void
-check_span(const json_t *event, thread *t)
+static trace_counts
+check_events(const json_t *events, bool clocks)
 {
-    double begin = number_of(event, "ts"), length = number_of(event, "dur");
-    const char *name = text_of(event, "name");
+    trace_counts counts;
+    const char *wrong = trace_events_fault(events, clocks, &counts);
 
-    ck_assert_msg(t->named, "\"%s\" is on a thread without a name", name);
-    ck_assert_msg(length >= 0, "\"%s\" takes %g us", name, length);
-    ck_assert_msg(begin >= t->begun, "\"%s\" begins before the one before it", name);
-    t->begun = begin;
-    while (t->depth > 0 && t->ends[t->depth - 1] <= begin + 1e-3)
-        t->depth--;
-    ck_assert_int_lt(t->depth, 8);
-    ck_assert_msg(t->depth == 0 || begin + length <= t->ends[t->depth - 1] + 2e-3,
-                  "\"%s\" is half in another span", name);
-    t->ends[t->depth++] = begin + length;
-}
-
-static void
-check_events(const json_t *events)
-{
-    thread *threads = calloc(MAX_THREADS, sizeof *threads);
-
-    ck_assert_ptr_nonnull(threads);
-    for (size_t i = 0; i < json_array_size(events); i++) {
-        const json_t *event = json_array_get(events, i);
-        bool of_thread = json_object_get(event, "tid") != NULL;
-        size_t tid = of_thread ? (size_t)number_of(event, "tid") : 0;
-
-        ck_assert_uint_lt(tid, MAX_THREADS);
-        ck_assert_int_gt((int)number_of(event, "pid"), 0);
-        if (is_phase(event, 'X'))
-            check_span(event, &threads[tid]);
-        else if (is_phase(event, 'C'))
-            ck_assert_uint_gt(json_object_size(json_object_get(event, "args")), 0);
-        else if (is_phase(event, 'M') && strcmp(text_of(event, "name"), "thread_name") == 0)
-            threads[tid].named = text_of(json_object_get(event, "args"), "name") != NULL;
-    }
-    free(threads);
-}
-
-/* By how much times of two devices may be wrong to one another, and those of one to the host. */
-static double
-slack_of(const json_t *events)
-{
-    double slack = 0;
-
-    for (size_t i = 0; i < json_array_size(events); i++) {
-        const json_t *args = json_object_get(json_array_get(events, i), "args");
-
-        slack = YKI_MAX(slack, 2 * json_number_value(json_object_get(args, "uncertainty_us")));
-    }
-    return slack + 1;
-}
-
-/* Each arrow begins once and ends once and, where devices have clocks, goes forward in time, as far
- * as these are known. Returns how many there are. */
-static int
-check_arrows(const json_t *events, bool clocks)
-{
-    const double slack = slack_of(events);
-    const char *id = "";
-    double at = 0;
-    int whole = 0, open = 0;
-
-    for (size_t i = 0; i < json_array_size(events); i++) {
-        const json_t *event = json_array_get(events, i);
-
-        if (!strchr("stf", text_of(event, "ph")[0]))
-            continue;
-        if (is_phase(event, 's')) {
-            ck_assert_msg(!open, "arrow %s has no end", id);
-            id = text_of(event, "id");
-            open = 1;
-        } else {
-            ck_assert_msg(open && strcmp(text_of(event, "id"), id) == 0, "arrow %s has no begin",
-                          text_of(event, "id"));
-            ck_assert_msg(!clocks || number_of(event, "ts") >= at - slack, "arrow %s goes back",
-                          id);
-            whole += is_phase(event, 'f');
-            open = !is_phase(event, 'f');
-        }
-        at = number_of(event, "ts");
-    }
-    ck_assert_int_eq(open, 0);
-    return whole;
+    ck_assert_msg(!wrong, "%s", wrong);
+    ck_assert_int_eq(counts.processes, 1);
+    return counts;
 }
 
 /* Every command of a step begins and ends while the host makes this step or waits for it. */
 static void
-check_steps(const json_t *events)
+check_steps(const json_t *events, double slack)
 {
-    const double slack = slack_of(events);
     double first = -1, last = -1;
     int commands = 0;
 
@@ -238,6 +154,7 @@ record(void)
     yoke_trainer *t = team_trainer(devices.context, &run);
     const char *path = scratch_path("timeline.json");
     json_t *file, *events;
+    trace_counts counts;
 
     make_steps(&run, t);
     for (int round = 0; round < 2; round++) {
@@ -252,8 +169,8 @@ record(void)
         ASSERT_OK(yoke_trainer_trace(t, NULL));
         check_off(t);
         events = read_events(path, &file);
-        check_events(events);
-        check_steps(events);
+        counts = check_events(events, clocks);
+        check_steps(events, counts.slack);
         ck_assert_int_eq(count_of(events, 'X', "step "), STEPS);
         ck_assert_int_eq(count_of(events, 'X', "wait for step "), STEPS);
         ck_assert_int_eq(count_of(events, 'X', "enqueue backward"), STEPS);
@@ -261,7 +178,7 @@ record(void)
         ck_assert_int_eq(count_of(events, 'C', "samples"), STEPS);
         ck_assert_int_eq(count_of(events, 'C', "memory"), STEPS);
         /* Of each device's gradients in each bucket. */
-        ck_assert_int_eq(check_arrows(events, clocks),
+        ck_assert_int_eq(counts.gradients,
                          members > 1 ? (int)(STEPS * members * t->crew.buckets.count) : 0);
         ck_assert_uint_gt(t->crew.buckets.count, 1);
         json_decref(file);
@@ -288,7 +205,7 @@ TEAM_SETUP(fit_is_recorded, TEST_POCL_HALVES, open_setup, {
     ASSERT_OK(yoke_trainer_fit(t, data, data, &(yoke_fit_options){.epochs = 2}));
     ASSERT_OK(yoke_trainer_trace(t, NULL));
     events = read_events(path, &file);
-    check_events(events);
+    check_events(events, false);
     ck_assert_int_eq(count_of(events, 'X', "step "), 8);
     ck_assert_int_eq(count_of(events, 'X', "load samples of device "), 16);
     json_decref(file);
