@@ -11,53 +11,9 @@
 #define YKI_ONNX_H
 
 #include "data/weights_file.h"
+#include "data/wire.h"
 
 enum { YKI_ONNX_LEAST_OPSET = 13, YKI_ONNX_MOST_OPSET = 20, YKI_ONNX_RANK = YOKE_MAX_RANK };
-
-/* ---- messages (onnx_wire.c) ---- */
-
-typedef struct yki_onnx_span {
-    const unsigned char *at;
-    size_t size;
-} yki_onnx_span;
-
-typedef enum yki_onnx_wire {
-    YKI_ONNX_VARINT = 0,
-    YKI_ONNX_FIXED64 = 1,
-    YKI_ONNX_BYTES = 2,
-    YKI_ONNX_FIXED32 = 5
-} yki_onnx_wire;
-
-typedef struct yki_onnx_field {
-    uint32_t number;
-    yki_onnx_wire wire;
-    uint64_t value;      /* of numbers */
-    yki_onnx_span bytes; /* of texts, arrays and messages */
-} yki_onnx_field;
-
-/* Takes the first field off a message; false: it is damaged. The message must not be empty. */
-bool yki_onnx_next(yki_onnx_span *message, yki_onnx_field *field);
-/* Takes a number of seven bits a byte off a span; false: it is damaged. */
-bool yki_onnx_varint(yki_onnx_span *span, uint64_t *value);
-
-/* A message that is being written. After an allocation fails, nothing is added any more. */
-typedef struct yki_onnx_out {
-    unsigned char *data;
-    size_t size, capacity;
-    bool failed;
-} yki_onnx_out;
-
-void yki_onnx_put_int(yki_onnx_out *out, uint32_t number, int64_t value);
-void yki_onnx_put_float(yki_onnx_out *out, uint32_t number, float value);
-void yki_onnx_put_bytes(yki_onnx_out *out, uint32_t number, const void *data, size_t size);
-void yki_onnx_put_text(yki_onnx_out *out, uint32_t number, const char *text);
-/* Adds bytes as they are, such as fields that were encoded before. */
-void yki_onnx_put_raw(yki_onnx_out *out, const void *data, size_t size);
-/* Adds a message, and clears it. */
-void yki_onnx_put_message(yki_onnx_out *out, uint32_t number, yki_onnx_out *message);
-/* Adds the start of a field of so many bytes, which the caller writes behind it. */
-void yki_onnx_put_start(yki_onnx_out *out, uint32_t number, uint64_t size);
-void yki_onnx_out_clear(yki_onnx_out *out);
 
 /* ---- models (onnx_read.c) ---- */
 
@@ -85,9 +41,9 @@ typedef struct yki_onnx_tensor {
     int32_t rank;
     int64_t dim[YKI_ONNX_RANK];
     int64_t count;
-    yki_onnx_span message; /* all of it */
+    yki_wire_span message; /* all of it */
     bool is_raw, is_external;
-    yki_onnx_span raw;
+    yki_wire_span raw;
     const char *location; /* a file beside the model */
     uint64_t offset, length;
     bool has_length;

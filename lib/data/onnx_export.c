@@ -89,23 +89,23 @@ enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1, TYPE_ELEMENT = 1, TYPE_S
 enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_NAME = 2, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
 
 static void
-put_dim(yki_onnx_out *shape, int64_t size, const char *name)
+put_dim(yki_wire_out *shape, int64_t size, const char *name)
 {
-    yki_onnx_out dim = {0};
+    yki_wire_out dim = {0};
 
     if (name)
-        yki_onnx_put_text(&dim, DIM_NAME, name);
+        yki_wire_put_text(&dim, DIM_NAME, name);
     else
-        yki_onnx_put_int(&dim, DIM_VALUE, size);
-    yki_onnx_put_message(shape, SHAPE_DIM, &dim);
+        yki_wire_put_int(&dim, DIM_VALUE, size);
+    yki_wire_put_message(shape, SHAPE_DIM, &dim);
 }
 
 /* Describes a value with these axes behind the batch. */
 static void
-put_value(yki_onnx_out *graph, uint32_t number, const char *name, yki_onnx_type type,
+put_value(yki_wire_out *graph, uint32_t number, const char *name, yki_onnx_type type,
           const yoke_node *n, yoke_shape axes)
 {
-    yki_onnx_out value = {0}, kind = {0}, tensor = {0}, shape = {0};
+    yki_wire_out value = {0}, kind = {0}, tensor = {0}, shape = {0};
 
     if (n->batched)
         put_dim(&shape, 0, "N");
@@ -113,12 +113,12 @@ put_value(yki_onnx_out *graph, uint32_t number, const char *name, yki_onnx_type 
         put_dim(&shape, 0, "T");
     for (int32_t i = 0; i < axes.rank; i++)
         put_dim(&shape, axes.dim[i], NULL);
-    yki_onnx_put_int(&tensor, TYPE_ELEMENT, type);
-    yki_onnx_put_message(&tensor, TYPE_SHAPE, &shape);
-    yki_onnx_put_message(&kind, TYPE_TENSOR, &tensor);
-    yki_onnx_put_text(&value, VALUE_NAME, name);
-    yki_onnx_put_message(&value, VALUE_TYPE, &kind);
-    yki_onnx_put_message(graph, number, &value);
+    yki_wire_put_int(&tensor, TYPE_ELEMENT, type);
+    yki_wire_put_message(&tensor, TYPE_SHAPE, &shape);
+    yki_wire_put_message(&kind, TYPE_TENSOR, &tensor);
+    yki_wire_put_text(&value, VALUE_NAME, name);
+    yki_wire_put_message(&value, VALUE_TYPE, &kind);
+    yki_wire_put_message(graph, number, &value);
 }
 
 /* (x - mean) * scale of the data; a number for all, or one for each index of the first axis. */
@@ -210,17 +210,17 @@ bytes_of(const yoke_node *n)
 }
 
 /* What stands before the numbers of a weight. */
-static yki_onnx_out
+static yki_wire_out
 tensor_head(const yki_onnx_exporter *ex, const yoke_node *n)
 {
-    yki_onnx_out head = {0}, tensor = yki_onnx_start_tensor(ex->names[n->id], YKI_ONNX_F32,
+    yki_wire_out head = {0}, tensor = yki_onnx_start_tensor(ex->names[n->id], YKI_ONNX_F32,
                                                             n->shape.rank, n->shape.dim);
 
-    yki_onnx_put_start(&tensor, TENSOR_RAW, bytes_of(n));
-    yki_onnx_put_start(&head, GRAPH_TENSOR, tensor.size + bytes_of(n));
-    yki_onnx_put_raw(&head, tensor.data, tensor.size);
+    yki_wire_put_start(&tensor, TENSOR_RAW, bytes_of(n));
+    yki_wire_put_start(&head, GRAPH_TENSOR, tensor.size + bytes_of(n));
+    yki_wire_put_raw(&head, tensor.data, tensor.size);
     head.failed |= tensor.failed;
-    yki_onnx_out_clear(&tensor);
+    yki_wire_clear(&tensor);
     return head;
 }
 
@@ -238,11 +238,11 @@ count_bytes(const yki_onnx_exporter *ex, uint64_t *size)
     *size = ex->nodes.size;
     for (size_t i = 0; i < yki_graph_own_count(ex->graph); i++)
         if (is_written(ex, i)) {
-            yki_onnx_out head = tensor_head(ex, ex->graph->nodes[i]);
+            yki_wire_out head = tensor_head(ex, ex->graph->nodes[i]);
 
             failed |= head.failed;
             *size += head.size + bytes_of(ex->graph->nodes[i]);
-            yki_onnx_out_clear(&head);
+            yki_wire_clear(&head);
         }
     if (failed)
         return YOKE_ERROR_OUT_OF_MEMORY;
@@ -278,7 +278,7 @@ write_weight(const file *f, const yoke_node *n)
 {
     const int64_t count = yki_shape_count(n->shape);
     float *values = yki_alloc((size_t)count, sizeof *values, n->name);
-    yki_onnx_out head = tensor_head(f->ex, n);
+    yki_wire_out head = tensor_head(f->ex, n);
     yoke_status status =
         values && !head.failed ? f->get(f->user, n, values) : YOKE_ERROR_OUT_OF_MEMORY;
 
@@ -286,7 +286,7 @@ write_weight(const file *f, const yoke_node *n)
         status = yki_replace_write(f->replace, head.data, head.size);
     if (status == YOKE_OK)
         status = write_values(f, values, count);
-    yki_onnx_out_clear(&head);
+    yki_wire_clear(&head);
     yki_free(values);
     return status;
 }
@@ -294,20 +294,20 @@ write_weight(const file *f, const yoke_node *n)
 static yoke_status
 write_file(const file *f)
 {
-    yki_onnx_out model = {0}, opset = {0};
+    yki_wire_out model = {0}, opset = {0};
     uint64_t size;
     yoke_status status;
 
     YKI_TRY(count_bytes(f->ex, &size));
-    yki_onnx_put_int(&model, MODEL_IR, IR_VERSION);
-    yki_onnx_put_text(&model, MODEL_PRODUCER, "yoke");
-    yki_onnx_put_text(&opset, 1, "");
-    yki_onnx_put_int(&opset, OPSET_VERSION, OPSET);
-    yki_onnx_put_message(&model, MODEL_OPSET, &opset);
-    yki_onnx_put_start(&model, MODEL_GRAPH, size);
+    yki_wire_put_int(&model, MODEL_IR, IR_VERSION);
+    yki_wire_put_text(&model, MODEL_PRODUCER, "yoke");
+    yki_wire_put_text(&opset, 1, "");
+    yki_wire_put_int(&opset, OPSET_VERSION, OPSET);
+    yki_wire_put_message(&model, MODEL_OPSET, &opset);
+    yki_wire_put_start(&model, MODEL_GRAPH, size);
     status = model.failed ? YOKE_ERROR_OUT_OF_MEMORY
                           : yki_replace_write(f->replace, model.data, model.size);
-    yki_onnx_out_clear(&model);
+    yki_wire_clear(&model);
     if (status == YOKE_OK)
         status = yki_replace_write(f->replace, f->ex->nodes.data, f->ex->nodes.size);
     for (size_t i = 0; status == YOKE_OK && i < yki_graph_own_count(f->ex->graph); i++)
@@ -331,7 +331,7 @@ build(yki_onnx_exporter *ex, const yki_model_info *info)
     mark(ex);
     for (size_t i = 0; i < count; i++)
         ex->names[i] = choose_name(ex, ex->graph->nodes[i]);
-    yki_onnx_put_text(&ex->nodes, GRAPH_NAME, "yoke");
+    yki_wire_put_text(&ex->nodes, GRAPH_NAME, "yoke");
     YKI_TRY(write_inputs(ex, info));
     YKI_TRY(write_nodes(ex));
     return ex->failed || ex->nodes.failed ? YOKE_ERROR_OUT_OF_MEMORY : YOKE_OK;
@@ -358,8 +358,8 @@ yki_onnx_export(const char *path, const yoke_graph *graph, const yki_model_info 
         else
             yki_replace_drop(f.replace);
     }
-    yki_onnx_out_clear(&ex.nodes);
-    yki_onnx_out_clear(&ex.attrs);
+    yki_wire_clear(&ex.nodes);
+    yki_wire_clear(&ex.attrs);
     yki_onnx_clear(&ex.names_memory);
     return status;
 }

@@ -14,7 +14,7 @@
 
 typedef struct yki_onnx_exporter {
     const yoke_graph *graph;
-    yki_onnx_out nodes, attrs; /* of the graph; of the next node */
+    yki_wire_out nodes, attrs; /* of the graph; of the next node */
     yki_onnx names_memory;     /* of the names below */
     const char **names;        /* of the value of each node, by its id */
     bool *needed;              /* which nodes the outputs depend on */
@@ -65,7 +65,7 @@ const char *yki_onnx_number(yki_onnx_exporter *ex, float value);
 /* How many rows the samples of a batch have, as a list of one number. */
 const char *yki_onnx_rows(yki_onnx_exporter *ex, const yoke_node *x);
 /* Starts a tensor; `name` NULL: it has none. */
-yki_onnx_out yki_onnx_start_tensor(const char *name, yki_onnx_type type, int32_t rank,
+yki_wire_out yki_onnx_start_tensor(const char *name, yki_onnx_type type, int32_t rank,
                                    const int64_t *dim);
 /* Fails with YOKE_ERROR_UNSUPPORTED and the node's name. */
 yoke_status yki_onnx_cannot(const yoke_node *n, const char *why);

@@ -202,7 +202,7 @@ WRITE(layer_norm)
     yki_onnx_attr_int(ex, "axis", -a.axes);
     yki_onnx_attr_float(ex, "epsilon", a.epsilon);
     if (plain) {
-        yki_onnx_out attrs = ex->attrs;
+        yki_wire_out attrs = ex->attrs;
         const char *ones;
 
         memset(&ex->attrs, 0, sizeof ex->attrs);

@@ -63,51 +63,51 @@ enum {
 };
 enum { KIND_F = 1, KIND_I = 2, KIND_S = 3, KIND_T = 4, KIND_INTS = 7, NODE_ATTR = 5 };
 
-static yki_onnx_out
+static yki_wire_out
 start_attr(const char *name, int64_t kind)
 {
-    yki_onnx_out attr = {0};
+    yki_wire_out attr = {0};
 
-    yki_onnx_put_text(&attr, ATTR_NAME, name);
-    yki_onnx_put_int(&attr, ATTR_KIND, kind);
+    yki_wire_put_text(&attr, ATTR_NAME, name);
+    yki_wire_put_int(&attr, ATTR_KIND, kind);
     return attr;
 }
 
 void
 yki_onnx_attr_int(yki_onnx_exporter *ex, const char *name, int64_t value)
 {
-    yki_onnx_out attr = start_attr(name, KIND_I);
+    yki_wire_out attr = start_attr(name, KIND_I);
 
-    yki_onnx_put_int(&attr, ATTR_I, value);
-    yki_onnx_put_message(&ex->attrs, NODE_ATTR, &attr);
+    yki_wire_put_int(&attr, ATTR_I, value);
+    yki_wire_put_message(&ex->attrs, NODE_ATTR, &attr);
 }
 
 void
 yki_onnx_attr_ints(yki_onnx_exporter *ex, const char *name, const int64_t *values, size_t n)
 {
-    yki_onnx_out attr = start_attr(name, KIND_INTS);
+    yki_wire_out attr = start_attr(name, KIND_INTS);
 
     for (size_t i = 0; i < n; i++)
-        yki_onnx_put_int(&attr, ATTR_INTS, values[i]);
-    yki_onnx_put_message(&ex->attrs, NODE_ATTR, &attr);
+        yki_wire_put_int(&attr, ATTR_INTS, values[i]);
+    yki_wire_put_message(&ex->attrs, NODE_ATTR, &attr);
 }
 
 void
 yki_onnx_attr_float(yki_onnx_exporter *ex, const char *name, float value)
 {
-    yki_onnx_out attr = start_attr(name, KIND_F);
+    yki_wire_out attr = start_attr(name, KIND_F);
 
-    yki_onnx_put_float(&attr, ATTR_F, value);
-    yki_onnx_put_message(&ex->attrs, NODE_ATTR, &attr);
+    yki_wire_put_float(&attr, ATTR_F, value);
+    yki_wire_put_message(&ex->attrs, NODE_ATTR, &attr);
 }
 
 void
 yki_onnx_attr_text(yki_onnx_exporter *ex, const char *name, const char *text)
 {
-    yki_onnx_out attr = start_attr(name, KIND_S);
+    yki_wire_out attr = start_attr(name, KIND_S);
 
-    yki_onnx_put_text(&attr, ATTR_S, text);
-    yki_onnx_put_message(&ex->attrs, NODE_ATTR, &attr);
+    yki_wire_put_text(&attr, ATTR_S, text);
+    yki_wire_put_message(&ex->attrs, NODE_ATTR, &attr);
 }
 
 /* ---- nodes ---- */
@@ -118,19 +118,19 @@ const char *
 yki_onnx_emit_list(yki_onnx_exporter *ex, const char *op, const char *out, const char *const *in,
                    size_t count)
 {
-    yki_onnx_out node = {0};
+    yki_wire_out node = {0};
 
     out = out ? out : yki_onnx_new_name(ex);
     for (size_t i = 0; i < count; i++)
-        yki_onnx_put_text(&node, NODE_INPUT, in[i]);
-    yki_onnx_put_text(&node, NODE_OUTPUT, out);
-    yki_onnx_put_text(&node, NODE_NAME, out);
-    yki_onnx_put_text(&node, NODE_OP, op);
+        yki_wire_put_text(&node, NODE_INPUT, in[i]);
+    yki_wire_put_text(&node, NODE_OUTPUT, out);
+    yki_wire_put_text(&node, NODE_NAME, out);
+    yki_wire_put_text(&node, NODE_OP, op);
     /* Each attribute is a field of the node already. */
-    yki_onnx_put_raw(&node, ex->attrs.data, ex->attrs.size);
+    yki_wire_put_raw(&node, ex->attrs.data, ex->attrs.size);
     node.failed |= ex->attrs.failed;
-    yki_onnx_out_clear(&ex->attrs);
-    yki_onnx_put_message(&ex->nodes, GRAPH_NODE, &node);
+    yki_wire_clear(&ex->attrs);
+    yki_wire_put_message(&ex->nodes, GRAPH_NODE, &node);
     return out;
 }
 
@@ -152,26 +152,26 @@ yki_onnx_emit(yki_onnx_exporter *ex, const char *op, const char *out, ...)
 
 enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_FLOATS = 4, TENSOR_INTS = 7, TENSOR_NAME = 8 };
 
-yki_onnx_out
+yki_wire_out
 yki_onnx_start_tensor(const char *name, yki_onnx_type type, int32_t rank, const int64_t *dim)
 {
-    yki_onnx_out tensor = {0};
+    yki_wire_out tensor = {0};
 
     for (int32_t i = 0; i < rank; i++)
-        yki_onnx_put_int(&tensor, TENSOR_DIMS, dim[i]);
-    yki_onnx_put_int(&tensor, TENSOR_TYPE, type);
+        yki_wire_put_int(&tensor, TENSOR_DIMS, dim[i]);
+    yki_wire_put_int(&tensor, TENSOR_TYPE, type);
     if (name)
-        yki_onnx_put_text(&tensor, TENSOR_NAME, name);
+        yki_wire_put_text(&tensor, TENSOR_NAME, name);
     return tensor;
 }
 
 static const char *
-constant(yki_onnx_exporter *ex, yki_onnx_out *tensor)
+constant(yki_onnx_exporter *ex, yki_wire_out *tensor)
 {
-    yki_onnx_out attr = start_attr("value", KIND_T);
+    yki_wire_out attr = start_attr("value", KIND_T);
 
-    yki_onnx_put_message(&attr, ATTR_T, tensor);
-    yki_onnx_put_message(&ex->attrs, NODE_ATTR, &attr);
+    yki_wire_put_message(&attr, ATTR_T, tensor);
+    yki_wire_put_message(&ex->attrs, NODE_ATTR, &attr);
     return yki_onnx_emit_list(ex, "Constant", NULL, NULL, 0);
 }
 
@@ -179,23 +179,23 @@ const char *
 yki_onnx_ints(yki_onnx_exporter *ex, const int64_t *values, size_t count)
 {
     const int64_t dim = (int64_t)count;
-    yki_onnx_out tensor = yki_onnx_start_tensor(NULL, YKI_ONNX_I64, 1, &dim);
+    yki_wire_out tensor = yki_onnx_start_tensor(NULL, YKI_ONNX_I64, 1, &dim);
 
     for (size_t i = 0; i < count; i++)
-        yki_onnx_put_int(&tensor, TENSOR_INTS, values[i]);
+        yki_wire_put_int(&tensor, TENSOR_INTS, values[i]);
     return constant(ex, &tensor);
 }
 
 const char *
 yki_onnx_floats(yki_onnx_exporter *ex, const float *values, int32_t rank, const int64_t *dim)
 {
-    yki_onnx_out tensor = yki_onnx_start_tensor(NULL, YKI_ONNX_F32, rank, dim);
+    yki_wire_out tensor = yki_onnx_start_tensor(NULL, YKI_ONNX_F32, rank, dim);
     int64_t count = 1;
 
     for (int32_t i = 0; i < rank; i++)
         count *= dim[i];
     for (int64_t i = 0; i < count; i++)
-        yki_onnx_put_float(&tensor, TENSOR_FLOATS, values[i]);
+        yki_wire_put_float(&tensor, TENSOR_FLOATS, values[i]);
     return constant(ex, &tensor);
 }
 

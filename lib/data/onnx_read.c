@@ -109,31 +109,31 @@ bad(const yki_onnx *m, const char *what, const char *why)
 }
 
 static yoke_status
-next(const yki_onnx *m, const char *what, yki_onnx_span *message, yki_onnx_field *field)
+next(const yki_onnx *m, const char *what, yki_wire_span *message, yki_wire_field *field)
 {
-    return yki_onnx_next(message, field)
+    return yki_wire_next(message, field)
                ? YOKE_OK
                : bad(m, what, "has a field that does not end inside it; get the whole file");
 }
 
 /* Counts the fields of a number that hold bytes. */
 static yoke_status
-count_fields(const yki_onnx *m, const char *what, yki_onnx_span message, uint32_t number,
+count_fields(const yki_onnx *m, const char *what, yki_wire_span message, uint32_t number,
              size_t *count)
 {
-    yki_onnx_field field;
+    yki_wire_field field;
 
     *count = 0;
     while (message.size) {
         YKI_TRY(next(m, what, &message, &field));
-        *count += field.number == number && field.wire == YKI_ONNX_BYTES;
+        *count += field.number == number && field.wire == YKI_WIRE_BYTES;
     }
     return *count <= MOST_ENTRIES ? YOKE_OK : bad(m, what, "has more than 1048576 entries");
 }
 
 /* Makes a list for all fields of this number. */
 static yoke_status
-make_list(yki_onnx *m, const char *what, yki_onnx_span message, uint32_t number, size_t size,
+make_list(yki_onnx *m, const char *what, yki_wire_span message, uint32_t number, size_t size,
           void **list)
 {
     size_t count;
@@ -145,12 +145,12 @@ make_list(yki_onnx *m, const char *what, yki_onnx_span message, uint32_t number,
 
 /* Copies a text, which must be UTF-8 without zeros. */
 static yoke_status
-get_text(yki_onnx *m, const char *what, const yki_onnx_field *field, const char **out)
+get_text(yki_onnx *m, const char *what, const yki_wire_field *field, const char **out)
 {
     char *text;
     int32_t code;
 
-    if (field->wire != YKI_ONNX_BYTES)
+    if (field->wire != YKI_WIRE_BYTES)
         return bad(m, what, "has a number where a text must be");
     for (size_t i = 0; i < field->bytes.size;) {
         i += yki_utf8_next(field->bytes.at + i, field->bytes.size - i, &code);
@@ -167,9 +167,9 @@ get_text(yki_onnx *m, const char *what, const yki_onnx_field *field, const char 
 }
 
 static yoke_status
-get_message(const yki_onnx *m, const char *what, const yki_onnx_field *field, yki_onnx_span *out)
+get_message(const yki_onnx *m, const char *what, const yki_wire_field *field, yki_wire_span *out)
 {
-    if (field->wire != YKI_ONNX_BYTES)
+    if (field->wire != YKI_WIRE_BYTES)
         return bad(m, what, "has a number where a message must be");
     *out = field->bytes;
     return YOKE_OK;
@@ -177,17 +177,17 @@ get_message(const yki_onnx *m, const char *what, const yki_onnx_field *field, yk
 
 /* Whole numbers of one field, which may be packed; adds them behind the *count that are there. */
 static yoke_status
-add_ints(const yki_onnx *m, const char *what, const yki_onnx_field *field, int64_t *list,
+add_ints(const yki_onnx *m, const char *what, const yki_wire_field *field, int64_t *list,
          size_t room, size_t *count)
 {
-    yki_onnx_span packed = field->bytes;
+    yki_wire_span packed = field->bytes;
     uint64_t value = field->value;
     bool more = true;
 
-    if (field->wire == YKI_ONNX_BYTES)
+    if (field->wire == YKI_WIRE_BYTES)
         more = packed.size > 0;
     while (more) {
-        if (field->wire == YKI_ONNX_BYTES && !yki_onnx_varint(&packed, &value))
+        if (field->wire == YKI_WIRE_BYTES && !yki_wire_varint(&packed, &value))
             return bad(m, what, "has a list of numbers that does not end");
         if (*count == room)
             return bad(m, what, "has too many numbers in a list");
@@ -200,11 +200,11 @@ add_ints(const yki_onnx *m, const char *what, const yki_onnx_field *field, int64
 /* ---- tensors ---- */
 
 static yoke_status
-read_external(yki_onnx *m, const yki_onnx_span *entry, yki_onnx_tensor *t)
+read_external(yki_onnx *m, const yki_wire_span *entry, yki_onnx_tensor *t)
 {
     const char *key = "", *text = "";
-    yki_onnx_span message = *entry;
-    yki_onnx_field field;
+    yki_wire_span message = *entry;
+    yki_wire_field field;
     uint64_t number = 0;
     size_t digits;
 
@@ -248,10 +248,10 @@ count_elements(const yki_onnx *m, yki_onnx_tensor *t, size_t rank)
 }
 
 static yoke_status
-read_tensor(yki_onnx *m, yki_onnx_span message, yki_onnx_tensor *t)
+read_tensor(yki_onnx *m, yki_wire_span message, yki_onnx_tensor *t)
 {
     const char *const what = "a tensor";
-    yki_onnx_field field;
+    yki_wire_field field;
     size_t rank = 0;
 
     t->message = message;
@@ -289,11 +289,11 @@ read_tensor(yki_onnx *m, yki_onnx_span message, yki_onnx_tensor *t)
 /* ---- nodes ---- */
 
 static yoke_status
-read_lists(yki_onnx *m, yki_onnx_span message, yki_onnx_attr *a)
+read_lists(yki_onnx *m, yki_wire_span message, yki_onnx_attr *a)
 {
     const char *const what = "an attribute";
     const size_t most = message.size; /* each number takes a byte at least */
-    yki_onnx_field field;
+    yki_wire_field field;
     size_t floats = 0;
 
     a->ints = yki_onnx_keep(m, most, sizeof *a->ints);
@@ -322,11 +322,11 @@ read_lists(yki_onnx *m, yki_onnx_span message, yki_onnx_attr *a)
 }
 
 static yoke_status
-read_attr_field(yki_onnx *m, const yki_onnx_field *field, yki_onnx_attr *a)
+read_attr_field(yki_onnx *m, const yki_wire_field *field, yki_onnx_attr *a)
 {
     const char *const what = "an attribute";
     const uint32_t word = (uint32_t)field->value;
-    yki_onnx_span message;
+    yki_wire_span message;
 
     switch (field->number) {
     case ATTR_NAME:
@@ -352,10 +352,10 @@ read_attr_field(yki_onnx *m, const yki_onnx_field *field, yki_onnx_attr *a)
 }
 
 static yoke_status
-read_attr(yki_onnx *m, yki_onnx_span message, yki_onnx_attr *a)
+read_attr(yki_onnx *m, yki_wire_span message, yki_onnx_attr *a)
 {
-    yki_onnx_span rest = message;
-    yki_onnx_field field;
+    yki_wire_span rest = message;
+    yki_wire_field field;
 
     a->name = a->text = "";
     while (rest.size) {
@@ -366,11 +366,11 @@ read_attr(yki_onnx *m, yki_onnx_span message, yki_onnx_attr *a)
 }
 
 static yoke_status
-read_node(yki_onnx *m, yki_onnx_span message, yki_onnx_node *n)
+read_node(yki_onnx *m, yki_wire_span message, yki_onnx_node *n)
 {
     const char *const what = "a node";
-    yki_onnx_span rest = message;
-    yki_onnx_field field;
+    yki_wire_span rest = message;
+    yki_wire_field field;
     void *lists[3];
 
     YKI_TRY(make_list(m, what, message, NODE_INPUT, sizeof *n->inputs, &lists[0]));
@@ -392,7 +392,7 @@ read_node(yki_onnx *m, yki_onnx_span message, yki_onnx_node *n)
             YKI_TRY(get_text(m, what, &field, &n->op));
         else if (field.number == NODE_DOMAIN)
             YKI_TRY(get_text(m, what, &field, &n->domain));
-        else if (field.number == NODE_ATTR && field.wire == YKI_ONNX_BYTES)
+        else if (field.number == NODE_ATTR && field.wire == YKI_WIRE_BYTES)
             YKI_TRY(read_attr(m, field.bytes, &n->attrs[n->attr_count++]));
     }
     return YOKE_OK;
@@ -401,10 +401,10 @@ read_node(yki_onnx *m, yki_onnx_span message, yki_onnx_node *n)
 /* ---- inputs and outputs ---- */
 
 static yoke_status
-read_dim(yki_onnx *m, yki_onnx_span message, yki_onnx_value *v)
+read_dim(yki_onnx *m, yki_wire_span message, yki_onnx_value *v)
 {
     const int32_t axis = v->rank;
-    yki_onnx_field field;
+    yki_wire_field field;
 
     if (axis == YKI_ONNX_RANK)
         return yki_fail(YOKE_ERROR_UNSUPPORTED, "%s: \"%s\" has more than %d axes", m->path,
@@ -414,7 +414,7 @@ read_dim(yki_onnx *m, yki_onnx_span message, yki_onnx_value *v)
     v->dim_name[axis] = "?";
     while (message.size) {
         YKI_TRY(next(m, "a size", &message, &field));
-        if (field.number == DIM_VALUE && field.wire == YKI_ONNX_VARINT)
+        if (field.number == DIM_VALUE && field.wire == YKI_WIRE_VARINT)
             v->dim[axis] = field.value > 0 && field.value <= INT64_MAX ? (int64_t)field.value : -1;
         else if (field.number == DIM_NAME)
             YKI_TRY(get_text(m, "a size", &field, &v->dim_name[axis]));
@@ -423,24 +423,24 @@ read_dim(yki_onnx *m, yki_onnx_span message, yki_onnx_value *v)
 }
 
 static yoke_status
-read_shape(yki_onnx *m, yki_onnx_span message, yki_onnx_value *v)
+read_shape(yki_onnx *m, yki_wire_span message, yki_onnx_value *v)
 {
-    yki_onnx_field field;
+    yki_wire_field field;
 
     v->has_shape = true;
     while (message.size) {
         YKI_TRY(next(m, "a shape", &message, &field));
-        if (field.number == SHAPE_DIM && field.wire == YKI_ONNX_BYTES)
+        if (field.number == SHAPE_DIM && field.wire == YKI_WIRE_BYTES)
             YKI_TRY(read_dim(m, field.bytes, v));
     }
     return YOKE_OK;
 }
 
 static yoke_status
-read_type(yki_onnx *m, yki_onnx_span message, yki_onnx_value *v)
+read_type(yki_onnx *m, yki_wire_span message, yki_onnx_value *v)
 {
-    yki_onnx_field field, inner;
-    yki_onnx_span tensor;
+    yki_wire_field field, inner;
+    yki_wire_span tensor;
 
     while (message.size) {
         YKI_TRY(next(m, "a type", &message, &field));
@@ -451,7 +451,7 @@ read_type(yki_onnx *m, yki_onnx_span message, yki_onnx_value *v)
             YKI_TRY(next(m, "a type", &tensor, &inner));
             if (inner.number == TYPE_ELEMENT)
                 v->type = (int32_t)inner.value;
-            else if (inner.number == TYPE_SHAPE && inner.wire == YKI_ONNX_BYTES)
+            else if (inner.number == TYPE_SHAPE && inner.wire == YKI_WIRE_BYTES)
                 YKI_TRY(read_shape(m, inner.bytes, v));
         }
     }
@@ -459,10 +459,10 @@ read_type(yki_onnx *m, yki_onnx_span message, yki_onnx_value *v)
 }
 
 static yoke_status
-read_value(yki_onnx *m, yki_onnx_span message, yki_onnx_value *v)
+read_value(yki_onnx *m, yki_wire_span message, yki_onnx_value *v)
 {
-    yki_onnx_field field;
-    yki_onnx_span type = {NULL, 0};
+    yki_wire_field field;
+    yki_wire_span type = {NULL, 0};
 
     v->name = "";
     while (message.size) {
@@ -478,7 +478,7 @@ read_value(yki_onnx *m, yki_onnx_span message, yki_onnx_value *v)
 /* ---- the graph ---- */
 
 static yoke_status
-make_lists(yki_onnx *m, yki_onnx_span message)
+make_lists(yki_onnx *m, yki_wire_span message)
 {
     const char *const what = "the graph";
     void *lists[4];
@@ -495,14 +495,14 @@ make_lists(yki_onnx *m, yki_onnx_span message)
 }
 
 static yoke_status
-read_graph(yki_onnx *m, yki_onnx_span message)
+read_graph(yki_onnx *m, yki_wire_span message)
 {
-    yki_onnx_field field;
+    yki_wire_field field;
 
     YKI_TRY(make_lists(m, message));
     while (message.size) {
         YKI_TRY(next(m, "the graph", &message, &field));
-        if (field.wire != YKI_ONNX_BYTES)
+        if (field.wire != YKI_WIRE_BYTES)
             continue;
         if (field.number == GRAPH_NODE)
             YKI_TRY(read_node(m, field.bytes, &m->nodes[m->node_count++]));
@@ -520,10 +520,10 @@ read_graph(yki_onnx *m, yki_onnx_span message)
 }
 
 static yoke_status
-read_opset(yki_onnx *m, yki_onnx_span message)
+read_opset(yki_onnx *m, yki_wire_span message)
 {
     const char *domain = "";
-    yki_onnx_field field;
+    yki_wire_field field;
     int64_t version = 0;
 
     while (message.size) {
@@ -541,17 +541,17 @@ read_opset(yki_onnx *m, yki_onnx_span message)
 static yoke_status
 read_model(yki_onnx *m)
 {
-    yki_onnx_span message = {m->data, m->size}, graph = {NULL, 0};
-    yki_onnx_field field;
+    yki_wire_span message = {m->data, m->size}, graph = {NULL, 0};
+    yki_wire_field field;
 
     while (message.size) {
-        if (!yki_onnx_next(&message, &field))
+        if (!yki_wire_next(&message, &field))
             return yki_fail(YOKE_ERROR_FORMAT,
                             "%s is no model of ONNX, or ends in the middle; get the whole file",
                             m->path);
         if (field.number == MODEL_GRAPH)
             YKI_TRY(get_message(m, "the model", &field, &graph));
-        else if (field.number == MODEL_OPSET && field.wire == YKI_ONNX_BYTES)
+        else if (field.number == MODEL_OPSET && field.wire == YKI_WIRE_BYTES)
             YKI_TRY(read_opset(m, field.bytes));
         else if (field.number == MODEL_FUNCTIONS)
             return yki_fail(YOKE_ERROR_UNSUPPORTED,

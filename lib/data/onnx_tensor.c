@@ -77,7 +77,7 @@ packed_width(uint32_t list)
 }
 
 static size_t
-count_varints(const yki_onnx_span *span)
+count_varints(const yki_wire_span *span)
 {
     size_t count = 0;
 
@@ -90,13 +90,13 @@ static uint64_t
 count_list(const yki_onnx_tensor *t, uint32_t list)
 {
     const size_t width = packed_width(list);
-    yki_onnx_span message = t->message;
-    yki_onnx_field field;
+    yki_wire_span message = t->message;
+    yki_wire_field field;
     uint64_t count = 0;
 
-    while (message.size && yki_onnx_next(&message, &field))
+    while (message.size && yki_wire_next(&message, &field))
         if (field.number == list)
-            count += field.wire != YKI_ONNX_BYTES ? 1
+            count += field.wire != YKI_WIRE_BYTES ? 1
                      : width                      ? field.bytes.size / width
                                                   : count_varints(&field.bytes);
     return count;
@@ -266,20 +266,20 @@ static yoke_status
 put_list(target *to)
 {
     const size_t width = packed_width(to->type->list);
-    yki_onnx_span message = to->tensor->message;
-    yki_onnx_field field;
+    yki_wire_span message = to->tensor->message;
+    yki_wire_field field;
     uint64_t value;
 
-    while (message.size && yki_onnx_next(&message, &field)) {
+    while (message.size && yki_wire_next(&message, &field)) {
         if (field.number != to->type->list)
             continue;
-        if (field.wire != YKI_ONNX_BYTES)
+        if (field.wire != YKI_WIRE_BYTES)
             YKI_TRY(put(to, field.value));
-        for (size_t i = 0; width && field.wire == YKI_ONNX_BYTES && i + width <= field.bytes.size;
+        for (size_t i = 0; width && field.wire == YKI_WIRE_BYTES && i + width <= field.bytes.size;
              i += width)
             YKI_TRY(put(to, yki_little_endian(field.bytes.at + i, width)));
-        while (!width && field.wire == YKI_ONNX_BYTES && field.bytes.size) {
-            if (!yki_onnx_varint(&field.bytes, &value) || to->done == to->tensor->count)
+        while (!width && field.wire == YKI_WIRE_BYTES && field.bytes.size) {
+            if (!yki_wire_varint(&field.bytes, &value) || to->done == to->tensor->count)
                 return yki_fail(YOKE_ERROR_FORMAT, "%s: the tensor \"%s\" has a damaged number",
                                 to->model->path, to->tensor->name);
             YKI_TRY(put(to, value));

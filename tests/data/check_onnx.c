@@ -30,83 +30,83 @@ typedef struct attr {
 } attr;
 
 static void
-add_attr(yki_onnx_out *node, const attr *a)
+add_attr(yki_wire_out *node, const attr *a)
 {
-    yki_onnx_out out = {0};
+    yki_wire_out out = {0};
 
-    yki_onnx_put_text(&out, 1, a->name);
+    yki_wire_put_text(&out, 1, a->name);
     if (a->is_list)
         for (size_t i = 0; i < MOST_INTS && a->ints[i] != END; i++)
-            yki_onnx_put_int(&out, 8, a->ints[i]);
+            yki_wire_put_int(&out, 8, a->ints[i]);
     else
-        yki_onnx_put_int(&out, 3, a->i);
-    yki_onnx_put_int(&out, 20, a->is_list ? 7 : 2);
-    yki_onnx_put_message(node, 5, &out);
+        yki_wire_put_int(&out, 3, a->i);
+    yki_wire_put_int(&out, 20, a->is_list ? 7 : 2);
+    yki_wire_put_message(node, 5, &out);
 }
 
 /* Adds a node; `in` are names with commas between them. */
 static void
-add_node(yki_onnx_out *graph, const char *op, const char *in, const char *out, const attr *a)
+add_node(yki_wire_out *graph, const char *op, const char *in, const char *out, const attr *a)
 {
-    yki_onnx_out node = {0};
+    yki_wire_out node = {0};
     char names[200], *name, *rest = names;
 
     snprintf(names, sizeof names, "%s", in);
     while ((name = strsep(&rest, ",")) != NULL)
-        yki_onnx_put_text(&node, 1, name);
-    yki_onnx_put_text(&node, 2, out);
-    yki_onnx_put_text(&node, 3, "it");
-    yki_onnx_put_text(&node, 4, op);
+        yki_wire_put_text(&node, 1, name);
+    yki_wire_put_text(&node, 2, out);
+    yki_wire_put_text(&node, 3, "it");
+    yki_wire_put_text(&node, 4, op);
     if (a)
         add_attr(&node, a);
-    yki_onnx_put_message(graph, GRAPH_NODE, &node);
+    yki_wire_put_message(graph, GRAPH_NODE, &node);
 }
 
 static void
-add_value(yki_onnx_out *graph, uint32_t number, const char *name, int64_t type, const int64_t *dim)
+add_value(yki_wire_out *graph, uint32_t number, const char *name, int64_t type, const int64_t *dim)
 {
-    yki_onnx_out value = {0}, kind = {0}, tensor = {0}, shape = {0}, size = {0};
+    yki_wire_out value = {0}, kind = {0}, tensor = {0}, shape = {0}, size = {0};
 
     for (; *dim != END; dim++) {
         if (*dim < 0)
-            yki_onnx_put_text(&size, 2, "N");
+            yki_wire_put_text(&size, 2, "N");
         else
-            yki_onnx_put_int(&size, 1, *dim);
-        yki_onnx_put_message(&shape, 1, &size);
+            yki_wire_put_int(&size, 1, *dim);
+        yki_wire_put_message(&shape, 1, &size);
     }
-    yki_onnx_put_int(&tensor, 1, type);
-    yki_onnx_put_message(&tensor, 2, &shape);
-    yki_onnx_put_message(&kind, 1, &tensor);
-    yki_onnx_put_text(&value, 1, name);
-    yki_onnx_put_message(&value, 2, &kind);
-    yki_onnx_put_message(graph, number, &value);
+    yki_wire_put_int(&tensor, 1, type);
+    yki_wire_put_message(&tensor, 2, &shape);
+    yki_wire_put_message(&kind, 1, &tensor);
+    yki_wire_put_text(&value, 1, name);
+    yki_wire_put_message(&value, 2, &kind);
+    yki_wire_put_message(graph, number, &value);
 }
 
 /* Adds floats of this shape, or whole numbers, as bytes. */
 static void
-add_tensor(yki_onnx_out *graph, const char *name, int64_t type, const int64_t *dim,
+add_tensor(yki_wire_out *graph, const char *name, int64_t type, const int64_t *dim,
            const void *data, size_t size)
 {
-    yki_onnx_out tensor = {0};
+    yki_wire_out tensor = {0};
 
     for (; *dim != END; dim++)
-        yki_onnx_put_int(&tensor, 1, *dim);
-    yki_onnx_put_int(&tensor, 2, type);
-    yki_onnx_put_text(&tensor, 8, name);
+        yki_wire_put_int(&tensor, 1, *dim);
+    yki_wire_put_int(&tensor, 2, type);
+    yki_wire_put_text(&tensor, 8, name);
     if (data)
-        yki_onnx_put_bytes(&tensor, 9, data, size);
-    yki_onnx_put_message(graph, GRAPH_TENSOR, &tensor);
+        yki_wire_put_bytes(&tensor, 9, data, size);
+    yki_wire_put_message(graph, GRAPH_TENSOR, &tensor);
 }
 
 static void
-finish_model(yki_onnx_out *model, yki_onnx_out *graph, int64_t opset)
+finish_model(yki_wire_out *model, yki_wire_out *graph, int64_t opset)
 {
-    yki_onnx_out set = {0};
+    yki_wire_out set = {0};
 
-    yki_onnx_put_int(model, 1, 8);
-    yki_onnx_put_int(&set, 2, opset);
-    yki_onnx_put_message(model, 8, &set);
-    yki_onnx_put_message(model, 7, graph);
+    yki_wire_put_int(model, 1, 8);
+    yki_wire_put_int(&set, 2, opset);
+    yki_wire_put_message(model, 8, &set);
+    yki_wire_put_message(model, 7, graph);
 }
 
 static const int64_t image[] = {-1, 2, 4, 4, END}, row[] = {-1, 3, END};
@@ -114,11 +114,11 @@ static const int64_t square[] = {3, 3, END}, three[] = {3, END};
 static const float numbers[64] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
 
 /* The input "x" of this shape, and the output "y". */
-static yki_onnx_out
+static yki_wire_out
 start_graph(const int64_t *dim)
 {
     static const int64_t any[] = {-1, END};
-    yki_onnx_out graph = {0};
+    yki_wire_out graph = {0};
 
     add_value(&graph, GRAPH_INPUT, "x", 1, dim);
     add_value(&graph, GRAPH_OUTPUT, "y", 1, any);
@@ -126,7 +126,7 @@ start_graph(const int64_t *dim)
 }
 
 static yoke_status
-import(const yki_onnx_out *bytes, const char *path)
+import(const yki_wire_out *bytes, const char *path)
 {
     yki_onnx model;
     yki_onnx_imported made = {0};
@@ -141,22 +141,22 @@ import(const yki_onnx_out *bytes, const char *path)
 
 /* Refuses the graph with this sentence, which begins with the file's name. */
 static void
-refuse(yki_onnx_out *graph, yoke_status status, const char *sentence)
+refuse(yki_wire_out *graph, yoke_status status, const char *sentence)
 {
-    yki_onnx_out model = {0};
+    yki_wire_out model = {0};
 
     finish_model(&model, graph, 17);
     ASSERT_REFUSED(status, sentence, import(&model, "m.onnx"));
     ck_assert_msg(strncmp(yoke_last_error(), "m.onnx", 6) == 0, "%s", yoke_last_error());
-    yki_onnx_out_clear(&model);
+    yki_wire_clear(&model);
 }
 
 /* A model with a weight in each of two layers. */
-static yki_onnx_out
+static yki_wire_out
 whole_model(void)
 {
     const attr turned = {"transB", 1, {0}, false};
-    yki_onnx_out graph = start_graph(row), model = {0};
+    yki_wire_out graph = start_graph(row), model = {0};
 
     add_tensor(&graph, "fc.weight", 1, square, numbers, 36);
     add_tensor(&graph, "fc.bias", 1, three, numbers, 12);
@@ -170,12 +170,12 @@ whole_model(void)
 
 START_TEST(every_prefix)
 {
-    yki_onnx_out model = whole_model();
+    yki_wire_out model = whole_model();
 
     ASSERT_OK(import(&model, "m.onnx"));
     for (size_t size = 0; size < model.size; size++) {
         unsigned char *bytes = malloc(size + 1); /* of its own size, so that none beyond is read */
-        yki_onnx_out prefix = {bytes, size, size, false};
+        yki_wire_out prefix = {bytes, size, size, false};
 
         ck_assert_ptr_nonnull(bytes);
         memcpy(bytes, model.data, size);
@@ -183,21 +183,21 @@ START_TEST(every_prefix)
         fuzz_onnx(bytes, size);
         free(bytes);
     }
-    yki_onnx_out_clear(&model);
+    yki_wire_clear(&model);
 }
 END_TEST
 
 /* Each byte with each bit turned: refused or accepted, but nothing breaks. */
 START_TEST(every_bit)
 {
-    yki_onnx_out model = whole_model();
+    yki_wire_out model = whole_model();
 
     for (size_t i = 0; i < 8 * model.size; i++) {
         model.data[i / 8] ^= (unsigned char)(1u << i % 8);
         fuzz_onnx(model.data, model.size);
         model.data[i / 8] ^= (unsigned char)(1u << i % 8);
     }
-    yki_onnx_out_clear(&model);
+    yki_wire_clear(&model);
 }
 END_TEST
 
@@ -239,12 +239,12 @@ START_TEST(fields)
 
     for (size_t i = 0; i < YKI_COUNT(rows); i++) {
         unsigned char *bytes = malloc(rows[i].size); /* of its own size */
-        yki_onnx_span span = {bytes, rows[i].size};
-        yki_onnx_field field;
+        yki_wire_span span = {bytes, rows[i].size};
+        yki_wire_field field;
 
         ck_assert_ptr_nonnull(bytes);
         memcpy(bytes, rows[i].bytes, rows[i].size);
-        ck_assert_msg(yki_onnx_next(&span, &field) == rows[i].good, "row %zu", i);
+        ck_assert_msg(yki_wire_next(&span, &field) == rows[i].good, "row %zu", i);
         if (rows[i].good) {
             ck_assert_uint_eq(field.number, 1);
             ck_assert_uint_eq(field.value, rows[i].value);
@@ -260,7 +260,7 @@ START_TEST(operator_sets)
     static const int64_t sets[] = {12, 13, 20, 21};
 
     for (size_t i = 0; i < YKI_COUNT(sets); i++) {
-        yki_onnx_out graph = start_graph(row), model = {0};
+        yki_wire_out graph = start_graph(row), model = {0};
 
         add_node(&graph, "Relu", "x", "y", NULL);
         finish_model(&model, &graph, sets[i]);
@@ -269,7 +269,7 @@ START_TEST(operator_sets)
                            import(&model, "m.onnx"));
         else
             ASSERT_OK(import(&model, "m.onnx"));
-        yki_onnx_out_clear(&model);
+        yki_wire_clear(&model);
     }
 }
 END_TEST
@@ -290,7 +290,7 @@ START_TEST(wrong_sizes)
     };
 
     for (size_t i = 0; i < YKI_COUNT(bad); i++) {
-        yki_onnx_out graph = start_graph(row);
+        yki_wire_out graph = start_graph(row);
 
         add_tensor(&graph, "w", 1, bad[i].dim, numbers, bad[i].size);
         add_node(&graph, "MatMul", "x,w", "y", NULL);
@@ -302,21 +302,21 @@ END_TEST
 /* Graphs in attributes of nodes in graphs: they are not opened. */
 START_TEST(deep_nesting)
 {
-    yki_onnx_out graph = start_graph(row), inner = {0}, attribute = {0}, node = {0};
+    yki_wire_out graph = start_graph(row), inner = {0}, attribute = {0}, node = {0};
 
     for (int depth = 0; depth < 2000; depth++) {
-        yki_onnx_put_text(&attribute, 1, "body");
-        yki_onnx_put_message(&attribute, 6, &inner);
-        yki_onnx_put_message(&node, 5, &attribute);
-        yki_onnx_put_message(&inner, GRAPH_NODE, &node);
+        yki_wire_put_text(&attribute, 1, "body");
+        yki_wire_put_message(&attribute, 6, &inner);
+        yki_wire_put_message(&node, 5, &attribute);
+        yki_wire_put_message(&inner, GRAPH_NODE, &node);
     }
-    yki_onnx_put_text(&node, 1, "x");
-    yki_onnx_put_text(&node, 2, "y");
-    yki_onnx_put_text(&node, 4, "Loop");
-    yki_onnx_put_text(&attribute, 1, "body");
-    yki_onnx_put_message(&attribute, 6, &inner);
-    yki_onnx_put_message(&node, 5, &attribute);
-    yki_onnx_put_message(&graph, GRAPH_NODE, &node);
+    yki_wire_put_text(&node, 1, "x");
+    yki_wire_put_text(&node, 2, "y");
+    yki_wire_put_text(&node, 4, "Loop");
+    yki_wire_put_text(&attribute, 1, "body");
+    yki_wire_put_message(&attribute, 6, &inner);
+    yki_wire_put_message(&node, 5, &attribute);
+    yki_wire_put_message(&graph, GRAPH_NODE, &node);
     refuse(&graph, YOKE_ERROR_UNSUPPORTED, "node 0 (Loop): yoke has no such operator");
 }
 END_TEST
@@ -340,7 +340,7 @@ START_TEST(order)
     };
 
     for (size_t i = 0; i < YKI_COUNT(bad); i++) {
-        yki_onnx_out graph = start_graph(row);
+        yki_wire_out graph = start_graph(row);
 
         for (int k = 0; k < 2; k++)
             add_node(&graph, bad[i].nodes[k][0], bad[i].nodes[k][1], bad[i].nodes[k][2], NULL);
@@ -353,15 +353,15 @@ END_TEST
 
 /* Loads a graph that is written to a file. */
 static yoke_model *
-load(yki_onnx_out *graph)
+load(yki_wire_out *graph)
 {
-    yki_onnx_out model = {0};
+    yki_wire_out model = {0};
     yoke_model *m = NULL;
 
     finish_model(&model, graph, 17);
     scratch_write(scratch_path("m.onnx"), model.data, model.size);
     ASSERT_OK(yoke_model_load_onnx(scratch_path("m.onnx"), &m));
-    yki_onnx_out_clear(&model);
+    yki_wire_clear(&model);
     return m;
 }
 
@@ -382,7 +382,7 @@ START_TEST(dense_layers)
     static const float turned[6] = {1, 4, 2, 5, 3, 6}, twice[6] = {2, 4, 6, 8, 10, 12};
     static const int64_t wide[] = {-1, 2, END}, matrix[] = {2, 3, END}, high[] = {3, 2, END};
     const attr turn = {"transB", 1, {0}, false};
-    yki_onnx_out graph = start_graph(wide);
+    yki_wire_out graph = start_graph(wide);
     yoke_model *m;
 
     add_tensor(&graph, "w", 1, matrix, numbers, 24);
@@ -418,22 +418,22 @@ START_TEST(padding)
 
     for (size_t i = 0; i < YKI_COUNT(rows); i++) {
         const int64_t kernel = rows[i].kernel, dim[] = {1, 2, kernel, kernel, END};
-        yki_onnx_out graph = start_graph(image), node = {0}, text = {0};
+        yki_wire_out graph = start_graph(image), node = {0}, text = {0};
         const yoke_node *conv, *x;
         yki_conv_attrs attrs;
         yoke_model *m;
 
         add_tensor(&graph, "conv.weight", 1, dim, numbers, (size_t)(8 * kernel * kernel));
-        yki_onnx_put_text(&node, 1, "x");
-        yki_onnx_put_text(&node, 1, "conv.weight");
-        yki_onnx_put_text(&node, 2, "y");
-        yki_onnx_put_text(&node, 4, "Conv");
-        yki_onnx_put_text(&text, 1, "auto_pad");
-        yki_onnx_put_text(&text, 4, rows[i].text);
-        yki_onnx_put_int(&text, 20, 3);
-        yki_onnx_put_message(&node, 5, &text);
+        yki_wire_put_text(&node, 1, "x");
+        yki_wire_put_text(&node, 1, "conv.weight");
+        yki_wire_put_text(&node, 2, "y");
+        yki_wire_put_text(&node, 4, "Conv");
+        yki_wire_put_text(&text, 1, "auto_pad");
+        yki_wire_put_text(&text, 4, rows[i].text);
+        yki_wire_put_int(&text, 20, 3);
+        yki_wire_put_message(&node, 5, &text);
         add_attr(&node, &(attr){"strides", 0, {rows[i].stride, rows[i].stride, END}, true});
-        yki_onnx_put_message(&graph, GRAPH_NODE, &node);
+        yki_wire_put_message(&graph, GRAPH_NODE, &node);
         m = load(&graph);
         conv = yoke_graph_get_node(yoke_model_get_graph(m), "conv");
         attrs = yki_conv_attrs_get(&conv->attrs);
@@ -490,7 +490,7 @@ START_TEST(refused_operators)
     };
 
     for (size_t i = 0; i < YKI_COUNT(bad); i++) {
-        yki_onnx_out graph = start_graph(bad[i].input), model = {0};
+        yki_wire_out graph = start_graph(bad[i].input), model = {0};
 
         add_tensor(&graph, "w", 1, square, numbers, 36);
         add_tensor(&graph, "shape", 7, shapes, "\3\0\0\0\0\0\0\0\3\0\0\0\0\0\0", 16);
@@ -501,7 +501,7 @@ START_TEST(refused_operators)
         }
         finish_model(&model, &graph, 17);
         ASSERT_OK(import(&model, "m.onnx"));
-        yki_onnx_out_clear(&model);
+        yki_wire_clear(&model);
     }
 }
 END_TEST
@@ -519,7 +519,7 @@ START_TEST(refused_inputs)
     };
 
     for (size_t i = 0; i < YKI_COUNT(bad); i++) {
-        yki_onnx_out graph = {0};
+        yki_wire_out graph = {0};
 
         add_value(&graph, GRAPH_INPUT, "x", bad[i].type, bad[i].dim);
         add_value(&graph, GRAPH_OUTPUT, "y", 1, row);
@@ -534,7 +534,7 @@ START_TEST(large_constants)
 {
     static const int64_t shapes[] = {2, END};
     static const unsigned char large[16] = {0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1};
-    yki_onnx_out graph = start_graph(row);
+    yki_wire_out graph = start_graph(row);
 
     add_tensor(&graph, "shape", 7, shapes, large, sizeof large);
     add_node(&graph, "ConstantOfShape", "shape", "a", NULL);
@@ -557,25 +557,25 @@ END_TEST
 
 /* A model whose weight is in a file of this name. */
 static void
-external_model(const char *location, const char *offset, const char *length, yki_onnx_out *model)
+external_model(const char *location, const char *offset, const char *length, yki_wire_out *model)
 {
     const char *const entries[][2] = {
         {"location", location}, {"offset", offset}, {"length", length}};
-    yki_onnx_out graph = start_graph(row), tensor = {0}, entry = {0};
+    yki_wire_out graph = start_graph(row), tensor = {0}, entry = {0};
 
     for (int i = 0; i < 2; i++)
-        yki_onnx_put_int(&tensor, 1, 3);
-    yki_onnx_put_int(&tensor, 2, 1);
-    yki_onnx_put_text(&tensor, 8, "fc.weight");
+        yki_wire_put_int(&tensor, 1, 3);
+    yki_wire_put_int(&tensor, 2, 1);
+    yki_wire_put_text(&tensor, 8, "fc.weight");
     for (size_t i = 0; i < YKI_COUNT(entries); i++) {
         if (!entries[i][1])
             continue;
-        yki_onnx_put_text(&entry, 1, entries[i][0]);
-        yki_onnx_put_text(&entry, 2, entries[i][1]);
-        yki_onnx_put_message(&tensor, 13, &entry);
+        yki_wire_put_text(&entry, 1, entries[i][0]);
+        yki_wire_put_text(&entry, 2, entries[i][1]);
+        yki_wire_put_message(&tensor, 13, &entry);
     }
-    yki_onnx_put_int(&tensor, 14, 1);
-    yki_onnx_put_message(&graph, GRAPH_TENSOR, &tensor);
+    yki_wire_put_int(&tensor, 14, 1);
+    yki_wire_put_message(&graph, GRAPH_TENSOR, &tensor);
     add_node(&graph, "MatMul", "x,fc.weight", "y", NULL);
     finish_model(model, &graph, 17);
 }
@@ -616,7 +616,7 @@ START_TEST(external_data)
     snprintf(file, sizeof file, "%s/out", folder);
     ck_assert_int_eq(symlink("../w.bin", file), 0);
     for (size_t i = 0; i < YKI_COUNT(rows); i++) {
-        yki_onnx_out model = {0};
+        yki_wire_out model = {0};
         yoke_status status;
 
         external_model(rows[i].location, rows[i].offset, rows[i].length, &model);
@@ -627,7 +627,7 @@ START_TEST(external_data)
         } else {
             ck_assert_msg(status == YOKE_OK, "%s", yoke_last_error());
         }
-        yki_onnx_out_clear(&model);
+        yki_wire_clear(&model);
     }
 }
 END_TEST
@@ -636,7 +636,7 @@ END_TEST
 
 START_TEST(files)
 {
-    yki_onnx_out model = whole_model();
+    yki_wire_out model = whole_model();
     yoke_model *m = NULL;
     float weight[9];
 
@@ -651,7 +651,7 @@ START_TEST(files)
     ASSERT_REFUSED(YOKE_ERROR_NOT_FOUND, "none.onnx",
                    yoke_model_load_onnx(scratch_path("none.onnx"), &m));
     ASSERT_INVALID(yoke_model_load_onnx(NULL, &m));
-    yki_onnx_out_clear(&model);
+    yki_wire_clear(&model);
 }
 END_TEST
 
