@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "fields.h"
+#include "info.h"
 #include "json.h"
 #include "models.h"
 #include "options.h"
@@ -220,18 +221,19 @@ state_bytes(const subject *s)
 static void
 print_line(void *user, const char *text)
 {
-    (void)user;
-    yki_tool_print_clean(text, stdout);
-    putchar('\n');
+    FILE *stream = user;
+
+    yki_tool_print_clean(text, stream);
+    putc('\n', stream);
 }
 
 static void
-print_numbers(const char *name, const float *values, size_t count)
+print_numbers(const char *name, const float *values, size_t count, FILE *stream)
 {
-    printf("%s", name);
+    fprintf(stream, "%s", name);
     for (size_t i = 0; i < count; i++)
-        printf(" %.6g", (double)values[i]);
-    putchar('\n');
+        fprintf(stream, " %.6g", (double)values[i]);
+    putc('\n', stream);
 }
 
 static const char *
@@ -254,119 +256,122 @@ tensor_bytes(const yoke_checkpoint *checkpoint)
 }
 
 static void
-print_checkpoint(const yoke_checkpoint *checkpoint)
+print_checkpoint(const yoke_checkpoint *checkpoint, FILE *stream)
 {
     const yoke_checkpoint_info *c = yoke_checkpoint_get_info(checkpoint);
     const yoke_checkpoint_tensor *tensor;
     char bytes[32];
 
-    printf("%s: a checkpoint", c->path);
+    fprintf(stream, "%s: a checkpoint", c->path);
     if (c->others)
-        printf(", the newest of %zu", c->others + 1);
-    printf("\nstep       %" PRId64 "\n", c->step);
-    printf("epochs     %" PRId64, c->epochs);
+        fprintf(stream, ", the newest of %zu", c->others + 1);
+    fprintf(stream, "\nstep       %" PRId64 "\n", c->step);
+    fprintf(stream, "epochs     %" PRId64, c->epochs);
     if (c->position)
-        printf(", and %" PRId64 " of the %" PRId64 " samples of the next", c->position, c->samples);
-    printf("\nhistory    %zu epochs\n", c->history);
-    printf("optimizer  %s, learning rate %.6g\n", optimizer_name(c), (double)c->learning_rate);
-    printf("batch      %" PRId64 "\nseed       %" PRIu32 "\n", c->batch, c->seed);
-    printf("graph      ");
-    yki_tool_print_clean(c->graph, stdout);
-    printf("\nplans      ");
-    yki_tool_print_clean(c->plans, stdout);
+        fprintf(stream, ", and %" PRId64 " of the %" PRId64 " samples of the next", c->position,
+                c->samples);
+    fprintf(stream, "\nhistory    %zu epochs\n", c->history);
+    fprintf(stream, "optimizer  %s, learning rate %.6g\n", optimizer_name(c),
+            (double)c->learning_rate);
+    fprintf(stream, "batch      %" PRId64 "\nseed       %" PRIu32 "\n", c->batch, c->seed);
+    fprintf(stream, "graph      ");
+    yki_tool_print_clean(c->graph, stream);
+    fprintf(stream, "\nplans      ");
+    yki_tool_print_clean(c->plans, stream);
     if (c->granule) {
-        printf("\ngranules   of %" PRId64 " samples\nweights    ", c->granule);
-        yki_tool_print_clean(c->weights, stdout);
+        fprintf(stream, "\ngranules   of %" PRId64 " samples\nweights    ", c->granule);
+        yki_tool_print_clean(c->weights, stream);
     }
     for (size_t k = 0; k < c->devices; k++) {
-        printf("\n%s", k ? "           " : "devices    ");
-        yki_tool_print_clean(c->device_names[k], stdout);
-        printf(", share %" PRId64, c->shares[k]);
+        fprintf(stream, "\n%s", k ? "           " : "devices    ");
+        yki_tool_print_clean(c->device_names[k], stream);
+        fprintf(stream, ", share %" PRId64, c->shares[k]);
     }
-    printf("\nparts      %zu, %s, %s\n", c->tensors,
-           yki_tool_bytes(tensor_bytes(checkpoint), bytes),
-           c->damaged ? "of which these are damaged:" : "all checksums hold");
+    fprintf(stream, "\nparts      %zu, %s, %s\n", c->tensors,
+            yki_tool_bytes(tensor_bytes(checkpoint), bytes),
+            c->damaged ? "of which these are damaged:" : "all checksums hold");
     for (size_t i = 0; (tensor = yoke_checkpoint_get_tensor(checkpoint, i)) != NULL; i++)
         if (!tensor->good) {
-            printf("           ");
-            yki_tool_print_clean(tensor->name, stdout);
-            putchar('\n');
+            fprintf(stream, "           ");
+            yki_tool_print_clean(tensor->name, stream);
+            putc('\n', stream);
         }
 }
 
 static void
-print_sizes(const subject *s)
+print_sizes(const subject *s, FILE *stream)
 {
     const int64_t tokens = yki_tool_text_context(s->graph);
     char bytes[4][32];
 
-    printf("parameters %" PRId64 "\n", s->counts.parameters);
+    fprintf(stream, "parameters %" PRId64 "\n", s->counts.parameters);
     for (size_t i = 0; i < s->module_count; i++) {
-        printf("           ");
-        yki_tool_print_clean(s->modules[i].name, stdout);
-        printf(" %" PRIu64 "\n", s->modules[i].parameters);
+        fprintf(stream, "           ");
+        yki_tool_print_clean(s->modules[i].name, stream);
+        fprintf(stream, " %" PRIu64 "\n", s->modules[i].parameters);
     }
-    printf("FLOPs      %.0f a %s, without backward\n",
-           s->counts.flops / (tokens ? (double)tokens : 1), tokens ? "token" : "sample");
-    printf("memory     weights %s, gradients %s, state of %s %s\n"
-           "           activations %s a sample, of which a plan keeps what backward reads\n",
-           yki_tool_bytes(sizeof(float) * (uint64_t)s->counts.parameters, bytes[0]),
-           yki_tool_bytes(gradient_bytes(s), bytes[1]),
-           s->state ? optimizer_name(s->state) : "adam", yki_tool_bytes(state_bytes(s), bytes[2]),
-           yki_tool_bytes(activation_bytes(s), bytes[3]));
+    fprintf(stream, "FLOPs      %.0f a %s, without backward\n",
+            s->counts.flops / (tokens ? (double)tokens : 1), tokens ? "token" : "sample");
+    fprintf(stream,
+            "memory     weights %s, gradients %s, state of %s %s\n"
+            "           activations %s a sample, of which a plan keeps what backward reads\n",
+            yki_tool_bytes(sizeof(float) * (uint64_t)s->counts.parameters, bytes[0]),
+            yki_tool_bytes(gradient_bytes(s), bytes[1]),
+            s->state ? optimizer_name(s->state) : "adam", yki_tool_bytes(state_bytes(s), bytes[2]),
+            yki_tool_bytes(activation_bytes(s), bytes[3]));
 }
 
 static void
-print_others(const char *name)
+print_others(const char *name, FILE *stream)
 {
     const yki_tool_model *model;
 
-    printf("others    ");
+    fprintf(stream, "others    ");
     for (size_t i = 0; (model = yki_tool_get_model(i)) != NULL; i++)
         if (strcmp(model->name, name) != 0)
-            printf(" %s", model->name);
-    printf("\n           yoke train --model=NAME trains one, and fits it to the data\n");
+            fprintf(stream, " %s", model->name);
+    fprintf(stream, "\n           yoke train --model=NAME trains one, and fits it to the data\n");
 }
 
 static yoke_status
-print_text(const subject *s)
+print_text(const subject *s, FILE *stream)
 {
     const yoke_field *input = s->model ? yoke_model_get_input(s->model) : NULL;
     const float *mean, *scale;
     size_t scaling = yoke_model_get_scaling(s->model, &mean, &scale);
 
     if (s->state)
-        print_checkpoint(s->checkpoint);
+        print_checkpoint(s->checkpoint, stream);
     if (!s->graph)
         return YOKE_OK;
     if (!s->state)
-        printf("%s: %s\n", s->path,
-               s->model      ? "a model with its weights"
-               : s->built_in ? "a built-in model"
-                             : "a graph");
+        fprintf(stream, "%s: %s\n", s->path,
+                s->model      ? "a model with its weights"
+                : s->built_in ? "a built-in model"
+                              : "a graph");
     if (s->built_in)
-        print_others(s->path);
-    print_sizes(s);
+        print_others(s->path, stream);
+    print_sizes(s, stream);
     if (input && input->name) {
-        printf("samples    %s, %s (", input->name, yki_tool_type_name(input->type));
+        fprintf(stream, "samples    %s, %s (", input->name, yki_tool_type_name(input->type));
         for (int32_t i = 0; i < input->shape.rank; i++)
-            printf("%s%lld", i ? ", " : "", (long long)input->shape.dim[i]);
-        printf(")\n");
+            fprintf(stream, "%s%lld", i ? ", " : "", (long long)input->shape.dim[i]);
+        fprintf(stream, ")\n");
     }
     if (scaling) {
-        print_numbers("mean      ", mean, scaling);
-        print_numbers("scale     ", scale, scaling);
+        print_numbers("mean      ", mean, scaling, stream);
+        print_numbers("scale     ", scale, scaling, stream);
     }
     if (yoke_model_class_count(s->model)) {
-        printf("classes   ");
+        fprintf(stream, "classes   ");
         for (size_t i = 0; i < yoke_model_class_count(s->model); i++) {
-            putchar(i ? ',' : ' ');
-            yki_tool_print_clean(yoke_model_get_class_name(s->model, i), stdout);
+            putc(i ? ',' : ' ', stream);
+            yki_tool_print_clean(yoke_model_get_class_name(s->model, i), stream);
         }
-        putchar('\n');
+        putc('\n', stream);
     }
-    putchar('\n');
-    return yoke_graph_print(s->graph, print_line, NULL);
+    putc('\n', stream);
+    return yoke_graph_print(s->graph, print_line, stream);
 }
 
 static void
@@ -498,6 +503,31 @@ print_json(const subject *s)
     yki_tool_json_end(&j);
 }
 
+static void
+close_subject(subject *s)
+{
+    free(s->modules);
+    yoke_checkpoint_destroy(s->checkpoint);
+    if (s->model)
+        yoke_model_destroy(s->model);
+    else
+        yoke_graph_destroy(s->graph);
+}
+
+yoke_status
+yki_tool_info_print(const char *path, FILE *stream)
+{
+    subject s = {.path = path};
+    yoke_status status = open_subject(&s);
+
+    if (!status)
+        status = count_sizes(&s);
+    if (!status)
+        status = print_text(&s, stream);
+    close_subject(&s);
+    return status;
+}
+
 static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
@@ -520,19 +550,14 @@ run(const yki_tool_command *self, int argc, char **argv)
     if (!failed && wanted.json)
         print_json(&s);
     else if (!failed)
-        failed = print_text(&s);
+        failed = print_text(&s, stdout);
     if (failed) {
         status = yki_tool_fail(self, failed);
     } else if (s.state && s.state->damaged) {
         yki_tool_error(self, "%s is damaged; --resume takes the one before it", s.state->path);
         status = TOOL_FAILURE;
     }
-    free(s.modules);
-    yoke_checkpoint_destroy(s.checkpoint);
-    if (s.model)
-        yoke_model_destroy(s.model);
-    else
-        yoke_graph_destroy(s.graph);
+    close_subject(&s);
     return status;
 }
 
