@@ -6,13 +6,11 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "evaluation.h"
 #include "fields.h"
 #include "job.h"
 #include "json.h"
-#include "progress.h"
 
 enum { MOST = 1 << 30 };
 
@@ -90,51 +88,11 @@ evaluate(yki_tool_evaluation *s, const request *w, yoke_comm *comm)
 
 /* ---- results ---- */
 
-static double
-tokens_per_second(const yki_tool_evaluation *s)
-{
-    return (double)yoke_dataset_text_tokens(s->source.train) / s->seconds;
-}
-
-/* False: out of memory. */
-static bool
-print_metrics(const yki_tool_evaluation *s, const request *w)
-{
-    if (!s->subject.output)
-        return true;
-    if (!s->subject.classes)
-        return yki_tool_values_print(&s->values, w->per_class, stdout);
-    return yki_tool_classes_print(&s->classes, s->model, w->per_class, stdout) &&
-           (!w->confusion || yki_tool_confusion_print(&s->classes, s->model, stdout));
-}
-
 static bool
 print_text(const yki_tool_evaluation *s, const request *w)
 {
-    const yoke_graph *graph = yoke_model_get_graph(s->model);
-    char loss[TOOL_LOSS];
-
-    printf("samples %lld\nloss %s\n", (long long)s->result.samples,
-           yki_tool_loss_text(s->result.loss, loss));
-    if (s->source.context) {
-        const double bits = yki_tool_bits_per_byte(s->source.train, s->result.loss);
-
-        printf("tokens %lld\n", (long long)yoke_dataset_text_tokens(s->source.train));
-        printf("perplexity %s\n", yki_tool_loss_text(exp(s->result.loss), loss));
-        if (!isnan(bits))
-            printf("bits a byte %.4f\n", bits);
-        if (s->seconds > 0)
-            printf("tokens/s %.0f\n", tokens_per_second(s));
-    }
-    for (size_t i = 0; i < s->result.metric_count; i++) {
-        const char *name = yoke_graph_get_metric_name(graph, i);
-
-        if (strcmp(name, "accuracy") == 0)
-            printf("%s %.2f %%\n", name, 100 * s->result.metrics[i]);
-        else
-            printf("%s %.6g\n", name, s->result.metrics[i]);
-    }
-    return print_metrics(s, w);
+    return yki_tool_evaluation_print(s, w->per_class, stdout) &&
+           (!w->confusion || yki_tool_confusion_print(&s->classes, s->model, stdout));
 }
 
 static bool
@@ -152,7 +110,7 @@ print_json(const yki_tool_evaluation *s)
         yki_tool_json_real(&j, "perplexity", exp(s->result.loss));
         yki_tool_json_real(&j, "bits_per_byte",
                            yki_tool_bits_per_byte(s->source.train, s->result.loss));
-        yki_tool_json_real(&j, "tokens_per_second", s->seconds > 0 ? tokens_per_second(s) : 0);
+        yki_tool_json_real(&j, "tokens_per_second", yki_tool_evaluation_tokens(s));
     }
     yki_tool_json_open_object(&j, "metrics");
     for (size_t i = 0; i < s->result.metric_count; i++)

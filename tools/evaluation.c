@@ -5,12 +5,14 @@
  * metrics.c. Of other models, as those of texts, there is the loss and what metrics the graph has.
  */
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "evaluation.h"
 #include "fields.h"
 #include "options.h"
+#include "progress.h"
 
 enum { BATCH = 256, AT_ONCE = 1 << 14, TOKENS = 8192, ROOM = 64 << 20 };
 
@@ -304,6 +306,50 @@ yki_tool_evaluation_run(const yki_tool_training *w, unsigned top, yki_tool_evalu
 
     s->seconds = yki_tool_now() - begun;
     return !status && s->subject.output ? judge(s, top) : status;
+}
+
+double
+yki_tool_evaluation_tokens(const yki_tool_evaluation *s)
+{
+    return s->seconds > 0 ? (double)yoke_dataset_text_tokens(s->source.train) / s->seconds : 0;
+}
+
+static void
+print_text_model(const yki_tool_evaluation *s, FILE *stream)
+{
+    const double bits = yki_tool_bits_per_byte(s->source.train, s->result.loss);
+    char loss[TOOL_LOSS];
+
+    fprintf(stream, "tokens %lld\n", (long long)yoke_dataset_text_tokens(s->source.train));
+    fprintf(stream, "perplexity %s\n", yki_tool_loss_text(exp(s->result.loss), loss));
+    if (!isnan(bits))
+        fprintf(stream, "bits a byte %.4f\n", bits);
+    if (s->seconds > 0)
+        fprintf(stream, "tokens/s %.0f\n", yki_tool_evaluation_tokens(s));
+}
+
+bool
+yki_tool_evaluation_print(const yki_tool_evaluation *s, bool all, FILE *stream)
+{
+    const yoke_graph *graph = yoke_model_get_graph(s->model);
+    char loss[TOOL_LOSS];
+
+    fprintf(stream, "samples %lld\nloss %s\n", (long long)s->result.samples,
+            yki_tool_loss_text(s->result.loss, loss));
+    if (s->source.context)
+        print_text_model(s, stream);
+    for (size_t i = 0; i < s->result.metric_count; i++) {
+        const char *name = yoke_graph_get_metric_name(graph, i);
+
+        if (strcmp(name, "accuracy") == 0)
+            fprintf(stream, "%s %.2f %%\n", name, 100 * s->result.metrics[i]);
+        else
+            fprintf(stream, "%s %.6g\n", name, s->result.metrics[i]);
+    }
+    if (!s->subject.output)
+        return true;
+    return s->subject.classes ? yki_tool_classes_print(&s->classes, s->model, all, stream)
+                              : yki_tool_values_print(&s->values, all, stream);
 }
 
 void

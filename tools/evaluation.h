@@ -50,6 +50,10 @@ yoke_status yki_tool_evaluation_start(const char *file, const yki_tool_training 
                                       yoke_comm *comm, yki_tool_evaluation *evaluation);
 yoke_status yki_tool_evaluation_run(const yki_tool_training *training, unsigned top,
                                     yki_tool_evaluation *evaluation);
+/* Writes the results for people, with each class or value if `all`. False: out of memory. */
+bool yki_tool_evaluation_print(const yki_tool_evaluation *evaluation, bool all, FILE *stream);
+/* Tokens of a text a second; 0: not known. */
+double yki_tool_evaluation_tokens(const yki_tool_evaluation *evaluation);
 void yki_tool_evaluation_close(yki_tool_evaluation *evaluation);
 
 #endif

@@ -8,11 +8,11 @@
 #include "markup.h"
 #include "picture.h"
 
-enum { TOP = 76, TALL = 200, LOW = 110, GAP = 58 };
+enum { HEAD = 18, TOP = 58, TALL = 200, LOW = 110, GAP = 58 };
 
 /* What was trained, in a line below the title. */
 static void
-describe(FILE *stream, const yki_tool_history *h)
+describe(FILE *stream, const yki_tool_history *h, double y)
 {
     char text[512];
     size_t used = (size_t)snprintf(text, sizeof text, "%.0f steps", h->steps);
@@ -27,7 +27,7 @@ describe(FILE *stream, const yki_tool_history *h)
         snprintf(text + used, sizeof text - used, ", %zu devices", h->devices);
     else if (h->names[0])
         snprintf(text + used, sizeof text - used, ", on %.80s", h->names[0]);
-    yki_tool_frame_text(stream, TOOL_LEFT, 38, "start", "weak", text);
+    yki_tool_frame_text(stream, TOOL_LEFT, y, "start", "weak", text);
 }
 
 static void
@@ -48,7 +48,7 @@ draw_panels(yki_tool_frame *f, const yki_tool_history *h)
 
     panel(f,
           &(yki_tool_panel){.title = "loss",
-                            .unit = "loss a sample",
+                            .unit = "mean loss",
                             .factor = 1,
                             .lines = {{&h->loss, "trained", "one", false},
                                       {&h->test_loss, "tested", "two", true}}},
@@ -98,22 +98,23 @@ height_of(const yki_tool_history *h)
 void
 yki_tool_picture(FILE *stream, const yki_tool_history *h, const char *title, bool styled)
 {
-    const int height = height_of(h);
-    yki_tool_frame frame = {.stream = stream, .top = TOP, .steps = h->steps};
+    const int head = title ? HEAD : 0, height = head + height_of(h);
+    yki_tool_frame frame = {.stream = stream, .top = TOP + head, .steps = h->steps};
 
     fprintf(stream,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"yoke\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\">\n<title>",
             TOOL_PICTURE, height, TOOL_PICTURE, height);
-    yki_tool_markup(stream, title);
+    yki_tool_markup(stream, title ? title : "course of the training");
     fputs("</title>\n", stream);
     if (styled)
         fprintf(stream,
                 "<style>\n%s</style>\n<rect class=\"back\" width=\"100%%\" "
                 "height=\"100%%\"/>\n",
                 yki_tool_picture_style);
-    yki_tool_frame_text(stream, TOOL_LEFT, 20, "start", "title", title);
-    describe(stream, h);
+    if (title)
+        yki_tool_frame_text(stream, TOOL_LEFT, 20, "start", "title", title);
+    describe(stream, h, 20 + head);
     draw_panels(&frame, h);
     fputs("</svg>\n", stream);
 }

@@ -10,7 +10,8 @@
 #include "frame.h"
 #include "history.h"
 
-/* Draws the element svg; `styled`: with the rules of style inside, as a picture by itself needs. */
+/* Draws the element svg; `title` NULL: none is shown; `styled`: with the rules of style inside, as
+ * a picture by itself needs. */
 void yki_tool_picture(FILE *stream, const yki_tool_history *history, const char *title,
                       bool styled);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * sheet.c - see sheet.h. Four rows of four images, small ones enlarged so that they can be seen, on
- * grey. PNG is written by libpng; without it there are the formats of netpbm, a header and bytes.
+ * grey. PNG is written by libpng, which makes it small, or else by png_write.c.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "fields.h"
+#include "png_write.h"
 #include "sheet.h"
 
 #ifdef YOKE_HAVE_PNG
@@ -57,8 +58,8 @@ begin(sheet *s, const yoke_field *field, const char *path)
     return YOKE_OK;
 }
 
-static uint8_t
-shade(yoke_type type, const void *image, size_t at, double least, double most)
+uint8_t
+yki_tool_shade(yoke_type type, const void *image, size_t at, double least, double most)
 {
     double number = yki_tool_number_at(type, image, at);
 
@@ -78,7 +79,7 @@ put(sheet *s, uint32_t place, yoke_type type, const void *image, double least, d
                 size_t at = ((size_t)c * s->height + y / s->times) * s->width + x / s->times;
 
                 s->pixels[((size_t)(top + y) * s->columns + left + x) * s->channels + c] =
-                    shade(type, image, at, least, most);
+                    yki_tool_shade(type, image, at, least, most);
             }
 }
 
@@ -116,9 +117,14 @@ write_png(const sheet *s, const char *path)
 static yoke_status
 write_png(const sheet *s, const char *path)
 {
-    (void)s;
-    return yki_tool_fail_about(YOKE_ERROR_UNSUPPORTED, path,
-                               "this yoke was built without libpng; must end in .ppm or .pgm");
+    FILE *file = fopen(path, "wb");
+    bool good;
+
+    if (!file)
+        return yki_tool_fail_about(YOKE_ERROR_IO, path, "cannot be written");
+    good = yki_tool_png_write(file, s->pixels, s->rows, s->columns, s->channels) && !ferror(file);
+    good = fclose(file) == 0 && good;
+    return good ? YOKE_OK : yki_tool_fail_about(YOKE_ERROR_IO, path, "cannot be written");
 }
 #endif
 

@@ -7,6 +7,9 @@
 
 #include <yoke.h>
 
+/* One of some numbers as a shade of grey; a NaN is black. */
+uint8_t yki_tool_shade(yoke_type type, const void *image, size_t at, double least, double most);
+
 /* Draws samples from all over the dataset into a file, whose ending says the format. `field` has
  * images; `least` is drawn black, `most` white. */
 yoke_status yki_tool_draw_sheet(const yoke_dataset *dataset, const yoke_field *field, double least,

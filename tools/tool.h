@@ -103,7 +103,8 @@ struct yki_tool_command {
     X(tokenize)                                                                                    \
     X(generate)                                                                                    \
     X(convert)                                                                                     \
-    X(merge) X(data) X(info) X(plot) X(devices) X(doctor) X(bench) X(tune) X(verify) X(help)
+    X(merge)                                                                                       \
+    X(data) X(info) X(plot) X(report) X(devices) X(doctor) X(bench) X(tune) X(verify) X(help)
 #define TOOL_DECLARE(name) extern const yki_tool_command yki_tool_##name;
 TOOL_COMMANDS(TOOL_DECLARE)
 

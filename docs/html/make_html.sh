@@ -83,7 +83,7 @@ for page in $manual; do
     echo "man $base$tab$to"
 done >>"$scratch/pages"
 echo "$functions" | sed "s|\(.*\) \(.*\)|\1${tab}man/\2.html|" >>"$scratch/pages"
-for picture in $(list docs/*.svg docs/benchmarks/*.svg tests/bench/*.svg); do
+for picture in $(list docs/*.svg docs/images/*.png docs/benchmarks/*.svg tests/bench/*.svg); do
     cp "$picture" "$site/pictures/"
     echo "$picture${tab}pictures/${picture##*/}"
 done >>"$scratch/pages"

@@ -50,6 +50,7 @@ yoke train --model=lenet --data=examples/data --devices=cpu:0/1+1 --shares=3,1	a
 yoke train --model=mlp --data=prices.csv	r2 0.7
 mpirun -n 2 yoke train --model=lenet --data=examples/data	mpirun accuracy 95
 yoke train --model=lenet --data=examples/data --log=training.jsonl	accuracy 95
+yoke report --out=report.html digits.safetensors	writes report.html ^<section id="samples">
 yoke plot --out=training.svg training.jsonl	writes training.svg ^<svg
 yoke predict --data=examples/data --count=10 --top=3 digits.safetensors	says ^9	[0-9]
 yoke info --json checkpoints	says "kind": "checkpoint"

@@ -170,7 +170,7 @@ check_plot() {
     for title in loss accuracy 'learning rate' 'speed of training'; do
         says "$out" "class=\"title\".*>$title</text>"
     done
-    for unit in 'loss a sample' '% of samples' 'samples/s' step; do
+    for unit in 'mean loss' '% of samples' 'samples/s' step; do
         says "$out" "class=\"weak\".*>$unit</text>"
     done
     says "$out" '>trained [0-9.]+</text>'
