@@ -254,13 +254,15 @@ class_of(const char *op)
     return "other";
 }
 
-/* A text that fits into a box; the tooltip has all of it. */
+/* A text that fits into a box: its end, as layers of a model differ there. The tooltip has all. */
 static void
 draw_words(FILE *stream, double x, double y, const char *class, const char *text)
 {
+    const size_t length = strlen(text);
     char word[LETTERS + 4];
 
-    snprintf(word, sizeof word, "%.*s%s", LETTERS, text, strlen(text) > LETTERS ? "..." : "");
+    snprintf(word, sizeof word, "%s%.*s", length > LETTERS ? "..." : "", LETTERS,
+             length > LETTERS ? text + length - LETTERS + 3 : text);
     yki_tool_frame_text(stream, x, y, "middle", class, word);
 }
 

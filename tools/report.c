@@ -231,6 +231,19 @@ open_data(const yki_tool_command *self, yki_tool_page *r, bool wanted)
     return status;
 }
 
+/* So may its log be, or have no step. */
+static yoke_status
+read_log(const yki_tool_command *self, yki_tool_page *r, const char *path, bool wanted)
+{
+    yoke_status status = path ? yki_tool_history_read(path, &r->history) : YOKE_OK;
+
+    if (!status || wanted)
+        return status;
+    yki_tool_warn(self, "%s", yoke_last_error());
+    yki_tool_history_clear(&r->history);
+    return YOKE_OK;
+}
+
 static yoke_status
 gather(const yki_tool_command *self, yki_tool_page *r, const request *w, char *found[2])
 {
@@ -246,7 +259,7 @@ gather(const yki_tool_command *self, yki_tool_page *r, const request *w, char *f
     r->training.data = found[1];
     if (!r->training.devices)
         r->training.devices = find_devices(r);
-    status = found[0] ? yki_tool_history_read(found[0], &r->history) : YOKE_OK;
+    status = read_log(self, r, found[0], w->log != NULL);
     if (!status)
         status = yki_tool_evaluation_load(r->file, &r->training, &r->evaluation);
     if (!status)

@@ -94,6 +94,11 @@ page "$work/alone.html" test samples
 says "$work/alone.html" 'There is no log'
 says "$work/alone.html" "<td>$hash</td>"
 says "$work/alone.html" '<h1>.*alone\?</h1>'
+echo '{"kind": "start"}' >"$work/<b>&run/log.jsonl"
+expect 0 -- report --out="$work/short.html" "$work/<b>&run/model"
+says "$err" 'log.jsonl: has no step of a training'
+page "$work/short.html"
+says "$work/short.html" 'There is no log'
 expect 1 -- report --out="$work/not.html" --data="$work/none" "$work/<b>&run/model"
 expect 1 -- report --out="$work/not.html" --log="$work/graph.json" "$work/<b>&run/model"
 says "$err" "^yoke: report: $work/graph.json: line 1 "
