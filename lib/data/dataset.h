@@ -10,6 +10,7 @@
 #ifndef YKI_DATASET_H
 #define YKI_DATASET_H
 
+#include "device/trace.h"
 #include "graph/graph.h"
 
 enum { YKI_MAX_FIELDS = 8 };
@@ -99,6 +100,8 @@ typedef struct yki_prefetch yki_prefetch;
  * dataset. */
 yoke_status yki_prefetch_create(yoke_dataset *dataset, const yki_order *order, const bool *fields,
                                 yki_prefetch **ahead);
+/* Records on this track what the thread reads, from the next range on; NULL: nowhere any more. */
+void yki_prefetch_trace(yki_prefetch *ahead, yki_track *track);
 /* Waits until the sample that is being read is finished, and stops the thread. NULL is fine. */
 void yki_prefetch_destroy(yki_prefetch *ahead);
 /* Announces that positions [first, first + count) of the order will be wanted, after all that were

@@ -44,6 +44,7 @@ struct yki_prefetch {
     batch ring[RING];
     size_t oldest, begun; /* batches in the ring: the first of them, and how many */
     bool stop;
+    yki_track *track;   /* of a timeline; NULL: none is recorded */
     yoke_status status; /* of the sample that failed */
     char *detail;
     yki_thread *thread;
@@ -150,6 +151,17 @@ next_batch(yki_prefetch *a)
     return b;
 }
 
+/* Bytes of a batch that were read. */
+static uint64_t
+bytes_of(const yki_prefetch *a, const batch *b)
+{
+    uint64_t bytes = 0;
+
+    for (size_t f = 0; f < a->dataset->field_count; f++)
+        bytes += (uint64_t)b->ready[f] * yki_field_size(&a->dataset->fields[f]);
+    return bytes;
+}
+
 static void
 run(void *argument)
 {
@@ -158,9 +170,12 @@ run(void *argument)
 
     pthread_mutex_lock(&a->lock);
     while ((b = next_batch(a))) {
+        double begin = yki_span_begin(a->track);
+
         pthread_mutex_unlock(&a->lock);
         read_batch(a, b);
         pthread_mutex_lock(&a->lock);
+        yki_span_end_moved(a->track, begin, "read ahead", -1, bytes_of(a, b));
         b->done = true;
         pthread_cond_broadcast(&a->changed);
     }
@@ -190,6 +205,14 @@ yki_prefetch_create(yoke_dataset *dataset, const yki_order *order, const bool *f
     }
     *out = a;
     return YOKE_OK;
+}
+
+void
+yki_prefetch_trace(yki_prefetch *a, yki_track *track)
+{
+    pthread_mutex_lock(&a->lock);
+    a->track = track;
+    pthread_mutex_unlock(&a->lock);
 }
 
 void

@@ -62,7 +62,8 @@ typedef struct yki_trace_about {
 
 typedef struct yki_trace_record {
     double enqueued;   /* by the host's clock; 0: work of the host */
-    double begin, end; /* by the track's clock; end 0: unknown */
+    double begin, end; /* by the track's clock; end 0: unknown. A command begins no earlier than it
+                          was enqueued, and than the one before it ended */
     const char *verb;  /* a constant, such as "writing" */
     char name[40];
     uint64_t bytes; /* that are copied */
@@ -155,6 +156,9 @@ yoke_status yki_queue_trace(yki_queue *queue, yki_trace *trace, const char *name
 yoke_status yki_queue_untrace(yki_queue *queue);
 /* The track of a queue; NULL: it is not traced. */
 yki_track *yki_queue_track(const yki_queue *queue);
+/* Records what a library has enqueued by itself since `begin` (yki_span_begin of the track) as one
+ * command, which begins when the one before it ends. Does nothing without a track. */
+yoke_status yki_queue_trace_call(yki_queue *queue, double begin, const char *name);
 /* Tells of the commands that follow; NULL: nothing is known of them. Without a track it has no
  * effect. */
 void yki_queue_about(yki_queue *queue, const yki_trace_about *about);

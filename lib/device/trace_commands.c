@@ -65,6 +65,25 @@ yki_track_forget_ends(yki_track *track)
 
 /* ---- commands ---- */
 
+static const char call_verb[] = "running library";
+
+/* In an in-order queue the end of the marker is that of the call. */
+yoke_status
+yki_queue_trace_call(yki_queue *queue, double begin, const char *name)
+{
+    cl_event event = NULL;
+    cl_uint count;
+    cl_int error;
+
+    if (!queue->track)
+        return YOKE_OK;
+    YKI_TRY(yki_queue_begin(queue, YKI_NO_WAIT, &count));
+    queue->entered = begin;
+    error = clEnqueueMarkerWithWaitList(queue->cl, 0, NULL, &event);
+    return yki_queue_end(queue, error, event, "clEnqueueMarkerWithWaitList", call_verb, name, 0,
+                         NULL);
+}
+
 size_t
 yki_queue_note(yki_queue *queue, const yki_pending *command, uint64_t bytes)
 {
@@ -95,7 +114,7 @@ yki_queue_note_times(yki_queue *queue, cl_event event, size_t number)
             clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL) ==
                 CL_SUCCESS &&
             end >= begin) {
-            record->begin = 1e-9 * (double)begin;
+            record->begin = record->verb == call_verb ? 0 : 1e-9 * (double)begin;
             record->end = 1e-9 * (double)end;
         }
         return;

@@ -31,6 +31,15 @@ set_extents(yki_plan *plan, yki_extents extents)
     return YOKE_OK;
 }
 
+static void
+tell_task(const yki_task *task, yki_trace_details *details)
+{
+    details->name = task->node ? yki_node_title(task->node) : "reorder";
+    details->op = task->problem.op->name;
+    details->solver = task->solver->name;
+    yki_shape_text(task->problem.out.shape, details->shape, sizeof details->shape);
+}
+
 /* Tells a timeline of a launch, when the timeline is written. */
 static void
 tell_launch(const yki_trace_about *about, yki_trace_details *details)
@@ -39,12 +48,21 @@ tell_launch(const yki_trace_about *about, yki_trace_details *details)
     const yki_launch *launch = &task->recipe.launches[about->part];
     const yki_extents extents = {about->batch, about->length};
 
-    details->name = task->node ? yki_node_title(task->node) : "reorder";
-    details->op = task->problem.op->name;
-    details->solver = task->solver->name;
+    tell_task(task, details);
     details->flops = (double)yki_expr_value(launch->flops, extents);
     details->bytes = (double)yki_expr_value(launch->bytes, extents);
-    yki_shape_text(task->problem.out.shape, details->shape, sizeof details->shape);
+}
+
+/* Tells a timeline of a library's call. */
+static void
+tell_call(const yki_trace_about *about, yki_trace_details *details)
+{
+    const yki_task *task = about->subject;
+    const yki_extents extents = {about->batch, about->length};
+
+    tell_task(task, details);
+    details->flops = (double)yki_expr_value(task->recipe.call_flops, extents);
+    details->bytes = (double)yki_expr_value(task->recipe.call_bytes, extents);
 }
 
 static yoke_status
@@ -62,11 +80,15 @@ enqueue_launch(yki_plan *plan, const yki_task *task, size_t index)
 static yoke_status
 enqueue_call(yki_plan *plan, const yki_task *task)
 {
+    const yki_extents extents = yki_task_extents(task, plan->extents);
     yki_buffer *slots[YKI_MAX_SLOTS] = {0};
+    double begin = yki_span_begin(yki_queue_track(plan->queue));
 
     yki_plan_slots(plan, task, slots);
-    return task->recipe.call->run(plan->queue, slots, yki_task_extents(task, plan->extents),
-                                  task->recipe.call_data);
+    YKI_TRY(task->recipe.call->run(plan->queue, slots, extents, task->recipe.call_data));
+    yki_queue_about(plan->queue,
+                    &(yki_trace_about){tell_call, task, 0, extents.batch, extents.length});
+    return yki_queue_trace_call(plan->queue, begin, task->recipe.call->name);
 }
 
 static yoke_status

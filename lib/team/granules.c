@@ -347,6 +347,7 @@ yki_granules_add(yki_crew *crew, yki_member *m)
         YKI_TRY(
             yki_kernel_set_int(a->adds[b], 8, (int64_t)(crew->exact.turn * crew->exact.weights)));
         YKI_TRY(yki_queue_launch(queue, a->adds[b], &a->grids[b], YKI_NO_WAIT, NULL));
+        yki_track_flow(yki_queue_track(queue), yki_member_flow(crew, m, b), 's');
     }
     YKI_TRY(yki_member_pack(crew, m, m->replica->training, a->count, false));
     a->count++;

@@ -131,7 +131,9 @@ yki_trainer_begin_prefetch(yoke_trainer *t, yki_loaders *loaders, const yki_orde
             any |= fields[f] |= yki_loader_streams(loaders->loaders[k], f);
     loaders->asked = position;
     loaders->count = (int64_t)order->count;
-    return any ? yki_prefetch_create(loaders->dataset, order, fields, &loaders->ahead) : YOKE_OK;
+    if (any)
+        YKI_TRY(yki_prefetch_create(loaders->dataset, order, fields, &loaders->ahead));
+    return yki_timeline_add_prefetch(t, loaders);
 }
 
 void

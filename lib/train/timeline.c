@@ -33,18 +33,24 @@ trace_queue(yoke_trainer *t, size_t member, yki_queue *queue, const char *work)
     return yki_queue_trace(queue, t->timeline->trace, name);
 }
 
-static yoke_status
-trace_loaders(yoke_trainer *t, const yki_loaders *loaders)
+yoke_status
+yki_timeline_add_prefetch(yoke_trainer *t, yki_loaders *loaders)
 {
-    for (size_t k = 0; loaders->loaders && k < t->crew.count; k++)
-        YKI_TRY(trace_queue(t, k, yki_loader_transfer(loaders->loaders[k]), "transfers"));
+    if (!t->timeline || !loaders->ahead)
+        return YOKE_OK;
+    if (!loaders->track)
+        YKI_TRY(yki_trace_add_track(t->timeline->trace, YKI_TRACK_HOST, "reading ahead",
+                                    &loaders->track));
+    yki_prefetch_trace(loaders->ahead, loaders->track);
     return YOKE_OK;
 }
 
 yoke_status
-yki_timeline_add_loaders(yoke_trainer *t, const yki_loaders *loaders)
+yki_timeline_add_loaders(yoke_trainer *t, yki_loaders *loaders)
 {
-    return t->timeline ? trace_loaders(t, loaders) : YOKE_OK;
+    for (size_t k = 0; t->timeline && loaders->loaders && k < t->crew.count; k++)
+        YKI_TRY(trace_queue(t, k, yki_loader_transfer(loaders->loaders[k]), "transfers"));
+    return yki_timeline_add_prefetch(t, loaders);
 }
 
 static yoke_status
@@ -56,9 +62,9 @@ trace_all(yoke_trainer *t)
         YKI_TRY(trace_queue(t, k, t->crew.members[k].replica->queue, "commands"));
         YKI_TRY(trace_queue(t, k, t->crew.members[k].side, "sums"));
     }
-    YKI_TRY(trace_loaders(t, &t->train_loaders));
-    YKI_TRY(trace_loaders(t, &t->test_loaders));
-    YKI_TRY(trace_loaders(t, &t->predict_loaders));
+    YKI_TRY(yki_timeline_add_loaders(t, &t->train_loaders));
+    YKI_TRY(yki_timeline_add_loaders(t, &t->test_loaders));
+    YKI_TRY(yki_timeline_add_loaders(t, &t->predict_loaders));
     YKI_TRY(yki_trace_add_track(trace, YKI_TRACK_HOST, "host", &t->crew.host_track));
     if (t->crew.comm)
         YKI_TRY(yki_trace_add_track(trace, YKI_TRACK_EXCHANGE, "all processes",
@@ -68,10 +74,13 @@ trace_all(yoke_trainer *t)
 }
 
 static yoke_status
-untrace_loaders(yoke_trainer *t, const yki_loaders *loaders)
+untrace_loaders(yoke_trainer *t, yki_loaders *loaders)
 {
     yoke_status status = YOKE_OK;
 
+    if (loaders->ahead)
+        yki_prefetch_trace(loaders->ahead, NULL);
+    loaders->track = NULL;
     for (size_t k = 0; loaders->loaders && k < t->crew.count; k++) {
         yki_queue *queue = yki_loader_transfer(loaders->loaders[k]);
         yoke_status one = queue ? yki_queue_untrace(queue) : YOKE_OK;

@@ -30,6 +30,7 @@ typedef struct yki_loaders {
     uint64_t version;      /* of the dataset's settings when the loaders were made */
     yki_loader **loaders;  /* by member */
     yki_prefetch *ahead;   /* lives for an epoch or an evaluation; NULL: nothing is read ahead */
+    yki_track *track;      /* of a timeline: what is read ahead; NULL: none */
     int64_t asked, count;  /* positions asked of `ahead` so far; samples of the dataset */
 } yki_loaders;
 
@@ -176,7 +177,9 @@ yoke_status yki_trainer_exchange_average(yoke_trainer *trainer);
 /* ---- timeline.c: all do nothing while no timeline is recorded ---- */
 
 /* Records the copies of these loaders too. */
-yoke_status yki_timeline_add_loaders(yoke_trainer *trainer, const yki_loaders *loaders);
+yoke_status yki_timeline_add_loaders(yoke_trainer *trainer, yki_loaders *loaders);
+/* Records what their thread reads ahead. */
+yoke_status yki_timeline_add_prefetch(yoke_trainer *trainer, yki_loaders *loaders);
 /* Records loss, shares and memory after a step. */
 void yki_timeline_count(yoke_trainer *trainer, const yki_flight *flight);
 /* Ends the timeline without a file. */

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "device/cl.h"
 #include "device/trace.h"
 #include "support/opened.h"
 
@@ -141,6 +142,47 @@ START_TEST(a_queue_is_recorded)
 }
 END_TEST
 
+/* What a library enqueues is one command, from the end of the one before it to its own. */
+START_TEST(calls_of_libraries_are_recorded)
+{
+    const uint32_t zero = 0;
+    yki_queue *queue;
+    yki_buffer *buffer;
+    yki_trace *trace;
+    yki_track *track;
+    cl_command_queue raw;
+    double begin;
+
+    ASSERT_OK(yki_queue_create(devices.device[0], false, &queue));
+    ASSERT_OK(yki_queue_trace_call(queue, 0, "nobody looks"));
+    ASSERT_OK(yki_buffer_create(devices.device[0], 1 << 20, 0, "a buffer", &buffer));
+    ASSERT_OK(yki_trace_create(100, &trace));
+    ASSERT_OK(yki_queue_trace(queue, trace, "test"));
+    track = yki_queue_track(queue);
+    raw = yki_queue_raw(queue);
+    ASSERT_OK(yki_queue_fill(queue, buffer, 0, 1 << 20, 0, YKI_NO_WAIT, NULL));
+    begin = yki_span_begin(track);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(clEnqueueFillBuffer(raw, yki_buffer_raw(buffer), &zero, sizeof zero, 0,
+                                             1 << 20, 0, NULL, NULL),
+                         CL_SUCCESS);
+    ASSERT_OK(yki_queue_trace_call(queue, begin, "a library"));
+    ASSERT_OK(yki_queue_fill(queue, buffer, 0, 1 << 20, 0, YKI_NO_WAIT, NULL));
+    ASSERT_OK(yki_queue_finish(queue));
+    ck_assert_uint_eq(track->count, 3);
+    ck_assert_str_eq(track->records[1].verb, "running library");
+    ck_assert_str_eq(track->records[1].name, "a library");
+    ck_assert_double_eq(track->records[1].enqueued, begin);
+    ck_assert_double_le(track->records[1].begin, track->records[0].end);
+    ck_assert_double_ge(track->records[1].end, track->records[0].end);
+    ck_assert_double_le(track->records[1].end, track->records[2].end);
+    ASSERT_OK(yki_queue_untrace(queue));
+    yki_trace_destroy(trace);
+    yki_buffer_destroy(buffer);
+    yki_queue_destroy(queue);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -153,5 +195,6 @@ test_suite(void)
     tc = test_case(suite, "queues");
     tcase_add_checked_fixture(tc, open_devices, close_devices);
     tcase_add_test(tc, a_queue_is_recorded);
+    tcase_add_test(tc, calls_of_libraries_are_recorded);
     return suite;
 }

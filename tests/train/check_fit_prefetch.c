@@ -9,6 +9,7 @@
 
 #include "support/scratch.h"
 #include "train/runs.h"
+#include "train/trace_events.h"
 #include "train/trainer.h"
 
 TESTS_SHARE_A_PROCESS
@@ -131,6 +132,44 @@ START_TEST(same_bits)
 }
 END_TEST
 
+/* A timeline shows each range that the thread reads, on a track of its own. */
+START_TEST(reading_is_recorded)
+{
+    const team_run run = {.selector = selector, .shares = "80,20", .batch = BATCH};
+    const char *path = scratch_path("ahead.json");
+    trace_counts counts;
+    json_t *file, *events;
+    yoke_dataset *data;
+    yoke_trainer *t;
+    const char *wrong;
+    int reads = 0;
+    source s;
+
+    NOT_SIMULATED;
+    t = make_trainer(&run);
+    data = dataset_of(&s, true);
+    ASSERT_OK(yoke_trainer_trace(t, path));
+    ASSERT_OK(yoke_trainer_fit(t, data, NULL, NULL));
+    ASSERT_OK(yoke_trainer_trace(t, NULL));
+    file = json_load_file(path, 0, NULL);
+    events = json_object_get(file, "traceEvents");
+    wrong = trace_events_fault(events, false, &counts);
+    ck_assert_msg(!wrong, "%s", wrong);
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *event = json_array_get(events, i), *args = json_object_get(event, "args");
+
+        if (strcmp(json_string_value(json_object_get(event, "name")), "read ahead") != 0)
+            continue;
+        ck_assert_int_ge(json_integer_value(json_object_get(args, "bytes")), WIDTH * 4);
+        reads++;
+    }
+    ck_assert_int_eq(reads, STEPS);
+    json_decref(file);
+    yoke_trainer_destroy(t);
+    yoke_dataset_destroy(data);
+}
+END_TEST
+
 /* A sample that cannot be had ends the step that it is of, and is named. */
 START_TEST(errors)
 {
@@ -243,6 +282,7 @@ test_suite(void)
     tcase_add_loop_test(tc, same_bits, 1, 3);
     tcase_add_test(tc, errors);
     tcase_add_test(tc, stopped_and_resumed);
+    tcase_add_test(tc, reading_is_recorded);
     tcase_add_test(tc, shares_that_move);
     return suite;
 }
