@@ -276,7 +276,7 @@ train(yoke_trainer *t, yoke_graph *g, int64_t steps, int n, char **disaster)
 
 /* ---- a timeline ---- */
 
-/* The clock of rank `who` is set by 10 ms while it is recorded. */
+/* The clock of rank `who` is set by 10 s while it is recorded. */
 static void
 train_traced(yoke_trainer *t, yoke_graph *g, int n, int who, const char *path)
 {
@@ -285,8 +285,8 @@ train_traced(yoke_trainer *t, yoke_graph *g, int n, int who, const char *path)
     check(yoke_trainer_trace(t, path));
     train(t, g, 10, n, NULL);
     if (who == comm->rank) {
-        t->timeline->sights[0].low += 0.01;
-        t->timeline->sights[0].high += 0.01;
+        t->timeline->sights[0].low += 10;
+        t->timeline->sights[0].high += 10;
     }
     status = yoke_trainer_trace(t, NULL);
     if (status != YOKE_OK)
