@@ -88,6 +88,22 @@ add_speed(yki_tool_history *h, double step, const json_t *line)
     return add(&h->speed, step, json_number_value(json_object_get(line, "samples")) / took, took);
 }
 
+/* Results come a step late, but at the end of an epoch two come at once: they become one point. */
+static void
+join_last(yki_tool_curve *c)
+{
+    yki_tool_point *last = c->count ? &c->points[c->count - 1] : NULL, *before;
+
+    if (c->count < 2 || last[-1].step < last->step - 1)
+        return;
+    before = last - 1;
+    before->value = (before->value * before->weight + last->value * last->weight) /
+                    (before->weight + last->weight);
+    before->weight += last->weight;
+    before->step = last->step;
+    c->count--;
+}
+
 static bool
 add_start(yki_tool_history *h, const json_t *line)
 {
@@ -132,8 +148,10 @@ take_line(yki_tool_history *h, const json_t *line)
     else
         room = add_number(&h->test_loss, step, json_object_get(line, "test_loss")) &&
                add_metric(h, &h->test_metric, step, json_object_get(line, "test_metrics"));
-    if (strcmp(kind, "epoch") == 0)
+    if (strcmp(kind, "epoch") == 0) {
         h->epochs = json_number_value(json_object_get(line, "epoch"));
+        join_last(&h->speed);
+    }
     if (step > h->steps)
         h->steps = step;
     return room ? NULL : "out of memory";

@@ -206,6 +206,20 @@ check_plot() {
         { print }' "$work/log" >"$work/many.log"
     expect 0 -- plot "$work/many.log"
     says "$out" '>logarithmic<'
+    # two results come at once at the end of an epoch
+    cat >"$work/speed.log" <<'END'
+{"kind": "start", "batch": 10, "samples": 30, "devices": ["cpu:0"]}
+{"kind": "step", "step": 1, "epoch": 1, "loss": 3, "samples": 10, "seconds": 1}
+{"kind": "step", "step": 2, "epoch": 1, "loss": 2, "samples": 10, "seconds": 2}
+{"kind": "step", "step": 3, "epoch": 1, "loss": 1, "samples": 10, "seconds": 2.5}
+{"kind": "epoch", "step": 3, "epoch": 1, "test_loss": 1}
+{"kind": "step", "step": 4, "epoch": 2, "loss": 1, "samples": 10, "seconds": 9}
+{"kind": "step", "step": 5, "epoch": 2, "loss": 1, "samples": 10, "seconds": 9.5}
+END
+    expect 0 -- plot "$work/speed.log"
+    says "$out" '<title>step 3: samples/s 13.33</title>'
+    says "$out" '<title>step 5: samples/s 20</title>'
+    lacks "$out" '<title>step [24]: samples/s'
     # cut off in the last line, as while it is written
     head -c 900 "$work/log" >"$work/cut.log"
     expect 0 -- plot "$work/cut.log"
