@@ -17,7 +17,7 @@
 #include "models.h"
 #include "training.h"
 
-enum { MIN_STEPS = 5, MAX_STEPS = 200, WAITED = 20 };
+enum { MIN_STEPS = 5, MAX_STEPS = 200, WAITED = 20, TURNS = 15 };
 static const double SECONDS = 3;
 
 typedef struct request {
@@ -50,6 +50,8 @@ typedef struct figures {
     double exposed_ms; /* the median of the steps that were waited for */
     /* Without overlap, if that was asked for: a mean, then medians, then their quotient. */
     double apart_ms, communication_ms, backward_ms, hidden;
+    /* With a timeline: medians of turns without and with it, and of their quotients - 1. */
+    double untraced_ms, traced_ms, trace_cost;
 } figures;
 
 /* The trainer that is measured, and its inputs. */
@@ -246,6 +248,54 @@ measure_apart(bench_state *b, figures *f)
     return YOKE_OK;
 }
 
+/* Times some steps, which a timeline has if `trace` is its file, after one that does not count. */
+static yoke_status
+time_turn(bench_state *b, unsigned steps, const char *trace, double *seconds)
+{
+    yoke_status status = trace ? yoke_trainer_trace(b->trainer, trace) : YOKE_OK;
+    double start = 0;
+
+    for (unsigned i = 0; !status && i <= steps; i++) {
+        if (i == 1) {
+            status = yoke_trainer_wait(b->trainer);
+            start = yki_tool_now();
+        }
+        if (!status)
+            status = step(b, false);
+    }
+    if (!status)
+        status = yoke_trainer_wait(b->trainer);
+    *seconds = (yki_tool_now() - start) / steps;
+    return !status && trace ? yoke_trainer_trace(b->trainer, NULL) : status;
+}
+
+/* What a timeline costs: turns without and with it, one after the other, so that both see the same
+ * machine. Either is first in every other pair. The last turn leaves the file. */
+static yoke_status
+measure_trace(bench_state *b, figures *f)
+{
+    const char *trace = b->wanted->training.trace;
+    const unsigned steps = f->steps / TURNS > 2 ? f->steps / TURNS : 2;
+    double without[TURNS], with[TURNS], quotient[TURNS];
+    yoke_status status = YOKE_OK;
+
+    for (int i = 0; !status && i < TURNS; i++) {
+        if (i % 2)
+            status = time_turn(b, steps, trace, &with[i]);
+        if (!status)
+            status = time_turn(b, steps, NULL, &without[i]);
+        if (!status && i % 2 == 0)
+            status = time_turn(b, steps, trace, &with[i]);
+        quotient[i] = with[i] / without[i];
+    }
+    if (status)
+        return status;
+    f->untraced_ms = 1e3 * median(without, TURNS);
+    f->traced_ms = 1e3 * median(with, TURNS);
+    f->trace_cost = median(quotient, TURNS) - 1;
+    return YOKE_OK;
+}
+
 static void
 print_line(void *user, const char *line)
 {
@@ -289,6 +339,10 @@ print_text(const bench_state *b, const figures *f, const int64_t *counts)
         printf("overlap    %.3f ms a step without it: %.3f backward, then %.3f communication; "
                "%.2f of it is hidden\n",
                f->apart_ms, f->backward_ms, f->communication_ms, f->hidden);
+    if (f->traced_ms > 0)
+        printf("timeline   %.3f ms a step with it, %.3f ms without; the median of %d turns is "
+               "%+.1f %%\n",
+               f->traced_ms, f->untraced_ms, TURNS, 1e2 * f->trace_cost);
 }
 
 static void
@@ -332,6 +386,11 @@ print_figures(const bench_state *b, const figures *f, const int64_t *counts)
         yki_tool_json_real(&json, "backward_ms", f->backward_ms);
         yki_tool_json_real(&json, "communication_ms", f->communication_ms);
         yki_tool_json_real(&json, "hidden", f->hidden);
+    }
+    if (f->traced_ms > 0) {
+        yki_tool_json_real(&json, "untraced_step_ms", f->untraced_ms);
+        yki_tool_json_real(&json, "traced_step_ms", f->traced_ms);
+        yki_tool_json_real(&json, "trace_cost", f->trace_cost);
     }
     yki_tool_json_close_object(&json);
     yki_tool_json_end(&json);
@@ -379,12 +438,10 @@ train(bench_state *b, yoke_graph *graph)
     status = make_data(b->wanted->model, b->wanted->training.batch, b->feeds, &b->feed_count);
     if (!status)
         status = make_trainer(b, graph, false);
-    if (!status && b->wanted->training.trace)
-        status = yoke_trainer_trace(b->trainer, b->wanted->training.trace);
     if (!status)
         status = measure(b, &f);
     if (!status && b->wanted->training.trace)
-        status = yoke_trainer_trace(b->trainer, NULL);
+        status = measure_trace(b, &f);
     if (!status)
         status = yoke_trainer_get_shares(b->trainer, counts, yoke_team_count(b->team));
     if (!status && b->wanted->overlap && b->wanted->job.ranks > 1) {

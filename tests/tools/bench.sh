@@ -56,7 +56,7 @@ check_pocl() {
     json shares.0 16
     json steps 200
     for member in step_ms step_ms_waited samples_per_second gflops peak_fraction memory_bytes \
-        first_step_ms; do
+        first_step_ms untraced_step_ms traced_step_ms; do
         positive $member
     done
     checks=$((checks + 1))
