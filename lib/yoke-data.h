@@ -112,6 +112,12 @@ typedef struct yoke_dataset_open_options {
     /* CSV: what was learned of other data (yoke_dataset_get_encoding, yoke_model_get_encoding),
      * instead: columns are found by their names, and others are left out. */
     const char *csv_encoding;
+    /* A folder with a file for each of these fields, at most 8, as inputs and targets of a graph
+     * are: FIELD.npy, FIELD.csv, FIELD.idx, or a folder of images, with the part before or behind
+     * ("train-FIELD.npy") or in a folder train or test. NULL: not so. The last `optional_fields` of
+     * them may lack a file; a column of a table with the name of the first that does is a label. */
+    const char *const *field_names;
+    size_t field_count, optional_fields;
 } yoke_dataset_open_options;
 
 /* Opens a file (IDX, IDX.gz, CIFAR-10 or -100 binary, .npy, CSV, or one image), a folder of such

@@ -160,6 +160,21 @@ yoke_trainer_load_weights(yoke_trainer *trainer, const char *path, const yoke_lo
     return yoke_trainer_load_weights_sized(trainer, path, options, sizeof(yoke_load_options));
 }
 
+/* Makes a trainer of a model that only predicts, on all devices of a team: its graph has no loss
+ * and no metrics, and its first output is what yoke_predictor_run computes by default, so for
+ * classes probabilities (yoke_trainer_predict_dataset). Copies the graph and the weights. With a
+ * comm every process calls it. Waits. */
+YOKE_API yoke_status yoke_trainer_from_model_sized(yoke_team *team, yoke_model *model,
+                                                   const yoke_trainer_options *options, size_t size,
+                                                   yoke_trainer **trainer);
+static inline yoke_status
+yoke_trainer_from_model(yoke_team *team, yoke_model *model, const yoke_trainer_options *options,
+                        yoke_trainer **trainer)
+{
+    return yoke_trainer_from_model_sized(team, model, options, sizeof(yoke_trainer_options),
+                                         trainer);
+}
+
 /* A predictor is a model on one device, for one thread. Any number of predictors may share a model.
  */
 typedef struct yoke_predictor yoke_predictor;

@@ -526,9 +526,10 @@ yoke_trainer_evaluate(yoke_trainer *trainer, yoke_dataset *dataset, yoke_result 
 YOKE_API yoke_status yoke_trainer_predict(yoke_trainer *trainer, const char *output, int64_t n,
                                           const yoke_feed *feeds, size_t feed_count, float *values,
                                           int64_t count);
-/* Computes an output for samples [first, first + n) of a dataset, in their order and on all
- * devices, which scale and crop them as in an evaluation. Targets are not needed. `count` is the
- * number of values of n results. With a comm every process calls it, and gets all. Waits. */
+/* Computes an output, NULL: the first, for samples [first, first + n) of a dataset, in their order
+ * and on all devices, which scale and crop them as in an evaluation. Targets are not needed.
+ * `count` is the number of values of n results. With a comm every process calls it, and gets all.
+ * Waits. */
 YOKE_API yoke_status yoke_trainer_predict_dataset(yoke_trainer *trainer, const char *output,
                                                   yoke_dataset *dataset, int64_t first, int64_t n,
                                                   float *values, int64_t count);

@@ -19,25 +19,22 @@ enum { BATCH = 256, AT_ONCE = 1 << 14, TOKENS = 8192, ROOM = 64 << 20 };
 static yoke_status
 open_data(yki_tool_evaluation *s, const yki_tool_training *w)
 {
-    const float *mean, *scale;
-    size_t count = yoke_model_get_scaling(s->model, &mean, &scale);
     const yoke_field *input = yoke_model_get_input(s->model);
-    const yki_tool_reading how = {.channels_last = w->channels_last,
-                                  .integers = input->type == YOKE_I32,
-                                  .image = input->shape.rank == 3 ? input->shape : yoke_shape(),
-                                  .skip_bad = w->bad_images == 1,
-                                  .weights = w->sample_weights,
-                                  .model = s->model};
+    yki_tool_reading how = {.channels_last = w->channels_last,
+                            .integers = input->type == YOKE_I32,
+                            .image = input->shape.rank == 3 ? input->shape : yoke_shape(),
+                            .skip_bad = w->bad_images == 1,
+                            .weights = w->sample_weights,
+                            .model = s->model};
     yki_tool_text text;
     yoke_status status = yki_tool_text_of(yoke_model_get_graph(s->model), &text);
 
+    if (!status && !text.context)
+        status = yki_tool_fields_of(yoke_model_get_graph(s->model), &how.fields);
     if (!status)
         status = text.context ? yki_tool_source_open_test_text(w->data, s->model, &text, &s->source)
                               : yki_tool_source_open_test(w->data, &how, &s->source);
-    if (!status && count)
-        status =
-            yoke_dataset_set_scaling(s->source.train, s->source.data->name, mean, scale, count);
-    return status;
+    return status ? status : yoke_model_scale_dataset(s->model, s->source.train);
 }
 
 /* How many samples are computed at once: of long texts fewer. */

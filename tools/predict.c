@@ -16,7 +16,7 @@
 #include "source.h"
 #include "training.h"
 
-enum { AT_ONCE = 256, MOST = 1 << 30 };
+enum { BATCH = 256, AT_ONCE = 1 << 14, ROOM = 64 << 20, MOST = 1 << 30 };
 
 typedef struct request {
     const char *file;
@@ -41,14 +41,16 @@ typedef struct session {
     yki_tool_source source;
     yoke_model *model;
     yoke_context *context;
-    yoke_predictor *predictor;
-    size_t values; /* number of values in a result */
-    size_t size;   /* bytes of a sample */
-    bool classes;  /* results are probabilities of classes */
-    void *samples;
+    yoke_team *team;
+    yoke_trainer *trainer;
+    yoke_dataset *samples; /* those of the source, or: */
+    yoke_dataset *renamed; /* the same as the model's input calls and shapes them; NULL: not made */
+    size_t values;         /* number of values in a result */
+    size_t room;           /* samples of which results are computed at once */
+    bool classes;          /* results are probabilities of classes */
     float *results;
-    int32_t *labels; /* of the current samples; NULL: the data has none */
-    int64_t indices[AT_ONCE];
+    int32_t *labels;       /* of the current samples; NULL: the data has none */
+    int64_t *indices;      /* of the current samples */
     yki_tool_results file; /* of --out */
 } session;
 
@@ -112,25 +114,10 @@ refuse_text(const request *w)
 }
 
 static yoke_status
-open_data(session *s)
+does_not_fit(const request *w, const yoke_field *data, const yoke_field *input)
 {
-    const request *w = s->wanted;
-    const yoke_field *input = yoke_model_get_input(s->model), *data;
-    const yki_tool_reading how = {.channels_last = w->training.channels_last,
-                                  .integers = input->type == YOKE_I32,
-                                  .image = input->shape.rank == 3 ? input->shape : yoke_shape(),
-                                  .skip_bad = w->training.bad_images == 1,
-                                  .model = s->model};
-    yoke_status status = yki_tool_source_open_test(w->training.data, &how, &s->source);
     char sentence[512];
 
-    if (!status && !fits(s->source.data, input))
-        status = open_without_label(w->training.data, &how, &s->source);
-    if (status)
-        return status;
-    data = s->source.data;
-    if (fits(data, input))
-        return YOKE_OK;
     snprintf(sentence, sizeof sentence,
              "%s: a sample has %zu values of type %s, the model takes %zu of type %s",
              w->training.data, yki_tool_values_of(data->shape), yki_tool_type_name(data->type),
@@ -139,19 +126,96 @@ open_data(session *s)
 }
 
 static yoke_status
+check_data(const session *s)
+{
+    const size_t count = yoke_model_input_count(s->model);
+
+    if (count == 1 && !fits(s->source.data, yoke_model_get_input(s->model)))
+        return does_not_fit(s->wanted, s->source.data, yoke_model_get_input(s->model));
+    for (size_t i = 0; count > 1 && i < count; i++) {
+        const yoke_field *input = yoke_model_get_input_at(s->model, i);
+        const yoke_field *data = yki_tool_find_field(s->source.train, input->name);
+
+        if (data && !fits(data, input))
+            return does_not_fit(s->wanted, data, input);
+    }
+    return YOKE_OK;
+}
+
+/* Gives a sample to a dataset in which it has the name and the shape of the model's input. */
+static yoke_status
+give_sample(void *user, int64_t index, size_t field, void *out)
+{
+    const session *s = user;
+    const yoke_field *data = s->source.data;
+
+    (void)field;
+    return yoke_dataset_read(s->source.train, data->name, &index, 1, out,
+                             yki_tool_values_of(data->shape) * yki_tool_type_bytes(data->type));
+}
+
+static bool
+same_shape(yoke_shape a, yoke_shape b)
+{
+    for (int32_t i = 0; i < a.rank && i < b.rank; i++)
+        if (a.dim[i] != b.dim[i])
+            return false;
+    return a.rank == b.rank;
+}
+
+static yoke_status
+make_samples(session *s)
+{
+    const yoke_field *input = yoke_model_get_input(s->model), *data = s->source.data;
+    const yoke_dataset_options o = {.fill = give_sample, .user = s};
+    yoke_status status = YOKE_OK;
+
+    if (!s->source.fields.count &&
+        (strcmp(data->name, input->name) != 0 || !same_shape(data->shape, input->shape)))
+        status =
+            yoke_dataset_create(yoke_dataset_count(s->source.train), input, 1, &o, &s->renamed);
+    s->samples = s->renamed ? s->renamed : s->source.train;
+    return status ? status : yoke_model_scale_dataset(s->model, s->samples);
+}
+
+static yoke_status
+open_data(session *s)
+{
+    const request *w = s->wanted;
+    const yoke_field *input = yoke_model_get_input(s->model);
+    yki_tool_reading how = {.channels_last = w->training.channels_last,
+                            .integers = input->type == YOKE_I32,
+                            .image = input->shape.rank == 3 ? input->shape : yoke_shape(),
+                            .skip_bad = w->training.bad_images == 1,
+                            .model = s->model};
+    yoke_status status = yki_tool_fields_of(yoke_model_get_graph(s->model), &how.fields);
+
+    if (!status)
+        status = yki_tool_source_open_test(w->training.data, &how, &s->source);
+    if (!status && !how.fields.count && !fits(s->source.data, input))
+        status = open_without_label(w->training.data, &how, &s->source);
+    if (!status)
+        status = check_data(s);
+    return status ? status : make_samples(s);
+}
+
+static yoke_status
 make_room(session *s)
 {
     const yoke_field *target = s->source.target;
+    const size_t size = sizeof *s->indices + sizeof *s->labels;
 
-    s->size = yki_tool_values_of(s->source.data->shape) * yki_tool_type_bytes(s->source.data->type);
-    s->values = yki_tool_values_of(yoke_predictor_get_shape(s->predictor));
-    s->samples = malloc(AT_ONCE * s->size);
-    s->results = malloc(AT_ONCE * s->values * sizeof *s->results);
+    s->values = yki_tool_values_of(
+        yoke_node_shape(yki_tool_first_output(yoke_trainer_get_graph(s->trainer))));
+    s->room = ROOM / (size + s->values * sizeof *s->results);
+    s->room = s->room > AT_ONCE ? AT_ONCE : s->room ? s->room : 1;
+    s->results = malloc(s->room * s->values * sizeof *s->results);
+    s->indices = malloc(s->room * sizeof *s->indices);
     if (target && target->type != YOKE_F32 && target->shape.rank == 0)
-        s->labels = malloc(AT_ONCE * sizeof *s->labels);
-    return s->samples && s->results
+        s->labels = malloc(s->room * sizeof *s->labels);
+    return s->results && s->indices
                ? YOKE_OK
-               : yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for samples");
+               : yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for results");
 }
 
 /* ---- what is written ---- */
@@ -245,19 +309,10 @@ read_labels(session *s, size_t n)
 static yoke_status
 compute(session *s, int64_t first, size_t n)
 {
-    const yoke_field *data = s->source.data;
-    yoke_status status;
-
     for (size_t i = 0; i < n; i++)
         s->indices[i] = first + (int64_t)i;
-    status = yoke_dataset_read(s->source.train, data->name, s->indices, n, s->samples, n * s->size);
-    if (status)
-        return status;
-    return yoke_predictor_run(s->predictor, (int64_t)n,
-                              yoke_feed_make(yoke_model_get_input(s->model)->name, data->type,
-                                             s->samples,
-                                             (int64_t)(n * yki_tool_values_of(data->shape))),
-                              s->results, n * s->values);
+    return yoke_trainer_predict_dataset(s->trainer, NULL, s->samples, first, (int64_t)n, s->results,
+                                        (int64_t)(n * s->values));
 }
 
 static yoke_status
@@ -290,6 +345,21 @@ are_probabilities(const session *s, const float *values)
 }
 
 static yoke_status
+make_trainer(session *s)
+{
+    const yki_tool_training *t = &s->wanted->training;
+    yoke_trainer_options o = yki_tool_trainer_options(t, (yoke_optimizer){0});
+    yoke_status status = yoke_context_create(NULL, &s->context);
+
+    o.batch = BATCH;
+    if (!status)
+        status = yoke_team_create(s->context, t->devices, NULL, &s->team);
+    if (!status)
+        status = yoke_trainer_from_model(s->team, s->model, &o, &s->trainer);
+    return status;
+}
+
+static yoke_status
 predict(session *s)
 {
     const request *w = s->wanted;
@@ -302,10 +372,7 @@ predict(session *s)
     if (!status)
         status = open_data(s);
     if (!status)
-        status = yoke_context_create(NULL, &s->context);
-    if (!status)
-        status =
-            yoke_predictor_create(s->context, w->training.devices, s->model, NULL, &s->predictor);
+        status = make_trainer(s);
     if (!status)
         status = make_room(s);
     if (status)
@@ -324,15 +391,17 @@ predict(session *s)
     if (!status && w->out)
         status =
             yki_tool_results_open(w->out, s->model, w->first, end - w->first, s->values, &s->file);
-    for (int64_t first = w->first; !status && first < end; first += AT_ONCE)
-        status = predict_some(s, first, (size_t)(end - first < AT_ONCE ? end - first : AT_ONCE));
+    for (int64_t first = w->first, n; !status && first < end; first += n) {
+        n = end - first < (int64_t)s->room ? end - first : (int64_t)s->room;
+        status = predict_some(s, first, (size_t)n);
+    }
     return yki_tool_results_close(&s->file, status);
 }
 
 static int
 run(const yki_tool_command *self, int argc, char **argv)
 {
-    request wanted = {.top = 1};
+    request wanted = {.training = {.level = YOKE_PLAN_ESTIMATE}, .top = 1};
     session s = {.wanted = &wanted};
     int status = read_arguments(self, argc, argv, &wanted);
     yoke_status failed;
@@ -343,10 +412,12 @@ run(const yki_tool_command *self, int argc, char **argv)
     failed = predict(&s);
     if (failed)
         status = yki_tool_fail(self, failed);
-    free(s.samples);
     free(s.results);
     free(s.labels);
-    yoke_predictor_destroy(s.predictor);
+    free(s.indices);
+    yoke_trainer_destroy(s.trainer);
+    yoke_dataset_destroy(s.renamed);
+    yoke_team_destroy(s.team);
     yoke_context_destroy(s.context);
     yoke_model_destroy(s.model);
     yki_tool_source_close(&s.source);

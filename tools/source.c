@@ -66,7 +66,22 @@ count_labels(const yoke_dataset *dataset, const yoke_field *field, int64_t *clas
     return status;
 }
 
-/* The first field is data; the second, if there is one, is the target. */
+/* The first field is data; the second, if there is one, is the target. Of several inputs, names
+ * tell. */
+static void
+find_fields(const yki_tool_fields *fields, yki_tool_source *s)
+{
+    s->data = yoke_dataset_get_field(s->train, 0);
+    s->target = yoke_dataset_field_count(s->train) > 1 ? yoke_dataset_get_field(s->train, 1) : NULL;
+    s->fields = *fields;
+    if (!fields->count)
+        return;
+    s->data = yki_tool_find_field(s->train, fields->names[0]);
+    s->target = fields->count > fields->inputs
+                    ? yki_tool_find_field(s->train, fields->names[fields->inputs])
+                    : NULL;
+}
+
 static yoke_status
 look(const char *path, const yki_tool_reading *how, yki_tool_source *s)
 {
@@ -74,9 +89,9 @@ look(const char *path, const yki_tool_reading *how, yki_tool_source *s)
     yoke_status status = YOKE_OK;
     char axes[80];
 
-    s->data = yoke_dataset_get_field(d, 0);
-    s->target =
-        yoke_dataset_field_count(d) > 1 && !how->no_target ? yoke_dataset_get_field(d, 1) : NULL;
+    find_fields(&how->fields, s);
+    if (how->no_target)
+        s->target = NULL;
     s->classes = 0;
     if (yoke_dataset_count(d) == 0)
         return yki_tool_fail_about(YOKE_ERROR_VALUE, path,
@@ -97,6 +112,70 @@ look(const char *path, const yki_tool_reading *how, yki_tool_source *s)
         return yki_tool_fail_about(YOKE_ERROR_VALUE, path,
                                    "the labels have one class; must have at least two");
     return status;
+}
+
+/* ---- several inputs ---- */
+
+/* Appends the names of nodes of this operator, and counts those for which there is no room too. */
+static size_t
+add_names(const yoke_graph *graph, const json_t *json, const char *op, yki_tool_fields *fields)
+{
+    size_t i, count = 0;
+    json_t *node;
+
+    json_array_foreach(json_object_get(json, "nodes"), i, node)
+    {
+        const char *is = json_string_value(json_object_get(node, "op"));
+        const char *name = json_string_value(json_object_get(node, "name"));
+
+        if (!is || !name || strcmp(is, op) != 0)
+            continue;
+        if (fields->count < TOOL_MOST_FIELDS)
+            fields->names[fields->count++] = yoke_node_name(yoke_graph_get_node(graph, name));
+        count++;
+    }
+    return count;
+}
+
+yoke_status
+yki_tool_fields_of(const yoke_graph *graph, yki_tool_fields *out)
+{
+    yki_tool_fields fields = {.graph = graph};
+    char *text = NULL, sentence[128];
+    size_t targets;
+    json_t *json;
+    yoke_status status;
+
+    memset(out, 0, sizeof *out);
+    status = yoke_graph_to_json(graph, &text);
+    if (status)
+        return status;
+    json = json_loads(text, 0, NULL);
+    yoke_free(text);
+    fields.inputs = add_names(graph, json, "input", &fields);
+    targets = add_names(graph, json, "target", &fields);
+    json_decref(json);
+    if (fields.inputs < 2)
+        return YOKE_OK;
+    if (fields.inputs + targets > TOOL_MOST_FIELDS) {
+        snprintf(sentence, sizeof sentence,
+                 "the model has %zu inputs and %zu targets; must be at most %d together",
+                 fields.inputs, targets, TOOL_MOST_FIELDS);
+        return yoke_fail(YOKE_ERROR_UNSUPPORTED, sentence);
+    }
+    *out = fields;
+    return YOKE_OK;
+}
+
+const yoke_field *
+yki_tool_find_field(const yoke_dataset *dataset, const char *name)
+{
+    const yoke_field *field;
+
+    for (size_t i = 0; (field = yoke_dataset_get_field(dataset, i)) != NULL; i++)
+        if (strcmp(field->name, name) == 0)
+            return field;
+    return NULL;
 }
 
 /* ---- opening ---- */
@@ -133,6 +212,11 @@ open_part(const char *path, const yki_tool_reading *how, yoke_data_part part,
     options.image_height = (int32_t)how->image.dim[1];
     options.image_width = (int32_t)how->image.dim[2];
     options.skip_bad_images = how->skip_bad;
+    if (how->fields.count) {
+        options.field_names = how->fields.names;
+        options.field_count = how->fields.count;
+        options.optional_fields = how->fields.count - how->fields.inputs;
+    }
     options.class_names = names = classes_of(how->model, &options.class_count);
     status = options.class_count && !names
                  ? yoke_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for names of classes")
@@ -146,11 +230,14 @@ static yoke_status
 open_test_part(const char *path, const yki_tool_reading *how, const yoke_dataset *like,
                yoke_dataset **dataset)
 {
-    const yoke_field *field = yoke_dataset_get_field(like, 0);
     yki_tool_reading same = *how;
 
-    if (field->shape.rank == 3)
-        same.image = field->shape;
+    for (size_t i = yoke_dataset_field_count(like); i-- > 0;) {
+        const yoke_field *field = yoke_dataset_get_field(like, i);
+
+        if (field->shape.rank == 3)
+            same.image = field->shape;
+    }
     return open_part(path, &same, YOKE_PART_TEST, dataset);
 }
 
@@ -215,9 +302,7 @@ yki_tool_source_open_test(const char *path, const yki_tool_reading *how, yki_too
     if (status == YOKE_ERROR_NOT_FOUND)
         status = open_part(path, how, YOKE_PART_ANY, &s.train);
     if (!status) {
-        s.data = yoke_dataset_get_field(s.train, 0);
-        s.target =
-            yoke_dataset_field_count(s.train) > 1 ? yoke_dataset_get_field(s.train, 1) : NULL;
+        find_fields(&how->fields, &s);
         *out = s;
     }
     return status;
@@ -420,15 +505,38 @@ measure(yoke_dataset *data, const char *field, bool whole)
     return yoke_dataset_set_scaling(data, field, &one[0], &one[1], 1);
 }
 
-yoke_status
-yki_tool_source_normalize(yki_tool_source *source, bool whole)
+static yoke_status
+normalize(yki_tool_source *source, const char *field, bool whole)
 {
-    const char *field = source->data->name;
     yoke_status status = measure(source->train, field, whole);
     const float *mean, *scale;
     size_t count = yoke_dataset_get_scaling(source->train, field, &mean, &scale);
 
     return status ? status : yoke_dataset_set_scaling(source->test, field, mean, scale, count);
+}
+
+yoke_status
+yki_tool_source_normalize(yki_tool_source *source, bool whole)
+{
+    const yki_tool_fields *fields = &source->fields;
+    yoke_status status = YOKE_OK;
+
+    if (!fields->count)
+        return normalize(source, source->data->name, whole);
+    for (size_t i = 0; i < fields->inputs && !status; i++)
+        if (yki_tool_can_scale(source, fields->names[i]))
+            status = normalize(source, fields->names[i], false);
+    return status;
+}
+
+bool
+yki_tool_can_scale(const yki_tool_source *source, const char *name)
+{
+    const yoke_node *input =
+        source->fields.graph ? yoke_graph_get_node(source->fields.graph, name) : NULL;
+
+    return yki_tool_find_field(source->train, name)->type != YOKE_I32 &&
+           (!input || yoke_node_type(input) == YOKE_F32);
 }
 
 /* Mean and deviation of targets: one pair for all values, or one for each index of the first axis.
@@ -490,26 +598,40 @@ yki_tool_source_fit(yki_tool_source *source, const yki_tool_model *model, bool s
     return status ? status : yoke_zoo(model->name, &o, graph);
 }
 
-/* The node of a graph's first output; NULL: it has a loss already, or no output. */
-static yoke_node *
-last_layer(const yoke_graph *graph)
+static json_t *
+describe(const yoke_graph *graph)
 {
-    const char *name = NULL;
-    yoke_node *node = NULL;
     char *text = NULL;
     json_t *json;
 
     if (yoke_graph_to_json(graph, &text))
         return NULL;
     json = json_loads(text, 0, NULL);
-    if (json && !json_object_get(json, "loss"))
-        name = json_string_value(
-            json_object_iter_value(json_object_iter(json_object_get(json, "outputs"))));
-    if (name)
-        node = yoke_graph_get_node(graph, name);
-    json_decref(json);
     yoke_free(text);
+    return json;
+}
+
+yoke_node *
+yki_tool_first_output(const yoke_graph *graph)
+{
+    json_t *json = describe(graph);
+    const char *name = json_string_value(
+        json_object_iter_value(json_object_iter(json_object_get(json, "outputs"))));
+    yoke_node *node = name ? yoke_graph_get_node(graph, name) : NULL;
+
+    json_decref(json);
     return node;
+}
+
+/* That, unless the graph has a loss already. */
+static yoke_node *
+last_layer(const yoke_graph *graph)
+{
+    json_t *json = describe(graph);
+    const bool has_loss = json_object_get(json, "loss") != NULL;
+
+    json_decref(json);
+    return has_loss ? NULL : yki_tool_first_output(graph);
 }
 
 yoke_status

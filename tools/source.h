@@ -9,12 +9,28 @@
 #include "models.h"
 #include "tool.h"
 
+enum { TOOL_MOST_FIELDS = 8 };
+
+/* The fields of a graph of several inputs: those of its inputs, then of its targets. */
+typedef struct yki_tool_fields {
+    const char *names[TOOL_MOST_FIELDS]; /* lent by the graph */
+    const yoke_graph *graph;
+    size_t count, inputs; /* `count` 0: the graph has one input, whose field may have any name */
+} yki_tool_fields;
+
+yoke_status yki_tool_fields_of(const yoke_graph *graph, yki_tool_fields *fields);
+/* The node of a graph's first output; NULL: it has none. */
+yoke_node *yki_tool_first_output(const yoke_graph *graph);
+/* A dataset's field of this name; NULL: there is none. */
+const yoke_field *yki_tool_find_field(const yoke_dataset *dataset, const char *name);
+
 typedef struct yki_tool_source {
     yoke_dataset *train, *test;      /* `test` is NULL if only one set was opened */
     const yoke_field *data, *target; /* lent by `train`; target NULL: none */
     int64_t classes;                 /* of an integer target; 0: values */
     bool split;                      /* `test` was split off the training samples */
     int64_t context;                 /* tokens of a sample of text; 0: no text */
+    yki_tool_fields fields;          /* of several inputs; `data` is that of the first */
 } yki_tool_source;
 
 /* How samples are read; zeros are the default. */
@@ -26,6 +42,7 @@ typedef struct yki_tool_reading {
     const yoke_model *model; /* whose classes folders of images are; NULL: their own */
     const char *weights;     /* of a table: the column of weights of samples; NULL: none */
     const char *columns;     /* likewise: rules for columns of data; NULL: they are numbers */
+    yki_tool_fields fields;  /* of several inputs: those that are looked for */
     bool maps;               /* integer targets are a class for each of their values */
     bool no_target;          /* samples are only data: what else they have is not looked at */
     double validation; /* the fraction of the samples that is kept for tests, in place of a test
@@ -80,8 +97,12 @@ yoke_status yki_tool_source_fit(yki_tool_source *source, const yki_tool_model *m
 /* Gives a graph without a loss, as models of ONNX are, one of its first output: the softmax
  * cross-entropy of classes and their accuracy, or else the mean squared error. */
 yoke_status yki_tool_source_complete(const yki_tool_source *source, yoke_graph *graph);
+/* Whether an input can be scaled: its data are not integers of 32 bits, and the graph takes floats.
+ */
+bool yki_tool_can_scale(const yki_tool_source *source, const char *name);
 /* Measures the training data, and sets the scaling of both sets that brings it to mean 0 and
- * deviation 1: each channel or column by itself or, if `whole`, all of them together. */
+ * deviation 1: each channel or column by itself or, if `whole`, all of them together. Of several
+ * inputs, all that can be scaled. */
 yoke_status yki_tool_source_normalize(yki_tool_source *source, bool whole);
 
 bool yki_tool_is_folder(const char *path);

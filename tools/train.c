@@ -100,7 +100,8 @@ typedef struct session {
     yki_tool_job job;
     yki_tool_source source;
     yoke_graph *graph;
-    bool integers; /* the graph has integer inputs only */
+    bool integers;          /* the graph has integer inputs only */
+    yki_tool_fields fields; /* of a graph of several inputs */
     yoke_context *context;
     yoke_team *team;
     yoke_trainer *trainer;
@@ -327,6 +328,7 @@ open_data(session *s)
                                   .skip_bad = t->bad_images == 1,
                                   .weights = t->sample_weights,
                                   .columns = t->columns,
+                                  .fields = s->fields,
                                   .maps = w->built_in && w->built_in->kind == YOKE_ZOO_PIXELS,
                                   .no_target = w->built_in && w->built_in->kind == YOKE_ZOO_COPIES,
                                   .validation = w->validation,
@@ -339,14 +341,18 @@ open_data(session *s)
     return status;
 }
 
-/* Whether inputs can be scaled: the data are not integers of 32 bits, and the graph of a file takes
- * floats. */
+/* Whether some input can be scaled. */
 static bool
 can_scale(const session *s)
 {
+    const yki_tool_fields *fields = &s->source.fields;
     const yoke_node *input = s->graph ? yoke_graph_get_node(s->graph, s->source.data->name) : NULL;
 
-    return s->source.data->type != YOKE_I32 && (!input || yoke_node_type(input) == YOKE_F32);
+    for (size_t i = 0; i < fields->inputs; i++)
+        if (yki_tool_can_scale(&s->source, fields->names[i]))
+            return true;
+    return !fields->count && s->source.data->type != YOKE_I32 &&
+           (!input || yoke_node_type(input) == YOKE_F32);
 }
 
 /* Chooses the settings that the command line does not give. */
@@ -424,6 +430,8 @@ open_both(session *s)
     if (!status && w->tokenizer && !text.context)
         status = yoke_fail(YOKE_ERROR_INVALID_ARGUMENT,
                            "--tokenizer is given, but the model is not for text");
+    if (!status && s->graph && !text.context)
+        status = yki_tool_fields_of(s->graph, &s->fields);
     if (!status)
         status = text.context ? open_text(s, &text) : open_data(s);
     if (status)

@@ -135,6 +135,17 @@ typedef struct yki_csv_options {
 /* Reads a table, which must not be compressed, into memory and makes a dataset of it. */
 yoke_status yki_csv_read(yki_bytes *bytes, const yki_csv_options *options, yoke_dataset **dataset);
 
+/* Opens a table; `train`: the one that classes and texts are numbered by; NULL: this one. (open.c)
+ */
+yoke_status yki_table_open(const char *path, const char *train, const yoke_dataset_open_options *o,
+                           yoke_dataset **dataset);
+
+/* ---- several files (fields.c) ---- */
+
+/* Opens the files that field_names of the options tell, and joins them. */
+yoke_status yki_fields_open(const char *path, const yoke_dataset_open_options *options,
+                            yoke_dataset **dataset);
+
 /* ---- folders (folder.c) ---- */
 
 /* The names in a folder, sorted by their bytes, without hidden ones. */

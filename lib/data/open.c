@@ -149,9 +149,9 @@ read_table(const char *path, const yki_csv_options *options, yoke_dataset **data
 }
 
 /* A table of test data numbers its classes as the table of training data does. */
-static yoke_status
-open_table(const char *path, const char *train, const yoke_dataset_open_options *o,
-           yoke_dataset **dataset)
+yoke_status
+yki_table_open(const char *path, const char *train, const yoke_dataset_open_options *o,
+               yoke_dataset **dataset)
 {
     yki_csv_options options = {.label = o->csv_label,
                                .targets = o->csv_targets,
@@ -259,7 +259,7 @@ open_folder(const char *path, const yoke_dataset_open_options *o, yoke_dataset *
     if (found.kind == YKI_KIND_CIFAR)
         status = open_cifar(found.data, found.data_count, o, &dataset);
     else if (found.kind == YKI_KIND_CSV)
-        status = open_table(found.data[0], found.train, o, &dataset);
+        status = yki_table_open(found.data[0], found.train, o, &dataset);
     else
         status = open_pair(found.data[0], found.target, o, &dataset);
     if (status == YOKE_OK && found.classes && !dataset->class_count)
@@ -288,10 +288,12 @@ yoke_dataset_open_sized(const char *path, const yoke_dataset_open_options *optio
     if (stat(path, &about) != 0)
         return yki_fail(errno == ENOENT ? YOKE_ERROR_NOT_FOUND : YOKE_ERROR_IO, "%s: %s", path,
                         errno == ENOENT ? "there is no such file or folder" : strerror(errno));
+    if (o.field_names)
+        return yki_fields_open(path, &o, dataset);
     if (S_ISDIR(about.st_mode))
         return open_folder(path, &o, dataset);
     if (yki_ends_with(path, ".csv") || yki_ends_with(path, ".tsv"))
-        return open_table(path, NULL, &o, dataset);
+        return yki_table_open(path, NULL, &o, dataset);
     if (yki_image_name(path))
         return open_images(path, &o, dataset);
     if (!yki_ends_with(path, ".bin"))

@@ -53,22 +53,33 @@ free_name(const yoke_graph *g)
     return name;
 }
 
+/* Makes the graph, and gives the node that turns the first output into probabilities; NULL: there
+ * is none. */
 static yoke_status
-make_predicting(yoke_model *m)
+copy_predicting(const yoke_model *m, yoke_graph **graph, yoke_node **function)
 {
-    char *text = NULL, *name;
-    yoke_node *function;
+    char *text = NULL;
     yoke_status status;
 
     if (m->graph->output_count == 0)
         return yki_fail(YOKE_ERROR_STATE,
                         "the model has no output; call yoke_graph_set_output before");
     YKI_TRY(yoke_graph_to_json(m->graph, &text));
-    status = yoke_graph_from_json(text, strlen(text), &m->predicting);
+    status = yoke_graph_from_json(text, strlen(text), graph);
     yki_free(text);
     YKI_TRY(status);
-    function = add_function(m->predicting, m->predicting->loss);
-    drop_purposes(m->predicting);
+    *function = add_function(*graph, (*graph)->loss);
+    drop_purposes(*graph);
+    return YOKE_OK;
+}
+
+static yoke_status
+make_predicting(yoke_model *m)
+{
+    yoke_node *function;
+    char *name;
+
+    YKI_TRY(copy_predicting(m, &m->predicting, &function));
     if (function) {
         name = free_name(m->predicting);
         if (!name)
@@ -78,6 +89,17 @@ make_predicting(yoke_model *m)
         m->has_function = true;
     }
     return yki_graph_complete(m->predicting, false);
+}
+
+yoke_status
+yki_model_make_predicting(const yoke_model *m, yoke_graph **graph)
+{
+    yoke_node *function;
+
+    YKI_TRY(copy_predicting(m, graph, &function));
+    if (function)
+        (*graph)->outputs[0].node = function;
+    return YOKE_OK;
 }
 
 /* ---- making ---- */

@@ -35,6 +35,9 @@ struct yoke_model {
 yoke_model *yki_model_retain(yoke_model *model);
 /* Fills in `info` for data that has the name, type and shape of the graph's first input. */
 yoke_status yki_model_default_info(const yoke_graph *graph, yki_model_info *info);
+/* Makes a graph without loss and metrics, whose first output is what a predictor gives by default.
+ */
+yoke_status yki_model_make_predicting(const yoke_model *model, yoke_graph **graph);
 /* Lends the model's present values as weights on a device, copied there unless they are there
  * already. Each call needs a yki_model_give_back. The caller holds the lock. */
 yoke_status yki_model_borrow(yoke_model *model, yoke_device *device, yki_weights **weights);

@@ -58,7 +58,9 @@ yoke_trainer_predict_dataset(yoke_trainer *t, const char *output, yoke_dataset *
     yoke_status status;
 
     YKI_TRY(yki_trainer_ready(t, function));
-    YKI_GIVEN(function, {"output", output}, {"dataset", dataset});
+    YKI_GIVEN(function, {"dataset", dataset});
+    if (!output && t->graph->output_count)
+        output = t->graph->outputs[0].name;
     if (first < 0 || first > dataset->count)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "first", first, 0, dataset->count);
     if (n < 0 || n > dataset->count - first)

@@ -115,6 +115,37 @@ make_predictor(yoke_model *m, const char *output)
     return p;
 }
 
+/* Probabilities over a dataset on a team, and for feeds on one device. */
+static void
+expect_on_all_devices(yoke_model *m)
+{
+    const yoke_trainer_options o = {
+        .batch = 7, .shares = "80,20", .level = YOKE_PLAN_ESTIMATE, .strict = true};
+    const yoke_feed feeds[] = {yoke_feed_make("image", YOKE_U8, image, N * PIXELS),
+                               yoke_feed_f32("table", table, N * COLUMNS)};
+    yoke_dataset *data = make_data();
+    float one[N * CLASSES], all[N * CLASSES], sum = 0;
+    yoke_predictor *p;
+    yoke_trainer *t;
+    yoke_team *team;
+
+    ASSERT_OK(yoke_predictor_create(devices.context, devices.selector, m,
+                                    &(yoke_predictor_options){.level = YOKE_PLAN_ESTIMATE}, &p));
+    ASSERT_OK(yoke_predictor_run_feeds(p, N, feeds, 2, one, N * CLASSES));
+    ASSERT_OK(yoke_team_create(devices.context, devices.selector, NULL, &team));
+    ASSERT_OK(yoke_trainer_from_model(team, m, &o, &t));
+    ASSERT_OK(yoke_trainer_predict_dataset(t, NULL, data, 0, N, all, N * CLASSES));
+    for (int i = 0; i < N * CLASSES; i++) {
+        ck_assert_float_eq_tol(all[i], one[i], 1e-5f);
+        sum += all[i] / N;
+    }
+    ck_assert_float_eq_tol(sum, 1, 1e-5f);
+    yoke_trainer_destroy(t);
+    yoke_team_destroy(team);
+    yoke_predictor_destroy(p);
+    yoke_dataset_destroy(data);
+}
+
 START_TEST(file_and_predictor)
 {
     const char *path = scratch_path("model");
@@ -138,6 +169,7 @@ START_TEST(file_and_predictor)
     for (int i = 0; i < N * CLASSES; i++)
         ck_assert_float_eq_tol(y[i], trained[i], 1e-5f);
     yoke_predictor_destroy(p);
+    expect_on_all_devices(m);
     p = make_predictor(m, "price"); /* of one input, which is not the first */
     ASSERT_OK(yoke_predictor_run(p, N, yoke_feed_f32("fare", fare, N), y, N));
     yoke_predictor_destroy(p);
