@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * yoke-data.h - datasets: samples in memory or in files, and how they are scaled and changed.
+ * yoke-data.h - datasets: samples in memory or in files, and how they are scaled and changed;
+ * and files that TensorBoard shows.
  *
  * Programs include <yoke.h>, which includes this file and has the conventions that hold here.
  */
@@ -278,6 +279,33 @@ YOKE_API yoke_status yoke_dataset_set_class_names(yoke_dataset *dataset, const c
                                                   size_t count);
 YOKE_API size_t yoke_dataset_class_count(const yoke_dataset *dataset);
 YOKE_API const char *yoke_dataset_get_class_name(const yoke_dataset *dataset, size_t index);
+
+/* ----------------------------------------------------------------- board */
+
+/* A file that TensorBoard shows: numbers, histograms and images, each with a tag and a step. After
+ * a write has failed, all functions fail. */
+typedef struct yoke_board yoke_board;
+
+/* Makes a new file in a folder, which is made where it is missing. TensorBoard shows all files of a
+ * folder as one training. */
+YOKE_API yoke_status yoke_board_create(const char *folder, yoke_board **board);
+/* Closes the file. What cannot be written then is lost: yoke_board_flush() tells. */
+YOKE_API void yoke_board_destroy(yoke_board *board);
+/* Hands all that was added to the system. */
+YOKE_API yoke_status yoke_board_flush(yoke_board *board);
+/* Says that training went back to `step`: what earlier files have of later steps is not shown. */
+YOKE_API yoke_status yoke_board_restart(yoke_board *board, int64_t step);
+YOKE_API yoke_status yoke_board_add_scalar(yoke_board *board, const char *tag, int64_t step,
+                                           double number);
+/* Counts values in 30 ranges between the least and the largest; those that are not finite are left
+ * out. */
+YOKE_API yoke_status yoke_board_add_histogram(yoke_board *board, const char *tag, int64_t step,
+                                              const float *values, int64_t count);
+/* Adds an image (1 or 3, height, width), of which `least` is black and `most` white.
+ * YOKE_ERROR_UNSUPPORTED: yoke was built without libpng. */
+YOKE_API yoke_status yoke_board_add_image(yoke_board *board, const char *tag, int64_t step,
+                                          const float *pixels, yoke_shape shape, float least,
+                                          float most);
 
 #ifdef __cplusplus
 }

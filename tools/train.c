@@ -34,7 +34,8 @@ typedef struct request {
     const yki_tool_model *built_in; /* NULL: the model is a file */
     yki_tool_model sized;           /* a language model of the sizes that are given or read */
     const char *folder;             /* of Hugging Face, that has them; NULL: none */
-    const char *init, *init_adapters, *out, *checkpoint, *log, *log_dir, *tokenizer, *config;
+    const char *init, *init_adapters, *out, *checkpoint, *log, *log_dir, *tensorboard, *tokenizer,
+        *config;
     yki_tool_sizes sizes; /* as they are given */
     unsigned every, keep, early_stop, plateau;
     double validation, plateau_factor;
@@ -83,6 +84,8 @@ static const yki_tool_option options[] = {
      TOOL_FLAG(request, resume)},
     {"out", 'o', "FILE", "write the model there, as safetensors", TOOL_TEXT(request, out)},
     {"log", 'l', "FILE", "write a line of JSON for each step", TOOL_TEXT(request, log)},
+    {"tensorboard", 0, "DIR", "write a file for TensorBoard into this folder",
+     TOOL_TEXT(request, tensorboard)},
     {"log-dir", 0, "DIR", "under mpirun: a file for what each process has to say",
      TOOL_TEXT(request, log_dir)},
     {"quiet", 'q', NULL, "show no progress and no notes", TOOL_FLAG(request, quiet)},
@@ -505,19 +508,11 @@ make_trainer(session *s)
 static yoke_status
 open_log(session *s)
 {
-    yki_tool_watch *watch = &s->watch;
-    char sentence[512];
+    const request *w = s->wanted;
 
-    watch->log.path = s->wanted->log;
-    if (!watch->log.path || s->job.rank > 0)
-        return YOKE_OK;
-    watch->log.appends = s->wanted->resume;
-    watch->log.file = fopen(watch->log.path, watch->log.appends ? "a" : "w");
-    if (watch->log.file)
-        return YOKE_OK;
-    snprintf(sentence, sizeof sentence, "%s: the log cannot be written: %s", watch->log.path,
-             strerror(errno));
-    return yoke_fail(YOKE_ERROR_IO, sentence);
+    s->watch.board.samples = s->source.train;
+    s->watch.board.data = s->source.data;
+    return yki_tool_watch_open(&s->watch, w->log, w->resume, w->tensorboard, s->job.rank == 0);
 }
 
 /* Writes the options of this run, with those that the recipe chose, beside what it writes. A device

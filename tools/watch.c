@@ -78,6 +78,25 @@ log_start(yki_tool_watch *w, int64_t steps, int64_t epochs)
     yki_tool_json_end(&j);
 }
 
+yoke_status
+yki_tool_watch_open(yki_tool_watch *w, const char *log, bool appends, const char *tensorboard,
+                    bool speaks)
+{
+    char sentence[512];
+
+    w->log.path = log;
+    w->log.appends = appends;
+    if (log && speaks) {
+        w->log.file = fopen(log, appends ? "a" : "w");
+        if (!w->log.file) {
+            snprintf(sentence, sizeof sentence, "%s: the log cannot be written: %s", log,
+                     strerror(errno));
+            return yoke_fail(YOKE_ERROR_IO, sentence);
+        }
+    }
+    return yki_tool_board_open(&w->board, tensorboard, speaks);
+}
+
 void
 yki_tool_watch_start(yki_tool_watch *w)
 {
@@ -119,11 +138,16 @@ add_shares(yki_tool_json *j, const yki_tool_watch *w)
     yki_tool_json_close_array(j);
 }
 
+static double
+rate_of(const yki_tool_watch *w, int64_t step)
+{
+    return (double)(yoke_trainer_get_learning_rate(w->trainer) *
+                    yoke_schedule_factor(&w->schedule, step - 1));
+}
+
 static void
 log_step(const yki_tool_watch *w, const yoke_result *result)
 {
-    float rate = yoke_trainer_get_learning_rate(w->trainer) *
-                 yoke_schedule_factor(&w->schedule, result->step - 1);
     yoke_memory_usage usage;
     yki_tool_json j;
 
@@ -134,7 +158,7 @@ log_step(const yki_tool_watch *w, const yoke_result *result)
     yki_tool_json_integer(&j, "epoch", (uint64_t)w->epoch + 1);
     yki_tool_json_real(&j, "loss", result->loss);
     add_metrics(&j, w, "metrics", result);
-    yki_tool_json_real(&j, "rate", (double)rate);
+    yki_tool_json_real(&j, "rate", rate_of(w, result->step));
     add_shares(&j, w);
     yki_tool_json_open_array(&j, "memory");
     for (size_t k = 0; k < yoke_team_local_count(w->team); k++)
@@ -284,6 +308,13 @@ yki_tool_watch_step(void *user, const yoke_result *result)
         log_step(w, result);
         check_log(w);
     }
+    if (w->board.board)
+        yki_tool_board_add_step(&w->board, &(yki_tool_board_step){.result = result,
+                                                                  .metrics = w->metrics,
+                                                                  .rate = rate_of(w, result->step),
+                                                                  .shares = w->shares,
+                                                                  .names = w->name_list,
+                                                                  .devices = w->devices});
     in_epoch = (result->step - 1 - w->epoch_step) * w->batch + result->samples;
     if (w->speaks && !w->quiet)
         show_step(w, in_epoch < w->samples ? in_epoch : w->samples);
@@ -296,6 +327,7 @@ yki_tool_watch_epoch(void *user, const yoke_epoch *e)
     yki_tool_watch *w = (yki_tool_watch *)user;
 
     begin_epoch(w);
+    yki_tool_board_add_epoch(&w->board, w->trainer, e, w->metrics);
     if (!w->speaks)
         return false;
     for (size_t k = 0; k < w->devices && k < e->devices; k++)
@@ -322,6 +354,7 @@ yki_tool_watch_end(yki_tool_watch *w, yoke_status status)
     yki_tool_on_message(NULL);
     on_terminal = NULL;
     yki_tool_progress_clear(&w->progress);
+    status = yki_tool_board_close(&w->board, status);
     if (!w->log.file)
         return status;
     check_log(w);

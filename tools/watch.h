@@ -6,6 +6,7 @@
 #ifndef YOKE_TOOLS_WATCH_H
 #define YOKE_TOOLS_WATCH_H
 
+#include "board.h"
 #include "hint.h"
 #include "progress.h"
 #include "tool.h"
@@ -27,6 +28,8 @@ typedef struct yki_tool_watch {
         int error; /* errno of the first failure */
     } log;
 
+    yki_tool_board board;
+
     yki_tool_progress progress;
     size_t devices;
     int64_t shares[TOOL_MAX_DEVICES];
@@ -44,12 +47,15 @@ typedef struct yki_tool_watch {
     } early;          /* losses */
 } yki_tool_watch;
 
+/* Opens the log and the folder for TensorBoard, where they are wanted and this process writes. */
+yoke_status yki_tool_watch_open(yki_tool_watch *watch, const char *log, bool appends,
+                                const char *tensorboard, bool speaks);
 /* Fills in the members that follow from `team` and `trainer`. */
 void yki_tool_watch_start(yki_tool_watch *watch);
 /* The callbacks for yoke_fit_options; `user` is the watch. */
 bool yki_tool_watch_step(void *user, const yoke_result *result);
 bool yki_tool_watch_epoch(void *user, const yoke_epoch *epoch);
-/* Closes the log; returns `status`, or an error if the log could not be written. */
+/* Closes these; returns `status`, or an error if one of them could not be written. */
 yoke_status yki_tool_watch_end(yki_tool_watch *watch, yoke_status status);
 
 /* From here on SIGINT and SIGTERM stop training at the end of the step (a second one ends the

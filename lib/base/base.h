@@ -194,6 +194,9 @@ uint64_t yki_checksum_end(const yki_checksum *sum);
 /* Returns the checksum of one piece of memory. */
 uint64_t yki_checksum_of(const void *data, size_t size);
 
+/* Returns the CRC32C of one piece of memory (crc32c.c). */
+uint32_t yki_crc32c(const void *data, size_t size);
+
 /* ---- replace.c: replaces a file as a whole, or leaves it as it was ---- */
 
 typedef struct yki_replace yki_replace;

@@ -73,6 +73,10 @@ yoke_status yki_image_fail(const yki_image *image, const char *why);
  * Every damage is an error. (image_png.c, image_jpeg.c) */
 yoke_status yki_png_decode(yki_image *image, yki_resize *resize);
 yoke_status yki_jpeg_decode(yki_image *image, yki_resize *resize);
+/* Writes (height, width, channels) as PNG, into memory for yki_free; channels are 1 or 3.
+ * (image_png.c) */
+yoke_status yki_png_encode(const uint8_t *pixels, uint32_t height, uint32_t width,
+                           uint32_t channels, unsigned char **png, size_t *size);
 /* The same for a file of either format, by its first bytes. A format that this build cannot read
  * is YOKE_ERROR_UNSUPPORTED, everything else YOKE_ERROR_FORMAT. (images.c) */
 yoke_status yki_image_decode(yki_image *image, yki_resize *resize);

@@ -2,8 +2,8 @@
  *
  * image_png.c - PNG, by libpng.
  *
- * Palettes and grays of few bits become bytes, 16 bits are scaled to 8, and alpha is left out.
- * libpng leaves by longjmp where it finds an error, so what it and this file allocate is in a
+ * Of files, palettes and grays of few bits become bytes, 16 bits are scaled to 8, and alpha is left
+ * out. libpng leaves by longjmp where it finds an error, so what it and this file allocate is in a
  * struct of the function that called setjmp. The pixels are taken row by row, but those of an
  * interlaced image all at once, after a check that the file can hold so many.
  */
@@ -157,6 +157,34 @@ yki_png_decode(yki_image *image, yki_resize *resize)
     return d.no_room ? YOKE_ERROR_OUT_OF_MEMORY : yki_image_fail(image, d.why);
 }
 
+/* ---- writing ---- */
+
+yoke_status
+yki_png_encode(const uint8_t *pixels, uint32_t height, uint32_t width, uint32_t channels,
+               unsigned char **out, size_t *size)
+{
+    png_image image;
+    png_alloc_size_t bytes;
+    unsigned char *png = NULL;
+
+    memset(&image, 0, sizeof image);
+    image.version = PNG_IMAGE_VERSION;
+    image.width = width;
+    image.height = height;
+    image.format = channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
+    bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
+    png = yki_alloc(bytes, 1, "an image as PNG");
+    if (!png)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    if (!png_image_write_to_memory(&image, png, &bytes, 0, pixels, 0, NULL)) {
+        yki_free(png);
+        return yki_fail(YOKE_ERROR_UNSUPPORTED, "libpng cannot write an image: %s", image.message);
+    }
+    *out = png;
+    *size = bytes;
+    return YOKE_OK;
+}
+
 #else
 
 yoke_status
@@ -166,6 +194,15 @@ yki_png_decode(yki_image *image, yki_resize *resize)
     return yki_fail(YOKE_ERROR_UNSUPPORTED,
                     "%s is a PNG, which this build of yoke cannot read; build it with libpng",
                     image->name);
+}
+
+yoke_status
+yki_png_encode(const uint8_t *pixels, uint32_t height, uint32_t width, uint32_t channels,
+               unsigned char **out, size_t *size)
+{
+    (void)pixels, (void)height, (void)width, (void)channels, (void)out, (void)size;
+    return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                    "this build of yoke cannot write images as PNG; build it with libpng");
 }
 
 #endif

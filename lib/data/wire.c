@@ -137,14 +137,28 @@ yki_wire_put_float(yki_wire_out *out, uint32_t number, float value)
     put_word(out, word, sizeof word);
 }
 
-void
-yki_wire_put_double(yki_wire_out *out, uint32_t number, double value)
+static void
+put_bits(yki_wire_out *out, double value)
 {
     uint64_t word;
 
     memcpy(&word, &value, sizeof word);
-    add_key(out, number, YKI_WIRE_FIXED64);
     put_word(out, word, sizeof word);
+}
+
+void
+yki_wire_put_double(yki_wire_out *out, uint32_t number, double value)
+{
+    add_key(out, number, YKI_WIRE_FIXED64);
+    put_bits(out, value);
+}
+
+void
+yki_wire_put_doubles(yki_wire_out *out, uint32_t number, const double *values, size_t count)
+{
+    yki_wire_put_start(out, number, count * sizeof *values);
+    for (size_t i = 0; i < count; i++)
+        put_bits(out, values[i]);
 }
 
 void

@@ -44,6 +44,8 @@ typedef struct yki_wire_out {
 
 void yki_wire_put_int(yki_wire_out *out, uint32_t number, int64_t value);
 void yki_wire_put_double(yki_wire_out *out, uint32_t number, double value);
+/* Adds a list of numbers as one field. */
+void yki_wire_put_doubles(yki_wire_out *out, uint32_t number, const double *values, size_t count);
 void yki_wire_put_float(yki_wire_out *out, uint32_t number, float value);
 void yki_wire_put_bytes(yki_wire_out *out, uint32_t number, const void *data, size_t size);
 void yki_wire_put_text(yki_wire_out *out, uint32_t number, const char *text);

@@ -63,7 +63,7 @@ for source in "$work"/*.c; do
     built=$((built + 1))
     [ $runs = yes ] || continue
     if ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=$leaks \
-        "$program" >"$work/output" 2>&1; then
+        sh -c 'cd "$1" && "$2"' sh "$work" "$program" >"$work/output" 2>&1; then
         ran=$((ran + 1))
     elif grep -q 'no OpenCL' "$work/output"; then
         echo "no OpenCL driver, so nothing is run"
