@@ -487,7 +487,7 @@ take_folder(const yki_tool_command *self, request *wanted, yki_tool_model *sized
 
     if (failed)
         return yki_tool_fail(self, failed);
-    if (sized->language != model->language)
+    if (!sized->sizes.shared != !model->sizes.shared) /* which Llama alone has */
         return yki_tool_usage(self, "%s is of a %s; take \"yoke bench %s\"", wanted->folder,
                               sized->name, sized->name);
     wanted->model = sized;

@@ -138,7 +138,10 @@ near() {
 
 # What was trained and written for Hugging Face is the same model there; its tokenizer comes along.
 for model in gpt llama; do
-    train $model --layers=1 --heads=2 --width=16 --context=16 --inner=24 \
+    inner=
+    [ $model = gpt ] || inner=--inner=24
+    # shellcheck disable=SC2086 # one word or none
+    train $model --layers=1 --heads=2 --width=16 --context=16 $inner \
         --tokenizer=characters --lr=0.01 --out="$work/$model.safetensors"
     trained=$loss
     expect 0 -- convert --out="$work/$model.hf" "$work/$model.safetensors"
