@@ -25,8 +25,9 @@ yki_sight_take(yki_sight *sight, double before, double theirs, double after)
 bool
 yki_sight_is_good(const yki_sight *sight, double seconds)
 {
-    /* A clock that stands still misses all of the time, a good one next to nothing. */
-    return sight->at > 0 && sight->low - sight->high < 0.1 * seconds;
+    /* A clock that stands still misses all of the time, a good one next to nothing. One that shows
+     * when a command was enqueued misses what it waited. */
+    return sight->at > 0 && sight->low - sight->high < YKI_MIN(0.02 * seconds, 5e-4);
 }
 
 static double
