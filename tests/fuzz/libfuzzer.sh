@@ -29,7 +29,7 @@ libs=$(sed -n 's/^\(OPENCL_LIBS\|CLBLAST_LIBS\|ZLIB_LIBS\|JANSSON_LIBS\|PNG_LIBS
 # shellcheck disable=SC2086 # words
 $clang -std=c11 -D_GNU_SOURCE $flags -fsanitize=fuzzer "-DTARGET=fuzz_$target" -Ilib -Itests \
     tests/fuzz/libfuzzer.c tests/fuzz/parsers.c tests/data/fuzz_*.c \
-    tools/config.c tools/fields.c tools/language.c tools/models.c tools/source.c \
+    tools/config.c tools/fields.c tools/models.c tools/source.c \
     build-fuzz/.libs/libyokeinternal.a $libs -lm -lpthread -ldl -o "build-fuzz/fuzz_$target"
 mkdir -p "build-fuzz/$target"
 exec "build-fuzz/fuzz_$target" "$@" "build-fuzz/$target" "tests/fuzz/seeds/$target"
