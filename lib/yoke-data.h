@@ -60,6 +60,8 @@ YOKE_API void yoke_dataset_destroy(yoke_dataset *dataset);
 YOKE_API int64_t yoke_dataset_count(const yoke_dataset *dataset);
 YOKE_API size_t yoke_dataset_field_count(const yoke_dataset *dataset);
 YOKE_API const yoke_field *yoke_dataset_get_field(const yoke_dataset *dataset, size_t index);
+/* Lends the name of the file that a sample is, as an image is; NULL: it has none of its own. */
+YOKE_API const char *yoke_dataset_get_file(const yoke_dataset *dataset, int64_t index);
 /* Copies field `name` of `count` samples, given by their numbers, one after the other in the
  * field's type: not scaled, not augmented. `bytes` is the size of `out`, exactly what they take. */
 YOKE_API yoke_status yoke_dataset_read(const yoke_dataset *dataset, const char *name,

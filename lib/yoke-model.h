@@ -88,7 +88,8 @@ YOKE_API const yoke_field *yoke_model_get_input(const yoke_model *model);
 YOKE_API size_t yoke_model_input_count(const yoke_model *model);
 YOKE_API const yoke_field *yoke_model_get_input_at(const yoke_model *model, size_t index);
 /* Gives the fields of a dataset the means and scales that the model's inputs of their names have
- * (yoke_dataset_set_scaling). The data of a model of one input may have another name. */
+ * (yoke_dataset_set_scaling), and cuts images that are larger than an input from their middle. The
+ * data of a model of one input may have another name. */
 YOKE_API yoke_status yoke_model_scale_dataset(const yoke_model *model, yoke_dataset *dataset);
 /* Returns the number of means and scales of the first input, and lends them; 0: none were set. */
 YOKE_API size_t yoke_model_get_scaling(const yoke_model *model, const float **mean,

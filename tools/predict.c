@@ -266,6 +266,8 @@ write_text(const session *s, int64_t index, const float *values, const int32_t *
         printf("\t%.7g", (double)values[i]);
     if (label)
         printf("\t(%s)", yki_tool_class_name(s->model, (size_t)(*label < 0 ? 0 : *label), number));
+    if (yoke_dataset_get_file(s->source.train, index))
+        printf("\t%s", yoke_dataset_get_file(s->source.train, index));
     putchar('\n');
 }
 
@@ -287,6 +289,8 @@ write_json(const session *s, int64_t index, const float *values, const int32_t *
     if (label)
         yki_tool_json_string(
             &j, "label", yki_tool_class_name(s->model, (size_t)(*label < 0 ? 0 : *label), number));
+    if (yoke_dataset_get_file(s->source.train, index))
+        yki_tool_json_string(&j, "file", yoke_dataset_get_file(s->source.train, index));
     yki_tool_json_close_object(&j);
     yki_tool_json_end(&j);
 }
@@ -323,7 +327,8 @@ predict_some(session *s, int64_t first, size_t n)
     if (!status && s->labels)
         status = read_labels(s, n);
     for (size_t i = 0; !status && s->file.file && i < n; i++)
-        yki_tool_results_add(&s->file, s->results + i * s->values);
+        yki_tool_results_add(&s->file, s->results + i * s->values,
+                             yoke_dataset_get_file(s->source.train, s->indices[i]));
     for (size_t i = 0; !status && !s->file.file && i < n; i++)
         (s->wanted->json ? write_json : write_text)(s, s->indices[i], s->results + i * s->values,
                                                     s->labels ? &s->labels[i] : NULL);
@@ -389,8 +394,8 @@ predict(session *s)
     status = compute(s, w->first, 1);
     s->classes = yoke_model_class_count(s->model) == s->values || are_probabilities(s, s->results);
     if (!status && w->out)
-        status =
-            yki_tool_results_open(w->out, s->model, w->first, end - w->first, s->values, &s->file);
+        status = yki_tool_results_open(w->out, s->model, w->first, end - w->first, s->values,
+                                       yoke_dataset_get_file(s->source.train, 0) != NULL, &s->file);
     for (int64_t first = w->first, n; !status && first < end; first += n) {
         n = end - first < (int64_t)s->room ? end - first : (int64_t)s->room;
         status = predict_some(s, first, (size_t)n);

@@ -54,7 +54,7 @@ write_names(yki_tool_results *r, const yoke_model *model)
         snprintf(number, sizeof number, "%zu", i);
         write_cell(r->file, named ? yoke_model_get_class_name(model, i) : number);
     }
-    putc('\n', r->file);
+    fputs(r->files ? ",file\n" : "\n", r->file);
 }
 
 /* The header, which is padded so that the numbers begin at a multiple of 64 bytes. */
@@ -80,10 +80,11 @@ fail(const yki_tool_results *r)
 
 yoke_status
 yki_tool_results_open(const char *path, const yoke_model *model, int64_t first, int64_t rows,
-                      size_t columns, yki_tool_results *r)
+                      size_t columns, bool files, yki_tool_results *r)
 {
     *r = (yki_tool_results){.path = path,
                             .table = ends_with(path, ".csv"),
+                            .files = files,
                             .columns = columns,
                             .next = first,
                             .file = fopen(path, "wb")};
@@ -97,7 +98,7 @@ yki_tool_results_open(const char *path, const yoke_model *model, int64_t first, 
 }
 
 void
-yki_tool_results_add(yki_tool_results *r, const float *values)
+yki_tool_results_add(yki_tool_results *r, const float *values, const char *file)
 {
     if (!r->table) {
         fwrite(values, sizeof *values, r->columns, r->file);
@@ -106,6 +107,10 @@ yki_tool_results_add(yki_tool_results *r, const float *values)
     fprintf(r->file, "%lld", (long long)r->next++);
     for (size_t i = 0; i < r->columns; i++)
         fprintf(r->file, ",%.9g", (double)values[i]);
+    if (r->files) {
+        putc(',', r->file);
+        write_cell(r->file, file);
+    }
     putc('\n', r->file);
 }
 

@@ -275,6 +275,10 @@ yki_tool_source_open(const char *path, const yki_tool_reading *how, yki_tool_sou
                              ? yki_tool_source_open_parts(path, how, &s.train, &s.test)
                              : open_part(path, how, YOKE_PART_ANY, &s.train);
 
+    if (!status && s.test && yoke_dataset_field_count(s.test) < yoke_dataset_field_count(s.train)) {
+        yoke_dataset_destroy(s.test); /* images that have no classes test nothing */
+        s.test = NULL;
+    }
     if (!status && !s.test)
         status = split(&s, how->validation, how->seed);
     if (!status)

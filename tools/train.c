@@ -389,7 +389,10 @@ prepare_data(session *s)
         return yoke_fail(YOKE_ERROR_INVALID_ARGUMENT,
                          "--augment would move images, but not the maps that belong to them; must "
                          "be noise=X or none");
-    return yoke_dataset_set_augmentation(source->train, &augmentation);
+    status = yoke_dataset_set_augmentation(source->train, &augmentation);
+    if (status || !augmentation.crop)
+        return status;
+    return yoke_dataset_set_augmentation(source->test, &(yoke_augmentation){.crop = true});
 }
 
 /* What the model takes of texts. The data decide the vocabulary of a built-in model, unless the

@@ -241,7 +241,7 @@ table_destroy(void *self)
     yki_free(t);
 }
 
-static const yki_sample_source table_source = {table_read, table_destroy, 1, NULL};
+static const yki_sample_source table_source = {table_read, table_destroy, 1, NULL, NULL};
 
 /* ---- making ---- */
 

@@ -163,6 +163,14 @@ yoke_dataset_get_field(const yoke_dataset *dataset, size_t index)
     return dataset && index < dataset->field_count ? &dataset->fields[index] : NULL;
 }
 
+const char *
+yoke_dataset_get_file(const yoke_dataset *dataset, int64_t index)
+{
+    return dataset && index >= 0 && index < dataset->count && dataset->source->name
+               ? dataset->source->name(dataset->self, index)
+               : NULL;
+}
+
 int
 yki_dataset_find(const yoke_dataset *dataset, const char *name)
 {
@@ -287,8 +295,8 @@ given_destroy(void *self)
     yki_free(g);
 }
 
-static const yki_sample_source memory_source = {memory_read, given_destroy, 0, NULL};
-static const yki_sample_source fill_source = {fill_read, given_destroy, 1, NULL};
+static const yki_sample_source memory_source = {memory_read, given_destroy, 0, NULL, NULL};
+static const yki_sample_source fill_source = {fill_read, given_destroy, 1, NULL, NULL};
 
 /* Checks that all arrays are given and that samples do not overlap. */
 static yoke_status

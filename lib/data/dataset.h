@@ -26,6 +26,8 @@ typedef struct yki_sample_source {
     /* An epoch of training begins, nobody reads: returns whether the samples are others now. NULL:
      * they never are. */
     bool (*begin)(void *self, uint32_t seed, uint32_t epoch);
+    /* Lends the name of the file of a sample. NULL: samples have no files of their own. */
+    const char *(*name)(void *self, int64_t index);
 } yki_sample_source;
 
 struct yoke_dataset {

@@ -34,6 +34,17 @@ joined_read(void *self, size_t field, const int64_t *indices, size_t count, void
                             out);
 }
 
+static const char *
+joined_name(void *self, int64_t index)
+{
+    const joined *j = self;
+    const char *name = NULL;
+
+    for (size_t i = 0; i < j->part_count && !name; i++)
+        name = yoke_dataset_get_file(j->parts[i], index);
+    return name;
+}
+
 static void
 joined_destroy(void *self)
 {
@@ -44,7 +55,7 @@ joined_destroy(void *self)
     yki_free(j);
 }
 
-static const yki_sample_source joined_source = {joined_read, joined_destroy, 0, NULL};
+static const yki_sample_source joined_source = {joined_read, joined_destroy, 0, NULL, joined_name};
 
 /* ---- names ---- */
 

@@ -3,7 +3,8 @@
  * image_folder.c - finds images in a folder, and their classes: FOLDER/CLASS/IMAGE.
  *
  * A folder of a part of the data, as train/ and test/, is taken if it has folders with images, and
- * else the folder itself. Names are sorted by their bytes, so every process of a job numbers images
+ * else the folder itself. One for testing may have images without classes too, unless folders
+ * beside it are classes. Names are sorted by their bytes, so every process of a job numbers images
  * and classes alike, whatever the order in which the file system lists them. No image is opened.
  */
 #include <string.h>
@@ -81,9 +82,15 @@ add_images(yki_image_list *l, const char *path, int32_t label)
 
     YKI_TRY(yki_list_folder(path, &names));
     status = YOKE_OK;
-    for (size_t i = 0; i < names.count && status == YOKE_OK; i++)
-        if (yki_image_name(names.names[i]))
-            status = add_path(l, yki_format("%s/%s", path, names.names[i]), label);
+    for (size_t i = 0; i < names.count && status == YOKE_OK; i++) {
+        char *image =
+            yki_image_name(names.names[i]) ? yki_format("%s/%s", path, names.names[i]) : NULL;
+
+        if (image && is_folder(image))
+            yki_free(image);
+        else if (yki_image_name(names.names[i]))
+            status = add_path(l, image, label);
+    }
     yki_listing_clear(&names);
     return status;
 }
@@ -145,9 +152,10 @@ add_classes(yki_image_list *l, const char *path)
     return status;
 }
 
-/* Adds the classes of a part's folder: of the first that has some. */
+/* Adds the classes of a part's folder: of the first that has some. Or, not `classes`, the images
+ * that lie in one. */
 static yoke_status
-add_part(yki_image_list *l, const char *path, yoke_data_part part)
+add_part(yki_image_list *l, const char *path, yoke_data_part part, bool classes)
 {
     yki_listing names;
     yoke_status status;
@@ -163,18 +171,31 @@ add_part(yki_image_list *l, const char *path, yoke_data_part part)
         if (!below)
             status = YOKE_ERROR_OUT_OF_MEMORY;
         else if (is_folder(below))
-            status = add_classes(l, below);
+            status = classes ? add_classes(l, below) : add_images(l, below, -1);
         yki_free(below);
     }
     yki_listing_clear(&names);
     return status;
 }
 
+/* Adds images without classes that are for testing. A folder beside others that are classes is one
+ * itself, whatever its name. */
+static yoke_status
+add_unlabelled(yki_image_list *l, const char *path)
+{
+    yki_image_list beside = {0};
+    yoke_status status = add_classes(&beside, path);
+    const bool classes = beside.count > 0;
+
+    yki_image_list_clear(&beside);
+    return status != YOKE_OK || classes ? status : add_part(l, path, YOKE_PART_TEST, false);
+}
+
 /* Takes the classes of the training part alone: of its folder, or else of the folder itself. */
 static yoke_status
 take_classes(yki_image_list *l, const char *path)
 {
-    YKI_TRY(add_part(l, path, YOKE_PART_TRAIN));
+    YKI_TRY(add_part(l, path, YOKE_PART_TRAIN, true));
     if (!l->count)
         YKI_TRY(add_classes(l, path));
     while (l->count)
@@ -189,9 +210,11 @@ fill(yki_image_list *l, const char *path, yoke_data_part part)
         return add_path(l, yki_strdup(path, "a file's name"), -1);
     if (part == YOKE_PART_TEST && l->class_count == 0)
         YKI_TRY(take_classes(l, path));
-    YKI_TRY(add_part(l, path, part == YOKE_PART_TEST ? part : YOKE_PART_TRAIN));
-    if (l->count || part == YOKE_PART_TEST)
+    YKI_TRY(add_part(l, path, part == YOKE_PART_TEST ? part : YOKE_PART_TRAIN, true));
+    if (l->count)
         return YOKE_OK;
+    if (part == YOKE_PART_TEST)
+        return add_unlabelled(l, path);
     YKI_TRY(add_classes(l, path));
     return l->count ? YOKE_OK : add_images(l, path, -1);
 }

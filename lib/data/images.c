@@ -211,7 +211,16 @@ images_destroy(void *self)
     yki_free(set);
 }
 
-static const yki_sample_source images_source = {images_read, images_destroy, AT_ONCE, NULL};
+static const char *
+images_name(void *self, int64_t index)
+{
+    const images *set = self;
+
+    return set->list.paths[index];
+}
+
+static const yki_sample_source images_source = {images_read, images_destroy, AT_ONCE, NULL,
+                                                images_name};
 
 static yoke_status
 check_options(const yoke_dataset_open_options *o)

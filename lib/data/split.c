@@ -39,6 +39,15 @@ view_read(void *self, size_t field, const int64_t *indices, size_t count, void *
     return YOKE_OK;
 }
 
+static const char *
+view_name(void *self, int64_t index)
+{
+    const view *v = self;
+
+    return yoke_dataset_get_file(v->base, v->indices ? v->indices[index]
+                                                     : yki_order_at(&v->order, v->first + index));
+}
+
 static void
 view_destroy(void *self)
 {
@@ -49,7 +58,7 @@ view_destroy(void *self)
     yki_free(v);
 }
 
-static const yki_sample_source view_source = {view_read, view_destroy, 0, NULL};
+static const yki_sample_source view_source = {view_read, view_destroy, 0, NULL, view_name};
 
 /* Takes over the list, also on failure. */
 static yoke_status

@@ -67,7 +67,8 @@ windows_destroy(void *self)
     yki_free(w);
 }
 
-static const yki_sample_source windows_source = {windows_read, windows_destroy, 1, windows_begin};
+static const yki_sample_source windows_source = {windows_read, windows_destroy, 1, windows_begin,
+                                                 NULL};
 
 /* ---- finding the tokens ---- */
 

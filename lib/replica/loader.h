@@ -78,6 +78,9 @@ size_t yki_loader_input_count(const yoke_graph *graph);
 const yoke_node *yki_loader_get_input(const yoke_graph *graph, size_t index);
 /* Whether the field's images are larger than the input, so that they would have to be cropped. */
 bool yki_field_is_cut(const yoke_field *field, const yoke_node *node);
+/* Makes evaluations cut images that are larger than the input from their middle, as those are that
+ * training cut at random. */
+yoke_status yki_dataset_cut(yoke_dataset *dataset, const yoke_graph *graph);
 /* Checks that the input takes every value of the field; the error names the first sample that is
  * wrong. Reads all values. */
 yoke_status yki_field_check_labels(const yoke_dataset *dataset, size_t field,

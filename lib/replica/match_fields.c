@@ -72,6 +72,21 @@ yki_field_is_cut(const yoke_field *field, const yoke_node *node)
            f[1] >= n[1] && f[2] >= n[2] && (f[1] > n[1] || f[2] > n[2]);
 }
 
+yoke_status
+yki_dataset_cut(yoke_dataset *dataset, const yoke_graph *graph)
+{
+    for (size_t f = 0; f < dataset->field_count; f++) {
+        const yoke_field *field = &dataset->fields[f];
+        const yoke_node *node = yoke_graph_get_node(graph, field->name);
+
+        if (node && node->role == YKI_ROLE_INPUT && field->type != YOKE_I32 &&
+            yki_field_is_cut(field, node) && !dataset->augmentation.crop)
+            return yoke_dataset_set_augmentation(
+                dataset, &(yoke_augmentation){.field = field->name, .crop = true});
+    }
+    return YOKE_OK;
+}
+
 static bool
 type_fits(yoke_type from, yoke_type to)
 {

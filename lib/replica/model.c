@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "data/onnx.h"
+#include "replica/loader.h"
 #include "replica/model.h"
 
 /* ---- the graph to predict with ---- */
@@ -542,7 +543,7 @@ yoke_model_scale_dataset(const yoke_model *m, yoke_dataset *dataset)
     YKI_TRY(scale_field(dataset, first->name, &m->info.scaling));
     for (size_t i = 0; i < m->info.more_count; i++)
         YKI_TRY(scale_field(dataset, m->info.more[i].field.name, &m->info.more[i].scaling));
-    return YOKE_OK;
+    return yki_dataset_cut(dataset, m->graph);
 }
 
 size_t

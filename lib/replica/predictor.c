@@ -64,7 +64,7 @@ make_samples(yoke_predictor *p)
             YKI_TRY(yoke_dataset_set_scaling(p->samples, fields[i].name, input.scaling.mean,
                                              input.scaling.scale, input.scaling.count));
     }
-    return YOKE_OK;
+    return yki_dataset_cut(p->samples, p->weights->graph);
 }
 
 /* Sequences go to the device as they are. */

@@ -442,6 +442,36 @@ START_TEST(without_parts)
 }
 END_TEST
 
+/* Images of a test part that have no classes, and a folder whose name is that of an image. */
+START_TEST(without_classes)
+{
+    const yoke_dataset_open_options test = {.part = YOKE_PART_TEST};
+    yoke_dataset *dataset, *part;
+
+    put_image("new/train/a", "1.png", 1);
+    put_image("new/train/a/2.png", "3.png", 3);
+    put_image("new/train/b", "1.png", 2);
+    put_image("new/test", "y.png", 5);
+    put_image("new/test", "x.png", 4);
+    put_image("new/test/album.jpg", "z.png", 6);
+    dataset = opened(scratch_path("new"), NULL);
+    ck_assert_int_eq(yoke_dataset_count(dataset), 2);
+    yoke_dataset_destroy(dataset);
+    ck_assert_int_eq(unlink(scratch_path("new/test/album.jpg/z.png")), 0);
+    dataset = opened(scratch_path("new"), &test);
+    ck_assert_int_eq(yoke_dataset_count(dataset), 2);
+    ck_assert_uint_eq(yoke_dataset_field_count(dataset), 1);
+    ck_assert_str_eq(yoke_dataset_get_file(dataset, 0), scratch_path("new/test/x.png"));
+    ck_assert_ptr_null(yoke_dataset_get_file(dataset, 2));
+    ASSERT_OK(yoke_dataset_subset(dataset, (const int64_t[]){1}, 1, &part));
+    ck_assert_str_eq(yoke_dataset_get_file(part, 0), scratch_path("new/test/y.png"));
+    yoke_dataset_destroy(part);
+    yoke_dataset_destroy(dataset);
+    put_image("new/c", "1.png", 2); /* now they are classes, and "test" is one of them */
+    refused(scratch_path("new"), &test, YOKE_ERROR_NOT_FOUND, "no test data here");
+}
+END_TEST
+
 START_TEST(left_out)
 {
     const yoke_dataset_open_options skip = {.skip_bad_images = true, .image_channels = 1};
@@ -538,6 +568,7 @@ add_tests(TCase *c)
     tcase_add_test(c, no_images);
     tcase_add_test(c, parts);
     tcase_add_test(c, without_parts);
+    tcase_add_test(c, without_classes);
     tcase_add_test(c, left_out);
     tcase_add_test(c, no_memory);
 }

@@ -22,5 +22,7 @@ FUZZ_TARGET(model_config, "{", "}", "[", "]", "null", "true", "1e400", "-1", "65
 FUZZ_TARGET(shard_index, "{", "}", "\"weight_map\":", "\"..\"", "/", "null")
 FUZZ_TARGET(onnx, "Conv", "MatMul", "Reshape", "Slice", "Concat", "Add", "\x0a\x00", "\x22\x04",
             "\x2a\x04", "\xff\xff\xff\xff\x07", "axes", "perm", "pads", "../x", "\x4a\x08")
+FUZZ_TARGET(image, "\x89PNG\r\n\x1a\n", "IHDR", "IDAT", "PLTE", "IEND", "\xff\xd8\xff", "\xff\xc0",
+            "\xff\xc4", "\xff\xda", "\xff\xd9", "\x7f\xff\xff\xff")
 FUZZ_TARGET(encoding, "{", "}", "[", "]", "\"columns\":", "\"kind\":", "\"one-hot\"", "\"hash\"",
             "\"texts\":", "\"buckets\":", "\"median\":", "1e400", "-1", "null")
