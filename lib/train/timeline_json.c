@@ -270,8 +270,11 @@ write_record(writer *w, const yki_track *track, const yki_trace_record *record)
                  record->name[0] ? record->name : record->verb);
     begin_event(w, 'X', name);
     add_integer(w, "tid", thread_of(w, track, record->row));
+    /* Both ends are rounded alike, so that a span ends exactly where the next one begins. */
     add_time(w, "ts", record->begin - w->part->zero);
-    add_time(w, "dur", record->end - record->begin);
+    add_time(w, "dur",
+             1e-9 * (double)(llround(1e9 * (record->end - w->part->zero)) -
+                             llround(1e9 * (record->begin - w->part->zero))));
     add_details(w, record, &details);
     return end_event(w);
 }

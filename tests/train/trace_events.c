@@ -163,9 +163,9 @@ check_nesting(const thread *t)
     for (size_t i = 0; i < t->count; i++) {
         const span *s = &t->spans[i];
 
-        while (depth > 0 && ends[depth - 1] <= s->begin + 1e-3)
+        while (depth > 0 && ends[depth - 1] <= s->begin + 1e-4)
             depth--;
-        if (depth == DEPTH || (depth > 0 && s->end > ends[depth - 1] + 2e-3))
+        if (depth == DEPTH || (depth > 0 && s->end > ends[depth - 1] + 1e-4))
             return fault("\"%s\" is half in another span of \"%s\"", s->name, t->name);
         ends[depth++] = s->end;
     }
