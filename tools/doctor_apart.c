@@ -22,6 +22,8 @@
 #include "doctor.h"
 #include "options.h"
 
+/* The child's exit status after its work. A driver may call exit(0) before that. */
+enum { DONE = 113 };
 static const double PAUSE = 0.005, PATIENCE = 5; /* seconds between looks, and after a kill */
 
 void *
@@ -56,7 +58,7 @@ be_child(pid_t parent, int output, void (*work)(void *shared), void *shared)
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
     work(shared);
-    _exit(0);
+    _exit(DONE);
 }
 
 /* Waits until the child ends, but leaves it unreaped: its group keeps its number. */
@@ -125,8 +127,9 @@ yki_tool_doctor_apart(unsigned seconds, void (*work)(void *shared), void *shared
         } else if (WIFSIGNALED(status)) {
             snprintf(why, DOCTOR_WHY, "was ended by signal %d (%s)", WTERMSIG(status),
                      strsignal(WTERMSIG(status)));
-        } else if (WEXITSTATUS(status) != 0) {
-            snprintf(why, DOCTOR_WHY, "ended with status %d", WEXITSTATUS(status));
+        } else if (WEXITSTATUS(status) != DONE) {
+            snprintf(why, DOCTOR_WHY, "was ended with status %d by what it called",
+                     WEXITSTATUS(status));
         }
         if (why[0])
             add_last_line(output, why);

@@ -113,6 +113,19 @@ yki_tool_read_options(const yki_tool_command *command, const char *path, void *t
 
 /* ---- writing ---- */
 
+/* A text that is not UTF-8, as a file's name may be, is none of JSON. */
+static bool
+can_be_written(const yki_tool_option *row, const char *base)
+{
+    const bool text = row->kind == TOOL_KIND_TEXT || row->kind == TOOL_KIND_LIST;
+    const char *value = text ? *(const char *const *)(base + row->offset) : NULL;
+    json_t *json = value ? json_string(value) : NULL;
+    const bool good = !value || json;
+
+    json_decref(json);
+    return good;
+}
+
 /* NULL: the option is not given. */
 static json_t *
 value_of(const yki_tool_option *row, const char *base)
@@ -139,8 +152,10 @@ value_of(const yki_tool_option *row, const char *base)
     return json_string(*(const char *const *)at);
 }
 
+/* *bad: the name of an option whose value cannot be written; NULL: there is none. */
 static json_t *
-options_json(const yki_tool_command *command, const char *from, const char *const *except)
+options_json(const yki_tool_command *command, const char *from, const char *const *except,
+             const char **bad)
 {
     json_t *json = json_object();
     const yki_tool_option *row;
@@ -148,11 +163,15 @@ options_json(const yki_tool_command *command, const char *from, const char *cons
     for (size_t i = 0; (row = yki_tool_row(command, i)) != NULL; i++) {
         const char *const *left_out = except;
 
+        const char *base = from + (row->takers ? command->shared_at : 0);
+
         while (*left_out && strcmp(*left_out, row->name) != 0)
             left_out++;
-        if (!*left_out)
-            json_object_set_new(json, row->name,
-                                value_of(row, from + (row->takers ? command->shared_at : 0)));
+        if (*left_out)
+            continue;
+        if (!can_be_written(row, base))
+            *bad = row->name;
+        json_object_set_new(json, row->name, value_of(row, base));
     }
     return json;
 }
@@ -162,10 +181,19 @@ yki_tool_write_options(const yki_tool_command *command, const char *path, const 
                        const char *const *except)
 {
     char beside[PATH_MAX], sentence[SENTENCE];
-    json_t *json = options_json(command, from, except);
+    const char *bad = NULL;
+    json_t *json = options_json(command, from, except, &bad);
     FILE *file;
     bool written;
 
+    if (bad) {
+        json_decref(json);
+        snprintf(sentence, sizeof sentence,
+                 "%s: the options cannot be written: the value of \"%s\" is not UTF-8, as texts of "
+                 "JSON must be",
+                 path, bad);
+        return yoke_fail(YOKE_ERROR_VALUE, sentence);
+    }
     snprintf(beside, sizeof beside, "%s.tmp", path);
     file = fopen(beside, "w");
     written = file && json_dumpf(json, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF;

@@ -6,7 +6,7 @@
  *
  * clCreateSubDevices aborts where no partition is offered, as a driver that has a
  * null entry there would. Everything that would build or run fails with
- * CL_INVALID_OPERATION. Of the scenes "crash" and "hang" nothing comes back when the
+ * CL_INVALID_OPERATION. Of the scenes "crash", "exit" and "hang" nothing comes back when the
  * loader asks for platforms.
  */
 #include <stdbool.h>
@@ -564,6 +564,10 @@ clIcdGetPlatformIDsKHR(cl_uint entries, cl_platform_id *ids, cl_uint *count)
     if (scene && strcmp(scene, "crash") == 0) {
         fprintf(stderr, "fakecl: no thunder\nfakecl: no lightning\n");
         abort();
+    }
+    if (scene && strcmp(scene, "exit") == 0) {
+        fprintf(stderr, "fakecl: no thunder\nfakecl: good bye\n");
+        exit(0);
     }
     while (scene && strcmp(scene, "hang") == 0)
         sleep(1);

@@ -85,6 +85,11 @@ check_fakes() {
         'update this driver'
     advises '^problem  devices  the process that listed the devices was ended by signal 6' 'OCL_ICD_VENDORS'
     says "$out" '^[1-9] problems, '
+    expect 1 OCL_ICD_VENDORS="$fake" YOKE_FAKECL=exit -- doctor
+    advises '^problem  drivers  OCL_ICD_VENDORS: loading .*/fakecl.so was ended with status 0 .*: fakecl: good bye' \
+        'update this driver'
+    advises '^problem  devices  the process that listed the devices was ended with status 0 .*: fakecl: good bye' \
+        'OCL_ICD_VENDORS'
     expect 1 OCL_ICD_VENDORS="$fake" YOKE_FAKECL=hang -- doctor --limit=1
     says "$out" '^problem  drivers  .* did not end within 1 s'
     says "$out" '^problem  devices  .* did not end within 1 s'

@@ -241,6 +241,13 @@ check_config() {
     cp "$work/configured/options.json" "$out"
     json checkpoint "$work/configured"
     lacks "$out" 'resume'
+
+    # A name that JSON cannot have: the options are not written, rather than without it.
+    latin=$work/$(printf 'gr\374n').json
+    expect 0 "$pocl" -- train --config="$work/options.json" --epochs=1 --log="$latin" --out="$work/latin"
+    says "$err" 'warning: .*latin.options.json: the options cannot be written: the value of "log" is not UTF-8'
+    checks=$((checks + 1))
+    [ ! -e "$work/latin.options.json" ] || fail "options were written"
 }
 
 # Stopped by a signal, it goes on to the same bits as if it had not been.
