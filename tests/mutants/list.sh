@@ -244,6 +244,12 @@ mutant 'no update of a device without a granule' lib/team/step.c \
     'if (m->n) YKI_TRY(begin(crew, m, (uint32_t)m->adder.count, rate_factor));' \
     tests/train/check_any_split splits
 
+# ---- timelines ----
+
+mutant 'clocks by the first round' lib/train/timeline_clocks.c \
+    'low = YKI_MAX(low, all[0].entered - own.left);' \
+    'low = round ? low : all[0].entered - own.left;' tests/train/check_clocks
+
 # ---- failures ----
 
 mutant 'wrong device blamed' lib/team/step.c \
