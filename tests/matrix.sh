@@ -195,15 +195,18 @@ wanted() {
     pocl:tests/team/* | pocl-uneven:tests/team/* | two-platforms:tests/team/*) return 1 ;;
     pocl:tests/train/* | pocl-uneven:tests/train/* | two-platforms:tests/train/*) return 1 ;;
     pocl:tests/golden/* | pocl-uneven:tests/golden/* | two-platforms:tests/golden/*) return 1 ;;
+    pocl:tests/zoo/* | pocl-uneven:tests/zoo/* | two-platforms:tests/zoo/*) return 1 ;;
     # It compiles every kernel anew, which takes minutes: make check did on PoCL.
     pocl*:tests/device/check_program | two-platforms:tests/device/check_program) return 1 ;;
-    # It compiles every training anew, of which these are dozens; granules and canonical plans have
-    # programs of their own. With YOKE_TEST_THOROUGH=1 it runs, as does attention.
-    rusticl:tests/train/check_any_split) [ "${YOKE_TEST_THOROUGH:-}" = 1 ] ;;
+    # It compiles every training anew, of which these are dozens, or whole ResNets; granules and
+    # canonical plans have programs of their own. With YOKE_TEST_THOROUGH=1 they run, as does
+    # attention.
+    rusticl:tests/train/check_any_split | rusticl:tests/zoo/*) [ "${YOKE_TEST_THOROUGH:-}" = 1 ] ;;
     # An interpreter: whole networks take hours, but not bringing data to their inputs.
     oclgrind:tests/replica/check_loader) ;;
     oclgrind:tests/plan/* | oclgrind:tests/replica/* | oclgrind:tests/team/*) return 1 ;;
     oclgrind:tests/train/* | oclgrind:tests/golden/* | oclgrind:tests/files/*) return 1 ;;
+    oclgrind:tests/zoo/*) return 1 ;;
     # The fault loops, run by make check on PoCL, need one more driver, not all set-ups;
     # and the layer's own test needs a clock of events, which Rusticl has not.
     rusticl:tests/faults/check_faults) ;;

@@ -4,7 +4,8 @@
  * is one (tests/gpu/face.c): plans of whole networks, with all that is joined there. The same batch
  * again and again must be learned.
  *
- * Sizes of language models are small: their layers are the same. On a processor other tests do it.
+ * Sizes of language models and of unet are small: their layers are the same. On a processor other
+ * tests do it.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -44,6 +45,10 @@ size_model(const yki_tool_model *model, yki_tool_model *sized)
     char why[TOOL_MODEL_WHY];
 
     *sized = *model;
+    if (model->kind == YOKE_ZOO_PIXELS) {
+        sized->sizes.width = 8;
+        sized->input = yoke_shape(3, 16, 16);
+    }
     if (model->language)
         ck_assert_msg(yki_tool_size_model(model, &small, 32, sized, why), "%s", why);
 }
