@@ -227,7 +227,9 @@ tensor_head(const yki_onnx_exporter *ex, const yoke_node *n)
 static bool
 is_written(const yki_onnx_exporter *ex, size_t index)
 {
-    return ex->written[index] && yki_is_weight(ex->graph->nodes[index]);
+    const yoke_node *n = ex->graph->nodes[index];
+
+    return ex->written[index] && (yki_is_weight(n) || yki_is_constant(n));
 }
 
 static yoke_status

@@ -356,6 +356,99 @@ make_pad(yki_onnx_importer *im)
     return yki_onnx_give(im, x);
 }
 
+/* ---- resizing ---- */
+
+/* What input `index` says of the last two axes, of all axes or those alone; false: it is not there,
+ * or is empty. */
+static yoke_status
+get_factors(yki_onnx_importer *im, size_t index, const yoke_node *x, double factor[2], bool *there)
+{
+    const yki_onnx_attr *axes = yki_onnx_get_attr(im, "axes");
+    yki_onnx_item *item = index < im->in_count ? im->in[index] : NULL;
+    const size_t all = axes ? axes->count : 4;
+    int32_t axis;
+
+    *there = false;
+    if (!item)
+        return YOKE_OK;
+    YKI_TRY(yki_onnx_numbers(im, item));
+    if (item->count == 0)
+        return YOKE_OK;
+    if ((size_t)item->count != all || item->is_float != (index == 2))
+        return yki_onnx_refuse(im, "\"%s\" has %lld numbers; must have %zu, one for each axis",
+                               item->name, (long long)item->count, all);
+    for (size_t i = 0; i < all; i++) {
+        double value;
+
+        if (!axes && i == 0 && !item->is_float)
+            continue; /* the size of the batch */
+        if (!axes && i == 0) {
+            value = (double)item->floats[i];
+        } else {
+            YKI_TRY(yki_onnx_node_axis(im, axes ? axes->ints[i] : (int64_t)i, im->in[0], &axis));
+            value = item->is_float ? (double)item->floats[i]
+                                   : (double)item->ints[i] / (double)x->shape.dim[axis];
+            if (axis > 0) {
+                factor[axis - 1] = value;
+                continue;
+            }
+        }
+        if (!(value >= 1 && value <= 1))
+            return yki_onnx_refuse(im, "it resizes along the batch or the channels; must not");
+    }
+    *there = true;
+    return YOKE_OK;
+}
+
+/* Whether what ONNX computes of whole factors is a block for each element, or lies between centres.
+ */
+static bool
+is_upsampling(const yki_onnx_importer *im, bool linear)
+{
+    const char *place = yki_onnx_get_text(im, "coordinate_transformation_mode", "half_pixel");
+    const char *round = yki_onnx_get_text(im, "nearest_mode", "round_prefer_floor");
+    const bool centres =
+        strcmp(place, "half_pixel") == 0 || strcmp(place, "pytorch_half_pixel") == 0;
+
+    if (linear)
+        return centres;
+    return centres ? strncmp(round, "round_prefer_", 13) == 0
+                   : strcmp(place, "asymmetric") == 0 && strcmp(round, "floor") == 0;
+}
+
+static yoke_status
+make_resize(yki_onnx_importer *im)
+{
+    const char *mode = yki_onnx_get_text(im, "mode", "nearest");
+    const bool linear = strcmp(mode, "linear") == 0;
+    double factor[2] = {1, 1};
+    int64_t whole[2];
+    bool there;
+    yoke_node *x;
+
+    YKI_TRY(yki_onnx_node_of(im, im->in[0], &x));
+    if (x->shape.rank != 3)
+        return yki_onnx_refuse(im, "a sample has %d axes; must be an image", x->shape.rank);
+    if ((!linear && strcmp(mode, "nearest") != 0) || !is_upsampling(im, linear) ||
+        strcmp(yki_onnx_get_text(im, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
+        return yki_onnx_refuse(im, "it places or rounds pixels otherwise; must be nearest with "
+                                   "asymmetric and floor, or nearest or linear with half_pixel");
+    YKI_TRY(get_factors(im, 2, x, factor, &there));
+    if (!there)
+        YKI_TRY(get_factors(im, 3, x, factor, &there));
+    if (!there)
+        return yki_onnx_refuse(im, "it has neither scales nor sizes; must have one of both");
+    for (size_t i = 0; i < 2; i++) {
+        if (!(factor[i] >= 1 && factor[i] <= 64) || factor[i] != (double)(int64_t)factor[i])
+            return yki_onnx_refuse(im, "its factor is %g; must be a whole number between 1 and 64",
+                                   factor[i]);
+        whole[i] = (int64_t)factor[i];
+        if (linear) /* the matrix that interpolates along an axis */
+            YKI_TRY(yki_onnx_check_room(im, whole[i] * x->shape.dim[i + 1] * x->shape.dim[i + 1]));
+    }
+    return yki_onnx_give(im, yoke_upsample2d(im->graph, x, whole[0], whole[1], linear));
+}
+
 /* ---- norms ---- */
 
 /* Checks that input `index` is a constant of `count` floats, and gives them. */
@@ -476,6 +569,7 @@ const yki_onnx_row yki_onnx_layers[] = {
     {"GlobalAveragePool", 1, 1, make_global_pool, NULL},
     {"GlobalMaxPool", 1, 1, make_global_pool, NULL},
     {"Pad", 2, 4, make_pad, NULL},
+    {"Resize", 1, 4, make_resize, NULL},
     {"BatchNormalization", 5, 5, make_batch_norm, NULL},
     {"LayerNormalization", 2, 3, make_layer_norm, NULL},
     {"InstanceNormalization", 3, 3, make_instance_norm, NULL},

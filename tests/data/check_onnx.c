@@ -447,6 +447,75 @@ START_TEST(padding)
 }
 END_TEST
 
+/* What Resize makes of an image of (2, 4, 4): by scales or by sizes, of all axes; NULL: it has the
+ * size (2, 8, 12). */
+START_TEST(resized)
+{
+    static const int64_t four[] = {4, END}, two[] = {2, END};
+    static const float scales[] = {1, 1, 2, 3}, part[] = {1, 1, 2, 2.5f}, channels[] = {1, 2, 2, 3};
+    static const int64_t sizes[] = {9, 2, 8, 12};
+    static const struct {
+        const char *mode, *place, *round;
+        const void *numbers;
+        const char *sentence;
+    } rows[] = {
+        {"nearest", "asymmetric", "floor", scales, NULL},
+        {"nearest", "asymmetric", "floor", sizes, NULL},
+        {"nearest", "half_pixel", "round_prefer_floor", scales, NULL},
+        {"linear", "pytorch_half_pixel", "floor", sizes, NULL},
+        {"linear", "half_pixel", "floor", scales, NULL},
+        {"nearest", "asymmetric", "ceil", scales, "it places or rounds pixels otherwise"},
+        {"nearest", "half_pixel", "floor", scales, "it places or rounds pixels otherwise"},
+        {"linear", "align_corners", "floor", scales, "it places or rounds pixels otherwise"},
+        {"cubic", "half_pixel", "floor", scales, "it places or rounds pixels otherwise"},
+        {"nearest", "asymmetric", "floor", part, "its factor is 2.5; must be a whole number"},
+        {"nearest", "asymmetric", "floor", channels, "along the batch or the channels"},
+        {"nearest", "asymmetric", "floor", two, "\"n\" has 2 numbers; must have 4"},
+        {"nearest", "asymmetric", "floor", NULL, "it has neither scales nor sizes"},
+    };
+
+    for (size_t i = 0; i < YKI_COUNT(rows); i++) {
+        const bool whole = rows[i].numbers == sizes, short_list = rows[i].numbers == two;
+        const char *const names[] = {"mode", "coordinate_transformation_mode", "nearest_mode"};
+        const char *const values[] = {rows[i].mode, rows[i].place, rows[i].round};
+        yki_wire_out graph = start_graph(image), node = {0};
+        yoke_shape shape;
+        yoke_model *m;
+
+        if (rows[i].numbers)
+            add_tensor(&graph, "n", whole ? 7 : 1, short_list ? two : four,
+                       short_list ? (const void *)scales : rows[i].numbers,
+                       whole        ? sizeof sizes
+                       : short_list ? 8
+                                    : sizeof scales);
+        yki_wire_put_text(&node, 1, "x");
+        for (int k = 0; rows[i].numbers && k < (whole ? 2 : 1); k++)
+            yki_wire_put_text(&node, 1, "");
+        if (rows[i].numbers)
+            yki_wire_put_text(&node, 1, "n");
+        yki_wire_put_text(&node, 2, "y");
+        yki_wire_put_text(&node, 4, "Resize");
+        for (int k = 0; k < 3; k++) {
+            yki_wire_out text = {0};
+
+            yki_wire_put_text(&text, 1, names[k]);
+            yki_wire_put_text(&text, 4, values[k]);
+            yki_wire_put_int(&text, 20, 3);
+            yki_wire_put_message(&node, 5, &text);
+        }
+        yki_wire_put_message(&graph, GRAPH_NODE, &node);
+        if (rows[i].sentence) {
+            refuse(&graph, YOKE_ERROR_UNSUPPORTED, rows[i].sentence);
+            continue;
+        }
+        m = load(&graph);
+        shape = yoke_model_get_graph(m)->outputs[0].node->shape;
+        ck_assert(yki_shape_equal(shape, yoke_shape(2, 8, 12)));
+        yoke_model_destroy(m);
+    }
+}
+END_TEST
+
 /* ---- operators that are refused ---- */
 
 START_TEST(refused_operators)
@@ -675,6 +744,7 @@ test_suite(void)
     tcase_add_checked_fixture(on_disk, scratch_set_up, scratch_tear_down);
     tcase_add_test(on_disk, dense_layers);
     tcase_add_test(on_disk, padding);
+    tcase_add_test(on_disk, resized);
     tcase_add_test(on_disk, external_data);
     tcase_add_test(on_disk, files);
     return suite;

@@ -18,7 +18,8 @@
 
 enum { SAMPLES = 4, MOST = 4096 };
 
-static const char *const exported[] = {"residual", "images", "attention", "masked", "words"};
+static const char *const exported[] = {"residual", "images", "attention",
+                                       "masked",   "words",  "grown"};
 
 static const char *
 in_source(const char *name, const char *ending)

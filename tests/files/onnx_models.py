@@ -3,8 +3,8 @@
 #
 # onnx_models.py FOLDER - writes small models of random weights as PyTorch exports them to ONNX, and what
 # PyTorch computes with them in double precision: FOLDER/NAME.onnx and FOLDER/NAME-io.safetensors
-# with data, outputs, labels and the gradients of the sum of cross-entropies. residual, masked and
-# words are of the older exporter, images and attention of the one on torch.export. They are kept in
+# with data, outputs, labels and the gradients of the sum of cross-entropies. residual, masked, words
+# and grown are of the older exporter, images and attention of the one on torch.export. They are kept in
 # the tree: the tests need no Python.
 import json
 import logging
@@ -120,6 +120,21 @@ class Words(nn.Module):
         return y @ self.table.weight.transpose(0, 1)
 
 
+class Grown(nn.Module):
+    """Upsampling, nearest and between the centres of pixels."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(2, 3, 3, padding=1)
+        self.second = nn.Conv2d(3, 2, 3)
+        self.fc = nn.Linear(2 * 12 * 6, 5)
+
+    def forward(self, x):
+        x = F.interpolate(torch.tanh(self.first(x)), scale_factor=(2, 2), mode="nearest")
+        x = F.interpolate(self.second(x), scale_factor=(2, 1), mode="bilinear")
+        return self.fc(torch.flatten(x, 1))
+
+
 def export(model, x, path, dynamo):
     # So weights keep their names, and batch norms are not folded into the convolutions before them.
     mode = torch.onnx.TrainingMode.PRESERVE
@@ -176,3 +191,4 @@ make(sys.argv[1], "images", Images(), torch.randn(4, 2, 6, 5), True)
 make(sys.argv[1], "attention", Attention(False), torch.randn(4, 4, 8), True)
 make(sys.argv[1], "masked", Attention(True), torch.randn(4, 4, 8), False)
 make(sys.argv[1], "words", Words(), torch.randint(0, 5, (4, 7)), False)
+make(sys.argv[1], "grown", Grown(), torch.randn(4, 2, 4, 4), False)

@@ -68,6 +68,54 @@ START_TEST(operator_passes_nan_on)
 }
 END_TEST
 
+/* Those that are made of others, and have no row of their own. */
+static yoke_node *
+conv1d(yoke_graph *g, yoke_node *x)
+{
+    x = yoke_reshape(g, x, yoke_shape(2, SIZE / 2));
+    return yoke_conv1d(g, x, &(yoke_conv1d_options){.filters = 3, .kernel = 3, .pad = 1});
+}
+
+static yoke_node *
+group_norm(yoke_graph *g, yoke_node *x)
+{
+    return yoke_group_norm(g, x, &(yoke_group_norm_options){.groups = 2});
+}
+
+static yoke_node *
+prelu(yoke_graph *g, yoke_node *x)
+{
+    return yoke_prelu(g, x, NULL);
+}
+
+static yoke_node *
+nearest(yoke_graph *g, yoke_node *x)
+{
+    return yoke_upsample2d(g, x, 2, 2, false);
+}
+
+static yoke_node *
+bilinear(yoke_graph *g, yoke_node *x)
+{
+    return yoke_upsample2d(g, x, 2, 2, true);
+}
+
+START_TEST(composed_operator_passes_nan_on)
+{
+    static const op_small_graph composed[] = {
+        {"conv1d", "", conv1d, OP_NO_TARGET, NULL},
+        {"group_norm", "", group_norm, OP_NO_TARGET, NULL},
+        {"prelu", "", prelu, OP_NO_TARGET, NULL},
+        {"upsample2d", "nearest", nearest, OP_NO_TARGET, NULL},
+        {"upsample2d", "bilinear", bilinear, OP_NO_TARGET, NULL},
+    };
+
+    for (size_t d = 0; d < devices.count; d++)
+        for (size_t i = 0; has_nan(d) && i < YKI_COUNT(composed); i++)
+            check_op(&composed[i], devices.device[d], 21);
+}
+END_TEST
+
 /* ---- losses ---- */
 
 static yoke_node *
@@ -375,6 +423,7 @@ test_suite(void)
         else
             tcase_add_loop_test(tcase, loss_tells_of_nan_and_the_step_is_skipped, i, i + 1);
     }
+    tcase_add_test(tcase, composed_operator_passes_nan_on);
     tcase_add_test(tcase, mean_as_the_loss_tells_of_nan);
     tcase_add_loop_test(tcase, a_step_to_which_nothing_counts_is_skipped, 0, 4);
     tcase_add_test(tcase, a_loss_as_an_output_tells_what_counts);
