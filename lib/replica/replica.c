@@ -163,6 +163,14 @@ keep_wisdom(const yoke_replica *r)
         yki_log(YOKE_LOG_WARNING, "%s", yoke_last_error());
 }
 
+yoke_status
+yki_replica_plan_again(yoke_replica *r, yki_weights *weights, yki_plan **plan)
+{
+    const yki_plan_options options = plan_options(r, true, r->training->options.team);
+
+    return yki_plan_create(weights, r->queue, &options, plan);
+}
+
 static yoke_status
 make_plan(yoke_replica *r, bool training, bool team, yki_plan **plan)
 {

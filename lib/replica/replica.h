@@ -103,6 +103,9 @@ yoke_status yki_replica_open(yoke_device *device, yoke_graph *graph,
  */
 yoke_status yki_replica_plan(yoke_replica *replica, const yoke_replica_options *options,
                              const yki_replica_in_team *in_team);
+/* Makes one more training plan, with weights that share those of the replica. The caller destroys
+ * it before the replica. */
+yoke_status yki_replica_plan_again(yoke_replica *replica, yki_weights *weights, yki_plan **plan);
 /* Frees the training plan and the optimizer, so that they can be made again. */
 void yki_replica_unplan(yoke_replica *replica);
 /* Finds what each numerical class would cost, before the plan is made. May measure. */

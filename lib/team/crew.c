@@ -88,7 +88,8 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
     o->batch = YKI_MAX(options->most[k], 1);
     o->evaluation_only = !crew->graph->loss;
     *in_team = (yki_replica_in_team){
-        .merges = crew->team->total > 1 && !options->local_batch_norm && !crew->stages,
+        .merges = (crew->team->total > 1 || crew->exact.together) && !options->local_batch_norm &&
+                  !crew->stages,
         .lender = m->index_in_group ? yki_crew_in_group(crew, m->group, 0)->replica->weights : NULL,
         .weights = crew->stages ? crew->stages->weights[k] : NULL,
         .timed = options->timed,
@@ -612,6 +613,20 @@ build(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
     return yki_crew_finish(crew);
 }
 
+/* Whether devices merge a statistic of the batch. */
+static bool
+merges_statistics(const yoke_graph *graph)
+{
+    bool merges = false;
+
+    for (size_t i = 0; i < graph->node_count && !merges; i++) {
+        const yoke_node *node = graph->nodes[i];
+
+        merges = node->op && node->op->merge && node->op->merge(&node->attrs) != YKI_MERGE_NONE;
+    }
+    return merges;
+}
+
 yoke_status
 yki_crew_create(yoke_team *team, yoke_graph *graph, const yki_crew_options *options, yki_crew *crew)
 {
@@ -626,6 +641,7 @@ yki_crew_create(yoke_team *team, yoke_graph *graph, const yki_crew_options *opti
     crew->buckets.apart = options->apart;
     crew->exact.granule = options->granule;
     crew->exact.most = options->granules;
+    crew->exact.together = options->granule && graph->loss && merges_statistics(graph);
     crew->pairs = 1 + graph->metric_count;
     crew->members = yki_alloc(crew->count, sizeof *crew->members, "members of a team");
     buffers = yki_alloc(crew->count, sizeof *buffers, "members of a team");

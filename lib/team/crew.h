@@ -18,6 +18,7 @@
  *   agree_classes.c  agrees on the numerical class of each node
  *   reduce_choice.c  picks the reduction algorithm and the size of buckets
  *   granules.c       steps whose bits do not depend on the split
+ *   passes.c         the same where the graph has statistics of the batch
  *   exchange.c       merges statistics in mid-section, gradients and losses
  *   step.c           builds a training step from these
  *   stages.c         runs a graph with places on several devices
@@ -55,6 +56,14 @@ typedef struct yki_adder {
     double loss[2];      /* sum and count of the loss of this member's granules */
 } yki_adder;
 
+/* What computes one granule of a graph with statistics of the batch (passes.c). */
+typedef struct yki_pass {
+    yki_weights *weights; /* the member's, with gradients of its own */
+    yki_plan *plan;
+    int64_t first, n; /* samples of the granule; n is 0 for a pass without one */
+    size_t position;  /* next task of the running section */
+} yki_pass;
+
 typedef struct yki_member {
     yoke_replica *replica;
     uint32_t group, index_in_group; /* index of the group; index of the member in it */
@@ -78,6 +87,8 @@ typedef struct yki_member {
     int64_t first, n;     /* samples of the running micro-batch */
     size_t position;      /* next task of the running section */
     yki_adder adder;
+    yki_pass *passes;                               /* the first one has the plan of the replica */
+    size_t pass_count, pass_capacity, passes_taken; /* those of this micro-batch */
     yki_buffer *few; /* pinned: a statistic on its way to the host, then back; NULL: the host
                         may use the device's memory */
     /* Time spent computing, without waits; empty unless the crew is timed. */
@@ -134,6 +145,10 @@ typedef struct yki_exact {
     void *message;               /* what processes exchange: this one's, then those of all */
     float totals[2 * YKI_PAIRS]; /* of the newest step */
     uint64_t repeats;            /* steps that were made twice */
+    bool together;               /* the graph has statistics of the batch: passes.c */
+    float *rows;                 /* statistics of a stop: merged, of granules here, of all */
+    size_t row;                  /* floats of the largest */
+    uint32_t *widths;            /* granules of a micro-batch: of this process, then of each */
 } yki_exact;
 
 typedef struct yki_crew {
@@ -258,8 +273,10 @@ void yki_granules_destroy(yki_crew *crew);
  * checkpoint. No step is under way. */
 yoke_status yki_granules_forget(yki_crew *crew);
 yoke_status yki_granules_resume(yki_crew *crew, const int32_t *exponents);
-/* Enqueues the sum of the granule whose backward the member has enqueued. */
-yoke_status yki_granules_add(yki_crew *crew, yki_member *member);
+/* Enqueues the sum of the granule whose backward the member has enqueued, with these weights and
+ * this plan. */
+yoke_status yki_granules_add(yki_crew *crew, yki_member *member, const yki_weights *weights,
+                             const yki_plan *plan);
 /* Enqueues sums of nothing, for a member that gets no granule in this step. */
 yoke_status yki_granules_none(yki_crew *crew, yki_member *member);
 /* Waits for all granules of the step, and merges their losses over the team. *good is false if
@@ -270,6 +287,19 @@ yoke_status yki_granules_judge(yki_crew *crew, bool *good);
 yoke_status yki_granules_round(yki_crew *crew, yki_member *member);
 /* Sets the units of the next step, once all is enqueued that reads those of this one. */
 yoke_status yki_granules_next(yki_crew *crew);
+
+/* ---- passes.c: likewise, if crew->exact.together ---- */
+
+/* Makes room for statistics. yki_passes_destroy frees it and all passes; zeros are fine. */
+yoke_status yki_passes_create(yki_crew *crew);
+void yki_passes_destroy(yki_crew *crew);
+/* Gives the member passes for `count` granules, at least one, and clears their n. New ones take
+ * memory, and time for planning. */
+yoke_status yki_passes_take(yki_crew *crew, yki_member *member, size_t count);
+/* Enqueues forward and backward of all granules of a micro-batch, and adds their gradients. The
+ * caller has set n and first of the passes of each member and given the inputs. The host waits at
+ * each statistic. All processes call it. */
+yoke_status yki_passes_run(yki_crew *crew, float rate_factor);
 
 /* ---- exchange.c ---- */
 
@@ -298,6 +328,8 @@ yoke_status yki_wait_for_group(yki_crew *crew, size_t group, yki_queue *queue,
 /* Merges the statistic at a stop over the team. The host waits, once, if it goes through the host.
  */
 yoke_status yki_crew_merge(yki_crew *crew, size_t stop);
+/* Merges a row of `count` floats of a statistic into another. */
+void yki_merge_rows(yki_merge merge, float *into, const float *from, size_t count);
 /* Sums, within groups, the buckets that are complete after `stops_passed` stops of backward
  * (SIZE_MAX: all), and starts their exchange between groups and processes. An exchange between
  * processes waits for the sums; all else is only enqueued, and the host adds what has arrived. With
@@ -326,6 +358,15 @@ yki_buffer *yki_member_stop(const yki_member *member, size_t stop);
 const yoke_node *yki_pair_node(const yoke_graph *graph, size_t pair);
 
 /* ---- step.c ---- */
+
+/* Begins a pass of samples [first, first + n) of the member with this plan, number `index` of those
+ * of the step. */
+yoke_status yki_member_begin(yki_crew *crew, yki_member *member, yki_plan *plan, uint32_t index,
+                             float rate_factor);
+/* Enqueues the tasks of a section from the member's position up to `end`, and an event behind each
+ * bucket that becomes complete. */
+yoke_status yki_member_run(yki_crew *crew, yki_member *member, yki_plan *plan, yki_section section,
+                           size_t end);
 
 /* Enqueues forward and backward of micro-batch `index` of `count`. The caller has set n and first
  * of each member and given the inputs. */

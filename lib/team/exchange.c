@@ -188,8 +188,8 @@ merge_moments(float *into, const float *from, size_t count)
     }
 }
 
-static void
-merge_rows(yki_merge merge, float *into, const float *from, size_t count)
+void
+yki_merge_rows(yki_merge merge, float *into, const float *from, size_t count)
 {
     if (merge == YKI_MERGE_MOMENTS) {
         merge_moments(into, from, count);
@@ -258,13 +258,13 @@ exchange_few(yki_crew *crew, yki_merge merge, yki_buffer *(*in)(const yki_member
         if (k == 0)
             memcpy(result, row, bytes);
         else
-            merge_rows(merge, result, row, count);
+            yki_merge_rows(merge, result, row, count);
     }
     if (crew->comm) {
         YKI_TRY(yki_crew_gather(crew, "all-gather statistic", result, bytes, all));
         memcpy(result, all, bytes);
         for (int32_t r = 1; r < crew->comm->ranks; r++)
-            merge_rows(merge, result, all + count * (size_t)r, count);
+            yki_merge_rows(merge, result, all + count * (size_t)r, count);
     }
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(send_few(crew, &crew->members[k], out(&crew->members[k], index), result, bytes));

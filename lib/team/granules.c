@@ -3,7 +3,7 @@
  * granules.c - steps whose bits do not depend on the split.
  *
  * A batch is cut into granules, whose borders follow from the options alone. A device computes
- * whole granules, one after the other, so the gradient of each is the same bits wherever it is
+ * whole granules, one after the other or as passes (passes.c), so the gradient of each is the same bits wherever it is
  * computed. It is added as integers, in units of a power of 2 (clkernels/granule.cl), and integers
  * may be added in any order: on the device, over a group, through the host, between processes. The
  * sum is then rounded once to float, and all that follows is as in any other step.
@@ -135,7 +135,6 @@ make_launches(yki_crew *crew, yki_member *m, size_t bucket, size_t run)
     a->grids[bucket] = grid_of(&flat, vectors);
     YKI_TRY(yki_kernel_get(w->device, "granule.cl", options, "yki_granule_add", &a->adds[bucket]));
     add = a->adds[bucket];
-    YKI_TRY(yki_kernel_set_buffer(add, 0, w->buckets[bucket].gradients));
     YKI_TRY(yki_kernel_set_buffer(add, 1, group->weight_of));
     YKI_TRY(yki_kernel_set_buffer(add, 2, group->units));
     YKI_TRY(yki_kernel_set_buffer(add, 3, a->largest));
@@ -221,6 +220,8 @@ yki_granules_create(yki_crew *crew)
         YKI_TRY(make_group(crew, g));
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(make_adder(crew, &crew->members[k]));
+    if (e->together)
+        YKI_TRY(yki_passes_create(crew));
     return yki_granules_forget(crew);
 }
 
@@ -249,6 +250,7 @@ yki_granules_destroy(yki_crew *crew)
         yki_buffer_destroy(crew->groups[g].weight_of);
         yki_buffer_destroy(crew->groups[g].units);
     }
+    yki_passes_destroy(crew);
     yki_free(crew->exact.exponents);
     yki_free(crew->exact.units);
     yki_free(crew->exact.message);
@@ -334,7 +336,7 @@ mark_strange(yki_crew *crew, const uint32_t *largest)
 /* ---- a step ---- */
 
 yoke_status
-yki_granules_add(yki_crew *crew, yki_member *m)
+yki_granules_add(yki_crew *crew, yki_member *m, const yki_weights *w, const yki_plan *plan)
 {
     yki_adder *a = &m->adder;
     yki_queue *queue = m->replica->queue;
@@ -343,13 +345,14 @@ yki_granules_add(yki_crew *crew, yki_member *m)
         YKI_TRY(yki_queue_fill(queue, a->largest, 0, yki_buffer_size(a->largest), 0, YKI_NO_WAIT,
                                NULL));
     for (size_t b = 0; b < crew->buckets.count; b++) {
+        YKI_TRY(yki_kernel_set_buffer(a->adds[b], 0, w->buckets[b].gradients));
         YKI_TRY(yki_kernel_set_int(a->adds[b], 6, a->count == 0));
         YKI_TRY(
             yki_kernel_set_int(a->adds[b], 8, (int64_t)(crew->exact.turn * crew->exact.weights)));
         YKI_TRY(yki_queue_launch(queue, a->adds[b], &a->grids[b], YKI_NO_WAIT, NULL));
         yki_track_flow(yki_queue_track(queue), yki_member_flow(crew, m, b), 's');
     }
-    YKI_TRY(yki_member_pack(crew, m, m->replica->training, a->count, false));
+    YKI_TRY(yki_member_pack(crew, m, plan, a->count, false));
     a->count++;
     return YOKE_OK;
 }

@@ -74,11 +74,9 @@ mark_complete(yki_crew *crew, yki_member *m, size_t bucket)
     return yki_queue_marker(queue, YKI_NO_WAIT, &m->complete[bucket]);
 }
 
-/* Enqueues a member's tasks up to `end`, and an event behind each bucket that becomes complete. */
-static yoke_status
-run_piece(yki_crew *crew, yki_member *m, yki_section section, size_t end)
+yoke_status
+yki_member_run(yki_crew *crew, yki_member *m, yki_plan *plan, yki_section section, size_t end)
 {
-    yki_plan *plan = m->replica->training;
     bool marks = section == YKI_BACKWARD && crew->buckets.marks;
     size_t begin = m->position;
 
@@ -111,7 +109,7 @@ run_all(yki_crew *crew, yki_section section, size_t stop)
         size_t end = stop < plan->stop_count ? plan->stops[stop].task : plan->task_count;
 
         crew->at = k;
-        YKI_TRY(run_piece(crew, m, section, end));
+        YKI_TRY(yki_member_run(crew, m, m->replica->training, section, end));
     }
     return YOKE_OK;
 }
@@ -147,8 +145,8 @@ pick_updated(const yki_member *m, size_t index)
     return &m->updated;
 }
 
-static yoke_status
-begin(yki_crew *crew, yki_member *m, uint32_t index, float rate_factor)
+yoke_status
+yki_member_begin(yki_crew *crew, yki_member *m, yki_plan *plan, uint32_t index, float rate_factor)
 {
     yoke_replica *r = m->replica;
 
@@ -156,10 +154,10 @@ begin(yki_crew *crew, yki_member *m, uint32_t index, float rate_factor)
         YKI_TRY(yki_wait_for_group(crew, m->group, r->queue, m, pick_updated, 0));
     r->first_sample = (uint64_t)m->first;
     r->batch = m->n;
-    r->newest = r->training;
+    r->newest = plan;
     r->stage = YKI_STAGE_NONE;
-    YKI_TRY(yki_replica_send_step(r, r->training, rate_factor));
-    return yki_plan_begin(r->training, (yki_extents){m->n, crew->length});
+    YKI_TRY(yki_replica_send_step(r, plan, rate_factor));
+    return yki_plan_begin(plan, (yki_extents){m->n, crew->length});
 }
 
 /* Adds the gradients of this micro-batch to those of the ones before. */
@@ -228,7 +226,8 @@ yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_
         YKI_TRY(yki_stages_meet(crew));
     for (size_t k = 0; k < crew->count; k++) {
         crew->at = k;
-        YKI_TRY(begin(crew, &crew->members[k], index, rate_factor));
+        YKI_TRY(yki_member_begin(crew, &crew->members[k], crew->members[k].replica->training, index,
+                                 rate_factor));
     }
     YKI_TRY(run_apart(crew, YKI_FORWARD, &crew->times.forward));
     YKI_TRY(run_apart(crew, YKI_BACKWARD, &crew->times.backward));
@@ -246,16 +245,18 @@ yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_
 yoke_status
 yki_crew_granule(yki_crew *crew, yki_member *m, float rate_factor)
 {
+    yki_plan *plan = m->replica->training;
+
     crew->buckets.next = crew->buckets.landed = 0;
     crew->buckets.marks = false;
-    YKI_TRY(begin(crew, m, (uint32_t)m->adder.count, rate_factor));
+    YKI_TRY(yki_member_begin(crew, m, plan, (uint32_t)m->adder.count, rate_factor));
     if (m->n == 0)
         return yki_granules_none(crew, m);
     for (int section = YKI_FORWARD; section <= YKI_BACKWARD; section++) {
         m->position = 0;
-        YKI_TRY(run_piece(crew, m, (yki_section)section, m->replica->training->task_count));
+        YKI_TRY(yki_member_run(crew, m, plan, (yki_section)section, plan->task_count));
     }
-    YKI_TRY(yki_granules_add(crew, m));
+    YKI_TRY(yki_granules_add(crew, m, m->replica->weights, plan));
     return yki_queue_flush(m->replica->queue);
 }
 

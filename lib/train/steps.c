@@ -223,9 +223,9 @@ yki_trainer_divide(const yoke_trainer *t, int64_t n, int64_t *counts)
     keep_granules_whole(t, n, counts);
 }
 
-/* Enqueues samples for one member. */
+/* Enqueues samples for one member, or for one plan of it. */
 static yoke_status
-load_member(yoke_trainer *t, size_t k, yki_load_function load, void *user)
+load_plan(yoke_trainer *t, size_t k, yki_plan *plan, yki_load_function load, void *user)
 {
     yki_crew *crew = &t->crew;
     yki_member *m = &crew->members[k];
@@ -233,9 +233,38 @@ load_member(yoke_trainer *t, size_t k, yki_load_function load, void *user)
 
     if (m->n == 0 || !load)
         return YOKE_OK;
-    YKI_TRY(load(user, t, k, m->replica->training, m->first, m->n));
+    YKI_TRY(load(user, t, k, plan, m->first, m->n));
     yki_span_end(crew->host_track, begin, "load samples of device", (int64_t)k);
     return YOKE_OK;
+}
+
+static yoke_status
+load_member(yoke_trainer *t, size_t k, yki_load_function load, void *user)
+{
+    return load_plan(t, k, t->crew.members[k].replica->training, load, user);
+}
+
+/* Enqueues the granules of a micro-batch all together. */
+static yoke_status
+run_passes(yoke_trainer *t, int64_t first, yki_load_function load, void *user)
+{
+    const int64_t granule = t->options.granule;
+    yki_crew *crew = &t->crew;
+
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+        int64_t left = t->counts[crew->team->first + k];
+
+        crew->at = k;
+        YKI_TRY(yki_passes_take(crew, m, (size_t)((left + granule - 1) / granule)));
+        for (size_t i = 0; left > 0; i++, first += granule, left -= granule) {
+            m->passes[i].first = m->first = first;
+            m->passes[i].n = m->n = YKI_MIN(granule, left);
+            YKI_TRY(load_plan(t, k, m->passes[i].plan, load, user));
+        }
+        first += YKI_MIN(left, 0);
+    }
+    return yki_passes_run(crew, rate_factor(t));
 }
 
 /* Enqueues the granules of a micro-batch, in turns one of each device. The samples of this process
@@ -292,6 +321,8 @@ run_micro_batch(yoke_trainer *t, uint32_t index, int64_t first, int64_t n, yki_l
 
     for (size_t k = 0; k < crew->team->first; k++)
         first += t->counts[k];
+    if (t->crew.exact.together)
+        return run_passes(t, first, load, user);
     if (t->options.granule)
         return run_granules(t, first, load, user);
     for (size_t k = 0; k < crew->count; k++) {

@@ -32,6 +32,25 @@ replica_options(const yoke_trainer_options *o)
                                   .wisdom = o->wisdom};
 }
 
+/* What they exclude in a graph with a statistic of the batch. */
+static yoke_status
+check_statistics(const yoke_trainer_options *o, const yoke_node *node)
+{
+    if (o->local_batch_norm || node->op->merge(&node->attrs) == YKI_MERGE_NONE)
+        return yki_fail(
+            YOKE_ERROR_UNSUPPORTED,
+            "\"%s\" takes statistics of the samples of each device, which depend on the "
+            "split; with YOKE_REPRODUCIBLE_ANY_SPLIT it must take those of the batch",
+            node->name);
+    if (o->accumulate > 1)
+        return yki_fail(
+            YOKE_ERROR_UNSUPPORTED,
+            "\"%s\" has running statistics, which change in mid-step; accumulate is %u; "
+            "must be 1 with YOKE_REPRODUCIBLE_ANY_SPLIT",
+            node->name, (unsigned)o->accumulate);
+    return YOKE_OK;
+}
+
 /* What the same bits on any split exclude. */
 static yoke_status
 check_granule(const yoke_trainer_options *o, const yoke_graph *graph)
@@ -51,11 +70,7 @@ check_granule(const yoke_trainer_options *o, const yoke_graph *graph)
                         "YOKE_REPRODUCIBLE_NO or YOKE_REPRODUCIBLE_RUNS");
     for (size_t i = 0; i < graph->node_count && graph->loss; i++)
         if (graph->nodes[i]->op && graph->nodes[i]->op->merge)
-            return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                            "\"%s\" takes statistics of the whole batch, whose bits depend on the "
-                            "split; reproducible must be YOKE_REPRODUCIBLE_NO or "
-                            "YOKE_REPRODUCIBLE_RUNS, or the norm one of each sample",
-                            graph->nodes[i]->name);
+            return check_statistics(o, graph->nodes[i]);
     return YOKE_OK;
 }
 

@@ -54,6 +54,26 @@ for mode in nonblocking reduce-broadcast shared; do
 done
 YOKE_MPI_CHUNK=4096 YOKE_BUCKET_BYTES=2048 same 2 --devices=cpu:0
 
+# Statistics of the batch are merged over all processes: a small network with batch norms.
+cat >"$work/norms.json" <<'END'
+{"nodes": [
+  {"op": "input", "name": "image", "type": "f32", "shape": [1, 8, 8]},
+  {"op": "conv2d", "filters": 4, "kernel": 3, "stride": 2},
+  {"op": "batch_norm"},
+  {"op": "relu"},
+  {"op": "flatten"},
+  {"op": "dense", "name": "y", "units": 10},
+  {"op": "target", "name": "label", "type": "i32", "shape": []},
+  {"op": "softmax_cross_entropy", "name": "ce", "inputs": ["y", "label"]}],
+ "outputs": {"logits": "y"}, "loss": "ce"}
+END
+set -- --model="$work/norms.json" --devices=cpu:0
+hash 1 "$@"
+expected=$hash
+same 2 "$@" --shares=1,3
+same 3 "$@" --shares=5,0,2
+same 2 "$@" --devices=cpu:0/2 --shares=1,2,3,4
+
 # Another number of processes goes on.
 hash 1 --devices=cpu:0 --epochs=3
 expected=$hash

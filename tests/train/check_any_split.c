@@ -251,6 +251,13 @@ START_TEST(clipping_by_norm)
 }
 END_TEST
 
+/* Batch norms, whose granules go through the network together. The last batches are short. */
+START_TEST(statistics_of_the_batch)
+{
+    compare_splits((team_run){.net = TEAM_CONV, .last = 10, .steps = 6});
+}
+END_TEST
+
 START_TEST(adamw)
 {
     compare_splits((team_run){.net = TEAM_MLP, .optimizer = yoke_adamw(1e-3f, 0.01f), .steps = 10});
@@ -290,7 +297,7 @@ try_options(yoke_graph *graph, yoke_reproducible_choice reproducible, int64_t gr
 START_TEST(what_is_refused)
 {
     const team_run run = {.net = TEAM_MLP, .any_split = true, .selector = root};
-    yoke_graph *g = team_graph(TEAM_MLP), *norm = team_graph(TEAM_CONV), *placed;
+    yoke_graph *g = team_graph(TEAM_MLP), *local = team_graph(TEAM_LOCAL), *placed;
     yoke_trainer *t;
 
     ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "granule is 4; must be 0",
@@ -299,8 +306,8 @@ START_TEST(what_is_refused)
                    try_options(g, YOKE_REPRODUCIBLE_ANY_SPLIT, -1));
     ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "reproducible is 3",
                    try_options(g, (yoke_reproducible_choice)3, 0));
-    ASSERT_REFUSED(YOKE_ERROR_UNSUPPORTED, "statistics of the whole batch",
-                   try_options(norm, YOKE_REPRODUCIBLE_ANY_SPLIT, 0));
+    ASSERT_REFUSED(YOKE_ERROR_UNSUPPORTED, "statistics of the samples of each device",
+                   try_options(local, YOKE_REPRODUCIBLE_ANY_SPLIT, 0));
     ASSERT_OK(yoke_graph_create(&placed));
     yoke_graph_set_place(placed, "left");
     yoke_graph_set_loss(
@@ -310,7 +317,7 @@ START_TEST(what_is_refused)
                    try_options(placed, YOKE_REPRODUCIBLE_ANY_SPLIT, 0));
     yoke_graph_destroy(placed);
     yoke_graph_destroy(g);
-    yoke_graph_destroy(norm);
+    yoke_graph_destroy(local);
     t = team_trainer(devices.context, &run);
     ASSERT_OK(team_step(&run, t, 0, NULL));
     ASSERT_REFUSED(YOKE_ERROR_STATE, "nothing is given", yoke_trainer_step(t, 24, NULL, 0, NULL));
@@ -329,6 +336,7 @@ test_suite(void)
     tcase_add_test(tc, a_short_batch);
     tcase_add_test(tc, micro_batches);
     tcase_add_test(tc, clipping_by_norm);
+    tcase_add_test(tc, statistics_of_the_batch);
     tcase_add_test(tc, adamw);
     tcase_add_test(tc, dropout_and_small_buckets);
     tcase_add_test(tc, most_labels_ignored);

@@ -41,6 +41,7 @@ static const yki_op *const merge_op = &yki_op_merge;
 const yki_solver yki_solver_merge = {
     .name = "team",
     .op = &merge_op,
+    .canonical = YKI_CANONICAL_FREE, /* the team computes it */
     .applies = yki_plain_applies,
     .emit = emit,
 };

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * passes.c - granules of a graph with statistics of the whole batch, such as those of batch norms.
+ *
+ * Such a statistic is known when all granules have come to it, so they cannot be computed one after
+ * the other. Each has a pass: a plan, with gradients of its own. All passes of the team go together
+ * from one stop to the next, where the host merges the statistics of the granules in their order in
+ * the batch. No split changes that order.
+ */
+#include <string.h>
+
+#include "team/crew.h"
+
+/* ---- making ---- */
+
+/* Room for statistics: the merged one, which devices may still read when the next ones arrive; of
+ * each granule here; of each granule of all processes. */
+yoke_status
+yki_passes_create(yki_crew *crew)
+{
+    const yki_plan *plan = crew->members[0].replica->training;
+    const size_t ranks = crew->comm ? (size_t)crew->comm->ranks : 0;
+    yki_exact *e = &crew->exact;
+
+    for (size_t s = 0; s < plan->stop_count; s++)
+        e->row = YKI_MAX(e->row, plan->stops[s].count);
+    e->rows =
+        yki_alloc(1 + e->most * (1 + ranks), YKI_MAX(e->row, 1) * sizeof *e->rows, "statistics");
+    e->widths = yki_alloc(1 + ranks, sizeof *e->widths, "statistics");
+    return e->rows && e->widths ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+}
+
+void
+yki_passes_destroy(yki_crew *crew)
+{
+    for (size_t k = 0; crew->members && k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        for (size_t i = 1; i < m->pass_count; i++) { /* the first one is the replica's */
+            yki_plan_destroy(m->passes[i].plan);
+            yki_weights_release(m->passes[i].weights);
+        }
+        yki_free(m->passes);
+    }
+    yki_free(crew->exact.rows);
+    yki_free(crew->exact.widths);
+}
+
+static yoke_status
+make_pass(const yki_crew *crew, yki_member *m, yki_pass *pass)
+{
+    yoke_replica *r = m->replica;
+
+    if (m->pass_count == 0) {
+        *pass = (yki_pass){.weights = r->weights, .plan = r->training};
+        return YOKE_OK;
+    }
+    YKI_TRY(yki_weights_create(r->weights->device, crew->graph, true, crew->buckets.limit,
+                               r->weights, &pass->weights));
+    return yki_replica_plan_again(r, pass->weights, &pass->plan);
+}
+
+yoke_status
+yki_passes_take(yki_crew *crew, yki_member *m, size_t count)
+{
+    m->passes_taken =
+        YKI_MAX(count, (size_t)1); /* one takes part in all merges, even without samples */
+    while (m->pass_count < m->passes_taken) {
+        yki_pass *pass;
+        yoke_status status;
+
+        YKI_TRY(yki_grow((void **)&m->passes, &m->pass_capacity, m->pass_count + 1,
+                         sizeof *m->passes, "passes of granules"));
+        pass = &m->passes[m->pass_count];
+        memset(pass, 0, sizeof *pass);
+        status = make_pass(crew, m, pass);
+        if (status != YOKE_OK) {
+            yki_weights_release(pass->weights);
+            return status;
+        }
+        m->pass_count++;
+    }
+    for (size_t i = 0; i < m->passes_taken; i++)
+        m->passes[i].n = 0;
+    return YOKE_OK;
+}
+
+/* ---- merging ---- */
+
+/* Tells all processes how many granules each of them has; without others, this one alone. */
+static yoke_status
+tell_widths(yki_crew *crew)
+{
+    uint32_t *own = crew->exact.widths;
+
+    *own = 0;
+    for (size_t k = 0; k < crew->count; k++)
+        for (size_t i = 0; i < crew->members[k].passes_taken; i++)
+            *own += crew->members[k].passes[i].n > 0;
+    if (!crew->comm)
+        return YOKE_OK;
+    return yki_crew_gather(crew, "all-gather granules", own, sizeof *own, own + 1);
+}
+
+/* Reads the statistics of a member's granules into rows of `count` floats, from *row on. Waits
+ * until all that the member had to do before is done. */
+static yoke_status
+fetch(yki_member *m, size_t stop, size_t count, float **row)
+{
+    yki_queue *queue = m->replica->queue;
+
+    for (size_t i = 0; i < m->passes_taken; i++) {
+        if (m->passes[i].n == 0)
+            continue;
+        YKI_TRY(yki_queue_read(queue, m->passes[i].plan->stops[stop].in, 0, count * sizeof **row,
+                               *row, YKI_NO_WAIT, NULL));
+        *row += count;
+    }
+    yki_event_release(&m->arrived);
+    YKI_TRY(yki_queue_marker(queue, YKI_NO_WAIT, &m->arrived));
+    return yki_queue_flush(queue);
+}
+
+/* Merges `granules` rows into the first of all rows, behind the `merged` that are there already. */
+static void
+merge_all(yki_crew *crew, yki_merge merge, const float *from, size_t granules, size_t count,
+          size_t merged)
+{
+    for (size_t i = 0; i < granules; i++, from += count) {
+        if (merged + i == 0)
+            memcpy(crew->exact.rows, from, count * sizeof *from);
+        else
+            yki_merge_rows(merge, crew->exact.rows, from, count);
+    }
+}
+
+/* Merges a statistic over all granules of the team, and gives it to all passes. */
+static yoke_status
+merge(yki_crew *crew, size_t stop)
+{
+    const yki_exact *e = &crew->exact;
+    const yki_stop *what = &crew->members[0].passes[0].plan->stops[stop];
+    const size_t count = what->count, ranks = crew->comm ? (size_t)crew->comm->ranks : 0;
+    float *own = e->rows + e->row, *at = own, *all = own + e->most * e->row;
+    size_t widest = 0, merged = 0;
+
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(fetch(&crew->members[k], stop, count, &at));
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(yki_event_wait(&crew->members[k].arrived));
+    memset(e->rows, 0, count * sizeof *e->rows);
+    for (size_t r = 1; r <= ranks; r++)
+        widest = YKI_MAX(widest, (size_t)e->widths[r]);
+    if (crew->comm)
+        YKI_TRY(
+            yki_crew_gather(crew, "all-gather statistics", own, widest * count * sizeof *own, all));
+    else
+        merge_all(crew, what->merge, own, e->widths[0], count, 0);
+    for (size_t r = 0; r < ranks; r++, all += widest * count) {
+        merge_all(crew, what->merge, all, e->widths[r + 1], count, merged);
+        merged += e->widths[r + 1];
+    }
+    for (size_t k = 0; k < crew->count; k++)
+        for (size_t i = 0; i < crew->members[k].passes_taken; i++)
+            YKI_TRY(yki_queue_write(crew->members[k].replica->queue,
+                                    crew->members[k].passes[i].plan->stops[stop].out, 0,
+                                    count * sizeof *e->rows, e->rows, YKI_NO_WAIT, NULL));
+    return YOKE_OK;
+}
+
+/* ---- a step ---- */
+
+static yoke_status
+begin(yki_crew *crew, float rate_factor)
+{
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        crew->at = k;
+        for (size_t i = 0; i < m->passes_taken; i++) {
+            yki_pass *pass = &m->passes[i];
+
+            m->first = pass->first;
+            m->n = pass->n;
+            pass->weights->version = m->replica->weights->version;
+            YKI_TRY(yki_member_begin(crew, m, pass->plan, (uint32_t)i, rate_factor));
+        }
+    }
+    return YOKE_OK;
+}
+
+/* Enqueues the tasks of all passes up to a stop; SIZE_MAX: to the end. */
+static yoke_status
+run_to(yki_crew *crew, yki_section section, size_t stop)
+{
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        crew->at = k;
+        for (size_t i = 0; i < m->passes_taken; i++) {
+            yki_pass *pass = &m->passes[i];
+            const yki_plan *plan = pass->plan;
+
+            m->position = pass->position;
+            YKI_TRY(yki_member_run(crew, m, pass->plan, section,
+                                   stop < plan->stop_count ? plan->stops[stop].task
+                                                           : plan->task_count));
+            pass->position = m->position;
+        }
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+run_section(yki_crew *crew, yki_section section)
+{
+    const yki_plan *plan = crew->members[0].passes[0].plan;
+
+    for (size_t k = 0; k < crew->count; k++)
+        for (size_t i = 0; i < crew->members[k].passes_taken; i++)
+            crew->members[k].passes[i].position = 0;
+    for (size_t s = 0; s < plan->stop_count; s++) {
+        if (plan->stops[s].section != section)
+            continue;
+        YKI_TRY(run_to(crew, section, s));
+        YKI_TRY(merge(crew, s));
+    }
+    return run_to(crew, section, SIZE_MAX);
+}
+
+yoke_status
+yki_passes_run(yki_crew *crew, float rate_factor)
+{
+    crew->buckets.next = crew->buckets.landed = 0;
+    crew->buckets.marks = false;
+    YKI_TRY(tell_widths(crew));
+    YKI_TRY(begin(crew, rate_factor));
+    YKI_TRY(run_section(crew, YKI_FORWARD));
+    YKI_TRY(run_section(crew, YKI_BACKWARD));
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        crew->at = k;
+        for (size_t i = 0; i < m->passes_taken; i++)
+            if (m->passes[i].n > 0)
+                YKI_TRY(yki_granules_add(crew, m, m->passes[i].weights, m->passes[i].plan));
+        YKI_TRY(yki_queue_flush(m->replica->queue));
+    }
+    return YOKE_OK;
+}
