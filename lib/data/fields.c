@@ -77,43 +77,62 @@ is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* Copies the name of the field that a file is for: without its ending and without a word at the
- * begin or the end that tells the part. NULL: no memory, or the file has no ending of these. */
-static char *
-field_of(const char *folder, const char *name)
+/* Whether a file can be for a field: by its ending, which is cut off, or as a folder. */
+static yoke_status
+cut_ending(const char *folder, char *name, bool *known)
 {
-    char *copy = yki_strdup(name, "the name of a file"), *path, *end;
+    char *path;
+
+    *known = true;
+    for (size_t i = 0; i < YKI_COUNT(endings); i++)
+        if (yki_ends_with(name, endings[i])) {
+            name[strlen(name) - strlen(endings[i])] = '\0';
+            return YOKE_OK;
+        }
+    if (!(path = yki_format("%s/%s", folder, name)))
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    *known = is_folder(path);
+    yki_free(path);
+    return YOKE_OK;
+}
+
+/* Cuts off a word at the begin or the end that tells the part. */
+static void
+cut_part(char *name)
+{
+    char *end = name + strcspn(name, "-_. ");
+    const char sign = *end;
+
+    if (!sign)
+        return;
+    *end = '\0';
+    if (yki_part_of_name(name) != YOKE_PART_ANY) {
+        memmove(name, end + 1, strlen(end + 1) + 1);
+        return;
+    }
+    *end = sign;
+    for (end = name + strlen(name); !strchr("-_. ", end[-1]);)
+        end--;
+    if (yki_part_of_name(end) != YOKE_PART_ANY)
+        end[-1] = '\0';
+}
+
+/* Makes the name of the field that a file is for, which the caller frees; NULL: it is for none. */
+static yoke_status
+field_of(const char *folder, const char *name, char **field)
+{
+    char *copy = yki_strdup(name, "the name of a file");
     bool known = false;
+    yoke_status status = copy ? cut_ending(folder, copy, &known) : YOKE_ERROR_OUT_OF_MEMORY;
 
-    for (size_t i = 0; copy && i < YKI_COUNT(endings) && !known; i++)
-        if (yki_ends_with(copy, endings[i])) {
-            copy[strlen(copy) - strlen(endings[i])] = '\0';
-            known = true;
-        }
-    if (copy && !known && (path = yki_format("%s/%s", folder, name))) {
-        known = is_folder(path);
-        yki_free(path);
-    }
-    if (!known) {
+    *field = NULL;
+    if (status != YOKE_OK || !known) {
         yki_free(copy);
-        return NULL;
+        return status;
     }
-    end = copy + strcspn(copy, "-_. ");
-    if (*end) {
-        const char sign = *end;
-
-        *end = '\0';
-        if (yki_part_of_name(copy) != YOKE_PART_ANY) {
-            memmove(copy, end + 1, strlen(end + 1) + 1);
-            return copy;
-        }
-        *end = sign;
-        for (end = copy + strlen(copy); !strchr("-_. ", end[-1]);)
-            end--;
-        if (yki_part_of_name(end) != YOKE_PART_ANY)
-            end[-1] = '\0';
-    }
-    return copy;
+    cut_part(copy);
+    *field = copy;
+    return YOKE_OK;
 }
 
 static size_t
@@ -149,9 +168,10 @@ take_files(search *s, const yki_listing *l, yoke_data_part part, char **paths)
         char *name;
         size_t field;
 
-        if (yki_part_of_name(l->names[i]) != part || !(name = field_of(l->path, l->names[i])))
+        if (yki_part_of_name(l->names[i]) != part)
             continue;
-        field = find_field(s->o, name);
+        status = field_of(l->path, l->names[i], &name);
+        field = name ? find_field(s->o, name) : s->o->field_count;
         if (field < s->o->field_count)
             status = take_file(s, l, l->names[i], field, paths);
         yki_free(name);
@@ -168,30 +188,33 @@ check_found(const search *s, const yki_listing *l, yoke_data_part part)
     yki_near near;
     char *names[64];
     size_t count = 0;
+    yoke_status status = YOKE_OK;
 
     while (missing < needed && s->paths[missing])
         missing++;
     yki_near_start(&near, missing < needed ? s->o->field_names[missing] : "");
-    for (size_t i = 0; i < l->count && count < YKI_COUNT(names); i++)
-        if (yki_part_of_name(l->names[i]) == part &&
-            (names[count] = field_of(l->path, l->names[i])) != NULL) {
-            if (find_field(s->o, names[count]) == s->o->field_count) {
-                yki_log(YOKE_LOG_WARNING, "%s/%s is left out: no input or target is called \"%s\"",
-                        l->path, l->names[i], names[count]);
-                yki_near_offer(&near, names[count]);
-            }
-            count++;
+    for (size_t i = 0; i < l->count && count < YKI_COUNT(names) && status == YOKE_OK; i++) {
+        if (yki_part_of_name(l->names[i]) != part)
+            continue;
+        status = field_of(l->path, l->names[i], &names[count]);
+        if (names[count] && find_field(s->o, names[count]) == s->o->field_count) {
+            yki_log(YOKE_LOG_WARNING, "%s/%s is left out: no input or target is called \"%s\"",
+                    l->path, l->names[i], names[count]);
+            yki_near_offer(&near, names[count]);
         }
-    if (missing < needed)
-        yki_fail(YOKE_ERROR_FORMAT, "%s has no file for \"%s\"; must have %s%s.npy, for example%s",
-                 l->path, s->o->field_names[missing],
-                 part == YOKE_PART_TEST    ? "test-"
-                 : part == YOKE_PART_TRAIN ? "train-"
-                                           : "",
-                 s->o->field_names[missing], yki_near_hint(&near));
+        count += names[count] != NULL;
+    }
+    if (status == YOKE_OK && missing < needed)
+        status = yki_fail(YOKE_ERROR_FORMAT,
+                          "%s has no file for \"%s\"; must have %s%s.npy, for example%s", l->path,
+                          s->o->field_names[missing],
+                          part == YOKE_PART_TEST    ? "test-"
+                          : part == YOKE_PART_TRAIN ? "train-"
+                                                    : "",
+                          s->o->field_names[missing], yki_near_hint(&near));
     while (count)
         yki_free(names[--count]);
-    return missing < needed ? YOKE_ERROR_FORMAT : YOKE_OK;
+    return status;
 }
 
 static yoke_status

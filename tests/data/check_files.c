@@ -452,6 +452,64 @@ START_TEST(digits)
 }
 END_TEST
 
+/* A folder with a file for each field, of which the last may lack one. */
+START_TEST(fields)
+{
+    static const char *const names[] = {"wide", "my_table", "label"};
+    yoke_dataset_open_options o = {.field_names = names, .field_count = 3, .optional_fields = 1},
+                              test = o;
+    yoke_dataset *dataset;
+    float x[3];
+    int32_t label;
+
+    test.part = YOKE_PART_TEST;
+    ck_assert_int_eq(mkdir(scratch_path("f"), 0700), 0);
+    refused(scratch_path("f"), &o, YOKE_ERROR_NOT_FOUND, "must have a file for \"wide\"");
+    start_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }");
+    for (int i = 0; i < 6; i++)
+        put(&(float){(float)i}, 4);
+    written("f/wide-train.npy", false);
+    text_file("f/train_my_table.csv", "a,label\n1,pear\n2,fig\n");
+    text_file("f/label.csv", "5\n6\n"); /* of another part */
+    dataset = opened(scratch_path("f"), &o);
+    ck_assert_uint_eq(yoke_dataset_field_count(dataset), 3);
+    ck_assert_str_eq(yoke_dataset_get_class_name(dataset, 0), "fig");
+    read_one(dataset, "wide", 1, x);
+    ck_assert(x[0] == 3 && x[2] == 5);
+    read_one(dataset, "my_table", 1, x);
+    read_one(dataset, "label", 1, &label);
+    ck_assert(x[0] == 2 && label == 0);
+    yoke_dataset_destroy(dataset);
+    refused(scratch_path("f"), &test, YOKE_ERROR_NOT_FOUND, "no test data here");
+
+    start_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }");
+    put(x, 12);
+    ck_assert_int_eq(mkdir(scratch_path("f/test"), 0700), 0);
+    written("f/test/wide.npy", false);
+    refused(scratch_path("f"), &test, YOKE_ERROR_FORMAT,
+            "test has no file for \"my_table\"; must have my_table.npy, for example");
+    text_file("f/test/my_table.csv", "a\n7\n");
+    dataset = opened(scratch_path("f"), &test); /* new samples have no label */
+    ck_assert_uint_eq(yoke_dataset_field_count(dataset), 2);
+    yoke_dataset_destroy(dataset);
+    text_file("f/test/label.csv", "4\n");
+    dataset = opened(scratch_path("f"), &test);
+    read_one(dataset, "label", 0, &label);
+    ck_assert_int_eq(label, 4);
+    yoke_dataset_destroy(dataset);
+    text_file("f/test/my_table.csv", "a\n7\n8\n");
+    ASSERT_STATUS(YOKE_ERROR_FORMAT, yoke_dataset_open(scratch_path("f"), &test, &dataset));
+    ASSERT_DETAIL("my_table.csv has 2 samples, \"wide\" has 1; must have the same number");
+    o.csv_columns = "*=auto";
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_dataset_open(scratch_path("f"), &o, &dataset));
+    o.csv_columns = NULL;
+    starve(scratch_path("f"), &o);
+    o.optional_fields = 3;
+    ASSERT_STATUS(YOKE_ERROR_INVALID_ARGUMENT, yoke_dataset_open(scratch_path("f"), &o, &dataset));
+    ASSERT_DETAIL("optional_fields is 3; must be between 0 and 2");
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -469,6 +527,7 @@ test_suite(void)
     tcase_add_test(c, folders);
     tcase_add_test(c, folders_of_arrays_and_tables);
     tcase_add_test(c, no_memory);
+    tcase_add_test(c, fields);
     tcase_add_test(c, digits);
     return suite;
 }
