@@ -1,15 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# tensorboard.sh - yoke train --tensorboard: files of a training and of one that goes on, read by
-# TensorBoard itself where it is installed (PYTHON= names a Python that has it); rank 0 alone writes;
-# folders that cannot be made. tests/data/check_board.c reads the files byte by byte, and
-# check_tensorboard.c beside this file has a disk that is full.
+# tensorboard.sh - yoke train --tensorboard: a file of a training and one of its going on; rank 0
+# alone writes; folders that cannot be made. tests/data/check_board.c reads such files byte by byte,
+# read_tensorboard.sh as TensorBoard does, and check_tensorboard.c has a disk that is full.
 
 . "$YOKE_SRCDIR/tests/tools/lib.sh"
 take_pocl
 
-python=${PYTHON:-python3}
 digits=$YOKE_SRCDIR/examples/data
 run="train --model=lenet --data=$digits --devices=cpu:0/2 --batch=8 --shares=even"
 board=$work/runs/first
@@ -21,29 +19,17 @@ count() {
 }
 
 # shellcheck disable=SC2086 # words
-expect 0 POCL_MAX_PTHREAD_COUNT=2 -- $run --epochs=2 --tensorboard="$board" --checkpoint="$work/saved"
+expect 0 POCL_MAX_PTHREAD_COUNT=2 -- $run --epochs=1 --tensorboard="$board" --checkpoint="$work/saved"
 count "$board" 1
-# The second epoch is lost, and trained again.
-newest=$(find "$work/saved" -name 'checkpoint-*' | sort | tail -n 1)
-rm "$newest"
 # shellcheck disable=SC2086
 expect 0 POCL_MAX_PTHREAD_COUNT=2 -- $run --epochs=2 --tensorboard="$board" \
-    --checkpoint="$work/saved" --resume --json
-steps=$(tail -n 1 "$out" | "$pick" steps)
+    --checkpoint="$work/saved" --resume
 count "$board" 2
 checks=$((checks + 1))
 grep -q 'samples/1' "$board"/* || skip "built without libpng"
 checks=$((checks + 1))
 grep -q 'weights/fc2.bias' "$board"/* && grep -q 'shares/cpu:0/2.1' "$board"/* ||
     fail "the file has no weights or no shares"
-if "$python" -c 'import tensorboard' 2>/dev/null; then
-    checks=$((checks + 1))
-    "$python" "$YOKE_SRCDIR/tests/tools/read_tensorboard.py" "$board" "$steps" "$((steps / 2))" \
-        >"$out" 2>"$err" ||
-        fail "TensorBoard reads something else"
-else
-    skip "no package tensorboard for $python"
-fi
 
 # ---- what cannot be written ----
 
