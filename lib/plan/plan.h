@@ -408,6 +408,11 @@ const unsigned *yki_plan_set_of(const yki_plan *plan, const yki_solver *solver);
 
 /* Makes the kernel and the table that update running statistics. All values must have buffers. */
 yoke_status yki_plan_bind_running(yki_plan *plan);
+/* Enqueues a copy of the statistics of the batch into *kept, which is made if it is NULL, so that
+ * others may follow before running statistics are updated; and the update with those. The caller
+ * frees *kept. */
+yoke_status yki_plan_keep_running(yki_plan *plan, yki_buffer **kept);
+yoke_status yki_plan_commit_kept(yki_plan *plan, yki_queue *queue, yki_buffer *kept);
 /* Enqueues the update of all running statistics. */
 yoke_status yki_plan_commit_running(yki_plan *plan, yki_queue *queue);
 void yki_plan_free_running(yki_plan *plan);

@@ -148,6 +148,29 @@ yki_plan_bind_running(yki_plan *plan)
 }
 
 yoke_status
+yki_plan_keep_running(yki_plan *plan, yki_buffer **kept)
+{
+    if (!plan->running.kernel)
+        return YOKE_OK;
+    if (!*kept)
+        YKI_TRY(yki_buffer_create(yki_queue_device(plan->queue),
+                                  yki_buffer_size(plan->running.pool), 0, "running statistics",
+                                  kept));
+    return yki_queue_copy(plan->queue, plan->running.pool, 0, *kept, 0, yki_buffer_size(*kept),
+                          YKI_NO_WAIT, NULL);
+}
+
+yoke_status
+yki_plan_commit_kept(yki_plan *plan, yki_queue *queue, yki_buffer *kept)
+{
+    if (!plan->running.kernel)
+        return YOKE_OK;
+    YKI_TRY(yki_kernel_set_buffer(plan->running.kernel, 0, kept));
+    YKI_TRY(yki_plan_commit_running(plan, queue));
+    return yki_kernel_set_buffer(plan->running.kernel, 0, plan->running.pool);
+}
+
+yoke_status
 yki_plan_commit_running(yki_plan *plan, yki_queue *queue)
 {
     const size_t most = 32768; /* groups of a launch; each takes several rows if there are more */

@@ -641,6 +641,7 @@ yki_crew_create(yoke_team *team, yoke_graph *graph, const yki_crew_options *opti
     crew->buckets.apart = options->apart;
     crew->exact.granule = options->granule;
     crew->exact.most = options->granules;
+    crew->exact.micro_batches = options->micro_batches;
     crew->exact.together = options->granule && graph->loss && merges_statistics(graph);
     crew->pairs = 1 + graph->metric_count;
     crew->members = yki_alloc(crew->count, sizeof *crew->members, "members of a team");

@@ -105,6 +105,7 @@ typedef struct yki_group {
     yki_buffer *norm_parts; /* partial norms of all owners; NULL: each updater has its own */
     yki_buffer *weight_of;  /* with granules: by 128 floats of gradients, whose they are */
     yki_buffer *units;      /* with granules: by weight, of two steps */
+    yki_buffer **kept; /* by micro-batch: its statistics, until the update (passes.c); or NULL */
     yki_buffer *
         *pinned; /* by bucket: its gradients on their way to the host, then the team's back;
                     NULL: the host may use the device's memory, or other processes take part */
@@ -145,6 +146,8 @@ typedef struct yki_exact {
     void *message;               /* what processes exchange: this one's, then those of all */
     float totals[2 * YKI_PAIRS]; /* of the newest step */
     uint64_t repeats;            /* steps that were made twice */
+    uint32_t micro_batches;      /* of a step, at most */
+    uint32_t kept;               /* of this step: whose statistics are kept so far */
     bool together;               /* the graph has statistics of the batch: passes.c */
     float *rows;                 /* statistics of a stop: merged, of granules here, of all */
     size_t row;                  /* floats of the largest */
@@ -183,15 +186,16 @@ typedef struct yki_crew {
 typedef struct yki_crew_options {
     yoke_replica_options replica;
     bool local_batch_norm;
-    bool accumulates;      /* steps may have several micro-batches */
-    bool timed;            /* queues record times */
-    bool apart;            /* communication does not overlap backward */
-    int64_t granule;       /* samples of a granule; 0: the bits may depend on the split */
-    size_t granules;       /* of a step, at most */
-    float average;         /* see yki_updater_options */
-    bool may_shrink;       /* a member's batch may be less than `most` if its memory is short */
-    uint64_t bucket_bytes; /* 0: chosen */
-    const int64_t *most;   /* by member: its largest batch */
+    bool accumulates;       /* steps may have several micro-batches */
+    bool timed;             /* queues record times */
+    bool apart;             /* communication does not overlap backward */
+    int64_t granule;        /* samples of a granule; 0: the bits may depend on the split */
+    size_t granules;        /* of a step, at most */
+    uint32_t micro_batches; /* with granules: likewise */
+    float average;          /* see yki_updater_options */
+    bool may_shrink;        /* a member's batch may be less than `most` if its memory is short */
+    uint64_t bucket_bytes;  /* 0: chosen */
+    const int64_t *most;    /* by member: its largest batch */
 } yki_crew_options;
 
 /* Makes the replicas, plans and buffers for training, or for evaluation only if the graph has no
@@ -288,11 +292,13 @@ yoke_status yki_granules_round(yki_crew *crew, yki_member *member);
 /* Sets the units of the next step, once all is enqueued that reads those of this one. */
 yoke_status yki_granules_next(yki_crew *crew);
 
+/* Keeps the statistics of micro-batch `index`, which is not the last one, until the update. */
+yoke_status yki_granules_keep(yki_crew *crew, uint32_t index);
+/* Enqueues the update of running statistics with those that were kept, on a queue of its space. */
+yoke_status yki_granules_commit(yki_crew *crew, yki_member *member, yki_queue *queue);
+
 /* ---- passes.c: likewise, if crew->exact.together ---- */
 
-/* Makes room for statistics. yki_passes_destroy frees it and all passes; zeros are fine. */
-yoke_status yki_passes_create(yki_crew *crew);
-void yki_passes_destroy(yki_crew *crew);
 /* Gives the member passes for `count` granules, at least one, and clears their n. New ones take
  * memory, and time for planning. */
 yoke_status yki_passes_take(yki_crew *crew, yki_member *member, size_t count);

@@ -3,10 +3,11 @@
  * granules.c - steps whose bits do not depend on the split.
  *
  * A batch is cut into granules, whose borders follow from the options alone. A device computes
- * whole granules, one after the other or as passes (passes.c), so the gradient of each is the same bits wherever it is
- * computed. It is added as integers, in units of a power of 2 (clkernels/granule.cl), and integers
- * may be added in any order: on the device, over a group, through the host, between processes. The
- * sum is then rounded once to float, and all that follows is as in any other step.
+ * whole granules, one after the other or as passes (passes.c), so the gradient of each is the same
+ * bits wherever it is computed. It is added as integers, in units of a power of 2
+ * (clkernels/granule.cl), and integers may be added in any order: on the device, over a group,
+ * through the host, between processes. The sum is then rounded once to float, and all that follows
+ * is as in any other step.
  *
  * Units. Each weight has its own, by the largest element of a granule's gradient in the step before
  * this one. That is the same in all processes, as the largest of anything has no order either. If
@@ -200,6 +201,44 @@ largest_in(const yki_crew *crew, void *message)
     return (uint32_t *)((yki_exact_sum *)message + sum_count(crew));
 }
 
+/* Room for statistics: the merged one, which devices may still read when the next ones arrive; of
+ * each granule here; of each granule of all processes. */
+static yoke_status
+make_rows(yki_crew *crew)
+{
+    const yki_plan *plan = crew->members[0].replica->training;
+    const size_t ranks = crew->comm ? (size_t)crew->comm->ranks : 0;
+    yki_exact *e = &crew->exact;
+
+    for (size_t s = 0; s < plan->stop_count; s++)
+        e->row = YKI_MAX(e->row, plan->stops[s].count);
+    e->rows =
+        yki_alloc(1 + e->most * (1 + ranks), YKI_MAX(e->row, 1) * sizeof *e->rows, "statistics");
+    e->widths = yki_alloc(1 + ranks, sizeof *e->widths, "statistics");
+    return e->rows && e->widths ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+}
+
+static void
+free_passes(yki_crew *crew)
+{
+    for (size_t k = 0; crew->members && k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        for (size_t i = 1; i < m->pass_count; i++) { /* the first one is the replica's */
+            yki_plan_destroy(m->passes[i].plan);
+            yki_weights_release(m->passes[i].weights);
+        }
+        yki_free(m->passes);
+    }
+    for (size_t g = 0; crew->groups && g < crew->group_count; g++) {
+        for (uint32_t i = 0; crew->groups[g].kept && i < crew->exact.micro_batches; i++)
+            yki_buffer_destroy(crew->groups[g].kept[i]);
+        yki_free(crew->groups[g].kept);
+    }
+    yki_free(crew->exact.rows);
+    yki_free(crew->exact.widths);
+}
+
 yoke_status
 yki_granules_create(yki_crew *crew)
 {
@@ -221,7 +260,7 @@ yki_granules_create(yki_crew *crew)
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(make_adder(crew, &crew->members[k]));
     if (e->together)
-        YKI_TRY(yki_passes_create(crew));
+        YKI_TRY(make_rows(crew));
     return yki_granules_forget(crew);
 }
 
@@ -250,7 +289,7 @@ yki_granules_destroy(yki_crew *crew)
         yki_buffer_destroy(crew->groups[g].weight_of);
         yki_buffer_destroy(crew->groups[g].units);
     }
-    yki_passes_destroy(crew);
+    free_passes(crew);
     yki_free(crew->exact.exponents);
     yki_free(crew->exact.units);
     yki_free(crew->exact.message);
@@ -482,4 +521,33 @@ yoke_status
 yki_granules_next(yki_crew *crew)
 {
     return take_exponents(crew, 1 - crew->exact.turn);
+}
+
+/* ---- statistics of the batch (passes.c) ---- */
+
+/* They change when the step is known to be good. Until then a step of several micro-batches keeps
+ * the statistics of each, in the first member of each group. */
+yoke_status
+yki_granules_keep(yki_crew *crew, uint32_t index)
+{
+    for (size_t g = 0; g < crew->group_count; g++) {
+        yki_group *group = &crew->groups[g];
+
+        if (!group->kept)
+            group->kept = yki_alloc(crew->exact.micro_batches, sizeof *group->kept, "statistics");
+        if (!group->kept)
+            return YOKE_ERROR_OUT_OF_MEMORY;
+        YKI_TRY(yki_plan_keep_running(yki_crew_in_group(crew, g, 0)->replica->training,
+                                      &group->kept[index]));
+    }
+    crew->exact.kept = index + 1;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_granules_commit(yki_crew *crew, yki_member *m, yki_queue *queue)
+{
+    for (uint32_t i = 0; i < crew->exact.kept; i++)
+        YKI_TRY(yki_plan_commit_kept(m->replica->training, queue, crew->groups[m->group].kept[i]));
+    return YOKE_OK;
 }

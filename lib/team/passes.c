@@ -13,39 +13,6 @@
 
 /* ---- making ---- */
 
-/* Room for statistics: the merged one, which devices may still read when the next ones arrive; of
- * each granule here; of each granule of all processes. */
-yoke_status
-yki_passes_create(yki_crew *crew)
-{
-    const yki_plan *plan = crew->members[0].replica->training;
-    const size_t ranks = crew->comm ? (size_t)crew->comm->ranks : 0;
-    yki_exact *e = &crew->exact;
-
-    for (size_t s = 0; s < plan->stop_count; s++)
-        e->row = YKI_MAX(e->row, plan->stops[s].count);
-    e->rows =
-        yki_alloc(1 + e->most * (1 + ranks), YKI_MAX(e->row, 1) * sizeof *e->rows, "statistics");
-    e->widths = yki_alloc(1 + ranks, sizeof *e->widths, "statistics");
-    return e->rows && e->widths ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
-}
-
-void
-yki_passes_destroy(yki_crew *crew)
-{
-    for (size_t k = 0; crew->members && k < crew->count; k++) {
-        yki_member *m = &crew->members[k];
-
-        for (size_t i = 1; i < m->pass_count; i++) { /* the first one is the replica's */
-            yki_plan_destroy(m->passes[i].plan);
-            yki_weights_release(m->passes[i].weights);
-        }
-        yki_free(m->passes);
-    }
-    yki_free(crew->exact.rows);
-    yki_free(crew->exact.widths);
-}
-
 static yoke_status
 make_pass(const yki_crew *crew, yki_member *m, yki_pass *pass)
 {

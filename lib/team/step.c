@@ -328,6 +328,8 @@ update_member(yki_crew *crew, yki_member *m, yki_queue *queue)
         end_flows(crew, m, queue);
     m->is_committed = true;
     if (m->index_in_group == 0)
+        YKI_TRY(yki_granules_commit(crew, m, queue));
+    if (m->index_in_group == 0)
         YKI_TRY(yki_plan_commit_states_on(r->training, queue));
     if (crew->groups[m->group].count > 1) {
         yki_event_release(&m->updated);

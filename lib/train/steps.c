@@ -246,7 +246,7 @@ load_member(yoke_trainer *t, size_t k, yki_load_function load, void *user)
 
 /* Enqueues the granules of a micro-batch all together. */
 static yoke_status
-run_passes(yoke_trainer *t, int64_t first, yki_load_function load, void *user)
+run_passes(yoke_trainer *t, uint32_t index, int64_t first, yki_load_function load, void *user)
 {
     const int64_t granule = t->options.granule;
     yki_crew *crew = &t->crew;
@@ -264,7 +264,8 @@ run_passes(yoke_trainer *t, int64_t first, yki_load_function load, void *user)
         }
         first += YKI_MIN(left, 0);
     }
-    return yki_passes_run(crew, rate_factor(t));
+    YKI_TRY(yki_passes_run(crew, rate_factor(t)));
+    return index + 1 < t->options.accumulate ? yki_granules_keep(crew, index) : YOKE_OK;
 }
 
 /* Enqueues the granules of a micro-batch, in turns one of each device. The samples of this process
@@ -322,7 +323,7 @@ run_micro_batch(yoke_trainer *t, uint32_t index, int64_t first, int64_t n, yki_l
     for (size_t k = 0; k < crew->team->first; k++)
         first += t->counts[k];
     if (t->crew.exact.together)
-        return run_passes(t, first, load, user);
+        return run_passes(t, index, first, load, user);
     if (t->options.granule)
         return run_granules(t, first, load, user);
     for (size_t k = 0; k < crew->count; k++) {

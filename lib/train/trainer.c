@@ -42,12 +42,6 @@ check_statistics(const yoke_trainer_options *o, const yoke_node *node)
             "\"%s\" takes statistics of the samples of each device, which depend on the "
             "split; with YOKE_REPRODUCIBLE_ANY_SPLIT it must take those of the batch",
             node->name);
-    if (o->accumulate > 1)
-        return yki_fail(
-            YOKE_ERROR_UNSUPPORTED,
-            "\"%s\" has running statistics, which change in mid-step; accumulate is %u; "
-            "must be 1 with YOKE_REPRODUCIBLE_ANY_SPLIT",
-            node->name, (unsigned)o->accumulate);
     return YOKE_OK;
 }
 
@@ -198,6 +192,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .bucket_bytes = o->bucket_bytes,
         .apart = o->no_overlap,
         .granule = o->granule,
+        .micro_batches = t->options.accumulate,
         .average = o->average,
     };
 

@@ -255,6 +255,7 @@ END_TEST
 START_TEST(statistics_of_the_batch)
 {
     compare_splits((team_run){.net = TEAM_CONV, .last = 10, .steps = 6});
+    compare_splits((team_run){.net = TEAM_CONV, .accumulate = 3, .last = 5, .steps = 6});
 }
 END_TEST
 
