@@ -73,10 +73,17 @@ make_loaders(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset,
     return yki_timeline_add_loaders(t, loaders);
 }
 
+/* Whether the loaders are of this dataset, as it is now. */
+static bool
+are_for(const yki_loaders *loaders, const yoke_dataset *dataset)
+{
+    return loaders->dataset == dataset && loaders->version == dataset->version;
+}
+
 yoke_status
 yki_trainer_loaders(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *dataset, bool training)
 {
-    if (loaders->dataset == dataset && loaders->version == dataset->version)
+    if (are_for(loaders, dataset))
         return YOKE_OK;
     yki_loaders_clear(loaders, t->crew.count);
     return make_loaders(t, loaders, dataset, (yki_loader_options){.training = training});
@@ -89,8 +96,7 @@ yki_trainer_loaders_of(yoke_trainer *t, yki_loaders *loaders, yoke_dataset *data
     const yki_loader_options options = {.resident_limit = YKI_FEED_STREAM};
     const size_t count = t->graph->node_count;
 
-    if (loaders->dataset == dataset && loaders->version == dataset->version &&
-        memcmp(loaders->reads, reads, count * sizeof *reads) == 0)
+    if (are_for(loaders, dataset) && memcmp(loaders->reads, reads, count * sizeof *reads) == 0)
         return YOKE_OK;
     yki_loaders_clear(loaders, t->crew.count);
     loaders->reads = yki_alloc(count, sizeof *reads, "inputs of an output");
