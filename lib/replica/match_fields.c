@@ -75,14 +75,22 @@ yki_field_is_cut(const yoke_field *field, const yoke_node *node)
 yoke_status
 yki_dataset_cut(yoke_dataset *dataset, const yoke_graph *graph)
 {
+    const struct yki_augmentation *a = &dataset->augmentation;
+
     for (size_t f = 0; f < dataset->field_count; f++) {
         const yoke_field *field = &dataset->fields[f];
         const yoke_node *node = yoke_graph_get_node(graph, field->name);
+        yoke_augmentation cut = {.field = field->name, .crop = true};
 
-        if (node && node->role == YKI_ROLE_INPUT && field->type != YOKE_I32 &&
-            yki_field_is_cut(field, node) && !dataset->augmentation.crop)
-            return yoke_dataset_set_augmentation(
-                dataset, &(yoke_augmentation){.field = field->name, .crop = true});
+        if (!node || node->role != YKI_ROLE_INPUT || field->type == YOKE_I32 ||
+            !yki_field_is_cut(field, node) || (a->crop && a->field == f))
+            continue;
+        if (a->field == f) { /* what else is set of this field stays */
+            cut.flip = a->flip;
+            cut.shift = a->shift;
+            cut.noise = a->noise;
+        }
+        return yoke_dataset_set_augmentation(dataset, &cut);
     }
     return YOKE_OK;
 }

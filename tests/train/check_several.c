@@ -182,6 +182,58 @@ START_TEST(file_and_predictor)
 }
 END_TEST
 
+/* Training cuts images of 5 x 6 at random; a predictor cuts the middle, as an evaluation does. */
+START_TEST(larger_images)
+{
+    enum { H = 5, W = 6 };
+    static uint8_t large[N * H * W];
+    const yoke_field fields[] = {
+        {.name = "image", .type = YOKE_U8, .shape = yoke_shape(1, H, W), .data = large},
+        {.name = "label", .type = YOKE_I32, .shape = yoke_shape(), .data = label}};
+    const char *path = scratch_path("cut");
+    float trained[N * CLASSES], y[N * CLASSES];
+    yoke_dataset *data;
+    yoke_predictor *p;
+    yoke_trainer *t;
+    yoke_model *m;
+    yoke_graph *g;
+    yoke_team *team;
+    yoke_node *x;
+
+    for (size_t i = 0; i < sizeof large; i++)
+        large[i] = (uint8_t)(i * 29);
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_flatten(g, yoke_input(g, "image", YOKE_F32, yoke_shape(1, 3, 4)));
+    x = dense(g, x, CLASSES);
+    yoke_graph_set_output(g, "class", x);
+    x = yoke_softmax_cross_entropy(g, x, yoke_target(g, "label", YOKE_I32, yoke_shape()), NULL);
+    yoke_graph_set_loss(g, x);
+    ASSERT_OK(yoke_dataset_create(N, fields, 2, NULL, &data));
+    ASSERT_OK(yoke_dataset_set_augmentation(data, &(yoke_augmentation){.crop = true}));
+    ASSERT_OK(yoke_team_create(devices.context, devices.selector, NULL, &team));
+    ASSERT_OK(yoke_trainer_create(team, g,
+                                  &(yoke_trainer_options){.optimizer = yoke_sgd(0.1f, 0),
+                                                          .batch = 8,
+                                                          .level = YOKE_PLAN_ESTIMATE},
+                                  &t));
+    ASSERT_OK(yoke_trainer_fit(t, data, NULL, NULL));
+    ASSERT_OK(yoke_trainer_predict_dataset(t, NULL, data, 0, N, trained, N * CLASSES));
+    ASSERT_OK(yoke_trainer_save(t, path));
+    ASSERT_OK(yoke_model_load(path, &m));
+    p = make_predictor(m, NULL);
+    ASSERT_OK(yoke_predictor_run(p, N, yoke_feed_make("image", YOKE_U8, large, sizeof large), y,
+                                 N * CLASSES));
+    for (int i = 0; i < N * CLASSES; i++)
+        ck_assert_float_eq_tol(y[i], trained[i], 1e-5f);
+    yoke_predictor_destroy(p);
+    yoke_model_destroy(m);
+    yoke_trainer_destroy(t);
+    yoke_team_destroy(team);
+    yoke_dataset_destroy(data);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 /* A model that was made, not read: it is known of all inputs what the graph says. */
 START_TEST(refusals)
 {
@@ -221,6 +273,7 @@ test_suite(void)
 
     tcase_add_checked_fixture(tc, open_devices, close_devices);
     tcase_add_test(tc, file_and_predictor);
+    tcase_add_test(tc, larger_images);
     tcase_add_test(tc, refusals);
     return suite;
 }
