@@ -8,20 +8,10 @@
 #include "fuzz/fuzz.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/adapter_names.h"
-
-static void
-require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "configuration of adapters: %s (%s)\n", what, yoke_last_error());
-    abort();
-}
 
 int
 fuzz_adapter_config(const uint8_t *data, size_t size)

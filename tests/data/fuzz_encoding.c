@@ -7,20 +7,10 @@
  */
 #include "fuzz/fuzz.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/encoding.h"
-
-static void
-require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "encoding: %s (%s)\n", what, yoke_last_error());
-    abort();
-}
 
 static void
 check_columns(const yki_encoding *e)

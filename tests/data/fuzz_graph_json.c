@@ -14,7 +14,7 @@
 #include "graph/graph.h"
 
 static void
-require(bool holds, const char *what, const char *text)
+require_of(bool holds, const char *what, const char *text)
 {
     if (holds)
         return;
@@ -29,13 +29,13 @@ check_again(const yoke_graph *graph)
     yoke_graph *again = NULL;
     char *text = NULL, *second = NULL;
 
-    require(yoke_graph_to_json(graph, &text) == YOKE_OK, "cannot be written", "");
-    require(yoke_graph_from_json(text, strlen(text), &again) == YOKE_OK, "not read again", text);
+    require_of(yoke_graph_to_json(graph, &text) == YOKE_OK, "cannot be written", "");
+    require_of(yoke_graph_from_json(text, strlen(text), &again) == YOKE_OK, "not read again", text);
     yki_graph_hash(graph, &before);
     yki_graph_hash(again, &after);
-    require(memcmp(&before, &after, sizeof before) == 0, "another graph now", text);
-    require(yoke_graph_to_json(again, &second) == YOKE_OK && strcmp(text, second) == 0,
-            "another text now", text);
+    require_of(memcmp(&before, &after, sizeof before) == 0, "another graph now", text);
+    require_of(yoke_graph_to_json(again, &second) == YOKE_OK && strcmp(text, second) == 0,
+               "another text now", text);
     yoke_graph_destroy(again);
     yoke_free(second);
     yoke_free(text);
@@ -48,7 +48,7 @@ fuzz_graph_json(const uint8_t *data, size_t size)
     yoke_status status = yoke_graph_from_json((const char *)data, size, &graph);
 
     if (status != YOKE_OK) {
-        require(!graph && *yoke_last_error(), "refused without a reason", "");
+        require_of(!graph && *yoke_last_error(), "refused without a reason", "");
         return 0;
     }
     check_again(graph);

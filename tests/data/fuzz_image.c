@@ -3,31 +3,12 @@
  * fuzz_image.c - the bytes of an image: a refusal has a sentence that names the file, and what is
  * decoded becomes a sample. Decoders of a build that lacks them refuse each file.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "data/image.h"
 #include "fuzz/fuzz.h"
 
 enum { SIDE = 8, CHANNELS = 3, MOST = 1 << 22 /* pixels that are decoded */ };
-
-static void
-require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "%s (%s)\n", what, yoke_last_error());
-    abort();
-}
-
-static void
-check_refusal(yoke_status status)
-{
-    require(status == YOKE_ERROR_FORMAT || status == YOKE_ERROR_UNSUPPORTED,
-            "refused with another status");
-    require(strncmp(yoke_last_error(), "input", 5) == 0, "refused without naming the file");
-}
 
 int
 fuzz_image(const uint8_t *data, size_t size)

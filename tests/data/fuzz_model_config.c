@@ -7,22 +7,12 @@
  */
 #include "fuzz/fuzz.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../tools/models.h"
 
 enum { MOST_LAYERS = 4 };
-
-static void
-require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "configuration of a model: %s (%s)\n", what, yoke_last_error());
-    abort();
-}
 
 int
 fuzz_model_config(const uint8_t *data, size_t size)

@@ -7,20 +7,10 @@
  */
 #include "fuzz/fuzz.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/onnx.h"
-
-static void
-require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "ONNX: %s (%s)\n", what, yoke_last_error());
-    abort();
-}
 
 static void
 check_graph(const yki_onnx_imported *made)

@@ -8,20 +8,10 @@
  */
 #include "fuzz/fuzz.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/safetensors.h"
-
-static void
-require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "safetensors: %s (%s)\n", what, yoke_last_error());
-    abort();
-}
 
 static void
 check_tensor(const yki_safetensors *file, const yki_tensor *tensor, size_t size)

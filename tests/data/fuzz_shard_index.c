@@ -7,20 +7,10 @@
  */
 #include "fuzz/fuzz.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/shards.h"
-
-static void
-require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "index: %s (%s)\n", what, yoke_last_error());
-    abort();
-}
 
 int
 fuzz_shard_index(const uint8_t *data, size_t size)

@@ -8,29 +8,11 @@
  */
 #include "fuzz/fuzz.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/token_file.h"
 #include "data/tokenizer.h"
-
-static void
-require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "tokenizer: %s (%s)\n", what, yoke_last_error());
-    abort();
-}
-
-static void
-check_refusal(yoke_status status)
-{
-    require(status == YOKE_ERROR_FORMAT || status == YOKE_ERROR_UNSUPPORTED,
-            "refused with another status");
-    require(strncmp(yoke_last_error(), "input", 5) == 0, "refused without naming the file");
-}
 
 static void
 check_text(const yoke_tokenizer *t, const char *text, size_t length)

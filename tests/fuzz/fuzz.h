@@ -11,14 +11,38 @@
 #ifndef YOKE_TESTS_FUZZ_H
 #define YOKE_TESTS_FUZZ_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "yoke.h"
 
 typedef struct fuzz_target {
     const char *name;
     int (*run)(const uint8_t *data, size_t size);
     const char *const *words; /* that mutations put in; ends with NULL */
 } fuzz_target;
+
+static inline void
+require(bool holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "%s (%s)\n", what, yoke_last_error());
+    abort();
+}
+
+/* Of bytes that are called "input". */
+static inline void
+check_refusal(yoke_status status)
+{
+    require(status == YOKE_ERROR_FORMAT || status == YOKE_ERROR_UNSUPPORTED,
+            "refused with another status");
+    require(strncmp(yoke_last_error(), "input", 5) == 0, "refused without naming the file");
+}
 
 #define FUZZ_TARGET(name, ...) int fuzz_##name(const uint8_t *data, size_t size);
 #include "fuzz/targets.h"

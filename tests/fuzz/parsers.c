@@ -7,9 +7,7 @@
  * with a sentence; and no piece of memory that was asked for is larger than twice
  * what the input holds, or, compressed, can hold.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "data/files.h"
 #include "fuzz/fuzz.h"
@@ -20,15 +18,6 @@ enum {
     DEFLATE = 1032
 };
 
-static void
-require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "%s (%s)\n", what, yoke_last_error());
-    abort();
-}
-
 static yki_bytes *
 start(const uint8_t *data, size_t size)
 {
@@ -37,14 +26,6 @@ start(const uint8_t *data, size_t size)
     yki_alloc_largest();
     require(yki_bytes_of_memory(data, size, "input", &bytes) == YOKE_OK, "no memory");
     return bytes;
-}
-
-static void
-check_refusal(yoke_status status)
-{
-    require(status == YOKE_ERROR_FORMAT || status == YOKE_ERROR_UNSUPPORTED,
-            "refused with another status");
-    require(strncmp(yoke_last_error(), "input", 5) == 0, "refused without naming the file");
 }
 
 static void

@@ -14,6 +14,13 @@ open_devices(void)
 }
 
 void
+open_devices_in_scratch(void)
+{
+    scratch_set_up();
+    open_devices();
+}
+
+void
 close_devices(void)
 {
     test_devices_close(&devices);

@@ -12,7 +12,9 @@ extern test_devices devices;
 /* Selected. */
 void open_devices(void);
 void close_devices(void);
-/* Not selected, so that a test may split them; with a scratch folder and the shared cache. */
+/* The same with a scratch folder and the shared cache; and not selected, so that a test may split
+ * them. leave_devices ends both. */
+void open_devices_in_scratch(void);
 void find_devices(void);
 void leave_devices(void);
 

@@ -10,7 +10,7 @@
 
 #include "data/safetensors.h"
 #include "graph/graph.h"
-#include "support/devices.h"
+#include "support/opened.h"
 #include "support/scratch.h"
 
 TESTS_SHARE_A_PROCESS
@@ -18,22 +18,6 @@ TESTS_SHARE_A_PROCESS
 enum { BATCH = 8, IN = 6, WIDTH = 10, OUT = 4, RANK = 2, STEPS = 12 };
 /* Sums of at most 48 products in another order. */
 static const double ROUNDING = 2e-5;
-static test_devices devices;
-
-static void
-open_devices(void)
-{
-    scratch_set_up();
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-}
-
-static void
-close_devices(void)
-{
-    test_devices_close(&devices);
-    scratch_tear_down();
-}
-
 static yoke_node *
 dense(yoke_graph *g, yoke_node *x, int64_t units, const char *name, bool bias)
 {
@@ -882,7 +866,7 @@ test_suite(void)
     Suite *suite = suite_create("lora");
     TCase *tc = test_case(suite, "adapters");
 
-    tcase_add_checked_fixture(tc, open_devices, close_devices);
+    tcase_add_checked_fixture(tc, open_devices_in_scratch, leave_devices);
     tcase_add_test(tc, an_adapter_is_its_composition);
     tcase_add_test(tc, adapters_learn_and_the_base_stays);
     tcase_add_test(tc, a_frozen_base_has_values_alone);

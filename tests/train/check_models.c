@@ -12,29 +12,13 @@
 #include <string.h>
 
 #include "../tools/models.h"
-#include "support/devices.h"
+#include "support/opened.h"
 #include "support/scratch.h"
 #include "support/support.h"
 
 TESTS_SHARE_A_PROCESS
 
 enum { BATCH = 2, STEPS = 4 };
-
-static test_devices devices;
-
-static void
-open_devices(void)
-{
-    scratch_set_up();
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-}
-
-static void
-close_devices(void)
-{
-    test_devices_close(&devices);
-    scratch_tear_down();
-}
 
 /* The model with small sizes, where it has some. */
 static void
@@ -107,7 +91,7 @@ test_suite(void)
     for (int i = 0; yki_tool_get_model((size_t)i); i++) {
         TCase *tcase = test_case(suite, yki_tool_get_model((size_t)i)->name);
 
-        tcase_add_checked_fixture(tcase, open_devices, close_devices);
+        tcase_add_checked_fixture(tcase, open_devices_in_scratch, leave_devices);
         tcase_add_loop_test(tcase, a_gpu_learns_each_model, i, i + 1);
     }
     return suite;

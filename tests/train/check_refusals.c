@@ -7,29 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support/devices.h"
+#include "support/opened.h"
 #include "support/scratch.h"
 #include "support/support.h"
 
 TESTS_SHARE_A_PROCESS
 
 enum { BATCH = 4, CLASSES = 3 };
-
-static test_devices devices;
-
-static void
-open_devices(void)
-{
-    scratch_set_up();
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-}
-
-static void
-close_devices(void)
-{
-    test_devices_close(&devices);
-    scratch_tear_down();
-}
 
 static yoke_node *
 dense(yoke_graph *g, yoke_node *x, int64_t units)
@@ -641,7 +625,7 @@ test_suite(void)
     Suite *suite = suite_create("refusals");
     TCase *tcase = test_case(suite, "refusals");
 
-    tcase_add_checked_fixture(tcase, open_devices, close_devices);
+    tcase_add_checked_fixture(tcase, open_devices_in_scratch, leave_devices);
     tcase_add_loop_test(tcase, graph_keeps_its_first_mistake, 0,
                         (int)(sizeof mistakes / sizeof mistakes[0]));
     tcase_add_test(tcase, loss_is_a_scalar_and_depends_on_parameters);

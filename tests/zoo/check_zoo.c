@@ -7,29 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/devices.h"
+#include "support/opened.h"
 #include "support/scratch.h"
 #include "support/support.h"
 
 TESTS_SHARE_A_PROCESS
 
 enum { BATCH = 2, STEPS = 5, TEXT = 2000 };
-
-static test_devices devices;
-
-static void
-open_devices(void)
-{
-    scratch_set_up();
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-}
-
-static void
-close_devices(void)
-{
-    test_devices_close(&devices);
-    scratch_tear_down();
-}
 
 static int64_t
 values_of(yoke_shape shape)
@@ -266,7 +250,7 @@ test_suite(void)
     for (int i = 0; i < (int)(sizeof small / sizeof *small); i++) {
         TCase *learning = test_case(suite, small[i].name);
 
-        tcase_add_checked_fixture(learning, open_devices, close_devices);
+        tcase_add_checked_fixture(learning, open_devices_in_scratch, leave_devices);
         tcase_add_loop_test(learning, a_small_one_learns, i, i + 1);
     }
     return suite;
