@@ -30,7 +30,10 @@ mutant 'stale replica' lib/team/exchange.c \
     'for (size_t g = 0; g < 1; g++) {
         yki_member *owner' $team roots
 mutant 'sample counted twice' lib/train/steps.c \
-    'm->first = first;' 'm->first = first -= k == 1 && first > 0;' $team halves
+    'm->first = first;
+        m->n = crew' \
+    'm->first = first -= k == 1 && first > 0;
+        m->n = crew' $team halves
 mutant 'random numbers by device' lib/team/step.c \
     'r->first_sample = (uint64_t)m->first;' 'r->first_sample = 0;' $team halves
 mutant 'unflushed queue' lib/device/queue.c \
@@ -114,7 +117,7 @@ mutant 'a short window predicts zeros' lib/data/text_dataset.c \
 # ---- statistics of the batch ----
 
 mutant 'local statistics' lib/team/crew.c \
-    '.merges = crew->team->total > 1 && !options->local_batch_norm' '.merges = false' $team halves
+    '.merges = (crew->team->total > 1 || crew->exact.together)' '.merges = false' $team halves
 mutant 'mean of the devices means' clkernels/team.cl \
     'part = more / total;' 'part = 0.5f;' $team halves
 mutant 'variance within devices' clkernels/team.cl \
@@ -240,9 +243,13 @@ mutant 'losses added as they come' lib/team/granules.c \
                                    : (float)(crew->members[0].adder.loss[0] * 1.0001);' \
     tests/train/check_any_split splits
 mutant 'no update of a device without a granule' lib/team/step.c \
-    'YKI_TRY(begin(crew, m, (uint32_t)m->adder.count, rate_factor));' \
-    'if (m->n) YKI_TRY(begin(crew, m, (uint32_t)m->adder.count, rate_factor));' \
+    'YKI_TRY(yki_member_begin(crew, m, plan, (uint32_t)m->adder.count, rate_factor));' \
+    'if (m->n) YKI_TRY(yki_member_begin(crew, m, plan, (uint32_t)m->adder.count, rate_factor));' \
     tests/train/check_any_split splits
+mutant 'statistics of one granule' lib/team/passes.c \
+    'yki_merge_rows(merge, crew->exact.rows, from, count);' ';' tests/train/check_any_split splits
+mutant 'running statistics of the last micro-batch' lib/team/granules.c \
+    'crew->exact.kept = index + 1;' 'crew->exact.kept = 0;' tests/train/check_any_split splits
 
 # ---- timelines ----
 
@@ -254,8 +261,8 @@ mutant 'clocks by the first round' lib/train/timeline_clocks.c \
 
 mutant 'wrong device blamed' lib/team/step.c \
     'crew->at = k;
-        YKI_TRY(run_piece' \
+        YKI_TRY(yki_member_run' \
     'crew->at = 0;
-        YKI_TRY(run_piece' tests/faults/check_team_faults halves
+        YKI_TRY(yki_member_run' tests/faults/check_team_faults halves
 mutant 'half an update' lib/team/step.c \
     'crew->updating = true;' 'crew->updating = false;' tests/faults/check_team_faults parts
