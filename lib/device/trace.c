@@ -37,7 +37,7 @@ middle(const yki_sight *sight)
 }
 
 double
-yki_sight_convert(const yki_sight sights[2], double theirs)
+yki_sight_convert(const yki_sight *sights, double theirs)
 {
     double first = middle(&sights[0]), span = sights[1].at - sights[0].at, part;
 

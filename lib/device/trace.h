@@ -32,9 +32,9 @@ typedef struct yki_sight {
 void yki_sight_take(yki_sight *sight, double before, double theirs, double after);
 /* Says whether the clock runs as the host's does, by sights that took `seconds` together. */
 bool yki_sight_is_good(const yki_sight *sight, double seconds);
-/* Turns a time of the other clock into one of the host's. A second sight, a later one, may be
- * unknown. */
-double yki_sight_convert(const yki_sight sights[2], double theirs);
+/* Turns a time of the other clock into one of the host's, by two sights. The second, a later one,
+ * may be unknown. */
+double yki_sight_convert(const yki_sight *sights, double theirs);
 
 /* A clock of a device, which all queues on the same hardware have in common. */
 typedef struct yki_trace_clock {

@@ -47,7 +47,7 @@ enum { YKI_CLOCKS_WHY = 120 };
  * it. Takes a few milliseconds; a second where messages are slow. */
 yoke_status yki_clocks_look(yoke_comm *comm, double (*now)(void), yki_sight *sight);
 /* Whether two looks make a line that is good enough; if not, says why. */
-bool yki_clocks_agree(const yki_sight sights[2], char why[YKI_CLOCKS_WHY]);
+bool yki_clocks_agree(const yki_sight *sights, char why[YKI_CLOCKS_WHY]);
 
 /* ---- timeline_merge.c ---- */
 

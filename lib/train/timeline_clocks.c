@@ -72,7 +72,7 @@ yki_clocks_look(yoke_comm *comm, double (*now)(void), yki_sight *sight)
 }
 
 bool
-yki_clocks_agree(const yki_sight sights[2], char why[YKI_CLOCKS_WHY])
+yki_clocks_agree(const yki_sight *sights, char why[YKI_CLOCKS_WHY])
 {
     double seconds = sights[1].at - sights[0].at, first, second, moved, known = 0;
 

@@ -179,7 +179,7 @@ find_rows(yki_trace_record **order, size_t count)
 /* How wrong times of a clock may be, in seconds: times between two looks are as unsure as the worse
  * of both. */
 static double
-uncertainty(const yki_sight sights[2])
+uncertainty(const yki_sight *sights)
 {
     double most = 0;
 

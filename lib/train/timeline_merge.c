@@ -231,7 +231,7 @@ write_merged(yoke_comm *comm, yki_timeline_part *own, const char *path)
 yoke_status
 yki_timeline_save(yoke_comm *comm, yki_timeline_part *own, const char *path)
 {
-    char why[256];
+    char why[512];
     part *all;
     yoke_status status;
 
