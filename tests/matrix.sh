@@ -191,7 +191,6 @@ wanted() {
     face*:tests/train/* | face*:tests/golden/*) ;;
     face*) return 1 ;;
     *:tests/base/* | *:tests/shares/* | *:tests/graph/* | *:tests/data/* | *:tests/fuzz/* | *:tests/tools/*) return 1 ;; # touch no device
-    *:tests/zoo/*) return 1 ;; # graphs of operators that have tests of their own
     # Operators, plans and replicas compute on one device: the whole CPU is make check's;
     # plans and replicas are run on its halves too, operators on the other implementations.
     pocl:tests/op/* | pocl-*:tests/op/* | two-platforms:tests/op/*) return 1 ;;
