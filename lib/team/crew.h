@@ -151,7 +151,7 @@ typedef struct yki_exact {
     bool together;               /* the graph has statistics of the batch: passes.c */
     float *rows;                 /* statistics of a stop: merged, of granules here, of all */
     size_t row;                  /* floats of the largest */
-    uint32_t *widths;            /* granules of a micro-batch: of this process, then of each */
+    uint32_t *widths;            /* granules of a micro-batch, of each process */
 } yki_exact;
 
 typedef struct yki_crew {

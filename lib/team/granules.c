@@ -214,7 +214,7 @@ make_rows(yki_crew *crew)
         e->row = YKI_MAX(e->row, plan->stops[s].count);
     e->rows =
         yki_alloc(1 + e->most * (1 + ranks), YKI_MAX(e->row, 1) * sizeof *e->rows, "statistics");
-    e->widths = yki_alloc(1 + ranks, sizeof *e->widths, "statistics");
+    e->widths = yki_alloc(YKI_MAX(ranks, 1), sizeof *e->widths, "statistics");
     return e->rows && e->widths ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 }
 

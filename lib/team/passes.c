@@ -54,19 +54,19 @@ yki_passes_take(yki_crew *crew, yki_member *m, size_t count)
 
 /* ---- merging ---- */
 
-/* Tells all processes how many granules each of them has; without others, this one alone. */
+/* Tells all processes how many granules each of them has. */
 static yoke_status
 tell_widths(yki_crew *crew)
 {
-    uint32_t *own = crew->exact.widths;
+    uint32_t own = 0;
 
-    *own = 0;
     for (size_t k = 0; k < crew->count; k++)
         for (size_t i = 0; i < crew->members[k].passes_taken; i++)
-            *own += crew->members[k].passes[i].n > 0;
+            own += crew->members[k].passes[i].n > 0;
+    crew->exact.widths[0] = own;
     if (!crew->comm)
         return YOKE_OK;
-    return yki_crew_gather(crew, "all-gather granules", own, sizeof *own, own + 1);
+    return yki_crew_gather(crew, "all-gather granules", &own, sizeof own, crew->exact.widths);
 }
 
 /* Reads the statistics of a member's granules into rows of `count` floats, from *row on. Waits
@@ -88,17 +88,24 @@ fetch(yki_member *m, size_t stop, size_t count, float **row)
     return yki_queue_flush(queue);
 }
 
-/* Merges `granules` rows into the first of all rows, behind the `merged` that are there already. */
+/* Merges the rows of all processes, of which each has `widest`, into the first row. Without a
+ * granule it is zeros. */
 static void
-merge_all(yki_crew *crew, yki_merge merge, const float *from, size_t granules, size_t count,
-          size_t merged)
+merge_all(yki_crew *crew, yki_merge merge, const float *from, size_t widest, size_t count)
 {
-    for (size_t i = 0; i < granules; i++, from += count) {
-        if (merged + i == 0)
-            memcpy(crew->exact.rows, from, count * sizeof *from);
-        else
-            yki_merge_rows(merge, crew->exact.rows, from, count);
-    }
+    const size_t ranks = crew->comm ? (size_t)crew->comm->ranks : 1;
+    float *into = crew->exact.rows;
+    bool any = false;
+
+    memset(into, 0, count * sizeof *into);
+    for (size_t r = 0; r < ranks; r++, from += widest * count)
+        for (size_t i = 0; i < crew->exact.widths[r]; i++) {
+            if (any)
+                yki_merge_rows(merge, into, from + i * count, count);
+            else
+                memcpy(into, from, count * sizeof *from);
+            any = true;
+        }
 }
 
 /* Merges a statistic over all granules of the team, and gives it to all passes. */
@@ -107,26 +114,22 @@ merge(yki_crew *crew, size_t stop)
 {
     const yki_exact *e = &crew->exact;
     const yki_stop *what = &crew->members[0].passes[0].plan->stops[stop];
-    const size_t count = what->count, ranks = crew->comm ? (size_t)crew->comm->ranks : 0;
-    float *own = e->rows + e->row, *at = own, *all = own + e->most * e->row;
-    size_t widest = 0, merged = 0;
+    const size_t count = what->count;
+    float *own = e->rows + e->row, *at = own, *all = own;
+    size_t widest = 0;
 
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(fetch(&crew->members[k], stop, count, &at));
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(yki_event_wait(&crew->members[k].arrived));
-    memset(e->rows, 0, count * sizeof *e->rows);
-    for (size_t r = 1; r <= ranks; r++)
+    for (int32_t r = 0; crew->comm && r < crew->comm->ranks; r++)
         widest = YKI_MAX(widest, (size_t)e->widths[r]);
-    if (crew->comm)
+    if (crew->comm) {
+        all = own + e->most * e->row;
         YKI_TRY(
             yki_crew_gather(crew, "all-gather statistics", own, widest * count * sizeof *own, all));
-    else
-        merge_all(crew, what->merge, own, e->widths[0], count, 0);
-    for (size_t r = 0; r < ranks; r++, all += widest * count) {
-        merge_all(crew, what->merge, all, e->widths[r + 1], count, merged);
-        merged += e->widths[r + 1];
     }
+    merge_all(crew, what->merge, all, widest, count);
     for (size_t k = 0; k < crew->count; k++)
         for (size_t i = 0; i < crew->members[k].passes_taken; i++)
             YKI_TRY(yki_queue_write(crew->members[k].replica->queue,

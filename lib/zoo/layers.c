@@ -12,31 +12,32 @@ yki_zoo_dense(yoke_graph *g, yoke_node *x, int64_t units, const char *name)
     return yoke_dense(g, x, &(yoke_dense_options){.units = units, .name = name});
 }
 
-yoke_node *
-yki_zoo_conv(yoke_graph *g, yoke_node *x, int64_t filters, int64_t size, int64_t stride,
-             int64_t pad, const char *name)
+static yoke_node *
+conv(yoke_graph *g, yoke_node *x, int64_t filters, int64_t size, int64_t stride, int64_t pad,
+     bool no_bias, const char *name)
 {
     const yoke_conv2d_options o = {.filters = filters,
                                    .kernel = {size, size},
                                    .stride = {stride, stride},
                                    .pad = {pad, pad},
-                                   .no_bias = true,
+                                   .no_bias = no_bias,
                                    .name = name};
 
     return yoke_conv2d(g, x, &o);
 }
 
 yoke_node *
+yki_zoo_conv(yoke_graph *g, yoke_node *x, int64_t filters, int64_t size, int64_t stride,
+             int64_t pad, const char *name)
+{
+    return conv(g, x, filters, size, stride, pad, true, name);
+}
+
+yoke_node *
 yki_zoo_conv_bias(yoke_graph *g, yoke_node *x, int64_t filters, int64_t size, int64_t stride,
                   int64_t pad, const char *name)
 {
-    const yoke_conv2d_options o = {.filters = filters,
-                                   .kernel = {size, size},
-                                   .stride = {stride, stride},
-                                   .pad = {pad, pad},
-                                   .name = name};
-
-    return yoke_conv2d(g, x, &o);
+    return conv(g, x, filters, size, stride, pad, false, name);
 }
 
 yoke_node *

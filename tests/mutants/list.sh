@@ -247,7 +247,7 @@ mutant 'no update of a device without a granule' lib/team/step.c \
     'if (m->n) YKI_TRY(yki_member_begin(crew, m, plan, (uint32_t)m->adder.count, rate_factor));' \
     tests/train/check_any_split splits
 mutant 'statistics of one granule' lib/team/passes.c \
-    'yki_merge_rows(merge, crew->exact.rows, from, count);' ';' tests/train/check_any_split splits
+    'yki_merge_rows(merge, into, from + i * count, count);' ';' tests/train/check_any_split splits
 mutant 'running statistics of the last micro-batch' lib/team/granules.c \
     'crew->exact.kept = index + 1;' 'crew->exact.kept = 0;' tests/train/check_any_split splits
 
