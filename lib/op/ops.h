@@ -575,9 +575,9 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(gemm_cpu_pair)                                                                               \
     X(gemm_cpu_pair_bf16)                                                                          \
     X(gemm_cpu_pair_rounded)                                                                       \
-    X(gemm_clblast)                                                                                \
     X(gemm_tiled)                                                                                  \
     X(gemm_tiled_rounded)                                                                          \
+    X(gemm_clblast)                                                                                \
     X(sum_rows)                                                                                    \
     X(maxpool2d_2x2)                                                                               \
     X(maxpool2d_blocked)                                                                           \

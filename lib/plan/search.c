@@ -11,6 +11,11 @@
  * problem. It goes on until nothing is faster, or the time is over. Then it measures the best few
  * sets on the other problems. Nothing here knows a device or a solver by name.
  *
+ * Level measure tries the seeds alone, for a few seconds, on a device that is no processor, if no
+ * set is known and a product is large: a small one takes less time than the kernels of a library
+ * that copy its operands. What it finds is only worth measuring: the planner then runs it in turns
+ * with the other solvers (offers.c).
+ *
  * The search stops at a local optimum; a second run goes on from the best set known.
  */
 #include <stdio.h>
@@ -25,8 +30,12 @@ enum {
     ENOUGH = 12, /* with so many sets measured on the largest problem, it was searched before */
     FINALISTS = 3
 };
-/* The fraction of the measuring budget that the search takes; the rest is for other solvers. */
-#define SHARE        0.7
+/* The fraction of the measuring budget that the search takes at level patient and at level measure.
+ * The rest is for other solvers. */
+#define SHARE       0.7
+#define SEEDS_SHARE 0.2
+/* Operations of a large product. */
+#define LARGE        (2.0 * 512 * 512 * 512)
 #define REPORT_EVERY 2.0
 
 typedef struct sized_problem {
@@ -193,8 +202,8 @@ report(search *s, bool always)
             p->flops / t->seconds / 1e9, ratio, text);
 }
 
-/* Measures a set on a problem. That a set does not build, or computes wrongly, is a result; a lack
- * of memory is an error. */
+/* Measures a set on a problem. That a set does not build or fit, or computes wrongly, is a result;
+ * a lack of the host's memory is an error. */
 static yoke_status
 measure(search *s, unsigned set, size_t index)
 {
@@ -203,11 +212,11 @@ measure(search *s, unsigned set, size_t index)
     yoke_status status =
         s->sets->measure(s->plan->queue, s->problems[index].problem, set, &seconds);
 
-    if (status == YOKE_ERROR_OUT_OF_MEMORY || status == YOKE_ERROR_OUT_OF_DEVICE_MEMORY ||
-        status == YOKE_ERROR_QUOTA)
+    if (status == YOKE_ERROR_OUT_OF_MEMORY)
         return status;
     if (status != YOKE_OK) {
         yki_log(YOKE_LOG_DEBUG, "%s: set %u: %s", yki_device_id(s->device), set, yoke_last_error());
+        (void)yki_queue_finish(s->plan->queue); /* returns what is known already */
         t = entry_of(s, set);
         if (t)
             t->failed = true;
@@ -296,7 +305,7 @@ descend(search *s)
 }
 
 static yoke_status
-find_sets(search *s)
+try_seeds(search *s)
 {
     const unsigned *seeds;
     size_t count = s->sets->seeds(&seeds), known = s->tried_count;
@@ -304,7 +313,7 @@ find_sets(search *s)
 
     for (size_t i = 0; i < count + known; i++)
         YKI_TRY(attempt(s, i < count ? seeds[i] : s->tried[i - count].set, &better));
-    return descend(s);
+    return YOKE_OK;
 }
 
 /* Measures the best few sets on the other problems; at least one set, even if the time is over. */
@@ -354,27 +363,40 @@ take(search *s, unsigned set)
     return YOKE_OK;
 }
 
+/* Whether level measure has to look for a set, which may win. */
+static bool
+has_to_begin(const search *s)
+{
+    unsigned set;
+
+    return s->traits->type != YOKE_DEVICE_CPU && s->problems[0].flops >= LARGE && !best(s) &&
+           !s->sets->in_force(s->plan->queue, &set);
+}
+
 static yoke_status
 run(search *s)
 {
+    bool patient = s->plan->options.level == YOKE_PLAN_PATIENT, begins = has_to_begin(s);
     double start = yki_now();
     unsigned set;
 
-    s->deadline = start + SHARE * yki_plan_budget(s->plan);
+    s->deadline = start + (patient ? SHARE : SEEDS_SHARE) * yki_plan_budget(s->plan);
     s->reported = start;
-    if (s->plan->options.level == YOKE_PLAN_PATIENT) {
-        if (known_of_largest(s) < ENOUGH) {
-            measure_own(s);
-            YKI_TRY(find_sets(s));
-            report(s, true);
-        }
-        YKI_TRY(compare_finalists(s));
+    if (patient && known_of_largest(s) < ENOUGH) {
+        measure_own(s);
+        YKI_TRY(try_seeds(s));
+        YKI_TRY(descend(s));
+        report(s, true);
     }
+    if (patient)
+        YKI_TRY(compare_finalists(s));
+    else if (begins)
+        YKI_TRY(try_seeds(s));
     s->plan->measuring.seconds += yki_now() - start;
     if (!best(s))
         return YOKE_OK;
     set = best(s)->set;
-    if (s->plan->options.level == YOKE_PLAN_PATIENT)
+    if (patient || begins)
         YKI_TRY(s->sets->use(s->plan->queue, set));
     else
         /* The set that this process uses already needs no build, and other plans keep their

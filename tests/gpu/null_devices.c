@@ -3,13 +3,20 @@
  * null_devices.c - which GPUs the null driver pretends to be, and what they answer.
  *
  * YOKE_NULL_DEVICES="h200 h200" lists them; one H200 unless told otherwise. The answers are those
- * of the vendors' drivers, as far as yoke asks.
+ * of the vendors' drivers, as far as yoke and CLBlast ask.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "gpu/null_internal.h"
 
-enum { MOST_DEVICES = 16, QUERY_PCI_BUS_INFO_KHR = 0x410F };
+enum {
+    MOST_DEVICES = 16,
+    QUERY_PCI_BUS_INFO_KHR = 0x410F,
+    /* of cl_nv_device_attribute_query, which CLBlast asks for */
+    CAPABILITY_MAJOR = 0x4000,
+    CAPABILITY_MINOR
+};
 
 #define ROUNDING (CL_FP_ROUND_TO_NEAREST | CL_FP_ROUND_TO_ZERO | CL_FP_ROUND_TO_INF)
 #define EXACT    (CL_FP_DENORM | CL_FP_INF_NAN | ROUNDING | CL_FP_FMA)
@@ -244,6 +251,11 @@ get_device_info(cl_device_id device, cl_device_info what, size_t size, void *val
 
         return null_answer(&address, sizeof address, size, value, wrote);
     }
+    case CAPABILITY_MAJOR:
+    case CAPABILITY_MINOR:
+        if (!strstr(m->extensions, "cl_nv_device_attribute_query"))
+            return CL_INVALID_VALUE;
+        NULL_SAY(cl_uint, what == CAPABILITY_MAJOR ? 9 : 0);
     case CL_DEVICE_PLATFORM:
         NULL_SAY(cl_platform_id, &null_platform);
     case CL_DEVICE_VENDOR_ID:

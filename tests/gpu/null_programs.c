@@ -177,10 +177,14 @@ get_program_info(cl_program program, cl_program_info what, size_t size, void *va
 {
     (void)program;
     switch (what) {
+    case CL_PROGRAM_NUM_DEVICES:
+        NULL_SAY(cl_uint, 1);
     case CL_PROGRAM_NUM_KERNELS:
         NULL_SAY(size_t, 1);
     case CL_PROGRAM_BINARY_SIZES:
         NULL_SAY(size_t, 0);
+    case CL_PROGRAM_BINARIES: /* CLBlast asks for them even so: nothing is written */
+        return CL_SUCCESS;
     default:
         return CL_INVALID_VALUE;
     }

@@ -10,6 +10,7 @@
 
 #include "plan/plan.h"
 #include "support/devices.h"
+#include "support/fake_sets.h"
 #include "support/scratch.h"
 #include "support/support.h"
 
@@ -101,142 +102,16 @@ START_TEST(search_takes_the_set_that_wisdom_knows)
 }
 END_TEST
 
-/* ---- a solver with sets that work and sets that fail ---- */
-
-enum { FAKE_SETS = 16 };
-static unsigned fake_measured[FAKE_SETS], fake_used;
-static bool fake_all_fail;
-
-static bool
-fake_applies(const yki_problem *problem, const yki_device_traits *traits)
-{
-    (void)problem;
-    (void)traits;
-    return true;
-}
-
-static double
-fake_work(const yki_problem *problem, char *text, size_t size)
-{
-    snprintf(text, size, "a product");
-    return (double)problem->max.batch;
-}
-
-static size_t
-fake_seeds(const unsigned **seeds)
-{
-    static const unsigned list[] = {3, 3, 8};
-
-    *seeds = list;
-    return YKI_COUNT(list);
-}
-
-static bool
-fake_valid(unsigned set, const yki_device_traits *traits)
-{
-    (void)traits;
-    return set < FAKE_SETS;
-}
-
-static size_t
-fake_neighbours(unsigned set, unsigned move, unsigned found[YKI_MAX_NEIGHBOURS])
-{
-    found[0] = set + 1 + move;
-    found[1] = set - 1 - move;
-    return 2;
-}
-
-static void
-fake_describe(unsigned set, char *text, size_t size)
-{
-    snprintf(text, size, "%u", set);
-}
-
-/* Odd sets work, and a higher one is faster. */
-static yoke_status
-fake_measure(yki_queue *queue, const yki_problem *problem, unsigned set, double *seconds)
-{
-    (void)queue;
-    (void)problem;
-    if (set >= FAKE_SETS)
-        return yki_fail(YOKE_ERROR_VALUE, "no own set");
-    fake_measured[set]++;
-    if (fake_all_fail || set % 2 == 0)
-        return yki_fail(YOKE_ERROR_VALUE, "set %u computes wrongly", set);
-    *seconds = 1.0 / set;
-    return YOKE_OK;
-}
-
-static yoke_status
-fake_use(yki_queue *queue, unsigned set)
-{
-    (void)queue;
-    fake_used = set;
-    return YOKE_OK;
-}
-
-static bool
-fake_in_force(yki_queue *queue, unsigned *set)
-{
-    (void)queue;
-    (void)set;
-    return false;
-}
-
-static const yki_parameter_sets fake_sets = {
-    .title = "a test",
-    .own = UINT32_MAX,
-    .moves = 2,
-    .work = fake_work,
-    .seeds = fake_seeds,
-    .valid = fake_valid,
-    .neighbours = fake_neighbours,
-    .describe = fake_describe,
-    .measure = fake_measure,
-    .use = fake_use,
-    .in_force = fake_in_force,
-};
-
-/* Searches the sets of the solver above for a plan with one product. Gives the set that the plan
- * takes; FAKE_SETS: none. */
+/* Searches on the first device, as long as it takes. */
 static unsigned
 search_fake_sets(bool all_fail)
 {
-    static const yki_op *const op = &yki_op_matmul;
-    const yki_solver fake = {
-        .name = "fake", .op = &op, .sets = &fake_sets, .applies = fake_applies};
-    yki_plan_options options = {.max.batch = 4};
-    const unsigned *set;
-    unsigned taken;
+    const fake_search_options o = {YOKE_PLAN_PATIENT, 1, all_fail};
     test_devices devices;
-    yki_weights *weights;
-    yki_queue *queue;
-    yki_plan *plan;
-    yoke_graph *g;
+    unsigned taken;
 
-    fake_all_fail = all_fail;
-    fake_used = FAKE_SETS;
-    memset(fake_measured, 0, sizeof fake_measured);
     ck_assert(test_devices_open(TEST_AS_IS, &devices));
-    ASSERT_OK(yki_wisdom_open(NULL, &options.wisdom));
-    ASSERT_OK(yoke_graph_create(&g));
-    yoke_graph_set_output(g, "y",
-                          yoke_dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(6)),
-                                     &(yoke_dense_options){.units = 5}));
-    ASSERT_OK(yki_queue_create(devices.device[0], false, &queue));
-    ASSERT_OK(yki_weights_create(devices.device[0], g, false, 0, NULL, &weights));
-    ASSERT_OK(yki_plan_create(weights, queue, &options, &plan));
-    ck_assert_ptr_null(yki_plan_set_of(plan, &fake));
-    plan->options.level = YOKE_PLAN_PATIENT;
-    ASSERT_OK(yki_plan_search_sets(plan, &fake));
-    set = yki_plan_set_of(plan, &fake);
-    taken = set ? *set : FAKE_SETS;
-    ck_assert_uint_eq(fake_used, taken);
-    yki_plan_destroy(plan);
-    yki_weights_release(weights);
-    yki_queue_destroy(queue);
-    yoke_graph_destroy(g);
-    yki_wisdom_close(options.wisdom);
+    taken = fake_search(devices.device[0], &o);
     test_devices_close(&devices);
     return taken;
 }
@@ -255,6 +130,20 @@ START_TEST(sets_that_fail_are_not_taken)
     ck_assert_uint_eq(search_fake_sets(true), FAKE_SETS);
     ck_assert_uint_eq(fake_measured[3], 1);
     ck_assert_uint_eq(fake_measured[8], 1);
+}
+END_TEST
+
+/* At level measure a processor, whose own kernels are better, does not look for sets. */
+START_TEST(processors_look_for_no_sets)
+{
+    const fake_search_options o = {YOKE_PLAN_MEASURE, 1e12, false};
+    test_devices devices;
+
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+    for (size_t d = 0; d < devices.count; d++)
+        if (yki_device_get_traits(devices.device[d])->type == YOKE_DEVICE_CPU)
+            ck_assert_uint_eq(fake_search(devices.device[d], &o), FAKE_SETS);
+    test_devices_close(&devices);
 }
 END_TEST
 
@@ -292,6 +181,7 @@ test_suite(void)
     tcase_add_test(tcase, search_takes_the_set_that_wisdom_knows);
     tcase_add_test(tcase, sets_that_fail_are_measured_once);
     tcase_add_test(tcase, sets_that_fail_are_not_taken);
+    tcase_add_test(tcase, processors_look_for_no_sets);
     tcase_add_test(tcase, what_cannot_win_is_not_measured);
     return suite;
 }
