@@ -468,6 +468,9 @@ typedef struct yoke_trainer_options {
     /* Decay of a moving average of the weights, such as 0.999, or what is less, n / (n + 9) after
      * step n from 0; 0: none. Evaluations, predictions and files then have the average. */
     float average;
+    /* With ANY_SPLIT: every so many steps the granules of a device are computed again and compared
+     * (yoke-reproducibility(7)); 0: never. */
+    int64_t recheck;
 } yoke_trainer_options;
 
 /* Compiles the graph for all devices of the team, measures, and gives every device the same initial

@@ -45,6 +45,7 @@ module yoke
         type(c_ptr) :: precision = c_null_ptr
         integer(c_int64_t) :: granule = 0
         real(c_float) :: average = 0
+        integer(c_int64_t) :: recheck = 0
     end type
 
     type, bind(c), public :: yoke_result

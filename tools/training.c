@@ -146,6 +146,9 @@ const yki_tool_option yki_tool_training_options[] = {
      FROM(reproduced, reproducible), .takers = TRAIN | BENCH},
     {"granule", 0, "N", "of any-split: samples computed together (default: by the batch)",
      TOOL_COUNT(yki_tool_training, granule, 1, TOOL_MAX_BATCH), .takers = TRAIN | BENCH | VERIFY},
+    {"recheck", 0, "N",
+     "of any-split: every N steps compute a device's part twice (default: never)",
+     TOOL_COUNT(yki_tool_training, recheck, 1, INT32_MAX), .takers = TRAIN | BENCH},
     {"trace", 0, "FILE", "write a timeline there, which Perfetto opens", TEXT(trace),
      .takers = TRAIN | BENCH},
     {"channels-last", 0, NULL, ".npy images are (height, width, channels)", FLAG(channels_last),
@@ -217,6 +220,7 @@ yki_tool_trainer_options(const yki_tool_training *t, yoke_optimizer usual)
     o.precision = t->precision;
     o.reproducible = (yoke_reproducible_choice)t->reproducible;
     o.granule = t->granule;
+    o.recheck = t->recheck;
     return o;
 }
 

@@ -40,6 +40,7 @@ typedef struct yki_tool_training {
     int level;                    /* a yoke_plan_level */
     int reproducible;             /* a yoke_reproducible_choice */
     unsigned granule;             /* 0: not given */
+    unsigned recheck;             /* steps from check to check; 0: none */
     const char *precision;        /* NULL: not given */
     const char *trace;            /* file of the timeline; NULL: none */
     bool strict, channels_last;

@@ -639,6 +639,7 @@ yki_crew_create(yoke_team *team, yoke_graph *graph, const yki_crew_options *opti
     crew->graph = graph;
     crew->count = team->count;
     crew->buckets.apart = options->apart;
+    crew->rechecks = options->rechecks;
     crew->exact.granule = options->granule;
     crew->exact.most = options->granules;
     crew->exact.micro_batches = options->micro_batches;

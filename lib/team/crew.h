@@ -19,6 +19,7 @@
  *   reduce_choice.c  picks the reduction algorithm and the size of buckets
  *   granules.c       steps whose bits do not depend on the split
  *   passes.c         the same where the graph has statistics of the batch
+ *   recheck.c        a second sum of granules, and how two are compared
  *   exchange.c       merges statistics in mid-section, gradients and losses
  *   step.c           builds a training step from these
  *   stages.c         runs a graph with places on several devices
@@ -56,6 +57,13 @@ typedef struct yki_adder {
     double loss[2];      /* sum and count of the loss of this member's granules */
 } yki_adder;
 
+/* What a member adds granules to that it computes for a comparison (recheck.c). */
+typedef struct yki_spare {
+    yki_adder adder;
+    yki_buffer **accumulated; /* by bucket */
+    yki_buffer *results;
+} yki_spare;
+
 /* What computes one granule of a graph with statistics of the batch (passes.c). */
 typedef struct yki_pass {
     yki_weights *weights; /* the member's, with gradients of its own */
@@ -87,6 +95,7 @@ typedef struct yki_member {
     int64_t first, n;     /* samples of the running micro-batch */
     size_t position;      /* next task of the running section */
     yki_adder adder;
+    yki_spare spare;                                /* zeros: granules are not compared */
     yki_pass *passes;                               /* the first one has the plan of the replica */
     size_t pass_count, pass_capacity, passes_taken; /* those of this micro-batch */
     yki_buffer *few; /* pinned: a statistic on its way to the host, then back; NULL: the host
@@ -135,6 +144,14 @@ typedef struct yki_bucket_exchange {
     char text[80];        /* the algorithm and the limit, for reports */
 } yki_bucket_exchange;
 
+/* What a comparison says of a device (recheck.c). All processes know the same. */
+typedef enum yki_verdict {
+    YKI_VERDICT_NONE = 0, /* nothing against it */
+    YKI_VERDICT_ONCE,     /* it was wrong, and right when it computed the same again */
+    YKI_VERDICT_BROKEN,   /* it was wrong again */
+    YKI_VERDICT_OPEN      /* it or another one is wrong, and nobody can say which */
+} yki_verdict;
+
 /* How granules are added (granules.c); zeros: steps have none. */
 typedef struct yki_exact {
     int64_t granule;             /* samples */
@@ -152,6 +169,10 @@ typedef struct yki_exact {
     float *rows;                 /* statistics of a stop: merged, of granules here, of all */
     size_t row;                  /* floats of the largest */
     uint32_t *widths;            /* granules of a micro-batch, of each process */
+    uint8_t *verdicts;           /* by device of the whole team: yki_verdict, of this step; NULL:
+                                    granules are not compared */
+    void *room;                  /* for two tensors that are compared */
+    uint64_t room_size;          /* bytes of each */
 } yki_exact;
 
 typedef struct yki_crew {
@@ -163,6 +184,7 @@ typedef struct yki_crew {
     yki_group *groups;
     size_t group_count;
     bool through_host; /* several groups or processes */
+    bool rechecks;     /* granules are compared: recheck.c */
     size_t pairs;      /* 1 + metrics */
     yki_bucket_exchange buckets;
     yki_exact exact;
@@ -192,6 +214,7 @@ typedef struct yki_crew_options {
     int64_t granule;        /* samples of a granule; 0: the bits may depend on the split */
     size_t granules;        /* of a step, at most */
     uint32_t micro_batches; /* with granules: likewise */
+    bool rechecks;          /* with granules: some are computed twice and compared */
     float average;          /* see yki_updater_options */
     bool may_shrink;        /* a member's batch may be less than `most` if its memory is short */
     uint64_t bucket_bytes;  /* 0: chosen */
@@ -283,9 +306,9 @@ yoke_status yki_granules_add(yki_crew *crew, yki_member *member, const yki_weigh
                              const yki_plan *plan);
 /* Enqueues sums of nothing, for a member that gets no granule in this step. */
 yoke_status yki_granules_none(yki_crew *crew, yki_member *member);
-/* Waits for all granules of the step, and merges their losses over the team. *good is false if
- * their units were wrong: then the step is to be made again. All processes call it and get the same
- * answer. */
+/* Waits for all granules of the step, and merges their losses over the team, and the verdicts.
+ * *good is false if their units were wrong, or if there is a verdict: then the step is to be made
+ * again. All processes call it and get the same answer. */
 yoke_status yki_granules_judge(yki_crew *crew, bool *good);
 /* Enqueues the sums of the buckets that the member owns, rounded to float, as gradients. */
 yoke_status yki_granules_round(yki_crew *crew, yki_member *member);
@@ -306,6 +329,25 @@ yoke_status yki_passes_take(yki_crew *crew, yki_member *member, size_t count);
  * caller has set n and first of the passes of each member and given the inputs. The host waits at
  * each statistic. All processes call it. */
 yoke_status yki_passes_run(yki_crew *crew, float rate_factor);
+
+/* Make and free what the member needs to add granules to its `accumulated` and `results`. */
+yoke_status yki_adder_create(yki_crew *crew, yki_member *member);
+void yki_adder_destroy(const yki_crew *crew, yki_adder *adder);
+
+/* ---- recheck.c: likewise, if granules are compared ---- */
+
+/* Makes the spare sums of all members. On failure yki_recheck_destroy frees what was made; zeros
+ * are fine. */
+yoke_status yki_recheck_create(yki_crew *crew);
+void yki_recheck_destroy(yki_crew *crew);
+/* Lets the member's sums and its spare ones take each other's places. */
+void yki_recheck_swap(yki_member *member);
+/* Compares the sums of `member` with the spare ones of `other`, bit for bit. Waits for both.
+ * *tensor is the name of the first tensor that differs, lent; NULL: they are the same. */
+yoke_status yki_recheck_compare(yki_crew *crew, yki_member *member, yki_member *other,
+                                const char **tensor);
+/* Writes a hash of the member's sums, or of its spare ones. Waits for them. */
+yoke_status yki_recheck_hash(yki_crew *crew, yki_member *member, bool spare, char hex[33]);
 
 /* ---- exchange.c ---- */
 

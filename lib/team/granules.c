@@ -156,8 +156,8 @@ make_launches(yki_crew *crew, yki_member *m, size_t bucket, size_t run)
     return yki_kernel_set_int(round, 7, (int64_t)runs_of(w, crew->buckets.count));
 }
 
-static yoke_status
-make_adder(yki_crew *crew, yki_member *m)
+yoke_status
+yki_adder_create(yki_crew *crew, yki_member *m)
 {
     const size_t buckets = YKI_MAX(crew->buckets.count, (size_t)1);
     yki_adder *a = &m->adder;
@@ -185,20 +185,26 @@ sum_count(const yki_crew *crew)
     return 2 * crew->pairs;
 }
 
-/* Bytes that processes exchange once a step: the sums of losses and metrics, then the largest
- * elements. */
+/* Bytes that processes exchange once a step: the sums of losses and metrics, the largest elements,
+ * then the verdicts. */
 static size_t
 message_bytes(const yki_crew *crew)
 {
     size_t bytes = sum_count(crew) * sizeof(yki_exact_sum) + crew->exact.weights * sizeof(uint32_t);
 
-    return (bytes + 7) / 8 * 8;
+    return (bytes + (crew->rechecks ? crew->team->total : 0) + 7) / 8 * 8;
 }
 
 static uint32_t *
 largest_in(const yki_crew *crew, void *message)
 {
     return (uint32_t *)((yki_exact_sum *)message + sum_count(crew));
+}
+
+static uint8_t *
+verdicts_in(const yki_crew *crew, void *message)
+{
+    return (uint8_t *)(largest_in(crew, message) + crew->exact.weights);
 }
 
 /* Room for statistics: the merged one, which devices may still read when the next ones arrive; of
@@ -258,33 +264,36 @@ yki_granules_create(yki_crew *crew)
     for (size_t g = 0; g < crew->group_count; g++)
         YKI_TRY(make_group(crew, g));
     for (size_t k = 0; k < crew->count; k++)
-        YKI_TRY(make_adder(crew, &crew->members[k]));
+        YKI_TRY(yki_adder_create(crew, &crew->members[k]));
     if (e->together)
         YKI_TRY(make_rows(crew));
     return yki_granules_forget(crew);
 }
 
 void
+yki_adder_destroy(const yki_crew *crew, yki_adder *a)
+{
+    for (size_t b = 0; b < crew->buckets.count; b++) {
+        if (a->adds)
+            yki_kernel_destroy(a->adds[b]);
+        if (a->rounds)
+            yki_kernel_destroy(a->rounds[b]);
+    }
+    for (size_t i = 0; i < YKI_COUNT(a->reads); i++)
+        yki_event_release(&a->reads[i]);
+    yki_buffer_destroy(a->largest);
+    yki_free(a->adds);
+    yki_free(a->rounds);
+    yki_free(a->grids);
+    yki_free(a->found);
+    yki_free(a->rows);
+}
+
+void
 yki_granules_destroy(yki_crew *crew)
 {
-    for (size_t k = 0; crew->members && k < crew->count; k++) {
-        yki_adder *a = &crew->members[k].adder;
-
-        for (size_t b = 0; b < crew->buckets.count; b++) {
-            if (a->adds)
-                yki_kernel_destroy(a->adds[b]);
-            if (a->rounds)
-                yki_kernel_destroy(a->rounds[b]);
-        }
-        for (size_t i = 0; i < YKI_COUNT(a->reads); i++)
-            yki_event_release(&a->reads[i]);
-        yki_buffer_destroy(a->largest);
-        yki_free(a->adds);
-        yki_free(a->rounds);
-        yki_free(a->grids);
-        yki_free(a->found);
-        yki_free(a->rows);
-    }
+    for (size_t k = 0; crew->members && k < crew->count; k++)
+        yki_adder_destroy(crew, &crew->members[k].adder);
     for (size_t g = 0; crew->groups && g < crew->group_count; g++) {
         yki_buffer_destroy(crew->groups[g].weight_of);
         yki_buffer_destroy(crew->groups[g].units);
@@ -454,8 +463,24 @@ merge_processes(yki_crew *crew, void *own)
             yki_exact_merge((yki_exact_sum *)own + i, (const yki_exact_sum *)(void *)all + i);
         for (size_t i = 0; i < crew->exact.weights; i++)
             largest_in(crew, own)[i] = YKI_MAX(largest_in(crew, own)[i], largest_in(crew, all)[i]);
+        for (size_t i = 0; crew->exact.verdicts && i < crew->team->total; i++)
+            verdicts_in(crew, own)[i] =
+                YKI_MAX(verdicts_in(crew, own)[i], verdicts_in(crew, all)[i]);
     }
     return YOKE_OK;
+}
+
+/* Takes the verdicts of all processes; true: there are none. */
+static bool
+take_verdicts(yki_crew *crew, void *message)
+{
+    bool none = true;
+
+    for (size_t i = 0; crew->exact.verdicts && i < crew->team->total; i++) {
+        crew->exact.verdicts[i] = verdicts_in(crew, message)[i];
+        none &= crew->exact.verdicts[i] == YKI_VERDICT_NONE;
+    }
+    return none;
 }
 
 /* Gives losses and metrics of the whole team to those who update weights. */
@@ -477,6 +502,8 @@ yki_granules_judge(yki_crew *crew, bool *good)
     uint32_t *largest = largest_in(crew, e->message);
 
     memset(e->message, 0, message_bytes(crew));
+    if (e->verdicts)
+        memcpy(verdicts_in(crew, e->message), e->verdicts, crew->team->total);
     for (size_t k = 0; k < crew->count; k++) {
         crew->at = k;
         YKI_TRY(fetch(crew, &crew->members[k]));
@@ -493,6 +520,9 @@ yki_granules_judge(yki_crew *crew, bool *good)
         m->adder.count = 0;
     }
     YKI_TRY(merge_processes(crew, e->message));
+    *good = take_verdicts(crew, e->message);
+    if (!*good) /* what is known of the largest elements may be wrong as well */
+        return YOKE_OK;
     *good = judge(crew, largest);
     if (!*good) {
         e->repeats++;

@@ -208,6 +208,7 @@ keep_granules_whole(const yoke_trainer *t, int64_t n, int64_t *counts)
         counts[k] = border - before;
         before = border;
     }
+    yki_trainer_spread(t, n, devices, counts);
 }
 
 /* Core groups get equal numbers of samples; the shares know them as the one device of the team. */
@@ -268,10 +269,17 @@ run_passes(yoke_trainer *t, uint32_t index, int64_t first, yki_load_function loa
     return index + 1 < t->options.accumulate ? yki_granules_keep(crew, index) : YOKE_OK;
 }
 
+yoke_status
+yki_trainer_run_granule(yoke_trainer *t, const yki_step *step, size_t k)
+{
+    YKI_TRY(load_member(t, k, step->load, step->user));
+    return yki_crew_granule(&t->crew, &t->crew.members[k], rate_factor(t));
+}
+
 /* Enqueues the granules of a micro-batch, in turns one of each device. The samples of this process
  * begin with `first`. */
 static yoke_status
-run_granules(yoke_trainer *t, int64_t first, yki_load_function load, void *user)
+run_granules(yoke_trainer *t, const yki_step *step, int64_t first)
 {
     yki_crew *crew = &t->crew;
     const int64_t *counts = t->counts + crew->team->first;
@@ -290,8 +298,7 @@ run_granules(yoke_trainer *t, int64_t first, yki_load_function load, void *user)
             m->n = YKI_MIN(t->options.granule, counts[k] - done);
             if (m->n <= 0)
                 continue;
-            YKI_TRY(load_member(t, k, load, user));
-            YKI_TRY(yki_crew_granule(crew, m, rate_factor(t)));
+            YKI_TRY(yki_trainer_run_granule(t, step, k));
         }
     }
     return YOKE_OK;
@@ -312,27 +319,24 @@ end_granules(yoke_trainer *t, bool *good)
     return yki_granules_judge(crew, good);
 }
 
-/* Enqueues one micro-batch, samples [first, first + n) of the batch. All devices divide it; or,
- * with places, each of them gets all of it. */
+/* Enqueues one micro-batch of n samples, those of this process from `first` on. All devices divide
+ * it; or, with places, each of them gets all of it. */
 static yoke_status
-run_micro_batch(yoke_trainer *t, uint32_t index, int64_t first, int64_t n, yki_load_function load,
-                void *user)
+run_micro_batch(yoke_trainer *t, const yki_step *step, uint32_t index, int64_t first, int64_t n)
 {
     yki_crew *crew = &t->crew;
 
-    for (size_t k = 0; k < crew->team->first; k++)
-        first += t->counts[k];
     if (t->crew.exact.together)
-        return run_passes(t, index, first, load, user);
+        return run_passes(t, index, first, step->load, step->user);
     if (t->options.granule)
-        return run_granules(t, first, load, user);
+        return run_granules(t, step, first);
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
 
         crew->at = k;
         m->first = first;
         m->n = crew->stages ? n : t->counts[crew->team->first + k];
-        YKI_TRY(load_member(t, k, load, user));
+        YKI_TRY(load_member(t, k, step->load, step->user));
         first += crew->stages ? 0 : m->n;
     }
     return yki_crew_micro_batch(crew, index, t->options.accumulate, rate_factor(t));
@@ -355,44 +359,59 @@ choose_counts(yoke_trainer *t, yki_flight *flight, int64_t n, bool loads)
     return YOKE_OK;
 }
 
+int64_t
+yki_trainer_begin_micro_batch(yoke_trainer *t, const yki_step *step, int64_t index)
+{
+    const int64_t count = t->options.accumulate;
+    int64_t first = 0;
+
+    for (int64_t p = 0; p < index; p++)
+        first += yki_micro_batch_size(step->n, count, p);
+    if (index == 0)
+        memcpy(t->counts, step->flight->counts, t->crew.team->total * sizeof *t->counts);
+    else
+        yki_trainer_divide(t, yki_micro_batch_size(step->n, count, index), t->counts);
+    for (size_t k = 0; k < t->crew.team->first; k++)
+        first += t->counts[k];
+    return first;
+}
+
 /* Enqueues all micro-batches of a step. */
 static yoke_status
-run_micro_batches(yoke_trainer *t, const yki_flight *flight, int64_t n, yki_load_function load,
-                  void *user)
+run_micro_batches(yoke_trainer *t, const yki_step *step)
 {
-    int64_t first = 0, count = t->options.accumulate;
+    const int64_t count = t->options.accumulate;
 
-    for (int64_t p = 0; p < count; p++) {
-        int64_t size = yki_micro_batch_size(n, count, p);
-
-        if (p == 0)
-            memcpy(t->counts, flight->counts, t->crew.team->total * sizeof *t->counts);
-        else
-            yki_trainer_divide(t, size, t->counts);
-        YKI_TRY(run_micro_batch(t, (uint32_t)p, first, size, load, user));
-        first += size;
-    }
+    for (int64_t p = 0; p < count; p++)
+        YKI_TRY(run_micro_batch(t, step, (uint32_t)p, yki_trainer_begin_micro_batch(t, step, p),
+                                yki_micro_batch_size(step->n, count, p)));
     return YOKE_OK;
 }
 
 static yoke_status
 run_step(yoke_trainer *t, yki_flight *flight, int64_t n, yki_load_function load, void *user)
 {
-    bool good = true;
+    const int64_t first = yki_micro_batch_size(n, t->options.accumulate, 0);
+    const yki_step step = {flight, n, load, user};
+    bool good = true, wrong = true;
+    int misfits = 0;
 
-    YKI_TRY(
-        choose_counts(t, flight, yki_micro_batch_size(n, t->options.accumulate, 0), load != NULL));
     t->crew.flight = (size_t)(flight - t->flights);
-    for (int i = 0; i == 0 || !good; i++) {
+    do {
+        if (wrong)
+            YKI_TRY(choose_counts(t, flight, first, load != NULL));
         yki_crew_drop_times(&t->crew, t->crew.flight);
-        YKI_TRY(run_micro_batches(t, flight, n, load, user));
+        YKI_TRY(run_micro_batches(t, &step));
+        YKI_TRY(yki_trainer_recheck(t, &step));
         if (t->options.granule)
             YKI_TRY(end_granules(t, &good));
-        if (!good && i > 0)
+        YKI_TRY(yki_trainer_leave_out(t, &wrong));
+        if (!good && !wrong && misfits++ > 0)
             return yki_fail(YOKE_ERROR_STATE,
                             "the same step gave other gradients the second time, so its bits are "
                             "those of no other device; train without any-split");
-    }
+    } while (!good);
+    yki_trainer_let_in(t);
     YKI_TRY(yki_crew_update(&t->crew));
     YKI_TRY(read_results(t, flight));
     return yki_queue_flush(t->crew.members[t->crew.home].replica->queue);

@@ -56,6 +56,13 @@ check_granule(const yoke_trainer_options *o, const yoke_graph *graph)
                         "granule is %lld; must be 0 unless reproducible is "
                         "YOKE_REPRODUCIBLE_ANY_SPLIT",
                         (long long)o->granule);
+    if (o->recheck < 0 || o->recheck > INT32_MAX)
+        return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "recheck", o->recheck, 0, INT32_MAX);
+    if (o->recheck && o->reproducible != YOKE_REPRODUCIBLE_ANY_SPLIT)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "recheck is %lld; must be 0 unless reproducible is "
+                        "YOKE_REPRODUCIBLE_ANY_SPLIT",
+                        (long long)o->recheck);
     if (o->reproducible != YOKE_REPRODUCIBLE_ANY_SPLIT)
         return YOKE_OK;
     if (graph->place_count)
@@ -93,6 +100,12 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "accumulate", o->accumulate, 0,
                               MAX_PARTS);
     YKI_TRY(check_granule(o, graph));
+    for (size_t i = 0; i < graph->node_count && o->recheck && graph->loss; i++)
+        if (graph->nodes[i]->op && graph->nodes[i]->op->merge)
+            return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                            "\"%s\" takes statistics of the batch, so granules cannot be compared; "
+                            "recheck must be 0",
+                            graph->nodes[i]->name);
     if (!graph->loss && graph->output_count == 0)
         return yki_fail(YOKE_ERROR_STATE, "the graph has no loss and no output; call "
                                           "yoke_graph_set_loss or yoke_graph_set_output before");
@@ -120,6 +133,13 @@ make_arrays(yoke_trainer *t, const yoke_team *team)
     t->inputs = yki_alloc(t->graph->node_count, sizeof *t->inputs, "a trainer's inputs");
     if (!t->counts || !t->seconds || !t->told || !t->inputs)
         return YOKE_ERROR_OUT_OF_MEMORY;
+    if (t->options.recheck) {
+        t->recheck.out = yki_alloc(team->total, sizeof *t->recheck.out, "devices left out");
+        t->recheck.times = yki_alloc(team->total, sizeof *t->recheck.times, "devices left out");
+        t->recheck.members = yki_alloc(team->count, sizeof *t->recheck.members, "devices");
+        if (!t->recheck.out || !t->recheck.times || !t->recheck.members)
+            return YOKE_ERROR_OUT_OF_MEMORY;
+    }
     for (size_t i = 0; i < YKI_FLIGHT; i++) {
         t->flights[i].counts = yki_alloc(team->total, sizeof *t->counts, "shares");
         t->flights[i].device_reads =
@@ -193,6 +213,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .apart = o->no_overlap,
         .granule = o->granule,
         .micro_batches = t->options.accumulate,
+        .rechecks = o->recheck > 0,
         .average = o->average,
     };
 
@@ -205,7 +226,8 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
                            ? micro_batch
                            : YKI_MIN(t->counts[k] + !t->core_groups.taken, micro_batch);
     options.most = t->counts + team->first;
-    return yki_crew_create(team, t->graph, &options, &t->crew);
+    YKI_TRY(yki_crew_create(team, t->graph, &options, &t->crew));
+    return o->recheck && t->graph->loss ? yki_recheck_create(&t->crew) : YOKE_OK;
 }
 
 /* Forbids shares that are larger than the plans of a device. */
@@ -380,6 +402,7 @@ yoke_trainer_destroy(yoke_trainer *t)
     }
     yki_history_clear(t);
     yki_free(t->history.epochs);
+    yki_recheck_destroy(&t->crew);
     yki_crew_destroy(&t->crew);
     yoke_team_destroy(t->team);
     yki_shares_destroy(t->shares);
@@ -387,6 +410,9 @@ yoke_trainer_destroy(yoke_trainer *t)
     yki_free(t->counts);
     yki_free(t->seconds);
     yki_free(t->told);
+    yki_free(t->recheck.out);
+    yki_free(t->recheck.times);
+    yki_free(t->recheck.members);
     yki_free(t->failure.detail);
     yoke_graph_destroy(t->graph);
     yki_free(t);

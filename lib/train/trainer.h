@@ -50,6 +50,20 @@ typedef struct yki_epoch {
     yoke_result train, test;
 } yki_epoch;
 
+struct yoke_trainer;
+
+/* Loads samples into a member's plan: `n` of them, from number `first` of the batch. */
+typedef yoke_status (*yki_load_function)(void *user, struct yoke_trainer *trainer, size_t member,
+                                         yki_plan *plan, int64_t first, int64_t n);
+
+/* A step that is being enqueued: what it needs to be made again. */
+typedef struct yki_step {
+    const yki_flight *flight;
+    int64_t n; /* samples */
+    yki_load_function load;
+    void *user;
+} yki_step;
+
 struct yoke_trainer {
     yoke_trainer_options options; /* pointers are not kept */
     yoke_graph *graph;            /* retained */
@@ -78,6 +92,12 @@ struct yoke_trainer {
     } history;
     yki_timeline *timeline; /* that is recorded; NULL: none */
     atomic_int stop, save;
+    struct {
+        uint8_t *out;    /* by device of the crew's whole team: whether it is left out */
+        uint8_t *times;  /* likewise: how often it was wrong */
+        size_t *members; /* room for those that take part */
+        uint64_t checks, found;
+    } recheck;             /* zeros: granules are not compared */
     bool stopped;          /* the newest fit ended on request */
     bool local_statistics; /* a batch norm takes the statistics of each device alone */
     bool states_differ;    /* running statistics of the groups may differ */
@@ -86,10 +106,6 @@ struct yoke_trainer {
         void *user;
     } on_result; /* called after each completed step; may be NULL */
 };
-
-/* Loads samples into a member's plan: `n` of them, from number `first` of the batch. */
-typedef yoke_status (*yki_load_function)(void *user, yoke_trainer *trainer, size_t member,
-                                         yki_plan *plan, int64_t first, int64_t n);
 
 /* Makes a trainer: yoke_trainer_create after it has checked and completed the options. */
 yoke_status yki_trainer_make(yoke_team *team, yoke_graph *graph,
@@ -167,6 +183,27 @@ yki_largest_micro_batch(const yoke_trainer_options *options)
 {
     return yki_micro_batch_size(options->batch, options->accumulate, 0);
 }
+
+/* ---- for recheck.c ---- */
+
+/* Sets the counts of micro-batch `index` of a step. Returns its first sample of this process. */
+int64_t yki_trainer_begin_micro_batch(yoke_trainer *trainer, const yki_step *step, int64_t index);
+/* Loads and enqueues one granule of a member, which has its n and first. */
+yoke_status yki_trainer_run_granule(yoke_trainer *trainer, const yki_step *step, size_t member);
+
+/* ---- recheck.c: all do nothing unless options.recheck is above 0 ---- */
+
+/* Checks a device of this process if the step, whose granules are all enqueued, is one in which one
+ * is checked. Then waits. Sets the crew's verdicts, which yki_granules_judge tells all processes.
+ */
+yoke_status yki_trainer_recheck(yoke_trainer *trainer, const yki_step *step);
+/* Leaves out those devices that the verdicts of all processes are against. *found: there are some,
+ * and the step is to be made again. Fails if it cannot. */
+yoke_status yki_trainer_leave_out(yoke_trainer *trainer, bool *found);
+/* Ends a step: devices that were left out of it alone take part again. */
+void yki_trainer_let_in(yoke_trainer *trainer);
+/* Gives the granules of devices that are left out to the others. */
+void yki_trainer_spread(const yoke_trainer *trainer, int64_t n, size_t devices, int64_t *counts);
 
 /* ---- average.c ---- */
 

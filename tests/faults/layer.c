@@ -14,8 +14,8 @@
  * answer to a release that failed.
  *
  * For whole processes, from the environment: YOKE_FAULT_AT=n with
- * YOKE_FAULT_CODE=-5 (CL_OUT_OF_RESOURCES) and YOKE_FAULT_STICKY=1; YOKE_SLOW (see
- * layer_device.c); YOKE_FAULT_REPORT=file gets a line at exit with what was counted,
+ * YOKE_FAULT_CODE=-5 (CL_OUT_OF_RESOURCES) and YOKE_FAULT_STICKY=1; YOKE_SLOW and
+ * YOKE_FLIP (see layer_device.c); YOKE_FAULT_REPORT=file gets a line at exit with what was counted,
  * YOKE_FAULT_KERNELS=file one for each launch, with the kernel's name.
  */
 #include <pthread.h>
@@ -297,7 +297,7 @@ CREATE(cl_mem, MEM, clCreateSubBuffer,
         cl_int *errcode_ret),
        (buffer, flags, type, info, errcode_ret))
 RETAIN(cl_mem, MEM, clRetainMemObject)
-RELEASE(cl_mem, MEM, clReleaseMemObject, nothing)
+RELEASE(cl_mem, MEM, clReleaseMemObject, fault_flip_mem_gone)
 PLAIN(clGetMemObjectInfo, (cl_mem mem, cl_mem_info name, size_t size, void *value, size_t *wrote),
       (mem, name, size, value, wrote))
 PLAIN(clSetMemObjectDestructorCallback,
@@ -362,9 +362,28 @@ wrap_clCreateKernelsInProgram(cl_program program, cl_uint n, cl_kernel *kernels,
 }
 
 RETAIN(cl_kernel, KERNEL, clRetainKernel)
-RELEASE(cl_kernel, KERNEL, clReleaseKernel, fault_slow_kernel_gone)
-PLAIN(clSetKernelArg, (cl_kernel kernel, cl_uint index, size_t size, const void *value),
-      (kernel, index, size, value))
+
+static void
+kernel_gone(cl_kernel kernel)
+{
+    fault_slow_kernel_gone(kernel);
+    fault_flip_kernel_gone(kernel);
+}
+
+RELEASE(cl_kernel, KERNEL, clReleaseKernel, kernel_gone)
+
+static cl_int CL_API_CALL
+wrap_clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const void *value)
+{
+    cl_int error = point("clSetKernelArg");
+
+    if (error == CL_SUCCESS)
+        error = fault_next->clSetKernelArg(kernel, index, size, value);
+    if (error == CL_SUCCESS)
+        fault_flip_argument(kernel, index, size, value);
+    return error;
+}
+
 PLAIN(clGetKernelInfo,
       (cl_kernel kernel, cl_kernel_info name, size_t size, void *value, size_t *wrote),
       (kernel, name, size, value, wrote))
@@ -557,15 +576,21 @@ wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint di
     cl_int error = enqueue_point(queue, "clEnqueueNDRangeKernel");
     cl_event made = NULL;
     size_t items = 1;
+    fault_flip flip;
+    bool flips;
     double ratio;
 
     if (error != CL_SUCCESS)
         return error;
+    flips = fault_launch_flips(queue, kernel, &flip);
+    fault_flip_before(queue, kernel, flips ? &flip : NULL);
     ratio = fault_launch_ratio(queue, kernel);
     error = fault_next->clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, n,
                                                waits, ratio > 1 || event ? &made : NULL);
     if (error != CL_SUCCESS)
         return error;
+    if (flips)
+        fault_flip_after(queue, kernel, &flip);
     note_kernel(kernel);
     for (cl_uint i = 0; i < dimensions; i++)
         items *= global[i];
@@ -757,6 +782,8 @@ yoke_fault_layer(void)
         .slow_queue = fault_add_slow_queue,
         .fail_enqueue = fault_add_enqueue_error,
         .slow_errors = fault_slow_error_count,
+        .flip = fault_add_flip,
+        .flips = fault_flip_count,
     };
 
     return &layer;

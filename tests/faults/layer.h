@@ -39,6 +39,19 @@ typedef struct fault_hit {
     char call[FAULT_NAME_SIZE]; /* and its name; "" for none */
 } fault_hit;
 
+/* A bit that flips, as in bad memory or a bad unit. */
+typedef struct fault_flip {
+    const char *device;
+    uint64_t from, to;  /* steps; both inclusive */
+    uint64_t nth;       /* launch on the device in each of them, from 1 */
+    bool on;            /* and in all launches of the step after that one */
+    const char *kernel; /* only its launches count; NULL: all */
+    const char
+        *until;   /* a kernel: its launch, and all later ones of the step, do not count; NULL */
+    uint64_t bit; /* modulo the number of bits there are to flip */
+    bool before;  /* in a buffer that the launch uses, before it; else in what it changes */
+} fault_flip;
+
 typedef struct fault_layer {
     bool (*active)(void); /* the loader has put the layer in place (it does at the first call) */
     /* From now on the n-th call (1 is the next; 0: none) fails with `code`; with `sticky` every
@@ -63,6 +76,10 @@ typedef struct fault_layer {
     /* The n-th enqueue (1 is the first) on `device` in `step` fails with `code`, once. */
     bool (*fail_enqueue)(const char *device, uint64_t step, uint64_t n, int code);
     uint64_t (*slow_errors)(void); /* launches that could not be slowed */
+    /* Flips a bit; a later call for the same device replaces the earlier one. Buffers of several
+     * devices are left alone: those that two of them have used since the first call. */
+    bool (*flip)(const fault_flip *flip);
+    uint64_t (*flips)(void); /* bits flipped so far */
 } fault_layer;
 
 #define FAULT_LAYER_SYMBOL "yoke_fault_layer"

@@ -20,6 +20,9 @@
  *
  * YOKE_SLOW="cpu:0/2.1:3:100" is: three times as slow from step 100 on; a fourth
  * number is the last such step. Several rules have commas between them.
+ *
+ * YOKE_FLIP="cpu:0/2.1:100:3:17" is: in step 100 a bit flips in what the third launch changes,
+ * number 17 of them; a fourth number is the last such step.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -36,7 +39,7 @@ typedef struct device_name {
     long queue; /* -1: any */
 } device_name;
 
-typedef enum rule_kind { RULE_FREE, RULE_SLOW, RULE_FAIL } rule_kind;
+typedef enum rule_kind { RULE_FREE, RULE_SLOW, RULE_FAIL, RULE_FLIP } rule_kind;
 
 typedef struct rule {
     rule_kind kind;
@@ -46,6 +49,9 @@ typedef struct rule {
     uint64_t from, to;
     uint64_t nth, enqueues, enqueues_step; /* a failing enqueue: which, and how far we are */
     int code;
+    char kernel[64], until[64]; /* a bit that flips: whose launches count, and what ends them; "" */
+    uint64_t bit;
+    bool on, before, ended;
     uint64_t launches, step_launches;
 } rule;
 
@@ -412,14 +418,81 @@ fault_add_enqueue_error(const char *device, uint64_t step, uint64_t n, int code)
     return n > 0 && add_rule(RULE_FAIL, device, NULL, &values);
 }
 
-/* "cpu:0/2.1:3:100:200": the numbers are behind the last colons that only numbers follow. */
+/* Counts in `enqueues`, as failing enqueues do. */
 static bool
-parse_slow(char *text)
+flips_now(rule *r, const char *kernel)
 {
-    double numbers[3];
+    if (step_of(r) != r->enqueues_step) {
+        r->enqueues_step = step_of(r);
+        r->enqueues = 0;
+        r->ended = false;
+    }
+    r->ended |= strcmp(kernel, r->until) == 0;
+    if (r->ended || (r->kernel[0] && strcmp(kernel, r->kernel) != 0))
+        return false;
+    r->enqueues++;
+    return (r->enqueues == r->nth || (r->on && r->enqueues > r->nth)) &&
+           r->enqueues_step >= r->from && r->enqueues_step <= r->to;
+}
+
+bool
+fault_launch_flips(cl_command_queue queue, cl_kernel kernel, fault_flip *flip)
+{
+    char name[256] = "";
+    const queue_record *q;
+    bool flips = false;
+
+    fault_next->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL);
+    pthread_mutex_lock(&lock);
+    q = *find_queue(queue);
+    for (rule *r = rules; q && r < rules + MAX_RULES; r++)
+        if (r->kind == RULE_FLIP && matches(r, q) && flips_now(r, name)) {
+            *flip = (fault_flip){.bit = r->bit, .before = r->before};
+            flips = true;
+        }
+    pthread_mutex_unlock(&lock);
+    return flips;
+}
+
+uintptr_t
+fault_queue_device(cl_command_queue queue)
+{
+    const queue_record *q;
+    uintptr_t number = 0;
+
+    pthread_mutex_lock(&lock);
+    q = *find_queue(queue);
+    if (q)
+        number = (uintptr_t)q->root + (uintptr_t)(q->part + 1);
+    pthread_mutex_unlock(&lock);
+    return number;
+}
+
+bool
+fault_add_flip(const fault_flip *f)
+{
+    rule values = {.from = f->from,
+                   .to = f->to,
+                   .nth = f->nth,
+                   .bit = f->bit,
+                   .on = f->on,
+                   .before = f->before};
+
+    snprintf(values.kernel, sizeof values.kernel, "%s", f->kernel ? f->kernel : "");
+    snprintf(values.until, sizeof values.until, "%s", f->until ? f->until : "");
+    fault_flip_begin();
+    return f->nth > 0 && add_rule(RULE_FLIP, f->device, NULL, &values);
+}
+
+/* "cpu:0/2.1:3:100:200": the numbers are behind the last colons that only numbers follow. Cuts them
+ * off, the last one first. Returns how many there are, at most `most`; -1: something else is there.
+ */
+static int
+cut_numbers(char *text, double *numbers, int most)
+{
     int count = 0;
 
-    while (count < 3) {
+    while (count < most) {
         char *colon = strrchr(text, ':'), *end;
 
         /* "cpu:0" has a colon of its own. */
@@ -431,6 +504,33 @@ parse_slow(char *text)
         count++;
         *colon = '\0';
     }
+    return count;
+}
+
+/* Step, launch, bit, and the last step; without that, once. */
+static bool
+parse_flip(char *text)
+{
+    double numbers[4];
+    int count = cut_numbers(text, numbers, 4);
+    fault_flip flip = {.device = text};
+
+    if (count < 3)
+        return false;
+    flip.from = flip.to = (uint64_t)numbers[count - 1];
+    flip.nth = (uint64_t)numbers[count - 2];
+    flip.bit = (uint64_t)numbers[count - 3];
+    if (count > 3)
+        flip.to = (uint64_t)numbers[0];
+    return fault_add_flip(&flip);
+}
+
+static bool
+parse_slow(char *text)
+{
+    double numbers[3];
+    int count = cut_numbers(text, numbers, 3);
+
     if (count < 2)
         return false;
     if (count == 2)
@@ -438,16 +538,25 @@ parse_slow(char *text)
     return fault_add_slow(text, numbers[2], (uint64_t)numbers[1], (uint64_t)numbers[0]);
 }
 
-bool
-fault_device_environment(void)
+static bool
+parse_all(const char *text, bool (*parse)(char *))
 {
-    const char *slow = getenv("YOKE_SLOW"), *kernel = getenv("YOKE_FAULT_STEP_KERNEL");
-    char *copy = strdup(slow ? slow : ""), *rest = copy, *item;
+    char *copy = strdup(text ? text : ""), *rest = copy, *item;
     bool good = copy != NULL;
 
     while (good && (item = strsep(&rest, ",")))
-        good = !*item || parse_slow(item);
+        good = !*item || parse(item);
     free(copy);
+    return good;
+}
+
+bool
+fault_device_environment(void)
+{
+    const char *kernel = getenv("YOKE_FAULT_STEP_KERNEL");
+    bool good = parse_all(getenv("YOKE_SLOW"), parse_slow);
+
+    good = parse_all(getenv("YOKE_FLIP"), parse_flip) && good;
     if (kernel && *kernel)
         step_kernel = strdup(kernel);
     return good;

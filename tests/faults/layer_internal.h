@@ -20,6 +20,7 @@ extern const cl_icd_dispatch *fault_next;
 
 void fault_object_add(fault_kind kind, void *handle, const char *call);
 void fault_object_retain(fault_kind kind, void *handle, const char *call);
+bool fault_object_known(fault_kind kind, void *handle);
 /* True when that was the last reference. */
 bool fault_object_release(fault_kind kind, void *handle, const char *call);
 int64_t fault_object_live(fault_kind kind);
@@ -38,12 +39,30 @@ cl_int fault_enqueue_error(cl_command_queue queue);
 /* A launch is about to happen (its kernel may begin a step): how many times as long it is to
  * take; 1 for no change. */
 double fault_launch_ratio(cl_command_queue queue, cl_kernel kernel);
+/* Whether a bit is to flip at this launch, and which. */
+bool fault_launch_flips(cl_command_queue queue, cl_kernel kernel, fault_flip *flip);
+/* A number of the device of the queue; 0: unknown. */
+uintptr_t fault_queue_device(cl_command_queue queue);
+bool fault_add_flip(const fault_flip *flip);
 void fault_set_step(uint64_t step);
 bool fault_add_slow(const char *device, double ratio, uint64_t from, uint64_t to);
 bool fault_add_slow_queue(void *queue, double ratio, uint64_t from, uint64_t to);
 bool fault_add_enqueue_error(const char *device, uint64_t step, uint64_t n, int code);
-/* YOKE_SLOW="cpu:0/2.1:3:100[:200]" and YOKE_FAULT_STEP_KERNEL; false with a bad value. */
+/* YOKE_FLIP="cpu:0/2.1:100:3:17[:100]", YOKE_SLOW="cpu:0/2.1:3:100[:200]" and
+ * YOKE_FAULT_STEP_KERNEL; false with a bad value. */
 bool fault_device_environment(void);
+
+/* ---- layer_flip.c: flips a bit of a buffer ---- */
+
+void fault_flip_argument(cl_kernel kernel, cl_uint index, size_t size, const void *value);
+void fault_flip_kernel_gone(cl_kernel kernel);
+void fault_flip_mem_gone(void *mem);
+/* From now on it is known which devices use a buffer. */
+void fault_flip_begin(void);
+/* Around a launch: finds what it uses, and flips. `flip` is NULL: nothing flips. */
+void fault_flip_before(cl_command_queue queue, cl_kernel kernel, const fault_flip *flip);
+void fault_flip_after(cl_command_queue queue, cl_kernel kernel, const fault_flip *flip);
+uint64_t fault_flip_count(void);
 
 /* ---- layer_slow.c: makes a queue busy after a launch ---- */
 

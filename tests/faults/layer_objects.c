@@ -99,6 +99,17 @@ fault_object_release(fault_kind kind, void *handle, const char *call)
     return gone != NULL;
 }
 
+bool
+fault_object_known(fault_kind kind, void *handle)
+{
+    bool known;
+
+    pthread_mutex_lock(&lock);
+    known = *find(kind, handle) != NULL;
+    pthread_mutex_unlock(&lock);
+    return known;
+}
+
 int64_t
 fault_object_live(fault_kind kind)
 {

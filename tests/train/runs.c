@@ -270,6 +270,7 @@ team_options(const team_run *run)
         .recompute = run->recompute,
         .reproducible = run->any_split ? YOKE_REPRODUCIBLE_ANY_SPLIT : YOKE_REPRODUCIBLE_NO,
         .granule = run->granule,
+        .recheck = run->recheck,
         .core_groups = run->core_groups,
     };
 }
