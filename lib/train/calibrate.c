@@ -166,8 +166,14 @@ calibrate_size(yoke_trainer *t, int64_t total)
     bool known = true;
 
     YKI_TRY(yki_shares_split("even", team->total, total, t->counts));
-    for (size_t k = 0; t->options.granule && k < team->total; k++)
-        t->counts[k] = t->options.granule;
+    /* All processes take in the same, so that their shares stay alike: what another's device runs
+     * is known from its limit. */
+    for (size_t k = 0; k < team->total; k++) {
+        yki_share_info info;
+
+        yki_shares_get(t->shares, k, &info);
+        t->counts[k] = t->options.granule ? t->options.granule : YKI_MIN(t->counts[k], info.limit);
+    }
     memset(t->seconds, 0, team->total * sizeof *t->seconds);
     for (size_t k = 0; k < team->count; k++) {
         size_t at = team->first + k;

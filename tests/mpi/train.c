@@ -188,6 +188,25 @@ word_of(const char *variable)
     return found;
 }
 
+/* What ranks know of the speed of devices is the same everywhere, as shares follow from it. */
+static void
+compare_speeds(const yoke_trainer *t)
+{
+    yki_line lines[DEVICES] = {0}, *all;
+    size_t count = yoke_team_count(t->team);
+
+    all = calloc((size_t)comm->ranks, sizeof lines);
+    for (size_t k = 0; k < count && k < DEVICES; k++)
+        (void)yki_shares_get_line(t->shares, k, &lines[k]);
+    check(comm->allgather(comm, lines, sizeof lines, all));
+    for (int r = 0; r < comm->ranks; r++)
+        if (memcmp(all + (size_t)r * DEVICES, lines, sizeof lines) != 0) {
+            notice("train", "the ranks know other speeds", "");
+            MPI_Abort(MPI_COMM_WORLD, 3);
+        }
+    free(all);
+}
+
 /* Checksums of how this rank's first device computes: training, and evaluation. */
 static void
 print_plans(yoke_trainer *t)
@@ -702,6 +721,7 @@ main(int argc, char **argv)
     check(yoke_trainer_create(team, g, &options, &t));
     if (options.wisdom)
         print_plans(t);
+    compare_speeds(t);
     run(t, g, argc, argv);
     compare_replicas(t, g, atoi(argv[2]));
     write_weights(t, g, argv[1]);

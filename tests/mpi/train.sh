@@ -40,6 +40,8 @@ same auto 2 "" auto
 same unequal 2 "cpu:0/2 cpu:0/2.0" 3,1,2
 same zero 3 "cpu:0/2.0" 1,0,2
 same alone 2 "cpu:0/2.0" 0,1
+# One of two devices holds less than half a batch.
+same small 2 "cpu:0/2.0@60KiB cpu:0/2.1" auto
 YOKE_MPI_MODE=nonblocking
 export YOKE_MPI_MODE
 same nonblocking 3 "" 1,2,1
