@@ -14,7 +14,7 @@
 # `make intel-runtime` puts it, else from the .icd file of an installation.
 # The rows that begin with "face" are PoCL behind the GPU face (tests/gpu/face.c): GPUs of several
 # sizes. They run only if they are named, as `make check-gpu-face` does; "face" is a part of "face-128"
-# for every day.
+# for every day. So is "rusticl" of "rusticl-all", which `make check-rusticl` runs.
 #
 # From make: UNIT_TESTS (programs). YOKE_MATRIX_TIMEOUT: seconds for one
 # program, default 900, which ends what hangs. YOKE_MATRIX_JOBS: programs at a time, default one a core: most of
@@ -29,6 +29,7 @@ pocl           pocl           cpu:0           -
 pocl-half      pocl           cpu:0/2         -
 pocl-uneven    pocl           cpu:0/1+3       POCL_MAX_PTHREAD_COUNT=4
 rusticl        rusticl        all             RUSTICL_ENABLE=llvmpipe
+rusticl-all    rusticl        all             RUSTICL_ENABLE=llvmpipe
 two-platforms  pocl,rusticl   cpu:0,cpu:1     RUSTICL_ENABLE=llvmpipe
 intel          intel          cpu:0           -
 face           pocl           gpu:0           YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768
@@ -115,7 +116,7 @@ run() {
         [ ! -f "$layer" ] || settings="$settings OPENCL_LAYERS=$layer"
         ;;
     # These compilers are slow; some cases of a test take a minute on a busy machine.
-    */rusticl/*:tests/op/* | */intel/*:tests/op/*) settings="$settings YOKE_TEST_QUICK=1" ;;
+    */rusticl*/*:tests/op/* | */intel/*:tests/op/*) settings="$settings YOKE_TEST_QUICK=1" ;;
     esac
     # shellcheck disable=SC2086 # words
     timeout -k 5 "$limit" env CK_TIMEOUT_MULTIPLIER=10 $settings "./$3" >"$4" 2>&1
@@ -181,6 +182,13 @@ wanted() {
     face:tests/team/check_team_results | face:tests/train/check_fit) ;;
     face:tests/train/check_granules | face:tests/train/check_any_split) ;;
     face:*) return 1 ;;
+    # Likewise where a compiler takes most of the time: kernels, what the driver itself does, and
+    # that the pieces fit.
+    rusticl:tests/op/* | rusticl:tests/device/* | rusticl:tests/golden/*) ;;
+    rusticl:tests/plan/check_plan | rusticl:tests/plan/check_canonical_plans) ;;
+    rusticl:tests/team/check_team_results | rusticl:tests/train/check_granules) ;;
+    rusticl:tests/train/check_fit | rusticl:tests/replica/check_loader) ;;
+    rusticl:*) return 1 ;;
     # Whole networks take long to compile: on one size of GPU.
     face-128:tests/train/check_models) ;;
     face*:tests/train/check_models) return 1 ;;
@@ -205,7 +213,7 @@ wanted() {
     # It compiles every training anew, of which these are dozens, or whole ResNets; granules and
     # canonical plans have programs of their own. With YOKE_TEST_THOROUGH=1 they run, as does
     # attention.
-    rusticl:tests/train/check_any_split | rusticl:tests/zoo/*) [ "${YOKE_TEST_THOROUGH:-}" = 1 ] ;;
+    rusticl-all:tests/train/check_any_split | rusticl-all:tests/zoo/*) [ "${YOKE_TEST_THOROUGH:-}" = 1 ] ;;
     # An interpreter: whole networks take hours, but not bringing data to their inputs.
     oclgrind:tests/replica/check_loader) ;;
     oclgrind:tests/plan/* | oclgrind:tests/replica/* | oclgrind:tests/team/*) return 1 ;;
@@ -213,7 +221,7 @@ wanted() {
     oclgrind:tests/zoo/*) return 1 ;;
     # The fault loops, run by make check on PoCL, need one more driver, not all set-ups;
     # and the layer's own test needs a clock of events, which Rusticl has not.
-    rusticl:tests/faults/check_faults) ;;
+    rusticl-all:tests/faults/check_faults) ;;
     *:tests/faults/*) return 1 ;;
     esac
 }
@@ -238,8 +246,8 @@ fi
 while read -r name drivers devices settings; do
     if [ $# -gt 0 ]; then
         case " $* " in *" $name "*) ;; *) continue ;; esac
-    elif [ "${name#face}" != "$name" ]; then
-        continue
+    else
+        case $name in face* | rusticl-all) continue ;; esac
     fi
     if ! setup "$name" "$drivers"; then
         if [ "${YOKE_REQUIRE_ALL:-0}" = 1 ] && [ "$name" != intel ]; then
