@@ -13,6 +13,8 @@
 #include "plan/plan.h"
 
 static const uint64_t BUCKET_SIZE = 4u << 20;
+/* Bytes of a pool with several buckets: kernels count its floats with ints. */
+static const uint64_t POOL_SIZE = (uint64_t)INT32_MAX / YKI_WEIGHT_ALIGN * YKI_WEIGHT_ALIGN * 4;
 
 static uint64_t
 aligned(uint64_t size)
@@ -110,7 +112,7 @@ static yoke_status
 lay_out_pools(yki_weights *w)
 {
     const yoke_device *device = w->lender ? w->lender->device : w->device;
-    uint64_t most = yki_device_get_traits(device)->max_allocation;
+    uint64_t most = YKI_MIN(yki_device_get_traits(device)->max_allocation, POOL_SIZE);
     size_t capacity = 0, count = 0, first = 0;
 
     for (size_t b = 0; b < w->bucket_count + w->frozen_buckets; b++) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gpu/open_null.h"
+#include "plan/plan.h"
 #include "support/scratch.h"
 #include "support/support.h"
 
@@ -95,6 +96,31 @@ START_TEST(the_largest_batch_is_launched)
 }
 END_TEST
 
+/* Where parameters have more values than an int counts, no pool of them has: kernels that work on all
+ * of a pool are told where something lies in it. */
+START_TEST(pools_of_weights_are_counted_by_ints)
+{
+    enum { EACH = 750000000, COUNT = 5 };
+    yki_weights *w;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    for (int i = 0; i < COUNT; i++) {
+        char name[8];
+
+        snprintf(name, sizeof name, "p%d", i);
+        yoke_parameter(g, name, yoke_shape(EACH), (yoke_initializer){0});
+    }
+    ASSERT_OK(yoke_graph_status(g));
+    ASSERT_OK(yki_weights_create(yoke_selection_get(selection, 0), g, false, 0, NULL, &w));
+    ck_assert_uint_eq(w->pool_count, 3);
+    for (size_t i = 0; i < w->pool_count; i++)
+        ck_assert_uint_le(w->pools[i].size / 4, INT32_MAX);
+    yki_weights_release(w);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -104,5 +130,6 @@ test_suite(void)
     tcase_add_checked_fixture(tcase, open_gpu, close_gpu);
     tcase_add_test(tcase, more_than_an_int_is_refused);
     tcase_add_test(tcase, the_largest_batch_is_launched);
+    tcase_add_test(tcase, pools_of_weights_are_counted_by_ints);
     return suite;
 }
