@@ -61,35 +61,108 @@ yki_step_count(__global const float *loss, __global float *step)
     count_step(loss, step);
 }
 
-/* Sums the squares of a bucket in get_num_groups pieces, each in order. `count` is in vectors of
- * 16, whatever the device's width, because the order of a sum is part of its bits. */
-ITEM void
-yki_norm_part(__global const float *gradient, __global float *parts, int count, int first_part)
-{
-    int groups = (int)get_num_groups(0), group = (int)get_group_id(0);
-    int begin = (int)((long)count * group / groups);
-    int end = (int)((long)count * (group + 1) / groups);
-    float16 sum = 0.f;
-    float lanes[16], total = 0.f;
+/* Sums in LANES lanes, whatever the device's width, because the order of a sum is part of its bits.
+ * Each lane is a chain in order, then the lanes are added in order. A group of one item has the
+ * lanes in a vector; in a larger one neighbouring items have one each. */
+#define LANES 16
+#if WG >= LANES
+#define SUMMING GROUP
+#define SUMS    (WG / LANES) /* of a group, side by side */
+#else
+#define SUMMING ITEM
+#endif
 
-    for (int i = begin; i < end; i++) {
-        float16 g = SETTLED(float16, vload16(i, gradient));
-        sum = SETTLED(float16, YKI_EXACT_FMA(g, g, sum));
-    }
-    yki_store16(sum, 0, lanes);
-    for (int k = 0; k < 16; k++)
+float
+lanes_added(const float *lanes)
+{
+    float total = 0.f;
+
+    for (int k = 0; k < LANES; k++)
         total += lanes[k];
-    parts[first_part + group] = total;
+    return total;
 }
 
-ITEM void
+/* Sums the squares of a bucket of `count` times LANES values, in `all` parts. */
+SUMMING void
+yki_norm_part(__global const float *gradient, __global float *parts, int count, int all,
+              int first_part)
+{
+    int groups = (int)get_num_groups(0), group = (int)get_group_id(0);
+
+#if WG >= LANES
+    __local float shared[WG];
+    int item = (int)get_local_id(0), row = item / LANES, lane = item - row * LANES;
+
+    for (int base = group * SUMS; base < all; base += groups * SUMS) {
+        int part = base + row, begin = (int)((long)count * part / all);
+        int end = part < all ? (int)((long)count * (part + 1) / all) : begin;
+        float sum = 0.f;
+
+        for (int i = begin; i < end; i++) {
+            float g = SETTLED(float, gradient[(long)i * LANES + lane]);
+            sum = SETTLED(float, YKI_EXACT_FMA(g, g, sum));
+        }
+        shared[item] = sum;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (lane == 0 && part < all) {
+            float lanes[LANES];
+
+            for (int k = 0; k < LANES; k++)
+                lanes[k] = shared[item + k];
+            parts[first_part + part] = lanes_added(lanes);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+#else
+    int last = (int)((long)all * (group + 1) / groups);
+
+    for (int part = (int)((long)all * group / groups); part < last; part++) {
+        int begin = (int)((long)count * part / all), end = (int)((long)count * (part + 1) / all);
+        float16 sum = 0.f;
+        float lanes[LANES];
+
+        for (int i = begin; i < end; i++) {
+            float16 g = SETTLED(float16, vload16(i, gradient));
+            sum = SETTLED(float16, YKI_EXACT_FMA(g, g, sum));
+        }
+        yki_store16(sum, 0, lanes);
+        parts[first_part + part] = lanes_added(lanes);
+    }
+#endif
+}
+
+/* Adds the parts: lane k has k, k + LANES, ... */
+SUMMING void
 yki_norm_finish(__global const float *parts, int count, __global float *step, float clip_norm)
 {
-    float sum = 0.f, norm;
+    float lanes[LANES], norm;
 
-    for (int i = 0; i < count; i++)
-        sum += parts[i];
-    norm = ROOT(float, sum) * step[8];
+#if WG >= LANES
+    __local float shared[LANES];
+    int item = (int)get_local_id(0);
+
+    if (item < LANES) {
+        float sum = 0.f;
+
+        for (int i = item; i < count; i += LANES)
+            sum += parts[i];
+        shared[item] = sum;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (item > 0)
+        return;
+    for (int k = 0; k < LANES; k++)
+        lanes[k] = shared[k];
+#else
+    float16 sum = 0.f;
+
+    for (int i = 0; i < count / LANES; i++)
+        sum += vload16(i, parts);
+    yki_store16(sum, 0, lanes);
+    for (int i = count / LANES * LANES; i < count; i++)
+        lanes[i % LANES] += parts[i];
+#endif
+    norm = ROOT(float, lanes_added(lanes)) * step[8];
     if (!isfinite(norm))
         ((__global uint *)step)[10] = 0u;
     if (clip_norm > 0.f && norm > clip_norm)
@@ -136,7 +209,7 @@ yki_sum_late(__global const float *part, __global float *gradient, __global cons
  * table has: where (count, mean, M2) and the state begin, the number of channels, the first
  * channel and the end, and the momentum, which is negative for a variance. The operations are
  * those of bn_running in norm.cl. */
-ITEM void
+GROUP void
 yki_commit_running(__global const float *stats, __global float *states,
                    __global const float *step, __global const int *table, int rows)
 {
@@ -150,7 +223,7 @@ yki_commit_running(__global const float *stats, __global float *states,
         bool variance = signbit(as_float(row[5])) != 0;
         int channels = row[2];
 
-        for (int c = row[3]; c < row[4]; c++) {
+        for (int c = row[3] + (int)get_local_id(0); c < row[4]; c += WG) {
             float count = from[c], now = state[c], value;
 
             value = variance ? quotient_float(from[2 * channels + c], max(count - 1.f, 1.f))

@@ -174,7 +174,8 @@ yoke_status
 yki_plan_commit_running(yki_plan *plan, yki_queue *queue)
 {
     const size_t most = 32768; /* groups of a launch; each takes several rows if there are more */
-    const yki_grid grid = {{YKI_MIN(plan->running.rows, most), 1, 1}, {1, 1, 1}};
+    const yki_grid grid = {{YKI_MIN(plan->running.rows, most), 1, 1},
+                           {yki_plan_update_group(plan), 1, 1}};
 
     if (!plan->running.kernel)
         return YOKE_OK;

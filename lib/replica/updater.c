@@ -18,8 +18,11 @@
 #include "replica/updater.h"
 
 enum {
-    NORM_PARTS = 16, /* partial sums of a bucket's norm, at least */
-    NORM_LANES = 16, /* SIMD lanes of the sums, on every device: the order decides the bits */
+    NORM_GROUPS = 16, /* work-groups for a bucket's norm, at least */
+    NORM_PARTS = 16,  /* partial sums of it, at least, */
+    MOST_PARTS = 256, /* and at most, unless they would be longer than MAX_ITERATIONS */
+    NORM_PART = 256,  /* iterations of one, in between */
+    NORM_LANES = 16,  /* SIMD lanes of the sums, on every device: the order decides the bits */
     MAX_ITERATIONS =
         32768, /* iterations of a work-item's loop: llvmpipe ends longer ones silently */
 };
@@ -124,8 +127,29 @@ static uint32_t
 norm_parts(const yki_bucket *bucket)
 {
     uint64_t iterations = bucket->size / 4 / NORM_LANES;
+    uint64_t parts = YKI_MIN(iterations / NORM_PART, (uint64_t)MOST_PARTS);
 
-    return (uint32_t)YKI_MAX(iterations / MAX_ITERATIONS + 1, (uint64_t)NORM_PARTS);
+    return (uint32_t)YKI_MAX(YKI_MAX(parts, (uint64_t)NORM_PARTS), iterations / MAX_ITERATIONS + 1);
+}
+
+/* The work-items of a group that sums a norm: update.cl says how. */
+static uint32_t
+norm_items(const yki_updater *u)
+{
+    return u->flat.group >= NORM_LANES ? u->flat.group : 1;
+}
+
+static yki_grid
+norm_grid(const yki_updater *u, const yki_bucket *bucket)
+{
+    uint64_t groups = bucket->size / 4 / NORM_LANES / MAX_ITERATIONS + 1,
+             parts = norm_parts(bucket);
+
+    if (norm_items(u) > 1)
+        groups = (parts + norm_items(u) / NORM_LANES - 1) / (norm_items(u) / NORM_LANES);
+    else
+        groups = YKI_MIN(YKI_MAX(groups, (uint64_t)NORM_GROUPS), parts);
+    return (yki_grid){{(size_t)groups, 1, 1}, {norm_items(u), 1, 1}};
 }
 
 size_t
@@ -409,15 +433,16 @@ make_norms(yki_updater *u, yki_buffer *step)
             YKI_TRY(make_kernel(u, "yki_norm_part", &u->norms[b]));
             YKI_TRY(yki_kernel_set_buffer(u->norms[b], i++, bucket->gradients));
             YKI_TRY(yki_kernel_set_buffer(u->norms[b], i++, u->parts));
-            YKI_TRY(yki_kernel_set_int(u->norms[b], i++, (int32_t)(bucket->size / 4 / NORM_LANES)));
-            YKI_TRY(yki_kernel_set_int(u->norms[b], i++, (int32_t)first));
+            YKI_TRY(yki_kernel_set_int(u->norms[b], i++, (int64_t)(bucket->size / 4 / NORM_LANES)));
+            YKI_TRY(yki_kernel_set_int(u->norms[b], i++, norm_parts(bucket)));
+            YKI_TRY(yki_kernel_set_int(u->norms[b], i++, first));
         }
         first += norm_parts(bucket);
     }
     i = 0;
     YKI_TRY(make_kernel(u, "yki_norm_finish", &u->finish));
     YKI_TRY(yki_kernel_set_buffer(u->finish, i++, u->parts));
-    YKI_TRY(yki_kernel_set_int(u->finish, i++, (int32_t)yki_updater_norm_count(u->weights)));
+    YKI_TRY(yki_kernel_set_int(u->finish, i++, (int64_t)yki_updater_norm_count(u->weights)));
     YKI_TRY(yki_kernel_set_buffer(u->finish, i++, step));
     return yki_kernel_set_float(u->finish, i, u->options.clip_norm);
 }
@@ -603,10 +628,10 @@ yki_updater_enqueue_norms(yki_updater *u)
         YKI_TRY(yki_queue_fill(u->queue, u->weights->buckets[u->frozen[i].bucket].gradients,
                                u->frozen[i].offset, u->frozen[i].size, 0, YKI_NO_WAIT, NULL));
     for (size_t b = 0; yki_updater_wants_norm(u) && b < u->weights->bucket_count; b++) {
-        const yki_grid parts = {{norm_parts(&u->weights->buckets[b]), 1, 1}, {1, 1, 1}};
+        const yki_grid grid = norm_grid(u, &u->weights->buckets[b]);
 
         if (owns(u, b))
-            YKI_TRY(yki_queue_launch(u->queue, u->norms[b], &parts, YKI_NO_WAIT, NULL));
+            YKI_TRY(yki_queue_launch(u->queue, u->norms[b], &grid, YKI_NO_WAIT, NULL));
     }
     return YOKE_OK;
 }
@@ -614,7 +639,7 @@ yki_updater_enqueue_norms(yki_updater *u)
 yoke_status
 yki_updater_enqueue_updates(yki_updater *u, yki_queue *queue)
 {
-    const yki_grid one = {{1, 1, 1}, {1, 1, 1}};
+    const yki_grid one = {{1, 1, 1}, {norm_items(u), 1, 1}};
 
     if (u->next == 0 && yki_updater_wants_norm(u))
         YKI_TRY(yki_queue_launch(queue, u->finish, &one, YKI_NO_WAIT, NULL));

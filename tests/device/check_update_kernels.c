@@ -14,7 +14,7 @@
 #include "one_kernel.h"
 #include "support/support.h"
 
-enum { COUNT = 384, FIRST = 128, WORDS = 16, MAX_ARGS = 20 };
+enum { COUNT = 384, SQUARES = 18, FIRST = 128, WORDS = 16, MAX_ARGS = 20 };
 
 /* Step values as update.cl has them. */
 static yki_buffer *
@@ -434,35 +434,31 @@ END_TEST
 
 /* ---- what an update needs to know first ---- */
 
-START_TEST(count_and_norm_are_found)
+/* The count, and what is clipped of a gradient: by groups of one item, and of 64. Returns the bits
+ * of the scale. */
+static uint32_t
+clip(const char *options, size_t items, const float *gradient, double norm)
 {
-    float gradient[COUNT], loss[2] = {3.f, 8.f}, words[WORDS];
-    double sum = 0, norm;
-    yki_buffer *step, *parts;
-    uint32_t good;
-    call run;
+    float loss[2] = {3.f, 8.f}, words[WORDS], none[SQUARES + 1] = {0};
+    yki_buffer *step = step_values(0.1f, 0.f, 0.f, 0), *parts;
+    uint32_t good, bits;
+    call run = begin("update.cl", options, "yki_step_count", 1);
 
-    open_device();
-    ramp(gradient, COUNT, -2.f, 0.07f);
-    for (int i = 0; i < COUNT; i++)
-        sum += (double)gradient[i] * (double)gradient[i];
-    norm = sqrt(sum) / 8;
-    step = step_values(0.1f, 0.f, 0.f, 0);
-    run = begin("update.cl", "-DVEC=16 -DWG=1", "yki_step_count", 1);
     pass_buffer(&run, floats(2, loss));
     pass_buffer(&run, step);
     launch(&run, 1);
 
-    parts = floats(4, (float[4]){0});
-    run = begin("update.cl", "-DVEC=16 -DWG=1", "yki_norm_part", 1);
+    parts = floats(SQUARES + 1, none);
+    run = begin("update.cl", options, "yki_norm_part", items);
     pass_buffer(&run, floats(COUNT, gradient));
     pass_buffer(&run, parts);
     pass_int(&run, COUNT / 16);
+    pass_int(&run, SQUARES);
     pass_int(&run, 1);
     launch(&run, 3);
-    run = begin("update.cl", "-DVEC=16 -DWG=1", "yki_norm_finish", 1);
+    run = begin("update.cl", options, "yki_norm_finish", items);
     pass_buffer(&run, parts);
-    pass_int(&run, 4);
+    pass_int(&run, SQUARES + 1);
     pass_buffer(&run, step);
     pass_float(&run, 1.f);
     launch(&run, 1);
@@ -473,6 +469,21 @@ START_TEST(count_and_norm_are_found)
     ck_assert_float_eq(words[8], 0.125f);
     ck_assert_double_gt(norm, 1);
     ck_assert_double_eq_tol((double)words[9], 1 / (norm + 1e-6), 1e-6);
+    memcpy(&bits, &words[9], sizeof bits);
+    return bits;
+}
+
+START_TEST(count_and_norm_are_found)
+{
+    float gradient[COUNT];
+    double sum = 0;
+
+    open_device();
+    ramp(gradient, COUNT, -2.f, 0.07f);
+    for (int i = 0; i < COUNT; i++)
+        sum += (double)gradient[i] * (double)gradient[i];
+    ck_assert_uint_eq(clip("-DVEC=16 -DWG=1", 1, gradient, sqrt(sum) / 8),
+                      clip("-DVEC=4 -DWG=64", 64, gradient, sqrt(sum) / 8));
     close_device();
 }
 END_TEST
@@ -559,7 +570,8 @@ START_TEST(running_statistics_are_taken_up)
     for (uint32_t good = 0; good < 2; good++) {
         /* A variance of one value is none: it stays. */
         const double wanted[4] = {good ? 1.25 : 1, good ? 1.75 : 1, good ? 1.25 : 1, 1};
-        call run = begin("update.cl", "-DVEC=16 -DWG=1", "yki_commit_running", 1);
+        call run = begin("update.cl", _i ? "-DVEC=4 -DWG=64" : "-DVEC=16 -DWG=1",
+                         "yki_commit_running", _i ? 64 : 1);
         yki_buffer *kept;
 
         pass_buffer(&run, floats(6, stats));
@@ -588,6 +600,6 @@ test_suite(void)
     tcase_add_loop_test(tcase, late_parts_are_added, 0, 2);
     tcase_add_test(tcase, a_state_is_committed_when_the_step_is_good);
     tcase_add_test(tcase, averages_follow_and_change_places);
-    tcase_add_test(tcase, running_statistics_are_taken_up);
+    tcase_add_loop_test(tcase, running_statistics_are_taken_up, 0, 2);
     return suite;
 }

@@ -96,8 +96,8 @@ START_TEST(the_largest_batch_is_launched)
 }
 END_TEST
 
-/* Where parameters have more values than an int counts, no pool of them has: kernels that work on all
- * of a pool are told where something lies in it. */
+/* Where parameters have more values than an int counts, no pool of them has: kernels that work on
+ * all of a pool are told where something lies in it. */
 START_TEST(pools_of_weights_are_counted_by_ints)
 {
     enum { EACH = 750000000, COUNT = 5 };

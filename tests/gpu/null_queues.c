@@ -20,14 +20,19 @@
 #include "gpu/null_internal.h"
 
 enum {
-    CALL_NANOSECONDS = 5000,
-    PAGE = 4096
-}; /* the first: what a command takes, for those who ask */
+    CALL_NANOSECONDS = 5000, /* what a command takes, for those who ask */
+    PAGE = 4096,
+    MOST_MAPPED = 4096
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static null_counts counts;
 static FILE *log_file;
-static uint64_t serial;           /* of the newest command */
+static struct {
+    const char *at;
+    size_t size;        /* 0: free */
+} mapped[MOST_MAPPED];  /* buffers that the host sees: it can be sent from there as it is */
+static uint64_t serial; /* of the newest command */
 static uint64_t step_began, past; /* the newest command before this step, and the one before */
 
 /* ---- counting and telling ---- */
@@ -325,6 +330,7 @@ launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_
         return CL_OUT_OF_RESOURCES;
     pthread_mutex_lock(&lock);
     counts.launches++;
+    counts.lonely += size == 1;
     queue->newest = ++serial;
     say("K q%d %s", queue->number, kernel->name);
     for (cl_uint d = 0; d < dimensions; d++)
@@ -337,6 +343,34 @@ launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_
     say("\n");
     pthread_mutex_unlock(&lock);
     return give_event(queue, event);
+}
+
+/* Counts bytes between the device and memory of the host that no buffer has: a driver copies them
+ * once more. Few are sent with the command itself. */
+static void
+count_unpinned(const char *host, size_t size)
+{
+    bool pinned = size < PAGE;
+
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < MOST_MAPPED && !pinned; i++)
+        pinned = host >= mapped[i].at && host + size <= mapped[i].at + mapped[i].size;
+    counts.bytes_unpinned += pinned ? 0 : size;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Enters a range that is mapped, or takes out the one that begins at `gone`. */
+static void
+note_mapped(const char *gone, const char *at, size_t size)
+{
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < MOST_MAPPED; i++)
+        if (gone ? mapped[i].size && mapped[i].at == gone : !mapped[i].size) {
+            mapped[i].at = at;
+            mapped[i].size = size;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
 }
 
 /* Counts a command that moves bytes, in `count`, and in `bytes` if that is not NULL. */
@@ -373,6 +407,7 @@ enqueue_write(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t of
     if (!lies_inside(memory, offset, size))
         return CL_INVALID_VALUE;
     memcpy(memory->data + offset, from, size);
+    count_unpinned(from, size);
     return moved('W', queue, memory, size, blocking, &counts.writes, &counts.bytes_written, event);
 }
 
@@ -386,6 +421,7 @@ enqueue_read(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t off
     if (!lies_inside(memory, offset, size))
         return CL_INVALID_VALUE;
     memcpy(to, memory->data + offset, size);
+    count_unpinned(to, size);
     return moved('R', queue, memory, size, blocking, &counts.reads, &counts.bytes_read, event);
 }
 
@@ -455,14 +491,18 @@ enqueue_map(cl_command_queue queue, cl_mem memory, cl_bool blocking, cl_map_flag
     *error = lies_inside(memory, offset, size) ? CL_SUCCESS : CL_INVALID_VALUE;
     if (*error == CL_SUCCESS)
         *error = moved('M', queue, memory, size, blocking, &counts.maps, NULL, event);
-    return *error == CL_SUCCESS ? memory->data + offset : NULL;
+    if (*error != CL_SUCCESS)
+        return NULL;
+    note_mapped(NULL, memory->data + offset, size);
+    return memory->data + offset;
 }
 
 static cl_int CL_API_CALL
 enqueue_unmap(cl_command_queue queue, cl_mem memory, void *at, cl_uint waits,
               const cl_event *events, cl_event *event)
 {
-    (void)memory, (void)at, (void)waits, (void)events;
+    (void)memory, (void)waits, (void)events;
+    note_mapped(at, NULL, 0);
     return give_event(queue, event);
 }
 
