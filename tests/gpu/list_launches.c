@@ -129,7 +129,10 @@ static yoke_trainer *
 train(const null_driver *driver, const char *name, int64_t batch, const char *log)
 {
     yoke_trainer_options options = {
-        .batch = batch, .level = YOKE_PLAN_ESTIMATE, .optimizer = yoke_adam(1e-3f)};
+        .batch = batch,
+        .level = YOKE_PLAN_ESTIMATE,
+        .optimizer = yoke_adam(1e-3f),
+        .clip_norm = heads_of(name) > 0 ? 1 : 0}; /* as language models are trained */
     const yki_tool_model *model = heads_of(name) ? NULL : yki_tool_find_model(name);
     size_t values = model ? yki_tool_model_values(model) : TOKENS;
     float *image = need_memory(values * (size_t)batch, sizeof *image);
