@@ -25,21 +25,24 @@
                                  TILE_COLUMN(j)) = acc[TILE_ACC(i, j)];                       \
     }
 
-/* u [36][c][o], v [36][c][tiles] -> m [36][o][tiles]. The grid is (blocks of o, 36, blocks of tiles),
- * and begins with the last tiles. */
-__kernel YKI_GROUP(TILE_ITEMS, 1) void
-yki_tiles_product(__global const float *u, __global const float *v, __global float *m,
-                  int samples, int tiles, int c, int o)
+/* A product by itself, and one of several in a launch: they take the group's place among those of the
+ * product, and its local memory by the names that tile.cl has for it. */
+#define TILE_PARAMS __local float *tile_a, __local float *tile_b, int tile_item, int tile_x, int tile_y
+#define TILE_PLACE  tile_a, tile_b, tile_item, tile_x, tile_y
+
+/* u [36][c][o], v [36][c][tiles] -> m [36][o][tiles], at rows from `row` and columns from `column` of
+ * matrix e. */
+static __attribute__((always_inline)) void
+multiply_images(TILE_PARAMS, __global const float *u, __global const float *v, __global float *m,
+                int tiles_row, int c, int o, int row, int e, int column)
 {
-    int o_row = VECTORS(o), tiles_row = VECTORS(samples * tiles), row = get_group_id(0) * TM;
-    int e = get_group_id(1), column = (get_num_groups(2) - 1 - get_group_id(2)) * TN;
+    int o_row = VECTORS(o);
     __global const float *a = u + (long)e * c * o_row + row;
     __global const float *b = v + (long)e * c * tiles_row + column;
     __global float *to = m + (long)e * o * tiles_row;
     float4 acc[TILE_ACCS];
     float ra[TILE_FLOATS(TM)], rb[TILE_FLOATS(TN)];
 
-    TILE_START
 #define LOAD(k)                                                                               \
     LOADS(TILE_BY_ROW4, a, o_row - row, c, 1, o_row, b, tiles_row - column, c, 1, tiles_row, k)
 #define STORE(half) STORES(TILE_BY_ROW4, half)
@@ -50,16 +53,14 @@ yki_tiles_product(__global const float *u, __global const float *v, __global flo
     STORE_RESULTS(to, row, o, column, tiles_row)
 }
 
-/* d [36][o][tiles], v [36][c][tiles] -> s [split][36][o][c]. The grid is (blocks of c, 36, splits
- * times blocks of o), and begins with the last tiles. */
-__kernel YKI_GROUP(TILE_ITEMS, 1) void
-yki_tiles_product_weight(__global const float *d, __global const float *v, __global float *s,
-                         int samples, int tiles, int c, int o, int splits)
+/* d [36][o][tiles], v [36][c][tiles] -> s [split][36][o][c], likewise. `part` is the split, counted
+ * from the last one, times the blocks of o, and the block. */
+static __attribute__((always_inline)) void
+multiply_weights(TILE_PARAMS, __global const float *d, __global const float *v, __global float *s,
+                 int tiles_row, int c, int o, int splits, int part, int e, int column)
 {
-    int c_row = VECTORS(c), tiles_row = VECTORS(samples * tiles);
-    int down = (o + TM - 1) / TM, part = get_group_id(2), before = part / down;
-    int row = (part - before * down) * TM, column = get_group_id(0) * TN, e = get_group_id(1);
-    int split = splits - 1 - before;
+    int c_row = VECTORS(c), down = (o + TM - 1) / TM, before = part / down;
+    int row = (part - before * down) * TM, split = splits - 1 - before;
     int first = (int)((long)(tiles_row / 4) * split / splits) * 4;
     int terms = (int)((long)(tiles_row / 4) * (split + 1) / splits) * 4 - first;
     __global const float *a = d + ((long)e * o + row) * tiles_row + first;
@@ -68,7 +69,6 @@ yki_tiles_product_weight(__global const float *d, __global const float *v, __glo
     float4 acc[TILE_ACCS];
     float ra[TILE_FLOATS(TM)], rb[TILE_FLOATS(TN)];
 
-    TILE_START
 #define LOAD(k)                                                                               \
     LOADS(TILE_BY_K4, a, o - row, terms, tiles_row, 1, b, c - column, terms, tiles_row, 1, k)
 #define STORE(half) STORES(TILE_BY_K4, half)
@@ -77,4 +77,42 @@ yki_tiles_product_weight(__global const float *d, __global const float *v, __glo
 #undef LOAD
 #undef STORE
     STORE_RESULTS(to, row, o, column, c_row)
+}
+
+/* The grid is (blocks of o, 36, blocks of tiles), and begins with the last tiles. */
+__kernel YKI_GROUP(TILE_ITEMS, 1) void
+yki_tiles_product(__global const float *u, __global const float *v, __global float *m,
+                  int samples, int tiles, int c, int o)
+{
+    TILE_START
+    multiply_images(TILE_PLACE, u, v, m, VECTORS(samples * tiles), c, o, get_group_id(0) * TM,
+                    get_group_id(1), (get_num_groups(2) - 1 - get_group_id(2)) * TN);
+}
+
+/* The grid is (blocks of c, 36, splits times blocks of o), and begins with the last tiles. */
+__kernel YKI_GROUP(TILE_ITEMS, 1) void
+yki_tiles_product_weight(__global const float *d, __global const float *v, __global float *s,
+                         int samples, int tiles, int c, int o, int splits)
+{
+    TILE_START
+    multiply_weights(TILE_PLACE, d, v, s, VECTORS(samples * tiles), c, o, splits, get_group_id(2),
+                     get_group_id(1), get_group_id(0) * TN);
+}
+
+/* Both gradients of a convolution, of c channels to o: u and g -> m, d and v -> s. The grid is (blocks
+ * of c: TM in m, TN in s if these are more, 36, parts of s and behind them blocks of tiles). */
+__kernel YKI_GROUP(TILE_ITEMS, 1) void
+yki_tiles_product_grads(__global const float *u, __global const float *g, __global float *m,
+                        __global const float *d, __global const float *v, __global float *s,
+                        int samples, int tiles, int c, int o, int splits, int parts)
+{
+    int row = VECTORS(samples * tiles), block = get_group_id(0), e = get_group_id(1);
+    int part = get_group_id(2);
+    TILE_START
+
+    if (part >= parts && block * TM < c)
+        multiply_images(TILE_PLACE, u, g, m, row, o, c, block * TM, e,
+                        ((int)get_num_groups(2) - 1 - part) * TN);
+    else if (part < parts && block * TN < c)
+        multiply_weights(TILE_PLACE, d, v, s, row, c, o, splits, part, e, block * TN);
 }

@@ -139,28 +139,38 @@ put_weights(__global const float *w, int turned, __global float *to, long plane)
     }
 }
 
-/* x (N, c, h, w) -> v, and weight (o, c, 3, 3), or (c, o, 3, 3) if transposed, -> u. The first
- * `weight_groups` groups have the weights. The results have th x tw tiles an image. */
+/* weight (o, c, 3, 3), or (c, o, 3, 3) if transposed, -> u, by the first `groups` groups. */
+void
+weights_in(__global const float *weight, __global float *u, int c, int o, int transposed,
+           int groups)
+{
+    int group = get_group_id(0), row = VECTORS(o);
+    long plane = (long)c * row;
+
+    for (int i = group * WG + (int)get_local_id(0); group < groups && i < c * row;
+         i += groups * WG) {
+        int in = i / row, out = i - in * row;
+
+        if (out < o)
+            put_weights(weight + (transposed ? (long)in * o + out : (long)out * c + in) * 9,
+                        transposed, u + i, plane);
+        else
+            put_zeros(u + i, plane);
+    }
+}
+
+/* x (N, c, h, w) -> v, and weight -> u. The first `weight_groups` groups have the weights. The
+ * results have th x tw tiles an image. */
 __kernel YKI_GROUP(WG, 1) void
 yki_tiles_in(__global const float *x, __global const float *weight, __global float *v,
              __global float *u, int samples, int c, int h, int w, int pad_h, int pad_w, int th,
              int tw, int o, int transposed, int weight_groups)
 {
     int group = get_group_id(0), groups = get_num_groups(0), item = get_local_id(0);
-    int tiles = samples * th * tw, row = VECTORS(tiles), o_row = VECTORS(o);
-    int units = (row + WG - 1) / WG * c;
-    long plane = (long)c * row, weight_plane = (long)c * o_row;
+    int tiles = samples * th * tw, row = VECTORS(tiles), units = (row + WG - 1) / WG * c;
+    long plane = (long)c * row;
 
-    for (int i = group * WG + item; group < weight_groups && i < c * o_row;
-         i += weight_groups * WG) {
-        int in = i / o_row, out = i - in * o_row;
-
-        if (out < o)
-            put_weights(weight + (transposed ? (long)in * o + out : (long)out * c + in) * 9,
-                        transposed, u + i, weight_plane);
-        else
-            put_zeros(u + i, weight_plane);
-    }
+    weights_in(weight, u, c, o, transposed, weight_groups);
     for (int unit = group - weight_groups; unit >= 0 && unit < units;
          unit += groups - weight_groups) {
         int strip = unit / c, channel = unit - strip * c, tile = strip * WG + item;
@@ -175,20 +185,37 @@ yki_tiles_in(__global const float *x, __global const float *weight, __global flo
     }
 }
 
-/* m -> y (N, o, oh, ow). */
-__kernel YKI_GROUP(WG, 1) void
-yki_tiles_out(__global const float *m, __global const float *bias, __global float *y, int samples,
-              int o, int oh, int ow, int th, int tw, int has_bias, int act)
+/* What becomes of a result r before it is stored: of the place `at` of y. */
+#define RELU      1
+#define SUM       2 /* r + other */
+#define GATED_SUM 3 /* the same where gate is above 0, else 0; a comparison that is false for NaN */
+#define FINISH(type, r, load, at)                                                             \
+    r += add;                                                                                 \
+    if (act == RELU)                                                                          \
+        r = select(r, (type)(0.f), r <= 0.f);                                                 \
+    if (act >= SUM)                                                                           \
+        r += load(at, other);                                                                 \
+    if (act == GATED_SUM)                                                                     \
+        r = select(r, (type)(0.f), load(at, gate) <= 0.f);
+#define LOAD1(at, from) ((from)[at])
+#define LOAD4(at, from) (*(__global const float4 *)((from) + (at)))
+
+/* m -> y (N, o, oh, ow), by the first `groups` groups. */
+void
+results_out(__global const float *m, __global const float *bias, __global const float *other,
+            __global const float *gate, __global float *y, int samples, int o, int oh, int ow,
+            int th, int tw, int has_bias, int act, int groups)
 {
     int tiles = samples * th * tw, row = VECTORS(tiles), units = (tiles + WG - 1) / WG * o;
     long plane = (long)o * row;
 
-    for (int unit = get_group_id(0); unit < units; unit += get_num_groups(0)) {
+    for (int unit = get_group_id(0); (int)get_group_id(0) < groups && unit < units;
+         unit += groups) {
         int strip = unit / o, channel = unit - strip * o, tile = strip * WG + get_local_id(0);
         float d[24], add = has_bias ? bias[channel] : 0.f;
         __global const float *from = m + (long)channel * row + tile;
         place p = place_of(tile, th, tw);
-        __global float *to = y + (((long)p.n * o + channel) * oh + p.y) * ow + p.x;
+        long corner = (((long)p.n * o + channel) * oh + p.y) * ow + p.x;
 
         if (tile >= tiles)
             continue;
@@ -203,69 +230,91 @@ yki_tiles_out(__global const float *m, __global const float *bias, __global floa
         }
 #pragma unroll
         for (int k = 0; k < 4; k++) {
+            long at = corner + k * ow;
             float r[4];
 
             RESULTS_4(d[k * 6], d[k * 6 + 1], d[k * 6 + 2], d[k * 6 + 3], d[k * 6 + 4],
                       d[k * 6 + 5], r[0], r[1], r[2], r[3])
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                r[j] += add;
-                r[j] = act == 1 && r[j] <= 0.f ? 0.f : r[j];
-            }
             if (p.y + k >= oh)
                 continue;
             if ((ow & 3) == 0) { /* then the row is a whole vector, aligned as one */
-                *(__global float4 *)(to + k * ow) = (float4)(r[0], r[1], r[2], r[3]);
+                float4 all = (float4)(r[0], r[1], r[2], r[3]);
+
+                FINISH(float4, all, LOAD4, at)
+                *(__global float4 *)(y + at) = all;
                 continue;
             }
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                if (p.x + j < ow)
-                    to[k * ow + j] = r[j];
+                if (p.x + j < ow) {
+                    FINISH(float, r[j], LOAD1, at + j)
+                    y[at + j] = r[j];
+                }
         }
     }
 }
 
-/* x (N, c, h, w) -> v and dy (N, o, oh, ow) -> d. */
+__kernel YKI_GROUP(WG, 1) void
+yki_tiles_out(__global const float *m, __global const float *bias, __global float *y, int samples,
+              int o, int oh, int ow, int th, int tw, int has_bias, int act)
+{
+    results_out(m, bias, y, y, y, samples, o, oh, ow, th, tw, has_bias, act, get_num_groups(0));
+}
+
+/* x (N, c, h, w) -> v and dy (N, o, oh, ow) -> d; with `also`, dy -> g, as the image of a convolution
+ * that has th x tw tiles too. Not by the first `besides` groups. */
+void
+both_in(__global const float *x, __global const float *dy, __global float *v, __global float *d,
+        __global float *g, int also, int samples, int c, int h, int w, int o, int oh, int ow,
+        int pad_h, int pad_w, int th, int tw, int besides)
+{
+    int tiles = samples * th * tw, row = VECTORS(tiles), units = (row + WG - 1) / WG * (c + o);
+
+    for (int unit = (int)get_group_id(0) - besides; unit >= 0 && unit < units;
+         unit += (int)get_num_groups(0) - besides) {
+        int strip = unit / (c + o), channel = unit - strip * (c + o), of_x = channel < c;
+        int tile = strip * WG + get_local_id(0);
+        long plane = (long)(of_x ? c : o) * row, at = (long)(of_x ? channel : channel - c) * row + tile;
+        place p = place_of(tile, th, tw);
+
+        if (tile >= tiles) {
+            if (tile < row)
+                put_zeros((of_x ? v : d) + at, plane);
+            if (tile < row && !of_x && also)
+                put_zeros(g + at, plane);
+        } else if (of_x) {
+            put_window(x + ((long)p.n * c + channel) * h * w, h, w, p.y - pad_h, p.x - pad_w,
+                       v + at, plane);
+        } else {
+            __global const float *image = dy + ((long)p.n * o + channel - c) * oh * ow;
+
+            put_gradient(image, oh, ow, p.y, p.x, d + at, plane);
+            if (also)
+                put_window(image, oh, ow, p.y + pad_h - 2, p.x + pad_w - 2, g + at, plane);
+        }
+    }
+}
+
 __kernel YKI_GROUP(WG, 1) void
 yki_tiles_both(__global const float *x, __global const float *dy, __global float *v,
                __global float *d, int samples, int c, int h, int w, int o, int oh, int ow, int pad_h,
                int pad_w, int th, int tw)
 {
-    int tiles = samples * th * tw, row = VECTORS(tiles), units = (row + WG - 1) / WG * (c + o);
-
-    for (int unit = get_group_id(0); unit < units; unit += get_num_groups(0)) {
-        int strip = unit / (c + o), channel = unit - strip * (c + o), of_x = channel < c;
-        int tile = strip * WG + get_local_id(0), channels = of_x ? c : o;
-        place p = place_of(tile, th, tw);
-        __global float *to = of_x ? v : d;
-
-        channel -= of_x ? 0 : c;
-        to += (long)channel * row + tile;
-        if (tile >= tiles) {
-            if (tile < row)
-                put_zeros(to, (long)channels * row);
-        } else if (of_x) {
-            put_window(x + ((long)p.n * c + channel) * h * w, h, w, p.y - pad_h, p.x - pad_w, to,
-                       (long)c * row);
-        } else {
-            put_gradient(dy + ((long)p.n * o + channel) * oh * ow, oh, ow, p.y, p.x, to,
-                         (long)o * row);
-        }
-    }
+    both_in(x, dy, v, d, d, 0, samples, c, h, w, o, oh, ow, pad_h, pad_w, th, tw, 0);
 }
 
-/* s -> dw (o, c, 3, 3). A group takes 16 pairs of channels at a time: first each work-item adds the
- * splits of some of the 36 x 16 sums. */
+/* s -> dw (o, c, 3, 3), not by the first `besides` groups. A group takes 16 pairs of channels at a
+ * time: first each work-item adds the splits of some of the 36 x 16 sums. */
 #define PAIRS 16
-__kernel YKI_GROUP(WG, 1) void
-yki_tiles_weight_out(__global const float *s, __global float *dw, int o, int c, int splits)
+void
+sums_out(__global const float *s, __global float *dw, int o, int c, int splits, int besides,
+         __local float (*sum)[PAIRS])
 {
-    __local float sum[36][PAIRS];
     int item = get_local_id(0), c_row = VECTORS(c), strips = (c + PAIRS - 1) / PAIRS;
     long plane = (long)o * c_row;
 
-    for (int unit = get_group_id(0); unit < o * strips; unit += get_num_groups(0)) {
+    for (int unit = (int)get_group_id(0) - besides; unit >= 0 && unit < o * strips;
+         unit += (int)get_num_groups(0) - besides) {
         int row = unit / strips, c0 = (unit - row * strips) * PAIRS;
 
         for (int i = item; i < 36 * PAIRS; i += WG) {
@@ -295,4 +344,38 @@ yki_tiles_weight_out(__global const float *s, __global float *dw, int o, int c, 
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
+}
+
+__kernel YKI_GROUP(WG, 1) void
+yki_tiles_weight_out(__global const float *s, __global float *dw, int o, int c, int splits)
+{
+    __local float sum[36][PAIRS];
+
+    sums_out(s, dw, o, c, splits, 0, sum);
+}
+
+/* ---- both gradients of a convolution, whose image and result have as many tiles ---- */
+
+/* x -> v, dy -> d and g, weight -> u. The first `weight_groups` groups have the weights. */
+__kernel YKI_GROUP(WG, 1) void
+yki_tiles_grads_in(__global const float *x, __global const float *dy, __global const float *weight,
+                   __global float *v, __global float *d, __global float *g, __global float *u,
+                   int samples, int c, int h, int w, int o, int oh, int ow, int pad_h, int pad_w,
+                   int th, int tw, int weight_groups)
+{
+    weights_in(weight, u, o, c, 1, weight_groups);
+    both_in(x, dy, v, d, g, 1, samples, c, h, w, o, oh, ow, pad_h, pad_w, th, tw, weight_groups);
+}
+
+/* m -> dx (N, c, h, w), by the first `image_groups` groups, and s -> dw. */
+__kernel YKI_GROUP(WG, 1) void
+yki_tiles_grads_out(__global const float *m, __global const float *other, __global const float *gate,
+                    __global const float *s, __global float *dx, __global float *dw, int samples,
+                    int c, int h, int w, int th, int tw, int act, int image_groups, int o,
+                    int splits)
+{
+    __local float sum[36][PAIRS];
+
+    results_out(m, m, other, gate, dx, samples, c, h, w, th, tw, 0, act, image_groups);
+    sums_out(s, dw, o, c, splits, image_groups, sum);
 }

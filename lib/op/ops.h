@@ -51,6 +51,7 @@
     X(conv2d)                                                                                      \
     X(conv2d_grad_input)                                                                           \
     X(conv2d_grad_weight)                                                                          \
+    X(conv2d_grads)                                                                                \
     X(conv_pooled)                                                                                 \
     X(conv_pooled_grad)                                                                            \
     X(reduce_bias)                                                                                 \
@@ -351,11 +352,17 @@ YKI_ATTRS(yki_custom_attrs)
 /* conv2d (conv/conv2d.c): x (C, H, W), weight (O, C / groups, kh, kw)[, bias (O)] -> (O, OH, OW).
  * conv2d_grad_input: dy (O, OH, OW), weight[, bias (C)] -> (C, size[0], size[1]). With a bias it
  * is the forward of a transposed convolution. conv2d_grad_weight: x, dy -> weight's shape, the
- * sum over the batch. */
+ * sum over the batch. conv2d_grads (conv/winograd_tiles.c; only the planner makes it, plan/join.c):
+ * x, dy, weight[, other[, y]] -> both gradients, that of x with `other` added, and gated by y. */
 
-typedef enum yki_conv_act { YKI_CONV_ACT_NONE = 0, YKI_CONV_ACT_RELU = 1 } yki_conv_act;
+typedef enum yki_conv_act {
+    YKI_CONV_ACT_NONE = 0,
+    YKI_CONV_ACT_RELU = 1,
+    YKI_CONV_ACT_SUM = 2,      /* of conv2d_grads alone */
+    YKI_CONV_ACT_GATED_SUM = 3 /* likewise */
+} yki_conv_act;
 
-/* All three take the attributes of the convolution. Index 0 is the vertical axis. */
+/* All of them take the attributes of the convolution. Index 0 is the vertical axis. */
 typedef struct yki_conv_attrs {
     int32_t kernel[2], stride[2], pad[2], dilation[2];
     int32_t groups;
@@ -523,6 +530,7 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(winograd_tiles)                                                                              \
     X(winograd_tiles_grad_input)                                                                   \
     X(winograd_tiles_grad_weight)                                                                  \
+    X(winograd_tiles_grads)                                                                        \
     X(conv_stacked)                                                                                \
     X(conv_stacked_grad_input)                                                                     \
     X(conv_blocked)                                                                                \

@@ -91,9 +91,10 @@ typedef struct yki_problem {
     /* Further results. Only operators that fusions make have them; a node never has. */
     uint32_t extra_count;
     yki_operand extra[YKI_MAX_EXTRAS];
-    yki_extents max;               /* the largest that it is computed for */
-    bool rows;                     /* it works row by row: its batch are the rows */
-    const void *data;              /* the node's data, lent by its graph; NULL for most */
+    yki_extents max;  /* the largest that it is computed for */
+    bool rows;        /* it works row by row: its batch are the rows */
+    bool repacks;     /* weights change before each run: packing them apart is no gain */
+    const void *data; /* the node's data, lent by its graph; NULL for most */
     int32_t valid[YKI_MAX_INPUTS]; /* for an integer input: a value that is valid there */
 } yki_problem;
 
@@ -334,6 +335,9 @@ typedef struct yki_solver {
      * The planner takes it only where the class is settled: by a team, or by `strict`. */
     bool emulates;
     yki_canonical canonical;
+    /* NULL, or two solvers of which this one computes both results, with their bits, in fewer
+     * launches. It is no choice: the planner puts it in the place of the two (plan/join.c). */
+    const struct yki_solver *joins[2];
     /* Returns whether it can compute the problem, with the layouts as they are, on such a
      * device. */
     bool (*applies)(const yki_problem *problem, const yki_device_traits *traits);

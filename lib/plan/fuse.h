@@ -37,6 +37,14 @@ void yki_fusion_take_over(yki_fusion *f, size_t earlier, size_t later);
 /* Returns whether the device has a solver for the problem with its layouts as they stand. */
 bool yki_fusion_solvable(const yki_fusion *f, const yki_problem *problem);
 
+/* The tasks of one layer are side by side. */
+enum { YKI_FUSION_NEAR = 6 };
+typedef bool (*yki_fusion_fits)(const yki_fusion *f, const yki_task *task, const yki_task *other);
+/* Returns the next task near `index` that `fits` accepts; 0: there is none. */
+size_t yki_fusion_find_near(const yki_fusion *f, size_t index, yki_fusion_fits fits);
+/* Returns whether the value is there before backward begins. */
+bool yki_is_of_forward(const yki_plan *plan, int32_t value);
+
 static inline int32_t
 yki_task_result(const yki_task *task)
 {

@@ -11,8 +11,6 @@
 
 #include "plan/fuse.h"
 
-/* The tasks of one layer are side by side. */
-enum { NEAR = 6 };
 /* FLOPs. Products with more work than this are worth a launch, and a solver, of their own. */
 static const double PAIR_FLOPS = 2e7;
 
@@ -24,15 +22,6 @@ matmul_attrs(const yki_task *task)
     if (task->problem.op == &yki_op_matmul)
         attrs = yki_matmul_attrs_get(&task->problem.attrs);
     return attrs;
-}
-
-/* Returns whether the value is there before backward begins. */
-static bool
-is_of_forward(const yki_plan *plan, int32_t value)
-{
-    const yoke_node *node = plan->values[value].node;
-
-    return node && !node->backward;
 }
 
 bool
@@ -51,7 +40,7 @@ yki_fuse_gate(yki_fusion *f, size_t index)
         return false;
     gate = &f->plan->tasks[reader];
     if (!yki_is_relu_gradient(gate) || gate->section != task->section ||
-        gate->slots[1] != yki_task_result(task) || !is_of_forward(f->plan, gate->slots[0]) ||
+        gate->slots[1] != yki_task_result(task) || !yki_is_of_forward(f->plan, gate->slots[0]) ||
         gate->problem.out.type != task->problem.out.type)
         return false;
     attrs.act = YKI_MATMUL_GATE;
@@ -67,27 +56,6 @@ yki_fuse_gate(yki_fusion *f, size_t index)
     yki_fusion_drop(f, (size_t)reader);
     yki_fusion_replace(f, index, &joined);
     return true;
-}
-
-/* Returns the next task near `index` that `fits` accepts; 0: there is none. */
-static size_t
-find_near(const yki_fusion *f, size_t index,
-          bool (*fits)(const yki_fusion *f, const yki_task *task, const yki_task *other))
-{
-    unsigned seen = 0;
-
-    for (size_t t = index + 1; t < f->plan->task_count && seen < NEAR; t++) {
-        const yki_task *other = &f->plan->tasks[t];
-
-        f->plan->work++;
-        if (other->dropped)
-            continue;
-        seen++;
-        if (other->section == f->plan->tasks[index].section &&
-            fits(f, &f->plan->tasks[index], other))
-            return t;
-    }
-    return 0;
 }
 
 static bool
@@ -107,7 +75,7 @@ yki_fuse_sums(yki_fusion *f, size_t index)
 
     if (!attrs.sum_batch || !attrs.transpose_a || attrs.sums || task->problem.input_count != 2)
         return false;
-    sums = find_near(f, index, sums_same_rows);
+    sums = yki_fusion_find_near(f, index, sums_same_rows);
     if (sums == 0)
         return false;
     attrs.sums = 1;
@@ -151,7 +119,7 @@ is_other_half(const yki_fusion *f, const yki_task *task, const yki_task *other)
         flops_of(task) + flops_of(other) > PAIR_FLOPS)
         return false;
     for (uint32_t k = 1; k < other->problem.input_count; k++)
-        if (!is_of_forward(f->plan, other->slots[k]))
+        if (!yki_is_of_forward(f->plan, other->slots[k]))
             return false;
     return true;
 }
@@ -186,7 +154,7 @@ yki_fuse_pair(yki_fusion *f, size_t index)
     if (task->problem.op != &yki_op_matmul || task->section != YKI_BACKWARD ||
         matmul_attrs(task).bias)
         return false;
-    partner = find_near(f, index, is_other_half);
+    partner = yki_fusion_find_near(f, index, is_other_half);
     if (partner == 0)
         return false;
     other = &f->plan->tasks[partner];

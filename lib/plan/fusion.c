@@ -65,6 +65,33 @@ yki_fusion_solvable(const yki_fusion *f, const yki_problem *problem)
 }
 
 bool
+yki_is_of_forward(const yki_plan *plan, int32_t value)
+{
+    const yoke_node *node = plan->values[value].node;
+
+    return node && !node->backward;
+}
+
+size_t
+yki_fusion_find_near(const yki_fusion *f, size_t index, yki_fusion_fits fits)
+{
+    unsigned seen = 0;
+
+    for (size_t t = index + 1; t < f->plan->task_count && seen < YKI_FUSION_NEAR; t++) {
+        const yki_task *other = &f->plan->tasks[t];
+
+        f->plan->work++;
+        if (other->dropped)
+            continue;
+        seen++;
+        if (other->section == f->plan->tasks[index].section &&
+            fits(f, &f->plan->tasks[index], other))
+            return t;
+    }
+    return 0;
+}
+
+bool
 yki_is_relu_gradient(const yki_task *task)
 {
     yki_unary_attrs attrs;

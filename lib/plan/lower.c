@@ -176,6 +176,7 @@ lower_computed(yki_plan *plan, const yoke_node *node, const role *its)
     task.rounds = yki_precision_is_bf16(plan->options.precision, node) && yki_has_products(op);
     yki_problem_of_node(node, plan->options.max, &task.problem);
     task.problem.op = op;
+    task.problem.repacks = yki_plan_repacks(plan);
     if (!plan->options.training && op->evaluation_attrs)
         op->evaluation_attrs(&task.problem.attrs);
     yki_problem_set_inputs(&task.problem, inputs, count);

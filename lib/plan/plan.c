@@ -38,7 +38,8 @@ decide(yki_plan *plan)
     YKI_TRY(yki_plan_lower(plan));
     YKI_TRY(yki_plan_fuse(plan));
     YKI_TRY(yki_plan_search(plan));
-    return yki_plan_choose(plan);
+    YKI_TRY(yki_plan_choose(plan));
+    return yki_plan_join(plan);
 }
 
 yoke_status

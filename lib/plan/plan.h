@@ -14,6 +14,7 @@
  *   fuse        joins tasks
  *   search      picks a parameter set for each solver that has them
  *   choose      picks solvers and layouts, and adds reorders between them
+ *   join        joins tasks whose solvers have a common one
  *   recompute   where memory is short, computes cheap values again instead of keeping them
  *   pack        turns lifetimes into offsets
  *   bind        makes buffers, programs and kernels
@@ -389,6 +390,7 @@ yoke_status yki_plan_lower(yki_plan *plan);     /* lower.c */
 yoke_status yki_plan_fuse(yki_plan *plan);      /* fuse.c */
 yoke_status yki_plan_search(yki_plan *plan);    /* search.c */
 yoke_status yki_plan_choose(yki_plan *plan);    /* choose.c */
+yoke_status yki_plan_join(yki_plan *plan);      /* join.c */
 yoke_status yki_plan_recompute(yki_plan *plan); /* recompute.c */
 yoke_status yki_plan_pack(yki_plan *plan);      /* pack.c */
 yoke_status yki_plan_bind(yki_plan *plan);      /* bind.c */

@@ -50,6 +50,9 @@ close_device(void)
     yoke_context_destroy(context);
 }
 
+/* NULL, or a part of the name of the solvers to try. */
+static const char *try_only;
+
 /* Returns the first solver that applies, or the last one. */
 static const yki_solver *
 solver_of(const yki_problem *problem, bool last)
@@ -57,7 +60,8 @@ solver_of(const yki_problem *problem, bool last)
     const yki_solver *found = NULL;
 
     for (const yki_solver *const *s = yki_solvers; *s; s++)
-        if (*(*s)->op == problem->op && (*s)->applies(problem, &traits) && (last || !found))
+        if (*(*s)->op == problem->op && (*s)->applies(problem, &traits) && (last || !found) &&
+            (!try_only || strstr((*s)->name, try_only)))
             found = *s;
     ck_assert_msg(found != NULL, "nothing solves %s", problem->op->name);
     return found;
@@ -862,6 +866,98 @@ START_TEST(a_norm_joins_its_statistics)
 }
 END_TEST
 
+/* ---- both gradients of a convolution ---- */
+
+typedef struct conv_layer {
+    int64_t c, h, w, o, batch;
+} conv_layer;
+
+/* Tiles that are cut, rows that are vectors and not, so small that simulators can run them; and
+ * tiles enough for two parts of the sums. */
+static const conv_layer conv_layers[] = {{33, 5, 6, 40, 5}, {32, 4, 8, 34, 9}, {32, 4, 3, 33, 130}};
+enum { CONV_VALUES = 52000, CONV_ACTS = 3 };
+
+typedef struct conv_data {
+    float x[CONV_VALUES], dy[CONV_VALUES], w[CONV_VALUES], other[CONV_VALUES], gate[CONV_VALUES];
+    float dx[CONV_VALUES], dw[CONV_VALUES], alone_dx[CONV_VALUES], alone_dw[CONV_VALUES];
+} conv_data;
+
+static yki_problem
+conv_problem(const yki_op *op, const conv_layer *l, yki_conv_act act)
+{
+    yki_conv_attrs a = {.kernel = {3, 3},
+                        .stride = {1, 1},
+                        .pad = {1, 1},
+                        .dilation = {1, 1},
+                        .groups = 1,
+                        .act = act};
+    const yki_operand x = tensor(YOKE_F32, true, yoke_shape(l->c, l->h, l->w));
+    const yki_operand dy = tensor(YOKE_F32, true, yoke_shape(l->o, l->h, l->w));
+    const yki_operand weight = tensor(YOKE_F32, false, yoke_shape(l->o, l->c, 3, 3));
+    yki_problem p = {.op = op, .max.batch = l->batch + 2};
+
+    if (op != &yki_op_conv2d_grad_input)
+        p.in[p.input_count++] = x;
+    else
+        a.size[0] = (int32_t)l->h, a.size[1] = (int32_t)l->w;
+    p.in[p.input_count++] = dy;
+    if (op != &yki_op_conv2d_grad_weight)
+        p.in[p.input_count++] = weight;
+    for (int k = YKI_CONV_ACT_SUM; k <= (int)act; k++)
+        p.in[p.input_count++] = x;
+    p.out = op == &yki_op_conv2d_grad_weight ? weight : x;
+    if (op == &yki_op_conv2d_grads)
+        p.extra[p.extra_count++] = weight;
+    yki_conv_attrs_set(&p.attrs, &a);
+    return p;
+}
+
+/* By every block of the product: the bits of the two apart, which the oracles hold
+ * (check_winograd.c), where sums have as many parts; and those of a sum and a gate behind them. */
+START_TEST(gradients_of_a_convolution_join)
+{
+    const conv_layer *l = &conv_layers[_i / CONV_ACTS];
+    const yki_conv_act acts[] = {YKI_CONV_ACT_NONE, YKI_CONV_ACT_SUM, YKI_CONV_ACT_GATED_SUM};
+    const yki_conv_act act = acts[_i % CONV_ACTS];
+    const int64_t count = l->batch * l->c * l->h * l->w;
+    yki_problem p;
+    conv_data *d;
+
+    if (l->batch > 100 && op_on_simulator())
+        TEST_NOT_HERE("too long for a simulator");
+    d = calloc(1, sizeof *d);
+    traits.compute_units = 64;
+    fill(d->x, CONV_VALUES, 0);
+    fill(d->dy, CONV_VALUES, 1);
+    fill(d->w, CONV_VALUES, 2);
+    fill(d->other, CONV_VALUES, 3);
+    fill(d->gate, CONV_VALUES, 4);
+    try_only = "winograd4-tiles";
+    p = conv_problem(&yki_op_conv2d_grad_input, l, YKI_CONV_ACT_NONE);
+    run_alone(&p, 0, l->batch, (void *[]){d->dy, d->w, d->alone_dx});
+    p = conv_problem(&yki_op_conv2d_grad_weight, l, YKI_CONV_ACT_NONE);
+    run_alone(&p, 0, l->batch, (void *[]){d->x, d->dy, d->alone_dw});
+    for (int64_t i = 0; i < count && act != YKI_CONV_ACT_NONE; i++) {
+        d->alone_dx[i] += d->other[i];
+        if (act == YKI_CONV_ACT_GATED_SUM && d->gate[i] <= 0)
+            d->alone_dx[i] = 0;
+    }
+    p = conv_problem(&yki_op_conv2d_grads, l, act);
+    for (unsigned tuning = 0; tuning < solver_of(&p, false)->tunings(&p, &traits); tuning++) {
+        void *values[] = {d->x, d->dy, d->w, d->other, d->gate, d->dx, d->dw};
+
+        values[p.input_count] = d->dx;
+        values[p.input_count + 1] = d->dw;
+        run_alone(&p, tuning, l->batch, values);
+        ck_assert_msg(memcmp(d->dx, d->alone_dx, (size_t)count * sizeof *d->dx) == 0,
+                      "dx, tuning %u", tuning);
+        is_near(d->dw, d->alone_dw, l->o * l->c * 9);
+    }
+    try_only = NULL;
+    free(d);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -874,6 +970,8 @@ test_suite(void)
     tcase_add_loop_test(tcase, a_tiled_product_has_a_gate_and_sums, 0, (int)YKI_COUNT(tiled));
     tcase_add_loop_test(tcase, a_layer_joins_its_loss, 0, (int)YKI_COUNT(last_layers));
     tcase_add_loop_test(tcase, a_norm_joins_its_statistics, 0, 6);
+    tcase_add_loop_test(tcase, gradients_of_a_convolution_join, 0,
+                        CONV_ACTS * (int)YKI_COUNT(conv_layers));
     tcase = test_case(suite, "pooled");
     tcase_add_checked_fixture(tcase, open_device, close_device);
     tcase_add_loop_test(tcase, a_convolution_joins_its_pooling, 0, (int)YKI_COUNT(pooled_layers));

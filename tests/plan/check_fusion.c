@@ -679,6 +679,70 @@ START_TEST(parts_of_gradients_are_added_late)
 }
 END_TEST
 
+/* ---- both gradients of a convolution ---- */
+
+static void
+check_joined_gradients(yoke_device *device, yoke_graph *graph, bool small)
+{
+    yki_plan_options options = {
+        .max.batch = 8, .training = true, .small = small, .level = YOKE_PLAN_ESTIMATE};
+    unsigned gated = 0;
+    side joined, apart;
+    results a, b;
+
+    create_with(&joined, device, graph, &options);
+    options.no_fusion = true;
+    create_with(&apart, device, graph, &options);
+    for (size_t t = 0; t < joined.plan->task_count; t++) {
+        const yki_problem *p = &joined.plan->tasks[t].problem;
+
+        gated += p->op == &yki_op_conv2d_grads &&
+                 yki_conv_attrs_get(&p->attrs).act == YKI_CONV_ACT_GATED_SUM;
+    }
+    if (yki_device_get_traits(device)->type != YOKE_DEVICE_CPU) {
+        ck_assert_uint_eq(tasks_with(joined.plan, "conv2d-grads-winograd4-tiles"), small ? 0 : 4);
+        ck_assert_uint_eq(gated, small ? 0 : 2);
+    }
+    for (int64_t n = 8; n >= 0; n -= 4) {
+        run(&joined, n, &a);
+        run(&apart, n, &b);
+        compare(&a, &b, n, 1e-5);
+    }
+    destroy(&joined);
+    destroy(&apart);
+}
+
+/* Two blocks with shortcuts. Where both gradients of a convolution are Winograd's for GPUs, they
+ * are one task, and the first of a block adds the shortcut's and gates the sum; not in a plan that
+ * saves memory. */
+START_TEST(gradients_of_a_convolution_go_together)
+{
+    yoke_conv2d_options o = {.filters = 32, .kernel = {3, 3}, .pad = {1, 1}, .no_bias = true};
+    yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
+    yoke_shape shape = yoke_shape(32, 8, 6);
+    yoke_context *context;
+    yoke_selection *selection;
+    yoke_node *y, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    y = yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape), yoke_parameter(g, "p", shape, init));
+    y = yoke_relu(g, y);
+    for (int i = 0; i < 2; i++)
+        y = yoke_relu(g, yoke_add(g, y, yoke_conv2d(g, yoke_relu(g, yoke_conv2d(g, y, &o)), &o)));
+    target = yoke_target(g, "target", YOKE_F32, yoke_node_shape(y));
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
+    ASSERT_OK(yoke_graph_status(g));
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
+    for (size_t i = 0; i < yoke_selection_count(selection); i++)
+        check_joined_gradients(yoke_selection_get(selection, i), g, _i == 1);
+    yoke_selection_destroy(selection);
+    yoke_context_destroy(context);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 /* ---- batch norm ---- */
 
 typedef enum norm_case {
@@ -846,6 +910,7 @@ test_suite(void)
     tcase_add_test(tcase, large_layers_keep_their_products_apart);
     tcase_add_test(tcase, a_sum_of_gradients_is_not_gated);
     tcase_add_test(tcase, parts_of_gradients_are_added_late);
+    tcase_add_loop_test(tcase, gradients_of_a_convolution_go_together, 0, 2);
     tcase_add_loop_test(tcase, a_gate_adds_what_meets_there, 0, 2);
     tcase_add_loop_test(tcase, a_norm_finds_the_gate_again, 0, NORM_READ_TWICE + 1);
     tcase_add_loop_test(tcase, statistics_go_with_their_use, 0, NORM_READ_TWICE + 1);

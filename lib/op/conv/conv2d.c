@@ -263,7 +263,7 @@ yki_conv_of(const yki_problem *problem)
     if (problem->op == &yki_op_conv2d_grad_input) {
         x = &problem->out;
         y = &problem->in[0];
-    } else if (problem->op == &yki_op_conv2d_grad_weight) {
+    } else if (problem->op == &yki_op_conv2d_grad_weight || problem->op == &yki_op_conv2d_grads) {
         y = &problem->in[1];
     }
     conv.c = x->shape.dim[0];
@@ -275,7 +275,8 @@ yki_conv_of(const yki_problem *problem)
     conv.cg = conv.c / conv.a.groups;
     conv.og = conv.o / conv.a.groups;
     conv.taps = (int64_t)conv.a.kernel[0] * conv.a.kernel[1];
-    conv.has_bias = problem->op != &yki_op_conv2d_grad_weight && problem->input_count > 2;
+    conv.has_bias = problem->op != &yki_op_conv2d_grad_weight &&
+                    problem->op != &yki_op_conv2d_grads && problem->input_count > 2;
     conv.batched = x->batched;
     conv.n = x->batched ? YKI_BATCH : YKI_CONST(1);
     return conv;

@@ -10,13 +10,21 @@
  * of 256 work-items, which fits few devices and gains little (docs/tried.md).
  *
  * Weights that are large beside the images are transformed in a launch of their own,
- * once as long as they stay the same. The gradient by the weights is a sum over tiles,
- * which are split into parts where it has too few groups otherwise. The last launch adds
- * them in order.
+ * once as long as they stay the same, unless they change before each run. The gradient by the
+ * weights is a sum over tiles, which are split into parts where it has too few groups otherwise.
+ * The last launch adds them in order.
  *
  * The blocks of the product are tunings. The guess is the one with which the busiest
  * compute unit has the least to do.
+ *
+ * Both gradients of a convolution join their launches, where the image has as many tiles as the
+ * result, and with them what follows the gradient of the image in a network with shortcuts: the
+ * sum with the gradient by another reader, and the gate of relu. The planner puts that solver in
+ * the place of the two (plan/join.c).
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "op/conv/winograd.h"
 
 enum {
@@ -75,8 +83,9 @@ typedef struct side {
     bool weight, transposed;
 } side;
 
+/* `op` is the problem's, or one of those that it joins. */
 static side
-side_of(const yki_problem *problem)
+side_of(const yki_problem *problem, const yki_op *op)
 {
     yki_conv conv = yki_conv_of(problem);
     side s = {.conv = conv,
@@ -87,9 +96,9 @@ side_of(const yki_problem *problem)
               .oh = conv.oh,
               .ow = conv.ow,
               .pad = {conv.a.pad[0], conv.a.pad[1]},
-              .weight = problem->op == &yki_op_conv2d_grad_weight};
+              .weight = op == &yki_op_conv2d_grad_weight};
 
-    if (problem->op == &yki_op_conv2d_grad_input)
+    if (op == &yki_op_conv2d_grad_input)
         s = (side){.conv = conv,
                    .c = conv.o,
                    .h = conv.oh,
@@ -148,39 +157,62 @@ tunings(const yki_problem *problem, const yki_device_traits *traits)
     return count;
 }
 
-/* Tuning 0 is the guess; the others follow in the order of the list. */
-static cut
-cut_for(const side *s, const yki_device_traits *traits, unsigned tuning)
+/* Cuts products, of one launch, by the same block. Tuning 0 is the guess; the others follow in the
+ * order of the list. */
+static void
+cut_all(const side *sides, size_t count, const yki_device_traits *traits, unsigned tuning,
+        cut *cuts)
 {
-    cut cuts[YKI_COUNT(choices)];
-    unsigned count = 0, best = 0;
+    const block *fitting[YKI_COUNT(choices)] = {0};
+    unsigned found = 0, best = 0;
+    double least = 0;
 
-    for (size_t i = 0; i < YKI_COUNT(choices); i++)
-        if (block_fits(&choices[i], traits)) {
-            cuts[count] = cut_of(s, traits, &choices[i]);
-            if (work_of(&cuts[count], traits) < work_of(&cuts[best], traits))
-                best = count;
-            count++;
+    for (size_t i = 0; i < YKI_COUNT(choices); i++) {
+        double work = 0;
+
+        if (!block_fits(&choices[i], traits))
+            continue;
+        for (size_t k = 0; k < count; k++) {
+            cut one = cut_of(&sides[k], traits, &choices[i]);
+
+            work += work_of(&one, traits);
         }
-    return cuts[tuning == 0 ? best : tuning <= best ? tuning - 1 : tuning];
+        if (found == 0 || work < least) {
+            best = found;
+            least = work;
+        }
+        fitting[found++] = &choices[i];
+    }
+    tuning = tuning == 0 ? best : tuning <= best ? tuning - 1 : tuning;
+    for (size_t k = 0; k < count; k++)
+        cuts[k] = cut_of(&sides[k], traits, fitting[tuning]);
+}
+
+/* Whether one of the products can be computed with scratch memory for `places` in each of 36
+ * matrices. */
+static bool
+fits(const yki_problem *problem, const yki_device_traits *traits, const side *s, int64_t places)
+{
+    int64_t a = s->c * s->row, b = s->o * s->row, limit = INT32_MAX / 2;
+
+    if (!yki_plain_applies(problem, traits) || tunings(problem, traits) == 0 ||
+        !yki_winograd_pays(&s->conv, s->oh, s->ow))
+        return false;
+    if (s->c * s->o < CHANNELS * (s->c + s->o) || s->row < LEAST_TILES)
+        return false;
+    /* The places of one of 36 matrices are ints, and all 36 need memory. */
+    return s->row <= MOST_BLOCKS * choices[YKI_COUNT(choices) - 1].tn && a < limit && b < limit &&
+           s->c * s->o < limit / 9 && s->c * s->h * s->w < limit && s->o * s->oh * s->ow < limit &&
+           4 * 36 * YKI_MAX(a, b) <= (int64_t)traits->max_allocation &&
+           4 * 36 * places <= (int64_t)(traits->memory / 4);
 }
 
 static bool
 applies(const yki_problem *problem, const yki_device_traits *traits)
 {
-    side s = side_of(problem);
-    int64_t a = s.c * s.row, b = s.o * s.row, limit = INT32_MAX / 2;
+    side s = side_of(problem, problem->op);
 
-    if (!yki_plain_applies(problem, traits) || tunings(problem, traits) == 0 ||
-        !yki_winograd_pays(&s.conv, s.oh, s.ow))
-        return false;
-    if (s.c * s.o < CHANNELS * (s.c + s.o) || s.row < LEAST_TILES)
-        return false;
-    /* The places of one of 36 matrices are ints, and all 36 need memory. */
-    return s.row <= MOST_BLOCKS * choices[YKI_COUNT(choices) - 1].tn && a < limit && b < limit &&
-           s.c * s.o < limit / 9 && s.c * s.h * s.w < limit && s.o * s.oh * s.ow < limit &&
-           4 * 36 * YKI_MAX(a, b) <= (int64_t)traits->max_allocation &&
-           4 * 36 * (a + b) <= (int64_t)(traits->memory / 4);
+    return fits(problem, traits, &s, (s.c + s.o) * s.row);
 }
 
 /* The tiles of a strip. */
@@ -285,20 +317,21 @@ static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
      yki_recipe *recipe)
 {
-    side s = side_of(problem);
-    cut k = cut_for(&s, traits, tuning);
+    side s = side_of(problem, problem->op);
     uint32_t strip = strip_of(&s, traits), u, v, m;
     int64_t weights = s.c * row_of(s.o);
     int64_t weight_groups = YKI_MIN(pieces(weights, strip), MAX_GROUPS);
     /* Whether transforming the weights takes more than an eighth of what the images take. */
-    bool apart = !s.transposed && 8 * (9 + 36) * s.o > (16 + 36) * s.row;
+    bool apart = !s.transposed && !problem->repacks && 8 * (9 + 36) * s.o > (16 + 36) * s.row;
     yki_expr across = yki_conv_times(&s.conv, s.tiles);
     const yki_named_int sizes[] = {{"o", s.o},           {"oh", s.oh},
                                    {"ow", s.ow},         {"th", s.th},
                                    {"tw", s.tw},         {"has_bias", s.conv.has_bias},
                                    {"act", s.conv.a.act}};
     yki_launch *launch;
+    cut k;
 
+    cut_all(&s, 1, traits, tuning, &k);
     yki_recipe_start(recipe, problem);
     u = yki_recipe_slot(recipe, apart ? YKI_SLOT_PREPARED : YKI_SLOT_SCRATCH,
                         YKI_CONST(4 * 36 * weights));
@@ -362,12 +395,13 @@ static yoke_status
 emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
             yki_recipe *recipe)
 {
-    side s = side_of(problem);
-    cut k = cut_for(&s, traits, tuning);
+    side s = side_of(problem, problem->op);
     uint32_t strip = strip_of(&s, traits), v, d, sums;
     int64_t strips = s.o * pieces(s.c, PAIRS);
     yki_launch *launch;
+    cut k;
 
+    cut_all(&s, 1, traits, tuning, &k);
     yki_recipe_start(recipe, problem);
     v = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * 36 * s.c * s.row));
     d = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * 36 * s.o * s.row));
@@ -403,9 +437,190 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
     return recipe->status;
 }
 
+/* ---- both gradients ---- */
+
+static yoke_status
+infer(yoke_node *node)
+{
+    return yki_fail_bug("%s: only the planner joins the gradients of a convolution", node->name);
+}
+
+static void
+describe(const yki_attrs *attrs, char *text, size_t size)
+{
+    const yki_conv_attrs a = yki_conv_attrs_get(attrs);
+    size_t used;
+
+    yki_op_conv2d.describe(attrs, text, size);
+    used = strlen(text);
+    if (a.act >= YKI_CONV_ACT_SUM && used < size)
+        snprintf(text + used, size - used, a.act == YKI_CONV_ACT_SUM ? " sum" : " gated sum");
+}
+
+const yki_op yki_op_conv2d_grads = {
+    .name = "conv2d_grads",
+    .infer = infer,
+    .describe = describe,
+    .in_place = 1u << 3,
+};
+
+enum { BY_INPUT, BY_WEIGHT };
+
+static void
+find_sides(const yki_problem *problem, side sides[2])
+{
+    sides[BY_INPUT] = side_of(problem, &yki_op_conv2d_grad_input);
+    sides[BY_WEIGHT] = side_of(problem, &yki_op_conv2d_grad_weight);
+}
+
+static bool
+applies_grads(const yki_problem *problem, const yki_device_traits *traits)
+{
+    side s[2];
+    int64_t places;
+
+    find_sides(problem, s);
+    places = 2 * (s[0].c + s[0].o) * s[0].row;
+    return s[0].th == s[1].th && s[0].tw == s[1].tw && fits(problem, traits, &s[0], places) &&
+           fits(problem, traits, &s[1], places);
+}
+
+/* Transforms both operands of both products. */
+static void
+emit_grads_in(yki_recipe *recipe, const side *s, const uint32_t scratch[4], uint32_t strip,
+              const yki_problem *problem)
+{
+    int64_t weights = s->o * row_of(s->c);
+    int64_t weight_groups = YKI_MIN(pieces(weights, strip), MAX_GROUPS);
+    yki_launch *launch = start_transform(recipe, "yki_tiles_grads_in", strip);
+    const yki_named_int values[] = {{"c", s->c},
+                                    {"h", s->h},
+                                    {"w", s->w},
+                                    {"o", s->o},
+                                    {"oh", s->oh},
+                                    {"ow", s->ow},
+                                    {"pad_h", s->pad[0]},
+                                    {"pad_w", s->pad[1]},
+                                    {"th", s->th},
+                                    {"tw", s->tw},
+                                    {"weight_groups", weight_groups}};
+
+    for (uint32_t i = 0; i < 3; i++)
+        yki_arg_slot(recipe, i);
+    for (uint32_t i = 0; i < 4; i++)
+        yki_arg_slot(recipe, scratch[i]);
+    yki_arg_expr(recipe, "samples", s->conv.n);
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
+    if (!launch)
+        return;
+    finish_transform(launch, problem, groups_of(s, s->c + s->o, strip, weight_groups), strip,
+                     (s->c + 2 * s->o) * s->row + weights);
+    launch->flops = yki_conv_times(&s->conv, s->tiles * (s->c * 192 + s->o * (140 + 192)));
+    launch->bytes = yki_conv_times(&s->conv, 4 * (s->c * s->h * s->w + s->o * s->oh * s->ow +
+                                                  36 * s->tiles * (s->c + 2 * s->o)));
+    launch->flops.constant += s->c * s->o * 117;
+    launch->bytes.constant += 4 * s->c * s->o * (9 + 36);
+}
+
+/* Transforms the results of both products. */
+static void
+emit_grads_out(yki_recipe *recipe, const side *s, const cut *k, uint32_t m, uint32_t sums,
+               uint32_t strip, const yki_problem *problem)
+{
+    uint32_t out = problem->input_count, terms = out - 3; /* the sum's, and the gate */
+    int64_t strips = s->o * pieces(s->c, PAIRS);
+    int64_t image_groups = YKI_MIN(pieces(s->row, strip) * s->c, MAX_GROUPS);
+    int64_t sum_groups = YKI_MIN(strips, MAX_GROUPS);
+    yki_launch *launch = start_transform(recipe, "yki_tiles_grads_out", strip);
+    const yki_named_int values[] = {{"c", s->c},
+                                    {"h", s->h},
+                                    {"w", s->w},
+                                    {"th", s->th},
+                                    {"tw", s->tw},
+                                    {"act", s->conv.a.act},
+                                    {"image_groups", image_groups},
+                                    {"o", s->o},
+                                    {"splits", k->splits}};
+
+    yki_arg_slot(recipe, m);
+    yki_arg_slot(recipe, terms > 0 ? 3 : m);
+    yki_arg_slot(recipe, terms > 1 ? 4 : m);
+    yki_arg_slot(recipe, sums);
+    yki_arg_slot(recipe, out);
+    yki_arg_slot(recipe, out + 1);
+    yki_arg_expr(recipe, "samples", s->conv.n);
+    yki_arg_ints(recipe, values, YKI_COUNT(values));
+    if (!launch)
+        return;
+    finish_transform(launch, problem, YKI_CONST(image_groups + sum_groups), strip, 0);
+    launch->iterations =
+        YKI_MAX(pieces(pieces(s->row, strip) * s->c, image_groups) * 64,
+                pieces(strips, MAX_GROUPS) * (pieces(36 * PAIRS, strip) + 2) * k->splits);
+    launch->flops = yki_conv_times(&s->conv, s->tiles * s->c * 120);
+    launch->bytes =
+        yki_conv_times(&s->conv, 4 * s->c * (36 * s->tiles + (1 + (int64_t)terms) * s->h * s->w));
+    launch->flops.constant += s->o * s->c * 36 * (k->splits + 3);
+    launch->bytes.constant += 4 * s->o * s->c * (36 * k->splits + 9);
+}
+
+static yoke_status
+emit_grads(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+           yki_recipe *recipe)
+{
+    side sides[2];
+    const side *s = &sides[BY_WEIGHT];
+    cut cuts[2], *k = &cuts[BY_WEIGHT];
+    yki_expr blocks;
+    uint32_t strip, v, d, g, u, m, sums;
+    int64_t parts;
+    yki_launch *launch;
+
+    find_sides(problem, sides);
+    cut_all(sides, 2, traits, tuning, cuts);
+    strip = strip_of(s, traits);
+    parts = k->splits * k->down;
+    yki_recipe_start(recipe, problem);
+    v = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * 36 * s->c * s->row));
+    d = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * 36 * s->o * s->row));
+    g = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * 36 * s->o * s->row));
+    u = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * 36 * s->o * row_of(s->c)));
+    m = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * 36 * s->c * s->row));
+    sums = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH,
+                           YKI_CONST(4 * 36 * k->splits * s->o * row_of(s->c)));
+    emit_grads_in(recipe, s, (const uint32_t[]){v, d, g, u}, strip, problem);
+
+    launch = start_product(recipe, "yki_tiles_product_grads", k->block);
+    yki_arg_slot(recipe, u);
+    yki_arg_slot(recipe, g);
+    yki_arg_slot(recipe, m);
+    yki_arg_slot(recipe, d);
+    yki_arg_slot(recipe, v);
+    yki_arg_slot(recipe, sums);
+    yki_arg_expr(recipe, "samples", s->conv.n);
+    yki_arg_int(recipe, "tiles", s->tiles);
+    yki_arg_int(recipe, "c", s->c);
+    yki_arg_int(recipe, "o", s->o);
+    yki_arg_int(recipe, "splits", k->splits);
+    yki_arg_int(recipe, "parts", parts);
+    blocks = yki_conv_times(&s->conv, s->tiles);
+    blocks.divisor = k->block->tn;
+    blocks.constant += parts * blocks.divisor;
+    finish_product(launch, s, cuts[BY_INPUT].sum > k->sum ? &cuts[BY_INPUT] : k, problem,
+                   YKI_CONST(YKI_MAX(cuts[BY_INPUT].down, k->across)), blocks);
+    if (launch) {
+        launch->flops.per_sample *= 2;
+        launch->flops.constant *= 2;
+        launch->bytes.per_sample *= 2;
+        launch->bytes.constant *= 2;
+    }
+    emit_grads_out(recipe, s, k, m, sums, strip, problem);
+    return recipe->status;
+}
+
 static const yki_op *const forward_op = &yki_op_conv2d;
 static const yki_op *const grad_input_op = &yki_op_conv2d_grad_input;
 static const yki_op *const grad_weight_op = &yki_op_conv2d_grad_weight;
+static const yki_op *const grads_op = &yki_op_conv2d_grads;
 
 const yki_solver yki_solver_winograd_tiles = {
     .name = "conv2d-winograd4-tiles",
@@ -435,4 +650,15 @@ const yki_solver yki_solver_winograd_tiles_grad_weight = {
     .applies = applies,
     .tunings = tunings,
     .emit = emit_weight,
+};
+
+const yki_solver yki_solver_winograd_tiles_grads = {
+    .name = "conv2d-grads-winograd4-tiles",
+    .op = &grads_op,
+    .numerical_class = YKI_CLASS_WINOGRAD4,
+    .side_by_side = true,
+    .joins = {&yki_solver_winograd_tiles_grad_input, &yki_solver_winograd_tiles_grad_weight},
+    .applies = applies_grads,
+    .tunings = tunings,
+    .emit = emit_grads,
 };

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * join.c - joins tasks whose solvers have a common one with fewer launches, with the same bits.
+ *
+ * The two gradients of a convolution are separate tasks until here, so that each has had the
+ * choice of all solvers. Where the solvers that were taken say so (yki_solver.joins), one task
+ * takes their place. It also adds the gradient by another reader of the image, and gates the sum,
+ * where that is what comes next: so it is behind the shortcuts of a ResNet. More memory is in use
+ * at a time, so plans that save memory do without.
+ */
+#include "plan/fuse.h"
+
+/* Finds the solver for what two tasks compute. */
+static const yki_solver *
+common_solver(const yki_task *a, const yki_task *b)
+{
+    for (const yki_solver *const *s = yki_solvers; *s; s++)
+        if ((*s)->joins[0] && (*s)->joins[0] == a->solver && (*s)->joins[1] == b->solver)
+            return *s;
+    return NULL;
+}
+
+static bool
+is_other_gradient(const yki_fusion *f, const yki_task *by_input, const yki_task *task)
+{
+    return task->problem.op == &yki_op_conv2d_grad_weight && task->slots[1] == by_input->slots[0] &&
+           yki_is_of_forward(f->plan, task->slots[0]) && common_solver(by_input, task);
+}
+
+/* Writes the recipe of a joined task in the place of its own. Returns false if the device has none
+ * for it; then nothing has changed. */
+static bool
+emit(yki_plan *plan, yki_task *task, yoke_status *status)
+{
+    const yki_device_traits *traits = yki_plan_traits(plan, task->solver);
+
+    if (!yki_solver_suits(task->solver, &task->problem, traits))
+        return false;
+    *status = yki_solver_emit(task->solver, &task->problem, traits, task->tuning, &task->recipe);
+    return true;
+}
+
+static void
+drop(yki_fusion *f, size_t index)
+{
+    yki_recipe_clear(&f->plan->tasks[index].recipe);
+    yki_fusion_drop(f, index);
+}
+
+/* A tuning that was measured to be better than the guess is better than a launch less. */
+static yoke_status
+join_gradients(yki_fusion *f, size_t index)
+{
+    yki_plan *plan = f->plan;
+    yki_task *task = &plan->tasks[index], joined = *task;
+    size_t partner;
+    const yki_task *other;
+    yoke_status status = YOKE_OK;
+
+    if (task->problem.op != &yki_op_conv2d_grad_input || task->section != YKI_BACKWARD ||
+        task->problem.input_count != 2 || yki_conv_attrs_get(&task->problem.attrs).act)
+        return YOKE_OK;
+    partner = yki_fusion_find_near(f, index, is_other_gradient);
+    if (partner == 0)
+        return YOKE_OK;
+    other = &plan->tasks[partner];
+    if (task->tuning != 0 || other->tuning != 0)
+        return YOKE_OK;
+    joined.solver = common_solver(task, other);
+    joined.problem.op = *joined.solver->op;
+    joined.problem.attrs = other->problem.attrs;
+    joined.problem.input_count = 3;
+    joined.problem.in[0] = other->problem.in[0];
+    joined.problem.in[1] = task->problem.in[0];
+    joined.problem.in[2] = task->problem.in[1];
+    joined.problem.extra_count = 1;
+    joined.problem.extra[0] = other->problem.out;
+    joined.slots[0] = other->slots[0];
+    joined.slots[1] = task->slots[0];
+    joined.slots[2] = task->slots[1];
+    joined.slots[3] = yki_task_result(task);
+    joined.slots[4] = yki_task_result(other);
+    joined.seconds = task->seconds + other->seconds;
+    if (!emit(plan, &joined, &status))
+        return YOKE_OK;
+    drop(f, partner);
+    yki_recipe_clear(&task->recipe);
+    yki_fusion_replace(f, index, &joined);
+    return status;
+}
+
+static bool
+adds_gradients(const yki_task *task)
+{
+    const yki_problem *p = &task->problem;
+
+    return yki_is_plain_sum(task) || (p->op == &yki_op_unary_grad && p->input_count == 3 &&
+                                      yki_unary_attrs_get(&p->attrs).kind == YKI_UNARY_RELU);
+}
+
+/* Returns whether a task behind `index` and before `end` computes the value. */
+static bool
+is_computed_between(const yki_fusion *f, int32_t value, size_t index, size_t end)
+{
+    for (size_t t = index + 1; t < end; t++) {
+        const yki_task *task = &f->plan->tasks[t];
+
+        f->plan->work++;
+        for (uint32_t s = task->problem.input_count;
+             !task->dropped && s < yki_problem_operands(&task->problem); s++)
+            if (task->slots[s] == value)
+                return true;
+    }
+    return false;
+}
+
+/* The sum with another gradient joins, and the gate behind the sum. */
+static yoke_status
+join_sum(yki_fusion *f, size_t index)
+{
+    yki_plan *plan = f->plan;
+    yki_task *task = &plan->tasks[index], joined = *task;
+    yki_conv_attrs attrs = yki_conv_attrs_get(&task->problem.attrs);
+    const uint32_t terms = task->problem.input_count;
+    const yki_task *sum;
+    yoke_status status = YOKE_OK;
+    int32_t reader, results[2];
+    uint32_t first, other;
+    bool gated;
+
+    if (task->problem.op != &yki_op_conv2d_grads || attrs.act)
+        return YOKE_OK;
+    reader = yki_fusion_only_reader(f, yki_task_result(task));
+    if (reader < 0 || (size_t)reader > index + YKI_FUSION_NEAR)
+        return YOKE_OK;
+    sum = &plan->tasks[reader];
+    gated = sum->problem.op == &yki_op_unary_grad;
+    first = gated ? 1 : 0;
+    other = sum->slots[first] == yki_task_result(task) ? first + 1 : first;
+    if (!adds_gradients(sum) || sum->section != YKI_BACKWARD || !sum->solver ||
+        sum->problem.out.type != task->problem.out.type ||
+        is_computed_between(f, sum->slots[other], index, (size_t)reader) ||
+        (gated && !yki_is_of_forward(plan, sum->slots[0])))
+        return YOKE_OK;
+    attrs.act = gated ? YKI_CONV_ACT_GATED_SUM : YKI_CONV_ACT_SUM;
+    yki_conv_attrs_set(&joined.problem.attrs, &attrs);
+    results[0] = yki_task_result(sum);
+    results[1] = task->slots[terms + 1];
+    joined.slots[terms] = sum->slots[other];
+    joined.problem.in[terms] = sum->problem.in[other];
+    joined.slots[terms + 1] = sum->slots[0];
+    joined.problem.in[terms + 1] = sum->problem.in[0];
+    joined.problem.input_count += gated ? 2 : 1;
+    for (uint32_t i = 0; i < 2; i++)
+        joined.slots[joined.problem.input_count + i] = results[i];
+    joined.seconds = task->seconds + sum->seconds;
+    if (!emit(plan, &joined, &status))
+        return YOKE_OK;
+    if (task->node)
+        plan->node_value[task->node->id] = -1;
+    drop(f, (size_t)reader);
+    yki_recipe_clear(&task->recipe);
+    yki_fusion_replace(f, index, &joined);
+    return status;
+}
+
+yoke_status
+yki_plan_join(yki_plan *plan)
+{
+    yki_fusion f;
+    yoke_status status = YOKE_OK;
+
+    if (plan->options.no_fusion || plan->options.small || plan->options.canonical)
+        return YOKE_OK;
+    YKI_TRY(yki_fusion_begin(&f, plan));
+    for (size_t t = 0; t < plan->task_count && status == YOKE_OK; t++) {
+        if (plan->tasks[t].dropped)
+            continue;
+        plan->work++;
+        status = join_gradients(&f, t);
+        if (status == YOKE_OK)
+            status = join_sum(&f, t);
+    }
+    yki_fusion_end(&f);
+    return status;
+}
