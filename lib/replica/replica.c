@@ -24,7 +24,8 @@ free_memory(yki_staging *s)
         yki_buffer_destroy(s->pinned);
     else
         yki_free_aligned(s->memory);
-    s->pinned = NULL;
+    yki_buffer_destroy(s->passing);
+    s->pinned = s->passing = NULL;
     s->memory = NULL;
     s->size = 0;
 }
@@ -342,6 +343,7 @@ yoke_replica_destroy(yoke_replica *r)
     yki_updater_destroy(r->updater);
     yki_plan_destroy(r->training);
     yki_plan_destroy(r->evaluation);
+    yki_queue_destroy(r->transfer);
     yki_queue_destroy(r->queue);
     yki_wisdom_close(r->wisdom);
     yki_free(r->precision);
@@ -433,6 +435,43 @@ yki_replica_make_evaluation(yoke_replica *r)
     return r->evaluation ? YOKE_OK : make_plan(r, false, false, &r->evaluation);
 }
 
+/* Makes a buffer for data on its way to an input, and the queue for it; not where memory is short.
+ */
+static yoke_status
+make_way(yoke_replica *r, yki_staging *s)
+{
+    yoke_device *device = r->weights->device;
+    yoke_status status;
+
+    if (!s->pinned || s->passing || r->in_line)
+        return YOKE_OK;
+    if (!r->transfer)
+        YKI_TRY(yki_queue_create(device, false, &r->transfer));
+    status = yki_buffer_create(device, s->size, 0, "an input on its way", &s->passing);
+    r->in_line = status == YOKE_ERROR_QUOTA || status == YOKE_ERROR_OUT_OF_DEVICE_MEMORY;
+    return r->in_line ? YOKE_OK : status;
+}
+
+/* Enqueues the transfer of staged data to the buffer of an input. */
+static yoke_status
+send(yoke_replica *r, yki_staging *s, yki_buffer *to, uint64_t size)
+{
+    yki_event sent = {0};
+    yoke_status status;
+
+    if (!s->passing)
+        return yki_queue_write(r->queue, to, 0, size, s->memory, YKI_NO_WAIT, &s->busy);
+    YKI_TRY(yki_queue_write(r->transfer, s->passing, 0, size, s->memory, YKI_NO_WAIT, &sent));
+    status = yki_queue_flush(r->transfer);
+    if (status == YOKE_OK)
+        status =
+            yki_queue_copy(r->queue, s->passing, 0, to, 0, size, (yki_wait){&sent, 1}, &s->busy);
+    if (status != YOKE_OK)
+        (void)yki_queue_finish(r->transfer); /* the memory is used again */
+    yki_event_release(&sent);
+    return status;
+}
+
 /* Copies the data to staging memory and enqueues its transfer to a plan's input buffer, if the plan
  * reads that input. */
 static yoke_status
@@ -445,8 +484,9 @@ upload(yoke_replica *r, yki_replica_input *in, yki_plan *plan, const void *data,
         return YOKE_OK;
     in->next = (in->next + 1) % YKI_RING;
     YKI_TRY(yki_staging_get(s, r->weights->device, size));
+    YKI_TRY(make_way(r, s));
     memcpy(s->memory, data, size);
-    return yki_queue_write(r->queue, buffer, 0, size, s->memory, YKI_NO_WAIT, &s->busy);
+    return send(r, s, buffer, size);
 }
 
 yoke_status

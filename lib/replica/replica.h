@@ -16,6 +16,7 @@ typedef struct yki_staging {
     yki_buffer *pinned; /* `memory` is its; NULL: `memory` is allocated */
     void *memory;
     uint64_t size;
+    yki_buffer *passing; /* beside an input: see yki_replica_give; or NULL */
     yki_event busy;
 } yki_staging;
 
@@ -41,6 +42,8 @@ struct yoke_replica {
     yoke_replica_options options; /* without its pointers */
     yki_weights *weights;
     yki_queue *queue;
+    yki_queue *transfer; /* for what is given to inputs; NULL: nothing has needed it */
+    bool in_line;        /* it goes through `queue`: there is no memory for another way */
     yki_wisdom *wisdom;
     char *precision; /* NULL: f32 */
     yki_plan *training, *evaluation;
@@ -118,7 +121,9 @@ yoke_status yki_open_wisdom(yoke_device *device, const char *given, yki_wisdom *
 yoke_status yki_replica_send_step(yoke_replica *replica, yki_plan *plan, float rate_factor);
 /* Copies samples [first, first + n) of `data` and enqueues their transfer to the input `name` of
  * the plan, if the plan reads it; sequences have `length` rows. Does not check the data, which may
- * be reused on return. */
+ * be reused on return. Much data for a device with memory of its own goes through a queue of its
+ * own to a buffer beside the input, which the device then copies: so it travels while the step
+ * before computes. */
 yoke_status yki_replica_give(yoke_replica *replica, yki_plan *plan, const char *name,
                              int64_t length, int64_t first, int64_t n, const void *data);
 /* Makes the plan for evaluation unless it exists. */

@@ -60,6 +60,7 @@ trace_all(yoke_trainer *t)
 
     for (size_t k = 0; k < t->crew.count; k++) {
         YKI_TRY(trace_queue(t, k, t->crew.members[k].replica->queue, "commands"));
+        YKI_TRY(trace_queue(t, k, t->crew.members[k].replica->transfer, "transfers"));
         YKI_TRY(trace_queue(t, k, t->crew.members[k].side, "sums"));
     }
     YKI_TRY(yki_timeline_add_loaders(t, &t->train_loaders));
@@ -98,7 +99,11 @@ untrace_all(yoke_trainer *t)
 
     t->crew.host_track = t->crew.comm_track = NULL;
     for (size_t k = 0; k < t->crew.count; k++) {
+        yki_queue *transfer = t->crew.members[k].replica->transfer;
+
         one = yki_queue_untrace(t->crew.members[k].replica->queue);
+        status = status == YOKE_OK ? one : status;
+        one = transfer ? yki_queue_untrace(transfer) : YOKE_OK;
         status = status == YOKE_OK ? one : status;
         one = t->crew.members[k].side ? yki_queue_untrace(t->crew.members[k].side) : YOKE_OK;
         status = status == YOKE_OK ? one : status;

@@ -20,6 +20,7 @@ typedef struct null_counts {
     uint64_t writes, reads, copies, fills, maps; /* commands */
     uint64_t bytes_written, bytes_read;          /* between host and device */
     uint64_t bytes_unpinned; /* of them, those from or to memory of the host that is not pinned */
+    uint64_t bytes_in_line;  /* of them, those in a queue with kernels, which wait for them */
     uint64_t markers, flushes;
     /* Times that the host waits for devices. Waiting for several, with nothing enqueued in between,
      * is one; asking again and again whether a command is done is waiting, too. */

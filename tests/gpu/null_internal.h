@@ -54,6 +54,7 @@ struct _cl_command_queue {
     cl_context context;
     cl_device_id device;
     uint64_t newest; /* the serial number of its newest command */
+    bool computes;   /* it has had kernels */
 };
 struct _cl_mem {
     const cl_icd_dispatch *table;

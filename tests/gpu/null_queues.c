@@ -331,6 +331,7 @@ launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_
     pthread_mutex_lock(&lock);
     counts.launches++;
     counts.lonely += size == 1;
+    queue->computes = true;
     queue->newest = ++serial;
     say("K q%d %s", queue->number, kernel->name);
     for (cl_uint d = 0; d < dimensions; d++)
@@ -345,10 +346,10 @@ launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_
     return give_event(queue, event);
 }
 
-/* Counts bytes between the device and memory of the host that no buffer has: a driver copies them
- * once more. Few are sent with the command itself. */
+/* Counts bytes between the device and the host that go the long way: to memory that no buffer has,
+ * so a driver copies them once more, or behind kernels. Few are sent with the command itself. */
 static void
-count_unpinned(const char *host, size_t size)
+count_detours(cl_command_queue queue, const char *host, size_t size)
 {
     bool pinned = size < PAGE;
 
@@ -356,6 +357,7 @@ count_unpinned(const char *host, size_t size)
     for (size_t i = 0; i < MOST_MAPPED && !pinned; i++)
         pinned = host >= mapped[i].at && host + size <= mapped[i].at + mapped[i].size;
     counts.bytes_unpinned += pinned ? 0 : size;
+    counts.bytes_in_line += size < PAGE || !queue->computes ? 0 : size;
     pthread_mutex_unlock(&lock);
 }
 
@@ -407,7 +409,7 @@ enqueue_write(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t of
     if (!lies_inside(memory, offset, size))
         return CL_INVALID_VALUE;
     memcpy(memory->data + offset, from, size);
-    count_unpinned(from, size);
+    count_detours(queue, from, size);
     return moved('W', queue, memory, size, blocking, &counts.writes, &counts.bytes_written, event);
 }
 
@@ -421,7 +423,7 @@ enqueue_read(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t off
     if (!lies_inside(memory, offset, size))
         return CL_INVALID_VALUE;
     memcpy(to, memory->data + offset, size);
-    count_unpinned(to, size);
+    count_detours(queue, to, size);
     return moved('R', queue, memory, size, blocking, &counts.reads, &counts.bytes_read, event);
 }
 
