@@ -442,6 +442,12 @@ typedef enum yoke_reproducible_choice {
     YOKE_REPRODUCIBLE_ANY_SPLIT /* the bits do not depend on devices, processes and shares */
 } yoke_reproducible_choice;
 
+/* What each device keeps a part of, where others keep the rest; see yoke-parallel(7). */
+typedef enum yoke_shard_choice {
+    YOKE_SHARD_NOTHING = 0, /* each device has all of it; those that share memory have it once */
+    YOKE_SHARD_STATE        /* the optimizer's state and the moving average */
+} yoke_shard_choice;
+
 typedef struct yoke_trainer_options {
     yoke_optimizer optimizer; /* all zero: SGD with rate 0.01 */
     int64_t batch;            /* samples of a step, over the whole team; 0: 32 */
@@ -471,6 +477,9 @@ typedef struct yoke_trainer_options {
     /* With ANY_SPLIT: every so many steps the granules of a device are computed again and compared
      * (yoke-reproducibility(7)); 0: never. */
     int64_t recheck;
+    yoke_shard_choice shard;
+    const char *shard_by; /* "auto": by free memory; or a weight for each device, as "1,3", "0,1";
+                           * NULL: "auto" */
 } yoke_trainer_options;
 
 /* Compiles the graph for all devices of the team, measures, and gives every device the same initial
@@ -628,6 +637,9 @@ YOKE_API int64_t yoke_trainer_get_step(const yoke_trainer *trainer);
 /* Returns the FLOPs of a step with n samples on the devices of this process, with the shares of
  * now. */
 YOKE_API double yoke_trainer_flops(const yoke_trainer *trainer, int64_t n);
+/* Returns the bytes that the optimizer's state, and the moving average, take on the devices of this
+ * process. */
+YOKE_API uint64_t yoke_trainer_state_bytes(const yoke_trainer *trainer);
 /* Where the newest step of a team of several processes spent the caller's time, in seconds. */
 typedef struct yoke_step_times {
     double exposed; /* waited for sums of gradients after all gradients of its own were known */

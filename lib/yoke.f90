@@ -46,6 +46,8 @@ module yoke
         integer(c_int64_t) :: granule = 0
         real(c_float) :: average = 0
         integer(c_int64_t) :: recheck = 0
+        integer(c_int) :: shard = 0
+        type(c_ptr) :: shard_by = c_null_ptr
     end type
 
     type, bind(c), public :: yoke_result

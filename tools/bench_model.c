@@ -46,7 +46,7 @@ static const yki_tool_option options[] = {
 typedef struct figures {
     unsigned steps;
     double step_ms, step_ms_waited, first_step_ms, gflops, peak_fraction;
-    uint64_t memory;
+    uint64_t memory, state;
     double exposed_ms; /* the median of the steps that were waited for */
     /* Without overlap, if that was asked for: a mean, then medians, then their quotient. */
     double apart_ms, communication_ms, backward_ms, hidden;
@@ -182,6 +182,7 @@ measure_devices(const bench_state *b, figures *f)
     double peak = 0;
 
     f->memory = 0;
+    f->state = yoke_trainer_state_bytes(b->trainer);
     for (size_t k = 0; k < yoke_team_local_count(b->team); k++) {
         yoke_device *device = yoke_team_get_device(b->team, k);
         yoke_memory_usage usage;
@@ -330,8 +331,9 @@ print_text(const bench_state *b, const figures *f, const int64_t *counts)
         printf("tokens     %.0f tokens/s\n", tokens_per_second(b, f));
     printf("rate       %.0f samples/s, %.1f GFLOP/s, %.2f of the peak\n",
            1e3 * b->wanted->training.batch / f->step_ms, f->gflops, f->peak_fraction);
-    printf("first step %.0f ms after the start, memory %.1f MB\n", f->first_step_ms,
-           (double)f->memory / 1e6);
+    printf("first step %.0f ms after the start, memory %.1f MB, of which state of the optimizer "
+           "%.1f MB\n",
+           f->first_step_ms, (double)f->memory / 1e6, (double)f->state / 1e6);
     if (b->wanted->job.ranks > 1)
         printf("processes  %d; %.3f ms of a step wait for gradients\n", b->wanted->job.ranks,
                f->exposed_ms);
@@ -378,6 +380,7 @@ print_figures(const bench_state *b, const figures *f, const int64_t *counts)
     yki_tool_json_real(&json, "gflops", f->gflops);
     yki_tool_json_real(&json, "peak_fraction", f->peak_fraction);
     yki_tool_json_integer(&json, "memory_bytes", f->memory);
+    yki_tool_json_integer(&json, "state_bytes", f->state);
     yki_tool_json_real(&json, "first_step_ms", f->first_step_ms);
     yki_tool_json_integer(&json, "processes", (uint64_t)b->wanted->job.ranks);
     yki_tool_json_real(&json, "exposed_ms", f->exposed_ms);

@@ -29,6 +29,8 @@ static const yki_tool_choice grouped[] = {{"measure", YOKE_CORE_GROUPS_MEASURE},
                                           {"never", YOKE_CORE_GROUPS_NEVER},
                                           {"always", YOKE_CORE_GROUPS_ALWAYS},
                                           {NULL, 0}};
+static const yki_tool_choice sharded[] = {
+    {"no", YOKE_SHARD_NOTHING}, {"state", YOKE_SHARD_STATE}, {NULL, 0}};
 static const yki_tool_choice bad_images[] = {{"stop", 0}, {"skip", 1}, {NULL, 0}};
 static const yki_tool_choice levels[] = {{"estimate", YOKE_PLAN_ESTIMATE},
                                          {"measure", YOKE_PLAN_MEASURE},
@@ -116,6 +118,10 @@ const yki_tool_option yki_tool_training_options[] = {
      .takers = OPERATORS | GENERATE},
     {"shares", 'S', "SHARES", "auto (default), even, or weights such as 80,20", TEXT(shares),
      .takers = TRAIN | BENCH | VERIFY},
+    {"shard", 0, "KIND", "no (default), or state: of the optimizer's each device has a part",
+     FROM(sharded, shard), .takers = TRAIN | BENCH},
+    {"shard-by", 0, "SHARDS", "auto (default): by free memory; or weights such as 1,3",
+     TEXT(shard_by), .takers = TRAIN | BENCH},
     {"seed", 0, "N", "of initial values and orders (default: 0)",
      TOOL_COUNT(yki_tool_training, seed, 0, UINT32_MAX), .takers = TRAIN | VERIFY},
     {"accumulate", 'k', "N", "micro-batches of a step (default: 1)",
@@ -211,6 +217,8 @@ yki_tool_trainer_options(const yki_tool_training *t, yoke_optimizer usual)
     o.shares = t->shares;
     o.local_batch_norm = t->batch_norm == 1;
     o.average = (float)t->average;
+    o.shard = (yoke_shard_choice)t->shard;
+    o.shard_by = t->shard_by;
     o.clip_norm = (float)t->clip_norm;
     o.clip_value = (float)t->clip_value;
     o.recompute = (yoke_recompute_choice)t->recompute;

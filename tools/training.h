@@ -41,6 +41,8 @@ typedef struct yki_tool_training {
     int reproducible;             /* a yoke_reproducible_choice */
     unsigned granule;             /* 0: not given */
     unsigned recheck;             /* steps from check to check; 0: none */
+    int shard;                    /* a yoke_shard_choice */
+    const char *shard_by;         /* NULL: not given */
     const char *precision;        /* NULL: not given */
     const char *trace;            /* file of the timeline; NULL: none */
     bool strict, channels_last;

@@ -108,6 +108,8 @@ void yki_quota_return(yoke_device *device, uint64_t size);
 /* Returns how many bytes can still be charged. For a core group it counts the memory of the
  * hardware only, not the quota of the whole device. */
 uint64_t yki_quota_left(const yoke_device *device);
+/* The same of the hardware, which logical devices may share. */
+uint64_t yki_root_left(const yoke_device *device);
 
 /* ---- queues (queue.c): in order; a device has any number, usually one of each role ---- */
 

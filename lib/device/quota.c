@@ -83,11 +83,18 @@ yki_quota_return(yoke_device *device, uint64_t size)
 }
 
 uint64_t
-yki_quota_left(const yoke_device *device)
+yki_root_left(const yoke_device *device)
 {
     const yki_root *root = device->root;
-    uint64_t all = atomic_load(&root->used), own = atomic_load(&device->used);
-    uint64_t left = root->info.memory > all ? root->info.memory - all : 0;
+    uint64_t all = atomic_load(&root->used);
+
+    return root->info.memory > all ? root->info.memory - all : 0;
+}
+
+uint64_t
+yki_quota_left(const yoke_device *device)
+{
+    uint64_t own = atomic_load(&device->used), left = yki_root_left(device);
 
     if (device->quota)
         left = YKI_MIN(left, device->quota > own ? device->quota - own : 0);

@@ -193,8 +193,9 @@ yki_replica_survey(yoke_replica *r, const yki_replica_in_team *in_team, yki_cost
     return YOKE_OK;
 }
 
-static yoke_status
-make_training(yoke_replica *r, const yoke_replica_options *o, const yki_replica_in_team *in_team)
+yoke_status
+yki_replica_make_updater(yoke_replica *r, const yoke_replica_options *o,
+                         const yki_replica_in_team *in_team)
 {
     yki_updater_options options = {.optimizer = r->options.optimizer,
                                    .groups = o->groups,
@@ -203,16 +204,24 @@ make_training(yoke_replica *r, const yoke_replica_options *o, const yki_replica_
                                    .clip_value = o->clip_value,
                                    .owner = in_team->owner,
                                    .owners = in_team->owners,
+                                   .ranges = in_team->ranges,
+                                   .shard = in_team->shard,
                                    .norm_parts = in_team->norm_parts,
                                    .settle = in_team->settle,
                                    .average = in_team->average};
     yki_buffer *loss = in_team->totals;
 
-    YKI_TRY(make_plan(r, true, in_team->merges, &r->training));
     if (!loss)
         loss = yki_plan_buffer(r->training, r->weights->graph->loss_sum);
     return yki_updater_create(r->weights, r->queue, loss, r->training->step_values, &options,
                               &r->updater);
+}
+
+static yoke_status
+make_training(yoke_replica *r, const yoke_replica_options *o, const yki_replica_in_team *in_team)
+{
+    YKI_TRY(make_plan(r, true, in_team->merges, &r->training));
+    return in_team->waits ? YOKE_OK : yki_replica_make_updater(r, o, in_team);
 }
 
 void

@@ -86,6 +86,9 @@ typedef struct yki_replica_in_team {
     float average;            /* likewise */
     uint64_t bucket_size;     /* 0: the default */
     uint32_t owner, owners;   /* updates buckets `owner`, `owner` + `owners`, ...; owners 0: all */
+    const yki_ranges *ranges; /* see yki_updater_options */
+    size_t shard;
+    bool waits; /* yki_replica_plan leaves the optimizer to yki_replica_make_updater */
     void (*tick)(void *user); /* see yki_plan_options */
     void *tick_user;
     yki_buffer *totals;     /* sum and count of the loss over the team; lent; NULL: its own */
@@ -106,6 +109,9 @@ yoke_status yki_replica_open(yoke_device *device, yoke_graph *graph,
  */
 yoke_status yki_replica_plan(yoke_replica *replica, const yoke_replica_options *options,
                              const yki_replica_in_team *in_team);
+/* Makes the optimizer of a replica whose plan was made without. */
+yoke_status yki_replica_make_updater(yoke_replica *replica, const yoke_replica_options *options,
+                                     const yki_replica_in_team *in_team);
 /* Makes one more training plan, with weights that share those of the replica. The caller destroys
  * it before the replica. */
 yoke_status yki_replica_plan_again(yoke_replica *replica, yki_weights *weights, yki_plan **plan);

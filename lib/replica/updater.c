@@ -7,7 +7,8 @@
  * decay, not frozen). One launch updates all segments of a pool, so usually it is all of an
  * update; a table tells the kernel where the segments are. Where several devices own a part
  * of the buckets each, there is a launch for each bucket. The state has the same order in
- * memory as the parameters.
+ * memory as the parameters. Where it is sharded, an updater has a range of each bucket, and
+ * state for that alone.
  */
 #include <fnmatch.h>
 #include <math.h>
@@ -28,15 +29,16 @@ enum {
 };
 
 /* A range of a bucket, in bytes. */
-typedef struct range {
+typedef struct frozen_range {
     uint32_t bucket;
     uint64_t offset, size;
-} range;
+} frozen_range;
 
 /* Memory in which segments lie, with the launch for them: a pool of the weights, or one bucket that
  * this updater owns. */
 typedef struct unit {
     yki_buffer *values, *gradients; /* lent */
+    yki_buffer *part[2];            /* views that these two are, of a part of a bucket; or NULL */
     yki_buffer *m, *v;              /* state; NULL if it is not kept */
     yki_buffer *average;            /* of the values; NULL if it is not kept */
     uint64_t size;                  /* bytes */
@@ -70,8 +72,8 @@ struct yki_updater {
     size_t segment_count, segment_capacity;
     size_t next; /* launch to be enqueued, if an update was interrupted: two of a unit; else 0 */
     yki_kernel *count, *finish;
-    yki_kernel **norms; /* by bucket */
-    range *frozen;      /* gradients that backward computes but that update nothing */
+    yki_kernel **norms;   /* by bucket */
+    frozen_range *frozen; /* gradients that backward computes but that update nothing */
     size_t frozen_count, frozen_capacity;
 };
 
@@ -101,20 +103,38 @@ counts_itself(const yki_updater *u)
     return u->segment_count > 0 && !yki_updater_wants_norm(u);
 }
 
+/* Whether it computes the norm of this bucket's gradients. */
 static bool
-owns(const yki_updater *u, size_t bucket)
+measures(const yki_updater *u, size_t bucket)
 {
     return yki_weights_has(u->weights, bucket) &&
            (u->options.owners == 0 || bucket % u->options.owners == u->options.owner);
 }
 
+/* What it updates of a bucket; size 0: nothing. */
+static yki_range
+owned(const yki_updater *u, size_t bucket)
+{
+    if (!measures(u, bucket))
+        return (yki_range){0};
+    if (!u->options.ranges)
+        return (yki_range){0, u->weights->buckets[bucket].size};
+    return yki_ranges_of(u->options.ranges, bucket, u->options.shard, 1);
+}
+
+static bool
+owns(const yki_updater *u, size_t bucket)
+{
+    return owned(u, bucket).size > 0;
+}
+
 static bool
 owns_all(const yki_updater *u)
 {
-    return u->options.owners <= 1;
+    return u->options.owners <= 1 && !u->options.ranges;
 }
 
-/* Where a bucket begins in its unit. */
+/* Where what it owns of a bucket begins in its unit. */
 static uint64_t
 start_in_unit(const yki_updater *u, size_t bucket)
 {
@@ -186,7 +206,7 @@ treatment(const yki_updater *u, const yoke_node *node, float *rate_scale, float 
 static yoke_status
 leave_out(yki_updater *u, uint32_t bucket, uint64_t offset, uint64_t size)
 {
-    range *last = u->frozen_count ? &u->frozen[u->frozen_count - 1] : NULL;
+    frozen_range *last = u->frozen_count ? &u->frozen[u->frozen_count - 1] : NULL;
 
     if (last && last->bucket == bucket && last->offset + last->size == offset) {
         last->size += size;
@@ -194,7 +214,7 @@ leave_out(yki_updater *u, uint32_t bucket, uint64_t offset, uint64_t size)
     }
     YKI_TRY(yki_grow((void **)&u->frozen, &u->frozen_capacity, u->frozen_count + 1,
                      sizeof *u->frozen, "frozen parameters"));
-    u->frozen[u->frozen_count++] = (range){bucket, offset, size};
+    u->frozen[u->frozen_count++] = (frozen_range){bucket, offset, size};
     return YOKE_OK;
 }
 
@@ -206,26 +226,49 @@ cut_segments(yki_updater *u)
         const yki_weight *weight = &u->weights->weights[i];
         segment *last = u->segment_count ? &u->segments[u->segment_count - 1] : NULL;
         uint64_t size = (weight->size + YKI_WEIGHT_ALIGN - 1) / YKI_WEIGHT_ALIGN * YKI_WEIGHT_ALIGN;
-        segment made = {.size = size};
+        yki_range own = owned(u, weight->bucket);
+        yki_range part = yki_range_common((yki_range){weight->offset, size}, own);
+        segment made = {.size = part.size};
 
-        if (!weight->node->gradient || !owns(u, weight->bucket))
+        if (!weight->node->gradient || !measures(u, weight->bucket))
             continue;
         if (weight->node->frozen) {
             YKI_TRY(leave_out(u, weight->bucket, weight->offset, size));
             continue;
         }
+        if (part.size == 0)
+            continue;
         made.unit = u->unit_of[weight->bucket];
-        made.offset = start_in_unit(u, weight->bucket) + weight->offset;
+        made.offset = start_in_unit(u, weight->bucket) + part.offset - own.offset;
         treatment(u, weight->node, &made.rate_scale, &made.decay);
         if (last && last->unit == made.unit && last->offset + last->size == made.offset &&
             last->rate_scale == made.rate_scale && last->decay == made.decay) {
-            last->size += size;
+            last->size += part.size;
             continue;
         }
         YKI_TRY(yki_grow((void **)&u->segments, &u->segment_capacity, u->segment_count + 1,
                          sizeof *u->segments, "an optimizer's segments"));
         u->segments[u->segment_count++] = made;
     }
+    return YOKE_OK;
+}
+
+/* A unit for what it owns of one bucket. */
+static yoke_status
+add_unit(yki_updater *u, size_t b)
+{
+    const yki_bucket *bucket = &u->weights->buckets[b];
+    const yki_pool *pool = &u->weights->pools[bucket->pool];
+    const yki_range own = owned(u, b);
+    unit *at = &u->units[u->unit_count++];
+
+    *at = (unit){.values = bucket->values, .gradients = bucket->gradients, .size = own.size};
+    if (own.size == bucket->size)
+        return YOKE_OK;
+    YKI_TRY(yki_buffer_view(pool->values, bucket->start + own.offset, own.size, &at->part[0]));
+    YKI_TRY(yki_buffer_view(pool->gradients, bucket->start + own.offset, own.size, &at->part[1]));
+    at->values = at->part[0];
+    at->gradients = at->part[1];
     return YOKE_OK;
 }
 
@@ -247,9 +290,7 @@ make_units(yki_updater *u)
     for (size_t b = 0; b < w->bucket_count; b++) {
         u->unit_of[b] = owns_all(u) ? w->buckets[b].pool : (uint32_t)u->unit_count;
         if (owns(u, b) && !owns_all(u))
-            u->units[u->unit_count++] = (unit){.values = w->buckets[b].values,
-                                               .gradients = w->buckets[b].gradients,
-                                               .size = w->buckets[b].size};
+            YKI_TRY(add_unit(u, b));
     }
     return YOKE_OK;
 }
@@ -269,7 +310,7 @@ allocate_units(yki_updater *u)
             YKI_TRY(yki_buffer_create(u->weights->device, at->size, 0, "averages", &at->average));
     }
     for (size_t b = 0; b < u->weights->bucket_count; b++) {
-        uint64_t size = u->weights->buckets[b].size, start = start_in_unit(u, b);
+        uint64_t size = owned(u, b).size, start = start_in_unit(u, b);
         const unit *at = &u->units[u->unit_of[b]];
 
         if (!owns(u, b))
@@ -429,7 +470,7 @@ make_norms(yki_updater *u, yki_buffer *step)
         const yki_bucket *bucket = &u->weights->buckets[b];
 
         i = 0;
-        if (owns(u, b)) {
+        if (measures(u, b)) {
             YKI_TRY(make_kernel(u, "yki_norm_part", &u->norms[b]));
             YKI_TRY(yki_kernel_set_buffer(u->norms[b], i++, bucket->gradients));
             YKI_TRY(yki_kernel_set_buffer(u->norms[b], i++, u->parts));
@@ -576,6 +617,8 @@ yki_updater_destroy(yki_updater *u)
         yki_buffer_destroy(u->units[i].average);
         yki_kernel_destroy(u->units[i].averages);
         yki_kernel_destroy(u->units[i].exchange);
+        yki_buffer_destroy(u->units[i].part[0]);
+        yki_buffer_destroy(u->units[i].part[1]);
     }
     yki_kernel_destroy(u->count);
     yki_kernel_destroy(u->finish);
@@ -630,7 +673,7 @@ yki_updater_enqueue_norms(yki_updater *u)
     for (size_t b = 0; yki_updater_wants_norm(u) && b < u->weights->bucket_count; b++) {
         const yki_grid grid = norm_grid(u, &u->weights->buckets[b]);
 
-        if (owns(u, b))
+        if (measures(u, b))
             YKI_TRY(yki_queue_launch(u->queue, u->norms[b], &grid, YKI_NO_WAIT, NULL));
     }
     return YOKE_OK;
@@ -709,9 +752,34 @@ yki_updater_norms(const yki_updater *u, size_t bucket, uint64_t *offset, uint64_
 }
 
 yki_buffer *
-yki_updater_state(const yki_updater *u, size_t bucket, unsigned which)
+yki_updater_state(const yki_updater *u, size_t bucket, unsigned which, yki_range *range)
 {
     yki_buffer *const *const by_bucket[] = {u->m, u->v, u->average};
 
+    *range = owned(u, bucket);
     return by_bucket[which][bucket];
+}
+
+bool
+yki_updater_keeps(const yki_updater *u, unsigned which)
+{
+    return which == 0   ? keeps_m(&u->options.optimizer)
+           : which == 1 ? keeps_v(&u->options.optimizer)
+                        : u->options.average > 0;
+}
+
+uint64_t
+yki_updater_state_bytes(const yki_updater *u)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < u->unit_count; i++)
+        bytes += u->units[i].size;
+    return bytes * yki_updater_states(&u->options);
+}
+
+size_t
+yki_updater_states(const yki_updater_options *o)
+{
+    return (size_t)keeps_m(&o->optimizer) + keeps_v(&o->optimizer) + (o->average > 0);
 }

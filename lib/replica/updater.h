@@ -6,6 +6,7 @@
 #define YKI_TRAIN_H
 
 #include "plan/plan.h"
+#include "shares/ranges.h"
 
 /* ---- updater.c: the launches of an optimizer over the buckets of a device ---- */
 
@@ -16,7 +17,9 @@ typedef struct yki_updater_options {
     const yoke_parameter_group *groups;
     size_t group_count;
     float clip_norm, clip_value;
-    uint32_t owner, owners; /* owns buckets `owner`, `owner` + `owners`, ...; owners 0: all */
+    uint32_t owner, owners;   /* owns buckets `owner`, `owner` + `owners`, ...; owners 0: all */
+    const yki_ranges *ranges; /* it owns what `shard` has of these buckets; lent; NULL: all */
+    size_t shard;
     yki_buffer *norm_parts; /* partial norms of all buckets, of all owners; lent; NULL: its own */
     bool settle;            /* what devices do differently comes out alike (clkernels/exact.cl) */
     float average;          /* decay of a moving average of the weights; 0: none is kept */
@@ -59,8 +62,15 @@ void yki_updater_fill(const yki_updater *updater, uint32_t step, float rate_fact
 /* Enqueues that the weights that it owns and their average take each other's places. Packed copies
  * of the weights are then stale, those of other members too. */
 yoke_status yki_updater_exchange(yki_updater *updater);
-/* Returns state buffer `which` (0 or 1; 2 is the average) of a bucket, lent, for checkpoints; NULL
- * if the optimizer keeps none. */
-yki_buffer *yki_updater_state(const yki_updater *updater, size_t bucket, unsigned which);
+/* Returns state buffer `which` (0 or 1; 2 is the average) of what it owns of a bucket, `range`,
+ * lent, for checkpoints; NULL if the optimizer keeps none, or it owns nothing. */
+yki_buffer *yki_updater_state(const yki_updater *updater, size_t bucket, unsigned which,
+                              yki_range *range);
+/* Whether there is such a state, of any bucket. */
+bool yki_updater_keeps(const yki_updater *updater, unsigned which);
+/* The bytes of all state that it has. */
+uint64_t yki_updater_state_bytes(const yki_updater *updater);
+/* The number of states that there are for each parameter. */
+size_t yki_updater_states(const yki_updater_options *options);
 
 #endif

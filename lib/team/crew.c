@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "team/sharding.h"
 #include "team/stages.h"
 
 /* ---- groups ---- */
@@ -76,6 +77,13 @@ say_alive(void *user)
     comm->heartbeat(comm, 0, "compiling and measuring");
 }
 
+/* Whether there are shards: a group that is alone has all. */
+static bool
+shards(const yki_crew *crew, const yki_crew_options *options)
+{
+    return options->shards && crew->through_host && crew->graph->loss;
+}
+
 /* Fills in the options of member k's replica. */
 static void
 describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_replica_options *o,
@@ -102,6 +110,9 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
         .owner =
             m->index_in_group < group->owners ? m->index_in_group : UINT32_MAX, /* owns no bucket */
         .owners = group->owners,
+        .ranges = crew->sharding.ranges,
+        .shard = crew->sharding.first + m->group,
+        .waits = shards(crew, options) && !crew->sharding.ranges,
         .totals = m->totals,
         .norm_parts = group->norm_parts};
     if (crew->comm && crew->comm->heartbeat) {
@@ -267,6 +278,25 @@ agree(yki_crew *crew, const yki_crew_options *options)
     return status;
 }
 
+/* Divides the optimizer's state, by what plans have left of the memory, and makes the optimizers.
+ */
+static yoke_status
+make_shards(yki_crew *crew, const yki_crew_options *options)
+{
+    const yki_updater_options kept = {.optimizer = options->replica.optimizer,
+                                      .average = options->average};
+
+    YKI_TRY(yki_sharding_create(crew, options->shard_by, yki_updater_states(&kept)));
+    for (size_t k = 0; k < crew->count; k++) {
+        yoke_replica_options o;
+        yki_replica_in_team in_team;
+
+        describe(crew, k, options, &o, &in_team);
+        YKI_TRY(yki_replica_make_updater(crew->members[k].replica, &o, &in_team));
+    }
+    return YOKE_OK;
+}
+
 static yoke_status
 make_replicas(yki_crew *crew, const yki_crew_options *options)
 {
@@ -274,7 +304,8 @@ make_replicas(yki_crew *crew, const yki_crew_options *options)
         YKI_TRY(open_replica(crew, k, options));
     if (yki_crew_agrees_classes(crew, options))
         YKI_TRY(agree(crew, options));
-    return with_each(crew, options, plan, NULL);
+    YKI_TRY(with_each(crew, options, plan, NULL));
+    return shards(crew, options) ? make_shards(crew, options) : YOKE_OK;
 }
 
 /* Whether gradients of this member go to the host and back, through pinned memory. */
@@ -574,7 +605,10 @@ make_training(yki_crew *crew, const yki_crew_options *options, yki_buffer **buff
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(make_exchange(crew, &crew->members[k], options, buffers));
     YKI_TRY(find_ready_stops(crew));
-    return crew->through_host ? make_transit(crew) : YOKE_OK;
+    if (crew->through_host)
+        YKI_TRY(make_transit(crew));
+    return crew->sharding.ranges ? yki_sharding_connect(crew, options->replica.clip_norm > 0)
+                                 : YOKE_OK;
 }
 
 /* Beside a processor that computes, the host sleeps while it waits for GPUs. */
@@ -719,6 +753,7 @@ yki_crew_destroy(yki_crew *crew)
     for (size_t k = crew->members ? crew->count : 0; k-- > 0;)
         yoke_replica_destroy(crew->members[k].replica);
     yki_stages_destroy(crew);
+    yki_sharding_destroy(crew);
     for (size_t g = 0; crew->groups && g < crew->group_count; g++) {
         yki_buffer_destroy(crew->groups[g].norm_parts);
         yki_free(crew->groups[g].pinned);

@@ -22,6 +22,7 @@
  *   recheck.c        a second sum of granules, and how two are compared
  *   exchange.c       merges statistics in mid-section, gradients and losses
  *   step.c           builds a training step from these
+ *   sharding.c       parts of the optimizer's state
  *   stages.c         runs a graph with places on several devices
  */
 #ifndef YKI_CREW_H
@@ -152,6 +153,20 @@ typedef enum yki_verdict {
     YKI_VERDICT_OPEN      /* it or another one is wrong, and nobody can say which */
 } yki_verdict;
 
+/* Which groups keep which part of the optimizer's state (sharding.c); zeros: each keeps all. */
+typedef struct yki_sharding {
+    yki_ranges *ranges; /* by bucket and owner */
+    size_t count;       /* owners: the groups of all processes */
+    size_t first;       /* that of this process's first group */
+    size_t *end_of;     /* by rank: the owner behind its last one */
+    size_t *device;     /* by owner: its first device, numbered over the whole team */
+    size_t *counts;     /* by rank: values of a bucket; written anew for each call */
+    size_t states;      /* of a parameter */
+    void *host;         /* a bucket on its way from group to group; NULL: buckets.transit */
+    bool scatters;      /* a process gets its own part of the gradients alone */
+    bool torn;          /* weights are updated, and not yet shared */
+} yki_sharding;
+
 /* How granules are added (granules.c); zeros: steps have none. */
 typedef struct yki_exact {
     int64_t granule;             /* samples */
@@ -188,6 +203,7 @@ typedef struct yki_crew {
     size_t pairs;      /* 1 + metrics */
     yki_bucket_exchange buckets;
     yki_exact exact;
+    yki_sharding sharding;
     yoke_step_times times; /* of the newest step */
     float *host;           /* rows of host_floats for merging: the result, one per rank */
     size_t host_floats;    /* of the largest statistic */
@@ -216,6 +232,8 @@ typedef struct yki_crew_options {
     uint32_t micro_batches; /* with granules: likewise */
     bool rechecks;          /* with granules: some are computed twice and compared */
     float average;          /* see yki_updater_options */
+    bool shards;            /* each group keeps a part of the optimizer's state, */
+    const char *shard_by;   /* by this text (yki_sharding_create) */
     bool may_shrink;        /* a member's batch may be less than `most` if its memory is short */
     uint64_t bucket_bytes;  /* 0: chosen */
     const int64_t *most;    /* by member: its largest batch */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "op/flat.h"
+#include "team/sharding.h"
 #include "team/stages.h"
 
 /* ---- kernels that combine ---- */
@@ -390,14 +391,17 @@ send_bucket(yki_crew *crew, size_t bucket)
 {
     yki_transit *t = &crew->buckets.transit[bucket];
     size_t count = crew->members[0].replica->weights->buckets[bucket].size / 4;
+    int32_t type = crew->exact.granule ? (int32_t)YOKE_I64 : (int32_t)YOKE_F32;
     double begin = yki_span_begin(crew->host_track);
 
     for (size_t g = 0; g < crew->group_count; g++)
         YKI_TRY(add_group(crew, g, bucket, t->own, t->sum));
     yki_span_end(crew->host_track, begin, "wait for and add bucket", (int64_t)bucket);
     t->begun = yki_span_begin(crew->comm_track);
-    return crew->comm->allreduce_start(crew->comm, crew->exact.granule ? YOKE_I64 : YOKE_F32,
-                                       t->own, t->sum, count, crew->buckets.algorithm, &t->request);
+    if (crew->sharding.scatters)
+        return yki_sharding_scatter(crew, bucket, type);
+    return crew->comm->allreduce_start(crew->comm, type, t->own, t->sum, count,
+                                       crew->buckets.algorithm, &t->request);
 }
 
 /* ---- gradients of several groups of one process ---- */
@@ -543,18 +547,24 @@ yki_crew_reduce(yki_crew *crew, size_t stops_passed)
     return crew->through_host && !crew->comm ? land_buckets(crew, false) : YOKE_OK;
 }
 
+/* Writes what has arrived of the sum: all, or the part that is updated here. */
 static yoke_status
-write_bucket(yki_crew *crew, size_t bucket, const void *sum)
+write_bucket(yki_crew *crew, size_t bucket, const char *sum)
 {
+    yki_range piece = {0, yki_crew_travel_size(crew, bucket)};
+
+    if (crew->sharding.ranges)
+        piece = yki_sharding_piece(crew, bucket);
     for (size_t g = 0; g < crew->group_count; g++) {
         yki_member *owner = owner_of(crew, g, bucket);
         yki_buffer *gradients = travelling(crew, owner, bucket);
 
         if (yki_buffer_host(gradients))
-            memcpy(yki_buffer_host(gradients), sum, yki_buffer_size(gradients));
-        else
-            YKI_TRY(yki_queue_write(owner->replica->queue, gradients, 0, yki_buffer_size(gradients),
-                                    sum, YKI_NO_WAIT, NULL));
+            memcpy((char *)yki_buffer_host(gradients) + piece.offset, sum + piece.offset,
+                   piece.size);
+        else if (piece.size)
+            YKI_TRY(yki_queue_write(owner->replica->queue, gradients, piece.offset, piece.size,
+                                    sum + piece.offset, YKI_NO_WAIT, NULL));
     }
     return YOKE_OK;
 }
@@ -571,10 +581,11 @@ yki_crew_receive(yki_crew *crew)
         bool done;
 
         YKI_TRY(crew->comm->test(crew->comm, &t->request, true, &done));
-        yki_span_end_moved(crew->comm_track, t->begun, "all-reduce bucket", (int64_t)b,
-                           yki_crew_travel_size(crew, b));
+        yki_span_end_moved(crew->comm_track, t->begun,
+                           crew->sharding.scatters ? "reduce-scatter bucket" : "all-reduce bucket",
+                           (int64_t)b, yki_crew_travel_size(crew, b));
         pass_flows(crew, crew->comm_track, b);
-        YKI_TRY(write_bucket(crew, b, t->sum));
+        YKI_TRY(write_bucket(crew, b, crew->sharding.scatters ? t->own : t->sum));
     }
     return YOKE_OK;
 }

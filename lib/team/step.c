@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "team/sharding.h"
 #include "team/stages.h"
 
 /* ---- time ---- */
@@ -339,6 +340,14 @@ update_member(yki_crew *crew, yki_member *m, yki_queue *queue)
     return yki_queue_flush(queue);
 }
 
+/* Whoever reads the weights of this step must be done with them before others arrive. */
+static yoke_status
+share(yki_crew *crew)
+{
+    YKI_TRY(yki_crew_finish(crew));
+    return yki_sharding_share(crew);
+}
+
 yoke_status
 yki_crew_update(yki_crew *crew)
 {
@@ -358,11 +367,14 @@ yki_crew_update(yki_crew *crew)
         crew->members[k].is_updated = crew->members[k].is_committed = false;
     /* From here on the step counts: if a device fails, yki_crew_complete_update does the rest. */
     crew->updating = true;
+    crew->sharding.torn = crew->sharding.ranges != NULL;
     for (size_t k = 0; k < crew->count; k++) {
         crew->at = k;
         YKI_TRY(update_member(crew, &crew->members[k], crew->members[k].replica->queue));
     }
     crew->updating = false;
+    if (crew->sharding.ranges)
+        YKI_TRY(share(crew));
     for (size_t k = 0; k < crew->count; k++)
         crew->members[k].replica->step++;
     yki_span_end(crew->host_track, begin, "enqueue update", -1);

@@ -6,6 +6,7 @@
  * the same bits in all groups, as the weights are. To be used it takes their place, and theirs is
  * kept where it was: no plan has to know of it.
  */
+#include "team/sharding.h"
 #include "train/trainer.h"
 
 yoke_status
@@ -28,5 +29,7 @@ yki_trainer_exchange_average(yoke_trainer *t)
         YKI_TRY(yki_queue_finish(r->queue));
         r->weights->version++;
     }
+    if (t->crew.sharding.ranges) /* each owner has the average of its part */
+        YKI_TRY(yki_sharding_share(&t->crew));
     return YOKE_OK;
 }

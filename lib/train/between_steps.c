@@ -6,6 +6,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "team/sharding.h"
 #include "team/stages.h"
 #include "train/capacity.h"
 #include "train/history.h"
@@ -34,6 +35,17 @@ yoke_trainer_flops(const yoke_trainer *t, int64_t n)
     for (size_t k = 0; k < t->crew.count; k++)
         flops += yoke_replica_flops(t->crew.members[k].replica, t->counts[t->crew.team->first + k]);
     return flops;
+}
+
+uint64_t
+yoke_trainer_state_bytes(const yoke_trainer *t)
+{
+    uint64_t bytes = 0;
+
+    for (size_t k = 0; t && k < t->crew.count; k++)
+        if (t->crew.members[k].replica->updater)
+            bytes += yki_updater_state_bytes(t->crew.members[k].replica->updater);
+    return bytes;
 }
 
 yoke_status
@@ -72,6 +84,7 @@ yoke_trainer_read(yoke_trainer *t, const char *name, float *values, int64_t coun
     yki_weight *weight;
 
     YKI_TRY(find(t, name, values, count, "yoke_trainer_read", &weight));
+    YKI_TRY(yki_trainer_is_whole(t, "yoke_trainer_read"));
     if (t->failure.status == YOKE_OK)
         YKI_TRY(yoke_trainer_wait(t));
     return yki_buffer_get(weight->value, 0, weight->size, values);
@@ -258,5 +271,6 @@ yoke_trainer_explain(yoke_trainer *t, void (*line)(void *user, const char *text)
         yki_tell(&to, "gradients between %d processes (%s): %zu %s", t->crew.comm->ranks,
                  t->crew.comm->transport ? t->crew.comm->transport : "-", t->crew.buckets.count,
                  t->crew.buckets.text);
+    yki_sharding_explain(&t->crew, &to);
     return yki_trainer_explain_memory(t, &to);
 }

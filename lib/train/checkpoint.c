@@ -217,10 +217,15 @@ read_part(void *user, size_t index, void *out)
     const yki_saved_tensors *all = user;
     const yki_saved_tensor *p = &all->list[index];
     uint64_t offset = 0;
+    yki_range part;
     yki_buffer *buffer = NULL;
 
+    if (yki_saved_tensor_is_sharded(all->trainer, p)) {
+        memcpy(out, all->gathered + p->start, p->count * 4);
+        return YOKE_OK;
+    }
     for (size_t g = 0; g < all->trainer->crew.group_count && !buffer; g++)
-        buffer = yki_saved_tensor_find(all->trainer, g, p, &offset);
+        buffer = yki_saved_tensor_find(all->trainer, g, p, &part, &offset);
     if (!buffer)
         return yki_fail_bug("no device has \"%s\", which a checkpoint needs", p->name);
     return yki_buffer_get(buffer, offset, p->count * 4, out);
@@ -252,10 +257,8 @@ save_parts(yoke_trainer *t, yki_saved_tensors *all, const yki_progress *progress
                                            {(char *)YKI_STATE_KEY, NULL}};
     yki_model_info info = {0};
     size_t infos = 0;
-    yoke_status status = yki_saved_tensors_list(t, all);
+    yoke_status status = yoke_graph_to_json(t->graph, &texts[1].value);
 
-    if (status == YOKE_OK)
-        status = yoke_graph_to_json(t->graph, &texts[1].value);
     if (status == YOKE_OK)
         status = state_text(t, progress, own, &texts[2].value);
     if (status == YOKE_OK)
@@ -291,28 +294,55 @@ yki_checkpoint_begin(yoke_trainer *t, const char *dir)
     return yki_trainer_agree(t, status);
 }
 
+/* Lists the tensors, and gathers those that are sharded in the first process, which writes for all.
+ */
+static yoke_status
+gather_shards(yoke_trainer *t, yki_saved_tensors *all, float **gathered)
+{
+    yoke_status status = yki_saved_tensors_list(t, all);
+
+    *gathered = NULL;
+    if (status == YOKE_OK && t->crew.sharding.ranges && is_first(t)) {
+        *gathered = yki_alloc((size_t)all->floats, sizeof **gathered, "a checkpoint");
+        status = *gathered ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    if (t->crew.sharding.ranges)
+        status = yki_trainer_agree(t, status);
+    if (status == YOKE_OK)
+        status = yki_saved_tensors_gather(all, *gathered);
+    all->gathered = *gathered;
+    if (status != YOKE_OK) {
+        yki_saved_tensors_clear(all);
+        yki_free(*gathered);
+    }
+    return status;
+}
+
 yoke_status
 yki_checkpoint_save(yoke_trainer *t, const yki_progress *progress, const char *dir, uint32_t keep)
 {
     const yoke_epoch *best = progress->keep_best ? yoke_trainer_best_epoch(t) : NULL;
     yoke_status status;
     yki_saved_tensors all = {0};
+    float *gathered;
     identity own;
     char *path;
 
     YKI_TRY(yoke_trainer_wait(t));
     /* One process writes for all, so all replicas must be the same. */
     YKI_TRY(yki_trainer_compare_weights(t));
+    YKI_TRY(gather_shards(t, &all, &gathered));
     status = identify(t, &own);
     if (status == YOKE_OK && is_first(t)) {
         path = yki_checkpoint_path(dir, t->step);
         status = path ? save_parts(t, &all, progress, &own, path) : YOKE_ERROR_OUT_OF_MEMORY;
         yki_free(path);
-        yki_saved_tensors_clear(&all);
         if (status == YOKE_OK)
             yki_checkpoint_prune(dir, t->step, keep ? keep : KEEP, best ? best->step : -1);
     }
     identity_clear(&own);
+    yki_saved_tensors_clear(&all);
+    yki_free(gathered);
     return yki_trainer_agree(t, status);
 }
 
@@ -467,10 +497,11 @@ put_parts(const yoke_trainer *t, const yki_saved_tensors *all, const float *valu
 
         for (size_t g = 0; g < t->crew.group_count; g++) {
             uint64_t offset;
-            yki_buffer *buffer = yki_saved_tensor_find(t, g, p, &offset);
+            yki_range part;
+            yki_buffer *buffer = yki_saved_tensor_find(t, g, p, &part, &offset);
 
             if (buffer)
-                YKI_TRY(yki_buffer_put(buffer, offset, p->count * 4, values));
+                YKI_TRY(yki_buffer_put(buffer, offset, part.size, values + part.offset / 4));
         }
         values += p->count;
     }

@@ -32,11 +32,12 @@ device_of(const yoke_trainer *t, size_t group)
     return yki_device_id(yki_crew_in_group(&t->crew, group, 0)->replica->weights->device);
 }
 
-/* Local statistics differ until an evaluation gives those of the first device to all. */
+/* Local statistics differ until an evaluation gives those of the first device to all. Of a shard
+ * there is one copy. */
 static bool
 is_compared(const yoke_trainer *t, const yki_saved_tensor *p)
 {
-    return !p->is_state || !t->states_differ;
+    return p->is_state ? !t->states_differ : !yki_saved_tensor_is_sharded(t, p);
 }
 
 /* The checksum of each tensor of a group. */
@@ -55,7 +56,8 @@ sum_group(const yki_saved_tensors *all, size_t group, uint64_t *sums)
     for (size_t i = 0; i < all->count && status == YOKE_OK; i++) {
         const yki_saved_tensor *p = &all->list[i];
         uint64_t offset;
-        yki_buffer *buffer = yki_saved_tensor_find(all->trainer, group, p, &offset);
+        yki_range part;
+        yki_buffer *buffer = yki_saved_tensor_find(all->trainer, group, p, &part, &offset);
 
         sums[i] = 0;
         if (!buffer || !is_compared(all->trainer, p))

@@ -13,12 +13,13 @@ add_tensor(const yoke_trainer *t, const yki_saved_tensor *p, yki_hash *hash)
     float *values = yki_alloc((size_t)p->count, sizeof *values, "weights to be compared");
     yki_buffer *buffer = NULL;
     uint64_t offset = 0;
+    yki_range part;
     yoke_status status;
 
     if (!values)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t g = 0; g < t->crew.group_count && !buffer; g++)
-        buffer = yki_saved_tensor_find(t, g, p, &offset);
+        buffer = yki_saved_tensor_find(t, g, p, &part, &offset);
     status = buffer ? yki_buffer_get(buffer, offset, p->count * sizeof *values, values)
                     : yki_fail_bug("no device has \"%s\"", p->name);
     yki_hash_string(hash, p->name);
@@ -50,6 +51,7 @@ yoke_trainer_hash(yoke_trainer *t, const char *name, char text[33])
     size_t member;
 
     YKI_GIVEN("yoke_trainer_hash", {"trainer", t}, {"text", text});
+    YKI_TRY(yki_trainer_is_whole(t, "yoke_trainer_hash"));
     if (name)
         YKI_TRY(yki_crew_find(&t->crew, name, &member, &weight));
     if (t->failure.status == YOKE_OK)

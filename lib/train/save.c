@@ -171,6 +171,7 @@ save(yoke_trainer *t, const char *path, write_part *write)
     yoke_status status = YOKE_OK;
 
     /* Works after a failure too: the weights are those of one completed step. */
+    YKI_TRY(yki_trainer_is_whole(t, "yoke_trainer_save"));
     if (t->failure.status != YOKE_OK)
         return write(t, path);
     YKI_TRY(yoke_trainer_wait(t));

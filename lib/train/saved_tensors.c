@@ -3,6 +3,9 @@
  * saved_tensors.c - lists the tensors that training changes, and finds them in each group. A
  * checkpoint holds these tensors, and they are the same in all groups and processes.
  */
+#include <string.h>
+
+#include "team/sharding.h"
 #include "train/saved_tensors.h"
 
 enum { AVERAGE = 2 };
@@ -14,34 +17,94 @@ weights_of(const yoke_trainer *t, size_t group)
 }
 
 static yki_buffer *
-optimizer_state(const yoke_trainer *t, size_t group, size_t bucket, int which)
+optimizer_state(const yoke_trainer *t, size_t group, size_t bucket, int which, yki_range *range)
 {
     for (size_t k = 0; k < t->crew.groups[group].count; k++) {
         const yki_member *m = yki_crew_in_group(&t->crew, group, k);
 
         if (yki_member_owns(&t->crew, m, bucket))
-            return yki_updater_state(m->replica->updater, bucket, (unsigned)which);
+            return yki_updater_state(m->replica->updater, bucket, (unsigned)which, range);
     }
     return NULL;
 }
 
+static bool
+is_value(const yoke_trainer *t, const yki_saved_tensor *p)
+{
+    /* Before the first step the average is the value. */
+    return p->is_state || p->which == YKI_SAVED_VALUE || (p->which == AVERAGE && t->step == 0);
+}
+
+bool
+yki_saved_tensor_is_sharded(const yoke_trainer *t, const yki_saved_tensor *p)
+{
+    return t->crew.sharding.ranges && !is_value(t, p);
+}
+
 yki_buffer *
 yki_saved_tensor_find(const yoke_trainer *t, size_t group, const yki_saved_tensor *p,
-                      uint64_t *offset)
+                      yki_range *part, uint64_t *offset)
 {
     const yki_weights *w = weights_of(t, group);
+    const yki_weight *weight = p->is_state ? &w->states[p->index] : &w->weights[p->index];
+    yki_range held;
+    yki_buffer *buffer;
 
     *offset = 0;
+    *part = (yki_range){0, p->count * 4};
     /* The device of another stage has it. */
-    if (!p->is_state && !w->weights[p->index].value)
+    if (!p->is_state && !weight->value)
         return NULL;
-    if (p->is_state)
-        return w->states[p->index].value;
-    /* Before the first step the average is the value. */
-    if (p->which == YKI_SAVED_VALUE || (p->which == AVERAGE && t->step == 0))
-        return w->weights[p->index].value;
-    *offset = w->weights[p->index].offset;
-    return optimizer_state(t, group, w->weights[p->index].bucket, p->which);
+    if (is_value(t, p))
+        return weight->value;
+    buffer = optimizer_state(t, group, weight->bucket, p->which, &held);
+    *part = yki_range_common((yki_range){weight->offset, p->count * 4}, held);
+    if (!buffer || part->size == 0)
+        return NULL;
+    *offset = part->offset - held.offset;
+    part->offset -= weight->offset;
+    return buffer;
+}
+
+static bool
+keeps(const yoke_trainer *t, int which)
+{
+    const yki_updater *updater = t->crew.members[0].replica->updater;
+
+    return updater && yki_updater_keeps(updater, (unsigned)which);
+}
+
+/* Takes the tensors of a bucket out of it. */
+static void
+take_bucket(const yki_saved_tensors *all, size_t bucket, int which, const float *from, float *to)
+{
+    const yki_weights *w = weights_of(all->trainer, 0);
+
+    for (size_t i = 0; i < all->count; i++) {
+        const yki_saved_tensor *p = &all->list[i];
+        const yki_weight *weight = &w->weights[p->is_state ? 0 : p->index];
+
+        if (!p->is_state && p->which == which && weight->bucket == bucket)
+            memcpy(to + p->start, from + weight->offset / 4, p->count * 4);
+    }
+}
+
+yoke_status
+yki_saved_tensors_gather(const yki_saved_tensors *all, float *values)
+{
+    yki_crew *crew = &((yoke_trainer *)all->trainer)->crew;
+
+    for (int which = 0; which <= AVERAGE && crew->sharding.ranges; which++)
+        for (size_t b = 0; b < crew->buckets.count; b++) {
+            const float *bucket;
+
+            if (!keeps(all->trainer, which))
+                continue;
+            YKI_TRY(yki_sharding_gather(crew, b, which, &bucket));
+            if (values)
+                take_bucket(all, b, which, bucket, values);
+        }
+    return YOKE_OK;
 }
 
 static yoke_status
@@ -49,7 +112,8 @@ add_part(yki_saved_tensors *all, size_t index, bool is_state, int which)
 {
     const yki_weights *w = weights_of(all->trainer, 0);
     const yki_weight *weight = is_state ? &w->states[index] : &w->weights[index];
-    yki_saved_tensor p = {index, is_state, which, NULL, weight->node, weight->size / 4};
+    yki_saved_tensor p = {index,        is_state,         which,      NULL,
+                          weight->node, weight->size / 4, all->floats};
     const bool averaged =
         !is_state && weight->bucket < w->bucket_count && all->trainer->options.average > 0;
     const char *ending = which == 0                             ? "#m"
@@ -87,7 +151,7 @@ yki_saved_tensors_list(const yoke_trainer *t, yki_saved_tensors *all)
         if (!yki_is_constant(w->states[i].node))
             YKI_TRY(add_part(all, i, true, YKI_SAVED_VALUE));
     for (int which = 0; which <= AVERAGE && w->bucket_count; which++)
-        for (size_t i = 0; i < w->weight_count && optimizer_state(t, 0, 0, which); i++)
+        for (size_t i = 0; i < w->weight_count && keeps(t, which); i++)
             if (w->weights[i].bucket < w->bucket_count)
                 YKI_TRY(add_part(all, i, false, which));
     return YOKE_OK;

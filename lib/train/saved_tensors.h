@@ -20,22 +20,32 @@ typedef struct yki_saved_tensor {
     char *name;
     const yoke_node *node;
     uint64_t count; /* floats */
+    uint64_t start; /* floats of the tensors before it in the list */
 } yki_saved_tensor;
 
 typedef struct yki_saved_tensors {
     const yoke_trainer *trainer;
     yki_saved_tensor *list;
     size_t count, capacity;
-    uint64_t floats; /* of all tensors */
+    uint64_t floats;       /* of all tensors */
+    const float *gathered; /* those that are sharded, at their places among all; lent; or NULL */
 } yki_saved_tensors;
 
 /* Lists the tensors of the trainer. `all` must be zero before. Call yki_saved_tensors_clear
  * afterwards, also after a failure. */
 yoke_status yki_saved_tensors_list(const yoke_trainer *trainer, yki_saved_tensors *all);
 void yki_saved_tensors_clear(yki_saved_tensors *all);
-/* The buffer that holds a tensor in a group, and the tensor's offset in it in bytes. NULL: this
- * group does not have the tensor. */
+/* Whether each group has a part of the tensor only, as it has of the state of its optimizer where
+ * that is sharded. */
+bool yki_saved_tensor_is_sharded(const yoke_trainer *trainer, const yki_saved_tensor *tensor);
+/* The buffer that holds a tensor in a group, or the `part` of it, in bytes, that the group has, and
+ * where that begins in the buffer. NULL: this group has nothing of the tensor. */
 yki_buffer *yki_saved_tensor_find(const yoke_trainer *trainer, size_t group,
-                                  const yki_saved_tensor *tensor, uint64_t *offset);
+                                  const yki_saved_tensor *tensor, yki_range *part,
+                                  uint64_t *offset);
+/* Gathers all sharded tensors; the others stay unwritten. `values` has room for the floats of all,
+ * in their order; NULL: this process only helps others. All processes call it. All steps are
+ * complete. */
+yoke_status yki_saved_tensors_gather(const yki_saved_tensors *all, float *values);
 
 #endif

@@ -29,6 +29,17 @@ yki_trainer_ready(yoke_trainer *t, const char *function)
 }
 
 yoke_status
+yki_trainer_is_whole(yoke_trainer *t, const char *function)
+{
+    if (t->crew.sharding.torn)
+        return yki_fail(YOKE_ERROR_STATE,
+                        "%s: this process has the weights of two steps, because a failure came "
+                        "while shards were exchanged: %s; go on from a checkpoint",
+                        function, t->failure.detail ? t->failure.detail : "?");
+    return YOKE_OK;
+}
+
+yoke_status
 yki_trainer_trains(yoke_trainer *t, const char *function)
 {
     YKI_TRY(yki_trainer_ready(t, function));
@@ -64,8 +75,12 @@ yki_trainer_failed(yoke_trainer *t, yoke_status status)
         t->step++;
     yki_free(t->failure.detail);
     t->failure.detail =
-        yki_format("step %lld, device %s: %s; the weights are those of step %lld", (long long)step,
-                   device ? yki_device_id(device) : "?", why ? why : "", (long long)t->step);
+        t->crew.sharding.torn
+            ? yki_format("step %lld, device %s: %s; the weights are those of two steps",
+                         (long long)step, device ? yki_device_id(device) : "?", why ? why : "")
+            : yki_format("step %lld, device %s: %s; the weights are those of step %lld",
+                         (long long)step, device ? yki_device_id(device) : "?", why ? why : "",
+                         (long long)t->step);
     yki_free(why);
     if (t->failure.detail)
         yki_set_detail(t->failure.detail);

@@ -90,6 +90,21 @@ complete_granule(yoke_trainer_options *o)
 }
 
 static yoke_status
+check_shards(const yoke_trainer_options *o)
+{
+    if ((unsigned)o->shard > YOKE_SHARD_STATE)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "shard is %d; must be YOKE_SHARD_NOTHING or YOKE_SHARD_STATE",
+                        (int)o->shard);
+    if (o->shard_by && !o->shard)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "shard_by is \"%.80s\", but there are no shards; must be NULL unless shard "
+                        "is YOKE_SHARD_STATE",
+                        o->shard_by);
+    return YOKE_OK;
+}
+
+static yoke_status
 check_options(const yoke_trainer_options *o, const yoke_graph *graph)
 {
     const yoke_replica_options settings = replica_options(o);
@@ -115,6 +130,7 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
                         graph->metric_count, YOKE_MAX_METRICS);
     if (o->schedule)
         YKI_TRY(yki_check_schedule(o->schedule));
+    YKI_TRY(check_shards(o));
     if (!(o->average >= 0 && o->average < 1))
         return yki_fail_range_below(YOKE_ERROR_INVALID_ARGUMENT, "average", (double)o->average, 0,
                                     1);
@@ -215,6 +231,8 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .micro_batches = t->options.accumulate,
         .rechecks = o->recheck > 0,
         .average = o->average,
+        .shards = o->shard == YOKE_SHARD_STATE,
+        .shard_by = o->shard_by,
     };
 
     if (o->granule)
@@ -315,7 +333,7 @@ yki_trainer_make(yoke_team *team, yoke_graph *graph, const yoke_trainer_options 
         t->has_schedule = true;
     }
     status = core_groups->taken ? build_core_groups(t, o) : build(t, team, o);
-    t->options.shares = t->options.wisdom = t->options.precision = NULL;
+    t->options.shares = t->options.wisdom = t->options.precision = t->options.shard_by = NULL;
     t->options.schedule = NULL;
     t->options.groups = NULL;
     if (status != YOKE_OK)

@@ -557,14 +557,15 @@ turn(yoke_trainer *t, const flip *f)
 {
     yki_saved_tensors parts = {0};
     yki_buffer *buffer;
+    yki_range part;
     uint64_t offset;
     uint32_t word;
 
     if (comm->rank != f->rank)
         return;
     check(yki_saved_tensors_list(t, &parts));
-    buffer =
-        yki_saved_tensor_find(t, f->group % t->crew.group_count, &parts.list[f->part], &offset);
+    buffer = yki_saved_tensor_find(t, f->group % t->crew.group_count, &parts.list[f->part], &part,
+                                   &offset);
     offset += f->bit / 32 * 4;
     check(yki_buffer_get(buffer, offset, 4, &word));
     word ^= 1u << f->bit % 32;

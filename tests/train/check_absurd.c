@@ -552,6 +552,7 @@ START_TEST(trainers)
     NOTHING(yoke_trainer_get_graph(NULL));
     NOTHING(yoke_trainer_get_step(NULL));
     HARMLESS(yoke_trainer_flops(t, -9));
+    HARMLESS(yoke_trainer_state_bytes(t));
     NOTHING(yoke_trainer_epoch_count(NULL));
     ASSERT_OK(yoke_trainer_step(t, 1, feeds, 2, NULL));
     ASSERT_OK(yoke_trainer_wait(t));

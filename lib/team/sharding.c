@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sharding.c - each owner keeps the optimizer's state for a part of the parameters only.
+ *
+ * Owners are the groups of all processes, numbered process by process. A table (shares/ranges.h)
+ * says which range of each bucket an owner has. It updates that range, and then all get the new
+ * weights of all ranges, through the memory in which gradients travel. Of the gradients a process
+ * gets its own part alone, if the transport can do that. Then a step sends as many bytes as without
+ * shards: half of an all-reduce for gradients, the other half for weights.
+ *
+ * Ranges follow the memory that owners have left when plans are made, or given weights; never the
+ * shares of the batch.
+ *
+ * Not here: gradients or weights of which a device keeps a part.
+ */
+#include <string.h>
+
+#include "shares/shares.h"
+#include "team/sharding.h"
+
+/* ---- the table ---- */
+
+/* What every process learns of each device of the team. */
+typedef struct row {
+    int32_t rank, group;
+    uint64_t left; /* bytes of memory, of the whole group */
+} row;
+
+static uint64_t
+memory_left(const yki_crew *crew, const yki_group *group)
+{
+    uint64_t sum = 0, root = 0;
+
+    for (size_t i = 0; i < group->count; i++) {
+        const yoke_device *device = yoke_team_get_device(crew->team, group->members[i]);
+
+        sum += yki_quota_left(device);
+        root = YKI_MAX(root, yki_root_left(device));
+    }
+    return YKI_MIN(sum, root);
+}
+
+static yoke_status
+gather_rows(const yki_crew *crew, row *rows)
+{
+    const yoke_team *team = crew->team;
+    int64_t *counts = yki_alloc(team->total, sizeof *counts, "owners of state");
+    yoke_status status;
+
+    if (!counts)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t k = 0; k < team->total; k++)
+        counts[k] = 1;
+    for (size_t k = 0; k < crew->count; k++) {
+        const uint32_t group = crew->members[k].group;
+
+        rows[team->first + k] = (row){crew->comm ? crew->comm->rank : 0, (int32_t)group,
+                                      memory_left(crew, &crew->groups[group])};
+    }
+    status = yki_team_share_rows(team, counts, sizeof *rows, rows);
+    yki_free(counts);
+    return status;
+}
+
+/* Numbers the owners, and gives each its weight: that of its devices in by[], or its memory. */
+static void
+number_owners(yki_crew *crew, const row *rows, const double *by, double *weights, uint64_t *left)
+{
+    yki_sharding *s = &crew->sharding;
+    int32_t rank = -1;
+    size_t first = 0; /* owner of the rank */
+
+    for (size_t k = 0; k < crew->team->total; k++) {
+        size_t owner;
+
+        if (rows[k].rank != rank) {
+            first = s->count;
+            rank = rows[k].rank;
+        }
+        owner = first + (size_t)rows[k].group;
+        if (owner == s->count) {
+            s->device[owner] = k;
+            left[owner] = rows[k].left;
+            weights[owner] = by ? 0 : (double)rows[k].left;
+            s->count++;
+        }
+        weights[owner] += by ? by[k] : 0;
+        s->end_of[rank] = s->count;
+        if (k == crew->team->first)
+            s->first = first;
+    }
+}
+
+/* Every owner must have memory for its part, or all processes say which one has not. */
+static yoke_status
+check_memory(const yki_crew *crew, const uint64_t *left, const char *by)
+{
+    const yki_sharding *s = &crew->sharding;
+
+    for (size_t k = 0; k < s->count; k++) {
+        const uint64_t part = s->states * yki_ranges_total(s->ranges, k);
+
+        if (part > left[k])
+            return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
+                            "%s: its part of the optimizer's state is %.3f MB, and %.3f MB of its "
+                            "memory are free; %s, or take a smaller batch or more devices",
+                            yoke_team_get_device_name(crew->team, s->device[k]), (double)part / 1e6,
+                            (double)left[k] / 1e6,
+                            by ? "give it a smaller weight in shard_by"
+                               : "the team does not hold the state");
+    }
+    return YOKE_OK;
+}
+
+static yoke_status
+make_table(yki_crew *crew, const char *text, const row *rows, double *by, uint64_t *left)
+{
+    yki_sharding *s = &crew->sharding;
+    const yki_weights *w = crew->members[0].replica->weights;
+    const size_t buckets = w->bucket_count;
+    uint64_t *sizes = yki_alloc(YKI_MAX(buckets, (size_t)1), sizeof *sizes, "owners of state");
+    double *weights = yki_alloc(crew->team->total, sizeof *weights, "owners of state");
+    yki_shares_kind kind = YKI_SHARES_AUTO;
+    yoke_status status = sizes && weights ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    double sum = 0;
+
+    if (status == YOKE_OK)
+        status = yki_shares_parse(text, YKI_SHARES_AUTO, crew->team->total, &kind, by);
+    if (status == YOKE_OK) {
+        number_owners(crew, rows, kind == YKI_SHARES_AUTO ? NULL : by, weights, left);
+        for (size_t b = 0; b < buckets; b++)
+            sizes[b] = w->buckets[b].size;
+        for (size_t k = 0; k < s->count; k++)
+            sum += weights[k];
+        for (size_t k = 0; k < s->count && !(sum > 0); k++)
+            weights[k] = 1; /* no memory anywhere: the check says so */
+        status = yki_ranges_create(sizes, buckets, weights, s->count, &s->ranges);
+    }
+    yki_free(sizes);
+    yki_free(weights);
+    return status == YOKE_OK ? check_memory(crew, left, kind == YKI_SHARES_AUTO ? NULL : text)
+                             : status;
+}
+
+yoke_status
+yki_sharding_create(yki_crew *crew, const char *by, size_t states)
+{
+    const size_t ranks = crew->comm ? (size_t)crew->comm->ranks : 1, total = crew->team->total;
+    yki_sharding *s = &crew->sharding;
+    row *rows = yki_alloc(total, sizeof *rows, "owners of state");
+    double *weights = yki_alloc(total, sizeof *weights, "owners of state");
+    uint64_t *left = yki_alloc(total, sizeof *left, "owners of state");
+    yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
+
+    s->states = states;
+    s->device = yki_alloc(total, sizeof *s->device, "owners of state");
+    s->end_of = yki_alloc(ranks, sizeof *s->end_of, "owners of state");
+    s->counts = yki_alloc(ranks, sizeof *s->counts, "owners of state");
+    if (rows && weights && left && s->device && s->end_of && s->counts)
+        status = gather_rows(crew, rows);
+    if (status == YOKE_OK)
+        status = make_table(crew, by, rows, weights, left);
+    yki_free(rows);
+    yki_free(weights);
+    yki_free(left);
+    return status;
+}
+
+yoke_status
+yki_sharding_connect(yki_crew *crew, bool norms)
+{
+    yki_sharding *s = &crew->sharding;
+    uint64_t most = 0;
+
+    /* The norm is that of all gradients, in the order in which one device sums it. */
+    s->scatters = crew->comm && crew->comm->reduce_scatter_start && !norms;
+    for (size_t b = 0; b < crew->buckets.count; b++)
+        most = YKI_MAX(most, crew->members[0].replica->weights->buckets[b].size);
+    if (!crew->comm)
+        s->host = yki_alloc_aligned(4096, YKI_MAX(most, (uint64_t)1), "weights on their way");
+    return crew->comm || s->host ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+}
+
+void
+yki_sharding_destroy(yki_crew *crew)
+{
+    yki_sharding *s = &crew->sharding;
+
+    yki_ranges_destroy(s->ranges);
+    yki_free(s->device);
+    yki_free(s->end_of);
+    yki_free(s->counts);
+    yki_free_aligned(s->host);
+}
+
+/* ---- gradients ---- */
+
+/* The owners of a process. */
+static size_t
+first_of(const yki_sharding *s, int32_t rank)
+{
+    return rank ? s->end_of[rank - 1] : 0;
+}
+
+static yki_range
+piece_of(const yki_crew *crew, size_t bucket, int32_t rank)
+{
+    const yki_sharding *s = &crew->sharding;
+
+    return yki_ranges_of(s->ranges, bucket, first_of(s, rank), s->end_of[rank] - first_of(s, rank));
+}
+
+/* The values, in floats, that each process has of a bucket. */
+static const size_t *
+count_pieces(yki_crew *crew, size_t bucket)
+{
+    for (int32_t r = 0; r < crew->comm->ranks; r++)
+        crew->sharding.counts[r] = piece_of(crew, bucket, r).size / 4;
+    return crew->sharding.counts;
+}
+
+yki_range
+yki_sharding_piece(const yki_crew *crew, size_t bucket)
+{
+    const uint64_t size = crew->members[0].replica->weights->buckets[bucket].size;
+    const uint64_t factor = yki_crew_travel_size(crew, bucket) / size;
+    yki_range piece = {0, size};
+
+    if (crew->sharding.scatters)
+        piece = piece_of(crew, bucket, crew->comm->rank);
+    return (yki_range){piece.offset * factor, piece.size * factor};
+}
+
+yoke_status
+yki_sharding_scatter(yki_crew *crew, size_t bucket, int32_t type)
+{
+    yki_transit *t = &crew->buckets.transit[bucket];
+
+    return crew->comm->reduce_scatter_start(
+        crew->comm, type, t->own, (char *)t->own + yki_sharding_piece(crew, bucket).offset,
+        count_pieces(crew, bucket), &t->request);
+}
+
+/* ---- weights, and state ---- */
+
+static char *
+host_of(const yki_crew *crew, size_t bucket)
+{
+    return crew->comm ? crew->buckets.transit[bucket].own : crew->sharding.host;
+}
+
+/* What the owner of this process's group `group` has of a bucket. */
+static yki_range
+range_of(const yki_crew *crew, size_t bucket, size_t group)
+{
+    return yki_ranges_of(crew->sharding.ranges, bucket, crew->sharding.first + group, 1);
+}
+
+/* The member of a group that updates a bucket. */
+static yki_member *
+updater_of(const yki_crew *crew, size_t group, size_t bucket)
+{
+    return yki_crew_in_group(crew, group, bucket % crew->groups[group].owners);
+}
+
+/* Copies what this process has of a bucket into its place on the host. */
+static yoke_status
+fetch_own(yki_crew *crew, size_t bucket, int which)
+{
+    for (size_t g = 0; g < crew->group_count; g++) {
+        const yki_member *m = updater_of(crew, g, bucket);
+        yki_range range = range_of(crew, bucket, g);
+        yki_buffer *from = m->replica->weights->buckets[bucket].values;
+        uint64_t offset = range.offset;
+
+        if (range.size == 0)
+            continue;
+        if (which != YKI_SHARDED_VALUES) {
+            from = yki_updater_state(m->replica->updater, bucket, (unsigned)which, &range);
+            offset = 0;
+        }
+        YKI_TRY(yki_buffer_get(from, offset, range.size, host_of(crew, bucket) + range.offset));
+    }
+    return YOKE_OK;
+}
+
+/* Starts the way of all pieces to all processes; a transport without all-gathers of pieces waits.
+ */
+static yoke_status
+start_gather(yki_crew *crew, size_t bucket)
+{
+    yki_transit *t = &crew->buckets.transit[bucket];
+    const size_t *counts = count_pieces(crew, bucket);
+    char *at = t->own;
+
+    t->begun = yki_span_begin(crew->comm_track);
+    if (crew->comm->allgather_start)
+        return crew->comm->allgather_start(crew->comm, YOKE_F32,
+                                           at + piece_of(crew, bucket, crew->comm->rank).offset, at,
+                                           counts, &t->request);
+    for (int32_t r = 0; r < crew->comm->ranks; at += counts[r++] * 4)
+        if (counts[r])
+            YKI_TRY(crew->comm->broadcast(crew->comm, at, counts[r] * 4, r));
+    return YOKE_OK;
+}
+
+static yoke_status
+end_gather(yki_crew *crew, size_t bucket)
+{
+    yki_transit *t = &crew->buckets.transit[bucket];
+    bool done;
+
+    if (t->request)
+        YKI_TRY(crew->comm->test(crew->comm, &t->request, true, &done));
+    yki_span_end_moved(crew->comm_track, t->begun, "all-gather bucket", (int64_t)bucket,
+                       crew->members[0].replica->weights->buckets[bucket].size);
+    return YOKE_OK;
+}
+
+/* Gives each group the weights that others have updated: what is before its range, and behind. */
+static yoke_status
+put_others(yki_crew *crew, size_t bucket)
+{
+    for (size_t g = 0; g < crew->group_count; g++) {
+        const yki_bucket *to = &updater_of(crew, g, bucket)->replica->weights->buckets[bucket];
+        const yki_range own = range_of(crew, bucket, g);
+        const uint64_t end = own.offset + own.size;
+
+        if (own.offset)
+            YKI_TRY(yki_buffer_put(to->values, 0, own.offset, host_of(crew, bucket)));
+        if (end < to->size)
+            YKI_TRY(yki_buffer_put(to->values, end, to->size - end, host_of(crew, bucket) + end));
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_sharding_share(yki_crew *crew)
+{
+    const double begin = yki_span_begin(crew->host_track);
+
+    for (size_t b = 0; b < crew->buckets.count; b++) {
+        YKI_TRY(fetch_own(crew, b, YKI_SHARDED_VALUES));
+        YKI_TRY(crew->comm ? start_gather(crew, b) : put_others(crew, b));
+    }
+    for (size_t b = 0; b < crew->buckets.count && crew->comm; b++) {
+        YKI_TRY(end_gather(crew, b));
+        YKI_TRY(put_others(crew, b));
+    }
+    for (size_t k = 0; k < crew->count; k++)
+        crew->members[k].replica->weights->version++;
+    yki_span_end(crew->host_track, begin, "share weights", -1);
+    crew->sharding.torn = false;
+    return YOKE_OK;
+}
+
+yoke_status
+yki_sharding_gather(yki_crew *crew, size_t bucket, int which, const float **values)
+{
+    YKI_TRY(fetch_own(crew, bucket, which));
+    if (crew->comm) {
+        YKI_TRY(start_gather(crew, bucket));
+        YKI_TRY(end_gather(crew, bucket));
+    }
+    *values = (const float *)(void *)host_of(crew, bucket);
+    return YOKE_OK;
+}
+
+/* ---- telling ---- */
+
+void
+yki_sharding_explain(const yki_crew *crew, const yki_teller *to)
+{
+    const yki_sharding *s = &crew->sharding;
+    uint64_t all = 0;
+
+    if (!s->ranges)
+        return;
+    for (size_t k = 0; k < s->count; k++)
+        all += s->states * yki_ranges_total(s->ranges, k);
+    yki_tell(to, "state of the optimizer, in shards: %.1f MB in all", (double)all / 1e6);
+    for (size_t k = 0; k < s->count; k++)
+        yki_tell(to, "  %s: %.1f MB", yoke_team_get_device_name(crew->team, s->device[k]),
+                 (double)(s->states * yki_ranges_total(s->ranges, k)) / 1e6);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sharding.h - a crew in which each group keeps a part of the optimizer's state.
+ */
+#ifndef YKI_SHARDING_H
+#define YKI_SHARDING_H
+
+#include "team/crew.h"
+
+enum { YKI_SHARDED_VALUES = -1 };
+
+/* Makes the table of ranges: by the memory that is left now, or by `by`, a text with a weight for
+ * each device of the whole team; NULL or "auto": by memory. `states` is the number of states that
+ * the optimizer keeps of a parameter. Fails, in all processes, if an owner has no memory for its
+ * part. All processes call it. yki_sharding_destroy frees what was made. */
+yoke_status yki_sharding_create(yki_crew *crew, const char *by, size_t states);
+/* Makes the rest, once the crew knows its buckets. `norms`: the update clips by norm. */
+yoke_status yki_sharding_connect(yki_crew *crew, bool norms);
+/* Zeros are fine. */
+void yki_sharding_destroy(yki_crew *crew);
+
+/* The part of a bucket's gradients that arrives here from the other processes, in bytes as they
+ * travel: that of this process's owners, or all. */
+yki_range yki_sharding_piece(const yki_crew *crew, size_t bucket);
+/* Starts the sum of a bucket over all processes, of which each gets its piece, in place. */
+yoke_status yki_sharding_scatter(yki_crew *crew, size_t bucket, int32_t type);
+/* Gives all groups of all processes the weights that others have updated. All queues are done, so
+ * that nobody reads weights. Waits. All processes call it. */
+yoke_status yki_sharding_share(yki_crew *crew);
+/* Gathers a state (as yki_updater_state numbers them) of a bucket on each process: the whole
+ * bucket, lent until the next exchange. All queues are done. All processes call it. */
+yoke_status yki_sharding_gather(yki_crew *crew, size_t bucket, int which, const float **values);
+
+/* Tells how much each owner has, if there are shards. */
+void yki_sharding_explain(const yki_crew *crew, const yki_teller *to);
+
+#endif

@@ -1,0 +1,156 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# shards.sh - where each process keeps a part of the optimizer's state, the weights are those of a
+# process that keeps all; the parts are as they were asked for; checkpoints go on in either way.
+
+set -u
+. "$YOKE_SRCDIR/tests/mpi/lib.sh"
+program=$YOKE_BUILDDIR/tools/yoke
+[ -x "$program" ] || skip "the yoke command was not built"
+[ -f "$YOKE_BUILDDIR/tools/.libs/yoke-mpi.so" ] || skip "the yoke command was built without MPI"
+only_pocl
+rm -rf "$work"/saved*
+export POCL_MAX_PTHREAD_COUNT=4
+common="--model=mlp --data=$YOKE_SRCDIR/examples/data --batch=64 --seed=3 --level=estimate"
+common="$common --devices=cpu:0 --schedule=constant --quiet"
+bits="$common --epochs=1 --reproducible=any-split"
+
+# hash RANKS OPTION...: of the weights, into $hash
+hash() {
+    ranks=$1
+    shift
+    # shellcheck disable=SC2086 # words
+    launch "$ranks" train $bits "$@" || fail "$ranks ranks, $*: exit $launch_status"
+    hash=$(sed -n 's/^weights //p' "$work/output")
+    [ "$(printf %s "$hash" | wc -c)" = 32 ] || fail "$ranks ranks, $*: no hash of the weights"
+}
+
+# same RANKS OPTION...: the hash is that of $expected
+same() {
+    hash "$@"
+    shift
+    [ "$hash" = "$expected" ] || fail "$ranks ranks, $*: the weights have other bits"
+}
+
+for options in "--optimizer=sgd,momentum=0.9" \
+    "--optimizer=adamw --clip-norm=0.5 --accumulate=3 --ema=0.9" "--optimizer=adam --shares=1,0,2"; do
+    # shellcheck disable=SC2086
+    set -- $options
+    last=3
+    case $options in *--shares*) ;; *) last=1 ;; esac
+    hash $last "$@"
+    expected=$hash
+    same 3 "$@" --shard=state --shard-by=1,1,1
+    same 3 "$@" --shard=state --shard-by=0,5,1
+    [ $last = 3 ] && continue
+    same 1 "$@" --shard=state
+    same 2 "$@" --shard=state
+    same 2 "$@" --shard=state --shard-by=1,3
+    same 2 "$@" --shard=state --shard-by=0,1 --shares=1,0
+    same 2 "$@" --shard=state --devices=cpu:0/2 --shard-by=1,0,2,1 --shares=1,2,3,4
+    YOKE_BUCKET_BYTES=2048 same 2 "$@" --shard=state
+done
+for mode in nonblocking reduce-broadcast shared; do
+    hash 2 --optimizer=adam
+    expected=$hash
+    YOKE_MPI_MODE=$mode same 2 --optimizer=adam --shard=state --shard-by=3,1
+done
+
+# Without any-split sums of two processes have one order only.
+bits="$common --epochs=1 --reproducible=runs --shares=even"
+for options in "--optimizer=adamw" "--optimizer=rmsprop --clip-norm=0.5 --ema=0.9"; do
+    # shellcheck disable=SC2086
+    launch 2 train $bits $options --out="$work/whole.safetensors" || fail "$options: exit $launch_status"
+    # shellcheck disable=SC2086
+    launch 2 train $bits $options --shard=state --shard-by=1,3 --out="$work/parts.safetensors" ||
+        fail "$options in shards: exit $launch_status"
+    cmp -s "$work/whole.safetensors" "$work/parts.safetensors" || fail "$options: other weights in shards"
+done
+bits="$common --epochs=1 --reproducible=any-split"
+
+# Another number of processes goes on, with shards or without.
+hash 1 --optimizer=adamw --epochs=4 --ema=0.9
+expected=$hash
+set -- --optimizer=adamw --ema=0.9 --checkpoint="$work/saved"
+hash 2 "$@" --epochs=1 --shard=state --shard-by=1,3
+hash 3 "$@" --epochs=2 --resume --shard=state --shard-by=2,0,1
+hash 1 "$@" --epochs=3 --resume
+same 2 "$@" --epochs=4 --resume --shard=state
+
+# state RANKS OPTION...: bytes of it in rank 0, into $state
+state() {
+    ranks=$1
+    shift
+    launch "$ranks" bench lenet --batch=16 --level=estimate --devices=cpu:0 --json "$@" ||
+        fail "bench, $ranks ranks, $*: exit $launch_status"
+    state=$(sed -n 's/.*"state_bytes": *\([0-9]*\).*/\1/p' "$work/output")
+    [ -n "$state" ] || fail "bench, $ranks ranks, $*: it does not tell the state"
+    state=${state:-0}
+}
+state 1 --optimizer=adam
+whole=$state
+[ "$whole" -ge 290144 ] || fail "the state of 36268 parameters is $whole bytes"
+state 2 --optimizer=adam
+[ "$state" = "$whole" ] || fail "without shards a process has $state bytes of state, not $whole"
+for part in "1,1 2" "1,3 4" "3,1 -4" "0,1 0"; do
+    by=${part% *} of=${part#* }
+    state 2 --optimizer=adam --shard=state --shard-by="$by"
+    case $of in
+    0) right=0 ;;
+    -*) right=$((whole + whole / of)) ;;
+    *) right=$((whole / of)) ;;
+    esac
+    off=$((state - right))
+    [ "${off#-}" -le 4096 ] || fail "shards $by: rank 0 has $state of $whole bytes of state"
+done
+
+# By free memory: each rank has a quota of its own; what it needs besides is a small part of that.
+cat >"$work/by_rank" <<'END'
+#!/bin/sh
+set -- "$YOKE" "$@"
+case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} in
+0) exec "$@" --devices=cpu:0@$FIRST ;;
+*) exec "$@" --devices=cpu:0@$OTHERS ;;
+esac
+END
+chmod +x "$work/by_rank"
+export YOKE="$program" FIRST=600MiB OTHERS=1800MiB
+program=$work/by_rank
+state 2 --optimizer=adam --shard=state
+[ "$state" -lt $((whole * 3 / 10)) ] && [ "$state" -gt $((whole * 2 / 10)) ] ||
+    fail "with 600 of 2400 MiB rank 0 has $state of $whole bytes of state"
+
+# A rank that has memory for all else, and for a part of the state, but not for all of it. There are
+# 36268 parameters here, whose state takes 0.29 MB.
+lenet="--model=lenet --data=$YOKE_SRCDIR/examples/data --batch=16 --level=estimate --quiet"
+lenet="$lenet --epochs=1 --optimizer=adam --shares=even"
+rm -f "$work/log"
+# shellcheck disable=SC2086
+launch 2 train $lenet --log="$work/log" || fail "lenet: exit $launch_status"
+used=$(sed -n 's/.*"memory": *\[\([0-9]*\)[],].*/\1/p' "$work/log" | tail -n 1)
+FIRST=$((used - 150000))B
+without='rank 0 cpu:0: its part of the optimizer.s state is 0\.[0-9]* MB, and 0\.[0-9]* MB of its memory'
+# shellcheck disable=SC2086
+! launch 2 train $lenet --shard=state --shard-by=1,0 || fail "a part without memory: not refused"
+says "$without"
+# shellcheck disable=SC2086
+launch 2 train $lenet --shard=state --shard-by=1,3 # what follows may need more memory
+! grep -q "$without" "$work/output" || fail "a part that fits is refused"
+program=$YOKE
+
+# What cannot be.
+# refused PATTERN OPTION...
+refused() {
+    what=$1
+    shift
+    # shellcheck disable=SC2086
+    ! launch 2 train $bits --optimizer=adam "$@" || fail "$*: not refused"
+    says "$what"
+}
+refused 'no or state' --shard=weights
+refused 'weights?.*and the team has 2 devices' --shard=state --shard-by=1,2,3
+refused 'every weight is zero' --shard=state --shard-by=0,0
+refused 'must be NULL unless shard' --shard-by=1,1
+
+finish
