@@ -13,7 +13,7 @@
 # them and runs their tests.
 #
 # environment:
-#   DEBIAN_FOLDERS   check only these folders of tests/, such as "device mpi"
+#   DEBIAN_FOLDERS   check only these folders and tests of tests/, such as "device tools/doctor.sh"
 #   DEBIAN_KEEP      1: leave the system there afterwards
 #
 # Mounts and processes live in namespaces of their own, which end with the script, however that
