@@ -37,6 +37,7 @@ face-128       pocl           gpu:0           YOKE_FACE_GROUP=128 YOKE_FACE_LOCA
 face-1024      pocl           gpu:0           YOKE_FACE_GROUP=1024 YOKE_FACE_LOCAL=49152
 face-256       pocl           gpu:0           YOKE_FACE_GROUP=256 YOKE_FACE_LOCAL=32768
 face-64        pocl           gpu:0           YOKE_FACE_GROUP=64 YOKE_FACE_LOCAL=16384
+face-shared    pocl           gpu:0           YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768 YOKE_FACE_INTEGRATED=1
 face-two       pocl           gpu:0,gpu:1     YOKE_FACE_GROUP=128 YOKE_FACE_LOCAL=32768
 oclgrind       oclgrind       all             OCLGRIND_DATA_RACES=1 OCLGRIND_UNINITIALIZED=1 OCLGRIND_CHECK_API=1 OCLGRIND_BUILD_OPTIONS=-DYKI_LANES_APART
 END
@@ -192,6 +193,10 @@ wanted() {
     # Whole networks take long to compile: on one size of GPU.
     face-128:tests/train/check_models) ;;
     face*:tests/train/check_models) return 1 ;;
+    # Inputs and results where memory is the host's; the kernels are those of face-128.
+    face-shared:tests/replica/* | face-shared:tests/team/check_team_results | face-shared:tests/train/check_fit) ;;
+    face-shared:tests/device/check_buffer | face-shared:tests/device/check_context) ;;
+    face-shared:*) return 1 ;;
     # What a GPU computes; what devices and files are is as on the processor.
     face-two:tests/team/* | face-two:tests/train/*) ;;
     face-two:*) return 1 ;;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * face.c - the GPU face: an OpenCL layer through which each device says that it is a discrete GPU.
+ * face.c - the GPU face: an OpenCL layer through which each device says that it is a GPU, a
+ * discrete one.
  *
  * A library that goes by what devices say then takes its GPU-shaped way on a CPU: the same kernels,
  * groups and copies are run and checked without a GPU. The loader loads it when OPENCL_LAYERS names
  * it. YOKE_FACE_GROUP (256) and YOKE_FACE_LOCAL (32768) are the limits of a group: its work-items,
- * and the bytes of its local memory; YOKE_FACE_UNITS (16) counts compute units. A launch of a
- * larger group fails, as it would there.
+ * and the bytes of its local memory; YOKE_FACE_UNITS (16) counts compute units. With
+ * YOKE_FACE_INTEGRATED=1 it is an integrated GPU, whose memory is the host's. A launch of a larger
+ * group fails, as it would there.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,7 @@
 enum { UNITS = 16, GROUP = 256, LOCAL = 32768, ALIGN_BITS = 4096 };
 
 static const cl_icd_dispatch *next;
-static size_t units, most_items, most_local;
+static size_t units, most_items, most_local, integrated;
 
 static size_t
 setting(const char *name, size_t otherwise)
@@ -59,7 +61,7 @@ get_device_info(cl_device_id device, cl_device_info what, size_t size, void *val
     case CL_DEVICE_TYPE:
         SAY(cl_device_type, CL_DEVICE_TYPE_GPU);
     case CL_DEVICE_HOST_UNIFIED_MEMORY:
-        SAY(cl_bool, CL_FALSE);
+        SAY(cl_bool, integrated ? CL_TRUE : CL_FALSE);
     case CL_DEVICE_MAX_COMPUTE_UNITS:
         SAY(cl_uint, units);
     case CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT:
@@ -133,6 +135,7 @@ clInitLayer(cl_uint n, const cl_icd_dispatch *target, cl_uint *count, const cl_i
     units = setting("YOKE_FACE_UNITS", UNITS);
     most_items = setting("YOKE_FACE_GROUP", GROUP);
     most_local = setting("YOKE_FACE_LOCAL", LOCAL);
+    integrated = setting("YOKE_FACE_INTEGRATED", 0);
     next = &below;
     table = below;
     table.clGetDeviceInfo = get_device_info;
