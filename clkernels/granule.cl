@@ -7,9 +7,17 @@
  * another way, or take numbers below 1.2e-38 for 0, compute the same: here all take them for 0.
  *
  * Weights start at multiples of 128 floats within a bucket. `weights` says, for each 128 floats,
- * whose they are, and behind that how many of them are: the others are 0. `units` has, by weight, what is added to the biased exponent of a float to get
- * the number of bits that its 24 bits are shifted to the left.
+ * whose they are, and behind that how many of them are: the others are 0. `units` has, by weight,
+ * what is added to the biased exponent of a float to get the number of bits that its 24 bits are
+ * shifted to the left.
+ *
+ * WORD is the size of an integer in bytes. Those of 8 hold all bits of a float. Those of 4 and 2 do
+ * not, so a granule's elements are rounded up or down at random, such that the mean is right. The
+ * random number follows from the step, the granule and the element, so the split does not matter.
  */
+#ifndef WORD
+#define WORD 8
+#endif
 #ifndef VEC
 #define VEC 16
 #endif
@@ -20,8 +28,6 @@
 #define floatv YKI_PASTE(float, VEC)
 #define intv   YKI_PASTE(int, VEC)
 #define uintv  YKI_PASTE(uint, VEC)
-#define longv  YKI_PASTE(long, VEC)
-#define ulongv YKI_PASTE(ulong, VEC)
 #define loadv  YKI_PASTE(vload, VEC)
 #define storev YKI_PASTE(yki_store, VEC)
 
@@ -30,8 +36,30 @@
 #define as_floatv      YKI_PASTE(as_float, VEC)
 #define convert_intv   YKI_PASTE(convert_int, VEC)
 #define convert_uintv  YKI_PASTE(convert_uint, VEC)
-#define convert_longv  YKI_PASTE(convert_long, VEC)
-#define convert_ulongv YKI_PASTE(convert_ulong, VEC)
+
+/* Integers as they are stored, and as they are computed with. */
+#if WORD == 8
+#define wordv          YKI_PASTE(long, VEC)
+#define widev          YKI_PASTE(long, VEC)
+#define uwidev         YKI_PASTE(ulong, VEC)
+#define convert_wordv  YKI_PASTE(convert_long, VEC)
+#define convert_widev  YKI_PASTE(convert_long, VEC)
+#define convert_uwidev YKI_PASTE(convert_ulong, VEC)
+#define SIGN           63
+#else
+#if WORD == 4
+#define wordv          YKI_PASTE(int, VEC)
+#define convert_wordv  YKI_PASTE(convert_int, VEC)
+#else
+#define wordv          YKI_PASTE(short, VEC)
+#define convert_wordv  YKI_PASTE(convert_short, VEC)
+#endif
+#define widev          intv
+#define uwidev         uintv
+#define convert_widev  convert_intv
+#define convert_uwidev convert_uintv
+#define SIGN           31
+#endif
 
 /* Vectors of a run of floats that belongs to one weight. */
 #define RUN (128 / VEC)
@@ -59,27 +87,60 @@ void note_largest(uintv bits, __global uint *largest)
         atomic_max((volatile __global uint *)largest, most);
 }
 
+#if WORD == 8
+#define RANDOM(element) ((uintv)0u)
+
 /* The elements, whose bits without a sign are given, in units; rounded to the nearest. */
-longv
-in_units(uintv bits, intv sign, int unit)
+wordv in_units(uintv bits, intv sign, int unit, uintv random, uint most)
 {
     intv exponent = as_intv(bits >> 23), shift = exponent + unit;
     uintv mantissa = exponent > 0 ? (bits & 0x7fffffu) | 0x800000u : (uintv)0u;
     uintv right = as_uintv(clamp(-shift, 0, 31));
-    longv minus = convert_longv(sign >> 31), whole;
+    widev minus = convert_widev(sign >> 31), whole;
 
     mantissa = (mantissa + (((uintv)1u << right) >> 1)) >> right;
-    whole = convert_longv(mantissa) << convert_longv(clamp(shift, 0, 39));
+    whole = convert_widev(mantissa) << convert_widev(clamp(shift, 0, 39));
     return (whole ^ minus) - minus;
 }
+#else
+#define RANDOM(element) random_words((uint)(element), key0, key1)
+
+__constant uint lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+/* Random words of these elements: two multiplications mix them well enough for rounding, where ten
+ * rounds of Philox would take longer than the sum. */
+uintv random_words(uint first, uint key0, uint key1)
+{
+    uintv x = (loadv(0, lanes) + first) * 0x9e3779b1u ^ key0;
+
+    x = (x ^ x >> 16) * 0x7feb352du ^ key1;
+    x = (x ^ x >> 15) * 0x846ca68bu;
+    return x ^ x >> 16;
+}
+
+/* The elements, whose bits without a sign are given, in units, at most `most` of them. What is
+ * behind a unit is the chance that the element is rounded up. */
+wordv in_units(uintv bits, intv sign, int unit, uintv random, uint most)
+{
+    intv exponent = as_intv(bits >> 23), shift = exponent + unit, minus = sign >> 31;
+    uintv mantissa = exponent > 0 ? (bits & 0x7fffffu) | 0x800000u : (uintv)0u;
+    uintv right = as_uintv(clamp(-shift, 0, 31)), lost = as_uintv(clamp(-31 - shift, 0, 31));
+
+    mantissa = ((mantissa >> lost) + (random & (((uintv)1u << right) - 1u))) >> right;
+    mantissa = min(mantissa << as_uintv(clamp(shift, 0, 7)), (uintv)most);
+    return convert_wordv((as_intv(mantissa) ^ minus) - minus);
+}
+#endif
 
 /* Adds a granule's gradient of a bucket, of `count` vectors; the `first` one of a step begins the
- * sum. */
+ * sum. `cap` is the most units of an element, as the sum of all granules has to fit. The keys are
+ * those of the granule. */
 GROUP void
 yki_granule_add(__global const float *gradient, __global const int *weights,
                 __global const int *units, __global uint *largest, __global long *sum, int count,
-                int first, int run, int turn)
+                int first, int run, int turn, int cap, uint key0, uint key1)
 {
+    const int first_element = 128 * run;
     uintv most = 0u;
     int weight = -1, unit = 0;
 
@@ -89,8 +150,8 @@ yki_granule_add(__global const float *gradient, __global const int *weights,
     {
         intv given = as_intv(loadv(i, gradient));
         uintv bits = as_uintv(given) & 0x7fffffffu;
-        __global longv *to = (__global longv *)sum + i;
-        longv add;
+        __global wordv *to = (__global wordv *)sum + i;
+        wordv add;
 
         if (weights[i / RUN] != weight) {
             if (weight >= 0)
@@ -100,7 +161,7 @@ yki_granule_add(__global const float *gradient, __global const int *weights,
             unit = units[weight];
         }
         most = max(most, bits);
-        add = in_units(bits, given, unit);
+        add = in_units(bits, given, unit, RANDOM(first_element + i * VEC), (uint)cap);
         *to = first ? add : *to + add;
     }
     if (weight >= 0)
@@ -117,10 +178,10 @@ yki_granule_round(__global const long *sum, __global const int *weights,
     units += turn;
     FOR_EACH_VECTOR(i)
     {
-        longv from = ((__global const longv *)sum)[i];
-        ulongv size = abs(from), right, odd, bias;
-        intv top = 63 - convert_intv(clz(size)), exponent;
-        intv minus = convert_intv(from >> 63) & (intv)NO_NUMBER;
+        widev from = convert_widev(((__global const wordv *)sum)[i]);
+        uwidev size = abs(from), right, odd, bias;
+        intv top = SIGN - convert_intv(clz(size)), exponent;
+        intv minus = convert_intv(from >> SIGN) & (intv)NO_NUMBER;
         int unit = units[weights[i / RUN]];
         uintv bits;
 
@@ -133,10 +194,10 @@ yki_granule_round(__global const long *sum, __global const int *weights,
             continue;
         }
 
-        size <<= convert_ulongv(max(23 - top, 0));
-        right = convert_ulongv(max(top - 23, 0));
-        odd = (size >> right) & 1ul;
-        bias = right > 0ul ? ((ulongv)1ul << right >> 1) - 1ul + odd : (ulongv)0ul;
+        size <<= convert_uwidev(max(23 - top, 0));
+        right = convert_uwidev(max(top - 23, 0));
+        odd = (size >> right) & (uwidev)1u;
+        bias = right > (uwidev)0u ? ((uwidev)1u << right >> 1) - (uwidev)1u + odd : (uwidev)0u;
         size = (size + bias) >> right;
         exponent = top - 23 - unit;
         /* A sum that was rounded up to 2^24 adds 1 to the exponent. */

@@ -57,36 +57,38 @@ yki_team_sum(INPUTS, __global float *out, int count)
     }
 }
 
-#define longv      YKI_PASTE(long, VEC)
-#define WHOLE(a)   (((__global const longv *)(a))[i])
-
-/* The same of 64-bit integers, which have the same sum in any order. */
-GROUP void
-yki_team_sum_whole(INPUTS, __global float *out, int count)
-{
-    int groups = (int)get_num_groups(0), part = (count + groups - 1) / groups;
-    int begin = (int)get_group_id(0) * part, end = min(begin + part, count);
-
-    for (int i = begin + (int)get_local_id(0); i < end; i += WG) {
-        longv sum = WHOLE(a0);
-
-        if (used > 1)
-            sum += WHOLE(a1);
-        if (used > 2)
-            sum += WHOLE(a2);
-        if (used > 3)
-            sum += WHOLE(a3);
-        if (used > 4)
-            sum += WHOLE(a4);
-        if (used > 5)
-            sum += WHOLE(a5);
-        if (used > 6)
-            sum += WHOLE(a6);
-        if (used > 7)
-            sum += WHOLE(a7);
-        ((__global longv *)out)[i] = sum;
+/* The same of integers, which have the same sum in any order. */
+#define SUM_WHOLE(name, number)                                                               \
+    GROUP void name(INPUTS, __global float *out, int count)                                   \
+    {                                                                                         \
+        int groups = (int)get_num_groups(0), part = (count + groups - 1) / groups;            \
+        int begin = (int)get_group_id(0) * part, end = min(begin + part, count);              \
+                                                                                              \
+        for (int i = begin + (int)get_local_id(0); i < end; i += WG) {                        \
+            YKI_PASTE(number, VEC) sum = WHOLE(a0, number);                                   \
+                                                                                              \
+            if (used > 1)                                                                     \
+                sum += WHOLE(a1, number);                                                     \
+            if (used > 2)                                                                     \
+                sum += WHOLE(a2, number);                                                     \
+            if (used > 3)                                                                     \
+                sum += WHOLE(a3, number);                                                     \
+            if (used > 4)                                                                     \
+                sum += WHOLE(a4, number);                                                     \
+            if (used > 5)                                                                     \
+                sum += WHOLE(a5, number);                                                     \
+            if (used > 6)                                                                     \
+                sum += WHOLE(a6, number);                                                     \
+            if (used > 7)                                                                     \
+                sum += WHOLE(a7, number);                                                     \
+            ((__global YKI_PASTE(number, VEC) *)out)[i] = sum;                                \
+        }                                                                                     \
     }
-}
+#define WHOLE(a, number) (((__global const YKI_PASTE(number, VEC) *)(a))[i])
+
+SUM_WHOLE(yki_team_sum_i64, long)
+SUM_WHOLE(yki_team_sum_i32, int)
+SUM_WHOLE(yki_team_sum_i16, short)
 
 /* Element `at` of device i, as a value. A pointer chosen by a condition would hide the access
  * from compilers. */

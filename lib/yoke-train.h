@@ -246,7 +246,8 @@ typedef enum yoke_comm_type {
     YOKE_F64 = 3,
     YOKE_I64 = 4,
     YOKE_BF16 = 5,
-    YOKE_F16 = 6
+    YOKE_F16 = 6,
+    YOKE_I16 = 7
 } yoke_comm_type;
 
 /* A comm is how the processes of a team communicate: a table of functions. libyoke-mpi makes one
@@ -448,6 +449,14 @@ typedef enum yoke_shard_choice {
     YOKE_SHARD_STATE        /* the optimizer's state and the moving average */
 } yoke_shard_choice;
 
+/* In which integers the gradients of granules are added, on devices and between processes. Each has
+ * the same bits on any split. */
+typedef enum yoke_wire_choice {
+    YOKE_WIRE_I64 = 0, /* all bits of a float are kept */
+    YOKE_WIRE_I32,     /* as many bytes as floats; each granule's gradients are rounded at random */
+    YOKE_WIRE_I16      /* half as many, for slow links; coarser */
+} yoke_wire_choice;
+
 typedef struct yoke_trainer_options {
     yoke_optimizer optimizer; /* all zero: SGD with rate 0.01 */
     int64_t batch;            /* samples of a step, over the whole team; 0: 32 */
@@ -478,8 +487,9 @@ typedef struct yoke_trainer_options {
      * (yoke-reproducibility(7)); 0: never. */
     int64_t recheck;
     yoke_shard_choice shard;
-    const char *shard_by; /* "auto": by free memory; or a weight for each device, as "1,3", "0,1";
-                           * NULL: "auto" */
+    const char *shard_by;  /* "auto": by free memory; or a weight for each device, as "1,3", "0,1";
+                            * NULL: "auto" */
+    yoke_wire_choice wire; /* with ANY_SPLIT; else it must be 0 */
 } yoke_trainer_options;
 
 /* Compiles the graph for all devices of the team, measures, and gives every device the same initial

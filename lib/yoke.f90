@@ -48,6 +48,7 @@ module yoke
         integer(c_int64_t) :: recheck = 0
         integer(c_int) :: shard = 0
         type(c_ptr) :: shard_by = c_null_ptr
+        integer(c_int) :: wire = 0
     end type
 
     type, bind(c), public :: yoke_result

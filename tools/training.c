@@ -25,6 +25,8 @@ static const yki_tool_choice reproduced[] = {{"no", YOKE_REPRODUCIBLE_NO},
                                              {"runs", YOKE_REPRODUCIBLE_RUNS},
                                              {"any-split", YOKE_REPRODUCIBLE_ANY_SPLIT},
                                              {NULL, 0}};
+static const yki_tool_choice wires[] = {
+    {"int64", YOKE_WIRE_I64}, {"int32", YOKE_WIRE_I32}, {"int16", YOKE_WIRE_I16}, {NULL, 0}};
 static const yki_tool_choice grouped[] = {{"measure", YOKE_CORE_GROUPS_MEASURE},
                                           {"never", YOKE_CORE_GROUPS_NEVER},
                                           {"always", YOKE_CORE_GROUPS_ALWAYS},
@@ -155,6 +157,8 @@ const yki_tool_option yki_tool_training_options[] = {
     {"recheck", 0, "N",
      "of any-split: every N steps compute a device's part twice (default: never)",
      TOOL_COUNT(yki_tool_training, recheck, 1, INT32_MAX), .takers = TRAIN | BENCH},
+    {"wire", 0, "KIND", "of any-split: gradients are int64 (default), int32 or int16",
+     FROM(wires, wire), .takers = TRAIN | BENCH | VERIFY},
     {"trace", 0, "FILE", "write a timeline there, which Perfetto opens", TEXT(trace),
      .takers = TRAIN | BENCH},
     {"channels-last", 0, NULL, ".npy images are (height, width, channels)", FLAG(channels_last),
@@ -229,6 +233,7 @@ yki_tool_trainer_options(const yki_tool_training *t, yoke_optimizer usual)
     o.reproducible = (yoke_reproducible_choice)t->reproducible;
     o.granule = t->granule;
     o.recheck = t->recheck;
+    o.wire = (yoke_wire_choice)t->wire;
     return o;
 }
 

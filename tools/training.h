@@ -43,6 +43,7 @@ typedef struct yki_tool_training {
     unsigned recheck;             /* steps from check to check; 0: none */
     int shard;                    /* a yoke_shard_choice */
     const char *shard_by;         /* NULL: not given */
+    int wire;                     /* a yoke_wire_choice */
     const char *precision;        /* NULL: not given */
     const char *trace;            /* file of the timeline; NULL: none */
     bool strict, channels_last;

@@ -388,8 +388,8 @@ make_sums(yki_crew *crew, yki_member *m, yki_buffer **buffers)
         count = collect(crew, m->group, pick_gradients, b, buffers);
         if (crew->exact.granule) {
             if (yki_member_owns(crew, m, b) && count > 1)
-                YKI_TRY(yki_combine_make(m->replica->weights->device, "yki_team_sum_whole", buffers,
-                                         count, m->accumulated[b], floats, &m->sums[b]));
+                YKI_TRY(yki_combine_make(m->replica->weights->device, crew->exact.wire->sum,
+                                         buffers, count, m->accumulated[b], floats, &m->sums[b]));
             continue;
         }
         /* The update reads the plan's own gradients, so sums over micro-batches end there too. */
@@ -556,13 +556,25 @@ make_pinned(yki_crew *crew)
     return YOKE_OK;
 }
 
+/* Bytes that a bucket needs on its way, in whole pages: of its gradients, and of its weights if
+ * they are divided, which are more than narrow integers. */
+static uint64_t
+transit_size(const yki_crew *crew, size_t bucket)
+{
+    const uint64_t page = 4096;
+    uint64_t size = YKI_MAX(yki_crew_travel_size(crew, bucket),
+                            crew->members[0].replica->weights->buckets[bucket].size);
+
+    return (size + page - 1) / page * page;
+}
+
 /* Makes what gradients and statistics pass through between groups and processes. For processes all
  * buckets share one piece of memory: a transport can share one large piece between them more easily
  * than many small ones. */
 static yoke_status
 make_transit(yki_crew *crew)
 {
-    uint64_t total = 0, page = 4096;
+    uint64_t total = 0;
     char *at;
 
     YKI_TRY(make_few(crew));
@@ -573,13 +585,13 @@ make_transit(yki_crew *crew)
     if (!crew->comm)
         return make_pinned(crew);
     for (size_t b = 0; b < crew->buckets.count; b++)
-        total += 2 * ((yki_crew_travel_size(crew, b) + page - 1) / page * page);
+        total += 2 * transit_size(crew, b);
     crew->buckets.transit_memory = at =
         yki_comm_alloc(crew->comm, total, crew->buckets.algorithm, "gradients on their way");
     if (!at)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t b = 0; b < crew->buckets.count; b++) {
-        uint64_t size = (yki_crew_travel_size(crew, b) + page - 1) / page * page;
+        uint64_t size = transit_size(crew, b);
 
         crew->buckets.transit[b].own = at;
         crew->buckets.transit[b].sum = at + size;
@@ -676,6 +688,7 @@ yki_crew_create(yoke_team *team, yoke_graph *graph, const yki_crew_options *opti
     crew->rechecks = options->rechecks;
     crew->exact.granule = options->granule;
     crew->exact.most = options->granules;
+    crew->exact.wire = yki_granules_wire(options->wire);
     crew->exact.micro_batches = options->micro_batches;
     crew->exact.together = options->granule && graph->loss && merges_statistics(graph);
     crew->pairs = 1 + graph->metric_count;

@@ -84,8 +84,8 @@ typedef struct yki_member {
     yki_combine total;   /* totals = sum of the results of the group */
     yki_combine *merges; /* by stop */
     yki_combine *sums;   /* by bucket; empty: it is not the owner, or nothing is summed */
-    yki_buffer **accumulated; /* by bucket: sums over micro-batches, or over granules, as 64-bit
-                                 integers; NULL: a step has only one */
+    yki_buffer **accumulated; /* by bucket: sums over micro-batches, or over granules, as integers;
+                                 NULL: a step has only one */
     yki_combine *accumulates; /* by bucket: accumulated += gradients of a micro-batch */
     yki_event arrived;        /* the newest point that other members wait for */
     yki_event *complete;      /* by bucket: its gradients are complete */
@@ -145,6 +145,18 @@ typedef struct yki_bucket_exchange {
     char text[80];        /* the algorithm and the limit, for reports */
 } yki_bucket_exchange;
 
+/* The integers in which granules are added (granules.c). */
+typedef struct yki_wire {
+    int32_t type; /* of a comm */
+    size_t bytes;
+    const char *sum;   /* the kernel that adds them */
+    int32_t bits;      /* of a sum, one less than there are behind the sign */
+    int32_t growth;    /* bits by which gradients may grow from step to step */
+    int32_t shrinkage; /* or become smaller, before the step is made again with finer units */
+    int32_t granules;  /* bits of the largest number of granules; with more too few are left */
+    bool random;       /* whether elements are rounded at random */
+} yki_wire;
+
 /* What a comparison says of a device (recheck.c). All processes know the same. */
 typedef enum yki_verdict {
     YKI_VERDICT_NONE = 0, /* nothing against it */
@@ -169,8 +181,9 @@ typedef struct yki_sharding {
 
 /* How granules are added (granules.c); zeros: steps have none. */
 typedef struct yki_exact {
-    int64_t granule;             /* samples */
-    size_t most;                 /* granules of a step */
+    int64_t granule; /* samples */
+    size_t most;     /* granules of a step */
+    const yki_wire *wire;
     size_t weights;              /* of the graph, frozen ones too; at least 1 */
     int32_t *exponents;          /* by weight: of the largest element so far; 0: not known */
     int32_t *units;              /* that follow from them, on their way to devices */
@@ -188,6 +201,7 @@ typedef struct yki_exact {
                                     granules are not compared */
     void *room;                  /* for two tensors that are compared */
     uint64_t room_size;          /* bytes of each */
+    uint32_t *devices;           /* of each process */
 } yki_exact;
 
 typedef struct yki_crew {
@@ -229,6 +243,7 @@ typedef struct yki_crew_options {
     bool apart;             /* communication does not overlap backward */
     int64_t granule;        /* samples of a granule; 0: the bits may depend on the split */
     size_t granules;        /* of a step, at most */
+    yoke_wire_choice wire;  /* with granules */
     uint32_t micro_batches; /* with granules: likewise */
     bool rechecks;          /* with granules: some are computed twice and compared */
     float average;          /* see yki_updater_options */
@@ -271,13 +286,13 @@ yki_member_flow(const yki_crew *crew, const yki_member *m, size_t bucket)
     return place * crew->count + (uint64_t)(m - crew->members);
 }
 
-/* Bytes of a bucket's gradients as they are summed: floats, or 64-bit integers of granules. */
+/* Bytes of a bucket's gradients as they are summed: floats, or integers of granules. */
 static inline uint64_t
 yki_crew_travel_size(const yki_crew *crew, size_t bucket)
 {
     uint64_t size = crew->members[0].replica->weights->buckets[bucket].size;
 
-    return crew->exact.granule ? 2 * size : size;
+    return crew->exact.granule ? size / 4 * crew->exact.wire->bytes : size;
 }
 
 /* Whether the member updates this bucket. */
@@ -309,6 +324,8 @@ yoke_status yki_crew_choose_reduction(yki_crew *crew, const yki_crew_options *op
 
 /* ---- granules.c: nothing here is called unless crew->exact.granule is above 0 ---- */
 
+/* The integers of a choice. */
+const yki_wire *yki_granules_wire(yoke_wire_choice choice);
 /* Makes what granules need besides replicas, `accumulated`, `results` and `totals`. On failure
  * yki_granules_destroy frees what was made. */
 yoke_status yki_granules_create(yki_crew *crew);
@@ -319,9 +336,9 @@ void yki_granules_destroy(yki_crew *crew);
 yoke_status yki_granules_forget(yki_crew *crew);
 yoke_status yki_granules_resume(yki_crew *crew, const int32_t *exponents);
 /* Enqueues the sum of the granule whose backward the member has enqueued, with these weights and
- * this plan. */
+ * this plan. `first` is its first sample. */
 yoke_status yki_granules_add(yki_crew *crew, yki_member *member, const yki_weights *weights,
-                             const yki_plan *plan);
+                             const yki_plan *plan, int64_t first);
 /* Enqueues sums of nothing, for a member that gets no granule in this step. */
 yoke_status yki_granules_none(yki_crew *crew, yki_member *member);
 /* Waits for all granules of the step, and merges their losses over the team, and the verdicts.
@@ -343,9 +360,12 @@ yoke_status yki_granules_commit(yki_crew *crew, yki_member *member, yki_queue *q
 /* Gives the member passes for `count` granules, at least one, and clears their n. New ones take
  * memory, and time for planning. */
 yoke_status yki_passes_take(yki_crew *crew, yki_member *member, size_t count);
+/* Notes how many granules of a micro-batch each process has; counts[k]: samples of device k of the
+ * whole team. */
+void yki_passes_divide(yki_crew *crew, const int64_t *counts);
 /* Enqueues forward and backward of all granules of a micro-batch, and adds their gradients. The
- * caller has set n and first of the passes of each member and given the inputs. The host waits at
- * each statistic. All processes call it. */
+ * caller has divided them, has set n and first of the passes of each member and given the inputs.
+ * The host waits at each statistic. All processes call it. */
 yoke_status yki_passes_run(yki_crew *crew, float rate_factor);
 
 /* Make and free what the member needs to add granules to its `accumulated` and `results`. */
@@ -372,7 +392,7 @@ yoke_status yki_recheck_hash(yki_crew *crew, yki_member *member, bool spare, cha
 /* Makes the launches of `kernel`, of team.cl, that combine `count` inputs of `floats` floats each
  * into `out`. The first launch reads eight inputs; each further one adds seven to the result so
  * far. So `out` may be one of the first eight inputs, but no later one. For "yki_team_sum", and
- * for "yki_team_sum_whole" of 64-bit integers, `floats` is a multiple of the device's vector. The
+ * for those of integers, `floats` is a multiple of the device's vector. The
  * caller frees `combine`, also on failure. */
 yoke_status yki_combine_make(yoke_device *device, const char *kernel, yki_buffer *const *inputs,
                              size_t count, yki_buffer *out, size_t floats, yki_combine *combine);

@@ -51,7 +51,7 @@ yki_combine_make(yoke_device *device, const char *name, yki_buffer *const *input
                  yki_buffer *out, size_t floats, yki_combine *combine)
 {
     yki_flat flat = yki_flat_for(yki_device_get_traits(device));
-    bool large = strcmp(name, "yki_team_sum") == 0 || strcmp(name, "yki_team_sum_whole") == 0;
+    bool large = strcmp(name, "yki_team_sum") == 0 || strncmp(name, "yki_team_sum_i", 14) == 0;
     size_t turns = count <= YKI_TEAM_INPUTS ? 1
                                             : 1 + (count - YKI_TEAM_INPUTS + YKI_TEAM_INPUTS - 2) /
                                                       (YKI_TEAM_INPUTS - 1);
@@ -318,22 +318,27 @@ travelling(const yki_crew *crew, const yki_member *m, size_t bucket)
                                : m->replica->weights->buckets[bucket].gradients;
 }
 
-/* Adds 64-bit integers or floats. */
+/* Integers without a sign have the same bits as with one. */
+#define ADD_VALUES(number)                                                                         \
+    for (size_t i = 0; i < bytes / sizeof(number); i++)                                            \
+    ((number *)to)[i] = (number)(((number *)to)[i] + ((const number *)from)[i])
+
+/* Adds floats, or integers of granules. */
 static void
 add_values(const yki_crew *crew, void *to, const void *from, size_t bytes)
 {
-    if (crew->exact.granule) {
-        uint64_t *sum = to; /* the same bits as with a sign */
-        const uint64_t *more = from;
-
-        for (size_t i = 0; i < bytes / 8; i++)
-            sum[i] += more[i];
-    } else {
-        float *sum = to;
-        const float *more = from;
-
-        for (size_t i = 0; i < bytes / 4; i++)
-            sum[i] += more[i];
+    switch (crew->exact.granule ? crew->exact.wire->type : YOKE_F32) {
+    case YOKE_I64:
+        ADD_VALUES(uint64_t);
+        break;
+    case YOKE_I32:
+        ADD_VALUES(uint32_t);
+        break;
+    case YOKE_I16:
+        ADD_VALUES(uint16_t);
+        break;
+    default:
+        ADD_VALUES(float);
     }
 }
 
@@ -391,7 +396,7 @@ send_bucket(yki_crew *crew, size_t bucket)
 {
     yki_transit *t = &crew->buckets.transit[bucket];
     size_t count = crew->members[0].replica->weights->buckets[bucket].size / 4;
-    int32_t type = crew->exact.granule ? (int32_t)YOKE_I64 : (int32_t)YOKE_F32;
+    int32_t type = crew->exact.granule ? crew->exact.wire->type : (int32_t)YOKE_F32;
     double begin = yki_span_begin(crew->host_track);
 
     for (size_t g = 0; g < crew->group_count; g++)

@@ -15,6 +15,10 @@
  * step is made again with units that follow from itself. Weights have not changed by then. The
  * gradients are the same, so the second time they fit. The first step begins without units.
  *
+ * Integers of 64 bits hold all of a float, beside room for growth and for the sum of all granules.
+ * Narrower ones do not: there each granule's elements are rounded, at random, before they are
+ * added. What would be rounded after that depended on the split.
+ *
  * Losses and metrics of all granules are read and added exactly by the host, which waits for them
  * once a step.
  */
@@ -26,14 +30,24 @@
 #include "team/crew.h"
 
 enum {
-    RUN = 128,               /* floats that belong to one weight: YKI_WEIGHT_ALIGN bytes */
-    BITS = 61,               /* of a sum, whose sum of two still fits */
-    GROWTH = 12,             /* bits by which gradients may grow from step to step */
-    SHRINKAGE = 16,          /* or become smaller, before bits are lost that a float has */
-    MANTISSA = 23,           /* bits of a float behind the first */
-    SPECIAL = 255,           /* the exponent of what is no number */
-    MOST_GRANULES = 1 << 22, /* with more, too few bits would be left */
+    RUN = 128,        /* floats that belong to one weight: YKI_WEIGHT_ALIGN bytes */
+    MANTISSA = 23,    /* bits of a float behind the first */
+    SPECIAL = 255,    /* the exponent of what is no number */
+    KEY = 0x77697265, /* of the random numbers that round, "wire" */
 };
+
+/* With eight granules the largest element has 47, 24 or 10 bits. */
+static const yki_wire wires[] = {
+    [YOKE_WIRE_I64] = {YOKE_I64, 8, "yki_team_sum_i64", 61, 12, 16, 22, false},
+    [YOKE_WIRE_I32] = {YOKE_I32, 4, "yki_team_sum_i32", 30, 4, 8, 14, true},
+    [YOKE_WIRE_I16] = {YOKE_I16, 2, "yki_team_sum_i16", 14, 2, 4, 8, true},
+};
+
+const yki_wire *
+yki_granules_wire(yoke_wire_choice choice)
+{
+    return &wires[choice];
+}
 
 /* ---- making ---- */
 
@@ -51,7 +65,17 @@ bits_of(size_t count)
 static int32_t
 unit_of(const yki_crew *crew, int32_t exponent)
 {
-    return BITS - GROWTH - bits_of(crew->exact.most) - MANTISSA - exponent;
+    const yki_wire *w = crew->exact.wire;
+
+    return w->bits - w->growth - bits_of(crew->exact.most) - MANTISSA - exponent;
+}
+
+/* The most units of an element, of which the sum of all granules fits. Rounding up could give one
+ * more. */
+static int32_t
+cap_of(const yki_crew *crew)
+{
+    return (int32_t)((UINT32_C(1) << (crew->exact.wire->bits + 1 - bits_of(crew->exact.most))) - 1);
 }
 
 static size_t
@@ -132,7 +156,8 @@ make_launches(yki_crew *crew, yki_member *m, size_t bucket, size_t run)
     yki_kernel *add, *round;
     char options[64];
 
-    snprintf(options, sizeof options, "-DVEC=%u -DWG=%u", flat.vector, flat.group);
+    snprintf(options, sizeof options, "-DVEC=%u -DWG=%u -DWORD=%zu", flat.vector, flat.group,
+             crew->exact.wire->bytes);
     a->grids[bucket] = grid_of(&flat, vectors);
     YKI_TRY(yki_kernel_get(w->device, "granule.cl", options, "yki_granule_add", &a->adds[bucket]));
     add = a->adds[bucket];
@@ -142,6 +167,7 @@ make_launches(yki_crew *crew, yki_member *m, size_t bucket, size_t run)
     YKI_TRY(yki_kernel_set_buffer(add, 4, m->accumulated[bucket]));
     YKI_TRY(yki_kernel_set_int(add, 5, (int64_t)vectors));
     YKI_TRY(yki_kernel_set_int(add, 7, (int64_t)run));
+    YKI_TRY(yki_kernel_set_int(add, 9, crew->exact.wire->random ? cap_of(crew) : 0));
     if (!yki_member_owns(crew, m, bucket))
         return YOKE_OK;
     YKI_TRY(
@@ -214,6 +240,7 @@ make_rows(yki_crew *crew)
 {
     const yki_plan *plan = crew->members[0].replica->training;
     const size_t ranks = crew->comm ? (size_t)crew->comm->ranks : 0;
+    const uint32_t own = (uint32_t)crew->count;
     yki_exact *e = &crew->exact;
 
     for (size_t s = 0; s < plan->stop_count; s++)
@@ -221,7 +248,11 @@ make_rows(yki_crew *crew)
     e->rows =
         yki_alloc(1 + e->most * (1 + ranks), YKI_MAX(e->row, 1) * sizeof *e->rows, "statistics");
     e->widths = yki_alloc(YKI_MAX(ranks, 1), sizeof *e->widths, "statistics");
-    return e->rows && e->widths ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    e->devices = yki_alloc(YKI_MAX(ranks, 1), sizeof *e->devices, "statistics");
+    if (!e->rows || !e->widths || !e->devices)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    e->devices[0] = own;
+    return crew->comm ? crew->comm->allgather(crew->comm, &own, sizeof own, e->devices) : YOKE_OK;
 }
 
 static void
@@ -243,6 +274,7 @@ free_passes(yki_crew *crew)
     }
     yki_free(crew->exact.rows);
     yki_free(crew->exact.widths);
+    yki_free(crew->exact.devices);
 }
 
 yoke_status
@@ -251,10 +283,11 @@ yki_granules_create(yki_crew *crew)
     yki_exact *e = &crew->exact;
     size_t ranks = crew->comm ? (size_t)crew->comm->ranks : 0;
 
-    if (e->most > MOST_GRANULES)
+    if (bits_of(e->most) > e->wire->granules)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "a step has up to %zu granules; must be at most %d: take larger ones",
-                        e->most, MOST_GRANULES);
+                        "a step has up to %zu granules; with integers of %zu bits must be at most "
+                        "%d: take larger ones",
+                        e->most, 8 * e->wire->bytes, 1 << e->wire->granules);
     e->weights = YKI_MAX(crew->members[0].replica->weights->weight_count, (size_t)1);
     e->exponents = yki_alloc(e->weights, sizeof *e->exponents, "units of gradients");
     e->units = yki_alloc(e->weights, sizeof *e->units, "units of gradients");
@@ -343,10 +376,10 @@ yki_granules_resume(yki_crew *crew, const int32_t *exponents)
 
 /* Whether a sum of such elements fits, and keeps the bits of a float. */
 static bool
-fits(int32_t known, int32_t found)
+fits(const yki_wire *wire, int32_t known, int32_t found)
 {
     return found == 0 || found == SPECIAL ||
-           (known > 0 && found <= known + GROWTH && found >= known - SHRINKAGE);
+           (known > 0 && found <= known + wire->growth && found >= known - wire->shrinkage);
 }
 
 /* Compares the largest elements with the units of this step. Then all that were found decide the
@@ -360,7 +393,7 @@ judge(yki_crew *crew, const uint32_t *largest)
     for (size_t i = 0; i < e->weights; i++) {
         int32_t found = (int32_t)(largest[i] >> MANTISSA);
 
-        good &= fits(e->exponents[i], found);
+        good &= fits(e->wire, e->exponents[i], found);
         if (found > 0 && found < SPECIAL)
             e->exponents[i] = found;
     }
@@ -383,11 +416,26 @@ mark_strange(yki_crew *crew, const uint32_t *largest)
 
 /* ---- a step ---- */
 
+/* The keys of the random numbers that round the gradients of a granule. */
+static void
+draw_keys(const yki_member *m, int64_t first, uint32_t keys[4])
+{
+    const uint32_t key[2] = {m->replica->seed, KEY};
+    const uint32_t counter[4] = {(uint32_t)first, (uint32_t)((uint64_t)first >> 32),
+                                 m->replica->step, 0};
+
+    yki_philox(key, counter, keys);
+}
+
 yoke_status
-yki_granules_add(yki_crew *crew, yki_member *m, const yki_weights *w, const yki_plan *plan)
+yki_granules_add(yki_crew *crew, yki_member *m, const yki_weights *w, const yki_plan *plan,
+                 int64_t first)
 {
     yki_adder *a = &m->adder;
     yki_queue *queue = m->replica->queue;
+    uint32_t keys[4];
+
+    draw_keys(m, first, keys);
 
     if (a->count == 0)
         YKI_TRY(yki_queue_fill(queue, a->largest, 0, yki_buffer_size(a->largest), 0, YKI_NO_WAIT,
@@ -397,6 +445,8 @@ yki_granules_add(yki_crew *crew, yki_member *m, const yki_weights *w, const yki_
         YKI_TRY(yki_kernel_set_int(a->adds[b], 6, a->count == 0));
         YKI_TRY(
             yki_kernel_set_int(a->adds[b], 8, (int64_t)(crew->exact.turn * crew->exact.weights)));
+        YKI_TRY(yki_kernel_set(a->adds[b], 10, sizeof keys[0], &keys[0]));
+        YKI_TRY(yki_kernel_set(a->adds[b], 11, sizeof keys[1], &keys[1]));
         YKI_TRY(yki_queue_launch(queue, a->adds[b], &a->grids[b], YKI_NO_WAIT, NULL));
         yki_track_flow(yki_queue_track(queue), yki_member_flow(crew, m, b), 's');
     }
@@ -526,6 +576,8 @@ yki_granules_judge(yki_crew *crew, bool *good)
     *good = judge(crew, largest);
     if (!*good) {
         e->repeats++;
+        yki_log(YOKE_LOG_DEBUG, "step %u is made again, with other units of gradients",
+                crew->members[0].replica->step);
         return take_exponents(crew, e->turn);
     }
     YKI_TRY(mark_strange(crew, largest));

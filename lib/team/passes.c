@@ -54,19 +54,18 @@ yki_passes_take(yki_crew *crew, yki_member *m, size_t count)
 
 /* ---- merging ---- */
 
-/* Tells all processes how many granules each of them has. */
-static yoke_status
-tell_widths(yki_crew *crew)
+/* Shares are the same in all processes, so none has to be asked. */
+void
+yki_passes_divide(yki_crew *crew, const int64_t *counts)
 {
-    uint32_t own = 0;
+    const int64_t granule = crew->exact.granule;
+    const size_t ranks = crew->comm ? (size_t)crew->comm->ranks : 1;
 
-    for (size_t k = 0; k < crew->count; k++)
-        for (size_t i = 0; i < crew->members[k].passes_taken; i++)
-            own += crew->members[k].passes[i].n > 0;
-    crew->exact.widths[0] = own;
-    if (!crew->comm)
-        return YOKE_OK;
-    return yki_crew_gather(crew, "all-gather granules", &own, sizeof own, crew->exact.widths);
+    for (size_t r = 0; r < ranks; r++) {
+        crew->exact.widths[r] = 0;
+        for (uint32_t i = 0; i < crew->exact.devices[r]; i++)
+            crew->exact.widths[r] += (uint32_t)((*counts++ + granule - 1) / granule);
+    }
 }
 
 /* Reads the statistics of a member's granules into rows of `count` floats, from *row on. Waits
@@ -203,7 +202,6 @@ yki_passes_run(yki_crew *crew, float rate_factor)
 {
     crew->buckets.next = crew->buckets.landed = 0;
     crew->buckets.marks = false;
-    YKI_TRY(tell_widths(crew));
     YKI_TRY(begin(crew, rate_factor));
     YKI_TRY(run_section(crew, YKI_FORWARD));
     YKI_TRY(run_section(crew, YKI_BACKWARD));
@@ -213,7 +211,8 @@ yki_passes_run(yki_crew *crew, float rate_factor)
         crew->at = k;
         for (size_t i = 0; i < m->passes_taken; i++)
             if (m->passes[i].n > 0)
-                YKI_TRY(yki_granules_add(crew, m, m->passes[i].weights, m->passes[i].plan));
+                YKI_TRY(yki_granules_add(crew, m, m->passes[i].weights, m->passes[i].plan,
+                                         m->passes[i].first));
         YKI_TRY(yki_queue_flush(m->replica->queue));
     }
     return YOKE_OK;

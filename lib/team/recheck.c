@@ -107,6 +107,7 @@ piece_of(const yki_crew *crew, const yki_spare *s, size_t index)
 {
     const yki_weights *w = crew->members[0].replica->weights;
     const yki_weight *weight = &w->weights[index];
+    const uint64_t word = crew->exact.wire->bytes;
 
     if (index == w->weight_count)
         return (piece){s->adder.largest, 0, w->weight_count * sizeof(uint32_t),
@@ -116,8 +117,8 @@ piece_of(const yki_crew *crew, const yki_spare *s, size_t index)
                        yki_pair_node(crew->graph, 0)->name};
     if (weight->bucket >= w->bucket_count)
         return (piece){NULL, 0, 0, NULL};
-    return (piece){s->accumulated[weight->bucket], 2 * weight->offset, 2 * weight->size,
-                   weight->node->name};
+    return (piece){s->accumulated[weight->bucket], weight->offset / 4 * word,
+                   weight->size / 4 * word, weight->node->name};
 }
 
 /* Finds its bytes: in the buffer where the host may, else in `room`. */

@@ -223,12 +223,12 @@ yki_range
 yki_sharding_piece(const yki_crew *crew, size_t bucket)
 {
     const uint64_t size = crew->members[0].replica->weights->buckets[bucket].size;
-    const uint64_t factor = yki_crew_travel_size(crew, bucket) / size;
+    const uint64_t word = size ? yki_crew_travel_size(crew, bucket) / (size / 4) : 0;
     yki_range piece = {0, size};
 
     if (crew->sharding.scatters)
         piece = piece_of(crew, bucket, crew->comm->rank);
-    return (yki_range){piece.offset * factor, piece.size * factor};
+    return (yki_range){piece.offset / 4 * word, piece.size / 4 * word};
 }
 
 yoke_status

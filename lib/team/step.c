@@ -257,7 +257,7 @@ yki_crew_granule(yki_crew *crew, yki_member *m, float rate_factor)
         m->position = 0;
         YKI_TRY(yki_member_run(crew, m, plan, (yki_section)section, plan->task_count));
     }
-    YKI_TRY(yki_granules_add(crew, m, m->replica->weights, plan));
+    YKI_TRY(yki_granules_add(crew, m, m->replica->weights, plan, m->first));
     return yki_queue_flush(m->replica->queue);
 }
 

@@ -165,6 +165,7 @@ add_granules(const yoke_trainer *t, json_t *state)
     for (size_t i = 0; i < e->weights; i++)
         json_array_append_new(exponents, json_integer(e->exponents[i]));
     json_object_set_new(state, "granule", json_integer(t->options.granule));
+    json_object_set_new(state, "wire", json_integer(t->options.wire));
     json_object_set_new(state, "exponents", exponents);
     json_object_set_new(state, "weights", json_string(hash));
     return YOKE_OK;
@@ -618,6 +619,10 @@ take_granules(yoke_trainer *t, const json_t *json)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++)
         exponents[i] = (int32_t)json_integer_value(json_array_get(list, i));
+    if (number(json, "wire") != (int64_t)t->options.wire)
+        yki_log(YOKE_LOG_WARNING,
+                "the checkpoint was made with gradients in other integers (wire): "
+                "results will not have the same bits");
     status = yki_granules_resume(&t->crew, exponents);
     yki_free(exponents);
     return status;

@@ -123,8 +123,8 @@ state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
     state_frozen(s, &count, graph);
     state(s, &count, "strict", "%d", o->strict);
     state_text(s, &count, "precision", yki_precision_text(o->precision));
-    state(s, &count, "reproducible", "%d, granules of %lld, recheck %lld", o->reproducible,
-          (long long)o->granule, (long long)o->recheck);
+    state(s, &count, "reproducible", "%d, granules of %lld, recheck %lld, wire %d", o->reproducible,
+          (long long)o->granule, (long long)o->recheck, o->wire);
     state(s, &count, "batch norm", "%s", o->local_batch_norm ? "local" : "sync");
     state(s, &count, "overlap", "%d", !o->no_overlap);
     state(s, &count, "shards", "%d, by %.80s", (int)o->shard, o->shard_by ? o->shard_by : "auto");

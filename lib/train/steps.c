@@ -280,6 +280,7 @@ run_passes(yoke_trainer *t, uint32_t index, int64_t first, yki_load_function loa
         }
         first += YKI_MIN(left, 0);
     }
+    yki_passes_divide(crew, t->counts);
     YKI_TRY(yki_passes_run(crew, rate_factor(t)));
     return index + 1 < t->options.accumulate ? yki_granules_keep(crew, index) : YOKE_OK;
 }

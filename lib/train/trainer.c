@@ -63,6 +63,15 @@ check_granule(const yoke_trainer_options *o, const yoke_graph *graph)
                         "recheck is %lld; must be 0 unless reproducible is "
                         "YOKE_REPRODUCIBLE_ANY_SPLIT",
                         (long long)o->recheck);
+    if ((unsigned)o->wire > YOKE_WIRE_I16)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "wire is %d; must be YOKE_WIRE_I64, YOKE_WIRE_I32 or YOKE_WIRE_I16",
+                        (int)o->wire);
+    if (o->wire && o->reproducible != YOKE_REPRODUCIBLE_ANY_SPLIT)
+        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                        "wire is YOKE_WIRE_I%d; must be YOKE_WIRE_I64 unless reproducible is "
+                        "YOKE_REPRODUCIBLE_ANY_SPLIT",
+                        o->wire == YOKE_WIRE_I32 ? 32 : 16);
     if (o->reproducible != YOKE_REPRODUCIBLE_ANY_SPLIT)
         return YOKE_OK;
     if (graph->place_count)
@@ -228,6 +237,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .bucket_bytes = o->bucket_bytes,
         .apart = o->no_overlap,
         .granule = o->granule,
+        .wire = o->wire,
         .micro_batches = t->options.accumulate,
         .rechecks = o->recheck > 0,
         .average = o->average,

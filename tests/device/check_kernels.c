@@ -172,11 +172,11 @@ START_TEST(granules_are_added_exactly)
         pass_buffer(&run, sums[k % 2]);
         pass_int(&run, vectors);
         pass_int(&run, k < 2);
-        pass_int(&run, 0);
-        pass_int(&run, 0);
+        for (int i = 0; i < 5; i++) /* run, turn; cap and keys, which 64 bits do without */
+            pass_int(&run, 0);
         launch(&run, 2);
     }
-    run = begin("team.cl", options, "yki_team_sum_whole", local);
+    run = begin("team.cl", options, "yki_team_sum_i64", local);
     pass_inputs(&run, sums, 2);
     pass_buffer(&run, sums[1]);
     pass_int(&run, vectors);
@@ -197,6 +197,165 @@ START_TEST(granules_are_added_exactly)
     }
     expect(result, wanted, COUNT, "sum of granules");
     expect(most, (const double[]){155 * 0.0625, 255 * 0.0625}, 2, "largest");
+    close_device();
+}
+END_TEST
+
+/* ---- granules in narrower integers: the same weights ---- */
+
+/* The random word of an element. */
+static uint32_t
+random_word(uint32_t element, const uint32_t keys[2])
+{
+    uint32_t x = element * 0x9e3779b1u ^ keys[0];
+
+    x = (x ^ x >> 16) * 0x7feb352du ^ keys[1];
+    x = (x ^ x >> 15) * 0x846ca68bu;
+    return x ^ x >> 16;
+}
+
+/* An element in units: what is behind a unit is compared with a random number of as many bits, at
+ * most 31. */
+static int32_t
+rounded(float value, int unit, uint32_t random, double cap)
+{
+    double units = ldexp(fabs((double)value), unit + 150);
+    int exponent, right;
+
+    (void)frexp((double)value, &exponent);
+    right = YKI_MIN(YKI_MAX(-(exponent + 126 + unit), 0), 31);
+    units = ldexp(floor(ldexp(units, right)), -right);
+    units = floor(units + ldexp((double)(random & ((1u << right) - 1)), -right));
+    units = fmin(units, cap);
+    return (int32_t)(value < 0 ? -units : units);
+}
+
+START_TEST(granules_are_rounded_at_random)
+{
+    enum { RUNS = COUNT / 128, USED = 356, UNIT = -130, RUN = 1 }; /* units of 2^-20 */
+    static const int32_t table[RUN + 2 * RUNS] = {9, 0, 0, 1, 128, 128, 100};
+    static const uint32_t keys[2][2] = {{0x12345678u, 0x9abcdef0u}, {77u, 0u}};
+    const int32_t units[2] = {UNIT, UNIT};
+    const bool wide = _i % 2 == 0, halves = _i / 2 == 1;
+    const int cap = halves ? 4095 : 1 << 29;
+    const int vectors = COUNT / (wide ? 16 : 4);
+    float gradient[COUNT] = {0}, wanted[COUNT] = {0}, got[COUNT];
+    int32_t sum[COUNT] = {0}, words[COUNT] = {0};
+    yki_buffer *gradients, *weights, *unit, *most, *sums, *result;
+    char options[64];
+    call run;
+
+    open_device();
+    snprintf(options, sizeof options, "-DVEC=%d -DWG=%d -DWORD=%d", wide ? 16 : 4, wide ? 1 : 32,
+             halves ? 2 : 4);
+    for (int i = 0; i < USED; i++)
+        gradient[i] = ldexpf((i % 3 ? 1.f : -1.f) * (1 + 0.1f * (float)(i % 9)), i % 50 - 58);
+    gradients = floats(COUNT, gradient);
+    weights = buffer(sizeof table, table);
+    unit = buffer(sizeof units, units);
+    most = floats(2, wanted);
+    sums = buffer(sizeof words, words);
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < COUNT; i++)
+            sum[i] += rounded(gradient[i], UNIT, random_word((uint32_t)(128 * RUN + i), keys[k]),
+                              (double)cap);
+        run = begin("granule.cl", options, "yki_granule_add", wide ? 1 : 32);
+        pass_buffer(&run, gradients);
+        pass_buffer(&run, weights);
+        pass_buffer(&run, unit);
+        pass_buffer(&run, most);
+        pass_buffer(&run, sums);
+        pass_int(&run, vectors);
+        pass_int(&run, k == 0);
+        pass_int(&run, RUN);
+        pass_int(&run, 0);
+        pass_int(&run, cap);
+        pass_int(&run, (int)keys[k][0]);
+        pass_int(&run, (int)keys[k][1]);
+        launch(&run, 2);
+    }
+    ASSERT_OK(yki_buffer_get(sums, 0, sizeof words, words));
+    for (int i = 0; i < COUNT; i++) {
+        int word = halves ? ((int16_t *)words)[i] : words[i];
+
+        ck_assert_msg(word == sum[i], "element %d, %g: %d units, not %d", i, (double)gradient[i],
+                      word, sum[i]);
+        wanted[i] = ldexpf((float)sum[i], -20);
+    }
+    run = begin("granule.cl", options, "yki_granule_round", wide ? 1 : 32);
+    pass_buffer(&run, sums);
+    pass_buffer(&run, weights);
+    pass_buffer(&run, unit);
+    pass_buffer(&run, result = floats(COUNT, gradient));
+    pass_int(&run, vectors);
+    pass_int(&run, RUN);
+    pass_int(&run, 0);
+    pass_int(&run, RUNS);
+    launch(&run, 2);
+    ASSERT_OK(yki_buffer_get(result, 0, sizeof got, got));
+    for (int i = 0; i < COUNT; i++)
+        ck_assert_msg(got[i] == wanted[i], "element %d: %.9g, not %.9g", i, (double)got[i],
+                      (double)wanted[i]);
+    close_device();
+}
+END_TEST
+
+/* Over many elements and granules the mean is right. */
+START_TEST(random_rounding_is_fair)
+{
+    enum { ELEMENTS = 4096, GRANULES = 64 };
+    static const float values[] = {0.25f, 0.5f, 0.9f, 3.1f, 0x1p-7f};
+    const uint32_t keys[2] = {5, 0};
+
+    for (size_t v = 0; v < YKI_COUNT(values); v++) {
+        double sum = 0, mean;
+
+        for (uint32_t g = 0; g < GRANULES; g++)
+            for (uint32_t i = 0; i < ELEMENTS; i++) {
+                uint32_t own[2] = {keys[0] + g, keys[1]};
+
+                sum += rounded(values[v], -150, random_word(i, own), 1e9);
+            }
+        mean = sum / (ELEMENTS * GRANULES);
+        /* The deviation of a mean is at most 0.001; that of 1/128 is 0.0002. */
+        ck_assert_msg(fabs(mean - (double)values[v]) < 0.004 * fmin(1, 40 * (double)values[v]),
+                      "%g: %g on average", (double)values[v], mean);
+    }
+}
+END_TEST
+
+/* The sum of two granules in each kind of integer. */
+START_TEST(integers_are_summed)
+{
+    static const char *const kernels[] = {"yki_team_sum_i32", "yki_team_sum_i16"};
+    const bool wide = _i % 2 == 0, halves = _i / 2 == 1;
+    const size_t bytes = halves ? 2 : 4;
+    int32_t words[2][COUNT] = {{0}}, got[COUNT];
+    yki_buffer *inputs[2];
+    call run;
+
+    open_device();
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < COUNT; i++)
+            if (halves)
+                ((int16_t *)words[k])[i] = (int16_t)(i * 37 - 7000 * k);
+            else
+                words[k][i] = i * 3700001 - 700000000 * k;
+        inputs[k] = buffer(COUNT * bytes, words[k]);
+    }
+    run = begin("team.cl", wide ? "-DVEC=16 -DWG=1" : "-DVEC=4 -DWG=32", kernels[halves],
+                wide ? 1 : 32);
+    pass_inputs(&run, inputs, 2);
+    pass_buffer(&run, inputs[0]);
+    pass_int(&run, COUNT / (wide ? 16 : 4));
+    launch(&run, 2);
+    ASSERT_OK(yki_buffer_get(inputs[0], 0, COUNT * bytes, got));
+    for (int i = 0; i < COUNT; i++)
+        if (halves)
+            ck_assert_int_eq(((int16_t *)got)[i],
+                             ((int16_t *)words[0])[i] + ((int16_t *)words[1])[i]);
+        else
+            ck_assert_int_eq(got[i], words[0][i] + words[1][i]);
     close_device();
 }
 END_TEST
@@ -428,6 +587,9 @@ test_suite(void)
     tcase_add_loop_test(tcase, inputs_are_summed_in_their_order, 0, 3);
     tcase_add_test(tcase, moments_and_results_are_merged);
     tcase_add_loop_test(tcase, granules_are_added_exactly, 0, 2);
+    tcase_add_loop_test(tcase, granules_are_rounded_at_random, 0, 4);
+    tcase_add_test(tcase, random_rounding_is_fair);
+    tcase_add_loop_test(tcase, integers_are_summed, 0, 4);
     tcase_add_loop_test(tcase, rows_are_gathered, 0, YKI_COUNT(feeds));
     tcase = test_case(suite, "measure");
     tcase_add_loop_test(tcase, streams_are_copied_and_added, 0, 4);

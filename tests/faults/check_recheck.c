@@ -121,7 +121,7 @@ count_launches(const team_run *run, yoke_trainer *t, size_t device)
                            .from = announced + 1,
                            .to = announced + 2,
                            .nth = middle,
-                           .until = "yki_team_sum_whole",
+                           .until = "yki_team_sum_i64",
                            .before = true};
 
         for (size_t i = 0; i < t->crew.team->total; i++) {

@@ -54,6 +54,21 @@ for mode in nonblocking reduce-broadcast shared; do
 done
 YOKE_MPI_CHUNK=4096 YOKE_BUCKET_BYTES=2048 same 2 --devices=cpu:0
 
+# Integers of each size, of which the narrow ones round each granule.
+for wire in int32 int16; do
+    set -- --devices=cpu:0 --wire=$wire
+    hash 1 "$@"
+    [ "$hash" != "$expected" ] || fail "$*: the bits of wide integers"
+    wide=$expected
+    expected=$hash
+    same 2 "$@" --shares=1,3
+    same 2 "$@" --devices=cpu:0/2 --shares=1,2,3,4
+    for mode in nonblocking shared; do
+        YOKE_MPI_MODE=$mode same 3 "$@" --shares=5,0,2
+    done
+    expected=$wide
+done
+
 # Statistics of the batch are merged over all processes: a small network with batch norms.
 cat >"$work/norms.json" <<'END'
 {"nodes": [
@@ -73,6 +88,25 @@ expected=$hash
 same 2 "$@" --shares=1,3
 same 3 "$@" --shares=5,0,2
 same 2 "$@" --devices=cpu:0/2 --shares=1,2,3,4
+
+# yoke verify takes part in all processes, and tells where bits differ: here granules are added as
+# floats.
+verify="verify --bits mlp --devices=cpu:0 --steps=3 --batch=30"
+# shellcheck disable=SC2086
+launch 2 $verify --wire=int32 || fail "$verify: exit $launch_status"
+says '^[0-9a-f]{32}  cpu:0 on all ranks, shares 0,1$'
+says '^the same bits: 7 splits$'
+[ "$(grep -c '^the same bits' "$work/output")" = 1 ] || fail "$verify: not one rank speaks"
+rm -rf "$work/cl"
+mkdir "$work/cl"
+cp "$YOKE_SRCDIR"/clkernels/*.cl "$work/cl"
+sed -i 's/ : \*to + add;/ : convert_wordv(YKI_PASTE(convert_float, VEC)(*to + add));/' \
+    "$work/cl/granule.cl"
+! cmp -s "$work/cl/granule.cl" "$YOKE_SRCDIR/clkernels/granule.cl" || fail "the fault is not there"
+# shellcheck disable=SC2086
+! YOKE_CL_DIR="$work/cl" launch 2 $verify || fail "$verify: sums of floats have the same bits"
+says ' on all ranks, .*, from step [123] on, first in fc[12]\.(weight|bias) of rank 0$'
+says '^DIFFERENT BITS: 7 splits$'
 
 # Another number of processes goes on.
 hash 1 --devices=cpu:0 --epochs=3

@@ -260,11 +260,40 @@ finish(void **request)
     CHECK(done && *request == NULL);
 }
 
-/* Each type by each algorithm; 1 + 2^40 needs 64 bits. */
+/* A value of a rank, whose sum over all needs 64 bits if the type has them. */
+static int64_t
+typed_value(int32_t type, int64_t i)
+{
+    return type == YOKE_I16 ? -(i % 200) : type == YOKE_I32 ? -(i + 16) : i + ((int64_t)1 << 40);
+}
+
+static void
+put_typed(int32_t type, char *to, int64_t i, int64_t value)
+{
+    if (type == YOKE_F64)
+        ((double *)(void *)to)[i] = (double)value;
+    else if (type == YOKE_I64)
+        ((int64_t *)(void *)to)[i] = value;
+    else if (type == YOKE_I32)
+        ((int32_t *)(void *)to)[i] = (int32_t)value;
+    else
+        ((int16_t *)(void *)to)[i] = (int16_t)value;
+}
+
+static double
+get_typed(int32_t type, char *from, int64_t i)
+{
+    return type == YOKE_F64   ? ((double *)(void *)from)[i]
+           : type == YOKE_I64 ? (double)((int64_t *)(void *)from)[i]
+           : type == YOKE_I32 ? ((int32_t *)(void *)from)[i]
+                              : ((int16_t *)(void *)from)[i];
+}
+
+/* Each type by each algorithm. */
 static void
 run_types(char **arguments)
 {
-    static const int32_t types[] = {YOKE_F64, YOKE_I64, YOKE_I32};
+    static const int32_t types[] = {YOKE_F64, YOKE_I64, YOKE_I32, YOKE_I16};
     enum { COUNT = 5000 };
     void *request = NULL;
 
@@ -272,37 +301,22 @@ run_types(char **arguments)
     for (algorithm = 0; comm->algorithm(comm, algorithm); algorithm++) {
         char *in = take(COUNT * 8), *out = take(COUNT * 8);
 
-        for (int t = 0; t < 3; t++) {
-            for (int64_t i = 0; i < COUNT; i++) {
-                int64_t value = (1 + rank) * (i + ((int64_t)1 << (types[t] == YOKE_I32 ? 4 : 40)));
+        for (int t = 0; t < 4; t++) {
+            const int64_t ones = (int64_t)ranks * (ranks + 1) / 2;
 
-                if (types[t] == YOKE_F64)
-                    ((double *)(void *)in)[i] = (double)value;
-                else if (types[t] == YOKE_I64)
-                    ((int64_t *)(void *)in)[i] = value;
-                else
-                    ((int32_t *)(void *)in)[i] = (int32_t)-value;
-            }
+            for (int64_t i = 0; i < COUNT; i++)
+                put_typed(types[t], in, i, (1 + rank) * typed_value(types[t], i));
             check(comm->allreduce_start(comm, types[t], in, out, COUNT, algorithm, &request));
             finish(&request);
-            for (int64_t i = 0; i < COUNT; i++) {
-                int64_t ones = (int64_t)ranks * (ranks + 1) / 2;
-                int64_t sum = ones * (i + ((int64_t)1 << (types[t] == YOKE_I32 ? 4 : 40)));
-
-                if (types[t] == YOKE_F64)
-                    CHECK(((double *)(void *)out)[i] == (double)sum);
-                else if (types[t] == YOKE_I64)
-                    CHECK(((int64_t *)(void *)out)[i] == sum);
-                else
-                    CHECK(((int32_t *)(void *)out)[i] == -(int32_t)sum);
-            }
+            for (int64_t i = 0; i < COUNT; i++)
+                CHECK(get_typed(types[t], out, i) == (double)(ones * typed_value(types[t], i)));
         }
         CHECK(comm->allreduce_start(comm, YOKE_U8, in, out, 1, algorithm, &request) ==
               YOKE_ERROR_UNSUPPORTED);
-        CHECK(strstr(yoke_last_error(), "libyoke-mpi sums f32, f64, i32 and i64, not u8"));
+        CHECK(strstr(yoke_last_error(), "libyoke-mpi sums f32, f64, i16, i32 and i64, not u8"));
         CHECK(comm->allreduce_start(comm, YOKE_BF16, in, out, 1, algorithm, &request) ==
               YOKE_ERROR_UNSUPPORTED);
-        CHECK(comm->allreduce_start(comm, 7, in, out, 1, algorithm, &request) ==
+        CHECK(comm->allreduce_start(comm, 8, in, out, 1, algorithm, &request) ==
               YOKE_ERROR_UNSUPPORTED);
         CHECK(comm->allreduce_start(comm, -1, in, out, 1, algorithm, &request) ==
               YOKE_ERROR_UNSUPPORTED);

@@ -220,21 +220,30 @@ mutant 'granules cut by shares' lib/train/steps.c \
     'border = end == n ? n : YKI_MIN((end + granule / 2) / granule * granule, n);' 'border = end;' \
     tests/train/check_any_split splits
 mutant 'granules added as floats' clkernels/granule.cl '*to = first ? add : *to + add;' \
-    '*to = first ? add : convert_longv(YKI_PASTE(convert_float, VEC)(*to) +
+    '*to = first ? add : convert_wordv(YKI_PASTE(convert_float, VEC)(*to) +
                                        YKI_PASTE(convert_float, VEC)(add));' \
     tests/train/check_any_split splits
 mutant 'groups added as floats' clkernels/team.cl \
-    'if (used > 1)
-            sum += WHOLE(a1);' \
-    'if (used > 1)
-            sum = YKI_PASTE(convert_long, VEC)(YKI_PASTE(convert_float, VEC)(sum) +
-                                               YKI_PASTE(convert_float, VEC)(WHOLE(a1)));' \
+    'sum += WHOLE(a1, number); ' \
+    'sum = YKI_PASTE(YKI_PASTE(convert_, number), VEC)(YKI_PASTE(convert_float, VEC)(sum) + \
+              YKI_PASTE(convert_float, VEC)(WHOLE(a1, number))); ' \
     tests/train/check_any_split splits
 mutant 'units of the same step' lib/team/granules.c \
     'YKI_TRY(mark_strange(crew, largest));' \
     'YKI_TRY(take_exponents(crew, e->turn)); YKI_TRY(mark_strange(crew, largest));' $granules units
 mutant 'sums that do not fit' lib/team/granules.c \
-    'good &= fits(e->exponents[i], found);' 'good &= e->exponents[i] > 0 || found == 0;' $granules units
+    'good &= fits(e->wire, e->exponents[i], found);' 'good &= e->exponents[i] > 0 || found == 0;' $granules units
+mutant 'room for one granule' lib/team/granules.c \
+    'return w->bits - w->growth - bits_of(crew->exact.most) - MANTISSA - exponent;' \
+    'return w->bits - w->growth - MANTISSA - exponent;' $granules units
+mutant 'room for less growth than is allowed' lib/team/granules.c \
+    'found <= known + wire->growth' 'found <= known + wire->growth + 4' $granules units
+mutant 'random numbers of a device' lib/team/granules.c \
+    '{(uint32_t)first, ' '{(uint32_t)m->adder.count, ' tests/train/check_any_split integers
+mutant 'rounding of sums, not of granules' clkernels/granule.cl \
+    '(random & (((uintv)1u << right) - 1u))) >> right' \
+    '(random & (((uintv)1u << right) - 1u)) + (uint)first) >> right' \
+    tests/train/check_any_split integers
 mutant 'units of one device' lib/team/granules.c \
     'largest[i] = YKI_MAX(largest[i], a->found[i]);' 'largest[i] = a->found[i];' $granules units
 mutant 'losses added as they come' lib/team/granules.c \

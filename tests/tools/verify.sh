@@ -47,7 +47,7 @@ check_pocl() {
 
     expect 2 "$pocl" -- verify --bits tiny -d cpu:99
     says "$err" '^yoke: verify: .*cpu:99'
-    expect 0 "$pocl" "$threads" -- verify --bits mlp -d cpu:0/4 -S 4,0,1,3 -n 3 -b 30 -k 2
+    expect 0 "$pocl" "$threads" -- verify --bits mlp -d cpu:0/4 -S 4,0,1,3 -n 3 -b 30 -k 2 --wire=int16
     says "$out" '^mlp, 3 steps of 30 samples$'
     says "$out" '^[0-9a-f]{32}  cpu:0/2, shares 80,20$'
     says "$out" '^[0-9a-f]{32}  cpu:0/4, shares 4,0,1,3$'
@@ -57,7 +57,7 @@ check_pocl() {
     # Kernels that add granules as floats.
     mkdir -p "$work/cl"
     cp "$YOKE_SRCDIR"/clkernels/*.cl "$work/cl"
-    sed -i 's/ : \*to + add;/ : convert_longv(YKI_PASTE(convert_float, VEC)(*to + add));/' \
+    sed -i 's/ : \*to + add;/ : convert_wordv(YKI_PASTE(convert_float, VEC)(*to + add));/' \
         "$work/cl/granule.cl"
     ! cmp -s "$work/cl/granule.cl" "$YOKE_SRCDIR/clkernels/granule.cl" || fail "the fault is not there"
     expect 1 "$pocl" "$threads" YOKE_CL_DIR="$work/cl" -- verify --bits mlp -d cpu:0/2 -n 3

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * check_granules.c - the units in which gradients of granules are added: they follow from the step
- * before; a step whose gradients do not fit them is made again; what is no number stays none.
+ * before; a step whose gradients do not fit them is made again; what is no number stays none. All
+ * of it in each kind of integer.
  *
  * The network is y = W x with W = 0, so the gradient of a weight is a sum of -2 x target, which
  * is known.
@@ -38,10 +39,11 @@ close_devices(void)
 }
 
 static yoke_trainer *
-make(const char *parts, const char *shares)
+make(const char *parts, const char *shares, yoke_wire_choice wire)
 {
     const yoke_trainer_options o = {.batch = BATCH,
                                     .granule = GRANULE,
+                                    .wire = wire,
                                     .shares = shares,
                                     .reproducible = YOKE_REPRODUCIBLE_ANY_SPLIT,
                                     .level = YOKE_PLAN_ESTIMATE,
@@ -118,35 +120,40 @@ expect(float first, float rest, float last, double *gradient)
         }
 }
 
-/* The gradients of steps as these, and which of them are made twice. */
+/* The gradients of steps as these, and which of them are made twice, by kind of integer. */
 static const struct {
     float first, rest, last;
-    int again;
+    int again[3];
 } steps[] = {
-    {1, 1, 1, 1}, /* nothing is known yet */
-    {1, 1, 1, 0},
-    {100, 100, 100, 0},
-    {0x1p30f, 0x1p30f, 0x1p30f, 1}, /* far larger */
-    {0x1p30f, 0x1p30f, 0x1p30f, 0},
-    {0x1p-10f, 0x1p-10f, 0x1p-10f, 1}, /* far smaller, by 2^40 */
-    {0, 0, 0, 0},                      /* nothing at all: the units stay */
-    {0x1p-10f, 0x1p-10f, 0x1p-10f, 0},
-    {0x1p-10f, 0x1p-10f, 0x1p24f, 1}, /* one granule that is far larger than all others */
-    {0x1p24f, 0x1p-10f, 0x1p-10f, 0}, /* and another one, of another device */
-    {1e-36f, 1e-36f, 1e-36f, 1},      /* near the least numbers */
-    {1e36f, 1e36f, -1e36f, 1},        /* and the largest */
+    {1, 1, 1, {1, 1, 1}}, /* nothing is known yet */
+    {1, 1, 1, {0, 0, 0}},
+    {100, 100, 100, {0, 1, 1}},             /* larger than 32 bits leave room for */
+    {1.5625f, 1.5625f, 1.5625f, {0, 0, 1}}, /* 2^6 times smaller: 16 bits would keep four */
+    {6.25f, 6.25f, 6.25f, {0, 0, 0}},       /* as much larger as fits 16 bits */
+    {-100, -100, -100, {0, 0, 1}},          /* and 32 bits */
+    {0x1p30f, 0x1p30f, 0x1p30f, {1, 1, 1}}, /* far larger */
+    {0x1p30f, 0x1p30f, 0x1p30f, {0, 0, 0}},
+    {0x1p-10f, 0x1p-10f, 0x1p-10f, {1, 1, 1}}, /* far smaller, by 2^40 */
+    {0, 0, 0, {0, 0, 0}},                      /* nothing at all: the units stay */
+    {0x1p-10f, 0x1p-10f, 0x1p-10f, {0, 0, 0}},
+    {0x1p-10f, 0x1p-10f, 0x1p24f, {1, 1, 1}}, /* one granule that is far larger than all others */
+    {0x1p24f, 0x1p-10f, 0x1p-10f, {0, 0, 0}}, /* and another one, of another device */
+    {1e-36f, 1e-36f, 1e-36f, {1, 1, 1}},      /* near the least numbers */
+    {1e36f, 1e36f, -1e36f, {1, 1, 1}},        /* and the largest */
 };
 
 static void
-check_gradient(size_t index, const float *gradient)
+check_gradient(size_t index, const float *gradient, yoke_wire_choice wire)
 {
+    /* 32 bits keep 16 of each element, and 16 bits eight, unless a step is made again. */
+    static const double bounds[] = {1e-6, 1.6e-5, 0.004};
     double expected[WEIGHTS], largest = 0;
 
     expect(steps[index].first, steps[index].rest, steps[index].last, expected);
     for (int i = 0; i < WEIGHTS; i++)
         largest = fmax(largest, fabs(expected[i]));
     for (int i = 0; i < WEIGHTS; i++)
-        ck_assert_msg(fabs((double)gradient[i] - expected[i]) <= 1e-6 * largest,
+        ck_assert_msg(fabs((double)gradient[i] - expected[i]) <= bounds[wire] * largest,
                       "step %zu, weight %d: %.9g, not %.9g", index, i, (double)gradient[i],
                       expected[i]);
 }
@@ -160,18 +167,18 @@ START_TEST(units_follow_gradients)
     float gradient[WEIGHTS];
 
     for (size_t p = 0; p < YKI_COUNT(parts); p++) {
-        yoke_trainer *t = make(parts[p][0], parts[p][1]);
+        yoke_trainer *t = make(parts[p][0], parts[p][1], (yoke_wire_choice)_i);
 
         for (size_t i = 0; i < YKI_COUNT(steps); i++) {
             uint64_t before = t->crew.exact.repeats;
 
             step(t, steps[i].first, steps[i].rest, steps[i].last, p == 0 ? first[i] : gradient,
                  NULL);
-            ck_assert_msg((int)(t->crew.exact.repeats - before) == steps[i].again,
+            ck_assert_msg((int)(t->crew.exact.repeats - before) == steps[i].again[_i],
                           "step %zu on %s: made again %d times", i, parts[p][0],
                           (int)(t->crew.exact.repeats - before));
             if (p == 0)
-                check_gradient(i, first[i]);
+                check_gradient(i, first[i], (yoke_wire_choice)_i);
             else
                 ck_assert_msg(memcmp(first[i], gradient, sizeof gradient) == 0,
                               "step %zu has other bits on %s with shares %s", i, parts[p][0],
@@ -186,7 +193,7 @@ END_TEST
 START_TEST(no_number_changes_nothing)
 {
     for (size_t p = 0; p < YKI_COUNT(parts); p++) {
-        yoke_trainer *t = make(parts[p][0], parts[p][1]);
+        yoke_trainer *t = make(parts[p][0], parts[p][1], (yoke_wire_choice)_i);
         char before[33], after[33];
         float gradient[WEIGHTS];
         yoke_result result;
@@ -256,8 +263,8 @@ test_suite(void)
     TCase *tc = test_case(suite, "units");
 
     tcase_add_checked_fixture(tc, open_devices, close_devices);
-    tcase_add_test(tc, units_follow_gradients);
-    tcase_add_test(tc, no_number_changes_nothing);
+    tcase_add_loop_test(tc, units_follow_gradients, 0, 3);
+    tcase_add_loop_test(tc, no_number_changes_nothing, 0, 3);
     tc = test_case(suite, "sums");
     tcase_add_test(tc, exact_sums_have_no_order);
     return suite;

@@ -271,6 +271,7 @@ team_options(const team_run *run)
         .reproducible = run->any_split ? YOKE_REPRODUCIBLE_ANY_SPLIT : YOKE_REPRODUCIBLE_NO,
         .granule = run->granule,
         .recheck = run->recheck,
+        .wire = run->wire,
         .core_groups = run->core_groups,
     };
 }

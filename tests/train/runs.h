@@ -57,6 +57,7 @@ typedef struct team_run {
     bool any_split; /* the same bits on any split, in granules of so many samples; 0: the usual */
     int64_t granule;
     int64_t recheck;
+    yoke_wire_choice wire;
     yoke_core_groups_choice core_groups;
 } team_run;
 
