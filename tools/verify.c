@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "job.h"
 #include "progress.h"
 #include "verify.h"
 
@@ -321,21 +322,26 @@ run(const yki_tool_command *self, int argc, char **argv)
 {
     request wanted = {.steps = 20};
     yoke_context *context = NULL;
+    yki_tool_job job = {.ranks = 1};
     int result = read_arguments(self, argc, argv, &wanted);
     yoke_status status;
     bool same = false;
 
     if (result)
         return result == TOOL_EXIT ? TOOL_OK : result;
+    if (wanted.bits)
+        result = yki_tool_job_start(self, NULL, &job);
+    if (result)
+        return result;
     yki_tool_log(self, YOKE_LOG_WARNING);
     status = yoke_context_create(NULL, &context);
     if (!status)
         status = wanted.bits ? yki_tool_verify_bits(wanted.model, &wanted.training, wanted.steps,
-                                                    context, &same)
+                                                    context, job.comm, &same)
                              : verify(&wanted, context, &same);
     result = status ? yki_tool_fail(self, status) : same ? TOOL_OK : TOOL_FAILURE;
     yoke_context_destroy(context);
-    return result;
+    return yki_tool_job_end(&job, result);
 }
 
 const yki_tool_command yki_tool_verify = {
