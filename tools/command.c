@@ -17,7 +17,7 @@
 #include "options.h"
 
 enum {
-    MAX_OPTIONS = 64,
+    MAX_OPTIONS = 96,
     HELP = 1000, /* getopt_long returns it for --help, and NAMED + i for --name number i */
     NAMED = 1001,
     HELP_COLUMN = 26 /* where the text of an option begins */
