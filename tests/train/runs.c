@@ -267,6 +267,8 @@ team_options(const team_run *run)
         .bucket_bytes = run->bucket_bytes,
         .clip_norm = run->clip_norm,
         .average = run->average,
+        .shard = run->shard,
+        .shard_by = run->shard_by,
         .recompute = run->recompute,
         .reproducible = run->any_split ? YOKE_REPRODUCIBLE_ANY_SPLIT : YOKE_REPRODUCIBLE_NO,
         .granule = run->granule,

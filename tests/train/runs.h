@@ -49,6 +49,8 @@ typedef struct team_run {
     uint64_t bucket_bytes;
     float clip_norm;
     float average;
+    yoke_shard_choice shard;
+    const char *shard_by;
     yoke_recompute_choice recompute;
     bool waits;         /* for each step */
     bool any_class;     /* Winograd too */
