@@ -157,6 +157,24 @@ next_tap(__local int4 *tap, __local int4 *at, __local const volatile walk *k)
         next_tap(&taps[half ^ 1][tile_item], &at[tile_item], &k);
 #endif
 
+/* Stores elements of y. With SUM other's are added, and where act is 3, what is left is where gate is
+ * above 0; a comparison that is false for NaN keeps it. */
+#ifdef SUM
+#define SUM_PARAMS __global const float *other, __global const float *gate,
+#define PUT(type, to, value)                                                                  \
+    {                                                                                         \
+        const long at_ = to - y;                                                              \
+        type sum_ = value + *(__global const type *)(other + at_);                            \
+                                                                                              \
+        if (act == 3)                                                                         \
+            sum_ = select(sum_, (type)(0.f), *(__global const type *)(gate + at_) <= 0.f);    \
+        *(__global type *)(to) = sum_;                                                        \
+    }
+#else
+#define SUM_PARAMS
+#define PUT(type, to, value) *(__global type *)(to) = value;
+#endif
+
 /* Column e of block j of the item's elements, where p + 4 j + e is a position. */
 #define STORE_COLUMN(e)                                                                       \
     if (TILE_COLUMN(j) + e < columns) {                                                       \
@@ -169,7 +187,7 @@ next_tap(__local int4 *tap, __local int4 *at, __local const volatile walk *k)
         _Pragma("unroll") for (int i = 0; i < IM; i++)                                        \
         {                                                                                     \
             if (TILE_ROW(i) - TILE_ROW(0) < left)                                             \
-                *to = acc[TILE_ACC(i, j)].s##e;                                               \
+                PUT(float, to, acc[TILE_ACC(i, j)].s##e)                                      \
             to += (long)oh * ow * (i == 3 ? TM / (IM / 4) - 3 : 1);                           \
         }                                                                                     \
     }
@@ -205,7 +223,7 @@ find_place(__local volatile place *here, int g, int band, int tile, int samples,
  * of columns). `wide`: the area of the result is a multiple of 4, and there is one class. */
 __kernel YKI_GROUP(TILE_ITEMS, 1) void
 yki_conv_gemm_image(__global const float *x, __global const float *weight,
-                    __global const float *bias, __global float *y, int transposed, int samples,
+                    __global const float *bias, __global float *y, SUM_PARAMS int transposed, int samples,
                     int groups, int rows, int channels, int h, int w, int oh, int ow, int kh,
                     int kw, int sh, int sw, int ph, int pw, int dh, int dw, int has_bias, int act,
                     int bands, int wide)
@@ -311,7 +329,7 @@ yki_conv_gemm_image(__global const float *x, __global const float *weight,
                         _Pragma("unroll") for (int i = 0; i < IM; i++)
                         {
                             if (TILE_ROW(i) - TILE_ROW(0) < left)
-                                *(__global float4 *)to = acc[TILE_ACC(i, j)];
+                                PUT(float4, to, acc[TILE_ACC(i, j)])
                             to += (long)area * (i == 3 ? TM / (IM / 4) - 3 : 1);
                         }
                     }

@@ -353,12 +353,13 @@ YKI_ATTRS(yki_custom_attrs)
  * conv2d_grad_input: dy (O, OH, OW), weight[, bias (C)] -> (C, size[0], size[1]). With a bias it
  * is the forward of a transposed convolution. conv2d_grad_weight: x, dy -> weight's shape, the
  * sum over the batch. conv2d_grads (conv/winograd_tiles.c; only the planner makes it, plan/join.c):
- * x, dy, weight[, other[, y]] -> both gradients, that of x with `other` added, and gated by y. */
+ * x, dy, weight[, other[, y]] -> both gradients, that of x with `other` added, and gated by y.
+ * The planner adds these two to conv2d_grad_input as well. */
 
 typedef enum yki_conv_act {
     YKI_CONV_ACT_NONE = 0,
     YKI_CONV_ACT_RELU = 1,
-    YKI_CONV_ACT_SUM = 2,      /* of conv2d_grads alone */
+    YKI_CONV_ACT_SUM = 2,      /* of gradients by the input alone */
     YKI_CONV_ACT_GATED_SUM = 3 /* likewise */
 } yki_conv_act;
 

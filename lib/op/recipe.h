@@ -338,6 +338,9 @@ typedef struct yki_solver {
     /* NULL, or two solvers of which this one computes both results, with their bits, in fewer
      * launches. It is no choice: the planner puts it in the place of the two (plan/join.c). */
     const struct yki_solver *joins[2];
+    /* Its recipe can add another gradient to that of a convolution's input, and gate the sum
+     * (YKI_CONV_ACT_SUM); the planner asks for that alone (plan/join.c). */
+    bool adds;
     /* Returns whether it can compute the problem, with the layouts as they are, on such a
      * device. */
     bool (*applies)(const yki_problem *problem, const yki_device_traits *traits);

@@ -4,9 +4,9 @@
  *
  * The two gradients of a convolution are separate tasks until here, so that each has had the
  * choice of all solvers. Where the solvers that were taken say so (yki_solver.joins), one task
- * takes their place. It also adds the gradient by another reader of the image, and gates the sum,
- * where that is what comes next: so it is behind the shortcuts of a ResNet. More memory is in use
- * at a time, so plans that save memory do without.
+ * takes their place. Some (yki_solver.adds) also add the gradient by another reader of the image,
+ * and gate the sum, where that is what comes next: so it is behind the shortcuts of a ResNet. More
+ * memory is in use at a time, so plans that save memory do without.
  */
 #include "plan/fuse.h"
 
@@ -121,14 +121,15 @@ join_sum(yki_fusion *f, size_t index)
     yki_plan *plan = f->plan;
     yki_task *task = &plan->tasks[index], joined = *task;
     yki_conv_attrs attrs = yki_conv_attrs_get(&task->problem.attrs);
-    const uint32_t terms = task->problem.input_count;
+    const uint32_t terms = task->problem.input_count, more = task->problem.extra_count;
     const yki_task *sum;
     yoke_status status = YOKE_OK;
-    int32_t reader, results[2];
+    int32_t reader, results[2] = {0};
     uint32_t first, other;
     bool gated;
 
-    if (task->problem.op != &yki_op_conv2d_grads || attrs.act)
+    if (!task->solver || !task->solver->adds || attrs.act || task->tuning != 0 ||
+        (task->problem.op == &yki_op_conv2d_grad_input && terms > 2))
         return YOKE_OK;
     reader = yki_fusion_only_reader(f, yki_task_result(task));
     if (reader < 0 || (size_t)reader > index + YKI_FUSION_NEAR)
@@ -145,13 +146,14 @@ join_sum(yki_fusion *f, size_t index)
     attrs.act = gated ? YKI_CONV_ACT_GATED_SUM : YKI_CONV_ACT_SUM;
     yki_conv_attrs_set(&joined.problem.attrs, &attrs);
     results[0] = yki_task_result(sum);
-    results[1] = task->slots[terms + 1];
+    if (more)
+        results[1] = task->slots[terms + 1];
     joined.slots[terms] = sum->slots[other];
     joined.problem.in[terms] = sum->problem.in[other];
     joined.slots[terms + 1] = sum->slots[0];
     joined.problem.in[terms + 1] = sum->problem.in[0];
     joined.problem.input_count += gated ? 2 : 1;
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < 1 + more; i++)
         joined.slots[joined.problem.input_count + i] = results[i];
     joined.seconds = task->seconds + sum->seconds;
     if (!emit(plan, &joined, &status))

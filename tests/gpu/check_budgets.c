@@ -37,13 +37,13 @@ typedef struct budget {
 static const budget budgets[] = {
     {"h200", "gpu:0", "mlp", 64, 8, 0, 0.5, NULL, false, false},
     {"h200", "gpu:0", "mlp", 64, 11, 0, 0.5, NULL, false, true},
-    {"h200", "gpu:0", "resnet18", 128, 162, 0, 0.04, NULL, false, false},
-    {"h200", "gpu:0", "resnet18", 128, 128, 0, 0.04, NULL, true, false},
-    {"h200", "gpu:0", "resnet18", 128, 128, 0, 0.04, "*.bias", true, false},
-    {"mi300x", "gpu:0", "resnet18", 128, 172, 0, 0.04, NULL, false, false},
-    {"arc", "gpu:0", "resnet18", 32, 162, 0, 0.01, NULL, false, false},
-    {"mali", "gpu:0", "resnet18", 16, 152, 0, 0.01, NULL, false, false},
-    {"h200 h200", "gpu:0,gpu:1", "resnet18", 128, 508, 44, 2.05, NULL, false, false},
+    {"h200", "gpu:0", "resnet18", 128, 159, 0, 0.04, NULL, false, false},
+    {"h200", "gpu:0", "resnet18", 128, 120, 0, 0.04, NULL, true, false},
+    {"h200", "gpu:0", "resnet18", 128, 120, 0, 0.04, "*.bias", true, false},
+    {"mi300x", "gpu:0", "resnet18", 128, 169, 0, 0.04, NULL, false, false},
+    {"arc", "gpu:0", "resnet18", 32, 159, 0, 0.01, NULL, false, false},
+    {"mali", "gpu:0", "resnet18", 16, 149, 0, 0.01, NULL, false, false},
+    {"h200 h200", "gpu:0,gpu:1", "resnet18", 128, 502, 44, 2.05, NULL, false, false},
 };
 
 static void

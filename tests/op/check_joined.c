@@ -958,6 +958,37 @@ START_TEST(gradients_of_a_convolution_join)
 }
 END_TEST
 
+/* The same of the gradient by the input alone, as a product of tiles. */
+START_TEST(a_gradient_of_a_convolution_joins_its_sum)
+{
+    const conv_layer *l = &conv_layers[_i / 2];
+    const yki_conv_act act = _i % 2 ? YKI_CONV_ACT_GATED_SUM : YKI_CONV_ACT_SUM;
+    const int64_t count = l->batch * l->c * l->h * l->w;
+    yki_problem p;
+    conv_data *d = calloc(1, sizeof *d);
+
+    fill(d->dy, CONV_VALUES, 1);
+    fill(d->w, CONV_VALUES, 2);
+    fill(d->other, CONV_VALUES, 3);
+    fill(d->gate, CONV_VALUES, 4);
+    try_only = "grad-input-plain";
+    p = conv_problem(&yki_op_conv2d_grad_input, l, YKI_CONV_ACT_NONE);
+    run_alone(&p, 0, l->batch, (void *[]){d->dy, d->w, d->alone_dx});
+    p = conv_problem(&yki_op_conv2d_grad_input, l, act);
+    if (p.input_count == 4)
+        run_alone(&p, 0, l->batch, (void *[]){d->dy, d->w, d->other, d->gate, d->dx});
+    else
+        run_alone(&p, 0, l->batch, (void *[]){d->dy, d->w, d->other, d->dx});
+    for (int64_t i = 0; i < count; i++) {
+        float sum = d->alone_dx[i] + d->other[i];
+
+        ck_assert(d->dx[i] == (act == YKI_CONV_ACT_GATED_SUM && d->gate[i] <= 0 ? 0 : sum));
+    }
+    try_only = NULL;
+    free(d);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -972,6 +1003,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, a_norm_joins_its_statistics, 0, 6);
     tcase_add_loop_test(tcase, gradients_of_a_convolution_join, 0,
                         CONV_ACTS * (int)YKI_COUNT(conv_layers));
+    tcase_add_loop_test(tcase, a_gradient_of_a_convolution_joins_its_sum, 0, 4);
     tcase = test_case(suite, "pooled");
     tcase_add_checked_fixture(tcase, open_device, close_device);
     tcase_add_loop_test(tcase, a_convolution_joins_its_pooling, 0, (int)YKI_COUNT(pooled_layers));

@@ -276,7 +276,8 @@ yki_conv_of(const yki_problem *problem)
     conv.og = conv.o / conv.a.groups;
     conv.taps = (int64_t)conv.a.kernel[0] * conv.a.kernel[1];
     conv.has_bias = problem->op != &yki_op_conv2d_grad_weight &&
-                    problem->op != &yki_op_conv2d_grads && problem->input_count > 2;
+                    problem->op != &yki_op_conv2d_grads && problem->input_count > 2 &&
+                    conv.a.act < YKI_CONV_ACT_SUM;
     conv.batched = x->batched;
     conv.n = x->batched ? YKI_BATCH : YKI_CONST(1);
     return conv;

@@ -194,10 +194,23 @@ image_tunings(const yki_problem *problem, const yki_device_traits *traits)
     return count_tunings(&p, traits);
 }
 
+/* Element by element it adds nothing. */
+static bool
+input_applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    yki_conv conv = yki_conv_of(problem);
+    image i = image_of(problem, &conv);
+    product p = image_product(problem, &conv, &i);
+
+    return yki_plain_applies(problem, traits) &&
+           (conv.a.act < YKI_CONV_ACT_SUM || tile_of(&p, traits, 0) != NULL);
+}
+
 static void
 emit_image_product(const yki_problem *problem, yki_recipe *recipe, const yki_conv *conv,
                    const image *i, const product *p, const tile *t)
 {
+    bool sum = conv->a.act >= YKI_CONV_ACT_SUM;
     bool flat = is_flat(conv), vectors = t->rows * TERMS / items_of(t) % 4 == 0;
     int64_t bands = ceil_of(ceil_of(p->columns, t->columns), MAX_GROUPS);
     int form = !flat || !i->transposed ? BY_K : BY_ROW;
@@ -207,12 +220,17 @@ emit_image_product(const yki_problem *problem, yki_recipe *recipe, const yki_con
     if (flat && vectors && (i->transposed ? i->rows : i->channels) % 4 == 0)
         form = i->transposed ? BY_ROW4 : BY_K4;
     launch = yki_recipe_launch(recipe, "conv_gemm.cl", "yki_conv_gemm_image",
-                               "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d -DA_FORM=%d", t->rows,
-                               t->columns, t->item_rows, t->item_columns, flat, form);
+                               "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d -DA_FORM=%d%s", t->rows,
+                               t->columns, t->item_rows, t->item_columns, flat, form,
+                               sum ? " -DSUM" : "");
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
     yki_arg_slot(recipe, problem->input_count);
+    if (sum) {
+        yki_arg_slot(recipe, 2);
+        yki_arg_slot(recipe, conv->a.act == YKI_CONV_ACT_GATED_SUM ? 3 : 2);
+    }
     yki_arg_int(recipe, "transposed", i->transposed);
     yki_arg_expr(recipe, "samples", conv->n);
     yki_arg_ints(recipe,
@@ -408,7 +426,8 @@ const yki_solver yki_solver_conv_plain_grad_input = {
     .op = &grad_input_op,
     .side_by_side = true,
     .canonical = YKI_CANONICAL_FREE,
-    .applies = yki_plain_applies,
+    .adds = true,
+    .applies = input_applies,
     .tunings = image_tunings,
     .emit = emit_image,
 };

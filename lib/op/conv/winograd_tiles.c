@@ -657,6 +657,7 @@ const yki_solver yki_solver_winograd_tiles_grads = {
     .op = &grads_op,
     .numerical_class = YKI_CLASS_WINOGRAD4,
     .side_by_side = true,
+    .adds = true,
     .joins = {&yki_solver_winograd_tiles_grad_input, &yki_solver_winograd_tiles_grad_weight},
     .applies = applies_grads,
     .tunings = tunings,
