@@ -45,6 +45,10 @@
 #define YKI_CANONICAL 0
 #endif
 
+/* In canonical plans a sum over channels and taps takes so many channels for all taps, then the
+ * next ones, whatever the device's vectors are: all terms of blocked images lie side by side. */
+#define YKI_CANONICAL_CHANNELS 16
+
 /* Stands on each kernel: the size of its groups and, on processors, that it is written in
  * vectors. Otherwise Intel's compiler makes vectors of work-items, although such a group has
  * only one: compiling gemm_cpu.cl took five times as long, and it ran no faster. Other compilers

@@ -27,6 +27,9 @@
  * Packed weights, in the order of use: [O / (Q V)][C / V][taps h][taps w][channels of
  * the block][Q V], then the bias. A block of x with fewer than V real channels has
  * weights for these only.
+ *
+ * In canonical plans sums begin with 0 and the bias comes last; narrow blocks are taken
+ * SUBS at a time for each tap, and packed so.
  */
 #ifndef V
 #define V 16
@@ -38,9 +41,16 @@
 #define Q 2
 #endif
 
+#define SUBS (YKI_CANONICAL && V < YKI_CANONICAL_CHANNELS ? YKI_CANONICAL_CHANNELS / V : 1)
+
 #define floatv YKI_PASTE(float, V)
 #define loadv YKI_PASTE(vload, V)
 #define storev YKI_PASTE(yki_store, V)
+#if YKI_CANONICAL
+#define FIRST(bias) (floatv)(0.f)
+#else
+#define FIRST(bias) bias
+#endif
 /* STREAM is for results that fit no cache. */
 #if defined STREAM && V == 16
 #define STORE_RESULT(x, p) YKI_STREAM(x, p)
@@ -65,7 +75,8 @@
 
 #if Q == 1
 #define WEIGHTS floatv w0 = loadv(0, wp);
-#define START(i) floatv a##i##_0 = b0;
+#define START(i) floatv a##i##_0 = FIRST(b0);
+#define BIAS(i) a##i##_0 += b0;
 #define STEP(i) a##i##_0 = YKI_FMA((floatv)(x##i[k]), w0, a##i##_0);
 #define ACT(i) a##i##_0 = select(a##i##_0, (floatv)(0.f), a##i##_0 <= 0.f);
 #define STORE(i)                                                                              \
@@ -75,7 +86,8 @@
     }
 #elif Q == 2
 #define WEIGHTS floatv w0 = loadv(0, wp), w1 = loadv(1, wp);
-#define START(i) floatv a##i##_0 = b0, a##i##_1 = b1;
+#define START(i) floatv a##i##_0 = FIRST(b0), a##i##_1 = FIRST(b1);
+#define BIAS(i) a##i##_0 += b0, a##i##_1 += b1;
 #define STEP(i)                                                                               \
     a##i##_0 = YKI_FMA((floatv)(x##i[k]), w0, a##i##_0);                                      \
     a##i##_1 = YKI_FMA((floatv)(x##i[k]), w1, a##i##_1);
@@ -91,7 +103,8 @@
     }
 #elif Q == 3
 #define WEIGHTS floatv w0 = loadv(0, wp), w1 = loadv(1, wp), w2 = loadv(2, wp);
-#define START(i) floatv a##i##_0 = b0, a##i##_1 = b1, a##i##_2 = b2;
+#define START(i) floatv a##i##_0 = FIRST(b0), a##i##_1 = FIRST(b1), a##i##_2 = FIRST(b2);
+#define BIAS(i) a##i##_0 += b0, a##i##_1 += b1, a##i##_2 += b2;
 #define STEP(i)                                                                               \
     a##i##_0 = YKI_FMA((floatv)(x##i[k]), w0, a##i##_0);                                      \
     a##i##_1 = YKI_FMA((floatv)(x##i[k]), w1, a##i##_1);                                      \
@@ -138,27 +151,33 @@ tile(__global const float *xp, __global const int *in_at, __global const float *
     EACH_PIXEL(START)
     EACH_PIXEL(POINT)
 
-    for (int c = 0; c < channel_blocks; c++) {
-        long length = c + 1 < channel_blocks ? run : last;
-        long tap = (out.width ? out.width : length) * Q * V;
+    for (int c = 0; c < channel_blocks; c += SUBS) {
+        int subs = SUBS == 1 ? 1 : min(SUBS, channel_blocks - c);
+        long length = c + subs < channel_blocks ? run : last;
+        long tap = (out.width ? out.width : (subs - 1) * run + length) * Q * V;
 
         wp += out.lead * tap;
         for (int r = 0; r < taps_h; r++) {
-            for (int s = 0; s < taps_w; s++) {
-                long begin = c * step + r * row + s * column, end = begin + length;
+            for (int s = 0; s < taps_w; s++)
+                for (int sub = 0; sub < subs; sub++) {
+                    long begin = (c + sub) * step + r * row + s * column;
+                    long end = begin + (sub + 1 < subs ? run : length);
 
-                for (long k = begin; k < end; k++) {
-                    WEIGHTS
-                    for (int q = 0; q < Q; q++)
-                        YKI_PREFETCH(wp + (YKI_AHEAD * Q + q) * V);
-                    EACH_PIXEL(STEP)
-                    wp += Q * V;
+                    for (long k = begin; k < end; k++) {
+                        WEIGHTS
+                        for (int q = 0; q < Q; q++)
+                            YKI_PREFETCH(wp + (YKI_AHEAD * Q + q) * V);
+                        EACH_PIXEL(STEP)
+                        wp += Q * V;
+                    }
                 }
-            }
             wp += out.between * tap;
         }
         wp += out.trail * tap;
     }
+#if YKI_CANONICAL
+    EACH_PIXEL(BIAS)
+#endif
     if (act == 1) {
         EACH_PIXEL(ACT)
     }
@@ -217,7 +236,7 @@ yki_conv_blocked(__global const float *x, __global const float *weight, __global
     int strips_of = (gh + unit_rows - 1) / unit_rows;
     int units = (samples + unit_samples - 1) / unit_samples * strips_of;
     int columns = direct ? w : (gw - 1) * isw + (taps_w - 1) * tsw + 1;
-    int merged = tsw == 1 && (from_plain || c % V == 0);
+    int merged = tsw == 1 && (from_plain || (SUBS == 1 && c % V == 0));
     int last = from_plain ? c : c - (in_blocks - 1) * V;
     int cg = c / groups, og = o / groups;
     long plane = (long)oh * ow * V;
@@ -287,7 +306,7 @@ yki_conv_stacked(__global const float *x, __global const float *weight, __global
     int in_blocks = from_plain ? 1 : (c + V - 1) / V, out_blocks = (o + V - 1) / V;
     int out_groups = (out_blocks + Q - 1) / Q;
     int units = (samples + unit_samples - 1) / unit_samples * pieces;
-    int merged = tsw == 1 && (from_plain || c % V == 0);
+    int merged = tsw == 1 && (from_plain || (SUBS == 1 && c % V == 0));
     int last = from_plain ? c : c - (in_blocks - 1) * V;
     int cg = c / groups, og = o / groups;
     long plane = (long)oh * ow * V, step = (long)h * w * cp;
@@ -395,13 +414,15 @@ yki_conv_blocked_pack(__global const float *weight, __global const float *bias,
         int c0 = from_plain ? 0 : first_group * cg / V;
         int c1 = from_plain ? 1 : ((last_group + 1) * cg + V - 1) / V;
         int length = min(width, c - block * width);
-        __global float *to =
-            packed + weight_at + (long)b * weight_step + (long)(block - c0) * taps_h * taps_w * V * Q * V;
+        /* The blocks that are packed together for each tap, and their channels. */
+        int first = (block - c0) / SUBS * SUBS, wide = min(SUBS * width, c - (c0 + first) * width);
+        __global float *to = packed + weight_at + (long)b * weight_step +
+                             ((long)first * taps_h * taps_w + block - c0 - first) * V * Q * V;
 
         if (block < c0 || block >= c1)
             continue;
         for (int r = 0; r < taps_h; r++)
-            for (int s = 0; s < taps_w; s++) {
+            for (int s = 0; s < taps_w; s++, to += (wide - length) * Q * V) {
                 long tap = (long)(kh0 + r * khs) * kw + kw0 + s * kws;
 
                 for (int i = 0; i < length; i++, to += Q * V) {

@@ -12,6 +12,9 @@
 #define WG 64
 #endif
 
+/* Channels whose products with all taps are added before those of other channels. */
+#define CHANNELS (YKI_CANONICAL ? YKI_CANONICAL_CHANNELS : 1)
+
 float
 activated(float value, int act)
 {
@@ -32,9 +35,10 @@ yki_conv_gather_forward(__global const float *x, __global const float *weight,
         int oy = q / ow, y0 = oy * sh - ph, x0 = (q - oy * ow) * sw - pw;
         float sum = 0.f;
 
-        for (int c = 0; c < cg; c++) {
-            __global const float *image = x + ((n * groups + g) * cg + c) * h * w;
-            __global const float *tap = weight + ((long)o * cg + c) * kh * kw;
+        for (int c0 = 0; c0 < cg; c0 += CHANNELS) {
+            int channels = min(CHANNELS, cg - c0);
+            __global const float *image = x + ((n * groups + g) * cg + c0) * h * w;
+            __global const float *tap = weight + ((long)o * cg + c0) * kh * kw;
 
             for (int r = 0; r < kh; r++) {
                 int iy = y0 + r * dh;
@@ -44,8 +48,9 @@ yki_conv_gather_forward(__global const float *x, __global const float *weight,
                 for (int s = 0; s < kw; s++) {
                     int ix = x0 + s * dw;
 
-                    if (ix >= 0 && ix < w)
-                        sum = YKI_FMA(image[(long)iy * w + ix], tap[r * kw + s], sum);
+                    for (int c = 0; c < channels && ix >= 0 && ix < w; c++)
+                        sum = YKI_FMA(image[((long)c * h + iy) * w + ix],
+                                      tap[((long)c * kh + r) * kw + s], sum);
                 }
             }
         }
@@ -70,9 +75,11 @@ yki_conv_gather_grad_input(__global const float *dy, __global const float *weigh
         int iy = q / w, ix = q - iy * w;
         float sum = 0.f;
 
-        for (int o = 0; o < og; o++) {
-            __global const float *image = dy + ((n * groups + g) * og + o) * oh * ow;
-            __global const float *tap = weight + ((long)(g * og + o) * cg + (c - g * cg)) * kh * kw;
+        for (int o0 = 0; o0 < og; o0 += CHANNELS) {
+            int channels = min(CHANNELS, og - o0);
+            __global const float *image = dy + ((n * groups + g) * og + o0) * oh * ow;
+            __global const float *tap =
+                weight + ((long)(g * og + o0) * cg + (c - g * cg)) * kh * kw;
 
             for (int down = 0; down < kh; down++) {
                 int r = TAP(down, kh), ty = iy + ph - r * dh, oy = ty / sh;
@@ -82,8 +89,9 @@ yki_conv_gather_grad_input(__global const float *dy, __global const float *weigh
                 for (int right = 0; right < kw; right++) {
                     int s = TAP(right, kw), tx = ix + pw - s * dw, ox = tx / sw;
 
-                    if (tx >= 0 && ox * sw == tx && ox < ow)
-                        sum = YKI_FMA(image[(long)oy * ow + ox], tap[r * kw + s], sum);
+                    for (int o = 0; o < channels && tx >= 0 && ox * sw == tx && ox < ow; o++)
+                        sum = YKI_FMA(image[((long)o * oh + oy) * ow + ox],
+                                      tap[((long)o * cg * kh + r) * kw + s], sum);
                 }
             }
         }

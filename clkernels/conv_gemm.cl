@@ -7,7 +7,8 @@
  *
  * Rows m are the channels of the result in a group, columns p its positions in all samples,
  * and k runs over (channel, vertical tap, horizontal tap), the order of the weight in memory:
- * it is read in place, since packing it would be a launch a layer in each step of training.
+ * it is read in place, since packing it would be a launch a layer in each step of training. In
+ * canonical plans k runs over (16 channels, vertical tap, horizontal tap, one of them).
  *
  * Where an element of x lies is the sum of what depends on the column alone, which an item keeps
  * in registers, and of what depends on k alone. That is noted once for all items, TK taps at a
@@ -96,10 +97,20 @@ typedef struct walk {
     int w_at, w_c, w_i, w_j;                              /* in the weight */
 } walk;
 
+/* From c, which may be beyond the channels of a tap, to the tap and the channel that it means. */
+#define STEPS                                                                                 \
+    {                                                                                         \
+        int width = min(YKI_CANONICAL_CHANNELS, channels - begin), next = c / width;          \
+                                                                                              \
+        c -= next * width, p.s2 += next;                                                      \
+        next = p.s2 / taps_w;                                                                 \
+        p.s2 -= next * taps_w, p.s1 += next;                                                  \
+    }
+
 /* Notes the tap `at` (channel, vertical, horizontal) as (offset in the image, rows down, columns to
  * the right, offset in the weight), and goes a step on. Behind the last channel it notes one that
- * lies outside of each image. */
-static void
+ * lies outside of each image. PoCL 3.1 crashes where it has to inline this itself. */
+__attribute__((always_inline)) static void
 next_tap(__local int4 *tap, __local int4 *at, __local const volatile walk *k)
 {
     int4 p = *at;
@@ -108,12 +119,30 @@ next_tap(__local int4 *tap, __local int4 *at, __local const volatile walk *k)
     tile_put4(tap, p.s0 * k->x_c + p.s1 * k->x_i + p.s2 * k->x_j,
          inside ? p.s1 * k->down : INT_MIN / 2, p.s2 * k->right,
          inside ? k->w_at + p.s0 * k->w_c + p.s1 * k->w_i + p.s2 * k->w_j : k->w_at);
+#if YKI_CANONICAL
+    /* From 16 channels there is at most one step to the next tap, which may be the first of the
+     * next channels. These may be fewer; more steps go through them, but not beyond them. */
+    const int channels = k->channels, taps_h = k->taps_h, taps_w = k->taps_w;
+    int begin = p.s0 / YKI_CANONICAL_CHANNELS * YKI_CANONICAL_CHANNELS, c = p.s0 - begin + TK;
+
+    if (inside) {
+        STEPS
+        if (p.s1 >= taps_h) {
+            p.s1 = 0, begin += YKI_CANONICAL_CHANNELS;
+            if (begin < channels) {
+                STEPS
+            }
+        }
+    }
+    tile_put4(at, begin + c, p.s1, p.s2, 0);
+#else
     p += (int4)(k->step_c, k->step_i, k->step_j, 0);
     if (p.s2 >= k->taps_w)
         p.s2 -= k->taps_w, p.s1++;
     if (p.s1 >= k->taps_h)
         p.s1 -= k->taps_h, p.s0++;
     *at = p;
+#endif
 }
 
 /* An item reads one term of every row of its own, and of its own column every B_STEP-th term. */
@@ -269,9 +298,17 @@ yki_conv_gemm_image(__global const float *x, __global const float *weight,
     depth = k.channels * k.taps_h * k.taps_w;
     if (tile_item < TK) {
         int taps_w = max(k.taps_w, 1), taps_h = max(k.taps_h, 1);
+#if YKI_CANONICAL
+        int width = max(min(YKI_CANONICAL_CHANNELS, k.channels), 1);
+        int tap = tile_item / width, i = tap / taps_w, past = i / taps_h;
+
+        tile_put4(&at[tile_item], tile_item - tap * width + past * YKI_CANONICAL_CHANNELS, i,
+                  tap - i * taps_w, 0);
+#else
         int i = tile_item / taps_w, c = i / taps_h;
 
         tile_put4(&at[tile_item], c, i - c * taps_h, tile_item - i * taps_w, 0);
+#endif
         next_tap(&taps[0][tile_item], &at[tile_item], &k);
     }
     barrier(CLK_LOCAL_MEM_FENCE);

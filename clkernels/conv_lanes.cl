@@ -16,7 +16,8 @@
  *   y[i][j] = bias + sum over channels and taps (r, s) of
  *       x[i * ISH + r * TSH + BH][j * ISW + s * TSW + BW] * weight
  *
- * Packed weights: [O / R][C][taps h][taps w][R], then the bias.
+ * Packed weights: [O / R][C][taps h][taps w][R], then the bias. In canonical plans channels are
+ * summed CHANNELS at a time for each tap: [O / R][C / CHANNELS][taps h][taps w][CHANNELS][R].
  *
  * V: lanes; R, X: the tile; ISW. For the weights' gradient, X counts taps of a row
  * instead.
@@ -33,6 +34,8 @@
 #ifndef ISW
 #define ISW 1
 #endif
+
+#define CHANNELS (YKI_CANONICAL ? YKI_CANONICAL_CHANNELS : 1)
 
 #define floatv YKI_PASTE(float, V)
 #define loadv YKI_PASTE(vload, V)
@@ -205,28 +208,44 @@ void scatter(floatv value, __global float *to, long sample, int last)
     }
 }
 
-/* Computes R channels by X positions. xp is at the first tap of the first position. Channels of
- * x are `channel` apart, rows of taps `line`, taps `tap`, all counted in vectors; those of the
- * weights are `channel_w` and `line_w` apart. */
+/* Computes R channels by X positions. xp is at the first tap of the first position, which is tap
+ * `first` of the weights. Channels of x are `channel` apart, rows of taps `line`, taps `tap`, all
+ * counted in vectors; those of the weights are `channel_w` and `line_w` apart. */
 void tile(__global const float *xp, __global const float *wp, __global const float *bias, int c,
-          int taps_h, int taps_w, int channel, int line, int tap, int channel_w, int line_w,
+          int first, int taps_h, int taps_w, int channel, int line, int tap, int channel_w, int line_w,
           int o0, int rows, int count, __global float *y, long plane, int block, long sample,
           int last, int act)
 {
     EACH_ROW(START_ROW)
 
+#if YKI_CANONICAL
+    for (int c0 = 0; c0 < c; c0 += CHANNELS) {
+        int channels = min(CHANNELS, c - c0);
+
+        for (int r = 0; r < taps_h; r++)
+            for (int s = 0; s < taps_w; s++) {
+                __global const float *x = xp + ((long)c0 * channel + (long)r * line + s * tap) * V;
+                __global const float *w =
+                    wp + ((long)c0 * channel_w + (first + r * line_w + s) * channels) * R;
+
+                for (int ci = 0; ci < channels; ci++, x += (long)channel * V, w += R) {
+                    EACH_COLUMN(LOAD_X)
+                    EACH_ROW(STEP_ROW)
+                }
+            }
+    }
+    EACH_ROW(BIAS_ROW)
+#else
     for (int ci = 0; ci < c; ci++)
         for (int r = 0; r < taps_h; r++) {
             __global const float *x = xp + ((long)ci * channel + (long)r * line) * V;
-            __global const float *w = wp + ((long)ci * channel_w + r * line_w) * R;
+            __global const float *w = wp + ((long)ci * channel_w + first + r * line_w) * R;
 
             for (int s = 0; s < taps_w; s++, x += tap * V, w += R) {
                 EACH_COLUMN(LOAD_X)
                 EACH_ROW(STEP_ROW)
             }
         }
-#if YKI_CANONICAL
-    EACH_ROW(BIAS_ROW)
 #endif
     if (act == 1) {
         EACH_ROW(ACT_ROW)
@@ -271,8 +290,8 @@ yki_conv_lanes(__global const float *x, __global const float *packed, __global f
                     int s1 = YKI_END_TAP(first, tsw, w, taps_w);
 
                     tile(strip + ((long)(top + r0 * tsh) * columns + first + s0 * tsw + left) * V,
-                         packed + ((long)b * c * channel_w + r0 * line_w + s0) * R, bias + b * R,
-                         c, max(r1 - r0, 0), max(s1 - s0, 0), channel, tsh * columns, tsw,
+                         packed + (long)b * c * channel_w * R, bias + b * R, c, r0 * line_w + s0,
+                         max(r1 - r0, 0), max(s1 - s0, 0), channel, tsh * columns, tsw,
                          channel_w, line_w, b * R, o - b * R, count,
                          y + n0 * sample + ((long)i * gw + j) * y_block, plane, y_block, sample,
                          last, act);
@@ -293,11 +312,12 @@ yki_conv_lanes_pack(__global const float *weight, __global const float *bias,
     long jobs = (long)blocks * c;
 
     for (long job = jobs * group / groups; job < jobs * (group + 1) / groups; job++) {
-        int b = (int)(job / c), ci = (int)(job - (long)b * c);
-        __global float *to = packed + job * taps_h * taps_w * R;
+        int b = (int)(job / c), ci = (int)(job - (long)b * c), c0 = ci / CHANNELS * CHANNELS;
+        int others = min(CHANNELS, c - c0) - 1; /* channels that lie beside this one */
+        __global float *to = packed + ((job - ci + c0) * taps_h * taps_w + ci - c0) * R;
 
         for (int r = 0; r < taps_h; r++)
-            for (int s = 0; s < taps_w; s++)
+            for (int s = 0; s < taps_w; s++, to += others * R)
                 for (int i = 0; i < R; i++, to++) {
                     int oi = b * R + i, tap = (kh0 + r * khs) * kw + kw0 + s * kws;
                     long at = transposed ? (long)ci * o + oi : (long)oi * c + ci;

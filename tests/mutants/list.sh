@@ -219,6 +219,12 @@ granules=tests/train/check_granules
 mutant 'granules cut by shares' lib/train/steps.c \
     'border = end == n ? n : YKI_MIN((end + granule / 2) / granule * granule, n);' 'border = end;' \
     tests/train/check_any_split splits
+mutant 'bias first in canonical sums' clkernels/conv_blocked.cl \
+    '#define FIRST(bias) (floatv)(0.f)' '#define FIRST(bias) bias' tests/op/check_canonical
+mutant 'blocks of 8 channels in canonical sums' clkernels/common.cl \
+    '#define YKI_CANONICAL_CHANNELS 16' '#define YKI_CANONICAL_CHANNELS 8' tests/op/check_canonical
+mutant 'parts of large gradients in canonical plans' lib/op/conv/conv2d.c \
+    '>= MANY_WEIGHTS ? 1 : PARTS' '>= MANY_WEIGHTS ? PARTS : PARTS' tests/op/check_canonical
 mutant 'granules added as floats' clkernels/granule.cl '*to = first ? add : *to + add;' \
     '*to = first ? add : convert_wordv(YKI_PASTE(convert_float, VEC)(*to) +
                                        YKI_PASTE(convert_float, VEC)(add));' \

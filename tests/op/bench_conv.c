@@ -6,7 +6,10 @@
  * that all threads used, whose fraction of the peak also holds on a busy machine
  * (but does not show work that is shared badly).
  *
- *   bench_conv [-n batch] [-o f|i|w] [-s solver] [-d device] C H W filters k stride pad groups ...
+ *   bench_conv [-c] [-n batch] [-o f|i|w] [-s solver] [-d device] C H W filters k stride pad
+ *              groups ...
+ *
+ * -c: as in canonical plans.
  *
  * Without shapes: those of its table.
  */
@@ -93,7 +96,7 @@ bench_solver(const bench_device *d, const yoke_node *node, const yki_problem *pr
     yki_recipe recipe;
     bench_time run;
 
-    bench_must(solver->emit(problem, d->traits, tuning, &recipe));
+    bench_must(yki_solver_emit(solver, problem, d->traits, tuning, &recipe));
     measure(d->queue, problem, &recipe, &run, &prepare, &bytes);
     yki_recipe_clear(&recipe);
     printf("  %-28s %2u %8.3f ms %7.1f GFLOP/s %5.3f of peak %5.1f GB/s | by processor time %5.3f "
@@ -116,7 +119,8 @@ bench_node(const bench_device *d, const yoke_node *node, int batch, const char *
             yki_problem_of_node(node, (yki_extents){.batch = batch}, &problem);
             if ((*s)->layouts ? !(*s)->layouts(&problem, d->traits, variant) : variant > 0)
                 break;
-            if ((only && !strstr((*s)->name, only)) || !(*s)->applies(&problem, d->traits))
+            if ((only && !strstr((*s)->name, only)) || !(*s)->applies(&problem, d->traits) ||
+                (d->traits->canonical && (*s)->canonical != YKI_CANONICAL_FREE))
                 continue;
             yki_problem_text(&problem, text, sizeof text);
             printf("%s\n", text);
@@ -164,10 +168,15 @@ main(int argc, char **argv)
 {
     const char *ops = "fiw", *only = NULL, *selector = "cpu:0";
     int batch = 32, option;
+    yki_device_traits traits;
+    bool canonical = false;
     bench_device d;
 
-    while ((option = getopt(argc, argv, "n:o:s:d:")) != -1)
+    while ((option = getopt(argc, argv, "cn:o:s:d:")) != -1)
         switch (option) {
+        case 'c':
+            canonical = true;
+            break;
         case 'n':
             batch = atoi(optarg);
             break;
@@ -184,6 +193,10 @@ main(int argc, char **argv)
             return 2;
         }
     d = bench_open(selector);
+    if (canonical) {
+        yki_canonical_traits(d.traits, YKI_CANONICAL_FREE, &traits);
+        d.traits = &traits;
+    }
     for (size_t i = 0; optind == argc && i < YKI_COUNT(table); i++)
         bench_shape(&d, &table[i], batch, ops, only);
     for (; optind + 8 <= argc; optind += 8) {

@@ -126,6 +126,14 @@ wide_conv_case(yoke_graph *g)
                        &(yoke_conv2d_options){.filters = 3, .kernel = {3, 3}, .pad = {1, 1}});
 }
 
+/* So many weights that the sum over samples has one part. */
+static yoke_node *
+many_weights_case(yoke_graph *g)
+{
+    return yoke_conv2d(g, floats(g, yoke_shape(130, 3, 2)),
+                       &(yoke_conv2d_options){.filters = 120, .kernel = {3, 3}, .pad = {1, 1}});
+}
+
 static yoke_node *
 strided_conv_case(yoke_graph *g)
 {
@@ -234,6 +242,7 @@ static const struct {
     {"long sum", long_sum_case},
     {"large conv", conv_case},
     {"wide conv", wide_conv_case},
+    {"many weights", many_weights_case},
     {"strided conv", strided_conv_case},
     {"dilated conv", dilated_conv_case},
     {"pointwise conv", pointwise_conv_case},

@@ -129,8 +129,8 @@ static const struct {
 } models[] = {
     /* those with attention last */
     {"mlp", mlp, 0x1f1d17177451c097},
-    {"lenet", lenet, 0x7a1e116412c3e344},
-    {"simplecnn", simplecnn, 0xee5b09893a895dc8},
+    {"lenet", lenet, 0x45a87a8a0f9e2ba4},
+    {"simplecnn", simplecnn, 0x0c49192b7cc80b52},
     {"gpt", gpt, 0x76e89fdcfee95b88},
     {"llama", llama, 0x0eb2c695019e6816},
 };

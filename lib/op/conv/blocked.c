@@ -83,6 +83,9 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
         return false;
     if (s.transposed && (int64_t)conv.a.stride[0] * conv.a.stride[1] > MAX_GRIDS)
         return false;
+    /* A canonical sum takes the channels of a group from its first one on, which blocks do not. */
+    if (traits->canonical && conv.a.groups > 1)
+        return false;
     /* With many groups, a block multiplies mostly zeros. depthwise.c is for one filter per
      * channel. */
     if (conv.a.groups > 1 && (block != v || YKI_MIN(conv.cg, conv.og) * 4 < v))
@@ -433,18 +436,21 @@ stack(const yki_problem *problem, const yki_device_traits *traits, unsigned tuni
     return emit_either(problem, traits, true, false, recipe);
 }
 
-/* There must be samples to stack, and at least a fifth of the work to save. */
+/* There must be samples to stack, and at least a fifth of the work to save. Canonical plans, which
+ * measure nothing, count the samples that fill the last tile as work. */
 static bool
 stack_applies(const yki_problem *problem, const yki_device_traits *traits)
 {
     yki_conv conv = yki_conv_of(problem);
     side s = side_of(problem, &conv);
-    int64_t all = 0, inner = 0;
+    int64_t all = 0, inner = 0, n = problem->max.batch, done = n;
     grid grids[MAX_GRIDS];
     size_t count;
 
-    if (!applies(problem, traits) || !problem->in[0].batched || problem->max.batch < 4)
+    if (!applies(problem, traits) || !problem->in[0].batched || n < 4)
         return false;
+    if (traits->canonical)
+        done = yki_round_up(n, tile_for(&s, yki_conv_width(traits)).p);
     count = grids_of(&conv, &s, grids);
     for (size_t i = 0; i < count; i++) {
         const yki_conv_axis *v = &grids[i].vertical, *h = &grids[i].horizontal;
@@ -452,7 +458,7 @@ stack_applies(const yki_problem *problem, const yki_device_traits *traits)
         all += v->count * v->taps * h->count * h->taps;
         inner += inner_taps(v, s.h) * inner_taps(h, s.w);
     }
-    return 5 * inner <= 4 * all;
+    return 5 * inner * done <= 4 * all * n;
 }
 
 static const yki_op *const forward_op = &yki_op_conv2d;
@@ -461,6 +467,7 @@ static const yki_op *const grad_input_op = &yki_op_conv2d_grad_input;
 const yki_solver yki_solver_conv_blocked = {
     .name = "conv2d-blocked",
     .op = &forward_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = applies,
     .layouts = layouts,
     .tunings = tunings,
@@ -470,6 +477,7 @@ const yki_solver yki_solver_conv_blocked = {
 const yki_solver yki_solver_conv_blocked_grad_input = {
     .name = "conv2d-grad-input-blocked",
     .op = &grad_input_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = applies,
     .layouts = layouts,
     .tunings = tunings,
@@ -479,6 +487,7 @@ const yki_solver yki_solver_conv_blocked_grad_input = {
 const yki_solver yki_solver_conv_stacked = {
     .name = "conv2d-stacked",
     .op = &forward_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = stack_applies,
     .layouts = layouts,
     .emit = stack,
@@ -487,6 +496,7 @@ const yki_solver yki_solver_conv_stacked = {
 const yki_solver yki_solver_conv_stacked_grad_input = {
     .name = "conv2d-grad-input-stacked",
     .op = &grad_input_op,
+    .canonical = YKI_CANONICAL_FREE,
     .applies = stack_applies,
     .layouts = layouts,
     .emit = stack,

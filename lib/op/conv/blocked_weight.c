@@ -103,7 +103,7 @@ shape_of(const yki_problem *problem, const yki_device_traits *traits, const yki_
     s.out_groups = (conv->o + 2 * s.v - 1) / (2 * s.v);
     s.direct = !s.from_plain && !conv->a.pad[0] && !conv->a.pad[1];
     if (traits->canonical)
-        s.splits = YKI_CONV_CANONICAL_SPLITS;
+        s.splits = yki_conv_canonical_parts(conv);
     while (!traits->canonical && s.splits < YKI_MIN(n, MAX_SPLITS) &&
            s.in_blocks * s.splits < 4 * units && s.in_blocks * s.splits % units)
         s.splits++;

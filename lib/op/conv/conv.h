@@ -30,9 +30,10 @@ yki_expr yki_problem_bytes(const yki_problem *problem);
 /* Returns per_sample times the number of samples, conv->n, which is n or 1. */
 yki_expr yki_conv_times(const yki_conv *conv, int64_t per_sample);
 
-/* In canonical plans the sum of a gradient of weights over its samples is divided into so many
- * parts, of which the k-th begins with sample n k / parts of n. */
-enum { YKI_CONV_CANONICAL_SPLITS = 4 };
+/* Returns into how many parts the sum of a gradient of weights over its samples is divided in
+ * canonical plans: one where there are weights enough to keep a device busy. The k-th part begins
+ * with sample n k / parts of n. */
+int64_t yki_conv_canonical_parts(const yki_conv *conv);
 /* Adds a launch that computes out[i] = part[0][i] + part[1][i] + ... for i < count
  * (bias_solver.c). */
 void yki_conv_sum_parts(yki_recipe *recipe, const yki_device_traits *traits, uint32_t part,

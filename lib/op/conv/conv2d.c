@@ -283,6 +283,14 @@ yki_conv_of(const yki_problem *problem)
     return conv;
 }
 
+int64_t
+yki_conv_canonical_parts(const yki_conv *conv)
+{
+    enum { MANY_WEIGHTS = 1 << 17, PARTS = 4 };
+
+    return conv->o * conv->cg * conv->taps >= MANY_WEIGHTS ? 1 : PARTS;
+}
+
 yki_expr
 yki_conv_times(const yki_conv *conv, int64_t per_sample)
 {

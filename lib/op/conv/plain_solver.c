@@ -207,8 +207,8 @@ input_applies(const yki_problem *problem, const yki_device_traits *traits)
 }
 
 static void
-emit_image_product(const yki_problem *problem, yki_recipe *recipe, const yki_conv *conv,
-                   const image *i, const product *p, const tile *t)
+emit_image_product(const yki_problem *problem, bool canonical, yki_recipe *recipe,
+                   const yki_conv *conv, const image *i, const product *p, const tile *t)
 {
     bool sum = conv->a.act >= YKI_CONV_ACT_SUM;
     bool flat = is_flat(conv), vectors = t->rows * TERMS / items_of(t) % 4 == 0;
@@ -253,9 +253,10 @@ emit_image_product(const yki_problem *problem, yki_recipe *recipe, const yki_con
     columns.max = MAX_GROUPS;
     yki_launch_grid(launch, YKI_CONST(ceil_of(i->rows, t->rows)), columns,
                     YKI_CONST(p->groups * bands), items_of(t), 1, 1);
-    /* An iteration is one term of the sums, or what an item loads for it. */
+    /* An iteration is one term of the sums, what an item loads for it, or a step to the next. */
     yki_launch_iterations(launch, problem, 0,
-                          3 * i->channels * conv->taps + conv->a.kernel[0] + conv->a.kernel[1]);
+                          (canonical ? 4 : 3) * i->channels * conv->taps + conv->a.kernel[0] +
+                              conv->a.kernel[1]);
 }
 
 static void
@@ -296,7 +297,7 @@ emit_image(const yki_problem *problem, const yki_device_traits *traits, unsigned
 
     yki_recipe_start(recipe, problem);
     if (t)
-        emit_image_product(problem, recipe, &conv, &i, &p, t);
+        emit_image_product(problem, traits->canonical, recipe, &conv, &i, &p, t);
     else
         emit_image_elements(problem, traits, recipe, &conv, &i);
     if (recipe->status != YOKE_OK)
@@ -324,13 +325,13 @@ weight_product(const yki_problem *problem, const yki_conv *conv)
 /* Enough splits of the samples to fill the device, given `pieces` independent pieces of work. If
  * these are as many as its units, another launch, which adds the parts, would cost more. */
 static int64_t
-split_count(const yki_problem *problem, const yki_device_traits *traits, int64_t pieces,
-            int64_t per_unit)
+split_count(const yki_problem *problem, const yki_device_traits *traits, const yki_conv *conv,
+            int64_t pieces, int64_t per_unit)
 {
     int64_t wanted = ceil_of((int64_t)traits->compute_units * per_unit, pieces);
 
     if (traits->canonical)
-        return YKI_CONV_CANONICAL_SPLITS;
+        return yki_conv_canonical_parts(conv);
     if (pieces >= traits->compute_units)
         return 1;
     return YKI_MAX(YKI_MIN(YKI_MIN(wanted, problem->max.batch), 64), 1);
@@ -367,8 +368,8 @@ emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, un
     int64_t across = t ? ceil_of(p.columns, t->columns) : 0,
             down = t ? ceil_of(p.rows, t->rows) : 0;
     /* A tile of 128 x 128 has 256 items; a unit has room for about 512. */
-    int64_t splits = t ? split_count(problem, traits, across * down * groups, 512 / items)
-                       : split_count(problem, traits, elements, 4);
+    int64_t splits = t ? split_count(problem, traits, &conv, across * down * groups, 512 / items)
+                       : split_count(problem, traits, &conv, elements, 4);
     yki_launch *launch;
 
     yki_recipe_start(recipe, problem);
