@@ -34,6 +34,9 @@ make_buffer(yki_plan *plan, yki_value *value)
             return YOKE_OK;
         YKI_TRY(yki_buffer_view(plan->chunks.buffers[value->chunk], value->offset, value->size,
                                 &value->buffer));
+    } else if (plan->options.packer && !value->node) {
+        value->buffer = plan->options.packer->values[value - plan->values].buffer;
+        return YOKE_OK;
     } else {
         YKI_TRY(yki_buffer_create(device, value->size, 0,
                                   value->node ? value->node->name : "a prepared operand",

@@ -113,6 +113,8 @@ yki_plan_begin(yki_plan *plan, yki_extents extents)
         extents.length = plan->options.max.length;
     if (!yki_extents_equal(extents, plan->extents))
         YKI_TRY(set_extents(plan, extents));
+    if (plan->options.packer)
+        plan->prepared_version = plan->options.packer->prepared_version;
     if (plan->prepared_version == plan->weights->version || yki_plan_repacks(plan))
         return YOKE_OK;
     for (size_t t = 0; t < plan->task_count; t++)

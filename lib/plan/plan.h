@@ -210,11 +210,14 @@ typedef struct yki_plan_options {
     const char *precision; /* of products: see yki_precision_check; lent; NULL: f32 */
     bool no_fusion;        /* every node is a task of its own: tests compare fusions with this */
     yoke_plan_level level;
-    bool team;                 /* statistics of the batch are merged with those of other devices */
-    bool small;                /* in training: saves memory at the cost of speed (recompute.c) */
-    bool repeats;              /* in training: several micro-batches before each update */
-    bool canonical;            /* the same bits on every device: solvers of a fixed order, and
-                                * nothing that follows from measuring */
+    bool team;      /* statistics of the batch are merged with those of other devices */
+    bool small;     /* in training: saves memory at the cost of speed (recompute.c) */
+    bool repeats;   /* in training: several micro-batches before each update */
+    bool canonical; /* the same bits on every device: solvers of a fixed order, and
+                     * nothing that follows from measuring */
+    /* A plan of the same weights and options, which was made like this one: nothing that planning
+     * depends on was measured. Its packed weights serve both; it has to live as long. */
+    struct yki_plan *packer;
     bool late_sums;            /* nobody reads a gradient before backward ends (late_sums.c) */
     double budget;             /* seconds for measuring; 0: by level */
     double spent;              /* seconds of the budget that are used up already */

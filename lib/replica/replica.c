@@ -167,8 +167,10 @@ keep_wisdom(const yoke_replica *r)
 yoke_status
 yki_replica_plan_again(yoke_replica *r, yki_weights *weights, yki_plan **plan)
 {
-    const yki_plan_options options = plan_options(r, true, r->training->options.team);
+    yki_plan_options options = plan_options(r, true, r->training->options.team);
 
+    if (r->canonical) /* else two plans may differ */
+        options.packer = r->training;
     return yki_plan_create(weights, r->queue, &options, plan);
 }
 
