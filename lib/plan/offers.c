@@ -443,8 +443,12 @@ time_asked(yki_choice *choice, const yki_task *task)
         yki_offer *offer = &choice->asked[i];
 
         offer->known &= all_known || !offer->solver->sets;
-        if (!offer->known)
-            measured[unknown++] = trials[i];
+        if (offer->known)
+            continue;
+        measured[unknown] = trials[i];
+        if (choice->plan->options.level != YOKE_PLAN_ESTIMATE)
+            measured[unknown].seconds = 0;
+        unknown++;
     }
     status = measure(choice, task, measured, unknown);
     unknown = 0;

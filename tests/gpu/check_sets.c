@@ -127,6 +127,25 @@ START_TEST(a_set_is_measured_beside_the_others)
 }
 END_TEST
 
+/* Where there is no time for that, a set that was measured alone is not taken. */
+START_TEST(a_set_that_met_nobody_is_not_taken)
+{
+    yki_plan_options o = {
+        .max.batch = SMALL, .level = YOKE_PLAN_MEASURE, .wisdom = NULL, .budget = 1e-9};
+    yki_plan *plan;
+
+    open_gpu(SMALL, "gpu:0");
+    plan = plan_of(SMALL, YOKE_PLAN_ESTIMATE);
+    put(plan, "gemm-clblast", SET, 1e-12);
+    yki_plan_destroy(plan);
+    o.wisdom = m.wisdom;
+    ASSERT_OK(yki_plan_create(m.weights, m.queue, &o, &plan));
+    ck_assert_str_eq(plan->tasks[0].solver->name, "gemm-tiled");
+    yki_plan_destroy(plan);
+    planning_close(&m);
+}
+END_TEST
+
 /* Where all is known, CLBlast is taken if it is faster by more than noise. */
 START_TEST(a_set_is_taken_where_it_is_faster)
 {
@@ -160,6 +179,7 @@ test_suite(void)
     tcase_add_test(tcase, large_products_look_for_a_set);
     tcase_add_loop_test(tcase, what_does_not_work_is_not_taken, 0, 3);
     tcase_add_test(tcase, a_set_is_measured_beside_the_others);
+    tcase_add_test(tcase, a_set_that_met_nobody_is_not_taken);
     tcase_add_loop_test(tcase, a_set_is_taken_where_it_is_faster, 0, 3);
     return suite;
 }
