@@ -179,6 +179,16 @@ typedef struct yki_sharding {
     bool torn;          /* weights are updated, and not yet shared */
 } yki_sharding;
 
+/* Statistics of a step that are needed to compute granules again (passes.c). Those of a granule, or
+ * merged ones, of all stops are `size` floats. */
+typedef struct yki_kept_rows {
+    float *merged;      /* of each micro-batch; NULL: nothing is kept */
+    float *granules[2]; /* of each granule of the checked member: its own; and computed again */
+    size_t *first;      /* by stop: where its floats are */
+    size_t size;
+    size_t most; /* granules of a micro-batch */
+} yki_kept_rows;
+
 /* How granules are added (granules.c); zeros: steps have none. */
 typedef struct yki_exact {
     int64_t granule; /* samples */
@@ -197,11 +207,14 @@ typedef struct yki_exact {
     float *rows;                 /* statistics of a stop: merged, of granules here, of all */
     size_t row;                  /* floats of the largest */
     uint32_t *widths;            /* granules of a micro-batch, of each process */
+    uint32_t micro_batch;        /* the number of the one under way, with `together` */
     uint8_t *verdicts;           /* by device of the whole team: yki_verdict, of this step; NULL:
                                     granules are not compared */
     void *room;                  /* for two tensors that are compared */
     uint64_t room_size;          /* bytes of each */
     uint32_t *devices;           /* of each process */
+    size_t checked;              /* the member whose granules are compared in this step */
+    yki_kept_rows stats;         /* with `together` */
 } yki_exact;
 
 typedef struct yki_crew {
@@ -386,6 +399,17 @@ yoke_status yki_recheck_compare(yki_crew *crew, yki_member *member, yki_member *
                                 const char **tensor);
 /* Writes a hash of the member's sums, or of its spare ones. Waits for them. */
 yoke_status yki_recheck_hash(yki_crew *crew, yki_member *member, bool spare, char hex[33]);
+
+/* Keeps what passes_again needs, from the next step on. Zeros are fine to free. */
+yoke_status yki_passes_keep(yki_crew *crew);
+void yki_passes_keep_no_more(yki_crew *crew);
+/* Forgets those of granules: of the checked member, or those computed again. */
+void yki_passes_clear_kept(yki_crew *crew, bool again);
+/* Computes granule `index` of the checked member in this micro-batch again, on `member`, which has
+ * its n and first and the inputs in the plan of its first pass. Adds its gradients, unless n is 0.
+ * Waits. */
+yoke_status yki_passes_again(yki_crew *crew, yki_member *member, uint32_t micro_batch, size_t index,
+                             float rate_factor);
 
 /* ---- exchange.c ---- */
 

@@ -107,6 +107,8 @@ merge_all(yki_crew *crew, yki_merge merge, const float *from, size_t widest, siz
         }
 }
 
+static void keep_rows(yki_crew *crew, size_t stop, const float *own, size_t count);
+
 /* Merges a statistic over all granules of the team, and gives it to all passes. */
 static yoke_status
 merge(yki_crew *crew, size_t stop)
@@ -129,12 +131,142 @@ merge(yki_crew *crew, size_t stop)
             yki_crew_gather(crew, "all-gather statistics", own, widest * count * sizeof *own, all));
     }
     merge_all(crew, what->merge, all, widest, count);
+    keep_rows(crew, stop, own, count);
     for (size_t k = 0; k < crew->count; k++)
         for (size_t i = 0; i < crew->members[k].passes_taken; i++)
             YKI_TRY(yki_queue_write(crew->members[k].replica->queue,
                                     crew->members[k].passes[i].plan->stops[stop].out, 0,
                                     count * sizeof *e->rows, e->rows, YKI_NO_WAIT, NULL));
     return YOKE_OK;
+}
+
+/* ---- computing again (lib/train/recheck.c) ---- */
+
+static size_t
+kept_granules(const yki_crew *crew)
+{
+    return crew->exact.stats.most * crew->exact.micro_batches;
+}
+
+yoke_status
+yki_passes_keep(yki_crew *crew)
+{
+    const yki_plan *plan = crew->members[0].replica->training;
+    yki_kept_rows *kept = &crew->exact.stats;
+
+    kept->most = crew->exact.most / crew->exact.micro_batches;
+    kept->first = yki_alloc(YKI_MAX(plan->stop_count, (size_t)1), sizeof *kept->first, "stops");
+    for (size_t s = 0; kept->first && s < plan->stop_count; s++) {
+        kept->first[s] = kept->size;
+        kept->size += plan->stops[s].count;
+    }
+    kept->merged = yki_alloc(crew->exact.micro_batches * kept->size, sizeof(float), "statistics");
+    for (size_t i = 0; i < 2; i++)
+        kept->granules[i] =
+            yki_alloc(kept_granules(crew) * kept->size, sizeof(float), "statistics");
+    return kept->first && kept->merged && kept->granules[0] && kept->granules[1]
+               ? YOKE_OK
+               : YOKE_ERROR_OUT_OF_MEMORY;
+}
+
+void
+yki_passes_keep_no_more(yki_crew *crew)
+{
+    yki_kept_rows *kept = &crew->exact.stats;
+
+    yki_free(kept->first);
+    yki_free(kept->merged);
+    yki_free(kept->granules[0]);
+    yki_free(kept->granules[1]);
+    memset(kept, 0, sizeof *kept);
+}
+
+void
+yki_passes_clear_kept(yki_crew *crew, bool again)
+{
+    const yki_kept_rows *kept = &crew->exact.stats;
+
+    if (kept->merged)
+        memset(kept->granules[again], 0, kept_granules(crew) * kept->size * sizeof(float));
+}
+
+static float *
+kept_merged(const yki_crew *crew, uint32_t micro_batch, size_t stop)
+{
+    const yki_kept_rows *kept = &crew->exact.stats;
+
+    return kept->merged + micro_batch * kept->size + kept->first[stop];
+}
+
+static float *
+kept_granule(const yki_crew *crew, int again, uint32_t micro_batch, size_t index, size_t stop)
+{
+    const yki_kept_rows *kept = &crew->exact.stats;
+
+    return kept->granules[again] + (micro_batch * kept->most + index) * kept->size +
+           kept->first[stop];
+}
+
+/* Keeps what has been merged at a stop: the result, and what the checked member gave to it. `own`
+ * has the rows of all members of this process. */
+static void
+keep_rows(yki_crew *crew, size_t stop, const float *own, size_t count)
+{
+    const uint32_t micro_batch = crew->exact.micro_batch;
+    size_t index = 0;
+
+    if (!crew->exact.stats.merged)
+        return;
+    memcpy(kept_merged(crew, micro_batch, stop), crew->exact.rows, count * sizeof *own);
+    for (size_t k = 0; k <= crew->exact.checked; k++)
+        for (size_t i = 0; i < crew->members[k].passes_taken; i++) {
+            if (crew->members[k].passes[i].n == 0)
+                continue;
+            if (k == crew->exact.checked)
+                memcpy(kept_granule(crew, 0, micro_batch, index++, stop), own, count * sizeof *own);
+            own += count;
+        }
+}
+
+/* Runs a section of the first pass, with the statistics that were merged in the step. */
+static yoke_status
+run_section_again(yki_crew *crew, yki_member *m, yki_section section, uint32_t micro_batch,
+                  size_t index)
+{
+    yki_plan *plan = m->passes[0].plan;
+    yki_queue *queue = m->replica->queue;
+
+    m->position = 0;
+    for (size_t s = 0; s < plan->stop_count; s++) {
+        const yki_stop *stop = &plan->stops[s];
+        const size_t bytes = stop->count * sizeof(float);
+
+        if (stop->section != section)
+            continue;
+        YKI_TRY(yki_member_run(crew, m, plan, section, stop->task));
+        if (m->n > 0)
+            YKI_TRY(yki_queue_read(queue, stop->in, 0, bytes,
+                                   kept_granule(crew, 1, micro_batch, index, s), YKI_NO_WAIT,
+                                   NULL));
+        YKI_TRY(yki_queue_write(queue, stop->out, 0, bytes, kept_merged(crew, micro_batch, s),
+                                YKI_NO_WAIT, NULL));
+    }
+    return yki_member_run(crew, m, plan, section, plan->task_count);
+}
+
+yoke_status
+yki_passes_again(yki_crew *crew, yki_member *m, uint32_t micro_batch, size_t index,
+                 float rate_factor)
+{
+    yki_pass *pass = &m->passes[0];
+
+    pass->weights->version = m->replica->weights->version;
+    YKI_TRY(yki_member_begin(crew, m, pass->plan, (uint32_t)m->adder.count, rate_factor));
+    YKI_TRY(run_section_again(crew, m, YKI_FORWARD, micro_batch, index));
+    YKI_TRY(run_section_again(crew, m, YKI_BACKWARD, micro_batch, index));
+    if (m->n > 0)
+        YKI_TRY(yki_granules_add(crew, m, pass->weights, pass->plan, m->first));
+    return yki_queue_flush(m->replica->queue);
 }
 
 /* ---- a step ---- */

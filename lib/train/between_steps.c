@@ -116,6 +116,7 @@ yoke_trainer_write(yoke_trainer *t, const char *name, const float *values, int64
     YKI_TRY(yki_trainer_ready(t, "yoke_trainer_write"));
     YKI_TRY(find(t, name, values, count, "yoke_trainer_write", &weight));
     YKI_TRY(yoke_trainer_wait(t));
+    yki_trainer_forget_states(t);
     if (!t->crew.comm)
         return write_groups(t, name, values, weight->size);
     agreed = yki_alloc((size_t)count, sizeof *agreed, "values of a parameter");
@@ -150,6 +151,7 @@ yoke_trainer_initialize(yoke_trainer *t, uint32_t seed)
     }
     if (t->options.granule && t->graph->loss)
         YKI_TRY(yki_granules_forget(&t->crew));
+    yki_trainer_forget_states(t);
     t->options.seed = seed;
     t->step = t->completed = 0;
     t->epoch = 0;
@@ -166,9 +168,7 @@ yoke_trainer_set_learning_rate(yoke_trainer *t, float rate)
     YKI_TRY(yki_trainer_trains(t, "yoke_trainer_set_learning_rate"));
     if (!(rate >= 0 && rate <= FLT_MAX))
         return yki_fail_range_real(YOKE_ERROR_VALUE, "the learning rate", (double)rate, 0, FLT_MAX);
-    for (size_t k = 0; k < t->crew.count; k++)
-        yki_updater_set_rate(t->crew.members[k].replica->updater, rate);
-    t->options.optimizer.learning_rate = rate;
+    yki_trainer_put_rate(t, rate);
     return YOKE_OK;
 }
 

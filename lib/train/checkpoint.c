@@ -490,25 +490,6 @@ read_newest(const yoke_trainer *t, const yki_progress *asked, const char *dir,
 
 /* ---- going on ---- */
 
-static yoke_status
-put_parts(const yoke_trainer *t, const yki_saved_tensors *all, const float *values)
-{
-    for (size_t i = 0; i < all->count; i++) {
-        const yki_saved_tensor *p = &all->list[i];
-
-        for (size_t g = 0; g < t->crew.group_count; g++) {
-            uint64_t offset;
-            yki_range part;
-            yki_buffer *buffer = yki_saved_tensor_find(t, g, p, &part, &offset);
-
-            if (buffer)
-                YKI_TRY(yki_buffer_put(buffer, offset, part.size, values + part.offset / 4));
-        }
-        values += p->count;
-    }
-    return YOKE_OK;
-}
-
 static int64_t
 number(const json_t *json, const char *key)
 {
@@ -669,8 +650,9 @@ apply(yoke_trainer *t, const yki_saved_tensors *all, const found *result, const 
         status = take_state(t, json, progress);
     if (status == YOKE_OK)
         status = take_granules(t, json);
+    yki_trainer_forget_states(t);
     if (status == YOKE_OK)
-        status = put_parts(t, all, values);
+        status = yki_saved_tensors_put(all, values);
     json_decref(json);
     return status;
 }

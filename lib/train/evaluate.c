@@ -180,7 +180,7 @@ run_stages(evaluation *e, chunk *c, int64_t first, int64_t n)
 static int64_t
 chunk_size(const yoke_trainer *t)
 {
-    return t->options.granule ? t->options.granule * (int64_t)t->crew.team->total
+    return t->options.granule ? t->options.granule * (int64_t)yki_trainer_devices_in(t)
                               : yki_largest_micro_batch(&t->options);
 }
 
@@ -191,8 +191,8 @@ divide_chunk(const yoke_trainer *t, int64_t n, int64_t *counts)
 
     if (!granule)
         yki_trainer_divide(t, n, counts);
-    for (size_t k = 0; granule && k < t->crew.team->total; k++, n -= YKI_MIN(granule, n))
-        counts[k] = YKI_MIN(granule, n);
+    for (size_t k = 0; granule && k < t->crew.team->total; n -= counts[k++])
+        counts[k] = yki_trainer_is_out(t, k) ? 0 : YKI_MIN(granule, n);
 }
 
 /* Runs samples [first, first + n). */

@@ -26,7 +26,41 @@ typedef struct fitting {
     int64_t saved;  /* step of the newest checkpoint; -1: none */
     bool stop;
     bool resumed; /* in the middle of an epoch: the sums so far are set */
+    struct kept {
+        int64_t position, samples;
+        double seconds, sums[2 * YKI_PAIRS], *device_sums;
+    } kept[2]; /* beside the states that the trainer may go back to */
 } fitting;
+
+/* ---- going back (verified.c) ---- */
+
+static void
+keep_progress(void *user, size_t which)
+{
+    const fitting *f = user;
+    struct kept *kept = &((fitting *)user)->kept[which];
+
+    kept->position = f->position;
+    kept->samples = f->samples;
+    kept->seconds = yki_now() - f->begun;
+    memcpy(kept->sums, f->sums, sizeof f->sums);
+    memcpy(kept->device_sums, f->device_sums, 2 * f->trainer->team->total * sizeof *f->device_sums);
+}
+
+static void
+go_back(void *user, size_t which)
+{
+    fitting *f = user;
+    const struct kept *kept = &f->kept[which];
+
+    f->position = kept->position;
+    f->samples = kept->samples;
+    f->seconds = kept->seconds;
+    memcpy(f->sums, kept->sums, sizeof f->sums);
+    memcpy(f->device_sums, kept->device_sums, 2 * f->trainer->team->total * sizeof *f->device_sums);
+    f->resumed = true;
+    f->saved = -1;
+}
 
 /* ---- steps ---- */
 
@@ -225,6 +259,8 @@ run_steps(fitting *f, bool *stop)
         YKI_TRY(yki_trainer_prefetch(t, &t->train_loaders, f->position, t->options.batch,
                                      t->options.accumulate));
         YKI_TRY(yki_trainer_run(t, n, load_epoch, f));
+        if (t->recheck.went_back)
+            return YOKE_OK;
         f->position += n;
         YKI_TRY(agree(f, stop, &save));
         if (save || is_due(f))
@@ -341,6 +377,8 @@ one_epoch(fitting *f, yoke_dataset *test, bool *stop)
     f->order.epoch = t->epoch;
     f->begun = yki_now() - f->seconds;
     YKI_TRY(run_epoch(f, stop));
+    if (t->recheck.went_back)
+        return YOKE_OK;
     if (*stop && f->position < (int64_t)f->order.count)
         return YOKE_OK;
     YKI_TRY(yki_trainer_compare_weights(t));
@@ -384,7 +422,9 @@ run_fit(fitting *f, yoke_dataset *test)
 
     f->indices = yki_alloc((size_t)t->options.batch, sizeof *f->indices, "sample numbers");
     f->device_sums = yki_alloc(2 * t->team->total, sizeof *f->device_sums, "losses");
-    if (!f->indices || !f->device_sums)
+    for (size_t i = 0; i < YKI_COUNT(f->kept); i++)
+        f->kept[i].device_sums = yki_alloc(2 * t->team->total, sizeof *f->device_sums, "losses");
+    if (!f->indices || !f->device_sums || !f->kept[0].device_sums || !f->kept[1].device_sums)
         return YOKE_ERROR_OUT_OF_MEMORY;
     YKI_TRY(yki_trainer_compare_counts(t, "yoke_trainer_fit", "training", f->train->count));
     YKI_TRY(yki_trainer_compare_counts(t, "yoke_trainer_fit", "the test", test ? test->count : 0));
@@ -392,6 +432,10 @@ run_fit(fitting *f, yoke_dataset *test)
     YKI_TRY(yki_trainer_loaders(t, &t->train_loaders, f->train, true));
     while (t->epoch < end && !stop && !has_stalled(f)) {
         YKI_TRY(one_epoch(f, test, &stop));
+        if (t->recheck.went_back) {
+            t->recheck.went_back = false;
+            continue;
+        }
         if (stop)
             break;
         YKI_TRY(agree(f, &stop, &save));
@@ -439,10 +483,18 @@ yoke_trainer_fit_sized(yoke_trainer *t, yoke_dataset *train, yoke_dataset *test,
     t->stopped = false;
     t->on_result.call = step_done;
     t->on_result.user = &f;
+    yki_trainer_forget_states(t); /* fit has kept nothing beside them */
+    t->recheck.fit.keep = keep_progress;
+    t->recheck.fit.go_back = go_back;
+    t->recheck.fit.user = &f;
     status = run_fit(&f, test);
+    yki_trainer_forget_states(t);
+    memset(&t->recheck.fit, 0, sizeof t->recheck.fit);
     t->on_result.call = NULL;
     yki_free(f.indices);
     yki_free(f.device_sums);
+    yki_free(f.kept[0].device_sums);
+    yki_free(f.kept[1].device_sums);
     return status;
 }
 

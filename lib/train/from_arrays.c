@@ -135,6 +135,14 @@ yoke_trainer_step_sized(yoke_trainer *t, int64_t n, const yoke_feed *given, size
     YKI_TRY(check_step(t, n, given, count, &length));
     t->crew.length = length;
     YKI_TRY(yki_trainer_run(t, n, count ? load_arrays : NULL, &from));
+    if (t->recheck.went_back) {
+        t->recheck.went_back = false;
+        return yki_fail(YOKE_ERROR_DEVICE,
+                        "yoke_trainer_step: a device computed wrongly for some steps and is left "
+                        "out; the weights are those of step %lld again, so give all steps from "
+                        "there on once more",
+                        (long long)t->step);
+    }
     if (!result)
         return YOKE_OK;
     YKI_TRY(yoke_trainer_wait(t));

@@ -17,14 +17,20 @@
 enum { MAX_TEXT = 1 << 24, NUMBER_TEXT = 26 };
 
 void
-yki_history_clear(yoke_trainer *t)
+yki_history_cut(yoke_trainer *t, size_t count)
 {
-    for (size_t i = 0; i < t->history.count; i++) {
+    for (size_t i = count; i < t->history.count; i++) {
         yki_free((void *)t->history.epochs[i]->told.shares);
         yki_free((void *)t->history.epochs[i]->told.device_losses);
         yki_free(t->history.epochs[i]);
     }
-    t->history.count = 0;
+    t->history.count = YKI_MIN(count, t->history.count);
+}
+
+void
+yki_history_clear(yoke_trainer *t)
+{
+    yki_history_cut(t, 0);
 }
 
 yoke_status

@@ -12,6 +12,8 @@
 yoke_status yki_history_add(yoke_trainer *trainer, const yoke_epoch *epoch,
                             const yoke_epoch **added);
 void yki_history_clear(yoke_trainer *trainer);
+/* Frees those behind the first `count`. */
+void yki_history_cut(yoke_trainer *trainer, size_t count);
 /* The history as JSON, for a checkpoint; `take` replaces the history by that of a checkpoint. */
 json_t *yki_history_json(const yoke_trainer *trainer);
 yoke_status yki_history_take(yoke_trainer *trainer, const json_t *list);

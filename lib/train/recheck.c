@@ -53,7 +53,7 @@ take_part(const yoke_trainer *t, size_t index, size_t *members)
 /* The member that is checked, the one that checks it, and one that may decide between them; the
  * same ones again where there are no others. */
 static bool
-choose(const yoke_trainer *t, size_t chosen[3])
+choose(const yoke_trainer *t, size_t *chosen)
 {
     const size_t turn = (size_t)((t->step + 1) / t->options.recheck);
     size_t *members = t->recheck.members, count = take_part(t, turn, members), shift;
@@ -85,16 +85,20 @@ add_again(yoke_trainer *t, const yki_step *step, size_t who, size_t of)
     crew->at = who;
     m->adder.count = 0;
     for (int64_t p = 0; p < t->options.accumulate; p++) {
-        int64_t first = yki_trainer_begin_micro_batch(t, step, p);
-        int64_t left = t->counts[first_of(t) + of];
+        int64_t first = step->begin(t, step, p);
+        int64_t left = t->counts[first_of(t) + of], i = 0;
 
         for (size_t k = 0; k < of; k++)
             first += t->counts[first_of(t) + k];
         for (; left > 0; left -= t->options.granule, first += t->options.granule) {
             m->first = first;
             m->n = YKI_MIN(t->options.granule, left);
-            YKI_TRY(yki_trainer_run_granule(t, step, who));
+            YKI_TRY(step->again(t, step, who, p, i++));
         }
+        m->n = 0;
+        /* The update takes statistics of the last micro-batch from the plan. */
+        if (i == 0 && crew->exact.together && p + 1 == t->options.accumulate)
+            YKI_TRY(step->again(t, step, who, p, 0));
     }
     return YOKE_OK;
 }
@@ -107,6 +111,7 @@ compute(yoke_trainer *t, const yki_step *step, size_t who, size_t of)
     yoke_status status;
 
     t->crew.timing = false; /* shares follow the time of a device's own samples */
+    yki_passes_clear_kept(&t->crew, true);
     yki_recheck_swap(m);
     status = add_again(t, step, who, of);
     yki_recheck_swap(m);
@@ -144,7 +149,7 @@ blame(yoke_trainer *t, size_t member, yki_verdict verdict)
 
 /* Neither agreed with the other when both computed again. */
 static void
-blame_steady(yoke_trainer *t, const results *r, const size_t chosen[3])
+blame_steady(yoke_trainer *t, const results *r, const size_t *chosen)
 {
     const bool steady[2] = {same(r->first[0], r->again[0]), same(r->first[1], r->again[1])};
 
@@ -174,7 +179,7 @@ decide_alone(yoke_trainer *t, const yki_step *step, size_t member, results *r)
 }
 
 static yoke_status
-decide(yoke_trainer *t, const yki_step *step, const size_t chosen[3])
+decide(yoke_trainer *t, const yki_step *step, const size_t *chosen)
 {
     results r = {.has_third = chosen[2] != chosen[0]};
 
@@ -198,7 +203,7 @@ decide(yoke_trainer *t, const yki_step *step, const size_t chosen[3])
 /* ---- a step ---- */
 
 static void
-tell(const yoke_trainer *t, const size_t chosen[3], const char *tensor)
+tell(const yoke_trainer *t, const size_t *chosen, const char *tensor)
 {
     static const char *const words[] = {
         [YKI_VERDICT_ONCE] = "was wrong once",
@@ -218,18 +223,28 @@ tell(const yoke_trainer *t, const size_t chosen[3], const char *tensor)
     }
 }
 
+void
+yki_trainer_begin_recheck(yoke_trainer *t)
+{
+    const int64_t every = t->options.recheck;
+
+    if (!every)
+        return;
+    memset(t->crew.exact.verdicts, YKI_VERDICT_NONE, t->crew.team->total);
+    t->recheck.active =
+        !t->recheck.paused && (t->step + 1) % every == 0 && choose(t, t->recheck.chosen);
+    t->crew.exact.checked = t->recheck.chosen[0];
+    if (t->recheck.active)
+        yki_passes_clear_kept(&t->crew, false);
+}
+
 yoke_status
 yki_trainer_recheck(yoke_trainer *t, const yki_step *step)
 {
-    const int64_t every = t->options.recheck;
-    size_t chosen[3];
+    const size_t *chosen = t->recheck.chosen;
     const char *tensor;
 
-    if (!every)
-        return YOKE_OK;
-    memset(t->crew.exact.verdicts, YKI_VERDICT_NONE, t->crew.team->total);
-    if ((t->step + 1) % every != 0 || !choose(t, chosen) ||
-        t->crew.members[chosen[0]].adder.count == 0)
+    if (!t->recheck.active || t->crew.members[chosen[0]].adder.count == 0)
         return YOKE_OK;
     YKI_TRY(compute(t, step, chosen[1], chosen[0]));
     YKI_TRY(yki_recheck_compare(&t->crew, &t->crew.members[chosen[0]], &t->crew.members[chosen[1]],
@@ -252,6 +267,22 @@ find_verdict(const yoke_trainer *t, yki_verdict verdict)
     return SIZE_MAX;
 }
 
+bool
+yki_trainer_is_out(const yoke_trainer *t, size_t device)
+{
+    return t->recheck.out && t->recheck.out[device] != IN;
+}
+
+size_t
+yki_trainer_devices_in(const yoke_trainer *t)
+{
+    size_t count = 0;
+
+    for (size_t k = 0; k < t->crew.team->total; k++)
+        count += !yki_trainer_is_out(t, k);
+    return count;
+}
+
 static size_t
 devices_in(const yoke_trainer *t, size_t devices)
 {
@@ -269,6 +300,7 @@ yki_trainer_leave_out(yoke_trainer *t, bool *found)
     const size_t open = t->options.recheck ? find_verdict(t, YKI_VERDICT_OPEN) : SIZE_MAX;
 
     *found = false;
+    t->recheck.doubts = open < SIZE_MAX;
     if (open < SIZE_MAX)
         return yki_fail(YOKE_ERROR_DEVICE,
                         "device %s or the one that checked it computes wrongly, and with two of "
@@ -283,11 +315,12 @@ yki_trainer_leave_out(yoke_trainer *t, bool *found)
         *found = true;
         t->recheck.found++;
         *out = verdict == YKI_VERDICT_BROKEN || ++t->recheck.times[k] > most ? OUT : OUT_OF_STEP;
-        if (*out == OUT)
-            yki_log(YOKE_LOG_WARNING, "step %lld: device %s is left out from now on",
-                    (long long)t->step + 1, yoke_team_get_device_name(t->crew.team, k));
+        t->recheck.doubts |= *out == OUT;
+        yki_log(YOKE_LOG_WARNING, "step %lld: device %s is left out %s", (long long)t->step + 1,
+                yoke_team_get_device_name(t->crew.team, k),
+                *out == OUT ? "from now on" : "of this step, which is made again");
     }
-    if (*found && devices_in(t, t->crew.team->total) > 0)
+    if (*found && yki_trainer_devices_in(t) > 0)
         return YOKE_OK;
     for (size_t k = 0; *found && k < t->crew.team->total; k++)
         if (t->recheck.out[k] == OUT_OF_STEP) { /* nobody else is left to make the step again */
@@ -296,6 +329,15 @@ yki_trainer_leave_out(yoke_trainer *t, bool *found)
         }
     return *found ? yki_fail(YOKE_ERROR_DEVICE, "no device is left that computes rightly")
                   : YOKE_OK;
+}
+
+bool
+yki_trainer_doubts(yoke_trainer *t)
+{
+    const bool doubts = t->recheck.doubts;
+
+    t->recheck.doubts = false;
+    return doubts && t->options.recheck > 1;
 }
 
 void

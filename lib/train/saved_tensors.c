@@ -156,3 +156,42 @@ yki_saved_tensors_list(const yoke_trainer *t, yki_saved_tensors *all)
                 YKI_TRY(add_part(all, i, false, which));
     return YOKE_OK;
 }
+
+yoke_status
+yki_saved_tensors_get(const yki_saved_tensors *all, float *values)
+{
+    const yoke_trainer *t = all->trainer;
+
+    for (size_t i = 0; i < all->count; values += all->list[i++].count) {
+        const yki_saved_tensor *p = &all->list[i];
+        bool whole = false;
+
+        for (size_t g = 0; g < t->crew.group_count && !whole; g++) {
+            uint64_t offset;
+            yki_range part;
+            yki_buffer *buffer = yki_saved_tensor_find(t, g, p, &part, &offset);
+
+            if (buffer)
+                YKI_TRY(yki_buffer_get(buffer, offset, part.size, values + part.offset / 4));
+            whole = buffer && !yki_saved_tensor_is_sharded(t, p);
+        }
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_saved_tensors_put(const yki_saved_tensors *all, const float *values)
+{
+    const yoke_trainer *t = all->trainer;
+
+    for (size_t i = 0; i < all->count; values += all->list[i++].count)
+        for (size_t g = 0; g < t->crew.group_count; g++) {
+            uint64_t offset;
+            yki_range part;
+            yki_buffer *buffer = yki_saved_tensor_find(t, g, &all->list[i], &part, &offset);
+
+            if (buffer)
+                YKI_TRY(yki_buffer_put(buffer, offset, part.size, values + part.offset / 4));
+        }
+    return YOKE_OK;
+}

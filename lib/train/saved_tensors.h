@@ -35,6 +35,9 @@ typedef struct yki_saved_tensors {
  * afterwards, also after a failure. */
 yoke_status yki_saved_tensors_list(const yoke_trainer *trainer, yki_saved_tensors *all);
 void yki_saved_tensors_clear(yki_saved_tensors *all);
+/* Read what this process has of all tensors, or write it to all groups. No step is under way. */
+yoke_status yki_saved_tensors_get(const yki_saved_tensors *all, float *values);
+yoke_status yki_saved_tensors_put(const yki_saved_tensors *all, const float *values);
 /* Whether each group has a part of the tensor only, as it has of the state of its optimizer where
  * that is sharded. */
 bool yki_saved_tensor_is_sharded(const yoke_trainer *trainer, const yki_saved_tensor *tensor);

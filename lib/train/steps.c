@@ -267,6 +267,7 @@ run_passes(yoke_trainer *t, uint32_t index, int64_t first, yki_load_function loa
     const int64_t granule = t->options.granule;
     yki_crew *crew = &t->crew;
 
+    crew->exact.micro_batch = index;
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
         int64_t left = t->counts[crew->team->first + k];
@@ -285,11 +286,22 @@ run_passes(yoke_trainer *t, uint32_t index, int64_t first, yki_load_function loa
     return index + 1 < t->options.accumulate ? yki_granules_keep(crew, index) : YOKE_OK;
 }
 
-yoke_status
-yki_trainer_run_granule(yoke_trainer *t, const yki_step *step, size_t k)
+static yoke_status
+run_granule(yoke_trainer *t, const yki_step *step, size_t k)
 {
     YKI_TRY(load_member(t, k, step->load, step->user));
     return yki_crew_granule(&t->crew, &t->crew.members[k], rate_factor(t));
+}
+
+static yoke_status
+run_again(yoke_trainer *t, const yki_step *step, size_t k, int64_t micro_batch, int64_t index)
+{
+    yki_member *m = &t->crew.members[k];
+
+    if (!t->crew.exact.together)
+        return run_granule(t, step, k);
+    YKI_TRY(load_plan(t, k, m->passes[0].plan, step->load, step->user));
+    return yki_passes_again(&t->crew, m, (uint32_t)micro_batch, (size_t)index, rate_factor(t));
 }
 
 /* Enqueues the granules of a micro-batch, in turns one of each device. The samples of this process
@@ -314,7 +326,7 @@ run_granules(yoke_trainer *t, const yki_step *step, int64_t first)
             m->n = YKI_MIN(t->options.granule, counts[k] - done);
             if (m->n <= 0)
                 continue;
-            YKI_TRY(yki_trainer_run_granule(t, step, k));
+            YKI_TRY(run_granule(t, step, k));
         }
     }
     return YOKE_OK;
@@ -375,8 +387,8 @@ choose_counts(yoke_trainer *t, yki_flight *flight, int64_t n, bool loads)
     return YOKE_OK;
 }
 
-int64_t
-yki_trainer_begin_micro_batch(yoke_trainer *t, const yki_step *step, int64_t index)
+static int64_t
+begin_micro_batch(yoke_trainer *t, const yki_step *step, int64_t index)
 {
     const int64_t count = t->options.accumulate;
     int64_t first = 0;
@@ -399,7 +411,7 @@ run_micro_batches(yoke_trainer *t, const yki_step *step)
     const int64_t count = t->options.accumulate;
 
     for (int64_t p = 0; p < count; p++)
-        YKI_TRY(run_micro_batch(t, step, (uint32_t)p, yki_trainer_begin_micro_batch(t, step, p),
+        YKI_TRY(run_micro_batch(t, step, (uint32_t)p, begin_micro_batch(t, step, p),
                                 yki_micro_batch_size(step->n, count, p)));
     return YOKE_OK;
 }
@@ -408,20 +420,32 @@ static yoke_status
 run_step(yoke_trainer *t, yki_flight *flight, int64_t n, yki_load_function load, void *user)
 {
     const int64_t first = yki_micro_batch_size(n, t->options.accumulate, 0);
-    const yki_step step = {flight, n, load, user};
+    const yki_step step = {flight, n, load, user, begin_micro_batch, run_again};
     bool good = true, wrong = true;
+    yoke_status status;
     int misfits = 0;
 
+    if (yki_trainer_keeps_state(t)) {
+        YKI_TRY(yoke_trainer_wait(t));
+        YKI_TRY(yki_trainer_keep_state(t));
+    }
     t->crew.flight = (size_t)(flight - t->flights);
     do {
         if (wrong)
             YKI_TRY(choose_counts(t, flight, first, load != NULL));
         yki_crew_drop_times(&t->crew, t->crew.flight);
+        yki_trainer_begin_recheck(t);
         YKI_TRY(run_micro_batches(t, &step));
         YKI_TRY(yki_trainer_recheck(t, &step));
         if (t->options.granule)
             YKI_TRY(end_granules(t, &good));
-        YKI_TRY(yki_trainer_leave_out(t, &wrong));
+        status = yki_trainer_leave_out(t, &wrong);
+        if (yki_trainer_doubts(t)) {
+            YKI_TRY(yoke_trainer_wait(t));
+            YKI_TRY(yki_trainer_go_back(t));
+            return status;
+        }
+        YKI_TRY(status);
         if (!good && !wrong && misfits++ > 0)
             return yki_fail(YOKE_ERROR_STATE,
                             "the same step gave other gradients the second time, so its bits are "
@@ -450,6 +474,8 @@ yki_trainer_run(yoke_trainer *t, int64_t n, yki_load_function load, void *user)
         status = run_step(t, flight, n, load, user);
     if (status != YOKE_OK)
         return yki_trainer_failed(t, status);
+    if (t->recheck.went_back)
+        return YOKE_OK;
     flight->busy = true;
     t->step++;
     yki_span_end(t->crew.host_track, begin, "step", t->step);

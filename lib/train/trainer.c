@@ -124,12 +124,6 @@ check_options(const yoke_trainer_options *o, const yoke_graph *graph)
         return yki_fail_range(YOKE_ERROR_INVALID_ARGUMENT, "accumulate", o->accumulate, 0,
                               MAX_PARTS);
     YKI_TRY(check_granule(o, graph));
-    for (size_t i = 0; i < graph->node_count && o->recheck && graph->loss; i++)
-        if (graph->nodes[i]->op && graph->nodes[i]->op->merge)
-            return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                            "\"%s\" takes statistics of the batch, so granules cannot be compared; "
-                            "recheck must be 0",
-                            graph->nodes[i]->name);
     if (!graph->loss && graph->output_count == 0)
         return yki_fail(YOKE_ERROR_STATE, "the graph has no loss and no output; call "
                                           "yoke_graph_set_loss or yoke_graph_set_output before");
@@ -438,6 +432,7 @@ yoke_trainer_destroy(yoke_trainer *t)
     yki_free(t->counts);
     yki_free(t->seconds);
     yki_free(t->told);
+    yki_trainer_free_states(t);
     yki_free(t->recheck.out);
     yki_free(t->recheck.times);
     yki_free(t->recheck.members);

@@ -52,16 +52,33 @@ typedef struct yki_epoch {
 
 struct yoke_trainer;
 
+/* A state that training may go back to (verified.c). */
+typedef struct yki_verified {
+    bool there;
+    float *values;      /* of all tensors of a checkpoint */
+    int32_t *exponents; /* that units of gradients follow from */
+    int64_t step;
+    uint32_t epoch;
+    size_t epochs; /* in the history */
+    float rate;
+} yki_verified;
+
 /* Loads samples into a member's plan: `n` of them, from number `first` of the batch. */
 typedef yoke_status (*yki_load_function)(void *user, struct yoke_trainer *trainer, size_t member,
                                          yki_plan *plan, int64_t first, int64_t n);
 
-/* A step that is being enqueued: what it needs to be made again. */
+/* A step that is being enqueued: what it needs to be made again, and how (steps.c). */
 typedef struct yki_step {
     const yki_flight *flight;
     int64_t n; /* samples */
     yki_load_function load;
     void *user;
+    /* Sets the counts of micro-batch `index`. Returns its first sample of this process. */
+    int64_t (*begin)(struct yoke_trainer *trainer, const struct yki_step *step, int64_t index);
+    /* Loads one granule, number `index` of the checked member's, for a member that has its n and
+     * first, and enqueues it again. */
+    yoke_status (*again)(struct yoke_trainer *trainer, const struct yki_step *step, size_t member,
+                         int64_t micro_batch, int64_t index);
 } yki_step;
 
 struct yoke_trainer {
@@ -93,10 +110,22 @@ struct yoke_trainer {
     yki_timeline *timeline; /* that is recorded; NULL: none */
     atomic_int stop, save;
     struct {
-        uint8_t *out;    /* by device of the crew's whole team: whether it is left out */
-        uint8_t *times;  /* likewise: how often it was wrong */
-        size_t *members; /* room for those that take part */
+        uint8_t *out;     /* by device of the crew's whole team: whether it is left out */
+        uint8_t *times;   /* likewise: how often it was wrong */
+        size_t *members;  /* room for those that take part */
+        size_t chosen[3]; /* members: that is checked, that checks it, that decides between them */
+        bool active;      /* in the step under way one is checked */
         uint64_t checks, found;
+        yki_verified states[2];
+        size_t newest;  /* of them */
+        bool went_back; /* instead of making the newest step; who sees it clears it */
+        bool doubts;    /* a device was left out for good in this step */
+        bool paused;    /* steps have no data */
+        struct {
+            void (*keep)(void *user, size_t which); /* NULL: fit does not run */
+            void (*go_back)(void *user, size_t which);
+            void *user;
+        } fit;             /* what it keeps beside each state */
     } recheck;             /* zeros: granules are not compared */
     bool stopped;          /* the newest fit ended on request */
     bool local_statistics; /* a batch norm takes the statistics of each device alone */
@@ -113,6 +142,14 @@ yoke_status yki_trainer_make(yoke_team *team, yoke_graph *graph,
                              const yki_core_groups_choice *core_groups, yoke_trainer **trainer);
 /* Divides n samples over the devices of the whole crew, by the shares as they are now. */
 void yki_trainer_divide(const yoke_trainer *trainer, int64_t n, int64_t *counts);
+/* Sets the learning rate of all devices. */
+static inline void
+yki_trainer_put_rate(yoke_trainer *trainer, float rate)
+{
+    for (size_t k = 0; k < trainer->crew.count; k++)
+        yki_updater_set_rate(trainer->crew.members[k].replica->updater, rate);
+    trainer->options.optimizer.learning_rate = rate;
+}
 
 /* True if a batch normalisation of the graph takes the statistics of each device's samples alone.
  */
@@ -187,26 +224,43 @@ yki_largest_micro_batch(const yoke_trainer_options *options)
     return yki_micro_batch_size(options->batch, options->accumulate, 0);
 }
 
-/* ---- for recheck.c ---- */
-
-/* Sets the counts of micro-batch `index` of a step. Returns its first sample of this process. */
-int64_t yki_trainer_begin_micro_batch(yoke_trainer *trainer, const yki_step *step, int64_t index);
-/* Loads and enqueues one granule of a member, which has its n and first. */
-yoke_status yki_trainer_run_granule(yoke_trainer *trainer, const yki_step *step, size_t member);
-
 /* ---- recheck.c: all do nothing unless options.recheck is above 0 ---- */
 
-/* Checks a device of this process if the step, whose granules are all enqueued, is one in which one
- * is checked. Then waits. Sets the crew's verdicts, which yki_granules_judge tells all processes.
+/* Chooses the device that is checked in the step that begins, if one is. */
+void yki_trainer_begin_recheck(yoke_trainer *trainer);
+/* Checks that device in a step whose granules are all enqueued. Then waits. Sets the crew's
+ * verdicts, which yki_granules_judge tells all processes.
  */
 yoke_status yki_trainer_recheck(yoke_trainer *trainer, const yki_step *step);
 /* Leaves out those devices that the verdicts of all processes are against. *found: there are some,
  * and the step is to be made again. Fails if it cannot. */
 yoke_status yki_trainer_leave_out(yoke_trainer *trainer, bool *found);
+/* Whether a device is left out for good since this was asked last: what it computed before, since
+ * its turn to be checked, may be wrong. */
+bool yki_trainer_doubts(yoke_trainer *trainer);
+/* Whether a device of the crew's whole team is left out; and how many are not. */
+bool yki_trainer_is_out(const yoke_trainer *trainer, size_t device);
+size_t yki_trainer_devices_in(const yoke_trainer *trainer);
 /* Ends a step: devices that were left out of it alone take part again. */
 void yki_trainer_let_in(yoke_trainer *trainer);
 /* Gives the granules of devices that are left out to the others. */
 void yki_trainer_spread(const yoke_trainer *trainer, int64_t n, size_t devices, int64_t *counts);
+
+/* ---- verified.c ---- */
+
+/* Whether it is time to keep the state before the step that comes next. */
+bool yki_trainer_keeps_state(const yoke_trainer *trainer);
+/* Keeps it; or goes back to one that is verified. All processes call these. No step is under way.
+ */
+yoke_status yki_trainer_keep_state(yoke_trainer *trainer);
+yoke_status yki_trainer_go_back(yoke_trainer *trainer);
+/* Somebody else changes the weights. */
+static inline void
+yki_trainer_forget_states(yoke_trainer *trainer)
+{
+    trainer->recheck.states[0].there = trainer->recheck.states[1].there = false;
+}
+void yki_trainer_free_states(yoke_trainer *trainer);
 
 /* ---- average.c ---- */
 

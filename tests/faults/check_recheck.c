@@ -144,7 +144,7 @@ flip_once(team_run run, const char *parts, int steps, bool before)
 {
     static char expected[MOST_STEPS][33];
     uint32_t state = before ? 7 : 1;
-    uint64_t launches[MOST_DEVICES], flips, found = 0;
+    uint64_t launches[MOST_DEVICES], flips, found = 0, wanted = 0;
     char first[33];
     yoke_trainer *t;
 
@@ -167,8 +167,13 @@ flip_once(team_run run, const char *parts, int steps, bool before)
                                  .nth = 1 + draw(&state) % launches[device],
                                  .bit = draw(&state),
                                  .before = before};
+        /* With micro-batches the first device keeps statistics between them, which is no granule.
+         */
+        const bool flips_now = device > 0 || run.accumulate <= 1;
 
-        ck_assert(faults->flip(&flip));
+        if (flips_now)
+            ck_assert(faults->flip(&flip));
+        wanted += flips_now;
         if (step(&run, t, i) != YOKE_OK) {
             /* A bit that nobody writes again: with two devices nobody can say whose it is. */
             ASSERT_DETAIL("nobody can say which");
@@ -185,7 +190,7 @@ flip_once(team_run run, const char *parts, int steps, bool before)
     }
     flips = faults->flips() - flips;
     found += t->recheck.found;
-    ck_assert_msg(flips >= (uint64_t)steps * 9 / 10, "%d flips in %d steps", (int)flips, steps);
+    ck_assert_msg(flips >= wanted * 9 / 10, "%d flips of %d", (int)flips, (int)wanted);
     ck_assert_msg(found >= flips / 8, "%d of %d flips found", (int)found, (int)flips);
     ck_assert(found <= flips);
     yoke_trainer_destroy(t);
@@ -193,13 +198,284 @@ flip_once(team_run run, const char *parts, int steps, bool before)
 
 START_TEST(flips_in_results)
 {
-    flip_once((team_run){.net = TEAM_REGRESSION}, "/2", 250, false);
+    flip_once((team_run){.net = TEAM_REGRESSION}, "/2", 450, false);
+}
+END_TEST
+
+/* Statistics of batch norms, over two micro-batches, of which the last one has few samples. */
+START_TEST(flips_with_statistics)
+{
+    flip_once((team_run){.net = TEAM_CONV, .batch = 12, .accumulate = 2, .granule = 2}, "/2", 100,
+              false);
 }
 END_TEST
 
 START_TEST(flips_in_buffers)
 {
-    flip_once((team_run){.net = TEAM_REGRESSION}, "/2", 250, true);
+    flip_once((team_run){.net = TEAM_REGRESSION}, "/2", 450, true);
+}
+END_TEST
+
+/* ---- a device that stays broken ---- */
+
+static char said[4096];
+
+static void
+hear(void *user, yoke_log_level level, const char *text)
+{
+    size_t used = strlen(said);
+
+    (void)user;
+    if (level == YOKE_LOG_WARNING)
+        snprintf(said + used, sizeof said - used, "%s\n", text);
+}
+
+static void
+listen(void)
+{
+    said[0] = '\0';
+    yoke_log_set(hear, NULL, YOKE_LOG_WARNING);
+}
+
+static void
+check_said(const char *text)
+{
+    ck_assert_msg(strstr(said, text) != NULL, "no \"%s\" in: %s", text, said);
+}
+
+/* All granules of the device are wrong from step `from` of the layer on, in the same way each time:
+ * a bit of the gradients that are added. */
+static fault_flip
+broken(size_t device, uint64_t from)
+{
+    return (fault_flip){.device = names[device],
+                        .from = from,
+                        .to = UINT64_MAX,
+                        .nth = 1,
+                        .on = true,
+                        .kernel = "yki_granule_add",
+                        .bit = 8 * 5 + 6,
+                        .before = true};
+}
+
+/* The device is whole again. */
+static void
+mend(size_t device)
+{
+    const fault_flip none = {.device = names[device], .nth = 1};
+
+    ck_assert(faults->flip(&none));
+}
+
+/* With three devices the third one decides. Every device in turn is the broken one. */
+START_TEST(broken_one_of_three)
+{
+    enum { STEPS = 12, BEGIN = 4 };
+    static char expected[STEPS][33];
+    team_run run = {.net = TEAM_REGRESSION};
+    char text[128];
+
+    expect(run, STEPS, expected);
+    run.recheck = 1;
+    run.shares = "even";
+    for (size_t k = 0; k < MOST_DEVICES; k++) {
+        yoke_trainer *t = make(&run, "/3");
+        fault_flip flip;
+
+        listen();
+        warm_up(&run, t);
+        for (int i = 0; i < STEPS; i++) {
+            if (i == BEGIN) {
+                /* From its turn on: what it computes before is not checked. */
+                while ((size_t)(t->step + 1) % 3 != k)
+                    ASSERT_OK(step(&run, t, i++));
+                flip = broken(k, announced + 1);
+                ck_assert(faults->flip(&flip));
+            }
+            ASSERT_OK(step(&run, t, i));
+            check_hash(t, expected[i], i);
+        }
+        snprintf(text, sizeof text, "device %s is left out from now on",
+                 yoke_team_get_device_name(t->team, k));
+        check_said(text);
+        ck_assert_uint_eq(t->recheck.found, 1);
+        mend(k);
+        yoke_trainer_destroy(t);
+    }
+}
+END_TEST
+
+/* With two nobody can say, and training ends with the weights of the step before. */
+START_TEST(broken_one_of_two)
+{
+    team_run run = {.net = TEAM_REGRESSION, .recheck = 1, .shares = "even"};
+    yoke_trainer *t = make(&run, "/2");
+    char before[33];
+    fault_flip flip;
+
+    listen();
+    warm_up(&run, t);
+    ASSERT_OK(step(&run, t, 1));
+    ASSERT_OK(yoke_trainer_hash(t, NULL, before));
+    flip = broken((size_t)(t->step + 1) % 2, announced + 1);
+    ck_assert(faults->flip(&flip));
+    ASSERT_REFUSED(YOKE_ERROR_DEVICE, "nobody can say which", step(&run, t, 2));
+    check_said("each gives the same again");
+    check_hash(t, before, 2);
+    yoke_trainer_destroy(t);
+}
+END_TEST
+
+/* A device that gives something else each time is found by one other, and by itself. */
+START_TEST(unsteady)
+{
+    team_run run = {.net = TEAM_REGRESSION, .recheck = 1, .shares = "even"};
+
+    for (int parts = 1; parts <= 2; parts++) {
+        yoke_trainer *t = make(&run, parts == 1 ? "" : "/2");
+        fault_flip flip = broken(0, 0);
+
+        listen();
+        warm_up(&run, t);
+        ASSERT_OK(step(&run, t, 1));
+        while ((t->step + 1) % parts != 0)
+            ASSERT_OK(step(&run, t, 1));
+        flip.from = announced + 1;
+        flip.before = false;
+        flip.moves = true;
+        flip.bit = 8 * 400 + 6;
+        flip.device = names[0];
+        ck_assert(faults->flip(&flip));
+        if (parts == 1) {
+            ASSERT_REFUSED(YOKE_ERROR_DEVICE, "no device is left", step(&run, t, 2));
+        } else {
+            ASSERT_OK(step(&run, t, 2));
+            ck_assert(t->recheck.out[0] != 0);
+        }
+        check_said("was wrong, and wrong again");
+        yoke_trainer_destroy(t);
+    }
+}
+END_TEST
+
+/* ---- going back ---- */
+
+static bool
+announce(void *user, const yoke_result *result)
+{
+    (void)user;
+    (void)result;
+    faults->step(++announced);
+    return false;
+}
+
+/* Three epochs, in which a device breaks between its turns; with a device that breaks, training
+ * goes back, over the end of an epoch too. The weights are those without a fault. */
+START_TEST(going_back)
+{
+    static const yoke_fit_options fit = {.epochs = 4, .on_step = announce};
+    team_run run = {.net = TEAM_REGRESSION, .seed = 3};
+    yoke_dataset *dataset = team_dataset(&run, 0, 100);
+    char expected[33];
+    yoke_trainer *t = make(&run, "");
+
+    ASSERT_OK(yoke_trainer_fit(t, dataset, NULL, &fit));
+    ASSERT_OK(yoke_trainer_hash(t, NULL, expected));
+    yoke_trainer_destroy(t);
+    for (size_t k = 0; k < MOST_DEVICES; k++)
+        for (uint64_t begin = 2; begin < 11; begin += 4) {
+            fault_flip flip;
+
+            run.recheck = 2;
+            run.shares = "even";
+            t = make(&run, "/3");
+            listen();
+            flip = broken(k, announced + begin);
+            ck_assert(faults->flip(&flip));
+            ASSERT_OK(yoke_trainer_fit(t, dataset, NULL, &fit));
+            check_said("training goes back to step");
+            check_hash(t, expected, (int)t->step - 1);
+            ck_assert_int_eq(t->step, 20);
+            ck_assert_uint_eq(yoke_trainer_epoch_count(t), 4);
+            ck_assert(t->recheck.out[k] != 0);
+            mend(k);
+            yoke_trainer_destroy(t);
+        }
+    yoke_dataset_destroy(dataset);
+}
+END_TEST
+
+/* Steps with feeds of the caller's: it has to give them again. */
+START_TEST(going_back_by_steps)
+{
+    enum { STEPS = 20 };
+    static char expected[STEPS][33];
+    team_run run = {.net = TEAM_REGRESSION};
+    yoke_trainer *t;
+    int back = 0;
+
+    expect(run, STEPS, expected);
+    run.recheck = 2;
+    run.shares = "even";
+    t = make(&run, "/3");
+    warm_up(&run, t);
+    for (int i = 0; i < STEPS; i++) {
+        if (i == 7) {
+            const fault_flip flip = broken(1, announced + 1);
+
+            ck_assert(back || faults->flip(&flip));
+        }
+        /* The very first step was that to warm up. */
+        if (step(&run, t, i < 0 ? 0 : i) == YOKE_OK)
+            continue;
+        ASSERT_DETAIL("give all steps from there on once more");
+        back++;
+        i = (int)t->step - 2;
+    }
+    ck_assert_int_eq(back, 1);
+    check_hash(t, expected[STEPS - 1], STEPS - 1);
+    yoke_trainer_destroy(t);
+}
+END_TEST
+
+/* ---- without faults ---- */
+
+/* `make check-recheck` takes more steps. */
+START_TEST(clean_steps)
+{
+    const char *wanted = getenv("YOKE_TEST_STEPS");
+    const int steps = wanted ? atoi(wanted) : 300;
+    team_run run = {.net = TEAM_DROPOUT, .recheck = 1, .last = 7};
+    yoke_trainer *t = make(&run, "/3");
+
+    listen();
+    for (int i = 0; i < steps; i++)
+        ASSERT_OK(team_step(&run, t, i % 1000, NULL));
+    ck_assert_msg(said[0] == '\0', "%s", said);
+    ck_assert_uint_eq(t->recheck.found, 0);
+    ck_assert_uint_ge(t->recheck.checks, (uint64_t)steps / 2);
+    yoke_trainer_destroy(t);
+}
+END_TEST
+
+/* ---- options ---- */
+
+START_TEST(what_is_refused)
+{
+    team_run run = {.net = TEAM_MLP, .selector = root, .recheck = 1};
+    yoke_trainer_options o = team_options(&run);
+    yoke_graph *g = team_graph(TEAM_MLP);
+    yoke_trainer *t;
+    yoke_team *team;
+
+    ASSERT_OK(yoke_team_create(devices.context, root, NULL, &team));
+    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "recheck is 1; must be 0",
+                   yoke_trainer_create(team, g, &o, &t));
+    o.reproducible = YOKE_REPRODUCIBLE_ANY_SPLIT;
+    o.recheck = -1;
+    ASSERT_REFUSED(YOKE_ERROR_INVALID_ARGUMENT, "recheck", yoke_trainer_create(team, g, &o, &t));
+    yoke_team_destroy(team);
+    yoke_graph_destroy(g);
 }
 END_TEST
 
@@ -216,5 +492,18 @@ test_suite(void)
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, flips_in_results);
     tcase_add_test(tc, flips_in_buffers);
+    tcase_add_test(tc, flips_with_statistics);
+    tc = test_case(suite, "a broken device");
+    tcase_add_checked_fixture(tc, open_devices, close_devices);
+    tcase_add_test(tc, broken_one_of_three);
+    tcase_add_test(tc, broken_one_of_two);
+    tcase_add_test(tc, unsteady);
+    tcase_add_test(tc, going_back);
+    tcase_add_test(tc, going_back_by_steps);
+    tc = test_case(suite, "clean");
+    tcase_add_checked_fixture(tc, open_devices, close_devices);
+    tcase_set_timeout(tc, 900);
+    tcase_add_test(tc, clean_steps);
+    tcase_add_test(tc, what_is_refused);
     return suite;
 }

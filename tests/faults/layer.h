@@ -46,10 +46,10 @@ typedef struct fault_flip {
     uint64_t nth;       /* launch on the device in each of them, from 1 */
     bool on;            /* and in all launches of the step after that one */
     const char *kernel; /* only its launches count; NULL: all */
-    const char
-        *until;   /* a kernel: its launch, and all later ones of the step, do not count; NULL */
-    uint64_t bit; /* modulo the number of bits there are to flip */
-    bool before;  /* in a buffer that the launch uses, before it; else in what it changes */
+    const char *until;  /* what comes from its launch on in a step does not count; NULL: nothing */
+    uint64_t bit;       /* modulo the number of bits there are to flip */
+    bool moves;         /* each time in the byte after the last one */
+    bool before;        /* in a buffer that the launch uses, before it; else in what it changes */
 } fault_flip;
 
 typedef struct fault_layer {

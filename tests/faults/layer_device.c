@@ -51,7 +51,7 @@ typedef struct rule {
     int code;
     char kernel[64], until[64]; /* a bit that flips: whose launches count, and what ends them; "" */
     uint64_t bit;
-    bool on, before, ended;
+    bool on, before, moves, ended;
     uint64_t launches, step_launches;
 } rule;
 
@@ -442,12 +442,15 @@ fault_launch_flips(cl_command_queue queue, cl_kernel kernel, fault_flip *flip)
     const queue_record *q;
     bool flips = false;
 
+    if (!fault_flip_begun()) /* the usual case costs nothing */
+        return false;
     fault_next->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name, NULL);
     pthread_mutex_lock(&lock);
     q = *find_queue(queue);
     for (rule *r = rules; q && r < rules + MAX_RULES; r++)
         if (r->kind == RULE_FLIP && matches(r, q) && flips_now(r, name)) {
             *flip = (fault_flip){.bit = r->bit, .before = r->before};
+            r->bit += r->moves ? 8 : 0;
             flips = true;
         }
     pthread_mutex_unlock(&lock);
@@ -476,6 +479,7 @@ fault_add_flip(const fault_flip *f)
                    .nth = f->nth,
                    .bit = f->bit,
                    .on = f->on,
+                   .moves = f->moves,
                    .before = f->before};
 
     snprintf(values.kernel, sizeof values.kernel, "%s", f->kernel ? f->kernel : "");

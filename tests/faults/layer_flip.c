@@ -112,6 +112,17 @@ fault_flip_begin(void)
     pthread_mutex_unlock(&lock);
 }
 
+bool
+fault_flip_begun(void)
+{
+    bool yes;
+
+    pthread_mutex_lock(&lock);
+    yes = begun;
+    pthread_mutex_unlock(&lock);
+    return yes;
+}
+
 uint64_t
 fault_flip_count(void)
 {

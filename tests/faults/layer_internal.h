@@ -59,6 +59,7 @@ void fault_flip_kernel_gone(cl_kernel kernel);
 void fault_flip_mem_gone(void *mem);
 /* From now on it is known which devices use a buffer. */
 void fault_flip_begin(void);
+bool fault_flip_begun(void);
 /* Around a launch: finds what it uses, and flips. `flip` is NULL: nothing flips. */
 void fault_flip_before(cl_command_queue queue, cl_kernel kernel, const fault_flip *flip);
 void fault_flip_after(cl_command_queue queue, cl_kernel kernel, const fault_flip *flip);

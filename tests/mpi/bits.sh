@@ -108,6 +108,31 @@ sed -i 's/ : \*to + add;/ : convert_wordv(YKI_PASTE(convert_float, VEC)(*to + ad
 says ' on all ranks, .*, from step [123] on, first in fc[12]\.(weight|bias) of rank 0$'
 says '^DIFFERENT BITS: 7 splits$'
 
+# Bits that flip, in the third launch of a granule of the second device of each process, or of the
+# second process alone: a device that is checked is found, and no weight is another.
+layer=$YOKE_BUILDDIR/tests/faults/.libs/faultlayer.so
+if [ -f "$layer" ]; then
+    set -- --devices=cpu:0/2 --shares=even
+    hash 1 "$@"
+    expected=$hash
+    export OPENCL_LAYERS="$layer" YOKE_FAULT_STEP_KERNEL=yki_granule_add YOKE_FLIP=cpu:0/2.1:8:3:17
+    hash 2 "$@"
+    [ "$hash" != "$expected" ] || fail "flipped bits change nothing, so there is nothing to find"
+    same 2 "$@" --recheck=1
+    grep -q 'step 3: "fc1.weight" of device cpu:0/2.1 was computed again by cpu:0/2.0' \
+        "$work/output" || fail "nobody tells of the flipped bits"
+    printf '#!/bin/sh\n[ "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}" = 1 ] || unset YOKE_FLIP\nexec "%s" "$@"\n' \
+        "$program" >"$work/second"
+    chmod +x "$work/second"
+    yoke=$program
+    program=$work/second
+    same 2 "$@" --recheck=1
+    program=$yoke
+    grep -q 'step 3: device .*cpu:0/2.1 is left out of this step' "$work/output" ||
+        fail "the first process does not tell of the flipped bits of the second"
+    unset OPENCL_LAYERS YOKE_FAULT_STEP_KERNEL YOKE_FLIP
+fi
+
 # Another number of processes goes on.
 hash 1 --devices=cpu:0 --epochs=3
 expected=$hash

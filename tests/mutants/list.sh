@@ -266,6 +266,31 @@ mutant 'statistics of one granule' lib/team/passes.c \
 mutant 'running statistics of the last micro-batch' lib/team/granules.c \
     'crew->exact.kept = index + 1;' 'crew->exact.kept = 0;' tests/train/check_any_split splits
 
+# ---- devices that compute wrongly ----
+
+recheck=tests/faults/check_recheck
+mutant 'wrong bits are told and kept' lib/team/granules.c \
+    '*good = take_verdicts(crew, e->message);' '*good = take_verdicts(crew, e->message) || true;' \
+    $recheck 'one bit'
+mutant 'one tensor compared' lib/team/recheck.c \
+    'i < piece_count(crew) && !*tensor' 'i < 1 && !*tensor' $recheck 'one bit'
+mutant 'statistics not compared' lib/team/recheck.c \
+    'weight_count + 3;' 'weight_count + 2;' $recheck 'one bit'
+mutant 'a device checks itself' lib/train/recheck.c \
+    'chosen[1] = members[count > 1 ? 1 + shift : 0];' 'chosen[1] = members[0];' \
+    $recheck 'a broken device'
+mutant 'the one that checks is right' lib/train/recheck.c \
+    'for (size_t i = 0; i < 2; i++) {
+        const bool right' \
+    'for (size_t i = 0; i < 1; i++) {
+        const bool right' $recheck 'a broken device'
+mutant 'back to the newest state' lib/train/verified.c \
+    'there ? 1 - newest : newest;' 'there ? newest : newest;' $recheck 'a broken device'
+mutant 'back without the position' lib/train/fit.c \
+    'f->position = kept->position;' ';' $recheck 'a broken device'
+mutant 'back without the units' lib/train/verified.c \
+    'YKI_TRY(yki_granules_resume(&t->crew, state->exponents));' ';' $recheck 'a broken device'
+
 # ---- timelines ----
 
 mutant 'clocks by the first round' lib/train/timeline_clocks.c \
