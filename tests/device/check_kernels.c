@@ -274,14 +274,6 @@ START_TEST(granules_are_rounded_at_random)
         pass_int(&run, (int)keys[k][1]);
         launch(&run, 2);
     }
-    ASSERT_OK(yki_buffer_get(sums, 0, sizeof words, words));
-    for (int i = 0; i < COUNT; i++) {
-        int word = halves ? ((int16_t *)words)[i] : words[i];
-
-        ck_assert_msg(word == sum[i], "element %d, %g: %d units, not %d", i, (double)gradient[i],
-                      word, sum[i]);
-        wanted[i] = ldexpf((float)sum[i], -20);
-    }
     run = begin("granule.cl", options, "yki_granule_round", wide ? 1 : 32);
     pass_buffer(&run, sums);
     pass_buffer(&run, weights);
@@ -292,6 +284,18 @@ START_TEST(granules_are_rounded_at_random)
     pass_int(&run, 0);
     pass_int(&run, RUNS);
     launch(&run, 2);
+    if (yki_device_get_traits(yki_queue_device(queue))->type == YOKE_DEVICE_ACCELERATOR) {
+        close_device();
+        TEST_NOT_HERE("Oclgrind mixes lanes of integers: the kernels only ran");
+    }
+    ASSERT_OK(yki_buffer_get(sums, 0, sizeof words, words));
+    for (int i = 0; i < COUNT; i++) {
+        int word = halves ? ((int16_t *)words)[i] : words[i];
+
+        ck_assert_msg(word == sum[i], "element %d, %g: %d units, not %d", i, (double)gradient[i],
+                      word, sum[i]);
+        wanted[i] = ldexpf((float)sum[i], -20);
+    }
     ASSERT_OK(yki_buffer_get(result, 0, sizeof got, got));
     for (int i = 0; i < COUNT; i++)
         ck_assert_msg(got[i] == wanted[i], "element %d: %.9g, not %.9g", i, (double)got[i],
