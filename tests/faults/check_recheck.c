@@ -487,13 +487,13 @@ test_suite(void)
 
     fault_require();
     suite = suite_create("recheck");
-    tc = test_case(suite, "one bit");
+    tc = test_case(suite, "flips");
     tcase_add_checked_fixture(tc, open_devices, close_devices);
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, flips_in_results);
     tcase_add_test(tc, flips_in_buffers);
     tcase_add_test(tc, flips_with_statistics);
-    tc = test_case(suite, "a broken device");
+    tc = test_case(suite, "broken");
     tcase_add_checked_fixture(tc, open_devices, close_devices);
     tcase_add_test(tc, broken_one_of_three);
     tcase_add_test(tc, broken_one_of_two);
