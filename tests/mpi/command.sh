@@ -6,10 +6,7 @@
 
 set -u
 . "$YOKE_SRCDIR/tests/mpi/lib.sh"
-program=$YOKE_BUILDDIR/tools/yoke
-[ -x "$program" ] || skip "the yoke command was not built"
-[ -f "$YOKE_BUILDDIR/tools/.libs/yoke-mpi.so" ] || skip "the yoke command was built without MPI"
-only_pocl
+use_command
 rm -rf "$work"/saved "$work"/logs "$work"/steps
 pick=$YOKE_BUILDDIR/tests/tools/jsonpick
 train="train --model=lenet --data=$YOKE_SRCDIR/examples/data --batch=64 --normalize --shares=even"

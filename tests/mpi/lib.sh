@@ -156,6 +156,32 @@ remove_rusticl() {
     unset RUSTICL_ENABLE
 }
 
+# The ranks are the yoke command from here on.
+use_command() {
+    program=$YOKE_BUILDDIR/tools/yoke
+    [ -x "$program" ] || skip "the yoke command was not built"
+    [ -f "$YOKE_BUILDDIR/tools/.libs/yoke-mpi.so" ] || skip "the yoke command was built without MPI"
+    only_pocl
+}
+
+# hash RANKS OPTION...: of the weights that `yoke train $trained OPTION...` makes, into $hash
+hash() {
+    ranks=$1
+    shift
+    # shellcheck disable=SC2086,SC2154 # words; a script sets them
+    launch "$ranks" train $trained "$@" || fail "$ranks ranks, $*: exit $launch_status"
+    hash=$(sed -n 's/^weights //p' "$work/output")
+    [ "$(printf %s "$hash" | wc -c)" = 32 ] || fail "$ranks ranks, $*: no hash of the weights"
+}
+
+# same RANKS OPTION...: the hash is that of $expected
+same() {
+    hash "$@"
+    shift
+    # shellcheck disable=SC2154 # likewise
+    [ "$hash" = "$expected" ] || fail "$ranks ranks, $*: the weights have other bits"
+}
+
 # difference FILE FILE: max|a-b| / max|a|
 difference() {
     paste "$1" "$2" | awk '

@@ -6,32 +6,12 @@
 
 set -u
 . "$YOKE_SRCDIR/tests/mpi/lib.sh"
-program=$YOKE_BUILDDIR/tools/yoke
-[ -x "$program" ] || skip "the yoke command was not built"
-[ -f "$YOKE_BUILDDIR/tools/.libs/yoke-mpi.so" ] || skip "the yoke command was built without MPI"
-only_pocl
-rm -rf "$work"/saved*
+use_command
 export POCL_MAX_PTHREAD_COUNT=4
+rm -rf "$work"/saved*
 common="--model=mlp --data=$YOKE_SRCDIR/examples/data --batch=64 --seed=3 --level=estimate"
 common="$common --devices=cpu:0 --schedule=constant --quiet"
-bits="$common --epochs=1 --reproducible=any-split"
-
-# hash RANKS OPTION...: of the weights, into $hash
-hash() {
-    ranks=$1
-    shift
-    # shellcheck disable=SC2086 # words
-    launch "$ranks" train $bits "$@" || fail "$ranks ranks, $*: exit $launch_status"
-    hash=$(sed -n 's/^weights //p' "$work/output")
-    [ "$(printf %s "$hash" | wc -c)" = 32 ] || fail "$ranks ranks, $*: no hash of the weights"
-}
-
-# same RANKS OPTION...: the hash is that of $expected
-same() {
-    hash "$@"
-    shift
-    [ "$hash" = "$expected" ] || fail "$ranks ranks, $*: the weights have other bits"
-}
+trained="$common --epochs=1 --reproducible=any-split"
 
 for options in "--optimizer=sgd,momentum=0.9" \
     "--optimizer=adamw --clip-norm=0.5 --accumulate=3 --ema=0.9" "--optimizer=adam --shares=1,0,2"; do
@@ -58,16 +38,16 @@ for mode in nonblocking reduce-broadcast shared; do
 done
 
 # Without any-split sums of two processes have one order only.
-bits="$common --epochs=1 --reproducible=runs --shares=even"
+trained="$common --epochs=1 --reproducible=runs --shares=even"
 for options in "--optimizer=adamw" "--optimizer=rmsprop --clip-norm=0.5 --ema=0.9"; do
     # shellcheck disable=SC2086
-    launch 2 train $bits $options --out="$work/whole.safetensors" || fail "$options: exit $launch_status"
+    launch 2 train $trained $options --out="$work/whole.safetensors" || fail "$options: exit $launch_status"
     # shellcheck disable=SC2086
-    launch 2 train $bits $options --shard=state --shard-by=1,3 --out="$work/parts.safetensors" ||
+    launch 2 train $trained $options --shard=state --shard-by=1,3 --out="$work/parts.safetensors" ||
         fail "$options in shards: exit $launch_status"
     cmp -s "$work/whole.safetensors" "$work/parts.safetensors" || fail "$options: other weights in shards"
 done
-bits="$common --epochs=1 --reproducible=any-split"
+trained="$common --epochs=1 --reproducible=any-split"
 
 # Another number of processes goes on, with shards or without.
 hash 1 --optimizer=adamw --epochs=4 --ema=0.9
@@ -145,7 +125,7 @@ refused() {
     what=$1
     shift
     # shellcheck disable=SC2086
-    ! launch 2 train $bits --optimizer=adam "$@" || fail "$*: not refused"
+    ! launch 2 train $trained --optimizer=adam "$@" || fail "$*: not refused"
     says "$what"
 }
 refused 'no or state' --shard=weights

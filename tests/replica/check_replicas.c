@@ -29,6 +29,7 @@ find_tensor(const yki_crew *crew, size_t group, size_t index, int kind, uint64_t
 {
     const yki_member *first = yki_crew_in_group(crew, group, 0);
     const yki_weight *w = &first->replica->weights->weights[index];
+    yki_range range;
 
     *offset = 0;
     if (kind == 0)
@@ -38,7 +39,8 @@ find_tensor(const yki_crew *crew, size_t group, size_t index, int kind, uint64_t
         const yki_member *m = yki_crew_in_group(crew, group, i);
 
         if (yki_member_owns(crew, m, w->bucket))
-            return yki_updater_state(m->replica->updater, w->bucket, (unsigned)(kind - 1));
+            return yki_updater_state(m->replica->updater, w->bucket, (unsigned)(kind - 1),
+                                     &range);
     }
     return NULL;
 }

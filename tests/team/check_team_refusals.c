@@ -293,6 +293,7 @@ START_TEST(nothing_takes_null)
     ASSERT_INVALID(yoke_trainer_save(NULL, "x"));
     ASSERT_INVALID(yoke_trainer_save(t, NULL));
     ASSERT_INVALID(yoke_trainer_explain(NULL, test_drop_line, NULL));
+    ASSERT_INVALID(yoke_trainer_print_plan(NULL, test_drop_line, NULL));
     ASSERT_INVALID(yoke_trainer_explain(t, NULL, NULL));
     yoke_trainer_request_stop(NULL);
     yoke_trainer_request_save(NULL);

@@ -100,6 +100,11 @@ check_pocl() {
     says "$out" '^ +[0-9]+ forward +avgpool2d1 +conv-pooled '
     says "$out" '^ +[0-9]+ backward +conv1\.weight '
     lacks "$out" '_grad[0-9]|backward +matmul'
+    # In any-split the plan is another: first the convolution, then its pooling.
+    expect 0 "$pocl" YOKE_DEVICES=cpu:0 -- bench lenet --plan --batch 2 --level estimate \
+        --reproducible=any-split
+    says "$out" '^ +[0-9]+ forward +avgpool2d1 '
+    lacks "$out" 'conv-pooled'
 
     # Single operators, beside limits of the same run.
     expect 0 "$pocl" -- bench peak --json --devices=cpu:0
