@@ -688,6 +688,11 @@ YOKE_API yoke_status yoke_trainer_save(yoke_trainer *trainer, const char *path);
  * batch that fits, and what limits the team. */
 YOKE_API yoke_status yoke_trainer_explain(yoke_trainer *trainer,
                                           void (*line)(void *user, const char *text), void *user);
+/* Hands the table of yoke_replica_print_plan to `line`, of the plan by which the first device of
+ * this process trains. Waits. */
+YOKE_API yoke_status yoke_trainer_print_plan(yoke_trainer *trainer,
+                                             void (*line)(void *user, const char *text),
+                                             void *user);
 
 /* ------------------------------------------------------------ checkpoint */
 

@@ -399,22 +399,6 @@ print_figures(const bench_state *b, const figures *f, const int64_t *counts)
     yki_tool_json_end(&json);
 }
 
-/* Prints the plan of the first device for the whole batch. */
-static yoke_status
-print_plan(const bench_state *b, yoke_graph *graph)
-{
-    const yki_tool_training *training = &b->wanted->training;
-    yoke_replica_options o = yki_tool_replica_options(training, b->wanted->model->optimizer());
-    yoke_replica *replica = NULL;
-    yoke_status status;
-
-    status = yoke_replica_create(yoke_team_get_device(b->team, 0), graph, &o, &replica);
-    if (!status)
-        status = yoke_replica_print_plan(replica, print_line, NULL);
-    yoke_replica_destroy(replica);
-    return status;
-}
-
 static yoke_status
 make_trainer(bench_state *b, yoke_graph *graph, bool apart)
 {
@@ -427,6 +411,29 @@ make_trainer(bench_state *b, yoke_graph *graph, bool apart)
     b->feed_each = o.accumulate > 1 || o.reproducible == YOKE_REPRODUCIBLE_ANY_SPLIT ||
                    (yoke_team_count(b->team) > 1 && moves);
     return yoke_trainer_create(b->team, graph, &o, &b->trainer);
+}
+
+/* Prints the plan of the first device for the whole batch, or for what it runs at a time. */
+static yoke_status
+print_plan(bench_state *b, yoke_graph *graph)
+{
+    const yki_tool_training *training = &b->wanted->training;
+    yoke_replica_options o = yki_tool_replica_options(training, b->wanted->model->optimizer());
+    yoke_replica *replica = NULL;
+    yoke_status status;
+
+    if (training->reproducible == YOKE_REPRODUCIBLE_ANY_SPLIT) {
+        status = make_trainer(b, graph, false);
+        if (!status)
+            status = yoke_trainer_print_plan(b->trainer, print_line, NULL);
+        yoke_trainer_destroy(b->trainer);
+        return status;
+    }
+    status = yoke_replica_create(yoke_team_get_device(b->team, 0), graph, &o, &replica);
+    if (!status)
+        status = yoke_replica_print_plan(replica, print_line, NULL);
+    yoke_replica_destroy(replica);
+    return status;
 }
 
 static yoke_status

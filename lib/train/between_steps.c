@@ -274,3 +274,10 @@ yoke_trainer_explain(yoke_trainer *t, void (*line)(void *user, const char *text)
     yki_sharding_explain(&t->crew, &to);
     return yki_trainer_explain_memory(t, &to);
 }
+
+yoke_status
+yoke_trainer_print_plan(yoke_trainer *t, void (*line)(void *user, const char *text), void *user)
+{
+    YKI_TRY(yki_trainer_ready(t, "yoke_trainer_print_plan"));
+    return yoke_replica_print_plan(t->crew.members[0].replica, line, user);
+}
