@@ -39,8 +39,7 @@ find_tensor(const yki_crew *crew, size_t group, size_t index, int kind, uint64_t
         const yki_member *m = yki_crew_in_group(crew, group, i);
 
         if (yki_member_owns(crew, m, w->bucket))
-            return yki_updater_state(m->replica->updater, w->bucket, (unsigned)(kind - 1),
-                                     &range);
+            return yki_updater_state(m->replica->updater, w->bucket, (unsigned)(kind - 1), &range);
     }
     return NULL;
 }
