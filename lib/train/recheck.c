@@ -337,7 +337,7 @@ yki_trainer_doubts(yoke_trainer *t)
     const bool doubts = t->recheck.doubts;
 
     t->recheck.doubts = false;
-    return doubts && t->options.recheck > 1;
+    return doubts && yki_trainer_goes_back(t);
 }
 
 void

@@ -248,6 +248,9 @@ void yki_trainer_spread(const yoke_trainer *trainer, int64_t n, size_t devices, 
 
 /* ---- verified.c ---- */
 
+/* Whether a device may be found after the weights have become wrong: unless each process checks its
+ * only device in every step. */
+bool yki_trainer_goes_back(const yoke_trainer *trainer);
 /* Whether it is time to keep the state before the step that comes next. */
 bool yki_trainer_keeps_state(const yoke_trainer *trainer);
 /* Keeps it; or goes back to one that is verified. All processes call these. No step is under way.

@@ -3,11 +3,11 @@
  * verified.c - the states to which training goes back, if a device is found that has computed
  * wrongly for some steps (recheck.c).
  *
- * A state is kept each time that all devices have had their turn to be checked, in the memory of
- * the host: the tensors of a checkpoint, and what else a step depends on. When a device is found in
- * its turn, it was right in the one before, which ended before the newest state was kept and began
- * after the one before that was. So two states are kept, and training goes back to the older one.
- * The first state of all is taken for right.
+ * A state is kept after rounds in which all devices have had their turn to be checked, in the
+ * memory of the host: the tensors of a checkpoint, and what else a step depends on. A device that
+ * is found in its turn was right in the one before, which came after the older of two such states.
+ * So two states are kept, and training goes back to the older one. The first state of all is taken
+ * for right.
  *
  * What fit has to keep beside it, it keeps itself. Whoever changes weights from outside makes the
  * states worthless.
@@ -16,6 +16,8 @@
 
 #include "train/history.h"
 #include "train/saved_tensors.h"
+
+enum { APART = 10 }; /* steps between states, at least: a state takes time to copy */
 
 static yoke_status
 copy_state(yoke_trainer *t, yki_verified *state, bool back)
@@ -56,14 +58,22 @@ keep(yoke_trainer *t, size_t which)
 }
 
 bool
+yki_trainer_goes_back(const yoke_trainer *t)
+{
+    const size_t processes = t->crew.comm ? (size_t)t->crew.comm->ranks : 1;
+
+    return t->options.recheck > 1 || (t->options.recheck && t->crew.team->total > processes);
+}
+
+bool
 yki_trainer_keeps_state(const yoke_trainer *t)
 {
-    const int64_t every = t->options.recheck, next = t->step + 1;
+    const int64_t round = t->options.recheck * (int64_t)t->crew.team->total;
 
-    if (every < 2 || t->recheck.paused)
+    if (!yki_trainer_goes_back(t) || t->recheck.paused)
         return false;
     return !t->recheck.states[t->recheck.newest].there ||
-           (next % every == 0 && next / every % (int64_t)t->crew.team->total == 0);
+           (t->step + 1) % yki_round_up(APART, round) == 0;
 }
 
 yoke_status

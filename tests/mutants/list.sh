@@ -286,6 +286,8 @@ mutant 'the one that checks is right' lib/train/recheck.c \
         const bool right' $recheck broken
 mutant 'back to the newest state' lib/train/verified.c \
     'there ? 1 - newest : newest;' 'there ? newest : newest;' $recheck broken
+mutant 'every step has a check of all devices' lib/train/verified.c \
+    'return t->options.recheck > 1 || (' 'return t->options.recheck > 1 || (0 && ' $recheck broken
 mutant 'back without the position' lib/train/fit.c \
     'f->position = kept->position;' ';' $recheck broken
 
