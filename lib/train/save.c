@@ -165,6 +165,15 @@ write_adapters(yoke_trainer *t, const char *folder)
     return yki_adapters_save(folder, t->graph, get_from_crew, &t->crew);
 }
 
+/* As in an evaluation: a trainer that fails here takes no more steps. */
+static yoke_status
+exchange_average(yoke_trainer *t)
+{
+    yoke_status status = yki_trainer_exchange_average(t);
+
+    return status == YOKE_OK ? YOKE_OK : yki_trainer_failed(t, status);
+}
+
 static yoke_status
 save(yoke_trainer *t, const char *path, write_part *write)
 {
@@ -175,11 +184,11 @@ save(yoke_trainer *t, const char *path, write_part *write)
     if (t->failure.status != YOKE_OK)
         return write(t, path);
     YKI_TRY(yoke_trainer_wait(t));
-    YKI_TRY(yki_trainer_exchange_average(t));
+    YKI_TRY(exchange_average(t));
     if (!t->crew.comm || t->crew.comm->rank == 0)
         status = write(t, path);
     status = yki_trainer_agree(t, status);
-    YKI_TRY(yki_trainer_exchange_average(t));
+    YKI_TRY(exchange_average(t));
     return status;
 }
 

@@ -33,8 +33,8 @@ yki_trainer_is_whole(yoke_trainer *t, const char *function)
 {
     if (t->crew.sharding.torn)
         return yki_fail(YOKE_ERROR_STATE,
-                        "%s: this process has the weights of two steps, because a failure came "
-                        "while shards were exchanged: %s; go on from a checkpoint",
+                        "%s: a part of this process's weights is old, because a failure came while "
+                        "shards were exchanged: %s; go on from a checkpoint",
                         function, t->failure.detail ? t->failure.detail : "?");
     return YOKE_OK;
 }
@@ -76,8 +76,8 @@ yki_trainer_failed(yoke_trainer *t, yoke_status status)
     yki_free(t->failure.detail);
     t->failure.detail =
         t->crew.sharding.torn
-            ? yki_format("step %lld, device %s: %s; the weights are those of two steps",
-                         (long long)step, device ? yki_device_id(device) : "?", why ? why : "")
+            ? yki_format("step %lld, device %s: %s; a part of the weights is old", (long long)step,
+                         device ? yki_device_id(device) : "?", why ? why : "")
             : yki_format("step %lld, device %s: %s; the weights are those of step %lld",
                          (long long)step, device ? yki_device_id(device) : "?", why ? why : "",
                          (long long)t->step);

@@ -5,14 +5,17 @@
  *
  * Every time there is an error that names the device and the step, the others come to
  * rest, the weights can be read and are those of one completed step to the last bit, no
- * further step is possible, and what is destroyed is gone.
+ * further step is possible, and what is destroyed is gone. Where devices update a part of the
+ * weights each, the weights are that or are refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/fault.h"
+#include "support/scratch.h"
 #include "train/runs.h"
+#include "train/trainer.h"
 
 enum {
     FAILING = 3, /* steps before it are completed */
@@ -23,6 +26,7 @@ enum {
 static test_devices devices;
 static char device_id[64], layer_name[FAULT_NAME_SIZE];
 static const fault_layer *faults;
+static unsigned refusals; /* of weights that are in part old */
 
 static void
 open_devices(void)
@@ -70,41 +74,77 @@ completed_steps(const team_run *run, team_outcome outcomes[FAILING + 2])
     yoke_trainer_destroy(t);
 }
 
+/* Neither read, nor hashed, nor saved. */
+static void
+assert_refused(yoke_trainer *t)
+{
+    const char *why = "a part of this process's weights is old";
+    team_outcome now;
+    char hash[33];
+
+    ASSERT_STATUS(YOKE_ERROR_STATE, team_read(t, &now));
+    ASSERT_DETAIL(why);
+    ASSERT_STATUS(YOKE_ERROR_STATE, yoke_trainer_hash(t, NULL, hash));
+    ASSERT_DETAIL(why);
+    ASSERT_STATUS(YOKE_ERROR_STATE, yoke_trainer_save(t, scratch_path("old")));
+    ASSERT_DETAIL(why);
+    refusals++;
+}
+
+/* The weights are one of two, or shards of both that are refused. */
+static void
+assert_whole(yoke_trainer *t, const team_run *run, uint64_t n, const team_outcome outcomes[2])
+{
+    team_outcome now;
+    yoke_status status = team_read(t, &now);
+
+    if (run->shard && status != YOKE_OK) {
+        assert_refused(t);
+        return;
+    }
+    ASSERT_OK(status);
+    ck_assert_msg(team_same_bits(&now, &outcomes[0]) || team_same_bits(&now, &outcomes[1]),
+                  "command %llu: the weights are a mixture", (unsigned long long)n);
+    team_free(&now);
+}
+
 /* The trainer that failed with `status`: what it says, what it still gives, what it refuses. */
 static void
 assert_stands_still(yoke_trainer *t, const team_run *run, yoke_status status, uint64_t n,
                     const team_outcome outcomes[FAILING + 2])
 {
     char detail[512], place[128];
-    team_outcome now;
-    bool found = false;
 
     ck_assert_int_ne(status, YOKE_OK);
     snprintf(detail, sizeof detail, "%s", yoke_last_error());
     snprintf(place, sizeof place, "step %d, device %s:", FAILING + 1, device_id);
     ck_assert_msg(strstr(detail, place) != NULL, "command %llu: no \"%s\" in: %s",
                   (unsigned long long)n, place, detail);
-    ASSERT_OK(team_read(t, &now));
-    for (int i = FAILING; i <= FAILING + 1; i++)
-        found = found || team_same_bits(&now, &outcomes[i]);
-    team_free(&now);
-    ck_assert_msg(found, "command %llu: the weights are of no completed step (%s)",
-                  (unsigned long long)n, detail);
+    assert_whole(t, run, n, outcomes + FAILING);
     ASSERT_STATUS(YOKE_ERROR_STATE, team_step(run, t, FAILING + 1, NULL));
     ASSERT_DETAIL(device_id);
     ASSERT_STATUS(YOKE_ERROR_STATE, yoke_trainer_wait(t));
+}
+
+/* A trainer that has done a few steps. */
+static yoke_trainer *
+trained(const team_run *run)
+{
+    yoke_trainer *t = team_trainer(devices.context, run);
+
+    for (int i = 0; i < FAILING; i++)
+        ASSERT_OK(team_step(run, t, i, NULL));
+    ASSERT_OK(yoke_trainer_wait(t));
+    return t;
 }
 
 /* One trainer whose command n of step FAILING fails; false: nothing failed. */
 static bool
 fail_at(const team_run *run, uint64_t n, const team_outcome outcomes[FAILING + 2])
 {
-    yoke_trainer *t = team_trainer(devices.context, run);
+    yoke_trainer *t = trained(run);
     yoke_status status;
 
-    for (int i = 0; i < FAILING; i++)
-        ASSERT_OK(team_step(run, t, i, NULL));
-    ASSERT_OK(yoke_trainer_wait(t));
     ck_assert(faults->fail_enqueue(layer_name, 2 * n + 1, n, FAULT_CL_OUT_OF_RESOURCES));
     faults->step(2 * n + 1); /* a number that no other rule has */
     status = team_step(run, t, FAILING, NULL);
@@ -146,6 +186,7 @@ fail_everywhere(const char *selector, team_run run)
            device_id, (int)run.net);
     ck_assert_uint_gt(failed, 10);
     ck_assert_uint_lt(n, MOST);
+    ck_assert_int_eq(refusals > 0, run.shard == YOKE_SHARD_STATE);
     for (int i = 0; i <= FAILING + 1; i++)
         team_free(&outcomes[i]);
     yoke_selection_destroy(kept);
@@ -165,6 +206,50 @@ SETUP(halves_in_parts, TEST_POCL_HALVES, .shares = "even", .net = TEAM_MLP, .acc
       .bucket_bytes = 256)
 SETUP(halves_with_batch_norm, TEST_POCL_HALVES, .shares = "80,20", .net = TEAM_CONV)
 SETUP(roots, TEST_POCL_ROOTS, .shares = "even", .net = TEAM_MLP)
+
+SETUP(roots_with_shards, TEST_POCL_ROOTS, .shares = "even", .net = TEAM_MLP,
+      .shard = YOKE_SHARD_STATE, .optimizer = yoke_sgd(0.1f, 0.9f))
+
+/* To save averages they take the places of the weights, and back: each command fails in turn. */
+static void
+fail_averages(void)
+{
+    const team_run run = {.selector = devices.selector,
+                          .shares = "even",
+                          .net = TEAM_MLP,
+                          .average = 0.9f,
+                          .shard = YOKE_SHARD_STATE};
+    team_outcome outcomes[2];
+    yoke_trainer *t = trained(&run);
+    yoke_status status = YOKE_OK;
+    uint64_t n = 1;
+
+    name_device(devices.selector);
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(team_read(t, &outcomes[i]));
+        ASSERT_OK(yki_trainer_exchange_average(t));
+    }
+    ck_assert(!team_same_bits(&outcomes[0], &outcomes[1]));
+    yoke_trainer_destroy(t);
+    do {
+        t = trained(&run);
+        ck_assert(faults->fail_enqueue(layer_name, 2 * n + 1, n, FAULT_CL_OUT_OF_RESOURCES));
+        faults->step(2 * n + 1);
+        status = yoke_trainer_save(t, scratch_path("averages"));
+        faults->step(2 * n + 2);
+        if (status != YOKE_OK) {
+            ASSERT_STATUS(YOKE_ERROR_STATE, team_step(&run, t, FAILING, NULL));
+            assert_whole(t, &run, n, outcomes);
+        }
+        yoke_trainer_destroy(t);
+    } while (status != YOKE_OK && n++ < MOST);
+    ck_assert_uint_lt(n, MOST);
+    ck_assert_uint_ge(refusals, 2); /* on the way there, and on the way back */
+    team_free(&outcomes[0]);
+    team_free(&outcomes[1]);
+}
+
+TEAM_SETUP(averages_of_shards, TEST_POCL_ROOTS, open_setup, fail_averages())
 
 /* A label out of range is found before the step: nothing has happened, and training goes on. */
 START_TEST(target_out_of_range)
@@ -209,6 +294,7 @@ add(Suite *suite, const char *name, const TTest *test)
 
     tcase_set_timeout(tc, 300);
     tcase_add_checked_fixture(tc, open_devices, NULL);
+    tcase_add_checked_fixture(tc, scratch_set_up, scratch_tear_down);
     tcase_add_test(tc, test);
 }
 
@@ -222,6 +308,8 @@ test_suite(void)
     add(suite, "parts", halves_in_parts);
     add(suite, "batch norm", halves_with_batch_norm);
     add(suite, "roots", roots);
+    add(suite, "shards", roots_with_shards);
+    add(suite, "averages", averages_of_shards);
     add(suite, "target", target_out_of_range);
     return suite;
 }
