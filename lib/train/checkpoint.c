@@ -309,8 +309,11 @@ gather_shards(yoke_trainer *t, yki_saved_tensors *all, float **gathered)
     }
     if (t->crew.sharding.ranges)
         status = yki_trainer_agree(t, status);
-    if (status == YOKE_OK)
+    if (status == YOKE_OK) {
         status = yki_saved_tensors_gather(all, *gathered);
+        if (status != YOKE_OK) /* the others wait for this process's part */
+            status = yki_trainer_failed(t, status);
+    }
     all->gathered = *gathered;
     if (status != YOKE_OK) {
         yki_saved_tensors_clear(all);
