@@ -13,7 +13,7 @@
 
 #include "train/trainer.h"
 
-enum { FIELDS = 17, NAME = 24, VALUE = 104 };
+enum { FIELDS = 18, NAME = 24, VALUE = 104 };
 
 typedef struct field {
     char name[NAME];
@@ -127,7 +127,8 @@ state_all(statement *s, const yoke_graph *graph, const yoke_trainer_options *o)
           (long long)o->granule, (long long)o->recheck, o->wire);
     state(s, &count, "batch norm", "%s", o->local_batch_norm ? "local" : "sync");
     state(s, &count, "overlap", "%d", !o->no_overlap);
-    state(s, &count, "shards", "%d, by %.80s", (int)o->shard, o->shard_by ? o->shard_by : "auto");
+    state(s, &count, "shards", "%d", (int)o->shard);
+    state_text(s, &count, "weights of shards", o->shard_by ? o->shard_by : "auto");
     state(s, &count, "bucket size", "%llu", (unsigned long long)o->bucket_bytes);
 }
 

@@ -94,16 +94,21 @@ keep_own(yoke_comm *comm, void *data, size_t bytes, int32_t root)
 }
 
 static yoke_status
-compare(const yoke_graph *g, const char *precision, const char *other)
+compare_options(const yoke_graph *g, yoke_trainer_options one, yoke_trainer_options other)
 {
     yoke_comm comm = {
         .size = sizeof comm, .ranks = 2, .allgather = gather_in_turns, .broadcast = keep_own};
-    yoke_trainer_options o = {.precision = precision};
 
-    ASSERT_OK(yki_trainer_compare_processes(&comm, g, &o));
-    o.precision = other;
+    ASSERT_OK(yki_trainer_compare_processes(&comm, g, &one));
     comm.rank = 1;
-    return yki_trainer_compare_processes(&comm, g, &o);
+    return yki_trainer_compare_processes(&comm, g, &other);
+}
+
+static yoke_status
+compare(const yoke_graph *g, const char *precision, const char *other)
+{
+    return compare_options(g, (yoke_trainer_options){.precision = precision},
+                           (yoke_trainer_options){.precision = other});
 }
 
 START_TEST(precisions_are_compared_to_their_end)
@@ -121,6 +126,24 @@ START_TEST(precisions_are_compared_to_their_end)
     ASSERT_DETAIL("precision: \"bf16\", not \"f32\"");
     ASSERT_STATUS(YOKE_ERROR_STATE, compare(g, one, other));
     ASSERT_DETAIL("in the precision: \"layer=f32,layer");
+    yoke_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(weights_of_shards_are_compared_to_their_end)
+{
+    yoke_graph *g = team_graph(TEAM_MLP);
+    char one[400] = "1", other[400];
+    yoke_trainer_options o[2] = {{.shard = YOKE_SHARD_STATE, .shard_by = one},
+                                 {.shard = YOKE_SHARD_STATE, .shard_by = other}};
+
+    while (strlen(one) < 300)
+        strcat(one, ",1");
+    strcpy(other, one);
+    ASSERT_OK(compare_options(g, o[0], o[1]));
+    other[strlen(other) - 1] = '2';
+    ASSERT_STATUS(YOKE_ERROR_STATE, compare_options(g, o[0], o[1]));
+    ASSERT_DETAIL("in the weights of shards: \"1,1,1");
     yoke_graph_destroy(g);
 }
 END_TEST
@@ -423,6 +446,7 @@ test_suite(void)
 
     tcase_add_test(tcase, comm_destroy_calls_the_table);
     tcase_add_test(tcase, precisions_are_compared_to_their_end);
+    tcase_add_test(tcase, weights_of_shards_are_compared_to_their_end);
     tcase_set_timeout(trained, 120);
     tcase_add_checked_fixture(trained, scratch_set_up, scratch_tear_down);
     tcase_add_test(trained, teams_keep_a_comm_alive);
