@@ -32,7 +32,7 @@ expected=$hash
 for mode in nonblocking reduce-broadcast shared; do
     YOKE_MPI_MODE=$mode same 3 --devices=cpu:0 --shares=even
 done
-YOKE_MPI_CHUNK=4096 YOKE_BUCKET_BYTES=2048 same 2 --devices=cpu:0
+YOKE_MPI_CHUNK=4096 same 2 --devices=cpu:0
 
 # Integers of each size, of which the narrow ones round each granule.
 for wire in int32 int16; do

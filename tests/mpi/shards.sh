@@ -29,7 +29,6 @@ for options in "--optimizer=sgd,momentum=0.9" \
     same 2 "$@" --shard=state --shard-by=1,3
     same 2 "$@" --shard=state --shard-by=0,1 --shares=1,0
     same 2 "$@" --shard=state --devices=cpu:0/2 --shard-by=1,0,2,1 --shares=1,2,3,4
-    YOKE_BUCKET_BYTES=2048 same 2 "$@" --shard=state
 done
 for mode in nonblocking reduce-broadcast shared; do
     hash 2 --optimizer=adam
@@ -37,17 +36,42 @@ for mode in nonblocking reduce-broadcast shared; do
     YOKE_MPI_MODE=$mode same 2 --optimizer=adam --shard=state --shard-by=3,1
 done
 
-# Without any-split sums of two processes have one order only.
-trained="$common --epochs=1 --reproducible=runs --shares=even"
-for options in "--optimizer=adamw" "--optimizer=rmsprop --clip-norm=0.5 --ema=0.9"; do
+# alike BY OPTION...: two processes write the same file with shards and without. Without any-split
+# sums of two processes have one order only.
+alike() {
+    by=$1
+    shift
     # shellcheck disable=SC2086
-    launch 2 train $trained $options --out="$work/whole.safetensors" || fail "$options: exit $launch_status"
+    launch 2 train $common --epochs=1 --reproducible=runs --shares=even "$@" \
+        --out="$work/whole.safetensors" || fail "$*: exit $launch_status"
     # shellcheck disable=SC2086
-    launch 2 train $trained $options --shard=state --shard-by=1,3 --out="$work/parts.safetensors" ||
-        fail "$options in shards: exit $launch_status"
-    cmp -s "$work/whole.safetensors" "$work/parts.safetensors" || fail "$options: other weights in shards"
-done
-trained="$common --epochs=1 --reproducible=any-split"
+    launch 2 train $common --epochs=1 --reproducible=runs --shares=even "$@" --shard=state \
+        --shard-by="$by" --out="$work/parts.safetensors" || fail "$* in shards: exit $launch_status"
+    cmp -s "$work/whole.safetensors" "$work/parts.safetensors" ||
+        fail "$*: other weights in shards $by, buckets of ${YOKE_BUCKET_BYTES:-any} bytes"
+}
+alike 1,3 --optimizer=adamw
+alike 1,3 --optimizer=rmsprop --clip-norm=0.5 --ema=0.9
+
+# Several buckets, of which each is cut. Then so many, of a deep network, that each stays whole: one
+# process has an empty piece of it. any-split, above, takes no size of buckets from here.
+layers=
+while [ ${#layers} -lt 900 ]; do layers="$layers {\"op\": \"dense\", \"units\": 16}, {\"op\": \"tanh\"},"; done
+cat >"$work/deep.json" <<END
+{"nodes": [
+  {"op": "input", "name": "image", "type": "f32", "shape": [1, 8, 8]},
+  {"op": "flatten"}, $layers
+  {"op": "dense", "name": "y", "units": 10},
+  {"op": "target", "name": "label", "type": "i32", "shape": []},
+  {"op": "softmax_cross_entropy", "name": "ce", "inputs": ["y", "label"]}],
+ "outputs": {"logits": "y"}, "loss": "ce"}
+END
+export YOKE_BUCKET_BYTES=2048
+alike 1,3 --optimizer=adamw
+YOKE_BUCKET_BYTES=1024
+alike 1,1 --optimizer=adamw --model="$work/deep.json"
+alike 0,1 --optimizer=adam --clip-norm=0.5 --ema=0.9 --model="$work/deep.json"
+unset YOKE_BUCKET_BYTES
 
 # Another number of processes goes on, with shards or without.
 hash 1 --optimizer=adamw --epochs=4 --ema=0.9
