@@ -166,6 +166,14 @@ depthwise_case(yoke_graph *g)
         &(yoke_conv2d_options){.filters = 6, .kernel = {3, 3}, .pad = {1, 1}, .groups = 6});
 }
 
+/* One group with one channel and one filter: both depthwise and general solvers could take it. */
+static yoke_node *
+one_channel_case(yoke_graph *g)
+{
+    return yoke_conv2d(g, floats(g, yoke_shape(1, 8, 8)),
+                       &(yoke_conv2d_options){.filters = 1, .kernel = {3, 3}, .pad = {1, 1}});
+}
+
 static yoke_node *
 maxpool_case(yoke_graph *g)
 {
@@ -247,6 +255,7 @@ static const struct {
     {"dilated conv", dilated_conv_case},
     {"pointwise conv", pointwise_conv_case},
     {"large depthwise", depthwise_case},
+    {"one channel", one_channel_case},
     {"large maxpool", maxpool_case},
     {"large avgpool", avgpool_case},
     {"large global_avgpool", global_avgpool_case},

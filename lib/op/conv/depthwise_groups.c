@@ -4,7 +4,8 @@
  * the work-items of a group side by side (clkernels/conv_depthwise_groups.cl).
  *
  * The window's shape is compiled in. So windows are small, as in all known networks;
- * the others, and several filters per channel, are left to other solvers.
+ * the others, and several filters per channel, are left to other solvers; in canonical plans also
+ * an image of one channel: there the general solvers set the order of sums on every device.
  */
 #include "op/conv/conv.h"
 
@@ -46,7 +47,8 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
         small = small && conv.a.kernel[i] <= MAX_KERNEL && conv.a.stride[i] <= MAX_STRIDE &&
                 conv.a.pad[i] < conv.a.kernel[i] && conv.a.dilation[i] == 1;
     return small && yki_plain_applies(problem, traits) && !yki_conv_is_cpu(traits) &&
-           conv.cg == 1 && conv.og == 1 && conv.c <= MAX_CHANNELS &&
+           conv.cg == 1 && conv.og == 1 && (!traits->canonical || conv.a.groups > 1) &&
+           conv.c <= MAX_CHANNELS &&
            4 * conv.taps * items_of(traits) <= (int64_t)traits->local_memory &&
            samples * conv.c <= INT32_MAX / 4 &&
            (double)(samples * conv.c) * (double)YKI_MAX(conv.h, conv.oh) *
