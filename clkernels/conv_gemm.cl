@@ -131,6 +131,8 @@ next_tap(__local int4 *tap, __local int4 *at, __local const volatile walk *k)
             p.s1 = 0, begin += YKI_CANONICAL_CHANNELS;
             if (begin < channels) {
                 STEPS
+                if (p.s1 >= taps_h)
+                    begin = channels, c = 0;
             }
         }
     }

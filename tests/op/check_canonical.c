@@ -158,6 +158,15 @@ pointwise_conv_case(yoke_graph *g)
                        &(yoke_conv2d_options){.filters = 17, .kernel = {1, 1}});
 }
 
+/* The last 16 channels of a sum are one: its steps end within them. */
+static yoke_node *
+strided_pointwise_case(yoke_graph *g)
+{
+    return yoke_conv2d(
+        g, floats(g, yoke_shape(17, 5, 5)),
+        &(yoke_conv2d_options){.filters = 20, .kernel = {1, 1}, .stride = {2, 2}, .no_bias = true});
+}
+
 static yoke_node *
 depthwise_case(yoke_graph *g)
 {
@@ -254,6 +263,7 @@ static const struct {
     {"strided conv", strided_conv_case},
     {"dilated conv", dilated_conv_case},
     {"pointwise conv", pointwise_conv_case},
+    {"strided pointwise conv", strided_pointwise_case},
     {"large depthwise", depthwise_case},
     {"one channel", one_channel_case},
     {"large maxpool", maxpool_case},
