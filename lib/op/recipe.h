@@ -335,8 +335,9 @@ typedef struct yki_solver {
      * The planner takes it only where the class is settled: by a team, or by `strict`. */
     bool emulates;
     yki_canonical canonical;
-    /* NULL, or two solvers of which this one computes both results, with their bits, in fewer
-     * launches. It is no choice: the planner puts it in the place of the two (plan/join.c). */
+    /* NULL, or two solvers of which this one computes both results in fewer launches, with their
+     * bits, but that a gradient by weights may be summed in another number of parts. It is no
+     * choice: the planner puts it in the place of the two (plan/join.c). */
     const struct yki_solver *joins[2];
     /* Its recipe can add another gradient to that of a convolution's input, and gate the sum
      * (YKI_CONV_ACT_SUM); the planner asks for that alone (plan/join.c). */
