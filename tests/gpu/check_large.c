@@ -106,7 +106,7 @@ START_TEST(pools_of_weights_are_counted_by_ints)
 
     ASSERT_OK(yoke_graph_create(&g));
     for (int i = 0; i < COUNT; i++) {
-        char name[8];
+        char name[16];
 
         snprintf(name, sizeof name, "p%d", i);
         yoke_parameter(g, name, yoke_shape(EACH), (yoke_initializer){0});
