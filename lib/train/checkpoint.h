@@ -49,5 +49,7 @@ yoke_status yki_checkpoint_make_folder(const char *dir);
 /* Removes the checkpoints up to `step` except the newest `keep` and that of the step `best` (-1:
  * none), and temporary files of processes that no longer exist. */
 void yki_checkpoint_prune(const char *dir, int64_t step, uint32_t keep, int64_t best);
+/* Removes the checkpoints of steps after `step`. */
+void yki_checkpoint_remove_later(const char *dir, int64_t step);
 
 #endif

@@ -114,6 +114,29 @@ remove_leftovers(const char *dir)
         closedir(folder);
 }
 
+static void
+remove_step(const char *dir, int64_t step)
+{
+    char *path = yki_checkpoint_path(dir, step);
+
+    if (path && unlink(path) != 0)
+        yki_log(YOKE_LOG_WARNING, "%s: cannot remove it: %s", path, strerror(errno));
+    yki_free(path);
+}
+
+void
+yki_checkpoint_remove_later(const char *dir, int64_t step)
+{
+    int64_t *steps = NULL;
+    size_t count = 0;
+
+    if (yki_checkpoint_list(dir, &steps, &count) != YOKE_OK)
+        return;
+    for (size_t i = 0; i < count && steps[i] > step; i++)
+        remove_step(dir, steps[i]);
+    yki_free(steps);
+}
+
 void
 yki_checkpoint_prune(const char *dir, int64_t step, uint32_t keep, int64_t best)
 {
@@ -123,16 +146,9 @@ yki_checkpoint_prune(const char *dir, int64_t step, uint32_t keep, int64_t best)
 
     if (yki_checkpoint_list(dir, &steps, &count) != YOKE_OK)
         return;
-    for (size_t i = 0; i < count; i++) {
-        char *path;
-
-        if (steps[i] > step || kept++ < keep || steps[i] == best)
-            continue;
-        path = yki_checkpoint_path(dir, steps[i]);
-        if (path && unlink(path) != 0)
-            yki_log(YOKE_LOG_WARNING, "%s: cannot remove it: %s", path, strerror(errno));
-        yki_free(path);
-    }
+    for (size_t i = 0; i < count; i++)
+        if (steps[i] <= step && kept++ >= keep && steps[i] != best)
+            remove_step(dir, steps[i]);
     yki_free(steps);
     remove_leftovers(dir);
 }

@@ -51,6 +51,7 @@ static void
 go_back(void *user, size_t which)
 {
     fitting *f = user;
+    const yoke_comm *comm = f->trainer->crew.comm;
     const struct kept *kept = &f->kept[which];
 
     f->position = kept->position;
@@ -60,6 +61,9 @@ go_back(void *user, size_t which)
     memcpy(f->device_sums, kept->device_sums, 2 * f->trainer->team->total * sizeof *f->device_sums);
     f->resumed = true;
     f->saved = -1;
+    /* Later ones may have wrong weights. One process writes for all. */
+    if (f->options.checkpoint_dir && (!comm || comm->rank == 0))
+        yki_checkpoint_remove_later(f->options.checkpoint_dir, f->trainer->step);
 }
 
 /* ---- steps ---- */

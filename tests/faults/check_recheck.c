@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "support/fault.h"
+#include "support/scratch.h"
+#include "train/checkpoint.h"
 #include "train/runs.h"
 #include "train/trainer.h"
 
@@ -434,6 +436,42 @@ START_TEST(going_back_further)
 }
 END_TEST
 
+/* No checkpoint is newer than the step before: those of wrong weights are gone. */
+static bool
+look_for_later(void *user, const yoke_result *result)
+{
+    int64_t *steps;
+    size_t count;
+
+    ASSERT_OK(yki_checkpoint_list(scratch_path("saved"), &steps, &count));
+    ck_assert(count == 0 || steps[0] < result->step);
+    free(steps);
+    return announce(user, result);
+}
+
+START_TEST(going_back_with_checkpoints)
+{
+    const yoke_fit_options fit = {.epochs = 4,
+                                  .on_step = look_for_later,
+                                  .checkpoint_dir = scratch_path("saved"),
+                                  .checkpoint_every = 1,
+                                  .checkpoint_keep = 50};
+    team_run run = {.net = TEAM_REGRESSION, .seed = 3, .recheck = 1, .shares = "even"};
+    yoke_dataset *dataset = team_dataset(&run, 0, 100);
+    yoke_trainer *t = make(&run, "/3");
+    fault_flip flip;
+
+    listen();
+    faults->step(++announced);
+    flip = broken(1, announced + 12);
+    ck_assert(faults->flip(&flip));
+    ASSERT_OK(yoke_trainer_fit(t, dataset, NULL, &fit));
+    check_said("training goes back to step");
+    yoke_trainer_destroy(t);
+    yoke_dataset_destroy(dataset);
+}
+END_TEST
+
 /* Steps with feeds of the caller's: it has to give them again. */
 START_TEST(going_back_by_steps)
 {
@@ -528,6 +566,10 @@ test_suite(void)
     tcase_add_test(tc, going_back);
     tcase_add_test(tc, going_back_further);
     tcase_add_test(tc, going_back_by_steps);
+    tc = test_case(suite, "files");
+    tcase_add_checked_fixture(tc, open_devices, close_devices);
+    tcase_add_checked_fixture(tc, scratch_set_up, scratch_tear_down);
+    tcase_add_test(tc, going_back_with_checkpoints);
     tc = test_case(suite, "clean");
     tcase_add_checked_fixture(tc, open_devices, close_devices);
     tcase_set_timeout(tc, 900);
