@@ -293,10 +293,20 @@ devices_in(const yoke_trainer *t, size_t devices)
     return count;
 }
 
+/* How often a device may be wrong once: nearly always, if it is the last one that is not out. */
+static uint8_t
+forgiven(const yoke_trainer *t)
+{
+    size_t count = 0;
+
+    for (size_t k = 0; k < t->crew.team->total; k++)
+        count += t->recheck.out[k] != OUT;
+    return count > 1 ? FORGIVEN : UINT8_MAX - 1;
+}
+
 yoke_status
 yki_trainer_leave_out(yoke_trainer *t, bool *found)
 {
-    const uint8_t most = t->crew.team->total > 1 ? FORGIVEN : UINT8_MAX - 1;
     const size_t open = t->options.recheck ? find_verdict(t, YKI_VERDICT_OPEN) : SIZE_MAX;
 
     *found = false;
@@ -314,7 +324,8 @@ yki_trainer_leave_out(yoke_trainer *t, bool *found)
             continue;
         *found = true;
         t->recheck.found++;
-        *out = verdict == YKI_VERDICT_BROKEN || ++t->recheck.times[k] > most ? OUT : OUT_OF_STEP;
+        *out = verdict == YKI_VERDICT_BROKEN || ++t->recheck.times[k] > forgiven(t) ? OUT
+                                                                                    : OUT_OF_STEP;
         t->recheck.doubts |= *out == OUT;
         yki_log(YOKE_LOG_WARNING, "step %lld: device %s is left out %s", (long long)t->step + 1,
                 yoke_team_get_device_name(t->crew.team, k),

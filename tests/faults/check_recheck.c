@@ -376,6 +376,34 @@ START_TEST(unsteady)
 }
 END_TEST
 
+/* The last device that is in is wrong once in each of four steps, and goes on. */
+START_TEST(last_one_of_two)
+{
+    enum { STEPS = 4 };
+    static char expected[STEPS][33];
+    team_run run = {.net = TEAM_REGRESSION};
+    yoke_trainer *t;
+
+    expect(run, STEPS, expected);
+    run.recheck = 1;
+    run.shares = "even";
+    t = make(&run, "/2");
+    warm_up(&run, t);
+    t->recheck.out[0] = 2;
+    for (int i = 0; i < STEPS; i++) {
+        fault_flip flip = broken(1, announced + 1);
+
+        flip.on = false;
+        ck_assert(faults->flip(&flip));
+        ASSERT_OK(step(&run, t, i));
+        check_hash(t, expected[i], i);
+    }
+    ck_assert_uint_eq(t->recheck.found, STEPS);
+    mend(1);
+    yoke_trainer_destroy(t);
+}
+END_TEST
+
 /* ---- going back ---- */
 
 static bool
@@ -563,6 +591,7 @@ test_suite(void)
     tcase_add_test(tc, broken_one_of_three);
     tcase_add_test(tc, broken_one_of_two);
     tcase_add_test(tc, unsteady);
+    tcase_add_test(tc, last_one_of_two);
     tcase_add_test(tc, going_back);
     tcase_add_test(tc, going_back_further);
     tcase_add_test(tc, going_back_by_steps);
