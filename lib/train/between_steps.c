@@ -222,6 +222,7 @@ static yoke_status
 refreeze(yoke_trainer *t, const char *pattern, yoke_status (*change)(yoke_graph *, const char *))
 {
     YKI_TRY(yoke_trainer_wait(t));
+    yki_trainer_forget_states(t); /* steps from there on would be others */
     YKI_TRY(change(t->graph, pattern));
     for (size_t k = 0; k < t->crew.count; k++)
         YKI_TRY(yki_updater_refresh(t->crew.members[k].replica->updater));

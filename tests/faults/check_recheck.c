@@ -531,6 +531,27 @@ START_TEST(going_back_by_steps)
 }
 END_TEST
 
+/* Training does not go back to before a change of what is trained. */
+START_TEST(freezing)
+{
+    team_run run = {.net = TEAM_REGRESSION, .recheck = 2, .shares = "even"};
+    yoke_trainer *t = make(&run, "/3");
+    fault_flip flip;
+    yoke_status status = YOKE_OK;
+
+    warm_up(&run, t);
+    ASSERT_OK(step(&run, t, 0));
+    ASSERT_OK(yoke_trainer_freeze(t, "*bias"));
+    flip = broken(1, announced + 1);
+    ck_assert(faults->flip(&flip));
+    for (int i = 1; i < 10 && status == YOKE_OK; i++)
+        status = step(&run, t, i);
+    ck_assert_int_eq(status, YOKE_ERROR_DEVICE);
+    ck_assert_int_eq(t->step, 2);
+    yoke_trainer_destroy(t);
+}
+END_TEST
+
 /* ---- without faults ---- */
 
 /* `make check-recheck` takes more steps. */
@@ -595,6 +616,7 @@ test_suite(void)
     tcase_add_test(tc, going_back);
     tcase_add_test(tc, going_back_further);
     tcase_add_test(tc, going_back_by_steps);
+    tcase_add_test(tc, freezing);
     tc = test_case(suite, "files");
     tcase_add_checked_fixture(tc, open_devices, close_devices);
     tcase_add_checked_fixture(tc, scratch_set_up, scratch_tear_down);
