@@ -291,9 +291,11 @@ yki_tool_watch_step(void *user, const yoke_result *result)
     yki_tool_watch *w = (yki_tool_watch *)user;
     int64_t in_epoch;
 
-    /* By now the history has the epochs of the checkpoint. */
-    if (w->steps++ == 0)
+    /* By now the history has the epochs of the checkpoint, or of the step that training has gone
+     * back to. */
+    if (w->steps++ == 0 || result->step <= w->last_step)
         begin_epoch(w);
+    w->last_step = result->step;
     if (w->devices && yoke_trainer_get_shares(w->trainer, w->shares, w->devices))
         w->devices = 0;
     log_start(w, result->step - 1, result->step - 1);

@@ -37,8 +37,9 @@ typedef struct yki_tool_watch {
     const char *metrics[YOKE_MAX_METRICS];
     int64_t epoch, epoch_step; /* the running epoch, from 0, and the last step before it */
     double epoch_begun, begun;
-    int64_t steps; /* trained by this run */
-    int64_t done;  /* samples of the epoch that this run has trained */
+    int64_t steps;     /* trained by this run */
+    int64_t last_step; /* that was told of */
+    int64_t done;      /* samples of the epoch that this run has trained */
     double loss_sum, metric_sum, count;
     struct {
         double first; /* of the first step of this run; NaN: there was none */
