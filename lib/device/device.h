@@ -103,6 +103,12 @@ yoke_status yki_core_groups_create(yoke_device *whole, uint32_t count, yoke_sele
  * device or the memory of the hardware is exceeded. The error names the device and the bytes
  * asked, used and allowed. */
 yoke_status yki_quota_charge(yoke_device *device, uint64_t size, const char *what);
+/* Returns whether there was not enough memory: less of it may work. */
+static inline bool
+yki_lacks_memory(yoke_status status)
+{
+    return status == YOKE_ERROR_QUOTA || status == YOKE_ERROR_OUT_OF_DEVICE_MEMORY;
+}
 /* Gives back `size` bytes that were charged to the same device. */
 void yki_quota_return(yoke_device *device, uint64_t size);
 /* Returns how many bytes can still be charged. For a core group it counts the memory of the

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * join.c - joins tasks whose solvers have a common one with fewer launches, with the same bits.
+ * join.c - joins tasks whose solvers have a common one with fewer launches.
  *
  * The two gradients of a convolution are separate tasks until here, so that each has had the
  * choice of all solvers. Where the solvers that were taken say so (yki_solver.joins), one task
  * takes their place. Some (yki_solver.adds) also add the gradient by another reader of the image,
- * and gate the sum, where that is what comes next: so it is behind the shortcuts of a ResNet. More
- * memory is in use at a time, so plans that save memory do without.
+ * and gate the sum, where that is what comes next: so it is behind the shortcuts of a ResNet. The
+ * gradient by the input has the same bits as before; that by the weight may be summed in another
+ * number of parts. More memory is in use at a time, so plans that save memory do without, and
+ * yki_plan_create makes a plan again without if it does not fit.
  */
 #include "plan/fuse.h"
 
@@ -86,6 +88,7 @@ join_gradients(yki_fusion *f, size_t index)
     drop(f, partner);
     yki_recipe_clear(&task->recipe);
     yki_fusion_replace(f, index, &joined);
+    plan->joined = true;
     return status;
 }
 
@@ -163,6 +166,7 @@ join_sum(yki_fusion *f, size_t index)
     drop(f, (size_t)reader);
     yki_recipe_clear(&task->recipe);
     yki_fusion_replace(f, index, &joined);
+    plan->joined = true;
     return status;
 }
 
@@ -172,7 +176,8 @@ yki_plan_join(yki_plan *plan)
     yki_fusion f;
     yoke_status status = YOKE_OK;
 
-    if (plan->options.no_fusion || plan->options.small || plan->options.canonical)
+    if (plan->options.no_fusion || plan->options.no_join || plan->options.small ||
+        plan->options.canonical)
         return YOKE_OK;
     YKI_TRY(yki_fusion_begin(&f, plan));
     for (size_t t = 0; t < plan->task_count && status == YOKE_OK; t++) {

@@ -300,12 +300,6 @@ time_runners(bench *b)
     return YOKE_OK;
 }
 
-static bool
-is_short_of_memory(yoke_status status)
-{
-    return status == YOKE_ERROR_QUOTA || status == YOKE_ERROR_OUT_OF_DEVICE_MEMORY;
-}
-
 /* Measures as many trials together as memory allows; *done: their number, at least 1. */
 static yoke_status
 measure_some(bench *b, yki_trial *trials, size_t count, double deadline, size_t *done)
@@ -314,7 +308,7 @@ measure_some(bench *b, yki_trial *trials, size_t count, double deadline, size_t 
 
     for (*done = 0; *done < count && (b->count == 0 || yki_now() < deadline); ++*done) {
         status = open_runner(b, &trials[*done]);
-        if (b->count > 0 && is_short_of_memory(status)) { /* it may fit when these are closed */
+        if (b->count > 0 && yki_lacks_memory(status)) { /* it may fit when these are closed */
             status = YOKE_OK;
             break;
         }

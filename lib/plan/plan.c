@@ -57,6 +57,19 @@ yki_plan_survey(yki_weights *weights, yki_queue *queue, const yki_plan_options *
     return status;
 }
 
+static yoke_status
+make(yki_plan *plan)
+{
+    YKI_TRY(decide(plan));
+    YKI_TRY(yki_classes_check(plan));
+    YKI_TRY(yki_plan_recompute(plan));
+    YKI_TRY(yki_plan_pack(plan));
+    YKI_TRY(yki_plan_bind(plan));
+    return yki_queue_finish(plan->queue);
+}
+
+/* What is joined needs more memory at a time. Where that is too much, the plan is made again
+ * without; wisdom has the times by then. */
 yoke_status
 yki_plan_create(yki_weights *weights, yki_queue *queue, const yki_plan_options *options,
                 yki_plan **out)
@@ -65,17 +78,17 @@ yki_plan_create(yki_weights *weights, yki_queue *queue, const yki_plan_options *
     yoke_status status;
 
     YKI_TRY(begin(weights, queue, options, &plan));
-    status = decide(plan);
-    if (status == YOKE_OK)
-        status = yki_classes_check(plan);
-    if (status == YOKE_OK)
-        status = yki_plan_recompute(plan);
-    if (status == YOKE_OK)
-        status = yki_plan_pack(plan);
-    if (status == YOKE_OK)
-        status = yki_plan_bind(plan);
-    if (status == YOKE_OK)
-        status = yki_queue_finish(queue);
+    status = make(plan);
+    if (plan->joined && yki_lacks_memory(status)) {
+        yki_plan_options again = *options;
+
+        again.no_join = true;
+        again.spent = plan->measuring.seconds;
+        (void)yki_queue_finish(queue); /* an error that it keeps is of this plan */
+        yki_plan_destroy(plan);
+        YKI_TRY(begin(weights, queue, &again, &plan));
+        status = make(plan);
+    }
     if (status != YOKE_OK) {
         yki_plan_destroy(plan);
         return status;

@@ -209,6 +209,7 @@ typedef struct yki_plan_options {
     bool strict;           /* direct class only, or that of the precision */
     const char *precision; /* of products: see yki_precision_check; lent; NULL: f32 */
     bool no_fusion;        /* every node is a task of its own: tests compare fusions with this */
+    bool no_join;          /* no stage `join`: yki_plan_create sets it where memory is short */
     yoke_plan_level level;
     bool team;      /* statistics of the batch are merged with those of other devices */
     bool small;     /* in training: saves memory at the cost of speed (recompute.c) */
@@ -317,6 +318,7 @@ typedef struct yki_plan {
         double reported; /* when the log last reported progress */
         unsigned count;
     } measuring;
+    bool joined;   /* by the stage `join`: more memory is in use at a time */
     uint64_t work; /* iterations of the planner's loops, measuring aside: tests limit its growth */
     struct yki_costs *costs; /* of a survey; NULL: a plan to be run */
     struct {

@@ -129,7 +129,7 @@ make_resident(yki_loader *loader, size_t field)
 
     status = yki_buffer_create(loader->device, YKI_MAX(size, (uint64_t)ALIGN), 0,
                                loader->dataset->fields[field].name, &buffer);
-    if (status == YOKE_ERROR_QUOTA || status == YOKE_ERROR_OUT_OF_DEVICE_MEMORY)
+    if (yki_lacks_memory(status))
         return YOKE_OK;
     YKI_TRY(status);
     status = upload_chunks(loader, field, buffer);

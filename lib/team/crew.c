@@ -166,7 +166,7 @@ grow_again(yoke_replica *r, const yoke_replica_options *o, const yki_replica_in_
     yki_replica_unplan(r);
     r->options.batch = most;
     status = yki_replica_plan(r, o, in_team);
-    if (status != YOKE_ERROR_QUOTA && status != YOKE_ERROR_OUT_OF_DEVICE_MEMORY)
+    if (!yki_lacks_memory(status))
         return status;
     r->options.batch = made;
     return yki_replica_plan(r, o, in_team);
@@ -185,8 +185,7 @@ shrink_until_it_fits(yki_crew *crew, size_t k, const yki_crew_options *options, 
     describe(crew, k, options, &o, &in_team);
     while (true) {
         status = act(r, &o, &in_team, costs);
-        if ((status != YOKE_ERROR_QUOTA && status != YOKE_ERROR_OUT_OF_DEVICE_MEMORY) ||
-            !options->may_shrink || r->options.batch == 1)
+        if (!yki_lacks_memory(status) || !options->may_shrink || r->options.batch == 1)
             break;
         r->options.batch = (r->options.batch + 1) / 2;
     }

@@ -144,6 +144,67 @@ START_TEST(a_plan_fails_where_nothing_is_left)
 }
 END_TEST
 
+/* A block with a shortcut, whose convolutions have Winograd's gradients. */
+static yoke_graph *
+block_graph(void)
+{
+    yoke_conv2d_options o = {.filters = 32, .kernel = {3, 3}, .pad = {1, 1}, .no_bias = true};
+    yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
+    yoke_shape shape = yoke_shape(32, 8, 6);
+    yoke_node *y, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    y = yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape), yoke_parameter(g, "p", shape, init));
+    y = yoke_add(g, y, yoke_conv2d(g, yoke_relu(g, yoke_conv2d(g, y, &o)), &o));
+    target = yoke_target(g, "target", YOKE_F32, shape);
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
+    ASSERT_OK(yoke_graph_status(g));
+    return g;
+}
+
+/* Gives a plan of the block; *used: the memory that it takes. */
+static yki_plan *
+block_plan(yki_weights *weights, bool no_join, uint64_t *used)
+{
+    const yki_plan_options o = {
+        .max.batch = BATCH, .training = true, .no_join = no_join, .level = YOKE_PLAN_ESTIMATE};
+    uint64_t left = yki_quota_left(m.device);
+    yki_plan *plan;
+
+    ASSERT_OK(yki_plan_create(weights, m.queue, &o, &plan));
+    *used = left - yki_quota_left(m.device);
+    return plan;
+}
+
+/* Gradients that are joined take more memory. Where only the separate ones fit, these are taken. */
+START_TEST(what_does_not_fit_is_not_joined)
+{
+    yoke_graph *g = block_graph();
+    uint64_t joined, apart, again, rest;
+    yki_weights *weights;
+    yki_plan *plan;
+
+    ASSERT_OK(yki_weights_create(m.device, g, true, 0, NULL, &weights));
+    plan = block_plan(weights, false, &joined);
+    ck_assert(plan->joined);
+    yki_plan_destroy(plan);
+    plan = block_plan(weights, true, &apart);
+    ck_assert(!plan->joined);
+    yki_plan_destroy(plan);
+    ck_assert_uint_gt(joined, apart);
+    rest = yki_quota_left(m.device) - apart;
+    ASSERT_OK(yki_quota_charge(m.device, rest, "what others use"));
+    plan = block_plan(weights, false, &again);
+    ck_assert(!plan->joined);
+    ck_assert_uint_eq(again, apart);
+    yki_plan_destroy(plan);
+    yki_quota_return(m.device, rest);
+    yki_weights_release(weights);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 START_TEST(a_lost_device_fails)
 {
     yki_plan *p;
@@ -208,6 +269,7 @@ test_suite(void)
     tcase_add_loop_test(tcase, what_does_not_build_is_left_out, 0, 2);
     tcase_add_loop_test(tcase, what_does_not_launch_is_left_out, 0, 4);
     tcase_add_loop_test(tcase, a_plan_fails_where_nothing_is_left, 0, 2);
+    tcase_add_test(tcase, what_does_not_fit_is_not_joined);
     tcase_add_test(tcase, a_lost_device_fails);
     tcase_add_test(tcase, short_kernels_are_timed_back_to_back_and_warm);
     tcase_add_loop_test(tcase, what_wisdom_knows_stays_within_noise, 0, 2);
