@@ -440,14 +440,38 @@ yoke_replica_initialize(yoke_replica *r, uint32_t seed)
 
 /* ---- steps ---- */
 
+/* Frees the buffers of data on its way to inputs, when it has arrived, and makes no more. */
+static yoke_status
+close_way(yoke_replica *r)
+{
+    r->in_line = true;
+    for (size_t i = 0; i < r->input_count; i++)
+        for (size_t k = 0; k < YKI_RING; k++) {
+            yki_staging *s = &r->inputs[i].ring[k];
+
+            YKI_TRY(yki_event_wait(&s->busy));
+            yki_buffer_destroy(s->passing);
+            s->passing = NULL;
+        }
+    return YOKE_OK;
+}
+
 yoke_status
 yki_replica_make_evaluation(yoke_replica *r)
 {
-    return r->evaluation ? YOKE_OK : make_plan(r, false, false, &r->evaluation);
+    yoke_status status;
+
+    if (r->evaluation)
+        return YOKE_OK;
+    status = make_plan(r, false, false, &r->evaluation);
+    if (!yki_lacks_memory(status) || r->in_line)
+        return status;
+    YKI_TRY(close_way(r));
+    return make_plan(r, false, false, &r->evaluation);
 }
 
-/* Makes a buffer for data on its way to an input, and the queue for it; not where memory is short.
- */
+/* Makes a buffer for data on its way to an input; not where memory is short. Some drivers find that
+ * only when the memory is first used. */
 static yoke_status
 make_way(yoke_replica *r, yki_staging *s)
 {
@@ -459,7 +483,15 @@ make_way(yoke_replica *r, yki_staging *s)
     if (!r->transfer)
         YKI_TRY(yki_queue_create(device, false, &r->transfer));
     status = yki_buffer_create(device, s->size, 0, "an input on its way", &s->passing);
-    r->in_line = status == YOKE_ERROR_QUOTA || status == YOKE_ERROR_OUT_OF_DEVICE_MEMORY;
+    if (status == YOKE_OK)
+        status = yki_buffer_touch(r->transfer, s->passing);
+    if (status == YOKE_OK)
+        status = yki_queue_finish(r->transfer);
+    if (status == YOKE_OK)
+        return YOKE_OK;
+    yki_buffer_destroy(s->passing);
+    s->passing = NULL;
+    r->in_line = yki_lacks_memory(status);
     return r->in_line ? YOKE_OK : status;
 }
 

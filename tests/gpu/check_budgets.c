@@ -16,6 +16,7 @@
 #include "gpu/open_null.h"
 #include "support/scratch.h"
 #include "support/support.h"
+#include "train/trainer.h"
 
 enum { WARM = 3, STEPS = 4 };
 
@@ -208,6 +209,50 @@ START_TEST(waits_for_a_gpu_beside_a_processor_sleep)
 }
 END_TEST
 
+/* Makes the plan for evaluation where the device has so many bytes left. */
+static yoke_status
+evaluate_in(yoke_trainer *t, yoke_device *device, uint64_t left)
+{
+    const uint64_t rest = yki_quota_left(device) - left;
+    yoke_status status;
+
+    ASSERT_OK(yki_quota_charge(device, rest, "what others use"));
+    status = yki_replica_make_evaluation(t->crew.members[0].replica);
+    yki_quota_return(device, rest);
+    return status;
+}
+
+/* Buffers beside inputs are there for speed: what an evaluation needs comes first. */
+START_TEST(an_evaluation_takes_the_memory_of_feeds)
+{
+    const budget b = {.devices = "h200", .selector = "gpu:0", .model = "mlp", .batch = 64};
+    const null_driver *driver = null_open(b.devices);
+    yoke_device *device;
+    yoke_replica *replica;
+    uint64_t left, plan;
+    run r = {0};
+
+    start(&b, &r);
+    device = yoke_team_get_device(r.team, 0);
+    replica = r.trainer->crew.members[0].replica;
+    left = yki_quota_left(device);
+    ASSERT_OK(yki_replica_make_evaluation(replica));
+    plan = left - yki_quota_left(device);
+    yki_plan_destroy(replica->evaluation);
+    replica->evaluation = NULL;
+    steps(driver, &b, &r, WARM);
+    ck_assert(!replica->in_line);
+    ck_assert_uint_gt(plan, 1);
+    ASSERT_OK(evaluate_in(r.trainer, device, plan - 1));
+    ck_assert(replica->in_line);
+    for (size_t i = 0; i < replica->input_count; i++)
+        for (int k = 0; k < YKI_RING; k++)
+            ck_assert_ptr_null(replica->inputs[i].ring[k].passing);
+    steps(driver, &b, &r, WARM);
+    stop(&r);
+}
+END_TEST
+
 /* What the first selection of a device finds out by trial is kept in the cache. */
 START_TEST(a_device_is_tried_once)
 {
@@ -242,6 +287,7 @@ test_suite(void)
     tcase_add_checked_fixture(tcase, open_scratch, scratch_tear_down);
     tcase_add_loop_test(tcase, a_step_keeps_its_budget, 0,
                         (int)(sizeof budgets / sizeof budgets[0]));
+    tcase_add_test(tcase, an_evaluation_takes_the_memory_of_feeds);
     tcase_add_test(tcase, a_device_is_tried_once);
     tcase_add_loop_test(tcase, waits_for_a_gpu_beside_a_processor_sleep, 0, 2);
     return suite;
