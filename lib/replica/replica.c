@@ -470,6 +470,17 @@ yki_replica_make_evaluation(yoke_replica *r)
     return make_plan(r, false, false, &r->evaluation);
 }
 
+/* Makes the queue of data on its way to inputs. */
+static yoke_status
+make_transfer(yoke_replica *r)
+{
+    if (r->transfer)
+        return YOKE_OK;
+    YKI_TRY(yki_queue_create(r->weights->device, false, &r->transfer));
+    return r->traced.trace ? yki_queue_trace(r->transfer, r->traced.trace, r->traced.name)
+                           : YOKE_OK;
+}
+
 /* Makes a buffer for data on its way to an input; not where memory is short. Some drivers find that
  * only when the memory is first used. */
 static yoke_status
@@ -480,8 +491,7 @@ make_way(yoke_replica *r, yki_staging *s)
 
     if (!s->pinned || s->passing || r->in_line)
         return YOKE_OK;
-    if (!r->transfer)
-        YKI_TRY(yki_queue_create(device, false, &r->transfer));
+    YKI_TRY(make_transfer(r));
     status = yki_buffer_create(device, s->size, 0, "an input on its way", &s->passing);
     if (status == YOKE_OK)
         status = yki_buffer_touch(r->transfer, s->passing);

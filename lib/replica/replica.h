@@ -6,6 +6,7 @@
 #ifndef YKI_REPLICA_H
 #define YKI_REPLICA_H
 
+#include "device/trace.h"
 #include "replica/updater.h"
 
 enum { YKI_RING = 3 };
@@ -44,6 +45,10 @@ struct yoke_replica {
     yki_queue *queue;
     yki_queue *transfer; /* for what is given to inputs; NULL: nothing has needed it */
     bool in_line;        /* it goes through `queue`: there is no memory for another way */
+    struct {
+        yki_trace *trace; /* lent; `transfer` joins it when it is made; NULL: no timeline */
+        char name[128];   /* of its track */
+    } traced;
     yki_wisdom *wisdom;
     char *precision; /* NULL: f32 */
     yki_plan *training, *evaluation;

@@ -17,7 +17,18 @@ enum { MOST_RECORDS = 1 << 20 };
 
 /* ---- queues ---- */
 
-/* Core groups have the id of the whole device. */
+/* Writes the name of a member's track. Core groups have the id of the whole device. */
+static void
+name_track(const yoke_trainer *t, size_t member, const char *work, char name[128])
+{
+    const char *id = yki_device_id(yki_queue_device(t->crew.members[member].replica->queue));
+
+    if (t->core_groups.taken)
+        snprintf(name, 128, "%s group %zu %s", id, member, work);
+    else
+        snprintf(name, 128, "%s %s", id, work);
+}
+
 static yoke_status
 trace_queue(yoke_trainer *t, size_t member, yki_queue *queue, const char *work)
 {
@@ -25,12 +36,19 @@ trace_queue(yoke_trainer *t, size_t member, yki_queue *queue, const char *work)
 
     if (!queue)
         return YOKE_OK;
-    if (t->core_groups.taken)
-        snprintf(name, sizeof name, "%s group %zu %s", yki_device_id(yki_queue_device(queue)),
-                 member, work);
-    else
-        snprintf(name, sizeof name, "%s %s", yki_device_id(yki_queue_device(queue)), work);
+    name_track(t, member, work, name);
     return yki_queue_trace(queue, t->timeline->trace, name);
+}
+
+/* The queue of what is given to inputs is made when something is. */
+static yoke_status
+trace_transfers(yoke_trainer *t, size_t member)
+{
+    yoke_replica *r = t->crew.members[member].replica;
+
+    name_track(t, member, "transfers", r->traced.name);
+    r->traced.trace = t->timeline->trace;
+    return trace_queue(t, member, r->transfer, "transfers");
 }
 
 yoke_status
@@ -60,7 +78,7 @@ trace_all(yoke_trainer *t)
 
     for (size_t k = 0; k < t->crew.count; k++) {
         YKI_TRY(trace_queue(t, k, t->crew.members[k].replica->queue, "commands"));
-        YKI_TRY(trace_queue(t, k, t->crew.members[k].replica->transfer, "transfers"));
+        YKI_TRY(trace_transfers(t, k));
         YKI_TRY(trace_queue(t, k, t->crew.members[k].side, "sums"));
     }
     YKI_TRY(yki_timeline_add_loaders(t, &t->train_loaders));
@@ -101,6 +119,7 @@ untrace_all(yoke_trainer *t)
     for (size_t k = 0; k < t->crew.count; k++) {
         yki_queue *transfer = t->crew.members[k].replica->transfer;
 
+        t->crew.members[k].replica->traced.trace = NULL;
         one = yki_queue_untrace(t->crew.members[k].replica->queue);
         status = status == YOKE_OK ? one : status;
         one = transfer ? yki_queue_untrace(transfer) : YOKE_OK;
