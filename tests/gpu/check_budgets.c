@@ -209,6 +209,53 @@ START_TEST(waits_for_a_gpu_beside_a_processor_sleep)
 }
 END_TEST
 
+/* The image goes through a queue of its own to a buffer beside the input; the copy from there waits
+ * for that. A timeline that begins before anything is given shows that queue, too. */
+START_TEST(a_feed_arrives_before_it_is_copied)
+{
+    const budget b = {.devices = "h200", .selector = "gpu:0", .model = "mlp", .batch = 64};
+    const null_driver *driver = null_open(b.devices);
+    const char *log = scratch_path("log"), *timeline = scratch_path("timeline.json");
+    int writes = 0, copies = 0, tracks = 0;
+    unsigned image, write_queue, queue, waits;
+    size_t size;
+    char line[4096];
+    run r = {0};
+    FILE *file;
+
+    start(&b, &r);
+    image = 4 * (unsigned)b.batch * (unsigned)yki_tool_model_values(r.model);
+    ASSERT_OK(yoke_trainer_trace(r.trainer, timeline));
+    ck_assert_int_eq(driver->log(log), 0);
+    steps(driver, &b, &r, STEPS);
+    ck_assert_int_eq(driver->log(NULL), 0);
+    ASSERT_OK(yoke_trainer_trace(r.trainer, NULL));
+    file = fopen(log, "r");
+    ck_assert_ptr_nonnull(file);
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "W q%u m%*u %zu", &queue, &size) == 2 && size == image) {
+            write_queue = queue;
+            writes++;
+        }
+        if (sscanf(line, "C q%u m%*u %zu w%u", &queue, &size, &waits) == 3 && size == image) {
+            copies++;
+            ck_assert_int_eq(copies, writes);
+            ck_assert_uint_ne(queue, write_queue);
+            ck_assert_uint_eq(waits, 1);
+        }
+    }
+    fclose(file);
+    ck_assert_int_eq(copies, STEPS);
+    file = fopen(timeline, "r");
+    ck_assert_ptr_nonnull(file);
+    while (fgets(line, sizeof line, file))
+        tracks += strstr(line, " transfers\"") != NULL;
+    fclose(file);
+    ck_assert_int_gt(tracks, 0);
+    stop(&r);
+}
+END_TEST
+
 /* Makes the plan for evaluation where the device has so many bytes left. */
 static yoke_status
 evaluate_in(yoke_trainer *t, yoke_device *device, uint64_t left)
@@ -287,6 +334,7 @@ test_suite(void)
     tcase_add_checked_fixture(tcase, open_scratch, scratch_tear_down);
     tcase_add_loop_test(tcase, a_step_keeps_its_budget, 0,
                         (int)(sizeof budgets / sizeof budgets[0]));
+    tcase_add_test(tcase, a_feed_arrives_before_it_is_copied);
     tcase_add_test(tcase, an_evaluation_takes_the_memory_of_feeds);
     tcase_add_test(tcase, a_device_is_tried_once);
     tcase_add_loop_test(tcase, waits_for_a_gpu_beside_a_processor_sleep, 0, 2);

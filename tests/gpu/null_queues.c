@@ -8,8 +8,8 @@
  * A line of the log begins with the command: K (kernel), W (write), R (read), C (copy), F (fill), M
  * (map), marker, flush, finish, wait; then the queue. A kernel has its name, its groups and the
  * size of one, w<events that it waits for>, p<number of its program>, and its arguments: buffers as
- * m<number>:<bytes>, ints, local memory as ?<bytes>.
- * YOKE_NULL_LOG=FILE begins it with the process.
+ * m<number>:<bytes>, ints, local memory as ?<bytes>. What moves bytes has its buffer, their number
+ * and w<events that it waits for>. YOKE_NULL_LOG=FILE begins it with the process.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -378,7 +378,7 @@ note_mapped(const char *gone, const char *at, size_t size)
 /* Counts a command that moves bytes, in `count`, and in `bytes` if that is not NULL. */
 static cl_int
 moved(char what, cl_command_queue queue, cl_mem memory, size_t size, cl_bool blocking,
-      uint64_t *count, uint64_t *bytes, cl_event *event)
+      cl_uint waits, uint64_t *count, uint64_t *bytes, cl_event *event)
 {
     pthread_mutex_lock(&lock);
     ++*count;
@@ -387,7 +387,7 @@ moved(char what, cl_command_queue queue, cl_mem memory, size_t size, cl_bool blo
     queue->newest = ++serial;
     if (blocking)
         counts.stops += is_stop(queue->device, queue->newest);
-    say("%c q%d m%d %zu%s\n", what, queue->number, memory->number, size,
+    say("%c q%d m%d %zu w%u%s\n", what, queue->number, memory->number, size, waits,
         blocking ? " blocking" : "");
     pthread_mutex_unlock(&lock);
     return give_event(queue, event);
@@ -403,41 +403,43 @@ static cl_int CL_API_CALL
 enqueue_write(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t offset, size_t size,
               const void *from, cl_uint waits, const cl_event *events, cl_event *event)
 {
-    (void)waits, (void)events;
+    (void)events;
     if (null_injected.dead)
         return CL_OUT_OF_RESOURCES;
     if (!lies_inside(memory, offset, size))
         return CL_INVALID_VALUE;
     memcpy(memory->data + offset, from, size);
     count_detours(queue, from, size);
-    return moved('W', queue, memory, size, blocking, &counts.writes, &counts.bytes_written, event);
+    return moved('W', queue, memory, size, blocking, waits, &counts.writes, &counts.bytes_written,
+                 event);
 }
 
 static cl_int CL_API_CALL
 enqueue_read(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t offset, size_t size,
              void *to, cl_uint waits, const cl_event *events, cl_event *event)
 {
-    (void)waits, (void)events;
+    (void)events;
     if (null_injected.dead)
         return CL_OUT_OF_RESOURCES;
     if (!lies_inside(memory, offset, size))
         return CL_INVALID_VALUE;
     memcpy(to, memory->data + offset, size);
     count_detours(queue, to, size);
-    return moved('R', queue, memory, size, blocking, &counts.reads, &counts.bytes_read, event);
+    return moved('R', queue, memory, size, blocking, waits, &counts.reads, &counts.bytes_read,
+                 event);
 }
 
 static cl_int CL_API_CALL
 enqueue_copy(cl_command_queue queue, cl_mem from, cl_mem to, size_t from_at, size_t to_at,
              size_t size, cl_uint waits, const cl_event *events, cl_event *event)
 {
-    (void)waits, (void)events;
+    (void)events;
     if (null_injected.dead)
         return CL_OUT_OF_RESOURCES;
     if (!lies_inside(from, from_at, size) || !lies_inside(to, to_at, size))
         return CL_INVALID_VALUE;
     memmove(to->data + to_at, from->data + from_at, size);
-    return moved('C', queue, to, size, CL_FALSE, &counts.copies, NULL, event);
+    return moved('C', queue, to, size, CL_FALSE, waits, &counts.copies, NULL, event);
 }
 
 /* Writes zeros. Whole pages are given back to the system, so that memory nobody writes to costs
@@ -471,7 +473,7 @@ static cl_int CL_API_CALL
 enqueue_fill(cl_command_queue queue, cl_mem memory, const void *pattern, size_t pattern_size,
              size_t offset, size_t size, cl_uint waits, const cl_event *events, cl_event *event)
 {
-    (void)waits, (void)events;
+    (void)events;
     if (null_injected.dead)
         return CL_OUT_OF_RESOURCES;
     if (!lies_inside(memory, offset, size) || !pattern_size || size % pattern_size)
@@ -481,7 +483,7 @@ enqueue_fill(cl_command_queue queue, cl_mem memory, const void *pattern, size_t 
     else
         for (size_t at = 0; at < size; at += pattern_size)
             memcpy(memory->data + offset + at, pattern, pattern_size);
-    return moved('F', queue, memory, size, CL_FALSE, &counts.fills, NULL, event);
+    return moved('F', queue, memory, size, CL_FALSE, waits, &counts.fills, NULL, event);
 }
 
 static void *CL_API_CALL
@@ -489,10 +491,10 @@ enqueue_map(cl_command_queue queue, cl_mem memory, cl_bool blocking, cl_map_flag
             size_t offset, size_t size, cl_uint waits, const cl_event *events, cl_event *event,
             cl_int *error)
 {
-    (void)flags, (void)waits, (void)events;
+    (void)flags, (void)events;
     *error = lies_inside(memory, offset, size) ? CL_SUCCESS : CL_INVALID_VALUE;
     if (*error == CL_SUCCESS)
-        *error = moved('M', queue, memory, size, blocking, &counts.maps, NULL, event);
+        *error = moved('M', queue, memory, size, blocking, waits, &counts.maps, NULL, event);
     if (*error != CL_SUCCESS)
         return NULL;
     note_mapped(NULL, memory->data + offset, size);

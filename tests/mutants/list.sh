@@ -291,6 +291,13 @@ mutant 'every step has a check of all devices' lib/train/verified.c \
 mutant 'back without the position' lib/train/fit.c \
     'f->position = kept->position;' ';' $recheck broken
 
+# ---- memory that is short, and what is on its way ----
+
+mutant 'joined where memory is short' lib/plan/join.c \
+    'plan->options.no_fusion || plan->options.no_join' 'plan->options.no_fusion' tests/gpu/check_planner
+mutant 'feed not waited for' lib/replica/replica.c \
+    'size, (yki_wait){&sent, 1}, &s->busy);' 'size, YKI_NO_WAIT, &s->busy);' tests/gpu/check_budgets
+
 # ---- timelines ----
 
 mutant 'clocks by the first round' lib/train/timeline_clocks.c \
