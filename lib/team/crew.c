@@ -277,25 +277,6 @@ agree(yki_crew *crew, const yki_crew_options *options)
     return status;
 }
 
-/* Divides the optimizer's state, by what plans have left of the memory, and makes the optimizers.
- */
-static yoke_status
-make_shards(yki_crew *crew, const yki_crew_options *options)
-{
-    const yki_updater_options kept = {.optimizer = options->replica.optimizer,
-                                      .average = options->average};
-
-    YKI_TRY(yki_sharding_create(crew, options->shard_by, yki_updater_states(&kept)));
-    for (size_t k = 0; k < crew->count; k++) {
-        yoke_replica_options o;
-        yki_replica_in_team in_team;
-
-        describe(crew, k, options, &o, &in_team);
-        YKI_TRY(yki_replica_make_updater(crew->members[k].replica, &o, &in_team));
-    }
-    return YOKE_OK;
-}
-
 static yoke_status
 make_replicas(yki_crew *crew, const yki_crew_options *options)
 {
@@ -303,8 +284,7 @@ make_replicas(yki_crew *crew, const yki_crew_options *options)
         YKI_TRY(open_replica(crew, k, options));
     if (yki_crew_agrees_classes(crew, options))
         YKI_TRY(agree(crew, options));
-    YKI_TRY(with_each(crew, options, plan, NULL));
-    return shards(crew, options) ? make_shards(crew, options) : YOKE_OK;
+    return with_each(crew, options, plan, NULL);
 }
 
 /* Whether gradients of this member go to the host and back, through pinned memory. */
@@ -616,10 +596,7 @@ make_training(yki_crew *crew, const yki_crew_options *options, yki_buffer **buff
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(make_exchange(crew, &crew->members[k], options, buffers));
     YKI_TRY(find_ready_stops(crew));
-    if (crew->through_host)
-        YKI_TRY(make_transit(crew));
-    return crew->sharding.ranges ? yki_sharding_connect(crew, options->replica.clip_norm > 0)
-                                 : YOKE_OK;
+    return crew->through_host ? make_transit(crew) : YOKE_OK;
 }
 
 /* Beside a processor that computes, the host sleeps while it waits for GPUs. */
@@ -700,6 +677,26 @@ yki_crew_create(yoke_team *team, yoke_graph *graph, const yki_crew_options *opti
     if (status != YOKE_OK)
         yki_crew_destroy(crew);
     return status;
+}
+
+yoke_status
+yki_crew_divide_state(yki_crew *crew, const yki_crew_options *options)
+{
+    const yki_updater_options kept = {.optimizer = options->replica.optimizer,
+                                      .average = options->average};
+
+    if (!shards(crew, options))
+        return YOKE_OK;
+    YKI_TRY(yki_sharding_create(crew, options->shard_by, yki_updater_states(&kept)));
+    for (size_t k = 0; k < crew->count; k++) {
+        yoke_replica_options o;
+        yki_replica_in_team in_team;
+
+        describe(crew, k, options, &o, &in_team);
+        YKI_TRY(yki_replica_make_updater(crew->members[k].replica, &o, &in_team));
+    }
+    YKI_TRY(yki_sharding_connect(crew, options->replica.clip_norm > 0));
+    return yki_crew_finish(crew);
 }
 
 static void

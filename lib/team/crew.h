@@ -272,6 +272,9 @@ typedef struct yki_crew_options {
  * the team call it. Waits. On failure the crew is empty. */
 yoke_status yki_crew_create(yoke_team *team, yoke_graph *graph, const yki_crew_options *options,
                             yki_crew *crew);
+/* If the options ask for shards: divides the optimizer's state by what all else has left of the
+ * memory, and makes the optimizers. The last step of making. All processes call it. Waits. */
+yoke_status yki_crew_divide_state(yki_crew *crew, const yki_crew_options *options);
 /* Waits for everything enqueued, then frees all but `crew` itself. Zeros are fine. */
 void yki_crew_destroy(yki_crew *crew);
 

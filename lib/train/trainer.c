@@ -249,7 +249,9 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
                            : YKI_MIN(t->counts[k] + !t->core_groups.taken, micro_batch);
     options.most = t->counts + team->first;
     YKI_TRY(yki_crew_create(team, t->graph, &options, &t->crew));
-    return o->recheck && t->graph->loss ? yki_recheck_create(&t->crew) : YOKE_OK;
+    if (o->recheck && t->graph->loss)
+        YKI_TRY(yki_recheck_create(&t->crew));
+    return yki_crew_divide_state(&t->crew, &options);
 }
 
 /* Forbids shares that are larger than the plans of a device. */

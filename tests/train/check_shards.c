@@ -3,6 +3,7 @@
  * check_shards.c - two devices of one process, with memory of their own, that keep a part of the
  * optimizer's state each. tests/mpi/shards.sh has the same for processes.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "train/runs.h"
@@ -104,6 +105,60 @@ freeze(void)
 
 TEAM_SETUP(frozen_parameters, TEST_POCL_ROOTS, open_setup, freeze())
 
+/* A trainer of a larger network on both devices, with quotas. */
+static yoke_trainer *
+with_quotas(const team_run *run, const uint64_t quotas[2])
+{
+    const char *second = strchr(devices.selector, ',');
+    yoke_trainer_options o = team_options(run);
+    yoke_trainer *trainer;
+    char selector[256];
+    yoke_graph *g;
+    yoke_team *team;
+
+    ck_assert_ptr_nonnull(second);
+    snprintf(selector, sizeof selector, "%.*s@%lluB%s@%lluB", (int)(second - devices.selector),
+             devices.selector, (unsigned long long)quotas[0], second,
+             (unsigned long long)quotas[1]);
+    ASSERT_OK(yoke_zoo("mlp", NULL, &g));
+    ASSERT_OK(yoke_team_create(devices.context, selector, NULL, &team));
+    ASSERT_OK(yoke_trainer_create(team, g, &o, &trainer));
+    yoke_graph_destroy(g);
+    yoke_team_destroy(team);
+    return trainer;
+}
+
+/* What a step and its comparisons need is there before the state is divided by what is left:
+ * here room for a half of it, and for one and a half. */
+static void
+divide_by_room(void)
+{
+    team_run run = {.net = TEAM_MLP,
+                    .shares = "even",
+                    .optimizer = yoke_adam(0.01f),
+                    .any_split = true,
+                    .recheck = 1};
+    uint64_t quotas[2] = {UINT64_C(1) << 29, UINT64_C(1) << 29};
+    yoke_trainer *t = with_quotas(&run, quotas);
+    const uint64_t state = yoke_trainer_state_bytes(t) / 2;
+    uint64_t first;
+
+    for (size_t k = 0; k < 2; k++) /* all but the state; and a half of it, or three */
+        quotas[k] -= yki_quota_left(t->crew.members[k].replica->weights->device) + state -
+                     (2 * k + 1) * state / 2;
+    yoke_trainer_destroy(t);
+    run.shard = YOKE_SHARD_STATE;
+    t = with_quotas(&run, quotas);
+    ck_assert_uint_eq(yoke_trainer_state_bytes(t), state);
+    first = yki_updater_state_bytes(t->crew.members[0].replica->updater);
+    ck_assert_msg(first > state * 22 / 100 && first < state * 28 / 100,
+                  "the device with a quarter of the room has %llu of %llu bytes",
+                  (unsigned long long)first, (unsigned long long)state);
+    yoke_trainer_destroy(t);
+}
+
+TEAM_SETUP(parts_by_room, TEST_POCL_ROOTS, open_setup, divide_by_room())
+
 static void
 expect_refusal(const team_run *run, const char *sentence)
 {
@@ -146,6 +201,7 @@ test_suite(void)
 
     tcase_add_test(tc, parts_of_two_devices);
     tcase_add_test(tc, frozen_parameters);
+    tcase_add_test(tc, parts_by_room);
     tcase_add_test(tc, shards_that_are_refused);
     return suite;
 }
