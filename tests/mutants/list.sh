@@ -266,6 +266,21 @@ mutant 'statistics of one granule' lib/team/passes.c \
 mutant 'running statistics of the last micro-batch' lib/team/granules.c \
     'crew->exact.kept = index + 1;' 'crew->exact.kept = 0;' tests/train/check_any_split splits
 
+# ---- parts of the optimizer's state ----
+
+mutant 'shard without the value at its border' lib/team/sharding.c \
+    'YKI_TRY(yki_buffer_put(to->values, 0, own.offset,' \
+    'YKI_TRY(yki_buffer_put(to->values, 0, own.offset - 4,' tests/train/check_shards
+mutant 'shard at the beginning of its bucket' lib/team/sharding.c \
+    'range.size, host_of(crew, bucket) + range.offset)' 'range.size, host_of(crew, bucket))' \
+    tests/train/check_shards
+mutant 'shard that is all' lib/replica/updater.c \
+    'return yki_ranges_of(u->options.ranges, bucket, u->options.shard, 1);' \
+    'return (yki_range){0, u->weights->buckets[bucket].size};' tests/train/check_shards
+mutant 'shard of averages told as whole' lib/train/average.c \
+    't->crew.sharding.torn = t->crew.sharding.ranges != NULL;' ';' \
+    tests/faults/check_team_faults averages
+
 # ---- devices that compute wrongly ----
 
 recheck=tests/faults/check_recheck
