@@ -604,7 +604,7 @@ yoke_trainer_fit(yoke_trainer *trainer, yoke_dataset *train, yoke_dataset *test,
 }
 /* Return the number of epochs that all calls of fit trained since initialisation, and one of them,
  * the oldest first; NULL where there is none. It is lent until the next call of fit or
- * yoke_trainer_initialize. */
+ * yoke_trainer_initialize, or until training goes back behind it (recheck). */
 YOKE_API size_t yoke_trainer_epoch_count(const yoke_trainer *trainer);
 YOKE_API const yoke_epoch *yoke_trainer_get_epoch(const yoke_trainer *trainer, size_t index);
 /* Returns the epoch with the lowest loss of the test, or of the training where there was no test;
