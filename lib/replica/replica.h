@@ -139,6 +139,12 @@ yoke_status yki_replica_give(yoke_replica *replica, yki_plan *plan, const char *
                              int64_t length, int64_t first, int64_t n, const void *data);
 /* Makes the plan for evaluation unless it exists. */
 yoke_status yki_replica_make_evaluation(yoke_replica *replica);
+/* Copies the data to staging memory and enqueues its transfer to a plan's input buffer, if the plan
+ * reads that input. */
+yoke_status yki_replica_upload(yoke_replica *replica, yki_replica_input *input, yki_plan *plan,
+                               const void *data, uint64_t size);
+/* Frees the buffers of data on its way to inputs, when it has arrived, and makes no more. */
+yoke_status yki_replica_close_way(yoke_replica *replica);
 
 /* ---- settings.c ---- */
 

@@ -310,7 +310,7 @@ mutant 'back without the position' lib/train/fit.c \
 
 mutant 'joined where memory is short' lib/plan/join.c \
     'plan->options.no_fusion || plan->options.no_join' 'plan->options.no_fusion' tests/gpu/check_planner
-mutant 'feed not waited for' lib/replica/replica.c \
+mutant 'feed not waited for' lib/replica/staging.c \
     'size, (yki_wait){&sent, 1}, &s->busy);' 'size, YKI_NO_WAIT, &s->busy);' tests/gpu/check_budgets
 
 # ---- timelines ----
