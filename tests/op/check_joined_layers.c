@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * check_joined_layers.c - operators with several results, which only fusions make, of convolutions
+ * and norms: a convolution with its pooling, a norm with its statistics, both gradients of a
+ * convolution. Each is run alone; the others are in check_joined.c.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "op/alone.h"
+
+/* ---- a convolution with its pooling ---- */
+
+typedef struct pooled {
+    int width; /* lanes */
+    bool blocked, max, relu, bias;
+    int c, h, w, o, kernel, stride, pad, dilation;
+} pooled;
+
+static const pooled pooled_layers[] = {
+    {16, true, true, true, true, 1, 9, 8, 20, 3, 1, 1, 1},
+    {16, false, false, true, true, 3, 5, 19, 33, 3, 1, 1, 1},
+    {16, false, true, true, true, 2, 10, 13, 17, 3, 2, 1, 1},
+    {16, false, true, false, false, 2, 8, 9, 5, 2, 1, 0, 3},
+    {8, true, false, true, false, 1, 9, 10, 9, 5, 1, 2, 1},
+    {8, false, true, true, true, 1, 4, 20, 18, 3, 1, 0, 1},
+    {4, true, true, true, true, 2, 6, 11, 6, 3, 1, 1, 1},
+    {4, false, false, true, true, 4, 5, 6, 3, 3, 1, 1, 1},
+};
+
+enum { SAMPLES = 5, MOST_IMAGE = 400, MOST_SMALL = 1600, MOST_TAPS = 1000 };
+
+/* All are multiples of 1/8 and so small that no sum is rounded. */
+typedef struct pooled_data {
+    float x[SAMPLES * MOST_IMAGE], weight[MOST_TAPS], bias[64], dy[SAMPLES * MOST_SMALL];
+    float y[SAMPLES * MOST_SMALL], dw[MOST_TAPS], db[64];
+    float wanted_y[SAMPLES * MOST_SMALL], wanted_dw[MOST_TAPS], wanted_db[64];
+} pooled_data;
+
+static int
+pooled_size(const pooled *l, int size)
+{
+    return ((size + 2 * l->pad - l->dilation * (l->kernel - 1) - 1) / l->stride + 1) / 2;
+}
+
+/* Where channel o, position (i, j) of sample n lies in what is pooled. */
+static size_t
+pooled_at(const pooled *l, int n, int o, int i, int j)
+{
+    int block = l->blocked ? l->width : 1, blocks = (l->o + block - 1) / block;
+    int oh = pooled_size(l, l->h), ow = pooled_size(l, l->w);
+
+    return (size_t)((((n * blocks + o / block) * oh + i) * ow + j) * block + o % block);
+}
+
+static size_t
+tap_at(const pooled *l, int o, int c, int r, int s)
+{
+    return (size_t)(((o * l->c + c) * l->kernel + r) * l->kernel + s);
+}
+
+/* The element of x that meets tap (r, s) at (i, j) of the convolution; NULL: padding. */
+static const float *
+met(const pooled *l, const pooled_data *d, int n, int c, int i, int j, int r, int s)
+{
+    int y = i * l->stride - l->pad + r * l->dilation, x = j * l->stride - l->pad + s * l->dilation;
+
+    return y < 0 || y >= l->h || x < 0 || x >= l->w ? NULL
+                                                    : &d->x[((n * l->c + c) * l->h + y) * l->w + x];
+}
+
+/* A pixel of the convolution; or, with a gradient g, what it adds to those of weights and bias. */
+static float
+pixel(const pooled *l, pooled_data *d, int n, int o, int i, int j, float g)
+{
+    float sum = l->bias ? d->bias[o] : 0;
+
+    d->wanted_db[o] += g;
+    for (int c = 0; c < l->c; c++)
+        for (int r = 0; r < l->kernel; r++)
+            for (int s = 0; s < l->kernel; s++) {
+                const float *x = met(l, d, n, c, i, j, r, s);
+
+                sum += x ? *x * d->weight[tap_at(l, o, c, r, s)] : 0;
+                d->wanted_dw[tap_at(l, o, c, r, s)] += x ? *x * g : 0;
+            }
+    return l->relu && sum <= 0 ? 0 : sum;
+}
+
+static void
+expect_window(const pooled *l, pooled_data *d, int n, int o, int i, int j)
+{
+    size_t at = pooled_at(l, n, o, i, j);
+    float p[4], sum = 0, g = d->dy[at];
+    int best = 0;
+
+    for (int k = 0; k < 4; k++) {
+        p[k] = pixel(l, d, n, o, 2 * i + k / 2, 2 * j + k % 2, 0);
+        sum += p[k];
+        if (p[k] > p[best] || isnan(p[k]))
+            best = k;
+    }
+    d->wanted_y[at] = l->max ? p[best] : sum / 4;
+    for (int k = 0; k < 4; k++)
+        if (!(l->relu && p[k] <= 0) && (k == best || !l->max))
+            (void)pixel(l, d, n, o, 2 * i + k / 2, 2 * j + k % 2, l->max ? g : g / 4);
+}
+
+static yki_problem
+pooled_problem(const pooled *l, bool grad)
+{
+    const yki_conv_pooled_attrs attrs = {.conv = {.kernel = {l->kernel, l->kernel},
+                                                  .stride = {l->stride, l->stride},
+                                                  .pad = {l->pad, l->pad},
+                                                  .dilation = {l->dilation, l->dilation},
+                                                  .groups = 1,
+                                                  .act = l->relu},
+                                         .bias = l->bias,
+                                         .max = l->max};
+    const yki_operand weight =
+        alone_tensor(YOKE_F32, false, yoke_shape(l->o, l->c, l->kernel, l->kernel));
+    const yki_operand bias = alone_tensor(YOKE_F32, false, yoke_shape(l->o));
+    yki_operand y =
+        alone_tensor(YOKE_F32, true, yoke_shape(l->o, pooled_size(l, l->h), pooled_size(l, l->w)));
+    yki_problem p = {.op = grad ? &yki_op_conv_pooled_grad : &yki_op_conv_pooled,
+                     .max.batch = SAMPLES + 2};
+
+    y.layout.block = l->blocked ? (uint32_t)l->width : 1;
+    yki_conv_pooled_attrs_set(&p.attrs, &attrs);
+    p.in[p.input_count++] = alone_tensor(YOKE_F32, true, yoke_shape(l->c, l->h, l->w));
+    p.in[p.input_count++] = weight;
+    if (l->bias)
+        p.in[p.input_count++] = bias;
+    if (grad)
+        p.in[p.input_count++] = y;
+    p.out = grad ? weight : y;
+    if (grad && l->bias)
+        p.extra[p.extra_count++] = bias;
+    return p;
+}
+
+/* Multiples of `step`, from -4 to 4 of them. */
+static void
+fill_steps(float *values, size_t count, uint32_t stream, float step)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] = ((float)(int)(op_uniform(7, stream, i) * 9) - 4) * step;
+}
+
+/* Notes what is expected, and compares the result. */
+static void
+check_windows(const pooled *l, pooled_data *d)
+{
+    yki_problem p = pooled_problem(l, false);
+    void *with_bias[] = {d->x, d->weight, d->bias, d->y}, *without[] = {d->x, d->weight, d->y};
+
+    alone_run(&p, 0, SAMPLES, l->bias ? with_bias : without);
+    for (int n = 0; n < SAMPLES; n++)
+        for (int o = 0; o < l->o; o++)
+            for (int i = 0; i < pooled_size(l, l->h); i++)
+                for (int j = 0; j < pooled_size(l, l->w); j++) {
+                    size_t at = pooled_at(l, n, o, i, j);
+
+                    expect_window(l, d, n, o, i, j);
+                    ck_assert_msg(d->y[at] == d->wanted_y[at] ||
+                                      (isnan(d->y[at]) && isnan(d->wanted_y[at])),
+                                  "y[%d][%d][%d][%d] is %g instead of %g", n, o, i, j,
+                                  (double)d->y[at], (double)d->wanted_y[at]);
+                }
+}
+
+/* The result and the gradients, exactly; a maximum that comes twice gets its gradient once. No
+ * samples give gradients of 0. A NaN stays one. */
+START_TEST(a_convolution_joins_its_pooling)
+{
+    const pooled *l = &pooled_layers[_i];
+    pooled_data *d = calloc(1, sizeof *d);
+    yki_problem p = pooled_problem(l, true);
+    void *with_bias[] = {d->x, d->weight, d->bias, d->dy, d->dw, d->db};
+    void *without[] = {d->x, d->weight, d->dy, d->dw};
+
+    if (!alone_vectors((uint32_t)l->width) || alone_traits.vector_width < (uint32_t)l->width)
+        TEST_NOT_HERE("a kernel for CPUs with vectors");
+    alone_traits.vector_width = (uint32_t)l->width;
+    fill_steps(d->x, YKI_COUNT(d->x), 0, 0.5f);
+    fill_steps(d->weight, YKI_COUNT(d->weight), 1, 0.25f);
+    fill_steps(d->bias, YKI_COUNT(d->bias), 2, 0.25f);
+    fill_steps(d->dy, YKI_COUNT(d->dy), 3, 0.5f);
+    check_windows(l, d);
+    alone_run(&p, 0, SAMPLES, l->bias ? with_bias : without);
+    for (int i = 0; i < l->o * l->c * l->kernel * l->kernel; i++)
+        ck_assert_float_eq(d->dw[i], d->wanted_dw[i]);
+    for (int i = 0; i < l->o && l->bias; i++)
+        ck_assert_float_eq(d->db[i], d->wanted_db[i]);
+    alone_run(&p, 0, 0, l->bias ? with_bias : without);
+    for (int i = 0; i < l->o * l->c * l->kernel * l->kernel; i++)
+        ck_assert_float_eq(d->dw[i], 0);
+    d->x[2 * l->w + 3] = NAN;
+    check_windows(l, d);
+    free(d);
+}
+END_TEST
+
+/* ---- batch norm with its statistics ---- */
+
+enum { NORM_SAMPLES = 9, MOST_CHANNELS = 35, MOST_VALUES = 2400 };
+
+typedef struct norm_data {
+    float x[MOST_VALUES], more[MOST_VALUES], y[MOST_VALUES], dx[MOST_VALUES];
+    float gamma[MOST_CHANNELS], beta[MOST_CHANNELS], stats[3 * MOST_CHANNELS];
+    float dgamma[MOST_CHANNELS], dbeta[MOST_CHANNELS];
+} norm_data;
+
+static yki_problem
+norm_problem(const yki_op *op, yoke_shape shape, yki_bn_attrs a)
+{
+    yki_problem p = {.op = op, .max.batch = NORM_SAMPLES};
+
+    yki_bn_attrs_set(&p.attrs, &a);
+    p.out = alone_tensor(YOKE_F32, true, shape);
+    p.in[p.input_count++] = p.out;
+    return p;
+}
+
+static void
+add_input(yki_problem *p, yoke_shape shape, bool batched)
+{
+    p->in[p->input_count++] = alone_tensor(YOKE_F32, batched, shape);
+}
+
+/* Forward with a shortcut, backward with a gate, in one launch and in two: what the operators apart
+ * give, which the oracles hold (check_norm.c). */
+START_TEST(a_norm_joins_its_statistics)
+{
+    const yoke_shape shapes[] = {yoke_shape(3, 8, 11), yoke_shape(2, 3, 7), yoke_shape(35)};
+    yoke_shape shape = shapes[_i % 3], channels = yoke_shape(shape.dim[0]);
+    int64_t c = shape.dim[0], count = NORM_SAMPLES * yki_shape_count(shape);
+    yki_bn_attrs a = {.epsilon = 1e-3f, .affine = 1, .residual = 1}, none = {.epsilon = 1e-3f};
+    yki_bn_attrs gated = {.epsilon = 1e-3f, .affine = 1, .act = YKI_BN_RELU};
+    yki_problem p;
+    norm_data *d, *e;
+
+    if (alone_traits.type == YOKE_DEVICE_CPU && alone_traits.vector_width >= 4)
+        TEST_NOT_HERE("only for devices whose work-items run side by side");
+    d = calloc(2, sizeof *d);
+    e = d + 1;
+    for (int64_t i = 0; i < count; i++) {
+        d->x[i] = (float)op_normal(1, 2, (uint64_t)i) + 3;
+        d->more[i] = (float)op_normal(2, 2, (uint64_t)i);
+    }
+    for (int64_t i = 0; i < c; i++) {
+        d->gamma[i] = (float)op_uniform(3, 2, (uint64_t)i) + 0.5f;
+        d->beta[i] = (float)op_uniform(4, 2, (uint64_t)i);
+    }
+    p = norm_problem(&yki_op_bn_stats, shape, none);
+    p.out = alone_tensor(YOKE_F32, false, yoke_shape(3, c));
+    alone_run(&p, 0, NORM_SAMPLES, (void *[]){d->x, e->stats});
+    p = norm_problem(&yki_op_bn_apply, shape, a);
+    add_input(&p, yoke_shape(3, c), false);
+    add_input(&p, channels, false);
+    add_input(&p, channels, false);
+    add_input(&p, shape, true);
+    alone_run(&p, 0, NORM_SAMPLES, (void *[]){d->x, e->stats, d->gamma, d->beta, d->more, e->y});
+    alone_last = _i >= 3;
+    p = norm_problem(&yki_op_bn_layer, shape, a);
+    add_input(&p, channels, false);
+    add_input(&p, channels, false);
+    add_input(&p, shape, true);
+    p.extra[p.extra_count++] = alone_tensor(YOKE_F32, false, yoke_shape(3, c));
+    alone_run(&p, 0, NORM_SAMPLES, (void *[]){d->x, d->gamma, d->beta, d->more, d->y, d->stats});
+    alone_near(d->stats, e->stats, 3 * c);
+    alone_near(d->y, e->y, count);
+
+    p = norm_problem(&yki_op_bn_grad_stats, shape, gated);
+    add_input(&p, shape, true);
+    add_input(&p, yoke_shape(3, c), false);
+    add_input(&p, channels, false);
+    add_input(&p, channels, false);
+    p.out = alone_tensor(YOKE_F32, false, yoke_shape(2, c));
+    alone_run(&p, 0, NORM_SAMPLES,
+              (void *[]){d->x, d->more, d->stats, d->gamma, d->beta, e->stats});
+    p.op = &yki_op_bn_layer_grad;
+    p.out = p.in[0];
+    p.extra[p.extra_count++] = alone_tensor(YOKE_F32, false, channels);
+    p.extra[p.extra_count++] = alone_tensor(YOKE_F32, false, channels);
+    alone_run(&p, 0, NORM_SAMPLES,
+              (void *[]){d->x, d->more, d->stats, d->gamma, d->beta, d->dx, d->dbeta, d->dgamma});
+    alone_near(d->dbeta, e->stats, c);
+    alone_near(d->dgamma, e->stats + c, c);
+    p = norm_problem(&yki_op_bn_grad, shape, gated);
+    add_input(&p, shape, true);
+    add_input(&p, yoke_shape(3, c), false);
+    add_input(&p, yoke_shape(2, c), false);
+    add_input(&p, channels, false);
+    add_input(&p, channels, false);
+    alone_run(&p, 0, NORM_SAMPLES,
+              (void *[]){d->x, d->more, d->stats, e->stats, d->gamma, d->beta, e->dx});
+    alone_near(d->dx, e->dx, count);
+    free(d);
+}
+END_TEST
+
+/* ---- both gradients of a convolution ---- */
+
+typedef struct conv_layer {
+    int64_t c, h, w, o, batch;
+} conv_layer;
+
+/* Tiles that are cut, rows that are vectors and not, so small that simulators can run them; and
+ * tiles enough for two parts of the sums. */
+static const conv_layer conv_layers[] = {{33, 5, 6, 40, 5}, {32, 4, 8, 34, 9}, {32, 4, 3, 33, 130}};
+enum { CONV_VALUES = 52000, CONV_ACTS = 3 };
+
+typedef struct conv_data {
+    float x[CONV_VALUES], dy[CONV_VALUES], w[CONV_VALUES], other[CONV_VALUES], gate[CONV_VALUES];
+    float dx[CONV_VALUES], dw[CONV_VALUES], alone_dx[CONV_VALUES], alone_dw[CONV_VALUES];
+} conv_data;
+
+static yki_problem
+conv_problem(const yki_op *op, const conv_layer *l, yki_conv_act act)
+{
+    yki_conv_attrs a = {.kernel = {3, 3},
+                        .stride = {1, 1},
+                        .pad = {1, 1},
+                        .dilation = {1, 1},
+                        .groups = 1,
+                        .act = act};
+    const yki_operand x = alone_tensor(YOKE_F32, true, yoke_shape(l->c, l->h, l->w));
+    const yki_operand dy = alone_tensor(YOKE_F32, true, yoke_shape(l->o, l->h, l->w));
+    const yki_operand weight = alone_tensor(YOKE_F32, false, yoke_shape(l->o, l->c, 3, 3));
+    yki_problem p = {.op = op, .max.batch = l->batch + 2};
+
+    if (op != &yki_op_conv2d_grad_input)
+        p.in[p.input_count++] = x;
+    else
+        a.size[0] = (int32_t)l->h, a.size[1] = (int32_t)l->w;
+    p.in[p.input_count++] = dy;
+    if (op != &yki_op_conv2d_grad_weight)
+        p.in[p.input_count++] = weight;
+    for (int k = YKI_CONV_ACT_SUM; k <= (int)act; k++)
+        p.in[p.input_count++] = x;
+    p.out = op == &yki_op_conv2d_grad_weight ? weight : x;
+    if (op == &yki_op_conv2d_grads)
+        p.extra[p.extra_count++] = weight;
+    yki_conv_attrs_set(&p.attrs, &a);
+    return p;
+}
+
+/* By every block of the product: the bits of the two apart, which the oracles hold
+ * (check_winograd.c), where sums have as many parts; and those of a sum and a gate behind them. */
+START_TEST(gradients_of_a_convolution_join)
+{
+    const conv_layer *l = &conv_layers[_i / CONV_ACTS];
+    const yki_conv_act acts[] = {YKI_CONV_ACT_NONE, YKI_CONV_ACT_SUM, YKI_CONV_ACT_GATED_SUM};
+    const yki_conv_act act = acts[_i % CONV_ACTS];
+    const int64_t count = l->batch * l->c * l->h * l->w;
+    yki_problem p;
+    conv_data *d;
+
+    if (l->batch > 100 && op_on_simulator())
+        TEST_NOT_HERE("too long for a simulator");
+    d = calloc(1, sizeof *d);
+    alone_traits.compute_units = 64;
+    alone_fill(d->x, CONV_VALUES, 0);
+    alone_fill(d->dy, CONV_VALUES, 1);
+    alone_fill(d->w, CONV_VALUES, 2);
+    alone_fill(d->other, CONV_VALUES, 3);
+    alone_fill(d->gate, CONV_VALUES, 4);
+    alone_only = "winograd4-tiles";
+    p = conv_problem(&yki_op_conv2d_grad_input, l, YKI_CONV_ACT_NONE);
+    alone_run(&p, 0, l->batch, (void *[]){d->dy, d->w, d->alone_dx});
+    p = conv_problem(&yki_op_conv2d_grad_weight, l, YKI_CONV_ACT_NONE);
+    alone_run(&p, 0, l->batch, (void *[]){d->x, d->dy, d->alone_dw});
+    for (int64_t i = 0; i < count && act != YKI_CONV_ACT_NONE; i++) {
+        d->alone_dx[i] += d->other[i];
+        if (act == YKI_CONV_ACT_GATED_SUM && d->gate[i] <= 0)
+            d->alone_dx[i] = 0;
+    }
+    p = conv_problem(&yki_op_conv2d_grads, l, act);
+    for (unsigned tuning = 0; tuning < alone_solver(&p, false)->tunings(&p, &alone_traits);
+         tuning++) {
+        void *values[] = {d->x, d->dy, d->w, d->other, d->gate, d->dx, d->dw};
+
+        values[p.input_count] = d->dx;
+        values[p.input_count + 1] = d->dw;
+        alone_run(&p, tuning, l->batch, values);
+        ck_assert_msg(memcmp(d->dx, d->alone_dx, (size_t)count * sizeof *d->dx) == 0,
+                      "dx, tuning %u", tuning);
+        alone_near(d->dw, d->alone_dw, l->o * l->c * 9);
+    }
+    alone_only = NULL;
+    free(d);
+}
+END_TEST
+
+/* The same of the gradient by the input alone, as a product of tiles. */
+START_TEST(a_gradient_of_a_convolution_joins_its_sum)
+{
+    const conv_layer *l = &conv_layers[_i / 2];
+    const yki_conv_act act = _i % 2 ? YKI_CONV_ACT_GATED_SUM : YKI_CONV_ACT_SUM;
+    const int64_t count = l->batch * l->c * l->h * l->w;
+    yki_problem p;
+    conv_data *d = calloc(1, sizeof *d);
+
+    alone_fill(d->dy, CONV_VALUES, 1);
+    alone_fill(d->w, CONV_VALUES, 2);
+    alone_fill(d->other, CONV_VALUES, 3);
+    alone_fill(d->gate, CONV_VALUES, 4);
+    alone_only = "grad-input-plain";
+    p = conv_problem(&yki_op_conv2d_grad_input, l, YKI_CONV_ACT_NONE);
+    alone_run(&p, 0, l->batch, (void *[]){d->dy, d->w, d->alone_dx});
+    p = conv_problem(&yki_op_conv2d_grad_input, l, act);
+    if (p.input_count == 4)
+        alone_run(&p, 0, l->batch, (void *[]){d->dy, d->w, d->other, d->gate, d->dx});
+    else
+        alone_run(&p, 0, l->batch, (void *[]){d->dy, d->w, d->other, d->dx});
+    for (int64_t i = 0; i < count; i++) {
+        float sum = d->alone_dx[i] + d->other[i];
+
+        ck_assert(d->dx[i] == (act == YKI_CONV_ACT_GATED_SUM && d->gate[i] <= 0 ? 0 : sum));
+    }
+    alone_only = NULL;
+    free(d);
+}
+END_TEST
+
+Suite *
+test_suite(void)
+{
+    Suite *suite = suite_create("joined layers");
+    TCase *tcase = test_case(suite, "joined");
+
+    tcase_add_checked_fixture(tcase, alone_open, alone_close);
+    tcase_add_loop_test(tcase, a_norm_joins_its_statistics, 0, 6);
+    tcase_add_loop_test(tcase, gradients_of_a_convolution_join, 0,
+                        CONV_ACTS * (int)YKI_COUNT(conv_layers));
+    tcase_add_loop_test(tcase, a_gradient_of_a_convolution_joins_its_sum, 0, 4);
+    tcase = test_case(suite, "pooled");
+    tcase_add_checked_fixture(tcase, alone_open, alone_close);
+    tcase_add_loop_test(tcase, a_convolution_joins_its_pooling, 0, (int)YKI_COUNT(pooled_layers));
+    return suite;
+}
