@@ -125,7 +125,7 @@ wanted() {
     case $name:$program in
     *:tests/gpu/*) return 1 ;; # has a driver of its own
     # Operators, and one program of what is made of them: that the pieces fit.
-    face:tests/op/* | face:tests/plan/check_plan | face:tests/plan/check_canonical_plans | face:tests/plan/check_fusion) ;;
+    face:tests/op/* | face:tests/plan/check_plan | face:tests/plan/check_canonical_plans | face:tests/plan/check_fusion*) ;;
     face:tests/team/check_team_results | face:tests/train/check_fit) ;;
     face:tests/train/check_granules | face:tests/train/check_any_split) ;;
     face:*) return 1 ;;
