@@ -97,3 +97,9 @@ yki_fail_axis(const char *what, int32_t axis, const yoke_node *node)
                     what, axis, node->shape.rank - 1, node->name,
                     yki_shape_text(node->shape, text, sizeof text));
 }
+
+yoke_status
+yki_infer_joined(yoke_node *node)
+{
+    return yki_fail_bug("%s: only the planner makes %s", node->name, node->op->name);
+}

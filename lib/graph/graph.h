@@ -155,6 +155,10 @@ struct yki_op {
     bool whole;
 };
 
+/* `infer` of operators that no graph has, as only the planner makes them: of several that it joins.
+ */
+yoke_status yki_infer_joined(yoke_node *node);
+
 /* The index of nodes by name, and the next number for each kind of layer (names.c). */
 typedef struct yki_names {
     uint32_t *slots;   /* hash table by name: id + 1 of a node, or 0 */

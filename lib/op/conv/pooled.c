@@ -17,12 +17,6 @@
  * Winograd, so devices need not agree about the class. Of a strip, in floats. */
 enum { MOST_TAPS = 50, MOST_STRIP = 1 << 16, LEAST_WINDOWS = 2 /* W of the kernel */ };
 
-static yoke_status
-infer(yoke_node *node)
-{
-    return yki_fail_bug("%s: only the planner joins a convolution with pooling", node->name);
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
@@ -38,13 +32,13 @@ describe(const yki_attrs *attrs, char *text, size_t size)
 
 const yki_op yki_op_conv_pooled = {
     .name = "conv_pooled",
-    .infer = infer,
+    .infer = yki_infer_joined,
     .describe = describe,
 };
 
 const yki_op yki_op_conv_pooled_grad = {
     .name = "conv_pooled_grad",
-    .infer = infer,
+    .infer = yki_infer_joined,
     .describe = describe,
 };
 

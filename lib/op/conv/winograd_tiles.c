@@ -439,12 +439,6 @@ emit_weight(const yki_problem *problem, const yki_device_traits *traits, unsigne
 
 /* ---- both gradients ---- */
 
-static yoke_status
-infer(yoke_node *node)
-{
-    return yki_fail_bug("%s: only the planner joins the gradients of a convolution", node->name);
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
@@ -459,7 +453,7 @@ describe(const yki_attrs *attrs, char *text, size_t size)
 
 const yki_op yki_op_conv2d_grads = {
     .name = "conv2d_grads",
-    .infer = infer,
+    .infer = yki_infer_joined,
     .describe = describe,
     .in_place = 1u << 3,
 };

@@ -22,12 +22,6 @@ static const char *const kinds[YKI_LOSS_KINDS] = {
     "softmax_ce", "ce", "bce", "mse", "l1", "huber",
 };
 
-static yoke_status
-infer(yoke_node *node)
-{
-    return yki_fail_bug("%s: only the planner joins a layer with its loss", node->name);
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
@@ -45,7 +39,7 @@ describe(const yki_attrs *attrs, char *text, size_t size)
 
 const yki_op yki_op_dense_loss = {
     .name = "dense_loss",
-    .infer = infer,
+    .infer = yki_infer_joined,
     .describe = describe,
 };
 

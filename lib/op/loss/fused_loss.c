@@ -21,12 +21,6 @@ static const char *const kernels[YKI_LOSS_KINDS] = {
     "yki_mse_step",        "yki_l1_step", "yki_huber_step",
 };
 
-static yoke_status
-infer(yoke_node *node)
-{
-    return yki_fail_bug("%s: only the planner joins a loss with its gradient", node->name);
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
@@ -44,7 +38,7 @@ describe(const yki_attrs *attrs, char *text, size_t size)
 
 const yki_op yki_op_fused_loss = {
     .name = "loss_step",
-    .infer = infer,
+    .infer = yki_infer_joined,
     .describe = describe,
 };
 

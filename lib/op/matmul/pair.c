@@ -16,12 +16,6 @@ typedef struct part {
     uint32_t first_input, out;
 } part;
 
-static yoke_status
-infer(yoke_node *node)
-{
-    return yki_fail_bug("%s: only the planner joins products", node->name);
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
@@ -43,7 +37,7 @@ describe(const yki_attrs *attrs, char *text, size_t size)
 
 const yki_op yki_op_matmul_pair = {
     .name = "matmul_pair",
-    .infer = infer,
+    .infer = yki_infer_joined,
     .describe = describe,
 };
 

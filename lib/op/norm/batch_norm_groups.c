@@ -27,12 +27,6 @@ enum { WRITE = 8, PIVOTS = 16 };
 
 /* ---- operators that fusions make ---- */
 
-static yoke_status
-infer(yoke_node *node)
-{
-    return yki_fail_bug("%s: only the planner joins a batch norm with its statistics", node->name);
-}
-
 static void
 describe(const yki_attrs *attrs, char *text, size_t size)
 {
@@ -41,13 +35,13 @@ describe(const yki_attrs *attrs, char *text, size_t size)
 
 const yki_op yki_op_bn_layer = {
     .name = "bn_layer",
-    .infer = infer,
+    .infer = yki_infer_joined,
     .describe = describe,
 };
 
 const yki_op yki_op_bn_layer_grad = {
     .name = "bn_layer_grad",
-    .infer = infer,
+    .infer = yki_infer_joined,
     .describe = describe,
     .in_place = 3,
 };
