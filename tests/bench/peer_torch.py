@@ -4,12 +4,14 @@
   peer_torch.py MODEL[@SIZE] BATCH SECONDS THREADS,LAYOUT,MODE,TYPE...
 
 The models are those of `yoke bench`: layers, loss, optimizer, random data; SIZE is that of images.
-LAYOUT is default or channels_last, of the model and of the images; MODE eager or compile; TYPE
-float32 or bfloat16, by autocast. With the THREADS 1+1, two processes of one thread share the batch
+LAYOUT is default or channels_last, of the model and of the images; MODE eager, compile or, on a GPU,
+graphs (compiled, and replayed as one graph of launches); TYPE float32 or bfloat16, by autocast, or
+tf32. The THREADS gpu mean the GPU that PyTorch finds first. With the THREADS 1+1, two processes of one thread share the batch
 (DistributedDataParallel, gloo); with 1+1x3 the second computes its gradients three times, as one
 does that is three times as slow. Prints `version V W`, of PyTorch and oneDNN, then a line
 `THREADS,LAYOUT,MODE,TYPE MS` each: the median of the steps that go into SECONDS, at least 3, after
-those that are not counted, 3 or, if they are slow, 2.
+those that are not counted, 3 or, if they are slow, 2. On a GPU it is the mean of as many steps that
+are queued with one wait at the end; as many go before that are not counted.
 """
 import os, re, statistics, sys, time
 import torch
@@ -124,17 +126,17 @@ MODELS = {"tiny": (tiny, (10,), adam), "mlp": (mlp, (784,), adam),
           "mobilenet": (mobilenet, (3, 32, 32), sgd)}
 
 
-def step_of(name, batch, layout, mode, type, processes=1, work=1):
+def step_of(name, batch, layout, mode, type, processes=1, work=1, device="cpu"):
     """A function that makes a step, of this process's part of the batch."""
     name, _, size = name.partition("@")
     build, shape, optimizer_of = MODELS[name]
     if size:
         shape = (shape[0], int(size), int(size))
     torch.manual_seed(0)
-    model, x = build(), torch.randn(batch // processes, *shape)
+    model, x = build().to(device), torch.randn(batch // processes, *shape, device=device)
     if layout == "channels_last" and x.dim() == 4:
         model, x = (t.to(memory_format=torch.channels_last) for t in (model, x))
-    y = torch.randn(len(x), 1) if name == "tiny" else torch.randint(10, (len(x),))
+    y = (torch.randn(len(x), 1) if name == "tiny" else torch.randint(10, (len(x),))).to(device)
     loss_of = functional.mse_loss if name == "tiny" else functional.cross_entropy
     optimizer = optimizer_of(model.parameters())
     if processes > 1:
@@ -144,12 +146,13 @@ def step_of(name, batch, layout, mode, type, processes=1, work=1):
         return loss_of(model(x), y)
 
     update = optimizer.step
-    if mode == "compile":
+    if mode != "eager":
         torch._dynamo.reset()
-        forward, update = torch.compile(forward), torch.compile(update)
+        how = "reduce-overhead" if mode == "graphs" else "default"
+        forward, update = torch.compile(forward, mode=how), torch.compile(update)
 
     def gradients():
-        with torch.autocast("cpu", torch.bfloat16, enabled=type == "bfloat16"):
+        with torch.autocast(device, torch.bfloat16, enabled=type == "bfloat16"):
             loss = forward(x, y)
         loss.backward()
 
@@ -166,8 +169,31 @@ def step_of(name, batch, layout, mode, type, processes=1, work=1):
     return step
 
 
+def measure_gpu(setting, name, batch, seconds):
+    """Milliseconds of a queued step."""
+    _, layout, mode, type = setting.split(",")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = type == "tf32"
+    torch.backends.cudnn.benchmark = True
+    step = step_of(name, batch, layout, mode, type, device="cuda")
+
+    def several(count):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(count):
+            step()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - begin) / count
+
+    several(3)
+    count = max(3, min(1000, int(seconds / several(3))))
+    several(count)
+    return f"{setting} {1e3 * several(count):.4f}"
+
+
 def measure(setting, name, batch, seconds, processes=1, work=1):
     threads, layout, mode, type = setting.split(",")
+    if threads == "gpu":
+        return measure_gpu(setting, name, batch, seconds)
     torch.set_num_threads(int(threads) if processes == 1 else 1)
     step = step_of(name, batch, layout, mode, type, processes, work)
     last = max(step(), step())
