@@ -565,6 +565,7 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(attention_step)                                                                              \
     X(embedding)                                                                                   \
     X(embedding_grad)                                                                              \
+    X(embedding_grad_groups)                                                                       \
     X(dropout)                                                                                     \
     X(custom)                                                                                      \
     X(custom_grad)                                                                                 \
