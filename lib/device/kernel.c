@@ -9,9 +9,36 @@
  *
  * Not here: building (program.c) and launching (queue.c).
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "device/runtime.h"
+
+/* Whether the driver says of a kernel of next to no registers, too, that groups of so many
+ * work-items are too large. Then the number is no limit: NVIDIA's driver answers 256 for all kernels,
+ * and launches groups of 1024. */
+static bool
+answers_at_random(yoke_device *device, size_t items)
+{
+    char options[40];
+    yki_program *program;
+    cl_kernel kernel;
+    size_t most = 0;
+    cl_int error;
+
+    snprintf(options, sizeof options, "-DVEC=1 -DWG=%zu", items);
+    if (items > device->traits.max_group ||
+        yki_program_get(device, "peak.cl", options, &program) != YOKE_OK)
+        return false;
+    kernel = clCreateKernel(program->cl, "yki_peak_copy", &error);
+    if (error == CL_SUCCESS) {
+        error = clGetKernelWorkGroupInfo(kernel, device->cl, CL_KERNEL_WORK_GROUP_SIZE, sizeof most,
+                                         &most, NULL);
+        clReleaseKernel(kernel);
+    }
+    yki_program_release(program);
+    return error == CL_SUCCESS && most < items;
+}
 
 /* Reads the number of arguments and the group size, against which launches are checked. */
 static yoke_status
@@ -35,6 +62,8 @@ inspect(yki_kernel *kernel)
     if (device->traits.type == YOKE_DEVICE_CPU)
         kernel->most = device->traits.max_group;
     items = kernel->required[0] * kernel->required[1] * kernel->required[2];
+    if (items > kernel->most && answers_at_random(device, items))
+        kernel->most = items;
     if (items > kernel->most)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
                         "kernel %s needs groups of %zu work-items; on %s it can have at most %zu",

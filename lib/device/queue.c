@@ -10,7 +10,9 @@
  * The outcome of a command is known late. The queue keeps its event until the
  * command is seen complete. The first error is kept with the queue and returned
  * once, by the next call that waits. A wait for an event whose own command failed
- * always fails, because its result does not exist.
+ * always fails, because its result does not exist. Where launches cost more than
+ * the kernels, on GPUs, most have no event unless the caller asks for it: an error
+ * is then that of the next command that has one, or of clFinish.
  *
  * Locks: queue->lock guards the members that a waiting thread uses. It is never
  * held while the host waits or while another queue's lock is taken.
@@ -26,6 +28,7 @@
 
 enum {
     FIRST_PENDING = 64, /* commands remembered before the first look at their events */
+    SPARSE = 16,        /* launches of a GPU, of which one has an event that nobody asked for */
     MAX_GROUPS = 65535  /* in a grid dimension; every driver takes so many */
 };
 static const char marker_verb[] = "passing";
@@ -70,6 +73,7 @@ yki_queue_create(yoke_device *device, bool timed, yki_queue **queue)
     }
     made->device = yki_device_retain(device);
     made->timed = timed;
+    made->sparse = !timed && device->traits.type == YOKE_DEVICE_GPU;
     pthread_mutex_lock(&device->setup_lock);
     made->next = device->queues;
     device->queues = made;
@@ -219,12 +223,25 @@ settle_and_report(yki_queue *queue)
     return status;
 }
 
+/* Gives the newest command an event, by a marker if it has none. */
+static yoke_status
+see_newest(yki_queue *queue)
+{
+    bool seen;
+
+    pthread_mutex_lock(&queue->lock);
+    seen = queue->seen == queue->serial;
+    pthread_mutex_unlock(&queue->lock);
+    return seen ? YOKE_OK : yki_queue_marker(queue, YKI_NO_WAIT, NULL);
+}
+
 yoke_status
 yki_queue_newest(yki_queue *queue, yki_event *event)
 {
     yki_event newest = {NULL, queue, 0};
     cl_int error = CL_SUCCESS;
 
+    YKI_TRY(see_newest(queue));
     pthread_mutex_lock(&queue->lock);
     if (queue->pending_count) {
         yki_pending *last = &queue->pending[queue->pending_first + queue->pending_count - 1];
@@ -492,6 +509,11 @@ yki_queue_end(yki_queue *queue, cl_int error, cl_event event, const char *call, 
     }
     pthread_mutex_lock(&queue->lock);
     made.serial = ++queue->serial;
+    if (!event) {
+        pthread_mutex_unlock(&queue->lock);
+        return YOKE_OK;
+    }
+    queue->seen = made.serial;
     pending = &queue->pending[queue->pending_first + queue->pending_count++];
     pending->event = event;
     pending->serial = made.serial;
@@ -569,6 +591,8 @@ yoke_status
 yki_queue_launch(yki_queue *queue, yki_kernel *kernel, const yki_grid *grid, yki_wait wait,
                  yki_event *done)
 {
+    const bool silent = queue->sparse && !done && !queue->track &&
+                        (queue->serial + 1) % SPARSE != 0;
     size_t groups[3], local[3], global[3];
     cl_event event = NULL;
     cl_uint count, dims = 3;
@@ -585,7 +609,7 @@ yki_queue_launch(yki_queue *queue, yki_kernel *kernel, const yki_grid *grid, yki
         dims--;
     YKI_TRY(yki_queue_begin(queue, wait, &count));
     error = clEnqueueNDRangeKernel(queue->cl, kernel->cl, dims, NULL, global, local, count,
-                                   count ? queue->waits : NULL, &event);
+                                   count ? queue->waits : NULL, silent ? NULL : &event);
     return yki_queue_end(queue, error, event, "clEnqueueNDRangeKernel", "running kernel",
                          kernel->name, 0, done);
 }

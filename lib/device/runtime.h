@@ -31,6 +31,7 @@ struct yki_queue {
     yki_queue *next;     /* in device->queues */
     cl_command_queue cl;
     bool timed;
+    bool sparse;           /* most launches have no event: each would cost as much as the launch */
     yki_track *track;      /* where commands are recorded; NULL: nowhere */
     yki_trace_about about; /* of the next command */
     double entered;        /* when it began to be enqueued, by the host's clock */
@@ -44,6 +45,7 @@ struct yki_queue {
     pthread_mutex_t lock;
     uint64_t serial;      /* of the newest command */
     uint64_t flushed;     /* commands up to this serial are flushed */
+    uint64_t seen;        /* the newest command that has an event */
     yki_pending *pending; /* oldest first, from pending_first on */
     size_t pending_first, pending_count, pending_capacity;
     cl_int error; /* of the first failed command, until a wait returns it; CL_SUCCESS: none */

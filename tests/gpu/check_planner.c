@@ -114,6 +114,20 @@ START_TEST(what_does_not_fit_is_left_out)
 }
 END_TEST
 
+/* A driver that names one number for all kernels, below what they are compiled for, names no limit. */
+START_TEST(a_number_for_all_kernels_is_no_limit)
+{
+    const char *before = solver_taken(levels[_i], NULL), *after;
+
+    driver->set_faults(&(null_faults){.narrow = "*", .narrow_group = 16});
+    test_forget_lines();
+    after = solver_taken(levels[_i], NULL);
+    driver->set_faults(&(null_faults){0});
+    ck_assert_str_eq(before, after);
+    ck_assert_ptr_null(strstr(test_lines, "is left out"));
+}
+END_TEST
+
 /* Nothing is built yet, and binary-flat is tried first. Both are in one program, so the other one
  * builds it again. */
 START_TEST(what_does_not_build_is_left_out)
@@ -266,6 +280,7 @@ test_suite(void)
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, what_does_not_fit_is_left_out, 0, 2);
+    tcase_add_loop_test(tcase, a_number_for_all_kernels_is_no_limit, 0, 2);
     tcase_add_loop_test(tcase, what_does_not_build_is_left_out, 0, 2);
     tcase_add_loop_test(tcase, what_does_not_launch_is_left_out, 0, 4);
     tcase_add_loop_test(tcase, a_plan_fails_where_nothing_is_left, 0, 2);

@@ -16,6 +16,7 @@
 /* Since the process began. Take the difference of two. */
 typedef struct null_counts {
     uint64_t launches;
+    uint64_t launch_events; /* launches whose event was asked for */
     uint64_t lonely; /* of them, those whose groups have one work-item */
     uint64_t writes, reads, copies, fills, maps; /* commands */
     uint64_t bytes_written, bytes_read;          /* between host and device */

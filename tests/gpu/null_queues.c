@@ -330,6 +330,7 @@ launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_
         return CL_OUT_OF_RESOURCES;
     pthread_mutex_lock(&lock);
     counts.launches++;
+    counts.launch_events += event != NULL;
     counts.lonely += size == 1;
     queue->computes = true;
     queue->newest = ++serial;
