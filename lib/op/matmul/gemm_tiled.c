@@ -25,11 +25,14 @@
 enum {
     MAX_GROUPS = 32768, /* in one grid dimension; kernels loop over the rest */
     MAX_PARTS = 64,
-    MIN_PART = 64,             /* a part should have at least this many terms of the sum */
+    MIN_PART = 64,             /* a part should have at least this many terms of the sum, */
+    GOOD_PART = 256,           /* or this many, so that parts cost little to write and to add */
     MIN_SPLIT = 256,           /* a sum of less terms is faster than a second launch */
     MAX_SUMMED = 4096,         /* one group of a row adds up A, over this many terms at most */
     MAX_PART_BYTES = 64 << 20, /* of all parts together */
-    PART_TILE = 64             /* the tile for which parts are counted */
+    PART_TILE = 64,            /* the tile for which parts are counted: a unit needs */
+    PART_GROUPS = 2,           /* so many groups of it, */
+    GOOD_GROUPS = 8            /* and a GPU's hides latency with so many */
 };
 
 /* As in tile.cl. `density` is the share of multiply-adds in the inner loop, in percent, as
@@ -106,7 +109,7 @@ count_tiles(const yki_problem *problem, const yki_gemm *g, int64_t rows, int64_t
            yki_expr_value(g->z, problem->max);
 }
 
-/* The number of parts that gives about two groups for each compute unit. */
+/* The number of parts that gives each compute unit enough groups. */
 static int64_t
 choose_parts(const yki_problem *problem, const yki_gemm *g, const yki_device_traits *traits)
 {
@@ -117,8 +120,11 @@ choose_parts(const yki_problem *problem, const yki_gemm *g, const yki_device_tra
 
     if (count == 0 || length_of(problem, g) < MIN_SPLIT || traits->canonical)
         return 1;
-    parts = 2 * (int64_t)traits->compute_units / count;
-    parts = YKI_MIN(parts, length_of(problem, g) / MIN_PART);
+    parts = YKI_MIN(PART_GROUPS * (int64_t)traits->compute_units / count,
+                    length_of(problem, g) / MIN_PART);
+    if (traits->type == YOKE_DEVICE_GPU)
+        parts = YKI_MAX(parts, YKI_MIN(GOOD_GROUPS * (int64_t)traits->compute_units / count,
+                                       length_of(problem, g) / GOOD_PART));
     parts = YKI_MIN(parts, MAX_PART_BYTES / YKI_MAX(m * n * z * 4, 1));
     parts = YKI_MIN(parts, MAX_PARTS);
     /* Only sums can be divided along their outermost axis, which must be long enough too. */
