@@ -60,13 +60,13 @@ START_TEST(large_products_look_for_a_set)
 END_TEST
 
 /* The results of the null driver are not those of a product, so no set of CLBlast works there. A
- * plan does without it, also where there is no memory to try one: the last product has 12 MiB and
- * 16 of sums in parts, and CLBlast copies the 12. */
+ * plan does without it, also where there is no memory to try one: the last product has 48 MiB,
+ * and CLBlast copies them. */
 static const struct {
     int units;
     const char *selector;
     bool tried;
-} plans[] = {{SMALL, "gpu:0", false}, {LARGE, "gpu:0", true}, {2 * LARGE, "gpu:0@30MiB", false}};
+} plans[] = {{SMALL, "gpu:0", false}, {LARGE, "gpu:0", true}, {4 * LARGE, "gpu:0@80MiB", false}};
 
 START_TEST(what_does_not_work_is_not_taken)
 {
