@@ -131,18 +131,39 @@ yki_ce_rows(__global const float *x, __global const LABEL *target, __global floa
     }
 }
 
-/* The pairs of each sample's `length` rows, in their order. */
-__kernel YKI_GROUP(1, 1) void
+/* The pairs of each sample's `length` rows, in their order: several work-items fetch them for the
+ * one that adds. */
+KERNEL
 yki_sum_pairs(__global const float *pairs, __global float *out, int samples, int length)
 {
     long groups = (long)get_num_groups(0), group = (long)get_group_id(0);
+#if WG > 1
+    __local float2 some[WG];
+    int lid = (int)get_local_id(0);
+#endif
 
     for (long n = samples * group / groups; n < samples * (group + 1) / groups; n++) {
         float2 sum = (float2)(0.f, 0.f);
 
+#if WG == 1
         for (int t = 0; t < length; t++)
             sum += vload2(n * length + t, pairs);
         vstore2(sum, n, out);
+#else
+        for (int first = 0; first < length; first += WG) {
+            int here = min(length - first, WG);
+
+            if (lid < here)
+                some[lid] = vload2(n * length + first + lid, pairs);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            if (lid == 0)
+                for (int t = 0; t < here; t++)
+                    sum += some[t];
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        if (lid == 0)
+            vstore2(sum, n, out);
+#endif
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * linear_loss.c - a dense layer without bias and the softmax cross-entropy of its
- * result, in chunks of rows: the logits of a whole batch never exist.
+ * result, in chunks of rows: the logits of a large batch never exist.
  *
  * The gradients are nodes of their own, and each would compute the logits again. A
  * fusion (plan/fuse_linear_loss.c) makes them further results of the loss, which then

@@ -9,12 +9,16 @@
  * it orders the sums of the weight's gradient, so it is part of the result and no
  * tuning. All products are of one class, and so is the whole. Launches of chunks that a
  * smaller batch does not have do nothing.
+ *
+ * On GPUs a launch of few rows takes as long as one of many: a chunk has more of them where
+ * there are few classes. If that is the whole batch, no rows are copied.
  */
 #include <string.h>
 
+#include "op/conv/conv.h"
 #include "op/loss/loss.h"
 
-enum { CHUNK = 512, PRODUCTS = 3 };
+enum { CHUNK = 512, LOGITS = 8 << 20 /* of a chunk on GPUs, if it has more rows */, PRODUCTS = 3 };
 
 typedef struct plan {
     const yki_problem *problem;
@@ -102,6 +106,16 @@ append(plan *p, const yki_recipe *sub, const uint32_t *operands, unsigned produc
         launch->adds_parts = false;
         skip_without_rows(p, launch);
     }
+}
+
+static int64_t
+chunk_for(const yki_device_traits *traits, int64_t all, int64_t classes)
+{
+    int64_t most = LOGITS / classes / CHUNK * CHUNK;
+
+    if (yki_conv_is_cpu(traits) || traits->canonical || most <= CHUNK || all <= CHUNK)
+        return CHUNK;
+    return YKI_MIN(most, (all + CHUNK - 1) / CHUNK * CHUNK);
 }
 
 static yki_operand
@@ -198,7 +212,8 @@ can_multiply(const yki_problem *problem, const yki_device_traits *traits, yki_cl
         return false;
     p.width = problem->in[1].shape.dim[1];
     p.classes = problem->in[1].shape.dim[0];
-    p.most = CHUNK;
+    p.rows = yki_shape_count(problem->in[0].shape) / p.width;
+    p.most = chunk_for(traits, p.rows * problem->max.batch, p.classes);
     for (unsigned i = 0; i < PRODUCTS; i++) {
         yki_problem product = product_of(&p, i);
 
@@ -221,17 +236,21 @@ write_recipe(const yki_problem *problem, const yki_device_traits *traits, yki_cl
               .attrs = yki_linear_loss_attrs_get(&problem->attrs),
               .width = problem->in[1].shape.dim[1],
               .classes = problem->in[1].shape.dim[0]};
-    uint32_t x, logits, pairs, slope = 0, part = 0, dx = 3u + is_loss, dw = dx + (p.attrs.dx != 0);
+    uint32_t x = 0, logits, pairs, part = 0, dx = 3u + is_loss, dw = dx + (p.attrs.dx != 0);
+    uint32_t slope = dx;
     int64_t all;
+    bool whole;
 
     p.rows = yki_shape_count(problem->in[0].shape) / p.width;
     all = p.rows * problem->max.batch;
-    p.most = CHUNK;
+    p.most = chunk_for(traits, all, p.classes);
+    whole = p.most > CHUNK && p.most >= all;
     yki_recipe_start(recipe, problem);
-    x = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * p.most * p.width));
+    if (!whole)
+        x = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * p.most * p.width));
     logits = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * p.most * p.classes));
     pairs = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(8 * YKI_MAX(all, 1)));
-    if (p.attrs.dx)
+    if (p.attrs.dx && !whole)
         slope = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * p.most * p.width));
     if (p.attrs.dw && all > p.most)
         part = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * p.classes * p.width));
@@ -245,12 +264,14 @@ write_recipe(const yki_problem *problem, const yki_device_traits *traits, yki_cl
                                        .ignore = p.attrs.ignore_index,
                                        .with_grad = p.attrs.dx || p.attrs.dw};
 
-        copy_rows(&p, 0, x, p.first, 0);
+        if (!whole)
+            copy_rows(&p, 0, x, p.first, 0);
         multiply(&p, 0, x, 1, logits);
         yki_rows_ce(recipe, problem, traits, &slots, &args);
         if (p.attrs.dx) {
             multiply(&p, 1, logits, 1, slope);
-            copy_rows(&p, slope, dx, 0, p.first);
+            if (!whole)
+                copy_rows(&p, slope, dx, 0, p.first);
         }
         if (p.attrs.dw) {
             multiply(&p, 2, logits, x, p.first == 0 ? dw : part);

@@ -84,13 +84,14 @@ yki_rows_sum(yki_recipe *recipe, const yki_problem *problem, uint32_t pairs, uin
 {
     yki_launch *launch = yki_rows_launch(recipe, traits, "yki_sum_pairs", YOKE_I32, 1, YKI_BATCH);
     yki_expr samples = YKI_BATCH;
+    uint32_t items = yki_rows_form_for(traits, 1).items;
 
     yki_arg_slot(recipe, pairs);
     yki_arg_slot(recipe, out);
     yki_arg_expr(recipe, "samples", YKI_BATCH);
     yki_arg_int(recipe, "length", length);
     samples.max = MAX_GROUPS;
-    yki_launch_grid(launch, samples, YKI_CONST(1), YKI_CONST(1), 1, 1, 1);
+    yki_launch_grid(launch, samples, YKI_CONST(1), YKI_CONST(1), items, 1, 1);
     yki_launch_iterations(launch, problem, 0, (length + 1) * (problem->max.batch / MAX_GROUPS + 1));
 }
 
