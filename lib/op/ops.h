@@ -75,7 +75,8 @@
     X(row)                                                                                         \
     X(layer_norm)                                                                                  \
     X(layer_norm_grad)                                                                             \
-    X(layer_norm_grad_params)
+    X(layer_norm_grad_params)                                                                      \
+    X(layer_norm_grads)
 
 #define YKI_OP(name) extern const yki_op yki_op_##name;
 YKI_OPS(YKI_OP)
@@ -470,7 +471,8 @@ YKI_ATTRS(yki_bn_attrs)
  * (I), beta (I)] -> y. layer_norm_grad: x, dy[, gamma] -> dx. layer_norm_grad_params: x, dy ->
  * (2, I...), the sums of dy and of dy * normalised x over rows and samples, which are the
  * gradients of beta and gamma. With rms there is no mean and no beta, and layer_norm_grad_params
- * gives (I...), the gradient of gamma. */
+ * gives (I...), the gradient of gamma. Fusions make layer_norm_grads (norm/layer_norm_grads.c): x,
+ * dy, gamma -> dx, and the gradients of beta (not with rms) and gamma. */
 
 typedef struct yki_ln_attrs {
     float epsilon;
@@ -621,7 +623,8 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(row)                                                                                         \
     X(layer_norm)                                                                                  \
     X(layer_norm_grad)                                                                             \
-    X(layer_norm_grad_params)
+    X(layer_norm_grad_params)                                                                      \
+    X(layer_norm_grads)
 
 /* ---- adapters (matmul/lora.c) ---- */
 

@@ -150,10 +150,11 @@ static const rule loss_rules[] = {
     yki_fuse_dense_loss,
 };
 
-/* Only the gradient reads the statistics now. */
+/* Only the gradient reads the statistics now, and gates are joined. */
 static const rule norm_rules[] = {
     yki_fuse_statistics,
     yki_fuse_gradient_sums,
+    yki_fuse_layer_norm,
 };
 
 static void

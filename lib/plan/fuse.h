@@ -75,6 +75,7 @@ bool yki_fuse_pooled_grad(yki_fusion *f, size_t index);
 bool yki_fuse_normalised_gate(yki_fusion *f, size_t index); /* fuse_norm.c */
 bool yki_fuse_statistics(yki_fusion *f, size_t index);
 bool yki_fuse_gradient_sums(yki_fusion *f, size_t index);
+bool yki_fuse_layer_norm(yki_fusion *f, size_t index);
 bool yki_fuse_gate(yki_fusion *f, size_t index); /* fuse_matmul.c */
 bool yki_fuse_sums(yki_fusion *f, size_t index);
 bool yki_fuse_pair(yki_fusion *f, size_t index);       /* runs after the others, on their tasks */

@@ -11,6 +11,9 @@
  * Statistics and their use become one operator where a device has a solver for it: the pass that
  * uses partial statistics adds them up itself. In a team they stay apart, because the statistics
  * of all devices are merged between the two.
+ *
+ * The gradients of a layer norm by its input and by its parameters become one operator in the same
+ * way: both compute the mean and the deviation of each row.
  */
 #include <string.h>
 
@@ -178,14 +181,14 @@ yki_fuse_statistics(yki_fusion *f, size_t index)
 }
 
 /* Finds the two tasks that take the rows of `sums`, from task `first` on. Returns false unless they
- * and one other task are all its readers. */
+ * and so many others are all its readers. */
 static bool
-find_rows(const yki_fusion *f, size_t first, int32_t sums, size_t rows[2])
+find_rows(const yki_fusion *f, size_t first, int32_t sums, int64_t others, size_t rows[2])
 {
     const yki_plan *plan = f->plan;
     int found = 0;
 
-    if (plan->values[sums].storage != YKI_STORE_ARENA || f->readers[sums].count != 3)
+    if (plan->values[sums].storage != YKI_STORE_ARENA || f->readers[sums].count != 2 + others)
         return false;
     for (size_t t = first; t < YKI_MIN(first + 2 * (size_t)MOST_APART, plan->task_count); t++) {
         const yki_task *task = &plan->tasks[t];
@@ -219,7 +222,7 @@ yki_fuse_gradient_sums(yki_fusion *f, size_t index)
     if (memcmp(stats->slots, joined.slots, 3 * sizeof *stats->slots) != 0 ||
         yki_bn_attrs_get(&stats->problem.attrs).act != yki_bn_attrs_get(&joined.problem.attrs).act)
         return false;
-    with_rows = find_rows(f, (size_t)at, sums, rows);
+    with_rows = find_rows(f, (size_t)at, sums, 1, rows);
     if (!with_rows && producer_near(f, index, sums, &yki_op_bn_grad_stats, NULL) < 0)
         return false;
     joined.problem.op = &yki_op_bn_layer_grad;
@@ -233,6 +236,57 @@ yki_fuse_gradient_sums(yki_fusion *f, size_t index)
     for (int i = 0; i < 2 && with_rows; i++)
         yki_fusion_drop(f, rows[i]);
     yki_fusion_drop(f, (size_t)at);
+    yki_fusion_replace(f, index, &joined);
+    return true;
+}
+
+/* ---- the gradients of a layer norm ---- */
+
+/* Returns whether `params` gives the gradients of the parameters of the layer norm whose gradient
+ * by the input is `grad`. */
+static bool
+of_one_layer_norm(const yki_fusion *f, const yki_task *grad, const yki_task *params)
+{
+    const yki_ln_attrs a = yki_ln_attrs_get(&grad->problem.attrs);
+    yki_ln_attrs b;
+
+    (void)f;
+    if (params->problem.op != &yki_op_layer_norm_grad_params)
+        return false;
+    b = yki_ln_attrs_get(&params->problem.attrs);
+    return memcmp(&a, &b, sizeof a) == 0 &&
+           memcmp(params->slots, grad->slots, 2 * sizeof *grad->slots) == 0 &&
+           params->problem.rows == grad->problem.rows;
+}
+
+bool
+yki_fuse_layer_norm(yki_fusion *f, size_t index)
+{
+    yki_plan *plan = f->plan;
+    yki_task joined = plan->tasks[index];
+    size_t params, rows[2] = {0, 0};
+    bool rms;
+    int32_t sums;
+
+    if (joined.problem.op != &yki_op_layer_norm_grad || joined.problem.input_count != 3)
+        return false;
+    params = yki_fusion_find_near(f, index, of_one_layer_norm);
+    if (params == 0)
+        return false;
+    rms = yki_ln_attrs_get(&joined.problem.attrs).rms;
+    sums = yki_task_result(&plan->tasks[params]);
+    if (!rms && !find_rows(f, params, sums, 0, rows))
+        return false;
+    joined.problem.op = &yki_op_layer_norm_grads;
+    for (int i = 0; i < 2 && !rms; i++)
+        add_result(f, &joined, yki_task_result(&plan->tasks[rows[i]]));
+    if (rms)
+        add_result(f, &joined, sums);
+    if (!yki_fusion_solvable(f, &joined.problem))
+        return false;
+    for (int i = 0; i < 2 && !rms; i++)
+        yki_fusion_drop(f, rows[i]);
+    yki_fusion_drop(f, params);
     yki_fusion_replace(f, index, &joined);
     return true;
 }

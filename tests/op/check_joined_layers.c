@@ -301,6 +301,68 @@ START_TEST(a_norm_joins_its_statistics)
 }
 END_TEST
 
+/* ---- the gradients of a layer norm ---- */
+
+typedef struct layer {
+    int rows, width; /* rows of a sample */
+    bool rms;
+} layer;
+
+/* Rows of one vector and of many, in floats and in fours; more rows than are done at a time, which
+ * is also by one group for a device of one unit; and so wide that an item keeps more. */
+static const layer layers[] = {
+    {9, 8, false}, {3, 35, true}, {40, 12, true}, {5, 131, false}, {2, 260, true}, {1, 800, false},
+};
+enum { LAYER_SAMPLES = 4, LAYER_VALUES = 4000, LAYER_WIDTH = 800 };
+
+typedef struct layer_data {
+    float x[LAYER_VALUES], dy[LAYER_VALUES], dx[LAYER_VALUES], wanted_dx[LAYER_VALUES];
+    float gamma[LAYER_WIDTH], dgamma[LAYER_WIDTH], dbeta[LAYER_WIDTH], sums[2 * LAYER_WIDTH];
+} layer_data;
+
+/* What the operators apart give, which the oracles hold (check_rows.c), for several samples and for
+ * none. */
+START_TEST(a_layer_norm_joins_its_gradients)
+{
+    const layer *l = &layers[_i % (int)YKI_COUNT(layers)];
+    const yoke_shape shape = yoke_shape(l->rows, l->width), inner = yoke_shape(l->width);
+    yki_ln_attrs a = {.epsilon = 1e-3f, .axes = 1, .affine = 1, .rms = l->rms};
+    yki_problem p = norm_problem(&yki_op_layer_norm_grad, shape, (yki_bn_attrs){0});
+    const int64_t n = _i >= 2 * (int)YKI_COUNT(layers) ? 0 : LAYER_SAMPLES;
+    layer_data *d = calloc(1, sizeof *d);
+    void *values[6] = {d->x, d->dy, d->gamma, d->dx, d->dbeta, d->dgamma};
+
+    if (alone_traits.type == YOKE_DEVICE_CPU && alone_traits.vector_width >= 4)
+        TEST_NOT_HERE("only for devices whose work-items run side by side");
+    if (_i >= (int)YKI_COUNT(layers))
+        alone_traits.compute_units = 1;
+    alone_fill(d->x, LAYER_VALUES, 0);
+    alone_fill(d->dy, LAYER_VALUES, 1);
+    alone_fill(d->gamma, LAYER_WIDTH, 2);
+    p.attrs = (yki_attrs){0};
+    yki_ln_attrs_set(&p.attrs, &a);
+    add_input(&p, shape, true);
+    add_input(&p, inner, false);
+    alone_run(&p, 0, n, (void *[]){d->x, d->dy, d->gamma, d->wanted_dx});
+    p.op = &yki_op_layer_norm_grads;
+    if (l->rms)
+        values[4] = d->dgamma;
+    for (int i = 0; i < 2 - l->rms; i++)
+        p.extra[p.extra_count++] = alone_tensor(YOKE_F32, false, inner);
+    alone_run(&p, 0, n, values);
+    p.op = &yki_op_layer_norm_grad_params;
+    p.input_count = 2;
+    p.extra_count = 0;
+    p.out = l->rms ? p.extra[0] : alone_tensor(YOKE_F32, false, yoke_shape(2, l->width));
+    alone_run(&p, 0, n, (void *[]){d->x, d->dy, d->sums});
+    alone_near(d->dx, d->wanted_dx, n * l->rows * l->width);
+    alone_near(d->dgamma, d->sums + (l->rms ? 0 : l->width), l->width);
+    if (!l->rms)
+        alone_near(d->dbeta, d->sums, l->width);
+    free(d);
+}
+END_TEST
+
 /* ---- both gradients of a convolution ---- */
 
 typedef struct conv_layer {
@@ -433,6 +495,7 @@ test_suite(void)
 
     tcase_add_checked_fixture(tcase, alone_open, alone_close);
     tcase_add_loop_test(tcase, a_norm_joins_its_statistics, 0, 6);
+    tcase_add_loop_test(tcase, a_layer_norm_joins_its_gradients, 0, 3 * (int)YKI_COUNT(layers));
     tcase_add_loop_test(tcase, gradients_of_a_convolution_join, 0,
                         CONV_ACTS * (int)YKI_COUNT(conv_layers));
     tcase_add_loop_test(tcase, a_gradient_of_a_convolution_joins_its_sum, 0, 4);

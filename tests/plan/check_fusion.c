@@ -372,6 +372,23 @@ START_TEST(an_embedding_adds_its_rows_to_another_gradient)
 }
 END_TEST
 
+/* Those by the input and by the parameters: a task less, and with a shift both rows. */
+START_TEST(gradients_of_a_layer_norm_are_joined)
+{
+    const yoke_layer_norm_options options = {.axes = 1, .name = "norm"};
+    yoke_node *x, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = dense_without_bias(g, yoke_input(g, "x", YOKE_F32, yoke_shape(3, 7)), 20);
+    x = _i ? yoke_rms_norm(g, x, &options) : yoke_layer_norm(g, x, &options);
+    target = yoke_target(g, "target", YOKE_F32, yoke_shape(3, 20));
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, x, target, NULL));
+    fusing_check(g, true,
+                 &(fusing_expected){"layer-norm-grads", 1, _i ? 1 : 3, 1e-5, _i ? 300 : 7, NO_CPU});
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -395,5 +412,6 @@ test_suite(void)
     tcase_add_test(tcase, attention_keeps_its_sums_for_backward);
     tcase_add_loop_test(tcase, an_embedding_adds_its_rows_to_another_gradient, 0, 3);
     tcase_add_test(tcase, a_tied_head_computes_its_logits_once);
+    tcase_add_loop_test(tcase, gradients_of_a_layer_norm_are_joined, 0, 2);
     return suite;
 }
