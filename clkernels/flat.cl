@@ -239,7 +239,8 @@ yki_batch_sum(__global const float *in, __global float *out, int count, int samp
             out[s] += in[n * count + s];
 }
 
-/* The same where a sample has `used` elements, at most `count`; those that no sample has are 0. */
+/* The same where a sample has `used` elements, at most `count`; those that no sample has are 0. Side
+ * by side, a work-item keeps its sum. */
 __kernel YKI_GROUP(WG, 1) void
 yki_position_sum(__global const float *in, __global float *out, int count, int used, int samples)
 {
@@ -247,11 +248,22 @@ yki_position_sum(__global const float *in, __global float *out, int count, int u
     int begin = (int)((long)count * group / groups) + (int)get_local_id(0);
     int end = (int)((long)count * (group + 1) / groups), there = min(used, end);
 
+#if WG > 1
+    for (int s = begin; s < end; s += run) {
+        float sum = 0.f;
+
+#pragma unroll 8
+        for (int n = 0; n < (s < there ? samples : 0); n++)
+            sum += in[(long)n * used + s];
+        out[s] = sum;
+    }
+#else
     for (int s = begin; s < end; s += run)
         out[s] = 0.f;
     for (long n = 0; n < samples; n++)
         for (int s = begin; s < there; s += run)
             out[s] += in[n * used + s];
+#endif
 }
 
 #define REDUCE_STEP(size, stride)                                                             \

@@ -158,6 +158,9 @@ emit_positions(const yki_problem *problem, const yki_device_traits *traits, unsi
     yki_arg_expr(recipe, "used", YKI_PER_ROW(count / problem->max.length));
     yki_arg_expr(recipe, "samples", YKI_BATCH);
     yki_flat_grid(launch, &flat, problem);
+    if (launch && flat.group > 1)
+        launch->groups[0] =
+            YKI_CONST(YKI_MIN((count + flat.group - 1) / flat.group, (int64_t)flat.groups));
     cost(launch, count);
     yki_launch_iterations(launch, problem, (double)count * (double)problem->max.batch, 1);
     return recipe->status;
