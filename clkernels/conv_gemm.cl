@@ -11,9 +11,15 @@
  * canonical plans k runs over (16 channels, vertical tap, horizontal tap, one of them).
  *
  * Where an element of x lies is the sum of what depends on the column alone, which an item keeps
- * in registers, and of what depends on k alone. That is noted once for all items, TK taps at a
- * time, by the first TK of them: they count through the taps without a division. In the form FLAT,
- * for 1x1 kernels of stride 1 without padding, x is a matrix for each sample, read in float4.
+ * in registers, and of what depends on k alone. That is noted for all items in local memory, many
+ * taps at a time. Whether it lies in the image is a bit for each row and each column of the kernel
+ * (MASKS), and an item reads another element where it does not: a branch around a load costs more
+ * than the load. An item reads terms that follow one another, so 4 notes are one load; and items
+ * that follow one another have neighbouring columns, or rows.
+ *
+ * The weights are read in float4 where terms follow one another in memory (A_FORM, a form of
+ * tile.cl), else as noted (NOTED). In the form FLAT, for 1x1 kernels of stride 1 without padding, x
+ * is a matrix for each sample, read in float4, too.
  *
  * A gradient by the input with a stride is a convolution for each remainder of the position
  * by the stride (a class): those positions meet the same taps, and no others are looked at.
@@ -28,8 +34,13 @@
 #ifndef FLAT
 #define FLAT 0
 #endif
+#define NOTED -1
 #ifndef A_FORM
-#define A_FORM TILE_BY_K
+#define A_FORM NOTED
+#endif
+/* The kernel has fewer than 32 rows and columns, together. */
+#ifndef MASKS
+#define MASKS 1
 #endif
 
 /* Column tiles along one dimension of the grid; beyond it, another one goes on. */
@@ -89,67 +100,72 @@ find_axis(__local volatile axis *a, int transposed, int residue, int size, int k
     a->kernel_step = transposed ? -period : 1;
 }
 
-/* How the sum walks over its taps. Only a few items walk, so it lies in local memory, and is
- * volatile: else compilers keep it in registers of all items. */
+/* How the taps lie in the image and in the weight. Local and volatile: else compilers keep it in
+ * registers of all items. */
 typedef struct walk {
-    int channels, taps_h, taps_w, step_c, step_i, step_j; /* a step is TK taps */
-    int x_c, x_i, x_j, down, right;                       /* in the image */
-    int w_at, w_c, w_i, w_j;                              /* in the weight */
+    int channels, taps_h, taps_w;
+    int x_c, x_i, x_j, down, right; /* in the image */
+    int w_at, w_c, w_i, w_j;        /* in the weight */
 } walk;
 
-/* From c, which may be beyond the channels of a tap, to the tap and the channel that it means. */
-#define STEPS                                                                                 \
-    {                                                                                         \
-        int width = min(YKI_CANONICAL_CHANNELS, channels - begin), next = c / width;          \
-                                                                                              \
-        c -= next * width, p.s2 += next;                                                      \
-        next = p.s2 / taps_w;                                                                 \
-        p.s2 -= next * taps_w, p.s1 += next;                                                  \
-    }
+/* What is noted of a tap: its offset in the image and in the weight, and its bits of a mask; or how
+ * many rows down and columns to the right it is. */
+#define CHUNK TILE_ITEMS
+typedef struct notes {
+    int image[CHUNK], weight[CHUNK], inside[CHUNK];
+#if !MASKS
+    int right[CHUNK];
+#endif
+} notes;
+#define NEVER (1 << 31) /* of a mask: no item has this bit */
 
-/* Notes the tap `at` (channel, vertical, horizontal) as (offset in the image, rows down, columns to
- * the right, offset in the weight), and goes a step on. Behind the last channel it notes one that
- * lies outside of each image. PoCL 3.1 crashes where it has to inline this itself. */
+/* Notes the tap of term t: number t in the order (channel, vertical, horizontal), in canonical plans
+ * (16 channels, vertical, horizontal, one of them). Behind the last it notes one outside of each
+ * image. PoCL 3.1 crashes where it has to inline this itself. */
 __attribute__((always_inline)) static void
-next_tap(__local int4 *tap, __local int4 *at, __local const volatile walk *k)
+note_tap(__local notes *to, int at, int t, __local const volatile walk *k)
 {
-    int4 p = *at;
-    bool inside = p.s0 < k->channels;
-
-    tile_put4(tap, p.s0 * k->x_c + p.s1 * k->x_i + p.s2 * k->x_j,
-         inside ? p.s1 * k->down : INT_MIN / 2, p.s2 * k->right,
-         inside ? k->w_at + p.s0 * k->w_c + p.s1 * k->w_i + p.s2 * k->w_j : k->w_at);
-#if YKI_CANONICAL
-    /* From 16 channels there is at most one step to the next tap, which may be the first of the
-     * next channels. These may be fewer; more steps go through them, but not beyond them. */
     const int channels = k->channels, taps_h = k->taps_h, taps_w = k->taps_w;
-    int begin = p.s0 / YKI_CANONICAL_CHANNELS * YKI_CANONICAL_CHANNELS, c = p.s0 - begin + TK;
-
-    if (inside) {
-        STEPS
-        if (p.s1 >= taps_h) {
-            p.s1 = 0, begin += YKI_CANONICAL_CHANNELS;
-            if (begin < channels) {
-                STEPS
-                if (p.s1 >= taps_h)
-                    begin = channels, c = 0;
-            }
-        }
-    }
-    tile_put4(at, begin + c, p.s1, p.s2, 0);
+#if YKI_CANONICAL
+    const int all = taps_h * taps_w, begin = t / (YKI_CANONICAL_CHANNELS * all) * YKI_CANONICAL_CHANNELS;
+    const int width = clamp(channels - begin, 1, YKI_CANONICAL_CHANNELS);
+    const int tap = (t - begin * all) / width, c = t - begin * all - tap * width + begin;
+    const bool inside = begin < channels && tap < all;
 #else
-    p += (int4)(k->step_c, k->step_i, k->step_j, 0);
-    if (p.s2 >= k->taps_w)
-        p.s2 -= k->taps_w, p.s1++;
-    if (p.s1 >= k->taps_h)
-        p.s1 -= k->taps_h, p.s0++;
-    *at = p;
+    const int all = taps_h * taps_w, c = t / all, tap = t - c * all;
+    const bool inside = c < channels;
+#endif
+    const int i = tap / taps_w, j = tap - i * taps_w;
+
+    to->image[at] = inside ? c * k->x_c + i * k->x_i + j * k->x_j : 0;
+    to->weight[at] = k->w_at + (inside ? c * k->w_c + i * k->w_i + j * k->w_j : 0);
+#if MASKS
+    to->inside[at] = inside ? 1 << i | 1 << (taps_h + j) : NEVER;
+#else
+    to->inside[at] = inside ? i * k->down : INT_MIN / 2;
+    to->right[at] = j * k->right;
 #endif
 }
 
-/* An item reads one term of every row of its own, and of its own column every B_STEP-th term. */
-#define A_STEP (TILE_ITEMS / TK)
-#define B_STEP (TILE_ITEMS / TN)
+/* The bits of the taps for which `at` + tap * step is in 0 .. size - 1. */
+static int
+mask_of(int at, int step, int size, int taps)
+{
+    int mask = 0;
+
+    for (int i = 0; i < taps; i++)
+        mask |= (uint)(at + i * step) < (uint)size ? 1 << i : 0;
+    return mask;
+}
+
+/* The pointer `by` floats further on. By bytes: else compilers add `by` again wherever it is used. */
+#define MOVED(p, by) ((__global const float *)((size_t)(p) + 4 * (by)))
+
+/* An item reads terms of one row, and of one column. */
+#define TERMS(R)  TILE_FLOATS(R)
+#define OWN_A     ((int)(item / TM) * TERMS(TM))
+#define OWN_B     ((int)(item / TN) * TERMS(TN))
+#define FOUR(r, u, f) r[u] = f.s0, r[u + 1] = f.s1, r[u + 2] = f.s2, r[u + 3] = f.s3
 #if FLAT
 #define LOAD(k)                                                                               \
     tile_load(ra, from_w, A_FORM, TM, tile_item, rows - m0, channels, w_row, w_channel, k);   \
@@ -158,34 +174,64 @@ next_tap(__local int4 *tap, __local int4 *at, __local const volatile walk *k)
         int c = min((k) + tile_term(TILE_BY_ROW4, TN, tile_item, u), channels - 1);           \
         float4 f = *(__global const float4 *)(from_x + (long)c * (h * w));                    \
                                                                                               \
-        rb[4 * u] = f.s0, rb[4 * u + 1] = f.s1, rb[4 * u + 2] = f.s2, rb[4 * u + 3] = f.s3;   \
+        FOUR(rb, 4 * u, f);                                                                    \
     }
 #define STORE(half)                                                                           \
     tile_store(&TILE_A(half, 0, 0), TILE_A_STEP, ra, A_FORM, TM, tile_item);                  \
     tile_store(&TILE_B(half, 0, 0), TILE_B_STEP, rb, TILE_BY_ROW4, TN, tile_item);
 #else
-#define LOAD(k)                                                                               \
+#if MASKS
+#define INSIDE(e) ((f.s##e & mask) == f.s##e)
+#define RIGHT(k)
+#else
+#define INSIDE(e) ((uint)(iy + f.s##e) < (uint)h && (uint)(ix + r.s##e) < (uint)w)
+#define RIGHT(k)  int4 r = *(__local const int4 *)&taps.right[CHUNK_OF(k) + OWN_B + u];
+#endif
+#define CHUNK_OF(k) ((k) & (CHUNK - 1))
+#define GATHER(e)                                                                             \
     {                                                                                         \
-        __local const int4 *now = taps[(k) / TK & 1];                                         \
-        __global const float *from = from_w + now[item % TK].s3;                              \
+        bool in_ = INSIDE(e);                                                                 \
+        float x_ = from_x[in_ ? at_.s##e : nowhere];                                          \
                                                                                               \
-        _Pragma("unroll") for (int u = 0; u < TILE_FLOATS(TM); u++) ra[u] = from[w_at[u]];    \
-        _Pragma("unroll") for (int u = 0; u < TILE_FLOATS(TN); u++)                           \
-        {                                                                                     \
-            int4 tap = now[item / TN + u * B_STEP];                                           \
-                                                                                              \
-            rb[u] = (uint)(iy + tap.s1) < (uint)h && (uint)(ix + tap.s2) < (uint)w            \
-                        ? from_x[tap.s0]                                                      \
-                        : 0.f;                                                                \
-        }                                                                                     \
+        rb[u + e] = in_ ? x_ : 0.f;                                                           \
     }
-#define STORE(half)                                                                           \
-    _Pragma("unroll") for (int u = 0; u < TILE_FLOATS(TM); u++)                               \
-        TILE_A(half, item % TK, item / TK + u * A_STEP) = ra[u];                              \
-    _Pragma("unroll") for (int u = 0; u < TILE_FLOATS(TN); u++)                               \
-        TILE_B(half, item / TN + u * B_STEP, item % TN) = rb[u];                              \
-    if (tile_item < TK)                                                                       \
-        next_tap(&taps[half ^ 1][tile_item], &at[tile_item], &k);
+#define LOAD_B(k)                                                                             \
+    _Pragma("unroll") for (int u = 0; u < TERMS(TN); u += 4)                                  \
+    {                                                                                         \
+        int4 at_ = *(__local const int4 *)&taps.image[CHUNK_OF(k) + OWN_B + u];               \
+        int4 f = *(__local const int4 *)&taps.inside[CHUNK_OF(k) + OWN_B + u];                \
+        RIGHT(k)                                                                              \
+        GATHER(0) GATHER(1) GATHER(2) GATHER(3)                                               \
+    }
+#define STORE_B(half)                                                                         \
+    _Pragma("unroll") for (int u = 0; u < TERMS(TN); u++)                                     \
+        TILE_B(half, OWN_B + u, item % TN) = rb[u];
+#if A_FORM == NOTED
+#define LOAD_A(k)                                                                             \
+    _Pragma("unroll") for (int u = 0; u < TERMS(TM); u += 4)                                  \
+    {                                                                                         \
+        int4 at_ = *(__local const int4 *)&taps.weight[CHUNK_OF(k) + OWN_A + u];              \
+                                                                                              \
+        ra[u] = from_w[at_.s0], ra[u + 1] = from_w[at_.s1];                                   \
+        ra[u + 2] = from_w[at_.s2], ra[u + 3] = from_w[at_.s3];                               \
+    }
+#define STORE_A(half)                                                                         \
+    _Pragma("unroll") for (int u = 0; u < TERMS(TM); u++)                                     \
+        TILE_A(half, OWN_A + u, item % TM) = ra[u];
+#else
+#define LOAD_A(k)                                                                             \
+    _Pragma("unroll") for (int u = 0; u < TERMS(TM) / 4; u++)                                 \
+    {                                                                                         \
+        int t = min((k) + tile_term(A_FORM, TM, item, 0), depth - 4);                         \
+        float4 f = *(__global const float4 *)(from_row[u] + t);                               \
+                                                                                              \
+        FOUR(ra, 4 * u, f);                                                                   \
+    }
+#define STORE_A(half) tile_store(&TILE_A(half, 0, 0), TILE_A_STEP, ra, A_FORM, TM, tile_item);
+#endif
+#define LOAD(k)     LOAD_A(k) LOAD_B(k)
+#define STORE(half) STORE_A(half) STORE_B(half)
+#define NOTE(first) note_tap(&taps, tile_item, (first) + tile_item, &k);
 #endif
 
 /* Stores elements of y. With SUM other's are added, and where act is 3, what is left is where gate is
@@ -206,10 +252,14 @@ next_tap(__local int4 *tap, __local int4 *at, __local const volatile walk *k)
 #define PUT(type, to, value) *(__global type *)(to) = value;
 #endif
 
-/* Column e of block j of the item's elements, where p + 4 j + e is a position. */
+/* Where `wide` is 0, items store one position at a time. Then column 4 x + e of 32 is position 8 e + x
+ * of these: items that follow one another store neighbours. */
+#define POSITION(column) ((column) / 32 * 32 + (column) % 4 * 8 + (column) % 32 / 4)
+
+/* Column e of block j of the item's elements. */
 #define STORE_COLUMN(e)                                                                       \
-    if (TILE_COLUMN(j) + e < columns) {                                                       \
-        uint q = q0 + TILE_COLUMN(j) + e;                                                     \
+    if (POSITION((uint)TILE_COLUMN(j)) + 8 * e < (uint)columns) {                             \
+        uint q = q0 + POSITION((uint)TILE_COLUMN(j)) + 8 * e;                                 \
         uint n = q / (uint)area, oy;                                                          \
         __global float *to;                                                                   \
                                                                                               \
@@ -271,23 +321,23 @@ yki_conv_gemm_image(__global const float *x, __global const float *weight,
     barrier(CLK_LOCAL_MEM_FENCE);
     depth = channels;
 #else
-    __local int4 taps[2][TK], at[TK];
+    __local notes taps __attribute__((aligned(16)));
     __local volatile axis down, across;
     __local volatile walk k;
 
     if (tile_item == 0) {
         const int classes = transposed ? sh * sw : 1, all = kh * kw;
-        int gc = (int)get_group_id(2) / bands, g = gc / classes, class = gc - g * classes, i;
+        int gc = (int)get_group_id(2) / bands, g = gc / classes, class = gc - g * classes;
         int class_h = transposed ? class / sw : 0;
 
-        find_axis(&down, transposed, class_h, oh, kh, sh, ph, dh);
-        find_axis(&across, transposed, class - class_h * sw, ow, kw, sw, pw, dw);
+        /* The class with most taps is the first: the last groups should be short. */
+        find_axis(&down, transposed, transposed ? (class_h + sh - ph % sh) % sh : 0, oh, kh, sh, ph,
+                  dh);
+        class -= class_h * sw;
+        find_axis(&across, transposed, transposed ? (class + sw - pw % sw) % sw : 0, ow, kw, sw, pw,
+                  dw);
         k.channels = down.taps && across.taps ? channels : 0;
         k.taps_h = down.taps, k.taps_w = across.taps;
-        i = k.taps_w ? TK / k.taps_w : 0;
-        k.step_c = k.taps_h ? i / k.taps_h : 0;
-        k.step_i = i - k.step_c * k.taps_h;
-        k.step_j = TK - i * k.taps_w;
         k.x_c = h * w, k.x_i = down.tap_step * w, k.x_j = across.tap_step;
         k.down = down.tap_step, k.right = across.tap_step;
         k.w_at = down.kernel_at * kw + across.kernel_at;
@@ -298,22 +348,6 @@ yki_conv_gemm_image(__global const float *x, __global const float *weight,
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     depth = k.channels * k.taps_h * k.taps_w;
-    if (tile_item < TK) {
-        int taps_w = max(k.taps_w, 1), taps_h = max(k.taps_h, 1);
-#if YKI_CANONICAL
-        int width = max(min(YKI_CANONICAL_CHANNELS, k.channels), 1);
-        int tap = tile_item / width, i = tap / taps_w, past = i / taps_h;
-
-        tile_put4(&at[tile_item], tile_item - tap * width + past * YKI_CANONICAL_CHANNELS, i,
-                  tap - i * taps_w, 0);
-#else
-        int i = tile_item / taps_w, c = i / taps_h;
-
-        tile_put4(&at[tile_item], c, i - c * taps_h, tile_item - i * taps_w, 0);
-#endif
-        next_tap(&taps[0][tile_item], &at[tile_item], &k);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
 #endif
     if (here.columns > 0) {
         const int m0 = (int)get_group_id(0) * TM;
@@ -330,19 +364,35 @@ yki_conv_gemm_image(__global const float *x, __global const float *weight,
         from_x += (long)n * groups * channels * h * w + (q - n * here.area);
         from_w += (long)m0 * w_row;
 #else
-        uint q = here.q0 + (uint)min((int)(item % TN), here.columns - 1);
+        const uint column = wide ? item % TN : POSITION(item % TN);
+        uint q = here.q0 + (uint)min((int)column, here.columns - 1);
         uint n = q / (uint)here.area, oy;
-        int w_at[TILE_FLOATS(TM)], iy, ix;
+        int iy, ix, nowhere;
 
         q -= n * here.area, oy = q / (uint)across.count;
         iy = (int)oy * down.in_step + down.in_at;
         ix = (int)(q - oy * across.count) * across.in_step + across.in_at;
-        from_x += (long)n * groups * channels * h * w + (long)iy * w + ix;
-        _Pragma("unroll") for (int u = 0; u < TILE_FLOATS(TM); u++) w_at[u] =
-            min(m0 + (int)(item / TK) + u * A_STEP, rows - 1) * w_row;
+        nowhere = -(iy * w + ix); /* leads to the first element of the group's channels */
+        from_x = MOVED(from_x, (long)n * groups * channels * h * w - nowhere);
+#if A_FORM == NOTED
+        from_w = MOVED(from_w, (long)min(m0 + (int)(item % TM), rows - 1) * w_row);
+#else
+        __global const float *from_row[TERMS(TM) / 4];
+
+        _Pragma("unroll") for (int u = 0; u < TERMS(TM) / 4; u++) from_row[u] =
+            MOVED(from_w, (long)min(m0 + tile_row(A_FORM, TM, item, u), rows - 1) * w_row);
+#endif
+#if MASKS
+        const int mask = mask_of(iy, down.tap_step, h, down.taps) |
+                         mask_of(ix, across.tap_step, w, across.taps) << down.taps;
+#endif
 #endif
         TILE_ZERO(acc)
+#if FLAT
         TILE_SUM(acc, depth, LOAD, STORE)
+#else
+        TILE_SUM_NOTED(acc, depth, CHUNK, NOTE, LOAD, STORE)
+#endif
         {
             const int q0 = here.q0, columns = here.columns, area = here.area;
             const int left = rows - m0 - TILE_ROW(0);

@@ -6,11 +6,15 @@
  *     part[split][o][p] = sum over k of dy[o][k] * x[k][p]
  *
  * Rows o are the output channels of a group, columns p its (channel, vertical tap, horizontal
- * tap), and k runs over the positions of the split's samples. What an element's place owes to its
- * column is noted once for all items, in local memory. What it owes to k an item keeps for the
- * one position that it reads from: it counts through the positions without a division. In the form
- * FLAT, for 1x1 kernels of stride 1 without padding, both operands are matrices for each sample,
- * read in float4.
+ * tap), and k runs over the positions of the split. What an element's place owes to its column is
+ * noted once for all items, in local memory. What it owes to k an item keeps for the one position
+ * that it reads from: it counts through the positions without a division. It reads 4 columns of that,
+ * and another element where one lies outside of the image: a branch around a load costs more than
+ * the load.
+ *
+ * With VECTORS, where the positions of a sample are a multiple of TK, dy is read in float4, and all
+ * items are in the same sample. In the form FLAT, for 1x1 kernels of stride 1 without padding, both
+ * operands are matrices for each sample, read in float4; their positions are a multiple of 4.
  *
  * Letters: x (N, G * CG, H, W), dy (N, G * OG, OH, OW).
  */
@@ -19,121 +23,163 @@
 #ifndef FLAT
 #define FLAT 0
 #endif
-
-/* An item reads one position of every STEP-th row and column, or four positions. */
-#define STEP (TILE_ITEMS / TK)
-#if FLAT
-#define OWN        ((int)(item / 16 % 2) * 4)
-#define A_COUNT    (TILE_FLOATS(TM) / 4)
-#define B_COUNT    (TILE_FLOATS(TN) / 4)
-#define A_OF(u)    tile_row(TILE_BY_K4, TM, tile_item, u)
-#define B_OF(u)    tile_row(TILE_BY_K4, TN, tile_item, u)
-#define FOUR(r, u) r[4 * u] = f.s0, r[4 * u + 1] = f.s1, r[4 * u + 2] = f.s2, r[4 * u + 3] = f.s3;
-#define READ                                                                                  \
-    _Pragma("unroll") for (int u = 0; u < A_COUNT; u++)                                       \
-    {                                                                                         \
-        float4 f = *(__global const float4 *)(from_dy + row_at[u]);                           \
-                                                                                              \
-        FOUR(ra, u)                                                                           \
-    }                                                                                         \
-    _Pragma("unroll") for (int u = 0; u < B_COUNT; u++)                                       \
-    {                                                                                         \
-        float4 f = *(__global const float4 *)(from_x + column_at[u]);                         \
-                                                                                              \
-        FOUR(rb, u)                                                                           \
-    }
-#define STORE(half)                                                                           \
-    tile_store(&TILE_A(half, 0, 0), TILE_A_STEP, ra, TILE_BY_K4, TM, tile_item);              \
-    tile_store(&TILE_B(half, 0, 0), TILE_B_STEP, rb, TILE_BY_K4, TN, tile_item);
-#else
-#define OWN     ((int)(item % TK))
-#define A_COUNT TILE_FLOATS(TM)
-#define B_COUNT TILE_FLOATS(TN)
-#define A_OF(u) ((int)(item / TK) + u * STEP)
-#define B_OF(u) ((int)(item / TK) + u * STEP)
-#define READ                                                                                  \
-    {                                                                                         \
-        int iy = oy * sh, ix = ox * sw;                                                       \
-        __global const float *px = from_x + (iy * w + ix);                                    \
-                                                                                              \
-        _Pragma("unroll") for (int u = 0; u < A_COUNT; u++) ra[u] = from_dy[row_at[u]];       \
-        _Pragma("unroll") for (int u = 0; u < B_COUNT; u++)                                   \
-        {                                                                                     \
-            int4 c = taps[B_OF(u)];                                                           \
-                                                                                              \
-            rb[u] = (uint)(iy + c.s1) < (uint)h && (uint)(ix + c.s2) < (uint)w ? px[c.s0]     \
-                                                                               : 0.f;         \
-        }                                                                                     \
-    }
-#define STORE(half)                                                                           \
-    _Pragma("unroll") for (int u = 0; u < A_COUNT; u++) TILE_A(half, OWN, A_OF(u)) = ra[u];   \
-    _Pragma("unroll") for (int u = 0; u < B_COUNT; u++) TILE_B(half, OWN, B_OF(u)) = rb[u];
+#ifndef VECTORS
+#define VECTORS FLAT
 #endif
 
-/* Then the item goes TK positions on, unless that is behind the last sample. */
-#define LOAD(k)                                                                               \
-    READ                                                                                      \
-    if ((k) + TK + OWN < length) {                                                            \
-        int over = step_n;                                                                    \
-                                                                                              \
-        ox += step_x, oy += step_y;                                                           \
-        if (ox >= ow)                                                                         \
-            ox -= ow, oy++;                                                                   \
-        if (oy >= oh)                                                                         \
-            oy -= oh, over++;                                                                 \
-        from_dy += TK;                                                                        \
-        if (FLAT)                                                                             \
-            from_x += TK;                                                                     \
-        from_dy += (long)over * over_dy;                                                      \
-        from_x += (long)over * over_x;                                                        \
-    }
+/* The items that follow one another have all positions of 4 rows or columns, then those of the next;
+ * or 4 positions of a row. */
+#define OWN          ((int)(item % TK))
+#define FOURS(R)     (TILE_FLOATS(R) / 4)
+#define FIRST(u)     ((int)(item / TK + (u) * (TILE_ITEMS / TK)) * 4)
+#define OWN_FOUR     ((int)(item / 16 % 2) * 4)
+#define FOUR(r, u, f) r[4 * u] = f.s0, r[4 * u + 1] = f.s1, r[4 * u + 2] = f.s2, r[4 * u + 3] = f.s3;
+#define PUT_FOUR(to, r, u)                                                                    \
+    tile_put4((__local int4 *)&to, as_int(r[4 * u]), as_int(r[4 * u + 1]),                    \
+              as_int(r[4 * u + 2]), as_int(r[4 * u + 3]));
 
-/* The grid: tiles of columns; tiles of rows; (group, split). `wide`: the columns are a multiple
- * of 4. */
+/* The samples' part of an address: `base` of the first one, `bytes` of each. It is a number first, as
+ * compilers would else add it again for each element. */
+#define SAMPLE(base, n, bytes)                                                                \
+    ((__global const float *)((size_t)(base) + (ulong)(uint)min(n, samples - 1) * (bytes)))
+
+#if VECTORS
+#define OWN_A    (FLAT ? OWN_FOUR : 0)
+#define A_COUNT  FOURS(TM)
+#define A_OF(u)  tile_row(TILE_BY_K4, TM, tile_item, u)
+#define READ_A                                                                                \
+    _Pragma("unroll") for (int u = 0; u < FOURS(TM); u++)                                     \
+    {                                                                                         \
+        float4 f = *(__global const float4 *)(from_dy + (at + row_at[u]));                    \
+                                                                                              \
+        FOUR(ra, u, f)                                                                        \
+    }
+#define STORE_A(half) tile_store(&TILE_A(half, 0, 0), TILE_A_STEP, ra, TILE_BY_K4, TM, tile_item);
+#else
+#define OWN_A    OWN
+#define A_COUNT  TILE_FLOATS(TM)
+#define A_OF(u)  (FIRST((u) / 4) + (u) % 4)
+#define READ_A                                                                                \
+    _Pragma("unroll") for (int u = 0; u < A_COUNT; u++) ra[u] = from_dy[at + row_at[u]];
+#define STORE_A(half)                                                                         \
+    _Pragma("unroll") for (int u = 0; u < FOURS(TM); u++)                                     \
+        PUT_FOUR(TILE_A(half, OWN, FIRST(u)), ra, u)
+#endif
+
+/* The sample and the position in it go TK positions on. */
+#define NEXT_A                                                                                \
+    at += step, n += step_n;                                                                  \
+    if (at >= area)                                                                           \
+        at -= area, n++;
+
+#if FLAT
+#define READ_B                                                                                \
+    {                                                                                         \
+        __global const float *from_x = SAMPLE(x, n, x_bytes);                                 \
+                                                                                              \
+        _Pragma("unroll") for (int u = 0; u < FOURS(TN); u++)                                 \
+        {                                                                                     \
+            float4 f = *(__global const float4 *)(from_x + (at + column_at[u]));              \
+                                                                                              \
+            FOUR(rb, u, f)                                                                    \
+        }                                                                                     \
+    }
+#define STORE_B(half) tile_store(&TILE_B(half, 0, 0), TILE_B_STEP, rb, TILE_BY_K4, TN, tile_item);
+#define NEXT_B
+#else
+#define GATHER(e)                                                                             \
+    {                                                                                         \
+        bool in_ = ((uint)(iy + down.s##e) < (uint)h) & ((uint)(ix + right.s##e) < (uint)w);   \
+        float x_ = from_x[in_ ? image.s##e : -place];                                         \
+                                                                                              \
+        rb[4 * u + e] = in_ ? x_ : 0.f;                                                       \
+    }
+#define READ_B                                                                                \
+    {                                                                                         \
+        const int place = iy * w + ix;                                                        \
+        __global const float *from_x =                                                        \
+            (__global const float *)((size_t)SAMPLE(x, n, x_bytes) + 4 * (long)place);       \
+                                                                                              \
+        _Pragma("unroll") for (int u = 0; u < FOURS(TN); u++)                                 \
+        {                                                                                     \
+            int4 image = *(__local const int4 *)&taps.image[FIRST(u)];                        \
+            int4 down = *(__local const int4 *)&taps.down[FIRST(u)];                          \
+            int4 right = *(__local const int4 *)&taps.right[FIRST(u)];                        \
+                                                                                              \
+            GATHER(0) GATHER(1) GATHER(2) GATHER(3)                                           \
+        }                                                                                     \
+    }
+#define STORE_B(half)                                                                         \
+    _Pragma("unroll") for (int u = 0; u < FOURS(TN); u++)                                     \
+        PUT_FOUR(TILE_B(half, OWN, FIRST(u)), rb, u)
+#define NEXT_B                                                                                \
+    ix += step_x, iy += step_y;                                                               \
+    if (ix >= end_x)                                                                          \
+        ix -= end_x, iy += sh;                                                                \
+    if (iy >= end_y)                                                                          \
+        iy -= end_y;
+#endif
+
+#define LOAD(k)                                                                               \
+    {                                                                                         \
+        __global const float *from_dy = SAMPLE(dy, n, dy_bytes);                              \
+                                                                                              \
+        READ_A                                                                                \
+        READ_B                                                                                \
+        NEXT_A                                                                                \
+        NEXT_B                                                                                \
+    }
+#define STORE(half) STORE_A(half) STORE_B(half)
+
+/* The grid: tiles of columns; tiles of rows; (group, split). A split has whole units of positions, into
+ * which each sample is divided. TK positions are `step_n` samples and `step` positions, which are step_y / sh rows and step_x / sw
+ * more. `wide`: the columns are a multiple of 4. */
 __kernel YKI_GROUP(TILE_ITEMS, 1) void
 yki_conv_gemm_weight(__global const float *x, __global const float *dy, __global float *part,
                      int samples, int groups, int cg, int og, int h, int w, int oh, int ow, int kh,
-                     int kw, int sh, int sw, int ph, int pw, int dh, int dw, int splits, int wide)
+                     int kw, int sh, int sw, int ph, int pw, int dh, int dw, int splits, int unit,
+                     int step, int step_x, int step_y, int step_n, int wide)
 {
     TILE_START
     const uint item = (uint)tile_item; /* its quotients and remainders are shifts and masks */
     const int columns = cg * kh * kw, area = oh * ow;
     const int gs = get_group_id(2), g = gs / splits, split = gs - g * splits;
     const int p0 = (int)get_group_id(0) * TN, m0 = (int)get_group_id(1) * TM;
-    const int first = (int)((long)samples * split / splits);
-    const int length = ((int)((long)samples * (split + 1) / splits) - first) * area;
-    const int own = OWN < length ? OWN : 0, turn = own / ow, left = og - m0 - TILE_ROW(0);
-    int ox = own - turn * ow, n = turn / oh, oy = turn - n * oh;
-    const int step_x = TK % ow, step_y = TK / ow % oh, step_n = TK / ow / oh;
-    const int over_dy = (groups * og - 1) * area; /* to the same place in the next sample */
-    const int over_x = groups * cg * h * w - (FLAT ? area : 0);
-    __global const float *from_dy =
-        dy + ((long)(first + n) * groups + g) * og * area + (own - n * area);
-    __global const float *from_x =
-        x + ((long)(first + n) * groups + g) * cg * h * w + (FLAT ? own - n * area : 0);
+    const long units = (long)samples * (area / unit);
+    const int first = (int)(units * split / splits) * unit;
+    const int length = (int)(units * (split + 1) / splits) * unit - first;
+    const int left = og - m0 - TILE_ROW(0);
+    const uint dy_bytes = 4u * groups * og * area, x_bytes = 4u * groups * cg * h * w;
+    int n = (first + OWN_A) / area, at = first + OWN_A - n * area;
     __global float *to = part + ((long)split * groups + g) * og * columns +
                          (long)(m0 + TILE_ROW(0)) * columns + p0;
     float4 acc[TILE_ACCS];
     float ra[TILE_FLOATS(TM)], rb[TILE_FLOATS(TN)];
     int row_at[A_COUNT];
 #if FLAT
-    int column_at[B_COUNT];
+    int column_at[FOURS(TN)];
 
-    _Pragma("unroll") for (int u = 0; u < B_COUNT; u++) column_at[u] =
-        min(p0 + B_OF(u), columns - 1) * area;
+    _Pragma("unroll") for (int u = 0; u < FOURS(TN); u++) column_at[u] =
+        min(p0 + tile_row(TILE_BY_K4, TN, tile_item, u), columns - 1) * area;
 #else
-    __local int4 taps[TN];
+    __local struct {
+        int image[TN], down[TN], right[TN];
+    } taps __attribute__((aligned(16)));
+    const int end_x = ow * sw, end_y = oh * sh, turn = (first + OWN) / ow;
+    int ix = (first + OWN - turn * ow) * sw, iy = (turn - turn / oh * oh) * sh;
 
     for (int i = tile_item; i < TN; i += TILE_ITEMS) {
         int p = min(p0 + i, columns - 1), r = p / kw, c = r / kh;
         int down = (r - c * kh) * dh - ph, right = (p - r * kw) * dw - pw;
 
-        tile_put4(&taps[i], c * h * w + down * w + right, down, right, 0);
+        taps.image[i] = c * h * w + down * w + right;
+        taps.down[i] = down, taps.right[i] = right;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
     _Pragma("unroll") for (int u = 0; u < A_COUNT; u++) row_at[u] =
-        min(m0 + A_OF(u), og - 1) * area;
+        min(m0 + A_OF(u), og - 1) * area + (VECTORS && !FLAT ? OWN_FOUR : 0);
+    dy += (long)g * og * area, x += (long)g * cg * h * w;
     TILE_ZERO(acc)
     TILE_SUM(acc, length, LOAD, STORE)
     _Pragma("unroll") for (int i = 0; i < IM; i++)

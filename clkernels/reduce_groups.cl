@@ -61,6 +61,7 @@ yki_batch_sum_groups(__global const float *in, __global float *out, int count, i
         float sum = 0.f;
 
         if (i < count)
+#pragma unroll 16
             for (long n = SUB; n < samples; n += SHARE)
                 sum += in[n * count + i];
         sum = yki_join(sum, sums);

@@ -39,6 +39,9 @@
  * column), with k < TK. Each item moves TILE_FLOATS(TM) elements of a and TILE_FLOATS(TN) of b;
  * which ones is the user's business.
  *
+ * TILE_SUM_NOTED also has NOTE(k), with which the items note something about many terms at a time
+ * for LOAD, in local memory.
+ *
  * For an operand that is a matrix there are tile_load and tile_store. They are made for one of
  * four forms, a constant:
  *
@@ -141,6 +144,27 @@
         YKI_FMA((float4)(tile_va[tile_i].s##r), tile_vb[tile_j],                              \
                 acc[TILE_ACC(tile_i * 4 + r, tile_j)]);
 
+/* Reads the terms from tile_k on while those before it are multiplied, then stores them. */
+#define TILE_TURN(acc, LOAD, STORE)                                                           \
+    {                                                                                         \
+        LOAD(tile_k)                                                                          \
+        _Pragma("unroll") for (int tile_q = 0; tile_q < TK; tile_q++)                         \
+            TILE_TERM(acc, tile_pa, tile_pb, tile_q)                                          \
+        tile_half ^= 1;                                                                       \
+        STORE(tile_half)                                                                      \
+        tile_pa = &TILE_A(tile_half, 0, tile_y * 4);                                          \
+        tile_pb = &TILE_B(tile_half, 0, tile_x * 4);                                          \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                         \
+    }
+
+/* Multiplies the last terms, of which there may be fewer than TK. */
+#define TILE_REST(acc)                                                                        \
+    for (tile_k -= TK; tile_k < tile_length; tile_k++) {                                      \
+        TILE_TERM(acc, tile_pa, tile_pb, 0)                                                   \
+        tile_pa += TILE_A_STEP;                                                               \
+        tile_pb += TILE_B_STEP;                                                               \
+    }
+
 /* Adds `length` terms to acc. The first barrier is for what was multiplied before. */
 #define TILE_SUM(acc, length, LOAD, STORE)                                                    \
     {                                                                                         \
@@ -154,21 +178,38 @@
             barrier(CLK_LOCAL_MEM_FENCE);                                                     \
             STORE(0)                                                                          \
             barrier(CLK_LOCAL_MEM_FENCE);                                                     \
-            for (; tile_k < tile_length; tile_k += TK) {                                      \
-                LOAD(tile_k)                                                                  \
-                _Pragma("unroll") for (int tile_q = 0; tile_q < TK; tile_q++)                 \
-                    TILE_TERM(acc, tile_pa, tile_pb, tile_q)                                  \
-                tile_half ^= 1;                                                               \
-                STORE(tile_half)                                                              \
-                tile_pa = &TILE_A(tile_half, 0, tile_y * 4);                                  \
-                tile_pb = &TILE_B(tile_half, 0, tile_x * 4);                                  \
-                barrier(CLK_LOCAL_MEM_FENCE);                                                 \
+            for (; tile_k < tile_length; tile_k += TK)                                        \
+                TILE_TURN(acc, LOAD, STORE)                                                   \
+            TILE_REST(acc)                                                                    \
+        }                                                                                     \
+    }
+
+/* The same, where LOAD reads what NOTE(k) has noted in local memory of the terms k .. k + chunk - 1;
+ * chunk is a multiple of TK. */
+#define TILE_SUM_NOTED(acc, length, chunk, NOTE, LOAD, STORE)                                 \
+    {                                                                                         \
+        const int tile_length = (length);                                                     \
+        int tile_half = 0, tile_k = TK;                                                       \
+        __local const float *tile_pa = &TILE_A(0, 0, tile_y * 4);                             \
+        __local const float *tile_pb = &TILE_B(0, 0, tile_x * 4);                             \
+                                                                                              \
+        if (tile_length > 0) {                                                                \
+            NOTE(0)                                                                           \
+            barrier(CLK_LOCAL_MEM_FENCE);                                                     \
+            LOAD(0)                                                                           \
+            STORE(0)                                                                          \
+            barrier(CLK_LOCAL_MEM_FENCE);                                                     \
+            while (tile_k < tile_length) {                                                    \
+                const int tile_end = min(tile_length, tile_k / (chunk) * (chunk) + (chunk));  \
+                                                                                              \
+                if (tile_k % (chunk) == 0) {                                                  \
+                    NOTE(tile_k)                                                              \
+                    barrier(CLK_LOCAL_MEM_FENCE);                                             \
+                }                                                                             \
+                for (; tile_k < tile_end; tile_k += TK)                                       \
+                    TILE_TURN(acc, LOAD, STORE)                                               \
             }                                                                                 \
-            for (tile_k -= TK; tile_k < tile_length; tile_k++) {                              \
-                TILE_TERM(acc, tile_pa, tile_pb, 0)                                           \
-                tile_pa += TILE_A_STEP;                                                       \
-                tile_pb += TILE_B_STEP;                                                       \
-            }                                                                                 \
+            TILE_REST(acc)                                                                    \
         }                                                                                     \
     }
 

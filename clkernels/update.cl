@@ -198,6 +198,7 @@ yki_sum_late(__global const float *part, __global float *gradient, __global cons
             __global const float *p = part + row[0] + i;
             float sum = 0.f;
 
+#pragma unroll 16
             for (int k = 0; k < row[4]; k++)
                 sum += p[(long)k * row[1]];
             gradient[row[2] + i] = sum;

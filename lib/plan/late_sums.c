@@ -15,7 +15,7 @@
 
 enum {
     ROW = 5,
-    CHUNK = 1024,         /* elements of a row */
+    CHUNK = 256,          /* elements of a row */
     MEMORY_FRACTION = 64, /* of the device's memory, for all parts */
     MOST_BYTES = 1 << 30  /* of all parts: offsets are ints */
 };

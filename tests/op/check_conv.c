@@ -159,6 +159,15 @@ static const shape_case cases[] = {
      .pad = {1, 1},
      .batch = 5,
      .no_bias = true},
+    /* a kernel with more rows and columns than a mask has bits */
+    {.c = 2,
+     .h = 3,
+     .w = 45,
+     .filters = 9,
+     .kernel = {2, 31},
+     .stride = {1, 2},
+     .pad = {1, 5},
+     .batch = 2},
     /* transposed */
     {.c = 3, .h = 4, .w = 5, .filters = 2, .kernel = {3, 3}, .transposed = true},
     {.c = 4,

@@ -4,22 +4,33 @@
  * implicit matrix products, or element by element.
  *
  * The tiles of the products that fit the device, and the other way, are tunings of one solver
- * per operator. The guess is the tile that keeps all units busy with the least work; element
- * by element where rows of a tile would be empty.
+ * per operator. The guess is the one whose slowest compute unit is done first, by a count of its
+ * multiply-adds; element by element where rows of a tile would be empty.
  */
 #include "op/conv/conv.h"
 
 enum { MAX_GROUPS = 16384, MIN_ROWS = 8, MAX_GRID = 65535, TERMS = 8 };
-enum { BY_K, BY_ROW, BY_K4, BY_ROW4 }; /* forms of operands in tile.cl */
+enum { MAX_PARTS = 256, MAX_PART_BYTES = 64 << 20 }; /* into which sums are divided */
+enum { MASK_BITS = 31 }; /* a gathered convolution has one for each row and column of the kernel */
+enum {
+    NOTED = -1,
+    BY_K,
+    BY_ROW,
+    BY_K4,
+    BY_ROW4
+}; /* forms of operands in tile.cl, or conv_gemm.cl */
 
-/* A tile of a group, and an item's piece of it. `speed` is how well it uses arithmetic, in percent
- * of the last. */
+/* A tile of a group, and an item's piece of it. `density` is the share of multiply-adds in the
+ * inner loop, in percent, as compiled for sm_90. */
 typedef struct tile {
-    uint32_t rows, columns, item_rows, item_columns, speed;
+    uint32_t rows, columns, item_rows, item_columns, density;
 } tile;
 
-static const tile tiles[] = {
-    {32, 32, 4, 4, 50}, {64, 64, 8, 8, 85}, {128, 64, 8, 8, 95}, {128, 128, 8, 8, 100}};
+static const tile tiles[] = {{32, 32, 4, 4, 56},
+                             {64, 64, 8, 4, 71},
+                             {64, 64, 8, 8, 77},
+                             {128, 64, 8, 8, 81},
+                             {128, 128, 8, 8, 84}};
 enum { TILES = YKI_COUNT(tiles), SMALLEST = 0 };
 
 static uint32_t
@@ -33,7 +44,9 @@ typedef struct product {
     int64_t rows, columns; /* the columns at the largest batch, of the largest class */
     int64_t depth, groups; /* groups: independent pieces, classes and bands apart */
     bool fits;             /* all offsets that kernels count as int are ints */
-    bool splits;           /* the sum is divided where tiles are fewer than units */
+    bool of_weights;       /* a gradient of them */
+    int64_t most_parts;    /* into which the sum may be divided */
+    int64_t canonical_parts;
 } product;
 
 static int64_t
@@ -47,7 +60,8 @@ ceil_of(int64_t a, int64_t b)
 static bool
 tile_fits(const tile *t, const product *p, const yki_device_traits *traits)
 {
-    uint64_t bytes = (uint64_t)2 * TERMS * 4 * (t->rows + t->columns + 8) + 16 * t->columns + 512;
+    uint64_t bytes = (uint64_t)2 * TERMS * 4 * (t->rows + t->columns + 8) + 16 * t->columns +
+                     16 * items_of(t) + 512;
 
     return p->fits && items_of(t) <= traits->max_group &&
            (bytes <= traits->local_memory || t == &tiles[SMALLEST]) &&
@@ -57,17 +71,45 @@ tile_fits(const tile *t, const product *p, const yki_device_traits *traits)
                MAX_GRID;
 }
 
-/* What a unit of the device works on a tile, times the tiles it gets. */
+/* How long the busiest compute unit takes, in multiply-adds of a unit that does nothing else: a
+ * model of large GPUs. With few work-items it stands still at times. Parts are written, read and
+ * added by another launch. */
 static double
-cost_of(const tile *t, const product *p, const yki_device_traits *traits)
+cost_of(const tile *t, const product *p, const yki_device_traits *traits, int64_t parts)
 {
-    int64_t count = ceil_of(p->rows, t->rows) * ceil_of(p->columns, t->columns) * p->groups;
+    enum { FULL = 512, EDGE = 32, PER_BYTE = 12, LAUNCH = 600000 };
     int64_t units = YKI_MAX(traits->compute_units, 1u);
+    int64_t count = ceil_of(p->rows, t->rows) * ceil_of(p->columns, t->columns) * p->groups;
+    int64_t most = ceil_of(count * parts, units);
+    double idle = 1 - (double)YKI_MIN(most * items_of(t), FULL) / FULL;
+    double terms = (double)p->depth / (double)parts + EDGE;
+    double cost = (double)(most * t->rows * t->columns) * terms / (1 - idle * idle);
 
-    double turns =
-        p->splits && count < units ? (double)count / (double)units : (double)ceil_of(count, units);
+    cost = 100 * cost / t->density;
+    if (parts > 1)
+        cost += LAUNCH +
+                8.0 * PER_BYTE * (double)(parts * p->rows * p->columns * p->groups) / (double)units;
+    return cost;
+}
 
-    return turns * t->rows * t->columns / t->speed;
+/* The number of parts with the least cost. */
+static int64_t
+parts_of(const tile *t, const product *p, const yki_device_traits *traits)
+{
+    int64_t best = 1;
+
+    if (traits->canonical)
+        return p->canonical_parts;
+    for (int64_t parts = 2; parts <= p->most_parts; parts++)
+        if (cost_of(t, p, traits, parts) < cost_of(t, p, traits, best))
+            best = parts;
+    return best;
+}
+
+static double
+least_cost(const tile *t, const product *p, const yki_device_traits *traits)
+{
+    return cost_of(t, p, traits, parts_of(t, p, traits));
 }
 
 /* Returns the tile of a tuning, or NULL for element by element. */
@@ -80,12 +122,12 @@ tile_of(const product *p, const yki_device_traits *traits, unsigned tuning)
     for (unsigned i = 0; i < TILES; i++)
         if (tile_fits(&tiles[i], p, traits)) {
             list[count++] = &tiles[i];
-            if (!guess || cost_of(&tiles[i], p, traits) < cost_of(guess, p, traits))
+            if (!guess || least_cost(&tiles[i], p, traits) < least_cost(guess, p, traits))
                 guess = &tiles[i];
         }
     list[count++] = NULL;
     /* Element by element a gradient of weights has another order. */
-    if (traits->canonical && p->splits)
+    if (traits->canonical && p->of_weights)
         count--;
     else if (p->rows < MIN_ROWS || p->depth < TERMS)
         guess = NULL;
@@ -100,7 +142,7 @@ tile_of(const product *p, const yki_device_traits *traits, unsigned tuning)
 static unsigned
 count_tunings(const product *p, const yki_device_traits *traits)
 {
-    unsigned count = traits->canonical && p->splits ? 0 : 1;
+    unsigned count = traits->canonical && p->of_weights ? 0 : 1;
 
     for (unsigned i = 0; i < TILES; i++)
         count += tile_fits(&tiles[i], p, traits);
@@ -177,7 +219,9 @@ image_product(const yki_problem *problem, const yki_conv *conv, const image *i)
     product p = {.rows = i->rows,
                  .columns = i->column * (conv->batched ? problem->max.batch : 1),
                  .depth = i->channels * conv->taps / i->classes,
-                 .groups = conv->a.groups * i->classes};
+                 .groups = conv->a.groups * i->classes,
+                 .most_parts = 1,
+                 .canonical_parts = 1};
 
     p.fits = i->channels * i->h * i->w <= INT32_MAX / 2 && i->oh * i->ow <= INT32_MAX / 2 &&
              conv->o * conv->cg * conv->taps <= INT32_MAX / 2;
@@ -213,16 +257,19 @@ emit_image_product(const yki_problem *problem, bool canonical, yki_recipe *recip
     bool sum = conv->a.act >= YKI_CONV_ACT_SUM;
     bool flat = is_flat(conv), vectors = t->rows * TERMS / items_of(t) % 4 == 0;
     int64_t bands = ceil_of(ceil_of(p->columns, t->columns), MAX_GROUPS);
-    int form = !flat || !i->transposed ? BY_K : BY_ROW;
+    int form = flat ? i->transposed ? BY_ROW : BY_K : NOTED;
     yki_expr columns = yki_conv_times(conv, i->column);
     yki_launch *launch;
 
     if (flat && vectors && (i->transposed ? i->rows : i->channels) % 4 == 0)
         form = i->transposed ? BY_ROW4 : BY_K4;
-    launch = yki_recipe_launch(recipe, "conv_gemm.cl", "yki_conv_gemm_image",
-                               "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d -DA_FORM=%d%s", t->rows,
-                               t->columns, t->item_rows, t->item_columns, flat, form,
-                               sum ? " -DSUM" : "");
+    if (!flat && !i->transposed && !canonical && i->channels * conv->taps % 4 == 0)
+        form = BY_K4;
+    launch = yki_recipe_launch(
+        recipe, "conv_gemm.cl", "yki_conv_gemm_image",
+        "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d -DA_FORM=%d%s%s", t->rows, t->columns,
+        t->item_rows, t->item_columns, flat, form,
+        conv->a.kernel[0] + conv->a.kernel[1] > MASK_BITS ? " -DMASKS=0" : "", sum ? " -DSUM" : "");
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
@@ -307,6 +354,18 @@ emit_image(const yki_problem *problem, const yki_device_traits *traits, unsigned
     return recipe->status;
 }
 
+/* The positions of which a part of the sum has whole units: a piece of a sample, except in
+ * canonical plans, whose parts have whole samples. */
+static int64_t
+unit_of(const yki_conv *conv, bool canonical)
+{
+    int64_t unit = conv->oh * conv->ow;
+
+    while (!canonical && unit > 64 && unit % (2 * TERMS) == 0)
+        unit /= 2;
+    return unit;
+}
+
 static product
 weight_product(const yki_problem *problem, const yki_conv *conv)
 {
@@ -315,26 +374,48 @@ weight_product(const yki_problem *problem, const yki_conv *conv)
                  .columns = conv->cg * conv->taps,
                  .depth = samples * area,
                  .groups = conv->a.groups,
-                 .splits = true};
+                 .of_weights = true,
+                 .canonical_parts = yki_conv_canonical_parts(conv)};
 
+    p.most_parts = YKI_MIN(samples * (area / unit_of(conv, false)), MAX_PARTS);
+    p.most_parts = YKI_MIN(p.most_parts, MAX_GRID / p.groups);
+    p.most_parts =
+        YKI_MIN(p.most_parts, MAX_PART_BYTES / 4 / YKI_MAX(conv->o * conv->cg * conv->taps, 1));
     p.fits = p.depth <= INT32_MAX / 2 && conv->o * area <= INT32_MAX / 2 &&
              conv->c * conv->h * conv->w <= INT32_MAX / 2 && p.columns <= INT32_MAX / 2;
     return p;
 }
 
-/* Enough splits of the samples to fill the device, given `pieces` independent pieces of work. If
- * these are as many as its units, another launch, which adds the parts, would cost more. */
+/* Element by element: enough splits of the samples to fill the device, given `pieces` independent
+ * pieces of work. */
 static int64_t
 split_count(const yki_problem *problem, const yki_device_traits *traits, const yki_conv *conv,
-            int64_t pieces, int64_t per_unit)
+            int64_t pieces)
 {
-    int64_t wanted = ceil_of((int64_t)traits->compute_units * per_unit, pieces);
+    int64_t wanted = ceil_of((int64_t)traits->compute_units * 4, pieces);
 
     if (traits->canonical)
         return yki_conv_canonical_parts(conv);
     if (pieces >= traits->compute_units)
         return 1;
     return YKI_MAX(YKI_MIN(YKI_MIN(wanted, problem->max.batch), 64), 1);
+}
+
+/* How the kernel's items count through the positions. */
+static void
+walk_args(yki_recipe *recipe, const yki_conv *conv, int64_t unit)
+{
+    int64_t area = conv->oh * conv->ow;
+
+    yki_arg_ints(
+        recipe,
+        (const yki_named_int[]){{"unit", unit},
+                                {"step", TERMS % area},
+                                {"step_x", TERMS % conv->ow * conv->a.stride[1]},
+                                {"step_y", TERMS / conv->ow % conv->oh * conv->a.stride[0]},
+                                {"step_n", TERMS / area},
+                                {"wide", conv->cg * conv->taps % 4 == 0}},
+        6);
 }
 
 static unsigned
@@ -367,18 +448,18 @@ emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, un
     int64_t elements = conv.o * p.columns, groups = conv.a.groups;
     int64_t across = t ? ceil_of(p.columns, t->columns) : 0,
             down = t ? ceil_of(p.rows, t->rows) : 0;
-    /* A tile of 128 x 128 has 256 items; a unit has room for about 512. */
-    int64_t splits = t ? split_count(problem, traits, &conv, across * down * groups, 512 / items)
-                       : split_count(problem, traits, &conv, elements, 4);
+    int64_t splits = t ? parts_of(t, &p, traits) : split_count(problem, traits, &conv, elements);
     yki_launch *launch;
 
     yki_recipe_start(recipe, problem);
     part = splits > 1 ? yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * splits * elements))
                       : problem->input_count;
     if (t)
-        launch = yki_recipe_launch(recipe, "conv_gemm_weight.cl", "yki_conv_gemm_weight",
-                                   "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d", t->rows, t->columns,
-                                   t->item_rows, t->item_columns, is_flat(&conv));
+        launch =
+            yki_recipe_launch(recipe, "conv_gemm_weight.cl", "yki_conv_gemm_weight",
+                              "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d -DVECTORS=%d", t->rows,
+                              t->columns, t->item_rows, t->item_columns, is_flat(&conv),
+                              is_flat(&conv) || conv.oh * conv.ow % TERMS == 0);
     else
         launch = yki_recipe_launch(recipe, "conv_gather.cl", "yki_conv_gather_grad_weight",
                                    "-DWG=%u", items);
@@ -388,7 +469,7 @@ emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, un
     shape_args(recipe, &conv);
     yki_arg_int(recipe, "splits", splits);
     if (t)
-        yki_arg_int(recipe, "wide", p.columns % 4 == 0);
+        walk_args(recipe, &conv, unit_of(&conv, traits->canonical));
     if (!launch)
         return recipe->status;
     if (t)
@@ -397,7 +478,8 @@ emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, un
     else
         yki_launch_grid(launch, YKI_CONST(YKI_MIN(elements, MAX_GROUPS)), YKI_CONST(splits),
                         YKI_CONST(1), items, 1, 1);
-    p.depth = ceil_of(problem->max.batch, splits) * conv.oh * conv.ow;
+    p.depth = t ? ceil_of(p.depth, splits) + conv.oh * conv.ow
+                : ceil_of(problem->max.batch, splits) * conv.oh * conv.ow;
     yki_launch_iterations(launch, problem,
                           t ? 0 : (double)yki_expr_value(yki_conv_flops(&conv), problem->max) / 2,
                           t ? 3 * p.depth : p.depth / items);
