@@ -18,7 +18,11 @@ typedef struct tile {
     uint8_t rows, item_rows, item_columns, terms, widest;
 } tile;
 
-static const tile tiles[] = {{64, 4, 8, 8, 64}, {32, 4, 4, 16, 128}, {32, 4, 8, 8, 128}};
+/* The first is the guess. Those of more terms wait less often, and more items hide more of that. */
+static const tile tiles[] = {
+    {64, 4, 8, 8, 64},  {32, 4, 4, 16, 128}, {32, 4, 8, 8, 128},
+    {64, 4, 8, 16, 64}, {64, 4, 4, 16, 64},
+};
 
 static uint32_t
 group_of(const tile *t)
