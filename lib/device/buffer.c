@@ -9,6 +9,10 @@
  * fill and copy with a kernel on all cores, because the drivers' own commands
  * run on one core.
  *
+ * Views of one buffer are released in the reverse of the order in which they were made, and the
+ * buffer after them. OpenCL asks for no order, but NVIDIA's driver (580) crashes when one of many views
+ * that overlap is released before a newer one.
+ *
  * The owner's quota is charged before anything is allocated. Every range is
  * checked here, so no driver sees a bad one.
  *
@@ -224,25 +228,71 @@ yki_buffer_view(yki_buffer *parent, uint64_t offset, uint64_t size, yki_buffer *
     made->owner = yki_device_retain(parent->owner);
     made->size = size;
     made->view = true;
+    made->parent = parent;
     made->host = parent->host ? (char *)parent->host + offset : NULL;
+    pthread_mutex_lock(&parent->owner->setup_lock);
+    made->before = parent->newest;
+    parent->newest = made;
+    pthread_mutex_unlock(&parent->owner->setup_lock);
     *view = made;
     return YOKE_OK;
+}
+
+static void
+release(yki_buffer *buffer)
+{
+    clReleaseMemObject(buffer->cl);
+    yki_device_release(buffer->owner);
+    yki_free(buffer);
+}
+
+/* Releases the newest views of a buffer as far as they are gone, then the buffer if it is gone too
+ * and has none left. */
+static void
+release_newest(yki_buffer *parent)
+{
+    yki_buffer *list = NULL, *view;
+    bool last;
+
+    pthread_mutex_lock(&parent->owner->setup_lock);
+    view = parent->newest;
+    if (view && view->gone)
+        list = view;
+    while (view && view->gone && view->before && view->before->gone)
+        view = view->before;
+    if (list) {
+        parent->newest = view->before;
+        view->before = NULL;
+    }
+    last = parent->gone && !parent->newest;
+    pthread_mutex_unlock(&parent->owner->setup_lock);
+    while (list) {
+        view = list;
+        list = view->before;
+        release(view);
+    }
+    if (last)
+        release(parent);
 }
 
 void
 yki_buffer_destroy(yki_buffer *buffer)
 {
+    yki_buffer *parent;
+
     if (!buffer)
         return;
     if (buffer->mapped)
         unmap(buffer);
     else if (buffer->host) /* Rusticl frees it while launches that use it are queued */
         yki_space_finish(buffer->owner->space);
-    clReleaseMemObject(buffer->cl);
     if (!buffer->view)
         yki_quota_return(buffer->owner, buffer->charged);
-    yki_device_release(buffer->owner);
-    yki_free(buffer);
+    parent = buffer->view ? buffer->parent : buffer;
+    pthread_mutex_lock(&parent->owner->setup_lock);
+    buffer->gone = true;
+    pthread_mutex_unlock(&parent->owner->setup_lock);
+    release_newest(parent);
 }
 
 uint64_t

@@ -184,6 +184,8 @@ START_TEST(a_step_keeps_its_budget)
                         b->bytes * weights * STEPS);
     ck_assert_double_le((double)(after.bytes_read - before.bytes_read), b->bytes * weights * STEPS);
     stop(&r);
+    driver->get_counts(&after);
+    ck_assert_uint_eq(after.hasty_views, 0);
 }
 END_TEST
 

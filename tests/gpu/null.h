@@ -28,6 +28,7 @@ typedef struct null_counts {
     uint64_t stops;
     uint64_t gpu_waits; /* events of GPUs in clWaitForEvents, where some drivers spin */
     uint64_t arguments; /* that were set */
+    uint64_t hasty_views; /* sub-buffers that went before a newer one of the same buffer */
 } null_counts;
 
 /* What goes wrong from now on. The strings stay the caller's; "*" stands for all. */

@@ -60,7 +60,8 @@ struct _cl_mem {
     const cl_icd_dispatch *table;
     atomic_int references;
     int number;
-    cl_mem parent; /* of a sub-buffer */
+    cl_mem parent;         /* of a sub-buffer */
+    cl_mem newest, before; /* its newest sub-buffer; the one before, of the same parent */
     char *data;
     size_t size;
     bool owned; /* the memory is the driver's */
@@ -141,5 +142,8 @@ null_fails(const char *fault, const char *kernel)
 
 /* Counts an argument that was set. */
 void null_count_argument(void);
+
+/* Counts a sub-buffer that goes before a newer one of its buffer. */
+void null_count_hasty_view(void);
 
 #endif

@@ -111,6 +111,8 @@ create_sub_buffer(cl_mem parent, cl_mem_flags flags, cl_buffer_create_type type,
         return NULL;
     parent->references++;
     memory->parent = parent;
+    memory->before = parent->newest;
+    parent->newest = memory;
     memory->data = parent->data + region->origin;
     memory->size = region->size;
     return memory;
@@ -123,6 +125,20 @@ retain_memory(cl_mem memory)
     return CL_SUCCESS;
 }
 
+/* Drivers were seen to crash when overlapping sub-buffers go in another order than the reverse of
+ * that in which they came. */
+static void
+leave_parent(cl_mem memory)
+{
+    cl_mem *place = &memory->parent->newest;
+
+    if (*place != memory)
+        null_count_hasty_view();
+    while (*place != memory)
+        place = &(*place)->before;
+    *place = memory->before;
+}
+
 static cl_int CL_API_CALL
 release_memory(cl_mem memory)
 {
@@ -130,10 +146,12 @@ release_memory(cl_mem memory)
         return CL_SUCCESS;
     if (memory->gone)
         memory->gone(memory, memory->user);
-    if (memory->parent)
+    if (memory->parent) {
+        leave_parent(memory);
         release_memory(memory->parent);
-    else if (memory->owned)
+    } else if (memory->owned) {
         munmap(memory->data, memory->size);
+    }
     free(memory);
     return CL_SUCCESS;
 }

@@ -129,6 +129,14 @@ null_count_argument(void)
     pthread_mutex_unlock(&lock);
 }
 
+void
+null_count_hasty_view(void)
+{
+    pthread_mutex_lock(&lock);
+    counts.hasty_views++;
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---- events ---- */
 
 static cl_int
