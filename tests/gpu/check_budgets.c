@@ -41,6 +41,7 @@ static const budget budgets[] = {
     {"h200", "gpu:0", "resnet18", 128, 159, 0, 0.04, NULL, false, false},
     {"h200", "gpu:0", "resnet18", 128, 120, 0, 0.04, NULL, true, false},
     {"h200", "gpu:0", "resnet18", 128, 120, 0, 0.04, "*.bias", true, false},
+    {"h200", "gpu:0", "char", 16, 228, 0, 0.01, NULL, false, false},
     {"mi300x", "gpu:0", "resnet18", 128, 169, 0, 0.04, NULL, false, false},
     {"arc", "gpu:0", "resnet18", 32, 159, 0, 0.01, NULL, false, false},
     {"mali", "gpu:0", "resnet18", 16, 149, 0, 0.01, NULL, false, false},
@@ -80,7 +81,7 @@ start(const budget *b, run *r)
     ck_assert_ptr_nonnull(r->model);
     values = (size_t)b->batch * yki_tool_model_values(r->model);
     r->image = calloc(values, sizeof *r->image);
-    r->target = calloc((size_t)b->batch, sizeof(int32_t));
+    r->target = calloc((size_t)b->batch * yki_tool_target_values(r->model), sizeof(int32_t));
     ck_assert(r->image && r->target);
     yki_tool_random_batch(r->model, b->batch, 1, r->image, r->target);
     o.optimizer = r->model->optimizer();
