@@ -49,11 +49,14 @@
  * next ones, whatever the device's vectors are: all terms of blocked images lie side by side. */
 #define YKI_CANONICAL_CHANNELS 16
 
-/* Stands on each kernel: the size of its groups and, on processors, that it is written in
+/* Stands on each kernel, unless its registers have a limit (program.c), which would not count
+ * beside it: the size of its groups and, on processors, that it is written in
  * vectors. Otherwise Intel's compiler makes vectors of work-items, although such a group has
  * only one: compiling gemm_cpu.cl took five times as long, and it ran no faster. Other compilers
  * ignore the hint. */
-#if YKI_WIDTH > 4
+#ifdef YKI_ANY_GROUP
+#define YKI_GROUP(x, y)
+#elif YKI_WIDTH > 4
 #define YKI_GROUP(x, y) __attribute__((reqd_work_group_size(x, y, 1), vec_type_hint(float16)))
 #else
 #define YKI_GROUP(x, y) __attribute__((reqd_work_group_size(x, y, 1)))

@@ -374,6 +374,7 @@ yki_root_query(cl_platform_id platform, const char *platform_name, cl_device_id 
         return YOKE_ERROR_OUT_OF_MEMORY;
     query_pci(root, extensions);
     query_uuid(root, extensions);
+    root->caps_registers = has_word(extensions, "cl_nv_compiler_options");
     yki_free(extensions);
     root->rank = driver_rank(info, type);
     identify(root);

@@ -23,6 +23,7 @@
  */
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "device/cache.h"
@@ -66,17 +67,24 @@ request_clear(request *want)
     yki_free(want->source);
 }
 
-/* Writes the options of every kernel, then the caller's. */
+/* Writes the options of every kernel, then the caller's. Only a kernel that has no required group
+ * heeds the most registers (common.cl). */
 static yoke_status
 make_options(request *want, const char *options)
 {
+    static const char most_registers[] = "-DYKI_REGISTERS=";
     const yki_root *root = want->space->root;
+    const char *asked = options ? strstr(options, most_registers) : NULL;
     bool rounded = root->traits.rounded;
+    char cap[64] = "";
 
+    if (asked && root->caps_registers)
+        snprintf(cap, sizeof cap, " -cl-nv-maxrregcount=%d -DYKI_ANY_GROUP",
+                 atoi(asked + sizeof most_registers - 1));
     want->options =
-        yki_format("-cl-std=CL1.2%s -DYKI_WIDTH=%u -DYKI_HAVE_FMA=%d -DYKI_ROUNDED_DIVIDE=%d%s%s",
+        yki_format("-cl-std=CL1.2%s -DYKI_WIDTH=%u -DYKI_HAVE_FMA=%d -DYKI_ROUNDED_DIVIDE=%d%s%s%s",
                    rounded ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
-                   YKI_MAX(root->traits.vector_width, 1u), root->traits.fma, rounded,
+                   YKI_MAX(root->traits.vector_width, 1u), root->traits.fma, rounded, cap,
                    options && *options ? " " : "", options ? options : "");
     return want->options ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 }

@@ -232,6 +232,12 @@ yki_recipe_launch(yki_recipe *recipe, const char *file, const char *kernel, cons
     return launch;
 }
 
+const char *
+yki_two_groups(int64_t items)
+{
+    return items == 256 ? " -DYKI_REGISTERS=128" : ""; /* of 65536 */
+}
+
 static yki_arg *
 next_arg(yki_recipe *recipe, yki_arg_kind kind)
 {

@@ -235,6 +235,10 @@ uint32_t yki_recipe_slot(yki_recipe *recipe, yki_slot_kind kind, yki_expr bytes)
  * `options` is a printf format. */
 yki_launch *yki_recipe_launch(yki_recipe *recipe, const char *file, const char *kernel,
                               const char *options, ...) YKI_PRINTF(4, 5);
+/* An option for a kernel whose groups have so many work-items and need most of a compute unit's
+ * registers: so few registers that a unit can hold two groups, one of which waits while the other
+ * computes. Compilers that cannot be told so ignore it. */
+const char *yki_two_groups(int64_t items);
 /* Each adds an argument to the newest launch, in the kernel's order. An error is kept in
  * recipe->status. `name` is that of the kernel's parameter, with which tests compare it. */
 void yki_arg_slot(yki_recipe *recipe, uint32_t slot);

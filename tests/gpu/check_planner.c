@@ -114,7 +114,8 @@ START_TEST(what_does_not_fit_is_left_out)
 }
 END_TEST
 
-/* A driver that names one number for all kernels, below what they are compiled for, names no limit. */
+/* A driver that names one number for all kernels, below what they are compiled for, names no limit.
+ */
 START_TEST(a_number_for_all_kernels_is_no_limit)
 {
     const char *before = solver_taken(levels[_i], NULL), *after;

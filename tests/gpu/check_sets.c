@@ -169,6 +169,40 @@ START_TEST(a_set_is_taken_where_it_is_faster)
 }
 END_TEST
 
+/* A compiler that can be told so leaves registers for a second group of 256 work-items. It does not
+ * heed that where the kernel requires a group. */
+START_TEST(two_large_groups_fit_a_unit)
+{
+    yoke_dense_options o = {.units = 4 * LARGE, .no_bias = true};
+    yoke_graph *g;
+    yki_plan *plan;
+    size_t size;
+    char *program;
+
+    setenv("YOKE_NULL_DUMP", scratch_path(""), 1);
+    driver = null_open(_i ? "h100" : "h200");
+    ASSERT_OK(yoke_graph_create(&g));
+    yoke_graph_set_output(g, "y",
+                          yoke_dense(g, yoke_input(g, "x", YOKE_F32, yoke_shape(4 * LARGE)), &o));
+    planning_open(&m, "gpu:0", g);
+    plan = plan_of(4 * LARGE, YOKE_PLAN_ESTIMATE);
+    for (int number = 1;; number++) { /* the product's, behind those that look at the device */
+        char name[16];
+
+        snprintf(name, sizeof name, "%d.cl", number);
+        program = scratch_read(scratch_path(name), &size);
+        if (strstr(program, "-DYKI_REGISTERS=128"))
+            break;
+        free(program);
+    }
+    ck_assert_int_eq(_i, strstr(program, "-cl-nv-maxrregcount=128 -DYKI_ANY_GROUP") != NULL);
+    free(program);
+    yki_plan_destroy(plan);
+    planning_close(&m);
+    unsetenv("YOKE_NULL_DUMP");
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -181,5 +215,6 @@ test_suite(void)
     tcase_add_test(tcase, a_set_is_measured_beside_the_others);
     tcase_add_test(tcase, a_set_that_met_nobody_is_not_taken);
     tcase_add_loop_test(tcase, a_set_is_taken_where_it_is_faster, 0, 3);
+    tcase_add_loop_test(tcase, two_large_groups_fit_a_unit, 0, 2);
     return suite;
 }

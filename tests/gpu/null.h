@@ -17,7 +17,7 @@
 typedef struct null_counts {
     uint64_t launches;
     uint64_t launch_events; /* launches whose event was asked for */
-    uint64_t lonely; /* of them, those whose groups have one work-item */
+    uint64_t lonely;        /* of them, those whose groups have one work-item */
     uint64_t writes, reads, copies, fills, maps; /* commands */
     uint64_t bytes_written, bytes_read;          /* between host and device */
     uint64_t bytes_unpinned; /* of them, those from or to memory of the host that is not pinned */
@@ -26,8 +26,8 @@ typedef struct null_counts {
     /* Times that the host waits for devices. Waiting for several, with nothing enqueued in between,
      * is one; asking again and again whether a command is done is waiting, too. */
     uint64_t stops;
-    uint64_t gpu_waits; /* events of GPUs in clWaitForEvents, where some drivers spin */
-    uint64_t arguments; /* that were set */
+    uint64_t gpu_waits;   /* events of GPUs in clWaitForEvents, where some drivers spin */
+    uint64_t arguments;   /* that were set */
     uint64_t hasty_views; /* sub-buffers that went before a newer one of the same buffer */
 } null_counts;
 

@@ -297,8 +297,8 @@ static yki_launch *
 start_product(yki_recipe *recipe, const char *kernel, const block *b)
 {
     return yki_recipe_launch(recipe, "winograd_product.cl", kernel,
-                             "-DTM=%d -DTN=%d -DIM=%d -DIN=%d", (int)b->tm, (int)b->tn, (int)b->im,
-                             (int)b->in);
+                             "-DTM=%d -DTN=%d -DIM=%d -DIN=%d%s", (int)b->tm, (int)b->tn,
+                             (int)b->im, (int)b->in, yki_two_groups(items_of(b)));
 }
 
 static void

@@ -328,11 +328,11 @@ emit(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit u
     launch = yki_recipe_launch(
         recipe, "gemm.cl", "yki_gemm_tiled",
         "-DTM=%d -DTN=%d -DIM=%d -DIN=%d -DTK=%d -DA_FORM=%s -DB_FORM=%s "
-        "-DLOOPS=%d -DOUTER_AXES=%d -DSUM_AXES=%d%s%s%s",
+        "-DLOOPS=%d -DOUTER_AXES=%d -DSUM_AXES=%d%s%s%s%s",
         t->rows, t->columns, t->item_rows, t->item_columns, t->terms, form_of(&g, false),
         form_of(&g, true), exceeds_grid(problem, &g, t, parts), g.outer > 0, g.sum > 0,
         g.sums ? " -DSUMS=1" : "", far_apart(problem, &g) ? " -DTILE_OFFSET=long" : "",
-        unit == YKI_DOT_ROUNDED ? " -DDOT=1" : "");
+        unit == YKI_DOT_ROUNDED ? " -DDOT=1" : "", yki_two_groups(group_of(t)));
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, to);
