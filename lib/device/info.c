@@ -429,10 +429,9 @@ probe_fp16(const yki_root *root)
         "__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void\n"
         "yki_probe_fp16(__global half *x)\n"
         "{ half a = x[0]; half4 v = (half4)(a, a, a, a); x[1] = fma(a, v.s1, a) + v.s2; }\n";
-    /* PoCL accepts half only if it names the extension. Without it, its compiler writes to stderr
-     * how many errors it found, and a library must not write there. */
-    bool ask = has_fp16_extension(root) || !contains(root->info.platform, "portable computing");
-    cl_context cl = ask ? probe_context(root) : NULL;
+    /* Only where the extension is named: the compilers of PoCL and NVIDIA write to stderr how many
+     * errors they found, and a library must not write there. */
+    cl_context cl = has_fp16_extension(root) ? probe_context(root) : NULL;
     cl_program program = cl ? probe_program(cl, root->id, source) : NULL;
     cl_int error = CL_INVALID_PROGRAM;
     cl_kernel kernel = program ? clCreateKernel(program, "yki_probe_fp16", &error) : NULL;
