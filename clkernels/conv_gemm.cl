@@ -103,7 +103,7 @@ find_axis(__local volatile axis *a, int transposed, int residue, int size, int k
 /* How the taps lie in the image and in the weight. Local and volatile: else compilers keep it in
  * registers of all items. */
 typedef struct walk {
-    int channels, taps_h, taps_w;
+    int channels, taps_h, taps_w, begin; /* the sum begins with term `begin` */
     int x_c, x_i, x_j, down, right; /* in the image */
     int w_at, w_c, w_i, w_j;        /* in the weight */
 } walk;
@@ -125,6 +125,7 @@ typedef struct notes {
 __attribute__((always_inline)) static void
 note_tap(__local notes *to, int at, int t, __local const volatile walk *k)
 {
+    t += k->begin;
     const int channels = k->channels, taps_h = k->taps_h, taps_w = k->taps_w;
 #if YKI_CANONICAL
     const int all = taps_h * taps_w, begin = t / (YKI_CANONICAL_CHANNELS * all) * YKI_CANONICAL_CHANNELS;
@@ -168,10 +169,10 @@ mask_of(int at, int step, int size, int taps)
 #define FOUR(r, u, f) r[u] = f.s0, r[u + 1] = f.s1, r[u + 2] = f.s2, r[u + 3] = f.s3
 #if FLAT
 #define LOAD(k)                                                                               \
-    tile_load(ra, from_w, A_FORM, TM, tile_item, rows - m0, channels, w_row, w_channel, k);   \
+    tile_load(ra, from_w, A_FORM, TM, tile_item, rows - m0, depth, w_row, w_channel, k);      \
     _Pragma("unroll") for (int u = 0; u < TILE_FLOATS(TN) / 4; u++)                           \
     {                                                                                         \
-        int c = min((k) + tile_term(TILE_BY_ROW4, TN, tile_item, u), channels - 1);           \
+        int c = min((k) + tile_term(TILE_BY_ROW4, TN, tile_item, u), depth - 1);              \
         float4 f = *(__global const float4 *)(from_x + (long)c * (h * w));                    \
                                                                                               \
         FOUR(rb, 4 * u, f);                                                                    \
@@ -284,42 +285,46 @@ mask_of(int at, int step, int size, int taps)
 #endif
 
 /* What a tile is: its group, the sample and the position of its first column, its columns, and the
- * positions in a sample. Local and volatile, too: it is needed before and behind the sum. */
+ * positions in a sample; and of the sum the first term and their number. Local and volatile, too: it
+ * is needed before and behind the sum. */
 typedef struct place {
-    int g, n0, q0, columns, area;
+    int g, n0, q0, columns, area, begin, length;
 } place;
 
 static void
-find_place(__local volatile place *here, int g, int band, int tile, int samples, int area)
+find_place(__local volatile place *here, int g, int band, int tile, int samples, int area, int depth,
+           int part, int parts)
 {
+    const int begin = (int)((long)depth * part / parts) / TK * TK;
+    const int end = (int)((long)depth * (part + 1) / parts) / TK * TK;
     const long p0 = ((long)band * BAND + tile) * TN;
     const int n0 = area ? (int)(p0 / area) : 0;
 
     here->g = g, here->n0 = n0, here->area = area;
     here->q0 = (int)(p0 - (long)n0 * area);
     here->columns = (int)clamp((long)samples * area - p0, 0l, (long)TN);
+    here->begin = begin, here->length = (part + 1 == parts ? depth : end) - begin;
 }
 
-/* The grid: tiles of rows; tiles of columns of the largest class, at most BAND; (group, class, band
- * of columns). `wide`: the area of the result is a multiple of 4, and there is one class. */
+/* The grid: tiles of rows; tiles of columns of the largest class, at most BAND; (group, class, part of
+ * the sum, band of columns). Each part has a y of its own. `wide`: the area of the result is a multiple
+ * of 4, and there is one class. */
 __kernel YKI_GROUP(TILE_ITEMS, 1) void
 yki_conv_gemm_image(__global const float *x, __global const float *weight,
                     __global const float *bias, __global float *y, SUM_PARAMS int transposed, int samples,
                     int groups, int rows, int channels, int h, int w, int oh, int ow, int kh,
                     int kw, int sh, int sw, int ph, int pw, int dh, int dw, int has_bias, int act,
-                    int bands, int wide)
+                    int bands, int parts, int wide)
 {
     TILE_START
     const uint item = (uint)tile_item; /* its quotients and remainders are shifts and masks */
     __local volatile place here;
-    int depth;
+    const int strip = (int)get_group_id(2) / bands, part = strip % parts;
+    const int band = (int)get_group_id(2) - strip * bands;
 #if FLAT
-    const int g = (int)get_group_id(2) / bands;
-
     if (tile_item == 0)
-        find_place(&here, g, (int)get_group_id(2) - g * bands, get_group_id(1), samples, h * w);
+        find_place(&here, strip / parts, band, get_group_id(1), samples, h * w, channels, part, parts);
     barrier(CLK_LOCAL_MEM_FENCE);
-    depth = channels;
 #else
     __local notes taps __attribute__((aligned(16)));
     __local volatile axis down, across;
@@ -327,7 +332,7 @@ yki_conv_gemm_image(__global const float *x, __global const float *weight,
 
     if (tile_item == 0) {
         const int classes = transposed ? sh * sw : 1, all = kh * kw;
-        int gc = (int)get_group_id(2) / bands, g = gc / classes, class = gc - g * classes;
+        int g = strip / parts / classes, class = strip / parts - g * classes;
         int class_h = transposed ? class / sw : 0;
 
         /* The class with most taps is the first: the last groups should be short. */
@@ -343,14 +348,14 @@ yki_conv_gemm_image(__global const float *x, __global const float *weight,
         k.w_at = down.kernel_at * kw + across.kernel_at;
         k.w_c = transposed ? rows * all : all;
         k.w_i = down.kernel_step * kw, k.w_j = across.kernel_step;
-        find_place(&here, g, (int)get_group_id(2) - gc * bands, get_group_id(1), samples,
-                   down.count * across.count);
+        find_place(&here, g, band, get_group_id(1), samples, down.count * across.count,
+                   k.channels * k.taps_h * k.taps_w, part, parts);
+        k.begin = here.begin;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    depth = k.channels * k.taps_h * k.taps_w;
 #endif
     if (here.columns > 0) {
-        const int m0 = (int)get_group_id(0) * TM;
+        const int m0 = (int)get_group_id(0) * TM, depth = here.length;
         const int w_row = transposed ? kh * kw : channels * kh * kw;
         float4 acc[TILE_ACCS];
         float ra[TILE_FLOATS(TM)], rb[TILE_FLOATS(TN)];
@@ -361,8 +366,8 @@ yki_conv_gemm_image(__global const float *x, __global const float *weight,
         uint q = here.q0 + (uint)min(tile_row(TILE_BY_ROW4, TN, tile_item, 0), here.columns - 4);
         uint n = q / (uint)here.area;
 
-        from_x += (long)n * groups * channels * h * w + (q - n * here.area);
-        from_w += (long)m0 * w_row;
+        from_x += ((long)n * groups * channels + here.begin) * h * w + (q - n * here.area);
+        from_w += (long)m0 * w_row + (long)here.begin * w_channel;
 #else
         const uint column = wide ? item % TN : POSITION(item % TN);
         uint q = here.q0 + (uint)min((int)column, here.columns - 1);
@@ -380,7 +385,8 @@ yki_conv_gemm_image(__global const float *x, __global const float *weight,
         __global const float *from_row[TERMS(TM) / 4];
 
         _Pragma("unroll") for (int u = 0; u < TERMS(TM) / 4; u++) from_row[u] =
-            MOVED(from_w, (long)min(m0 + tile_row(A_FORM, TM, item, u), rows - 1) * w_row);
+            MOVED(from_w,
+                  (long)min(m0 + tile_row(A_FORM, TM, item, u), rows - 1) * w_row + here.begin);
 #endif
 #if MASKS
         const int mask = mask_of(iy, down.tap_step, h, down.taps) |
@@ -397,7 +403,8 @@ yki_conv_gemm_image(__global const float *x, __global const float *weight,
             const int q0 = here.q0, columns = here.columns, area = here.area;
             const int left = rows - m0 - TILE_ROW(0);
             const long row0 = (long)here.g * rows + m0 + TILE_ROW(0);
-            __global float *py = y + ((long)here.n0 * groups * rows + row0) * oh * ow;
+            const long sample0 = (long)part * samples + here.n0;
+            __global float *py = y + (sample0 * groups * rows + row0) * oh * ow;
 
             _Pragma("unroll") for (int i = 0; i < IM; i++)
             {

@@ -8,9 +8,10 @@
  * multiply-adds; element by element where rows of a tile would be empty.
  */
 #include "op/conv/conv.h"
+#include "op/matmul/matmul.h"
 
 enum { MAX_GROUPS = 16384, MIN_ROWS = 8, MAX_GRID = 65535, TERMS = 8 };
-enum { MAX_PARTS = 256, MAX_PART_BYTES = 64 << 20 }; /* into which sums are divided */
+enum { MAX_PARTS = 256, MAX_IMAGE_PARTS = 16, MAX_PART_BYTES = 64 << 20 }; /* of sums */
 enum { MASK_BITS = 31 }; /* a gathered convolution has one for each row and column of the kernel */
 enum {
     NOTED = -1,
@@ -77,7 +78,7 @@ tile_fits(const tile *t, const product *p, const yki_device_traits *traits)
 static double
 cost_of(const tile *t, const product *p, const yki_device_traits *traits, int64_t parts)
 {
-    enum { FULL = 512, EDGE = 32, PER_BYTE = 12, LAUNCH = 600000 };
+    enum { FULL = 512, EDGE = 32, PER_BYTE = 12, LAUNCH = 1200000 };
     int64_t units = YKI_MAX(traits->compute_units, 1u);
     int64_t count = ceil_of(p->rows, t->rows) * ceil_of(p->columns, t->columns) * p->groups;
     int64_t most = ceil_of(count * parts, units);
@@ -220,11 +221,18 @@ image_product(const yki_problem *problem, const yki_conv *conv, const image *i)
                  .columns = i->column * (conv->batched ? problem->max.batch : 1),
                  .depth = i->channels * conv->taps / i->classes,
                  .groups = conv->a.groups * i->classes,
-                 .most_parts = 1,
+                 .most_parts =
+                     conv->has_bias || conv->a.act > YKI_CONV_ACT_RELU ? 1 : MAX_IMAGE_PARTS,
                  .canonical_parts = 1};
 
     p.fits = i->channels * i->h * i->w <= INT32_MAX / 2 && i->oh * i->ow <= INT32_MAX / 2 &&
              conv->o * conv->cg * conv->taps <= INT32_MAX / 2;
+    /* One band of columns, and parts that fit into memory. */
+    p.most_parts =
+        YKI_MIN(p.most_parts, MAX_PART_BYTES / 4 / YKI_MAX(p.rows * p.columns * p.groups, 1));
+    if (p.columns > (int64_t)MAX_GROUPS * tiles[SMALLEST].columns || conv->taps * i->channels < 1)
+        p.most_parts = 1;
+    p.most_parts = YKI_MAX(p.most_parts, 1);
     return p;
 }
 
@@ -252,19 +260,24 @@ input_applies(const yki_problem *problem, const yki_device_traits *traits)
 
 static void
 emit_image_product(const yki_problem *problem, bool canonical, yki_recipe *recipe,
-                   const yki_conv *conv, const image *i, const product *p, const tile *t)
+                   const yki_conv *conv, const image *i, const product *p, const tile *t,
+                   int64_t parts)
 {
     bool sum = conv->a.act >= YKI_CONV_ACT_SUM;
     bool flat = is_flat(conv), vectors = t->rows * TERMS / items_of(t) % 4 == 0;
     int64_t bands = ceil_of(ceil_of(p->columns, t->columns), MAX_GROUPS);
     int form = flat ? i->transposed ? BY_ROW : BY_K : NOTED;
     yki_expr columns = yki_conv_times(conv, i->column);
+    uint32_t to = problem->input_count;
     yki_launch *launch;
 
     if (flat && vectors && (i->transposed ? i->rows : i->channels) % 4 == 0)
         form = i->transposed ? BY_ROW4 : BY_K4;
     if (!flat && !i->transposed && !canonical && i->channels * conv->taps % 4 == 0)
         form = BY_K4;
+    if (parts > 1)
+        to = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH,
+                             yki_gemm_times(yki_operand_bytes(&problem->out), YKI_CONST(parts)));
     launch = yki_recipe_launch(
         recipe, "conv_gemm.cl", "yki_conv_gemm_image",
         "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d -DA_FORM=%d%s%s", t->rows, t->columns,
@@ -273,7 +286,7 @@ emit_image_product(const yki_problem *problem, bool canonical, yki_recipe *recip
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
-    yki_arg_slot(recipe, problem->input_count);
+    yki_arg_slot(recipe, to);
     if (sum) {
         yki_arg_slot(recipe, 2);
         yki_arg_slot(recipe, conv->a.act == YKI_CONV_ACT_GATED_SUM ? 3 : 2);
@@ -291,15 +304,16 @@ emit_image_product(const yki_problem *problem, bool canonical, yki_recipe *recip
                  7);
     yki_arg_window(recipe, conv);
     yki_arg_int(recipe, "has_bias", conv->has_bias);
-    yki_arg_int(recipe, "act", conv->a.act);
+    yki_arg_int(recipe, "act", parts > 1 ? 0 : conv->a.act);
     yki_arg_int(recipe, "bands", bands);
+    yki_arg_int(recipe, "parts", parts);
     yki_arg_int(recipe, "wide", i->classes == 1 && i->oh * i->ow % 4 == 0);
     if (!launch)
         return;
     columns.divisor = t->columns;
     columns.max = MAX_GROUPS;
     yki_launch_grid(launch, YKI_CONST(ceil_of(i->rows, t->rows)), columns,
-                    YKI_CONST(p->groups * bands), items_of(t), 1, 1);
+                    YKI_CONST(p->groups * parts * bands), items_of(t), 1, 1);
     /* An iteration is one term of the sums, what an item loads for it, or a step to the next. */
     yki_launch_iterations(launch, problem, 0,
                           (canonical ? 4 : 3) * i->channels * conv->taps + conv->a.kernel[0] +
@@ -340,17 +354,26 @@ emit_image(const yki_problem *problem, const yki_device_traits *traits, unsigned
     yki_conv conv = yki_conv_of(problem);
     image i = image_of(problem, &conv);
     product p = image_product(problem, &conv, &i);
-    const tile *t = tile_of(&p, traits, tuning);
+    const tile *t = tile_of(&p, traits, tuning), *guess = tile_of(&p, traits, 0);
+    int64_t parts = guess ? parts_of(guess, &p, traits) : 1; /* all tiles give the same bits */
 
     yki_recipe_start(recipe, problem);
     if (t)
-        emit_image_product(problem, traits->canonical, recipe, &conv, &i, &p, t);
+        emit_image_product(problem, traits->canonical, recipe, &conv, &i, &p, t, parts);
     else
         emit_image_elements(problem, traits, recipe, &conv, &i);
     if (recipe->status != YOKE_OK)
         return recipe->status;
     recipe->launches[0].flops = yki_conv_flops(&conv);
     recipe->launches[0].bytes = yki_problem_bytes(problem);
+    if (t && parts > 1) {
+        /* It adds as for a matrix; a multiple of 4 columns lets it add vectors. */
+        yki_gemm finish = {.n = YKI_CONST(i.oh * i.ow % 4 == 0 ? 4 : 1),
+                           .relu = conv.a.act == YKI_CONV_ACT_RELU};
+
+        yki_gemm_emit_finish(recipe, problem, &finish, traits, recipe->launches[0].args[3].slot,
+                             parts);
+    }
     return recipe->status;
 }
 
