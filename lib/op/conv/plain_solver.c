@@ -278,11 +278,12 @@ emit_image_product(const yki_problem *problem, bool canonical, yki_recipe *recip
     if (parts > 1)
         to = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH,
                              yki_gemm_times(yki_operand_bytes(&problem->out), YKI_CONST(parts)));
-    launch = yki_recipe_launch(
-        recipe, "conv_gemm.cl", "yki_conv_gemm_image",
-        "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d -DA_FORM=%d%s%s", t->rows, t->columns,
-        t->item_rows, t->item_columns, flat, form,
-        conv->a.kernel[0] + conv->a.kernel[1] > MASK_BITS ? " -DMASKS=0" : "", sum ? " -DSUM" : "");
+    launch =
+        yki_recipe_launch(recipe, "conv_gemm.cl", "yki_conv_gemm_image",
+                          "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d -DA_FORM=%d%s%s%s", t->rows,
+                          t->columns, t->item_rows, t->item_columns, flat, form,
+                          conv->a.kernel[0] + conv->a.kernel[1] > MASK_BITS ? " -DMASKS=0" : "",
+                          sum ? " -DSUM" : "", yki_two_groups(items_of(t)));
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
