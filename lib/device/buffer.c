@@ -10,8 +10,8 @@
  * run on one core.
  *
  * Views of one buffer are released in the reverse of the order in which they were made, and the
- * buffer after them. OpenCL asks for no order, but NVIDIA's driver (580) crashes when one of many views
- * that overlap is released before a newer one.
+ * buffer after them. OpenCL asks for no order, but NVIDIA's driver (580) crashes when one of many
+ * views that overlap is released before a newer one.
  *
  * The owner's quota is charged before anything is allocated. Every range is
  * checked here, so no driver sees a bad one.

@@ -591,8 +591,8 @@ yoke_status
 yki_queue_launch(yki_queue *queue, yki_kernel *kernel, const yki_grid *grid, yki_wait wait,
                  yki_event *done)
 {
-    const bool silent = queue->sparse && !done && !queue->track &&
-                        (queue->serial + 1) % SPARSE != 0;
+    const bool silent =
+        queue->sparse && !done && !queue->track && (queue->serial + 1) % SPARSE != 0;
     size_t groups[3], local[3], global[3];
     cl_event event = NULL;
     cl_uint count, dims = 3;

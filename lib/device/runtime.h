@@ -61,7 +61,8 @@ struct yki_buffer {
     bool pinned; /* YKI_BUFFER_PINNED: for the host and for copies only, on every device */
     bool view;   /* a range of another buffer, which was charged */
     bool gone;   /* destroyed, but kept for views that were made after it, or of it */
-    yki_buffer *parent, *newest, *before; /* of a view; the newest view of a buffer, the one before */
+    yki_buffer *parent, *newest,
+        *before; /* of a view; the newest view of a buffer, the one before */
     bool mapped; /* pinned, and mapped until it is destroyed: no command may name its cl_mem */
     char name[YKI_NAME_LENGTH];
 };
