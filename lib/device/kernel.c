@@ -15,8 +15,8 @@
 #include "device/runtime.h"
 
 /* Whether the driver says of a kernel of next to no registers, too, that groups of so many
- * work-items are too large. Then the number is no limit: NVIDIA's driver answers 256 for all kernels,
- * and launches groups of 1024. */
+ * work-items are too large. Then the number is no limit: NVIDIA's driver answers 256 for all
+ * kernels, and launches groups of 1024. */
 static bool
 answers_at_random(yoke_device *device, size_t items)
 {
