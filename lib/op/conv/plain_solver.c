@@ -74,11 +74,11 @@ tile_fits(const tile *t, const product *p, const yki_device_traits *traits)
 
 /* How long the busiest compute unit takes, in multiply-adds of a unit that does nothing else: a
  * model of large GPUs. With few work-items it stands still at times. Parts are written, read and
- * added by another launch. */
+ * added by another launch, which all gradients of weights share (plan/late_sums.c). */
 static double
 cost_of(const tile *t, const product *p, const yki_device_traits *traits, int64_t parts)
 {
-    enum { FULL = 512, EDGE = 32, PER_BYTE = 12, LAUNCH = 1200000 };
+    enum { FULL = 512, EDGE = 32, PER_BYTE = 12, LAUNCH = 1200000, LATE = 400000 };
     int64_t units = YKI_MAX(traits->compute_units, 1u);
     int64_t count = ceil_of(p->rows, t->rows) * ceil_of(p->columns, t->columns) * p->groups;
     int64_t most = ceil_of(count * parts, units);
@@ -88,7 +88,7 @@ cost_of(const tile *t, const product *p, const yki_device_traits *traits, int64_
 
     cost = 100 * cost / t->density;
     if (parts > 1)
-        cost += LAUNCH +
+        cost += (p->of_weights ? LATE : LAUNCH) +
                 8.0 * PER_BYTE * (double)(parts * p->rows * p->columns * p->groups) / (double)units;
     return cost;
 }
