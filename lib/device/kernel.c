@@ -26,7 +26,7 @@ answers_at_random(yoke_device *device, size_t items)
     size_t most = 0;
     cl_int error;
 
-    snprintf(options, sizeof options, "-DVEC=1 -DWG=%zu", items);
+    snprintf(options, sizeof options, "-DVEC=2 -DWG=%zu", items);
     if (items > device->traits.max_group ||
         yki_program_get(device, "peak.cl", options, &program) != YOKE_OK)
         return false;

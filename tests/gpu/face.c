@@ -7,8 +7,9 @@
  * groups and copies are run and checked without a GPU. The loader loads it when OPENCL_LAYERS names
  * it. YOKE_FACE_GROUP (256) and YOKE_FACE_LOCAL (32768) are the limits of a group: its work-items,
  * and the bytes of its local memory; YOKE_FACE_UNITS (16) counts compute units. With
- * YOKE_FACE_INTEGRATED=1 it is an integrated GPU, whose memory is the host's. A launch of a larger
- * group fails, as it would there.
+ * YOKE_FACE_INTEGRATED=1 it is an integrated GPU, whose memory is the host's. With
+ * YOKE_FACE_ANSWER=N it names N as the limit of each kernel's groups, whatever they are. A launch
+ * of a larger group fails, as it would there.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@
 enum { UNITS = 16, GROUP = 256, LOCAL = 32768, ALIGN_BITS = 4096 };
 
 static const cl_icd_dispatch *next;
-static size_t units, most_items, most_local, integrated;
+static size_t units, most_items, most_local, integrated, kernel_items;
 
 static size_t
 setting(const char *name, size_t otherwise)
@@ -110,7 +111,7 @@ get_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info 
                void *value, size_t *wrote)
 {
     if (what == CL_KERNEL_WORK_GROUP_SIZE)
-        SAY(size_t, most_items);
+        SAY(size_t, kernel_items);
     return next->clGetKernelWorkGroupInfo(kernel, device, what, size, value, wrote);
 }
 
@@ -136,6 +137,7 @@ clInitLayer(cl_uint n, const cl_icd_dispatch *target, cl_uint *count, const cl_i
     most_items = setting("YOKE_FACE_GROUP", GROUP);
     most_local = setting("YOKE_FACE_LOCAL", LOCAL);
     integrated = setting("YOKE_FACE_INTEGRATED", 0);
+    kernel_items = setting("YOKE_FACE_ANSWER", most_items);
     next = &below;
     table = below;
     table.clGetDeviceInfo = get_device_info;
