@@ -29,7 +29,10 @@
  *
  * Letters: x (N, G * channels, H, W) is what is gathered from, y (N, G * rows, OH, OW) the result.
  */
+#define W 4
+#include "dot.cl"
 #include "tile.cl"
+#include "tile_mma.cl"
 
 #ifndef FLAT
 #define FLAT 0
@@ -178,8 +181,8 @@ mask_of(int at, int step, int size, int taps)
         FOUR(rb, 4 * u, f);                                                                    \
     }
 #define STORE(half)                                                                           \
-    tile_store(&TILE_A(half, 0, 0), TILE_A_STEP, ra, A_FORM, TM, tile_item);                  \
-    tile_store(&TILE_B(half, 0, 0), TILE_B_STEP, rb, TILE_BY_ROW4, TN, tile_item);
+    TILE_STORE_A(half, ra, A_FORM)                                                            \
+    TILE_STORE_B(half, rb, TILE_BY_ROW4)
 #else
 #if MASKS
 #define INSIDE(e) ((f.s##e & mask) == f.s##e)
@@ -206,7 +209,7 @@ mask_of(int at, int step, int size, int taps)
     }
 #define STORE_B(half)                                                                         \
     _Pragma("unroll") for (int u = 0; u < TERMS(TN); u++)                                     \
-        TILE_B(half, OWN_B + u, item % TN) = rb[u];
+        TILE_B(half, OWN_B + u, item % TN) = TILE_OPERAND(rb[u]);
 #if A_FORM == NOTED
 #define LOAD_A(k)                                                                             \
     _Pragma("unroll") for (int u = 0; u < TERMS(TM); u += 4)                                  \
@@ -218,17 +221,17 @@ mask_of(int at, int step, int size, int taps)
     }
 #define STORE_A(half)                                                                         \
     _Pragma("unroll") for (int u = 0; u < TERMS(TM); u++)                                     \
-        TILE_A(half, OWN_A + u, item % TM) = ra[u];
+        TILE_A(half, OWN_A + u, item % TM) = TILE_OPERAND(ra[u]);
 #else
 #define LOAD_A(k)                                                                             \
     _Pragma("unroll") for (int u = 0; u < TERMS(TM) / 4; u++)                                 \
     {                                                                                         \
-        int t = min((k) + tile_term(A_FORM, TM, item, 0), depth - 4);                         \
+        int t = min((k) + tile_term(A_FORM, TM, item, u), depth - 4);                         \
         float4 f = *(__global const float4 *)(from_row[u] + t);                               \
                                                                                               \
         FOUR(ra, 4 * u, f);                                                                   \
     }
-#define STORE_A(half) tile_store(&TILE_A(half, 0, 0), TILE_A_STEP, ra, A_FORM, TM, tile_item);
+#define STORE_A(half) TILE_STORE_A(half, ra, A_FORM)
 #endif
 #define LOAD(k)     LOAD_A(k) LOAD_B(k)
 #define STORE(half) STORE_A(half) STORE_B(half)
@@ -439,3 +442,4 @@ yki_conv_gemm_image(__global const float *x, __global const float *weight,
         }
     }
 }
+DOT_END

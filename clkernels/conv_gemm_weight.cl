@@ -18,7 +18,10 @@
  *
  * Letters: x (N, G * CG, H, W), dy (N, G * OG, OH, OW).
  */
+#define W 4
+#include "dot.cl"
 #include "tile.cl"
+#include "tile_mma.cl"
 
 #ifndef FLAT
 #define FLAT 0
@@ -32,11 +35,8 @@
 #define OWN          ((int)(item % TK))
 #define FOURS(R)     (TILE_FLOATS(R) / 4)
 #define FIRST(u)     ((int)(item / TK + (u) * (TILE_ITEMS / TK)) * 4)
-#define OWN_FOUR     ((int)(item / 16 % 2) * 4)
+#define OWN_FOUR     tile_term(TILE_BY_K4, TM, item, 0)
 #define FOUR(r, u, f) r[4 * u] = f.s0, r[4 * u + 1] = f.s1, r[4 * u + 2] = f.s2, r[4 * u + 3] = f.s3;
-#define PUT_FOUR(to, r, u)                                                                    \
-    tile_put4((__local int4 *)&to, as_int(r[4 * u]), as_int(r[4 * u + 1]),                    \
-              as_int(r[4 * u + 2]), as_int(r[4 * u + 3]));
 
 /* The samples' part of an address: `base` of the first one, `bytes` of each. It is a number first, as
  * compilers would else add it again for each element. */
@@ -54,7 +54,7 @@
                                                                                               \
         FOUR(ra, u, f)                                                                        \
     }
-#define STORE_A(half) tile_store(&TILE_A(half, 0, 0), TILE_A_STEP, ra, TILE_BY_K4, TM, tile_item);
+#define STORE_A(half) TILE_STORE_A(half, ra, TILE_BY_K4)
 #else
 #define OWN_A    OWN
 #define A_COUNT  TILE_FLOATS(TM)
@@ -63,7 +63,7 @@
     _Pragma("unroll") for (int u = 0; u < A_COUNT; u++) ra[u] = from_dy[at + row_at[u]];
 #define STORE_A(half)                                                                         \
     _Pragma("unroll") for (int u = 0; u < FOURS(TM); u++)                                     \
-        PUT_FOUR(TILE_A(half, OWN, FIRST(u)), ra, u)
+        TILE_FOUR_A(half, OWN, FIRST(u), ra + 4 * u)
 #endif
 
 /* The sample and the position in it go TK positions on. */
@@ -84,7 +84,7 @@
             FOUR(rb, u, f)                                                                    \
         }                                                                                     \
     }
-#define STORE_B(half) tile_store(&TILE_B(half, 0, 0), TILE_B_STEP, rb, TILE_BY_K4, TN, tile_item);
+#define STORE_B(half) TILE_STORE_B(half, rb, TILE_BY_K4)
 #define NEXT_B
 #else
 #define GATHER(e)                                                                             \
@@ -111,7 +111,7 @@
     }
 #define STORE_B(half)                                                                         \
     _Pragma("unroll") for (int u = 0; u < FOURS(TN); u++)                                     \
-        PUT_FOUR(TILE_B(half, OWN, FIRST(u)), rb, u)
+        TILE_FOUR_B(half, OWN, FIRST(u), rb + 4 * u)
 #define NEXT_B                                                                                \
     ix += step_x, iy += step_y;                                                               \
     if (ix >= end_x)                                                                          \
@@ -208,3 +208,4 @@ yki_conv_gemm_weight(__global const float *x, __global const float *dy, __global
         to += (long)columns * (i == 3 ? TM / (IM / 4) - 3 : 1);
     }
 }
+DOT_END

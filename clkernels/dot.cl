@@ -11,17 +11,29 @@
  *                       is exact in float32, so what follows is plain multiply-adds.
  *     DOT_AVX512_BF16   the same parts, and the processor's instructions for them, which OpenCL
  *                       C has no words for. They take and give numbers below 2^-126 as 0.
+ *     DOT_ROUNDED_TF32  TF32 on any device: a float of which 10 bits behind the point are left
+ *     DOT_MMA_BF16      the same as DOT_ROUNDED and as DOT_ROUNDED_TF32, by instructions that
+ *     DOT_MMA_TF32      multiply matrices: 32 work-items together, only in the core of tile.cl
+ *                       (tile_mma.cl). They may take numbers below 2^-126 as 0.
  *
- * The last two differ by the rounding of sums alone. lib/device/dot.c finds out which units a
- * device has, and has the same numbers for them.
+ * What rounds alike differs by the rounding of sums alone. lib/device/dot.c finds out which units
+ * a device has, and has the same numbers for them.
  *
- * Rounding is to the nearest, ties to even. What is too large becomes infinite, and NaN stays NaN.
+ * Rounding is to the nearest, ties to even, of TF32 away from 0. What is too large becomes infinite,
+ * and NaN stays NaN.
+ *
+ * With -DDOT_MMA_PLAIN the last two are made of ordinary code, for tests.
+ *
+ * DOT_OPERAND(x) is x as the core of tile.cl keeps it in local memory.
  *
  * A file that includes this ends with DOT_END: everything between is compiled for the unit.
  */
-#define DOT_FMA         0
-#define DOT_ROUNDED     1
-#define DOT_AVX512_BF16 2
+#define DOT_FMA          0
+#define DOT_ROUNDED      1
+#define DOT_AVX512_BF16  2
+#define DOT_ROUNDED_TF32 3
+#define DOT_MMA_BF16     4
+#define DOT_MMA_TF32     5
 #ifndef DOT
 #define DOT DOT_FMA
 #endif
@@ -58,7 +70,63 @@ DOT_DEFINE_ROUND(8, uint8, float8)
 DOT_DEFINE_ROUND(16, uint16, float16)
 #endif
 
-#if DOT == DOT_FMA
+#if DOT == DOT_MMA_BF16 || DOT == DOT_MMA_TF32
+/* The instructions are written in PTX: another compiler shall say no before it sees them. */
+#if !defined(__NVPTX__) && !defined(__PTX__) && !defined(__NV_CL_C_VERSION) && !defined(DOT_MMA_PLAIN)
+#error "dot.cl: this compiler does not make PTX"
+#endif
+#endif
+
+#if DOT == DOT_ROUNDED
+#define DOT_OPERAND(x) as_float(dot_round1(x) & 0xffff0000u)
+#elif DOT == DOT_ROUNDED_TF32 || (DOT == DOT_MMA_TF32 && defined(DOT_MMA_PLAIN))
+float dot_tf32(float x)
+{
+    uint bits = as_uint(x);
+
+    return (bits & 0x7fffffffu) > 0x7f800000u ? x : as_float((bits + 0x1000u) & 0xffffe000u);
+}
+#if DOT == DOT_ROUNDED_TF32
+#define DOT_OPERAND(x) dot_tf32(x)
+#else
+#define DOT_OPERAND(x) as_uint(dot_tf32(x))
+#define DOT_MMA
+#endif
+#elif DOT == DOT_MMA_BF16 && defined(DOT_MMA_PLAIN)
+#define DOT_OPERAND(x) ((ushort)(dot_round1(x) >> 16))
+#define DOT_MMA
+#elif DOT == DOT_MMA_BF16
+#define DOT_MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+__attribute__((always_inline)) static ushort dot_operand(float x)
+{
+    ushort y;
+
+    __asm__("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+}
+__attribute__((always_inline)) static uint dot_pair(float first, float second)
+{
+    uint y;
+
+    __asm__("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(second), "f"(first));
+    return y;
+}
+#define DOT_OPERAND(x) dot_operand(x)
+#elif DOT == DOT_MMA_TF32
+#define DOT_MMA "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
+__attribute__((always_inline)) static uint dot_operand(float x)
+{
+    uint y;
+
+    __asm__("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+    return y;
+}
+#define DOT_OPERAND(x) dot_operand(x)
+#else
+#define DOT_OPERAND(x) (x)
+#endif
+
+#if DOT == DOT_FMA || DOT == DOT_ROUNDED_TF32 || DOT == DOT_MMA_TF32
 #define DOT_TERMS 1
 #define dot_part  float
 #define dot_parts floatw

@@ -7,7 +7,7 @@
  * A and B have a stride for every axis, so one kernel serves transposed and broadcast
  * operands; C is row-major. How a matrix is read, A_FORM and B_FORM, the host decides
  * from strides and sizes. Every element is one chain of multiply-adds in the order of s,
- * k, from 0, so its value does not depend on where it is.
+ * k, from 0, so its value does not depend on where it is. -DDOT says with what they are made.
  *
  * Long sums of small results are divided into `parts` along the outermost summed axis, or along k
  * at multiples of 16 terms; yki_gemm_finish (sum_rows.cl) adds the parts in order.
@@ -16,10 +16,8 @@
  */
 #define W 4
 #include "dot.cl"
-#if DOT == DOT_ROUNDED
-#define TILE_OPERAND(x) as_float(dot_round1(x) & 0xffff0000u)
-#endif
 #include "tile.cl"
+#include "tile_mma.cl"
 #ifndef A_FORM
 #define A_FORM TILE_BY_K
 #endif
@@ -92,8 +90,8 @@
     tile_load(rb, pb, B_FORM, TN, tile_item, n - col0, k1 - k0, ROW_STRIDE(B_FORM, b_n),      \
               K_STRIDE(B_FORM, b_k), at);
 #define STORE(half)                                                                           \
-    tile_store(&TILE_A(half, 0, 0), TILE_A_STEP, ra, A_FORM, TM, tile_item);                  \
-    tile_store(&TILE_B(half, 0, 0), TILE_B_STEP, rb, B_FORM, TN, tile_item);
+    TILE_STORE_A(half, ra, A_FORM)                                                            \
+    TILE_STORE_B(half, rb, B_FORM)
 
 /* Writes 4 columns of a row of n. `more` is the bias, or the gate's row: 0 where that is not
  * positive. Relu is max(x, 0), and NaN stays NaN. */

@@ -35,15 +35,16 @@
  * All items of a group must come to each TILE_SUM, with the same length. LOAD(k) is a statement,
  * usually a macro of the user: it reads a's and b's terms k .. k + TK - 1 from global memory into
  * the user's registers. k is a multiple of TK, below the length; terms at the length and beyond it
- * are not used. STORE(half) writes the registers to TILE_A(half, k, row) and TILE_B(half, k,
- * column), with k < TK. Each item moves TILE_FLOATS(TM) elements of a and TILE_FLOATS(TN) of b;
- * which ones is the user's business.
+ * are not used. STORE(half) writes the registers, as TILE_OPERAND, to TILE_A(half, k, row) and
+ * TILE_B(half, k, column), with k < TK; TILE_FOUR_A and TILE_FOUR_B write 4 rows or columns of a
+ * term. Each item moves TILE_FLOATS(TM) elements of a and TILE_FLOATS(TN) of b; which ones is the
+ * user's business.
  *
  * TILE_SUM_NOTED also has NOTE(k), with which the items note something about many terms at a time
  * for LOAD, in local memory.
  *
- * For an operand that is a matrix there are tile_load and tile_store. They are made for one of
- * four forms, a constant:
+ * For an operand that is a matrix there are tile_load, and TILE_STORE_A and TILE_STORE_B. They are
+ * made for one of four forms, a constant:
  *
  *     TILE_BY_K      the terms of a row are adjacent in memory, or nothing is; any alignment
  *     TILE_BY_ROW    the rows of a term are adjacent
@@ -55,6 +56,9 @@
  * The last two need TILE_FLOATS(rows) to be a multiple of 4 (TILE_VECTORS). tile_load never leaves
  * the matrix: rows and terms beyond its end are those at its end. A row's terms are less than 2^31
  * elements apart, or -DTILE_OFFSET=long.
+ *
+ * With a matrix unit (DOT_MMA of dot.cl) tile_mma.cl replaces what depends on how local memory is
+ * laid out; TILE_SUM_WHOLE is not there then.
  *
  * Sizes that fit together: TM / IM is a multiple of 4, TN / IN of 8; TK is 8 or 16. Local memory:
  * TILE_BYTES.
@@ -78,8 +82,10 @@
 #ifndef TILE_OFFSET
 #define TILE_OFFSET int
 #endif
-/* What tile_load makes of an element: a file may round it. */
-#ifndef TILE_OPERAND
+/* An element as it lies in local memory: dot.cl may round it. */
+#ifdef DOT_OPERAND
+#define TILE_OPERAND DOT_OPERAND
+#else
 #define TILE_OPERAND(x) (x)
 #endif
 
@@ -89,6 +95,7 @@
 #define TILE_ACCS       (IM * IN / 4)
 #define TILE_ACC(i, j)  ((i) * (IN / 4) + (j))
 
+#ifndef DOT_MMA
 /* Rows of local memory are 4 floats longer than the tile. So 32 items that store 8 terms of 4 rows,
  * or 4 rows of 2 groups of terms of 16 rows, hit different banks, and rows stay aligned. */
 #define TILE_A_STEP (TM + 4)
@@ -112,6 +119,7 @@
 
 #define TILE_ROW(i)    ((i) / 4 * (TM / (IM / 4)) + tile_y * 4 + (i) % 4)
 #define TILE_COLUMN(j) ((j) * (TN / (IN / 4)) + tile_x * 4)
+#endif
 
 #define TILE_ZERO(acc)                                                                        \
     {                                                                                         \
@@ -119,6 +127,7 @@
             (float4)(0.f);                                                                    \
     }
 
+#ifndef DOT_MMA
 /* One term of the item's elements, number q behind the item's first of a and of b. These are
  * pointers so that the rest of the address is a constant. It is a macro because acc must stay in
  * registers. */
@@ -144,6 +153,11 @@
         YKI_FMA((float4)(tile_va[tile_i].s##r), tile_vb[tile_j],                              \
                 acc[TILE_ACC(tile_i * 4 + r, tile_j)]);
 
+/* Declares what the next three need. */
+#define TILE_POINTERS                                                                         \
+    __local const float *tile_pa = &TILE_A(0, 0, tile_y * 4);                             \
+    __local const float *tile_pb = &TILE_B(0, 0, tile_x * 4);
+
 /* Reads the terms from tile_k on while those before it are multiplied, then stores them. */
 #define TILE_TURN(acc, LOAD, STORE)                                                           \
     {                                                                                         \
@@ -164,14 +178,14 @@
         tile_pa += TILE_A_STEP;                                                               \
         tile_pb += TILE_B_STEP;                                                               \
     }
+#endif
 
 /* Adds `length` terms to acc. The first barrier is for what was multiplied before. */
 #define TILE_SUM(acc, length, LOAD, STORE)                                                    \
     {                                                                                         \
         const int tile_length = (length);                                                     \
         int tile_half = 0, tile_k = TK;                                                       \
-        __local const float *tile_pa = &TILE_A(0, 0, tile_y * 4);                             \
-        __local const float *tile_pb = &TILE_B(0, 0, tile_x * 4);                             \
+        TILE_POINTERS                                                                         \
                                                                                               \
         if (tile_length > 0) {                                                                \
             LOAD(0)                                                                           \
@@ -190,8 +204,7 @@
     {                                                                                         \
         const int tile_length = (length);                                                     \
         int tile_half = 0, tile_k = TK;                                                       \
-        __local const float *tile_pa = &TILE_A(0, 0, tile_y * 4);                             \
-        __local const float *tile_pb = &TILE_B(0, 0, tile_x * 4);                             \
+        TILE_POINTERS                                                                         \
                                                                                               \
         if (tile_length > 0) {                                                                \
             NOTE(0)                                                                           \
@@ -213,6 +226,7 @@
         }                                                                                     \
     }
 
+#ifndef DOT_MMA
 /* The same for a constant number of terms that is a multiple of TK. A(half, k) is where row tile_y * 4
  * of term k lies, in rows of TILE_A_STEP: TILE_IN_TILE, or an array of the user that holds all terms
  * of a; then STORE writes b alone. */
@@ -241,6 +255,7 @@
         _Pragma("unroll") for (int tile_q = 0; tile_q < TK; tile_q++)                         \
             TILE_TERM(acc, tile_pa, tile_pb, tile_q)                                          \
     }
+#endif
 
 /* ---- operands that are matrices ---- */
 
@@ -261,7 +276,7 @@ tile_row(int form, int size, uint item, int u)
     case TILE_BY_ROW:
         return (int)(item % (uint)size) + u * TILE_ITEMS % size;
     case TILE_BY_K4: /* 32 items have 8 terms of 16 rows */
-        return (int)(item / 32 * 16 % (uint)size + item % 16) + u * TILE_ITEMS / 32 * 16 % size;
+        return (int)(item / (4 * TK) * 16 + item % 16) + u * TILE_ITEMS / (4 * TK) * 16;
     default:
         return (int)(item * 4 % (uint)size) + u * TILE_ITEMS * 4 % size;
     }
@@ -276,8 +291,7 @@ tile_term(int form, int size, uint item, int u)
     case TILE_BY_ROW:
         return (int)(item / (uint)size) + u * TILE_ITEMS / size;
     case TILE_BY_K4:
-        return (int)(item / (2 * (uint)size) * 8 + item / 16 % 2 * 4) +
-               u * TILE_ITEMS / (2 * size) * 8;
+        return (int)(item / 16 % (TK / 4)) * 4 + u * TILE_ITEMS / 16 % (TK / 4) * 4;
     default:
         return (int)(item * 4 / (uint)size) + u * TILE_ITEMS * 4 / size;
     }
@@ -303,12 +317,12 @@ tile_load(float *to, __global const float *x, int form, int size, int item, int 
         if (vector == 4) {
             float4 v = *(__global const float4 *)from;
 
-            to[4 * u] = TILE_OPERAND(v.s0);
-            to[4 * u + 1] = TILE_OPERAND(v.s1);
-            to[4 * u + 2] = TILE_OPERAND(v.s2);
-            to[4 * u + 3] = TILE_OPERAND(v.s3);
+            to[4 * u] = v.s0;
+            to[4 * u + 1] = v.s1;
+            to[4 * u + 2] = v.s2;
+            to[4 * u + 3] = v.s3;
         } else {
-            to[u] = TILE_OPERAND(*from);
+            to[u] = *from;
         }
     }
 }
@@ -326,6 +340,13 @@ tile_put4(__local int4 *to, int a, int b, int c, int d)
 #define tile_put4(to, a, b, c, d) (*(to) = (int4)(a, b, c, d))
 #endif
 
+#ifndef DOT_MMA
+#define TILE_FOUR(to, r)                                                                      \
+    tile_put4((__local int4 *)(to), as_int(TILE_OPERAND((r)[0])), as_int(TILE_OPERAND((r)[1])), \
+              as_int(TILE_OPERAND((r)[2])), as_int(TILE_OPERAND((r)[3])));
+#define TILE_FOUR_A(half, k, row, r)    TILE_FOUR(&TILE_A(half, k, row), r)
+#define TILE_FOUR_B(half, k, column, r) TILE_FOUR(&TILE_B(half, k, column), r)
+
 /* Writes them to a half of local memory: `tile` is &TILE_A(half, 0, 0), `step` TILE_A_STEP. */
 static __attribute__((always_inline)) void
 tile_store(__local float *tile, int step, const float *from, int form, int size, int item)
@@ -338,16 +359,15 @@ tile_store(__local float *tile, int step, const float *from, int form, int size,
                             tile_row(form, size, item, u);
 
         if (form == TILE_BY_ROW4)
-#ifdef YKI_LANES_APART
-            tile_put4((__local int4 *)to, as_int(from[4 * u]), as_int(from[4 * u + 1]),
-                      as_int(from[4 * u + 2]), as_int(from[4 * u + 3]));
-#else
-            *(__local float4 *)to = (float4)(from[4 * u], from[4 * u + 1], from[4 * u + 2],
-                                             from[4 * u + 3]);
-#endif
+            TILE_FOUR(to, from + 4 * u)
         else
 #pragma unroll
             for (int i = 0; i < vector; i++)
-                to[i * step] = from[u * vector + i];
+                to[i * step] = TILE_OPERAND(from[u * vector + i]);
     }
 }
+#define TILE_STORE_A(half, from, form)                                                        \
+    tile_store(&TILE_A(half, 0, 0), TILE_A_STEP, from, form, TM, tile_item);
+#define TILE_STORE_B(half, from, form)                                                        \
+    tile_store(&TILE_B(half, 0, 0), TILE_B_STEP, from, form, TN, tile_item);
+#endif

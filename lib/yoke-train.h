@@ -107,9 +107,8 @@ typedef struct yoke_replica_options {
     float clip_value;   /* largest size of each element of a gradient; 0: none */
     const char *wisdom; /* file of measured times; NULL: $YOKE_WISDOM, else in the cache */
     yoke_recompute_choice recompute;
-    yoke_type state_type; /* of the optimizer's state: YOKE_F32, which is the only one so far */
-    const char
-        *precision; /* of products: "f32", "bf16", or by node, "head=f32,bf16"; NULL: "f32" */
+    yoke_type state_type;  /* of the optimizer's state: YOKE_F32, which is the only one so far */
+    const char *precision; /* of products: "f32" (NULL), "tf32", "bf16", or "head=f32,bf16" */
 } yoke_replica_options;
 
 /* Compiles the graph for a selected device and gives the parameters their initial values. `options`

@@ -148,7 +148,7 @@ const yki_tool_option yki_tool_training_options[] = {
     {"level", 0, "LEVEL", "of planning: measure or patient (default)", FROM(tuned, level),
      .takers = TUNE},
     {"strict", 's', NULL, "no Winograd", FLAG(strict), .takers = TRAIN | BENCH | OPERATORS | TUNE},
-    {"precision", 0, "LIST", "of products: f32 (default), bf16, or by node: head=f32,bf16",
+    {"precision", 0, "LIST", "of products: f32 (default), tf32, bf16, or by node: head=f32,bf16",
      TEXT(precision), .takers = TRAIN | BENCH | OPERATORS | VERIFY | TUNE},
     {"reproducible", 0, "KIND", "no (default), runs, or any-split: the same bits",
      FROM(reproduced, reproducible), .takers = TRAIN | BENCH},

@@ -35,11 +35,14 @@ yoke_context *yki_device_context(const yoke_device *device);
 /* The directory for compiled kernels and wisdom; NULL: nothing is kept on disk. */
 const char *yki_context_cache_dir(const yoke_context *context);
 /* What multiplies two numbers and adds them to a sum in float32 (clkernels/dot.cl, which has the
- * same numbers). The first two are everywhere. */
+ * same numbers). Those that round are everywhere. */
 typedef enum yki_dot_unit {
-    YKI_DOT_FMA,        /* float32 */
-    YKI_DOT_ROUNDED,    /* operands are rounded to bfloat16, and multiplied as float32 */
-    YKI_DOT_AVX512_BF16 /* pairs of bfloat16 */
+    YKI_DOT_FMA,          /* float32 */
+    YKI_DOT_ROUNDED,      /* operands are rounded to bfloat16, and multiplied as float32 */
+    YKI_DOT_AVX512_BF16,  /* pairs of bfloat16 */
+    YKI_DOT_ROUNDED_TF32, /* operands are rounded to TF32, and multiplied as float32 */
+    YKI_DOT_MMA_BF16,     /* matrices of bfloat16, by 32 work-items of a group */
+    YKI_DOT_MMA_TF32      /* matrices of TF32 */
 } yki_dot_unit;
 
 /* The properties of a device that solvers and the planner need. */
@@ -64,11 +67,12 @@ typedef struct yki_device_traits {
     uint32_t
         loop_limit; /* iterations, over all its loops, after which a work-item ends; 0: no limit */
     yoke_device_type type;
-    yki_dot_unit bf16; /* what multiplies bfloat16 */
-    bool canonical;    /* never of a device: what canonical plans tell solvers (op/recipe.h) */
+    yki_dot_unit bf16, tf32; /* what multiplies bfloat16, and TF32 */
+    bool canonical; /* never of a device: what canonical plans tell solvers (op/recipe.h) */
 } yki_device_traits;
-/* Lends the traits. Compiles nothing and cannot fail. `direct_host`, `loop_limit` and `bf16` are
- * found by trial when a device is first selected; until then they are false, 0 and YKI_DOT_FMA. */
+/* Lends the traits. Compiles nothing and cannot fail. `direct_host`, `loop_limit`, `bf16` and
+ * `tf32` are found by trial when a device is first selected; until then they are false, 0 and
+ * YKI_DOT_FMA. */
 const yki_device_traits *yki_device_get_traits(const yoke_device *device);
 /* Returns what people call a unit: "avx512-bf16". */
 const char *yki_dot_unit_name(yki_dot_unit unit);
@@ -76,7 +80,14 @@ const char *yki_dot_unit_name(yki_dot_unit unit);
 static inline bool
 yki_has_bf16(const yki_device_traits *traits)
 {
-    return traits->bf16 == YKI_DOT_AVX512_BF16 && traits->vector_width >= 16;
+    return traits->bf16 == YKI_DOT_MMA_BF16 ||
+           (traits->bf16 == YKI_DOT_AVX512_BF16 && traits->vector_width >= 16);
+}
+/* Returns whether the device has a unit for TF32. */
+static inline bool
+yki_has_tf32(const yki_device_traits *traits)
+{
+    return traits->tf32 == YKI_DOT_MMA_TF32;
 }
 /* Writes what measured times depend on as one line, cut to `size`: "name; driver; platform; 2
  * units x 16". */

@@ -4,7 +4,8 @@
  * compiled, run, and its numbers are checked. What fails costs a line of the log.
  *
  * An instruction that the processor does not have would end the process. So the
- * processor is asked before, and only drivers that compile for it are tried.
+ * processor is asked before, and only drivers that compile for it are tried. The compiler
+ * of a GPU is asked itself: dot.cl stops those that would not understand.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,11 +17,14 @@
 #include "device/internal.h"
 
 enum { LANES = 16 };
+/* The product of a trial: a tile of tile_probe.cl. */
+enum { ROWS = 128, COLUMNS = 64, TERMS = 53, TILE_ITEMS = 128, TILE_LOCAL = 32768 };
 
 const char *
 yki_dot_unit_name(yki_dot_unit unit)
 {
-    static const char *const names[] = {"fma", "rounded", "avx512-bf16"};
+    static const char *const names[] = {"fma",          "rounded",  "avx512-bf16",
+                                        "rounded-tf32", "mma-bf16", "mma-tf32"};
 
     return names[unit];
 }
@@ -47,6 +51,9 @@ yki_dot_candidate(const yki_root *root)
     bool compiles_for_host = root->info.type == YOKE_DEVICE_CPU &&
                              root->rank == YKI_DRIVER_NATIVE && root->traits.vector_width >= LANES;
 
+    if (root->info.type == YOKE_DEVICE_GPU && root->traits.max_group >= TILE_ITEMS &&
+        root->traits.local_memory >= TILE_LOCAL)
+        return YKI_DOT_MMA_BF16;
     return compiles_for_host && host_has_avx512_bf16() ? YKI_DOT_AVX512_BF16 : YKI_DOT_ROUNDED;
 }
 
@@ -67,25 +74,57 @@ part(int first, int second)
     return bf16(first) | bf16(second) << 16;
 }
 
-/* Runs the kernel once. All numbers are small and whole, so the result is exact. */
+/* An operand of a trial. */
+typedef struct trial_buffer {
+    cl_mem buffer;
+    size_t size;
+    void *values;
+} trial_buffer;
+
+/* Runs a kernel once, on buffers of these values, and one number. The last buffer is the result. */
 static bool
-run_step(cl_command_queue queue, cl_kernel kernel, cl_mem a, cl_mem b, cl_mem c)
+run_once(cl_context cl, cl_command_queue queue, cl_kernel kernel, trial_buffer buffers[3],
+         size_t items)
 {
-    const size_t one = 1;
+    bool good = true;
+    cl_int error;
+
+    for (cl_uint i = 0; i < 3; i++) {
+        trial_buffer *b = &buffers[i];
+
+        b->buffer = clCreateBuffer(cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, b->size, b->values,
+                                   &error);
+        if (error != CL_SUCCESS)
+            b->buffer = NULL;
+        good = good && b->buffer &&
+               clSetKernelArg(kernel, i, sizeof b->buffer, &b->buffer) == CL_SUCCESS;
+    }
+    good = good &&
+           clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &items, &items, 0, NULL, NULL) ==
+               CL_SUCCESS &&
+           clEnqueueReadBuffer(queue, buffers[2].buffer, CL_TRUE, 0, buffers[2].size,
+                               buffers[2].values, 0, NULL, NULL) == CL_SUCCESS;
+    for (int i = 0; i < 3; i++)
+        if (buffers[i].buffer)
+            clReleaseMemObject(buffers[i].buffer);
+    return good;
+}
+
+/* A step of lanes. All numbers are small and whole, so the result is exact. */
+static bool
+try_lanes(cl_context cl, cl_command_queue queue, cl_kernel kernel)
+{
     cl_uint left = part(3, -5), right[LANES];
     cl_float sums[LANES];
+    trial_buffer buffers[] = {{.size = sizeof left, .values = &left},
+                              {.size = sizeof right, .values = right},
+                              {.size = sizeof sums, .values = sums}};
 
     for (int i = 0; i < LANES; i++) {
         right[i] = part(i - 7, 2 * i + 1);
         sums[i] = (cl_float)(100 - 9 * i);
     }
-    if (clEnqueueWriteBuffer(queue, a, CL_TRUE, 0, sizeof left, &left, 0, NULL, NULL) ||
-        clEnqueueWriteBuffer(queue, b, CL_TRUE, 0, sizeof right, right, 0, NULL, NULL) ||
-        clEnqueueWriteBuffer(queue, c, CL_TRUE, 0, sizeof sums, sums, 0, NULL, NULL) ||
-        clSetKernelArg(kernel, 0, sizeof a, &a) || clSetKernelArg(kernel, 1, sizeof b, &b) ||
-        clSetKernelArg(kernel, 2, sizeof c, &c) ||
-        clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL) ||
-        clEnqueueReadBuffer(queue, c, CL_TRUE, 0, sizeof sums, sums, 0, NULL, NULL))
+    if (!run_once(cl, queue, kernel, buffers, 1))
         return false;
     for (int i = 0; i < LANES; i++)
         if (sums[i] != (cl_float)(100 - 9 * i + 3 * (i - 7) - 5 * (2 * i + 1)))
@@ -93,62 +132,105 @@ run_step(cl_command_queue queue, cl_kernel kernel, cl_mem a, cl_mem b, cl_mem c)
     return true;
 }
 
-static bool
-try_kernel(cl_context cl, cl_command_queue queue, cl_kernel kernel)
+/* Numbers without a symmetry: no two places of an operand could be exchanged unseen. */
+static int
+number_at(int row, int column)
 {
-    cl_int errors[3];
-    cl_mem a = clCreateBuffer(cl, CL_MEM_READ_ONLY, sizeof(cl_uint), NULL, &errors[0]);
-    cl_mem b = clCreateBuffer(cl, CL_MEM_READ_ONLY, LANES * sizeof(cl_uint), NULL, &errors[1]);
-    cl_mem c = clCreateBuffer(cl, CL_MEM_READ_WRITE, LANES * sizeof(cl_float), NULL, &errors[2]);
-    bool good = !errors[0] && !errors[1] && !errors[2] && run_step(queue, kernel, a, b, c);
+    return (row * 37 + column * 101 + row * column * 5) % 61 - 30;
+}
 
-    if (!errors[0])
-        clReleaseMemObject(a);
-    if (!errors[1])
-        clReleaseMemObject(b);
-    if (!errors[2])
-        clReleaseMemObject(c);
+/* A product by tile.cl: more than one round of terms, and a rest. */
+static bool
+try_tile(cl_context cl, cl_command_queue queue, cl_kernel kernel)
+{
+    static const size_t size = (ROWS * TERMS + TERMS * COLUMNS + ROWS * COLUMNS) * sizeof(cl_float);
+    cl_float *a = yki_alloc(size, 1, "numbers of a trial"), *b = a + ROWS * TERMS,
+             *c = b + TERMS * COLUMNS;
+    trial_buffer buffers[] = {{.size = ROWS * TERMS * sizeof *a, .values = a},
+                              {.size = TERMS * COLUMNS * sizeof *b, .values = b},
+                              {.size = ROWS * COLUMNS * sizeof *c, .values = c}};
+    bool good;
+
+    if (!a)
+        return false;
+    for (int i = 0; i < ROWS * TERMS; i++)
+        a[i] = (cl_float)number_at(i / TERMS, i % TERMS);
+    for (int i = 0; i < TERMS * COLUMNS; i++)
+        b[i] = (cl_float)number_at(i % COLUMNS, i / COLUMNS + TERMS);
+    good = run_once(cl, queue, kernel, buffers, TILE_ITEMS);
+    for (int i = 0; i < ROWS * COLUMNS && good; i++) {
+        int sum = 0;
+
+        for (int k = 0; k < TERMS; k++)
+            sum += number_at(i / COLUMNS, k) * number_at(i % COLUMNS, k + TERMS);
+        good = c[i] == (cl_float)sum;
+    }
+    yki_free(a);
     return good;
 }
 
-static bool
+/* What becomes of a trial. */
+typedef enum outcome { REFUSED, WRONG, GOOD } outcome;
+
+static outcome
 try_program(cl_context cl, cl_command_queue queue, cl_device_id id, const char *text,
-            const char *options)
+            const char *options, bool tile)
 {
     cl_int error;
     cl_program program = clCreateProgramWithSource(cl, 1, &text, NULL, &error);
+    outcome found = REFUSED;
     cl_kernel kernel;
-    bool good = false;
 
     if (error != CL_SUCCESS)
-        return false;
+        return WRONG;
     if (clBuildProgram(program, 1, &id, options, NULL, NULL) == CL_SUCCESS) {
-        kernel = clCreateKernel(program, "yki_dot_probe", &error);
+        found = WRONG;
+        kernel = clCreateKernel(program, tile ? "yki_tile_probe" : "yki_dot_probe", &error);
         if (error == CL_SUCCESS) {
-            good = try_kernel(cl, queue, kernel);
+            if (tile ? try_tile(cl, queue, kernel) : try_lanes(cl, queue, kernel))
+                found = GOOD;
             clReleaseKernel(kernel);
         }
     }
     clReleaseProgram(program);
-    return good;
+    return found;
 }
 
-yki_dot_unit
-yki_dot_probe(const yki_root *root, cl_context cl, cl_command_queue queue)
+static outcome
+try_unit(const yki_root *root, cl_context cl, cl_command_queue queue, yki_dot_unit unit)
 {
-    yki_dot_unit unit = yki_dot_candidate(root);
+    const bool tile = unit != YKI_DOT_AVX512_BF16;
     char *text, options[64];
-    bool good;
+    outcome found;
 
-    if (unit == YKI_DOT_ROUNDED || yki_source_of_file("dot_probe.cl", &text) != YOKE_OK)
-        return YKI_DOT_ROUNDED;
-    snprintf(options, sizeof options, "-cl-std=CL1.2 -DW=%d -DDOT=%d", LANES, (int)unit);
-    good = try_program(cl, queue, root->id, text, options);
+    if (yki_source_of_file(tile ? "tile_probe.cl" : "dot_probe.cl", &text) != YOKE_OK)
+        return WRONG;
+    snprintf(options, sizeof options, "-cl-std=CL1.2 -DDOT=%d -DW=%d", (int)unit, tile ? 4 : LANES);
+    found = try_program(cl, queue, root->id, text, options, tile);
     yki_free(text);
-    if (good)
-        return unit;
-    yki_log(YOKE_LOG_INFO,
-            "%s: the driver does not compile %s as it should; bfloat16 is done without it",
-            root->info.id, yki_dot_unit_name(unit));
-    return YKI_DOT_ROUNDED;
+    if (found != GOOD)
+        yki_log(YOKE_LOG_INFO, "%s: the driver does not compile %s%s; products are made without it",
+                root->info.id, yki_dot_unit_name(unit), found == WRONG ? " as it should" : "");
+    return found;
+}
+
+bool
+yki_dot_probe(yki_root *root, cl_context cl, cl_command_queue queue)
+{
+    const yki_dot_unit candidate = yki_dot_candidate(root);
+    outcome bf16, tf32;
+
+    root->traits.bf16 = YKI_DOT_ROUNDED;
+    root->traits.tf32 = YKI_DOT_ROUNDED_TF32;
+    if (candidate == YKI_DOT_ROUNDED)
+        return true;
+    bf16 = try_unit(root, cl, queue, candidate);
+    if (bf16 == GOOD)
+        root->traits.bf16 = candidate;
+    if (candidate == YKI_DOT_AVX512_BF16)
+        return bf16 == GOOD;
+    tf32 = try_unit(root, cl, queue, YKI_DOT_MMA_TF32);
+    if (tf32 == GOOD)
+        root->traits.tf32 = YKI_DOT_MMA_TF32;
+    return bf16 != WRONG && tf32 != WRONG;
 }

@@ -582,7 +582,7 @@ try_iterations(cl_context cl, cl_command_queue queue, cl_program program, uint32
 
 /* What a trial found, as the cache keeps it. */
 typedef struct findings {
-    uint32_t direct, limit, bf16;
+    uint32_t direct, limit, bf16, tf32;
 } findings;
 
 /* Hashes all that the findings may depend on. */
@@ -620,6 +620,7 @@ load_findings(yki_root *root, const char *key)
         root->traits.direct_host = kept->direct;
         root->traits.loop_limit = kept->limit;
         root->traits.bf16 = (yki_dot_unit)kept->bf16;
+        root->traits.tf32 = (yki_dot_unit)kept->tf32;
     }
     yki_free(data);
     return good;
@@ -629,7 +630,7 @@ load_findings(yki_root *root, const char *key)
 static void
 probe(yki_root *root, cl_context cl, const char *key)
 {
-    bool host = root->traits.host_memory, counted;
+    bool host = root->traits.host_memory, counted, settled;
     cl_int error;
     cl_command_queue queue = clCreateCommandQueue(cl, root->id, 0, &error);
     cl_program program = error == CL_SUCCESS ? probe_program(cl, root->id, probe_source) : NULL;
@@ -637,13 +638,12 @@ probe(yki_root *root, cl_context cl, const char *key)
     if (program) {
         root->traits.direct_host = host && try_direct(cl, queue, program);
         counted = try_iterations(cl, queue, program, &root->traits.loop_limit);
-        root->traits.bf16 = yki_dot_probe(root, cl, queue);
-        if (root->context->cache_dir && counted && root->traits.direct_host == host &&
-            root->traits.bf16 == yki_dot_candidate(root))
-            yki_cache_store(
-                root->context, key,
-                &(findings){root->traits.direct_host, root->traits.loop_limit, root->traits.bf16},
-                sizeof(findings));
+        settled = yki_dot_probe(root, cl, queue);
+        if (root->context->cache_dir && counted && root->traits.direct_host == host && settled)
+            yki_cache_store(root->context, key,
+                            &(findings){root->traits.direct_host, root->traits.loop_limit,
+                                        root->traits.bf16, root->traits.tf32},
+                            sizeof(findings));
         clReleaseProgram(program);
     }
     if (error == CL_SUCCESS) {
@@ -702,6 +702,8 @@ yoke_device_get_info_sized(yoke_device *device, yoke_device_info *info, size_t s
     result.quota = device->quota;
     if (yki_has_bf16(&root->traits))
         snprintf(result.bf16, sizeof result.bf16, "%s", yki_dot_unit_name(root->traits.bf16));
+    if (yki_has_tf32(&root->traits))
+        snprintf(result.tf32, sizeof result.tf32, "%s", yki_dot_unit_name(root->traits.tf32));
     memcpy(info, &result, YKI_MIN(size, sizeof result));
     return YOKE_OK;
 }

@@ -224,18 +224,20 @@ const char *yki_cl_error_name(cl_int error);
  * device that cannot be used gives YOKE_ERROR_NO_DEVICE with the reason. */
 yoke_status yki_root_query(cl_platform_id platform, const char *platform_name, cl_device_id id,
                            yki_root *root);
-/* Finds traits.direct_host, loop_limit and bf16 by trial, once; they stay as they are if the trial
- * is impossible. It compiles, runs kernels and waits, or finds in the cache what an earlier trial
- * found. It takes probe_lock. */
+/* Finds traits.direct_host, loop_limit, bf16 and tf32 by trial, once; they stay as they are if the
+ * trial is impossible. It compiles, runs kernels and waits, or finds in the cache what an earlier
+ * trial found. It takes probe_lock. */
 void yki_root_probe(yki_root *root);
 
 /* ---- dot units (dot.c) ---- */
 
 /* Returns the unit that the device may have for bfloat16: what its processor has, if the driver
- * compiles for that. */
+ * compiles for that; of a GPU, what its compiler may take. */
 yki_dot_unit yki_dot_candidate(const yki_root *root);
-/* Tries it. Returns it, or YKI_DOT_ROUNDED. */
-yki_dot_unit yki_dot_probe(const yki_root *root, cl_context cl, cl_command_queue queue);
+/* Tries it, and of a GPU that for TF32, and sets traits.bf16 and tf32: the unit, or what rounds in
+ * its place. Returns whether another trial would find the same, which is false where a unit was
+ * compiled and did not work. */
+bool yki_dot_probe(yki_root *root, cl_context cl, cl_command_queue queue);
 
 /* ---- order.c ---- */
 

@@ -415,10 +415,12 @@ static yoke_status
 emit(const yki_solver *solver, const yki_problem *problem, const yki_device_traits *traits,
      unsigned tuning, yki_recipe *recipe)
 {
-    yki_dot_unit unit = solver->numerical_class != YKI_CLASS_BF16 ? YKI_DOT_FMA
-                        : solver->emulates                        ? YKI_DOT_ROUNDED
-                                                                  : traits->bf16;
+    yki_dot_unit unit = YKI_DOT_FMA;
 
+    if (solver->numerical_class == YKI_CLASS_BF16)
+        unit = solver->emulates ? YKI_DOT_ROUNDED : traits->bf16;
+    else if (solver->numerical_class == YKI_CLASS_TF32)
+        unit = solver->emulates ? YKI_DOT_ROUNDED_TF32 : traits->tf32;
     return solver->emit_by ? solver->emit_by(problem, traits, unit, tuning, recipe)
                            : solver->emit(problem, traits, tuning, recipe);
 }

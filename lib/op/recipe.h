@@ -73,14 +73,22 @@ typedef struct yki_operand {
 } yki_operand;
 
 /* Numerical classes, the most exact first. All devices of a team use one class for a node. In the
- * class of Winograd the kernel decides about the arithmetic: F(4x4, 3x3) or F(3x3, 5x5). In that of
- * bfloat16 the operands of products are rounded to it, and summed in float32. */
+ * class of Winograd the kernel decides about the arithmetic: F(4x4, 3x3) or F(3x3, 5x5). In those
+ * of bfloat16 and TF32 the operands of products are rounded to it, and summed in float32. They are
+ * only for nodes whose precision allows it. */
 typedef enum yki_class {
     YKI_CLASS_DIRECT = 0,
     YKI_CLASS_WINOGRAD4 = 1,
-    YKI_CLASS_BF16 = 2
+    YKI_CLASS_BF16 = 2,
+    YKI_CLASS_TF32 = 3
 } yki_class;
-enum { YKI_CLASSES = 3 };
+enum { YKI_CLASSES = 4 };
+/* Returns whether the operands of products are rounded. */
+static inline bool
+yki_class_rounds(yki_class numerical_class)
+{
+    return numerical_class == YKI_CLASS_BF16 || numerical_class == YKI_CLASS_TF32;
+}
 
 typedef struct yki_problem {
     const yki_op *op;
@@ -359,8 +367,8 @@ typedef struct yki_solver {
     /* Writes the recipe. `tuning` 0 .. tunings-1 are alternatives to measure; 0 is the guess. */
     yoke_status (*emit)(const yki_problem *problem, const yki_device_traits *traits,
                         unsigned tuning, yki_recipe *recipe);
-    /* Takes its place in solvers whose products are made by a dot unit: multiply-adds, in the class
-     * of bfloat16 the device's unit, or rounding where it `emulates` one. */
+    /* Takes its place in solvers whose products are made by a dot unit: multiply-adds, in a class
+     * that rounds the device's unit, or rounding where it `emulates` one. */
     yoke_status (*emit_by)(const yki_problem *problem, const yki_device_traits *traits,
                            yki_dot_unit unit, unsigned tuning, yki_recipe *recipe);
 } yki_solver;

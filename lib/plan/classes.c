@@ -23,7 +23,7 @@
 const char *
 yki_class_name(yki_class numerical_class)
 {
-    static const char *const names[YKI_CLASSES] = {"direct", "Winograd", "bfloat16"};
+    static const char *const names[YKI_CLASSES] = {"direct", "Winograd", "bfloat16", "TF32"};
 
     return names[numerical_class];
 }

@@ -173,7 +173,9 @@ lower_computed(yki_plan *plan, const yoke_node *node, const role *its)
         return YOKE_OK;
     }
     task.section = node->backward ? YKI_BACKWARD : YKI_FORWARD;
-    task.rounds = yki_precision_is_bf16(plan->options.precision, node) && yki_has_products(op);
+    task.rounds = yki_precision_of(plan->options.precision, node);
+    if (!yki_has_class(op, task.rounds))
+        task.rounds = YKI_CLASS_DIRECT;
     yki_problem_of_node(node, plan->options.max, &task.problem);
     task.problem.op = op;
     task.problem.repacks = yki_plan_repacks(plan);

@@ -340,7 +340,7 @@ ask_solver(yki_choice *choice, const yki_task *task, const yki_solver *solver, u
     bool fixed = plan->options.canonical && solver->canonical == YKI_CANONICAL_FIXED;
     /* Where no time is known, a unit for the precision that was asked for comes first. */
     double preference =
-        solver->numerical_class == YKI_CLASS_BF16 && !solver->emulates ? 0 : (double)rank;
+        yki_class_rounds(solver->numerical_class) && !solver->emulates ? 0 : (double)rank;
     yki_problem problem;
 
     if (solver->sets && !set)
@@ -488,15 +488,17 @@ list(yki_choice *choice, const yki_task *task, unsigned wanted)
 static yoke_status
 ask(yki_choice *choice)
 {
-    enum { DIRECT = 1u << YKI_CLASS_DIRECT, BF16 = 1u << YKI_CLASS_BF16 };
+    enum {
+        DIRECT = 1u << YKI_CLASS_DIRECT,
+        ROUNDS = 1u << YKI_CLASS_BF16 | 1u << YKI_CLASS_TF32,
+        EXACT = ((1u << YKI_CLASSES) - 1) & ~ROUNDS
+    };
     yki_plan *plan = choice->plan;
     const yki_task *task = &choice->tasks[choice->index];
     uint8_t agreed = yki_agreed_class(&plan->options, task->node);
-    unsigned strict = task->rounds ? BF16 : DIRECT;
-    unsigned any = ((1u << YKI_CLASSES) - 1) & ~(task->rounds ? 0u : BF16);
     unsigned wanted = plan->options.canonical   ? DIRECT
-                      : plan->options.strict    ? strict
-                      : agreed == YKI_ANY_CLASS ? any
+                      : plan->options.strict    ? 1u << task->rounds
+                      : agreed == YKI_ANY_CLASS ? EXACT | 1u << task->rounds
                                                 : 1u << (agreed - 1);
     struct yki_menu *menu = &choice->menu[choice->index];
     char text[YKI_PROBLEM_TEXT];
@@ -506,9 +508,9 @@ ask(yki_choice *choice)
         return YOKE_OK;
     if (plan->options.canonical && task->rounds)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
-                        "%s: products in bfloat16 do not have the same bits on every device; its "
+                        "%s: products in %s do not have the same bits on every device; its "
                         "precision must be f32",
-                        task->node->name);
+                        task->node->name, yki_class_name(task->rounds));
     YKI_TRY(list(choice, task, wanted));
     if (choice->offer_count == menu->begin && wanted != DIRECT)
         YKI_TRY(list(choice, task, DIRECT));

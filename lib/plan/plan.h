@@ -192,8 +192,8 @@ typedef struct yki_task {
     yki_recipe recipe;
     int32_t slots[YKI_MAX_SLOTS]; /* the value of each slot of the recipe */
     yki_kernel **kernels;
-    bool dropped; /* joined with another task; removed when fusing ends */
-    bool rounds;  /* a product whose operands may be rounded to bfloat16 */
+    bool dropped;     /* joined with another task; removed when fusing ends */
+    yki_class rounds; /* of a product: the class that rounds its operands, if it may; else direct */
 } yki_task;
 
 /* The extents of a task where its plan has these. */
@@ -480,17 +480,17 @@ void yki_plan_slots(const yki_plan *plan, const yki_task *task, yki_buffer *slot
 
 /* ---- precision (precision.c) ---- */
 
-/* Fails unless `text` is a precision: a kind (f32 or bf16), or a list of PATTERN=KIND, where the
- * first pattern that matches a node's name counts, and a kind alone is that of all other nodes.
+/* Fails unless `text` is a precision: a kind (f32, tf32 or bf16), or a list of PATTERN=KIND, where
+ * the first pattern that matches a node's name counts, and a kind alone is that of all other nodes.
  * Each pattern must match a node of the graph. NULL is fine. */
 yoke_status yki_precision_check(const char *text, const yoke_graph *graph);
 /* The text, or that of the default instead of NULL. */
 const char *yki_precision_text(const char *text);
-/* Returns whether a node's operands may be rounded to bfloat16. A gradient has the precision of the
- * node that it is the gradient of. */
-bool yki_precision_is_bf16(const char *text, const yoke_node *node);
-/* Returns whether the operator has solvers that round operands to bfloat16. */
-bool yki_has_products(const yki_op *op);
+/* Returns the class that rounds a node's operands, if its precision allows one, else the direct
+ * class. A gradient has the precision of the node that it is the gradient of. */
+yki_class yki_precision_of(const char *text, const yoke_node *node);
+/* Returns whether the operator has solvers of a class. */
+bool yki_has_class(const yki_op *op, yki_class numerical_class);
 
 /* ---- numerical classes of a team (classes.c) ---- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * precision.c - in what the products of a plan are computed, node by node: reads the
- * text that users give. `f32` allows the solvers that do not round operands; `bf16`
- * allows the others as well, and the planner takes whichever is faster.
+ * text that users give. `f32` allows the solvers that do not round operands; `tf32` and
+ * `bf16` allow those that round to it as well, and the planner takes whichever is faster.
  */
 #include <fnmatch.h>
 #include <string.h>
@@ -14,8 +14,14 @@ enum { MAX_PATTERN = 256 };
 /* One item of the list. */
 typedef struct item {
     char pattern[MAX_PATTERN]; /* "": none */
-    bool bf16;
+    yki_class rounds;
 } item;
+
+/* The kinds, and the class that each allows. */
+static const struct {
+    const char *word;
+    yki_class rounds;
+} kinds[] = {{"f32", YKI_CLASS_DIRECT}, {"tf32", YKI_CLASS_TF32}, {"bf16", YKI_CLASS_BF16}};
 
 static bool
 is_word(const char *text, size_t length, const char *word)
@@ -28,7 +34,7 @@ static yoke_status
 read_item(const char **at, item *found)
 {
     const char *text = *at, *kind = text;
-    size_t length = strcspn(text, ","), before = 0;
+    size_t length = strcspn(text, ","), before = 0, i = 0;
     const char *equals = memchr(text, '=', length);
 
     found->pattern[0] = '\0';
@@ -43,11 +49,14 @@ read_item(const char **at, item *found)
         found->pattern[before] = '\0';
         length -= before + 1;
     }
-    found->bf16 = is_word(kind, length, "bf16");
-    if (!found->bf16 && !is_word(kind, length, "f32"))
-        return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "precision \"%.*s\"; must be f32 or bf16, or a list such as head=f32,bf16",
-                        (int)YKI_MIN(length, 64u), kind);
+    while (i < YKI_COUNT(kinds) && !is_word(kind, length, kinds[i].word))
+        i++;
+    if (i == YKI_COUNT(kinds))
+        return yki_fail(
+            YOKE_ERROR_INVALID_ARGUMENT,
+            "precision \"%.*s\"; must be f32, tf32 or bf16, or a list such as head=f32,bf16",
+            (int)YKI_MIN(length, 64u), kind);
+    found->rounds = kinds[i].rounds;
     *at = kind[length] == ',' ? kind + length + 1 : NULL;
     return YOKE_OK;
 }
@@ -93,27 +102,27 @@ yki_precision_check(const char *text, const yoke_graph *graph)
     return YOKE_OK;
 }
 
-bool
-yki_precision_is_bf16(const char *text, const yoke_node *node)
+yki_class
+yki_precision_of(const char *text, const yoke_node *node)
 {
     const char *name = name_of(node);
-    bool other = false;
+    yki_class other = YKI_CLASS_DIRECT;
     item found;
 
     while (text && read_item(&text, &found) == YOKE_OK) {
         if (!found.pattern[0])
-            other = found.bf16;
+            other = found.rounds;
         else if (fnmatch(found.pattern, name, 0) == 0)
-            return found.bf16;
+            return found.rounds;
     }
     return other;
 }
 
 bool
-yki_has_products(const yki_op *op)
+yki_has_class(const yki_op *op, yki_class numerical_class)
 {
     for (const yki_solver *const *s = yki_solvers; *s; s++)
-        if (*(*s)->op == op && (*s)->numerical_class == YKI_CLASS_BF16)
+        if (*(*s)->op == op && (*s)->numerical_class == numerical_class)
             return true;
     return false;
 }

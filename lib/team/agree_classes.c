@@ -109,30 +109,32 @@ tell_member(const yki_crew *crew, size_t k, const yki_teller *to)
                  nodes);
 }
 
-/* Tells how many products a device multiplies in bfloat16, where that was asked for. */
+/* Tells how many products a device multiplies in `rounds`, where that was asked for. */
 static void
-tell_precision(const yki_crew *crew, size_t k, const yki_teller *to)
+tell_precision(const yki_crew *crew, size_t k, yki_class rounds, const yki_teller *to)
 {
     const yoke_replica *r = crew->members[k].replica;
     const yoke_device *device = yoke_team_get_device(crew->team, k);
     const yki_device_traits *traits = yki_device_get_traits(device);
     const yki_plan *plan = r->training ? r->training : r->evaluation;
     const char *by = "", *unit = "";
-    size_t products = 0, rounded = 0;
+    size_t products = 0, asked = 0, rounded = 0;
 
     for (size_t t = 0; plan && t < plan->task_count; t++)
-        if (plan->tasks[t].solver && yki_has_products(plan->tasks[t].problem.op)) {
+        if (plan->tasks[t].solver && yki_has_class(plan->tasks[t].problem.op, rounds)) {
             products++;
-            rounded += plan->tasks[t].solver->numerical_class == YKI_CLASS_BF16;
+            asked += plan->tasks[t].rounds == rounds;
+            rounded += plan->tasks[t].solver->numerical_class == rounds;
         }
-    if (!r->precision || !plan)
+    if (!r->precision || !plan || asked == 0)
         return;
-    if (!yki_has_bf16(traits))
+    if (rounds == YKI_CLASS_BF16 ? !yki_has_bf16(traits) : !yki_has_tf32(traits))
         by = "; it has no unit for that";
     else if (rounded > 0)
-        by = ", by ", unit = yki_dot_unit_name(traits->bf16);
-    yki_tell(to, "precision %s: %s does %zu of %zu products in bfloat16%s%s", r->precision,
-             yki_device_id(device), rounded, products, by, unit);
+        by = ", by ",
+        unit = yki_dot_unit_name(rounds == YKI_CLASS_BF16 ? traits->bf16 : traits->tf32);
+    yki_tell(to, "precision %s: %s does %zu of %zu products in %s%s%s", r->precision,
+             yki_device_id(device), rounded, products, yki_class_name(rounds), by, unit);
 }
 
 void
@@ -141,16 +143,20 @@ yki_crew_explain_classes(const yki_crew *crew, const yki_teller *to)
     size_t counts[YKI_CLASSES] = {0};
 
     for (size_t k = 0; k < crew->count; k++)
-        tell_precision(crew, k, to);
+        for (int c = YKI_CLASS_BF16; c < YKI_CLASSES; c++)
+            tell_precision(crew, k, (yki_class)c, to);
     if (!crew->classes)
         return;
     for (size_t i = 0; i < crew->class_count; i++)
         if (crew->classes[i] != YKI_ANY_CLASS)
             counts[crew->classes[i] - 1]++;
-    yki_tell(to, "numerical classes, the same on every device: %zu nodes %s, %zu %s, %zu %s",
+    yki_tell(to,
+             "numerical classes, the same on every device: %zu nodes %s, %zu %s, %zu %s, "
+             "%zu %s",
              counts[YKI_CLASS_DIRECT], yki_class_name(YKI_CLASS_DIRECT),
              counts[YKI_CLASS_WINOGRAD4], yki_class_name(YKI_CLASS_WINOGRAD4),
-             counts[YKI_CLASS_BF16], yki_class_name(YKI_CLASS_BF16));
+             counts[YKI_CLASS_BF16], yki_class_name(YKI_CLASS_BF16), counts[YKI_CLASS_TF32],
+             yki_class_name(YKI_CLASS_TF32));
     for (size_t k = 0; k < crew->count; k++)
         tell_member(crew, k, to);
 }

@@ -579,6 +579,39 @@ START_TEST(a_dot_unit_multiplies_pairs)
 }
 END_TEST
 
+/* The same for units that multiply matrices: how tile_mma.cl gives rows, columns and terms to an
+ * instruction, which ordinary code does the work of. One round of terms, and a rest. */
+START_TEST(a_dot_unit_multiplies_matrices)
+{
+    enum { TALL = 128, BROAD = 64, LONG = 53 };
+    static float a[TALL * LONG], b[LONG * BROAD], got[TALL * BROAD];
+    yki_buffer *c;
+    call run;
+
+    open_device();
+    for (int i = 0; i < TALL * LONG; i++)
+        a[i] = (float)((i / LONG * 37 + i % LONG * 101 + i / LONG * (i % LONG) * 5) % 61 - 30);
+    for (int i = 0; i < LONG * BROAD; i++)
+        b[i] = (float)((i * 29 + i / BROAD * i % 17) % 53 - 26);
+    run = begin("tile_probe.cl", _i ? "-DDOT=5 -DDOT_MMA_PLAIN" : "-DDOT=4 -DDOT_MMA_PLAIN",
+                "yki_tile_probe", 128);
+    pass_buffer(&run, buffer(sizeof a, a));
+    pass_buffer(&run, buffer(sizeof b, b));
+    pass_buffer(&run, c = buffer(sizeof got, got));
+    launch(&run, 1);
+    ASSERT_OK(yki_buffer_get(c, 0, sizeof got, got));
+    for (int i = 0; i < TALL * BROAD; i++) {
+        float sum = 0;
+
+        for (int k = 0; k < LONG; k++)
+            sum += a[i / BROAD * LONG + k] * b[k * BROAD + i % BROAD];
+        ck_assert_msg(got[i] == sum, "element %d is %g instead of %g", i, (double)got[i],
+                      (double)sum);
+    }
+    close_device();
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -586,6 +619,7 @@ test_suite(void)
     TCase *tcase = test_case(suite, "update");
 
     tcase_add_test(tcase, a_dot_unit_multiplies_pairs);
+    tcase_add_loop_test(tcase, a_dot_unit_multiplies_matrices, 0, 2);
     tcase_add_test(tcase, bytes_are_copied_and_filled);
     tcase = test_case(suite, "team");
     tcase_add_loop_test(tcase, inputs_are_summed_in_their_order, 0, 3);

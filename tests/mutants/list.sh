@@ -166,7 +166,7 @@ mutant 'gradients have no precision' lib/graph/gradient.c \
 mutant 'class of the other gradient' lib/plan/fuse_matmul.c \
     'return !plan->costs && yki_agreed_class' 'return yki_agreed_class' tests/plan/check_precision
 mutant 'strict rounds nothing' lib/plan/offers.c \
-    'task->rounds ? BF16 : DIRECT' 'DIRECT' tests/plan/check_precision
+    'strict    ? 1u << task->rounds' 'strict    ? DIRECT' tests/plan/check_precision
 
 # ---- shares ----
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_bf16.c - products of numbers rounded to bfloat16: the emulation and, where a device has
- * it, the unit. check_matmul.c and check_loss.c hold the unit to the oracles as well.
+ * check_bf16.c - products of numbers rounded to bfloat16 or TF32: the emulation and, where a device
+ * has it, the unit. check_matmul.c and check_loss.c hold the unit to the oracles as well.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -78,9 +78,28 @@ START_TEST(rounded_loss_matches_oracle)
 }
 END_TEST
 
+/* Convolutions with all three products; flat ones, and a stride and groups. */
+START_TEST(rounded_convolutions_match_oracle)
+{
+    static const yoke_conv2d_options kinds[] = {
+        {.filters = 8, .kernel = {3, 3}, .pad = {1, 1}},
+        {.filters = 12, .kernel = {1, 1}, .no_bias = true},
+        {.filters = 10, .kernel = {3, 2}, .stride = {2, 1}, .groups = 2},
+    };
+    yoke_graph *g;
+    yoke_node *x;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(4, 6, 6));
+    x = yoke_conv2d(g, x, &kinds[1]); /* so that the gradient by the input is asked for */
+    x = yoke_conv2d(g, x, &kinds[_i]);
+    op_check_graph(g, x, &(op_check_options){.batch = 3, .only = "rounded"});
+}
+END_TEST
+
 /* ---- rounding ---- */
 
-enum { COUNT = 16, NANS = 2, ALL = COUNT + NANS, SIDE = 2 * ALL, TERMS = 65 };
+enum { COUNT = 19, NANS = 2, ALL = COUNT + NANS, SIDE = 2 * ALL, TERMS = 65 };
 
 static const float numbers[COUNT] = {1.0f,
                                      -0.0f,
@@ -89,6 +108,9 @@ static const float numbers[COUNT] = {1.0f,
                                      0x1.01001p0f,
                                      -0x1.03p0f,
                                      0x1.00fffp0f /* just below a tie */,
+                                     0x1.002p0f /* a tie of TF32: up */,
+                                     -0x1.006p0f /* the same */,
+                                     0x1.001ffep0f /* just below it */,
                                      0x1.fep127f,
                                      0x1.fffffep127f /* becomes infinite */,
                                      INFINITY,
@@ -157,7 +179,8 @@ check_rounding(const yki_solver *solver, const yki_device_traits *traits, bool t
     ASSERT_OK(yki_buffer_get(buffers[2], 0, sizeof sums, sums));
     for (int i = 0; i < SIDE * SIDE; i++) {
         float number = number_at((left ? i / SIDE : i % SIDE) % ALL), got = sums[i];
-        float wanted = (float)op_bf16((double)number);
+        float wanted = (float)(solver->numerical_class == YKI_CLASS_TF32 ? op_tf32((double)number)
+                                                                         : op_bf16((double)number));
         bool tiny = fabsf(wanted) < 0x1p-126f && got == 0;
 
         if (isnan(number))
@@ -173,7 +196,7 @@ check_rounding(const yki_solver *solver, const yki_device_traits *traits, bool t
         yki_buffer_destroy(buffers[i]);
 }
 
-START_TEST(operands_are_rounded_to_even)
+START_TEST(operands_are_rounded_to_nearest)
 {
     const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(queue));
     const yki_operand any = {YOKE_F32, yoke_shape(SIDE, SIDE), true, YKI_PLAIN, false};
@@ -182,7 +205,7 @@ START_TEST(operands_are_rounded_to_even)
     unsigned runs = 0;
 
     for (const yki_solver *const *s = yki_solvers; *s; s++)
-        if (*(*s)->op == problem.op && (*s)->numerical_class == YKI_CLASS_BF16 &&
+        if (*(*s)->op == problem.op && yki_class_rounds((*s)->numerical_class) &&
             (*s)->applies(&problem, traits))
             for (int i = 0; i < 4; i++, runs++)
                 check_rounding(*s, traits, i & 1, i & 2);
@@ -199,8 +222,9 @@ test_suite(void)
     tcase_add_loop_test(tcase, rounded_products_match_oracle, 0, 4);
     tcase_add_test(tcase, rounded_sums_match_oracle);
     tcase_add_test(tcase, rounded_loss_matches_oracle);
+    tcase_add_loop_test(tcase, rounded_convolutions_match_oracle, 0, 3);
     tcase = test_case(suite, "rounding");
     tcase_add_checked_fixture(tcase, open_device, close_device);
-    tcase_add_test(tcase, operands_are_rounded_to_even);
+    tcase_add_test(tcase, operands_are_rounded_to_nearest);
     return suite;
 }

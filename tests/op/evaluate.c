@@ -41,21 +41,34 @@ find_oracle(const yki_op *op)
     return row->oracle;
 }
 
-double
-op_bf16(double value)
+/* Rounds a float to one whose last `bits` bits are 0: what is halfway to even, or up. */
+static double
+cut(double value, unsigned bits, bool to_even)
 {
     float x = (float)value;
-    uint32_t bits;
+    uint32_t word, half = 1u << (bits - 1);
 
-    memcpy(&bits, &x, sizeof bits);
-    bits += 0x7fff + (bits >> 16 & 1);
-    bits &= 0xffff0000u;
-    memcpy(&x, &bits, sizeof x);
+    memcpy(&word, &x, sizeof word);
+    word += to_even ? half - 1 + (word >> bits & 1) : half;
+    word &= ~(2 * half - 1);
+    memcpy(&x, &word, sizeof x);
     return (double)x;
 }
 
+double
+op_bf16(double value)
+{
+    return cut(value, 16, true);
+}
+
+double
+op_tf32(double value)
+{
+    return cut(value, 13, false);
+}
+
 double *
-op_evaluate_rounded(const yoke_node *node, int64_t n, const yki_step_values *step,
+op_evaluate_rounded(const yoke_node *node, yki_class rounds, int64_t n, const yki_step_values *step,
                     double *const *values)
 {
     double *out = calloc((size_t)op_value_count(node, n) + 1, sizeof *out);
@@ -70,7 +83,9 @@ op_evaluate_rounded(const yoke_node *node, int64_t n, const yki_step_values *ste
         for (int64_t i = 0; i < count; i++) {
             double value = values[node->inputs[k]->id][i];
 
-            in[k][i] = k < op_find_bf16_row(node->op)->rounded ? op_bf16(value) : value;
+            in[k][i] = k >= op_find_rounded_row(node->op)->rounded ? value
+                       : rounds == YKI_CLASS_TF32                  ? op_tf32(value)
+                                                                   : op_bf16(value);
         }
     }
     yki_problem_of_node(node, (yki_extents){.batch = n}, &problem);

@@ -314,9 +314,10 @@ check_runs(trial *t)
     int64_t max = t->problem.max.batch, batches[] = {1, 0, max / 2};
     bool brief = quick() && is_simulator(t->queue);
     size_t batch_count = brief ? 1 : YKI_COUNT(batches);
-    bool rounds = t->solver->numerical_class == YKI_CLASS_BF16 && op_find_bf16_row(t->node->op);
+    yki_class class = t->solver->numerical_class;
+    bool rounds = yki_class_rounds(class) && op_find_rounded_row(t->node->op);
     double *rounded =
-        rounds ? op_evaluate_rounded(t->node, t->s->n, &t->s->step, t->s->values) : NULL;
+        rounds ? op_evaluate_rounded(t->node, class, t->s->n, &t->s->step, t->s->values) : NULL;
     const double *expected = rounds ? rounded : t->s->values[t->node->id];
     unsigned char *full = run_once(t, max), *again;
     size_t element = yki_type_size(t->problem.out.type);

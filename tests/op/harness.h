@@ -38,10 +38,12 @@ bool op_rows_differ(const yoke_node *node);
 double op_tolerance(const yki_op *op, yki_class numerical_class);
 /* evaluate.c: a number as bfloat16: rounded to the nearest, ties to even. */
 double op_bf16(double value);
+/* The same as TF32, ties away from 0. */
+double op_tf32(double value);
 /* evaluate.c: what a node is in double, where a solver rounds its operands (op_row). Caller frees.
  */
-double *op_evaluate_rounded(const yoke_node *node, int64_t n, const yki_step_values *step,
-                            double *const *values);
+double *op_evaluate_rounded(const yoke_node *node, yki_class rounds, int64_t n,
+                            const yki_step_values *step, double *const *values);
 
 typedef struct op_check_options {
     int64_t batch;       /* the largest; 0: 5 */

@@ -34,18 +34,22 @@ op_find_row(const yki_op *op)
     return NULL;
 }
 
-static const op_bf16_row bf16_rows[] = {
-    {&yki_op_matmul, 2, 5e-6, "as without rounding: a chain of up to 2000 terms"},
-    {&yki_op_linear_loss, 0, 1e-2, "a product is off by 2^-8, a few times that where terms cancel"},
-    {&yki_op_linear_loss_grad, 0, 1e-2, "the same"},
+static const op_rounded_row rounded_rows[] = {
+    {&yki_op_matmul, 2, 5e-6, 5e-6, "as without rounding: a chain of up to 2000 terms"},
+    {&yki_op_conv2d, 2, 5e-6, 5e-6, "the same"},
+    {&yki_op_conv2d_grad_input, 2, 5e-6, 5e-6, "the same"},
+    {&yki_op_conv2d_grad_weight, 2, 5e-6, 5e-6, "the same, and of its parts"},
+    {&yki_op_linear_loss, 0, 1e-2, 1.3e-3,
+     "a product is off by 2^-8, by 2^-11, a few times that where terms cancel"},
+    {&yki_op_linear_loss_grad, 0, 1e-2, 1.3e-3, "the same"},
 };
 
-const op_bf16_row *
-op_find_bf16_row(const yki_op *op)
+const op_rounded_row *
+op_find_rounded_row(const yki_op *op)
 {
-    for (size_t i = 0; i < YKI_COUNT(bf16_rows); i++)
-        if (bf16_rows[i].op == op)
-            return &bf16_rows[i];
+    for (size_t i = 0; i < YKI_COUNT(rounded_rows); i++)
+        if (rounded_rows[i].op == op)
+            return &rounded_rows[i];
     return NULL;
 }
 
@@ -53,15 +57,16 @@ double
 op_tolerance(const yki_op *op, yki_class numerical_class)
 {
     const op_row *row = op_find_row(op);
-    const op_bf16_row *bf16 = op_find_bf16_row(op);
+    const op_rounded_row *rounded = op_find_rounded_row(op);
     double tolerance;
 
     ck_assert_msg(row != NULL, "operator %s has no tolerance (tests/op/oracle_<family>.c)",
                   op->name);
     tolerance = numerical_class == YKI_CLASS_DIRECT      ? row->tolerance
                 : numerical_class == YKI_CLASS_WINOGRAD4 ? row->winograd4
-                : bf16                                   ? bf16->tolerance
-                                                         : 0;
+                : !rounded                               ? 0
+                : numerical_class == YKI_CLASS_TF32      ? rounded->tf32
+                                                         : rounded->bf16;
     /* What is exact has the tolerance 0 in the direct class. */
     ck_assert_msg(tolerance > 0 || numerical_class == YKI_CLASS_DIRECT,
                   "operator %s has no tolerance for class %d (tests/op/oracle_<family>.c)",

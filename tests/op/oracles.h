@@ -22,14 +22,14 @@ typedef struct op_row {
     double winograd4;   /* tolerance of solvers of YKI_CLASS_WINOGRAD4; 0: there are none */
 } op_row;
 
-/* What the class of bfloat16 adds for the operators that have it. */
-typedef struct op_bf16_row {
+/* What the classes of bfloat16 and TF32 add for the operators that have them. */
+typedef struct op_rounded_row {
     const yki_op *op;
-    uint32_t rounded; /* so many inputs are rounded before the oracle sees them: products of such
-                       * numbers are exact in float32, so what is left is the rounding of sums */
-    double tolerance;
+    uint32_t rounded;  /* so many inputs are rounded before the oracle sees them: products of such
+                        * numbers are exact in float32, so what is left is the rounding of sums */
+    double bf16, tf32; /* tolerances */
     const char *reason;
-} op_bf16_row;
+} op_rounded_row;
 
 /* The families: X(family) is op_rows_FAMILY, which ends with a row of zeros. */
 #define OP_FAMILIES(X)                                                                             \
@@ -54,7 +54,7 @@ OP_FAMILIES(OP_ROWS)
 
 /* The row of an operator; NULL: there is none. */
 const op_row *op_find_row(const yki_op *op);
-const op_bf16_row *op_find_bf16_row(const yki_op *op);
+const op_rounded_row *op_find_rounded_row(const yki_op *op);
 
 /* The test's own, for custom and custom_grad (whose attributes say by which input). */
 extern op_oracle op_custom_oracle;

@@ -36,7 +36,8 @@ count(const yki_plan *plan, const char *name, size_t *products, size_t *rounded)
         const yki_task *task = &plan->tasks[t];
         const yoke_node *node = task->node && task->node->origin ? task->node->origin : task->node;
 
-        if (!task->solver || !yki_has_products(task->problem.op) || strcmp(node->name, name) != 0)
+        if (!task->solver || !yki_has_class(task->problem.op, YKI_CLASS_BF16) ||
+            strcmp(node->name, name) != 0)
             continue;
         ++*products;
         *rounded += task->solver->numerical_class == YKI_CLASS_BF16;
@@ -154,7 +155,7 @@ START_TEST(gradients_keep_their_own_classes)
     for (int i = 0; i < 2; i++)
         for (int c = 0; c < YKI_CLASSES; c++)
             ck_assert((costs.of[gradients[i]->id * YKI_CLASSES + (size_t)c] > 0) ==
-                      (c != YKI_CLASS_WINOGRAD4));
+                      (c == YKI_CLASS_DIRECT || c == YKI_CLASS_BF16));
     yki_costs_free(&costs);
     for (unsigned rounded = 0; rounded < 4; rounded++) {
         uint8_t *classes = calloc(options.class_count, 1);
@@ -182,8 +183,8 @@ START_TEST(other_texts_are_refused)
         const char *text, *detail;
         yoke_status status;
     } wrong[] = {
-        {"bf17", "\"bf17\"; must be f32 or bf16", YOKE_ERROR_INVALID_ARGUMENT},
-        {"", "\"\"; must be f32 or bf16", YOKE_ERROR_INVALID_ARGUMENT},
+        {"bf17", "\"bf17\"; must be f32, tf32 or bf16", YOKE_ERROR_INVALID_ARGUMENT},
+        {"", "\"\"; must be f32, tf32 or bf16", YOKE_ERROR_INVALID_ARGUMENT},
         {"bf16,", "\"\"; must be", YOKE_ERROR_INVALID_ARGUMENT},
         {"first=", "\"\"; must be", YOKE_ERROR_INVALID_ARGUMENT},
         {"=bf16", "a pattern has 0 characters", YOKE_ERROR_INVALID_ARGUMENT},

@@ -41,7 +41,7 @@ check_pocl() {
     expect 0 "$pocl" "$threads" -- verify tiny -d cpu:0/2 -n 3 --alone=cpu:0/2.1 --precision=bf16
     says "$out" 'against cpu:0/2\.1$'
     expect 1 "$pocl" -- verify tiny --precision=f16
-    says "$err" 'precision "f16"; must be f32 or bf16'
+    says "$err" 'precision "f16"; must be f32, tf32 or bf16'
     expect 2 "$pocl" -- verify tiny -d nonsense
     says "$err" '^yoke: verify: .*nonsense'
 

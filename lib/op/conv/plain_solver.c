@@ -6,11 +6,16 @@
  * The tiles of the products that fit the device, and the other way, are tunings of one solver
  * per operator. The guess is the one whose slowest compute unit is done first, by a count of its
  * multiply-adds; element by element where rows of a tile would be empty.
+ *
+ * Products whose operands are rounded (YKI_CLASS_BF16, YKI_CLASS_TF32) have solvers of their own,
+ * with a device's matrix unit or in ordinary arithmetic. They are never done element by element.
  */
+#include <stdio.h>
+
 #include "op/conv/conv.h"
 #include "op/matmul/matmul.h"
 
-enum { MAX_GROUPS = 16384, MIN_ROWS = 8, MAX_GRID = 65535, TERMS = 8 };
+enum { MAX_GROUPS = 16384, MIN_ROWS = 8, MAX_GRID = 65535, TERMS = 8, DOT_TERMS = 16 };
 enum { MAX_PARTS = 256, MAX_IMAGE_PARTS = 16, MAX_PART_BYTES = 64 << 20 }; /* of sums */
 enum { MASK_BITS = 31 }; /* a gathered convolution has one for each row and column of the kernel */
 enum {
@@ -22,7 +27,7 @@ enum {
 }; /* forms of operands in tile.cl, or conv_gemm.cl */
 
 /* A tile of a group, and an item's piece of it. `density` is the share of multiply-adds in the
- * inner loop, in percent, as compiled for sm_90. */
+ * inner loop, in percent, as compiled for sm_90; with a matrix unit, more than all of it. */
 typedef struct tile {
     uint32_t rows, columns, item_rows, item_columns, density;
 } tile;
@@ -32,7 +37,9 @@ static const tile tiles[] = {{32, 32, 4, 4, 56},
                              {64, 64, 8, 8, 77},
                              {128, 64, 8, 8, 81},
                              {128, 128, 8, 8, 84}};
-enum { TILES = YKI_COUNT(tiles), SMALLEST = 0 };
+/* As in tile_mma.cl. */
+static const tile dot_tiles[] = {{64, 64, 8, 8, 180}, {128, 64, 8, 8, 240}, {128, 128, 8, 8, 300}};
+enum { TILES = YKI_COUNT(tiles), DOT_TILES = YKI_COUNT(dot_tiles) };
 
 static uint32_t
 items_of(const tile *t)
@@ -48,7 +55,29 @@ typedef struct product {
     bool of_weights;       /* a gradient of them */
     int64_t most_parts;    /* into which the sum may be divided */
     int64_t canonical_parts;
+    yki_dot_unit dot;
+    const tile *tiles; /* that it has, the smallest first */
+    unsigned tile_count;
+    int64_t terms; /* of a round */
 } product;
+
+static void
+set_dot(product *p, yki_dot_unit dot)
+{
+    bool matrices = dot == YKI_DOT_MMA_BF16 || dot == YKI_DOT_MMA_TF32;
+
+    p->dot = dot;
+    p->tiles = matrices ? dot_tiles : tiles;
+    p->tile_count = matrices ? DOT_TILES : TILES;
+    p->terms = matrices ? DOT_TERMS : TERMS;
+}
+
+/* Whether its other way, element by element, is of the same class and has the same bits. */
+static bool
+has_elements(const product *p, const yki_device_traits *traits)
+{
+    return p->dot == YKI_DOT_FMA && !(traits->canonical && p->of_weights);
+}
 
 static int64_t
 ceil_of(int64_t a, int64_t b)
@@ -61,12 +90,12 @@ ceil_of(int64_t a, int64_t b)
 static bool
 tile_fits(const tile *t, const product *p, const yki_device_traits *traits)
 {
-    uint64_t bytes = (uint64_t)2 * TERMS * 4 * (t->rows + t->columns + 8) + 16 * t->columns +
+    uint64_t bytes = (uint64_t)(2 * p->terms * 4) * (t->rows + t->columns + 8) + 16 * t->columns +
                      16 * items_of(t) + 512;
 
     return p->fits && items_of(t) <= traits->max_group &&
-           (bytes <= traits->local_memory || t == &tiles[SMALLEST]) &&
-           (traits->type != YOKE_DEVICE_CPU || t == &tiles[SMALLEST]) &&
+           (bytes <= traits->local_memory || t == p->tiles) &&
+           (traits->type != YOKE_DEVICE_CPU || t == p->tiles) &&
            ceil_of(p->rows, t->rows) <= MAX_GRID &&
            p->groups * YKI_MAX(ceil_of(ceil_of(p->columns, t->columns), MAX_GROUPS), 64) <=
                MAX_GRID;
@@ -78,12 +107,13 @@ tile_fits(const tile *t, const product *p, const yki_device_traits *traits)
 static double
 cost_of(const tile *t, const product *p, const yki_device_traits *traits, int64_t parts)
 {
-    enum { FULL = 512, EDGE = 32, PER_BYTE = 12, LAUNCH = 1200000, LATE = 400000 };
+    enum { FULL = 512, EDGE = 32, DOT_EDGE = 96, PER_BYTE = 12, LAUNCH = 1200000, LATE = 400000 };
     int64_t units = YKI_MAX(traits->compute_units, 1u);
     int64_t count = ceil_of(p->rows, t->rows) * ceil_of(p->columns, t->columns) * p->groups;
     int64_t most = ceil_of(count * parts, units);
     double idle = 1 - (double)YKI_MIN(most * items_of(t), FULL) / FULL;
-    double terms = (double)p->depth / (double)parts + EDGE;
+    double edge = p->terms == TERMS ? EDGE : DOT_EDGE;
+    double terms = (double)p->depth / (double)parts + edge;
     double cost = (double)(most * t->rows * t->columns) * terms / (1 - idle * idle);
 
     cost = 100 * cost / t->density;
@@ -120,15 +150,14 @@ tile_of(const product *p, const yki_device_traits *traits, unsigned tuning)
     const tile *list[TILES + 1], *guess = NULL;
     unsigned count = 0;
 
-    for (unsigned i = 0; i < TILES; i++)
-        if (tile_fits(&tiles[i], p, traits)) {
-            list[count++] = &tiles[i];
-            if (!guess || least_cost(&tiles[i], p, traits) < least_cost(guess, p, traits))
-                guess = &tiles[i];
+    for (const tile *t = p->tiles; t < p->tiles + p->tile_count; t++)
+        if (tile_fits(t, p, traits)) {
+            list[count++] = t;
+            if (!guess || least_cost(t, p, traits) < least_cost(guess, p, traits))
+                guess = t;
         }
     list[count++] = NULL;
-    /* Element by element a gradient of weights has another order. */
-    if (traits->canonical && p->of_weights)
+    if (!has_elements(p, traits))
         count--;
     else if (p->rows < MIN_ROWS || p->depth < TERMS)
         guess = NULL;
@@ -143,10 +172,10 @@ tile_of(const product *p, const yki_device_traits *traits, unsigned tuning)
 static unsigned
 count_tunings(const product *p, const yki_device_traits *traits)
 {
-    unsigned count = traits->canonical && p->of_weights ? 0 : 1;
+    unsigned count = has_elements(p, traits);
 
-    for (unsigned i = 0; i < TILES; i++)
-        count += tile_fits(&tiles[i], p, traits);
+    for (unsigned i = 0; i < p->tile_count; i++)
+        count += tile_fits(&p->tiles[i], p, traits);
     return count;
 }
 
@@ -215,7 +244,7 @@ image_of(const yki_problem *problem, const yki_conv *conv)
 }
 
 static product
-image_product(const yki_problem *problem, const yki_conv *conv, const image *i)
+image_product(const yki_problem *problem, const yki_conv *conv, const image *i, yki_dot_unit dot)
 {
     product p = {.rows = i->rows,
                  .columns = i->column * (conv->batched ? problem->max.batch : 1),
@@ -227,35 +256,24 @@ image_product(const yki_problem *problem, const yki_conv *conv, const image *i)
 
     p.fits = i->channels * i->h * i->w <= INT32_MAX / 2 && i->oh * i->ow <= INT32_MAX / 2 &&
              conv->o * conv->cg * conv->taps <= INT32_MAX / 2;
+    set_dot(&p, dot);
     /* One band of columns, and parts that fit into memory. */
     p.most_parts =
         YKI_MIN(p.most_parts, MAX_PART_BYTES / 4 / YKI_MAX(p.rows * p.columns * p.groups, 1));
-    if (p.columns > (int64_t)MAX_GROUPS * tiles[SMALLEST].columns || conv->taps * i->channels < 1)
+    if (p.columns > (int64_t)MAX_GROUPS * p.tiles->columns || conv->taps * i->channels < 1)
         p.most_parts = 1;
     p.most_parts = YKI_MAX(p.most_parts, 1);
     return p;
 }
 
-static unsigned
-image_tunings(const yki_problem *problem, const yki_device_traits *traits)
+/* What the kernels are told of it. */
+static const char *
+dot_options(const product *p, char text[24])
 {
-    yki_conv conv = yki_conv_of(problem);
-    image i = image_of(problem, &conv);
-    product p = image_product(problem, &conv, &i);
-
-    return count_tunings(&p, traits);
-}
-
-/* Element by element it adds nothing. */
-static bool
-input_applies(const yki_problem *problem, const yki_device_traits *traits)
-{
-    yki_conv conv = yki_conv_of(problem);
-    image i = image_of(problem, &conv);
-    product p = image_product(problem, &conv, &i);
-
-    return yki_plain_applies(problem, traits) &&
-           (conv.a.act < YKI_CONV_ACT_SUM || tile_of(&p, traits, 0) != NULL);
+    text[0] = '\0';
+    if (p->dot != YKI_DOT_FMA)
+        snprintf(text, 24, " -DDOT=%d -DTK=%d", (int)p->dot, (int)p->terms);
+    return text;
 }
 
 static void
@@ -264,7 +282,8 @@ emit_image_product(const yki_problem *problem, bool canonical, yki_recipe *recip
                    int64_t parts)
 {
     bool sum = conv->a.act >= YKI_CONV_ACT_SUM;
-    bool flat = is_flat(conv), vectors = t->rows * TERMS / items_of(t) % 4 == 0;
+    bool flat = is_flat(conv), vectors = t->rows * p->terms / items_of(t) % 4 == 0;
+    char dot[24];
     int64_t bands = ceil_of(ceil_of(p->columns, t->columns), MAX_GROUPS);
     int form = flat ? i->transposed ? BY_ROW : BY_K : NOTED;
     yki_expr columns = yki_conv_times(conv, i->column);
@@ -280,10 +299,10 @@ emit_image_product(const yki_problem *problem, bool canonical, yki_recipe *recip
                              yki_gemm_times(yki_operand_bytes(&problem->out), YKI_CONST(parts)));
     launch =
         yki_recipe_launch(recipe, "conv_gemm.cl", "yki_conv_gemm_image",
-                          "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d -DA_FORM=%d%s%s%s", t->rows,
+                          "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d -DA_FORM=%d%s%s%s%s", t->rows,
                           t->columns, t->item_rows, t->item_columns, flat, form,
                           conv->a.kernel[0] + conv->a.kernel[1] > MASK_BITS ? " -DMASKS=0" : "",
-                          sum ? " -DSUM" : "", yki_two_groups(items_of(t)));
+                          sum ? " -DSUM" : "", dot_options(p, dot), yki_two_groups(items_of(t)));
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
@@ -349,12 +368,12 @@ emit_image_elements(const yki_problem *problem, const yki_device_traits *traits,
 }
 
 static yoke_status
-emit_image(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-           yki_recipe *recipe)
+emit_image(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit dot,
+           unsigned tuning, yki_recipe *recipe)
 {
     yki_conv conv = yki_conv_of(problem);
     image i = image_of(problem, &conv);
-    product p = image_product(problem, &conv, &i);
+    product p = image_product(problem, &conv, &i, dot);
     const tile *t = tile_of(&p, traits, tuning), *guess = tile_of(&p, traits, 0);
     int64_t parts = guess ? parts_of(guess, &p, traits) : 1; /* all tiles give the same bits */
 
@@ -381,17 +400,17 @@ emit_image(const yki_problem *problem, const yki_device_traits *traits, unsigned
 /* The positions of which a part of the sum has whole units: a piece of a sample, except in
  * canonical plans, whose parts have whole samples. */
 static int64_t
-unit_of(const yki_conv *conv, bool canonical)
+unit_of(const yki_conv *conv, bool canonical, int64_t terms)
 {
     int64_t unit = conv->oh * conv->ow;
 
-    while (!canonical && unit > 64 && unit % (2 * TERMS) == 0)
+    while (!canonical && unit > 64 && unit % (2 * terms) == 0)
         unit /= 2;
     return unit;
 }
 
 static product
-weight_product(const yki_problem *problem, const yki_conv *conv)
+weight_product(const yki_problem *problem, const yki_conv *conv, yki_dot_unit dot)
 {
     int64_t samples = conv->batched ? problem->max.batch : 1, area = conv->oh * conv->ow;
     product p = {.rows = conv->og,
@@ -401,7 +420,8 @@ weight_product(const yki_problem *problem, const yki_conv *conv)
                  .of_weights = true,
                  .canonical_parts = yki_conv_canonical_parts(conv)};
 
-    p.most_parts = YKI_MIN(samples * (area / unit_of(conv, false)), MAX_PARTS);
+    set_dot(&p, dot);
+    p.most_parts = YKI_MIN(samples * (area / unit_of(conv, false, p.terms)), MAX_PARTS);
     p.most_parts = YKI_MIN(p.most_parts, MAX_GRID / p.groups);
     p.most_parts =
         YKI_MIN(p.most_parts, MAX_PART_BYTES / 4 / YKI_MAX(conv->o * conv->cg * conv->taps, 1));
@@ -427,46 +447,27 @@ split_count(const yki_problem *problem, const yki_device_traits *traits, const y
 
 /* How the kernel's items count through the positions. */
 static void
-walk_args(yki_recipe *recipe, const yki_conv *conv, int64_t unit)
+walk_args(yki_recipe *recipe, const yki_conv *conv, int64_t unit, int64_t terms)
 {
     int64_t area = conv->oh * conv->ow;
 
     yki_arg_ints(
         recipe,
         (const yki_named_int[]){{"unit", unit},
-                                {"step", TERMS % area},
-                                {"step_x", TERMS % conv->ow * conv->a.stride[1]},
-                                {"step_y", TERMS / conv->ow % conv->oh * conv->a.stride[0]},
-                                {"step_n", TERMS / area},
+                                {"step", terms % area},
+                                {"step_x", terms % conv->ow * conv->a.stride[1]},
+                                {"step_y", terms / conv->ow % conv->oh * conv->a.stride[0]},
+                                {"step_n", terms / area},
                                 {"wide", conv->cg * conv->taps % 4 == 0}},
         6);
 }
 
-static unsigned
-weight_tunings(const yki_problem *problem, const yki_device_traits *traits)
-{
-    yki_conv conv = yki_conv_of(problem);
-    product p = weight_product(problem, &conv);
-
-    return count_tunings(&p, traits);
-}
-
-static bool
-weight_applies(const yki_problem *problem, const yki_device_traits *traits)
-{
-    yki_conv conv = yki_conv_of(problem);
-    product p = weight_product(problem, &conv);
-
-    return yki_plain_applies(problem, traits) &&
-           (!traits->canonical || tile_of(&p, traits, 0) != NULL);
-}
-
 static yoke_status
-emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
-                 yki_recipe *recipe)
+emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit dot,
+                 unsigned tuning, yki_recipe *recipe)
 {
     yki_conv conv = yki_conv_of(problem);
-    product p = weight_product(problem, &conv);
+    product p = weight_product(problem, &conv, dot);
     const tile *t = tile_of(&p, traits, tuning);
     uint32_t items = t ? items_of(t) : group_items(traits), part;
     int64_t elements = conv.o * p.columns, groups = conv.a.groups;
@@ -474,16 +475,17 @@ emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, un
             down = t ? ceil_of(p.rows, t->rows) : 0;
     int64_t splits = t ? parts_of(t, &p, traits) : split_count(problem, traits, &conv, elements);
     yki_launch *launch;
+    char options[24];
 
     yki_recipe_start(recipe, problem);
     part = splits > 1 ? yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * splits * elements))
                       : problem->input_count;
     if (t)
-        launch =
-            yki_recipe_launch(recipe, "conv_gemm_weight.cl", "yki_conv_gemm_weight",
-                              "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d -DVECTORS=%d", t->rows,
-                              t->columns, t->item_rows, t->item_columns, is_flat(&conv),
-                              is_flat(&conv) || conv.oh * conv.ow % TERMS == 0);
+        launch = yki_recipe_launch(
+            recipe, "conv_gemm_weight.cl", "yki_conv_gemm_weight",
+            "-DTM=%u -DTN=%u -DIM=%u -DIN=%u -DFLAT=%d -DVECTORS=%d%s", t->rows, t->columns,
+            t->item_rows, t->item_columns, is_flat(&conv),
+            is_flat(&conv) || conv.oh * conv.ow % p.terms == 0, dot_options(&p, options));
     else
         launch = yki_recipe_launch(recipe, "conv_gather.cl", "yki_conv_gather_grad_weight",
                                    "-DWG=%u", items);
@@ -493,7 +495,7 @@ emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, un
     shape_args(recipe, &conv);
     yki_arg_int(recipe, "splits", splits);
     if (t)
-        walk_args(recipe, &conv, unit_of(&conv, traits->canonical));
+        walk_args(recipe, &conv, unit_of(&conv, traits->canonical, p.terms), p.terms);
     if (!launch)
         return recipe->status;
     if (t)
@@ -514,37 +516,66 @@ emit_grad_weight(const yki_problem *problem, const yki_device_traits *traits, un
     return recipe->status;
 }
 
+static product
+product_of(const yki_problem *problem, yki_dot_unit dot)
+{
+    yki_conv conv = yki_conv_of(problem);
+    image i;
+
+    if (problem->op == &yki_op_conv2d_grad_weight)
+        return weight_product(problem, &conv, dot);
+    i = image_of(problem, &conv);
+    return image_product(problem, &conv, &i, dot);
+}
+
+/* Element by element no other gradient is added, and a canonical gradient of weights has another
+ * order. */
+static bool
+applies_with(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit dot)
+{
+    product p = product_of(problem, dot);
+
+    return yki_plain_applies(problem, traits) &&
+           ((has_elements(&p, traits) && yki_conv_of(problem).a.act < YKI_CONV_ACT_SUM) ||
+            tile_of(&p, traits, 0) != NULL);
+}
+
 static const yki_op *const forward_op = &yki_op_conv2d;
 static const yki_op *const grad_input_op = &yki_op_conv2d_grad_input;
 static const yki_op *const grad_weight_op = &yki_op_conv2d_grad_weight;
 
-const yki_solver yki_solver_conv_plain = {
-    .name = "conv2d-plain",
-    .op = &forward_op,
-    .side_by_side = true,
-    .canonical = YKI_CANONICAL_FREE,
-    .applies = yki_plain_applies,
-    .tunings = image_tunings,
-    .emit = emit_image,
-};
-
-const yki_solver yki_solver_conv_plain_grad_input = {
-    .name = "conv2d-grad-input-plain",
-    .op = &grad_input_op,
-    .side_by_side = true,
-    .canonical = YKI_CANONICAL_FREE,
-    .adds = true,
-    .applies = input_applies,
-    .tunings = image_tunings,
-    .emit = emit_image,
-};
-
-const yki_solver yki_solver_conv_plain_grad_weight = {
-    .name = "conv2d-grad-weight-plain",
-    .op = &grad_weight_op,
-    .side_by_side = true,
-    .canonical = YKI_CANONICAL_FREE,
-    .applies = weight_applies,
-    .tunings = weight_tunings,
-    .emit = emit_grad_weight,
-};
+/* The solvers of a class. `has` says whether the device has the dot unit. */
+#define PLAIN(suffix, text, of_class, dot_unit, has, emulated)                                     \
+    static bool applies##suffix(const yki_problem *problem, const yki_device_traits *traits)       \
+    {                                                                                              \
+        return (has) && applies_with(problem, traits, (dot_unit));                                 \
+    }                                                                                              \
+    static unsigned tunings##suffix(const yki_problem *problem, const yki_device_traits *traits)   \
+    {                                                                                              \
+        product p = product_of(problem, (dot_unit));                                               \
+                                                                                                   \
+        return count_tunings(&p, traits);                                                          \
+    }                                                                                              \
+    PLAIN_SOLVER(, "", forward_op, false, emit_image, suffix, text, of_class, emulated)            \
+    PLAIN_SOLVER(_grad_input, "-grad-input", grad_input_op, true, emit_image, suffix, text,        \
+                 of_class, emulated)                                                               \
+    PLAIN_SOLVER(_grad_weight, "-grad-weight", grad_weight_op, false, emit_grad_weight, suffix,    \
+                 text, of_class, emulated)
+#define PLAIN_SOLVER(kind, kind_text, of_op, can_add, emit_it, suffix, text, of_class, emulated)   \
+    const yki_solver yki_solver_conv_plain##kind##suffix = {                                       \
+        .name = "conv2d" kind_text "-plain" text,                                                  \
+        .op = &of_op,                                                                              \
+        .numerical_class = (of_class),                                                             \
+        .emulates = (emulated),                                                                    \
+        .side_by_side = true,                                                                      \
+        .canonical = (of_class) == YKI_CLASS_DIRECT ? YKI_CANONICAL_FREE : YKI_NOT_CANONICAL,      \
+        .adds = (can_add),                                                                         \
+        .applies = applies##suffix,                                                                \
+        .tunings = tunings##suffix,                                                                \
+        .emit_by = emit_it,                                                                        \
+    };
+PLAIN(, "", YKI_CLASS_DIRECT, YKI_DOT_FMA, true, false)
+PLAIN(_bf16, "-bf16", YKI_CLASS_BF16, YKI_DOT_MMA_BF16, traits->bf16 == YKI_DOT_MMA_BF16, false)
+PLAIN(_tf32, "-tf32", YKI_CLASS_TF32, YKI_DOT_MMA_TF32, traits->tf32 == YKI_DOT_MMA_TF32, false)
+PLAIN(_rounded, "-rounded", YKI_CLASS_BF16, YKI_DOT_ROUNDED, true, true)
+PLAIN(_rounded_tf32, "-rounded-tf32", YKI_CLASS_TF32, YKI_DOT_ROUNDED_TF32, true, true)

@@ -320,3 +320,5 @@ static const yki_op *const loss_grad_op = &yki_op_linear_loss_grad;
 LINEAR_LOSS(, "", YKI_CLASS_DIRECT, false)
 LINEAR_LOSS(_bf16, "-bf16", YKI_CLASS_BF16, false)
 LINEAR_LOSS(_rounded, "-rounded", YKI_CLASS_BF16, true)
+LINEAR_LOSS(_tf32, "-tf32", YKI_CLASS_TF32, false)
+LINEAR_LOSS(_rounded_tf32, "-rounded-tf32", YKI_CLASS_TF32, true)

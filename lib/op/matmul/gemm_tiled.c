@@ -7,7 +7,8 @@
  * of them give the same bits. The guess is the one whose slowest compute unit is done first,
  * by a count of its multiply-adds.
  *
- * Operands may be rounded to bfloat16 on their way into local memory.
+ * Operands may be rounded to bfloat16 or TF32 on their way into local memory, or be multiplied by a
+ * unit for matrices, which has tiles of its own.
  *
  * A gate is applied where the result is written. The sums of A over k are another group's work in
  * the same launch.
@@ -45,8 +46,28 @@ static const tile tiles[] = {
     {128, 128, 8, 8, 8, 89}, {128, 64, 8, 8, 8, 88}, {64, 128, 8, 8, 8, 88}, {64, 64, 8, 8, 8, 87},
     {64, 64, 8, 4, 8, 84},   {64, 64, 4, 4, 16, 81}, {32, 32, 4, 4, 8, 74},
 };
+/* As in tile_mma.cl: 32 items have 32 times item_rows * item_columns elements. */
+static const tile unit_tiles[] = {
+    {128, 128, 8, 16, 16, 22}, {128, 128, 8, 8, 16, 20}, {128, 64, 8, 8, 16, 17},
+    {64, 128, 8, 8, 16, 17},   {64, 64, 8, 8, 16, 13},   {64, 32, 8, 8, 16, 9},
+};
 
-enum { TILES = YKI_COUNT(tiles), SMALLEST = TILES - 1 };
+enum { TILES = YKI_COUNT(tiles) };
+_Static_assert(YKI_COUNT(unit_tiles) <= TILES, "a list has room for either");
+
+/* The tiles that a unit has, and how many they are. The last is the smallest. */
+typedef struct shelf {
+    const tile *tiles, *smallest;
+    bool unit;
+} shelf;
+
+static shelf
+shelf_for(yki_dot_unit unit)
+{
+    if (unit == YKI_DOT_MMA_BF16 || unit == YKI_DOT_MMA_TF32)
+        return (shelf){unit_tiles, &unit_tiles[YKI_COUNT(unit_tiles) - 1], true};
+    return (shelf){tiles, &tiles[TILES - 1], false};
+}
 
 static int64_t
 group_of(const tile *t)
@@ -57,7 +78,7 @@ group_of(const tile *t)
 static int64_t
 local_bytes(const tile *t)
 {
-    return 2 * t->terms * (t->rows + 4 + t->columns + 4) * 4;
+    return 2 * t->terms * (t->rows + 4 + t->columns + 4) * 4; /* bfloat16 takes half of it */
 }
 
 static int64_t
@@ -68,10 +89,8 @@ rounded_up(int64_t size, int64_t unit)
 
 /* Whether the kernel can add up A over k, too: then one more group of each row of groups does. */
 static bool
-can_sum(const yki_problem *problem, const yki_gemm *g)
+can_sum(const yki_problem *problem, const yki_gemm *g, const tile *smallest)
 {
-    const tile *smallest = &tiles[SMALLEST];
-
     return g->outer + g->sum == 0 && g->a_m == 1 && g->a_k == yki_expr_value(g->m, problem->max) &&
            yki_expr_value(g->k, problem->max) <= MAX_SUMMED &&
            yki_expr_value(g->m, problem->max) <= (int64_t)MAX_GROUPS * smallest->rows &&
@@ -79,14 +98,32 @@ can_sum(const yki_problem *problem, const yki_gemm *g)
 }
 
 static bool
-applies(const yki_problem *problem, const yki_device_traits *traits)
+applies_with(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit unit)
 {
-    const tile *smallest = &tiles[SMALLEST];
+    const tile *smallest = shelf_for(unit).smallest;
     yki_gemm g;
 
     return group_of(smallest) <= traits->max_group &&
            (uint64_t)local_bytes(smallest) <= traits->local_memory && yki_gemm_of(problem, &g) &&
-           (!g.sums || (!traits->canonical && can_sum(problem, &g)));
+           (!g.sums || (!traits->canonical && can_sum(problem, &g, smallest)));
+}
+
+static bool
+applies(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return applies_with(problem, traits, YKI_DOT_FMA);
+}
+
+static bool
+applies_bf16(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return traits->bf16 == YKI_DOT_MMA_BF16 && applies_with(problem, traits, traits->bf16);
+}
+
+static bool
+applies_tf32(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return yki_has_tf32(traits) && applies_with(problem, traits, traits->tf32);
 }
 
 /* The length of the sum over all its axes. */
@@ -138,7 +175,7 @@ choose_parts(const yki_problem *problem, const yki_gemm *g, const yki_device_tra
 static bool
 suits(const tile *t, const yki_problem *problem, const yki_gemm *g, const yki_device_traits *traits)
 {
-    if (t == &tiles[SMALLEST])
+    if (t == &tiles[TILES - 1] || t == &unit_tiles[YKI_COUNT(unit_tiles) - 1])
         return true;
     return traits->type != YOKE_DEVICE_CPU && group_of(t) <= traits->max_group &&
            (uint64_t)local_bytes(t) <= traits->local_memory &&
@@ -160,14 +197,14 @@ guess_time(const tile *t, int64_t count, const yki_device_traits *traits)
 /* Lists the tiles that suit, the guess first. Returns how many there are. */
 static unsigned
 list_tiles(const yki_problem *problem, const yki_gemm *g, const yki_device_traits *traits,
-           const tile *list[TILES])
+           yki_dot_unit unit, const tile *list[TILES])
 {
+    const shelf from = shelf_for(unit);
     int64_t parts = choose_parts(problem, g, traits);
     double best = 0;
     unsigned count = 0;
 
-    for (size_t i = 0; i < TILES; i++) {
-        const tile *t = &tiles[i];
+    for (const tile *t = from.tiles; t <= from.smallest; t++) {
         double time;
 
         if (!suits(t, problem, g, traits))
@@ -184,12 +221,24 @@ list_tiles(const yki_problem *problem, const yki_gemm *g, const yki_device_trait
 }
 
 static unsigned
-tunings(const yki_problem *problem, const yki_device_traits *traits)
+tunings_with(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit unit)
 {
     const tile *list[TILES];
     yki_gemm g;
 
-    return yki_gemm_of(problem, &g) ? list_tiles(problem, &g, traits, list) : 1;
+    return yki_gemm_of(problem, &g) ? list_tiles(problem, &g, traits, unit, list) : 1;
+}
+
+static unsigned
+tunings(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return tunings_with(problem, traits, YKI_DOT_FMA);
+}
+
+static unsigned
+unit_tunings(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return tunings_with(problem, traits, YKI_DOT_MMA_TF32);
 }
 
 static yki_expr
@@ -308,6 +357,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit u
 {
     uint32_t out = problem->input_count, to = out;
     const tile *list[TILES], *t;
+    char dot[16] = "";
     yki_launch *launch;
     yki_expr columns;
     int64_t parts;
@@ -315,9 +365,11 @@ emit(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit u
 
     if (!yki_gemm_of(problem, &g))
         return yki_fail_bug("a solver of products was asked for another operator");
-    if (tuning >= list_tiles(problem, &g, traits, list))
+    if (tuning >= list_tiles(problem, &g, traits, unit, list))
         return yki_fail_bug("a product has no tuning %u", tuning);
     t = list[tuning];
+    if (unit != YKI_DOT_FMA)
+        snprintf(dot, sizeof dot, " -DDOT=%d", (int)unit);
     parts = choose_parts(problem, &g, traits);
     yki_recipe_start(recipe, problem);
     if (parts > 1) {
@@ -331,8 +383,8 @@ emit(const yki_problem *problem, const yki_device_traits *traits, yki_dot_unit u
         "-DLOOPS=%d -DOUTER_AXES=%d -DSUM_AXES=%d%s%s%s%s",
         t->rows, t->columns, t->item_rows, t->item_columns, t->terms, form_of(&g, false),
         form_of(&g, true), exceeds_grid(problem, &g, t, parts), g.outer > 0, g.sum > 0,
-        g.sums ? " -DSUMS=1" : "", far_apart(problem, &g) ? " -DTILE_OFFSET=long" : "",
-        unit == YKI_DOT_ROUNDED ? " -DDOT=1" : "", yki_two_groups(group_of(t)));
+        g.sums ? " -DSUMS=1" : "", far_apart(problem, &g) ? " -DTILE_OFFSET=long" : "", dot,
+        yki_two_groups(group_of(t)));
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, to);
@@ -370,6 +422,36 @@ const yki_solver yki_solver_gemm_tiled_rounded = {
     .name = "gemm-tiled-rounded",
     .op = &op,
     .numerical_class = YKI_CLASS_BF16,
+    .side_by_side = true,
+    .emulates = true,
+    .applies = applies,
+    .emit_by = emit,
+};
+
+const yki_solver yki_solver_gemm_tiled_bf16 = {
+    .name = "gemm-tiled-bf16",
+    .op = &op,
+    .numerical_class = YKI_CLASS_BF16,
+    .side_by_side = true,
+    .applies = applies_bf16,
+    .tunings = unit_tunings,
+    .emit_by = emit,
+};
+
+const yki_solver yki_solver_gemm_tiled_tf32 = {
+    .name = "gemm-tiled-tf32",
+    .op = &op,
+    .numerical_class = YKI_CLASS_TF32,
+    .side_by_side = true,
+    .applies = applies_tf32,
+    .tunings = unit_tunings,
+    .emit_by = emit,
+};
+
+const yki_solver yki_solver_gemm_tiled_rounded_tf32 = {
+    .name = "gemm-tiled-rounded-tf32",
+    .op = &op,
+    .numerical_class = YKI_CLASS_TF32,
     .side_by_side = true,
     .emulates = true,
     .applies = applies,
