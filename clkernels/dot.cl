@@ -119,7 +119,8 @@ __attribute__((always_inline)) static uint dot_operand(float x)
     uint y;
 
     __asm__("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
-    return y;
+    /* It adds half of the last place to NaN, too, of which infinity may be left. */
+    return isnan(x) ? 0x7fc00000u : y;
 }
 #define DOT_OPERAND(x) dot_operand(x)
 #else
