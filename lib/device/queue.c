@@ -223,16 +223,42 @@ settle_and_report(yki_queue *queue)
     return status;
 }
 
-/* Gives the newest command an event, by a marker if it has none. */
+/* Remembers a command that was enqueued, with its event. The caller holds the lock. */
+static yoke_status
+remember(yki_queue *queue, cl_event event, const char *verb, const char *name, yki_pending **out)
+{
+    yki_pending *pending;
+
+    YKI_TRY(make_room(queue));
+    pending = &queue->pending[queue->pending_first + queue->pending_count++];
+    memset(pending, 0, sizeof *pending);
+    pending->event = event;
+    pending->serial = queue->seen = ++queue->serial;
+    pending->verb = verb;
+    yki_name_set(pending->name, name);
+    *out = pending;
+    return YOKE_OK;
+}
+
+/* Gives the newest command an event, by a marker if it has none: drivers whose clFinish returns
+ * early or spins are waited for by it. Another thread than the one that enqueues may do so. */
 static yoke_status
 see_newest(yki_queue *queue)
 {
-    bool seen;
+    yki_pending *pending;
+    yoke_status status = YOKE_OK;
+    cl_event event = NULL;
+    cl_int error;
 
     pthread_mutex_lock(&queue->lock);
-    seen = queue->seen == queue->serial;
+    if (queue->seen != queue->serial) {
+        error = clEnqueueMarkerWithWaitList(queue->cl, 0, NULL, &event);
+        status = error == CL_SUCCESS ? remember(queue, event, marker_verb, "a marker", &pending)
+                                     : yki_cl_fail(error, "clEnqueueMarkerWithWaitList",
+                                                   queue->device, "passing a marker");
+    }
     pthread_mutex_unlock(&queue->lock);
-    return seen ? YOKE_OK : yki_queue_marker(queue, YKI_NO_WAIT, NULL);
+    return status;
 }
 
 yoke_status
@@ -354,9 +380,12 @@ yoke_status
 yki_queue_finish(yki_queue *queue)
 {
     const char *call;
-    uint64_t newest = queue->serial;
-    cl_int error = wait_for_all(queue, &call);
+    uint64_t newest;
+    cl_int error;
 
+    (void)see_newest(queue); /* if it fails, so does what follows */
+    newest = queue->serial;
+    error = wait_for_all(queue, &call);
     YKI_TRY(settle_and_report(queue));
     /* An error of a command was just reported, or by an earlier wait. */
     if (error != CL_SUCCESS && error != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
@@ -376,8 +405,10 @@ yki_space_finish(yki_space *space)
         yoke_device *device = &space->devices[i];
 
         pthread_mutex_lock(&device->setup_lock);
-        for (yki_queue *queue = device->queues; queue; queue = queue->next)
+        for (yki_queue *queue = device->queues; queue; queue = queue->next) {
+            (void)see_newest(queue);
             (void)wait_for_all(queue, &call);
+        }
         pthread_mutex_unlock(&device->setup_lock);
     }
 }
@@ -500,6 +531,7 @@ yki_queue_end(yki_queue *queue, cl_int error, cl_event event, const char *call, 
 {
     yki_pending *pending;
     yki_event made = {event, queue, 0};
+    yoke_status status;
 
     if (error != CL_SUCCESS) {
         char what[YKI_NAME_LENGTH + 32];
@@ -508,19 +540,19 @@ yki_queue_end(yki_queue *queue, cl_int error, cl_event event, const char *call, 
         return yki_cl_fail(error, call, queue->device, what);
     }
     pthread_mutex_lock(&queue->lock);
-    made.serial = ++queue->serial;
     if (!event) {
+        queue->serial++;
         pthread_mutex_unlock(&queue->lock);
         return YOKE_OK;
     }
-    queue->seen = made.serial;
-    pending = &queue->pending[queue->pending_first + queue->pending_count++];
-    pending->event = event;
-    pending->serial = made.serial;
-    pending->verb = verb;
-    yki_name_set(pending->name, name);
-    pending->record =
-        queue->track && verb != marker_verb ? yki_queue_note(queue, pending, bytes) : 0;
+    status = remember(queue, event, verb, name, &pending);
+    if (status != YOKE_OK) {
+        pthread_mutex_unlock(&queue->lock);
+        return status;
+    }
+    made.serial = pending->serial;
+    if (queue->track && verb != marker_verb)
+        pending->record = yki_queue_note(queue, pending, bytes);
     if (done)
         error = clRetainEvent(event);
     pthread_mutex_unlock(&queue->lock);
