@@ -178,7 +178,7 @@ yki_conv_gemm_weight(__global const float *x, __global const float *dy, __global
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
     _Pragma("unroll") for (int u = 0; u < A_COUNT; u++) row_at[u] =
-        min(m0 + A_OF(u), og - 1) * area + (VECTORS && !FLAT ? OWN_FOUR : 0);
+        min(m0 + A_OF(u), og - 1) * area + (VECTORS > FLAT ? OWN_FOUR : 0);
     dy += (long)g * og * area, x += (long)g * cg * h * w;
     TILE_ZERO(acc)
     TILE_SUM(acc, length, LOAD, STORE)

@@ -47,6 +47,8 @@
 #if SUMS
 #include "sum_columns.cl"
 #define SUMS_DOWN 4 /* of every tile, which all have the same bits */
+/* Columns of 4 at a time: those of the tile, or as many as the group has items for. */
+#define SUMS_ACROSS (TILE_ITEMS / SUMS_DOWN < TM / 4 ? TILE_ITEMS / SUMS_DOWN : TM / 4)
 #endif
 
 #define FLAG_BIAS 1
@@ -133,8 +135,9 @@ yki_gemm_tiled(__global const float *A, __global const float *B, __global float 
 
 #if SUMS
     if (get_group_id(0) == get_num_groups(0) - 1 && get_group_id(2) == 0)
-        sum_columns((__local float4 *)tile_a, tile_item, TM / 4, SUMS_DOWN, A, k, m,
-                    (int)get_group_id(1) * TM, sums);
+        for (int c = 0; c < TM; c += 4 * SUMS_ACROSS)
+            sum_columns((__local float4 *)tile_a, tile_item, SUMS_ACROSS, SUMS_DOWN, A, k, m,
+                        (int)get_group_id(1) * TM + c, sums);
 #endif
     for (int zp = (int)get_group_id(2); zp < zs * parts;
          zp = NEXT(zp, (int)get_num_groups(2), zs * parts)) {

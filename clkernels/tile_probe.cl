@@ -3,11 +3,13 @@
  * tile_probe.cl - one tile by tile.cl: c = a * b, where a has TM rows of k terms, and b has k rows of
  * TN. lib/device/dot.c tries a unit with it, and compares the numbers with those that it knows.
  */
+#ifndef TM
 #define TM 128
 #define TN 64
 #define IM 8
 #define IN 8
 #define TK 16
+#endif
 #define W 4
 #include "dot.cl"
 #include "tile.cl"

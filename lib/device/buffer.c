@@ -246,15 +246,18 @@ release(yki_buffer *buffer)
     yki_free(buffer);
 }
 
-/* Releases the newest views of a buffer as far as they are gone, then the buffer if it is gone too
- * and has none left. */
+/* Notes that a buffer, or one of its views, is gone. Releases the newest views as far as they are
+ * gone, then the buffer if it is gone too and has none left. After the lock another thread may have
+ * released both. */
 static void
-release_newest(yki_buffer *parent)
+leave(yki_buffer *parent, yki_buffer *gone)
 {
+    yoke_device *owner = parent->owner;
     yki_buffer *list = NULL, *view;
     bool last;
 
-    pthread_mutex_lock(&parent->owner->setup_lock);
+    pthread_mutex_lock(&owner->setup_lock);
+    gone->gone = true;
     view = parent->newest;
     if (view && view->gone)
         list = view;
@@ -265,7 +268,7 @@ release_newest(yki_buffer *parent)
         view->before = NULL;
     }
     last = parent->gone && !parent->newest;
-    pthread_mutex_unlock(&parent->owner->setup_lock);
+    pthread_mutex_unlock(&owner->setup_lock);
     while (list) {
         view = list;
         list = view->before;
@@ -278,8 +281,6 @@ release_newest(yki_buffer *parent)
 void
 yki_buffer_destroy(yki_buffer *buffer)
 {
-    yki_buffer *parent;
-
     if (!buffer)
         return;
     if (buffer->mapped)
@@ -288,11 +289,7 @@ yki_buffer_destroy(yki_buffer *buffer)
         yki_space_finish(buffer->owner->space);
     if (!buffer->view)
         yki_quota_return(buffer->owner, buffer->charged);
-    parent = buffer->view ? buffer->parent : buffer;
-    pthread_mutex_lock(&parent->owner->setup_lock);
-    buffer->gone = true;
-    pthread_mutex_unlock(&parent->owner->setup_lock);
-    release_newest(parent);
+    leave(buffer->view ? buffer->parent : buffer, buffer);
 }
 
 uint64_t

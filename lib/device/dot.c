@@ -51,8 +51,8 @@ yki_dot_candidate(const yki_root *root)
     bool compiles_for_host = root->info.type == YOKE_DEVICE_CPU &&
                              root->rank == YKI_DRIVER_NATIVE && root->traits.vector_width >= LANES;
 
-    if (root->info.type == YOKE_DEVICE_GPU && root->traits.max_group >= TILE_ITEMS &&
-        root->traits.local_memory >= TILE_LOCAL)
+    if (root->info.type == YOKE_DEVICE_GPU && root->caps_registers &&
+        root->traits.max_group >= TILE_ITEMS && root->traits.local_memory >= TILE_LOCAL)
         return YKI_DOT_MMA_BF16;
     return compiles_for_host && host_has_avx512_bf16() ? YKI_DOT_AVX512_BF16 : YKI_DOT_ROUNDED;
 }

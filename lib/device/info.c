@@ -375,6 +375,7 @@ yki_root_query(cl_platform_id platform, const char *platform_name, cl_device_id 
     query_pci(root, extensions);
     query_uuid(root, extensions);
     root->caps_registers = has_word(extensions, "cl_nv_compiler_options");
+    root->costly_events = has_word(extensions, "cl_nv_device_attribute_query");
     yki_free(extensions);
     root->rank = driver_rank(info, type);
     identify(root);

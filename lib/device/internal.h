@@ -99,7 +99,8 @@ typedef struct yki_root {
     size_t found;            /* position in the drivers' own list; decides ties last */
     char pci[24];            /* "0000:01:00.0" or "" */
     char uuid[40];           /* 32 hexadecimal digits or "" */
-    bool caps_registers;     /* its compiler takes -cl-nv-maxrregcount */
+    bool caps_registers;     /* its compiler takes -cl-nv-maxrregcount, and PTX */
+    bool costly_events;      /* of launches; clFinish tells of those that fail without one */
     bool fp16_known, probed; /* under context->probe_lock */
     /* The split in force; NULL: none. All who ask for the same split share it. Who asks for
      * another one gets YOKE_ERROR_BUSY while it lives. Under context->lock. */

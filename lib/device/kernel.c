@@ -5,7 +5,8 @@
  * Idea: a driver answers a forgotten argument or a group of the wrong size with a
  * bare number. So the driver is asked for the right ones when the kernel is made,
  * and queue.c can report a mistake in words before the driver sees it. A kernel that
- * needs a larger group than its registers leave room for is refused when it is made.
+ * needs a larger group than its registers leave room for is refused when it is made, where
+ * the driver's number can be believed and the kernel requires a group; else its launch fails.
  *
  * Not here: building (program.c) and launching (queue.c).
  */

@@ -10,9 +10,9 @@
  * The outcome of a command is known late. The queue keeps its event until the
  * command is seen complete. The first error is kept with the queue and returned
  * once, by the next call that waits. A wait for an event whose own command failed
- * always fails, because its result does not exist. Where launches cost more than
- * the kernels, on GPUs, most have no event unless the caller asks for it: an error
- * is then that of the next command that has one, or of clFinish.
+ * always fails, because its result does not exist. Where a driver's events
+ * cost as much as the launches, most have none unless the caller asks for it: an error is
+ * then that of the next command that has one, or of clFinish.
  *
  * Locks: queue->lock guards the members that a waiting thread uses. It is never
  * held while the host waits or while another queue's lock is taken.
@@ -73,7 +73,7 @@ yki_queue_create(yoke_device *device, bool timed, yki_queue **queue)
     }
     made->device = yki_device_retain(device);
     made->timed = timed;
-    made->sparse = !timed && device->traits.type == YOKE_DEVICE_GPU;
+    made->sparse = !timed && device->space->root->costly_events;
     pthread_mutex_lock(&device->setup_lock);
     made->next = device->queues;
     device->queues = made;

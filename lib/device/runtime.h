@@ -31,7 +31,7 @@ struct yki_queue {
     yki_queue *next;     /* in device->queues */
     cl_command_queue cl;
     bool timed;
-    bool sparse;           /* most launches have no event: each would cost as much as the launch */
+    bool sparse;           /* most launches have no event: with it they cost twice as much */
     yki_track *track;      /* where commands are recorded; NULL: nowhere */
     yki_trace_about about; /* of the next command */
     double entered;        /* when it began to be enqueued, by the host's clock */

@@ -580,10 +580,12 @@ START_TEST(a_dot_unit_multiplies_pairs)
 END_TEST
 
 /* The same for units that multiply matrices: how tile_mma.cl gives rows, columns and terms to an
- * instruction, which ordinary code does the work of. One round of terms, and a rest. */
+ * instruction, which ordinary code does the work of. Some rounds of terms, and a rest. */
 START_TEST(a_dot_unit_multiplies_matrices)
 {
-    enum { TALL = 128, BROAD = 64, LONG = 53 };
+    enum { TALL = 32, BROAD = 32, LONG = 53 }; /* for 32 items: more take minutes to compile */
+    const char *sizes = "-DDOT_MMA_PLAIN -DTM=32 -DTN=32 -DIM=4 -DIN=8 -DTK=16";
+    char options[80];
     static float a[TALL * LONG], b[LONG * BROAD], got[TALL * BROAD];
     yki_buffer *c;
     call run;
@@ -593,8 +595,8 @@ START_TEST(a_dot_unit_multiplies_matrices)
         a[i] = (float)((i / LONG * 37 + i % LONG * 101 + i / LONG * (i % LONG) * 5) % 61 - 30);
     for (int i = 0; i < LONG * BROAD; i++)
         b[i] = (float)((i * 29 + i / BROAD * i % 17) % 53 - 26);
-    run = begin("tile_probe.cl", _i ? "-DDOT=5 -DDOT_MMA_PLAIN" : "-DDOT=4 -DDOT_MMA_PLAIN",
-                "yki_tile_probe", 128);
+    snprintf(options, sizeof options, "-DDOT=%d %s", _i ? 5 : 4, sizes);
+    run = begin("tile_probe.cl", options, "yki_tile_probe", 32);
     pass_buffer(&run, buffer(sizeof a, a));
     pass_buffer(&run, buffer(sizeof b, b));
     pass_buffer(&run, c = buffer(sizeof got, got));

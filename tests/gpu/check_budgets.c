@@ -170,7 +170,7 @@ START_TEST(a_step_keeps_its_budget)
            (double)(after.bytes_written - before.bytes_written) / STEPS,
            (double)(after.bytes_read - before.bytes_read) / STEPS, weights, 1e3 * begin);
     ck_assert_uint_le(after.launches - before.launches, b->launches * STEPS);
-    /* An event costs a driver as much as the launch. */
+    /* With all that belongs to an event a launch costs twice as much. */
     ck_assert_uint_le(4 * (after.launch_events - before.launch_events),
                       after.launches - before.launches);
     ck_assert_uint_le(after.stops - before.stops, b->stops * STEPS);

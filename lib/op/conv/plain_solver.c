@@ -544,6 +544,13 @@ static const yki_op *const forward_op = &yki_op_conv2d;
 static const yki_op *const grad_input_op = &yki_op_conv2d_grad_input;
 static const yki_op *const grad_weight_op = &yki_op_conv2d_grad_weight;
 
+/* Processors have far better convolutions, in float32, than one that only rounds. */
+static bool
+rounds_on(const yki_device_traits *traits)
+{
+    return traits->type != YOKE_DEVICE_CPU;
+}
+
 /* The solvers of a class. `has` says whether the device has the dot unit. */
 #define PLAIN(suffix, text, of_class, dot_unit, has, emulated)                                     \
     static bool applies##suffix(const yki_problem *problem, const yki_device_traits *traits)       \
@@ -577,5 +584,5 @@ static const yki_op *const grad_weight_op = &yki_op_conv2d_grad_weight;
 PLAIN(, "", YKI_CLASS_DIRECT, YKI_DOT_FMA, true, false)
 PLAIN(_bf16, "-bf16", YKI_CLASS_BF16, YKI_DOT_MMA_BF16, traits->bf16 == YKI_DOT_MMA_BF16, false)
 PLAIN(_tf32, "-tf32", YKI_CLASS_TF32, YKI_DOT_MMA_TF32, traits->tf32 == YKI_DOT_MMA_TF32, false)
-PLAIN(_rounded, "-rounded", YKI_CLASS_BF16, YKI_DOT_ROUNDED, true, true)
-PLAIN(_rounded_tf32, "-rounded-tf32", YKI_CLASS_TF32, YKI_DOT_ROUNDED_TF32, true, true)
+PLAIN(_rounded, "-rounded", YKI_CLASS_BF16, YKI_DOT_ROUNDED, rounds_on(traits), true)
+PLAIN(_rounded_tf32, "-rounded-tf32", YKI_CLASS_TF32, YKI_DOT_ROUNDED_TF32, rounds_on(traits), true)

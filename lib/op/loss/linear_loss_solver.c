@@ -11,14 +11,15 @@
  * smaller batch does not have do nothing.
  *
  * On GPUs a launch of few rows takes as long as one of many: a chunk has more of them where
- * there are few classes. If that is the whole batch, no rows are copied.
+ * they are short, and their number depends on the largest batch, but not in canonical plans. If
+ * that is the whole batch, no rows are copied.
  */
 #include <string.h>
 
 #include "op/conv/conv.h"
 #include "op/loss/loss.h"
 
-enum { CHUNK = 512, LOGITS = 8 << 20 /* of a chunk on GPUs, if it has more rows */, PRODUCTS = 3 };
+enum { CHUNK = 512, LOGITS = 8 << 20 /* or values of rows, of a chunk on GPUs */, PRODUCTS = 3 };
 
 typedef struct plan {
     const yki_problem *problem;
@@ -109,9 +110,9 @@ append(plan *p, const yki_recipe *sub, const uint32_t *operands, unsigned produc
 }
 
 static int64_t
-chunk_for(const yki_device_traits *traits, int64_t all, int64_t classes)
+chunk_for(const yki_device_traits *traits, int64_t all, int64_t classes, int64_t width)
 {
-    int64_t most = LOGITS / classes / CHUNK * CHUNK;
+    int64_t most = LOGITS / YKI_MAX(classes, width) / CHUNK * CHUNK;
 
     if (yki_conv_is_cpu(traits) || traits->canonical || most <= CHUNK || all <= CHUNK)
         return CHUNK;
@@ -213,7 +214,7 @@ can_multiply(const yki_problem *problem, const yki_device_traits *traits, yki_cl
     p.width = problem->in[1].shape.dim[1];
     p.classes = problem->in[1].shape.dim[0];
     p.rows = yki_shape_count(problem->in[0].shape) / p.width;
-    p.most = chunk_for(traits, p.rows * problem->max.batch, p.classes);
+    p.most = chunk_for(traits, p.rows * problem->max.batch, p.classes, p.width);
     for (unsigned i = 0; i < PRODUCTS; i++) {
         yki_problem product = product_of(&p, i);
 
@@ -243,7 +244,7 @@ write_recipe(const yki_problem *problem, const yki_device_traits *traits, yki_cl
 
     p.rows = yki_shape_count(problem->in[0].shape) / p.width;
     all = p.rows * problem->max.batch;
-    p.most = chunk_for(traits, all, p.classes);
+    p.most = chunk_for(traits, all, p.classes, p.width);
     whole = p.most > CHUNK && p.most >= all;
     yki_recipe_start(recipe, problem);
     if (!whole)

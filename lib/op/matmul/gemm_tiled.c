@@ -55,18 +55,17 @@ static const tile unit_tiles[] = {
 enum { TILES = YKI_COUNT(tiles) };
 _Static_assert(YKI_COUNT(unit_tiles) <= TILES, "a list has room for either");
 
-/* The tiles that a unit has, and how many they are. The last is the smallest. */
+/* The tiles that a unit has. The last is the smallest. */
 typedef struct shelf {
     const tile *tiles, *smallest;
-    bool unit;
 } shelf;
 
 static shelf
 shelf_for(yki_dot_unit unit)
 {
     if (unit == YKI_DOT_MMA_BF16 || unit == YKI_DOT_MMA_TF32)
-        return (shelf){unit_tiles, &unit_tiles[YKI_COUNT(unit_tiles) - 1], true};
-    return (shelf){tiles, &tiles[TILES - 1], false};
+        return (shelf){unit_tiles, &unit_tiles[YKI_COUNT(unit_tiles) - 1]};
+    return (shelf){tiles, &tiles[TILES - 1]};
 }
 
 static int64_t
