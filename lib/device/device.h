@@ -76,12 +76,17 @@ typedef struct yki_device_traits {
 const yki_device_traits *yki_device_get_traits(const yoke_device *device);
 /* Returns what people call a unit: "avx512-bf16". */
 const char *yki_dot_unit_name(yki_dot_unit unit);
-/* Returns whether the device has a unit for bfloat16, of vectors as wide as its own. */
+/* Returns whether the device has a unit for pairs of bfloat16, of vectors as wide as its own. */
+static inline bool
+yki_has_bf16_pairs(const yki_device_traits *traits)
+{
+    return traits->bf16 == YKI_DOT_AVX512_BF16 && traits->vector_width >= 16;
+}
+/* Returns whether the device has a unit for bfloat16. */
 static inline bool
 yki_has_bf16(const yki_device_traits *traits)
 {
-    return traits->bf16 == YKI_DOT_MMA_BF16 ||
-           (traits->bf16 == YKI_DOT_AVX512_BF16 && traits->vector_width >= 16);
+    return traits->bf16 == YKI_DOT_MMA_BF16 || yki_has_bf16_pairs(traits);
 }
 /* Returns whether the device has a unit for TF32. */
 static inline bool

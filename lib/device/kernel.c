@@ -19,7 +19,7 @@
  * work-items are too large. Then the number is no limit: NVIDIA's driver answers 256 for all
  * kernels, and launches groups of 1024. */
 static bool
-answers_at_random(yoke_device *device, size_t items)
+is_no_limit(yoke_device *device, size_t items)
 {
     char options[40];
     yki_program *program;
@@ -63,7 +63,7 @@ inspect(yki_kernel *kernel)
     if (device->traits.type == YOKE_DEVICE_CPU)
         kernel->most = device->traits.max_group;
     items = kernel->required[0] * kernel->required[1] * kernel->required[2];
-    if (items > kernel->most && answers_at_random(device, items))
+    if (items > kernel->most && is_no_limit(device, items))
         kernel->most = items;
     if (items > kernel->most)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,

@@ -57,12 +57,13 @@ struct yki_buffer {
     yoke_device *owner;     /* retained */
     uint64_t size, charged; /* bytes; charged to the owner */
     cl_mem cl;
-    void *host;  /* NULL: the host cannot use the memory directly */
-    bool pinned; /* YKI_BUFFER_PINNED: for the host and for copies only, on every device */
-    bool view;   /* a range of another buffer, which was charged */
-    bool gone;   /* destroyed, but kept for views that were made after it, or of it */
-    yki_buffer *parent, *newest,
-        *before; /* of a view; the newest view of a buffer, the one before */
+    void *host;         /* NULL: the host cannot use the memory directly */
+    bool pinned;        /* YKI_BUFFER_PINNED: for the host and for copies only, on every device */
+    bool view;          /* a range of another buffer, which was charged */
+    bool gone;          /* destroyed, but kept for views that were made after it, or of it */
+    yki_buffer *parent; /* of a view */
+    yki_buffer *newest; /* of a buffer's views; those before it: */
+    yki_buffer *before;
     bool mapped; /* pinned, and mapped until it is destroyed: no command may name its cl_mem */
     char name[YKI_NAME_LENGTH];
 };

@@ -21,47 +21,21 @@ enum {
 #define ROUNDING (CL_FP_ROUND_TO_NEAREST | CL_FP_ROUND_TO_ZERO | CL_FP_ROUND_TO_INF)
 #define EXACT    (CL_FP_DENORM | CL_FP_INF_NAN | ROUNDING | CL_FP_FMA)
 
+/* Two of one kind: what they have in common. */
+#define NVIDIA_EXTENSIONS                                                                          \
+    "cl_khr_fp64 cl_khr_byte_addressable_store cl_khr_pci_bus_info cl_nv_device_attribute_query"
+#define HOPPER                                                                                     \
+    .vendor = "NVIDIA Corporation", .driver = "580.159.03", .version = "OpenCL 3.0 CUDA",          \
+    .type = CL_DEVICE_TYPE_GPU, .vendor_id = 0x10de, .units = 132, .clock = 1980, .align = 4096,   \
+    .line = 128, .cache = 4325376, .local = 49152, .group = 1024,                                  \
+    .single = EXACT | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT, .twice = EXACT
+
 static const null_model models[] = {
-    {.name = "h200",
-     .device = "NVIDIA H200",
-     .vendor = "NVIDIA Corporation",
-     .driver = "580.159.03",
-     .version = "OpenCL 3.0 CUDA",
-     .extensions = "cl_khr_fp64 cl_khr_byte_addressable_store cl_khr_pci_bus_info "
-                   "cl_nv_device_attribute_query",
-     .type = CL_DEVICE_TYPE_GPU,
-     .vendor_id = 0x10de,
-     .units = 132,
-     .clock = 1980,
-     .align = 4096,
-     .line = 128,
-     .memory = 150000000000,
-     .allocation = 37500000000,
-     .cache = 4325376,
-     .local = 49152,
-     .group = 1024,
-     .single = EXACT | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT,
-     .twice = EXACT},
-    {.name = "h100",
-     .device = "NVIDIA H100 80GB HBM3",
-     .vendor = "NVIDIA Corporation",
-     .driver = "580.159.03",
-     .version = "OpenCL 3.0 CUDA",
-     .extensions = "cl_khr_fp64 cl_khr_byte_addressable_store cl_khr_pci_bus_info "
-                   "cl_nv_device_attribute_query cl_nv_compiler_options",
-     .type = CL_DEVICE_TYPE_GPU,
-     .vendor_id = 0x10de,
-     .units = 132,
-     .clock = 1980,
-     .align = 4096,
-     .line = 128,
-     .memory = 85017493504,
-     .allocation = 21254373376,
-     .cache = 4325376,
-     .local = 49152,
-     .group = 1024,
-     .single = EXACT | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT,
-     .twice = EXACT},
+    {HOPPER, .name = "h200", .device = "NVIDIA H200", .extensions = NVIDIA_EXTENSIONS,
+     .memory = 150000000000, .allocation = 37500000000},
+    {HOPPER, .name = "h100", .device = "NVIDIA H100 80GB HBM3",
+     .extensions = NVIDIA_EXTENSIONS " cl_nv_compiler_options", .memory = 85017493504,
+     .allocation = 21254373376},
     {.name = "mi300x",
      .device = "gfx942:sramecc+:xnack-",
      .vendor = "Advanced Micro Devices, Inc.",

@@ -174,8 +174,7 @@ applies_direct(const yki_problem *problem, const yki_device_traits *traits)
 static bool
 applies_bf16(const yki_problem *problem, const yki_device_traits *traits)
 {
-    return traits->bf16 == YKI_DOT_AVX512_BF16 && yki_has_bf16(traits) &&
-           applies_direct(problem, traits);
+    return yki_has_bf16_pairs(traits) && applies_direct(problem, traits);
 }
 
 static unsigned
