@@ -13,6 +13,8 @@ static yoke_context *context;
 static yoke_selection *selection;
 yki_queue *alone_queue;
 yki_device_traits alone_traits;
+const char *alone_only;
+bool alone_last;
 /* Kept until the end: Oclgrind takes what follows a released buffer for that one. */
 static yki_buffer *buffers[MOST_BUFFERS];
 static yki_runner *runners[MOST_RUNNERS];
@@ -25,6 +27,8 @@ alone_open(void)
     ASSERT_OK(yoke_selection_create(context, test_selector(), NULL, &selection));
     ASSERT_OK(yki_queue_create(yoke_selection_get(selection, 0), false, &alone_queue));
     alone_traits = *yki_device_get_traits(yki_queue_device(alone_queue));
+    alone_only = NULL; /* a test before this one may have failed */
+    alone_last = false;
 }
 
 void
@@ -39,8 +43,6 @@ alone_close(void)
     yoke_context_destroy(context);
 }
 
-const char *alone_only;
-
 const yki_solver *
 alone_solver(const yki_problem *problem, bool last)
 {
@@ -53,8 +55,6 @@ alone_solver(const yki_problem *problem, bool last)
     ck_assert_msg(found != NULL, "nothing solves %s", problem->op->name);
     return found;
 }
-
-bool alone_last;
 
 void
 alone_run(const yki_problem *problem, unsigned tuning, int64_t n, void *const *values)

@@ -241,7 +241,6 @@ START_TEST(products_of_a_layer_join)
         alone_run(&p, tuning, SAMPLES, l->gate ? with_gate : without);
         check_pair_results(l, true, &d);
     }
-    alone_last = false;
 }
 END_TEST
 
