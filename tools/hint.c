@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "hint.h"
+#include "progress.h"
 
 static const double LESS = 0.1, MORE = 10;
 
@@ -28,15 +29,17 @@ has_hardly_fallen(const yki_tool_course *c)
 bool
 yki_tool_hint(const yki_tool_course *c, char text[TOOL_HINT])
 {
-    char wrong[80] = "is no longer a number";
+    char wrong[80] = "is no longer a number", from[TOOL_LOSS], to[TOOL_LOSS];
     double factor = LESS;
 
     if (isfinite(c->last) && has_grown(c)) {
-        snprintf(wrong, sizeof wrong, "grew from %.4g to %.4g", c->step, c->last);
+        snprintf(wrong, sizeof wrong, "grew from %s to %s", yki_tool_loss_text(c->step, from),
+                 yki_tool_loss_text(c->last, to));
     } else if (isfinite(c->last)) {
         if (!has_hardly_fallen(c))
             return false;
-        snprintf(wrong, sizeof wrong, "hardly fell, from %.4g to %.4g", c->early, c->last);
+        snprintf(wrong, sizeof wrong, "hardly fell, from %s to %s",
+                 yki_tool_loss_text(c->early, from), yki_tool_loss_text(c->last, to));
         factor = MORE;
     }
     snprintf(text, TOOL_HINT, "the loss %s; try --lr=%g%s%s", wrong, c->rate * factor,

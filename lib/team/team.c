@@ -155,6 +155,12 @@ yoke_team_create_sized(yoke_context *context, const char *selector, const yoke_t
                         "yoke_team_create: the comm says that this is rank %d of %d; must be at "
                         "least 0 and below the number of ranks",
                         comm->rank, comm->ranks);
+    for (size_t i = 0; comm && comm->size >= sizeof *comm && i < YKI_COUNT(comm->reserved); i++)
+        if (comm->reserved[i])
+            return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
+                            "yoke_team_create: reserved[%zu] of the comm is not NULL; set the "
+                            "whole struct to 0 before filling it in",
+                            i);
     team = yki_alloc(1, sizeof *team, "a team");
     if (!team)
         return YOKE_ERROR_OUT_OF_MEMORY;

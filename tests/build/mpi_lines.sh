@@ -3,7 +3,7 @@
 #
 # mpi_lines.sh - a program becomes one of many processes by the lines that speak of MPI, and no other:
 # between examples/lenet.c and examples/lenet_mpi.c nothing else differs but the head of the file,
-# which says how each is called.
+# which says how each is called. The head of each example begins with its name.
 
 set -eu
 
@@ -12,6 +12,12 @@ work=$YOKE_BUILDDIR/tests/build/mpi_lines.tmp
 mkdir -p "$work"
 for name in lenet lenet_mpi; do
     sed '1,/^ \*\/$/d' "$examples/$name.c" >"$work/$name.c"
+done
+for file in "$examples"/*.c; do
+    sed -n 3p "$file" | grep -q "^ \* ${file##*/} - " || {
+        echo "$file: its head does not begin with its name"
+        exit 1
+    }
 done
 difference=$(diff "$work/lenet.c" "$work/lenet_mpi.c") && {
     echo "they are the same"

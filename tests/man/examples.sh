@@ -3,7 +3,7 @@
 #
 # examples.sh - the examples of the manual are programs that work.
 #
-# Each .Bd block in the EXAMPLES of a page of section 3, and of yoke(7), is
+# Each .Bd block in the EXAMPLES of a page of section 3, and of yoke(7), and the program of README.md is
 # compiled against yoke.h, linked with libyoke, and run where there is a driver.
 # Every page of section 3 has one.
 
@@ -40,6 +40,9 @@ for page in "$YOKE_SRCDIR"/man/*.3 "$YOKE_SRCDIR/man/yoke.7"; do
     ' "$page"
     [ -f "$work/$name.1.c" ] || fail "$name has no example"
 done
+awk '/^```/ { inside = $0 == "```c"; next } inside' "$YOKE_SRCDIR/README.md" >"$work/README.c"
+mkdir "$work/examples"
+ln -s "$YOKE_SRCDIR/examples/data" "$work/examples/data"
 
 for source in "$work"/*.c; do
     [ -f "$source" ] || continue

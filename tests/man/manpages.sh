@@ -193,6 +193,13 @@ if [ -x "$yoke" ]; then
         page_options "$page" >"$work/b"
         same "options of yoke $command --help (<) and $page (>) differ" "$work/a.sorted" "$work/b"
     done <"$work/commands"
+
+    # Every built-in model has a place in each list of them. (The program names one and lists the others.)
+    for model in lenet $("$yoke" info lenet | sed -n 's/^others *//p'); do
+        for list in README.md docs/tour.md man/yoke-train.1 man/yoke-bench.1 man/yoke_zoo.3; do
+            grep -q -w -e "$model" $list || fail "$list does not list the model $model"
+        done
+    done
 else
     echo "without the command: its pages are not checked"
 fi

@@ -107,6 +107,20 @@ add_concat(yoke_graph *g)
 }
 
 static yoke_node *
+add_constant(yoke_graph *g)
+{
+    static const float value = 1;
+
+    return yoke_constant(g, "late", yoke_shape(1), &value);
+}
+
+static yoke_node *
+add_sequence(yoke_graph *g)
+{
+    return yoke_sequence(g, output(g));
+}
+
+static yoke_node *
 set_loss(yoke_graph *g)
 {
     yoke_graph_set_loss(g, g->loss);
@@ -135,9 +149,9 @@ set_place(yoke_graph *g)
 }
 
 static yoke_node *(*const changes[])(yoke_graph *) = {
-    add_layer,    add_convolution, add_norm,   add_operator,  add_loss,
-    add_nonsense, add_input,       add_target, add_parameter, add_custom,
-    add_concat,   set_loss,        set_output, add_metric,    set_place,
+    add_layer,    add_convolution, add_norm,      add_operator, add_loss,   add_nonsense,
+    add_input,    add_target,      add_parameter, add_custom,   add_concat, add_constant,
+    add_sequence, set_loss,        set_output,    add_metric,   set_place,
 };
 
 static yoke_status
@@ -194,6 +208,22 @@ START_TEST(a_change_is_refused_and_training_goes_on)
 }
 END_TEST
 
+/* This returns the status, and makes no node. (So do adapters: check_lora.c.) */
+START_TEST(weights_of_classes_are_refused_too)
+{
+    const team_run run = {.selector = devices.selector};
+    const float weights[TEAM_CLASSES] = {1};
+    yoke_graph *g = team_graph(TEAM_MLP);
+    yoke_trainer *t;
+
+    ASSERT_OK(train(&run, g, &t));
+    ASSERT_STATUS(YOKE_ERROR_STATE, yoke_graph_weigh_loss(g, weights, TEAM_CLASSES, NULL));
+    ASSERT_DETAIL("cannot change any more");
+    yoke_trainer_destroy(t);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 /* Of a replica; what is frozen may change, for what is made later. */
 START_TEST(a_replica_fixes_its_graph_too)
 {
@@ -239,6 +269,7 @@ test_suite(void)
     tcase_add_checked_fixture(tcase, open_devices, close_devices);
     tcase_add_loop_test(tcase, a_change_is_refused_and_training_goes_on, 0,
                         (int)YKI_COUNT(changes));
+    tcase_add_test(tcase, weights_of_classes_are_refused_too);
     tcase_add_test(tcase, a_replica_fixes_its_graph_too);
     tcase_add_test(tcase, what_could_not_be_read_is_not_written);
     return suite;

@@ -47,6 +47,11 @@ START_TEST(teams_keep_a_comm_alive)
     yoke_graph *g = team_graph(run.net);
 
     ASSERT_OK(yoke_context_create(NULL, &context));
+    comm.reserved[7] = &comm;
+    ASSERT_REFUSED(
+        YOKE_ERROR_INVALID_ARGUMENT, "reserved[7] of the comm is not NULL",
+        yoke_team_create(context, test_selector(), &(yoke_team_options){.comm = &comm}, &team));
+    comm.reserved[7] = NULL;
     /* A team that is not made holds nothing. */
     ASSERT_REFUSED(YOKE_ERROR_SELECTOR, "",
                    yoke_team_create(context, "cpu:", &(yoke_team_options){.comm = &comm}, &team));

@@ -126,7 +126,7 @@ static const struct {
     {"0.0,0", "every weight is zero"},
     {"-1,2", "negative"},
     {"2,-1", "negative"},
-    {"1", "has 2 devices"},
+    {"1", "have 1 weight, and the team has 2 devices"},
     {"1,2,3", "has 2 devices"},
     {"nan,1", "list of numbers"},
     {"inf,1", "list of numbers"},

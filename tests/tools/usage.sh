@@ -41,6 +41,10 @@ for command in '' $all bench_devices; do
     says "$err" "\"-Q\""
 done
 
+# "man yoke" shows the command's page; the tour has a section of its own.
+expect 0 -- --help
+says "$out" '^"man 7 yoke" a tour'
+
 # Each has an example, with options that it takes.
 for command in $all $measures; do
     command=$(echo "$command" | tr _ ' ')

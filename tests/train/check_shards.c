@@ -80,6 +80,7 @@ freeze(void)
     team_run run = {.net = TEAM_MLP,
                     .selector = devices.selector,
                     .shares = "even",
+                    .clip_norm = 0.05f, /* what is frozen has no part in the norm either */
                     .optimizer = yoke_sgd(0.1f, 0.9f)};
     team_outcome outcomes[2];
 
