@@ -63,7 +63,7 @@
     _Pragma("unroll") for (int u = 0; u < A_COUNT; u++) ra[u] = from_dy[at + row_at[u]];
 #define STORE_A(half)                                                                         \
     _Pragma("unroll") for (int u = 0; u < FOURS(TM); u++)                                     \
-        TILE_FOUR_A(half, OWN, FIRST(u), ra + 4 * u)
+        TILE_FOUR_A(half, OWN, FIRST(u), ra, 4 * u)
 #endif
 
 /* The sample and the position in it go TK positions on. */
@@ -111,7 +111,7 @@
     }
 #define STORE_B(half)                                                                         \
     _Pragma("unroll") for (int u = 0; u < FOURS(TN); u++)                                     \
-        TILE_FOUR_B(half, OWN, FIRST(u), rb + 4 * u)
+        TILE_FOUR_B(half, OWN, FIRST(u), rb, 4 * u)
 #define NEXT_B                                                                                \
     ix += step_x, iy += step_y;                                                               \
     if (ix >= end_x)                                                                          \

@@ -264,6 +264,15 @@
 #define TILE_BY_K4   2
 #define TILE_BY_ROW4 3
 
+/* TILE_BY_K4 has so many terms side by side. With 8, what follows the item's first float4 is further on in
+ * the same rows and needs no address of its own; units have all, so all of an item are the same terms, on
+ * which conv_gemm_weight.cl relies. */
+#ifdef DOT_MMA
+#define TILE_K4_TERMS TK
+#else
+#define TILE_K4_TERMS 8
+#endif
+
 /* The row and the term of the item's float or float4 number u, out of `size` rows. Items and rows are
  * powers of 2, so what u adds is a constant of its own, which goes into addresses; and what the item
  * adds is unsigned, so that quotients and remainders are shifts and masks. */
@@ -275,8 +284,9 @@ tile_row(int form, int size, uint item, int u)
         return (int)(item / 8 % (uint)size) + u * TILE_ITEMS / 8 % size;
     case TILE_BY_ROW:
         return (int)(item % (uint)size) + u * TILE_ITEMS % size;
-    case TILE_BY_K4: /* 32 items have 8 terms of 16 rows */
-        return (int)(item / (4 * TK) * 16 + item % 16) + u * TILE_ITEMS / (4 * TK) * 16;
+    case TILE_BY_K4: /* items that follow one another have TILE_K4_TERMS terms of 16 rows */
+        return (int)(item / (4 * TILE_K4_TERMS) * 16 % (uint)size + item % 16) +
+               u * TILE_ITEMS / (4 * TILE_K4_TERMS) * 16 % size;
     default:
         return (int)(item * 4 % (uint)size) + u * TILE_ITEMS * 4 % size;
     }
@@ -291,7 +301,9 @@ tile_term(int form, int size, uint item, int u)
     case TILE_BY_ROW:
         return (int)(item / (uint)size) + u * TILE_ITEMS / size;
     case TILE_BY_K4:
-        return (int)(item / 16 % (TK / 4)) * 4 + u * TILE_ITEMS / 16 % (TK / 4) * 4;
+        return (int)(item * 4 / (TILE_K4_TERMS * (uint)size) * TILE_K4_TERMS +
+                     item / 16 % (TILE_K4_TERMS / 4) * 4) +
+               u * TILE_ITEMS * 4 / (TILE_K4_TERMS * size) * TILE_K4_TERMS;
     default:
         return (int)(item * 4 / (uint)size) + u * TILE_ITEMS * 4 / size;
     }
@@ -341,11 +353,12 @@ tile_put4(__local int4 *to, int a, int b, int c, int d)
 #endif
 
 #ifndef DOT_MMA
-#define TILE_FOUR(to, r)                                                                      \
-    tile_put4((__local int4 *)(to), as_int(TILE_OPERAND((r)[0])), as_int(TILE_OPERAND((r)[1])), \
-              as_int(TILE_OPERAND((r)[2])), as_int(TILE_OPERAND((r)[3])));
-#define TILE_FOUR_A(half, k, row, r)    TILE_FOUR(&TILE_A(half, k, row), r)
-#define TILE_FOUR_B(half, k, column, r) TILE_FOUR(&TILE_B(half, k, column), r)
+#define TILE_FOUR(to, r, at)                                                                  \
+    tile_put4((__local int4 *)(to), as_int(TILE_OPERAND((r)[at])),                            \
+              as_int(TILE_OPERAND((r)[(at) + 1])), as_int(TILE_OPERAND((r)[(at) + 2])),       \
+              as_int(TILE_OPERAND((r)[(at) + 3])));
+#define TILE_FOUR_A(half, k, row, r, at)    TILE_FOUR(&TILE_A(half, k, row), r, at)
+#define TILE_FOUR_B(half, k, column, r, at) TILE_FOUR(&TILE_B(half, k, column), r, at)
 
 /* Writes them to a half of local memory: `tile` is &TILE_A(half, 0, 0), `step` TILE_A_STEP. */
 static __attribute__((always_inline)) void
@@ -359,7 +372,7 @@ tile_store(__local float *tile, int step, const float *from, int form, int size,
                             tile_row(form, size, item, u);
 
         if (form == TILE_BY_ROW4)
-            TILE_FOUR(to, from + 4 * u)
+            TILE_FOUR(to, from, 4 * u)
         else
 #pragma unroll
             for (int i = 0; i < vector; i++)

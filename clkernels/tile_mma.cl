@@ -207,12 +207,12 @@ tile_dot(__local const uint *warp, int row, int column, float sum)
             at = TILE_OPERAND(from[u_]);                                                      \
         }                                                                                     \
     }
-#define TILE_FOUR_A(half, k, row, r)                                                          \
+#define TILE_FOUR_A(half, k, row, r, at)                                                      \
     _Pragma("unroll") for (int e_ = 0; e_ < 4; e_++) TILE_A(half, k, (row) + e_) =            \
-        TILE_OPERAND((r)[e_]);
-#define TILE_FOUR_B(half, k, column, r)                                                       \
+        TILE_OPERAND((r)[(at) + e_]);
+#define TILE_FOUR_B(half, k, column, r, at)                                                   \
     _Pragma("unroll") for (int e_ = 0; e_ < 4; e_++) TILE_B(half, k, (column) + e_) =         \
-        TILE_OPERAND((r)[e_]);
+        TILE_OPERAND((r)[(at) + e_]);
 #define TILE_STORE_A(half, from, form) TILE_STORE(TILE_A(half, k_, r_), from, form, TM)
 #define TILE_STORE_B(half, from, form) TILE_STORE(TILE_B(half, k_, r_), from, form, TN)
 #endif
