@@ -161,6 +161,14 @@ wanted() {
     pocl:tests/zoo/* | pocl-uneven:tests/zoo/* | two-platforms:tests/zoo/*) return 1 ;;
     # It compiles every kernel anew, which takes minutes: make check did on PoCL.
     pocl*:tests/device/check_program | two-platforms:tests/device/check_program) return 1 ;;
+    # make check has sub-devices in its teams, so of halves it is enough that the pieces fit, unless
+    # YOKE_TEST_THOROUGH=1.
+    pocl-half:tests/device/* | pocl-half:tests/golden/* | pocl-half:tests/plan/check_plan) ;;
+    pocl-half:tests/plan/check_canonical_plans | pocl-half:tests/replica/check_replicas) ;;
+    pocl-half:tests/team/check_team_results | pocl-half:tests/train/check_fit) ;;
+    pocl-half:tests/train/check_granules | pocl-half:tests/train/check_shards) ;;
+    pocl-half:tests/faults/*) return 1 ;;
+    pocl-half:*) [ "${YOKE_TEST_THOROUGH:-}" = 1 ] ;;
     # It compiles every training anew, of which these are dozens, or whole ResNets; granules and
     # canonical plans have programs of their own. With YOKE_TEST_THOROUGH=1 they run, as does
     # attention.
