@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * check_precision.c - which products a plan rounds to bfloat16: as the text says, node by node, the
- * gradients as the node that they belong to; and what is refused.
+ * check_precision.c - which products a plan rounds to bfloat16 or TF32: as the text says, node
+ * by node, the gradients as the node that they belong to; and what is refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,10 @@
 
 #include "support/planning.h"
 #include "support/support.h"
+
+#define F32  YKI_CLASS_DIRECT
+#define BF16 YKI_CLASS_BF16
+#define TF32 YKI_CLASS_TF32
 
 enum { BATCH = 4, WIDTH = 48, CLASSES = 40 };
 
@@ -27,20 +31,20 @@ network(void)
     return g;
 }
 
-/* Counts the products of a node and of its gradients, and those of them that are rounded. */
+/* Counts the products of a node and of its gradients, and those of them in a class. */
 static void
-count(const yki_plan *plan, const char *name, size_t *products, size_t *rounded)
+count(const yki_plan *plan, const char *name, yki_class wanted, size_t *products, size_t *rounded)
 {
     *products = *rounded = 0;
     for (size_t t = 0; t < plan->task_count; t++) {
         const yki_task *task = &plan->tasks[t];
         const yoke_node *node = task->node && task->node->origin ? task->node->origin : task->node;
 
-        if (!task->solver || !yki_has_class(task->problem.op, YKI_CLASS_BF16) ||
+        if (!task->solver || !yki_has_class(task->problem.op, BF16) ||
             strcmp(node->name, name) != 0)
             continue;
         ++*products;
-        *rounded += task->solver->numerical_class == YKI_CLASS_BF16;
+        *rounded += task->solver->numerical_class == wanted;
     }
 }
 
@@ -92,18 +96,22 @@ assert_class(const yki_plan *plan, const yoke_node *node, uint8_t wanted)
 
 typedef struct wish {
     const char *precision;
-    bool strict, first, second; /* whether that layer is rounded */
+    bool strict;
+    yki_class first, second; /* of that layer */
 } wish;
 
 static const wish wishes[] = {
-    {NULL, true, false, false},
-    {"f32", true, false, false},
-    {"bf16", true, true, true},
-    {"first=f32,bf16", true, false, true},
-    {"bf16,first=f32", true, false, true},
-    {"f*=bf16", true, true, false},
-    {"first=bf16,*=f32", true, true, false},
-    {"bf16", false, true, true}, /* where the device has a unit */
+    {NULL, true, F32, F32},
+    {"f32", true, F32, F32},
+    {"bf16", true, BF16, BF16},
+    {"tf32", true, TF32, TF32},
+    {"first=f32,bf16", true, F32, BF16},
+    {"bf16,first=f32", true, F32, BF16},
+    {"f*=bf16", true, BF16, F32},
+    {"first=bf16,*=f32", true, BF16, F32},
+    {"first=tf32,bf16", true, TF32, BF16},
+    {"bf16", false, BF16, BF16}, /* where the device has a unit */
+    {"tf32", false, TF32, TF32},
 };
 
 START_TEST(products_are_rounded_as_the_text_says)
@@ -116,6 +124,7 @@ START_TEST(products_are_rounded_as_the_text_says)
                                 .strict = w->strict,
                                 .precision = w->precision};
     const char *names[] = {"first", "second"};
+    const yki_class classes[] = {F32, BF16, TF32};
     planning m;
     yki_plan *p;
 
@@ -123,13 +132,18 @@ START_TEST(products_are_rounded_as_the_text_says)
     options.wisdom = m.wisdom;
     ASSERT_OK(yki_plan_create(m.weights, m.queue, &options, &p));
     for (int i = 0; i < 2; i++) {
-        bool unit = yki_has_bf16(yki_device_get_traits(m.device));
-        bool wanted = (i == 0 ? w->first : w->second) && (w->strict || unit);
+        const yki_device_traits *traits = yki_device_get_traits(m.device);
+        yki_class wanted = i == 0 ? w->first : w->second;
+        bool unit = wanted == BF16 ? yki_has_bf16(traits) : yki_has_tf32(traits);
         size_t products, rounded;
 
-        count(p, names[i], &products, &rounded);
-        ck_assert_uint_eq(products, i == 0 ? 2 : 3);
-        ck_assert_uint_eq(rounded, wanted ? products : 0);
+        if (!w->strict && !unit)
+            wanted = F32;
+        for (size_t c = 0; c < YKI_COUNT(classes); c++) {
+            count(p, names[i], classes[c], &products, &rounded);
+            ck_assert_uint_eq(products, i == 0 ? 2 : 3);
+            ck_assert_uint_eq(rounded, classes[c] == wanted ? products : 0);
+        }
     }
     yki_plan_destroy(p);
     planning_close(&m);
