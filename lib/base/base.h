@@ -161,6 +161,14 @@ yki_little_endian(const unsigned char *bytes, size_t count)
     return number;
 }
 
+/* Writes the `size` bytes of a number, at most 8, the lowest first. */
+static inline void
+yki_put_little_endian(unsigned char *bytes, uint64_t number, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (unsigned char)(number >> 8 * i);
+}
+
 /* ---- exact_sum.c ---- */
 
 enum { YKI_EXACT_DIGITS = 9 };

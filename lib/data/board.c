@@ -52,8 +52,7 @@ write_word(yoke_board *b, uint64_t word, unsigned size)
 {
     unsigned char bytes[8];
 
-    for (unsigned i = 0; i < size; i++)
-        bytes[i] = (unsigned char)(word >> 8 * i);
+    yki_put_little_endian(bytes, word, size);
     write_bytes(b, bytes, size);
 }
 
@@ -75,8 +74,7 @@ write_record(yoke_board *b, yki_wire_out *event)
         yki_wire_clear(event);
         return yki_fail(YOKE_ERROR_OUT_OF_MEMORY, "out of memory for a record of %s", b->path);
     }
-    for (unsigned i = 0; i < sizeof length; i++)
-        length[i] = (unsigned char)((uint64_t)event->size >> 8 * i);
+    yki_put_little_endian(length, event->size, sizeof length);
     write_bytes(b, length, sizeof length);
     write_word(b, masked(length, sizeof length), 4);
     write_bytes(b, event->data, event->size);

@@ -111,8 +111,7 @@ make_header(const char *path, const yki_text *texts, size_t text_count,
     if (header) {
         memset(header, ' ', size);
         memcpy(header + 8, text, length);
-        for (int i = 0; i < 8; i++)
-            header[i] = (char)((uint64_t)(size - 8) >> 8 * i);
+        yki_put_little_endian((unsigned char *)header, size - 8, 8);
         *out = header;
         *out_size = size;
     }

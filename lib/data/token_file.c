@@ -31,8 +31,7 @@ word_of(const unsigned char *head, size_t index)
 static void
 put_word(unsigned char *head, size_t index, uint32_t value)
 {
-    for (size_t i = 0; i < 4; i++)
-        head[4 * index + i] = (unsigned char)(value >> 8 * i);
+    yki_put_little_endian(head + 4 * index, value, 4);
 }
 
 bool

@@ -122,8 +122,7 @@ put_word(yki_wire_out *out, uint64_t word, unsigned size)
 {
     unsigned char bytes[8];
 
-    for (unsigned i = 0; i < size; i++)
-        bytes[i] = (unsigned char)(word >> 8 * i);
+    yki_put_little_endian(bytes, word, size);
     yki_wire_put_raw(out, bytes, size);
 }
 

@@ -17,8 +17,7 @@ add_number(yki_hash *hash, int64_t number)
 {
     unsigned char bytes[8];
 
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (unsigned char)((uint64_t)number >> 8 * i);
+    yki_put_little_endian(bytes, (uint64_t)number, sizeof bytes);
     yki_hash_add(hash, bytes, sizeof bytes);
 }
 

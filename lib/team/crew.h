@@ -176,7 +176,8 @@ typedef struct yki_sharding {
     size_t states;      /* of a parameter */
     void *host;         /* a bucket on its way from group to group; NULL: buckets.transit */
     bool scatters;      /* a process gets its own part of the gradients alone */
-    bool torn;          /* a part of the weights is changed, and not yet shared */
+    bool torn; /* a part of the weights is changed, or exchanged with averages, and the rest is not
+                */
 } yki_sharding;
 
 /* Statistics of a step that are needed to compute granules again (passes.c). Those of a granule, or

@@ -15,9 +15,9 @@ yki_trainer_exchange_average(yoke_trainer *t)
     /* Before the first step there is none yet. */
     if (t->options.average == 0 || t->step == 0)
         return YOKE_OK;
-    /* Each owner exchanges its part alone: until all have the others' parts, weights are a mixture.
-     */
-    t->crew.sharding.torn = t->crew.sharding.ranges != NULL;
+    /* Until all units of all devices are exchanged, and owners have the others' parts, weights are
+     * a mixture. */
+    t->crew.sharding.torn = true;
     for (size_t k = 0; k < t->crew.count; k++) {
         yoke_replica *r = t->crew.members[k].replica;
 
@@ -34,5 +34,6 @@ yki_trainer_exchange_average(yoke_trainer *t)
     }
     if (t->crew.sharding.ranges) /* each owner has the average of its part */
         YKI_TRY(yki_sharding_share(&t->crew));
+    t->crew.sharding.torn = false;
     return YOKE_OK;
 }

@@ -34,7 +34,7 @@ yki_trainer_is_whole(yoke_trainer *t, const char *function)
     if (t->crew.sharding.torn)
         return yki_fail(YOKE_ERROR_STATE,
                         "%s: a part of this process's weights is old, because a failure came while "
-                        "shards were exchanged: %s; go on from a checkpoint",
+                        "shards or averages were exchanged: %s; go on from a checkpoint",
                         function, t->failure.detail ? t->failure.detail : "?");
     return YOKE_OK;
 }

@@ -91,14 +91,14 @@ assert_refused(yoke_trainer *t)
     refusals++;
 }
 
-/* The weights are one of two, or shards of both that are refused. */
+/* The weights are one of two, or parts of both that are refused. */
 static void
 assert_whole(yoke_trainer *t, const team_run *run, uint64_t n, const team_outcome outcomes[2])
 {
     team_outcome now;
     yoke_status status = team_read(t, &now);
 
-    if (run->shard && status != YOKE_OK) {
+    if ((run->shard || run->average > 0) && status != YOKE_OK) {
         assert_refused(t);
         return;
     }
@@ -212,13 +212,13 @@ SETUP(roots_with_shards, TEST_POCL_ROOTS, .shares = "even", .net = TEAM_MLP,
 
 /* To save averages they take the places of the weights, and back: each command fails in turn. */
 static void
-fail_averages(void)
+fail_averages(yoke_shard_choice shard)
 {
     const team_run run = {.selector = devices.selector,
                           .shares = "even",
                           .net = TEAM_MLP,
                           .average = 0.9f,
-                          .shard = YOKE_SHARD_STATE};
+                          .shard = shard};
     team_outcome outcomes[2];
     yoke_trainer *t = trained(&run);
     yoke_status status = YOKE_OK;
@@ -249,7 +249,8 @@ fail_averages(void)
     team_free(&outcomes[1]);
 }
 
-TEAM_SETUP(averages_of_shards, TEST_POCL_ROOTS, open_setup, fail_averages())
+TEAM_SETUP(averages, TEST_POCL_ROOTS, open_setup, fail_averages(YOKE_SHARD_NOTHING))
+TEAM_SETUP(averages_of_shards, TEST_POCL_ROOTS, open_setup, fail_averages(YOKE_SHARD_STATE))
 
 /* A label out of range is found before the step: nothing has happened, and training goes on. */
 START_TEST(target_out_of_range)
@@ -309,7 +310,8 @@ test_suite(void)
     add(suite, "batch norm", halves_with_batch_norm);
     add(suite, "roots", roots);
     add(suite, "shards", roots_with_shards);
-    add(suite, "averages", averages_of_shards);
+    add(suite, "averages", averages);
+    add(suite, "averages of shards", averages_of_shards);
     add(suite, "target", target_out_of_range);
     return suite;
 }

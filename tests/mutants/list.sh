@@ -277,9 +277,8 @@ mutant 'shard at the beginning of its bucket' lib/team/sharding.c \
 mutant 'shard that is all' lib/replica/updater.c \
     'return yki_ranges_of(u->options.ranges, bucket, u->options.shard, 1);' \
     'return (yki_range){0, u->weights->buckets[bucket].size};' tests/train/check_shards
-mutant 'shard of averages told as whole' lib/train/average.c \
-    't->crew.sharding.torn = t->crew.sharding.ranges != NULL;' ';' \
-    tests/faults/check_team_faults averages
+mutant 'mixture of averages told as whole' lib/train/average.c \
+    't->crew.sharding.torn = true;' ';' tests/faults/check_team_faults averages
 
 # ---- devices that compute wrongly ----
 
