@@ -180,8 +180,10 @@ START_TEST(a_convolution_joins_its_pooling)
     void *with_bias[] = {d->x, d->weight, d->bias, d->dy, d->dw, d->db};
     void *without[] = {d->x, d->weight, d->dy, d->dw};
 
-    if (!alone_vectors((uint32_t)l->width) || alone_traits.vector_width < (uint32_t)l->width)
+    if (!alone_vectors((uint32_t)l->width) || alone_traits.vector_width < (uint32_t)l->width) {
+        free(d);
         TEST_NOT_HERE("a kernel for CPUs with vectors");
+    }
     alone_traits.vector_width = (uint32_t)l->width;
     fill_steps(d->x, YKI_COUNT(d->x), 0, 0.5f);
     fill_steps(d->weight, YKI_COUNT(d->weight), 1, 0.25f);
@@ -332,8 +334,10 @@ START_TEST(a_layer_norm_joins_its_gradients)
     layer_data *d = calloc(1, sizeof *d);
     void *values[6] = {d->x, d->dy, d->gamma, d->dx, d->dbeta, d->dgamma};
 
-    if (alone_traits.type == YOKE_DEVICE_CPU && alone_traits.vector_width >= 4)
+    if (alone_traits.type == YOKE_DEVICE_CPU && alone_traits.vector_width >= 4) {
+        free(d);
         TEST_NOT_HERE("only for devices whose work-items run side by side");
+    }
     if (_i >= (int)YKI_COUNT(layers))
         alone_traits.compute_units = 1;
     alone_fill(d->x, LAYER_VALUES, 0);
