@@ -265,8 +265,8 @@
 #define TILE_BY_ROW4 3
 
 /* TILE_BY_K4 has so many terms side by side. With 8, what follows the item's first float4 is further on in
- * the same rows and needs no address of its own; units have all, so all of an item are the same terms, on
- * which conv_gemm_weight.cl relies. */
+ * the same rows and needs no address of its own; units have all, so all of an item of 64 or more are the
+ * same terms, on which conv_gemm_weight.cl relies. */
 #ifdef DOT_MMA
 #define TILE_K4_TERMS TK
 #else
@@ -303,7 +303,8 @@ tile_term(int form, int size, uint item, int u)
     case TILE_BY_K4:
         return (int)(item * 4 / (TILE_K4_TERMS * (uint)size) * TILE_K4_TERMS +
                      item / 16 % (TILE_K4_TERMS / 4) * 4) +
-               u * TILE_ITEMS * 4 / (TILE_K4_TERMS * size) * TILE_K4_TERMS;
+               u * TILE_ITEMS * 4 / (TILE_K4_TERMS * size) * TILE_K4_TERMS +
+               u * TILE_ITEMS / 16 % (TILE_K4_TERMS / 4) * 4;
     default:
         return (int)(item * 4 / (uint)size) + u * TILE_ITEMS * 4 / size;
     }
