@@ -109,6 +109,10 @@ typedef struct yoke_replica_options {
     yoke_recompute_choice recompute;
     yoke_type state_type;  /* of the optimizer's state: YOKE_F32, which is the only one so far */
     const char *precision; /* of products: "f32" (NULL), "tf32", "bf16", or "head=f32,bf16" */
+    /* Bytes that the values of the plan for training may take. Values are computed again in
+     * backward, costly ones too, until that is so: the same bits. With it `recompute` is not
+     * needed. 0: no limit. */
+    uint64_t recompute_bytes;
 } yoke_replica_options;
 
 /* Compiles the graph for a selected device and gives the parameters their initial values. `options`
@@ -489,6 +493,7 @@ typedef struct yoke_trainer_options {
     const char *shard_by;  /* "auto": by free memory; or a weight for each device, as "1,3", "0,1";
                             * NULL: "auto" */
     yoke_wire_choice wire; /* with ANY_SPLIT; else it must be 0 */
+    uint64_t recompute_bytes; /* on each device; as in yoke_replica_options */
 } yoke_trainer_options;
 
 /* Compiles the graph for all devices of the team, measures, and gives every device the same initial

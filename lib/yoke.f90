@@ -49,6 +49,7 @@ module yoke
         integer(c_int) :: shard = 0
         type(c_ptr) :: shard_by = c_null_ptr
         integer(c_int) :: wire = 0
+        integer(c_int64_t) :: recompute_bytes = 0
     end type
 
     type, bind(c), public :: yoke_result

@@ -118,7 +118,8 @@ yki_plan_begin(yki_plan *plan, yki_extents extents)
     if (plan->prepared_version == plan->weights->version || yki_plan_repacks(plan))
         return YOKE_OK;
     for (size_t t = 0; t < plan->task_count; t++)
-        YKI_TRY(enqueue_task(plan, &plan->tasks[t], YKI_PHASE_PREPARE));
+        if (!plan->tasks[t].again) /* which shares the copy of its first run */
+            YKI_TRY(enqueue_task(plan, &plan->tasks[t], YKI_PHASE_PREPARE));
     plan->prepared_version = plan->weights->version;
     return YOKE_OK;
 }

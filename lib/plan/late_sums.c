@@ -70,7 +70,7 @@ yki_plan_find_late_sums(yki_plan *plan)
     size_t found = 0;
 
     if (!plan->options.late_sums || plan->options.canonical || plan->options.small ||
-        plan->options.no_fusion || traits->type == YOKE_DEVICE_CPU ||
+        plan->recomputed.tight || plan->options.no_fusion || traits->type == YOKE_DEVICE_CPU ||
         plan->weights->pool_count != 1)
         return YOKE_OK;
     for (size_t t = 0; t < plan->task_count; t++)

@@ -60,16 +60,36 @@ yki_plan_survey(yki_weights *weights, yki_queue *queue, const yki_plan_options *
 static yoke_status
 make(yki_plan *plan)
 {
+    char text[256];
+
     YKI_TRY(decide(plan));
     YKI_TRY(yki_classes_check(plan));
     YKI_TRY(yki_plan_recompute(plan));
     YKI_TRY(yki_plan_pack(plan));
+    if (plan->recomputed.tasks)
+        yki_log(YOKE_LOG_INFO, "%s: %s", yki_device_id(yki_queue_device(plan->queue)),
+                yki_plan_recomputed_text(plan, text, sizeof text));
     YKI_TRY(yki_plan_bind(plan));
     return yki_queue_finish(plan->queue);
 }
 
-/* What is joined needs more memory at a time. Where that is too much, the plan is made again
- * without; wisdom has the times by then. */
+/* Whether a plan that took too much memory may take less in another form: what is joined needs more
+ * at a time, and offers less to be computed again. */
+static bool
+may_shrink(const yki_plan *plan, yoke_status status)
+{
+    return yki_lacks_memory(status) &&
+           (plan->joined || (plan->options.most && !plan->options.small));
+}
+
+static void
+shrink(yki_plan_options *o)
+{
+    o->no_join = true;
+    o->small = o->small || o->most;
+}
+
+/* Where memory is too short, the plan is made again; wisdom has the times by then. */
 yoke_status
 yki_plan_create(yki_weights *weights, yki_queue *queue, const yki_plan_options *options,
                 yki_plan **out)
@@ -79,14 +99,16 @@ yki_plan_create(yki_weights *weights, yki_queue *queue, const yki_plan_options *
 
     YKI_TRY(begin(weights, queue, options, &plan));
     status = make(plan);
-    if (plan->joined && yki_lacks_memory(status)) {
+    if (may_shrink(plan, status)) {
         yki_plan_options again = *options;
+        const uint64_t before = plan->recomputed.before;
 
-        again.no_join = true;
+        shrink(&again);
         again.spent = plan->measuring.seconds;
         (void)yki_queue_finish(queue); /* an error that it keeps is of this plan */
         yki_plan_destroy(plan);
         YKI_TRY(begin(weights, queue, &again, &plan));
+        plan->recomputed.before = before;
         status = make(plan);
     }
     if (status != YOKE_OK) {
@@ -136,26 +158,47 @@ yki_plan_destroy(yki_plan *plan)
     yki_free(plan);
 }
 
-yoke_status
-yki_plan_memory_at(const yki_plan *plan, yki_extents max, uint64_t *bytes)
+static yoke_status
+estimate(const yki_plan *plan, const yki_plan_options *options, uint64_t *bytes, bool *smaller)
 {
-    yki_plan_options options = plan->options;
-    uint64_t repacked = 0;
     yki_plan *other;
     yoke_status status;
 
-    if (options.level != YOKE_PLAN_ESTIMATE)
-        YKI_TRY(yki_plan_repacked(plan, max, &repacked));
-    options.max = max;
-    options.level = YOKE_PLAN_ESTIMATE;
-    YKI_TRY(begin(plan->weights, plan->queue, &options, &other));
+    YKI_TRY(begin(plan->weights, plan->queue, options, &other));
     status = decide(other);
     if (status == YOKE_OK)
         status = yki_plan_recompute(other);
     if (status == YOKE_OK)
         status = yki_plan_pack(other);
     if (status == YOKE_OK)
-        *bytes = YKI_MAX(yki_plan_memory(other), repacked);
+        *bytes = yki_plan_memory(other);
+    *smaller = options->most && may_shrink(other, status);
     yki_plan_destroy(other);
     return status;
+}
+
+yoke_status
+yki_plan_memory_at(const yki_plan *plan, yki_extents max, uint64_t *bytes)
+{
+    yki_plan_options options = plan->options;
+    uint64_t repacked = 0;
+    bool smaller;
+    yoke_status status;
+
+    if (options.level != YOKE_PLAN_ESTIMATE && !options.most)
+        YKI_TRY(yki_plan_repacked(plan, max, &repacked));
+    options.max = max;
+    options.level = YOKE_PLAN_ESTIMATE;
+    status = estimate(plan, &options, bytes, &smaller);
+    if (smaller) {
+        shrink(&options);
+        status = estimate(plan, &options, bytes, &smaller);
+    }
+    if (options.most && status == YOKE_ERROR_OUT_OF_DEVICE_MEMORY) {
+        *bytes = UINT64_MAX;
+        return YOKE_OK;
+    }
+    YKI_TRY(status);
+    *bytes = YKI_MAX(*bytes, repacked);
+    return YOKE_OK;
 }

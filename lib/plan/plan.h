@@ -15,7 +15,7 @@
  *   search      picks a parameter set for each solver that has them
  *   choose      picks solvers and layouts, and adds reorders between them
  *   join        joins tasks whose solvers have a common one
- *   recompute   where memory is short, computes cheap values again instead of keeping them
+ *   recompute   where memory is short, computes values again instead of keeping them
  *   pack        turns lifetimes into offsets
  *   bind        makes buffers, programs and kernels
  */
@@ -193,6 +193,8 @@ typedef struct yki_task {
     int32_t slots[YKI_MAX_SLOTS]; /* the value of each slot of the recipe */
     yki_kernel **kernels;
     bool dropped;     /* joined with another task; removed when fusing ends */
+    bool again;       /* a task of forward that is run again in backward (again.c); */
+    int32_t first;    /* the task that is its first run */
     yki_class rounds; /* of a product: the class that rounds its operands, if it may; else direct */
 } yki_task;
 
@@ -213,6 +215,7 @@ typedef struct yki_plan_options {
     yoke_plan_level level;
     bool team;      /* statistics of the batch are merged with those of other devices */
     bool small;     /* in training: saves memory at the cost of speed (recompute.c) */
+    uint64_t most;  /* in training: bytes that its values may take (budget.c); 0: no limit */
     bool repeats;   /* in training: several micro-batches before each update */
     bool canonical; /* the same bits on every device: solvers of a fixed order, and
                      * nothing that follows from measuring */
@@ -318,7 +321,14 @@ typedef struct yki_plan {
         double reported; /* when the log last reported progress */
         unsigned count;
     } measuring;
-    bool joined;   /* by the stage `join`: more memory is in use at a time */
+    struct {
+        uint64_t before;       /* bytes that the plan would have taken; 0: nothing was asked */
+        size_t tasks;          /* that run again, */
+        double seconds, whole; /* their time and that of all tasks before; measured or guessed */
+        bool measured;         /* all of it */
+        bool tight;            /* so much memory is too much: late sums do not have any */
+    } recomputed;              /* to stay within options.most (budget.c) */
+    bool joined;               /* by the stage `join`: more memory is in use at a time */
     uint64_t work; /* iterations of the planner's loops, measuring aside: tests limit its growth */
     struct yki_costs *costs; /* of a survey; NULL: a plan to be run */
     struct {
@@ -359,8 +369,9 @@ yoke_status yki_plan_commit_states_on(yki_plan *plan, yki_queue *queue);
 uint64_t yki_plan_memory(const yki_plan *plan);
 /* Gives the bytes that a plan made like this one would take for other largest extents. For level
  * estimate this is exact. For other levels it is the larger of an estimated plan's bytes and of
- * what this plan's solvers would take. UINT64_MAX: an allocation would be larger than the device
- * allows. Makes no buffer. */
+ * what this plan's solvers would take; of an estimated plan alone where options.most may ask for
+ * more recomputation. UINT64_MAX: an allocation would be larger than the device allows, or that
+ * limit cannot be met. Makes no buffer. */
 yoke_status yki_plan_memory_at(const yki_plan *plan, yki_extents max, uint64_t *bytes);
 /* Gives the bytes for other largest extents with this plan's solvers (pack.c). */
 yoke_status yki_plan_repacked(const yki_plan *plan, yki_extents max, uint64_t *bytes);
@@ -386,6 +397,9 @@ yoke_status yki_plan_capacity(const yki_plan *plan, int64_t *samples);
  * limits for the table and waits. */
 yoke_status yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *user);
 
+/* Writes what it costs a packed plan to stay within options.most, and returns the text. */
+const char *yki_plan_recomputed_text(const yki_plan *plan, char *text, size_t size);
+
 /* See yoke_replica_profile. (profile.c) */
 yoke_status yki_plan_profile(yki_plan *plan, yki_extents extents, unsigned repeats,
                              void (*each)(void *, const yoke_task_info *), void *user);
@@ -396,7 +410,7 @@ yoke_status yki_plan_fuse(yki_plan *plan);      /* fuse.c */
 yoke_status yki_plan_search(yki_plan *plan);    /* search.c */
 yoke_status yki_plan_choose(yki_plan *plan);    /* choose.c */
 yoke_status yki_plan_join(yki_plan *plan);      /* join.c */
-yoke_status yki_plan_recompute(yki_plan *plan); /* recompute.c */
+yoke_status yki_plan_recompute(yki_plan *plan); /* recompute.c, budget.c */
 yoke_status yki_plan_pack(yki_plan *plan);      /* pack.c */
 yoke_status yki_plan_bind(yki_plan *plan);      /* bind.c */
 

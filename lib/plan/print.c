@@ -62,7 +62,9 @@ print_task(const yki_plan *plan, const output *out, size_t index)
                  limit);
     }
     yki_tell(&out->to, "%4zu %-8s %-24s %-28s %-8s /%-3u %2zu %10.3f %10.3f %s", index,
-             task->section == YKI_FORWARD ? "forward" : "backward",
+             task->again                    ? "again"
+             : task->section == YKI_FORWARD ? "forward"
+                                            : "backward",
              task->node ? yki_node_title(task->node) : "reorder", task->solver->name,
              yki_class_name(task->solver->numerical_class), task->problem.out.layout.block,
              launches, flops / 1e6, bytes / 1e6, rate);
@@ -88,6 +90,24 @@ print_memory(const yki_plan *plan, const output *out)
     }
     yki_tell(&out->to, "packed %.1f MB of %.1f MB; whole plan %.1f MB", (double)packed / 1e6,
              (double)unpacked / 1e6, (double)yki_plan_memory(plan) / 1e6);
+}
+
+/* Times that were not measured are only good for a fraction. */
+const char *
+yki_plan_recomputed_text(const yki_plan *plan, char *text, size_t size)
+{
+    char time[48] = "";
+
+    if (plan->recomputed.measured)
+        snprintf(time, sizeof time, "%.2f ms, ", 1e3 * plan->recomputed.seconds);
+    snprintf(text, size,
+             "%zu tasks run again, for %s%.1f %% of the time of all others; %.1f MB instead of "
+             "%.1f MB; the limit is %.1f MB",
+             plan->recomputed.tasks, time,
+             100 * plan->recomputed.seconds / YKI_MAX(plan->recomputed.whole, 1e-30),
+             (double)yki_plan_memory(plan) / 1e6, (double)plan->recomputed.before / 1e6,
+             (double)plan->options.most / 1e6);
+    return text;
 }
 
 /* Measures the limits only if there are times to compare with. A quota may leave no room for that;
@@ -116,6 +136,7 @@ yoke_status
 yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *user)
 {
     output out = {.to = {line, user}};
+    char text[256];
 
     if (!line)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT, "yoke_replica_print_plan: line is NULL");
@@ -126,5 +147,7 @@ yki_plan_print(const yki_plan *plan, void (*line)(void *, const char *), void *u
     for (size_t i = 0; i < plan->task_count; i++)
         print_task(plan, &out, i);
     print_memory(plan, &out);
+    if (plan->options.most)
+        yki_tell(&out.to, "recomputed: %s", yki_plan_recomputed_text(plan, text, sizeof text));
     return YOKE_OK;
 }

@@ -94,6 +94,7 @@ plan_options(const yoke_replica *r, bool training, bool team)
                               .precision = r->precision,
                               .team = team,
                               .small = r->options.recompute == YOKE_RECOMPUTE_CHEAP,
+                              .most = training ? r->options.recompute_bytes : 0,
                               .repeats = r->repeats,
                               .canonical = r->canonical,
                               .late_sums = training && !r->overlaps,

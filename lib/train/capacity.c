@@ -144,6 +144,24 @@ yki_trainer_largest_batch(const yoke_trainer *t, int64_t *batch)
 
 /* ---- telling ---- */
 
+/* Tells what it costs the plans of the device to keep to a budget. */
+static void
+explain_recomputation(const yoke_trainer *t, size_t device, const yki_teller *to)
+{
+    size_t first, end;
+    char text[256];
+
+    members_of(t, device, &first, &end);
+    for (size_t k = first; k < end; k++) {
+        const yki_plan *plan = t->crew.members[k].replica->training;
+
+        if (plan && plan->options.most)
+            yki_tell(to, "recomputed on %s: %s",
+                     yki_device_id(t->crew.members[k].replica->weights->device),
+                     yki_plan_recomputed_text(plan, text, sizeof text));
+    }
+}
+
 /* Writes the most samples at once to `held` as well. */
 static yoke_status
 explain_device(const yoke_trainer *t, size_t k, const yki_teller *to, int64_t *held)
@@ -163,6 +181,7 @@ explain_device(const yoke_trainer *t, size_t k, const yki_teller *to, int64_t *h
              "memory of %s: %.1f MB used, %.1f MB at most, %s, for up to %lld samples at once%s",
              yki_device_id(device), (double)usage.used / 1e6, (double)usage.peak / 1e6, limit,
              (long long)made_for(t, k), most);
+    explain_recomputation(t, k, to);
     return YOKE_OK;
 }
 

@@ -94,7 +94,7 @@ problem_text(const yoke_graph *graph, const yoke_trainer_options *o, uint32_t co
              size_t size)
 {
     yki_hash hash;
-    char hex[33], granules[40] = "";
+    char hex[33], granules[40] = "", memory[40] = "";
 
     yki_hash_start(&hash);
     yki_graph_hash(graph, &hash);
@@ -102,8 +102,10 @@ problem_text(const yoke_graph *graph, const yoke_trainer_options *o, uint32_t co
     yki_hash_hex(&hash, hex);
     if (o->granule)
         snprintf(granules, sizeof granules, ", granules of %lld", (long long)o->granule);
-    snprintf(text, size, "step %s%s of %lld in %u%s, optimizer %d%s -> %u core groups", hex,
-             o->strict ? " strict" : "", (long long)o->batch, o->accumulate, granules,
+    if (o->recompute_bytes)
+        snprintf(memory, sizeof memory, ", %llu bytes", (unsigned long long)o->recompute_bytes);
+    snprintf(text, size, "step %s%s of %lld in %u%s%s, optimizer %d%s -> %u core groups", hex,
+             o->strict ? " strict" : "", (long long)o->batch, o->accumulate, granules, memory,
              (int)o->optimizer.kind, o->clip_norm > 0 ? " clipped" : "", count);
 }
 
@@ -184,7 +186,7 @@ recall(const yoke_team *team, const yoke_graph *graph, const yoke_trainer_option
 {
     yoke_device *device = yoke_selection_get(team->selection, 0);
     yki_wisdom *wisdom;
-    char problem[160];
+    char problem[200];
 
     problem_text(graph, o, c->possible, problem, sizeof problem);
     YKI_TRY(yki_open_wisdom(device, o->wisdom, &wisdom));
@@ -199,7 +201,7 @@ remember(const yoke_trainer *t, const yki_core_groups_choice *c)
 {
     yoke_replica *r = t->crew.members[0].replica;
     yoke_device *device = r->weights->device;
-    char problem[160];
+    char problem[200];
 
     problem_text(t->graph, &t->options, c->possible, problem, sizeof problem);
     if (yki_wisdom_put(r->wisdom, device, problem, WHOLE, 0, c->seconds[0]) != YOKE_OK ||

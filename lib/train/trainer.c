@@ -23,6 +23,7 @@ replica_options(const yoke_trainer_options *o)
                                   .precision = o->precision,
                                   .level = o->level,
                                   .recompute = o->recompute,
+                                  .recompute_bytes = o->recompute_bytes,
                                   .state_type = o->state_type,
                                   .optimizer = o->optimizer,
                                   .groups = o->groups,
@@ -239,6 +240,9 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .shard_by = o->shard_by,
     };
 
+    if (t->core_groups.taken && o->recompute_bytes) /* for the device, of which each is a part */
+        options.replica.recompute_bytes =
+            YKI_MAX(o->recompute_bytes / t->core_groups.taken, UINT64_C(1));
     if (o->granule)
         options.granules = (size_t)granules_of(micro_batch, o->granule) * o->accumulate;
     yki_trainer_divide(t, micro_batch, t->counts);

@@ -309,6 +309,17 @@ mutant 'back without the position' lib/train/fit.c \
 
 mutant 'joined where memory is short' lib/plan/join.c \
     'plan->options.no_fusion || plan->options.no_join' 'plan->options.no_fusion' tests/gpu/check_planner
+memory=tests/replica/check_memory
+mutant 'chain without its beginning' lib/plan/again.c \
+    'note_missing(a, &plan->tasks[a->todo[i]], &count);' ';' $memory budget
+mutant 'second run into the memory of the first' lib/plan/again.c \
+    '*slot = r->copy[*slot];' ';' $memory budget
+mutant 'budget of a bound' lib/plan/budget.c \
+    'if (bytes <= most) {' 'if (bytes) {' $memory budget
+mutant 'no capacity within a budget' lib/plan/plan.c \
+    'if (options.most && status' 'if (false && status' $memory budget
+mutant 'budget of each core group' lib/train/trainer.c \
+    'o->recompute_bytes / t->core_groups.taken' 'o->recompute_bytes' tests/train/check_core_groups
 mutant 'feed not waited for' lib/replica/staging.c \
     'size, (yki_wait){&sent, 1}, &s->busy);' 'size, YKI_NO_WAIT, &s->busy);' tests/gpu/check_budgets
 

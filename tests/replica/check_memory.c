@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * check_memory.c - training with little memory: what is computed again has the bits
- * that it had, on one device and in a team, and the plan holds less. Packed weights
- * are made again for each run, or kept where steps have parts: the same bits too.
+ * that it had, on one device and in a team, and the plan holds less: as little as a
+ * budget allows, where there is one. Packed weights are made again for each run, or
+ * kept where steps have parts: the same bits too.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "replica/replica.h"
 #include "train/runs.h"
+#include "train/trainer.h"
 
-enum { N = 6, CHANNELS = 8, SIDE = 16, CLASSES = 3, TENSORS = 32 };
+enum { N = 6, CHANNELS = 8, SIDE = 16, CLASSES = 3, TENSORS = 128, LENGTH = 16, WORDS = 19 };
 
 static yoke_node *
 conv(yoke_graph *g, yoke_node *x, const char *name)
@@ -38,8 +41,9 @@ network(void)
     ASSERT_OK(yoke_graph_create(&g));
     x = yoke_input(g, "x", YOKE_F32, yoke_shape(3, SIDE, SIDE));
     y = yoke_relu(g, norm(g, conv(g, x, "c0")));
-    for (int i = 0; i < 3; i++) {
-        static const char *const names[3][2] = {{"c1", "c2"}, {"c3", "c4"}, {"c5", "c6"}};
+    for (int i = 0; i < 5; i++) {
+        static const char *const names[5][2] = {
+            {"c1", "c2"}, {"c3", "c4"}, {"c5", "c6"}, {"d1", "d2"}, {"d3", "d4"}};
         yoke_node *z = yoke_relu(g, norm(g, conv(g, y, names[i][0])));
 
         y = yoke_relu(g, yoke_add(g, norm(g, conv(g, z, names[i][1])), y));
@@ -53,79 +57,155 @@ network(void)
     return g;
 }
 
+/* Views, layers of one sum each, attention: values that many tasks read. */
+static yoke_graph *
+gpt(void)
+{
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_zoo("gpt",
+                       &(yoke_zoo_options){.layers = 4,
+                                           .heads = 2,
+                                           .width = 32,
+                                           .context = LENGTH,
+                                           .vocabulary = WORDS,
+                                           .dropout = 0.1f,
+                                           .input_name = "x",
+                                           .target_name = "label"},
+                       &g));
+    return g;
+}
+
+static yoke_graph *(*const graphs[])(void) = {network, gpt};
+
 typedef struct outcome {
     float *values[TENSORS];
-    size_t size[TENSORS], count, dropped;
-    uint64_t memory;
+    size_t size[TENSORS], count, dropped, costly;
+    uint64_t memory, before;
+    double seconds; /* of what runs again, as the plan says */
 } outcome;
 
-/* Tasks of backward whose result a task of forward has made before. */
+/* Tasks of backward, of this operator or any, whose result a task of forward has made before. */
 static size_t
-count_again(const yki_plan *plan)
+count_again(const yki_plan *plan, const yki_op *op)
 {
     size_t count = 0;
 
     for (size_t t = 0; t < plan->task_count; t++)
         count += plan->tasks[t].section == YKI_BACKWARD && plan->tasks[t].node &&
-                 !plan->tasks[t].node->backward;
+                 !plan->tasks[t].node->backward && (!op || plan->tasks[t].problem.op == op);
     return count;
 }
 
-/* Two steps, then every parameter and its gradient. */
 static void
-train(yoke_device *device, const yki_replica_in_team *part, yoke_recompute_choice recompute,
-      outcome *result)
+give(yoke_replica *r, bool words)
 {
-    /* Without Winograd in the matrix: llvmpipe compiles those kernels for minutes. */
-    const yoke_replica_options o = {.batch = N,
-                                    .level = YOKE_PLAN_ESTIMATE,
-                                    .strict = test_in_matrix(),
-                                    .recompute = recompute,
-                                    .seed = 3};
     static float x[N * 3 * SIDE * SIDE];
-    int32_t labels[N];
-    yoke_graph *g = network();
-    yoke_replica *r;
+    int32_t tokens[N * LENGTH];
 
     for (size_t i = 0; i < YKI_COUNT(x); i++)
         x[i] = (float)((i * 37 + i / 5) % 101) / 50 - 1;
-    for (int i = 0; i < N; i++)
-        labels[i] = i % CLASSES;
-    ASSERT_OK(yki_replica_create(device, g, &o, part, &r));
-    for (int step = 0; step < 2; step++) {
+    for (int i = 0; i < N * LENGTH; i++)
+        tokens[i] = words ? (i * 7 + i / 3) % WORDS : i % CLASSES;
+    if (words)
+        ASSERT_OK(yoke_replica_set_input(r, N, yoke_feed_i32("x", tokens, N * LENGTH)));
+    else
         ASSERT_OK(yoke_replica_set_input(r, N, yoke_feed_f32("x", x, YKI_COUNT(x))));
-        ASSERT_OK(yoke_replica_set_input(r, N, yoke_feed_i32("label", labels, N)));
+    ASSERT_OK(yoke_replica_set_input(r, N, yoke_feed_i32("label", tokens, words ? N * LENGTH : N)));
+}
+
+static void
+keep(yoke_replica *r, const yki_weight *w, bool gradient, outcome *result)
+{
+    float *values = malloc(w->size);
+
+    ck_assert_uint_lt(result->count, TENSORS);
+    if (gradient)
+        ASSERT_OK(yoke_replica_read_gradient(r, w->node->name, values, w->size / 4));
+    else
+        ASSERT_OK(yoke_replica_read(r, w->node->name, values, w->size / 4));
+    result->values[result->count] = values;
+    result->size[result->count++] = w->size;
+}
+
+static yoke_replica_options
+options(yoke_recompute_choice recompute, uint64_t bytes)
+{
+    /* Without Winograd in the matrix: llvmpipe compiles those kernels for minutes. */
+    return (yoke_replica_options){.batch = N,
+                                  .level = YOKE_PLAN_ESTIMATE,
+                                  .strict = test_in_matrix(),
+                                  .recompute = recompute,
+                                  .recompute_bytes = bytes,
+                                  .seed = 3};
+}
+
+/* Some steps, then every parameter, its gradient, and running statistics. */
+static void
+train_net(yoke_device *device, const yki_replica_in_team *part, yoke_graph *(*net)(void),
+          const yoke_replica_options *o, outcome *result)
+{
+    yoke_graph *g = net();
+    yoke_replica *r;
+
+    memset(result, 0, sizeof *result);
+    ASSERT_OK(yki_replica_create(device, g, o, part, &r));
+    for (int step = 0; step < 3; step++) {
+        give(r, net == gpt);
         ASSERT_OK(yoke_replica_forward(r, N));
         ASSERT_OK(yoke_replica_backward(r));
         ASSERT_OK(yoke_replica_update(r, 1));
     }
-    for (size_t i = 0; i < r->weights->weight_count; i++) {
-        const yki_weight *w = &r->weights->weights[i];
-        float *values = malloc(2 * w->size);
-
-        ck_assert_uint_lt(result->count, TENSORS);
-        ASSERT_OK(yoke_replica_read(r, w->node->name, values, w->size / 4));
-        ASSERT_OK(yoke_replica_read_gradient(r, w->node->name, values + w->size / 4, w->size / 4));
-        result->values[result->count] = values;
-        result->size[result->count++] = 2 * w->size;
-    }
-    result->dropped = count_again(r->training);
+    for (size_t i = 0; i < r->weights->weight_count; i++)
+        for (int gradient = 0; gradient < 2; gradient++)
+            keep(r, &r->weights->weights[i], gradient, result);
+    for (size_t i = 0; i < r->weights->state_count; i++)
+        if (r->weights->states[i].node->next)
+            keep(r, &r->weights->states[i], false, result);
+    result->dropped = count_again(r->training, NULL);
+    result->costly =
+        count_again(r->training, &yki_op_conv2d) + count_again(r->training, &yki_op_matmul);
     result->memory = yki_plan_memory(r->training);
+    result->before = r->training->recomputed.before;
+    result->seconds = r->training->recomputed.seconds;
     yoke_replica_destroy(r);
     yoke_graph_destroy(g);
 }
 
 static void
-hold_same(outcome *a, outcome *b)
+train(yoke_device *device, const yki_replica_in_team *part, yoke_recompute_choice recompute,
+      outcome *result)
+{
+    const yoke_replica_options o = options(recompute, 0);
+
+    train_net(device, part, network, &o, result);
+}
+
+static void
+drop(outcome *a)
+{
+    for (size_t i = 0; i < a->count; i++)
+        free(a->values[i]);
+    a->count = 0;
+}
+
+static void
+compare(const outcome *a, const outcome *b)
 {
     ck_assert_uint_eq(a->count, b->count);
     for (size_t i = 0; i < a->count; i++) {
         ck_assert_uint_eq(a->size[i], b->size[i]);
         ck_assert_msg(memcmp(a->values[i], b->values[i], a->size[i]) == 0,
-                      "parameter %zu has other bits", i);
-        free(a->values[i]);
-        free(b->values[i]);
+                      "tensor %zu has other bits", i);
     }
+}
+
+static void
+hold_same(outcome *a, outcome *b)
+{
+    compare(a, b);
+    drop(a);
+    drop(b);
 }
 
 START_TEST(what_is_computed_again_has_the_same_bits)
@@ -147,6 +227,228 @@ START_TEST(what_is_computed_again_has_the_same_bits)
                       (unsigned long long)fast.memory);
         hold_same(&fast, &small);
     }
+    test_devices_close(&devices);
+}
+END_TEST
+
+/* ---- budgets ---- */
+
+/* On the loop's network, in one part and in several. */
+START_TEST(a_budget_is_met_with_the_same_bits)
+{
+    static const unsigned percents[] = {80, 60, 50};
+    const yki_replica_in_team parts = {.owners = 1, .accumulates = true};
+    test_devices devices;
+
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+    if (devices.slow)
+        TEST_NOT_HERE("whole plans are not for the simulator");
+    for (size_t d = 0; d < devices.count; d++) {
+        yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, 0);
+        outcome full, less;
+        double seconds = 0;
+
+        train_net(devices.device[d], NULL, graphs[_i], &o, &full);
+        ck_assert_uint_eq(full.dropped, 0);
+        for (size_t p = 0; p < YKI_COUNT(percents); p++) {
+            o.recompute_bytes = full.memory * percents[p] / 100;
+            train_net(devices.device[d], p == 1 ? &parts : NULL, graphs[_i], &o, &less);
+            ck_assert_msg(less.memory <= o.recompute_bytes, "%llu bytes, the budget is %llu",
+                          (unsigned long long)less.memory, (unsigned long long)o.recompute_bytes);
+            if (percents[p] < 80 || !test_in_matrix()) { /* a GPU may do without late sums first */
+                ck_assert_uint_ge(less.dropped, 1);
+                ck_assert_msg(less.seconds > seconds, "%u %% costs %g s, more memory %g s",
+                              percents[p], less.seconds, seconds);
+            }
+            if (percents[p] == 50)
+                ck_assert_uint_ge(less.costly, 1);
+            seconds = less.seconds;
+            compare(&full, &less);
+            drop(&less);
+        }
+        /* One that is large enough changes nothing. */
+        o.recompute_bytes = full.memory;
+        train_net(devices.device[d], NULL, graphs[_i], &o, &less);
+        ck_assert_uint_eq(less.dropped, 0);
+        ck_assert_uint_eq(less.memory, full.memory);
+        ck_assert_uint_eq(less.before, full.memory);
+        hold_same(&full, &less);
+    }
+    test_devices_close(&devices);
+}
+END_TEST
+
+/* The sentence names bytes that really suffice. */
+START_TEST(a_budget_that_cannot_be_met_is_refused)
+{
+    test_devices devices;
+
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+    if (devices.slow)
+        TEST_NOT_HERE("whole plans are not for the simulator");
+    for (size_t d = 0; d < devices.count; d++) {
+        yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, 1000);
+        yoke_graph *g = graphs[_i]();
+        unsigned long long full, least;
+        const char *figures;
+        yoke_replica *r;
+
+        ASSERT_REFUSED(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
+                       "recompute_bytes is 1000; the values of a plan for 6 samples take ",
+                       yoke_replica_create(devices.device[d], g, &o, &r));
+        ASSERT_DETAIL("take a smaller batch, or accumulate");
+        figures = strstr(yoke_last_error(), "samples take ");
+        ck_assert_int_eq(
+            sscanf(figures, "samples take %llu bytes, and %llu at least", &full, &least), 2);
+        ck_assert_uint_lt(2 * least, full + least / 2);
+        o.recompute_bytes = least;
+        ASSERT_OK(yoke_replica_create(devices.device[d], g, &o, &r));
+        ck_assert_uint_le(yki_plan_memory(r->training), least);
+        yoke_replica_destroy(r);
+        yoke_graph_destroy(g);
+    }
+    test_devices_close(&devices);
+}
+END_TEST
+
+/* What the table of a plan says of recomputation. */
+typedef struct table {
+    size_t rows;    /* of tasks that run again */
+    char last[256]; /* its last line */
+} table;
+
+static void
+note(void *user, const char *line)
+{
+    table *t = user;
+
+    t->rows += strncmp(line + 5, "again ", 6) == 0;
+    snprintf(t->last, sizeof t->last, "%s", line);
+}
+
+/* Each task runs at most once more, right before its reader or the next of its chain. */
+START_TEST(chains_run_once_more)
+{
+    yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, 0);
+    test_devices devices;
+    yoke_graph *g = network();
+    yoke_replica *r;
+    uint64_t full;
+    size_t again = 0, chained = 0;
+    table seen = {.rows = 0};
+    char figures[64];
+
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+    if (devices.slow)
+        TEST_NOT_HERE("whole plans are not for the simulator");
+    ASSERT_OK(yoke_replica_create(devices.device[0], g, &o, &r));
+    full = yki_plan_memory(r->training);
+    yoke_replica_destroy(r);
+    o.recompute_bytes = full / 2;
+    ASSERT_OK(yoke_replica_create(devices.device[0], g, &o, &r));
+    for (size_t t = 0; t < r->training->task_count; t++) {
+        const yki_task *task = &r->training->tasks[t];
+
+        if (!task->again)
+            continue;
+        again++;
+        chained += r->training->tasks[t + 1].again;
+        for (size_t i = 0; i < t; i++)
+            ck_assert(!r->training->tasks[i].again || r->training->tasks[i].node != task->node ||
+                      r->training->tasks[i].problem.op != task->problem.op);
+    }
+    ck_assert_uint_ge(chained, 1);
+    ck_assert_uint_eq(again, r->training->recomputed.tasks);
+    ASSERT_OK(yoke_replica_print_plan(r, note, &seen));
+    ck_assert_uint_eq(seen.rows, again);
+    snprintf(figures, sizeof figures, "recomputed: %zu tasks run again, for ", again);
+    ck_assert_msg(strncmp(seen.last, figures, strlen(figures)) == 0, "%s", seen.last);
+    snprintf(figures, sizeof figures, " instead of %.1f MB; the limit is %.1f MB",
+             (double)full / 1e6, (double)o.recompute_bytes / 1e6);
+    ck_assert_msg(strstr(seen.last, figures) != NULL, "%s", seen.last);
+    yoke_replica_destroy(r);
+    yoke_graph_destroy(g);
+    test_devices_close(&devices);
+}
+END_TEST
+
+/* More samples fit, and no more than a plan can be made for. */
+START_TEST(a_budget_counts_where_a_batch_is_chosen)
+{
+    yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, 0);
+    test_devices devices;
+    yoke_graph *g = network();
+    yoke_replica *r;
+    uint64_t bytes;
+    int64_t most;
+
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+    if (devices.slow)
+        TEST_NOT_HERE("whole plans are not for the simulator");
+    ASSERT_OK(yoke_replica_create(devices.device[0], g, &o, &r));
+    o.recompute_bytes = yki_plan_memory(r->training);
+    yoke_replica_destroy(r);
+    ASSERT_OK(yoke_replica_create(devices.device[0], g, &o, &r));
+    ASSERT_OK(yki_plan_capacity(r->training, &most));
+    ck_assert_int_ge(most, 2 * N);
+    ASSERT_OK(yki_plan_memory_at(r->training, (yki_extents){.batch = most}, &bytes));
+    ck_assert_uint_le(bytes, o.recompute_bytes);
+    ASSERT_OK(yki_plan_memory_at(r->training, (yki_extents){.batch = 2 * most}, &bytes));
+    ck_assert(bytes == UINT64_MAX);
+    yoke_replica_destroy(r);
+    o.batch = most;
+    ASSERT_OK(yoke_replica_create(devices.device[0], g, &o, &r));
+    ck_assert_uint_le(yki_plan_memory(r->training), o.recompute_bytes);
+    yoke_replica_destroy(r);
+    yoke_graph_destroy(g);
+    test_devices_close(&devices);
+}
+END_TEST
+
+/* Of the plan of the first device; what is told says so. */
+static uint64_t
+memory_of(yoke_context *context, const team_run *run)
+{
+    yoke_trainer *t = team_trainer(context, run);
+    uint64_t bytes = yki_plan_memory(t->crew.members[0].replica->training);
+    char told[64];
+
+    test_forget_lines();
+    ASSERT_OK(yoke_trainer_explain(t, test_keep_line, NULL));
+    snprintf(told, sizeof told, "others; %.1f MB instead of", (double)bytes / 1e6);
+    ck_assert((strstr(test_lines, told) != NULL) == (run->recompute_bytes > 0));
+    yoke_trainer_destroy(t);
+    return bytes;
+}
+
+/* On each device of a team, in micro-batches, in granules, and where granules of a network with
+ * statistics go through it together. */
+START_TEST(a_team_meets_a_budget)
+{
+    static const team_run runs[] = {{.net = TEAM_CONV},
+                                    {.net = TEAM_DROPOUT, .accumulate = 2},
+                                    {.net = TEAM_WIDE, .any_class = true},
+                                    {.net = TEAM_DROPOUT, .any_split = true, .granule = 12},
+                                    {.net = TEAM_CONV, .any_split = true}};
+    team_run run = runs[_i];
+    team_outcome full = {0}, less = {0};
+    test_devices devices;
+    uint64_t bytes;
+
+    if (test_in_matrix() || !test_devices_find(TEST_POCL_HALVES, &devices))
+        TEST_NOT_HERE("PoCL's halves are for make check");
+    run.selector = devices.selector;
+    run.shares = "even";
+    run.steps = 3;
+    run.seed = 5;
+    team_train(devices.context, &run, &full);
+    bytes = memory_of(devices.context, &run);
+    run.recompute_bytes = bytes * 9 / 10;
+    team_train(devices.context, &run, &less);
+    ck_assert_uint_le(memory_of(devices.context, &run), run.recompute_bytes);
+    ck_assert(team_same_bits(&full, &less));
+    team_free(&less);
+    team_free(&full);
     test_devices_close(&devices);
 }
 END_TEST
@@ -221,5 +523,11 @@ test_suite(void)
     tcase_add_test(tcase, packed_weights_are_made_again_or_kept);
     tcase_add_loop_test(tcase, a_team_computes_again_too, 0, 2);
     tcase_add_test(tcase, another_choice_is_refused);
+    tcase = test_case(suite, "budget");
+    tcase_add_loop_test(tcase, a_budget_is_met_with_the_same_bits, 0, YKI_COUNT(graphs));
+    tcase_add_loop_test(tcase, a_budget_that_cannot_be_met_is_refused, 0, YKI_COUNT(graphs));
+    tcase_add_test(tcase, chains_run_once_more);
+    tcase_add_test(tcase, a_budget_counts_where_a_batch_is_chosen);
+    tcase_add_loop_test(tcase, a_team_meets_a_budget, 0, 5);
     return suite;
 }

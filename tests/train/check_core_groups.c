@@ -324,6 +324,29 @@ START_TEST(the_choice_is_kept_in_wisdom)
 }
 END_TEST
 
+/* What the device may take is divided. */
+START_TEST(core_groups_share_a_budget)
+{
+    team_run run = {.net = TEAM_CONV};
+    yoke_trainer_options o;
+    yoke_trainer *t;
+    uint64_t full;
+
+    NEED_CPU;
+    run.selector = devices.selector;
+    o = team_options(&run);
+    o.core_groups = YOKE_CORE_GROUPS_ALWAYS;
+    t = trainer_of(&run, &o);
+    full = yki_plan_memory(t->crew.members[0].replica->training);
+    yoke_trainer_destroy(t);
+    o.recompute_bytes = 2 * full * 9 / 10;
+    t = trainer_of(&run, &o);
+    for (size_t k = 0; k < t->crew.count; k++)
+        ck_assert_uint_le(yki_plan_memory(t->crew.members[k].replica->training), full * 9 / 10);
+    yoke_trainer_destroy(t);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -335,6 +358,7 @@ test_suite(void)
     tcase_add_test(tc, core_groups_are_one_device_to_see);
     tcase_add_test(tc, checkpoints_of_core_groups_go_on_without_them);
     tcase_add_test(tc, core_groups_keep_to_the_quota);
+    tcase_add_test(tc, core_groups_share_a_budget);
     tcase_add_test(tc, core_groups_that_cannot_be_are_refused);
     tcase_add_test(tc, the_choice_is_kept_in_wisdom);
     return suite;

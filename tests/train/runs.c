@@ -270,6 +270,7 @@ team_options(const team_run *run)
         .shard = run->shard,
         .shard_by = run->shard_by,
         .recompute = run->recompute,
+        .recompute_bytes = run->recompute_bytes,
         .reproducible = run->any_split ? YOKE_REPRODUCIBLE_ANY_SPLIT : YOKE_REPRODUCIBLE_NO,
         .granule = run->granule,
         .recheck = run->recheck,

@@ -52,6 +52,7 @@ typedef struct team_run {
     yoke_shard_choice shard;
     const char *shard_by;
     yoke_recompute_choice recompute;
+    uint64_t recompute_bytes;
     bool waits;         /* for each step */
     bool any_class;     /* Winograd too */
     const char *wisdom; /* file; NULL: the usual one */
