@@ -446,3 +446,45 @@ yki_tool_parse_image_size(const char *text, int *height, int *width, char why[WH
     *width = (int)w;
     return true;
 }
+
+/* ---- memory ---- */
+
+/* Reads a size such as 512M, 1.5GiB or 200MB. */
+static bool
+parse_size(const char *text, uint64_t *bytes)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"B", 1},        {"K", 0x1p10},   {"M", 0x1p20},   {"G", 0x1p30},   {"T", 0x1p40},
+                 {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"KB", 1e3},
+                 {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
+    size_t digits = strspn(text, "0123456789.");
+    char *end;
+    double number;
+
+    if (digits == 0 || digits > 15)
+        return false;
+    number = strtod(text, &end);
+    if (end != text + digits)
+        return false;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strcmp(end, units[i].name) == 0 && number * units[i].bytes >= 1 &&
+            number * units[i].bytes < 0x1p63) {
+            *bytes = (uint64_t)(number * units[i].bytes);
+            return true;
+        }
+    return false;
+}
+
+bool
+yki_tool_parse_recompute(const char *text, yoke_recompute_choice *choice, uint64_t *bytes,
+                         char why[WHY])
+{
+    *bytes = 0;
+    *choice = strcmp(text, "cheap") == 0 ? YOKE_RECOMPUTE_CHEAP : YOKE_RECOMPUTE_NOTHING;
+    if (*choice == YOKE_RECOMPUTE_CHEAP || strcmp(text, "none") == 0 || parse_size(text, bytes))
+        return true;
+    snprintf(why, WHY, "must be none, cheap, or a size in bytes such as 512M or 1.5GB");
+    return false;
+}

@@ -19,8 +19,6 @@ enum { MAX_ACCUMULATE = 65536, MAX_SIZE = 65536, MAX_CONTEXT = 1 << 24 };
 #define BATCH               TOOL_COUNT(yki_tool_training, batch, 1, TOOL_MAX_BATCH)
 
 static const yki_tool_choice norms[] = {{"sync", 0}, {"local", 1}, {NULL, 0}};
-static const yki_tool_choice recomputed[] = {
-    {"none", YOKE_RECOMPUTE_NOTHING}, {"cheap", YOKE_RECOMPUTE_CHEAP}, {NULL, 0}};
 static const yki_tool_choice reproduced[] = {{"no", YOKE_REPRODUCIBLE_NO},
                                              {"runs", YOKE_REPRODUCIBLE_RUNS},
                                              {"any-split", YOKE_REPRODUCIBLE_ANY_SPLIT},
@@ -73,6 +71,15 @@ check_image_size(const char *text, char why[TOOL_WHY])
     int height, width;
 
     return yki_tool_parse_image_size(text, &height, &width, why);
+}
+
+static bool
+check_recompute(const char *text, char why[TOOL_WHY])
+{
+    yoke_recompute_choice choice;
+    uint64_t bytes;
+
+    return yki_tool_parse_recompute(text, &choice, &bytes, why);
 }
 
 /* ---- the table ---- */
@@ -139,8 +146,9 @@ const yki_tool_option yki_tool_training_options[] = {
      POSITIVE(clip_value), .takers = TRAIN | BENCH | VERIFY},
     {"ema", 0, "DECAY", "use a moving average of the weights, as 0.999 (default: none)",
      TOOL_REAL(yki_tool_training, average, 0, 0.9999999), .takers = TRAIN},
-    {"recompute", 0, "KIND", "in backward: none (default), or cheap: less memory",
-     FROM(recomputed, recompute), .takers = TRAIN | BENCH | VERIFY | TUNE},
+    {"recompute", 0, "KIND", "in backward: none (default), cheap, or what keeps to a size: 512M",
+     TOOL_LIST(yki_tool_training, recompute, check_recompute),
+     .takers = TRAIN | BENCH | VERIFY | TUNE},
     {"core-groups", 'G', "KIND", "of a CPU: measure (default), never or always",
      FROM(grouped, core_groups), .takers = TRAIN | BENCH | VERIFY},
     {"level", 0, "LEVEL", "of planning: estimate, measure (default) or patient",
@@ -208,6 +216,15 @@ choose_optimizer(const yki_tool_training *t, yoke_optimizer usual)
     return usual;
 }
 
+static void
+choose_recompute(const yki_tool_training *t, yoke_recompute_choice *choice, uint64_t *bytes)
+{
+    char why[TOOL_WHY];
+
+    if (t->recompute)
+        yki_tool_parse_recompute(t->recompute, choice, bytes, why); /* checked before */
+}
+
 yoke_trainer_options
 yki_tool_trainer_options(const yki_tool_training *t, yoke_optimizer usual)
 {
@@ -225,7 +242,7 @@ yki_tool_trainer_options(const yki_tool_training *t, yoke_optimizer usual)
     o.shard_by = t->shard_by;
     o.clip_norm = (float)t->clip_norm;
     o.clip_value = (float)t->clip_value;
-    o.recompute = (yoke_recompute_choice)t->recompute;
+    choose_recompute(t, &o.recompute, &o.recompute_bytes);
     o.core_groups = (yoke_core_groups_choice)t->core_groups;
     o.level = (yoke_plan_level)t->level;
     o.strict = t->strict;
@@ -248,7 +265,7 @@ yki_tool_replica_options(const yki_tool_training *t, yoke_optimizer usual)
     o.seed = t->seed;
     o.clip_norm = (float)t->clip_norm;
     o.clip_value = (float)t->clip_value;
-    o.recompute = (yoke_recompute_choice)t->recompute;
+    choose_recompute(t, &o.recompute, &o.recompute_bytes);
     o.level = (yoke_plan_level)t->level;
     o.strict = t->strict;
     o.precision = t->precision;

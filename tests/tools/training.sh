@@ -65,6 +65,14 @@ check_pocl() {
     same keeps cheap
     checks=$((checks + 1))
     [ "$(memory cheap)" -lt "$(memory keeps)" ] || fail "--recompute: $(memory cheap) of $(memory keeps) bytes"
+    # The sentence names what would do, and that does.
+    expect 1 "$pocl" "$threads" -- train --model="$graph" --data="$YOKE_SRCDIR/examples/data" --batch=128 \
+        --level=estimate --devices=cpu:0 --recompute=1000B
+    says "$err" 'recompute_bytes is 1000; .* take a smaller batch, or accumulate'
+    trained budget --recompute="$(sed -n 's/.* bytes, and \([0-9]*\) at least .*/\1/p' "$err")B"
+    same keeps budget
+    checks=$((checks + 1))
+    [ "$(memory budget)" -lt "$(memory cheap)" ] || fail "--recompute: $(memory budget) of $(memory cheap) bytes"
     trained parts --accumulate=4
     checks=$((checks + 1))
     [ "$(memory parts)" -lt "$(memory keeps)" ] || fail "--accumulate: $(memory parts) of $(memory keeps) bytes"
@@ -95,6 +103,11 @@ check_pocl() {
     awk -v none="$(cat "$work/none")" -v cheap="$(cat "$work/cheap")" \
         'BEGIN { exit !(cheap + 0 > 0 && cheap + 0 < none + 0) }' ||
         fail "bench --recompute: $(cat "$work/cheap") of $(cat "$work/none") MB"
+    less=$(awk '{ printf "%.1f", $1 * 0.7 }' "$work/none")
+    expect 0 "$pocl" "$limit" -- bench resnet18 --plan --batch=2 --level=estimate --devices=cpu:0 \
+        --recompute="${less}MB"
+    says "$out" ' again  '
+    says "$out" "^recomputed: [0-9]* tasks run again, .* instead of $(cat "$work/none") MB; the limit is $less MB"
     expect 0 "$pocl" -- bench tiny --level=estimate --devices=cpu:0/2 --shares=3,1 --json \
         --accumulate=2 --optimizer=adam --clip-norm=1 --clip-value=1 --reproducible=runs
     json shares.0 24
