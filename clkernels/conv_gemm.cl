@@ -322,11 +322,12 @@ yki_conv_gemm_image(__global const float *x, __global const float *weight,
     TILE_START
     const uint item = (uint)tile_item; /* its quotients and remainders are shifts and masks */
     __local volatile place here;
-    const int strip = (int)get_group_id(2) / bands, part = strip % parts;
-    const int band = (int)get_group_id(2) - strip * bands;
+    /* No remainder beside a division: LLVM would make a freeze, which Oclgrind lacks. */
+    const int parted = (int)get_group_id(2) / bands, band = (int)get_group_id(2) - parted * bands;
+    const int strip = parted / parts, part = parted - strip * parts;
 #if FLAT
     if (tile_item == 0)
-        find_place(&here, strip / parts, band, get_group_id(1), samples, h * w, channels, part, parts);
+        find_place(&here, strip, band, get_group_id(1), samples, h * w, channels, part, parts);
     barrier(CLK_LOCAL_MEM_FENCE);
 #else
     __local notes taps __attribute__((aligned(16)));
@@ -335,7 +336,7 @@ yki_conv_gemm_image(__global const float *x, __global const float *weight,
 
     if (tile_item == 0) {
         const int classes = transposed ? sh * sw : 1, all = kh * kw;
-        int g = strip / parts / classes, class = strip / parts - g * classes;
+        int g = strip / classes, class = strip - g * classes;
         int class_h = transposed ? class / sw : 0;
 
         /* The class with most taps is the first: the last groups should be short. */
