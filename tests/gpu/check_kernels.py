@@ -9,9 +9,11 @@ import sys
 
 import kernel_table
 import launches as on_gpu
-from machine_code import LOAD, LOCAL_LOAD, PRIVATE
+from machine_code import LOAD, LOCAL_LOAD, MATRIX, PRIVATE
 
 GOAL = 80  # percent of multiply-adds in the inner loops of products
+# The same of units for matrices: one of an H100 takes 4 clocks for an instruction, so more is no gain.
+UNIT_GOAL = 25
 ENOUGH = 50  # percent of warps: more is no bound
 
 
@@ -21,7 +23,7 @@ def figures_of(kernel, row, target):
     share = 100
     if row.is_product():
         instructions, fma = kernel.issued(part, row.number('unit'), row.number('stage'))
-        share = 100 * fma / instructions
+        share = 100 * (kernel.count(part, MATRIX) or fma) / instructions
     may_spill = target in row.options.get('spills', '').split(',')
     return [int(share), int(100 * kernel.occupancy), kernel.width(part, LOCAL_LOAD),
             kernel.width(part, LOAD), 0 if may_spill else kernel.count(part, PRIVATE)]
@@ -103,10 +105,11 @@ def main():
     print('# as rows of kernels.txt')
     for row in rows.values():
         print(text_of(row, found))
+        goal = UNIT_GOAL if 'DOT=' in row.name else GOAL
         below = [f'{found[d][row.name][0]} % on {d}' for d in found
-                 if row.is_product() and found[d].get(row.name) and found[d][row.name][0] < GOAL]
+                 if row.is_product() and found[d].get(row.name) and found[d][row.name][0] < goal]
         if below:
-            print(f'# below the goal of {GOAL} %: {", ".join(below)}')
+            print(f'# below the goal of {goal} %: {", ".join(below)}')
     wrong = [sentence for row in rows.values() for sentence in judge(row, found)]
     for line in wrong:
         print('FAIL', line)

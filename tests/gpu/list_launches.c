@@ -3,13 +3,13 @@
  * list_launches.c - what one training step of a model launches on a GPU that is not there: for the
  * scripts beside it.
  *
- *   list_launches NULLDRIVER MODEL BATCH LOG
+ *   list_launches NULLDRIVER MODEL BATCH PRECISION LOG
  *
  * The caller puts the process on the null driver (OCL_ICD_VENDORS, YOKE_NULL_DEVICES) and says
  * where programs are kept (YOKE_NULL_DUMP). LOG receives the driver's log of the step; standard
  * output its launches: each line is FLOPs and bytes, as the recipe states them, the solver, the
  * names of the ints, and the driver's line. "-" stands for what is unknown: launches that are in no
- * recipe, such as the optimizer's.
+ * recipe, such as the optimizer's. With a precision other than f32 the GPU has units for matrices.
  *
  * A model is one of yoke's, or one of those that are here, one block of a transformer:
  * "transformer", whose attention is made of products and a softmax; "gpt" and "gpt-wide", of heads
@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "../tools/models.h"
+#include "device/internal.h"
 #include "gpu/null.h"
 #include "train/trainer.h"
 
@@ -124,13 +125,24 @@ build_transformer(int32_t count)
 
 /* ---- a step ---- */
 
-/* Makes a trainer, trains some steps, and logs one more. */
-static yoke_trainer *
-train(const null_driver *driver, const char *name, int64_t batch, const char *log)
+/* The trial of a unit needs numbers, which the null driver does not make. */
+static void
+add_units(yoke_device *device)
 {
+    device->traits.bf16 = YKI_DOT_MMA_BF16;
+    device->traits.tf32 = YKI_DOT_MMA_TF32;
+}
+
+/* Makes a trainer, trains some steps, and logs one more. argv: MODEL BATCH PRECISION LOG. */
+static yoke_trainer *
+train(const null_driver *driver, char **argv)
+{
+    const char *name = argv[0], *precision = argv[2];
+    int64_t batch = strtoll(argv[1], NULL, 10);
     yoke_trainer_options options = {
         .batch = batch,
         .level = YOKE_PLAN_ESTIMATE,
+        .precision = precision,
         .optimizer = yoke_adam(1e-3f),
         .clip_norm = heads_of(name) > 0 ? 1 : 0}; /* as language models are trained */
     const yki_tool_model *model = heads_of(name) ? NULL : yki_tool_find_model(name);
@@ -147,6 +159,8 @@ train(const null_driver *driver, const char *name, int64_t batch, const char *lo
 
     need(yoke_context_create(&(yoke_context_options){.no_cache = true}, &context));
     need(yoke_team_create(context, "gpu:0", NULL, &team));
+    if (strcmp(precision, "f32") != 0)
+        add_units(yoke_team_get_device(team, 0));
     if (model) {
         options.optimizer = model->optimizer();
         need(yki_tool_build_model(model, &graph));
@@ -160,7 +174,7 @@ train(const null_driver *driver, const char *name, int64_t batch, const char *lo
     need(yoke_trainer_create(team, graph, &options, &trainer));
     for (int i = 0; i < WARM; i++)
         need(yoke_trainer_step(trainer, batch, feeds, 2, NULL));
-    if (driver->log(log) != 0)
+    if (driver->log(argv[3]) != 0)
         abort();
     need(yoke_trainer_step(trainer, batch, feeds, 2, NULL));
     driver->log(NULL);
@@ -274,7 +288,7 @@ tell_launches(const yki_plan *plan, FILE *log)
 int
 main(int argc, char **argv)
 {
-    void *module = argc == 5 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *module = argc == 6 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
     void *symbol = module ? dlsym(module, NULL_DRIVER_SYMBOL) : NULL;
     const null_driver *(*get)(void);
     yoke_trainer *trainer;
@@ -282,14 +296,14 @@ main(int argc, char **argv)
 
     if (!symbol) {
         fprintf(stderr, "list_launches: %s\n",
-                argc == 5 ? dlerror() : "needs NULLDRIVER MODEL BATCH LOG");
+                argc == 6 ? dlerror() : "needs NULLDRIVER MODEL BATCH PRECISION LOG");
         return 2;
     }
     memcpy(&get, &symbol, sizeof get);
-    trainer = train(get(), argv[2], strtoll(argv[3], NULL, 10), argv[4]);
-    log = fopen(argv[4], "r");
+    trainer = train(get(), argv + 2);
+    log = fopen(argv[5], "r");
     if (!log) {
-        perror(argv[4]);
+        perror(argv[5]);
         return EXIT_FAILURE;
     }
     tell_launches(trainer->crew.members[0].replica->training, log);

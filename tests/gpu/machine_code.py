@@ -6,8 +6,9 @@ NVIDIA's come as SASS from cuobjdump, with the log of ptxas; AMD's as the assemb
 """
 import re
 
-# What an instruction is. FMA counts multiply-adds of one work-item.
-FMA, LOAD, STORE, LOCAL_LOAD, LOCAL_STORE, PRIVATE, BARRIER, OTHER = range(8)
+# What an instruction is. FMA counts multiply-adds of one work-item; MATRIX too, of a unit that multiplies
+# matrices.
+FMA, MATRIX, LOAD, STORE, LOCAL_LOAD, LOCAL_STORE, PRIVATE, BARRIER, OTHER = range(9)
 
 
 class Kernel:
@@ -27,6 +28,9 @@ class Kernel:
     def count(self, part, *what):
         return sum(kind in what for kind, _ in self.code[part[0]:part[1]])
 
+    def macs(self, part):
+        return self.sum(part, FMA, MATRIX)
+
     def inside(self, part):
         """The loops directly in a part: those in no other loop of it."""
         loops = [l for l in self.loops if l != part and part[0] <= l[0] and l[1] <= part[1]]
@@ -36,8 +40,8 @@ class Kernel:
     def product_loop(self):
         """The loop along the summed axis: the innermost with most multiply-adds; if that reads local
         memory, the smallest around it in which groups wait until that is filled."""
-        found = max((l for l in self.loops if self.count(l, FMA) and not self.inside(l)),
-                    key=lambda l: (self.sum(l, FMA), l[0] - l[1]), default=(0, self.end))
+        found = max((l for l in self.loops if self.macs(l) and not self.inside(l)),
+                    key=lambda l: (self.macs(l), l[0] - l[1]), default=(0, self.end))
         if self.count(found, LOCAL_LOAD):
             around = [l for l in self.loops
                       if l[0] <= found[0] and found[1] <= l[1] and self.count(l, BARRIER)]
@@ -66,15 +70,15 @@ class Kernel:
         it count once, unless it is known what an iteration does: `unit` multiply-adds, most of them
         in the inner loop that has most of them; the others are remainders. Loops that fill local
         memory then run until they have stored `stage` values."""
-        instructions, fma = part[1] - part[0], self.sum(part, FMA)
+        instructions, fma = part[1] - part[0], self.macs(part)
         if not unit:
             return instructions, fma
         inner = self.inside(part)
-        main = max(inner, key=lambda l: self.sum(l, FMA), default=part)
+        main = max(inner, key=lambda l: self.macs(l), default=part)
         for l in inner:
-            own, stores, turns = self.sum(l, FMA), self.count(l, LOCAL_STORE), 1
+            own, stores, turns = self.macs(l), self.count(l, LOCAL_STORE), 1
             if own:
-                outside = fma - sum(self.sum(o, FMA) for o in inner)
+                outside = fma - sum(self.macs(o) for o in inner)
                 turns = (unit - outside) / own if l == main else 0
             elif stores:
                 turns = stage / stores
@@ -94,6 +98,9 @@ def nvidia_kind(text):
              'LDL': PRIVATE, 'STL': PRIVATE}
     if base == 'FFMA':
         return FMA, 1
+    if base == 'HMMA':  # of rows x columns x terms, by a warp: HMMA.1688 has 16 x 8 x 8
+        rows, columns, terms = re.search(r'HMMA\.(16)(8)(8|16)\b', word).groups()
+        return MATRIX, int(rows) * int(columns) * int(terms) // 32
     if base in kinds:
         return kinds[base], bits_of(word)
     return (BARRIER, 0) if base == 'BAR' else (OTHER, 0)

@@ -74,9 +74,11 @@ add_device(char *command, size_t size, cl_device_id device)
 {
     size_t used = strlen(command), length;
 
-    used += (size_t)snprintf(command + used, size - used,
-                             " -D__OPENCL_VERSION__=120 -D__OPENCL_C_VERSION__=120 "
-                             "-D__ENDIAN_LITTLE__=1");
+    used +=
+        (size_t)snprintf(command + used, size - used,
+                         " -D__OPENCL_VERSION__=120 -D__OPENCL_C_VERSION__=120 "
+                         "-D__ENDIAN_LITTLE__=1%s",
+                         strstr(device->model->vendor, "NVIDIA") ? " -D__NV_CL_C_VERSION=120" : "");
     for (const char *e = device->model->extensions; *(e += strspn(e, " ")) && used < size;
          e += length) {
         length = strcspn(e, " ");

@@ -13,7 +13,7 @@
 #   PTXAS, CUOBJDUMP  else those of a CUDA toolkit in PATH, else those of the package triton in the
 #                     build folder, which STATIC_INSTALL=yes installs (1.1 GB). Without them PTX is
 #                     compiled but not judged, and there is no prediction
-#   MODELS            "MODEL:BATCH..."
+#   MODELS            "MODEL:BATCH..."; MODEL:BATCH:PRECISION is an H200 with units for matrices
 #
 # The status is 77 where something that it needs is missing.
 
@@ -23,7 +23,8 @@ export LC_ALL=C
 here=${YOKE_SRCDIR:?}/tests/gpu
 build=${YOKE_BUILDDIR:?}/tests/gpu
 driver=$build/.libs/nulldriver.so
-models=${MODELS:-mlp:64 simplecnn:64 lenet:256 mobilenet:64 transformer:32 gpt:32 gpt-wide:32 resnet18:128}
+models=${MODELS:-mlp:64 simplecnn:64 lenet:256 mobilenet:64 transformer:32 gpt:32 gpt-wide:32 resnet18:128
+    gpt:32:tf32 gpt:32:bf16 resnet18:128:tf32 resnet18:128:bf16}
 WORK=$build/static.tmp
 export WORK PYTHONDONTWRITEBYTECODE=1
 
@@ -69,12 +70,12 @@ find_ptxas() {
     echo "no ptxas, cuobjdump, nvdisasm: PTX is compiled but not judged (STATIC_INSTALL=yes installs them)"
 }
 
-# list DEVICE MODEL BATCH
+# list DEVICE MODEL BATCH [PRECISION]
 list() {
-    folder=$WORK/$1.$2.$3
+    folder=$WORK/$1.$2.$3${4:+.$4}
     mkdir -p "$folder"
     OCL_ICD_VENDORS=$WORK/null.icd YOKE_NULL_DEVICES=$1 YOKE_NULL_DUMP=$folder \
-        "$build/list_launches" "$driver" "$2" "$3" "$folder/log" >"$folder/launches"
+        "$build/list_launches" "$driver" "$2" "$3" "${4:-f32}" "$folder/log" >"$folder/launches"
 }
 
 [ -e "$driver" ] || skip 'there is no null driver in a build without shared libraries'
@@ -97,7 +98,11 @@ export STATIC_TARGETS
 [ -z "$PTXAS" ] || "$PTXAS" --version | tail -n 2 | head -n 1
 for device in h200 mi300x; do
     for model in $models; do
-        list "$device" "${model%:*}" "${model#*:}"
+        case $device.$model in
+        mi300x.*:*:*) ;;
+        # shellcheck disable=SC2046
+        *) list "$device" $(echo "$model" | tr : ' ') ;;
+        esac
     done
 done
 status=0
