@@ -449,7 +449,8 @@ typedef enum yoke_reproducible_choice {
 /* What each device keeps a part of, where others keep the rest; see yoke-parallel(7). */
 typedef enum yoke_shard_choice {
     YOKE_SHARD_NOTHING = 0, /* each device has all of it; those that share memory have it once */
-    YOKE_SHARD_STATE        /* the optimizer's state and the moving average */
+    YOKE_SHARD_STATE,       /* the optimizer's state and the moving average */
+    YOKE_SHARD_GRADIENTS    /* these, and the sums of gradients */
 } yoke_shard_choice;
 
 /* In which integers the gradients of granules are added, on devices and between processes. Each has

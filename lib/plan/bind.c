@@ -180,6 +180,7 @@ yki_plan_bind(yki_plan *plan)
     }
     for (size_t v = 0; v < plan->value_count; v++)
         YKI_TRY(make_buffer(plan, &plan->values[v]));
+    YKI_TRY(yki_plan_lend_buckets(plan));
     YKI_TRY(yki_plan_fill_inputs(plan));
     for (size_t t = 0; t < plan->task_count; t++) {
         yki_plan_tick(plan);

@@ -127,9 +127,13 @@ yki_plan_begin(yki_plan *plan, yki_extents extents)
 yoke_status
 yki_plan_enqueue_tasks(yki_plan *plan, yki_section section, size_t first, size_t end)
 {
-    for (size_t t = first; t < end; t++)
-        if (plan->tasks[t].section == section && !(plan->asked.some && plan->asked.skips[t]))
-            YKI_TRY(enqueue_task(plan, &plan->tasks[t], YKI_PHASE_RUN));
+    for (size_t t = first; t < end; t++) {
+        if (plan->tasks[t].section != section || (plan->asked.some && plan->asked.skips[t]))
+            continue;
+        if (plan->tasks[t].opens)
+            YKI_TRY(yki_plan_open_buckets(plan, t));
+        YKI_TRY(enqueue_task(plan, &plan->tasks[t], YKI_PHASE_RUN));
+    }
     return section == YKI_BACKWARD && end == plan->task_count ? yki_plan_enqueue_late_sums(plan)
                                                               : YOKE_OK;
 }

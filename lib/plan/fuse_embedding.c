@@ -36,6 +36,8 @@ yki_fuse_embedding(yki_fusion *f, size_t index)
     if (plan->values[joined.slots[3]].storage == YKI_STORE_LENT) {
         plan->values[other].storage = YKI_STORE_LENT;
         plan->values[other].buffer = plan->values[joined.slots[3]].buffer;
+        plan->values[other].within = plan->values[joined.slots[3]].within;
+        plan->values[other].offset = plan->values[joined.slots[3]].offset;
     }
     if (joined.node)
         plan->node_value[joined.node->id] = -1;

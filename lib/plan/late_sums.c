@@ -69,9 +69,9 @@ yki_plan_find_late_sums(yki_plan *plan)
     uint64_t most = YKI_MIN(traits->memory / MEMORY_FRACTION, (uint64_t)MOST_BYTES);
     size_t found = 0;
 
-    if (!plan->options.late_sums || plan->options.canonical || plan->options.small ||
-        plan->recomputed.tight || plan->options.no_fusion || traits->type == YOKE_DEVICE_CPU ||
-        plan->weights->pool_count != 1)
+    if (!plan->options.late_sums || plan->weights->transient || plan->options.canonical ||
+        plan->options.small || plan->recomputed.tight || plan->options.no_fusion ||
+        traits->type == YOKE_DEVICE_CPU || plan->weights->pool_count != 1)
         return YOKE_OK;
     for (size_t t = 0; t < plan->task_count; t++)
         found += late_launch(plan, &plan->tasks[t]) != NULL;

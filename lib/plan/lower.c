@@ -77,8 +77,9 @@ note_weights(const yki_plan *plan, role *roles)
         roles[w->weights[i].node->id].weight = &w->weights[i];
         /* A gradient that belongs to several parameters goes to the first, and is copied to the
          * others. */
-        if (plan->options.training && w->weights[i].gradient && gradient && gradient->op &&
-            !gradient->op->is_view && !roles[gradient->id].gradient && !roles[gradient->id].lent)
+        if (plan->options.training && yki_weights_trains(w, &w->weights[i]) && gradient &&
+            gradient->op && !gradient->op->is_view && !roles[gradient->id].gradient &&
+            !roles[gradient->id].lent)
             roles[gradient->id].gradient = &w->weights[i];
     }
 }
@@ -187,14 +188,14 @@ lower_computed(yki_plan *plan, const yoke_node *node, const role *its)
     value.operand = yki_operand_of(node);
     if (its->gradient) {
         value.buffer = its->gradient->gradient;
-        value.bucket = its->gradient->bucket + 1;
+        value.bucket = value.within = its->gradient->bucket + 1;
         value.offset = plan->weights->buckets[its->gradient->bucket].start + its->gradient->offset;
     } else {
         value.buffer = its->lent;
     }
-    value.storage = value.buffer      ? YKI_STORE_LENT
-                    : its->use.result ? YKI_STORE_KEPT
-                                      : YKI_STORE_ARENA;
+    value.storage = value.buffer || its->gradient ? YKI_STORE_LENT
+                    : its->use.result             ? YKI_STORE_KEPT
+                                                  : YKI_STORE_ARENA;
     YKI_TRY(yki_plan_add_value(plan, &value, &plan->node_value[node->id]));
     task.slots[count] = plan->node_value[node->id];
     YKI_TRY(yki_plan_add_task(plan, &task));
@@ -213,14 +214,17 @@ copy_stray_gradients(yki_plan *plan)
         yki_value value = {.alias = -1,
                            .storage = YKI_STORE_LENT,
                            .buffer = weight->gradient,
-                           .bucket = weight->bucket + 1};
+                           .bucket = weight->bucket + 1,
+                           .within = weight->bucket + 1};
         yki_task task = {.section = YKI_BACKWARD};
         int32_t source, target;
 
-        if (!gradient || weight->node->frozen || !weight->gradient)
+        if (!gradient || weight->node->frozen || !yki_weights_trains(plan->weights, weight))
             continue;
         source = plan->node_value[gradient->id];
-        if (plan->values[source].buffer == weight->gradient)
+        value.offset = plan->weights->buckets[weight->bucket].start + weight->offset;
+        if (plan->values[source].bucket == value.bucket &&
+            plan->values[source].offset == value.offset)
             continue;
         value.operand = plan->values[source].operand;
         YKI_TRY(yki_plan_add_value(plan, &value, &target));

@@ -349,7 +349,8 @@ static yoke_status
 pack_values(yki_plan *plan)
 {
     const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
-    uint64_t align = YKI_MAX((uint64_t)traits->base_align, 256u);
+    uint64_t align = YKI_MAX((uint64_t)traits->base_align,
+                             plan->weights->transient ? (uint64_t)YKI_WEIGHT_ALIGN : 256u);
     packing p = {.plan = plan, .limit = traits->max_allocation};
     yoke_status status;
 
@@ -376,18 +377,28 @@ yki_plan_pack(yki_plan *plan)
     for (size_t t = 0; t < plan->task_count; t++)
         YKI_TRY(add_slots(plan, &plan->tasks[t]));
     YKI_TRY(yki_plan_find_late_sums(plan));
+    YKI_TRY(yki_plan_add_buckets(plan));
     find_lifetimes(plan);
     share_in_place(plan);
+    yki_plan_keep_buckets(plan);
     return pack_values(plan);
 }
 
 /* ---- other extents ---- */
 
+/* The memory of a bucket, whose size no extent changes. */
+static bool
+is_bucket(const yki_value *value)
+{
+    return value->within && value->storage == YKI_STORE_ARENA;
+}
+
 static void
 size_values(yki_plan *plan, yki_extents max)
 {
     for (size_t v = 0; v < plan->value_count; v++)
-        plan->values[v].size = (uint64_t)yki_value_bytes(&plan->values[v].operand, max);
+        if (!is_bucket(&plan->values[v]))
+            plan->values[v].size = (uint64_t)yki_value_bytes(&plan->values[v].operand, max);
     for (size_t t = 0; t < plan->task_count; t++) {
         const yki_task *task = &plan->tasks[t];
 

@@ -132,6 +132,7 @@ yki_plan_destroy(yki_plan *plan)
         yki_free(task->kernels);
         yki_recipe_clear(&task->recipe);
     }
+    yki_plan_withdraw_buckets(plan);
     for (size_t v = 0; v < plan->value_count; v++)
         if (plan->values[v].owned)
             yki_buffer_destroy(plan->values[v].buffer);

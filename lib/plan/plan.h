@@ -100,7 +100,8 @@ typedef struct yki_weight {
     yoke_node *node;
     uint32_t bucket;
     uint64_t offset, size;        /* bytes, within the bucket */
-    yki_buffer *value, *gradient; /* views; NULL if another member has the weight */
+    yki_buffer *value, *gradient; /* views; NULL if another member has the weight; gradient: also
+                                     if it is transient */
 } yki_weight;
 
 typedef struct yki_weights {
@@ -123,6 +124,8 @@ typedef struct yki_weights {
     uint32_t home;              /* which member this is */
     uint64_t version;           /* goes up when a value changes: packed copies are stale */
     bool training;
+    bool transient; /* gradients have no memory of their own: a plan gives buckets some of its
+                       memory, while they are computed and summed (buckets.c) */
 } yki_weights;
 
 /* Completes the graph and makes its weights, filled with zeros, with one reference. A `bucket_size`
@@ -131,6 +134,11 @@ typedef struct yki_weights {
  * size the same, and its graph the same as far as parameters and states go. Waits. */
 yoke_status yki_weights_create(yoke_device *device, yoke_graph *graph, bool training,
                                uint64_t bucket_size, yki_weights *lender, yki_weights **weights);
+/* The same for training, but gradients are transient, also those of weights that borrow from these.
+ */
+yoke_status yki_weights_create_transient(yoke_device *device, yoke_graph *graph,
+                                         uint64_t bucket_size, yki_weights *lender,
+                                         yki_weights **weights);
 /* Makes the weights of member `home` of a graph with places. The order and the offsets of the
  * buckets are those of the whole graph, but only the member's own buckets get memory. No bucket
  * holds weights of two members. `placed` must outlive the weights. Waits. */
@@ -139,6 +147,8 @@ yoke_status yki_weights_create_placed(yoke_device *device, yoke_graph *graph, bo
                                       yki_weights **weights);
 /* Returns whether this member has the bucket. */
 bool yki_weights_has(const yki_weights *weights, size_t bucket);
+/* Returns whether this member computes the gradient of a parameter. */
+bool yki_weights_trains(const yki_weights *weights, const yki_weight *weight);
 /* Each reference is released once; the last release frees the weights. Release accepts NULL. */
 yki_weights *yki_weights_retain(yki_weights *weights);
 void yki_weights_release(yki_weights *weights);
@@ -178,6 +188,7 @@ typedef struct yki_value {
     bool decided;        /* its layout is final */
     bool given;          /* written before a run: an input, or from another member (inputs.c) */
     uint32_t bucket;     /* of a parameter's gradient: its bucket + 1; else 0 */
+    uint32_t within;     /* the bucket + 1 in whose memory it lies, at `offset`; else 0 */
     int32_t copies;      /* its newest copy in another layout; 0: none (value 0 is never a copy) */
     int32_t next_copy;   /* of a copy: the copy made before it */
 } yki_value;
@@ -195,6 +206,7 @@ typedef struct yki_task {
     bool dropped;     /* joined with another task; removed when fusing ends */
     bool again;       /* a task of forward that is run again in backward (again.c); */
     int32_t first;    /* the task that is its first run */
+    bool opens;       /* the first that writes to some transient bucket */
     yki_class rounds; /* of a product: the class that rounds its operands, if it may; else direct */
 } yki_task;
 
@@ -225,6 +237,8 @@ typedef struct yki_plan_options {
     bool late_sums;            /* nobody reads a gradient before backward ends (late_sums.c) */
     double budget;             /* seconds for measuring; 0: by level */
     double spent;              /* seconds of the budget that are used up already */
+    uint32_t lag;              /* with transient gradients: buckets that are computed before one is
+                                * taken from its memory; 0: it is taken by the plan's queue */
     struct yki_wisdom *wisdom; /* lent; NULL: nothing is known and nothing is kept */
     const uint8_t *classes;    /* by node id: numerical class + 1; lent; NULL: the device chooses */
     size_t class_count;        /* nodes beyond it have YKI_ANY_CLASS */
@@ -303,7 +317,10 @@ typedef struct yki_plan {
     int32_t *unmerged;   /* by node id: this device's own value where the team merges it; or -1 */
     yki_stop *stops;     /* in the order of tasks; set by bind */
     size_t stop_count;
-    size_t *bucket_task; /* by bucket: the last task that writes to its gradients */
+    size_t *bucket_task;  /* by bucket: the last task that writes to its gradients */
+    int32_t bucket_value; /* the value that is the memory of bucket 0, if gradients are transient;
+                             those of the others follow */
+    bool lends_buckets;   /* it has given buckets memory */
     size_t node_count;
     struct {
         yki_buffer **buffers;
@@ -389,6 +406,22 @@ yoke_status yki_find_capacity(yki_bytes_of bytes_of, const void *user, uint64_t 
 /* Finds the largest batch that this plan could have been made for, with its own memory and what is
  * left of the quota. */
 yoke_status yki_plan_capacity(const yki_plan *plan, int64_t *samples);
+
+/* ---- buckets.c: memory for transient gradients; without those nothing is done ---- */
+
+/* Adds a value for each bucket. */
+yoke_status yki_plan_add_buckets(yki_plan *plan);
+/* Sets the lifetimes of these values. All others have theirs. */
+void yki_plan_keep_buckets(yki_plan *plan);
+/* Gives buckets and gradients their memory; and takes it back. */
+yoke_status yki_plan_lend_buckets(yki_plan *plan);
+void yki_plan_withdraw_buckets(yki_plan *plan);
+/* Enqueues zeros for the buckets that begin with a task. */
+yoke_status yki_plan_open_buckets(yki_plan *plan, size_t task);
+/* The last task during which a bucket keeps its memory; task_count: it does to the end. */
+size_t yki_plan_bucket_end(const yki_plan *plan, size_t bucket);
+/* The most bytes of buckets that have memory at a time. */
+uint64_t yki_plan_bucket_bytes(const yki_plan *plan);
 
 /* ---- print.c ---- */
 

@@ -70,6 +70,12 @@ print_task(const yki_plan *plan, const output *out, size_t index)
              launches, flops / 1e6, bytes / 1e6, rate);
 }
 
+static const char *
+value_title(const yki_value *value)
+{
+    return value->node ? yki_node_title(value->node) : value->within ? "a bucket of gradients" : "";
+}
+
 static void
 print_memory(const yki_plan *plan, const output *out)
 {
@@ -86,10 +92,13 @@ print_memory(const yki_plan *plan, const output *out)
         unpacked += value->size;
         yki_tell(&out->to, "        %6u %12llu %12llu  %d-%d %s", value->chunk,
                  (unsigned long long)value->offset, (unsigned long long)value->size, value->first,
-                 value->last, value->node ? yki_node_title(value->node) : "");
+                 value->last, value_title(value));
     }
     yki_tell(&out->to, "packed %.1f MB of %.1f MB; whole plan %.1f MB", (double)packed / 1e6,
              (double)unpacked / 1e6, (double)yki_plan_memory(plan) / 1e6);
+    if (plan->weights->transient)
+        yki_tell(&out->to, "gradients: up to %.1f MB of that at a time",
+                 (double)yki_plan_bucket_bytes(plan) / 1e6);
 }
 
 /* Times that were not measured are only good for a fraction. */

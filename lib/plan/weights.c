@@ -34,6 +34,12 @@ yki_weights_has(const yki_weights *w, size_t bucket)
     return w->buckets[bucket].home == w->home;
 }
 
+bool
+yki_weights_trains(const yki_weights *w, const yki_weight *weight)
+{
+    return w->training && weight->bucket < w->bucket_count && yki_weights_has(w, weight->bucket);
+}
+
 /* Whether a parameter has a bucket with gradients: it is not frozen, or backward computes its
  * gradient because it was frozen later. A borrower's memory is the lender's, whose graph may not be
  * differentiated, or is another copy of the graph. */
@@ -154,7 +160,7 @@ allocate_pools(yki_weights *w, yki_queue *queue)
             pool->values = w->lender->pools[i].values;
         else
             YKI_TRY(zeroed(w, queue, pool->size, "parameters", &pool->values));
-        if (w->training && i < w->pool_count)
+        if (w->training && !w->transient && i < w->pool_count)
             YKI_TRY(zeroed(w, queue, pool->size, "gradients", &pool->gradients));
     }
     for (size_t b = 0; b < w->bucket_count + w->frozen_buckets; b++) {
@@ -207,7 +213,7 @@ allocate(yki_weights *w, yki_queue *queue)
 }
 
 static yoke_status
-create(yoke_device *device, yoke_graph *graph, bool training, uint64_t bucket_size,
+create(yoke_device *device, yoke_graph *graph, bool training, bool transient, uint64_t bucket_size,
        yki_weights *lender, const yki_placed *placed, uint32_t home, yki_weights **out)
 {
     yki_weights *w = NULL;
@@ -222,6 +228,7 @@ create(yoke_device *device, yoke_graph *graph, bool training, uint64_t bucket_si
     w->device = yki_device_retain(device);
     w->graph = yki_graph_retain(graph);
     w->training = training;
+    w->transient = transient || (lender && lender->transient);
     w->version = 1;
     w->lender = lender ? yki_weights_retain(lender) : NULL;
     w->placed = placed;
@@ -246,7 +253,14 @@ yoke_status
 yki_weights_create(yoke_device *device, yoke_graph *graph, bool training, uint64_t bucket_size,
                    yki_weights *lender, yki_weights **out)
 {
-    return create(device, graph, training, bucket_size, lender, NULL, 0, out);
+    return create(device, graph, training, false, bucket_size, lender, NULL, 0, out);
+}
+
+yoke_status
+yki_weights_create_transient(yoke_device *device, yoke_graph *graph, uint64_t bucket_size,
+                             yki_weights *lender, yki_weights **out)
+{
+    return create(device, graph, true, true, bucket_size, lender, NULL, 0, out);
 }
 
 yoke_status
@@ -254,7 +268,7 @@ yki_weights_create_placed(yoke_device *device, yoke_graph *graph, bool training,
                           uint64_t bucket_size, const yki_placed *placed, uint32_t home,
                           yki_weights **out)
 {
-    return create(device, graph, training, bucket_size, NULL, placed, home, out);
+    return create(device, graph, training, false, bucket_size, NULL, placed, home, out);
 }
 
 yki_weights *

@@ -97,6 +97,7 @@ plan_options(const yoke_replica *r, bool training, bool team)
                               .most = training ? r->options.recompute_bytes : 0,
                               .repeats = r->repeats,
                               .canonical = r->canonical,
+                              .lag = r->lag,
                               .late_sums = training && !r->overlaps,
                               .level = r->options.level,
                               .classes = r->classes,
@@ -158,6 +159,7 @@ yki_replica_make_updater(yoke_replica *r, const yoke_replica_options *o,
                                    .owners = in_team->owners,
                                    .ranges = in_team->ranges,
                                    .shard = in_team->shard,
+                                   .divides = in_team->divides,
                                    .norm_parts = in_team->norm_parts,
                                    .settle = in_team->settle,
                                    .average = in_team->average};
@@ -207,8 +209,12 @@ open(yoke_replica *r, yoke_device *device, yoke_graph *graph, const yoke_replica
     r->repeats = in_team->accumulates;
     r->overlaps = in_team->overlaps;
     r->canonical = in_team->canonical;
+    r->lag = in_team->lag;
     if (in_team->weights)
         r->weights = yki_weights_retain(in_team->weights);
+    else if (in_team->divides)
+        YKI_TRY(yki_weights_create_transient(device, graph, in_team->bucket_size, in_team->lender,
+                                             &r->weights));
     else
         YKI_TRY(yki_weights_create(device, graph, !o->evaluation_only, in_team->bucket_size,
                                    in_team->lender, &r->weights));

@@ -70,6 +70,7 @@ struct yoke_replica {
     bool repeats;    /* see yki_plan_options */
     bool overlaps;   /* see yki_replica_in_team */
     bool canonical;  /* see yki_plan_options */
+    uint32_t lag;    /* likewise */
     void (*tick)(void *user);
     void *tick_user;
     struct {
@@ -93,7 +94,9 @@ typedef struct yki_replica_in_team {
     uint32_t owner, owners;   /* updates buckets `owner`, `owner` + `owners`, ...; owners 0: all */
     const yki_ranges *ranges; /* see yki_updater_options */
     size_t shard;
-    bool waits; /* yki_replica_plan leaves the optimizer to yki_replica_make_updater */
+    bool divides; /* likewise; its weights' gradients are transient */
+    uint32_t lag; /* see yki_plan_options */
+    bool waits;   /* yki_replica_plan leaves the optimizer to yki_replica_make_updater */
     void (*tick)(void *user); /* see yki_plan_options */
     void *tick_user;
     yki_buffer *totals;     /* sum and count of the loss over the team; lent; NULL: its own */

@@ -8,7 +8,7 @@
  * update; a table tells the kernel where the segments are. Where several devices own a part
  * of the buckets each, there is a launch for each bucket. The state has the same order in
  * memory as the parameters. Where it is sharded, an updater has a range of each bucket, and
- * state for that alone.
+ * state for that alone; gradients too, if they are as well.
  */
 #include <fnmatch.h>
 #include <math.h>
@@ -38,7 +38,7 @@ typedef struct frozen_range {
  * this updater owns. */
 typedef struct unit {
     yki_buffer *values, *gradients; /* lent */
-    yki_buffer *part[2];            /* views that these two are, of a part of a bucket; or NULL */
+    yki_buffer *part[2];            /* what these two are, if it is a part of a bucket; or NULL */
     yki_buffer *m, *v;              /* state; NULL if it is not kept */
     yki_buffer *average;            /* of the values; NULL if it is not kept */
     uint64_t size;                  /* bytes */
@@ -263,10 +263,16 @@ add_unit(yki_updater *u, size_t b)
     unit *at = &u->units[u->unit_count++];
 
     *at = (unit){.values = bucket->values, .gradients = bucket->gradients, .size = own.size};
-    if (own.size == bucket->size)
+    if (own.size == bucket->size && !u->options.divides)
         return YOKE_OK;
     YKI_TRY(yki_buffer_view(pool->values, bucket->start + own.offset, own.size, &at->part[0]));
-    YKI_TRY(yki_buffer_view(pool->gradients, bucket->start + own.offset, own.size, &at->part[1]));
+    if (u->options.divides) {
+        YKI_TRY(yki_buffer_create(u->weights->device, own.size, 0, "gradients", &at->part[1]));
+        YKI_TRY(yki_buffer_touch(u->queue, at->part[1]));
+    } else {
+        YKI_TRY(
+            yki_buffer_view(pool->gradients, bucket->start + own.offset, own.size, &at->part[1]));
+    }
     at->values = at->part[0];
     at->gradients = at->part[1];
     return YOKE_OK;
@@ -662,21 +668,41 @@ yki_updater_enqueue_count(yki_updater *u)
     return yki_queue_launch(u->queue, u->count, &one, YKI_NO_WAIT, NULL);
 }
 
+static yoke_status
+enqueue_norm(yki_updater *u, size_t bucket)
+{
+    const yki_bucket *at = &u->weights->buckets[bucket];
+    const yki_grid grid = norm_grid(u, at);
+
+    if (!yki_updater_wants_norm(u) || !measures(u, bucket))
+        return YOKE_OK;
+    for (size_t i = 0; i < u->frozen_count; i++)
+        if (u->frozen[i].bucket == bucket)
+            YKI_TRY(yki_queue_fill(u->queue, at->gradients, u->frozen[i].offset, u->frozen[i].size,
+                                   0, YKI_NO_WAIT, NULL));
+    return yki_queue_launch(u->queue, u->norms[bucket], &grid, YKI_NO_WAIT, NULL);
+}
+
 yoke_status
 yki_updater_enqueue_norms(yki_updater *u)
 {
     if (!counts_itself(u))
         YKI_TRY(yki_updater_enqueue_count(u));
-    for (size_t i = 0; yki_updater_wants_norm(u) && i < u->frozen_count; i++)
-        YKI_TRY(yki_queue_fill(u->queue, u->weights->buckets[u->frozen[i].bucket].gradients,
-                               u->frozen[i].offset, u->frozen[i].size, 0, YKI_NO_WAIT, NULL));
-    for (size_t b = 0; yki_updater_wants_norm(u) && b < u->weights->bucket_count; b++) {
-        const yki_grid grid = norm_grid(u, &u->weights->buckets[b]);
-
-        if (measures(u, b))
-            YKI_TRY(yki_queue_launch(u->queue, u->norms[b], &grid, YKI_NO_WAIT, NULL));
-    }
+    for (size_t b = 0; !u->options.divides && b < u->weights->bucket_count; b++)
+        YKI_TRY(enqueue_norm(u, b));
     return YOKE_OK;
+}
+
+yoke_status
+yki_updater_enqueue_norm(yki_updater *u, size_t bucket)
+{
+    const yki_range own = owned(u, bucket);
+
+    YKI_TRY(enqueue_norm(u, bucket));
+    if (own.size == 0)
+        return YOKE_OK;
+    return yki_queue_copy(u->queue, u->weights->buckets[bucket].gradients, own.offset,
+                          yki_updater_gradients(u, bucket), 0, own.size, YKI_NO_WAIT, NULL);
 }
 
 yoke_status
@@ -760,6 +786,12 @@ yki_updater_state(const yki_updater *u, size_t bucket, unsigned which, yki_range
     return by_bucket[which][bucket];
 }
 
+yki_buffer *
+yki_updater_gradients(const yki_updater *u, size_t bucket)
+{
+    return u->options.divides && owns(u, bucket) ? u->units[u->unit_of[bucket]].gradients : NULL;
+}
+
 bool
 yki_updater_keeps(const yki_updater *u, unsigned which)
 {
@@ -776,6 +808,16 @@ yki_updater_state_bytes(const yki_updater *u)
     for (size_t i = 0; i < u->unit_count; i++)
         bytes += u->units[i].size;
     return bytes * yki_updater_states(&u->options);
+}
+
+uint64_t
+yki_updater_gradient_bytes(const yki_updater *u)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; u->options.divides && i < u->unit_count; i++)
+        bytes += u->units[i].size;
+    return bytes;
 }
 
 size_t

@@ -20,6 +20,7 @@ typedef struct yki_updater_options {
     uint32_t owner, owners;   /* owns buckets `owner`, `owner` + `owners`, ...; owners 0: all */
     const yki_ranges *ranges; /* it owns what `shard` has of these buckets; lent; NULL: all */
     size_t shard;
+    bool divides;           /* it has gradients of those alone, which others write */
     yki_buffer *norm_parts; /* partial norms of all buckets, of all owners; lent; NULL: its own */
     bool settle;            /* what devices do differently comes out alike (clkernels/exact.cl) */
     float average;          /* decay of a moving average of the weights; 0: none is kept */
@@ -42,6 +43,9 @@ yoke_status yki_updater_enqueue_count(yki_updater *updater);
 /* Enqueues the first half of an update, the partial norms of the buckets that it owns. Those of all
  * owners must be complete before the second half. */
 yoke_status yki_updater_enqueue_norms(yki_updater *updater);
+/* With parts of gradients: does the first half for the bucket whose gradients a plan's memory holds
+ * now, and copies from there what it owns. yki_updater_enqueue_norms then does the rest. */
+yoke_status yki_updater_enqueue_norm(yki_updater *updater, size_t bucket);
 /* Enqueues the second half, on any queue of the same space. Called again after a failure, it goes
  * on where it stopped: another queue can complete an update. */
 yoke_status yki_updater_enqueue_updates(yki_updater *updater, yki_queue *queue);
@@ -66,10 +70,15 @@ yoke_status yki_updater_exchange(yki_updater *updater);
  * lent, for checkpoints; NULL if the optimizer keeps none, or it owns nothing. */
 yki_buffer *yki_updater_state(const yki_updater *updater, size_t bucket, unsigned which,
                               yki_range *range);
+/* Returns what it owns of a bucket's gradients, lent; NULL if it owns nothing, or has them whole.
+ */
+yki_buffer *yki_updater_gradients(const yki_updater *updater, size_t bucket);
 /* Whether there is such a state, of any bucket. */
 bool yki_updater_keeps(const yki_updater *updater, unsigned which);
 /* The bytes of all state that it has. */
 uint64_t yki_updater_state_bytes(const yki_updater *updater);
+/* The bytes of parts of gradients that it has. */
+uint64_t yki_updater_gradient_bytes(const yki_updater *updater);
 /* The number of states that there are for each parameter. */
 size_t yki_updater_states(const yki_updater_options *options);
 

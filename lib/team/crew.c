@@ -110,6 +110,8 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
         .owner =
             m->index_in_group < group->owners ? m->index_in_group : UINT32_MAX, /* owns no bucket */
         .owners = group->owners,
+        .divides = crew->sharding.gradients,
+        .lag = options->accumulates ? 0 : YKI_SHARDING_LAG,
         .ranges = crew->sharding.ranges,
         .shard = crew->sharding.first + m->group,
         .waits = shards(crew, options) && !crew->sharding.ranges,
@@ -291,7 +293,7 @@ make_replicas(yki_crew *crew, const yki_crew_options *options)
 static bool
 passes_pinned(const yki_crew *crew, const yki_member *m)
 {
-    return crew->through_host && !crew->comm &&
+    return crew->through_host && !crew->comm && !crew->sharding.gradients &&
            !yki_device_get_traits(m->replica->weights->device)->direct_host;
 }
 
@@ -535,18 +537,6 @@ make_pinned(yki_crew *crew)
     return YOKE_OK;
 }
 
-/* Bytes that a bucket needs on its way, in whole pages: of its gradients, and of its weights if
- * they are divided, which are more than narrow integers. */
-static uint64_t
-transit_size(const yki_crew *crew, size_t bucket)
-{
-    const uint64_t page = 4096;
-    uint64_t size = YKI_MAX(yki_crew_travel_size(crew, bucket),
-                            crew->members[0].replica->weights->buckets[bucket].size);
-
-    return (size + page - 1) / page * page;
-}
-
 /* Makes what gradients and statistics pass through between groups and processes. For processes all
  * buckets share one piece of memory: a transport can share one large piece between them more easily
  * than many small ones. */
@@ -561,16 +551,18 @@ make_transit(yki_crew *crew)
         yki_alloc(crew->buckets.count, sizeof *crew->buckets.transit, "gradients on their way");
     if (!crew->buckets.transit)
         return YOKE_ERROR_OUT_OF_MEMORY;
+    if (crew->sharding.gradients)
+        return yki_sharding_make_transit(crew);
     if (!crew->comm)
         return make_pinned(crew);
     for (size_t b = 0; b < crew->buckets.count; b++)
-        total += 2 * transit_size(crew, b);
+        total += 2 * yki_crew_transit_size(crew, b);
     crew->buckets.transit_memory = at =
         yki_comm_alloc(crew->comm, total, crew->buckets.algorithm, "gradients on their way");
     if (!at)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t b = 0; b < crew->buckets.count; b++) {
-        uint64_t size = transit_size(crew, b);
+        uint64_t size = yki_crew_transit_size(crew, b);
 
         crew->buckets.transit[b].own = at;
         crew->buckets.transit[b].sum = at + size;
@@ -625,6 +617,8 @@ build(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
     if (crew->graph->place_count)
         YKI_TRY(yki_stages_create(crew, options));
     YKI_TRY(make_groups(crew));
+    crew->sharding.gradients = shards(crew, options) && options->shards_gradients;
+    crew->sharding.norms = options->replica.clip_norm > 0;
     YKI_TRY(make_norm_parts(crew, options));
     YKI_TRY(make_replicas(crew, options));
     crew->buckets.count = crew->members[0].replica->weights->bucket_count;
@@ -695,7 +689,9 @@ yki_crew_divide_state(yki_crew *crew, const yki_crew_options *options)
         describe(crew, k, options, &o, &in_team);
         YKI_TRY(yki_replica_make_updater(crew->members[k].replica, &o, &in_team));
     }
-    YKI_TRY(yki_sharding_connect(crew, options->replica.clip_norm > 0));
+    YKI_TRY(yki_sharding_connect(crew));
+    if (crew->sharding.gradients && crew->exact.granule && !crew->sharding.norms)
+        YKI_TRY(yki_granules_divide(crew));
     return yki_crew_finish(crew);
 }
 

@@ -22,7 +22,7 @@
  *   recheck.c        a second sum of granules, and how two are compared
  *   exchange.c       merges statistics in mid-section, gradients and losses
  *   step.c           builds a training step from these
- *   sharding.c       parts of the optimizer's state
+ *   sharding.c       parts of the optimizer's state, and of the gradients
  *   stages.c         runs a graph with places on several devices
  */
 #ifndef YKI_CREW_H
@@ -52,6 +52,7 @@ typedef struct yki_adder {
     yki_grid *grids;     /* by bucket, of both */
     yki_buffer *largest; /* by weight: bits of the largest element of a granule's gradient */
     size_t count;        /* granules of this step so far */
+    size_t at;           /* the number, in this step, of the one whose buckets are added */
     uint32_t *found;     /* `largest`, on the host */
     float *rows;         /* pairs of each granule, on the host */
     yki_event reads[2];  /* when they are there */
@@ -123,7 +124,9 @@ typedef struct yki_group {
 
 /* A bucket that is exchanged through the host. */
 typedef struct yki_transit {
-    void *own, *sum; /* gradients of this process; of all. Only with other processes */
+    void *own, *sum; /* gradients of this process; of all. Only with other processes, or where
+                        gradients are divided */
+    size_t after;    /* buckets before this one must have left their memory for it */
     void *request;
     double begun;       /* when the reduction was started, if a timeline is recorded */
     yki_event *arrived; /* by group: the host may use its gradients. Only without other processes */
@@ -136,7 +139,8 @@ typedef struct yki_bucket_exchange {
     size_t *ready_stop;   /* by bucket: stops of backward that come before it is complete, + 1 */
     size_t stop_count;    /* of the training plan */
     size_t next;          /* the next bucket to be summed in backward */
-    size_t landed;        /* the next bucket to be added by the host */
+    size_t landed;        /* the next bucket whose sum is to be taken by the host */
+    bool first;           /* the micro-batch under way is the first one of its step */
     bool marks;           /* complete[] is recorded while backward runs */
     bool apart;           /* gradients are exchanged after backward, not during it */
     yki_transit *transit; /* by bucket; NULL: nothing goes through the host */
@@ -165,7 +169,8 @@ typedef enum yki_verdict {
     YKI_VERDICT_OPEN      /* it or another one is wrong, and nobody can say which */
 } yki_verdict;
 
-/* Which groups keep which part of the optimizer's state (sharding.c); zeros: each keeps all. */
+/* Which groups keep which part of the optimizer's state, and of the gradients (sharding.c); zeros:
+ * each keeps all. */
 typedef struct yki_sharding {
     yki_ranges *ranges; /* by bucket and owner */
     size_t count;       /* owners: the groups of all processes */
@@ -175,6 +180,8 @@ typedef struct yki_sharding {
     size_t *counts;     /* by rank: values of a bucket; written anew for each call */
     size_t states;      /* of a parameter */
     void *host;         /* a bucket on its way from group to group; NULL: buckets.transit */
+    bool gradients;     /* a group keeps its own part of the gradients alone */
+    bool norms;         /* the update clips by norm */
     bool scatters;      /* a process gets its own part of the gradients alone */
     bool torn; /* a part of the weights is changed, or exchanged with averages, and the rest is not
                 */
@@ -262,6 +269,7 @@ typedef struct yki_crew_options {
     bool rechecks;          /* with granules: some are computed twice and compared */
     float average;          /* see yki_updater_options */
     bool shards;            /* each group keeps a part of the optimizer's state, */
+    bool shards_gradients;  /* and of the gradients, */
     const char *shard_by;   /* by this text (yki_sharding_create) */
     bool may_shrink;        /* a member's batch may be less than `most` if its memory is short */
     uint64_t bucket_bytes;  /* 0: chosen */
@@ -312,6 +320,18 @@ yki_crew_travel_size(const yki_crew *crew, size_t bucket)
     return crew->exact.granule ? size / 4 * crew->exact.wire->bytes : size;
 }
 
+/* Bytes that a bucket needs on its way, in whole pages: of its gradients, and of its weights if
+ * they are divided, which are more than narrow integers. */
+static inline uint64_t
+yki_crew_transit_size(const yki_crew *crew, size_t bucket)
+{
+    const uint64_t page = 4096;
+    const uint64_t size = YKI_MAX(yki_crew_travel_size(crew, bucket),
+                                  crew->members[0].replica->weights->buckets[bucket].size);
+
+    return (size + page - 1) / page * page;
+}
+
 /* Whether the member updates this bucket. */
 bool yki_member_owns(const yki_crew *crew, const yki_member *member, size_t bucket);
 
@@ -352,8 +372,14 @@ void yki_granules_destroy(yki_crew *crew);
  * checkpoint. No step is under way. */
 yoke_status yki_granules_forget(yki_crew *crew);
 yoke_status yki_granules_resume(yki_crew *crew, const int32_t *exponents);
+/* Begins the sum of a granule, before its backward. */
+yoke_status yki_granules_begin(yki_member *member);
+/* Enqueues the sum of one bucket of granule adder.at, whose first sample is member->first. */
+yoke_status yki_granules_add_bucket(yki_crew *crew, yki_member *member, const yki_weights *weights,
+                                    size_t bucket);
 /* Enqueues the sum of the granule whose backward the member has enqueued, with these weights and
- * this plan. `first` is its first sample. */
+ * this plan. `first` is its first sample. Where gradients are divided, its buckets were added while
+ * backward ran. */
 yoke_status yki_granules_add(yki_crew *crew, yki_member *member, const yki_weights *weights,
                              const yki_plan *plan, int64_t first);
 /* Enqueues sums of nothing, for a member that gets no granule in this step. */
@@ -362,8 +388,12 @@ yoke_status yki_granules_none(yki_crew *crew, yki_member *member);
  * *good is false if their units were wrong, or if there is a verdict: then the step is to be made
  * again. All processes call it and get the same answer. */
 yoke_status yki_granules_judge(yki_crew *crew, bool *good);
-/* Enqueues the sums of the buckets that the member owns, rounded to float, as gradients. */
+/* Enqueues the sums of the buckets that the member owns, rounded to float, as gradients; and their
+ * norms, if those are of gradients that are divided. */
 yoke_status yki_granules_round(yki_crew *crew, yki_member *member);
+/* Where gradients are divided: from now on sums of parts, which lie at the beginning of the
+ * member's sums, become the gradients of its updater. */
+yoke_status yki_granules_divide(yki_crew *crew);
 /* Sets the units of the next step, once all is enqueued that reads those of this one. */
 yoke_status yki_granules_next(yki_crew *crew);
 
@@ -449,6 +479,8 @@ void yki_merge_rows(yki_merge merge, float *into, const float *from, size_t coun
  * processes waits for the sums; all else is only enqueued, and the host adds what has arrived. With
  * places, just enqueues the sums over micro-batches. */
 yoke_status yki_crew_reduce(yki_crew *crew, size_t stops_passed);
+/* Does the same for the buckets before number `end`, for gradients that are divided. */
+yoke_status yki_crew_take(yki_crew *crew, size_t end);
 /* Waits for all exchanges that yki_crew_reduce has started and writes the sums to the owners. */
 yoke_status yki_crew_receive(yki_crew *crew);
 /* Enqueues the copy of each member's loss and metrics, of a micro-batch or of an evaluation, into

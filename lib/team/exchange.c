@@ -365,6 +365,8 @@ sum_in_group(yki_crew *crew, size_t group, size_t bucket, yki_member **owner, yk
     return YOKE_OK;
 }
 
+static yoke_status receive_until(yki_crew *crew, size_t end);
+
 static yoke_status
 add_group(yki_crew *crew, size_t group, size_t bucket, void *sum, void *other)
 {
@@ -399,9 +401,12 @@ send_bucket(yki_crew *crew, size_t bucket)
     int32_t type = crew->exact.granule ? crew->exact.wire->type : (int32_t)YOKE_F32;
     double begin = yki_span_begin(crew->host_track);
 
+    YKI_TRY(receive_until(crew, t->after));
     for (size_t g = 0; g < crew->group_count; g++)
         YKI_TRY(add_group(crew, g, bucket, t->own, t->sum));
     yki_span_end(crew->host_track, begin, "wait for and add bucket", (int64_t)bucket);
+    if (!crew->comm)
+        return YOKE_OK;
     t->begun = yki_span_begin(crew->comm_track);
     if (crew->sharding.scatters)
         return yki_sharding_scatter(crew, bucket, type);
@@ -527,29 +532,49 @@ land_buckets(yki_crew *crew, bool wait)
 
 /* ---- gradients ---- */
 
+/* Whether groups of this process alone exchange whole gradients, while the host does other things.
+ */
+static bool
+adds_pinned(const yki_crew *crew)
+{
+    return crew->through_host && !crew->comm && !crew->sharding.gradients;
+}
+
+static yoke_status
+reduce_bucket(yki_crew *crew, size_t bucket)
+{
+    yki_event done = {0};
+    yki_member *owner;
+
+    if (adds_pinned(crew))
+        return fetch_bucket(crew, bucket);
+    if (crew->through_host)
+        return send_bucket(crew, bucket);
+    if (crew->count > 1 || crew->members[0].accumulated)
+        YKI_TRY(sum_in_group(crew, 0, bucket, &owner, &done));
+    yki_event_release(&done);
+    return YOKE_OK;
+}
+
 yoke_status
 yki_crew_reduce(yki_crew *crew, size_t stops_passed)
 {
     if (crew->stages)
         return yki_stages_reduce(crew);
     for (; crew->buckets.next < crew->buckets.count; crew->buckets.next++) {
-        size_t bucket = crew->buckets.next;
-        yki_member *owner;
-
-        if (crew->buckets.ready_stop[bucket] > stops_passed)
+        if (crew->buckets.ready_stop[crew->buckets.next] > stops_passed)
             break;
-        if (crew->through_host && !crew->comm) {
-            YKI_TRY(fetch_bucket(crew, bucket));
-        } else if (crew->through_host) {
-            YKI_TRY(send_bucket(crew, bucket));
-        } else if (crew->count > 1 || crew->members[0].accumulated) {
-            yki_event done = {0};
-
-            YKI_TRY(sum_in_group(crew, 0, bucket, &owner, &done));
-            yki_event_release(&done);
-        }
+        YKI_TRY(reduce_bucket(crew, crew->buckets.next));
     }
-    return crew->through_host && !crew->comm ? land_buckets(crew, false) : YOKE_OK;
+    return adds_pinned(crew) ? land_buckets(crew, false) : YOKE_OK;
+}
+
+yoke_status
+yki_crew_take(yki_crew *crew, size_t end)
+{
+    for (; crew->buckets.next < end; crew->buckets.next++)
+        YKI_TRY(reduce_bucket(crew, crew->buckets.next));
+    return YOKE_OK;
 }
 
 /* Writes what has arrived of the sum: all, or the part that is updated here. */
@@ -574,25 +599,40 @@ write_bucket(yki_crew *crew, size_t bucket, const char *sum)
     return YOKE_OK;
 }
 
+/* Waits for the sum of a bucket over all processes, and gives it to those who update. */
+static yoke_status
+receive_bucket(yki_crew *crew, size_t bucket)
+{
+    yki_transit *t = &crew->buckets.transit[bucket];
+    const char *sum = crew->comm && !crew->sharding.scatters ? t->sum : t->own;
+    bool done;
+
+    if (crew->comm) {
+        YKI_TRY(crew->comm->test(crew->comm, &t->request, true, &done));
+        yki_span_end_moved(crew->comm_track, t->begun,
+                           crew->sharding.scatters ? "reduce-scatter bucket" : "all-reduce bucket",
+                           (int64_t)bucket, yki_crew_travel_size(crew, bucket));
+    }
+    pass_flows(crew, crew->comm_track, bucket);
+    return crew->sharding.gradients ? yki_sharding_deliver(crew, bucket, sum)
+                                    : write_bucket(crew, bucket, sum);
+}
+
+/* Receives the buckets before number `end`. */
+static yoke_status
+receive_until(yki_crew *crew, size_t end)
+{
+    for (; crew->buckets.landed < end; crew->buckets.landed++)
+        YKI_TRY(receive_bucket(crew, crew->buckets.landed));
+    return YOKE_OK;
+}
+
 yoke_status
 yki_crew_receive(yki_crew *crew)
 {
     if (!crew->through_host)
         return YOKE_OK;
-    if (!crew->comm)
-        return land_buckets(crew, true);
-    for (size_t b = 0; b < crew->buckets.count; b++) {
-        yki_transit *t = &crew->buckets.transit[b];
-        bool done;
-
-        YKI_TRY(crew->comm->test(crew->comm, &t->request, true, &done));
-        yki_span_end_moved(crew->comm_track, t->begun,
-                           crew->sharding.scatters ? "reduce-scatter bucket" : "all-reduce bucket",
-                           (int64_t)b, yki_crew_travel_size(crew, b));
-        pass_flows(crew, crew->comm_track, b);
-        YKI_TRY(write_bucket(crew, b, crew->sharding.scatters ? t->own : t->sum));
-    }
-    return YOKE_OK;
+    return adds_pinned(crew) ? land_buckets(crew, true) : receive_until(crew, crew->buckets.count);
 }
 
 /* ---- losses and metrics ---- */

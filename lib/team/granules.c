@@ -428,28 +428,45 @@ draw_keys(const yki_member *m, int64_t first, uint32_t keys[4])
 }
 
 yoke_status
+yki_granules_begin(yki_member *m)
+{
+    yki_adder *a = &m->adder;
+
+    a->at = a->count;
+    return a->count ? YOKE_OK
+                    : yki_queue_fill(m->replica->queue, a->largest, 0, yki_buffer_size(a->largest),
+                                     0, YKI_NO_WAIT, NULL);
+}
+
+yoke_status
+yki_granules_add_bucket(yki_crew *crew, yki_member *m, const yki_weights *w, size_t bucket)
+{
+    yki_adder *a = &m->adder;
+    yki_kernel *add = a->adds[bucket];
+    yki_queue *queue = m->replica->queue;
+    uint32_t keys[4];
+
+    draw_keys(m, m->first, keys);
+    YKI_TRY(yki_kernel_set_buffer(add, 0, w->buckets[bucket].gradients));
+    YKI_TRY(yki_kernel_set_int(add, 6, a->at == 0));
+    YKI_TRY(yki_kernel_set_int(add, 8, (int64_t)(crew->exact.turn * crew->exact.weights)));
+    YKI_TRY(yki_kernel_set(add, 10, sizeof keys[0], &keys[0]));
+    YKI_TRY(yki_kernel_set(add, 11, sizeof keys[1], &keys[1]));
+    YKI_TRY(yki_queue_launch(queue, add, &a->grids[bucket], YKI_NO_WAIT, NULL));
+    yki_track_flow(yki_queue_track(queue), yki_member_flow(crew, m, bucket), 's');
+    return YOKE_OK;
+}
+
+yoke_status
 yki_granules_add(yki_crew *crew, yki_member *m, const yki_weights *w, const yki_plan *plan,
                  int64_t first)
 {
     yki_adder *a = &m->adder;
-    yki_queue *queue = m->replica->queue;
-    uint32_t keys[4];
 
-    draw_keys(m, first, keys);
-
-    if (a->count == 0)
-        YKI_TRY(yki_queue_fill(queue, a->largest, 0, yki_buffer_size(a->largest), 0, YKI_NO_WAIT,
-                               NULL));
-    for (size_t b = 0; b < crew->buckets.count; b++) {
-        YKI_TRY(yki_kernel_set_buffer(a->adds[b], 0, w->buckets[b].gradients));
-        YKI_TRY(yki_kernel_set_int(a->adds[b], 6, a->count == 0));
-        YKI_TRY(
-            yki_kernel_set_int(a->adds[b], 8, (int64_t)(crew->exact.turn * crew->exact.weights)));
-        YKI_TRY(yki_kernel_set(a->adds[b], 10, sizeof keys[0], &keys[0]));
-        YKI_TRY(yki_kernel_set(a->adds[b], 11, sizeof keys[1], &keys[1]));
-        YKI_TRY(yki_queue_launch(queue, a->adds[b], &a->grids[b], YKI_NO_WAIT, NULL));
-        yki_track_flow(yki_queue_track(queue), yki_member_flow(crew, m, b), 's');
-    }
+    m->first = first;
+    a->at = a->count;
+    for (size_t b = 0; b < crew->buckets.count && !w->transient; b++)
+        YKI_TRY(yki_granules_add_bucket(crew, m, w, b));
     YKI_TRY(yki_member_pack(crew, m, plan, a->count, false));
     a->count++;
     return YOKE_OK;
@@ -595,6 +612,44 @@ yki_granules_round(yki_crew *crew, yki_member *m)
         YKI_TRY(
             yki_kernel_set_int(a->rounds[b], 6, (int64_t)(crew->exact.turn * crew->exact.weights)));
         YKI_TRY(yki_queue_launch(m->replica->queue, a->rounds[b], &a->grids[b], YKI_NO_WAIT, NULL));
+        if (crew->sharding.gradients && crew->sharding.norms)
+            YKI_TRY(yki_updater_enqueue_norm(m->replica->updater, b));
+    }
+    return YOKE_OK;
+}
+
+/* Rounds the part of a bucket that the member updates. `run`: the first of the bucket. */
+static yoke_status
+divide_bucket(yki_crew *crew, yki_member *m, size_t bucket, size_t run)
+{
+    yki_kernel *round = m->adder.rounds[bucket];
+    const yki_flat flat = yki_flat_for(yki_device_get_traits(m->replica->weights->device));
+    const yki_range own =
+        yki_ranges_of(crew->sharding.ranges, bucket, crew->sharding.first + m->group, 1);
+
+    if (!round)
+        return YOKE_OK;
+    if (own.size == 0) {
+        yki_kernel_destroy(round);
+        m->adder.rounds[bucket] = NULL;
+        return YOKE_OK;
+    }
+    YKI_TRY(yki_kernel_set_buffer(round, 3, yki_updater_gradients(m->replica->updater, bucket)));
+    YKI_TRY(yki_kernel_set_int(round, 4, (int64_t)(own.size / 4 / flat.vector)));
+    return yki_kernel_set_int(round, 5, (int64_t)(run + own.offset / 4 / RUN));
+}
+
+yoke_status
+yki_granules_divide(yki_crew *crew)
+{
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+        size_t run = 0;
+
+        for (size_t b = 0; b < crew->buckets.count; b++) {
+            YKI_TRY(divide_bucket(crew, m, b, run));
+            run += m->replica->weights->buckets[b].size / 4 / RUN;
+        }
     }
     return YOKE_OK;
 }

@@ -262,6 +262,7 @@ yki_passes_again(yki_crew *crew, yki_member *m, uint32_t micro_batch, size_t ind
 
     pass->weights->version = m->replica->weights->version;
     YKI_TRY(yki_member_begin(crew, m, pass->plan, (uint32_t)m->adder.count, rate_factor));
+    YKI_TRY(yki_granules_begin(m));
     YKI_TRY(run_section_again(crew, m, YKI_FORWARD, micro_batch, index));
     YKI_TRY(run_section_again(crew, m, YKI_BACKWARD, micro_batch, index));
     if (m->n > 0)
@@ -278,6 +279,7 @@ begin(yki_crew *crew, float rate_factor)
         yki_member *m = &crew->members[k];
 
         crew->at = k;
+        YKI_TRY(yki_granules_begin(m));
         for (size_t i = 0; i < m->passes_taken; i++) {
             yki_pass *pass = &m->passes[i];
 
@@ -303,11 +305,15 @@ run_to(yki_crew *crew, yki_section section, size_t stop)
             const yki_plan *plan = pass->plan;
 
             m->position = pass->position;
+            m->first = pass->first;
+            m->n = pass->n;
             YKI_TRY(yki_member_run(crew, m, pass->plan, section,
                                    stop < plan->stop_count ? plan->stops[stop].task
                                                            : plan->task_count));
             pass->position = m->position;
+            m->adder.at += pass->n > 0;
         }
+        m->adder.at = m->adder.count;
     }
     return YOKE_OK;
 }

@@ -11,12 +11,21 @@
  * Ranges follow the memory that owners have left when plans are made, or given weights; never the
  * shares of the batch.
  *
- * Not here: gradients or weights of which a device keeps a part.
+ * Gradients may be divided by the same table. Then a process has its own parts of the sums, and
+ * whole buckets only while they are computed and summed: in the memory of its plans
+ * (plan/buckets.c), from which the host takes them in the course of backward, and in a piece of
+ * host memory for a few buckets. Sums over micro-batches and of granules stay whole, as they are
+ * complete only at the end. So do those on the host if gradients are clipped: their norm is that of
+ * whole buckets.
+ *
+ * Not here: weights of which a device keeps a part.
  */
 #include <string.h>
 
 #include "shares/shares.h"
 #include "team/sharding.h"
+
+enum { RING = 4 }; /* buckets on their way between processes, about */
 
 /* ---- the table ---- */
 
@@ -98,16 +107,16 @@ check_memory(const yki_crew *crew, const uint64_t *left, const char *by)
     const yki_sharding *s = &crew->sharding;
 
     for (size_t k = 0; k < s->count; k++) {
-        const uint64_t part = s->states * yki_ranges_total(s->ranges, k);
+        const uint64_t part = (s->states + s->gradients) * yki_ranges_total(s->ranges, k);
 
         if (part > left[k])
-            return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
-                            "%s: its part of the optimizer's state is %.3f MB, and %.3f MB of its "
-                            "memory are free; %s, or take a smaller batch or more devices",
-                            yoke_team_get_device_name(crew->team, s->device[k]), (double)part / 1e6,
-                            (double)left[k] / 1e6,
-                            by ? "give it a smaller weight in shard_by"
-                               : "the team does not hold the state");
+            return yki_fail(
+                YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
+                "%s: its part of the optimizer's state%s is %.3f MB, and %.3f MB of "
+                "its memory are free; %s, or take a smaller batch or more devices",
+                yoke_team_get_device_name(crew->team, s->device[k]),
+                s->gradients ? " and of gradients" : "", (double)part / 1e6, (double)left[k] / 1e6,
+                by ? "give it a smaller weight in shard_by" : "the team does not hold the state");
     }
     return YOKE_OK;
 }
@@ -167,18 +176,19 @@ yki_sharding_create(yki_crew *crew, const char *by, size_t states)
 }
 
 yoke_status
-yki_sharding_connect(yki_crew *crew, bool norms)
+yki_sharding_connect(yki_crew *crew)
 {
     yki_sharding *s = &crew->sharding;
     uint64_t most = 0;
 
     /* The norm is that of all gradients, in the order in which one device sums it. */
-    s->scatters = crew->comm && crew->comm->reduce_scatter_start && !norms;
+    s->scatters = crew->comm && crew->comm->reduce_scatter_start && !s->norms;
+    if (crew->comm || s->gradients)
+        return YOKE_OK;
     for (size_t b = 0; b < crew->buckets.count; b++)
         most = YKI_MAX(most, crew->members[0].replica->weights->buckets[b].size);
-    if (!crew->comm)
-        s->host = yki_alloc_aligned(4096, YKI_MAX(most, (uint64_t)1), "weights on their way");
-    return crew->comm || s->host ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    s->host = yki_alloc_aligned(4096, YKI_MAX(most, (uint64_t)1), "weights on their way");
+    return s->host ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 }
 
 void
@@ -194,6 +204,82 @@ yki_sharding_destroy(yki_crew *crew)
 }
 
 /* ---- gradients ---- */
+
+/* Where the memory of a bucket on its way begins if it follows `at`, in a ring of `size` bytes; and
+ * the first bucket that need not have left it before. */
+static uint64_t
+place(yki_crew *crew, size_t bucket, uint64_t at, uint64_t size, const uint64_t *starts)
+{
+    const uint64_t need = 2 * yki_crew_transit_size(crew, bucket);
+    const uint64_t start = at + need > size ? 0 : at;
+    yki_transit *t = &crew->buckets.transit[bucket];
+
+    t->own = (char *)crew->buckets.transit_memory + start;
+    t->sum = (char *)t->own + need / 2;
+    for (size_t b = 0; b < bucket; b++)
+        if (starts[b] < start + need && start < starts[b] + 2 * yki_crew_transit_size(crew, b))
+            t->after = b + 1;
+    return start;
+}
+
+/* Bytes for the most buckets that are on their way at a time; with norms, for all. */
+static uint64_t
+ring_size(const yki_crew *crew)
+{
+    const size_t few = crew->sharding.norms ? crew->buckets.count : crew->comm ? RING : 1;
+    uint64_t most = 0;
+
+    for (size_t first = 0; first < crew->buckets.count; first++) {
+        uint64_t size = 0;
+
+        for (size_t b = first; b < YKI_MIN(first + few, crew->buckets.count); b++)
+            size += 2 * yki_crew_transit_size(crew, b);
+        most = YKI_MAX(most, size);
+    }
+    return most;
+}
+
+/* Where backward has stops, all plans have to keep a bucket until the stop at which it is complete
+ * on the last device. */
+static yoke_status
+check_ends(const yki_crew *crew)
+{
+    for (size_t k = 0; k < crew->count && !crew->members[k].accumulated; k++) {
+        const yki_plan *plan = crew->members[k].replica->training;
+        size_t stop = 0; /* of backward, up to which the bucket is not complete */
+
+        while (stop < plan->stop_count && plan->stops[stop].section != YKI_BACKWARD)
+            stop++;
+        for (size_t b = 0, first = stop; b < crew->buckets.count; b++) {
+            stop = YKI_MAX(stop, first + crew->buckets.ready_stop[b] - 1);
+            if (first < plan->stop_count &&
+                yki_plan_bucket_end(plan, b) <
+                    (stop < plan->stop_count ? plan->stops[stop].task : plan->task_count))
+                return yki_fail_bug("the plan of device %zu keeps bucket %zu too shortly", k, b);
+        }
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_sharding_make_transit(yki_crew *crew)
+{
+    const uint64_t size = ring_size(crew);
+    uint64_t *starts = yki_alloc(YKI_MAX(crew->buckets.count, (size_t)1), sizeof *starts,
+                                 "gradients on their way");
+    uint64_t at = 0;
+
+    if (!starts)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    crew->buckets.transit_memory = yki_comm_alloc(
+        crew->comm, YKI_MAX(size, (uint64_t)1), crew->buckets.algorithm, "gradients on their way");
+    for (size_t b = 0; crew->buckets.transit_memory && b < crew->buckets.count; b++) {
+        starts[b] = place(crew, b, at, size, starts);
+        at = starts[b] + 2 * yki_crew_transit_size(crew, b);
+    }
+    yki_free(starts);
+    return crew->buckets.transit_memory ? check_ends(crew) : YOKE_ERROR_OUT_OF_MEMORY;
+}
 
 /* The owners of a process. */
 static size_t
@@ -246,7 +332,7 @@ yki_sharding_scatter(yki_crew *crew, size_t bucket, int32_t type)
 static char *
 host_of(const yki_crew *crew, size_t bucket)
 {
-    return crew->comm ? crew->buckets.transit[bucket].own : crew->sharding.host;
+    return crew->sharding.host ? crew->sharding.host : crew->buckets.transit[bucket].own;
 }
 
 /* What the owner of this process's group `group` has of a bucket. */
@@ -261,6 +347,39 @@ static yki_member *
 updater_of(const yki_crew *crew, size_t group, size_t bucket)
 {
     return yki_crew_in_group(crew, group, bucket % crew->groups[group].owners);
+}
+
+/* Writes a whole bucket to the memory in which it was computed, and enqueues its norm and the copy
+ * of the part that the member updates. Those of granules follow when they are rounded. */
+static yoke_status
+deliver_whole(yki_crew *crew, yki_member *m, size_t bucket, const char *sum)
+{
+    yki_buffer *to = crew->exact.granule ? m->accumulated[bucket]
+                                         : m->replica->weights->buckets[bucket].gradients;
+
+    YKI_TRY(yki_queue_write(m->replica->queue, to, 0, yki_crew_travel_size(crew, bucket), sum,
+                            YKI_NO_WAIT, NULL));
+    return crew->exact.granule ? YOKE_OK : yki_updater_enqueue_norm(m->replica->updater, bucket);
+}
+
+yoke_status
+yki_sharding_deliver(yki_crew *crew, size_t bucket, const char *sum)
+{
+    const uint64_t word = crew->exact.granule ? crew->exact.wire->bytes : sizeof(float);
+
+    for (size_t g = 0; g < crew->group_count; g++) {
+        yki_member *m = updater_of(crew, g, bucket);
+        const yki_range own = range_of(crew, bucket, g);
+
+        if (crew->sharding.norms)
+            YKI_TRY(deliver_whole(crew, m, bucket, sum));
+        else if (own.size)
+            YKI_TRY(yki_buffer_put(crew->exact.granule
+                                       ? m->accumulated[bucket]
+                                       : yki_updater_gradients(m->replica->updater, bucket),
+                                   0, own.size / 4 * word, sum + own.offset / 4 * word));
+    }
+    return YOKE_OK;
 }
 
 /* Copies what this process has of a bucket into its place on the host. */
@@ -334,19 +453,31 @@ put_others(yki_crew *crew, size_t bucket)
     return YOKE_OK;
 }
 
+/* Waits for the weights of all buckets before number `end` from number *put on. */
+static yoke_status
+put_until(yki_crew *crew, size_t end, size_t *put)
+{
+    for (; *put < end; (*put)++) {
+        YKI_TRY(end_gather(crew, *put));
+        YKI_TRY(put_others(crew, *put));
+    }
+    return YOKE_OK;
+}
+
 yoke_status
 yki_sharding_share(yki_crew *crew)
 {
     const double begin = yki_span_begin(crew->host_track);
+    size_t put = 0;
 
     for (size_t b = 0; b < crew->buckets.count; b++) {
+        if (crew->comm)
+            YKI_TRY(put_until(crew, crew->buckets.transit[b].after, &put));
         YKI_TRY(fetch_own(crew, b, YKI_SHARDED_VALUES));
         YKI_TRY(crew->comm ? start_gather(crew, b) : put_others(crew, b));
     }
-    for (size_t b = 0; b < crew->buckets.count && crew->comm; b++) {
-        YKI_TRY(end_gather(crew, b));
-        YKI_TRY(put_others(crew, b));
-    }
+    if (crew->comm)
+        YKI_TRY(put_until(crew, crew->buckets.count, &put));
     for (size_t k = 0; k < crew->count; k++)
         crew->members[k].replica->weights->version++;
     yki_span_end(crew->host_track, begin, "share weights", -1);
@@ -368,6 +499,16 @@ yki_sharding_gather(yki_crew *crew, size_t bucket, int which, const float **valu
 
 /* ---- telling ---- */
 
+static uint64_t
+whole_gradients(const yki_crew *crew)
+{
+    uint64_t bytes = 0;
+
+    for (size_t b = 0; b < crew->buckets.count; b++)
+        bytes += crew->members[0].replica->weights->buckets[b].size;
+    return bytes;
+}
+
 void
 yki_sharding_explain(const yki_crew *crew, const yki_teller *to)
 {
@@ -382,4 +523,13 @@ yki_sharding_explain(const yki_crew *crew, const yki_teller *to)
     for (size_t k = 0; k < s->count; k++)
         yki_tell(to, "  %s: %.1f MB", yoke_team_get_device_name(crew->team, s->device[k]),
                  (double)(s->states * yki_ranges_total(s->ranges, k)) / 1e6);
+    for (size_t k = 0; k < s->count && s->gradients; k++)
+        yki_tell(to, "  %s: %.1f MB of gradients",
+                 yoke_team_get_device_name(crew->team, s->device[k]),
+                 (double)yki_ranges_total(s->ranges, k) / 1e6);
+    for (size_t k = 0; k < crew->count && s->gradients; k++)
+        yki_tell(to, "  %s: at most %.1f of %.1f MB of whole gradients, in its plan",
+                 yoke_team_get_device_name(crew->team, crew->team->first + k),
+                 (double)yki_plan_bucket_bytes(crew->members[k].replica->training) / 1e6,
+                 (double)whole_gradients(crew) / 1e6);
 }

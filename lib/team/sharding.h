@@ -7,15 +7,21 @@
 
 #include "team/crew.h"
 
-enum { YKI_SHARDED_VALUES = -1 };
+enum {
+    YKI_SHARDED_VALUES = -1,
+    YKI_SHARDING_LAG = 2 /* buckets that devices have to compute while the host takes one */
+};
 
 /* Makes the table of ranges: by the memory that is left now, or by `by`, a text with a weight for
  * each device of the whole team; NULL or "auto": by memory. `states` is the number of states that
  * the optimizer keeps of a parameter. Fails, in all processes, if an owner has no memory for its
  * part. All processes call it. yki_sharding_destroy frees what was made. */
 yoke_status yki_sharding_create(yki_crew *crew, const char *by, size_t states);
-/* Makes the rest, once the crew knows its buckets. `norms`: the update clips by norm. */
-yoke_status yki_sharding_connect(yki_crew *crew, bool norms);
+/* Makes the rest, once the crew knows its buckets and its updaters. */
+yoke_status yki_sharding_connect(yki_crew *crew);
+/* Where gradients are divided: makes the memory of the host through which buckets go, and checks
+ * that no plan uses that of a bucket again before the host has taken the gradients. */
+yoke_status yki_sharding_make_transit(yki_crew *crew);
 /* Zeros are fine. */
 void yki_sharding_destroy(yki_crew *crew);
 
@@ -24,6 +30,9 @@ void yki_sharding_destroy(yki_crew *crew);
 yki_range yki_sharding_piece(const yki_crew *crew, size_t bucket);
 /* Starts the sum of a bucket over all processes, of which each gets its piece, in place. */
 yoke_status yki_sharding_scatter(yki_crew *crew, size_t bucket, int32_t type);
+/* Where gradients are divided: gives the groups of this process their parts of a bucket's sum. If
+ * the update clips by norm, enqueues that, and `sum` stays until it is done. */
+yoke_status yki_sharding_deliver(yki_crew *crew, size_t bucket, const char *sum);
 /* Gives all groups of all processes the weights that others have updated. All queues are done, so
  * that nobody reads weights. Waits. All processes call it. */
 yoke_status yki_sharding_share(yki_crew *crew);

@@ -75,10 +75,36 @@ mark_complete(yki_crew *crew, yki_member *m, size_t bucket)
     return yki_queue_marker(queue, YKI_NO_WAIT, &m->complete[bucket]);
 }
 
+/* Adds the gradients of a micro-batch to those of the ones before. */
+static yoke_status
+accumulate_bucket(const yki_crew *crew, yki_member *m, size_t bucket)
+{
+    yki_buffer *sum = m->accumulated[bucket];
+
+    if (!sum)
+        return YOKE_OK;
+    if (crew->buckets.first)
+        YKI_TRY(
+            yki_queue_fill(m->replica->queue, sum, 0, yki_buffer_size(sum), 0, YKI_NO_WAIT, NULL));
+    return yki_combine_enqueue(m->replica->queue, &m->accumulates[bucket], YKI_NO_WAIT);
+}
+
+/* Enqueues what follows the gradients of a bucket. Where they are divided, their memory is soon
+ * used again, so they are added to sums now. */
+static yoke_status
+end_bucket(yki_crew *crew, yki_member *m, const yki_plan *plan, size_t bucket)
+{
+    if (!crew->sharding.gradients || !m->accumulated)
+        return mark_complete(crew, m, bucket);
+    if (!crew->exact.granule)
+        return accumulate_bucket(crew, m, bucket);
+    return m->n > 0 ? yki_granules_add_bucket(crew, m, plan->weights, bucket) : YOKE_OK;
+}
+
 yoke_status
 yki_member_run(yki_crew *crew, yki_member *m, yki_plan *plan, yki_section section, size_t end)
 {
-    bool marks = section == YKI_BACKWARD && crew->buckets.marks;
+    bool marks = section == YKI_BACKWARD && (crew->buckets.marks || crew->sharding.gradients);
     size_t begin = m->position;
 
     YKI_TRY(note_time(crew, m));
@@ -93,7 +119,7 @@ yki_member_run(yki_crew *crew, yki_member *m, yki_plan *plan, yki_section sectio
             YKI_TRY(yki_plan_enqueue_tasks(plan, section, m->position, task + 1));
             m->position = task + 1;
         }
-        YKI_TRY(mark_complete(crew, m, b));
+        YKI_TRY(end_bucket(crew, m, plan, b));
     }
     YKI_TRY(yki_plan_enqueue_tasks(plan, section, m->position, end));
     m->position = end;
@@ -115,6 +141,34 @@ run_all(yki_crew *crew, yki_section section, size_t stop)
     return YOKE_OK;
 }
 
+/* Whether the host takes whole buckets of gradients from the memory of plans while backward runs.
+ */
+static bool
+takes_buckets(const yki_crew *crew)
+{
+    return crew->sharding.gradients && !crew->members[0].accumulated;
+}
+
+/* Runs backward, bucket by bucket on all devices. Devices have some more to compute when the host
+ * waits for one. */
+static yoke_status
+run_and_take(yki_crew *crew)
+{
+    for (size_t b = 0; b < crew->buckets.count; b++) {
+        for (size_t k = 0; k < crew->count; k++) {
+            yki_member *m = &crew->members[k];
+            yki_plan *plan = m->replica->training;
+
+            crew->at = k;
+            YKI_TRY(yki_member_run(crew, m, plan, YKI_BACKWARD,
+                                   YKI_MAX(m->position, plan->bucket_task[b] + 1)));
+        }
+        if (b >= YKI_SHARDING_LAG)
+            YKI_TRY(yki_crew_take(crew, b - YKI_SHARDING_LAG + 1));
+    }
+    return run_all(crew, YKI_BACKWARD, SIZE_MAX);
+}
+
 static yoke_status
 run_section(yki_crew *crew, yki_section section)
 {
@@ -131,10 +185,13 @@ run_section(yki_crew *crew, yki_section section)
         YKI_TRY(run_all(crew, section, s));
         YKI_TRY(yki_crew_merge(crew, s));
         passed++;
-        if (section == YKI_BACKWARD && crew->buckets.marks && !crew->buckets.apart)
+        if (section == YKI_BACKWARD && crew->buckets.marks &&
+            (!crew->buckets.apart || takes_buckets(crew)))
             YKI_TRY(yki_crew_reduce(crew, passed));
     }
-    return run_all(crew, section, SIZE_MAX);
+    return section == YKI_BACKWARD && takes_buckets(crew) && passed == 0
+               ? run_and_take(crew)
+               : run_all(crew, section, SIZE_MAX);
 }
 
 /* ---- micro-batches ---- */
@@ -163,7 +220,7 @@ yki_member_begin(yki_crew *crew, yki_member *m, yki_plan *plan, uint32_t index, 
 
 /* Adds the gradients of this micro-batch to those of the ones before. */
 static yoke_status
-accumulate(yki_crew *crew, uint32_t index, bool last)
+accumulate(yki_crew *crew, bool last)
 {
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
@@ -171,13 +228,10 @@ accumulate(yki_crew *crew, uint32_t index, bool last)
         for (size_t b = 0; b < crew->buckets.count; b++) {
             if (!m->accumulated[b])
                 continue;
-            if (index == 0)
-                YKI_TRY(yki_queue_fill(m->replica->queue, m->accumulated[b], 0,
-                                       yki_buffer_size(m->accumulated[b]), 0, YKI_NO_WAIT, NULL));
-            YKI_TRY(yki_combine_enqueue(m->replica->queue, &m->accumulates[b], YKI_NO_WAIT));
-            if (!last)
-                continue;
-            YKI_TRY(mark_complete(crew, m, b));
+            if (!crew->sharding.gradients)
+                YKI_TRY(accumulate_bucket(crew, m, b));
+            if (last)
+                YKI_TRY(mark_complete(crew, m, b));
         }
     }
     return YOKE_OK;
@@ -222,6 +276,7 @@ yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_
     bool accumulates = crew->members[0].accumulated != NULL && !crew->exact.granule;
 
     crew->buckets.next = crew->buckets.landed = 0;
+    crew->buckets.first = index == 0;
     crew->buckets.marks = !accumulates && (crew->count > 1 || crew->comm);
     if (crew->stages && index > 0)
         YKI_TRY(yki_stages_meet(crew));
@@ -233,7 +288,7 @@ yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count, float rate_
     YKI_TRY(run_apart(crew, YKI_FORWARD, &crew->times.forward));
     YKI_TRY(run_apart(crew, YKI_BACKWARD, &crew->times.backward));
     if (accumulates)
-        YKI_TRY(accumulate(crew, index, last));
+        YKI_TRY(accumulate(crew, last));
     if (crew->members[crew->home].results)
         YKI_TRY(yki_crew_results(crew, false, index > 0));
     if (!last)
@@ -253,6 +308,7 @@ yki_crew_granule(yki_crew *crew, yki_member *m, float rate_factor)
     YKI_TRY(yki_member_begin(crew, m, plan, (uint32_t)m->adder.count, rate_factor));
     if (m->n == 0)
         return yki_granules_none(crew, m);
+    YKI_TRY(yki_granules_begin(m));
     for (int section = YKI_FORWARD; section <= YKI_BACKWARD; section++) {
         m->position = 0;
         YKI_TRY(yki_member_run(crew, m, plan, (yki_section)section, plan->task_count));

@@ -102,14 +102,15 @@ complete_granule(yoke_trainer_options *o)
 static yoke_status
 check_shards(const yoke_trainer_options *o)
 {
-    if ((unsigned)o->shard > YOKE_SHARD_STATE)
+    if ((unsigned)o->shard > YOKE_SHARD_GRADIENTS)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "shard is %d; must be YOKE_SHARD_NOTHING or YOKE_SHARD_STATE",
+                        "shard is %d; must be YOKE_SHARD_NOTHING, YOKE_SHARD_STATE or "
+                        "YOKE_SHARD_GRADIENTS",
                         (int)o->shard);
     if (o->shard_by && !o->shard)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "shard_by is \"%.80s\", but there are no shards; must be NULL unless shard "
-                        "is YOKE_SHARD_STATE",
+                        "is YOKE_SHARD_STATE or YOKE_SHARD_GRADIENTS",
                         o->shard_by);
     return YOKE_OK;
 }
@@ -236,7 +237,8 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .micro_batches = t->options.accumulate,
         .rechecks = o->recheck > 0,
         .average = o->average,
-        .shards = o->shard == YOKE_SHARD_STATE,
+        .shards = o->shard != YOKE_SHARD_NOTHING,
+        .shards_gradients = o->shard == YOKE_SHARD_GRADIENTS,
         .shard_by = o->shard_by,
     };
 

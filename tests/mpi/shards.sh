@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# shards.sh - where each process keeps a part of the optimizer's state, the weights are those of a
-# process that keeps all; the parts are as they were asked for; checkpoints go on in either way.
+# shards.sh - where each process keeps a part of the optimizer's state, and also where it keeps a
+# part of the gradients, the weights are those of a process that keeps all; the parts are as they were asked for; checkpoints go on in either way.
 
 set -u
 . "$YOKE_SRCDIR/tests/mpi/lib.sh"
@@ -23,17 +23,23 @@ for options in "--optimizer=sgd,momentum=0.9" \
     expected=$hash
     same 3 "$@" --shard=state --shard-by=1,1,1
     same 3 "$@" --shard=state --shard-by=0,5,1
+    same 3 "$@" --shard=gradients --shard-by=1,0,2
     [ $last = 3 ] && continue
     same 1 "$@" --shard=state
     same 2 "$@" --shard=state
     same 2 "$@" --shard=state --shard-by=1,3
     same 2 "$@" --shard=state --shard-by=0,1 --shares=1,0
+    same 2 "$@" --shard=gradients --shard-by=1,3
+    same 2 "$@" --shard=gradients --shard-by=0,1 --shares=1,0
+    same 4 "$@" --shard=gradients
     same 2 "$@" --shard=state --devices=cpu:0/2 --shard-by=1,0,2,1 --shares=1,2,3,4
+    same 2 "$@" --shard=gradients --devices=cpu:0/2 --shard-by=1,0,2,1 --shares=1,2,3,4
 done
 for mode in nonblocking reduce-broadcast shared; do
     hash 2 --optimizer=adam
     expected=$hash
     YOKE_MPI_MODE=$mode same 2 --optimizer=adam --shard=state --shard-by=3,1
+    YOKE_MPI_MODE=$mode same 2 --optimizer=adam --shard=gradients --shard-by=3,1
 done
 
 # alike BY OPTION...: two processes write the same file with shards and without. Without any-split
@@ -44,11 +50,14 @@ alike() {
     # shellcheck disable=SC2086
     launch 2 train $common --epochs=1 --reproducible=runs --shares=even "$@" \
         --out="$work/whole.safetensors" || fail "$*: exit $launch_status"
-    # shellcheck disable=SC2086
-    launch 2 train $common --epochs=1 --reproducible=runs --shares=even "$@" --shard=state \
-        --shard-by="$by" --out="$work/parts.safetensors" || fail "$* in shards: exit $launch_status"
-    cmp -s "$work/whole.safetensors" "$work/parts.safetensors" ||
-        fail "$*: other weights in shards $by, buckets of ${YOKE_BUCKET_BYTES:-any} bytes"
+    for kind in state gradients; do
+        # shellcheck disable=SC2086
+        launch 2 train $common --epochs=1 --reproducible=runs --shares=even "$@" --shard=$kind \
+            --shard-by="$by" --out="$work/parts.safetensors" ||
+            fail "$* in shards: exit $launch_status"
+        cmp -s "$work/whole.safetensors" "$work/parts.safetensors" ||
+            fail "$*: others in shards $by of $kind, buckets of ${YOKE_BUCKET_BYTES:-any} bytes"
+    done
 }
 alike 1,3 --optimizer=adamw
 alike 1,3 --optimizer=rmsprop --clip-norm=0.5 --ema=0.9
@@ -80,7 +89,7 @@ set -- --optimizer=adamw --ema=0.9 --checkpoint="$work/saved"
 hash 2 "$@" --epochs=1 --shard=state --shard-by=1,3
 hash 3 "$@" --epochs=2 --resume --shard=state --shard-by=2,0,1
 hash 1 "$@" --epochs=3 --resume
-same 2 "$@" --epochs=4 --resume --shard=state
+same 2 "$@" --epochs=4 --resume --shard=gradients
 
 # state RANKS OPTION...: bytes of it in rank 0, into $state
 state() {
@@ -152,7 +161,7 @@ refused() {
     ! launch 2 train $trained --optimizer=adam "$@" || fail "$*: not refused"
     says "$what"
 }
-refused 'no or state' --shard=weights
+refused 'no, state or gradients' --shard=weights
 refused 'weights?.*and the team has 2 devices' --shard=state --shard-by=1,2,3
 refused 'every weight is zero' --shard=state --shard-by=0,0
 refused 'must be NULL unless shard' --shard-by=1,1

@@ -127,11 +127,8 @@ mutant 'variance within devices' clkernels/team.cl \
 
 mutant 'loss of the last micro-batch' lib/team/step.c \
     'yki_crew_results(crew, false, index > 0)' 'yki_crew_results(crew, false, false)' $team halves
-mutant 'gradients of the step before' lib/team/step.c \
-    'if (index == 0)
-                YKI_TRY(yki_queue_fill' \
-    'if (index == 9)
-                YKI_TRY(yki_queue_fill' $team halves
+mutant 'gradients of the step before' lib/team/step.c 'if (crew->buckets.first)' \
+    'if (!crew->buckets.count)' $team halves
 
 # ---- evaluation ----
 
@@ -279,6 +276,22 @@ mutant 'shard that is all' lib/replica/updater.c \
     'return (yki_range){0, u->weights->buckets[bucket].size};' tests/train/check_shards
 mutant 'mixture of averages told as whole' lib/train/average.c \
     't->crew.sharding.torn = true;' ';' tests/faults/check_team_faults averages
+
+mutant 'bucket whose memory is used again too early' lib/plan/buckets.c \
+    'b + lag < count ? memory_of(plan, b + lag)->last' 'b + lag < count ? memory->last' \
+    tests/train/check_shards gradients
+mutant 'bucket that begins with what was there' lib/plan/enqueue.c \
+    'if (plan->tasks[t].opens)' 'if (!plan)' tests/train/check_shards gradients
+mutant 'part of gradients at the beginning of its bucket' lib/team/sharding.c \
+    'own.size / 4 * word, sum + own.offset / 4 * word' 'own.size / 4 * word, sum' \
+    tests/train/check_shards gradients
+mutant 'bucket that comes before another has left' lib/team/sharding.c 't->after = b + 1;' \
+    't->after = 0;' tests/train/check_shards gradients
+mutant 'sum of granules of which the beginning is rounded' lib/team/granules.c \
+    'return yki_kernel_set_int(round, 5, (int64_t)(run + own.offset / 4 / RUN));' \
+    'return yki_kernel_set_int(round, 5, (int64_t)run);' tests/train/check_shards gradients
+mutant 'last bucket whose memory is used again too early' lib/plan/buckets.c \
+    ': (int32_t)plan->task_count;' ': memory->last;' tests/train/check_shards gradients
 
 # ---- devices that compute wrongly ----
 

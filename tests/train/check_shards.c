@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * check_shards.c - two devices of one process, with memory of their own, that keep a part of the
- * optimizer's state each. tests/mpi/shards.sh has the same for processes.
+ * optimizer's state each, or also of the gradients. tests/mpi/shards.sh has the same for processes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +35,7 @@ train(const team_run *run, team_outcome *outcome, uint64_t *all, uint64_t *first
 
 /* The same bits with parts as without, and each has the part that it was given. */
 static void
-compare(team_run run)
+compare(team_run run, yoke_shard_choice kind)
 {
     static const char *const by[] = {NULL, "1,1", "1,3", "0,1", "1,0"};
     uint64_t whole, state, first;
@@ -46,7 +46,7 @@ compare(team_run run)
     train(&run, &usual, &whole, &first);
     ck_assert_uint_eq(whole, 2 * first);
     for (size_t i = 0; i < YKI_COUNT(by); i++) {
-        run.shard = YOKE_SHARD_STATE;
+        run.shard = kind;
         run.shard_by = by[i];
         train(&run, &parts, &state, &first);
         ck_assert_uint_eq(2 * state, whole);
@@ -63,31 +63,64 @@ compare(team_run run)
     team_free(&usual);
 }
 
-TEAM_SETUP(parts_of_two_devices, TEST_POCL_ROOTS, open_setup,
-           compare((team_run){.net = TEAM_MLP, .optimizer = yoke_sgd(0.1f, 0.9f)});
-           compare((team_run){.net = TEAM_CONV, .optimizer = yoke_adam(0.01f), .average = 0.9f});
-           compare((team_run){.net = TEAM_MLP,
-                              .optimizer = yoke_adamw(0.01f, 0.1f),
-                              .clip_norm = 0.3f,
-                              .accumulate = 2,
+static void
+compare_usual(yoke_shard_choice kind)
+{
+    compare((team_run){.net = TEAM_MLP, .optimizer = yoke_sgd(0.1f, 0.9f)}, kind);
+    compare((team_run){.net = TEAM_CONV, .optimizer = yoke_adam(0.01f), .average = 0.9f}, kind);
+    compare((team_run){.net = TEAM_MLP,
+                       .optimizer = yoke_adamw(0.01f, 0.1f),
+                       .clip_norm = 0.3f,
+                       .accumulate = 2,
+                       .bucket_bytes = 1024,
+                       .any_split = true},
+            kind);
+}
+
+TEAM_SETUP(parts_of_two_devices, TEST_POCL_ROOTS, open_setup, compare_usual(YOKE_SHARD_STATE))
+TEAM_SETUP(gradients_of_two_devices, TEST_POCL_ROOTS, open_setup,
+           compare_usual(YOKE_SHARD_GRADIENTS))
+
+/* Many buckets, whose gradients are taken in the course of backward, at its stops, or added to sums
+ * of micro-batches and of granules. */
+TEAM_SETUP(
+    gradients_in_small_buckets, TEST_POCL_ROOTS, open_setup,
+    compare((team_run){.net = TEAM_MLP,
+                       .optimizer = yoke_adam(0.01f),
+                       .clip_norm = 0.3f,
+                       .bucket_bytes = 1024},
+            YOKE_SHARD_GRADIENTS);
+    compare((team_run){.net = TEAM_CONV, .optimizer = yoke_sgd(0.01f, 0.9f), .bucket_bytes = 512},
+            YOKE_SHARD_GRADIENTS);
+    compare((team_run){.net = TEAM_MLP,
+                       .optimizer = yoke_adam(0.01f),
+                       .accumulate = 2,
+                       .bucket_bytes = 1024},
+            YOKE_SHARD_GRADIENTS))
+TEAM_SETUP(gradients_of_granules, TEST_POCL_ROOTS, open_setup,
+           compare((team_run){.net = TEAM_CONV,
+                              .optimizer = yoke_adam(0.01f),
+                              .any_split = true,
                               .bucket_bytes = 1024,
-                              .any_split = true}))
+                              .recheck = 1},
+                   YOKE_SHARD_GRADIENTS))
 
 /* Freezing changes which elements of a part are updated. */
 static void
-freeze(void)
+freeze(float clip_norm)
 {
     team_run run = {.net = TEAM_MLP,
                     .selector = devices.selector,
                     .shares = "even",
                     .clip_norm = 0.05f, /* what is frozen has no part in the norm either */
                     .optimizer = yoke_sgd(0.1f, 0.9f)};
-    team_outcome outcomes[2];
+    team_outcome outcomes[3];
 
-    for (int shards = 0; shards < 2; shards++) {
+    for (int shards = 0; shards < 3; shards++) {
         yoke_trainer *t;
 
-        run.shard = shards ? YOKE_SHARD_STATE : YOKE_SHARD_NOTHING;
+        run.clip_norm = clip_norm;
+        run.shard = (yoke_shard_choice)shards;
         t = team_trainer(devices.context, &run);
         for (int i = 0; i < 6; i++) {
             if (i == 2)
@@ -100,11 +133,137 @@ freeze(void)
         yoke_trainer_destroy(t);
     }
     ck_assert(team_same_bits(&outcomes[0], &outcomes[1]));
-    team_free(&outcomes[0]);
-    team_free(&outcomes[1]);
+    ck_assert(team_same_bits(&outcomes[0], &outcomes[2]));
+    for (int shards = 0; shards < 3; shards++)
+        team_free(&outcomes[shards]);
 }
 
-TEAM_SETUP(frozen_parameters, TEST_POCL_ROOTS, open_setup, freeze())
+TEAM_SETUP(frozen_parameters, TEST_POCL_ROOTS, open_setup, freeze(0); freeze(0.3f))
+
+enum { LAYERS = 20, UNITS = 64, DEEP_BATCH = 8 };
+
+/* A bucket for each of many equal layers. */
+static yoke_graph *
+deep_graph(void)
+{
+    yoke_graph *g;
+    yoke_node *x, *target;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_input(g, "x", YOKE_F32, yoke_shape(UNITS));
+    target = yoke_target(g, "target", YOKE_F32, yoke_shape(UNITS));
+    for (int i = 0; i < LAYERS; i++)
+        x = yoke_tanh(g, yoke_dense(g, x, &(yoke_dense_options){.units = UNITS, .no_bias = true}));
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, x, target, NULL));
+    ASSERT_OK(yoke_graph_status(g));
+    return g;
+}
+
+static void
+note_gradients(void *user, const char *line)
+{
+    *(size_t *)user += strstr(line, " MB of gradients") != NULL ||
+                       strstr(line, " of 0.3 MB of whole gradients, in its plan") != NULL;
+}
+
+static void
+note_buckets(void *user, const char *line)
+{
+    *(size_t *)user += strstr(line, " a bucket of gradients") != NULL ||
+                       strncmp(line, "gradients: up to 0.", 19) == 0;
+}
+
+/* Makes three steps of the deep graph. */
+static void
+train_deep(yoke_trainer *t, team_outcome *outcome)
+{
+    static float x[DEEP_BATCH * UNITS];
+    const yoke_feed feeds[2] = {yoke_feed_f32("x", x, DEEP_BATCH * UNITS),
+                                yoke_feed_f32("target", x, DEEP_BATCH * UNITS)};
+
+    for (int i = 0; i < DEEP_BATCH * UNITS; i++)
+        x[i] = (float)(i % 19) / 19.0f - 0.5f;
+    for (int i = 0; i < 3; i++)
+        ASSERT_OK(yoke_trainer_step(t, DEEP_BATCH, feeds, 2, NULL));
+    ASSERT_OK(yoke_trainer_wait(t));
+    ASSERT_OK(team_read(t, outcome));
+}
+
+/* The bytes of device 0 that a trainer takes before its first step; and the weights after some. */
+static uint64_t
+bytes_of(team_run run, yoke_shard_choice kind, uint64_t *whole, uint64_t *parts, uint64_t *at_once,
+         team_outcome *outcome)
+{
+    yoke_trainer_options o;
+    yoke_graph *g = deep_graph();
+    const yoke_replica *r;
+    yoke_memory_usage usage;
+    yoke_trainer *t;
+    yoke_team *team;
+    size_t lines = 0;
+
+    run.shard = kind;
+    run.shard_by = "1,1";
+    o = team_options(&run);
+    o.batch = DEEP_BATCH;
+    ASSERT_OK(yoke_team_create(devices.context, devices.selector, NULL, &team));
+    ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
+    ASSERT_OK(yoke_device_get_memory(yoke_team_get_device(team, 0), &usage));
+    ASSERT_OK(yoke_trainer_explain(t, note_gradients, &lines));
+    ck_assert_uint_eq(lines, kind == YOKE_SHARD_GRADIENTS ? 4 : 0); /* two of each device */
+    lines = 0;
+    ASSERT_OK(yoke_trainer_print_plan(t, note_buckets, &lines));
+    ck_assert_uint_eq(lines, kind == YOKE_SHARD_GRADIENTS ? LAYERS + 1 : 0);
+    r = t->crew.members[0].replica;
+    *whole = 0;
+    for (size_t b = 0; b < r->weights->bucket_count; b++)
+        *whole += r->weights->buckets[b].size;
+    *parts = yki_updater_gradient_bytes(r->updater);
+    *at_once = yki_plan_bucket_bytes(r->training);
+    /* The host takes the last two when all is enqueued. */
+    for (size_t b = LAYERS - 2; b < LAYERS && *parts && run.accumulate == 1; b++)
+        ck_assert_uint_eq(yki_plan_bucket_end(r->training, b), r->training->task_count);
+    train_deep(t, outcome);
+    yoke_trainer_destroy(t);
+    yoke_graph_destroy(g);
+    yoke_team_destroy(team);
+    return usage.used;
+}
+
+/* A device has its part of the gradients, and a few buckets at a time in its plan, where one comes
+ * after the other without changing a bit. Sums over micro-batches are whole. */
+static void
+measure_gradients(void)
+{
+    for (uint32_t accumulate = 1; accumulate <= 2; accumulate++) {
+        const team_run run = {.selector = devices.selector,
+                              .shares = "even",
+                              .optimizer = yoke_adam(0.01f),
+                              .accumulate = accumulate,
+                              .bucket_bytes = UNITS * UNITS * 4};
+        const uint64_t few = (accumulate == 1 ? 4 : 2) * run.bucket_bytes;
+        uint64_t whole, parts, at_once, state, gradients;
+        team_outcome outcomes[2];
+
+        state = bytes_of(run, YOKE_SHARD_STATE, &whole, &parts, &at_once, &outcomes[0]);
+        ck_assert_uint_eq(whole, LAYERS * run.bucket_bytes);
+        ck_assert_uint_eq(parts, 0);
+        ck_assert_uint_eq(at_once, 0);
+        gradients = bytes_of(run, YOKE_SHARD_GRADIENTS, &whole, &parts, &at_once, &outcomes[1]);
+        ck_assert(team_same_bits(&outcomes[0], &outcomes[1]));
+        team_free(&outcomes[0]);
+        team_free(&outcomes[1]);
+        ck_assert_uint_eq(parts, whole / 2);
+        ck_assert_msg(at_once <= few, "%llu bytes of buckets at a time",
+                      (unsigned long long)at_once);
+        ck_assert_msg(gradients + whole <= state + parts + few,
+                      "%llu bytes of gradients: %llu bytes in all where whole ones take %llu",
+                      (unsigned long long)whole, (unsigned long long)gradients,
+                      (unsigned long long)state);
+    }
+}
+
+TEAM_SETUP(bytes_of_gradients, TEST_POCL_ROOTS, open_setup, measure_gradients())
 
 /* A trainer of a larger network on both devices, with quotas. */
 static yoke_trainer *
@@ -180,7 +339,7 @@ refuse(void)
 {
     team_run run = {.net = TEAM_MLP, .shares = "even", .shard_by = "1,3"};
 
-    expect_refusal(&run, "must be NULL unless shard is YOKE_SHARD_STATE");
+    expect_refusal(&run, "must be NULL unless shard is YOKE_SHARD_STATE or");
     run.shard = (yoke_shard_choice)7;
     expect_refusal(&run, "shard is 7; must be");
     run.shard = YOKE_SHARD_STATE;
@@ -198,11 +357,17 @@ Suite *
 test_suite(void)
 {
     Suite *suite = suite_create("shards");
-    TCase *tc = test_case(suite, "shards");
+    TCase *state = test_case(suite, "state"), *gradients = test_case(suite, "gradients");
 
-    tcase_add_test(tc, parts_of_two_devices);
-    tcase_add_test(tc, frozen_parameters);
-    tcase_add_test(tc, parts_by_room);
-    tcase_add_test(tc, shards_that_are_refused);
+    tcase_set_timeout(state, 300);
+    tcase_set_timeout(gradients, 300);
+    tcase_add_test(state, parts_of_two_devices);
+    tcase_add_test(state, frozen_parameters);
+    tcase_add_test(state, parts_by_room);
+    tcase_add_test(state, shards_that_are_refused);
+    tcase_add_test(gradients, gradients_of_two_devices);
+    tcase_add_test(gradients, gradients_in_small_buckets);
+    tcase_add_test(gradients, gradients_of_granules);
+    tcase_add_test(gradients, bytes_of_gradients);
     return suite;
 }
