@@ -47,8 +47,7 @@ memory_of(const yki_plan *plan, size_t bucket)
     return plan->bucket_value ? &plan->values[plan->bucket_value + (int32_t)bucket] : NULL;
 }
 
-/* Adds what tasks do to buckets to their lifetimes; `last` of one that no task of backward writes
- * is that of forward. */
+/* Adds what tasks do to buckets to their lifetimes. */
 static void
 note_uses(const yki_plan *plan)
 {
@@ -74,6 +73,18 @@ next_stop(const yki_plan *plan, int32_t t)
     while (t < (int32_t)plan->task_count &&
            (plan->tasks[t].problem.op != &yki_op_merge || plan->tasks[t].section != YKI_BACKWARD))
         t++;
+    return YKI_MIN(t, (int32_t)plan->task_count);
+}
+
+/* Before the first task of backward buckets are taken that no task of backward writes: when all of
+ * forward is enqueued. */
+static int32_t
+first_of_backward(const yki_plan *plan)
+{
+    int32_t t = 0;
+
+    while (t < (int32_t)plan->task_count && plan->tasks[t].section != YKI_BACKWARD)
+        t++;
     return t;
 }
 
@@ -82,6 +93,7 @@ yki_plan_keep_buckets(yki_plan *plan)
 {
     const size_t count = plan->weights->bucket_count;
     const size_t lag = plan->options.lag;
+    const int32_t backward = first_of_backward(plan);
     const bool stops = next_stop(plan, 0) < (int32_t)plan->task_count;
 
     if (!plan->bucket_value)
@@ -92,7 +104,8 @@ yki_plan_keep_buckets(yki_plan *plan)
         yki_value *memory = memory_of(plan, b);
 
         if (memory->first == INT32_MAX) /* nobody computes a gradient of it: zeros all along */
-            memory->first = memory->last = 0;
+            memory->first = 0;
+        memory->last = YKI_MAX(memory->last, backward);
         if (b > 0)
             memory->last = YKI_MAX(memory->last, memory_of(plan, b - 1)->last);
         plan->tasks[memory->first].opens = true;

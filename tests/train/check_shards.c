@@ -142,9 +142,9 @@ TEAM_SETUP(frozen_parameters, TEST_POCL_ROOTS, open_setup, freeze(0); freeze(0.3
 
 enum { LAYERS = 20, UNITS = 64, DEEP_BATCH = 8 };
 
-/* A bucket for each of many equal layers. */
+/* A bucket for each of many equal layers, and for one behind them that no loss reads. */
 static yoke_graph *
-deep_graph(void)
+deep_graph(bool unread)
 {
     yoke_graph *g;
     yoke_node *x, *target;
@@ -155,6 +155,10 @@ deep_graph(void)
     for (int i = 0; i < LAYERS; i++)
         x = yoke_tanh(g, yoke_dense(g, x, &(yoke_dense_options){.units = UNITS, .no_bias = true}));
     yoke_graph_set_loss(g, yoke_mean_squared_error(g, x, target, NULL));
+    if (unread) {
+        x = yoke_dense(g, x, &(yoke_dense_options){.units = UNITS, .no_bias = true});
+        yoke_graph_set_output(g, "unread", x);
+    }
     ASSERT_OK(yoke_graph_status(g));
     return g;
 }
@@ -195,7 +199,7 @@ bytes_of(team_run run, yoke_shard_choice kind, uint64_t *whole, uint64_t *parts,
          team_outcome *outcome)
 {
     yoke_trainer_options o;
-    yoke_graph *g = deep_graph();
+    yoke_graph *g = deep_graph(false);
     const yoke_replica *r;
     yoke_memory_usage usage;
     yoke_trainer *t;
@@ -264,6 +268,45 @@ measure_gradients(void)
 }
 
 TEAM_SETUP(bytes_of_gradients, TEST_POCL_ROOTS, open_setup, measure_gradients())
+
+/* Where nobody computes a gradient, it is 0 until it is taken: else it would count in the norm. */
+static void
+keep_zeros(void)
+{
+    team_outcome outcomes[2];
+
+    for (uint32_t accumulate = 1; accumulate <= 2; accumulate++) {
+        team_run run = {.selector = devices.selector,
+                        .shares = "even",
+                        .optimizer = yoke_sgd(0.1f, 0),
+                        .accumulate = accumulate,
+                        .clip_norm = 1e-3f,
+                        .shard_by = "1,1",
+                        .bucket_bytes = UNITS * UNITS * 4};
+
+        for (int divided = 0; divided < 2; divided++) {
+            yoke_graph *g = deep_graph(true);
+            yoke_trainer_options o;
+            yoke_trainer *t;
+            yoke_team *team;
+
+            run.shard = divided ? YOKE_SHARD_GRADIENTS : YOKE_SHARD_STATE;
+            o = team_options(&run);
+            o.batch = DEEP_BATCH;
+            ASSERT_OK(yoke_team_create(devices.context, devices.selector, NULL, &team));
+            ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
+            train_deep(t, &outcomes[divided]);
+            yoke_trainer_destroy(t);
+            yoke_graph_destroy(g);
+            yoke_team_destroy(team);
+        }
+        ck_assert(team_same_bits(&outcomes[0], &outcomes[1]));
+        team_free(&outcomes[0]);
+        team_free(&outcomes[1]);
+    }
+}
+
+TEAM_SETUP(gradients_that_nobody_computes, TEST_POCL_ROOTS, open_setup, keep_zeros())
 
 /* A trainer of a larger network on both devices, with quotas. */
 static yoke_trainer *
@@ -369,5 +412,6 @@ test_suite(void)
     tcase_add_test(gradients, gradients_in_small_buckets);
     tcase_add_test(gradients, gradients_of_granules);
     tcase_add_test(gradients, bytes_of_gradients);
+    tcase_add_test(gradients, gradients_that_nobody_computes);
     return suite;
 }
