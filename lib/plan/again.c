@@ -25,7 +25,7 @@ can_run_again(const yki_again *a, const yki_task *task)
 {
     const yki_plan *plan = a->plan;
 
-    if (task->section != YKI_FORWARD || !task->solver)
+    if (task->section != YKI_FORWARD || !task->solver || task->problem.op == &yki_op_merge)
         return false;
     for (uint32_t k = 0; k < task->problem.input_count; k++) {
         int32_t root = yki_value_root(plan, task->slots[k]);

@@ -28,6 +28,7 @@
 #define GUESSED_LAUNCH           2e-6
 
 enum {
+    TURNS_OF_A_TICK = 64,
     STARTS = 6,  /* choices from which a search begins; all but the first cut the network */
     AIMS = 8,    /* how often the aim is lowered where packing needs more than the bound */
     HALVINGS = 5 /* of the interval in which the least memory lies, for the message */
@@ -53,6 +54,7 @@ typedef struct budget {
     int64_t *change;    /* by place: bytes that begin to live there, less those that end */
     uint64_t align;     /* of a value */
     uint64_t elsewhere; /* bytes of the plan that recomputing does not change */
+    size_t judged;      /* choices */
     solution best;      /* the cheapest that fits */
     solution least;     /* the one of the fewest bytes */
 } budget;
@@ -150,6 +152,8 @@ judge(budget *b, uint64_t aim)
     outcome found = {0, 0};
     int64_t live = 0;
 
+    if (b->judged++ % TURNS_OF_A_TICK == 0)
+        yki_plan_tick(b->plan);
     yki_again_order(a);
     find_lives(b);
     memset(b->change, 0, (a->count + 1) * sizeof *b->change);
@@ -584,14 +588,15 @@ refuse(const budget *b)
     return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
                     "%s: recompute_bytes is %llu; the values of a plan for %lld samples take %llu "
                     "bytes, and %llu at least if they are computed again; allow these, take a "
-                    "smaller batch, or accumulate (a part of the optimizer's state on each device "
-                    "makes room)",
+                    "smaller batch, or accumulate",
                     yki_device_id(yki_queue_device(plan->queue)),
                     (unsigned long long)plan->options.most, (long long)plan->options.max.batch,
                     (unsigned long long)plan->recomputed.before,
                     (unsigned long long)b->least.bytes);
 }
 
+/* Bytes are UINT64_MAX where one value is larger than the device allows, which no other choice
+ * changes: the stage `bind` refuses that. */
 static yoke_status
 meet(budget *b)
 {
@@ -600,6 +605,8 @@ meet(budget *b)
     uint64_t bytes;
 
     YKI_TRY(yki_again_bytes(&b->again, &bytes));
+    if (bytes == UINT64_MAX)
+        return YOKE_OK;
     if (!plan->recomputed.before)
         plan->recomputed.before = bytes;
     if (bytes <= plan->options.most)

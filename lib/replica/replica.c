@@ -93,7 +93,8 @@ plan_options(const yoke_replica *r, bool training, bool team)
                               .strict = r->options.strict,
                               .precision = r->precision,
                               .team = team,
-                              .small = r->options.recompute == YOKE_RECOMPUTE_CHEAP,
+                              .small = r->options.recompute == YOKE_RECOMPUTE_CHEAP &&
+                                       !r->options.recompute_bytes,
                               .most = training ? r->options.recompute_bytes : 0,
                               .repeats = r->repeats,
                               .canonical = r->canonical,
@@ -118,8 +119,11 @@ keep_wisdom(const yoke_replica *r)
 yoke_status
 yki_replica_plan_again(yoke_replica *r, yki_weights *weights, yki_plan **plan)
 {
-    yki_plan_options options = plan_options(r, true, r->training->options.team);
+    const yki_plan_options *made = &r->training->options;
+    yki_plan_options options = plan_options(r, true, made->team);
 
+    options.small = made->small; /* also where it was made again, as memory was short */
+    options.no_join = made->no_join;
     if (r->canonical) /* else two plans may differ */
         options.packer = r->training;
     return yki_plan_create(weights, r->queue, &options, plan);

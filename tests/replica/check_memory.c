@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/again.h"
 #include "replica/replica.h"
 #include "train/runs.h"
 #include "train/trainer.h"
@@ -311,6 +312,166 @@ START_TEST(a_budget_that_cannot_be_met_is_refused)
 }
 END_TEST
 
+/* Where both are given, the budget alone counts. */
+START_TEST(a_budget_comes_before_a_choice)
+{
+    const yoke_replica_options o = options(YOKE_RECOMPUTE_CHEAP, UINT64_C(1) << 40);
+    test_devices devices;
+    yoke_graph *g = network();
+    yoke_replica *r;
+
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+    if (devices.slow)
+        TEST_NOT_HERE("whole plans are not for the simulator");
+    ASSERT_OK(yoke_replica_create(devices.device[0], g, &o, &r));
+    ck_assert(!r->training->options.small);
+    ck_assert_uint_eq(count_again(r->training, NULL), 0);
+    yoke_replica_destroy(r);
+    yoke_graph_destroy(g);
+    test_devices_close(&devices);
+}
+END_TEST
+
+/* No budget helps against one value that is larger than the device allows. */
+START_TEST(one_value_is_too_large)
+{
+    const yki_replica_in_team part = {.owners = 1};
+    const yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, 1000);
+    yki_device_traits *traits;
+    test_devices devices;
+    yoke_graph *g = network();
+    yoke_replica *r;
+    uint64_t allowed;
+
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+    traits = (yki_device_traits *)yki_device_get_traits(devices.device[0]);
+    ASSERT_OK(yki_replica_open(devices.device[0], g, &o, &part, &r));
+    allowed = traits->max_allocation;
+    traits->max_allocation = N * CHANNELS * SIDE * SIDE * 4 - 1;
+    ASSERT_REFUSED(YOKE_ERROR_OUT_OF_DEVICE_MEMORY, "the values of a plan: a buffer of ",
+                   yki_replica_plan(r, &o, &part));
+    traits->max_allocation = allowed;
+    yoke_replica_destroy(r);
+    yoke_graph_destroy(g);
+    test_devices_close(&devices);
+}
+END_TEST
+
+static void
+count(void *user)
+{
+    ++*(size_t *)user;
+}
+
+/* Other processes hear that this one still searches. */
+START_TEST(a_search_shows_life)
+{
+    size_t ticks[2] = {0}, again = 0;
+    uint64_t most = UINT64_C(1) << 40;
+    test_devices devices;
+
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+    if (devices.slow)
+        TEST_NOT_HERE("whole plans are not for the simulator");
+    for (int searches = 0; searches < 2; searches++) {
+        const yki_replica_in_team part = {
+            .owners = 1, .tick = count, .tick_user = &ticks[searches]};
+        const yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, most);
+        yoke_graph *g = network();
+        yoke_replica *r;
+
+        ASSERT_OK(yki_replica_create(devices.device[0], g, &o, &part, &r));
+        ck_assert(!r->training->options.small);
+        again = r->training->recomputed.tasks; /* each ticks too when it is bound */
+        most = yki_plan_memory(r->training) * 3 / 5;
+        yoke_replica_destroy(r);
+        yoke_graph_destroy(g);
+    }
+    ck_assert_msg(ticks[1] > ticks[0] + again, "%zu ticks, without a search %zu", ticks[1],
+                  ticks[0]);
+    test_devices_close(&devices);
+}
+END_TEST
+
+/* Statistics that no launch commits are merged into values that are packed like others. */
+START_TEST(what_a_team_merges_stays)
+{
+    const yki_replica_in_team part = {.owners = 1, .merges = true};
+    const yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, 0);
+    test_devices devices;
+    yoke_graph *g = network();
+    yoke_replica *r;
+    yki_again again;
+    size_t merges = 0;
+
+    ck_assert(test_devices_open(TEST_AS_IS, &devices));
+    if (devices.slow)
+        TEST_NOT_HERE("whole plans are not for the simulator");
+    ASSERT_OK(yki_replica_create(devices.device[0], g, &o, &part, &r));
+    for (size_t v = 0; v < r->training->value_count; v++)
+        if (r->training->values[v].storage == YKI_STORE_POOLED)
+            r->training->values[v].storage = YKI_STORE_ARENA;
+    ASSERT_OK(yki_again_begin(&again, r->training));
+    for (size_t t = 0; t < r->training->task_count; t++) {
+        const yki_task *task = &r->training->tasks[t];
+
+        if (task->problem.op != &yki_op_merge)
+            continue;
+        merges++;
+        ck_assert_int_eq(again.maker[task->slots[0]], YKI_NOWHERE);
+        ck_assert_int_eq(again.maker[task->slots[1]], YKI_NOWHERE);
+    }
+    ck_assert_uint_gt(merges, 0);
+    yki_again_end(&again);
+    yoke_replica_destroy(r);
+    yoke_graph_destroy(g);
+    test_devices_close(&devices);
+}
+END_TEST
+
+/* A plan that had to be made smaller, as the quota was short, shares its packed weights with plans
+ * that are made like it, even where there is more room then. */
+START_TEST(another_plan_is_as_small)
+{
+    const yki_replica_in_team part = {.owners = 1, .accumulates = true, .canonical = true};
+    yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, UINT64_C(1) << 40);
+    yoke_selection *selection;
+    yoke_device_info info;
+    test_devices devices;
+    yoke_device *device;
+    yoke_graph *g = network();
+    yoke_replica *r;
+    yki_buffer *ballast;
+    yki_plan *plan;
+    char selector[128];
+    uint64_t room, needs;
+
+    if (test_in_matrix())
+        TEST_NOT_HERE("the matrix has its own devices");
+    ck_assert(test_devices_find(TEST_AS_IS, &devices));
+    ASSERT_OK(yoke_device_get_info(yoke_context_get_device(devices.context, 0), &info));
+    snprintf(selector, sizeof selector, "%s@64MiB", info.id);
+    ASSERT_OK(yoke_selection_create(devices.context, selector, NULL, &selection));
+    device = yoke_selection_get(selection, 0);
+    room = yki_quota_left(device);
+    ASSERT_OK(yki_replica_create(device, g, &o, &part, &r));
+    ck_assert(!r->training->options.small);
+    needs = room - yki_quota_left(device);
+    yoke_replica_destroy(r);
+    ASSERT_OK(yki_buffer_create(device, room - needs + 1024, 0, "ballast", &ballast));
+    ASSERT_OK(yki_replica_create(device, g, &o, &part, &r));
+    ck_assert(r->training->options.small);
+    yki_buffer_destroy(ballast);
+    ASSERT_OK(yki_replica_plan_again(r, r->weights, &plan));
+    ck_assert(plan->options.small && plan->options.no_join);
+    yki_plan_destroy(plan);
+    yoke_replica_destroy(r);
+    yoke_graph_destroy(g);
+    yoke_selection_destroy(selection);
+    test_devices_close(&devices);
+}
+END_TEST
+
 /* What the table of a plan says of recomputation. */
 typedef struct table {
     size_t rows;    /* of tasks that run again */
@@ -526,6 +687,11 @@ test_suite(void)
     tcase = test_case(suite, "budget");
     tcase_add_loop_test(tcase, a_budget_is_met_with_the_same_bits, 0, YKI_COUNT(graphs));
     tcase_add_loop_test(tcase, a_budget_that_cannot_be_met_is_refused, 0, YKI_COUNT(graphs));
+    tcase_add_test(tcase, a_budget_comes_before_a_choice);
+    tcase_add_test(tcase, one_value_is_too_large);
+    tcase_add_test(tcase, a_search_shows_life);
+    tcase_add_test(tcase, what_a_team_merges_stays);
+    tcase_add_test(tcase, another_plan_is_as_small);
     tcase_add_test(tcase, chains_run_once_more);
     tcase_add_test(tcase, a_budget_counts_where_a_batch_is_chosen);
     tcase_add_loop_test(tcase, a_team_meets_a_budget, 0, 5);
