@@ -526,7 +526,7 @@ make_pinned(yki_crew *crew)
         if (!group->pinned)
             return YOKE_ERROR_OUT_OF_MEMORY;
         for (size_t b = 0; b < crew->buckets.count; b++) {
-            yki_member *m = yki_crew_in_group(crew, g, b % group->owners);
+            yki_member *m = yki_crew_owner(crew, g, b);
 
             if (passes_pinned(crew, m))
                 YKI_TRY(yki_buffer_create(m->replica->weights->device,

@@ -129,7 +129,8 @@ typedef struct yki_transit {
     size_t after;    /* buckets before this one must have left their memory for it */
     void *request;
     double begun;       /* when the reduction was started, if a timeline is recorded */
-    yki_event *arrived; /* by group: the host may use its gradients. Only without other processes */
+    yki_event *arrived; /* by group: the host may use its gradients. Only without other processes,
+                         * where gradients are whole */
 } yki_transit;
 
 /* How the gradients of a crew are summed: bucket after bucket, while backward runs. */
@@ -299,6 +300,13 @@ static inline yki_member *
 yki_crew_in_group(const yki_crew *crew, size_t group, size_t index)
 {
     return &crew->members[crew->groups[group].members[index]];
+}
+
+/* The member of a group that sums and updates a bucket. */
+static inline yki_member *
+yki_crew_owner(const yki_crew *crew, size_t group, size_t bucket)
+{
+    return yki_crew_in_group(crew, group, bucket % crew->groups[group].owners);
 }
 
 /* The number of the arrow of a timeline from a member's gradients of a bucket, in the step that is

@@ -8,9 +8,9 @@
  * values in the order of the devices. It uses the memory of a device where it may;
  * else values go through pinned memory of that device, gradients on a queue of their
  * own. For a statistic the host waits, once. Gradients it adds when they have
- * arrived, while devices go on; it waits for the last ones only. Between processes it
- * waits for each bucket. All processes make the exchanges in the same order, because
- * it follows from the graph.
+ * arrived, while devices go on; it waits for the last ones only. Between processes, and
+ * where gradients are divided, it waits for each bucket. All processes make the exchanges in the
+ * same order, because it follows from the graph.
  */
 #include <stdio.h>
 #include <string.h>
@@ -347,7 +347,7 @@ add_values(const yki_crew *crew, void *to, const void *from, size_t bytes)
 static yoke_status
 sum_in_group(yki_crew *crew, size_t group, size_t bucket, yki_member **owner, yki_event *done)
 {
-    yki_member *m = yki_crew_in_group(crew, group, bucket % crew->groups[group].owners);
+    yki_member *m = yki_crew_owner(crew, group, bucket);
     yki_queue *queue = m->side ? m->side : m->replica->queue;
 
     *owner = m;
@@ -376,8 +376,10 @@ add_group(yki_crew *crew, size_t group, size_t bucket, void *sum, void *other)
     uint64_t size;
     yoke_status status = sum_in_group(crew, group, bucket, &owner, &done);
 
-    if (status == YOKE_OK)
+    if (status == YOKE_OK) {
+        crew->at = (size_t)(owner - crew->members);
         status = yki_event_wait(&done);
+    }
     yki_event_release(&done);
     YKI_TRY(status);
     gradients = travelling(crew, owner, bucket);
@@ -416,13 +418,6 @@ send_bucket(yki_crew *crew, size_t bucket)
 
 /* ---- gradients of several groups of one process ---- */
 
-/* The owner of a bucket in a group. */
-static yki_member *
-owner_of(const yki_crew *crew, size_t group, size_t bucket)
-{
-    return yki_crew_in_group(crew, group, bucket % crew->groups[group].owners);
-}
-
 /* Where the host finds the gradients of a group, and leaves those of the team. */
 static char *
 piece_of(const yki_crew *crew, size_t group, size_t bucket)
@@ -430,7 +425,7 @@ piece_of(const yki_crew *crew, size_t group, size_t bucket)
     yki_buffer *pinned = crew->groups[group].pinned[bucket];
 
     return yki_buffer_host(pinned ? pinned
-                                  : travelling(crew, owner_of(crew, group, bucket), bucket));
+                                  : travelling(crew, yki_crew_owner(crew, group, bucket), bucket));
 }
 
 /* Enqueues the way of each group's sum to the host. */
@@ -464,7 +459,7 @@ static void
 add_pieces(const yki_crew *crew, size_t bucket)
 {
     enum { CHUNK = 16384 }; /* bytes that stay in the first-level cache */
-    size_t bytes = yki_buffer_size(travelling(crew, owner_of(crew, 0, bucket), bucket));
+    size_t bytes = yki_buffer_size(travelling(crew, yki_crew_owner(crew, 0, bucket), bucket));
     char *sum = piece_of(crew, 0, bucket);
 
     for (size_t at = 0; at < bytes; at += CHUNK) {
@@ -516,7 +511,7 @@ land_buckets(yki_crew *crew, bool wait)
         yki_span_end(crew->host_track, begin, "add bucket", (int64_t)bucket);
         pass_flows(crew, crew->host_track, bucket);
         for (size_t g = 0; g < crew->group_count; g++) {
-            yki_member *m = owner_of(crew, g, bucket);
+            yki_member *m = yki_crew_owner(crew, g, bucket);
             yki_buffer *gradients = travelling(crew, m, bucket);
 
             if (!crew->groups[g].pinned[bucket])
@@ -586,7 +581,7 @@ write_bucket(yki_crew *crew, size_t bucket, const char *sum)
     if (crew->sharding.ranges)
         piece = yki_sharding_piece(crew, bucket);
     for (size_t g = 0; g < crew->group_count; g++) {
-        yki_member *owner = owner_of(crew, g, bucket);
+        yki_member *owner = yki_crew_owner(crew, g, bucket);
         yki_buffer *gradients = travelling(crew, owner, bucket);
 
         if (yki_buffer_host(gradients))

@@ -342,13 +342,6 @@ range_of(const yki_crew *crew, size_t bucket, size_t group)
     return yki_ranges_of(crew->sharding.ranges, bucket, crew->sharding.first + group, 1);
 }
 
-/* The member of a group that updates a bucket. */
-static yki_member *
-updater_of(const yki_crew *crew, size_t group, size_t bucket)
-{
-    return yki_crew_in_group(crew, group, bucket % crew->groups[group].owners);
-}
-
 /* Writes a whole bucket to the memory in which it was computed, and enqueues its norm and the copy
  * of the part that the member updates. Those of granules follow when they are rounded. */
 static yoke_status
@@ -368,7 +361,7 @@ yki_sharding_deliver(yki_crew *crew, size_t bucket, const char *sum)
     const uint64_t word = crew->exact.granule ? crew->exact.wire->bytes : sizeof(float);
 
     for (size_t g = 0; g < crew->group_count; g++) {
-        yki_member *m = updater_of(crew, g, bucket);
+        yki_member *m = yki_crew_owner(crew, g, bucket);
         const yki_range own = range_of(crew, bucket, g);
 
         if (crew->sharding.norms)
@@ -387,7 +380,7 @@ static yoke_status
 fetch_own(yki_crew *crew, size_t bucket, int which)
 {
     for (size_t g = 0; g < crew->group_count; g++) {
-        const yki_member *m = updater_of(crew, g, bucket);
+        const yki_member *m = yki_crew_owner(crew, g, bucket);
         yki_range range = range_of(crew, bucket, g);
         yki_buffer *from = m->replica->weights->buckets[bucket].values;
         uint64_t offset = range.offset;
@@ -441,7 +434,7 @@ static yoke_status
 put_others(yki_crew *crew, size_t bucket)
 {
     for (size_t g = 0; g < crew->group_count; g++) {
-        const yki_bucket *to = &updater_of(crew, g, bucket)->replica->weights->buckets[bucket];
+        const yki_bucket *to = &yki_crew_owner(crew, g, bucket)->replica->weights->buckets[bucket];
         const yki_range own = range_of(crew, bucket, g);
         const uint64_t end = own.offset + own.size;
 

@@ -98,7 +98,10 @@ end_bucket(yki_crew *crew, yki_member *m, const yki_plan *plan, size_t bucket)
         return mark_complete(crew, m, bucket);
     if (!crew->exact.granule)
         return accumulate_bucket(crew, m, bucket);
-    return m->n > 0 ? yki_granules_add_bucket(crew, m, plan->weights, bucket) : YOKE_OK;
+    if (m->n > 0)
+        YKI_TRY(yki_granules_add_bucket(crew, m, plan->weights, bucket));
+    /* Calibration takes them as in any other mode. */
+    return crew->buckets.marks ? mark_complete(crew, m, bucket) : YOKE_OK;
 }
 
 yoke_status

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # shards.sh - where each process keeps a part of the optimizer's state, and also where it keeps a
-# part of the gradients, the weights are those of a process that keeps all; the parts are as they were asked for; checkpoints go on in either way.
+# part of the gradients, the weights are those of a process that keeps all; the parts are as they were
+# asked for; checkpoints go on in either way.
 
 set -u
 . "$YOKE_SRCDIR/tests/mpi/lib.sh"
