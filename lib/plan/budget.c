@@ -15,6 +15,10 @@
  * What lives at a moment is a bound: packing may need a little more. So a choice is packed in the
  * end, and if it is above, the search goes on with a lower aim.
  *
+ * To look at a choice takes time in proportion to the tasks, and so does the number of choices
+ * that a search wants to see. So the places that a search visits are limited: where a network has
+ * thousands of tasks it ends early, with the best that it has.
+ *
  * The best choice is not guaranteed; that takes integer programming. Nothing is moved to the host.
  */
 #include <stdlib.h>
@@ -28,10 +32,11 @@
 #define GUESSED_LAUNCH           2e-6
 
 enum {
-    TURNS_OF_A_TICK = 64,
-    STARTS = 6,  /* choices from which a search begins; all but the first cut the network */
-    AIMS = 8,    /* how often the aim is lowered where packing needs more than the bound */
-    HALVINGS = 5 /* of the interval in which the least memory lies, for the message */
+    STARTS = 6,       /* choices from which a search begins; all but the first cut the network */
+    AIMS = 8,         /* how often the aim is lowered where packing needs more than the bound */
+    HALVINGS = 5,     /* of the interval in which the least memory lies, for the message */
+    A_TICK = 64,      /* choices between two signs of life */
+    VISITS = 16000000 /* places that a search visits from one start: a fraction of a second */
 };
 
 /* A choice that was found. */
@@ -55,6 +60,7 @@ typedef struct budget {
     uint64_t align;     /* of a value */
     uint64_t elsewhere; /* bytes of the plan that recomputing does not change */
     size_t judged;      /* choices */
+    size_t visits;      /* places, since this start of a search */
     solution best;      /* the cheapest that fits */
     solution least;     /* the one of the fewest bytes */
 } budget;
@@ -152,9 +158,10 @@ judge(budget *b, uint64_t aim)
     outcome found = {0, 0};
     int64_t live = 0;
 
-    if (b->judged++ % TURNS_OF_A_TICK == 0)
+    if (b->judged++ % A_TICK == 0)
         yki_plan_tick(b->plan);
     yki_again_order(a);
+    b->visits += a->count + 2 * b->values;
     find_lives(b);
     memset(b->change, 0, (a->count + 1) * sizeof *b->change);
     for (size_t i = 0; i < 2 * b->values; i++)
@@ -177,6 +184,12 @@ judge(budget *b, uint64_t aim)
 }
 
 /* ---- the search ---- */
+
+static bool
+is_late(const budget *b)
+{
+    return b->visits > VISITS;
+}
 
 /* Returns what it is worth to change task t: bytes above the aim that go, for a second. */
 static double
@@ -206,7 +219,7 @@ best_of(const budget *b)
 }
 
 /* Changes tasks one by one until nothing is above the aim. Gains change slowly, so only the best is
- * tried anew before it is taken. Returns false if no change helps. */
+ * tried anew before it is taken. Returns false if no change helps, or it has taken too long. */
 static bool
 descend(budget *b, uint64_t aim)
 {
@@ -215,7 +228,7 @@ descend(budget *b, uint64_t aim)
 
     for (size_t t = 0; t < b->plan->task_count; t++)
         b->gain[t] = 0;
-    while (now.above > 0) {
+    while (now.above > 0 && !is_late(b)) {
         size_t best = best_of(b);
 
         if (best < b->plan->task_count) {
@@ -232,11 +245,11 @@ descend(budget *b, uint64_t aim)
             return false;
         } else {
             for (size_t t = 0; t < b->plan->task_count; t++)
-                b->gain[t] = b->droppable[t] ? try(b, t, aim, &now) : -1;
+                b->gain[t] = b->droppable[t] && !is_late(b) ? try(b, t, aim, &now) : -1;
             fresh = true;
         }
     }
-    return true;
+    return now.above <= 0;
 }
 
 typedef struct dear {
@@ -269,7 +282,7 @@ keep_again(budget *b, uint64_t aim)
         if (b->again.rerun[t] && b->again.dropped[t])
             list[count++] = (dear){b->seconds[t], t};
     qsort(list, count, sizeof *list, dearest_first);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && !is_late(b); i++) {
         bool *dropped = &b->again.dropped[list[i].task];
         outcome then;
 
@@ -421,16 +434,19 @@ start_with_cuts(budget *b, uint64_t length)
     return YOKE_OK;
 }
 
-/* Searches from each start. */
+/* Searches from each start, or to the first that leads within `most` bytes if they are all that is
+ * asked for. */
 static yoke_status
 search(budget *b, uint64_t most)
 {
+    const bool first = b->plan->options.only_bytes;
     uint64_t all = 0;
 
     for (size_t t = 0; t < b->plan->task_count; t++)
         all += results_of(b, t);
     b->best.bytes = UINT64_MAX;
-    for (int i = 0; i < STARTS; i++) {
+    for (int i = 0; i < STARTS && !(first && b->best.bytes != UINT64_MAX); i++) {
+        b->visits = 0;
         if (i == 0)
             start_with_all(b);
         else
@@ -617,7 +633,8 @@ meet(budget *b)
         return YOKE_OK;
     YKI_TRY(search(b, plan->options.most));
     if (b->best.bytes == UINT64_MAX) {
-        YKI_TRY(find_least(b));
+        if (plan->options.small && !plan->options.only_bytes) /* else nobody reads the sentence */
+            YKI_TRY(find_least(b));
         if (b->least.bytes > plan->options.most)
             return refuse(b);
         chosen = &b->least;

@@ -30,6 +30,7 @@ yki_plan_bytes_at(const yki_plan *plan, int64_t samples, uint64_t *bytes)
 typedef struct search {
     yki_bytes_of bytes_of;
     const void *user;
+    bool level; /* bytes are not affine: recomputation keeps them at a budget */
     uint64_t room;
     int64_t good, bad; /* the largest known to fit, the smallest known not to */
 } search;
@@ -38,6 +39,13 @@ static int64_t
 grain(int64_t samples)
 {
     return samples / 128 + 1;
+}
+
+/* Doubles what fits until something does not, and halves the interval then. */
+static int64_t
+next_step(const search *s)
+{
+    return s->bad > INT32_MAX ? YKI_MIN(2 * s->good, (int64_t)INT32_MAX) : (s->good + s->bad) / 2;
 }
 
 /* Returns where the line through two points meets the room. After a batch that fits, the guess is
@@ -71,7 +79,9 @@ find_largest(search *s, int64_t start)
 
         YKI_TRY(s->bytes_of(s->user, n, &bytes));
         *(bytes <= s->room ? &s->good : &s->bad) = n;
-        if (turn > 0)
+        if (s->level)
+            guess = next_step(s);
+        else if (turn > 0)
             guess = next_guess(s, n, bytes, before, bytes_before);
         else
             guess = bytes <= s->room ? YKI_MIN(2 * n, s->bad - 1) : YKI_MAX(n / 2, (int64_t)1);
@@ -83,10 +93,10 @@ find_largest(search *s, int64_t start)
 }
 
 yoke_status
-yki_find_capacity(yki_bytes_of bytes_of, const void *user, uint64_t room, int64_t start,
+yki_find_capacity(yki_bytes_of bytes_of, const void *user, bool level, uint64_t room, int64_t start,
                   int64_t *samples)
 {
-    search s = {.bytes_of = bytes_of, .user = user, .room = room};
+    search s = {.bytes_of = bytes_of, .user = user, .level = level, .room = room};
 
     YKI_TRY(find_largest(&s, start));
     *samples = s.good;
@@ -104,5 +114,6 @@ yki_plan_capacity(const yki_plan *plan, int64_t *samples)
 {
     uint64_t room = yki_plan_memory(plan) + yki_quota_left(yki_queue_device(plan->queue));
 
-    return yki_find_capacity(bytes_of_plan, plan, room, plan->options.max.batch, samples);
+    return yki_find_capacity(bytes_of_plan, plan, plan->options.most > 0, room,
+                             plan->options.max.batch, samples);
 }

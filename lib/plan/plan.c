@@ -89,7 +89,8 @@ shrink(yki_plan_options *o)
     o->small = o->small || o->most;
 }
 
-/* Where memory is too short, the plan is made again; wisdom has the times by then. */
+/* Where memory is too short, the plan is made again. Wisdom has the times of tasks that both have;
+ * what is left of the time for measuring goes to the others. */
 yoke_status
 yki_plan_create(yki_weights *weights, yki_queue *queue, const yki_plan_options *options,
                 yki_plan **out)
@@ -190,6 +191,7 @@ yki_plan_memory_at(const yki_plan *plan, yki_extents max, uint64_t *bytes)
         YKI_TRY(yki_plan_repacked(plan, max, &repacked));
     options.max = max;
     options.level = YOKE_PLAN_ESTIMATE;
+    options.only_bytes = true;
     status = estimate(plan, &options, bytes, &smaller);
     if (smaller) {
         shrink(&options);

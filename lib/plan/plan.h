@@ -225,12 +225,14 @@ typedef struct yki_plan_options {
     bool no_fusion;        /* every node is a task of its own: tests compare fusions with this */
     bool no_join;          /* no stage `join`: yki_plan_create sets it where memory is short */
     yoke_plan_level level;
-    bool team;      /* statistics of the batch are merged with those of other devices */
-    bool small;     /* in training: saves memory at the cost of speed (recompute.c) */
-    uint64_t most;  /* in training: bytes that its values may take (budget.c); 0: no limit */
-    bool repeats;   /* in training: several micro-batches before each update */
-    bool canonical; /* the same bits on every device: solvers of a fixed order, and
-                     * nothing that follows from measuring */
+    bool team;       /* statistics of the batch are merged with those of other devices */
+    bool small;      /* in training: saves memory at the cost of speed (recompute.c) */
+    uint64_t most;   /* in training: bytes that its values may take (budget.c); 0: no limit */
+    bool only_bytes; /* with `most`: only the bytes of the plan are asked for, of which any number
+                      * within it will do (yki_plan_memory_at) */
+    bool repeats;    /* in training: several micro-batches before each update */
+    bool canonical;  /* the same bits on every device: solvers of a fixed order, and
+                      * nothing that follows from measuring */
     /* A plan of the same weights and options, which was made like this one: nothing that planning
      * depends on was measured. Its packed weights serve both; it has to live as long. */
     struct yki_plan *packer;
@@ -386,9 +388,9 @@ yoke_status yki_plan_commit_states_on(yki_plan *plan, yki_queue *queue);
 uint64_t yki_plan_memory(const yki_plan *plan);
 /* Gives the bytes that a plan made like this one would take for other largest extents. For level
  * estimate this is exact. For other levels it is the larger of an estimated plan's bytes and of
- * what this plan's solvers would take; of an estimated plan alone where options.most may ask for
- * more recomputation. UINT64_MAX: an allocation would be larger than the device allows, or that
- * limit cannot be met. Makes no buffer. */
+ * what this plan's solvers would take. Where options.most may ask for more recomputation it is that
+ * of an estimated plan, perhaps not of the fastest one within that limit. UINT64_MAX: an allocation
+ * would be larger than the device allows, or that limit cannot be met. Makes no buffer. */
 yoke_status yki_plan_memory_at(const yki_plan *plan, yki_extents max, uint64_t *bytes);
 /* Gives the bytes for other largest extents with this plan's solvers (pack.c). */
 yoke_status yki_plan_repacked(const yki_plan *plan, yki_extents max, uint64_t *bytes);
@@ -400,9 +402,10 @@ yoke_status yki_plan_bytes_at(const yki_plan *plan, int64_t samples, uint64_t *b
 /* Gives the bytes that `samples` samples at once need; `user` is the caller's. */
 typedef yoke_status (*yki_bytes_of)(const void *user, int64_t samples, uint64_t *bytes);
 /* Finds the most samples whose bytes do not exceed `room`, to within a hundredth; 0 if not even one
- * sample fits. The search begins at `start`, which must be at least 1 and should be near. */
-yoke_status yki_find_capacity(yki_bytes_of bytes_of, const void *user, uint64_t room, int64_t start,
-                              int64_t *samples);
+ * sample fits. The search begins at `start`, which must be at least 1 and should be near. `level`:
+ * bytes need not grow with the samples, as recomputation keeps them at a budget. */
+yoke_status yki_find_capacity(yki_bytes_of bytes_of, const void *user, bool level, uint64_t room,
+                              int64_t start, int64_t *samples);
 /* Finds the largest batch that this plan could have been made for, with its own memory and what is
  * left of the quota. */
 yoke_status yki_plan_capacity(const yki_plan *plan, int64_t *samples);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * check_growth.c - planning costs in proportion to a network's nodes: iterations of the
- * planner's loops are counted, not time. And its two ways of packing memory give
- * maps in which nothing overlaps.
+ * planner's loops are counted, not time. A search for a budget of memory has limits. And its two
+ * ways of packing memory give maps in which nothing overlaps.
  */
 #include <stdio.h>
 
@@ -73,6 +73,54 @@ destroy(made *m)
     yoke_context_destroy(m->context);
 }
 
+/* Plans anew, within a budget. Returns the work of the search. */
+static uint64_t
+meet(made *m, uint64_t most, bool only_bytes, yoke_status expected)
+{
+    yki_plan_options o = m->plan->options;
+    uint64_t before;
+
+    yki_plan_destroy(m->plan);
+    o.most = most;
+    o.only_bytes = only_bytes;
+    m->plan = yki_alloc(1, sizeof *m->plan, "a plan");
+    ck_assert_ptr_nonnull(m->plan);
+    m->plan->options = o;
+    m->plan->weights = yki_weights_retain(m->weights);
+    m->plan->queue = m->queue;
+    ASSERT_OK(yki_plan_lower(m->plan));
+    ASSERT_OK(yki_plan_fuse(m->plan));
+    ASSERT_OK(yki_plan_choose(m->plan));
+    before = m->plan->work;
+    ck_assert_int_eq(yki_plan_recompute(m->plan), expected);
+    if (expected == YOKE_OK)
+        ASSERT_OK(yki_plan_pack(m->plan));
+    return m->plan->work - before;
+}
+
+/* A search of a large network ends early, yet within the budget. Where bytes alone are asked for it
+ * ends at the first choice, or without looking for the least. */
+START_TEST(a_search_has_limits)
+{
+    const uint64_t most = 60000000;
+    made m = {0};
+    uint64_t full, work, less;
+
+    make(&m, 600, true);
+    full = yki_plan_memory(m.plan);
+    work = meet(&m, full / 2, false, YOKE_OK);
+    ck_assert_uint_le(yki_plan_memory(m.plan), full / 2);
+    less = meet(&m, full / 2, true, YOKE_OK);
+    ck_assert_uint_le(yki_plan_memory(m.plan), full / 2);
+    ck_assert_msg(work < most && less < work * 3 / 4, "%llu turns, for the bytes alone %llu",
+                  (unsigned long long)work, (unsigned long long)less);
+    m.plan->options.small = true;
+    work = meet(&m, 1000, true, YOKE_ERROR_OUT_OF_DEVICE_MEMORY);
+    ck_assert_msg(work < most, "%llu turns", (unsigned long long)work);
+    destroy(&m);
+}
+END_TEST
+
 START_TEST(planning_grows_with_the_nodes)
 {
     made few = {0}, many = {0};
@@ -136,6 +184,7 @@ test_suite(void)
     TCase *tcase = test_case(suite, "growth");
 
     tcase_add_loop_test(tcase, planning_grows_with_the_nodes, 0, 2);
+    tcase_add_test(tcase, a_search_has_limits);
     tcase_add_loop_test(tcase, memory_is_packed_well, 0, 4);
     return suite;
 }
