@@ -90,8 +90,8 @@ typedef enum yoke_plan_level {
 
 typedef enum yoke_recompute_choice {
     YOKE_RECOMPUTE_NOTHING = 0, /* keeps all values of forward that backward reads */
-    YOKE_RECOMPUTE_CHEAP        /* computes cheap values again in backward: less memory, the same
-                                 * bits */
+    YOKE_RECOMPUTE_CHEAP        /* computes cheap values again in backward: less memory; they have
+                                 * the same bits */
 } yoke_recompute_choice;
 
 typedef struct yoke_replica_options {
@@ -110,8 +110,9 @@ typedef struct yoke_replica_options {
     yoke_type state_type;  /* of the optimizer's state: YOKE_F32, which is the only one so far */
     const char *precision; /* of products: "f32" (NULL), "tf32", "bf16", or "head=f32,bf16" */
     /* Bytes that the values of the plan for training may take. Values are computed again in
-     * backward, costly ones too, until that is so: the same bits. With it `recompute` is not
-     * needed. 0: no limit. */
+     * backward, costly ones too, until that is so. They have the same bits, but on a GPU gradients
+     * of weights by Winograd's method may be summed in other parts. With it `recompute` does not
+     * matter. 0: no limit. */
     uint64_t recompute_bytes;
 } yoke_replica_options;
 
