@@ -319,7 +319,8 @@ START_TEST(a_tiled_product_has_a_gate_and_sums)
     alone_fill(w, YKI_COUNT(w), 1);
     alone_fill(x, YKI_COUNT(x), 2);
     for (int i = 0; i < (int)YKI_COUNT(tiled_solvers); i++) {
-        if (i >= 3 && !has_units[i - 3])
+        /* What rounds by itself takes long to compile: in one size, of several tiles. */
+        if (i >= 3 ? !has_units[i - 3] : i > 0 && tiled[_i][0] != 40)
             continue;
         alone_only = tiled_solvers[i];
         x[0] = NAN; /* it is not closed */
