@@ -50,6 +50,7 @@ typedef struct budget {
     yki_plan *plan;
     yki_again again;
     size_t values;
+    uint64_t *size;     /* of a value, rounded up */
     uint64_t *scratch;  /* by task: bytes that only it uses */
     double *seconds;    /* by task */
     bool *droppable;    /* by task: its results may be dropped */
@@ -57,7 +58,6 @@ typedef struct budget {
     int32_t *first;     /* by value, and behind those by copy: places in the order */
     int32_t *last;      /* between which it lives; -1: never */
     int64_t *change;    /* by place: bytes that begin to live there, less those that end */
-    uint64_t align;     /* of a value */
     uint64_t elsewhere; /* bytes of the plan that recomputing does not change */
     size_t judged;      /* choices */
     size_t visits;      /* places, since this start of a search */
@@ -72,12 +72,6 @@ typedef struct outcome {
 } outcome;
 
 /* ---- a choice ---- */
-
-static uint64_t
-size_of(const budget *b, int32_t value)
-{
-    return (b->plan->values[value].size + b->align - 1) / b->align * b->align;
-}
 
 static void
 touch(budget *b, size_t life, size_t place)
@@ -143,9 +137,9 @@ share_in_place(budget *b, const yki_task *task, bool again, size_t place)
         int64_t in = life_of(b, task->slots[k], backward, false);
 
         if (!(task->problem.op->in_place >> k & 1) || in < 0 || b->last[in] != (int32_t)place ||
-            size_of(b, yki_value_root(b->plan, task->slots[k])) != size_of(b, out))
+            b->size[yki_value_root(b->plan, task->slots[k])] != b->size[out])
             continue;
-        add_life(b, (int32_t)place, (int32_t)place, -size_of(b, out));
+        add_life(b, (int32_t)place, (int32_t)place, -b->size[out]);
         return;
     }
 }
@@ -166,7 +160,7 @@ judge(budget *b, uint64_t aim)
     memset(b->change, 0, (a->count + 1) * sizeof *b->change);
     for (size_t i = 0; i < 2 * b->values; i++)
         if (b->last[i] >= 0)
-            add_life(b, b->first[i], b->last[i], size_of(b, (int32_t)(i % b->values)));
+            add_life(b, b->first[i], b->last[i], b->size[i % b->values]);
     for (size_t place = 0; place < a->count; place++) {
         const bool again = a->order[place] < 0;
         const size_t t = (size_t)(again ? ~a->order[place] : a->order[place]);
@@ -371,8 +365,8 @@ find_crossings(budget *b, int64_t *crossing)
 
         if (maker == YKI_NOWHERE || b->last[v] <= maker)
             continue;
-        crossing[maker] += (int64_t)size_of(b, (int32_t)v);
-        crossing[b->last[v]] -= (int64_t)size_of(b, (int32_t)v);
+        crossing[maker] += (int64_t)b->size[v];
+        crossing[b->last[v]] -= (int64_t)b->size[v];
     }
     for (size_t t = 1; t < tasks; t++)
         crossing[t] += crossing[t - 1];
@@ -385,7 +379,7 @@ results_of(const budget *b, size_t t)
     uint64_t bytes = 0;
 
     for (uint32_t s = task->problem.input_count; s < yki_problem_operands(&task->problem); s++)
-        bytes += b->droppable[t] ? size_of(b, task->slots[s]) : 0;
+        bytes += b->droppable[t] ? b->size[task->slots[s]] : 0;
     return bytes;
 }
 
@@ -508,6 +502,7 @@ find_sizes(budget *b)
     for (size_t v = 0; v < plan->value_count; v++) {
         const yki_value *value = &plan->values[v];
 
+        b->size[v] = yki_plan_aligned(plan, value->size);
         if (value->alias < 0 && value->storage != YKI_STORE_LENT &&
             value->storage != YKI_STORE_ARENA)
             b->elsewhere += value->size;
@@ -523,7 +518,7 @@ find_sizes(budget *b)
             if (slot->kind == YKI_SLOT_PREPARED && !yki_plan_repacks(plan))
                 b->elsewhere += bytes;
             else
-                b->scratch[t] += (bytes + b->align - 1) / b->align * b->align;
+                b->scratch[t] += yki_plan_aligned(plan, bytes);
         }
         for (uint32_t s = task->problem.input_count; s < yki_problem_operands(&task->problem); s++)
             b->droppable[t] |= b->again.maker[task->slots[s]] == (int32_t)t;
@@ -534,6 +529,7 @@ static void
 end(budget *b)
 {
     yki_again_end(&b->again);
+    yki_free(b->size);
     yki_free(b->scratch);
     yki_free(b->seconds);
     yki_free(b->droppable);
@@ -548,13 +544,12 @@ end(budget *b)
 static yoke_status
 start(budget *b, yki_plan *plan)
 {
-    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
     const size_t tasks = plan->task_count;
 
     *b = (budget){.plan = plan, .values = plan->value_count};
-    b->align = YKI_MAX((uint64_t)traits->base_align, 256u); /* as in pack.c */
     b->least.bytes = UINT64_MAX;
     YKI_TRY(yki_again_begin(&b->again, plan));
+    b->size = yki_alloc(b->values, sizeof *b->size, "a plan's budget");
     b->scratch = yki_alloc(tasks, sizeof *b->scratch, "a plan's budget");
     b->seconds = yki_alloc(tasks, sizeof *b->seconds, "a plan's budget");
     b->droppable = yki_alloc(tasks, sizeof *b->droppable, "a plan's budget");
@@ -564,8 +559,8 @@ start(budget *b, yki_plan *plan)
     b->change = yki_alloc(2 * tasks + 1, sizeof *b->change, "a plan's budget");
     b->best.dropped = yki_alloc(tasks, sizeof *b->best.dropped, "a plan's budget");
     b->least.dropped = yki_alloc(tasks, sizeof *b->least.dropped, "a plan's budget");
-    if (!b->scratch || !b->seconds || !b->droppable || !b->gain || !b->first || !b->last ||
-        !b->change || !b->best.dropped || !b->least.dropped) {
+    if (!b->size || !b->scratch || !b->seconds || !b->droppable || !b->gain || !b->first ||
+        !b->last || !b->change || !b->best.dropped || !b->least.dropped) {
         end(b);
         return YOKE_ERROR_OUT_OF_MEMORY;
     }

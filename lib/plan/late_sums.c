@@ -40,8 +40,6 @@ late_launch(const yki_plan *plan, const yki_task *task)
 static yoke_status
 defer(yki_plan *plan, yki_task *task, const yki_launch *last, uint64_t most)
 {
-    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
-    uint64_t align = YKI_MAX((uint64_t)traits->base_align, 256u);
     yki_value *part = &plan->values[task->slots[last->args[0].slot]];
     const yki_value *out = &plan->values[task->slots[last->args[1].slot]];
     yki_late_sums *late = &plan->late;
@@ -52,7 +50,7 @@ defer(yki_plan *plan, yki_task *task, const yki_launch *last, uint64_t most)
                      "sums of gradients"));
     part->storage = YKI_STORE_POOLED;
     part->offset = plan->running.pool_size;
-    plan->running.pool_size += (part->size + align - 1) / align * align;
+    plan->running.pool_size += yki_plan_aligned(plan, part->size);
     late->bytes += part->size;
     late->list[late->count++] = (yki_late_sum){.from = part->offset,
                                                .to = out->offset,

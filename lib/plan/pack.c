@@ -349,8 +349,6 @@ static yoke_status
 pack_values(yki_plan *plan)
 {
     const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
-    uint64_t align = YKI_MAX((uint64_t)traits->base_align,
-                             plan->weights->transient ? (uint64_t)YKI_WEIGHT_ALIGN : 256u);
     packing p = {.plan = plan, .limit = traits->max_allocation};
     yoke_status status;
 
@@ -363,7 +361,7 @@ pack_values(yki_plan *plan)
         plan->work++;
         if (value->storage != YKI_STORE_ARENA || value->alias >= 0 || value->last < 0)
             continue;
-        value->size = (value->size + align - 1) / align * align;
+        value->size = yki_plan_aligned(plan, value->size);
         p.values[p.count++] = value;
     }
     status = p.count <= FEW ? pack_by_size(&p) : pack_by_time(&p);

@@ -493,6 +493,17 @@ yki_plan_repacks(const yki_plan *plan)
 {
     return plan->options.training && (plan->options.small || !plan->options.repeats);
 }
+/* Rounds bytes up to where the next value may begin: on a line of the device, and where buckets are
+ * values too, where a weight may. */
+static inline uint64_t
+yki_plan_aligned(const yki_plan *plan, uint64_t bytes)
+{
+    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
+    uint64_t align = YKI_MAX((uint64_t)traits->base_align,
+                             plan->weights->transient ? (uint64_t)YKI_WEIGHT_ALIGN : 256u);
+
+    return (bytes + align - 1) / align * align;
+}
 /* Returns what the plan tells a solver of its device. */
 static inline const yki_device_traits *
 yki_plan_traits(const yki_plan *plan, const yki_solver *solver)

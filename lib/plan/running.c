@@ -18,8 +18,6 @@ enum { MOST_CHANNELS = 4096, ROW = 6 };
 static bool
 pool(yki_plan *plan, int32_t index)
 {
-    const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
-    uint64_t align = YKI_MAX((uint64_t)traits->base_align, 256u);
     yki_value *value = &plan->values[index];
 
     if (value->storage == YKI_STORE_POOLED)
@@ -28,7 +26,7 @@ pool(yki_plan *plan, int32_t index)
         return false;
     value->storage = YKI_STORE_POOLED;
     value->offset = plan->running.pool_size;
-    plan->running.pool_size += (value->size + align - 1) / align * align;
+    plan->running.pool_size += yki_plan_aligned(plan, value->size);
     return true;
 }
 
