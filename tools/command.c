@@ -207,7 +207,7 @@ print_option(int letter, const char *name, const char *argument, const char *hel
 
     if (argument && width > 0 && (size_t)width < sizeof left)
         snprintf(left + width, sizeof left - (size_t)width, "=%s", argument);
-    printf("%-*s%s\n", HELP_COLUMN, left, help);
+    printf("%-*s %s\n", HELP_COLUMN - 1, left, help);
 }
 
 static void

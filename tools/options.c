@@ -449,7 +449,7 @@ yki_tool_parse_image_size(const char *text, int *height, int *width, char why[WH
 
 /* ---- memory ---- */
 
-/* Reads a size such as 512M, 1.5GiB or 200MB. */
+/* Reads a size such as 512M, 1.5GiB or 200MB, with the units of a quota (yoke-selectors). */
 static bool
 parse_size(const char *text, uint64_t *bytes)
 {
@@ -463,7 +463,7 @@ parse_size(const char *text, uint64_t *bytes)
     char *end;
     double number;
 
-    if (digits == 0 || digits > 15)
+    if (*text == '.' || digits == 0 || digits > 15)
         return false;
     number = strtod(text, &end);
     if (end != text + digits)

@@ -247,6 +247,10 @@ read_unit(cursor *c, uint64_t *unit)
         {"MiB", UINT64_C(1) << 20},
         {"GiB", UINT64_C(1) << 30},
         {"TiB", UINT64_C(1) << 40},
+        {"K", UINT64_C(1) << 10},
+        {"M", UINT64_C(1) << 20},
+        {"G", UINT64_C(1) << 30},
+        {"T", UINT64_C(1) << 40},
         {"KB", 1000},
         {"MB", 1000000},
         {"GB", 1000000000},
@@ -265,7 +269,7 @@ static yoke_status
 read_size(cursor *c, yki_selector_item *part)
 {
     static const char wanted[] =
-        "a size like 512MiB or 1.5GB (B, KiB, MiB, GiB, TiB, KB, MB, GB, TB)";
+        "a size like 512M or 1.5GB (B; K, M, G, T or KiB, MiB, GiB, TiB; KB, MB, GB, TB)";
     /* Nine digits after the point are exact in a double, and more than anybody types. */
     const uint64_t most_parts = 1000000000;
     uint64_t whole = 0, fraction = 0, scale = 1, unit;

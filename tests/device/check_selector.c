@@ -34,6 +34,8 @@ static const struct {
     {"cpu:0/numa", "cpu:0/numa"},
     {"cpu:0/numa.3@1KiB", "cpu:0/numa.3@1024B"},
     {"cpu:0@512MiB", "cpu:0@536870912B"},
+    {"cpu:0@512M,gpu:0@1.5K", "cpu:0@536870912B,gpu:0@1536B"},
+    {"gpu:0@3G,gpu:1@2T", "gpu:0@3221225472B,gpu:1@2199023255552B"},
     {"gpu:0/4@1GiB", "gpu:0/4@1073741824B"},
     {"gpu:0@1.5GB", "gpu:0@1500000000B"},
     {"gpu:0@0.5KiB", "gpu:0@512B"},

@@ -145,13 +145,13 @@ done >"$work/missing"
 
 # options FILE: the options of a --help, "-x" and "--long=ARG", a line each
 help_options() {
-    sed -n '/^Options:/,$p' "$1" | grep -o -E '^ +(-[a-zA-Z], )?--[a-z0-9-]+(=[A-Z]+)?' |
+    sed -n '/^Options:/,$p' "$1" | grep -o -E '^ +(-[a-zA-Z], )?--[a-z0-9-]+(=[A-Z|]+)?' |
         tr ', ' '\n\n' | grep . | sort -u
 }
 
 # The same of a page: items of its lists that begin with Fl.
 page_options() {
-    sed -n 's/^\.It Fl //p' "$1" | sed -e 's/ Ns = Ns Ar /=/g' | awk '{
+    sed -n 's/^\.It Fl //p' "$1" | sed -e 's/ Ns = Ns Ar /=/g' -e 's/ Ns | Ns Ar /|/g' | awk '{
         n = split($0, words, / , Fl /)
         for (i = 1; i <= n; i++) print "-" words[i]
     }' | sort -u
