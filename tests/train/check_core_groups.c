@@ -289,7 +289,13 @@ START_TEST(the_choice_is_kept_in_wisdom)
     yoke_trainer_destroy(t);
 
     o.reproducible = YOKE_REPRODUCIBLE_NO;
-    t = trainer_of(&run, &o); /* a step of this net takes much less than 2 ms */
+    t = trainer_of(&run, &o);
+    /* A step of this net takes much less than 2 ms, unless other work holds it up: then nothing is
+     * measured. */
+    for (int tries = 0; !t->core_groups.known && tries < 20; tries++) {
+        yoke_trainer_destroy(t);
+        t = trainer_of(&run, &o);
+    }
     ck_assert_int_eq(yoke_trainer_get_step(t), 0);
     ck_assert(t->core_groups.known && t->core_groups.seconds[0] > 0 &&
               t->core_groups.seconds[1] > 0);
