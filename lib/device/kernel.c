@@ -15,6 +15,8 @@
 
 #include "device/runtime.h"
 
+enum { USUAL = 64 };
+
 /* Whether the driver says of a kernel of next to no registers, too, that groups of so many
  * work-items are too large. Then the number is no limit: NVIDIA's driver answers 256 for all
  * kernels, and launches groups of 1024. */
@@ -46,7 +48,7 @@ static yoke_status
 inspect(yki_kernel *kernel)
 {
     yoke_device *device = &kernel->program->space->devices[0];
-    size_t items;
+    size_t items, wanted;
     cl_int error = clGetKernelInfo(kernel->cl, CL_KERNEL_NUM_ARGS, sizeof kernel->argument_count,
                                    &kernel->argument_count, NULL);
 
@@ -63,8 +65,10 @@ inspect(yki_kernel *kernel)
     if (device->traits.type == YOKE_DEVICE_CPU)
         kernel->most = device->traits.max_group;
     items = kernel->required[0] * kernel->required[1] * kernel->required[2];
-    if (items > kernel->most && is_no_limit(device, items))
-        kernel->most = items;
+    /* One that requires nothing, a user's, is launched in groups of USUAL. */
+    wanted = items ? items : YKI_MIN((uint32_t)USUAL, device->traits.max_group);
+    if (wanted > kernel->most && is_no_limit(device, wanted))
+        kernel->most = wanted;
     if (items > kernel->most)
         return yki_fail(YOKE_ERROR_UNSUPPORTED,
                         "kernel %s needs groups of %zu work-items; on %s it can have at most %zu",
