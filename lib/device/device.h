@@ -271,6 +271,8 @@ void yki_program_release(yki_program *program); /* NULL is fine; the space keeps
 /* Makes a kernel, which retains the program. Each launch of a plan has a kernel of its own, so that
  * its arguments stay set. */
 yoke_status yki_kernel_create(yki_program *program, const char *name, yki_kernel **kernel);
+/* Work-items of a group of kernels that require none: those of custom operators. */
+enum { YKI_FREE_GROUP = 64 };
 /* Makes a kernel of a file of clkernels/; see yki_program_get. */
 yoke_status yki_kernel_get(yoke_device *device, const char *file, const char *options,
                            const char *name, yki_kernel **kernel);

@@ -15,8 +15,6 @@
 
 #include "device/runtime.h"
 
-enum { USUAL = 64 };
-
 /* Whether the driver says of a kernel of next to no registers, too, that groups of so many
  * work-items are too large. Then the number is no limit: NVIDIA's driver answers 256 for all
  * kernels, and launches groups of 1024. */
@@ -65,8 +63,7 @@ inspect(yki_kernel *kernel)
     if (device->traits.type == YOKE_DEVICE_CPU)
         kernel->most = device->traits.max_group;
     items = kernel->required[0] * kernel->required[1] * kernel->required[2];
-    /* One that requires nothing, a user's, is launched in groups of USUAL. */
-    wanted = items ? items : YKI_MIN((uint32_t)USUAL, device->traits.max_group);
+    wanted = items ? items : YKI_MIN((uint32_t)YKI_FREE_GROUP, device->traits.max_group);
     if (wanted > kernel->most && is_no_limit(device, wanted))
         kernel->most = wanted;
     if (items > kernel->most)

@@ -810,16 +810,6 @@ yki_updater_state_bytes(const yki_updater *u)
     return bytes * yki_updater_states(&u->options);
 }
 
-uint64_t
-yki_updater_gradient_bytes(const yki_updater *u)
-{
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; u->options.divides && i < u->unit_count; i++)
-        bytes += u->units[i].size;
-    return bytes;
-}
-
 size_t
 yki_updater_states(const yki_updater_options *o)
 {

@@ -77,8 +77,6 @@ yki_buffer *yki_updater_gradients(const yki_updater *updater, size_t bucket);
 bool yki_updater_keeps(const yki_updater *updater, unsigned which);
 /* The bytes of all state that it has. */
 uint64_t yki_updater_state_bytes(const yki_updater *updater);
-/* The bytes of parts of gradients that it has. */
-uint64_t yki_updater_gradient_bytes(const yki_updater *updater);
 /* The number of states that there are for each parameter. */
 size_t yki_updater_states(const yki_updater_options *options);
 

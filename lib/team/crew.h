@@ -184,8 +184,6 @@ typedef struct yki_sharding {
     bool gradients;     /* a group keeps its own part of the gradients alone */
     bool norms;         /* the update clips by norm */
     bool scatters;      /* a process gets its own part of the gradients alone */
-    bool torn; /* a part of the weights is changed, or exchanged with averages, and the rest is not
-                */
 } yki_sharding;
 
 /* Statistics of a step that are needed to compute granules again (passes.c). Those of a granule, or
@@ -249,6 +247,7 @@ typedef struct yki_crew {
      * order in each. NULL: none is recorded, or there are no other processes. */
     yki_track *host_track, *comm_track;
     bool updating;             /* an update is being enqueued */
+    bool torn;                 /* a part of the weights is new, or an average, and others are not */
     int64_t length;            /* rows of the sequences of this step; 0: as many as there may be */
     size_t at;                 /* member of the newest command: errors name it */
     struct yki_stages *stages; /* set up for places; NULL: each member has the whole graph */

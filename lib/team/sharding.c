@@ -474,7 +474,7 @@ yki_sharding_share(yki_crew *crew)
     for (size_t k = 0; k < crew->count; k++)
         crew->members[k].replica->weights->version++;
     yki_span_end(crew->host_track, begin, "share weights", -1);
-    crew->sharding.torn = false;
+    crew->torn = false;
     return YOKE_OK;
 }
 

@@ -426,7 +426,7 @@ yki_crew_update(yki_crew *crew)
         crew->members[k].is_updated = crew->members[k].is_committed = false;
     /* From here on the step counts: if a device fails, yki_crew_complete_update does the rest. */
     crew->updating = true;
-    crew->sharding.torn = crew->sharding.ranges != NULL;
+    crew->torn = crew->sharding.ranges != NULL;
     for (size_t k = 0; k < crew->count; k++) {
         crew->at = k;
         YKI_TRY(update_member(crew, &crew->members[k], crew->members[k].replica->queue));

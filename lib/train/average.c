@@ -17,7 +17,7 @@ yki_trainer_exchange_average(yoke_trainer *t)
         return YOKE_OK;
     /* Until all units of all devices are exchanged, and owners have the others' parts, weights are
      * a mixture. */
-    t->crew.sharding.torn = true;
+    t->crew.torn = true;
     for (size_t k = 0; k < t->crew.count; k++) {
         yoke_replica *r = t->crew.members[k].replica;
 
@@ -34,6 +34,6 @@ yki_trainer_exchange_average(yoke_trainer *t)
     }
     if (t->crew.sharding.ranges) /* each owner has the average of its part */
         YKI_TRY(yki_sharding_share(&t->crew));
-    t->crew.sharding.torn = false;
+    t->crew.torn = false;
     return YOKE_OK;
 }

@@ -31,9 +31,10 @@ yki_trainer_ready(yoke_trainer *t, const char *function)
 yoke_status
 yki_trainer_is_whole(yoke_trainer *t, const char *function)
 {
-    if (t->crew.sharding.torn)
+    if (t->crew.torn)
         return yki_fail(YOKE_ERROR_STATE,
-                        "%s: a part of this process's weights is old, because a failure came while "
+                        "%s: a part of this process's weights is of another state, because a "
+                        "failure came while "
                         "shards or averages were exchanged: %s; go on from a checkpoint",
                         function, t->failure.detail ? t->failure.detail : "?");
     return YOKE_OK;
@@ -75,9 +76,9 @@ yki_trainer_failed(yoke_trainer *t, yoke_status status)
         t->step++;
     yki_free(t->failure.detail);
     t->failure.detail =
-        t->crew.sharding.torn
-            ? yki_format("step %lld, device %s: %s; a part of the weights is old", (long long)step,
-                         device ? yki_device_id(device) : "?", why ? why : "")
+        t->crew.torn
+            ? yki_format("step %lld, device %s: %s; a part of the weights is of another state",
+                         (long long)step, device ? yki_device_id(device) : "?", why ? why : "")
             : yki_format("step %lld, device %s: %s; the weights are those of step %lld",
                          (long long)step, device ? yki_device_id(device) : "?", why ? why : "",
                          (long long)t->step);

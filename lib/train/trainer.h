@@ -176,8 +176,8 @@ void yki_core_groups_explain(const yki_core_groups_choice *choice, const yki_tel
 yoke_status yki_trainer_ready(yoke_trainer *trainer, const char *function);
 /* Checks the same, and that the graph has a loss. */
 yoke_status yki_trainer_trains(yoke_trainer *trainer, const char *function);
-/* Fails if a failure came between a change of shards, by an update or for averages, and their
- * exchange: then a part of the weights here is old. */
+/* Fails if a failure came in the midst of an exchange of shards, or of weights and averages: then a
+ * part of the weights here is of another state. */
 yoke_status yki_trainer_is_whole(yoke_trainer *trainer, const char *function);
 /* Ends training after a failure in a step or an evaluation: waits for all devices, completes an
  * update that was begun, tells the other processes, and keeps a detail with device and step.

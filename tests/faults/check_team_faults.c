@@ -78,7 +78,7 @@ completed_steps(const team_run *run, team_outcome outcomes[FAILING + 2])
 static void
 assert_refused(yoke_trainer *t)
 {
-    const char *why = "a part of this process's weights is old";
+    const char *why = "a part of this process's weights is of another state";
     team_outcome now;
     char hash[33];
 

@@ -275,7 +275,7 @@ mutant 'shard that is all' lib/replica/updater.c \
     'return yki_ranges_of(u->options.ranges, bucket, u->options.shard, 1);' \
     'return (yki_range){0, u->weights->buckets[bucket].size};' tests/train/check_shards
 mutant 'mixture of averages told as whole' lib/train/average.c \
-    't->crew.sharding.torn = true;' ';' tests/faults/check_team_faults averages
+    't->crew.torn = true;' ';' tests/faults/check_team_faults averages
 
 mutant 'bucket whose memory is used again too early' lib/plan/buckets.c \
     'b + lag < count ? memory_of(plan, b + lag)->last' 'b + lag < count ? memory->last' \

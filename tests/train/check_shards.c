@@ -222,7 +222,7 @@ bytes_of(team_run run, yoke_shard_choice kind, uint64_t *whole, uint64_t *parts,
     *whole = 0;
     for (size_t b = 0; b < r->weights->bucket_count; b++)
         *whole += r->weights->buckets[b].size;
-    *parts = yki_updater_gradient_bytes(r->updater);
+    *parts = t->crew.sharding.gradients ? yki_ranges_total(t->crew.sharding.ranges, 0) : 0;
     *at_once = yki_plan_bucket_bytes(r->training);
     /* The host takes the last two when all is enqueued. */
     for (size_t b = LAYERS - 2; b < LAYERS && *parts && run.accumulate == 1; b++)

@@ -5,7 +5,7 @@
  */
 #include "op/custom/custom.h"
 
-enum { GROUP = 64, MAX_GROUPS = 4096 };
+enum { MAX_GROUPS = 4096 };
 
 static yoke_status
 emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
@@ -13,7 +13,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
 {
     const yki_custom_text *text = problem->data;
     bool is_grad = problem->op == &yki_op_custom_grad;
-    uint32_t group = YKI_MIN(traits->max_group, (uint32_t)GROUP);
+    uint32_t group = YKI_MIN(traits->max_group, (uint32_t)YKI_FREE_GROUP);
     uint32_t inputs = problem->input_count - (is_grad ? 2 : 0);
     yki_expr groups = yki_operand_elements(&problem->out);
     const yki_operand *result = is_grad ? &problem->in[inputs] : &problem->out;
