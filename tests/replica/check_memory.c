@@ -209,13 +209,25 @@ hold_same(outcome *a, outcome *b)
     drop(b);
 }
 
+static test_devices devices;
+
+static void
+close_devices(void)
+{
+    test_devices_close(&devices);
+    memset(&devices, 0, sizeof devices);
+}
+
+#define OPEN_DEVICES                                                                               \
+    do {                                                                                           \
+        ck_assert(test_devices_open(TEST_AS_IS, &devices));                                        \
+        if (devices.slow)                                                                          \
+            TEST_NOT_HERE("whole plans are not for the simulator");                                \
+    } while (0)
+
 START_TEST(what_is_computed_again_has_the_same_bits)
 {
-    test_devices devices;
-
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-    if (devices.slow)
-        TEST_NOT_HERE("whole plans are not for the simulator");
+    OPEN_DEVICES;
     for (size_t d = 0; d < devices.count; d++) {
         outcome fast = {.count = 0}, small = {.count = 0};
 
@@ -228,7 +240,6 @@ START_TEST(what_is_computed_again_has_the_same_bits)
                       (unsigned long long)fast.memory);
         hold_same(&fast, &small);
     }
-    test_devices_close(&devices);
 }
 END_TEST
 
@@ -239,11 +250,8 @@ START_TEST(a_budget_is_met_with_the_same_bits)
 {
     static const unsigned percents[] = {80, 60, 50};
     const yki_replica_in_team parts = {.owners = 1, .accumulates = true};
-    test_devices devices;
 
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-    if (devices.slow)
-        TEST_NOT_HERE("whole plans are not for the simulator");
+    OPEN_DEVICES;
     for (size_t d = 0; d < devices.count; d++) {
         yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, 0);
         outcome full, less;
@@ -275,18 +283,13 @@ START_TEST(a_budget_is_met_with_the_same_bits)
         ck_assert_uint_eq(less.before, full.memory);
         hold_same(&full, &less);
     }
-    test_devices_close(&devices);
 }
 END_TEST
 
 /* The sentence names bytes that really suffice. */
 START_TEST(a_budget_that_cannot_be_met_is_refused)
 {
-    test_devices devices;
-
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-    if (devices.slow)
-        TEST_NOT_HERE("whole plans are not for the simulator");
+    OPEN_DEVICES;
     for (size_t d = 0; d < devices.count; d++) {
         yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, 1000);
         yoke_graph *g = graphs[_i]();
@@ -308,7 +311,6 @@ START_TEST(a_budget_that_cannot_be_met_is_refused)
         yoke_replica_destroy(r);
         yoke_graph_destroy(g);
     }
-    test_devices_close(&devices);
 }
 END_TEST
 
@@ -316,19 +318,15 @@ END_TEST
 START_TEST(a_budget_comes_before_a_choice)
 {
     const yoke_replica_options o = options(YOKE_RECOMPUTE_CHEAP, UINT64_C(1) << 40);
-    test_devices devices;
     yoke_graph *g = network();
     yoke_replica *r;
 
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-    if (devices.slow)
-        TEST_NOT_HERE("whole plans are not for the simulator");
+    OPEN_DEVICES;
     ASSERT_OK(yoke_replica_create(devices.device[0], g, &o, &r));
     ck_assert(!r->training->options.small);
     ck_assert_uint_eq(count_again(r->training, NULL), 0);
     yoke_replica_destroy(r);
     yoke_graph_destroy(g);
-    test_devices_close(&devices);
 }
 END_TEST
 
@@ -338,7 +336,6 @@ START_TEST(one_value_is_too_large)
     const yki_replica_in_team part = {.owners = 1};
     const yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, 1000);
     yki_device_traits *traits;
-    test_devices devices;
     yoke_graph *g = network();
     yoke_replica *r;
     uint64_t allowed;
@@ -353,7 +350,6 @@ START_TEST(one_value_is_too_large)
     traits->max_allocation = allowed;
     yoke_replica_destroy(r);
     yoke_graph_destroy(g);
-    test_devices_close(&devices);
 }
 END_TEST
 
@@ -368,11 +364,8 @@ START_TEST(a_search_shows_life)
 {
     size_t ticks[2] = {0}, again = 0;
     uint64_t most = UINT64_C(1) << 40;
-    test_devices devices;
 
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-    if (devices.slow)
-        TEST_NOT_HERE("whole plans are not for the simulator");
+    OPEN_DEVICES;
     for (int searches = 0; searches < 2; searches++) {
         const yki_replica_in_team part = {
             .owners = 1, .tick = count, .tick_user = &ticks[searches]};
@@ -389,7 +382,6 @@ START_TEST(a_search_shows_life)
     }
     ck_assert_msg(ticks[1] > ticks[0] + again, "%zu ticks, without a search %zu", ticks[1],
                   ticks[0]);
-    test_devices_close(&devices);
 }
 END_TEST
 
@@ -398,15 +390,12 @@ START_TEST(what_a_team_merges_stays)
 {
     const yki_replica_in_team part = {.owners = 1, .merges = true};
     const yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, 0);
-    test_devices devices;
     yoke_graph *g = network();
     yoke_replica *r;
     yki_again again;
     size_t merges = 0;
 
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-    if (devices.slow)
-        TEST_NOT_HERE("whole plans are not for the simulator");
+    OPEN_DEVICES;
     ASSERT_OK(yki_replica_create(devices.device[0], g, &o, &part, &r));
     for (size_t v = 0; v < r->training->value_count; v++)
         if (r->training->values[v].storage == YKI_STORE_POOLED)
@@ -425,7 +414,6 @@ START_TEST(what_a_team_merges_stays)
     yki_again_end(&again);
     yoke_replica_destroy(r);
     yoke_graph_destroy(g);
-    test_devices_close(&devices);
 }
 END_TEST
 
@@ -437,7 +425,6 @@ START_TEST(another_plan_is_as_small)
     yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, UINT64_C(1) << 40);
     yoke_selection *selection;
     yoke_device_info info;
-    test_devices devices;
     yoke_device *device;
     yoke_graph *g = network();
     yoke_replica *r;
@@ -468,7 +455,6 @@ START_TEST(another_plan_is_as_small)
     yoke_replica_destroy(r);
     yoke_graph_destroy(g);
     yoke_selection_destroy(selection);
-    test_devices_close(&devices);
 }
 END_TEST
 
@@ -491,7 +477,6 @@ note(void *user, const char *line)
 START_TEST(chains_run_once_more)
 {
     yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, 0);
-    test_devices devices;
     yoke_graph *g = network();
     yoke_replica *r;
     uint64_t full;
@@ -499,9 +484,7 @@ START_TEST(chains_run_once_more)
     table seen = {.rows = 0};
     char figures[64];
 
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-    if (devices.slow)
-        TEST_NOT_HERE("whole plans are not for the simulator");
+    OPEN_DEVICES;
     ASSERT_OK(yoke_replica_create(devices.device[0], g, &o, &r));
     full = yki_plan_memory(r->training);
     yoke_replica_destroy(r);
@@ -529,7 +512,6 @@ START_TEST(chains_run_once_more)
     ck_assert_msg(strstr(seen.last, figures) != NULL, "%s", seen.last);
     yoke_replica_destroy(r);
     yoke_graph_destroy(g);
-    test_devices_close(&devices);
 }
 END_TEST
 
@@ -537,15 +519,12 @@ END_TEST
 START_TEST(a_budget_counts_where_a_batch_is_chosen)
 {
     yoke_replica_options o = options(YOKE_RECOMPUTE_NOTHING, 0);
-    test_devices devices;
     yoke_graph *g = network();
     yoke_replica *r;
     uint64_t bytes;
     int64_t most;
 
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-    if (devices.slow)
-        TEST_NOT_HERE("whole plans are not for the simulator");
+    OPEN_DEVICES;
     ASSERT_OK(yoke_replica_create(devices.device[0], g, &o, &r));
     o.recompute_bytes = yki_plan_memory(r->training);
     yoke_replica_destroy(r);
@@ -562,7 +541,6 @@ START_TEST(a_budget_counts_where_a_batch_is_chosen)
     ck_assert_uint_le(yki_plan_memory(r->training), o.recompute_bytes);
     yoke_replica_destroy(r);
     yoke_graph_destroy(g);
-    test_devices_close(&devices);
 }
 END_TEST
 
@@ -593,7 +571,6 @@ START_TEST(a_team_meets_a_budget)
                                     {.net = TEAM_CONV, .any_split = true}};
     team_run run = runs[_i];
     team_outcome full = {0}, less = {0};
-    test_devices devices;
     uint64_t bytes;
 
     if (test_in_matrix() || !test_devices_find(TEST_POCL_HALVES, &devices))
@@ -610,18 +587,14 @@ START_TEST(a_team_meets_a_budget)
     ck_assert(team_same_bits(&full, &less));
     team_free(&less);
     team_free(&full);
-    test_devices_close(&devices);
 }
 END_TEST
 
 START_TEST(packed_weights_are_made_again_or_kept)
 {
     const yki_replica_in_team parts = {.owners = 1, .accumulates = true};
-    test_devices devices;
 
-    ck_assert(test_devices_open(TEST_AS_IS, &devices));
-    if (devices.slow)
-        TEST_NOT_HERE("whole plans are not for the simulator");
+    OPEN_DEVICES;
     for (size_t d = 0; d < devices.count; d++) {
         outcome again = {.count = 0}, kept = {.count = 0};
 
@@ -632,7 +605,6 @@ START_TEST(packed_weights_are_made_again_or_kept)
             ck_assert_uint_lt(again.memory, kept.memory);
         hold_same(&again, &kept);
     }
-    test_devices_close(&devices);
 }
 END_TEST
 
@@ -642,7 +614,6 @@ START_TEST(a_team_computes_again_too)
     static const team_net nets[] = {TEAM_CONV, TEAM_DROPOUT};
     team_run run = {.shares = "even", .net = nets[_i], .steps = 3, .seed = 5};
     team_outcome fast = {0}, small = {0};
-    test_devices devices;
 
     if (test_in_matrix() || !test_devices_find(TEST_POCL_HALVES, &devices))
         TEST_NOT_HERE("PoCL's halves are for make check");
@@ -653,14 +624,12 @@ START_TEST(a_team_computes_again_too)
     ck_assert(team_same_bits(&fast, &small));
     team_free(&small);
     team_free(&fast);
-    test_devices_close(&devices);
 }
 END_TEST
 
 START_TEST(another_choice_is_refused)
 {
     yoke_replica_options o = {.batch = 1};
-    test_devices devices;
     yoke_graph *g = network();
     yoke_replica *r = NULL;
 
@@ -670,7 +639,6 @@ START_TEST(another_choice_is_refused)
                      YOKE_ERROR_INVALID_ARGUMENT);
     ASSERT_DETAIL("recompute is 2139062143; must be between 0 and 1");
     yoke_graph_destroy(g);
-    test_devices_close(&devices);
 }
 END_TEST
 
@@ -680,11 +648,13 @@ test_suite(void)
     Suite *suite = suite_create("memory");
     TCase *tcase = test_case(suite, "memory");
 
+    tcase_add_checked_fixture(tcase, NULL, close_devices);
     tcase_add_test(tcase, what_is_computed_again_has_the_same_bits);
     tcase_add_test(tcase, packed_weights_are_made_again_or_kept);
     tcase_add_loop_test(tcase, a_team_computes_again_too, 0, 2);
     tcase_add_test(tcase, another_choice_is_refused);
     tcase = test_case(suite, "budget");
+    tcase_add_checked_fixture(tcase, NULL, close_devices);
     tcase_add_loop_test(tcase, a_budget_is_met_with_the_same_bits, 0, YKI_COUNT(graphs));
     tcase_add_loop_test(tcase, a_budget_that_cannot_be_met_is_refused, 0, YKI_COUNT(graphs));
     tcase_add_test(tcase, a_budget_comes_before_a_choice);
