@@ -293,7 +293,7 @@ make_replicas(yki_crew *crew, const yki_crew_options *options)
 static bool
 passes_pinned(const yki_crew *crew, const yki_member *m)
 {
-    return crew->through_host && !crew->comm && !crew->sharding.gradients &&
+    return yki_crew_adds_pinned(crew) &&
            !yki_device_get_traits(m->replica->weights->device)->direct_host;
 }
 

@@ -308,6 +308,14 @@ yki_crew_owner(const yki_crew *crew, size_t group, size_t bucket)
     return yki_crew_in_group(crew, group, bucket % crew->groups[group].owners);
 }
 
+/* Whether groups of this process alone exchange whole gradients, while the host does other things.
+ */
+static inline bool
+yki_crew_adds_pinned(const yki_crew *crew)
+{
+    return crew->through_host && !crew->comm && !crew->sharding.gradients;
+}
+
 /* The number of the arrow of a timeline from a member's gradients of a bucket, in the step that is
  * being enqueued, through their sum to the update. */
 static inline uint64_t

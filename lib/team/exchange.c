@@ -527,21 +527,13 @@ land_buckets(yki_crew *crew, bool wait)
 
 /* ---- gradients ---- */
 
-/* Whether groups of this process alone exchange whole gradients, while the host does other things.
- */
-static bool
-adds_pinned(const yki_crew *crew)
-{
-    return crew->through_host && !crew->comm && !crew->sharding.gradients;
-}
-
 static yoke_status
 reduce_bucket(yki_crew *crew, size_t bucket)
 {
     yki_event done = {0};
     yki_member *owner;
 
-    if (adds_pinned(crew))
+    if (yki_crew_adds_pinned(crew))
         return fetch_bucket(crew, bucket);
     if (crew->through_host)
         return send_bucket(crew, bucket);
@@ -561,7 +553,7 @@ yki_crew_reduce(yki_crew *crew, size_t stops_passed)
             break;
         YKI_TRY(reduce_bucket(crew, crew->buckets.next));
     }
-    return adds_pinned(crew) ? land_buckets(crew, false) : YOKE_OK;
+    return yki_crew_adds_pinned(crew) ? land_buckets(crew, false) : YOKE_OK;
 }
 
 yoke_status
@@ -627,7 +619,8 @@ yki_crew_receive(yki_crew *crew)
 {
     if (!crew->through_host)
         return YOKE_OK;
-    return adds_pinned(crew) ? land_buckets(crew, true) : receive_until(crew, crew->buckets.count);
+    return yki_crew_adds_pinned(crew) ? land_buckets(crew, true)
+                                      : receive_until(crew, crew->buckets.count);
 }
 
 /* ---- losses and metrics ---- */
