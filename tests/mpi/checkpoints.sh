@@ -11,6 +11,14 @@ only_pocl
 rm -rf "$work"/part* "$work"/whole* "$work"/flips* "$work"/kept*
 export RANK_DEVICES=""
 
+# ---- a rank that stops while rank 0 writes: beside all that follows ----
+
+watchful
+for who in 0 1; do
+    aside lost $who noticed 3 "$work/kept-stop$who" 0 48 even $who stop save
+done
+unset YOKE_MPI_TIMEOUT YOKE_MPI_WARN
+
 # ---- bits that turn by themselves: each is found, and its rank named ----
 
 # found N COUNT DEVICES
@@ -74,15 +82,15 @@ goes_on() {
 
 watchful
 for who in 0 1; do
-    aside lost $who noticed 3 "$work/kept-stop$who" 0 48 even $who stop save
-done
-together
-for who in 0 1; do
-    goes_on "$work/kept-stop$who-save"
     lost $who soon 3 "$work/kept-kill$who" 0 48 even $who kill save
     goes_on "$work/kept-kill$who-save"
 done
 lost 0 $exit_ends 3 "$work/kept-exit" 0 48 even 0 exit save
 goes_on "$work/kept-exit-save"
+
+together
+for who in 0 1; do
+    goes_on "$work/kept-stop$who-save"
+done
 
 finish

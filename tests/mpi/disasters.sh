@@ -43,7 +43,6 @@ aside lost 1 noticed 3 serialized disaster 1 hang message
 aside lost 2 noticed 3 multiple disaster 2 stop message
 aside lost 2 noticed 3 multiple disaster 2 stop pieces
 aside lost 1 noticed 3 funneled disaster 1 stop pieces
-together
 
 for where in step collective; do
     lost 1 soon 3 multiple disaster 1 kill $where
@@ -82,4 +81,5 @@ steps=10000
 expect 2 multiple steps $steps
 ! grep -q 'log\|ranks:' "$work/output" || fail "a false alarm in $steps steps"
 
+together
 finish

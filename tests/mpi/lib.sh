@@ -193,7 +193,7 @@ difference() {
 }
 
 # The watchdog's time in tests of a rank that stops; it waits most of the time, so such tests run
-# side by side.
+# side by side, and beside the rest of a script.
 watchful() {
     export YOKE_MPI_TIMEOUT=30 YOKE_MPI_WARN=3
 }
@@ -263,7 +263,7 @@ aside() {
         echo $failures >"$work/failures"
     ) &
     # mpirun's start is what takes the processors
-    sleep 0.4
+    sleep 0.2
 }
 
 # Waits for all of them.

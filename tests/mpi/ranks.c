@@ -2,11 +2,12 @@
  *
  * ranks.c - one rank of the tests of libyoke-mpi; the scripts start several by mpirun.
  *
- *   ranks LEVEL COMMAND [ARGUMENT...]
+ *   ranks LEVEL COMMAND [ARGUMENT...] [COMMAND...]
  *
- * LEVEL is multiple, serialized, funneled or single. What is wrong is printed and ends the
- * program with MPI_Abort, as an application would do it; "rank R: COMMAND ok" says that all is
- * well. Commands are in the table at the end.
+ * LEVEL is multiple, serialized, funneled or single. Commands are in the table at the end; several
+ * run one after the other, as most take less time than a start. What is wrong is printed and ends
+ * the program with MPI_Abort, as an application would do it; "rank R: COMMAND ok", of the first
+ * one, says that all is well.
  */
 #include <math.h>
 #include <pthread.h>
@@ -782,6 +783,7 @@ static const struct command {
     {"shared", 0, run_shared}, {"create", 0, NULL},           {"absurd", 0, run_absurd},
     {"types", 0, run_types},   {"pieces", 0, run_pieces},     {"messages", 0, run_messages},
     {"late", 1, run_late},     {"unequal", 0, run_unequal},   {"circle", 0, run_circle},
+    {"start", 2, NULL},
 };
 
 static void
@@ -799,6 +801,24 @@ initialise(const char *level)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 }
 
+/* Runs the command of this name with the words behind it; returns what stands behind those. */
+static char **
+run_command(char **word, char **end)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (strcmp(*word, commands[i].name) != 0)
+            continue;
+        word++;
+        CHECK(end - word >= commands[i].arguments);
+        algorithm = 0;
+        if (commands[i].run)
+            commands[i].run(word);
+        return word + commands[i].arguments;
+    }
+    give_up("there is no such command");
+    return NULL;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -810,12 +830,8 @@ main(int argc, char **argv)
         suffer(argv[4]);
     yoke_log_set(print_line, NULL, YOKE_LOG_WARNING);
     check(yoke_mpi_comm_create(MPI_COMM_WORLD, NULL, &comm));
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        if (strcmp(argv[2], commands[i].name) != 0 || !commands[i].run)
-            continue;
-        CHECK(argc == 3 + commands[i].arguments);
-        commands[i].run(argv + 3);
-    }
+    for (char **word = argv + 2; *word;)
+        word = run_command(word, argv + argc);
     yoke_comm_destroy(comm);
     MPI_Finalize();
     printf("rank %d: %s ok\n", rank, argv[2]);

@@ -7,26 +7,26 @@
 set -u
 . "$YOKE_SRCDIR/tests/mpi/lib.sh"
 
-for n in 1 2 3 4; do
-    expect $n multiple table 1000000
-done
-expect 2 serialized table 10000
-expect 3 funneled table 10000
-expect 3 multiple many
-expect 2 serialized many
-expect 4 multiple parts
-expect 2 multiple cycles 20
-expect 2 multiple absurd
-
-# Types, pieces, and messages between two ranks.
-for n in 1 2 3 4; do
-    expect $n multiple pieces
-done
+# A rank that is lost in a reduction in shared memory is named, and nobody waits for ever. These wait
+# beside all that follows.
+watchful
+export YOKE_MPI_MODE=shared
 for level in multiple serialized; do
-    expect 3 $level types
-    expect 3 $level pieces
-    expect 4 $level messages
+    aside lost 1 soon 3 $level disaster 1 kill step
+    aside lost 1 noticed 3 $level disaster 1 stop step
 done
+unset YOKE_MPI_TIMEOUT YOKE_MPI_WARN YOKE_MPI_MODE
+
+# One start for several: types, pieces, messages between two ranks, and an algorithm in the memory of
+# the host that trainers may measure.
+expect 1 multiple table 30001 pieces
+expect 2 multiple table 30001 pieces cycles 20 absurd shared
+expect 3 multiple table 1000000 many types pieces shared
+expect 4 multiple table 30001 parts pieces messages shared
+expect 2 serialized table 10000 many
+expect 3 serialized types pieces shared
+expect 4 serialized messages
+expect 3 funneled table 10000 shared
 
 # After a failure nothing writes to the arrays of a blocking call.
 for call in broadcast gather; do
@@ -42,18 +42,9 @@ done
 
 # Chunks: of 400 bytes, and of a size that is no whole number of values.
 export YOKE_MPI_CHUNK=4003
-expect 3 multiple table 30001
+expect 3 multiple table 10000 types pieces
 expect 3 funneled table 10000
-expect 3 multiple types
-expect 3 multiple pieces
 unset YOKE_MPI_CHUNK
-
-# In the memory of the host: an algorithm that trainers may measure, at each thread level.
-for n in 2 3 4; do
-    expect $n multiple shared
-done
-expect 3 serialized shared
-expect 3 funneled shared
 
 for mode in blocking nonblocking reduce-broadcast shared; do
     export YOKE_MPI_MODE=$mode
@@ -61,16 +52,6 @@ for mode in blocking nonblocking reduce-broadcast shared; do
     expect 3 serialized table 10000
 done
 unset YOKE_MPI_MODE
-
-# A rank that is lost in such a reduction is named, and nobody waits for ever.
-watchful
-export YOKE_MPI_MODE=shared
-for level in multiple serialized; do
-    aside lost 1 soon 3 $level disaster 1 kill step
-    aside lost 1 noticed 3 $level disaster 1 stop step
-done
-together
-unset YOKE_MPI_TIMEOUT YOKE_MPI_WARN YOKE_MPI_MODE
 
 # Without heartbeats.
 YOKE_MPI_WARN=-1 YOKE_MPI_TIMEOUT=-1
@@ -92,7 +73,7 @@ own=$program
 program=$work/differ
 for mode in blocking reduce-broadcast; do
     export YOKE_MPI_MODE=$mode
-    expect 3 multiple table 30001
+    expect 3 multiple table 10000
     expect 2 serialized many
 done
 unset YOKE_MPI_MODE
@@ -145,5 +126,7 @@ done
 alone SLURM_STEP_NUM_TASKS=4 YOKE_MPI_SINGLE=1 || fail "YOKE_MPI_SINGLE=1 does not help"
 alone SLURM_NTASKS=4 || fail "a batch script's SLURM_NTASKS is taken for tasks"
 alone SLURM_STEP_NUM_TASKS=1 || fail "one task is one task"
+
+together
 
 finish

@@ -17,6 +17,14 @@ fi
 
 only_pocl
 
+# A rank that stops in a step; the others wait for it beside all that follows.
+watchful
+export RANK_DEVICES=""
+for where in before in; do
+    aside lost 1 noticed 3 "$work/lost" 100000 48 even 1 stop $where
+done
+unset YOKE_MPI_TIMEOUT YOKE_MPI_WARN
+
 # same NAME N DEVICES SHARES: as one device would have it
 same() {
     export RANK_DEVICES="$3"
@@ -73,10 +81,6 @@ done
 
 # A rank that is lost in a step.
 watchful
-for where in before in; do
-    aside lost 1 noticed 3 "$work/lost" 100000 48 even 1 stop $where
-done
-together
 for where in before in; do
     lost 1 soon 3 "$work/lost" 100000 48 even 1 kill $where
     lost 1 $exit_ends 3 "$work/lost" 100000 48 even 1 exit $where
@@ -140,4 +144,5 @@ if [ -e "$work/wise-none" ]; then # where time was short, rank 0 has left a litt
     [ "$(grep -c '^[0-9]' "$work/wise-none")" -lt 5 ] || fail "rank 1 measures what rank 0 knows"
 fi
 
+together
 finish
