@@ -18,7 +18,7 @@ enum { MAX_REPEATS = 1000, REPEATS = 9 };
 
 typedef struct session {
     yki_tool_training training;
-    unsigned repeats;
+    unsigned repeats, seq;
     bool json;
     yoke_context *context;
     yoke_selection *selection;
@@ -31,10 +31,17 @@ typedef struct session {
     double fixed_flops; /* of a case whose solver may do fewer; 0: those of the plan */
 } session;
 
-static const yki_tool_option options[] = {
+#define ROW_REPEATS                                                                                \
+    {                                                                                              \
+        "repeats", 'n', "N", "the best of N runs (default: 9)",                                    \
+            TOOL_COUNT(session, repeats, 1, MAX_REPEATS)                                           \
+    }
+static const yki_tool_option options[] = {TOOL_ROW_JSON(session), ROW_REPEATS, {0}};
+static const yki_tool_option attention_options[] = {
     TOOL_ROW_JSON(session),
-    {"repeats", 'n', "N", "the best of N runs (default: 9)",
-     TOOL_COUNT(session, repeats, 1, MAX_REPEATS)},
+    ROW_REPEATS,
+    {"seq", 0, "N", "positions of the sequence (default: 256 to 4096)",
+     TOOL_COUNT(session, seq, 1, 1 << 24)},
     {0},
 };
 
@@ -255,6 +262,8 @@ bench_attention(session *s)
     yoke_status status = YOKE_OK;
 
     s->wanted = "attention";
+    if (s->seq)
+        return attention_case(s, s->seq);
     for (int64_t length = 256; !status && length <= 4096; length *= 2)
         status = attention_case(s, length);
     return status;
@@ -452,7 +461,7 @@ run(const yki_tool_command *self, int argc, char **argv, yoke_status (*bench)(se
     return status;
 }
 
-#define COMMAND(identifier, command_name, what)                                                    \
+#define COMMAND(identifier, command_name, what, rows)                                              \
     static int run_##identifier(const yki_tool_command *self, int argc, char **argv)               \
     {                                                                                              \
         return run(self, argc, argv, bench_##identifier);                                          \
@@ -463,13 +472,13 @@ run(const yki_tool_command *self, int argc, char **argv, yoke_status (*bench)(se
         .summary = what,                                                                           \
         .description = "Measure " what ", as fractions of what the\n"                              \
                        "device can do, measured in the same run.",                                 \
-        .options = options,                                                                        \
+        .options = rows,                                                                           \
         TOOL_TRAINING(TOOL_FOR_OPERATORS, session, training),                                      \
         .run = run_##identifier,                                                                   \
         .example = "yoke bench " command_name " --devices=cpu:0 --json",                           \
     };
-COMMAND(peak, "peak", "the limits of a device")
-COMMAND(gemm, "gemm", "matrix products")
-COMMAND(conv, "conv", "convolutions and their gradients")
-COMMAND(attention, "attention", "attention and its gradient")
-COMMAND(eltwise, "eltwise", "elementwise operators, normalisation, pooling, optimizers")
+COMMAND(peak, "peak", "the limits of a device", options)
+COMMAND(gemm, "gemm", "matrix products", options)
+COMMAND(conv, "conv", "convolutions and their gradients", options)
+COMMAND(attention, "attention", "attention and its gradient", attention_options)
+COMMAND(eltwise, "eltwise", "elementwise operators, normalisation, pooling, optimizers", options)

@@ -112,13 +112,17 @@ check_pocl() {
     for member in gflops copy_gbytes triad_gbytes launch_us waited_launch_us; do
         positive 0.$member
     done
-    expect 0 "$pocl" -- bench attention --json --devices=cpu:0 --repeats=1 --level=estimate
+    expect 0 "$pocl" -- bench attention --json --devices=cpu:0 --repeats=1 --level=estimate --seq=64
+    json '#' 2
     json 0.op attention
+    json 0.case '12 x 64, T 64, causal'
     json 1.op attention_grad
-    json 9.limit peak
+    json 1.limit peak
     for member in us gflops fraction; do
-        positive 9.$member
+        positive 1.$member
     done
+    expect 2 "$pocl" -- bench gemm --seq=64
+    says "$err" '^yoke: bench gemm: option "--seq=64" is unknown'
     expect 0 "$pocl" -- bench eltwise --json --devices=cpu:0 --repeats=1 --level=estimate
     json 0.op binary
     json 0.limit "copy bandwidth"
