@@ -144,9 +144,10 @@ unset OCL_ICD_FILENAMES POCL_DEVICES NO_COLOR
 OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
 export OCL_ICD_VENDORS
 . "$YOKE_SRCDIR/tests/support/launcher.sh"
+. "$YOKE_SRCDIR/tests/support/command.sh"
 for program in yoke mpirun; do
     case $program in
-    yoke) path=$YOKE_BUILDDIR/tools/yoke ;;
+    yoke) path=$yoke ;;
     mpirun) path=$(command -v "${MPIRUN:-none}") ;;
     esac
     [ -n "$path" ] || continue

@@ -162,7 +162,7 @@ commands() {
     sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z0-9-]*\) .*/\1/p' "$1"
 }
 
-yoke=$YOKE_BUILDDIR/tools/yoke
+. "$YOKE_SRCDIR/tests/support/command.sh"
 if [ -x "$yoke" ]; then
     "$yoke" --help >"$work/help" || fail "yoke --help"
     help_options "$work/help" >"$work/a"

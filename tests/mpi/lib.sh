@@ -158,7 +158,8 @@ remove_rusticl() {
 
 # The ranks are the yoke command from here on.
 use_command() {
-    program=$YOKE_BUILDDIR/tools/yoke
+    . "$YOKE_SRCDIR/tests/support/command.sh"
+    program=$yoke
     [ -x "$program" ] || skip "the yoke command was not built"
     [ -f "$YOKE_BUILDDIR/tools/.libs/yoke-mpi.so" ] || skip "the yoke command was built without MPI"
     only_pocl

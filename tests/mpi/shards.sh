@@ -8,24 +8,28 @@
 set -u
 . "$YOKE_SRCDIR/tests/mpi/lib.sh"
 use_command
-export POCL_MAX_PTHREAD_COUNT=4
+# Two of them are divided; more would only wait for the same processors.
+export POCL_MAX_PTHREAD_COUNT=2
 rm -rf "$work"/saved*
 common="--model=mlp --data=$YOKE_SRCDIR/examples/data --batch=64 --seed=3 --level=estimate"
 common="$common --devices=cpu:0 --schedule=constant --quiet"
 trained="$common --epochs=1 --reproducible=any-split"
 
+# With one optimizer all ways to divide, with the others those that differ most.
 for options in "--optimizer=sgd,momentum=0.9" \
     "--optimizer=adamw --clip-norm=0.5 --accumulate=3 --ema=0.9" "--optimizer=adam --shares=1,0,2"; do
     # shellcheck disable=SC2086
     set -- $options
-    last=3
-    case $options in *--shares*) ;; *) last=1 ;; esac
+    last=1
+    case $options in *--shares*) last=3 ;; esac
     hash $last "$@"
     expected=$hash
-    same 3 "$@" --shard=state --shard-by=1,1,1
     same 3 "$@" --shard=state --shard-by=0,5,1
     same 3 "$@" --shard=gradients --shard-by=1,0,2
-    [ $last = 3 ] && continue
+    [ $last = 1 ] || continue
+    same 2 "$@" --shard=gradients --devices=cpu:0/2 --shard-by=1,0,2,1 --shares=1,2,3,4
+    [ -n "${YOKE_TEST_THOROUGH:-}" ] || case $options in *adamw*) ;; *) continue ;; esac
+    same 3 "$@" --shard=state --shard-by=1,1,1
     same 1 "$@" --shard=state
     same 2 "$@" --shard=state
     same 2 "$@" --shard=state --shard-by=1,3
@@ -34,11 +38,10 @@ for options in "--optimizer=sgd,momentum=0.9" \
     same 2 "$@" --shard=gradients --shard-by=0,1 --shares=1,0
     same 4 "$@" --shard=gradients
     same 2 "$@" --shard=state --devices=cpu:0/2 --shard-by=1,0,2,1 --shares=1,2,3,4
-    same 2 "$@" --shard=gradients --devices=cpu:0/2 --shard-by=1,0,2,1 --shares=1,2,3,4
 done
+hash 2 --optimizer=adam
+expected=$hash
 for mode in nonblocking reduce-broadcast shared; do
-    hash 2 --optimizer=adam
-    expected=$hash
     YOKE_MPI_MODE=$mode same 2 --optimizer=adam --shard=state --shard-by=3,1
     YOKE_MPI_MODE=$mode same 2 --optimizer=adam --shard=gradients --shard-by=3,1
 done
@@ -107,7 +110,7 @@ whole=$state
 [ "$whole" -ge 290144 ] || fail "the state of 36268 parameters is $whole bytes"
 state 2 --optimizer=adam
 [ "$state" = "$whole" ] || fail "without shards a process has $state bytes of state, not $whole"
-for part in "1,1 2" "1,3 4" "3,1 -4" "0,1 0"; do
+for part in "1,3 4" "3,1 -4" "0,1 0"; do
     by=${part% *} of=${part#* }
     state 2 --optimizer=adam --shard=state --shard-by="$by"
     case $of in

@@ -6,7 +6,8 @@
 
 set -u
 . "$YOKE_SRCDIR/tests/mpi/lib.sh"
-command=$YOKE_BUILDDIR/tools/yoke
+. "$YOKE_SRCDIR/tests/support/command.sh"
+command=$yoke
 [ -x "$command" ] || skip "the yoke command was not built"
 [ -f "$YOKE_BUILDDIR/tools/.libs/yoke-mpi.so" ] || skip "the yoke command was built without MPI"
 only_pocl

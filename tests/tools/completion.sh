@@ -10,7 +10,7 @@ fi
 set -u
 # shellcheck source=/dev/null
 . "$YOKE_SRCDIR/tools/completion/yoke" || exit 1
-yoke=$YOKE_BUILDDIR/tools/yoke
+. "$YOKE_SRCDIR/tests/support/command.sh"
 failures=0
 
 # offers WORD... : the last one is being typed

@@ -110,10 +110,10 @@ check_environment() {
     expect 1 "$pocl" YOKE_VISIBLE_DEVICES= -- devices
     says "$err" '^yoke: devices: YOKE_VISIBLE_DEVICES is empty, which hides every device'
 
-    # Nothing but a path to find programs by.
+    # Nothing but where programs and libraries are.
     what="yoke devices in an empty environment"
     checks=$((checks + 1))
-    env -i PATH="$PATH" "$pocl" "$yoke" devices --json >"$out" 2>"$err" || fail "exit status $?"
+    env -i PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}" "$pocl" "$yoke" devices --json >"$out" 2>"$err" || fail "exit status $?"
     objects 1
 }
 

@@ -5,7 +5,7 @@
 
 set -u
 
-yoke=$YOKE_BUILDDIR/tools/yoke
+. "$YOKE_SRCDIR/tests/support/command.sh"
 pick=$YOKE_BUILDDIR/tests/tools/jsonpick
 work=$YOKE_BUILDDIR/tests/tools/$(basename "$0" .sh).tmp
 out=$work/out
