@@ -451,7 +451,9 @@ typedef enum yoke_reproducible_choice {
 typedef enum yoke_shard_choice {
     YOKE_SHARD_NOTHING = 0, /* each device has all of it; those that share memory have it once */
     YOKE_SHARD_STATE,       /* the optimizer's state and the moving average */
-    YOKE_SHARD_GRADIENTS    /* these, and the sums of gradients */
+    YOKE_SHARD_GRADIENTS,   /* these, and the sums of gradients */
+    YOKE_SHARD_WEIGHTS,     /* these, and the weights */
+    YOKE_SHARD_AUTO         /* as little of that as the memory of the devices asks for */
 } yoke_shard_choice;
 
 /* In which integers the gradients of granules are added, on devices and between processes. Each has

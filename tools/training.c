@@ -29,10 +29,10 @@ static const yki_tool_choice grouped[] = {{"measure", YOKE_CORE_GROUPS_MEASURE},
                                           {"never", YOKE_CORE_GROUPS_NEVER},
                                           {"always", YOKE_CORE_GROUPS_ALWAYS},
                                           {NULL, 0}};
-static const yki_tool_choice sharded[] = {{"no", YOKE_SHARD_NOTHING},
-                                          {"state", YOKE_SHARD_STATE},
-                                          {"gradients", YOKE_SHARD_GRADIENTS},
-                                          {NULL, 0}};
+static const yki_tool_choice sharded[] = {
+    {"no", YOKE_SHARD_NOTHING},          {"state", YOKE_SHARD_STATE},
+    {"gradients", YOKE_SHARD_GRADIENTS}, {"weights", YOKE_SHARD_WEIGHTS},
+    {"auto", YOKE_SHARD_AUTO},           {NULL, 0}};
 static const yki_tool_choice bad_images[] = {{"stop", 0}, {"skip", 1}, {NULL, 0}};
 static const yki_tool_choice levels[] = {{"estimate", YOKE_PLAN_ESTIMATE},
                                          {"measure", YOKE_PLAN_MEASURE},
@@ -129,7 +129,8 @@ const yki_tool_option yki_tool_training_options[] = {
      .takers = OPERATORS | GENERATE},
     {"shares", 'S', "SHARES", "auto (default), even, or weights such as 80,20", TEXT(shares),
      .takers = TRAIN | BENCH | VERIFY},
-    {"shard", 0, "KIND", "no (default), state or gradients: of which each device has a part",
+    {"shard", 0, "KIND",
+     "no (default), state, gradients, weights or auto: what devices have a part of",
      FROM(sharded, shard), .takers = TRAIN | BENCH},
     {"shard-by", 0, "SHARDS", "auto (default): by free memory; or weights such as 1,3",
      TEXT(shard_by), .takers = TRAIN | BENCH},

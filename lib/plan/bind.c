@@ -111,11 +111,12 @@ make_commits(yki_plan *plan)
     return YOKE_OK;
 }
 
-/* Lists the merges, before which the caller leaves a section. */
+/* Lists the merges and the gathers, before which the caller leaves a section. */
 static yoke_status
 make_stops(yki_plan *plan)
 {
-    size_t count = 0;
+    const size_t gathers = yki_plan_gather_count(plan);
+    size_t count = gathers, gather = 0;
 
     for (size_t t = 0; t < plan->task_count; t++)
         count += plan->tasks[t].problem.op == &yki_op_merge;
@@ -124,10 +125,13 @@ make_stops(yki_plan *plan)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t t = 0; t < plan->task_count; t++) {
         const yki_task *task = &plan->tasks[t];
-        yki_stop *stop = &plan->stops[plan->stop_count];
+        yki_stop *stop;
 
+        for (; gather < gathers && yki_plan_gather(plan, gather).task == t; gather++)
+            plan->stops[plan->stop_count++] = yki_plan_gather(plan, gather);
         if (task->problem.op != &yki_op_merge)
             continue;
+        stop = &plan->stops[plan->stop_count];
         *stop =
             (yki_stop){.task = t,
                        .section = task->section,
@@ -181,6 +185,7 @@ yki_plan_bind(yki_plan *plan)
     for (size_t v = 0; v < plan->value_count; v++)
         YKI_TRY(make_buffer(plan, &plan->values[v]));
     YKI_TRY(yki_plan_lend_buckets(plan));
+    YKI_TRY(yki_plan_lend_gathers(plan));
     YKI_TRY(yki_plan_fill_inputs(plan));
     for (size_t t = 0; t < plan->task_count; t++) {
         yki_plan_tick(plan);

@@ -70,10 +70,12 @@ note_uses(const yki_plan *plan)
 static int32_t
 next_stop(const yki_plan *plan, int32_t t)
 {
-    while (t < (int32_t)plan->task_count &&
+    const int32_t gather = yki_plan_next_gather(plan, t);
+
+    while (t < gather &&
            (plan->tasks[t].problem.op != &yki_op_merge || plan->tasks[t].section != YKI_BACKWARD))
         t++;
-    return YKI_MIN(t, (int32_t)plan->task_count);
+    return YKI_MIN(t, gather);
 }
 
 /* Before the first task of backward buckets are taken that no task of backward writes: when all of
@@ -114,7 +116,7 @@ yki_plan_keep_buckets(yki_plan *plan)
         yki_value *memory = memory_of(plan, b);
 
         if (stops)
-            memory->last = next_stop(plan, next_stop(plan, memory->last) + 1);
+            memory->last = next_stop(plan, next_stop(plan, memory->last + 1) + 1);
         else
             memory->last =
                 b + lag < count ? memory_of(plan, b + lag)->last : (int32_t)plan->task_count;

@@ -108,15 +108,22 @@ lower_given(yki_plan *plan, const yoke_node *node, const role *its)
     yki_value value = {.node = node, .alias = -1};
     const yki_weight *weight = its->weight;
     yki_buffer *lent = weight && weight->value ? weight->value : its->lent;
+    /* A bucket that is here has or gets memory elsewhere. */
+    const bool apart = weight && node->role == YKI_ROLE_PARAMETER &&
+                       yki_weights_has(plan->weights, weight->bucket);
 
     value.operand = yki_operand_of(node);
     value.decided = true; /* given in the plain layout */
     /* This is false for a weight of another member, which has contents of its own. */
     value.given = node->role == YKI_ROLE_INPUT || (its->use.import && node->op);
     value.storage = node->role == YKI_ROLE_INPUT ? YKI_STORE_INPUT
-                    : lent                       ? YKI_STORE_LENT
+                    : lent || apart              ? YKI_STORE_LENT
                                                  : YKI_STORE_KEPT;
     value.buffer = lent;
+    if (weight && yki_weights_divides(plan->weights, weight)) {
+        value.gathered = weight->bucket + 1;
+        value.offset = weight->offset;
+    }
     return yki_plan_add_value(plan, &value, &plan->node_value[node->id]);
 }
 

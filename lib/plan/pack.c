@@ -376,8 +376,10 @@ yki_plan_pack(yki_plan *plan)
         YKI_TRY(add_slots(plan, &plan->tasks[t]));
     YKI_TRY(yki_plan_find_late_sums(plan));
     YKI_TRY(yki_plan_add_buckets(plan));
+    YKI_TRY(yki_plan_add_gathers(plan));
     find_lifetimes(plan);
     share_in_place(plan);
+    yki_plan_keep_gathers(plan);
     yki_plan_keep_buckets(plan);
     return pack_values(plan);
 }

@@ -161,12 +161,13 @@ yki_plan_destroy(yki_plan *plan)
 }
 
 static yoke_status
-estimate(const yki_plan *plan, const yki_plan_options *options, uint64_t *bytes, bool *smaller)
+estimate(yki_weights *weights, yki_queue *queue, const yki_plan_options *options, uint64_t *bytes,
+         bool *smaller)
 {
     yki_plan *other;
     yoke_status status;
 
-    YKI_TRY(begin(plan->weights, plan->queue, options, &other));
+    YKI_TRY(begin(weights, queue, options, &other));
     status = decide(other);
     if (status == YOKE_OK)
         status = yki_plan_recompute(other);
@@ -180,28 +181,37 @@ estimate(const yki_plan *plan, const yki_plan_options *options, uint64_t *bytes,
 }
 
 yoke_status
-yki_plan_memory_at(const yki_plan *plan, yki_extents max, uint64_t *bytes)
+yki_plan_estimate(yki_weights *weights, yki_queue *queue, const yki_plan_options *given,
+                  uint64_t *bytes)
 {
-    yki_plan_options options = plan->options;
-    uint64_t repacked = 0;
+    yki_plan_options options = *given;
     bool smaller;
     yoke_status status;
 
-    if (options.level != YOKE_PLAN_ESTIMATE && !options.most)
-        YKI_TRY(yki_plan_repacked(plan, max, &repacked));
-    options.max = max;
     options.level = YOKE_PLAN_ESTIMATE;
     options.only_bytes = true;
-    status = estimate(plan, &options, bytes, &smaller);
+    status = estimate(weights, queue, &options, bytes, &smaller);
     if (smaller) {
         shrink(&options);
-        status = estimate(plan, &options, bytes, &smaller);
+        status = estimate(weights, queue, &options, bytes, &smaller);
     }
     if (options.most && status == YOKE_ERROR_OUT_OF_DEVICE_MEMORY) {
         *bytes = UINT64_MAX;
         return YOKE_OK;
     }
-    YKI_TRY(status);
+    return status;
+}
+
+yoke_status
+yki_plan_memory_at(const yki_plan *plan, yki_extents max, uint64_t *bytes)
+{
+    yki_plan_options options = plan->options;
+    uint64_t repacked = 0;
+
+    if (options.level != YOKE_PLAN_ESTIMATE && !options.most)
+        YKI_TRY(yki_plan_repacked(plan, max, &repacked));
+    options.max = max;
+    YKI_TRY(yki_plan_estimate(plan->weights, plan->queue, &options, bytes));
     *bytes = YKI_MAX(*bytes, repacked);
     return YOKE_OK;
 }

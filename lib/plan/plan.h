@@ -100,8 +100,8 @@ typedef struct yki_weight {
     yoke_node *node;
     uint32_t bucket;
     uint64_t offset, size;        /* bytes, within the bucket */
-    yki_buffer *value, *gradient; /* views; NULL if another member has the weight; gradient: also
-                                     if it is transient */
+    yki_buffer *value, *gradient; /* views; NULL if another member has the weight; value: also if
+                                     it is divided; gradient: also if it is transient */
 } yki_weight;
 
 typedef struct yki_weights {
@@ -126,6 +126,8 @@ typedef struct yki_weights {
     bool training;
     bool transient; /* gradients have no memory of their own: a plan gives buckets some of its
                        memory, while they are computed and summed (buckets.c) */
+    bool divided; /* nor have values that are trained, but for the parts that updaters keep: a plan
+                     gives buckets memory while tasks read them (gathers.c) */
 } yki_weights;
 
 /* Completes the graph and makes its weights, filled with zeros, with one reference. A `bucket_size`
@@ -135,9 +137,9 @@ typedef struct yki_weights {
 yoke_status yki_weights_create(yoke_device *device, yoke_graph *graph, bool training,
                                uint64_t bucket_size, yki_weights *lender, yki_weights **weights);
 /* The same for training, but gradients are transient, also those of weights that borrow from these.
- */
+ * With `divided`, so are the values, which the caller initializes. */
 yoke_status yki_weights_create_transient(yoke_device *device, yoke_graph *graph,
-                                         uint64_t bucket_size, yki_weights *lender,
+                                         uint64_t bucket_size, yki_weights *lender, bool divided,
                                          yki_weights **weights);
 /* Makes the weights of member `home` of a graph with places. The order and the offsets of the
  * buckets are those of the whole graph, but only the member's own buckets get memory. No bucket
@@ -147,6 +149,13 @@ yoke_status yki_weights_create_placed(yoke_device *device, yoke_graph *graph, bo
                                       yki_weights **weights);
 /* Returns whether this member has the bucket. */
 bool yki_weights_has(const yki_weights *weights, size_t bucket);
+/* Returns whether the values of a parameter have no memory of their own. */
+static inline bool
+yki_weights_divides(const yki_weights *weights, const yki_weight *weight)
+{
+    return weights->divided && weight->bucket < weights->bucket_count &&
+           weight->node->role == YKI_ROLE_PARAMETER;
+}
 /* Returns whether this member computes the gradient of a parameter. */
 bool yki_weights_trains(const yki_weights *weights, const yki_weight *weight);
 /* Each reference is released once; the last release frees the weights. Release accepts NULL. */
@@ -189,6 +198,8 @@ typedef struct yki_value {
     bool given;          /* written before a run: an input, or from another member (inputs.c) */
     uint32_t bucket;     /* of a parameter's gradient: its bucket + 1; else 0 */
     uint32_t within;     /* the bucket + 1 in whose memory it lies, at `offset`; else 0 */
+    uint32_t gathered;   /* of a parameter without memory of its own: its bucket + 1; in backward
+                          * there are as many more; else 0 */
     int32_t copies;      /* its newest copy in another layout; 0: none (value 0 is never a copy) */
     int32_t next_copy;   /* of a copy: the copy made before it */
 } yki_value;
@@ -249,13 +260,14 @@ typedef struct yki_plan_options {
 } yki_plan_options;
 
 /* The caller leaves a section here: before task `task` runs, it merges `in` of all devices of the
- * team into `out` of each. */
+ * team into `out` of each; or it gathers the weights of a bucket into `out`. */
 typedef struct yki_stop {
     size_t task;
     yki_section section;
     yki_merge merge;
-    yki_buffer *in, *out;
-    size_t count; /* floats */
+    yki_buffer *in, *out; /* out: NULL if no task of the section reads the bucket */
+    size_t count;         /* floats of a statistic */
+    uint32_t gathers;     /* the bucket + 1; 0: it is a statistic */
 } yki_stop;
 
 /* A running statistic that is updated at the end of a step, without a task (running.c). */
@@ -319,10 +331,12 @@ typedef struct yki_plan {
     int32_t *unmerged;   /* by node id: this device's own value where the team merges it; or -1 */
     yki_stop *stops;     /* in the order of tasks; set by bind */
     size_t stop_count;
-    size_t *bucket_task;  /* by bucket: the last task that writes to its gradients */
-    int32_t bucket_value; /* the value that is the memory of bucket 0, if gradients are transient;
-                             those of the others follow */
-    bool lends_buckets;   /* it has given buckets memory */
+    size_t *bucket_task;   /* by bucket: the last task that writes to its gradients */
+    int32_t bucket_value;  /* the value that is the memory of bucket 0, if gradients are transient;
+                              those of the others follow */
+    bool lends_buckets;    /* it has given buckets memory */
+    int32_t weights_value; /* the value that is the memory of the weights of bucket 0 in forward, if
+                              they are divided; those of the others and those in backward follow */
     size_t node_count;
     struct {
         yki_buffer **buffers;
@@ -392,6 +406,9 @@ uint64_t yki_plan_memory(const yki_plan *plan);
  * of an estimated plan, perhaps not of the fastest one within that limit. UINT64_MAX: an allocation
  * would be larger than the device allows, or that limit cannot be met. Makes no buffer. */
 yoke_status yki_plan_memory_at(const yki_plan *plan, yki_extents max, uint64_t *bytes);
+/* Gives the bytes that a plan would take, at level estimate; otherwise like yki_plan_memory_at. */
+yoke_status yki_plan_estimate(yki_weights *weights, yki_queue *queue,
+                              const yki_plan_options *options, uint64_t *bytes);
 /* Gives the bytes for other largest extents with this plan's solvers (pack.c). */
 yoke_status yki_plan_repacked(const yki_plan *plan, yki_extents max, uint64_t *bytes);
 
@@ -425,6 +442,24 @@ yoke_status yki_plan_open_buckets(yki_plan *plan, size_t task);
 size_t yki_plan_bucket_end(const yki_plan *plan, size_t bucket);
 /* The most bytes of buckets that have memory at a time. */
 uint64_t yki_plan_bucket_bytes(const yki_plan *plan);
+
+/* ---- gathers.c: memory for weights that are divided; without those nothing is done ---- */
+
+/* Adds a value for each bucket in each section. */
+yoke_status yki_plan_add_gathers(yki_plan *plan);
+/* Sets the lifetimes of these values, and where they are gathered. All tasks' values have theirs.
+ */
+void yki_plan_keep_gathers(yki_plan *plan);
+/* Gives weights their memory. */
+yoke_status yki_plan_lend_gathers(yki_plan *plan);
+/* The number of gathers of a plan. */
+size_t yki_plan_gather_count(const yki_plan *plan);
+/* The gather of this number, in their order, as a stop. */
+yki_stop yki_plan_gather(const yki_plan *plan, size_t index);
+/* The first gather in backward from task `task` on; task_count: there is none. */
+int32_t yki_plan_next_gather(const yki_plan *plan, int32_t task);
+/* The most bytes of whole buckets of weights that have memory at a time. */
+uint64_t yki_plan_gathered_bytes(const yki_plan *plan);
 
 /* ---- print.c ---- */
 
@@ -487,11 +522,13 @@ void yki_plan_free_late_sums(yki_plan *plan);
 
 /* Returns whether weights are packed anew in each run. It is so in training where weights change
  * between any two runs: a packed copy then serves one task once, so it is made right before that
- * task, in memory that lives no longer. Other plans keep packed copies while weights stay. */
+ * task, in memory that lives no longer. So it is where weights do not stay. Other plans keep packed
+ * copies while they do. */
 static inline bool
 yki_plan_repacks(const yki_plan *plan)
 {
-    return plan->options.training && (plan->options.small || !plan->options.repeats);
+    return plan->weights->divided ||
+           (plan->options.training && (plan->options.small || !plan->options.repeats));
 }
 /* Rounds bytes up to where the next value may begin: on a line of the device, and where buckets are
  * values too, where a weight may. */

@@ -73,7 +73,10 @@ print_task(const yki_plan *plan, const output *out, size_t index)
 static const char *
 value_title(const yki_value *value)
 {
-    return value->node ? yki_node_title(value->node) : value->within ? "a bucket of gradients" : "";
+    return value->node       ? yki_node_title(value->node)
+           : value->gathered ? "a bucket of weights"
+           : value->within   ? "a bucket of gradients"
+                             : "";
 }
 
 static void
@@ -99,6 +102,9 @@ print_memory(const yki_plan *plan, const output *out)
     if (plan->weights->transient)
         yki_tell(&out->to, "gradients: up to %.1f MB of that at a time",
                  (double)yki_plan_bucket_bytes(plan) / 1e6);
+    if (plan->weights->divided)
+        yki_tell(&out->to, "weights: up to %.1f MB of that at a time",
+                 (double)yki_plan_gathered_bytes(plan) / 1e6);
 }
 
 /* Times that were not measured are only good for a fraction. */

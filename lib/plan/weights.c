@@ -158,7 +158,7 @@ allocate_pools(yki_weights *w, yki_queue *queue)
 
         if (w->lender)
             pool->values = w->lender->pools[i].values;
-        else
+        else if (!w->divided || i >= w->pool_count)
             YKI_TRY(zeroed(w, queue, pool->size, "parameters", &pool->values));
         if (w->training && !w->transient && i < w->pool_count)
             YKI_TRY(zeroed(w, queue, pool->size, "gradients", &pool->gradients));
@@ -170,7 +170,8 @@ allocate_pools(yki_weights *w, yki_queue *queue)
         if (!yki_weights_has(w, b))
             continue;
         pool = &w->pools[bucket->pool];
-        YKI_TRY(yki_buffer_view(pool->values, bucket->start, bucket->size, &bucket->values));
+        if (pool->values)
+            YKI_TRY(yki_buffer_view(pool->values, bucket->start, bucket->size, &bucket->values));
         if (pool->gradients)
             YKI_TRY(
                 yki_buffer_view(pool->gradients, bucket->start, bucket->size, &bucket->gradients));
@@ -213,8 +214,9 @@ allocate(yki_weights *w, yki_queue *queue)
 }
 
 static yoke_status
-create(yoke_device *device, yoke_graph *graph, bool training, bool transient, uint64_t bucket_size,
-       yki_weights *lender, const yki_placed *placed, uint32_t home, yki_weights **out)
+create(yoke_device *device, yoke_graph *graph, bool training, bool transient, bool divided,
+       uint64_t bucket_size, yki_weights *lender, const yki_placed *placed, uint32_t home,
+       yki_weights **out)
 {
     yki_weights *w = NULL;
     yki_queue *queue = NULL;
@@ -229,6 +231,7 @@ create(yoke_device *device, yoke_graph *graph, bool training, bool transient, ui
     w->graph = yki_graph_retain(graph);
     w->training = training;
     w->transient = transient || (lender && lender->transient);
+    w->divided = divided || (lender && lender->divided);
     w->version = 1;
     w->lender = lender ? yki_weights_retain(lender) : NULL;
     w->placed = placed;
@@ -253,14 +256,14 @@ yoke_status
 yki_weights_create(yoke_device *device, yoke_graph *graph, bool training, uint64_t bucket_size,
                    yki_weights *lender, yki_weights **out)
 {
-    return create(device, graph, training, false, bucket_size, lender, NULL, 0, out);
+    return create(device, graph, training, false, false, bucket_size, lender, NULL, 0, out);
 }
 
 yoke_status
 yki_weights_create_transient(yoke_device *device, yoke_graph *graph, uint64_t bucket_size,
-                             yki_weights *lender, yki_weights **out)
+                             yki_weights *lender, bool divided, yki_weights **out)
 {
-    return create(device, graph, true, true, bucket_size, lender, NULL, 0, out);
+    return create(device, graph, true, true, divided, bucket_size, lender, NULL, 0, out);
 }
 
 yoke_status
@@ -268,7 +271,7 @@ yki_weights_create_placed(yoke_device *device, yoke_graph *graph, bool training,
                           uint64_t bucket_size, const yki_placed *placed, uint32_t home,
                           yki_weights **out)
 {
-    return create(device, graph, training, false, bucket_size, NULL, placed, home, out);
+    return create(device, graph, training, false, false, bucket_size, NULL, placed, home, out);
 }
 
 yki_weights *

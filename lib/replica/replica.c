@@ -151,6 +151,17 @@ yki_replica_survey(yoke_replica *r, const yki_replica_in_team *in_team, yki_cost
 }
 
 yoke_status
+yki_replica_estimate(yoke_replica *r, const yki_replica_in_team *in_team, bool transient,
+                     bool divided, uint64_t *bytes)
+{
+    yki_plan_options options = plan_options(r, true, in_team->merges);
+
+    r->weights->transient = transient;
+    r->weights->divided = divided;
+    return yki_plan_estimate(r->weights, r->queue, &options, bytes);
+}
+
+yoke_status
 yki_replica_make_updater(yoke_replica *r, const yoke_replica_options *o,
                          const yki_replica_in_team *in_team)
 {
@@ -218,7 +229,7 @@ open(yoke_replica *r, yoke_device *device, yoke_graph *graph, const yoke_replica
         r->weights = yki_weights_retain(in_team->weights);
     else if (in_team->divides)
         YKI_TRY(yki_weights_create_transient(device, graph, in_team->bucket_size, in_team->lender,
-                                             &r->weights));
+                                             in_team->gathers, &r->weights));
     else
         YKI_TRY(yki_weights_create(device, graph, !o->evaluation_only, in_team->bucket_size,
                                    in_team->lender, &r->weights));

@@ -94,7 +94,8 @@ typedef struct yki_replica_in_team {
     uint32_t owner, owners;   /* updates buckets `owner`, `owner` + `owners`, ...; owners 0: all */
     const yki_ranges *ranges; /* see yki_updater_options */
     size_t shard;
-    bool divides; /* likewise; its weights' gradients are transient */
+    bool divides; /* likewise; its weights' gradients are transient, */
+    bool gathers; /* and its weights are divided */
     uint32_t lag; /* see yki_plan_options */
     bool waits;   /* yki_replica_plan leaves the optimizer to yki_replica_make_updater */
     void (*tick)(void *user); /* see yki_plan_options */
@@ -128,6 +129,10 @@ void yki_replica_unplan(yoke_replica *replica);
 /* Finds what each numerical class would cost, before the plan is made. May measure. */
 yoke_status yki_replica_survey(yoke_replica *replica, const yki_replica_in_team *in_team,
                                yki_costs *costs);
+/* Gives the bytes of a training plan like that which yki_replica_plan would make; makes none. Where
+ * the weights are transient or divided, they may have been made otherwise. */
+yoke_status yki_replica_estimate(yoke_replica *replica, const yki_replica_in_team *in_team,
+                                 bool transient, bool divided, uint64_t *bytes);
 /* Opens wisdom from the file `given`; if that is NULL, from YOKE_WISDOM, or else from the cache
  * directory of the device's context. The caller closes it. */
 yoke_status yki_open_wisdom(yoke_device *device, const char *given, yki_wisdom **wisdom);

@@ -253,6 +253,13 @@ cut_segments(yki_updater *u)
     return YOKE_OK;
 }
 
+static yoke_status
+make_part(const yki_updater *u, uint64_t size, const char *what, yki_buffer **part)
+{
+    YKI_TRY(yki_buffer_create(u->weights->device, size, 0, what, part));
+    return yki_buffer_touch(u->queue, *part);
+}
+
 /* A unit for what it owns of one bucket. */
 static yoke_status
 add_unit(yki_updater *u, size_t b)
@@ -265,10 +272,12 @@ add_unit(yki_updater *u, size_t b)
     *at = (unit){.values = bucket->values, .gradients = bucket->gradients, .size = own.size};
     if (own.size == bucket->size && !u->options.divides)
         return YOKE_OK;
-    YKI_TRY(yki_buffer_view(pool->values, bucket->start + own.offset, own.size, &at->part[0]));
+    if (u->weights->divided)
+        YKI_TRY(make_part(u, own.size, "parameters", &at->part[0]));
+    else
+        YKI_TRY(yki_buffer_view(pool->values, bucket->start + own.offset, own.size, &at->part[0]));
     if (u->options.divides) {
-        YKI_TRY(yki_buffer_create(u->weights->device, own.size, 0, "gradients", &at->part[1]));
-        YKI_TRY(yki_buffer_touch(u->queue, at->part[1]));
+        YKI_TRY(make_part(u, own.size, "gradients", &at->part[1]));
     } else {
         YKI_TRY(
             yki_buffer_view(pool->gradients, bucket->start + own.offset, own.size, &at->part[1]));
@@ -790,6 +799,13 @@ yki_buffer *
 yki_updater_gradients(const yki_updater *u, size_t bucket)
 {
     return u->options.divides && owns(u, bucket) ? u->units[u->unit_of[bucket]].gradients : NULL;
+}
+
+yki_buffer *
+yki_updater_values(const yki_updater *u, size_t bucket, yki_range *range)
+{
+    *range = owned(u, bucket);
+    return u->weights->divided && range->size ? u->units[u->unit_of[bucket]].values : NULL;
 }
 
 bool

@@ -73,6 +73,8 @@ yki_buffer *yki_updater_state(const yki_updater *updater, size_t bucket, unsigne
 /* Returns what it owns of a bucket's gradients, lent; NULL if it owns nothing, or has them whole.
  */
 yki_buffer *yki_updater_gradients(const yki_updater *updater, size_t bucket);
+/* Returns what it owns of a bucket's values where weights are divided, lent; else NULL. */
+yki_buffer *yki_updater_values(const yki_updater *updater, size_t bucket, yki_range *range);
 /* Whether there is such a state, of any bucket. */
 bool yki_updater_keeps(const yki_updater *updater, unsigned which);
 /* The bytes of all state that it has. */

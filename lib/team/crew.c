@@ -49,7 +49,7 @@ yki_crew_find(const yki_crew *crew, const char *name, size_t *member, yki_weight
     size_t k = 0;
     yki_weight *found = yki_weights_find(crew->members[k].replica->weights, name);
 
-    while (found && !found->value && ++k < crew->count)
+    while (found && !found->value && crew->stages && ++k < crew->count)
         found = yki_weights_find(crew->members[k].replica->weights, name);
     if (!found)
         return YOKE_ERROR_NOT_FOUND;
@@ -79,9 +79,9 @@ say_alive(void *user)
 
 /* Whether there are shards: a group that is alone has all. */
 static bool
-shards(const yki_crew *crew, const yki_crew_options *options)
+shards(const yki_crew *crew)
 {
-    return options->shards && crew->through_host && crew->graph->loss;
+    return crew->sharding.level && crew->through_host && crew->graph->loss;
 }
 
 /* Fills in the options of member k's replica. */
@@ -111,10 +111,11 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
             m->index_in_group < group->owners ? m->index_in_group : UINT32_MAX, /* owns no bucket */
         .owners = group->owners,
         .divides = crew->sharding.gradients,
+        .gathers = crew->sharding.weights,
         .lag = options->accumulates ? 0 : YKI_SHARDING_LAG,
         .ranges = crew->sharding.ranges,
         .shard = crew->sharding.first + m->group,
-        .waits = shards(crew, options) && !crew->sharding.ranges,
+        .waits = shards(crew) && !crew->sharding.ranges,
         .totals = m->totals,
         .norm_parts = group->norm_parts};
     if (crew->comm && crew->comm->heartbeat) {
@@ -229,8 +230,12 @@ make_norm_parts(yki_crew *crew, const yki_crew_options *options)
 
         if (crew->groups[g].count < 2 || options->replica.clip_norm <= 0)
             continue;
-        YKI_TRY(
-            yki_weights_create(device, crew->graph, false, crew->buckets.limit, NULL, &weights));
+        if (crew->sharding.weights)
+            YKI_TRY(yki_weights_create_transient(device, crew->graph, crew->buckets.limit, NULL,
+                                                 true, &weights));
+        else
+            YKI_TRY(yki_weights_create(device, crew->graph, false, crew->buckets.limit, NULL,
+                                       &weights));
         size = (uint64_t)yki_updater_norm_count(weights) * 4;
         yki_weights_release(weights);
         YKI_TRY(yki_buffer_create(device, size, 0, "partial norms", &crew->groups[g].norm_parts));
@@ -341,7 +346,11 @@ make_merges(yki_crew *crew, yki_member *m, yki_buffer **buffers)
 
     for (size_t s = 0; s < plan->stop_count; s++) {
         const yki_stop *stop = &plan->stops[s];
-        size_t count = collect(crew, m->group, yki_member_stop, s, buffers);
+        size_t count;
+
+        if (stop->gathers)
+            continue;
+        count = collect(crew, m->group, yki_member_stop, s, buffers);
 
         YKI_TRY(
             yki_combine_make(m->replica->weights->device,
@@ -436,6 +445,7 @@ check_alike(yki_crew *crew)
         for (size_t s = 0; alike && s < plan->stop_count; s++)
             alike = other->stops[s].count == plan->stops[s].count &&
                     other->stops[s].merge == plan->stops[s].merge &&
+                    other->stops[s].gathers == plan->stops[s].gathers &&
                     other->stops[s].section == plan->stops[s].section;
         if (!alike)
             return yki_fail_bug("the plans of devices 0 and %zu merge different statistics", k);
@@ -462,7 +472,7 @@ find_ready_stops(yki_crew *crew)
 
             for (size_t s = 0; s < plan->stop_count; s++)
                 passed += plan->stops[s].section == YKI_BACKWARD &&
-                          plan->stops[s].task < plan->bucket_task[b];
+                          plan->stops[s].task <= plan->bucket_task[b];
             /* The task that completes it is enqueued once the next stop is passed. */
             crew->buckets.ready_stop[b] = YKI_MAX(crew->buckets.ready_stop[b], passed + 1);
         }
@@ -617,7 +627,9 @@ build(yki_crew *crew, const yki_crew_options *options, yki_buffer **buffers)
     if (crew->graph->place_count)
         YKI_TRY(yki_stages_create(crew, options));
     YKI_TRY(make_groups(crew));
-    crew->sharding.gradients = shards(crew, options) && options->shards_gradients;
+    YKI_TRY(yki_sharding_choose(crew, options, describe));
+    crew->sharding.weights = shards(crew) && crew->sharding.level == YOKE_SHARD_WEIGHTS;
+    crew->sharding.gradients = shards(crew) && crew->sharding.level >= YOKE_SHARD_GRADIENTS;
     crew->sharding.norms = options->replica.clip_norm > 0;
     YKI_TRY(make_norm_parts(crew, options));
     YKI_TRY(make_replicas(crew, options));
@@ -679,7 +691,7 @@ yki_crew_divide_state(yki_crew *crew, const yki_crew_options *options)
     const yki_updater_options kept = {.optimizer = options->replica.optimizer,
                                       .average = options->average};
 
-    if (!shards(crew, options))
+    if (!shards(crew))
         return YOKE_OK;
     YKI_TRY(yki_sharding_create(crew, options->shard_by, yki_updater_states(&kept)));
     for (size_t k = 0; k < crew->count; k++) {
@@ -692,7 +704,8 @@ yki_crew_divide_state(yki_crew *crew, const yki_crew_options *options)
     YKI_TRY(yki_sharding_connect(crew));
     if (crew->sharding.gradients && crew->exact.granule && !crew->sharding.norms)
         YKI_TRY(yki_granules_divide(crew));
-    return yki_crew_finish(crew);
+    YKI_TRY(yki_crew_finish(crew)); /* parts are zeros until then */
+    return yki_sharding_initialize(crew, options->replica.seed);
 }
 
 static void
@@ -737,6 +750,7 @@ yki_crew_destroy(yki_crew *crew)
         return;
     if (crew->members)
         (void)yki_crew_finish(crew);
+    yki_sharding_end_gathers(crew);
     /* Ends all requests before their memory is freed. */
     for (size_t b = 0; crew->buckets.transit && b < crew->buckets.count; b++) {
         bool done;

@@ -22,7 +22,8 @@
  *   recheck.c        a second sum of granules, and how two are compared
  *   exchange.c       merges statistics in mid-section, gradients and losses
  *   step.c           builds a training step from these
- *   sharding.c       parts of the optimizer's state, and of the gradients
+ *   sharding.c       parts of the optimizer's state, of the gradients, and of the weights
+ *   shard_level.c    chooses what is divided
  *   stages.c         runs a graph with places on several devices
  */
 #ifndef YKI_CREW_H
@@ -170,20 +171,28 @@ typedef enum yki_verdict {
     YKI_VERDICT_OPEN      /* it or another one is wrong, and nobody can say which */
 } yki_verdict;
 
-/* Which groups keep which part of the optimizer's state, and of the gradients (sharding.c); zeros:
- * each keeps all. */
+/* Which groups keep which part of the optimizer's state, of the gradients, and of the weights
+ * (sharding.c); zeros: each keeps all. */
 typedef struct yki_sharding {
-    yki_ranges *ranges; /* by bucket and owner */
-    size_t count;       /* owners: the groups of all processes */
-    size_t first;       /* that of this process's first group */
-    size_t *end_of;     /* by rank: the owner behind its last one */
-    size_t *device;     /* by owner: its first device, numbered over the whole team */
-    size_t *counts;     /* by rank: values of a bucket; written anew for each call */
-    size_t states;      /* of a parameter */
-    void *host;         /* a bucket on its way from group to group; NULL: buckets.transit */
-    bool gradients;     /* a group keeps its own part of the gradients alone */
-    bool norms;         /* the update clips by norm */
-    bool scatters;      /* a process gets its own part of the gradients alone */
+    yoke_shard_choice level; /* what is divided, */
+    bool chosen;             /* which has been chosen here */
+    yki_ranges *ranges;      /* by bucket and owner */
+    size_t count;            /* owners: the groups of all processes */
+    size_t first;            /* that of this process's first group */
+    size_t *end_of;          /* by rank: the owner behind its last one */
+    size_t *device;          /* by owner: its first device, numbered over the whole team */
+    size_t *counts;          /* by rank: values of a bucket; written anew for each call */
+    size_t states;           /* of a parameter */
+    void *host;              /* a bucket on its way from group to group; NULL: buckets.transit */
+    bool gradients;          /* a group keeps its own part of the gradients alone, */
+    bool weights;            /* and of the weights */
+    bool norms;              /* the update clips by norm */
+    bool scatters;           /* a process gets its own part of the gradients alone */
+    char *passing[2];        /* buckets of weights on their way to plans, in turn */
+    void *passing_memory;
+    yki_event *passed[2]; /* by member: when its plans have them */
+    unsigned turn;
+    void *request; /* of an all-gather that has failed */
 } yki_sharding;
 
 /* Statistics of a step that are needed to compute granules again (passes.c). Those of a granule, or
@@ -268,12 +277,11 @@ typedef struct yki_crew_options {
     uint32_t micro_batches; /* with granules: likewise */
     bool rechecks;          /* with granules: some are computed twice and compared */
     float average;          /* see yki_updater_options */
-    bool shards;            /* each group keeps a part of the optimizer's state, */
-    bool shards_gradients;  /* and of the gradients, */
-    const char *shard_by;   /* by this text (yki_sharding_create) */
-    bool may_shrink;        /* a member's batch may be less than `most` if its memory is short */
-    uint64_t bucket_bytes;  /* 0: chosen */
-    const int64_t *most;    /* by member: its largest batch */
+    yoke_shard_choice shard;
+    const char *shard_by;  /* text (yki_sharding_create) */
+    bool may_shrink;       /* a member's batch may be less than `most` if its memory is short */
+    uint64_t bucket_bytes; /* 0: chosen */
+    const int64_t *most;   /* by member: its largest batch */
 } yki_crew_options;
 
 /* Makes the replicas, plans and buffers for training, or for evaluation only if the graph has no
@@ -536,6 +544,8 @@ yoke_status yki_crew_micro_batch(yki_crew *crew, uint32_t index, uint32_t count,
  * has set n and first of the member and given the inputs; n is 0 for a member that gets no granule
  * in a step. */
 yoke_status yki_crew_granule(yki_crew *crew, yki_member *member, float rate_factor);
+/* Enqueues one granule of each member that has samples, all together. */
+yoke_status yki_crew_granules(yki_crew *crew, float rate_factor);
 /* Sums the gradients that are not summed yet, waits for those that are exchanged through the host,
  * and enqueues the update. All processes call it. */
 yoke_status yki_crew_update(yki_crew *crew);

@@ -291,6 +291,8 @@ yki_crew_merge(yki_crew *crew, size_t stop)
 {
     const yki_stop *what = &crew->members[0].replica->training->stops[stop];
 
+    if (what->gathers)
+        return yki_sharding_bring(crew, what->gathers - 1, stop, yki_training_of);
     if (crew->through_host) {
         double begin = yki_span_begin(crew->host_track);
 

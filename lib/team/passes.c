@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "team/crew.h"
+#include "team/sharding.h"
 
 /* ---- making ---- */
 
@@ -109,6 +109,12 @@ merge_all(yki_crew *crew, yki_merge merge, const float *from, size_t widest, siz
 
 static void keep_rows(yki_crew *crew, size_t stop, const float *own, size_t count);
 
+static yki_plan *
+pass_of(const yki_member *m, size_t index)
+{
+    return index < m->passes_taken ? m->passes[index].plan : NULL;
+}
+
 /* Merges a statistic over all granules of the team, and gives it to all passes. */
 static yoke_status
 merge(yki_crew *crew, size_t stop)
@@ -119,6 +125,8 @@ merge(yki_crew *crew, size_t stop)
     float *own = e->rows + e->row, *at = own, *all = own;
     size_t widest = 0;
 
+    if (what->gathers)
+        return yki_sharding_bring(crew, what->gathers - 1, stop, pass_of);
     for (size_t k = 0; k < crew->count; k++)
         YKI_TRY(fetch(&crew->members[k], stop, count, &at));
     for (size_t k = 0; k < crew->count; k++)

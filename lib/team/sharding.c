@@ -18,7 +18,13 @@
  * complete only at the end. So do those on the host if gradients are clipped: their norm is that of
  * whole buckets.
  *
- * Not here: weights of which a device keeps a part.
+
+ * Weights may be divided by that table too. Then nothing is shared after an update: a plan has
+ whole
+ * buckets of weights only while it reads them (plan/gathers.c), and all processes gather each
+ bucket
+ * at a stop of their plans, into one of two pieces of host memory. From there it goes to the memory
+ * of each plan, while devices compute with the bucket before.
  */
 #include <string.h>
 
@@ -35,8 +41,8 @@ typedef struct row {
     uint64_t left; /* bytes of memory, of the whole group */
 } row;
 
-static uint64_t
-memory_left(const yki_crew *crew, const yki_group *group)
+uint64_t
+yki_sharding_memory_left(const yki_crew *crew, const yki_group *group)
 {
     uint64_t sum = 0, root = 0;
 
@@ -49,8 +55,8 @@ memory_left(const yki_crew *crew, const yki_group *group)
     return YKI_MIN(sum, root);
 }
 
-static yoke_status
-gather_rows(const yki_crew *crew, row *rows)
+yoke_status
+yki_sharding_gather_rows(const yki_crew *crew, size_t size, void *rows)
 {
     const yoke_team *team = crew->team;
     int64_t *counts = yki_alloc(team->total, sizeof *counts, "owners of state");
@@ -60,15 +66,21 @@ gather_rows(const yki_crew *crew, row *rows)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t k = 0; k < team->total; k++)
         counts[k] = 1;
+    status = yki_team_share_rows(team, counts, size, rows);
+    yki_free(counts);
+    return status;
+}
+
+static yoke_status
+gather_rows(const yki_crew *crew, row *rows)
+{
     for (size_t k = 0; k < crew->count; k++) {
         const uint32_t group = crew->members[k].group;
 
-        rows[team->first + k] = (row){crew->comm ? crew->comm->rank : 0, (int32_t)group,
-                                      memory_left(crew, &crew->groups[group])};
+        rows[crew->team->first + k] = (row){crew->comm ? crew->comm->rank : 0, (int32_t)group,
+                                            yki_sharding_memory_left(crew, &crew->groups[group])};
     }
-    status = yki_team_share_rows(team, counts, sizeof *rows, rows);
-    yki_free(counts);
-    return status;
+    return yki_sharding_gather_rows(crew, sizeof *rows, rows);
 }
 
 /* Numbers the owners, and gives each its weight: that of its devices in by[], or its memory. */
@@ -107,16 +119,20 @@ check_memory(const yki_crew *crew, const uint64_t *left, const char *by)
     const yki_sharding *s = &crew->sharding;
 
     for (size_t k = 0; k < s->count; k++) {
-        const uint64_t part = (s->states + s->gradients) * yki_ranges_total(s->ranges, k);
+        const uint64_t part =
+            (s->states + s->gradients + s->weights) * yki_ranges_total(s->ranges, k);
 
         if (part > left[k])
-            return yki_fail(
-                YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
-                "%s: its part of the optimizer's state%s is %.3f MB, and %.3f MB of "
-                "its memory are free; %s, or take a smaller batch or more devices",
-                yoke_team_get_device_name(crew->team, s->device[k]),
-                s->gradients ? " and of gradients" : "", (double)part / 1e6, (double)left[k] / 1e6,
-                by ? "give it a smaller weight in shard_by" : "the team does not hold the state");
+            return yki_fail(YOKE_ERROR_OUT_OF_DEVICE_MEMORY,
+                            "%s: its part of the optimizer's state%s is %.3f MB, and %.3f MB of "
+                            "its memory are free; %s, or take a smaller batch or more devices",
+                            yoke_team_get_device_name(crew->team, s->device[k]),
+                            s->weights     ? ", of gradients and of weights"
+                            : s->gradients ? " and of gradients"
+                                           : "",
+                            (double)part / 1e6, (double)left[k] / 1e6,
+                            by ? "give it a smaller weight in shard_by"
+                               : "the team does not hold the state");
     }
     return YOKE_OK;
 }
@@ -175,18 +191,49 @@ yki_sharding_create(yki_crew *crew, const char *by, size_t states)
     return status;
 }
 
+static uint64_t
+largest_bucket(const yki_crew *crew)
+{
+    uint64_t most = 1;
+
+    for (size_t b = 0; b < crew->buckets.count; b++)
+        most = YKI_MAX(most, crew->members[0].replica->weights->buckets[b].size);
+    return most;
+}
+
+/* Makes the memory through which weights go to plans. */
+static yoke_status
+make_passing(yki_crew *crew)
+{
+    const uint64_t page = 4096, most = (largest_bucket(crew) + page - 1) / page * page;
+    yki_sharding *s = &crew->sharding;
+
+    s->passing_memory =
+        yki_comm_alloc(crew->comm, 2 * most, crew->buckets.algorithm, "weights on their way");
+    if (!s->passing_memory)
+        return YOKE_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < 2; i++) {
+        s->passing[i] = (char *)s->passing_memory + i * most;
+        s->passed[i] = yki_alloc(crew->count, sizeof *s->passed[i], "weights on their way");
+        if (!s->passed[i])
+            return YOKE_ERROR_OUT_OF_MEMORY;
+    }
+    return YOKE_OK;
+}
+
 yoke_status
 yki_sharding_connect(yki_crew *crew)
 {
     yki_sharding *s = &crew->sharding;
-    uint64_t most = 0;
+    uint64_t most;
 
     /* The norm is that of all gradients, in the order in which one device sums it. */
     s->scatters = crew->comm && crew->comm->reduce_scatter_start && !s->norms;
+    if (s->weights)
+        YKI_TRY(make_passing(crew));
     if (crew->comm || s->gradients)
         return YOKE_OK;
-    for (size_t b = 0; b < crew->buckets.count; b++)
-        most = YKI_MAX(most, crew->members[0].replica->weights->buckets[b].size);
+    most = largest_bucket(crew);
     s->host = yki_alloc_aligned(4096, YKI_MAX(most, (uint64_t)1), "weights on their way");
     return s->host ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
 }
@@ -201,6 +248,9 @@ yki_sharding_destroy(yki_crew *crew)
     yki_free(s->end_of);
     yki_free(s->counts);
     yki_free_aligned(s->host);
+    for (size_t i = 0; i < 2; i++)
+        yki_free(s->passed[i]);
+    yki_comm_release(crew->comm, s->passing_memory);
 }
 
 /* ---- gradients ---- */
@@ -261,23 +311,55 @@ check_ends(const yki_crew *crew)
     return YOKE_OK;
 }
 
+/* Gathers, and merges of statistics, are exchanges between all processes. The order of each kind
+ * follows from the graph; where there are both, that of one among the other might depend on the
+ * tasks of a plan. */
+static yoke_status
+check_order(const yki_crew *crew)
+{
+    const yki_plan *plan = crew->members[0].replica->training;
+    const int32_t ranks = crew->comm->ranks;
+    uint64_t own, *all = yki_alloc((size_t)ranks, sizeof *all, "the order of exchanges");
+    uint32_t *order = yki_alloc(plan->stop_count, sizeof *order, "the order of exchanges");
+    yoke_status status = all && order ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+
+    for (size_t i = 0; i < plan->stop_count && order; i++)
+        order[i] = plan->stops[i].gathers;
+    own = yki_checksum_of(order, order ? plan->stop_count * sizeof *order : 0);
+    if (status == YOKE_OK)
+        status = crew->comm->allgather(crew->comm, &own, sizeof own, all);
+    for (int32_t r = 1; r < ranks && status == YOKE_OK; r++)
+        if (all[r] != all[0])
+            status = yki_fail(YOKE_ERROR_UNSUPPORTED,
+                              "the devices of rank %d gather weights and merge statistics of the "
+                              "batch in another order than those of rank 0; divide gradients only",
+                              (int)r);
+    yki_free(all);
+    yki_free(order);
+    return status;
+}
+
 yoke_status
 yki_sharding_make_transit(yki_crew *crew)
 {
     const uint64_t size = ring_size(crew);
     uint64_t *starts = yki_alloc(YKI_MAX(crew->buckets.count, (size_t)1), sizeof *starts,
                                  "gradients on their way");
+    yoke_status status = YOKE_OK;
     uint64_t at = 0;
 
     if (!starts)
         return YOKE_ERROR_OUT_OF_MEMORY;
     crew->buckets.transit_memory = yki_comm_alloc(
         crew->comm, YKI_MAX(size, (uint64_t)1), crew->buckets.algorithm, "gradients on their way");
+    if (crew->sharding.weights && crew->comm)
+        status = check_order(crew);
     for (size_t b = 0; crew->buckets.transit_memory && b < crew->buckets.count; b++) {
         starts[b] = place(crew, b, at, size, starts);
         at = starts[b] + 2 * yki_crew_transit_size(crew, b);
     }
     yki_free(starts);
+    YKI_TRY(status);
     return crew->buckets.transit_memory ? check_ends(crew) : YOKE_ERROR_OUT_OF_MEMORY;
 }
 
@@ -375,23 +457,35 @@ yki_sharding_deliver(yki_crew *crew, size_t bucket, const char *sum)
     return YOKE_OK;
 }
 
-/* Copies what this process has of a bucket into its place on the host. */
+/* The memory of what a group has of a bucket's values, or of a state of it, and where that begins
+ * there. */
+static yki_buffer *
+part_of(const yki_member *m, size_t bucket, int which, yki_range *range, uint64_t *offset)
+{
+    *offset = 0;
+    if (which != YKI_SHARDED_VALUES)
+        return yki_updater_state(m->replica->updater, bucket, (unsigned)which, range);
+    if (m->replica->weights->divided)
+        return yki_updater_values(m->replica->updater, bucket, range);
+    *offset = range->offset;
+    return m->replica->weights->buckets[bucket].values;
+}
+
+/* Copies what this process has of a bucket into its place in `to`. */
 static yoke_status
-fetch_own(yki_crew *crew, size_t bucket, int which)
+fetch_own(yki_crew *crew, size_t bucket, int which, char *to)
 {
     for (size_t g = 0; g < crew->group_count; g++) {
         const yki_member *m = yki_crew_owner(crew, g, bucket);
         yki_range range = range_of(crew, bucket, g);
-        yki_buffer *from = m->replica->weights->buckets[bucket].values;
-        uint64_t offset = range.offset;
+        yki_buffer *from;
+        uint64_t offset;
 
         if (range.size == 0)
             continue;
-        if (which != YKI_SHARDED_VALUES) {
-            from = yki_updater_state(m->replica->updater, bucket, (unsigned)which, &range);
-            offset = 0;
-        }
-        YKI_TRY(yki_buffer_get(from, offset, range.size, host_of(crew, bucket) + range.offset));
+        from = part_of(m, bucket, which, &range, &offset);
+        crew->at = (size_t)(m - crew->members);
+        YKI_TRY(yki_buffer_get(from, offset, range.size, to + range.offset));
     }
     return YOKE_OK;
 }
@@ -399,17 +493,15 @@ fetch_own(yki_crew *crew, size_t bucket, int which)
 /* Starts the way of all pieces to all processes; a transport without all-gathers of pieces waits.
  */
 static yoke_status
-start_gather(yki_crew *crew, size_t bucket)
+start_gather(yki_crew *crew, size_t bucket, char *at, void **request)
 {
-    yki_transit *t = &crew->buckets.transit[bucket];
     const size_t *counts = count_pieces(crew, bucket);
-    char *at = t->own;
 
-    t->begun = yki_span_begin(crew->comm_track);
+    crew->buckets.transit[bucket].begun = yki_span_begin(crew->comm_track);
     if (crew->comm->allgather_start)
         return crew->comm->allgather_start(crew->comm, YOKE_F32,
                                            at + piece_of(crew, bucket, crew->comm->rank).offset, at,
-                                           counts, &t->request);
+                                           counts, request);
     for (int32_t r = 0; r < crew->comm->ranks; at += counts[r++] * 4)
         if (counts[r])
             YKI_TRY(crew->comm->broadcast(crew->comm, at, counts[r] * 4, r));
@@ -417,15 +509,14 @@ start_gather(yki_crew *crew, size_t bucket)
 }
 
 static yoke_status
-end_gather(yki_crew *crew, size_t bucket)
+end_gather(yki_crew *crew, size_t bucket, void **request)
 {
-    yki_transit *t = &crew->buckets.transit[bucket];
     bool done;
 
-    if (t->request)
-        YKI_TRY(crew->comm->test(crew->comm, &t->request, true, &done));
-    yki_span_end_moved(crew->comm_track, t->begun, "all-gather bucket", (int64_t)bucket,
-                       crew->members[0].replica->weights->buckets[bucket].size);
+    if (*request)
+        YKI_TRY(crew->comm->test(crew->comm, request, true, &done));
+    yki_span_end_moved(crew->comm_track, crew->buckets.transit[bucket].begun, "all-gather bucket",
+                       (int64_t)bucket, crew->members[0].replica->weights->buckets[bucket].size);
     return YOKE_OK;
 }
 
@@ -451,7 +542,7 @@ static yoke_status
 put_until(yki_crew *crew, size_t end, size_t *put)
 {
     for (; *put < end; (*put)++) {
-        YKI_TRY(end_gather(crew, *put));
+        YKI_TRY(end_gather(crew, *put, &crew->buckets.transit[*put].request));
         YKI_TRY(put_others(crew, *put));
     }
     return YOKE_OK;
@@ -466,8 +557,10 @@ yki_sharding_share(yki_crew *crew)
     for (size_t b = 0; b < crew->buckets.count; b++) {
         if (crew->comm)
             YKI_TRY(put_until(crew, crew->buckets.transit[b].after, &put));
-        YKI_TRY(fetch_own(crew, b, YKI_SHARDED_VALUES));
-        YKI_TRY(crew->comm ? start_gather(crew, b) : put_others(crew, b));
+        YKI_TRY(fetch_own(crew, b, YKI_SHARDED_VALUES, host_of(crew, b)));
+        YKI_TRY(crew->comm ? start_gather(crew, b, crew->buckets.transit[b].own,
+                                          &crew->buckets.transit[b].request)
+                           : put_others(crew, b));
     }
     if (crew->comm)
         YKI_TRY(put_until(crew, crew->buckets.count, &put));
@@ -478,22 +571,158 @@ yki_sharding_share(yki_crew *crew)
     return YOKE_OK;
 }
 
+/* Gathers a bucket in `to`, and waits. */
+static yoke_status
+gather(yki_crew *crew, size_t bucket, int which, char *to, void **request)
+{
+    YKI_TRY(fetch_own(crew, bucket, which, to));
+    if (!crew->comm)
+        return YOKE_OK;
+    YKI_TRY(start_gather(crew, bucket, to, request));
+    return end_gather(crew, bucket, request);
+}
+
 yoke_status
 yki_sharding_gather(yki_crew *crew, size_t bucket, int which, const float **values)
 {
-    YKI_TRY(fetch_own(crew, bucket, which));
-    if (crew->comm) {
-        YKI_TRY(start_gather(crew, bucket));
-        YKI_TRY(end_gather(crew, bucket));
-    }
+    YKI_TRY(
+        gather(crew, bucket, which, host_of(crew, bucket), &crew->buckets.transit[bucket].request));
     *values = (const float *)(void *)host_of(crew, bucket);
+    return YOKE_OK;
+}
+
+/* ---- weights that are divided ---- */
+
+/* Waits until all plans have what is in this piece of memory. */
+static yoke_status
+wait_passed(yki_crew *crew, unsigned turn)
+{
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_event *passed = &crew->sharding.passed[turn][k];
+
+        crew->at = k;
+        YKI_TRY(yki_event_wait(passed));
+        yki_event_release(passed);
+    }
+    return YOKE_OK;
+}
+
+yki_plan *
+yki_training_of(const yki_member *m, size_t index)
+{
+    return index == 0 && m->n > 0 ? m->replica->training : NULL;
+}
+
+/* Enqueues the way of a bucket to the plans of a member. */
+static yoke_status
+pass_on(yki_crew *crew, size_t k, size_t bucket, size_t stop, yki_plan_of *plan_of)
+{
+    yki_member *m = &crew->members[k];
+    const yki_sharding *s = &crew->sharding;
+    yki_event *passed = &s->passed[s->turn][k];
+    yki_plan *plan;
+
+    crew->at = k;
+    for (size_t i = 0; (plan = plan_of(m, i)) != NULL; i++) {
+        if (!plan->stops[stop].out)
+            continue;
+        yki_event_release(passed);
+        YKI_TRY(yki_queue_write(m->replica->queue, plan->stops[stop].out, 0,
+                                m->replica->weights->buckets[bucket].size, s->passing[s->turn],
+                                YKI_NO_WAIT, passed));
+    }
+    return yki_queue_flush(m->replica->queue);
+}
+
+yoke_status
+yki_sharding_bring(yki_crew *crew, size_t bucket, size_t stop, yki_plan_of *plan_of)
+{
+    yki_sharding *s = &crew->sharding;
+    const double begin = yki_span_begin(crew->host_track);
+
+    s->turn = 1 - s->turn;
+    YKI_TRY(wait_passed(crew, s->turn));
+    YKI_TRY(gather(crew, bucket, YKI_SHARDED_VALUES, s->passing[s->turn], &s->request));
+    for (size_t k = 0; k < crew->count; k++)
+        YKI_TRY(pass_on(crew, k, bucket, stop, plan_of));
+    yki_span_end(crew->host_track, begin, "gather weights", (int64_t)bucket);
+    return YOKE_OK;
+}
+
+void
+yki_sharding_end_gathers(yki_crew *crew)
+{
+    yki_sharding *s = &crew->sharding;
+    bool done;
+
+    if (s->request)
+        (void)crew->comm->test(crew->comm, &s->request, true, &done);
+    for (size_t i = 0; i < 2; i++)
+        for (size_t k = 0; s->passed[i] && k < crew->count; k++)
+            yki_event_release(&s->passed[i][k]);
+}
+
+yoke_status
+yki_sharding_read(yki_crew *crew, const yki_weight *weight, float *values)
+{
+    const float *bucket;
+
+    YKI_TRY(yki_sharding_gather(crew, weight->bucket, YKI_SHARDED_VALUES, &bucket));
+    memcpy(values, bucket + weight->offset / 4, weight->size);
+    return YOKE_OK;
+}
+
+yoke_status
+yki_sharding_write(yki_crew *crew, const yki_weight *weight, const float *values)
+{
+    for (size_t g = 0; g < crew->group_count; g++) {
+        const yki_member *m = yki_crew_owner(crew, g, weight->bucket);
+        yki_range held, part;
+        yki_buffer *to = yki_updater_values(m->replica->updater, weight->bucket, &held);
+
+        part = yki_range_common((yki_range){weight->offset, weight->size}, held);
+        if (to && part.size)
+            YKI_TRY(yki_buffer_put(to, part.offset - held.offset, part.size,
+                                   values + (part.offset - weight->offset) / 4));
+    }
+    return YOKE_OK;
+}
+
+yoke_status
+yki_sharding_initialize(yki_crew *crew, uint32_t seed)
+{
+    const yki_weights *w = crew->members[0].replica->weights;
+
+    for (size_t i = 0; i < w->weight_count && crew->sharding.weights; i++) {
+        const yki_weight *weight = &w->weights[i];
+        float *values;
+        yoke_status status;
+
+        if (!yki_weights_divides(w, weight))
+            continue;
+        values = yki_alloc(weight->size, 1, "initial values");
+        if (!values)
+            return YOKE_ERROR_OUT_OF_MEMORY;
+        yki_initialize(weight->node, seed, (uint32_t)i, values);
+        status = yki_sharding_write(crew, weight, values);
+        yki_free(values);
+        YKI_TRY(status);
+    }
     return YOKE_OK;
 }
 
 /* ---- telling ---- */
 
+const char *
+yki_sharding_name(yoke_shard_choice level)
+{
+    static const char *const names[] = {"no", "state", "gradients", "weights"};
+
+    return names[level];
+}
+
 static uint64_t
-whole_gradients(const yki_crew *crew)
+whole_buckets(const yki_crew *crew)
 {
     uint64_t bytes = 0;
 
@@ -508,6 +737,8 @@ yki_sharding_explain(const yki_crew *crew, const yki_teller *to)
     const yki_sharding *s = &crew->sharding;
     uint64_t all = 0;
 
+    if (s->chosen)
+        yki_tell(to, "shards: auto chose %s", yki_sharding_name(s->level));
     if (!s->ranges)
         return;
     for (size_t k = 0; k < s->count; k++)
@@ -524,5 +755,14 @@ yki_sharding_explain(const yki_crew *crew, const yki_teller *to)
         yki_tell(to, "  %s: at most %.1f of %.1f MB of whole gradients, in its plan",
                  yoke_team_get_device_name(crew->team, crew->team->first + k),
                  (double)yki_plan_bucket_bytes(crew->members[k].replica->training) / 1e6,
-                 (double)whole_gradients(crew) / 1e6);
+                 (double)whole_buckets(crew) / 1e6);
+    for (size_t k = 0; k < s->count && s->weights; k++)
+        yki_tell(to, "  %s: %.1f MB of weights",
+                 yoke_team_get_device_name(crew->team, s->device[k]),
+                 (double)yki_ranges_total(s->ranges, k) / 1e6);
+    for (size_t k = 0; k < crew->count && s->weights; k++)
+        yki_tell(to, "  %s: at most %.1f of %.1f MB of whole weights, in its plan",
+                 yoke_team_get_device_name(crew->team, crew->team->first + k),
+                 (double)yki_plan_gathered_bytes(crew->members[k].replica->training) / 1e6,
+                 (double)whole_buckets(crew) / 1e6);
 }

@@ -7,11 +7,30 @@
 
 #include "team/crew.h"
 
+/* Returns a plan of a member that takes part in a section: the one with this number; NULL: it has
+ * no more. */
+typedef yki_plan *yki_plan_of(const yki_member *member, size_t index);
+
+/* Fills in the options of member k's replica. */
+typedef void yki_describe(const yki_crew *crew, size_t k, const yki_crew_options *options,
+                          yoke_replica_options *o, yki_replica_in_team *in_team);
+
 enum {
     YKI_SHARDED_VALUES = -1,
     YKI_SHARDING_LAG = 2 /* buckets that devices have to compute while the host takes one */
 };
 
+/* Decides what is divided: as the options say; or, if they leave it to yoke, as little as the
+ * memory of all devices allows. All processes call it, before replicas are made. (shard_level.c) */
+yoke_status yki_sharding_choose(yki_crew *crew, const yki_crew_options *options,
+                                yki_describe *describe);
+/* The name of a level, as in --shard. */
+const char *yki_sharding_name(yoke_shard_choice level);
+/* Gathers a row of each device from all processes. Those of this process's devices are filled in.
+ * All processes call it. */
+yoke_status yki_sharding_gather_rows(const yki_crew *crew, size_t size, void *rows);
+/* The memory that is left of the quotas of a group, and of its hardware. */
+uint64_t yki_sharding_memory_left(const yki_crew *crew, const yki_group *group);
 /* Makes the table of ranges: by the memory that is left now, or by `by`, a text with a weight for
  * each device of the whole team; NULL or "auto": by memory. `states` is the number of states that
  * the optimizer keeps of a parameter. Fails, in all processes, if an owner has no memory for its
@@ -39,6 +58,23 @@ yoke_status yki_sharding_share(yki_crew *crew);
 /* Gathers a state (as yki_updater_state numbers them) of a bucket on each process: the whole
  * bucket, lent until the next exchange. All queues are done. All processes call it. */
 yoke_status yki_sharding_gather(yki_crew *crew, size_t bucket, int which, const float **values);
+
+/* Where weights are divided (without that nothing is done): */
+
+/* Writes the initial values of the groups of this process. */
+yoke_status yki_sharding_initialize(yki_crew *crew, uint32_t seed);
+/* At a stop: gathers the weights of a bucket, and enqueues their way to all plans. All processes
+ * call it. */
+yoke_status yki_sharding_bring(yki_crew *crew, size_t bucket, size_t stop, yki_plan_of *plan_of);
+/* The training plan of a member, if it has samples. */
+yki_plan *yki_training_of(const yki_member *member, size_t index);
+/* Reads the values of a parameter that is divided. All processes call it, without a step under way.
+ */
+yoke_status yki_sharding_read(yki_crew *crew, const yki_weight *weight, float *values);
+/* Writes what this process has of them. */
+yoke_status yki_sharding_write(yki_crew *crew, const yki_weight *weight, const float *values);
+/* Ends what a failure has left under way. */
+void yki_sharding_end_gathers(yki_crew *crew);
 
 /* Tells how much each owner has, if there are shards. */
 void yki_sharding_explain(const yki_crew *crew, const yki_teller *to);

@@ -138,6 +138,8 @@ run_all(yki_crew *crew, yki_section section, size_t stop)
         const yki_plan *plan = m->replica->training;
         size_t end = stop < plan->stop_count ? plan->stops[stop].task : plan->task_count;
 
+        if (crew->exact.granule && m->n == 0)
+            continue;
         crew->at = k;
         YKI_TRY(yki_member_run(crew, m, m->replica->training, section, end));
     }
@@ -320,6 +322,34 @@ yki_crew_granule(yki_crew *crew, yki_member *m, float rate_factor)
     return yki_queue_flush(m->replica->queue);
 }
 
+yoke_status
+yki_crew_granules(yki_crew *crew, float rate_factor)
+{
+    crew->buckets.next = crew->buckets.landed = 0;
+    crew->buckets.marks = false;
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        crew->at = k;
+        if (m->n == 0)
+            continue;
+        YKI_TRY(
+            yki_member_begin(crew, m, m->replica->training, (uint32_t)m->adder.count, rate_factor));
+        YKI_TRY(yki_granules_begin(m));
+    }
+    YKI_TRY(run_section(crew, YKI_FORWARD));
+    YKI_TRY(run_section(crew, YKI_BACKWARD));
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        crew->at = k;
+        if (m->n > 0)
+            YKI_TRY(yki_granules_add(crew, m, m->replica->weights, m->replica->training, m->first));
+        YKI_TRY(yki_queue_flush(m->replica->queue));
+    }
+    return YOKE_OK;
+}
+
 /* ---- the update ---- */
 
 static bool
@@ -404,7 +434,10 @@ static yoke_status
 share(yki_crew *crew)
 {
     YKI_TRY(yki_crew_finish(crew));
-    return yki_sharding_share(crew);
+    if (!crew->sharding.weights)
+        return yki_sharding_share(crew);
+    crew->torn = false;
+    return YOKE_OK;
 }
 
 yoke_status
@@ -476,6 +509,8 @@ yki_crew_complete_update(yki_crew *crew)
     for (size_t k = 0; k < crew->count; k++)
         complete &= update_somehow(crew, &crew->members[k]) == YOKE_OK;
     crew->updating = !complete;
+    if (crew->sharding.weights) /* no part waits for those of others */
+        crew->torn = !complete;
     return complete;
 }
 

@@ -32,7 +32,7 @@ yki_trainer_exchange_average(yoke_trainer *t)
         YKI_TRY(yki_queue_finish(r->queue));
         r->weights->version++;
     }
-    if (t->crew.sharding.ranges) /* each owner has the average of its part */
+    if (t->crew.sharding.ranges && !t->crew.sharding.weights) /* each owner has a part of it */
         YKI_TRY(yki_sharding_share(&t->crew));
     t->crew.torn = false;
     return YOKE_OK;

@@ -79,6 +79,14 @@ find(yoke_trainer *t, const char *name, const void *values, int64_t count, const
 }
 
 yoke_status
+yki_trainer_read_weight(yoke_trainer *t, const yki_weight *weight, float *values)
+{
+    if (!weight->value)
+        return yki_sharding_read(&t->crew, weight, values);
+    return yki_buffer_get(weight->value, 0, weight->size, values);
+}
+
+yoke_status
 yoke_trainer_read(yoke_trainer *t, const char *name, float *values, int64_t count)
 {
     yki_weight *weight;
@@ -87,7 +95,7 @@ yoke_trainer_read(yoke_trainer *t, const char *name, float *values, int64_t coun
     YKI_TRY(yki_trainer_is_whole(t, "yoke_trainer_read"));
     if (t->failure.status == YOKE_OK)
         YKI_TRY(yoke_trainer_wait(t));
-    return yki_buffer_get(weight->value, 0, weight->size, values);
+    return yki_trainer_read_weight(t, weight, values);
 }
 
 /* Copies the values into the weights of every group. */
@@ -100,6 +108,8 @@ write_groups(yoke_trainer *t, const char *name, const float *values, uint64_t si
 
         if (of->value)
             YKI_TRY(yki_buffer_put(of->value, 0, size, values));
+        else if (g == 0 && yki_weights_divides(r->weights, of))
+            YKI_TRY(yki_sharding_write(&t->crew, of, values));
     }
     for (size_t k = 0; k < t->crew.count; k++)
         t->crew.members[k].replica->weights->version++;
@@ -149,6 +159,7 @@ yoke_trainer_initialize(yoke_trainer *t, uint32_t seed)
             YKI_TRY(yoke_replica_initialize(r, seed));
         }
     }
+    YKI_TRY(yki_sharding_initialize(&t->crew, seed));
     if (t->options.granule && t->graph->loss)
         YKI_TRY(yki_granules_forget(&t->crew));
     yki_trainer_forget_states(t);

@@ -28,7 +28,8 @@ enum { VERSION = 1, KEEP = 3, DEVICE_NAME = 256 };
 /* Beside the shares, the bits of results depend on these. */
 typedef struct identity {
     char plans[33];
-    json_t *devices; /* their names */
+    json_t *devices;  /* their names */
+    char weights[33]; /* with granules: a hash of them, for those who look at the file */
 } identity;
 
 /* The state of a checkpoint, on its way to all processes. */
@@ -149,26 +150,22 @@ lists_json(const yoke_trainer *t, const yki_progress *progress)
                      yki_history_json(t));
 }
 
-/* What granules add to a state: the units of gradients follow from the exponents. `weights` is a
- * hash, for those who look at the file. */
-static yoke_status
-add_granules(const yoke_trainer *t, json_t *state)
+/* What granules add to a state: the units of gradients follow from the exponents. */
+static void
+add_granules(const yoke_trainer *t, const identity *own, json_t *state)
 {
     const yki_exact *e = &t->crew.exact;
     json_t *exponents;
-    char hash[33];
 
     if (!t->options.granule)
-        return YOKE_OK;
-    YKI_TRY(yoke_trainer_hash((yoke_trainer *)t, NULL, hash));
+        return;
     exponents = json_array();
     for (size_t i = 0; i < e->weights; i++)
         json_array_append_new(exponents, json_integer(e->exponents[i]));
     json_object_set_new(state, "granule", json_integer(t->options.granule));
     json_object_set_new(state, "wire", json_integer(t->options.wire));
     json_object_set_new(state, "exponents", exponents);
-    json_object_set_new(state, "weights", json_string(hash));
-    return YOKE_OK;
+    json_object_set_new(state, "weights", json_string(own->weights));
 }
 
 static json_t *
@@ -204,8 +201,8 @@ state_text(const yoke_trainer *t, const yki_progress *progress, const identity *
     else
         text.failed = true;
     json_decref(lists);
-    if (!text.failed && add_granules(t, json) != YOKE_OK)
-        text.failed = true;
+    if (!text.failed)
+        add_granules(t, own, json);
     yki_json_add_value(&text, json, JSON_COMPACT);
     return yki_json_take(&text, out);
 }
@@ -337,6 +334,8 @@ yki_checkpoint_save(yoke_trainer *t, const yki_progress *progress, const char *d
     YKI_TRY(yki_trainer_compare_weights(t));
     YKI_TRY(gather_shards(t, &all, &gathered));
     status = identify(t, &own);
+    if (status == YOKE_OK && t->options.granule && (is_first(t) || t->crew.sharding.weights))
+        status = yoke_trainer_hash(t, NULL, own.weights);
     if (status == YOKE_OK && is_first(t)) {
         path = yki_checkpoint_path(dir, t->step);
         status = path ? save_parts(t, &all, progress, &own, path) : YOKE_ERROR_OUT_OF_MEMORY;

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "team/sharding.h"
 #include "team/stages.h"
 #include "train/trainer.h"
 
@@ -152,6 +153,58 @@ read_member(evaluation *e, chunk *c, size_t k)
     return yki_queue_flush(r->queue);
 }
 
+static yki_plan *
+evaluation_of(const yki_member *m, size_t index)
+{
+    return index == 0 && m->n > 0 ? m->replica->evaluation : NULL;
+}
+
+/* Runs all members with samples from one gather of weights to the next, together. All processes
+ * come to the same gathers. */
+static yoke_status
+run_together(yki_crew *crew)
+{
+    const yki_plan *first = crew->members[0].replica->evaluation;
+    const size_t stops = first->stop_count;
+
+    for (size_t s = 0; s <= stops; s++) {
+        for (size_t k = 0; k < crew->count; k++) {
+            yki_plan *plan = evaluation_of(&crew->members[k], 0);
+
+            if (!plan)
+                continue;
+            crew->at = k;
+            YKI_TRY(yki_plan_enqueue_tasks(plan, YKI_FORWARD, s ? plan->stops[s - 1].task : 0,
+                                           s < stops ? plan->stops[s].task : plan->task_count));
+        }
+        if (s < stops)
+            YKI_TRY(yki_sharding_bring(crew, first->stops[s].gathers - 1, s, evaluation_of));
+    }
+    return YOKE_OK;
+}
+
+/* Where devices keep a part of the weights, they run a chunk together. Its samples of this process
+ * begin with `first`. */
+static yoke_status
+run_members(evaluation *e, chunk *c, int64_t first)
+{
+    yki_crew *crew = &e->trainer->crew;
+
+    for (size_t k = 0; k < crew->count; k++) {
+        yki_member *m = &crew->members[k];
+
+        m->n = c->counts[crew->team->first + k];
+        if (m->n > 0)
+            YKI_TRY(begin_member(e, k, first, m->n));
+        first += m->n;
+    }
+    YKI_TRY(run_together(crew));
+    for (size_t k = 0; k < crew->count; k++)
+        if (crew->members[k].n > 0)
+            YKI_TRY(read_member(e, c, k));
+    return YOKE_OK;
+}
+
 static yoke_status
 run_member(evaluation *e, chunk *c, size_t k, int64_t first, int64_t n)
 {
@@ -209,6 +262,8 @@ run_chunk(evaluation *e, chunk *c, int64_t first, int64_t n)
         return run_stages(e, c, first, n);
     for (size_t k = 0; k < team->first; k++)
         first += c->counts[k];
+    if (t->crew.sharding.weights)
+        return run_members(e, c, first);
     for (size_t k = 0; k < team->count; k++) {
         int64_t count = c->counts[team->first + k];
 

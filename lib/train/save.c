@@ -7,6 +7,7 @@
 #include "data/adapter_file.h"
 #include "data/weights_file.h"
 #include "replica/model.h"
+#include "team/sharding.h"
 #include "train/save.h"
 
 /* ---- one device ---- */
@@ -67,6 +68,13 @@ yoke_replica_load_weights_sized(yoke_replica *r, const char *path, const yoke_lo
 }
 
 /* ---- a team ---- */
+
+/* Where a trainer's weights are read from. */
+typedef struct from_crew {
+    yoke_trainer *trainer;
+    float *gathered; /* of all processes, bucket after bucket; NULL: they are in this process */
+    uint64_t *starts;
+} from_crew;
 
 /* Takes what the data of input `i` are like. The graph's first input comes first. */
 static yoke_status
@@ -133,36 +141,76 @@ yki_trainer_agree(yoke_trainer *t, yoke_status status)
     return (yoke_status)told.status;
 }
 
-/* Reads from the first device that has the node. Works after a failure too. */
+/* Reads from the first device that has the node. Works after a failure too. What is divided over
+ * processes was gathered before. */
 static yoke_status
 get_from_crew(void *user, const yoke_node *node, float *values)
 {
+    const from_crew *from = user;
     yki_weight *weight;
     size_t member;
 
-    YKI_TRY(yki_crew_find(user, node->name, &member, &weight));
-    return yki_buffer_get(weight->value, 0, weight->size, values);
+    YKI_TRY(yki_crew_find(&from->trainer->crew, node->name, &member, &weight));
+    if (from->gathered && !weight->value) {
+        memcpy(values, from->gathered + from->starts[weight->bucket] + weight->offset / 4,
+               weight->size);
+        return YOKE_OK;
+    }
+    return yki_trainer_read_weight(from->trainer, weight, values);
+}
+
+/* Gathers all weights that are divided over processes, in the first process, which writes. All
+ * processes call it. */
+static yoke_status
+gather_weights(from_crew *from)
+{
+    yki_crew *crew = &from->trainer->crew;
+    const yki_weights *w = crew->members[0].replica->weights;
+    const bool writes = crew->comm && crew->comm->rank == 0;
+    yoke_status status = YOKE_OK;
+    uint64_t floats = 0;
+
+    if (!crew->comm || !crew->sharding.weights)
+        return YOKE_OK;
+    from->starts = yki_alloc(w->bucket_count, sizeof *from->starts, "weights to be saved");
+    for (size_t b = 0; from->starts && b < w->bucket_count; b++) {
+        from->starts[b] = floats;
+        floats += w->buckets[b].size / 4;
+    }
+    if (writes)
+        from->gathered = yki_alloc((size_t)floats, sizeof *from->gathered, "weights to be saved");
+    if (!from->starts || (writes && !from->gathered))
+        status = YOKE_ERROR_OUT_OF_MEMORY;
+    YKI_TRY(yki_trainer_agree(from->trainer, status));
+    for (size_t b = 0; b < w->bucket_count; b++) {
+        const float *bucket;
+
+        YKI_TRY(yki_sharding_gather(crew, b, YKI_SHARDED_VALUES, &bucket));
+        if (writes)
+            memcpy(from->gathered + from->starts[b], bucket, w->buckets[b].size);
+    }
+    return YOKE_OK;
 }
 
 /* Writes the model, or its adapters alone. */
-typedef yoke_status write_part(yoke_trainer *t, const char *path);
+typedef yoke_status write_part(from_crew *from, const char *path);
 
 static yoke_status
-write_model(yoke_trainer *t, const char *path)
+write_model(from_crew *from, const char *path)
 {
     yki_model_info info = {0};
-    yoke_status status = yki_trainer_info(t, &info);
+    yoke_status status = yki_trainer_info(from->trainer, &info);
 
     if (status == YOKE_OK)
-        status = yki_weights_file_save(path, t->graph, &info, get_from_crew, &t->crew);
+        status = yki_weights_file_save(path, from->trainer->graph, &info, get_from_crew, from);
     yki_model_info_clear(&info);
     return status;
 }
 
 static yoke_status
-write_adapters(yoke_trainer *t, const char *folder)
+write_adapters(from_crew *from, const char *folder)
 {
-    return yki_adapters_save(folder, t->graph, get_from_crew, &t->crew);
+    return yki_adapters_save(folder, from->trainer->graph, get_from_crew, from);
 }
 
 /* As in an evaluation: a trainer that fails here takes no more steps. */
@@ -177,17 +225,26 @@ exchange_average(yoke_trainer *t)
 static yoke_status
 save(yoke_trainer *t, const char *path, write_part *write)
 {
+    from_crew from = {.trainer = t};
     yoke_status status = YOKE_OK;
 
     /* Works after a failure too: the weights are those of one completed step. */
     YKI_TRY(yki_trainer_is_whole(t, "yoke_trainer_save"));
     if (t->failure.status != YOKE_OK)
-        return write(t, path);
+        return write(&from, path);
     YKI_TRY(yoke_trainer_wait(t));
     YKI_TRY(exchange_average(t));
-    if (!t->crew.comm || t->crew.comm->rank == 0)
-        status = write(t, path);
-    status = yki_trainer_agree(t, status);
+    status = gather_weights(&from);
+    if (status == YOKE_OK) {
+        if (!t->crew.comm || t->crew.comm->rank == 0)
+            status = write(&from, path);
+        status = yki_trainer_agree(t, status);
+    } else {
+        status = yki_trainer_failed(t, status);
+    }
+    yki_free(from.gathered);
+    yki_free(from.starts);
+    YKI_TRY(t->failure.status);
     YKI_TRY(exchange_average(t));
     return status;
 }

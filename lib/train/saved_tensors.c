@@ -16,12 +16,15 @@ weights_of(const yoke_trainer *t, size_t group)
     return yki_crew_in_group(&t->crew, group, 0)->replica->weights;
 }
 
+/* `which`: YKI_SAVED_VALUE for parameters that are divided. */
 static yki_buffer *
 optimizer_state(const yoke_trainer *t, size_t group, size_t bucket, int which, yki_range *range)
 {
     for (size_t k = 0; k < t->crew.groups[group].count; k++) {
         const yki_member *m = yki_crew_in_group(&t->crew, group, k);
 
+        if (yki_member_owns(&t->crew, m, bucket) && which == YKI_SAVED_VALUE)
+            return yki_updater_values(m->replica->updater, bucket, range);
         if (yki_member_owns(&t->crew, m, bucket))
             return yki_updater_state(m->replica->updater, bucket, (unsigned)which, range);
     }
@@ -35,10 +38,19 @@ is_value(const yoke_trainer *t, const yki_saved_tensor *p)
     return p->is_state || p->which == YKI_SAVED_VALUE || (p->which == AVERAGE && t->step == 0);
 }
 
+/* Whether it is the values of a parameter that is divided. */
+static bool
+is_divided(const yoke_trainer *t, const yki_saved_tensor *p)
+{
+    const yki_weights *w = weights_of(t, 0);
+
+    return !p->is_state && is_value(t, p) && yki_weights_divides(w, &w->weights[p->index]);
+}
+
 bool
 yki_saved_tensor_is_sharded(const yoke_trainer *t, const yki_saved_tensor *p)
 {
-    return t->crew.sharding.ranges && !is_value(t, p);
+    return t->crew.sharding.ranges && (!is_value(t, p) || is_divided(t, p));
 }
 
 yki_buffer *
@@ -53,11 +65,12 @@ yki_saved_tensor_find(const yoke_trainer *t, size_t group, const yki_saved_tenso
     *offset = 0;
     *part = (yki_range){0, p->count * 4};
     /* The device of another stage has it. */
-    if (!p->is_state && !weight->value)
+    if (!p->is_state && !weight->value && !weights_of(t, group)->divided)
         return NULL;
-    if (is_value(t, p))
+    if (is_value(t, p) && !is_divided(t, p))
         return weight->value;
-    buffer = optimizer_state(t, group, weight->bucket, p->which, &held);
+    buffer = optimizer_state(t, group, weight->bucket, is_value(t, p) ? YKI_SAVED_VALUE : p->which,
+                             &held);
     *part = yki_range_common((yki_range){weight->offset, p->count * 4}, held);
     if (!buffer || part->size == 0)
         return NULL;
@@ -84,7 +97,8 @@ take_bucket(const yki_saved_tensors *all, size_t bucket, int which, const float 
         const yki_saved_tensor *p = &all->list[i];
         const yki_weight *weight = &w->weights[p->is_state ? 0 : p->index];
 
-        if (!p->is_state && p->which == which && weight->bucket == bucket)
+        if (!p->is_state && (is_value(all->trainer, p) ? YKI_SAVED_VALUE : p->which) == which &&
+            weight->bucket == bucket)
             memcpy(to + p->start, from + weight->offset / 4, p->count * 4);
     }
 }
@@ -94,11 +108,11 @@ yki_saved_tensors_gather(const yki_saved_tensors *all, float *values)
 {
     yki_crew *crew = &((yoke_trainer *)all->trainer)->crew;
 
-    for (int which = 0; which <= AVERAGE && crew->sharding.ranges; which++)
+    for (int which = YKI_SAVED_VALUE; which <= AVERAGE && crew->sharding.ranges; which++)
         for (size_t b = 0; b < crew->buckets.count; b++) {
             const float *bucket;
 
-            if (!keeps(all->trainer, which))
+            if (which == YKI_SAVED_VALUE ? !crew->sharding.weights : !keeps(all->trainer, which))
                 continue;
             YKI_TRY(yki_sharding_gather(crew, b, which, &bucket));
             if (values)

@@ -37,6 +37,11 @@ yki_trainer_is_whole(yoke_trainer *t, const char *function)
                         "failure came while "
                         "shards or averages were exchanged: %s; go on from a checkpoint",
                         function, t->failure.detail ? t->failure.detail : "?");
+    if (t->crew.sharding.weights && t->crew.comm && t->failure.status != YOKE_OK)
+        return yki_fail(YOKE_ERROR_STATE,
+                        "%s: each process has a part of the weights, and they exchange nothing "
+                        "after a failure: %s; go on from a checkpoint",
+                        function, t->failure.detail ? t->failure.detail : "?");
     return YOKE_OK;
 }
 
@@ -333,6 +338,33 @@ run_granules(yoke_trainer *t, const yki_step *step, int64_t first)
     return YOKE_OK;
 }
 
+/* The same where all devices of all processes gather weights together: each has one granule at a
+ * time, or none. */
+static yoke_status
+run_granules_together(yoke_trainer *t, const yki_step *step, int64_t first)
+{
+    yki_crew *crew = &t->crew;
+    const int64_t *counts = t->counts + crew->team->first;
+    int64_t most = 0;
+
+    for (size_t k = 0; k < crew->team->total; k++)
+        most = YKI_MAX(most, t->counts[k]);
+    for (int64_t done = 0; done < most; done += t->options.granule) {
+        int64_t begin = first;
+
+        for (size_t k = 0; k < crew->count; begin += counts[k++]) {
+            yki_member *m = &crew->members[k];
+
+            crew->at = k;
+            m->first = begin + done;
+            m->n = YKI_MAX(YKI_MIN(t->options.granule, counts[k] - done), 0);
+            YKI_TRY(load_member(t, k, step->load, step->user));
+        }
+        YKI_TRY(yki_crew_granules(crew, rate_factor(t)));
+    }
+    return YOKE_OK;
+}
+
 /* Waits for the granules of a step. Devices that got none take part with none. */
 static yoke_status
 end_granules(yoke_trainer *t, bool *good)
@@ -358,7 +390,8 @@ run_micro_batch(yoke_trainer *t, const yki_step *step, uint32_t index, int64_t f
     if (t->crew.exact.together)
         return run_passes(t, index, first, step->load, step->user);
     if (t->options.granule)
-        return run_granules(t, step, first);
+        return crew->sharding.weights ? run_granules_together(t, step, first)
+                                      : run_granules(t, step, first);
     for (size_t k = 0; k < crew->count; k++) {
         yki_member *m = &crew->members[k];
 

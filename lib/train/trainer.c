@@ -102,15 +102,20 @@ complete_granule(yoke_trainer_options *o)
 static yoke_status
 check_shards(const yoke_trainer_options *o)
 {
-    if ((unsigned)o->shard > YOKE_SHARD_GRADIENTS)
+    if ((unsigned)o->shard > YOKE_SHARD_AUTO)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
-                        "shard is %d; must be YOKE_SHARD_NOTHING, YOKE_SHARD_STATE or "
-                        "YOKE_SHARD_GRADIENTS",
+                        "shard is %d; must be YOKE_SHARD_NOTHING, YOKE_SHARD_STATE, "
+                        "YOKE_SHARD_GRADIENTS, YOKE_SHARD_WEIGHTS or YOKE_SHARD_AUTO",
                         (int)o->shard);
+    if (o->shard == YOKE_SHARD_WEIGHTS && o->recheck)
+        return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                        "recheck is %lld, but a device that keeps a part of the weights computes "
+                        "nothing again alone; must be 0 with YOKE_SHARD_WEIGHTS",
+                        (long long)o->recheck);
     if (o->shard_by && !o->shard)
         return yki_fail(YOKE_ERROR_INVALID_ARGUMENT,
                         "shard_by is \"%.80s\", but there are no shards; must be NULL unless shard "
-                        "is YOKE_SHARD_STATE or YOKE_SHARD_GRADIENTS",
+                        "is another choice than YOKE_SHARD_NOTHING",
                         o->shard_by);
     return YOKE_OK;
 }
@@ -237,8 +242,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
         .micro_batches = t->options.accumulate,
         .rechecks = o->recheck > 0,
         .average = o->average,
-        .shards = o->shard != YOKE_SHARD_NOTHING,
-        .shards_gradients = o->shard == YOKE_SHARD_GRADIENTS,
+        .shard = o->shard,
         .shard_by = o->shard_by,
     };
 

@@ -176,6 +176,9 @@ void yki_core_groups_explain(const yki_core_groups_choice *choice, const yki_tel
 yoke_status yki_trainer_ready(yoke_trainer *trainer, const char *function);
 /* Checks the same, and that the graph has a loss. */
 yoke_status yki_trainer_trains(yoke_trainer *trainer, const char *function);
+/* Reads a parameter or state, wherever it is. If it is divided, all processes call it. No step is
+ * under way. */
+yoke_status yki_trainer_read_weight(yoke_trainer *trainer, const yki_weight *weight, float *values);
 /* Fails if a failure came in the midst of an exchange of shards, or of weights and averages: then a
  * part of the weights here is of another state. */
 yoke_status yki_trainer_is_whole(yoke_trainer *trainer, const char *function);

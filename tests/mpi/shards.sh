@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# shards.sh - where each process keeps a part of the optimizer's state, and also where it keeps a
-# part of the gradients, the weights are those of a process that keeps all; the parts are as they were
-# asked for; checkpoints go on in either way.
+# shards.sh - where each process keeps a part of the optimizer's state, also of the gradients, or of the
+# weights too, the weights are those of a process that keeps all; the parts are as they were asked for;
+# checkpoints go on in either way.
 
 set -u
 . "$YOKE_SRCDIR/tests/mpi/lib.sh"
@@ -26,6 +26,7 @@ for options in "--optimizer=sgd,momentum=0.9" \
     expected=$hash
     same 3 "$@" --shard=state --shard-by=0,5,1
     same 3 "$@" --shard=gradients --shard-by=1,0,2
+    same 3 "$@" --shard=weights --shard-by=1,0,2
     [ $last = 1 ] || continue
     same 2 "$@" --shard=gradients --devices=cpu:0/2 --shard-by=1,0,2,1 --shares=1,2,3,4
     [ -n "${YOKE_TEST_THOROUGH:-}" ] || case $options in *adamw*) ;; *) continue ;; esac
@@ -35,8 +36,10 @@ for options in "--optimizer=sgd,momentum=0.9" \
     same 2 "$@" --shard=state --shard-by=1,3
     same 2 "$@" --shard=state --shard-by=0,1 --shares=1,0
     same 2 "$@" --shard=gradients --shard-by=1,3
+    same 2 "$@" --shard=weights --shard-by=1,3
     same 2 "$@" --shard=gradients --shard-by=0,1 --shares=1,0
     same 4 "$@" --shard=gradients
+    same 2 "$@" --shard=weights --devices=cpu:0/2 --shard-by=1,0,2,1 --shares=1,2,3,4
     same 2 "$@" --shard=state --devices=cpu:0/2 --shard-by=1,0,2,1 --shares=1,2,3,4
 done
 hash 2 --optimizer=adam
@@ -54,7 +57,8 @@ alike() {
     # shellcheck disable=SC2086
     launch 2 train $common --epochs=1 --reproducible=runs --shares=even "$@" \
         --out="$work/whole.safetensors" || fail "$*: exit $launch_status"
-    for kind in state gradients; do
+    # shellcheck disable=SC2086
+    for kind in $kinds; do
         # shellcheck disable=SC2086
         launch 2 train $common --epochs=1 --reproducible=runs --shares=even "$@" --shard=$kind \
             --shard-by="$by" --out="$work/parts.safetensors" ||
@@ -63,6 +67,7 @@ alike() {
             fail "$*: others in shards $by of $kind, buckets of ${YOKE_BUCKET_BYTES:-any} bytes"
     done
 }
+kinds='state gradients'
 alike 1,3 --optimizer=adamw
 alike 1,3 --optimizer=rmsprop --clip-norm=0.5 --ema=0.9
 
@@ -82,6 +87,7 @@ END
 export YOKE_BUCKET_BYTES=2048
 alike 1,3 --optimizer=adamw
 YOKE_BUCKET_BYTES=1024
+kinds="$kinds weights"
 alike 1,1 --optimizer=adamw --model="$work/deep.json"
 alike 0,1 --optimizer=adam --clip-norm=0.5 --ema=0.9 --model="$work/deep.json"
 unset YOKE_BUCKET_BYTES
@@ -91,7 +97,7 @@ hash 1 --optimizer=adamw --epochs=4 --ema=0.9
 expected=$hash
 set -- --optimizer=adamw --ema=0.9 --checkpoint="$work/saved"
 hash 2 "$@" --epochs=1 --shard=state --shard-by=1,3
-hash 3 "$@" --epochs=2 --resume --shard=state --shard-by=2,0,1
+hash 3 "$@" --epochs=2 --resume --shard=weights --shard-by=2,0,1
 hash 1 "$@" --epochs=3 --resume
 same 2 "$@" --epochs=4 --resume --shard=gradients
 
@@ -165,7 +171,7 @@ refused() {
     ! launch 2 train $trained --optimizer=adam "$@" || fail "$*: not refused"
     says "$what"
 }
-refused 'no, state or gradients' --shard=weights
+refused 'no, state, gradients, weights or auto' --shard=all
 refused 'weights?.*and the team has 2 devices' --shard=state --shard-by=1,2,3
 refused 'every weight is zero' --shard=state --shard-by=0,0
 refused 'must be NULL unless shard' --shard-by=1,1

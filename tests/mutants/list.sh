@@ -269,7 +269,7 @@ mutant 'shard without the value at its border' lib/team/sharding.c \
     'YKI_TRY(yki_buffer_put(to->values, 0, own.offset,' \
     'YKI_TRY(yki_buffer_put(to->values, 0, own.offset - 4,' tests/train/check_shards
 mutant 'shard at the beginning of its bucket' lib/team/sharding.c \
-    'range.size, host_of(crew, bucket) + range.offset)' 'range.size, host_of(crew, bucket))' \
+    'range.size, to + range.offset)' 'range.size, to)' \
     tests/train/check_shards
 mutant 'shard that is all' lib/replica/updater.c \
     'return yki_ranges_of(u->options.ranges, bucket, u->options.shard, 1);' \
@@ -292,6 +292,18 @@ mutant 'sum of granules of which the beginning is rounded' lib/team/granules.c \
     'return yki_kernel_set_int(round, 5, (int64_t)run);' tests/train/check_shards gradients
 mutant 'last bucket whose memory is used again too early' lib/plan/buckets.c \
     ': (int32_t)plan->task_count;' ': memory->last;' tests/train/check_shards gradients
+
+mutant 'bucket of weights that does not come' lib/team/sharding.c \
+    'if (!plan->stops[stop].out)' 'if (!plan->stops[stop].out || bucket == 0)' \
+    tests/train/check_shards weights
+mutant 'bucket of weights that leaves too early' lib/plan/gathers.c \
+    'memory->last = YKI_MAX(memory->last, value->last);' 'memory->last = value->last - 1;' \
+    tests/train/check_shards weights
+mutant 'bucket of weights that comes too late' lib/plan/gathers.c \
+    '.task = (size_t)memory->first,' '.task = (size_t)memory->first + 2,' \
+    tests/train/check_shards weights
+mutant 'part of weights that begins like the parameter' lib/team/sharding.c \
+    'values + (part.offset - weight->offset) / 4)' 'values)' tests/train/check_shards weights
 
 # ---- devices that compute wrongly ----
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * check_shards.c - two devices of one process, with memory of their own, that keep a part of the
- * optimizer's state each, or also of the gradients. tests/mpi/shards.sh has the same for processes.
+ * optimizer's state each, also of the gradients, or of the weights too. tests/mpi/shards.sh has the
+ * same for processes.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "support/scratch.h"
 #include "train/runs.h"
 #include "train/trainer.h"
 
@@ -105,6 +108,128 @@ TEAM_SETUP(gradients_of_granules, TEST_POCL_ROOTS, open_setup,
                               .recheck = 1},
                    YOKE_SHARD_GRADIENTS))
 
+/* Weights that are gathered for each section, with one bucket and with many. */
+TEAM_SETUP(weights_of_two_devices, TEST_POCL_ROOTS, open_setup, compare_usual(YOKE_SHARD_WEIGHTS))
+TEAM_SETUP(
+    weights_in_small_buckets, TEST_POCL_ROOTS, open_setup,
+    compare((team_run){.net = TEAM_MLP,
+                       .optimizer = yoke_adam(0.01f),
+                       .clip_norm = 0.3f,
+                       .bucket_bytes = 1024},
+            YOKE_SHARD_WEIGHTS);
+    compare((team_run){.net = TEAM_CONV, .optimizer = yoke_sgd(0.01f, 0.9f), .bucket_bytes = 512},
+            YOKE_SHARD_WEIGHTS);
+    compare((team_run){.net = TEAM_MLP,
+                       .optimizer = yoke_adam(0.01f),
+                       .accumulate = 2,
+                       .bucket_bytes = 1024},
+            YOKE_SHARD_WEIGHTS);
+    compare((team_run){.net = TEAM_CONV,
+                       .optimizer = yoke_adam(0.01f),
+                       .any_split = true,
+                       .bucket_bytes = 1024},
+            YOKE_SHARD_WEIGHTS))
+
+enum { EVALUATED = 41, CLASSES = 5 };
+
+/* What a trainer tells between its steps. */
+typedef struct told {
+    double loss[2];
+    float y[EVALUATED * CLASSES];
+    char hash[3][33];
+    long size; /* of the file */
+    char file[1 << 20];
+} told;
+
+static void
+save_file(yoke_trainer *t, told *to)
+{
+    const char *path = scratch_path("model");
+    FILE *file;
+
+    ASSERT_OK(yoke_trainer_save(t, path));
+    file = fopen(path, "rb");
+    ck_assert_ptr_nonnull(file);
+    to->size = (long)fread(to->file, 1, sizeof to->file, file);
+    ck_assert(to->size > 0 && to->size < (long)sizeof to->file && fclose(file) == 0);
+}
+
+/* Evaluates, predicts, writes, trains on, saves, loads and begins anew. */
+static void
+ask(const team_run *run, told *to)
+{
+    yoke_trainer *t = team_trainer(devices.context, run);
+    const yoke_node *parameter = yoke_graph_get_parameter(yoke_trainer_get_graph(t), 0);
+    const char *name = yoke_node_name(parameter);
+    const size_t count = (size_t)yki_shape_count(parameter->shape);
+    float *values = calloc(count, sizeof *values);
+    yoke_feed feeds[2];
+    yoke_result result;
+
+    ck_assert_ptr_nonnull(values);
+    for (int i = 0; i < 4; i++) {
+        if (i % 2 == 0) {
+            yoke_dataset *dataset = team_dataset(run, 100, EVALUATED);
+
+            ASSERT_OK(yoke_trainer_evaluate(t, dataset, &result));
+            yoke_dataset_destroy(dataset);
+            to->loss[i / 2] = result.loss;
+        }
+        if (i == 2) {
+            ASSERT_OK(yoke_trainer_read(t, name, values, (int64_t)count));
+            for (size_t k = 0; k < count; k++)
+                values[k] *= 0.5f;
+            ASSERT_OK(yoke_trainer_write(t, name, values, (int64_t)count));
+        }
+        ASSERT_OK(team_step(run, t, i, NULL));
+    }
+    team_feeds(run, 7, EVALUATED, feeds);
+    ASSERT_OK(yoke_trainer_predict(t, "y", EVALUATED, feeds, 1, to->y, YKI_COUNT(to->y)));
+    ASSERT_OK(yoke_trainer_hash(t, NULL, to->hash[0]));
+    save_file(t, to);
+    ASSERT_OK(yoke_trainer_initialize(t, 5));
+    ASSERT_OK(yoke_trainer_hash(t, NULL, to->hash[1]));
+    ASSERT_OK(yoke_trainer_load_weights(t, scratch_path("model"), NULL));
+    ASSERT_OK(team_step(run, t, 4, NULL));
+    ASSERT_OK(yoke_trainer_hash(t, NULL, to->hash[2]));
+    yoke_trainer_destroy(t);
+    free(values);
+}
+
+static void
+ask_all(void)
+{
+    static const team_net nets[] = {TEAM_MLP, TEAM_CONV, TEAM_WIDE};
+    static told whole, parts;
+
+    for (size_t i = 0; i < YKI_COUNT(nets); i++) {
+        team_run run = {.net = nets[i],
+                        .selector = devices.selector,
+                        .shares = "even",
+                        .optimizer = yoke_adam(0.01f),
+                        .accumulate = (uint32_t)i,
+                        .any_class = true,
+                        .average = 0.9f,
+                        .bucket_bytes = 1024};
+
+        memset(&whole, 0, sizeof whole);
+        memset(&parts, 0, sizeof parts);
+        ask(&run, &whole);
+        run.shard = YOKE_SHARD_WEIGHTS;
+        ask(&run, &parts);
+        ck_assert_msg(memcmp(&whole, &parts, sizeof whole) == 0,
+                      "net %d: losses %g %g and %g %g, predictions %s, hashes %s %s %s and %s %s "
+                      "%s, files %s",
+                      (int)nets[i], whole.loss[0], whole.loss[1], parts.loss[0], parts.loss[1],
+                      memcmp(whole.y, parts.y, sizeof whole.y) == 0 ? "alike" : "differ",
+                      whole.hash[0], whole.hash[1], whole.hash[2], parts.hash[0], parts.hash[1],
+                      parts.hash[2],
+                      memcmp(whole.file, parts.file, sizeof whole.file) == 0 ? "alike" : "differ");
+    }
+}
+
+TEAM_SETUP(weights_between_steps, TEST_POCL_ROOTS, open_setup, ask_all())
+
 /* Freezing changes which elements of a part are updated. */
 static void
 freeze(float clip_norm)
@@ -114,9 +239,9 @@ freeze(float clip_norm)
                     .shares = "even",
                     .clip_norm = 0.05f, /* what is frozen has no part in the norm either */
                     .optimizer = yoke_sgd(0.1f, 0.9f)};
-    team_outcome outcomes[3];
+    team_outcome outcomes[4];
 
-    for (int shards = 0; shards < 3; shards++) {
+    for (int shards = 0; shards < 4; shards++) {
         yoke_trainer *t;
 
         run.clip_norm = clip_norm;
@@ -134,7 +259,8 @@ freeze(float clip_norm)
     }
     ck_assert(team_same_bits(&outcomes[0], &outcomes[1]));
     ck_assert(team_same_bits(&outcomes[0], &outcomes[2]));
-    for (int shards = 0; shards < 3; shards++)
+    ck_assert(team_same_bits(&outcomes[0], &outcomes[3]));
+    for (int shards = 0; shards < 4; shards++)
         team_free(&outcomes[shards]);
 }
 
@@ -164,10 +290,12 @@ deep_graph(bool unread)
 }
 
 static void
-note_gradients(void *user, const char *line)
+note_parts(void *user, const char *line)
 {
     *(size_t *)user += strstr(line, " MB of gradients") != NULL ||
-                       strstr(line, " of 0.3 MB of whole gradients, in its plan") != NULL;
+                       strstr(line, " of 0.3 MB of whole gradients, in its plan") != NULL ||
+                       strstr(line, " MB of weights") != NULL ||
+                       strstr(line, " of 0.3 MB of whole weights, in its plan") != NULL;
 }
 
 static void
@@ -175,6 +303,30 @@ note_buckets(void *user, const char *line)
 {
     *(size_t *)user += strstr(line, " a bucket of gradients") != NULL ||
                        strncmp(line, "gradients: up to 0.", 19) == 0;
+}
+
+static void
+note_gathers(void *user, const char *line)
+{
+    *(size_t *)user +=
+        strstr(line, " a bucket of weights") != NULL || strncmp(line, "weights: up to 0.", 17) == 0;
+}
+
+/* A deep trainer on both devices, with the quotas of a selector. */
+static yoke_trainer *
+deep_trainer(const team_run *run, const char *selector, bool unread)
+{
+    yoke_trainer_options o = team_options(run);
+    yoke_graph *g = deep_graph(unread);
+    yoke_trainer *t;
+    yoke_team *team;
+
+    o.batch = DEEP_BATCH;
+    ASSERT_OK(yoke_team_create(devices.context, selector, NULL, &team));
+    ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
+    yoke_graph_destroy(g);
+    yoke_team_destroy(team);
+    return t;
 }
 
 /* Makes three steps of the deep graph. */
@@ -198,26 +350,24 @@ static uint64_t
 bytes_of(team_run run, yoke_shard_choice kind, uint64_t *whole, uint64_t *parts, uint64_t *at_once,
          team_outcome *outcome)
 {
-    yoke_trainer_options o;
-    yoke_graph *g = deep_graph(false);
     const yoke_replica *r;
     yoke_memory_usage usage;
     yoke_trainer *t;
-    yoke_team *team;
     size_t lines = 0;
 
     run.shard = kind;
     run.shard_by = "1,1";
-    o = team_options(&run);
-    o.batch = DEEP_BATCH;
-    ASSERT_OK(yoke_team_create(devices.context, devices.selector, NULL, &team));
-    ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
-    ASSERT_OK(yoke_device_get_memory(yoke_team_get_device(team, 0), &usage));
-    ASSERT_OK(yoke_trainer_explain(t, note_gradients, &lines));
-    ck_assert_uint_eq(lines, kind == YOKE_SHARD_GRADIENTS ? 4 : 0); /* two of each device */
+    t = deep_trainer(&run, devices.selector, false);
+    ASSERT_OK(yoke_device_get_memory(yoke_team_get_device(t->team, 0), &usage));
+    ASSERT_OK(yoke_trainer_explain(t, note_parts, &lines));
+    ck_assert_uint_eq(lines, 4 * (size_t)(kind - YOKE_SHARD_STATE)); /* two of each device */
     lines = 0;
     ASSERT_OK(yoke_trainer_print_plan(t, note_buckets, &lines));
-    ck_assert_uint_eq(lines, kind == YOKE_SHARD_GRADIENTS ? LAYERS + 1 : 0);
+    ck_assert_uint_eq(lines, kind >= YOKE_SHARD_GRADIENTS ? LAYERS + 1 : 0);
+    lines = 0;
+    ASSERT_OK(yoke_trainer_print_plan(t, note_gathers, &lines));
+    /* The first layer's weights are not read in backward. */
+    ck_assert_uint_eq(lines, kind == YOKE_SHARD_WEIGHTS ? 2 * LAYERS : 0);
     r = t->crew.members[0].replica;
     *whole = 0;
     for (size_t b = 0; b < r->weights->bucket_count; b++)
@@ -225,12 +375,12 @@ bytes_of(team_run run, yoke_shard_choice kind, uint64_t *whole, uint64_t *parts,
     *parts = t->crew.sharding.gradients ? yki_ranges_total(t->crew.sharding.ranges, 0) : 0;
     *at_once = yki_plan_bucket_bytes(r->training);
     /* The host takes the last two when all is enqueued. */
-    for (size_t b = LAYERS - 2; b < LAYERS && *parts && run.accumulate == 1; b++)
+    for (size_t b = LAYERS - 2; kind == YOKE_SHARD_GRADIENTS && b < LAYERS && run.accumulate == 1;
+         b++)
         ck_assert_uint_eq(yki_plan_bucket_end(r->training, b), r->training->task_count);
+    *at_once += yki_plan_gathered_bytes(r->training);
     train_deep(t, outcome);
     yoke_trainer_destroy(t);
-    yoke_graph_destroy(g);
-    yoke_team_destroy(team);
     return usage.used;
 }
 
@@ -246,17 +396,14 @@ measure_gradients(void)
                               .accumulate = accumulate,
                               .bucket_bytes = UNITS * UNITS * 4};
         const uint64_t few = (accumulate == 1 ? 4 : 2) * run.bucket_bytes;
-        uint64_t whole, parts, at_once, state, gradients;
-        team_outcome outcomes[2];
+        uint64_t whole, parts, at_once, state, gradients, weights;
+        team_outcome outcomes[3];
 
         state = bytes_of(run, YOKE_SHARD_STATE, &whole, &parts, &at_once, &outcomes[0]);
         ck_assert_uint_eq(whole, LAYERS * run.bucket_bytes);
         ck_assert_uint_eq(parts, 0);
         ck_assert_uint_eq(at_once, 0);
         gradients = bytes_of(run, YOKE_SHARD_GRADIENTS, &whole, &parts, &at_once, &outcomes[1]);
-        ck_assert(team_same_bits(&outcomes[0], &outcomes[1]));
-        team_free(&outcomes[0]);
-        team_free(&outcomes[1]);
         ck_assert_uint_eq(parts, whole / 2);
         ck_assert_msg(at_once <= few, "%llu bytes of buckets at a time",
                       (unsigned long long)at_once);
@@ -264,6 +411,18 @@ measure_gradients(void)
                       "%llu bytes of gradients: %llu bytes in all where whole ones take %llu",
                       (unsigned long long)whole, (unsigned long long)gradients,
                       (unsigned long long)state);
+        /* Of weights there are three: with the host, under way and in use. */
+        weights = bytes_of(run, YOKE_SHARD_WEIGHTS, &whole, &parts, &at_once, &outcomes[2]);
+        ck_assert_msg(at_once <= few + 3 * run.bucket_bytes, "%llu bytes of buckets at a time",
+                      (unsigned long long)at_once);
+        ck_assert_msg(weights + whole <= gradients + parts + 3 * run.bucket_bytes,
+                      "%llu bytes of weights: %llu bytes in all where whole ones take %llu",
+                      (unsigned long long)whole, (unsigned long long)weights,
+                      (unsigned long long)gradients);
+        ck_assert(team_same_bits(&outcomes[0], &outcomes[1]));
+        ck_assert(team_same_bits(&outcomes[0], &outcomes[2]));
+        for (size_t i = 0; i < YKI_COUNT(outcomes); i++)
+            team_free(&outcomes[i]);
     }
 }
 
@@ -273,7 +432,7 @@ TEAM_SETUP(bytes_of_gradients, TEST_POCL_ROOTS, open_setup, measure_gradients())
 static void
 keep_zeros(void)
 {
-    team_outcome outcomes[2];
+    team_outcome outcomes[3];
 
     for (uint32_t accumulate = 1; accumulate <= 2; accumulate++) {
         team_run run = {.selector = devices.selector,
@@ -284,45 +443,47 @@ keep_zeros(void)
                         .shard_by = "1,1",
                         .bucket_bytes = UNITS * UNITS * 4};
 
-        for (int divided = 0; divided < 2; divided++) {
-            yoke_graph *g = deep_graph(true);
-            yoke_trainer_options o;
+        for (int i = 0; i < 3; i++) {
             yoke_trainer *t;
-            yoke_team *team;
 
-            run.shard = divided ? YOKE_SHARD_GRADIENTS : YOKE_SHARD_STATE;
-            o = team_options(&run);
-            o.batch = DEEP_BATCH;
-            ASSERT_OK(yoke_team_create(devices.context, devices.selector, NULL, &team));
-            ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
-            train_deep(t, &outcomes[divided]);
+            run.shard = (yoke_shard_choice)(YOKE_SHARD_STATE + i);
+            t = deep_trainer(&run, devices.selector, true);
+            train_deep(t, &outcomes[i]);
             yoke_trainer_destroy(t);
-            yoke_graph_destroy(g);
-            yoke_team_destroy(team);
         }
         ck_assert(team_same_bits(&outcomes[0], &outcomes[1]));
-        team_free(&outcomes[0]);
-        team_free(&outcomes[1]);
+        ck_assert(team_same_bits(&outcomes[0], &outcomes[2]));
+        for (int i = 0; i < 3; i++)
+            team_free(&outcomes[i]);
     }
 }
 
 TEAM_SETUP(gradients_that_nobody_computes, TEST_POCL_ROOTS, open_setup, keep_zeros())
 
+/* Writes the selector of both devices with quotas. */
+static const char *
+quoted(char selector[256], const uint64_t quotas[2])
+{
+    const char *second = strchr(devices.selector, ',');
+
+    ck_assert_ptr_nonnull(second);
+    snprintf(selector, 256, "%.*s@%lluB%s@%lluB", (int)(second - devices.selector),
+             devices.selector, (unsigned long long)quotas[0], second,
+             (unsigned long long)quotas[1]);
+    return selector;
+}
+
 /* A trainer of a larger network on both devices, with quotas. */
 static yoke_trainer *
 with_quotas(const team_run *run, const uint64_t quotas[2])
 {
-    const char *second = strchr(devices.selector, ',');
     yoke_trainer_options o = team_options(run);
     yoke_trainer *trainer;
     char selector[256];
     yoke_graph *g;
     yoke_team *team;
 
-    ck_assert_ptr_nonnull(second);
-    snprintf(selector, sizeof selector, "%.*s@%lluB%s@%lluB", (int)(second - devices.selector),
-             devices.selector, (unsigned long long)quotas[0], second,
-             (unsigned long long)quotas[1]);
+    quoted(selector, quotas);
     ASSERT_OK(yoke_zoo("mlp", NULL, &g));
     ASSERT_OK(yoke_team_create(devices.context, selector, NULL, &team));
     ASSERT_OK(yoke_trainer_create(team, g, &o, &trainer));
@@ -363,6 +524,61 @@ divide_by_room(void)
 TEAM_SETUP(parts_by_room, TEST_POCL_ROOTS, open_setup, divide_by_room())
 
 static void
+note_choice(void *user, const char *line)
+{
+    *(size_t *)user += strcmp(line, "shards: auto chose weights") == 0;
+}
+
+/* Each level is chosen where the quotas hold what it takes, but not what the one before does. */
+static void
+choose_level(void)
+{
+    team_run run = {
+        .shares = "even", .optimizer = yoke_adam(0.01f), .bucket_bytes = UNITS * UNITS * 4};
+    uint64_t used[YOKE_SHARD_WEIGHTS + 1], quotas[2] = {UINT64_C(1) << 29, UINT64_C(1) << 29};
+    team_outcome whole, outcome;
+    char selector[256];
+    yoke_trainer *t;
+
+    for (int level = 0; level <= YOKE_SHARD_WEIGHTS; level++) {
+        yoke_memory_usage usage;
+
+        run.shard = (yoke_shard_choice)level;
+        run.shard_by = level ? "1,1" : NULL;
+        t = deep_trainer(&run, quoted(selector, quotas), false);
+        ASSERT_OK(yoke_device_get_memory(yoke_team_get_device(t->team, 0), &usage));
+        used[level] = usage.used;
+        if (level == 0)
+            train_deep(t, &whole);
+        yoke_trainer_destroy(t);
+    }
+    run.shard = YOKE_SHARD_AUTO;
+    run.shard_by = NULL;
+    for (int level = 0; level <= YOKE_SHARD_WEIGHTS; level++) {
+        const uint64_t least = used[level];
+        const uint64_t most = level ? used[level - 1] : 2 * least;
+        size_t lines = 0;
+
+        ck_assert_uint_gt(most, least);
+        quotas[0] = quotas[1] = least + (most - least) * 3 / 4;
+        t = deep_trainer(&run, quoted(selector, quotas), false);
+        ck_assert_msg((int)t->crew.sharding.level == level,
+                      "%llu bytes, where level %d takes %llu: level %d",
+                      (unsigned long long)quotas[0], level, (unsigned long long)least,
+                      (int)t->crew.sharding.level);
+        ASSERT_OK(yoke_trainer_explain(t, note_choice, &lines));
+        ck_assert_uint_eq(lines, level == YOKE_SHARD_WEIGHTS);
+        train_deep(t, &outcome);
+        ck_assert(team_same_bits(&whole, &outcome));
+        team_free(&outcome);
+        yoke_trainer_destroy(t);
+    }
+    team_free(&whole);
+}
+
+TEAM_SETUP(level_by_memory, TEST_POCL_ROOTS, open_setup, choose_level())
+
+static void
 expect_refusal(const team_run *run, const char *sentence)
 {
     yoke_trainer_options o = team_options(run);
@@ -382,9 +598,14 @@ refuse(void)
 {
     team_run run = {.net = TEAM_MLP, .shares = "even", .shard_by = "1,3"};
 
-    expect_refusal(&run, "must be NULL unless shard is YOKE_SHARD_STATE or");
+    expect_refusal(&run, "must be NULL unless shard is another choice");
     run.shard = (yoke_shard_choice)7;
     expect_refusal(&run, "shard is 7; must be");
+    run.shard = YOKE_SHARD_WEIGHTS;
+    run.any_split = true;
+    run.recheck = 1;
+    expect_refusal(&run, "recheck is 1, but a device that keeps a part of the weights");
+    run.recheck = 0;
     run.shard = YOKE_SHARD_STATE;
     run.shard_by = "1,2,3";
     expect_refusal(&run, "3 weights, and the team has 2 devices");
@@ -400,10 +621,12 @@ Suite *
 test_suite(void)
 {
     Suite *suite = suite_create("shards");
-    TCase *state = test_case(suite, "state"), *gradients = test_case(suite, "gradients");
+    TCase *state = test_case(suite, "state"), *gradients = test_case(suite, "gradients"),
+          *weights = test_case(suite, "weights");
 
     tcase_set_timeout(state, 300);
     tcase_set_timeout(gradients, 300);
+    tcase_set_timeout(weights, 300);
     tcase_add_test(state, parts_of_two_devices);
     tcase_add_test(state, frozen_parameters);
     tcase_add_test(state, parts_by_room);
@@ -413,5 +636,9 @@ test_suite(void)
     tcase_add_test(gradients, gradients_of_granules);
     tcase_add_test(gradients, bytes_of_gradients);
     tcase_add_test(gradients, gradients_that_nobody_computes);
+    tcase_add_test(weights, weights_of_two_devices);
+    tcase_add_test(weights, weights_in_small_buckets);
+    tcase_add_test(weights, weights_between_steps);
+    tcase_add_test(weights, level_by_memory);
     return suite;
 }
