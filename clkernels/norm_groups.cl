@@ -14,7 +14,7 @@
  * the channel's pivot, and the pivots (C) stand behind the parts. Who needs the
  * statistics joins the parts of its channel, in a fixed order. So no launch is needed
  * between the two passes over x. Sums for the gradient are (parts, 2, C), in the same
- * way.
+ * way. winograd_tiles.cl writes parts of both as well.
  */
 #ifndef VEC
 #define VEC 4
@@ -38,6 +38,7 @@
 #define ITEMS  (WG / COLUMNS)
 #define ITEM   ((int)get_local_id(0) / COLUMNS)
 #define COLUMN ((int)get_local_id(0) & (COLUMNS - 1)) /* a power of 2; no %: see shape.cl */
+#include "sum_pairs.cl"
 
 #define KERNEL __kernel YKI_GROUP(WG, 1) void
 #define EACH(k) _Pragma("unroll") for (int k = 0; k < KEEP; k++)
@@ -81,28 +82,6 @@
 /* More bits of `flags`. */
 #define WRITE    8 /* the group of a channel's first piece writes the joined statistics or sums */
 #define PIVOTS   16
-
-/* The sums of the values of a channel's first `items` (a power of 2) work-items. Each of its
- * work-items gets them. */
-float2
-yki_sum_pairs(float2 value, int items, __local float2 *sums)
-{
-    int item = ITEM;
-    float2 sum;
-
-    sums += COLUMN;
-    if (item < items)
-        sums[item * COLUMNS] = value;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int step = items / 2; step > 0; step /= 2) {
-        if (item < step)
-            sums[item * COLUMNS] += sums[(item + step) * COLUMNS];
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    sum = sums[0];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    return sum;
-}
 
 /* ---- statistics ---- */
 

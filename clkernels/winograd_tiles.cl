@@ -20,12 +20,17 @@
  *
  * The matrices pass through memory, but a cache keeps what was touched last: the products begin with
  * the last tiles, and the results are transformed from the first on.
+ *
+ * A batch norm that reads results next needs sums over them, in parts, as norm_groups.cl describes
+ * them. With NORM the launch that writes results writes these too: a part is what a strip has.
  */
 #ifndef WG
 #define WG 64
 #endif
 
 #include "winograd_matrices.cl"
+#include "norm_flags.cl"
+#include "sum_pairs.cl"
 
 #define VECTORS(n) (((n) + 3) / 4 * 4)
 
@@ -186,27 +191,138 @@ yki_tiles_in(__global const float *x, __global const float *weight, __global flo
 }
 
 /* What becomes of a result r before it is stored: of the place `at` of y. */
-#define RELU      1
-#define SUM       2 /* r + other */
-#define GATED_SUM 3 /* the same where gate is above 0, else 0; a comparison that is false for NaN */
+#define ACT_RELU      1
+#define ACT_SUM       2 /* r + other */
+#define ACT_GATED_SUM 3 /* the same where gate is above 0, else 0; a comparison that is false for NaN */
 #define FINISH(type, r, load, at)                                                             \
     r += add;                                                                                 \
-    if (act == RELU)                                                                          \
+    if (act == ACT_RELU)                                                                      \
         r = select(r, (type)(0.f), r <= 0.f);                                                 \
-    if (act >= SUM)                                                                           \
+    if (act >= ACT_SUM)                                                                       \
         r += load(at, other);                                                                 \
-    if (act == GATED_SUM)                                                                     \
+    if (act == ACT_GATED_SUM)                                                                     \
         r = select(r, (type)(0.f), load(at, gate) <= 0.f);
 #define LOAD1(at, from) ((from)[at])
 #define LOAD4(at, from) (*(__global const float4 *)((from) + (at)))
 
-/* m -> y (N, o, oh, ow), by the first `groups` groups. */
+/* ---- what a norm behind the results gets: parts of each channel, one from each strip ---- */
+
+#define STATISTICS 1 /* count, mean, M2 */
+#define SUMS       2 /* of the results, which are gradients, and of them times the normalised x */
+#ifndef NORM
+#define NORM 0
+#endif
+
+#if NORM == STATISTICS
+#define NORM_PARAMS __global float *part, int parts,
+#define NORM_ARGS   part, parts,
+#elif NORM == SUMS
+#define NORM_PARAMS                                                                           \
+    __global const float *norm_x, __global const float *stats, __global const float *gamma,   \
+        __global const float *beta, __global float *part, int parts, int flags, float epsilon,
+#define NORM_ARGS norm_x, stats, gamma, beta, part, parts, flags, epsilon,
+#else
+#define NORM_PARAMS
+#define NORM_ARGS
+#endif
+
+#if NORM == STATISTICS
+/* Values are differences from the first that this work-item has, so that little cancels. */
+#define NORM_START                                                                            \
+    float pivot = 0.f, sum = 0.f, more = 0.f;                                                 \
+    int count = 0;
+#define NORM_TAKE(r)                                                                          \
+    {                                                                                         \
+        float d_;                                                                             \
+                                                                                              \
+        pivot = count == 0 ? (r) : pivot;                                                     \
+        d_ = (r)-pivot;                                                                       \
+        sum += d_;                                                                            \
+        more = YKI_FMA(d_, d_, more);                                                         \
+        count++;                                                                              \
+    }
+#define NORM_TAKE1(r, at) NORM_TAKE(r)
+#define NORM_TAKE4(r, at) NORM_TAKE(r.s0) NORM_TAKE(r.s1) NORM_TAKE(r.s2) NORM_TAKE(r.s3)
+#define NORM_END                                                                              \
+    put_statistics(count, pivot, sum, more, part + ((long)strip * 3) * o + channel, o, space);
+
+/* Writes (count, mean, M2) of all work-items of the group. */
+void
+put_statistics(int count, float pivot, float sum, float squares, __global float *to, int step,
+               __local float2 *space)
+{
+    float n = (float)count, mean = sum / max(n, 1.f), m2 = YKI_FMA(-sum, mean, squares);
+    __local float *pivots = (__local float *)space;
+    float first, moved;
+    float2 all;
+
+    if (ITEM == 0)
+        pivots[0] = pivot;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    first = pivots[0];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    mean += count ? pivot - first : 0.f;
+    all = yki_sum_pairs((float2)(n, n * mean), WG, space);
+    moved = all.y / max(all.x, 1.f);
+    mean -= moved;
+    m2 = yki_sum_pairs((float2)(YKI_FMA(n * mean, mean, m2 < 0.f ? 0.f : m2), 0.f), WG, space).x;
+    if (ITEM == 0) {
+        to[0] = all.x;
+        to[step] = first + moved;
+        to[2 * step] = m2;
+    }
+}
+#elif NORM == SUMS
+#define NORM_START                                                                            \
+    float inverse = INVERSE(stats[channel], stats[2 * o + channel]), mean = stats[o + channel]; \
+    float scale = inverse * (flags & AFFINE ? gamma[channel] : 1.f);                          \
+    float shift = flags & RELU && flags & AFFINE ? beta[channel] : 0.f, sum = 0.f, more = 0.f; \
+    float2 all;
+/* As in norm_groups.cl: with RELU the results pass where the norm's own result is above 0. */
+#define NORM_TAKE(r, x)                                                                       \
+    {                                                                                         \
+        float e_ = (x)-mean;                                                                  \
+        float g_ = flags & RELU && YKI_FMA(e_, scale, shift) <= 0.f ? 0.f : (r);              \
+                                                                                              \
+        sum += g_;                                                                            \
+        more = YKI_FMA(g_, e_, more);                                                         \
+    }
+#define NORM_TAKE1(r, at) NORM_TAKE(r, norm_x[at])
+#define NORM_TAKE4(r, at)                                                                     \
+    {                                                                                         \
+        float4 x_ = LOAD4(at, norm_x);                                                        \
+                                                                                              \
+        NORM_TAKE(r.s0, x_.s0)                                                                \
+        NORM_TAKE(r.s1, x_.s1)                                                                \
+        NORM_TAKE(r.s2, x_.s2)                                                                \
+        NORM_TAKE(r.s3, x_.s3)                                                                \
+    }
+#define NORM_END                                                                              \
+    all = yki_sum_pairs((float2)(sum, more), WG, space);                                      \
+    if (ITEM == 0) {                                                                          \
+        part[((long)strip * 2) * o + channel] = all.x;                                        \
+        part[((long)strip * 2 + 1) * o + channel] = all.y * inverse;                          \
+    }
+#else
+#define NORM_START
+#define NORM_TAKE1(r, at)
+#define NORM_TAKE4(r, at)
+#define NORM_END (void)space;
+#endif
+
+/* m -> y (N, o, oh, ow), by the first `groups` groups. With NORM there is a part for each strip of the
+ * largest batch. */
 void
 results_out(__global const float *m, __global const float *bias, __global const float *other,
-            __global const float *gate, __global float *y, int samples, int o, int oh, int ow,
-            int th, int tw, int has_bias, int act, int groups)
+            __global const float *gate, __global float *y, NORM_PARAMS int samples, int o, int oh,
+            int ow, int th, int tw, int has_bias, int act, int groups, __local float2 *space)
 {
-    int tiles = samples * th * tw, row = VECTORS(tiles), units = (tiles + WG - 1) / WG * o;
+    int tiles = samples * th * tw, row = VECTORS(tiles);
+#if NORM
+    int units = parts * o;
+#else
+    int units = (tiles + WG - 1) / WG * o;
+#endif
     long plane = (long)o * row;
 
     for (int unit = get_group_id(0); (int)get_group_id(0) < groups && unit < units;
@@ -216,49 +332,57 @@ results_out(__global const float *m, __global const float *bias, __global const 
         __global const float *from = m + (long)channel * row + tile;
         place p = place_of(tile, th, tw);
         long corner = (((long)p.n * o + channel) * oh + p.y) * ow + p.x;
+        NORM_START
 
-        if (tile >= tiles)
-            continue;
+        if (tile < tiles) {
 #pragma unroll
-        for (int j = 0; j < 6; j++) {
-            float a[6];
+            for (int j = 0; j < 6; j++) {
+                float a[6];
 
 #pragma unroll
-            for (int k = 0; k < 6; k++)
-                a[k] = from[(k * 6 + j) * plane];
-            RESULTS_4(a[0], a[1], a[2], a[3], a[4], a[5], d[j], d[6 + j], d[12 + j], d[18 + j])
-        }
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            long at = corner + k * ow;
-            float r[4];
-
-            RESULTS_4(d[k * 6], d[k * 6 + 1], d[k * 6 + 2], d[k * 6 + 3], d[k * 6 + 4],
-                      d[k * 6 + 5], r[0], r[1], r[2], r[3])
-            if (p.y + k >= oh)
-                continue;
-            if ((ow & 3) == 0) { /* then the row is a whole vector, aligned as one */
-                float4 all = (float4)(r[0], r[1], r[2], r[3]);
-
-                FINISH(float4, all, LOAD4, at)
-                *(__global float4 *)(y + at) = all;
-                continue;
+                for (int k = 0; k < 6; k++)
+                    a[k] = from[(k * 6 + j) * plane];
+                RESULTS_4(a[0], a[1], a[2], a[3], a[4], a[5], d[j], d[6 + j], d[12 + j],
+                          d[18 + j])
             }
 #pragma unroll
-            for (int j = 0; j < 4; j++)
-                if (p.x + j < ow) {
-                    FINISH(float, r[j], LOAD1, at + j)
-                    y[at + j] = r[j];
+            for (int k = 0; k < 4; k++) {
+                long at = corner + k * ow;
+                float r[4];
+
+                RESULTS_4(d[k * 6], d[k * 6 + 1], d[k * 6 + 2], d[k * 6 + 3], d[k * 6 + 4],
+                          d[k * 6 + 5], r[0], r[1], r[2], r[3])
+                if (p.y + k >= oh)
+                    continue;
+                if ((ow & 3) == 0) { /* then the row is a whole vector, aligned as one */
+                    float4 all = (float4)(r[0], r[1], r[2], r[3]);
+
+                    FINISH(float4, all, LOAD4, at)
+                    NORM_TAKE4(all, at)
+                    *(__global float4 *)(y + at) = all;
+                    continue;
                 }
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    if (p.x + j < ow) {
+                        FINISH(float, r[j], LOAD1, at + j)
+                        NORM_TAKE1(r[j], at + j)
+                        y[at + j] = r[j];
+                    }
+            }
         }
+        NORM_END
     }
 }
 
 __kernel YKI_GROUP(WG, 1) void
-yki_tiles_out(__global const float *m, __global const float *bias, __global float *y, int samples,
-              int o, int oh, int ow, int th, int tw, int has_bias, int act)
+yki_tiles_out(__global const float *m, __global const float *bias, __global float *y,
+              NORM_PARAMS int samples, int o, int oh, int ow, int th, int tw, int has_bias, int act)
 {
-    results_out(m, bias, y, y, y, samples, o, oh, ow, th, tw, has_bias, act, get_num_groups(0));
+    __local float2 space[NORM ? WG : 1];
+
+    results_out(m, bias, y, y, y, NORM_ARGS samples, o, oh, ow, th, tw, has_bias, act,
+                get_num_groups(0), space);
 }
 
 /* x (N, c, h, w) -> v and dy (N, o, oh, ow) -> d; with `also`, dy -> g, as the image of a convolution
@@ -370,12 +494,14 @@ yki_tiles_grads_in(__global const float *x, __global const float *dy, __global c
 /* m -> dx (N, c, h, w), by the first `image_groups` groups, and s -> dw. */
 __kernel YKI_GROUP(WG, 1) void
 yki_tiles_grads_out(__global const float *m, __global const float *other, __global const float *gate,
-                    __global const float *s, __global float *dx, __global float *dw, int samples,
-                    int c, int h, int w, int th, int tw, int act, int image_groups, int o,
-                    int splits)
+                    __global const float *s, __global float *dx, __global float *dw,
+                    NORM_PARAMS int samples, int c, int h, int w, int th, int tw, int act,
+                    int image_groups, int o, int splits)
 {
     __local float sum[36][PAIRS];
+    __local float2 space[NORM ? WG : 1];
 
-    results_out(m, m, other, gate, dx, samples, c, h, w, th, tw, 0, act, image_groups);
+    results_out(m, m, other, gate, dx, NORM_ARGS samples, c, h, w, th, tw, 0, act, image_groups,
+                space);
     sums_out(s, dw, o, c, splits, image_groups, sum);
 }

@@ -111,8 +111,8 @@ typedef struct yoke_replica_options {
     const char *precision; /* of products: "f32" (NULL), "tf32", "bf16", or "head=f32,bf16" */
     /* Bytes that the values of the plan for training may take. Values are computed again in
      * backward, costly ones too, until that is so. They have the same bits, but on a GPU gradients
-     * of weights by Winograd's method may be summed in other parts. With it `recompute` does not
-     * matter. 0: no limit. */
+     * of weights by Winograd's method, and statistics of batch norms behind it, may be summed in
+     * other parts. With it `recompute` does not matter. 0: no limit. */
     uint64_t recompute_bytes;
 } yoke_replica_options;
 

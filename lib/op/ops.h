@@ -52,6 +52,8 @@
     X(conv2d_grad_input)                                                                           \
     X(conv2d_grad_weight)                                                                          \
     X(conv2d_grads)                                                                                \
+    X(conv2d_parts)                                                                                \
+    X(conv2d_grads_parts)                                                                          \
     X(conv_pooled)                                                                                 \
     X(conv_pooled_grad)                                                                            \
     X(reduce_bias)                                                                                 \
@@ -70,6 +72,8 @@
     X(bn_grad)                                                                                     \
     X(bn_layer)                                                                                    \
     X(bn_layer_grad)                                                                               \
+    X(bn_apply_parts)                                                                              \
+    X(bn_grad_parts)                                                                               \
     X(bn_running)                                                                                  \
     X(bn_known)                                                                                    \
     X(row)                                                                                         \
@@ -355,7 +359,11 @@ YKI_ATTRS(yki_custom_attrs)
  * is the forward of a transposed convolution. conv2d_grad_weight: x, dy -> weight's shape, the
  * sum over the batch. conv2d_grads (conv/winograd_tiles.c; only the planner makes it, plan/join.c):
  * x, dy, weight[, other[, y]] -> both gradients, that of x with `other` added, and gated by y.
- * The planner adds these two to conv2d_grad_input as well. */
+ * The planner adds these two to conv2d_grad_input as well.
+ *
+ * conv2d_parts and conv2d_grads_parts (likewise) also give what the batch norm needs that reads the
+ * first result next, for bn_apply_parts and bn_grad_parts. The second one takes the norm's x and
+ * stats[, gamma, beta] behind its own inputs. */
 
 typedef enum yki_conv_act {
     YKI_CONV_ACT_NONE = 0,
@@ -384,6 +392,14 @@ typedef struct yki_conv_pooled_attrs {
     int32_t max;  /* the maximum instead of the mean */
 } yki_conv_pooled_attrs;
 YKI_ATTRS(yki_conv_pooled_attrs)
+
+/* conv2d_parts, conv2d_grads_parts. Where norm.act is set, gamma and beta are given. */
+typedef struct yki_conv_parts_attrs {
+    yki_conv_attrs conv;
+    int32_t norm_act, norm_affine; /* as in yki_bn_attrs */
+    float epsilon;
+} yki_conv_parts_attrs;
+YKI_ATTRS(yki_conv_parts_attrs)
 
 /* reduce_bias (conv/bias.c): dy (C, rest...) -> (C), the sum over the batch and the other axes. */
 
@@ -449,6 +465,8 @@ YKI_ATTRS(yki_pool_attrs)
  * Fusions make (norm/batch_norm_groups.c):
  *   bn_layer       x[, gamma, beta][, residual] -> y of bn_apply, and stats
  *   bn_layer_grad  x, dy, stats[, gamma[, beta]] -> dx of bn_grad, and sums or its two rows
+ *   bn_apply_parts, bn_grad_parts  the same where who wrote x or dy has given the statistics or the
+ *                  sums in parts: x, parts (n, 3, C), ... and x, dy, stats, parts (n, 2, C), ...
  * Unless attrs.local is set, a team merges over its devices the result of bn_stats, and that of
  * bn_grad_stats before bn_grad reads it. The rows that are gradients of beta and gamma are not
  * merged: each device keeps its own, because gradients are summed anyway. Two statistics (n, m, M)
@@ -537,6 +555,8 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(winograd_tiles)                                                                              \
     X(winograd_tiles_grad_input)                                                                   \
     X(winograd_tiles_grad_weight)                                                                  \
+    X(winograd_tiles_parts)                                                                        \
+    X(winograd_tiles_grads_parts)                                                                  \
     X(winograd_tiles_grads)                                                                        \
     X(conv_stacked)                                                                                \
     X(conv_stacked_grad_input)                                                                     \
@@ -637,6 +657,8 @@ yoke_node *yki_row(yoke_graph *graph, yoke_node *x, int32_t row);
     X(bn_layer_groups)                                                                             \
     X(bn_layer_grad_whole)                                                                         \
     X(bn_layer_grad_groups)                                                                        \
+    X(bn_apply_parts_groups)                                                                       \
+    X(bn_grad_parts_groups)                                                                        \
     X(bn_running)                                                                                  \
     X(bn_known)                                                                                    \
     X(row)                                                                                         \

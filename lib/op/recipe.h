@@ -354,6 +354,12 @@ typedef struct yki_solver {
     /* Its recipe can add another gradient to that of a convolution's input, and gate the sum
      * (YKI_CONV_ACT_SUM); the planner asks for that alone (plan/join.c). */
     bool adds;
+    /* Of a convolution: the same that also gives parts of the statistics or sums of the batch norm
+     * that reads its result. Of a norm: the same that takes them. NULL: none. Both are no choice
+     * (plan/join.c). */
+    const struct yki_solver *with_parts;
+    /* Of a convolution that gives parts: how many. */
+    int64_t (*parts)(const yki_problem *problem, const yki_device_traits *traits);
     /* Returns whether it can compute the problem, with the layouts as they are, on such a
      * device. */
     bool (*applies)(const yki_problem *problem, const yki_device_traits *traits);

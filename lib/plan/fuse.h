@@ -17,6 +17,7 @@ typedef struct yki_readers {
 typedef struct yki_fusion {
     yki_plan *plan;
     yki_readers *readers; /* by value */
+    size_t capacity;
 } yki_fusion;
 
 /* ---- fusion.c ---- */
@@ -32,6 +33,8 @@ int32_t yki_fusion_only_reader(const yki_fusion *f, int32_t value);
 void yki_fusion_drop(yki_fusion *f, size_t index);
 /* Replaces the task at `index` by a copy of *task, and updates the readers. */
 void yki_fusion_replace(yki_fusion *f, size_t index, const yki_task *task);
+/* Adds a value of the arena, which no task computes or reads yet. */
+yoke_status yki_fusion_add_value(yki_fusion *f, const yki_operand *operand, int32_t *index);
 /* Gives the later task's result to the earlier task and drops the later one. */
 void yki_fusion_take_over(yki_fusion *f, size_t earlier, size_t later);
 /* Returns whether the device has a solver for the problem with its layouts as they stand. */

@@ -43,6 +43,19 @@ yki_fusion_replace(yki_fusion *f, size_t index, const yki_task *task)
     note_reads(f, index, 1);
 }
 
+yoke_status
+yki_fusion_add_value(yki_fusion *f, const yki_operand *operand, int32_t *index)
+{
+    const yki_value value = {
+        .operand = *operand, .storage = YKI_STORE_ARENA, .alias = -1, .decided = true};
+
+    YKI_TRY(yki_plan_add_value(f->plan, &value, index));
+    YKI_TRY(yki_grow((void **)&f->readers, &f->capacity, f->plan->value_count, sizeof *f->readers,
+                     "a plan's readers"));
+    f->readers[*index] = (yki_readers){0};
+    return YOKE_OK;
+}
+
 void
 yki_fusion_take_over(yki_fusion *f, size_t earlier, size_t later)
 {
@@ -114,6 +127,7 @@ yoke_status
 yki_fusion_begin(yki_fusion *f, yki_plan *plan)
 {
     f->plan = plan;
+    f->capacity = plan->value_count;
     f->readers = yki_alloc(plan->value_count, sizeof *f->readers, "a plan's readers");
     if (!f->readers)
         return YOKE_ERROR_OUT_OF_MEMORY;

@@ -2,6 +2,11 @@
  *
  * join.c - joins tasks whose solvers have a common one with fewer launches.
  *
+ * A batch norm whose x, or whose gradient, a convolution writes gets its statistics or sums from
+ * that, in parts, where both solvers know how (yki_solver.with_parts): the launch that reads all of
+ * it for the parts is gone. They are added in another order then, so plans with a budget of memory
+ * do without, whose bits should not depend on it.
+ *
  * The two gradients of a convolution are separate tasks until here, so that each has had the
  * choice of all solvers. Where the solvers that were taken say so (yki_solver.joins), one task
  * takes their place. Some (yki_solver.adds) also add the gradient by another reader of the image,
@@ -170,6 +175,123 @@ join_sum(yki_fusion *f, size_t index)
     return status;
 }
 
+/* ---- parts for a batch norm ---- */
+
+enum { MOST_APART = 8 };
+
+/* Returns the task before `index` that writes the value as its first result; -1: none is near. */
+static int64_t
+writer_near(const yki_fusion *f, size_t index, int32_t value)
+{
+    for (size_t t = index; t > 0 && t + MOST_APART > index; t--) {
+        const yki_task *task = &f->plan->tasks[t - 1];
+
+        f->plan->work++;
+        if (!task->dropped && yki_task_result(task) == value)
+            return (int64_t)t - 1;
+    }
+    return -1;
+}
+
+static void
+insert_operand(yki_task *task, uint32_t at, const yki_operand *operand, int32_t value)
+{
+    yki_problem *p = &task->problem;
+
+    for (uint32_t k = yki_problem_operands(p); k > at; k--)
+        task->slots[k] = task->slots[k - 1];
+    for (uint32_t k = p->input_count; k > at; k--)
+        p->in[k] = p->in[k - 1];
+    task->slots[at] = value;
+    p->in[at] = *operand;
+    p->input_count++;
+}
+
+/* The convolution before a norm as it is with parts: count x rows x channels numbers more. For
+ * sums it reads what the norm reads. */
+static bool
+make_writer(const yki_task *norm, bool is_grad, yki_task *conv)
+{
+    const yki_bn_attrs bn = yki_bn_attrs_get(&norm->problem.attrs);
+    yki_conv_parts_attrs attrs = {.conv = yki_conv_attrs_get(&conv->problem.attrs),
+                                  .norm_act = bn.act,
+                                  .norm_affine = bn.affine,
+                                  .epsilon = bn.epsilon};
+    const uint32_t last = is_grad && bn.act != YKI_BN_NONE && bn.affine ? 5 : 3;
+
+    conv->solver = conv->solver->with_parts;
+    conv->problem.op = *conv->solver->op;
+    yki_conv_parts_attrs_set(&conv->problem.attrs, &attrs);
+    for (uint32_t k = 0; is_grad && k < last; k++) {
+        if (conv->problem.input_count == YKI_MAX_INPUTS)
+            return false;
+        if (k != 1) /* the gradient is its own result */
+            insert_operand(conv, conv->problem.input_count, &norm->problem.in[k], norm->slots[k]);
+    }
+    return true;
+}
+
+/* Whether the convolution could read in its place what the norm's gradient reads. */
+static bool
+are_of_forward(const yki_plan *plan, const yki_task *norm)
+{
+    for (uint32_t k = 0; k < norm->problem.input_count; k++)
+        if (k != 1 && !yki_is_of_forward(plan, norm->slots[k]))
+            return false;
+    return true;
+}
+
+/* Puts a task, with a recipe of its own, in the place of another. */
+static yoke_status
+replace(yki_fusion *f, size_t index, yki_task *task)
+{
+    YKI_TRY(yki_solver_emit(task->solver, &task->problem, yki_plan_traits(f->plan, task->solver),
+                            task->tuning, &task->recipe));
+    yki_recipe_clear(&f->plan->tasks[index].recipe);
+    yki_fusion_replace(f, index, task);
+    return YOKE_OK;
+}
+
+static yoke_status
+join_norm(yki_fusion *f, size_t index)
+{
+    yki_plan *plan = f->plan;
+    yki_task norm = plan->tasks[index], conv;
+    const bool is_grad = norm.problem.op == &yki_op_bn_layer_grad;
+    const uint32_t from = is_grad ? 1 : 0, to = is_grad ? 3 : 1;
+    yki_operand parts;
+    int64_t writer, count;
+    int32_t value;
+
+    if ((!is_grad && norm.problem.op != &yki_op_bn_layer) || !norm.solver->with_parts ||
+        plan->options.most || (is_grad && !are_of_forward(plan, &norm)))
+        return YOKE_OK;
+    writer = writer_near(f, index, norm.slots[from]);
+    if (writer < 0)
+        return YOKE_OK;
+    conv = plan->tasks[writer];
+    if (!conv.solver || !conv.solver->with_parts || conv.section != norm.section ||
+        !make_writer(&norm, is_grad, &conv))
+        return YOKE_OK;
+    count = conv.solver->parts(&conv.problem, yki_plan_traits(plan, conv.solver));
+    parts =
+        (yki_operand){.type = YOKE_F32,
+                      .shape = yoke_shape(count, is_grad ? 2 : 3, norm.problem.in[0].shape.dim[0]),
+                      .layout = YKI_PLAIN};
+    norm.solver = norm.solver->with_parts;
+    norm.problem.op = *norm.solver->op;
+    insert_operand(&norm, to, &parts, -1);
+    conv.problem.extra[conv.problem.extra_count++] = parts;
+    if (!yki_solver_suits(conv.solver, &conv.problem, yki_plan_traits(plan, conv.solver)) ||
+        !yki_solver_suits(norm.solver, &norm.problem, yki_plan_traits(plan, norm.solver)))
+        return YOKE_OK;
+    YKI_TRY(yki_fusion_add_value(f, &parts, &value));
+    norm.slots[to] = value;
+    conv.slots[yki_problem_operands(&conv.problem) - 1] = value;
+    YKI_TRY(replace(f, (size_t)writer, &conv));
+    return replace(f, index, &norm);
+}
+
 yoke_status
 yki_plan_join(yki_plan *plan)
 {
@@ -187,6 +309,8 @@ yki_plan_join(yki_plan *plan)
         status = join_gradients(&f, t);
         if (status == YOKE_OK)
             status = join_sum(&f, t);
+        if (status == YOKE_OK && !plan->tasks[t].dropped)
+            status = join_norm(&f, t);
     }
     yki_fusion_end(&f);
     return status;

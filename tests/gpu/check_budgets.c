@@ -40,12 +40,12 @@ typedef struct budget {
 static const budget budgets[] = {
     {"h200", "gpu:0", "mlp", 64, 8, 0, 0.5, NULL, false, false},
     {"h200", "gpu:0", "mlp", 64, 11, 0, 0.5, NULL, false, true},
-    {"h200", "gpu:0", "resnet18", 128, 160, 0, 0.04, NULL, false, false},
+    {"h200", "gpu:0", "resnet18", 128, 152, 0, 0.04, NULL, false, false},
     {"h200", "gpu:0", "resnet18", 128, 131, 0, 0.04, NULL, true, false},
     {"h200", "gpu:0", "resnet18", 128, 131, 0, 0.04, "*.bias", true, false},
     {"h200", "gpu:0", "char", 16, 228, 0, 0.01, NULL, false, false},
-    {"mi300x", "gpu:0", "resnet18", 128, 170, 0, 0.04, NULL, false, false},
-    {"arc", "gpu:0", "resnet18", 32, 163, 0, 0.01, NULL, false, false},
+    {"mi300x", "gpu:0", "resnet18", 128, 156, 0, 0.04, NULL, false, false},
+    {"arc", "gpu:0", "resnet18", 32, 155, 0, 0.01, NULL, false, false},
     {"mali", "gpu:0", "resnet18", 16, 149, 0, 0.01, NULL, false, false},
     {"h200 h200", "gpu:0,gpu:1", "resnet18", 128, 506, 44, 2.05, NULL, false, false},
 };

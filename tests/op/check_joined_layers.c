@@ -2,7 +2,8 @@
  *
  * check_joined_layers.c - operators with several results, which only fusions make, of convolutions
  * and norms: a convolution with its pooling, a norm with its statistics, both gradients of a
- * convolution. Each is run alone; the others are in check_joined.c.
+ * convolution, and a convolution with the statistics of a norm. Each is run alone; the others are
+ * in check_joined.c.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -231,8 +232,78 @@ add_input(yki_problem *p, yoke_shape shape, bool batched)
     p->in[p->input_count++] = alone_tensor(YOKE_F32, batched, shape);
 }
 
-/* Forward with a shortcut, backward with a gate, in one launch and in two: what the operators apart
- * give, which the oracles hold (check_norm.c). */
+/* Statistics of the first four samples, of none, and of the others. */
+static void
+divide_statistics(const norm_data *d, int64_t c, int64_t area, float *parts)
+{
+    const int64_t begin[] = {0, 4, 4, NORM_SAMPLES};
+
+    for (int64_t i = 0; i < 3 * c; i++) {
+        const int64_t part = i / c, channel = i % c;
+        const int64_t count = (begin[part + 1] - begin[part]) * area;
+        double sum = 0, m2 = 0;
+
+        for (int pass = 0; pass < 2; pass++)
+            for (int64_t n = begin[part]; n < begin[part + 1]; n++)
+                for (int64_t k = 0; k < area; k++) {
+                    double x = (double)d->x[(n * c + channel) * area + k];
+
+                    sum += pass == 0 ? x : 0;
+                    m2 += pass == 1 ? (x - sum / (double)count) * (x - sum / (double)count) : 0;
+                }
+        parts[part * 3 * c + channel] = (float)count;
+        parts[(part * 3 + 1) * c + channel] = count ? (float)(sum / (double)count) : 0;
+        parts[(part * 3 + 2) * c + channel] = (float)m2;
+    }
+}
+
+/* The same from parts that another launch gave. `d` has what the operators apart gave, `sums` those
+ * of its gradient. */
+static void
+check_given_parts(const norm_data *d, const float *wanted_y, const float *wanted_dx,
+                  const float *sums, yoke_shape shape, yki_bn_attrs forward, yki_bn_attrs backward)
+{
+    const yoke_shape channels = yoke_shape(shape.dim[0]);
+    const int64_t c = shape.dim[0], count = NORM_SAMPLES * yki_shape_count(shape);
+    float parts[9 * MOST_CHANNELS];
+    norm_data *got = calloc(1, sizeof *got);
+    yki_problem p = norm_problem(&yki_op_bn_apply_parts, shape, forward);
+
+    *got = *d;
+    divide_statistics(d, c, yki_shape_count(shape) / c, parts);
+    add_input(&p, yoke_shape(3, 3, c), false);
+    add_input(&p, channels, false);
+    add_input(&p, channels, false);
+    add_input(&p, shape, true);
+    p.extra[p.extra_count++] = alone_tensor(YOKE_F32, false, yoke_shape(3, c));
+    alone_run(&p, 0, NORM_SAMPLES,
+              (void *[]){got->x, parts, got->gamma, got->beta, got->more, got->y, got->stats});
+    alone_near(got->stats, d->stats, 3 * c);
+    alone_near(got->y, wanted_y, count);
+
+    for (int64_t i = 0; i < 2 * c; i++) {
+        parts[i] = 0.25f * sums[i];
+        parts[2 * c + i] = 0.75f * sums[i];
+    }
+    p = norm_problem(&yki_op_bn_grad_parts, shape, backward);
+    add_input(&p, shape, true);
+    add_input(&p, yoke_shape(3, c), false);
+    add_input(&p, yoke_shape(2, 2, c), false);
+    add_input(&p, channels, false);
+    add_input(&p, channels, false);
+    p.extra[p.extra_count++] = alone_tensor(YOKE_F32, false, channels);
+    p.extra[p.extra_count++] = alone_tensor(YOKE_F32, false, channels);
+    alone_run(&p, 0, NORM_SAMPLES,
+              (void *[]){got->x, got->more, got->stats, parts, got->gamma, got->beta, got->dx,
+                         got->dbeta, got->dgamma});
+    alone_near(got->dbeta, sums, c);
+    alone_near(got->dgamma, sums + c, c);
+    alone_near(got->dx, wanted_dx, count);
+    free(got);
+}
+
+/* Forward with a shortcut, backward with a gate, in one launch and in two, and from parts: what the
+ * operators apart give, which the oracles hold (check_norm.c). */
 START_TEST(a_norm_joins_its_statistics)
 {
     const yoke_shape shapes[] = {yoke_shape(3, 8, 11), yoke_shape(2, 3, 7), yoke_shape(35)};
@@ -299,6 +370,8 @@ START_TEST(a_norm_joins_its_statistics)
     alone_run(&p, 0, NORM_SAMPLES,
               (void *[]){d->x, d->more, d->stats, e->stats, d->gamma, d->beta, e->dx});
     alone_near(d->dx, e->dx, count);
+    alone_last = false;
+    check_given_parts(d, e->y, e->dx, e->stats, shape, a, gated);
     free(d);
 }
 END_TEST
@@ -401,12 +474,13 @@ conv_problem(const yki_op *op, const conv_layer *l, yki_conv_act act)
         p.in[p.input_count++] = x;
     else
         a.size[0] = (int32_t)l->h, a.size[1] = (int32_t)l->w;
-    p.in[p.input_count++] = dy;
+    if (op != &yki_op_conv2d)
+        p.in[p.input_count++] = dy;
     if (op != &yki_op_conv2d_grad_weight)
         p.in[p.input_count++] = weight;
     for (int k = YKI_CONV_ACT_SUM; k <= (int)act; k++)
         p.in[p.input_count++] = x;
-    p.out = op == &yki_op_conv2d_grad_weight ? weight : x;
+    p.out = op == &yki_op_conv2d_grad_weight ? weight : op == &yki_op_conv2d ? dy : x;
     if (op == &yki_op_conv2d_grads)
         p.extra[p.extra_count++] = weight;
     yki_conv_attrs_set(&p.attrs, &a);
@@ -490,6 +564,158 @@ START_TEST(a_gradient_of_a_convolution_joins_its_sum)
 }
 END_TEST
 
+/* ---- parts of what a norm behind a convolution needs ---- */
+
+enum { MOST_PARTS = 3 * 3 * 40 };
+
+/* What numbers of a channel are, whose first one is `from` and which lie in pieces of `area`. */
+static void
+channel_statistics(const float *from, int64_t samples, int64_t step, int64_t area, double s[3])
+{
+    s[0] = (double)(samples * area), s[1] = s[2] = 0;
+    for (int64_t i = 0; i < samples * area; i++)
+        s[1] += (double)from[i / area * step + i % area] / s[0];
+    for (int64_t i = 0; i < samples * area; i++) {
+        double d = (double)from[i / area * step + i % area] - s[1];
+
+        s[2] += d * d;
+    }
+}
+
+/* The parts together have the statistics of y, also where they are small beside the mean. Those of
+ * strips beyond the batch are empty. */
+START_TEST(a_convolution_gives_statistics)
+{
+    const conv_layer *l = &conv_layers[_i];
+    const int64_t area = l->h * l->w, count = l->batch * l->o * area;
+    float parts[MOST_PARTS], bias[64];
+    int64_t strips;
+    yki_problem p;
+    conv_data *d;
+
+    if (l->batch > 100 && op_on_simulator())
+        TEST_NOT_HERE("too long for a simulator");
+    d = calloc(1, sizeof *d);
+    alone_fill(d->x, CONV_VALUES, 0);
+    alone_fill(d->w, CONV_VALUES, 1);
+    for (int64_t i = 0; i < l->o; i++)
+        bias[i] = 300 + (float)i;
+    p = conv_problem(&yki_op_conv2d, l, YKI_CONV_ACT_NONE);
+    p.in[p.input_count++] = alone_tensor(YOKE_F32, false, yoke_shape(l->o));
+    p.repacks = true; /* else weights are transformed before it */
+    alone_only = "winograd4-tiles";
+    alone_run(&p, 0, l->batch, (void *[]){d->x, d->w, bias, d->alone_dx});
+    p.op = &yki_op_conv2d_parts;
+    strips = alone_solver(&p, false)->parts(&p, &alone_traits);
+    ck_assert_int_le(strips * 3 * l->o, MOST_PARTS);
+    p.extra[p.extra_count++] = alone_tensor(YOKE_F32, false, yoke_shape(strips, 3, l->o));
+    alone_run(&p, 0, l->batch, (void *[]){d->x, d->w, bias, d->dx, parts});
+    ck_assert(memcmp(d->dx, d->alone_dx, (size_t)count * sizeof *d->dx) == 0);
+    for (int64_t c = 0; c < l->o; c++) {
+        double wanted[3], n = 0, mean = 0, m2 = 0;
+
+        channel_statistics(d->dx + c * area, l->batch, l->o * area, area, wanted);
+        for (int64_t s = 0; s < strips; s++) {
+            const double m = (double)parts[s * 3 * l->o + c];
+            const double delta = (double)parts[(s * 3 + 1) * l->o + c] - mean;
+
+            m2 += (double)parts[(s * 3 + 2) * l->o + c];
+            if (m == 0)
+                continue;
+            m2 += delta * delta * n * m / (n + m);
+            mean += delta * m / (n + m);
+            n += m;
+        }
+        ck_assert_double_eq(n, wanted[0]);
+        ck_assert_double_eq_tol(mean, wanted[1], 1e-6 * wanted[1]);
+        ck_assert_double_eq_tol(m2, wanted[2], 1e-4 * wanted[2]);
+    }
+    free(d);
+}
+END_TEST
+
+/* The parts together are the sums of the gradients, gated where the norm's result is not above 0,
+ * and of their products with the normalised x. */
+START_TEST(gradients_of_a_convolution_give_sums)
+{
+    const conv_layer *l = &conv_layers[_i / 4];
+    const bool gates = _i & 1;
+    const yki_conv_act act = _i & 2 ? YKI_CONV_ACT_SUM : YKI_CONV_ACT_NONE;
+    const int64_t area = l->h * l->w, count = l->batch * l->c * area;
+    const yki_operand channels = alone_tensor(YOKE_F32, false, yoke_shape(l->c));
+    yki_conv_parts_attrs attrs = {.norm_act = gates, .norm_affine = 1, .epsilon = 1e-3f};
+    float parts[MOST_PARTS], stats[3 * 64], gamma[64], beta[64];
+    void *values[12];
+    uint32_t k = 0;
+    int64_t strips;
+    yki_problem p;
+    conv_data *d;
+
+    if ((l->batch > 100 || gates != (act == YKI_CONV_ACT_SUM)) && op_on_simulator())
+        TEST_NOT_HERE("too long for a simulator");
+    d = calloc(1, sizeof *d);
+    alone_fill(d->x, CONV_VALUES, 0);
+    alone_fill(d->dy, CONV_VALUES, 1);
+    alone_fill(d->w, CONV_VALUES, 2);
+    alone_fill(d->other, CONV_VALUES, 3);
+    alone_fill(d->gate, CONV_VALUES, 4); /* the norm's x */
+    alone_fill(gamma, 64, 5);
+    alone_fill(beta, 64, 6);
+    for (int64_t c = 0; c < l->c; c++) {
+        double s[3];
+
+        channel_statistics(d->gate + c * area, l->batch, l->c * area, area, s);
+        for (int r = 0; r < 3; r++)
+            stats[r * l->c + c] = (float)s[r];
+    }
+    alone_only = "winograd4-tiles";
+    p = conv_problem(&yki_op_conv2d_grads, l, act);
+    values[k++] = d->x, values[k++] = d->dy, values[k++] = d->w;
+    if (act == YKI_CONV_ACT_SUM)
+        values[k++] = d->other;
+    values[k] = d->alone_dx, values[k + 1] = d->alone_dw;
+    alone_run(&p, 0, l->batch, values);
+    p.op = &yki_op_conv2d_grads_parts;
+    attrs.conv = yki_conv_attrs_get(&p.attrs);
+    yki_conv_parts_attrs_set(&p.attrs, &attrs);
+    p.in[p.input_count++] = p.in[0];
+    p.in[p.input_count++] = alone_tensor(YOKE_F32, false, yoke_shape(3, l->c));
+    values[k++] = d->gate, values[k++] = stats;
+    if (gates) {
+        p.in[p.input_count++] = channels;
+        p.in[p.input_count++] = channels;
+        values[k++] = gamma, values[k++] = beta;
+    }
+    strips = alone_solver(&p, false)->parts(&p, &alone_traits);
+    ck_assert_int_le(strips * 2 * l->c, MOST_PARTS);
+    p.extra[p.extra_count++] = alone_tensor(YOKE_F32, false, yoke_shape(strips, 2, l->c));
+    values[k++] = d->dx, values[k++] = d->dw, values[k++] = parts;
+    alone_run(&p, 0, l->batch, values);
+    ck_assert(memcmp(d->dx, d->alone_dx, (size_t)count * sizeof *d->dx) == 0);
+    ck_assert(memcmp(d->dw, d->alone_dw, (size_t)(l->o * l->c * 9) * sizeof *d->dw) == 0);
+    for (int64_t c = 0; c < l->c; c++) {
+        const float inverse = 1 / sqrtf(stats[2 * l->c + c] / stats[c] + attrs.epsilon);
+        double wanted[2] = {0}, got[2] = {0}, size[2] = {0};
+
+        for (int64_t i = 0; i < l->batch * area; i++) {
+            const int64_t at = (i / area * l->c + c) * area + i % area;
+            const float e = d->gate[at] - stats[l->c + c];
+            const double g =
+                gates && fmaf(e, inverse * gamma[c], beta[c]) <= 0 ? 0 : (double)d->dx[at];
+
+            wanted[0] += g, size[0] += fabs(g);
+            wanted[1] += g * (double)(e * inverse), size[1] += fabs(g * (double)(e * inverse));
+        }
+        for (int64_t s = 0; s < strips; s++)
+            for (int r = 0; r < 2; r++)
+                got[r] += (double)parts[(s * 2 + r) * l->c + c];
+        for (int r = 0; r < 2; r++)
+            ck_assert_double_le(fabs(got[r] - wanted[r]), 1e-6 * size[r]);
+    }
+    free(d);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -502,6 +728,11 @@ test_suite(void)
     tcase_add_loop_test(tcase, gradients_of_a_convolution_join, 0,
                         CONV_ACTS * (int)YKI_COUNT(conv_layers));
     tcase_add_loop_test(tcase, a_gradient_of_a_convolution_joins_its_sum, 0, 4);
+    tcase = test_case(suite, "parts");
+    tcase_add_checked_fixture(tcase, alone_open, alone_close);
+    tcase_add_loop_test(tcase, a_convolution_gives_statistics, 0, (int)YKI_COUNT(conv_layers));
+    tcase_add_loop_test(tcase, gradients_of_a_convolution_give_sums, 0,
+                        4 * (int)YKI_COUNT(conv_layers));
     tcase = test_case(suite, "pooled");
     tcase_add_checked_fixture(tcase, alone_open, alone_close);
     tcase_add_loop_test(tcase, a_convolution_joins_its_pooling, 0, (int)YKI_COUNT(pooled_layers));

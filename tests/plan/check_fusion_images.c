@@ -241,6 +241,65 @@ START_TEST(gradients_of_a_convolution_go_together)
 }
 END_TEST
 
+/* ---- a convolution and the batch norm behind it ---- */
+
+typedef enum parts_case { PARTS, PARTS_SMALL, PARTS_STRICT, PARTS_BUDGET } parts_case;
+enum { PARTS_MOST = 400 /* samples: so large a channel is no group's */ };
+
+static void
+check_parts(yoke_device *device, yoke_graph *graph, const void *with)
+{
+    const parts_case how = *(const parts_case *)with;
+    yki_plan_options options = {.max.batch = PARTS_MOST,
+                                .training = true,
+                                .small = how == PARTS_SMALL,
+                                .strict = how == PARTS_STRICT,
+                                .most = how == PARTS_BUDGET ? UINT64_C(1) << 40 : 0,
+                                .level = YOKE_PLAN_ESTIMATE};
+    const int64_t batches[] = {24, 3, 0};
+    fusing_side joined, apart;
+
+    fusing_create(&joined, device, graph, &options);
+    options.no_fusion = true;
+    fusing_create(&apart, device, graph, &options);
+    if (yki_device_get_traits(device)->type != YOKE_DEVICE_CPU) {
+        ck_assert_uint_eq(fusing_tasks(joined.plan, "conv2d-parts-winograd4-tiles"),
+                          how == PARTS ? 4 : 0);
+        ck_assert_uint_eq(fusing_tasks(joined.plan, "bn-apply-parts-groups"), how == PARTS ? 4 : 0);
+        ck_assert_uint_eq(fusing_tasks(joined.plan, "conv2d-grads-parts-winograd4-tiles"),
+                          how == PARTS ? 3 : 0);
+        ck_assert_uint_eq(fusing_tasks(joined.plan, "bn-grad-parts-groups"), how == PARTS ? 3 : 0);
+    }
+    fusing_compare(&joined, &apart, batches, YKI_COUNT(batches), 1e-4);
+}
+
+/* Two blocks of a ResNet: each norm has its statistics from the convolution before it, and that
+ * of its gradient from both gradients of the convolution behind it, but for the last norm. Not in
+ * a plan that saves memory or keeps to a budget, and without Winograd. */
+START_TEST(a_convolution_gives_parts_to_a_norm)
+{
+    yoke_conv2d_options o = {.filters = 32, .kernel = {3, 3}, .pad = {1, 1}, .no_bias = true};
+    yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
+    yoke_shape shape = yoke_shape(32, 16, 11);
+    const parts_case how = (parts_case)_i;
+    yoke_node *y, *z, *target;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    y = yoke_mul(g, yoke_input(g, "x", YOKE_F32, shape), yoke_parameter(g, "p", shape, init));
+    y = yoke_relu(g, y);
+    for (int i = 0; i < 2; i++) {
+        z = yoke_relu(g, yoke_batch_norm(g, yoke_conv2d(g, y, &o), NULL));
+        z = yoke_batch_norm(g, yoke_conv2d(g, z, &o), NULL);
+        y = yoke_relu(g, yoke_add(g, z, y));
+    }
+    target = yoke_target(g, "target", YOKE_F32, yoke_node_shape(y));
+    yoke_graph_set_loss(g, yoke_mean_squared_error(g, y, target, NULL));
+    fusing_each(g, check_parts, &how);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 /* ---- batch norm ---- */
 
 typedef enum norm_case {
@@ -326,6 +385,7 @@ test_suite(void)
     TCase *tcase = test_case(suite, "images");
 
     tcase_add_loop_test(tcase, gradients_of_a_convolution_go_together, 0, 3);
+    tcase_add_loop_test(tcase, a_convolution_gives_parts_to_a_norm, 0, PARTS_BUDGET + 1);
     tcase_add_loop_test(tcase, a_norm_finds_the_gate_again, 0, NORM_READ_TWICE + 1);
     tcase_add_loop_test(tcase, statistics_go_with_their_use, 0, NORM_READ_TWICE + 1);
     tcase_add_test(tcase, running_statistics_take_no_tasks);

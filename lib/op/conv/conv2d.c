@@ -253,6 +253,12 @@ const yki_op yki_op_conv2d_grad_weight = {
     .describe = describe,
 };
 
+static bool
+is_both_grads(const yki_op *op)
+{
+    return op == &yki_op_conv2d_grads || op == &yki_op_conv2d_grads_parts;
+}
+
 yki_conv
 yki_conv_of(const yki_problem *problem)
 {
@@ -263,7 +269,7 @@ yki_conv_of(const yki_problem *problem)
     if (problem->op == &yki_op_conv2d_grad_input) {
         x = &problem->out;
         y = &problem->in[0];
-    } else if (problem->op == &yki_op_conv2d_grad_weight || problem->op == &yki_op_conv2d_grads) {
+    } else if (problem->op == &yki_op_conv2d_grad_weight || is_both_grads(problem->op)) {
         y = &problem->in[1];
     }
     conv.c = x->shape.dim[0];
@@ -275,9 +281,8 @@ yki_conv_of(const yki_problem *problem)
     conv.cg = conv.c / conv.a.groups;
     conv.og = conv.o / conv.a.groups;
     conv.taps = (int64_t)conv.a.kernel[0] * conv.a.kernel[1];
-    conv.has_bias = problem->op != &yki_op_conv2d_grad_weight &&
-                    problem->op != &yki_op_conv2d_grads && problem->input_count > 2 &&
-                    conv.a.act < YKI_CONV_ACT_SUM;
+    conv.has_bias = problem->op != &yki_op_conv2d_grad_weight && !is_both_grads(problem->op) &&
+                    problem->input_count > 2 && conv.a.act < YKI_CONV_ACT_SUM;
     conv.batched = x->batched;
     conv.n = x->batched ? YKI_BATCH : YKI_CONST(1);
     return conv;

@@ -21,11 +21,15 @@
  * result, and with them what follows the gradient of the image in a network with shortcuts: the
  * sum with the gradient by another reader, and the gate of relu. The planner puts that solver in
  * the place of the two (plan/join.c).
+ *
+ * The last launch of a convolution also writes parts of the statistics for a batch norm behind it,
+ * and that of both gradients parts of the sums for the gradient of a batch norm.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "op/conv/winograd.h"
+#include "op/norm/norm.h"
 
 enum {
     CHANNELS = 16,    /* the least of c o / (c + o): below, memory takes longer than products */
@@ -35,6 +39,7 @@ enum {
     MAX_SPLITS = 64,
     LEAST_SUM = 64,    /* terms of a split */
     ITEMS_EACH = 1024, /* work-items of a product for each compute unit */
+    MOST_PARTS = 256,  /* that a norm joins in each of its groups */
     PAIRS = 16         /* of channels, that a group of yki_tiles_weight_out takes */
 };
 
@@ -293,6 +298,59 @@ emit_in(yki_recipe *recipe, const side *s, uint32_t v, uint32_t u, bool images,
     }
 }
 
+/* The parts for a norm: one for each strip of a channel. */
+static int64_t
+parts_of(const side *s, const yki_device_traits *traits)
+{
+    return pieces(s->row, strip_of(s, traits));
+}
+
+/* As the kernels have them. */
+enum { STATISTICS = 1, SUMS = 2 };
+
+static int
+norm_of(const yki_problem *problem)
+{
+    return problem->op == &yki_op_conv2d_parts         ? STATISTICS
+           : problem->op == &yki_op_conv2d_grads_parts ? SUMS
+                                                       : 0;
+}
+
+/* A launch that transforms results; `norm` is what a norm behind them gets. */
+static yki_launch *
+start_results(yki_recipe *recipe, const char *kernel, uint32_t strip, int norm)
+{
+    return norm == 0 ? start_transform(recipe, kernel, strip)
+                     : yki_recipe_launch(recipe, "winograd_tiles.cl", kernel, "-DWG=%u -DNORM=%d",
+                                         (unsigned)strip, norm);
+}
+
+/* The arguments for the norm. Its operands are the last inputs, the parts the last result. */
+static void
+norm_args(yki_recipe *recipe, const yki_problem *problem, int64_t parts)
+{
+    const yki_conv_parts_attrs a = yki_conv_parts_attrs_get(&problem->attrs);
+    const uint32_t part = yki_problem_operands(problem) - 1;
+    const int norm = norm_of(problem);
+    const bool gates = norm == SUMS && a.norm_act != YKI_BN_NONE && a.norm_affine;
+    const uint32_t x = problem->input_count - (gates ? 4 : 2);
+
+    if (norm == SUMS) {
+        yki_arg_slot(recipe, x);
+        yki_arg_slot(recipe, x + 1);
+        yki_arg_slot(recipe, gates ? x + 2 : x);
+        yki_arg_slot(recipe, gates ? x + 3 : x);
+    }
+    if (norm)
+        yki_arg_slot(recipe, part);
+    if (norm)
+        yki_arg_int(recipe, "parts", parts);
+    if (norm == SUMS) {
+        yki_arg_int(recipe, "flags", (a.norm_act != YKI_BN_NONE ? RELU : 0) | (gates ? AFFINE : 0));
+        yki_arg_float(recipe, "epsilon", a.epsilon);
+    }
+}
+
 static yki_launch *
 start_product(yki_recipe *recipe, const char *kernel, const block *b)
 {
@@ -352,10 +410,11 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
     across.divisor = k.block->tn;
     finish_product(launch, &s, &k, problem, YKI_CONST(k.down), across);
 
-    launch = start_transform(recipe, "yki_tiles_out", strip);
+    launch = start_results(recipe, "yki_tiles_out", strip, norm_of(problem));
     yki_arg_slot(recipe, m);
     yki_arg_slot(recipe, s.conv.has_bias ? 2 : 1);
     yki_arg_slot(recipe, problem->input_count);
+    norm_args(recipe, problem, parts_of(&s, traits));
     yki_arg_expr(recipe, "samples", s.conv.n);
     yki_arg_ints(recipe, sizes, YKI_COUNT(sizes));
     if (!launch)
@@ -458,6 +517,20 @@ const yki_op yki_op_conv2d_grads = {
     .in_place = 1u << 3,
 };
 
+const yki_op yki_op_conv2d_parts = {
+    .name = "conv2d_parts",
+    .infer = yki_infer_joined,
+    .describe = describe,
+};
+
+/* Input 3 is another gradient, or the norm's x, which the norm reads later. */
+const yki_op yki_op_conv2d_grads_parts = {
+    .name = "conv2d_grads_parts",
+    .infer = yki_infer_joined,
+    .describe = describe,
+    .in_place = 1u << 3,
+};
+
 enum { BY_INPUT, BY_WEIGHT };
 
 static void
@@ -519,13 +592,15 @@ emit_grads_in(yki_recipe *recipe, const side *s, const uint32_t scratch[4], uint
 /* Transforms the results of both products. */
 static void
 emit_grads_out(yki_recipe *recipe, const side *s, const cut *k, uint32_t m, uint32_t sums,
-               uint32_t strip, const yki_problem *problem)
+               uint32_t strip, int64_t parts, const yki_problem *problem)
 {
-    uint32_t out = problem->input_count, terms = out - 3; /* the sum's, and the gate */
+    uint32_t out = problem->input_count;
+    int terms = s->conv.a.act < YKI_CONV_ACT_SUM ? 0 /* the sum's, and the gate */
+                                                 : s->conv.a.act - YKI_CONV_ACT_SUM + 1;
     int64_t strips = s->o * pieces(s->c, PAIRS);
     int64_t image_groups = YKI_MIN(pieces(s->row, strip) * s->c, MAX_GROUPS);
     int64_t sum_groups = YKI_MIN(strips, MAX_GROUPS);
-    yki_launch *launch = start_transform(recipe, "yki_tiles_grads_out", strip);
+    yki_launch *launch = start_results(recipe, "yki_tiles_grads_out", strip, norm_of(problem));
     const yki_named_int values[] = {{"c", s->c},
                                     {"h", s->h},
                                     {"w", s->w},
@@ -542,10 +617,12 @@ emit_grads_out(yki_recipe *recipe, const side *s, const cut *k, uint32_t m, uint
     yki_arg_slot(recipe, sums);
     yki_arg_slot(recipe, out);
     yki_arg_slot(recipe, out + 1);
+    norm_args(recipe, problem, parts);
     yki_arg_expr(recipe, "samples", s->conv.n);
     yki_arg_ints(recipe, values, YKI_COUNT(values));
     if (!launch)
         return;
+    terms += norm_of(problem) == SUMS;
     finish_transform(launch, problem, YKI_CONST(image_groups + sum_groups), strip, 0);
     launch->iterations =
         YKI_MAX(pieces(pieces(s->row, strip) * s->c, image_groups) * 64,
@@ -607,20 +684,68 @@ emit_grads(const yki_problem *problem, const yki_device_traits *traits, unsigned
         launch->bytes.per_sample *= 2;
         launch->bytes.constant *= 2;
     }
-    emit_grads_out(recipe, s, k, m, sums, strip, problem);
+    emit_grads_out(recipe, s, k, m, sums, strip, parts_of(&sides[BY_INPUT], traits), problem);
     return recipe->status;
+}
+
+static int64_t
+count_parts(const yki_problem *problem, const yki_device_traits *traits)
+{
+    side s = side_of(problem, problem->op == &yki_op_conv2d_parts ? &yki_op_conv2d
+                                                                  : &yki_op_conv2d_grad_input);
+
+    return parts_of(&s, traits);
+}
+
+static bool
+applies_parts(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return problem->out.batched && applies(problem, traits) &&
+           count_parts(problem, traits) <= MOST_PARTS;
+}
+
+static bool
+applies_grads_parts(const yki_problem *problem, const yki_device_traits *traits)
+{
+    return problem->out.batched && applies_grads(problem, traits) &&
+           count_parts(problem, traits) <= MOST_PARTS;
 }
 
 static const yki_op *const forward_op = &yki_op_conv2d;
 static const yki_op *const grad_input_op = &yki_op_conv2d_grad_input;
 static const yki_op *const grad_weight_op = &yki_op_conv2d_grad_weight;
 static const yki_op *const grads_op = &yki_op_conv2d_grads;
+static const yki_op *const parts_op = &yki_op_conv2d_parts;
+static const yki_op *const grads_parts_op = &yki_op_conv2d_grads_parts;
+
+const yki_solver yki_solver_winograd_tiles_parts = {
+    .name = "conv2d-parts-winograd4-tiles",
+    .op = &parts_op,
+    .numerical_class = YKI_CLASS_WINOGRAD4,
+    .side_by_side = true,
+    .parts = count_parts,
+    .applies = applies_parts,
+    .tunings = tunings,
+    .emit = emit,
+};
+
+const yki_solver yki_solver_winograd_tiles_grads_parts = {
+    .name = "conv2d-grads-parts-winograd4-tiles",
+    .op = &grads_parts_op,
+    .numerical_class = YKI_CLASS_WINOGRAD4,
+    .side_by_side = true,
+    .parts = count_parts,
+    .applies = applies_grads_parts,
+    .tunings = tunings,
+    .emit = emit_grads,
+};
 
 const yki_solver yki_solver_winograd_tiles = {
     .name = "conv2d-winograd4-tiles",
     .op = &forward_op,
     .numerical_class = YKI_CLASS_WINOGRAD4,
     .side_by_side = true,
+    .with_parts = &yki_solver_winograd_tiles_parts,
     .applies = applies,
     .tunings = tunings,
     .emit = emit,
@@ -652,6 +777,7 @@ const yki_solver yki_solver_winograd_tiles_grads = {
     .numerical_class = YKI_CLASS_WINOGRAD4,
     .side_by_side = true,
     .adds = true,
+    .with_parts = &yki_solver_winograd_tiles_grads_parts,
     .joins = {&yki_solver_winograd_tiles_grad_input, &yki_solver_winograd_tiles_grad_weight},
     .applies = applies_grads,
     .tunings = tunings,

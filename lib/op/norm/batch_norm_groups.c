@@ -5,8 +5,9 @@
  *
  * bn_layer and bn_layer_grad join the statistics with their use. Only fusions make
  * them (plan/fuse_norm.c), for these devices: each is two launches, and the second
- * joins the parts of the first. The operators apart need a launch more where there are
- * several parts. The gradient of a bias is a sum over channels too.
+ * joins the parts of the first. In bn_apply_parts and bn_grad_parts the launch before the norm has
+ * made them, so they are the second launch alone (plan/join.c). The operators apart need a launch
+ * more where there are several parts. The gradient of a bias is a sum over channels too.
  */
 #include <stdio.h>
 
@@ -41,6 +42,19 @@ const yki_op yki_op_bn_layer = {
 
 const yki_op yki_op_bn_layer_grad = {
     .name = "bn_layer_grad",
+    .infer = yki_infer_joined,
+    .describe = describe,
+    .in_place = 3,
+};
+
+const yki_op yki_op_bn_apply_parts = {
+    .name = "bn_apply_parts",
+    .infer = yki_infer_joined,
+    .describe = describe,
+};
+
+const yki_op yki_op_bn_grad_parts = {
+    .name = "bn_grad_parts",
     .infer = yki_infer_joined,
     .describe = describe,
     .in_place = 3,
@@ -94,7 +108,7 @@ image_at(const yki_problem *problem, uint32_t i)
         return true;
     if (i == problem->input_count)
         return op != &yki_op_bn_stats && op != &yki_op_bn_grad_stats && op != &yki_op_reduce_bias;
-    if (op == &yki_op_bn_apply || op == &yki_op_bn_layer)
+    if (op == &yki_op_bn_apply || op == &yki_op_bn_layer || op == &yki_op_bn_apply_parts)
         return a.residual && i + 1 == problem->input_count;
     return i == 1 && op != &yki_op_bn_stats;
 }
@@ -213,10 +227,10 @@ piece_args(yki_recipe *recipe, const yki_problem *problem, const form *f, int64_
 }
 
 /* gamma is input `at`; the statistics are `parts` parts, and joined ones go to `joined`, if that
- * is not 0. */
+ * is not 0. `pivots`: PIVOTS, or 0. */
 static void
 add_apply(yki_recipe *recipe, const yki_problem *problem, const form *f, uint32_t at, uint32_t part,
-          int64_t parts, uint32_t joined)
+          int64_t parts, uint32_t joined, int pivots)
 {
     const yki_bn_attrs a = yki_bn_attrs_get(&problem->attrs);
     yki_launch *launch = launch_of(recipe, f, "yki_bn_apply_parts", 2);
@@ -228,7 +242,7 @@ add_apply(yki_recipe *recipe, const yki_problem *problem, const form *f, uint32_
     optional_slot(recipe, problem, problem->input_count - 1, a.residual);
     yki_arg_slot(recipe, problem->input_count);
     yki_arg_slot(recipe, joined ? joined : problem->input_count);
-    piece_args(recipe, problem, f, parts, joined ? WRITE | PIVOTS : 0);
+    piece_args(recipe, problem, f, parts, (joined ? WRITE : 0) | pivots);
     grid(launch, f, f->pieces);
     cost(launch, problem);
 }
@@ -254,6 +268,19 @@ add_grad(yki_recipe *recipe, const yki_problem *problem, const form *f, uint32_t
     piece_args(recipe, problem, f, parts, sum ? WRITE : 0);
     grid(launch, f, f->pieces);
     cost(launch, problem);
+}
+
+/* The joined sums are one more result, or two, their rows. */
+static void
+add_layer_grad(yki_recipe *recipe, const yki_problem *problem, const form *f, uint32_t at,
+               uint32_t part, int64_t parts)
+{
+    const uint32_t extra = problem->input_count + 1;
+
+    if (problem->extra_count == 1)
+        add_grad(recipe, problem, f, at, part, parts, extra, extra, f->channels);
+    else
+        add_grad(recipe, problem, f, at, part, parts, extra, extra + 1, 0);
 }
 
 /* Adds a slot for parts of `rows` numbers a channel, and its pivot. */
@@ -305,7 +332,7 @@ emit_use(const yki_problem *problem, const yki_device_traits *traits, unsigned t
 
     yki_recipe_start(recipe, problem);
     if (problem->op == &yki_op_bn_apply)
-        add_apply(recipe, problem, &f, 2, 1, 1, 0);
+        add_apply(recipe, problem, &f, 2, 1, 1, 0, 0);
     else
         add_grad(recipe, problem, &f, 4, 3, 1, 0, 0, 0);
     return recipe->status;
@@ -322,15 +349,30 @@ emit_layer(const yki_problem *problem, const yki_device_traits *traits, unsigned
     if (problem->op == &yki_op_bn_layer) {
         part = part_slot(recipe, &f, 3);
         add_statistics(recipe, problem, &f, part, PIVOTS);
-        add_apply(recipe, problem, &f, 1, part, f.pieces, extra);
+        add_apply(recipe, problem, &f, 1, part, f.pieces, extra, PIVOTS);
         return recipe->status;
     }
     part = part_slot(recipe, &f, 2);
     add_sums(recipe, problem, &f, 3, part);
-    if (problem->extra_count == 1)
-        add_grad(recipe, problem, &f, 3, part, f.pieces, extra, extra, f.channels);
+    add_layer_grad(recipe, problem, &f, 3, part, f.pieces);
+    return recipe->status;
+}
+
+/* The same from parts that are given. */
+static yoke_status
+emit_given(const yki_problem *problem, const yki_device_traits *traits, unsigned tuning,
+           yki_recipe *recipe)
+{
+    form f = form_of(problem, traits, tuning);
+    const bool is_grad = problem->op == &yki_op_bn_grad_parts;
+    const uint32_t part = is_grad ? 3 : 1;
+    const int64_t parts = problem->in[part].shape.dim[0];
+
+    yki_recipe_start(recipe, problem);
+    if (is_grad)
+        add_layer_grad(recipe, problem, &f, 4, part, parts);
     else
-        add_grad(recipe, problem, &f, 3, part, f.pieces, extra, extra + 1, 0);
+        add_apply(recipe, problem, &f, 2, part, parts, problem->input_count + 1, 0);
     return recipe->status;
 }
 
@@ -357,21 +399,24 @@ emit_bias(const yki_problem *problem, const yki_device_traits *traits, unsigned 
     return recipe->status;
 }
 
-#define SOLVER(op_name, text, write)                                                               \
+#define SOLVER(op_name, text, write, given)                                                        \
     static const yki_op *const op_name##_op = &yki_op_##op_name;                                   \
     const yki_solver yki_solver_##op_name##_groups = {                                             \
         .name = text,                                                                              \
         .op = &op_name##_op,                                                                       \
         .side_by_side = true,                                                                      \
         .canonical = YKI_CANONICAL_FIXED,                                                          \
+        .with_parts = (given),                                                                     \
         .applies = applies,                                                                        \
         .tunings = tunings,                                                                        \
         .emit = write,                                                                             \
     }
-SOLVER(bn_stats, "bn-stats-groups", emit_stats);
-SOLVER(bn_apply, "bn-apply-groups", emit_use);
-SOLVER(bn_grad_stats, "bn-grad-stats-groups", emit_stats);
-SOLVER(bn_grad, "bn-grad-groups", emit_use);
-SOLVER(bn_layer, "bn-layer-groups", emit_layer);
-SOLVER(bn_layer_grad, "bn-layer-grad-groups", emit_layer);
-SOLVER(reduce_bias, "reduce-bias-groups", emit_bias);
+SOLVER(bn_stats, "bn-stats-groups", emit_stats, NULL);
+SOLVER(bn_apply, "bn-apply-groups", emit_use, NULL);
+SOLVER(bn_grad_stats, "bn-grad-stats-groups", emit_stats, NULL);
+SOLVER(bn_grad, "bn-grad-groups", emit_use, NULL);
+SOLVER(bn_apply_parts, "bn-apply-parts-groups", emit_given, NULL);
+SOLVER(bn_grad_parts, "bn-grad-parts-groups", emit_given, NULL);
+SOLVER(bn_layer, "bn-layer-groups", emit_layer, &yki_solver_bn_apply_parts_groups);
+SOLVER(bn_layer_grad, "bn-layer-grad-groups", emit_layer, &yki_solver_bn_grad_parts_groups);
+SOLVER(reduce_bias, "reduce-bias-groups", emit_bias, NULL);
