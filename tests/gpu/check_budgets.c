@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "../tools/models.h"
+#include "device/runtime.h"
 #include "gpu/open_null.h"
 #include "support/scratch.h"
 #include "support/support.h"
@@ -218,6 +219,54 @@ START_TEST(waits_for_a_gpu_beside_a_processor_sleep)
 }
 END_TEST
 
+/* Enqueues launches until the newest has no event, as few have. */
+static void
+launch_unseen(yoke_replica *replica)
+{
+    const yki_queue *queue = replica->queue;
+
+    for (int i = 0; i < 3 && (i == 0 || queue->seen == queue->serial); i++)
+        ASSERT_OK(
+            yki_plan_enqueue(replica->training, YKI_FORWARD, replica->training->extents, NULL));
+    ck_assert_uint_lt(queue->seen, queue->serial);
+}
+
+/* Who waits for a queue gets an event for the newest command, once: drivers may return early from
+ * clFinish, or spin there. */
+START_TEST(the_newest_launch_is_seen_by_who_waits)
+{
+    const budget b = {.devices = "h200", .selector = "gpu:0", .model = "mlp", .batch = 64};
+    const null_driver *driver = null_open(b.devices);
+    null_counts before, after;
+    yki_event newest[2];
+    yoke_replica *replica;
+    run r = {0};
+
+    start(&b, &r);
+    steps(driver, &b, &r, WARM);
+    replica = r.trainer->crew.members[0].replica;
+    ASSERT_OK(yki_queue_finish(replica->queue));
+    driver->get_counts(&before);
+    launch_unseen(replica);
+    driver->get_counts(&after);
+    ck_assert_uint_gt(after.launches, before.launches);
+    ck_assert_uint_eq(after.markers, before.markers);
+    ASSERT_OK(yki_queue_finish(replica->queue));
+    ASSERT_OK(yki_queue_finish(replica->queue));
+    driver->get_counts(&after);
+    ck_assert_uint_eq(after.markers, before.markers + 1);
+    launch_unseen(replica);
+    for (int i = 0; i < 2; i++)
+        ASSERT_OK(yki_queue_newest(replica->queue, &newest[i]));
+    driver->get_counts(&after);
+    ck_assert_uint_eq(after.markers, before.markers + 2);
+    ck_assert(newest[0].cl && newest[0].cl == newest[1].cl);
+    for (int i = 0; i < 2; i++)
+        yki_event_release(&newest[i]);
+    stop(&r);
+}
+END_TEST
+
 /* The image goes through a queue of its own to a buffer beside the input; the copy from there waits
  * for that. A timeline that begins before anything is given shows that queue, too. */
 START_TEST(a_feed_arrives_before_it_is_copied)
@@ -347,5 +396,6 @@ test_suite(void)
     tcase_add_test(tcase, an_evaluation_takes_the_memory_of_feeds);
     tcase_add_test(tcase, a_device_is_tried_once);
     tcase_add_loop_test(tcase, waits_for_a_gpu_beside_a_processor_sleep, 0, 2);
+    tcase_add_test(tcase, the_newest_launch_is_seen_by_who_waits);
     return suite;
 }
