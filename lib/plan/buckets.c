@@ -11,7 +11,8 @@
  * its last task, that task ends it. If the host does, it lets the device compute `lag` more buckets
  * first, so that there is always something to do. Where backward has stops, at which the host waits
  * anyway, it takes at a stop all that is complete by then on every device; for a device that is one
- * stop behind there is room for as long.
+ * stop behind there is room for as long. Where weights are gathered at stops, they are many, and
+ * what is complete is taken at the next, so that there is something to do here too.
  *
  * Nothing writes to the gaps between parameters, or to the gradient of one that nobody computes. So
  * a bucket begins with zeros.
@@ -115,11 +116,14 @@ yki_plan_keep_buckets(yki_plan *plan)
     for (size_t b = 0; b < count && lag; b++) {
         yki_value *memory = memory_of(plan, b);
 
-        if (stops)
+        if (stops) {
             memory->last = next_stop(plan, next_stop(plan, memory->last + 1) + 1);
-        else
+            if (plan->weights->divided) /* it is taken one stop later */
+                memory->last = next_stop(plan, memory->last + 1);
+        } else {
             memory->last =
                 b + lag < count ? memory_of(plan, b + lag)->last : (int32_t)plan->task_count;
+        }
     }
 }
 

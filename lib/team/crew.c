@@ -473,8 +473,10 @@ find_ready_stops(yki_crew *crew)
             for (size_t s = 0; s < plan->stop_count; s++)
                 passed += plan->stops[s].section == YKI_BACKWARD &&
                           plan->stops[s].task <= plan->bucket_task[b];
-            /* The task that completes it is enqueued once the next stop is passed. */
-            crew->buckets.ready_stop[b] = YKI_MAX(crew->buckets.ready_stop[b], passed + 1);
+            /* The task that completes it is enqueued once the next stop is passed. Devices have
+             * more to compute at the one behind it, if there are many. */
+            passed += 1 + crew->sharding.weights;
+            crew->buckets.ready_stop[b] = YKI_MAX(crew->buckets.ready_stop[b], passed);
         }
     if (!crew->comm || buckets == 0)
         return YOKE_OK;
