@@ -117,6 +117,8 @@ char *yki_format(const char *format, ...) YKI_PRINTF(1, 2) YKI_WARN_UNUSED;
 /* Tests only: makes the n-th allocation from now fail (1 is the next; 0: none). Returns how many
  * allocations were tried since the last call. */
 uint64_t yki_alloc_fail_at(uint64_t n);
+/* Tests only: calls `seen` in each allocation from now on; NULL: nothing. */
+void yki_alloc_watch(void (*seen)(void));
 /* Tests only: returns the largest size that was asked for since the last call. */
 uint64_t yki_alloc_largest(void);
 

@@ -15,6 +15,7 @@
 static atomic_uint_fast64_t allocations; /* since the last yki_alloc_fail_at */
 static atomic_uint_fast64_t fail_at;     /* 0: never */
 static atomic_uint_fast64_t largest;     /* since the last yki_alloc_largest */
+static void (*_Atomic watcher)(void);
 
 uint64_t
 yki_alloc_fail_at(uint64_t n)
@@ -23,6 +24,12 @@ yki_alloc_fail_at(uint64_t n)
 
     atomic_store(&fail_at, n);
     return made;
+}
+
+void
+yki_alloc_watch(void (*seen)(void))
+{
+    atomic_store(&watcher, seen);
 }
 
 uint64_t
@@ -38,7 +45,10 @@ injected(size_t count, size_t size)
 {
     uint64_t n = atomic_fetch_add(&allocations, 1) + 1;
     uint64_t bytes = size && count > UINT64_MAX / size ? UINT64_MAX : (uint64_t)count * size;
+    void (*seen)(void) = atomic_load(&watcher);
 
+    if (seen)
+        seen();
     if (bytes > atomic_load(&largest))
         atomic_store(&largest, bytes);
     return n == atomic_load(&fail_at);

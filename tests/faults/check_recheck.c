@@ -200,9 +200,16 @@ flip_once(team_run run, const char *parts, int steps, bool before)
     yoke_trainer_destroy(t);
 }
 
+/* Each step has another launch, and another bit. */
+static int
+flip_steps(void)
+{
+    return test_is_thorough() ? 450 : 150;
+}
+
 START_TEST(flips_in_results)
 {
-    flip_once((team_run){.net = TEAM_REGRESSION}, "/2", 450, false);
+    flip_once((team_run){.net = TEAM_REGRESSION}, "/2", flip_steps(), false);
 }
 END_TEST
 
@@ -216,7 +223,7 @@ END_TEST
 
 START_TEST(flips_in_buffers)
 {
-    flip_once((team_run){.net = TEAM_REGRESSION}, "/2", 450, true);
+    flip_once((team_run){.net = TEAM_REGRESSION}, "/2", flip_steps(), true);
 }
 END_TEST
 
@@ -424,6 +431,7 @@ go_back(int64_t recheck)
     static const yoke_fit_options fit = {.epochs = EPOCHS, .on_step = announce};
     team_run run = {.net = TEAM_REGRESSION, .seed = 3};
     yoke_dataset *dataset = team_dataset(&run, 0, 100);
+    const uint64_t apart = test_is_thorough() ? 4 : 8; /* in each turn of three devices */
     char expected[33];
     yoke_trainer *t = make(&run, "");
 
@@ -431,7 +439,7 @@ go_back(int64_t recheck)
     ASSERT_OK(yoke_trainer_hash(t, NULL, expected));
     yoke_trainer_destroy(t);
     for (size_t k = 0; k < MOST_DEVICES; k++)
-        for (uint64_t begin = 2; begin < 26; begin += 4) {
+        for (uint64_t begin = 2; begin < 26; begin += apart) {
             fault_flip flip;
 
             run.recheck = recheck;

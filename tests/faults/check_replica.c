@@ -149,7 +149,7 @@ static const fault_scenario scenario = {.name = "a step of a network",
                                         .may_absorb = may_go_on,
                                         .seconds = 240,
                                         .retry_once = true,
-                                        .quick_step = 3};
+                                        .quick_step = 2};
 
 static void
 report(const char *what, fault_counts counts)

@@ -38,6 +38,7 @@ static struct {
     bool sticky;
     fault_hit hit;
 } points;
+static void (*watcher)(void);
 
 static void
 note_hit(const char *call)
@@ -56,6 +57,8 @@ point(const char *call)
 
     pthread_mutex_lock(&lock);
     points.calls++;
+    if (watcher)
+        watcher();
     if (points.at && (points.calls == points.at || (points.sticky && points.calls > points.at))) {
         note_hit(call);
         error = points.code;
@@ -88,6 +91,14 @@ arm(uint64_t n, int code, bool sticky)
     points.at = n;
     points.code = code;
     points.sticky = sticky;
+    pthread_mutex_unlock(&lock);
+}
+
+static void
+watch(void (*seen)(void))
+{
+    pthread_mutex_lock(&lock);
+    watcher = seen;
     pthread_mutex_unlock(&lock);
 }
 
@@ -773,6 +784,7 @@ yoke_fault_layer(void)
         .active = active,
         .arm = arm,
         .calls = calls,
+        .watch = watch,
         .get_hit = get_hit,
         .live = fault_object_live,
         .overreleased = fault_object_overreleased,

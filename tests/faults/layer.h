@@ -58,6 +58,8 @@ typedef struct fault_layer {
      * call from the n-th on, as on a lost device. Starts the count of calls anew. */
     void (*arm)(uint64_t n, int code, bool sticky);
     uint64_t (*calls)(void); /* that could have failed, since arm */
+    /* Calls `seen` in each call that could fail from now on; NULL: nothing. */
+    void (*watch)(void (*seen)(void));
     void (*get_hit)(fault_hit *hit);
 
     /* References that the application holds. */

@@ -5,8 +5,12 @@
  * A loop runs in a forked process that tells its position through shared memory.
  * When that process dies the parent writes down where, and starts another behind
  * that point; so one crash does not hide the next.
+ *
+ * Most points are reached in the same way as others, from the same place through the same callers.
+ * Of those with the same way the first and the last fail; with YOKE_TEST_THOROUGH=1 all do.
  */
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +25,7 @@
 #include "support/fault.h"
 #include "support/support.h"
 
+enum { MOST_WAYS = 4096, MOST_CALLERS = 7 };
 enum { DEFAULT_SECONDS = 120, MAX_PROBLEMS = 12, PROBLEM_SIZE = 600, TRIES = 4 };
 
 /* LeakSanitizer's, where the program is built with it. */
@@ -174,8 +179,12 @@ typedef struct report {
     bool done;     /* the scenario passed untouched */
     char call[FAULT_NAME_SIZE];
     fault_counts counts;
-    bool looking; /* for leaks */
-    int deaths;   /* of workers that looked, one after the other */
+    bool again;               /* the point has told nothing */
+    bool looked_around;       /* `ways` is filled in */
+    atomic_uint_fast64_t met; /* points of a run without faults */
+    uint64_t ways[MOST_WAYS]; /* a hash of the callers of each */
+    bool looking;             /* for leaks */
+    int deaths;               /* of workers that looked, one after the other */
     int problems;
     char problem[MAX_PROBLEMS][PROBLEM_SIZE];
 } report;
@@ -211,6 +220,69 @@ problem(const loop *l, const char *format, ...)
         va_end(args);
     }
     r->problems++;
+}
+
+/* ---- which points are reached in the same way ---- */
+
+static report *ways_into; /* of the worker's loop */
+
+/* Notes who has called up to here. */
+static void
+note_way(void)
+{
+    void *callers[MOST_CALLERS];
+    int count = backtrace(callers, MOST_CALLERS);
+    uint64_t hash = 14695981039346656037ull, n = atomic_fetch_add(&ways_into->met, 1);
+
+    if (n >= MOST_WAYS)
+        return;
+    for (int i = 0; i < count; i++)
+        hash = (hash ^ (uintptr_t)callers[i]) * 1099511628211ull;
+    ways_into->ways[n] = hash;
+}
+
+/* A run without faults, after one that leaves in a cache what the next find there. */
+static void
+look_around(const loop *l)
+{
+    const fault_scenario *s = l->scenario;
+
+    if (l->report->looked_around || test_is_thorough())
+        return;
+    ways_into = l->report;
+    if (s->run(s->argument) != YOKE_OK)
+        return; /* the loop tells of it */
+    if (l->allocations)
+        yki_alloc_watch(note_way);
+    else
+        l->layer->watch(note_way);
+    (void)s->run(s->argument);
+    yki_alloc_watch(NULL);
+    l->layer->watch(NULL);
+    l->report->looked_around = true;
+}
+
+/* Whether another point is reached as this one is before it, and another after it. */
+static bool
+is_in_the_middle(const report *r, uint64_t n)
+{
+    uint64_t count = r->looked_around ? YKI_MIN(atomic_load(&r->met), (uint64_t)MOST_WAYS) : 0;
+    bool before = false, after = false;
+
+    for (uint64_t i = 1; i <= count && n <= count; i++) {
+        before |= i < n && r->ways[i - 1] == r->ways[n - 1];
+        after |= i > n && r->ways[i - 1] == r->ways[n - 1];
+    }
+    return before && after;
+}
+
+static uint64_t
+next_point(const report *r, uint64_t n)
+{
+    do
+        n++;
+    while (is_in_the_middle(r, n));
+    return n;
 }
 
 static void
@@ -302,8 +374,12 @@ work(const loop *l)
     unsigned seconds = l->scenario->seconds ? l->scenario->seconds : DEFAULT_SECONDS;
 
     signal(SIGALRM, SIG_DFL);
+    alarm(2 * seconds);
+    look_around(l);
     do {
-        r->n += l->step;
+        for (uint64_t i = 0; i < l->step && !r->again; i++)
+            r->n = next_point(r, r->n);
+        r->again = false;
         alarm(2 * seconds);
     } while (try_point(l, r->n) && r->problems < MAX_PROBLEMS);
     r->done = true;
@@ -336,7 +412,7 @@ run_worker(const loop *l)
         /* LeakSanitizer's tracer now and then dies while it holds a driver's threads, and ends the
          * process. That tells nothing of the point, which is tried again. */
         printf("LeakSanitizer died at point %llu\n", (unsigned long long)l->report->n);
-        l->report->n -= l->step;
+        l->report->again = true;
     } else if (WEXITSTATUS(status) != EXIT_SUCCESS) {
         problem(l, "the process ended with %d", WEXITSTATUS(status));
     }

@@ -69,9 +69,10 @@ typedef struct fault_counts {
     uint64_t absorbed; /* of those, how many the scenario got over */
 } fault_counts;
 
-/* Fails call n with `code`, n = 1, 2, ... until the scenario passes untouched. Each time it must
- * end with a status and a detail, leave nothing alive and pass when tried again. Runs in a
- * process of its own, so a crash or a hang is reported with its n. Fails the test at the end. */
+/* Fails call n with `code`, n = 1, 2, ... until the scenario passes untouched; of the calls that
+ * are reached in the same way the first and the last. Each time it must end with a status and a
+ * detail, leave nothing alive and pass when tried again. Runs in a process of its own, so a crash
+ * or a hang is reported with its n. Fails the test at the end. */
 fault_counts fault_loop_calls(const fault_scenario *scenario, int code, bool sticky);
 /* The same for the n-th allocation of the library. */
 fault_counts fault_loop_allocations(const fault_scenario *scenario);

@@ -41,6 +41,14 @@ test_case(Suite *suite, const char *name)
     return tcase;
 }
 
+bool
+test_is_thorough(void)
+{
+    const char *wanted = getenv("YOKE_TEST_THOROUGH");
+
+    return wanted && strcmp(wanted, "1") == 0;
+}
+
 char test_lines[8192];
 
 void

@@ -31,6 +31,9 @@ extern bool test_shares_process;
 /* The number of the running test, from 1; always 1 in a process of its own. */
 extern unsigned test_number;
 
+/* YOKE_TEST_THOROUGH=1: also what differs little from what runs without it. */
+bool test_is_thorough(void);
+
 /* Fails the test with the detail of the error. */
 #define ASSERT_OK(call)                                                                            \
     do {                                                                                           \
