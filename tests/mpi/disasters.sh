@@ -43,6 +43,13 @@ aside lost 1 noticed 3 serialized disaster 1 hang message
 aside lost 2 noticed 3 multiple disaster 2 stop message
 aside lost 2 noticed 3 multiple disaster 2 stop pieces
 aside lost 1 noticed 3 funneled disaster 1 stop pieces
+# In a reduction in shared memory.
+export YOKE_MPI_MODE=shared
+for level in multiple serialized; do
+    aside lost 1 soon 3 $level disaster 1 kill step
+    aside lost 1 noticed 3 $level disaster 1 stop step
+done
+unset YOKE_MPI_MODE
 
 for where in step collective; do
     lost 1 soon 3 multiple disaster 1 kill $where

@@ -7,16 +7,6 @@
 set -u
 . "$YOKE_SRCDIR/tests/mpi/lib.sh"
 
-# A rank that is lost in a reduction in shared memory is named, and nobody waits for ever. These wait
-# beside all that follows.
-watchful
-export YOKE_MPI_MODE=shared
-for level in multiple serialized; do
-    aside lost 1 soon 3 $level disaster 1 kill step
-    aside lost 1 noticed 3 $level disaster 1 stop step
-done
-unset YOKE_MPI_TIMEOUT YOKE_MPI_WARN YOKE_MPI_MODE
-
 # One start for several: types, pieces, messages between two ranks, and an algorithm in the memory of
 # the host that trainers may measure.
 expect 1 multiple table 30001 pieces
@@ -126,7 +116,5 @@ done
 alone SLURM_STEP_NUM_TASKS=4 YOKE_MPI_SINGLE=1 || fail "YOKE_MPI_SINGLE=1 does not help"
 alone SLURM_NTASKS=4 || fail "a batch script's SLURM_NTASKS is taken for tasks"
 alone SLURM_STEP_NUM_TASKS=1 || fail "one task is one task"
-
-together
 
 finish
