@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attention_tiled.cl - attention and its gradient on GPUs (see attention.cl), for heads of a
- * multiple of 64 columns: products are tiles in local memory (tile.cl).
+ * multiple of 16 columns: products are tiles in local memory (tile.cl).
  *
  * A group of forward has TM queries of a head. For each block of BK keys the scores are
  * a tile in registers; the items join the greatest of each row, and keep sums of their
@@ -51,7 +51,8 @@
 
 #define KERNEL __kernel YKI_GROUP(TILE_ITEMS, 1) void
 #define INLINE static __attribute__((always_inline))
-#define PIECES (D / TN) /* pieces of a head, as wide as a tile */
+#define PIECES ((D + TN - 1) / TN) /* pieces of a head, as wide as a tile; the last may be less */
+#define WIDE(piece) (D - (piece)*TN < TN ? D - (piece)*TN : TN)
 #define UNROLL _Pragma("unroll")
 
 /* The weights, as an operand of a product: of term k, a row's. */
@@ -96,7 +97,7 @@ yki_exp(float4 x)
     tile_store(&TILE_B(half, 0, 0), TILE_B_STEP, rb, TILE_BY_K4, TN, tile_item);
 /* Those of the second: a row of b is a term. */
 #define LOAD_TERMS(at)                                                                        \
-    tile_load(rb, b + piece * TN, TILE_BY_ROW4, TN, tile_item, TN, b_rows, 1, b_stride, at);
+    tile_load(rb, b + piece * TN, TILE_BY_ROW4, TN, tile_item, WIDE(piece), b_rows, 1, b_stride, at);
 #define STORE_TERMS(half)                                                                     \
     tile_store(&TILE_B(half, 0, 0), TILE_B_STEP, rb, TILE_BY_ROW4, TN, tile_item);
 
@@ -123,13 +124,15 @@ yki_exp(float4 x)
         TILE_ZERO(acc[piece])
 
 /* Writes the group's rows of D numbers, of which the first `there` count, the others up to `end` are
- * 0. EACH(i): what a row is divided by. */
+ * 0. EACH(i): what a row is divided by. Of a narrow piece compilers drop the columns that are never
+ * written, with their multiply-adds. */
 #define WRITE(acc, to0, stride, there, end, EACH)                                             \
     UNROLL for (int i = 0; i < IM; i++)                                                       \
         if (TILE_ROW(i) < (end))                                                              \
             UNROLL for (int piece = 0; piece < PIECES; piece++)                               \
                 UNROLL for (int j = 0; j < IN / 4; j++)                                       \
-                    *(__global float4 *)((to0) + (long)TILE_ROW(i) * (stride) + piece * TN +  \
+                    if (j * (TN / (IN / 4)) < WIDE(piece) && TILE_COLUMN(j) < WIDE(piece))    \
+                        *(__global float4 *)((to0) + (long)TILE_ROW(i) * (stride) + piece * TN +  \
                                          TILE_COLUMN(j)) =                                    \
                         TILE_ROW(i) < (there) ? acc[piece][TILE_ACC(i, j)] EACH(i)            \
                                               : (float4)(0.f);

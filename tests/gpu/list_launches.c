@@ -12,8 +12,8 @@
  * recipe, such as the optimizer's. With a precision other than f32 the GPU has units for matrices.
  *
  * A model is one of yoke's, or one of those that are here, one block of a transformer:
- * "transformer", whose attention is made of products and a softmax; "gpt" and "gpt-wide", of heads
- * of 64 and 128, with the operator.
+ * "transformer", whose attention is made of products and a softmax; "gpt", "gpt-wide" and
+ * "gpt-narrow", of heads of 64, 128 and 32, with the operator.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -98,6 +98,8 @@ heads_of(const char *name)
         return HEADS;
     if (strcmp(name, "gpt-wide") == 0)
         return HEADS / 2;
+    if (strcmp(name, "gpt-narrow") == 0)
+        return HEADS * 2;
     return strcmp(name, "transformer") == 0 ? -1 : 0;
 }
 

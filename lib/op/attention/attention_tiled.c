@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attention_tiled.c - attention on GPUs, whose products are tiles in local memory
- * (clkernels/attention_tiled.cl), for heads of 64 and of 128 columns.
+ * (clkernels/attention_tiled.cl), for heads of 32 to 128 columns, a multiple of 16.
  *
  * Tunings are tiles; all of them give the same bits.
  */
@@ -10,6 +10,9 @@
 
 enum {
     MAX_GROUPS = 32768,
+    LEAST = 32, /* columns: of narrower heads half of a tile would be empty */
+    MOST = 128,
+    MULTIPLE = 16,  /* terms that a tile takes at a time */
     DOTS_ITEMS = 16 /* work-items for a query in yki_attention_dots */
 };
 
@@ -56,8 +59,8 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
 {
     const yki_attention_attrs a = yki_attention_attrs_get(&problem->attrs);
 
-    return yki_plain_applies(problem, traits) && (a.width == 64 || a.width == 128) &&
-           find_tile(problem, traits, 0);
+    return yki_plain_applies(problem, traits) && a.width >= LEAST && a.width <= MOST &&
+           a.width % MULTIPLE == 0 && find_tile(problem, traits, 0);
 }
 
 static unsigned
