@@ -91,6 +91,7 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
 {
     const yki_member *m = &crew->members[k];
     const yki_group *group = &crew->groups[m->group];
+    const yoke_replica *first = yki_crew_in_group(crew, m->group, 0)->replica;
 
     *o = options->replica;
     o->batch = YKI_MAX(options->most[k], 1);
@@ -98,7 +99,7 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
     *in_team = (yki_replica_in_team){
         .merges = (crew->team->total > 1 || crew->exact.together) && !options->local_batch_norm &&
                   !crew->stages,
-        .lender = m->index_in_group ? yki_crew_in_group(crew, m->group, 0)->replica->weights : NULL,
+        .lender = m->index_in_group && first ? first->weights : NULL, /* none in an estimate */
         .weights = crew->stages ? crew->stages->weights[k] : NULL,
         .timed = options->timed,
         .accumulates = options->accumulates,

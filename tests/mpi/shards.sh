@@ -44,6 +44,8 @@ for options in "--optimizer=sgd,momentum=0.9" \
 done
 hash 2 --optimizer=adam
 expected=$hash
+# Devices that share memory are measured together.
+same 2 --optimizer=adam --shard=auto --devices=cpu:0/2
 for mode in nonblocking reduce-broadcast shared; do
     YOKE_MPI_MODE=$mode same 2 --optimizer=adam --shard=state --shard-by=3,1
     YOKE_MPI_MODE=$mode same 2 --optimizer=adam --shard=gradients --shard-by=3,1
