@@ -607,10 +607,11 @@ wait_passed(yki_crew *crew, unsigned turn)
     return YOKE_OK;
 }
 
+/* Also without samples: what is computed of weights alone is computed, and summed. */
 yki_plan *
 yki_training_of(const yki_member *m, size_t index)
 {
-    return index == 0 && m->n > 0 ? m->replica->training : NULL;
+    return index == 0 ? m->replica->training : NULL;
 }
 
 /* Enqueues the way of a bucket to the plans of a member. */

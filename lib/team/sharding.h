@@ -66,7 +66,7 @@ yoke_status yki_sharding_initialize(yki_crew *crew, uint32_t seed);
 /* At a stop: gathers the weights of a bucket, and enqueues their way to all plans. All processes
  * call it. */
 yoke_status yki_sharding_bring(yki_crew *crew, size_t bucket, size_t stop, yki_plan_of *plan_of);
-/* The training plan of a member, if it has samples. */
+/* The training plan of a member. */
 yki_plan *yki_training_of(const yki_member *member, size_t index);
 /* Reads the values of a parameter that is divided. All processes call it, without a step under way.
  */

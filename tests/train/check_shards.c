@@ -460,6 +460,54 @@ keep_zeros(void)
 
 TEAM_SETUP(gradients_that_nobody_computes, TEST_POCL_ROOTS, open_setup, keep_zeros())
 
+/* A device without samples computes what depends on weights alone, too. Of zeros that came instead
+ * of weights, the gradient of a root would be none. */
+static void
+train_without_samples(void)
+{
+    static float x[TEAM_CLASSES * 8];
+    const yoke_feed feeds[2] = {yoke_feed_f32("x", x, YKI_COUNT(x)),
+                                yoke_feed_f32("target", x, YKI_COUNT(x))};
+    team_run run = {.selector = devices.selector, .shares = "1,0"};
+    team_outcome outcomes[2];
+
+    for (size_t i = 0; i < YKI_COUNT(x); i++)
+        x[i] = (float)(i % 7) - 3;
+    for (int i = 0; i < 2; i++) {
+        yoke_trainer_options o;
+        yoke_node *input, *scale;
+        yoke_trainer *t;
+        yoke_graph *g;
+        yoke_team *team;
+
+        run.shard = i ? YOKE_SHARD_WEIGHTS : YOKE_SHARD_NOTHING;
+        o = team_options(&run);
+        o.batch = 8;
+        ASSERT_OK(yoke_graph_create(&g));
+        input = yoke_input(g, "x", YOKE_F32, yoke_shape(TEAM_CLASSES));
+        scale = yoke_parameter(g, "scale", yoke_shape(TEAM_CLASSES),
+                               (yoke_initializer){.kind = YOKE_INIT_CONSTANT, .a = 2});
+        input = yoke_mul(g, input, yoke_sqrt(g, scale));
+        yoke_graph_set_loss(
+            g, yoke_mean_squared_error(
+                   g, input, yoke_target(g, "target", YOKE_F32, yoke_shape(TEAM_CLASSES)), NULL));
+        ASSERT_OK(yoke_team_create(devices.context, devices.selector, NULL, &team));
+        ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
+        for (int k = 0; k < 3; k++)
+            ASSERT_OK(yoke_trainer_step(t, 8, feeds, 2, NULL));
+        ASSERT_OK(team_read(t, &outcomes[i]));
+        yoke_trainer_destroy(t);
+        yoke_graph_destroy(g);
+        yoke_team_destroy(team);
+    }
+    ck_assert_float_gt(outcomes[0].values[0][0], 0.5f);
+    ck_assert(team_same_bits(&outcomes[0], &outcomes[1]));
+    for (int i = 0; i < 2; i++)
+        team_free(&outcomes[i]);
+}
+
+TEAM_SETUP(weights_without_samples, TEST_POCL_ROOTS, open_setup, train_without_samples())
+
 /* Writes the selector of both devices with quotas. */
 static const char *
 quoted(char selector[256], const uint64_t quotas[2])
@@ -639,6 +687,7 @@ test_suite(void)
     tcase_add_test(weights, weights_of_two_devices);
     tcase_add_test(weights, weights_in_small_buckets);
     tcase_add_test(weights, weights_between_steps);
+    tcase_add_test(weights, weights_without_samples);
     tcase_add_test(weights, level_by_memory);
     return suite;
 }
