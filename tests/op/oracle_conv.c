@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * oracle_conv.c - what a convolution and its gradients mean, in double: one loop
- * over all (output, tap) pairs, which each of the three reads in its own way.
+ * over all (output, tap) pairs, which each of the three reads in its own way. It is told
+ * of whole rows of outputs, as it is most of what the tests of convolutions take.
  */
 #include <string.h>
 
@@ -28,67 +29,82 @@ geometry_of(const op_run *run, const yki_operand *x, const yki_operand *y)
     return g;
 }
 
-/* Calls each triple of elements that meet: index in x, in the weight, in y. */
-typedef struct triple {
-    int64_t x, weight, y;
-} triple;
-typedef void (*meet)(void *user, triple t);
-
-static void
-for_each_triple(const geometry *g, meet visit, void *user)
-{
-    int64_t cg = g->c / g->a.groups, og = g->o / g->a.groups;
-    int64_t kh = g->a.kernel[0], kw = g->a.kernel[1];
-
-    for (int64_t n = 0; n < g->n; n++)
-        for (int64_t o = 0; o < g->o; o++)
-            for (int64_t oy = 0; oy < g->oh; oy++)
-                for (int64_t ox = 0; ox < g->ow; ox++)
-                    for (int64_t c = 0; c < cg; c++)
-                        for (int64_t r = 0; r < kh; r++)
-                            for (int64_t s = 0; s < kw; s++) {
-                                int64_t iy =
-                                    oy * g->a.stride[0] - g->a.pad[0] + r * g->a.dilation[0];
-                                int64_t ix =
-                                    ox * g->a.stride[1] - g->a.pad[1] + s * g->a.dilation[1];
-                                triple t;
-
-                                if (iy < 0 || iy >= g->h || ix < 0 || ix >= g->w)
-                                    continue;
-                                t.x = ((n * g->c + o / og * cg + c) * g->h + iy) * g->w + ix;
-                                t.weight = ((o * cg + c) * kh + r) * kw + s;
-                                t.y = ((n * g->o + o) * g->oh + oy) * g->ow + ox;
-                                visit(user, t);
-                            }
-}
+/* Elements that meet: `count` of them in a row of y, each one to the right of the last, with one of
+ * the weight and with as many in x, each `step` to the right. The first of x, the weight and y. */
+typedef struct row {
+    int64_t x, weight, y, count, step;
+} row;
 
 typedef struct sums {
     const double *a, *b;
     double *out;
 } sums;
+typedef void (*meet)(sums *s, const row *r);
 
-static void
-add_forward(void *user, triple t)
+/* The first position of y, from 0 to `most`, whose x is not before `bound`. */
+static int64_t
+first_at(int64_t bound, int64_t start, int64_t step, int64_t most)
 {
-    sums *s = user;
+    int64_t i = bound > start ? (bound - start + step - 1) / step : 0;
 
-    s->out[t.y] += s->a[t.x] * s->b[t.weight];
+    return YKI_MIN(i, most);
 }
 
 static void
-add_input(void *user, triple t)
+for_each_row(const geometry *g, meet visit, sums *s)
 {
-    sums *s = user;
+    int64_t cg = g->c / g->a.groups, og = g->o / g->a.groups;
+    int64_t kh = g->a.kernel[0], kw = g->a.kernel[1], taps = kh * kw;
 
-    s->out[t.x] += s->a[t.y] * s->b[t.weight];
+    for (int64_t i = 0; i < g->n * g->o * cg * taps; i++) {
+        int64_t t = i % taps, c = i / taps % cg, o = i / taps / cg % g->o, n = i / taps / cg / g->o;
+        int64_t top = t / kw * g->a.dilation[0] - g->a.pad[0];
+        int64_t left = t % kw * g->a.dilation[1] - g->a.pad[1];
+        int64_t ox = first_at(0, left, g->a.stride[1], g->ow);
+        int64_t end = first_at(g->w, left, g->a.stride[1], g->ow);
+        int64_t oy = first_at(0, top, g->a.stride[0], g->oh);
+        int64_t last = first_at(g->h, top, g->a.stride[0], g->oh);
+        row r = {.weight = (o * cg + c) * taps + t, .count = end - ox, .step = g->a.stride[1]};
+
+        for (; ox < end && oy < last; oy++) {
+            int64_t iy = oy * g->a.stride[0] + top;
+
+            r.x = ((n * g->c + o / og * cg + c) * g->h + iy) * g->w + ox * r.step + left;
+            r.y = ((n * g->o + o) * g->oh + oy) * g->ow + ox;
+            visit(s, &r);
+        }
+    }
 }
 
 static void
-add_weight(void *user, triple t)
+add_forward(sums *s, const row *r)
 {
-    sums *s = user;
+    const double *x = s->a + r->x, w = s->b[r->weight];
+    double *y = s->out + r->y;
 
-    s->out[t.weight] += s->a[t.x] * s->b[t.y];
+    for (int64_t i = 0; i < r->count; i++)
+        y[i] += x[i * r->step] * w;
+}
+
+static void
+add_input(sums *s, const row *r)
+{
+    const double *y = s->a + r->y, w = s->b[r->weight];
+    double *x = s->out + r->x;
+
+    for (int64_t i = 0; i < r->count; i++)
+        x[i * r->step] += y[i] * w;
+}
+
+static void
+add_weight(sums *s, const row *r)
+{
+    const double *x = s->a + r->x, *y = s->b + r->y;
+    double sum = 0;
+
+    for (int64_t i = 0; i < r->count; i++)
+        sum += x[i * r->step] * y[i];
+    s->out[r->weight] += sum;
 }
 
 /* The bias to start from, and the activation to end with. */
@@ -121,7 +137,7 @@ oracle_conv2d(const op_run *run, double *out)
     sums s = {run->in[0], run->in[1], out};
 
     start(run, out);
-    for_each_triple(&g, add_forward, &s);
+    for_each_row(&g, add_forward, &s);
     finish(run, out);
 }
 
@@ -132,7 +148,7 @@ oracle_conv2d_grad_input(const op_run *run, double *out)
     sums s = {run->in[0], run->in[1], out};
 
     start(run, out);
-    for_each_triple(&g, add_input, &s);
+    for_each_row(&g, add_input, &s);
     finish(run, out);
 }
 
@@ -143,7 +159,7 @@ oracle_conv2d_grad_weight(const op_run *run, double *out)
     sums s = {run->in[0], run->in[1], out};
 
     memset(out, 0, (size_t)yki_shape_count(run->problem->out.shape) * sizeof *out);
-    for_each_triple(&g, add_weight, &s);
+    for_each_row(&g, add_weight, &s);
 }
 
 static void

@@ -27,17 +27,28 @@ shape_of(const op_run *run)
     return out;
 }
 
-/* Probability of class c at a position, by softmax. */
-static double
-softmax(const double *column, const shape *s, int64_t c)
+/* What the softmax of a column divides by: once for all its classes. */
+typedef struct divisor {
+    double most, sum;
+} divisor;
+
+static divisor
+divisor_of(const double *column, const shape *s)
 {
-    double m = column[0], sum = 0;
+    divisor d = {column[0], 0};
 
     for (int64_t i = 0; i < s->classes; i++)
-        m = fmax(m, column[i * s->step]);
+        d.most = fmax(d.most, column[i * s->step]);
     for (int64_t i = 0; i < s->classes; i++)
-        sum += exp(column[i * s->step] - m);
-    return exp(column[c * s->step] - m) / sum;
+        d.sum += exp(column[i * s->step] - d.most);
+    return d;
+}
+
+/* Probability of class c at a position, by softmax. */
+static double
+softmax(const double *column, const shape *s, divisor d, int64_t c)
+{
+    return exp(column[c * s->step] - d.most) / d.sum;
 }
 
 static double
@@ -123,6 +134,7 @@ label_loss(const op_run *run, const shape *s, const double *column, int64_t labe
 
     double loss = 0;
     int64_t before = 0;
+    divisor d;
 
     if (a->kind == YKI_METRIC_ACCURACY || a->kind == YKI_METRIC_TOP_K) {
         for (int64_t c = 0; c < s->classes; c++)
@@ -130,8 +142,9 @@ label_loss(const op_run *run, const shape *s, const double *column, int64_t labe
                       (c < label && column[c * s->step] == column[label * s->step]);
         return before < a->k ? 1 : 0;
     }
+    d = divisor_of(column, s);
     for (int64_t c = 0; c < s->classes; c++) {
-        double p = a->kind == YKI_LOSS_CE ? column[c * s->step] : softmax(column, s, c);
+        double p = a->kind == YKI_LOSS_CE ? column[c * s->step] : softmax(column, s, d, c);
 
         loss -= class_weight(run, c) * wanted(a, s, c, label) * log(p);
     }
@@ -179,33 +192,40 @@ mass(const op_run *run, const yki_loss_attrs *a, const shape *s, int64_t label)
     return sum;
 }
 
+/* Of the classes at position p of sample n. */
+static void
+label_grad(const op_run *run, const shape *s, int64_t n, int64_t p, double *out)
+{
+    const yki_loss_attrs a = yki_loss_attrs_get(&run->problem->attrs);
+    const double *column = run->in[0] + n * s->count + p * s->next;
+    int64_t label = (int64_t)run->in[1][n * s->positions + p];
+    double own = own_weight(run, n, p, s->positions), all = mass(run, &a, s, label);
+    divisor d = divisor_of(column, s);
+
+    out += n * s->count + p * s->next;
+    for (int64_t c = 0; c < s->classes; c++) {
+        double share = class_weight(run, c) * wanted(&a, s, c, label);
+
+        out[c * s->step] = ignored(&a, label)      ? 0
+                           : a.kind == YKI_LOSS_CE ? -share / column[c * s->step] * own
+                                                   : (all * softmax(column, s, d, c) - share) * own;
+    }
+}
+
 static void
 oracle_loss_grad(const op_run *run, double *out)
 {
     const yki_loss_attrs a = yki_loss_attrs_get(&run->problem->attrs);
     shape s = shape_of(run);
 
-    for (int64_t n = 0; n < run->n; n++)
-        for (int64_t i = 0; i < s.count; i++) {
-            const double *x = run->in[0] + n * s.count;
-            int64_t c = i / s.step % s.classes, p = i / s.next % s.positions, label;
-            double *o = &out[n * s.count + i];
+    for (int64_t n = 0; n < run->n; n++) {
+        const double *x = run->in[0] + n * s.count, *t = run->in[1] + n * s.count;
 
-            if (!uses_labels(&a)) {
-                *o = own_weight(run, n, i, s.count) *
-                     element_grad(&a, x[i], run->in[1][n * s.count + i]);
-                continue;
-            }
-            label = (int64_t)run->in[1][n * s.positions + p];
-            if (ignored(&a, label))
-                *o = 0;
-            else if (a.kind == YKI_LOSS_CE)
-                *o = -class_weight(run, c) * wanted(&a, &s, c, label) / x[i];
-            else
-                *o = mass(run, &a, &s, label) * softmax(x + p * s.next, &s, c) -
-                     class_weight(run, c) * wanted(&a, &s, c, label);
-            *o *= own_weight(run, n, p, s.positions);
-        }
+        for (int64_t p = 0; uses_labels(&a) && p < s.positions; p++)
+            label_grad(run, &s, n, p, out);
+        for (int64_t i = 0; !uses_labels(&a) && i < s.count; i++)
+            out[n * s.count + i] = own_weight(run, n, i, s.count) * element_grad(&a, x[i], t[i]);
+    }
 }
 
 /* ---- a dense layer with its cross-entropy ---- */
