@@ -58,7 +58,7 @@ make_bytes(unsigned char *bytes, size_t size, uint32_t seed)
 static void
 check_size(pair *p, size_t size, const uint64_t offsets[4])
 {
-    size_t room = size + MAX_OFFSET, busy = p->devices.slow ? 4096 : 8 << 20;
+    size_t room = size + MAX_OFFSET, busy = p->devices.slow ? 4096 : 2 << 20;
     unsigned char *in[2], *out = malloc(room);
     yki_buffer *from[2], *to[2], *scratch[2];
     yki_event done[2];
@@ -88,8 +88,8 @@ check_size(pair *p, size_t size, const uint64_t offsets[4])
         yki_event_release(&done[i]);
         ASSERT_OK(yki_buffer_get(to[i], 0, room, out));
         ck_assert_msg(memcmp(out + b, in[i] + a, size) == 0, "wrong bytes: %zu from %d", size, i);
-        for (size_t k = 0; k < room; k++)
-            if ((k < b || k >= b + size) && out[k])
+        for (size_t k = b ? 0 : size; k < room; k = k + 1 == b ? b + size : k + 1)
+            if (out[k])
                 ck_abort_msg("byte %zu was written by a copy of %zu to %zu", k, size, (size_t)b);
         free(in[i]);
         yki_buffer_destroy(from[i]);
@@ -102,8 +102,8 @@ check_size(pair *p, size_t size, const uint64_t offsets[4])
 static void
 check_sizes(pair *p)
 {
-    static const size_t sizes[] = {0,       1, 3, 4, 5, 4096, (1 << 20) - 1, 1 << 20, (1 << 20) + 1,
-                                   10 << 20};
+    static const size_t sizes[] = {0,      1, 3, 4, 5, 4096, (1 << 20) - 1, 1 << 20, (1 << 20) + 1,
+                                   7 << 20};
     static const uint64_t offsets[][4] = {{0, 0, 0, 0}, {4, 8, 8, 4}, {1, 3, 5, 7}, {2, 9, 9, 4}};
 
     for (size_t i = 0; i < YKI_COUNT(sizes); i++)
