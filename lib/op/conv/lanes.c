@@ -157,13 +157,19 @@ applies(const yki_problem *problem, const yki_device_traits *traits)
            4 * v * s.c * s.h * columns_of(&s.horizontal, s.w, MOST_TILE) <= STRIP_BYTES;
 }
 
+/* Both kernels have the same options, so that they are one program. */
+static yki_launch *
+launch_of(yki_recipe *recipe, const char *kernel, const side *s, const tile *t)
+{
+    return yki_recipe_launch(recipe, "conv_lanes.cl", kernel, "-DV=%d -DR=%d -DX=%d -DISW=%d",
+                             (int)t->v, (int)t->rows, (int)t->columns, (int)s->horizontal.in_step);
+}
+
 static void
 emit_pack(yki_recipe *recipe, const yki_conv *conv, const side *s, const tile *t, uint32_t packed)
 {
     int64_t blocks = yki_round_up(s->o, t->rows) / t->rows;
-    yki_launch *launch =
-        yki_recipe_launch(recipe, "conv_lanes.cl", "yki_conv_lanes_pack", "-DV=%d -DR=%d -DX=%d",
-                          (int)t->v, (int)t->rows, (int)t->columns);
+    yki_launch *launch = launch_of(recipe, "yki_conv_lanes_pack", s, t);
 
     yki_arg_slot(recipe, 1);
     yki_arg_slot(recipe, conv->has_bias ? 2 : 1); /* a kernel has no optional arguments */
@@ -211,9 +217,7 @@ emit(const yki_problem *problem, const yki_device_traits *traits, unsigned tunin
                              YKI_CONST(4 * blocks * t.rows * (s.c * v->taps * h->taps + 1)));
     strips = yki_recipe_slot(recipe, YKI_SLOT_SCRATCH, YKI_CONST(4 * strip * units));
     emit_pack(recipe, &conv, &s, &t, packed);
-    launch = yki_recipe_launch(recipe, "conv_lanes.cl", "yki_conv_lanes",
-                               "-DV=%d -DR=%d -DX=%d -DISW=%d", (int)t.v, (int)t.rows,
-                               (int)t.columns, (int)h->in_step);
+    launch = launch_of(recipe, "yki_conv_lanes", &s, &t);
     yki_arg_slot(recipe, 0);
     yki_arg_slot(recipe, packed);
     yki_arg_slot(recipe, problem->input_count);
