@@ -244,8 +244,10 @@ START_TEST(products_of_a_layer_join)
 }
 END_TEST
 
-/* As the pair, each product by itself, in tiles: some and parts of them, sums that are divided. */
-static const int64_t tiled[][3] = {{5, 4, 3}, {6, 36, 33}, {40, 70, 19}, {300, 21, 8}, {3, 8, 300}};
+/* As the pair, each product by itself, in tiles: some and parts of them, sums that are divided.
+ * Operands are both read in vectors, or neither, which are kernels of their own: check_matmul.c has
+ * the other two. */
+static const int64_t tiled[][3] = {{5, 5, 3}, {6, 37, 33}, {40, 70, 19}, {290, 24, 8}, {3, 8, 300}};
 
 /* dx = dy @ w where x is positive; terms are units. */
 static void
