@@ -62,6 +62,7 @@ alone_run(const yki_problem *problem, unsigned tuning, int64_t n, void *const *v
     const yki_extents extents = {.batch = n};
     uint32_t operands = yki_problem_operands(problem);
     yki_buffer **slots = buffers + buffer_count;
+    const yki_solver *solver = alone_solver(problem, alone_last);
     yki_recipe recipe;
 
     ck_assert_uint_le(buffer_count + operands, MOST_BUFFERS);
@@ -75,9 +76,8 @@ alone_run(const yki_problem *problem, unsigned tuning, int64_t n, void *const *v
                                     &buffers[buffer_count++]));
         ASSERT_OK(yki_buffer_put(slots[i], 0, bytes, values[i]));
     }
-    ASSERT_OK(yki_solver_emit(alone_solver(problem, alone_last), problem, &alone_traits, tuning,
-                              &recipe));
-    op_check_arguments(yki_queue_device(alone_queue), &recipe);
+    ASSERT_OK(yki_solver_emit(solver, problem, &alone_traits, tuning, &recipe));
+    op_check_arguments(yki_queue_device(alone_queue), solver, &recipe);
     ASSERT_OK(
         yki_runner_create(alone_queue, problem, &recipe, slots, NULL, &runners[runner_count]));
     ASSERT_OK(yki_runner_enqueue(runners[runner_count++], YKI_PHASE_RUN, extents, NULL));

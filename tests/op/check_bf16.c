@@ -166,6 +166,7 @@ check_rounding(const yki_solver *solver, const yki_device_traits *traits, bool t
             values[1][b] = left ? 1 : number;
         }
     ASSERT_OK(yki_solver_emit(solver, &problem, traits, 0, &recipe));
+    op_check_arguments(yki_queue_device(queue), solver, &recipe);
     for (int i = 0; i < 3; i++) {
         size_t size = i < 2 ? sizeof values[i] : sizeof sums;
 

@@ -71,9 +71,9 @@ run_node(const yoke_node *node, int64_t n, uint32_t units, const void *const *in
     for (const yki_solver *const *s = yki_solvers; *s; s++)
         if (*(*s)->op == node->op && (*s)->applies(&problem, &traits)) {
             ASSERT_OK((*s)->emit(&problem, &traits, 0, &recipe));
+            op_check_arguments(device, *s, &recipe);
             break;
         }
-    op_check_arguments(device, &recipe);
     result = buffers[problem.input_count];
     for (uint32_t i = 0; i < problem.input_count; i++)
         if (in[i] == out)

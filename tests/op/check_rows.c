@@ -68,7 +68,7 @@ begin(trial *t, const yki_device_traits *traits)
     if (!yki_solver_suits(solver, &t->problem, traits))
         return false;
     ASSERT_OK(yki_solver_emit(solver, &t->problem, traits, 0, &recipe));
-    op_check_arguments(device, &recipe);
+    op_check_arguments(device, solver, &recipe);
     for (uint32_t i = 0; i < yki_problem_operands(&t->problem); i++) {
         int64_t count = yki_operand_count(yki_problem_operand(&t->problem, i), t->problem.max);
         float *nothing = malloc((size_t)count * sizeof *nothing);

@@ -410,7 +410,7 @@ run_trial(trial *t, const yki_device_traits *traits, unsigned tuning)
     yki_buffer *step;
 
     ASSERT_OK(yki_solver_emit(t->solver, &t->problem, traits, tuning, &recipe));
-    op_check_arguments(yki_queue_device(t->queue), &recipe);
+    op_check_arguments(yki_queue_device(t->queue), t->solver, &recipe);
     for (uint32_t i = 0; i <= t->problem.input_count; i++) {
         bool is_out = i == t->problem.input_count;
         const yki_operand *operand = is_out ? &t->problem.out : &t->problem.in[i];

@@ -87,9 +87,10 @@ bool op_attention_is_slow(void);
 /* Gives a convolution an activation, as a fusion does. */
 void op_set_relu(yoke_node *conv);
 
-/* arguments.c: holds the arguments of each launch to the parameters of its kernel: number, kinds
- * and names. Adds an option to the launches, without which drivers do not tell names. */
-void op_check_arguments(yoke_device *device, yki_recipe *recipe);
+/* arguments.c: holds the arguments of each launch of a solver to the parameters of its kernel:
+ * number, kinds and names. Adds options to the launches: without one drivers do not tell names;
+ * with the other a processor does not optimise what is made for GPUs. */
+void op_check_arguments(yoke_device *device, const yki_solver *solver, yki_recipe *recipe);
 
 /* evaluate.c: the first `count` nodes in double. values[id] has yki_shape_count (times n if
  * batched) elements; given nodes are filled already. Caller frees each with free(). */
