@@ -226,13 +226,16 @@ assert_compiles(const char *file, const char *options)
     clReleaseProgram(program);
 }
 
-/* And for devices that are not at hand, or by hand. */
+/* And for devices that are not at hand, or by hand, which a second look at the same sources (by
+ * sanitizers of the host's code) leaves out. */
 START_TEST(embedded_compile_otherwise)
 {
     for (size_t i = 0; i < yki_kernel_source_count; i++) {
         const char *file = yki_kernel_sources[i].file;
 
         assert_compiles(file, "-cl-std=CL1.2");
+        if (getenv("YOKE_TEST_QUICK"))
+            continue;
         assert_compiles(file, "-cl-std=CL1.2 -DYKI_WIDTH=1 -DYKI_HAVE_FMA=0");
         assert_compiles(file, "-cl-std=CL1.2 -DYKI_WIDTH=8 -DYKI_ROUNDED_DIVIDE=1");
     }
