@@ -54,6 +54,17 @@ hold_to_table(const yoke_node *node, uint64_t hash)
     report(name, hash);
 }
 
+/* Kernels whose vectors have another width are the same but for a number, and compile longest where
+ * they add up products. Of these some larger graphs below have each width. */
+enum { ONLY_OWN_WIDTH = 3 };
+
+static bool
+has_larger(const op_small_graph *row)
+{
+    return strcmp(row->word, "dense") == 0 || strcmp(row->word, "attention") == 0 ||
+           (strcmp(row->word, "conv2d") == 0 && strcmp(row->note, "depthwise") != 0);
+}
+
 static void
 check_small(const op_small_graph *row)
 {
@@ -72,6 +83,7 @@ check_small(const op_small_graph *row)
                                        .no_gradient = row->stops_nan != NULL && row->target,
                                        .positive = strcmp(row->word, "cross_entropy") == 0 ||
                                                    strcmp(row->word, "binary_cross_entropy") == 0,
+                                       .skipped_widths = has_larger(row) ? ONLY_OWN_WIDTH : 0,
                                        .labels = labels ? OP_SMALL_CLASSES : 7,
                                        .targets = "target"});
 }
@@ -278,7 +290,7 @@ static const struct {
 };
 
 static void
-check_larger(const char *name, yoke_node *(*make)(yoke_graph *g))
+check_larger(const char *name, yoke_node *(*make)(yoke_graph *g), unsigned skipped_widths)
 {
     yoke_graph *g;
 
@@ -289,12 +301,14 @@ check_larger(const char *name, yoke_node *(*make)(yoke_graph *g))
                                        .no_differences = true,
                                        .labels = 7,
                                        .targets = "target",
+                                       .skipped_widths = skipped_widths,
                                        .simulator_flops = 2000000});
 }
 
+/* Beside the processor's own width one other in turn; of convolutions there are many. */
 START_TEST(larger_graphs_have_their_bits)
 {
-    check_larger(cases[_i].name, cases[_i].make);
+    check_larger(cases[_i].name, cases[_i].make, _i % 2 ? 1 : 2);
 }
 END_TEST
 
@@ -304,7 +318,7 @@ START_TEST(attention_has_its_bits)
     for (size_t i = 0; i < op_small_graph_count; i++)
         if (strcmp(op_small_graphs[i].word, "attention") == 0)
             check_small(&op_small_graphs[i]);
-    check_larger("large attention", attention_case);
+    check_larger("large attention", attention_case, 0);
 }
 END_TEST
 

@@ -12,7 +12,8 @@
 /* Simulators take minutes for what a device does in milliseconds. */
 enum { SIMULATOR_ELEMENTS = 6000, SIMULATOR_FLOPS = 100000, DIFFERENCES = 12, FEW_GRAPHS = 2 };
 /* Compilers are slow: only every third test tries what this processor runs only for lack of
- * anything else. The matrix has other processors. */
+ * anything else, and of vectors of other widths, which are the same code with another number, one
+ * width in turn. The matrix has other processors. */
 enum { FOREIGN_TESTS = 3 };
 enum {
     QUICK_ELEMENTS = 1500,
@@ -462,7 +463,9 @@ check_solver(const setup *s, const yoke_node *node, const yki_solver *solver, yk
 
         if (op_thorough())
             foreign = false;
-        if (foreign && brief)
+        else if (w > 0 && own->type == YOKE_DEVICE_CPU && s->options.skipped_widths >> (w - 1) & 1)
+            continue;
+        if (foreign && (brief || (w > 0 && (test_number / FOREIGN_TESTS + w) % 2 == 0)))
             continue;
         if (widths[w] && own->type == YOKE_DEVICE_ACCELERATOR) {
             /* A simulator, which also looks at the kernels for CPUs: 16 and 4 lanes, two units. */

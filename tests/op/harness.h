@@ -62,6 +62,8 @@ typedef struct op_check_options {
     /* Only canonical solvers, as canonical plans use them: all must give a node the same bits. It
      * is told the hash of each node's result. */
     void (*canonical)(const yoke_node *node, uint64_t hash);
+    /* On a processor not all vector widths: bit 0 leaves out 8 lanes, bit 1 leaves out 4. */
+    unsigned skipped_widths;
     int64_t simulator_flops; /* the largest problem for simulators; 0: the usual limits */
 } op_check_options;
 
