@@ -8,7 +8,8 @@
  * it. So each int and float has a name, and the driver tells the names of the parameters.
  *
  * What is made for work-items that run side by side is there for other devices: a processor does
- * not optimise it, which would take most of the time that tests of operators take.
+ * not optimise it, which would take most of the time that tests of operators take. Winograd's
+ * kernels are few and their tests large, so that running them would take longer than compiling.
  */
 #include <stdio.h>
 #include <string.h>
@@ -62,7 +63,8 @@ check_argument(const yki_launch *launch, cl_kernel kernel, uint32_t index)
 static bool
 is_foreign(const yki_solver *solver, const yki_device_traits *traits)
 {
-    return solver->side_by_side && traits->type == YOKE_DEVICE_CPU && traits->vector_width >= 4;
+    return solver->side_by_side && solver->numerical_class != YKI_CLASS_WINOGRAD4 &&
+           traits->type == YOKE_DEVICE_CPU && traits->vector_width >= 4;
 }
 
 void
