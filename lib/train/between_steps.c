@@ -81,14 +81,9 @@ find(yoke_trainer *t, const char *name, const void *values, int64_t count, const
 yoke_status
 yki_trainer_read_weight(yoke_trainer *t, const yki_weight *weight, float *values)
 {
-    yoke_status status;
-
     if (weight->value)
         return yki_buffer_get(weight->value, 0, weight->size, values);
-    status = yki_sharding_read(&t->crew, weight, values);
-    /* Others wait for this process's part. */
-    return status == YOKE_OK || t->failure.status != YOKE_OK ? status
-                                                             : yki_trainer_failed(t, status);
+    return yki_trainer_gathered(t, yki_sharding_read(&t->crew, weight, values));
 }
 
 yoke_status

@@ -334,6 +334,8 @@ yki_checkpoint_save(yoke_trainer *t, const yki_progress *progress, const char *d
     YKI_TRY(yki_trainer_compare_weights(t));
     YKI_TRY(gather_shards(t, &all, &gathered));
     status = identify(t, &own);
+    if (t->crew.sharding.weights) /* all make the hash, or none */
+        status = yki_trainer_agree(t, status);
     if (status == YOKE_OK && t->options.granule && (is_first(t) || t->crew.sharding.weights))
         status = yoke_trainer_hash(t, NULL, own.weights);
     if (status == YOKE_OK && is_first(t)) {

@@ -5,23 +5,36 @@
  */
 #include <string.h>
 
+#include "team/sharding.h"
 #include "train/saved_tensors.h"
 
-static yoke_status
-add_tensor(yoke_trainer *t, const yki_saved_tensor *p, yki_hash *hash)
-{
-    float *values = yki_alloc((size_t)p->count, sizeof *values, "weights to be compared");
-    yki_weight *weight;
-    size_t member;
-    yoke_status status;
+/* Divided weights are gathered bucket by bucket. Tensors that follow one another share one. */
+typedef struct gathered {
+    size_t bucket;
+    const float *values; /* NULL: of none yet */
+} gathered;
 
-    if (!values)
-        return YOKE_ERROR_OUT_OF_MEMORY;
-    status = yki_crew_find(&t->crew, p->node->name, &member, &weight);
+static yoke_status
+add_divided(yoke_trainer *t, const yki_weight *weight, gathered *newest, yki_hash *hash)
+{
+    if (!newest->values || newest->bucket != weight->bucket) {
+        newest->values = NULL;
+        YKI_TRY(yki_sharding_gather(&t->crew, weight->bucket, YKI_SHARDED_VALUES, &newest->values));
+        newest->bucket = weight->bucket;
+    }
+    yki_hash_add(hash, newest->values + weight->offset / 4, weight->size);
+    return YOKE_OK;
+}
+
+static yoke_status
+add_whole(const yki_weight *weight, yki_hash *hash)
+{
+    float *values = yki_alloc(weight->size, 1, "weights to be compared");
+    yoke_status status =
+        values ? yki_buffer_get(weight->value, 0, weight->size, values) : YOKE_ERROR_OUT_OF_MEMORY;
+
     if (status == YOKE_OK)
-        status = yki_trainer_read_weight(t, weight, values);
-    yki_hash_string(hash, p->name);
-    yki_hash_add(hash, values, p->count * sizeof *values);
+        yki_hash_add(hash, values, weight->size);
     yki_free(values);
     return status;
 }
@@ -29,12 +42,18 @@ add_tensor(yoke_trainer *t, const yki_saved_tensor *p, yki_hash *hash)
 static yoke_status
 add_all(yoke_trainer *t, const yki_saved_tensors *all, const char *name, yki_hash *hash)
 {
+    gathered newest = {0};
+
     for (size_t i = 0; i < all->count; i++) {
         const yki_saved_tensor *p = &all->list[i];
+        yki_weight *weight;
+        size_t member;
 
         if (p->which != YKI_SAVED_VALUE || (name && strcmp(p->name, name) != 0))
             continue;
-        YKI_TRY(add_tensor(t, p, hash));
+        YKI_TRY(yki_crew_find(&t->crew, p->node->name, &member, &weight));
+        yki_hash_string(hash, p->name);
+        YKI_TRY(weight->value ? add_whole(weight, hash) : add_divided(t, weight, &newest, hash));
     }
     return YOKE_OK;
 }
@@ -58,6 +77,7 @@ yoke_trainer_hash(yoke_trainer *t, const char *name, char text[33])
     status = yki_saved_tensors_list(t, &all);
     if (status == YOKE_OK)
         status = add_all(t, &all, name, &hash);
+    status = yki_trainer_gathered(t, status);
     yki_saved_tensors_clear(&all);
     yki_hash_hex(&hash, text);
     return status;

@@ -131,8 +131,10 @@ yki_trainer_agree(yoke_trainer *t, yoke_status status)
         char detail[1000];
     } told = {.status = (int32_t)status};
 
-    if (!comm)
+    if (!comm || (status != YOKE_OK && t->failure.status != YOKE_OK))
         return status;
+    if (status != YOKE_OK && comm->rank != 0)
+        return yki_trainer_failed(t, status);
     if (status != YOKE_OK)
         strncpy(told.detail, yoke_last_error(), sizeof told.detail - 1);
     YKI_TRY(comm->broadcast(comm, &told, sizeof told, 0));
@@ -239,7 +241,7 @@ save(yoke_trainer *t, const char *path, write_part *write)
         if (!t->crew.comm || t->crew.comm->rank == 0)
             status = write(&from, path);
         status = yki_trainer_agree(t, status);
-    } else {
+    } else if (t->failure.status == YOKE_OK) {
         status = yki_trainer_failed(t, status);
     }
     yki_free(from.gathered);

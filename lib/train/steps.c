@@ -96,6 +96,16 @@ yki_trainer_failed(yoke_trainer *t, yoke_status status)
     return status;
 }
 
+yoke_status
+yki_trainer_gathered(yoke_trainer *t, yoke_status status)
+{
+    const bool waited_for = t->crew.comm && t->crew.sharding.weights;
+
+    return status == YOKE_OK || !waited_for || t->failure.status != YOKE_OK
+               ? status
+               : yki_trainer_failed(t, status);
+}
+
 /* ---- a step ---- */
 
 static float

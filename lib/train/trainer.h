@@ -186,6 +186,9 @@ yoke_status yki_trainer_is_whole(yoke_trainer *trainer, const char *function);
  * update that was begun, tells the other processes, and keeps a detail with device and step.
  * Returns `status`. */
 yoke_status yki_trainer_failed(yoke_trainer *trainer, yoke_status status);
+/* The same between steps if other processes wait for this one's part of the weights; else nothing.
+ * Returns `status`, which may be YOKE_OK. */
+yoke_status yki_trainer_gathered(yoke_trainer *trainer, yoke_status status);
 /* Ends training: from now on only reading, saving and destroying work. Keeps the newest error
  * detail for the errors of later calls. Returns `status`. */
 yoke_status yki_trainer_stand_still(yoke_trainer *trainer, yoke_status status);

@@ -10,6 +10,7 @@
 
 #include "support/scratch.h"
 #include "train/runs.h"
+#include "train/save.h"
 #include "train/trainer.h"
 
 static int destroyed;
@@ -174,6 +175,8 @@ typedef struct mirror {
     size_t values; /* of it */
     int under_way;
     size_t last_algorithm;
+    int gathers; /* pieces that were sent */
+    int told;    /* failures */
 } mirror;
 
 static block *
@@ -244,10 +247,22 @@ mirror_test(yoke_comm *comm, void **request, bool wait, bool *done)
 static yoke_status
 mirror_broadcast(yoke_comm *comm, void *data, size_t bytes, int32_t root)
 {
+    mirror *m = comm->self;
+
     (void)data;
     (void)bytes;
     (void)root;
-    return broken(comm->self);
+    m->gathers++;
+    return broken(m);
+}
+
+static void
+mirror_fail(yoke_comm *comm, const char *why)
+{
+    mirror *m = comm->self;
+
+    (void)why;
+    m->told++;
 }
 
 static yoke_status
@@ -315,6 +330,7 @@ make_mirror(mirror *m)
                           .barrier = mirror_barrier,
                           .alloc = mirror_alloc,
                           .release = mirror_release,
+                          .fail = mirror_fail,
                           .destroy = count_destroy};
 }
 
@@ -443,6 +459,56 @@ START_TEST(an_algorithm_is_an_argument)
 }
 END_TEST
 
+/* What a process does not do, while others wait for its part of the weights, it tells them. */
+static void
+fail_between_steps(int what)
+{
+    const team_run run = {.net = TEAM_MLP, .shard = YOKE_SHARD_WEIGHTS, .bucket_bytes = 1024};
+    const yoke_node *bias;
+    float values[TEAM_CLASSES];
+    yoke_context *context;
+    yoke_trainer *t;
+    size_t tensors;
+    char hash[33];
+    mirror m;
+
+    make_mirror(&m);
+    ASSERT_OK(yoke_context_create(NULL, &context));
+    t = mirror_trainer(context, &m, &run, team_options(&run));
+    ck_assert_ptr_nonnull(t);
+    tensors = yoke_graph_parameter_count(yoke_trainer_get_graph(t));
+    bias = yoke_graph_get_parameter(yoke_trainer_get_graph(t), tensors - 1);
+    ck_assert_uint_lt(t->crew.buckets.count, tensors);
+    m.gathers = 0;
+    ASSERT_OK(yoke_trainer_hash(t, NULL, hash));
+    /* Each bucket once, in two pieces at most, whatever tensors it has. */
+    ck_assert_int_gt(m.gathers, 0);
+    ck_assert_uint_le(m.gathers, 2 * t->crew.buckets.count);
+    ck_assert_int_eq(m.told, 0);
+    m.failed = what < 3;
+    if (what == 0)
+        ASSERT_STATUS(YOKE_ERROR_COMM, yoke_trainer_hash(t, NULL, hash));
+    else if (what == 1)
+        ASSERT_STATUS(YOKE_ERROR_COMM,
+                      yoke_trainer_read(t, yoke_node_name(bias), values, TEAM_CLASSES));
+    else if (what == 2)
+        ASSERT_STATUS(YOKE_ERROR_COMM, yoke_trainer_save(t, scratch_path("model")));
+    m.comm.rank = 1;
+    if (what == 3)
+        ASSERT_STATUS(YOKE_ERROR_OUT_OF_MEMORY, yki_trainer_agree(t, YOKE_ERROR_OUT_OF_MEMORY));
+    ck_assert_int_eq(m.told, 1);
+    ASSERT_STATUS(YOKE_ERROR_STATE, yoke_trainer_wait(t));
+    yoke_trainer_destroy(t);
+    yoke_context_destroy(context);
+    end_mirror(&m);
+}
+
+START_TEST(a_failed_gather)
+{
+    fail_between_steps(_i);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -457,6 +523,7 @@ test_suite(void)
     tcase_add_test(trained, teams_keep_a_comm_alive);
     tcase_add_test(trained, a_failed_sum_of_arrays);
     tcase_add_test(trained, a_failed_step);
+    tcase_add_loop_test(trained, a_failed_gather, 0, 4);
     tcase_add_test(trained, an_algorithm_is_an_argument);
     return suite;
 }
