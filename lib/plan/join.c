@@ -270,7 +270,9 @@ join_norm(yki_fusion *f, size_t index)
     if (writer < 0)
         return YOKE_OK;
     conv = plan->tasks[writer];
-    if (!conv.solver || !conv.solver->with_parts || conv.section != norm.section ||
+    /* Backward has convolutions too: the gradient of a transposed one. They give statistics. */
+    if (conv.problem.op != (is_grad ? &yki_op_conv2d_grads : &yki_op_conv2d) || !conv.solver ||
+        !conv.solver->with_parts || conv.section != norm.section ||
         !make_writer(&norm, is_grad, &conv))
         return YOKE_OK;
     count = conv.solver->parts(&conv.problem, yki_plan_traits(plan, conv.solver));

@@ -243,7 +243,13 @@ END_TEST
 
 /* ---- a convolution and the batch norm behind it ---- */
 
-typedef enum parts_case { PARTS, PARTS_SMALL, PARTS_STRICT, PARTS_BUDGET } parts_case;
+typedef enum parts_case {
+    PARTS,
+    PARTS_TRANSPOSED,
+    PARTS_SMALL,
+    PARTS_STRICT,
+    PARTS_BUDGET
+} parts_case;
 enum { PARTS_MOST = 400 /* samples: so large a channel is no group's */ };
 
 static void
@@ -257,28 +263,32 @@ check_parts(yoke_device *device, yoke_graph *graph, const void *with)
                                 .most = how == PARTS_BUDGET ? UINT64_C(1) << 40 : 0,
                                 .level = YOKE_PLAN_ESTIMATE};
     const int64_t batches[] = {24, 3, 0};
+    const unsigned forward = how == PARTS ? 4 : how == PARTS_TRANSPOSED ? 2 : 0;
+    const unsigned backward = how == PARTS ? 3 : how == PARTS_TRANSPOSED ? 1 : 0;
     fusing_side joined, apart;
 
     fusing_create(&joined, device, graph, &options);
     options.no_fusion = true;
     fusing_create(&apart, device, graph, &options);
     if (yki_device_get_traits(device)->type != YOKE_DEVICE_CPU) {
-        ck_assert_uint_eq(fusing_tasks(joined.plan, "conv2d-parts-winograd4-tiles"),
-                          how == PARTS ? 4 : 0);
-        ck_assert_uint_eq(fusing_tasks(joined.plan, "bn-apply-parts-groups"), how == PARTS ? 4 : 0);
+        ck_assert_uint_eq(fusing_tasks(joined.plan, "conv2d-parts-winograd4-tiles"), forward);
+        ck_assert_uint_eq(fusing_tasks(joined.plan, "bn-apply-parts-groups"), forward);
         ck_assert_uint_eq(fusing_tasks(joined.plan, "conv2d-grads-parts-winograd4-tiles"),
-                          how == PARTS ? 3 : 0);
-        ck_assert_uint_eq(fusing_tasks(joined.plan, "bn-grad-parts-groups"), how == PARTS ? 3 : 0);
+                          backward);
+        ck_assert_uint_eq(fusing_tasks(joined.plan, "bn-grad-parts-groups"), backward);
     }
     fusing_compare(&joined, &apart, batches, YKI_COUNT(batches), 1e-4);
 }
 
 /* Two blocks of a ResNet: each norm has its statistics from the convolution before it, and that
- * of its gradient from both gradients of the convolution behind it, but for the last norm. Not in
- * a plan that saves memory or keeps to a budget, and without Winograd. */
+ * of its gradient from both gradients of the convolution behind it, but for the last norm. A
+ * transposed convolution gives neither: its gradient by x is a convolution, which could give
+ * statistics alone. Not in a plan that saves memory or keeps to a budget, and without Winograd. */
 START_TEST(a_convolution_gives_parts_to_a_norm)
 {
     yoke_conv2d_options o = {.filters = 32, .kernel = {3, 3}, .pad = {1, 1}, .no_bias = true};
+    yoke_conv_transpose2d_options turned = {
+        .filters = 32, .kernel = {3, 3}, .pad = {1, 1}, .no_bias = true};
     yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
     yoke_shape shape = yoke_shape(32, 16, 11);
     const parts_case how = (parts_case)_i;
@@ -290,7 +300,8 @@ START_TEST(a_convolution_gives_parts_to_a_norm)
     y = yoke_relu(g, y);
     for (int i = 0; i < 2; i++) {
         z = yoke_relu(g, yoke_batch_norm(g, yoke_conv2d(g, y, &o), NULL));
-        z = yoke_batch_norm(g, yoke_conv2d(g, z, &o), NULL);
+        z = how == PARTS_TRANSPOSED ? yoke_conv_transpose2d(g, z, &turned) : yoke_conv2d(g, z, &o);
+        z = yoke_batch_norm(g, z, NULL);
         y = yoke_relu(g, yoke_add(g, z, y));
     }
     target = yoke_target(g, "target", YOKE_F32, yoke_node_shape(y));
