@@ -686,7 +686,7 @@ YOKE_API yoke_status yoke_trainer_read(yoke_trainer *trainer, const char *name, 
 YOKE_API yoke_status yoke_trainer_write(yoke_trainer *trainer, const char *name,
                                         const float *values, int64_t count);
 /* Writes 32 hexadecimal digits and a 0 to `text`, which stand for the bits of the parameter or
- * state `name`, or of all of them (NULL). Waits. */
+ * state `name`, or of all of them (NULL). With a comm every process calls it. Waits. */
 YOKE_API yoke_status yoke_trainer_hash(yoke_trainer *trainer, const char *name, char text[33]);
 /* Writes the model to a safetensors file: the weights and, in the metadata, the graph. With a comm
  * every process calls it, and rank 0 writes. Waits. */
