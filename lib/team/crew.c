@@ -95,6 +95,8 @@ describe(const yki_crew *crew, size_t k, const yki_crew_options *options, yoke_r
 
     *o = options->replica;
     o->batch = YKI_MAX(options->most[k], 1);
+    if (crew->sharding.batch)
+        o->batch = YKI_MIN(o->batch, crew->sharding.batch);
     o->evaluation_only = !crew->graph->loss;
     *in_team = (yki_replica_in_team){
         .merges = (crew->team->total > 1 || crew->exact.together) && !options->local_batch_norm &&
@@ -448,6 +450,12 @@ check_alike(yki_crew *crew)
                     other->stops[s].merge == plan->stops[s].merge &&
                     other->stops[s].gathers == plan->stops[s].gathers &&
                     other->stops[s].section == plan->stops[s].section;
+        if (!alike && crew->sharding.weights && other->stop_count == plan->stop_count)
+            return yki_fail(YOKE_ERROR_UNSUPPORTED,
+                            "%s gathers weights and merges statistics of the batch in another "
+                            "order than %s; divide gradients only",
+                            yoke_team_get_device_name(crew->team, crew->team->first + k),
+                            yoke_team_get_device_name(crew->team, crew->team->first));
         if (!alike)
             return yki_fail_bug("the plans of devices 0 and %zu merge different statistics", k);
     }

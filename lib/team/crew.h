@@ -175,7 +175,8 @@ typedef enum yki_verdict {
  * (sharding.c); zeros: each keeps all. */
 typedef struct yki_sharding {
     yoke_shard_choice level; /* what is divided, */
-    bool chosen;             /* which has been chosen here */
+    bool chosen;             /* which has been chosen here, */
+    int64_t batch;           /* for so many samples of a device, at most; 0: not chosen */
     yki_ranges *ranges;      /* by bucket and owner */
     size_t count;            /* owners: the groups of all processes */
     size_t first;            /* that of this process's first group */
@@ -282,6 +283,7 @@ typedef struct yki_crew_options {
     bool may_shrink;       /* a member's batch may be less than `most` if its memory is short */
     uint64_t bucket_bytes; /* 0: chosen */
     const int64_t *most;   /* by member: its largest batch */
+    int64_t micro_batch;   /* of all members of all processes, the largest */
 } yki_crew_options;
 
 /* Makes the replicas, plans and buffers for training, or for evaluation only if the graph has no

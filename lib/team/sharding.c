@@ -18,13 +18,10 @@
  * complete only at the end. So do those on the host if gradients are clipped: their norm is that of
  * whole buckets.
  *
-
  * Weights may be divided by that table too. Then nothing is shared after an update: a plan has
- whole
- * buckets of weights only while it reads them (plan/gathers.c), and all processes gather each
- bucket
- * at a stop of their plans, into one of two pieces of host memory. From there it goes to the memory
- * of each plan, while devices compute with the bucket before.
+ * whole buckets of weights only while it reads them (plan/gathers.c), and all processes gather each
+ * bucket at a stop of their plans, into one of two pieces of host memory. From there it goes to the
+ * memory of each plan, while devices compute with the bucket before.
  */
 #include <string.h>
 
@@ -35,14 +32,9 @@ enum { RING = 4 }; /* buckets on their way between processes, about */
 
 /* ---- the table ---- */
 
-/* What every process learns of each device of the team. */
-typedef struct row {
-    int32_t rank, group;
-    uint64_t left; /* bytes of memory, of the whole group */
-} row;
-
-uint64_t
-yki_sharding_memory_left(const yki_crew *crew, const yki_group *group)
+/* The memory that is left of the quotas of a group, and of its hardware. */
+static uint64_t
+memory_left(const yki_crew *crew, const yki_group *group)
 {
     uint64_t sum = 0, root = 0;
 
@@ -55,8 +47,18 @@ yki_sharding_memory_left(const yki_crew *crew, const yki_group *group)
     return YKI_MIN(sum, root);
 }
 
+yki_shard_row
+yki_sharding_row(const yki_crew *crew, size_t k)
+{
+    const uint32_t group = crew->members[k].group;
+
+    return (yki_shard_row){.rank = crew->comm ? crew->comm->rank : 0,
+                           .group = (int32_t)group,
+                           .left = memory_left(crew, &crew->groups[group])};
+}
+
 yoke_status
-yki_sharding_gather_rows(const yki_crew *crew, size_t size, void *rows)
+yki_sharding_gather_rows(const yki_crew *crew, yki_shard_row *rows)
 {
     const yoke_team *team = crew->team;
     int64_t *counts = yki_alloc(team->total, sizeof *counts, "owners of state");
@@ -66,49 +68,40 @@ yki_sharding_gather_rows(const yki_crew *crew, size_t size, void *rows)
         return YOKE_ERROR_OUT_OF_MEMORY;
     for (size_t k = 0; k < team->total; k++)
         counts[k] = 1;
-    status = yki_team_share_rows(team, counts, size, rows);
+    status = yki_team_share_rows(team, counts, sizeof *rows, rows);
     yki_free(counts);
     return status;
 }
 
-static yoke_status
-gather_rows(const yki_crew *crew, row *rows)
+size_t
+yki_sharding_number(const yki_shard_row *rows, size_t total, size_t *owners)
 {
-    for (size_t k = 0; k < crew->count; k++) {
-        const uint32_t group = crew->members[k].group;
+    size_t count = 0, first = 0; /* owner of the rank */
 
-        rows[crew->team->first + k] = (row){crew->comm ? crew->comm->rank : 0, (int32_t)group,
-                                            yki_sharding_memory_left(crew, &crew->groups[group])};
+    for (size_t k = 0; k < total; k++) {
+        if (k > 0 && rows[k].rank != rows[k - 1].rank)
+            first = count;
+        owners[k] = first + (size_t)rows[k].group;
+        count = YKI_MAX(count, owners[k] + 1);
     }
-    return yki_sharding_gather_rows(crew, sizeof *rows, rows);
+    return count;
 }
 
 /* Numbers the owners, and gives each its weight: that of its devices in by[], or its memory. */
 static void
-number_owners(yki_crew *crew, const row *rows, const double *by, double *weights, uint64_t *left)
+number_owners(yki_crew *crew, const yki_shard_row *rows, const size_t *owners, const double *by,
+              double *weights, uint64_t *left)
 {
     yki_sharding *s = &crew->sharding;
-    int32_t rank = -1;
-    size_t first = 0; /* owner of the rank */
 
-    for (size_t k = 0; k < crew->team->total; k++) {
-        size_t owner;
+    s->first = owners[crew->team->first] - crew->members[0].group;
+    for (size_t k = crew->team->total; k-- > 0;) {
+        const size_t owner = owners[k];
 
-        if (rows[k].rank != rank) {
-            first = s->count;
-            rank = rows[k].rank;
-        }
-        owner = first + (size_t)rows[k].group;
-        if (owner == s->count) {
-            s->device[owner] = k;
-            left[owner] = rows[k].left;
-            weights[owner] = by ? 0 : (double)rows[k].left;
-            s->count++;
-        }
-        weights[owner] += by ? by[k] : 0;
-        s->end_of[rank] = s->count;
-        if (k == crew->team->first)
-            s->first = first;
+        s->device[owner] = k; /* the first, in the end */
+        s->end_of[rows[k].rank] = YKI_MAX(s->end_of[rows[k].rank], owner + 1);
+        left[owner] = rows[k].left;
+        weights[owner] = by ? weights[owner] + by[k] : (double)rows[k].left;
     }
 }
 
@@ -138,21 +131,23 @@ check_memory(const yki_crew *crew, const uint64_t *left, const char *by)
 }
 
 static yoke_status
-make_table(yki_crew *crew, const char *text, const row *rows, double *by, uint64_t *left)
+make_table(yki_crew *crew, const char *text, const yki_shard_row *rows, double *by, uint64_t *left)
 {
     yki_sharding *s = &crew->sharding;
     const yki_weights *w = crew->members[0].replica->weights;
     const size_t buckets = w->bucket_count;
     uint64_t *sizes = yki_alloc(YKI_MAX(buckets, (size_t)1), sizeof *sizes, "owners of state");
     double *weights = yki_alloc(crew->team->total, sizeof *weights, "owners of state");
+    size_t *owners = yki_alloc(crew->team->total, sizeof *owners, "owners of state");
     yki_shares_kind kind = YKI_SHARES_AUTO;
-    yoke_status status = sizes && weights ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
+    yoke_status status = sizes && weights && owners ? YOKE_OK : YOKE_ERROR_OUT_OF_MEMORY;
     double sum = 0;
 
     if (status == YOKE_OK)
         status = yki_shares_parse(text, YKI_SHARES_AUTO, crew->team->total, &kind, by);
     if (status == YOKE_OK) {
-        number_owners(crew, rows, kind == YKI_SHARES_AUTO ? NULL : by, weights, left);
+        s->count = yki_sharding_number(rows, crew->team->total, owners);
+        number_owners(crew, rows, owners, kind == YKI_SHARES_AUTO ? NULL : by, weights, left);
         for (size_t b = 0; b < buckets; b++)
             sizes[b] = w->buckets[b].size;
         for (size_t k = 0; k < s->count; k++)
@@ -163,6 +158,7 @@ make_table(yki_crew *crew, const char *text, const row *rows, double *by, uint64
     }
     yki_free(sizes);
     yki_free(weights);
+    yki_free(owners);
     return status == YOKE_OK ? check_memory(crew, left, kind == YKI_SHARES_AUTO ? NULL : text)
                              : status;
 }
@@ -172,7 +168,7 @@ yki_sharding_create(yki_crew *crew, const char *by, size_t states)
 {
     const size_t ranks = crew->comm ? (size_t)crew->comm->ranks : 1, total = crew->team->total;
     yki_sharding *s = &crew->sharding;
-    row *rows = yki_alloc(total, sizeof *rows, "owners of state");
+    yki_shard_row *rows = yki_alloc(total, sizeof *rows, "owners of state");
     double *weights = yki_alloc(total, sizeof *weights, "owners of state");
     uint64_t *left = yki_alloc(total, sizeof *left, "owners of state");
     yoke_status status = YOKE_ERROR_OUT_OF_MEMORY;
@@ -181,8 +177,10 @@ yki_sharding_create(yki_crew *crew, const char *by, size_t states)
     s->device = yki_alloc(total, sizeof *s->device, "owners of state");
     s->end_of = yki_alloc(ranks, sizeof *s->end_of, "owners of state");
     s->counts = yki_alloc(ranks, sizeof *s->counts, "owners of state");
+    for (size_t k = 0; rows && k < crew->count; k++)
+        rows[crew->team->first + k] = yki_sharding_row(crew, k);
     if (rows && weights && left && s->device && s->end_of && s->counts)
-        status = gather_rows(crew, rows);
+        status = yki_sharding_gather_rows(crew, rows);
     if (status == YOKE_OK)
         status = make_table(crew, by, rows, weights, left);
     yki_free(rows);
@@ -305,7 +303,11 @@ check_ends(const yki_crew *crew)
             if (first < plan->stop_count &&
                 yki_plan_bucket_end(plan, b) <
                     (stop < plan->stop_count ? plan->stops[stop].task : plan->task_count))
-                return yki_fail_bug("the plan of device %zu keeps bucket %zu too shortly", k, b);
+                return yki_fail(
+                    YOKE_ERROR_UNSUPPORTED,
+                    "%s: its plan needs the memory of gradients (bucket %zu) again before another "
+                    "device has computed its own; divide the optimizer's state only",
+                    yoke_team_get_device_name(crew->team, crew->team->first + k), b);
         }
     }
     return YOKE_OK;

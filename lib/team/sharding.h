@@ -20,17 +20,26 @@ enum {
     YKI_SHARDING_LAG = 2 /* buckets that devices have to compute while the host takes one */
 };
 
+/* What every process learns of each device of the team. */
+typedef struct yki_shard_row {
+    int32_t rank, group;
+    uint64_t left;                          /* bytes of memory, of the whole group */
+    uint64_t whole[YOKE_SHARD_WEIGHTS + 1]; /* by level: bytes of this device that nobody shares */
+} yki_shard_row;
+
 /* Decides what is divided: as the options say; or, if they leave it to yoke, as little as the
  * memory of all devices allows. All processes call it, before replicas are made. (shard_level.c) */
 yoke_status yki_sharding_choose(yki_crew *crew, const yki_crew_options *options,
                                 yki_describe *describe);
 /* The name of a level, as in --shard. */
 const char *yki_sharding_name(yoke_shard_choice level);
+/* A row of member k, without whole[]. */
+yki_shard_row yki_sharding_row(const yki_crew *crew, size_t k);
 /* Gathers a row of each device from all processes. Those of this process's devices are filled in.
  * All processes call it. */
-yoke_status yki_sharding_gather_rows(const yki_crew *crew, size_t size, void *rows);
-/* The memory that is left of the quotas of a group, and of its hardware. */
-uint64_t yki_sharding_memory_left(const yki_crew *crew, const yki_group *group);
+yoke_status yki_sharding_gather_rows(const yki_crew *crew, yki_shard_row *rows);
+/* Numbers the groups of all processes: that of each device in owners[]. Returns how many. */
+size_t yki_sharding_number(const yki_shard_row *rows, size_t total, size_t *owners);
 /* Makes the table of ranges: by the memory that is left now, or by `by`, a text with a weight for
  * each device of the whole team; NULL or "auto": by memory. `states` is the number of states that
  * the optimizer keeps of a parameter. Fails, in all processes, if an owner has no memory for its

@@ -258,6 +258,7 @@ make_crew(yoke_trainer *t, yoke_team *team, const yoke_trainer_options *o)
                            ? micro_batch
                            : YKI_MIN(t->counts[k] + !t->core_groups.taken, micro_batch);
     options.most = t->counts + team->first;
+    options.micro_batch = micro_batch;
     YKI_TRY(yki_crew_create(team, t->graph, &options, &t->crew));
     if (o->recheck && t->graph->loss)
         YKI_TRY(yki_recheck_create(&t->crew));

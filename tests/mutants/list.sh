@@ -303,7 +303,7 @@ mutant 'bucket of weights that comes too late' lib/plan/gathers.c \
     '.task = (size_t)memory->first,' '.task = (size_t)memory->first + 2,' \
     tests/train/check_shards weights
 mutant 'level that is chosen without room for parts' lib/team/shard_level.c \
-    'return all && room >= (double)divided;' 'return all;' tests/train/check_shards weights
+    'return room >= (double)divided;' 'return true;' tests/train/check_shards weights
 mutant 'part of weights that begins like the parameter' lib/team/sharding.c \
     'values + (part.offset - weight->offset) / 4)' 'values)' tests/train/check_shards weights
 

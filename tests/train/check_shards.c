@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "support/scratch.h"
+#include "team/sharding.h"
 #include "train/runs.h"
 #include "train/trainer.h"
 
@@ -266,11 +267,16 @@ freeze(float clip_norm)
 
 TEAM_SETUP(frozen_parameters, TEST_POCL_ROOTS, open_setup, freeze(0); freeze(0.3f))
 
-enum { LAYERS = 20, UNITS = 64, DEEP_BATCH = 8 };
+enum { LAYERS = 20, UNITS = 64, DEEP_BATCH = 8, LARGE_BATCH = 64 };
 
-/* A bucket for each of many equal layers, and for one behind them that no loss reads. */
+typedef enum deep_net {
+    DEEP_PLAIN,  /* a bucket for each of many equal layers, */
+    DEEP_UNREAD, /* and for one behind them that no loss reads; */
+    DEEP_NORMED  /* or with a statistic of the batch */
+} deep_net;
+
 static yoke_graph *
-deep_graph(bool unread)
+deep_graph(deep_net net)
 {
     yoke_graph *g;
     yoke_node *x, *target;
@@ -280,8 +286,10 @@ deep_graph(bool unread)
     target = yoke_target(g, "target", YOKE_F32, yoke_shape(UNITS));
     for (int i = 0; i < LAYERS; i++)
         x = yoke_tanh(g, yoke_dense(g, x, &(yoke_dense_options){.units = UNITS, .no_bias = true}));
+    if (net == DEEP_NORMED)
+        x = yoke_batch_norm(g, x, NULL);
     yoke_graph_set_loss(g, yoke_mean_squared_error(g, x, target, NULL));
-    if (unread) {
+    if (net == DEEP_UNREAD) {
         x = yoke_dense(g, x, &(yoke_dense_options){.units = UNITS, .no_bias = true});
         yoke_graph_set_output(g, "unread", x);
     }
@@ -314,14 +322,14 @@ note_gathers(void *user, const char *line)
 
 /* A deep trainer on both devices, with the quotas of a selector. */
 static yoke_trainer *
-deep_trainer(const team_run *run, const char *selector, bool unread)
+deep_trainer(const team_run *run, const char *selector, deep_net net)
 {
     yoke_trainer_options o = team_options(run);
-    yoke_graph *g = deep_graph(unread);
+    yoke_graph *g = deep_graph(net);
     yoke_trainer *t;
     yoke_team *team;
 
-    o.batch = DEEP_BATCH;
+    o.batch = run->batch ? run->batch : DEEP_BATCH;
     ASSERT_OK(yoke_team_create(devices.context, selector, NULL, &team));
     ASSERT_OK(yoke_trainer_create(team, g, &o, &t));
     yoke_graph_destroy(g);
@@ -329,19 +337,25 @@ deep_trainer(const team_run *run, const char *selector, bool unread)
     return t;
 }
 
+static void
+step_deep(yoke_trainer *t, int64_t n)
+{
+    static float x[LARGE_BATCH * UNITS];
+    const yoke_feed feeds[2] = {yoke_feed_f32("x", x, (size_t)n * UNITS),
+                                yoke_feed_f32("target", x, (size_t)n * UNITS)};
+
+    for (int i = 0; i < LARGE_BATCH * UNITS; i++)
+        x[i] = (float)(i % 19) / 19.0f - 0.5f;
+    ASSERT_OK(yoke_trainer_step(t, n, feeds, 2, NULL));
+    ASSERT_OK(yoke_trainer_wait(t));
+}
+
 /* Makes three steps of the deep graph. */
 static void
 train_deep(yoke_trainer *t, team_outcome *outcome)
 {
-    static float x[DEEP_BATCH * UNITS];
-    const yoke_feed feeds[2] = {yoke_feed_f32("x", x, DEEP_BATCH * UNITS),
-                                yoke_feed_f32("target", x, DEEP_BATCH * UNITS)};
-
-    for (int i = 0; i < DEEP_BATCH * UNITS; i++)
-        x[i] = (float)(i % 19) / 19.0f - 0.5f;
     for (int i = 0; i < 3; i++)
-        ASSERT_OK(yoke_trainer_step(t, DEEP_BATCH, feeds, 2, NULL));
-    ASSERT_OK(yoke_trainer_wait(t));
+        step_deep(t, DEEP_BATCH);
     ASSERT_OK(team_read(t, outcome));
 }
 
@@ -357,7 +371,7 @@ bytes_of(team_run run, yoke_shard_choice kind, uint64_t *whole, uint64_t *parts,
 
     run.shard = kind;
     run.shard_by = "1,1";
-    t = deep_trainer(&run, devices.selector, false);
+    t = deep_trainer(&run, devices.selector, DEEP_PLAIN);
     ASSERT_OK(yoke_device_get_memory(yoke_team_get_device(t->team, 0), &usage));
     ASSERT_OK(yoke_trainer_explain(t, note_parts, &lines));
     ck_assert_uint_eq(lines, 4 * (size_t)(kind - YOKE_SHARD_STATE)); /* two of each device */
@@ -447,7 +461,7 @@ keep_zeros(void)
             yoke_trainer *t;
 
             run.shard = (yoke_shard_choice)(YOKE_SHARD_STATE + i);
-            t = deep_trainer(&run, devices.selector, true);
+            t = deep_trainer(&run, devices.selector, DEEP_UNREAD);
             train_deep(t, &outcomes[i]);
             yoke_trainer_destroy(t);
         }
@@ -593,7 +607,7 @@ choose_level(void)
 
         run.shard = (yoke_shard_choice)level;
         run.shard_by = level ? "1,1" : NULL;
-        t = deep_trainer(&run, quoted(selector, quotas), false);
+        t = deep_trainer(&run, quoted(selector, quotas), DEEP_PLAIN);
         ASSERT_OK(yoke_device_get_memory(yoke_team_get_device(t->team, 0), &usage));
         used[level] = usage.used;
         if (level == 0)
@@ -609,7 +623,7 @@ choose_level(void)
 
         ck_assert_uint_gt(most, least);
         quotas[0] = quotas[1] = least + (most - least) * 3 / 4;
-        t = deep_trainer(&run, quoted(selector, quotas), false);
+        t = deep_trainer(&run, quoted(selector, quotas), DEEP_PLAIN);
         ck_assert_msg((int)t->crew.sharding.level == level,
                       "%llu bytes, where level %d takes %llu: level %d",
                       (unsigned long long)quotas[0], level, (unsigned long long)least,
@@ -624,7 +638,86 @@ choose_level(void)
     team_free(&whole);
 }
 
+/* The level of a team with room for `share` of what a step takes where nothing is divided, if its
+ * shares are `shares`. The trainer's step must go through. */
+static int
+level_in_less(team_run run, deep_net net, double share, const char *shares, int64_t *batch)
+{
+    uint64_t quotas[2] = {UINT64_C(1) << 29, UINT64_C(1) << 29};
+    yoke_memory_usage usage;
+    char selector[256];
+    yoke_trainer *t;
+    int level;
+
+    run.batch = LARGE_BATCH;
+    run.shares = "even";
+    t = deep_trainer(&run, quoted(selector, quotas), net);
+    step_deep(t, LARGE_BATCH);
+    ASSERT_OK(yoke_device_get_memory(yoke_team_get_device(t->team, 0), &usage));
+    yoke_trainer_destroy(t);
+    quotas[0] = quotas[1] = (uint64_t)((double)usage.used * share);
+    run.shares = shares;
+    run.shard = YOKE_SHARD_AUTO;
+    t = deep_trainer(&run, quoted(selector, quotas), net);
+    step_deep(t, LARGE_BATCH);
+    level = (int)t->crew.sharding.level;
+    *batch = t->crew.members[0].replica->options.batch;
+    yoke_trainer_destroy(t);
+    return level;
+}
+
+/* Where any device may get the whole batch, its even share must fit; and where each granule has a
+ * plan, all of them. */
+static void
+choose_by_shares(void)
+{
+    team_run run = {.optimizer = yoke_adam(0.01f), .bucket_bytes = UNITS * UNITS * 4};
+    int64_t batch;
+
+    ck_assert_int_eq(level_in_less(run, DEEP_PLAIN, 1.08, NULL, &batch), YOKE_SHARD_NOTHING);
+    ck_assert_int_ge(batch, LARGE_BATCH / 2);
+    ck_assert_int_lt(batch, LARGE_BATCH);
+    run.any_split = true;
+    run.granule = DEEP_BATCH;
+    ck_assert_int_gt(level_in_less(run, DEEP_NORMED, 0.8, "even", &batch), YOKE_SHARD_NOTHING);
+}
+
+TEAM_SETUP(level_by_shares, TEST_POCL_ROOTS, open_setup, choose_by_shares())
+
 TEAM_SETUP(level_by_memory, TEST_POCL_ROOTS, open_setup, choose_level())
+
+/* Where another device computes the gradients of a bucket much later than this one, whose plan by
+ * then has something else there. */
+static void
+take_too_late(void)
+{
+    const team_run run = {.shard = YOKE_SHARD_WEIGHTS, .bucket_bytes = UNITS * UNITS * 4};
+    yoke_trainer *t = deep_trainer(&run, devices.selector, DEEP_PLAIN);
+
+    yki_comm_release(t->crew.comm, t->crew.buckets.transit_memory);
+    ASSERT_OK(yki_sharding_make_transit(&t->crew));
+    yki_comm_release(t->crew.comm, t->crew.buckets.transit_memory);
+    t->crew.buckets.ready_stop[0] += 3;
+    ASSERT_STATUS(YOKE_ERROR_UNSUPPORTED, yki_sharding_make_transit(&t->crew));
+    ASSERT_DETAIL("its plan needs the memory of gradients (bucket 0) again before another device");
+    yoke_trainer_destroy(t);
+}
+
+TEAM_SETUP(gradients_that_come_late, TEST_POCL_ROOTS, open_setup, take_too_late())
+
+/* Devices of a group need not be neighbours. */
+START_TEST(owners_by_group)
+{
+    static const yki_shard_row rows[] = {{.rank = 0, .group = 0}, {.rank = 0, .group = 1},
+                                         {.rank = 0, .group = 0}, {.rank = 1, .group = 0},
+                                         {.rank = 1, .group = 0}, {.rank = 2, .group = 0}};
+    static const size_t expected[] = {0, 1, 0, 2, 2, 3};
+    size_t owners[YKI_COUNT(rows)];
+
+    ck_assert_uint_eq(yki_sharding_number(rows, YKI_COUNT(rows), owners), 4);
+    ck_assert_mem_eq(owners, expected, sizeof owners);
+}
+END_TEST
 
 static void
 expect_refusal(const team_run *run, const char *sentence)
@@ -678,6 +771,7 @@ test_suite(void)
     tcase_add_test(state, parts_of_two_devices);
     tcase_add_test(state, frozen_parameters);
     tcase_add_test(state, parts_by_room);
+    tcase_add_test(state, owners_by_group);
     tcase_add_test(state, shards_that_are_refused);
     tcase_add_test(gradients, gradients_of_two_devices);
     tcase_add_test(gradients, gradients_in_small_buckets);
@@ -688,6 +782,8 @@ test_suite(void)
     tcase_add_test(weights, weights_in_small_buckets);
     tcase_add_test(weights, weights_between_steps);
     tcase_add_test(weights, weights_without_samples);
+    tcase_add_test(weights, gradients_that_come_late);
     tcase_add_test(weights, level_by_memory);
+    tcase_add_test(weights, level_by_shares);
     return suite;
 }
