@@ -340,8 +340,9 @@ typedef struct yki_solver {
      * only with a set for which wisdom has a time. NULL: its tunings are listed. */
     const yki_parameter_sets *sets;
     /* Made for work-items of a group that run side by side. A processor runs them one after
-     * another. There the planner measures such a solver only if no other of its class applies,
-     * or at level patient: compiling it takes longer than a small model trains. */
+     * another. There the planner asks such a solver only if no other of its class applies,
+     * wherever the table has it, or at level patient: compiling it takes longer than a small
+     * model trains. */
     bool side_by_side;
     /* It computes what other devices have a unit for, and is no faster than a more exact solver.
      * The planner takes it only where the class is settled: by a team, or by `strict`. */

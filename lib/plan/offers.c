@@ -369,14 +369,14 @@ ask_solver(yki_choice *choice, const yki_task *task, const yki_solver *solver, u
 }
 
 /* Compiling a GPU-style solver for a CPU costs more than it can gain where another solver does the
- * problem. */
+ * problem. In a canonical plan nothing is measured, and the order of the table decides. */
 static bool
-is_hopeless(const yki_plan *plan, const yki_solver *solver)
+is_foreign(const yki_plan *plan, const yki_solver *solver)
 {
     const yki_device_traits *traits = yki_device_get_traits(yki_queue_device(plan->queue));
 
     return solver->side_by_side && traits->type == YOKE_DEVICE_CPU && traits->vector_width >= 4 &&
-           plan->options.level == YOKE_PLAN_MEASURE;
+           plan->options.level != YOKE_PLAN_PATIENT && !plan->options.canonical;
 }
 
 /* Whether the class is settled, or is about to be: then a solver counts that gains nothing here. */
@@ -387,33 +387,35 @@ is_settled(const yki_plan *plan, const yki_task *task)
            yki_agreed_class(&plan->options, task->node) != YKI_ANY_CLASS;
 }
 
-/* Asks all solvers of the classes whose bits are set in `wanted`. */
+/* Asks all solvers of the classes whose bits are set in `wanted`; foreign ones after the others,
+ * and only of classes in which these offer nothing. */
 static yoke_status
 ask_classes(yki_choice *choice, const yki_task *task, unsigned wanted)
 {
     unsigned rank = 0, found = 0;
 
-    for (const yki_solver *const *s = yki_solvers; *s; s++) {
-        const yki_solver *solver = *s;
-        size_t before = choice->asked_count;
+    for (int foreign = 0; foreign < 2; foreign++)
+        for (const yki_solver *const *s = yki_solvers; *s; s++) {
+            const yki_solver *solver = *s;
+            size_t before = choice->asked_count;
 
-        if (*solver->op != task->problem.op || !(wanted >> solver->numerical_class & 1) ||
-            !yki_plan_allows(choice->plan, solver))
-            continue;
-        if (found >> solver->numerical_class & 1 &&
-            (solver->emulates || is_hopeless(choice->plan, solver)))
-            continue;
-        if (solver->emulates && !is_settled(choice->plan, task))
-            continue;
-        rank++;
-        choice->plan->work++;
-        YKI_TRY(ask_solver(choice, task, solver, rank));
-        if (choice->asked_count > before && !solver->sets)
-            found |= 1u << solver->numerical_class;
-        if (choice->plan->options.canonical && solver->canonical == YKI_CANONICAL_FIXED &&
-            choice->asked_count > before)
-            break; /* the bits of others may differ */
-    }
+            if (*solver->op != task->problem.op || !(wanted >> solver->numerical_class & 1) ||
+                !yki_plan_allows(choice->plan, solver) ||
+                is_foreign(choice->plan, solver) != foreign)
+                continue;
+            if (found >> solver->numerical_class & 1 && (solver->emulates || foreign))
+                continue;
+            if (solver->emulates && !is_settled(choice->plan, task))
+                continue;
+            rank++;
+            choice->plan->work++;
+            YKI_TRY(ask_solver(choice, task, solver, rank));
+            if (choice->asked_count > before && !solver->sets)
+                found |= 1u << solver->numerical_class;
+            if (choice->plan->options.canonical && solver->canonical == YKI_CANONICAL_FIXED &&
+                choice->asked_count > before)
+                return YOKE_OK; /* the bits of others may differ */
+        }
     return YOKE_OK;
 }
 

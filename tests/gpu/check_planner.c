@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * check_planner.c - how the planner measures on a GPU, and what it does with kernels that do not
- * build, launch or fit there. On the null driver, which fails where it is told to.
+ * build, launch or fit there; that a processor gets kernels of its own. On the null driver, which
+ * fails where it is told to.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,13 +46,25 @@ sum_graph(void)
 }
 
 static void
-set_up(void)
+set_up_on(const char *model, const char *selector)
 {
     scratch_set_up();
-    driver = null_open("h200");
-    planning_open(&m, "gpu:0", sum_graph());
+    driver = null_open(model);
+    planning_open(&m, selector, sum_graph());
     test_forget_lines();
     yoke_log_set(keep_line, NULL, YOKE_LOG_INFO);
+}
+
+static void
+set_up(void)
+{
+    set_up_on("h200", "gpu:0");
+}
+
+static void
+set_up_processor(void)
+{
+    set_up_on("cpu", "cpu:0");
 }
 
 static void
@@ -273,6 +286,96 @@ START_TEST(what_wisdom_knows_stays_within_noise)
 }
 END_TEST
 
+/* ---- a processor ---- */
+
+static yoke_graph *
+attention_graph(int64_t width)
+{
+    enum { LENGTH = 20, HEADS = 2 };
+    yoke_initializer init = {YOKE_INIT_UNIFORM, -1, 1, 0};
+    yoke_shape wide = yoke_shape(LENGTH, 3 * HEADS * width);
+    yoke_node *x, *y;
+    yoke_graph *g;
+
+    ASSERT_OK(yoke_graph_create(&g));
+    x = yoke_mul(g, yoke_input(g, "x", YOKE_F32, wide), yoke_parameter(g, "p", wide, init));
+    y = yoke_attention(g, x, NULL, &(yoke_attention_options){.heads = HEADS});
+    yoke_graph_set_loss(
+        g, yoke_mean_squared_error(
+               g, y, yoke_target(g, "target", YOKE_F32, yoke_shape(LENGTH, HEADS * width)), NULL));
+    ASSERT_OK(yoke_graph_status(g));
+    return g;
+}
+
+/* How many tasks of a plan are attention, its gradient included; *tiled: how many of them by the
+ * kernels of GPUs. */
+static unsigned
+attention_tasks(const yki_plan *plan, unsigned *tiled)
+{
+    unsigned count = 0;
+
+    *tiled = 0;
+    for (size_t t = 0; t < plan->task_count; t++) {
+        const char *name = plan->tasks[t].solver ? plan->tasks[t].solver->name : "";
+
+        count += strncmp(name, "attention", strlen("attention")) == 0;
+        *tiled += strstr(name, "-tiled") != NULL;
+    }
+    return count;
+}
+
+/* Attention by tiles stands before the kernels of processors, and applies to them. */
+START_TEST(processors_keep_their_own_kernels)
+{
+    static const int64_t widths[] = {32, 64};
+    yki_plan_options o = {.max.batch = BATCH, .training = true, .budget = 600};
+    yoke_graph *g = attention_graph(widths[_i]);
+    yki_weights *weights;
+    unsigned tiled;
+    char *text;
+
+    ASSERT_OK(yki_weights_create(m.device, g, true, 0, NULL, &weights));
+    for (size_t i = 0; i < YKI_COUNT(levels); i++) {
+        yki_plan *plan;
+
+        o.level = levels[i];
+        o.wisdom = o.level == YOKE_PLAN_MEASURE ? m.wisdom : NULL;
+        ASSERT_OK(yki_plan_create(weights, m.queue, &o, &plan));
+        ck_assert_uint_ge(attention_tasks(plan, &tiled), 2);
+        ck_assert_uint_eq(tiled, 0);
+        yki_plan_destroy(plan);
+    }
+    ASSERT_OK(yki_wisdom_tell(&m.wisdom, 1, &text));
+    ck_assert_msg(strstr(text, " attention ") && !strstr(text, " attention-tiled "), "%s", text);
+    free(text);
+    yki_weights_release(weights);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
+START_TEST(a_patient_processor_tries_all_kernels)
+{
+    const yki_plan_options o = {.max.batch = BATCH,
+                                .training = true,
+                                .wisdom = m.wisdom,
+                                .level = YOKE_PLAN_PATIENT,
+                                .budget = 600};
+    yoke_graph *g = attention_graph(32);
+    yki_weights *weights;
+    yki_plan *plan;
+    char *text;
+
+    ASSERT_OK(yki_weights_create(m.device, g, true, 0, NULL, &weights));
+    ASSERT_OK(yki_plan_create(weights, m.queue, &o, &plan));
+    yki_plan_destroy(plan);
+    ASSERT_OK(yki_wisdom_tell(&m.wisdom, 1, &text));
+    ck_assert_msg(strstr(text, " attention ") && strstr(text, " attention-tiled "), "%s", text);
+    free(text);
+    yki_weights_release(weights);
+    yoke_graph_destroy(g);
+}
+END_TEST
+
 Suite *
 test_suite(void)
 {
@@ -289,5 +392,9 @@ test_suite(void)
     tcase_add_test(tcase, a_lost_device_fails);
     tcase_add_test(tcase, short_kernels_are_timed_back_to_back_and_warm);
     tcase_add_loop_test(tcase, what_wisdom_knows_stays_within_noise, 0, 2);
+    tcase = test_case(suite, "processor");
+    tcase_add_checked_fixture(tcase, set_up_processor, tear_down);
+    tcase_add_loop_test(tcase, processors_keep_their_own_kernels, 0, 2);
+    tcase_add_test(tcase, a_patient_processor_tries_all_kernels);
     return suite;
 }

@@ -258,7 +258,7 @@ get_device_info(cl_device_id device, cl_device_info what, size_t size, void *val
         NULL_SAY(cl_uint, m->units);
     case CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT:
     case CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT:
-        NULL_SAY(cl_uint, 1);
+        NULL_SAY(cl_uint, m->type == CL_DEVICE_TYPE_CPU ? 8 : 1);
     case CL_DEVICE_MAX_CLOCK_FREQUENCY:
         NULL_SAY(cl_uint, m->clock);
     case CL_DEVICE_ADDRESS_BITS:
