@@ -184,19 +184,27 @@ yki_plan_bucket_end(const yki_plan *plan, size_t bucket)
 }
 
 uint64_t
-yki_plan_bucket_bytes(const yki_plan *plan)
+yki_plan_most_at_once(const yki_plan *plan, int32_t first, size_t count)
 {
+    const yki_value *memory = &plan->values[first];
     uint64_t most = 0;
 
     /* The most are there where one begins. */
-    for (size_t b = 0; plan->bucket_value && b < plan->weights->bucket_count; b++) {
-        const int32_t at = memory_of(plan, b)->first;
+    for (size_t i = 0; i < count; i++) {
         uint64_t bytes = 0;
 
-        for (size_t c = 0; c < plan->weights->bucket_count; c++)
-            if (memory_of(plan, c)->first <= at && memory_of(plan, c)->last >= at)
-                bytes += plan->weights->buckets[c].size;
+        for (size_t k = 0; k < count; k++)
+            if (memory[k].first <= memory[i].first && memory[k].last >= memory[i].first)
+                bytes += memory[k].size;
         most = YKI_MAX(most, bytes);
     }
     return most;
+}
+
+uint64_t
+yki_plan_bucket_bytes(const yki_plan *plan)
+{
+    return plan->bucket_value
+               ? yki_plan_most_at_once(plan, plan->bucket_value, plan->weights->bucket_count)
+               : 0;
 }

@@ -12,8 +12,9 @@
  * plan has: in forward the buckets from the last to the first, as the network reads them, and in
  * backward from the first to the last. So a bucket that is read early is there as long as another
  * before it in that order has not come. Every bucket is gathered in every section, even if this
- * plan does not read it. A bucket comes when the one before it is read first: then it travels while
- * devices compute with that one.
+ * plan does not read it. That order is the parameters'; one that is made early and read first in
+ * backward makes all others come with it. A bucket comes when the one before it is read first: then
+ * it travels while devices compute with that one.
  */
 #include "plan/plan.h"
 
@@ -201,17 +202,5 @@ yki_plan_next_gather(const yki_plan *plan, int32_t task)
 uint64_t
 yki_plan_gathered_bytes(const yki_plan *plan)
 {
-    uint64_t most = 0;
-
-    /* The most are there where one begins. */
-    for (size_t i = 0; i < yki_plan_gather_count(plan); i++) {
-        const int32_t at = memory_of(plan, i)->first;
-        uint64_t bytes = 0;
-
-        for (size_t k = 0; k < yki_plan_gather_count(plan); k++)
-            if (memory_of(plan, k)->first <= at && memory_of(plan, k)->last >= at)
-                bytes += memory_of(plan, k)->size;
-        most = YKI_MAX(most, bytes);
-    }
-    return most;
+    return yki_plan_most_at_once(plan, plan->weights_value, yki_plan_gather_count(plan));
 }

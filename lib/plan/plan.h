@@ -440,6 +440,8 @@ void yki_plan_withdraw_buckets(yki_plan *plan);
 yoke_status yki_plan_open_buckets(yki_plan *plan, size_t task);
 /* The last task during which a bucket keeps its memory; task_count: it does to the end. */
 size_t yki_plan_bucket_end(const yki_plan *plan, size_t bucket);
+/* The most bytes that `count` values from `first` on have at a time. */
+uint64_t yki_plan_most_at_once(const yki_plan *plan, int32_t first, size_t count);
 /* The most bytes of buckets that have memory at a time. */
 uint64_t yki_plan_bucket_bytes(const yki_plan *plan);
 
