@@ -131,6 +131,33 @@ TEAM_SETUP(
                        .bucket_bytes = 1024},
             YOKE_SHARD_WEIGHTS))
 
+/* Attention over sequences of many lengths; and what is computed again of weights that come twice.
+ */
+static void
+compare_others(void)
+{
+    team_run runs[] = {{.net = TEAM_SEQUENCE, .bucket_bytes = 1024},
+                       {.net = TEAM_CONV, .bucket_bytes = 512, .recompute_bytes = 200000}};
+
+    for (size_t i = 0; i < YKI_COUNT(runs); i++) {
+        team_outcome outcomes[2];
+        uint64_t all, first;
+
+        for (int k = 0; k < 2; k++) {
+            runs[i].selector = devices.selector;
+            runs[i].shares = "even";
+            runs[i].optimizer = yoke_adam(0.01f);
+            runs[i].shard = k ? YOKE_SHARD_WEIGHTS : YOKE_SHARD_NOTHING;
+            train(&runs[i], &outcomes[k], &all, &first);
+        }
+        ck_assert(team_same_bits(&outcomes[0], &outcomes[1]));
+        team_free(&outcomes[0]);
+        team_free(&outcomes[1]);
+    }
+}
+
+TEAM_SETUP(weights_of_other_networks, TEST_POCL_ROOTS, open_setup, compare_others())
+
 enum { EVALUATED = 41, CLASSES = 5 };
 
 /* What a trainer tells between its steps. */
@@ -780,6 +807,7 @@ test_suite(void)
     tcase_add_test(gradients, gradients_that_nobody_computes);
     tcase_add_test(weights, weights_of_two_devices);
     tcase_add_test(weights, weights_in_small_buckets);
+    tcase_add_test(weights, weights_of_other_networks);
     tcase_add_test(weights, weights_between_steps);
     tcase_add_test(weights, weights_without_samples);
     tcase_add_test(weights, gradients_that_come_late);
